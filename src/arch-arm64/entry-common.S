@@ -45,7 +45,7 @@ FUNCTION(elftrace_invoke)
 END(elftrace_invoke)
 
 /*
- * x0..x7 may be results, as v0..v7, which nobody here touches. Everything else that a call may
+ * x0..x7 may be results, as v0..v7, which no code here touches. Everything else that a call may
  * change is free. The key of the shadow stack is sp, or x29 where the entry knows no other (-pg).
  */
 #ifdef ARGS_FRAME

@@ -771,7 +771,7 @@ function vectors() {
       when: (o) => (o['imm5']! & 15) !== 0,
     }),
     row('ins-elem', '0 1 1 01110000 imm5 0 imm4 1 en2 ed', 'ed, en2~imm4~imm5', {
-      // The unused low bits of the source index are ignored by the machine and printed by nobody.
+      // The unused low bits of the source index are ignored by the machine and not printed.
       when: (o) => (o['imm5']! & 15) !== 0,
     }),
     row('fmov-tohigh', '1001111010 1 01 111 000000 xn high', 'high, xn'),

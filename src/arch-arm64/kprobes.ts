@@ -13,8 +13,8 @@
  *   slot:
  *
  *       slot:  f9400421      ldr x1,[x1,#8]     a copy
- *              14......      b address+4        back, if within 128 MiB; else brk #6, and whoever
- *                                               handles it goes on
+ *              14......      b address+4        back, if within 128 MiB; else brk #6, and its
+ *                                               handler goes on
  *
  * - Between a load-exclusive and its store-exclusive no handler may run: the exception clears the
  *   monitor, and the loop never ends. Kernels look at most 16 instructions back for a

@@ -9,11 +9,11 @@
  * - A 32-bit operation clears the upper half of its destination. Sources are taken from the low 32
  *   bits of the register, so the 32-bit ops, which truncate, need no help; the others get `zx32`.
  * - Register 31 is the zero register or the stack pointer, by operand. As a source it is the
- *   constant 0, as a destination a temporary that nobody reads.
+ *   constant 0, as a destination a temporary that is never read.
  * - NZCV is one condition record (four slots). `subs`, `adds` and the logical forms keep their
  *   operands (`ands` is the addition of its result and 0); a condition in the same block compares
  *   those operands, elsewhere `testnzcv` works out the four bits. `ccmp` keeps the condition in C
- *   beside the operands: nothing is decided before somebody asks.
+ *   beside the operands: nothing is decided before it is asked for.
  * - `ldxr`/`stxr` keep address and value of the reservation and compare both, and a failing `stxr`
  *   stores what is there: it needs write permission. Every instruction is atomic. Exclusive,
  *   ordered and atomic accesses that are not aligned raise the alignment fault (there is no
@@ -466,7 +466,7 @@ class Lifting {
   value(condition: number, d?: Slot): Slot {
     const test = this.condition(condition);
     if (typeof test !== 'boolean') {
-      // A bit that nobody wants elsewhere needs no copy.
+      // A bit that is not wanted elsewhere needs no copy.
       if (d === undefined && test.bit === true && test.condition === 'ne') return test.a;
       return this.asValue(test, d);
     }
@@ -1730,7 +1730,7 @@ const NAMED_ONLY = [
   'add-v', 'sub-v', 'cmtst', 'cmeq', 'cmgt', 'cmhi', 'cmge', 'cmhs', 'sshl', 'ushl', 'addp', 'mla', 'mls', 'mul', 'smax', 'umax',
   'smin', 'umin', 'smaxp', 'umaxp', 'sminp', 'uminp', 'rev64', 'rev32-v', 'rev16-v', 'rbit-v', 'cmgt-zero', 'cmeq-zero',
   'cmlt-zero', 'cmge-zero', 'cmle-zero', 'abs-v', 'neg-v', 'ext', 'sshr', 'ushr', 'ssra', 'usra', 'shl',
-  // The key that it depends on is nobody's: see above.
+  // The key that it depends on does not exist: see above.
   'pacga',
 ] as const satisfies readonly Arm64Mnemonic[]; // prettier-ignore
 

@@ -13,8 +13,8 @@
  *   init text, which is freed after the start (`.text.ftrace_trampoline`,
  *   `.init.text.ftrace_trampoline`); in the years before per-callsite ops one for each of the two
  *   entries.
- * - The words in front of functions (`=4,2`) are data in the text; whoever enables a site writes
- *   them.
+ * - The words in front of functions (`=4,2`) are data in the text; the plan that enables a site
+ *   writes them.
  *
  * Sources: A-PLT-1 to A-PLT-4, A-OFF-1; ELF for the Arm 64-bit Architecture, 5.7.
  */

@@ -6,8 +6,9 @@
  * Which function has which form is the build's choice, and the tables do not say it: a slot names
  * the first patchable nop, which is the function itself (`=2`), the word behind its `bti c`, or two
  * words in front of it (`=4,2`). Only a function symbol tells `=2` from `=4,2`; padding in front of
- * a function is made of nops too, so nobody looks backwards. Where no symbol is left (an overridden
- * weak function, a stripped file), bytes decide if they can and the site is foreign if not.
+ * a function is made of nops too, so shapes do not look backwards. Where no symbol is left (an
+ * overridden weak function, a stripped file), bytes decide if they can and the site is foreign if
+ * not.
  *
  * `paciasp` follows the nops and is not part of a site: the return address is still unsigned there.
  */
@@ -465,9 +466,9 @@ function formOf(view: SiteView): Form {
  *
  * ip = a+12, or a+16 with a landing pad (A-SITE-1). The literal has to be one aligned store: a slot
  * that is not 8-aligned is dropped, never patched. Its store comes before those of the words
- * (A-MOD-1): whoever is between the call and the load of the literal finds ops that are
- * there. Who asks for a state names the ops; without, the literal stays what it is, two nops at
- * first, and the site serves only entries that do not read it.
+ * (A-MOD-1): a thread between the call and the load of the literal finds ops that are there. A
+ * request for a state names the ops; without, the literal stays what it is, two nops at first, and
+ * the site serves only entries that do not read it.
  */
 const callOps: SiteShape = {
   name: 'arm64.call-ops',

@@ -46,7 +46,7 @@ END(elftrace_invoke)
 
 /*
  * r3..r6 may be results, r2 is whatever the traced function left (its caller reloads it), r1 is the
- * key of the shadow stack. Everything else is free after a return. The red zone of nobody is alive
+ * key of the shadow stack. Everything else is free after a return. No function's red zone is alive
  * here.
  */
 #ifdef TOC_WORD

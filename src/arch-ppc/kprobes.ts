@@ -12,14 +12,14 @@
  *
  *       slot:  80 69 00 10      lwz r3,16(r9)     a copy
  *              48 .. .. ..      b address+4       back, without a second trap; else `trap`, and
- *                                                 whoever handles it goes on
+ *                                                 its handler goes on
  *
  *   What does know it: branches (they write LR, or are relative), addpcis, and prefixed
  *   instructions with R = 1. Branches and addpcis are simulated on the trapped registers; the
  *   34-bit displacement of the prefixed ones is corrected by (address − slot).
- * - A `b` reaches 32 MiB and takes one word, so the jump form needs nobody to be away from any
- *   bytes: only the buffer must not be reused while someone is in it. A branch that is conditional,
- *   or whose target is in a register, stays a breakpoint.
+ * - A `b` reaches 32 MiB and takes one word, so the jump form needs no thread to be away from any
+ *   bytes: only the buffer must not be reused while one is in it. A branch that is conditional, or
+ *   whose target is in a register, stays a breakpoint.
  *
  *       f:  38 63 00 01   addi r3,r3,1           f:  48 .. .. ..   b buffer
  *
@@ -118,7 +118,7 @@ const TRAP_NUMBER = 40;
  */
 const FRAMES = {
   sysv: { word: 4, frame: 192, at: 16, redZone: 0, parameters: 8 },
-  // The red zone is 288 bytes for everybody, kernels included.
+  // The red zone is 288 bytes for all code, kernels included.
   elfv1: { word: 8, frame: 496, at: 112, redZone: 288, parameters: 112 },
   elfv2: { word: 8, frame: 432, at: 48, redZone: 288, parameters: 96 },
 } as const;
@@ -154,7 +154,7 @@ function ppcProbeAbi({ abi }: PpcProbeAbi): ProbeAbi {
 // ------------------------------------------------------------------------------------ instructions
 
 /**
- * Rows that change what a trap may do, or leave an exception: after them nobody comes back to a
+ * Rows that change what a trap may do, or leave an exception: after them no trap comes back to a
  * handler (K-ADDR-5: the class of mtmsr and rfi).
  */
 const STATE_CHANGING: ReadonlySet<string> = new Set([

@@ -14,15 +14,15 @@
  *   Fields are read as bits only by `mfcr`, `cr…`, `isel` and branches in other blocks.
  * - The fourth bit of a field is a copy of XER.SO at the time of the comparison. SO changes only in
  *   `…o` forms, `mtxer` and `mcrxr`, which compilers never emit. So a record does not keep it: the
- *   bit is read from the SO slot, and whoever changes SO first turns all records into literal bits
- *   (kind "bits", where bit 0 of A is the copy). These instructions are helpers.
+ *   bit is read from the SO slot, and code that changes SO first turns all records into literal
+ *   bits (kind "bits", where bit 0 of A is the copy). These instructions are helpers.
  * - XER.CA is a slot of its own, 0 or 1. CA32 and OV32 (POWER9) exist on the 64-bit processors
  *   only: CA32 is kept as `a ^ b ^ sum`, whose bit 32 is the carry into the upper word, and is
- *   taken out by whoever reads it.
- * - `lwarx`/`stwcx.` keep address and value of the reservation and compare both: a store by
- *   somebody else that restores the value is not seen. Every instruction is atomic here. An address
- *   that is not aligned to the operand is an alignment trap, which Linux answers with SIGBUS. `lq`
- *   and `stq` need no alignment: Linux completes them.
+ *   taken out where it is read.
+ * - `lwarx`/`stwcx.` keep address and value of the reservation and compare both: a store by another
+ *   CPU that restores the value is not seen. Every instruction is atomic here. An address that is
+ *   not aligned to the operand is an alignment trap, which Linux answers with SIGBUS. `lq` and
+ *   `stq` need no alignment: Linux completes them.
  * - Codings that the manual names invalid and a processor may refuse (`addex` with a reserved CY,
  *   `bcctr` that counts down) trap as `invalid-form`; Linux sends SIGILL.
  * - Results that the manual calls undefined: division by zero gives 0, the upper half of word

@@ -386,7 +386,7 @@ function pg64(flavour: Flavour): SiteShape {
         case 'compiled':
         case 'call': {
           const restores = view.u32(4) === restore;
-          // A wrong target comes first: whether its stub saves r2 is then nobody's concern.
+          // A wrong target comes first: whether its stub saves r2 does not matter then.
           if (!restores && call.target !== null && view.callee(call.target) !== 'other') {
             if (view.stub(call.target)?.savesToc === true) {
               const reason = 'the stub saves r2, and no word behind the call restores it';

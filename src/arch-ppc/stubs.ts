@@ -415,7 +415,7 @@ export const ppc64StubForms: Readonly<Record<StubAbi, readonly StubForm[]>> = {
 const haLoTarget: Resolve = ({ number }) => fromHaLo(number('h'), number('l'));
 
 export const ppc32StubForms: readonly StubForm[] = [
-  // The loader of 2008 used r11, later ones and ld r12; a mixture is nobody's stub (P-STUB-6).
+  // The loader of 2008 used r11, later ones and ld r12; a mixture is no stub (P-STUB-6).
   form('ppc32.far-r11', 32, ['3d60:h 396b:l 7d6903a6 4e800420'], haLoTarget),
   form('ppc32.far-r12', 32, ['3d80:h 398c:l 7d8903a6 4e800420'], haLoTarget),
   // Secure PLT without PIC: the slot's address is in the stub.

@@ -41,7 +41,7 @@ const NOP = 0x0000_0013;
  *   t1       t1                               clears it before callbacks; `bnez t1` at the exit:
  *                                             the interface
  *   t0       epc, which is loaded into t0     as it was before: no store, no test (two nops here)
- *   t0slot   t0, which nobody loads           the same
+ *   t0slot   t0, which is never loaded        the same
  */
 const built = 't1';
 const omits = [

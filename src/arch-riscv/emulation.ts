@@ -27,7 +27,7 @@ export const riscvEmulation: IrEmulation = {
     entry: { kind: 'code', register: null },
     hwcap: HWCAP,
     hwcap2: 0n,
-    // The kernel announces sizes by level of cache, which nobody needs here.
+    // The kernel announces sizes by level of cache, which no program needs here.
     cacheLineBytes: 0,
     // The user half of 39-bit addresses.
     userEnd: 0x40_0000_0000n,

@@ -129,7 +129,7 @@ extern __attribute__((visibility("hidden"))) unsigned long elftrace_caller_frame
 
 #ifdef ENTRY_DIRECT
 /*
- * Which word of the frame the helper of direct callers writes: R_T1, unless somebody wants to see
+ * Which word of the frame the helper of direct callers writes: R_T1, unless a user wants to see
  * what happens with another one. Data and not code, because nothing else differs between the
  * proposals.
  */

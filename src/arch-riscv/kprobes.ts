@@ -11,24 +11,24 @@
  *   registers. Everything else does the same in a slot:
  *
  *       slot:  6798               c.ld a4,8(a5)     a copy
- *              .. .. .. 6f        jal x0,address+2  back, if within 1 MiB; else ebreak, and whoever
- *                                                   handles it goes on
+ *              .. .. .. 6f        jal x0,address+2  back, if within 1 MiB; else ebreak, and its
+ *                                                   handler goes on
  *
  * - One jump alone reaches 1 MiB. Two words reach 2 GiB, but their first puts a part of the address
  *   into a register:
  *
  *       f:    0785      addi a5,a5,1  <- probe  f:    jal x0,buffer  covers both: window of 6 bytes
- *       f+2:  0007b703  ld a4,0(a5)             f+4:  9002           nobody gets here
+ *       f+2:  0007b703  ld a4,0(a5)             f+4:  9002           never reached
  *
  *       f:    auipc t1,hi ; jalr x0,lo(t1)           window of 8 or 10 bytes, t1 must be dead at f;
  *                                                    and another (or the same) register must be
  *                                                    dead behind the window, for the same jump back
  *
- *   A register is dead where every way on writes it before anybody can read it; calls, returns and
+ *   A register is dead where every way on writes it before any code can read it; calls, returns and
  *   what leaves the function may read.
- * - Windows hold several instructions: nobody may jump into them (decode the whole function, refuse
- *   jumps through registers, which may be tables), and nobody may stand in them when they are
- *   written: breakpoint first, then quiescence.
+ * - Windows hold several instructions: no code may jump into them (decode the whole function,
+ *   refuse jumps through registers, which may be tables), and no thread may stand in them when they
+ *   are written: breakpoint first, then quiescence.
  * - Two bytes are stored at once, four only at a multiple of four. So while a window changes, its
  *   first parcel is c.ebreak: the parcels behind it are stored, all processors synchronise
  *   (fence.i), then the first parcel follows.
@@ -170,11 +170,11 @@ interface Layout {
   /** Jumps and branches whose target is known, in the order of the code. */
   readonly branches: readonly { readonly from: number; readonly to: number }[];
   /**
-   * The first jump through a register of which nobody knows where it leads; null: there is none.
+   * The first jump through a register whose target is not known; null: there is none.
    */
   readonly unknownJump: number | null;
   /**
-   * Per instruction, a bit for each register that somebody may read before it is written: see
+   * Per instruction, a bit for each register that code may read before it is written: see
    * `livenessOf`.
    */
   live: Int32Array | null;
@@ -190,7 +190,7 @@ const layoutOf = perFunction(({ bytes }): Layout => {
   const branches: { from: number; to: number }[] = [];
   let unknownJump: number | null = null;
   for (const [index, { offset, base }] of list.entries()) {
-    // Padding behind the code decodes as nothing, and nobody jumps from there.
+    // Padding behind the code decodes as nothing, and no jump starts there.
     if (base === null) continue;
     const opcode = opcodeOf(base);
     const { rd = 0, rs1 = 0, off = 0, imm = 0 } = base.operands;
@@ -509,7 +509,7 @@ class RiscvSweep implements Sweep {
   }
 }
 
-/** Nobody comes to the bytes between the first instruction of a window and its end. */
+/** No code leads to the bytes between the first instruction of a window and its end. */
 function interiorIsFree(code: ProbeCode, layout: Layout, from: number, to: number): ProbeRefusal | null {
   const no = (reason: ProbeRefusal['code'], why: string): ProbeRefusal => refuse('EILSEQ', reason, RULE, why);
   if (!code.sizeKnown) return no('unknown-size', `the size of ${code.name} is not known`);

@@ -7,8 +7,8 @@
  * What differs from most machines:
  *
  * - There are no flags: comparisons are in the branches, or leave 0 or 1 in a register.
- * - `zero` reads as 0 from a slot that nobody writes. Instructions that write it have no effect but
- *   their access.
+ * - `zero` reads as 0 from a slot that is never written. Instructions that write it have no effect
+ *   but their access.
  * - Words (`addw`, `lw`, …) are kept sign-extended, `lwu` and the `.uw` forms excepted.
  * - Division never traps: x / 0 is all ones and x % 0 is x; the smallest number divided by -1 is
  *   itself, with remainder 0.
@@ -22,8 +22,8 @@
  *   the C extension no target is misaligned then; code that was compiled without it is executed by
  *   the same rules.
  * - Plain accesses may have any alignment, as Linux provides it; atomic ones trap when misaligned.
- * - `lr` and `sc` keep address and value of the reservation and compare both: a store by somebody
- *   else that restores the value is not seen. `sc` ends the reservation, whether it stores or not.
+ * - `lr` and `sc` keep address and value of the reservation and compare both: a store by another
+ *   CPU that restores the value is not seen. `sc` ends the reservation, whether it stores or not.
  *   Every instruction is atomic here and memory is sequentially consistent, so that `fence`, `.aq`
  *   and `.rl` have nothing to do.
  * - `fence.i` makes the own CPU fetch anew; nothing else of user code does, `jalr` neither.
@@ -945,7 +945,7 @@ const NOTHING_KNOWN: Meaning = { mnemonic: null, emit: null, fields: new Fields(
 
 const meanings = new WordMemo<Meaning>((word) => {
   const found = (word & 3) === 3 ? riscvTable.decode(word, 4) : riscvTable.decode(word, 2);
-  // All zeros is illegal by definition, which whoever reads the bytes sees.
+  // All zeros is illegal by definition, which the bytes show.
   if (!found || found.row.mnemonic === 'c.unimp') return NOTHING_KNOWN;
   const base = expand(found);
   const { mnemonic } = base.row;

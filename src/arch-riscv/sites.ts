@@ -295,7 +295,7 @@ const halfPair: SiteHazard = {
 /**
  * R-MOD-3, H2: a call of two words that a thread between them would run half of: the jalr with a
  * register that is its own. One that only gets another jalr leads to the old target or the new one,
- * and a nop behind an auipc is harmless. A fixed auipc stands before anybody runs.
+ * and a nop behind an auipc is harmless. A fixed auipc stands before any thread runs.
  */
 function pairHazard(before: Uint8Array, after: Uint8Array, form: string): SiteHazard | null {
   if (form === 'g3' || form === 'g3c' || after.length < 8) return null;

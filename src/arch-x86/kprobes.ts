@@ -10,7 +10,7 @@
  *   slot:  8b 0d xx xx xx xx   mov d(%rip),%ecx       its displacement corrected by (original −
  *                                                     slot)
  *          e9 xx xx xx xx      jmp address+6          "boosted": no second trap. Else cc, and
- *                                                     whoever handles that trap goes on
+ *                                                     the handler of that trap goes on
  *
  * Instructions that read or write rip otherwise (calls, jumps, loops) are simulated on the trapped
  * registers; `syscall` leaves its return address in rcx, which is put right behind the copy.
@@ -22,7 +22,7 @@
  *   f+3:  8b 0d d32  mov d(%rip),%ecx            f+5:  d32's tail  never executed
  *   f+9:  11 c8      adc %ecx,%eax               f+9:  11 c8       the buffer comes back here
  *
- *   1. nobody may jump to f+1 … f+5, which only decoding the whole function tells, and no indirect
+ *   1. no code may jump to f+1 … f+5, which only decoding the whole function tells, and no indirect
  *      jump may be in it (it could);
  *   2. no thread may stand at f+3 when the bytes change: wait until all have been scheduled;
  *   3. the five bytes are not stored at once: cc is there already, then the tail, then e9, with all

@@ -7,7 +7,7 @@
  * - 32-bit results clear the upper half of the register; 8- and 16-bit results keep the rest.
  *   Values of 8 and 16 bits are computed sign-extended, so that one comparison of 64 bits serves
  *   both signs.
- * - Nearly every instruction writes the six status flags and nearly nobody reads them. The flags
+ * - Nearly every instruction writes the six status flags and few read them. The flags
  *   are one condition record (`FLAG_FAMILIES` of ir.ts): kind, two operands, and C for rotates. A
  *   branch in the same block compares the operands themselves; others ask a function that is
  *   generated from the table of kinds. AF after logic, shifts and `mul` is 0, OF after shifts by
@@ -77,7 +77,7 @@ const FB = SLOTS.slot('fb');
 const FC = SLOTS.slot('fc');
 const DF = SLOTS.slot('df');
 const SYSTEM = SLOTS.slot('system');
-/** Nobody writes it: a base for absolute addresses. */
+/** Never written: a base for absolute addresses. */
 const ZERO = SLOTS.slot('zero');
 const ARGUMENT = SLOTS.slot('argument');
 const FS_BASE = SLOTS.slot('fs_base');

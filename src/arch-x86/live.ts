@@ -8,7 +8,7 @@
  * one of five bytes may lie across two cache lines. But its first byte can:
  *
  *   1  publish what is about to be there          4  store all bytes but the first (behind int3:
- *                                                    nobody executes them)
+ *                                                    no thread executes them)
  *   2  store cc over each first byte              5  sync
  *   3  sync: every processor sees the cc          6  store the first byte
  *                                                 7  sync   8  retract, wait for handlers
@@ -39,7 +39,7 @@ export type TextPatch = LivePatch;
 
 /** What the trap handler does for a processor that trapped at an address of the batch. */
 export type TrapEffect =
-  /** X-POKE-3: the new instruction is itself an int3: the trap is somebody else's. */
+  /** X-POKE-3: the new instruction is itself an int3: the trap is not one of ours. */
   | { readonly kind: 'not-ours' }
   | { readonly kind: 'ret' }
   | { readonly kind: 'jump'; readonly target: Address }

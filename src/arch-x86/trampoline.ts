@@ -277,7 +277,7 @@ export function buildTrampoline(request: TrampolineRequest): BuiltTrampoline | T
         `at ${hex(directJump)} stands ${hexBytes(bytes.slice(directJump, directJump + 1))}, not 75`,
       );
     }
-    // No direct call gets here: a site with a direct caller and nobody else calls that one.
+    // No direct call gets here: a site with a direct caller and no other ops calls that one.
     bytes.set(NOP2, directJump);
   }
   const moved = fixCopy(bytes, request);
@@ -480,7 +480,7 @@ export type CalleeQuestion =
   | { readonly kind: 'trampoline'; readonly address: Address; readonly layout: TrampolineLayout }
   /** A shared entry: its patched call, chosen by REGS_EN. */
   | { readonly kind: 'entry'; readonly call: Address }
-  /** A trampoline that somebody else gave; only that of the graph tracer is known. */
+  /** A trampoline that the user gave; only that of the graph tracer is known. */
   | {
       readonly kind: 'static';
       readonly address: Address;
@@ -541,7 +541,7 @@ export function updateTrampoline(ops: TrampolineOps, maker: TrampolineMaker): Tr
 }
 
 /**
- * Gives the memory of ours back; a user's stays. The caller has waited until nobody can be in it
+ * Gives the memory of ours back; a user's stays. The caller has waited until no thread can be in it
  * (C-Q-5).
  */
 export function freeTrampoline(trampoline: OpsTrampoline, seam: TextSeam): OpsTrampoline {
@@ -647,7 +647,7 @@ export const x86Trampolines: PrivateTrampolines = {
       const entry = seam.read(template.start, template.opsLoad);
       if (bytes === null || entry === null || !holds(bytes, 0, entry)) continue;
       const found = readTrampoline(bytes, address, layout);
-      // A block that somebody moved calls and ends elsewhere (T-X86-39): it is made anew, not
+      // A block that was moved calls and ends elsewhere (T-X86-39): it is made anew, not
       // mended.
       const ends = template.returnTo === null ? found.end.kind === 'ret' : isJumpTo(found, template.returnTo);
       const calls = found.callee !== null && callees.includes(found.callee);

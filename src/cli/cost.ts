@@ -6,7 +6,7 @@
  *
  *   shared entry        two tracers mean the list, which asks each of them at every call
  *   private trampoline  code of its own for each tracer (x86-64, of 2014 and of today): pays for
- *                       nobody else
+ *                       no other tracer
  *   per-callsite ops    one entry, and the tracer's ops in front of each function (arm64, RISC-V):
  *                       the same without code
  *   direct call         no tracer: the site calls one routine, here one that goes on at once

@@ -31,7 +31,7 @@ export interface InputFile {
   readonly wrapped: readonly string[];
 }
 
-/** Bytes that are asked for at once where nobody knows how many there are. */
+/** Bytes that are asked for at once where it is not known how many there are. */
 const READ_PIECE = 1 << 20;
 
 /**
@@ -78,7 +78,7 @@ function readSome(descriptor: number, into: Uint8Array): number {
       if (code === 'EOF') return 0;
       if (code !== 'EAGAIN') throw error;
       commandDeadline().check('waiting for input');
-      // Not too often: whoever writes needs the processor, too.
+      // Not too often: the writer needs the processor, too.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
     }
   }

@@ -114,8 +114,8 @@ export function filesBelow(directory: string): FileSystem {
       if (!place.stats.isFile()) return 'EACCES';
       let descriptor = -1;
       try {
-        // Somebody may exchange names between the walk and now: the open file must be the one that
-        // was seen.
+        // Another process may exchange names between the walk and now: the open file must be the
+        // one that was seen.
         descriptor = fs.openSync(place.host, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
         const stats = fs.fstatSync(descriptor);
         const status = statusOf(stats);

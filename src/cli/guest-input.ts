@@ -1,8 +1,9 @@
 /**
  * The guest's standard input: ours, read as it asks. Reading must not hold the process where
  * nothing comes: the limit of time and Ctrl-C hold there, too. So a pipe and a terminal are opened
- * once more, for reading without waiting; the flag would otherwise be everybody's who has the same
- * open file. Sockets cannot be opened again: Node makes them so when its stream for them is made.
+ * once more, for reading without waiting; the flag would otherwise hold for all processes that have
+ * the same open file. Sockets cannot be opened again: Node makes them so when its stream for them
+ * is made.
  */
 import { constants, fstatSync, openSync, readSync } from 'node:fs';
 

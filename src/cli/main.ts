@@ -622,8 +622,8 @@ const parser = yargs([])
 
 /**
  * yargs renders the help text of every command that it runs, in case its handler fails later: a
- * tenth of the time of a small file. Ours run after parsing and fail in their own words, so nobody
- * would read it.
+ * tenth of the time of a small file. Ours run after parsing and fail in their own words, so it
+ * would not be read.
  */
 const internals = (parser as unknown as Internals).getInternalMethods();
 if (verb !== '--get-yargs-completions') internals.getUsageInstance().cacheHelpMessage = () => undefined;

@@ -1,7 +1,7 @@
 /**
  * Long work in pieces of some milliseconds. Between two pieces the clock is looked at, signals are
- * served (Ctrl-C ends the command, and nothing half written stays), and whoever waits for input
- * waits without holding the process. Owns how large a piece is.
+ * served (Ctrl-C ends the command, and nothing half written stays), and waiting for input goes on
+ * without holding the process. Owns how large a piece is.
  */
 import { guardSignals } from '../output/commit.js';
 import type { Deadline } from '../limits/index.js';

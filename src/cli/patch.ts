@@ -212,7 +212,7 @@ function pairOf(option: string, text: string): [name: string, other: string] {
 /** What `--tracer` names, as a symbol of the runtime. */
 const tracerSymbols = { function: 'elftrace_function_tracer', counter: 'elftrace_counter' } as const;
 
-/** `--enable` as operations: an ops or a graph of its own, whose name nobody else has. */
+/** `--enable` as operations: an ops or a graph of its own, whose name no other one has. */
 function tracerSteps(args: PatchArguments, taken: readonly string[]): readonly object[] {
   const tracer = tracerOf(args.tracer);
   let name = 'tracer';

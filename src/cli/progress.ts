@@ -45,7 +45,7 @@ setTimeout(function draw() {
 
 let state: Int32Array | null = null;
 
-/** Whether somebody looks: a terminal that understands, and no log of a build machine. */
+/** Whether a person may look: a terminal that understands, and no log of a build machine. */
 function isWatched(): boolean {
   const { CI, TERM } = process.env;
   return process.stderr.isTTY && (CI === undefined || CI === '') && TERM !== 'dumb';
@@ -61,7 +61,7 @@ function withLine(work: () => void): void {
 }
 
 /**
- * Begins to show what is done; nothing where nobody looks.
+ * Begins to show what is done; nothing where no person looks.
  * @returns ends it, with the line erased
  */
 export function startProgress(text: string): () => void {

@@ -1,7 +1,7 @@
 /**
  * `elftrace revert FILE -o OUT`: the original of a patched file, byte for byte, as its record has
- * it. The record is a part of the file, or a file beside it: whoever could write there could write
- * another one, and its sum too.
+ * it. The record is a part of the file, or a file beside it: a user who could write there could
+ * write another one, and its sum too.
  */
 import { archOf } from '../arches.js';
 import { recordBeside, revert } from '../patch/apply.js';

@@ -487,7 +487,7 @@ function call(loaded: Loaded, guest: Process, expression: CallExpression): (stop
 }
 
 /**
- * Whoever serves the breakpoints of a patched image: its recorded sessions, performed once more.
+ * What serves the breakpoints of a patched image: its recorded sessions, performed once more.
  * @throws ElftraceError 'state-mismatch' when they do not give the bytes of the file
  */
 function probesOf({ image, arch, program, input }: Loaded, guest: Process): ProbeRun | null {

@@ -93,7 +93,8 @@ export function errBytes(bytes: Uint8Array): void {
 const colours = { red: '31', green: '32', yellow: '33', dim: '2', bold: '1' } as const;
 
 /**
- * In front of the code of a colour inside of lines, until they are shown: nobody else can know it.
+ * In front of the code of a colour inside of lines, until they are shown: no other text can hold
+ * it.
  */
 const COLOUR_MARK = `\ufdd0${Math.random().toString(36).slice(2)}:`;
 const markOf = (code: string): string => `${COLOUR_MARK}${code};`;
@@ -119,7 +120,7 @@ function shownLine(line: string): string {
 
 let progressShown = false;
 
-/** True where somebody looks at standard error. */
+/** True where standard error is a terminal. */
 export function watched(): boolean {
   return process.stderr.isTTY;
 }

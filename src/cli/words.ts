@@ -20,7 +20,7 @@ export interface Grammar {
   readonly choices: ReadonlyMap<string, readonly string[]>;
   /** Long name of a letter or of another name; itself where there is none. */
   readonly longName: (name: string) => string;
-  /** Names that nobody needs to know: they are never proposed. */
+  /** Names that users need not know: they are never proposed. */
   readonly hidden: ReadonlySet<string>;
   /** Positional words: `path`, `files`. */
   readonly needed: readonly string[];

@@ -8,7 +8,7 @@
  * Only the fast path is here. An access outside the window that it was predicted in, a check that
  * fails, a helper, a trap, a lack of fuel: the code stores its dirty registers, writes where it
  * stands to the control block and returns a stop. All frames of the calling regions return too, for
- * nobody is returned to by a stop. Tier 0 or TypeScript goes on at that very instruction.
+ * a stop returns to none of them. Tier 0 or TypeScript goes on at that very instruction.
  *
  * **Fuel** is a local that each block lowers by its instructions. It is looked at where the region
  * can be begun (which every loop contains): the code stops unless there is enough for the longest
@@ -17,9 +17,9 @@
  *
  * **Calls** that go on in no copy of the callee (`regions.ts`) store everything, look up the callee
  * in a table by the number of its address and call it. The caller goes on when the callee came back
- * to the return address and returns its result otherwise: whoever called may find that the address
- * is its own. `stack` bounds the depth: a region that has too little left stops, and is begun anew
- * on an empty stack.
+ * to the return address and returns its result otherwise: a caller further up may find that the
+ * address is its own. `stack` bounds the depth: a region that has too little left stops, and is
+ * begun anew on an empty stack.
  *
  * **Accesses** of a block with one base and constant offsets share one check where they are
  * predicted in one window: at the first, for all. What is compared with are cells in memory that
@@ -39,7 +39,7 @@ import type { Address } from '../units.js';
 
 /**
  * What a region returns instead of an address. Addresses of the guest may have these values:
- * whoever returns one writes it to the control block too, and all of these mean to go on there.
+ * code that returns one writes it to the control block too, and all of these mean to go on there.
  */
 const STOP = {
   /** Too little fuel. */

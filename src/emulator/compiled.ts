@@ -5,8 +5,8 @@
  *
  * Modules hold several regions: one that is asked for and the functions that it calls. Each address
  * that regions call has an entry of one table for good; a region that is dropped leaves an empty
- * function in it, so that nobody calls code of the past. All frames of compiled code have returned
- * when TypeScript runs, so dropping needs no care for callers.
+ * function in it, so that code of the past is never called. All frames of compiled code have
+ * returned when TypeScript runs, so dropping needs no care for callers.
  *
  * When the bound on modules or on the table is reached everything is dropped: what is hot comes
  * back within milliseconds.
@@ -57,7 +57,7 @@ const FIRST_MISSES = 32;
 const MANY_ASKED = 300;
 /**
  * The same for regions that were dropped after they had been there for as many instructions as
- * compiled code executes while one is made, or more: functions that somebody patches now and then,
+ * compiled code executes while one is made, or more: functions that are patched now and then,
  * not code that is written all the time.
  */
 const FEW_ASKED = 16;
@@ -167,8 +167,8 @@ export class CompiledTier {
   private compiledCount = 0;
   private droppedCount = 0;
   /**
-   * Blocks of the regions that are being made, and their ops without those that nobody sees: copies
-   * and neighbours share them.
+   * Blocks of the regions that are being made, and their ops without those that are never seen:
+   * copies and neighbours share them.
    */
   private readonly lifted = new Map<Address, Block | null>();
   private readonly simplified = new WeakMap<Block, readonly Op[]>();

@@ -3,7 +3,7 @@
  * was overwritten, until something makes it fetch anew (F-7).
  *
  *   CPU 0 executes in line 0x1000        fetched {0x1000}
- *   somebody stores to 0x1008            the 64 bytes as they were are kept for CPU 0
+ *   another CPU stores to 0x1008         the 64 bytes as they were are kept for CPU 0
  *   CPU 0 executes in line 0x1000        the old bytes
  *   CPU 1 executes there                 the new bytes: it had not fetched the line before
  *   CPU 0 executes `isync`               nothing is fetched, nothing is kept
@@ -131,7 +131,7 @@ export class FetchBuffers {
     return stale;
   }
 
-  /** The range was mapped, unmapped or got another permission: nobody has fetched it. */
+  /** The range was mapped, unmapped or got another permission: no CPU has fetched it. */
   forget(address: Address, size: number): void {
     const end = address + BigInt(size);
     for (const { lines, kept } of this.cpus) {

@@ -1,5 +1,5 @@
 /**
- * What a process sees of files: a read-only tree that whoever starts the process gives as an
+ * What a process sees of files: a read-only tree that the starter of the process gives as an
  * object, and the table of open descriptors. The emulator has no files of its own: without a tree
  * every path is missing. Paths are the guest's, absolute, and mean places in the tree; the tree
  * resolves `..` and symbolic links, and never leaves itself.

@@ -10,9 +10,9 @@
  *   ELFv1    +8    code, TOC 0, 0    descriptor of gate 0: what a function pointer holds there (32
  *                                    bytes a gate)
  *
- * A gate that was reached by a jump (a tail call) returns to the caller of whoever jumped, as a
- * function would: nothing is special about it. A gate counts as one instruction, so budgets end
- * loops through gates too.
+ * A gate that was reached by a jump (a tail call) returns to the caller of the function that
+ * jumped, as a function would: nothing is special about it. A gate counts as one instruction, so
+ * budgets end loops through gates too.
  *
  * Gates live as long as the machine does. What refers to one must not get into a file:
  * `referencesIn` and `refuseReferences` look for words and branches that name an address of the

@@ -55,7 +55,7 @@ export const CONTROL = {
   site: 0x38,
   /** A block header and one record, to enter translated code in mid-block. */
   trampoline: 0x40,
-  /** Bytes that nobody reads. */
+  /** Bytes that are never read. */
   scratch: 0x80,
 } as const;
 

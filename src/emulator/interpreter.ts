@@ -13,8 +13,8 @@
  *
  * A block is a header of 16 bytes, whose last word is the number of guest instructions, and its
  * records. Entering a block takes that number from the fuel; the code leaves instead when the fuel
- * would become negative. Whoever leaves in mid-block (a fault) has paid too much; TypeScript gives
- * back what was not executed. So counts are exact and cost one subtraction per block.
+ * would become negative. Code that leaves in mid-block (a fault) has paid too much; TypeScript
+ * gives back what was not executed. So counts are exact and cost one subtraction per block.
  *
  * A branch that is not linked yet leads to a stub: a header with count 0 and, in its first word,
  * the host address of the link to patch, then an `exit` record with the guest address.
@@ -575,7 +575,7 @@ function enterIndirect({ code, enter, exit, codeShift }: Context, at: number): v
 }
 
 /**
- * Tests of a condition record that a branch follows, which nobody else asks: two records, like
+ * Tests of a condition record that a branch follows, which no other op asks: two records, like
  * `rec+br`; field a names the record.
  */
 const BRANCH_TESTS = ['lt', 'gt', 'eq'] as const;
@@ -741,7 +741,7 @@ const HANDLER_NUMBERS = new Map(HANDLER_KEYS.map((key, index) => [key, index]));
 
 /** What a handler's key ends with behind `NAME:`; empty where the name is all of it. */
 type Variant = '' | 's' | 'k' | 'i' | 'kk' | 'u' | 'ss' | 'sk';
-/** Numbers that were asked for, by name and variant: whoever translates puts no keys together. */
+/** Numbers that were asked for, by name and variant: translating puts no keys together. */
 const NUMBERS = new Map<string, Partial<Record<Variant, number>>>();
 
 function handlerNumber(name: string, variant: Variant = ''): number {
@@ -1103,7 +1103,7 @@ function testing(
 
 /**
  * True when the op at `index` and the `and` behind it are one record: what is between them is a
- * temporary that nobody else reads.
+ * temporary that no other op reads.
  */
 function takesField(ops: readonly Op[], index: number, terminator: Terminator, slots: SlotLayout): boolean {
   const op = ops[index]!;
@@ -1269,7 +1269,7 @@ export class Encoder {
     this.record(`step+br:${condition}`, '', this.address(op.d), this.address(op.a), this.address(other), op.b);
   }
 
-  /** An `exit` record; the constant goes to whoever handles the exit. */
+  /** An `exit` record; the constant goes to the handler of the exit. */
   exit(reason: ExitReason, constant: bigint): void {
     this.op = undefined;
     this.record('exit', '', reasonNumber(reason), 0, 0, constant);

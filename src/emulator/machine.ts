@@ -120,7 +120,7 @@ export interface MachineOptions {
   readonly tierUpAfter?: number;
 }
 
-/** What holds where nobody says anything. Tests change it, to run everything in one tier. */
+/** What holds where options say nothing. Tests change it, to run everything in one tier. */
 export const defaults: { tier: 'auto' | 0 | 1 } = { tier: 'auto' };
 
 /** The state of a CPU that is not running. */
@@ -266,7 +266,7 @@ export class Machine {
   private readonly indirectJumps: (readonly [Address, Address])[] = [];
   /** State of the sequence that spreads samples, so that they fall on no loop's period. */
   private sampleSeed = 1;
-  /** Instructions that tier 0 executes before somebody looks where it is. */
+  /** Instructions that tier 0 executes before the machine looks where it is. */
   private untilSample = 0;
   /** Counts how often all translated code was thrown away. */
   private generation = 0;
@@ -500,7 +500,7 @@ export class Machine {
     return BigInt(this.totalInstructions) + this.skippedTicks;
   }
 
-  /** Lets ticks pass in which nobody executes anything: a sleep. */
+  /** Lets ticks pass in which no CPU executes anything: a sleep. */
   skipTime(ticks: bigint): void {
     if (ticks < 0n) throw new ElftraceError('usage', 'time does not go back', { value: ticks });
     this.skippedTicks += ticks;
@@ -919,7 +919,7 @@ export class Machine {
     else this.recordsEnd = this.chunks[++this.chunk]!.start;
   }
 
-  /** A block of at most `count` instructions that is used once and found by nobody. */
+  /** A block of at most `count` instructions that is used once and never looked up. */
   private translateOnce(address: Address, count: number, hooked: boolean, slow = false): Translated | null {
     const block = this.lift(address, Math.min(count, MAX_BLOCK_INSTRUCTIONS), slow);
     if (!block) return null;
@@ -1496,7 +1496,7 @@ export class Machine {
     return row.endian === 'big' ? bytes.reverse() : bytes;
   }
 
-  /** Performs an access that crosses windows, or that somebody watches, and is allowed. */
+  /** Performs an access that crosses windows, or that is watched, and is allowed. */
   private access(op: Op, row: AccessRow, address: Address): void {
     if (row.form === 'load') {
       const bytes = this.memory.read(address, row.bytes)!;

@@ -28,7 +28,7 @@
  * are. Windows without a watched range cost nothing.
  *
  * Backing is allocated in pages of 4 KiB and only grows; a range that is unmapped gives it back.
- * What nobody may access has no backing until somebody may: programs reserve far more address space
+ * What may not be accessed has no backing until it may: programs reserve far more address space
  * than there is memory.
  */
 import { CODE_MAP, CONTROL, MAX_WINDOWS, PAGE_MARK, roundUpBacking, WINDOW, WINDOW_FLAG } from './host.js';
@@ -80,8 +80,8 @@ const NEEDS: Readonly<Record<AccessKind, number>> = { read: 1, write: 2, execute
 type PageMark = keyof typeof PAGE_MARK;
 
 /**
- * What wants to know of changes. A store of the generated code to a page without marks is told to
- * nobody.
+ * What wants to know of changes. A store of the generated code to a page without marks is not
+ * reported.
  */
 export interface MemoryObserver {
   /** `bytes` are about to be written by `write`; the range is mapped. */

@@ -1,6 +1,6 @@
 /**
- * Block-local passes over the IR, common to both tiers. Only one so far: ops whose result nobody
- * can see are dropped, which is what makes carry bits and condition records free when the next
+ * Block-local passes over the IR, common to both tiers. Only one so far: ops whose result is never
+ * seen are dropped, which is what makes carry bits and condition records free when the next
  * instruction overwrites them.
  */
 import { OPS } from '../machine/ir.js';
@@ -77,7 +77,7 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
     const { form } = row;
     if (form === 'load' || form === 'store' || form === 'aligned' || form === 'check' || form === 'leave') {
       marks.stop();
-      // Whoever looks at a load that stops sees what its guest slot was before.
+      // Code that looks at a load that stops sees what its guest slot was before.
       if (form === 'load' && op.d >= slots.firstTemporary) marks.write(op.d);
     } else {
       const width = form === 'record' ? 3 : 1;

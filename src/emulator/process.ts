@@ -417,7 +417,7 @@ function enter(machine: Machine, model: ProcessModel, { wordBytes, bias, entry }
       if (code === null || toc === null) {
         throw new ElftraceError('bad-reference', `no entry descriptor at ${hex(entry)}`, { address: entry });
       }
-      // Linux adds the bias to both words: nobody has relocated them yet.
+      // Linux adds the bias to both words: they are not relocated yet.
       machine.setRegister('pc', code + bias);
       machine.setRegister(model.entry.toc, toc + bias);
       break;

@@ -58,7 +58,7 @@ export interface BlockSource {
   targets(instruction: Address): readonly Address[];
   /** True where the machine has executed something. */
   known(address: Address): boolean;
-  /** Drops ops that nobody sees. */
+  /** Drops ops whose results are never seen. */
   simplify(block: Block): readonly Op[];
 }
 

@@ -2,13 +2,13 @@
  * Reservations (load-and-reserve, store-conditional) of CPUs that are not running. The reservation
  * itself is a slot that the lifter's ops set and test; what ordinary ops cannot see is a store of
  * another CPU. So while a CPU that holds a reservation is switched out, its granule is watched, and
- * whoever writes there clears the slot.
+ * a write there clears the slot.
  *
  * A reservation is lost when another CPU's store *changes* a byte of the granule, when the host
  * writes there (a patcher counts as another CPU), and by the CPU's own load-and-reserve or
  * store-conditional. Its own plain stores to other words of the granule keep it. A store that
- * writes what is there already keeps it too: nobody can tell, and a store-conditional that failed
- * is such a store here and must not break others, or two CPUs could fail for ever.
+ * writes what is there already keeps it too: no program can tell, and a store-conditional that
+ * failed is such a store here and must not break others, or two CPUs could fail for ever.
  *
  * Source: Power ISA 3.1, Book II, 1.7.3 (reservations may be lost for other reasons as well; here
  * they are not).
@@ -45,7 +45,7 @@ export class Reservations {
     this.memory.unwatch(range);
   }
 
-  /** Bytes of the range were written by somebody else than the CPUs that hold reservations. */
+  /** Bytes of the range were written by others than the CPUs that hold reservations. */
   written(address: Address, size: number): void {
     if (this.granules.size === 0) return;
     for (const [cpu, range] of [...this.granules]) {

@@ -1,6 +1,6 @@
 /**
  * Scripted interleavings (F-7): which CPU executes how many instructions, and what a
- * patcher does between them. A schedule is data, so a hazard is a list that anybody can read, and
+ * patcher does between them. A schedule is data, so a hazard is a list that a person can read, and
  * the same list gives the same states.
  *
  *   run CPU 1 for 3 instructions         it stands inside the site

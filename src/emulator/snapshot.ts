@@ -28,7 +28,7 @@ export interface Snapshot {
   readonly lifter: Lifter;
   /** The CPU that was running. */
   readonly current: number;
-  /** Ticks of virtual time in which nobody executed anything. */
+  /** Ticks of virtual time in which no CPU executed anything. */
   readonly skippedTicks: bigint;
   readonly cpus: readonly CpuState[];
   /** By address. */

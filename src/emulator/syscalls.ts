@@ -75,8 +75,8 @@ const MAP_FIXED = 0x10n;
 const MAP_ANONYMOUS = 0x20n;
 const MAP_FIXED_NOREPLACE = 0x10_0000n;
 /**
- * MAP_GROWSDOWN, MAP_HUGETLB, MAP_SYNC. Other flags say how and when memory is provided, which
- * nobody sees.
+ * MAP_GROWSDOWN, MAP_HUGETLB, MAP_SYNC. Other flags say how and when memory is provided, which a
+ * program does not see.
  */
 const MAP_OTHER_KINDS = 0x100n | 0x4_0000n | 0x8_0000n;
 /**
@@ -522,7 +522,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   }
 
   /**
-   * `offset` in bytes. Files are copied: nobody writes to them, so that shared and private mappings
+   * `offset` in bytes. Files are copied and never written to, so that shared and private mappings
    * are the same.
    */
   private map(args: Arguments, offset: bigint): bigint | Errno {
@@ -1270,7 +1270,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     if ((command === WAIT_BITSET || command === WAKE_BITSET) && bits === 0n) return 'EINVAL';
     if (args[0]! % 4n !== 0n) return 'EINVAL';
     if (!isWait) {
-      // Nobody sleeps. A word that other processes may wait for is looked up first.
+      // No thread sleeps. A word that other processes may wait for is looked up first.
       const isShared = (operation & FUTEX_PRIVATE) === 0n;
       return isShared && this.loadNumber(args[0]!, 4) === null ? 'EFAULT' : 0n;
     }
@@ -1307,7 +1307,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return { kind: 'unserved' };
   }
 
-  /** There is nobody else, as far as this process can know. */
+  /** There is no other process, as far as this process can know. */
   private toOthers(signal: number): Errno {
     if (signal < 0 || signal > SIGNALS) return 'EINVAL';
     this.deviate('other-processes');

@@ -15,7 +15,7 @@ export type ValueType = keyof typeof VALUE_TYPE;
 const EMPTY = 0x40;
 
 /**
- * Bytes being written. A typed array that doubles, for the module of tier 0 is made while somebody
+ * Bytes being written. A typed array that doubles, for the module of tier 0 is made while a user
  * waits.
  */
 class Bytes {

@@ -29,7 +29,7 @@ export interface MutableWindow {
   guarded: boolean;
   /** Host address of the first byte; 0 without backing. */
   host: number;
-  /** null: nobody may access it, and nothing was ever stored there. */
+  /** null: it may not be accessed, and nothing was ever stored there. */
   allocation: Allocation | null;
   /** Index of its descriptor; -1: none. */
   descriptor: number;

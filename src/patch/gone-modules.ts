@@ -2,7 +2,7 @@
  * Modules that a recorded session knew and that are no longer in the image. A session is performed
  * again from its beginning at every call, and what happened before a module went must happen again;
  * so the record keeps what was seen of it: its sites, the places of the symbols that the session
- * used, and those of its probes. Owns that form; the bytes of such a module are nobody's.
+ * used, and those of its probes. Owns that form; the bytes of such a module are kept nowhere.
  */
 import { hex } from '../errors.js';
 import type { Address } from '../units.js';

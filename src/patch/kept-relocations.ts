@@ -123,7 +123,7 @@ class Settling {
     return table.symbols?.value[table.symbol[row]!] ?? 0n;
   }
 
-  /** Bytes of a field; markers and types that nobody knows count as their first byte. */
+  /** Bytes of a field; markers and unknown types count as their first byte. */
   private sizeOf(rank: number): number {
     const row = this.rowOf(rank);
     return row === undefined || row.field.slices.length === 0 ? 1 : row.field.sizeBytes;

@@ -152,7 +152,7 @@ export interface Plan {
   /** Sites that are already as asked. */
   readonly unchanged: number;
   /**
-   * Functions whose sites nobody asked for and that become nops all the same, as in a kernel that
+   * Functions whose sites were not asked for and that become nops all the same, as in a kernel that
    * starts (C-INIT-2).
    */
   readonly initialised?: readonly string[];

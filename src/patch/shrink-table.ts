@@ -11,7 +11,7 @@
  *
  * Numbers of sections and symbols stay what they are, so nothing else of the file has to follow:
  * where a section was there is an inactive header, where its symbols were there are nameless
- * STT_FILE symbols, as linkers leave them. Bytes behind the shrunk end are nobody's.
+ * STT_FILE symbols, as linkers leave them. Bytes behind the shrunk end are part of no section.
  */
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';

@@ -41,14 +41,14 @@ const untraceRequest = 'untrace';
 /** Sections of code that a kernel throws away when it has started. */
 const initText = '.init.text';
 
-/** True when the code at a site calls nobody: nops, whatever else may be wrong with the place. */
+/** True when the code at a site calls nothing: nops, whatever else may be wrong with the place. */
 function callsNobody(sites: Sites, site: number, reading: SiteReading | null): boolean {
   if (reading === null) return false;
   if (reading.state === 'nop') return true;
   if (reading.state !== 'foreign') {
     return reading.state === 'compiled' && reading.target === null && reading.relocationDeltas.length === 0;
   }
-  // An area of nops that has no room for a call: nobody ever made one.
+  // An area of nops that has no room for a call: none was ever made there.
   if (reading.fault === 'unsupported') return true;
   const { expected, startDelta } = reading;
   if (reading.fault !== 'misaligned' || expected === undefined) return false;
@@ -198,7 +198,7 @@ export function planUntrace(sites: Sites, request: UntraceRequest = {}): Plan {
 }
 
 /**
- * Sites whose slots go: those whose code calls nobody, those whose calls become nops, and slots
+ * Sites whose slots go: those whose code calls nothing, those whose calls become nops, and slots
  * that name one of these again.
  */
 function acceptedSites(sites: Sites, { calls, quiet, again }: Chosen, refusals: readonly Refusal[]): Uint8Array {

@@ -24,7 +24,7 @@ export interface OtherRange {
   readonly offset: bigint;
   readonly end: bigint;
   readonly what: string;
-  /** `target`: somebody goes there, nobody writes there. */
+  /** `target`: code goes there, nothing is written there. */
   readonly kind: 'patched' | 'target';
 }
 

@@ -529,7 +529,7 @@ function recordedPlaces(program: Program, record: FileRecord | null, others: rea
   const values: bigint[] = [];
   // Sessions with probes change places that are no sites, and nothing in the record tells which.
   const probed = record?.session.some((text) => /\bprobe["']?\s*:/.test(text)) ?? false;
-  // These are nobody's sites any more.
+  // These are no sites any more.
   const untraced = new Set(record?.untraced);
   for (const { offset } of probed ? [] : (record?.edits ?? [])) {
     const range = program.code.find(

@@ -71,8 +71,8 @@ export interface Verification {
   /** About the file: unsorted tables, calls of the profiling entry that no table names, … */
   readonly remarks: readonly string[];
   /**
-   * Why the verdicts say little or nothing: the file has no site (`no-sites`), or of most sites
-   * nobody knows the function (`no-functions`). Null: they say what they say.
+   * Why the verdicts say little or nothing: the file has no site (`no-sites`), or of most sites the
+   * function is not known (`no-functions`). Null: they say what they say.
    */
   readonly incomplete: { readonly code: 'no-sites' | 'no-functions'; readonly message: string } | null;
 }
