@@ -419,7 +419,7 @@ export const breakages: readonly Breakage[] = [
     find: 'before > behind',
     replace: 'false',
     test: 'trace-tracers',
-    named: 'graph, then function|function, then graph',
+    named: 'depths and stacks',
   },
   {
     name: 'return_to_handler returns to itself',
