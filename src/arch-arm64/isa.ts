@@ -1199,6 +1199,11 @@ export function isBti(word: number): boolean {
   return (word & ~0xc0) >>> 0 === 0xd503_241f;
 }
 
+/** True for the landing pads of calls: `bti c` and `bti jc`. */
+export function isBtiC(word: number): boolean {
+  return (word & ~0x80) >>> 0 === 0xd503_245f;
+}
+
 /** True for `bl`. */
 export function isBl(word: number): boolean {
   return word >>> 26 === 0b100101;

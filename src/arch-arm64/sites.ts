@@ -38,12 +38,14 @@ import {
   encodeBl,
   isBl,
   isBti,
+  isBtiC,
 } from './isa.js';
 import { R_AARCH64_ABS64, R_AARCH64_CALL26 } from './relocs.js';
 
+const ALL_IN_FRONT = 'all nops stand in front of the function';
+
 const NONE: readonly number[] = [];
 const AT_0: readonly number[] = [0];
-const AT_4: readonly number[] = [4];
 const AT_12: readonly number[] = [12];
 const AT_16: readonly number[] = [16];
 
@@ -425,6 +427,22 @@ function writePair(
 
 type Form = 'pair' | 'call-ops' | 'ambiguous';
 
+/** Most words of nops in front of a function that are searched for its symbol. */
+const MAX_PRECEDING_WORDS = 256;
+
+/**
+ * Bytes from the anchor to the function (A-SITE-5): with `=N,M` a table of patchable entries names
+ * the first of the M nops in front of it, and only the symbol tells. -1 where no symbol is behind
+ * the nops.
+ */
+function functionDelta(view: SiteView): number {
+  if (view.functionAt(0) || (view.functionAt(-4) && isBti(view.u32(-4)))) return 0;
+  for (let words = 1; words <= MAX_PRECEDING_WORDS && view.u32(4 * words - 4) === NOP; words++) {
+    if (view.functionAt(4 * words)) return 4 * words;
+  }
+  return -1;
+}
+
 /** True for nop or mov x9, x30, then nop or bl. */
 function isPatchable(view: SiteView, delta: number): boolean {
   const first = view.u32(delta);
@@ -443,6 +461,8 @@ function formOf(view: SiteView): Form {
   }
   if (view.functionAt(0)) return 'pair';
   // No symbol: the body of an overridden weak function, or a stripped file.
+  // With another number of nops in front than two the pair is where it is behind none.
+  if (functionDelta(view) > 0) return 'pair';
   const third = view.u32(8);
   if (third < 0 || view.u32(0) !== NOP || view.u32(4) !== NOP) return 'pair';
   // A landing pad, or the mov of an initialised site, does not follow the two nops of a `=2`
@@ -493,13 +513,12 @@ const callOps: SiteShape = {
     if (source === 'mcount-table' && pair.state === 'foreign' && !(view.u32(0) === NOP && view.u32(4) === NOP)) {
       return null;
     }
-    if ((view.address & 7n) !== 0n) {
+    const isFront = pair === PAIR_FIRST && view.u32(0) === NOP && view.u32(4) === NOP && !isBl(view.u32(ipDelta - 4));
+    if (isFront) return callOpsForeign(view, ALL_IN_FRONT, ipDelta, 'before', undefined, 'front');
+    if ((view.address & 7n) !== 0n && pair !== PAIR_SHORT) {
       const reason = 'A-SITE-1: the slot of =4,2 is not 8-aligned';
       const off = isOff(view, pair) ? 'whole' : undefined;
       return callOpsForeign(view, reason, ipDelta, 'misaligned', 'misaligned', off);
-    }
-    if (pair === PAIR_FIRST && view.u32(0) === NOP && view.u32(4) === NOP && !isBl(view.u32(ipDelta - 4))) {
-      return callOpsForeign(view, 'all nops stand in front of the function', ipDelta, 'before', undefined, 'front');
     }
     if (pair.state === 'foreign') return callOpsForeign(view, pair.reason, ipDelta, pair.form, undefined, pair.nops);
     const literal = view.relocatable ? view.relocation(0) : null;
@@ -607,9 +626,25 @@ function isOff(view: SiteView, { state }: PairState): boolean {
 
 // ---------------------------------------------------------------------------------------------- =2
 
+/** Words of nops that are looked through for a landing pad behind them. */
+const MAX_NOP_WORDS = 16;
+
+/**
+ * M-PAD-2: a function that begins with its nops and has its `bti c` behind them, as compilers
+ * before GCC 10 made them. Indirect calls of it trap where the processor looks for landing pads.
+ */
+function padBehind(view: SiteView, at: number): Pick<SiteReading, 'padBehind'> {
+  if (!view.functionAt(at) || !isPatchable(view, at)) return {};
+  let behind = at + 8;
+  while (behind < at + 4 * MAX_NOP_WORDS && view.u32(behind) === NOP) behind += 4;
+  return isBtiC(view.u32(behind)) && !view.functionAt(behind) ? { padBehind: true } : {};
+}
+
 /*
  * `-fpatchable-function-entry=N`, N >= 2: nops at the function, behind its landing pad. The table
- * names the first of them in both cases; the nops behind the second are left alone.
+ * names the first of them in both cases; the nops behind the second are left alone. With `=N,M` the
+ * table names the first of the M nops in front of the function, which are left alone, too; M = 2
+ * is the shape above.
  *
  *   address    compiled   initialised, off   on
  *   a          nop        mov x9, x30        mov x9, x30
@@ -627,22 +662,28 @@ const patchable: SiteShape = {
     if (formOf(view) !== 'pair') return null;
     // A call of -pg that became a nop, with a nop of the function behind it.
     if (source === 'mcount-table' && isBehindPrologue(view)) return null;
-    const pair = readPair(view, 0);
+    const front = source === 'patchable-table' ? Math.max(0, functionDelta(view)) : 0;
+    const at = front > 0 && isBti(view.u32(front)) ? front + 4 : front;
+    const pair = readPair(view, at);
     // An mcount table of the -pg era names a bl, or the nop that replaced it inside a function.
     if (pair.state === 'foreign' && source === 'mcount-table' && !isPatchableEntry(view)) return null;
-    const foreign = pair.state === 'foreign';
-    const base = {
+    const base: SiteReading = {
       shape: patchable,
       state: pair.state,
       form: pair.form,
-      ipDelta: 4,
-      startDelta: 0,
+      ipDelta: at + 4,
+      startDelta: at,
       sizeBytes: 8,
-      target: pair.state === 'call' ? targetOf(view, 4) : null,
-      relocationDeltas: pair.state === 'call' && view.relocatable ? AT_4 : NONE,
+      target: pair.state === 'call' ? targetOf(view, at + 4) : null,
+      relocationDeltas: pair.state === 'call' && view.relocatable ? [at + 4] : NONE,
+      ...padBehind(view, at),
     };
-    if (!foreign) return base;
-    return { ...base, expected: TWO_NOPS, reason: pair.reason, ...(pair.nops ? { nops: pair.nops } : {}) };
+    if (pair.state !== 'foreign') return base;
+    const foreign: SiteReading = { ...base, expected: TWO_NOPS, reason: pair.reason };
+    if (pair === PAIR_FIRST && front > 0 && !isBl(view.u32(at))) {
+      return { ...foreign, form: 'before', reason: ALL_IN_FRONT, nops: 'front' };
+    }
+    return pair.nops ? { ...foreign, nops: pair.nops } : foreign;
   },
   write(reading, to, view) {
     return writePair(reading, to, view, 'A-SITE-2');

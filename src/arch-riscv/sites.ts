@@ -118,6 +118,7 @@ export function fixedAuipcReaches(auipc: number, auipcAddress: Address, target: 
 const NOP = riscvTable.encode('addi', { rd: ZERO, rs1: ZERO, imm: 0 });
 const C_NOP = riscvTable.encode('c.addi', { rd: ZERO, imm: 0 });
 const TWO_C_NOPS = ((C_NOP << 16) | C_NOP) >>> 0;
+const LPAD = riscvTable.encode('auipc', { rd: ZERO, upper: 0 });
 const AUIPC_T0 = riscvTable.encode('auipc', { rd: T0, upper: 0 });
 const AUIPC_RA = riscvTable.encode('auipc', { rd: RA, upper: 0 });
 const JALR_T0 = riscvTable.encode('jalr', { rd: T0, rs1: T0, imm: 0 });
@@ -264,10 +265,11 @@ interface Foreign {
   readonly reason: string;
   readonly fault?: 'unsupported';
   readonly nops?: 'few' | 'front';
+  readonly padBehind?: true;
 }
 
 function foreign(shape: SiteShape, ipDelta: number, found: Foreign): SiteReading {
-  const { startDelta, expected, reason, fault, nops } = found;
+  const { startDelta, expected, reason, fault, nops, padBehind } = found;
   return {
     shape,
     state: 'foreign',
@@ -281,6 +283,7 @@ function foreign(shape: SiteShape, ipDelta: number, found: Foreign): SiteReading
     reason,
     ...(fault === undefined ? {} : { fault }),
     ...(nops === undefined ? {} : { nops }),
+    ...(padBehind === undefined ? {} : { padBehind }),
   };
 }
 
@@ -543,11 +546,39 @@ function functionDelta(view: SiteView): number {
   return 0;
 }
 
+/** `lpad`, with any label: the landing pad of Zicfilp, an auipc whose result is dropped. */
+const isLpad = (word: number): boolean => word !== -1 && (word & 0xfff) === LPAD;
+
+/**
+ * Bytes from the anchor to the nops of the function (R-SITE-7): they stand behind its landing pad.
+ * Without nops in front the table of clang names the pad itself.
+ */
+function nopsDelta(view: SiteView): number {
+  const delta = functionDelta(view);
+  return isLpad(view.u32(delta)) ? delta + 4 : delta;
+}
+
+/** Most bytes of nops at a function that are searched for a landing pad behind them. */
+const MAX_NOP_BYTES = 64;
+
+/** M-PAD-2: a function that begins with its nops and has its landing pad behind them (GCC 15). */
+function padBehind(view: SiteView, ip: number): Pick<SiteReading, 'padBehind'> {
+  if (!view.functionAt(ip)) return {};
+  let behind = ip;
+  while (behind < ip + MAX_NOP_BYTES) {
+    if (view.u16(behind) === C_NOP) behind += 2;
+    else if (view.u32(behind) === NOP) behind += 4;
+    else break;
+  }
+  return behind > ip && isLpad(view.u32(behind)) && !view.functionAt(behind) ? { padBehind: true } : {};
+}
+
 /** True when what lies in front of the function is a literal and no nops (G3c). */
 function hasLiteral(view: SiteView, delta: number): boolean {
   if (delta !== 8) return false;
   const first = view.u32(0);
   const second = view.u32(4);
+  if (isLpad(second)) return false;
   return !((first === NOP && second === NOP) || (first === TWO_C_NOPS && second === TWO_C_NOPS));
 }
 
@@ -577,7 +608,7 @@ const patchable8: SiteShape = {
   entries: ['g2', 'g2-plain', 'g2-merged', 'g1', 'g3', 'g3c'],
   hazard: pairHazard,
   read(view) {
-    const ip = functionDelta(view);
+    const ip = nopsDelta(view);
     const first = view.u32(ip);
     const second = view.u32(ip + 4);
     let state: SiteStateKind;
@@ -596,6 +627,7 @@ const patchable8: SiteShape = {
         reason,
         ...(fault ? { fault } : {}),
         ...(nops ? { nops } : {}),
+        ...padBehind(view, ip),
       });
 
     if (first === TWO_C_NOPS && second === TWO_C_NOPS) {
@@ -642,7 +674,12 @@ const patchable8: SiteShape = {
       sizeBytes: ip + 8,
       target,
       relocationDeltas: deltas,
+      ...(state === 'call' ? {} : padBehind(view, ip)),
     };
+  },
+  entriesAt(reading, view) {
+    const all = patchable8.entries;
+    return isLpad(view.u32(reading.ipDelta - 4)) ? all.filter((each) => each !== 'g3c') : all;
   },
   write(reading, to, view) {
     if (reading.state === 'foreign') return refuseForeign(reading);
@@ -710,6 +747,9 @@ function writeG1(reading: SiteReading, to: WritableState, view: SiteView): SiteC
  */
 function literalStore(view: SiteView, start: number, literal: Address): SiteStore | SiteRefusal {
   const place = view.address + BigInt(start - 8);
+  if (isLpad(view.u32(start - 4))) {
+    return { refused: 'unsupported', reason: 'a landing pad stands where an entry looks for the address of the ops' };
+  }
   if (start !== 8) {
     return {
       refused: 'unsupported',
@@ -827,7 +867,8 @@ function whyForeign(
   const count = nopBytes(view, ip);
   if (count === 0 && (first === -1 || second === -1)) return [expected, 'the section ends inside the site'];
   // functionDelta went over nops to get here; without a call behind them they may be all there are.
-  if (count === 0 && ip > 0 && !hasLiteral(view, ip) && !isAuipcT0(first) && !isAuipcRa(first)) {
+  const isFront = view.u16(0) === C_NOP || view.u32(0) === NOP;
+  if (count === 0 && isFront && !hasLiteral(view, ip) && !isAuipcT0(first) && !isAuipcRa(first)) {
     return [expected, 'all nops stand in front of the function entry', null, 'front'];
   }
   if (count === 0) return [expected, "neither the compiler's nops nor a pair through t0"];
@@ -836,7 +877,7 @@ function whyForeign(
   const mixed = parcel === C_NOP && view.u32(ip + count) === NOP;
   return [
     expected,
-    `${count} bytes of nops${mixed ? ', then a nop of the other size' : ''}: auipc and jalr need 8 (patchable 4 with C, 2 without)`,
+    `${count} bytes of nops${isLpad(view.u32(ip - 4)) ? ' behind the landing pad' : ''}${mixed ? ', then a nop of the other size' : ''}: auipc and jalr need 8 (patchable 4 with C, 2 without)`,
     'unsupported',
     'few',
   ];
@@ -869,7 +910,7 @@ const patchable16: SiteShape = {
   entries: ['g1'],
   hazard: pairHazard,
   read(view) {
-    const ip = functionDelta(view);
+    const ip = nopsDelta(view);
     if (!isSavedPair(view, ip)) return null;
     const opening = view.u32(ip);
     const first = view.u32(ip + 4);
@@ -935,7 +976,7 @@ const fixedAuipc: SiteShape = {
   title: 'auipc t0 that stays, and a word that is nop or jalr t0',
   entries: ['g3', 'g3c'],
   read(view) {
-    const start = functionDelta(view);
+    const start = nopsDelta(view);
     const first = view.u32(start);
     const second = view.u32(start + 4);
     if (!isAuipcT0(first)) return null;

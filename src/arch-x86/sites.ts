@@ -435,6 +435,9 @@ function readAbs64(view: SiteView, form: 'r10' | 'rax', size: number): SiteReadi
 
 // ------------------------------------------------------------------------------------- patchable-5
 
+/** Most bytes of nops at a function that are searched for a landing pad behind them. */
+const MAX_NOP_BYTES = 64;
+
 /** Longest pad that is looked through for the function symbol behind it. */
 const MAX_PAD_BYTES = 1024;
 
@@ -579,7 +582,18 @@ function readPad(view: SiteView, ip: number, state: SiteStateKind, form: string,
   if (anyRelocation(view, ip, ip + size)) {
     return foreign(patchable5, form, FIVE_NOPS, 'nops that carry a relocation', ip);
   }
-  return reading(patchable5, state, form, size, null, NO_RELOCATIONS, ip);
+  const found = reading(patchable5, state, form, size, null, NO_RELOCATIONS, ip);
+  return isPadBehind(view, ip) ? { ...found, padBehind: true } : found;
+}
+
+/** M-PAD-2: a function that begins with its nops, its endbr64 behind them (before GCC 10). */
+function isPadBehind(view: SiteView, ip: number): boolean {
+  if (!view.functionAt(ip)) return false;
+  let behind = ip;
+  for (let size = nopLength(view, ip); size > 0 && behind - ip < MAX_NOP_BYTES; size = nopLength(view, behind)) {
+    behind += size;
+  }
+  return view.u32(behind) === ENDBR64 && !view.functionAt(behind);
 }
 
 /**

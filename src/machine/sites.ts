@@ -120,6 +120,11 @@ export interface SiteReading {
    * needs, in a place where none can be.
    */
   readonly nops?: 'few' | 'front' | 'whole';
+  /**
+   * The function's landing pad stands behind its nops, so that its entry is none: indirect calls of
+   * it trap.
+   */
+  readonly padBehind?: true;
 }
 
 /** One store of a change: `before` must stand at the place or nothing is written. */

@@ -14,7 +14,7 @@ import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { ByteView } from '../bytes.js';
-import { ElftraceError } from '../errors.js';
+import { ElftraceError, malformed } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
 import { joinSymbols, placeSymbols } from './symbols.js';
@@ -596,7 +596,22 @@ export function load(image: ElfImage, arch: Arch, options: LoadOptions = {}): Pr
       },
     );
   }
+  refuseContradiction(image, arch);
   return new Program(image, arch, options);
+}
+
+/**
+ * P-ABI-1: the header says by which ABI functions are found, and a section of descriptors the
+ * opposite. Linkers without ELFv1 (ld.lld) make such programs out of its objects, without an error.
+ */
+function refuseContradiction(image: ElfImage, { target }: Arch): void {
+  const descriptors = target.abiName === 'elfv2' ? image.section('.opd') : undefined;
+  if (descriptors === undefined || descriptors.size === 0) return;
+  throw malformed(
+    'ELF header: e_flags',
+    'they say ABI 2 (ELFv2), and .opd has function descriptors (ELFv1): no valid program; ld.lld, which has no ELFv1, links its objects so',
+    { section: '.opd', value: image.header.flags },
+  );
 }
 
 /** First position in `placed` whose offset is not below `offset`. */

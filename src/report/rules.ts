@@ -76,6 +76,8 @@ export const rules: Readonly<Record<string, string>> = {
   'K-SLOT-3': 'events and copies of probes need room in the image: load --probes makes it.',
   'K-WAY-1':
     'no code, table or landing pad of the whole image leads behind the first byte of a window, and what cannot be read counts as if it did.',
+  'M-PAD-2':
+    'where landing pads are checked, an indirect call must find one at the entry: nops belong behind the pad, not in front.',
   'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',
   'M-VAL-1': 'a site lies in a function of an executable section, with bytes that are a form of a known shape.',
   'M-WEAK-1':

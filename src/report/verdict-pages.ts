@@ -70,6 +70,16 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
     advice: ['Give the symbols of the unstripped file (--symbols), or exclude the place.'],
     rules: ['M-VAL-1'],
   },
+  'no-landing-pad': {
+    meaning: 'The landing pad of the function stands behind its nops, so that the entry is none.',
+    causes: [
+      'GCC 15 for RISC-V puts lpad behind the nops of -fpatchable-function-entry, and compilers before GCC 10 did so with endbr64 and bti c. Where processors check landing pads, an indirect call of the function traps.',
+    ],
+    advice: [
+      'Compile with another compiler, or without the check of landing pads (-fcf-protection, -mbranch-protection).',
+    ],
+    rules: ['M-PAD-2'],
+  },
   'bypassed-by-local-entry': {
     meaning: 'Calls within the module enter the function behind the site.',
     causes: [

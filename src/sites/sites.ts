@@ -380,13 +380,13 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
 }
 
 /**
- * Call padding in a patchable table of its own (x86-64 modules without any call site): no slot has
- * room behind its function's symbol. A nop with which the function begins is no room where another
- * mechanism patches it (a jump label that is off). A table whose pads are merely too small for a
- * call is not that, and its sites get their verdicts.
+ * Padding in a patchable table of its own (`=N,N`; x86-64 modules without any call site): no slot
+ * has room behind its function's symbol (M-PAD-1). A nop with which the function begins is no room
+ * where another mechanism patches it (a jump label that is off). A table whose pads are merely too
+ * small for a call is not that, and its sites get their verdicts.
  */
 function isPadding(program: Program, table: SlotTable, source: SiteSource, view: ProgramView): boolean {
-  if (!program.arch.mcount.patchableIsPadding || source !== 'patchable-table' || table.role === 'padding') return false;
+  if (source !== 'patchable-table' || table.role === 'padding') return false;
   let tried = 0;
   for (const { range, offset } of samples(program, table)) {
     view.move(range, offset);
@@ -394,6 +394,7 @@ function isPadding(program: Program, table: SlotTable, source: SiteSource, view:
     // The pad of an overridden weak function has no symbol to be in front of, and says nothing.
     if (reading?.form === 'unplaced') continue;
     if (reading === null) return false;
+    if (reading.nops !== 'front' && isLeftover(program, range, view.address + BigInt(reading.ipDelta))) continue;
     if (reading.nops !== 'front') {
       const ip = view.address + BigInt(reading.ipDelta);
       const section = program.relocatable ? range.section : -1;
@@ -402,6 +403,11 @@ function isPadding(program: Program, table: SlotTable, source: SiteSource, view:
     tried++;
   }
   return tried > 0;
+}
+
+/** True where the file names its functions and none of them covers a place. */
+function isLeftover(program: Program, range: CodeRange, ip: Address): boolean {
+  return program.namesFunctions && program.functionAt(range, ip) < 0;
 }
 
 /** True when the bytes at a place are a call of the profiling entry, by the machine's shapes. */

@@ -35,7 +35,7 @@ export interface SlotTable {
    * sites.
    */
   readonly source: SiteSource | 'unknown';
-  /** `padding`: listed, and no table of ftrace (x86-64 call padding). */
+  /** `padding`: listed, and no table of ftrace (nops in front of functions only). */
   readonly role: 'sites' | 'padding';
   readonly count: number;
   readonly zero: number;

@@ -8,6 +8,7 @@
  * | outside-text, duplicate, misaligned | error | the slot names no place that can hold a site |
  * | weak-leftover | note | body of an overridden weak function: real bytes, no symbol |
  * | no-symbol | warning | no function covers the site and it is no leftover |
+ * | no-landing-pad | error | the landing pad stands behind the nops: the entry is none |
  * | bypassed-by-local-entry | error | local calls never pass the site |
  * | unsupported-shape | error | bytes that no shape knows |
  * | wrong-bytes | error | a known shape with other bytes |
@@ -19,6 +20,7 @@
 import type { SiteReading } from '../machine/sites.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { directCallerAt } from '../patch/direct-table.js';
+import type { Program } from '../program/program.js';
 import type { Sites } from './sites.js';
 
 export const verdictSeverity = {
@@ -29,6 +31,7 @@ export const verdictSeverity = {
   misaligned: 'error',
   'weak-leftover': 'note',
   'no-symbol': 'warning',
+  'no-landing-pad': 'error',
   'bypassed-by-local-entry': 'error',
   'unsupported-shape': 'error',
   'wrong-bytes': 'error',
@@ -203,7 +206,8 @@ export function judge(
   }
   if (program.namesFunctions && !isCovered(sites, index)) {
     // `unplaced`: nops of a pad whose call area only the missing symbol could tell.
-    const looksFine = reading !== null && (reading.state !== 'foreign' || reading.form === 'unplaced');
+    const looksFine =
+      reading !== null && (reading.state !== 'foreign' || reading.form === 'unplaced' || reading.nops !== undefined);
     const functions = knowledgeOf(sites);
     if (functions !== 'all' && looksFine) {
       const why =
@@ -228,6 +232,14 @@ export function judge(
         actual: sites.viewOf(index).bytes(0, shownBytes),
       };
     }
+  }
+  if (reading?.padBehind) {
+    return {
+      verdict: 'no-landing-pad',
+      rule: 'M-PAD-2',
+      message: 'the landing pad stands behind the nops: indirect calls of the function trap at its entry',
+      actual: sites.viewOf(index).bytes(reading.ipDelta, shownBytes),
+    };
   }
   const symbol = sites.functionSymbol(index);
   if (symbol >= 0 && reading?.state !== 'call') {
@@ -424,7 +436,19 @@ export function verify(sites: Sites, options: VerifyOptions = {}): Verification 
       remarks.push(`${table.name} names call padding (${table.count} entries), not patch sites of ftrace`);
     } else if (!table.sorted) remarks.push(`${table.name} is not sorted`);
   }
+  const others = judged === 0 ? [] : otherInstrumentation(sites.program);
+  for (const each of others) remarks.push(`besides, ${each}`);
   return { sites: judged, verdicts, findings, remarks, incomplete: incompleteness(sites, judged) };
+}
+
+/** What compilers put into code for other tracers than ftrace (M-PROD-1). */
+function otherInstrumentation({ image, symbols }: Program): string[] {
+  const found: string[] = [];
+  if (image.section('xray_instr_map')) found.push('it has XRay sleds (xray_instr_map), which ftrace does not use');
+  if (symbols.find('__cyg_profile_func_enter') > 0) {
+    found.push('its functions call __cyg_profile_func_enter (-finstrument-functions), which ftrace does not use');
+  }
+  return found;
 }
 
 function incompleteness(sites: Sites, judged: number): Verification['incomplete'] {
@@ -434,9 +458,8 @@ function incompleteness(sites: Sites, judged: number): Verification['incomplete'
       ? 'its table names call padding only'
       : tables.some(({ count }) => count > 0)
         ? 'all slots of its table are empty'
-        : program.image.section('xray_instr_map')
-          ? 'it has XRay sleds (xray_instr_map), which ftrace does not use'
-          : 'no table names any and no call of the profiling entry is there; -fpatchable-function-entry and -pg make them';
+        : otherInstrumentation(program).join(', and ') ||
+          'no table names any and no call of the profiling entry is there; -fpatchable-function-entry and -pg make them';
     return { code: 'no-sites', message: `no patch site in the file: ${why}` };
   }
   if (knowledgeOf(sites) !== 'none') return null;
