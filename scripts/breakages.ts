@@ -922,6 +922,22 @@ export const breakages: readonly Breakage[] = [
     named: 'H1',
   },
   {
+    name: 'x86-64: a site jumps where its direct caller is to be called',
+    file: 'sites/verdicts.js',
+    find: '&& direct.jump === isJump',
+    replace: '',
+    test: 'x86-jump',
+    named: 'are wrong targets',
+  },
+  {
+    name: 'x86-64: the address of a direct caller that is jumped to keeps its bit 0',
+    file: 'tracing/image-backend.js',
+    find: 'jump ? address & ~1n : address',
+    replace: 'address',
+    test: 'x86-jump',
+    named: 'X-JMP-1',
+  },
+  {
     name: 'arm64, two entries: words change before threads have left the entry that reads them',
     file: 'ftrace/update.js',
     find: 'words.some(',

@@ -62,7 +62,10 @@ test('0.1.0 session.yaml is performed as it was then', () => {
   const output = join(folder, 'session');
   const { status } = elftrace(['patch', reverted(row), '--session', join(fixtures, 'session.yaml'), '-o', output]);
   expect(status).toBe(0);
-  expect(elftrace(['status', output]).stdout.replaceAll(output, '')).toBe(
-    elftrace(['status', join(fixtures, row.file)]).stdout.replaceAll(join(fixtures, row.file), ''),
-  );
+  // Trampolines lie behind the runtime, which has grown since.
+  const state = (path: string): string =>
+    elftrace(['status', path])
+      .stdout.replaceAll(path, '')
+      .replace(/(?<=tramp: )0x[0-9a-f]+/g, 'ADDRESS');
+  expect(state(output)).toBe(state(join(fixtures, row.file)));
 });

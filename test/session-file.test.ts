@@ -213,6 +213,7 @@ describe('session files', () => {
     const session = new CoreSession(core, {
       address,
       replacer: (replacement) => ({ func: address(`replace by ${replacement}`), data: 5n }),
+      enableJumps: () => undefined,
       loadModule: (name) => core.loadModule(name, [{ name: 'x', ip: 0x9000n }]),
       unloadModule: (name) => core.unloadModule(name),
     });
@@ -242,6 +243,7 @@ describe('session files', () => {
     const session = new CoreSession(core, {
       address: () => 1n,
       replacer: () => ({ func: 2n, data: 3n }),
+      enableJumps: () => undefined,
       loadModule: (name) => core.loadModule(name, []),
       unloadModule: (name) => core.unloadModule(name),
     });
@@ -268,6 +270,7 @@ describe('session files', () => {
     const resolver = {
       address: () => 0x77n,
       replacer: () => ({ func: 0x88n, data: 0n }),
+      enableJumps: () => undefined,
       loadModule: never,
       unloadModule: never,
     };

@@ -9,7 +9,7 @@
  * 	return address      176(%rsp)        184(%rsp)
  *
  * A callback of the register entry may put an address into orig_ax: the function's site then seems
- * to have called that one (direct calls). Alive at a site is what entry-2014.S says; where rsp
+ * to have called that one (direct calls), or with bit 0 set to have jumped there (X-JMP-3). Alive at a site is what entry-2014.S says; where rsp
  * stands modulo 16 is not known.
  *
  * What lies between a `caller` label and its `end` is copied to make a trampoline: in it only the
@@ -107,10 +107,19 @@ LABEL(ftrace_regs_caller_end)
 	 * goes to it: site+5 stays on top.
 	 */
 .Ldirect:
+	testb	%al, elftrace_direct_jumps(%rip)
+	jnz	.Ljump
 	movq	REGS_BYTES(%rsp), %rcx
 	movq	%rcx, REGS_BYTES - 8(%rsp)
 	movq	%rax, REGS_BYTES(%rsp)
 	restore	8
+	popfq
+	ret
+	/* site+5 goes away, the direct caller takes its place: the last return leaves nothing of it. */
+.Ljump:
+	decq	%rax
+	movq	%rax, REGS_BYTES + 8(%rsp)
+	restore
 	popfq
 	ret
 END(ftrace_regs_caller)
@@ -140,5 +149,14 @@ LABEL(elftrace_return_text)
 	ret
 0:	ud2				/* the shadow stack does not know where to return to */
 END(return_to_handler)
+
+	/* 1: bit 0 of a direct caller says that its sites jump; 0: it is part of the address. */
+	.data
+	.balign	8
+	.globl	elftrace_direct_jumps
+	.type	elftrace_direct_jumps, @object
+	.size	elftrace_direct_jumps, 8
+elftrace_direct_jumps:
+	.quad	0
 
 	.section .note.GNU-stack, "", @progbits

@@ -19,6 +19,7 @@ import type {
   SiteSource,
   SiteStateKind,
   SiteView,
+  WritableState,
 } from '../machine/sites.js';
 import type { McountRules } from '../machine/tables.js';
 import { type Reach, reaches } from '../bits.js';
@@ -216,6 +217,17 @@ function store(from: SiteReading, view: SiteView, after: Uint8Array, rule: strin
   return { stores: [{ delta: from.startDelta, before, after }], neutralise, rule };
 }
 
+/** X-JMP-2: only sites of five bytes, as kernels have them, jump. */
+const NO_JUMP: SiteRefusal = {
+  refused: 'unsupported',
+  reason: 'only sites of five bytes can jump to a direct caller: this one calls through more',
+};
+
+/** `call` or `jmp` of five bytes. */
+function branch5(to: Extract<WritableState, { kind: 'call' }>, address: Address): Uint8Array {
+  return encodeBranch5(to.jump ? 0xe9 : 0xe8, address, to.target);
+}
+
 /** Reasons for which no call can be written here, or null. */
 function callRefusal(view: SiteView, reach: Reach | null, from: Address, target: Address): SiteRefusal | null {
   if (view.relocatable) {
@@ -238,6 +250,7 @@ function refuseForeign(from: SiteReading): SiteRefusal {
  *
  *   address   compiled                      disabled               enabled
  *   ip        e8 d0 d1 d2 d3  call mcount   0f 1f 44 00 00  nop5   e8 d0 d1 d2 d3  call tracer
+ *                                                                  e9 d0 d1 d2 d3  jmp (X-JMP-1)
  *
  * In a relocatable file the field is zero and R_X86_64_PLT32 (older: PC32) with addend -4 stands at
  * ip+1; the nop has none. -mnop-mcount emits the disabled form.
@@ -253,6 +266,8 @@ const call5: SiteShape = {
   read(view, source) {
     const opcode = view.u8(0);
     if (opcode === 0xe8) return readCall5(view, source);
+    // Found without a table, a jump is the function's own.
+    if (opcode === 0xe9 && !view.relocatable && source === 'mcount-table') return readJump5(view);
     if (view.u32(0) === NOP5_LOW && view.u8(4) === 0) {
       if (anyRelocation(view, 0, 5)) return foreign(call5, 'nop5', NOP5, 'a nop that still carries a relocation');
       return reading(call5, 'nop', 'nop5', 5, null, NO_RELOCATIONS);
@@ -273,7 +288,7 @@ const call5: SiteShape = {
     if (to.kind !== 'call') return from.state === 'nop' ? NOTHING_TO_DO : store(from, view, NOP5, 'X-ENC-1');
     const address = view.address + BigInt(from.startDelta);
     const refusal = callRefusal(view, CALL5_REACH, address, to.target);
-    return refusal ?? store(from, view, encodeBranch5(0xe8, address, to.target), 'X-MOD-2');
+    return refusal ?? store(from, view, branch5(to, address), to.jump ? 'X-JMP-1' : 'X-MOD-2');
   },
 };
 
@@ -294,6 +309,13 @@ function readCall5(view: SiteView, source: SiteSource): SiteReading | null {
   if (field !== 0) return foreign(call5, 'call', COMPILED5, 'the field of the call is not zero');
   const state = relocatableState(view, relocation);
   return reading(call5, state, state === 'compiled' ? 'call' : 'named', 5, null, AT_1);
+}
+
+/** X-JMP-1: the second form of a site that is on, in linked files. */
+function readJump5(view: SiteView): SiteReading {
+  const field = view.u32(1);
+  if (field < 0) return foreign(call5, 'jmp', NOP5, 'the section ends inside the site');
+  return reading(call5, 'call', 'jmp', 5, relativeTarget(view.address, 5, field), NO_RELOCATIONS);
 }
 
 // ------------------------------------------------------------------------------------------- call6
@@ -331,7 +353,7 @@ const call6: SiteShape = {
   write(from, to, view) {
     if (from.state === 'foreign') return refuseForeign(from);
     if (to.kind !== 'call') return from.state === 'nop' ? NOTHING_TO_DO : store(from, view, NOP6, 'X-SITE-1');
-    const refusal = callRefusal(view, CALL6_REACH, view.address, to.target);
+    const refusal = to.jump ? NO_JUMP : callRefusal(view, CALL6_REACH, view.address, to.target);
     if (refusal) return refusal;
     const after = concatBytes([Uint8Array.of(0x67, 0xe8), littleEndian(to.target - (view.address + 6n), 4)]);
     return store(from, view, after, 'X-SITE-1');
@@ -402,7 +424,7 @@ const callAbs64: SiteShape = {
     if (to.kind !== 'call') {
       return from.state === 'nop' ? NOTHING_TO_DO : store(from, view, isR10 ? NOP13 : NOP12, 'X-SITE-1');
     }
-    const refusal = callRefusal(view, null, view.address, to.target);
+    const refusal = to.jump ? NO_JUMP : callRefusal(view, null, view.address, to.target);
     if (refusal) return refusal;
     const immediate = littleEndian(to.target, 8);
     const after = isR10
@@ -534,6 +556,7 @@ const patchable5: SiteShape = {
     if (low === 0x9090_9090 && fifth === 0x90) return readPad(view, ip, 'compiled', 'nops', 5);
     if (low === NOP5_LOW && fifth === 0) return readPad(view, ip, 'nop', 'nop5', 5);
     if (view.u8(ip) === 0xe8) return readPadCall(view, ip);
+    if (view.u8(ip) === 0xe9 && !view.relocatable) return readPadJump(view, ip);
     const long = nopLength(view, ip);
     if (long >= 5) return readPad(view, ip, 'compiled', 'long-nop', long);
     const held = nopRun(view, ip);
@@ -569,8 +592,8 @@ const patchable5: SiteShape = {
         const address = view.address + BigInt(from.ipDelta);
         const refusal = callRefusal(view, CALL5_REACH, address, to.target);
         if (refusal) return refusal;
-        const after = concatBytes([encodeBranch5(0xe8, address, to.target), nopsOf(sizeBytes - 5)]);
-        return store(from, view, after, 'X-MOD-2');
+        const after = concatBytes([branch5(to, address), nopsOf(sizeBytes - 5)]);
+        return store(from, view, after, to.jump ? 'X-JMP-1' : 'X-MOD-2');
       }
       default:
         return to satisfies never;
@@ -609,7 +632,8 @@ function readPadCall(view: SiteView, ip: number): SiteReading {
     if (field < 0) return foreign(patchable5, 'call', FIVE_NOPS, 'the section ends inside the site', ip);
     const target = relativeTarget(view.address + BigInt(ip), 5, field);
     const callee = view.callee(target);
-    if (callee === 'mcount' || (mayBeBody && callee === 'other')) return callBehindPad(ip);
+    const isBody = mayBeBody && callee === 'other' && !view.isDirectCaller(target);
+    if (callee === 'mcount' || isBody) return callBehindPad(ip);
     return reading(patchable5, 'call', 'call', 5, target, NO_RELOCATIONS, ip);
   }
   const relocation = view.relocation(ip + 1);
@@ -620,8 +644,17 @@ function readPadCall(view: SiteView, ip: number): SiteReading {
   return reading(patchable5, 'call', 'named', 5, null, [ip + 1], ip);
 }
 
-function callBehindPad(ip: number): SiteReading {
-  const reason = 'pad lies before the symbol only: the function begins with a call of its own';
+/** The same for a jump, which a direct caller's site may be (X-JMP-1). */
+function readPadJump(view: SiteView, ip: number): SiteReading {
+  const field = view.u32(ip + 1);
+  if (field < 0) return foreign(patchable5, 'jmp', FIVE_NOPS, 'the section ends inside the site', ip);
+  const target = relativeTarget(view.address + BigInt(ip), 5, field);
+  if (ip > 0 && !view.isDirectCaller(target)) return callBehindPad(ip, 'jump');
+  return reading(patchable5, 'call', 'jmp', 5, target, NO_RELOCATIONS, ip);
+}
+
+function callBehindPad(ip: number, what = 'call'): SiteReading {
+  const reason = `pad lies before the symbol only: the function begins with a ${what} of its own`;
   return foreign(patchable5, 'before', FIVE_NOPS, reason, ip, 'unsupported', 'front');
 }
 

@@ -264,10 +264,11 @@ const HOP_WIDTH = 8;
 async function explain(opened: Opened, index: number, options: VerifyOptions): Promise<Explanation> {
   const { sites, program, arch } = opened;
   const chain = siteChain(sites, index);
-  const direct = directCallerOf(sites, index);
+  const own = directCallerOf(sites, index);
+  const direct = own?.caller ?? null;
   const hops = (await explainHops(opened, chain)).map((each) =>
     each.hop.kind === 'target' && each.hop.address === direct
-      ? { ...each, note: 'the direct caller of the function' }
+      ? { ...each, note: `the direct caller of the function${own?.jump ? ', which the site jumps to' : ''}` }
       : each,
   );
   const judgement = judge(sites, index, options);

@@ -315,7 +315,7 @@ const parser = yargs([])
           type: 'string',
           array: true,
           nargs: 1,
-          describe: 'FUNCTION=CALLER: it calls that; other sites as with --enable',
+          describe: 'FUNCTION=CALLER: it calls that (jmp:CALLER: jumps there, x86-64); other sites as with --enable',
         })
         .option('probe', {
           type: 'string',
@@ -523,7 +523,7 @@ const parser = yargs([])
         .option('to', {
           type: 'string',
           describe:
-            'nop, call (default), function, list, graph, direct:CALLER, or a callback; of a probe: probe, jump, none, and jump,none',
+            'nop, call (default), function, list, graph, direct:CALLER, jmp:CALLER, or a callback; of a probe: probe, jump, none, and jump,none',
         })
         .option('kprobe-opt', {
           type: 'string',

@@ -245,7 +245,8 @@ async function sessionTexts(
     ...objects.map(({ name }) => ({ load: name })),
     ...(args.direct ?? []).map((text) => {
       const [name, caller] = pairOf('direct', text);
-      return { direct: { function: name, caller } };
+      const jump = caller.startsWith('jmp:');
+      return { direct: { function: name, caller: jump ? caller.slice(4) : caller, ...(jump ? { jump } : {}) } };
     }),
     ...(args.livepatch ?? []).map((text) => {
       const [name, replacement] = pairOf('livepatch', text);

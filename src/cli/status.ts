@@ -76,8 +76,9 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
       const direct = args.json ? null : directCallerOf(sites, i);
       if (direct !== null) {
-        const home = program.codeAt(direct);
-        lines.push(`\tdirect-->${(home && program.describe(home, direct)) || hex(direct)}`);
+        const { caller, jump } = direct;
+        const home = program.codeAt(caller);
+        lines.push(`\tdirect${jump ? '(jmp)' : ''}-->${(home && program.describe(home, caller)) || hex(caller)}`);
       }
     }
     const untraced = untracedFunctions(program, record);

@@ -81,7 +81,9 @@ function describeTarget(state: CoreState, content: Content): string {
     case 'trampoline':
       return `${hex(content.address)} (trampoline${content.ops === null ? '' : ` of ${content.ops.name}`})`;
     case 'direct':
-      return named(state, content.address);
+      return (content.address & 1n) !== 0n && state.backend.capabilities.jumps === true
+        ? `jmp ${named(state, content.address & ~1n)}`
+        : named(state, content.address);
     default:
       return content satisfies never;
   }
@@ -205,12 +207,16 @@ export interface ListedFunction {
   readonly ops: string | null;
   /** The direct caller. */
   readonly directTarget: Address | null;
+  /** X-JMP-1: the site jumps to it. */
+  readonly directJump: boolean;
   /** Its name, when known. */
   readonly directName: string;
 }
 
 function listed(state: CoreState, site: CallSite): ListedFunction {
-  const directTarget = site.has(REC.DIRECT) ? (state.direct.get(site) ?? null) : null;
+  const word = site.has(REC.DIRECT) ? (state.direct.get(site) ?? null) : null;
+  const directJump = word !== null && state.backend.capabilities.jumps === true && (word & 1n) !== 0n;
+  const directTarget = word !== null && directJump ? word & ~1n : word;
   return {
     name: site.name,
     ip: site.ip,
@@ -224,6 +230,7 @@ function listed(state: CoreState, site: CallSite): ListedFunction {
     callee: calleeOf(state, site),
     ops: site.has(REC.CALL_OPS_EN) && site.literal !== null ? describeLiteral(site.literal) : null,
     directTarget,
+    directJump,
     directName: directTarget === null ? '' : state.backend.nameOf(directTarget),
   };
 }
@@ -272,7 +279,8 @@ export function formatFunctions(functions: readonly ListedFunction[]): string {
     line += column('O', each.callOps) + column('M', each.modified);
     if (each.callee !== '') line += `\t${each.callee}`;
     if (each.ops !== null) line += `\tops: ${each.ops}`;
-    if (each.directTarget !== null) line += `\n\tdirect-->${each.directName || hex(each.directTarget)}`;
+    const kind = each.directJump ? '(jmp)' : '';
+    if (each.directTarget !== null) line += `\n\tdirect${kind}-->${each.directName || hex(each.directTarget)}`;
     text += `${line.trimEnd()}\n`;
   }
   return text;

@@ -73,6 +73,11 @@ export interface Capabilities {
   readonly resume: 'none' | 'regs' | 'any';
   /** Which entries can go on to a direct caller; `regs` needs a register entry. */
   readonly direct: 'none' | 'regs' | 'any';
+  /**
+   * Bit 0 of a direct caller's address says that sites jump to it (X-JMP-1). The image decides, no
+   * row does: absent, the bit is part of the address.
+   */
+  readonly jumps?: boolean;
   /** Private trampolines can be built. */
   readonly trampolines: boolean;
   /**

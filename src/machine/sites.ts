@@ -65,6 +65,8 @@ export interface SiteView {
   callee(address: Address): CalleeKind;
   /** The stub at `address` of a linked file, or null. */
   stub(address: Address): StubReading | null;
+  /** Whether the image's own table of direct callers names an address, bit 0 aside. */
+  isDirectCaller(address: Address): boolean;
   /** Name of a symbol counts as the profiling entry (leading dot ignored). */
   isMcountName(name: string): boolean;
 }
@@ -174,6 +176,11 @@ export type WritableState =
       readonly target: Address;
       readonly form?: string;
       readonly literal?: Address;
+      /**
+       * A jump in place of the call: what it leads to returns to the function's caller. Only shapes
+       * of machines whose entries say `jumps` are asked for it.
+       */
+      readonly jump?: true;
       /**
        * Relocatable files: the symbol that the call names, in place of `target`, and the one that
        * the word in front of the function does.

@@ -11,6 +11,8 @@ export interface DirectCaller {
   /** The ip of the site's record. */
   readonly site: Address;
   readonly caller: Address;
+  /** X-JMP-1: the site jumps there (bit 0 of the word). */
+  readonly jump: boolean;
 }
 
 /** More rows than that are no table. */
@@ -31,7 +33,14 @@ function directCallers(program: Program): readonly DirectCaller[] {
   return rows;
 }
 
-function readTable(program: Program): readonly DirectCaller[] {
+/** Whether bit 0 of a direct caller's address says that sites jump to it (X-JMP-1). */
+export function jumpsAreOn(program: Program): boolean {
+  const flag = entryPoint(program, 'elftrace_direct_jumps');
+  return flag !== null && program.reader.u64(flag.identity) === 1n;
+}
+
+/** The same as they are now, of an image whose bytes change. */
+export function readTable(program: Program): readonly DirectCaller[] {
   if (program.relocatable) return [];
   const pointer = entryPoint(program, 'ftrace_direct_table');
   if (pointer === null) return [];
@@ -45,18 +54,20 @@ function readTable(program: Program): readonly DirectCaller[] {
   if (table === null || table === 0n) return [];
   const count = word(table + BigInt(DIRECT_WORDS.count * wordBytes));
   if (count === null || count > ROWS_MAX) return [];
+  const jumps = jumpsAreOn(program);
   const rows: DirectCaller[] = [];
   for (let i = 0; i < Number(count); i++) {
     const at = table + BigInt((DIRECT_WORDS.pairs + 2 * i) * wordBytes);
     const site = word(at);
     const caller = word(at + BigInt(wordBytes));
     if (site === null || caller === null) return [];
-    rows.push({ site, caller });
+    const jump = jumps && (caller & 1n) !== 0n;
+    rows.push({ site, caller: jump ? caller & ~1n : caller, jump });
   }
   return rows;
 }
 
 /** The direct caller of the site whose bytes are at [start, end), or null. */
-export function directCallerAt(program: Program, start: Address, end: Address): Address | null {
-  return directCallers(program).find(({ site }) => site >= start && site < end)?.caller ?? null;
+export function directCallerAt(program: Program, start: Address, end: Address): DirectCaller | null {
+  return directCallers(program).find(({ site }) => site >= start && site < end) ?? null;
 }

@@ -43,7 +43,8 @@ export type RaceState =
   /** Two ops, so that the site calls them by way of the list function. */
   | { readonly kind: 'list' }
   | { readonly kind: 'graph' }
-  | { readonly kind: 'direct'; readonly caller: string };
+  /** `jump`: the site jumps to it, and it returns to the function's caller. */
+  | { readonly kind: 'direct'; readonly caller: string; readonly jump?: true };
 
 const tracers = {
   call: 'elftrace_counter',
@@ -53,19 +54,20 @@ const tracers = {
 
 /**
  * `nop`, `call` (a callback that counts), `function` (one that records), `list`, `graph`,
- * `direct:CALLER`, or a function of the image.
+ * `direct:CALLER`, `jmp:CALLER`, or a function of the image.
  * @throws ElftraceError 'usage'
  */
 export function parseRaceState(text: string): RaceState {
   if (text === 'nop' || text === 'list' || text === 'graph') return { kind: text };
   if (text === 'call' || text === 'counter' || text === 'function') return { kind: 'tracer', symbol: tracers[text] };
-  const [, prefix, name] = /^(?:(direct):)?([A-Za-z_.$][\w.$]*)$/.exec(text) ?? [];
+  const [, prefix, name] = /^(?:(direct|jmp):)?([A-Za-z_.$][\w.$]*)$/.exec(text) ?? [];
   if (name === undefined) {
-    throw new ElftraceError('usage', `'${text}' is no state: nop, call, function, list, graph, direct:CALLER or a function`, {
+    throw new ElftraceError('usage', `'${text}' is no state: nop, call, function, list, graph, direct:CALLER, jmp:CALLER or a function`, {
       value: text,
     });
   }
-  return prefix === 'direct' ? { kind: 'direct', caller: name } : { kind: 'tracer', symbol: name };
+  if (prefix === undefined) return { kind: 'tracer', symbol: name };
+  return { kind: 'direct', caller: name, ...(prefix === 'jmp' ? { jump: true } : {}) };
 } // prettier-ignore
 
 /**
@@ -154,6 +156,10 @@ class SiteStates {
     return address;
   }
 
+  private directCaller({ caller, jump }: Extract<RaceState, { kind: 'direct' }>): Address {
+    return this.function(caller) | (jump ? 1n : 0n);
+  }
+
   /** Addresses of the ops that may call a callback. */
   ownersOf(symbol: string): ReadonlySet<Address> {
     const own = new Set(this.callbacks.flatMap((each) => (each.symbol === symbol ? [each.ops] : [])));
@@ -202,7 +208,7 @@ class SiteStates {
       }
       case 'direct': {
         const ops = this.make(null);
-        done(core.registerDirect(ops, this.function(state.caller)), state.caller);
+        done(core.registerDirect(ops, this.directCaller(state)), state.caller);
         this.ops.set(state, [ops]);
         break;
       }
@@ -216,7 +222,7 @@ class SiteStates {
     if (state.kind === 'graph') done(core.unregisterGraph(this.graph!), 'the graph tracer');
     for (const each of this.ops.get(state) ?? []) {
       const outcome =
-        state.kind === 'direct' ? core.unregisterDirect(each, this.function(state.caller)) : core.unregister(each);
+        state.kind === 'direct' ? core.unregisterDirect(each, this.directCaller(state)) : core.unregister(each);
       done(outcome, each.name);
     }
   }
@@ -226,7 +232,7 @@ class SiteStates {
     const { core } = this.session;
     const [ops] = this.ops.get(from) ?? [];
     if (ops !== undefined && from.kind === 'direct' && to.kind === 'direct') {
-      done(core.modifyDirect(ops, this.function(to.caller)), to.caller);
+      done(core.modifyDirect(ops, this.directCaller(to)), to.caller);
     } else if (ops !== undefined && from.kind === 'tracer' && to.kind === 'tracer') {
       done(core.setFunction(ops, this.function(to.symbol)), to.symbol);
       this.callbacks.push({ ops, symbol: to.symbol });
@@ -369,6 +375,7 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
     });
   }
   const states = new SiteStates(session, site);
+  if ([from, to].some((state) => state.kind === 'direct' && state.jump)) session.enableJumps();
   states.enter(from);
   const before = readElf(session.bytes());
   recorder.on = true;
@@ -389,7 +396,11 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
     units: unitsOf(recorder, arch, site.ip),
   };
   const stateText = (state: RaceState): string =>
-    state.kind === 'tracer' ? state.symbol : state.kind === 'direct' ? `direct ${state.caller}` : state.kind;
+    state.kind === 'tracer'
+      ? state.symbol
+      : state.kind === 'direct'
+        ? `${state.jump ? 'jmp' : 'direct'} ${state.caller}`
+        : state.kind;
   let sequence: Sequence = {
     name: `${name}: ${stateText(from)} to ${stateText(to)}`,
     patchers: [{ name: 'patcher', steps: recorder.steps }],

@@ -118,6 +118,8 @@ export const rules: Readonly<Record<string, string>> = {
     'the function is decoded as a whole: no branch may lead into the replaced bytes, no indirect jump may be able to, no exception table may name it.',
   'X-3': 'every replaced instruction is copied, so it must work elsewhere with a jump behind it.',
   'X-ENC-1': 'the nop of a site is the one 5-byte instruction; other nops of that size are a mismatch.',
+  'X-JMP-1':
+    'a site jumps only to a direct caller that the table names with bit 0 set; such a caller returns to the caller of the function.',
   'X-MOD-2': 'all sites of a change are compared before the first is written.',
   'X-SITE-1': 'programs have 6-byte calls through a pointer or with a prefix besides the 5-byte ones of kernels.',
 };

@@ -19,7 +19,7 @@
  */
 import type { SiteReading } from '../machine/sites.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { directCallerAt } from '../patch/direct-table.js';
+import { directCallerAt, type DirectCaller } from '../patch/direct-table.js';
 import type { Program } from '../program/program.js';
 import type { Sites } from './sites.js';
 
@@ -324,12 +324,17 @@ function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement
     }
     return null;
   }
+  // A lone direct caller is what the site calls itself (C-TGT-2); the image's own table says whose
+  // it is, and whether the site jumps there (X-JMP-1): what comes back from a jump comes back to
+  // the function's caller.
+  const direct = directCallerOf(sites, index);
+  const isJump = reading.form === 'jmp';
+  const leads = [reading.target, program.finalTarget(reading.target)];
+  const isOwn = direct !== null && leads.includes(direct.caller) && direct.jump === isJump;
+  if (isOwn) return null;
+  if (isJump || (direct !== null && leads.includes(direct.caller))) return judgeJump(sites, index, reading);
   if (program.callee(reading.target) !== 'other') return null;
   if (!program.hasMcountEntry) return null;
-  // A lone direct caller is what the site calls itself (C-TGT-2); the image's own table says whose
-  // it is.
-  const direct = directCallerOf(sites, index);
-  if (direct !== null && (direct === reading.target || direct === program.finalTarget(reading.target))) return null;
   const range = program.codeAt(reading.target);
   if (!range) {
     return {
@@ -353,8 +358,26 @@ function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement
   };
 }
 
+/** A site that jumps where it must call, or the other way round. */
+function judgeJump(sites: Sites, index: number, reading: SiteReading): Judgement {
+  const { program } = sites;
+  const target = reading.target!;
+  const range = program.codeAt(target);
+  const name = range === undefined ? '' : program.describe(range, target);
+  const where = `${hex(target)}${name === '' ? '' : ` (${name})`}`;
+  const isJump = reading.form === 'jmp';
+  return {
+    verdict: 'wrong-target',
+    rule: 'X-JMP-1',
+    message: isJump
+      ? `the site jumps to ${where}, and no table names that as its direct caller to jump to`
+      : `the site calls ${where}, to which its direct caller's entry says that it jumps`,
+    actual: sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes),
+  };
+}
+
 /** The direct caller that the image's table names for a site, or null. */
-export function directCallerOf(sites: Sites, index: number): bigint | null {
+export function directCallerOf(sites: Sites, index: number): DirectCaller | null {
   const reading = sites.reading(index);
   if (reading === null) return null;
   const anchor = sites.anchor[index]!;

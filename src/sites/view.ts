@@ -7,6 +7,7 @@ import type { SiteStub } from '../machine/out-of-line.js';
 import type { CalleeKind, SiteRelocation, SiteView } from '../machine/sites.js';
 import type { StubReading } from '../machine/stubs.js';
 import { type CodeRange, lowerBound, type PlacedRelocations, type Program } from '../program/program.js';
+import { readTable } from '../patch/direct-table.js';
 import type { Address } from '../units.js';
 import type { SiteStubs } from './site-stubs.js';
 
@@ -161,6 +162,11 @@ export class ProgramView implements SiteView {
 
   stub(address: Address): StubReading | null {
     return this.program.stub(address);
+  }
+
+  isDirectCaller(address: Address): boolean {
+    const target = this.program.finalTarget(address);
+    return readTable(this.program).some(({ caller }) => caller === address || caller === target);
   }
 
   isMcountName(name: string): boolean {

@@ -45,6 +45,7 @@ import {
 import { type EntryPoint, entryPoint, globalAt, waysTo } from '../patch/routes.js';
 import type { SiteDecision } from '../patch/decisions.js';
 import type { Sites } from '../sites/sites.js';
+import { jumpsAreOn } from '../patch/direct-table.js';
 import { ImageText, opsSlots } from './trampolines.js';
 import { conventionOf, graphOff, initialState, recordIp } from './tracing.js';
 
@@ -99,8 +100,19 @@ const failed = (errno: 'EFAULT' | 'EINVAL' | 'EPERM', reason: string): StepProbl
   reason,
 });
 
+/** Bit 0 of a direct caller's address cannot be both. */
+export function oddCaller(name: string): ElftraceError {
+  return new ElftraceError(
+    'unsupported-form',
+    `the direct caller ${name} is at an odd address, where bit 0 says that sites jump`,
+    {
+      symbol: name,
+    },
+  );
+}
+
 export class ImageBackend implements Backend {
-  readonly capabilities: Capabilities;
+  capabilities: Capabilities;
   readonly symbols: Backend['symbols'];
   private readonly program: Program;
   private readonly branches: Branches;
@@ -147,7 +159,7 @@ export class ImageBackend implements Backend {
     this.program = program;
     this.branches = program.arch.branches;
     this.word = program.image.wordBytes;
-    this.capabilities = options.capabilities;
+    this.capabilities = { ...options.capabilities, jumps: jumpsAreOn(program) };
     this.caller = this.need('ftrace_caller');
     this.regsCaller = entryPoint(program, 'ftrace_regs_caller');
     this.data = this.need('elftrace_data').identity;
@@ -200,6 +212,28 @@ export class ImageBackend implements Backend {
     return found;
   }
 
+  /**
+   * From now on bit 0 of a direct caller's address says that its sites jump (X-JMP-1).
+   * @param present  the direct callers that there are
+   * @throws ElftraceError 'unsupported-form' where the entries cannot, or a direct caller lies at
+   *   an odd address
+   */
+  enableJumps(present: Iterable<Address>): void {
+    if (this.capabilities.jumps === true) return;
+    const flag = entryPoint(this.program, 'elftrace_direct_jumps');
+    if (flag === null) {
+      const { name } = this.convention;
+      throw new ElftraceError(
+        'unsupported-form',
+        `the entries of the image (${name}) only call direct callers: sites cannot jump to them`,
+      );
+    }
+    for (const address of present) if ((address & 1n) !== 0n) throw oddCaller(hex(address));
+    const problem = this.words(flag.identity, [1n]);
+    if (problem !== null) throw new ElftraceError('plan-refused', problem.reason);
+    this.capabilities = { ...this.capabilities, jumps: true };
+  }
+
   // --------------------------------------------------------------------------------------- reading
 
   private bytes(address: Address, size: number): Uint8Array | null {
@@ -249,6 +283,7 @@ export class ImageBackend implements Backend {
     // not say for whom.
     const isEntry = leads === this.caller.identity || leads === this.regsCaller?.identity;
     if (isEntry && site !== null && this.viaEntry.has(site)) return this.viaEntry.get(site)!;
+    if (reading.form === 'jmp') return { kind: 'direct', address: leads | 1n };
     if (leads === this.caller.identity) return { kind: 'caller' };
     if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
     if (leads === this.symbols.listEntry) return { kind: 'list-caller' };
@@ -515,7 +550,7 @@ export class ImageBackend implements Backend {
               ? waysTo(program, this.need('ftrace_list_caller'), site.ip, reading)
               : content.address === this.symbols.graphEntry
                 ? waysTo(program, this.need('ftrace_graph_caller'), site.ip, reading)
-                : this.directWays(site, reading, content.address);
+                : this.directWays(site, reading, content);
     let problem = refused('EINVAL', `${site.name}: no way to write it`);
     for (const way of ways) {
       const change = 'refused' in way ? way : reading.shape.write(reading, this.formed(way), view);
@@ -526,8 +561,14 @@ export class ImageBackend implements Backend {
   }
 
   /** A direct caller, or, where the auipc of the site stays, the entry that goes on to it. */
-  private directWays(site: CallSite, reading: SiteReading, address: Address): readonly SiteDecision[] {
-    const own: SiteDecision = { kind: 'call', target: this.branchTo(address) };
+  private directWays(
+    site: CallSite,
+    reading: SiteReading,
+    { kind, address }: Extract<Content, { readonly address: Address }>,
+  ): readonly SiteDecision[] {
+    const jump = kind === 'direct' && this.capabilities.jumps === true && (address & 1n) !== 0n;
+    const target = this.branchTo(jump ? address & ~1n : address);
+    const own: SiteDecision = { kind: 'call', target, ...(jump ? { jump } : {}) };
     // A-PLT-2, F-4: a branch may not reach; the entry that goes on to direct callers does, by stubs
     // where it must.
     const { direct } = this.capabilities;

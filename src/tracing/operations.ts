@@ -5,6 +5,7 @@
 import { ElftraceError } from '../errors.js';
 import type { OPS_FLAGS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
+import { oddCaller } from './image-backend.js';
 import type { ProbeOperation, SessionOperation } from './session-file.js';
 import type { FtraceCore } from '../ftrace/index.js';
 import { GraphUser } from '../ftrace/graph-user.js';
@@ -24,6 +25,11 @@ export interface SessionResolver {
    *   on
    */
   replacer(replacement: string): { readonly func: Address; readonly data: bigint };
+  /**
+   * Bit 0 of direct callers says from now on that sites jump to them.
+   * @throws ElftraceError 'unsupported-form' where sites cannot
+   */
+  enableJumps(): void;
   /** A module comes: its code is there, its sites are nops. */
   loadModule(name: string): Outcome;
   /** A module goes, unless another part needs it. */
@@ -104,11 +110,11 @@ export class CoreSession {
       case 'function':
         return core.setFunction(this.#opsOf(operation.ops), resolver.address(operation.call));
       case 'direct':
-        return this.#addDirect(operation.function, resolver.address(operation.caller));
+        return this.#addDirect(operation.function, this.#directCaller(operation));
       case 'modify-direct': {
         const direct = this.#direct.get(operation.function);
         if (direct === undefined) return missing(`${operation.function} has no direct caller of this session`);
-        const caller = resolver.address(operation.caller);
+        const caller = this.#directCaller(operation);
         const outcome = core.modifyDirect(direct.ops, caller);
         if (outcome.kind === 'done') direct.caller = caller;
         return outcome;
@@ -211,6 +217,18 @@ export class CoreSession {
       if (outcome.kind !== 'done') return outcome;
     }
     return { kind: 'done', steps: [], warnings: [] };
+  }
+
+  /**
+   * Address of a direct caller, bit 0 set where sites are to jump to it (X-JMP-1).
+   * @throws ElftraceError 'unsupported-form' for one at an odd address, whose bit 0 would say so by
+   *   chance
+   */
+  #directCaller({ caller, jump }: Extract<SessionOperation, { kind: 'direct' | 'modify-direct' }>): Address {
+    if (jump) this.resolver.enableJumps();
+    const address = this.resolver.address(caller);
+    if (this.core.state.backend.capabilities.jumps === true && (address & 1n) !== 0n) throw oddCaller(caller);
+    return jump ? address | 1n : address;
   }
 
   #addDirect(name: string, caller: Address): Outcome {

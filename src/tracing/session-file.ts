@@ -58,7 +58,13 @@ export type SessionOperation = { readonly at: FilePlace } & (
       readonly append: boolean;
     }
   | { readonly kind: 'function'; readonly ops: string; readonly call: string }
-  | { readonly kind: 'direct' | 'modify-direct'; readonly function: string; readonly caller: string }
+  | {
+      readonly kind: 'direct' | 'modify-direct';
+      readonly function: string;
+      readonly caller: string;
+      /** The site jumps there: what it leads to returns to the function's caller. */
+      readonly jump: boolean;
+    }
   | { readonly kind: 'no-direct' | 'no-livepatch'; readonly function: string }
   | { readonly kind: 'livepatch'; readonly function: string; readonly replacement: string }
   | {
@@ -110,7 +116,10 @@ interface StepForm {
   readonly required: readonly string[];
 }
 
-const target = { fields: { function: 'text', caller: 'text' }, required: ['function', 'caller'] } as const;
+const target = {
+  fields: { function: 'text', caller: 'text', jump: 'flag' },
+  required: ['function', 'caller'],
+} as const;
 const words = { fields: { ops: 'text', words: 'text', append: 'flag' }, required: ['words'] } as const;
 
 /** The steps whose value is a mapping, with the fields of each. */
@@ -408,7 +417,7 @@ class Reader {
         return { kind: name, ops: this.#known(text('ops'), node), call: text('call'), at };
       case 'direct':
       case 'modify-direct':
-        return { kind: name, function: text('function'), caller: text('caller'), at };
+        return { kind: name, function: text('function'), caller: text('caller'), jump: flags.has('jump'), at };
       case 'livepatch':
         return { kind: name, function: text('function'), replacement: text('new'), at };
       case 'graph':

@@ -208,6 +208,9 @@ export function planSession(
   };
   const runner = new CoreSession(core, {
     address: (symbol) => named(symbol).address,
+    enableJumps: () => {
+      session.enableJumps();
+    },
     replacer(replacement) {
       const func = session.functionAddress('elftrace_livepatch');
       const { pointer } = named(replacement);

@@ -406,6 +406,15 @@ export class Session {
   }
 
   /**
+   * Lets sites jump to direct callers whose address has bit 0 set (X-JMP-1); callers at odd
+   * addresses cannot be called then.
+   * @throws ElftraceError 'unsupported-form'
+   */
+  enableJumps(): void {
+    this.backend.enableJumps(this.core.state.direct.values());
+  }
+
+  /**
    * Why a module cannot go: another part uses its symbols, or a registered callback lies in it.
    * null when it can.
    */

@@ -22,6 +22,8 @@ export interface FakeViewSpec {
   readonly entries?: readonly number[];
   /** What a branch of a linked file leads to. */
   readonly callee?: (address: Address) => CalleeKind;
+  /** Direct callers that the image's table names. */
+  readonly directCallers?: readonly Address[];
   /** Names of the profiling entry; default `_mcount`, `mcount`, `__fentry__`. */
   readonly mcountNames?: readonly string[];
 }
@@ -42,6 +44,7 @@ export class FakeView implements SiteView {
   private readonly entries: ReadonlySet<number> | null;
   private readonly calleeOf: (address: Address) => CalleeKind;
   private readonly mcountNames: readonly string[];
+  private readonly directCallers: readonly Address[];
   private anchor = 0;
   /** Stubs of a linked file by address. */
   readonly stubs = new Map<Address, StubReading>();
@@ -57,6 +60,7 @@ export class FakeView implements SiteView {
     this.functions = new Set(spec.functions ?? [0]);
     this.entries = spec.entries ? new Set(spec.entries) : null;
     this.calleeOf = spec.callee ?? (() => 'other');
+    this.directCallers = spec.directCallers ?? [];
     this.mcountNames = spec.mcountNames ?? ['_mcount', 'mcount', '__fentry__'];
   }
 
@@ -104,6 +108,10 @@ export class FakeView implements SiteView {
 
   entryAt(delta: number): boolean {
     return this.entries?.has(this.anchor + delta) ?? this.functionAt(delta);
+  }
+
+  isDirectCaller(address: Address): boolean {
+    return this.directCallers.includes(address);
   }
 
   covered(): boolean {
