@@ -1,0 +1,19 @@
+/** Floating point arithmetic of IEEE 754 on bits, for any machine. */
+export {
+  add,
+  classify,
+  compare,
+  convert,
+  divide,
+  extremeNumber,
+  fromInteger,
+  multiply,
+  multiplyAdd,
+  roundToIntegral,
+  squareRoot,
+  subtract,
+  toInteger,
+} from './arithmetic.js';
+export type { Comparison, IntegerResult, NumberClass } from './arithmetic.js';
+export { BINARY32, BINARY64, EXCEPTION, isNan, isSignalling } from './format.js';
+export type { Environment, Format, Result, Rounding } from './format.js';
