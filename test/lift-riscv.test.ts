@@ -41,25 +41,19 @@ const bytesOf = (word: number, size = 4): Uint8Array =>
   Uint8Array.from({ length: size }, (_, i) => (word >>> (8 * i)) & 255);
 
 describe('what is not executed', () => {
-  test('rows that are only named stop with their names, those of supervisors as privileged', () => {
-    const privileged: string[] = [];
-    let named = 0;
-    for (const { mnemonic, word } of namedOnly()) {
+  test('rows that are only named are those of supervisors, which stop as privileged', () => {
+    for (const { word } of namedOnly()) {
       const machine = riscvMachine(bytesOf(word));
       const before = stateOf(machine);
-      const stop = machine.run();
-      if (stop.kind === 'trap') {
-        expect(stop).toEqual({ kind: 'trap', trap: 'privileged', instruction: CODE });
-        privileged.push(mnemonic);
-      } else {
-        expect(stop).toMatchObject({ kind: 'unknown-instruction', mnemonic, instruction: CODE });
-        named++;
-      }
+      expect(machine.run()).toEqual({ kind: 'trap', trap: 'privileged', instruction: CODE });
       expect(stateOf(machine)).toBe(before);
       expect(machine.instructions).toBe(0);
     }
-    expect(privileged.sort()).toEqual(['mret', 'sfence.vma', 'sret', 'wfi']);
-    expect(named).toBeGreaterThan(40);
+    expect(
+      namedOnly()
+        .map(({ mnemonic }) => mnemonic)
+        .sort(),
+    ).toEqual(['mret', 'sfence.vma', 'sret', 'wfi']);
   });
 
   test.each([
@@ -664,7 +658,7 @@ int main(int argc, char **argv, char **envp) {
     expect(expected.end).toBe(0);
   });
 
-  test('a static program of glibc runs as under qemu until it computes with floating point', () => {
+  test('a static program of glibc runs as under qemu', () => {
     const source = writeSource(
       'hello-riscv.c',
       `#include <stdio.h>
@@ -693,11 +687,10 @@ int main(int argc, char **argv, char **envp) {
       process.stderr.write(`no static C library for ${GC!.gcc}: hello not run\n`);
       return;
     }
-    const expected = runQemu(GC!, path);
-    expect(runHere(GC!, path)).toMatchObject(expected);
-    expect(expected).toMatchObject({ end: 42 });
-    const floating = runHere(GC!, path, { args: ['x'] });
-    expect(floating.output).toBe(expected.output);
-    expect(floating.end).toContain('"mnemonic":"fcvt.d.w"');
+    for (const args of [[], ['x']]) {
+      const expected = runQemu(GC!, path, { args });
+      expect(runHere(GC!, path, { args })).toMatchObject(expected);
+      expect(expected).toMatchObject({ end: 42 });
+    }
   });
 });

@@ -13,11 +13,8 @@ const OWN_CALLS = '259 riscv_flush_icache';
 
 let calls: ReadonlyMap<number, string> | undefined;
 
-/**
- * Bit n of AT_HWCAP: the extension with the n-th letter. I, M, A and C; programs do not look for F
- * and D.
- */
-const HWCAP = [...'IMAC'].reduce((bits, letter) => bits | (1n << BigInt(letter.charCodeAt(0) - 0x41)), 0n);
+/** Bit n of AT_HWCAP: the extension with the n-th letter. */
+const HWCAP = [...'IMAFDC'].reduce((bits, letter) => bits | (1n << BigInt(letter.charCodeAt(0) - 0x41)), 0n);
 
 /** The emulation member of the RISC-V `Arch`. */
 export const riscvEmulation: IrEmulation = {

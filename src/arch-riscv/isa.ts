@@ -1,6 +1,6 @@
 /**
  * RISC-V instruction rows: RV64IMAC with Zicsr, Zifencei, Zicond, Zba, Zbb and Zbs, the
- * user-visible F and D sets (named only, but for loads, stores and moves), and the decoder over
+ * user-visible F and D sets, and the decoder over
  * them. Owns encodings, text and flow; what sites and relocations look like is next door.
  *
  * What a patcher must know of the ISA:
@@ -396,57 +396,57 @@ const FLOAT_MOVE_ROWS = [
   row('fmv.d.x', `1111001 00000 rs1 000 frd ${OP_FP}`, 'frd,rs1'),
 ];
 
-/** The rest of F and D. Named so that code around them can be read; nothing here executes them. */
+/** What F and D compute. */
 const FLOAT_ROWS = [
-  row('fmadd.s', fma('00', '1000011'), FMA, named),
-  row('fmsub.s', fma('00', '1000111'), FMA, named),
-  row('fnmsub.s', fma('00', '1001011'), FMA, named),
-  row('fnmadd.s', fma('00', '1001111'), FMA, named),
-  row('fmadd.d', fma('01', '1000011'), FMA, named),
-  row('fmsub.d', fma('01', '1000111'), FMA, named),
-  row('fnmsub.d', fma('01', '1001011'), FMA, named),
-  row('fnmadd.d', fma('01', '1001111'), FMA, named),
-  row('fadd.s', f3('0000000'), F3, named),
-  row('fsub.s', f3('0000100'), F3, named),
-  row('fmul.s', f3('0001000'), F3, named),
-  row('fdiv.s', f3('0001100'), F3, named),
-  row('fadd.d', f3('0000001'), F3, named),
-  row('fsub.d', f3('0000101'), F3, named),
-  row('fmul.d', f3('0001001'), F3, named),
-  row('fdiv.d', f3('0001101'), F3, named),
-  row('fsqrt.s', `0101100 00000 frs1 rm frd ${OP_FP}`, "frd,frs1''rm", named),
-  row('fsqrt.d', `0101101 00000 frs1 rm frd ${OP_FP}`, "frd,frs1''rm", named),
-  row('fmin.s', f3fixed('0010100', '000'), F2, named),
-  row('fmax.s', f3fixed('0010100', '001'), F2, named),
-  row('fmin.d', f3fixed('0010101', '000'), F2, named),
-  row('fmax.d', f3fixed('0010101', '001'), F2, named),
-  row('feq.s', fcompare('1010000', '010'), 'rd,frs1,frs2', named),
-  row('flt.s', fcompare('1010000', '001'), 'rd,frs1,frs2', named),
-  row('fle.s', fcompare('1010000', '000'), 'rd,frs1,frs2', named),
-  row('feq.d', fcompare('1010001', '010'), 'rd,frs1,frs2', named),
-  row('flt.d', fcompare('1010001', '001'), 'rd,frs1,frs2', named),
-  row('fle.d', fcompare('1010001', '000'), 'rd,frs1,frs2', named),
-  row('fclass.s', `1110000 00000 frs1 001 rd ${OP_FP}`, 'rd,frs1', named),
-  row('fclass.d', `1110001 00000 frs1 001 rd ${OP_FP}`, 'rd,frs1', named),
-  row('fcvt.w.s', `1100000 00000 frs1 rm rd ${OP_FP}`, "rd,frs1''rm", named),
-  row('fcvt.wu.s', `1100000 00001 frs1 rm rd ${OP_FP}`, "rd,frs1''rm", named),
-  row('fcvt.l.s', `1100000 00010 frs1 rm rd ${OP_FP}`, "rd,frs1''rm", named),
-  row('fcvt.lu.s', `1100000 00011 frs1 rm rd ${OP_FP}`, "rd,frs1''rm", named),
-  row('fcvt.w.d', `1100001 00000 frs1 rm rd ${OP_FP}`, "rd,frs1''rm", named),
-  row('fcvt.wu.d', `1100001 00001 frs1 rm rd ${OP_FP}`, "rd,frs1''rm", named),
-  row('fcvt.l.d', `1100001 00010 frs1 rm rd ${OP_FP}`, "rd,frs1''rm", named),
-  row('fcvt.lu.d', `1100001 00011 frs1 rm rd ${OP_FP}`, "rd,frs1''rm", named),
-  row('fcvt.s.w', `1101000 00000 rs1 rm frd ${OP_FP}`, "frd,rs1''rm", named),
-  row('fcvt.s.wu', `1101000 00001 rs1 rm frd ${OP_FP}`, "frd,rs1''rm", named),
-  row('fcvt.s.l', `1101000 00010 rs1 rm frd ${OP_FP}`, "frd,rs1''rm", named),
-  row('fcvt.s.lu', `1101000 00011 rs1 rm frd ${OP_FP}`, "frd,rs1''rm", named),
+  row('fmadd.s', fma('00', '1000011'), FMA),
+  row('fmsub.s', fma('00', '1000111'), FMA),
+  row('fnmsub.s', fma('00', '1001011'), FMA),
+  row('fnmadd.s', fma('00', '1001111'), FMA),
+  row('fmadd.d', fma('01', '1000011'), FMA),
+  row('fmsub.d', fma('01', '1000111'), FMA),
+  row('fnmsub.d', fma('01', '1001011'), FMA),
+  row('fnmadd.d', fma('01', '1001111'), FMA),
+  row('fadd.s', f3('0000000'), F3),
+  row('fsub.s', f3('0000100'), F3),
+  row('fmul.s', f3('0001000'), F3),
+  row('fdiv.s', f3('0001100'), F3),
+  row('fadd.d', f3('0000001'), F3),
+  row('fsub.d', f3('0000101'), F3),
+  row('fmul.d', f3('0001001'), F3),
+  row('fdiv.d', f3('0001101'), F3),
+  row('fsqrt.s', `0101100 00000 frs1 rm frd ${OP_FP}`, "frd,frs1''rm"),
+  row('fsqrt.d', `0101101 00000 frs1 rm frd ${OP_FP}`, "frd,frs1''rm"),
+  row('fmin.s', f3fixed('0010100', '000'), F2),
+  row('fmax.s', f3fixed('0010100', '001'), F2),
+  row('fmin.d', f3fixed('0010101', '000'), F2),
+  row('fmax.d', f3fixed('0010101', '001'), F2),
+  row('feq.s', fcompare('1010000', '010'), 'rd,frs1,frs2'),
+  row('flt.s', fcompare('1010000', '001'), 'rd,frs1,frs2'),
+  row('fle.s', fcompare('1010000', '000'), 'rd,frs1,frs2'),
+  row('feq.d', fcompare('1010001', '010'), 'rd,frs1,frs2'),
+  row('flt.d', fcompare('1010001', '001'), 'rd,frs1,frs2'),
+  row('fle.d', fcompare('1010001', '000'), 'rd,frs1,frs2'),
+  row('fclass.s', `1110000 00000 frs1 001 rd ${OP_FP}`, 'rd,frs1'),
+  row('fclass.d', `1110001 00000 frs1 001 rd ${OP_FP}`, 'rd,frs1'),
+  row('fcvt.w.s', `1100000 00000 frs1 rm rd ${OP_FP}`, "rd,frs1''rm"),
+  row('fcvt.wu.s', `1100000 00001 frs1 rm rd ${OP_FP}`, "rd,frs1''rm"),
+  row('fcvt.l.s', `1100000 00010 frs1 rm rd ${OP_FP}`, "rd,frs1''rm"),
+  row('fcvt.lu.s', `1100000 00011 frs1 rm rd ${OP_FP}`, "rd,frs1''rm"),
+  row('fcvt.w.d', `1100001 00000 frs1 rm rd ${OP_FP}`, "rd,frs1''rm"),
+  row('fcvt.wu.d', `1100001 00001 frs1 rm rd ${OP_FP}`, "rd,frs1''rm"),
+  row('fcvt.l.d', `1100001 00010 frs1 rm rd ${OP_FP}`, "rd,frs1''rm"),
+  row('fcvt.lu.d', `1100001 00011 frs1 rm rd ${OP_FP}`, "rd,frs1''rm"),
+  row('fcvt.s.w', `1101000 00000 rs1 rm frd ${OP_FP}`, "frd,rs1''rm"),
+  row('fcvt.s.wu', `1101000 00001 rs1 rm frd ${OP_FP}`, "frd,rs1''rm"),
+  row('fcvt.s.l', `1101000 00010 rs1 rm frd ${OP_FP}`, "frd,rs1''rm"),
+  row('fcvt.s.lu', `1101000 00011 rs1 rm frd ${OP_FP}`, "frd,rs1''rm"),
   // Exact conversions: assemblers write rounding mode 0 into them and leave it out of the text.
-  row('fcvt.d.w', `1101001 00000 rs1 000 frd ${OP_FP}`, 'frd,rs1', named),
-  row('fcvt.d.wu', `1101001 00001 rs1 000 frd ${OP_FP}`, 'frd,rs1', named),
-  row('fcvt.d.l', `1101001 00010 rs1 rm frd ${OP_FP}`, "frd,rs1''rm", named),
-  row('fcvt.d.lu', `1101001 00011 rs1 rm frd ${OP_FP}`, "frd,rs1''rm", named),
-  row('fcvt.s.d', `0100000 00001 frs1 rm frd ${OP_FP}`, "frd,frs1''rm", named),
-  row('fcvt.d.s', `0100001 00000 frs1 000 frd ${OP_FP}`, 'frd,frs1', named),
+  row('fcvt.d.w', `1101001 00000 rs1 000 frd ${OP_FP}`, 'frd,rs1'),
+  row('fcvt.d.wu', `1101001 00001 rs1 000 frd ${OP_FP}`, 'frd,rs1'),
+  row('fcvt.d.l', `1101001 00010 rs1 rm frd ${OP_FP}`, "frd,rs1''rm"),
+  row('fcvt.d.lu', `1101001 00011 rs1 rm frd ${OP_FP}`, "frd,rs1''rm"),
+  row('fcvt.s.d', `0100000 00001 frs1 rm frd ${OP_FP}`, "frd,frs1''rm"),
+  row('fcvt.d.s', `0100001 00000 frs1 000 frd ${OP_FP}`, 'frd,frs1'),
 ];
 
 /**
@@ -622,8 +622,16 @@ const COMPRESSED_FLOAT_ROWS = [
   ),
 ];
 
-const EXECUTABLE_ROWS = [...BASE_ROWS, ...MULTIPLY_ROWS, ...ATOMIC_ROWS, ...BIT_ROWS, ...FLOAT_MOVE_ROWS];
-const ROWS = [...EXECUTABLE_ROWS, ...PRIVILEGED_ROWS, ...FLOAT_ROWS, ...COMPRESSED_ROWS, ...COMPRESSED_FLOAT_ROWS];
+const EXECUTABLE_ROWS = [
+  ...BASE_ROWS,
+  ...MULTIPLY_ROWS,
+  ...ATOMIC_ROWS,
+  ...BIT_ROWS,
+  ...FLOAT_MOVE_ROWS,
+  ...FLOAT_ROWS,
+];
+const ROWS = [...EXECUTABLE_ROWS, ...PRIVILEGED_ROWS, ...COMPRESSED_ROWS, ...COMPRESSED_FLOAT_ROWS];
+
 /** The instructions that need semantics of their own: neither compressed nor decode-only. */
 export type RiscvExecutableMnemonic = (typeof EXECUTABLE_ROWS)[number]['mnemonic'];
 

@@ -1,8 +1,6 @@
 /**
- * Instruction -> IR for 64-bit RISC-V: RV64IMAC, Zicsr, Zifencei, Zba, Zbb, Zbs and Zicond, in user
- * mode. Compressed instructions are lifted as the base instruction that they stand for. Floating
- * point registers can be loaded, stored, moved and have their signs changed; floating point
- * arithmetic is not lifted yet and stops with its name.
+ * Instruction -> IR for 64-bit RISC-V: RV64IMAFDC, Zicsr, Zifencei, Zba, Zbb, Zbs and Zicond, in
+ * user mode. Compressed instructions are lifted as the base instruction that they stand for.
  *
  * What differs from most machines:
  *
@@ -55,6 +53,7 @@ import { lazily, WordMemo } from '../isa/memo.js';
 import type { Operands } from '../isa/table.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
+import { BOX, executeFloat, modeOf } from './float.js';
 import { expand, FLOAT_REGISTER_NAMES, instructionBytes, RA, REGISTER_NAMES, riscvTable, T0, ZERO } from './isa.js';
 import type { RiscvExecutableMnemonic } from './isa.js';
 
@@ -62,7 +61,7 @@ import type { RiscvExecutableMnemonic } from './isa.js';
 
 const SLOTS = new SlotLayout([
   ...REGISTER_NAMES.map((name) => [name, 'i64'] as const),
-  ...['fcsr', 'resaddress', 'resvalue'].map((name) => [name, 'i64'] as const),
+  ...['fcsr', 'float mode', 'resaddress', 'resvalue'].map((name) => [name, 'i64'] as const),
   ...FLOAT_REGISTER_NAMES.map((name) => [name, 'f64'] as const),
 ]);
 /** Slot of `zero` included: it is 0 and stays so. */
@@ -70,12 +69,19 @@ const GPR = REGISTER_NAMES.map((name) => SLOTS.slot(name));
 const FPR = FLOAT_REGISTER_NAMES.map((name) => SLOTS.slot(name));
 /** Exception flags in bits 4..0, rounding mode in 7..5. */
 const FCSR = SLOTS.slot('fcsr');
+/** What `fcsr` says to the ops of floating point (`modeOf`). Written by `setFcsr` alone. */
+const MODE = SLOTS.slot('float mode');
 const RESERVED_ADDRESS = SLOTS.slot('resaddress');
 const RESERVED_VALUE = SLOTS.slot('resvalue');
 /** No reservation can have this address: it is odd. */
 const NO_RESERVATION = 0xffff_ffff_ffff_ffffn;
 /** What a reservation covers (Za64rs), and the unit of instruction fetch. */
 const CACHE_LINE_BYTES = 64;
+
+function setFcsr(state: HelperState, value: bigint): void {
+  state.set(FCSR, value & 0xffn);
+  state.set(MODE, modeOf(value));
+}
 
 const REGISTERS: readonly RegisterView[] = [
   ...REGISTER_NAMES.slice(1).map((name) => slotRegister(name, SLOTS.slot(name), 64)),
@@ -84,9 +90,7 @@ const REGISTERS: readonly RegisterView[] = [
     name: 'fcsr',
     widthBits: 32,
     read: (state) => state.get(FCSR),
-    write: (state, value) => {
-      state.set(FCSR, value & 0xffn);
-    },
+    write: setFcsr,
   },
 ];
 
@@ -539,7 +543,6 @@ const atomicSwap = (size: Size): Lift => atomic(size, (_x, _memory, operand) => 
 // ----------------------------------------------------------------------------------------------
 
 /** Singles are kept with ones above them; anything else counts as the NaN of the machine. */
-const BOX = 0xffff_ffff_0000_0000n;
 const SINGLE_NAN = 0x7fc0_0000n;
 
 /** The bits of a single, zero-extended. */
@@ -570,6 +573,9 @@ const sign =
     b.to(f.f('frd'), 'bitsf64', out);
     return undefined;
   };
+
+/** An instruction that computes, by the helper. */
+const float: Lift = (x) => ({ kind: 'helper', name: 'float', argument: x.word, next: x.next });
 
 // System
 // -------------------------------------------------------------------------------------------------
@@ -612,9 +618,9 @@ function readCsr(state: HelperState, number: number): bigint {
 
 function writeCsr(state: HelperState, number: number, value: bigint): void {
   const now = state.get(FCSR);
-  if (number === CSR.fcsr) state.set(FCSR, value & 0xffn);
-  else if (number === CSR.fflags) state.set(FCSR, (now & 0xe0n) | (value & 0x1fn));
-  else state.set(FCSR, (now & 0x1fn) | ((value & 7n) << 5n));
+  if (number === CSR.fcsr) setFcsr(state, value);
+  else if (number === CSR.fflags) setFcsr(state, (now & 0xe0n) | (value & 0x1fn));
+  else setFcsr(state, (now & 0x1fn) | ((value & 7n) << 5n));
 }
 
 const HELPERS: Readonly<Record<string, Helper>> = {
@@ -629,6 +635,21 @@ const HELPERS: Readonly<Record<string, Helper>> = {
     else if (field !== 0) writeCsr(state, number, kind === 2 ? old | operand : old & ~operand);
     const rd = (word >>> 7) & 31;
     if (rd !== ZERO) state.set(GPR[rd]!, wide(old));
+    return { kind: 'next' };
+  },
+  /** The word of an instruction that computes with floating point. */
+  float: (state, word) => {
+    const fcsr = state.get(FCSR);
+    const effect = executeFloat(word, {
+      float: (register) => state.get(FPR[register]!),
+      integer: (register) => state.get(GPR[register]!),
+      mode: Number(fcsr >> 5n),
+    });
+    if (!effect) return { kind: 'trap', trap: 'invalid-form' };
+    const { file, register, value, flags } = effect;
+    if (file === 'float') state.set(FPR[register]!, value);
+    else if (register !== ZERO) state.set(GPR[register]!, value);
+    if (flags !== 0) setFcsr(state, fcsr | BigInt(flags));
     return { kind: 'next' };
   },
 };
@@ -912,6 +933,54 @@ const SEMANTICS = {
   'fsgnj.d': sign(64, 'copy'),
   'fsgnjn.d': sign(64, 'negate'),
   'fsgnjx.d': sign(64, 'xor'),
+  'fmadd.s': float,
+  'fmsub.s': float,
+  'fnmsub.s': float,
+  'fnmadd.s': float,
+  'fadd.s': float,
+  'fsub.s': float,
+  'fmul.s': float,
+  'fdiv.s': float,
+  'fsqrt.s': float,
+  'fmin.s': float,
+  'fmax.s': float,
+  'feq.s': float,
+  'flt.s': float,
+  'fle.s': float,
+  'fclass.s': float,
+  'fcvt.w.s': float,
+  'fcvt.s.w': float,
+  'fcvt.wu.s': float,
+  'fcvt.s.wu': float,
+  'fcvt.l.s': float,
+  'fcvt.s.l': float,
+  'fcvt.lu.s': float,
+  'fcvt.s.lu': float,
+  'fmadd.d': float,
+  'fmsub.d': float,
+  'fnmsub.d': float,
+  'fnmadd.d': float,
+  'fadd.d': float,
+  'fsub.d': float,
+  'fmul.d': float,
+  'fdiv.d': float,
+  'fsqrt.d': float,
+  'fmin.d': float,
+  'fmax.d': float,
+  'feq.d': float,
+  'flt.d': float,
+  'fle.d': float,
+  'fclass.d': float,
+  'fcvt.w.d': float,
+  'fcvt.d.w': float,
+  'fcvt.wu.d': float,
+  'fcvt.d.wu': float,
+  'fcvt.l.d': float,
+  'fcvt.d.l': float,
+  'fcvt.lu.d': float,
+  'fcvt.d.lu': float,
+  'fcvt.s.d': float,
+  'fcvt.d.s': float,
 } satisfies Record<RiscvExecutableMnemonic, Lift>;
 
 /** Supervisor's instructions: illegal in user mode. */

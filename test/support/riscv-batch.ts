@@ -63,12 +63,70 @@ const MORE_CORNERS: readonly bigint[] = [
   0xffff_ffff_7fc0_0000n, 0xffff_ffff_8000_0001n,
 ]; // prettier-ignore
 
+/** Numbers with something special about them: exponent and fraction of a double, of a single. */
+function floatCorners(exponentBits: number, fractionBits: number): readonly bigint[] {
+  const f = BigInt(fractionBits);
+  const bias = (1n << BigInt(exponentBits - 1)) - 1n;
+  const top = (1n << BigInt(exponentBits)) - 1n;
+  const number = (exponent: bigint, fraction: bigint): bigint => (exponent << f) | fraction;
+  const all = (1n << f) - 1n;
+  const magnitudes = [
+    0n, 1n, 2n, all, number(1n, 0n), number(1n, 1n), number(1n, all), number(2n, 0n), number(bias - f, 0n), number(bias - 1n, 0n),
+    number(bias - 1n, all), number(bias, 0n), number(bias, 1n), number(bias, all), number(bias, 1n << (f - 1n)),
+    number(bias + 1n, 1n << (f - 2n)), number(bias + f, 1n), number(bias + f + 1n, all), number(bias + 31n, 0n),
+    number(bias + 63n, 0n), number(top - 1n, all), number(top - 1n, 0n), number(top, 0n), number(top, 1n), number(top, (1n << (f - 1n)) | 5n),
+  ]; // prettier-ignore
+  return [...magnitudes, ...magnitudes.map((each) => each | (1n << BigInt(exponentBits + fractionBits)))];
+}
+
+const DOUBLE_CORNERS = floatCorners(11, 52);
+const SINGLE_CORNERS = floatCorners(8, 23);
+const BOX = 0xffff_ffff_0000_0000n;
+
 interface Inputs {
   readonly all: Input[];
+  /**
+   * Corners and random numbers in a1, a2, a3, as doubles and as singles, some of which are in no
+   * box; a0 for the flags and the mode before.
+   */
+  readonly doubles: readonly [first: number, count: number];
+  readonly singles: readonly [first: number, count: number];
   /** Every corner with every corner in a1, a2, then random ones. */
   readonly pairs: readonly [first: number, count: number];
   /** Every corner in a1, then random ones; a4 at multiples of 16. */
   readonly aligned: readonly [first: number, count: number];
+}
+
+/** Appends inputs for one format, whose numbers `box` makes registers of. */
+function addFloats(
+  all: Input[],
+  random: Random,
+  corners: readonly bigint[],
+  fractionBits: number,
+  box: (bits: bigint) => bigint,
+): readonly [first: number, count: number] {
+  const first = all.length;
+  const bits = fractionBits === 52 ? 64 : 32;
+  const f = BigInt(fractionBits);
+  const bias = (1n << BigInt(bits - 2 - fractionBits)) - 1n;
+  const corner = (): bigint => corners[random.below(corners.length)]!;
+  /** Of a size near 1, with few bits of fraction now and then: sums and products that are exact. */
+  const moderate = (): bigint => {
+    const fraction = BigInt.asUintN(fractionBits, random.wide());
+    const cut = BigInt(random.below(3) === 0 ? fractionBits - random.below(8) : 0);
+    const exponent = bias + BigInt(random.below(60)) - 30n;
+    return ((fraction >> cut) << cut) | (exponent << f) | (BigInt(random.below(2)) << BigInt(bits - 1));
+  };
+  const add = (...numbers: readonly [bigint, bigint, bigint]): void => {
+    const [a1, a2, a3] = numbers.map((each) => BigInt.asUintN(64, box(each)));
+    all.push({ a0: BigInt(random.below(32)), a1: a1!, a2: a2!, a3: a3!, offset: 0n });
+  };
+  for (const a of corners) for (let i = 0; i < 6; i++) add(a, corner(), corner());
+  for (let i = 0; i < 60; i++) add(moderate(), corner(), moderate());
+  for (let i = 0; i < 120; i++) add(moderate(), moderate(), moderate());
+  for (let i = 0; i < 60; i++)
+    add(...([0, 1, 2].map(() => BigInt.asUintN(bits, random.wide())) as [bigint, bigint, bigint]));
+  return [first, all.length - first];
 }
 
 function makeInputs(): Inputs {
@@ -82,11 +140,15 @@ function makeInputs(): Inputs {
   for (const a of MORE_CORNERS) add(a, random.wide(), false);
   for (let i = 0; i < 60; i++) add(random.wide(), random.wide(), false);
   const pairs = [0, all.length] as const;
+  const doubles = addFloats(all, random, DOUBLE_CORNERS, 52, (bits) => bits);
+  const singles = addFloats(all, random, SINGLE_CORNERS, 23, (bits) =>
+    random.below(12) === 0 ? bits | (random.wide() << 32n) : bits | BOX,
+  );
   const first = all.length;
   for (const a of [...CORNERS_64, ...MORE_CORNERS])
     for (let i = 0; i < 5; i++) add(a, CORNERS_64[random.below(14)]!, true);
   for (let i = 0; i < 20; i++) add(random.wide(), random.wide(), true);
-  return { all, pairs, aligned: [first, all.length - first] };
+  return { all, pairs, doubles, singles, aligned: [first, all.length - first] };
 }
 
 // ---------------------------------------------------------------------------------------- variants
@@ -150,7 +212,8 @@ class Planner extends RowPlanner<Input, Aspect> {
       this.add('ecall', [addi(A7, ZERO, 2000), ['ecall']], this.range(this.inputs.pairs), { aspects: ['corners'] });
     } else if (isAtomic(mnemonic)) this.atomic(row);
     else if (accessBytes(row) > 0) this.memory(row);
-    else if (row.fields.some((field) => /^f/.test(field.name))) this.floatMove(row);
+    else if (/^f(mv|sgnj)/.test(mnemonic)) this.floatMove(row);
+    else if (row.fields.some((field) => /^f/.test(field.name))) this.float(row);
     else this.plain(row);
   }
 
@@ -264,6 +327,56 @@ class Planner extends RowPlanner<Input, Aspect> {
       const zeroOut: RiscvLine[] = d === 0 ? [['fmv.x.d', { rd: A0, frs1: 0 }]] : [];
       const lines = [...into, ...zero, [mnemonic, operands] as const, ...out, ...zeroOut];
       this.add(mnemonic, lines, this.range(this.inputs.pairs), { aspects: [aspect, 'corners'] });
+    }
+  }
+
+  /**
+   * Every rounding mode, in the instruction and in `frm`, modes that do not exist excepted; flags
+   * other than NX before from a0, and behind in t0. Every second variant has NX set before.
+   */
+  private float(row: Row): void {
+    const { mnemonic } = row;
+    const names = row.fields.map((field) => field.name);
+    const isRounded = names.includes('rm');
+    const isSingle =
+      mnemonic === 'fcvt.d.s' || (mnemonic.endsWith('.s') && mnemonic !== 'fcvt.s.d') || /\.s\.(w|l)u?$/.test(mnemonic);
+    const range = isSingle ? this.inputs.singles : this.inputs.doubles;
+    const fromInteger = names.includes('rs1');
+    const modes = isRounded
+      ? [[7, 0], [7, 0], [7, 1], [7, 2], [7, 3], [7, 4], [0, 3], [0, 0], [1, 0], [1, 2], [2, 0], [3, 0], [4, 0]] as const
+      : [[0, 0], [0, 0], [0, 2]] as const; // prettier-ignore
+    const patterns: (readonly [d: number, first: number, second: number, third: number, aspect: Aspect])[] = [
+      [10, 11, 12, 13, 'distinct'], [11, 11, 12, 13, 'equal'], [12, 11, 12, 11, 'equal'], [10, 11, 11, 12, 'equal'],
+      [11, 11, 11, 11, 'equal'], [13, 12, 11, 13, 'equal'], [0, 0, 0, 0, 'zero'],
+    ]; // prettier-ignore
+    for (const [turn, [rm, frm]] of modes.entries()) {
+      for (const [p, [d, first, second, third, aspect]] of patterns.entries()) {
+        const operands: Record<string, number> = {};
+        for (const name of names) {
+          if (name === 'rm') operands[name] = rm;
+          else if (name === 'rd' || name === 'frd') operands[name] = d;
+          else if (name === 'rs1' || name === 'frs1') operands[name] = first;
+          else operands[name] = name === 'frs2' ? second : third;
+        }
+        const numbers: RiscvLine[] = [A1, A2, A3].map((rs1, i) => ['fmv.d.x', { frd: 11 + i, rs1 }]);
+        const lines: RiscvLine[] = [
+          ...numbers,
+          ['fmv.d.x', { frd: 0, rs1: A1 }],
+          ['fmv.d.x', { frd: 10, rs1: A2 }],
+          ['andi', { rd: T0, rs1: A0, imm: 0x1e }],
+          ['ori', { rd: T0, rs1: T0, imm: (frm << 5) | (turn & 1) }],
+          ['csrrw', { rd: ZERO, csr: 3, rs1: T0 }],
+          [mnemonic, operands],
+          ['csrrs', { rd: T0, csr: 3, rs1: ZERO }],
+          ['csrrw', { rd: ZERO, csr: 3, rs1: ZERO }],
+          ['fmv.x.d', { rd: T1, frs1: names.includes('frd') ? d : 10 }],
+          ['fmv.x.d', { rd: A5, frs1: 12 }],
+        ];
+        const inputs = fromInteger
+          ? this.range(this.inputs.pairs, p === 0 ? undefined : 30)
+          : this.range(range, p === 0 ? undefined : 30);
+        this.add(mnemonic, lines, inputs, { aspects: [aspect, 'corners'] });
+      }
     }
   }
 
