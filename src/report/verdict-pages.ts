@@ -73,11 +73,9 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
   'no-landing-pad': {
     meaning: 'The landing pad of the function stands behind its nops, so that the entry is none.',
     causes: [
-      'GCC 15 for RISC-V puts lpad behind the nops of -fpatchable-function-entry, and compilers before GCC 10 did so with endbr64 and bti c. Where processors check landing pads, an indirect call of the function traps.',
+      'Some compilers (GCC 15 where landing pads are an extension, GCC before 10 everywhere) put the pad behind the nops of -fpatchable-function-entry. Where processors check landing pads, an indirect call of the function traps.',
     ],
-    advice: [
-      'Compile with another compiler, or without the check of landing pads (-fcf-protection, -mbranch-protection).',
-    ],
+    advice: ['Compile with another version, or without landing pads (-fcf-protection=none, -mbranch-protection=none).'],
     rules: ['M-PAD-2'],
   },
   'bypassed-by-local-entry': {
