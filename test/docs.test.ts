@@ -93,3 +93,13 @@ test('the words of the glossary are thirty, and each is explained once', () => {
   expect(new Set(words).size).toBe(words.length);
   expect(words.length).toBe(30);
 });
+
+test('the design has each room of src, on a page at most', () => {
+  const sections = textOf('docs/design.md').split(/^## /m).slice(1);
+  const headings = sections.map((section) => section.split('\n', 1)[0] ?? '').join('\n');
+  const machines = /^arch-/;
+  expect(ROOMS.filter((room) => !machines.test(room) && !headings.includes(`\`${room}/\``))).toEqual([]);
+  expect(sections.filter((section) => section.split('\n').length > 72).map((section) => section.slice(0, 40))).toEqual(
+    [],
+  );
+});
