@@ -49,6 +49,7 @@ export default tseslint.config(
     plugins: { own: ownRules },
     rules: { 'own/test-length': ['error', { max: 60 }] },
   },
+  { files: ['src/**'], plugins: { own: ownRules }, rules: { 'own/comment-subject': 'error' } },
   { files: ['scripts/**', 'bench/**'], rules: { 'no-console': 'off' } },
   { files: ['scripts/*.js'], rules: { 'no-restricted-syntax': 'off' } },
 );

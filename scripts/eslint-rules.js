@@ -54,4 +54,23 @@ const testLength = {
   },
 };
 
-export const ownRules = { rules: { 'test-length': testLength } };
+const VAGUE = /\b(?:whoever|whomever|somebody|nobody|anybody|everybody)\b/i;
+
+/** A comment names its subject: a thread, a caller, a compiler, a user, not somebody. */
+const commentSubject = {
+  meta: {
+    type: 'suggestion',
+    schema: [],
+    messages: { vague: '"{{word}}" is no subject: name the one that is meant.' },
+  },
+  create: ({ report, sourceCode }) => ({
+    Program() {
+      for (const { value, loc } of sourceCode.getAllComments()) {
+        const word = VAGUE.exec(value)?.[0];
+        if (word !== undefined) report({ loc, messageId: 'vague', data: { word } });
+      }
+    },
+  }),
+};
+
+export const ownRules = { rules: { 'test-length': testLength, 'comment-subject': commentSubject } };

@@ -1,6 +1,6 @@
 /**
  * Binary floating point formats of IEEE 754, numbers as their bits, and what an operation raises.
- * Knows no machine: whoever uses it says how machines make NaNs and when a result counts as tiny.
+ * Knows no machine: the caller says how machines make NaNs and when a result counts as tiny.
  *
  * Source: IEEE Std 754-2019, clauses 3 and 7.
  */
