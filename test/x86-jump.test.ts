@@ -150,6 +150,11 @@ test('X-JMP-1 X-JMP-2: a table names a site that jumps, a scan for calls finds n
   expect(after({ kind: 'nop' })).toBe('0f1f440000');
   expect(after({ kind: 'call', target: 0x3000n })).toBe('e8fb1f0000');
   expect(after({ kind: 'call', target: 0x3000n, jump: true })).toBe('e9fb1f0000');
+  // push %r10; call; pop %r10
+  const nested = view('4152e8f90f0000415ac3').at(2);
+  const found = call5!.read(nested, 'mcount-table')!;
+  expect(call5!.write(found, { kind: 'call', target: 0x3000n, jump: true }, nested)).toMatchObject({ refused: 'unsupported' });
+  expect(call5!.write(found, { kind: 'call', target: 0x3000n }, nested)).toMatchObject({ rule: 'X-MOD-2' });
   for (const [shape, code] of [[call6, '660f1f440000'], [abs64, '660f1f8400000000000f1f4000']] as const) {
     const larger = view(code);
     const found = shape!.read(larger, 'mcount-table')!;

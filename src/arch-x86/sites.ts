@@ -223,6 +223,12 @@ const NO_JUMP: SiteRefusal = {
   reason: 'only sites of five bytes can jump to a direct caller: this one calls through more',
 };
 
+/** The static chain lies between the site and the return address. */
+const NESTED_JUMP: SiteRefusal = {
+  refused: 'unsupported',
+  reason: 'a nested function has pushed its static chain: what its site jumped to would return to that',
+};
+
 /** `call` or `jmp` of five bytes. */
 function branch5(to: Extract<WritableState, { kind: 'call' }>, address: Address): Uint8Array {
   return encodeBranch5(to.jump ? 0xe9 : 0xe8, address, to.target);
@@ -287,7 +293,7 @@ const call5: SiteShape = {
     if (from.state === 'foreign') return refuseForeign(from);
     if (to.kind !== 'call') return from.state === 'nop' ? NOTHING_TO_DO : store(from, view, NOP5, 'X-ENC-1');
     const address = view.address + BigInt(from.startDelta);
-    const refusal = callRefusal(view, CALL5_REACH, address, to.target);
+    const refusal = to.jump && isNested(from, view) ? NESTED_JUMP : callRefusal(view, CALL5_REACH, address, to.target);
     return refusal ?? store(from, view, branch5(to, address), to.jump ? 'X-JMP-1' : 'X-MOD-2');
   },
 };
