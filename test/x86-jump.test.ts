@@ -273,6 +273,29 @@ describeWith(['x86_64-linux-gnu-gcc'], 'programs', () => {
   });
 });
 
+test('X-JMP-2: functions whose site cannot jump are refused, beside tracers too', () => {
+  const refusals = [
+    ['program-fentry', 'inner.0', 'static chain'],
+    ['program-fentry-large', 'leaf', 'five bytes'],
+  ] as const;
+  for (const [program, name, reason] of refusals) {
+    writeFileSync(at(program), readSample(`x86-64/${program}`));
+    for (const more of [[], ['--enable']]) {
+      const direct = (caller: string): string[] => [
+        '--direct',
+        `${name}=${caller}`,
+        ...more,
+        at(program),
+        '-o',
+        at('no'),
+      ];
+      const { status: code, stderr } = elftrace(['patch', ...direct('jmp:bump')]);
+      expect([program, code === 0, stderr]).toEqual([program, false, expect.stringContaining(reason)]);
+      expect([program, elftrace(['patch', ...direct('bump')]).status]).toEqual([program, 0]);
+    }
+  }
+});
+
 test('X-JMP-1: sites of other machines, and entries of 2014, only call', () => {
   writeFileSync(at('riscv'), readSample('riscv64/direct-rv64g'));
   const riscv = elftrace(['patch', '--direct', 'leaf=jmp:my_direct_caller', at('riscv'), '-o', at('no')]);

@@ -699,6 +699,7 @@ export class ImageBackend implements Backend {
         return null;
       }
       case 'direct-entry':
+        return this.checkJump(step.site, step.after);
       case 'list':
       case 'trace-op':
       case 'graph-call':
@@ -709,6 +710,21 @@ export class ImageBackend implements Backend {
       default:
         return step satisfies never;
     }
+  }
+
+  /**
+   * X-JMP-2: what a site cannot jump to no entry may go on to in its place, either. One out of
+   * reach may: the entry goes there.
+   */
+  private checkJump(site: CallSite, caller: Address | null): StepProblem | null {
+    if (caller === null || this.capabilities.jumps !== true || (caller & 1n) === 0n) return null;
+    const reading = this.readingOf(site);
+    const index = this.siteIndex.get(site.ip);
+    if (reading === null || index === undefined) return null;
+    const jump = { kind: 'call', target: caller & ~1n, jump: true } as const;
+    const change = reading.shape.write(reading, jump, this.sites.viewOf(index));
+    const isRefused = 'refused' in change && change.refused !== 'out-of-range';
+    return isRefused ? refused('EINVAL', `${site.name}: ${change.reason}`) : null;
   }
 
   // --------------------------------------------------------------------------------------- writing
