@@ -67,6 +67,17 @@ function verbAndWords([first, ...rest]: readonly string[]): readonly [
   return rest[0] === undefined ? ['--help', []] : [rest[0], ['--help']];
 }
 
+/** Formats of `verify`; those behind json are `report/formats`'s. */
+const verifyFormats = ['text', 'json', 'ndjson', 'sarif', 'junit', 'ktap', 'github'] as const;
+type VerifyFormat = (typeof verifyFormats)[number];
+
+function verifyFormat(format: string | undefined, json: boolean): VerifyFormat {
+  if (json && format !== undefined && format !== 'json') {
+    throw new ElftraceError('usage', `--json and --format ${format} contradict each other`, { value: format });
+  }
+  return json ? 'json' : ((format ?? 'text') as VerifyFormat);
+}
+
 const given = process.argv.slice(2);
 const [verb, words] = verbAndWords(given);
 /** Options of all verbs; the help texts of those that have many options do without them. */
@@ -181,6 +192,11 @@ const parser = yargs([])
     'a verdict per site; nothing to verify is a failure; - is standard input',
     (y) =>
       common(y.positional('files', { type: 'string', array: true, demandOption: true }))
+        .option('format', {
+          type: 'string',
+          choices: verifyFormats,
+          describe: 'what to print; --json is --format json',
+        })
         .option('strict', { type: 'boolean', default: false, describe: 'fail on warnings too' })
         .option('quiet', { type: 'boolean', default: false, describe: 'one line per file' })
         .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })
@@ -192,7 +208,8 @@ const parser = yargs([])
         })
         .example('$0 verify /lib/modules/6.1.0/kernel', 'every module of a kernel'),
     (args) => {
-      action = async () => (await import('./verify.js')).runVerify({ ...args });
+      const format = verifyFormat(args.format, args.json);
+      action = async () => (await import('./verify.js')).runVerify({ ...args, format });
     },
   )
   .command(

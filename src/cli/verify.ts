@@ -1,41 +1,27 @@
 /** `elftrace verify FILE…`: a verdict per site; several files or a directory at once. */
 import { availableParallelism } from 'node:os';
 import { hexBytes } from '../errors.js';
-import { type Finding, verdictSeverity, type Verdict, verify, type Verification } from '../sites/verdicts.js';
-import { jsonSchema, type Json, verificationJson } from '../report/json.js';
+import { type Finding, type Verdict, verify, type Verification } from '../sites/verdicts.js';
+import { fileGroup, type FileReport, groupFindings, type RuleGroup } from '../report/formats/model.js';
+import { jsonSchema, verificationJson } from '../report/json.js';
 import { disagreements } from '../patch/journal.js';
-import { isRuntimeObject, unsavedUses } from '../tracing/callback-code.js';
+import { isRuntimeObject, type UnsavedUse, unsavedUses } from '../tracing/callback-code.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
-import { expandPaths, readInputs } from './files.js';
+import { expandPaths, type InputFile, readInputs } from './files.js';
 import { commandDeadline, limitsLeft } from './limits.js';
 import { open, type Opened, type OpenOptions } from './open.js';
 import { progress } from './progress.js';
-import { err, out, paint } from './terminal.js';
+import { err } from './terminal.js';
+import { type FileVerdict, verifyOutput, type VerifyFormat } from './verify-output.js';
 
 export interface VerifyArguments extends OpenOptions {
   readonly files: readonly string[];
-  readonly json: boolean;
+  readonly format: VerifyFormat;
   readonly strict: boolean;
   readonly quiet: boolean;
   readonly require?: number | undefined;
   readonly jobs: number;
-}
-
-/** Result for one file, ready to print: what a worker sends. */
-export interface FileVerdict {
-  readonly name: string;
-  readonly json: Json;
-  readonly text: readonly string[];
-  readonly verdicts: Readonly<Partial<Record<Verdict, number>>>;
-  readonly sites: number;
-  readonly exit: number;
-  readonly error: string | null;
-  /**
-   * Why the file has no site; null when it has some. Whether that is a fault is known when all
-   * files were read.
-   */
-  readonly noSites: string | null;
 }
 
 function summary(result: Verification): string {
@@ -62,21 +48,63 @@ async function findingLines(
   return lines;
 }
 
+/** Formats that print every finding as JSON. */
+const isJson = (format: VerifyFormat): boolean => format === 'json' || format === 'ndjson';
+
+/** What a machine reads of a file that was judged, in a size of its own. */
+function fileReport(
+  name: string,
+  path: string,
+  result: Verification,
+  args: Pick<VerifyArguments, 'strict' | 'require'>,
+  about: readonly RuleGroup[],
+): FileReport {
+  const fails = (severity: RuleGroup['severity']): boolean =>
+    args.require === undefined && (severity === 'error' || (args.strict && severity === 'warning'));
+  const groups = groupFindings(result.findings, fails);
+  const incomplete = result.incomplete;
+  if (incomplete?.code === 'no-functions') groups.push(fileGroup('no-functions', incomplete.message));
+  if (!isShareReached(result, args.strict, args.require)) {
+    groups.push(fileGroup('required-share', `fewer than ${args.require} % of ${result.sites} sites are good`));
+  }
+  return {
+    name,
+    path,
+    sites: result.sites,
+    groups: [...groups, ...about],
+    remarks: result.remarks,
+    error: null,
+    noSites: incomplete?.code === 'no-sites' ? incomplete.message : null,
+  };
+}
+
+/** What is wrong besides the sites. */
+function fileGroups(unsaved: readonly UnsavedUse[], changed: boolean): RuleGroup[] {
+  const groups = unsaved.slice(0, 1).map(({ section, offset, function: name, text }) => ({
+    ...fileGroup('unsaved-register', `the tracing entries do not save what '${text}' changes`, ['C-FG-7']),
+    count: unsaved.length,
+    sites: [{ section, address: BigInt(offset), offset: BigInt(offset), function: name, message: `'${text}'` }],
+  }));
+  return changed
+    ? [...groups, fileGroup('record-mismatch', 'the record and the bytes disagree: status says where', ['RT-6'])]
+    : groups;
+}
+
+/** False where fewer sites are good than must be. */
+function isShareReached(result: Verification, strict: boolean, require: number | undefined): boolean {
+  if (require === undefined || result.sites === 0) return true;
+  const bad = result.findings.filter(
+    ({ severity }) => severity === 'error' || (strict && severity === 'warning'),
+  ).length;
+  return ((result.sites - bad) * 100) / result.sites >= require;
+}
+
 /** Exit code of a verification: errors fail, warnings under --strict, and a missed gate. */
 function judgeExit(result: Verification, strict: boolean, require: number | undefined): number {
-  let errors = 0;
-  let warnings = 0;
-  for (const finding of result.findings) {
-    if (finding.severity === 'error') errors++;
-    else if (finding.severity === 'warning') warnings++;
-  }
-  if (require !== undefined) {
-    const good = result.sites - errors - (strict ? warnings : 0);
-    if (result.sites > 0 && (good * 100) / result.sites < require) return exitCodes.failed;
-    return result.incomplete?.code === 'no-functions' ? exitCodes.failed : exitCodes.ok;
-  }
   if (result.incomplete?.code === 'no-functions') return exitCodes.failed;
-  return errors > 0 || (strict && warnings > 0) ? exitCodes.failed : exitCodes.ok;
+  if (require !== undefined) return isShareReached(result, strict, require) ? exitCodes.ok : exitCodes.failed;
+  const isBad = result.findings.some(({ severity }) => severity === 'error' || (strict && severity === 'warning'));
+  return isBad ? exitCodes.failed : exitCodes.ok;
 }
 
 /**
@@ -94,51 +122,69 @@ function untracedRemarks({ record, image }: Opened): {
   return { remarks, changed };
 }
 
+type JudgeArguments = Omit<VerifyArguments, 'files' | 'jobs'>;
+
+/** Verifies one file that was read and unpacked. */
+async function judgeInput(input: InputFile, args: JudgeArguments): Promise<FileVerdict> {
+  const opened = await open(input, args);
+  const judged = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
+  const untraced = untracedRemarks(opened);
+  const isRuntime = isRuntimeObject(opened.program);
+  // What was untraced as asked is no site any more, and callbacks are none: both are looked at
+  // here.
+  const incomplete = untraced.remarks.length > 0 || isRuntime ? null : judged.incomplete;
+  const result = { ...judged, remarks: [...judged.remarks, ...untraced.remarks], incomplete };
+  const unsaved = isRuntime ? unsavedUses(opened.program, await disassemblerOf(opened.arch)) : [];
+  const { format } = args;
+  const about = fileGroups(unsaved, untraced.changed);
+  return {
+    name: input.name,
+    json: isJson(format) ? verificationJson(input.name, result, unsaved) : null,
+    report: format === 'text' || isJson(format) ? null : fileReport(input.name, input.path, result, args, about),
+    text: format === 'text' ? await textLines(input.name, opened, result, unsaved, args.quiet) : [],
+    verdicts: result.verdicts,
+    sites: result.sites,
+    exit: unsaved.length > 0 || untraced.changed ? exitCodes.failed : judgeExit(result, args.strict, args.require),
+    error: incomplete?.code === 'no-functions' ? `${input.name}: error: ${incomplete.message}` : null,
+    noSites: incomplete?.code === 'no-sites' ? incomplete.message : null,
+  };
+}
+
+/** The summary of a file, and unless `quiet` its findings and remarks. */
+async function textLines(
+  name: string,
+  opened: Opened,
+  result: Verification,
+  unsaved: readonly UnsavedUse[],
+  quiet: boolean,
+): Promise<string[]> {
+  const text: string[] = [`${name}: ${opened.arch.target.id}: ${summary(result)}`];
+  for (const finding of result.findings) {
+    if (finding.severity === 'note' || quiet) continue;
+    text.push(...(await findingLines(name, finding, (bytes, at) => oneLine(opened.arch, bytes, at.address))));
+  }
+  for (const use of unsaved) {
+    text.push(
+      `${name}:${use.section}+0x${use.offset.toString(16)} (${use.function}): error: the tracing entries do not save what '${use.text}' changes, ` +
+        'and no elftrace_vector_func is there to do it [C-FG-7]',
+    );
+  }
+  if (!quiet) for (const remark of result.remarks) text.push(`  note: ${remark}`);
+  return text;
+}
+
 /**
  * Verifies one path: a file, or each member of an archive. Errors are results here, so that the
  * other files go on.
  */
-export async function verifyPath(path: string, args: Omit<VerifyArguments, 'files' | 'jobs'>): Promise<FileVerdict[]> {
+export async function verifyPath(path: string, args: JudgeArguments): Promise<FileVerdict[]> {
   const results: FileVerdict[] = [];
   try {
     for await (const input of readInputs(path)) {
       try {
-        const opened = await open(input, args);
-        const judged = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
-        const untraced = untracedRemarks(opened);
-        const isRuntime = isRuntimeObject(opened.program);
-        // What was untraced as asked is no site any more, and callbacks are none: both are looked
-        // at here.
-        const incomplete = untraced.remarks.length > 0 || isRuntime ? null : judged.incomplete;
-        const result = { ...judged, remarks: [...judged.remarks, ...untraced.remarks], incomplete };
-        const text: string[] = [`${input.name}: ${opened.arch.target.id}: ${summary(result)}`];
-        for (const finding of result.findings) {
-          if (finding.severity === 'note' || args.quiet || args.json) continue;
-          text.push(
-            ...(await findingLines(input.name, finding, (bytes, at) => oneLine(opened.arch, bytes, at.address))),
-          );
-        }
-        const unsaved = isRuntime ? unsavedUses(opened.program, await disassemblerOf(opened.arch)) : [];
-        for (const use of args.json ? [] : unsaved) {
-          text.push(
-            `${input.name}:${use.section}+0x${use.offset.toString(16)} (${use.function}): error: the tracing entries do not save what '${use.text}' changes, ` +
-              'and no elftrace_vector_func is there to do it [C-FG-7]',
-          );
-        }
-        if (!args.quiet) for (const remark of result.remarks) text.push(`  note: ${remark}`);
-        results.push({
-          name: input.name,
-          json: args.json ? verificationJson(input.name, result, unsaved) : null,
-          text,
-          verdicts: result.verdicts,
-          sites: result.sites,
-          exit:
-            unsaved.length > 0 || untraced.changed ? exitCodes.failed : judgeExit(result, args.strict, args.require),
-          error: incomplete?.code === 'no-functions' ? `${input.name}: error: ${incomplete.message}` : null,
-          noSites: incomplete?.code === 'no-sites' ? incomplete.message : null,
-        });
+        results.push(await judgeInput(input, args));
       } catch (error) {
-        results.push(failure(input.name, error));
+        results.push(failure(input.name, error, input.path));
       }
     }
   } catch (error) {
@@ -147,7 +193,7 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
   return results;
 }
 
-function failure(name: string, error: unknown): FileVerdict {
+function failure(name: string, error: unknown, path = name): FileVerdict {
   const line = errorLine(error, name);
   const exit = exitCodeOf(error);
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'internal';
@@ -155,6 +201,7 @@ function failure(name: string, error: unknown): FileVerdict {
   return {
     name,
     json: { schema: jsonSchema, file: name, error: { code, message, exit } },
+    report: { name, path, sites: 0, groups: [], remarks: [], error: { code, message, exit }, noSites: null },
     text: [],
     verdicts: {},
     sites: 0,
@@ -252,6 +299,47 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
   }
 }
 
+/** What was found so far, and what it means for the whole. */
+class Tally {
+  readonly codes: number[] = [];
+  readonly verdicts: Partial<Record<Verdict, number>> = {};
+  readonly empty: { readonly name: string; readonly why: string }[] = [];
+  files = 0;
+  sites = 0;
+  failed = 0;
+
+  /** @param mustHaveSites  where the file has none, that is a failure */
+  take(result: FileVerdict, mustHaveSites: boolean): void {
+    this.files++;
+    this.sites += result.sites;
+    this.codes.push(result.exit);
+    const lacks = result.noSites !== null && mustHaveSites;
+    if (lacks) this.codes.push(exitCodes.failed);
+    else if (result.noSites !== null) this.empty.push({ name: result.name, why: result.noSites });
+    if (result.exit !== exitCodes.ok || lacks) this.failed++;
+    for (const [verdict, count] of Object.entries(result.verdicts)) {
+      const key = verdict as Verdict;
+      this.verdicts[key] = (this.verdicts[key] ?? 0) + count;
+    }
+  }
+
+  /** Why nothing was found, where no file had a site and none was at fault; null otherwise. */
+  nothing(several: boolean): string | null {
+    if (this.empty.length !== this.files || worst(this.codes) !== exitCodes.ok) return null;
+    const [first] = this.empty;
+    return several || first === undefined
+      ? `elftrace: error: no patch site in any of ${this.files} files`
+      : `${first.name}: error: ${first.why}`;
+  }
+}
+
+/** The same with the lack of sites as a finding of its own. */
+function lackingSites(result: FileVerdict): FileVerdict {
+  const { report, noSites } = result;
+  if (report === null || noSites === null) return result;
+  return { ...result, report: { ...report, groups: [...report.groups, fileGroup('no-sites', noSites)] } };
+}
+
 /**
  * Verifies all files. Nothing to verify is no success: where no file has a site, or one that was
  * named has none and must have good ones (`--require`), a check has failed. In a directory files
@@ -261,77 +349,42 @@ export async function runVerify(args: VerifyArguments): Promise<number> {
   const unread: FileVerdict[] = [];
   const paths = expandPaths(args.files, (path, error) => unread.push(failure(path, error)));
   const named = new Set(args.files);
-  const codes: number[] = [];
-  const totals: Partial<Record<Verdict, number>> = {};
-  let files = 0;
-  let sites = 0;
-  let failedFiles = 0;
+  const tally = new Tally();
   let done = 0;
   const several = paths.length + unread.length > 1;
-  const empty: { readonly name: string; readonly why: string }[] = [];
-  const take = (results: readonly FileVerdict[], gated: boolean): void => {
+  const output = verifyOutput(args.format);
+  output.begin(paths.length + unread.length);
+  const take = (path: string, results: readonly FileVerdict[], gated: boolean): void => {
+    const lacks = (result: FileVerdict): boolean => result.noSites !== null && gated && results.length === 1;
     for (const result of results) {
-      files++;
-      sites += result.sites;
-      codes.push(result.exit);
-      if (result.noSites !== null) {
-        if (gated && results.length === 1) {
-          codes.push(exitCodes.failed);
-          err(`${result.name}: error: ${result.noSites}`);
-        } else empty.push({ name: result.name, why: result.noSites });
-      }
-      if (result.exit !== exitCodes.ok || (result.noSites !== null && gated && results.length === 1)) failedFiles++;
-      for (const [verdict, count] of Object.entries(result.verdicts)) {
-        const key = verdict as Verdict;
-        totals[key] = (totals[key] ?? 0) + count;
-      }
-      if (args.json) out(JSON.stringify(result.json));
-      else {
-        for (const line of result.text) {
-          out(result.exit === exitCodes.ok ? line : line.replace(/^(\S+): /, (name) => paint('red', name)));
-        }
-      }
-      if (result.error !== null) err(result.error);
+      tally.take(result, lacks(result));
+      if (lacks(result) && output.saysErrors) err(`${result.name}: error: ${result.noSites}`);
     }
+    output.path(
+      path,
+      results.map((result) => (lacks(result) ? lackingSites(result) : result)),
+    );
+    for (const { error } of results) if (error !== null && output.saysErrors) err(error);
   };
-  take(unread, false);
+  for (const each of unread) take(each.name, [each], false);
   for await (const results of verifyAll(paths, args)) {
+    const path = paths[done]!;
     done++;
     progress(`verify: ${done}/${paths.length}`);
-    take(results, args.require !== undefined && results.length > 0 && named.has(paths[done - 1]!));
+    take(path, results, args.require !== undefined && results.length > 0 && named.has(path));
   }
   const [next] = paths.slice(done);
   if (next !== undefined) {
     const late = commandDeadline().error(`verify: ${done} of ${paths.length} files were looked at; it`, { file: next });
-    take([failure(next, late)], false);
+    take(next, [failure(next, late)], false);
   }
-  if (empty.length === files && worst(codes) === exitCodes.ok) {
-    codes.push(exitCodes.failed);
-    const [first] = empty;
-    err(
-      several || first === undefined
-        ? `elftrace: error: no patch site in any of ${files} files`
-        : `${first.name}: error: ${first.why}`,
-    );
+  const nothing = tally.nothing(several);
+  if (nothing !== null) {
+    tally.codes.push(exitCodes.failed);
+    if (output.saysErrors) err(nothing);
   }
-  if (several || files > 1) {
-    if (args.json) {
-      out(
-        JSON.stringify({
-          summary: { schema: jsonSchema, files, failed: failedFiles, sites, verdicts: { ok: 0, ...totals } },
-        }),
-      );
-    } else {
-      const parts = Object.entries(totals)
-        .sort(([a], [b]) => severityRank(b) - severityRank(a))
-        .map(([verdict, count]) => `${count} ${verdict}`);
-      out(`${files} files, ${failedFiles} failed, ${sites} sites: ${parts.join(', ')}`);
-    }
-  }
-  return worst(codes);
-}
-
-function severityRank(verdict: string): number {
-  const severity = verdictSeverity[verdict as Verdict];
-  return ['none', 'note', 'warning', 'error'].indexOf(severity);
+  const { files, failed, sites, verdicts, codes } = tally;
+  const exit = worst(codes);
+  output.end({ files, failed, sites, verdicts, exit, nothing, several: several || files > 1 });
+  return exit;
 }

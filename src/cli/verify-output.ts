@@ -1,0 +1,132 @@
+/** What `verify` prints: text and JSON here, reports for machines by `report/formats`. */
+import { relative, resolve, sep } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { reportWriter, type ReportFormat } from '../report/formats/index.js';
+import type { FileReport, ReportContext, RunReport } from '../report/formats/model.js';
+import { jsonSchema, type Json } from '../report/json.js';
+import { rulePages } from '../report/rule-pages.js';
+import { type Verdict, verdictSeverity } from '../sites/verdicts.js';
+import { version } from '../version.js';
+import { exitCodes } from './exit.js';
+import { hash } from './open.js';
+import { out, paint } from './terminal.js';
+
+export type VerifyFormat = 'text' | 'json' | ReportFormat;
+
+/** Result for one file, ready to print: what a worker sends. */
+export interface FileVerdict {
+  readonly name: string;
+  /** Null where the format has no use for it. */
+  readonly json: Json;
+  /** The same. */
+  readonly report: FileReport | null;
+  readonly text: readonly string[];
+  readonly verdicts: Readonly<Partial<Record<Verdict, number>>>;
+  readonly sites: number;
+  readonly exit: number;
+  readonly error: string | null;
+  /**
+   * Why the file has no site; null when it has some. Whether that is a fault is known when all
+   * files were read.
+   */
+  readonly noSites: string | null;
+}
+
+interface Run extends RunReport {
+  /** Whether a summary of all files is due. */
+  readonly several: boolean;
+}
+
+export interface VerifyOutput {
+  /** False where errors are part of what is printed, and standard error is read as that, too. */
+  readonly saysErrors: boolean;
+  /** @param paths  how many will be looked at */
+  begin(paths: number): void;
+  /** The files of a path: several of an archive. */
+  path(name: string, results: readonly FileVerdict[]): void;
+  end(run: Run): void;
+}
+
+const nothing = (): void => undefined;
+
+const textOutput: VerifyOutput = {
+  saysErrors: true,
+  begin: nothing,
+  path(_name, results) {
+    for (const { text, exit } of results) {
+      for (const line of text) {
+        out(exit === exitCodes.ok ? line : line.replace(/^(\S+): /, (name) => paint('red', name)));
+      }
+    }
+  },
+  end({ several, files, failed, sites, verdicts }) {
+    if (!several) return;
+    const parts = Object.entries(verdicts)
+      .sort(([a], [b]) => severityRank(b) - severityRank(a))
+      .map(([verdict, count]) => `${count} ${verdict}`);
+    out(`${files} files, ${failed} failed, ${sites} sites: ${parts.join(', ')}`);
+  },
+};
+
+function severityRank(verdict: string): number {
+  const severity = verdictSeverity[verdict as Verdict];
+  return ['none', 'note', 'warning', 'error'].indexOf(severity);
+}
+
+const jsonOutput: VerifyOutput = {
+  saysErrors: true,
+  begin: nothing,
+  path(_name, results) {
+    for (const { json } of results) out(JSON.stringify(json));
+  },
+  end({ several, files, failed, sites, verdicts }) {
+    if (!several) return;
+    const summary = { schema: jsonSchema, files, failed, sites, verdicts: { ok: 0, ...verdicts } };
+    out(JSON.stringify({ summary }));
+  },
+};
+
+/**
+ * A path below the working directory is told from there: reports of another checkout agree with
+ * this one.
+ */
+function location(path: string): { uri: string; path: string } {
+  const below = relative(process.cwd(), resolve(path));
+  if (below === '' || below === '..' || below.startsWith(`..${sep}`)) {
+    return { uri: pathToFileURL(resolve(path)).href, path: resolve(path) };
+  }
+  const plain = below.split(sep).join('/');
+  // Of a relative reference, a colon in the first part would end a scheme.
+  const uri = plain.split('/').map((part) => encodeURIComponent(Buffer.from(part).toString()));
+  return { uri: uri.join('/'), path: plain };
+}
+
+/** What is printed, and in which order, for a format. */
+export function verifyOutput(format: VerifyFormat): VerifyOutput {
+  if (format === 'text') return textOutput;
+  if (format === 'json') return jsonOutput;
+  const context: ReportContext = {
+    version,
+    pages: rulePages(verdictSeverity),
+    location,
+    hash: (text) => hash(Buffer.from(text)),
+    print: out,
+  };
+  const writer = reportWriter(format, context);
+  return {
+    saysErrors: format !== 'github',
+    begin: (paths) => {
+      writer.begin(paths);
+    },
+    path: (name, results) => {
+      writer.path(
+        name,
+        results.flatMap(({ report }) => (report === null ? [] : [report])),
+        results.map(({ json }) => json),
+      );
+    },
+    end: (run) => {
+      writer.end(run);
+    },
+  };
+}
