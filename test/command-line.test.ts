@@ -36,7 +36,7 @@ describe('help', () => {
   test.each([['help'], ['-h'], ['--help'], ['completion', '-h']])('%s lists the verbs', (...words: string[]) => {
     const { status, stdout, stderr } = elftrace(words);
     expect([status, stderr]).toEqual([0, '']);
-    for (const verb of ['verify <files..>', 'revert <path>', 'completion'])
+    for (const verb of ['verify [files..]', 'revert <path>', 'completion'])
       expect(stdout).toContain(`elftrace ${verb}`);
   });
 

@@ -4,8 +4,9 @@
  */
 import * as fs from 'node:fs';
 import { join, resolve } from 'node:path';
-import { isArchive, memberBytes, readArchive, streamArchive } from '../elf/archive.js';
+import { isArchive, memberBytes, readArchive, streamArchive, type StreamedMember } from '../elf/archive.js';
 import { type CompressedForm, compressedForm, unpack, type Unpacked, unpackPieces } from '../elf/compressed.js';
+import { isDeb, isRpm, packageFiles, packageForm } from '../elf/packages.js';
 import { unwrapKernel } from '../elf/wrapped.js';
 import { ElftraceError } from '../errors.js';
 import { limitExceeded } from '../limits/index.js';
@@ -129,8 +130,22 @@ function readWhole(path: string, note: typeof noteInput): Uint8Array {
   }
 }
 
-/** Unpacks one layer of compression within the limits of the command. */
-export function unpackInput(bytes: Uint8Array): Promise<Unpacked> {
+/**
+ * Whether an xz stream is being unpacked whose contents are worked on meanwhile. The package that
+ * unpacks xz works on one stream at a time: another one inside would wait for ever.
+ */
+let isInsideXz = false;
+
+/**
+ * Unpacks one layer of compression within the limits of the command.
+ * @throws ElftraceError as `unpack`; 'unsupported-form' for xz data of a file inside xz data
+ */
+export async function unpackInput(bytes: Uint8Array): Promise<Unpacked> {
+  if (isInsideXz && compressedForm(bytes) === 'xz') {
+    throw new ElftraceError('unsupported-form', 'xz data of a file inside of xz data: unpack the outer one first', {
+      reason: 'xz-inside-xz',
+    });
+  }
   return unpack(bytes, { ...commandLimits(), deadline: commandDeadline() });
 }
 
@@ -153,16 +168,70 @@ async function compressedMembers(path: string, raw: Uint8Array): Promise<AsyncGe
   }
   if (!isArchive(head)) return null;
   const form = compressedForm(raw);
-  return (async function* () {
+  return insideXz(form === 'xz', membersOf());
+  async function* membersOf(): AsyncGenerator<InputFile> {
     for await (const { name, bytes } of streamArchive(pieces(), ELF_MAGIC, unpacked)) {
       yield { name: `${path}(${name})`, path, bytes, form, member: name, wrapped: [] };
     }
-  })();
+  }
 }
 
-/** The file, unpacked; for an archive its ELF members, one by one. */
+/**
+ * ELF files of a package, and those in archives and compressed modules of it, one by one. Files
+ * packed by xz come last: the package that unpacks xz works on one stream at a time, and waits for
+ * ever for another one to end that is around it.
+ */
+async function* packageInputs(path: string, raw: Uint8Array): AsyncGenerator<InputFile> {
+  const wanted = (name: string, first: Uint8Array): boolean =>
+    looksLikeElf(first) || isArchive(first) || isNamedAsModule(name);
+  const { unpacked } = commandLimits();
+  const later: StreamedMember[] = [];
+  let waiting = 0;
+  const isXz = packageForm(raw) === 'xz';
+  for await (const file of packageFiles(raw, wanted, { ...commandLimits(), deadline: commandDeadline() })) {
+    if (isXz && compressedForm(file.bytes) === 'xz') {
+      waiting += file.bytes.length;
+      const what = `${path}: files in it that are packed by xz`;
+      if (waiting > unpacked) throw limitExceeded('unpacked', what, unpacked, { file: path, value: waiting });
+      later.push(file);
+    } else yield* insideXz(isXz, fileOfPackage(path, file));
+  }
+  for (const file of later) yield* fileOfPackage(path, file);
+}
+
+/** Files that are worked on while what they come from is being unpacked. */
+async function* insideXz(isXz: boolean, files: AsyncGenerator<InputFile>): AsyncGenerator<InputFile> {
+  const before = isInsideXz;
+  try {
+    isInsideXz = isXz;
+    yield* files;
+  } finally {
+    isInsideXz = before;
+  }
+}
+
+async function* fileOfPackage(path: string, file: StreamedMember): AsyncGenerator<InputFile> {
+  const { form, bytes } = await unpackInput(file.bytes);
+  const whole = { path, form, wrapped: [] };
+  if (!isArchive(bytes)) {
+    yield { ...whole, name: `${path}(${file.name})`, bytes, member: file.name };
+    return;
+  }
+  for (const member of readArchive(bytes)) {
+    const contents = memberBytes(bytes, member);
+    if (member.kind !== 'file' || !looksLikeElf(contents)) continue;
+    const name = `${file.name}(${member.name})`;
+    yield { ...whole, name: `${path}(${name})`, bytes: contents, member: name };
+  }
+}
+
+/** The file, unpacked; for an archive or a package its ELF members, one by one. */
 export async function* readInputs(path: string): AsyncGenerator<InputFile> {
   const raw = readBytes(path);
+  if (isRpm(raw) || isDeb(raw)) {
+    yield* packageInputs(path, raw);
+    return;
+  }
   const members = compressedForm(raw) === 'none' ? null : await compressedMembers(path, raw);
   if (members !== null) {
     yield* members;
@@ -263,6 +332,22 @@ function isNamedAsModule(path: string): boolean {
   return /\.ko(\.(gz|xz|zst))?$/.test(path);
 }
 
+/**
+ * Paths that a list names, one a line, or separated by NULs where it has any.
+ * @param list  a file, or STANDARD_INPUT
+ * @throws ElftraceError 'no-match' for a list that names none
+ */
+export function readFileList(list: string): string[] {
+  const text = new TextDecoder().decode(readUnnoted(list));
+  const paths = text.split(text.includes('\0') ? '\0' : '\n').filter((path) => path !== '');
+  if (paths.length === 0) {
+    const name = list === STANDARD_INPUT ? 'standard input' : list;
+    throw new ElftraceError('no-match', `${name} names no file`, { file: list });
+  }
+  // A file of that name, as standard input is where the list itself comes from.
+  return paths.map((path) => (path === '-' ? './-' : path));
+}
+
 function hasKnownMagic(file: string): boolean {
   const head = Buffer.alloc(8);
   const descriptor = fs.openSync(file, 'r');
@@ -271,7 +356,7 @@ function hasKnownMagic(file: string): boolean {
   } finally {
     fs.closeSync(descriptor);
   }
-  return looksLikeElf(head) || isArchive(head);
+  return looksLikeElf(head) || isArchive(head) || isRpm(head);
 }
 
 /**

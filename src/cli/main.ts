@@ -12,6 +12,7 @@ import { grammarOf, type Internals } from './grammar.js';
 import { beginLimits, limitOptions } from './limits.js';
 import { didYouMean } from './nearest.js';
 import { startProgress } from './progress.js';
+import { STANDARD_INPUT } from './standard-input.js';
 import { err, flush, freeStandardOutput } from './terminal.js';
 import { readWords } from './words.js';
 
@@ -66,6 +67,9 @@ function verbAndWords([first, ...rest]: readonly string[]): readonly [
   if (first !== 'help') return [first, rest];
   return rest[0] === undefined ? ['--help', []] : [rest[0], ['--help']];
 }
+
+/** `-` as the value of an option. */
+const inputName = (name: string): string => (name === '-' ? STANDARD_INPUT : name);
 
 /** Formats of `verify`; those behind json are `report/formats`'s. */
 const verifyFormats = ['text', 'json', 'ndjson', 'sarif', 'junit', 'ktap', 'github'] as const;
@@ -188,10 +192,16 @@ const parser = yargs([])
     },
   )
   .command(
-    'verify <files..>',
+    'verify [files..]',
     'a verdict per site; nothing to verify is a failure; - is standard input',
     (y) =>
-      common(y.positional('files', { type: 'string', array: true, demandOption: true }))
+      common(y.positional('files', { type: 'string', array: true, default: [] }))
+        .option('files-from', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'file with one path a line, or NUL-separated; - is standard input',
+        })
         .option('format', {
           type: 'string',
           choices: verifyFormats,
@@ -209,7 +219,8 @@ const parser = yargs([])
         .example('$0 verify /lib/modules/6.1.0/kernel', 'every module of a kernel'),
     (args) => {
       const format = verifyFormat(args.format, args.json);
-      action = async () => (await import('./verify.js')).runVerify({ ...args, format });
+      action = async () =>
+        (await import('./verify.js')).runVerify({ ...args, format, filesFrom: args.filesFrom?.map(inputName) });
     },
   )
   .command(

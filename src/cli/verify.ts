@@ -1,6 +1,6 @@
 /** `elftrace verify FILE…`: a verdict per site; several files or a directory at once. */
 import { availableParallelism } from 'node:os';
-import { hexBytes } from '../errors.js';
+import { ElftraceError, hexBytes } from '../errors.js';
 import { type Finding, type Verdict, verify, type Verification } from '../sites/verdicts.js';
 import { fileGroup, type FileReport, groupFindings, type RuleGroup } from '../report/formats/model.js';
 import { jsonSchema, verificationJson } from '../report/json.js';
@@ -8,15 +8,18 @@ import { disagreements } from '../patch/journal.js';
 import { isRuntimeObject, type UnsavedUse, unsavedUses } from '../tracing/callback-code.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
-import { expandPaths, type InputFile, readInputs } from './files.js';
+import { expandPaths, type InputFile, readFileList, readInputs } from './files.js';
 import { commandDeadline, limitsLeft } from './limits.js';
 import { open, type Opened, type OpenOptions } from './open.js';
 import { progress } from './progress.js';
+import { STANDARD_INPUT } from './standard-input.js';
 import { err } from './terminal.js';
 import { type FileVerdict, verifyOutput, type VerifyFormat } from './verify-output.js';
 
 export interface VerifyArguments extends OpenOptions {
   readonly files: readonly string[];
+  /** Files that name further files. */
+  readonly filesFrom?: readonly string[] | undefined;
   readonly format: VerifyFormat;
   readonly strict: boolean;
   readonly quiet: boolean;
@@ -340,6 +343,14 @@ function lackingSites(result: FileVerdict): FileVerdict {
   return { ...result, report: { ...report, groups: [...report.groups, fileGroup('no-sites', noSites)] } };
 }
 
+/** What the command line names, and what lists name that it gives. */
+function namedFiles({ files, filesFrom = [] }: VerifyArguments): string[] {
+  const fromInput = [...files, ...filesFrom].filter((name) => name === STANDARD_INPUT);
+  if (fromInput.length > 1) throw new ElftraceError('usage', 'standard input is given twice');
+  if (files.length + filesFrom.length === 0) throw new ElftraceError('usage', 'verify needs FILES');
+  return [...files, ...filesFrom.flatMap(readFileList)];
+}
+
 /**
  * Verifies all files. Nothing to verify is no success: where no file has a site, or one that was
  * named has none and must have good ones (`--require`), a check has failed. In a directory files
@@ -347,8 +358,9 @@ function lackingSites(result: FileVerdict): FileVerdict {
  */
 export async function runVerify(args: VerifyArguments): Promise<number> {
   const unread: FileVerdict[] = [];
-  const paths = expandPaths(args.files, (path, error) => unread.push(failure(path, error)));
-  const named = new Set(args.files);
+  const listed = namedFiles(args);
+  const paths = expandPaths(listed, (path, error) => unread.push(failure(path, error)));
+  const named = new Set(listed);
   const tally = new Tally();
   let done = 0;
   const several = paths.length + unread.length > 1;

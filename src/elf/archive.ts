@@ -8,6 +8,7 @@
 import { cString } from '../bytes.js';
 import { ElftraceError, malformed, truncated } from '../errors.js';
 import { limitExceeded } from '../limits/index.js';
+import { Arriving } from './arriving.js';
 
 export interface ArchiveMember {
   readonly name: string;
@@ -122,55 +123,6 @@ export interface StreamedMember {
   readonly bytes: Uint8Array;
 }
 
-/** Bytes of an archive as they arrive: what was taken is forgotten. */
-class Arriving {
-  #piece: Uint8Array = new Uint8Array();
-  /** Position in the archive. */
-  at = 0;
-
-  constructor(private readonly source: AsyncIterator<Uint8Array>) {}
-
-  /** True when there is a byte more. */
-  async more(): Promise<boolean> {
-    while (this.#piece.length === 0) {
-      const next = await this.source.next();
-      if (next.done === true) return false;
-      this.#piece = next.value;
-    }
-    return true;
-  }
-
-  /** The next bytes, fewer at the end. */
-  async take(size: number): Promise<Uint8Array> {
-    const out = new Uint8Array(size);
-    return out.subarray(0, await this.takeInto(out, 0));
-  }
-
-  /** The same into an array, from `from` to its end. Number of bytes that were there. */
-  async takeInto(out: Uint8Array, from: number): Promise<number> {
-    return this.#pass(out.length - from, (piece, at) => {
-      out.set(piece, from + at);
-    });
-  }
-
-  /** Number of bytes that were there. */
-  async skip(size: number): Promise<number> {
-    return this.#pass(size, () => undefined);
-  }
-
-  async #pass(size: number, give: (piece: Uint8Array, at: number) => void): Promise<number> {
-    let done = 0;
-    while (done < size && (await this.more())) {
-      const piece = this.#piece.subarray(0, size - done);
-      give(piece, done);
-      this.#piece = this.#piece.subarray(piece.length);
-      done += piece.length;
-    }
-    this.at += done;
-    return done;
-  }
-}
-
 /**
  * The file members that begin with `magic`, one after another; of the archive, only the one that
  * was given out last is in memory.
@@ -186,13 +138,7 @@ export async function* streamArchive(
   const input = new Arriving(pieces[Symbol.asyncIterator]());
   checkMagic(await input.take(MAGIC.length));
   let longNames: Uint8Array | null = null;
-  const exactly = async (size: number, what: string): Promise<Uint8Array> => {
-    const start = input.at;
-    if (size > limitBytes) throw limitExceeded('unpacked', what, limitBytes, { value: size, fileOffset: start });
-    const bytes = await input.take(size);
-    if (bytes.length < size) throw truncated(what, start, size, input.at);
-    return bytes;
-  };
+  const exactly = (size: number, what: string): Promise<Uint8Array> => input.exactly(size, what, limitBytes);
   while (await input.more()) {
     const at = input.at;
     const head = await input.take(HEADER_BYTES);

@@ -204,7 +204,7 @@ function damaged(what: string, cause: unknown, size: number): ElftraceError {
   if (/error code 6\b/.test(message)) {
     return new ElftraceError(
       'unsupported-form',
-      `${what}: made with a filter that is not supported here (unpack it with xz)`,
+      `${what}: made with a filter or check that is not supported here (unpack it with xz)`,
       { what },
       { cause },
     );
