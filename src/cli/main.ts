@@ -207,6 +207,9 @@ const parser = yargs([])
           choices: verifyFormats,
           describe: 'what to print; --json is --format json',
         })
+        .option('baseline', { type: 'string', describe: 'earlier --json or ndjson output: only what is new fails' })
+        .option('skip', { type: 'string', array: true, nargs: 1, describe: 'verdict or rule that is left out' })
+        .option('severity', { type: 'string', describe: 'JSON file: how much rules weigh' })
         .option('strict', { type: 'boolean', default: false, describe: 'fail on warnings too' })
         .option('quiet', { type: 'boolean', default: false, describe: 'one line per file' })
         .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })

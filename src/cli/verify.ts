@@ -15,6 +15,7 @@ import { progress } from './progress.js';
 import { STANDARD_INPUT } from './standard-input.js';
 import { err } from './terminal.js';
 import { type FileVerdict, verifyOutput, type VerifyFormat } from './verify-output.js';
+import { type PolicyOptions, readPolicy, underPolicy, type VerifyPolicy } from './verify-policy.js';
 
 export interface VerifyArguments extends OpenOptions {
   readonly files: readonly string[];
@@ -23,6 +24,7 @@ export interface VerifyArguments extends OpenOptions {
   readonly format: VerifyFormat;
   readonly strict: boolean;
   readonly quiet: boolean;
+  readonly policy: VerifyPolicy;
   readonly require?: number | undefined;
   readonly jobs: number;
 }
@@ -130,7 +132,8 @@ type JudgeArguments = Omit<VerifyArguments, 'files' | 'jobs'>;
 /** Verifies one file that was read and unpacked. */
 async function judgeInput(input: InputFile, args: JudgeArguments): Promise<FileVerdict> {
   const opened = await open(input, args);
-  const judged = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
+  const found = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
+  const judged = underPolicy(input.name, found, args.policy);
   const untraced = untracedRemarks(opened);
   const isRuntime = isRuntimeObject(opened.program);
   // What was untraced as asked is no site any more, and callbacks are none: both are looked at
@@ -356,7 +359,8 @@ function namedFiles({ files, filesFrom = [] }: VerifyArguments): string[] {
  * named has none and must have good ones (`--require`), a check has failed. In a directory files
  * without sites are usual.
  */
-export async function runVerify(args: VerifyArguments): Promise<number> {
+export async function runVerify(given: Omit<VerifyArguments, 'policy'> & PolicyOptions): Promise<number> {
+  const args: VerifyArguments = { ...given, policy: readPolicy(given) };
   const unread: FileVerdict[] = [];
   const listed = namedFiles(args);
   const paths = expandPaths(listed, (path, error) => unread.push(failure(path, error)));
