@@ -39,7 +39,7 @@ const canonical = ({ infinity, quietBit }: Format): bigint => infinity | quietBi
 
 /** `frm` and the rm field: by number. */
 const MODES: readonly (Rounding | undefined)[] = ['nearest-even', 'to-zero', 'down', 'up', 'nearest-away'];
-export const ROUNDING_MODE = { nearest: 0, zero: 1, down: 2, up: 3, dynamic: 7 } as const;
+const ROUNDING_MODE = { nearest: 0, zero: 1, down: 2, up: 3, dynamic: 7 } as const;
 
 /** Bit of `fclass` by class. */
 const CLASS_BITS: Readonly<Record<NumberClass, bigint>> = {
@@ -184,7 +184,7 @@ export function executeFloat(word: number, x: FloatOperands): FloatEffect | null
  * What the ops of floating point must know of `fcsr`: rounding to nearest with `NX` clear or set,
  * or another mode, which they leave to `executeFloat`.
  */
-export const FLOAT_MODE = { nearest: 0n, inexact: 1n, other: 2n } as const;
+const FLOAT_MODE = { nearest: 0n, inexact: 1n, other: 2n } as const;
 
 export function modeOf(fcsr: bigint): bigint {
   if ((fcsr & 0xe0n) !== 0n) return FLOAT_MODE.other;

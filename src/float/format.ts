@@ -76,7 +76,7 @@ export interface Unpacked {
 }
 
 /** The exponent of the lowest bit of subnormal numbers. */
-export function lowestExponent({ exponentBits, fractionBits }: Format): number {
+function lowestExponent({ exponentBits, fractionBits }: Format): number {
   return 2 - 2 ** (exponentBits - 1) - fractionBits;
 }
 
