@@ -81,7 +81,7 @@ function describeTarget(state: CoreState, content: Content): string {
     case 'trampoline':
       return `${hex(content.address)} (trampoline${content.ops === null ? '' : ` of ${content.ops.name}`})`;
     case 'direct':
-      return (content.address & 1n) !== 0n && state.backend.capabilities.jumps === true
+      return (content.address & 1n) !== 0n && state.backend.capabilities.jumps
         ? `jmp ${named(state, content.address & ~1n)}`
         : named(state, content.address);
     default:
@@ -215,7 +215,7 @@ export interface ListedFunction {
 
 function listed(state: CoreState, site: CallSite): ListedFunction {
   const word = site.has(REC.DIRECT) ? (state.direct.get(site) ?? null) : null;
-  const directJump = word !== null && state.backend.capabilities.jumps === true && (word & 1n) !== 0n;
+  const directJump = word !== null && state.backend.capabilities.jumps && (word & 1n) !== 0n;
   const directTarget = word !== null && directJump ? word & ~1n : word;
   return {
     name: site.name,

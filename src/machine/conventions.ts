@@ -74,10 +74,10 @@ export interface Capabilities {
   /** Which entries can go on to a direct caller; `regs` needs a register entry. */
   readonly direct: 'none' | 'regs' | 'any';
   /**
-   * Bit 0 of a direct caller's address says that sites jump to it (X-JMP-1). The image decides, no
-   * row does: absent, the bit is part of the address.
+   * Bit 0 of a direct caller's address says that sites jump to it (X-JMP-1). Rows say no, and the
+   * image decides; without it, the bit is part of the address.
    */
-  readonly jumps?: boolean;
+  readonly jumps: boolean;
   /** Private trampolines can be built. */
   readonly trampolines: boolean;
   /**
@@ -112,6 +112,7 @@ export const framedEntries = {
   regs: 'separate',
   resume: 'any',
   direct: 'none',
+  jumps: false,
   trampolines: false,
   assist: true,
   callOps: false,

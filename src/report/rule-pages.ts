@@ -46,7 +46,7 @@ export type RuleName = Exclude<Verdict, 'ok'> | keyof typeof filePages;
 /** A rule as reports describe it. */
 export interface RulePage extends VerdictPage {
   readonly name: RuleName;
-  /** Of the rule unless somebody configures another. */
+  /** What the rule has unless --severity gives another. */
   readonly severity: Exclude<Severity, 'none'>;
 }
 

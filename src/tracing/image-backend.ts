@@ -219,7 +219,7 @@ export class ImageBackend implements Backend {
    *   an odd address
    */
   enableJumps(present: Iterable<Address>): void {
-    if (this.capabilities.jumps === true) return;
+    if (this.capabilities.jumps) return;
     const flag = entryPoint(this.program, 'elftrace_direct_jumps');
     if (flag === null) {
       const { name } = this.convention;
@@ -566,7 +566,7 @@ export class ImageBackend implements Backend {
     reading: SiteReading,
     { kind, address }: Extract<Content, { readonly address: Address }>,
   ): readonly SiteDecision[] {
-    const jump = kind === 'direct' && this.capabilities.jumps === true && (address & 1n) !== 0n;
+    const jump = kind === 'direct' && this.capabilities.jumps && (address & 1n) !== 0n;
     const target = this.branchTo(jump ? address & ~1n : address);
     const own: SiteDecision = { kind: 'call', target, ...(jump ? { jump } : {}) };
     // A-PLT-2, F-4: a branch may not reach; the entry that goes on to direct callers does, by stubs
@@ -717,7 +717,7 @@ export class ImageBackend implements Backend {
    * reach may: the entry goes there.
    */
   private checkJump(site: CallSite, caller: Address | null): StepProblem | null {
-    if (caller === null || this.capabilities.jumps !== true || (caller & 1n) === 0n) return null;
+    if (caller === null || !this.capabilities.jumps || (caller & 1n) === 0n) return null;
     const reading = this.readingOf(site);
     const index = this.siteIndex.get(site.ip);
     if (reading === null || index === undefined) return null;

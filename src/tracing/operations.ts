@@ -227,7 +227,7 @@ export class CoreSession {
   #directCaller({ caller, jump }: Extract<SessionOperation, { kind: 'direct' | 'modify-direct' }>): Address {
     if (jump) this.resolver.enableJumps();
     const address = this.resolver.address(caller);
-    if (this.core.state.backend.capabilities.jumps === true && (address & 1n) !== 0n) throw oddCaller(caller);
+    if (this.core.state.backend.capabilities.jumps && (address & 1n) !== 0n) throw oddCaller(caller);
     return jump ? address | 1n : address;
   }
 

@@ -55,7 +55,7 @@ export function casesOf(file: FileReport, rules: readonly string[]): readonly Ca
   return [...names].map((rule) => caseOf(rule, groups.get(rule)));
 }
 
-/** Rules that make files fail unless somebody says otherwise: each is a case. */
+/** Rules that make files fail by default: each is a case. */
 export function failingRules({ pages }: ReportContext): readonly string[] {
   return pages
     .filter(({ name, severity }) => severity !== 'note' && name !== 'no-sites' && name !== 'required-share')
