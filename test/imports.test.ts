@@ -50,7 +50,7 @@ const rules: Readonly<Record<string, Rule>> = {
   tracing: {
     values: ['patch', 'ftrace', 'sites', 'program', 'relocs', 'elf', 'isa', 'sha256', 'runtime', 'machine'],
   },
-  patch: { values: ['sites', 'program', 'relocs', 'elf', 'isa', 'sha256', 'runtime'], types: ['machine', 'ftrace'] },
+  patch: { values: ['sites', 'program', 'relocs', 'elf', 'isa', 'sha256', 'runtime', 'machine'], types: ['ftrace'] },
   ftrace: { values: ['sites', 'runtime'], types: ['machine'] },
   // The record and the tables of direct callers say which sites there were: `patch` below `sites`,
   // the one arrow back.

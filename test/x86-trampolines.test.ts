@@ -67,7 +67,7 @@ function register(bytes: Uint8Array, request: Partial<TracingRequest> & { readon
   const { image, sites } = openBytes(bytes);
   const selection = Uint8Array.from({ length: sites.count }, (_, i) => {
     const reading = sites.reading(i)!;
-    return reading.shape.callerInFrame?.(reading, sites.viewOf(i)) === true ? 0 : 1;
+    return reading.shape.servedAt?.(reading, sites.viewOf(i)).callerInFrame === true ? 0 : 1;
   });
   const plan = planTracing(sites, { others: 'untouched', selection, ...request });
   expect(plan.refusals).toEqual([]);

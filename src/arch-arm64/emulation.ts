@@ -33,6 +33,8 @@ export const arm64Emulation: IrEmulation = {
       return (calls ??= callNumbers(GENERIC_CALLS, OWN_CALLS));
     },
     machineName: 'aarch64',
+    kernelCode: null,
+    sigactionRestorer: true,
     stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     // They differ from asm-generic's.
     openFlags: { directory: 0o40000n, noFollow: 0o100000n },

@@ -21,12 +21,13 @@
 import type { ConventionName } from '../machine/conventions.js';
 import type { LoaderModel } from '../machine/loader.js';
 import { reaches } from '../bits.js';
-import { insertField } from '../isa/table.js';
 import { layoutChoices } from '../machine/options.js';
 import { arm64Options } from './conventions.js';
-import { arm64Table, BRANCH_REACH, isBti, MOV_X9_X30, NOP } from './isa.js';
-import { arm64MovwGroup } from './relocs.js';
-import { encodeModulePlt, isErratum843419Place, MODULE_PLT_BYTES } from './stubs.js';
+import { BRANCH_REACH, isBti, MOV_X9_X30, NOP } from './isa.js';
+import { encodeModulePlt, ERRATUM_843419_GAP, MODULE_PLT_BYTES } from './stubs.js';
+
+const NOP_BYTES = new Uint8Array(4);
+new DataView(NOP_BYTES.buffer).setUint32(0, NOP, true);
 
 /** Modules of programs lie this far above the core: twice what a branch reaches. */
 const MODULE_DISTANCE = 0x1000_0000n;
@@ -66,9 +67,7 @@ export const arm64Loader: LoaderModel = {
     entryBytes: MODULE_PLT_BYTES,
     alignBytes: 4,
     placeholders: ['.plt', '.init.plt', '.text.ftrace_trampoline', '.init.text.ftrace_trampoline'],
-    isForbidden: isErratum843419Place,
-    // One slot of a page at most begins in its last two words.
-    reserve: (count) => Math.ceil((count * MODULE_PLT_BYTES) / 0x1000),
+    gap: ERRATUM_843419_GAP,
     entrySections: { text: '.text.ftrace_trampoline', init: '.init.text.ftrace_trampoline' },
   },
   descriptors: null,
@@ -79,7 +78,7 @@ export const arm64Loader: LoaderModel = {
   entrySymbols: ['ftrace_caller', 'ftrace_regs_caller', 'ftrace_list_caller'],
   // A-PLT-2: the PLT of a kernel's module has one entry for ftrace_caller alone; who switches
   // between two entries needs both.
-  callsEntry: (symbol, options) => symbol !== 'ftrace_list_caller' || options['a64-entries'] === 'two',
+  chosenEntries: [{ symbol: 'ftrace_list_caller', option: 'a64-entries', choice: 'two' }],
   patchable: 'regs',
   conventionOf: () => 'pg',
   conventionOfPatchable,
@@ -88,11 +87,10 @@ export const arm64Loader: LoaderModel = {
     if (!found.every((each) => each === 'regs' || each === 'callops' || each === 'args')) return null;
     return found.includes('args') ? 'args' : 'regs';
   },
-  runtimeFor(convention, options) {
-    if (convention === 'pg') return convention;
-    const era = options['a64-era'];
-    return era === 'args' || (era === 'regs' && convention === 'callops') ? era : convention;
-  },
+  chosenRuntimes: [
+    { option: 'a64-era', choice: 'args', sites: ['regs', 'callops'], runtime: 'args' },
+    { option: 'a64-era', choice: 'regs', sites: ['callops'], runtime: 'regs' },
+  ],
   entryStub: () => 'plt',
   farStub: 'plt',
   bindCall({ place, target }) {
@@ -100,17 +98,10 @@ export const arm64Loader: LoaderModel = {
       ? { kind: 'direct', target: target.code }
       : { kind: 'stub', stub: 'plt', restore: null };
   },
-  skippedCall: NOP,
+  skippedBranches: [{ over: null, delta: 0, bytes: NOP_BYTES }],
+  branchBias: 0n,
+  trampolineRoom: null,
   writeStub: (_kind, { address, target }) => encodeModulePlt(address, target),
-  /** The signed groups: movz takes the bits of a value, movn those of its complement. */
-  finishWord(type, word, value) {
-    const shift = arm64MovwGroup(type);
-    if (shift === null) return word;
-    const field = arm64Table.field('movz', 'imm16');
-    const bits = Number(((value < 0n ? ~value : value) >> BigInt(shift)) & 0xffffn);
-    const opcode = arm64Table.row(value < 0n ? 'movn' : 'movz').match;
-    const kept = word & ~arm64Table.row('movz').mask;
-    return insertField(field, (kept | opcode) >>> 0, bits, 'movz');
-  },
+  kernelWords: [],
   kernelBlock: null,
 };

@@ -82,12 +82,18 @@ const MOVW_SIGNED = ([0, 16, 32, 48] as const).map((shift) =>
   code(`movw-sg${shift / 16}`, 'movz', 'imm16', shift, shift === 48 ? 64 : shift + 17),
 );
 
-const SIGN_NOTE = 'a negative value also turns movz into movn';
+/** A negative value turns movz into movn. */
+const BY_SIGN = {
+  mask: arm64Table.row('movz').mask,
+  positive: arm64Table.row('movz').match,
+  negative: arm64Table.row('movn').match,
+} as const;
 
 interface Options {
   readonly alignBytes?: RelocationRow['alignBytes'];
   readonly branch?: NonNullable<RelocationRow['branch']>;
   readonly stubAllowed?: true;
+  readonly bySign?: NonNullable<RelocationRow['bySign']>;
   readonly note?: string;
 }
 
@@ -110,6 +116,7 @@ function row(
     ...(options.branch ? { branch: options.branch } : {}),
     ...(options.stubAllowed ? { stubAllowed: true } : {}),
     ...(options.note === undefined ? {} : { note: options.note }),
+    ...(options.bySign ? { bySign: options.bySign } : {}),
   };
 }
 
@@ -156,9 +163,9 @@ const ROWS: readonly RelocationRow[] = [
   row(267, 'MOVW_UABS_G2', 'abs', MOVW[2]!, 'unsigned'),
   row(268, 'MOVW_UABS_G2_NC', 'abs', MOVW[2]!, 'none'),
   row(269, 'MOVW_UABS_G3', 'abs', MOVW[3]!, 'none'),
-  row(270, 'MOVW_SABS_G0', 'abs', MOVW_SIGNED[0]!, 'signed', { note: SIGN_NOTE }),
-  row(271, 'MOVW_SABS_G1', 'abs', MOVW_SIGNED[1]!, 'signed', { note: SIGN_NOTE }),
-  row(272, 'MOVW_SABS_G2', 'abs', MOVW_SIGNED[2]!, 'signed', { note: SIGN_NOTE }),
+  row(270, 'MOVW_SABS_G0', 'abs', MOVW_SIGNED[0]!, 'signed', { bySign: BY_SIGN }),
+  row(271, 'MOVW_SABS_G1', 'abs', MOVW_SIGNED[1]!, 'signed', { bySign: BY_SIGN }),
+  row(272, 'MOVW_SABS_G2', 'abs', MOVW_SIGNED[2]!, 'signed', { bySign: BY_SIGN }),
   // pc-relative and page-relative addresses
   row(273, 'LD_PREL_LO19', 'pcrel', LITERAL19, 'signed', { alignBytes: 4 }),
   row(274, 'ADR_PREL_LO21', 'pcrel', ADR21, 'signed'),
@@ -176,21 +183,21 @@ const ROWS: readonly RelocationRow[] = [
   row(R_AARCH64_JUMP26, 'JUMP26', 'pcrel', BRANCH26, 'signed', { alignBytes: 4, branch: 'jump', stubAllowed: true }),
   row(R_AARCH64_CALL26, 'CALL26', 'pcrel', BRANCH26, 'signed', { alignBytes: 4, branch: 'call', stubAllowed: true }),
   // movz, movk, movn groups of a pc-relative value
-  row(287, 'MOVW_PREL_G0', 'pcrel', MOVW_SIGNED[0]!, 'signed', { note: SIGN_NOTE }),
+  row(287, 'MOVW_PREL_G0', 'pcrel', MOVW_SIGNED[0]!, 'signed', { bySign: BY_SIGN }),
   row(288, 'MOVW_PREL_G0_NC', 'pcrel', MOVW_SIGNED[0]!, 'none'),
-  row(289, 'MOVW_PREL_G1', 'pcrel', MOVW_SIGNED[1]!, 'signed', { note: SIGN_NOTE }),
+  row(289, 'MOVW_PREL_G1', 'pcrel', MOVW_SIGNED[1]!, 'signed', { bySign: BY_SIGN }),
   row(290, 'MOVW_PREL_G1_NC', 'pcrel', MOVW_SIGNED[1]!, 'none'),
-  row(291, 'MOVW_PREL_G2', 'pcrel', MOVW_SIGNED[2]!, 'signed', { note: SIGN_NOTE }),
+  row(291, 'MOVW_PREL_G2', 'pcrel', MOVW_SIGNED[2]!, 'signed', { bySign: BY_SIGN }),
   row(292, 'MOVW_PREL_G2_NC', 'pcrel', MOVW_SIGNED[2]!, 'none'),
-  row(293, 'MOVW_PREL_G3', 'pcrel', MOVW_SIGNED[3]!, 'none', { note: SIGN_NOTE }),
+  row(293, 'MOVW_PREL_G3', 'pcrel', MOVW_SIGNED[3]!, 'none', { bySign: BY_SIGN }),
   // GOT
-  row(300, 'MOVW_GOTOFF_G0', 'got-relative', MOVW_SIGNED[0]!, 'signed', { note: SIGN_NOTE }),
+  row(300, 'MOVW_GOTOFF_G0', 'got-relative', MOVW_SIGNED[0]!, 'signed', { bySign: BY_SIGN }),
   row(301, 'MOVW_GOTOFF_G0_NC', 'got-relative', MOVW_SIGNED[0]!, 'none'),
-  row(302, 'MOVW_GOTOFF_G1', 'got-relative', MOVW_SIGNED[1]!, 'signed', { note: SIGN_NOTE }),
+  row(302, 'MOVW_GOTOFF_G1', 'got-relative', MOVW_SIGNED[1]!, 'signed', { bySign: BY_SIGN }),
   row(303, 'MOVW_GOTOFF_G1_NC', 'got-relative', MOVW_SIGNED[1]!, 'none'),
-  row(304, 'MOVW_GOTOFF_G2', 'got-relative', MOVW_SIGNED[2]!, 'signed', { note: SIGN_NOTE }),
+  row(304, 'MOVW_GOTOFF_G2', 'got-relative', MOVW_SIGNED[2]!, 'signed', { bySign: BY_SIGN }),
   row(305, 'MOVW_GOTOFF_G2_NC', 'got-relative', MOVW_SIGNED[2]!, 'none'),
-  row(306, 'MOVW_GOTOFF_G3', 'got-relative', MOVW_SIGNED[3]!, 'none', { note: SIGN_NOTE }),
+  row(306, 'MOVW_GOTOFF_G3', 'got-relative', MOVW_SIGNED[3]!, 'none', { bySign: BY_SIGN }),
   row(307, 'GOTREL64', 'toc-relative', WORD64, 'none'),
   row(308, 'GOTREL32', 'toc-relative', WORD32, 'signed'),
   row(309, 'GOT_LD_PREL19', 'got-pcrel', LITERAL19, 'signed', { alignBytes: 4 }),
@@ -260,12 +267,6 @@ const ROWS: readonly RelocationRow[] = [
 ];
 
 export const arm64Relocations: ReadonlyMap<number, RelocationRow> = new Map(ROWS.map((each) => [each.type, each]));
-
-/** Lowest value bit of a signed movz or movn group; null for types whose opcode stays as it is. */
-export function arm64MovwGroup(type: number): number | null {
-  const found = arm64Relocations.get(type);
-  return found?.note === SIGN_NOTE ? (found.field.slices[0]?.low ?? null) : null;
-}
 
 export const arm64RelocationRoles: RelocationRoles = {
   none: R_AARCH64_NONE,

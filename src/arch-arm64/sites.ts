@@ -201,29 +201,22 @@ function isBehindPrologue(view: SiteView): boolean {
 }
 
 /**
- * paciasp and pacibsp, which differ in one bit, and the bits that tell them from other
- * instructions.
+ * The function has signed its return address in front of the call: paciasp or pacibsp, which differ
+ * in one bit, stands before the site in straight code, with no b, bl, br, blr, ret between. The
+ * runtime looks in the same way (entry.h), for callers that do not ask a plan.
  */
-const SIGNS_LR: WordPattern = { mask: 0xffff_ffbf, match: 0xd503_233f };
-/** b and bl; br, blr, ret and their like. */
-const BRANCHES: readonly WordPattern[] = [
-  { mask: 0x7c00_0000, match: 0x1400_0000 },
-  { mask: 0xfe00_0000, match: 0xd600_0000 },
-];
-
-/**
- * Whether the function has signed its return address in front of the call: paciasp or pacibsp
- * stands before the site in straight code. The runtime looks in the same way (entry.h), for callers
- * that do not ask a plan.
- */
-function isSigned(view: SiteView): boolean {
-  for (let delta = -4; delta >= -MAX_PROLOGUE_BYTES; delta -= 4) {
-    const value = view.u32(delta);
-    if (value < 0 || matches(value, BRANCHES)) return false;
-    if (matches(value, [SIGNS_LR])) return true;
-  }
-  return false;
-}
+const signsReturn = {
+  stepBytes: 4,
+  maxBytes: MAX_PROLOGUE_BYTES,
+  finds: [{ sizeBytes: 4, mask: 0xffff_ffbf, match: 0xd503_233f }],
+  stops: [
+    { sizeBytes: 4, mask: 0x7c00_0000, match: 0x1400_0000 },
+    { sizeBytes: 4, mask: 0xfe00_0000, match: 0xd600_0000 },
+  ],
+  untilFunction: false,
+  reason:
+    'the function has signed its return address (paciasp) in front of the call: another one would not authenticate',
+} as const satisfies SiteShape['bindsReturn'];
 
 /*
  * `-pg`: a call somewhere behind the prologue. Anchor = ip = the bl.
@@ -239,10 +232,7 @@ const mcount: SiteShape = {
   sources: CALLS,
   title: 'bl _mcount behind the prologue (-pg)',
   entries: ['pg'],
-  whyNoGraph(_reading, view) {
-    if (!isSigned(view)) return null;
-    return 'the function has signed its return address (paciasp) in front of the call: another one would not authenticate';
-  },
+  bindsReturn: signsReturn,
   read(view, source) {
     const toggle = readToggle(view, 0);
     switch (toggle) {
@@ -498,7 +488,7 @@ const callOps: SiteShape = {
   entries: ['callops', 'regs', 'args'],
   // Start-up of 6.3 to 6.14 adds 12 to a slot that must be 8-aligned, and warns about others; later
   // kernels skip 0, and have such slots.
-  emptySlot: () => null,
+  emptySlot: null,
   read(view, source) {
     const form = formOf(view);
     if (form === 'pair') return null;
@@ -656,7 +646,7 @@ const patchable: SiteShape = {
   title: 'two nops at the function or behind its landing pad (=2)',
   entries: ['regs', 'args'],
   // Start-up adds 4 (before 6.15, and its stable trees, before it asks for 0).
-  emptySlot: () => -4n,
+  emptySlot: -4n,
   read(view, source) {
     // One slot, one form: what belongs to =4,2 is not read as two plain nops when it is damaged.
     if (formOf(view) !== 'pair') return null;

@@ -182,12 +182,10 @@ export function encodeModulePlt(place: Address, target: Address): Uint8Array {
 }
 
 /**
- * True where an adrp may not stand on cores with erratum 843419: the last two words of a page
+ * Where an adrp may not stand on cores with erratum 843419: in the last two words of a page
  * (A-PLT-4).
  */
-export function isErratum843419Place(place: Address): boolean {
-  return (place & 0xfffn) >= 0xff8n;
-}
+export const ERRATUM_843419_GAP = { blockBytes: 0x1000, lastBytes: 8 } as const;
 
 /**
  * A-PLT-3: two entries are the same when both are veneers and lead to one address. The adrp words

@@ -140,6 +140,9 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
         return callsOf(wordBytes);
       },
       machineName: wordBytes === 4 ? 'ppc' : options.endian === 'little' ? 'ppc64le' : 'ppc64',
+      kernelCode: null,
+      sigactionRestorer: true,
+      guard: null,
       stat: wordBytes === 4 ? { plain: STAT_32, large: STAT64_32 } : { plain: STAT_64, large: STAT_64 },
       // They differ from asm-generic's.
       openFlags: { directory: 0o40000n, noFollow: 0o100000n },

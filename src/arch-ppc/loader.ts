@@ -122,6 +122,13 @@ function bindCall64(call: LoaderCall, abi: 'elfv1' | 'elfv2'): CallBinding {
   };
 }
 
+/** An instruction as bytes. */
+function wordBytesOf(word: number, endian: Endian): Uint8Array {
+  const bytes = new Uint8Array(4);
+  new ByteView(bytes, endian, 'instruction').insertU32(0, word);
+  return bytes;
+}
+
 /**
  * The loader model of an ABI.
  * Source: P-STUB-1 to P-STUB-7, P-OFF-2; RT-14
@@ -146,6 +153,8 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
       entryBytes: abi === 'sysv' ? FAR_STUB_BYTES : MODULE_STUB_BYTES[abi],
       alignBytes: abi === 'sysv' ? 4 : 8,
       placeholders: abi === 'sysv' ? ['.plt', '.init.plt', '.ftrace.tramp'] : ['.stubs', '.ftrace.tramp'],
+      gap: null,
+      entrySections: null,
     },
     descriptors: abi === 'elfv1' ? '.opd' : null,
     toc(sectionAddress, options) {
@@ -157,6 +166,8 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
     codeOf: (name) => (abi === 'elfv1' && name.startsWith('.') && name.length > 1 ? name.slice(1) : null),
     tocSymbol: abi === 'sysv' ? null : '.TOC.',
     entrySymbols: ['ftrace_caller', 'ftrace_regs_caller'],
+    chosenEntries: [],
+    chosenRuntimes: [],
     patchable: 'regs',
     // One nop or two; where the function begins at the pad or, with a global entry, behind it.
     conventionOfPatchable(functionAt, word) {
@@ -173,7 +184,10 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
       return from === 'core' || convention === 'regs' || convention === 'ool' ? 'plain' : 'toc';
     },
     bindCall: (call) => (abi === 'sysv' ? bindCall32(call) : bindCall64(call, abi)),
-    skippedCall: NOP,
+    skippedBranches: [{ over: null, delta: 0, bytes: wordBytesOf(NOP, endian) }],
+    branchBias: 0n,
+    trampolineRoom: null,
+    kernelWords: [],
     writeStub(kind, request) {
       const { address, target, targetToc, coreToc, options } = request;
       if (abi === 'sysv') return writeFarStub(target, is2008(options) ? 11 : 12);

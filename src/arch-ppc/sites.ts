@@ -529,7 +529,7 @@ function patchable(flavour: Flavour): SiteShape {
     family: 'patchable-entry',
     entries: ['regs'],
     // Start-up adds 4 (6.5 to 6.14 before it asks for 0).
-    emptySlot: () => -4n,
+    emptySlot: -4n,
     read(view) {
       const start = startOfPad(view, flavour);
       const ip = start + 4;

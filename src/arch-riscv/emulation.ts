@@ -33,6 +33,8 @@ export const riscvEmulation: IrEmulation = {
       return (calls ??= callNumbers(GENERIC_CALLS, OWN_CALLS));
     },
     machineName: 'riscv64',
+    kernelCode: null,
+    guard: null,
     stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n },
     sigactionRestorer: false,

@@ -52,6 +52,9 @@ function stubBytes(words: readonly number[], target: Address): Uint8Array {
 }
 
 /** The loader model. */
+const NOP_BYTES = new Uint8Array(4);
+new DataView(NOP_BYTES.buffer).setUint32(0, NOP, true);
+
 export const riscvLoader: LoaderModel = {
   kind: 'modules',
   imageFlags: IMAGE_FLAGS,
@@ -70,13 +73,18 @@ export const riscvLoader: LoaderModel = {
     entryBytes: STUB_BYTES,
     alignBytes: 8,
     placeholders: ['.plt', '.got', '.got.plt', '.init.plt', '.ftrace.tramp'],
+    gap: null,
+    entrySections: null,
   },
   descriptors: null,
   toc: () => null,
   codeOf: () => null,
   tocSymbol: null,
   entrySymbols: ['ftrace_caller', 'ftrace_regs_caller'],
+  chosenEntries: [],
+  chosenRuntimes: [],
   patchable: 'g2',
+  conventionOfPatchable: null,
   conventionOf: () => 'g0',
   joinConventions: () => null,
   farStub: 'entry' satisfies RiscvStub,
@@ -85,7 +93,10 @@ export const riscvLoader: LoaderModel = {
     reaches(pairReach, place, target.code)
       ? { kind: 'direct', target: target.code }
       : { kind: 'stub', stub: 'plt', restore: null },
-  skippedCall: NOP,
+  skippedBranches: [{ over: null, delta: 0, bytes: NOP_BYTES }],
+  branchBias: 0n,
+  trampolineRoom: null,
+  kernelWords: [],
   writeStub: (kind, { address, target }) =>
     kind === 'plt'
       ? stubBytes(writeModulePlt(address, address + BigInt(LITERAL)), target)

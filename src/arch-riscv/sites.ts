@@ -30,15 +30,16 @@
  */
 import type {
   SiteChange,
-  SiteHazard,
   SiteReading,
   SiteRefusal,
   SiteShape,
   SiteStateKind,
   SiteStore,
   SiteView,
+  TornCall,
   WritableState,
 } from '../machine/sites.js';
+import type { CodePattern, LookBack } from '../machine/patterns.js';
 import type { McountRules } from '../machine/tables.js';
 import { reaches, type Reach } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
@@ -287,31 +288,24 @@ function foreign(shape: SiteShape, ipDelta: number, found: Foreign): SiteReading
   };
 }
 
-/** H2: what a thread between the two words of a pair would do. */
-const halfPair: SiteHazard = {
-  rule: 'H2',
-  reason:
-    'sites of two words (auipc, jalr) are switched on: on a running system that can be preempted a thread between them would jump ' +
-    'nowhere, even if all other CPUs are stopped; a fixed auipc (--riscv-site=g3) has no such place',
-};
+const word = (match: number, mask = 0xffff_ffff): CodePattern => ({ sizeBytes: 4, mask, match });
+const PAIR_T0 = [word(AUIPC_T0, 0xfff), word(JALR_T0, 0xf_ffff)];
+const PAIR_RA = [word(AUIPC_RA, 0xfff), word(JALR_RA, 0xf_ffff)];
+const ANY = word(0, 0);
 
 /**
  * R-MOD-3, H2: a call of two words that a thread between them would run half of: the jalr with a
  * register that is its own. One that only gets another jalr leads to the old target or the new one,
  * and a nop behind an auipc is harmless. A fixed auipc stands before any thread runs.
  */
-function pairHazard(before: Uint8Array, after: Uint8Array, form: string): SiteHazard | null {
-  if (form === 'g3' || form === 'g3c' || after.length < 8) return null;
-  const [old, next] = [new ByteView(before, 'little'), new ByteView(after, 'little')];
-  const saved = after.length >= 16 && next.u32(0) === SAVE_RA;
-  const pair = saved ? 4 : 0;
-  const [first, second] = [next.u32(pair), next.u32(pair + 4)];
-  const isCall = (isAuipcT0(first) && isJalrT0(second)) || (isAuipcRa(first) && isJalrRa(second));
-  if (!isCall) return null;
-  let changed = 0;
-  for (let at = 0; at < (saved ? 16 : 8); at += 4) if (old.u32(at) !== next.u32(at)) changed++;
-  return changed > 1 ? halfPair : null;
-}
+const tornPair: TornCall = {
+  rule: 'H2',
+  reason:
+    'sites of two words (auipc, jalr) are switched on: on a running system that can be preempted a thread between them would jump ' +
+    'nowhere, even if all other CPUs are stopped; a fixed auipc (--riscv-site=g3) has no such place',
+  calls: [...[PAIR_T0, PAIR_RA].map((pair) => [word(SAVE_RA), ...pair, ANY]), PAIR_T0, PAIR_RA],
+  unless: ['g3', 'g3c'],
+};
 
 // ---------------------------------------------------------------------------------- -pg calls (G0)
 
@@ -351,18 +345,19 @@ const SET_FP_MASK = allButField('addi', 'imm');
  * the code for it in the same way (entry-g0.c). With a breakpoint on it the search would go on into
  * the function in front, and take what it finds there.
  */
-function readByEntry(view: SiteView): { delta: number; sizeBytes: number } | null {
-  for (let delta = -2; delta >= -MAX_PROLOGUE_BYTES; delta -= 2) {
-    const parcel = view.u16(delta);
-    if (parcel === -1) return null;
-    if (parcel === C_PASS_RA) return { delta, sizeBytes: 2 };
-    if ((parcel & 0xe01f) === 0 && parcel !== 0) return { delta, sizeBytes: 2 };
-    const word = view.u32(delta);
-    if (word === PASS_RA || (word & SET_FP_MASK) >>> 0 === SET_FP_0) return { delta, sizeBytes: 4 };
-    if (view.functionAt(delta)) return null;
-  }
-  return null;
-}
+const namesReturn: LookBack = {
+  stepBytes: 2,
+  maxBytes: MAX_PROLOGUE_BYTES,
+  finds: [
+    { sizeBytes: 2, mask: 0xffff, match: C_PASS_RA },
+    // c.addi4spn s0,N; 0 is no instruction.
+    { sizeBytes: 2, mask: 0xe01f, match: 0, except: 0 },
+    word(PASS_RA),
+    word(SET_FP_0, SET_FP_MASK >>> 0),
+  ],
+  stops: [],
+  untilFunction: true,
+};
 
 /**
  * `riscv64.mcount-pair`: the call of -pg, as compiled or after linking without relaxation.
@@ -379,8 +374,8 @@ const mcountPair: SiteShape = {
   sources: ['call', 'mcount-table'],
   title: 'auipc ra and jalr ra of -pg, behind the prologue',
   entries: ['g0'],
-  hazard: pairHazard,
-  readByEntry,
+  torn: tornPair,
+  readByEntry: namesReturn,
   read(view, source) {
     const first = view.u32(0);
     const second = view.u32(4);
@@ -474,7 +469,7 @@ const mcountJal: SiteShape = {
   sources: ['call', 'mcount-table'],
   title: 'jal ra of -pg, shortened by the linker',
   entries: ['g0'],
-  readByEntry,
+  readByEntry: namesReturn,
   read(view, source) {
     if (view.relocatable) return null;
     const word = view.u32(0);
@@ -606,7 +601,7 @@ const patchable8: SiteShape = {
   sources: ['patchable-table'],
   title: 'eight bytes of entry nops, auipc t0 and jalr t0 when enabled',
   entries: ['g2', 'g2-plain', 'g2-merged', 'g1', 'g3', 'g3c'],
-  hazard: pairHazard,
+  torn: tornPair,
   read(view) {
     const ip = nopsDelta(view);
     const first = view.u32(ip);
@@ -677,9 +672,10 @@ const patchable8: SiteShape = {
       ...(state === 'call' ? {} : padBehind(view, ip)),
     };
   },
-  entriesAt(reading, view) {
+  servedAt(reading, view) {
     const all = patchable8.entries;
-    return isLpad(view.u32(reading.ipDelta - 4)) ? all.filter((each) => each !== 'g3c') : all;
+    const entries = isLpad(view.u32(reading.ipDelta - 4)) ? all.filter((each) => each !== 'g3c') : all;
+    return { entries, callerInFrame: false };
   },
   write(reading, to, view) {
     if (reading.state === 'foreign') return refuseForeign(reading);
@@ -908,7 +904,7 @@ const patchable16: SiteShape = {
   sources: ['patchable-table'],
   title: 'sixteen bytes that save ra around a pair through ra',
   entries: ['g1'],
-  hazard: pairHazard,
+  torn: tornPair,
   read(view) {
     const ip = nopsDelta(view);
     if (!isSavedPair(view, ip)) return null;

@@ -99,6 +99,8 @@ export const x86Emulation: IrEmulation = {
       return (calls ??= callNumbers(CALLS));
     },
     machineName: 'x86_64',
+    sigactionRestorer: true,
+    guard: null,
     // The vsyscall page.
     kernelCode: [0xffff_ffff_ff60_0000n, 0xffff_ffff_ff60_1000n],
     stat: { plain: STAT, large: STAT },

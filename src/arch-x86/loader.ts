@@ -92,12 +92,15 @@ export const x86Loader: ModuleLoader = {
     entryBytes: STUB_BYTES,
     alignBytes: 16,
     placeholders: [],
+    gap: null,
+    entrySections: null,
   },
   descriptors: null,
   toc: () => null,
   codeOf: () => null,
   tocSymbol: null,
   entrySymbols: ['ftrace_caller', 'ftrace_regs_caller', 'ftrace_graph_caller'],
+  chosenEntries: [],
   patchable: 'modern',
   conventionOf(word, callee) {
     if (callee !== undefined) return callee === 'mcount' ? 'mcount' : 'modern';
@@ -108,24 +111,24 @@ export const x86Loader: ModuleLoader = {
   conventionOfPatchable,
   // Both kinds of entry serve sites of __fentry__; the option says which.
   joinConventions: (found) => (found.every((each) => each !== 'mcount') ? 'modern' : null),
-  runtimeFor(convention: ConventionName, options) {
-    if (convention === 'mcount') return convention;
-    return options['x86-tramp'] === '2014' ? 'y2014' : 'modern';
-  },
+  chosenRuntimes: [
+    { option: 'x86-tramp', choice: '2014', sites: ['modern'], runtime: 'y2014' },
+    { option: 'x86-tramp', choice: 'modern', sites: ['y2014'], runtime: 'modern' },
+    { option: 'x86-tramp', choice: 'none', sites: ['y2014'], runtime: 'modern' },
+  ],
   entryStub: () => 'jump',
   farStub: 'jump',
   bindCall: ({ place, target }) =>
     reaches(REACH, place, target.code)
       ? { kind: 'direct', target: target.code }
       : { kind: 'stub', stub: 'jump', restore: null },
-  skippedCall: 0,
-  skipCall(bytes, offset) {
-    // The displacement of a call, or of a jump, which then goes on behind itself.
-    if (bytes[offset - 1] === 0xe8) bytes.set(NOP5, offset - 1);
-    else bytes.fill(0, offset, offset + 4);
-  },
+  // A call, whose opcode stands in front of its displacement; a jump, which goes on behind itself.
+  skippedBranches: [
+    { over: 0xe8, delta: -1, bytes: NOP5 },
+    { over: null, delta: 0, bytes: new Uint8Array(4) },
+  ],
   branchBias: 4n,
-  trampolineRoom: (options) => (options['x86-tramp'] === 'none' ? 0 : TRAMPOLINE_ROOM),
+  trampolineRoom: { bytes: TRAMPOLINE_ROOM, unless: { option: 'x86-tramp', choice: 'none' } },
   writeStub(_kind, { target }) {
     const bytes = new Uint8Array(STUB_BYTES).fill(0xcc);
     bytes.set([0xff, 0x25, 0, 0, 0, 0]);

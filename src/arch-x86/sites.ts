@@ -15,6 +15,7 @@ import type {
   SiteReading,
   SiteRefusal,
   SiteRelocation,
+  SiteService,
   SiteShape,
   SiteSource,
   SiteStateKind,
@@ -43,11 +44,10 @@ const X86_ENTRIES: readonly string[] = ['modern', 'y2014', 'mcount'];
  * By what stands before the site in its function (entries.ts); the bytes of the call itself do not
  * tell.
  */
-function entriesAround(from: SiteReading, view: SiteView): readonly string[] {
-  return flavoursFor(siteConvention(view, from.ipDelta));
+function servedAround(from: SiteReading, view: SiteView): SiteService {
+  const convention = siteConvention(view, from.ipDelta);
+  return { entries: flavoursFor(convention), callerInFrame: convention === 'fentry-nested' };
 }
-
-const isNested = (from: SiteReading, view: SiteView): boolean => siteConvention(view, from.ipDelta) === 'fentry-nested';
 
 // --------------------------------------------------------------------------------------- encodings
 
@@ -266,8 +266,7 @@ const call5: SiteShape = {
   sources: ['mcount-table', 'call'],
   title: 'call rel32 of the profiling entry (5 bytes)',
   entries: X86_ENTRIES,
-  entriesAt: entriesAround,
-  callerInFrame: isNested,
+  servedAt: servedAround,
 
   read(view, source) {
     const opcode = view.u8(0);
@@ -293,7 +292,10 @@ const call5: SiteShape = {
     if (from.state === 'foreign') return refuseForeign(from);
     if (to.kind !== 'call') return from.state === 'nop' ? NOTHING_TO_DO : store(from, view, NOP5, 'X-ENC-1');
     const address = view.address + BigInt(from.startDelta);
-    const refusal = to.jump && isNested(from, view) ? NESTED_JUMP : callRefusal(view, CALL5_REACH, address, to.target);
+    const refusal =
+      to.jump && servedAround(from, view).callerInFrame
+        ? NESTED_JUMP
+        : callRefusal(view, CALL5_REACH, address, to.target);
     return refusal ?? store(from, view, branch5(to, address), to.jump ? 'X-JMP-1' : 'X-MOD-2');
   },
 };
@@ -342,9 +344,8 @@ const call6: SiteShape = {
   sources: ['mcount-table', 'call'],
   title: 'call of the profiling entry through the GOT, or relaxed by the linker (6 bytes)',
   entries: X86_ENTRIES,
-  entriesAt: entriesAround,
-  callerInFrame: isNested,
-  entryIpDelta: ({ sizeBytes }) => sizeBytes - 5,
+  servedAt: servedAround,
+  entryCountsBack: 5,
 
   read(view) {
     const opcode = view.u16(0);
@@ -406,9 +407,8 @@ const callAbs64: SiteShape = {
   sources: ['mcount-table', 'call'],
   title: 'call of the profiling entry by its 64-bit address (13 bytes with r10, 12 with rax)',
   entries: X86_ENTRIES,
-  entriesAt: entriesAround,
-  callerInFrame: isNested,
-  entryIpDelta: ({ sizeBytes }) => sizeBytes - 5,
+  servedAt: servedAround,
+  entryCountsBack: 5,
 
   read(view) {
     const opcode = view.u16(0);
@@ -548,7 +548,7 @@ const patchable5: SiteShape = {
   sources: ['patchable-table'],
   title: 'pad of -fpatchable-function-entry with at least five bytes behind the symbol',
   entries: X86_ENTRIES,
-  entriesAt: entriesAround,
+  servedAt: servedAround,
   // The static chain of a nested function: calls of __fentry__ have a push and a pop around them.
   plainLoses: ['r10'],
 

@@ -216,7 +216,7 @@ function mapSegments(
   guard: ProcessModel['guard'],
 ): { end: Address; headers: Address } {
   // Linux guards the code of a static executable that says so.
-  const guards = guard !== undefined && (gnuProperty(image, guard.propertyType) & guard.propertyBit) !== 0;
+  const guards = guard !== null && (gnuProperty(image, guard.propertyType) & guard.propertyBit) !== 0;
   const loads = image.segments.filter((each) => each.type === PT_LOAD && each.memorySize > 0n);
   if (loads.length === 0) throw new ElftraceError('unsupported-form', 'the file has no loadable segment');
   let end = 0n;

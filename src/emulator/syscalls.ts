@@ -299,7 +299,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     this.endian = machine.lifter.endian;
     this.descriptors = new Descriptors(files);
     this.input = new ReplayedInput(options.input);
-    this.actionBytes = (model.sigactionRestorer === false ? 2 : 3) * wordBytes + 8;
+    this.actionBytes = (model.sigactionRestorer ? 3 : 2) * wordBytes + 8;
     this.heapEnd = layout.heapStart;
     this.mappingBottom = layout.mappingTop;
   }
@@ -459,7 +459,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
 
   private guards(protection: bigint): boolean {
     const { guard } = this.model;
-    return guard !== undefined && (protection & guard.protection) !== 0n;
+    return guard !== null && (protection & guard.protection) !== 0n;
   }
 
   private isMapped(address: Address, size: bigint): boolean {

@@ -6,6 +6,7 @@
  *
  * The image must be the one without probes: bytes of the file are taken for the original ones.
  */
+import { lookBack } from '../machine/patterns.js';
 import type { Arch } from '../machine/arch.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, type ErrorContext, hex } from '../errors.js';
@@ -171,7 +172,8 @@ export class ProbeText {
       const reading = sites.reading(i);
       if (reading === null) continue;
       const from = sites.anchor[i]! + BigInt(reading.startDelta);
-      const own = reading.shape.readByEntry?.(sites.viewOf(i)) ?? null;
+      const { readByEntry } = reading.shape;
+      const own = readByEntry === undefined ? null : lookBack(readByEntry, sites.viewOf(i));
       const at = sites.anchor[i]! + BigInt(own?.delta ?? 0);
       const read = own === null ? null : { start: at, end: at + BigInt(own.sizeBytes) };
       found.push({ index: i, ip: sites.ip(i), start: from, sizeBytes: reading.sizeBytes, read });

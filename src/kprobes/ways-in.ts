@@ -439,7 +439,7 @@ export class WaysIn {
   /** What a relocation of code names, where it leads there. */
   private ofCode(source: ElfSection, table: RelocationTable, symbols: SymbolTable): void {
     const { arch } = this.program;
-    const bias = arch.loader.kind === 'none' ? 0n : (arch.loader.branchBias ?? 0n);
+    const bias = arch.loader.kind === 'none' ? 0n : arch.loader.branchBias;
     for (let row = 0; row < table.count; row++) {
       const rule = arch.relocations.get(table.type[row]!)?.rule ?? 'abs';
       if (rule !== 'abs' && rule !== 'pcrel') continue;

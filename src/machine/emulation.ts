@@ -81,15 +81,14 @@ export interface ProcessModel {
   /** Structures of `stat`, `lstat`, `fstat`, and of their `64` forms and `newfstatat`. */
   readonly stat: { readonly plain: StatLayout; readonly large: StatLayout };
   /**
-   * Where Linux has code of its own in every process, which is not here: [first, end). Default:
+   * Where Linux has code of its own in every process, which is not here: [first, end). null:
    * nowhere.
    */
-  readonly kernelCode?: readonly [from: bigint, to: bigint];
+  readonly kernelCode: readonly [from: bigint, to: bigint] | null;
   /**
    * False where `struct sigaction` of the kernel has no `sa_restorer` in front of the mask.
-   * Default: it has one.
    */
-  readonly sigactionRestorer?: boolean;
+  readonly sigactionRestorer: boolean;
   /** O_DIRECTORY and O_NOFOLLOW. */
   readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint };
   /**
@@ -122,9 +121,9 @@ export interface ProcessModel {
   /**
    * Guarded memory, where the machine has it: the protection bit of `mmap` and `mprotect`, and the
    * property of an executable (type and bit of a property in .note.gnu.property) that guards its
-   * own code. Absent: nothing is guarded.
+   * own code. null: nothing is guarded.
    */
-  readonly guard?: { readonly protection: bigint; readonly propertyType: number; readonly propertyBit: number };
+  readonly guard: { readonly protection: bigint; readonly propertyType: number; readonly propertyBit: number } | null;
   /**
    * Registers that hold the same in all functions, by the symbol whose value they hold (small data
    * anchors).

@@ -60,6 +60,22 @@ export interface StubRequest {
   readonly options: MachineOptions;
 }
 
+/** One choice of an option of the machine. */
+export interface OptionChoice {
+  readonly option: string;
+  readonly choice: string;
+}
+
+/** Bytes in place of a branch that goes nowhere. */
+export interface SkippedBranch {
+  /** The byte that stands at `delta` then; null: any. */
+  readonly over: number | null;
+  /** From the place of the relocation. */
+  readonly delta: number;
+  /** In the order of the file; as often as the field of the relocation has room for them. */
+  readonly bytes: Uint8Array;
+}
+
 /** How a kernel's module loader of this machine lays modules out. */
 export interface ModuleLoader {
   readonly kind: 'modules';
@@ -87,15 +103,16 @@ export interface ModuleLoader {
     readonly alignBytes: number;
     /** Sections of objects that only reserve room for a loader's stubs. */
     readonly placeholders: readonly string[];
-    /** True at places where no stub may begin; such slots stay empty. */
-    isForbidden?(address: Address): boolean;
-    /** Entries more than calls need, for the forbidden places among `count` of them. */
-    reserve?(count: number): number;
+    /**
+     * No stub begins in the last bytes of a block of memory of so many; such slots stay empty, and
+     * areas have one more for each block. null: stubs begin anywhere.
+     */
+    readonly gap: { readonly blockBytes: number; readonly lastBytes: number } | null;
     /**
      * Sections of their own for the stubs of a tracer's entries: of the text, and of the init text
-     * where there is one.
+     * where there is one. null: they lie among the others.
      */
-    readonly entrySections?: { readonly text: string; readonly init: string };
+    readonly entrySections: { readonly text: string; readonly init: string } | null;
   };
   /** Section of function descriptors {code, TOC, …}; null where function symbols name code. */
   readonly descriptors: string | null;
@@ -110,8 +127,8 @@ export interface ModuleLoader {
   readonly tocSymbol: string | null;
   /** Entries that a module gets stubs for (P-STUB-3), in order. */
   readonly entrySymbols: readonly string[];
-  /** Whether one of them is called with these options; default: each that there is. */
-  callsEntry?(symbol: string, options: MachineOptions): boolean;
+  /** Those that are called only where an option has one choice. */
+  readonly chosenEntries: readonly (OptionChoice & { readonly symbol: string })[];
   /** The convention of patchable areas. */
   readonly patchable: ConventionName;
   /**
@@ -121,16 +138,20 @@ export interface ModuleLoader {
   conventionOf(word: (delta: number) => number, callee?: string): ConventionName;
   /**
    * That of a patchable area, from the function symbols and words around its table entry; null: no
-   * call fits there. `patchable` where all are alike.
+   * call fits there. Not a function: all are alike, `patchable`.
    */
-  conventionOfPatchable?(
-    functionAt: (delta: number) => boolean,
-    word: (delta: number) => number,
-  ): ConventionName | null;
+  readonly conventionOfPatchable:
+    ((functionAt: (delta: number) => boolean, word: (delta: number) => number) => ConventionName | null) | null;
   /** The convention whose entries serve sites of all these, two at least; null: none does. */
   joinConventions(found: readonly ConventionName[]): ConventionName | null;
-  /** The runtime to lay in for sites of a convention; the one of that name by default. */
-  runtimeFor?(convention: ConventionName, options: MachineOptions): ConventionName;
+  /**
+   * The runtimes that are laid in for sites of a convention because an option has one choice;
+   * elsewhere the one of the convention's name.
+   */
+  readonly chosenRuntimes: readonly (OptionChoice & {
+    readonly sites: readonly ConventionName[];
+    readonly runtime: ConventionName;
+  })[];
   /**
    * Kind of the stub that sites of a convention call, from a module or from the core itself; null:
    * there are no sites yet.
@@ -142,21 +163,18 @@ export interface ModuleLoader {
    */
   readonly farStub: StubKind;
   bindCall(call: LoaderCall): CallBinding;
-  /** What a call of an undefined weak function becomes. */
-  readonly skippedCall: number;
-  /** An instruction after a relocation wrote its field, where the value decides the opcode too. */
-  finishWord?(type: number, word: number, value: bigint): number;
-  /** The same where the place of the relocation is not the start of the instruction. */
-  skipCall?(bytes: Uint8Array, offset: number): void;
+  /** What a branch to an undefined weak function becomes: the first that fits. */
+  readonly skippedBranches: readonly SkippedBranch[];
   /**
    * Bytes from the place of a call's relocation to where its displacement counts from, when the
-   * addend makes up for them. Default 0.
+   * addend makes up for them.
    */
-  readonly branchBias?: bigint;
+  readonly branchBias: bigint;
   /**
-   * Bytes of `.elftrace.text`, room for private trampolines that the runtime gets; 0 by default.
+   * Bytes of `.elftrace.text`, room for private trampolines that the runtime gets where an option
+   * has not one choice. null: there is none.
    */
-  trampolineRoom?(options: MachineOptions): number;
+  readonly trampolineRoom: { readonly bytes: number; readonly unless: OptionChoice } | null;
   /**
    * Bytes of a stub, not longer than an entry.
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
@@ -166,7 +184,7 @@ export interface ModuleLoader {
    * 32-bit words of the runtime that are others in images at kernel addresses, as offsets from a
    * symbol.
    */
-  readonly kernelWords?: readonly { readonly symbol: string; readonly offset: number; readonly value: number }[];
+  readonly kernelWords: readonly { readonly symbol: string; readonly offset: number; readonly value: number }[];
   /** A block that code of kernel images finds through a register: contents by the core's TOC. */
   readonly kernelBlock: {
     readonly section: string;

@@ -1,4 +1,5 @@
 /** Shapes of patchable code: what is read at a site, and what is stored there. Types only. */
+import type { CodePattern, LookBack } from './patterns.js';
 import type { Address, RegisterName } from '../units.js';
 import type { SiteStub } from './out-of-line.js';
 import type { StubReading } from './stubs.js';
@@ -226,48 +227,60 @@ export interface SiteShape {
   /** Changes that bring the site from `reading` to `to`. An empty change: it is there already. */
   write(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal;
   /**
-   * The conventions that can serve this very site, of those in `entries`: where what stands around
-   * the site decides it. All of them when the shape does not have this.
+   * What can serve this very site, of `entries`: where what stands around the site decides it. All
+   * of them when the shape does not have this.
    */
-  entriesAt?(reading: SiteReading, view: SiteView): readonly string[];
+  servedAt?(reading: SiteReading, view: SiteView): SiteService;
   /**
-   * Why the graph tracer cannot replace the return address of this site's function; null: it can.
+   * An instruction in front of the site for which the graph tracer cannot replace the return
+   * address of its function, and why. Absent: there is none.
    */
-  whyNoGraph?(reading: SiteReading, view: SiteView): string | null;
+  readonly bindsReturn?: LookBack & { readonly reason: string };
   /**
    * The instruction in front of the site that its entry decodes when it runs, to tell where the
-   * function returns to: it may not be written over. Null: none.
+   * function returns to: it may not be written over. Absent: the entry decodes none.
    */
-  readByEntry?(view: SiteView): { readonly delta: number; readonly sizeBytes: number } | null;
+  readonly readByEntry?: LookBack;
   /**
    * What a slot of a kernel's own table must hold to be skipped by every generation that has sites
    * of this shape, one of `McountRules.emptySlots`: kernels that add to a slot before they ask for
    * 0 skip the negative of what they add. null: there is no such value. Default 0.
    */
-  emptySlot?(reading: SiteReading): bigint | null;
+  readonly emptySlot?: bigint | null;
   /**
-   * What entries report as ip, from the site's own: they count back from the return address of a
-   * call of one size. Default 0.
+   * Bytes that entries count back from where a site ends, to what they report as ip. Default: the
+   * site's own ip.
    */
-  entryIpDelta?(reading: SiteReading): number;
+  readonly entryCountsBack?: number;
   /**
    * Registers that may be alive at the site and that neither the code around it nor a plain entry
    * saves: callbacks that the compiler lets change them need the entry that saves all.
    */
   readonly plainLoses?: readonly RegisterName[];
   /**
-   * True where the word that an entry takes for the return address is another one: only a register
-   * frame leads to it (nested functions of x86-64).
+   * What may happen to a thread that stands inside the site when it becomes a call of several
+   * words, even if all of them are stored at once. Absent: nothing.
    */
-  callerInFrame?(reading: SiteReading, view: SiteView): boolean;
+  readonly torn?: TornCall;
+}
+
+/** What can serve one site. */
+export interface SiteService {
+  /** Conventions, best first; empty: none. */
+  readonly entries: readonly string[];
   /**
-   * What may happen to a thread that stands inside the site when it changes, even if all of the
-   * change is stored at once; null: nothing.
-   * @param before  bytes from the site's ip on, as many as the largest site has, where the file has
-   *                them
-   * @param form    kind of the image's entries
+   * The word that an entry takes for the return address is another one: only a register frame leads
+   * to it (nested functions).
    */
-  hazard?(before: Uint8Array, after: Uint8Array, form: string): SiteHazard | null;
+  readonly callerInFrame: boolean;
+}
+
+/** Calls of several words: a thread between them finds half of one. */
+export interface TornCall extends SiteHazard {
+  /** The words of each such call, from the site's ip on. */
+  readonly calls: readonly (readonly CodePattern[])[];
+  /** Conventions whose calls change one word only. */
+  readonly unless: readonly string[];
 }
 
 /** Hazards of F-7 that a plan can tell. */

@@ -97,7 +97,7 @@ export function skippedSlot(sites: Sites, index: number): { readonly value: bigi
     const reading = sites.table(i) === table ? sites.reading(i) : null;
     if (reading === null || reading.state === 'foreign') continue;
     const { name, emptySlot } = reading.shape;
-    const value = emptySlot === undefined ? 0n : emptySlot(reading);
+    const value = emptySlot === undefined ? 0n : emptySlot;
     const known = votes.get(`${value}`);
     if (known) known.count++;
     else votes.set(`${value}`, { value, shape: name, count: 1 });

@@ -3,7 +3,9 @@
  * can see half of, although every store of the plan is right. Owns the collecting; which change of
  * which bytes is a hazard is the shape's business (F-7).
  */
-import type { HazardId } from '../machine/sites.js';
+import { fitsAll } from '../machine/patterns.js';
+import type { HazardId, TornCall } from '../machine/sites.js';
+import { ByteView } from '../bytes.js';
 import type { Hazard, HazardousSite, Plan, Step } from './plan.js';
 import type { Sites } from '../sites/sites.js';
 
@@ -28,16 +30,27 @@ function firstBehind(steps: readonly Step[], offset: number): number {
   return low;
 }
 
+/** Whether a change makes a call of several words and changes more than one of them. */
+function isTorn({ calls }: TornCall, before: readonly number[], after: readonly number[]): boolean {
+  const call = calls.find((row) => fitsAll((i) => after[i] ?? -1, row));
+  return call !== undefined && call.filter((_, i) => before[i] !== after[i]).length > 1;
+}
+
 /**
  * The hazards of steps in ascending order of their place in the file, for sites as they are now.
  */
 function hazardsOf(sites: Sites, steps: readonly Step[], form: string): readonly Hazard[] {
   const { program } = sites;
+  const words = (code: Uint8Array): number[] => {
+    const view = new ByteView(code, program.arch.target.codeEndian, 'site');
+    return Array.from({ length: code.length >> 2 }, (_, i) => view.u32(4 * i));
+  };
   const { bytes } = program.image;
   const found = new Map<HazardId, { readonly reason: string; readonly sites: HazardousSite[] }>();
   for (let site = 0; site < sites.count; site++) {
     const reading = sites.reading(site);
-    if (reading?.shape.hazard === undefined) continue;
+    const torn = reading?.shape.torn;
+    if (!reading || torn === undefined || torn.unless.includes(form)) continue;
     const start = sites.fileOffset(site) + reading.ipDelta;
     const end = Math.min(start + MAX_SITE_BYTES, bytes.length);
     const after = bytes.slice(start, end);
@@ -50,9 +63,8 @@ function hazardsOf(sites: Sites, steps: readonly Step[], form: string): readonly
       const to = Math.min(step.fileOffset + step.after.length, end);
       after.set(step.after.subarray(from - step.fileOffset, to - step.fileOffset), from - start);
     }
-    const hazard = reading.shape.hazard(bytes.subarray(start, end), after, form);
-    if (hazard === null) continue;
-    const { rule, reason } = hazard;
+    if (!isTorn(torn, words(bytes.subarray(start, end)), words(after))) continue;
+    const { rule, reason } = torn;
     const range = sites.codeRange(site);
     const known = found.get(rule) ?? { reason, sites: [] };
     found.set(rule, known);

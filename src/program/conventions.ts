@@ -5,6 +5,7 @@
  */
 import type { Arch } from '../machine/arch.js';
 import type { ConventionName } from '../machine/conventions.js';
+import type { MachineOptions, ModuleLoader } from '../machine/loader.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
@@ -40,7 +41,7 @@ function ofPatchable(
 ): void {
   if (arch.loader.kind === 'none') return;
   const { conventionOfPatchable: decide, patchable } = arch.loader;
-  if (decide === undefined) {
+  if (decide === null) {
     found.add(patchable);
     return;
   }
@@ -85,6 +86,14 @@ function ofPatchable(
     if (range !== undefined) one(0, value, range.bytes, Number(value - range.address));
   }
   addFound(arch, counts, found);
+}
+
+/** The runtime that is laid in for sites of a convention, with the choices of an image. */
+export function runtimeFor(loader: ModuleLoader, convention: ConventionName, options: MachineOptions): ConventionName {
+  const chosen = loader.chosenRuntimes.find(
+    ({ option, choice, sites }) => options[option] === choice && sites.includes(convention),
+  );
+  return chosen?.runtime ?? convention;
 }
 
 /** True for conventions whose sites call through stubs of their own. */
@@ -149,7 +158,7 @@ function ofArea(program: Program, range: CodeRange, address: bigint, found: Set<
     return at < 0 || at + 4 > range.bytes.length ? -1 : view.u32(at);
   };
   const startsAt = (delta: number): boolean => program.functionStarting(range, address + BigInt(delta)) >= 0;
-  const convention = decide === undefined ? patchable : decide(startsAt, word);
+  const convention = decide === null ? patchable : decide(startsAt, word);
   if (convention !== null) found.add(convention);
 }
 

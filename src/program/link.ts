@@ -3,7 +3,7 @@
  * machine says, directly or through a stub. Owns no symbol resolution (scope.ts) and no relocation
  * arithmetic (relocs/).
  */
-import type { MachineOptions, ModuleLoader, StubKind } from '../machine/loader.js';
+import type { MachineOptions, ModuleLoader, SkippedBranch, StubKind } from '../machine/loader.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, type ErrorContext, hex } from '../errors.js';
 import { applyRelocation, computeRelocation, extractRelocation } from '../relocs/apply.js';
@@ -241,11 +241,6 @@ function applyValue(place: Place, number: number, resolved: Resolved, context: L
   const value = valueOf(place, number, resolved, context, pairs);
   if (value === null || section.contents === null) return;
   applyRelocation(rule, section.contents, offset, value, { code: target.codeEndian, data: target.dataEndian });
-  const { loader } = context.scope;
-  if (loader.finishWord !== undefined && rule.field.kind === 'code' && rule.field.sizeBytes === 4) {
-    const view = new ByteView(section.contents, target.codeEndian, section.name);
-    view.insertU32(offset, loader.finishWord(rule.type, view.u32(offset), value));
-  }
 }
 
 function valueOf(place: Place, number: number, resolved: Resolved, context: LinkContext, pairs: Pairs): bigint | null {
@@ -280,6 +275,19 @@ function valueOf(place: Place, number: number, resolved: Resolved, context: Link
   );
 }
 
+/**
+ * Makes a branch to an undefined weak function go nowhere.
+ * @throws ElftraceError 'unsupported-form' where the branch has no room for what does nothing
+ */
+function skipBranch(bytes: Uint8Array, offset: number, rule: RelocationRow, forms: readonly SkippedBranch[]): void {
+  const form = forms.find(({ over, delta }) => over === null || bytes[offset + delta] === over);
+  if (form === undefined || form.delta + form.bytes.length > rule.field.sizeBytes) {
+    throw new ElftraceError('unsupported-form', `${rule.name} to an undefined weak symbol`);
+  }
+  const { delta, bytes: nothing } = form;
+  for (let at = delta; at < rule.field.sizeBytes; at += nothing.length) bytes.set(nothing, offset + at);
+}
+
 function bindBranch(place: Place, resolved: Resolved, context: LinkContext): void {
   const { part, section, offset, rule } = place;
   const { scope, stubs } = context;
@@ -291,7 +299,7 @@ function bindBranch(place: Place, resolved: Resolved, context: LinkContext): voi
     const at = offset + delta;
     return at < 0 || at + 4 > bytes.length ? -1 : view.u32(at);
   };
-  const bias = loader.branchBias ?? 0n;
+  const bias = loader.branchBias;
   const store = (target: Address): void => {
     applyRelocation(rule, bytes, offset, BigInt.asIntN(arch.target.wordBytes * 8, target - bias - from), {
       code: arch.target.codeEndian,
@@ -299,13 +307,7 @@ function bindBranch(place: Place, resolved: Resolved, context: LinkContext): voi
     });
   };
   if (resolved.kind === 'absent') {
-    if (loader.skipCall) {
-      loader.skipCall(bytes, offset);
-      return;
-    }
-    if (rule.field.sizeBytes < 4)
-      throw new ElftraceError('unsupported-form', `${rule.name} to an undefined weak symbol`);
-    for (let at = 0; at < rule.field.sizeBytes; at += 4) view.insertU32(offset + at, loader.skippedCall);
+    skipBranch(bytes, offset, rule, loader.skippedBranches);
     return;
   }
   const target = scope.callTarget(resolved, rule.addendIgnored === true ? 0n : place.addend + bias);

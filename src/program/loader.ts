@@ -21,7 +21,7 @@ import { ElftraceError, hex } from '../errors.js';
 import { sha256 as portableSha256, type Sha256 } from '../sha256.js';
 import type { Address } from '../units.js';
 import { version } from '../version.js';
-import { conventionsOf, hasOwnStubs } from './conventions.js';
+import { conventionsOf, hasOwnStubs, runtimeFor } from './conventions.js';
 import { coreStubPages } from './core-stubs.js';
 import { linkedCore, originalCore, partsOf } from './image-parts.js';
 import { headerBytes, headerPlace, type ImageParts, writeImage } from './image-writer.js';
@@ -383,7 +383,13 @@ export function runtimeConvention(
   if (distinct.length === 0 || arch.loader.kind === 'none') return null;
   const { loader } = arch;
   const joined = distinct.length === 1 ? distinct[0]! : loader.joinConventions(distinct);
-  return joined && (loader.runtimeFor?.(joined, machineOptions(loader, given)) ?? joined);
+  return joined && runtimeFor(loader, joined, machineOptions(loader, given));
+}
+
+/** Whether modules get a stub for an entry, with the choices of the image. */
+function isCalledEntry(loader: ModuleLoader, name: string, options: MachineOptions): boolean {
+  const chosen = loader.chosenEntries.filter(({ symbol }) => symbol === name);
+  return chosen.every(({ option, choice }) => options[option] === choice);
 }
 
 /**
@@ -425,7 +431,7 @@ function assemble(
   const fresh: ObjectPart[] = [...freshCore];
   const modules = request.modules.map((source) => make(source, 'module'));
   const convention = oneConvention(loader, [...coreSites, ...moduleSites]);
-  plan.convention = convention && (loader.runtimeFor?.(convention, plan.machine) ?? convention);
+  plan.convention = convention && runtimeFor(loader, convention, plan.machine);
   const runtime = chooseRuntime(plan, [...present, ...freshCore], request.runtime, make, notices);
   if (runtime !== null) fresh.push(runtime);
   if (plan.convention !== null) plan.sitesIn = coreSites.length > 0 ? 'core' : 'modules';
@@ -437,7 +443,7 @@ function assemble(
   const scope = new Scope(arch, loader, parts, new Map(fresh.map((part) => [part, part])));
   scope.checkDefined();
   const entries = loader.entrySymbols.filter(
-    (name) => scope.exporter(name) !== undefined && loader.callsEntry?.(name, plan.machine) !== false,
+    (name) => scope.exporter(name) !== undefined && isCalledEntry(loader, name, plan.machine),
   );
   const areas = new Map<Part, StubAreas>();
   for (const part of parts) areas.set(part, new StubAreas(part, loader));
@@ -621,22 +627,27 @@ function kernelBlock(plan: Plan, parts: readonly Part[], fresh: readonly ObjectP
   return parts.length > 0 ? section : null;
 }
 
+/** Bytes of the room for private trampolines, with the choices of the image. */
+function trampolineRoomOf({ trampolineRoom: room }: ModuleLoader, options: MachineOptions): number {
+  return room === null || options[room.unless.option] === room.unless.choice ? 0 : room.bytes;
+}
+
 /** Room for private trampolines, in reach of the entries: in the runtime's text (RT-4). */
 function trampolineRoom(
   plan: Plan,
   fresh: readonly ObjectPart[],
 ): { readonly owner: ObjectPart; readonly section: PartSection } | null {
-  const size = plan.loader.trampolineRoom?.(plan.machine) ?? 0;
+  const room = trampolineRoomOf(plan.loader, plan.machine);
   const owner = fresh.find((part) => part.kind === 'runtime');
   const { trampolines } = plan.arch;
-  if (size === 0 || owner === undefined || trampolines.kind === 'none') return null;
+  if (room === 0 || owner === undefined || trampolines.kind === 'none') return null;
   const section = madeSection({
     name: trampolineSection,
     type: elf.SHT_PROGBITS,
     flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR,
     alignBytes: 16n,
-    size,
-    contents: new Uint8Array(size).fill(trampolines.fill),
+    size: room,
+    contents: new Uint8Array(room).fill(trampolines.fill),
   });
   const last = owner.sections.findLastIndex((each) => permissionOf(each.flags) === 'rx');
   owner.sections.splice(last + 1, 0, section);
@@ -789,7 +800,7 @@ function setThreadMode(parts: readonly Part[], wordBytes: number): void {
  */
 function setKernelWords(parts: readonly Part[], loader: ModuleLoader, endian: 'big' | 'little'): void {
   const runtime = parts.find((part) => part.kind === 'runtime');
-  for (const { symbol, offset, value } of loader.kernelWords ?? []) {
+  for (const { symbol, offset, value } of loader.kernelWords) {
     const place = runtime?.symbols.find(({ name }) => name === symbol);
     const section = place && runtime?.sections[Number(place.home)];
     if (!section?.contents) continue;

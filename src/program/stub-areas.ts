@@ -98,7 +98,7 @@ export class StubAreas {
    */
   private entryArea(init: boolean, wanted: boolean): PartSection[] {
     const { entrySections } = this.loader.stubs;
-    if (entrySections === undefined || this.part.kind !== 'module' || !wanted || this.entries === 0) return [];
+    if (entrySections === null || this.part.kind !== 'module' || !wanted || this.entries === 0) return [];
     const section = this.makeArea(init ? entrySections.init : entrySections.text, this.entries, 64);
     this.areas.push({ section, init, entries: true, count: this.entries, usable: this.entries, used: 0 });
     return [section];
@@ -155,9 +155,11 @@ export class StubAreas {
     const isModule = this.part.kind === 'module';
     if (distinct === 0 && !isModule) return;
     const { stubs } = this.loader;
-    const entries = isModule && !init && stubs.entrySections === undefined ? this.entries : 0;
+    const entries = isModule && !init && stubs.entrySections === null ? this.entries : 0;
     const needed = distinct + 1 + entries + spare;
-    const count = Math.max(0, needed + (stubs.reserve?.(needed) ?? 0));
+    // One slot of a block at most begins in its gap.
+    const lost = stubs.gap === null ? 0 : Math.ceil((needed * stubs.entryBytes) / stubs.gap.blockBytes);
+    const count = Math.max(0, needed + lost);
     const section = this.makeArea(name, count);
     this.areas.push({ section, init, entries: false, count, usable: count - 1, used: 0 });
     out.push(section);
@@ -231,11 +233,15 @@ export class StubAreas {
 
   /** Whether an entry is left, behind those where none may begin. */
   private hasRoom(area: Area): boolean {
-    const { entryBytes, isForbidden } = this.loader.stubs;
-    if (isForbidden) {
-      while (area.used < area.usable && isForbidden(area.section.address + BigInt(area.used * entryBytes))) area.used++;
-    }
+    while (area.used < area.usable && this.isInGap(area)) area.used++;
     return area.used < area.usable;
+  }
+
+  private isInGap({ section, used }: Area): boolean {
+    const { entryBytes, gap } = this.loader.stubs;
+    if (gap === null) return false;
+    const inBlock = (section.address + BigInt(used * entryBytes)) % BigInt(gap.blockBytes);
+    return inBlock >= BigInt(gap.blockBytes - gap.lastBytes);
   }
 
   private place(area: Area, write: (address: Address) => Uint8Array): Address {

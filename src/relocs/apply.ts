@@ -298,8 +298,12 @@ export function applyRelocation(
 ): void {
   if (row.field.slices.length === 0) return;
   checkRelocation(row, value, context);
-  const number = beforeCut(row, value);
+  const { bySign } = row;
+  const number = beforeCut(row, bySign !== undefined && value < 0n ? ~value : value);
   let unit = readUnit(row.field, bytes, offset, orders);
+  if (bySign !== undefined) {
+    unit = (unit & ~BigInt(bySign.mask)) | BigInt(value < 0n ? bySign.negative : bySign.positive);
+  }
   for (const { high, low, at } of row.field.slices) {
     const ones = (1n << BigInt(high - low + 1)) - 1n;
     unit = (unit & ~(ones << BigInt(at))) | (((number >> BigInt(low)) & ones) << BigInt(at));

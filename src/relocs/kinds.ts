@@ -131,6 +131,11 @@ export interface RelocationRow {
    * it).
    */
   readonly addendIgnored?: boolean;
+  /**
+   * The sign of the value decides the opcode, whose bits these are; of a negative value the field
+   * holds the complement.
+   */
+  readonly bySign?: { readonly mask: number; readonly positive: number; readonly negative: number };
   /** A second row for a different address size (RV32) or deprecated alias: only named in text. */
   readonly note?: string;
 }

@@ -207,7 +207,7 @@ export class Sites {
   /** Conventions of entries that can serve a site, given what its bytes say. */
   entriesOf(index: number, reading: SiteReading): readonly string[] {
     const { shape } = reading;
-    return shape.entriesAt ? shape.entriesAt(reading, this.viewOf(index)) : shape.entries;
+    return shape.servedAt?.(reading, this.viewOf(index)).entries ?? shape.entries;
   }
 
   private pairs: SiteStubs | null | undefined;

@@ -124,7 +124,7 @@ export function isCovered(sites: Sites, index: number): boolean {
 /** False where the machine looks for the start of a function in front of a site and finds none. */
 function isEntry(sites: Sites, index: number): boolean {
   const reading = sites.reading(index);
-  if (!reading?.shape.entriesAt || reading.state === 'foreign') return true;
+  if (!reading?.shape.servedAt || reading.state === 'foreign') return true;
   return sites.entriesOf(index, reading).length > 0;
 }
 

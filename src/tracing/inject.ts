@@ -3,6 +3,7 @@
  * sites can call a tracer. Owns the choice of the runtime's convention; the laying out is the
  * loader's.
  */
+import { runtimeFor } from '../program/conventions.js';
 import { type ConventionName, conventionNamed, type EntryConvention } from '../machine/conventions.js';
 import type { Arch } from '../machine/arch.js';
 import type { MachineOptions } from '../machine/loader.js';
@@ -193,8 +194,7 @@ export function withRuntime(
   }
   const without = probeRoom === undefined ? null : (arch.conventions[0] ?? null);
   const best = conventionFor(sites, selection, preferred, without).name;
-  const convention =
-    arch.loader.kind === 'modules' && arch.loader.runtimeFor ? arch.loader.runtimeFor(best, machine) : best;
+  const convention = arch.loader.kind === 'modules' ? runtimeFor(arch.loader, best, machine) : best;
   const coreSites: Address[] = [];
   for (let i = 0; i < sites.count; i++) {
     if ((!selection || selection[i]) && sites.codeRange(i)) coreSites.push(sites.ip(i));

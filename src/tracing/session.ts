@@ -610,7 +610,7 @@ function initialise(
  */
 function isServed(sites: Sites, index: number, served: readonly string[]): boolean {
   const reading = sites.reading(index);
-  if (!reading?.shape.entriesAt) return true;
+  if (!reading?.shape.servedAt) return true;
   return sites.entriesOf(index, reading).some((each) => served.includes(each));
 }
 

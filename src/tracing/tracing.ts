@@ -27,6 +27,7 @@
  * A callee that the inner call does not reach is called through the list function, which calls by
  * address.
  */
+import { lookBack } from '../machine/patterns.js';
 import { conventionMark, conventionNamed, type EntryConvention } from '../machine/conventions.js';
 import { laidPolicy } from '../machine/options.js';
 import type { TextSeam } from '../machine/trampolines.js';
@@ -136,11 +137,14 @@ function hasOnlyFixed(shape: SiteShape, conventions: readonly EntryConvention[])
  */
 export function recordIp(sites: Sites, site: number): Address {
   const { siteShapes } = sites.program.arch;
-  const counted = siteShapes.some((shape) => shape.entryIpDelta !== undefined);
+  const counted = siteShapes.some((shape) => shape.entryCountsBack !== undefined);
   const fixed = entriesOf(sites.program).convention?.idle.fixed === true;
   const reading = fixed || counted ? sites.reading(site) : null;
   if (reading === null) return sites.ip(site);
-  if (!fixed) return sites.ip(site) + BigInt(reading.shape.entryIpDelta?.(reading) ?? 0);
+  if (!fixed) {
+    const { entryCountsBack } = reading.shape;
+    return sites.ip(site) + BigInt(entryCountsBack === undefined ? 0 : reading.sizeBytes - entryCountsBack);
+  }
   const ip = sites.anchor[site]! + BigInt(reading.ipDelta);
   // A site that could be of either generation is read as the older one.
   return hasOnlyFixed(reading.shape, sites.program.arch.conventions) ? ip : ip + 4n;
@@ -782,7 +786,8 @@ function withConvention(entries: Entries, convention: EntryConvention): Entries 
 
 /** Why the graph tracer cannot have the returns of a site's function; null where it can. */
 export function whyNoGraph(sites: Sites, site: number, reading: SiteReading | null): string | null {
-  return reading?.shape.whyNoGraph?.(reading, sites.viewOf(site)) ?? null;
+  const binds = reading?.shape.bindsReturn;
+  return binds !== undefined && lookBack(binds, sites.viewOf(site)) !== null ? binds.reason : null;
 }
 
 /** Whether a selected site has live registers that a plain entry would lose. */
@@ -797,7 +802,7 @@ function plainLoses(sites: Sites, isWanted: (site: number) => boolean): boolean 
 function hasCallerInFrame(sites: Sites, isWanted: (site: number) => boolean): boolean {
   for (let i = 0; i < sites.count; i++) {
     const reading = isWanted(i) ? sites.reading(i) : null;
-    if (reading?.shape.callerInFrame?.(reading, sites.viewOf(i))) return true;
+    if (reading?.shape.servedAt?.(reading, sites.viewOf(i)).callerInFrame === true) return true;
   }
   return false;
 }
