@@ -13,6 +13,8 @@ export const rules: Readonly<Record<string, string>> = {
   'C-DIR-7':
     'alone, a direct caller is what the site calls; beside other ops the entry goes there behind the callbacks.',
   'C-FG-6': 'the graph tracer goes on by a branch inside the shared entry, which is patched after the sites.',
+  'C-FG-7':
+    'entries save general registers only: vectors and floating point of callers survive because callbacks leave them alone.',
   'C-FG-8':
     'the branch to the graph tracer is taken for every traced function, so its own filter is asked there when others are traced too.',
   'C-INIT-1': 'tables are padded and weak functions are taken out of them with zeros; empty slots are skipped.',
