@@ -8,7 +8,7 @@
  *   Values of 8 and 16 bits are computed sign-extended, so that one comparison of 64 bits serves
  *   both signs.
  * - Nearly every instruction writes the six status flags and few read them. The flags
- *   are one condition record (`FLAG_FAMILIES` of ir.ts): kind, two operands, and C for rotates. A
+ *   are one condition record (`FLAG_FAMILIES` of status-flags.ts): kind, two operands, and C for rotates. A
  *   branch in the same block compares the operands themselves; others ask a function that is
  *   generated from the table of kinds. AF after logic, shifts and `mul` is 0, OF after shifts by
  *   more than one is what the formula for one gives: the manual leaves these undefined.
@@ -35,12 +35,14 @@
  * where that was simple.
  */
 import {
-  BlockBuilder, FLAG_ROTATED, flagBits, recordCode, SlotLayout, slotRegister, STATUS_FLAGS, inverse,
+  BlockBuilder, recordCode, SlotLayout, slotRegister, inverse,
 } from '../machine/ir.js'; // prettier-ignore
 import type {
-  Block, Condition, FlagFamily, FlagTestName, FlagWidth, Helper, HelperState, Lifter, LiftLimits, LoadName, Operand, PureName,
+  Block, Condition, Helper, HelperState, Lifter, LiftLimits, LoadName, Operand, PureName,
   RegisterView, Slot, StoreName, Terminator,
 } from '../machine/ir.js'; // prettier-ignore
+import { FLAG_ROTATED, flagBits, STATUS_FLAGS } from '../machine/status-flags.js';
+import type { FlagFamily, FlagTestName, FlagWidth } from '../machine/status-flags.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 import { operandBytes, operandsOf } from './decode.js';

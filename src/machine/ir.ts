@@ -22,6 +22,7 @@
  */
 import { ElftraceError } from '../errors.js';
 import type { Address, Endian } from '../units.js';
+import { flagCode, type FlagKind, type FlagTestName } from './status-flags.js';
 
 export type SlotType = 'i64' | 'f64' | 'v128';
 /** Index of a slot in its `SlotLayout`. */
@@ -199,118 +200,13 @@ export const RECORD_KINDS = {
 } as const satisfies Record<string, RecordKindRow>;
 export type RecordKind = keyof typeof RECORD_KINDS;
 
-/**
- * Condition records of x86: all six status flags of one result, at four widths. They have a fourth
- * slot, C, behind B. A 32- or 64-bit operand is taken from the low bits of its slot; those of 8 and
- * 16 bits are kept sign-extended, so that one 64-bit comparison of A and B serves both signs.
- *
- *   sub  A - B (`and`, `test`: result - 0)      sbb  A - B - 1
- *   add  A = result, B = second operand         adc  the same with 1 carried in
- *   inc, dec  A = result, B = the carry flag, which they keep
- *   shr  A = result, B = the operand shifted by one less: its lowest bit is the carry. A left shift
- *        is `add` of that to itself
- *   res  A = result, B holds carry (bit 0), adjust (4) and overflow (11)
- *   mul  A and B = the signed operands; carry and overflow when their product does not fit
- *
- * With `FLAG_ROTATED` added to K the carry is bit 0 of C and overflow that and bit 63 of C: rotates
- * leave the rest as it was. Kind "bits" holds the flags in A at their places in RFLAGS.
- */
-export const FLAG_FAMILIES = ['sub', 'sbb', 'add', 'adc', 'inc', 'dec', 'shr', 'res', 'mul'] as const;
-export type FlagFamily = (typeof FLAG_FAMILIES)[number];
-export type FlagWidth = 8 | 16 | 32 | 64;
-export type FlagKind = `${FlagFamily}${FlagWidth}`;
-export const FLAG_ROTATED = 0x40;
-/** K of the first of them. */
-export const FLAG_KINDS_START = 16;
-const FLAG_WIDTHS: readonly FlagWidth[] = [8, 16, 32, 64];
-const FLAG_KINDS: ReadonlyMap<string, number> = new Map(
-  FLAG_FAMILIES.flatMap((family, f) =>
-    FLAG_WIDTHS.map((width, w) => [`${family}${width}`, FLAG_KINDS_START + 4 * f + w] as const),
-  ),
-);
-
 /** Any kind of record. */
 export type AnyKind = RecordKind | FlagKind;
 
 /** Value of the K slot for a kind. */
 export function recordCode(kind: AnyKind): number {
   const isPlain = (name: AnyKind): name is RecordKind => name in RECORD_KINDS;
-  return isPlain(kind) ? RECORD_KINDS[kind].code : FLAG_KINDS.get(kind)!;
-}
-
-/** Places of the status flags in RFLAGS. Source: Intel SDM volume 1, 3.4.3. */
-export const STATUS_FLAGS = { cf: 1n, pf: 4n, af: 0x10n, zf: 0x40n, sf: 0x80n, of: 0x800n } as const;
-const ALL_STATUS_FLAGS = 0x8d5n;
-
-/**
- * The six status flags of an x86 record. The function `flagbits` of the generated code computes the
- * same.
- */
-export function flagBits(code: bigint, a: bigint, b: bigint, c: bigint): bigint {
-  const kind = Number(code & BigInt(FLAG_ROTATED - 1));
-  let bits: bigint;
-  if (kind === RECORD_KINDS.bits.code) bits = a & ALL_STATUS_FLAGS;
-  else {
-    const family = FLAG_FAMILIES[(kind - FLAG_KINDS_START) >> 2];
-    const width = FLAG_WIDTHS[(kind - FLAG_KINDS_START) & 3]!;
-    const top = 1n << BigInt(width - 1);
-    const x = BigInt.asUintN(width, a);
-    const y = BigInt.asUintN(width, b);
-    const flags = (result: bigint, carry: boolean, overflow: boolean, adjust: boolean): bigint => {
-      const odd = [...(result & 0xffn).toString(2)].filter((digit) => digit === '1').length % 2 === 1;
-      const parts: readonly (readonly [boolean, bigint])[] = [
-        [carry, STATUS_FLAGS.cf], [!odd, STATUS_FLAGS.pf], [adjust, STATUS_FLAGS.af],
-        [result === 0n, STATUS_FLAGS.zf], [(result & top) !== 0n, STATUS_FLAGS.sf], [overflow, STATUS_FLAGS.of],
-      ]; // prettier-ignore
-      return parts.reduce((sum, [set, bit]) => (set ? sum | bit : sum), 0n);
-    };
-    const difference = (from: bigint, take: bigint, borrow: bigint): bigint =>
-      BigInt.asUintN(width, from - take - borrow);
-    switch (family) {
-      case 'sub':
-      case 'sbb': {
-        const borrow = family === 'sbb' ? 1n : 0n;
-        const result = difference(x, y, borrow);
-        const overflow = ((x ^ y) & (x ^ result) & top) !== 0n;
-        bits = flags(result, x < y + borrow, overflow, ((x ^ y ^ result) & 16n) !== 0n);
-        break;
-      }
-      case 'add':
-      case 'adc': {
-        const carry = family === 'adc' ? 1n : 0n;
-        const first = difference(x, y, carry);
-        const overflow = ((x ^ first) & (x ^ y) & top) !== 0n;
-        bits = flags(x, first + y + carry !== x, overflow, ((x ^ y ^ first) & 16n) !== 0n);
-        break;
-      }
-      case 'inc':
-        bits = flags(x, (y & 1n) !== 0n, x === top, (x & 15n) === 0n);
-        break;
-      case 'dec':
-        bits = flags(x, (y & 1n) !== 0n, x === top - 1n, (x & 15n) === 15n);
-        break;
-      case 'shr':
-        bits = flags(x, (y & 1n) !== 0n, ((x ^ y) & top) !== 0n, false);
-        break;
-      case 'res':
-        bits = flags(x, (y & 1n) !== 0n, (b & STATUS_FLAGS.of) !== 0n, (y & 16n) !== 0n);
-        break;
-      case 'mul': {
-        const exact = BigInt.asIntN(width, a) * BigInt.asIntN(width, b);
-        const wide = BigInt.asIntN(width, exact) !== exact;
-        bits = flags(BigInt.asUintN(width, exact), wide, wide, false);
-        break;
-      }
-      case undefined:
-        throw new ElftraceError('internal', `no flag kind has code ${code}`, { value: code });
-      default:
-        return family satisfies never;
-    }
-  }
-  if ((code & BigInt(FLAG_ROTATED)) === 0n) return bits;
-  const carry = c & 1n;
-  const overflow = (c >> 63n) ^ carry;
-  return (bits & ~(STATUS_FLAGS.cf | STATUS_FLAGS.of)) | carry | (overflow << 11n);
+  return isPlain(kind) ? RECORD_KINDS[kind].code : flagCode(kind);
 }
 
 /** Flag bits of the kind "bits", and of `recordBits`. */
@@ -382,12 +278,6 @@ export type FunctionName =
   | 'pdep'
   | 'pext'
   | FlagTestName;
-
-/**
- * What an x86 record can be asked: a condition (0 or 1), or `flagbits`: all status flags at their
- * places in RFLAGS.
- */
-export type FlagTestName = 'flagbits' | 'flago' | 'flagb' | 'flage' | 'flagbe' | 'flags' | 'flagp' | 'flagl' | 'flagle';
 
 type Bytes = readonly number[];
 
@@ -752,7 +642,7 @@ const OP_TABLE = {
   stv32: { ...store(4, [I64.store32]), type: 'v128', swap: [0xfd, 0x1d, 0] },
   stv64: { ...store(8, [I64.store]), type: 'v128', swap: [0xfd, 0x1d, 0] },
 
-  /** Of x86 records; see `FlagTestName`. */
+  /** Of records of six status flags (status-flags.ts). */
   flagbits: ofSlots(4, 'flagbits'),
   flago: ofSlots(4, 'flago'),
   flagb: ofSlots(4, 'flagb'),
