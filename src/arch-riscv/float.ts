@@ -30,6 +30,7 @@ import {
   toInteger,
 } from '../float/index.js';
 import type { Environment, Format, NumberClass, Result, Rounding } from '../float/index.js';
+import { FLOAT_MODE } from '../machine/float-ops.js';
 
 /** The upper half of a register that holds a single. */
 export const BOX = 0xffff_ffff_0000_0000n;
@@ -39,7 +40,7 @@ const canonical = ({ infinity, quietBit }: Format): bigint => infinity | quietBi
 
 /** `frm` and the rm field: by number. */
 const MODES: readonly (Rounding | undefined)[] = ['nearest-even', 'to-zero', 'down', 'up', 'nearest-away'];
-const ROUNDING_MODE = { nearest: 0, zero: 1, down: 2, up: 3, dynamic: 7 } as const;
+export const ROUNDING_MODE = { nearest: 0, zero: 1, down: 2, up: 3, dynamic: 7 } as const;
 
 /** Bit of `fclass` by class. */
 const CLASS_BITS: Readonly<Record<NumberClass, bigint>> = {
@@ -180,12 +181,7 @@ export function executeFloat(word: number, x: FloatOperands): FloatEffect | null
   return { file: 'integer', register, value: integer.value, flags: integer.flags };
 }
 
-/**
- * What the ops of floating point must know of `fcsr`: rounding to nearest with `NX` clear or set,
- * or another mode, which they leave to `executeFloat`.
- */
-const FLOAT_MODE = { nearest: 0n, inexact: 1n, other: 2n } as const;
-
+/** The mode of the ops of floating point. They raise no flag, so of the flags only NX matters. */
 export function modeOf(fcsr: bigint): bigint {
   if ((fcsr & 0xe0n) !== 0n) return FLOAT_MODE.other;
   return (fcsr & BigInt(EXCEPTION.inexact)) === 0n ? FLOAT_MODE.nearest : FLOAT_MODE.inexact;

@@ -49,11 +49,12 @@ import type {
   StoreName,
   Terminator,
 } from '../machine/ir.js';
+import type { FloatName, IntegralRounding } from '../machine/float-ops.js';
 import { lazily, WordMemo } from '../isa/memo.js';
 import type { Operands } from '../isa/table.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
-import { BOX, executeFloat, modeOf } from './float.js';
+import { BOX, executeFloat, modeOf, ROUNDING_MODE } from './float.js';
 import { expand, FLOAT_REGISTER_NAMES, instructionBytes, RA, REGISTER_NAMES, riscvTable, T0, ZERO } from './isa.js';
 import type { RiscvExecutableMnemonic } from './isa.js';
 
@@ -128,6 +129,8 @@ class Lifting {
     readonly b: BlockBuilder,
     /** `fence.i` must end the block: see `LiftLimits.synchronises`. */
     readonly synchronises: boolean,
+    /** See `LiftLimits.slow`. */
+    readonly slow: boolean,
   ) {}
 
   /** The value of a slot where the block knows it. */
@@ -206,6 +209,11 @@ class Lifting {
     if (d !== GPR[ZERO]) this.b.select(this.target(d), c, a, b);
   }
 
+  /** An op of floating point into a general register. */
+  float(d: Slot, op: FloatName, operands: readonly [a: Slot, b?: Slot]): void {
+    this.b.float(this.target(d), op, MODE, operands);
+  }
+
   load(op: LoadName, d: Slot, base: Slot, displacement: bigint): void {
     this.b.load(op, this.target(d, WORD_RESULTS.has(op)), base, displacement);
   }
@@ -230,7 +238,11 @@ class Fields {
     return GPR[this.n(name)]!;
   }
 
-  f(name: 'frd' | 'frs1' | 'frs2'): Slot {
+  has(name: string): boolean {
+    return this.operands[name] !== undefined;
+  }
+
+  f(name: 'frd' | 'frs1' | 'frs2' | 'frs3'): Slot {
     return FPR[this.n(name)]!;
   }
 
@@ -574,8 +586,76 @@ const sign =
     return undefined;
   };
 
-/** An instruction that computes, by the helper. */
-const float: Lift = (x) => ({ kind: 'helper', name: 'float', argument: x.word, next: x.next });
+/** An instruction that computes, by the helper: for every operand, mode and flag. */
+const slowFloat: Lift = (x) => ({ kind: 'helper', name: 'float', argument: x.word, next: x.next });
+
+/** One that an op computes where it decides, and where its rounding mode is to nearest. */
+const float =
+  (emit: (x: Lifting, f: Fields) => void): Lift =>
+  (x, f) => {
+    const { nearest, dynamic } = ROUNDING_MODE;
+    const rm = f.has('rm') ? f.n('rm') : dynamic;
+    if (x.slow || (rm !== nearest && rm !== dynamic)) return slowFloat(x, f);
+    emit(x, f);
+    return undefined;
+  };
+
+const FLOAT_SOURCES = ['frs1', 'frs2', 'frs3'] as const;
+
+/** frd := op of one to three registers. */
+const floats = (op: FloatName, operands: 1 | 2 | 3): Lift =>
+  float((x, f) => {
+    const [first, second, third] = FLOAT_SOURCES;
+    const b = operands > 1 ? f.f(second) : undefined;
+    x.b.float(f.f('frd'), op, MODE, [f.f(first), b, operands > 2 ? f.f(third) : undefined]);
+  });
+
+/** rd := a comparison. It is made for `zero` too, because of its flags. */
+const floatCompare = (op: FloatName): Lift =>
+  float((x, f) => {
+    x.float(f.r('rd'), op, [f.f('frs1'), f.f('frs2')]);
+  });
+
+/** frd := +-(a * b) +- c. */
+const floatFused = (width: 32 | 64, negates: { readonly product: boolean; readonly addend: boolean }): Lift =>
+  float((x, f) => {
+    const { b } = x;
+    const sign = 1n << BigInt(width - 1);
+    const operand = (name: (typeof FLOAT_SOURCES)[number], negated: boolean): Slot =>
+      negated ? b.make('xor', b.make('f64bits', f.f(name)), sign) : f.f(name);
+    const first = operand('frs1', negates.product);
+    const third = operand('frs3', negates.addend);
+    b.float(f.f('frd'), width === 64 ? 'fma64' : 'fma32', MODE, [first, f.f('frs2'), third]);
+  });
+
+const floatFromInteger = (op: FloatName): Lift =>
+  float((x, f) => {
+    x.b.float(f.f('frd'), op, MODE, [f.r('rs1')]);
+  });
+
+/** frd := a word, which is exact. */
+const doubleFromWord =
+  (op: 'doubles32' | 'doubleu32'): Lift =>
+  (x, f) => {
+    x.b.to(f.f('frd'), op, f.r('rs1'));
+    return undefined;
+  };
+
+const INTEGRAL = {
+  [ROUNDING_MODE.nearest]: 'nearest', [ROUNDING_MODE.zero]: 'zero', [ROUNDING_MODE.down]: 'down', [ROUNDING_MODE.up]: 'up',
+  [ROUNDING_MODE.dynamic]: 'nearest',
+} as const satisfies Readonly<Record<number, IntegralRounding>>; // prettier-ignore
+
+/** rd := a number rounded to an integer. Modes with an op of their own need not be to nearest. */
+const floatToInteger =
+  (width: 32 | 64, to: 's32' | 'u32' | 's64' | 'u64'): Lift =>
+  (x, f) => {
+    const rm = f.n('rm');
+    const rounding = Object.entries(INTEGRAL).find(([mode]) => Number(mode) === rm)?.[1];
+    if (x.slow || rounding === undefined) return slowFloat(x, f);
+    x.float(f.r('rd'), `f${rounding}${width}_${to}`, [f.f('frs1')]);
+    return undefined;
+  };
 
 // System
 // -------------------------------------------------------------------------------------------------
@@ -933,54 +1013,54 @@ const SEMANTICS = {
   'fsgnj.d': sign(64, 'copy'),
   'fsgnjn.d': sign(64, 'negate'),
   'fsgnjx.d': sign(64, 'xor'),
-  'fmadd.s': float,
-  'fmsub.s': float,
-  'fnmsub.s': float,
-  'fnmadd.s': float,
-  'fadd.s': float,
-  'fsub.s': float,
-  'fmul.s': float,
-  'fdiv.s': float,
-  'fsqrt.s': float,
-  'fmin.s': float,
-  'fmax.s': float,
-  'feq.s': float,
-  'flt.s': float,
-  'fle.s': float,
-  'fclass.s': float,
-  'fcvt.w.s': float,
-  'fcvt.s.w': float,
-  'fcvt.wu.s': float,
-  'fcvt.s.wu': float,
-  'fcvt.l.s': float,
-  'fcvt.s.l': float,
-  'fcvt.lu.s': float,
-  'fcvt.s.lu': float,
-  'fmadd.d': float,
-  'fmsub.d': float,
-  'fnmsub.d': float,
-  'fnmadd.d': float,
-  'fadd.d': float,
-  'fsub.d': float,
-  'fmul.d': float,
-  'fdiv.d': float,
-  'fsqrt.d': float,
-  'fmin.d': float,
-  'fmax.d': float,
-  'feq.d': float,
-  'flt.d': float,
-  'fle.d': float,
-  'fclass.d': float,
-  'fcvt.w.d': float,
-  'fcvt.d.w': float,
-  'fcvt.wu.d': float,
-  'fcvt.d.wu': float,
-  'fcvt.l.d': float,
-  'fcvt.d.l': float,
-  'fcvt.lu.d': float,
-  'fcvt.d.lu': float,
-  'fcvt.s.d': float,
-  'fcvt.d.s': float,
+  'fmadd.s': floatFused(32, { product: false, addend: false }),
+  'fmsub.s': floatFused(32, { product: false, addend: true }),
+  'fnmsub.s': floatFused(32, { product: true, addend: false }),
+  'fnmadd.s': floatFused(32, { product: true, addend: true }),
+  'fadd.s': floats('fadd32', 2),
+  'fsub.s': floats('fsub32', 2),
+  'fmul.s': floats('fmul32', 2),
+  'fdiv.s': floats('fdiv32', 2),
+  'fsqrt.s': floats('fsqrt32', 1),
+  'fmin.s': floats('fmin32', 2),
+  'fmax.s': floats('fmax32', 2),
+  'feq.s': floatCompare('feq32'),
+  'flt.s': floatCompare('flt32'),
+  'fle.s': floatCompare('fle32'),
+  'fclass.s': slowFloat,
+  'fcvt.w.s': floatToInteger(32, 's32'),
+  'fcvt.s.w': floatFromInteger('fsingle_s32'),
+  'fcvt.wu.s': floatToInteger(32, 'u32'),
+  'fcvt.s.wu': floatFromInteger('fsingle_u32'),
+  'fcvt.l.s': floatToInteger(32, 's64'),
+  'fcvt.s.l': floatFromInteger('fsingle_s64'),
+  'fcvt.lu.s': floatToInteger(32, 'u64'),
+  'fcvt.s.lu': floatFromInteger('fsingle_u64'),
+  'fmadd.d': floatFused(64, { product: false, addend: false }),
+  'fmsub.d': floatFused(64, { product: false, addend: true }),
+  'fnmsub.d': floatFused(64, { product: true, addend: false }),
+  'fnmadd.d': floatFused(64, { product: true, addend: true }),
+  'fadd.d': floats('fadd64', 2),
+  'fsub.d': floats('fsub64', 2),
+  'fmul.d': floats('fmul64', 2),
+  'fdiv.d': floats('fdiv64', 2),
+  'fsqrt.d': floats('fsqrt64', 1),
+  'fmin.d': floats('fmin64', 2),
+  'fmax.d': floats('fmax64', 2),
+  'feq.d': floatCompare('feq64'),
+  'flt.d': floatCompare('flt64'),
+  'fle.d': floatCompare('fle64'),
+  'fclass.d': slowFloat,
+  'fcvt.w.d': floatToInteger(64, 's32'),
+  'fcvt.d.w': doubleFromWord('doubles32'),
+  'fcvt.wu.d': floatToInteger(64, 'u32'),
+  'fcvt.d.wu': doubleFromWord('doubleu32'),
+  'fcvt.l.d': floatToInteger(64, 's64'),
+  'fcvt.d.l': floatFromInteger('fdouble_s64'),
+  'fcvt.lu.d': floatToInteger(64, 'u64'),
+  'fcvt.d.lu': floatFromInteger('fdouble_u64'),
+  'fcvt.s.d': floats('fnarrow', 1),
+  'fcvt.d.s': floats('fwiden', 1),
 } satisfies Record<RiscvExecutableMnemonic, Lift>;
 
 /** Supervisor's instructions: illegal in user mode. */
@@ -1024,7 +1104,7 @@ const meanings = new WordMemo<Meaning>((word) => {
 
 function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
   const builder = new BlockBuilder(SLOTS, address);
-  const lifting = new Lifting(builder, limits.synchronises === true);
+  const lifting = new Lifting(builder, limits.synchronises === true, limits.slow === true);
   let pc = address;
   // The view may end before the window does; a block of its own decides.
   const finish = (terminator: Terminator): Block => {
@@ -1064,6 +1144,7 @@ export const riscvLifter: Lifter = {
   addressBits: 64,
   codeAlignBytes: 2,
   conditionRecords: false,
+  floats: true,
   endian: 'little',
   slots: SLOTS,
   registers: REGISTERS,

@@ -7,9 +7,9 @@
  * - 32-bit results clear the upper half of the register; 8- and 16-bit results keep the rest.
  *   Values of 8 and 16 bits are computed sign-extended, so that one comparison of 64 bits serves
  *   both signs.
- * - Nearly every instruction writes the six status flags and few read them. The flags
- *   are one condition record (`FLAG_FAMILIES` of status-flags.ts): kind, two operands, and C for rotates. A
- *   branch in the same block compares the operands themselves; others ask a function that is
+ * - Nearly every instruction writes the six status flags and few read them. The flags are one
+ *   condition record (`FLAG_FAMILIES` of status-flags.ts): kind, two operands, and C for rotates.
+ *   A branch in the same block compares the operands themselves; others ask a function that is
  *   generated from the table of kinds. AF after logic, shifts and `mul` is 0, OF after shifts by
  *   more than one is what the formula for one gives: the manual leaves these undefined.
  * - `inc`, `dec`, rotates and bit tests keep some flags. The first two copy the carry into their

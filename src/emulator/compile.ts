@@ -29,6 +29,7 @@
  */
 import { CELL, CONTROL, LOOKUP_TABLE, WINDOW } from './host.js';
 import { compareOpcode } from './functions.js';
+import { emitFloat } from './float-code.js';
 import { F64, I32, I64, OPS, recordCode, V128 } from '../machine/ir.js';
 import type { AccessRow, Block, FunctionName, Op, Operand, SlotLayout, SlotType } from '../machine/ir.js';
 import { buildGraph, costsOf, flowOf, mayExit, readsOf, SlotSet, structureOf, writesOf } from './regions.js';
@@ -117,6 +118,7 @@ export class RegionCompiler {
   private readonly code = new Code(1024);
   private readonly locals: ValueType[] = [];
   private readonly slotLocals = new Map<number, number>();
+  private readonly scratches = new Map<ValueType, number>();
   private readonly fuel: number;
   private readonly target: number;
   private readonly wide: number;
@@ -171,6 +173,16 @@ export class RegionCompiler {
   }
 
   // ----------------------------------------------------------------------------------------- slots
+
+  /** A local for a value that is used at once. */
+  private scratch(type: ValueType): number {
+    let local = this.scratches.get(type);
+    if (local === undefined) {
+      local = this.local(type);
+      this.scratches.set(type, local);
+    }
+    return local;
+  }
 
   private slotLocal(slot: number): number {
     let local = this.slotLocals.get(slot);
@@ -517,6 +529,26 @@ export class RegionCompiler {
             goOn(BigInt(op.c));
             code.end();
           }
+          break;
+        case 'float':
+          emitFloat(row, {
+            code,
+            push: (operand) => {
+              this.value([op.a, op.b, op.c][operand]!, row.type);
+            },
+            pushMode: () => {
+              this.value(op.mode);
+            },
+            scratch: (type) => this.scratch(type),
+            call: (name) => {
+              code.call(this.context.functionIndex(name));
+            },
+            demand: () => {
+              code.op(I32.eqz);
+              stopIf(op, 'exit');
+            },
+          });
+          this.assign(op.d, row.d);
           break;
         case 'load':
         case 'store': {

@@ -2,8 +2,9 @@
  * The WebAssembly functions that ops call (`FunctionName` of the op table): what needs locals or is
  * long. A module gets the ones it uses.
  */
-import { I32, I64, OPS, OP_NAMES } from '../machine/ir.js';
+import { I32, I64, isFloatOp, OPS, OP_NAMES } from '../machine/ir.js';
 import type { CONDITIONS, FunctionName, RecordTest } from '../machine/ir.js';
+import { floatFunction } from './float-code.js';
 import { carryTest, flagBitsFunction, flagTest } from './status-flags.js';
 import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
@@ -340,19 +341,25 @@ function build(name: FunctionName, indexOf: (name: FunctionName) => number): Was
     case 'reverseinbytes':
       return reverseInBytes();
     default:
-      return name satisfies never;
+      return floatFunction(name);
   }
 }
 
-/** All functions that the op table calls, in a fixed order, for a module that holds every op. */
-export function buildFunctions(): {
+/**
+ * All functions that the op table calls, in a fixed order, for a module that holds every op, or
+ * every op but those of floating point.
+ */
+export function buildFunctions(floats: boolean): {
   readonly names: readonly FunctionName[];
   readonly functions: readonly WasmFunction[];
 } {
   const names: FunctionName[] = [];
   for (const name of OP_NAMES) {
+    if (isFloatOp(name) && !floats) continue;
     const row = OPS[name];
-    if ('call' in row && row.call !== undefined && !names.includes(row.call)) names.push(row.call);
+    const called = 'call' in row ? row.call : undefined;
+    const clean = row.form === 'float' ? row.clean : null;
+    for (const each of [called, clean]) if (each && !names.includes(each)) names.push(each);
   }
   return { names, functions: names.map((name) => build(name, (other) => names.indexOf(other))) };
 }

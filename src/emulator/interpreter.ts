@@ -34,8 +34,22 @@ import {
   WINDOW,
   WINDOW_FLAG,
 } from './host.js';
+import { emitFloat } from './float-code.js';
 import { buildFunctions, compareOpcode, recordTest } from './functions.js';
-import { F64, I32, I64, inverse, isLaneOp, mirrored, OPS, OP_NAMES, recordCode, V128 } from '../machine/ir.js';
+import {
+  F64,
+  I32,
+  I64,
+  inverse,
+  isFloatOp,
+  isLaneOp,
+  mirrored,
+  OPS,
+  OP_NAMES,
+  recordCode,
+  V128,
+} from '../machine/ir.js';
+import type { FloatRow } from '../machine/float-ops.js';
 import type {
   AccessRow,
   Condition,
@@ -48,7 +62,7 @@ import type {
   Terminator,
 } from '../machine/ir.js';
 import { Code, writeModule } from './wasm.js';
-import type { WasmFunction } from './wasm.js';
+import type { ValueType, WasmFunction } from './wasm.js';
 import { PREBUILT, PREBUILT_HANDLERS } from './prebuilt.js';
 import { ElftraceError } from '../errors.js';
 
@@ -95,6 +109,9 @@ const DESCRIPTOR = 4;
 const HOST = 5;
 const ADDRESS = 6;
 const OFFSET = 7;
+/** Of the function of float ops only. */
+const RESULT_64 = 8;
+const RESULT_32 = 9;
 
 const LOAD: Readonly<Record<SlotType, readonly number[]>> = { i64: [I64.load], f64: [F64.load], v128: V128.load };
 const STORE: Readonly<Record<SlotType, readonly number[]>> = { i64: [I64.store], f64: [F64.store], v128: V128.store };
@@ -298,6 +315,8 @@ function opHandlers(name: OpName): Handler[] {
           },
         },
       ];
+    case 'float':
+      return [{ key: name, write: floatHandler(row) }];
     case 'slots':
       return [
         {
@@ -331,6 +350,37 @@ function opHandlers(name: OpName): Handler[] {
       return row satisfies never;
   }
 }
+
+/**
+ * Operands are in fields a and b, a third one and the mode in the constant. Outside only: there are
+ * locals for results.
+ */
+const floatHandler =
+  (row: FloatRow) =>
+  ({ code, next, calls, exit }: Context): void => {
+    emitFloat(row, {
+      code,
+      push: (operand) => {
+        slotValue(code, [4, 6, 8][operand]!, row.type);
+      },
+      pushMode: () => {
+        slotValue(code, 10);
+      },
+      scratch: (type) => ({ i32: HOST, i64: ADDRESS, f32: RESULT_32, f64: RESULT_64, v128: -1 })[type],
+      call: (name) => code.call(calls.get(name)!),
+      demand: () => {
+        code.op(I32.eqz).if();
+        exit('slow');
+        code.end();
+      },
+    });
+    // The address comes first.
+    const place = row.d === 'f64' ? RESULT_64 : ADDRESS;
+    code.set(place);
+    field(code, 2);
+    code.get(place).memory(STORE[row.d]);
+    next();
+  };
 
 /** Writes the three slots of a condition record. */
 function writeRecord(code: Code, variant: 'ss' | 'sk'): void {
@@ -650,9 +700,9 @@ function controlHandlers(): Handler[] {
 
 /**
  * What modules depend on: address width, code alignment, whether they have the ops on lanes of
- * vectors, and what is hot in them.
+ * vectors and those of floating point, and what is hot in them.
  */
-type ModuleShape = Pick<Lifter, 'addressBits' | 'codeAlignBytes' | 'lanes' | 'endian' | 'conditionRecords'>;
+type ModuleShape = Pick<Lifter, 'addressBits' | 'codeAlignBytes' | 'lanes' | 'floats' | 'endian' | 'conditionRecords'>;
 
 /**
  * What compiled programs spend their time in: ops with their variants. All other handlers are
@@ -696,9 +746,9 @@ function isForOthers(key: string, { endian, conditionRecords, lanes }: ModuleSha
 
 /**
  * Functions outside, by what their handlers return: the way to the next record (0: an access
- * missed), or the next block's header.
+ * missed, or a float op does not decide), or the next block's header.
  */
-const OUTSIDE = ['access', 'op', 'branch'] as const;
+const OUTSIDE = ['access', 'op', 'branch', 'float'] as const;
 type Place = 'inside' | (typeof OUTSIDE)[number];
 interface PlacedHandler extends Handler {
   /** Where it is unless it is hot. */
@@ -711,7 +761,8 @@ const placed = (handlers: readonly Handler[], place: Place): readonly PlacedHand
 function placedOps(name: OpName): readonly PlacedHandler[] {
   const { form } = OPS[name];
   const leaves = form === 'check' || form === 'leave';
-  return placed(opHandlers(name), leaves ? 'inside' : form === 'load' || form === 'store' ? 'access' : 'op');
+  const isAccess = form === 'load' || form === 'store';
+  return placed(opHandlers(name), leaves ? 'inside' : isAccess ? 'access' : form === 'float' ? 'float' : 'op');
 }
 
 function makeHandlers(): readonly PlacedHandler[] {
@@ -847,6 +898,7 @@ function predictFunction(): WasmFunction {
 function outside(
   handlers: readonly Handler[],
   context: Pick<Context, 'calls' | 'resolve' | 'is32' | 'codeShift'>,
+  floats: boolean,
 ): WasmFunction {
   const code = new Code(128);
   const miss = code.block();
@@ -871,23 +923,37 @@ function outside(
         code.return();
       },
       resume: never,
-      exit: never,
+      exit: floats
+        ? () => {
+            code.i32(0).return();
+          }
+        : never,
     });
   }
   code.unreachable().end();
   code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value).i32(0);
-  return { parameters: ['i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i32', 'i32', 'i64', 'i64'], code };
+  const locals: ValueType[] = ['i32', 'i32', 'i32', 'i64', 'i64'];
+  if (floats) locals.push('f64', 'f32');
+  return { parameters: ['i32', 'i32', 'i32'], results: ['i32'], locals, code };
 }
 
 /** The same for lifters whose machines can have the same module. */
-export function moduleKey({ addressBits, codeAlignBytes, lanes, endian, conditionRecords }: ModuleShape): string {
-  return [addressBits, codeAlignBytes, endian, lanes === true, conditionRecords !== false].join('/');
+export function moduleKey({
+  addressBits,
+  codeAlignBytes,
+  lanes,
+  floats,
+  endian,
+  conditionRecords,
+}: ModuleShape): string {
+  return [addressBits, codeAlignBytes, endian, lanes === true, floats === true, conditionRecords !== false].join('/');
 }
 
 /** The module for machines of such a shape. */
 export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer> {
   const { addressBits, codeAlignBytes, lanes } = shape;
-  const { names, functions } = buildFunctions();
+  const floats = shape.floats === true;
+  const { names, functions } = buildFunctions(floats);
   const calls = new Map<string, number>(names.map((name, index) => [name, index]));
   const resolve = functions.length;
   const code = new Code(0x8000);
@@ -901,13 +967,15 @@ export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer>
   const all = handlers();
   const placeOf = ({ key, place }: PlacedHandler): Place =>
     hot.has(key) && !isForOthers(key, shape) ? 'inside' : place;
-  const used = lanes === true ? all : all.filter((each) => !isLaneOp(each.key));
+  const used = all.filter(({ key }) => (lanes === true || !isLaneOp(key)) && (floats || !isFloatOp(key)));
+  const rooms = OUTSIDE.filter((place) => floats || place !== 'float');
   // Accesses that their window does not serve are tried again with another, then in the function of
   // accesses.
-  const others = OUTSIDE.map((place) =>
+  const others = rooms.map((place) =>
     outside(
       used.filter((each) => placeOf(each) === place || (place === 'access' && each.place === place)),
       common,
+      place === 'float',
     ),
   );
   /** Pays for the block in `HEADER` and stands at its first record. */
@@ -921,13 +989,14 @@ export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer>
   const dispatch = code.loop();
   const entering = code.block();
   const far = code.block();
+  const float = floats ? code.block() : far;
   const branch = code.block();
   const op = code.block();
   const access = code.block();
   const unexpected = code.block();
   const inside = all.filter((each) => placeOf(each) === 'inside');
   const blocks = new Map([...inside].reverse().map((each) => [each, code.block()]));
-  const places = { inside: op, access, op, branch };
+  const places = { inside: op, access, op, branch, float };
   const labels = all.map((each) => blocks.get(each) ?? places[placeOf(each)]);
   code.get(POINTER).memory([I32.load16u], 0).brTable(labels, op);
   for (const handler of inside) {
@@ -965,11 +1034,14 @@ export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer>
     .get(POINTER)
     .call(resolve + 1)
     .brIf(dispatch);
-  for (const place of OUTSIDE) {
+  for (const place of rooms) {
     code.end();
     code.get(HEADER).get(FUEL).get(POINTER).call(resolve + 2 + OUTSIDE.indexOf(place)); // prettier-ignore
     if (place === 'branch') code.set(HEADER).br(entering);
-    else code.set(HOST).br(far);
+    else if (place === 'float') {
+      code.tee(HOST).brIf(far);
+      code.i32(reasonNumber('slow')).set(REASON).br(leave);
+    } else code.set(HOST).br(far);
   }
   code.end();
   code.get(HOST).op(I32.eqz).brIf(missed);
@@ -1246,6 +1318,11 @@ export class Encoder {
       case 'slots':
         this.record(op.op, '', this.address(op.d), this.place(op.a, 0), 0, 0n);
         break;
+      case 'float': {
+        const [a, b, c] = [op.a, op.b, op.c].map((each, i) => (i < row.operands ? this.place(each, i) : 0));
+        this.record(op.op, '', this.address(op.d), a!, b!, BigInt(c!) | (BigInt(this.address(op.mode)) << 16n));
+        break;
+      }
       case 'check':
         this.record(op.op, '', 0, this.place(op.a, 0), 0, typeof op.b === 'bigint' ? op.b : 0n);
         break;

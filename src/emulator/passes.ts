@@ -75,10 +75,17 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
     const op = ops[i]!;
     const row = OPS[op.op];
     const { form } = row;
-    if (form === 'load' || form === 'store' || form === 'aligned' || form === 'check' || form === 'leave') {
+    if (
+      form === 'load' ||
+      form === 'store' ||
+      form === 'aligned' ||
+      form === 'check' ||
+      form === 'leave' ||
+      form === 'float'
+    ) {
       marks.stop();
-      // Code that looks at a load that stops sees what its guest slot was before.
-      if (form === 'load' && op.d >= slots.firstTemporary) marks.write(op.d);
+      // Code that looks at an op that stops sees what its guest slot was before.
+      if ((form === 'load' || form === 'float') && op.d >= slots.firstTemporary) marks.write(op.d);
     } else {
       const width = form === 'record' ? 3 : 1;
       let useless = true;
@@ -94,6 +101,7 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
       marks.read(op.a);
       marks.read(op.b);
       marks.read(op.c);
+      if (row.form === 'float' && row.clean !== null) marks.read(op.mode);
     }
     kept.push(op);
   }

@@ -663,6 +663,7 @@ export function readsOf(op: Op, see: (slot: number) => void): void {
   if (typeof op.a === 'number') see(op.a);
   if (typeof op.b === 'number') see(op.b);
   if (typeof op.c === 'number') see(op.c);
+  if (row.form === 'float' && row.clean !== null) see(op.mode);
 }
 
 export function writesOf(op: Op, see: (slot: number) => void): void {
@@ -681,6 +682,7 @@ export function writesOf(op: Op, see: (slot: number) => void): void {
     case 'select':
     case 'load':
     case 'slots':
+    case 'float':
       see(op.d);
       return;
     default:
@@ -691,7 +693,14 @@ export function writesOf(op: Op, see: (slot: number) => void): void {
 /** True when the compiled code may leave at the op. */
 export function mayExit(op: Op): boolean {
   const { form } = OPS[op.op];
-  return form === 'load' || form === 'store' || form === 'aligned' || form === 'check' || form === 'leave';
+  return (
+    form === 'load' ||
+    form === 'store' ||
+    form === 'aligned' ||
+    form === 'check' ||
+    form === 'leave' ||
+    form === 'float'
+  );
 }
 
 export interface Flow {

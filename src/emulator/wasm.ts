@@ -8,7 +8,7 @@
  */
 
 /** Value types as they stand in a module. */
-const VALUE_TYPE = { i32: 0x7f, i64: 0x7e, f64: 0x7c, v128: 0x7b } as const;
+const VALUE_TYPE = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c, v128: 0x7b } as const;
 export type ValueType = keyof typeof VALUE_TYPE;
 
 /** Type of a block without a value. */

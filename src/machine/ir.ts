@@ -17,9 +17,10 @@
  * compares A with B itself, others use `testlt`, `testgt`, `testeq`, which are generated from
  * `RECORD_KINDS`. Kind 0, "bits", holds literal flags in A, so zeroed state is valid.
  *
- * Owns no machine. Floating point arithmetic and vector rows are missing; the slot types they need
- * are here.
+ * Owns no machine. The rows of floating point are in `float-ops.ts`.
  */
+import { FLOAT_OPS } from './float-ops.js';
+import type { FloatFunction, FloatName, FloatRow } from './float-ops.js';
 import { ElftraceError } from '../errors.js';
 import type { Address, Endian } from '../units.js';
 import { flagCode, type FlagKind, type FlagTestName } from './status-flags.js';
@@ -277,7 +278,8 @@ export type FunctionName =
   | 'reverseinbytes'
   | 'pdep'
   | 'pext'
-  | FlagTestName;
+  | FlagTestName
+  | FloatFunction;
 
 type Bytes = readonly number[];
 
@@ -361,7 +363,8 @@ export interface CheckRow {
   readonly trap: TrapKind;
 }
 
-export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | SlotsRow | AlignedRow | CheckRow | LeaveRow;
+export type OpRow =
+  PureRow | SelectRow | AccessRow | RecordRow | SlotsRow | AlignedRow | CheckRow | LeaveRow | FloatRow;
 
 const constant = (value: number): Bytes => {
   const out = [0x42];
@@ -462,7 +465,10 @@ const interleave = (bytes: number, upper: boolean): PureRow => ({
 }); // prettier-ignore
 const ofSlots = (slots: SlotsRow['slots'], call: FunctionName): SlotsRow => ({ form: 'slots', slots, call });
 
-/** No spreads: V8 would make the rows behind one for one, 0.7 MB of garbage at every start. */
+/**
+ * No spreads but the last: V8 would make the rows behind one for one, 0.7 MB of garbage at every
+ * start.
+ */
 const OP_TABLE = {
   mov: unary([]),
   select: { form: 'select', type: 'i64' },
@@ -602,6 +608,10 @@ const OP_TABLE = {
   /** Moves 64 bits between an i64 and an f64 slot. */
   f64bits: { form: 'unary', d: 'i64', type: 'f64', a: [], b: [], both: [0xbd] },
   bitsf64: { form: 'unary', d: 'f64', type: 'i64', a: [], b: [], both: [0xbf] },
+  movf64: { form: 'unary', d: 'f64', type: 'f64', a: [], b: [], both: [] },
+  /** Words as doubles, which is exact. */
+  doubles32: { form: 'unary', d: 'f64', type: 'i64', a: [], b: [], both: [I32.wrap, 0xb7] },
+  doubleu32: { form: 'unary', d: 'f64', type: 'i64', a: [], b: [], both: [I32.wrap, 0xb8] },
 
   aligned: { form: 'aligned' },
   rec: { form: 'record', guarded: false },
@@ -753,6 +763,8 @@ const OP_TABLE = {
   vshr32: vectorShift(0xad),
   vshl64: vectorShift(0xcb),
   vshr64: vectorShift(0xcd),
+
+  ...FLOAT_OPS,
 } as const satisfies Record<string, OpRow>;
 
 export type OpName = keyof typeof OP_TABLE;
@@ -762,6 +774,10 @@ export type OpName = keyof typeof OP_TABLE;
  */
 export function isLaneOp(name: string): boolean {
   return /^v[a-z]/.test(name);
+}
+/** True for the ops of floating point: only front ends that say so get them. */
+export function isFloatOp(name: string): boolean {
+  return name in FLOAT_OPS;
 }
 /** The op table. */
 export const OPS: Readonly<Record<OpName, OpRow>> = OP_TABLE;
@@ -777,7 +793,7 @@ export type CheckName = NamesOf<'check'>;
 /** Ops that compute a slot from two operands. */
 export type PureName = Exclude<
   OpName,
-  LoadName | StoreName | SlotsName | CheckName | 'rec' | 'recif' | 'select' | 'aligned' | 'leavez' | 'guard'
+  LoadName | StoreName | SlotsName | CheckName | FloatName | 'rec' | 'recif' | 'select' | 'aligned' | 'leavez' | 'guard'
 >;
 
 // -------------------------------------------------------------------------------------------------
@@ -787,7 +803,7 @@ export type PureName = Exclude<
  * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for
  * unary); select: d = c ? a : b; load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b;
  * slots: d from the slots at a; aligned: stop unless a & b = 0; check: trap of the row unless a & b
- * = 0; leave: see there.
+ * = 0; leave: see there; float: d = op(a, b, c), all of them slots.
  */
 export interface Op {
   readonly op: OpName;
@@ -798,6 +814,8 @@ export interface Op {
   readonly kind: AnyKind;
   /** Index in `Block.instructions` of the instruction it belongs to. */
   readonly at: number;
+  /** The mode slot of a float op; 0 in others. */
+  readonly mode: Slot;
 }
 
 /** Why a guest raised an exception on purpose or did what the machine forbids. */
@@ -951,6 +969,8 @@ export interface Lifter {
   readonly codeAlignBytes: 1 | 2 | 4;
   /** The front end uses ops on lanes of vectors (`isLaneOp`). Default: no. */
   readonly lanes?: boolean;
+  /** The front end uses ops of floating point (`isFloatOp`). Default: no. */
+  readonly floats?: boolean;
   /** The front end keeps comparisons in condition records. Default: yes. */
   readonly conditionRecords?: boolean;
   readonly endian: Endian;
@@ -995,6 +1015,9 @@ export function slotRegister(name: string, slot: Slot, widthBits: 32 | 64): Regi
   };
 }
 
+/** One to three slots of a floating point op. */
+type FloatSlots = readonly [a: Slot, b?: Slot | undefined, c?: Slot | undefined];
+
 /**
  * Collects the ops of a block. A lifter calls `begin` before each instruction, so that ops carry
  * the index of theirs, and `finish` once. Temporaries are numbered anew at each instruction.
@@ -1037,8 +1060,8 @@ export class BlockBuilder {
     return this.slots.firstTemporary + this.temporaries++;
   }
 
-  private push(op: OpName, d: Slot, a: Operand, b: Operand, c: Operand, kind: AnyKind = 'bits'): void {
-    this.ops.push({ op, d, a, b, c, kind, at: this.instructions.length - 1 });
+  private push(op: OpName, d: Slot, a: Operand, b: Operand, c: Operand, kind: AnyKind = 'bits', mode = 0): void {
+    this.ops.push({ op, d, a, b, c, kind, at: this.instructions.length - 1, mode });
   }
 
   /** A pure op into slot `d`. */
@@ -1115,6 +1138,15 @@ export class BlockBuilder {
     this.make('mov', low);
     this.make('mov', divisor);
     return this.test('divwide', first);
+  }
+
+  /**
+   * A floating point op on one to three slots. Before the other effects of the instruction, for it
+   * may begin anew in the slow way.
+   * @param mode  the slot with one of `FLOAT_MODE`
+   */
+  float(d: Slot, op: FloatName, mode: Slot, [a, b, c]: FloatSlots): void {
+    this.push(op, d, a, b ?? 0n, c ?? 0n, 'bits', mode);
   }
 
   /** Leaves with the trap of `op` where `value` has a bit of `mask`. */

@@ -1,0 +1,231 @@
+/**
+ * The code of the floating point ops against `src/float`, row by row: what an op decides is the
+ * exact result rounded once, and raises nothing that its mode does not allow; and ordinary numbers
+ * are decided, for the slow way is a thousand times slower.
+ */
+import { describe, expect, test } from '@jest/globals';
+import { emitFloat, floatFunction } from '../src/emulator/float-code.js';
+import { compileModule, HostMemory, instantiate } from '../src/emulator/host.js';
+import { Code, writeModule } from '../src/emulator/wasm.js';
+import type { ValueType, WasmFunction } from '../src/emulator/wasm.js';
+import {
+  add, BINARY32, BINARY64, compare, convert, divide, EXCEPTION, extremeNumber, fromInteger, multiply, multiplyAdd,
+  squareRoot, subtract, toInteger,
+} from '../src/float/index.js'; // prettier-ignore
+import type { Environment, Format, Result, Rounding } from '../src/float/index.js';
+import { FLOAT_FUNCTIONS, FLOAT_MODE, FLOAT_OPS } from '../src/machine/float-ops.js';
+import type { FloatName, FloatRow } from '../src/machine/float-ops.js';
+import { I32 } from '../src/machine/ir.js';
+import { Random } from './support/random.js';
+
+const NAMES = Object.keys(FLOAT_OPS).filter((name): name is FloatName => name in FLOAT_OPS);
+const rowOf = (name: FloatName): FloatRow => FLOAT_OPS[name];
+
+/** A function of the bits of the operands and the mode; where it does not decide, 1 is at 0. */
+function functionOf(name: FloatName): WasmFunction {
+  const row = rowOf(name);
+  const code = new Code();
+  const parameters = Array.from({ length: row.operands + 1 }, (): ValueType => 'i64');
+  const locals: ValueType[] = [];
+  emitFloat(row, {
+    code,
+    push: (operand) => {
+      code.get(operand);
+      if (row.type === 'f64') code.op(0xbf);
+    },
+    pushMode: () => {
+      code.get(row.operands);
+    },
+    scratch: (type) => {
+      locals.push(type);
+      return parameters.length + locals.length - 1;
+    },
+    call: (called) => {
+      code.call(FLOAT_FUNCTIONS.indexOf(called));
+    },
+    demand: () => {
+      code.op(I32.eqz).if();
+      code.i32(0).i32(1).memory([0x36], 0);
+      code.end();
+    },
+  });
+  if (row.d === 'f64') code.op(0xbd);
+  return { parameters, results: ['i64'], locals, code, export: name };
+}
+
+const host = new HostMemory();
+const bytes = writeModule([...FLOAT_FUNCTIONS.map((name) => floatFunction(name)), ...NAMES.map(functionOf)]);
+const exports = instantiate(compileModule(bytes), host);
+const undecided = new Uint32Array(host.memory.buffer, 0, 1);
+
+/** What the op gives; null where it does not decide. */
+function here(name: FloatName, operands: readonly bigint[], mode: bigint): bigint | null {
+  const call = exports[name];
+  if (typeof call !== 'function') throw new Error(name);
+  undecided[0] = 0;
+  const value: unknown = call(...operands, mode);
+  return undecided[0] === 0 ? BigInt.asUintN(64, value as bigint) : null;
+}
+
+const BOX = 0xffff_ffff_0000_0000n;
+const ENVIRONMENT: Environment = {
+  rounding: 'nearest-even',
+  tininess: 'after',
+  nan: ({ infinity, quietBit }) => infinity | quietBit,
+};
+const wide = (value: bigint): bigint => BigInt.asUintN(64, value);
+
+const BINARY: Readonly<Record<string, (of: Format, env: Environment, a: bigint, b: bigint) => Result>> = {
+  fadd: add, fsub: subtract, fmul: multiply, fdiv: divide,
+  fmin: (of, env, a, b) => extremeNumber(of, env, 'less', a, b),
+  fmax: (of, env, a, b) => extremeNumber(of, env, 'greater', a, b),
+}; // prettier-ignore
+const DIRECTIONS: Readonly<Record<string, Rounding>> = {
+  zero: 'to-zero',
+  down: 'down',
+  up: 'up',
+  nearest: 'nearest-even',
+};
+
+/** Bits of the slot, and the exceptions. */
+function wanted(name: FloatName, slots: readonly bigint[]): { readonly bits: bigint; readonly flags: number } {
+  const conversion = /^f(zero|down|up|nearest)(32|64)_([su])(32|64)$/.exec(name);
+  const integer = /^f(single|double)_([su])(32|64)$/.exec(name);
+  const isWhole = integer !== null;
+  const format = conversion?.[2] ?? (isWhole ? (integer[1] === 'single' ? '32' : '64') : name.slice(-2));
+  const of = format === '32' ? BINARY32 : BINARY64;
+  const boxed = ({ bits, flags }: Result, single = of === BINARY32): Result => ({
+    bits: single ? bits | BOX : bits,
+    flags,
+  });
+  const [a, b, c] = slots.map((slot) => (of === BINARY32 && !isWhole ? BigInt.asUintN(32, slot) : slot));
+  if (integer) {
+    const width = Number(integer[3]);
+    return boxed(
+      fromInteger(of, ENVIRONMENT, integer[2] === 's' ? BigInt.asIntN(width, a!) : BigInt.asUintN(width, a!)),
+    );
+  }
+  if (conversion) {
+    const width = Number(conversion[4]);
+    const result = toInteger(of, DIRECTIONS[conversion[1]!]!, a!, { bits: width, signed: conversion[3] === 's' });
+    return result.kind === 'integer'
+      ? { bits: wide(BigInt.asIntN(width, result.value)), flags: result.flags }
+      : { bits: 0n, flags: EXCEPTION.invalid };
+  }
+  if (name === 'fnarrow') return boxed(convert(BINARY64, BINARY32, ENVIRONMENT, a!), true);
+  if (name === 'fwiden') return convert(BINARY32, BINARY64, ENVIRONMENT, BigInt.asUintN(32, a!));
+  const operation = name.slice(0, -2);
+  if (operation === 'fma') return boxed(multiplyAdd(of, ENVIRONMENT, a!, b!, c!));
+  if (operation === 'fsqrt') return boxed(squareRoot(of, ENVIRONMENT, a!));
+  const compute = BINARY[operation];
+  if (compute) return boxed(compute(of, ENVIRONMENT, a!, b!));
+  const { relation, flags } = compare(of, a!, b!, operation !== 'feq');
+  const holds = (relation === 'less' && operation !== 'feq') || (relation === 'equal' && operation !== 'flt');
+  return { bits: holds ? 1n : 0n, flags };
+}
+
+const random = new Random();
+const SPECIAL = [
+  0n, 1n, BINARY64.signBit, BINARY64.infinity, BINARY64.infinity | 1n, BINARY64.infinity | BINARY64.quietBit, BINARY64.infinity - 1n,
+  BINARY64.fractionMask, BINARY64.fractionMask + 1n, BINARY64.signBit | BINARY64.infinity,
+]; // prettier-ignore
+const SPECIAL_SINGLE = [
+  0n, 1n, BINARY32.signBit, BINARY32.infinity, BINARY32.infinity | 1n, BINARY32.infinity | BINARY32.quietBit, BINARY32.infinity - 1n,
+  BINARY32.fractionMask, BINARY32.fractionMask + 1n, BINARY32.signBit | BINARY32.infinity,
+].map((bits) => bits | BOX); // prettier-ignore
+
+/** A number near 1; of few bits, so that many results are exact, when `short`. */
+function ordinary(of: Format, short: boolean): bigint {
+  const bias = (of.infinity >> BigInt(of.fractionBits)) >> 1n;
+  const exponent = (bias + BigInt(random.below(30)) - 15n) << BigInt(of.fractionBits);
+  const cut = -1n << BigInt(short ? of.fractionBits - 3 : 0);
+  return (random.wide() & (of.signBit | (of.fractionMask & cut))) | exponent;
+}
+
+/** Bits of an operand's slot. */
+function operand(name: FloatName, kind: 'ordinary' | 'short' | 'any'): bigint {
+  const { type, boxed } = rowOf(name);
+  if (type === 'i64') return wide(random.wide() >> BigInt(kind === 'short' ? 45 : random.below(60)));
+  const isSingle = boxed;
+  if (kind !== 'any')
+    return isSingle ? ordinary(BINARY32, kind === 'short') | BOX : ordinary(BINARY64, kind === 'short');
+  const which = random.below(4);
+  if (which === 0) return (isSingle ? SPECIAL_SINGLE : SPECIAL)[random.below(SPECIAL.length)]!;
+  // Singles that are in no box too.
+  return which === 1 ? wide(random.wide()) : isSingle ? wide(random.wide()) | BOX : wide(random.wide());
+}
+
+const text = (values: readonly bigint[]): string => values.map((each) => each.toString(16)).join(' ');
+
+describe.each(NAMES)('%s', (name) => {
+  const row = rowOf(name);
+  const operandsOf = (kind: 'ordinary' | 'short' | 'any'): bigint[] =>
+    Array.from({ length: row.operands }, () => operand(name, kind));
+
+  test('what it decides is right, and raises nothing but what is raised already', () => {
+    const wrong: string[] = [];
+    for (let i = 0; i < 3000; i++) {
+      const slots = operandsOf((['any', 'ordinary', 'short'] as const)[i % 3]!);
+      const result = wanted(name, slots);
+      for (const [mode, allowed] of [
+        [FLOAT_MODE.nearest, 0],
+        [FLOAT_MODE.inexact, EXCEPTION.inexact],
+      ] as const) {
+        const value = here(name, slots, mode);
+        if (value === null) continue;
+        if (value !== result.bits || (result.flags & ~allowed) !== 0)
+          wrong.push(`${text(slots)}: ${text([value])} ${mode}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  test('ordinary numbers are decided while inexact is raised, exact results always', () => {
+    let [decided, exact, exactDecided] = [0, 0, 0];
+    const COUNT = 1000;
+    for (let i = 0; i < COUNT; i++) {
+      // A negative number has no root, and is no unsigned integer.
+      const positive = (slot: bigint): bigint => (row.boxed ? slot & ~BINARY32.signBit : slot & ~BINARY64.signBit);
+      const slots = operandsOf('ordinary').map(positive);
+      if (here(name, slots, FLOAT_MODE.inexact) !== null) decided++;
+      const short = operandsOf('short').map(positive);
+      if (wanted(name, short).flags !== 0) continue;
+      exact++;
+      if (here(name, short, FLOAT_MODE.nearest) !== null) exactDecided++;
+    }
+    expect(decided).toBeGreaterThan(COUNT * 0.95);
+    expect(exactDecided).toBeGreaterThan(exact * 0.95 - 1);
+  });
+
+  test('in other modes of rounding only what rounds nothing is decided', () => {
+    for (let i = 0; i < 500; i++) {
+      const slots = operandsOf((['any', 'ordinary', 'short'] as const)[i % 3]!);
+      if (row.clean !== null) expect(here(name, slots, FLOAT_MODE.other)).toBeNull();
+      else expect(here(name, slots, FLOAT_MODE.other)).toBe(here(name, slots, FLOAT_MODE.nearest));
+    }
+  });
+});
+
+describe('a tie that the rest of the product decides', () => {
+  const view = new DataView(new ArrayBuffer(8));
+  const slotOf = (value: number, isSingle: boolean): bigint => {
+    if (isSingle) view.setFloat32(0, value);
+    else view.setFloat64(0, value);
+    return isSingle ? BigInt(view.getUint32(0)) | BOX : view.getBigUint64(0);
+  };
+  test.each([
+    ['fma32', 24, 15],
+    ['fma64', 53, 30],
+  ] as const)('%s goes to the nearer number', (name, precision, step) => {
+    // The product is 1 - 2^(-2 step), and half a unit of the addend is 1.
+    const [above, below] = [1 + 2 ** -step, 1 - 2 ** -step];
+    for (const addend of [2 ** precision, 2 ** precision + 2, 2 ** precision + 4]) {
+      for (const sign of [1, -1]) {
+        const slots = [sign * above, below, sign * addend].map((each) => slotOf(each, name === 'fma32'));
+        const value = here(name, slots, FLOAT_MODE.inexact);
+        expect(value).toBe(slotOf(sign * addend, name === 'fma32'));
+        expect(value).toBe(wanted(name, slots).bits);
+      }
+    }
+  });
+});
