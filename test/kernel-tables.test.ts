@@ -204,3 +204,54 @@ describeWith(['riscv64-linux-gnu-gcc'], 'riscv64', () => {
     expect(verdicts(two)).toEqual({ 'unsupported-shape': two.sites.count });
   });
 });
+
+describeWith(
+  ['aarch64-linux-gnu-gcc', 'aarch64-linux-gnu-ld', 'aarch64-linux-gnu-readelf'],
+  'a discarded symbol table',
+  () => {
+    test('M-TAB-2: rows that name symbols of no table are read, and said', () => {
+      const object = join(folder, 'absent.o');
+      const image = join(folder, 'absent');
+      writeFileSync(
+        join(folder, 'absent.c'),
+        `extern int absent __attribute__((weak));
+       int *const holder = &absent;
+       int here(int a) { return a + (&absent ? 1 : 0) + (holder != 0); }
+       void _start(void) { here(1); for (;;) ; }`,
+      );
+      // As the script of arm64 kernels does.
+      writeFileSync(
+        join(folder, 'absent.lds'),
+        `SECTIONS {
+        . = 0x10000;
+        .text : { *(.text*) } .rodata : { *(.rodata*) } .rela.dyn : { *(.rela*) }
+        .data : { *(.data* .got*) }
+        __patchable_function_entries : { *(__patchable_function_entries) }
+        /DISCARD/ : { *(.dynsym) *(.dynstr*) *(.dynamic) *(.hash*) *(.gnu*) *(.interp) }
+      }`,
+      );
+      const flags = ['-O2', '-fPIE', '-ffreestanding', '-fpatchable-function-entry=2'];
+      run('aarch64-linux-gnu-gcc', [...flags, '-c', join(folder, 'absent.c'), '-o', object]);
+      run('aarch64-linux-gnu-ld', ['-shared', '-Bsymbolic', '-T', join(folder, 'absent.lds'), object, '-o', image]);
+      const sections = run('aarch64-linux-gnu-readelf', ['-SW', image]).toString();
+      const [, index] = /\[ *(\d+)\] \.rela\.dyn +RELA /.exec(sections) ?? [];
+      expect([index !== undefined, sections.includes('.dynsym')]).toEqual([true, false]);
+      // binutils 2.40 names .symtab, whose numbers these are not; later ones name no table.
+      const bytes = new Uint8Array(readFileSync(image));
+      const view = new DataView(bytes.buffer);
+      view.setUint32(Number(view.getBigUint64(40, true)) + 64 * Number(index) + 40, 0, true);
+      const rows =
+        run('aarch64-linux-gnu-readelf', ['-rW', image])
+          .toString()
+          .match(/^[0-9a-f]{16} +\w+ R_AARCH64_\w+/gm) ?? [];
+      const named = rows.filter((row) => !/ 00000000\w{8} /.test(row)).length;
+      const { sites } = openBytes(bytes);
+      const { verdicts, findings, remarks } = verify(sites);
+      expect([verdicts, findings]).toEqual([{ ok: 2 }, []]);
+      expect(named).toBeGreaterThan(0);
+      expect(remarks).toContain(
+        `${named} of ${rows.length} relocations in .rela.dyn name symbols, and the file has no table of them (sh_link 0)`,
+      );
+    });
+  },
+);

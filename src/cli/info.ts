@@ -6,6 +6,7 @@ import * as elf from '../elf/constants.js';
 import { compareWithElfy } from '../elf/elfy.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
+import { namelessRelocations } from '../relocs/read.js';
 import { readModuleSignature } from '../elf/signature.js';
 import { machineName } from '../arches.js';
 import { ElftraceError } from '../errors.js';
@@ -34,7 +35,7 @@ const siteFlags: Readonly<Record<string, string>> = {
 
 function oddities(opened: Opened): string[] {
   const { image, sites, arch, record } = opened;
-  const remarks = [...image.remarks];
+  const remarks = [...image.remarks, ...namelessRelocations(image)];
   const trailing = image.bytes.length - image.elfSize;
   if (trailing > 0 && !readModuleSignature(image.bytes)) remarks.push(`${trailing} bytes behind the ELF image`);
   for (const table of sites.tables) {

@@ -70,6 +70,7 @@ export const SHF_MERGE = 0x10n;
 export const SHF_STRINGS = 0x20n;
 export const SHF_INFO_LINK = 0x40n;
 export const SHF_LINK_ORDER = 0x80n;
+export const SHF_EXCLUDE = 0x8000_0000n;
 export const SHF_GROUP = 0x200n;
 export const SHF_TLS = 0x400n;
 export const SHF_COMPRESSED = 0x800n;

@@ -119,6 +119,24 @@ export function isDynamic(image: ElfImage, table: RelocationTable): boolean {
 }
 
 /**
+ * A note for each relocation table of a linked file that names symbols of a table which is not
+ * there (sh_link 0: a linker script discarded `.dynsym`, as arm64 kernels link). Kernels apply the
+ * relative rows of such a table alone.
+ */
+export function namelessRelocations(image: ElfImage): string[] {
+  if (image.header.type === ET_REL) return [];
+  return image.relocations.flatMap((table) => {
+    if (table.symbols !== null || table.section < 0 || (table.form !== 'rela' && table.form !== 'rel')) return [];
+    const named = table.symbol.reduce((count, symbol) => count + (symbol === 0 ? 0 : 1), 0);
+    if (named === 0) return [];
+    const name = image.sections[table.section]?.name ?? '';
+    return [
+      `${named} of ${table.count} relocations in ${name} name symbols, and the file has no table of them (sh_link 0)`,
+    ];
+  });
+}
+
+/**
  * File position of a row's place, by its target section where it has one and by the program headers
  * elsewhere.
  * @returns -1 where no byte of the file lies (NOBITS, unmapped)

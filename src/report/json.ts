@@ -130,6 +130,7 @@ export function verificationJson(file: string, result: Verification, unsaved: re
     verdicts: { ok: 0, ...result.verdicts },
     findings: result.findings.map(findingJson),
     remarks: result.remarks,
+    ...(result.lint.length === 0 ? {} : { lint: result.lint.map((each) => ({ ...each })) }),
     ...(result.incomplete === null ? {} : { incomplete: result.incomplete }),
     ...(unsaved.length === 0
       ? {}

@@ -81,6 +81,7 @@ export const rules: Readonly<Record<string, string>> = {
   'M-PAD-2':
     'where landing pads are checked, an indirect call must find one at the entry: nops belong behind the pad, not in front.',
   'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',
+  'M-PAD-3': "a function that begins with the pad or call of the image's other sites has a slot; one without is named.",
   'M-VAL-1': 'a site lies in a function of an executable section, with bytes that are a form of a known shape.',
   'M-WEAK-1':
     'an entry too far behind the symbol before it belongs to a weak function that the linker overrode: its body is still there.',

@@ -133,6 +133,16 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
     advice: ['Restore the word, or load the module again; patched sites keep it and jump over it instead.'],
     rules: ['C-UPD-2', 'T-PPC-12'],
   },
+  'pad-without-slot': {
+    meaning: 'A function begins as traced functions do, and no table names it.',
+    causes: [
+      'The compiler or the linker lost its slot. GCC before 13.1 links the table of a whole file to the section of its first function: where a linker discards that, as it does with the second copy of an inline function, the slots of all others go with it (GCC PR 110729).',
+    ],
+    advice: [
+      'Compile with GCC 13.1 or later, or give each object the table that it should have (mcount --repair) and link again.',
+    ],
+    rules: ['M-PAD-3'],
+  },
   'state-mismatch': {
     meaning: 'The record in the file says otherwise than the bytes.',
     causes: ['Something changed the site after elftrace did, or the record belongs to another version of the file.'],

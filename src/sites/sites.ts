@@ -83,6 +83,8 @@ export class Sites {
     private readonly unusable: readonly boolean[],
     /** Shapes that each table has no sites of; parallel to `tables`. */
     private readonly excluded: readonly ReadonlySet<SiteShape>[],
+    /** File positions of what was taken out of the tables on purpose, as the record says. */
+    readonly untraced: ReadonlySet<number>,
   ) {
     this.count = anchor.length;
     view.stubs = () => this.stubs;
@@ -174,6 +176,16 @@ export class Sites {
   reading(index: number): SiteReading | null {
     const found = this.read(index);
     return found !== null && this.unusable[this.tableOf[index]!] ? asUnusable(found) : found;
+  }
+
+  /**
+   * What a place would be if a table named it; null where it would be none.
+   * @param table  position in `tables`
+   */
+  readingAt(range: CodeRange, offset: number, table: number): SiteReading | null {
+    if (this.unusable[table]!) return null;
+    this.view.move(range, offset);
+    return readAt(this.view, this.sources[table]!, this.excluded[table]!).reading;
   }
 
   private read(index: number): SiteReading | null {
@@ -628,7 +640,11 @@ function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null 
 export function findSites(program: Program, options: FindOptions = {}): Sites {
   const view = new ProgramView(program);
   const record = options.record ?? readRecord(program.image);
-  let tables = readTables(program, { ...options, hadCalls: hadTabledCalls(program, record) });
+  let tables: SlotTable[] = readTables(program, { ...options, hadCalls: hadTabledCalls(program, record) }).map(
+    (table) =>
+      isPadding(program, table, decideSource(program, table, view), view) ? { ...table, role: 'padding' } : table,
+  );
+  // Beside a table of padding the calls are the sites (-pg -mfentry without -mrecord-mcount).
   if (!tables.some((table) => table.role === 'sites')) {
     const calls = findCalls(program, options.signal);
     const before = options.original ? callsBefore(options.original, calls) : [];
@@ -644,9 +660,6 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
       sources.push('mcount-table');
     }
   }
-  tables = tables.map((table, index) =>
-    isPadding(program, table, sources[index]!, view) ? { ...table, role: 'padding' } : table,
-  );
   const used = tables.map((table, index) => ({ table, index })).filter(({ table }) => table.role === 'sites');
   const total = used.reduce((sum, { table }) => sum + table.count, 0);
 
@@ -745,5 +758,6 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
     view,
     unusable,
     excluded,
+    new Set(record?.untraced),
   );
 }

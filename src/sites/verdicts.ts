@@ -16,12 +16,19 @@
  * | toc-restore-missing | error | no restore of r2 behind a call that changes it |
  * | state-mismatch | error | the record in the file says otherwise than the bytes |
  * | ok | | |
+ *
+ * and, of a function that no site is in:
+ *
+ * | pad-without-slot | error | it begins as traced functions do, and no table names it |
  */
 import type { SiteReading } from '../machine/sites.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { directCallerAt, type DirectCaller } from '../patch/direct-table.js';
 import type { Program } from '../program/program.js';
+import { namelessRelocations } from '../relocs/read.js';
+import { slotLoser, type UnlistedSite, unlistedSites } from './complete.js';
 import type { Sites } from './sites.js';
+import { lintTables, type TableLint } from './table-lint.js';
 
 export const verdictSeverity = {
   ok: 'none',
@@ -40,6 +47,7 @@ export const verdictSeverity = {
   'stub-wrong-target': 'error',
   'toc-restore-missing': 'error',
   'state-mismatch': 'error',
+  'pad-without-slot': 'error',
 } as const satisfies Record<string, 'none' | 'note' | 'warning' | 'error'>;
 
 export type Verdict = keyof typeof verdictSeverity;
@@ -47,6 +55,7 @@ export type Severity = (typeof verdictSeverity)[Verdict];
 
 /** A site whose verdict is not `ok`, with what a person or program needs to judge it. */
 export interface Finding {
+  /** -1 for `pad-without-slot`: no slot, no site. */
   readonly site: number;
   readonly verdict: Verdict;
   readonly severity: Severity;
@@ -71,6 +80,8 @@ export interface Verification {
   readonly verdicts: Readonly<Partial<Record<Verdict, number>>>;
   /** In site order, everything but `ok`. */
   readonly findings: readonly Finding[];
+  /** What a link of the object may make of its tables; each is among the remarks, too. */
+  readonly lint: readonly TableLint[];
   /** About the file: unsorted tables, calls of the profiling entry that no table names, … */
   readonly remarks: readonly string[];
   /**
@@ -437,9 +448,31 @@ function findingOf(sites: Sites, index: number, judgement: Judgement): Finding {
   };
 }
 
+/** The finding about a function that should have a slot. */
+function unlistedFinding(sites: Sites, { range, anchor, symbol, shape }: UnlistedSite): Finding {
+  const { program } = sites;
+  const offset = program.relocatable ? anchor : anchor - range.address;
+  const loser = slotLoser(program.image);
+  const because = loser === null ? '' : `; ${loser}`;
+  return {
+    site: -1,
+    verdict: 'pad-without-slot',
+    severity: verdictSeverity['pad-without-slot'],
+    rule: 'M-PAD-3',
+    address: anchor,
+    section: program.image.sections[range.section]?.name ?? range.name,
+    offset,
+    function: program.symbolName(symbol),
+    expected: none,
+    actual: range.bytes.slice(Number(anchor - range.address), Number(anchor - range.address) + shownBytes),
+    message: `the function begins as a site (${shape.name}) and no table names it: it cannot be traced${because}`,
+  };
+}
+
 /**
- * Judges every site.
- * @returns counts by verdict and a finding for every site that is not `ok`, in site order
+ * Judges every site, and the functions that should have one.
+ * @returns counts by verdict and a finding for every site that is not `ok`, in site order, then one
+ *   for every function that begins as a site and has no slot
  */
 export function verify(sites: Sites, options: VerifyOptions = {}): Verification {
   const verdicts: Partial<Record<Verdict, number>> = {};
@@ -453,15 +486,22 @@ export function verify(sites: Sites, options: VerifyOptions = {}): Verification 
     if (judgement.verdict !== 'zero-entry') judged++;
     if (judgement.verdict !== 'ok') findings.push(findingOf(sites, i, judgement));
   }
+  for (const unlisted of unlistedSites(sites)) {
+    verdicts['pad-without-slot'] = (verdicts['pad-without-slot'] ?? 0) + 1;
+    findings.push(unlistedFinding(sites, unlisted));
+  }
+  remarks.push(...namelessRelocations(sites.program.image));
   for (const table of sites.tables) {
     remarks.push(...table.remarks);
     if (table.role === 'padding') {
       remarks.push(`${table.name} names call padding (${table.count} entries), not patch sites of ftrace`);
     } else if (!table.sorted) remarks.push(`${table.name} is not sorted`);
   }
+  const lint = lintTables(sites.program, sites.tables);
+  remarks.push(...lint.map(({ rule, message }) => `${message} [${rule}]`));
   const others = judged === 0 ? [] : otherInstrumentation(sites.program);
   for (const each of others) remarks.push(`besides, ${each}`);
-  return { sites: judged, verdicts, findings, remarks, incomplete: incompleteness(sites, judged) };
+  return { sites: judged, verdicts, findings, lint, remarks, incomplete: incompleteness(sites, judged) };
 }
 
 /** What compilers put into code for other tracers than ftrace (M-PROD-1). */

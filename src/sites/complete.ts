@@ -1,0 +1,212 @@
+/**
+ * Functions that a site table lacks: they begin as the functions of the table do, and no slot names
+ * them. Owns what counts as such a beginning. A function without a pad or call (`notrace`) is none,
+ * and neither is one that only looks so where the image's other sites are somewhere else.
+ *
+ * Few nops may be a function's own: linkers relax the first half of an address to one, and feature
+ * sections leave them. In linked files they count only where that cannot be, see `isEvident`.
+ *
+ *   f:  90 90 90 90 90   slot       what f, g, … have at +0 (or, behind landing pads, at +4) is
+ *   g:  90 90 90 90 90   slot       what a site of this image begins with
+ *   h:  90 90 90 90 90   -          pad-without-slot
+ *
+ * Rule M-PAD-3 of the specification.
+ */
+import { cString } from '../bytes.js';
+import { STT_FUNC } from '../elf/constants.js';
+import type { ElfImage } from '../elf/image.js';
+import type { SiteReading } from '../machine/sites.js';
+import type { CodeRange } from '../program/program.js';
+import { isTracedSection } from './mcount-table.js';
+import { otherRanges } from './overlaps.js';
+import type { Sites } from './sites.js';
+
+/** A place that should have a slot. */
+export interface UnlistedSite {
+  readonly range: CodeRange;
+  /** What the slot would name: address, or offset in the section. */
+  readonly anchor: bigint;
+  readonly symbol: number;
+  readonly shape: SiteReading['shape'];
+  /** Least instructions of the machine that its bytes have room for. */
+  readonly nops: number;
+  /** Position in `Sites.tables` of the table whose sites look so. */
+  readonly table: number;
+}
+
+/** Where sites of one table lie in their functions, and what they are. */
+interface Form {
+  readonly table: number;
+  /** From the entry that every call passes to the anchor. */
+  readonly delta: bigint;
+  readonly shape: SiteReading['shape'];
+  readonly startDelta: number;
+  count: number;
+}
+
+/** A form that fewer sites of a table have may be that of one odd function. */
+const LEAST_SHARE = 1 / 50;
+
+/** Instructions of a pad that no function begins with by chance. */
+const EVIDENT_NOPS = 4;
+
+/** First instruction of a function that every call passes. */
+function entryOf(sites: Sites, symbol: number): bigint | null {
+  const { program } = sites;
+  const place = program.functions.placeOf(symbol);
+  if (place === undefined) return null;
+  return place.value + BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
+}
+
+/** What the sites of an image look like, and which places are named. */
+class Listed {
+  private readonly places = new Set<string>();
+  readonly forms: readonly Form[];
+
+  constructor(private readonly sites: Sites) {
+    const forms = new Map<string, Form>();
+    const totals = sites.tables.map(() => 0);
+    for (let i = 0; i < sites.count; i++) {
+      const range = sites.codeRange(i);
+      if (range === undefined) continue;
+      this.places.add(this.key(range, sites.anchor[i]!));
+      const symbol = sites.functionSymbol(i);
+      if (symbol < 0) continue;
+      const entry = entryOf(sites, symbol);
+      const start = sites.program.functions.placeOf(symbol)?.value;
+      if (entry === null || start === undefined) continue;
+      // Whatever its slot names: the function has one.
+      this.places.add(this.key(range, start));
+      const table = sites.tables.indexOf(sites.table(i));
+      const reading = sites.reading(i);
+      if (reading === null || reading.state === 'foreign' || !this.isOfTable(table)) continue;
+      totals[table]!++;
+      const delta = sites.anchor[i]! - entry;
+      const key = `${table} ${delta} ${reading.shape.name} ${reading.startDelta}`;
+      const known = forms.get(key);
+      if (known) known.count++;
+      else forms.set(key, { table, delta, shape: reading.shape, startDelta: reading.startDelta, count: 1 });
+    }
+    this.forms = [...forms.values()].filter(({ table, count }) => count >= LEAST_SHARE * totals[table]!);
+  }
+
+  /** Sites that were found by their bytes are all that there are. */
+  private isOfTable(table: number): boolean {
+    return this.sites.tables[table]!.container >= 0 && this.sites.sources[table] !== 'call';
+  }
+
+  private key(range: CodeRange, value: bigint): string {
+    return this.sites.program.relocatable ? `${range.index} ${value}` : `${value}`;
+  }
+
+  has(range: CodeRange, value: bigint): boolean {
+    return this.places.has(this.key(range, value));
+  }
+}
+
+/**
+ * Slots of each table that name no place of their own: emptied ones, ones that name no code or what
+ * another slot names. Each may be that of a function which seems to have none, and says so itself.
+ */
+function slotsAstray(sites: Sites): number[] {
+  const astray = sites.tables.map(() => 0);
+  for (let i = 0; i < sites.count; i++) {
+    const state = sites.state(i);
+    const repeated = i > 0 && sites.range[i] === sites.range[i - 1] && sites.anchor[i] === sites.anchor[i - 1];
+    if (state === 'zero' || state === 'outside' || state === 'unknown' || repeated) {
+      astray[sites.tables.indexOf(sites.table(i))]!++;
+    }
+  }
+  return astray;
+}
+
+/**
+ * Functions with a pad or call of the image's own form that no slot names, in order of their
+ * places. Empty for images without a table, without functions of known size, and where slots that
+ * lost their place account for all of them.
+ */
+export function unlistedSites(sites: Sites): UnlistedSite[] {
+  const { program } = sites;
+  if (!program.namesFunctions) return [];
+  const listed = new Listed(sites);
+  if (listed.forms.length === 0) return [];
+  const ranges = new Map(program.code.map((range) => [range.section, range]));
+  const { functions } = program.functions;
+  const rangeOf = (row: number): CodeRange | undefined =>
+    program.relocatable ? ranges.get(functions.section[row]!) : program.codeAt(functions.start[row]!);
+  const isListed = (row: number): boolean => {
+    const range = row < 0 || row >= functions.count ? undefined : rangeOf(row);
+    return range !== undefined && listed.has(range, functions.start[row]!);
+  };
+  const found: UnlistedSite[] = [];
+  for (let row = 0; row < functions.count; row++) {
+    const symbol = functions.symbol[row]!;
+    const start = functions.start[row]!;
+    if ((program.symbols.info[symbol]! & 15) !== STT_FUNC || program.symbols.size[symbol] === 0n) continue;
+    const range = rangeOf(row);
+    if (range === undefined || listed.has(range, start)) continue;
+    const unlisted = unlistedIn(sites, listed, range, symbol, functions.end[row]!);
+    if (unlisted === null) continue;
+    if (isEvident(sites, unlisted, () => isListed(row - 1) && isListed(row + 1))) found.push(unlisted);
+  }
+  if (found.length === 0) return found;
+  const astray = slotsAstray(sites);
+  const lost = sites.tables.map((_, table) => found.filter((each) => each.table === table).length);
+  return found.filter(({ table }) => lost[table]! > astray[table]!);
+}
+
+/**
+ * Whether the bytes are a pad and no nops of the function's own. In relocatable files nothing is
+ * relaxed yet. In linked ones calls of the profiling entry and pads of several nops speak for
+ * themselves; two nops where a compiler is named that loses slots, or between two functions that
+ * have theirs (whole files are compiled without pads); one nop never.
+ */
+function isEvident(sites: Sites, { shape, nops }: UnlistedSite, isBetweenListed: () => boolean): boolean {
+  const { program } = sites;
+  if (program.relocatable || nops >= EVIDENT_NOPS || shape.sources.includes('call')) return true;
+  return shape.outOfLine !== true && (slotLoser(program.image) !== null || isBetweenListed());
+}
+
+function unlistedIn(sites: Sites, listed: Listed, range: CodeRange, symbol: number, end: bigint): UnlistedSite | null {
+  const entry = entryOf(sites, symbol)!;
+  for (const { table, delta, shape, startDelta } of listed.forms) {
+    // Calls of other sections get no slot by design (M-REC-2).
+    if (sites.sources[table] === 'mcount-table' && !isTracedSection(range.name)) continue;
+    const anchor = entry + delta;
+    const offset = Number(anchor - range.address);
+    if (offset < 0 || offset >= range.bytes.length || listed.has(range, anchor)) continue;
+    const reading = sites.readingAt(range, offset, table);
+    if (reading?.shape !== shape || reading.state !== 'compiled' || reading.startDelta !== startDelta) continue;
+    const stop = anchor + BigInt(reading.startDelta + reading.sizeBytes);
+    if (stop > end || sites.untraced.has(range.fileOffset + offset + reading.ipDelta)) continue;
+    if (reading.nops !== undefined || reading.padBehind === true) continue;
+    // What another mechanism patches is no pad of this one.
+    const section = sites.program.relocatable ? range.section : -1;
+    if (otherRanges(sites.program).overlapping(section, anchor + BigInt(reading.startDelta), stop) !== null) continue;
+    const nops = reading.sizeBytes / sites.program.arch.target.codeAlignBytes;
+    return { range, anchor, symbol, shape, nops, table };
+  }
+  return null;
+}
+
+/** The first release of GCC whose tables are whole: each function's slot is linked to it. */
+const GCC_WHOLE = 13;
+
+/**
+ * The compiler that loses slots, as `.comment` names it: GCC before 13.1 links the table of a file
+ * to the section of its first function (GCC PR 110729). null: none such is named.
+ */
+export function slotLoser(image: ElfImage): string | null {
+  const comment = image.section('.comment');
+  if (comment === undefined) return null;
+  const bytes = image.contents(comment);
+  for (let at = 0; at < bytes.length;) {
+    const text = cString(bytes, at, bytes.length);
+    at += text.length + 1;
+    const [, version, major] = /^GCC: \(.*\) ((\d+)\.[\d.]+)/.exec(text) ?? [];
+    if (version !== undefined && Number(major) < GCC_WHOLE) {
+      return `GCC ${version} (.comment) loses slots where a linker discards the function that the table is linked to (GCC PR 110729, mended in 13.1)`;
+    }
+  }
+  return null;
+}
