@@ -231,7 +231,7 @@ describe('containers', () => {
   });
 });
 
-describe('record', () => {
+describe('mcount', () => {
   test.each(['ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le', 'arm64'])(
     'M-REC-8 an object of %s gets its table',
     (target) => {
@@ -239,7 +239,7 @@ describe('record', () => {
       const output = at('recorded.ko');
       // M-REC-2: .exit.text is not traced; the recorded samples, made by the assembler, have its
       // call as well.
-      expect(elftrace(['record', sample(`${target}/module-${kind}.ko`), '-o', output]).stdout).toContain('10 entries');
+      expect(elftrace(['mcount', sample(`${target}/module-${kind}.ko`), '-o', output]).stdout).toContain('10 entries');
       const mine = openBytes(read(output));
       const theirs = openBytes(readSample(`${target}/module-${kind}-recorded.ko`));
       const names = ({ sites, program }: typeof mine): string[] =>
@@ -248,14 +248,20 @@ describe('record', () => {
           .sort();
       expect(names(mine)).toEqual(names(theirs).filter((name) => !name.startsWith('.exit.text')));
       // Again: nothing to do.
-      expect(elftrace(['record', output, '-o', at('again.ko')]).stdout).toContain('copied unchanged');
+      expect(elftrace(['mcount', output, '-o', at('again.ko')]).stdout).toContain('copied unchanged');
       expect(sameBytes(read(at('again.ko')), read(output))).toBe(true);
     },
   );
 
+  test('the verb was called record: that says so, and writes nothing', () => {
+    const { status, stdout, stderr } = elftrace(['record', sample('ppc32/module-mcount.ko'), '-o', at('old.ko')]);
+    expect([status, stdout, existsSync(at('old.ko'))]).toEqual([2, '', false]);
+    expect(stderr).toMatch(/^elftrace: error: 'record' is called 'mcount' now: elftrace mcount .* \[usage\]\n$/);
+  });
+
   test('M-REC-6 RISC-V objects that the linker may shrink are refused with the place', () => {
     const input = sample('riscv64/module-mcount.ko');
-    const { status, stderr } = elftrace(['record', input, '-o', at('never.ko')]);
+    const { status, stderr } = elftrace(['mcount', input, '-o', at('never.ko')]);
     expect([status, existsSync(at('never.ko'))]).toEqual([1, false]);
     expect(stderr).toMatch(/module-mcount\.ko:\.text\+0x[0-9a-f]+: error: .*-mno-relax.*\[plan-refused\]\n$/);
   });
@@ -270,7 +276,7 @@ describe('record', () => {
     ]) {
       const before = openBytes(readSample(name)).sites.totals().total;
       const output = at('sorted');
-      const { stdout, status } = elftrace(['record', '--zero-weak', sample(name), '-o', output]);
+      const { stdout, status } = elftrace(['mcount', '--zero-weak', sample(name), '-o', output]);
       expect([name, status, stdout.includes('1 of overridden weak functions emptied')]).toEqual([name, 0, true]);
       const { sites } = openBytes(read(output));
       expect([name, sites.totals().total, sites.tables[0]!.sorted]).toEqual([name, before - 1, true]);

@@ -27,7 +27,7 @@ function put(name: string, bytes: Uint8Array | string): string {
   return at(name);
 }
 
-const verbs = ['info', 'list', 'verify', 'patch', 'revert', 'status', 'record', 'disasm', 'race', 'run'];
+const verbs = ['info', 'list', 'verify', 'patch', 'revert', 'status', 'mcount', 'disasm', 'race', 'run'];
 const module = readSample('x86-64/module-fentry.ko');
 const moduleOpened = openBytes(module);
 const wrongPlace = moduleOpened.sites.fileOffset(3);

@@ -159,7 +159,7 @@ describeWith(['objcopy', 'ar'], 'hostile text', () => {
     ['plan', program, '--nop'],
     ['apply', program, `${output}.json`, '-o', `${output}5`],
     ['apply', program, yaml, '-o', `${output}5`],
-    ['record', ko, '-o', `${output}6`],
+    ['mcount', ko, '-o', `${output}6`],
     ['load', ko, ko, '-o', `${output}7`],
     ['load', junk, '-o', `${output}7`],
     ['unload', program, ATTACK, '-o', `${output}7`],

@@ -188,7 +188,7 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
     ).toBe(true);
     expect(cli('disasm', driver, 'module_run').stdout).toContain('R_X86_64_PLT32 __fentry__');
     const samples = join('node_modules', 'elftrace', 'samples', 'built');
-    expect(cli('record', join(samples, 'ppc32', 'module-mcount.ko'), '-o', 'recorded.ko')).toMatchObject({
+    expect(cli('mcount', join(samples, 'ppc32', 'module-mcount.ko'), '-o', 'recorded.ko')).toMatchObject({
       status: 0,
       stderr: '',
     });

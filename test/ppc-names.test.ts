@@ -76,7 +76,7 @@ describeWith([...new Set(makers.map(([, gcc]) => gcc)), 'readelf'], 'the table',
     (name, gcc, flags, wordBytes) => {
       const path = compile(gcc, `${name.replaceAll(/\W/g, '')}.o`, flags);
       const out = `${path}.recorded`;
-      expect(elftrace(['record', path, '-o', out]).status).toBe(0);
+      expect(elftrace(['mcount', path, '-o', out]).status).toBe(0);
       const { stdout } = spawnSync('readelf', ['-SW', out], { encoding: 'utf8' });
       const line = stdout.split('\n').find((each) => / __mcount_loc /.test(each)) ?? '';
       const size = /PROGBITS\s+\S+\s+\S+\s+(\S+)/.exec(line)?.[1] ?? '0';

@@ -46,7 +46,7 @@ describe('README.md', () => {
       for (const [option] of rest!.matchAll(/--[a-z-]+/g))
         expect([line, help.stdout.includes(option)]).toEqual([line, true]);
     }
-    const help = ['patch', 'verify', 'record', 'list', 'revert', 'info', 'race']
+    const help = ['patch', 'verify', 'mcount', 'list', 'revert', 'info', 'race']
       .map((verb) => elftrace([verb, '--help', ...forms(verb)]).stdout)
       .join('\n');
     for (const [, option] of readme().matchAll(/`(--[a-z-]+)[ `]/g)) {

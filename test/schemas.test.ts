@@ -146,9 +146,9 @@ describe('schemas', () => {
     );
   });
 
-  test('record: an object, one that has a table, a linked file', () => {
+  test('mcount: an object, one that has a table, a linked file', () => {
     for (const name of ['ppc32/module-mcount.ko', 'ppc32/module-mcount-recorded.ko', 'arm64/core-patchable-2']) {
-      lines('record', ['record', '--json', sample(name), '-o', join(folder, 'recorded')]);
+      lines('mcount', ['mcount', '--json', sample(name), '-o', join(folder, 'recorded')]);
     }
   });
 

@@ -285,7 +285,7 @@ describeWith(['xz', 'zstd'], 'wrapped kernels', () => {
 
     test.each([
       ['patch', '--nop', path, '-o'],
-      ['record', path, '-o'],
+      ['mcount', path, '-o'],
       ['revert', path, '-o'],
       ['load', path, '-o'],
       ['unload', path, 'part', '-o'],

@@ -128,6 +128,10 @@ function wordsForYargs(
   }
   if (verb.startsWith('-')) throw new ElftraceError('usage', `${verb}: options stand behind the verb`, { value: verb });
   const handler = commands.handlers[commands.aliasMap[verb] ?? verb];
+  if (handler === undefined && verb === 'record') {
+    const now = `mcount ${words.length > 0 ? words.join(' ') : 'FILE.o -o OUT'}`;
+    throw new ElftraceError('usage', `'record' is called 'mcount' now: elftrace ${now}`, { value: verb });
+  }
   if (handler === undefined) {
     throw new ElftraceError('usage', `unknown verb '${verb}'${didYouMean(verb, verbs)}`, { value: verb });
   }
@@ -469,7 +473,7 @@ const parser = yargs([])
     },
   )
   .command(
-    'record <path>',
+    'mcount <path>',
     'make the __mcount_loc table that the compiler did not, or sort that of a linked file',
     (y) =>
       output(common(y.positional('path', { type: 'string', demandOption: true })))
@@ -484,9 +488,9 @@ const parser = yargs([])
           default: false,
           describe: 'linked files: empty slots of overridden weak functions',
         })
-        .example('$0 record driver.o -o driver.mc.o', 'a PowerPC object with its table'),
+        .example('$0 mcount driver.o -o driver.mc.o', 'a PowerPC object with its table'),
     (args) => {
-      action = async () => (await import('./record.js')).runRecord({ ...args, output: args.o });
+      action = async () => (await import('./mcount.js')).runMcount({ ...args, output: args.o });
     },
   )
   .command(

@@ -1,4 +1,4 @@
-/** `elftrace record FILE.o -o OUT`: makes, sorts and checks `__mcount_loc`. */
+/** `elftrace mcount FILE.o -o OUT`: makes, sorts and checks `__mcount_loc`. */
 import * as elf from '../elf/constants.js';
 import { hex } from '../errors.js';
 import { recordTable } from '../patch/record-table.js';
@@ -9,7 +9,7 @@ import { open, type OpenOptions } from './open.js';
 import { runSort } from './sort.js';
 import { err, out } from './terminal.js';
 
-export interface RecordArguments extends OpenOptions {
+export interface McountArguments extends OpenOptions {
   readonly path: string;
   readonly output?: string | undefined;
   readonly inPlace: boolean;
@@ -26,7 +26,7 @@ const skipped: Readonly<Record<string, string>> = {
   tracer: 'it is the tracer itself: copied unchanged',
 };
 
-export async function runRecord(args: RecordArguments): Promise<number> {
+export async function runMcount(args: McountArguments): Promise<number> {
   const output = outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
   const opened = await open(input, args);

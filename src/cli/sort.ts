@@ -1,5 +1,5 @@
 /**
- * `elftrace record` on a linked file: sorts the table it has, and on request empties slots of
+ * `elftrace mcount` on a linked file: sorts the table it has, and on request empties slots of
  * overridden weak functions.
  */
 import { ElftraceError, hex } from '../errors.js';

@@ -1,5 +1,5 @@
 /**
- * `record`: gives an object the `__mcount_loc` table that its compiler did not make, and checks it.
+ * `mcount`: gives an object the `__mcount_loc` table that its compiler did not make, and checks it.
  * Joins the producer (`mcount-table.ts`), the shapes and the writer; decides nothing about bytes
  * itself.
  */

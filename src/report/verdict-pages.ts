@@ -37,13 +37,13 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
     causes: [
       'The table was made for another link of the file, its relocations were not applied, or code was discarded or moved after the table was written.',
     ],
-    advice: ['Make the table anew from the objects (record), or look at which section the address falls into (info).'],
+    advice: ['Make the table anew from the objects (mcount), or look at which section the address falls into (info).'],
     rules: ['M-VAL-1'],
   },
   duplicate: {
     meaning: 'Two slots name the same place.',
     causes: ['The table of an object was added twice, by the compiler and by a tool, or two tables were joined.'],
-    advice: ['Sort and check the table (record); kernels keep both and patch the place twice.'],
+    advice: ['Sort and check the table (mcount); kernels keep both and patch the place twice.'],
     rules: ['M-SORT-3'],
   },
   misaligned: {
@@ -59,7 +59,7 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
     causes: [
       'Linkers keep the bytes of an overridden weak function and drop its symbol. Its slot stays in the table; the code is never called.',
     ],
-    advice: ['Nothing: it is never selected. record --zero-weak empties such slots in linked files.'],
+    advice: ['Nothing: it is never selected. mcount --zero-weak empties such slots in linked files.'],
     rules: ['M-WEAK-1'],
   },
   'no-symbol': {
