@@ -597,7 +597,7 @@ export async function countSites(recipes: Recipes, recipe: Recipe, folder: strin
       // The large code model loads the address; an unrelaxed call goes through a slot of the GOT.
       const address = /: 0*([0-9a-f]+) +\d+ FUNC +GLOBAL +\S+ +\d+ __fentry__/.exec(elf)?.[1] ?? 'none';
       const call = new RegExp(
-        `\\t(?:(?:addr32 )?call|bl|jalr?)\\s.*<_?\\.?_?(?:mcount|__fentry__|_fentry__)(?:[+@][^>]*)?>|` +
+        `\\t(?:(?:addr32 )?call|bl|jalr?|brasl)\\s.*<_?\\.?_?(?:mcount|__fentry__|_fentry__)(?:[+@][^>]*)?>|` +
           `\\tmovabs +\\$0x${address},|\\tcall +\\*0x[0-9a-f]+\\(%rip\\)`,
       );
       const code = (await run(`${target.triple}-objdump`, ['-d', '--no-show-raw-insn', path])).toString();

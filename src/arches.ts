@@ -6,6 +6,7 @@
 import { arm64 } from './arch-arm64/index.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from './arch-ppc/index.js';
 import { riscv64 } from './arch-riscv/index.js';
+import { s390x } from './arch-s390x/index.js';
 import { x86_64 } from './arch-x86/index.js';
 import type { Arch } from './machine/arch.js';
 import * as elf from './elf/constants.js';
@@ -13,10 +14,11 @@ import type { ElfHeader } from './elf/image.js';
 import { ElftraceError } from './errors.js';
 
 /** Names of the targets that are served. */
-export type TargetId = 'x86-64' | 'ppc32' | 'ppc64-elfv1' | 'ppc64-elfv2-be' | 'ppc64-elfv2-le' | 'riscv64' | 'arm64';
+export type TargetId =
+  'x86-64' | 'ppc32' | 'ppc64-elfv1' | 'ppc64-elfv2-be' | 'ppc64-elfv2-le' | 'riscv64' | 'arm64' | 's390x';
 
 /** All targets, in the order of the documentation. */
-export const arches: readonly Arch[] = [x86_64, ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le, riscv64, arm64];
+export const arches: readonly Arch[] = [x86_64, ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le, riscv64, arm64, s390x];
 
 /** Names of e_machine values that we recognise; anything else is 'unknown-machine'. */
 const machineNames: ReadonlyMap<number, string> = new Map([
@@ -87,6 +89,10 @@ export function archOf(header: ElfHeader): Arch {
       if (!header.is64) throw unsupported(header, 'the ILP32 ABI is not served');
       if (!little) throw unsupported(header, 'big-endian arm64 is not served');
       return arm64;
+    case elf.EM_S390:
+      if (!header.is64) throw unsupported(header, '31-bit files are not served');
+      if (little) break;
+      return s390x;
     default:
       if (machineNames.has(header.machine)) throw unsupported(header, 'recognised, and not served for patching');
   }

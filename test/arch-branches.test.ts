@@ -22,7 +22,10 @@ const names: Readonly<Record<string, readonly string[]>> = {
   'ppc64-elfv2-le': ['powerpc:common64', '-EL'],
   riscv64: ['riscv:rv64', '-EL'],
   arm64: ['aarch64', '-EL'],
+  s390x: ['s390:64-bit', '-EB'],
 };
+
+const fillers: Readonly<Record<string, number>> = { 'x86-64': 0x90, s390x: 0x07 };
 
 const start = 0x4000_0000n;
 
@@ -64,9 +67,9 @@ for (const { target, branches } of arches) {
         for (const kind of ['call', 'jump'] as const) {
           const codec = branches[kind];
           const samples = fc.sample(displacements(codec), { seed: 2, numRuns: 40 });
-          // One branch each 16 bytes; the filling is one-byte nops where instructions have no fixed
-          // size.
-          const bytes = new Uint8Array(16 * samples.length).fill(target.codeAlignBytes === 1 ? 0x90 : 0);
+          // One branch each 16 bytes; the filling is nops of the least size where zeros are not as
+          // long as the instruction that they would be.
+          const bytes = new Uint8Array(16 * samples.length).fill(fillers[target.id] ?? 0);
           const wanted = samples.map((displacement, i) => {
             const from = start + BigInt(16 * i);
             bytes.set(codec.encode(from, from + displacement), 16 * i);

@@ -26,7 +26,7 @@ import { run } from './tools.js';
 
 export interface GeneratedCase {
   readonly name: string;
-  readonly target: TargetId;
+  readonly target: GeneratedTarget;
   readonly flavour: ConventionName;
   /** What the core must find that the entries offer. */
   readonly profile: ProfileName;
@@ -77,6 +77,9 @@ export const generatedCases: readonly GeneratedCase[] = [
   { ...none, name: 'arm64 regs', target: 'arm64', flavour: 'regs', profile: 'arm64 regs', sites: ['-fpatchable-function-entry=2'] },
 ]; // prettier-ignore
 
+/** The machines that have a runtime and a loader. */
+type GeneratedTarget = Exclude<TargetId, 's390x'>;
+
 interface Machinery {
   readonly prefix: string;
   readonly flags: readonly string[];
@@ -86,7 +89,7 @@ interface Machinery {
 }
 
 const noVectors = ['-mno-altivec', '-mno-vsx'];
-const machinery: Readonly<Record<TargetId, Machinery>> = {
+const machinery: Readonly<Record<GeneratedTarget, Machinery>> = {
   'x86-64': { prefix: '', flags: ['-fcf-protection=none'], moduleFlags: ['-fPIC'], direct: ['ret'] },
   ppc32: { prefix: 'powerpc-linux-gnu-', flags: [], moduleFlags: [], direct: null },
   'ppc64-elfv1': { prefix: 'powerpc64-linux-gnu-', flags: noVectors, moduleFlags: [], direct: null },
