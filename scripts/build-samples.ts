@@ -15,7 +15,7 @@
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -45,6 +45,11 @@ export interface Target {
   /** Directive of a word and its alignment in a table that we add, as a power of two. */
   readonly word: string;
   readonly wordAlignLog2: number;
+  /**
+   * Tools that the samples were made with, where they cannot be installed beside the others: the
+   * samples are kept as they are and not built again.
+   */
+  readonly given?: string;
 }
 
 export interface Recipe {
@@ -90,6 +95,11 @@ export function targetOf(recipes: Recipes, recipe: Recipe): Target {
   const target = recipes.targets[name];
   if (target === undefined) throw new Error(`samples/recipes.json: no target ${name} (${recipe.name})`);
   return target;
+}
+
+/** Why a sample is not built again, or null. */
+export function givenBy(recipes: Recipes, recipe: Recipe): string | null {
+  return targetOf(recipes, recipe).given ?? null;
 }
 
 /** Whether the sample runs as a process of its own. */
@@ -142,6 +152,7 @@ function compilerOf(recipe: Recipe, target: Target): readonly [string, ...string
 /** Names of all tools that one sample is made with; their versions decide how it is compared. */
 export function toolsOf(recipes: Recipes, recipe: Recipe): readonly string[] {
   const target = targetOf(recipes, recipe);
+  if (target.given !== undefined) return [];
   const tools = new Set<string>();
   if (recipe.kind === 'derived') {
     const from = recipes.samples.find((each) => each.name === recipe.from);
@@ -194,7 +205,7 @@ export function recordedVersions(): ReadonlyMap<string, string> {
  */
 function recordCalls(assembly: string, target: Target): string {
   let count = 0;
-  return assembly.replace(/^\t(?:bl|call)\s+_mcount$/gm, (call) => {
+  return assembly.replace(/^\t(?:bl|call)\s+(?:%plt\()?_mcount\)?$/gm, (call) => {
     const label = `.Lsite${String(count++)}`;
     return [
       `${label}:`,
@@ -395,10 +406,15 @@ function signatureTrailer(): Buffer {
 }
 
 /**
- * Builds every sample of the table whose tools are installed.
+ * Builds every sample of the table whose tools are installed; given ones are copied.
+ * @param given  builds those, too
  * @returns names of the samples that were left out, with the missing tools
  */
-export async function buildSamples(recipes: Recipes, folder: string): Promise<ReadonlyMap<string, readonly string[]>> {
+export async function buildSamples(
+  recipes: Recipes,
+  folder: string,
+  given = false,
+): Promise<ReadonlyMap<string, readonly string[]>> {
   const versions = await installedVersions(recipes);
   const left = new Map<string, readonly string[]>();
   const objects = mkdtempSync(join(tmpdir(), 'elftrace-samples-'));
@@ -408,7 +424,8 @@ export async function buildSamples(recipes: Recipes, folder: string): Promise<Re
     for (const recipe of recipes.samples) {
       const missing = toolsOf(recipes, recipe).filter((tool) => versions.get(tool) === null);
       if (missing.length > 0) left.set(recipe.name, missing);
-      else jobs.push(builder.build(recipe));
+      else if (given || givenBy(recipes, recipe) === null) jobs.push(builder.build(recipe));
+      else copyGiven(recipe, folder);
     }
     const failed = (await Promise.allSettled(jobs)).filter((each) => each.status === 'rejected');
     if (failed.length > 0) throw new Error(failed.map((each) => String(each.reason)).join('\n'));
@@ -416,6 +433,11 @@ export async function buildSamples(recipes: Recipes, folder: string): Promise<Re
     rmSync(objects, { recursive: true, force: true });
   }
   return left;
+}
+
+function copyGiven(recipe: Recipe, folder: string): void {
+  mkdirSync(dirname(join(folder, recipe.name)), { recursive: true });
+  cpSync(join(builtFolder, recipe.name), join(folder, recipe.name));
 }
 
 /** SHA-256 of the files below a folder, by relative name in byte order. */
@@ -491,6 +513,8 @@ export interface Comparison {
   readonly identical: number;
   /** Samples built by other tools and equal in structure. */
   readonly alike: number;
+  /** Samples that are not built again, with the reason. */
+  readonly given: readonly string[];
   /** Samples whose tools are not here. */
   readonly leftOut: readonly string[];
   /** Tools whose version is not the recorded one. */
@@ -516,6 +540,7 @@ export async function checkSamples(recipes: Recipes): Promise<Comparison> {
   }
   const problems: string[] = [];
   const differences: string[] = [];
+  const given: string[] = [];
   const folder = mkdtempSync(join(tmpdir(), 'elftrace-rebuilt-'));
   let identical = 0;
   let alike = 0;
@@ -523,6 +548,11 @@ export async function checkSamples(recipes: Recipes): Promise<Comparison> {
     const left = await buildSamples(recipes, folder);
     for (const recipe of recipes.samples) {
       if (left.has(recipe.name)) continue;
+      const reason = givenBy(recipes, recipe);
+      if (reason !== null) {
+        given.push(`${recipe.name}: by ${reason}`);
+        continue;
+      }
       const built = join(builtFolder, recipe.name);
       if (!existsSync(built)) {
         problems.push(`${recipe.name}: not in samples/built`);
@@ -544,7 +574,7 @@ export async function checkSamples(recipes: Recipes): Promise<Comparison> {
     }
     const names = new Set(recipes.samples.map((recipe) => recipe.name));
     for (const name of sumsOf(builtFolder).keys()) if (!names.has(name)) problems.push(`${name}: without a recipe`);
-    return { identical, alike, leftOut: [...left.keys()], versions, differences, problems };
+    return { identical, alike, given, leftOut: [...left.keys()], versions, differences, problems };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -627,9 +657,12 @@ export function expectedFile(recipe: Recipe): string {
 
 /** Replaces the committed samples and everything that describes them. */
 async function writeSamples(recipes: Recipes): Promise<void> {
-  rmSync(builtFolder, { recursive: true, force: true });
-  const left = await buildSamples(recipes, builtFolder);
+  const folder = mkdtempSync(join(tmpdir(), 'elftrace-built-'));
+  const left = await buildSamples(recipes, folder);
   if (left.size > 0) throw new Error(`tools are missing: ${[...new Set([...left.values()].flat())].join(', ')}`);
+  rmSync(builtFolder, { recursive: true, force: true });
+  cpSync(folder, builtFolder, { recursive: true });
+  rmSync(folder, { recursive: true, force: true });
   const sums = [...sumsOf(builtFolder)].map(([name, sum]) => `${sum}  ${name}\n`);
   writeFileSync(join(builtFolder, 'SHA256SUMS'), sums.join(''));
   const versions = [...(await installedVersions(recipes))]
@@ -640,8 +673,11 @@ async function writeSamples(recipes: Recipes): Promise<void> {
     `# Tools that samples/built was made with: first line of --version.\n${versions.join('')}`,
   );
   const sites: string[] = [];
-  for (const recipe of recipes.samples)
-    sites.push(`${recipe.name} ${await countSites(recipes, recipe, builtFolder)}\n`);
+  const counted = readExpected('sites.txt');
+  for (const recipe of recipes.samples) {
+    const known = givenBy(recipes, recipe) === null ? undefined : counted.get(recipe.name);
+    sites.push(`${recipe.name} ${known ?? (await countSites(recipes, recipe, builtFolder))}\n`);
+  }
   mkdirSync(join(samplesFolder, 'expected'), { recursive: true });
   writeFileSync(join(samplesFolder, 'expected', 'sites.txt'), sites.join(''));
   const traces: string[] = [];
@@ -682,11 +718,12 @@ async function main(args: readonly string[]): Promise<number> {
   if (args.includes('--check')) {
     const result = await checkSamples(recipes);
     for (const line of result.versions) console.log(`version: ${line}`);
+    for (const line of result.given) console.log(`not built again: ${line}`);
     for (const line of result.leftOut) console.log(`left out: ${line}`);
     for (const line of [...result.differences, ...result.problems]) console.log(line);
     console.log(
       `samples: ${String(result.identical)} byte for byte, ${String(result.alike)} alike, ` +
-        `${String(result.leftOut.length)} left out, ${String(result.differences.length)} different, ${String(result.problems.length)} wrong`,
+        `${String(result.given.length)} given, ${String(result.leftOut.length)} left out, ${String(result.differences.length)} different, ${String(result.problems.length)} wrong`,
     );
     const incomplete = process.env['ELFTRACE_REQUIRE_TOOLS'] === '1' && result.leftOut.length > 0;
     return result.problems.length + result.differences.length > 0 || incomplete ? 1 : 0;

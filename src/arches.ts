@@ -4,6 +4,7 @@
  * and do not serve are refused here, with the reason.
  */
 import { arm64 } from './arch-arm64/index.js';
+import { loongarch64 } from './arch-loongarch/index.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from './arch-ppc/index.js';
 import { riscv64 } from './arch-riscv/index.js';
 import { s390x } from './arch-s390x/index.js';
@@ -15,10 +16,28 @@ import { ElftraceError } from './errors.js';
 
 /** Names of the targets that are served. */
 export type TargetId =
-  'x86-64' | 'ppc32' | 'ppc64-elfv1' | 'ppc64-elfv2-be' | 'ppc64-elfv2-le' | 'riscv64' | 'arm64' | 's390x';
+  | 'x86-64'
+  | 'ppc32'
+  | 'ppc64-elfv1'
+  | 'ppc64-elfv2-be'
+  | 'ppc64-elfv2-le'
+  | 'riscv64'
+  | 'arm64'
+  | 's390x'
+  | 'loongarch64';
 
 /** All targets, in the order of the documentation. */
-export const arches: readonly Arch[] = [x86_64, ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le, riscv64, arm64, s390x];
+export const arches: readonly Arch[] = [
+  x86_64,
+  ppc32,
+  ppc64ElfV1,
+  ppc64ElfV2Be,
+  ppc64ElfV2Le,
+  riscv64,
+  arm64,
+  s390x,
+  loongarch64,
+];
 
 /** Names of e_machine values that we recognise; anything else is 'unknown-machine'. */
 const machineNames: ReadonlyMap<number, string> = new Map([
@@ -93,6 +112,10 @@ export function archOf(header: ElfHeader): Arch {
       if (!header.is64) throw unsupported(header, '31-bit files are not served');
       if (little) break;
       return s390x;
+    case elf.EM_LOONGARCH:
+      if (!header.is64) throw unsupported(header, '32-bit files are not served');
+      if (!little) break;
+      return loongarch64;
     default:
       if (machineNames.has(header.machine)) throw unsupported(header, 'recognised, and not served for patching');
   }

@@ -14,7 +14,7 @@ import { hexBytes } from '../src/errors.js';
 import { describeWith } from './support/tools.js';
 
 /** Architecture names of objdump, with the byte order where the default is the other one. */
-const names: Readonly<Record<string, readonly string[]>> = {
+const names: Readonly<Record<string, readonly string[] | null>> = {
   'x86-64': ['i386:x86-64', '-EL'],
   ppc32: ['powerpc:common', '-EB'],
   'ppc64-elfv1': ['powerpc:common64', '-EB'],
@@ -23,6 +23,8 @@ const names: Readonly<Record<string, readonly string[]>> = {
   riscv64: ['riscv:rv64', '-EL'],
   arm64: ['aarch64', '-EL'],
   s390x: ['s390:64-bit', '-EB'],
+  // objdump of Debian 12 does not know it: arch-loongarch.test has words of another one.
+  loongarch64: null,
 };
 
 const fillers: Readonly<Record<string, number>> = { 'x86-64': 0x90, s390x: 0x07 };
@@ -60,6 +62,8 @@ for (const { target, branches } of arches) {
     });
   }
 
+  const name = names[target.id]!;
+  if (name === null) continue;
   describeWith(['objdump'], `${target.id}: branches as objdump reads them`, () => {
     test('targets agree', () => {
       const folder = mkdtempSync(join(tmpdir(), 'elftrace-branches-'));
@@ -77,7 +81,7 @@ for (const { target, branches } of arches) {
           });
           const path = join(folder, kind);
           writeFileSync(path, bytes);
-          const [machine, order] = names[target.id]!;
+          const [machine, order] = name;
           const args = [
             '-D',
             '-z',

@@ -78,7 +78,7 @@ export const generatedCases: readonly GeneratedCase[] = [
 ]; // prettier-ignore
 
 /** The machines that have a runtime and a loader. */
-type GeneratedTarget = Exclude<TargetId, 's390x'>;
+type GeneratedTarget = Exclude<TargetId, 's390x' | 'loongarch64'>;
 
 interface Machinery {
   readonly prefix: string;
