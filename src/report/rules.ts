@@ -78,6 +78,9 @@ export const rules: Readonly<Record<string, string>> = {
   'K-SLOT-3': 'events and copies of probes need room in the image: load --probes makes it.',
   'K-WAY-1':
     'no code, table or landing pad of the whole image leads behind the first byte of a window, and what cannot be read counts as if it did.',
+  'L-SITE-2':
+    'the first of two nops becomes the move that keeps the return address and stays; the second becomes the call and back.',
+  'L-SITE-3': 'each word of a call of -pg becomes a nop.',
   'M-PAD-2':
     'where landing pads are checked, an indirect call must find one at the entry: nops belong behind the pad, not in front.',
   'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',
@@ -111,6 +114,8 @@ export const rules: Readonly<Record<string, string>> = {
   'RT-4': 'ops objects, hashes and tables lie in a section of their own, and the tool writes every word of them.',
   'RT-6':
     'the state of the text is read from its bytes; a record that says otherwise is a mismatch, and nothing is written over it.',
+  'S-SITE-2': 'a site that is off is brcl 0,0: compilers leave it, and kernels look for it.',
+  'S-SITE-4': 'a branch to the trampoline of a site is turned off by its mask: one byte, and the distance stays.',
   'T-PPC-12':
     'the call becomes two nops, the TOC restore with it. A thread that is inside the tracer then returns with the wrong TOC pointer.',
   'T-PPC-17': 'switching a site on that has two nops writes the call and the TOC restore behind it.',
