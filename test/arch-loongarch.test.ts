@@ -13,6 +13,8 @@ import { loongarchBranches, loongarchStubForms } from '../src/arch-loongarch/stu
 import { loongarchMcount } from '../src/arch-loongarch/abi.js';
 import { wordBytes } from '../src/bytes.js';
 import type { AddressReader } from '../src/machine/stubs.js';
+import { archOf } from '../src/arches.js';
+import type { ElfHeader } from '../src/elf/image.js';
 import { verify } from '../src/sites/verdicts.js';
 import { builtFolder } from '../scripts/build-samples.js';
 import { warmElftrace as elftrace } from './support/cli.js';
@@ -319,4 +321,12 @@ test('names of relocations that readelf 2.47 gives to numbers', () => {
     expect(loongarchRelocations.get(Number(type))?.name).toBe(`R_LARCH_${name}`);
   }
   expect(loongarchRelocations.size).toBe(130);
+});
+
+test('32-bit files and those of the other byte order are refused by name', () => {
+  const { header } = openBytes(readSample('loongarch64/module-mcount.ko')).image;
+  const like = (change: Partial<ElfHeader>): ElfHeader => ({ ...header, ...change });
+  expect(archOf(header).target.id).toBe('loongarch64');
+  expect(() => archOf(like({ is64: false }))).toThrow('32-bit files are not served');
+  expect(() => archOf(like({ endian: 'big' }))).toThrow('are not 64-bit big-endian');
 });

@@ -8,6 +8,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { s390xIsa } from '../src/arch-s390x/isa.js';
 import { s390xRelocations } from '../src/arch-s390x/relocs.js';
+import { archOf } from '../src/arches.js';
+import type { ElfHeader } from '../src/elf/image.js';
+import { otherRanges } from '../src/sites/overlaps.js';
 import { verify } from '../src/sites/verdicts.js';
 import { builtFolder } from '../scripts/build-samples.js';
 import { warmElftrace as elftrace } from './support/cli.js';
@@ -275,6 +278,28 @@ area:	${trampoline}
   });
 });
 
+describeWith(['s390x-linux-gnu-gcc'], 'tables of other mechanisms', () => {
+  const pair = '.long traced - ., other - .';
+  test.each([
+    ['.altinstructions', 'an alternative', `${pair}, 1\n.byte 6`],
+    ['.altinstructions', 'an alternative', `${pair}\n.short 1\n.byte 6`],
+    ['__bug_table', 'a bug table entry', `${pair}, other - .\n.short 7, 1`],
+    ['__bug_table', 'a bug table entry', `${pair}\n.short 7, 1`],
+    ['__jump_table', 'a jump label', `${pair}\n.quad 0`],
+    ['__ex_table', 'an exception table entry', `${pair}\n.short 7, 1`],
+  ])('S-TAB-1 %s: %s', (section, what, entry) => {
+    const [s, o] = [join(folder, 'o.s'), join(folder, 'o.o')];
+    const site = '.type traced, @function\ntraced: brcl 0, .+0\nbr %r14\n.size traced, .-traced\nother: br %r14';
+    const table = '.section __mcount_loc, "a"\n.quad traced';
+    writeFileSync(s, `.text\n${site}\n${table}\n.section ${section}, "a"\n${entry}\n`);
+    run('s390x-linux-gnu-gcc', ['-c', s, '-o', o]);
+    const { program, sites } = openBytes(new Uint8Array(readFileSync(o)));
+    expect(sites.state(0)).toBe('nop');
+    const found = otherRanges(program).overlapping(sites.codeRange(0)!.section, 0n, 6n);
+    expect(found).toContain(what);
+  });
+});
+
 describeWith(['s390x-linux-gnu-objdump', 's390x-linux-gnu-readelf'], 'as binutils read them', () => {
   const names = ['program-mcount', 'program-clang-fentry', 'program-clang-mcount', 'shared-mcount.so'];
 
@@ -322,4 +347,12 @@ test('what is no instruction of the table keeps its length', () => {
     expect(size).toBe(first < 0x40 ? 2 : first < 0xc0 ? 4 : 6);
   }
   expect(s390xIsa.decode(Uint8Array.of(0xc0, 0x04), 0, 0n)).toMatchObject({ mnemonic: 'unknown', sizeBytes: 2 });
+});
+
+test('31-bit files and those of the other byte order are refused by name', () => {
+  const { header } = openBytes(readSample('s390x/module-fentry.ko')).image;
+  const like = (change: Partial<ElfHeader>): ElfHeader => ({ ...header, ...change });
+  expect(archOf(header).target.id).toBe('s390x');
+  expect(() => archOf(like({ is64: false }))).toThrow('31-bit files are not served');
+  expect(() => archOf(like({ endian: 'little' }))).toThrow('are not 64-bit little-endian');
 });

@@ -1,6 +1,6 @@
 /**
- * Text of machine code for people. One interface for the four machines: PowerPC and RISC-V print by
- * their rows, x86-64 and arm64 by the Capstone engine. The sole importer of capstone-wasm, and only
+ * Text of machine code for people. One interface for all machines: x86-64 and arm64 print by the
+ * Capstone engine, the others by their rows. The sole importer of capstone-wasm, and only
  * when text of those two is asked for.
  *
  * What the engine gets wrong, and what is done about it (capstone-wasm 1.0.3, Capstone 5.0):

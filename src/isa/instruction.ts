@@ -26,7 +26,7 @@ export interface Instruction {
  * `code`, `address` the address of that position.
  */
 export interface Isa {
-  /** Who prints: the rows (PowerPC, RISC-V) or the Capstone engine (x86-64, arm64). */
+  /** Who prints: the machine's own rows, or the Capstone engine (x86-64, arm64). */
   readonly text: 'rows' | 'capstone-arm64' | 'capstone-x86-64';
   readonly minInstructionBytes: 1 | 2 | 4;
   readonly maxInstructionBytes: number;
