@@ -215,6 +215,23 @@ test.each([
   expect(findings[0]!.message).toContain(why);
 });
 
+test('L-REC-1 a call through a register is unsupported, and the reason says why', () => {
+  const bytes = Uint8Array.from(readSample('loongarch64/module-mcount-fixed.ko'));
+  const { image, sites } = openBytes(bytes);
+  const view = new DataView(bytes.buffer);
+  const [table] = image.relocations.filter((each) => image.sections[each.target]?.name === '.text');
+  const rows = image.section('.rela.text')!;
+  for (let row = 0; row < table!.count; row++) {
+    // pcalau12i $t0 and GOT_PC_HI20 in place of pcaddu18i $ra and CALL36.
+    if (table!.symbols!.name(table!.symbol[row]!) === '_mcount') view.setUint32(rows.offset + 24 * row + 8, 75, true);
+  }
+  const inText = Array.from({ length: sites.count }, (_, i) => i).filter((i) => sites.codeRange(i)!.name === '.text');
+  for (const i of inText) view.setUint32(sites.fileOffset(i), 0x1a00_000c, true);
+  const { verdicts, findings } = verify(openBytes(bytes).sites);
+  expect(verdicts).toEqual({ ok: sites.count - inText.length, 'unsupported-shape': inText.length });
+  expect(findings[0]!.message).toContain('through a register');
+});
+
 test('L-REC-1 pairs in linked code are calls; a jirl of another register is none', () => {
   const words = [0x1e00_0021, 0x4fff_fc21, 0x0340_0000, 0x5400_0400, 0x1e00_0021, 0x4c00_0181];
   const code = Uint8Array.from(words.flatMap((word) => [...wordBytes(word, 'little')]));

@@ -11,7 +11,7 @@ import type { Abi } from '../machine/abi.js';
 import type { McountRules } from '../machine/tables.js';
 import { ByteView } from '../bytes.js';
 import { callTarget } from './isa.js';
-import { R_LARCH_B26, R_LARCH_CALL36 } from './relocs.js';
+import { R_LARCH_B26, R_LARCH_CALL36, R_LARCH_GOT_PC_HI20 } from './relocs.js';
 
 export const loongarchAbi: Abi = {
   stackPointer: 'sp',
@@ -34,10 +34,12 @@ export const loongarchAbi: Abi = {
 
 export const loongarchMcount: McountRules = {
   symbols: ['_mcount'],
-  // L-REC-1: bl, and the pair of the medium code model.
+  // L-REC-1: bl, and the pair of the medium code model. What loads the address from the GOT is told
+  // from them by the shape.
   callRelocations: new Map([
     [R_LARCH_B26, 0],
     [R_LARCH_CALL36, 0],
+    [R_LARCH_GOT_PC_HI20, 0],
   ]),
   patchableIsPadding: false,
   emptySlots: [0n],

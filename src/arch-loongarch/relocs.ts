@@ -16,6 +16,7 @@ export const R_LARCH_NONE = 0;
 export const R_LARCH_64 = 2;
 export const R_LARCH_RELATIVE = 3;
 export const R_LARCH_B26 = 66;
+export const R_LARCH_GOT_PC_HI20 = 75;
 export const R_LARCH_RELAX = 100;
 export const R_LARCH_CALL36 = 110;
 
@@ -94,11 +95,13 @@ const ROWS: readonly RelocationRow[] = [
   row(R_LARCH_B26, 'B26', 'pcrel', code('bl', 'off'), { ...branch, branch: 'call', stubAllowed: true }),
   ...list(
     67,
-    'ABS_HI20 ABS_LO12 ABS64_LO20 ABS64_HI12 PCALA_HI20 PCALA_LO12 PCALA64_LO20 PCALA64_HI12 GOT_PC_HI20 GOT_PC_LO12 ' +
-      'GOT64_PC_LO20 GOT64_PC_HI12 GOT_HI20 GOT_LO12 GOT64_LO20 GOT64_HI12',
+    'ABS_HI20 ABS_LO12 ABS64_LO20 ABS64_HI12 PCALA_HI20 PCALA_LO12 PCALA64_LO20 PCALA64_HI12',
     'linker',
     WORD,
   ),
+  // Where it names the profiling entry a call through a register follows.
+  row(R_LARCH_GOT_PC_HI20, 'GOT_PC_HI20', 'linker', WORD, { branch: 'call' }),
+  ...list(76, 'GOT_PC_LO12 GOT64_PC_LO20 GOT64_PC_HI12 GOT_HI20 GOT_LO12 GOT64_LO20 GOT64_HI12', 'linker', WORD),
   ...list(
     83,
     'LE_HI20 LE_LO12 LE64_LO20 LE64_HI12 IE_PC_HI20 IE_PC_LO12 IE64_PC_LO20 IE64_PC_HI12 IE_HI20 IE_LO12 IE64_LO20 ' +

@@ -24,7 +24,7 @@ import {
   NOP,
   pairTarget,
 } from './isa.js';
-import { R_LARCH_B26, R_LARCH_CALL36 } from './relocs.js';
+import { R_LARCH_B26, R_LARCH_CALL36, R_LARCH_GOT_PC_HI20 } from './relocs.js';
 
 const TABLES: readonly SiteSource[] = ['patchable-table', 'mcount-table'];
 
@@ -118,6 +118,25 @@ function isBehindPrologue(view: SiteView): boolean {
   return false;
 }
 
+/** Whether the address of the profiling entry is loaded here: the call is a jirl farther on. */
+function loadsEntry(view: SiteView): boolean {
+  const relocation = view.relocatable ? view.relocation(0) : null;
+  return relocation?.type === R_LARCH_GOT_PC_HI20 && view.isMcountName(relocation.symbolName);
+}
+
+const throughRegister = (view: SiteView): SiteReading => ({
+  shape: mcount,
+  state: 'foreign',
+  form: 'register',
+  ipDelta: 0,
+  startDelta: 0,
+  sizeBytes: view.bytes(0, 4).length,
+  target: null,
+  relocationDeltas: [],
+  reason: 'the call goes through a register (-fno-plt, -mcmodel=extreme): no word of it names the entry',
+  fault: 'unsupported',
+});
+
 /*
  * `-pg`: a call behind the prologue, a `bl` or the pair of the medium code model. Anchor = ip.
  *
@@ -131,6 +150,7 @@ const mcount: SiteShape = {
   title: 'bl _mcount, or pcaddu18i and jirl, behind the prologue (-pg)',
   entries: [],
   read(view, source) {
+    if (loadsEntry(view)) return throughRegister(view);
     const toggle = readToggle(view, 0);
     const { kind, sizeBytes, target, reason } = toggle;
     const reading = (state: SiteStateKind, form: string): SiteReading => ({
