@@ -16,6 +16,7 @@ import {
   type GuestInput,
   type Deviation,
   type FileSystem,
+  interpreterPath,
   type IrEmulation,
   PID,
   type Process,
@@ -183,6 +184,38 @@ async function loadImage(path: string): Promise<Loaded> {
     throw new ElftraceError('unsupported-form', `${arch.target.title}: ${emulation.reason}`, { file: path });
   }
   return { input, image, arch, emulation, program: load(image, arch) };
+}
+
+/** Most bytes of a dynamic loader; those of the C libraries have a quarter of a megabyte. */
+const INTERPRETER_MAX = 0x400_0000;
+
+/**
+ * The dynamic loader that the program asks for, out of the tree of `--root`; null: it is static.
+ * @throws ElftraceError 'unsupported-form' when there is no tree, or no such file for this machine
+ */
+function interpreterOf({ image, arch }: Loaded, files: FileSystem | undefined): ElfImage | null {
+  const path = interpreterPath(image);
+  if (path === null) return null;
+  const text = visibleLine(path);
+  if (!files) {
+    const why = `the program is dynamic: --root DIR names the tree with its loader ${text} and its libraries`;
+    throw new ElftraceError('unsupported-form', why);
+  }
+  const file = files.open(path.startsWith('/') ? path : `/${path}`);
+  if (typeof file === 'string') {
+    throw new ElftraceError('unsupported-form', `the program's loader ${text} is not in the tree of --root (${file})`);
+  }
+  try {
+    if (file.status.sizeBytes > INTERPRETER_MAX)
+      throw new ElftraceError('unsupported-form', `${text} is no loader: too large`);
+    const loader = readElf(file.read(0, INTERPRETER_MAX));
+    if (archOf(loader.header) !== arch) {
+      throw new ElftraceError('unsupported-form', `the program's loader ${text} is for another machine`);
+    }
+    return loader;
+  } finally {
+    file.close();
+  }
 }
 
 /**
@@ -584,6 +617,7 @@ async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Executi
   const { image, arch, emulation, program } = loaded;
   const { request } = options;
   let leftOut = 0;
+  const interpreter = request.call ? null : interpreterOf(loaded, request.files);
   const guest = startProcess({
     image,
     abi: arch.abi,
@@ -595,6 +629,7 @@ async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Executi
     tier: request.tier,
     memoryBytes: commandLimits().memory,
     ...(request.files ? { files: request.files } : {}),
+    ...(interpreter ? { interpreter } : {}),
     ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded, () => leftOut++) } : {}),
   });
   guest.machine.observeDeviations((each) => {

@@ -24,7 +24,7 @@ export { backtrace, beginCall, callFunction } from './call.js';
 export type { CallOutcome } from './call.js';
 export { NO_FILES } from './files.js';
 export type { FileError, FileStatus, FileSystem } from './files.js';
-export { signalOf, startProcess } from './process.js';
+export { interpreterPath, signalOf, startProcess } from './process.js';
 export type { Process, ProcessImage, ProcessOptions, RelativeRelocation } from './process.js';
 export { systemCalls } from '../machine/calls.js';
 export type { CallClass, SystemCall } from '../machine/calls.js';

@@ -1,7 +1,7 @@
 /**
- * Starts a static program (ET_EXEC, or a static PIE) as Linux would: maps its segments, builds the
- * stack with arguments, environment and auxiliary vector, and sets the registers that the ABI
- * promises.
+ * Starts a program as Linux would: maps its segments and those of the dynamic loader that it asks
+ * for (PT_INTERP), builds the stack with arguments, environment and auxiliary vector, and sets the
+ * registers that the ABI promises.
  *
  *   stackTop  strings (arguments, environment, file name, 16 random bytes)
  *             AT_NULL
@@ -9,9 +9,11 @@
  *             0, environment pointers ... 0, argument pointers ..., argc
  *   sp        -> argc, a multiple of 16
  *
- * A static PIE (ET_DYN without PT_INTERP) is loaded at a fixed bias, 0x4000_0000 on 32 bits and
- * 0x40_0000_0000 on 64, and relocates itself. With `start: 'none'` nothing runs at first: that is
- * for functions called from outside (`callFunction`), also of shared objects, whose relative
+ * A position-independent program is loaded at a fixed bias, 0x4000_0000 on 32 bits and
+ * 0x40_0000_0000 on 64 (half of the user's addresses where there are no more of them), and
+ * relocates itself, or is relocated by its loader, which is where the first of its mappings would
+ * be. The loader finds libraries by system calls. With `start: 'none'` nothing runs at first: that
+ * is for functions called from outside (`callFunction`), also of shared objects, whose relative
  * relocations are applied here since no start-up code will.
  *
  * Source: System V ABI, processor supplements (process initialisation); facts measured with
@@ -77,6 +79,8 @@ export interface ProcessOptions {
   readonly memoryBytes?: number;
   /** Files that the program may read. Default: none. */
   readonly files?: FileSystem;
+  /** The file that `interpreterPath` names, which is started in place of the program. */
+  readonly interpreter?: ProcessImage;
   /** `none`: nothing is started; pc is 0 and `callFunction` decides. Default: `entry`. */
   readonly start?: 'entry' | 'none';
   /** Whether hot code is compiled (`MachineOptions`). */
@@ -140,6 +144,8 @@ const PT_GNU_PROPERTY = 0x6474_e553;
  */
 const BIAS = { 4: 0x4000_0000n, 8: 0x40_0000_0000n } as const;
 const PAGE = 4096n;
+/** Alignment of a dynamic loader: the largest page of the machines that are served. */
+const INTERPRETER_ALIGN = 0x1_0000n;
 /**
  * The stack grows on demand, from the first size by doubling to the limit; Linux's default limit.
  */
@@ -191,15 +197,45 @@ function permissionOf(flags: number): Permission {
   return execute ? 'rx' : (flags & 4) !== 0 ? 'r' : 'none';
 }
 
+/**
+ * The path of the dynamic loader that a program asks for (PT_INTERP); null: none, it is static.
+ * @throws ElftraceError 'bad-reference' when the path is outside the file or has no end
+ */
+export function interpreterPath({ bytes, segments }: ProcessImage): string | null {
+  const segment = segments.find((each) => each.type === PT_INTERP);
+  if (!segment) return null;
+  const text = bytes.subarray(segment.offset, segment.offset + segment.fileSize);
+  const end = text.indexOf(0);
+  // Linux: ENOEXEC.
+  if (end < 1 || end !== segment.fileSize - 1) {
+    throw new ElftraceError('bad-reference', 'PT_INTERP names no dynamic loader', {
+      address: segment.address,
+    });
+  }
+  return new TextDecoder().decode(text.subarray(0, end));
+}
+
+/** Throws when the loader is no loader of the program. */
+function checkInterpreter(program: ProcessImage, { header, segments }: ProcessImage): void {
+  const { is64, endian } = program.header;
+  const asksForAnother = segments.some((each) => each.type === PT_INTERP);
+  if (header.type !== ET_DYN || header.is64 !== is64 || header.endian !== endian || asksForAnother) {
+    throw new ElftraceError('unsupported-form', 'the dynamic loader is no shared object for the program');
+  }
+}
+
 /** Throws when the file cannot be started so. */
-function checkForm({ header, segments }: ProcessImage, start: 'entry' | 'none'): void {
+function checkForm(image: ProcessImage, start: 'entry' | 'none', interpreter: ProcessImage | undefined): void {
+  const { header } = image;
   if (header.type !== ET_EXEC && header.type !== ET_DYN) {
     throw new ElftraceError('unsupported-form', 'only linked programs (ET_EXEC, ET_DYN) can be run');
   }
   if (start === 'none') return;
-  if (segments.some((each) => each.type === PT_INTERP)) {
-    throw new ElftraceError('unsupported-form', 'the program asks for a dynamic loader (PT_INTERP)');
+  const path = interpreterPath(image);
+  if (path !== null && !interpreter) {
+    throw new ElftraceError('unsupported-form', `the program asks for a dynamic loader, ${path}`);
   }
+  if (interpreter) checkInterpreter(image, interpreter);
   if (header.type === ET_DYN && header.entry === 0n) {
     throw new ElftraceError('unsupported-form', 'a shared object has no start; call one of its functions');
   }
@@ -320,6 +356,8 @@ interface Places {
   readonly entry: Address;
   /** The program headers. */
   readonly headers: Address;
+  /** The bias of the dynamic loader; null: there is none. */
+  readonly base: Address | null;
 }
 
 function relocate(
@@ -341,7 +379,7 @@ function relocate(
 function auxiliaryVector(
   header: ProcessImage['header'],
   model: ProcessModel,
-  { entry, headers }: Places,
+  { entry, headers, base }: Places,
   { random, name }: { readonly random: Address; readonly name: Address },
 ): readonly (readonly [type: number, value: bigint])[] {
   const cacheLine = BigInt(model.cacheLineBytes);
@@ -350,7 +388,7 @@ function auxiliaryVector(
     [AT.PHENT, BigInt(header.phentsize)],
     [AT.PHNUM, BigInt(header.phnum)],
     [AT.PAGESZ, PAGE],
-    [AT.BASE, 0n],
+    [AT.BASE, base ?? 0n],
     [AT.FLAGS, 0n],
     [AT.ENTRY, entry],
     [AT.UID, 1000n],
@@ -404,8 +442,12 @@ function fillStack(stack: Stack, options: ProcessOptions, places: Places): Addre
   return sp;
 }
 
-/** Sets the registers that lead to the program's first instruction. */
-function enter(machine: Machine, model: ProcessModel, { wordBytes, bias, entry }: Places): void {
+/** Sets the registers that lead to the first instruction of the program or of its loader. */
+function enter(
+  machine: Machine,
+  model: ProcessModel,
+  { wordBytes, bias, entry }: Pick<Places, 'wordBytes' | 'bias' | 'entry'>,
+): void {
   switch (model.entry.kind) {
     case 'code':
       machine.setRegister('pc', entry);
@@ -427,19 +469,36 @@ function enter(machine: Machine, model: ProcessModel, { wordBytes, bias, entry }
   }
 }
 
+/** What is added to every address of a program. */
+function biasOf({ type }: ProcessImage['header'], wordBytes: 4 | 8, { userEnd }: ProcessModel): Address {
+  if (type !== ET_DYN) return 0n;
+  return BIAS[wordBytes] < userEnd ? BIAS[wordBytes] : userEnd / 2n;
+}
+
+/** Maps a dynamic loader as the highest of the process's mappings; returns its bias. */
+function mapInterpreter(machine: Machine, image: ProcessImage, top: Address, guard: ProcessModel['guard']): Address {
+  const loads = image.segments.filter((each) => each.type === PT_LOAD && each.memorySize > 0n);
+  const ends = loads.map((each) => each.address + each.memorySize);
+  const end = ends.reduce((last, each) => (each > last ? each : last), 0n);
+  // Room for the largest pages, to which segments are aligned.
+  const bias = (top - end) & -INTERPRETER_ALIGN;
+  mapSegments(machine, image, bias, guard);
+  return bias;
+}
+
 /**
  * Creates the machine and the process in it.
- * @throws ElftraceError 'unsupported-form' when the file is no static executable, 'usage' when its
- *   segments cannot be mapped
+ * @throws ElftraceError 'unsupported-form' when the file is no executable, or one that asks for a
+ *   loader which was not given; 'usage' when its segments cannot be mapped
  */
 export function startProcess(options: ProcessOptions): Process {
-  const { image, abi, emulation } = options;
+  const { image, abi, emulation, interpreter } = options;
   const { header } = image;
   const model = emulation.process;
   const start = options.start ?? 'entry';
-  checkForm(image, start);
-  const wordBytes = header.is64 ? 8 : 4;
-  const bias = header.type === ET_DYN ? BIAS[wordBytes] : 0n;
+  checkForm(image, start, interpreter);
+  const wordBytes: 4 | 8 = header.is64 ? 8 : 4;
+  const bias = biasOf(header, wordBytes, model);
   // What the machine asks while the program runs is made behind it.
   const machine: Machine = new Machine({
     lifter: emulation.lifter,
@@ -450,15 +509,18 @@ export function startProcess(options: ProcessOptions): Process {
     ...(options.tierUpAfter !== undefined && { tierUpAfter: options.tierUpAfter }),
   });
   const stack = new Stack(machine, model.stackTop);
-  const { end, headers } = mapSegments(machine, image, bias, model.guard);
-  const places: Places = { wordBytes, bias, entry: header.entry + bias, headers };
+  const mappingTop = model.stackTop - BigInt(STACK_BYTES) - STACK_GAP;
+  // Linux guards the code of the file that it starts; a dynamic loader guards the others.
+  const { end, headers } = mapSegments(machine, image, bias, interpreter ? null : model.guard);
+  const base = interpreter ? mapInterpreter(machine, interpreter, mappingTop, model.guard) : null;
+  const places: Places = { wordBytes, bias, entry: header.entry + bias, headers, base };
   const server = createSyscalls(machine, {
     convention: abi.syscall,
     model,
     layout: {
       heapStart: end,
       stackBytes: STACK_BYTES,
-      mappingTop: model.stackTop - BigInt(STACK_BYTES) - STACK_GAP,
+      mappingTop,
       growStack: (address) => stack.grow(address),
     },
     wordBytes,
@@ -470,7 +532,11 @@ export function startProcess(options: ProcessOptions): Process {
   relocate(machine, options.relocations ?? [], places, header.endian);
   stack.map();
   machine.setRegister(abi.stackPointer, fillStack(stack, options, places));
-  if (start === 'entry') enter(machine, model, places);
+  if (start === 'entry') {
+    const first =
+      interpreter && base !== null ? { wordBytes, bias: base, entry: interpreter.header.entry + base } : places;
+    enter(machine, model, first);
+  }
   return {
     machine,
     bias,
