@@ -21,7 +21,7 @@ import { runHere, runQemu, scratch, startHere, X86_TARGETS } from './support/c-p
 import { builtSamples } from './support/pipeline.js';
 import { isX86Linux } from './support/processor.js';
 import { run } from './support/run.js';
-import { describeWith } from './support/tools.js';
+import { describeWith, runProgramFile } from './support/tools.js';
 import { interleavings } from './support/interleavings.js';
 
 const START = 0x1_0000n;
@@ -512,6 +512,97 @@ describeWith(['gcc', 'qemu-x86_64'], 'static programs of glibc', () => {
     expect([here.end, here.output]).toEqual([expected.end, expected.output]);
     expect(here.end).toBe(7);
     process.stderr.write(`glibc -O${level}: ${here.instructions} instructions\n`);
+  });
+});
+
+/** The state that `fxsave` stores, but for the addresses of the last instruction of x87. */
+const STATE = `
+#include <stdio.h>
+#include <string.h>
+static unsigned char image[512] __attribute__((aligned(16))), narrow[512] __attribute__((aligned(16)));
+static void show(const char *what) {
+  /* No call changes a register meanwhile. */
+  for (int i = 0; i < 512; i++) ((volatile unsigned char *)image)[i] = ((volatile unsigned char *)narrow)[i] = 0xa5;
+  __asm__ volatile("fxsave64 %0; fxsave %1" : "+m"(image), "+m"(narrow));
+  memset(image + 6, 0, 18);
+  /* Makers differ in what MXCSR can hold. */
+  image[30] = 0;
+  printf("%s", what);
+  for (int i = 0; i < 512; i++) printf("%02x", image[i]);
+  unsigned sum = 0;
+  for (int i = 32; i < 512; i++) sum = sum * 31 + narrow[i];
+  printf(" %08x\\n", sum);
+}
+int main(void) {
+  unsigned short word, status;
+  unsigned csr;
+  __asm__ volatile("fninit; fnstcw %0; fnstsw %%ax; mov %%ax, %1" : "=m"(word), "=m"(status) :: "rax");
+  printf("%x %x\\n", word, status);
+  static const unsigned short words[] = {0x37f, 0x27f, 0, 0xffff, 0x1f80, 0xe0c0};
+  for (int i = 0; i < 6; i++) {
+    __asm__ volatile("fldcw %1; fnstcw %0" : "=m"(word) : "m"(words[i]));
+    printf("%x ", word);
+  }
+  unsigned char other[512] __attribute__((aligned(16)));
+  __asm__ volatile("fninit; fxsave64 %0" : "=m"(other));
+  for (int round = 0; round < 4; round++) {
+    for (int i = 32; i < 416; i++) other[i] = (unsigned char)(i * 7 + round * 13);
+    memcpy(other, &words[round], 2);
+    status = (unsigned short[]){0, 0x3841, 0x0004, 0x8085}[round];
+    memcpy(other + 2, &status, 2);
+    other[4] = (unsigned char)(0x5a * round);
+    csr = 0x1f80 | round << 13 | round;
+    memcpy(other + 24, &csr, 4);
+    __asm__ volatile("fxrstor64 %0" :: "m"(other));
+    show("restored ");
+    __asm__ volatile("fxrstor64 %1; stmxcsr %0" : "=m"(csr) : "m"(other));
+    /* With an exception pending it would raise it. */
+    if (round != 2) __asm__ volatile("fldcw %0; fwait" :: "m"(words[0]));
+    __asm__ volatile("fnstsw %0" : "=m"(status));
+    printf("%x %x ", csr, status);
+    __asm__ volatile("fnclex; fnstsw %0; fninit" : "=m"(status));
+    printf("%x\\n", status);
+    csr = 0x1f80;
+    __asm__ volatile("ldmxcsr %0" :: "m"(csr));
+  }
+  return 5;
+}
+`;
+
+describeWith(['gcc'], 'the state of x87 and SSE', () => {
+  test('fxsave, fxrstor, fldcw, fnstcw, fnstsw, fnclex, fninit as on this processor', () => {
+    const output = scratch('state');
+    const result = spawnSync('gcc', ['-O1', '-static', '-w', writeSource('state.c', STATE), '-o', output]);
+    if (result.status !== 0) throw new Error(result.stderr.toString());
+    const expected = runProgramFile(output);
+    expect(expected.status).toBe(5);
+    const here = runHere(X86_TARGETS[0]!, output);
+    expect(here.output.split('\n')).toEqual(expected.stdout.split('\n'));
+    expect(here.end).toBe(5);
+  });
+
+  test('a misaligned address, reserved bits of MXCSR, and no memory: nothing is changed', () => {
+    // fxsave64 [rdi]; fxrstor64 [rdi]
+    for (const [code, access] of [
+      [0x07, 'write'],
+      [0x0f, 'read'],
+    ] as const) {
+      const machine = machineOf([0x48, 0x0f, 0xae, code]);
+      const stopAt = (address: bigint): unknown => {
+        machine.setRegister('pc', START);
+        machine.setRegister('rdi', address);
+        return machine.run();
+      };
+      const before = machine.register('xmm3');
+      expect(stopAt(DATA + 8n)).toMatchObject({ kind: 'trap', trap: 'protection' });
+      const end = DATA + 0x1000n;
+      expect(stopAt(end - 256n)).toMatchObject({ kind: 'fault', address: end, access, instruction: START });
+      if (access === 'read') {
+        machine.memory.write(DATA, new Uint8Array(512).fill(0xff));
+        expect(stopAt(DATA)).toMatchObject({ kind: 'trap', trap: 'protection' });
+      }
+      expect(machine.register('xmm3')).toBe(before);
+    }
   });
 });
 

@@ -38,7 +38,7 @@ import {
   BlockBuilder, recordCode, SlotLayout, slotRegister, inverse,
 } from '../machine/ir.js'; // prettier-ignore
 import type {
-  Block, Condition, Helper, HelperState, Lifter, LiftLimits, LoadName, Operand, PureName,
+  Block, Condition, Helper, HelperResult, HelperState, Lifter, LiftLimits, LoadName, Operand, PureName,
   RegisterView, Slot, StoreName, Terminator,
 } from '../machine/ir.js'; // prettier-ignore
 import { FLAG_ROTATED, flagBits, STATUS_FLAGS } from '../machine/status-flags.js';
@@ -56,16 +56,35 @@ import { CONDITIONS } from './opcode-map.js';
 const GPR_NAMES = [
   'rax', 'rcx', 'rdx', 'rbx', 'rsp', 'rbp', 'rsi', 'rdi', 'r8', 'r9', 'r10', 'r11', 'r12', 'r13', 'r14', 'r15',
 ] as const; // prettier-ignore
+/** Registers of x87, 80 bits each, by their places from the top of its stack. */
+const X87_NAMES = Array.from({ length: 8 }, (_, i) => `st${i}`);
 const XMM_NAMES = Array.from({ length: 16 }, (_, i) => `xmm${i}`);
 
 const SLOTS = new SlotLayout([
   ...GPR_NAMES.map((name) => [name, 'i64'] as const),
   // K, A, B, C of the status flags; the direction flag as 0 or -2; NT, AC and ID at their places in
   // RFLAGS; always 0; what a helper works on.
-  ...['k', 'fa', 'fb', 'fc', 'df', 'system', 'zero', 'argument', 'fs_base', 'gs_base', 'mxcsr'].map(
-    (name) => [name, 'i64'] as const,
-  ),
+  ...[
+    'k',
+    'fa',
+    'fb',
+    'fc',
+    'df',
+    'system',
+    'zero',
+    'argument',
+    'fs_base',
+    'gs_base',
+    'mxcsr',
+    'fcw',
+    'fsw',
+    'ftw',
+    'fop',
+    'fip',
+    'fdp',
+  ].map((name) => [name, 'i64'] as const),
   ...XMM_NAMES.map((name) => [name, 'v128'] as const),
+  ...X87_NAMES.map((name) => [name, 'v128'] as const),
   ['vector', 'v128'],
   ['second', 'v128'],
   ['constant', 'v128'],
@@ -93,6 +112,17 @@ const XMM = XMM_NAMES.map((name) => SLOTS.slot(name));
 
 /** Slots are 0 at the start, MXCSR is not: it is kept xored with its initial value. */
 const MXCSR_INITIAL = 0x1f80n;
+/** Of x87: control word, kept likewise, status word, a bit for each register that is not empty. */
+const FCW = SLOTS.slot('fcw');
+const FSW = SLOTS.slot('fsw');
+const FTW = SLOTS.slot('ftw');
+const FCW_INITIAL = 0x37fn;
+/** Opcode and addresses of the last instruction of x87: none is executed, they are kept. */
+const [FOP, FIP, FDP] = [SLOTS.slot('fop'), SLOTS.slot('fip'), SLOTS.slot('fdp')];
+const X87 = X87_NAMES.map((name) => SLOTS.slot(name));
+/** Exceptions in the low bits of control and status word; the two bits that say one is pending. */
+const X87_EXCEPTIONS = 0x3fn;
+const X87_PENDING = 0x8080n;
 
 // ------------------------------------------------------------------------- registers as people see
 
@@ -2290,7 +2320,7 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ['lfence', nothing],
   ['mfence', nothing],
   ['sfence', nothing],
-  ['wait', nothing],
+  ['wait', wait],
   [
     'clflush',
     (x): undefined => {
@@ -2493,6 +2523,25 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
       return undefined;
     },
   ],
+  ['fnstcw', storeControl],
+  ['fldcw', loadControl],
+  ['fnstsw', storeStatus],
+  [
+    'fninit',
+    (x): undefined => {
+      for (const slot of [FCW, FSW, FTW, FOP, FIP, FDP]) x.b.mov(slot, 0n);
+      return undefined;
+    },
+  ],
+  [
+    'fnclex',
+    (x): undefined => {
+      x.b.to(FSW, 'and', FSW, ~(X87_EXCEPTIONS | X87_PENDING | 0x40n) & 0xffffn);
+      return undefined;
+    },
+  ],
+  ['fxsave', extendedState('fxsave')],
+  ['fxrstor', extendedState('fxrstor')],
   [
     'stmxcsr',
     (x): undefined => {
@@ -2509,6 +2558,57 @@ function baseRegister(x: Lifting, base: Slot, write: boolean): void {
   else x.setRegister(operand, base);
 }
 
+// ------------------------------------------------------------------------------- the state of x87
+
+/** `fnstcw`. */
+function storeControl(x: Lifting): undefined {
+  x.store(memoryAt(x, 0), 2, x.b.make('xor', FCW, FCW_INITIAL));
+  return undefined;
+}
+
+/** Stops with its name where x87 would raise an exception that it has noted (signal 8). */
+function wait(x: Lifting): Terminator | undefined {
+  if (x.slow) return UNKNOWN;
+  x.b.guard(x.b.make('seteq', x.b.make('and', FSW, X87_PENDING), 0n));
+  return undefined;
+}
+
+/** `fldcw`: an exception that is noted may be pending behind it. */
+function loadControl(x: Lifting): Terminator | undefined {
+  if (x.slow) return UNKNOWN;
+  const { b } = x;
+  const loaded = x.load(memoryAt(x, 0), 2);
+  wait(x);
+  // Bit 6 is always 1, those above 12 always 0.
+  const value = b.make('or', b.make('and', loaded, 0x1f3fn), 0x40n);
+  const unmasked = b.make('and', b.make('and', FSW, b.make('xor', value, X87_EXCEPTIONS)), X87_EXCEPTIONS);
+  b.to(FSW, 'or', FSW, b.make('mul', b.make('setne', unmasked, 0n), X87_PENDING));
+  b.to(FCW, 'xor', value, FCW_INITIAL);
+  return undefined;
+}
+
+/** `fnstsw`, to memory or to ax. */
+function storeStatus(x: Lifting): undefined {
+  const operand = x.operands[0];
+  if (operand?.kind === 'memory') x.store(x.place(operand), 2, FSW);
+  else x.b.to(RAX, 'ins16', RAX, FSW);
+  return undefined;
+}
+
+/** Bytes of what `fxsave` stores, and of the part that it writes: the rest is the program's. */
+const FXSAVE = { bytes: 512, written: 416 } as const;
+
+/** Argument of the helpers: 1 with a 64-bit operand, which has addresses of 64 bits. */
+function extendedState(name: 'fxsave' | 'fxrstor'): Lift {
+  return (x) => {
+    const operand = x.operand(0);
+    if (operand.kind !== 'memory') return UNKNOWN;
+    const { base, offset } = x.place(operand);
+    x.b.to(ARGUMENT, 'add', base, offset);
+    return { kind: 'helper', name, argument: operandBytes(x.instruction) === 8 ? 1 : 0, next: x.next };
+  };
+}
+
 /** VEX instructions on general registers. */
 const VEX_GENERAL: ReadonlySet<string> = new Set(
   'andn bextr blsi blsmsk blsr bzhi mulx pdep pext rorx sarx shlx shrx'.split(' '),
@@ -2516,8 +2616,8 @@ const VEX_GENERAL: ReadonlySet<string> = new Set(
 
 /** Why a row cannot be executed; the first that fits. */
 const WITHOUT: readonly (readonly [RegExp, string])[] = [
-  [/^f(?!xsave|xrstor|emms)|^wait$/, 'x87'],
-  [/^(fxsave|fxrstor|xsave|xrstor|xgetbv|xsetbv)/, 'extended state'],
+  [/^f(?!emms)/, 'x87'],
+  [/^(xsave|xrstor|xgetbv|xsetbv)/, 'extended state'],
   [/^3dnow$|^femms$|^emms$/, 'MMX and 3DNow!'],
   [/^(vm|enc|skinit|stgi|clgi|pconfig|inv(ept|vpid|pcid|lpg[ab])|tlbsync|rmp|pvalidate|psmash|getsec|rsm)/, 'virtual machines'],
   [/^(l[defgs]s|lar|lsl|ver[rw]|sldt|str|s[gi]dt|smsw|lcall|ljmp|retf|mov$|push$|pop$)/, 'segment registers, far transfers'],
@@ -2654,6 +2754,13 @@ function cpuid(leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint,
   }
 }
 
+/** Why 512 bytes cannot be accessed so; null: they can. */
+function refusalOf({ memory }: HelperState, at: Address, access: 'read' | 'write'): HelperResult | null {
+  if (at % 16n !== 0n) return { kind: 'trap', trap: 'protection' };
+  const address = memory.check(at, FXSAVE.bytes, access);
+  return address === null ? null : { kind: 'fault', address, access };
+}
+
 const HELPERS: Readonly<Record<string, Helper>> = {
   cpuid: (state) => {
     const values = cpuid(state.get(RAX) & 0xffff_ffffn, state.get(RCX) & 0xffff_ffffn);
@@ -2713,6 +2820,61 @@ const HELPERS: Readonly<Record<string, Helper>> = {
         state.set(RAX, part(quotient));
         state.set(RDX, part(remainder));
     }
+    return { kind: 'next' };
+  },
+  /** Source: Intel SDM volume 1, 10.5.1, and volume 2, FXSAVE. */
+  fxsave: (state, argument) => {
+    const at = state.get(ARGUMENT);
+    const refusal = refusalOf(state, at, 'write');
+    if (refusal) return refusal;
+    const bytes = state.memory.read(at, FXSAVE.written)!;
+    const view = new DataView(bytes.buffer, bytes.byteOffset);
+    view.setUint16(0, Number(state.get(FCW) ^ FCW_INITIAL), true);
+    view.setUint16(2, Number(state.get(FSW)), true);
+    view.setUint16(4, Number(state.get(FTW)), true);
+    view.setUint16(6, Number(state.get(FOP)), true);
+    const pointer = argument === 1 ? ONES : 0xffff_ffffn;
+    view.setBigUint64(8, state.get(FIP) & pointer, true);
+    view.setBigUint64(16, state.get(FDP) & pointer, true);
+    view.setUint32(24, Number(state.get(MXCSR) ^ MXCSR_INITIAL), true);
+    view.setUint32(28, 0xffff, true);
+    X87.forEach((slot, i) => {
+      view.setBigUint64(32 + 16 * i, state.get(slot), true);
+      view.setBigUint64(40 + 16 * i, state.get(slot, 1) & 0xffffn, true);
+    });
+    XMM.forEach((slot, i) => {
+      view.setBigUint64(160 + 16 * i, state.get(slot), true);
+      view.setBigUint64(168 + 16 * i, state.get(slot, 1), true);
+    });
+    state.memory.write(at, bytes);
+    return { kind: 'next' };
+  },
+  fxrstor: (state, argument) => {
+    const at = state.get(ARGUMENT);
+    const refusal = refusalOf(state, at, 'read');
+    if (refusal) return refusal;
+    const bytes = state.memory.read(at, FXSAVE.written)!;
+    const view = new DataView(bytes.buffer, bytes.byteOffset);
+    const mxcsr = BigInt(view.getUint32(24, true));
+    if (mxcsr > 0xffffn) return { kind: 'trap', trap: 'protection' };
+    const control = (BigInt(view.getUint16(0, true)) & 0x1f3fn) | 0x40n;
+    const status = BigInt(view.getUint16(2, true)) & ~X87_PENDING;
+    state.set(FCW, control ^ FCW_INITIAL);
+    state.set(FSW, (status & ~control & X87_EXCEPTIONS) === 0n ? status : status | X87_PENDING);
+    state.set(FTW, BigInt(view.getUint8(4)));
+    state.set(FOP, BigInt(view.getUint16(6, true) & 0x7ff));
+    const pointer = argument === 1 ? ONES : 0xffff_ffffn;
+    state.set(FIP, view.getBigUint64(8, true) & pointer);
+    state.set(FDP, view.getBigUint64(16, true) & pointer);
+    state.set(MXCSR, mxcsr ^ MXCSR_INITIAL);
+    X87.forEach((slot, i) => {
+      state.set(slot, view.getBigUint64(32 + 16 * i, true));
+      state.set(slot, view.getBigUint64(40 + 16 * i, true) & 0xffffn, 1);
+    });
+    XMM.forEach((slot, i) => {
+      state.set(slot, view.getBigUint64(160 + 16 * i, true));
+      state.set(slot, view.getBigUint64(168 + 16 * i, true), 1);
+    });
     return { kind: 'next' };
   },
   /** Argument: bytes of the source, number of the target register. */

@@ -295,7 +295,7 @@ function undefinedFlags(
  * `x86-local.ts` does.
  */
 const UNIT_NAMES =
-  /^(int[13]?|ud[012]|hlt|cli|sti|in|out|ins[bwd]|outs[bwd]|clts|invd|wbinvd|wbnoinvd|wrmsr|rdmsr|rdpmc|lgdt|lidt|lmsw|invlpg|lldt|ltr|sysret|iret|swapgs|xsetbv|monitor|mwait|clac|stac|sysexit|rsm|cpuid|rdtscp?|serialize|clflushopt|cldemote|prefetchwt1|prefetch)$/;
+  /^(int[13]?|ud[012]|hlt|cli|sti|in|out|ins[bwd]|outs[bwd]|clts|invd|wbinvd|wbnoinvd|wrmsr|rdmsr|rdpmc|lgdt|lidt|lmsw|invlpg|lldt|ltr|sysret|iret|swapgs|xsetbv|monitor|mwait|clac|stac|sysexit|rsm|fxsave|fxrstor|fn?stcw|fldcw|fnstsw|fninit|fnclex|cpuid|rdtscp?|serialize|clflushopt|cldemote|prefetchwt1|prefetch)$/;
 
 export const isUnitOnly = ({ row }: RowPlace): boolean =>
   UNIT_NAMES.test(row.mnemonics[1]) || row.operands.some((each) => /^[CD]q$/.test(each));
