@@ -106,7 +106,7 @@ const REGISTER_FIELDS = [
   'wd wn wm ws wt wt2',
   'bt ht st dt qt st2 dt2 qt2 hd sd dd fd fn fm fa',
   // vectors: arrangement by size, by bytes, fixed; elements; the other register file
-  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4',
+  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4 vln vlm vld vtable',
 ].flatMap((names) => names.split(' '));
 
 const FIELDS: Readonly<Record<string, FieldSpec>> = {
@@ -116,6 +116,8 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   n: hidden,
   s: hidden,
   q: hidden,
+  /** Q where the mnemonic says it: the upper half of the narrow operand. */
+  two: { kind: 'suffix', suffix: '2' },
   shift: hidden,
   option: hidden,
   ptype: hidden,
@@ -685,26 +687,46 @@ function fmovWidth(o: Operands): boolean {
 }
 
 const lanes = (o: Operands): boolean => o['size'] !== 3 || o['q'] === 1;
-const V: RowAttributes = { decodeOnly: true, when: lanes };
+const V: RowAttributes = { when: lanes };
+/** Named, not executed. */
+const V_NAMED: RowAttributes = { decodeOnly: true, when: lanes };
 /** Element sizes b, h, s only. */
-const V_BHS: RowAttributes = { decodeOnly: true, when: (o) => o['size'] !== 3 };
-const V_BYTES: RowAttributes = { decodeOnly: true };
+const V_BHS: RowAttributes = { when: (o) => o['size'] !== 3 };
 /**
  * immh:immb of a shift by immediate: the highest bit set gives the element size, and 64-bit
  * elements need Q. With immh zero a modified immediate (movi, mvni) stands there.
  */
 const SHIFT: RowAttributes = {
-  decodeOnly: true,
   not: { shiftimm: [0, 1, 2, 3, 4, 5, 6, 7] },
   when: (o) => o['shiftimm']! < 64 || o['q'] === 1,
 };
+/** The same of elements that are half as wide as others of the row. */
+const LONG_SHIFT: RowAttributes = { not: SHIFT.not!, when: (o) => o['shiftimm']! < 64 };
+
+/** Across all elements: of 4 bytes there are two in 8 bytes, which is a pair. */
+const ACROSS: RowAttributes = { when: (o) => o['size']! < 2 || (o['size'] === 2 && o['q'] === 1) };
+
+/**
+ * ld1 or st1 of one to four registers: without write-back, with it by their size, by a register.
+ */
+function structures<const M extends 'ld1' | 'st1'>(name: M, l: '0' | '1') {
+  const of = <const C extends 1 | 2 | 3 | 4>(count: C, opcode: string) => {
+    const list = count === 1 ? 'vt' : `vt_${count}`;
+    const text = `'{'~${list}~'}', [base]`;
+    const code = (post: string): string => `0 q 001100${post} ${opcode} size[1:0] base ${list}`;
+    return [
+      row(`${name}-${count}`, code(`0 ${l} 000000`), text),
+      row(`${name}-${count}-post`, code(`1 ${l} 011111`), `${text}, q`),
+      row(`${name}-${count}-postreg`, code(`1 ${l} 0 xm`), `${text}, xm`, { not: { xm: [31] } }),
+    ] as const;
+  };
+  return [...of(1, '0111'), ...of(2, '1010'), ...of(3, '0110'), ...of(4, '0010')] as const;
+}
 
 function vectors() {
   const three = (u: string, opcode: string): string => `0 q ${u} 01110 size[1:0] 1 vm ${opcode} 1 vn vd`;
   const logic = (u: string, size: string): string => `0 q ${u} 01110 ${size} 1 bm 00011 1 bn bd`;
   const misc = (u: string, opcode: string): string => `0 q ${u} 01110 size[1:0] 10000 ${opcode} 10 vn vd`;
-  const structure = (l: string, opcode: string, list: string): string =>
-    `0 q 0011000 ${l} 000000 ${opcode} size[1:0] base ${list}`;
   const modified = (op: string, cmode: string, vd = 'bd'): string =>
     `0 q ${op} 0111100000 vimm[7:5] ${cmode} 01 vimm[4:0] ${vd}`;
   const immediate = (u: string, opcode: string): string => `0 q ${u} 011110 shiftimm ${opcode} 1 vn vd`;
@@ -717,8 +739,8 @@ function vectors() {
     row('cmhi', three('1', '00110'), 'vd, vn, vm', V),
     row('cmge', three('0', '00111'), 'vd, vn, vm', V),
     row('cmhs', three('1', '00111'), 'vd, vn, vm', V),
-    row('sshl', three('0', '01000'), 'vd, vn, vm', V),
-    row('ushl', three('1', '01000'), 'vd, vn, vm', V),
+    row('sshl', three('0', '01000'), 'vd, vn, vm', V_NAMED),
+    row('ushl', three('1', '01000'), 'vd, vn, vm', V_NAMED),
     row('addp', three('0', '10111'), 'vd, vn, vm', V),
     row('mla', three('0', '10010'), 'vd, vn, vm', V_BHS),
     row('mls', three('1', '10010'), 'vd, vn, vm', V_BHS),
@@ -740,14 +762,12 @@ function vectors() {
     row('bit', logic('1', '10'), 'bd, bn, bm'),
     row('bif', logic('1', '11'), 'bd, bn, bm'),
     row('rev64', misc('0', '00000'), 'vd, vn', V_BHS),
-    row('rev32-v', misc('1', '00000'), 'vd, vn', { ...FP, when: (o) => o['size']! < 2 }),
-    row('rev16-v', misc('0', '00001'), 'vd, vn', { ...FP, when: (o) => o['size'] === 0 }),
+    row('rev32-v', misc('1', '00000'), 'vd, vn', { when: (o) => o['size']! < 2 }),
+    row('rev16-v', misc('0', '00001'), 'vd, vn', { when: (o) => o['size'] === 0 }),
     row('cnt', '0 q 0 01110 00 10000 00101 10 bn bd', 'bd, bn'),
-    row('addv', '0 q 0 01110 size[1:0] 11000 11011 10 vn ad', 'ad, vn', {
-      when: (o) => o['size']! < 2 || (o['size'] === 2 && o['q'] === 1),
-    }),
+    row('addv', '0 q 0 01110 size[1:0] 11000 11011 10 vn ad', 'ad, vn', ACROSS),
     row('not', '0 q 1 01110 00 10000 00101 10 bn bd', 'bd, bn'),
-    row('rbit-v', '0 q 1 01110 01 10000 00101 10 bn bd', 'bd, bn', V_BYTES),
+    row('rbit-v', '0 q 1 01110 01 10000 00101 10 bn bd', 'bd, bn'),
     row('cmgt-zero', misc('0', '01000'), "vd, vn, '#0'", V),
     row('cmeq-zero', misc('0', '01001'), "vd, vn, '#0'", V),
     row('cmlt-zero', misc('0', '01010'), "vd, vn, '#0'", V),
@@ -757,7 +777,6 @@ function vectors() {
     row('neg-v', misc('1', '01011'), 'vd, vn', V),
     row('dup-gen', '0 q 0 01110000 imm5 0 0001 1 vw vd', 'vd, vw~imm5', { when: dupValid }),
     row('ext', '0 q 1 01110 000 bm 0 imm4 0 bn bd', 'bd, bn, bm, imm4', {
-      ...FP,
       when: (o) => o['q'] === 1 || o['imm4']! < 8,
     }),
     row('dup-elem', '0 q 0 01110000 imm5 0 0000 1 en vd', 'vd, en~imm5', { when: dupValid }),
@@ -781,6 +800,10 @@ function vectors() {
     row('movi-2d', '0 1 1 0111100000 vimm[7:5] 1110 01 vimm[4:0] v2d', 'v2d, vimm'),
     row('movi-s', modified('0', '0 cmode[1:0] 0', 'v4s'), 'v4s, vimm~cmode'),
     row('mvni-s', modified('1', '0 cmode[1:0] 0', 'v4s'), 'v4s, vimm~cmode'),
+    row('orr-s', modified('0', '0 cmode[1:0] 1', 'v4s'), 'v4s, vimm~cmode'),
+    row('bic-s', modified('1', '0 cmode[1:0] 1', 'v4s'), 'v4s, vimm~cmode'),
+    row('orr-h', modified('0', '10 cmode[0] 1', 'v8h'), 'v8h, vimm~cmode'),
+    row('bic-h', modified('1', '10 cmode[0] 1', 'v8h'), 'v8h, vimm~cmode'),
     row('movi-h', modified('0', '10 cmode[0] 0', 'v8h'), 'v8h, vimm~cmode'),
     row('mvni-h', modified('1', '10 cmode[0] 0', 'v8h'), 'v8h, vimm~cmode'),
     row('movi-msl', modified('0', '110 cmode[0]', 'v4s'), 'v4s, vimm~cmode'),
@@ -790,14 +813,33 @@ function vectors() {
     row('ssra', immediate('0', '00010'), 'vd, vn, shiftimm', SHIFT),
     row('usra', immediate('1', '00010'), 'vd, vn, shiftimm', SHIFT),
     row('shl', immediate('0', '01010'), 'vd, vn, shiftimm', SHIFT),
-    row('st1-1', structure('0', '0111', 'vt'), "'{'~vt~'}', [base]"),
-    row('ld1-1', structure('1', '0111', 'vt'), "'{'~vt~'}', [base]"),
-    row('st1-2', structure('0', '1010', 'vt_2'), "'{'~vt_2~'}', [base]"),
-    row('ld1-2', structure('1', '1010', 'vt_2'), "'{'~vt_2~'}', [base]"),
-    row('st1-3', structure('0', '0110', 'vt_3'), "'{'~vt_3~'}', [base]"),
-    row('ld1-3', structure('1', '0110', 'vt_3'), "'{'~vt_3~'}', [base]"),
-    row('st1-4', structure('0', '0010', 'vt_4'), "'{'~vt_4~'}', [base]"),
-    row('ld1-4', structure('1', '0010', 'vt_4'), "'{'~vt_4~'}', [base]"),
+    ...(
+      [
+        ['uzp1', '001'],
+        ['trn1', '010'],
+        ['zip1', '011'],
+        ['uzp2', '101'],
+        ['trn2', '110'],
+        ['zip2', '111'],
+      ] as const
+    ).map(([name, opcode]) => row(name, `0 q 0 01110 size[1:0] 0 vm 0 ${opcode} 10 vn vd`, 'vd, vn, vm', V)),
+    ...(
+      [
+        ['smaxv', '0', '01010'],
+        ['umaxv', '1', '01010'],
+        ['sminv', '0', '11010'],
+        ['uminv', '1', '11010'],
+      ] as const
+    ).map(([name, u, opcode]) => row(name, `0 q ${u} 01110 size[1:0] 11000 ${opcode} 10 vn ad`, 'ad, vn', ACROSS)),
+    row('tbl-1', '0 q 0 01110 000 bm 0 00 0 00 vtable bd', "bd, '{'~vtable~'}', bm"),
+    row('shrn', '0 two 0 011110 shiftimm 10000 1 vln vd', 'vd, vln, shiftimm', LONG_SHIFT),
+    row('sshll', '0 two 0 011110 shiftimm 10100 1 vn vld', 'vld, vn, shiftimm', LONG_SHIFT),
+    row('ushll', '0 two 1 011110 shiftimm 10100 1 vn vld', 'vld, vn, shiftimm', LONG_SHIFT),
+    row('xtn', '0 two 0 01110 size[1:0] 10000 10010 10 vln vd', 'vd, vln', V_BHS),
+    row('addhn', '0 two 0 01110 size[1:0] 1 vlm 0100 00 vln vd', 'vd, vln, vlm', V_BHS),
+    row('subhn', '0 two 0 01110 size[1:0] 1 vlm 0110 00 vln vd', 'vd, vln, vlm', V_BHS),
+    ...structures('st1', '0'),
+    ...structures('ld1', '1'),
   ] as const;
 }
 
@@ -924,12 +966,19 @@ function element(imm5: number): string {
 
 /** Arrangement of a vector operand by element size (0 to 3) and Q. */
 function arrangement(o: Operands): string {
+  const q = o['q'] ?? o['two']!;
   if (o['imm5'] !== undefined) {
     const size = 31 - Math.clz32(o['imm5'] & -o['imm5']);
-    return VECTOR_SIZES[size * 2 + o['q']!]!;
+    return VECTOR_SIZES[size * 2 + q]!;
   }
-  if (o['shiftimm'] !== undefined) return VECTOR_SIZES[(31 - Math.clz32(o['shiftimm'] >> 3)) * 2 + o['q']!]!;
-  return VECTOR_SIZES[o['size']! * 2 + o['q']!]!;
+  if (o['shiftimm'] !== undefined) return VECTOR_SIZES[(31 - Math.clz32(o['shiftimm'] >> 3)) * 2 + q]!;
+  return VECTOR_SIZES[o['size']! * 2 + q]!;
+}
+
+/** Arrangement of an operand whose elements are twice as wide. */
+function longArrangement(o: Operands): string {
+  const size = o['shiftimm'] === undefined ? o['size']! : 31 - Math.clz32(o['shiftimm'] >> 3);
+  return VECTOR_SIZES[(size + 1) * 2 + 1]!;
 }
 
 function floatingRegister(o: Operands, number: number): string {
@@ -1002,6 +1051,12 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
     ['vd', 'vn', 'vm', 'vt'].map((name): [string, Text] => [name, (value, o) => `v${value}.${arrangement(o)}`]),
   ),
   ...Object.fromEntries(
+    ['vld', 'vln', 'vlm'].map((name): [string, Text] => [name, (value, o) => `v${value}.${longArrangement(o)}`]),
+  ),
+  vtable: (value) => `v${value}.16b`,
+  // Bytes of the registers of ld1 and st1.
+  q: (value, _o, _address, each) => `#${(value === 1 ? 16 : 8) * Number(each.mnemonic.split('-')[1])}`,
+  ...Object.fromEntries(
     ['bd', 'bn', 'bm'].map((name): [string, Text] => [name, (value, o) => `v${value}.${o['q'] === 1 ? '16b' : '8b'}`]),
   ),
   ...Object.fromEntries([2, 3, 4].map((count): [string, Text] => [`vt_${count}`, registerList(count)])),
@@ -1029,7 +1084,7 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   },
   shiftimm: (value, _o, _address, each) => {
     const bits = 8 << (31 - Math.clz32(value >> 3));
-    return `#${each.mnemonic === 'shl' ? value - bits : 2 * bits - value}`;
+    return `#${/^(shl|[su]shll)$/.test(each.mnemonic) ? value - bits : 2 * bits - value}`;
   },
   vw: (value, o) => ((o['imm5']! & 15) === 8 ? x(value) : w(value)),
   rmx: (value, o, _address, each) => {

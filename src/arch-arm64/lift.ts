@@ -50,6 +50,7 @@ import type {
   Terminator,
 } from '../machine/ir.js';
 import { ByteView } from '../bytes.js';
+import { vectorSemantics } from './vectors.js';
 import { ElftraceError } from '../errors.js';
 import { lazily, WordMemo } from '../isa/memo.js';
 import type { Operands } from '../isa/table.js';
@@ -83,6 +84,8 @@ const SLOTS = new SlotLayout([
   ...numbered('v', 32).map((name) => [name, 'v128'] as const),
   // The first half of a pair while the second is loaded.
   ['vscratch', 'v128'],
+  // Of the ops on lanes.
+  ...numbered('lanes', 5).map((name) => [name, 'v128'] as const),
 ]);
 const GPR = numbered('x', 31).map((name) => SLOTS.slot(name));
 const SP = SLOTS.slot('sp');
@@ -98,6 +101,7 @@ const RESERVED_VALUE = SLOTS.slot('resvalue');
 const RESERVED_HIGH = SLOTS.slot('reshigh');
 const VECTOR = numbered('v', 32).map((name) => SLOTS.slot(name));
 const VECTOR_SCRATCH = SLOTS.slot('vscratch');
+const [LANES_0, LANES_1, LANES_2, LANES_3, LANES_4] = [0, 1, 2, 3, 4].map((i) => SLOTS.slot(`lanes${i}`));
 /**
  * No access can have this address: a reservation is aligned, or of one byte and then at the end of
  * the address space.
@@ -1563,6 +1567,17 @@ const vectorConstant =
     setVector(x, f.n('q') === 1, VECTOR[f.n(target)]!, number);
     return undefined;
   };
+
+/** orr and bic with a constant of 16 or 32 bits. */
+const vectorImmediate =
+  (op: 'or128' | 'andnot128', bits: 16 | 32): Lift =>
+  (x, f) => {
+    const d = VECTOR[f.n(bits === 32 ? 'v4s' : 'v8h')]!;
+    setVector(x, true, VECTOR_SCRATCH, replicate(shiftedByte(f.big('vimm'), f.big('cmode')), bits));
+    x.b.to(d, op, d, VECTOR_SCRATCH);
+    narrowVector(x, f, d);
+    return undefined;
+  };
 const shiftedByte = (imm: bigint, cmode: bigint): bigint => imm << (8n * cmode);
 const shiftedOnes = (imm: bigint, cmode: bigint): bigint => ((imm + 1n) << (8n * cmode + 8n)) - 1n;
 
@@ -1638,6 +1653,26 @@ const structures =
     }
     return undefined;
   };
+
+/** The rows of `structures` of the instruction table. */
+function structureRows<const M extends 'ld1' | 'st1'>(name: M) {
+  const rows: Record<string, Lift> = {};
+  for (const count of [1, 2, 3, 4]) {
+    const emit = structures(name === 'st1', count);
+    rows[`${name}-${count}`] = emit;
+    rows[`${name}-${count}-post`] = (x, f) => {
+      const terminator = emit(x, f);
+      x.advance(f.n('base'), BigInt((f.n('q') === 1 ? 16 : 8) * count));
+      return terminator;
+    };
+    rows[`${name}-${count}-postreg`] = (x, f) => {
+      const terminator = emit(x, f);
+      x.b.to(x.targetOrStack(f.n('base')), 'add', x.sourceOrStack(f.n('base')), x.source(f.n('xm')));
+      return terminator;
+    };
+  }
+  return rows as Record<`${M}-${1 | 2 | 3 | 4}${'' | '-post' | '-postreg'}`, Lift>;
+}
 
 const countOnes: Lift = (x, f) => {
   const d = VECTOR[f.n('bd')]!;
@@ -1721,15 +1756,13 @@ function duplicate(x: Lifting, f: Fields, bits: 8 | 16 | 32 | 64, value: Operand
 
 // ----------------------------------------------------------------------------------- the semantics
 
-/** Floating point and vector arithmetic: named, not lifted yet. */
+/** Floating point, and shifts by vectors: named, not lifted yet. */
 const NAMED_ONLY = [
   'fabs', 'fneg', 'fsqrt', 'frintn', 'frintp', 'frintm', 'frintz', 'frinta', 'frintx', 'frinti', 'fcvt-s', 'fcvt-d', 'fcvt-h',
   'fmul', 'fdiv', 'fadd', 'fsub', 'fmax', 'fmin', 'fmaxnm', 'fminnm', 'fnmul', 'fcmp', 'fcmp-zero', 'fcmpe', 'fcmpe-zero',
   'fccmp', 'fccmpe', 'fcsel', 'fmadd', 'fmsub', 'fnmadd', 'fnmsub', 'fcvtns', 'fcvtnu', 'fcvtas', 'fcvtau', 'fcvtps', 'fcvtpu',
   'fcvtms', 'fcvtmu', 'fcvtzs', 'fcvtzu', 'scvtf', 'ucvtf',
-  'add-v', 'sub-v', 'cmtst', 'cmeq', 'cmgt', 'cmhi', 'cmge', 'cmhs', 'sshl', 'ushl', 'addp', 'mla', 'mls', 'mul', 'smax', 'umax',
-  'smin', 'umin', 'smaxp', 'umaxp', 'sminp', 'uminp', 'rev64', 'rev32-v', 'rev16-v', 'rbit-v', 'cmgt-zero', 'cmeq-zero',
-  'cmlt-zero', 'cmge-zero', 'cmle-zero', 'abs-v', 'neg-v', 'ext', 'sshr', 'ushr', 'ssra', 'usra', 'shl',
+  'sshl', 'ushl',
   // The key that it depends on does not exist: see above.
   'pacga',
 ] as const satisfies readonly Arm64Mnemonic[]; // prettier-ignore
@@ -2072,6 +2105,10 @@ const SEMANTICS = [
     'movi-2d': byteMask(true),
     'movi-s': vectorConstant(32, shiftedByte, 'v4s'),
     'mvni-s': vectorConstant(32, shiftedByte, 'v4s', true),
+    'orr-s': vectorImmediate('or128', 32),
+    'bic-s': vectorImmediate('andnot128', 32),
+    'orr-h': vectorImmediate('or128', 16),
+    'bic-h': vectorImmediate('andnot128', 16),
     'movi-h': vectorConstant(16, shiftedByte, 'v8h'),
     'mvni-h': vectorConstant(16, shiftedByte, 'v8h', true),
     'movi-msl': vectorConstant(32, shiftedOnes, 'v4s'),
@@ -2085,14 +2122,6 @@ const SEMANTICS = [
     bsl: vectorSelect('bsl'),
     bit: vectorSelect('bit'),
     bif: vectorSelect('bif'),
-    'st1-1': structures(true, 1),
-    'ld1-1': structures(false, 1),
-    'st1-2': structures(true, 2),
-    'ld1-2': structures(false, 2),
-    'st1-3': structures(true, 3),
-    'ld1-3': structures(false, 3),
-    'st1-4': structures(true, 4),
-    'ld1-4': structures(false, 4),
     cnt: countOnes,
     addv: addAcross,
     umov: elementToInteger(false),
@@ -2116,6 +2145,9 @@ const SEMANTICS = [
       return undefined;
     },
   },
+  structureRows('ld1'),
+  structureRows('st1'),
+  vectorSemantics({ registers: VECTOR, scratch: [LANES_0!, LANES_1!, LANES_2!, LANES_3!, LANES_4!] }),
 ] as const satisfies readonly Partial<Record<Arm64Mnemonic, Lift>>[];
 
 /** A row that is in neither does not compile. */
@@ -2257,6 +2289,7 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
 export const arm64Lifter: Lifter = {
   addressBits: 64,
   codeAlignBytes: 4,
+  lanes: true,
   endian: 'little',
   slots: SLOTS,
   registers: REGISTERS,

@@ -97,7 +97,7 @@ const has = (row: Row, name: string): boolean => row.fields.some((field) => fiel
 
 const isVectorRow = (row: Row): boolean =>
   row.fields.some((field) =>
-    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|vt_\d)$/.test(field.name),
+    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|vt_\d|vl[dnm]|vtable)$/.test(field.name),
   );
 /** Loads, stores and atomics; not prefetches. */
 export const isMemoryRow = (row: Row): boolean =>
@@ -110,7 +110,7 @@ export const isAlignedRow = (row: Row): boolean =>
 export function accessBytes(row: Row, operands: Operands): number {
   const { mnemonic } = row;
   const q = operands['q'] === 1 ? 16 : 8;
-  const structure = /^(?:ld|st)1-(\d)$/.exec(mnemonic);
+  const structure = /^(?:ld|st)1-(\d)(?:-post|-postreg)?$/.exec(mnemonic);
   if (structure) return q * Number(structure[1]);
   const pair = /^(ldp|stp|ldnp|stnp|ldxp|stxp|stlxp|ldaxp|casp|ldpsw)/.test(mnemonic) ? 2 : 1;
   if (mnemonic.startsWith('ldpsw')) return 8;
@@ -168,9 +168,28 @@ const withVectors = (lines: readonly A64Line[]): A64Line[] => [
   storeQ(5, 21, 112),
 ];
 
-const TARGETS = ['rd', 'xd', 'wd', 'rdsp', 'fd', 'vd', 'bd', 'hd', 'sd', 'dd', 'v2d', 'v4s', 'v8h', 'ed', 'rdq', 'ad'];
+const TARGETS = [
+  'rd',
+  'xd',
+  'wd',
+  'rdsp',
+  'fd',
+  'vd',
+  'bd',
+  'hd',
+  'sd',
+  'dd',
+  'v2d',
+  'v4s',
+  'v8h',
+  'ed',
+  'rdq',
+  'ad',
+  'vld',
+];
 const SOURCES = [
   'rn', 'xn', 'wn', 'rnsp', 'xnsp', 'fn', 'vn', 'bn', 'en', 'en2', 'vw', 'rm', 'xm', 'wm', 'rmx', 'xmsp', 'fm', 'bm', 'ra', 'xa', 'high',
+  'vln', 'vlm', 'vtable',
 ]; // prettier-ignore
 
 /** Records of every kind before a condition is asked; null: in another block. */

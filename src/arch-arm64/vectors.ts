@@ -1,0 +1,483 @@
+/**
+ * Advanced SIMD on integers, in lane ops: comparisons, sums, pairs, shifts by constants,
+ * permutations, narrowing and widening. Every op works on 16 bytes; of a form of 8 bytes the upper
+ * half of the result is cleared at the end.
+ *
+ * Source: Arm Architecture Reference Manual for A-profile, C7.2.
+ */
+import type { BlockBuilder, Operand, Slot } from '../machine/ir.js';
+
+/** What the semantics need of the instruction being lifted. */
+interface Place {
+  readonly b: BlockBuilder;
+}
+interface Fields {
+  n(name: string): number;
+}
+type VectorLift = (x: Place, f: Fields) => undefined;
+type PureName = Parameters<BlockBuilder['to']>[1];
+
+/** Log2 of the bytes of an element. */
+type Size = 0 | 1 | 2 | 3;
+const sizeOf = (f: Fields): Size => f.n('size') as Size;
+const bitsOf = (size: Size): number => 8 << size;
+
+/** Slots that the semantics use. */
+export interface VectorSlots {
+  /** v0 to v31. */
+  readonly registers: readonly Slot[];
+  /** For values on their way. */
+  readonly scratch: readonly [Slot, Slot, Slot, Slot, Slot];
+}
+
+const ADD = ['vadd8', 'vadd16', 'vadd32', 'vadd64'] as const;
+const SUB = ['vsub8', 'vsub16', 'vsub32', 'vsub64'] as const;
+const EQUAL = ['veq8', 'veq16', 'veq32', 'veq64'] as const;
+const GREATER = ['vgt8', 'vgt16', 'vgt32', 'vgt64'] as const;
+/** Extremes, of elements up to 4 bytes. */
+const EXTREMES = {
+  smax: ['vmaxs8', 'vmaxs16', 'vmaxs32'],
+  umax: ['vmaxu8', 'vmaxu16', 'vmaxu32'],
+  smin: ['vmins8', 'vmins16', 'vmins32'],
+  umin: ['vminu8', 'vminu16', 'vminu32'],
+} as const;
+const ABSOLUTE = ['vabs8', 'vabs16', 'vabs32'] as const;
+/** Shifts of 2 to 8 bytes. */
+const SHIFT_LEFT = ['vshl16', 'vshl32', 'vshl64'] as const;
+const SHIFT_RIGHT = ['vshr16', 'vshr32', 'vshr64'] as const;
+const SHIFT_SIGNED = ['vsar16', 'vsar32'] as const;
+const WIDEN = { signed: ['vsx8', 'vsx16', 'vsx32'], unsigned: ['vzx8', 'vzx16', 'vzx32'] } as const;
+
+const ONES = 0xffff_ffff_ffff_ffffn;
+/** Index of no byte: a swizzle gives 0 there. */
+const NONE = 0xff;
+
+/** `value` of `bits` bits again and again, in 64. */
+function replicated(value: bigint, bits: number): bigint {
+  let out = 0n;
+  for (let at = 0; at < 64; at += bits) out |= BigInt.asUintN(bits, value) << BigInt(at);
+  return out;
+}
+
+/** One instruction's ops. Slots named `d` may be those of operands: they are written last. */
+class Lanes {
+  private readonly one: Slot;
+  private readonly two: Slot;
+  private readonly indices: Slot;
+  /** Free for the semantics. */
+  readonly first: Slot;
+  readonly second: Slot;
+
+  constructor(
+    readonly b: BlockBuilder,
+    { scratch }: VectorSlots,
+  ) {
+    [this.one, this.two, this.indices, this.first, this.second] = scratch;
+  }
+
+  /** A vector of two numbers, in a slot that the next call takes again. */
+  constant(low: bigint, high = low): Slot {
+    this.b.to(this.indices, 'join64', low, high);
+    return this.indices;
+  }
+
+  each(value: bigint, size: Size): Slot {
+    return this.constant(replicated(value, bitsOf(size)));
+  }
+
+  not(d: Slot, a: Slot): void {
+    this.b.to(d, 'xor128', a, this.constant(ONES));
+  }
+
+  /** d := bytes of `a` by their numbers. */
+  pick(d: Slot, a: Slot, bytes: readonly number[]): void {
+    const half = (from: number): bigint => {
+      let out = 0n;
+      for (let i = 0; i < 8; i++) out |= BigInt(bytes[from + i] ?? NONE) << BigInt(8 * i);
+      return out;
+    };
+    this.b.to(d, 'vswizzle', a, this.constant(half(0), half(8)));
+  }
+
+  /** The same with 16 to 31 for the bytes of `c`. */
+  pickOfTwo(d: Slot, a: Slot, c: Slot, bytes: readonly number[]): void {
+    this.pick(
+      this.one,
+      a,
+      bytes.map((each) => (each < 16 ? each : NONE)),
+    );
+    this.pick(
+      this.two,
+      c,
+      bytes.map((each) => (each < 16 ? NONE : each - 16)),
+    );
+    this.b.to(d, 'or128', this.one, this.two);
+  }
+
+  /** d := value; of 8 bytes alone where `full` is 0. */
+  finish(full: number, d: Slot, value: Slot): void {
+    if (full === 1) this.b.to(d, 'mov128', value);
+    else this.b.to(d, 'wide64', this.b.make('low64', value));
+  }
+
+  /** a * b modulo the size of the elements. */
+  product(d: Slot, a: Slot, c: Slot, size: Size): void {
+    const { b, one, two } = this;
+    if (size === 1) b.to(d, 'vmul16', a, c);
+    else if (size === 2) b.to(d, 'vmul32', a, c);
+    else {
+      // Of bytes: the even and the odd ones in fields of 16 bits.
+      b.to(one, 'vshr16', a, 8n);
+      b.to(two, 'vshr16', c, 8n);
+      b.to(one, 'vmul16', one, two);
+      b.to(one, 'vshl16', one, 8n);
+      b.to(two, 'vmul16', a, c);
+      b.to(two, 'and128', two, this.each(0xffn, 1));
+      b.to(d, 'or128', one, two);
+    }
+  }
+
+  shiftLeft(d: Slot, a: Slot, size: Size, count: number): void {
+    const { b } = this;
+    if (size > 0) b.to(d, SHIFT_LEFT[(size - 1) as 0 | 1 | 2], a, BigInt(count));
+    else {
+      b.to(d, 'vshl16', a, BigInt(count));
+      b.to(d, 'and128', d, this.each(0xffn << BigInt(count), 0));
+    }
+  }
+
+  /** `count` may be the width. */
+  shiftRight(d: Slot, a: Slot, size: Size, count: number): void {
+    const { b } = this;
+    if (count === bitsOf(size)) b.to(d, 'mov128', this.constant(0n));
+    else if (size > 0) b.to(d, SHIFT_RIGHT[(size - 1) as 0 | 1 | 2], a, BigInt(count));
+    else {
+      b.to(d, 'vshr16', a, BigInt(count));
+      b.to(d, 'and128', d, this.each(0xffn >> BigInt(count), 0));
+    }
+  }
+
+  shiftSigned(d: Slot, a: Slot, size: Size, count: number): void {
+    const { b } = this;
+    const bits = bitsOf(size);
+    const by = Math.min(count, bits - 1);
+    if (size === 1 || size === 2) {
+      b.to(d, SHIFT_SIGNED[size === 1 ? 0 : 1], a, BigInt(by));
+      return;
+    }
+    // The sign is where bit 0 of the sign went: (x ^ s) - s.
+    this.shiftRight(d, a, size, by);
+    const sign = this.each(1n << BigInt(bits - 1 - by), size);
+    b.to(d, 'xor128', d, sign);
+    b.to(d, SUB[size], d, sign);
+  }
+
+  /** Unsigned a >= c. */
+  notBelow(d: Slot, a: Slot, c: Slot, size: Size): void {
+    const { b, one, two } = this;
+    if (size < 3) {
+      b.to(one, EXTREMES.umax[size as 0 | 1 | 2], a, c);
+      b.to(d, EQUAL[size], one, a);
+      return;
+    }
+    const sign = this.constant(1n << 63n);
+    b.to(one, 'xor128', a, sign);
+    b.to(two, 'xor128', c, sign);
+    b.to(one, 'vgt64', two, one);
+    this.not(d, one);
+  }
+
+  /** The low half of each element of a vector of `2 << size` bytes, or the high half. */
+  halves(d: Slot, a: Slot, size: Size, high: boolean): void {
+    const bytes = 1 << size;
+    const list = Array.from({ length: 8 }, (_, i) => {
+      const element = Math.floor(i / bytes);
+      return 2 * element * bytes + (high ? bytes : 0) + (i % bytes);
+    });
+    this.pick(d, a, list);
+  }
+}
+
+/** Byte numbers of elements by a rule: `element` gives the number of a result's element. */
+function permutation(full: number, size: Size, element: (index: number, count: number) => number): number[] {
+  const bytes = 1 << size;
+  const count = (full === 1 ? 16 : 8) / bytes;
+  return Array.from({ length: count * bytes }, (_, i) => {
+    const from = element(Math.floor(i / bytes), count);
+    // Elements of the second operand are numbered on from `count`.
+    return (from < count ? from * bytes : 16 + (from - count) * bytes) + (i % bytes);
+  });
+}
+
+type Binary = (lanes: Lanes, d: Slot, a: Slot, c: Slot, size: Size) => void;
+
+const named =
+  (names: readonly PureName[]): Binary =>
+  ({ b }, d, a, c, size) => {
+    b.to(d, names[size]!, a, c);
+  };
+
+/** Comparisons, by what a greater or equal result is called. */
+const COMPARE = {
+  eq: named(EQUAL),
+  gt: named(GREATER),
+  ge: (lanes, d, a, c, size) => {
+    lanes.b.to(d, GREATER[size], c, a);
+    lanes.not(d, d);
+  },
+  hi: (lanes, d, a, c, size) => {
+    lanes.notBelow(d, c, a, size);
+    lanes.not(d, d);
+  },
+  hs: (lanes, d, a, c, size) => {
+    lanes.notBelow(d, a, c, size);
+  },
+} satisfies Record<string, Binary>;
+
+/** The element size that immh:immb names. */
+const sizeOfShift = (f: Fields): Size => (31 - Math.clz32(f.n('shiftimm') >> 3)) as Size;
+
+/** Semantics of the rows, by name. */
+export function vectorSemantics(slots: VectorSlots) {
+  const { registers } = slots;
+  const of = (f: Fields, name: string): Slot => registers[f.n(name)]!;
+  const lanesOf = (x: Place): Lanes => new Lanes(x.b, slots);
+
+  const three =
+    (compute: Binary): VectorLift =>
+    (x, f) => {
+      const lanes = lanesOf(x);
+      compute(lanes, lanes.first, of(f, 'vn'), of(f, 'vm'), sizeOf(f));
+      lanes.finish(f.n('q'), of(f, 'vd'), lanes.first);
+    };
+
+  /** Neighbours of both operands. */
+  const pairwise = (names: readonly PureName[]): VectorLift => {
+    return (x, f) => {
+      const lanes = lanesOf(x);
+      const [full, size] = [f.n('q'), sizeOf(f)];
+      const [n, m] = [of(f, 'vn'), of(f, 'vm')];
+      const pick = (d: Slot, odd: 0 | 1): void => {
+        lanes.pickOfTwo(
+          d,
+          n,
+          m,
+          permutation(full, size, (i) => 2 * i + odd),
+        );
+      };
+      pick(lanes.first, 0);
+      pick(lanes.second, 1);
+      x.b.to(lanes.first, names[size]!, lanes.first, lanes.second);
+      lanes.finish(full, of(f, 'vd'), lanes.first);
+    };
+  };
+
+  const permuted = (element: (index: number, count: number) => number): VectorLift => {
+    return (x, f) => {
+      const lanes = lanesOf(x);
+      lanes.pickOfTwo(lanes.first, of(f, 'vn'), of(f, 'vm'), permutation(f.n('q'), sizeOf(f), element));
+      lanes.finish(f.n('q'), of(f, 'vd'), lanes.first);
+    };
+  };
+
+  /** With zero: `swapped` compares zero with the operand. */
+  const withZero = (compare: Binary, swapped: boolean): VectorLift => {
+    return (x, f) => {
+      const lanes = lanesOf(x);
+      x.b.to(lanes.second, 'mov128', lanes.constant(0n));
+      const n = of(f, 'vn');
+      if (swapped) compare(lanes, lanes.first, lanes.second, n, sizeOf(f));
+      else compare(lanes, lanes.first, n, lanes.second, sizeOf(f));
+      lanes.finish(f.n('q'), of(f, 'vd'), lanes.first);
+    };
+  };
+
+  const multiplied = (names: readonly PureName[]): VectorLift => {
+    return (x, f) => {
+      const lanes = lanesOf(x);
+      const d = of(f, 'vd');
+      lanes.product(lanes.first, of(f, 'vn'), of(f, 'vm'), sizeOf(f));
+      x.b.to(lanes.first, names[sizeOf(f)]!, d, lanes.first);
+      lanes.finish(f.n('q'), d, lanes.first);
+    };
+  };
+
+  /** Elements of `unit` bytes with their bytes, or halves, in the other order. */
+  const reversed = (unit: 2 | 4 | 8): VectorLift => {
+    return (x, f) => {
+      const lanes = lanesOf(x);
+      const count = unit >> sizeOf(f);
+      const element = (i: number): number => i - (i % count) + (count - 1 - (i % count));
+      lanes.pick(lanes.first, of(f, 'vn'), permutation(1, sizeOf(f), element));
+      lanes.finish(f.n('q'), of(f, 'vd'), lanes.first);
+    };
+  };
+
+  const shiftedRight = (signed: boolean, accumulates: boolean): VectorLift => {
+    return (x, f) => {
+      const lanes = lanesOf(x);
+      const size = sizeOfShift(f);
+      const count = 2 * bitsOf(size) - f.n('shiftimm');
+      const { first } = lanes;
+      if (signed) lanes.shiftSigned(first, of(f, 'vn'), size, count);
+      else lanes.shiftRight(first, of(f, 'vn'), size, count);
+      if (accumulates) x.b.to(first, ADD[size], of(f, 'vd'), first);
+      lanes.finish(f.n('q'), of(f, 'vd'), first);
+    };
+  };
+
+  /** The lower half of the target, or its upper half, from the low 8 bytes of `value`. */
+  const narrowed = (x: Place, f: Fields, value: Slot): void => {
+    const d = of(f, 'vd');
+    const low = x.b.make('low64', value);
+    if (f.n('two') === 0) x.b.to(d, 'wide64', low);
+    else x.b.to(d, 'join64', x.b.make('low64', d), low);
+  };
+
+  const widened = (signed: boolean): VectorLift => {
+    return (x, f) => {
+      const lanes = lanesOf(x);
+      const size = sizeOfShift(f);
+      const n = of(f, 'vn');
+      if (f.n('two') === 1) x.b.to(lanes.first, 'wide64', x.b.make('high64', n));
+      x.b.to(lanes.first, WIDEN[signed ? 'signed' : 'unsigned'][size as 0 | 1 | 2], f.n('two') === 1 ? lanes.first : n);
+      lanes.shiftLeft(of(f, 'vld'), lanes.first, (size + 1) as Size, f.n('shiftimm') - bitsOf(size));
+    };
+  };
+
+  /** High halves of sums or differences. */
+  const highHalf = (names: readonly PureName[]): VectorLift => {
+    return (x, f) => {
+      const lanes = lanesOf(x);
+      x.b.to(lanes.first, names[sizeOf(f) + 1]!, of(f, 'vln'), of(f, 'vlm'));
+      lanes.halves(lanes.first, lanes.first, sizeOf(f), true);
+      narrowed(x, f, lanes.first);
+    };
+  };
+
+  /** The extreme of all elements: of two halves, until one element is left. */
+  const across = (names: readonly PureName[]): VectorLift => {
+    return (x, f) => {
+      const lanes = lanesOf(x);
+      const { first, second } = lanes;
+      x.b.to(first, 'mov128', of(f, 'vn'));
+      for (let half = f.n('q') === 1 ? 8 : 4; half >= 1 << sizeOf(f); half >>= 1) {
+        const moved = Array.from({ length: 16 }, (_, i) => (i < half ? i + half : i));
+        lanes.pick(second, first, moved);
+        x.b.to(first, names[sizeOf(f)]!, first, second);
+      }
+      const low = x.b.make('low64', first);
+      const element: Operand = x.b.make((['zx8', 'zx16', 'zx32'] as const)[sizeOf(f) as 0 | 1 | 2], low);
+      x.b.to(of(f, 'ad'), 'wide64', element);
+    };
+  };
+
+  return {
+    'add-v': three(named(ADD)),
+    'sub-v': three(named(SUB)),
+    cmeq: three(COMPARE.eq),
+    cmgt: three(COMPARE.gt),
+    cmge: three(COMPARE.ge),
+    cmhi: three(COMPARE.hi),
+    cmhs: three(COMPARE.hs),
+    cmtst: three((lanes, d, a, c, size) => {
+      lanes.b.to(d, 'and128', a, c);
+      lanes.b.to(d, EQUAL[size], d, lanes.constant(0n));
+      lanes.not(d, d);
+    }),
+    mul: three((lanes, d, a, c, size) => {
+      lanes.product(d, a, c, size);
+    }),
+    mla: multiplied(ADD),
+    mls: multiplied(SUB),
+    smax: three(named(EXTREMES.smax)),
+    umax: three(named(EXTREMES.umax)),
+    smin: three(named(EXTREMES.smin)),
+    umin: three(named(EXTREMES.umin)),
+    addp: pairwise(ADD),
+    smaxp: pairwise(EXTREMES.smax),
+    umaxp: pairwise(EXTREMES.umax),
+    sminp: pairwise(EXTREMES.smin),
+    uminp: pairwise(EXTREMES.umin),
+    smaxv: across(EXTREMES.smax),
+    umaxv: across(EXTREMES.umax),
+    sminv: across(EXTREMES.smin),
+    uminv: across(EXTREMES.umin),
+    'cmgt-zero': withZero(COMPARE.gt, false),
+    'cmge-zero': withZero(COMPARE.ge, false),
+    'cmeq-zero': withZero(COMPARE.eq, false),
+    'cmle-zero': withZero(COMPARE.ge, true),
+    'cmlt-zero': withZero(COMPARE.gt, true),
+    'neg-v': withZero(named(SUB), true),
+    'abs-v': (x: Place, f: Fields): undefined => {
+      const lanes = lanesOf(x);
+      const { first, second } = lanes;
+      const size = sizeOf(f);
+      if (size < 3) x.b.to(first, ABSOLUTE[size as 0 | 1 | 2], of(f, 'vn'));
+      else {
+        x.b.to(second, 'vgt64', lanes.constant(0n), of(f, 'vn'));
+        x.b.to(first, 'xor128', of(f, 'vn'), second);
+        x.b.to(first, 'vsub64', first, second);
+      }
+      lanes.finish(f.n('q'), of(f, 'vd'), first);
+    },
+    rev64: reversed(8),
+    'rev32-v': reversed(4),
+    'rev16-v': reversed(2),
+    'rbit-v': (x: Place, f: Fields): undefined => {
+      const lanes = lanesOf(x);
+      const of64 = (half: 'low64' | 'high64'): Slot =>
+        x.b.make('bswap64', x.b.make('bitreverse', x.b.make(half, of(f, 'bn'))));
+      x.b.to(lanes.first, 'join64', of64('low64'), of64('high64'));
+      lanes.finish(f.n('q'), of(f, 'bd'), lanes.first);
+    },
+    ext: (x: Place, f: Fields): undefined => {
+      const lanes = lanesOf(x);
+      const first = f.n('imm4');
+      lanes.pickOfTwo(
+        lanes.first,
+        of(f, 'bn'),
+        of(f, 'bm'),
+        permutation(f.n('q'), 0, (i) => i + first),
+      );
+      lanes.finish(f.n('q'), of(f, 'bd'), lanes.first);
+    },
+    zip1: permuted((i, count) => (i >> 1) + (i % 2 === 0 ? 0 : count)),
+    zip2: permuted((i, count) => (i >> 1) + (i % 2 === 0 ? 0 : count) + count / 2),
+    uzp1: permuted((i) => 2 * i),
+    uzp2: permuted((i) => 2 * i + 1),
+    trn1: permuted((i, count) => (i % 2 === 0 ? i : i - 1 + count)),
+    trn2: permuted((i, count) => (i % 2 === 0 ? i + 1 : i + count)),
+    'tbl-1': (x: Place, f: Fields): undefined => {
+      const lanes = lanesOf(x);
+      x.b.to(lanes.first, 'vswizzle', of(f, 'vtable'), of(f, 'bm'));
+      lanes.finish(f.n('q'), of(f, 'bd'), lanes.first);
+    },
+    sshr: shiftedRight(true, false),
+    ushr: shiftedRight(false, false),
+    ssra: shiftedRight(true, true),
+    usra: shiftedRight(false, true),
+    shl: (x: Place, f: Fields): undefined => {
+      const lanes = lanesOf(x);
+      const size = sizeOfShift(f);
+      lanes.shiftLeft(lanes.first, of(f, 'vn'), size, f.n('shiftimm') - bitsOf(size));
+      lanes.finish(f.n('q'), of(f, 'vd'), lanes.first);
+    },
+    shrn: (x: Place, f: Fields): undefined => {
+      const lanes = lanesOf(x);
+      const size = sizeOfShift(f);
+      lanes.shiftRight(lanes.first, of(f, 'vln'), (size + 1) as Size, 2 * bitsOf(size) - f.n('shiftimm'));
+      lanes.halves(lanes.first, lanes.first, size, false);
+      narrowed(x, f, lanes.first);
+    },
+    xtn: (x: Place, f: Fields): undefined => {
+      const lanes = lanesOf(x);
+      lanes.halves(lanes.first, of(f, 'vln'), sizeOf(f), false);
+      narrowed(x, f, lanes.first);
+    },
+    sshll: widened(true),
+    ushll: widened(false),
+    addhn: highHalf(ADD),
+    subhn: highHalf(SUB),
+  } as const;
+}
