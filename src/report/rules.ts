@@ -81,6 +81,10 @@ export const rules: Readonly<Record<string, string>> = {
   'L-SITE-2':
     'the first of two nops becomes the move that keeps the return address and stays; the second becomes the call and back.',
   'L-SITE-3': 'each word of a call of -pg becomes a nop.',
+  'M-LINK-1':
+    'a table that is linked to one section holds slots of that section alone: the linker drops both together.',
+  'M-LINK-2': 'slots into a COMDAT group stand in a table of the group: where another copy is kept, they go.',
+  'M-LINK-3': 'tables of one name all say an order of sections, or none does: linkers join them.',
   'M-PAD-2':
     'where landing pads are checked, an indirect call must find one at the entry: nops belong behind the pad, not in front.',
   'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',
