@@ -488,6 +488,12 @@ const parser = yargs([])
           default: false,
           describe: 'linked files: empty slots of overridden weak functions',
         })
+        .option('repair', {
+          type: 'boolean',
+          default: false,
+          describe: 'objects: a table for each section of code, with a slot for every function, that is linked with it',
+        })
+        .example('$0 mcount --repair a.o --in-place', 'what a link would lose otherwise')
         .example('$0 mcount driver.o -o driver.mc.o', 'a PowerPC object with its table'),
     (args) => {
       action = async () => (await import('./mcount.js')).runMcount({ ...args, output: args.o });

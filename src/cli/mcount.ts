@@ -2,10 +2,11 @@
 import * as elf from '../elf/constants.js';
 import { hex } from '../errors.js';
 import { recordTable } from '../patch/record-table.js';
+import { repairTables } from '../patch/repair-table.js';
 import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
-import { open, type OpenOptions } from './open.js';
+import { open, type Opened, type OpenOptions } from './open.js';
 import { runSort } from './sort.js';
 import { err, out } from './terminal.js';
 
@@ -17,6 +18,7 @@ export interface McountArguments extends OpenOptions {
   readonly sort: boolean;
   readonly nopUntraced: boolean;
   readonly zeroWeak: boolean;
+  readonly repair: boolean;
   readonly json: boolean;
 }
 
@@ -30,6 +32,7 @@ export async function runMcount(args: McountArguments): Promise<number> {
   const output = outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
   const opened = await open(input, args);
+  if (args.repair) return repair(opened, output, args);
   if (opened.image.header.type !== elf.ET_REL) return runSort(opened, output, args);
   const result = recordTable(opened.program, {
     path: args.path,
@@ -70,5 +73,23 @@ export async function runMcount(args: McountArguments): Promise<number> {
     out(`${output}: __mcount_loc with ${plan.entries.length} entries${untraced}`);
   }
   for (const remark of plan.remarks) out(`  note: ${remark}`);
+  return exitCodes.ok;
+}
+
+/** `--repair`: for each section of code a table that goes with it. */
+async function repair({ input, program }: Opened, output: string, args: McountArguments): Promise<number> {
+  const { bytes, slots, moved, added, sections } = repairTables(program);
+  const written = await writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, bytes);
+  for (const notice of written) err(`${input.name}: notice: ${notice}`);
+  const isWhole = moved === 0 && added === 0;
+  if (args.json) {
+    out(
+      JSON.stringify({
+        ...{ schema: jsonSchema, file: input.name, output, entries: slots, skipped: isWhole ? 'whole' : null },
+        ...{ untraced: 0, refusals: [], remarks: [], repaired: { moved, added, sections } },
+      }),
+    );
+  } else if (isWhole) out(`${output}: ${slots} slots, each in a table that goes with its function: copied unchanged`);
+  else out(`${output}: ${slots} slots, ${added} of them new, ${moved} moved to tables that go with their functions`);
   return exitCodes.ok;
 }

@@ -292,7 +292,7 @@ function sortedBySection(calls: readonly McountCall[]): McountCall[] {
 
 // ------------------------------------------------------------------------------------ base symbols
 
-interface BaseSymbols {
+export interface BaseSymbols {
   /** Index of the symbol for a slot that names `offset`, or why there is none. */
   at(offset: number): number | string;
 }
@@ -312,7 +312,7 @@ interface BaseSymbols {
  *       call g            relaxable
  *   x:  call _mcount      <- f+26 goes stale, x+0 does not
  */
-function baseSymbols(image: ElfImage, machine: McountMachine, section: ElfSection): BaseSymbols {
+export function baseSymbols(image: ElfImage, machine: McountMachine, section: ElfSection): BaseSymbols {
   const { symbols } = image;
   const candidates: number[] = [];
   for (let i = 1; i < symbols.count; i++) {

@@ -54,9 +54,9 @@ class Linting {
       if (section === undefined) continue;
       // clang links tables of ELFv1 to .opd, with which no function goes.
       const linked = this.program.image.sections[section.link];
-      const ordered = (section.flags & elf.SHF_LINK_ORDER) !== 0n;
-      if (ordered && ((linked?.flags ?? 0n) & elf.SHF_EXECINSTR) !== 0n) this.ordered(table, section);
-      else this.unordered(table, section);
+      const ordered = (section.flags & elf.SHF_LINK_ORDER) !== 0n && ((linked?.flags ?? 0n) & elf.SHF_EXECINSTR) !== 0n;
+      if (ordered) this.ordered(table, section);
+      this.intoGroups(table, section, ordered ? section.link : -1);
     }
     this.mixed();
     return this.found;
@@ -95,16 +95,17 @@ class Linting {
     );
   }
 
-  /** Slots into a section that may be discarded, from a table that stays. */
-  private unordered(table: SlotTable, section: ElfSection): void {
+  /** Slots into a section that may be discarded, from a table that is no member of its group. */
+  private intoGroups(table: SlotTable, section: ElfSection, linked: number): void {
     const own = this.comdats.get(section.index);
     for (const [target, count] of targetsOf(table)) {
       const comdat = this.comdats.get(target);
       if (comdat === undefined || comdat === own) continue;
+      const link = target === linked ? ' to which it is linked,' : '';
       this.add(
         'M-LINK-2',
         section,
-        `has ${slotsAre(count)} into ${this.nameOf(target)} of COMDAT group ${comdat}, which it is neither a member of nor linked to: where a linker keeps another copy, they name a discarded section`,
+        `has ${slotsAre(count)} into ${this.nameOf(target)},${link} and is no member of COMDAT group ${comdat}: where a linker keeps another copy, they name a discarded section, which lld refuses`,
       );
     }
   }
@@ -135,11 +136,16 @@ class Linting {
 /** Files that only a module loader takes. */
 const moduleSections = ['.modinfo', '.gnu.linkonce.this_module'];
 
+/** True for a file that a module loader takes as it is: it is not linked again. */
+export function isModule({ image }: Program): boolean {
+  return moduleSections.some((name) => image.section(name) !== undefined);
+}
+
 /**
  * Findings about the sections of the tables of an object that is still to be linked, in order of
  * the tables; none for modules and linked files.
  */
 export function lintTables(program: Program, tables: readonly SlotTable[]): TableLint[] {
-  if (!program.relocatable || moduleSections.some((name) => program.image.section(name) !== undefined)) return [];
+  if (!program.relocatable || isModule(program)) return [];
   return new Linting(program, tables).run();
 }
