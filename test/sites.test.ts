@@ -19,6 +19,9 @@ function expectedOf(name: string): Record<'calls' | 'recorded' | 'patchable' | '
   return { calls: value('calls'), recorded: value('recorded'), patchable: value('patchable'), range: value('range') };
 }
 
+/** Nops in a number or place that no kernel of the machine takes (S-SITE-5, L-SITE-4). */
+const unsupported = /^s390x\/.*-patchable-3|^loongarch64\/.*-patchable-4-2/;
+
 /** Call padding only: no table of ftrace and no call. */
 const paddingOnly = /patchable-16-16$/;
 
@@ -39,6 +42,7 @@ describe('site counts of the samples', () => {
     for (const finding of findings) {
       const allowed = /bypassed/.test(name) ? ['bypassed-by-local-entry', 'weak-leftover'] : ['weak-leftover'];
       if (/arm64\/program-patchable-4-2/.test(name)) allowed.push('misaligned');
+      if (unsupported.test(name)) allowed.push('unsupported-shape');
       expect([finding.function, allowed.includes(finding.verdict)]).toEqual([finding.function, true]);
     }
     // program.c has one weak function that override.c overrides; modules, hand-written sites and
