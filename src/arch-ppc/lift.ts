@@ -53,6 +53,7 @@ import type {
   Terminator,
 } from '../machine/ir.js';
 import { ByteView } from '../bytes.js';
+import { vectorSemantics } from './vectors.js';
 import { ElftraceError } from '../errors.js';
 import { lazily, WordMemo } from '../isa/memo.js';
 import type { Decoded, Operands } from '../isa/table.js';
@@ -86,6 +87,10 @@ const SLOTS = new SlotLayout([
   ].map((name) => [name, 'i64'] as const),
   ...numbered('cr', 8).flatMap((name) => (['k', 'a', 'b'] as const).map((part) => [name + part, 'i64'] as const)),
   ...numbered('f', 32).map((name) => [name, 'f64'] as const),
+  // The lower doublewords of the VSR that these are in, VR, and what ops on lanes use.
+  ...numbered('vsl', 32).map((name) => [name, 'i64'] as const),
+  ...numbered('v', 32).map((name) => [name, 'v128'] as const),
+  ...numbered('lanes', 6).map((name) => [name, 'v128'] as const),
 ]);
 const GPR = numbered('r', 32).map((name) => SLOTS.slot(name));
 const LR = SLOTS.slot('lr');
@@ -161,6 +166,23 @@ function writeXer(state: HelperState, value: bigint, is64: boolean): void {
   state.set(XER_LOW, value & 0x7fn);
 }
 
+/** `v0` to `v31`, and all of the VSR whose upper halves are floating point registers. */
+function vectorViews(): RegisterView[] {
+  const view = (name: string, low: Slot, high: Slot, half: 0 | 1): RegisterView => ({
+    name,
+    widthBits: 128,
+    read: (state) => state.get(low) | (state.get(high, half) << 64n),
+    write: (state, value) => {
+      state.set(low, BigInt.asUintN(64, value));
+      state.set(high, BigInt.asUintN(64, value >> 64n), half);
+    },
+  });
+  return [
+    ...numbered('v', 32).map((name) => view(name, SLOTS.slot(name), SLOTS.slot(name), 1)),
+    ...numbered('vs', 32).map((name, i) => view(name, SLOTS.slot(`vsl${i}`), SLOTS.slot(`f${i}`), 0)),
+  ];
+}
+
 function registerViews(is64: boolean): RegisterView[] {
   const width = is64 ? 64 : 32;
   return [
@@ -170,6 +192,7 @@ function registerViews(is64: boolean): RegisterView[] {
     slotRegister('vrsave', VRSAVE, 32),
     ...(is64 ? [slotRegister('tar', TAR, width)] : []),
     ...numbered('f', 32).map((name) => slotRegister(name, SLOTS.slot(name), 64)),
+    ...(is64 ? vectorViews() : []),
     { name: 'cr', widthBits: 32, read: readCr, write: writeCr },
     {
       name: 'xer',
@@ -1685,7 +1708,21 @@ const PREFIXED: readonly (readonly [string, Lift])[] = [
   ],
 ];
 
+const LANES = [0, 1, 2, 3, 4, 5].map((i) => SLOTS.slot(`lanes${i}`));
+const vectors = lazily(
+  () =>
+    new Map<string, Lift>(
+      vectorSemantics({
+        vectors: numbered('v', 32).map((name) => SLOTS.slot(name)),
+        floats: FPR,
+        lower: numbered('vsl', 32).map((name) => SLOTS.slot(name)),
+        scratch: [LANES[0]!, LANES[1]!, LANES[2]!, LANES[3]!, LANES[4]!, LANES[5]!],
+      }),
+    ),
+);
 const table = lazily(() => new Map([...Object.entries<Lift>(SEMANTICS), ...OTHERS, ...PREFIXED]));
+/** With VMX and VSX, which 64-bit programs have. */
+const table64 = lazily(() => new Map([...table(), ...vectors()]));
 
 // ----------------------------------------------------------------------------------------- helpers
 
@@ -2049,8 +2086,8 @@ interface Meaning {
   readonly fields: Fields;
 }
 
-function meaningOf(mnemonic: string | null, operands: Operands): Meaning {
-  const emit = (mnemonic !== null && table().get(mnemonic)) || unsupported;
+function meaningOf(mnemonic: string | null, operands: Operands, is64: boolean): Meaning {
+  const emit = (mnemonic !== null && (is64 ? table64() : table()).get(mnemonic)) || unsupported;
   return { mnemonic, emit, fields: new Fields(operands) };
 }
 
@@ -2063,11 +2100,11 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
   const width: Width = { is64, endian };
   const meanings = new WordMemo((word) => {
     const decoded = decode(word);
-    return meaningOf(decoded?.row.mnemonic ?? null, decoded?.operands ?? {});
+    return meaningOf(decoded?.row.mnemonic ?? null, decoded?.operands ?? {}, is64);
   });
   const prefixed = (prefix: number, suffix: number): Meaning => {
     const { mnemonic, operands } = decodePrefixed(prefix, suffix);
-    return meaningOf(mnemonic, operands);
+    return meaningOf(mnemonic, operands, is64);
   };
   const lift = (code: Uint8Array, address: Address, limits: LiftLimits): Block => {
     const view = new ByteView(code, endian, 'code');
@@ -2102,6 +2139,7 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
   return {
     addressBits: is64 ? 64 : 32,
     codeAlignBytes: 4,
+    lanes: is64,
     endian,
     slots: SLOTS,
     registers: registerViews(is64),

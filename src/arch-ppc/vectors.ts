@@ -1,0 +1,454 @@
+/**
+ * VMX and VSX of 64-bit programs, on integers: what compilers and C libraries move, compare,
+ * permute and combine without asking for more than POWER8. Nothing of it is announced (AT_HWCAP);
+ * programs for POWER8 use it in every function.
+ *
+ * A vector register is a number of 128 bits in a v128 slot, so element 0, the most significant, is
+ * the last lane, and a little-endian quadword in memory is the slot as it stands. VSR 32 to 63 are
+ * VR 0 to 31. Of VSR 0 to 31 the upper doubleword is a floating point register; the lower one has a
+ * slot of its own.
+ *
+ * Source: Power ISA 2.07B, Book I, chapters 6 and 7.
+ */
+import type { BlockBuilder, Operand, Slot } from '../machine/ir.js';
+import type { Endian } from '../units.js';
+
+/** What the semantics need of the instruction being lifted. */
+interface Place {
+  readonly b: BlockBuilder;
+  readonly width: { readonly endian: Endian };
+  setBits(field: number, bits: Operand): void;
+}
+interface Fields {
+  n(name: string): number;
+  r(name: string): Slot;
+  base(): Operand;
+  flag(name: string): boolean;
+  has(name: string): boolean;
+}
+type VectorLift = (x: Place, f: Fields) => undefined;
+type PureName = Parameters<BlockBuilder['to']>[1];
+
+/** Slots that the semantics use. */
+export interface VectorSlots {
+  /** VR 0 to 31. */
+  readonly vectors: readonly Slot[];
+  /** Floating point registers, and the lower doublewords of the VSR that they are in. */
+  readonly floats: readonly Slot[];
+  readonly lower: readonly Slot[];
+  /** For values on their way. */
+  readonly scratch: readonly [Slot, Slot, Slot, Slot, Slot, Slot];
+}
+
+const ONES = 0xffff_ffff_ffff_ffffn;
+/** Index of no byte: a swizzle gives 0 there. */
+const NONE = 0xff;
+const BYTES = 0x0101_0101_0101_0101n;
+
+function replicated(value: bigint, bits: number): bigint {
+  let out = 0n;
+  for (let at = 0; at < 64; at += bits) out |= BigInt.asUintN(bits, value) << BigInt(at);
+  return out;
+}
+
+/** A number of 16 bytes, the first the least significant, as its halves. */
+function halvesOf(bytes: readonly number[]): readonly [low: bigint, high: bigint] {
+  const half = (from: number): bigint => {
+    let out = 0n;
+    for (let i = 0; i < 8; i++) out |= BigInt(bytes[from + i] ?? NONE) << BigInt(8 * i);
+    return out;
+  };
+  return [half(0), half(8)];
+}
+
+/** One instruction's ops. Slots named `d` may be those of operands: they are written last. */
+class Vectors {
+  private readonly one: Slot;
+  private readonly two: Slot;
+  private readonly indices: Slot;
+  readonly first: Slot;
+  readonly second: Slot;
+  readonly third: Slot;
+
+  constructor(
+    readonly b: BlockBuilder,
+    private readonly slots: VectorSlots,
+  ) {
+    [this.one, this.two, this.indices, this.first, this.second, this.third] = slots.scratch;
+  }
+
+  /** A vector of two numbers, in a slot that the next call takes again. */
+  constant(low: bigint, high = low): Slot {
+    this.b.to(this.indices, 'join64', low, high);
+    return this.indices;
+  }
+
+  /** VSR `number`; of the first 32 a copy in `into`. */
+  read(number: number, into: Slot): Slot {
+    if (number >= 32) return this.slots.vectors[number - 32]!;
+    this.b.to(into, 'join64', this.slots.lower[number]!, this.upper(number));
+    return into;
+  }
+
+  /** Doublewords of VSR `number`: element 0, and element 1. */
+  upper(number: number): Slot {
+    const { vectors, floats } = this.slots;
+    return number < 32 ? this.b.make('f64bits', floats[number]!) : this.b.make('high64', vectors[number - 32]!);
+  }
+
+  low(number: number): Slot {
+    const { vectors, lower } = this.slots;
+    return number < 32 ? lower[number]! : this.b.make('low64', vectors[number - 32]!);
+  }
+
+  /** Writes both doublewords. */
+  write(number: number, upper: Operand, lower: Operand): void {
+    const { b, slots } = this;
+    if (number >= 32) {
+      b.to(slots.vectors[number - 32]!, 'join64', lower, upper);
+      return;
+    }
+    const value = b.temp();
+    b.mov(value, upper);
+    b.mov(slots.lower[number]!, lower);
+    b.to(slots.floats[number]!, 'bitsf64', value);
+  }
+
+  writeVector(number: number, value: Slot): void {
+    if (number >= 32) this.b.to(this.slots.vectors[number - 32]!, 'mov128', value);
+    else this.write(number, this.b.make('high64', value), this.b.make('low64', value));
+  }
+
+  /** d := bytes of `a`, and of `c` as 16 to 31, by their numbers in storage order of element 0. */
+  pick(d: Slot, a: Slot, c: Slot, bytes: readonly number[]): void {
+    // Byte i of the elements is byte 15 - i of the number.
+    const ofNumber = [...bytes].reverse();
+    const [low, high] = halvesOf(ofNumber.map((each) => (each < 16 ? 15 - each : NONE)));
+    this.b.to(this.one, 'vswizzle', a, this.constant(low, high));
+    const [lowOther, highOther] = halvesOf(ofNumber.map((each) => (each < 16 ? NONE : 31 - each)));
+    this.b.to(this.two, 'vswizzle', c, this.constant(lowOther, highOther));
+    this.b.to(d, 'or128', this.one, this.two);
+  }
+
+  /** The same where the numbers are in a vector. */
+  permute(d: Slot, a: Slot, c: Slot, by: Slot): void {
+    const { b, one, two, third } = this;
+    b.to(third, 'and128', by, this.constant(31n * BYTES));
+    b.to(two, 'vsub8', this.constant(15n * BYTES), third);
+    // Numbers of the other operand are negative here, and above 15 there: nothing is there.
+    b.to(one, 'vswizzle', a, two);
+    b.to(two, 'vsub8', this.constant(31n * BYTES), third);
+    b.to(two, 'vswizzle', c, two);
+    b.to(d, 'or128', one, two);
+  }
+
+  not(d: Slot, a: Slot): void {
+    this.b.to(d, 'xor128', a, this.constant(ONES));
+  }
+
+  /** Unsigned a > c, of elements up to 4 bytes: not a <= c. */
+  above(d: Slot, a: Slot, c: Slot, log2: number): void {
+    const { b, one, two } = this;
+    if (log2 === 3) {
+      const sign = this.constant(1n << 63n);
+      b.to(one, 'xor128', a, sign);
+      b.to(two, 'xor128', c, sign);
+      b.to(d, 'vgt64', one, two);
+      return;
+    }
+    b.to(one, (['vmaxu8', 'vmaxu16', 'vmaxu32'] as const)[log2]!, a, c);
+    b.to(one, EQUAL[log2]!, one, c);
+    this.not(d, one);
+  }
+}
+
+const EQUAL = ['veq8', 'veq16', 'veq32', 'veq64'] as const;
+const GREATER = ['vgt8', 'vgt16', 'vgt32', 'vgt64'] as const;
+
+type Binary = (v: Vectors, d: Slot, a: Slot, c: Slot) => void;
+const op =
+  (name: PureName): Binary =>
+  ({ b }, d, a, c) => {
+    b.to(d, name, a, c);
+  };
+
+/** Operations on all 128 bits. */
+const LOGICAL: Readonly<Record<string, Binary>> = {
+  and: op('and128'),
+  andc: op('andnot128'),
+  or: op('or128'),
+  xor: op('xor128'),
+  nor: (v, d, a, c) => {
+    v.b.to(d, 'or128', a, c);
+    v.not(d, d);
+  },
+  nand: (v, d, a, c) => {
+    v.b.to(d, 'and128', a, c);
+    v.not(d, d);
+  },
+  eqv: (v, d, a, c) => {
+    v.b.to(d, 'xor128', a, c);
+    v.not(d, d);
+  },
+  orc: (v, d, a, c) => {
+    v.b.to(d, 'andnot128', c, a);
+    v.not(d, d);
+  },
+};
+
+/** Elements of `bytes` bytes, a and c in turn, of the first or second halves. */
+function merged(bytes: number, half: 0 | 1): number[] {
+  return Array.from({ length: 16 }, (_, i) => {
+    const element = Math.floor(i / (2 * bytes));
+    const other = Math.floor(i / bytes) % 2;
+    return 16 * other + 8 * half + element * bytes + (i % bytes);
+  });
+}
+
+const vr = (f: Fields, name: string): number => 32 + f.n(name);
+
+/** Semantics of the rows, by name. */
+export function vectorSemantics(slots: VectorSlots): readonly (readonly [string, VectorLift])[] {
+  const out: [string, VectorLift][] = [];
+  const add = (name: string, emit: (v: Vectors, x: Place, f: Fields) => void): void => {
+    out.push([
+      name,
+      (x, f): undefined => {
+        emit(new Vectors(x.b, slots), x, f);
+      },
+    ]);
+  };
+  const address = (x: Place, f: Fields): Slot => {
+    const base = f.base();
+    return typeof base === 'bigint' ? f.r('rb') : x.b.make('add', base, f.r('rb'));
+  };
+
+  // ------------------------------------------------------------------------------ loads, stores
+
+  const load64 = (x: Place, at: Slot, offset: bigint): Slot => {
+    const d = x.b.temp();
+    x.b.load(x.width.endian === 'little' ? 'ld64' : 'ld64be', d, at, offset);
+    return d;
+  };
+  const store64 = (x: Place, value: Operand, at: Slot, offset: bigint): void => {
+    x.b.store(x.width.endian === 'little' ? 'st64' : 'st64be', value, at, offset);
+  };
+  const load32 = (x: Place, at: Slot, offset: bigint, signed = false): Slot => {
+    const d = x.b.temp();
+    const little = signed ? 'ld32s' : 'ld32u';
+    const big = signed ? 'ld32sbe' : 'ld32ube';
+    x.b.load(x.width.endian === 'little' ? little : big, d, at, offset);
+    return d;
+  };
+  for (const name of ['lvx', 'lvxl']) {
+    add(name, (v, x, f) => {
+      const at = x.b.make('and', address(x, f), -16n & ONES);
+      // The doubleword at the lower address is the lower one in little-endian order only.
+      const [near, far] = [load64(x, at, 0n), load64(x, at, 8n)];
+      const isLittle = x.width.endian === 'little';
+      v.write(vr(f, 'vrt'), isLittle ? far : near, isLittle ? near : far);
+    });
+  }
+  for (const name of ['stvx', 'stvxl']) {
+    add(name, (v, x, f) => {
+      const at = x.b.make('and', address(x, f), -16n & ONES);
+      const halves = [v.low(vr(f, 'vrs')), v.upper(vr(f, 'vrs'))] as const;
+      const isLittle = x.width.endian === 'little';
+      store64(x, halves[isLittle ? 0 : 1], at, 0n);
+      store64(x, halves[isLittle ? 1 : 0], at, 8n);
+    });
+  }
+  for (const [name, left] of [
+    ['lvsl', true],
+    ['lvsr', false],
+  ] as const) {
+    add(name, (v, x, f) => {
+      const shift = x.b.make('mul', x.b.make('and', address(x, f), 15n), BYTES);
+      const numbers = halvesOf(Array.from({ length: 16 }, (_, j) => (left ? 15 - j : 31 - j)));
+      x.b.to(v.first, 'join64', numbers[0], numbers[1]);
+      x.b.to(v.second, 'join64', shift, shift);
+      x.b.to(v.first, left ? 'vadd8' : 'vsub8', v.first, v.second);
+      v.writeVector(vr(f, 'vrt'), v.first);
+    }); // prettier-ignore
+  }
+  add('lxvd2x', (v, x, f) => {
+    const at = address(x, f);
+    const [upper, lower] = [load64(x, at, 0n), load64(x, at, 8n)];
+    v.write(f.n('xt'), upper, lower);
+  });
+  add('stxvd2x', (v, x, f) => {
+    const at = address(x, f);
+    const [upper, lower] = [v.upper(f.n('xs')), v.low(f.n('xs'))];
+    store64(x, upper, at, 0n);
+    store64(x, lower, at, 8n);
+  });
+  add('lxvw4x', (v, x, f) => {
+    const at = address(x, f);
+    const words = [0n, 4n, 8n, 12n].map((offset) => load32(x, at, offset));
+    const both = (first: Slot, second: Slot): Slot => x.b.make('or', x.b.make('shl', first, 32n), second);
+    v.write(f.n('xt'), both(words[0]!, words[1]!), both(words[2]!, words[3]!));
+  });
+  add('stxvw4x', (v, x, f) => {
+    const at = address(x, f);
+    const halves = [v.upper(f.n('xs')), v.low(f.n('xs'))];
+    const name = x.width.endian === 'little' ? 'st32' : 'st32be';
+    halves.forEach((half, i) => {
+      x.b.store(name, x.b.make('shr', half, 32n), at, BigInt(8 * i));
+      x.b.store(name, half, at, BigInt(8 * i + 4));
+    });
+  });
+  add('lxvdsx', (v, x, f) => {
+    const value = load64(x, address(x, f), 0n);
+    v.write(f.n('xt'), value, value);
+  });
+  // Of scalars the other doubleword is undefined: it becomes 0.
+  add('lxsdx', (v, x, f) => {
+    v.write(f.n('xt'), load64(x, address(x, f), 0n), 0n);
+  });
+  add('lxsiwzx', (v, x, f) => {
+    v.write(f.n('xt'), load32(x, address(x, f), 0n), 0n);
+  });
+  add('lxsiwax', (v, x, f) => {
+    v.write(f.n('xt'), load32(x, address(x, f), 0n, true), 0n);
+  });
+  add('stxsdx', (v, x, f) => {
+    store64(x, v.upper(f.n('xs')), address(x, f), 0n);
+  });
+  add('stxsiwx', (v, x, f) => {
+    x.b.store(x.width.endian === 'little' ? 'st32' : 'st32be', v.upper(f.n('xs')), address(x, f), 0n);
+  });
+
+  // -------------------------------------------------------------------------------------- moves
+
+  add('mtvsrd', (v, _x, f) => {
+    v.write(f.n('xt'), f.r('ra'), 0n);
+  });
+  add('mtvsrwa', (v, x, f) => {
+    v.write(f.n('xt'), x.b.make('sx32', f.r('ra')), 0n);
+  });
+  add('mtvsrwz', (v, x, f) => {
+    v.write(f.n('xt'), x.b.make('zx32', f.r('ra')), 0n);
+  });
+  add('mfvsrd', (v, x, f) => {
+    x.b.mov(f.r('ra'), v.upper(f.n('xs')));
+  });
+  add('mfvsrwz', (v, x, f) => {
+    x.b.to(f.r('ra'), 'zx32', v.upper(f.n('xs')));
+  });
+  add('xxpermdi', (v, _x, f) => {
+    const [a, c, mode] = [f.n('xa'), f.n('xb'), f.n('dm')];
+    v.write(f.n('xt'), (mode & 2) === 0 ? v.upper(a) : v.low(a), (mode & 1) === 0 ? v.upper(c) : v.low(c));
+  });
+
+  // ------------------------------------------------------------------------------- permutations
+
+  /** Two VSR, bytes by their numbers. */
+  const picked = (name: string, of: 'v' | 'x', bytes: (f: Fields) => readonly number[]): void => {
+    add(name, (v, _x, f) => {
+      const number = (field: string): number => (of === 'v' ? vr(f, `vr${field}`) : f.n(`x${field}`));
+      const second = v.read(number('b'), v.second);
+      const first = f.has(of === 'v' ? 'vra' : 'xa') ? v.read(number('a'), v.first) : second;
+      v.pick(v.first, first, second, bytes(f));
+      v.writeVector(number('t'), v.first);
+    });
+  };
+  const from = (start: number) => Array.from({ length: 16 }, (_, i) => start + i);
+  const splat = (bytes: number, element: number): number[] =>
+    Array.from({ length: 16 }, (_, i) => element * bytes + (i % bytes));
+  picked('vsldoi', 'v', (f) => from(f.n('shb')));
+  picked('xxsldwi', 'x', (f) => from(4 * f.n('shw')));
+  picked('vspltb', 'v', (f) => splat(1, f.n('uim4')));
+  picked('vsplth', 'v', (f) => splat(2, f.n('uim3')));
+  picked('vspltw', 'v', (f) => splat(4, f.n('uim2')));
+  picked('xxspltw', 'x', (f) => splat(4, f.n('uim2')));
+  for (const [letter, bytes] of [['b', 1], ['h', 2], ['w', 4]] as const) {
+    picked(`vmrgh${letter}`, 'v', () => merged(bytes, 0));
+    picked(`vmrgl${letter}`, 'v', () => merged(bytes, 1));
+    const bits = 8 * bytes;
+    add(`vspltis${letter}`, (v, _x, f) => {
+      const value = replicated(BigInt(f.n('sim')), bits);
+      v.write(vr(f, 'vrt'), value, value);
+    });
+  } // prettier-ignore
+  picked('xxmrghw', 'x', () => merged(4, 0));
+  picked('xxmrglw', 'x', () => merged(4, 1));
+  add('vperm', (v, _x, f) => {
+    v.permute(v.first, v.read(vr(f, 'vra'), v.first), v.read(vr(f, 'vrb'), v.second), v.read(vr(f, 'vrc'), v.third));
+    v.writeVector(vr(f, 'vrt'), v.first);
+  });
+
+  // ------------------------------------------------------------------------------------- logical
+
+  const binary = (name: string, of: 'v' | 'x', compute: Binary): void => {
+    add(name, (v, _x, f) => {
+      const number = (field: string): number => (of === 'v' ? vr(f, `vr${field}`) : f.n(`x${field}`));
+      compute(v, v.first, v.read(number('a'), v.first), v.read(number('b'), v.second));
+      v.writeVector(number('t'), v.first);
+    });
+  };
+  for (const [name, compute] of Object.entries(LOGICAL)) {
+    binary(name === 'eqv' ? 'veqv' : `v${name}`, 'v', compute);
+    binary(`xxl${name}`, 'x', compute);
+  }
+  for (const of of ['v', 'x'] as const) {
+    add(of === 'v' ? 'vsel' : 'xxsel', (v, { b }, f) => {
+      const number = (field: string): number => (of === 'v' ? vr(f, `vr${field}`) : f.n(`x${field}`));
+      const by = v.read(number('c'), v.third);
+      b.to(v.second, 'and128', v.read(number('b'), v.second), by);
+      b.to(v.first, 'andnot128', v.read(number('a'), v.first), by);
+      b.to(v.first, 'or128', v.first, v.second);
+      v.writeVector(number('t'), v.first);
+    });
+  }
+
+  // ------------------------------------------------------------------------ sums and comparisons
+
+  const LETTERS = ['b', 'h', 'w', 'd'] as const;
+  for (const [log2, letter] of LETTERS.entries()) {
+    const bits = (8 << log2) as 8 | 16 | 32 | 64;
+    binary(`vaddu${letter}m`, 'v', op(`vadd${bits}`));
+    binary(`vsubu${letter}m`, 'v', op(`vsub${bits}`));
+    if (bits !== 64) {
+      for (const which of ['max', 'min'] as const) {
+        binary(`v${which}s${letter}`, 'v', op(`v${which}s${bits}`));
+        binary(`v${which}u${letter}`, 'v', op(`v${which}u${bits}`));
+      }
+    }
+    const compared = (name: string, compute: Binary): void => {
+      add(name, (v, x, f) => {
+        compute(v, v.first, v.read(vr(f, 'vra'), v.first), v.read(vr(f, 'vrb'), v.second));
+        v.writeVector(vr(f, 'vrt'), v.first);
+        if (!f.flag('rc')) return;
+        const [low, high] = [x.b.make('low64', v.first), x.b.make('high64', v.first)];
+        const all = x.b.make('seteq', x.b.make('and', low, high), ONES);
+        const none = x.b.make('seteq', x.b.make('or', low, high), 0n);
+        x.setBits(6, x.b.make('or', x.b.make('shl', all, 3n), x.b.make('shl', none, 1n)));
+      });
+    };
+    compared(`vcmpequ${letter}`, op(EQUAL[log2]!));
+    compared(`vcmpgts${letter}`, op(GREATER[log2]!));
+    compared(`vcmpgtu${letter}`, (v, d, a, c) => {
+      v.above(d, a, c, log2);
+    });
+  }
+
+  /** Bits of each doubleword as a matrix of 8 by 8, transposed. */
+  add('vgbbd', (v, { b }, f) => {
+    const transposed = (value: Slot): Slot => {
+      let bits = value;
+      for (const [shift, mask] of [
+        [7n, 0x00aa_00aa_00aa_00aan],
+        [14n, 0x0000_cccc_0000_ccccn],
+        [28n, 0x0000_0000_f0f0_f0f0n],
+      ] as const) {
+        const moved = b.make('and', b.make('xor', bits, b.make('shr', bits, shift)), mask);
+        bits = b.make('xor', b.make('xor', bits, moved), b.make('shl', moved, shift));
+      }
+      return bits;
+    };
+    const number = vr(f, 'vrb');
+    const [upper, lower] = [transposed(v.upper(number)), transposed(v.low(number))];
+    v.write(vr(f, 'vrt'), upper, lower);
+  });
+  return out;
+}

@@ -1,0 +1,58 @@
+/**
+ * Instructions of VMX and VSX as tests execute them: texts of an assembler. A row that is executed
+ * and in none of them fails `lift-ppc-rows.test.ts`.
+ */
+
+const LETTERS = ['b', 'h', 'w'] as const;
+const LOGICAL = ['and', 'andc', 'or', 'xor', 'nor', 'nand', 'eqv', 'orc'] as const;
+
+/** vA and vB into vT: 2, 3 and 4; or VSR in both halves of the file. */
+const THREE: readonly string[] = [
+  ...LOGICAL.map((name) => `v${name}`),
+  ...[...LETTERS, 'd'].flatMap((letter) => [
+    `vaddu${letter}m`, `vsubu${letter}m`, ...['qu', 'gts', 'gtu'].flatMap((how) => {
+      const name = `vcmp${how === 'qu' ? 'equ' : how}${letter}`;
+      return [name, `${name}.`];
+    }),
+  ]),
+  ...LETTERS.flatMap((letter) => [
+    `vmaxs${letter}`, `vmaxu${letter}`, `vmins${letter}`, `vminu${letter}`, `vmrgh${letter}`, `vmrgl${letter}`,
+  ]),
+]; // prettier-ignore
+const THREE_VSR = [...LOGICAL.map((name) => `xxl${name}`), 'xxmrghw', 'xxmrglw'];
+/** Whole instructions: vectors in v3, v4, v5 (vs35 to vs37) and vs3 to vs5, the result in v2. */
+const OTHERS = [
+  ...[0, 1, 8, 15].map((n) => `vsldoi 2,3,4,${n}`),
+  ...[0, 1, 2, 3].flatMap((n) => [`xxsldwi 34,35,4,${n}`, `xxpermdi 34,3,36,${n}`, `xxpermdi 34,35,4,${n}`]),
+  ...[0, 7, 15].map((n) => `vspltb 2,3,${n}`),
+  ...[0, 3, 7].map((n) => `vsplth 2,3,${n}`),
+  ...[0, 1, 3].flatMap((n) => [`vspltw 2,3,${n}`, `xxspltw 34,3,${n}`]),
+  ...LETTERS.flatMap((letter) => [0, 15, -16, -1].map((n) => `vspltis${letter} 2,${n}`)),
+  'vperm 2,3,4,5', 'vperm 2,4,4,3', 'vsel 2,3,4,5', 'xxsel 34,3,36,5', 'vgbbd 2,3', 'vgbbd 2,2',
+  'xxlor 3,36,5; xxlor 34,3,3', 'xxpermdi 3,3,3,2; xxlor 34,3,3', 'vxor 3,3,4; vaddubm 2,3,3',
+  // Both doublewords of what comes from a general register, the undefined one taken away.
+  'mtvsrd 34,9; xxpermdi 34,34,34,0', 'mtvsrwa 3,9; xxpermdi 34,3,3,0', 'mtvsrwz 34,9; xxpermdi 34,34,34,0',
+  'mfvsrd 10,35; mtvsrd 34,10; xxpermdi 34,34,34,0', 'mfvsrwz 10,3; mtvsrd 34,10; xxpermdi 34,34,34,0',
+  // A floating point register is the upper half of one.
+  'stfd 3,0(8); lfd 4,0(8); xxpermdi 34,4,4,0',
+]; // prettier-ignore
+/** Accesses to r8 + r9, where r9 is 0 to 31; results of loads in v2. */
+export const ACCESSES = [
+  'lvx 2,8,9', 'lvxl 2,8,9', 'lvx 2,0,8', 'lvsl 2,8,9', 'lvsr 2,8,9', 'lvsl 2,0,8', 'lxvd2x 34,8,9', 'lxvd2x 3,8,9; xxlor 34,3,3',
+  'lxvw4x 34,8,9', 'lxvdsx 34,8,9', 'lxsdx 34,8,9; xxpermdi 34,34,34,0', 'lxsiwzx 3,8,9; xxpermdi 34,3,3,0',
+  'lxsiwax 34,8,9; xxpermdi 34,34,34,0', 'stvx 3,8,9', 'stvxl 3,8,9', 'stxvd2x 35,8,9', 'stxvd2x 3,0,8', 'stxvw4x 3,8,9',
+  'stxsdx 35,8,9', 'stxsiwx 3,8,9',
+]; // prettier-ignore
+
+export const CASES = [
+  ...THREE.flatMap((name) => [`${name} 2,3,4`, `${name} 3,3,4; vor 2,3,3`]),
+  ...THREE_VSR.flatMap((name) => [`${name} 34,3,36`, `${name} 4,35,4; xxlor 34,4,4`]),
+  ...OTHERS,
+];
+
+/** The rows of the instruction table that they are, beside moves of floating point registers. */
+export const VECTOR_ROWS: readonly string[] = [
+  ...new Set(
+    [...CASES, ...ACCESSES].flatMap((text) => text.split(';').map((each) => each.trim().replace(/\.? .*$/, ''))),
+  ),
+].filter((name) => name !== 'lfd' && name !== 'stfd');
