@@ -52,12 +52,13 @@ describe('relocation rows', () => {
   });
 
   test('roles and branches', () => {
-    expect(arm64.relocationRoles).toEqual({
+    expect(arm64.relocationRoles).toMatchObject({
       none: 0,
       word: 257,
       relative: 1027,
       companions: [],
       neutralInModule: { type: 0, addend: 'kept' },
+      zeroInModules: false,
     });
     const branches = [...arm64.relocations.values()].filter((row) => row.branch);
     expect(branches.map((row) => [row.name, row.branch, row.stubAllowed ?? false])).toEqual([

@@ -268,10 +268,19 @@ const ROWS: readonly RelocationRow[] = [
 
 export const arm64Relocations: ReadonlyMap<number, RelocationRow> = new Map(ROWS.map((each) => [each.type, each]));
 
+/** Types that kernels' module loaders take: both NONE, data, MOVW, immediates and branches. */
+const moduleTypes = new Set([
+  ...[0, 256, 257, 258, 259, 260, 261, 262],
+  ...[263, 264, 265, 266, 267, 268, 269, 270, 271, 272, 287, 288, 289, 290, 291, 292, 293],
+  ...[273, 274, 275, 276, 277, 278, 279, 280, 282, 283, 284, 285, 286, 299],
+]);
+
 export const arm64RelocationRoles: RelocationRoles = {
   none: R_AARCH64_NONE,
   word: R_AARCH64_ABS64,
   relative: R_AARCH64_RELATIVE,
   companions: [],
   neutralInModule: { type: R_AARCH64_NONE, addend: 'kept' },
+  takenInModules: [moduleTypes],
+  zeroInModules: false,
 };

@@ -65,6 +65,7 @@ export function outOfLineModel(bits: 32 | 64, endian: Endian): OutOfLineModel {
     reach: branchReach,
     idleOps: 'ftrace_nop_ops',
     entry: 'ftrace_caller',
+    unreserved: { from: '6.13', to: '6.17' },
     islands: bits === 64 ? ['ftrace_tramp_text', 'ftrace_tramp_init'] : [],
     read: (wordAt, address) => readOutOfLineStub(wordAt, address, bits),
     write({ address, site, target }) {

@@ -335,6 +335,9 @@ export const ppc32RelocationRoles: RelocationRoles = {
   // TLSGD, TLSLD stand on the call of __tls_get_addr next to its REL24.
   companions: [95, 96],
   neutralInModule: { type: R_PPC_ADDR32, addend: 'stored-word' },
+  // ADDR32, ADDR16_LO, ADDR16_HI, ADDR16_HA, REL24, REL32
+  takenInModules: [new Set([1, 4, 5, 6, 10, 26])],
+  zeroInModules: false,
 };
 
 export const ppc64RelocationRoles: RelocationRoles = {
@@ -344,6 +347,13 @@ export const ppc64RelocationRoles: RelocationRoles = {
   companions: [107, 108],
   // R_PPC64_ADDR32
   neutralInModule: { type: 1, addend: 'stored-word' },
+  // ADDR32, ADDR64, REL24, REL32, REL64, TOCSAVE, ENTRY, REL16_LO, REL16_HA, and the TOC's; kernels
+  // that are pc-relative take REL24_NOTOC, PCREL34 and GOT_PCREL34 in place of those.
+  takenInModules: [
+    new Set([1, 10, 26, 38, 44, 109, 118, 250, 252, 47, 48, 50, 51, 63, 64]),
+    new Set([1, 10, 26, 38, 44, 118, 250, 252, 116, 132, 133]),
+  ],
+  zeroInModules: false,
 };
 
 /** Reach of `bl`, the same on both sizes. */

@@ -67,6 +67,7 @@ const g2: EntryConvention = {
   chosenBy: 'riscv-site',
   mustServe: false,
   plainFrame: true,
+  atEntry: true,
   nestedNeedsRegs: false,
   graphOff: 'stub',
   directWays: { slots: { t1: 48, t0: 0, t0slot: 40 }, built, omits },
@@ -123,7 +124,7 @@ export const riscvConventions: readonly EntryConvention[] = [
   g1,
   g3,
   g3c,
-  { ...g1, name: 'g0', title: '-pg: as g1, for calls behind the prologue' },
+  { ...g1, name: 'g0', title: '-pg: as g1, for calls behind the prologue', atEntry: false },
   {
     ...g2,
     name: 'g2-plain',

@@ -9,7 +9,14 @@ import { riscvIsa } from './isa.js';
 import { riscvProbes } from './kprobes.js';
 import { riscvLoader } from './loader.js';
 import { riscvPatchTables } from './patch-tables.js';
-import { R_RISCV_64, R_RISCV_NONE, R_RISCV_RELATIVE, R_RISCV_RELAX, riscvRelocations } from './relocs.js';
+import {
+  R_RISCV_64,
+  R_RISCV_NONE,
+  R_RISCV_RELATIVE,
+  R_RISCV_RELAX,
+  riscvModuleTypes,
+  riscvRelocations,
+} from './relocs.js';
 import { riscvMcount, riscvSiteShapes } from './sites.js';
 import { riscvBranches, riscvStubForms } from './stubs.js';
 
@@ -38,6 +45,8 @@ export const riscv64: Arch = {
     // Accepted and ignored by the kernel's loader, and by a linker where no other relocation stands
     // at the place.
     neutralInModule: { type: R_RISCV_RELAX, addend: 'kept' },
+    takenInModules: [riscvModuleTypes],
+    zeroInModules: false,
   },
   conventions: riscvConventions,
   options: riscvOptions,

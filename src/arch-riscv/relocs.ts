@@ -171,3 +171,12 @@ const ROWS: readonly RelocationRow[] = [
 ];
 
 export const riscvRelocations: ReadonlyMap<number, RelocationRow> = new Map(ROWS.map((each) => [each.type, each]));
+
+/**
+ * Types that kernels' module loaders take: neither NONE nor ALIGN, nothing of a dynamic linker or
+ * of thread-local data.
+ */
+export const riscvModuleTypes: ReadonlySet<number> = new Set([
+  ...[1, 2, 16, 17, 18, 19, 20, 23, 24, 25, 26, 27, 28],
+  ...[33, 34, 35, 36, 37, 38, 39, 40, 44, 45, 51, 52, 53, 54, 55, 56, 57, 59, 60, 61],
+]);

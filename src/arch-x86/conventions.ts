@@ -55,6 +55,7 @@ const modern: EntryConvention = {
   chosenBy: null,
   mustServe: false,
   plainFrame: true,
+  atEntry: true,
   nestedNeedsRegs: false,
   graphOff: null,
   directWays: null,
@@ -79,6 +80,7 @@ export const x86Conventions: readonly EntryConvention[] = [
     ...of2014,
     name: 'mcount',
     title: 'calls of mcount behind the prologue, entries of 2014: the caller of the function is at 8(%rbp)',
+    atEntry: false,
     nestedNeedsRegs: false,
   },
 ];

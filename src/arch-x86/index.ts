@@ -36,6 +36,9 @@ export const x86_64: Arch = {
     relative: R_X86_64_RELATIVE,
     companions: [],
     neutralInModule: { type: R_X86_64_NONE, addend: 'kept' },
+    // NONE, 64, PC32, PLT32, 32, 32S, PC64
+    takenInModules: [new Set([0, 1, 2, 4, 10, 11, 24])],
+    zeroInModules: true,
   },
   conventions: x86Conventions,
   options: x86Options,

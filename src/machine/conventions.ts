@@ -193,6 +193,11 @@ export interface EntryConvention {
   readonly mustServe: boolean;
   /** The plain entry passes a register frame, if an incomplete one. */
   readonly plainFrame: boolean;
+  /**
+   * Its sites are where nothing of the function has run: calls there can go on in another function
+   * with the same arguments. Behind a prologue they cannot.
+   */
+  readonly atEntry: boolean;
   /** Callers of nested functions are only found with a full register frame. */
   readonly nestedNeedsRegs: boolean;
   /**

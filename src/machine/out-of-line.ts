@@ -52,6 +52,11 @@ export interface OutOfLineModel {
   readonly entry: string;
   /** Symbols of islands that lead there from areas out of its reach, empty until start-up. */
   readonly islands: readonly string[];
+  /**
+   * First and last version of kernels whose module loader reserves only the first entry of a
+   * module's area: a stub that is made later is written over the area's others.
+   */
+  readonly unreserved: { readonly from: string; readonly to: string };
   /** @param wordAt  4 bytes of code by address, -1 where there is none */
   read(wordAt: (address: Address) => number, address: Address): OutOfLineReading;
   /**

@@ -25,6 +25,13 @@ export interface RelocationRoles {
    * relocation then writes again.
    */
   readonly neutralInModule: { readonly type: number; readonly addend: 'kept' | 'stored-word' };
+  /**
+   * Types that module loaders of kernels take; they refuse a module that has others. Several lists
+   * where options of the kernel decide: one of them must have all types of a module.
+   */
+  readonly takenInModules: readonly ReadonlySet<number>[];
+  /** Module loaders refuse a relocation whose place does not hold zeros. */
+  readonly zeroInModules: boolean;
 }
 
 /** How the compiler calls the profiling entry, and what a table producer needs (M-REC-3). */

@@ -28,6 +28,7 @@ const wide: EntryConvention = {
   chosenBy: 'toy-entries',
   mustServe: true,
   plainFrame: true,
+  atEntry: true,
   nestedNeedsRegs: false,
   graphOff: null,
   directWays: null,

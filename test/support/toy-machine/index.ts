@@ -46,6 +46,8 @@ export const toyMachine: Arch = {
     relative: 2,
     companions: [],
     neutralInModule: { type: 0, addend: 'kept' },
+    takenInModules: [new Set([0, 1])],
+    zeroInModules: false,
   },
   mcount: {
     symbols: ['_mcount'],
