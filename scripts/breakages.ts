@@ -52,6 +52,30 @@ const runtimeBytes = 'objectBytes(key)';
 
 export const breakages: readonly Breakage[] = [
   {
+    name: 'livepatch: positions in a kernel count the symbol table, not addresses',
+    file: 'livepatch/objects.js',
+    find: 'if (this.name === KERNEL)',
+    replace: 'if (this.name !== KERNEL)',
+    test: 'livepatch-module',
+    named: 'M-KLP-3: positions count',
+  },
+  {
+    name: 'livepatch: a file that nobody gave is no finding',
+    file: 'livepatch/check.js',
+    find: /this\.absent\.set\(name, \{[^}]*\}\);/,
+    replace: '{ }',
+    test: 'livepatch-module',
+    named: 'M-KLP-3: functions that are not found once',
+  },
+  {
+    name: 'livepatch: a relocation that waits for a module may name symbols of the kernel',
+    file: 'livepatch/check.js',
+    find: 'object !== KERNEL && home === KERNEL',
+    replace: 'false',
+    test: 'livepatch-module',
+    named: 'M-KLP-6',
+  },
+  {
     name: 'kernel: the callee of a call does not say its convention, bytes in front of the function do',
     file: 'program/conventions.js',
     find: 'classify(arch, range.bytes, offset, found, call?.callee);',

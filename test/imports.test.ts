@@ -24,6 +24,7 @@ interface Rule {
 const rules: Readonly<Record<string, Rule>> = {
   index: { values: ['*'] },
   cli: { values: ['*'] },
+  livepatch: { values: ['sites', 'program', 'relocs', 'elf', 'machine'] },
   report: {
     values: [],
     types: ['sites', 'patch', 'tracing', 'kprobes', 'trace', 'race', 'emulator', 'elf', 'program', 'machine'],

@@ -211,6 +211,12 @@ const parser = yargs([])
           choices: verifyFormats,
           describe: 'what to print; --json is --format json',
         })
+        .option('against', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'kernel, module or folder of modules that livepatch modules patch',
+        })
         .option('baseline', { type: 'string', describe: 'earlier --json or ndjson output: only what is new fails' })
         .option('skip', { type: 'string', array: true, nargs: 1, describe: 'verdict or rule that is left out' })
         .option('severity', { type: 'string', describe: 'JSON file: how much rules weigh' })

@@ -6,6 +6,7 @@ import { fileGroup, type FileReport, groupFindings, type RuleGroup } from '../re
 import { jsonSchema, verificationJson } from '../report/json.js';
 import { disagreements } from '../patch/journal.js';
 import { isRuntimeObject, type UnsavedUse, unsavedUses } from '../tracing/callback-code.js';
+import { withLivepatch } from './against.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, type InputFile, readFileList, readInputs } from './files.js';
@@ -27,6 +28,8 @@ export interface VerifyArguments extends OpenOptions {
   readonly policy: VerifyPolicy;
   readonly require?: number | undefined;
   readonly jobs: number;
+  /** Kernel, modules and folders of modules that livepatch modules are held against. */
+  readonly against?: readonly string[] | undefined;
 }
 
 function summary(result: Verification): string {
@@ -99,7 +102,7 @@ function fileGroups(unsaved: readonly UnsavedUse[], changed: boolean): RuleGroup
 function isShareReached(result: Verification, strict: boolean, require: number | undefined): boolean {
   if (require === undefined || result.sites === 0) return true;
   const bad = result.findings.filter(
-    ({ severity }) => severity === 'error' || (strict && severity === 'warning'),
+    ({ site, severity }) => site >= 0 && (severity === 'error' || (strict && severity === 'warning')),
   ).length;
   return ((result.sites - bad) * 100) / result.sites >= require;
 }
@@ -107,6 +110,8 @@ function isShareReached(result: Verification, strict: boolean, require: number |
 /** Exit code of a verification: errors fail, warnings under --strict, and a missed gate. */
 function judgeExit(result: Verification, strict: boolean, require: number | undefined): number {
   if (result.incomplete?.code === 'no-functions') return exitCodes.failed;
+  // What is said of a livepatch module is of no share of sites.
+  if (result.findings.some(({ site, severity }) => site < 0 && severity === 'error')) return exitCodes.failed;
   if (require !== undefined) return isShareReached(result, strict, require) ? exitCodes.ok : exitCodes.failed;
   const isBad = result.findings.some(({ severity }) => severity === 'error' || (strict && severity === 'warning'));
   return isBad ? exitCodes.failed : exitCodes.ok;
@@ -127,12 +132,13 @@ function untracedRemarks({ record, image }: Opened): {
   return { remarks, changed };
 }
 
-type JudgeArguments = Omit<VerifyArguments, 'files' | 'jobs'>;
+type JudgeArguments = Omit<VerifyArguments, 'jobs'>;
 
 /** Verifies one file that was read and unpacked. */
 async function judgeInput(input: InputFile, args: JudgeArguments): Promise<FileVerdict> {
   const opened = await open(input, args);
-  const found = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
+  const ofSites = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
+  const found = await withLivepatch(opened, ofSites, args);
   const judged = underPolicy(input.name, found, args.policy);
   const untraced = untracedRemarks(opened);
   const isRuntime = isRuntimeObject(opened.program);

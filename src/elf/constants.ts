@@ -36,6 +36,8 @@ export const SHN_XINDEX = 0xffff;
 /** Reserved indices as `SymbolTable.sectionIndex` holds them. */
 export const SHN_ABS_RESOLVED = 0xffff_fff1;
 export const SHN_COMMON_RESOLVED = 0xffff_fff2;
+/** Symbols that a kernel's livepatch core resolves. */
+export const SHN_LIVEPATCH_RESOLVED = 0xffff_ff20;
 /** First value of the reserved range in `SymbolTable.sectionIndex`. */
 export const SHN_LORESERVE_RESOLVED = 0xffff_ff00;
 
@@ -74,6 +76,8 @@ export const SHF_EXCLUDE = 0x8000_0000n;
 export const SHF_GROUP = 0x200n;
 export const SHF_TLS = 0x400n;
 export const SHF_COMPRESSED = 0x800n;
+/** Relocations that a kernel's livepatch core writes. */
+export const SHF_RELA_LIVEPATCH = 0x10_0000n;
 
 /**
  * `RelocationTable.type` of RELR rows: the machine's RELATIVE type, whichever number that is. The

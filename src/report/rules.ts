@@ -85,6 +85,21 @@ export const rules: Readonly<Record<string, string>> = {
     'a table that is linked to one section holds slots of that section alone: the linker drops both together.',
   'M-LINK-2': 'slots into a COMDAT group stand in a table of the group: where another copy is kept, they go.',
   'M-LINK-3': 'tables of one name all say an order of sections, or none does: linkers join them.',
+  'M-KLP-1': 'a livepatch module says so in its information, and its livepatch relocations are in their final form.',
+  'M-KLP-2': 'each object and each of its functions has one row, with a name and code of the module in its place.',
+  'M-KLP-3':
+    'a name with position 0 is unique; position n is the n-th symbol of the name, by address in a kernel and by table order in a module.',
+  'M-KLP-4':
+    'a function is redirected by its site: one that stays after the start, is good, and is at the entry of the function.',
+  'M-KLP-5':
+    'sections .klp.rela.OBJECT.SECTION are SHT_RELA with SHF_RELA_LIVEPATCH and SHF_ALLOC, of an object that is patched.',
+  'M-KLP-6':
+    'livepatch relocations name SHN_LIVEPATCH symbols and nothing else does; those of a module name none of the kernel.',
+  'M-KLP-7': 'the symbol that .klp.sym.OBJECT.SYMBOL,POSITION stands for is found as a function is.',
+  'M-KLP-8':
+    'the module loader of the machine takes every relocation: its type, what the place holds, what a call needs behind it.',
+  'M-KLP-9': 'stubs of sites out of line are in reach, and no stub that is made later is written over them.',
+  'M-KLP-10': 'entries of .klp.symid have numbers of their own and name symbols whose names occur twice.',
   'M-PAD-2':
     'where landing pads are checked, an indirect call must find one at the entry: nops belong behind the pad, not in front.',
   'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',

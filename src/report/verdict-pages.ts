@@ -149,4 +149,66 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
     advice: ['Nothing is written over such a site. status shows both; restore the bytes, or make the file anew.'],
     rules: ['RT-6'],
   },
+  'klp-form': {
+    meaning: 'The livepatch module does not say what it patches in a form that kernels take.',
+    causes: [
+      'Its information lacks livepatch=, a build stopped before its last step, a row of its tables is damaged or there twice, or the tables are in no known form.',
+    ],
+    advice: ['Build it anew; objtool klp post-link makes the final form.'],
+    rules: ['M-KLP-1', 'M-KLP-2'],
+  },
+  'klp-object': {
+    meaning: 'No file of a kernel or module that the livepatch names was given.',
+    causes: ['--against names other files, or the module has another name than its file.'],
+    advice: ['Name the file or its folder by --against.'],
+    rules: ['M-KLP-3'],
+  },
+  'klp-function': {
+    meaning: 'The function that is replaced is not found exactly once.',
+    causes: [
+      'No symbol has the name, several have it and the position is 0, or fewer have it than the position says: the livepatch was built for another kernel, or the compiler renamed or inlined the function.',
+    ],
+    advice: [
+      'Build it for this kernel; positions count the symbols of a name, by address in a kernel, by table order in a module.',
+    ],
+    rules: ['M-KLP-3'],
+  },
+  'klp-untraceable': {
+    meaning: 'The function that is replaced has no site that could send calls elsewhere.',
+    causes: [
+      'It is notrace, in text that is freed after the start, its site is damaged, calls within the module pass it by, or it calls behind its prologue.',
+    ],
+    advice: ['Patch its callers instead.'],
+    rules: ['M-KLP-4', 'P-SITE-2'],
+  },
+  'klp-symbol': {
+    meaning: 'A symbol that the livepatch core resolves has a wrong form or stands for nothing.',
+    causes: [
+      'Its name is not .klp.sym.OBJECT.SYMBOL,POSITION, its section is not SHN_LIVEPATCH, or no such symbol is there.',
+    ],
+    advice: ['Build it for this kernel, with the steps of its build in order.'],
+    rules: ['M-KLP-6', 'M-KLP-7'],
+  },
+  'klp-relocation': {
+    meaning: 'A relocation of the livepatch module is refused, or written too early, wrong or never.',
+    causes: [
+      'A type that module loaders do not take, a place that is not empty, no room for the TOC restore, a section without the flags of livepatch relocations, or a symbol that has no value then.',
+    ],
+    advice: ['Compile as the kernel is compiled, and let the tools of the kernel make these sections.'],
+    rules: ['M-KLP-5', 'M-KLP-6', 'M-KLP-8'],
+  },
+  'klp-stubs': {
+    meaning: 'Stubs of the livepatch module get in the way of each other.',
+    causes: [
+      'Kernels 6.13 to 6.17 reserve one entry for all stubs of sites out of line; stubs that are made when a patched module comes are written over the others.',
+    ],
+    advice: ['Use a kernel with the fix, or patch the module by a livepatch of its own that is loaded after it.'],
+    rules: ['M-KLP-9'],
+  },
+  'klp-symid': {
+    meaning: 'The table by which a kernel tells symbols of one name apart does not fit its symbols.',
+    causes: ['The kernel was changed or stripped after it was linked.'],
+    advice: ['Positions counted with this table are wrong: link the kernel anew.'],
+    rules: ['M-KLP-10'],
+  },
 };

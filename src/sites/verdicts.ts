@@ -20,6 +20,9 @@
  * and, of a function that no site is in:
  *
  * | pad-without-slot | error | it begins as traced functions do, and no table names it |
+ *
+ * Livepatch modules have verdicts of their own (`klp-…`), which `livepatch/` gives; they name no
+ * site.
  */
 import type { SiteReading } from '../machine/sites.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
@@ -48,14 +51,24 @@ export const verdictSeverity = {
   'toc-restore-missing': 'error',
   'state-mismatch': 'error',
   'pad-without-slot': 'error',
+  'klp-form': 'error',
+  'klp-object': 'error',
+  'klp-function': 'error',
+  'klp-untraceable': 'error',
+  'klp-symbol': 'error',
+  'klp-relocation': 'error',
+  'klp-stubs': 'warning',
+  'klp-symid': 'error',
 } as const satisfies Record<string, 'none' | 'note' | 'warning' | 'error'>;
 
 export type Verdict = keyof typeof verdictSeverity;
+/** Verdicts on a livepatch module. */
+export type LivepatchVerdict = Extract<Verdict, `klp-${string}`>;
 export type Severity = (typeof verdictSeverity)[Verdict];
 
 /** A site whose verdict is not `ok`, with what a person or program needs to judge it. */
 export interface Finding {
-  /** -1 for `pad-without-slot`: no slot, no site. */
+  /** Its index; -1 for `pad-without-slot` and for what is said of a livepatch module. */
   readonly site: number;
   readonly verdict: Verdict;
   readonly severity: Severity;
