@@ -145,10 +145,10 @@ describe('what is done to them', () => {
   test('L-REC-1 L-REC-2 a table is made of the calls, that of .exit.text left out', async () => {
     const out = join(folder, 'recorded.ko');
     // Slots of code that a linker may still shorten would name other places then.
-    const relaxed = await elftrace(['record', sample('module-mcount.ko'), '-o', out]);
+    const relaxed = await elftrace(['mcount', sample('module-mcount.ko'), '-o', out]);
     expect(relaxed.status).toBe(1);
     expect(relaxed.stderr).toContain('-mno-relax');
-    expect((await elftrace(['record', sample('module-mcount-fixed.ko'), '-o', out])).status).toBe(0);
+    expect((await elftrace(['mcount', sample('module-mcount-fixed.ko'), '-o', out])).status).toBe(0);
     const { sites } = openBytes(bytesOf(out));
     expect(sites.tables.map(({ name, count }) => [name, count])).toEqual([['__mcount_loc', 10]]);
     expect(verify(sites).verdicts).toEqual({ ok: 10 });

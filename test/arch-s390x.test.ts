@@ -131,7 +131,7 @@ describe('what is done to them', () => {
 
   test('S-REC-1 a table is made of the calls, that of .exit.text left out', async () => {
     const out = join(folder, 'recorded.ko');
-    expect((await elftrace(['record', sample('module-mcount.ko'), '-o', out])).status).toBe(0);
+    expect((await elftrace(['mcount', sample('module-mcount.ko'), '-o', out])).status).toBe(0);
     const { sites } = openBytes(new Uint8Array(readFileSync(out)));
     expect(sites.tables.map(({ name, count }) => [name, count])).toEqual([['__mcount_loc', 10]]);
     expect(verify(sites).verdicts).toEqual({ ok: 10 });
