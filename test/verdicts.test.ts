@@ -372,6 +372,7 @@ describe('the first that applies', () => {
       ['zero-entry', 'note'],
       ['weak-leftover', 'note'],
       ['no-symbol', 'warning'],
+      ['klp-stubs', 'warning'],
     ]);
   });
 });

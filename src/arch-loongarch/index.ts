@@ -10,7 +10,14 @@ import { EM_LOONGARCH } from '../elf/constants.js';
 import { loongarchAbi, loongarchMcount } from './abi.js';
 import { loongarchIsa } from './isa.js';
 import { loongarchPatchTables } from './patch-tables.js';
-import { loongarchRelocations, R_LARCH_64, R_LARCH_NONE, R_LARCH_RELATIVE, R_LARCH_RELAX } from './relocs.js';
+import {
+  loongarchModuleTypes,
+  loongarchRelocations,
+  R_LARCH_64,
+  R_LARCH_NONE,
+  R_LARCH_RELATIVE,
+  R_LARCH_RELAX,
+} from './relocs.js';
 import { loongarchSiteShapes } from './sites.js';
 import { loongarchBranches, loongarchStubForms } from './stubs.js';
 
@@ -36,6 +43,8 @@ export const loongarch64: Arch = {
     companions: [R_LARCH_RELAX],
     // The kernel's loader takes it and does nothing (L-MOD-1).
     neutralInModule: { type: R_LARCH_NONE, addend: 'kept' },
+    takenInModules: [loongarchModuleTypes],
+    zeroInModules: false,
   },
   mcount: loongarchMcount,
   conventions: [],

@@ -143,3 +143,12 @@ const ROWS: readonly RelocationRow[] = [
 ];
 
 export const loongarchRelocations: ReadonlyMap<number, RelocationRow> = new Map(ROWS.map((each) => [each.type, each]));
+
+/**
+ * Types that the module loader of a kernel takes: words, the stack operations of old compilers,
+ * differences, branches, and addresses by page or through the GOT.
+ */
+export const loongarchModuleTypes: ReadonlySet<number> = new Set([
+  R_LARCH_NONE, 1, R_LARCH_64, 20, 21, 22, 23, 24, 29, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 50, 51, 55, 56,
+  R_LARCH_B26, 71, 72, 73, 74, R_LARCH_GOT_PC_HI20, 76, 99, 109,
+]); // prettier-ignore

@@ -9,7 +9,7 @@ import { EM_S390 } from '../elf/constants.js';
 import { s390xAbi, s390xMcount } from './abi.js';
 import { s390xIsa } from './isa.js';
 import { s390xPatchTables } from './patch-tables.js';
-import { R_390_64, R_390_NONE, R_390_RELATIVE, s390xRelocations } from './relocs.js';
+import { R_390_64, R_390_NONE, R_390_RELATIVE, s390xModuleTypes, s390xRelocations } from './relocs.js';
 import { s390xSiteShapes } from './sites.js';
 import { s390xBranches, s390xStubForms } from './stubs.js';
 
@@ -35,6 +35,8 @@ export const s390x: Arch = {
     companions: [],
     // The kernel's loader takes it and does nothing (S-MOD-1).
     neutralInModule: { type: R_390_NONE, addend: 'kept' },
+    takenInModules: [s390xModuleTypes],
+    zeroInModules: false,
   },
   mcount: s390xMcount,
   conventions: [],

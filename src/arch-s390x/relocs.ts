@@ -134,3 +134,12 @@ const ROWS: readonly RelocationRow[] = [
 ];
 
 export const s390xRelocations: ReadonlyMap<number, RelocationRow> = new Map(ROWS.map((each) => [each.type, each]));
+
+/**
+ * Types that the module loader of a kernel takes: all but those of linked programs and of
+ * thread-local storage.
+ */
+export const s390xModuleTypes: ReadonlySet<number> = new Set([
+  R_390_NONE, 1, 2, 3, 4, 5, 6, 7, 8, 13, 14, 15, 16, 17, 18, R_390_PC32DBL, R_390_PLT32DBL, 21, R_390_64, 23, 24, 25, 26, 27, 28,
+  29, 30, 31, 32, 33, 34, 35, 36, 57, 58, 59,
+]); // prettier-ignore

@@ -64,7 +64,7 @@ const OBJECT_SECTIONS = ['.init.klp_objects', '__klp_objects'];
 const THIS_MODULE = '__this_module';
 
 /** `key=value` pairs of `.modinfo`. */
-export function moduleInfo(image: ElfImage): ReadonlyMap<string, string> {
+function moduleInfo(image: ElfImage): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   const section = image.section('.modinfo');
   const bytes = section ? image.contents(section) : new Uint8Array(0);
