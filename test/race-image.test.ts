@@ -101,6 +101,24 @@ describe('the core’s own sequences', () => {
     ]);
   });
 
+  test.each(['ppc32/program-patchable-1', 'ppc64-elfv1/program-patchable-1'])(
+    'P-OOL-4 C-UPD-2: %s: a thread in the stub out of line while the site, the entries and the ops change',
+    (name) => {
+      for (const [from, to] of [
+        ['nop', 'call'],
+        ['call', 'nop'],
+        ['call', 'list'],
+        ['list', 'call'],
+      ] as const) {
+        const { result, scene } = raced(name, { site: 'quiet', from, to, staleFetch: false });
+        expect([from, to, result.verdict, result.bounds, scene.threads.length]).toEqual([from, to, 'holds', [], 1]);
+      }
+      // Freed while the thread is in the stub, on its way to the entry.
+      const early = raced(name, { site: 'quiet', from: 'call', to: 'nop', variants: ['no-wait'], staleFetch: false });
+      expect(early.result.violations.map(({ rule }) => rule)).toContain('freed-memory');
+    },
+  );
+
   test('list function, graph', () => {
     const arm = 'arm64/program-patchable-4-2';
     const list = raced(arm, { from: 'call', to: 'list', staleFetch: false });
