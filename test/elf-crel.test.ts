@@ -11,8 +11,15 @@ import { readCrel } from '../src/elf/crel.js';
 import { readElf } from '../src/elf/read.js';
 import { ElftraceError } from '../src/errors.js';
 import { verify } from '../src/sites/verdicts.js';
+import { SHT_CREL } from '../src/elf/constants.js';
+import { hash } from '../src/cli/open.js';
+import { applyPlan, unpatched } from '../src/patch/apply.js';
+import { planSites } from '../src/patch/plan.js';
+import { recordTable } from '../src/patch/record-table.js';
+import { repairTables } from '../src/patch/repair-table.js';
+import { planUntrace } from '../src/patch/untrace.js';
 import { packCrel, withCrel } from './support/crel.js';
-import { builtSamples, openBytes, planNop } from './support/pipeline.js';
+import { builtSamples, openBytes, planNop, sameBytes } from './support/pipeline.js';
 
 const objects = readdirSync(builtSamples, { recursive: true, encoding: 'utf8' })
   .filter((name) => /\.(ko|o)$/.test(name))
@@ -104,5 +111,64 @@ describe('objects', () => {
       }
     }
     expect(refused).toBeGreaterThan(100);
+  });
+
+  test('every writer keeps the rows byte for byte, or says that it does not write them', () => {
+    /** Bytes of the compact sections, by number; those of tables that went as a whole aside. */
+    const rowsOf = (file: Uint8Array, gone: ReadonlySet<number> = new Set()): unknown => {
+      const image = readElf(file);
+      const compact = image.sections.filter(({ type, index }) => type === SHT_CREL && !gone.has(index));
+      return compact.map((each) => [each.index, [...image.contents(each)]]);
+    };
+    /** Sections that are there no more. */
+    const goneFrom = (before: Uint8Array, after: Uint8Array): Set<number> => {
+      const now = readElf(after).sections;
+      const { sections } = readElf(before);
+      return new Set(
+        sections.filter(({ index, type }) => type !== 0 && now[index]?.type === 0).map(({ index }) => index),
+      );
+    };
+    const written = { init: 0, untrace: 0, mcount: 0, repair: 0, revert: 0 };
+    const refused = { untrace: 0, mcount: 0, repair: 0 };
+    for (const { name, compact } of objects) {
+      const { image, program, sites } = openBytes(compact);
+      const keep = (writer: keyof typeof written, bytes: Uint8Array): void => {
+        expect([name, writer, rowsOf(bytes)]).toEqual([name, writer, rowsOf(compact, goneFrom(compact, bytes))]);
+        written[writer]++;
+      };
+      const attempt = (writer: keyof typeof refused, work: () => Uint8Array): void => {
+        try {
+          keep(writer, work());
+        } catch (error) {
+          if (!(error instanceof ElftraceError)) throw error;
+          expect([name, writer, error.code]).toEqual([
+            name,
+            writer,
+            expect.stringMatching(/^unsupported-form|plan-refused/),
+          ]);
+          refused[writer]++;
+        }
+      };
+      // Calls are refused, see above; nops of the compiler have no relocations.
+      const plan = planSites(sites, { to: { kind: 'init' } });
+      if (plan.changed > 0) {
+        const patched = applyPlan(image, plan).bytes;
+        keep('init', patched);
+        const back = unpatched(readElf(patched), null, hash);
+        expect([name, back.length, sameBytes(back, compact)]).toEqual([name, compact.length, true]);
+        keep('revert', back);
+      }
+      attempt('mcount', () => recordTable(program).bytes);
+      attempt('repair', () => repairTables(program).bytes);
+      // All slots: the table goes, its rows with it. One of several: rows would have to change.
+      for (const count of [sites.count, 1]) {
+        attempt('untrace', () => {
+          const selection = new Uint8Array(sites.count).fill(1, 0, count);
+          return applyPlan(image, planUntrace(sites, { selection })).bytes;
+        });
+      }
+    }
+    expect(Math.min(...Object.values(written))).toBeGreaterThan(0);
+    expect(refused.untrace).toBeGreaterThan(0);
   });
 });

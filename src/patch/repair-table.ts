@@ -241,9 +241,11 @@ export function repairTables(program: Program): Repaired {
   if (isModule(program)) {
     repair.plan();
     if (repair.added === 0) return { bytes: image.bytes.slice(), slots, moved: 0, added: 0, sections: 0 };
+    const advice =
+      slots === 0 ? 'it has no table: mcount without --repair makes it' : 'repair the objects, and link them again';
     throw new ElftraceError(
       'unsupported-form',
-      `${repair.added} functions of the module have no slot; loaders read one table: repair the objects, and link them again`,
+      `${repair.added} functions of the module have no slot, and its loader reads one table: ${advice}`,
       { value: repair.added },
     );
   }
