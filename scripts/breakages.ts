@@ -131,6 +131,14 @@ export const breakages: readonly Breakage[] = [
     named: 'hangs on',
   },
   {
+    name: 'two nops of a linked program count as a pad wherever they stand',
+    file: 'sites/complete.js',
+    find: 'nops >= EVIDENT_NOPS',
+    replace: 'true',
+    test: 'complete-table',
+    named: 'beside functions without any',
+  },
+  {
     name: 'a table that is linked to the function of another is not said',
     file: 'sites/table-lint.js',
     find: 'target !== link',

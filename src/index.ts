@@ -86,6 +86,8 @@ export {
   type Verification,
   type VerifyOptions,
 } from './sites/verdicts.js';
+export { repairTables, type Repaired } from './patch/repair-table.js';
+export { type TableLint } from './sites/table-lint.js';
 export {
   checkAcceptance,
   planSites,

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { verify, type Verification } from '../src/sites/verdicts.js';
-import { openBytes, type Opened } from './support/pipeline.js';
+import { builtSamples, edited, openBytes, type Opened, readSample } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
 
 /** Two files with one inline function: the linker keeps the copy of the first. */
@@ -195,5 +195,90 @@ describeWith(['x86_64-linux-gnu-as'], 'sections of tables', () => {
     expect(lintOf('mixed', mixed)).toEqual(['M-LINK-3']);
     // Modules are not linked again.
     expect(lintOf('module', `${TEXTS(',f')}  .section .modinfo,"a",@progbits\n  .asciz "name=m"\n`)).toEqual([]);
+  });
+});
+
+describeWith(['x86_64-linux-gnu-as', 'x86_64-linux-gnu-ld'], 'calls without a slot', () => {
+  const body = (name: string, code: string): string => `
+  .globl ${name}
+  .type ${name},@function
+${name}: ${code}ret
+  .size ${name},.-${name}
+`;
+  const call = 'call __fentry__\n';
+  const calls = (section: string): string => `
+  .text
+${body('__fentry__', '')}${body('f', call)}${body('g', call)}
+  .section ${section},"ax"
+${body('h', call)}
+  .section __mcount_loc,"a"
+  .quad f
+`;
+
+  test('M-PAD-3 M-REC-2: a call in front of a function asks for a slot, in sections that are traced', () => {
+    for (const [section, wanted] of [
+      ['.text.more', ['g', 'h']],
+      ['.exit.text', ['g']],
+    ] as const) {
+      const name = section.slice(1);
+      writeFileSync(at(`${name}.s`), calls(section));
+      run('x86_64-linux-gnu-as', [at(`${name}.s`), '-o', at(`${name}.o`)]);
+      expect([section, lacking(at(`${name}.o`))]).toEqual([section, wanted]);
+      run('x86_64-linux-gnu-ld', ['-static', '-e', 'f', at(`${name}.o`), '-o', at(name)]);
+      expect([section, lacking(at(name))]).toEqual([section, wanted]);
+    }
+  });
+
+  test('an emptied slot, and one that leads nowhere, are not said twice', () => {
+    const bytes = readSample('x86-64/program-fentry');
+    const { sites, image } = openBytes(bytes);
+    const table = sites.tables[0]!;
+    for (const value of [0n, 0x10n]) {
+      const [position = 0] = table.position;
+      const word = new Uint8Array(new BigUint64Array([value]).buffer);
+      const { verdicts } = verify(openBytes(edited(image.bytes, position, word)).sites);
+      expect([value, verdicts['pad-without-slot'] ?? 0]).toEqual([value, 0]);
+    }
+  });
+});
+
+describeWith(['powerpc64-linux-gnu-objdump'], 'nops that are no pads', () => {
+  test('M-PAD-3: what a linker made a nop of an address is none, where pads are one nop', () => {
+    const sample = 'ppc64-elfv1/program-patchable-1';
+    const path = join(builtSamples, sample);
+    const code = run('powerpc64-linux-gnu-objdump', ['-d', path]).toString();
+    const begun = [...code.matchAll(/^[0-9a-f]+ <\.?(\w+)>:\n[^\n]*\tnop\n/gm)].map(([, name]) => name);
+    const { sites, program } = openBytes(readSample(sample));
+    const listed = Array.from({ length: sites.count }, (_, i) => program.symbolName(sites.functionSymbol(i)));
+    expect(begun.filter((name) => !listed.includes(name!))).toContain('sample_clock');
+    expect(lacking(path)).toEqual([]);
+  });
+});
+
+describeWith(['aarch64-linux-gnu-as', 'aarch64-linux-gnu-ld'], 'two nops', () => {
+  /** f and h have slots, g has two nops and none, q has no pad. */
+  const program = (order: readonly string[]): string => {
+    const body = (name: string): string => `
+  .globl ${name}
+  .type ${name},%function
+${name}: ${name === 'q' ? '' : 'nop\n nop\n'} ret
+  .size ${name},.-${name}
+`;
+    return `.text\n${order.map(body).join('')}
+  .section __patchable_function_entries,"awo",%progbits,.text
+  .quad f, h
+`;
+  };
+
+  test.each([
+    ['between functions that have slots', ['f', 'g', 'h'], ['g']],
+    ['beside functions without any, as in files that are not traced', ['f', 'h', 'q', 'g'], []],
+  ])('M-PAD-3: %s', (_, order, wanted) => {
+    writeFileSync(at('two.s'), program(order));
+    run('aarch64-linux-gnu-as', [at('two.s'), '-o', at('two.o')]);
+    // Nothing is relaxed yet in an object.
+    expect(lacking(at('two.o'))).toEqual(['g']);
+    run('aarch64-linux-gnu-ld', ['-static', '-e', 'f', at('two.o'), '-o', at('two')]);
+    expect(lacking(at('two'))).toEqual(wanted);
   });
 });
