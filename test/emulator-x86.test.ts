@@ -437,7 +437,10 @@ describe('instructions', () => {
   });
 
   test('unknown instructions name themselves; an instruction across the end of the code is a fault there', () => {
-    expect(machineOf([0x66, 0x0f, 0x58, 0xc1]).run()).toMatchObject({ kind: 'unknown-instruction', mnemonic: 'addpd' });
+    expect(machineOf([0x66, 0x0f, 0x7c, 0xc1]).run()).toMatchObject({
+      kind: 'unknown-instruction',
+      mnemonic: 'haddpd',
+    });
     expect(machineOf([0xd9, 0xe8]).run()).toMatchObject({ kind: 'unknown-instruction', mnemonic: 'fld1' });
     const machine = machineOf([]);
     machine.memory.write(START + 0x1ffen, Uint8Array.from([0x81, 0xc0]));
@@ -512,6 +515,21 @@ describeWith(['gcc', 'qemu-x86_64'], 'static programs of glibc', () => {
     expect([here.end, here.output]).toEqual([expected.end, expected.output]);
     expect(here.end).toBe(7);
     process.stderr.write(`glibc -O${level}: ${here.instructions} instructions\n`);
+  });
+});
+
+describe('floating point that cannot go on', () => {
+  test('an exception that is not masked raises signal 8 and changes nothing', () => {
+    // divsd xmm0, xmm1: with 0 in xmm1
+    const machine = machineOf([0xf2, 0x0f, 0x5e, 0xc1]);
+    machine.setRegister('xmm0', 0x3ff0_0000_0000_0000n);
+    machine.setRegister('xmm1', 0n);
+    machine.setRegister('mxcsr', 0x1f80n & ~0x200n);
+    expect(machine.run()).toEqual({ kind: 'trap', trap: 'divide', instruction: START });
+    expect([machine.register('xmm0'), machine.register('mxcsr')]).toEqual([0x3ff0_0000_0000_0000n, 0x1d80n]);
+    machine.setRegister('mxcsr', 0x1f80n);
+    machine.run({ budget: 1 });
+    expect([machine.register('xmm0'), machine.register('mxcsr')]).toEqual([0x7ff0_0000_0000_0000n, 0x1f84n]);
   });
 });
 

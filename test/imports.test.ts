@@ -64,7 +64,7 @@ const rules: Readonly<Record<string, Rule>> = {
     values: ['arch-x86', 'arch-ppc', 'arch-riscv', 'arch-arm64', 'arch-s390x', 'arch-loongarch', 'elf'],
     types: ['machine'],
   },
-  'arch-x86': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },
+  'arch-x86': { values: ['isa', 'elf', 'machine', 'float'], types: ['relocs'] },
   'arch-ppc': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },
   'arch-riscv': { values: ['isa', 'elf', 'machine', 'float'], types: ['relocs'] },
   'arch-arm64': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },

@@ -47,6 +47,10 @@ import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 import { operandBytes, operandsOf } from './decode.js';
 import type { MemoryOperand, RegisterOperand, X86Operand } from './decode.js';
+import { FLOAT_OPERATIONS, isUnmasked, SseFloat } from './float.js';
+import type { FloatOperation } from './float.js';
+import { BINARY32, BINARY64 } from '../float/index.js';
+import type { Format } from '../float/index.js';
 import { decodeInto, MAX_INSTRUCTION_BYTES, X86Instruction } from './isa.js';
 import type { OpcodeRow } from './opcode-map.js';
 import { CONDITIONS } from './opcode-map.js';
@@ -2077,6 +2081,84 @@ const extractLane =
 const onCondition = (prefix: string, lift: (cc: number) => Lift): readonly (readonly [string, Lift])[] =>
   CONDITIONS.map((name, cc) => [prefix + name, lift(cc)] as const);
 
+// --------------------------------------------------------------------------------- floating point
+
+/** Elements of an instruction: scalars, or all of a vector. */
+const ELEMENTS = ['ss', 'sd', 'ps', 'pd'] as const;
+type Elements = (typeof ELEMENTS)[number];
+
+/** Puts the source of an instruction into `VECTOR`, memory as far as it is one. */
+function floatSource(x: Lifting, i: number, elements: Elements): void {
+  const operand = x.operand(i);
+  const scalar = elements === 'ss' ? 'ldv32' : elements === 'sd' ? 'ldv64' : null;
+  if (operand.kind !== 'memory') x.b.to(VECTOR, 'mov128', x.vector(operand));
+  else if (scalar === null) x.wide(operand, true);
+  else {
+    const place = x.place(operand);
+    x.b.load(scalar, VECTOR, place.base, place.offset);
+  }
+}
+
+const vectorNumber = (x: Lifting, i: number): number => {
+  const operand = x.operand(i);
+  if (operand.kind !== 'vector') throw new ElftraceError('internal', 'no vector operand');
+  return operand.number;
+};
+const generalNumber = (x: Lifting, i: number): number => {
+  const operand = x.operand(i);
+  if (operand.kind !== 'register') throw new ElftraceError('internal', 'no general register');
+  return operand.number;
+};
+
+/** Argument: number of the target, elements, operation, predicate of a comparison. */
+const floatElements =
+  (operation: FloatOperation, elements: Elements): Lift =>
+  (x) => {
+    if (x.slow) return PROTECTION;
+    floatSource(x, 1, elements);
+    const third = x.operands[2];
+    const predicate = third?.kind === 'immediate' ? Number(third.value & 7n) : 0;
+    const what = FLOAT_OPERATIONS.indexOf(operation) | (ELEMENTS.indexOf(elements) << 3) | (predicate << 5);
+    return { kind: 'helper', name: 'float', argument: vectorNumber(x, 0) | (what << 4), next: x.next };
+  };
+
+/** Argument: number of the target; 16 for doubles; 32 where a quiet NaN is invalid. */
+const floatFlags =
+  (elements: 'ss' | 'sd', signals: boolean): Lift =>
+  (x) => {
+    floatSource(x, 1, elements);
+    const what = (elements === 'sd' ? 16 : 0) | (signals ? 32 : 0);
+    return { kind: 'helper', name: 'floatflags', argument: vectorNumber(x, 0) | what, next: x.next };
+  };
+
+/** Argument: number of the target; 16 for a double as a single. */
+const floatConvert =
+  (from: 'ss' | 'sd'): Lift =>
+  (x) => {
+    floatSource(x, 1, from);
+    const argument = vectorNumber(x, 0) | (from === 'sd' ? 16 : 0);
+    return { kind: 'helper', name: 'floatconvert', argument, next: x.next };
+  };
+
+/** Argument: number of the target; 16 for doubles. */
+const floatFromInteger =
+  (to: 'ss' | 'sd'): Lift =>
+  (x) => {
+    const bytes = x.bytes(1);
+    x.b.mov(ARGUMENT, x.signed(x.operand(1), bytes));
+    const argument = vectorNumber(x, 0) | (to === 'sd' ? 16 : 0);
+    return { kind: 'helper', name: 'floatfrominteger', argument, next: x.next };
+  };
+
+/** Argument: number of the target; 16 for doubles, 32 for integers of 64 bits, 64: truncated. */
+const floatToInteger =
+  (from: 'ss' | 'sd', truncates: boolean): Lift =>
+  (x) => {
+    floatSource(x, 1, from);
+    const what = (from === 'sd' ? 16 : 0) | (x.bytes(0) === 8 ? 32 : 0) | (truncates ? 64 : 0);
+    return { kind: 'helper', name: 'floattointeger', argument: generalNumber(x, 0) | what, next: x.next };
+  };
+
 /** Semantics by the name of the row at 32 bits. */
 const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ['add', add],
@@ -2523,6 +2605,18 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
       return undefined;
     },
   ],
+  ...FLOAT_OPERATIONS.flatMap((operation) =>
+    ELEMENTS.map((elements) => [`${operation}${elements}`, floatElements(operation, elements)] as const),
+  ),
+  ...(['ss', 'sd'] as const).flatMap((elements): (readonly [string, Lift])[] => [
+    [`ucomi${elements}`, floatFlags(elements, false)],
+    [`comi${elements}`, floatFlags(elements, true)],
+    [`cvtsi2${elements}`, floatFromInteger(elements)],
+    [`cvt${elements}2si`, floatToInteger(elements, false)],
+    [`cvtt${elements}2si`, floatToInteger(elements, true)],
+  ]),
+  ['cvtss2sd', floatConvert('ss')],
+  ['cvtsd2ss', floatConvert('sd')],
   ['fnstcw', storeControl],
   ['fldcw', loadControl],
   ['fnstsw', storeStatus],
@@ -2754,6 +2848,81 @@ function cpuid(leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint,
   }
 }
 
+const formatOf = (isDouble: boolean): Format => (isDouble ? BINARY64 : BINARY32);
+
+/** Notes exceptions; where one is not masked the instruction raises it and does nothing else. */
+function raises(state: HelperState, flags: number): boolean {
+  const mxcsr = state.get(MXCSR) ^ MXCSR_INITIAL;
+  if (isUnmasked(Number(mxcsr), flags)) return true;
+  state.set(MXCSR, (mxcsr | BigInt(flags)) ^ MXCSR_INITIAL);
+  return false;
+}
+const FLOAT_EXCEPTION = { kind: 'trap', trap: 'divide' } as const satisfies HelperResult;
+const sseOf = (state: HelperState): SseFloat => new SseFloat(Number(state.get(MXCSR) ^ MXCSR_INITIAL));
+const lowOf = (of: Format, value: bigint): bigint => (of === BINARY64 ? value : value & 0xffff_ffffn);
+
+/** Writes the low element of a vector register. */
+function setLow(state: HelperState, slot: Slot, of: Format, bits: bigint): void {
+  state.set(slot, of === BINARY64 ? bits : (state.get(slot) & ~0xffff_ffffn) | bits);
+}
+
+const FLOAT_HELPERS: Readonly<Record<string, Helper>> = {
+  float: (state, argument) => {
+    const slot = XMM[argument & 15]!;
+    const operation = FLOAT_OPERATIONS[(argument >> 4) & 7]!;
+    const elements = ELEMENTS[(argument >> 7) & 3]!;
+    const of = formatOf(elements.endsWith('d'));
+    const bits = of === BINARY64 ? 64n : 32n;
+    const mask = (1n << bits) - 1n;
+    const sse = sseOf(state);
+    const whole = (from: Slot): bigint => state.get(from) | (state.get(from, 1) << 64n);
+    const [target, source] = [whole(slot), whole(VECTOR)];
+    let result = target;
+    let flags = 0;
+    for (let at = 0n; at < (elements.startsWith('s') ? bits : 128n); at += bits) {
+      const each = sse.element(of, operation, (target >> at) & mask, (source >> at) & mask, (argument >> 9) & 7);
+      result = (result & ~(mask << at)) | (each.bits << at);
+      flags |= each.flags;
+    }
+    if (raises(state, flags)) return FLOAT_EXCEPTION;
+    state.set(slot, BigInt.asUintN(64, result));
+    state.set(slot, result >> 64n, 1);
+    return { kind: 'next' };
+  },
+  floatflags: (state, argument) => {
+    const of = formatOf((argument & 16) !== 0);
+    const [a, b] = [XMM[argument & 15]!, VECTOR].map((slot) => lowOf(of, state.get(slot)));
+    const { relation, flags } = sseOf(state).compare(of, a!, b!, (argument & 32) !== 0);
+    if (raises(state, flags)) return FLOAT_EXCEPTION;
+    const bits = { unordered: FLAG.zf | FLAG.pf | FLAG.cf, greater: 0n, less: FLAG.cf, equal: FLAG.zf }[relation];
+    setStatus(state, bits);
+    return { kind: 'next' };
+  },
+  floatconvert: (state, argument) => {
+    const isDouble = (argument & 16) !== 0;
+    const [from, to] = [formatOf(isDouble), formatOf(!isDouble)];
+    const { bits, flags } = sseOf(state).convert(from, to, lowOf(from, state.get(VECTOR)));
+    if (raises(state, flags)) return FLOAT_EXCEPTION;
+    setLow(state, XMM[argument & 15]!, to, bits);
+    return { kind: 'next' };
+  },
+  floatfrominteger: (state, argument) => {
+    const to = formatOf((argument & 16) !== 0);
+    const { bits, flags } = sseOf(state).fromInteger(to, BigInt.asIntN(64, state.get(ARGUMENT)));
+    if (raises(state, flags)) return FLOAT_EXCEPTION;
+    setLow(state, XMM[argument & 15]!, to, bits);
+    return { kind: 'next' };
+  },
+  floattointeger: (state, argument) => {
+    const of = formatOf((argument & 16) !== 0);
+    const value = lowOf(of, state.get(VECTOR));
+    const { bits, flags } = sseOf(state).toInteger(of, value, (argument & 32) !== 0 ? 64 : 32, (argument & 64) !== 0);
+    if (raises(state, flags)) return FLOAT_EXCEPTION;
+    state.set(GPR[argument & 15]!, bits);
+    return { kind: 'next' };
+  },
+};
+
 /** Why 512 bytes cannot be accessed so; null: they can. */
 function refusalOf({ memory }: HelperState, at: Address, access: 'read' | 'write'): HelperResult | null {
   if (at % 16n !== 0n) return { kind: 'trap', trap: 'protection' };
@@ -2762,6 +2931,7 @@ function refusalOf({ memory }: HelperState, at: Address, access: 'read' | 'write
 }
 
 const HELPERS: Readonly<Record<string, Helper>> = {
+  ...FLOAT_HELPERS,
   cpuid: (state) => {
     const values = cpuid(state.get(RAX) & 0xffff_ffffn, state.get(RCX) & 0xffff_ffffn);
     [RAX, RBX, RCX, RDX].forEach((slot, i) => {

@@ -6,8 +6,8 @@
  * A program is a driver, one short routine per **variant** (a row with chosen size, registers,
  * address form and immediate), and tables of inputs. For each variant and input the driver fills
  * 512 bytes of memory in the middle of which a page ends, sets all general registers but rsp, the
- * flags and two vector registers, calls the routine, and appends registers, flags, vectors and a
- * checksum of the memory to a buffer. At the end it writes the buffer to descriptor 1.
+ * flags, MXCSR and two vector registers, calls the routine, and appends registers, flags, vectors,
+ * MXCSR and a checksum of the memory to a buffer. At the end it writes the buffer to descriptor 1.
  *
  * Before a routine: rax rbx rcx rdx r8 r9 are the input, rsi rbp r12 r13 are an address near the
  * middle, rdi another, r10 is small.
@@ -824,6 +824,7 @@ export function memorySize(place: RowPlace, bytes: 2 | 4 | 8): number {
   if (code === undefined || (code.startsWith('E') && row.modMask === 2)) return 0;
   if (/^movntdqa$|^lddqu$/.test(name)) return 16;
   if (/mxcsr$|^movss$/.test(name)) return 4;
+  if (isScalarFloat(name)) return /ss$|^cvtt?ss/.test(name) ? 4 : 8;
   if (/^clflush/.test(name)) return 1;
   if (/^mov[lh]p/.test(name) || name === 'movsd' || name === 'movddup' || (name === 'movq' && !/^E/.test(code)))
     return 8;
@@ -856,17 +857,22 @@ export function memorySize(place: RowPlace, bytes: 2 | 4 | 8): number {
   }
 }
 
+/** Floating point on one element; integers that become one lie in general registers. */
+const isScalarFloat = (name: string): boolean =>
+  /^(add|sub|mul|div|min|max|sqrt|cmp|u?comi)s[sd]$|^cvt(t?s[sd]2si|ss2sd|sd2ss)$/.test(name);
+
 /** Instructions that fault when their 16 bytes are not aligned. */
 export function mustAlign(place: RowPlace): boolean {
   const name = place.row.mnemonics[1];
+  if (isScalarFloat(name)) return false;
   return !/^(movup|movdqu|lddqu|movl|movh|movs[sd]|movq|movd$|pinsr|pextr|extractps|pmov[sz]x|movddup)/.test(name);
 }
 
 // ----------------------------------------------------------------------------------------- program
 
-const RESULT_WORDS = 8 + 4 + 1 + 1 + 4;
+const RESULT_WORDS = 8 + 4 + 1 + 1 + 4 + 1;
 const RESULT_NAMES = [
-  'rax', 'rbx', 'rcx', 'rdx', 'rsi', 'rdi', 'r8', 'r9', 'rbp', 'r10', 'r12', 'r13', 'flags', 'memory', 'xmm0', 'xmm0h', 'xmm1', 'xmm1h',
+  'rax', 'rbx', 'rcx', 'rdx', 'rsi', 'rdi', 'r8', 'r9', 'rbp', 'r10', 'r12', 'r13', 'flags', 'memory', 'xmm0', 'xmm0h', 'xmm1', 'xmm1h', 'mxcsr',
 ]; // prettier-ignore
 const TEXT = 0x40_0000;
 
@@ -918,6 +924,21 @@ again:
   movups (%r11),%xmm0
   movups 32(%r11),%xmm1
   pushq 48(%r11)
+  # MXCSR: the rounding mode is r10, DAZ the carry, FTZ the zero flag
+  mov 72(%r11),%eax
+  and $3,%eax
+  shl $13,%eax
+  mov 48(%r11),%ecx
+  mov %ecx,%edx
+  and $1,%ecx
+  shl $6,%ecx
+  or %ecx,%eax
+  and $0x40,%edx
+  shl $9,%edx
+  or %edx,%eax
+  or $0x1f80,%eax
+  mov %eax,control(%rip)
+  ldmxcsr control(%rip)
   mov (%r11),%rax
   mov 8(%r11),%rbx
   mov 16(%r11),%rcx
@@ -937,6 +958,7 @@ again:
   popfq
   call *routine(%rip)
   pushfq
+  stmxcsr control(%rip)
   mov %r12,%r14
   mov %r13,%r15
   mov keep+8(%rip),%r13
@@ -969,6 +991,8 @@ sum:
   mov %rdx,104(%r13)
   movups %xmm0,112(%r13)
   movups %xmm1,128(%r13)
+  mov control(%rip),%eax
+  mov %rax,144(%r13)
   add $${8 * RESULT_WORDS},%r13
   mov keep(%rip),%r12
   mov keep+16(%rip),%r14
@@ -1007,6 +1031,7 @@ quit:
   text += `
   .data
 routine: .quad 0
+control: .quad 0
 keep: .quad 0,0,0,0
 pattern:
 `;
@@ -1076,6 +1101,8 @@ export const QEMU_DIFFERENCES: readonly (readonly [name: RegExp, reason: string]
   [/^cmpxchg8b$/, 'the other flags are not kept'],
   [/^ad[co]x$/, 'the carry of 32-bit forms spills into RFLAGS'],
   [/^blsi$/, 'carry is inverted'],
+  [/^(add|sub|mul|div|min|max)[sp][sd]$/, 'of two NaNs another one comes out'],
+  [/^(sqrt|cmp)[sp][sd]$|^u?comis[sd]$|^cvt(ss2sd|sd2ss)$/, 'subnormal operands are not noted in MXCSR'],
 ];
 
 /** What qemu does otherwise than processors is not compared with it. */
