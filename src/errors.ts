@@ -42,6 +42,7 @@
  * | undefined-symbols | parts use symbols that no part defines; the message lists all | 2 |
  * | duplicate-symbols | parts define the same symbol; the message lists all | 2 |
  * | toc-restore-missing | no room behind a call to another part for the TOC restore | 2 |
+ * | no-landing-pad | an indirect branch would land where none may | 2 |
  * | stub-area-full | a stub area has no free entry | 2 |
  * | module-in-use | another part uses symbols of the module | 1 |
  * | step-limit | a run was stopped by its budget | 125 |
@@ -84,6 +85,7 @@ export type ErrorCode =
   | 'undefined-symbols'
   | 'duplicate-symbols'
   | 'toc-restore-missing'
+  | 'no-landing-pad'
   | 'stub-area-full'
   | 'module-in-use'
   | 'step-limit'

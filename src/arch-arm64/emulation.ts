@@ -1,4 +1,5 @@
 /** How programs of arm64 run: the state at process start, and the numbers of the system calls. */
+import { arm64LandingPads } from './landing-pads.js';
 import { arm64Lifter } from './lift.js';
 import { callNumbers } from '../machine/calls.js';
 import { GENERIC_CALLS, GENERIC_STAT } from '../machine/generic-linux.js';
@@ -39,8 +40,12 @@ export const arm64Emulation: IrEmulation = {
     // They differ from asm-generic's.
     openFlags: { directory: 0o40000n, noFollow: 0o100000n },
     frames: { kind: 'frame-record', register: 'x29' },
-    // PROT_BTI; GNU_PROPERTY_AARCH64_FEATURE_1_AND, bit BTI.
-    guard: { protection: 0x10n, propertyType: 0xc000_0000, propertyBit: 1 },
+    // PROT_BTI
+    guard: {
+      protection: 0x10n,
+      propertyType: arm64LandingPads.propertyType,
+      propertyBit: arm64LandingPads.propertyBit,
+    },
     anchors: new Map(),
   },
 };

@@ -2,6 +2,7 @@
 import type { Arch } from '../machine/arch.js';
 import { concatBytes, wordBytes } from '../bytes.js';
 import { EM_AARCH64 } from '../elf/constants.js';
+import { arm64LandingPads } from './landing-pads.js';
 import { arm64Abi, arm64Mcount } from './abi.js';
 import { arm64Conventions, arm64Options } from './conventions.js';
 import { arm64Emulation } from './emulation.js';
@@ -37,6 +38,7 @@ export const arm64: Arch = {
   stubForms: arm64StubForms,
   outOfLine: null,
   branches: arm64Branches,
+  landingPads: arm64LandingPads,
   trampolines: {
     kind: 'none',
     reason:

@@ -75,6 +75,7 @@ function arch(
     stubForms: abiName === 'sysv' ? ppc32StubForms : ppc64StubForms[abiName],
     outOfLine: outOfLineModel(bits, endian),
     branches: ppcBranches(bits, endian),
+    landingPads: null,
     trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
     directCallers: {
       kind: 'none',

@@ -55,6 +55,7 @@ export const riscv64: Arch = {
   stubForms: riscvStubForms,
   outOfLine: null,
   branches: riscvBranches,
+  landingPads: null,
   trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
   // jr t0
   directCallers: { kind: 'code', goesOn: wordBytes(0x0002_8067, 'little') },

@@ -47,6 +47,7 @@ export const x86_64: Arch = {
   stubForms: x86StubForms,
   outOfLine: null,
   branches: x86Branches,
+  landingPads: null,
   loader: x86Loader,
   trampolines: x86Trampolines,
   // ret

@@ -20,6 +20,7 @@
  * qemu-user 7.2.
  */
 import type { Abi } from '../machine/abi.js';
+import { gnuProperty } from '../elf/gnu-property.js';
 import { alignUpBig } from '../bits.js';
 import { ElftraceError, hex } from '../errors.js';
 import { type FileSystem, NO_FILES, putNumber } from './files.js';
@@ -137,7 +138,6 @@ const ET_EXEC = 2;
 const ET_DYN = 3;
 const PT_LOAD = 1;
 const PT_INTERP = 3;
-const PT_GNU_PROPERTY = 0x6474_e553;
 /**
  * Load bias of a position-independent file by word size: free of everything else, and on 64 bits
  * above 4 GiB.
@@ -166,28 +166,6 @@ export function readWord(machine: Machine, address: Address, size: 4 | 8): bigin
   if (!bytes) return null;
   if (machine.lifter.endian === 'little') bytes.reverse();
   return bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
-}
-
-/**
- * The 32-bit value of a property in the note that PT_GNU_PROPERTY names; 0 where there is none.
- * Source: gABI extension, GNU.
- */
-function gnuProperty(image: ProcessImage, type: number): number {
-  const segment = image.segments.find((each) => each.type === PT_GNU_PROPERTY);
-  if (!segment) return 0;
-  const { bytes } = image;
-  const end = Math.min(bytes.length, segment.offset + segment.fileSize);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const little = image.header.endian === 'little';
-  const align = image.header.is64 ? 8 : 4;
-  // Note: name size 4, descriptor size, type 5 (NT_GNU_PROPERTY_TYPE_0), "GNU\0", then properties.
-  if (segment.offset + 16 > end || view.getUint32(segment.offset + 8, little) !== 5) return 0;
-  const last = Math.min(end, segment.offset + 16 + view.getUint32(segment.offset + 4, little));
-  for (let at = segment.offset + 16; at + 12 <= last;) {
-    if (view.getUint32(at, little) === type) return view.getUint32(at + 8, little);
-    at += 8 + Math.ceil(view.getUint32(at + 4, little) / align) * align;
-  }
-  return 0;
 }
 
 function permissionOf(flags: number): Permission {

@@ -9,6 +9,7 @@ import type { Abi } from './abi.js';
 import type { Branches } from './branches.js';
 import type { EntryConvention } from './conventions.js';
 import type { EmulationModel } from './emulation.js';
+import type { LandingPads } from './landing-pads.js';
 import type { LivePatching } from './live-patching.js';
 import type { MachineOption } from './options.js';
 import type { LoaderModel } from './loader.js';
@@ -41,6 +42,8 @@ export interface Arch {
   /** Stubs of the sites themselves, where the machine has such sites. */
   readonly outOfLine: OutOfLineModel | null;
   readonly branches: Branches;
+  /** null: no indirect branch of a process is checked, or none of ours is. */
+  readonly landingPads: LandingPads | null;
   readonly loader: LoaderModel;
   readonly trampolines: TrampolineModel;
   readonly directCallers: DirectCallers;

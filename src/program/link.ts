@@ -21,6 +21,8 @@ export interface LinkContext {
   readonly base: LoadBase;
   readonly options: MachineOptions;
   readonly coreToc: Address | null;
+  /** Why a stub's branch to a function of any part traps; null: it does not. */
+  readonly landing: (name: string, address: Address) => string | null;
 }
 
 /** Which relocations are applied: descriptors come first, for calls are bound by what they hold. */
@@ -323,6 +325,13 @@ function bindBranch(place: Place, resolved: Resolved, context: LinkContext): voi
     case 'refused':
       throw new ElftraceError(binding.code, `the call of ${target.name}: ${binding.reason}`, { address: from });
     case 'stub': {
+      const problem = context.landing(target.name, target.code);
+      if (problem !== null) {
+        throw new ElftraceError('no-landing-pad', `the call of ${target.name} needs a stub: ${problem} [M-PAD-3]`, {
+          address: from,
+          symbol: target.name,
+        });
+      }
       const init = loader.stubs.initSection !== null && part.isInit.has(section);
       const write = stubWriter({ ...context, loader }, binding.stub, target.code, target.toc, part.toc);
       store(stubs.get(binding.stub, target.code, from, init, target.name, write));

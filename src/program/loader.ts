@@ -30,7 +30,8 @@ import { linkPart, stubWriter } from './link.js';
 import { type LoadBase, type LoadMap, loadMapOwner, type PartKind, readLoadMap } from './load-map.js';
 import { madeSection, makeSymbols, type ObjectPart, objectPart } from './object-part.js';
 import { probeSections, siteStubHead, siteStubSection, trampolineSection } from './program.js';
-import { endOf, type Part, type PartSection, permissionOf, rangesOf, startOf } from './part.js';
+import { checkedPads, landingProblem } from './landing.js';
+import { endOf, type Part, type PartSection, permissionOf, rangesOf, startOf, wordAt } from './part.js';
 import { Scope } from './scope.js';
 import { StubAreas } from './stub-areas.js';
 
@@ -461,7 +462,13 @@ function assemble(
   checkOverlaps([...parts, headers(plan, parts)], loader.addressLimit);
   if (block !== null) fillBlock(plan, core, block);
 
-  const context = { scope, base: plan.base, options: plan.machine, coreToc: core.toc };
+  const pads = core.linked === null ? null : checkedPads(core.linked, arch);
+  const landing = (name: string, address: Address): string | null => {
+    if (pads === null) return null;
+    const words = parts.map((part) => wordAt(part, address, 4, arch.target.codeEndian));
+    return landingProblem(pads, name, address, Number(words.find((word) => word !== null) ?? -1n));
+  };
+  const context = { scope, base: plan.base, options: plan.machine, coreToc: core.toc, landing };
   for (const pass of ['descriptors', 'rest'] as const) {
     for (const part of fresh) linkPart(part, { ...context, stubs: areas.get(part)! }, pass);
   }

@@ -11,6 +11,7 @@ import { CoreSession, type SessionStep } from './operations.js';
 import { formatReport, type Outcome } from '../ftrace/index.js';
 import type { GoneProbe, GoneSymbol } from '../patch/gone-modules.js';
 import type { FileRecord } from '../patch/journal.js';
+import { checkedPads, landingProblem } from '../program/landing.js';
 import { load, trampolineSection } from '../program/program.js';
 import { checkGraphSafety, graphCallback } from './graph-safety.js';
 import { withHazards } from '../patch/hazards.js';
@@ -162,6 +163,21 @@ const noLivepatch = (kind: string): string =>
   `the entry of the image (${kind}) cannot change where a function goes on: its sites call it behind the prologue (-pg), where the frame is made and ` +
   'arguments have moved, or it passes no registers; sites at the start of functions can be replaced (-mfentry, -mprofile-kernel, -fpatchable-function-entry)';
 
+/**
+ * Entries go on to a direct caller by an indirect branch, where the machine checks such.
+ * @throws ElftraceError 'no-landing-pad'
+ */
+function checkLanding({ sites: { program } }: Session, caller: string, at: string): void {
+  const found = program.symbols.find(caller);
+  const address = found > 0 ? program.definedAt(found) : null;
+  // Who is not there is said by the operation.
+  if (address === null) return;
+  const problem = landingProblem(checkedPads(program.image, program.arch), caller, address, program.wordAt(address));
+  if (problem !== null) {
+    throw new ElftraceError('no-landing-pad', `${at}: ${problem} [M-PAD-3]`, { symbol: caller });
+  }
+}
+
 /** Says which operation named what the image does not have. */
 function placing<T>(at: string, step: () => T): T {
   try {
@@ -243,6 +259,9 @@ export function planSession(
   for (const [index, own] of sessions.entries()) {
     for (const operation of own) {
       const at = `${files[index]!.name}:${operation.at.line}:${operation.at.column}: ${operation.kind}`;
+      if (operation.kind === 'direct' || operation.kind === 'modify-direct') {
+        checkLanding(session, operation.caller, at);
+      }
       const [step] = placing(at, () => runner.run([operation]));
       if (step === undefined) continue;
       steps.push(step);

@@ -63,6 +63,7 @@ export const toyMachine: Arch = {
   stubForms: [],
   outOfLine: null,
   branches: { call: toyCall, jump: toyCall, graph: toyCall },
+  landingPads: null,
   trampolines: { kind: 'none', reason: absent },
   directCallers: { kind: 'none', reason: absent },
   livePatching: { kind: 'word' },

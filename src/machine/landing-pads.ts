@@ -1,0 +1,16 @@
+/** Where indirect branches may land, on machines that check it. Types only. */
+export interface LandingPads {
+  /** The instruction, for messages. */
+  readonly title: string;
+  /**
+   * Property of an executable (type and bit of a property in .note.gnu.property) that has its code
+   * checked.
+   */
+  readonly propertyType: number;
+  readonly propertyBit: number;
+  /**
+   * Whether an instruction word is one that stubs may enter, and entries of a tracer on their way
+   * to a direct caller. Returns land anywhere.
+   */
+  isPad(word: number): boolean;
+}
