@@ -65,7 +65,7 @@ describeWith([gcc, 'aarch64-linux-gnu-ld', 'qemu-aarch64'], 'landing pads', () =
     expect(ways(core('bare', false))).toEqual([11, 11]);
   });
 
-  test('M-PAD-3: a direct caller without a pad is refused, one with a pad runs', () => {
+  test('M-PAD-5: a direct caller without a pad is refused, one with a pad runs', () => {
     const program = core();
     // It returns to the caller of `leaf` in its place.
     const direct = (first: string): string =>
@@ -85,7 +85,7 @@ describeWith([gcc, 'aarch64-linux-gnu-ld', 'qemu-aarch64'], 'landing pads', () =
       const { status, stderr } = elftrace(args);
       expect([status, stderr]).toEqual([
         2,
-        expect.stringMatching(/mine at 0x[0-9a-f]+ does not begin with bti c.*\[M-PAD-3\] \[no-landing-pad\]/),
+        expect.stringMatching(/mine at 0x[0-9a-f]+ does not begin with bti c.*\[M-PAD-5\] \[no-landing-pad\]/),
       ]);
       expect(existsSync(output)).toBe(false);
     }
@@ -95,7 +95,7 @@ describeWith([gcc, 'aarch64-linux-gnu-ld', 'qemu-aarch64'], 'landing pads', () =
     expect(ways(unchecked)).toEqual([10, 10]);
   });
 
-  test('M-PAD-3: a stub to a function without a pad is refused by load', () => {
+  test('M-PAD-5: a stub to a function without a pad is refused by load', () => {
     const far = (callee: string, name = 'far'): string =>
       compile(`extern int ${callee}(int); int ${name}(int a) { return ${callee}(a) + 1; }`, 'c', guarded);
     const output = fresh('image');
@@ -104,7 +104,7 @@ describeWith([gcc, 'aarch64-linux-gnu-ld', 'qemu-aarch64'], 'landing pads', () =
     const { status, stderr } = elftrace(['load', core(), far('bare'), '-o', refused]);
     expect([status, stderr]).toEqual([
       2,
-      expect.stringMatching(/the call of bare needs a stub: bare at .*\[M-PAD-3\] \[no-landing-pad\]/),
+      expect.stringMatching(/the call of bare needs a stub: bare at .*\[M-PAD-5\] \[no-landing-pad\]/),
     ]);
     expect(existsSync(refused)).toBe(false);
     expect(elftrace(['load', core('leaf', false), far('bare'), '-o', refused]).status).toBe(0);
@@ -112,6 +112,34 @@ describeWith([gcc, 'aarch64-linux-gnu-ld', 'qemu-aarch64'], 'landing pads', () =
     const late = fresh('late.o');
     copyFileSync(far('bare', 'later'), late);
     expect(elftrace(['load', output, late, '-o', fresh('more')]).stderr).toContain('[no-landing-pad]');
+  });
+
+  test('M-PAD-4: verify finds functions without a pad that pointers lead to, where pads are checked', () => {
+    const source = 'int plain(int a) { return a * 2; }';
+    const build = (pointer: string, flags: readonly string[], options: readonly string[] = []): string => {
+      const output = fresh('core');
+      const code = CORE.replace('int (*vol', 'extern int plain(int);\nint (*vol').replace('POINTER', pointer);
+      const parts = [compile(code, 'c', guarded), compile(BARE, 'assembler'), compile(source, 'c', flags)];
+      run('aarch64-linux-gnu-ld', ['-z', 'force-bti', ...options, '-o', output, ...parts]);
+      return output;
+    };
+    const without = guarded.slice(0, 2);
+    const verdict = (path: string): [number | null, string] => {
+      const { status, stdout } = elftrace(['verify', path]);
+      return [status, stdout];
+    };
+    const bad = build('plain', without);
+    expect(verdict(bad)).toEqual([1, expect.stringMatching(/\(plain\+?.*\): error: no-landing-pad: .*\[M-PAD-4\]/)]);
+    expect(ways(bad)).toEqual([132, 132]);
+    expect(verdict(build('plain', without, ['-pie', '--no-dynamic-linker']))).toEqual([
+      1,
+      expect.stringContaining('error: no-landing-pad'),
+    ]);
+    for (const good of [build('plain', guarded), build('leaf', without)]) {
+      expect(verdict(good)[0]).toBe(0);
+      expect(ways(good)[0]).toBe(ways(good)[1]);
+      expect(ways(good)[0]).not.toBe(132);
+    }
   });
 
   test('a livepatched function needs no pad: it is entered by a return', () => {

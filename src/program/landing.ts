@@ -1,4 +1,4 @@
-/** Whether indirect branches in an image must find landing pads, and whether one does (M-PAD-3). */
+/** Whether indirect branches in an image must find landing pads, and whether one does (M-PAD-5). */
 import type { Arch } from '../machine/arch.js';
 import type { LandingPads } from '../machine/landing-pads.js';
 import { gnuProperty } from '../elf/gnu-property.js';

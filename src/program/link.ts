@@ -327,7 +327,7 @@ function bindBranch(place: Place, resolved: Resolved, context: LinkContext): voi
     case 'stub': {
       const problem = context.landing(target.name, target.code);
       if (problem !== null) {
-        throw new ElftraceError('no-landing-pad', `the call of ${target.name} needs a stub: ${problem} [M-PAD-3]`, {
+        throw new ElftraceError('no-landing-pad', `the call of ${target.name} needs a stub: ${problem} [M-PAD-5]`, {
           address: from,
           symbol: target.name,
         });

@@ -102,7 +102,9 @@ export const rules: Readonly<Record<string, string>> = {
   'M-KLP-10': 'entries of .klp.symid have numbers of their own and name symbols whose names occur twice.',
   'M-PAD-2':
     'where landing pads are checked, an indirect call must find one at the entry: nops belong behind the pad, not in front.',
-  'M-PAD-3': 'where landing pads are checked, stubs and entries lead to functions that begin with one.',
+  'M-PAD-5': 'where landing pads are checked, stubs and entries lead to functions that begin with one.',
+  'M-PAD-4':
+    'where an executable has indirect branches checked, a function that a pointer names begins with a landing pad.',
   'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',
   'M-PAD-3': "a function that begins with the pad or call of the image's other sites has a slot; one without is named.",
   'M-VAL-1': 'a site lies in a function of an executable section, with bytes that are a form of a known shape.',

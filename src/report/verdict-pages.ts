@@ -71,12 +71,13 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
     rules: ['M-VAL-1'],
   },
   'no-landing-pad': {
-    meaning: 'The landing pad of the function stands behind its nops, so that the entry is none.',
+    meaning: 'The entry of the function is no landing pad.',
     causes: [
       'Some compilers (GCC 15 where landing pads are an extension, GCC before 10 everywhere) put the pad behind the nops of -fpatchable-function-entry. Where processors check landing pads, an indirect call of the function traps.',
+      'Or the image says that indirect branches are checked, and a pointer leads to a function without a pad: hand-written code, or an object compiled without them and linked with -z force-bti.',
     ],
     advice: ['Compile with another version, or without landing pads (-fcf-protection=none, -mbranch-protection=none).'],
-    rules: ['M-PAD-2'],
+    rules: ['M-PAD-2', 'M-PAD-4'],
   },
   'bypassed-by-local-entry': {
     meaning: 'Calls within the module enter the function behind the site.',

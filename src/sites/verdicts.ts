@@ -8,7 +8,7 @@
  * | outside-text, duplicate, misaligned | error | the slot names no place that can hold a site |
  * | weak-leftover | note | body of an overridden weak function: real bytes, no symbol |
  * | no-symbol | warning | no function covers the site and it is no leftover |
- * | no-landing-pad | error | the landing pad stands behind the nops: the entry is none |
+ * | no-landing-pad | error | the entry is no landing pad, and is or would be entered as one |
  * | bypassed-by-local-entry | error | local calls never pass the site |
  * | unsupported-shape | error | bytes that no shape knows |
  * | wrong-bytes | error | a known shape with other bytes |
@@ -30,6 +30,7 @@ import { directCallerAt, type DirectCaller } from '../patch/direct-table.js';
 import type { Program } from '../program/program.js';
 import { namelessRelocations } from '../relocs/read.js';
 import { slotLoser, type UnlistedSite, unlistedSites } from './complete.js';
+import { missingPad } from './indirect-entries.js';
 import type { Sites } from './sites.js';
 import { lintTables, type TableLint } from './table-lint.js';
 
@@ -263,6 +264,15 @@ export function judge(
       rule: 'M-PAD-2',
       message: 'the landing pad stands behind the nops: indirect calls of the function trap at its entry',
       actual: sites.viewOf(index).bytes(reading.ipDelta, shownBytes),
+    };
+  }
+  const missing = missingPad(sites, index);
+  if (missing) {
+    return {
+      verdict: 'no-landing-pad',
+      rule: 'M-PAD-4',
+      message: `the word at ${hex(missing.pointer)} names the function, which does not begin with ${missing.title}: calls through it trap`,
+      actual: sites.viewOf(index).bytes(Number(missing.entry - anchor), 4),
     };
   }
   const symbol = sites.functionSymbol(index);

@@ -174,7 +174,7 @@ function checkLanding({ sites: { program } }: Session, caller: string, at: strin
   if (address === null) return;
   const problem = landingProblem(checkedPads(program.image, program.arch), caller, address, program.wordAt(address));
   if (problem !== null) {
-    throw new ElftraceError('no-landing-pad', `${at}: ${problem} [M-PAD-3]`, { symbol: caller });
+    throw new ElftraceError('no-landing-pad', `${at}: ${problem} [M-PAD-5]`, { symbol: caller });
   }
 }
 
