@@ -264,3 +264,30 @@ const corpus = process.env['ELFTRACE_CORPUS'] ?? '';
     60_000,
   );
 });
+
+describeWith(['aarch64-linux-gnu-as', 'aarch64-linux-gnu-ld'], 'tables of a linked kernel', () => {
+  /** f and h have slots; g begins with a jump label that is off, and a nop of its own. */
+  const linked = (bounds: boolean): ReturnType<typeof openBytes> => {
+    const code = ['f', 'g', 'h'].map((name) => `.type ${name}, @function\n${name}: nop\nnop\nret\nret\n.size ${name}, . - ${name}\n`); // prettier-ignore
+    const [start, stop] = ['start', 'stop'].map(
+      (which) => `.globl __${which}___jump_table\n__${which}___jump_table:\n`,
+    );
+    const table = `.data\n${bounds ? start : ''}${pair('g', 'h')}.8byte 0\n${bounds ? stop : ''}`;
+    const listed = '.section __patchable_function_entries,"aw"\n.balign 8\n.8byte f, h\n';
+    const [s, o, out] = ['k.s', 'k.o', 'k'].map((name) => join(folder, name)) as [string, string, string];
+    writeFileSync(s, `.text\n${code.join('')}${table}${listed}`);
+    run('aarch64-linux-gnu-as', [s, '-o', o]);
+    run('aarch64-linux-gnu-ld', ['--entry=f', o, '-o', out]);
+    return openBytes(new Uint8Array(readFileSync(out)));
+  };
+
+  test('F-6 M-PAD-3 a table that symbols delimit in the data is read as the section is', () => {
+    const { program, sites } = linked(true);
+    const at = program.symbols.value[program.symbols.find('g')]!;
+    expect(otherRanges(program).overlapping(-1, at, at + 4n)).toBe('a jump label');
+    expect(otherRanges(program).overlapping(-1, at + 4n, at + 8n)).toBeNull();
+    expect(verify(sites).verdicts).toEqual({ ok: 2 });
+    // Where nothing says that the nop is a jump label's it is a pad.
+    expect(verify(linked(false).sites).verdicts).toEqual({ ok: 2, 'pad-without-slot': 1 });
+  });
+});

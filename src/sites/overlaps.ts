@@ -10,6 +10,7 @@
  */
 import type { PatchField, PatchTable } from '../machine/tables.js';
 import { ByteView } from '../bytes.js';
+import { SHN_UNDEF } from '../elf/constants.js';
 import type { ElfSection } from '../elf/image.js';
 import type { CodeRange, Program } from '../program/program.js';
 import { relocationsSorted, type SortedRelocations } from '../relocs/read.js';
@@ -203,12 +204,33 @@ class OtherRanges {
   }
 }
 
+/**
+ * The tables of a name: sections, or the range of a linked kernel's data that symbols delimit
+ * (`__start_NAME`, `__stop_NAME`), as if it were one.
+ */
+function tablesNamed(program: Program, name: string): readonly ElfSection[] {
+  const { image, symbols } = program;
+  const sections = image.sectionsNamed(name);
+  if (sections.length > 0 || program.relocatable) return sections;
+  const bound = (which: string): bigint | null => {
+    const symbol = symbols.find(`__${which}_${name}`);
+    return symbol > 0 && symbols.sectionIndex[symbol] !== SHN_UNDEF ? symbols.value[symbol]! : null;
+  };
+  const [start, stop] = [bound('start'), bound('stop')];
+  const home = start === null ? undefined : image.sectionAt(start);
+  if (start === null || stop === null || home === undefined) return [];
+  const at = Number(start - home.address);
+  const size = Number(stop - start);
+  if (size <= 0 || at + size > home.fileSize) return [];
+  return [{ ...home, name, address: start, offset: home.offset + at, size, fileSize: size }];
+}
+
 /** The other patch ranges of a program; made once. */
 export function otherRanges(program: Program): OtherRanges {
   return program.derived('other-ranges', () => {
     const found: OtherRange[] = [];
     for (const name of new Set(program.arch.patchTables.map(({ section }) => section))) {
-      for (const section of program.image.sectionsNamed(name)) {
+      for (const section of tablesNamed(program, name)) {
         if (section.fileSize > 0) found.push(...rangesOf(program, section));
       }
     }
