@@ -633,6 +633,8 @@ asm(".section .text.caller,\\"ax\\"\\n .globl caller\\n .type caller,@function\\
       ]);
       const alone = elftrace(['verify', path]);
       expect([alone.status, alone.stdout]).toEqual([0, expect.stringContaining('nobody looked for what it patches')]);
+      const other = elftrace(['verify', files().widget, '--against', kernel]);
+      expect(other.stdout).toContain('note: no livepatch module: --against says nothing of it');
     });
 
     test('findings are JSON like others, and rules like others', () => {

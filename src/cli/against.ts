@@ -113,7 +113,11 @@ export async function withLivepatch(
   result: Verification,
   { files, against }: AgainstOptions,
 ): Promise<Verification> {
-  if (!isLivepatch(image)) return result;
+  if (!isLivepatch(image)) {
+    if (against === undefined) return result;
+    // Who expects a livepatch to be judged must not read silence as a yes.
+    return { ...result, remarks: [...result.remarks, 'no livepatch module: --against says nothing of it'] };
+  }
   const module = readLivepatch(image, arch.relocationRoles.word);
   const objects = against === undefined ? null : await objectsFor(module, candidatesOf(against, files), arch);
   const findings = checkLivepatch(module, sites, objects);
