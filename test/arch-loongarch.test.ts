@@ -347,3 +347,19 @@ test('32-bit files and those of the other byte order are refused by name', () =>
   expect(() => archOf(like({ is64: false }))).toThrow('32-bit files are not served');
   expect(() => archOf(like({ endian: 'big' }))).toThrow('are not 64-bit big-endian');
 });
+
+test('L-MOD-2 module loaders take what compilers of kernels make', () => {
+  /** Types of the sections that a loader reads. */
+  const types = (name: string): number[] => {
+    const { image } = openBytes(readSample(`loongarch64/${name}`));
+    const loaded = image.relocations.filter((each) => ((image.sections[each.target]?.flags ?? 0n) & 2n) !== 0n);
+    return [...new Set(loaded.flatMap((each) => [...each.type]))];
+  };
+  const { takenInModules } = openBytes(readSample('loongarch64/module-mcount.ko')).arch.relocationRoles;
+  const refused = (name: string): number[] => types(name).filter((type) => !takenInModules[0]!.has(type));
+  expect(['module-mcount-recorded.ko', 'module-patchable-2.ko', 'module-patchable-4-2.ko'].flatMap(refused)).toEqual(
+    [],
+  );
+  // CALL36, RELAX and ALIGN: what GCC makes where nothing is said.
+  expect(refused('module-mcount.ko').sort((a, b) => a - b)).toEqual([65, 100, 102, 110]);
+});

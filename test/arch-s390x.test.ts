@@ -356,3 +356,17 @@ test('31-bit files and those of the other byte order are refused by name', () =>
   expect(() => archOf(like({ is64: false }))).toThrow('31-bit files are not served');
   expect(() => archOf(like({ endian: 'little' }))).toThrow('are not 64-bit little-endian');
 });
+
+test('S-MOD-2 module loaders take what compilers of kernels make', () => {
+  /** Types of the sections that a loader reads. */
+  const types = (name: string): number[] => {
+    const { image } = openBytes(readSample(`s390x/${name}`));
+    const loaded = image.relocations.filter((each) => ((image.sections[each.target]?.flags ?? 0n) & 2n) !== 0n);
+    return [...new Set(loaded.flatMap((each) => [...each.type]))];
+  };
+  const { takenInModules } = openBytes(readSample('s390x/module-mcount.ko')).arch.relocationRoles;
+  const refused = (name: string): number[] => types(name).filter((type) => !takenInModules[0]!.has(type));
+  expect(
+    ['module-fentry.ko', 'module-fentry-nop.ko', 'module-mcount.ko', 'module-patchable-3.ko'].flatMap(refused),
+  ).toEqual([]);
+});

@@ -145,8 +145,9 @@ const ROWS: readonly RelocationRow[] = [
 export const loongarchRelocations: ReadonlyMap<number, RelocationRow> = new Map(ROWS.map((each) => [each.type, each]));
 
 /**
- * Types that the module loader of a kernel takes: words, the stack operations of old compilers,
- * differences, branches, and addresses by page or through the GOT.
+ * Types that the module loader of a kernel takes (L-MOD-2): words, the stack operations of old
+ * compilers, differences, branches, and addresses by page or through the GOT. Neither the pairs of
+ * the medium code model nor marks of relaxation.
  */
 export const loongarchModuleTypes: ReadonlySet<number> = new Set([
   R_LARCH_NONE, 1, R_LARCH_64, 20, 21, 22, 23, 24, 29, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 50, 51, 55, 56,

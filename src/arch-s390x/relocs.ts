@@ -136,7 +136,7 @@ const ROWS: readonly RelocationRow[] = [
 export const s390xRelocations: ReadonlyMap<number, RelocationRow> = new Map(ROWS.map((each) => [each.type, each]));
 
 /**
- * Types that the module loader of a kernel takes: all but those of linked programs and of
+ * Types that the module loader of a kernel takes (S-MOD-2): all but those of linked programs and of
  * thread-local storage.
  */
 export const s390xModuleTypes: ReadonlySet<number> = new Set([
