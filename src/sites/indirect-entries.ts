@@ -30,7 +30,7 @@ function pointersOf({ program, tables }: Sites): Map<Address, Address> {
   const add = (target: Address, place: Address): void => {
     if (!pointers.has(target) && isFunctionStart(program, target)) pointers.set(target, place);
   };
-  const ofTables = new Set(tables.flatMap(({ section }) => [...section]));
+  const ofTables = new Set(tables.map(({ container }) => container));
   const word = image.wordBytes;
   for (const section of image.sections) {
     const isData = (section.flags & SHF_ALLOC) !== 0n && (section.flags & SHF_EXECINSTR) === 0n;
