@@ -350,6 +350,33 @@ describeWith(['x86_64-linux-gnu-as', 'clang'], 'what other tracers use', () => {
   });
 });
 
+describeWith(['clang'], 'sleds of XRay', () => {
+  // clang calls tail calls exits but on x86-64.
+  test.each([
+    ['x86_64', '2 at exits, 1 at tail calls'],
+    ['aarch64', '3 at exits'],
+    ['powerpc64le', '3 at exits'],
+  ])('M-PROD-2: %s: kinds are counted, unknown versions are not', (machine, behind) => {
+    const source = join(folder, 'sleds.c');
+    const object = join(folder, 'sleds.o');
+    // Two functions return, one ends in a call of another.
+    writeFileSync(
+      source,
+      'int f(int);\nint a(int x) { return x * 3; }\nint b(int x) { return f(x) + 1; }\nint c(int x) { return f(x); }',
+    );
+    const flags = ['-O2', '-fxray-instrument', '-fxray-instruction-threshold=1', '-c'];
+    run('clang', [`--target=${machine}-linux-gnu`, ...flags, source, '-o', object]);
+    const opened = look(object);
+    expect(verify(opened.sites).incomplete?.message).toMatch(new RegExp(`: 3 at entries, ${behind}$`));
+    const bytes = new Uint8Array(readFileSync(object));
+    const map = opened.image.section('xray_instr_map');
+    bytes[(map?.offset ?? 0) + 18] = 9;
+    expect(verify(openBytes(bytes).sites).incomplete?.message).toMatch(
+      /: not counted, its entries are not of version 2$/,
+    );
+  });
+});
+
 describeWith(['powerpc64-linux-gnu-gcc', 'powerpc64-linux-gnu-objcopy'], 'a header against its sections', () => {
   test('P-ABI-1: ABI 2 beside descriptors is refused', () => {
     const object = join(folder, 'object.o');

@@ -25,6 +25,7 @@
  * site.
  */
 import type { SiteReading } from '../machine/sites.js';
+import { describeSleds } from './sleds.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { directCallerAt, type DirectCaller } from '../patch/direct-table.js';
 import type { Program } from '../program/program.js';
@@ -530,7 +531,8 @@ export function verify(sites: Sites, options: VerifyOptions = {}): Verification 
 /** What compilers put into code for other tracers than ftrace (M-PROD-1). */
 function otherInstrumentation({ image, symbols }: Program): string[] {
   const found: string[] = [];
-  if (image.section('xray_instr_map')) found.push('it has XRay sleds (xray_instr_map), which ftrace does not use');
+  const sleds = describeSleds(image);
+  if (sleds !== null) found.push(`it has XRay sleds (xray_instr_map), which ftrace does not use: ${sleds}`);
   if (symbols.find('__cyg_profile_func_enter') > 0) {
     found.push('its functions call __cyg_profile_func_enter (-finstrument-functions), which ftrace does not use');
   }
