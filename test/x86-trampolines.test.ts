@@ -478,7 +478,7 @@ describe('capabilities', () => {
   test('C-TRAMP-3 T-X86-23 T-X86-31: one machine has private trampolines; on the others every hit goes through the shared entry', () => {
     const kinds = arches.map(({ target, trampolines }) => [target.id, trampolines.kind]);
     expect(kinds.filter(([, kind]) => kind === 'private')).toEqual([['x86-64', 'private']]);
-    expect(kinds.length).toBe(7);
+    expect(kinds.length).toBe(9);
     const { sites } = openBytes(readSample('ppc64-elfv2-le/program-mprofile'));
     const { image, sites: on } = openBytes(withRuntime(sites, undefined).bytes);
     const plan = planTracing(on, { tracer: COUNTER, others: 'untouched' });
