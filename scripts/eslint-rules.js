@@ -54,6 +54,39 @@ const testLength = {
   },
 };
 
+/** The one expression that a function is, or returns; null where it does more. */
+function onlyExpression({ body }) {
+  if (body.type !== 'BlockStatement') return body;
+  const [first, ...others] = body.body;
+  return others.length === 0 && first?.type === 'ReturnStatement' ? first.argument : null;
+}
+
+/**
+ * A function has at most `max` lines of code: blank lines, comments and lines inside of templates
+ * do not count, and a function that only gives a table (a literal of an array or object) is one.
+ */
+const functionLength = {
+  meta: {
+    type: 'suggestion',
+    schema: [{ type: 'object', properties: { max: { type: 'integer' } }, additionalProperties: false }],
+    messages: { long: 'A function of {{lines}} lines of code; {{max}} is the most. Take it apart by what it owns.' },
+  },
+  create(context) {
+    const max = context.options[0]?.max ?? 60;
+    const { sourceCode } = context;
+    return {
+      ':function:exit'(node) {
+        if (linesOf(node) <= max) return;
+        const table = onlyExpression(node);
+        if (/^(?:Array|Object)Expression$/.test(table?.expression?.type ?? table?.type ?? '')) return;
+        const lines = new Set();
+        for (const { loc } of sourceCode.getTokens(node)) lines.add(loc.start.line).add(loc.end.line);
+        if (lines.size > max) context.report({ node, messageId: 'long', data: { lines: lines.size, max } });
+      },
+    };
+  },
+};
+
 const VAGUE = /\b(?:whoever|whomever|somebody|nobody|anybody|everybody)\b/i;
 
 /** A comment names its subject: a thread, a caller, a compiler, a user, not somebody. */
@@ -73,4 +106,6 @@ const commentSubject = {
   }),
 };
 
-export const ownRules = { rules: { 'test-length': testLength, 'comment-subject': commentSubject } };
+export const ownRules = {
+  rules: { 'test-length': testLength, 'function-length': functionLength, 'comment-subject': commentSubject },
+};

@@ -149,17 +149,8 @@ describeWith(['aarch64-linux-gnu-as', 'aarch64-linux-gnu-readelf'], 'relocation 
   });
 });
 
-describeWith(
-  ['aarch64-linux-gnu-as', 'aarch64-linux-gnu-ld', 'aarch64-linux-gnu-readelf', 'aarch64-linux-gnu-objcopy'],
-  'fields as GNU ld fills them',
-  () => {
-    test('absolute, pc-relative, page, branch and movw relocations of a linked program', () => {
-      const source = join(folder, 'fields.s');
-      const object = join(folder, 'fields.o');
-      const program = join(folder, 'fields');
-      writeFileSync(
-        source,
-        `.text
+/** A relocation of each kind of field. */
+const FIELDS = `.text
 .globl _start
 _start:
   adrp x0, target
@@ -195,15 +186,30 @@ far: ret
 .globl target
 .space 0x560
 target: .xword 0
-`,
-      );
-      run('aarch64-linux-gnu-as', ['-o', object, source]);
-      const script = join(folder, 'fields.ld');
-      writeFileSync(
-        script,
-        'SECTIONS { . = 0x412340; .text : { *(.text) } . = 0x7123450; .other : { *(.other) } . = 0x12345000; .data : { *(.data) } }',
-      );
-      run('aarch64-linux-gnu-ld', ['-T', script, '-q', '-o', program, object]);
+`;
+
+/** The object and the program, with the relocations that the linker applied kept. */
+function linkedFields(): { readonly object: string; readonly program: string } {
+  const source = join(folder, 'fields.s');
+  const object = join(folder, 'fields.o');
+  const program = join(folder, 'fields');
+  writeFileSync(source, FIELDS);
+  run('aarch64-linux-gnu-as', ['-o', object, source]);
+  const script = join(folder, 'fields.ld');
+  writeFileSync(
+    script,
+    'SECTIONS { . = 0x412340; .text : { *(.text) } . = 0x7123450; .other : { *(.other) } . = 0x12345000; .data : { *(.data) } }',
+  );
+  run('aarch64-linux-gnu-ld', ['-T', script, '-q', '-o', program, object]);
+  return { object, program };
+}
+
+describeWith(
+  ['aarch64-linux-gnu-as', 'aarch64-linux-gnu-ld', 'aarch64-linux-gnu-readelf', 'aarch64-linux-gnu-objcopy'],
+  'fields as GNU ld fills them',
+  () => {
+    test('absolute, pc-relative, page, branch and movw relocations of a linked program', () => {
+      const { object, program } = linkedFields();
       const raw = join(folder, 'text.bin');
       run('aarch64-linux-gnu-objcopy', ['-O', 'binary', '-j', '.text', program, raw]);
       const bytes = new Uint8Array(readFileSync(raw));

@@ -32,6 +32,63 @@ const byName = (name: string): RelocationRow => {
 /** Types that came after binutils 2.40. */
 const NEWER: ReadonlySet<number> = new Set([12, 41, 59, 60, 61, 62, 63, 64, 65]);
 
+type Near = (base: bigint, span: number) => string;
+
+/** Instructions with a relocation of each kind, 40 times. */
+function relocatedText(next: () => number, near: Near, text: bigint): string[] {
+  const lines: string[] = ['.option norelax', '.text', 'text_start:'];
+  for (let i = 0; i < 40; i++) {
+    const far = near(text, 0x7000_0000);
+    const low = near(0x4000_0000n, 0x3000_0000);
+    const label = `.Lpc${i}`;
+    lines.push(
+      `lui a0,%hi(${low})`,
+      `addi a0,a0,%lo(${low})`,
+      `lui a1,%hi(${low}+0x7ff)`,
+      `sd a2,%lo(${low}+0x7ff)(a1)`,
+      `${label}: auipc a0,%pcrel_hi(${far})`,
+      `addi a0,a0,%pcrel_lo(${label})`,
+      `sw a1,%pcrel_lo(${label})(a0)`,
+      `call ${far}`,
+      `.reloc .,R_RISCV_CALL,${far}`,
+      `auipc ra,0`,
+      `jalr ra,0(ra)`,
+      `call t0,${far}`,
+      `tail ${far}`,
+      `jal ra,${near(text, 0x4_0000)}`,
+      `.reloc .,R_RISCV_BRANCH,${near(text + 0x800n, 0x400)}`,
+      `.word 0x00b50063`,
+      `.reloc .,R_RISCV_RVC_JUMP,${label}+${2 * (next() % 400)}`,
+      `.half 0xa001`,
+      `.reloc .,R_RISCV_RVC_BRANCH,${label}+${2 * (next() % 60)}`,
+      `.half 0xc101`,
+      `.reloc .,R_RISCV_RVC_LUI,${near(0x1_0000n, 0x3000)}`,
+      `.half 0x6505`,
+    );
+  }
+  return lines;
+}
+
+/** Words with a relocation of each kind, 20 times. */
+function relocatedData(next: () => number, near: Near, data: bigint): string[] {
+  const lines: string[] = [];
+  lines.push('.data', '.balign 8');
+  for (let i = 0; i < 20; i++) {
+    const name = near(0x2000_0000n, 0x1000_0000);
+    lines.push(`.quad ${name}`, `.word ${name}`, `.reloc .,R_RISCV_32_PCREL,${near(data, 0x1000_0000)}`, `.word 0`);
+    for (const width of [8, 16, 32, 64]) {
+      const directive = { 8: '.byte', 16: '.half', 32: '.word', 64: '.quad' }[width]!;
+      lines.push(`.reloc .,R_RISCV_ADD${width},${name}`, `${directive} ${next() % 100}`);
+      lines.push(`.reloc .,R_RISCV_SUB${width},${name}`, `${directive} ${next() % 100}`);
+      if (width < 64) lines.push(`.reloc .,R_RISCV_SET${width},${name}`, `${directive} 0`);
+    }
+    lines.push(`.reloc .,R_RISCV_SET6,${name}`, `.byte 0xc5`, `.reloc .,R_RISCV_SUB6,${name}`, `.byte 0x9f`);
+    // Two relocations at one place, as differences of labels have them.
+    lines.push(`.reloc .,R_RISCV_ADD32,${name}`, `.reloc .,R_RISCV_SUB32,${near(0x2000_0000n, 0x1000)}`, '.word 7');
+  }
+  return lines;
+}
+
 describeWith([...RISCV_BINUTILS, 'riscv64-linux-gnu-readelf'], 'RISC-V relocations against binutils', () => {
   test('every type has the name that readelf prints', () => {
     const count = 256;
@@ -73,50 +130,7 @@ describeWith([...RISCV_BINUTILS, 'riscv64-linux-gnu-readelf'], 'RISC-V relocatio
       symbols.push(`${name}=0x${(base + away).toString(16)}`);
       return name;
     };
-    const lines: string[] = ['.option norelax', '.text', 'text_start:'];
-    for (let i = 0; i < 40; i++) {
-      const far = near(text, 0x7000_0000);
-      const low = near(0x4000_0000n, 0x3000_0000);
-      const label = `.Lpc${i}`;
-      lines.push(
-        `lui a0,%hi(${low})`,
-        `addi a0,a0,%lo(${low})`,
-        `lui a1,%hi(${low}+0x7ff)`,
-        `sd a2,%lo(${low}+0x7ff)(a1)`,
-        `${label}: auipc a0,%pcrel_hi(${far})`,
-        `addi a0,a0,%pcrel_lo(${label})`,
-        `sw a1,%pcrel_lo(${label})(a0)`,
-        `call ${far}`,
-        `.reloc .,R_RISCV_CALL,${far}`,
-        `auipc ra,0`,
-        `jalr ra,0(ra)`,
-        `call t0,${far}`,
-        `tail ${far}`,
-        `jal ra,${near(text, 0x4_0000)}`,
-        `.reloc .,R_RISCV_BRANCH,${near(text + 0x800n, 0x400)}`,
-        `.word 0x00b50063`,
-        `.reloc .,R_RISCV_RVC_JUMP,${label}+${2 * (next() % 400)}`,
-        `.half 0xa001`,
-        `.reloc .,R_RISCV_RVC_BRANCH,${label}+${2 * (next() % 60)}`,
-        `.half 0xc101`,
-        `.reloc .,R_RISCV_RVC_LUI,${near(0x1_0000n, 0x3000)}`,
-        `.half 0x6505`,
-      );
-    }
-    lines.push('.data', '.balign 8');
-    for (let i = 0; i < 20; i++) {
-      const name = near(0x2000_0000n, 0x1000_0000);
-      lines.push(`.quad ${name}`, `.word ${name}`, `.reloc .,R_RISCV_32_PCREL,${near(data, 0x1000_0000)}`, `.word 0`);
-      for (const width of [8, 16, 32, 64]) {
-        const directive = { 8: '.byte', 16: '.half', 32: '.word', 64: '.quad' }[width]!;
-        lines.push(`.reloc .,R_RISCV_ADD${width},${name}`, `${directive} ${next() % 100}`);
-        lines.push(`.reloc .,R_RISCV_SUB${width},${name}`, `${directive} ${next() % 100}`);
-        if (width < 64) lines.push(`.reloc .,R_RISCV_SET${width},${name}`, `${directive} 0`);
-      }
-      lines.push(`.reloc .,R_RISCV_SET6,${name}`, `.byte 0xc5`, `.reloc .,R_RISCV_SUB6,${name}`, `.byte 0x9f`);
-      // Two relocations at one place, as differences of labels have them.
-      lines.push(`.reloc .,R_RISCV_ADD32,${name}`, `.reloc .,R_RISCV_SUB32,${near(0x2000_0000n, 0x1000)}`, '.word 7');
-    }
+    const lines = [...relocatedText(next, near, text), ...relocatedData(next, near, data)];
     const { object, linked } = inFolder((folder) => {
       writeFileSync(join(folder, 'x.s'), lines.join('\n') + '\n');
       run('riscv64-linux-gnu-as', ['-march=rv64gc', '-o', join(folder, 'x.o'), join(folder, 'x.s')]);

@@ -149,6 +149,39 @@ const SUBJECTS: readonly Subject[] = [
   { name: 'arm64', target: byName(ARM64_TARGETS, 'arm64'), drops: true },
 ];
 
+/**
+ * Holds the entries of a patched image against those of the link: gone with their bytes, become
+ * NONE, or as they were.
+ */
+function compareEntries(
+  image: ElfImage,
+  before: ReturnType<typeof opened>,
+  after: ReturnType<typeof opened>,
+  none: number,
+): { readonly moved: number; readonly neutral: number } {
+  let moved = 0;
+  let neutral = 0;
+  after.forEach((entry, i) => {
+    const was = before[i]!;
+    if (entry.type === none && was.type !== none) {
+      neutral++;
+      expect([i, entry]).toMatchObject([i, { symbolValue: 0n, addend: 0n, place: was.place }]);
+      return;
+    }
+    const { type, symbol, symbolValue, addend, isTrue } = was;
+    expect([i, entry]).toMatchObject([i, { type, symbol, symbolValue, addend, isTrue }]);
+    if (entry.place === was.place) {
+      expect([i, entry.field]).toEqual([i, was.field]);
+      return;
+    }
+    moved++;
+    // In room for probes, and the same instruction there says so too.
+    expect(image.sectionAt(entry.place)?.name).toBe('.elftrace.slots');
+    expect([i, entry.isTrue]).not.toEqual([i, false]);
+  });
+  return { moved, neutral };
+}
+
 for (const { name: machine, target, flags = [], moves = ['breakpoint', 'jump'], drops, but = '' } of SUBJECTS) {
   describeWith([target.gcc, 'readelf'], `K-REL-2 kept relocations: ${machine}`, () => {
     test('entries go with copies or become NONE, all are as true as before, the program does the same, revert gives the file', () => {
@@ -185,26 +218,7 @@ for (const { name: machine, target, flags = [], moves = ['breakpoint', 'jump'], 
         const image = readElf(new Uint8Array(readFileSync(at(name))));
         const after = opened(image, target);
         expect(after).toHaveLength(before.length);
-        let moved = 0;
-        let neutral = 0;
-        after.forEach((entry, i) => {
-          const was = before[i]!;
-          if (entry.type === none && was.type !== none) {
-            neutral++;
-            expect([i, entry]).toMatchObject([i, { symbolValue: 0n, addend: 0n, place: was.place }]);
-            return;
-          }
-          const { type, symbol, symbolValue, addend, isTrue } = was;
-          expect([i, entry]).toMatchObject([i, { type, symbol, symbolValue, addend, isTrue }]);
-          if (entry.place === was.place) {
-            expect([i, entry.field]).toEqual([i, was.field]);
-            return;
-          }
-          moved++;
-          // In room for probes, and the same instruction there says so too.
-          expect(image.sectionAt(entry.place)?.name).toBe('.elftrace.slots');
-          expect([i, entry.isTrue]).not.toEqual([i, false]);
-        });
+        const { moved, neutral } = compareEntries(image, before, after, none);
         process.stdout.write(`${name}: ${after.length} entries, ${moved} moved, ${neutral} NONE\n`);
         expect([name, moved > 0]).toEqual([name, moves.includes(form)]);
         if (form === 'breakpoint' || moves.length > 0) expect([name, neutral > 0]).toEqual([name, drops]);

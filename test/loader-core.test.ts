@@ -179,8 +179,29 @@ describeWith(loaderTools, 'linked cores', () => {
     expect(sites.totals()).toMatchObject({ total: 2, byState: { compiled: 2 } });
   });
 
+  const target = 'v2le';
+
+  /** A core with the entry that modules call, and two modules. */
+  const coreAndModules = (): { core: string; a: string; b: string } => {
+    const core = file(
+      'core.o',
+      merge(target, [
+        startObject(target),
+        compile(target, MAIN.replace('extern int early(int);', 'int early(int x) { return x * 3; }'), ['-pg']),
+      ]),
+    );
+    const module = (name: string): string =>
+      file(`${name}.o`, compile(target, `extern int early(int); int ${name}(int x) { return early(x) + 1; }`, ['-pg']));
+    return { core, a: module('one'), b: module('two') };
+  };
+
+  const linkedCore = (): string =>
+    file(
+      'linked',
+      link(target, [startObject(target), compile(target, EARLY + MAIN.replace('extern int early(int);', ''), [])]),
+    );
+
   test('load and unload on the command line, JSON by its schema', () => {
-    const target = 'v2le';
     const ajv = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false });
     const schema = (verb: string): ReturnType<typeof ajv.compile> =>
       ajv.compile(JSON.parse(readFileSync(join(root, 'schemas', `${verb}.schema.json`), 'utf8')) as object);
@@ -192,16 +213,7 @@ describeWith(loaderTools, 'linked cores', () => {
       expect(valid[verb](value) ? [] : valid[verb].errors).toEqual([]);
       return value;
     };
-    const core = file(
-      'core.o',
-      merge(target, [
-        startObject(target),
-        compile(target, MAIN.replace('extern int early(int);', 'int early(int x) { return x * 3; }'), ['-pg']),
-      ]),
-    );
-    const module = (name: string): string =>
-      file(`${name}.o`, compile(target, `extern int early(int); int ${name}(int x) { return early(x) + 1; }`, ['-pg']));
-    const [a, b] = [module('one'), module('two')];
+    const { core, a, b } = coreAndModules();
     const image = file('image');
     const more = file('more');
     const less = file('less');
@@ -215,16 +227,21 @@ describeWith(loaderTools, 'linked cores', () => {
     expect(equalBytes(readFileSync(less), readFileSync(image))).toBe(true);
     expect(elftrace(['run', more]).stdout).toBe('early c\n');
     // The linked core comes back by its name.
-    const linked = file(
-      'linked',
-      link(target, [startObject(target), compile(target, EARLY + MAIN.replace('extern int early(int);', ''), [])]),
-    );
+    const linked = linkedCore();
     const both = file('both');
     const made = json('load', [linked, '-o', both]);
     const back = file('back');
     json('unload', [both, (made['parts'] as { name: string }[])[0]!.name, '-o', back]);
     expect(equalBytes(readFileSync(back), readFileSync(linked))).toBe(true);
-    // Wrong uses.
+  });
+
+  test('load and unload refuse wrong uses', () => {
+    const { core, a, b } = coreAndModules();
+    const linked = linkedCore();
+    const [image, more] = [file('image'), file('more')];
+    expect(elftrace(['load', core, a, '-o', image]).status).toBe(0);
+    expect(elftrace(['load', image, b, '-o', more]).status).toBe(0);
+    const name = 'two.o';
     const fails = (args: readonly string[], status: number, message: RegExp): void => {
       const result = elftrace(args);
       expect([args[0], result.status]).toEqual([args[0], status]);

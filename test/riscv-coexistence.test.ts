@@ -73,6 +73,30 @@ describe('C-OUT-1 on RISC-V, executed', () => {
     R: 'callback',
   };
 
+  /** What a site calls by what is stored there. */
+  const calledIn = (content: { readonly kind: string; readonly address?: bigint }, next: bigint): string => {
+    if (content.kind === 'regs-caller') return 'regs';
+    return content.kind === 'direct' && content.address === next ? 'new' : content.kind;
+  };
+
+  /** The site as its bytes have it: the address that its pair names. */
+  const siteText = (session: Session, old: bigint, next: bigint): string => {
+    const { sites, program } = openBytes(session.bytes());
+    const index = Array.from({ length: sites.count }, (_, i) => i).find(
+      (i) => program.symbolName(sites.functionSymbol(i)) === 'traced',
+    )!;
+    const { state, target } = sites.reading(index)!;
+    if (state !== 'call') return 'nop';
+    if (target === old) return 'direct';
+    if (target === next) return 'new';
+    const plain = session.functionAddress('ftrace_caller');
+    return target === session.functionAddress('ftrace_regs_caller') && target !== plain
+      ? 'regs'
+      : target === plain
+        ? 'caller'
+        : 'unknown';
+  };
+
   test.each(DIRECT_FLAVOURS)('C-OUT-1, C-TGT-2, C-DIR-2: rows 1 to 22 as far as RISC-V has them: %s', (flavour) => {
     for (const { row, attached, action, flags, text } of rows) {
       const where = `${flavour} row ${row}: ${attached.join()} ${action}`;
@@ -88,27 +112,7 @@ describe('C-OUT-1 on RISC-V, executed', () => {
       };
       const [old, next] = ['my_direct_caller', 'my_direct_caller2'].map((name) => session.functionAddress(name)!);
       const site = core.records.find(({ name }) => name === 'traced')!;
-      const called = (content: { readonly kind: string; readonly address?: bigint }): string => {
-        if (content.kind === 'regs-caller') return 'regs';
-        return content.kind === 'direct' && content.address === next ? 'new' : content.kind;
-      };
-      /** The site as its bytes have it: the address that its pair names. */
-      const inText = (): string => {
-        const { sites, program } = openBytes(session.bytes());
-        const index = Array.from({ length: sites.count }, (_, i) => i).find(
-          (i) => program.symbolName(sites.functionSymbol(i)) === 'traced',
-        )!;
-        const { state, target } = sites.reading(index)!;
-        if (state !== 'call') return 'nop';
-        if (target === old) return 'direct';
-        if (target === next) return 'new';
-        const plain = session.functionAddress('ftrace_caller');
-        return target === session.functionAddress('ftrace_regs_caller') && target !== plain
-          ? 'regs'
-          : target === plain
-            ? 'caller'
-            : 'unknown';
-      };
+      const inText = (): string => siteText(session, old!, next!);
       // One entry serves both; a fixed auipc leads to that entry only, which finds the direct
       // caller (R-ENT-1, R-DIR-5).
       const one = flavour !== 'g2';
@@ -132,7 +136,7 @@ describe('C-OUT-1 on RISC-V, executed', () => {
         const stores = done(outcome).steps.flatMap((step) =>
           step.kind === 'site' && step.site === site ? [step] : [],
         );
-        const seen = [text[0]!, ...stores.map(({ after }) => called(after))];
+        const seen = [text[0]!, ...stores.map(({ after }) => calledIn(after, next!))];
         expect([where, steps(seen, shown)]).toEqual([where, steps(text, shown)]);
       }
       expect([where, inText()]).toEqual([where, shown(text.at(-1)!)]);

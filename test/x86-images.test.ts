@@ -975,6 +975,49 @@ describe('order of registration', () => {
 describe('T-X86-33 T-X86-34 T-X86-35 T-X86-36 T-X86-37: the graph tracer of 2014 borrows the ops of the function tracer', () => {
   const graphUser = (): GraphUser => new GraphUser('graph', { entry: 0n, return: 0n });
 
+  /**
+   * T-X86-35, T-X86-36: what is in memory while the graph tracer gives the ops back. The shutdown
+   * first, then STUB, then the trampoline; a flag that was set meanwhile stays.
+   */
+  const checkShutdown = (
+    session: Session,
+    log: ReturnType<typeof live>['log'],
+    tracer: Ops,
+    user: GraphUser,
+    own: bigint,
+  ): void => {
+    const { core } = session;
+    const withTrampoline = own !== 0n;
+    const entry = place(imageOf('2014'), 'ftrace_graph_caller');
+    // A flag that somebody sets meanwhile stays: the save gives nothing back but ALLOC_TRAMP
+    // (T-X86-36).
+    tracer.set('RECURSION');
+    // T-X86-35: the shutdown first, then STUB, then the trampoline, each seen in memory.
+    log.length = 0;
+    const at = session.backend.addressOf(tracer);
+    const story: string[] = [];
+    const push = log.push.bind(log);
+    const seen = (): string => {
+      const { flags, trampoline } = objectOf(session, tracer);
+      const sites = targets(session.bytes()).size > 0 ? 'sites on' : 'sites off';
+      const name = trampoline === entry ? 'static' : trampoline === 0n ? 'none' : trampoline === own ? 'own' : '?';
+      return [sites, has(flags, 'STUB') ? 'STUB' : '-', name, has(flags, 'ALLOC_TRAMP') ? 'ALLOC_TRAMP' : '-'].join(
+        ' ',
+      );
+    };
+    log.push = (...each) => {
+      story.push(seen());
+      return push(...each);
+    };
+    done(core.unregisterGraph(user));
+    story.push(seen());
+    expect(at).toBe(session.backend.addressOf(tracer));
+    const last = withTrampoline ? ['sites off - own -', 'sites off - own ALLOC_TRAMP'] : ['sites off - none -'];
+    expect(once(story)).toEqual(['sites on STUB static -', 'sites off STUB static -', 'sites off - static -', ...last]);
+    expect(has(objectOf(session, tracer).flags, 'RECURSION')).toBe(true);
+    expect(core.state.graph.saved).toBeNull();
+  };
+
   test.each([true, false])('with a trampoline before: %s', (withTrampoline) => {
     const { session, log } = live('2014');
     const { core } = session;
@@ -1008,34 +1051,7 @@ describe('T-X86-33 T-X86-34 T-X86-35 T-X86-36 T-X86-37: the graph tracer of 2014
     ]);
     // While it is borrowed the function tracer cannot have it.
     expect(errno(core.register(tracer))).toBe('EBUSY');
-    // A flag that somebody sets meanwhile stays: the save gives nothing back but ALLOC_TRAMP
-    // (T-X86-36).
-    tracer.set('RECURSION');
-    // T-X86-35: the shutdown first, then STUB, then the trampoline, each seen in memory.
-    log.length = 0;
-    const at = session.backend.addressOf(tracer);
-    const story: string[] = [];
-    const push = log.push.bind(log);
-    const seen = (): string => {
-      const { flags, trampoline } = objectOf(session, tracer);
-      const sites = targets(session.bytes()).size > 0 ? 'sites on' : 'sites off';
-      const name =
-        trampoline === entry ? 'static' : trampoline === 0n ? 'none' : trampoline === before.trampoline ? 'own' : '?';
-      return [sites, has(flags, 'STUB') ? 'STUB' : '-', name, has(flags, 'ALLOC_TRAMP') ? 'ALLOC_TRAMP' : '-'].join(
-        ' ',
-      );
-    };
-    log.push = (...each) => {
-      story.push(seen());
-      return push(...each);
-    };
-    done(core.unregisterGraph(user));
-    story.push(seen());
-    expect(at).toBe(session.backend.addressOf(tracer));
-    const last = withTrampoline ? ['sites off - own -', 'sites off - own ALLOC_TRAMP'] : ['sites off - none -'];
-    expect(once(story)).toEqual(['sites on STUB static -', 'sites off STUB static -', 'sites off - static -', ...last]);
-    expect(has(objectOf(session, tracer).flags, 'RECURSION')).toBe(true);
-    expect(core.state.graph.saved).toBeNull();
+    checkShutdown(session, log, tracer, user, before.trampoline);
     // T-X86-37: the function tracer has its trampoline again, at the same place, and nothing else
     // is in the room.
     tracer.clear('RECURSION');
@@ -1402,19 +1418,21 @@ describe('what entries and trampolines do', () => {
     },
   );
 
+  /** One ops on all functions of the core, and a second one that wants a function of them. */
+  const twoOps = (variant: Variant): { session: Session; a: Ops; b: Ops } => {
+    const session = open(imageOf(variant));
+    const [a, b] = [make(session, 'a'), make(session, 'b')];
+    done(session.core.setFilter(a, 'filter', 'core_*'));
+    done(session.core.register(a));
+    done(session.core.setFilter(b, 'filter', 'core_leaf'));
+    return { session, a, b };
+  };
+
   test.each(both)(
     'T-X86-40 C-TGT-3 %s: the second ops on a function expects the call of the first one’s trampoline there, and nothing else',
     (variant) => {
-      const start = (): { session: Session; a: Ops; b: Ops } => {
-        const session = open(imageOf(variant));
-        const [a, b] = [make(session, 'a'), make(session, 'b')];
-        done(session.core.setFilter(a, 'filter', 'core_*'));
-        done(session.core.register(a));
-        done(session.core.setFilter(b, 'filter', 'core_leaf'));
-        return { session, a, b };
-      };
       // Rows 10, 17, 8 to 9 and 15 to 16 of the table.
-      const { session, a, b } = start();
+      const { session, a, b } = twoOps(variant);
       const own = objectOf(session, a).trampoline;
       const caller = place(session.bytes(), 'ftrace_caller');
       const regs = place(session.bytes(), 'ftrace_regs_caller');
@@ -1447,9 +1465,15 @@ describe('what entries and trampolines do', () => {
         done(session.core.unregister(s));
         expect(at()).toBe(own);
       }
-      // A site that calls something else is reported with the bytes of the trampoline's call, and
-      // nothing is written.
-      const spoilt = start();
+    },
+  );
+
+  test.each(both)(
+    'T-X86-40 %s: a site that calls something else is reported with the bytes of the trampoline’s call, and nothing is written',
+    (variant) => {
+      const spoilt = twoOps(variant);
+      const own = objectOf(spoilt.session, spoilt.a).trampoline;
+      const caller = place(spoilt.session.bytes(), 'ftrace_caller');
       const { image, sites } = openBytes(spoilt.session.bytes());
       const i = Array.from({ length: sites.count }, (_, k) => k).find(
         (k) => sites.program.symbolName(sites.functionSymbol(k)) === 'core_leaf',
