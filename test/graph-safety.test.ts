@@ -245,7 +245,9 @@ describeWith(['csmith', 'gcc'], 'random programs', () => {
 });
 
 test('no sample with symbols is refused, and images of load are not asked', () => {
-  const programs = sampleNames().filter((name) => /\/program-/.test(name));
+  // Without front end their references cannot be followed: the graph tracer is refused there.
+  const isExecuted = (name: string): boolean => !/^(s390x|loongarch64)\//.test(name);
+  const programs = sampleNames().filter((name) => /\/program-/.test(name) && isExecuted(name));
   expect(programs.length).toBeGreaterThan(30);
   const refused = programs.filter((name) => graphHazards(openBytes(readSample(name)).sites).length > 0);
   // Of a stripped one nothing is known.
