@@ -4,6 +4,7 @@
  * what elfy 1.0.0 gets wrong; those fields are left out of the comparison and tested to be still
  * wrong, so that a fix is noticed.
  */
+import type elfy from 'elfy';
 import { ElftraceError, hex } from '../errors.js';
 import type { ElfImage } from './image.js';
 
@@ -98,51 +99,38 @@ export async function secondReading(image: ElfImage): Promise<SecondReading> {
   }
 }
 
-/**
- * Holds our reading against elfy's, field by field. Never throws for a file that elfy cannot read:
- * that is a limit.
- */
-export async function compareWithElfy(image: ElfImage): Promise<ElfyComparison> {
-  const differences: string[] = [];
-  const limits: string[] = [];
-  let checked = 0;
-  let inexact = 0;
-  let file: SecondReading;
-  try {
-    file = await secondReading(image);
-  } catch (error) {
-    if (!(error instanceof ElftraceError)) throw error;
-    return { checked, differences, limits: [error.message] };
-  }
-  const { constants } = (await import('elfy')).default;
-  const { header } = image;
+type Names = Readonly<Record<number, string>>;
 
-  const same = (what: string, theirs: unknown, ours: string | number | bigint): void => {
-    checked++;
+/** What was compared so far. */
+class FieldComparison {
+  readonly differences: string[] = [];
+  readonly limits: string[] = [];
+  checked = 0;
+  private inexact = 0;
+
+  same(what: string, theirs: unknown, ours: string | number | bigint): void {
+    this.checked++;
     let expected: string | number = typeof ours === 'bigint' ? Number(ours) : ours;
     // Its 64-bit fields are doubles; ours is exact.
-    if (typeof ours === 'bigint' && ours > BigInt(Number.MAX_SAFE_INTEGER)) inexact++;
+    if (typeof ours === 'bigint' && ours > BigInt(Number.MAX_SAFE_INTEGER)) this.inexact++;
     if (theirs === expected) return;
     if (typeof expected === 'number') expected = hex(expected);
     const said = typeof theirs === 'number' ? hex(theirs) : String(theirs);
-    differences.push(`${what}: elfy ${said}, elftrace ${expected}`);
-  };
+    this.differences.push(`${what}: elfy ${said}, elftrace ${expected}`);
+  }
+
   /**
    * A number that elfy gives as a name out of its table; unnamed ones come as undefined or as the
    * number.
    */
-  const named = (
-    what: string,
-    theirs: string | number | undefined,
-    ours: number,
-    table: Readonly<Record<number, string>>,
-  ): void => {
+  named(what: string, theirs: string | number | undefined, ours: number, table: Names): void {
     const name = table[ours];
-    if (name !== undefined) same(what, theirs, name);
-    else if (theirs === undefined) limits.push(`${what}: elfy has no name for ${hex(ours)}`);
-    else same(what, theirs, ours);
-  };
-  const bits = (what: string, theirs: ElfyFlags, ours: bigint, table: Readonly<Record<number, string>>): void => {
+    if (name !== undefined) this.same(what, theirs, name);
+    else if (theirs === undefined) this.limits.push(`${what}: elfy has no name for ${hex(ours)}`);
+    else this.same(what, theirs, ours);
+  }
+
+  bits(what: string, theirs: ElfyFlags, ours: bigint, table: Names): void {
     const expected: string[] = [];
     for (let bit = 0; bit < 32; bit++) {
       if (((ours >> BigInt(bit)) & 1n) === 0n) continue;
@@ -150,66 +138,100 @@ export async function compareWithElfy(image: ElfImage): Promise<ElfyComparison> 
       expected.push(table[value] ?? String(value));
     }
     if (ours >> 32n !== 0n) {
-      limits.push(`${what}: elfy does not see flags above bit 31`);
+      this.limits.push(`${what}: elfy does not see flags above bit 31`);
       return;
     }
-    same(what, Object.keys(theirs).sort().join(' '), expected.sort().join(' '));
-  };
+    this.same(what, Object.keys(theirs).sort().join(' '), expected.sort().join(' '));
+  }
 
-  same('header: class', file.class, header.is64 ? '64' : '32');
-  same('header: endian', file.endian, header.endian === 'little' ? 'lsb' : 'msb');
-  same('header: version', file.version, 1);
-  named('header: type', file.type, header.type, constants.type);
-  named('header: machine', file.machine, header.machine, constants.machine);
-  same('header: entry', file.entry, header.entry);
+  result(): ElfyComparison {
+    const { checked, differences, limits, inexact } = this;
+    if (inexact > 0) limits.push(`${inexact} values beyond 2^53 were compared as doubles, which is what elfy reads`);
+    limits.push(`not compared, elfy reads them wrongly: ${ELFY_WRONG_FIELDS.join(', ')}`);
+    return { checked, differences, limits };
+  }
+}
+
+type ElfyConstants = (typeof elfy)['constants'];
+
+function compareHeader(to: FieldComparison, file: SecondReading, { header }: ElfImage, constants: ElfyConstants): void {
+  to.same('header: class', file.class, header.is64 ? '64' : '32');
+  to.same('header: endian', file.endian, header.endian === 'little' ? 'lsb' : 'msb');
+  to.same('header: version', file.version, 1);
+  to.named('header: type', file.type, header.type, constants.type);
+  to.named('header: machine', file.machine, header.machine, constants.machine);
+  to.same('header: entry', file.entry, header.entry);
   // Ours are 0 where there is no table, whatever the field holds.
-  if (header.phnum > 0) same('header: phoff', file.phoff, header.phoff);
-  if (header.shnum > 0) same('header: shoff', file.shoff, header.shoff);
-  same('header: flags', file.flags, header.flags);
-  same('header: ehsize', file.ehsize, header.ehsize);
-  same('header: phentsize', file.phentsize, header.phentsize);
-  same('header: phnum', file.phnum, header.phnum);
-  same('header: shentsize', file.shentsize, header.shentsize);
-  same('header: shnum', file.shnum, header.shnum);
-  same('header: shstrndx', file.shstrndx, header.shstrndx);
+  if (header.phnum > 0) to.same('header: phoff', file.phoff, header.phoff);
+  if (header.shnum > 0) to.same('header: shoff', file.shoff, header.shoff);
+  to.same('header: flags', file.flags, header.flags);
+  to.same('header: ehsize', file.ehsize, header.ehsize);
+  to.same('header: phentsize', file.phentsize, header.phentsize);
+  to.same('header: phnum', file.phnum, header.phnum);
+  to.same('header: shentsize', file.shentsize, header.shentsize);
+  to.same('header: shnum', file.shnum, header.shnum);
+  to.same('header: shstrndx', file.shstrndx, header.shstrndx);
+}
 
-  const { programs, sections } = file.body;
-  same('number of segments', programs.length, image.segments.length);
-  same('number of sections', sections.length, image.sections.length);
+function compareSegments(to: FieldComparison, file: SecondReading, image: ElfImage, constants: ElfyConstants): void {
+  const { programs } = file.body;
+  to.same('number of segments', programs.length, image.segments.length);
   programs.forEach((theirs, index) => {
     const ours = image.segments[index];
     if (ours === undefined) return;
     const what = `segment ${index}`;
-    named(`${what}: type`, theirs.type, ours.type, constants.entryType);
+    to.named(`${what}: type`, theirs.type, ours.type, constants.entryType);
     // Ours of PT_NULL are 0: what is written there means nothing.
     if (ours.type === 0) return;
-    same(`${what}: offset`, theirs.offset, ours.offset);
-    same(`${what}: vaddr`, theirs.vaddr, ours.address);
-    same(`${what}: paddr`, theirs.paddr, ours.physicalAddress);
-    same(`${what}: filesz`, theirs.filesz, ours.fileSize);
-    same(`${what}: memsz`, theirs.memsz, ours.memorySize);
-    same(`${what}: align`, theirs.align, ours.alignBytes);
-    bits(`${what}: flags`, theirs.flags, BigInt(ours.flags), constants.entryFlags);
+    to.same(`${what}: offset`, theirs.offset, ours.offset);
+    to.same(`${what}: vaddr`, theirs.vaddr, ours.address);
+    to.same(`${what}: paddr`, theirs.paddr, ours.physicalAddress);
+    to.same(`${what}: filesz`, theirs.filesz, ours.fileSize);
+    to.same(`${what}: memsz`, theirs.memsz, ours.memorySize);
+    to.same(`${what}: align`, theirs.align, ours.alignBytes);
+    to.bits(`${what}: flags`, theirs.flags, BigInt(ours.flags), constants.entryFlags);
   });
+}
+
+function compareSections(to: FieldComparison, file: SecondReading, image: ElfImage, constants: ElfyConstants): void {
+  const { sections } = file.body;
+  to.same('number of sections', sections.length, image.sections.length);
   sections.forEach((theirs, index) => {
     const ours = image.sections[index];
     if (ours === undefined) return;
     const what = `section ${index} (${ours.name})`;
-    same(`${what}: name`, theirs.name, ours.name);
-    named(`${what}: type`, theirs.type, ours.type, constants.sectType);
-    bits(`${what}: flags`, theirs.flags, ours.flags, constants.sectFlags);
-    same(`${what}: addr`, theirs.addr, ours.address);
-    same(`${what}: off`, theirs.off, ours.offset);
+    to.same(`${what}: name`, theirs.name, ours.name);
+    to.named(`${what}: type`, theirs.type, ours.type, constants.sectType);
+    to.bits(`${what}: flags`, theirs.flags, ours.flags, constants.sectFlags);
+    to.same(`${what}: addr`, theirs.addr, ours.address);
+    to.same(`${what}: off`, theirs.off, ours.offset);
     // In section header 0 the field is a count.
-    if (index > 0) same(`${what}: size`, theirs.size, ours.size);
-    same(`${what}: link`, theirs.link, ours.link);
-    same(`${what}: info`, theirs.info, ours.info);
-    if (!header.is64) {
-      same(`${what}: addralign`, theirs.addralign, ours.alignBytes);
-      same(`${what}: entsize`, theirs.entsize, ours.entrySize);
+    if (index > 0) to.same(`${what}: size`, theirs.size, ours.size);
+    to.same(`${what}: link`, theirs.link, ours.link);
+    to.same(`${what}: info`, theirs.info, ours.info);
+    if (!image.header.is64) {
+      to.same(`${what}: addralign`, theirs.addralign, ours.alignBytes);
+      to.same(`${what}: entsize`, theirs.entsize, ours.entrySize);
     }
   });
-  if (inexact > 0) limits.push(`${inexact} values beyond 2^53 were compared as doubles, which is what elfy reads`);
-  limits.push(`not compared, elfy reads them wrongly: ${ELFY_WRONG_FIELDS.join(', ')}`);
-  return { checked, differences, limits };
+}
+
+/**
+ * Holds our reading against elfy's, field by field. Never throws for a file that elfy cannot read:
+ * that is a limit.
+ */
+export async function compareWithElfy(image: ElfImage): Promise<ElfyComparison> {
+  let file: SecondReading;
+  try {
+    file = await secondReading(image);
+  } catch (error) {
+    if (!(error instanceof ElftraceError)) throw error;
+    return { checked: 0, differences: [], limits: [error.message] };
+  }
+  const { constants } = (await import('elfy')).default;
+  const comparison = new FieldComparison();
+  compareHeader(comparison, file, image, constants);
+  compareSegments(comparison, file, image, constants);
+  compareSections(comparison, file, image, constants);
+  return comparison.result();
 }
