@@ -24,6 +24,7 @@ const LONG_FUNCTIONS = [
   'src/arch-x86/opcode-map.ts',
   'src/cli/cost.ts',
   'src/cli/explain.ts',
+  'src/cli/guest-files.ts',
   'src/cli/info.ts',
   'src/cli/load.ts',
   'src/cli/main.ts',

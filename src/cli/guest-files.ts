@@ -6,7 +6,7 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import type { FileError, FileStatus, FileSystem, OpenFile } from '../emulator/index.js';
+import type { FileError, FileStatus, FileSystem } from '../emulator/index.js';
 import { ElftraceError } from '../errors.js';
 
 /** Linux follows at most so many links in one path. */
@@ -38,82 +38,61 @@ interface Place {
   readonly stats: fs.Stats;
 }
 
-/** A file of the host that the guest has open. */
-class OpenHostFile implements OpenFile {
-  private open = true;
-
-  constructor(
-    private readonly descriptor: number,
-    private readonly sizeBytes: number,
-    readonly status: FileStatus,
-  ) {}
-
-  read(offset: number, size: number): Uint8Array {
-    const bytes = new Uint8Array(Math.max(0, Math.min(size, Math.max(this.sizeBytes - offset, 0))));
-    let done = 0;
-    while (this.open && done < bytes.length) {
-      const count = fs.readSync(this.descriptor, bytes, done, bytes.length - done, offset + done);
-      if (count === 0) break;
-      done += count;
-    }
-    return bytes.subarray(0, done);
+/**
+ * The tree below `directory`.
+ * @throws ElftraceError 'io' when it is no directory
+ */
+export function filesBelow(directory: string): FileSystem {
+  let root: string;
+  try {
+    root = fs.realpathSync(directory);
+    if (!fs.statSync(root).isDirectory()) throw new Error('it is no directory');
+  } catch (cause) {
+    const text = cause instanceof Error ? cause.message : String(cause);
+    throw new ElftraceError('io', `--root ${directory}: ${text}`, { file: directory }, { cause });
   }
-
-  close(): void {
-    if (this.open) fs.closeSync(this.descriptor);
-    this.open = false;
-  }
-}
-
-const namesOf = (path: string): string[] => path.split('/').filter((each) => each !== '' && each !== '.');
-
-/** The tree below a directory of the host, whose links never lead out of it. */
-class HostTree implements FileSystem {
-  private readonly inodes = new Map<string, number>();
-
-  /** @param root  without links */
-  constructor(private readonly root: string) {}
+  const inodes = new Map<string, number>();
 
   /** Where a path of the guest leads. */
-  private walk(path: string, follow: boolean): Place | FileError {
-    const left = namesOf(path);
+  const walk = (path: string, follow: boolean): Place | FileError => {
+    const left = path.split('/').filter((each) => each !== '' && each !== '.');
     const real: string[] = [];
     let links = 0;
     try {
-      let stats = fs.lstatSync(this.root);
+      let stats = fs.lstatSync(root);
       for (let name = left.shift(); name !== undefined; name = left.shift()) {
         if (name === '..') {
           real.pop();
-          stats = fs.lstatSync(join(this.root, ...real));
+          stats = fs.lstatSync(join(root, ...real));
           continue;
         }
         if (name.includes('\0')) return 'ENOENT';
-        const host = join(this.root, ...real, name);
+        const host = join(root, ...real, name);
         stats = fs.lstatSync(host);
         if (stats.isSymbolicLink() && (follow || left.length > 0)) {
           if (++links > LINKS_MAX) return 'ELOOP';
           const text = fs.readlinkSync(host);
           if (text.startsWith('/')) real.length = 0;
-          left.unshift(...namesOf(text));
-          stats = fs.lstatSync(join(this.root, ...real));
+          left.unshift(...text.split('/').filter((each) => each !== '' && each !== '.'));
+          stats = fs.lstatSync(join(root, ...real));
           continue;
         }
         if (left.length > 0 && !stats.isDirectory()) return 'ENOTDIR';
         real.push(name);
       }
-      return { host: join(this.root, ...real), stats };
+      return { host: join(root, ...real), stats };
     } catch (cause) {
       return errorOf(cause);
     }
-  }
+  };
 
-  private statusOf(stats: fs.Stats): FileStatus | FileError {
+  const statusOf = (stats: fs.Stats): FileStatus | FileError => {
     const kind = stats.isFile() ? 'file' : stats.isDirectory() ? 'directory' : stats.isSymbolicLink() ? 'link' : null;
     if (kind === null) return 'EACCES';
     // The host's numbers would differ from copy to copy; these follow from what the guest looks at.
     const key = `${stats.dev}:${stats.ino}`;
-    const inode = this.inodes.get(key) ?? this.inodes.size + 2;
-    this.inodes.set(key, inode);
+    const inode = inodes.get(key) ?? inodes.size + 2;
+    inodes.set(key, inode);
     return {
       kind,
       permissions: stats.mode & 0o777,
@@ -121,70 +100,71 @@ class HostTree implements FileSystem {
       modified: Math.max(0, Math.floor(stats.mtimeMs / 1000)),
       inode,
     };
-  }
+  };
 
-  status(path: string, follow: boolean): FileStatus | FileError {
-    const place = this.walk(path, follow);
-    return typeof place === 'string' ? place : this.statusOf(place.stats);
-  }
-
-  open(path: string): OpenFile | FileError {
-    const place = this.walk(path, true);
-    if (typeof place === 'string') return place;
-    if (place.stats.isDirectory()) return 'EISDIR';
-    if (!place.stats.isFile()) return 'EACCES';
-    let descriptor = -1;
-    try {
-      // Another process may exchange names between the walk and now: the open file must be the one
-      // that was seen.
-      descriptor = fs.openSync(place.host, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
-      const stats = fs.fstatSync(descriptor);
-      const status = this.statusOf(stats);
-      if (typeof status === 'string' || stats.dev !== place.stats.dev || stats.ino !== place.stats.ino) {
-        fs.closeSync(descriptor);
-        return 'EACCES';
+  return {
+    status(path, follow) {
+      const place = walk(path, follow);
+      return typeof place === 'string' ? place : statusOf(place.stats);
+    },
+    open(path) {
+      const place = walk(path, true);
+      if (typeof place === 'string') return place;
+      if (place.stats.isDirectory()) return 'EISDIR';
+      if (!place.stats.isFile()) return 'EACCES';
+      let descriptor = -1;
+      try {
+        // Another process may exchange names between the walk and now: the open file must be the
+        // one that was seen.
+        descriptor = fs.openSync(place.host, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+        const stats = fs.fstatSync(descriptor);
+        const status = statusOf(stats);
+        if (typeof status === 'string' || stats.dev !== place.stats.dev || stats.ino !== place.stats.ino) {
+          fs.closeSync(descriptor);
+          return 'EACCES';
+        }
+        let open = true;
+        return {
+          status,
+          read(offset, size) {
+            const bytes = new Uint8Array(Math.max(0, Math.min(size, Math.max(stats.size - offset, 0))));
+            let done = 0;
+            while (open && done < bytes.length) {
+              const count = fs.readSync(descriptor, bytes, done, bytes.length - done, offset + done);
+              if (count === 0) break;
+              done += count;
+            }
+            return bytes.subarray(0, done);
+          },
+          close() {
+            if (open) fs.closeSync(descriptor);
+            open = false;
+          },
+        };
+      } catch (cause) {
+        if (descriptor >= 0) fs.closeSync(descriptor);
+        return errorOf(cause);
       }
-      return new OpenHostFile(descriptor, stats.size, status);
-    } catch (cause) {
-      if (descriptor >= 0) fs.closeSync(descriptor);
-      return errorOf(cause);
-    }
-  }
-
-  readLink(path: string): { readonly text: string } | FileError {
-    const place = this.walk(path, false);
-    if (typeof place === 'string') return place;
-    if (!place.stats.isSymbolicLink()) return 'EINVAL';
-    try {
-      return { text: fs.readlinkSync(place.host) };
-    } catch (cause) {
-      return errorOf(cause);
-    }
-  }
-
-  list(path: string): readonly string[] | FileError {
-    const place = this.walk(path, true);
-    if (typeof place === 'string') return place;
-    if (!place.stats.isDirectory()) return 'ENOTDIR';
-    try {
-      return fs.readdirSync(place.host).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
-    } catch (cause) {
-      return errorOf(cause);
-    }
-  }
-}
-
-/**
- * The tree below `directory`.
- * @throws ElftraceError 'io' when it is no directory
- */
-export function filesBelow(directory: string): FileSystem {
-  try {
-    const root = fs.realpathSync(directory);
-    if (!fs.statSync(root).isDirectory()) throw new Error('it is no directory');
-    return new HostTree(root);
-  } catch (cause) {
-    const text = cause instanceof Error ? cause.message : String(cause);
-    throw new ElftraceError('io', `--root ${directory}: ${text}`, { file: directory }, { cause });
-  }
+    },
+    readLink(path) {
+      const place = walk(path, false);
+      if (typeof place === 'string') return place;
+      if (!place.stats.isSymbolicLink()) return 'EINVAL';
+      try {
+        return { text: fs.readlinkSync(place.host) };
+      } catch (cause) {
+        return errorOf(cause);
+      }
+    },
+    list(path) {
+      const place = walk(path, true);
+      if (typeof place === 'string') return place;
+      if (!place.stats.isDirectory()) return 'ENOTDIR';
+      try {
+        return fs.readdirSync(place.host).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+      } catch (cause) {
+        return errorOf(cause);
+      }
+    },
+  };
 }

@@ -23,7 +23,7 @@ export type { CallConvention, CallResult, Gate, GateCall, GateFunction, GateOpti
 export { backtrace, beginCall, callFunction } from './call.js';
 export type { CallOutcome } from './call.js';
 export { NO_FILES } from './files.js';
-export type { FileError, FileStatus, FileSystem, OpenFile } from './files.js';
+export type { FileError, FileStatus, FileSystem } from './files.js';
 export { interpreterPath, signalOf, startProcess } from './process.js';
 export type { Process, ProcessImage, ProcessOptions, RelativeRelocation } from './process.js';
 export { systemCalls } from '../machine/calls.js';
