@@ -58,13 +58,17 @@ function ppc(target: string, triple: string, flags: readonly string[]): readonly
       folder: 'arch-ppc',
       entries: ['entry-regs.S', 'entry-common.S'],
     },
-    {
-      name: `${target}/ool`,
+    ...[
+      ['ool', ['-DOUT_OF_LINE']] as const,
+      ['ool-ops', ['-DOUT_OF_LINE', '-DCALL_OPS']] as const,
+      ...(bits === '32' ? [['callops', ['-DCALL_OPS']] as const] : []),
+    ].map(([name, more]) => ({
+      name: `${target}/${name}`,
       triple,
-      flags: [...flags, '-DRUNTIME_REGS', '-DOUT_OF_LINE'],
+      flags: [...flags, '-DRUNTIME_REGS', ...more],
       folder: 'arch-ppc',
       entries: ['entry-regs.S', 'entry-common.S'],
-    },
+    })),
   ];
 }
 

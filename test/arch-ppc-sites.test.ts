@@ -150,9 +150,10 @@ add(
 );
 add(['v2le'], 'gcc', ['-mcpu=power9 -pg -mprofile-kernel', '-mcpu=power10 -pg -mprofile-kernel'], KERNEL);
 const pfe = (text: string): string => `-fpatchable-function-entry=${text}`;
-add(['ppc32'], 'gcc', [pfe('2'), pfe('4,2'), pfe('3,1'), `-ffunction-sections ${pfe('4,2')}`, `-fPIC ${pfe('2')}`], {
+add(['ppc32'], 'gcc', [pfe('2'), pfe('4,2'), `-ffunction-sections ${pfe('4,2')}`, `-fPIC ${pfe('2')}`], {
   'ppc32.patchable-2 compiled nops': F,
 });
+add(['ppc32'], 'gcc', [pfe('3,1'), `-ffunction-sections ${pfe('3,1')}`], { 'ppc32.patchable-3-1 compiled nops': F });
 add(['ppc32'], 'gcc', [pfe('2,1')], { 'ppc32.patchable-2 foreign foreign': F });
 add(['v1'], 'gcc', [pfe('2'), pfe('4,2'), pfe('3,1'), `-ffunction-sections ${pfe('2')}`], {
   'ppc64.patchable-2 compiled nops': F,

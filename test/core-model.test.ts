@@ -89,6 +89,7 @@ const variants: readonly Variant[] = [
   { name: 'ppc32', trampolines: 'modern', graph: 'single' },
   { name: 'ppc64-elfv1', trampolines: 'modern', graph: 'multi' },
   { name: 'ppc64-elfv2-le', trampolines: 'modern', graph: 'multi' },
+  { name: 'ppc ool-ops', trampolines: 'modern', graph: 'multi' },
   { name: 'riscv64', trampolines: 'modern', graph: 'multi' },
   { name: 'riscv64 merged', trampolines: 'modern', graph: 'single' },
   { name: 'arm64', trampolines: 'modern', graph: 'multi' },

@@ -1,15 +1,24 @@
 /**
  * The entry conventions of PowerPC, the same for all four targets.
  *
- *   name   sites                                              passes          graph tracer
- *   regs   at the function's entry (-mprofile-kernel, …)      a full frame    a callback
- *   ool    one nop there, the call in a stub out of line      as regs         a callback
- *   pg     behind the prologue (64 bits), as in 2008 (32)     ip, parent_ip   a branch in the entry
+ *   name      sites                                          calls
+ *   callops   32 bits: a word in front of the function       what that word says
+ *   regs      at the function's entry (-mprofile-kernel, …)  one patched call in either entry
+ *   ool-ops   one nop there, a word and the call in a stub   what that word says
+ *   ool       the same stub without the word                 as regs
+ *   pg        behind the prologue (64 bits), of 2008 (32)    one, a branch for the graph tracer
  *
- * No word of a frame can carry the address of a direct caller to the end of the entry, so no
- * convention has them.
+ * All but pg pass a frame. Direct callers have those whose sites name their ops: the entry finds
+ * their address there. Without such a word nothing leads from the end of the entry to them.
  */
-import { type EntryConvention, framedEntries, oneEntry, profilingEntry, twoEntries } from '../machine/conventions.js';
+import {
+  commonSymbols,
+  type EntryConvention,
+  framedEntries,
+  oneEntry,
+  profilingEntry,
+  twoEntries,
+} from '../machine/conventions.js';
 import type { MachineOption } from '../machine/options.js';
 
 const regs: EntryConvention = {
@@ -31,16 +40,48 @@ const regs: EntryConvention = {
   directWays: null,
 };
 
+/** Ops in a word that belongs to the site. */
+const callops: EntryConvention = {
+  ...regs,
+  name: 'callops',
+  title: 'a pointer to the ops of the site in front of the function: the entries call what these say',
+  symbols: {
+    ...twoEntries,
+    calls: [],
+    common: [...commonSymbols, 'ftrace_nop_ops', 'ftrace_list_ops'],
+    direct: ['ftrace_direct_func', 'ftrace_direct_table'],
+  },
+  toldBy: 'mark',
+  // A function in the place of the traced one may need another r2, which a direct caller loses.
+  capabilities: { ...framedEntries, callOps: true, direct: 'any', directShares: false },
+  idle: { named: false, fixed: false, nopForms: [] },
+  // The slot of the table: two words in front of the call (P-CO-1).
+  literal: { place: (ip) => ip - 8n, written: 'always' },
+  chosenBy: 'ppc-entries',
+  mustServe: true,
+};
+
+const ool: EntryConvention = {
+  ...regs,
+  name: 'ool',
+  title: 'one nop at the entry: the call is in a stub out of line, from which the entry finds the site',
+  toldBy: 'mark',
+  idle: callops.idle,
+  chosenBy: 'ppc-entries',
+  mustServe: true,
+};
+
 /** Of those that serve the same sites, the one that passes more comes first. */
 export const ppcConventions: readonly EntryConvention[] = [
+  callops,
   regs,
   {
-    ...regs,
-    name: 'ool',
-    title: 'one nop at the entry: the call is in a stub out of line, from which the entry finds the site',
-    toldBy: 'mark',
-    idle: { named: false, fixed: false, nopForms: [] },
+    ...callops,
+    name: 'ool-ops',
+    title: 'as ool, and a pointer in front of the stub says what the entries call',
+    literal: { place: (_, stub) => stub?.ops?.address ?? null, written: 'always' },
   },
+  ool,
   {
     ...regs,
     name: 'pg',
@@ -62,5 +103,12 @@ export const ppcOptions: readonly MachineOption[] = [
     title: 'disabled form of sites that call through stubs',
     choices: ['b8', '2008'],
     decides: ['nop-form'],
+  },
+  {
+    name: 'ppc-entries',
+    about: 'PowerPC',
+    title: 'entries',
+    choices: ['ool-ops', 'ool', 'callops', 'regs'],
+    decides: ['layout', 'convention'],
   },
 ];

@@ -7,6 +7,12 @@
  * 	mflr r0; stw r0,4(r1); bl _mcount      32 bits
  * 	b stub: mflr r0; bl; mtlr r0; b B+4    OUT_OF_LINE: r0 as above, LR = way back into the stub
  *
+ * CALL_OPS: no call in the entry is patched. A word in front of the stub, or of the function where
+ * there is none, names the ops of the site, whose function is called. It is 8 bytes and its own
+ * size in front of LR in both. Ops of a direct caller lead there at once: it goes on in B at LR, and
+ * r0 = return address of B, as where the site itself leads to it. r12 is the address of the direct
+ * caller; the rest is as at the site. A callback that fills the slot `direct` leads there behind it.
+ *
  * B has no frame and all its arguments are live: r3..r10, f1.., v2.., r11 (static chain), r12 where
  * the site precedes the TOC set-up, on 32 bits the CR bit of varargs callers. r2 is A's or B's TOC
  * and comes back as it was. Nothing may be stored in A's frame but its LR word. Two frames are
@@ -62,11 +68,16 @@
 	 * The way back leads through the stub, so that returns match calls.
 	 */
 	store	7, STUB_SLOT(1)
+#ifdef CALL_OPS
+	load	5, OPS_IN_FRONT(7)
+#endif
 	lwz	12, 4(7)
 	slwi	12, 12, 6
 	srawi	12, 12, 6
 	add	7, 7, 12
 	addi	7, 7, 4
+#elif defined(CALL_OPS)
+	load	5, OPS_IN_FRONT(7)
 #endif
 	store	7, NIP_SLOT(1)
 	store	7, B_LR_SLOT(1)
@@ -81,6 +92,19 @@
 #endif
 	.endm
 
+#ifdef CALL_OPS
+/* Calls what the ops of the site say, or goes on to their direct caller. */
+	.macro	callback leaves
+	load	8, OPS_DIRECT_CALL(5)
+	store	8, DIRECT_SLOT(1)
+	compare_zero 8
+	bne-	\leaves
+	load	12, 0(5)
+	mtctr	12
+	arguments
+	bctrl
+	.endm
+#else
 	.macro	load_ops
 #ifdef TOC_WORD
 	addis	5, 2, function_trace_op@toc@ha
@@ -90,6 +114,7 @@
 	lwz	5, function_trace_op@l(5)
 #endif
 	.endm
+#endif
 
 	.macro	arguments
 	addi	3, 7, -4
@@ -115,7 +140,12 @@
  * Steps 7 and 8. B's LR word has the address as it was: another one in `nip` means another
  * function.
  */
-	.macro	leave all, changed
+	.macro	leave all, changed, direct
+#ifdef CALL_OPS
+	load	3, DIRECT_SLOT(1)
+	compare_zero 3
+	bne-	\direct
+#endif
 	load	3, NIP_SLOT(1)
 	load	4, B_LR_SLOT(1)
 	mtctr	3
@@ -138,6 +168,23 @@
 #endif
 	addi	1, 1, REGS_FRAME + MINIMAL
 	.endm
+
+#ifdef CALL_OPS
+/* A direct caller gets what it would get from the site: LR = way back, r0 = return address of B. */
+	.macro	go_direct all
+	load	3, DIRECT_SLOT(1)
+	mtctr	3
+	restore	\all
+	load	12, WAY_BACK_SLOT(1)
+	mtlr	12
+	mfctr	12
+#ifdef TOC_WORD
+	ld	2, TOC_WORD(1)
+#endif
+	addi	1, 1, REGS_FRAME + MINIMAL
+	bctr
+	.endm
+#endif
 
 #ifdef TOC_WORD
 /*
@@ -170,32 +217,53 @@
 
 FUNCTION(ftrace_caller)
 	enter	0
+#ifdef CALL_OPS
+	callback .Lplain_leaves
+.Lplain_leaves:
+#else
 LABEL(ftrace_caller_op_ptr)
 	load_ops
 	arguments
 LABEL(ftrace_call)
 	bl	ftrace_stub
 	toc_nop
-	leave	0, .Lplain_replaced
+#endif
+	leave	0, .Lplain_replaced, .Lplain_direct
 	bctr
 LABEL(ftrace_caller_end)
-#ifdef OUT_OF_LINE
+#if defined(OUT_OF_LINE) && defined(CALL_OPS)
+LABEL(elftrace_entry_ool_ops)
+#elif defined(OUT_OF_LINE)
 LABEL(elftrace_entry_ool)
+#elif defined(CALL_OPS)
+LABEL(elftrace_entry_callops)
 #endif
 END(ftrace_caller)
 
 FUNCTION(ftrace_regs_caller)
 	enter	1
+#ifdef CALL_OPS
+	callback .Lregs_leaves
+.Lregs_leaves:
+#else
 LABEL(ftrace_regs_caller_op_ptr)
 	load_ops
 	arguments
 LABEL(ftrace_regs_call)
 	bl	ftrace_stub
 	toc_nop
-	leave	1, .Lregs_replaced
+#endif
+	leave	1, .Lregs_replaced, .Lregs_direct
 	bctr
 LABEL(ftrace_regs_caller_end)
 END(ftrace_regs_caller)
+
+#ifdef CALL_OPS
+.Lplain_direct:
+	go_direct 0
+.Lregs_direct:
+	go_direct 1
+#endif
 
 #ifdef TOC_WORD
 .Lplain_replaced:

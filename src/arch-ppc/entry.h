@@ -40,6 +40,19 @@
 #endif
 #define REGS_SP WORD /* r1 of the caller of the traced function */
 
+#ifdef CALL_OPS
+/* Word of the ops of a site, from the return address of its call. */
+#define OPS_IN_FRONT (-8 - WORD)
+#define OPS_DIRECT_CALL (2 * WORD)
+/* Last word of pt_regs, in every frame: where a direct caller lies that the entry goes on to. */
+#define REGS_DIRECT (43 * WORD)
+#if defined(__powerpc64__) && _CALL_ELF != 2 && !defined(__ASSEMBLER__)
+/* The name of a function is its descriptor, and an ops object has text. */
+extern const char elftrace_list_text[] __asm__(".ftrace_ops_list_func");
+#define LIST_TEXT ((word)elftrace_list_text)
+#endif
+#endif
+
 /* The machine's own counter. */
 #define ELFTRACE_CLOCK_KIND 1
 
@@ -50,6 +63,12 @@
 #define NIP_SLOT (REGS_AT + REGS_NIP)
 #define MSR_SLOT (REGS_AT + REGS_MSR)
 #define STUB_SLOT (REGS_AT + REGS_MSR + WORD) /* of no register: the way back into a stub */
+#define DIRECT_SLOT (REGS_AT + REGS_DIRECT)
+#ifdef OUT_OF_LINE
+#define WAY_BACK_SLOT STUB_SLOT
+#else
+#define WAY_BACK_SLOT NIP_SLOT
+#endif
 #define CTR_SLOT (REGS_AT + REGS_CTR)
 #define LINK_SLOT (REGS_AT + REGS_LINK)
 #define XER_SLOT (REGS_AT + REGS_XER)

@@ -18,7 +18,7 @@ import { elfV1Sites, elfV2BeSites, elfV2LeSites, ppc32Sites } from './sites.js';
 import type { PpcSites } from './sites.js';
 import { createPpcLoader } from './loader.js';
 import { outOfLineModel } from './out-of-line.js';
-import { ppc32StubForms, ppcBranches, ppc64StubForms } from './stubs.js';
+import { goesOn, ppc32StubForms, ppcBranches, ppc64StubForms } from './stubs.js';
 
 interface Family {
   readonly bits: 32 | 64;
@@ -77,10 +77,7 @@ function arch(
     branches: ppcBranches(bits, endian),
     landingPads: null,
     trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
-    directCallers: {
-      kind: 'none',
-      reason: 'no word of the frame can carry the address of a direct caller to the end of the entry (ENODEV)',
-    },
+    directCallers: { kind: 'code', goesOn: goesOn(endian) },
     livePatching: { kind: 'word' },
     patchTables: ppcPatchTables(wordBytes),
     loader: createPpcLoader(abiName, endian),

@@ -27,6 +27,7 @@
  * Sources: 64-bit PowerPC ELF ABI Supplement 1.9, ELFv2 ABI 1.5; what GNU ld 2.40 does with tail
  * calls was tried.
  */
+import type { ConventionName } from '../machine/conventions.js';
 import type { CallBinding, CallTarget, LoaderCall, LoaderModel, MachineOptions } from '../machine/loader.js';
 import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
@@ -129,6 +130,14 @@ function wordBytesOf(word: number, endian: Endian): Uint8Array {
   return bytes;
 }
 
+/** Conventions whose sites call through stubs of their own. */
+const ownStubs: readonly ConventionName[] = ['ool', 'ool-ops'];
+
+/** `=3,1`: a nop in front of the function, which becomes the pointer to its ops, and two in it. */
+function isCallOpsPad(functionAt: (delta: number) => boolean, word: (delta: number) => number): boolean {
+  return functionAt(4) && [0, 4, 8].every((delta) => word(delta) === NOP);
+}
+
 /**
  * The loader model of an ABI.
  * Source: P-STUB-1 to P-STUB-7, P-OFF-2; RT-14
@@ -167,21 +176,25 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
     tocSymbol: abi === 'sysv' ? null : '.TOC.',
     entrySymbols: ['ftrace_caller', 'ftrace_regs_caller'],
     chosenEntries: [],
-    chosenRuntimes: [],
+    chosenRuntimes: [
+      { option: 'ppc-entries', choice: 'ool', sites: ['ool-ops'], runtime: 'ool' },
+      { option: 'ppc-entries', choice: 'regs', sites: ['callops'], runtime: 'regs' },
+    ],
     patchable: 'regs',
     // One nop or two; where the function begins at the pad or, with a global entry, behind it.
     conventionOfPatchable(functionAt, word) {
       const atEntry = functionAt(0) || (abi === 'elfv2' && functionAt(-8));
-      return atEntry && word(0) === NOP && word(4) !== NOP ? 'ool' : 'regs';
+      if (atEntry) return word(0) === NOP && word(4) !== NOP ? 'ool-ops' : 'regs';
+      return bits === 32 && isCallOpsPad(functionAt, word) ? 'callops' : 'regs';
     },
     conventionOf: (word) => (bits === 64 && isProfileKernel(word) ? 'regs' : 'pg'),
     // The entry that keeps all registers serves both kinds of calls; stubs of sites need their own.
-    joinConventions: (found) => (found.includes('ool') ? null : 'regs'),
+    joinConventions: (found) => (found.some((each) => ownStubs.includes(each)) ? null : 'regs'),
     farStub: abi === 'sysv' ? 'far' : 'plain',
     entryStub(convention, from): PpcStub {
       if (abi === 'sysv') return 'far';
       // The core and its runtime share a TOC: r2 need not change.
-      return from === 'core' || convention === 'regs' || convention === 'ool' ? 'plain' : 'toc';
+      return from === 'core' || convention !== 'pg' ? 'plain' : 'toc';
     },
     bindCall: (call) => (abi === 'sysv' ? bindCall32(call) : bindCall64(call, abi)),
     skippedBranches: [{ over: null, delta: 0, bytes: wordBytesOf(NOP, endian) }],

@@ -606,16 +606,66 @@ function patchable(flavour: Flavour): SiteShape {
   return shape;
 }
 
+/**
+ * `=3,1` of 32 bits: the nop in front of the function becomes the address of the site's ops.
+ *
+ * | state    | form  | anchor, ip-8 | ip-4    | ip        |
+ * |----------|-------|--------------|---------|-----------|
+ * | compiled | nops  | nop          | nop     | nop       |
+ * | nop      | init  | nop or ops   | mflr r0 | nop       |
+ * | call     | call  | nop or ops   | mflr r0 | bl tracer |
+ *
+ * Entries that do not read the word leave it the nop that it was.
+ */
+function callOps(flavour: Flavour): SiteShape {
+  const { endian, bits } = flavour;
+  const pair = patchable(flavour);
+  const shape: SiteShape = {
+    name: 'ppc32.patchable-3-1',
+    sources: ['patchable-table'],
+    title: 'a nop in front of the function for the address of its ops, two behind its entry (=3,1)',
+    entries: ['callops', 'regs'],
+    // Start-up adds 8 with ops in front of functions.
+    emptySlot: -8n,
+    read(view, source) {
+      if (view.functionAt(0) || !view.functionAt(4)) return null;
+      const [front, first, second] = [view.u32(0), view.u32(4), view.u32(8)];
+      if (front === NOP) {
+        const read = pair.read(view, source);
+        if (read === null || read.state === 'foreign') return read;
+        return { ...read, shape, startDelta: 0, sizeBytes: 12, ...(view.relocatable ? {} : { literal: null }) };
+      }
+      if (view.relocatable || first !== MFLR_R0) return null;
+      const call = readCall(view, 8, second, flavour);
+      if (call.kind !== 'nop' && call.kind !== 'call') return null;
+      const target = call.kind === 'call' ? call.target : null;
+      const form = call.kind === 'call' ? 'call' : 'init';
+      return { ...reading(shape, call.kind, form, 8, 0, 12, target, NO_DELTAS), literal: BigInt(front) };
+    },
+    write(reading, to, view) {
+      const change = pair.write({ ...reading, startDelta: 4 }, to, view);
+      const isUntouched = reading.state === 'compiled' && to.kind === 'nop';
+      if ('refused' in change || to.literal === undefined || view.relocatable || isUntouched) return change;
+      const [before, after] = [view.bytes(0, 4), wordOfBits(to.literal, bits, endian)];
+      if (equalBytes(before, after)) return change;
+      // The entry must find the ops when the call stands.
+      return { ...change, stores: [{ delta: 0, before, after }, ...change.stores], rule: 'P-CO-1' };
+    },
+  };
+  return shape;
+}
+
 // ------------------------------------------------------------------------------------- out of line
 
 /**
  * What brings the stub of a site to a call of `target`: its code, the word that names its ops, and
- * the island behind an idle call. What is there already is not written.
+ * the island behind an idle call. What is there already is not written; without `ops` the word
+ * stays.
  */
 function stubStores(
   view: SiteView,
   stub: SiteStub,
-  target: Address,
+  { target, ops }: { readonly target: Address; readonly ops: Address | undefined },
   { bits, endian }: Flavour,
 ): readonly SiteStore[] | SiteRefusal {
   const { reach, write } = outOfLineModel(bits, endian);
@@ -627,10 +677,10 @@ function stubStores(
     return equalBytes(before, after) ? [] : [{ delta: 0, at, before, after }];
   };
   const code = write({ address: stub.address, site: view.address, target });
+  const named = stub.ops !== null && ops !== undefined ? place(stub.ops.address, wordOfBits(ops, bits, endian)) : [];
   const idle = target === stub.idleTarget;
-  const ops = stub.ops !== null && idle ? place(stub.ops.address, wordOfBits(stub.ops.idle, bits, endian)) : [];
   const island = stub.island !== null && idle ? place(stub.island.address, stub.island.bytes) : [];
-  return [...island, ...place(stub.address, code), ...ops];
+  return [...island, ...place(stub.address, code), ...named];
 }
 
 /**
@@ -653,7 +703,7 @@ function outOfLine(flavour: Flavour): SiteShape {
     title: 'one nop at the function entry, the call in a stub out of line (-fpatchable-function-entry=1)',
     family: 'patchable-entry',
     outOfLine: true,
-    entries: ['ool'],
+    entries: ['ool-ops', 'ool'],
     read(view) {
       const word = view.u32(0);
       // With nops in front of the entry the table does not name the one that calls pass; and those
@@ -695,12 +745,16 @@ function outOfLine(flavour: Flavour): SiteShape {
           if (stub.idleTarget === null) {
             return refuse('out-of-range', `no way leads from the stub at ${hex(stub.address)} to the entry`);
           }
-          const stores = stubStores(view, stub, stub.idleTarget, flavour);
+          const idle = { target: stub.idleTarget, ops: to.literal ?? stub.ops?.idle };
+          const stores = stubStores(view, stub, idle, flavour);
           return 'refused' in stores ? stores : { stores: [...stores, ...off], neutralise: [], rule: 'P-OOL-6' };
         }
         case 'call': {
           if (stub === null) return refuse('needs-stub', 'the site calls through a stub out of line, and has none');
-          const stores = stubStores(view, stub, to.target, flavour);
+          // A stub that was never written has no word of its own yet.
+          const isNew = readOutOfLineStub((address) => view.wordAt(address), stub.address, bits) === 'empty';
+          const ops = to.literal ?? (isNew ? stub.ops?.idle : undefined);
+          const stores = stubStores(view, stub, { target: to.target, ops }, flavour);
           if ('refused' in stores) return stores;
           const on = branch(view.address, stub.address);
           const site = view.u32(0) === on ? [] : [store(0, view.u32(0), on, endian)];
@@ -983,7 +1037,14 @@ function sites64(endian: Endian, abi: 'elfv1' | 'elfv2'): PpcSites {
 function sites32(): PpcSites {
   const flavour: Flavour = { endian: 'big', bits: 32, restore: -2, globalEntry: false, callTypes: CALL_TYPES_32 };
   return {
-    shapes: [pg32(flavour), pg32LongCall(flavour), pg32Late(flavour), patchable(flavour), outOfLine(flavour)],
+    shapes: [
+      pg32(flavour),
+      pg32LongCall(flavour),
+      pg32Late(flavour),
+      callOps(flavour),
+      patchable(flavour),
+      outOfLine(flavour),
+    ],
     mcount: mcountRules(flavour),
   };
 }

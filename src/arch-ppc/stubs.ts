@@ -24,7 +24,7 @@
 import type { BranchCodec, Branches } from '../machine/branches.js';
 import type { AddressReader, StubForm } from '../machine/stubs.js';
 import { reaches, signExtend32 } from '../bits.js';
-import { ByteView, wordBytes } from '../bytes.js';
+import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { outOfRange } from '../errors.js';
 import type { Address, Endian } from '../units.js';
 import { ppc64Table } from './isa.js';
@@ -60,6 +60,13 @@ export function profileKernelWords(word: (delta: number) => number): 0 | 1 | 2 {
   if (previous === MFLR_R0) return 1;
   const saves = previous === STD_R0 || (previous & 0xffff_0003) >>> 0 === 0xf961_0000;
   return saves && word(-8) === MFLR_R0 ? 2 : 0;
+}
+
+/** A direct caller that changes nothing: `mflr r12; mtctr r12; mtlr r0; bctr` (P-OOL-9). */
+export function goesOn(endian: Endian): Uint8Array {
+  const moves = [ppc64Table.encode('mfspr', { rt: 12, spr: 8 }), ppc64Table.encode('mtspr', { rs: 12, spr: 9 })];
+  const words = [...moves, MTLR_R0, ppc64Table.encode('bcctr', { bo: 20, bi: 0, bh: 0 })];
+  return concatBytes(words.map((word) => wordBytes(word, endian)));
 }
 
 /** `ld r2,slot(r1)`: the TOC restore after a call; the slot is 40 on ELFv1, 24 on ELFv2. */

@@ -153,9 +153,11 @@ function waysInto({ arch, sites }: Opened): Omit<Ways, 'arch'> {
   const ways: Way[] = [];
   const shared = (image: Uint8Array): Way => ({ name: 'shared entry', image, policy: { trampolines: 'none' } });
   if (arch.trampolines.kind === 'none') {
-    // Of arm64's entries of before, the last: it can go on to direct callers.
-    const preferred = served.has('args') ? 'args' : served.has('g2-merged') ? 'g2-merged' : undefined;
-    ways.push(shared(laid({}, preferred)));
+    // Entries that read no ops of sites; of those the ones that can go on to direct callers.
+    const rows = arch.conventions.filter(({ name, capabilities }) => served.has(name) && !capabilities.callOps);
+    const preferred = rows.find(({ capabilities }) => capabilities.direct === 'any');
+    const isRead = opsEntries(arch).some((each) => served.has(each));
+    ways.push(shared(laid({}, (preferred ?? (isRead ? rows[0] : undefined))?.name)));
     absent.push({ way: 'private trampoline', reason: arch.trampolines.reason });
   } else {
     ways.push(shared(laid({ 'x86-tramp': 'none' })));
@@ -175,7 +177,7 @@ function waysInto({ arch, sites }: Opened): Omit<Ways, 'arch'> {
       way: 'per-callsite ops',
       reason:
         whyNoSiteOps(arch) ??
-        'no site has room for an ops pointer in front of its function (-fpatchable-function-entry=4,2 on arm64, 8,4 on RISC-V)',
+        'no site has room for an ops pointer (-fpatchable-function-entry=4,2 on arm64, 8,4 on RISC-V, 1 or 3,1 on PowerPC)',
     });
   } else ways.push({ name: 'per-callsite ops', image: laid({}, flavour), policy: {} });
   return { ways, absent };

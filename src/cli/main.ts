@@ -254,6 +254,10 @@ const parser = yargs([])
           describe: 'x86-64: modern (default), 2014, or none: private trampolines',
         })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
+        .option('ppc-entries', {
+          choices: ['ool-ops', 'ool', 'callops', 'regs'] as const,
+          describe: 'PowerPC: entries',
+        })
         .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
         .option('a64-entries', {
           choices: ['one', 'two'] as const,
@@ -268,6 +272,7 @@ const parser = yargs([])
           output: args.o,
           machine: {
             'ppc-stubs': args.ppcStubs,
+            'ppc-entries': args.ppcEntries,
             'x86-tramp': args.x86Tramp,
             'a64-era': args.a64Era,
             'a64-entries': args.a64Entries,
@@ -413,6 +418,11 @@ const parser = yargs([])
           choices: ['2008', 'b8'] as const,
           hidden: true,
           describe: 'PowerPC: disabled form of sites that call through stubs',
+        })
+        .option('ppc-entries', {
+          choices: ['ool-ops', 'ool', 'callops', 'regs'] as const,
+          hidden: true,
+          describe: 'PowerPC: entries',
         })
         .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, hidden: true, describe: 'arm64: entries' })
         .option('a64-default', {
@@ -600,6 +610,10 @@ const parser = yargs([])
         .option('riscv-site', {
           choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
           describe: 'RISC-V: generation',
+        })
+        .option('ppc-entries', {
+          choices: ['ool-ops', 'ool', 'callops', 'regs'] as const,
+          describe: 'PowerPC: entries',
         })
         .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
         .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })

@@ -54,6 +54,8 @@ import { filterTexts, selectSites, type SelectionOptions } from './selection.js'
 import { err, out } from './terminal.js';
 
 /** Generations of sites that RISC-V's areas of nops can become. */
+/** Conventions of PowerPC that may be chosen. */
+export const ppcEntryNames = ['ool-ops', 'ool', 'callops', 'regs'] as const;
 export const riscvSites = ['g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'] as const;
 
 export interface PatchArguments extends OpenOptions, SelectionOptions {
@@ -75,6 +77,7 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly ops?: string | undefined;
   readonly ppcNop?: '2008' | 'b8' | undefined;
   readonly preempt?: 'none' | 'full' | undefined;
+  readonly ppcEntries?: (typeof ppcEntryNames)[number] | undefined;
   readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
   readonly a64Entries?: 'one' | 'two' | undefined;
@@ -138,9 +141,10 @@ function prepared(
     ...(args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {}),
     ...(args.a64Era ? { 'a64-era': args.a64Era } : {}),
     ...(args.a64Entries ? { 'a64-entries': args.a64Entries } : {}),
+    ...(args.ppcEntries ? { 'ppc-entries': args.ppcEntries } : {}),
   };
   // Words in front of functions are asked for by name: without them there is an error.
-  const preferred = args.a64Era ?? args.riscvSite;
+  const preferred = args.a64Era ?? args.ppcEntries ?? args.riscvSite;
   const probeRoom = args.probe === undefined ? undefined : probeRoomFor(args.probe.length);
   const image = withRuntime(opened.sites, selection, hash, preferred, machine, probeRoom);
   const program = load(image, opened.arch, {
@@ -191,6 +195,7 @@ function checkMachine({ arch }: Opened, args: PatchArguments): void {
     'riscv-site': args.riscvSite,
     'riscv-direct': args.riscvDirect,
     'ppc-nop': args.ppcNop,
+    'ppc-entries': args.ppcEntries,
   });
 }
 

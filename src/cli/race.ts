@@ -52,6 +52,7 @@ export interface RaceArguments {
   readonly staleFetch: boolean;
   readonly ppcNop?: '2008' | 'b8' | undefined;
   readonly riscvSite?: ConventionName | undefined;
+  readonly ppcEntries?: 'ool-ops' | 'ool' | 'callops' | 'regs' | undefined;
   readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
   readonly a64Entries?: 'one' | 'two' | undefined;
@@ -102,9 +103,10 @@ function ask(image: Uint8Array, args: RaceArguments): Asked {
     'a64-entries': args.a64Entries,
     'riscv-site': args.riscvSite,
     'ppc-nop': args.ppcNop,
+    'ppc-entries': args.ppcEntries,
   });
   const call = args.call === undefined ? null : parseCall(args.call);
-  const entries = args.riscvSite ?? args.a64Era;
+  const entries = args.riscvSite ?? args.a64Era ?? args.ppcEntries;
   const common = {
     image,
     cpus: args.cpus,

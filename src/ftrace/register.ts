@@ -63,9 +63,11 @@ function checkRegistrable(state: CoreState, ops: Ops): Refusal | null {
  * ops.
  */
 function askPeers(tx: Transaction, ops: Ops, sites: Iterable<CallSite>): Refusal | null {
+  const { directShares } = tx.state.backend.capabilities;
   for (const site of inOrder(sites)) {
     const peer = directOpsAt(tx.state, site);
     if (peer === null) continue;
+    if (!directShares) return refuse('EBUSY', `${site.name} has a direct caller: ${neverBoth}`);
     const { negotiate } = peer;
     if (negotiate === null) return refuse('EBUSY', `${site.name} has a direct caller, which does not share`);
     const answer = negotiate('enable-share-peer', site);
@@ -74,6 +76,8 @@ function askPeers(tx: Transaction, ops: Ops, sites: Iterable<CallSite>): Refusal
   }
   return null;
 }
+
+const neverBoth = 'no entry of the target goes on to a direct caller and in another function';
 
 function directOpsAt(state: CoreState, site: CallSite): Ops | null {
   return state.list.find((ops) => ops.has('DIRECT') && ops.pair.filter?.sites.has(site) === true) ?? null;
@@ -98,6 +102,7 @@ function named(filter: SiteHash | null): ReadonlySet<CallSite> | null {
  * of sites to another, null being everything.
  */
 function moveIpModify(
+  { backend }: CoreState,
   ops: Ops,
   before: ReadonlySet<CallSite> | null,
   after: ReadonlySet<CallSite> | null,
@@ -113,6 +118,9 @@ function moveIpModify(
       if (modifies) site.clear(REC.IPMODIFY);
     } else if (site.has(REC.IPMODIFY)) {
       if (modifies) return refuse('EBUSY', `another ops changes the resume address of ${site.name} already`);
+      if (!backend.capabilities.directShares) {
+        return refuse('EBUSY', `an ops changes the resume address of ${site.name}: ${neverBoth}`);
+      }
       if (ops.negotiate === null) return refuse('EBUSY', `an ops changes the resume address of ${site.name}`);
       const answer = ops.negotiate('enable-share-self', site);
       if (answer !== 0) return refuse(answer, `${ops.name} does not share ${site.name}`);
@@ -187,7 +195,7 @@ export function registerIn(tx: Transaction, ops: Ops): Refusal | null {
   tx.relink([ops, ...state.list]);
   for (const step of trampoline) tx.step(step);
   const sites = sitesOf(state, ops.pair);
-  const refused = moveIpModify(ops, nothing, named(ops.pair.filter)) ?? refreshAll(tx, sites, ops);
+  const refused = moveIpModify(state, ops, nothing, named(ops.pair.filter)) ?? refreshAll(tx, sites, ops);
   if (refused !== null) return refused;
   updateRun(tx);
   ops.clear('ADDING');
@@ -206,7 +214,7 @@ export function unregisterIn(tx: Transaction, ops: Ops): Refusal | null {
   ops.set('REMOVING');
   if (ops.has('IPMODIFY')) {
     leavePeers(tx, ops.pair.filter?.sites ?? nothing);
-    const refused = moveIpModify(ops, named(ops.pair.filter), nothing);
+    const refused = moveIpModify(state, ops, named(ops.pair.filter), nothing);
     if (refused !== null) return refused;
   }
   const refused = refreshAll(tx, sitesOf(state, ops.old), ops);
@@ -297,7 +305,7 @@ export function modifyIn(tx: Transaction, pair: HashPair, next: HashSnapshot, ow
     const added = [...(named(next.filter) ?? nothing)].filter((site) => before.filter?.sites.has(site) !== true);
     const refused =
       (ops.has('IPMODIFY') ? askPeers(tx, ops, added) : null) ??
-      (next.filter === before.filter ? null : moveIpModify(ops, named(before.filter), named(next.filter)));
+      (next.filter === before.filter ? null : moveIpModify(state, ops, named(before.filter), named(next.filter)));
     if (refused !== null) return refused;
   }
   for (const ops of sharing) {

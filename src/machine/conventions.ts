@@ -5,6 +5,7 @@
  * records, options of the command line and keys of the prebuilt runtime.
  */
 import type { Address } from '../units.js';
+import type { SiteStub } from './out-of-line.js';
 
 /**
  * Name of a convention, unique within its machine. Names from outside are looked up, never assumed.
@@ -78,6 +79,11 @@ export interface Capabilities {
    * image decides; without it, the bit is part of the address.
    */
   readonly jumps: boolean;
+  /**
+   * An entry can go on to a direct caller that comes back in another function than the traced one,
+   * so that the two may share a site (C-IPM-4).
+   */
+  readonly directShares: boolean;
   /** Private trampolines can be built. */
   readonly trampolines: boolean;
   /**
@@ -113,6 +119,7 @@ export const framedEntries = {
   resume: 'any',
   direct: 'none',
   jumps: false,
+  directShares: true,
   trampolines: false,
   assist: true,
   callOps: false,
@@ -129,10 +136,14 @@ export const profilingEntry = {
   graph: 'jump',
 } as const satisfies Capabilities;
 
-/** The word in front of a function that names the ops of its site. */
+/** The word in front of a function, or of its site's stub, that names the ops of the site. */
 export interface OpsLiteral {
-  /** Where it is, for the ip of a site's record. Aligned to a word. */
-  readonly place: (ip: Address) => Address;
+  /**
+   * Where it is, for the ip of a site's record. Aligned to a word.
+   * @param stub  the stub out of line of the site, where it has one
+   * @returns null where the site has no such word
+   */
+  readonly place: (ip: Address, stub: SiteStub | null) => Address | null;
   /**
    * `always`: every state of a site names its ops, whatever the word held. `compared`: the word
    * must hold ops of ours or nothing before it changes, and sites that were never initialised keep

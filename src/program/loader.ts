@@ -12,6 +12,7 @@
  */
 import type { Arch } from '../machine/arch.js';
 import { type ConventionName, conventionNamed } from '../machine/conventions.js';
+import type { OutOfLineModel } from '../machine/out-of-line.js';
 import type { MachineOptions, ModuleLoader } from '../machine/loader.js';
 import { alignUpBig, reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
@@ -451,7 +452,7 @@ function assemble(
   const block = kernelBlock(plan, parts, fresh);
   const room = trampolineRoom(plan, fresh);
   const probes = probeRoom(plan, parts, fresh);
-  const ownStubs = siteStubRoom(plan, fresh);
+  const ownStubs = siteStubRoom(plan, scope, fresh);
   for (const part of fresh) areas.get(part)!.plan(part, arch, entries.length, request.options.stubSpare ?? 0);
 
   place(plan, parts, fresh);
@@ -704,18 +705,25 @@ function probeRoom(
 /** Tables whose slots name sites with stubs of their own. */
 const siteTable = '__patchable_function_entries';
 
+/** Bytes of the stub of a site, with the word in front of its code where entries look for one. */
+function siteStubBytes({ codeBytes, idleOps }: OutOfLineModel, scope: Scope): number {
+  return codeBytes + (scope.exporter(idleOps) === undefined ? 0 : scope.arch.target.wordBytes);
+}
+
 /** Sections for the stubs of sites, behind the text of each part whose sites have their own. */
 function siteStubRoom(
   { arch, convention }: Plan,
+  scope: Scope,
   fresh: readonly ObjectPart[],
 ): { readonly owner: ObjectPart; readonly section: PartSection }[] {
   const model = arch.outOfLine;
   if (model === null || convention === null || !hasOwnStubs(arch, convention)) return [];
+  const stubBytes = siteStubBytes(model, scope);
   return fresh.flatMap((owner) => {
     const tables = owner.sections.filter(({ name }) => name === siteTable);
     const slots = tables.reduce((sum, { size }) => sum + size, 0) / arch.target.wordBytes;
     if (slots === 0 || owner.kind === 'runtime') return [];
-    const size = siteStubHead + Math.floor(slots) * model.codeBytes;
+    const size = siteStubHead + Math.floor(slots) * stubBytes;
     const section = madeSection({
       name: siteStubSection,
       type: elf.SHT_PROGBITS,
@@ -738,6 +746,8 @@ function fillSiteStubs({ arch }: Plan, scope: Scope, owner: ObjectPart, section:
   const model = arch.outOfLine!;
   const entry = scope.find(model.entry);
   if (!entry) return;
+  const entryBytes = siteStubBytes(model, scope);
+  const idle = entryBytes > model.codeBytes ? (scope.find(model.idleOps)?.value ?? 0n) : null;
   const { code, localEntry } = scope.callTarget({ ...entry, kind: 'defined', size: 0n, isSection: false }, 0n);
   const ways = [
     code + BigInt(localEntry),
@@ -755,12 +765,15 @@ function fillSiteStubs({ arch }: Plan, scope: Scope, owner: ObjectPart, section:
   [...sites]
     .sort((a, b) => (a < b ? -1 : 1))
     .forEach((site, i) => {
-      const offset = siteStubHead + i * model.codeBytes;
+      const start = siteStubHead + i * entryBytes;
+      const offset = start + entryBytes - model.codeBytes;
       const address = section.address + BigInt(offset);
       const call = address + BigInt(model.callDelta);
       const target = ways.find((each) => reaches(model.reach, call, each));
       if (target === undefined || !reaches(model.reach, site, address)) return;
       section.contents!.set(model.write({ address, site, target }), offset);
+      if (idle !== null)
+        new ByteView(section.contents!, dataEndian, siteStubSection).insertWord(start, idle, wordBytes);
     });
 }
 

@@ -7,10 +7,11 @@
  * it is a branch in the entry. REGS_DIRECT: the word of a frame that makes the register entry go to
  * a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a patched call for
  * the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the
- * function. GRAPH_POINTER: frames have the frame pointer that a function must bring back. PROBES:
- * with what probes call; "entry.h" then says with PROBE_FRAME how the frame that a detour buffer
- * makes becomes what handlers expect, with PROBE_RETURN_SLOT where the frame of a function's entry
- * has its return address, with PROBE_RETURN_FRAME what the stack pointer is after the return.
+ * function, or of its stub. GRAPH_POINTER: frames have the frame pointer that a function must bring
+ * back. PROBES: with what probes call; "entry.h" then says with PROBE_FRAME how the frame that a
+ * detour buffer makes becomes what handlers expect, with PROBE_RETURN_SLOT where the frame of a
+ * function's entry has its return address, with PROBE_RETURN_FRAME what the stack pointer is after
+ * the return.
  *
  * Nothing here may call a function that could be traced, and no structure is copied: the compiler
  * would call memcpy. SPDX-License-Identifier: MIT
@@ -270,9 +271,12 @@ PUBLIC void ftrace_ops_assist_func(word ip, word parent_ip, struct ops *ops, reg
 }
 
 #ifdef CALL_OPS
+#ifndef LIST_TEXT
+#define LIST_TEXT ((word)ftrace_ops_list_func)
+#endif
 /* What the word in front of a function names while no ops traces it, and while several do. */
 PUBLIC struct ops ftrace_nop_ops = { .func = (word)elftrace_stub_text, .flags = OPS_STUB };
-PUBLIC struct ops ftrace_list_ops = { .func = (word)ftrace_ops_list_func, .flags = OPS_STUB };
+PUBLIC struct ops ftrace_list_ops = { .func = LIST_TEXT, .flags = OPS_STUB };
 #endif
 
 /*

@@ -45,11 +45,15 @@ function bytesAt(program: Program, address: Address, size: number): Uint8Array |
   return program.image.bytes.subarray(offset, offset + size);
 }
 
+/** Bytes of a stub, with the word in front of its code where sites name their ops. */
+function stubBytes(program: Program, { codeBytes, idleOps }: OutOfLineModel): number {
+  return codeBytes + (symbolOf(program, idleOps) === null ? 0 : program.image.wordBytes);
+}
+
 /** The areas that an image has; one without its count or outside the file is none. */
 function areasOf(program: Program, model: OutOfLineModel): Area[] {
   const { endian } = program.image.header;
-  const word = program.image.wordBytes;
-  const entryBytes = model.codeBytes + (symbolOf(program, model.idleOps) === null ? 0 : word);
+  const entryBytes = stubBytes(program, model);
   return model.areas.flatMap((each) => {
     const array = symbolOf(program, each.stubs);
     const count = symbolOf(program, each.count);
@@ -68,17 +72,18 @@ function miscount({ symbol, count, room }: Area): string {
 }
 
 /** Areas of the parts of a loaded image, which the loader has filled. */
-function areasOfParts(program: Program, { codeBytes }: OutOfLineModel): Area[] {
+function areasOfParts(program: Program, model: OutOfLineModel): Area[] {
   if (program.loadMap === null) return [];
+  const entryBytes = stubBytes(program, model);
   return program.image.sectionsNamed(siteStubSection).flatMap(({ name, address, size }) => {
     const part = program.partOf(address)?.name;
-    const room = Math.floor((size - siteStubHead) / codeBytes);
+    const room = Math.floor((size - siteStubHead) / entryBytes);
     if (part === undefined) return [];
     return [
       {
         symbol: name,
         start: address + BigInt(siteStubHead),
-        entryBytes: codeBytes,
+        entryBytes,
         count: room,
         room,
         serves: { part },

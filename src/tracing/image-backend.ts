@@ -462,16 +462,17 @@ export class ImageBackend implements Backend {
   }
 
   /** The word in front of a function that names its ops. */
-  private literalPlace(site: CallSite): Address {
+  private literalPlace(site: CallSite): Address | null {
     const { literal, name } = this.convention;
     if (literal === null) {
       throw new ElftraceError('internal', `sites of ${name} have no word that names their ops`, { address: site.ip });
     }
-    return literal.place(site.ip);
+    return literal.place(site.ip, this.sites.stubs?.of(site.ip) ?? null);
   }
 
   private literalAt(site: CallSite): Reading {
-    const bytes = this.bytes(this.literalPlace(site), this.word);
+    const place = this.literalPlace(site);
+    const bytes = place === null ? null : this.bytes(place, this.word);
     if (bytes === null) return { kind: 'fault' };
     const value = new ByteView(bytes, this.program.image.header.endian).word(0, this.word);
     if (value === this.need('ftrace_nop_ops').identity) return { kind: 'literal', literal: { kind: 'nop-ops' } };
@@ -480,6 +481,12 @@ export class ImageBackend implements Backend {
       if (this.addressOf(ops) === value) return { kind: 'literal', literal: { kind: 'ops', ops } };
     }
     return { kind: 'foreign', bytes };
+  }
+
+  private literal(site: CallSite, after: Literal): StepProblem | null {
+    const place = this.literalPlace(site);
+    if (place === null) return failed('EFAULT', `${site.name} has no word that names its ops`);
+    return this.words(place, [this.literalValue(after)]);
   }
 
   private literalValue(literal: Literal): Address {
@@ -567,13 +574,19 @@ export class ImageBackend implements Backend {
     { kind, address }: Extract<Content, { readonly address: Address }>,
   ): readonly SiteDecision[] {
     const jump = kind === 'direct' && this.capabilities.jumps && (address & 1n) !== 0n;
-    const target = this.branchTo(jump ? address & ~1n : address);
+    const callee = jump ? address & ~1n : address;
+    const target = this.branchTo(callee);
     const own: SiteDecision = { kind: 'call', target, ...(jump ? { jump } : {}) };
     // A-PLT-2, F-4: a branch may not reach; the entry that goes on to direct callers does, by stubs
     // where it must.
     const { direct } = this.capabilities;
     const entry = direct === 'regs' ? this.regsCaller : direct === 'any' ? this.caller : null;
-    return entry === null ? [own] : [own, ...waysTo(this.program, entry, site.ip, reading)];
+    if (entry === null) return [own];
+    const through = waysTo(this.program, entry, site.ip, reading);
+    // A function that makes a TOC of its own: only the entry knows how to enter it.
+    const { program } = this;
+    const isOthers = target !== callee && program.tocAt(target) !== program.tocAt(site.ip);
+    return isOthers ? through : [own, ...through];
   }
 
   /**
@@ -963,7 +976,7 @@ export class ImageBackend implements Backend {
         }
         return null;
       case 'literal':
-        return this.words(this.literalPlace(step.site), [this.literalValue(step.after)]);
+        return this.literal(step.site, step.after);
       case 'trampoline':
         return this.writeTrampoline(step.ops, step.block, step.after);
       case 'inner-call': {

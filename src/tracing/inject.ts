@@ -118,7 +118,8 @@ function withStubsFor(image: ElfImage, { outOfLine }: Arch, sites: number): ElfI
   const { symbols } = image;
   const [stubs, count] = [symbols.find(area.stubs), symbols.find(area.count)];
   const home = image.sections[symbols.sectionIndex[stubs]!]!;
-  const grown = withLonger(image, home.name, Number(symbols.value[stubs]!) + sites * outOfLine.codeBytes);
+  const stubBytes = outOfLine.codeBytes + (symbols.find(outOfLine.idleOps) > 0 ? image.wordBytes : 0);
+  const grown = withLonger(image, home.name, Number(symbols.value[stubs]!) + sites * stubBytes);
   const { bytes, header } = grown;
   const place = grown.section(home.name)!.offset + Number(symbols.value[count]!);
   new ByteView(bytes, header.endian).insertU32(place, sites);

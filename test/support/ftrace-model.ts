@@ -185,6 +185,11 @@ export class Model {
     return null;
   }
 
+  /** C-IPM-4: a direct caller whose sites another ops may change the resume address of. */
+  private mayShare(direct: MOps): boolean {
+    return this.caps.directShares && direct.traits.has('shares');
+  }
+
   /** C-IPM-5 for functions that an ops is to get. */
   conflict(ops: MOps, added: readonly string[], everything: boolean): string | null {
     const modifies = ops.traits.has('ipmodify');
@@ -195,7 +200,7 @@ export class Model {
         const owner = this.list.find(
           (each) => each !== ops && isDirect(each) && each.pair.filter?.ids.has(id) === true,
         );
-        if (owner !== undefined && !owner.traits.has('shares')) return 'EBUSY';
+        if (owner !== undefined && !this.mayShare(owner)) return 'EBUSY';
       }
     }
     if (everything) return 'EINVAL';
@@ -203,7 +208,7 @@ export class Model {
       const other = this.list.some(
         (each) => each !== ops && each.traits.has('ipmodify') && each.pair.filter?.ids.has(id) === true,
       );
-      if (other && (modifies || !ops.traits.has('shares'))) return 'EBUSY';
+      if (other && (modifies || !this.mayShare(ops))) return 'EBUSY';
     }
     return null;
   }

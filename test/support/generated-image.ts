@@ -57,6 +57,9 @@ export const generatedCases: readonly GeneratedCase[] = [
   { ...none, name: 'ppc64-elfv1 regs', target: 'ppc64-elfv1', flavour: 'regs', profile: 'ppc64-elfv2-be', sites: mprofile },
   { ...none, name: 'ppc64-elfv2-be', target: 'ppc64-elfv2-be', flavour: 'regs', profile: 'ppc64-elfv2-be', sites: mprofile },
   { ...none, name: 'ppc64-elfv2-le', target: 'ppc64-elfv2-le', flavour: 'regs', profile: 'ppc64-elfv2-le', sites: mprofile },
+  { ...none, name: 'ppc32 callops', target: 'ppc32', flavour: 'callops', profile: 'ppc callops', sites: ['-fpatchable-function-entry=3,1'] },
+  { ...none, name: 'ppc32 ool-ops', target: 'ppc32', flavour: 'ool-ops', profile: 'ppc ool-ops', sites: ['-fpatchable-function-entry=1'] },
+  { ...none, name: 'ppc64-elfv1 ool-ops', target: 'ppc64-elfv1', flavour: 'ool-ops', profile: 'ppc ool-ops', sites: ['-fpatchable-function-entry=1'] },
   { ...none, name: 'riscv64', target: 'riscv64', flavour: 'g2', profile: 'riscv64', sites: ['-fpatchable-function-entry=4'] },
   {
     ...none, name: 'riscv64 merged', target: 'riscv64', flavour: 'g2-merged', profile: 'riscv64 merged',
@@ -88,11 +91,13 @@ interface Machinery {
   readonly direct: readonly string[] | null;
 }
 
+const ppcDirect = ['mflr 12', 'mtctr 12', 'mtlr 0', 'bctr'];
+
 const noVectors = ['-mno-altivec', '-mno-vsx'];
 const machinery: Readonly<Record<GeneratedTarget, Machinery>> = {
   'x86-64': { prefix: '', flags: ['-fcf-protection=none'], moduleFlags: ['-fPIC'], direct: ['ret'] },
-  ppc32: { prefix: 'powerpc-linux-gnu-', flags: [], moduleFlags: [], direct: null },
-  'ppc64-elfv1': { prefix: 'powerpc64-linux-gnu-', flags: noVectors, moduleFlags: [], direct: null },
+  ppc32: { prefix: 'powerpc-linux-gnu-', flags: [], moduleFlags: [], direct: ppcDirect },
+  'ppc64-elfv1': { prefix: 'powerpc64-linux-gnu-', flags: noVectors, moduleFlags: [], direct: ppcDirect },
   'ppc64-elfv2-be': { prefix: 'powerpc64-linux-gnu-', flags: ['-mabi=elfv2', ...noVectors], moduleFlags: [], direct: null },
   'ppc64-elfv2-le': { prefix: 'powerpc64le-linux-gnu-', flags: noVectors, moduleFlags: [], direct: null },
   riscv64: {
@@ -163,6 +168,7 @@ function sourceOf(
   functions: readonly GeneratedFunction[],
   module: 'm0' | 'm1' | null,
   direct: readonly string[] | null,
+  descriptors: boolean,
 ): string {
   const lines = ['typedef unsigned long word;', '#define TRACED __attribute__((noinline, noclone, noipa))'];
   lines.push('#if PATCHABLE\n#define UNTRACED __attribute__((noinline, patchable_function_entry(0, 0)))');
@@ -182,14 +188,25 @@ function sourceOf(
     lines.push(`UNTRACED word replacement(word a) { return a * ${factor} + ${offset}; }`);
     lines.push('UNTRACED void _start(void) { for (;;); }');
     for (const name of direct === null ? [] : ['direct_a', 'direct_b']) {
+      const text = descriptors ? `.${name}` : name;
       const body = [
-        `.globl ${name}`,
-        `.type ${name}, @function`.replace('@', '%'),
+        ...(descriptors
+          ? [
+              `.section .opd,\\"aw\\"`,
+              `.globl ${name}`,
+              '.balign 8',
+              `${name}:`,
+              `.quad ${text}, .TOC.@tocbase, 0`,
+              '.previous',
+            ]
+          : []),
+        `.globl ${text}`,
+        `.type ${text}, @function`.replace('@', '%'),
         '.balign 8',
-        `${name}:`,
+        `${text}:`,
         ...direct!,
       ];
-      lines.push(`__asm__(".text\\n${body.join('\\n')}\\n.size ${name}, .-${name}\\n");`);
+      lines.push(`__asm__(".text\\n${body.join('\\n')}\\n.size ${text}, .-${text}\\n");`);
     }
   }
   return `${lines.join('\n')}\n`;
@@ -236,7 +253,7 @@ function objectOf(each: GeneratedCase, module: 'm0' | 'm1' | null, seed: number)
       `-DPATCHABLE=${patchable ? 1 : 0}`,
     ];
     const output = join(folder, 'a.o');
-    const source = sourceOf(generateFunctions(seed), module, direct);
+    const source = sourceOf(generateFunctions(seed), module, direct, target === 'ppc64-elfv1');
     if (!target.startsWith('ppc')) run(`${prefix}gcc`, [...all, '-x', 'c', '-', '-c', '-o', output], source);
     else {
       const assembly = join(folder, 'a.s');

@@ -53,6 +53,8 @@ export function loadSamples(
 export const outOfLineCases: readonly LoadedCase[] = [
   { name: 'ppc32, one nop', target: 'ppc32', ending: '-patchable-1', flavour: 'ool' },
   { name: 'ppc64-elfv1, one nop', target: 'ppc64-elfv1', ending: '-patchable-1', flavour: 'ool' },
+  { name: 'ppc32, one nop, ops', target: 'ppc32', ending: '-patchable-1', flavour: 'ool-ops' },
+  { name: 'ppc64-elfv1, one nop, ops', target: 'ppc64-elfv1', ending: '-patchable-1', flavour: 'ool-ops' },
 ];
 
 /** Every convention of arm64. */

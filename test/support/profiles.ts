@@ -14,6 +14,8 @@ export const profiles = {
   'ppc64-elfv1': row('ppc64-elfv1', 'pg'),
   'ppc64-elfv2-be': row('ppc64-elfv2-be', 'regs'),
   'ppc64-elfv2-le': row('ppc64-elfv2-le', 'regs'),
+  'ppc callops': row('ppc32', 'callops'),
+  'ppc ool-ops': row('ppc64-elfv1', 'ool-ops'),
   riscv64: row('riscv64', 'g2'),
   'riscv64 merged': row('riscv64', 'g2-merged'),
   'riscv64 plain': row('riscv64', 'g2-plain'),
