@@ -1614,6 +1614,22 @@ export const breakages: readonly Breakage[] = [
     named: 'x86-64 far C-UPD-1',
   },
   {
+    name: 'XRay: a sled that is on may name any function',
+    file: 'sites/sleds.js',
+    find: 'reading.id !== id',
+    replace: 'false',
+    test: 'xray',
+    named: 'M-PROD-3',
+  },
+  {
+    name: 'XRay: the branch of a tail call is copied to a place from which it leads elsewhere',
+    file: 'arch-ppc/sleds.js',
+    find: 'BigInt(BACK + branchDisplacement(last))',
+    replace: 'BigInt(branchDisplacement(last))',
+    test: 'xray',
+    named: 'M-PROD-7',
+  },
+  {
     name: 'PowerPC: a stub out of line names the ops of before',
     file: 'arch-ppc/sites.js',
     find: 'const ops = to.literal ?? (',

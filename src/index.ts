@@ -87,6 +87,9 @@ export {
   type VerifyOptions,
 } from './sites/verdicts.js';
 export { repairTables, type Repaired } from './patch/repair-table.js';
+export { planSleds, type SledRequest } from './patch/sleds.js';
+export { findSleds, type Sled } from './sites/sleds.js';
+export { type SledKind, type SledReading } from './machine/sleds.js';
 export { type TableLint } from './sites/table-lint.js';
 export {
   checkAcceptance,

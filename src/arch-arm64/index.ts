@@ -13,6 +13,7 @@ import { arm64PatchTables } from './patch-tables.js';
 import { arm64RelocationRoles, arm64Relocations } from './relocs.js';
 import { arm64SiteShapes } from './sites.js';
 import { arm64Branches, arm64StubForms } from './stubs.js';
+import { arm64Sleds } from './sleds.js';
 
 export const arm64: Arch = {
   target: {
@@ -39,6 +40,7 @@ export const arm64: Arch = {
   outOfLine: null,
   branches: arm64Branches,
   landingPads: arm64LandingPads,
+  sleds: arm64Sleds,
   trampolines: {
     kind: 'none',
     reason:

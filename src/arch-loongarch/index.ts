@@ -54,6 +54,7 @@ export const loongarch64: Arch = {
   outOfLine: null,
   branches: loongarchBranches,
   landingPads: null,
+  sleds: null,
   loader: { kind: 'none', reason: 'modules of LoongArch are not laid out' },
   trampolines: { kind: 'none', reason: 'there is no private code of one ops on LoongArch' },
   directCallers: { kind: 'none', reason: 'there are no entries for LoongArch that a direct caller could share' },

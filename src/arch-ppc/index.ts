@@ -18,6 +18,7 @@ import { elfV1Sites, elfV2BeSites, elfV2LeSites, ppc32Sites } from './sites.js';
 import type { PpcSites } from './sites.js';
 import { createPpcLoader } from './loader.js';
 import { outOfLineModel } from './out-of-line.js';
+import { ppcSleds } from './sleds.js';
 import { goesOn, ppc32StubForms, ppcBranches, ppc64StubForms } from './stubs.js';
 
 interface Family {
@@ -76,6 +77,7 @@ function arch(
     outOfLine: outOfLineModel(bits, endian),
     branches: ppcBranches(bits, endian),
     landingPads: null,
+    sleds: abiName === 'elfv2' && endian === 'little' ? ppcSleds(endian) : null,
     trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
     directCallers: { kind: 'code', goesOn: goesOn(endian) },
     livePatching: { kind: 'word' },

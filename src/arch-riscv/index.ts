@@ -56,6 +56,7 @@ export const riscv64: Arch = {
   outOfLine: null,
   branches: riscvBranches,
   landingPads: null,
+  sleds: null,
   trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
   // jr t0
   directCallers: { kind: 'code', goesOn: wordBytes(0x0002_8067, 'little') },

@@ -46,6 +46,7 @@ export const s390x: Arch = {
   outOfLine: null,
   branches: s390xBranches,
   landingPads: null,
+  sleds: null,
   loader: { kind: 'none', reason: 'modules of s390x are not laid out' },
   trampolines: { kind: 'none', reason: 'there is no private code of one ops on s390x' },
   directCallers: { kind: 'none', reason: 'there are no entries for s390x that a direct caller could share' },

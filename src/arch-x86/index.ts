@@ -13,6 +13,7 @@ import { x86LivePatching } from './live.js';
 import { x86Loader } from './loader.js';
 import { x86Branches, x86StubForms } from './stubs.js';
 import { x86Trampolines } from './trampoline.js';
+import { x86Sleds } from './sleds.js';
 
 /** x86-64, System V psABI, 64-bit mode. */
 export const x86_64: Arch = {
@@ -48,6 +49,7 @@ export const x86_64: Arch = {
   outOfLine: null,
   branches: x86Branches,
   landingPads: null,
+  sleds: x86Sleds,
   loader: x86Loader,
   trampolines: x86Trampolines,
   // ret

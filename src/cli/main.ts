@@ -516,6 +516,34 @@ const parser = yargs([])
     },
   )
   .command(
+    'xray <path>',
+    'sleds of XRay: list and verify them, switch them on and off in a linked file',
+    (y) =>
+      output(selection(common(y.positional('path', { type: 'string', demandOption: true }))))
+        .option('on', { type: 'boolean', default: false, describe: 'switch sleds on' })
+        .option('off', { type: 'boolean', default: false, describe: 'switch sleds off' })
+        .option('entry', { type: 'string', describe: 'trampoline of entries (__xray_FunctionEntry)' })
+        .option('exit', { type: 'string', describe: 'trampoline of exits (__xray_FunctionExit)' })
+        .option('tail', { type: 'string', describe: 'trampoline of tail calls (__xray_FunctionTailExit)' })
+        .option('entry-args', {
+          type: 'string',
+          describe: 'trampoline of entries with arguments (__xray_ArgLoggerEntry)',
+        })
+        .option('partial', { type: 'boolean', default: false, describe: 'leave refused sleds as they are' })
+        .example('$0 xray program', 'each sled, its function, its state')
+        .example('$0 xray program --on -l main -o program.on', 'calls of the trampolines that the program has'),
+    (args) => {
+      const { entry, exit, tail, entryArgs } = args;
+      const trampolines = {
+        ...(entry === undefined ? {} : { entry }),
+        ...(exit === undefined ? {} : { exit }),
+        ...(tail === undefined ? {} : { tail }),
+        ...(entryArgs === undefined ? {} : { 'entry-args': entryArgs }),
+      };
+      action = async () => (await import('./xray.js')).runXray({ ...args, trampolines, output: args.o });
+    },
+  )
+  .command(
     'disasm <path> <functions..>',
     'code with its sites and relocations named',
     (y) =>

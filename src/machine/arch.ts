@@ -17,6 +17,7 @@ import type { OutOfLineModel } from './out-of-line.js';
 import type { ProbeModel } from './probes.js';
 import type { SiteShape } from './sites.js';
 import type { StubForm } from './stubs.js';
+import type { SledModel } from './sleds.js';
 import type { McountRules, PatchTable, RelocationRoles } from './tables.js';
 import type { Target } from './target.js';
 import type { DirectCallers, TrampolineModel } from './trampolines.js';
@@ -44,6 +45,8 @@ export interface Arch {
   readonly branches: Branches;
   /** null: no indirect branch of a process is checked, or none of ours is. */
   readonly landingPads: LandingPads | null;
+  /** Sleds of XRay; null: they are not read. */
+  readonly sleds: SledModel | null;
   readonly loader: LoaderModel;
   readonly trampolines: TrampolineModel;
   readonly directCallers: DirectCallers;

@@ -116,6 +116,7 @@ export const rules: Readonly<Record<string, string>> = {
     'a call leads to the entry itself where it reaches, else to the stub of its module, else to one of the core.',
   'P-OFF-1':
     'in objects that are not loaded the call is a branch to itself with a relocation, and the loader, not the compiler, writes the TOC restore.',
+  'M-PROD-7': 'sleds are switched in linked files only, and off is as the compiler left them.',
   'P-CO-1': 'the word in front of a function names the ops of its site before the call can look for them.',
   'P-OOL-2': 'a site with one nop calls through a stub of its own: mflr r0; bl tracer; mtlr r0; b behind the site.',
   'P-OOL-4': 'such a site is off as a nop and on as a jump to its stub, which is complete before.',

@@ -64,6 +64,7 @@ export const toyMachine: Arch = {
   outOfLine: null,
   branches: { call: toyCall, jump: toyCall, graph: toyCall },
   landingPads: null,
+  sleds: null,
   trampolines: { kind: 'none', reason: absent },
   directCallers: { kind: 'none', reason: absent },
   livePatching: { kind: 'word' },
