@@ -33,7 +33,7 @@ export const loongarchAbi: Abi = {
 };
 
 export const loongarchMcount: McountRules = {
-  symbols: ['_mcount'],
+  symbols: ['_mcount', 'mcount'],
   // L-REC-1: bl, and the pair of the medium code model. What loads the address from the GOT is told
   // from them by the shape.
   callRelocations: new Map([

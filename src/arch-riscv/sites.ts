@@ -1050,7 +1050,7 @@ export const riscvSiteShapes: readonly SiteShape[] = [mcountPair, mcountJal, pat
 // ----------------------------------------------------------------------------------- finding calls
 
 export const riscvMcount: McountRules = {
-  symbols: ['_mcount'],
+  symbols: ['_mcount', 'mcount'],
   callRelocations: new Map([
     [R_RISCV_CALL, 0],
     [R_RISCV_CALL_PLT, 0],
