@@ -1,6 +1,7 @@
 /**
- * Sleds of XRay as clang makes them: listed, verified, switched on to trampolines of the program,
- * off, and back. What a handler must see is counted by the program itself.
+ * Sleds of XRay as clang makes them (on RISC-V as clang 22 does, by an assembler): listed, verified,
+ * switched on to trampolines of the program, off, and back. What a handler must see is counted by
+ * the program itself.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,6 +28,44 @@ int main(void) { int s = twice(1); printf("sum %d entries %u exits %u tails %u o
 `;
 const HANDLER = `unsigned seen[4], entries[8]; void handler(unsigned id, unsigned kind) { seen[kind]++; if (kind == 0) entries[id & 7]++; }`;
 
+/** On RISC-V the compiler is newer than clang 14: its sleds around calls of what C does. */
+const RISCV_PARTS = `
+extern unsigned seen[4], entries[8]; extern int printf(const char *, ...); int work(int, int, int, int, int, int), tail(int), twice(int);
+int g;
+int work_body(int a, int b, int c, int d, int e, int f) { g += a; if (a == 3) return b; return a * 3 + b + c + d + e + f + g; }
+int tail_body(int a) { g--; return a + 1; }
+int twice_body(int a) { int s = 0; for (int i = 0; i < 5; i++) s += work(i, 6, 5, 4, 3, 2) + tail(i + a); return s; }
+${PROGRAM.slice(PROGRAM.indexOf('int main'))}`;
+const RISCV_SLEDS = `
+ .macro sled kind, function
+9: c.j 8f
+ .rept 33
+ c.nop
+ .endr
+8: .pushsection xray_instr_map,"a",@progbits
+7: .quad 9b-7b, \\function-7b-8
+ .byte \\kind, 1, 2
+ .zero 13
+ .popsection
+ .endm
+ .macro calls function
+ addi sp,sp,-16
+ sd ra,8(sp)
+ call \\function
+ ld ra,8(sp)
+ addi sp,sp,16
+ .endm
+ .text
+${['work', 'tail', 'twice']
+  .map((name) => {
+    const args = ['li a1,2', 'li a2,3', 'li a3,4', 'li a4,5', 'li a5,6'];
+    const out = name === 'tail' ? [...args, 'sled 2 tail', 'tail work'] : [`sled 1 ${name}`, 'ret'];
+    const head = [`.globl ${name}`, `.type ${name},@function`, `${name}: sled 0 ${name}`, `calls ${name}_body`];
+    return [...head, ...out, `.size ${name},.-${name}`].join('\n ');
+  })
+  .join('\n ')}
+`;
+
 interface Machine {
   readonly name: string;
   readonly clang: string;
@@ -36,12 +75,15 @@ interface Machine {
   readonly trampolines: string;
   /** Kinds of the sleds of `work`, `tail` and `twice`. */
   readonly tails: 'tail' | 'exit';
+  /** The sleds by an assembler, in place of a compiler. */
+  readonly assembled?: true;
 }
 
 const each3 = (body: (name: string, kind: number) => string): string =>
   ['FunctionEntry', 'FunctionExit', 'FunctionTailExit'].map((name, kind) => body(`__xray_${name}`, kind)).join('');
 
 const GENERAL = ['rax', 'rcx', 'rdx', 'rsi', 'rdi', 'r8', 'r9', 'r10', 'r11'];
+const RISCV_KEPT = ['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', 't0', 't2', 't3', 't4', 't5', 't6'];
 const MACHINES: readonly Machine[] = [
   {
     name: 'x86-64',
@@ -93,6 +135,21 @@ ${GENERAL.map((register, i) => ` mov ${8 * i}(%rsp),%${register}`).join('\n')}
  ld 2,24(1)\n addi 1,1,320\n ld 12,-24(1)\n mtlr 12\n ld 0,-16(1)\n blr\n.size ${name},.-${name}\n`,
     ),
   },
+  {
+    name: 'riscv64',
+    clang: 'riscv64-linux-gnu',
+    gcc: 'riscv64-linux-gnu-gcc',
+    qemu: 'qemu-riscv64',
+    tails: 'tail',
+    assembled: true,
+    trampolines: each3(
+      (name, kind) => `.globl ${name}\n.type ${name},@function\n${name}: addi sp,sp,-128\n sd ra,0(sp)
+ ${RISCV_KEPT.map((register, i) => `sd ${register},${8 + 8 * i}(sp)`).join('\n ')}
+ li a1,${kind}\n call handler
+ ${RISCV_KEPT.map((register, i) => `ld ${register},${8 + 8 * i}(sp)`).join('\n ')}
+ ld ra,0(sp)\n addi sp,sp,128\n ret\n.size ${name},.-${name}\n`,
+    ),
+  },
 ];
 
 const validate = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false }).compile(
@@ -111,10 +168,18 @@ describeWith(['clang', ...MACHINES.flatMap(({ gcc, qemu }) => [gcc, qemu])], 'sl
     writeFileSync(at('handler.c'), HANDLER);
     writeFileSync(at('trampolines.s'), ` .text\n${machine.trampolines}`);
     const sleds = ['-O2', '-fxray-instrument', '-fno-pic', '-fno-pie', '-fno-inline', '-w'];
-    run('clang', [`--target=${machine.clang}`, ...sleds, '-c', at('program.c'), '-o', at('program.o')]);
+    if (machine.assembled) {
+      writeFileSync(at('sleds.s'), RISCV_SLEDS);
+      writeFileSync(at('parts.c'), RISCV_PARTS);
+      run(machine.gcc, ['-c', at('sleds.s'), '-o', at('program.o')]);
+      run(machine.gcc, ['-O2', '-fno-inline', '-c', at('parts.c'), '-o', at('parts.o')]);
+    } else {
+      run('clang', [`--target=${machine.clang}`, ...sleds, '-c', at('program.c'), '-o', at('program.o')]);
+    }
     run(machine.gcc, ['-O2', '-fno-pie', '-c', at('handler.c'), '-o', at('handler.o')]);
     run(machine.gcc, ['-c', at('trampolines.s'), '-o', at('trampolines.o')]);
-    const objects = ['program.o', 'handler.o', 'trampolines.o'].map(at);
+    const own = machine.assembled ? ['parts.o'] : [];
+    const objects = ['program.o', ...own, 'handler.o', 'trampolines.o'].map(at);
     run(machine.gcc, ['-static', '-no-pie', '-Wl,-z,noexecstack', ...objects, '-o', at('program')]);
     const ran = (name: string): { status: number | null; output: string } => {
       const { status, stdout } = spawnSync(machine.qemu, [at(name)], { encoding: 'utf8' });
@@ -201,19 +266,21 @@ describeWith(['clang', ...MACHINES.flatMap(({ gcc, qemu }) => [gcc, qemu])], 'sl
       const { sleds: found } = await listed('on2');
       const entry = found.find((sled) => sled.function === 'tail' && sled.kind === 'entry')!;
       const offset = image.fileOffsetOf(BigInt(entry.address));
-      const first = bytes('program').slice(offset, offset + (machine.name === 'x86-64' ? 2 : 4));
+      const words = bytes('program').slice(offset, offset + (machine.name === 'x86-64' ? 2 : 4));
+      // A runtime of RISC-V writes a jump of four bytes.
+      const first = machine.name === 'riscv64' ? Uint8Array.of(0x6f, 0x00, 0x40, 0x04) : words;
       const left = image.bytes.slice();
       left.set(first, offset);
       writeFileSync(at('left'), left);
       expect((await listed('left')).counts).toMatchObject({ off: 1, on: found.length - 1, wrong: 0 });
       // The number of another function, and a first word that is none.
-      const idAt = { 'x86-64': 2, arm64: 16, 'ppc64-elfv2-le': 4 }[machine.name]!;
+      const idAt = { 'x86-64': 2, arm64: 16, 'ppc64-elfv2-le': 4, riscv64: 46 }[machine.name]!;
       for (const [place, reason] of [
         [offset + idAt, /names function 7, and its own is 2/],
         [offset, /begins as no sled/],
       ] as const) {
         const damaged = image.bytes.slice();
-        damaged[place] = place === offset ? 0x55 : 7;
+        damaged[place] = place === offset ? 0x55 : machine.name === 'riscv64' ? 0x75 : 7;
         if (place === offset) damaged.set([0x55, 0x55], offset + 2);
         writeFileSync(at('damaged'), damaged);
         const after = await listed('damaged');

@@ -19,6 +19,7 @@ import {
 } from './relocs.js';
 import { riscvMcount, riscvSiteShapes } from './sites.js';
 import { riscvBranches, riscvStubForms } from './stubs.js';
+import { riscvSleds } from './sleds.js';
 
 export const riscv64: Arch = {
   target: {
@@ -56,7 +57,7 @@ export const riscv64: Arch = {
   outOfLine: null,
   branches: riscvBranches,
   landingPads: null,
-  sleds: null,
+  sleds: riscvSleds,
   trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
   // jr t0
   directCallers: { kind: 'code', goesOn: wordBytes(0x0002_8067, 'little') },

@@ -111,9 +111,17 @@ function placesOf(program: Program, map: ElfSection): (at: number) => Place {
   const places = new Map<number, Place>();
   for (const { count, offset, symbol, addend } of image.relocationsOf(map)) {
     for (let row = 0; row < count; row++) {
-      const index = symbol[row]!;
-      const range = program.codeOfSection(image.symbols.sectionIndex[index]!);
-      places.set(Number(offset[row]!), { range, value: image.symbols.value[index]! + addend[row]! });
+      const at = Number(offset[row]!);
+      const section = image.symbols.sectionIndex[symbol[row]!]!;
+      const value = image.symbols.value[symbol[row]!]! + addend[row]!;
+      const known = places.get(at);
+      const range = program.codeOfSection(section);
+      // One row is relative to its place; of a pair the other one is a label of the map.
+      if (range !== undefined) places.set(at, { range, value: value + (known?.value ?? 0n) });
+      else if (section === map.index) {
+        const distance = BigInt(at) - value;
+        places.set(at, known === undefined ? { range, value: distance } : { ...known, value: known.value + distance });
+      }
     }
   }
   return (at) => places.get(at) ?? { range: undefined, value: 0n };
