@@ -1,5 +1,5 @@
 /**
- * Sleds of XRay as clang makes them (on RISC-V as clang 22 does, by an assembler): listed, verified,
+ * Sleds of XRay as clang makes them (on RISC-V as clang 22 does, by an assembler): listed, judged,
  * switched on to trampolines of the program, off, and back. What a handler must see is counted by
  * the program itself.
  */

@@ -532,7 +532,7 @@ export function verify(sites: Sites, options: VerifyOptions = {}): Verification 
 function otherInstrumentation({ image, symbols }: Program): string[] {
   const found: string[] = [];
   const sleds = describeSleds(image);
-  if (sleds !== null) found.push(`it has XRay sleds (xray_instr_map), which ftrace does not use: ${sleds} (elftrace xray)`);
+  if (sleds !== null) found.push(`it has XRay sleds (xray_instr_map), which ftrace does not use (elftrace xray does): ${sleds}`);
   if (symbols.find('__cyg_profile_func_enter') > 0) {
     found.push('its functions call __cyg_profile_func_enter (-finstrument-functions), which ftrace does not use');
   }
