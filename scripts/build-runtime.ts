@@ -74,7 +74,8 @@ function ppc(target: string, triple: string, flags: readonly string[]): readonly
 
 /**
  * Words of 4 bytes that no linker moves, addresses relative to the program counter, no small data;
- * the ABI of programs with floating point, of which nothing is used.
+ * the ABI of programs with floating point, of which nothing is used. No branch through a table or
+ * through t1, as a far tail call is: where the hart looks for landing pads, it would find none.
  */
 const RISCV = [
   '-march=rv64g',
@@ -82,6 +83,8 @@ const RISCV = [
   '-mcmodel=medany',
   '-mno-relax',
   '-msmall-data-limit=0',
+  '-fno-jump-tables',
+  '-fno-optimize-sibling-calls',
   '-DRUNTIME_REGS',
 ];
 
@@ -101,11 +104,12 @@ const MERGED = ['-DENTRY_DIRECT', '-DENTRY_MERGED'];
  * and nothing is looked up in a GOT. No vectors; nothing below rsp, where a signal of the traced
  * program may write; nobody aligned the stack. r10 is left alone: it is the static chain of nested
  * functions, which the plain entries do not save and the code around sites of
- * -fpatchable-function-entry does not either.
+ * -fpatchable-function-entry does not either. No branch through a table: where the
+ * processor looks for landing pads, it would find none.
  */
 const X86 = [
   '-m64', '-mgeneral-regs-only', '-mno-red-zone', '-mpreferred-stack-boundary=3', '-fcf-protection=none', '-mtune=generic',
-  '-march=x86-64', '-fpie', '-mcmodel=small', '-ffixed-r10',
+  '-march=x86-64', '-fpie', '-mcmodel=small', '-ffixed-r10', '-fno-jump-tables',
 ]; // prettier-ignore
 
 function x86(flavour: string, entries: string, flags: readonly string[]): Recipe {

@@ -8,10 +8,14 @@ import { isBtiC } from './isa.js';
 const PACIASP = 0xd503_233f;
 const PACIBSP = 0xd503_237f;
 
+const isPad = (word: number): boolean => isBtiC(word) || word === PACIASP || word === PACIBSP;
+
 export const arm64LandingPads: LandingPads = {
   title: 'bti c',
   // GNU_PROPERTY_AARCH64_FEATURE_1_AND, bit BTI
   propertyType: 0xc000_0000,
   propertyBit: 1,
-  isPad: (word) => isBtiC(word) || word === PACIASP || word === PACIBSP,
+  isPad,
+  isPadOfPointer: isPad,
+  direct: 'branch',
 };

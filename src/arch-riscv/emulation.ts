@@ -2,6 +2,7 @@
  * How RISC-V programs run: the front end, the state at process start, and the numbers of the system
  * calls.
  */
+import { riscvLandingPads } from './landing-pads.js';
 import { riscvLifter } from './lift.js';
 import { frameRule } from './unwind.js';
 import { callNumbers } from '../machine/calls.js';
@@ -34,7 +35,7 @@ export const riscvEmulation: IrEmulation = {
     },
     machineName: 'riscv64',
     kernelCode: null,
-    guard: null,
+    guard: { protection: 0n, propertyType: riscvLandingPads.propertyType, propertyBit: riscvLandingPads.propertyBit },
     stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n },
     sigactionRestorer: false,

@@ -30,7 +30,8 @@ FUNCTION(elftrace_invoke)
 	sd	s0, 0(sp)
 	mv	s0, sp
 	andi	sp, sp, -16
-	jalr	a4
+	mv	t0, a4			/* branches through t0 and t2 need no landing pad */
+	jalr	t0
 	mv	sp, s0
 	ld	ra, 8(sp)
 	ld	s0, 0(sp)
@@ -88,7 +89,8 @@ LABEL(elftrace_return_text)
 	bnez	RESULT, 0f
 	ebreak				/* the shadow stack does not know where to return to */
 LABEL(elftrace_return_end)
-0:	jalr	RESULT			/* ra is dead, and a call keeps a return-address predictor right */
+0:	mv	t2, RESULT
+	jalr	t2			/* ra is dead, and a call keeps a return-address predictor right */
 END(return_to_handler)
 
 #ifdef ENTRY_DIRECT

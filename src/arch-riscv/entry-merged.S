@@ -48,18 +48,18 @@ LABEL(ftrace_caller_op_ptr)
 LABEL(ftrace_regs_caller_op_ptr)
 #ifdef ENTRY_G3C
 	ld	a2, -16(t0)
-	ld	t1, 0(a2)
+	ld	t2, 0(a2)		/* a branch through t2 needs no landing pad */
 #else
 	load_ops
 #ifdef ENTRY_G3
-	lla	t1, ftrace_call_dest
-	ld	t1, 0(t1)
+	lla	t2, ftrace_call_dest
+	ld	t2, 0(t2)
 #endif
 #endif
 	mv	a1, ra
 	mv	a3, sp
 #ifdef ENTRY_G3
-	jalr	t1
+	jalr	t2
 #else
 LABEL(ftrace_call)
 LABEL(ftrace_regs_call)

@@ -20,6 +20,7 @@ import {
 import { riscvMcount, riscvSiteShapes } from './sites.js';
 import { riscvBranches, riscvStubForms } from './stubs.js';
 import { riscvSleds } from './sleds.js';
+import { riscvLandingPads } from './landing-pads.js';
 
 export const riscv64: Arch = {
   target: {
@@ -56,7 +57,7 @@ export const riscv64: Arch = {
   stubForms: riscvStubForms,
   outOfLine: null,
   branches: riscvBranches,
-  landingPads: null,
+  landingPads: riscvLandingPads,
   sleds: riscvSleds,
   trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
   // jr t0

@@ -62,7 +62,7 @@ import type { RiscvExecutableMnemonic } from './isa.js';
 
 const SLOTS = new SlotLayout([
   ...REGISTER_NAMES.map((name) => [name, 'i64'] as const),
-  ...['fcsr', 'float mode', 'resaddress', 'resvalue'].map((name) => [name, 'i64'] as const),
+  ...['fcsr', 'float mode', 'resaddress', 'resvalue', 'elp'].map((name) => [name, 'i64'] as const),
   ...FLOAT_REGISTER_NAMES.map((name) => [name, 'f64'] as const),
 ]);
 /** Slot of `zero` included: it is 0 and stays so. */
@@ -72,6 +72,8 @@ const FPR = FLOAT_REGISTER_NAMES.map((name) => SLOTS.slot(name));
 const FCSR = SLOTS.slot('fcsr');
 /** What `fcsr` says to the ops of floating point (`modeOf`). Written by `setFcsr` alone. */
 const MODE = SLOTS.slot('float mode');
+/** 1: the next instruction must be a landing pad. Kept only where that is checked. */
+const EXPECTED = SLOTS.slot('elp');
 const RESERVED_ADDRESS = SLOTS.slot('resaddress');
 const RESERVED_VALUE = SLOTS.slot('resvalue');
 /** No reservation can have this address: it is odd. */
@@ -131,6 +133,8 @@ class Lifting {
     readonly synchronises: boolean,
     /** See `LiftLimits.slow`. */
     readonly slow: boolean,
+    /** Some memory is guarded: indirect branches are noted. */
+    readonly tracksBranches: boolean,
   ) {}
 
   /** The value of a slot where the block knows it. */
@@ -451,6 +455,9 @@ const jal: Lift = (x, f) => {
   return isLink(f.n('rd')) ? { kind: 'call', pc, ret: x.next } : { kind: 'jmp', pc };
 };
 
+/** Branches through ra, t0 and t2 land anywhere (Zicfilp): returns, and what software guards. */
+const UNTRACKED: ReadonlySet<number> = new Set([RA, T0, 7]);
+
 const EVEN = 0xffff_ffff_ffff_fffen;
 
 const jalr: Lift = (x, f) => {
@@ -458,6 +465,7 @@ const jalr: Lift = (x, f) => {
   const offset = f.big('imm');
   const value = x.valueOf(base);
   const links = isLink(f.n('rd'));
+  if (x.tracksBranches && !UNTRACKED.has(f.n('rs1'))) x.b.mov(EXPECTED, 1n);
   if (value !== undefined) {
     const pc = wide(value + offset) & EVEN;
     x.constant(f.r('rd'), x.next);
@@ -1102,9 +1110,32 @@ const meanings = new WordMemo<Meaning>((word) => {
   return { mnemonic: found.row.mnemonic, emit, fields: new Fields(base.operands), joins: JOINED.has(mnemonic) };
 });
 
+/**
+ * A branch to here must find a pad whose label is 0 or that of t2.
+ * @param word  the instruction, 0 for one that cannot be a pad
+ */
+function checkLanding(builder: BlockBuilder, word: number): void {
+  const isPad = (word & 0xfff) === 0x17;
+  const label = word >>> 12;
+  if (isPad && label === 0) return;
+  if (!isPad) {
+    builder.check('checkcontrol', EXPECTED, 1n);
+    return;
+  }
+  const expected = builder.make('and', builder.make('shr', GPR[7]!, 12n), 0xf_ffffn);
+  const differs = builder.make('setne', expected, BigInt(label));
+  builder.check('checkcontrol', builder.make('and', differs, EXPECTED), 1n);
+}
+
 function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
   const builder = new BlockBuilder(SLOTS, address);
-  const lifting = new Lifting(builder, limits.synchronises === true, limits.slow === true);
+  const lifting = new Lifting(
+    builder,
+    limits.synchronises === true,
+    limits.slow === true,
+    limits.guarded !== undefined,
+  );
+  const isGuarded = limits.guarded?.(address) === true;
   let pc = address;
   // The view may end before the window does; a block of its own decides.
   const finish = (terminator: Terminator): Block => {
@@ -1128,6 +1159,10 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
     lifting.pc = pc;
     lifting.next = wide(pc + BigInt(sizeBytes));
     lifting.word = word;
+    if (offset === 0 && lifting.tracksBranches) {
+      if (isGuarded) checkLanding(builder, (pc & 3n) === 0n && sizeBytes === 4 ? word : 0);
+      builder.mov(EXPECTED, 0n);
+    }
     const terminator: Terminator | undefined = emit ? emit(lifting, fields) : UNKNOWN;
     if (terminator?.kind === 'unknown') {
       builder.cancel();

@@ -2,6 +2,7 @@
  * How programs of x86-64 run: the front end, the state at process start, and the numbers of the
  * system calls.
  */
+import { x86LandingPads } from './landing-pads.js';
 import { x86Lifter } from './lift.js';
 import { callNumbers } from '../machine/calls.js';
 import type { IrEmulation, StatLayout } from '../machine/emulation.js';
@@ -100,7 +101,7 @@ export const x86Emulation: IrEmulation = {
     },
     machineName: 'x86_64',
     sigactionRestorer: true,
-    guard: null,
+    guard: { protection: 0n, propertyType: x86LandingPads.propertyType, propertyBit: x86LandingPads.propertyBit },
     // The vsyscall page.
     kernelCode: [0xffff_ffff_ff60_0000n, 0xffff_ffff_ff60_1000n],
     stat: { plain: STAT, large: STAT },

@@ -148,7 +148,7 @@ LABEL(elftrace_return_text)
 	addq	$24, %rsp
 	testq	%rdi, %rdi
 	jz	0f
-	jmp	*%rdi
+	notrack jmp	*%rdi
 0:	ud2				/* the shadow stack does not know where to return to */
 END(return_to_handler)
 

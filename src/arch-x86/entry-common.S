@@ -17,7 +17,7 @@ FUNCTION(elftrace_invoke)
 	pushq	%rbp
 	movq	%rsp, %rbp
 	andq	$-16, %rsp
-	call	*%r8
+	notrack call	*%r8		# a callback need not begin with endbr64
 	leave
 	ret
 END(elftrace_invoke)
@@ -41,7 +41,7 @@ FUNCTION(elftrace_vector_func)
 	movaps	%xmm6, 96(%rsp)
 	movaps	%xmm7, 112(%rsp)
 	stmxcsr	128(%rsp)
-	call	*24(%rdx)
+	notrack call	*24(%rdx)
 	ldmxcsr	128(%rsp)
 	movaps	(%rsp), %xmm0
 	movaps	16(%rsp), %xmm1

@@ -14,6 +14,7 @@ import { x86Loader } from './loader.js';
 import { x86Branches, x86StubForms } from './stubs.js';
 import { x86Trampolines } from './trampoline.js';
 import { x86Sleds } from './sleds.js';
+import { x86LandingPads } from './landing-pads.js';
 
 /** x86-64, System V psABI, 64-bit mode. */
 export const x86_64: Arch = {
@@ -48,7 +49,7 @@ export const x86_64: Arch = {
   stubForms: x86StubForms,
   outOfLine: null,
   branches: x86Branches,
-  landingPads: null,
+  landingPads: x86LandingPads,
   sleds: x86Sleds,
   loader: x86Loader,
   trampolines: x86Trampolines,

@@ -86,6 +86,7 @@ const SLOTS = new SlotLayout([
     'fop',
     'fip',
     'fdp',
+    'tracker',
   ].map((name) => [name, 'i64'] as const),
   ...XMM_NAMES.map((name) => [name, 'v128'] as const),
   ...X87_NAMES.map((name) => [name, 'v128'] as const),
@@ -112,6 +113,8 @@ const MXCSR = SLOTS.slot('mxcsr');
 const VECTOR = SLOTS.slot('vector');
 const SECOND = SLOTS.slot('second');
 const CONSTANT = SLOTS.slot('constant');
+/** 1 behind a tracked branch: endbr64 must follow. Kept only where that is checked (M-PAD-7). */
+const TRACKER = SLOTS.slot('tracker');
 const XMM = XMM_NAMES.map((name) => SLOTS.slot(name));
 
 /** Slots are 0 at the start, MXCSR is not: it is kept xored with its initial value. */
@@ -241,6 +244,8 @@ class Lifting {
   /** A serialising instruction must end the block: see `LiftLimits.synchronises`. */
   synchronises = false;
   slow = false;
+  /** Some memory is guarded: indirect branches are noted. */
+  tracksBranches = false;
 
   constructor(readonly b: BlockBuilder) {}
 
@@ -1542,9 +1547,17 @@ const target = (x: Lifting): Address => {
   return BigInt.asUintN(64, x.next + operand.value);
 };
 
+/** Prefix of branches that are not tracked. */
+const NOTRACK = 0x3e;
+
+function noteBranch(x: Lifting): void {
+  if (x.tracksBranches && x.instruction.segmentPrefix !== NOTRACK) x.b.mov(TRACKER, 1n);
+}
+
 const jump: Lift = (x) => {
   const operand = x.operand(0);
   if (operand.kind === 'immediate') return { kind: 'jmp', pc: target(x) };
+  noteBranch(x);
   return { kind: 'ind', s: x.inSlot(x.value({ ...operand, bytes: 8 } as X86Operand, 8)), mask: ONES };
 };
 
@@ -1554,6 +1567,7 @@ const call: Lift = (x) => {
     x.push(x.next);
     return { kind: 'call', pc: target(x), ret: x.next };
   }
+  noteBranch(x);
   const to = x.copy(x.value(operand, 8));
   x.push(x.next);
   return { kind: 'calli', s: to, mask: ONES, ret: x.next };
@@ -3068,6 +3082,8 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
   const x = new Lifting(builder);
   x.synchronises = limits.synchronises === true;
   x.slow = limits.slow === true;
+  x.tracksBranches = limits.guarded !== undefined;
+  const isGuarded = limits.guarded?.(address) === true;
   const { instruction } = x;
   let pc = address;
   for (let offset = 0; ;) {
@@ -3090,6 +3106,10 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
     const meaning = meaningOf(instruction.row!, instruction.encoding);
     const emit = meaning.mayBeMmx && isMmx(x.operands) ? null : meaning.emit;
     builder.begin(pc);
+    if (offset === 0 && x.tracksBranches) {
+      if (isGuarded && instruction.mnemonic !== 'endbr64') builder.check('checkcontrol', TRACKER, 1n);
+      builder.mov(TRACKER, 0n);
+    }
     const { size } = builder;
     const terminator = emit ? emit(x) : UNKNOWN;
     if (terminator?.kind === 'unknown') {

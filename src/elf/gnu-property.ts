@@ -1,4 +1,4 @@
-/** Properties of executables: the note that PT_GNU_PROPERTY names. Source: gABI extension, GNU. */
+/** Properties of executables and objects: the note that PT_GNU_PROPERTY names, or its section. Source: gABI extension, GNU. */
 import type { Endian } from '../units.js';
 
 const PT_GNU_PROPERTY = 0x6474_e553;
@@ -9,11 +9,15 @@ interface PropertyHolder {
   readonly bytes: Uint8Array;
   readonly header: { readonly is64: boolean; readonly endian: Endian };
   readonly segments: readonly { readonly type: number; readonly offset: number; readonly fileSize: number }[];
+  /** Of objects, which have no segments: where sections are. */
+  readonly sections?: readonly { readonly name: string; readonly offset: number; readonly fileSize: number }[];
 }
 
 /** The 32-bit value of a property; 0 where there is none. Never throws on content. */
-export function gnuProperty({ bytes, header, segments }: PropertyHolder, type: number): number {
-  const segment = segments.find((each) => each.type === PT_GNU_PROPERTY);
+export function gnuProperty({ bytes, header, segments, sections = [] }: PropertyHolder, type: number): number {
+  const segment =
+    segments.find((each) => each.type === PT_GNU_PROPERTY) ??
+    (segments.length > 0 ? undefined : sections.find(({ name }) => name === '.note.gnu.property'));
   if (!segment) return 0;
   const end = Math.min(bytes.length, segment.offset + segment.fileSize);
   const little = header.endian === 'little';

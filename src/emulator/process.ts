@@ -117,6 +117,7 @@ const TRAP_SIGNALS: Readonly<Record<TrapKind, number>> = {
   'invalid-form': 4,
   undefined: 4,
   'branch-target': 4,
+  'control-protection': 11,
 };
 
 /**

@@ -119,9 +119,9 @@ export interface ProcessModel {
       }
     | { readonly kind: 'frame-record'; readonly register: RegisterName };
   /**
-   * Guarded memory, where the machine has it: the protection bit of `mmap` and `mprotect`, and the
-   * property of an executable (type and bit of a property in .note.gnu.property) that guards its
-   * own code. null: nothing is guarded.
+   * Guarded memory, where the machine has it: the protection bit of `mmap` and `mprotect` (0: there
+   * is none), and the property of an executable (type and bits of a property in .note.gnu.property)
+   * that guards its own code. null: nothing is guarded.
    */
   readonly guard: { readonly protection: bigint; readonly propertyType: number; readonly propertyBit: number } | null;
   /**

@@ -632,6 +632,7 @@ const OP_TABLE = {
 
   /** An indirect branch that may not land here. */
   checklanding: { form: 'check', trap: 'branch-target' },
+  checkcontrol: { form: 'check', trap: 'control-protection' },
 
   /**
    * b steps (modulo 128) of the division by the polynomial of CRC-32 and CRC-32C; lowest bit of a
@@ -838,7 +839,9 @@ export type TrapKind =
   /** The architecture says that the word is undefined here, and stays so. */
   | 'undefined'
   /** An indirect branch into guarded memory that did not land on a landing pad. */
-  | 'branch-target';
+  | 'branch-target'
+  /** The same on machines that call it a violation of control flow. */
+  | 'control-protection';
 
 /**
  * How a block ends. `pc`, `next` and `ret` are guest addresses; `s` is the slot that holds one, of
@@ -1026,6 +1029,8 @@ export class BlockBuilder {
   private readonly ops: Op[] = [];
   private readonly instructions: Address[] = [];
   private temporaries = 0;
+  /** Ops in front of the instruction that was begun last. */
+  private opsBefore = 0;
 
   constructor(
     readonly slots: SlotLayout,
@@ -1044,14 +1049,16 @@ export class BlockBuilder {
   begin(address: Address): void {
     this.instructions.push(address);
     this.temporaries = 0;
+    this.opsBefore = this.ops.length;
   }
 
   /**
-   * Takes back a `begin` whose instruction turned out not to be liftable; it must not have emitted
-   * anything.
+   * Takes back a `begin` whose instruction turned out not to be liftable, with what stands for it
+   * already: a check of how it was reached.
    */
   cancel(): void {
     this.instructions.pop();
+    this.ops.length = this.opsBefore;
   }
 
   temp(): Slot {

@@ -9,8 +9,12 @@ export interface LandingPads {
   readonly propertyType: number;
   readonly propertyBit: number;
   /**
-   * Whether an instruction word is one that stubs may enter, and entries of a tracer on their way
-   * to a direct caller. Returns land anywhere.
+   * Whether the first four bytes of a function, as a word of code, are a pad that stubs may
+   * enter, and entries of a tracer on their way to a direct caller. Returns land anywhere.
    */
   isPad(word: number): boolean;
+  /** The same for what calls a function through a pointer to it. */
+  isPadOfPointer(word: number): boolean;
+  /** How entries go on to a direct caller. */
+  readonly direct: 'branch' | 'return';
 }

@@ -6,7 +6,10 @@ import type { ElfImage } from '../elf/image.js';
 import { hex } from '../errors.js';
 import type { Address } from '../units.js';
 
-/** The pads that the processor asks for in the code of an executable; null: it asks for none. */
+/**
+ * The pads that the processor asks for in the code of an executable, or that an object is made
+ * with; null: it asks for none.
+ */
 export function checkedPads(image: ElfImage, { landingPads }: Arch): LandingPads | null {
   if (landingPads === null) return null;
   const { propertyType, propertyBit } = landingPads;

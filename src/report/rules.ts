@@ -105,6 +105,8 @@ export const rules: Readonly<Record<string, string>> = {
   'M-PAD-5': 'where landing pads are checked, stubs and entries lead to functions that begin with one.',
   'M-PAD-4':
     'where an executable has indirect branches checked, a function that a pointer names begins with a landing pad.',
+  'M-PAD-6':
+    'where an object is made for checks of indirect branches, a function that a word of data names begins with a landing pad.',
   'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',
   'M-PAD-3': "a function that begins with the pad or call of the image's other sites has a slot; one without is named.",
   'M-VAL-1': 'a site lies in a function of an executable section, with bytes that are a form of a known shape.',

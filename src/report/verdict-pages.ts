@@ -77,7 +77,7 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
       'Or the image says that indirect branches are checked, and a pointer leads to a function without a pad: hand-written code, or an object compiled without them and linked with -z force-bti.',
     ],
     advice: ['Compile with another version, or without landing pads (-fcf-protection=none, -mbranch-protection=none).'],
-    rules: ['M-PAD-2', 'M-PAD-4'],
+    rules: ['M-PAD-2', 'M-PAD-4', 'M-PAD-6'],
   },
   'bypassed-by-local-entry': {
     meaning: 'Calls within the module enter the function behind the site.',

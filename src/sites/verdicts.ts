@@ -271,8 +271,8 @@ export function judge(
   if (missing) {
     return {
       verdict: 'no-landing-pad',
-      rule: 'M-PAD-4',
-      message: `the word at ${hex(missing.pointer)} names the function, which does not begin with ${missing.title}: calls through it trap`,
+      rule: program.relocatable ? 'M-PAD-6' : 'M-PAD-4',
+      message: `the word at ${missing.pointer} names the function, which does not begin with ${missing.title}: calls through it trap`,
       actual: sites.viewOf(index).bytes(Number(missing.entry - anchor), 4),
     };
   }
@@ -532,7 +532,8 @@ export function verify(sites: Sites, options: VerifyOptions = {}): Verification 
 function otherInstrumentation({ image, symbols }: Program): string[] {
   const found: string[] = [];
   const sleds = describeSleds(image);
-  if (sleds !== null) found.push(`it has XRay sleds (xray_instr_map), which ftrace does not use (elftrace xray does): ${sleds}`);
+  if (sleds !== null)
+    found.push(`it has XRay sleds (xray_instr_map), which ftrace does not use (elftrace xray does): ${sleds}`);
   if (symbols.find('__cyg_profile_func_enter') > 0) {
     found.push('its functions call __cyg_profile_func_enter (-finstrument-functions), which ftrace does not use');
   }

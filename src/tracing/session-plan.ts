@@ -172,7 +172,9 @@ function checkLanding({ sites: { program } }: Session, caller: string, at: strin
   const address = found > 0 ? program.definedAt(found) : null;
   // Who is not there is said by the operation.
   if (address === null) return;
-  const problem = landingProblem(checkedPads(program.image, program.arch), caller, address, program.wordAt(address));
+  const pads = checkedPads(program.image, program.arch);
+  if (pads?.direct !== 'branch') return;
+  const problem = landingProblem(pads, caller, address, program.wordAt(address));
   if (problem !== null) {
     throw new ElftraceError('no-landing-pad', `${at}: ${problem} [M-PAD-5]`, { symbol: caller });
   }
