@@ -1,4 +1,7 @@
-/** Properties of executables and objects: the note that PT_GNU_PROPERTY names, or its section. Source: gABI extension, GNU. */
+/**
+ * Properties of executables and objects: the note that PT_GNU_PROPERTY names, or its section. Source:
+ * gABI extension, GNU.
+ */
 import type { Endian } from '../units.js';
 
 const PT_GNU_PROPERTY = 0x6474_e553;
