@@ -237,6 +237,24 @@ void _start(void) {
     expect(elftrace(['verify', object('', ['-fcf-protection=none'])]).status).toBe(0);
   });
 
+  test('M-PAD-4: a function that a shared object exports is entered through the PLT of others', () => {
+    const library = (more: string): string => {
+      const [object, output] = [fresh('part.o'), fresh('library.so')];
+      const source = `${more} int leaf(int a) { return a + 3; } __attribute__((visibility("hidden"), nocf_check)) int own(int a) { return a; }`;
+      const all = [...common, '-fPIC', '-fcf-protection=branch', '-fpatchable-function-entry=5'];
+      run('x86_64-linux-gnu-gcc', [...all, '-c', '-x', 'c', '-', '-o', object], source);
+      run('ld', ['-shared', '-z', 'ibt', object, '-o', output]);
+      return output;
+    };
+    const bad = elftrace(['verify', library('__attribute__((nocf_check))')]);
+    expect([bad.status, bad.stdout]).toEqual([
+      1,
+      expect.stringMatching(/no-landing-pad: the dynamic symbol leaf names .*\[M-PAD-4\]/),
+    ]);
+    expect(bad.stdout).not.toContain('own');
+    expect(elftrace(['verify', library('')]).status).toBe(0);
+  });
+
   test('M-PAD-5: sites call direct callers and entries return to them, so these need no pad', () => {
     const path = build(program('v = good(1);'), ['-fpatchable-function-entry=5']);
     const mine = fresh('mine.o');

@@ -1,6 +1,6 @@
 /**
- * Properties of executables and objects: the note that PT_GNU_PROPERTY names, or its section. Source:
- * gABI extension, GNU.
+ * Properties of executables and objects: the note that PT_GNU_PROPERTY names, or its section.
+ * Source: gABI extension, GNU.
  */
 import type { Endian } from '../units.js';
 

@@ -1,11 +1,11 @@
 /**
  * Functions that an image enters through pointers, where the processor checks that such branches
  * find landing pads (M-PAD-4), and those of objects whose note says that they are made for that
- * (M-PAD-6). A pointer is a word of data, or what a relocation makes one; those of the site tables
- * and of lists that nothing calls through are none.
+ * (M-PAD-6). A pointer is a word of data, or what a relocation makes one, or a dynamic symbol;
+ * those of the site tables and of lists that nothing calls through are none.
  */
 import { ByteView } from '../bytes.js';
-import { ET_EXEC, SHF_ALLOC, SHF_EXECINSTR, SHT_NOTE } from '../elf/constants.js';
+import { ET_EXEC, SHF_ALLOC, SHF_EXECINSTR, SHN_UNDEF, SHT_NOTE, STT_FUNC } from '../elf/constants.js';
 import type { ElfSection } from '../elf/image.js';
 import { hex } from '../errors.js';
 import { checkedPads } from '../program/landing.js';
@@ -50,7 +50,7 @@ function pointersOfObject(sites: Sites): Map<string, string> {
         const value = symbols.value[symbol[row]!]! + addend[row]!;
         const range = program.codeOfSection(home);
         if (range === undefined || program.functionStarting(range, value) < 0) continue;
-        pointers.set(keyOf(program, home, value), `${section.name}+${hex(offset[row]!)}`);
+        pointers.set(keyOf(program, home, value), `the word at ${section.name}+${hex(offset[row]!)}`);
       }
     }
   }
@@ -61,11 +61,11 @@ function pointersOfLinked(sites: Sites): Map<string, string> {
   const { program, tables } = sites;
   const { image, arch } = program;
   const pointers = new Map<string, string>();
-  const add = (target: Address, place: Address): void => {
+  const add = (target: Address, pointer: string): void => {
     const range = program.codeAt(target);
     const key = keyOf(program, 0, target);
     if (range === undefined || pointers.has(key) || program.functionStarting(range, target) < 0) return;
-    pointers.set(key, hex(place));
+    pointers.set(key, pointer);
   };
   const word = image.wordBytes;
   for (const section of image.header.type === ET_EXEC ? dataSections(sites) : []) {
@@ -73,7 +73,7 @@ function pointersOfLinked(sites: Sites): Map<string, string> {
     const view = new ByteView(image.contents(section), image.header.endian, section.name);
     // From the first aligned address of the section on.
     for (let at = Number(-section.address & BigInt(word - 1)); at + word <= view.size; at += word) {
-      add(view.word(at, word), section.address + BigInt(at));
+      add(view.word(at, word), `the word at ${hex(section.address + BigInt(at))}`);
     }
   }
   const ofTables = new Set(tables.map(({ container }) => container));
@@ -81,8 +81,14 @@ function pointersOfLinked(sites: Sites): Map<string, string> {
     for (let row = 0; row < count && addends === 'row'; row++) {
       const home = image.sectionAt(offset[row]!)?.index ?? -1;
       if (type[row] !== arch.relocationRoles.relative || ofTables.has(home)) continue;
-      add(BigInt.asUintN(8 * word, addend[row]!), offset[row]!);
+      add(BigInt.asUintN(8 * word, addend[row]!), `the word at ${hex(offset[row]!)}`);
     }
+  }
+  // Other files call it through their PLT.
+  const { dynamicSymbols: exported } = image;
+  for (let i = 1; i < exported.count; i++) {
+    const isFunction = (exported.info[i]! & 15) === STT_FUNC && exported.sectionIndex[i] !== SHN_UNDEF;
+    if (isFunction) add(exported.value[i]!, `the dynamic symbol ${exported.name(i)}`);
   }
   return pointers;
 }
@@ -104,7 +110,7 @@ export interface MissingPad {
   readonly title: string;
   /** Address of the function, or its offset. */
   readonly entry: Address;
-  /** Where the pointer is, for messages. */
+  /** What the pointer is and where, for messages. */
   readonly pointer: string;
 }
 

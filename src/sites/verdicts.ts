@@ -272,7 +272,7 @@ export function judge(
     return {
       verdict: 'no-landing-pad',
       rule: program.relocatable ? 'M-PAD-6' : 'M-PAD-4',
-      message: `the word at ${missing.pointer} names the function, which does not begin with ${missing.title}: calls through it trap`,
+      message: `${missing.pointer} names the function, which does not begin with ${missing.title}: calls through it trap`,
       actual: sites.viewOf(index).bytes(Number(missing.entry - anchor), 4),
     };
   }
