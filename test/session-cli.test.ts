@@ -61,6 +61,27 @@ describe.each(['ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le'])('%s'
     });
   };
 
+  test('C-UPD-1 C-TGT-4: the plan names the rule, the site and the reason of each of its stores', () => {
+    const planned = elftrace(['patch', at(name('image')), '--session', at('first.yaml'), '--dry-run', '--json']);
+    const { steps }: { steps: { rule: string; site?: number; reason?: string; address: string }[] } = JSON.parse(
+      planned.stdout,
+    );
+    expect(steps.filter(({ reason }) => reason === undefined)).toEqual([]);
+    const { sites, program } = openBytes(bytesOf(name('image')));
+    const functionOf = (site: number): string => program.symbolName(sites.functionSymbol(site));
+    const becomes = steps.flatMap(({ reason, site }) => {
+      const found = /^the site of (\S+) becomes /.exec(reason!);
+      return found === null ? [] : [[found[1]!, functionOf(site!)] as const];
+    });
+    expect(becomes.length).toBeGreaterThan(10);
+    for (const [said, own] of becomes) expect(said).toBe(own);
+    const reasons = new Set(steps.map(({ reason, rule }) => `${rule} ${reason!}`));
+    expect([...reasons]).toEqual(expect.arrayContaining([expect.stringMatching(/^C-UPD-1 the object of mine$/)]));
+    expect([...reasons].some((each) => /^C-TGT-4 the (plain|regs) entry calls ftrace_ops_list_func$/.test(each))).toBe(
+      true,
+    );
+  });
+
   test('C-REG-1, C-REP-2: several calls on one file, and the listing', () => {
     expect(patch('image', 'one', 'first.yaml').status).toBe(0);
     const seen = events('one');

@@ -55,6 +55,7 @@ import { transact } from './transaction.js';
 
 export type { Backend, CodePlace, Reading, Step, StepProblem, TrampolineImage, TrampolineRequest } from './backend.js';
 export type { Capabilities } from '../machine/conventions.js';
+export { describeStep } from './describe.js';
 export { GraphUser, type GraphUserImage } from './graph-user.js';
 export { hashesMatch, isEmpty, type SiteHash } from './hash.js';
 export {

@@ -56,21 +56,30 @@ export function differingRanges(before: Uint8Array, after: Uint8Array, word: num
   return ranges;
 }
 
-/** A change of `after` as a step of a plan. */
-export function changeStep(image: ElfImage, after: Uint8Array, [start, end]: readonly [number, number]): Step {
+/**
+ * A change of `after` as a step of a plan.
+ * @param why  rule, site and reason of the store; null where only the bytes say that it was made
+ */
+export function changeStep(
+  image: ElfImage,
+  after: Uint8Array,
+  [start, end]: readonly [number, number],
+  why: { readonly rule: string; readonly site: number; readonly reason: string } | null = null,
+): Step {
   const section = image.sections.find(
     (each) => each.fileSize > 0 && start >= each.offset && start < each.offset + each.fileSize,
   );
   const isEntry = keptTables(image).some((table) => table.section === section?.index);
   return {
     kind: 'store',
-    site: -1,
+    site: why?.site ?? -1,
     section: section?.name ?? '',
     address: image.addressOf(start) ?? BigInt(start),
     fileOffset: start,
     before: image.bytes.slice(start, end),
     after: after.slice(start, end),
-    rule: isEntry ? 'K-REL-2' : 'C-UPD-1',
+    rule: why?.rule ?? (isEntry ? 'K-REL-2' : 'C-UPD-1'),
+    ...(why === null ? {} : { reason: why.reason }),
   };
 }
 

@@ -31,6 +31,8 @@ export type Step =
       readonly before: Uint8Array;
       readonly after: Uint8Array;
       readonly rule: string;
+      /** What the store is for, where the plan's maker knows more than the rule. */
+      readonly reason?: string;
     }
   | {
       /**

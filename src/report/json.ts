@@ -154,6 +154,8 @@ export function stepJson(step: Step): Json {
     before: hexBytes(step.before),
     after: hexBytes(step.after),
     rule: step.rule,
+    ...(step.site >= 0 ? { site: step.site } : {}),
+    ...(step.kind === 'store' && step.reason !== undefined ? { reason: step.reason } : {}),
     ...(step.kind === 'table' ? { part: step.part } : {}),
     ...(step.kind === 'reloc' ? { row: step.row, type: step.type, becomes: step.becomes, symbol: step.symbol } : {}),
   };

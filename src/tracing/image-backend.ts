@@ -38,6 +38,7 @@ import {
   equalContents,
   type GraphUser,
   type GraphUserImage,
+  describeStep,
   isEmpty,
   type Ops,
   type SiteHash,
@@ -46,6 +47,7 @@ import { type EntryPoint, entryPoint, globalAt, waysTo } from '../patch/routes.j
 import type { SiteDecision } from '../patch/decisions.js';
 import type { Sites } from '../sites/sites.js';
 import { jumpsAreOn } from '../patch/direct-table.js';
+import type { StoreLedger, StoreReason } from './ledger.js';
 import { ImageText, opsSlots } from './trampolines.js';
 import { conventionOf, graphOff, initialState, recordIp } from './tracing.js';
 
@@ -79,6 +81,8 @@ export interface ImageBackendOptions {
   readonly nopForm?: string;
   /** Text for a machine that runs; the file's copy alone when absent. */
   readonly text?: Text;
+  /** Gets every store with its reason. */
+  readonly ledger?: StoreLedger;
   /** What stands between private trampolines and the image; nothing when absent. */
   readonly seam?: (own: TextSeam) => TextSeam;
   /**
@@ -99,6 +103,24 @@ const failed = (errno: 'EFAULT' | 'EINVAL' | 'EPERM', reason: string): StepProbl
   errno,
   reason,
 });
+
+/** The rule that says when each step is made; that of a site's bytes is its shape's. */
+const stepRules: Readonly<Record<Step['kind'], string>> = {
+  site: 'C-UPD-1',
+  literal: 'C-UPD-1',
+  callee: 'C-TGT-4',
+  'inner-call': 'C-TGT-4',
+  'trace-op': 'C-TGT-8',
+  object: 'C-UPD-1',
+  list: 'C-UPD-1',
+  'direct-entry': 'C-DIR-7',
+  'graph-call': 'C-FG-6',
+  'graph-users': 'C-FG-8',
+  trampoline: 'C-UPD-1',
+  sync: 'C-UPD-1',
+  quiesce: 'C-UPD-1',
+  free: 'C-UPD-1',
+};
 
 /** Bit 0 of a direct caller's address cannot be both. */
 export function oddCaller(name: string): ElftraceError {
@@ -143,6 +165,8 @@ export class ImageBackend implements Backend {
   private readonly viaEntry = new Map<CallSite, Content>();
   /** Private trampolines that are planned or there, by their blocks. */
   private readonly trampolines = new Map<TrampolineBlock, OwnTrampoline>();
+  /** What is written now. */
+  private why: StoreReason | null = null;
   private free: Room[];
   /** Taken out of use, and not said to be free yet. */
   private given: (Room & { readonly kind: Extract<Step, { kind: 'free' }>['object'] })[] = [];
@@ -748,6 +772,7 @@ export class ImageBackend implements Backend {
     if (offset < 0 || offset + bytes.length > image.bytes.length)
       return failed('EFAULT', `${hex(address)} is not in the file`);
     if (equalBytes(image.bytes.subarray(offset, offset + bytes.length), bytes)) return null;
+    if (this.why !== null) this.options.ledger?.note(offset, bytes.length, this.why);
     if (this.options.text?.store(address, bytes, what) === false)
       return failed('EPERM', `${hex(address)} may not be written`);
     image.bytes.set(bytes, offset);
@@ -914,12 +939,14 @@ export class ImageBackend implements Backend {
       else if (step.kind === 'literal') gone.literal = step.after;
       return null;
     }
+    this.why = this.whyOf(step);
     switch (step.kind) {
       case 'site': {
         const reading = this.readingOf(step.site);
         const change = reading === null ? null : this.changeOf(step.site, reading, step.after);
         if (change === null) return failed('EFAULT', `${step.site.name} cannot be read`);
         if ('kind' in change) return change;
+        this.why = { ...this.why, rule: change.rule };
         const anchor = this.sites.anchor[this.siteIndex.get(step.site.ip)!]!;
         if (step.after.kind === 'direct') this.viaEntry.set(step.site, step.after);
         else this.viaEntry.delete(step.site);
@@ -987,6 +1014,12 @@ export class ImageBackend implements Backend {
       default:
         return step satisfies never;
     }
+  }
+
+  /** The rule of a step, its site and what it does. */
+  private whyOf(step: Step): StoreReason {
+    const site = 'site' in step ? (this.siteIndex.get(step.site.ip) ?? -1) : -1;
+    return { rule: stepRules[step.kind], site, reason: describeStep(step) };
   }
 
   /** Hashes that no object names give their room back. */

@@ -6,6 +6,7 @@
 import type { Arch } from '../machine/arch.js';
 import { chosen } from '../machine/options.js';
 import type { ElfImage } from '../elf/image.js';
+import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import { CoreSession, type SessionStep } from './operations.js';
 import { formatReport, type Outcome } from '../ftrace/index.js';
@@ -285,7 +286,10 @@ export function planSession(
   const after = atRest(session, image);
   const initialised = settleIdleSites(session, after);
   settleKeptRelocations(image, arch, after, probes?.replacedCode() ?? []);
-  const planned = differingRanges(image.bytes, after, image.wordBytes).map((range) => changeStep(image, after, range));
+  const planned = session.ledger
+    .explain(differingRanges(image.bytes, after, image.wordBytes))
+    .filter(({ start, end }) => !equalBytes(image.bytes.subarray(start, end), after.subarray(start, end)))
+    .map(({ start, end, why }) => changeStep(image, after, [start, end], why));
   const enabled = core.records.filter((site) => site.count > 0).length;
   const warnings = [...unsafe, ...steps.flatMap(({ outcome }) => (outcome.kind === 'done' ? outcome.warnings : []))];
   const plan: Plan = {

@@ -39,6 +39,7 @@ import {
 import { entryPoint } from '../patch/routes.js';
 import { isCovered } from '../sites/verdicts.js';
 import type { Address, RegisterName } from '../units.js';
+import { StoreLedger } from './ledger.js';
 
 /** A call of a function of the host, as `Gates` of the emulator hand it over. */
 export interface HostCall {
@@ -212,6 +213,8 @@ export class Session {
     private readonly modules: Modules,
     private readonly gates: HostGates | null,
     prepared: ReadonlyMap<number, Prepared>,
+    /** Why the bytes of the image changed. */
+    readonly ledger: StoreLedger,
   ) {
     this.#prepared = prepared;
     this.#untraceable = core.dead !== null;
@@ -235,12 +238,15 @@ export class Session {
     checkPolicy(arch, capabilities, options.policy ?? {});
     // Where nothing is patched (T-X86-32) sites stay the calls that they were compiled to.
     const prepared = new Map<number, Prepared>();
-    if (capabilities.patchable) initialise(sites, usable, options, text, prepared);
+    const ledger = new StoreLedger();
+    const start = { options, text, prepared, ledger };
+    if (capabilities.patchable) initialise(sites, usable, start);
     if (options.directVariant !== undefined) setDirectVariant(sites, options.directVariant);
     const { absent = new Set<string>(), gone = [] } = options;
     const policy = { ...policyOf(sites), ...options.policy };
     const backend = new ImageBackend(sites, {
       capabilities,
+      ledger,
       pristine: () => findSites(load(readElf(bytes), arch, options)),
       idleLiteral: { kind: policy.literalOff === 'list' ? 'list-ops' : 'nop-ops' },
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
@@ -280,7 +286,7 @@ export class Session {
         gone,
         initialise: (name) => {
           const selection = usable.map((use, i) => (use === 1 && sites.module(i) === name ? 1 : 0));
-          if (capabilities.patchable) initialise(sites, selection, options, text, prepared, left);
+          if (capabilities.patchable) initialise(sites, selection, { ...start, left });
         },
         leave: (name) => {
           for (let i = 0; i < sites.count; i++) if (sites.module(i) === name) left.set(i, siteBytes(sites, i));
@@ -288,6 +294,7 @@ export class Session {
       },
       options.gates ?? null,
       prepared,
+      ledger,
     );
     const names = new Set([...present.keys(), ...gone.map(({ name }) => name)]);
     for (const name of names) if (!absent.has(name)) session.loadModule(name);
@@ -562,18 +569,22 @@ function note(
   prepared.set(site, { fileOffset: start, before: was, after: is });
 }
 
-/**
- * C-INIT-2: every site is verified, then made a nop.
- * @param prepared  gets what is written, by site
- * @param left      what a session has left in sites, by site
- */
+/** How sites are made nops, and who hears of it. */
+interface StartUp {
+  readonly options: SessionOptions;
+  readonly text: Text | undefined;
+  /** Gets what is written, by site. */
+  readonly prepared: Map<number, Prepared>;
+  readonly ledger: StoreLedger;
+  /** What a session has left in sites, by site. */
+  readonly left?: ReadonlyMap<number, Uint8Array>;
+}
+
+/** C-INIT-2: every site is verified, then made a nop. */
 function initialise(
   sites: Sites,
   selection: Uint8Array,
-  options: SessionOptions,
-  text: Text | undefined,
-  prepared: Map<number, Prepared>,
-  left: ReadonlyMap<number, Uint8Array> = new Map(),
+  { options, text, prepared, ledger, left = new Map<number, Uint8Array>() }: StartUp,
 ): void {
   const leftBehind = (site: number): boolean => {
     const bytes = left.get(site);
@@ -590,10 +601,11 @@ function initialise(
       changed.set(site, { start, end });
     }
     const held = new Map([...changed].map(([site, { start, end }]) => [site, bytes.slice(start, end)]));
-    for (const { address, after, fileOffset } of plan.steps) {
+    for (const { address, after, fileOffset, site, rule } of plan.steps) {
       if (text?.store(address, after) === false) {
         throw new ElftraceError('site-mismatch', `the site at ${hex(address)} may not be written (EPERM)`, { address });
       }
+      ledger.note(fileOffset, after.length, { rule, site, reason: 'as start-up leaves the site [C-INIT-2]' });
       bytes.set(after, fileOffset);
     }
     for (const [site, { start, end }] of changed) note(prepared, site, start, held.get(site)!, bytes.slice(start, end));
