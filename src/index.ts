@@ -198,6 +198,17 @@ export {
   type JournalEdit,
 } from './patch/journal.js';
 export { applyFilter, select, type FilterNames, type Selection, type SelectRequest } from './sites/filter.js';
+export {
+  diffSites,
+  type ChangeKind,
+  type DebugKnowledge,
+  type DiffReason,
+  type DiffReasonCode,
+  type DiffSite,
+  type Sides,
+  type SiteDifference,
+  type SitesDiff,
+} from './diff/index.js';
 export { siteChain, type ChainHop, type SiteChain } from './sites/chain.js';
 export {
   functionLookup,
@@ -264,6 +275,7 @@ export {
 export { raceJson, raceLines, racePage, type RaceReport } from './report/race.js';
 export { ruleText } from './report/rules.js';
 export { verdictPages, type VerdictPage } from './report/verdict-pages.js';
+export { diffJson, diffLines } from './report/diff.js';
 export { findingJson, functionJson, planJson, verificationJson, type Json } from './report/json.js';
 
 export {

@@ -27,8 +27,9 @@ const rules: Readonly<Record<string, Rule>> = {
   livepatch: { values: ['sites', 'program', 'relocs', 'elf', 'machine'] },
   report: {
     values: [],
-    types: ['sites', 'patch', 'tracing', 'kprobes', 'trace', 'race', 'emulator', 'elf', 'program', 'machine'],
+    types: ['sites', 'patch', 'tracing', 'kprobes', 'trace', 'race', 'emulator', 'elf', 'program', 'machine', 'diff'],
   },
+  diff: { values: ['sites', 'program', 'elf'] },
   race: {
     values: [
       'kprobes',

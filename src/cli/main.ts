@@ -237,6 +237,31 @@ const parser = yargs([])
     },
   )
   .command(
+    'diff <old> <new>',
+    'functions that two files or trees of them can trace: lost, gained, moved, changed',
+    (y) =>
+      y
+        .positional('old', { type: 'string', demandOption: true, describe: 'file, archive, package or directory' })
+        .positional('new', { type: 'string', demandOption: true, describe: 'what it is compared with' })
+        .option('fail-on', {
+          choices: ['lost', 'gained', 'moved', 'changed', 'any'] as const,
+          array: true,
+          nargs: 1,
+          default: [],
+          describe: 'fail where there is such a difference',
+        })
+        .option('old-symbols', { type: 'string', describe: 'names for a stripped old file: System.map or an ELF file' })
+        .option('new-symbols', { type: 'string', describe: 'the same for the new file' })
+        .option('mcount', { type: 'string', array: true, nargs: 1, describe: 'further name of the profiling entry' })
+        .option('table', { type: 'string', array: true, nargs: 1, describe: 'section that holds the site table' })
+        .option('quiet', { type: 'boolean', default: false, describe: 'one line per pair of files' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 diff --fail-on lost old/ext4.ko new/ext4.ko', 'what tracers of the old one will miss'),
+    (args) => {
+      action = async () => (await import('./diff.js')).runDiff({ ...args });
+    },
+  )
+  .command(
     'load <path> [modules..]',
     'core and modules in one address space, far apart, with stubs',
     (y) =>

@@ -1,0 +1,273 @@
+/**
+ * `elftrace diff OLD NEW`: two files, or two trees whose files are matched by path, by name and by
+ * build id. One pair is in memory at a time.
+ */
+import { basename, relative } from 'node:path';
+import { statSync } from 'node:fs';
+import { type ChangeKind, changeKinds, diffSites, type SitesDiff } from '../diff/index.js';
+import { readElf } from '../elf/read.js';
+import { ElftraceError, hexBytes } from '../errors.js';
+import { limitExceeded } from '../limits/index.js';
+import { ioError } from '../output/target.js';
+import { diffJson, diffLines, diffSummary } from '../report/diff.js';
+import { type Json, jsonSchema } from '../report/json.js';
+import { errorLine, exitCodeOf, exitCodes } from './exit.js';
+import { expandPaths, type InputFile, readInput, readInputs } from './files.js';
+import { commandDeadline, commandLimits } from './limits.js';
+import { open, type OpenOptions } from './open.js';
+import { progress } from './progress.js';
+import { err, out, paint } from './terminal.js';
+import { worst } from './verify.js';
+
+/** What `--fail-on` takes: a change, or any of them. */
+export type FailOn = ChangeKind | 'any';
+
+export interface DiffArguments {
+  readonly old: string;
+  readonly new: string;
+  readonly failOn: readonly FailOn[];
+  readonly quiet: boolean;
+  readonly json: boolean;
+  readonly oldSymbols?: string | undefined;
+  readonly newSymbols?: string | undefined;
+  readonly mcount?: readonly string[] | undefined;
+  readonly table?: readonly string[] | undefined;
+}
+
+/** A file of one side, read when its turn comes. */
+interface Entry {
+  readonly name: string;
+  /** Path in its tree or archive, without what compression appends. */
+  readonly key: string;
+  readonly read: () => Promise<InputFile>;
+}
+
+interface Side {
+  readonly entries: readonly Entry[];
+  /** One file, which is compared with the one of the other side whatever both are called. */
+  readonly isFile: boolean;
+}
+
+const plain = (path: string): string => path.replace(/(\.ko)\.(gz|xz|zst)$/, '$1');
+/** Modules are told by their name, in which both dashes are one. */
+const nameOf = ({ key }: Entry): string => basename(key).replaceAll('-', '_');
+
+/** Exit codes and counts of the whole. */
+class Tally {
+  readonly codes: number[] = [];
+  readonly counts: Record<ChangeKind, number> = { lost: 0, gained: 0, moved: 0, changed: 0 };
+  pairs = 0;
+  same = 0;
+  readonly sites = { old: 0, new: 0 };
+  readonly alone = { old: 0, new: 0 };
+
+  failed(name: string, error: unknown): void {
+    err(errorLine(error, name));
+    this.codes.push(exitCodeOf(error));
+  }
+
+  take(diff: SitesDiff): void {
+    this.pairs++;
+    this.same += diff.same;
+    this.sites.old += diff.sites.old;
+    this.sites.new += diff.sites.new;
+    for (const change of changeKinds) this.counts[change] += diff.counts[change];
+  }
+}
+
+/** The files of a side. Members of archives and packages are kept in memory, within the limits. */
+async function sideOf(path: string, tally: Tally): Promise<Side> {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) throw ioError(path, 'read', new Error('no such file or directory'));
+  if (stats.isDirectory()) {
+    const paths = expandPaths([path], (file, error) => {
+      tally.failed(file, error);
+    });
+    const entries = paths.map((file) => ({
+      name: file,
+      key: plain(relative(path, file)),
+      read: () => readInput(file, 'read'),
+    }));
+    return { entries, isFile: false };
+  }
+  const members: Entry[] = [];
+  let size = 0;
+  for await (const input of readInputs(path)) {
+    if (input.member === null) {
+      return { entries: [{ name: input.name, key: '', read: () => Promise.resolve(input) }], isFile: true };
+    }
+    size += input.bytes.length;
+    const most = commandLimits().unpacked;
+    if (size > most) throw limitExceeded('unpacked', `${path}: its files`, most, { file: path, value: size });
+    members.push({ name: input.name, key: plain(input.member), read: () => Promise.resolve(input) });
+  }
+  if (members.length === 0) throw new ElftraceError('no-match', `${path}: no ELF file is inside`, { file: path });
+  return { entries: members, isFile: false };
+}
+
+/** GNU build id of a file; '' where it has none or cannot be read, which is said elsewhere. */
+async function buildIdOf(entry: Entry): Promise<string> {
+  try {
+    const { bytes } = await entry.read();
+    const note = readElf(bytes)
+      .notes()
+      .find(({ owner, type }) => owner === 'GNU' && type === 3);
+    return note === undefined ? '' : hexBytes(note.descriptor);
+  } catch (error) {
+    if (error instanceof ElftraceError && error.code !== 'timeout') return '';
+    throw error;
+  }
+}
+
+interface Pairing {
+  readonly pairs: readonly { readonly old: Entry; readonly new: Entry }[];
+  readonly lost: readonly Entry[];
+  readonly gained: readonly Entry[];
+}
+
+/** Entries by a key; keys that several have tell none of them, and neither does the empty one. */
+function uniquely(entries: readonly Entry[], keys: readonly string[]): ReadonlyMap<string, Entry> {
+  const found = new Map<string, Entry | null>();
+  entries.forEach((entry, i) => found.set(keys[i]!, found.has(keys[i]!) ? null : entry));
+  return new Map([...found].filter((each): each is [string, Entry] => each[0] !== '' && each[1] !== null));
+}
+
+/** By path first, then by a name that is unique on both sides, then by build id. */
+async function pairUp(older: Side, newer: Side): Promise<Pairing> {
+  if (older.isFile && newer.isFile) {
+    return { pairs: [{ old: older.entries[0]!, new: newer.entries[0]! }], lost: [], gained: [] };
+  }
+  if (older.isFile || newer.isFile) throw new ElftraceError('usage', 'a file and a tree: name two files, or two trees');
+  const pairs: { readonly old: Entry; readonly new: Entry }[] = [];
+  let [lost, gained] = [older.entries, newer.entries];
+  const match = async (keyOf: (entry: Entry) => string | Promise<string>): Promise<void> => {
+    if (lost.length === 0 || gained.length === 0) return;
+    const keys = async (entries: readonly Entry[]): Promise<string[]> => {
+      const found: string[] = [];
+      for (const entry of entries) found.push(await keyOf(entry));
+      return found;
+    };
+    const [before, after] = [uniquely(lost, await keys(lost)), uniquely(gained, await keys(gained))];
+    const taken = new Set<Entry>();
+    for (const [key, entry] of before) {
+      const other = after.get(key);
+      if (other === undefined) continue;
+      pairs.push({ old: entry, new: other });
+      taken.add(entry).add(other);
+    }
+    lost = lost.filter((each) => !taken.has(each));
+    gained = gained.filter((each) => !taken.has(each));
+  };
+  await match(({ key }) => key);
+  await match(nameOf);
+  await match(buildIdOf);
+  pairs.sort((a, b) => (a.new.name < b.new.name ? -1 : 1));
+  return { pairs, lost, gained };
+}
+
+async function comparePair(
+  pair: { readonly old: Entry; readonly new: Entry },
+  args: DiffArguments,
+): Promise<SitesDiff> {
+  const options = (symbols: string | undefined): OpenOptions => ({
+    ...(symbols === undefined ? {} : { symbols }),
+    mcount: args.mcount,
+    table: args.table,
+  });
+  const older = await open(await pair.old.read(), options(args.oldSymbols));
+  const newer = await open(await pair.new.read(), options(args.newSymbols));
+  return diffSites(older.sites, newer.sites, { ...commandLimits(), deadline: commandDeadline() });
+}
+
+/** A file that the other side does not have: its sites are lost or gained as a whole. */
+async function alone(entry: Entry, change: 'lost' | 'gained', args: DiffArguments, tally: Tally): Promise<void> {
+  const { sites } = await open(await entry.read(), { mcount: args.mcount, table: args.table });
+  const { total, byState } = sites.totals();
+  const count = total - (byState['outside'] ?? 0);
+  const side = change === 'lost' ? 'old' : 'new';
+  tally.sites[side] += count;
+  tally.alone[side]++;
+  tally.counts[change] += count;
+  if (args.json) {
+    const names = change === 'lost' ? { old: entry.name, new: null } : { old: null, new: entry.name };
+    out(JSON.stringify({ schema: jsonSchema, ...names, change, sites: count }));
+  } else out(`${paint('bold', entry.name)}: ${change} as a whole, with ${count} sites`);
+}
+
+function sayPair(
+  names: { readonly old: string; readonly new: string },
+  diff: SitesDiff,
+  args: DiffArguments,
+  several: boolean,
+): void {
+  if (args.json) {
+    out(JSON.stringify(diffJson(names, diff)));
+    return;
+  }
+  if (several && diff.differences.length === 0) return;
+  out(`${paint('bold', names.old)} -> ${paint('bold', names.new)}: ${diffSummary(diff)}`);
+  if (!args.quiet) diffLines(diff).forEach(out);
+}
+
+function sayTotal(tally: Tally): { readonly text: string; readonly json: Json } {
+  const { pairs, same, sites, counts, alone: single, codes } = tally;
+  const parts = changeKinds.filter((change) => counts[change] > 0).map((change) => `, ${counts[change]} ${change}`);
+  const rest = single.old + single.new > 0 ? `, ${single.old} files lost, ${single.new} gained` : '';
+  const bad = codes.length > 0 ? `, ${codes.length} not read` : '';
+  return {
+    text: `${pairs} files compared${rest}${bad}: ${sites.old} sites, then ${sites.new}: ${same} same${parts.join('')}`,
+    json: {
+      summary: {
+        schema: jsonSchema,
+        pairs,
+        files: { lost: single.old, gained: single.new, unread: codes.length },
+        sites: { ...sites },
+        same,
+        counts: { ...counts },
+      },
+    },
+  };
+}
+
+export async function runDiff(args: DiffArguments): Promise<number> {
+  const tally = new Tally();
+  const [older, newer] = [await sideOf(args.old, tally), await sideOf(args.new, tally)];
+  const several = !older.isFile;
+  if (several && (args.oldSymbols !== undefined || args.newSymbols !== undefined)) {
+    throw new ElftraceError('usage', '--old-symbols and --new-symbols are about two files, not trees');
+  }
+  const { pairs, lost, gained } = await pairUp(older, newer);
+  const attempt = async (name: string, work: () => Promise<void>): Promise<void> => {
+    try {
+      await work();
+    } catch (error) {
+      if (!several || (error instanceof ElftraceError && error.code === 'timeout')) throw error;
+      tally.failed(name, error);
+    }
+    progress(`diff ${name}`);
+  };
+  for (const pair of pairs) {
+    await attempt(pair.new.name, async () => {
+      const diff = await comparePair(pair, args);
+      tally.take(diff);
+      sayPair({ old: pair.old.name, new: pair.new.name }, diff, args, several);
+    });
+  }
+  for (const entry of lost) await attempt(entry.name, () => alone(entry, 'lost', args, tally));
+  for (const entry of gained) await attempt(entry.name, () => alone(entry, 'gained', args, tally));
+  if (several) {
+    const { text, json } = sayTotal(tally);
+    out(args.json ? JSON.stringify(json) : text);
+  }
+  return exitOf(tally, args);
+}
+
+function exitOf({ codes, counts, sites }: Tally, { failOn, old: older, new: newer }: DiffArguments): number {
+  if (codes.length > 0) return worst(codes);
+  if (sites.old + sites.new === 0) {
+    err(`elftrace: error: neither ${older} nor ${newer} has a patch site: nothing was compared`);
+    return exitCodes.failed;
+  }
+  const failing = failOn.includes('any') ? changeKinds : changeKinds.filter((change) => failOn.includes(change));
+  return failing.some((change) => counts[change] > 0) ? exitCodes.failed : exitCodes.ok;
+}
