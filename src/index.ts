@@ -7,6 +7,7 @@
 export { ElftraceError, hex, hexBytes, type ErrorCode, type ErrorContext } from './errors.js';
 export type { Address, Endian, FileOffset, RegisterName } from './units.js';
 export { version } from './version.js';
+export { demangle } from './demangle/index.js';
 
 export { readElf } from './elf/read.js';
 export { writeElf, type Edits, type NewSection, type Patch, type Written } from './elf/write.js';

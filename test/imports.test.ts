@@ -26,7 +26,7 @@ const rules: Readonly<Record<string, Rule>> = {
   cli: { values: ['*'] },
   livepatch: { values: ['sites', 'program', 'relocs', 'elf', 'machine'] },
   report: {
-    values: [],
+    values: ['demangle'],
     types: ['sites', 'patch', 'tracing', 'kprobes', 'trace', 'race', 'emulator', 'elf', 'program', 'machine', 'diff'],
   },
   diff: { values: ['sites', 'program', 'elf'] },
@@ -76,6 +76,7 @@ const rules: Readonly<Record<string, Rule>> = {
   isa: { values: [] },
   elf: { values: [] },
   float: { values: [] },
+  demangle: { values: [] },
   sha256: { values: [] },
   output: { values: [] },
 };

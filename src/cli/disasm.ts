@@ -1,4 +1,5 @@
 /** `elftrace disasm FILE FUNCTION…`: code with its sites, calls and relocations named. */
+import { demangle } from '../demangle/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type CodeRange, lowerBound, type Program } from '../program/program.js';
 import { jsonSchema, type Json } from '../report/json.js';
@@ -20,6 +21,16 @@ interface Extent {
   readonly end: bigint;
 }
 
+/** The symbol of a function that is given by its demangled name; '' for none. */
+function symbolOf(program: Program, text: string): string {
+  const { symbol, count } = program.functions.functions;
+  for (let i = 0; i < count; i++) {
+    const name = program.symbolName(symbol[i]!);
+    if (demangle(name) === text) return name;
+  }
+  return '';
+}
+
 /** A function by name, or `0xADDRESS`, or `SECTION+0xOFFSET` in relocatable files. */
 function locate(program: Program, text: string): Extent {
   const { functions } = program;
@@ -31,7 +42,7 @@ function locate(program: Program, text: string): Extent {
     range = place[1] === undefined ? program.codeAt(value) : program.code.find((each) => each.name === place[1]);
     if (range && place[1] !== undefined && !program.relocatable) value += range.address;
   } else {
-    for (const spelling of [text, `.${text}`]) {
+    for (const spelling of [text, `.${text}`, symbolOf(program, text)]) {
       const symbol = functions.symbols.find(spelling);
       const found = symbol > 0 ? functions.placeOf(symbol) : undefined;
       if (!found) continue;

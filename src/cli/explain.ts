@@ -3,6 +3,7 @@
  * and slots to the target, with bytes and disassembly of each hop, the verdict and what its rule
  * says, and what a nop would be. `elftrace explain VERDICT`: the page of a verdict.
  */
+import { demangle } from '../demangle/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type ChainHop, siteChain, type SiteChain } from '../sites/chain.js';
 import { entryPoint, type EntryPoint } from '../patch/routes.js';
@@ -134,7 +135,8 @@ export function findNamedSites(sites: Sites, text: string): number[] {
   const columns = functions.functions;
   for (let i = 0; i < columns.count; i++) {
     const symbol = columns.symbol[i]!;
-    if (plainName(program.symbolName(symbol)) === name) symbols.add(symbol);
+    const own = program.symbolName(symbol);
+    if (plainName(own) === name || demangle(own) === name) symbols.add(symbol);
   }
   // A function may have several symbols (descriptor and code, aliases): the index keeps one of them
   // for its place.

@@ -13,7 +13,7 @@ import { beginLimits, limitOptions } from './limits.js';
 import { didYouMean } from './nearest.js';
 import { startProgress } from './progress.js';
 import { STANDARD_INPUT } from './standard-input.js';
-import { err, flush, freeStandardOutput } from './terminal.js';
+import { err, flush, freeStandardOutput, showNames } from './terminal.js';
 import { readWords } from './words.js';
 
 let exit: number = exitCodes.ok;
@@ -82,10 +82,22 @@ function verifyFormat(format: string | undefined, json: boolean): VerifyFormat {
   return json ? 'json' : ((format ?? 'text') as VerifyFormat);
 }
 
+/** JSON keeps symbols, and so do formats for machines, which may quote names in their own way. */
+const isText = (args: Readonly<Record<string, unknown>>): boolean =>
+  args['json'] !== true && (args['format'] === undefined || args['format'] === 'text');
+
 const given = process.argv.slice(2);
 const [verb, words] = verbAndWords(given);
 /** Options of all verbs; the help texts of those that have many options do without them. */
-const everywhere = limitOptions(['file', 'unpacked', 'ratio', 'time'], verb === 'patch' || verb === 'plan');
+const everywhere = {
+  ...limitOptions(['file', 'unpacked', 'ratio', 'time'], verb === 'patch' || verb === 'plan'),
+  demangle: {
+    type: 'boolean' as const,
+    default: true,
+    hidden: ['patch', 'plan', 'run', 'race'].includes(verb ?? ''),
+    describe: 'names of C++ and Rust as they were written, in text; --no-demangle: symbols',
+  },
+};
 /** Arguments of the program that `run` and `cost` execute. */
 let forProgram: readonly string[] = [];
 
@@ -156,6 +168,7 @@ const parser = yargs([])
   .options(everywhere)
   .middleware((args) => {
     beginLimits(args);
+    showNames(args['demangle'] !== false && isText(args));
     if (typeof args['path'] === 'string') subject = args['path'];
   })
   .completion('completion', 'script that completes words: completion [bash|zsh] >> ~/.bashrc', completeWord)

@@ -2,6 +2,7 @@
  * `-l`, `-n`, `--file`: which sites a verb works on. The filter language is the kernel's; see
  * sites/filter.ts.
  */
+import { demangle } from '../demangle/index.js';
 import { ElftraceError } from '../errors.js';
 import { type FilterNames, select } from '../sites/filter.js';
 import type { Sites } from '../sites/sites.js';
@@ -33,6 +34,10 @@ function filterNames(sites: Sites, module: string | null): FilterNames {
       const state = sites.state(index);
       return state === 'zero' || state === 'outside' || (known && !isCovered(sites, index));
     },
+    aliases: (index) => {
+      const name = demangle(program.symbolName(sites.functionSymbol(index)));
+      return name === null ? [] : [name];
+    },
     siteOffset: (index) => {
       const place = functions.placeOf(sites.functionSymbol(index));
       return place ? sites.ip(index) - place.value : 0n;
@@ -59,9 +64,25 @@ export function filterTexts(options: SelectionOptions): {
   return { filter: filter.filter((text) => text.trim() !== ''), notrace: [...(options.n ?? [])] };
 }
 
+/**
+ * The symbols of a text that is a demangled name: its blanks would part it. Others stay as they
+ * are.
+ */
+function symbolsFor(sites: Sites, text: string): string {
+  if (!/[\s(<]/.test(text)) return text;
+  const name = text.trim();
+  const found = new Set<string>();
+  for (let i = 0; i < sites.count; i++) {
+    const symbol = sites.program.symbolName(sites.functionSymbol(i));
+    if (demangle(symbol) === name) found.add(symbol);
+  }
+  return found.size === 0 ? text : [...found].join(' ');
+}
+
 /** One byte per site, or undefined when nothing restricts the verb. */
 export function selectSites(sites: Sites, module: string | null, options: SelectionOptions): Uint8Array | undefined {
   const { filter, notrace } = filterTexts(options);
   if (filter.length === 0 && notrace.length === 0) return undefined;
-  return select(filterNames(sites, module), { filter, notrace }).selection;
+  const symbols = (texts: readonly string[]): string[] => texts.map((text) => symbolsFor(sites, text));
+  return select(filterNames(sites, module), { filter: symbols(filter), notrace: symbols(notrace) }).selection;
 }

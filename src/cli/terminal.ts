@@ -1,5 +1,6 @@
 /** Standard output and error, colour only on a terminal. */
 import { writeSync } from 'node:fs';
+import { demangledText } from '../demangle/index.js';
 import { visible, visibleJson, visibleLine } from '../visible.js';
 
 /** Stands around what is written while a line of progress may be shown. */
@@ -104,8 +105,17 @@ function isColoured(): boolean {
   return process.stdout.isTTY && process.env['NO_COLOR'] === undefined;
 }
 
+/** Whether symbols of C++ and Rust are shown as the names that they stand for. */
+let isDemangled = false;
+
+/** A command begins. @param is  what it prints is text for people */
+export function showNames(is: boolean): void {
+  isDemangled = is;
+}
+
 /** A line feed of ours has an indented line behind it; any other comes from a name. */
-const shownText = (text: string): string => visible(text).replace(/\n(?![ \t])/g, '\\x0a');
+const shownText = (text: string): string =>
+  visible(isDemangled ? demangledText(text) : text).replace(/\n(?![ \t])/g, '\\x0a');
 
 /** A line as it is written: whatever it quotes is visible, and only our own colours are colours. */
 function shownLine(line: string): string {

@@ -1,7 +1,7 @@
 /** What `diffSites` found, as JSON and as lines. */
 import { hex } from '../errors.js';
 import type { DiffReason, DiffSite, SiteDifference, SitesDiff } from '../diff/index.js';
-import { type Json, jsonSchema } from './json.js';
+import { demangledJson, type Json, jsonSchema } from './json.js';
 
 const siteJson = (site: DiffSite | null): Json =>
   site === null
@@ -30,6 +30,7 @@ export function diffJson(names: { readonly old: string; readonly new: string }, 
     differences: diff.differences.map((each) => ({
       change: each.change,
       function: each.function,
+      ...demangledJson(each.function),
       ...(each.source === '' ? {} : { source: each.source }),
       old: siteJson(each.old),
       new: siteJson(each.new),

@@ -2,6 +2,7 @@
  * Results as plain data for JSON: schema version first, addresses as hex strings, stable key order.
  * The schemas are the files `schemas/*.schema.json`; a test holds every output against them.
  */
+import { demangle } from '../demangle/index.js';
 import type { UnsavedUse } from '../tracing/callback-code.js';
 import { hex, hexBytes } from '../errors.js';
 import type { GraphHazard } from '../tracing/graph-safety.js';
@@ -83,6 +84,12 @@ export function recordJson(record: FileRecord | null): Json {
   };
 }
 
+/** Beside a symbol of C++ or Rust, the name that it stands for. */
+export function demangledJson(symbol: string): { demangled?: string } {
+  const name = demangle(symbol);
+  return name === null ? {} : { demangled: name };
+}
+
 /** One traceable function of `list`. */
 export function functionJson(sites: Sites, index: number, module: string | null): Json {
   const { program } = sites;
@@ -92,6 +99,7 @@ export function functionJson(sites: Sites, index: number, module: string | null)
   const anchor = sites.anchor[index]!;
   return {
     name: program.symbolName(symbol),
+    ...demangledJson(program.symbolName(symbol)),
     section: sites.codeRange(index)?.name ?? '',
     address: place ? hex(place.value) : null,
     site: hex(ip),
@@ -113,6 +121,7 @@ export function findingJson(finding: Finding): Json {
     section: finding.section,
     offset: hex(finding.offset),
     function: finding.function,
+    ...demangledJson(finding.function),
     verdict: finding.verdict,
     severity: finding.severity,
     rule: finding.rule,
