@@ -146,6 +146,22 @@ export const breakages: readonly Breakage[] = [
     named: 'formats for machines',
   },
   {
+    name: 'why: the list of forbidden functions of a linked kernel is not read',
+    file: 'kprobes/validate.js',
+    find: 'this.linkedBlacklist ?? []',
+    replace: '[]',
+    test: 'why',
+    named: 'the kernel: its list',
+  },
+  {
+    name: 'why: BTF of a module is read without that of its kernel',
+    file: 'elf/btf.js',
+    find: "return isModule && image.section('.BTF.base') === undefined ? 'split' : 'whole';",
+    replace: "return 'whole';",
+    test: 'why',
+    named: 'a module is read with',
+  },
+  {
     name: 'diff: static functions of one name are told by their order alone',
     file: 'diff/index.js',
     find: '(!isExact || other.source === each.source)',

@@ -199,8 +199,21 @@ export {
   type JournalEdit,
 } from './patch/journal.js';
 export { applyFilter, select, type FilterNames, type Selection, type SelectRequest } from './sites/filter.js';
+export { type Btf, btfKind, readBtf } from './elf/btf.js';
+export { DebugInfo, type InlinedFunction } from './elf/dwarf.js';
 export {
+  whyFunction,
+  type Mechanism,
+  type WhyAnswer,
+  type WhyFunction,
+  type WhyOptions,
+  type WhyReason,
+} from './why/index.js';
+export {
+  comparedImage,
   diffSites,
+  type ComparedFunction,
+  type ComparedImage,
   type ChangeKind,
   type DebugKnowledge,
   type DiffReason,
@@ -277,6 +290,7 @@ export { raceJson, raceLines, racePage, type RaceReport } from './report/race.js
 export { ruleText } from './report/rules.js';
 export { verdictPages, type VerdictPage } from './report/verdict-pages.js';
 export { diffJson, diffLines } from './report/diff.js';
+export { whyJson, whyLines } from './report/why.js';
 export { findingJson, functionJson, planJson, verificationJson, type Json } from './report/json.js';
 
 export {

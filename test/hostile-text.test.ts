@@ -144,6 +144,8 @@ describeWith(['objcopy', 'ar'], 'hostile text', () => {
     ['disasm', program, ATTACK],
     ['explain', program, hostileName],
     ['explain', program, ATTACK],
+    ['why', ATTACK, ko],
+    ['why', hostileName, program, archive],
     ['diff', ko, program],
     ['diff', program, archive],
     ['diff', ko, `${output}1`],

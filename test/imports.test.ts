@@ -26,10 +26,24 @@ const rules: Readonly<Record<string, Rule>> = {
   cli: { values: ['*'] },
   livepatch: { values: ['sites', 'program', 'relocs', 'elf', 'machine'] },
   report: {
-    values: ['demangle'],
-    types: ['sites', 'patch', 'tracing', 'kprobes', 'trace', 'race', 'emulator', 'elf', 'program', 'machine', 'diff'],
+    values: ['demangle', 'why'],
+    types: [
+      'sites',
+      'patch',
+      'tracing',
+      'kprobes',
+      'trace',
+      'race',
+      'emulator',
+      'elf',
+      'program',
+      'machine',
+      'diff',
+      'why',
+    ],
   },
-  diff: { values: ['sites', 'program', 'elf'] },
+  why: { values: ['kprobes', 'diff', 'program', 'elf'] },
+  diff: { values: ['sites', 'program', 'elf', 'demangle'] },
   race: {
     values: [
       'kprobes',

@@ -613,6 +613,32 @@ const parser = yargs([])
     },
   )
   .command(
+    'why <function> <files..>',
+    'whether a function can be traced by ftrace, kprobes, fentry; if not, why',
+    (y) =>
+      common(
+        y
+          .positional('function', { type: 'string', demandOption: true, describe: 'name of a function' })
+          .positional('files', {
+            type: 'string',
+            array: true,
+            demandOption: true,
+            describe: 'kernel, modules, objects',
+          }),
+      )
+        .option('by', {
+          choices: ['ftrace', 'kprobe', 'fentry'] as const,
+          array: true,
+          nargs: 1,
+          default: ['ftrace' as const],
+          describe: 'what must be possible for status 0',
+        })
+        .example('$0 why ext4_sync_fs vmlinux ext4.ko', 'BTF of a module goes on where that of its kernel ends'),
+    (args) => {
+      action = async () => (await import('./why.js')).runWhy({ ...args });
+    },
+  )
+  .command(
     'cost <path> [arguments..]',
     'instructions per traced call, with tracers that do not want it',
     (y) =>

@@ -3,6 +3,7 @@
  * name, and static ones of equal names by the source file that the symbol table names in front of
  * them.
  */
+import { demangle } from '../demangle/index.js';
 import { STB_LOCAL, STT_FILE } from '../elf/constants.js';
 import type { Sites } from '../sites/sites.js';
 import { isCovered } from '../sites/verdicts.js';
@@ -85,6 +86,14 @@ function functionsOf(sites: Sites): Map<string, ComparedFunction> {
 const placeKey = ({ program }: Sites, section: number, value: bigint): string =>
   program.relocatable ? `${section} ${value}` : `${value}`;
 
+/** Functions of a name: symbols, or what symbols of C++ and Rust stand for. */
+export function functionsNamed(image: ComparedImage, name: string): readonly ComparedFunction[] {
+  const found = image.byName.get(name) ?? image.byName.get(`.${name}`);
+  if (found !== undefined) return found;
+  return image.functions.filter((each) => each.names.some((own) => demangle(own) === name));
+}
+
+/** The functions and sites of an image, found once for all questions about it. */
 export function comparedImage(sites: Sites): ComparedImage {
   const functions = functionsOf(sites);
   let count = 0;

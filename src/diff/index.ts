@@ -13,7 +13,8 @@ import type { Sites, SiteState } from '../sites/sites.js';
 import { type ComparedFunction, type ComparedImage, comparedImage } from './image.js';
 import { type DiffReason, Witness } from './reasons.js';
 
-export type { DiffReason, DiffReasonCode } from './reasons.js';
+export { comparedImage, type ComparedFunction, type ComparedImage, functionsNamed } from './image.js';
+export { type DiffReason, type DiffReasonCode, Witness } from './reasons.js';
 
 export const changeKinds = ['lost', 'gained', 'moved', 'changed'] as const;
 /**

@@ -83,7 +83,7 @@ export class Witness {
   }
 
   /** Why a function of the other image is none of this one. */
-  absent(other: ComparedFunction): DiffReason {
+  absent(other: Pick<ComparedFunction, 'name' | 'section'>): DiffReason {
     const { program } = this.image.sites;
     const splits = this.#splits.get(sourceName(other.name) ?? other.name)?.filter((each) => each !== other.name);
     if (splits !== undefined && splits.length > 0) return { code: 'split', names: splits };

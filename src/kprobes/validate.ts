@@ -258,6 +258,34 @@ export class ProbeText {
     return found;
   }
 
+  /**
+   * What the list of a linked kernel names, between two symbols; null where it has none, or one
+   * whose words are only written when the kernel starts.
+   */
+  private get linkedBlacklist(): readonly Address[] | null {
+    const { program } = this;
+    const start = this.symbolAddress('__start_kprobe_blacklist');
+    const stop = this.symbolAddress('__stop_kprobe_blacklist');
+    if (program.relocatable || start === null || stop === null || stop < start) return null;
+    const { image } = program;
+    const [from, size] = [image.fileOffsetOf(start), Number(stop - start)];
+    if (from < 0 || from + size > image.bytes.length) return null;
+    const view = new ByteView(image.bytes, image.header.endian, BLACKLIST);
+    const found: Address[] = [];
+    for (let at = from; at < from + size; at += image.wordBytes) found.push(view.word(at, image.wordBytes));
+    return found.every((address) => program.codeAt(address) !== undefined) ? found : null;
+  }
+
+  /**
+   * False for a kernel whose list of functions that no probe may be in cannot be read: a place that
+   * seems valid may be one of them.
+   */
+  get knowsBlacklist(): boolean {
+    const { program } = this;
+    const isKernel = !program.relocatable && this.symbolAddress('__start_mcount_loc') !== null;
+    return !isKernel || this.linkedBlacklist !== null;
+  }
+
   /** Functions that `_kprobe_blacklist` names. */
   private blacklisted(): Marked[] {
     const { program } = this;
@@ -271,6 +299,7 @@ export class ProbeText {
       const end = program.functions.endOf(symbol) ?? place.value + 1n;
       found.push({ section: this.sectionOf(range), start: place.value, end, what: `listed in ${BLACKLIST}` });
     };
+    for (const address of this.linkedBlacklist ?? []) add(-1, address);
     for (const section of image.sections) {
       if (section.name !== BLACKLIST) continue;
       if (!program.relocatable) {

@@ -1,0 +1,198 @@
+/**
+ * Whether a function can be traced, and by what: ftrace, a kprobe, fentry programs of BPF; where it
+ * cannot, for which reason. Looks at files: what a running kernel forbids besides (lockdown, a
+ * probe that fires inside of its own handler) is not told.
+ */
+import {
+  type ComparedFunction,
+  type ComparedImage,
+  type DiffReasonCode,
+  functionsNamed,
+  Witness,
+} from '../diff/index.js';
+import { STB_WEAK } from '../elf/constants.js';
+import { type Btf, btfKind } from '../elf/btf.js';
+import type { DebugInfo } from '../elf/dwarf.js';
+import { hex } from '../errors.js';
+import { ProbeText } from '../kprobes/index.js';
+import type { Program } from '../program/program.js';
+
+/** `early`: only until init code is freed. `unknown`: the files do not tell. */
+export type WhyAnswer = 'yes' | 'early' | 'no' | 'unknown';
+export const mechanisms = ['ftrace', 'kprobe', 'fentry'] as const;
+export type Mechanism = (typeof mechanisms)[number];
+
+/**
+ * Reasons: those of `diff` for functions without a site (`untraced` is a site that was patched
+ * away), and `site`, `init`, `weak-loser` (another file has the function that counts), `bad-site`,
+ * `probe` (of a probe that can be set), `blacklisted` and other refusals of probes, `not-served`
+ * (nothing is known of probes of the machine), `btf`, `no-btf` (the image has none),
+ * `not-in-btf`, `btf-base-missing`, `no-symbol`.
+ */
+export type WhyCode =
+  | Exclude<DiffReasonCode, 'symbol-gone' | 'section-discarded' | 'fewer-sites'>
+  | 'site'
+  | 'init'
+  | 'weak-loser'
+  | 'bad-site'
+  | 'probe'
+  | 'btf'
+  | 'no-btf'
+  | 'not-in-btf'
+  | 'btf-base-missing'
+  | 'no-symbol'
+  | 'not-served'
+  | `probe-${string}`;
+
+export interface WhyReason {
+  readonly answer: WhyAnswer;
+  readonly code: WhyCode;
+  /** For people, without a full stop. */
+  readonly reason: string;
+}
+
+/** One function of that name; static ones may be several. */
+export interface WhyFunction {
+  /** Name of the symbol; that which was asked for where there is none. */
+  readonly name: string;
+  readonly source: string;
+  /** Section and address, or offset in it; null where the file has no such function. */
+  readonly section: string | null;
+  readonly address: bigint | null;
+  readonly by: Readonly<Record<Mechanism, WhyReason>>;
+}
+
+export interface WhyOptions {
+  /** Names of functions that DWARF says were inlined are read from it. */
+  readonly debug?: DebugInfo | null;
+  /** The image's own; null: it could not be read without that of its kernel. */
+  readonly btf?: Btf | null;
+  /** True for names that another file defines and not as weak ones. */
+  readonly isStrongElsewhere?: (name: string) => boolean;
+}
+
+const no = (code: WhyCode, reason: string): WhyReason => ({ answer: 'no', code, reason });
+
+/**
+ * What is known of a function in one image.
+ * @param image  made by `comparedImage` of its sites; one may serve many names
+ * @param name  symbol, or the name that a symbol of C++ or Rust stands for
+ */
+export function whyFunction(image: ComparedImage, name: string, options: WhyOptions = {}): WhyFunction[] {
+  const witness = new Witness(image, options.debug ?? null);
+  const found = functionsNamed(image, name);
+  if (found.length > 0) return found.map((each) => whyOne(image, each, found.length === 1, witness, options));
+  witness.askFor(new Set([name]));
+  const { code, names } = witness.absent({ name, section: '' });
+  const reason = absentReason(code, names);
+  return [{ name, source: '', section: null, address: null, by: { ftrace: reason, kprobe: reason, fentry: reason } }];
+}
+
+function absentReason(code: DiffReasonCode, names: readonly string[]): WhyReason {
+  if (code === 'split') return no('split', `the function is ${names.join(', ')} here`);
+  if (code === 'inlined') return no('inlined', `inlined into ${names.length === 0 ? 'others' : names.join(', ')}`);
+  if (code === 'elsewhere') return no('elsewhere', 'the file only refers to it: another one defines it');
+  return no('no-symbol', 'the file has no function of that name');
+}
+
+function whyOne(
+  image: ComparedImage,
+  own: ComparedFunction,
+  isOnly: boolean,
+  witness: Witness,
+  options: WhyOptions,
+): WhyFunction {
+  const { program } = image.sites;
+  const weak = isWeakLoser(program, own, options);
+  const ftrace = weak ?? byFtrace(image, own, witness);
+  const kprobe = weak ?? byKprobe(image, own, isOnly);
+  const fentry = weak ?? byFentry(program, own, ftrace, options);
+  return {
+    name: own.name,
+    source: own.source,
+    section: own.section,
+    address: own.address,
+    by: { ftrace, kprobe, fentry },
+  };
+}
+
+function isWeakLoser({ relocatable, symbols }: Program, own: ComparedFunction, options: WhyOptions): WhyReason | null {
+  const isWeak = symbols.info[own.symbol]! >>> 4 === STB_WEAK;
+  if (!relocatable || !isWeak || options.isStrongElsewhere?.(own.name) !== true) return null;
+  return no('weak-loser', 'it is weak, and another file has the one that a link takes');
+}
+
+/** Code that is freed once the kernel runs, or the module is loaded. */
+function isInit(program: Program, { section, address }: ComparedFunction): boolean {
+  if (section.startsWith('.init')) return true;
+  if (program.relocatable) return false;
+  const bound = (name: string): bigint | null => {
+    const index = program.symbols.find(name);
+    return index > 0 ? program.symbols.value[index]! : null;
+  };
+  const [start, end] = [bound('_sinittext'), bound('_einittext')];
+  return start !== null && end !== null && address >= start && address < end;
+}
+
+const early = (what: string): WhyReason => ({
+  answer: 'early',
+  code: 'init',
+  reason: `${what}, until init code is freed`,
+});
+
+function byFtrace(image: ComparedImage, own: ComparedFunction, witness: Witness): WhyReason {
+  const { sites } = image;
+  const [index] = own.sites;
+  if (index === undefined) {
+    const { code } = witness.present(own);
+    if (code === 'untraced') return no('untraced', 'patched away: the record says that it was untraced');
+    if (code === 'no-slot') return no('no-slot', 'it begins as a site, and no table names it');
+    return no('notrace', `notrace: it begins as no site (${own.section})`);
+  }
+  const state = sites.state(index);
+  if (state === 'unknown' || state === 'foreign')
+    return no('bad-site', 'its site is none that a kernel knows: verify says more');
+  const what = `${sites.shape(index)} at +${hex(sites.ip(index) - own.address)}, ${state}`;
+  if (isInit(sites.program, own)) return early(what);
+  return { answer: 'yes', code: 'site', reason: what };
+}
+
+function byKprobe({ sites }: ComparedImage, own: ComparedFunction, isOnly: boolean): WhyReason {
+  const { program } = sites;
+  if (program.arch.probes.kind === 'none')
+    return { answer: 'unknown', code: 'not-served', reason: program.arch.probes.reason };
+  const text = new ProbeText(program, sites);
+  const section = program.functions.placeOf(own.symbol)?.section ?? -1;
+  const range = program.relocatable ? program.codeOfSection(section) : program.codeAt(own.address);
+  const found =
+    isOnly || range === undefined
+      ? text.validate({ kind: 'symbol', name: own.name, module: null, offset: 0n })
+      : text.validateAt(range, own.address);
+  // A kernel applies relocations before anything can be probed.
+  const isLoadable = found.kind === 'refused' && found.code === 'relocation' && program.relocatable;
+  if (found.kind === 'refused' && !isLoadable) return no(`probe-${found.code}`, `${found.reason} [${found.rule}]`);
+  if (found.kind === 'valid' || isLoadable) {
+    if (!text.knowsBlacklist) {
+      return {
+        answer: 'unknown',
+        code: 'not-served',
+        reason: 'the list of functions that no probe may be in is not in the file',
+      };
+    }
+  }
+  const what = found.kind === 'valid' && found.site !== null ? 'through its ftrace site' : 'by a breakpoint';
+  if (isInit(program, own)) return early(what);
+  return { answer: 'yes', code: 'probe', reason: what };
+}
+
+function byFentry({ image }: Program, own: ComparedFunction, ftrace: WhyReason, { btf = null }: WhyOptions): WhyReason {
+  const kind = btfKind(image);
+  if (kind === 'none') return no('no-btf', 'the file has no BTF');
+  if (ftrace.answer === 'no') return ftrace;
+  if (btf === null) {
+    const reason = 'BTF of a module is read with that of its kernel: name the vmlinux as well';
+    return { answer: 'unknown', code: 'btf-base-missing', reason };
+  }
+  if (!btf.functions.has(own.name)) return no('not-in-btf', 'BTF does not describe it');
+  return { answer: ftrace.answer, code: 'btf', reason: ftrace.answer === 'early' ? ftrace.reason : 'BTF describes it' };
+}
