@@ -82,7 +82,7 @@ const rules: Readonly<Record<string, Rule>> = {
   'arch-x86': { values: ['isa', 'elf', 'machine', 'float'], types: ['relocs'] },
   'arch-ppc': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },
   'arch-riscv': { values: ['isa', 'elf', 'machine', 'float'], types: ['relocs'] },
-  'arch-arm64': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },
+  'arch-arm64': { values: ['isa', 'elf', 'machine', 'float'], types: ['relocs'] },
   'arch-loongarch': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },
   'arch-s390x': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },
   machine: { values: ['isa'], types: ['elf', 'relocs'] },

@@ -30,7 +30,7 @@ interface DynamicTarget {
 }
 const TARGETS: readonly DynamicTarget[] = [
   { name: 'riscv64', gcc: 'riscv64-linux-gnu-gcc', qemu: 'qemu-riscv64', root: '/usr/riscv64-linux-gnu', floats: true },
-  { name: 'arm64', gcc: 'aarch64-linux-gnu-gcc', qemu: 'qemu-aarch64', root: '/usr/aarch64-linux-gnu', floats: false },
+  { name: 'arm64', gcc: 'aarch64-linux-gnu-gcc', qemu: 'qemu-aarch64', root: '/usr/aarch64-linux-gnu', floats: true },
   { name: 'ppc64le', gcc: 'powerpc64le-linux-gnu-gcc', qemu: 'qemu-ppc64le', root: '/usr/powerpc64le-linux-gnu', floats: false },
   { name: 'x86-64', gcc: 'gcc', qemu: 'qemu-x86_64', root: '/', floats: true },
   { name: 'ppc32', gcc: 'powerpc-linux-gnu-gcc', qemu: 'qemu-ppc', root: '/usr/powerpc-linux-gnu', floats: false },

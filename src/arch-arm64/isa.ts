@@ -104,9 +104,9 @@ const REGISTER_FIELDS = [
   'rd rn rm ra rt rs rdsp rnsp rmx rs_pair rt_pair',
   'xd xn xm xa xt xt2 optional_xt xnsp xmsp base',
   'wd wn wm ws wt wt2',
-  'bt ht st dt qt st2 dt2 qt2 hd sd dd fd fn fm fa',
+  'bt ht st dt qt st2 dt2 qt2 hd sd dd dn fd fn fm fa',
   // vectors: arrangement by size, by bytes, fixed; elements; the other register file
-  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4 vln vlm vld vtable',
+  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4 vln vlm vld vtable vem vpair',
 ].flatMap((names) => names.split(' '));
 
 const FIELDS: Readonly<Record<string, FieldSpec>> = {
@@ -122,6 +122,13 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   option: hidden,
   ptype: hidden,
   size: hidden,
+  /** 1: doubles. */
+  sz: hidden,
+  /** Number of an element: h:l, or h alone. */
+  h: hidden,
+  l: hidden,
+  /** 64 less the digits behind the point. */
+  fixed: unsigned(6),
   cmode: unsigned(2),
   vimm: unsigned(8),
   op: hidden,
@@ -511,8 +518,6 @@ function system() {
   ] as const;
 }
 
-const FP: RowAttributes = { decodeOnly: true };
-
 function loadsAndStores() {
   return [
     ...memory('strb', 'sturb', '00', '0', '00', 'wt', 0),
@@ -580,8 +585,7 @@ function loadsAndStores() {
     ...atomic('ldumax', '0', '110'),
     ...atomic('ldumin', '0', '111'),
     ...atomic('swp', '1', '000'),
-    // SIMD and floating point registers: moved, and that is all that is executed of them but
-    // copies.
+    // SIMD and floating point registers.
     ...memory('str-fb', 'stur-fb', '00', '1', '00', 'bt', 0),
     ...memory('ldr-fb', 'ldur-fb', '00', '1', '01', 'bt', 0),
     ...memory('str-fh', 'stur-fh', '01', '1', '00', 'ht', 1),
@@ -611,8 +615,9 @@ function loadsAndStores() {
 }
 
 const floating = (o: Operands): boolean => o['ptype'] !== 2;
-const FP_TYPED: RowAttributes = { decodeOnly: true, when: floating };
 const TYPED: RowAttributes = { when: floating };
+/** As many digits as the integer has. */
+const FIXED: RowAttributes = { when: (o) => floating(o) && (o['sf'] === 1 || o['fixed']! >= 32) };
 
 function floatingPoint() {
   const one = (opcode: string): string => `00011110 ptype[1:0] 1 ${opcode} 10000 fn fd`;
@@ -624,58 +629,72 @@ function floatingPoint() {
     `sf 0011110 ptype[1:0] 1 ${rmode} ${opcode} 000000 rn fd`;
   return [
     row('fmov-reg', one('000000'), 'fd, fn', TYPED),
-    row('fabs', one('000001'), 'fd, fn', FP_TYPED),
-    row('fneg', one('000010'), 'fd, fn', FP_TYPED),
-    row('fsqrt', one('000011'), 'fd, fn', FP_TYPED),
-    row('frintn', one('001000'), 'fd, fn', FP_TYPED),
-    row('frintp', one('001001'), 'fd, fn', FP_TYPED),
-    row('frintm', one('001010'), 'fd, fn', FP_TYPED),
-    row('frintz', one('001011'), 'fd, fn', FP_TYPED),
-    row('frinta', one('001100'), 'fd, fn', FP_TYPED),
-    row('frintx', one('001110'), 'fd, fn', FP_TYPED),
-    row('frinti', one('001111'), 'fd, fn', FP_TYPED),
+    row('fabs', one('000001'), 'fd, fn', TYPED),
+    row('fneg', one('000010'), 'fd, fn', TYPED),
+    row('fsqrt', one('000011'), 'fd, fn', TYPED),
+    row('frintn', one('001000'), 'fd, fn', TYPED),
+    row('frintp', one('001001'), 'fd, fn', TYPED),
+    row('frintm', one('001010'), 'fd, fn', TYPED),
+    row('frintz', one('001011'), 'fd, fn', TYPED),
+    row('frinta', one('001100'), 'fd, fn', TYPED),
+    row('frintx', one('001110'), 'fd, fn', TYPED),
+    row('frinti', one('001111'), 'fd, fn', TYPED),
     row('fcvt-s', '00011110 ptype[1:0] 1 000100 10000 fn sd', 'sd, fn', {
-      ...FP,
       when: (o) => o['ptype'] === 1 || o['ptype'] === 3,
     }),
     row('fcvt-d', '00011110 ptype[1:0] 1 000101 10000 fn dd', 'dd, fn', {
-      ...FP,
       when: (o) => o['ptype'] === 0 || o['ptype'] === 3,
     }),
-    row('fcvt-h', '00011110 ptype[1:0] 1 000111 10000 fn hd', 'hd, fn', { ...FP, when: (o) => o['ptype']! < 2 }),
-    row('fmul', two('0000'), 'fd, fn, fm', FP_TYPED),
-    row('fdiv', two('0001'), 'fd, fn, fm', FP_TYPED),
-    row('fadd', two('0010'), 'fd, fn, fm', FP_TYPED),
-    row('fsub', two('0011'), 'fd, fn, fm', FP_TYPED),
-    row('fmax', two('0100'), 'fd, fn, fm', FP_TYPED),
-    row('fmin', two('0101'), 'fd, fn, fm', FP_TYPED),
-    row('fmaxnm', two('0110'), 'fd, fn, fm', FP_TYPED),
-    row('fminnm', two('0111'), 'fd, fn, fm', FP_TYPED),
-    row('fnmul', two('1000'), 'fd, fn, fm', FP_TYPED),
-    row('fcmp', '00011110 ptype[1:0] 1 fm 00 1000 fn 00000', 'fn, fm', FP_TYPED),
-    row('fcmp-zero', '00011110 ptype[1:0] 1 00000 00 1000 fn 01000', "fn, '#0.0'", FP_TYPED),
-    row('fcmpe', '00011110 ptype[1:0] 1 fm 00 1000 fn 10000', 'fn, fm', FP_TYPED),
-    row('fcmpe-zero', '00011110 ptype[1:0] 1 00000 00 1000 fn 11000', "fn, '#0.0'", FP_TYPED),
-    row('fccmp', '00011110 ptype[1:0] 1 fm cond 01 fn 0 nzcv', 'fn, fm, nzcv, cond', FP_TYPED),
-    row('fccmpe', '00011110 ptype[1:0] 1 fm cond 01 fn 1 nzcv', 'fn, fm, nzcv, cond', FP_TYPED),
-    row('fcsel', '00011110 ptype[1:0] 1 fm cond 11 fn fd', 'fd, fn, fm, cond', FP_TYPED),
+    row('fcvt-h', '00011110 ptype[1:0] 1 000111 10000 fn hd', 'hd, fn', { when: (o) => o['ptype']! < 2 }),
+    row('fmul', two('0000'), 'fd, fn, fm', TYPED),
+    row('fdiv', two('0001'), 'fd, fn, fm', TYPED),
+    row('fadd', two('0010'), 'fd, fn, fm', TYPED),
+    row('fsub', two('0011'), 'fd, fn, fm', TYPED),
+    row('fmax', two('0100'), 'fd, fn, fm', TYPED),
+    row('fmin', two('0101'), 'fd, fn, fm', TYPED),
+    row('fmaxnm', two('0110'), 'fd, fn, fm', TYPED),
+    row('fminnm', two('0111'), 'fd, fn, fm', TYPED),
+    row('fnmul', two('1000'), 'fd, fn, fm', TYPED),
+    row('fcmp', '00011110 ptype[1:0] 1 fm 00 1000 fn 00000', 'fn, fm', TYPED),
+    row('fcmp-zero', '00011110 ptype[1:0] 1 00000 00 1000 fn 01000', "fn, '#0.0'", TYPED),
+    row('fcmpe', '00011110 ptype[1:0] 1 fm 00 1000 fn 10000', 'fn, fm', TYPED),
+    row('fcmpe-zero', '00011110 ptype[1:0] 1 00000 00 1000 fn 11000', "fn, '#0.0'", TYPED),
+    row('fccmp', '00011110 ptype[1:0] 1 fm cond 01 fn 0 nzcv', 'fn, fm, nzcv, cond', TYPED),
+    row('fccmpe', '00011110 ptype[1:0] 1 fm cond 01 fn 1 nzcv', 'fn, fm, nzcv, cond', TYPED),
+    row('fcsel', '00011110 ptype[1:0] 1 fm cond 11 fn fd', 'fd, fn, fm, cond', TYPED),
     row('fmov-imm', '00011110 ptype[1:0] 1 imm8 100 00000 fd', 'fd, imm8', TYPED),
-    row('fmadd', three('0', '0'), 'fd, fn, fm, fa', FP_TYPED),
-    row('fmsub', three('0', '1'), 'fd, fn, fm, fa', FP_TYPED),
-    row('fnmadd', three('1', '0'), 'fd, fn, fm, fa', FP_TYPED),
-    row('fnmsub', three('1', '1'), 'fd, fn, fm, fa', FP_TYPED),
-    row('fcvtns', toInteger('00', '000'), 'rd, fn', FP_TYPED),
-    row('fcvtnu', toInteger('00', '001'), 'rd, fn', FP_TYPED),
-    row('fcvtas', toInteger('00', '100'), 'rd, fn', FP_TYPED),
-    row('fcvtau', toInteger('00', '101'), 'rd, fn', FP_TYPED),
-    row('fcvtps', toInteger('01', '000'), 'rd, fn', FP_TYPED),
-    row('fcvtpu', toInteger('01', '001'), 'rd, fn', FP_TYPED),
-    row('fcvtms', toInteger('10', '000'), 'rd, fn', FP_TYPED),
-    row('fcvtmu', toInteger('10', '001'), 'rd, fn', FP_TYPED),
-    row('fcvtzs', toInteger('11', '000'), 'rd, fn', FP_TYPED),
-    row('fcvtzu', toInteger('11', '001'), 'rd, fn', FP_TYPED),
-    row('scvtf', fromInteger('00', '010'), 'fd, rn', FP_TYPED),
-    row('ucvtf', fromInteger('00', '011'), 'fd, rn', FP_TYPED),
+    row('fmadd', three('0', '0'), 'fd, fn, fm, fa', TYPED),
+    row('fmsub', three('0', '1'), 'fd, fn, fm, fa', TYPED),
+    row('fnmadd', three('1', '0'), 'fd, fn, fm, fa', TYPED),
+    row('fnmsub', three('1', '1'), 'fd, fn, fm, fa', TYPED),
+    row('fcvtns', toInteger('00', '000'), 'rd, fn', TYPED),
+    row('fcvtnu', toInteger('00', '001'), 'rd, fn', TYPED),
+    row('fcvtas', toInteger('00', '100'), 'rd, fn', TYPED),
+    row('fcvtau', toInteger('00', '101'), 'rd, fn', TYPED),
+    row('fcvtps', toInteger('01', '000'), 'rd, fn', TYPED),
+    row('fcvtpu', toInteger('01', '001'), 'rd, fn', TYPED),
+    row('fcvtms', toInteger('10', '000'), 'rd, fn', TYPED),
+    row('fcvtmu', toInteger('10', '001'), 'rd, fn', TYPED),
+    row('fcvtzs', toInteger('11', '000'), 'rd, fn', TYPED),
+    row('fcvtzu', toInteger('11', '001'), 'rd, fn', TYPED),
+    row('scvtf', fromInteger('00', '010'), 'fd, rn', TYPED),
+    row('ucvtf', fromInteger('00', '011'), 'fd, rn', TYPED),
+    ...(
+      [
+        ['fcvtzs-fix', '11', '000'],
+        ['fcvtzu-fix', '11', '001'],
+      ] as const
+    ).map(([name, rmode, opcode]) =>
+      row(name, `sf 0011110 ptype[1:0] 0 ${rmode} ${opcode} fixed fn rd`, 'rd, fn, fixed', FIXED),
+    ),
+    ...(
+      [
+        ['scvtf-fix', '00', '010'],
+        ['ucvtf-fix', '00', '011'],
+      ] as const
+    ).map(([name, rmode, opcode]) =>
+      row(name, `sf 0011110 ptype[1:0] 0 ${rmode} ${opcode} fixed rn fd`, 'fd, rn, fixed', FIXED),
+    ),
     row('fmov-toint', toInteger('00', '110'), 'rd, fn', { when: fmovWidth }),
     row('fmov-fromint', fromInteger('00', '111'), 'fd, rn', { when: fmovWidth }),
   ] as const;
@@ -971,6 +990,7 @@ function arrangement(o: Operands): string {
     const size = 31 - Math.clz32(o['imm5'] & -o['imm5']);
     return VECTOR_SIZES[size * 2 + q]!;
   }
+  if (o['sz'] !== undefined) return VECTOR_SIZES[(2 + o['sz']) * 2 + q]!;
   if (o['shiftimm'] !== undefined) return VECTOR_SIZES[(31 - Math.clz32(o['shiftimm'] >> 3)) * 2 + q]!;
   return VECTOR_SIZES[o['size']! * 2 + q]!;
 }
@@ -982,6 +1002,8 @@ function longArrangement(o: Operands): string {
 }
 
 function floatingRegister(o: Operands, number: number): string {
+  if (o['sz'] !== undefined) return `${'sd'[o['sz']]!}${number}`;
+  if (o['shiftimm'] !== undefined) return `${o['shiftimm'] >= 64 ? 'd' : 's'}${number}`;
   return `${['s', 'd', '', 'h'][o['ptype']!]!}${number}`;
 }
 
@@ -1060,6 +1082,13 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
     ['bd', 'bn', 'bm'].map((name): [string, Text] => [name, (value, o) => `v${value}.${o['q'] === 1 ? '16b' : '8b'}`]),
   ),
   ...Object.fromEntries([2, 3, 4].map((count): [string, Text] => [`vt_${count}`, registerList(count)])),
+  dn: (value) => `d${value}`,
+  vpair: (value, o) => `v${value}.2${'sd'[o['sz']!]!}`,
+  vem: (value, o) => {
+    const index = o['sz'] === 1 ? o['h']! : 2 * o['h']! + o['l']!;
+    return `v${value}.${'sd'[o['sz']!]!}[${index}]`;
+  },
+  fixed: (value) => `#${64 - value}`,
   rdq: bySfOrQ,
   ad: (value, o) => `${'bhs'[o['size']!]!}${value}`,
   ed: (value, o) => `v${value}.${element(o['imm5']!)}`,

@@ -1,8 +1,7 @@
 /**
  * Instruction -> IR for A64 in user mode (EL0, Linux): integers, all forms of memory access,
- * exclusives and atomics, system instructions. Vector registers can be loaded, stored, copied and
- * combined bit by bit; floating point and vector arithmetic are not lifted yet and stop with their
- * name.
+ * exclusives and atomics, system instructions; vectors of integers; floating point on scalars, by
+ * a helper.
  *
  * What differs from most machines:
  *
@@ -50,6 +49,8 @@ import type {
   Terminator,
 } from '../machine/ir.js';
 import { ByteView } from '../bytes.js';
+import { executeFloat } from './float-instructions.js';
+import type { FloatRegisters } from './float-instructions.js';
 import { vectorSemantics } from './vectors.js';
 import { ElftraceError } from '../errors.js';
 import { lazily, WordMemo } from '../isa/memo.js';
@@ -99,6 +100,8 @@ const RESERVED_ADDRESS = SLOTS.slot('resaddress');
 const RESERVED_VALUE = SLOTS.slot('resvalue');
 /** Upper doubleword of a reserved quadword. */
 const RESERVED_HIGH = SLOTS.slot('reshigh');
+const FPCR = SLOTS.slot('fpcr');
+const FPSR = SLOTS.slot('fpsr');
 const VECTOR = numbered('v', 32).map((name) => SLOTS.slot(name));
 const VECTOR_SCRATCH = SLOTS.slot('vscratch');
 const [LANES_0, LANES_1, LANES_2, LANES_3, LANES_4] = [0, 1, 2, 3, 4].map((i) => SLOTS.slot(`lanes${i}`));
@@ -133,8 +136,8 @@ const REGISTERS: readonly RegisterView[] = [
   slotRegister('sp', SP, 64),
   { name: 'nzcv', widthBits: 32, read: readFlags, write: writeFlags },
   slotRegister('tpidr_el0', SLOTS.slot('tpidr_el0'), 64),
-  slotRegister('fpcr', SLOTS.slot('fpcr'), 32),
-  slotRegister('fpsr', SLOTS.slot('fpsr'), 32),
+  slotRegister('fpcr', FPCR, 32),
+  slotRegister('fpsr', FPSR, 32),
   {
     name: 'btype',
     widthBits: 32,
@@ -482,7 +485,7 @@ class Lifting {
 
 /** Operands by the names of the rows. */
 class Fields {
-  constructor(private readonly operands: Operands) {}
+  constructor(readonly operands: Operands) {}
 
   n(name: string): number {
     const value = this.operands[name];
@@ -1405,8 +1408,8 @@ const CNTVCT = systemRegister(3, 14, 0, 2);
 const STORED_REGISTERS: ReadonlyMap<number, { readonly slot: Slot; readonly mask: bigint }> = new Map([
   [systemRegister(3, 13, 0, 2), { slot: SLOTS.slot('tpidr_el0'), mask: ONES[64] }],
   // FPCR: AHP, DN, FZ, RMode. FPSR: QC, IDC, the five of IEEE 754.
-  [systemRegister(3, 4, 4, 0), { slot: SLOTS.slot('fpcr'), mask: 0x07c0_0000n }],
-  [systemRegister(3, 4, 4, 1), { slot: SLOTS.slot('fpsr'), mask: 0x0800_009fn }],
+  [systemRegister(3, 4, 4, 0), { slot: FPCR, mask: 0x07c0_0000n }],
+  [systemRegister(3, 4, 4, 1), { slot: FPSR, mask: 0x0800_009fn }],
   [systemRegister(3, 4, 2, 5), { slot: SLOTS.slot('dit'), mask: 1n << 24n }],
   [systemRegister(3, 4, 2, 6), { slot: SLOTS.slot('ssbs'), mask: 1n << 12n }],
 ]);
@@ -1754,14 +1757,89 @@ function duplicate(x: Lifting, f: Fields, bits: 8 | 16 | 32 | 64, value: Operand
   setVector(x, f.n('q') === 1, VECTOR[f.n('vd')]!, bits === 64 ? low : x.b.make('mul', low, replicate(1n, bits)));
 }
 
+// Floating point
+// -------------------------------------------------------------------------------------------------
+
+/** By the helper: for every operand, mode and flag. */
+const slowFloat: Lift = (x) => ({ kind: 'helper', name: 'float', argument: x.word, next: x.next });
+
+/** fcsel: which register it is does not matter to the number. */
+const floatSelect: Lift = (x, f) => {
+  const [n, m] = ['fn', 'fm'].map((name) => truncated(x, x.b.make('low64', VECTOR[f.n(name)]!), scalarBits(f)));
+  const chosen = x.b.temp();
+  x.b.select(chosen, x.value(f.n('cond')), n!, m!);
+  x.b.to(VECTOR[f.n('fd')]!, 'wide64', chosen);
+  return undefined;
+};
+
+/** fabs and fneg: an op on the bits. */
+const floatSign =
+  (op: 'and' | 'xor'): Lift =>
+  (x, f) => {
+    const bits = scalarBits(f);
+    const sign = 1n << BigInt(bits - 1);
+    const low = x.b.make('low64', VECTOR[f.n('fn')]!);
+    const value = truncated(x, low, bits);
+    x.b.to(VECTOR[f.n('fd')]!, 'wide64', x.b.make(op, value, op === 'and' ? sign - 1n : sign));
+    return undefined;
+  };
+
+const scalarFloats = {
+  fabs: floatSign('and'),
+  fneg: floatSign('xor'),
+  fsqrt: slowFloat,
+  frintn: slowFloat,
+  frintp: slowFloat,
+  frintm: slowFloat,
+  frintz: slowFloat,
+  frinta: slowFloat,
+  frintx: slowFloat,
+  frinti: slowFloat,
+  'fcvt-s': slowFloat,
+  'fcvt-d': slowFloat,
+  'fcvt-h': slowFloat,
+  fmul: slowFloat,
+  fdiv: slowFloat,
+  fadd: slowFloat,
+  fsub: slowFloat,
+  fmax: slowFloat,
+  fmin: slowFloat,
+  fmaxnm: slowFloat,
+  fminnm: slowFloat,
+  fnmul: slowFloat,
+  fcmp: slowFloat,
+  'fcmp-zero': slowFloat,
+  fcmpe: slowFloat,
+  'fcmpe-zero': slowFloat,
+  fccmp: slowFloat,
+  fccmpe: slowFloat,
+  fcsel: floatSelect,
+  fmadd: slowFloat,
+  fmsub: slowFloat,
+  fnmadd: slowFloat,
+  fnmsub: slowFloat,
+  fcvtns: slowFloat,
+  fcvtnu: slowFloat,
+  fcvtas: slowFloat,
+  fcvtau: slowFloat,
+  fcvtps: slowFloat,
+  fcvtpu: slowFloat,
+  fcvtms: slowFloat,
+  fcvtmu: slowFloat,
+  fcvtzs: slowFloat,
+  fcvtzu: slowFloat,
+  scvtf: slowFloat,
+  ucvtf: slowFloat,
+  'fcvtzs-fix': slowFloat,
+  'fcvtzu-fix': slowFloat,
+  'scvtf-fix': slowFloat,
+  'ucvtf-fix': slowFloat,
+} as const satisfies Partial<Record<Arm64Mnemonic, Lift>>;
+
 // ----------------------------------------------------------------------------------- the semantics
 
-/** Floating point, and shifts by vectors: named, not lifted yet. */
+/** Named, not lifted yet. */
 const NAMED_ONLY = [
-  'fabs', 'fneg', 'fsqrt', 'frintn', 'frintp', 'frintm', 'frintz', 'frinta', 'frintx', 'frinti', 'fcvt-s', 'fcvt-d', 'fcvt-h',
-  'fmul', 'fdiv', 'fadd', 'fsub', 'fmax', 'fmin', 'fmaxnm', 'fminnm', 'fnmul', 'fcmp', 'fcmp-zero', 'fcmpe', 'fcmpe-zero',
-  'fccmp', 'fccmpe', 'fcsel', 'fmadd', 'fmsub', 'fnmadd', 'fnmsub', 'fcvtns', 'fcvtnu', 'fcvtas', 'fcvtau', 'fcvtps', 'fcvtpu',
-  'fcvtms', 'fcvtmu', 'fcvtzs', 'fcvtzu', 'scvtf', 'ucvtf',
   'sshl', 'ushl',
   // The key that it depends on does not exist: see above.
   'pacga',
@@ -2087,6 +2165,7 @@ const SEMANTICS = [
     'stnp-fq': pairTransfer(both(vectorStores(4, 'qt')), 'off'),
     'ldnp-fq': pairTransfer(both(vectorLoads(4, 'qt')), 'off'),
 
+    ...scalarFloats,
     'fmov-reg': floatMove,
     'fmov-imm': floatConstant,
     'fmov-toint': floatToInteger,
@@ -2207,7 +2286,35 @@ function exclusives<const B extends '' | 'b' | 'h', const F extends '' | '-x' | 
 
 // ----------------------------------------------------------------------------------------- helpers
 
+/** The registers that floating point reads and writes. */
+function floatRegisters(state: HelperState): FloatRegisters {
+  return {
+    fpcr: Number(state.get(FPCR)),
+    vector: (number) => state.get(VECTOR[number]!) | (state.get(VECTOR[number]!, 1) << 64n),
+    setVector: (number, value) => {
+      state.set(VECTOR[number]!, BigInt.asUintN(64, value));
+      state.set(VECTOR[number]!, value >> 64n, 1);
+    },
+    integer: (number) => (number === 31 ? 0n : state.get(GPR[number]!)),
+    setInteger: (number, value) => {
+      if (number !== 31) state.set(GPR[number]!, value);
+    },
+    setNzcv: (value) => {
+      writeFlags(state, BigInt(value) << 28n);
+    },
+    holds: (condition) => conditionHolds(condition, Number(readFlags(state) >> 28n)),
+  };
+}
+
 const HELPERS: Readonly<Record<string, Helper>> = {
+  /** The word of an instruction that computes with floating point. */
+  float: (state, argument) => {
+    const { mnemonic, fields } = meanings.of(argument >>> 0);
+    const flags = executeFloat(mnemonic ?? '', fields.operands, floatRegisters(state));
+    if (flags === null) throw new ElftraceError('internal', `no floating point instruction: ${mnemonic ?? ''}`);
+    state.set(FPSR, state.get(FPSR) | BigInt(flags));
+    return { kind: 'next' };
+  },
   /** CNTVCT_EL0. The argument is the number of the target. */
   counter: (state, number) => {
     if (number !== 31) state.set(GPR[number]!, state.time);

@@ -31,8 +31,11 @@ function format(exponentBits: number, fractionBits: number): Format {
   };
 }
 
+export const BINARY16 = format(5, 10);
 export const BINARY32 = format(8, 23);
 export const BINARY64 = format(11, 52);
+/** Holds every integer of 64 bits and every product of a double with a small power of 2. */
+export const BINARY128 = format(15, 112);
 
 /** The five exceptions, as bits of `Result.flags`. Machines have them in other places. */
 export const EXCEPTION = { inexact: 1, underflow: 2, overflow: 4, divideByZero: 8, invalid: 16 } as const;

@@ -14,6 +14,6 @@ export {
   subtract,
   toInteger,
 } from './arithmetic.js';
-export type { NumberClass } from './arithmetic.js';
-export { BINARY32, BINARY64, EXCEPTION } from './format.js';
+export type { Comparison, NumberClass } from './arithmetic.js';
+export { BINARY128, BINARY16, BINARY32, BINARY64, EXCEPTION } from './format.js';
 export type { Environment, Format, Result, Rounding } from './format.js';

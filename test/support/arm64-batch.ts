@@ -19,6 +19,7 @@ import {
   CORNERS_64,
   encodeLines,
   encodes,
+  floatCorners,
   HALF,
   MIDDLE,
   MIN_CASES,
@@ -64,6 +65,8 @@ interface Inputs {
   readonly all: readonly Input[];
   /** Every corner with every corner, then random ones. */
   readonly pairs: readonly [first: number, count: number];
+  /** Numbers of one width, special ones and random ones, in every element. */
+  readonly numbers: Readonly<Record<16 | 32 | 64, readonly [first: number, count: number]>>;
 }
 
 function makeInputs(): Inputs {
@@ -82,7 +85,33 @@ function makeInputs(): Inputs {
   };
   for (const a of CORNERS) for (const b of CORNERS) add(a, b);
   for (let i = 0; i < 80; i++) add(random.wide(), random.wide());
-  return { all, pairs: [0, all.length] };
+  const pairs = [0, all.length] as const;
+  const numbers = (bits: 16 | 32 | 64): readonly [number, number] => {
+    const first = all.length;
+    for (let i = 0; i < 400; i++) {
+      const [x3, x4, x5, x6] = [0, 1, 2, 3].map(() => elementsOf(random, bits));
+      all.push({ x3: x3!, x4: x4!, x5: x5!, x6: x6!, nzcv: BigInt(random.below(16)) << 28n, offset: 0n, x10: 0n });
+    }
+    return [first, all.length - first];
+  };
+  return { all, pairs, numbers: { 16: numbers(16), 32: numbers(32), 64: numbers(64) } };
+}
+
+const FLOAT_CORNERS = { 16: floatCorners(5, 10), 32: floatCorners(8, 23), 64: floatCorners(11, 52) } as const;
+
+/** 64 bits of numbers: special ones, any, and some whose sums and products are neither. */
+function elementsOf(random: Random, bits: 16 | 32 | 64): bigint {
+  const corners = FLOAT_CORNERS[bits];
+  const fractionBits = BigInt({ 16: 10, 32: 23, 64: 52 }[bits]);
+  const one = corners[12]! >> fractionBits;
+  let out = 0n;
+  for (let at = 0; at < 64; at += bits) {
+    const any = BigInt.asUintN(bits, random.wide());
+    const near = (any & ((1n << fractionBits) - 1n)) | ((one + BigInt(random.below(5) - 2)) << fractionBits);
+    const each = [corners[random.below(corners.length)]!, any, near, near | (any & (1n << BigInt(bits - 1)))];
+    out |= each[random.below(each.length)]! << BigInt(at);
+  }
+  return out;
 }
 
 // ---------------------------------------------------------------------------------------- variants
@@ -97,11 +126,15 @@ const has = (row: Row, name: string): boolean => row.fields.some((field) => fiel
 
 const isVectorRow = (row: Row): boolean =>
   row.fields.some((field) =>
-    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|vt_\d|vl[dnm]|vtable)$/.test(field.name),
+    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|vt_\d|vl[dnm]|vtable|vem|vpair|dn)$/.test(
+      field.name,
+    ),
   );
 /** Loads, stores and atomics; not prefetches. */
 export const isMemoryRow = (row: Row): boolean =>
   (has(row, 'base') && !row.mnemonic.startsWith('prf')) || /^ldr.*-lit$/.test(row.mnemonic);
+/** Computes with numbers; not the moves of their bits. */
+const isFloatRow = (row: Row): boolean => /^(f(?!mov)|[su]cvtf|u(rec|rsqrt)pe|ursqrte)/.test(row.mnemonic);
 /** Accesses that must be aligned. */
 export const isAlignedRow = (row: Row): boolean =>
   /^(st|ld)(l?x|ax|l?lr|lar|ar|apr)|^cas|^swp|^ld(add|clr|eor|set|[su]max|[su]min)/.test(row.mnemonic);
@@ -192,6 +225,9 @@ const SOURCES = [
   'vln', 'vlm', 'vtable',
 ]; // prettier-ignore
 
+/** To nearest first, then the other modes, and those with AHP (26), DN (25) and FZ (24). */
+const FLOAT_CONTROLS = [0, 0, 1 << 22, 2 << 22, 3 << 22, 1 << 24, 1 << 25, (1 << 24) | (3 << 22), 7 << 24, 1 << 26];
+
 /** Records of every kind before a condition is asked; null: in another block. */
 const FLAG_HEADS: readonly (readonly A64Line[])[] = [
   [],
@@ -250,6 +286,7 @@ class Planner extends RowPlanner<Input, Aspect> {
     else if (/^(pac|aut|xpac)/.test(mnemonic)) this.authentication(row);
     else if (['mrs', 'msr-reg', 'msr-dit', 'msr-ssbs', 'sys', 'svc'].includes(mnemonic)) this.system(row);
     else if (isMemoryRow(row)) this.memory(row);
+    else if (isFloatRow(row)) this.float(row);
     else this.plain(row);
   }
 
@@ -324,6 +361,81 @@ class Planner extends RowPlanner<Input, Aspect> {
         }
       }
     }
+  }
+
+  /** Width of the numbers, or integers, that the row reads. */
+  private numbersOf(mnemonic: string, operands: Operands): readonly [number, number] {
+    const { ptype, sz, shiftimm } = operands;
+    if (/^(u(rec|rsqrt)pe|ursqrte)/.test(mnemonic) || (/^[su]cvtf/.test(mnemonic) && ptype !== undefined)) {
+      return this.inputs.pairs;
+    }
+    const isDouble = ptype === 1 || sz === 1 || (shiftimm !== undefined && shiftimm >= 64);
+    if (mnemonic === 'fcvtl') return this.inputs.numbers[sz === 1 ? 32 : 16];
+    return this.inputs.numbers[ptype === 3 ? 16 : isDouble ? 64 : 32];
+  }
+
+  /**
+   * Under several values of FPCR; the target comes out in x4 and x5, FPSR, which was 0, in x7.
+   * q3, q4 and q5 hold numbers of their own.
+   */
+  private float(row: Row): void {
+    const { mnemonic } = row;
+    const names = row.fields.map((field) => field.name);
+    const choices = (name: string): readonly (number | null)[] => (names.includes(name) ? [0, 1] : [null]);
+    const target = ['fd', 'vd', 'sd', 'dd', 'hd'].find((name) => names.includes(name)) ?? null;
+    const sources = ['rn', 'fn', 'vn', 'dn', 'vpair', 'fm', 'vm', 'vem', 'fa'].filter((name) => names.includes(name));
+    const patterns = [
+      [6, 4, 5, 3],
+      [4, 4, 5, 3],
+      [5, 4, 5, 3],
+      [6, 4, 4, 3],
+      [3, 3, 3, 3],
+      [3, 4, 5, 3],
+    ] as const;
+    const types = names.includes('ptype') ? [0, 1, 3] : choices('sz');
+    for (const type of types)
+      for (const q of choices('q'))
+        for (const sf of choices('sf'))
+          for (const [turn, control] of FLOAT_CONTROLS.entries()) {
+            const operands: Record<string, number> = {};
+            const registers = patterns[turn % patterns.length]!;
+            if (sf !== null) operands['sf'] = sf;
+            if (q !== null) operands['q'] = q;
+            if (type !== null) operands[names.includes('sz') ? 'sz' : 'ptype'] = type;
+            if (target !== null) operands[target] = registers[0];
+            sources.forEach((name, i) => (operands[name] = registers[i + 1]!));
+            if (names.includes('rd')) operands['rd'] = 3;
+            const others = names.filter((name) => operands[name] === undefined);
+            let valid = false;
+            for (let tries = 0; tries < 60 && !valid; tries++) {
+              others.forEach((name) => (operands[name] = this.immediate(row, name, 99)));
+              valid = encodes(arm64Table, row, operands);
+            }
+            if (!valid) continue;
+            const lines: A64Line[] = [
+              loadQ(3, 28, 0),
+              loadQ(4, 28, 16),
+              ['ldur-fq', { simm: 8, base: 28, qt: 5 }],
+              loadQ(6, 22, 0),
+              ...constant(12, control),
+              ['msr-reg', { sysreg: SYSREG.fpcr, xt: 12 }],
+              ['msr-reg', { sysreg: SYSREG.fpsr, xt: 31 }],
+              [mnemonic, { ...operands }],
+              ['mrs', { sysreg: SYSREG.fpsr, xt: 7 }],
+              ['msr-reg', { sysreg: SYSREG.fpcr, xt: 31 }],
+            ];
+            if (target !== null) {
+              const d = operands[target]!;
+              lines.push(['fmov-toint', { sf: 1, ptype: 1, fn: d, rd: 4 }], ['fmov-fromhigh', { high: d, xd: 5 }]);
+            }
+            const aspects: Aspect[] = [
+              'corners',
+              turn % patterns.length === 0 ? 'distinct' : 'equal',
+              ...(sf === null ? [] : [sf === 1 ? ('sf=1' as const) : ('sf=0' as const)]),
+            ];
+            const inputs = this.range(this.numbersOf(mnemonic, operands), turn === 0 ? 80 : 40, 11);
+            this.add(mnemonic, lines, inputs, { aspects });
+          }
   }
 
   /** Signed and authenticated under qemu: the pointer comes back. Here both leave it alone. */

@@ -21,6 +21,7 @@ import {
   DATA,
   encodeLines,
   encodes as encodesIn,
+  floatCorners,
   HALF,
   MIDDLE,
   RowCoverage,
@@ -62,22 +63,6 @@ const MORE_CORNERS: readonly bigint[] = [
   2n, -2n, 33n, 65n, 127n, 0x80n, 0xffn, 0x8000n, -0x8000n, 0x5555_5555_5555_5555n, 0xff00_00ff_0100_8000n,
   0xffff_ffff_7fc0_0000n, 0xffff_ffff_8000_0001n,
 ]; // prettier-ignore
-
-/** Numbers with something special about them: exponent and fraction of a double, of a single. */
-function floatCorners(exponentBits: number, fractionBits: number): readonly bigint[] {
-  const f = BigInt(fractionBits);
-  const bias = (1n << BigInt(exponentBits - 1)) - 1n;
-  const top = (1n << BigInt(exponentBits)) - 1n;
-  const number = (exponent: bigint, fraction: bigint): bigint => (exponent << f) | fraction;
-  const all = (1n << f) - 1n;
-  const magnitudes = [
-    0n, 1n, 2n, all, number(1n, 0n), number(1n, 1n), number(1n, all), number(2n, 0n), number(bias - f, 0n), number(bias - 1n, 0n),
-    number(bias - 1n, all), number(bias, 0n), number(bias, 1n), number(bias, all), number(bias, 1n << (f - 1n)),
-    number(bias + 1n, 1n << (f - 2n)), number(bias + f, 1n), number(bias + f + 1n, all), number(bias + 31n, 0n),
-    number(bias + 63n, 0n), number(top - 1n, all), number(top - 1n, 0n), number(top, 0n), number(top, 1n), number(top, (1n << (f - 1n)) | 5n),
-  ]; // prettier-ignore
-  return [...magnitudes, ...magnitudes.map((each) => each | (1n << BigInt(exponentBits + fractionBits)))];
-}
 
 const DOUBLE_CORNERS = floatCorners(11, 52);
 const SINGLE_CORNERS = floatCorners(8, 23);
