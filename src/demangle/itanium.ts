@@ -1,5 +1,5 @@
 /**
- * Names of C++ functions and objects out of symbols, by the Itanium C++ ABI, section 5.1 (External
+ * Names of C++ functions and objects out of symbols, by the Itanium C++ ABI (External
  * Names), written as `c++filt` writes them. Names are parsed to a tree, since a declaration has
  * parts on both sides of its name; `print.ts` writes it.
  *
