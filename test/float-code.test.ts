@@ -87,8 +87,21 @@ const DIRECTIONS: Readonly<Record<string, Rounding>> = {
   nearest: 'nearest-even',
 };
 
+const widen = (single: bigint): bigint => convert(BINARY32, BINARY64, ENVIRONMENT, single).bits;
+
+/** The same of a row of singles as doubles, by the row of singles in boxes. */
+function wantedWide(name: FloatName, slots: readonly bigint[]): { readonly bits: bigint; readonly flags: number } {
+  const singles = slots.map((slot) => convert(BINARY64, BINARY32, ENVIRONMENT, slot).bits);
+  // Nothing else is decided.
+  if (rowOf(name).widened && singles.some((single, i) => widen(single) !== slots[i])) return { bits: -1n, flags: 0 };
+  const narrow = NAMES.find((each) => `${each}w` === name)!;
+  const { bits, flags } = wanted(narrow, rowOf(name).widened ? singles.map((single) => single | BOX) : slots);
+  return { bits: widen(BigInt.asUintN(32, bits)), flags };
+}
+
 /** Bits of the slot, and the exceptions. */
 function wanted(name: FloatName, slots: readonly bigint[]): { readonly bits: bigint; readonly flags: number } {
+  if (name.endsWith('w') && name !== 'fnarrow') return wantedWide(name, slots);
   const conversion = /^f(zero|down|up|nearest)(32|64)_([su])(32|64)$/.exec(name);
   const integer = /^f(single|double)_([su])(32|64)$/.exec(name);
   const isWhole = integer !== null;
@@ -144,7 +157,13 @@ function ordinary(of: Format, short: boolean): bigint {
 
 /** Bits of an operand's slot. */
 function operand(name: FloatName, kind: 'ordinary' | 'short' | 'any'): bigint {
-  const { type, boxed } = rowOf(name);
+  if (!rowOf(name).widened) return plainOperand(rowOf(name), kind);
+  // Also doubles that are no singles.
+  if (kind === 'any' && random.below(4) === 0) return wide(random.wide());
+  return widen(BigInt.asUintN(32, plainOperand({ type: 'f64', boxed: true }, kind)));
+}
+
+function plainOperand({ type, boxed }: Pick<FloatRow, 'type' | 'boxed'>, kind: 'ordinary' | 'short' | 'any'): bigint {
   if (type === 'i64') return wide(random.wide() >> BigInt(kind === 'short' ? 45 : random.below(60)));
   const isSingle = boxed;
   if (kind !== 'any')

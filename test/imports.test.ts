@@ -80,7 +80,7 @@ const rules: Readonly<Record<string, Rule>> = {
     types: ['machine'],
   },
   'arch-x86': { values: ['isa', 'elf', 'machine', 'float'], types: ['relocs'] },
-  'arch-ppc': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },
+  'arch-ppc': { values: ['isa', 'elf', 'machine', 'float'], types: ['relocs'] },
   'arch-riscv': { values: ['isa', 'elf', 'machine', 'float'], types: ['relocs'] },
   'arch-arm64': { values: ['isa', 'elf', 'machine', 'float'], types: ['relocs'] },
   'arch-loongarch': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },

@@ -31,10 +31,10 @@ interface DynamicTarget {
 const TARGETS: readonly DynamicTarget[] = [
   { name: 'riscv64', gcc: 'riscv64-linux-gnu-gcc', qemu: 'qemu-riscv64', root: '/usr/riscv64-linux-gnu', floats: true },
   { name: 'arm64', gcc: 'aarch64-linux-gnu-gcc', qemu: 'qemu-aarch64', root: '/usr/aarch64-linux-gnu', floats: true },
-  { name: 'ppc64le', gcc: 'powerpc64le-linux-gnu-gcc', qemu: 'qemu-ppc64le', root: '/usr/powerpc64le-linux-gnu', floats: false },
+  { name: 'ppc64le', gcc: 'powerpc64le-linux-gnu-gcc', qemu: 'qemu-ppc64le', root: '/usr/powerpc64le-linux-gnu', floats: true },
   { name: 'x86-64', gcc: 'gcc', qemu: 'qemu-x86_64', root: '/', floats: true },
-  { name: 'ppc32', gcc: 'powerpc-linux-gnu-gcc', qemu: 'qemu-ppc', root: '/usr/powerpc-linux-gnu', floats: false },
-  { name: 'ppc64-elfv1', gcc: 'powerpc64-linux-gnu-gcc', qemu: 'qemu-ppc64', root: '/usr/powerpc64-linux-gnu', floats: false },
+  { name: 'ppc32', gcc: 'powerpc-linux-gnu-gcc', qemu: 'qemu-ppc', root: '/usr/powerpc-linux-gnu', floats: true },
+  { name: 'ppc64-elfv1', gcc: 'powerpc64-linux-gnu-gcc', qemu: 'qemu-ppc64', root: '/usr/powerpc64-linux-gnu', floats: true },
 ]; // prettier-ignore
 
 /** A constructor, globals of the library, calls through the table, a pointer to a function. */

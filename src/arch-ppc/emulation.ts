@@ -105,10 +105,10 @@ const STAT64_32: StatLayout = {
 };
 
 /**
- * PPC_FEATURE_32 or both of PPC_FEATURE_32, PPC_FEATURE_64: no FPU, no vectors. Source: Linux
- * asm/cputable.h.
+ * PPC_FEATURE_32 or both of PPC_FEATURE_32, PPC_FEATURE_64; PPC_FEATURE_HAS_FPU: no vectors.
+ * Source: Linux asm/cputable.h.
  */
-const HWCAP = { 4: 0x8000_0000n, 8: 0xc000_0000n } as const;
+const HWCAP = { 4: 0x8800_0000n, 8: 0xc800_0000n } as const;
 
 export interface PpcEmulationOptions {
   readonly wordBytes: 4 | 8;

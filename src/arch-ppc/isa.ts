@@ -116,6 +116,8 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   l: unsigned(1),
   l2: unsigned(2),
   l3: unsigned(3),
+  drm: unsigned(3),
+  rm: unsigned(2),
   sc2: unsigned(2),
   wc: unsigned(2),
   to: unsigned(5),
@@ -719,7 +721,10 @@ const rowsFloat: readonly RowSpec[] = [
   floatX('mffs', 63, 583, 'frt 00000 00000', 'frt'),
   floatX('mffsl', 63, 583, 'frt 11000 00000', 'frt', '0'),
   floatX('mffsce', 63, 583, 'frt 00001 00000', 'frt', '0'),
+  floatX('mffscdrn', 63, 583, 'frt 10100 frb', 'frt,frb', '0'),
+  floatX('mffscdrni', 63, 583, 'frt 10101 00 drm', 'frt,drm', '0'),
   floatX('mffscrn', 63, 583, 'frt 10110 frb', 'frt,frb', '0'),
+  floatX('mffscrni', 63, 583, 'frt 10111 000 rm', 'frt,rm', '0'),
   row('mtfsf', '111111 l flm w frb 1011000111 rc', 'flm,frb,l,w', only),
   row('mtfsfi', '111111 bfn 00 0000 w u 0 0010000110 rc', 'bfn,u,w', only),
   floatX('mtfsb0', 63, 70, 'bo 00000 00000', 'bo'),
@@ -927,6 +932,8 @@ const VECTOR1: readonly (readonly [string, number])[] = [
   ['vpopcntd', 1987],
   ['vgbbd', 1292],
   ['vrefp', 266],
+  ['vexptefp', 394],
+  ['vlogefp', 458],
   ['vrsqrtefp', 330],
   ['vrfin', 522],
   ['vrfiz', 586],
@@ -1145,6 +1152,21 @@ const XX_COMPARE: readonly (readonly [string, number])[] = [
   ['xvtdivdp', 125],
   ['xvtdivsp', 93],
 ];
+/** The same of one source, extended opcode of 9 bits. */
+const XX_TEST: readonly (readonly [string, number])[] = [
+  ['xstsqrtdp', 106],
+  ['xvtsqrtdp', 234],
+  ['xvtsqrtsp', 170],
+];
+/** XX3-form with Rc in front of an extended opcode of 7 bits. */
+const XX_RECORD: readonly (readonly [string, number])[] = [
+  ['xvcmpeqdp', 99],
+  ['xvcmpgtdp', 107],
+  ['xvcmpgedp', 115],
+  ['xvcmpeqsp', 67],
+  ['xvcmpgtsp', 75],
+  ['xvcmpgesp', 83],
+];
 /** XX2-form: one source, extended opcode of 9 bits. */
 const XX2: readonly (readonly [string, number])[] = [
   ['xsabsdp', 345],
@@ -1237,6 +1259,10 @@ const rowsVsx: readonly RowSpec[] = [
   ),
   ...XX_COMPARE.map(([name, xo]) =>
     row(name, `111100 bf 00 xa[4:0] xb[4:0] ${binary(xo, 8)} xa[5] xb[5] 0`, 'bf,xa,xb', only),
+  ),
+  ...XX_TEST.map(([name, xo]) => row(name, `111100 bf 00 00000 xb[4:0] ${binary(xo, 9)} xb[5] 0`, 'bf,xb', only)),
+  ...XX_RECORD.map(([name, xo]) =>
+    row(name, `111100 xt[4:0] xa[4:0] xb[4:0] rc ${binary(xo, 7)} xa[5] xb[5] xt[5]`, 'xt,xa,xb', only),
   ),
   ...XX2.map(([name, xo]) => row(name, `111100 xt[4:0] 00000 xb[4:0] ${binary(xo, 9)} xb[5] xt[5]`, 'xt,xb', only)),
   row('xxpermdi', '111100 xt[4:0] xa[4:0] xb[4:0] 0 dm 01010 xa[5] xb[5] xt[5]', 'xt,xa,xb,dm', only),

@@ -1,8 +1,7 @@
 /**
  * Instruction -> IR for PowerPC: 64-bit little-endian, 64-bit big-endian and 32-bit, from one table
- * of semantics. The machine is in user mode. Floating point registers can be loaded, stored and
- * copied; floating point arithmetic, vectors and decimal are not lifted yet and stop with their
- * name.
+ * of semantics. The machine is in user mode. Decimal floating point, and vectors other than those
+ * of `vectors.ts` and `float-rows.ts`, stop with their name.
  *
  * What differs from most machines:
  *
@@ -53,6 +52,8 @@ import type {
   Terminator,
 } from '../machine/ir.js';
 import { ByteView } from '../bytes.js';
+import { floatHelpers, floatSemantics, FloatState } from './float-lift.js';
+import type { FloatSlots } from './float-lift.js';
 import { vectorSemantics } from './vectors.js';
 import { ElftraceError } from '../errors.js';
 import { lazily, WordMemo } from '../isa/memo.js';
@@ -84,6 +85,12 @@ const SLOTS = new SlotLayout([
     'ov32',
     'dscr',
     'ppr',
+    'fpscr',
+    'float mode',
+    'last float',
+    'last a',
+    'last b',
+    'last c',
   ].map((name) => [name, 'i64'] as const),
   ...numbered('cr', 8).flatMap((name) => (['k', 'a', 'b'] as const).map((part) => [name + part, 'i64'] as const)),
   ...numbered('f', 32).map((name) => [name, 'f64'] as const),
@@ -113,6 +120,15 @@ const CA32 = SLOTS.slot('ca32');
 const OV32 = SLOTS.slot('ov32');
 const DSCR = SLOTS.slot('dscr');
 const PPR = SLOTS.slot('ppr');
+const FLOAT_SLOTS: FloatSlots = {
+  floats: numbered('f', 32).map((name) => SLOTS.slot(name)),
+  lower: numbered('vsl', 32).map((name) => SLOTS.slot(name)),
+  vectors: numbered('v', 32).map((name) => SLOTS.slot(name)),
+  fpscr: SLOTS.slot('fpscr'),
+  mode: SLOTS.slot('float mode'),
+  last: SLOTS.slot('last float'),
+  operands: [SLOTS.slot('last a'), SLOTS.slot('last b'), SLOTS.slot('last c')],
+};
 const CR = numbered('cr', 8).map((name) => SLOTS.slot(`${name}k`));
 /** No access can have this address: `lwarx` of 2^64 - 1 would be misaligned. */
 const NO_RESERVATION = 0xffff_ffff_ffff_ffffn;
@@ -183,7 +199,7 @@ function vectorViews(): RegisterView[] {
   ];
 }
 
-function registerViews(is64: boolean): RegisterView[] {
+function registerViews(is64: boolean, floats: FloatState): RegisterView[] {
   const width = is64 ? 64 : 32;
   return [
     ...GPR.map((slot, i) => slotRegister(`r${i}`, slot, width)),
@@ -193,6 +209,14 @@ function registerViews(is64: boolean): RegisterView[] {
     ...(is64 ? [slotRegister('tar', TAR, width)] : []),
     ...numbered('f', 32).map((name) => slotRegister(name, SLOTS.slot(name), 64)),
     ...(is64 ? vectorViews() : []),
+    {
+      name: 'fpscr',
+      widthBits: is64 ? 64 : 32,
+      read: (state) => floats.readAll(state),
+      write: (state, value): void => {
+        floats.writeAll(state, value);
+      },
+    },
     { name: 'cr', widthBits: 32, read: readCr, write: writeCr },
     {
       name: 'xer',
@@ -228,6 +252,8 @@ class Lifting {
     readonly width: Width,
     /** Word of the instruction. */
     public word: number,
+    /** See `LiftLimits.slow`. */
+    readonly slow: boolean,
   ) {}
 
   get is64(): boolean {
@@ -1032,7 +1058,7 @@ const reversed = { reversed: true } as const;
 // ------------------------------------------------------------------------
 
 /** Slot of f0. */
-const FPR = numbered('f', 32).map((name) => SLOTS.slot(name));
+const FPR = FLOAT_SLOTS.floats;
 
 const loadDouble =
   (form: AccessForm): Lift =>
@@ -1584,15 +1610,6 @@ const SEMANTICS = {
  * Rows that the instruction table marks as decoded only, but which need nothing that is missing.
  */
 const OTHERS: readonly (readonly [string, Lift])[] = [
-  [
-    'fmr',
-    (x, f) => {
-      // With Rc it copies exception bits of FPSCR, which is not modelled.
-      if (f.flag('rc')) return unsupported(x, f);
-      x.b.to(FPR[f.n('frt')]!, 'bitsf64', x.b.make('f64bits', FPR[f.n('frb')]!));
-      return undefined;
-    },
-  ],
   // Hints and locks of caches, streams, and waiting: no-operations to a program.
   ...['dcba', 'icbt', 'dcbtls', 'dcbtstls', 'dcblc', 'dst', 'dss', 'wait'].map((name) => [name, nothing] as const),
 ];
@@ -1708,21 +1725,75 @@ const PREFIXED: readonly (readonly [string, Lift])[] = [
   ],
 ];
 
+/** Singles in registers of VSX: loads, stores, and conversions that keep every NaN. */
+const SINGLES: readonly (readonly [string, Lift])[] = [
+  [
+    'lxsspx',
+    (x, f) => {
+      const word = x.b.temp();
+      x.b.load(loadName(4, false, x.width.endian), word, indexedAddress(x, f), 0n);
+      writeUpper(x, f.n('xt'), doubleOfSingle(x, word));
+      return undefined;
+    },
+  ],
+  [
+    'stxsspx',
+    (x, f) => {
+      const word = singleOfDouble(x, readUpper(x, f.n('xs')));
+      x.b.store(storeName(4, x.width.endian), word, indexedAddress(x, f), 0n);
+      return undefined;
+    },
+  ],
+  [
+    'xscvspdpn',
+    (x, f) => {
+      writeUpper(x, f.n('xt'), doubleOfSingle(x, x.b.make('shr', readUpper(x, f.n('xb')), 32n)));
+      return undefined;
+    },
+  ],
+  [
+    'xscvdpspn',
+    (x, f) => {
+      const word = singleOfDouble(x, readUpper(x, f.n('xb')));
+      // The second word is undefined: here it is the same.
+      writeUpper(x, f.n('xt'), x.b.make('or', word, x.b.make('shl', word, 32n)));
+      return undefined;
+    },
+  ],
+];
+
+/** The first doubleword of a VSR. */
+function readUpper({ b }: Lifting, number: number): Slot {
+  return number < 32 ? b.make('f64bits', FPR[number]!) : b.make('high64', FLOAT_SLOTS.vectors[number - 32]!);
+}
+
+/** Writes it, and 0 behind it. */
+function writeUpper({ b }: Lifting, number: number, bits: Slot): void {
+  if (number >= 32) b.to(FLOAT_SLOTS.vectors[number - 32]!, 'join64', 0n, bits);
+  else {
+    b.to(FPR[number]!, 'bitsf64', bits);
+    b.mov(FLOAT_SLOTS.lower[number]!, 0n);
+  }
+}
+
 const LANES = [0, 1, 2, 3, 4, 5].map((i) => SLOTS.slot(`lanes${i}`));
 const vectors = lazily(
   () =>
     new Map<string, Lift>(
       vectorSemantics({
-        vectors: numbered('v', 32).map((name) => SLOTS.slot(name)),
+        vectors: FLOAT_SLOTS.vectors,
         floats: FPR,
-        lower: numbered('vsl', 32).map((name) => SLOTS.slot(name)),
+        lower: FLOAT_SLOTS.lower,
         scratch: [LANES[0]!, LANES[1]!, LANES[2]!, LANES[3]!, LANES[4]!, LANES[5]!],
       }),
     ),
 );
-const table = lazily(() => new Map([...Object.entries<Lift>(SEMANTICS), ...OTHERS, ...PREFIXED]));
+const floating = lazily(() => floatSemantics(FLOAT_SLOTS));
+const table = lazily(
+  () => new Map<string, Lift>([...Object.entries<Lift>(SEMANTICS), ...OTHERS, ...PREFIXED, ...floating().classic]),
+);
 /** With VMX and VSX, which 64-bit programs have. */
-const table64 = lazily(() => new Map([...table(), ...vectors()]));
+const table64 = lazily(() => new Map<string, Lift>([...table(), ...vectors(), ...floating().vsx, ...SINGLES]));
 
 // ----------------------------------------------------------------------------------------- helpers
 
@@ -2098,6 +2169,7 @@ function meaningOf(mnemonic: string | null, operands: Operands, is64: boolean): 
 export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDecode): Lifter {
   const is64 = wordBytes === 8;
   const width: Width = { is64, endian };
+  const floats = new FloatState(FLOAT_SLOTS, decode);
   const meanings = new WordMemo((word) => {
     const decoded = decode(word);
     return meaningOf(decoded?.row.mnemonic ?? null, decoded?.operands ?? {}, is64);
@@ -2109,7 +2181,7 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
   const lift = (code: Uint8Array, address: Address, limits: LiftLimits): Block => {
     const view = new ByteView(code, endian, 'code');
     const builder = new BlockBuilder(SLOTS, address);
-    const lifting = new Lifting(builder, width, 0);
+    const lifting = new Lifting(builder, width, 0, limits.slow === true);
     lifting.synchronises = limits.synchronises === true;
     let pc = address;
     // The view may end before the window does; a block of its own decides.
@@ -2140,10 +2212,11 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
     addressBits: is64 ? 64 : 32,
     codeAlignBytes: 4,
     lanes: is64,
+    floats: true,
     endian,
     slots: SLOTS,
-    registers: registerViews(is64),
-    helpers: helpers(is64),
+    registers: registerViews(is64, floats),
+    helpers: { ...helpers(is64), ...floatHelpers(floats, FLOAT_SLOTS, setField, is64) },
     reservation: { address: RESERVED_ADDRESS, none: NO_RESERVATION, granuleBytes: CACHE_LINE_BYTES[is64 ? 64 : 32] },
     lift,
   };

@@ -69,6 +69,15 @@ export function emitFloat(row: FloatRow, { code, push, pushMode, scratch, call, 
     code.i64(32n).op(I64.sar).i64(-1n).op(I64.eq);
     demand();
   }
+  if (row.widened) {
+    for (let i = 0; i < row.operands; i++) {
+      push(i);
+      push(i);
+      code.op(F64.demote).op(F64.promote).op(F64.eq);
+      if (i > 0) code.op(I32.and);
+    }
+    demand();
+  }
   if (row.domain.length > 0) {
     operands();
     code.raw(row.domain);

@@ -70,6 +70,17 @@ export function isSignalling(of: Format, bits: bigint): boolean {
   return isNan(of, bits) && (bits & of.quietBit) === 0n;
 }
 
+/**
+ * A NaN as a quiet one in another format. Of its payload the highest bits are kept, as machines do
+ * that keep any.
+ */
+export function quieted(from: Format, to: Format, bits: bigint): bigint {
+  const sign = (bits & from.signBit) === 0n ? 0n : to.signBit;
+  const shift = BigInt(to.fractionBits - from.fractionBits);
+  const payload = bits & from.fractionMask;
+  return sign | to.infinity | to.quietBit | (shift >= 0n ? payload << shift : payload >> -shift);
+}
+
 /** A number taken apart: (-1)^sign * magnitude * 2^exponent; zeros have magnitude 0. */
 export interface Unpacked {
   readonly kind: 'finite' | 'infinite' | 'nan';

@@ -15,5 +15,5 @@ export {
   toInteger,
 } from './arithmetic.js';
 export type { Comparison, NumberClass } from './arithmetic.js';
-export { BINARY128, BINARY16, BINARY32, BINARY64, EXCEPTION } from './format.js';
+export { BINARY128, BINARY16, BINARY32, BINARY64, EXCEPTION, isNan, isSignalling, quieted } from './format.js';
 export type { Environment, Format, Result, Rounding } from './format.js';

@@ -10,8 +10,9 @@
  * function of the row (`clean`) decides whether the result is exact; once it is, the result only
  * has to be far enough from overflow and underflow (`settled`), which takes three instructions.
  *
- * A single lies in the low half of a slot of 64 bits, below 32 ones, as RISC-V has it; operands in
- * another form are left to the slow way.
+ * A single lies in the low half of a slot of 64 bits, below 32 ones, as RISC-V has it; of rows
+ * whose names end with w it is the double of the same value, as PowerPC has it. Operands in another
+ * form are left to the slow way.
  *
  * Source: WebAssembly Core Specification 2.0, 4.3.3 and 5.4; IEEE Std 754-2019, clause 7.
  */
@@ -61,6 +62,8 @@ export interface FloatRow {
   readonly clean: FloatFunction | null;
   /** The operands are singles in slots of 64 bits. */
   readonly boxed: boolean;
+  /** The operands are singles in the form of doubles. */
+  readonly widened: boolean;
   /** After all operands, an i32 that is 0 where the op does not decide. */
   readonly domain: Bytes;
 }
@@ -123,8 +126,19 @@ const row = (width: Width, operands: FloatRow['operands'], both: Bytes, rest: Pa
   settled: [],
   clean: null,
   boxed: width === 32,
+  widened: false,
   domain: [],
   ...rest,
+});
+
+const DEMOTE = 0xb6;
+/** A row of singles as doubles. Operands that are integers stay what they are. */
+const widened = (single: FloatRow): FloatRow => ({
+  ...single,
+  each: single.boxed ? [DEMOTE] : single.each,
+  after: [PROMOTE],
+  boxed: false,
+  widened: single.boxed,
 });
 
 /** The opcode of doubles, that of singles is 14 lower. */
@@ -209,8 +223,18 @@ export const FLOAT_OPS = {
   feq32: comparison(32, 0x61),
   flt32: comparison(32, 0x63),
   fle32: comparison(32, 0x65),
+  fadd32w: widened(sum(32, 0xa0, 'cleanadd32')),
+  fsub32w: widened(sum(32, 0xa1, 'cleansub32')),
+  fmul32w: widened(product(32, 0xa2, 'cleanmul32')),
+  fdiv32w: widened(product(32, 0xa3, 'cleandiv32')),
+  fsqrt32w: widened(root(32, 'cleansqrt32')),
+  fma32w: widened(fused(32, 'fma32', 'cleanfma32')),
+  /** A double to a single, which is a double still. */
+  fnarroww: row(64, 1, [DEMOTE], { result: 'f32', after: [PROMOTE], settled: ORDINARY[32], clean: 'cleannarrow' }),
+  fsingle_s64w: widened(fromInteger(32, [], 0xb4, 'cleansigned32')),
+  fsingle_u64w: widened(fromInteger(32, [], 0xb5, 'cleanunsigned32')),
   /** A double to a single, and back. */
-  fnarrow: row(64, 1, [0xb6], { result: 'f32', after: INTO_BOX, settled: ORDINARY[32], clean: 'cleannarrow' }),
+  fnarrow: row(64, 1, [DEMOTE], { result: 'f32', after: INTO_BOX, settled: ORDINARY[32], clean: 'cleannarrow' }),
   fwiden: row(32, 1, [PROMOTE], { result: 'f64', after: [], settled: FINITE[64] }),
   /** From integers: of 64 bits, or the low 32 bits of a slot. */
   fdouble_s64: fromInteger(64, [], 0xb9, 'cleansigned64'),

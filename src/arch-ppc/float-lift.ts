@@ -1,0 +1,490 @@
+/**
+ * Semantics of floating point for the lifter: scalars by ops of both tiers where those decide, by a
+ * helper otherwise; vectors by a helper; FPSCR.
+ *
+ * FR, FI and FPRF tell of the last instruction, and few programs look. So an op leaves its
+ * instruction and operands in slots (`last`, `operands`), from which they are computed when FPSCR
+ * is read; FPCC of a comparison behind it lies in the upper half of `last`. The sticky bits are
+ * true at any time: an op decides nothing that would raise one (`float-ops.ts`).
+ *
+ * Source: Power ISA 2.07B, Book I, chapters 4 and 7.
+ */
+import type { BlockBuilder, Helper, HelperResult, HelperState, Operand, Slot, Terminator } from '../machine/ir.js';
+import type { FloatName } from '../machine/float-ops.js';
+import { WordMemo } from '../isa/memo.js';
+import type { Decoded, Operands } from '../isa/table.js';
+import { EXCEPTIONS, FloatUnit, FPSCR, isTrapping, modeOf, withBits } from './float.js';
+import { SCALAR_ROWS, SIGN_ROWS, TEST_ROWS, VECTOR_ROWS, VECTOR_TESTS } from './float-rows.js';
+import type { ScalarRow } from './float-rows.js';
+
+/** Slots that the semantics use. */
+export interface FloatSlots {
+  readonly floats: readonly Slot[];
+  readonly lower: readonly Slot[];
+  readonly vectors: readonly Slot[];
+  readonly fpscr: Slot;
+  /** What FPSCR says to the ops (`modeOf`). */
+  readonly mode: Slot;
+  readonly last: Slot;
+  readonly operands: readonly [Slot, Slot, Slot];
+}
+
+/** What the semantics need of the instruction being lifted. */
+interface Place {
+  readonly b: BlockBuilder;
+  readonly word: number;
+  readonly next: bigint;
+  readonly slow: boolean;
+  setBits(field: number, bits: Operand): void;
+}
+interface Fields {
+  n(name: string): number;
+  has(name: string): boolean;
+  flag(name: string): boolean;
+}
+type FloatLift = (x: Place, f: Fields) => Terminator | undefined;
+
+const SIGN = 0x8000_0000_0000_0000n;
+const NEXT = { kind: 'next' } as const satisfies HelperResult;
+const TRAP = { kind: 'trap', trap: 'divide' } as const satisfies HelperResult;
+const low32 = (value: bigint): number => Number(BigInt.asUintN(32, value));
+/** DRN, above the low word: decimal rounding, which nothing here reads. */
+const DECIMAL = 0x7_0000_0000n;
+
+// ------------------------------------------------------------------------------------------- state
+
+/** Registers of an instruction in a state. */
+class Registers {
+  constructor(
+    private readonly state: HelperState,
+    private readonly slots: FloatSlots,
+  ) {}
+
+  /** The first doubleword. Field names of floating point registers begin with f. */
+  upper(field: string, number: number): bigint {
+    const { floats, vectors } = this.slots;
+    return field.startsWith('f') || number < 32
+      ? this.state.get(floats[number]!)
+      : this.state.get(vectors[number - 32]!, 1);
+  }
+
+  vector(number: number): bigint {
+    const { lower, vectors } = this.slots;
+    const low = this.state.get(number < 32 ? lower[number]! : vectors[number - 32]!);
+    return (this.upper('x', number) << 64n) | low;
+  }
+
+  write(field: string, number: number, upper: bigint, lower: bigint): void {
+    const { slots, state } = this;
+    if (field.startsWith('f')) {
+      state.set(slots.floats[number]!, upper);
+      return;
+    }
+    if (number < 32) {
+      state.set(slots.floats[number]!, upper);
+      state.set(slots.lower[number]!, lower);
+    } else {
+      state.set(slots.vectors[number - 32]!, lower, 0);
+      state.set(slots.vectors[number - 32]!, upper, 1);
+    }
+  }
+}
+
+interface Known {
+  readonly mnemonic: string;
+  readonly operands: Operands;
+}
+
+/** FPSCR, and what reads and writes it. */
+export class FloatState {
+  private readonly known: WordMemo<Known>;
+
+  constructor(
+    private readonly slots: FloatSlots,
+    decode: (word: number) => Decoded | null,
+  ) {
+    this.known = new WordMemo((word) => {
+      const decoded = decode(word);
+      return { mnemonic: decoded?.row.mnemonic ?? '', operands: decoded?.operands ?? {} };
+    });
+  }
+
+  of(word: number): Known {
+    return this.known.of(word);
+  }
+
+  /** The low word of FPSCR. */
+  read(state: HelperState): number {
+    const { slots } = this;
+    let fpscr = low32(state.get(slots.fpscr));
+    const last = state.get(slots.last);
+    const row = last === 0n ? undefined : SCALAR_ROWS.get(this.of(low32(last)).mnemonic);
+    if (row) {
+      const unit = new FloatUnit(fpscr);
+      row.run(unit, row.sources.map((_, i) => state.get(slots.operands[i]!))); // prettier-ignore
+      fpscr = withBits(fpscr, FPSCR.fr | FPSCR.fi | FPSCR.fprf, unit.fpscr);
+    }
+    const relation = Number(last >> 32n);
+    return relation === 0 ? fpscr : withBits(fpscr, FPSCR.fpcc, relation << 12);
+  }
+
+  write(state: HelperState, fpscr: number): void {
+    const { slots } = this;
+    state.set(slots.fpscr, (state.get(slots.fpscr) & DECIMAL) | BigInt(fpscr >>> 0));
+    state.set(slots.mode, modeOf(fpscr));
+    state.set(slots.last, 0n);
+  }
+
+  /** With what is above the low word. */
+  readAll(state: HelperState): bigint {
+    return (state.get(this.slots.fpscr) & DECIMAL) | BigInt(this.read(state));
+  }
+
+  writeAll(state: HelperState, value: bigint): void {
+    state.set(this.slots.fpscr, value & DECIMAL);
+    this.write(state, withBits(0, -1, low32(value)));
+  }
+}
+
+/** Sets a field of CR. */
+type SetField = (state: HelperState, field: number, bits: number) => void;
+
+const recorded = (fpscr: number): number => fpscr >>> 28;
+
+/** The field of a target and its number; null: of CR. */
+function targetOf(operands: Operands): readonly [field: string, number: number] {
+  for (const name of ['frt', 'xt']) if (operands[name] !== undefined) return [name, operands[name]];
+  return ['bf', operands['bf'] ?? 0];
+}
+
+/** Executes an instruction of `SCALAR_ROWS`, `VECTOR_ROWS` or the tests. */
+function compute(floats: FloatState, slots: FloatSlots, setField: SetField): Helper {
+  return (state, word) => {
+    const { mnemonic, operands } = floats.of(word);
+    const registers = new Registers(state, slots);
+    const unit = new FloatUnit(floats.read(state));
+    const number = (name: string): number => operands[name] ?? 0;
+    const scalars = (names: readonly string[]): bigint[] => names.map((name) => registers.upper(name, number(name)));
+    const vectors = (names: readonly string[]): bigint[] => names.map((name) => registers.vector(number(name)));
+    const [field, target] = targetOf(operands);
+    const scalar = SCALAR_ROWS.get(mnemonic);
+    const vector = VECTOR_ROWS.get(mnemonic);
+    const test = TEST_ROWS.get(mnemonic);
+    let write: () => void;
+    if (scalar) {
+      const value = scalar.run(unit, scalars(scalar.sources));
+      write = () => {
+        registers.write(field, target, value, 0n);
+      };
+    } else if (vector) {
+      const value = vector.run(unit, vectors(vector.sources));
+      const isAll = value === (1n << 128n) - 1n;
+      write = () => {
+        registers.write('xt', target, value >> 64n, BigInt.asUintN(64, value));
+        if (operands['rc'] === 1) setField(state, 6, (isAll ? 8 : 0) | (value === 0n ? 2 : 0));
+      };
+    } else {
+      const tests = VECTOR_TESTS.get(mnemonic);
+      const bits = test ? test.run(unit, scalars(test.sources)) : (tests?.run(unit, vectors(tests.sources)) ?? 0);
+      write = () => {
+        setField(state, target, bits);
+      };
+    }
+    if (unit.traps) return TRAP;
+    write();
+    floats.write(state, unit.fpscr);
+    if (scalar && operands['rc'] === 1) setField(state, 1, recorded(unit.fpscr));
+    return NEXT;
+  };
+}
+
+// ------------------------------------------------------------------------------------------- FPSCR
+
+/** Mask of the fields that FLM names, of which the first is the most significant. */
+function fieldMask(flm: number): number {
+  let mask = 0;
+  for (let i = 0; i < 8; i++) if ((flm & (0x80 >> i)) !== 0) mask |= 0xf << (28 - 4 * i);
+  return mask;
+}
+
+/** FPSCR with fields of another value; FEX and VX cannot be set. */
+const moved = (fpscr: number, mask: number, bits: number): number =>
+  withBits(fpscr, mask & ~(FPSCR.fex | FPSCR.vx), bits);
+
+/** The low word of FPSCR behind `mtfsf`, `mtfsfi`, `mtfsb0`, `mtfsb1`, `mcrfs`. */
+function changed(mnemonic: string, fpscr: number, n: (name: string) => number, source: bigint): number {
+  const bit = 0x8000_0000 >>> n('bo');
+  switch (mnemonic) {
+    case 'mtfsf':
+      return moved(fpscr, n('l') === 1 ? -1 : n('w') === 1 ? 0 : fieldMask(n('flm')), low32(source));
+    case 'mtfsfi':
+      return n('w') === 1 ? fpscr : moved(fpscr, fieldMask(0x80 >> n('bfn')), n('u') << (28 - 4 * n('bfn')));
+    case 'mtfsb0':
+      return moved(fpscr, bit, 0);
+    case 'mtfsb1': {
+      const fresh = (bit & EXCEPTIONS & ~fpscr) !== 0;
+      return moved(moved(fpscr, bit, -1), fresh ? FPSCR.fx : 0, -1);
+    }
+    default:
+      return moved(fpscr, fieldMask(0x80 >> n('bfa')) & (EXCEPTIONS | FPSCR.fx), 0);
+  }
+}
+
+/** DRN behind the same. */
+function decimalChanged(mnemonic: string, before: bigint, n: (name: string) => number, source: bigint): bigint {
+  if (mnemonic === 'mtfsf') {
+    const all = n('l') === 1 || (n('w') === 1 && (n('flm') & 1) !== 0);
+    return all ? source & DECIMAL : before;
+  }
+  return mnemonic === 'mtfsfi' && n('w') === 1 && n('bfn') === 7 ? BigInt(n('u') & 7) << 32n : before;
+}
+
+function statusHelpers(
+  floats: FloatState,
+  slots: FloatSlots,
+  setField: SetField,
+  is64: boolean,
+): Record<string, Helper> {
+  return {
+    mffs: (state, word) => {
+      const { operands } = floats.of(word);
+      const value = floats.readAll(state);
+      state.set(slots.floats[operands['frt']!]!, is64 ? value : value & 0xffff_ffffn);
+      if (operands['rc'] === 1) setField(state, 1, recorded(low32(value)));
+      return NEXT;
+    },
+    mtfs: (state, word) => {
+      const { mnemonic, operands } = floats.of(word);
+      // L and W are of POWER6.
+      const n = (name: string): number => (!is64 && (name === 'l' || name === 'w') ? 0 : (operands[name] ?? 0));
+      const source = operands['frb'] === undefined ? 0n : state.get(slots.floats[operands['frb']]!);
+      const before = floats.read(state);
+      const after = changed(mnemonic, before, n, source);
+      if (isTrapping(after)) return TRAP;
+      const decimal = decimalChanged(mnemonic, state.get(slots.fpscr) & DECIMAL, n, source);
+      if (is64) state.set(slots.fpscr, decimal);
+      floats.write(state, after);
+      if (mnemonic === 'mcrfs') setField(state, n('bf'), (before >>> (28 - 4 * n('bfa'))) & 15);
+      if (operands['rc'] === 1) setField(state, 1, recorded(after));
+      return NEXT;
+    },
+  };
+}
+
+export function floatHelpers(
+  floats: FloatState,
+  slots: FloatSlots,
+  setField: SetField,
+  is64: boolean,
+): Readonly<Record<string, Helper>> {
+  return { float: compute(floats, slots, setField), ...statusHelpers(floats, slots, setField, is64) };
+}
+
+// --------------------------------------------------------------------------------------- semantics
+
+const helper =
+  (name: string): FloatLift =>
+  (x) => ({ kind: 'helper', name, argument: x.word, next: x.next });
+const slowly = helper('float');
+
+/** An op for an instruction, and what is negated on the way. */
+interface Fast {
+  readonly op: FloatName;
+  readonly negatesAddend?: boolean;
+  readonly negates?: boolean;
+  /** The result is an integer of the op; `zx32`: without a sign. */
+  readonly integer?: 'plain' | 'zx32' | 'twice';
+  /** The operand is an integer. */
+  readonly fromInteger?: boolean;
+}
+
+function fastOf(name: string): Fast | null {
+  const wide = /^(?:f|xs)(add|sub|mul|div|sqrt)(s|dp|sp|)$/.exec(name);
+  const width = (suffix: string): '64' | '32w' => (suffix.startsWith('s') ? '32w' : '64');
+  if (wide) return { op: `f${wide[1]!}${width(wide[2]!)}` as FloatName };
+  const fused = /^(?:f|xs)(n?)m(add|sub)[am]?(s|dp|sp|)$/.exec(name);
+  if (fused) {
+    return {
+      op: `fma${width(fused[3]!)}` as FloatName,
+      negatesAddend: fused[2] === 'sub',
+      negates: fused[1] === 'n',
+    };
+  }
+  return CONVERSIONS[name] ?? null;
+}
+
+const CONVERSIONS: Readonly<Record<string, Fast>> = {
+  frsp: { op: 'fnarroww' },
+  xsrsp: { op: 'fnarroww' },
+  fctiw: { op: 'fnearest64_s32', integer: 'plain' },
+  fctiwz: { op: 'fzero64_s32', integer: 'plain' },
+  fctiwuz: { op: 'fzero64_u32', integer: 'zx32' },
+  fctid: { op: 'fnearest64_s64', integer: 'plain' },
+  fctidz: { op: 'fzero64_s64', integer: 'plain' },
+  fctiduz: { op: 'fzero64_u64', integer: 'plain' },
+  xscvdpsxds: { op: 'fzero64_s64', integer: 'plain' },
+  xscvdpuxds: { op: 'fzero64_u64', integer: 'plain' },
+  xscvdpsxws: { op: 'fzero64_s32', integer: 'twice' },
+  xscvdpuxws: { op: 'fzero64_u32', integer: 'twice' },
+  fcfid: { op: 'fdouble_s64', fromInteger: true },
+  fcfidu: { op: 'fdouble_u64', fromInteger: true },
+  fcfids: { op: 'fsingle_s64w', fromInteger: true },
+  fcfidus: { op: 'fsingle_u64w', fromInteger: true },
+  xscvsxddp: { op: 'fdouble_s64', fromInteger: true },
+  xscvuxddp: { op: 'fdouble_u64', fromInteger: true },
+  xscvsxdsp: { op: 'fsingle_s64w', fromInteger: true },
+  xscvuxdsp: { op: 'fsingle_u64w', fromInteger: true },
+};
+
+/** The lift of rows over the slots of a machine. */
+class FloatLifts {
+  constructor(private readonly slots: FloatSlots) {}
+
+  /** The first doubleword of a register: a slot of the file, or a copy. */
+  private source(x: Place, f: Fields, field: string): Slot {
+    const number = f.n(field);
+    return field.startsWith('f') || number < 32
+      ? this.slots.floats[number]!
+      : x.b.make('high64', this.slots.vectors[number - 32]!);
+  }
+
+  private isFloat(slot: Slot): boolean {
+    const [first] = this.slots.floats;
+    return slot >= first! && slot < first! + 32;
+  }
+
+  private bits(x: Place, slot: Slot): Slot {
+    return this.isFloat(slot) ? x.b.make('f64bits', slot) : slot;
+  }
+
+  /** Writes bits of a scalar result. */
+  private write(x: Place, f: Fields, bits: Slot): void {
+    const { b } = x;
+    if (f.has('frt')) {
+      b.to(this.slots.floats[f.n('frt')]!, 'bitsf64', bits);
+      return;
+    }
+    const number = f.n('xt');
+    if (number >= 32) b.to(this.slots.vectors[number - 32]!, 'join64', 0n, bits);
+    else {
+      b.to(this.slots.floats[number]!, 'bitsf64', bits);
+      b.mov(this.slots.lower[number]!, 0n);
+    }
+  }
+
+  arithmetic(row: ScalarRow, fast: Fast): FloatLift {
+    const { mode, last, operands } = this.slots;
+    return (x, f) => {
+      if (x.slow || f.flag('rc')) return slowly(x, f);
+      const { b } = x;
+      const sources = row.sources.map((name) => this.source(x, f, name));
+      const bits = sources.map((slot) => this.bits(x, slot));
+      const taken = fast.fromInteger === true ? bits : [...sources];
+      if (fast.negatesAddend === true) taken[2] = b.make('xor', bits[2]!, SIGN);
+      const result = b.temp();
+      b.float(result, fast.op, mode, [taken[0]!, taken[1], taken[2]]);
+      let value = result;
+      if (fast.negates === true) value = b.make('xor', result, SIGN);
+      if (fast.integer === 'zx32') value = b.make('zx32', result);
+      if (fast.integer === 'twice') value = b.make('or', b.make('shl', result, 32n), b.make('zx32', result));
+      this.write(x, f, value);
+      bits.forEach((slot, i) => {
+        b.mov(operands[i]!, slot);
+      });
+      b.mov(last, BigInt(x.word >>> 0));
+      return undefined;
+    };
+  }
+
+  /** Ordered numbers are compared by ops; with a NaN the helper says what is raised. */
+  compare(first: string, second: string): FloatLift {
+    const { mode, last } = this.slots;
+    return (x, f) => {
+      if (x.slow) return slowly(x, f);
+      const { b } = x;
+      const [one, two] = [this.source(x, f, first), this.source(x, f, second)];
+      const [less, greater] = [b.temp(), b.temp()];
+      b.float(less, 'flt64', mode, [one, two]);
+      b.float(greater, 'flt64', mode, [two, one]);
+      const either = b.make('or', b.make('shl', less, 3n), b.make('shl', greater, 2n));
+      const equal = b.make('shl', b.make('xor', b.make('or', less, greater), 1n), 1n);
+      const field = b.make('or', either, equal);
+      b.to(last, 'or', b.make('and', last, 0xffff_ffffn), b.make('shl', field, 32n));
+      x.setBits(f.n('bf'), field);
+      return undefined;
+    };
+  }
+
+  /** CR1 where the instruction records. */
+  private record(x: Place, f: Fields): void {
+    if (f.flag('rc')) x.setBits(1, x.b.make('and', x.b.make('shr', this.slots.fpscr, 28n), 15n));
+  }
+
+  /** Signs, and copies. */
+  sign(sources: readonly string[], change: (b: BlockBuilder, x: readonly Slot[]) => Slot): FloatLift {
+    return (x, f) => {
+      const bits = sources.map((name) => this.bits(x, this.source(x, f, name)));
+      this.write(x, f, change(x.b, bits));
+      this.record(x, f);
+      return undefined;
+    };
+  }
+
+  /** The third register where the first is a number not below zero, else the second. */
+  readonly select: FloatLift = (x, f) => {
+    const { b } = x;
+    const [a, second, third] = ['fra', 'frb', 'frc'].map((name) => this.bits(x, this.source(x, f, name)));
+    const isPositive = b.make('setleu', a!, 0x7ff0_0000_0000_0000n);
+    const holds = b.make('or', isPositive, b.make('seteq', a!, SIGN));
+    const d = b.temp();
+    b.select(d, holds, third!, second!);
+    this.write(x, f, d);
+    this.record(x, f);
+    return undefined;
+  };
+
+  /** Words of two registers: both first ones, or both second ones. */
+  merge(odd: boolean): FloatLift {
+    return (x, f) => {
+      const { b } = x;
+      const [a, c] = ['fra', 'frb'].map((name) => this.bits(x, this.source(x, f, name)));
+      const upper = odd ? b.make('shl', a!, 32n) : b.make('and', a!, 0xffff_ffff_0000_0000n);
+      this.write(x, f, b.make('or', upper, odd ? b.make('zx32', c!) : b.make('shr', c!, 32n)));
+      return undefined;
+    };
+  }
+}
+
+/** Semantics of the rows, by name: those of both sizes, and those of VSX. */
+export function floatSemantics(slots: FloatSlots): {
+  readonly classic: readonly (readonly [string, FloatLift])[];
+  readonly vsx: readonly (readonly [string, FloatLift])[];
+} {
+  const lifts = new FloatLifts(slots);
+  const out: [string, FloatLift][] = [];
+  for (const [name, row] of SCALAR_ROWS) {
+    const fast = fastOf(name);
+    out.push([name, fast ? lifts.arithmetic(row, fast) : slowly]);
+  }
+  for (const name of [...TEST_ROWS.keys(), ...VECTOR_ROWS.keys(), ...VECTOR_TESTS.keys()]) out.push([name, slowly]);
+  // Only unordered numbers make a difference between these.
+  for (const name of ['fcmpu', 'fcmpo']) out.push([name, lifts.compare('fra', 'frb')]);
+  for (const name of ['xscmpudp', 'xscmpodp']) out.push([name, lifts.compare('xa', 'xb')]);
+  for (const [name, { sources }] of SIGN_ROWS) {
+    const change = (b: BlockBuilder, x: readonly Slot[]): Slot => {
+      const value = x[x.length - 1]!;
+      if (name.includes('neg')) return b.make('xor', value, SIGN);
+      if (name.includes('nabs')) return b.make('or', value, SIGN);
+      const magnitude = b.make('and', value, SIGN - 1n);
+      return name.includes('abs') ? magnitude : b.make('or', magnitude, b.make('and', x[0]!, SIGN));
+    };
+    out.push([name, lifts.sign(sources, change)]);
+  }
+  out.push(['fmr', lifts.sign(['frb'], (_b, [value]) => value!)]);
+  out.push(['fsel', lifts.select], ['fmrgew', lifts.merge(false)], ['fmrgow', lifts.merge(true)]);
+  // Other bits in a field that older processors do not look at: C libraries execute them there.
+  for (const name of ['mffs', 'mffsl', 'mffsce', 'mffscrn', 'mffscrni', 'mffscdrn', 'mffscdrni'])
+    out.push([name, helper('mffs')]);
+  for (const name of ['mtfsf', 'mtfsfi', 'mtfsb0', 'mtfsb1', 'mcrfs']) out.push([name, helper('mtfs')]);
+  return { classic: out.filter(([name]) => !name.startsWith('x')), vsx: out.filter(([name]) => name.startsWith('x')) };
+}
