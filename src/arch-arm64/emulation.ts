@@ -12,8 +12,10 @@ let calls: ReadonlyMap<number, string> | undefined;
 
 /**
  * What is executed beyond the base instructions: CRC32, ATOMICS, CPUID (identification registers
- * can be read), LRCPC, DCPOP, DIT, FLAGM, SSBS, SB; and DCPODP, BTI. FP and ASIMD are not in it:
- * there is no floating point arithmetic. Source: Linux uapi/asm/hwcap.h of arm64.
+ * can be read), LRCPC, DCPOP, DIT, FLAGM, SSBS, SB; and DCPODP, BTI. FP and ASIMD, which systems
+ * have together, are not in it: of integers in vectors a part is not executed.
+ *
+ * Source: Linux uapi/asm/hwcap.h of arm64.
  */
 const HWCAP = [7, 8, 11, 15, 16, 24, 27, 28, 29].reduce((sum, bit) => sum | (1n << BigInt(bit)), 0n);
 const HWCAP2 = (1n << 0n) | (1n << 17n);
@@ -26,7 +28,6 @@ export const arm64Emulation: IrEmulation = {
     hwcap: HWCAP,
     hwcap2: HWCAP2,
     cacheLineBytes: 0,
-    // 48 bits of addresses.
     // 48-bit addresses.
     userEnd: 0x1_0000_0000_0000n,
     stackTop: 0xffff_ffff_0000n,

@@ -297,9 +297,9 @@ const fromGeneral =
 const lengthened: Execute = (x) => {
   const [from, to] = x.n('sz') === 1 ? [BINARY32, BINARY64] : [BINARY16, BINARY32];
   const bits = widthOf(from);
-  const half = x.registers.vector(x.n('vn')) >> (x.n('two') === 1 ? 64n : 0n);
+  const half = x.registers.vector(x.n('vfn')) >> (x.n('two') === 1 ? 64n : 0n);
   const results = Array.from({ length: 64 / bits }, (_, i) => x.float.convert(from, to, element(half, bits, i)));
-  x.registers.setVector(x.n('vd'), joined(2 * bits, results));
+  x.registers.setVector(x.n('vfl'), joined(2 * bits, results));
 };
 
 /** Into the lower half of the target, whose upper half becomes zero, or into the upper one. */
@@ -308,13 +308,13 @@ const shortened =
   (x) => {
     const [from, to] = x.n('sz') === 1 ? [BINARY64, BINARY32] : [BINARY32, BINARY16];
     const bits = widthOf(from);
-    const value = x.registers.vector(x.n('vn'));
+    const value = x.registers.vector(x.n('vfl'));
     const results = Array.from({ length: 128 / bits }, (_, i) => {
       const each = element(value, bits, i);
       return toOdd ? x.float.convertToOdd(from, to, each) : x.float.convert(from, to, each);
     });
     const narrow = joined(bits / 2, results);
-    const d = x.n('vd');
+    const d = x.n('vfn');
     x.registers.setVector(d, x.n('two') === 0 ? narrow : (x.registers.vector(d) & lowOnes(64)) | (narrow << 64n));
   };
 

@@ -106,7 +106,7 @@ const REGISTER_FIELDS = [
   'wd wn wm ws wt wt2',
   'bt ht st dt qt st2 dt2 qt2 hd sd dd dn fd fn fm fa',
   // vectors: arrangement by size, by bytes, fixed; elements; the other register file
-  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4 vln vlm vld vtable vem vpair',
+  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4 vln vlm vld vtable vem vpair vfl vfn',
 ].flatMap((names) => names.split(' '));
 
 const FIELDS: Readonly<Record<string, FieldSpec>> = {
@@ -862,6 +862,169 @@ function vectors() {
   ] as const;
 }
 
+/** Numbers of 4 bytes, or of 8 in whole registers. */
+const NUMBERS: RowAttributes = { when: (o) => o['sz'] === 0 || o['q'] === 1 };
+/** An element of 8 bytes is one of two. */
+const ELEMENT: RowAttributes = { when: (o) => o['sz'] === 0 || (o['l'] === 0 && o['q'] !== 0) };
+/** Fixed points in numbers of 4 bytes, or of 8 in whole registers. */
+const FIXED_NUMBERS: RowAttributes = {
+  when: (o) => o['shiftimm']! >= 32 && (o['shiftimm']! < 64 || o['q'] !== 0),
+};
+
+/** Operations on numbers: mnemonic, U, bit 23, opcode. */
+function vectorNumbers() {
+  return [
+    ...(
+      [
+        ['fmaxnm', '0', '0', '11000'],
+        ['fmla', '0', '0', '11001'],
+        ['fadd', '0', '0', '11010'],
+        ['fmulx', '0', '0', '11011'],
+        ['fcmeq', '0', '0', '11100'],
+        ['fmax', '0', '0', '11110'],
+        ['frecps', '0', '0', '11111'],
+        ['fminnm', '0', '1', '11000'],
+        ['fmls', '0', '1', '11001'],
+        ['fsub', '0', '1', '11010'],
+        ['fmin', '0', '1', '11110'],
+        ['frsqrts', '0', '1', '11111'],
+        ['fmaxnmp', '1', '0', '11000'],
+        ['faddp', '1', '0', '11010'],
+        ['fmul', '1', '0', '11011'],
+        ['fcmge', '1', '0', '11100'],
+        ['facge', '1', '0', '11101'],
+        ['fmaxp', '1', '0', '11110'],
+        ['fdiv', '1', '0', '11111'],
+        ['fminnmp', '1', '1', '11000'],
+        ['fabd', '1', '1', '11010'],
+        ['fcmgt', '1', '1', '11100'],
+        ['facgt', '1', '1', '11101'],
+        ['fminp', '1', '1', '11110'],
+      ] as const
+    ).map(([name, u, a, opcode]) =>
+      row(`${name}-v`, `0 q ${u} 01110 ${a} sz 1 vm ${opcode} 1 vn vd`, 'vd, vn, vm', NUMBERS),
+    ),
+    ...(
+      [
+        ['frintn', '0', '0', '11000'],
+        ['frintm', '0', '0', '11001'],
+        ['fcvtns', '0', '0', '11010'],
+        ['fcvtms', '0', '0', '11011'],
+        ['fcvtas', '0', '0', '11100'],
+        ['scvtf', '0', '0', '11101'],
+        ['fabs', '0', '1', '01111'],
+        ['frintp', '0', '1', '11000'],
+        ['frintz', '0', '1', '11001'],
+        ['fcvtps', '0', '1', '11010'],
+        ['fcvtzs', '0', '1', '11011'],
+        ['frecpe', '0', '1', '11101'],
+        ['frinta', '1', '0', '11000'],
+        ['frintx', '1', '0', '11001'],
+        ['fcvtnu', '1', '0', '11010'],
+        ['fcvtmu', '1', '0', '11011'],
+        ['fcvtau', '1', '0', '11100'],
+        ['ucvtf', '1', '0', '11101'],
+        ['fneg', '1', '1', '01111'],
+        ['frinti', '1', '1', '11001'],
+        ['fcvtpu', '1', '1', '11010'],
+        ['fcvtzu', '1', '1', '11011'],
+        ['frsqrte', '1', '1', '11101'],
+        ['fsqrt', '1', '1', '11111'],
+      ] as const
+    ).map(([name, u, a, opcode]) =>
+      row(`${name}-v`, `0 q ${u} 01110 ${a} sz 10000 ${opcode} 10 vn vd`, 'vd, vn', NUMBERS),
+    ),
+    ...(
+      [
+        ['fcmgt', '0', '1', '01100'],
+        ['fcmeq', '0', '1', '01101'],
+        ['fcmlt', '0', '1', '01110'],
+        ['fcmge', '1', '1', '01100'],
+        ['fcmle', '1', '1', '01101'],
+      ] as const
+    ).flatMap(([name, u, a, opcode]) => [
+      row(`${name}-vz`, `0 q ${u} 01110 ${a} sz 10000 ${opcode} 10 vn vd`, "vd, vn, '#0.0'", NUMBERS),
+      row(`${name}-sz`, `01 ${u} 11110 ${a} sz 10000 ${opcode} 10 fn fd`, "fd, fn, '#0.0'"),
+    ]),
+    ...(
+      [
+        ['fmulx', '0', '0', '11011'],
+        ['fcmeq', '0', '0', '11100'],
+        ['frecps', '0', '0', '11111'],
+        ['frsqrts', '0', '1', '11111'],
+        ['fcmge', '1', '0', '11100'],
+        ['facge', '1', '0', '11101'],
+        ['fabd', '1', '1', '11010'],
+        ['fcmgt', '1', '1', '11100'],
+        ['facgt', '1', '1', '11101'],
+      ] as const
+    ).map(([name, u, a, opcode]) => row(`${name}-s`, `01 ${u} 11110 ${a} sz 1 fm ${opcode} 1 fn fd`, 'fd, fn, fm')),
+    ...(
+      [
+        ['fcvtns', '0', '0', '11010'],
+        ['fcvtms', '0', '0', '11011'],
+        ['fcvtas', '0', '0', '11100'],
+        ['scvtf', '0', '0', '11101'],
+        ['fcvtps', '0', '1', '11010'],
+        ['fcvtzs', '0', '1', '11011'],
+        ['frecpe', '0', '1', '11101'],
+        ['fcvtnu', '1', '0', '11010'],
+        ['fcvtmu', '1', '0', '11011'],
+        ['fcvtau', '1', '0', '11100'],
+        ['ucvtf', '1', '0', '11101'],
+        ['fcvtpu', '1', '1', '11010'],
+        ['fcvtzu', '1', '1', '11011'],
+        ['frsqrte', '1', '1', '11101'],
+        ['frecpx', '0', '1', '11111'],
+      ] as const
+    ).map(([name, u, a, opcode]) => row(`${name}-s`, `01 ${u} 11110 ${a} sz 10000 ${opcode} 10 fn fd`, 'fd, fn')),
+    ...(
+      [
+        ['fmaxnm', '0', '01100'],
+        ['fmax', '0', '01111'],
+        ['fminnm', '1', '01100'],
+        ['fmin', '1', '01111'],
+      ] as const
+    ).flatMap(([name, a, opcode]) => [
+      row(`${name}p-s`, `01 1 11110 ${a} sz 11000 ${opcode} 10 vpair fd`, 'fd, vpair'),
+      row(`${name}v`, `0 q 1 01110 ${a} sz 11000 ${opcode} 10 vn fd`, 'fd, vn', {
+        when: (o) => o['q'] === 1 && o['sz'] === 0,
+      }),
+    ]),
+    row('faddp-s', '01 1 11110 0 sz 11000 01101 10 vpair fd', 'fd, vpair'),
+    ...(
+      [
+        ['fmla', '0', '0001'],
+        ['fmls', '0', '0101'],
+        ['fmul', '0', '1001'],
+        ['fmulx', '1', '1001'],
+      ] as const
+    ).flatMap(([name, u, opcode]) => [
+      row(`${name}-e`, `0 q ${u} 01111 1 sz l vem ${opcode} h 0 vn vd`, 'vd, vn, vem', ELEMENT),
+      row(`${name}-es`, `01 ${u} 11111 1 sz l vem ${opcode} h 0 fn fd`, 'fd, fn, vem', ELEMENT),
+    ]),
+    ...(
+      [
+        ['scvtf', '0', '11100'],
+        ['ucvtf', '1', '11100'],
+        ['fcvtzs', '0', '11111'],
+        ['fcvtzu', '1', '11111'],
+      ] as const
+    ).flatMap(([name, u, opcode]) => [
+      row(`${name}-vfix`, `0 q ${u} 011110 shiftimm ${opcode} 1 vn vd`, 'vd, vn, shiftimm', FIXED_NUMBERS),
+      row(`${name}-sfix`, `01 ${u} 111110 shiftimm ${opcode} 1 fn fd`, 'fd, fn, shiftimm', FIXED_NUMBERS),
+    ]),
+    row('fcvtl', '0 two 0 01110 0 sz 10000 10111 10 vfn vfl', 'vfl, vfn'),
+    row('fcvtn', '0 two 0 01110 0 sz 10000 10110 10 vfl vfn', 'vfn, vfl'),
+    row('fcvtxn', '0 two 1 01110 0 sz 10000 10110 10 vfl vfn', 'vfn, vfl', { when: (o) => o['sz'] === 1 }),
+    row('fcvtxn-s', '01 1 11110 01 10000 10110 10 dn sd', 'sd, dn'),
+    row('urecpe', '0 q 0 01110 1 sz 10000 11100 10 vn vd', 'vd, vn', { when: (o) => o['sz'] === 0 }),
+    row('ursqrte', '0 q 1 01110 1 sz 10000 11100 10 vn vd', 'vd, vn', { when: (o) => o['sz'] === 0 }),
+    row('fmov-v4s', '0 q 0 0111100000 imm8[7:5] 1111 01 imm8[4:0] v4s', 'v4s, imm8'),
+    row('fmov-v2d', '0 1 1 0111100000 imm8[7:5] 1111 01 imm8[4:0] v2d', 'v2d, imm8'),
+  ] as const;
+}
+
 function dupValid(o: Operands): boolean {
   const imm5 = o['imm5']!;
   return (imm5 & 15) !== 0 && ((imm5 & 7) !== 0 || o['q'] === 1);
@@ -875,6 +1038,7 @@ const ROWS = [
   ...loadsAndStores(),
   ...floatingPoint(),
   ...vectors(),
+  ...vectorNumbers(),
 ];
 
 /** Name of a row: mnemonic, or mnemonic-form. */
@@ -1083,6 +1247,8 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   ),
   ...Object.fromEntries([2, 3, 4].map((count): [string, Text] => [`vt_${count}`, registerList(count)])),
   dn: (value) => `d${value}`,
+  vfl: (value, o) => `v${value}.${o['sz'] === 1 ? '2d' : '4s'}`,
+  vfn: (value, o) => `v${value}.${VECTOR_SIZES[(1 + o['sz']!) * 2 + o['two']!]!}`,
   vpair: (value, o) => `v${value}.2${'sd'[o['sz']!]!}`,
   vem: (value, o) => {
     const index = o['sz'] === 1 ? o['h']! : 2 * o['h']! + o['l']!;

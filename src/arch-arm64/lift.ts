@@ -1,7 +1,7 @@
 /**
  * Instruction -> IR for A64 in user mode (EL0, Linux): integers, all forms of memory access,
- * exclusives and atomics, system instructions; vectors of integers; floating point on scalars, by
- * a helper.
+ * exclusives and atomics, system instructions; vectors of integers; floating point on scalars and
+ * vectors, by a helper.
  *
  * What differs from most machines:
  *
@@ -1389,7 +1389,8 @@ const CONSTANT_REGISTERS: ReadonlyMap<number, bigint> = new Map([
   [systemRegister(0, 0, 0, 0), 0x000f_e1f0n],
   [systemRegister(0, 0, 0, 5), 0x8000_0000n],
   [systemRegister(0, 0, 0, 6), 0n],
-  // ID_AA64PFR0_EL1: EL0 and EL1 of 64 bits, no floating point (15), no Advanced SIMD (15), DIT.
+  // ID_AA64PFR0_EL1: EL0 and EL1 of 64 bits; floating point and Advanced SIMD: not
+  // announced (15); DIT.
   [systemRegister(0, 0, 4, 0), 0x0001_0000_00ff_0011n],
   // ID_AA64PFR1_EL1: BT 1, SSBS 2.
   [systemRegister(0, 0, 4, 1), 0x21n],
@@ -1838,6 +1839,22 @@ const scalarFloats = {
 
 // ----------------------------------------------------------------------------------- the semantics
 
+/** Numbers in vectors, and scalars in their encodings: by the helper. */
+const VECTOR_NUMBERS = [
+  'fmaxnm-v', 'fmla-v', 'fadd-v', 'fmulx-v', 'fcmeq-v', 'fmax-v', 'frecps-v', 'fminnm-v', 'fmls-v', 'fsub-v', 'fmin-v',
+  'frsqrts-v', 'fmaxnmp-v', 'faddp-v', 'fmul-v', 'fcmge-v', 'facge-v', 'fmaxp-v', 'fdiv-v', 'fminnmp-v', 'fabd-v',
+  'fcmgt-v', 'facgt-v', 'fminp-v', 'frintn-v', 'frintm-v', 'fcvtns-v', 'fcvtms-v', 'fcvtas-v', 'scvtf-v', 'fabs-v',
+  'frintp-v', 'frintz-v', 'fcvtps-v', 'fcvtzs-v', 'frecpe-v', 'frinta-v', 'frintx-v', 'fcvtnu-v', 'fcvtmu-v', 'fcvtau-v',
+  'ucvtf-v', 'fneg-v', 'frinti-v', 'fcvtpu-v', 'fcvtzu-v', 'frsqrte-v', 'fsqrt-v', 'fcmgt-vz', 'fcmgt-sz', 'fcmeq-vz',
+  'fcmeq-sz', 'fcmlt-vz', 'fcmlt-sz', 'fcmge-vz', 'fcmge-sz', 'fcmle-vz', 'fcmle-sz', 'fmulx-s', 'fcmeq-s', 'frecps-s',
+  'frsqrts-s', 'fcmge-s', 'facge-s', 'fabd-s', 'fcmgt-s', 'facgt-s', 'fcvtns-s', 'fcvtms-s', 'fcvtas-s', 'scvtf-s',
+  'fcvtps-s', 'fcvtzs-s', 'frecpe-s', 'fcvtnu-s', 'fcvtmu-s', 'fcvtau-s', 'ucvtf-s', 'fcvtpu-s', 'fcvtzu-s', 'frsqrte-s',
+  'frecpx-s', 'fmaxnmp-s', 'fmaxnmv', 'fmaxp-s', 'fmaxv', 'fminnmp-s', 'fminnmv', 'fminp-s', 'fminv', 'faddp-s',
+  'fmla-e', 'fmla-es', 'fmls-e', 'fmls-es', 'fmul-e', 'fmul-es', 'fmulx-e', 'fmulx-es', 'scvtf-vfix', 'scvtf-sfix',
+  'ucvtf-vfix', 'ucvtf-sfix', 'fcvtzs-vfix', 'fcvtzs-sfix', 'fcvtzu-vfix', 'fcvtzu-sfix', 'fcvtl', 'fcvtn', 'fcvtxn',
+  'fcvtxn-s', 'urecpe', 'ursqrte',
+] as const satisfies readonly Arm64Mnemonic[]; // prettier-ignore
+
 /** Named, not lifted yet. */
 const NAMED_ONLY = [
   'sshl', 'ushl',
@@ -2179,6 +2196,14 @@ const SEMANTICS = [
       x.b.to(x.target(f.n('xd')), 'high64', VECTOR[f.n('high')]!);
       return undefined;
     },
+    'fmov-v4s': (x, f) => {
+      setVector(x, f.n('q') === 1, VECTOR[f.n('v4s')]!, replicate(floatingBits(f.n('imm8'), 32), 32));
+      return undefined;
+    },
+    'fmov-v2d': (x, f) => {
+      setVector(x, true, VECTOR[f.n('v2d')]!, floatingBits(f.n('imm8'), 64));
+      return undefined;
+    },
     'movi-b': vectorConstant(8, (imm) => imm, 'bd'),
     'movi-d': byteMask(false),
     'movi-2d': byteMask(true),
@@ -2231,13 +2256,17 @@ const SEMANTICS = [
 
 /** A row that is in neither does not compile. */
 type KeysOf<Each> = Each extends unknown ? keyof Each : never;
-type Missing = Exclude<Arm64Mnemonic, KeysOf<(typeof SEMANTICS)[number]> | (typeof NAMED_ONLY)[number]>;
+type Missing = Exclude<
+  Arm64Mnemonic,
+  KeysOf<(typeof SEMANTICS)[number]> | (typeof NAMED_ONLY | typeof VECTOR_NUMBERS)[number]
+>;
 const NOTHING_MISSING: [Missing] extends [never] ? true : Missing = true;
 
 const table = lazily(
   () =>
     new Map<string, Lift>([
       ...SEMANTICS.flatMap((each) => Object.entries<Lift>(each)),
+      ...VECTOR_NUMBERS.map((name) => [name, slowFloat] as const),
       ...(NOTHING_MISSING ? NAMED_ONLY : []).map((name) => [name, unsupported] as const),
     ]),
 );

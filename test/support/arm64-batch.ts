@@ -126,7 +126,7 @@ const has = (row: Row, name: string): boolean => row.fields.some((field) => fiel
 
 const isVectorRow = (row: Row): boolean =>
   row.fields.some((field) =>
-    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|vt_\d|vl[dnm]|vtable|vem|vpair|dn)$/.test(
+    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|vt_\d|vl[dnm]|vtable|vem|vpair|vf[ln]|dn)$/.test(
       field.name,
     ),
   );
@@ -382,8 +382,12 @@ class Planner extends RowPlanner<Input, Aspect> {
     const { mnemonic } = row;
     const names = row.fields.map((field) => field.name);
     const choices = (name: string): readonly (number | null)[] => (names.includes(name) ? [0, 1] : [null]);
-    const target = ['fd', 'vd', 'sd', 'dd', 'hd'].find((name) => names.includes(name)) ?? null;
-    const sources = ['rn', 'fn', 'vn', 'dn', 'vpair', 'fm', 'vm', 'vem', 'fa'].filter((name) => names.includes(name));
+    const target =
+      (mnemonic === 'fcvtl' ? ['vfl'] : ['fd', 'vd', 'sd', 'dd', 'hd', 'vfn']).find((name) => names.includes(name)) ??
+      null;
+    const sources = ['rn', 'fn', 'vn', 'dn', 'vpair', 'vfn', 'vfl', 'fm', 'vm', 'vem', 'fa'].filter(
+      (name) => names.includes(name) && name !== target,
+    );
     const patterns = [
       [6, 4, 5, 3],
       [4, 4, 5, 3],
