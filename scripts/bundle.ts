@@ -17,6 +17,7 @@ import { arches } from '../src/arches.js';
 import { generateInterpreter, HANDLER_KEYS, moduleKey } from '../src/emulator/interpreter.js';
 import { objectBytes } from '../src/runtime/object-bytes.js';
 import { OBJECTS } from '../src/runtime/objects.js';
+import { writeManPages } from './man-pages.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const dist = join(root, 'dist');
@@ -133,6 +134,7 @@ await build({
   logLevel: 'warning',
 });
 chmodSync(join(dist, 'cli.js'), 0o755);
+writeManPages();
 // What tsc has declared, of sources that are still there.
 const types = join('build', 'src');
 for (const name of readdirSync(join(root, types), { recursive: true, encoding: 'utf8' })) {

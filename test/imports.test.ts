@@ -104,7 +104,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   fzstd: ['elf/compressed'],
   re2js: ['cli/patterns'],
   '@noble/hashes': ['sha256'],
-  yargs: ['cli/main', 'cli/grammar'],
+  yargs: ['cli/main', 'cli/grammar', 'cli/describe'],
   yaml: ['tracing/session-file'],
 };
 

@@ -13,7 +13,7 @@ import { beginLimits, limitOptions } from './limits.js';
 import { didYouMean } from './nearest.js';
 import { startProgress } from './progress.js';
 import { STANDARD_INPUT } from './standard-input.js';
-import { err, flush, freeStandardOutput, showNames } from './terminal.js';
+import { err, flush, freeStandardOutput, out, showNames } from './terminal.js';
 import { readWords } from './words.js';
 
 let exit: number = exitCodes.ok;
@@ -134,7 +134,9 @@ function wordsForYargs(
     const [shell, more] = words;
     if (shell === '--help' || shell === '-h') return ['--help'];
     if (more !== undefined || (shell !== undefined && shell !== 'bash' && shell !== 'zsh')) {
-      throw new ElftraceError('usage', `completion ${words.join(' ')}: one of bash, zsh`, { value: words.join(' ') });
+      throw new ElftraceError('usage', `completion ${words.join(' ')}: one of bash, zsh, fish`, {
+        value: words.join(' '),
+      });
     }
     return ['completion'];
   }
@@ -171,7 +173,7 @@ const parser = yargs([])
     showNames(args['demangle'] !== false && isText(args));
     if (typeof args['path'] === 'string') subject = args['path'];
   })
-  .completion('completion', 'script that completes words: completion [bash|zsh] >> ~/.bashrc', completeWord)
+  .completion('completion', 'script that completes words: completion [bash|zsh|fish] >> ~/.bashrc', completeWord)
   .exitProcess(false)
   .wrap(Math.min(110, process.stdout.columns ?? 110))
   .parserConfiguration({ 'duplicate-arguments-array': true, 'boolean-negation': true })
@@ -785,7 +787,14 @@ if (verb !== '--get-yargs-completions') internals.getUsageInstance().cacheHelpMe
 forgetInputs();
 freeStandardOutput();
 try {
-  parser.parse([...wordsForYargs(internals.getCommandInstance())]);
+  if (given.join(' ') === 'help --json') {
+    const { handlers, aliasMap } = internals.getCommandInstance();
+    const { describeCommands } = await import('./describe.js');
+    out(JSON.stringify(describeCommands(handlers, aliasMap, everywhere)));
+  } else if (given.join(' ') === 'completion fish') {
+    const { runFishCompletion } = await import('./fish.js');
+    action = runFishCompletion;
+  } else parser.parse([...wordsForYargs(internals.getCommandInstance())]);
   // A guest's output is its own, and a race draws how far it is.
   const isShown = verb !== 'run' && verb !== 'race' && !process.argv.includes('--json');
   const end = isShown ? startProgress(`${verb ?? ''} ${subject}`.trim()) : () => undefined;
