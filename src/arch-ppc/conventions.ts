@@ -72,8 +72,7 @@ const ool: EntryConvention = {
 };
 
 /** Of those that serve the same sites, the one that passes more comes first. */
-export const ppcConventions: readonly EntryConvention[] = [
-  callops,
+const ppc64Conventions: readonly EntryConvention[] = [
   regs,
   {
     ...callops,
@@ -93,6 +92,12 @@ export const ppcConventions: readonly EntryConvention[] = [
     graphOff: 'behind',
   },
 ];
+
+/** A word in front of the function has room for a pointer where these have 32 bits (P-CO-1). */
+const ppc32Conventions: readonly EntryConvention[] = [callops, ...ppc64Conventions];
+
+/** The conventions of a target. */
+export const ppcConventions = (bits: 32 | 64) => (bits === 32 ? ppc32Conventions : ppc64Conventions);
 
 /** Options about the machine's sites and stubs. */
 export const ppcOptions: readonly MachineOption[] = [

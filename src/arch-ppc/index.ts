@@ -69,7 +69,7 @@ function arch(
     isa: createPpcIsa(table, endian, bits),
     relocations: family.relocations,
     relocationRoles: family.roles,
-    conventions: ppcConventions,
+    conventions: ppcConventions(bits),
     options: ppcOptions,
     mcount: sites.mcount,
     siteShapes: sites.shapes,
