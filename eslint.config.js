@@ -66,7 +66,6 @@ const LONG_FUNCTIONS = [
   'src/trace/oracle.ts',
   'src/trace/ring.ts',
   'src/trace/timeline.ts',
-  'src/tracing/image-backend.ts',
   'src/tracing/operations.ts',
   'src/tracing/session-file.ts',
   'src/tracing/session-plan.ts',

@@ -1135,7 +1135,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: the address of a direct caller that is jumped to keeps its bit 0',
-    file: 'tracing/image-backend.js',
+    file: 'tracing/site-text.js',
     find: 'jump ? address & ~1n : address',
     replace: 'address',
     test: 'x86-jump',
@@ -1663,7 +1663,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'core: the filter of the graph goes before its jump',
-    file: 'tracing/image-backend.js',
+    file: 'tracing/entry-calls.js',
     find: '(jumped() ?? filtered())',
     replace: '(filtered() ?? jumped())',
     test: 'image-rules',
@@ -1718,14 +1718,14 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'core: a direct caller out of reach is refused although the entry goes there',
-    file: 'tracing/image-backend.js',
+    file: 'tracing/site-text.js',
     find: 'if (entry === null)\n            return [own];',
     replace: 'return [own];',
     test: 'image-model',
   },
   {
     name: 'core: a report does not know what a foreign site was expected to hold',
-    file: 'tracing/image-backend.js',
+    file: 'tracing/site-text.js',
     find: 'known !== undefined && equalContents(known.content, content)',
     replace: 'false',
     test: 'image-rules',
@@ -1733,7 +1733,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'core: a user of the graph tracer keeps its old hashes',
-    file: 'tracing/image-backend.js',
+    file: 'tracing/graph-objects.js',
     find: 'image.hashes.filter === old.image.hashes.filter',
     replace: 'true',
     test: 'image-model',

@@ -19,7 +19,7 @@ import { ByteView } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { type Machine, startProcess } from '../src/emulator/index.js';
 import { GraphUser, type Ops, type Outcome } from '../src/ftrace/index.js';
-import type { Text } from '../src/tracing/image-backend.js';
+import type { Text } from '../src/tracing/image-memory.js';
 import { withRuntime } from '../src/tracing/inject.js';
 import { liveText, outsideTracer } from '../src/tracing/live.js';
 import { Session, type SessionOptions } from '../src/tracing/session.js';

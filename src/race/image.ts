@@ -22,7 +22,7 @@ import type { IrEmulation } from '../emulator/index.js';
 import { ElftraceError, hex } from '../errors.js';
 import { type CallSite, formatReport, GraphUser, type Ops, type Outcome } from '../ftrace/index.js';
 import { withRuntime } from '../tracing/inject.js';
-import type { Text } from '../tracing/image-backend.js';
+import type { Text } from '../tracing/image-memory.js';
 import { entryPoint } from '../patch/routes.js';
 import { Session, type SessionOptions } from '../tracing/session.js';
 import { findSites } from '../sites/sites.js';

@@ -7,7 +7,7 @@ import type { BreakpointPatching, LivePatch } from '../machine/live-patching.js'
 import type { ElfImage } from '../elf/image.js';
 import { type LoadMap, partAt } from '../program/load-map.js';
 import type { Address } from '../units.js';
-import type { Text } from './image-backend.js';
+import type { Text } from './image-memory.js';
 
 /** No stub is larger. */
 const stubBytes = 64n;

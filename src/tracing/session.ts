@@ -23,7 +23,8 @@ import {
   type SiteInput,
 } from '../ftrace/index.js';
 import type { GoneModule, GoneProbe, GoneSymbol } from '../patch/gone-modules.js';
-import { ImageBackend, type Text } from './image-backend.js';
+import { ImageBackend } from './image-backend.js';
+import type { Text } from './image-memory.js';
 import { setDirectVariant } from './direct-variant.js';
 import { checkAcceptance, type Plan, type PlanRequest, planSites } from '../patch/plan.js';
 import { findSites, type Sites } from '../sites/sites.js';
