@@ -48,7 +48,6 @@ const LONG_FUNCTIONS = [
   'src/kprobes/session.ts',
   'src/patch/apply.ts',
   'src/patch/journal.ts',
-  'src/patch/plan.ts',
   'src/program/image-writer.ts',
   'src/program/load-map.ts',
   'src/program/loader.ts',

@@ -296,7 +296,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'the relocations of a call are left alone',
-    file: 'patch/plan.js',
+    file: 'patch/site-steps.js',
     find: 'for (const delta of change.neutralise) {',
     replace: 'for (const delta of []) {',
     test: 'plan-apply',
@@ -730,7 +730,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: a call of a gate is planned',
-    file: 'patch/plan.js',
+    file: 'patch/objections.js',
     find: "state.kind === 'call' && hostRanges?.some(",
     replace: 'false && hostRanges?.some(',
     test: 'emulator-gates',
@@ -1063,7 +1063,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'expectations of the profiling entry and of a tracer are not told apart',
-    file: 'patch/plan.js',
+    file: 'patch/objections.js',
     find: 'if (expect === undefined || ',
     replace: 'if (true || ',
     test: 'ppc-tracing',
@@ -1375,7 +1375,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'new symbols of relocatable files are numbered from the last one that is there',
-    file: 'patch/plan.js',
+    file: 'patch/site-steps.js',
     find: 'return this.symbols.count + (again',
     replace: 'return this.symbols.count - 1 + (again',
     test: 'arm64-entry',

@@ -15,7 +15,7 @@ import { startProcess } from '../src/emulator/index.js';
 import { hex, hexBytes } from '../src/errors.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
 import { liveText } from '../src/tracing/live.js';
-import { planSites } from '../src/patch/plan.js';
+import { planSites } from '../src/patch/plan-sites.js';
 import { findSites, type Sites } from '../src/sites/sites.js';
 import { Session } from '../src/tracing/session.js';
 import { verify } from '../src/sites/verdicts.js';

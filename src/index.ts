@@ -92,9 +92,9 @@ export { planSleds, type SledRequest } from './patch/sleds.js';
 export { findSleds, type Sled } from './sites/sleds.js';
 export { type SledKind, type SledReading } from './machine/sleds.js';
 export { type TableLint } from './sites/table-lint.js';
+export { planSites } from './patch/plan-sites.js';
 export {
   checkAcceptance,
-  planSites,
   type Acceptance,
   type Plan,
   type PlanRequest,

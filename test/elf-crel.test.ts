@@ -14,7 +14,7 @@ import { verify } from '../src/sites/verdicts.js';
 import { SHT_CREL } from '../src/elf/constants.js';
 import { hash } from '../src/cli/open.js';
 import { applyPlan, unpatched } from '../src/patch/apply.js';
-import { planSites } from '../src/patch/plan.js';
+import { planSites } from '../src/patch/plan-sites.js';
 import { recordTable } from '../src/patch/record-table.js';
 import { repairTables } from '../src/patch/repair-table.js';
 import { planUntrace } from '../src/patch/untrace.js';

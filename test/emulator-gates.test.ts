@@ -11,7 +11,8 @@ import type { CallConvention, GateCall } from '../src/emulator/index.js';
 import { exitCodeOf } from '../src/cli/exit.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan } from '../src/patch/apply.js';
-import { checkAcceptance, planSites } from '../src/patch/plan.js';
+import { checkAcceptance } from '../src/patch/plan.js';
+import { planSites } from '../src/patch/plan-sites.js';
 import {
   buildPpc,
   CODE,

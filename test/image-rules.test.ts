@@ -18,7 +18,7 @@ import {
   REC,
   type Step,
 } from '../src/ftrace/index.js';
-import { planSites } from '../src/patch/plan.js';
+import { planSites } from '../src/patch/plan-sites.js';
 import { planSession } from '../src/tracing/session-plan.js';
 import { opsSlots } from '../src/tracing/trampolines.js';
 import { OPS_WORD_COUNT } from '../src/runtime/abi.js';

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { applyPlan } from '../src/patch/apply.js';
-import { planSites } from '../src/patch/plan.js';
+import { planSites } from '../src/patch/plan-sites.js';
 import { verify } from '../src/sites/verdicts.js';
 import { hash } from '../src/cli/open.js';
 import { openBytes, type Opened } from './support/pipeline.js';

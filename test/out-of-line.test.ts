@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { branch } from '../src/arch-ppc/stubs.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
-import { planSites } from '../src/patch/plan.js';
+import { planSites } from '../src/patch/plan-sites.js';
 import { load, type Program } from '../src/program/program.js';
 import { findSites, type Sites } from '../src/sites/sites.js';
 import { verify } from '../src/sites/verdicts.js';

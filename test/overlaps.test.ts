@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { otherRanges } from '../src/sites/overlaps.js';
-import { planSites } from '../src/patch/plan.js';
+import { planSites } from '../src/patch/plan-sites.js';
 import { verify } from '../src/sites/verdicts.js';
 import { confirmedOverlaps, decodeRanges } from './support/patch-decoder.js';
 import { openBytes } from './support/pipeline.js';

@@ -16,7 +16,7 @@ import { applyPlan, revert } from '../src/patch/apply.js';
 import { GraphUser, type Ops, REC } from '../src/ftrace/index.js';
 import { planDirect } from '../src/tracing/direct.js';
 import { withRuntime } from '../src/tracing/inject.js';
-import { planSites } from '../src/patch/plan.js';
+import { planSites } from '../src/patch/plan-sites.js';
 import { Session } from '../src/tracing/session.js';
 import type { Sites } from '../src/sites/sites.js';
 import { planTracing } from '../src/tracing/tracing.js';

@@ -13,7 +13,7 @@ import { equalBytes } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
-import { planSites } from '../src/patch/plan.js';
+import { planSites } from '../src/patch/plan-sites.js';
 import { planTracing } from '../src/tracing/tracing.js';
 import { verify } from '../src/sites/verdicts.js';
 import { loadImages, loadMore, type LoadRequest, type LoadResult, type Source, unload } from '../src/program/loader.js';

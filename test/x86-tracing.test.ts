@@ -12,7 +12,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
 import { withRuntime } from '../src/tracing/inject.js';
-import { planSites } from '../src/patch/plan.js';
+import { planSites } from '../src/patch/plan-sites.js';
 import { planTracing, type Tracer, type TracingRequest } from '../src/tracing/tracing.js';
 import { verify } from '../src/sites/verdicts.js';
 import { warmElftrace as elftrace } from './support/cli.js';

@@ -9,7 +9,7 @@ import { ElftraceError, hex } from '../errors.js';
 import { load, type Program } from '../program/program.js';
 import { findCalls, findSites, callTest, mcountMachine } from '../sites/sites.js';
 import { mcountSections, type McountPlan, planMcountTable } from '../sites/mcount-table.js';
-import { planSites } from './plan.js';
+import { planSites } from './plan-sites.js';
 import { verify } from '../sites/verdicts.js';
 
 export interface RecordOptions {

@@ -121,7 +121,7 @@ const none = new Uint8Array(0);
 /** Bytes shown of a site that no shape knows. */
 const shownBytes = 8;
 
-interface Judgement {
+export interface Judgement {
   readonly verdict: Verdict;
   readonly rule: string;
   readonly message: string;

@@ -14,7 +14,7 @@ import * as elf from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
 import { loadImages, type LoaderOptions } from '../program/loader.js';
 import { load, type Program } from '../program/program.js';
-import { planSites } from '../patch/plan.js';
+import { planSites } from '../patch/plan-sites.js';
 import { runtimeObject } from '../runtime/index.js';
 import type { Sha256 } from '../sha256.js';
 import type { Address } from '../units.js';

@@ -26,7 +26,8 @@ import type { GoneModule, GoneProbe, GoneSymbol } from '../patch/gone-modules.js
 import { ImageBackend } from './image-backend.js';
 import type { Text } from './image-memory.js';
 import { setDirectVariant } from './direct-variant.js';
-import { checkAcceptance, type Plan, type PlanRequest, planSites } from '../patch/plan.js';
+import { checkAcceptance, type Plan, type PlanRequest } from '../patch/plan.js';
+import { planSites } from '../patch/plan-sites.js';
 import { findSites, type Sites } from '../sites/sites.js';
 import {
   conventionOf,

@@ -20,7 +20,7 @@ import {
 } from '../../src/emulator/index.js';
 import { applyPlan } from '../../src/patch/apply.js';
 import { withRuntime } from '../../src/tracing/inject.js';
-import { planSites } from '../../src/patch/plan.js';
+import { planSites } from '../../src/patch/plan-sites.js';
 import { entryPoint } from '../../src/patch/routes.js';
 import { planSession } from '../../src/tracing/session-plan.js';
 import { findSites } from '../../src/sites/sites.js';
