@@ -18,4 +18,5 @@ export const arm64LandingPads: LandingPads = {
   isPad,
   isPadOfPointer: isPad,
   direct: 'branch',
+  unchecked: [],
 };

@@ -89,8 +89,10 @@ LABEL(elftrace_return_text)
 	bnez	RESULT, 0f
 	ebreak				/* the shadow stack does not know where to return to */
 LABEL(elftrace_return_end)
-0:	mv	t2, RESULT
-	jalr	t2			/* ra is dead, and a call keeps a return-address predictor right */
+0:
+LABEL(elftrace_return_leave)		/* where landing pads are checked, this leaves through t2 */
+	nop
+	jalr	RESULT			/* ra is dead, and a call keeps a return-address predictor right */
 END(return_to_handler)
 
 #ifdef ENTRY_DIRECT

@@ -18,4 +18,12 @@ export const riscvLandingPads: LandingPads = {
   isPad: (word) => word === LPAD,
   isPadOfPointer: (word) => (word & ~LABEL_BITS) === LPAD,
   direct: 'branch',
+  // R-ENT-4 leaves through a2; `mv t2,a2` and `jalr t2` are not checked.
+  unchecked: [
+    {
+      label: 'elftrace_return_leave',
+      before: Uint8Array.of(0x13, 0, 0, 0, 0xe7, 0, 0x06, 0),
+      after: Uint8Array.of(0x93, 0x03, 0x06, 0, 0xe7, 0x80, 0x03, 0),
+    },
+  ],
 };

@@ -20,4 +20,5 @@ export const x86LandingPads: LandingPads = {
   isPadOfPointer: isPad,
   // T-X86-22: sites call it, and entries put it in the place of their return address.
   direct: 'return',
+  unchecked: [],
 };

@@ -17,4 +17,13 @@ export interface LandingPads {
   isPadOfPointer(word: number): boolean;
   /** How entries go on to a direct caller. */
   readonly direct: 'branch' | 'return';
+  /**
+   * Code of the runtime that branches as the kernel's does, at labels, and what stands there
+   * instead in images that are checked.
+   */
+  readonly unchecked: readonly {
+    readonly label: string;
+    readonly before: Uint8Array;
+    readonly after: Uint8Array;
+  }[];
 }

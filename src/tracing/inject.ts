@@ -7,12 +7,13 @@ import { runtimeFor } from '../program/conventions.js';
 import { type ConventionName, conventionNamed, type EntryConvention } from '../machine/conventions.js';
 import type { Arch } from '../machine/arch.js';
 import type { MachineOptions } from '../machine/loader.js';
-import { ByteView } from '../bytes.js';
+import { ByteView, holdsAt } from '../bytes.js';
 import { readElf } from '../elf/read.js';
 import type { ElfImage } from '../elf/image.js';
 import * as elf from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
 import { loadImages, type LoaderOptions } from '../program/loader.js';
+import { checkedPads } from '../program/landing.js';
 import { load, type Program } from '../program/program.js';
 import { planSites } from '../patch/plan-sites.js';
 import { runtimeObject } from '../runtime/index.js';
@@ -140,6 +141,27 @@ function fillStubs(bytes: Uint8Array, arch: Arch): void {
 }
 
 /**
+ * The runtime for an image whose indirect branches are checked: those of its own that would trap
+ * are other ones there.
+ */
+function withUncheckedBranches(runtime: ElfImage, { image, arch }: Program): ElfImage {
+  const pads = checkedPads(image, arch);
+  if (pads === null || pads.unchecked.length === 0) return runtime;
+  const bytes = new Uint8Array(runtime.bytes);
+  for (const { label, before, after } of pads.unchecked) {
+    const symbol = runtime.symbols.find(label);
+    if (symbol <= 0) continue;
+    const section = runtime.sections[runtime.symbols.sectionIndex[symbol]!]!;
+    const offset = section.offset + Number(runtime.symbols.value[symbol]!);
+    if (!holdsAt(bytes, offset, before)) {
+      throw new ElftraceError('internal', `${label} of the runtime is not as it was built`, { symbol: label });
+    }
+    bytes.set(after, offset);
+  }
+  return readElf(bytes);
+}
+
+/**
  * The object to lay in.
  * @throws ElftraceError 'no-runtime' where there is none for the target
  */
@@ -157,7 +179,7 @@ export function runtimeImage(program: Program, convention: ConventionName, sites
       what: target.id,
     });
   }
-  return withStubsFor(withRoomFor(bytes, sites), program.arch, sites);
+  return withStubsFor(withUncheckedBranches(withRoomFor(bytes, sites), program), program.arch, sites);
 }
 
 /**
