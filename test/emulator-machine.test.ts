@@ -134,9 +134,9 @@ describe('stops', () => {
     }); // prettier-ignore
     expect(machine.register('r3')).toBe(1n);
     expect(machine.instructions).toBe(1);
-    // fadd f1,f2,f3
-    machine.memory.write(0x1_0004n, Uint8Array.of(0xfc, 0x22, 0x18, 0x2a));
-    expect(machine.run()).toMatchObject({ kind: 'unknown-instruction', mnemonic: 'fadd', instruction: 0x1_0004n });
+    // mfmsr r3
+    machine.memory.write(0x1_0004n, Uint8Array.of(0x7c, 0x60, 0x00, 0xa6));
+    expect(machine.run()).toMatchObject({ kind: 'unknown-instruction', mnemonic: 'mfmsr', instruction: 0x1_0004n });
     const mfmsr = ppcMachine('be', [['mfmsr', { rt: 3 }]]);
     expect(mfmsr.run()).toMatchObject({ kind: 'unknown-instruction', mnemonic: 'mfmsr' });
   });

@@ -62,10 +62,12 @@ test('0.1.0 session.yaml is performed as it was then', () => {
   const output = join(folder, 'session');
   const { status } = elftrace(['patch', reverted(row), '--session', join(fixtures, 'session.yaml'), '-o', output]);
   expect(status).toBe(0);
-  // Trampolines lie behind the runtime, which has grown since.
+  // Trampolines lie behind the runtime, which has grown since; neighbouring stores with reasons of
+  // their own are places of their own since.
   const state = (path: string): string =>
     elftrace(['status', path])
       .stdout.replaceAll(path, '')
+      .replace(/\d+ places/, 'PLACES')
       .replace(/(?<=tramp: )0x[0-9a-f]+/g, 'ADDRESS');
   expect(state(output)).toBe(state(join(fixtures, row.file)));
 });

@@ -7,9 +7,14 @@ import { arches } from '../src/arches.js';
 import type { MachineOption } from '../src/machine/options.js';
 import { elftrace } from './support/cli.js';
 
-const rows = new Map<string, MachineOption>(
-  arches.flatMap(({ options }) => options).map((option) => [option.name, option]),
-);
+/** By name; targets of one machine may have choices that others of it lack. */
+const rows = new Map<string, MachineOption>();
+for (const { options } of arches) {
+  for (const option of options) {
+    const choices = new Set([...(rows.get(option.name)?.choices ?? []), ...option.choices]);
+    rows.set(option.name, { ...option, choices: [...choices] });
+  }
+}
 
 /**
  * Options of `--help` that begin like those of a machine, with their choices; no choices where a

@@ -55,7 +55,7 @@ describeRust('sites of rustc', () => {
       env: { ...process.env, RUSTC_BOOTSTRAP: '1' },
     });
     expect([made.status, made.stderr.toString()]).toEqual([0, expect.not.stringContaining('error')]);
-    const functions = run('nm', ['--defined-only', path('program.o')])
+    const functions = run('nm', ['--demangle', '--defined-only', path('program.o')])
       .toString()
       .split('\n')
       .flatMap((line) => / [tT] ([^.].*)$/.exec(line)?.[1] ?? []);

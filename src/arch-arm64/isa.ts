@@ -868,6 +868,7 @@ const NUMBERS: RowAttributes = { when: (o) => o['sz'] === 0 || o['q'] === 1 };
 const ELEMENT: RowAttributes = { when: (o) => o['sz'] === 0 || (o['l'] === 0 && o['q'] !== 0) };
 /** Fixed points in numbers of 4 bytes, or of 8 in whole registers. */
 const FIXED_NUMBERS: RowAttributes = {
+  not: SHIFT.not!,
   when: (o) => o['shiftimm']! >= 32 && (o['shiftimm']! < 64 || o['q'] !== 0),
 };
 

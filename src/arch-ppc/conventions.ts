@@ -100,7 +100,7 @@ const ppc32Conventions: readonly EntryConvention[] = [callops, ...ppc64Conventio
 export const ppcConventions = (bits: 32 | 64) => (bits === 32 ? ppc32Conventions : ppc64Conventions);
 
 /** Options about the machine's sites and stubs. */
-export const ppcOptions: readonly MachineOption[] = [
+export const ppcOptions = (bits: 32 | 64): readonly MachineOption[] => [
   { name: 'ppc-stubs', about: 'PowerPC', title: 'stubs of modules', choices: ['modern', '2008'], decides: ['layout'] },
   {
     name: 'ppc-nop',
@@ -113,7 +113,7 @@ export const ppcOptions: readonly MachineOption[] = [
     name: 'ppc-entries',
     about: 'PowerPC',
     title: 'entries',
-    choices: ['ool-ops', 'ool', 'callops', 'regs'],
+    choices: ['ool-ops', 'ool', ...(bits === 32 ? ['callops'] : []), 'regs'],
     decides: ['layout', 'convention'],
   },
 ];

@@ -70,7 +70,7 @@ function arch(
     relocations: family.relocations,
     relocationRoles: family.roles,
     conventions: ppcConventions(bits),
-    options: ppcOptions,
+    options: ppcOptions(bits),
     mcount: sites.mcount,
     siteShapes: sites.shapes,
     stubForms: abiName === 'sysv' ? ppc32StubForms : ppc64StubForms[abiName],

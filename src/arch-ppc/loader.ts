@@ -147,7 +147,7 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
   return {
     kind: 'modules',
     imageFlags: abi === 'sysv' ? 0 : abi === 'elfv1' ? 1 : 2,
-    options: layoutChoices(ppcOptions),
+    options: layoutChoices(ppcOptions(bits)),
     segmentAlignBytes: 0x1_0000,
     addressLimit: 1n << BigInt(bits),
     reach: branchReach,
