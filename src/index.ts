@@ -115,6 +115,7 @@ export {
   type SessionListener,
   type SessionOptions,
 } from './tracing/session.js';
+export { prove, type Proof, type ProofSummary, type ProveOptions, type SiteProof } from './prove/index.js';
 export { planUntrace, untracedFunctions, type UntracedFunction, type UntraceRequest } from './patch/untrace.js';
 export { planDirect, registerRequest, type DirectRequest } from './tracing/direct.js';
 export { planSession, type SessionPlan, type SessionText } from './tracing/session-plan.js';

@@ -60,6 +60,7 @@ const rules: Readonly<Record<string, Rule>> = {
     ],
     types: ['isa'],
   },
+  prove: { values: ['tracing', 'patch', 'sites', 'runtime', 'emulator', 'program', 'elf', 'machine'] },
   kprobes: {
     values: ['tracing', 'patch', 'ftrace', 'sites', 'program', 'relocs', 'elf', 'isa', 'sha256', 'runtime', 'machine'],
   },

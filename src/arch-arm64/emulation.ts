@@ -4,6 +4,7 @@ import { arm64Lifter } from './lift.js';
 import { callNumbers } from '../machine/calls.js';
 import { GENERIC_CALLS, GENERIC_STAT } from '../machine/generic-linux.js';
 import type { IrEmulation } from '../machine/emulation.js';
+import { arm64Proof } from './proof.js';
 
 /** Beyond the generic ones: renameat, which ports that came later do not have. */
 const OWN_CALLS = '38 renameat';
@@ -23,6 +24,7 @@ const HWCAP2 = (1n << 0n) | (1n << 17n);
 export const arm64Emulation: IrEmulation = {
   kind: 'ir',
   lifter: arm64Lifter,
+  proof: arm64Proof,
   process: {
     entry: { kind: 'code', register: null },
     hwcap: HWCAP,

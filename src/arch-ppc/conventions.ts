@@ -35,6 +35,7 @@ const regs: EntryConvention = {
   mustServe: false,
   plainFrame: true,
   atEntry: true,
+  ordinaryCall: false,
   nestedNeedsRegs: false,
   graphOff: null,
   directWays: null,
@@ -88,13 +89,18 @@ const ppc64Conventions: readonly EntryConvention[] = [
     symbols: oneEntry,
     capabilities: profilingEntry,
     atEntry: false,
+    ordinaryCall: true,
     plainFrame: false,
     graphOff: 'behind',
   },
 ];
 
 /** A word in front of the function has room for a pointer where these have 32 bits (P-CO-1). */
-const ppc32Conventions: readonly EntryConvention[] = [callops, ...ppc64Conventions];
+const ppc32Conventions: readonly EntryConvention[] = [
+  callops,
+  // The call stands in front of everything that would save arguments: _mcount keeps them.
+  ...ppc64Conventions.map((each) => ({ ...each, ordinaryCall: false })),
+];
 
 /** The conventions of a target. */
 export const ppcConventions = (bits: 32 | 64) => (bits === 32 ? ppc32Conventions : ppc64Conventions);

@@ -7,6 +7,7 @@ import type { PpcDecode } from './lift.js';
 import { callNumbers } from '../machine/calls.js';
 import type { IrEmulation, StatLayout } from '../machine/emulation.js';
 import type { Endian } from '../units.js';
+import { ppcProof } from './proof.js';
 
 /**
  * Numbers that both sizes share. Source: Linux 6.1, arch/powerpc system call table; those that it
@@ -123,6 +124,7 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
   return {
     kind: 'ir',
     lifter: createPpcLifter(wordBytes, options.endian, options.decode),
+    proof: ppcProof(abi),
     process: {
       // ELFv1: e_entry is a descriptor. ELFv2: r12 = entry, which the entry code may use to find
       // its TOC.

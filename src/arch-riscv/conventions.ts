@@ -68,6 +68,7 @@ const g2: EntryConvention = {
   mustServe: false,
   plainFrame: true,
   atEntry: true,
+  ordinaryCall: false,
   nestedNeedsRegs: false,
   graphOff: 'stub',
   directWays: { slots: { t1: 48, t0: 0, t0slot: 40 }, built, omits },
@@ -124,7 +125,7 @@ export const riscvConventions: readonly EntryConvention[] = [
   g1,
   g3,
   g3c,
-  { ...g1, name: 'g0', title: '-pg: as g1, for calls behind the prologue', atEntry: false },
+  { ...g1, name: 'g0', title: '-pg: as g1, for calls behind the prologue', atEntry: false, ordinaryCall: true },
   {
     ...g2,
     name: 'g2-plain',

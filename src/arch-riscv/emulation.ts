@@ -8,6 +8,7 @@ import { frameRule } from './unwind.js';
 import { callNumbers } from '../machine/calls.js';
 import { GENERIC_CALLS, GENERIC_STAT } from '../machine/generic-linux.js';
 import type { IrEmulation } from '../machine/emulation.js';
+import { riscvProof } from './proof.js';
 
 /** Beyond the generic ones. */
 const OWN_CALLS = '259 riscv_flush_icache';
@@ -21,6 +22,7 @@ const HWCAP = [...'IMAFDC'].reduce((bits, letter) => bits | (1n << BigInt(letter
 export const riscvEmulation: IrEmulation = {
   kind: 'ir',
   lifter: riscvLifter,
+  proof: riscvProof,
   process: {
     entry: { kind: 'code', register: null },
     hwcap: HWCAP,

@@ -56,6 +56,7 @@ const modern: EntryConvention = {
   mustServe: false,
   plainFrame: true,
   atEntry: true,
+  ordinaryCall: false,
   nestedNeedsRegs: false,
   graphOff: null,
   directWays: null,

@@ -7,6 +7,7 @@ import { x86Lifter } from './lift.js';
 import { callNumbers } from '../machine/calls.js';
 import type { IrEmulation, StatLayout } from '../machine/emulation.js';
 import type { Address } from '../units.js';
+import { x86Proof } from './proof.js';
 
 /**
  * Source: Linux 6.1, arch/x86 system call table, 64 bits; those that it answers with ENOSYS itself
@@ -86,6 +87,7 @@ function callBefore(before: Uint8Array, address: Address): Address | 'indirect' 
 export const x86Emulation: IrEmulation = {
   kind: 'ir',
   lifter: x86Lifter,
+  proof: x86Proof,
   process: {
     entry: { kind: 'code', register: null },
     // AT_HWCAP is edx of cpuid leaf 1; AT_HWCAP2 bit 1 is FSGSBASE.

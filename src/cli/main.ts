@@ -584,6 +584,25 @@ const parser = yargs([])
     },
   )
   .command(
+    'prove <patched> [original]',
+    'executes each patched site against its original, from random states',
+    (y) =>
+      common(
+        y
+          .positional('patched', { type: 'string', demandOption: true, describe: 'linked file, or image of load' })
+          .positional('original', { type: 'string', describe: 'as it was; default: what its record says' }),
+      )
+        .option('seed', { type: 'number', default: 1, describe: 'of the states; the same gives the same proof' })
+        .option('trials', { type: 'number', default: 2, describe: 'of each site, at least' })
+        .option('sample', { type: 'number', describe: 'so many of the sites only; then nothing is proved as a whole' })
+        .option('all', { type: 'boolean', default: false, describe: 'list the sites that are proved, too' })
+        .example('$0 prove traced', 'against what the record of the file says')
+        .example('$0 prove vmlinux.off vmlinux', 'against another file'),
+    (args) => {
+      action = async () => (await import('./prove.js')).runProve({ ...args });
+    },
+  )
+  .command(
     'disasm <path> <functions..>',
     'code with its sites and relocations named',
     (y) =>

@@ -209,6 +209,11 @@ export interface EntryConvention {
    * with the same arguments. Behind a prologue they cannot.
    */
   readonly atEntry: boolean;
+  /**
+   * Compilers make an ordinary call of the site: what a callee may change is dead behind it. Else
+   * only what is free at a function's entry is.
+   */
+  readonly ordinaryCall: boolean;
   /** Callers of nested functions are only found with a full register frame. */
   readonly nestedNeedsRegs: boolean;
   /**

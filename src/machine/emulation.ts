@@ -3,6 +3,7 @@
  * a Linux process of the target finds when it starts. Built in the `arch-*` folders.
  */
 import type { Lifter } from './ir.js';
+import type { ProofModel } from './proof.js';
 import type { RegisterName } from '../units.js';
 
 /** `none` says why programs of the target cannot be executed yet. */
@@ -12,6 +13,7 @@ export interface IrEmulation {
   readonly kind: 'ir';
   readonly lifter: Lifter;
   readonly process: ProcessModel;
+  readonly proof: ProofModel;
 }
 
 /** What `stat` reports of a file. */

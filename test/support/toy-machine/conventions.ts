@@ -29,6 +29,7 @@ const wide: EntryConvention = {
   mustServe: true,
   plainFrame: true,
   atEntry: true,
+  ordinaryCall: false,
   nestedNeedsRegs: false,
   graphOff: null,
   directWays: null,

@@ -1,0 +1,147 @@
+/** `elftrace prove PATCHED [ORIGINAL]`: each patched site executed against its original (PV-4). */
+import type { Arch } from '../machine/arch.js';
+import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { readElf } from '../elf/read.js';
+import { type Difference, type Executed, prove, type ProofSummary, type SiteProof } from '../prove/index.js';
+import { revert } from '../patch/apply.js';
+import { type Json, jsonSchema } from '../report/json.js';
+import { disassemblerOf } from './disassembly.js';
+import { exitCodes } from './exit.js';
+import { readBytes, readInput } from './files.js';
+import { hash, open, type OpenOptions } from './open.js';
+import { progress } from './progress.js';
+import { out } from './terminal.js';
+
+export interface ProveArguments extends OpenOptions {
+  readonly patched: string;
+  readonly original?: string | undefined;
+  readonly seed: number;
+  readonly trials: number;
+  readonly sample?: number | undefined;
+  /** All sites are listed, not only those that are not proved. */
+  readonly all: boolean;
+  readonly json: boolean;
+}
+
+/** Instructions of each way that an account shows in front of the place of comparison. */
+const SHOWN = 24;
+/** Sites between two lines of progress. */
+const TICK = 256;
+
+export async function runProve(args: ProveArguments): Promise<number> {
+  const patched = await open(await readInput(args.patched), args);
+  const before =
+    args.original === undefined
+      ? readElf(revert(patched.image, args.journal === undefined ? null : readBytes(args.journal), hash, patched.arch))
+      : (await open(await readInput(args.original), {})).image;
+  const { arch } = patched;
+  if (before.header.machine !== patched.image.header.machine) {
+    throw new ElftraceError('usage', 'the two files are of different machines', { what: arch.target.id });
+  }
+  const { seed, trials, sample } = args;
+  const results = prove(before, patched.image, arch, { seed, trials, ...(sample === undefined ? {} : { sample }) });
+  let count = 0;
+  for (;;) {
+    const { done, value } = await results.next();
+    if (done === true) return report(args, value);
+    if (++count % TICK === 0) progress(`prove ${args.patched}: ${count} sites`);
+    if (args.json) {
+      if (args.all || value.reason !== 'unchanged') out(JSON.stringify(siteJson(args.patched, value)));
+    } else if (args.all || value.verdict !== 'proved') await print(args.patched, value, arch);
+  }
+}
+
+function report({ patched, json }: ProveArguments, summary: ProofSummary): number {
+  const { sites, unchanged, proved, different, inconclusive, skipped, unexplained } = summary;
+  if (json) {
+    const changes = unexplained.map(({ address, size, section }) => ({ address: hex(address), size, section }));
+    out(JSON.stringify({ summary: { schema: jsonSchema, file: patched, ...summary, unexplained: changes } }));
+  } else {
+    for (const { address, size, section } of unexplained) {
+      out(
+        `${patched}: ${section} ${hex(address)}: ${size} changed bytes belong to no site: nothing is proved of them [PV-4]`,
+      );
+    }
+    const rest = skipped > 0 ? `, ${skipped} not tried` : '';
+    out(
+      `${patched}: ${sites} sites: ${proved} proved, ${unchanged} unchanged, ${different} different, ${inconclusive} inconclusive${rest}`,
+    );
+  }
+  if (different > 0) return exitCodes.failed;
+  return inconclusive + skipped + unexplained.length > 0 || proved === 0 ? exitCodes.runFailed : exitCodes.ok;
+}
+
+/** What differs, in a sentence. */
+function differenceText(difference: Difference): string {
+  switch (difference.what) {
+    case 'register':
+      return `${difference.name} is ${hex(difference.patched)}, and ${hex(difference.original)} in the original`;
+    case 'memory':
+      return `the byte at ${hex(difference.address)} is ${hex(difference.patched)}, and ${hex(difference.original)} in the original`;
+    case 'stop':
+      return `the patched way ends with ${difference.patched}, the original with ${difference.original}`;
+    default:
+      return `${difference.name}: ${difference.reason}`;
+  }
+}
+
+function differenceJson(difference: Difference): Json {
+  return Object.fromEntries(
+    Object.entries(difference).map(([key, value]) => [key, typeof value === 'bigint' ? hex(value) : (value as Json)]),
+  );
+}
+
+const wayJson = (way: readonly Executed[]): Json => way.slice(-SHOWN).map(({ address }) => hex(address));
+
+function siteJson(file: string, site: SiteProof): Json {
+  const { address, function: name, shape, verdict, trials, reason, detail, account } = site;
+  return {
+    schema: jsonSchema,
+    file,
+    function: name,
+    address: hex(address),
+    shape,
+    verdict,
+    trials,
+    ...(reason === undefined ? {} : { reason }),
+    ...(detail === undefined ? {} : { detail }),
+    ...(account === undefined
+      ? {}
+      : {
+          account: {
+            seed: account.seed,
+            entry: hex(account.entry),
+            phase: account.phase,
+            difference: differenceJson(account.difference),
+            original: wayJson(account.original),
+            patched: wayJson(account.patched),
+          },
+        }),
+  };
+}
+
+async function print(file: string, site: SiteProof, arch: Arch): Promise<void> {
+  const { account, detail } = site;
+  const why = account === undefined ? [site.reason, detail].filter((each) => each !== undefined).join(': ') : '';
+  out(`${file}: ${site.function} ${hex(site.address)} (${site.shape}): ${site.verdict}${why === '' ? '' : `: ${why}`}`);
+  if (account === undefined) return;
+  const way = account.phase === 'enter' ? 'behind the site' : 'where the function returns';
+  out(`  ${way} ${differenceText(account.difference)} [PV-1]`);
+  for (const side of ['original', 'patched'] as const) {
+    const steps = account[side];
+    const from = Math.max(0, steps.length - SHOWN);
+    out(`  ${side}, from ${hex(account.entry)} on:${from > 0 ? ` … ${from} instructions …` : ''}`);
+    for (const [i, step] of steps.entries()) {
+      const writes = account.writer?.side === side && account.writer.at === i;
+      if (i < from && !writes) continue;
+      out(`  ${writes ? '>' : ' '} ${await stepText(step, arch)}`);
+    }
+  }
+}
+
+async function stepText({ address, bytes }: Executed, arch: Arch): Promise<string> {
+  const size = arch.isa.decode(bytes, 0, address)?.sizeBytes ?? arch.isa.minInstructionBytes;
+  const code = bytes.subarray(0, size);
+  const [line] = (await disassemblerOf(arch)).disassemble(code, address, arch.isa);
+  return `${hex(address)}  ${hexBytes(code).padEnd(24)} ${line?.text ?? ''}`;
+}

@@ -1,0 +1,8 @@
+/**
+ * Proofs of patched sites (PV-1 to PV-4): each changed site of an image is executed, alone, against
+ * the original, from states that a seed gives. Works on images that cannot be started: kernels,
+ * loaded modules.
+ */
+export { prove, type ProveOptions } from './prove.js';
+export type { Executed, Proof, ProofSummary, SiteProof } from './verdict.js';
+export type { Difference, OpenReason, Phase } from './trial.js';

@@ -1,0 +1,100 @@
+/**
+ * States in which trials begin (PV-1, 1): every register random or special, the stack somewhere in
+ * its page, the return address a place without an owner.
+ */
+import type { IrEmulation } from '../machine/emulation.js';
+import type { RegisterView } from '../machine/ir.js';
+import type { Program } from '../program/program.js';
+import type { Address } from '../units.js';
+import { PAGE_BYTES } from './layout.js';
+import type { Random } from './random.js';
+import type { ProofWorld } from './world.js';
+
+export interface Entry {
+  /** Where the trial begins. */
+  readonly address: Address;
+  /** The function's global entry, where its address is in a register; null at a local entry. */
+  readonly global: Address | null;
+}
+
+/** What a trial began with, for what is compared behind it. */
+export interface Begun {
+  readonly stackPointer: bigint;
+  readonly returnAddress: Address;
+  readonly registers: ReadonlyMap<string, bigint>;
+}
+
+/** Addresses without an owner, for stacks and return addresses: words of 64 bits, of 32. */
+const FREE = {
+  64: { stack: 0x5e5e_0000_0000n, back: 0x6d6d_0000_0000n },
+  32: { stack: 0x5e5e_0000n, back: 0x6d6d_0000n },
+};
+
+function value(random: Random, { widthBits }: RegisterView, addresses: readonly Address[]): bigint {
+  const all = (1n << BigInt(widthBits)) - 1n;
+  switch (random.below(8)) {
+    case 0:
+      return 0n;
+    case 1:
+      return all;
+    case 2:
+      return 1n << BigInt(widthBits - 1);
+    case 3:
+      return addresses.length > 0 ? addresses[random.below(addresses.length)]! & all : 1n;
+    default: {
+      const low = random.double();
+      return widthBits === 128 ? (random.double() << 64n) | low : low & all;
+    }
+  }
+}
+
+/**
+ * Brings two worlds into the first state of a trial.
+ * @param addresses  of the image, some of which registers hold
+ */
+export function begin(
+  [world, other]: readonly [ProofWorld, ProofWorld],
+  program: Program,
+  emulation: IrEmulation,
+  entry: Entry,
+  random: Random,
+  addresses: readonly Address[],
+): Begun {
+  const { machine, layout } = world;
+  const { abi } = program.arch;
+  const { proof } = emulation;
+  world.refresh();
+  const fixed = new Set(proof.fixed);
+  for (const view of machine.lifter.registers) {
+    const wanted = value(random, view, addresses);
+    if (fixed.has(view.name)) continue;
+    const mask = proof.random[view.name];
+    machine.setRegister(
+      view.name,
+      mask === undefined ? wanted : (wanted & mask) | (machine.register(view.name) & ~mask),
+    );
+  }
+  for (const [register, symbol] of emulation.process.anchors) {
+    const address = program.definedAt(program.symbols.find(symbol));
+    if (address !== null) machine.setRegister(register, address);
+  }
+  const free = FREE[machine.lifter.addressBits];
+  let page = free.stack + BigInt(random.below(0x100)) * BigInt(PAGE_BYTES);
+  while (layout.owns(page)) page += BigInt(PAGE_BYTES);
+  // PV-3: the first and the last bytes of a page, and any other.
+  const slots = PAGE_BYTES / Number(proof.stackAlign);
+  const slot = [0, slots - 1, random.below(slots)][random.below(3)]!;
+  const stackPointer = page + BigInt(slot) * proof.stackAlign - proof.stackSkew;
+  machine.setRegister(abi.stackPointer, stackPointer);
+  let returnAddress = free.back + BigInt(random.below(0x10000)) * 16n;
+  while (layout.owns(returnAddress)) returnAddress += BigInt(PAGE_BYTES);
+  if (abi.linkRegister === null) for (const each of [world, other]) each.writeWord(stackPointer, returnAddress);
+  else machine.setRegister(abi.linkRegister, returnAddress);
+  const toc = proof.toc === null ? null : program.tocAt(entry.address);
+  if (toc !== null) machine.setRegister(proof.toc!, toc);
+  if (proof.entryAddress !== null && entry.global !== null) machine.setRegister(proof.entryAddress, entry.global);
+  machine.setRegister('pc', entry.address);
+  other.takeCpu(world);
+  const registers = new Map(machine.registerNames.map((name) => [name, machine.register(name)]));
+  return { stackPointer, returnAddress, registers };
+}

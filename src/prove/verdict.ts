@@ -1,0 +1,60 @@
+/** What a proof says (PV-4). Types only. */
+import type { Address } from '../units.js';
+import type { Difference, OpenReason, Phase } from './trial.js';
+
+/** An instruction on the way of one side. */
+export interface Executed {
+  readonly address: Address;
+  readonly bytes: Uint8Array;
+}
+
+/** The trial that failed, both ways. */
+export interface Account {
+  readonly seed: number;
+  readonly entry: Address;
+  readonly phase: Phase;
+  readonly difference: Difference;
+  /** Executed instructions up to the place of comparison, as many as are kept. */
+  readonly original: readonly Executed[];
+  readonly patched: readonly Executed[];
+  /** Position in `patched` (or `original`) of the last instruction that wrote what differs. */
+  readonly writer: { readonly side: 'original' | 'patched'; readonly at: number } | null;
+}
+
+export interface SiteProof {
+  /** Place of the site, of the record's ip. */
+  readonly address: Address;
+  readonly function: string;
+  readonly shape: string;
+  readonly verdict: 'proved' | 'different' | 'inconclusive';
+  /** Trials that count: both sides executed the site and came behind it. */
+  readonly trials: number;
+  /** `unchanged`: proved by its bytes; else why a trial said nothing. Absent otherwise. */
+  readonly reason?: 'unchanged' | OpenReason | 'no-way-in' | 'not-a-site';
+  readonly detail?: string;
+  readonly account?: Account;
+}
+
+export interface ProofSummary {
+  readonly target: string;
+  readonly seed: number;
+  readonly sites: number;
+  readonly unchanged: number;
+  readonly proved: number;
+  readonly different: number;
+  readonly inconclusive: number;
+  /** By reason. */
+  readonly reasons: Readonly<Record<string, number>>;
+  /** Sites that a sample left out. */
+  readonly skipped: number;
+  /**
+   * Changed bytes of the image that belong to no site and to nothing that is known to be changed
+   * with sites: nothing was proved of them.
+   */
+  readonly unexplained: readonly { readonly address: Address; readonly size: number; readonly section: string }[];
+}
+
+export interface Proof {
+  readonly sites: readonly SiteProof[];
+  readonly summary: ProofSummary;
+}

@@ -1,0 +1,141 @@
+/**
+ * What must happen at a site (PV-1, 4), read from the objects of the patched image: the callbacks
+ * of the list whose filters take the site, its direct caller, the function in its place. Read from
+ * the words themselves, not from the code that walks them, which is what is proved.
+ */
+import { entryPoint } from '../patch/routes.js';
+import type { Program } from '../program/program.js';
+import { OPS_FLAGS, OPS_WORDS } from '../runtime/abi.js';
+import type { Address } from '../units.js';
+
+/** A callback with what tells its calls. */
+export interface WantedCall {
+  readonly name: string;
+  /** Where all ways in come by: its local entry, where it has one. */
+  readonly place: Address;
+}
+
+export interface Wanted {
+  readonly calls: readonly WantedCall[];
+  /** The return address is replaced: the graph tracer is there. */
+  readonly hijack: boolean;
+  /** Where the site goes on to in the end instead of the code behind it. */
+  readonly direct: WantedCall | null;
+  readonly replacement: WantedCall | null;
+}
+
+interface ListedOps {
+  readonly func: Address;
+  readonly flags: number;
+  readonly data: bigint;
+  readonly filter: ReadonlySet<Address> | null;
+  readonly notrace: ReadonlySet<Address> | null;
+}
+
+/** An ops that the list holds more often than this is a circle. */
+const LONGEST_LIST = 4096;
+
+export class WantedCalls {
+  private readonly ops: readonly ListedOps[];
+  private readonly direct: ReadonlyMap<Address, Address>;
+  private readonly graph: readonly Address[];
+  private readonly livepatch: Address | null;
+
+  constructor(private readonly program: Program) {
+    this.ops = this.list();
+    this.direct = this.directRows();
+    this.graph = ['ftrace_graph_func'].flatMap((name) => entryPoint(program, name)?.identity ?? []);
+    this.livepatch = entryPoint(program, 'elftrace_livepatch')?.identity ?? null;
+  }
+
+  /** True where the image has the runtime whose objects these are. */
+  get known(): boolean {
+    return entryPoint(this.program, 'ftrace_ops_list') !== null && entryPoint(this.program, 'elftrace_data') !== null;
+  }
+
+  private word(address: Address): bigint {
+    const { reader, image } = this.program;
+    const value = image.wordBytes === 8 ? reader.u64(address) : BigInt(reader.u32(address));
+    return value === null || value < 0n ? 0n : value;
+  }
+
+  private hash(address: Address): ReadonlySet<Address> | null {
+    if (address === 0n) return null;
+    const size = BigInt(this.program.image.wordBytes);
+    const count = Number(this.word(address));
+    return new Set(Array.from({ length: count }, (_, i) => this.word(address + BigInt(1 + i) * size)));
+  }
+
+  private list(): ListedOps[] {
+    const head = entryPoint(this.program, 'ftrace_ops_list');
+    const end = entryPoint(this.program, 'ftrace_list_end');
+    if (head === null || end === null) return [];
+    const size = BigInt(this.program.image.wordBytes);
+    const found: ListedOps[] = [];
+    let at = this.word(head.identity);
+    while (at !== 0n && at !== end.identity && found.length < LONGEST_LIST) {
+      const field = (name: keyof typeof OPS_WORDS): bigint => this.word(at + BigInt(OPS_WORDS[name]) * size);
+      found.push({
+        func: field('func'),
+        flags: Number(field('flags')),
+        data: field('private'),
+        filter: this.hash(field('filter')),
+        notrace: this.hash(field('notrace')),
+      });
+      at = field('next');
+    }
+    return found;
+  }
+
+  private directRows(): ReadonlyMap<Address, Address> {
+    const pointer = entryPoint(this.program, 'ftrace_direct_table');
+    const table = pointer === null ? 0n : this.word(pointer.identity);
+    const rows = new Map<Address, Address>();
+    if (table === 0n) return rows;
+    const size = BigInt(this.program.image.wordBytes);
+    const count = Number(this.word(table));
+    for (let i = 0; i < count; i++) {
+      const at = table + BigInt(1 + 2 * i) * size;
+      rows.set(this.word(at), this.word(at + size));
+    }
+    return rows;
+  }
+
+  private call(address: Address): WantedCall {
+    const { program } = this;
+    const range = program.codeAt(address);
+    const symbol = range === undefined ? -1 : program.functionStarting(range, address);
+    const local = symbol < 0 ? 0n : BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
+    const name = symbol < 0 ? `0x${address.toString(16)}` : program.symbolName(symbol);
+    return { name, place: address + local };
+  }
+
+  /** The text address of a pointer to a function, which is a descriptor on some machines. */
+  private text(pointer: bigint): Address {
+    return this.program.codeAt(pointer) === undefined ? this.word(pointer) : pointer;
+  }
+
+  /**
+   * What a site that is on must do.
+   * @param ip  the site as its record has it
+   */
+  at(ip: Address): Wanted {
+    const calls: WantedCall[] = [];
+    let hijack = false;
+    let replacement: WantedCall | null = null;
+    for (const ops of this.ops) {
+      const takes =
+        (ops.filter === null || ops.filter.size === 0 || ops.filter.has(ip)) && ops.notrace?.has(ip) !== true;
+      if (!takes || (ops.flags & OPS_FLAGS.DIRECT) !== 0) continue;
+      if ((ops.flags & OPS_FLAGS.STUB) !== 0) {
+        hijack = true;
+        continue;
+      }
+      if (this.graph.includes(ops.func)) hijack = true;
+      if (ops.func === this.livepatch) replacement = this.call(this.text(ops.data));
+      calls.push(this.call(ops.func));
+    }
+    const caller = this.direct.get(ip);
+    return { calls, hijack, direct: caller === undefined ? null : this.call(caller & ~1n), replacement };
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * A machine for one trial after another. Memory appears when it is accessed first: bytes of the
+ * image where it has some, else bytes that follow from seed and address. Afterwards everything is
+ * put back, in time that what was touched decides (PV-7).
+ */
+import { equalBytes } from '../bytes.js';
+import { ElftraceError } from '../errors.js';
+import { type AccessKind, type CpuState, Machine, type StopReason } from '../emulator/index.js';
+import type { IrEmulation } from '../machine/emulation.js';
+import type { Address } from '../units.js';
+import { type ImageLayout, PAGE_BYTES } from './layout.js';
+import { mix, Random } from './random.js';
+
+/** Pages that stay mapped from trial to trial: those of tracer and stubs are used by all. */
+const PAGES_KEPT = 96;
+/** A trial that touches more is none. */
+const PAGES_MAX = 4096;
+
+const pageOf = (address: Address): Address => address & ~BigInt(PAGE_BYTES - 1);
+
+export class ProofWorld {
+  readonly machine: Machine;
+  /** Pages that are mapped, with the bytes that they began with. */
+  private readonly pages = new Map<Address, Uint8Array>();
+  private readonly fresh: CpuState;
+
+  constructor(
+    readonly layout: ImageLayout,
+    emulation: IrEmulation,
+    private readonly seed: number,
+  ) {
+    this.machine = new Machine({
+      lifter: emulation.lifter,
+      tier: 0,
+      onFault: (_machine, address, access) => this.appear(address, access),
+    });
+    this.fresh = this.machine.saveCpu(0);
+  }
+
+  /** What a page holds at first: the same in every world of a seed, but for what its image has. */
+  private initial(page: Address): Uint8Array {
+    const random = new Random(mix(this.seed, Number(page & 0xffff_ffffn), Number((page >> 32n) & 0xffff_ffffn)));
+    const words = new Uint32Array(PAGE_BYTES / 4);
+    for (let i = 0; i < words.length; i++) words[i] = random.word();
+    const bytes = new Uint8Array(words.buffer);
+    this.layout.fill(page, bytes);
+    return bytes;
+  }
+
+  private appear(address: Address, access: AccessKind): boolean {
+    const page = pageOf(address);
+    if (this.pages.has(page) || this.pages.size >= PAGES_MAX) return false;
+    if (access === 'execute' && !this.layout.executes(address)) return false;
+    const { memory } = this.machine;
+    const refusal = memory.tryMap({ address: page, size: PAGE_BYTES, permission: this.layout.permission(page) });
+    if (refusal !== null) return false;
+    const bytes = this.initial(page);
+    memory.write(page, bytes);
+    this.pages.set(page, bytes);
+    return memory.check(address, 1, access) === null;
+  }
+
+  /** Bytes as they are now. */
+  read(address: Address, size: number): Uint8Array {
+    const out = new Uint8Array(size);
+    for (let done = 0; done < size;) {
+      const at = BigInt.asUintN(this.machine.lifter.addressBits, address + BigInt(done));
+      const page = pageOf(at);
+      const skip = Number(at - page);
+      const length = Math.min(size - done, PAGE_BYTES - skip);
+      const now = this.pages.has(page) ? this.machine.memory.read(page, PAGE_BYTES)! : this.initial(page);
+      out.set(now.subarray(skip, skip + length), done);
+      done += length;
+    }
+    return out;
+  }
+
+  /** Writes before a trial, as the state of the trial asks for. */
+  write(address: Address, bytes: Uint8Array): void {
+    for (const at of [address, address + BigInt(bytes.length - 1)]) this.appear(at, 'read');
+    if (!this.machine.memory.write(address, bytes)) {
+      throw new ElftraceError('internal', 'the state of a trial has no memory', { address });
+    }
+  }
+
+  /** Writes a word in the byte order of the target. */
+  writeWord(at: Address, word: bigint): void {
+    const { addressBits, endian } = this.machine.lifter;
+    const bytes = Uint8Array.from({ length: addressBits / 8 }, (_, i) => Number((word >> BigInt(8 * i)) & 0xffn));
+    this.write(at, endian === 'little' ? bytes : bytes.reverse());
+  }
+
+  /**
+   * Runs until something stops it that is no page of the image which was not there yet.
+   * @param budget  most instructions
+   */
+  run(budget: number): StopReason {
+    const begin = this.machine.instructions;
+    for (;;) {
+      const left = budget - (this.machine.instructions - begin);
+      if (left <= 0) return { kind: 'step-limit' };
+      const stop = this.machine.run({ budget: left });
+      if (stop.kind !== 'fault' || stop.access !== 'execute' || !this.appear(stop.address, 'execute')) return stop;
+    }
+  }
+
+  /** Pages that are mapped. */
+  get mapped(): Iterable<Address> {
+    return this.pages.keys();
+  }
+
+  /** A page as it was at first and as it is; one that was never touched is as it was. */
+  page(page: Address): { readonly before: Uint8Array; readonly now: Uint8Array } {
+    const before = this.pages.get(page);
+    if (before !== undefined) return { before, now: this.machine.memory.read(page, PAGE_BYTES)! };
+    const bytes = this.initial(page);
+    return { before: bytes, now: bytes };
+  }
+
+  /** Puts all memory back. */
+  reset(): void {
+    const { memory } = this.machine;
+    if (this.pages.size > PAGES_KEPT) {
+      for (const page of this.pages.keys()) memory.unmap(page, PAGE_BYTES);
+      this.pages.clear();
+      return;
+    }
+    for (const [page, bytes] of this.pages) {
+      const now = memory.view(page, PAGE_BYTES) ?? memory.read(page, PAGE_BYTES)!;
+      if (!equalBytes(now, bytes)) memory.write(page, bytes);
+    }
+  }
+
+  /** The processor is as it was made. */
+  refresh(): void {
+    this.machine.restoreCpus([this.fresh]);
+  }
+
+  /** The processor is in the state of another world's. */
+  takeCpu(other: ProofWorld): void {
+    this.machine.restoreCpus([other.machine.saveCpu(0)]);
+  }
+}
