@@ -33,10 +33,13 @@ function explained(original: Sites, patched: Sites): { readonly start: Address; 
       if (reading === null) continue;
       const start = sites.anchor[i]! + BigInt(reading.startDelta);
       ranges.push({ start, end: start + BigInt(reading.sizeBytes) });
-      if (reading.through !== undefined) ranges.push({ start: reading.through - word, end: reading.through + 64n });
+      // A stub that the site leads through: executed with it, or not at all while the site is off.
+      const stub = sites.stubs?.of(sites.ip(i)) ?? null;
+      const code = program.arch.outOfLine?.codeBytes ?? 0;
+      if (stub !== null) ranges.push({ start: stub.address - word, end: stub.address + BigInt(code) });
       // The word that names a site's ops.
       for (const { literal } of program.arch.conventions) {
-        const place = literal?.place(sites.ip(i), sites.stubs?.of(sites.ip(i)) ?? null) ?? null;
+        const place = literal?.place(sites.ip(i), stub) ?? null;
         if (place !== null) ranges.push({ start: place, end: place + word });
       }
     }

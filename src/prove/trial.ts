@@ -113,6 +113,7 @@ function side(world: ProofWorld, pair: Pair, trial: Trial, begun: Begun, budget:
   let before = begun.registers.get('pc') === trial.start ? begun.registers : null;
   let arrived = 0;
   let spoiled: string | null = null;
+  world.prepare(trial.end);
   const stopAt = (address: Address): void => {
     off.push(machine.hook(address, () => 'stop'));
   };
@@ -258,7 +259,7 @@ function memory(pair: Pair, trial: Trial, begun: Begun, hijacked: readonly Addre
   const isSkipped = (address: Address): boolean =>
     skipped.some(({ start, end }) => address >= start && address < end) ||
     original.layout.owns(address) !== patched.layout.owns(address);
-  for (const page of new Set([...original.mapped, ...patched.mapped])) {
+  for (const page of new Set([...original.changed(), ...patched.changed()])) {
     const [a, b] = [original.page(page), patched.page(page)];
     for (let i = 0; i < PAGE_BYTES; i++) {
       if (a.now[i] === b.now[i]) continue;
@@ -275,7 +276,7 @@ function hijackedWords(pair: Pair, begun: Begun, handler: Address): Address[] {
   const { original, patched } = pair;
   const word = original.machine.lifter.addressBits / 8;
   const found: Address[] = [];
-  for (const page of new Set([...original.mapped, ...patched.mapped])) {
+  for (const page of patched.changed()) {
     const [a, b] = [original.page(page).now, patched.page(page).now];
     for (let i = 0; i + word <= PAGE_BYTES; i += word) {
       let same = true;

@@ -3,9 +3,9 @@
  * image where it has some, else bytes that follow from seed and address. Afterwards everything is
  * put back, in time that what was touched decides (PV-7).
  */
-import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import { type AccessKind, type CpuState, Machine, type StopReason } from '../emulator/index.js';
+import { firstDifference } from '../emulator/memory.js';
 import type { IrEmulation } from '../machine/emulation.js';
 import type { Address } from '../units.js';
 import { type ImageLayout, PAGE_BYTES } from './layout.js';
@@ -13,6 +13,8 @@ import { mix, Random } from './random.js';
 
 /** Pages that stay mapped from trial to trial: those of tracer and stubs are used by all. */
 const PAGES_KEPT = 96;
+/** Each of those that may be written is compared after each trial. */
+const WRITABLE_KEPT = 16;
 /** A trial that touches more is none. */
 const PAGES_MAX = 4096;
 
@@ -22,6 +24,8 @@ export class ProofWorld {
   readonly machine: Machine;
   /** Pages that are mapped, with the bytes that they began with. */
   private readonly pages = new Map<Address, Uint8Array>();
+  /** Those of them that code may write. */
+  private readonly writable = new Set<Address>();
   private readonly fresh: CpuState;
 
   constructor(
@@ -47,17 +51,31 @@ export class ProofWorld {
     return bytes;
   }
 
+  /** Maps a page with the bytes that it has at first; one that cannot be mapped stays away. */
+  private map(page: Address): void {
+    const { memory } = this.machine;
+    const permission = this.layout.permission(page);
+    if (memory.tryMap({ address: page, size: PAGE_BYTES, permission }) !== null) return;
+    const bytes = this.initial(page);
+    memory.write(page, bytes);
+    this.pages.set(page, bytes);
+    if (permission.includes('w')) this.writable.add(page);
+  }
+
   private appear(address: Address, access: AccessKind): boolean {
     const page = pageOf(address);
     if (this.pages.has(page) || this.pages.size >= PAGES_MAX) return false;
     if (access === 'execute' && !this.layout.executes(address)) return false;
-    const { memory } = this.machine;
-    const refusal = memory.tryMap({ address: page, size: PAGE_BYTES, permission: this.layout.permission(page) });
-    if (refusal !== null) return false;
-    const bytes = this.initial(page);
-    memory.write(page, bytes);
-    this.pages.set(page, bytes);
-    return memory.check(address, 1, access) === null;
+    this.map(page);
+    return this.machine.memory.check(address, 1, access) === null;
+  }
+
+  /**
+   * Code of the image around an address is there: where a trial stops, an instruction may begin on
+   * one page and end on the next.
+   */
+  prepare(address: Address): void {
+    for (const at of [address, address + 16n]) this.appear(at, 'execute');
   }
 
   /** Bytes as they are now. */
@@ -77,7 +95,7 @@ export class ProofWorld {
 
   /** Writes before a trial, as the state of the trial asks for. */
   write(address: Address, bytes: Uint8Array): void {
-    for (const at of [address, address + BigInt(bytes.length - 1)]) this.appear(at, 'read');
+    for (const at of [address, address + BigInt(bytes.length - 1)]) this.appear(at, 'write');
     if (!this.machine.memory.write(address, bytes)) {
       throw new ElftraceError('internal', 'the state of a trial has no memory', { address });
     }
@@ -104,9 +122,13 @@ export class ProofWorld {
     }
   }
 
-  /** Pages that are mapped. */
-  get mapped(): Iterable<Address> {
-    return this.pages.keys();
+  /** Pages that are not as they were at first. */
+  changed(): Address[] {
+    const { memory } = this.machine;
+    return [...this.writable].filter((page) => {
+      const now = memory.view(page, PAGE_BYTES) ?? memory.read(page, PAGE_BYTES)!;
+      return firstDifference(now, this.pages.get(page)!) !== -1;
+    });
   }
 
   /** A page as it was at first and as it is; one that was never touched is as it was. */
@@ -120,15 +142,11 @@ export class ProofWorld {
   /** Puts all memory back. */
   reset(): void {
     const { memory } = this.machine;
-    if (this.pages.size > PAGES_KEPT) {
-      for (const page of this.pages.keys()) memory.unmap(page, PAGE_BYTES);
-      this.pages.clear();
-      return;
-    }
-    for (const [page, bytes] of this.pages) {
-      const now = memory.view(page, PAGE_BYTES) ?? memory.read(page, PAGE_BYTES)!;
-      if (!equalBytes(now, bytes)) memory.write(page, bytes);
-    }
+    for (const page of this.changed()) memory.write(page, this.pages.get(page)!);
+    if (this.pages.size <= PAGES_KEPT && this.writable.size <= WRITABLE_KEPT) return;
+    for (const page of this.pages.keys()) memory.unmap(page, PAGE_BYTES);
+    this.pages.clear();
+    this.writable.clear();
   }
 
   /** The processor is as it was made. */
