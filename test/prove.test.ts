@@ -1,5 +1,5 @@
 /** Proofs of sites: patched programs of every target, and what a broken one is called. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -132,6 +132,35 @@ describe('what a proof finds', () => {
     expect(elftrace(['prove', path, '--json', '--seed', '7']).stdout).toBe(
       elftrace(['prove', path, '--json', '--seed', '7']).stdout,
     );
+  });
+
+  test("PV-1: a direct caller and a function in another one's place are reached", () => {
+    for (const [program, options] of [
+      ['riscv64/program-patchable-8', ['--direct', 'leaf=ftrace_stub_direct_tramp']],
+      ['x86-64/program-fentry', ['--livepatch', 'leaf=bump']],
+      ['arm64/program-patchable-2', ['--livepatch', 'leaf=bump']],
+      ['ppc32/program-patchable-4-2', ['--livepatch', 'leaf=bump']],
+      // The way back goes through the tracer, which restores r2 (PV-2).
+      ['ppc64-elfv2-le/program-mprofile', ['--livepatch', 'leaf=bump']],
+    ] as const) {
+      const { status, stdout } = elftrace(['prove', patched(program, ...options)]);
+      expect([program, status, stdout]).toEqual([program, 0, expect.stringContaining(' 1 proved, ')]);
+    }
+  });
+
+  test('PV-4: places of probes are no sites: they are said, and are no yes', () => {
+    const { status, stdout } = elftrace(['prove', patched(name, '--probe', 'p:x leaf+8')]);
+    expect([status, stdout]).toEqual([125, expect.stringContaining('4 changed bytes belong to no site')]);
+  });
+
+  test('PV-4: patch --prove writes what is proved, and nothing else', () => {
+    const output = join(folder, 'written');
+    const written = elftrace(['patch', sample(name), '--enable', '--prove', '-o', output]);
+    expect([written.status, elftrace(['prove', output]).status]).toEqual([0, 0]);
+    const refused = join(folder, 'refused');
+    const { status, stderr } = elftrace(['patch', sample(name), '--probe', 'p:x leaf+8', '--prove', '-o', refused]);
+    expect([status, stderr]).toEqual([1, expect.stringContaining('is not proved, nothing was written')]);
+    expect(existsSync(refused)).toBe(false);
   });
 
   test('lines of --json fit their schema', () => {

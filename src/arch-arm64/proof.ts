@@ -20,5 +20,6 @@ export const arm64Proof: ProofModel = {
   toc: null,
   savedLink: null,
   tocSlot: null,
-  results: ['x0', 'x1', 'v0', 'v1', 'v2', 'v3'],
+  // Calls of firmware (SMCCC) have results in all of x0 to x7.
+  results: [...Array.from({ length: 8 }, (_, i) => `x${i}`), 'v0', 'v1', 'v2', 'v3'],
 };

@@ -23,6 +23,6 @@ export function ppcProof(abi: 'sysv' | 'elfv1' | 'elfv2'): ProofModel {
     toc: abi === 'sysv' ? null : 'r2',
     savedLink: 'r0',
     tocSlot: abi === 'sysv' ? null : abi === 'elfv1' ? 40 : 24,
-    results: ['r3', 'r4', 'f1', 'f2'],
+    results: ['r3', 'r4', 'r5', 'r6', 'f1', 'f2'],
   };
 }

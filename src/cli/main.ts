@@ -421,6 +421,11 @@ const parser = yargs([])
           describe: 'function_graph, return probes: in programs that throw, longjmp or handle signals too',
         })
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
+        .option('prove', {
+          type: 'boolean',
+          default: false,
+          describe: 'write nothing unless each changed site is proved',
+        })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
         .option('require', { type: 'number', coerce: percent, describe: 'accept refusals above this percentage' })
         .option('readonly', {

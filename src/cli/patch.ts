@@ -91,6 +91,8 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   /** The verb `plan`: the plan goes to a file, or to standard output. */
   readonly planOnly: boolean;
   readonly partial: boolean;
+  /** Nothing is written unless each changed site is proved. */
+  readonly prove?: boolean | undefined;
   readonly require?: number | undefined;
   readonly compress: boolean;
   readonly strictPerm: boolean;
@@ -534,6 +536,12 @@ export async function runPatch(args: PatchArguments): Promise<number> {
       'usage',
       'say what to do: --nop, --untrace, --enable, --probe, --session, --livepatch, --direct or --init',
     );
+  if (args.prove === true && (args.partial || args.dryRun || args.planOnly)) {
+    throw new ElftraceError(
+      'usage',
+      '--prove decides over the whole of what is written: not with --partial, --dry-run or plan',
+    );
+  }
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
@@ -582,6 +590,11 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     keep: keepsEmptyRecord(plan, opened.image, opened.record, beside),
     ...(kept ?? {}),
   });
+  if (args.prove === true) {
+    progress(`patch ${args.path}: proving`);
+    const original = before.record === null ? before.image : readElf(unpatched(before.image, null, hash));
+    await (await import('./prove.js')).requireProof(input.name, original, applied.bytes, opened.arch);
+  }
   // The record first: a file that was changed must never be without the way back.
   const written = await writeOutputs([
     ...(beside && applied.recordBytes ? [await journalOutput(args.journal!, applied.recordBytes, output!)] : []),

@@ -1,6 +1,7 @@
 /** `elftrace prove PATCHED [ORIGINAL]`: each patched site executed against its original (PV-4). */
 import type { Arch } from '../machine/arch.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { type Difference, type Executed, prove, type ProofSummary, type SiteProof } from '../prove/index.js';
 import { revert } from '../patch/apply.js';
@@ -48,6 +49,35 @@ export async function runProve(args: ProveArguments): Promise<number> {
     if (args.json) {
       if (args.all || value.reason !== 'unchanged') out(JSON.stringify(siteJson(args.patched, value)));
     } else if (args.all || value.verdict !== 'proved') await print(args.patched, value, arch);
+  }
+}
+
+/**
+ * Nothing is written unless it is proved.
+ * @param what  the file, for the error
+ * @throws ElftraceError 'plan-refused' with the first site that is not proved; as `prove`
+ */
+export async function requireProof(what: string, before: ElfImage, after: Uint8Array, arch: Arch): Promise<void> {
+  const results = prove(before, readElf(after), arch);
+  let first: SiteProof | null = null;
+  for (;;) {
+    const { done, value } = await results.next();
+    if (done !== true) {
+      if (value.verdict !== 'proved') first ??= value;
+      continue;
+    }
+    const { different, inconclusive, unexplained } = value;
+    if (different + inconclusive + unexplained.length === 0) return;
+    const account = first?.account;
+    const why =
+      first === null
+        ? `${unexplained.length} places changed that belong to no site, the first at ${hex(unexplained[0]!.address)}`
+        : `${different} sites are different, ${inconclusive} inconclusive; the first is ${first.function} at ${hex(first.address)}: ` +
+          (account ? differenceText(account.difference) : `${first.reason ?? ''} ${first.detail ?? ''}`);
+    throw new ElftraceError('plan-refused', `${what} is not proved, nothing was written: ${why} [PV-4]`, {
+      reason: 'not-proved',
+      ...(first === null ? {} : { symbol: first.function, address: first.address }),
+    });
   }
 }
 

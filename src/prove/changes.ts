@@ -38,7 +38,7 @@ function explained(original: Sites, patched: Sites): { readonly start: Address; 
       const code = program.arch.outOfLine?.codeBytes ?? 0;
       if (stub !== null) ranges.push({ start: stub.address - word, end: stub.address + BigInt(code) });
       // The word that names a site's ops.
-      for (const { literal } of program.arch.conventions) {
+      for (const { literal } of reading.literal === undefined ? [] : program.arch.conventions) {
         const place = literal?.place(sites.ip(i), stub) ?? null;
         if (place !== null) ranges.push({ start: place, end: place + word });
       }

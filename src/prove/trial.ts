@@ -131,11 +131,13 @@ function side(world: ProofWorld, pair: Pair, trial: Trial, begun: Begun, budget:
     off.push(
       machine.hook(call.place, () => {
         calls.set(call, (calls.get(call) ?? 0) + 1);
-        const [ip, parent] = [machine.register(argumentRegisters[0]!), machine.register(argumentRegisters[1]!)];
-        if (ip !== trial.ip) events.push(`${call.name} was told ip ${hex(ip)}, not ${hex(trial.ip)}`);
+        const [ip, parent, ops] = argumentRegisters.slice(0, 3).map((name) => machine.register(name));
+        if (ip !== trial.ip) events.push(`${call.name} was told ip ${hex(ip!)}, not ${hex(trial.ip)}`);
+        if (call.ops !== null && ops !== call.ops)
+          events.push(`${call.name} was told ops ${hex(ops!)}, not ${hex(call.ops)}`);
         // A function may have pushed something else in front of its site: entries read the top.
         if (parent !== begun.returnAddress && parent !== topOfStack(world, pair, before))
-          events.push(`${call.name} was told parent ${hex(parent)}, not ${hex(begun.returnAddress)}`);
+          events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(begun.returnAddress)}`);
         return 'continue';
       }),
     );
@@ -324,16 +326,27 @@ export function tryOnce(pair: Pair, trial: Trial, begun: Begun): Outcome {
     const reason = openReason(a.stop) ?? 'not-reached';
     return { kind: 'open', reason, detail: stopText(a.stop) };
   }
-  const { handler } = trial;
+  const handler = wanted?.hijack === true ? trial.handler : replaced ? wayBackOf(pair, trial, begun) : null;
   const isHijacked = (original: bigint, patched: bigint): boolean =>
-    wanted?.hijack === true && handler !== null && original === begun.returnAddress && patched === handler;
-  const words = wanted?.hijack === true && handler !== null ? hijackedWords(pair, begun, handler) : [];
+    handler !== null && original === begun.returnAddress && patched === handler;
+  const words = handler === null ? [] : hijackedWords(pair, begun, handler);
   const difference =
     (wanted === null ? null : missing(wanted, b)) ??
     registers(pair, a.before, trial.ordinaryCall, (x, y) => isHijacked(x, y) || (replaced && x === trial.end)) ??
     memory(pair, trial, begun, words);
   if (difference !== null) return { kind: 'different', phase: 'enter', difference };
-  return wanted?.hijack === true && handler !== null ? comeBack(pair, trial, begun, handler, words) : { kind: 'equal' };
+  return handler === null ? { kind: 'equal' } : comeBack(pair, trial, begun, handler, words);
+}
+
+/**
+ * Where a replaced function returns to: into the tracer, which restores the caller's table of
+ * contents; null: to its caller.
+ */
+function wayBackOf({ patched, abi }: Pair, { own }: Trial, { returnAddress }: Begun): Address | null {
+  if (abi.linkRegister === null) return null;
+  const link = patched.machine.register(abi.linkRegister);
+  const isOwn = own.some(({ start, end }) => link >= start && link < end);
+  return link !== returnAddress && isOwn ? link : null;
 }
 
 /**

@@ -4,6 +4,7 @@
  * the words themselves, not from the code that walks them, which is what is proved.
  */
 import { entryPoint } from '../patch/routes.js';
+import { entriesOf } from '../tracing/tracing.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_WORDS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
@@ -13,6 +14,8 @@ export interface WantedCall {
   readonly name: string;
   /** Where all ways in come by: its local entry, where it has one. */
   readonly place: Address;
+  /** The ops that it is told; null: nothing is known of that. */
+  readonly ops: Address | null;
 }
 
 export interface Wanted {
@@ -25,6 +28,7 @@ export interface Wanted {
 }
 
 interface ListedOps {
+  readonly address: Address;
   readonly func: Address;
   readonly flags: number;
   readonly data: bigint;
@@ -40,11 +44,14 @@ export class WantedCalls {
   private readonly direct: ReadonlyMap<Address, Address>;
   private readonly graph: readonly Address[];
   private readonly livepatch: Address | null;
+  /** Entries hand on ops and registers, not ip and parent alone. */
+  private readonly passesOps: boolean;
 
   constructor(private readonly program: Program) {
     this.ops = this.list();
     this.direct = this.directRows();
     this.graph = ['ftrace_graph_func'].flatMap((name) => entryPoint(program, name)?.identity ?? []);
+    this.passesOps = this.known && entriesOf(program).convention?.capabilities.passes === 4;
     this.livepatch = entryPoint(program, 'elftrace_livepatch')?.identity ?? null;
   }
 
@@ -76,6 +83,7 @@ export class WantedCalls {
     while (at !== 0n && at !== end.identity && found.length < LONGEST_LIST) {
       const field = (name: keyof typeof OPS_WORDS): bigint => this.word(at + BigInt(OPS_WORDS[name]) * size);
       found.push({
+        address: at,
         func: field('func'),
         flags: Number(field('flags')),
         data: field('private'),
@@ -101,13 +109,13 @@ export class WantedCalls {
     return rows;
   }
 
-  private call(address: Address): WantedCall {
+  private call(address: Address, ops: Address | null = null): WantedCall {
     const { program } = this;
     const range = program.codeAt(address);
     const symbol = range === undefined ? -1 : program.functionStarting(range, address);
     const local = symbol < 0 ? 0n : BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
     const name = symbol < 0 ? `0x${address.toString(16)}` : program.symbolName(symbol);
-    return { name, place: address + local };
+    return { name, place: address + local, ops };
   }
 
   /** The text address of a pointer to a function, which is a descriptor on some machines. */
@@ -133,7 +141,7 @@ export class WantedCalls {
       }
       if (this.graph.includes(ops.func)) hijack = true;
       if (ops.func === this.livepatch) replacement = this.call(this.text(ops.data));
-      calls.push(this.call(ops.func));
+      calls.push(this.call(ops.func, this.passesOps ? ops.address : null));
     }
     const caller = this.direct.get(ip);
     return { calls, hijack, direct: caller === undefined ? null : this.call(caller & ~1n), replacement };
