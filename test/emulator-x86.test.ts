@@ -441,7 +441,7 @@ describe('instructions', () => {
       kind: 'unknown-instruction',
       mnemonic: 'haddpd',
     });
-    expect(machineOf([0xd9, 0xe8]).run()).toMatchObject({ kind: 'unknown-instruction', mnemonic: 'fld1' });
+    expect(machineOf([0xd9, 0xfe]).run()).toMatchObject({ kind: 'unknown-instruction', mnemonic: 'fsin' });
     const machine = machineOf([]);
     machine.memory.write(START + 0x1ffen, Uint8Array.from([0x81, 0xc0]));
     machine.setRegister('pc', START + 0x1ffen);

@@ -44,9 +44,9 @@ export interface FloatResult {
   readonly flags: number;
 }
 
-const isNan = (of: Format, bits: bigint): boolean => classify(of, bits).endsWith('NaN');
-const isSubnormal = (of: Format, bits: bigint): boolean => classify(of, bits).endsWith('subnormal');
-const defaultNan = ({ infinity, quietBit, signBit }: Format): bigint => infinity | quietBit | signBit;
+export const isNan = (of: Format, bits: bigint): boolean => classify(of, bits).endsWith('NaN');
+export const isSubnormal = (of: Format, bits: bigint): boolean => classify(of, bits).endsWith('subnormal');
+export const defaultNan = ({ infinity, quietBit, signBit }: Format): bigint => infinity | quietBit | signBit;
 
 /** The first operand that is a NaN, made quiet, in the format of the result. */
 function nanOf(from: Format, to: Format, operands: readonly bigint[], invalid: boolean): bigint {
@@ -58,7 +58,7 @@ function nanOf(from: Format, to: Format, operands: readonly bigint[], invalid: b
   return sign | to.infinity | to.quietBit | (shift >= 0n ? payload << shift : payload >> -shift);
 }
 
-function flagsOf(flags: number): number {
+export function flagsOf(flags: number): number {
   return (
     ((flags & EXCEPTION.invalid) !== 0 ? MXCSR.invalid : 0) |
     ((flags & EXCEPTION.divideByZero) !== 0 ? MXCSR.divide : 0) |

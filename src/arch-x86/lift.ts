@@ -1,6 +1,7 @@
 /**
  * Instruction -> IR for x86-64 in 64-bit user mode: the integer instructions, and of SSE what moves
- * and combines whole registers. Other vector instructions, x87 and MMX stop with their name.
+ * and combines whole registers; floating point of SSE and x87 by helpers. Other vectors,
+ * transcendental functions of x87 and MMX stop with their name.
  *
  * What differs from most machines:
  *
@@ -48,6 +49,8 @@ import type { Address } from '../units.js';
 import { operandBytes, operandsOf } from './decode.js';
 import type { MemoryOperand, RegisterOperand, X86Operand } from './decode.js';
 import { FLOAT_OPERATIONS, isUnmasked, SseFloat } from './float.js';
+import { isX87Control, isX87Unwaiting, X87, x87Access, X87_PENDING } from './x87.js';
+import type { X87State } from './x87.js';
 import type { FloatOperation } from './float.js';
 import { BINARY32, BINARY64 } from '../float/index.js';
 import type { Format } from '../float/index.js';
@@ -60,8 +63,8 @@ import { CONDITIONS } from './opcode-map.js';
 const GPR_NAMES = [
   'rax', 'rcx', 'rdx', 'rbx', 'rsp', 'rbp', 'rsi', 'rdi', 'r8', 'r9', 'r10', 'r11', 'r12', 'r13', 'r14', 'r15',
 ] as const; // prettier-ignore
-/** Registers of x87, 80 bits each, by their places from the top of its stack. */
-const X87_NAMES = Array.from({ length: 8 }, (_, i) => `st${i}`);
+/** Registers of x87, 80 bits each, by their numbers: the top of the stack is in the status word. */
+const X87_NAMES = Array.from({ length: 8 }, (_, i) => `fpr${i}`);
 const XMM_NAMES = Array.from({ length: 16 }, (_, i) => `xmm${i}`);
 
 const SLOTS = new SlotLayout([
@@ -124,12 +127,14 @@ const FCW = SLOTS.slot('fcw');
 const FSW = SLOTS.slot('fsw');
 const FTW = SLOTS.slot('ftw');
 const FCW_INITIAL = 0x37fn;
-/** Opcode and addresses of the last instruction of x87: none is executed, they are kept. */
+/** Opcode and addresses of the last instruction of x87. */
 const [FOP, FIP, FDP] = [SLOTS.slot('fop'), SLOTS.slot('fip'), SLOTS.slot('fdp')];
-const X87 = X87_NAMES.map((name) => SLOTS.slot(name));
+const FPR = X87_NAMES.map((name) => SLOTS.slot(name));
 /** Exceptions in the low bits of control and status word; the two bits that say one is pending. */
 const X87_EXCEPTIONS = 0x3fn;
-const X87_PENDING = 0x8080n;
+const PENDING = BigInt(X87_PENDING);
+/** The number of the register at a place from the top of the stack. */
+const x87Number = (state: HelperState, i: number): number => (Number(state.get(FSW) >> 11n) + i) & 7;
 
 // ------------------------------------------------------------------------- registers as people see
 
@@ -646,6 +651,8 @@ type Lift = (x: Lifting) => Terminator | undefined;
 
 const UNKNOWN = { kind: 'unknown', mnemonic: null, sizeBytes: 1 } as const satisfies Terminator;
 const PROTECTION = { kind: 'trap', trap: 'protection' } as const satisfies Terminator;
+/** Signal 8. */
+const FLOAT_TRAP = { kind: 'trap', trap: 'divide' } as const satisfies Terminator;
 const UNDEFINED = { kind: 'trap', trap: 'undefined-instruction' } as const satisfies Terminator;
 
 const nothing: Lift = () => undefined;
@@ -2173,6 +2180,27 @@ const floatToInteger =
     return { kind: 'helper', name: 'floattointeger', argument: generalNumber(x, 0) | what, next: x.next };
   };
 
+/** Argument: opcode and ModRM as FOP has them; 2048 with an operand size of 16 bits. */
+const x87: Lift = (x) => {
+  const { opcode, modRm } = x.instruction;
+  const operand = x.operands[0];
+  if (operand?.kind === 'memory') {
+    const { base, offset } = x.place(operand);
+    x.b.to(ARGUMENT, 'add', base, offset);
+  }
+  const size = operandBytes(x.instruction) === 2 ? 0x800 : 0;
+  return { kind: 'helper', name: 'x87', argument: ((opcode & 7) << 8) | modRm | size, next: x.next };
+};
+
+/** What x87 executes besides what is in its state alone. */
+const X87_ROWS = `
+  fld fst fstp fild fist fistp fisttp fbld fbstp fld1 fldl2t fldl2e fldpi fldlg2 fldln2 fldz
+  fadd faddp fiadd fsub fsubp fsubr fsubrp fisub fisubr fmul fmulp fimul fdiv fdivp fdivr fdivrp fidiv fidivr
+  fsqrt fabs fchs frndint fscale fprem fprem1 fxtract fxch ffree ffreep fincstp fdecstp
+  fcom fcomp fcompp fucom fucomp fucompp fcomi fcomip fucomi fucomip ficom ficomp ftst fxam
+  fcmovb fcmove fcmovbe fcmovu fcmovnb fcmovne fcmovnbe fcmovnu fnstenv fldenv fnsave frstor
+`;
+
 /** Semantics by the name of the row at 32 bits. */
 const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ['add', add],
@@ -2631,6 +2659,14 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ]),
   ['cvtss2sd', floatConvert('ss')],
   ['cvtsd2ss', floatConvert('sd')],
+  ...X87_ROWS.trim()
+    .split(/\s+/)
+    .map((name) => [name, x87] as const),
+  ['fnop', wait],
+  // Nothing since the 80387.
+  ['fneni', nothing],
+  ['fndisi', nothing],
+  ['fnsetpm', nothing],
   ['fnstcw', storeControl],
   ['fldcw', loadControl],
   ['fnstsw', storeStatus],
@@ -2644,7 +2680,7 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   [
     'fnclex',
     (x): undefined => {
-      x.b.to(FSW, 'and', FSW, ~(X87_EXCEPTIONS | X87_PENDING | 0x40n) & 0xffffn);
+      x.b.to(FSW, 'and', FSW, ~(X87_EXCEPTIONS | PENDING | 0x40n) & 0xffffn);
       return undefined;
     },
   ],
@@ -2674,23 +2710,23 @@ function storeControl(x: Lifting): undefined {
   return undefined;
 }
 
-/** Stops with its name where x87 would raise an exception that it has noted (signal 8). */
+/** Raises an exception that x87 has noted. */
 function wait(x: Lifting): Terminator | undefined {
-  if (x.slow) return UNKNOWN;
-  x.b.guard(x.b.make('seteq', x.b.make('and', FSW, X87_PENDING), 0n));
+  if (x.slow) return FLOAT_TRAP;
+  x.b.guard(x.b.make('seteq', x.b.make('and', FSW, PENDING), 0n));
   return undefined;
 }
 
 /** `fldcw`: an exception that is noted may be pending behind it. */
 function loadControl(x: Lifting): Terminator | undefined {
-  if (x.slow) return UNKNOWN;
+  if (x.slow) return FLOAT_TRAP;
   const { b } = x;
-  const loaded = x.load(memoryAt(x, 0), 2);
   wait(x);
+  const loaded = x.load(memoryAt(x, 0), 2);
   // Bit 6 is always 1, those above 12 always 0.
   const value = b.make('or', b.make('and', loaded, 0x1f3fn), 0x40n);
   const unmasked = b.make('and', b.make('and', FSW, b.make('xor', value, X87_EXCEPTIONS)), X87_EXCEPTIONS);
-  b.to(FSW, 'or', FSW, b.make('mul', b.make('setne', unmasked, 0n), X87_PENDING));
+  b.to(FSW, 'or', FSW, b.make('mul', b.make('setne', unmasked, 0n), PENDING));
   b.to(FCW, 'xor', value, FCW_INITIAL);
   return undefined;
 }
@@ -2724,7 +2760,7 @@ const VEX_GENERAL: ReadonlySet<string> = new Set(
 
 /** Why a row cannot be executed; the first that fits. */
 const WITHOUT: readonly (readonly [RegExp, string])[] = [
-  [/^f(?!emms)/, 'x87'],
+  [/^f(?!emms)/, 'transcendental functions of x87'],
   [/^(xsave|xrstor|xgetbv|xsetbv)/, 'extended state'],
   [/^3dnow$|^femms$|^emms$/, 'MMX and 3DNow!'],
   [/^(vm|enc|skinit|stgi|clgi|pconfig|inv(ept|vpid|pcid|lpg[ab])|tlbsync|rmp|pvalidate|psmash|getsec|rsm)/, 'virtual machines'],
@@ -2937,6 +2973,68 @@ const FLOAT_HELPERS: Readonly<Record<string, Helper>> = {
   },
 };
 
+const asBytes = (value: bigint, count: number): Uint8Array =>
+  Uint8Array.from({ length: count }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));
+
+/** The state of x87 in its slots, with the operand at `at`. */
+function x87State(state: HelperState, at: Address): X87State {
+  return {
+    control: Number(state.get(FCW) ^ FCW_INITIAL),
+    status: Number(state.get(FSW)),
+    tags: Number(state.get(FTW)),
+    flags: Number(statusOf(state)),
+    pointers: { opcode: Number(state.get(FOP)), instruction: state.get(FIP), operand: state.get(FDP) },
+    registers: {
+      get: (number) => state.get(FPR[number]!) | (state.get(FPR[number]!, 1) << 64n),
+      set: (number, value) => {
+        state.set(FPR[number]!, BigInt.asUintN(64, value));
+        state.set(FPR[number]!, value >> 64n, 1);
+      },
+    },
+    memory: {
+      read: (bytes) => {
+        const read = state.memory.read(at, bytes)!;
+        return read.reduceRight((sum, each) => (sum << 8n) | BigInt(each), 0n);
+      },
+      write: (bytes, value) => {
+        state.memory.write(at, asBytes(value, bytes));
+      },
+    },
+  };
+}
+
+/** Argument: as of the lift. */
+const executeX87: Helper = (state, argument) => {
+  const [opcode, modRm] = [(argument >> 8) & 7, argument & 255];
+  const reg = (modRm >> 3) & 7;
+  const size = (argument & 0x800) !== 0 ? 2 : 4;
+  const at = state.get(ARGUMENT);
+  if (!isX87Unwaiting(opcode, modRm) && (state.get(FSW) & PENDING) !== 0n) return FLOAT_EXCEPTION;
+  const isMemory = modRm < 0xc0;
+  if (isMemory) {
+    const { bytes, access } = x87Access(opcode, reg, size);
+    const address = state.memory.check(at, bytes, access);
+    if (address !== null) return { kind: 'fault', address, access };
+  }
+  const unit = x87State(state, at);
+  const { flags } = unit;
+  if (!isX87Control(opcode, modRm)) {
+    const operand = isMemory ? at : unit.pointers.operand;
+    unit.pointers = { opcode: argument & 0x7ff, instruction: state.pc, operand };
+  }
+  const instruction = new X87(unit);
+  if (isMemory) instruction.withMemory(opcode, reg, size);
+  else instruction.withRegisters(opcode, modRm);
+  state.set(FCW, BigInt(unit.control) ^ FCW_INITIAL);
+  state.set(FSW, BigInt(unit.status));
+  state.set(FTW, BigInt(unit.tags));
+  state.set(FOP, BigInt(unit.pointers.opcode));
+  state.set(FIP, unit.pointers.instruction);
+  state.set(FDP, unit.pointers.operand);
+  if (unit.flags !== flags) setStatus(state, BigInt(unit.flags));
+  return { kind: 'next' };
+};
+
 /** Why 512 bytes cannot be accessed so; null: they can. */
 function refusalOf({ memory }: HelperState, at: Address, access: 'read' | 'write'): HelperResult | null {
   if (at % 16n !== 0n) return { kind: 'trap', trap: 'protection' };
@@ -2946,6 +3044,7 @@ function refusalOf({ memory }: HelperState, at: Address, access: 'read' | 'write
 
 const HELPERS: Readonly<Record<string, Helper>> = {
   ...FLOAT_HELPERS,
+  x87: executeX87,
   cpuid: (state) => {
     const values = cpuid(state.get(RAX) & 0xffff_ffffn, state.get(RCX) & 0xffff_ffffn);
     [RAX, RBX, RCX, RDX].forEach((slot, i) => {
@@ -3022,7 +3121,8 @@ const HELPERS: Readonly<Record<string, Helper>> = {
     view.setBigUint64(16, state.get(FDP) & pointer, true);
     view.setUint32(24, Number(state.get(MXCSR) ^ MXCSR_INITIAL), true);
     view.setUint32(28, 0xffff, true);
-    X87.forEach((slot, i) => {
+    FPR.forEach((_, i) => {
+      const slot = FPR[x87Number(state, i)]!;
       view.setBigUint64(32 + 16 * i, state.get(slot), true);
       view.setBigUint64(40 + 16 * i, state.get(slot, 1) & 0xffffn, true);
     });
@@ -3042,16 +3142,17 @@ const HELPERS: Readonly<Record<string, Helper>> = {
     const mxcsr = BigInt(view.getUint32(24, true));
     if (mxcsr > 0xffffn) return { kind: 'trap', trap: 'protection' };
     const control = (BigInt(view.getUint16(0, true)) & 0x1f3fn) | 0x40n;
-    const status = BigInt(view.getUint16(2, true)) & ~X87_PENDING;
+    const status = BigInt(view.getUint16(2, true)) & ~PENDING;
     state.set(FCW, control ^ FCW_INITIAL);
-    state.set(FSW, (status & ~control & X87_EXCEPTIONS) === 0n ? status : status | X87_PENDING);
+    state.set(FSW, (status & ~control & X87_EXCEPTIONS) === 0n ? status : status | PENDING);
     state.set(FTW, BigInt(view.getUint8(4)));
     state.set(FOP, BigInt(view.getUint16(6, true) & 0x7ff));
     const pointer = argument === 1 ? ONES : 0xffff_ffffn;
     state.set(FIP, view.getBigUint64(8, true) & pointer);
     state.set(FDP, view.getBigUint64(16, true) & pointer);
     state.set(MXCSR, mxcsr ^ MXCSR_INITIAL);
-    X87.forEach((slot, i) => {
+    FPR.forEach((_, i) => {
+      const slot = FPR[x87Number(state, i)]!;
       state.set(slot, view.getBigUint64(32 + 16 * i, true));
       state.set(slot, view.getBigUint64(40 + 16 * i, true) & 0xffffn, 1);
     });

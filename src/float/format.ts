@@ -19,7 +19,8 @@ export interface Format {
   readonly fractionMask: bigint;
 }
 
-function format(exponentBits: number, fractionBits: number): Format {
+/** A binary format of so many bits. */
+export function format(exponentBits: number, fractionBits: number): Format {
   const fractionMask = (1n << BigInt(fractionBits)) - 1n;
   return {
     exponentBits,
@@ -48,6 +49,8 @@ export interface Environment {
   readonly rounding: Rounding;
   /** Whether a result is tiny is asked before or after it is rounded (7.5). */
   readonly tininess: 'before' | 'after';
+  /** Results have at most so many significant bits, in the exponents of their format. */
+  readonly precision?: number;
   /**
    * The NaN that an operation gives.
    * @param operands  all operands in order, as bits; one of them is a NaN unless `invalid`
@@ -88,6 +91,12 @@ export interface Unpacked {
   readonly magnitude: bigint;
   readonly exponent: number;
 }
+
+/**
+ * Double extended precision, as interchange formats are laid out: without the integer bit that
+ * stands among its 80 bits in memory.
+ */
+export const EXTENDED = format(15, 63);
 
 /** The exponent of the lowest bit of subnormal numbers. */
 function lowestExponent({ exponentBits, fractionBits }: Format): number {
@@ -176,12 +185,18 @@ function overflowed(to: Format, rounding: Rounding, sign: 0 | 1): Result {
  */
 export function pack(
   to: Format,
-  { rounding, tininess }: Pick<Environment, 'rounding' | 'tininess'>,
+  env: Pick<Environment, 'rounding' | 'tininess' | 'precision'>,
   sign: 0 | 1,
   magnitude: bigint,
   exponent: number,
   more = false,
 ): Result {
+  const { rounding, tininess, precision: asked } = env;
+  if (asked !== undefined && asked <= to.fractionBits) {
+    const narrow = format(to.exponentBits, asked - 1);
+    const { bits, flags } = pack(narrow, { rounding, tininess }, sign, magnitude, exponent, more);
+    return { bits: bits << BigInt(to.fractionBits - narrow.fractionBits), flags };
+  }
   const signBits = sign === 1 ? to.signBit : 0n;
   if (magnitude === 0n) return { bits: signBits, flags: 0 };
   const precision = to.fractionBits + 1;

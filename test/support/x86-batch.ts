@@ -82,8 +82,18 @@ export function allRows(): readonly RowPlace[] {
 }
 
 /** Rows with semantics. */
-export const executableRows = (): readonly RowPlace[] =>
+const executed = (): readonly RowPlace[] =>
   allRows().filter(({ row, encoding, mmx }) => x86Coverage(row, encoding, mmx).kind === 'executed');
+
+/** Instructions of x87. */
+const isX87 = ({ encoding, map, opcode }: RowPlace): boolean =>
+  encoding === 'legacy' && map === 0 && opcode >= 0xd8 && opcode <= 0xdf;
+
+/** Rows of x87 that are executed: `lift-x86-floats.test.ts` has them. */
+export const x87Rows = (): readonly RowPlace[] => executed().filter(isX87);
+
+/** The others. */
+export const executableRows = (): readonly RowPlace[] => executed().filter((place) => !isX87(place));
 
 // ---------------------------------------------------------------------------------------- encoding
 
@@ -295,7 +305,7 @@ function undefinedFlags(
  * `x86-local.ts` does.
  */
 const UNIT_NAMES =
-  /^(int[13]?|ud[012]|hlt|cli|sti|in|out|ins[bwd]|outs[bwd]|clts|invd|wbinvd|wbnoinvd|wrmsr|rdmsr|rdpmc|lgdt|lidt|lmsw|invlpg|lldt|ltr|sysret|iret|swapgs|xsetbv|monitor|mwait|clac|stac|sysexit|rsm|fxsave|fxrstor|fn?stcw|fldcw|fnstsw|fninit|fnclex|cpuid|rdtscp?|serialize|clflushopt|cldemote|prefetchwt1|prefetch)$/;
+  /^(int[13]?|ud[012]|hlt|cli|sti|in|out|ins[bwd]|outs[bwd]|clts|invd|wbinvd|wbnoinvd|wrmsr|rdmsr|rdpmc|lgdt|lidt|lmsw|invlpg|lldt|ltr|sysret|iret|swapgs|xsetbv|monitor|mwait|clac|stac|sysexit|rsm|fxsave|fxrstor|cpuid|rdtscp?|serialize|clflushopt|cldemote|prefetchwt1|prefetch)$/;
 
 export const isUnitOnly = ({ row }: RowPlace): boolean =>
   UNIT_NAMES.test(row.mnemonics[1]) || row.operands.some((each) => /^[CD]q$/.test(each));

@@ -230,7 +230,7 @@ function unitRow(place: RowPlace, coverage: Coverage): string[] {
     if (/^(serialize|clflushopt|cldemote|prefetch\w*)$/.test(name)) machine.setRegister('pc', CODE);
     const same = stateOf(machine) === before;
     if (same === /^(cpuid|rdtsc)/.test(name)) out.push(`${place.key}: registers`);
-  } else if (/^(fxsave|f(ld|nst)cw|fnstsw|fninit|fnclex)$/.test(name)) {
+  } else if (/^fxsave$/.test(name)) {
     // What they do is compared with this processor in `emulator-x86.test.ts`.
     if (stop.kind !== 'step-limit') out.push(`${place.key}: ${text(stop)}`);
   } else {

@@ -1,0 +1,237 @@
+/**
+ * Instructions of x87 as tests execute them: texts of an assembler with the operand in memory at
+ * rdi. A row that is executed and in none of them fails `lift-x86-floats.test.ts`.
+ */
+
+const between = (names: string, operands: readonly string[]): string[] =>
+  names.split(' ').flatMap((name) => operands.map((operand) => `${name} ${operand}`.trim()));
+
+const ARITHMETIC = 'fadd fmul fsub fsubr fdiv fdivr';
+const MEMORY = '(%rdi)';
+
+export const X87_CASES: readonly string[] = [
+  ...between(ARITHMETIC, ['%st(1),%st', '%st,%st(3)', '%st,%st']),
+  ...between('faddp fmulp fsubp fsubrp fdivp fdivrp', ['%st,%st(1)', '%st,%st(5)']),
+  ...between(
+    ARITHMETIC.split(' ')
+      .flatMap((name) => [`${name}s`, `${name}l`, `${name.replace('f', 'fi')}s`, `${name.replace('f', 'fi')}l`])
+      .join(' '),
+    [MEMORY],
+  ),
+  ...between('flds fldl fldt filds fildl fildll fbld', [MEMORY]),
+  ...between('fsts fstl fstps fstpl fstpt fists fistl fistps fistpl fistpll fisttps fisttpl fisttpll fbstp', [MEMORY]),
+  ...between('fld fst fstp fxch ffree ffreep', ['%st(0)', '%st(2)']),
+  ...between('fld1 fldl2t fldl2e fldpi fldlg2 fldln2 fldz', ['']),
+  ...between('fsqrt fabs fchs frndint fscale fprem fprem1 fxtract fincstp fdecstp fnop ftst fxam', ['']),
+  ...between('fcom fcomp fucom fucomp', ['%st(1)', '%st(4)']),
+  ...between('fcompp fucompp', ['']),
+  ...between('fcoms fcoml fcomps fcompl ficoms ficoml ficomps ficompl', [MEMORY]),
+  ...between('fcomi fcomip fucomi fucomip', ['%st(1),%st', '%st(6),%st']),
+  ...between('fcmovb fcmove fcmovbe fcmovu fcmovnb fcmovne fcmovnbe fcmovnu', ['%st(1),%st']),
+  ...between(
+    'fnstenv fldenv fnsave frstor fnstcw fldcw fnstsw data16/fnstenv data16/fldenv data16/fnsave data16/frstor',
+    [MEMORY],
+  ),
+  ...between('fnclex fninit fwait', ['']),
+  // fneni, fndisi, fnsetpm.
+  ...between('.byte', ['0xdb,0xe0', '0xdb,0xe1', '0xdb,0xe4']),
+  'fnstsw %ax; mov %ax,(%rdi)',
+  // A pending exception is raised by what waits for it, not by what does not.
+  'fdivrp; fnstenv (%rdi)',
+].map((each) => each.replace('/', ' '));
+
+/** Names of the rows of the opcode map that they are, as far as they are not these names. */
+const ROW_NAMES: Readonly<Record<string, string>> = { '.byte': 'fneni fndisi fnsetpm' };
+export const X87_FLOAT_ROWS: ReadonlySet<string> = new Set(
+  X87_CASES.flatMap((text) => text.split(';')).flatMap((text) => {
+    const words = text
+      .trim()
+      .split(' ')
+      .filter((word) => word !== 'data16');
+    const name = words[0]!;
+    // With an operand in memory a letter of the assembler may follow, for its size.
+    const isMemory = words[1]?.startsWith('(') === true;
+    const stem = isMemory && !/^f(n\w+|ld(cw|env)|rstor|bld)$/.test(name) ? name.replace(/(ll|[slt])$/, '') : name;
+    return ROW_NAMES[stem]?.split(' ') ?? [stem];
+  }),
+);
+
+const escaped = (text: string): string => text.replaceAll(';', '\\n').replaceAll('%', '%%');
+
+/** Two images of `fnsave`, before and behind; pointers to instructions are not compared. */
+const COMMON = `
+#include "lib.h"
+struct image { u32 words[7]; u8 registers[80]; } __attribute__((packed));
+static u64 sum;
+static struct image before, after;
+static u8 memory[128] __attribute__((aligned(16)));
+static u64 flags;
+static u64 state = 88172645463325252ULL;
+static u64 next64(void) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state;
+}
+static __attribute__((noinline)) void add(u64 value) { sum = (sum ^ value) * 1099511628211ULL; sum ^= sum >> 29; }
+struct extended { u16 high; u64 low; };
+static const struct extended special[] = {
+  {0, 0}, {0x8000, 0}, {0x3fff, 1ull << 63}, {0xbfff, 1ull << 63}, {0x7fff, 1ull << 63}, {0xffff, 1ull << 63},
+  {0x7fff, 0xc000000000000011}, {0xffff, 0xc000000000000011}, {0x7fff, 0x8000000000000022}, {0xffff, 0xa000000000000000},
+  {0, 1}, {0x8000, 0x7fffffffffffffff}, {0, 0x8000000000000001}, {1, 1ull << 63}, {0x7ffe, ~0ull}, {0xfffe, ~0ull},
+  {0x3ffe, 1ull << 63}, {0x3fff, 0xc000000000000000}, {0xc000, 0xa000000000000000}, {0x3ffe, ~0ull}, {0x3fff, 0x8000000000000001},
+  {0x403e, 1ull << 63}, {0xc03e, 1ull << 63}, {0x403d, ~0ull}, {0x401d, 0xfffffffe00000000}, {0x401d, 0xffffffff00000000}, {0xc01e, 0x8000000080000000},
+  {0x400d, 0xfffeffffffffffff}, {0xc00e, 0x8000800000000000}, {0x403a, 0xde0b6b3a763fffc0}, {0x403a, 0xde0b6b3a763ffff0}, {0xc03a, 0xde0b6b3a76400000},
+  {0x407e, 0xffffff0000000000}, {0x407e, 0xffffff7fffffffff}, {0x407e, 0xffffff8000000000}, {0x3f81, 1ull << 63}, {0x3f80, 0xffffff0000000000}, {0x3f80, 0xffffff8000000000}, {0x3f69, 1ull << 63},
+  {0x3f6a, 1ull << 63}, {0x43fe, 0xfffffffffffff800}, {0x43fe, 0xfffffffffffffc00}, {0x3c01, 1ull << 63}, {0x3c00, 0xfffffffffffff800}, {0x3c00, 0xfffffffffffffc00}, {0x3bcc, 1ull << 63},
+  {0x3bcd, 1ull << 63}, {0x4000, 0xc90fdaa22168c235}, {0x400e, 0x8000000000000000}, {0xc00d, 0xfffc000000000000}, {0x4010, 0x8000000000000000},
+  /* No processor makes these: an unnormal number, an infinity and NaNs without their integer bit. */
+  {0x3fff, 0x4000000000000000}, {0x7fff, 0}, {0xffff, 0x4000000000000001}, {1, 0}, {0x8001, 3},
+};
+#define SPECIAL ((int)(sizeof special / sizeof *special))
+static const u64 doubles[] = {
+  0, 0x8000000000000000, 0x3ff0000000000000, 0xbff0000000000000, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000011, 0xfff8000000000022,
+  0x7ff0000020000033, 0xfff4000000000044, 1, 0x800fffffffffffff, 0x0010000000000000, 0x7fefffffffffffff, 0x3ff8000000000000, 0xc008000000000000,
+  0x7f80000100000001, 0x3f800000bf800000, 0xff8000007fc00011, 0x00000001ffa00000, 0x7fffffff80000000, 0x8000000000007fff, 0x80000000ffff8000, 0x4049000000000002,
+};
+#define DOUBLES ((int)(sizeof doubles / sizeof *doubles))
+static void copy(void *to, const void *from, int bytes) {
+  for (int i = 0; i < bytes; i++) ((volatile u8 *)to)[i] = ((const u8 *)from)[i];
+}
+/* Specials, numbers near each other, with few bits, at the ends, any bits. */
+static struct extended operand(void) {
+  u64 bits = next64();
+  struct extended out = {(u16)next64(), bits | 1ull << 63};
+  u16 sign = out.high & 0x8000;
+  switch (next64() >> 40 & 15) {
+  case 0: case 1: case 2: case 3: case 4: return special[bits % SPECIAL];
+  case 5: case 6: out.high = sign | (0x3ff0 + (out.high & 31)); break;
+  case 7: out.high = sign | (0x3ffe + (out.high & 3)); out.low &= 0xff00000000000000; break;
+  case 8: out.high = sign | (0x3fe0 + (out.high & 127)); break;
+  case 9: out.high = sign | (out.high & 63); if (out.high & 1) out.low >>= out.low & 63; break;
+  case 10: out.high = sign | (0x7ffe - (out.high & 63)); break;
+  case 11: out.high = sign | (0x3fff - 17 + (out.high & 3)); out.low &= ~0xffffffffull << (bits & 31); break;
+  case 12: out.high = sign | (0x3fff + (out.high & 15)); out.low &= ~0ull << 50; break;
+  case 13: out.high = sign | (0x3b00 + (out.high & 0x7ff)); break;
+  case 14: out.high = sign | (0x7fff - (out.high & 1)); break;
+  default: break;
+  }
+  if ((out.high & 0x7fff) == 0) out.low &= ~(1ull << 63);
+  return out;
+}
+static __attribute__((noinline)) void prepare(int i) {
+  u16 control = 0x40 | (i & 3) << 10 | (i >> 2 & 3) << 8 | 0x3f;
+  if (i % 5 == 4) control ^= next64() & 0x3f;
+  u16 status = next64() & 0x7f00;
+  if ((i & 3) == 0) status |= next64() & 0x7f;
+  else status &= ~0x3800;
+  status &= ~0x3f | control;
+  u16 tags = 0;
+  if (i % 7 == 6) for (int j = 0; j < 8; j++) if ((next64() & 3) == 0) tags |= 3 << 2 * j;
+  if (i % 3 == 2) tags |= 3 << 2 * ((status >> 11) - 1 & 7);
+  before.words[0] = control | 0xffff0000;
+  before.words[1] = status | 0xffff0000;
+  before.words[2] = tags | 0xffff0000;
+  before.words[3] = before.words[4] = before.words[5] = before.words[6] = 0;
+  for (int j = 0; j < 8; j++) {
+    struct extended value = operand();
+    copy(before.registers + 10 * j, &value.low, 8);
+    copy(before.registers + 10 * j + 8, &value.high, 2);
+  }
+  if (i % 9 == 5) copy(before.registers + 10, before.registers, 10);
+  for (int j = 0; j < 128; j += 8) {
+    u64 bits = next64();
+    if (j == 0) {
+      if ((i & 3) == 0) bits = doubles[bits % DOUBLES];
+      if ((i & 3) == 1) bits = (bits & 0x800fffffffffffff) | (1010 + ((bits >> 52) & 31)) << 52;
+      if ((i & 7) == 2) bits = (bits & 0x00000000807fffff) | (120 + ((bits >> 24) & 15)) << 23;
+      if ((i & 7) == 3) for (int k = 0; k < 64; k += 4) bits = (bits & ~(15ull << k)) | (bits >> k & 15) % 10 << k;
+      if ((i & 7) == 7) bits &= next64() & next64() & next64();
+    }
+    copy(memory + j, &bits, 8);
+  }
+  memory[9] &= 0x80;
+  if (memory[8] % 16 > 9) memory[8] &= 0xf0;
+  if (memory[8] > 0x99) memory[8] &= 0x1f;
+  flags = 2 | (next64() & 0x8d5);
+}
+#define CASE(text) \\
+  __asm__ volatile("fninit\\n frstor %2\\n push %1\\n popfq\\n" text "\\n pushfq\\n pop %1\\n fnsave %0\\n fninit" : "=m"(after), "+r"(flags), "+m"(before) : "D"(memory) : "rax", "memory", "cc")
+static __attribute__((noinline)) void run(void (*execute)(void), const char *text, int verbose, u32 mask, int environment) {
+  sum = 14695981039346656037ULL;
+  for (int i = 0; i < COUNT; i++) {
+    prepare(i);
+    if (environment) {
+      /* Reserved bits; addresses of the instruction. A control word with what was noted masked. */
+      u16 control = next64() | 0x40, status = next64() & ~0x80bf;
+      copy(memory, &control, 2);
+      if (environment > 2) copy(memory + (environment & 1 ? 2 : 4), &status, 2);
+    }
+    if (verbose) {
+      line("case", i);
+      line(" control", before.words[0] & 0xffff);
+      line(" status", before.words[1] & 0xffff);
+      line(" tags", before.words[2] & 0xffff);
+      line(" flags", flags);
+      for (int j = 0; j < 8; j++) { u64 low; u16 high; copy(&low, before.registers + 10 * j, 8); copy(&high, before.registers + 10 * j + 8, 2); line("  high", high); line("   low", low); }
+      line("  operand", *(u64 *)memory);
+      line("  operand", *(u64 *)(memory + 8));
+    }
+    execute();
+    if (environment == 5) for (int j = 6; j < 14; j++) memory[j] = 0;
+    if (environment == 6) for (int j = 12; j < 28; j++) memory[j] = 0;
+    after.words[1] &= mask;
+    for (int j = 0; j < 3; j++) add(after.words[j]);
+    add(flags);
+    for (int j = 0; j < 80; j++) add(after.registers[j]);
+    for (int j = 0; j < 128; j++) add(memory[j]);
+    if (!verbose) continue;
+    line(" = control", after.words[0]);
+    line(" = status", after.words[1]);
+    line(" = tags", after.words[2]);
+    line(" = flags", flags);
+    for (int j = 0; j < 8; j++) { u64 low; u16 high; copy(&low, after.registers + 10 * j, 8); copy(&high, after.registers + 10 * j + 8, 2); line("  = high", high); line("   = low", low); }
+    for (int j = 0; j < 128; j += 8) line("  = memory", *(u64 *)(memory + j));
+  }
+  line(text, sum);
+}
+static int same(const char *a, const char *b) {
+  while (*a && *a == *b) a++, b++;
+  return *a == *b;
+}
+`;
+
+/**
+ * Bits of the status word that are compared. Comparisons into flags clear C1 by Intel's manual;
+ * processors of AMD keep it.
+ */
+const statusMask = (text: string): string => (/^fu?comip? /.test(text) ? '~0x200' : '~0');
+
+/** 1: `fldcw`; 3, 4 with an environment that is loaded, 5, 6 that is stored; of 14 bytes if odd. */
+function environmentOf(text: string): number {
+  const small = text.includes('data16');
+  if (text.startsWith('fldcw')) return 1;
+  if (/fldenv|frstor/.test(text)) return small ? 3 : 4;
+  return /fnstenv|fnsave/.test(text) ? (small ? 5 : 6) : 0;
+}
+
+/**
+ * Source of a program that prints a digest for each case; with the text of a case as argument, its
+ * operands and results too.
+ * @param count  sets of operands for each
+ */
+export function x87Program(cases: readonly string[], count: number): string {
+  const functions = cases.map((text, i) => `static void f${i}(void) { CASE("${escaped(text)}"); }\n`);
+  const calls = cases.map((text, i) => {
+    const name = `"${text.replaceAll(';', '\\n')}"`;
+    return `  run(f${i}, ${name}, argc > 1 && same(argv[1], ${name}), ${statusMask(text)}, ${environmentOf(text)});`;
+  });
+  return `#define COUNT ${count}
+${COMMON}${functions.join('')}
+int main(int argc, char **argv) {
+${calls.join('\n')}
+  flush();
+  return 0;
+}
+`;
+}
