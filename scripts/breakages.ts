@@ -669,7 +669,7 @@ export const breakages: readonly Breakage[] = [
     find: 'quiet.length === 1 ? quiet : nans',
     replace: 'nans',
     test: 'lift-x86-floats',
-    named: 'each instruction does',
+    named: 'x87 x87: each instruction does',
   },
   {
     name: 'emulator, arm64: a quiet NaN comes out before a signalling one',

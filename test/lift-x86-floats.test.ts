@@ -1,23 +1,35 @@
 /**
- * x87 against the processor of this machine: each instruction with special and random operands and
- * stacks, in all rounding modes and precisions, with exceptions masked and not: registers, tags,
- * status word, flags and memory.
+ * x87, MMX, and conversions of SSE against the processor of this machine: each instruction with
+ * special and random operands and stacks, in all rounding modes and precisions, with exceptions
+ * masked and not: registers, tags, status word, flags and memory.
  */
 import { describe, expect, test } from '@jest/globals';
 import { buildProgram, runHere, X86_TARGETS } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
 import { describeWith, runProgramFile } from './support/tools.js';
-import { X87_CASES, X87_FLOAT_ROWS, x87Program } from './support/x86-floats.js';
+import {
+  ESTIMATE_CASES,
+  MMX_CASES,
+  MMX_ROWS,
+  SSE_CASES,
+  sseProgram,
+  X87_CASES,
+  X87_FLOAT_ROWS,
+  x87Program,
+} from './support/x86-floats.js';
 import { x87Access } from '../src/arch-x86/x87.js';
 import { x86Lifter } from '../src/arch-x86/lift.js';
 import { Machine } from '../src/emulator/index.js';
-import { x87Rows } from './support/x86-batch.js';
+import { mmxRows, x87Rows } from './support/x86-batch.js';
 
 const [target] = X86_TARGETS;
 
 describeWith(['gcc'], 'x87', () => {
-  test('each instruction does what it does on this processor, in both tiers', () => {
-    const program = buildProgram(target!, '2', [writeSource('x87.c', x87Program(X87_CASES, 300))]);
+  test.each([
+    ['x87', X87_CASES, 250],
+    ['MMX', MMX_CASES, 60],
+  ])('%s: each instruction does what it does on this processor, in both tiers', (_name, cases, count) => {
+    const program = buildProgram(target!, '2', [writeSource('x87.c', x87Program(cases, count))]);
     const expected = runProgramFile(program);
     expect(expected.status).toBe(0);
     for (const tier of [0, 1] as const) {
@@ -25,6 +37,33 @@ describeWith(['gcc'], 'x87', () => {
       expect(here.end).toBe(0);
       expect(here.output.split('\n')).toEqual(expected.stdout.split('\n'));
     }
+  });
+
+  test('SSE: results and flags in every mode of MXCSR', () => {
+    const program = buildProgram(target!, '2', [writeSource('sse.c', sseProgram(SSE_CASES, 700))]);
+    const here = runHere(target!, program);
+    expect(here.end).toBe(0);
+    expect(here.output.split('\n')).toEqual(runProgramFile(program).stdout.split('\n'));
+  });
+
+  test('estimates are within 1.5 * 2^-12 of what they estimate, and exact where there is none', () => {
+    const program = buildProgram(target!, '2', [writeSource('estimates.c', sseProgram(ESTIMATE_CASES, 500, true))]);
+    const number = (line: string): number => {
+      const view = new DataView(new ArrayBuffer(4));
+      view.setUint32(0, parseInt(line.split(' ')[1] ?? '0', 16));
+      return view.getFloat32(0);
+    };
+    const here = runHere(target!, program).output.split('\n');
+    const there = runProgramFile(program).stdout.split('\n');
+    expect(here.length).toBeGreaterThan(5000);
+    expect(there).toHaveLength(here.length);
+    const isNear = (a: string, b: string): boolean => {
+      const [x, y] = [number(a), number(b)];
+      return a.startsWith('r') && Math.abs(x - y) <= Math.abs(x) * 3 * 2 ** -12;
+    };
+    expect(here.flatMap((line, i) => (line === there[i] || isNear(line, there[i]!) ? [] : [[line, there[i]]]))).toEqual(
+      [],
+    );
   });
 });
 
@@ -43,6 +82,9 @@ describe('x87 beside what it computes', () => {
     const names = x87Rows().map(({ row }) => row.mnemonics[1]);
     expect(names.length).toBeGreaterThan(120);
     expect(names.filter((name) => !X87_FLOAT_ROWS.has(name))).toEqual([]);
+    const others = mmxRows().map(({ row }) => row.mnemonics[1]);
+    expect(others.length).toBeGreaterThan(90);
+    expect(others.filter((name) => !MMX_ROWS.has(name))).toEqual([]);
   });
 
   test('an access that faults changes nothing', () => {

@@ -1,7 +1,7 @@
 /**
  * Instruction -> IR for x86-64 in 64-bit user mode: the integer instructions, and of SSE what moves
- * and combines whole registers; floating point of SSE and x87 by helpers. Other vectors,
- * transcendental functions of x87 and MMX stop with their name.
+ * and combines whole registers; floating point of SSE and x87, and MMX by helpers. Other vectors
+ * and transcendental functions of x87 stop with their name.
  *
  * What differs from most machines:
  *
@@ -52,6 +52,10 @@ import { FLOAT_OPERATIONS, isUnmasked, SseFloat } from './float.js';
 import { isX87Control, isX87Unwaiting, X87, x87Access, X87_PENDING } from './x87.js';
 import type { X87State } from './x87.js';
 import type { FloatOperation } from './float.js';
+import {
+  MMX_INTEGERS, runVectorOperation, VECTOR_CONVERSIONS, VECTOR_ESTIMATES, vectorOperation,
+} from './vector.js'; // prettier-ignore
+import type { VectorOperands } from './vector.js';
 import { BINARY32, BINARY64 } from '../float/index.js';
 import type { Format } from '../float/index.js';
 import { decodeInto, MAX_INSTRUCTION_BYTES, X86Instruction } from './isa.js';
@@ -2201,6 +2205,181 @@ const X87_ROWS = `
   fcmovb fcmove fcmovbe fcmovu fcmovnb fcmovne fcmovnbe fcmovnu fnstenv fldenv fnsave frstor
 `;
 
+// ------------------------------------------------------------------------ vectors by helpers, MMX
+
+const controlOf = (x: Lifting): number => (x.operands[2]?.kind === 'immediate' ? immediateOf(x, 2) : 0);
+
+/** Where helpers on vectors find what: the numbers of operation and target, the immediate byte. */
+const VECTOR_FIELDS = { target: 8, control: 12, toMmx: 1 << 20, entersMmx: 1 << 21 } as const;
+
+/** By a helper, with a source of 4, 8 or 16 bytes. */
+const byHelper =
+  (name: string, elements: Elements = 'ps'): Lift =>
+  (x) => {
+    if (x.slow) return PROTECTION;
+    floatSource(x, 1, elements);
+    const target = vectorNumber(x, 0) << VECTOR_FIELDS.target;
+    const argument = vectorOperation(name) | target | (controlOf(x) << VECTOR_FIELDS.control);
+    return { kind: 'helper', name: 'vector', argument, next: x.next };
+  };
+
+/** The number of a register of MMX; a prefix may have made it a vector. */
+function mmxNumber(x: Lifting, i: number): number {
+  const operand = x.operand(i);
+  if (operand.kind !== 'other' && operand.kind !== 'vector') throw new ElftraceError('internal', 'no register of MMX');
+  return operand.number & 7;
+}
+
+/** Puts the source of an instruction of MMX into `VECTOR`. */
+function mmxSource(x: Lifting, i: number, bytes: 2 | 4 | 8): void {
+  const { b } = x;
+  const operand = x.operand(i);
+  if (operand.kind === 'memory') b.to(VECTOR, 'wide64', x.load(x.place(operand), bytes));
+  else if (operand.kind === 'immediate') b.to(VECTOR, 'wide64', BigInt.asUintN(8, operand.value));
+  else if (operand.kind === 'register') b.to(VECTOR, 'wide64', x.zeroed(operand, 4));
+  else b.to(VECTOR, 'mov128', FPR[mmxNumber(x, i)]!);
+}
+
+/** By a helper, which makes registers of x87 those of MMX. */
+const mmx =
+  (name: string): Lift =>
+  (x) => {
+    mmxSource(x, 1, name === 'pinsrw' ? 2 : name.startsWith('punpckl') ? 4 : 8);
+    const target = (mmxNumber(x, 0) << VECTOR_FIELDS.target) | VECTOR_FIELDS.toMmx | VECTOR_FIELDS.entersMmx;
+    const argument = vectorOperation(name) | target | (controlOf(x) << VECTOR_FIELDS.control);
+    return { kind: 'helper', name: 'vector', argument, next: x.next };
+  };
+
+/** `cvtps2pi` and its kin; of two singles memory has 8 bytes. */
+const toMmx =
+  (name: string, elements: 'sd' | 'ps'): Lift =>
+  (x) => {
+    if (x.slow) return PROTECTION;
+    floatSource(x, 1, elements);
+    const target = (mmxNumber(x, 0) << VECTOR_FIELDS.target) | VECTOR_FIELDS.toMmx | VECTOR_FIELDS.entersMmx;
+    return { kind: 'helper', name: 'vector', argument: vectorOperation(name) | target, next: x.next };
+  };
+
+/** `cvtpi2ps`, `cvtpi2pd`; two integers of memory leave x87 as it is, but for the first. */
+const fromMmx =
+  (name: 'cvtpi2ps' | 'cvtpi2pd'): Lift =>
+  (x) => {
+    mmxSource(x, 1, 8);
+    const enters = name === 'cvtpi2ps' || x.operand(1).kind !== 'memory' ? VECTOR_FIELDS.entersMmx : 0;
+    const argument = vectorOperation(name) | (vectorNumber(x, 0) << VECTOR_FIELDS.target) | enters;
+    return { kind: 'helper', name: 'vector', argument, next: x.next };
+  };
+
+/** Bits 64 to 79 of the registers that MMX has written. */
+const MMX_UPPER = 0xffffn;
+const X87_TOP = 0x3800n;
+
+/** An instruction of MMX: x87 must not have noted an exception; then no register is empty. */
+const entering =
+  (emit: (x: Lifting) => void): Lift =>
+  (x) => {
+    const raised = wait(x);
+    if (raised) return raised;
+    emit(x);
+    x.b.to(FSW, 'and', FSW, ~X87_TOP & 0xffffn);
+    x.b.mov(FTW, 0xffn);
+    return undefined;
+  };
+
+function setMmx(x: Lifting, number: number, value: Operand): void {
+  x.b.to(FPR[number]!, 'join64', value, MMX_UPPER);
+}
+
+const mmxLow = (x: Lifting, i: number): Slot => x.b.make('low64', FPR[mmxNumber(x, i)]!);
+
+/** `movd`, and `movq` with REX.W; `movq` and `movntq` to memory. */
+const moveFromMmx = (bytes?: 8): Lift =>
+  entering((x) => {
+    const size = bytes ?? ((x.instruction.rex & 8) !== 0 ? 8 : 4);
+    const to = x.operand(0);
+    const value = mmxLow(x, 1);
+    if (to.kind === 'memory') x.store(x.place(to), size, value);
+    else if (to.kind === 'register') x.setRegister({ ...to, bytes: size }, value);
+    else setMmx(x, mmxNumber(x, 0), value);
+  });
+
+const moveToMmx = entering((x) => {
+  const size = (x.instruction.rex & 8) !== 0 ? 8 : 4;
+  const from = x.operand(1);
+  const value = from.kind === 'memory' ? x.load(x.place(from), size) : x.zeroed(from, size);
+  setMmx(x, mmxNumber(x, 0), value);
+});
+
+/** Bytes whose mask has its top bit set, to where rdi points. */
+const maskMove =
+  (isMmx: boolean): Lift =>
+  (x) => {
+    const { segmentPrefix, addressSizePrefix } = x.instruction;
+    const { b } = x;
+    const at = addressSizePrefix ? b.make('zx32', RDI) : RDI;
+    const segment = segmentPrefix === 0x64 ? FS_BASE : segmentPrefix === 0x65 ? GS_BASE : ZERO;
+    b.to(ARGUMENT, 'add', at, segment);
+    const [data, mask] = isMmx ? [mmxNumber(x, 0), mmxNumber(x, 1)] : [vectorNumber(x, 0), vectorNumber(x, 1)];
+    return { kind: 'helper', name: 'maskmove', argument: data | (mask << 4) | (isMmx ? 256 : 0), next: x.next };
+  };
+
+/** Semantics of rows with registers of MMX. */
+const MMX_SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
+  ...MMX_INTEGERS.map((name) => [name, mmx(name)] as const),
+  ['cvtps2pi', toMmx('cvtps2pi', 'sd')],
+  ['cvttps2pi', toMmx('cvttps2pi', 'sd')],
+  ['cvtpd2pi', toMmx('cvtpd2pi', 'ps')],
+  ['cvttpd2pi', toMmx('cvttpd2pi', 'ps')],
+  ['cvtpi2ps', fromMmx('cvtpi2ps')],
+  ['cvtpi2pd', fromMmx('cvtpi2pd')],
+  ['movntq', moveFromMmx(8)],
+  [
+    'movq2dq',
+    entering((x) => {
+      x.b.to(x.vector(x.operand(0)), 'wide64', mmxLow(x, 1));
+    }),
+  ],
+  [
+    'movdq2q',
+    entering((x) => {
+      setMmx(x, mmxNumber(x, 0), x.b.make('low64', x.vector(x.operand(1))));
+    }),
+  ],
+  [
+    'pextrw',
+    entering((x) => {
+      const to = x.operand(0);
+      const value = x.b.make('zx16', x.b.make('shr', mmxLow(x, 1), BigInt(16 * (immediateOf(x, 2) & 3))));
+      if (to.kind === 'register') x.b.mov(GPR[to.number]!, value);
+    }),
+  ],
+  [
+    'pmovmskb',
+    entering((x) => {
+      const to = x.operand(0);
+      x.b.to(VECTOR, 'wide64', mmxLow(x, 1));
+      if (to.kind === 'register') x.b.to(GPR[to.number]!, 'vmask8', VECTOR);
+    }),
+  ],
+  ['maskmovq', maskMove(true)],
+]);
+
+/** `movq` and `movd` by their target. */
+function mmxSemantics(row: OpcodeRow): Lift | null {
+  const name = row.mnemonics[1];
+  const toRegister = row.operands[0]?.startsWith('P') === true;
+  if (name === 'movd') return toRegister ? moveToMmx : moveFromMmx();
+  if (name === 'movq' && !toRegister) return moveFromMmx(8);
+  return MMX_SEMANTICS.get(name) ?? null;
+}
+
+/** Integer operations on whole vectors that helpers execute. */
+const HELPED = `
+  pmulhw pmulhuw psadbw pmulhrsw pmaddubsw phaddw phaddd phaddsw phsubw phsubd phsubsw psignb psignw psignd
+`
+  .trim()
+  .split(/\s+/);
+
 /** Semantics by the name of the row at 32 bits. */
 const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ['add', add],
@@ -2657,6 +2836,20 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
     [`cvt${elements}2si`, floatToInteger(elements, false)],
     [`cvtt${elements}2si`, floatToInteger(elements, true)],
   ]),
+  ...VECTOR_CONVERSIONS.map((name) => [name, byHelper(name, /^cvt(ps2pd|dq2pd)$/.test(name) ? 'sd' : 'ps')] as const),
+  ...VECTOR_ESTIMATES.map((name) => [name, byHelper(name, name.endsWith('ss') ? 'ss' : 'ps')] as const),
+  ...HELPED.map((name) => [name, byHelper(name)] as const),
+  ['maskmovdqu', maskMove(false)],
+  [
+    'emms',
+    (x): Terminator | undefined => {
+      const raised = wait(x);
+      if (raised) return raised;
+      x.b.to(FSW, 'and', FSW, ~X87_TOP & 0xffffn);
+      x.b.mov(FTW, 0n);
+      return undefined;
+    },
+  ],
   ['cvtss2sd', floatConvert('ss')],
   ['cvtsd2ss', floatConvert('sd')],
   ...X87_ROWS.trim()
@@ -2762,7 +2955,7 @@ const VEX_GENERAL: ReadonlySet<string> = new Set(
 const WITHOUT: readonly (readonly [RegExp, string])[] = [
   [/^f(?!emms)/, 'transcendental functions of x87'],
   [/^(xsave|xrstor|xgetbv|xsetbv)/, 'extended state'],
-  [/^3dnow$|^femms$|^emms$/, 'MMX and 3DNow!'],
+  [/^3dnow$|^femms$/, '3DNow!'],
   [/^(vm|enc|skinit|stgi|clgi|pconfig|inv(ept|vpid|pcid|lpg[ab])|tlbsync|rmp|pvalidate|psmash|getsec|rsm)/, 'virtual machines'],
   [/^(l[defgs]s|lar|lsl|ver[rw]|sldt|str|s[gi]dt|smsw|lcall|ljmp|retf|mov$|push$|pop$)/, 'segment registers, far transfers'],
   [/^(sysenter|int$)/, 'system calls of 32-bit programs'],
@@ -2798,9 +2991,14 @@ function semanticsOf(row: OpcodeRow, encoding: X86Instruction['encoding']): Lift
 interface Meaning {
   /** null: it stops with its name. */
   readonly emit: Lift | null;
-  /** It has operands that are MMX registers in some forms. */
-  readonly mayBeMmx: boolean;
+  /** The same of the form on MMX registers; undefined: it has none. */
+  readonly mmx: Lift | null | undefined;
+  /** It has that form alone. */
+  readonly isMmx: boolean;
 }
+
+/** Of rows whose registers are those of MMX without 66, the others with it. */
+const ANY_SIZE_PREFIX = 3;
 
 /** Every row has one encoding. */
 const meanings = new Map<OpcodeRow, Meaning>();
@@ -2808,8 +3006,10 @@ const meanings = new Map<OpcodeRow, Meaning>();
 function meaningOf(row: OpcodeRow, encoding: X86Instruction['encoding']): Meaning {
   const known = meanings.get(row);
   if (known) return known;
-  const mayBeMmx = row.operands.some((each) => /^[PQN]/.test(each));
-  const made: Meaning = { emit: semanticsOf(row, encoding), mayBeMmx };
+  const hasMmx = row.operands.some((each) => /^[PQN]/.test(each));
+  const isMmx = hasMmx && row.prefixMask !== ANY_SIZE_PREFIX;
+  const mmx = hasMmx ? mmxSemantics(row) : undefined;
+  const made: Meaning = { emit: semanticsOf(row, encoding), mmx, isMmx };
   meanings.set(row, made);
   return made;
 }
@@ -2820,8 +3020,8 @@ export function x86Coverage(row: OpcodeRow, encoding: X86Instruction['encoding']
   const code = row.operands.join();
   // Rows whose semantics refuse all their operands.
   const refused = name === 'mov' ? code === 'Sw,Ew' : (name === 'push' || name === 'pop') && /^[FG]S$/.test(code);
-  if (!refused && !mmx && semanticsOf(row, encoding)) return { kind: 'executed', name };
-  if (mmx) return { kind: 'stops', reason: 'MMX and 3DNow!' };
+  const semantics = mmx ? mmxSemantics(row) : semanticsOf(row, encoding);
+  if (!refused && semantics) return { kind: 'executed', name };
   const reason = WITHOUT.find(([pattern]) => pattern.test(name));
   return { kind: 'stops', reason: reason ? reason[1] : 'vectors' };
 }
@@ -2858,7 +3058,7 @@ const CACHES: readonly (readonly [type: bigint, level: bigint, ways: bigint, set
 
 /**
  * What `cpuid` announces: what is executed. The base of x86-64 (x87, MMX, SSE, SSE2) is announced
- * although most of it stops with its name, because programs may rely on it without asking. eax,
+ * although a part of x87 stops with its name, because programs may rely on it without asking. eax,
  * ebx, ecx, edx by leaf.
  */
 function cpuid(leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint, bigint] {
@@ -2916,6 +3116,14 @@ function setLow(state: HelperState, slot: Slot, of: Format, bits: bigint): void 
   state.set(slot, of === BINARY64 ? bits : (state.get(slot) & ~0xffff_ffffn) | bits);
 }
 
+/** The whole of a vector register. */
+const wholeOf = (state: HelperState, slot: Slot): bigint => state.get(slot) | (state.get(slot, 1) << 64n);
+
+function setWhole(state: HelperState, slot: Slot, value: bigint): void {
+  state.set(slot, BigInt.asUintN(64, value));
+  state.set(slot, value >> 64n, 1);
+}
+
 const FLOAT_HELPERS: Readonly<Record<string, Helper>> = {
   float: (state, argument) => {
     const slot = XMM[argument & 15]!;
@@ -2925,8 +3133,7 @@ const FLOAT_HELPERS: Readonly<Record<string, Helper>> = {
     const bits = of === BINARY64 ? 64n : 32n;
     const mask = (1n << bits) - 1n;
     const sse = sseOf(state);
-    const whole = (from: Slot): bigint => state.get(from) | (state.get(from, 1) << 64n);
-    const [target, source] = [whole(slot), whole(VECTOR)];
+    const [target, source] = [wholeOf(state, slot), wholeOf(state, VECTOR)];
     let result = target;
     let flags = 0;
     for (let at = 0n; at < (elements.startsWith('s') ? bits : 128n); at += bits) {
@@ -2935,8 +3142,7 @@ const FLOAT_HELPERS: Readonly<Record<string, Helper>> = {
       flags |= each.flags;
     }
     if (raises(state, flags)) return FLOAT_EXCEPTION;
-    state.set(slot, BigInt.asUintN(64, result));
-    state.set(slot, result >> 64n, 1);
+    setWhole(state, slot, result);
     return { kind: 'next' };
   },
   floatflags: (state, argument) => {
@@ -2969,6 +3175,56 @@ const FLOAT_HELPERS: Readonly<Record<string, Helper>> = {
     const { bits, flags } = sseOf(state).toInteger(of, value, (argument & 32) !== 0 ? 64 : 32, (argument & 64) !== 0);
     if (raises(state, flags)) return FLOAT_EXCEPTION;
     state.set(GPR[argument & 15]!, bits);
+    return { kind: 'next' };
+  },
+};
+
+const isPending = (state: HelperState): boolean => (state.get(FSW) & PENDING) !== 0n;
+
+/** The registers are those of MMX: none is empty, the top is the first. */
+function enterMmx(state: HelperState): void {
+  state.set(FSW, state.get(FSW) & ~X87_TOP);
+  state.set(FTW, 0xffn);
+}
+
+const VECTOR_HELPERS: Readonly<Record<string, Helper>> = {
+  /** Argument: `VECTOR_FIELDS`. */
+  vector: (state, argument) => {
+    const isToMmx = (argument & VECTOR_FIELDS.toMmx) !== 0;
+    const enters = (argument & VECTOR_FIELDS.entersMmx) !== 0;
+    if (enters && isPending(state)) return FLOAT_EXCEPTION;
+    const number = (argument >> VECTOR_FIELDS.target) & 15;
+    const slot = isToMmx ? FPR[number]! : XMM[number]!;
+    const operands: VectorOperands = {
+      width: isToMmx ? 64 : 128,
+      a: isToMmx ? state.get(slot) : wholeOf(state, slot),
+      b: wholeOf(state, VECTOR),
+      control: (argument >> VECTOR_FIELDS.control) & 255,
+      sse: sseOf(state),
+      flags: 0,
+    };
+    const value = runVectorOperation(argument & 255, operands);
+    if (raises(state, operands.flags)) return FLOAT_EXCEPTION;
+    setWhole(state, slot, isToMmx ? value | (MMX_UPPER << 64n) : value);
+    if (enters) enterMmx(state);
+    return { kind: 'next' };
+  },
+  /** Argument: numbers of data and mask; 256 for registers of MMX. */
+  maskmove: (state, argument) => {
+    const isOfMmx = (argument & 256) !== 0;
+    if (isOfMmx && isPending(state)) return FLOAT_EXCEPTION;
+    const registers = isOfMmx ? FPR : XMM;
+    const [data, mask] = [argument & 15, (argument >> 4) & 15].map((each) => wholeOf(state, registers[each]!));
+    const chosen = Array.from({ length: isOfMmx ? 8 : 16 }, (_, i) => i).filter(
+      (i) => ((mask! >> BigInt(8 * i + 7)) & 1n) === 1n,
+    );
+    const at = (i: number): Address => BigInt.asUintN(64, state.get(ARGUMENT) + BigInt(i));
+    for (const i of chosen) {
+      const address = state.memory.check(at(i), 1, 'write');
+      if (address !== null) return { kind: 'fault', address, access: 'write' };
+    }
+    for (const i of chosen) state.memory.write(at(i), Uint8Array.of(Number((data! >> BigInt(8 * i)) & 255n)));
+    if (isOfMmx) enterMmx(state);
     return { kind: 'next' };
   },
 };
@@ -3044,6 +3300,7 @@ function refusalOf({ memory }: HelperState, at: Address, access: 'read' | 'write
 
 const HELPERS: Readonly<Record<string, Helper>> = {
   ...FLOAT_HELPERS,
+  ...VECTOR_HELPERS,
   x87: executeX87,
   cpuid: (state) => {
     const values = cpuid(state.get(RAX) & 0xffff_ffffn, state.get(RCX) & 0xffff_ffffn);
@@ -3205,7 +3462,8 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
     x.pc = pc;
     x.operands = operandsOf(instruction, code, offset, pc);
     const meaning = meaningOf(instruction.row!, instruction.encoding);
-    const emit = meaning.mayBeMmx && isMmx(x.operands) ? null : meaning.emit;
+    const { mmx } = meaning;
+    const emit = mmx !== undefined && (meaning.isMmx || isMmx(x.operands)) ? mmx : meaning.emit;
     builder.begin(pc);
     if (offset === 0 && x.tracksBranches) {
       if (isGuarded && instruction.mnemonic !== 'endbr64') builder.check('checkcontrol', TRACKER, 1n);

@@ -88,12 +88,18 @@ const executed = (): readonly RowPlace[] =>
 /** Instructions of x87. */
 const isX87 = ({ encoding, map, opcode }: RowPlace): boolean =>
   encoding === 'legacy' && map === 0 && opcode >= 0xd8 && opcode <= 0xdf;
+/** Instructions on registers of MMX, and `emms`. */
+const isMmx = ({ mmx, row }: RowPlace): boolean => mmx || row.mnemonics[1] === 'emms';
+/** Their results are not the same on all processors. */
+const isEstimate = ({ row }: RowPlace): boolean => /^r(cp|sqrt)[ps]s$/.test(row.mnemonics[1]);
 
-/** Rows of x87 that are executed: `lift-x86-floats.test.ts` has them. */
+/** Rows of x87 and of MMX that are executed: `lift-x86-floats.test.ts` has them. */
 export const x87Rows = (): readonly RowPlace[] => executed().filter(isX87);
+export const mmxRows = (): readonly RowPlace[] => executed().filter(isMmx);
 
 /** The others. */
-export const executableRows = (): readonly RowPlace[] => executed().filter((place) => !isX87(place));
+export const executableRows = (): readonly RowPlace[] =>
+  executed().filter((place) => !isX87(place) && !isMmx(place) && !isEstimate(place));
 
 // ---------------------------------------------------------------------------------------- encoding
 
@@ -836,7 +842,11 @@ export function memorySize(place: RowPlace, bytes: 2 | 4 | 8): number {
   if (/mxcsr$|^movss$/.test(name)) return 4;
   if (isScalarFloat(name)) return /ss$|^cvtt?ss/.test(name) ? 4 : 8;
   if (/^clflush/.test(name)) return 1;
-  if (/^mov[lh]p/.test(name) || name === 'movsd' || name === 'movddup' || (name === 'movq' && !/^E/.test(code)))
+  if (
+    /^mov[lh]p/.test(name) ||
+    /^(movsd|movddup|cvtps2pd|cvtdq2pd)$/.test(name) ||
+    (name === 'movq' && !/^E/.test(code))
+  )
     return 8;
   if (/^[EM]v?$/.test(code) && /^(push|pop|call|jmp)$/.test(name)) return bytes === 2 ? 2 : 8;
   const widened = /^pmov[sz]x([bwd])([wdq])$/.exec(name);
@@ -1112,7 +1122,7 @@ export const QEMU_DIFFERENCES: readonly (readonly [name: RegExp, reason: string]
   [/^ad[co]x$/, 'the carry of 32-bit forms spills into RFLAGS'],
   [/^blsi$/, 'carry is inverted'],
   [/^(add|sub|mul|div|min|max)[sp][sd]$/, 'of two NaNs another one comes out'],
-  [/^(sqrt|cmp)[sp][sd]$|^u?comis[sd]$|^cvt(ss2sd|sd2ss)$/, 'subnormal operands are not noted in MXCSR'],
+  [/^(sqrt|cmp)[sp][sd]$|^u?comis[sd]$|^cvt(ss2sd|sd2ss|ps2pd|pd2ps)$/, 'subnormal operands are not noted in MXCSR'],
 ];
 
 /** What qemu does otherwise than processors is not compared with it. */

@@ -40,6 +40,43 @@ export const X87_CASES: readonly string[] = [
   'fdivrp; fnstenv (%rdi)',
 ].map((each) => each.replace('/', ' '));
 
+const ON_MMX = `
+  paddb paddw paddd paddq psubb psubw psubd psubq paddsb paddsw paddusb paddusw psubsb psubsw psubusb psubusw
+  pminub pmaxub pminsw pmaxsw pavgb pavgw pcmpeqb pcmpeqw pcmpeqd pcmpgtb pcmpgtw pcmpgtd pand pandn por pxor
+  pmullw pmulhw pmulhuw pmulhrsw pmuludq pmaddwd pmaddubsw psadbw packsswb packuswb packssdw
+  punpcklbw punpcklwd punpckldq punpckhbw punpckhwd punpckhdq psllw pslld psllq psrlw psrld psrlq psraw psrad
+  pshufb phaddw phaddd phaddsw phsubw phsubd phsubsw psignb psignw psignd pabsb pabsw pabsd movq
+`
+  .trim()
+  .split(/\s+/);
+const SHIFTS = ON_MMX.filter((name) => /^ps[lr][la]/.test(name));
+/** Registers of MMX are those of x87. */
+export const MMX_CASES: readonly string[] = [
+  ...ON_MMX.flatMap((name) => [`${name} %mm1,%mm0`, `${name} %mm5,%mm5`, `${name} ${MEMORY},%mm3`]),
+  ...SHIFTS.flatMap((name) => [0, 1, 15, 16, 31, 63, 64, 200].map((count) => `${name} $${count},%mm2`)),
+  // A small count.
+  ...SHIFTS.map((name) => `movd (%rdi),%mm4; psrld $27,%mm4; ${name} %mm4,%mm1`),
+  ...['$0x1b,%mm1,%mm0', '$0xe4,%mm2,%mm2', '$0x93,(%rdi),%mm7'].map((each) => `pshufw ${each}`),
+  ...[0, 1, 4, 7, 8, 9, 15, 16, 40].flatMap((by) => [`palignr $${by},%mm1,%mm0`, `palignr $${by},(%rdi),%mm0`]),
+  ...[0, 1, 2, 3, 7].flatMap((at) => [
+    `mov (%rdi),%eax; pinsrw $${at},%eax,%mm0`,
+    `pinsrw $${at},(%rdi),%mm6`,
+    `pextrw $${at},%mm3,%eax; mov %rax,(%rdi)`,
+  ]),
+  'movd (%rdi),%mm0', 'movd %mm1,(%rdi)', 'movq %mm1,(%rdi)', 'movntq %mm4,(%rdi)', 'movq %mm2,%mm6', 'mov (%rdi),%rax; movd %eax,%mm3',
+  'mov (%rdi),%rax; movq %rax,%mm3', 'movd %mm2,%eax; mov %rax,(%rdi)', 'movq %mm2,%rax; mov %rax,(%rdi)', 'pmovmskb %mm1,%eax; mov %rax,(%rdi)',
+  'movq2dq %mm1,%xmm0; movups %xmm0,(%rdi)', 'movups (%rdi),%xmm1; movdq2q %xmm1,%mm2', 'maskmovq %mm1,%mm2', 'emms', 'paddb %mm0,%mm1; emms',
+  ...['ps', 'pd'].flatMap((from) => ['cvt', 'cvtt'].flatMap((stem) => [
+    `${stem}${from}2pi (%rdi),%mm2`, `movups 16(%rdi),%xmm1; ${stem}${from}2pi %xmm1,%mm2`,
+  ])),
+  'cvtpi2ps %mm1,%xmm0; movq %xmm0,(%rdi)', 'cvtpi2pd %mm1,%xmm0; movups %xmm0,(%rdi)',
+  // Of memory the first makes registers those of MMX by the manual; not so processors of AMD.
+  'cvtpi2ps (%rdi),%xmm0; movq %xmm0,(%rdi); emms', 'cvtpi2pd (%rdi),%xmm0; movups %xmm0,(%rdi)',
+]; // prettier-ignore
+export const MMX_ROWS: ReadonlySet<string> = new Set(
+  MMX_CASES.flatMap((text) => text.split(';')).map((text) => text.trim().split(' ')[0]!),
+);
+
 /** Names of the rows of the opcode map that they are, as far as they are not these names. */
 const ROW_NAMES: Readonly<Record<string, string>> = { '.byte': 'fneni fndisi fnsetpm' };
 export const X87_FLOAT_ROWS: ReadonlySet<string> = new Set(
@@ -230,6 +267,88 @@ export function x87Program(cases: readonly string[], count: number): string {
 ${COMMON}${functions.join('')}
 int main(int argc, char **argv) {
 ${calls.join('\n')}
+  flush();
+  return 0;
+}
+`;
+}
+
+/** Conversions and estimates of SSE with the source in xmm1, the result in xmm0. */
+export const SSE_CASES: readonly string[] = [
+  ...['ps2pd', 'pd2ps', 'dq2ps', 'dq2pd', 'ps2dq', 'pd2dq'].flatMap((kind) => [`cvt${kind} %xmm1,%xmm0`]),
+  ...['ps2dq', 'pd2dq'].map((kind) => `cvtt${kind} %xmm1,%xmm0`),
+  ...['ss', 'sd'].flatMap((kind) => ['cvt', 'cvtt'].map((stem) => `${stem}${kind}2si %xmm1,%rax; movq %rax,%xmm0`)),
+  ...['addpd', 'mulps', 'divpd', 'sqrtps', 'subps', 'minpd', 'maxps', 'cmpltpd', 'cmpneqps'].map(
+    (name) => `${name} %xmm1,%xmm0`,
+  ),
+  ...['cvtss2sd', 'cvtsd2ss', 'addss', 'divsd', 'sqrtsd', 'mulss'].map((name) => `${name} %xmm1,%xmm0`),
+];
+export const ESTIMATE_CASES: readonly string[] = ['rcpps', 'rsqrtps', 'rcpss', 'rsqrtss'].map(
+  (name) => `${name} %xmm1,%xmm0`,
+);
+
+const SSE_COMMON = `
+#include "lib.h"
+static u64 x[4] __attribute__((aligned(16)));
+static u32 mxcsr;
+static u64 sum;
+static u64 state = 88172645463325252ULL;
+static u64 next64(void) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state;
+}
+static __attribute__((noinline)) void add(u64 value) { sum = (sum ^ value) * 1099511628211ULL; sum ^= sum >> 29; }
+static const u64 special[] = {
+  0, 0x8000000000000000, 0x3ff0000000000000, 0xbff0000000000000, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000011, 0xfff8000000000022,
+  0x7ff0000020000033, 0xfff4000000000044, 1, 0x800fffffffffffff, 0x0010000000000000, 0x7fefffffffffffff, 0x3ff8000000000000, 0xc008000000000000,
+  0x47efffffe0000000, 0x47effffff0000000, 0x3810000000000000, 0x36a0000000000000, 0x380fffffc0000000, 0x380ffffff8000000, 0x41dfffffffc00000, 0xc1e0000000000000,
+  0xc1e0000000200000, 0x41dfffffffe00000, 0x3fdfffffffffffff, 0x3fe0000000000000, 0x7f8000017f800001, 0x3f80000000000001, 0xff800000ffc00000, 0x7fc000117f7fffff,
+  0x4f0000004effffff, 0xcf000000cf000001, 0x3f0000003f000001, 0x0080000000800001, 0x007fffff80000001, 0x4080000033800000, 0x7fffffff80000000, 0x8000000000000001,
+};
+static u64 operand(int i) {
+  u64 bits = next64();
+  switch (i % 5) {
+  case 0: case 1: return special[bits % (sizeof special / sizeof *special)];
+  case 2: return (bits & 0x800fffffffffffff) | (1010 + ((bits >> 52) & 31)) << 52;
+  case 3: return (bits & 0x807fffff807fffff) | (115 + ((bits >> 23) & 31)) << 23 | (115 + ((bits >> 55) & 31)) << 55;
+  default: return bits;
+  }
+}
+/* Masked exceptions; every rounding mode, denormals as zeros, flushed results. */
+static void prepare(int i) {
+  for (int j = 0; j < 4; j++) x[j] = operand(i + j * (i / 7));
+  mxcsr = 0x1f80 | (i & 3) << 13 | (i & 4) << 13 | (i & 8) << 3 | (i & 16 ? next64() & 63 : 0);
+}
+#define CASE(text) \\
+  __asm__ volatile("ldmxcsr %0\\n movups (%1),%%xmm0\\n movups 16(%1),%%xmm1\\n" text "\\n stmxcsr %0\\n movups %%xmm0,(%1)" : "+m"(mxcsr) : "D"(x) : "rax", "memory", "cc")
+`;
+
+/** As `x87Program`. Of estimates numbers are compared by their first bits, rounded. */
+export function sseProgram(cases: readonly string[], count: number, isEstimate = false): string {
+  const functions = cases.map((text, i) => `static void f${i}(void) { CASE("${escaped(text)}"); }\n`);
+  return `${SSE_COMMON}${functions.join('')}
+static void (*const functions[])(void) = {${cases.map((_, i) => `f${i}`).join(', ')}};
+static const char *const names[] = {${cases.map((text) => `"${text.replaceAll(';', '')}"`).join(', ')}};
+int main(int argc, char **argv) {
+  for (int f = 0; f < ${cases.length}; f++) {
+    sum = 14695981039346656037ULL;
+    for (int i = 0; i < ${count}; i++) {
+      prepare(i);
+      functions[f]();
+      if (${isEstimate ? 1 : 0}) {
+        u32 *words = (u32 *)x;
+        for (int j = 0; j < 4; j++) line(names[f], words[j]);
+        line("mxcsr", mxcsr);
+        continue;
+      }
+      add(x[0]);
+      add(x[1]);
+      add(mxcsr);
+    }
+    line(names[f], sum);
+  }
   flush();
   return 0;
 }

@@ -1,0 +1,303 @@
+/**
+ * Instructions on packed integers and conversions as helpers execute them: those of SSE2 and its
+ * successors that are rare or whose flags matter, and all of MMX. One definition serves both
+ * widths.
+ *
+ * Source: Intel SDM volume 2.
+ */
+import { BINARY32, BINARY64, convert, divide, squareRoot } from '../float/index.js';
+import type { Environment, Format } from '../float/index.js';
+import { isNan, isSubnormal } from './float.js';
+import type { FloatResult, SseFloat } from './float.js';
+
+/** What an operation works on. */
+export interface VectorOperands {
+  /** Bits of a register: 64 for MMX. */
+  readonly width: 64 | 128;
+  /** The target as it was, and the source: at least `width` bits. */
+  readonly a: bigint;
+  readonly b: bigint;
+  /** The immediate byte. */
+  readonly control: number;
+  readonly sse: SseFloat;
+  /** Exceptions of MXCSR that it raises. */
+  flags: number;
+}
+
+type VectorOperation = (x: VectorOperands) => bigint;
+
+const lane = (value: bigint, i: number, bits: number): bigint => BigInt.asUintN(bits, value >> BigInt(i * bits));
+const signedLane = (value: bigint, i: number, bits: number): bigint => BigInt.asIntN(bits, lane(value, i, bits));
+
+/** A vector of so many lanes. */
+function pack(count: number, bits: number, at: (i: number) => bigint): bigint {
+  let out = 0n;
+  for (let i = count - 1; i >= 0; i--) out = (out << BigInt(bits)) | BigInt.asUintN(bits, at(i));
+  return out;
+}
+
+/** Lane by lane. */
+const each =
+  (bits: number, signed: boolean, operation: (a: bigint, b: bigint) => bigint): VectorOperation =>
+  ({ width, a, b }) => {
+    const take = signed ? signedLane : lane;
+    return pack(width / bits, bits, (i) => operation(take(a, i, bits), take(b, i, bits)));
+  };
+
+const clamp = (value: bigint, low: bigint, high: bigint): bigint => (value < low ? low : value > high ? high : value);
+const saturate = (value: bigint, bits: number, signed: boolean): bigint =>
+  signed
+    ? clamp(value, -(1n << BigInt(bits - 1)), (1n << BigInt(bits - 1)) - 1n)
+    : clamp(value, 0n, (1n << BigInt(bits)) - 1n);
+const saturating = (bits: number, signed: boolean, operation: (a: bigint, b: bigint) => bigint): VectorOperation =>
+  each(bits, signed, (a, b) => saturate(operation(a, b), bits, signed));
+
+/** Two lanes of a in one of half the bits, then those of b. */
+const packing =
+  (bits: number, signed: boolean): VectorOperation =>
+  ({ width, a, b }) => {
+    const half = width / bits;
+    return pack(2 * half, bits / 2, (i) => saturate(signedLane(i < half ? a : b, i % half, bits), bits / 2, signed));
+  };
+
+const interleaving =
+  (bits: number, high: boolean): VectorOperation =>
+  ({ width, a, b }) => {
+    const count = width / bits;
+    return pack(count, bits, (i) => lane(i % 2 === 0 ? a : b, (high ? count / 2 : 0) + (i >> 1), bits));
+  };
+
+const shifting =
+  (bits: number, kind: 'left' | 'right' | 'arithmetic'): VectorOperation =>
+  ({ width, a, b }) => {
+    const wanted = lane(b, 0, 64);
+    const count = wanted < BigInt(bits) ? wanted : BigInt(bits);
+    return pack(width / bits, bits, (i) =>
+      kind === 'left'
+        ? lane(a, i, bits) << count
+        : (kind === 'right' ? lane(a, i, bits) : signedLane(a, i, bits)) >> count,
+    );
+  };
+
+const absolute = (value: bigint): bigint => (value < 0n ? -value : value);
+/** Sums of neighbours, of a and then of b. */
+const horizontal =
+  (bits: number, operation: (a: bigint, b: bigint) => bigint): VectorOperation =>
+  ({ width, a, b }) => {
+    const half = width / bits / 2;
+    return pack(2 * half, bits, (i) => {
+      const from = i < half ? a : b;
+      const at = 2 * (i % half);
+      return operation(signedLane(from, at, bits), signedLane(from, at + 1, bits));
+    });
+  };
+
+const plus = (a: bigint, b: bigint): bigint => a + b;
+const minus = (a: bigint, b: bigint): bigint => a - b;
+const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
+const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);
+const average = (a: bigint, b: bigint): bigint => (a + b + 1n) >> 1n;
+const ones = (holds: boolean): bigint => (holds ? -1n : 0n);
+
+/** The operations that MMX has, by their names. */
+const INTEGERS: Readonly<Record<string, VectorOperation>> = {
+  paddb: each(8, false, plus),
+  paddw: each(16, false, plus),
+  paddd: each(32, false, plus),
+  paddq: each(64, false, plus),
+  psubb: each(8, false, minus),
+  psubw: each(16, false, minus),
+  psubd: each(32, false, minus),
+  psubq: each(64, false, minus),
+  paddsb: saturating(8, true, plus),
+  paddsw: saturating(16, true, plus),
+  paddusb: saturating(8, false, plus),
+  paddusw: saturating(16, false, plus),
+  psubsb: saturating(8, true, minus),
+  psubsw: saturating(16, true, minus),
+  psubusb: saturating(8, false, minus),
+  psubusw: saturating(16, false, minus),
+  pminub: each(8, false, least),
+  pmaxub: each(8, false, most),
+  pminsw: each(16, true, least),
+  pmaxsw: each(16, true, most),
+  pavgb: each(8, false, average),
+  pavgw: each(16, false, average),
+  pcmpeqb: each(8, false, (a, b) => ones(a === b)),
+  pcmpeqw: each(16, false, (a, b) => ones(a === b)),
+  pcmpeqd: each(32, false, (a, b) => ones(a === b)),
+  pcmpgtb: each(8, true, (a, b) => ones(a > b)),
+  pcmpgtw: each(16, true, (a, b) => ones(a > b)),
+  pcmpgtd: each(32, true, (a, b) => ones(a > b)),
+  pand: ({ a, b }) => a & b,
+  pandn: ({ a, b }) => ~a & b,
+  por: ({ a, b }) => a | b,
+  pxor: ({ a, b }) => a ^ b,
+  pmullw: each(16, true, (a, b) => a * b),
+  pmulhw: each(16, true, (a, b) => (a * b) >> 16n),
+  pmulhuw: each(16, false, (a, b) => (a * b) >> 16n),
+  pmulhrsw: each(16, true, (a, b) => (a * b + 0x4000n) >> 15n),
+  pmuludq: each(64, false, (a, b) => BigInt.asUintN(32, a) * BigInt.asUintN(32, b)),
+  pmaddwd: each(
+    32,
+    false,
+    (a, b) => signedLane(a, 0, 16) * signedLane(b, 0, 16) + signedLane(a, 1, 16) * signedLane(b, 1, 16),
+  ),
+  pmaddubsw: each(16, false, (a, b) =>
+    saturate(lane(a, 0, 8) * signedLane(b, 0, 8) + lane(a, 1, 8) * signedLane(b, 1, 8), 16, true),
+  ),
+  psadbw: each(64, false, (a, b) => {
+    let sum = 0n;
+    for (let i = 0; i < 8; i++) sum += absolute(lane(a, i, 8) - lane(b, i, 8));
+    return sum;
+  }),
+  packsswb: packing(16, true),
+  packuswb: packing(16, false),
+  packssdw: packing(32, true),
+  punpcklbw: interleaving(8, false),
+  punpcklwd: interleaving(16, false),
+  punpckldq: interleaving(32, false),
+  punpckhbw: interleaving(8, true),
+  punpckhwd: interleaving(16, true),
+  punpckhdq: interleaving(32, true),
+  psllw: shifting(16, 'left'),
+  pslld: shifting(32, 'left'),
+  psllq: shifting(64, 'left'),
+  psrlw: shifting(16, 'right'),
+  psrld: shifting(32, 'right'),
+  psrlq: shifting(64, 'right'),
+  psraw: shifting(16, 'arithmetic'),
+  psrad: shifting(32, 'arithmetic'),
+  pshufw: ({ b, control }) => pack(4, 16, (i) => lane(b, (control >> (2 * i)) & 3, 16)),
+  pinsrw: ({ width, a, b, control }) => {
+    const at = BigInt(16 * (control & (width / 16 - 1)));
+    return (a & ~(0xffffn << at)) | (lane(b, 0, 16) << at);
+  },
+  pshufb: ({ width, a, b }) =>
+    pack(width / 8, 8, (i) => {
+      const from = Number(lane(b, i, 8));
+      return from >= 0x80 ? 0n : lane(a, from & (width / 8 - 1), 8);
+    }),
+  palignr: ({ width, a, b, control }) => ((a << BigInt(width)) | BigInt.asUintN(width, b)) >> BigInt(8 * control),
+  phaddw: horizontal(16, plus),
+  phaddd: horizontal(32, plus),
+  phaddsw: horizontal(16, (a, b) => saturate(a + b, 16, true)),
+  phsubw: horizontal(16, minus),
+  phsubd: horizontal(32, minus),
+  phsubsw: horizontal(16, (a, b) => saturate(a - b, 16, true)),
+  psignb: each(8, true, (a, b) => (b < 0n ? -a : b === 0n ? 0n : a)),
+  psignw: each(16, true, (a, b) => (b < 0n ? -a : b === 0n ? 0n : a)),
+  psignd: each(32, true, (a, b) => (b < 0n ? -a : b === 0n ? 0n : a)),
+  pabsb: each(8, true, (_, b) => absolute(b)),
+  pabsw: each(16, true, (_, b) => absolute(b)),
+  pabsd: each(32, true, (_, b) => absolute(b)),
+  /** The whole source. */
+  movq: ({ b }) => b,
+};
+
+// ------------------------------------------------------------------------------------ conversions
+
+/** So many elements, each converted; what they raise is joined. */
+function converted(x: VectorOperands, count: number, bits: number, element: (i: number) => FloatResult): bigint {
+  return pack(count, bits, (i) => {
+    const { bits: value, flags } = element(i);
+    x.flags |= flags;
+    return value;
+  });
+}
+
+const bitsOf = (of: Format): 32 | 64 => (of === BINARY64 ? 64 : 32);
+
+const floatsToIntegers =
+  (of: Format, count: number, truncates: boolean): VectorOperation =>
+  (x) =>
+    converted(x, count, 32, (i) => x.sse.toInteger(of, lane(x.b, i, bitsOf(of)), 32, truncates));
+
+const integersToFloats =
+  (to: Format, count: number): VectorOperation =>
+  (x) =>
+    converted(x, count, bitsOf(to), (i) => x.sse.fromInteger(to, signedLane(x.b, i, 32)));
+
+const floatsToFloats =
+  (from: Format, to: Format): VectorOperation =>
+  (x) =>
+    converted(x, 2, bitsOf(to), (i) => x.sse.convert(from, to, lane(x.b, i, bitsOf(from))));
+
+const CONVERSIONS: Readonly<Record<string, VectorOperation>> = {
+  cvtps2pd: floatsToFloats(BINARY32, BINARY64),
+  cvtpd2ps: floatsToFloats(BINARY64, BINARY32),
+  cvtdq2ps: integersToFloats(BINARY32, 4),
+  cvtdq2pd: integersToFloats(BINARY64, 2),
+  cvtps2dq: floatsToIntegers(BINARY32, 4, false),
+  cvttps2dq: floatsToIntegers(BINARY32, 4, true),
+  cvtpd2dq: floatsToIntegers(BINARY64, 2, false),
+  cvttpd2dq: floatsToIntegers(BINARY64, 2, true),
+};
+
+/** Between MMX and SSE. */
+const MMX_CONVERSIONS: Readonly<Record<string, VectorOperation>> = {
+  cvtps2pi: floatsToIntegers(BINARY32, 2, false),
+  cvttps2pi: floatsToIntegers(BINARY32, 2, true),
+  cvtpd2pi: floatsToIntegers(BINARY64, 2, false),
+  cvttpd2pi: floatsToIntegers(BINARY64, 2, true),
+  /** The upper half of the target stays. */
+  cvtpi2ps: (x) => ((x.a >> 64n) << 64n) | integersToFloats(BINARY32, 2)(x),
+  cvtpi2pd: integersToFloats(BINARY64, 2),
+};
+
+// -------------------------------------------------------------------------------------- estimates
+
+const NEAREST: Environment = { rounding: 'nearest-even', tininess: 'after', nan: () => 0n };
+
+/**
+ * An estimate of 1/x, or of the root of that, without flags: the rounded number, where processors
+ * have other ones within 1.5 * 2^-12. As there, subnormal numbers are zeros, before and behind.
+ */
+function estimate(bits: bigint, isRoot: boolean): bigint {
+  const { signBit, infinity, quietBit } = BINARY32;
+  if (isNan(BINARY32, bits)) return bits | quietBit;
+  const sign = bits & signBit;
+  const magnitude = bits & ~signBit;
+  if (magnitude === 0n || isSubnormal(BINARY32, bits)) return sign | infinity;
+  if (isRoot && sign !== 0n) return signBit | infinity | quietBit;
+  if (magnitude === infinity) return sign;
+  const one = 0x3ff0_0000_0000_0000n;
+  const wide = convert(BINARY32, BINARY64, NEAREST, bits).bits;
+  const divisor = isRoot ? squareRoot(BINARY64, NEAREST, wide).bits : wide;
+  const result = convert(BINARY64, BINARY32, NEAREST, divide(BINARY64, NEAREST, one, divisor).bits).bits;
+  return isSubnormal(BINARY32, result) ? sign : result;
+}
+
+const estimating =
+  (isRoot: boolean, isScalar: boolean): VectorOperation =>
+  ({ a, b }) =>
+    pack(4, 32, (i) => (isScalar && i > 0 ? lane(a, i, 32) : estimate(lane(b, i, 32), isRoot)));
+
+const ESTIMATES: Readonly<Record<string, VectorOperation>> = {
+  rcpps: estimating(false, false),
+  rcpss: estimating(false, true),
+  rsqrtps: estimating(true, false),
+  rsqrtss: estimating(true, true),
+};
+
+/** All of them; helpers name one by its number. */
+const OPERATIONS: readonly (readonly [name: string, operation: VectorOperation])[] = Object.entries({
+  ...INTEGERS,
+  ...CONVERSIONS,
+  ...MMX_CONVERSIONS,
+  ...ESTIMATES,
+});
+
+/** The number of an operation; -1: there is none of that name. */
+export const vectorOperation = (name: string): number => OPERATIONS.findIndex(([each]) => each === name);
+
+/** The result, as far as the register is wide. */
+export function runVectorOperation(number: number, operands: VectorOperands): bigint {
+  return BigInt.asUintN(operands.width, OPERATIONS[number]![1](operands));
+}
+
+/** Names of operations on registers of MMX alone. */
+export const MMX_INTEGERS: readonly string[] = Object.keys(INTEGERS);
+/** Names of those on the other registers. */
+export const VECTOR_CONVERSIONS: readonly string[] = Object.keys(CONVERSIONS);
+export const VECTOR_ESTIMATES: readonly string[] = Object.keys(ESTIMATES);
