@@ -266,8 +266,8 @@ describeWith([ppcGcc('le'), ppcGcc('32')], 'signals, files, time', () => {
       expect(of('k').stop).toMatchObject({ kind: 'signal', signal: 9 });
       expect(of('c').stop).toEqual({ kind: 'exit', code: 3 });
       expect(of('i').stop).toEqual({ kind: 'exit', code: 4 });
-      // A handler cannot be called: said so, not passed over.
-      expect(of('h').stop).toMatchObject({ kind: 'syscall' });
+      // Its handler is nowhere.
+      expect(of('h').stop).toMatchObject({ kind: 'fault', address: 0x1234n, access: 'execute' });
       const blocked = of('b');
       expect(blocked.stop).toMatchObject({ kind: 'signal', signal: 15 });
       expect(blocked.output).toContain('pending');

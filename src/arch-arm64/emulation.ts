@@ -1,6 +1,7 @@
 /** How programs of arm64 run: the state at process start, and the numbers of the system calls. */
 import { arm64LandingPads } from './landing-pads.js';
 import { arm64Lifter } from './lift.js';
+import { arm64Signals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
 import { GENERIC_CALLS, GENERIC_STAT } from '../machine/generic-linux.js';
 import type { IrEmulation } from '../machine/emulation.js';
@@ -39,6 +40,7 @@ export const arm64Emulation: IrEmulation = {
     machineName: 'aarch64',
     kernelCode: null,
     sigactionRestorer: true,
+    signals: arm64Signals,
     stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     // They differ from asm-generic's.
     openFlags: { directory: 0o40000n, noFollow: 0o100000n },

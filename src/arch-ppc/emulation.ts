@@ -4,6 +4,7 @@
  */
 import { CACHE_LINE_BYTES, createPpcLifter } from './lift.js';
 import type { PpcDecode } from './lift.js';
+import { createPpcSignals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
 import type { IrEmulation, StatLayout } from '../machine/emulation.js';
 import type { Endian } from '../units.js';
@@ -144,6 +145,7 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
       machineName: wordBytes === 4 ? 'ppc' : options.endian === 'little' ? 'ppc64le' : 'ppc64',
       kernelCode: null,
       sigactionRestorer: true,
+      signals: createPpcSignals(options),
       guard: null,
       stat: wordBytes === 4 ? { plain: STAT_32, large: STAT64_32 } : { plain: STAT_64, large: STAT_64 },
       // They differ from asm-generic's.

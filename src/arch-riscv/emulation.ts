@@ -5,6 +5,7 @@
 import { riscvLandingPads } from './landing-pads.js';
 import { riscvLifter } from './lift.js';
 import { frameRule } from './unwind.js';
+import { riscvSignals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
 import { GENERIC_CALLS, GENERIC_STAT } from '../machine/generic-linux.js';
 import type { IrEmulation } from '../machine/emulation.js';
@@ -41,6 +42,7 @@ export const riscvEmulation: IrEmulation = {
     stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n },
     sigactionRestorer: false,
+    signals: riscvSignals,
     frames: { kind: 'code', framePointer: 's0', rule: frameRule },
     anchors: new Map([['gp', '__global_pointer$']]),
   },

@@ -4,6 +4,7 @@
  */
 import { x86LandingPads } from './landing-pads.js';
 import { x86Lifter } from './lift.js';
+import { x86Signals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
 import type { IrEmulation, StatLayout } from '../machine/emulation.js';
 import type { Address } from '../units.js';
@@ -103,6 +104,7 @@ export const x86Emulation: IrEmulation = {
     },
     machineName: 'x86_64',
     sigactionRestorer: true,
+    signals: x86Signals,
     guard: { protection: 0n, propertyType: x86LandingPads.propertyType, propertyBit: x86LandingPads.propertyBit },
     // The vsyscall page.
     kernelCode: [0xffff_ffff_ff60_0000n, 0xffff_ffff_ff60_1000n],

@@ -3432,6 +3432,18 @@ const HELPERS: Readonly<Record<string, Helper>> = {
 
 // --------------------------------------------------------------------------------------- front end
 
+/** What `fxsave64` stores, at a multiple of 16; false: it cannot be stored there. */
+export function storeExtendedState(state: HelperState, at: Address): boolean {
+  state.set(ARGUMENT, at);
+  return HELPERS['fxsave']!(state, 1).kind === 'next';
+}
+
+/** What `fxrstor64` loads; false: it cannot be loaded, or makes no sense. */
+export function loadExtendedState(state: HelperState, at: Address): boolean {
+  state.set(ARGUMENT, at);
+  return HELPERS['fxrstor']!(state, 1).kind === 'next';
+}
+
 /** A block ends when it has this many ops, so that its records are bounded. */
 const MAX_OPS = 300;
 

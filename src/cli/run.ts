@@ -344,12 +344,31 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
         at: stop.instruction,
         stop: { reason: 'waiting', instruction: hex(stop.instruction) },
       };
+    case 'deadlock': {
+      const [first] = stop.threads;
+      const each = stop.threads.map(({ thread, instruction }) => `thread ${thread} at ${here(instruction)}`);
+      return {
+        end: { kind: 'failed' },
+        message: `deadlock: ${each.join(', ')} waits for what cannot come`,
+        at: first?.instruction ?? pc,
+        stop: {
+          reason: 'deadlock',
+          instruction: hex(first?.instruction ?? pc),
+          threads: stop.threads.map(({ thread, instruction }) => ({
+            thread,
+            instruction: hex(instruction),
+            function: nameAt(loaded, guest, instruction),
+          })),
+        },
+      };
+    }
+    case 'yield':
     case 'hook':
       return {
         end: { kind: 'failed' },
-        message: `stopped at ${here(stop.address)}`,
-        at: stop.address,
-        stop: { reason: 'hook', address: hex(stop.address) },
+        message: `stopped at ${here(pc)}`,
+        at: pc,
+        stop: { reason: 'hook', address: hex(pc) },
       };
     case 'step-limit':
       return {
@@ -579,7 +598,7 @@ async function runToEnd(loaded: Loaded, guest: Process, request: Request, probes
   let cut: Ended['cut'] = null;
   const piece = (budget: number): StopReason => {
     try {
-      return guest.run({ budget });
+      return guest.run({ budget, onStop });
     } catch (error) {
       if (!(error instanceof OutputFull)) throw error;
       cut = 'output-limit';
@@ -587,6 +606,8 @@ async function runToEnd(loaded: Loaded, guest: Process, request: Request, probes
     }
   };
   const last = guest.machine.instructions + request.budget;
+  const onStop = (stop: StopReason): boolean =>
+    (stop.kind === 'trap' || stop.kind === 'fault') && probes !== null && probes.serve(stop);
   try {
     for (;;) {
       const left = last - guest.machine.instructions;
@@ -596,9 +617,6 @@ async function runToEnd(loaded: Loaded, guest: Process, request: Request, probes
       if (stop.kind === 'waiting') {
         if (await pace.wait()) return { ...ended, cut: 'timeout' };
         continue;
-      }
-      if (stop.kind === 'trap' || stop.kind === 'fault') {
-        if (probes !== null && left > 1 && probes.serve(stop)) continue;
       }
       if (stop.kind === 'step-limit' && guest.machine.instructions < last) {
         if (await pace.isOver()) return { ...ended, cut: 'timeout' };

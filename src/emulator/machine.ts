@@ -41,9 +41,13 @@ import type { Deviation, StopReason, WatchEvent } from './stops.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address, RegisterName } from '../units.js';
 
-/** What a system call did. `unserved` and `waiting` stop the run at the instruction. */
+/**
+ * What a system call did. `unserved` and `waiting` stop the run at the instruction. `yields`: the
+ * run ends behind it. `resumed`: registers and `pc` are what the call made them.
+ */
 export type SyscallResult =
-  | { readonly kind: 'next' }
+  | { readonly kind: 'next'; readonly yields?: boolean }
+  | { readonly kind: 'resumed' }
   | { readonly kind: 'exit'; readonly code: number }
   | { readonly kind: 'signal'; readonly signal: number }
   | { readonly kind: 'waiting' }
@@ -272,7 +276,8 @@ export class Machine {
   private generation = 0;
   /** Address of the instruction being executed, while a helper, hook or system call runs. */
   pc: Address = 0n;
-  private readonly state: HelperState;
+  /** The running CPU as helpers and register views see it. */
+  readonly state: HelperState;
 
   constructor(options: MachineOptions) {
     this.host = new HostMemory(options.memoryBytes);
@@ -529,6 +534,17 @@ export class Machine {
   setRegister(name: RegisterName, value: bigint): void {
     if (name === 'pc') this.pc = BigInt.asUintN(this.lifter.addressBits, value);
     else this.view(name).write(this.state, value);
+  }
+
+  /** Remembers the registers of the running CPU; the function that it returns puts them back. */
+  saveRegisters(): () => void {
+    const size = this.lifter.slots.sizeBytes;
+    const saved = this.host.u8.slice(STATE, STATE + size);
+    const { pc } = this;
+    return () => {
+      this.host.u8.set(saved, STATE);
+      this.pc = pc;
+    };
   }
 
   get registerNames(): readonly RegisterName[] {
@@ -1522,6 +1538,10 @@ export class Machine {
     const result = this.callHelper(owner);
     cpu.instructions++;
     if (result === null || result.kind === 'exit' || result.kind === 'signal') return result;
+    if (result.kind === 'yield') {
+      cpu.passHook = null;
+      return result;
+    }
     this.rewind(run, owner, owner.block.instructions.length - 1);
     if (result.kind === 'trap' || result.kind === 'fault') this.synchronise();
     if (result.kind !== 'fault') return result;
@@ -1545,12 +1565,14 @@ export class Machine {
       this.storing = this.lifter.fetch?.ownStores === true;
       const result: SyscallResult = this.syscall ? this.syscall(this) : { kind: 'unserved' };
       this.storing = false;
-      const isDone = result.kind !== 'unserved' && result.kind !== 'waiting';
+      const isDone = result.kind !== 'unserved' && result.kind !== 'waiting' && result.kind !== 'resumed';
       if (isDone) this.lifter.afterSyscall?.(this.state, terminator.next);
       switch (result.kind) {
         case 'next':
           if (this.pc === instruction) this.pc = terminator.next;
-          return null;
+          return result.yields === true ? { kind: 'yield', instruction } : null;
+        case 'resumed':
+          return { kind: 'yield', instruction };
         case 'exit':
           this.pc = terminator.next;
           return { kind: 'exit', code: result.code };

@@ -31,7 +31,8 @@ import type { Permission } from './windows.js';
 import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
 import type { TrapKind } from '../machine/ir.js';
 import { createSyscalls } from './syscalls.js';
-import type { GuestInput, GuestOutput } from './syscalls.js';
+import type { GuestInput, GuestOutput, SyscallServer } from './syscalls.js';
+import type { Raised } from '../machine/signals.js';
 import type { Address, Endian } from '../units.js';
 
 /** What is needed of an ELF file; an `ElfImage` is one. */
@@ -96,10 +97,15 @@ export interface Process {
   readonly machine: Machine;
   /** What was added to every address of the file; 0 for ET_EXEC. */
   readonly bias: Address;
-  run(options?: { readonly budget?: number }): StopReason;
   /**
-   * Says that the process ends here: notes a signal that the stop raises and that Linux would not
-   * have ended the process by.
+   * Runs until something stops the process, or `budget` instructions are completed (exactly):
+   * handlers of signals run, timers expire. `onStop` is asked before a signal is raised; true: go
+   * on.
+   */
+  run(options?: { readonly budget?: number; readonly onStop?: (stop: StopReason) => boolean }): StopReason;
+  /**
+   * Says that the process ends here: notes where Linux would have raised another signal than the
+   * stop does, or none.
    */
   ended(stop: StopReason): void;
 }
@@ -465,6 +471,48 @@ function mapInterpreter(machine: Machine, image: ProcessImage, top: Address, gua
   return bias;
 }
 
+/** What the stop of an instruction is to signals; null: it raises none. */
+function raisedBy(machine: Machine, stop: StopReason): Raised | null {
+  if (signalOf(stop) === null) return null;
+  switch (stop.kind) {
+    case 'fault': {
+      const { address, access } = stop;
+      return { kind: 'access', address, access, mapped: machine.memory.isMapped(address, 1) };
+    }
+    case 'trap':
+      return { kind: 'trap', trap: stop.trap };
+    case 'unknown-instruction':
+      return { kind: 'trap', trap: 'undefined' };
+    default:
+      return null;
+  }
+}
+
+/** `Process.run`. */
+function runProcess(
+  machine: Machine,
+  server: SyscallServer,
+  { budget = Number.MAX_SAFE_INTEGER, onStop }: NonNullable<Parameters<Process['run']>[0]> = {},
+): StopReason {
+  const last = machine.totalInstructions + budget;
+  for (;;) {
+    const stop = server.prepare();
+    if (stop) return stop;
+    const left = last - machine.totalInstructions;
+    const ticks = server.ticks();
+    const most = ticks === null || ticks > BigInt(left) ? left : Math.max(1, Number(ticks));
+    const ended = machine.run({ budget: Math.min(left, most) });
+    if (ended.kind === 'yield') continue;
+    if (ended.kind === 'step-limit') {
+      if (machine.totalInstructions < last) continue;
+      return ended;
+    }
+    if (onStop?.(ended) === true) continue;
+    const raised = raisedBy(machine, ended);
+    if (raised === null || !server.raised(raised)) return ended;
+  }
+}
+
 /**
  * Creates the machine and the process in it.
  * @throws ElftraceError 'unsupported-form' when the file is no executable, or one that asks for a
@@ -495,6 +543,7 @@ export function startProcess(options: ProcessOptions): Process {
   const places: Places = { wordBytes, bias, entry: header.entry + bias, headers, base };
   const server = createSyscalls(machine, {
     convention: abi.syscall,
+    stackPointer: abi.stackPointer,
     model,
     layout: {
       heapStart: end,
@@ -519,7 +568,7 @@ export function startProcess(options: ProcessOptions): Process {
   return {
     machine,
     bias,
-    run: (runOptions) => machine.run(runOptions),
+    run: (runOptions) => runProcess(machine, server, runOptions),
     ended: (stop) => {
       const signal = signalOf(stop);
       if (signal === null) return;

@@ -36,7 +36,20 @@ export type StopReason =
    * asm-generic/signal.h.
    */
   | { readonly kind: 'signal'; readonly signal: number; readonly instruction: Address }
+  /**
+   * A system call is completed, and before the program goes on its process must act: enter a signal
+   * handler, wait. `Process.run` does so; only those who run the machine itself see it.
+   */
+  | { readonly kind: 'yield'; readonly instruction: Address }
+  | Deadlock
   | { readonly kind: 'step-limit' };
+
+/** Every thread waits, and nothing is left that could wake one. */
+export interface Deadlock {
+  readonly kind: 'deadlock';
+  /** Thread ids, and the system calls in which they wait. */
+  readonly threads: readonly { readonly thread: number; readonly instruction: Address }[];
+}
 
 /** An access that is about to be made. */
 export interface WatchEvent {

@@ -7,8 +7,7 @@
  * Whatever is not done as Linux does it is noted with the machine (`deviate`), under the condition
  * of `calls.ts` that the handler met.
  *
- * Signals are not delivered: handlers are remembered, and a signal that the process sends itself is
- * ignored or ends it. One that has a handler stops the run as not served.
+ * What waits and what signals do is in `signals.ts`.
  */
 import type { Abi } from '../machine/abi.js';
 import { alignUpBig } from '../bits.js';
@@ -28,6 +27,10 @@ import {
 import type { Machine, SyscallHandler, SyscallResult } from './machine.js';
 import type { AccessKind, GuestMemory } from './memory.js';
 import type { Permission } from './windows.js';
+import { bit, newTimer, type Sent, Signals, SIGNALS, type Timer, type Wait } from './signals.js';
+import { SIGNAL } from '../machine/signals.js';
+import type { Cause, Raised } from '../machine/signals.js';
+import type { StopReason } from './stops.js';
 import { type Condition, CONDITIONS, SERVED_CALLS, type ServiceName } from '../machine/calls.js';
 import type { ProcessModel, StatLayout } from '../machine/emulation.js';
 import type { Address, Endian } from '../units.js';
@@ -46,14 +49,18 @@ export type GuestInput = (size: number) => Uint8Array | null;
  * errno.h.
  */
 const ERRNO = {
-  EPERM: 1, ENOENT: 2, ESRCH: 3, EIO: 5, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, EBUSY: 16, EEXIST: 17, ENOTDIR: 20, EISDIR: 21,
+  EPERM: 1, ENOENT: 2, ESRCH: 3, EINTR: 4, EIO: 5, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, EBUSY: 16, EEXIST: 17, ENOTDIR: 20, EISDIR: 21,
   EINVAL: 22,
   EMFILE: 24, ENOTTY: 25, ESPIPE: 29, EROFS: 30, ERANGE: 34, ENAMETOOLONG: 36, ENOSYS: 38, ELOOP: 40, EOVERFLOW: 75, ETIMEDOUT: 110,
 } as const; // prettier-ignore
 type Errno = keyof typeof ERRNO;
 
+/** The system call answers later (`Signals.wait`). */
+interface Waits {
+  readonly kind: 'waits';
+}
 /** A value for the result register, an error, or what happens to the process instead. */
-type Answer = bigint | Errno | SyscallResult;
+type Answer = bigint | Errno | SyscallResult | Waits;
 
 /** Most pieces of a `writev`. */
 const IOV_MAX = 1024n;
@@ -102,14 +109,12 @@ const AT_EMPTY_PATH = 0x1000n;
 
 /** Process id of every program, and thread id of its only thread. */
 export const PID = 1000n;
-const SIGNALS = 64;
-const SIG_IGN = 1n;
-/** Signals that do nothing unless they are caught: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */
-const HARMLESS: ReadonlySet<number> = new Set([17, 18, 23, 28]);
-const SIGKILL = 9;
-const SIGSTOP = 19;
-/** Signals that stop a process: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
-const STOPPING: ReadonlySet<number> = new Set([19, 20, 21, 22]);
+const USER = 1000n;
+/** Codes of `siginfo` of signals that the process sends. */
+const SI_USER = 0;
+const SI_TKILL = -6;
+/** Most timers of a process. */
+const TIMERS_MOST = 1024;
 
 /**
  * ARCH_GET_CPUID, ARCH_SET_CPUID, permissions of extended state, mapping of the vDSO. Source: Linux
@@ -132,12 +137,8 @@ const ZEROS_AT_ONCE = 0x10_0000n;
 const RLIMIT_STACK = 3n;
 const RLIMIT_NOFILE = 7n;
 const RLIMITS = 16n;
-/** Bytes of memory that the machine says it has, and of the smallest stack for signals. */
+/** Bytes of memory that the machine says it has. */
 const MEMORY_BYTES = 0x4000_0000n;
-const SIGNAL_STACK_BYTES = 2048n;
-/** Least size of a stack for signals that every machine accepts. */
-const SIGNAL_STACK_ENOUGH = 0x4000n;
-const SS_DISABLE = 2n;
 /** Longest piece that `getrandom` gives at once. */
 const RANDOM_MAX = 0x1ff_ffffn;
 
@@ -155,6 +156,7 @@ export interface ProcessLayout {
 
 export interface SyscallOptions {
   readonly convention: Abi['syscall'];
+  readonly stackPointer: Abi['stackPointer'];
   readonly model: ProcessModel;
   readonly layout: ProcessLayout;
   readonly wordBytes: 4 | 8;
@@ -175,6 +177,7 @@ const COARSE_TICK = 4_000_000n;
 
 /** 1 GHz: one instruction a nanosecond. */
 const NANOSECONDS = 1_000_000_000n;
+const MICROSECOND = 1000n;
 
 function permissionOf(protection: bigint): Permission {
   if (protection === 0n) return 'none';
@@ -187,10 +190,13 @@ const int = (value: bigint): number => Number(BigInt.asIntN(32, value));
 
 export interface SyscallServer {
   readonly handler: SyscallHandler;
-  /**
-   * Notes what Linux would have done with a signal that an instruction raised, where it would not
-   * have ended the process by it.
-   */
+  /** Brings the process to where it can go on; a stop: it cannot. */
+  readonly prepare: () => StopReason | null;
+  /** Instructions until something interrupts the process; null: nothing will. */
+  readonly ticks: () => bigint | null;
+  /** Enters the handler of what an instruction raised; false: none runs. */
+  readonly raised: (raised: Raised) => boolean;
+  /** Notes what Linux would have done otherwise with a signal that ends the process. */
   readonly faulted: (signal: number, address: Address | null) => void;
 }
 
@@ -207,27 +213,19 @@ export function createSyscalls(machine: Machine, options: SyscallOptions): Sysca
       int(machine.register(convention.number)),
       convention.arguments.map((register) => machine.register(register)),
     );
-    if (typeof answer === 'object') return answer;
-    const failed = typeof answer === 'string';
-    switch (convention.failure) {
-      case 'negative-result':
-        machine.setRegister(
-          convention.result,
-          failed ? BigInt.asUintN(8 * options.wordBytes, BigInt(-ERRNO[answer])) : answer,
-        );
-        break;
-      case 'cr0-so': {
-        machine.setRegister(convention.result, failed ? BigInt(ERRNO[answer]) : answer);
-        const cr = machine.register('cr');
-        machine.setRegister('cr', failed ? cr | CR0_SO : cr & ~CR0_SO);
-        break;
-      }
-      default:
-        convention.failure satisfies never;
-    }
-    return { kind: 'next' };
+    if (typeof answer !== 'object') services.answer(answer);
+    else if (answer.kind !== 'waits') return answer;
+    return services.signals.hasWork ? { kind: 'next', yields: true } : { kind: 'next' };
   };
-  return { handler, faulted: (signal, address) => services.faulted(signal, address) };
+  return {
+    handler,
+    prepare: () => services.signals.prepare(),
+    ticks: () => services.signals.ticks(),
+    raised: (raised) => services.raised(raised),
+    faulted: (signal, address) => {
+      services.faulted(signal, address);
+    },
+  };
 }
 
 /** Standard input has nothing yet. Nothing of the call was done. */
@@ -244,9 +242,6 @@ const arg = (args: Arguments, i: number): bigint => args[i] ?? 0n;
 
 const storeOr = (stored: boolean, result = 0n): bigint | Errno => (stored ? result : 'EFAULT');
 
-/** The bit of `signal` in a set of signals. */
-const bit = (signal: number): bigint => 1n << BigInt(signal - 1);
-
 /**
  * The system calls by their names, and what the process keeps from one to the next. Methods rather
  * than closures in one function: V8 compiles each when it is called first, but that function whole,
@@ -262,22 +257,16 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   private readonly endian: Endian;
   private readonly descriptors: Descriptors;
   private readonly input: ReplayedInput;
+  readonly signals: Signals;
   private readonly decoder = new TextDecoder();
   private readonly encoder = new TextEncoder();
-  /** Bytes of a `struct sigaction`. */
-  private readonly actionBytes: number;
 
   private heapEnd: Address;
   /** Nothing is free from here to the top of mappings: a search for room begins here. */
   private mappingBottom: Address;
   private random = 0x9e37_79b9;
-  /** `struct sigaction` by signal: handler, flags, restorer, mask of 64 bits. */
-  private readonly actions = new Map<number, Uint8Array>();
-  /** Sets of signals. */
-  private blocked = 0n;
-  private pending = 0n;
-  /** Pointer, flags, size. */
-  private signalStack: readonly [bigint, bigint, bigint] = [0n, SS_DISABLE, 0n];
+  /** Number of the next timer of `timer_create`. */
+  private timerCount = 0;
   /** Address, size and signature of the registered `struct rseq`. */
   private sequences: readonly [bigint, bigint, bigint] | null = null;
   /** Pages of mapped files that lie behind their ends: begin and end. */
@@ -287,7 +276,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
 
   constructor(
     private readonly machine: Machine,
-    options: SyscallOptions,
+    private readonly options: SyscallOptions,
   ) {
     const { model, layout, wordBytes, output, files } = options;
     this.model = model;
@@ -299,28 +288,69 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     this.endian = machine.lifter.endian;
     this.descriptors = new Descriptors(files);
     this.input = new ReplayedInput(options.input);
-    this.actionBytes = (model.sigactionRestorer ? 3 : 2) * wordBytes + 8;
     this.heapEnd = layout.heapStart;
     this.mappingBottom = layout.mappingTop;
+    this.signals = new Signals({
+      machine,
+      model: model.signals,
+      wordBytes,
+      hasRestorer: model.sigactionRestorer,
+      stackPointer: options.stackPointer,
+      load: (address, size) => this.load(address, size),
+      store: (address, bytes) => this.store(address, bytes),
+      mapCode: (code) => this.mapCode(code),
+      stops: () => {
+        this.deviate('stop-signal');
+      },
+      user: USER,
+      process: PID,
+    });
+  }
+
+  /** Puts the answer of a system call where the program finds it. */
+  answer(answer: bigint | Errno): void {
+    const { machine, wordBytes } = this;
+    const { convention } = this.options;
+    const failed = typeof answer === 'string';
+    switch (convention.failure) {
+      case 'negative-result':
+        machine.setRegister(convention.result, failed ? BigInt.asUintN(8 * wordBytes, BigInt(-ERRNO[answer])) : answer);
+        break;
+      case 'cr0-so': {
+        machine.setRegister(convention.result, failed ? BigInt(ERRNO[answer]) : answer);
+        const cr = machine.register('cr');
+        machine.setRegister('cr', failed ? cr | CR0_SO : cr & ~CR0_SO);
+        break;
+      }
+      default:
+        convention.failure satisfies never;
+    }
+  }
+
+  /** Code of the kernel in the process, such as its vDSO holds; null: there is no room. */
+  private mapCode(code: Uint8Array): Address | null {
+    const address = this.placeFor(0n, PAGE, 0n);
+    if (typeof address === 'string') return null;
+    const request = { address, size: Number(PAGE), permission: 'rx', name: 'vdso' } as const;
+    if (this.memory.tryMap(request) !== null) return null;
+    this.memory.write(address, code);
+    return address;
   }
 
   /** Remembers the state of the process; the function that it returns puts that back. */
   save(): () => void {
-    const { heapEnd, mappingBottom, random, blocked, pending, signalStack, sequences, behindFiles } = this;
-    const actions = new Map(this.actions);
+    const { heapEnd, mappingBottom, random, timerCount, sequences, behindFiles } = this;
+    const putSignalsBack = this.signals.save();
     const putDescriptorsBack = this.descriptors.save();
     const putInputBack = this.input.save();
     return () => {
       this.heapEnd = heapEnd;
       this.mappingBottom = mappingBottom;
       this.random = random;
-      this.blocked = blocked;
-      this.pending = pending;
-      this.signalStack = signalStack;
+      this.timerCount = timerCount;
       this.sequences = sequences;
       this.behindFiles = behindFiles;
-      this.actions.clear();
-      for (const [signal, bytes] of actions) this.actions.set(signal, bytes);
+      putSignalsBack();
       putDescriptorsBack();
       putInputBack();
     };
@@ -350,18 +380,41 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     this.machine.deviate({ kind: 'half', what: this.what, why: CONDITIONS[condition] });
   }
 
+  private isBehindFile(address: Address): boolean {
+    return this.behindFiles.some(([from, to]) => address >= from && address < to);
+  }
+
+  private isKernelCode(address: Address): boolean {
+    const [from, to] = this.model.kernelCode ?? [0n, 0n];
+    return address >= from && address < to;
+  }
+
+  /** An instruction raised a signal: enters its handler; false: none runs. */
+  raised(raised: Raised): boolean {
+    const cause = this.causeOf(raised);
+    if (raised.kind === 'access' && this.isKernelCode(raised.address)) return false;
+    if (!this.signals.raised(cause)) return false;
+    if (raised.kind === 'trap' && raised.trap === 'alignment') {
+      const why = 'si_addr is the address of the instruction, where Linux gives that of the access';
+      this.machine.deviate({ kind: 'signal', what: `signal ${cause.signal}`, why });
+    }
+    return true;
+  }
+
+  private causeOf(raised: Raised): Cause {
+    const cause = this.signals.causeOf(raised);
+    if (raised.kind !== 'access' || !this.isBehindFile(raised.address)) return cause;
+    return { ...cause, signal: SIGNAL.BUS, code: 2 };
+  }
+
   /** What an instruction that raised `signal` at `address` meets in Linux. */
   faulted(signal: number, address: Address | null): void {
-    const handler = this.handlerOf(signal);
-    if (handler !== 0n && handler !== SIG_IGN) {
-      this.machine.deviate({ kind: 'signal', what: `signal ${signal}`, why: 'it has a handler, which is not called' });
-    }
-    const [from, to] = this.model.kernelCode ?? [0n, 0n];
-    if (address !== null && address >= from && address < to) {
+    if (address === null) return;
+    if (this.isKernelCode(address)) {
       const why = 'nothing is there, where Linux has code of its own';
       this.machine.deviate({ kind: 'signal', what: `signal ${signal}`, why });
     }
-    if (address !== null && this.behindFiles.some(([from, to]) => address >= from && address < to)) {
+    if (this.isBehindFile(address)) {
       this.machine.deviate({ kind: 'signal', what: `signal ${signal}`, why: CONDITIONS['behind-file'] });
     }
   }
@@ -1082,7 +1135,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   }
 
   getuid(): Answer {
-    return 1000n;
+    return USER;
   }
 
   uname(args: Arguments): Answer {
@@ -1215,28 +1268,79 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return storeOr(this.storeTime(arg(args, 1), COARSE_CLOCKS.has(id) ? COARSE_TICK : 1n, words));
   }
 
-  /** Time passes at once. `absolute`: until then, not for so long. */
-  private sleep(address: Address, size: number, absolute: boolean): bigint | Errno {
+  /**
+   * Time passes at once, unless a timer expires before. `absolute`: until then, not for so long.
+   * `rest`: where what is left is stored.
+   */
+  private sleep(address: Address, size: number, absolute: boolean, rest: Address): Answer {
+    const deadline = this.deadlineOf(address, size, absolute);
+    if (typeof deadline === 'string') return deadline;
+    if (deadline <= this.now()) return 0n;
+    return this.waitFor({
+      deadline,
+      expired: () => {
+        this.answer(0n);
+      },
+      interrupted: () => {
+        const left = deadline - this.now();
+        const stored = absolute || rest === 0n || this.storeTime(rest, left > 0n ? left : 0n, size);
+        this.answer(stored ? 'EINTR' : 'EFAULT');
+      },
+    });
+  }
+
+  /** The time of the machine that the time at `address` stands for. */
+  private deadlineOf(address: Address, size: number, absolute: boolean): bigint | Errno {
     const wrong = this.checkTime(address, size);
     if (wrong !== null) return wrong;
-    const seconds = this.loadNumber(address, size)!;
-    const rest = this.loadNumber(address + BigInt(size), size)!;
+    const [seconds, rest] = this.loadTime(address, size)!;
     const wanted = seconds * NANOSECONDS + rest;
-    const duration = absolute ? wanted - this.now() : wanted;
-    if (duration > 0n) this.machine.skipTime(duration);
-    return 0n;
+    return absolute ? wanted : this.now() + wanted;
+  }
+
+  /** The system call waits: it answers when the time has come or a handler has interrupted it. */
+  private waitFor(wait: Partial<Wait> & Pick<Wait, 'deadline'>): Answer {
+    const { machine } = this;
+    const instruction = machine.pc;
+    if (wait.deadline !== null && !this.signals.hasWork) {
+      machine.skipTime(wait.deadline - this.now());
+      if (wait.mask) this.signals.setMask(wait.mask);
+      wait.expired?.();
+      return { kind: 'waits' };
+    }
+    this.signals.wait({
+      expired: () => undefined,
+      interrupted: () => {
+        this.answer('EINTR');
+      },
+      restart: null,
+      accepts: 0n,
+      accepted: () => undefined,
+      mask: null,
+      instruction,
+      ...wait,
+    });
+    return { kind: 'waits' };
   }
 
   /** What is wrong with the time at `address`; null: nothing. */
   private checkTime(address: Address, size: number): Errno | null {
+    const time = this.loadTime(address, size);
+    if (time === null) return 'EFAULT';
+    const [seconds, rest] = time;
+    return seconds < 0n || rest < 0n || rest >= NANOSECONDS ? 'EINVAL' : null;
+  }
+
+  /** Seconds and the rest, signed. On 32 bits the upper half of a wide rest is padding. */
+  private loadTime(address: Address, size: number): readonly [bigint, bigint] | null {
     const seconds = this.loadNumber(address, size);
     const rest = this.loadNumber(address + BigInt(size), size);
-    if (seconds === null || rest === null) return 'EFAULT';
-    return BigInt.asIntN(8 * size, seconds) < 0n || rest >= NANOSECONDS ? 'EINVAL' : null;
+    if (seconds === null || rest === null) return null;
+    return [BigInt.asIntN(8 * size, seconds), BigInt.asIntN(8 * this.wordBytes, rest)];
   }
 
   nanosleep(args: Arguments): Answer {
-    return this.sleep(arg(args, 0), this.wordBytes, false);
+    return this.sleep(arg(args, 0), this.wordBytes, false, arg(args, 1));
   }
 
   clock_nanosleep(args: Arguments, words: 4 | 8): Answer {
@@ -1246,7 +1350,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
       this.deviate('other-clocks');
       return 'EINVAL';
     }
-    return this.sleep(arg(args, 2), words, (arg(args, 1) & 1n) !== 0n);
+    return this.sleep(arg(args, 2), words, (arg(args, 1) & 1n) !== 0n, arg(args, 3));
   }
 
   futex(args: Arguments, words: 4 | 8): Answer {
@@ -1277,34 +1381,59 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     const value = this.loadNumber(args[0]!, 4);
     if (value === null) return 'EFAULT';
     if (value !== BigInt.asUintN(32, args[2]!)) return 'EAGAIN';
-    if (args[3] === 0n) {
+    const deadline = args[3] === 0n ? null : this.deadlineOf(args[3]!, words, command === WAIT_BITSET);
+    if (typeof deadline === 'string') return deadline;
+    if (deadline === null && !this.signals.hasWork) {
       this.deviate('waits-for-ever');
       return { kind: 'unserved' };
     }
-    const waited = this.sleep(args[3]!, words, command === WAIT_BITSET);
-    return waited === 0n ? 'ETIMEDOUT' : waited;
+    if (deadline !== null && deadline <= this.now()) return 'ETIMEDOUT';
+    return this.waitFor({
+      deadline,
+      expired: () => {
+        this.answer('ETIMEDOUT');
+      },
+      // With a time it is made again only where no handler ran.
+      restart: deadline === null ? this.restarting() : null,
+    });
+  }
+
+  /** Makes the system call again: registers and `pc` are those before it. */
+  private restarting(): () => void {
+    const { machine } = this;
+    const { number, arguments: [first], failure } = this.options.convention; // prettier-ignore
+    const registers = [number, first!].map((name) => [name, machine.register(name)] as const);
+    const cr = failure === 'cr0-so' ? machine.register('cr') : null;
+    const instruction = machine.pc;
+    return () => {
+      for (const [name, value] of registers) machine.setRegister(name, value);
+      if (cr !== null) machine.setRegister('cr', cr);
+      machine.setRegister('pc', instruction);
+    };
   }
 
   // --------------------------------------------------------------------------------------- signals
 
-  private handlerOf(signal: number): bigint {
-    const bytes = this.actions.get(signal)?.slice(0, this.wordBytes);
-    return bytes ? this.numberOf(bytes) : 0n;
+  /** What a system call answers that sent a signal. */
+  private sent(sent: Sent, signal: number): Answer {
+    switch (sent) {
+      case 'done':
+        return 0n;
+      case 'full':
+        return 'EAGAIN';
+      case 'kills':
+        return { kind: 'signal', signal };
+      case 'stops':
+        this.deviate('stop-signal');
+        return { kind: 'unserved' };
+      default:
+        return sent satisfies never;
+    }
   }
 
-  private raise(signal: number): Answer {
+  private raise(signal: number, info: Uint8Array): Answer {
     if (signal < 0 || signal > SIGNALS) return 'EINVAL';
-    if (signal === 0) return 0n;
-    if ((this.blocked & bit(signal)) !== 0n) {
-      this.pending |= bit(signal);
-      return 0n;
-    }
-    const handler = this.handlerOf(signal);
-    const isFixed = signal === SIGKILL || signal === SIGSTOP;
-    if (!isFixed && (handler === SIG_IGN || (handler === 0n && HARMLESS.has(signal)))) return 0n;
-    if (handler === 0n && !STOPPING.has(signal)) return { kind: 'signal', signal };
-    this.deviate(handler === 0n ? 'stop-signal' : 'handler');
-    return { kind: 'unserved' };
+    return signal === 0 ? 0n : this.sent(this.signals.send(signal, info), signal);
   }
 
   /** There is no other process, as far as this process can know. */
@@ -1317,31 +1446,50 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   kill(args: Arguments): Answer {
     const [id, signal] = [int(arg(args, 0)), int(arg(args, 1))];
     // The process itself, or its group, of which it is the only member.
-    return id === Number(PID) || id === 0 ? this.raise(signal) : this.toOthers(signal);
+    const isOwn = id === Number(PID) || id === 0;
+    return isOwn ? this.raise(signal, this.signals.ownInfo(signal, SI_USER)) : this.toOthers(signal);
   }
 
   tkill(args: Arguments): Answer {
     const [id, signal] = [int(arg(args, 0)), int(arg(args, 1))];
     if (id <= 0) return 'EINVAL';
-    return id === Number(PID) ? this.raise(signal) : this.toOthers(signal);
+    return id === Number(PID) ? this.raise(signal, this.signals.ownInfo(signal, SI_TKILL)) : this.toOthers(signal);
   }
 
   tgkill(args: Arguments): Answer {
     const [group, id, signal] = [int(arg(args, 0)), int(arg(args, 1)), int(arg(args, 2))];
     if (group <= 0 || id <= 0) return 'EINVAL';
-    return group === Number(PID) && id === Number(PID) ? this.raise(signal) : this.toOthers(signal);
+    const isOwn = group === Number(PID) && id === Number(PID);
+    return isOwn ? this.raise(signal, this.signals.ownInfo(signal, SI_TKILL)) : this.toOthers(signal);
+  }
+
+  private queueInfo(isOwn: boolean, signal: number, address: Address): Answer {
+    const info = this.load(address, 128);
+    if (!info) return 'EFAULT';
+    putNumber(info, 0, 4, BigInt(Math.max(0, signal)), this.endian);
+    return isOwn ? this.raise(signal, info) : this.toOthers(signal);
+  }
+
+  rt_sigqueueinfo(args: Arguments): Answer {
+    return this.queueInfo(int(arg(args, 0)) === Number(PID), int(arg(args, 1)), arg(args, 2));
+  }
+
+  rt_tgsigqueueinfo(args: Arguments): Answer {
+    const [group, id] = [int(arg(args, 0)), int(arg(args, 1))];
+    if (group <= 0 || id <= 0) return 'EINVAL';
+    return this.queueInfo(group === Number(PID) && id === Number(PID), int(arg(args, 2)), arg(args, 3));
   }
 
   rt_sigaction(args: Arguments): Answer {
     const [signal, next, old, size] = [int(arg(args, 0)), arg(args, 1), arg(args, 2), arg(args, 3)];
     if (size !== 8n || signal < 1 || signal > SIGNALS) return 'EINVAL';
-    const action = next === 0n ? null : this.load(next, this.actionBytes);
+    const action = next === 0n ? null : this.load(next, this.signals.actionBytes);
     if (next !== 0n) {
       if (!action) return 'EFAULT';
-      if (signal === SIGKILL || signal === SIGSTOP) return 'EINVAL';
+      if (signal === SIGNAL.KILL || signal === SIGNAL.STOP) return 'EINVAL';
     }
-    if (old !== 0n && !this.store(old, this.actions.get(signal) ?? new Uint8Array(this.actionBytes))) return 'EFAULT';
-    if (action) this.actions.set(signal, action);
+    if (old !== 0n && !this.store(old, this.signals.actionOf(signal))) return 'EFAULT';
+    if (action) this.signals.setAction(signal, action);
     return 0n;
   }
 
@@ -1359,50 +1507,263 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   rt_sigprocmask(args: Arguments): Answer {
     const [how, set, old, size] = [int(args[0]!), args[1]!, args[2]!, args[3]!];
     if (size !== 8n) return 'EINVAL';
-    const before = this.blocked;
+    const before = this.signals.blocked;
     if (set !== 0n) {
       const wanted = this.loadSet(set);
       if (wanted === null) return 'EFAULT';
       if (how < 0 || how > 2) return 'EINVAL';
-      this.blocked = how === 0 ? before | wanted : how === 1 ? before & ~wanted : wanted;
-      this.blocked &= ~(bit(SIGKILL) | bit(SIGSTOP));
+      this.signals.setMask(how === 0 ? before | wanted : how === 1 ? before & ~wanted : wanted);
     }
     if (old !== 0n && !this.storeSet(old, before)) return 'EFAULT';
-    for (let signal = 1; signal <= SIGNALS; signal++) {
-      if ((this.pending & bit(signal) & ~this.blocked) === 0n) continue;
-      this.pending &= ~bit(signal);
-      const answer = this.raise(signal);
-      if (answer !== 0n) return answer;
-    }
-    return 0n;
+    const { fatal } = this.signals;
+    return fatal === null ? 0n : this.sent(fatal.kind, fatal.signal);
   }
 
-  /** Kept for those who ask: no handler runs on it. */
+  rt_sigpending(args: Arguments): Answer {
+    // Linux takes smaller sets, too.
+    if (arg(args, 1) !== 8n) return 'EINVAL';
+    return storeOr(this.storeSet(arg(args, 0), this.signals.pendingSet & this.signals.blocked));
+  }
+
+  rt_sigsuspend(args: Arguments): Answer {
+    if (arg(args, 1) !== 8n) return 'EINVAL';
+    const set = this.loadSet(arg(args, 0));
+    if (set === null) return 'EFAULT';
+    const mask = this.signals.blocked;
+    this.signals.setMask(set);
+    return this.waitFor({ deadline: null, mask });
+  }
+
+  /** What of `events` a descriptor is ready for. */
+  private readiness(number: number, events: bigint): bigint {
+    const [IN, OUT, NVAL] = [1n | 0x40n, 4n | 0x100n, 0x20n];
+    switch (this.descriptors.get(number)?.kind) {
+      case undefined:
+        return NVAL;
+      case 'input':
+        if ((events & IN) !== 0n) this.deviate('input-ready');
+        return events & IN;
+      case 'output':
+        return events & OUT;
+      default:
+        return events & (IN | OUT);
+    }
+  }
+
+  /** `struct pollfd`: descriptor of 4 bytes, events and what came of 2 each. */
+  private pollFor(args: Arguments, deadline: bigint | null, mask: bigint | null): Answer {
+    const [address, count] = [arg(args, 0), BigInt.asUintN(32, arg(args, 1))];
+    if (count > BigInt(OPEN_MAX)) return 'EINVAL';
+    let ready = 0n;
+    for (let at = address; at < address + 8n * count; at += 8n) {
+      const descriptor = this.loadNumber(at, 4);
+      const events = this.loadNumber(at + 4n, 2);
+      if (descriptor === null || events === null) return 'EFAULT';
+      const came = int(descriptor) < 0 ? 0n : this.readiness(int(descriptor), events);
+      if (!this.storeNumbers(at + 6n, [came], 2)) return 'EFAULT';
+      if (came !== 0n) ready++;
+    }
+    if (ready > 0n || (deadline !== null && deadline <= this.now())) return ready;
+    const before = this.signals.blocked;
+    if (mask !== null) this.signals.setMask(mask);
+    return this.waitFor({
+      deadline,
+      mask: mask === null ? null : before,
+      expired: () => {
+        this.answer(0n);
+      },
+    });
+  }
+
+  poll(args: Arguments): Answer {
+    const milliseconds = int(arg(args, 2));
+    return this.pollFor(args, milliseconds < 0 ? null : this.now() + BigInt(milliseconds) * 1_000_000n, null);
+  }
+
+  ppoll(args: Arguments, words: 4 | 8): Answer {
+    const [time, set] = [arg(args, 2), arg(args, 3)];
+    const deadline = time === 0n ? null : this.deadlineOf(time, words, false);
+    if (typeof deadline === 'string') return deadline;
+    if (set !== 0n && arg(args, 4) !== 8n) return 'EINVAL';
+    const mask = set === 0n ? null : this.loadSet(set);
+    if (set !== 0n && mask === null) return 'EFAULT';
+    return this.pollFor(args, deadline, mask);
+  }
+
+  pause(): Answer {
+    return this.waitFor({ deadline: null });
+  }
+
+  rt_sigtimedwait(args: Arguments, words: 4 | 8): Answer {
+    const [wanted, info, time, size] = [arg(args, 0), arg(args, 1), arg(args, 2), arg(args, 3)];
+    if (size !== 8n) return 'EINVAL';
+    const set = this.loadSet(wanted);
+    if (set === null) return 'EFAULT';
+    const deadline = time === 0n ? null : this.deadlineOf(time, words, false);
+    if (typeof deadline === 'string') return deadline;
+    const accepted = (signal: number, found: Uint8Array): bigint | Errno =>
+      storeOr(info === 0n || this.store(info, found), BigInt(signal));
+    const accepts = set & ~(bit(SIGNAL.KILL) | bit(SIGNAL.STOP));
+    const here = this.signals.take(accepts);
+    if (here) return accepted(here.signal, here.info);
+    if (deadline !== null && deadline <= this.now()) return 'EAGAIN';
+    return this.waitFor({
+      deadline,
+      accepts,
+      expired: () => {
+        this.answer('EAGAIN');
+      },
+      accepted: (signal, found) => {
+        this.answer(accepted(signal, found));
+      },
+    });
+  }
+
+  rt_sigreturn(): Answer {
+    return this.signals.leave(false) ? { kind: 'resumed' } : { kind: 'signal', signal: SIGNAL.SEGV };
+  }
+
+  sigreturn(): Answer {
+    if (this.model.signals.leaveOld === undefined) return 'ENOSYS';
+    return this.signals.leave(true) ? { kind: 'resumed' } : { kind: 'signal', signal: SIGNAL.SEGV };
+  }
+
   sigaltstack(args: Arguments): Answer {
     const [next, old] = [arg(args, 0), arg(args, 1)];
     const word = this.wordBytes;
-    const before = this.signalStack;
+    const before = this.signals.shownStack;
     if (next !== 0n) {
       const pointer = this.loadNumber(next);
       const flags = this.loadNumber(next + BigInt(word), 4);
       const size = this.loadNumber(next + BigInt(2 * word));
       if (pointer === null || flags === null || size === null) return 'EFAULT';
-      const SS_AUTODISARM = 0x8000_0000n;
-      const mode = flags & ~SS_AUTODISARM;
-      // SS_ONSTACK, which means nothing here, SS_DISABLE, or neither.
-      if (mode > SS_DISABLE) return 'EINVAL';
-      if (mode === SS_DISABLE) this.signalStack = [0n, flags, 0n];
-      else {
-        if (size < SIGNAL_STACK_BYTES) return 'ENOMEM';
-        if (size < SIGNAL_STACK_ENOUGH) this.deviate('small-stack');
-        this.signalStack = [pointer, flags & SS_AUTODISARM, size];
-      }
+      const done = this.signals.setStack({ pointer, flags, size });
+      if (done === 'small') this.deviate('small-stack');
+      else if (done !== 'done') return done;
     }
     if (old === 0n) return 0n;
     const bytes = new Uint8Array(3 * word);
-    putNumber(bytes, 0, word, before[0], this.endian);
-    putNumber(bytes, word, 4, before[1], this.endian);
-    putNumber(bytes, 2 * word, word, before[2], this.endian);
+    putNumber(bytes, 0, word, before.pointer, this.endian);
+    putNumber(bytes, word, 4, before.flags, this.endian);
+    putNumber(bytes, 2 * word, word, before.size, this.endian);
     return storeOr(this.store(old, bytes));
+  }
+
+  // ---------------------------------------------------------------------------------------- timers
+
+  /** Interval and time that is left, in units of `unit` nanoseconds. */
+  private timeLeft(timer: Timer, unit: bigint): readonly bigint[] {
+    const { expiry, interval } = timer;
+    const left = expiry === null ? 0n : expiry - this.signals.clock(timer);
+    // A timer that is set and has nothing left expires at once.
+    const shown = expiry !== null && left <= 0n ? 1n : left;
+    return [interval, shown].flatMap((each) => [each / NANOSECONDS, (each % NANOSECONDS) / unit]);
+  }
+
+  /** Interval and first time of a timer at an address; an error where they are none. */
+  private timesOf(address: Address, size: number, unit: bigint): readonly [bigint, bigint] | Errno {
+    const times = [0n, 1n].map((i) => this.loadTime(address + i * BigInt(2 * size), size));
+    const out: bigint[] = [];
+    for (const time of times) {
+      if (time === null) return 'EFAULT';
+      const [seconds, rest] = time;
+      if (seconds < 0n || rest < 0n || rest >= NANOSECONDS / unit) return 'EINVAL';
+      out.push(seconds * NANOSECONDS + rest * unit);
+    }
+    return [out[0]!, out[1]!];
+  }
+
+  getitimer(args: Arguments): Answer {
+    const timer = this.signals.intervalTimers[int(arg(args, 0))];
+    return timer ? storeOr(this.storeNumbers(arg(args, 1), this.timeLeft(timer, MICROSECOND))) : 'EINVAL';
+  }
+
+  setitimer(args: Arguments): Answer {
+    const timer = this.signals.intervalTimers[int(arg(args, 0))];
+    const [next, old] = [arg(args, 1), arg(args, 2)];
+    const times = next === 0n ? ([0n, 0n] as const) : this.timesOf(next, this.wordBytes, MICROSECOND);
+    if (typeof times === 'string') return times;
+    if (!timer) return 'EINVAL';
+    const before = this.timeLeft(timer, MICROSECOND);
+    const [interval, first] = times;
+    timer.interval = interval;
+    timer.expiry = first === 0n ? null : this.signals.clock(timer) + first;
+    return old === 0n ? 0n : storeOr(this.storeNumbers(old, before));
+  }
+
+  alarm(args: Arguments): Answer {
+    const timer = this.signals.intervalTimers[0]!;
+    const [, , seconds, rest] = this.timeLeft(timer, MICROSECOND);
+    const wanted = BigInt.asUintN(32, arg(args, 0)) * NANOSECONDS;
+    timer.interval = 0n;
+    timer.expiry = wanted === 0n ? null : this.now() + wanted;
+    // Rounded as Linux does: never to no time at all.
+    const isUp = (seconds === 0n && rest! > 0n) || rest! >= 500_000n;
+    return seconds! + (isUp ? 1n : 0n);
+  }
+
+  timer_create(args: Arguments): Answer {
+    const [id, event, place] = [int(arg(args, 0)), arg(args, 1), arg(args, 2)];
+    const word = this.wordBytes;
+    if (!CLOCKS.has(id) || COARSE_CLOCKS.has(id) || id === 4) {
+      if (id < 0) this.deviate('other-clocks');
+      return 'EINVAL';
+    }
+    const { timers } = this.signals;
+    if (timers.size >= TIMERS_MOST) return 'EAGAIN';
+    const number = this.timerCount;
+    let [value, signal, notify] = [BigInt(number), 14, 0];
+    if (event !== 0n) {
+      const loaded = this.loadNumber(event);
+      const numbers = [0n, 4n, 8n].map((at) => this.loadNumber(event + BigInt(word) + at, 4));
+      if (loaded === null || numbers.includes(null)) return 'EFAULT';
+      const thread = int(numbers[2]!);
+      [value, signal, notify] = [loaded, int(numbers[0]!), int(numbers[1]!)];
+      // SIGEV_SIGNAL, SIGEV_NONE, SIGEV_THREAD_ID of the only thread.
+      const isKnown = notify === 0 || notify === 1 || (notify === 4 && thread === Number(PID));
+      if (!isKnown || (notify !== 1 && (signal < 1 || signal > SIGNALS))) return 'EINVAL';
+    }
+    if (!this.storeNumbers(place, [BigInt(number)], 4)) return 'EFAULT';
+    const sends = notify === 1 ? 0 : signal;
+    const info = sends === 0 ? null : this.signals.timerInfo(sends, number, value);
+    timers.set(number, newTimer(CPU_CLOCKS.has(id) ? 'cpu' : 'real', sends, info));
+    this.timerCount++;
+    return 0n;
+  }
+
+  private timer(args: Arguments): Timer | undefined {
+    return this.signals.timers.get(int(arg(args, 0)));
+  }
+
+  timer_settime(args: Arguments, words: 4 | 8): Answer {
+    const [flags, next, old] = [arg(args, 1), arg(args, 2), arg(args, 3)];
+    if (next === 0n) return 'EINVAL';
+    const times = this.timesOf(next, words, 1n);
+    if (typeof times === 'string') return times;
+    const timer = this.timer(args);
+    if (!timer) return 'EINVAL';
+    const before = this.timeLeft(timer, 1n);
+    const [interval, first] = times;
+    const TIMER_ABSTIME = 1n;
+    const isAbsolute = (flags & TIMER_ABSTIME) !== 0n;
+    timer.interval = interval;
+    timer.overrun = 0n;
+    timer.expiry = first === 0n ? null : isAbsolute ? first : this.signals.clock(timer) + first;
+    return old === 0n ? 0n : storeOr(this.storeNumbers(old, before, words));
+  }
+
+  timer_gettime(args: Arguments, words: 4 | 8): Answer {
+    const timer = this.timer(args);
+    return timer ? storeOr(this.storeNumbers(arg(args, 1), this.timeLeft(timer, 1n), words)) : 'EINVAL';
+  }
+
+  timer_getoverrun(args: Arguments): Answer {
+    const timer = this.timer(args);
+    if (!timer) return 'EINVAL';
+    return timer.overrun > 0x7fff_ffffn ? 0x7fff_ffffn : timer.overrun;
+  }
+
+  timer_delete(args: Arguments): Answer {
+    return this.signals.timers.delete(int(arg(args, 0))) ? 0n : 'EINVAL';
   }
 }

@@ -32,7 +32,7 @@ export const CONDITIONS = {
   'other-clocks': 'clocks of other processes, of devices, and waiting for CPU clocks: EINVAL',
   'futex-operations': 'operations beside WAIT, WAKE, WAIT_BITSET, WAKE_BITSET: ENOSYS',
   'waits-for-ever': 'waiting without an end: the run stops, for nobody is there who could wake the thread',
-  handler: 'a signal that has a handler: the run stops',
+  'input-ready': 'standard input: always ready, whether something is there or not',
   'stop-signal': 'signals that stop a process: the run stops',
   'other-processes': 'processes and groups beside this one: ESRCH, and nothing is sent',
   'small-stack': 'a stack between 2 KiB and 16 KiB: accepted, where some machines want more',
@@ -42,12 +42,14 @@ export type Condition = keyof typeof CONDITIONS;
 
 /** The handlers: methods of `Services`. */
 export type ServiceName =
-  | 'access' | 'arch_prctl' | 'brk' | 'change_files' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'close' | 'exit' | 'faccessat'
-  | 'faccessat2' | 'fcntl' | 'flush_icache' | 'fstat' | 'fstat64' | 'futex' | 'getcwd' | 'getdents64' | 'getpid' | 'getppid' | 'getrandom'
+  | 'access' | 'alarm' | 'arch_prctl' | 'brk' | 'change_files' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'close' | 'exit' | 'faccessat'
+  | 'faccessat2' | 'fcntl' | 'flush_icache' | 'fstat' | 'fstat64' | 'futex' | 'getcwd' | 'getitimer' | 'getdents64' | 'getpid' | 'getppid' | 'getrandom'
   | 'getrlimit' | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'kill' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise' | 'mmap'
-  | 'mmap2' | 'mprotect' | 'munmap' | 'nanosleep' | 'newfstatat' | 'open' | 'openat' | 'pread64' | 'prlimit64' | 'read' | 'readlink'
-  | 'readlinkat' | 'readv' | 'rseq' | 'rt_sigaction' | 'rt_sigprocmask' | 'sched_getaffinity' | 'sched_yield' | 'set_robust_list'
-  | 'set_tid_address' | 'sigaltstack' | 'stat' | 'stat64' | 'statx' | 'sysinfo' | 'tgkill' | 'time' | 'tkill' | 'uname' | 'write' | 'writev'; // prettier-ignore
+  | 'mmap2' | 'mprotect' | 'munmap' | 'nanosleep' | 'newfstatat' | 'open' | 'openat' | 'pause' | 'poll' | 'ppoll' | 'pread64' | 'prlimit64' | 'read' | 'readlink'
+  | 'readlinkat' | 'readv' | 'rseq' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend'
+  | 'rt_sigtimedwait' | 'rt_tgsigqueueinfo' | 'sched_getaffinity' | 'sched_yield' | 'set_robust_list'
+  | 'set_tid_address' | 'setitimer' | 'sigaltstack' | 'sigreturn' | 'stat' | 'stat64' | 'statx' | 'sysinfo' | 'tgkill' | 'time' | 'timer_create' | 'timer_delete' | 'timer_getoverrun'
+  | 'timer_gettime' | 'timer_settime' | 'tkill' | 'uname' | 'write' | 'writev'; // prettier-ignore
 
 export interface ServedCall {
   readonly by: ServiceName;
@@ -152,12 +154,35 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   clock_nanosleep_time64: wide('clock_nanosleep', 'other-clocks'),
   futex: row('futex', 'futex-operations', 'waits-for-ever'),
   futex_time64: wide('futex', 'futex-operations', 'waits-for-ever'),
-  // Signals: sent to the process by itself, and by faults.
-  kill: row('kill', 'handler', 'stop-signal', 'other-processes'),
-  tkill: row('tkill', 'handler', 'stop-signal', 'other-processes'),
-  tgkill: row('tgkill', 'handler', 'stop-signal', 'other-processes'),
-  rt_sigaction: row('rt_sigaction', 'handler'),
-  rt_sigprocmask: row('rt_sigprocmask', 'handler', 'stop-signal'),
+  // Signals: sent to the process by itself, by timers, and by faults.
+  kill: row('kill', 'stop-signal', 'other-processes'),
+  tkill: row('tkill', 'stop-signal', 'other-processes'),
+  tgkill: row('tgkill', 'stop-signal', 'other-processes'),
+  rt_sigqueueinfo: row('rt_sigqueueinfo', 'stop-signal', 'other-processes'),
+  rt_tgsigqueueinfo: row('rt_tgsigqueueinfo', 'stop-signal', 'other-processes'),
+  rt_sigaction: row('rt_sigaction'),
+  rt_sigprocmask: row('rt_sigprocmask', 'stop-signal'),
+  rt_sigpending: row('rt_sigpending'),
+  rt_sigsuspend: row('rt_sigsuspend', 'stop-signal'),
+  rt_sigtimedwait: row('rt_sigtimedwait'),
+  rt_sigtimedwait_time64: wide('rt_sigtimedwait'),
+  rt_sigreturn: row('rt_sigreturn', 'stop-signal'),
+  sigreturn: row('sigreturn', 'stop-signal'),
+  pause: row('pause'),
+  poll: row('poll', 'input-ready'),
+  ppoll: row('ppoll', 'input-ready'),
+  ppoll_time64: wide('ppoll', 'input-ready'),
+  // Timers: in virtual time.
+  alarm: row('alarm'),
+  getitimer: row('getitimer'),
+  setitimer: row('setitimer'),
+  timer_create: row('timer_create', 'other-clocks'),
+  timer_settime: row('timer_settime'),
+  timer_settime64: wide('timer_settime'),
+  timer_gettime: row('timer_gettime'),
+  timer_gettime64: wide('timer_gettime'),
+  timer_getoverrun: row('timer_getoverrun'),
+  timer_delete: row('timer_delete'),
   sigaltstack: row('sigaltstack', 'small-stack'),
 };
 

@@ -4,6 +4,7 @@
  */
 import type { Lifter } from './ir.js';
 import type { ProofModel } from './proof.js';
+import type { SignalModel } from './signals.js';
 import type { RegisterName } from '../units.js';
 
 /** `none` says why programs of the target cannot be executed yet. */
@@ -91,6 +92,8 @@ export interface ProcessModel {
    * False where `struct sigaction` of the kernel has no `sa_restorer` in front of the mask.
    */
   readonly sigactionRestorer: boolean;
+  /** Frames of signal handlers. */
+  readonly signals: SignalModel;
   /** O_DIRECTORY and O_NOFOLLOW. */
   readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint };
   /**

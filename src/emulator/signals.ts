@@ -1,0 +1,563 @@
+/**
+ * Signals of a process: what is pending and blocked, which handler runs next, the stack that
+ * handlers have, timers in virtual time, and system calls that wait. Frames are the machine's
+ * (`machine/signals.ts`).
+ *
+ * Handlers are entered between two runs of the machine (`prepare`): behind a system call, at an
+ * instruction that raised a signal, and when a timer expires, which is at an exact count of
+ * instructions. So the same program does the same at every run.
+ */
+import type { Machine } from './machine.js';
+import type { Deadlock, StopReason } from './stops.js';
+import { putNumber } from './files.js';
+import { CODE, SIGNAL } from '../machine/signals.js';
+import type { Cause, SignalCpu, SignalModel, SignalStack } from '../machine/signals.js';
+import type { Address, RegisterName } from '../units.js';
+
+export const SIGNALS = 64;
+/** From here on each signal that is sent is kept. */
+const FIRST_QUEUED = 32;
+/** Most signals that are kept (RLIMIT_SIGPENDING). */
+const QUEUED_MOST = 4096;
+const SIG_IGN = 1n;
+/** Signals that do nothing unless they are caught: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */
+const HARMLESS: ReadonlySet<number> = new Set([17, 18, 23, 28]);
+/** Signals that stop a process: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
+const STOPPING: ReadonlySet<number> = new Set([19, 20, 21, 22]);
+/** Signals that instructions raise come first. */
+const SYNCHRONOUS = bit(SIGNAL.SEGV) | bit(SIGNAL.BUS) | bit(SIGNAL.ILL) | bit(SIGNAL.TRAP) | bit(SIGNAL.FPE);
+/** Flags of `sigaction`. Source: Linux asm-generic/signal-defs.h. */
+const SA = { SIGINFO: 4n, RESTORER: 0x0400_0000n, ONSTACK: 0x0800_0000n, RESTART: 0x1000_0000n, NODEFER: 0x4000_0000n, RESETHAND: 0x8000_0000n } as const; // prettier-ignore
+const SS = { ONSTACK: 1n, DISABLE: 2n, AUTODISARM: 0x8000_0000n } as const;
+const NO_STACK: SignalStack = { pointer: 0n, flags: SS.DISABLE, size: 0n };
+const INFO_BYTES = 128;
+const SI_TIMER = -2;
+/** Least and most size of a stack for signals that not every machine accepts. */
+const STACK_BYTES = 2048n;
+const STACK_ENOUGH = 0x4000n;
+
+/** The bit of `signal` in a set of signals. */
+export function bit(signal: number): bigint {
+  return 1n << BigInt(signal - 1);
+}
+const NEVER_BLOCKED = bit(SIGNAL.KILL) | bit(SIGNAL.STOP);
+
+/** What a handler is and when it runs. */
+interface Action {
+  readonly handler: Address;
+  readonly flags: bigint;
+  /** Null: none was given. */
+  readonly restorer: Address | null;
+  readonly mask: bigint;
+}
+
+interface Pending {
+  readonly signal: number;
+  /** `siginfo`; of a timer it is completed when the signal is taken. */
+  readonly info: Uint8Array;
+  readonly timer: Timer | null;
+}
+
+/** A timer of `setitimer`, or of `timer_create`. */
+export interface Timer {
+  /** Real time, or the instructions of the process. */
+  readonly clock: 'real' | 'cpu';
+  /** 0: it makes no signal. */
+  readonly signal: number;
+  readonly info: Uint8Array | null;
+  /** Null: it is not set. */
+  expiry: bigint | null;
+  interval: bigint;
+  /** Expirations since the signal was sent, and those that it stood for when it was taken. */
+  missed: bigint;
+  overrun: bigint;
+}
+
+/** A system call that has not answered yet. */
+export interface Wait {
+  /** Time at which it ends by itself; null: never. */
+  readonly deadline: bigint | null;
+  /** Its answer then. */
+  readonly expired: () => void;
+  /** Its answer when a handler interrupts it. */
+  readonly interrupted: () => void;
+  /** It is made again behind handlers that ask for it. */
+  readonly restart: (() => void) | null;
+  /** Signals that end it without a handler. */
+  readonly accepts: bigint;
+  readonly accepted: (signal: number, info: Uint8Array) => void;
+  /** What is blocked again once it is over; null: what is blocked now. */
+  readonly mask: bigint | null;
+  /** The system call. */
+  readonly instruction: Address;
+}
+
+/** What signals need of the process. */
+export interface SignalOptions {
+  readonly machine: Machine;
+  readonly model: SignalModel;
+  readonly wordBytes: 4 | 8;
+  /** `struct sigaction` has a `sa_restorer`. */
+  readonly hasRestorer: boolean;
+  readonly stackPointer: RegisterName;
+  readonly load: (address: Address, size: number) => Uint8Array | null;
+  readonly store: (address: Address, bytes: Uint8Array) => boolean;
+  /** Maps a page of code; null: there is no room. */
+  readonly mapCode: (code: Uint8Array) => Address | null;
+  /** Notes that a signal would stop the process. */
+  readonly stops: (signal: number) => void;
+  /** User and process, for `siginfo`. */
+  readonly user: bigint;
+  readonly process: bigint;
+}
+
+/** What becomes of a signal that is sent. */
+export type Sent = 'done' | 'kills' | 'stops' | 'full';
+
+export class Signals {
+  /** `struct sigaction` by signal, as the program gave it. */
+  private readonly actions = new Map<number, Uint8Array>();
+  private pending: readonly Pending[] = [];
+  blocked = 0n;
+  private stack = NO_STACK;
+  private waiting: Wait | null = null;
+  /** What the next handler restores, where it is not what is blocked now. */
+  private savedMask: bigint | null = null;
+  /** Of `setitimer`: real, virtual, profile. */
+  readonly intervalTimers: readonly Timer[] = [14, 26, 27].map((signal, i) => ({
+    ...newTimer(i === 0 ? 'real' : 'cpu', signal, null),
+  }));
+  /** Of `timer_create`. */
+  readonly timers = new Map<number, Timer>();
+  /** Code that handlers return to, by whether they want `siginfo`. */
+  private readonly trampolines = new Map<boolean, Address>();
+  private readonly cpu: SignalCpu;
+
+  constructor(private readonly options: SignalOptions) {
+    const { machine, load, store } = options;
+    this.cpu = {
+      endian: machine.lifter.endian,
+      state: machine.state,
+      register: (name) => machine.register(name),
+      setRegister: (name, value) => {
+        machine.setRegister(name, value);
+      },
+      load,
+      store,
+    };
+  }
+
+  /** Remembers everything; the function that it returns puts that back. */
+  save(): () => void {
+    const { pending, blocked, stack, waiting, savedMask } = this;
+    const actions = new Map(this.actions);
+    const trampolines = new Map(this.trampolines);
+    const timers = new Map(this.timers);
+    const states = [...this.allTimers()].map((timer) => ({ timer, state: { ...timer } }));
+    return () => {
+      Object.assign(this, { pending, blocked, stack, waiting, savedMask });
+      for (const [own, saved] of [
+        [this.actions, actions],
+        [this.trampolines, trampolines],
+        [this.timers, timers],
+      ] as const) {
+        // prettier-ignore
+        putBack(own as Map<unknown, unknown>, saved);
+      }
+      for (const { timer, state } of states) Object.assign(timer, state);
+    };
+  }
+
+  // ---------------------------------------------------------------------------------- dispositions
+
+  /** Bytes of a `struct sigaction`. */
+  get actionBytes(): number {
+    return (this.options.hasRestorer ? 3 : 2) * this.options.wordBytes + 8;
+  }
+
+  actionOf(signal: number): Uint8Array {
+    return this.actions.get(signal)?.slice() ?? new Uint8Array(this.actionBytes);
+  }
+
+  setAction(signal: number, action: Uint8Array): void {
+    this.actions.set(signal, action);
+    if (this.isIgnored(signal)) this.pending = this.pending.filter((each) => each.signal !== signal);
+  }
+
+  private action(signal: number): Action {
+    const { wordBytes, hasRestorer, machine } = this.options;
+    const bytes = this.actionOf(signal);
+    const word = (at: number, size: number): bigint => {
+      const part = bytes.slice(at, at + size);
+      if (machine.lifter.endian === 'little') part.reverse();
+      return part.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
+    };
+    const flags = word(wordBytes, wordBytes);
+    const at = (hasRestorer ? 3 : 2) * wordBytes;
+    const mask = wordBytes === 8 ? word(at, 8) : word(at, 4) | (word(at + 4, 4) << 32n);
+    return {
+      handler: word(0, wordBytes),
+      flags,
+      restorer: hasRestorer && (flags & SA.RESTORER) !== 0n ? word(2 * wordBytes, wordBytes) : null,
+      mask,
+    };
+  }
+
+  /** True when a handler would run. */
+  isCaught(signal: number): boolean {
+    const { handler } = this.action(signal);
+    return handler !== 0n && handler !== SIG_IGN;
+  }
+
+  private isIgnored(signal: number): boolean {
+    if (signal === SIGNAL.KILL || signal === SIGNAL.STOP) return false;
+    const { handler } = this.action(signal);
+    return handler === SIG_IGN || (handler === 0n && HARMLESS.has(signal));
+  }
+
+  // --------------------------------------------------------------------------------------- sending
+
+  /** `siginfo` of a signal. `fields`: numbers behind signal, errno and code: size and value. */
+  info(signal: number, code: number, fields: readonly (readonly [size: number, value: bigint])[] = []): Uint8Array {
+    const { wordBytes, machine } = this.options;
+    const bytes = new Uint8Array(INFO_BYTES);
+    const put = (at: number, size: number, value: bigint): void => {
+      putNumber(bytes, at, size, BigInt.asUintN(8 * size, value), machine.lifter.endian);
+    };
+    put(0, 4, BigInt(signal));
+    put(8, 4, BigInt(code));
+    // Fields that may be pointers are aligned as such.
+    let at = wordBytes === 8 ? 16 : 12;
+    for (const [size, value] of fields) {
+      at = Math.ceil(at / size) * size;
+      put(at, size, value);
+      at += size;
+    }
+    return bytes;
+  }
+
+  /** `siginfo` of a signal that the process sends. */
+  ownInfo(signal: number, code: number): Uint8Array {
+    return this.info(signal, code, [
+      [4, this.options.process],
+      [4, this.options.user],
+    ]);
+  }
+
+  /**
+   * Sends a signal to the process. `kills`, `stops`: it does so at once; `full`: too many are
+   * pending.
+   */
+  send(signal: number, info: Uint8Array, timer: Timer | null = null): Sent {
+    const isBlocked = (this.blocked & bit(signal)) !== 0n || this.isAccepted(signal);
+    if (this.isIgnored(signal) && !isBlocked) return 'done';
+    const isCaught = this.isCaught(signal);
+    if (!isBlocked && !isCaught) return STOPPING.has(signal) ? 'stops' : 'kills';
+    if (signal < FIRST_QUEUED && this.pending.some((each) => each.signal === signal)) return 'done';
+    if (this.pending.length >= QUEUED_MOST) return 'full';
+    this.pending = [...this.pending, { signal, info, timer }];
+    return 'done';
+  }
+
+  private isAccepted(signal: number): boolean {
+    return this.waiting !== null && (this.waiting.accepts & bit(signal)) !== 0n;
+  }
+
+  /** The set of signals that are pending. */
+  get pendingSet(): bigint {
+    return this.pending.reduce((set, { signal }) => set | bit(signal), 0n);
+  }
+
+  /** A pending signal that is not blocked and ends or stops the process; null: there is none. */
+  get fatal(): { readonly signal: number; readonly kind: 'kills' | 'stops' } | null {
+    for (const { signal } of this.pending) {
+      if ((this.blocked & bit(signal)) !== 0n || this.isCaught(signal) || this.isIgnored(signal)) continue;
+      return { signal, kind: STOPPING.has(signal) ? 'stops' : 'kills' };
+    }
+    return null;
+  }
+
+  /** Takes the next pending signal of a set; null: none is. */
+  take(set: bigint): { readonly signal: number; readonly info: Uint8Array } | null {
+    const rank = ({ signal }: Pending): number => ((SYNCHRONOUS & bit(signal)) === 0n ? signal : signal - SIGNALS);
+    let found: Pending | null = null;
+    for (const each of this.pending) {
+      if ((set & bit(each.signal)) !== 0n && (found === null || rank(each) < rank(found))) found = each;
+    }
+    if (found === null) return null;
+    this.pending = this.pending.filter((each) => each !== found);
+    const { timer } = found;
+    if (timer) {
+      timer.overrun = timer.missed;
+      timer.missed = 0n;
+      const at = this.options.wordBytes === 8 ? 20 : 16;
+      const most = timer.overrun > 0x7fff_ffffn ? 0x7fff_ffffn : timer.overrun;
+      if (timer.info) putNumber(found.info, at, 4, most, this.cpu.endian);
+    }
+    return found;
+  }
+
+  // ---------------------------------------------------------------------------------------- timers
+
+  private *allTimers(): Generator<Timer> {
+    yield* this.intervalTimers;
+    yield* this.timers.values();
+  }
+
+  /** What the clock of a timer shows. */
+  clock({ clock }: Pick<Timer, 'clock'>): bigint {
+    const { machine } = this.options;
+    return clock === 'real' ? machine.time : BigInt(machine.totalInstructions);
+  }
+
+  /** Sends the signals of timers that have expired. */
+  private fire(): void {
+    for (const timer of this.allTimers()) {
+      const { expiry, interval } = timer;
+      const past = expiry === null ? -1n : this.clock(timer) - expiry;
+      if (expiry === null || past < 0n) continue;
+      const times = interval === 0n ? 1n : 1n + past / interval;
+      timer.expiry = interval === 0n ? null : expiry + times * interval;
+      if (timer.signal === 0) continue;
+      if (this.pending.some((each) => each.timer === timer)) {
+        timer.missed += times;
+        continue;
+      }
+      timer.missed = times - 1n;
+      const info = timer.info?.slice() ?? this.info(timer.signal, CODE.SI_KERNEL);
+      const sent = this.send(timer.signal, info, timer);
+      if (sent === 'kills' || sent === 'stops') {
+        this.pending = [...this.pending, { signal: timer.signal, info, timer }];
+      }
+    }
+  }
+
+  /** A timer whose expiry changes what the program does. */
+  private matters(timer: Timer): boolean {
+    if (timer.expiry === null || timer.signal === 0 || this.pending.some((each) => each.timer === timer)) return false;
+    return !this.isIgnored(timer.signal) || (this.blocked & bit(timer.signal)) !== 0n;
+  }
+
+  /** Ticks until a timer expires; null: none will. `idle`: nothing is executed meanwhile. */
+  ticks(idle = false): bigint | null {
+    let next: bigint | null = null;
+    for (const timer of this.allTimers()) {
+      if (!this.matters(timer) || (idle && timer.clock === 'cpu')) continue;
+      const left = timer.expiry! - this.clock(timer);
+      if (next === null || left < next) next = left < 0n ? 0n : left;
+    }
+    return next;
+  }
+
+  // -------------------------------------------------------------------------------------- delivery
+
+  /** The system call waits; its answer is given later. */
+  wait(wait: Wait): void {
+    this.waiting = wait;
+  }
+
+  /** True when something is to be done before the program goes on. */
+  get hasWork(): boolean {
+    return this.waiting !== null || this.ticks() !== null || (this.pendingSet & ~this.blocked) !== 0n;
+  }
+
+  /**
+   * Brings the process to where it can go on: timers, waiting, handlers. A stop: it cannot, or a
+   * signal ends it.
+   */
+  prepare(): StopReason | null {
+    this.fire();
+    while (this.waiting !== null) {
+      const stop = this.passTime(this.waiting);
+      if (stop) return stop;
+    }
+    return this.deliverAll();
+  }
+
+  /** One step of a waiting system call. */
+  private passTime(wait: Wait): Deadlock | null {
+    const { machine } = this.options;
+    const accepted = this.take(wait.accepts);
+    if (accepted) {
+      this.waiting = null;
+      wait.accepted(accepted.signal, accepted.info);
+      return null;
+    }
+    const next = this.pending.find(({ signal }) => (this.blocked & bit(signal)) === 0n && !this.isIgnored(signal));
+    if (next) {
+      this.waiting = null;
+      const restarts = wait.restart !== null && (this.action(next.signal).flags & SA.RESTART) !== 0n;
+      if (restarts) wait.restart?.();
+      else wait.interrupted();
+      this.savedMask = wait.mask;
+      return null;
+    }
+    const left = wait.deadline === null ? null : wait.deadline - machine.time;
+    if (left !== null && left <= 0n) {
+      this.waiting = null;
+      if (wait.mask !== null) this.blocked = wait.mask;
+      wait.expired();
+      return null;
+    }
+    const timer = this.ticks(true);
+    const ticks = left === null || (timer !== null && timer < left) ? timer : left;
+    if (ticks === null) {
+      const { process } = this.options;
+      return { kind: 'deadlock', threads: [{ thread: Number(process), instruction: wait.instruction }] };
+    }
+    machine.skipTime(ticks);
+    this.fire();
+    return null;
+  }
+
+  /** Enters the handlers of all pending signals. */
+  private deliverAll(): StopReason | null {
+    for (;;) {
+      const { fatal } = this;
+      if (fatal) return this.end(fatal.signal, fatal.kind);
+      const next = this.take(~this.blocked);
+      if (!next) break;
+      if (this.isIgnored(next.signal)) continue;
+      const mask = this.savedMask ?? this.blocked;
+      this.savedMask = null;
+      if (!this.enter(next.signal, next.info, null, mask)) return this.end(SIGNAL.SEGV, 'kills');
+    }
+    if (this.savedMask !== null) this.blocked = this.savedMask;
+    this.savedMask = null;
+    return null;
+  }
+
+  private end(signal: number, kind: 'kills' | 'stops'): StopReason {
+    const { machine, stops } = this.options;
+    const instruction = machine.pc;
+    if (kind === 'kills') return { kind: 'signal', signal, instruction };
+    stops(signal);
+    return { kind: 'syscall', instruction };
+  }
+
+  /** What the machine calls what an instruction raised. */
+  causeOf(raised: Parameters<SignalModel['cause']>[1]): Cause {
+    return this.options.model.cause(this.cpu, raised);
+  }
+
+  /**
+   * An instruction raised a signal: enters its handler. False: it has none, or may not have it now,
+   * and the signal ends the process.
+   */
+  raised(cause: Cause): boolean {
+    const { signal, code, address, skip } = cause;
+    if ((this.blocked & bit(signal)) !== 0n || !this.isCaught(signal)) return false;
+    const { machine, wordBytes } = this.options;
+    const info = this.info(signal, code, [[wordBytes, address]]);
+    const { pc } = machine;
+    if (skip !== undefined) machine.setRegister('pc', pc + BigInt(skip));
+    if (this.enter(signal, info, cause, this.blocked)) return true;
+    machine.setRegister('pc', pc);
+    return false;
+  }
+
+  private isOnStack(sp: Address): boolean {
+    const { pointer, size, flags } = this.stack;
+    return (flags & SS.AUTODISARM) === 0n && sp > pointer && sp - pointer <= size;
+  }
+
+  /** Enters a handler; false: there is no room for its frame, nor for that of SIGSEGV. */
+  private enter(signal: number, info: Uint8Array, cause: Cause | null, mask: bigint): boolean {
+    if (this.tryEnter(signal, info, cause, mask)) return true;
+    if (signal === SIGNAL.SEGV || !this.isCaught(SIGNAL.SEGV) || (this.blocked & bit(SIGNAL.SEGV)) !== 0n) return false;
+    return this.tryEnter(SIGNAL.SEGV, this.info(SIGNAL.SEGV, CODE.SI_KERNEL), null, mask);
+  }
+
+  private tryEnter(signal: number, info: Uint8Array, cause: Cause | null, mask: bigint): boolean {
+    const { machine, model, stackPointer } = this.options;
+    const { handler, flags, restorer, mask: more } = this.action(signal);
+    const wantsInfo = (flags & SA.SIGINFO) !== 0n;
+    const returnTo = model.trampoline === null ? restorer : this.trampoline(wantsInfo, restorer);
+    if (returnTo === null) return false;
+    const sp = machine.register(stackPointer);
+    const { pointer, size } = this.stack;
+    const isOn = this.isOnStack(sp);
+    const switched = (flags & SA.ONSTACK) !== 0n && size !== 0n && !isOn;
+    const delivery = {
+      signal, handler, wantsInfo, returnTo, info, mask, cause, switched, stack: this.stack,
+      top: switched ? pointer + size : sp,
+      guarded: machine.memory.windowAt(handler)?.guarded === true,
+    }; // prettier-ignore
+    const registers = machine.saveRegisters();
+    const frame = model.enter(this.cpu, delivery);
+    if (frame === null || (isOn && frame <= pointer)) {
+      registers();
+      return false;
+    }
+    if ((flags & SA.RESETHAND) !== 0n) this.actions.delete(signal);
+    if ((this.stack.flags & SS.AUTODISARM) !== 0n) this.stack = NO_STACK;
+    this.blocked |= (more | ((flags & SA.NODEFER) !== 0n ? 0n : bit(signal))) & ~NEVER_BLOCKED;
+    return true;
+  }
+
+  /** Code that a handler returns to; null: there is no room for it. */
+  private trampoline(wantsInfo: boolean, restorer: Address | null): Address | null {
+    const { model, mapCode, wordBytes } = this.options;
+    if (model.usesRestorer === true && restorer !== null) return restorer;
+    const key = wordBytes === 8 || wantsInfo;
+    const known = this.trampolines.get(key);
+    if (known !== undefined) return known;
+    const made = mapCode(model.trampoline!(key));
+    if (made !== null) this.trampolines.set(key, made);
+    return made;
+  }
+
+  /** A handler has returned; false: its frame makes no sense, and SIGSEGV is raised. */
+  leave(isOld: boolean): boolean {
+    const { model } = this.options;
+    const restored = isOld ? model.leaveOld?.(this.cpu) : model.leave(this.cpu);
+    if (!restored) return this.raised({ signal: SIGNAL.SEGV, code: CODE.SI_KERNEL, address: 0n });
+    this.blocked = restored.mask & ~NEVER_BLOCKED;
+    if (restored.stack) this.setStack(restored.stack);
+    return true;
+  }
+
+  setMask(mask: bigint): void {
+    this.blocked = mask & ~NEVER_BLOCKED;
+  }
+
+  /** The stack for handlers as `sigaltstack` shows it. */
+  get shownStack(): SignalStack {
+    const { pointer, flags, size } = this.stack;
+    const sp = this.options.machine.register(this.options.stackPointer);
+    const mode = size === 0n ? SS.DISABLE : this.isOnStack(sp) ? SS.ONSTACK : 0n;
+    return { pointer, size, flags: mode | (flags & SS.AUTODISARM) };
+  }
+
+  /** Sets the stack for handlers. `small`: not every machine accepts that size. */
+  setStack({ pointer, flags, size }: SignalStack): 'done' | 'small' | 'EPERM' | 'EINVAL' | 'ENOMEM' {
+    if (this.isOnStack(this.options.machine.register(this.options.stackPointer))) return 'EPERM';
+    const mode = flags & ~SS.AUTODISARM;
+    if (mode > SS.DISABLE) return 'EINVAL';
+    if (mode === SS.DISABLE) {
+      this.stack = { pointer: 0n, flags, size: 0n };
+      return 'done';
+    }
+    if (size < STACK_BYTES) return 'ENOMEM';
+    this.stack = { pointer, flags: flags & SS.AUTODISARM, size };
+    return size < STACK_ENOUGH ? 'small' : 'done';
+  }
+
+  /** `siginfo` that a timer's signal has. */
+  timerInfo(signal: number, id: number, value: bigint): Uint8Array {
+    return this.info(signal, SI_TIMER, [
+      [4, BigInt(id)],
+      [4, 0n],
+      [this.options.wordBytes, value],
+    ]);
+  }
+}
+
+export function newTimer(clock: Timer['clock'], signal: number, info: Uint8Array | null): Timer {
+  return { clock, signal, info, expiry: null, interval: 0n, missed: 0n, overrun: 0n };
+}
+
+function putBack<K, V>(own: Map<K, V>, saved: ReadonlyMap<K, V>): void {
+  own.clear();
+  for (const [key, value] of saved) own.set(key, value);
+}
