@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { root } from './support/pipeline.js';
 
-const FOLDERS = ['src', 'test', 'scripts', 'bench', 'docs', 'schemas', 'samples', '.ci'];
+const FOLDERS = ['src', 'test', 'scripts', 'bench', 'docs', 'schemas', 'samples', 'share', '.ci'];
 /** Files and folders of the tree, by their paths from the root. */
 const tree = [
   ...readdirSync(root),

@@ -11,6 +11,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -83,6 +84,7 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
   test('holds what it should and nothing else', () => {
     const top = readdirSync(installed).sort();
     expect(top).toEqual([
+      '.pre-commit-hooks.yaml',
       'LICENSE',
       'README.md',
       'THIRD-PARTY.md',
@@ -91,6 +93,7 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
       'package.json',
       'samples',
       'schemas',
+      'share',
     ]);
     for (const path of [
       'dist/cli.js',
@@ -104,6 +107,9 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
     }
     expect(readdirSync(join(installed, 'samples'))).toContain('built');
     expect(existsSync(join(installed, 'samples', 'src'))).toBe(false);
+    for (const path of ['kbuild/ld-elftrace', 'meson/verified.sh']) {
+      expect([path, statSync(join(installed, 'share', path)).mode & 0o111]).toEqual([path, 0o111]);
+    }
     // No native code.
     const all = readdirSync(installed, { recursive: true, encoding: 'utf8' });
     expect(all.filter((name) => /\.(node|gyp)$/.test(name))).toEqual([]);
