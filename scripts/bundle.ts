@@ -3,7 +3,7 @@
  * dist/cli.js, dist/worker.js and dist/index.js, and writes the declaration files. The engines
  * (capstone, keystone), elfy and the unpackers stay dependencies.
  */
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { deflateRawSync } from 'node:zlib';
@@ -140,5 +140,8 @@ const types = join('build', 'src');
 for (const name of readdirSync(join(root, types), { recursive: true, encoding: 'utf8' })) {
   if (!name.endsWith('.d.ts') || !existsSync(join(root, 'src', name.replace(/\.d\.ts$/, '.ts')))) continue;
   mkdirSync(join(dist, 'types', dirname(name)), { recursive: true });
-  copyFileSync(join(root, types, name), join(dist, 'types', name));
+  // The type of fresh arrays has a parameter since TypeScript 5.7, and no name before.
+  const declarations = readFileSync(join(root, types, name), 'utf8');
+  const named = declarations.replaceAll('Uint8Array<ArrayBuffer>', 'ReturnType<typeof Uint8Array.of>');
+  writeFileSync(join(dist, 'types', name), named);
 }

@@ -147,34 +147,54 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
     expect(node(['--no-warnings', 'schema.mjs']).stdout).toMatch(/^elftrace verify/);
   });
 
+  const typed = [
+    "import { archOf, findSites, load, planSites, readElf, verify, type Plan } from 'elftrace';",
+    'export function plan(bytes: Uint8Array): Plan {',
+    '  const image = readElf(bytes);',
+    '  const sites = findSites(load(image, archOf(image.header)));',
+    '  const fine: number | undefined = verify(sites).verdicts.ok;',
+    '  // @ts-expect-error a count is no text',
+    '  const wrong: string = fine ?? 0;',
+    "  return planSites(sites, { to: { kind: wrong === '' ? 'nop' : 'init' } });",
+    '}',
+    '',
+  ];
+  /** Of the compiler that is named as in node_modules, on the program above. */
+  const compile = (compiler: string, ...flags: string[]): ReturnType<typeof node> => {
+    writeFileSync(join(project, 'typed.mts'), typed.join('\n'));
+    const own = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext'];
+    return node([join(compiler, 'bin', 'tsc'), ...own, '--moduleResolution', 'nodenext', ...flags, 'typed.mts']);
+  };
+
   test('declaration files: a program in TypeScript sees the types', () => {
-    writeFileSync(
-      join(project, 'typed.mts'),
-      [
-        "import { archOf, findSites, load, planSites, readElf, verify, type Plan } from 'elftrace';",
-        'export function plan(bytes: Uint8Array): Plan {',
-        '  const image = readElf(bytes);',
-        '  const sites = findSites(load(image, archOf(image.header)));',
-        '  const fine: number | undefined = verify(sites).verdicts.ok;',
-        '  // @ts-expect-error a count is no text',
-        '  const wrong: string = fine ?? 0;',
-        "  return planSites(sites, { to: { kind: wrong === '' ? 'nop' : 'init' } });",
-        '}',
-        '',
-      ].join('\n'),
-    );
-    const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-    const flags = [
-      '--noEmit',
-      '--strict',
-      '--target',
-      'es2022',
-      '--module',
-      'nodenext',
-      '--moduleResolution',
-      'nodenext',
-    ];
-    expect(node([tsc, ...flags, 'typed.mts'])).toEqual({ status: 0, stdout: '', stderr: '' });
+    const compiler = join(root, 'node_modules', 'typescript');
+    expect(compile(compiler)).toEqual({ status: 0, stdout: '', stderr: '' });
+  });
+
+  const testTools = join(root, 'tools', 'node_modules');
+  describeWith([join(testTools, 'typescript-5.4')], 'declaration files', () => {
+    test.each(['typescript-5.4', 'typescript-7'])('every one of them compiles with %s', (name) => {
+      const compiler = join(testTools, name);
+      expect(compile(compiler, '--version').stdout).toMatch(
+        name === 'typescript-7' ? /^Version 7\./ : /^Version 5\.4\./,
+      );
+      const strict = ['--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess', '--isolatedModules'];
+      expect(compile(compiler, '--skipLibCheck', 'false', ...strict)).toEqual({ status: 0, stdout: '', stderr: '' });
+    });
+  });
+
+  test('npm publish has nothing to complain about', () => {
+    const words = ['publish', '--dry-run', '--ignore-scripts', '--json', '--tag', 'next'];
+    const { status, stdout, stderr } = spawnSync('npm', words, {
+      cwd: root,
+      encoding: 'utf8',
+      env: { ...process.env, NODE_OPTIONS: '', npm_config_registry: 'http://127.0.0.1:9', npm_config_offline: 'true' },
+    });
+    const known =
+      /^npm notice |^npm warn (?:Unknown (?:user|env) config|publish This command requires you to be logged in)/;
+    expect([status, stderr.split('\n').filter((line) => line !== '' && !known.test(line))]).toEqual([0, []]);
+    const told = JSON.parse(stdout) as { name?: string; elftrace?: { name: string } };
+    expect((told.elftrace ?? told).name).toBe('elftrace');
   });
 
   test('the verbs', () => {
