@@ -73,6 +73,7 @@ function shell(name: string, script: string): string {
   const done = spawnSync(name, name === 'zsh' ? ['-f', '-c', script] : ['-c', script], {
     encoding: 'utf8',
     cwd: empty,
+    timeout: 20_000,
     env: { ...process.env, PATH: path, HOME: empty, SHELL: `/bin/${name}`, NODE_OPTIONS: '' },
   });
   expect([name, done.stderr, done.status]).toEqual([name, '', 0]);
@@ -102,6 +103,21 @@ describeWith(['fish', 'zsh'], 'completion', () => {
     );
     expect(said.split('\n')[0]).toBe('_elftrace_yargs_completions');
     expect(said).toContain('verify:');
+  });
+
+  test.each([
+    ['elftrace ver', 'elftrace verify'],
+    ['elftrace patch --unt', 'elftrace patch --untrace'],
+  ])('zsh: a tab behind %j on a terminal makes %j of it', (typed, completed) => {
+    // Reading waits for the pattern: what is not completed runs into the timeout.
+    const script = `zmodload zsh/zpty
+      zpty -b z zsh -f -i
+      zpty -w z 'autoload -U compinit && compinit -u -d $HOME/dump; source <(elftrace completion zsh); echo re""ady'
+      zpty -r z said '*ready*'
+      zpty -n -w z '${typed}'$'\t'
+      zpty -r z said '*${completed}*' && print done
+      zpty -d z`;
+    expect(shell('zsh', script)).toBe('done\n');
   });
 });
 
