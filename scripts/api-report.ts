@@ -64,8 +64,8 @@ function declarationText(symbol: ts.Symbol): string {
     .replaceAll(/^ +/gm, (indent) => ' '.repeat(indent.length / 2));
 }
 
-/** The report on `index.d.ts` in a folder of declaration files. */
-export function apiReport(folder: string): string {
+/** What `index.d.ts` of a folder of declaration files exports, by name. */
+function exportsOf(folder: string): { checker: ts.TypeChecker; exported: ReadonlyMap<string, ts.Symbol> } {
   const entry = join(folder, 'index.d.ts');
   const program = ts.createProgram([entry], {
     noLib: true,
@@ -79,6 +79,21 @@ export function apiReport(folder: string): string {
   if (module === undefined) throw new Error(`${entry} is missing: run 'npm run build' first`);
   const exported = new Map<string, ts.Symbol>();
   for (const symbol of checker.getExportsOfModule(module)) exported.set(symbol.name, original(checker, symbol));
+  return { checker, exported };
+}
+
+/** Functions, classes and values without a docstring. */
+export function undocumented(folder: string): readonly string[] {
+  const { checker, exported } = exportsOf(folder);
+  const values = ts.SymbolFlags.Function | ts.SymbolFlags.Class | ts.SymbolFlags.Variable;
+  return [...exported].flatMap(([name, symbol]) =>
+    (symbol.flags & values) !== 0 && symbol.getDocumentationComment(checker).length === 0 ? [name] : [],
+  );
+}
+
+/** The report on `index.d.ts` in a folder of declaration files. */
+export function apiReport(folder: string): string {
+  const { checker, exported } = exportsOf(folder);
   const outer = new Set(exported.values());
   const inner = new Set<string>();
   for (const symbol of outer) {

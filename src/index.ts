@@ -87,7 +87,10 @@ export {
   type Verification,
   type VerifyOptions,
 } from './sites/verdicts.js';
+export { recordTable, type Recorded, type RecordOptions } from './patch/record-table.js';
 export { repairTables, type Repaired } from './patch/repair-table.js';
+export { decodePlanFile, encodePlanFile, type PlanFile } from './patch/plan-file.js';
+export { sha256 } from './sha256.js';
 export { planSleds, type SledRequest } from './patch/sleds.js';
 export { findSleds, type Sled } from './sites/sleds.js';
 export { type SledKind, type SledReading } from './machine/sleds.js';
@@ -199,6 +202,7 @@ export {
   type FileRecord,
   type JournalEdit,
 } from './patch/journal.js';
+export { filterNames } from './sites/filter-names.js';
 export { applyFilter, select, type FilterNames, type Selection, type SelectRequest } from './sites/filter.js';
 export { type Btf, btfKind, readBtf } from './elf/btf.js';
 export { DebugInfo, type InlinedFunction } from './elf/dwarf.js';

@@ -6,7 +6,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
-import { apiBreaks, apiReport } from '../scripts/api-report.js';
+import * as library from '../src/index.js';
+import { apiBreaks, apiReport, undocumented } from '../scripts/api-report.js';
+import { elftrace } from './support/cli.js';
 import { root } from './support/pipeline.js';
 
 const page = (name: string): string => readFileSync(join(root, name), 'utf8');
@@ -44,4 +46,20 @@ test('a break is a name that is gone, or a line of its declaration; what comes i
     { name: 'a', lines: ['function a(x: number): void;'] },
   ]);
   expect(apiBreaks(before, before.slice(before.indexOf('// b')))).toEqual([{ name: 'a', lines: null }]);
+});
+
+test('every function, class and value has a docstring', () => {
+  expect(undocumented(join(root, 'dist', 'types'))).toEqual([]);
+});
+
+test('docs/library.md has each verb, and what it names is exported', () => {
+  const table = page('docs/library.md')
+    .match(/^\| `.*$/gm)!
+    .map((row) => row.split(' | '));
+  const { verbs } = JSON.parse(elftrace(['help', '--json']).stdout) as { verbs: { name: string; also: string[] }[] };
+  const told = table.flatMap(([verb]) => [...verb!.matchAll(/`(\w+)`/g)].map(([, name]) => name!));
+  expect(told.sort()).toEqual(verbs.flatMap(({ name, also }) => [name, ...also]).sort());
+  const named = table.flatMap(([, what]) => [...what!.matchAll(/`(\w+)`/g)].map(([, name]) => name!));
+  expect(named.length).toBeGreaterThan(40);
+  expect(named.filter((name) => !(name in library))).toEqual([]);
 });

@@ -1,6 +1,6 @@
 /**
- * The examples of docs/emulator.md and docs/race.md: each is type-checked against the library and
- * run.
+ * The examples of docs/emulator.md, docs/race.md and docs/library.md: each is type-checked against
+ * the library and run.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -10,7 +10,7 @@ import ts from 'typescript';
 
 const build = join(dirname(fileURLToPath(import.meta.url)), '..');
 const root = join(build, '..');
-const blocks = ['docs/emulator.md', 'docs/race.md'].flatMap((name) =>
+const blocks = ['docs/emulator.md', 'docs/race.md', 'docs/library.md'].flatMap((name) =>
   [...readFileSync(join(root, name), 'utf8').matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map((match) => match[1]!),
 );
 // Beside the sources, so that types and packages are found as they are from there.
@@ -36,7 +36,7 @@ const files = blocks.map((text, index) => {
   return path;
 });
 
-describe('docs/emulator.md, docs/race.md', () => {
+describe('docs/emulator.md, docs/race.md, docs/library.md', () => {
   test('the examples have the right types', () => {
     expect(blocks.length).toBeGreaterThanOrEqual(5);
     const program = ts.createProgram(files, options);

@@ -4,48 +4,15 @@
  */
 import { demangle } from '../demangle/index.js';
 import { ElftraceError } from '../errors.js';
-import { type FilterNames, select } from '../sites/filter.js';
+import { select } from '../sites/filter.js';
+import { filterNames } from '../sites/filter-names.js';
 import type { Sites } from '../sites/sites.js';
-import { isCovered } from '../sites/verdicts.js';
 import { readUnnoted } from './files.js';
 
 export interface SelectionOptions {
   readonly l?: readonly string[] | undefined;
   readonly n?: readonly string[] | undefined;
   readonly file?: string | undefined;
-}
-
-/**
- * Sites as the records that patterns are compared with. Leftovers and empty slots keep their index
- * and never match.
- */
-function filterNames(sites: Sites, module: string | null): FilterNames {
-  const { program } = sites;
-  const loaded = program.loadMap?.parts.filter((part) => part.kind === 'module').map((part) => part.name);
-  const modules = loaded ?? (module === null ? [] : [module]);
-  const { functions, arch } = program;
-  const known = program.namesFunctions;
-  return {
-    count: sites.count,
-    name: (index) => program.symbolName(sites.functionSymbol(index)),
-    address: (index) => sites.ip(index),
-    module: (index) => sites.module(index) ?? module,
-    disabled: (index) => {
-      const state = sites.state(index);
-      return state === 'zero' || state === 'outside' || (known && !isCovered(sites, index));
-    },
-    aliases: (index) => {
-      const name = demangle(program.symbolName(sites.functionSymbol(index)));
-      return name === null ? [] : [name];
-    },
-    siteOffset: (index) => {
-      const place = functions.placeOf(sites.functionSymbol(index));
-      return place ? sites.ip(index) - place.value : 0n;
-    },
-    maxSiteOffset: 'any',
-    dotSymbols: arch.target.abiName === 'elfv1',
-    ...(modules.length === 0 ? {} : { modules }),
-  };
 }
 
 /** The words of the filters that were given. */
@@ -84,5 +51,5 @@ export function selectSites(sites: Sites, module: string | null, options: Select
   const { filter, notrace } = filterTexts(options);
   if (filter.length === 0 && notrace.length === 0) return undefined;
   const symbols = (texts: readonly string[]): string[] => texts.map((text) => symbolsFor(sites, text));
-  return select(filterNames(sites, module), { filter: symbols(filter), notrace: symbols(notrace) }).selection;
+  return select(filterNames(sites, module, demangle), { filter: symbols(filter), notrace: symbols(notrace) }).selection;
 }

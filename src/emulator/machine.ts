@@ -218,6 +218,10 @@ const SHORT_RUNS = 2_000;
 /** Pages of which that is counted. */
 const PAGES_COUNTED = 0x1_0000;
 
+/**
+ * An emulated machine: guest memory, CPUs, hooks and watches, and code that is translated to
+ * WebAssembly. Everything is deterministic; docs/emulator.md shows it at work.
+ */
 export class Machine {
   readonly memory: GuestMemory;
   readonly lifter: Lifter;

@@ -94,6 +94,10 @@ export interface CoreOptions {
   };
 }
 
+/**
+ * The ftrace core over any image: ops are registered, filters changed, functions called directly;
+ * each operation decides all of its steps, verifies them and writes them, or fails with an errno.
+ */
 export class FtraceCore {
   readonly #state: CoreState;
   /** The hashes that ops share unless they have their own: the global filter. */

@@ -103,6 +103,7 @@ export interface OpsInput {
 /** Flags that are there only while an operation runs. */
 const TRANSIENT = OPS_FLAGS.ADDING | OPS_FLAGS.REMOVING | OPS_FLAGS.MODIFYING;
 
+/** A tracer as the core knows it: its callback, the functions that it wants, its registration. */
 export class Ops {
   readonly name: string;
   func: Address;

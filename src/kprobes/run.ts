@@ -67,6 +67,10 @@ export interface ProbeProfile extends Pick<ListedProbe, 'address' | 'symbol' | '
  */
 const isGone = (below: bigint, now: bigint): boolean => below < now && now - below < ONE_STACK;
 
+/**
+ * Serves the breakpoints of a patched image in a machine that runs it: what a kernel's trap handler
+ * does, and the events that it records.
+ */
 export class ProbeRun {
   /** Breakpoints that were served. */
   traps = 0;

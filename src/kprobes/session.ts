@@ -138,6 +138,7 @@ export function isReturnProbe(define: string, { target }: Arch): boolean {
   return parseProbe(define, target.wordBytes === 8 ? 64 : 32).isReturn;
 }
 
+/** Probes on an image: definitions in, breakpoints, jumps and their copies in the image out. */
 export class ProbeSession implements ProbeHost {
   /** Called at breakpoints, in the order of the handlers; `run.ts` sets it. */
   recorder: ((event: ProbeEvent, regs: ProbeCpu) => void) | null = null;

@@ -21,6 +21,7 @@ interface Gap {
   readonly end: Address;
 }
 
+/** Executable memory for copies of instructions: which bytes are taken. */
 export class SlotPool {
   /**
    * Of every area what is free, ascending. Few however many pieces are taken, so that a search does

@@ -74,6 +74,7 @@ interface Walk<Part extends OptimizedPart> {
   written: Entry<Part> | null;
 }
 
+/** The state machine of kprobes with the jump optimisation of 2009 (T-1 to T-10). */
 export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends KprobeStates<Part, Entry<Part>> {
   /** Head first. */
   private queue: Entry<Part>[] = [];

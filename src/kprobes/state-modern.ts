@@ -49,6 +49,7 @@ interface Entry<Part extends OptimizedPart> extends ProbedEntry<Part> {
   post: boolean;
 }
 
+/** The state machine of kprobes with jump optimisation as it is today (K-OPT-1 to 9). */
 export class KprobesModern<Part extends OptimizedPart = OptimizedPart> extends KprobeStates<Part, Entry<Part>> {
   private optimizing: Entry<Part>[] = [];
   private unoptimizing: Entry<Part>[] = [];

@@ -110,6 +110,7 @@ interface Prepared extends OwnSlot {
   stepped: PlacedSlot | null;
 }
 
+/** The machine of the state machines of kprobes, over the bytes of a file or of a memory. */
 export class TextMachine implements KprobeMachine<DetourPart> {
   /** The newest registration at each address. */
   private readonly prepared = new Map<Address, Prepared>();

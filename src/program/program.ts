@@ -88,6 +88,11 @@ export interface LoadOptions {
   readonly symbols?: SymbolTable;
 }
 
+/**
+ * An image as code in one address space: ranges of code, relocations by place, functions, what an
+ * address is. `load` makes it; a file that lacks something is still read, what was asked of it
+ * throws then.
+ */
 export class Program {
   readonly relocatable: boolean;
   /** ET_DYN: a loader chooses where it lies. */

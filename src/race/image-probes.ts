@@ -24,7 +24,10 @@ import { type Breakage, broken } from './sequence.js';
  */
 export type ProbeRaceState = 'none' | 'probe' | 'jump';
 
-/** @throws ElftraceError 'usage' */
+/**
+ * States of a probe from words: none, probe, jump, with commas between them.
+ * @throws ElftraceError 'usage'
+ */
 export function parseProbeStates(text: string): ProbeRaceState[] {
   return text.split(',').map((each) => {
     if (each === 'none' || each === 'probe' || each === 'jump') return each;

@@ -115,6 +115,7 @@ function moduleJson(module: string | null): { module?: string } {
   return module === null ? {} : { module };
 }
 
+/** A finding as `verify --json` prints it (schemas/verify.schema.json). */
 export function findingJson(finding: Finding): Json {
   return {
     address: hex(finding.address),
@@ -131,6 +132,11 @@ export function findingJson(finding: Finding): Json {
   };
 }
 
+/**
+ * A verified file as `verify --json` prints it.
+ * @param file    its name, as it is to be shown
+ * @param unsaved  registers that tracing entries do not save
+ */
 export function verificationJson(file: string, result: Verification, unsaved: readonly UnsavedUse[] = []): Json {
   return {
     schema: jsonSchema,

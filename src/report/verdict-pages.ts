@@ -15,6 +15,7 @@ export interface VerdictPage {
   readonly rules: readonly string[];
 }
 
+/** A page for each verdict: what it means, what makes it, what to do. */
 export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
   ok: {
     meaning: 'The bytes are a form of a known shape and lead where they must.',

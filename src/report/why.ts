@@ -15,7 +15,10 @@ export function whyJson({ name, source, section, address, by }: WhyFunction): Js
   };
 }
 
-/** @param file  for the first line */
+/**
+ * What `why` prints of a function.
+ * @param file  for the first line
+ */
 export function whyLines(file: string, { name, source, section, address, by }: WhyFunction): string[] {
   const whose = source === '' ? name : `${name} (${source})`;
   const place = section === null || address === null ? '' : `, ${section} ${hex(address)}`;

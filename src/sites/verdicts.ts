@@ -35,6 +35,7 @@ import { missingPad } from './indirect-entries.js';
 import type { Sites } from './sites.js';
 import { lintTables, type TableLint } from './table-lint.js';
 
+/** How much each verdict weighs: errors fail `verify`, warnings do with `--strict`. */
 export const verdictSeverity = {
   ok: 'none',
   'zero-entry': 'note',

@@ -180,6 +180,7 @@ export function ringClock(ring: Ring, machine: 'emulator' | 'other'): ClockUnit 
   return machine === 'emulator' && ring.clock === 1 ? 'instructions' : 'ticks';
 }
 
+/** What a ring no longer has: records that were overwritten, dropped or cut. */
 export function ringLosses(ring: Ring): TraceLosses {
   return {
     written: Number(ring.written),

@@ -195,6 +195,11 @@ interface Modules {
   readonly leave: (name: string) => void;
 }
 
+/**
+ * Several tracers on one image: ops, filters and their order as the ftrace core of a kernel has
+ * them, at rest or while a machine runs the image. Sites are verified when it is made.
+ * @throws ElftraceError where a site or the runtime is not as it must be
+ */
 export class Session {
   /** How often each module went. */
   readonly #unloads = new Map<string, number>();
