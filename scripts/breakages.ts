@@ -52,6 +52,30 @@ const runtimeBytes = 'objectBytes(key)';
 
 export const breakages: readonly Breakage[] = [
   {
+    name: 'native traces: what is no record is skipped silently',
+    file: 'native/reader.js',
+    find: 'else if ((low | high) !== 0)',
+    replace: 'else if (false)',
+    test: 'native-files',
+    named: 'RT-31',
+  },
+  {
+    name: 'native traces: the program headers are not in the record',
+    file: 'native/lay-in.js',
+    find: ', kept(phoff, phnum * phentsize)',
+    replace: '',
+    test: 'native-files',
+    named: 'RT-27',
+  },
+  {
+    name: 'native traces: a function that was entered at the same stack pointer is still open',
+    file: 'native/tree.js',
+    find: 'this.stacks[this.stacks.length - 1] <= stack',
+    replace: 'this.stacks[this.stacks.length - 1] < stack',
+    test: 'native-files',
+    named: 'RT-30',
+  },
+  {
     name: 'arm64: stubs and entries branch to functions without a landing pad',
     file: 'program/landing.js',
     find: 'pads === null ||',

@@ -33,6 +33,8 @@ interface Recipe {
   /** Folder of the entries, below src. */
   readonly folder: string;
   readonly entries: readonly string[];
+  /** What every machine compiles, below src; default: the runtime of tracers that images call. */
+  readonly common?: string;
 }
 
 const COMMON = [
@@ -170,6 +172,19 @@ const RECIPES: readonly Recipe[] = [
   arm64('pg', 'entry-pg.S', []),
 ].flatMap(withProbes);
 
+/** Runtimes of programs that write their own trace. */
+const NATIVE: readonly Recipe[] = [
+  {
+    name: 'x86-64/native',
+    triple: 'x86_64-linux-gnu',
+    flags: X86.filter((flag) => flag !== '-ffixed-r10'),
+    folder: 'arch-x86',
+    entries: ['native.S'],
+    common: 'runtime/native.c',
+  },
+];
+const ALL: readonly Recipe[] = [...RECIPES, ...NATIVE];
+
 /** Runs a tool in src, so that no path of this place gets into an object. */
 function run(tool: string, args: readonly string[]): string {
   return execFileSync(tool, [...args], {
@@ -191,7 +206,7 @@ function versionOf(tool: string): string | null {
 }
 
 function build(recipe: Recipe, folder: string): Uint8Array {
-  const sources = ['runtime/runtime.c', ...recipe.entries.map((each) => `${recipe.folder}/${each}`)];
+  const sources = [recipe.common ?? 'runtime/runtime.c', ...recipe.entries.map((each) => `${recipe.folder}/${each}`)];
   const objects = sources.map((source, at) => {
     const object = join(folder, `${String(at)}.o`);
     const flags = [...COMMON, ...recipe.flags, '-Iruntime', `-I${recipe.folder}`];
@@ -272,7 +287,7 @@ function leftOver(): readonly string[] {
         .slice(folderOfObjects.length + 1)
         .replace(/\.o$/, ''),
     );
-  const made = new Set(RECIPES.map(({ name }) => name));
+  const made = new Set(ALL.map(({ name }) => name));
   return [...new Set([...files, ...Object.keys(OBJECTS)])].filter((name) => !made.has(name)).sort();
 }
 
@@ -288,7 +303,7 @@ function main(args: readonly string[]): number {
     const objects = new Map<string, Uint8Array>();
     const versions = new Map<string, string>();
     const counts = { identical: 0, alike: 0, leftOut: 0, different: 0 };
-    for (const recipe of RECIPES) {
+    for (const recipe of ALL) {
       const tools = toolsOf(recipe).map((tool) => ({ tool, version: versionOf(tool) }));
       const missing = tools.filter(({ version }) => version === null);
       if (missing.length > 0) {

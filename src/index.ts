@@ -346,3 +346,11 @@ export {
   type WatchHook,
   type WatchRequest,
 } from './emulator/index.js';
+
+export { type LaidIn, layIn, type LayInOptions } from './native/lay-in.js';
+export { NativeTrace, type TraceDoubts, type TraceThread } from './native/trace.js';
+export { type NativeFunction, TracedObject } from './native/objects.js';
+export { readThreadHeader, type ThreadHeader, ThreadReader, type TraceSource } from './native/reader.js';
+export { type CallListener, CallTree } from './native/tree.js';
+export { exportTrace, type NativeFormat, nativeFormats } from './native/export.js';
+export { functionTotals, type FunctionTotal, type StackNode, stackTotals } from './native/totals.js';

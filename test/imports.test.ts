@@ -24,6 +24,7 @@ interface Rule {
 const rules: Readonly<Record<string, Rule>> = {
   index: { values: ['*'] },
   cli: { values: ['*'] },
+  native: { values: ['patch', 'sites', 'program', 'relocs', 'elf', 'runtime', 'machine', 'sha256', 'trace'] },
   livepatch: { values: ['sites', 'program', 'relocs', 'elf', 'machine'] },
   report: {
     values: ['demangle', 'why'],

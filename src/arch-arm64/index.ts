@@ -55,5 +55,6 @@ export const arm64: Arch = {
   patchTables: arm64PatchTables,
   loader: arm64Loader,
   probes: arm64Probes,
+  nativeTracing: { kind: 'none', reason: 'there is no runtime for it yet' },
   emulation: arm64Emulation,
 };

@@ -61,5 +61,6 @@ export const loongarch64: Arch = {
   livePatching: { kind: 'word' },
   patchTables: loongarchPatchTables,
   probes: { kind: 'none', reason: 'probes are not served on LoongArch' },
+  nativeTracing: { kind: 'none', reason: 'there is no runtime for it yet' },
   emulation: { kind: 'none', reason: 'there is no emulator of LoongArch: its programs and images are not executed' },
 };

@@ -84,6 +84,7 @@ function arch(
     patchTables: ppcPatchTables(wordBytes),
     loader: createPpcLoader(abiName, endian),
     probes: createPpcProbes({ bits, endian, abi: abiName }),
+    nativeTracing: { kind: 'none', reason: 'there is no runtime for it yet' },
     get emulation() {
       return emulation();
     },

@@ -66,5 +66,6 @@ export const riscv64: Arch = {
   patchTables: riscvPatchTables,
   loader: riscvLoader,
   probes: riscvProbes,
+  nativeTracing: { kind: 'none', reason: 'there is no runtime for it yet' },
   emulation: riscvEmulation,
 };

@@ -53,5 +53,6 @@ export const s390x: Arch = {
   livePatching: { kind: 'word' },
   patchTables: s390xPatchTables,
   probes: { kind: 'none', reason: 'probes are not served on s390x' },
+  nativeTracing: { kind: 'none', reason: 'there is no runtime for it yet' },
   emulation: { kind: 'none', reason: 'there is no emulator of s390x: its programs and images are not executed' },
 };

@@ -6,6 +6,7 @@ import { x86Conventions, x86Options } from './conventions.js';
 import { x86Emulation } from './emulation.js';
 import { x86Isa } from './isa.js';
 import { x86Probes } from './kprobes.js';
+import { x86NativeTracing } from './native-tracing.js';
 import { x86PatchTables } from './patch-tables.js';
 import { R_X86_64_64, R_X86_64_NONE, R_X86_64_RELATIVE, x86Relocations } from './relocs.js';
 import { x86Mcount, x86SiteShapes } from './sites.js';
@@ -58,5 +59,6 @@ export const x86_64: Arch = {
   livePatching: x86LivePatching,
   patchTables: x86PatchTables,
   probes: x86Probes,
+  nativeTracing: x86NativeTracing,
   emulation: x86Emulation,
 };

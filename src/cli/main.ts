@@ -86,6 +86,26 @@ function verifyFormat(format: string | undefined, json: boolean): VerifyFormat {
 const isText = (args: Readonly<Record<string, unknown>>): boolean =>
   args['json'] !== true && (args['format'] === undefined || args['format'] === 'text');
 
+/** Where `record` leaves traces and the verbs that read them look. */
+const TRACE_DIRECTORY = 'elftrace.data';
+
+const traceSize = (value: number): number => {
+  if (!Number.isSafeInteger(value) || value < 1) throw new ElftraceError('usage', '--size takes a number of bytes');
+  return value;
+};
+
+/** What verbs take that read a trace of `record`. */
+function traceOptions<T>(parser: Argv<T>) {
+  return parser
+    .positional('dir', { type: 'string', default: TRACE_DIRECTORY, describe: 'directory of the trace' })
+    .option('object', {
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: 'traced program or library, patched or not, where it is no longer where it was',
+    });
+}
+
 const given = process.argv.slice(2);
 const [verb, words] = verbAndWords(given);
 /** Options of all verbs; the help texts of those that have many options do without them. */
@@ -98,7 +118,7 @@ const everywhere = {
     describe: 'names of C++ and Rust as they were written, in text; --no-demangle: symbols',
   },
 };
-/** Arguments of the program that `run` and `cost` execute. */
+/** Arguments of the program that `run`, `record` and `cost` execute. */
 let forProgram: readonly string[] = [];
 
 /** yargs writes the script of the shell that the environment names. */
@@ -142,10 +162,6 @@ function wordsForYargs(
   }
   if (verb.startsWith('-')) throw new ElftraceError('usage', `${verb}: options stand behind the verb`, { value: verb });
   const handler = commands.handlers[commands.aliasMap[verb] ?? verb];
-  if (handler === undefined && verb === 'record') {
-    const now = `mcount ${words.length > 0 ? words.join(' ') : 'FILE.o -o OUT'}`;
-    throw new ElftraceError('usage', `'record' is called 'mcount' now: elftrace ${now}`, { value: verb });
-  }
   if (handler === undefined) {
     throw new ElftraceError('usage', `unknown verb '${verb}'${didYouMean(verb, verbs)}`, { value: verb });
   }
@@ -759,6 +775,73 @@ const parser = yargs([])
     },
   )
   .command(
+    'record <path> [arguments..]',
+    'run a program that writes a trace of its own calls, natively (x86-64); -o: only patch it',
+    (y) =>
+      selection(
+        y
+          .positional('path', { type: 'string', demandOption: true, describe: 'program, found as shells do' })
+          .positional('arguments', { type: 'string', array: true, default: [] as string[] }),
+      )
+        .option('d', { alias: 'data', type: 'string', default: TRACE_DIRECTORY, describe: 'directory for the trace' })
+        .option('o', { alias: 'output', type: 'string', describe: 'write the patched program, do not run it' })
+        .option('size', { type: 'number', coerce: traceSize, describe: 'bytes of the file of each thread, at most' })
+        .option('symbols', { type: 'string', describe: 'names for a stripped file: System.map or an ELF file' })
+        .option('json', { type: 'boolean', default: false, describe: 'with -o: print JSON' })
+        .parserConfiguration({ 'populate--': false })
+        .example('$0 record ./program 10', 'then elftrace report'),
+    (args) => {
+      action = async () =>
+        (await import('./record.js')).runRecord({ ...args, arguments: forProgram, dir: args.d, output: args.o });
+    },
+  )
+  .command(
+    'replay [dir]',
+    'the calls of a trace of record, in order of time',
+    (y) => traceOptions(y).example('$0 replay', 'what the program did'),
+    (args) => {
+      action = async () => (await import('./replay.js')).runReplay({ ...args });
+    },
+  )
+  .command(
+    'report [dir]',
+    'how often each function of a trace was called',
+    (y) =>
+      traceOptions(y)
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 report', 'the most called function first'),
+    (args) => {
+      action = async () => (await import('./report.js')).runReport({ ...args });
+    },
+  )
+  .command(
+    'graph [dir]',
+    'the calls of a trace by their callers',
+    (y) =>
+      traceOptions(y)
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 graph', 'a tree of calls with their numbers'),
+    (args) => {
+      action = async () => (await import('./graph.js')).runGraph({ ...args });
+    },
+  )
+  .command(
+    'export [dir]',
+    'a trace of record in the form of another tool',
+    (y) =>
+      traceOptions(y)
+        .option('format', {
+          choices: ['chrome', 'folded', 'ndjson'] as const,
+          demandOption: true,
+          describe: 'form of the output',
+        })
+        .option('o', { alias: 'output', type: 'string', describe: 'file to write; default: standard output' })
+        .example('$0 export --format chrome -o trace.json', 'for ui.perfetto.dev'),
+    (args) => {
+      action = async () => (await import('./export.js')).runExport({ ...args, output: args.o });
+    },
+  )
+  .command(
     'run <path> [arguments..]',
     'execute a program in the emulator',
     (y) =>
@@ -820,7 +903,7 @@ try {
     action = runFishCompletion;
   } else parser.parse([...wordsForYargs(internals.getCommandInstance())]);
   // A guest's output is its own, and a race draws how far it is.
-  const isShown = verb !== 'run' && verb !== 'race' && !process.argv.includes('--json');
+  const isShown = verb !== 'run' && verb !== 'record' && verb !== 'race' && !process.argv.includes('--json');
   const end = isShown ? startProgress(`${verb ?? ''} ${subject}`.trim()) : () => undefined;
   try {
     exit = await action();

@@ -116,6 +116,7 @@ export const PF_W = 2;
 export const PF_R = 4;
 
 export const DT_NULL = 0n;
+export const DT_NEEDED = 1n;
 export const DT_PLTRELSZ = 2n;
 export const DT_HASH = 4n;
 export const DT_STRTAB = 5n;
@@ -124,6 +125,8 @@ export const DT_RELA = 7n;
 export const DT_RELASZ = 8n;
 export const DT_RELAENT = 9n;
 export const DT_STRSZ = 10n;
+export const DT_RPATH = 15n;
+export const DT_RUNPATH = 29n;
 export const DT_SYMENT = 11n;
 export const DT_REL = 17n;
 export const DT_RELSZ = 18n;

@@ -13,6 +13,7 @@ import type { LandingPads } from './landing-pads.js';
 import type { LivePatching } from './live-patching.js';
 import type { MachineOption } from './options.js';
 import type { LoaderModel } from './loader.js';
+import type { NativeTracing } from './native-tracing.js';
 import type { OutOfLineModel } from './out-of-line.js';
 import type { ProbeModel } from './probes.js';
 import type { SiteShape } from './sites.js';
@@ -58,6 +59,8 @@ export interface Arch {
    * needs.
    */
   readonly probes: ProbeModel;
+  /** What programs need that write their own trace, or why there is none. */
+  readonly nativeTracing: NativeTracing;
   /** How to run code of this target, or why it cannot be run. */
   readonly emulation: EmulationModel;
 }

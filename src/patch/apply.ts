@@ -5,7 +5,7 @@
  */
 import type { Arch } from '../machine/arch.js';
 import { holdsAt } from '../bytes.js';
-import { SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/constants.js';
+import { PT_LOAD, SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
@@ -87,7 +87,7 @@ export interface Applied {
  * A note as bytes: name size, descriptor size, type, padded name, padded descriptor, in the file's
  * byte order.
  */
-function noteBytes(descriptor: Uint8Array, littleEndian: boolean): Uint8Array {
+export function noteBytes(descriptor: Uint8Array, littleEndian: boolean): Uint8Array {
   const name = new TextEncoder().encode(`${recordOwner}\0`);
   const nameSize = Math.ceil(name.length / 4) * 4;
   const out = new Uint8Array(12 + nameSize + Math.ceil(descriptor.length / 4) * 4);
@@ -192,7 +192,7 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
       'unsupported-form',
       inside === null
         ? 'the plan adds relocations: the record goes into the file'
-        : 'the file was given relocations by an earlier patch: revert it first',
+        : 'the file was given relocations or code by an earlier patch: revert it first',
     );
   }
 
@@ -295,10 +295,11 @@ function additionsOf(image: ElfImage, additions: Additions): { grown: Growth[]; 
 }
 
 /**
- * Whether a patch of before gave the file relocations or symbols: they lie behind what the record
- * keeps, where no later step reaches them.
+ * Whether a patch of before gave the file relocations, symbols or code: they lie behind what the
+ * record keeps, where no later step reaches them, and what it kept would lose them.
  */
 function hasAdditions(image: ElfImage, { keptSize }: FileRecord): boolean {
+  if (image.segments.some(({ type, offset }) => type === PT_LOAD && offset >= keptSize)) return true;
   return image.sections.some(
     ({ index, type, offset }) =>
       (type === SHT_RELA || type === SHT_SYMTAB) && offset >= keptSize && index !== image.header.shstrndx,

@@ -71,5 +71,6 @@ export const toyMachine: Arch = {
   patchTables: [],
   loader: { kind: 'none', reason: absent },
   probes: { kind: 'none', reason: absent },
+  nativeTracing: { kind: 'none', reason: absent },
   emulation: { kind: 'none', reason: absent },
 };

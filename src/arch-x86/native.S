@@ -1,0 +1,93 @@
+/*
+ * The entry of programs that write their own trace (RT-20, RT-21): one record for each call, into memory
+ * that belongs to the thread. 0(%rsp) = behind the site's call, 8(%rsp) = return address of the
+ * function, which is never touched. Alive at a site is everything but r11 and the flags.
+ *
+ * Room is reserved by one instruction, before anything is looked at that a signal handler may
+ * change; what was looked at before and after is told by the page's generation. Whatever is not as
+ * expected goes the slow way, which writes the record itself; the reserved word stays zero.
+ * SPDX-License-Identifier: MIT
+ */
+#include "native.h"
+	.text
+	.balign	16
+	.globl	elftrace_native_function
+	.type	elftrace_native_function, @function
+elftrace_native_function:
+	movq	native_slot(%rip), %r11
+	testq	%r11, %r11
+	js	.Loff
+	pushq	%rax
+	pushq	%rdx
+	pushq	%rcx
+	pushq	%rsi
+	jz	.Lslow
+	movq	%fs:(%r11), %r11
+	testq	%r11, %r11
+	jz	.Lslow
+	leaq	native_slot(%rip), %rax
+	cmpq	%rax, PAGE_OWNER(%r11)
+	jne	.Lslow
+	movl	%fs:GLIBC_THREAD, %eax
+	cmpl	%eax, PAGE_THREAD(%r11)
+	jne	.Lslow
+	movq	PAGE_GENERATION(%r11), %rsi
+	movl	$8, %ecx
+	xaddq	%rcx, PAGE_CUR(%r11)
+	cmpq	PAGE_END(%r11), %rcx
+	jae	.Lslow
+	rdtsc
+	shlq	$32, %rdx
+	orq	%rdx, %rax
+	movq	%rax, %rdx
+	shrq	$CLOCK_BITS, %rdx
+	cmpq	PAGE_EPOCH(%r11), %rdx
+	jne	.Lslow
+	leaq	40(%rsp), %rdx
+	subq	PAGE_BASE(%r11), %rdx
+	shrq	$STACK_UNIT, %rdx
+	cmpq	$(1 << STACK_BITS) - 1, %rdx
+	ja	.Lslow
+	andl	$(1 << CLOCK_BITS) - 1, %eax
+	shlq	$STACK_SHIFT, %rdx
+	leaq	TAG_CALL(%rdx,%rax,1 << CLOCK_SHIFT), %rax
+	movq	32(%rsp), %rdx
+	shlq	$SITE_SHIFT, %rdx
+	orq	%rdx, %rax
+	cmpq	PAGE_GENERATION(%r11), %rsi
+	jne	.Lslow
+	movq	%rax, (%rcx)
+.Lout:
+	popq	%rsi
+	popq	%rcx
+	popq	%rdx
+	popq	%rax
+.Loff:
+	ret
+
+.Lslow:
+	pushq	%rdi
+	pushq	%r8
+	pushq	%r9
+	pushq	%r10
+	movq	64(%rsp), %rdi
+	leaq	72(%rsp), %rsi
+	call	native_record
+	popq	%r10
+	popq	%r9
+	popq	%r8
+	popq	%rdi
+	jmp	.Lout
+	.size	elftrace_native_function, . - elftrace_native_function
+
+	/* struct config of native.c. */
+	.section .rodata, "a", @progbits
+	.balign	32
+	.globl	native_config
+	.hidden	native_config
+	.type	native_config, @object
+native_config:
+	.ascii	"ELFTRCN1"
+	.zero	8 + 32 + 8 + NAME_BYTES
+	.size	native_config, . - native_config
+	.section .note.GNU-stack,"",@progbits

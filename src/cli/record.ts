@@ -1,0 +1,207 @@
+/**
+ * `elftrace record PROGRAM [ARGS]`: patches the program so that it writes its own trace, into a
+ * cache, runs it in place of the original, and says what came of it; `-o FILE` only writes the
+ * patched program, for another day or another machine. The program's output, standard input and
+ * exit status are its own.
+ */
+import { spawn } from 'node:child_process';
+import * as fs from 'node:fs';
+import { homedir, constants as system } from 'node:os';
+import { basename, delimiter, join, resolve } from 'node:path';
+import { DT_RPATH, DT_RUNPATH } from '../elf/constants.js';
+import { ElftraceError } from '../errors.js';
+import { type LaidIn, layIn } from '../native/lay-in.js';
+import { dynamicStrings, refused } from '../native/refuse.js';
+import { writeOutputs } from '../output/commit.js';
+import { keepDirectoryAs, makeDirectory } from '../output/directory.js';
+import { ioError } from '../output/target.js';
+import { jsonSchema, refusalsJson } from '../report/json.js';
+import { version } from '../version.js';
+import { errorLine, exitCodes } from './exit.js';
+import { outputPath, readInput } from './files.js';
+import { RUN_FILE, type RunFacts, runFacts, traceFiles } from './native-trace.js';
+import { hash, open, type Opened } from './open.js';
+import { selectSites, type SelectionOptions } from './selection.js';
+import { err, flush, out } from './terminal.js';
+
+export interface RecordArguments extends SelectionOptions {
+  readonly path: string;
+  readonly arguments: readonly string[];
+  readonly symbols?: string | undefined;
+  readonly dir: string;
+  readonly size?: number | undefined;
+  readonly output?: string | undefined;
+  readonly json: boolean;
+}
+
+export async function runRecord(args: RecordArguments): Promise<number> {
+  if (args.output !== undefined) {
+    try {
+      return await writePatched(args, args.output);
+    } catch (error) {
+      if (args.json && error instanceof ElftraceError) sayRefused(args.path, error);
+      throw error;
+    }
+  }
+  if (args.json) throw new ElftraceError('usage', "--json goes with -o: the standard output is the program's");
+  try {
+    return await runPatched(args);
+  } catch (error) {
+    // The other codes are the program's.
+    err(errorLine(error, args.path));
+    return exitCodes.runFailed;
+  }
+}
+
+/** The reason for programs; the caller says it for people. */
+function sayRefused(file: string, { code, message, context }: ElftraceError): void {
+  out(JSON.stringify({ schema: jsonSchema, file, refused: { code, reason: context.reason ?? code, message } }));
+}
+
+/** A program as a shell finds it. */
+function findProgram(name: string): string {
+  if (name.includes('/')) return name;
+  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
+    const path = join(folder, name);
+    if (fs.statSync(path, { throwIfNoEntry: false })?.isFile()) return path;
+  }
+  return name;
+}
+
+interface Patched {
+  readonly opened: Opened;
+  readonly path: string;
+  readonly laid: LaidIn;
+}
+
+/** Decides the whole patch; nothing is written. */
+async function patched(args: RecordArguments, program: string): Promise<Patched> {
+  const input = await readInput(program);
+  const path = fs.realpathSync(program);
+  const SET_USER_OR_GROUP = 0o6000;
+  if ((fs.statSync(path).mode & SET_USER_OR_GROUP) !== 0) {
+    throw refused('set-id', `${program} runs with the rights of its owner: a program of that kind writes no trace`);
+  }
+  const opened = await open(input, args);
+  const selection = selectSites(opened.sites, opened.module, args);
+  const laid = layIn(opened.sites, { name: path, hash, ...(selection ? { selection } : {}) });
+  for (const { function: name, code, reason } of laid.plan.refusals) {
+    err(`${program} (${name}): notice: not traced: ${code}: ${reason}`);
+  }
+  return { opened, path, laid };
+}
+
+async function writePatched(args: RecordArguments, wanted: string): Promise<number> {
+  if (args.arguments.length > 0) throw new ElftraceError('usage', '-o only writes the program: it takes no arguments');
+  const program = findProgram(args.path);
+  const output = outputPath(program, wanted, false);
+  const { laid } = await patched(args, program);
+  const { plan, id, bytes } = laid;
+  const notices = await writeOutputs([{ path: output, bytes, like: program, executable: true }]);
+  for (const notice of notices) err(`${program}: notice: ${notice}`);
+  if (args.json) {
+    const counts = { traced: plan.changed, refusals: refusalsJson(plan) };
+    out(JSON.stringify({ schema: jsonSchema, file: args.path, output, id, tracer: 'function', ...counts }));
+  } else {
+    const left = plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : '';
+    out(`${output}: ${plan.changed} functions write their calls to the directory that ELFTRACE_DIR names${left}`);
+  }
+  return exitCodes.ok;
+}
+
+/** The patched program in the cache, written where it is not there yet. */
+async function intoCache({ path, laid }: Patched): Promise<string> {
+  const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache');
+  const folder = join(cache, 'elftrace', `${laid.id.slice(0, 16)}-${hash(laid.bytes).slice(0, 16)}`);
+  const file = join(folder, basename(path));
+  makeDirectory(folder);
+  const known = fs.statSync(file, { throwIfNoEntry: false });
+  const isThere = known?.size === laid.bytes.length && Buffer.compare(fs.readFileSync(file), laid.bytes) === 0;
+  if (!isThere) await writeOutputs([{ path: file, bytes: laid.bytes, like: path, executable: true }]);
+  return file;
+}
+
+/** An empty directory for the trace; one of an earlier run is kept as DIR.old, as uftrace does. */
+function prepareDirectory(dir: string): string {
+  const path = resolve(dir);
+  const isOurs = (each: string): boolean => runFacts(each) !== null;
+  if (fs.existsSync(path) && fs.readdirSync(path).length > 0) {
+    const old = `${path}.old`;
+    if (!isOurs(path) || (fs.existsSync(old) && !isOurs(old))) {
+      throw new ElftraceError(
+        'usage',
+        `${isOurs(path) ? old : dir} holds something else than a trace: name another directory with -d`,
+      );
+    }
+    keepDirectoryAs(path, old);
+  }
+  makeDirectory(path);
+  return path;
+}
+
+/** Libraries that the program looks for beside itself would be looked for beside the cache. */
+function checkOrigin({ image }: Opened): void {
+  const paths = [DT_RUNPATH, DT_RPATH].flatMap((tag) => dynamicStrings(image, tag));
+  if (paths.some((each) => /\$\{?ORIGIN/.test(each))) {
+    throw refused(
+      'origin',
+      'the program looks for libraries beside itself ($ORIGIN): write it there with -o, and run that',
+    );
+  }
+}
+
+async function runPatched(args: RecordArguments): Promise<number> {
+  const program = findProgram(args.path);
+  const made = await patched(args, program);
+  checkOrigin(made.opened);
+  const file = await intoCache(made);
+  const dir = prepareDirectory(args.dir);
+  const facts = {
+    schema: 1,
+    command: [args.path, ...args.arguments],
+    program: made.path,
+    patched: file,
+    id: made.laid.id,
+  } as const;
+  const say = async (exit: number | null): Promise<void> => {
+    const text = `${JSON.stringify({ ...facts, tool: version, exit } satisfies RunFacts & { tool: string })}\n`;
+    await writeOutputs([{ path: join(dir, RUN_FILE), bytes: new TextEncoder().encode(text) }]);
+  };
+  await say(null);
+  const environment: NodeJS.ProcessEnv = { ...process.env, ELFTRACE_DIR: dir };
+  delete environment['ELFTRACE_OFF'];
+  if (args.size !== undefined) environment['ELFTRACE_SIZE'] = String(args.size);
+  flush();
+  const status = await runProgram(file, args, environment);
+  await say(status);
+  if (traceFiles(dir).length === 0) {
+    err(
+      `${args.path}: error: the program wrote no trace into ${args.dir}: no traced function ran, or its files could not be made`,
+    );
+  }
+  return status;
+}
+
+/** Runs it with our standard streams. @returns its exit status as shells count */
+function runProgram(file: string, args: RecordArguments, env: NodeJS.ProcessEnv): Promise<number> {
+  const passed = ['SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGHUP'] as const;
+  return new Promise((done, fail) => {
+    const child = spawn(file, [...args.arguments], { argv0: args.path, stdio: 'inherit', env });
+    // A terminal sends its signals to both; what was sent to us alone goes on to the program.
+    const forward = (signal: NodeJS.Signals): void => {
+      if (signal === 'SIGTERM' || signal === 'SIGHUP') child.kill(signal);
+    };
+    for (const signal of passed) process.on(signal, forward);
+    const stop = (): void => {
+      for (const signal of passed) process.off(signal, forward);
+    };
+    child.on('error', (cause) => {
+      stop();
+      fail(ioError(file, 'read', cause));
+    });
+    child.on('close', (code, signal) => {
+      stop();
+      done(code ?? 128 + system.signals[signal!]);
+    });
+  });
+}

@@ -1,0 +1,28 @@
+/** What a machine brings for programs that write their own trace. Types only. */
+import type { ConventionName } from './conventions.js';
+
+/** How the runtime that is laid in tells threads apart: by words of their control blocks. */
+export interface ThreadSlots {
+  /** File names of the dynamic loaders whose C library has such words. */
+  readonly loaders: readonly string[];
+  /** Libraries of which one is needed by every shared object that runs beside it. */
+  readonly libraries: readonly string[];
+  /** Number of the words. */
+  readonly count: number;
+}
+
+export type NativeTracing =
+  | {
+      readonly kind: 'runtime';
+      /** Name of the runtime's object, after the target's. */
+      readonly runtime: string;
+      /** The symbol that sites call, and the one of the words that are filled in. */
+      readonly entry: string;
+      readonly config: string;
+      /** Conventions of entries of which a site must serve one. */
+      readonly conventions: readonly ConventionName[];
+      readonly slots: ThreadSlots;
+      /** Bytes of code that the address in a record tells apart. */
+      readonly reach: number;
+    }
+  | { readonly kind: 'none'; readonly reason: string };

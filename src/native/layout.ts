@@ -1,0 +1,53 @@
+/**
+ * How the trace of a program that writes it itself lies in its files: the same as
+ * `runtime/native.h` and the structures of `runtime/native.c`, in numbers.
+ */
+
+/** First bytes of a file, and of what is filled in of the runtime. */
+export const MAGIC = 'ELFTRCN1';
+
+/** Bytes in front of the records. */
+export const HEADER_BYTES = 4096;
+/** Room for a path, its terminating zero included. */
+export const NAME_BYTES = 256;
+
+/** Byte offsets in the header of a file. Words are those of the program. */
+export const HEADER = {
+  version: 8,
+  mode: 12,
+  process: 16,
+  thread: 20,
+  parent: 24,
+  sequence: 28,
+  bias: 32,
+  /** Three pairs of counter and nanoseconds: of the start, and two of which `pair` names one. */
+  pairs: 40,
+  pair: 88,
+  realtime: 96,
+  dropped: 104,
+  droppedElsewhere: 112,
+  id: 120,
+  name: 152,
+  threadName: 408,
+} as const;
+
+/** Byte offsets in what is filled in of the runtime. */
+export const CONFIG = { address: 8, id: 16, slot: 48, name: 56 } as const;
+
+/** Fields of a record, from bit 0 on. */
+export const RECORD = {
+  tagCall: 1,
+  tagControl: 3,
+  clockBits: 20,
+  clockShift: 2,
+  stackBits: 16,
+  stackShift: 22,
+  /** The stack pointer is recorded without its lowest bits. */
+  stackUnit: 3,
+  siteShift: 38,
+  controlEpoch: 1,
+  controlStack: 2,
+} as const;
+
+/** Name of a trace file: process, thread, beginning of the object's sum, number. */
+export const FILE_NAME = /^(\d+)\.(\d+)\.([0-9a-f]{8})\.(\d+)\.trace$/;

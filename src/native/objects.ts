@@ -1,0 +1,80 @@
+/** Which function a record names: the sites of the traced objects, by the addresses of records. */
+import type { Sites } from '../sites/sites.js';
+import type { Address } from '../units.js';
+
+/** A function of a traced object. */
+export interface NativeFunction {
+  /** Unique among the functions of all objects of a trace. */
+  readonly index: number;
+  readonly name: string;
+  /** Its first instruction and its site, in the file. */
+  readonly address: Address;
+  readonly site: Address;
+  /** Path of the object that it is in. */
+  readonly object: string;
+}
+
+/** A site calls by its first instructions: the call ends within so many bytes. */
+const CALL_BYTES = 16n;
+const ADDRESS_ONES = 0x3ff_ffffn;
+
+/** Functions of one object by their sites, in ascending order. */
+export class TracedObject {
+  private readonly ips: BigUint64Array;
+  private readonly functions: readonly NativeFunction[];
+
+  /**
+   * @param id     SHA-256 of the object before it was patched
+   * @param first  index of its first function
+   */
+  constructor(
+    readonly id: string,
+    readonly path: string,
+    sites: Sites,
+    readonly first: number,
+  ) {
+    const { program } = sites;
+    const found: Omit<NativeFunction, 'index'>[] = [];
+    for (let i = 0; i < sites.count; i++) {
+      if (sites.codeRange(i) === undefined) continue;
+      const symbol = sites.functionSymbol(i);
+      const site = sites.ip(i);
+      const name = symbol < 0 ? `0x${site.toString(16)}` : program.symbolName(symbol);
+      found.push({ name, site, address: symbol < 0 ? site : program.symbols.value[symbol]!, object: path });
+    }
+    found.sort((a, b) => (a.site < b.site ? -1 : a.site > b.site ? 1 : 0));
+    this.functions = found.map((each, i) => ({ ...each, index: first + i }));
+    this.ips = BigUint64Array.from(found, ({ site }) => site);
+  }
+
+  get count(): number {
+    return this.functions.length;
+  }
+
+  /**
+   * What finds functions of this object where it lies at `bias`, by the lowest 26 bits of the
+   * address behind a site's call; null: no site is there.
+   */
+  finder(bias: bigint): (low: number) => NativeFunction | null {
+    const known = new Map<number, NativeFunction | null>();
+    const { functions, ips } = this;
+    const base = ips[0] ?? 0n;
+    return (low) => {
+      const before = known.get(low);
+      if (before !== undefined) return before;
+      // The only address at or behind the first site that has these bits.
+      const address = base + ((BigInt(low) - base - bias) & ADDRESS_ONES);
+      let from = 0;
+      let to = ips.length;
+      while (from < to) {
+        const middle = (from + to) >>> 1;
+        if (ips[middle]! < address) from = middle + 1;
+        else to = middle;
+      }
+      const candidate = functions[from - 1];
+      const found = candidate !== undefined && address - candidate.site <= CALL_BYTES ? candidate : null;
+      known.set(low, found);
+      return found;
+    };
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * Where the runtime goes in a linked file (RT-27): a segment of code in place of a
+ * program header that names notes, words behind the last data that is zero at the start, sections
+ * that say so. The table of program headers stays where it is, so that AT_PHDR stays right and
+ * `strip` works; nothing of the program moves.
+ */
+import { ByteView } from '../bytes.js';
+import * as elf from '../elf/constants.js';
+import type { ElfImage, ElfSegment } from '../elf/image.js';
+import type { Address } from '../units.js';
+import { refused } from './refuse.js';
+
+const alignUp = (value: bigint, align: bigint): bigint => ((value + align - 1n) / align) * align;
+const endOf = ({ address, memorySize }: ElfSegment): bigint => address + memorySize;
+
+/** Where code and words lie, before their sizes are known to fit. */
+export interface Places {
+  readonly code: Address;
+  readonly words: Address;
+  /** The segment that grows, and the one whose header is used. */
+  readonly data: ElfSegment;
+  readonly given: ElfSegment;
+  readonly pageBytes: number;
+}
+
+/**
+ * The header that is given up: notes about properties have a header of their own beside it, other
+ * notes are still found by their sections.
+ */
+function givenUp(image: ElfImage): ElfSegment | null {
+  const notes = image.segments.filter(({ type }) => type === elf.PT_NOTE);
+  const properties = image.segments.find(({ type }) => type === elf.PT_GNU_PROPERTY);
+  const twice = notes.find(({ offset, fileSize }) => properties?.offset === offset && properties.fileSize === fileSize);
+  return image.segments.find(({ type }) => type === elf.PT_NULL) ?? twice ?? notes.at(-1) ?? null;
+}
+
+/**
+ * @param wordsBytes  size of what must be zero at the start
+ * @throws ElftraceError 'unsupported-form', reason 'no-room'
+ */
+export function placesFor(image: ElfImage, wordsBytes: number, pageBytes: number): Places {
+  const given = givenUp(image);
+  if (given === null) {
+    throw refused(
+      'no-room',
+      'no program header can be given up (PT_NULL, PT_NOTE), and the table cannot grow in place',
+    );
+  }
+  const loads = image.segments.filter(({ type }) => type === elf.PT_LOAD);
+  const data = loads.filter(({ flags }) => (flags & elf.PF_W) !== 0).at(-1);
+  if (data === undefined) throw refused('no-room', 'no segment can be written to: there is no place for words');
+  const page = BigInt(pageBytes);
+  const words = alignUp(endOf(data), 64n);
+  const end = words + BigInt(wordsBytes);
+  const next = loads.find(({ address }) => address > data.address);
+  // The kernel may clear up to the end of the page.
+  if (next !== undefined && alignUp(end, page) > (next.address / page) * page) {
+    throw refused('no-room', 'another segment begins behind the data: there is no place for words');
+  }
+  const behind = loads.map(endOf).reduce((last, each) => (each > last ? each : last), end);
+  return { code: alignUp(behind, page), words, data, given, pageBytes };
+}
+
+/** File position of a program header. */
+const headerAt = (image: ElfImage, index: number): number => image.header.phoff + index * image.header.phentsize;
+
+/** Writes one program header; `size` is that of the file and of memory. */
+function writeLoad(view: ByteView, at: number, wordBytes: 4 | 8, segment: Omit<ElfSegment, 'index'>): void {
+  const words = wordBytes === 8 ? at + 8 : at + 4;
+  view.insertU32(at, segment.type);
+  view.insertU32(wordBytes === 8 ? at + 4 : at + 24, segment.flags);
+  view.insertWord(words, BigInt(segment.offset), wordBytes);
+  view.insertWord(words + wordBytes, segment.address, wordBytes);
+  view.insertWord(words + 2 * wordBytes, segment.physicalAddress, wordBytes);
+  view.insertWord(words + 3 * wordBytes, BigInt(segment.fileSize), wordBytes);
+  view.insertWord(words + 4 * wordBytes, segment.memorySize, wordBytes);
+  view.insertWord(wordBytes === 8 ? at + 48 : at + 28, segment.alignBytes, wordBytes);
+}
+
+/**
+ * The program headers with the segment of code in them, which stands behind the other loads: the
+ * kernel and the dynamic loader want them in the order of their addresses.
+ * @param bytes  the output, written in place
+ */
+export function writeHeaders(
+  bytes: Uint8Array,
+  image: ElfImage,
+  places: Places,
+  code: { readonly offset: number; readonly size: number },
+  wordsBytes: number,
+): void {
+  const view = new ByteView(bytes, image.header.endian);
+  const { data, given, pageBytes } = places;
+  const added: Omit<ElfSegment, 'index'> = {
+    type: elf.PT_LOAD,
+    flags: elf.PF_R | elf.PF_X,
+    offset: code.offset,
+    address: places.code,
+    physicalAddress: places.code,
+    fileSize: code.size,
+    memorySize: BigInt(code.size),
+    alignBytes: BigInt(pageBytes),
+  };
+  const grown = { ...data, memorySize: places.words + BigInt(wordsBytes) - data.address };
+  const rest: Omit<ElfSegment, 'index'>[] = image.segments
+    .filter((segment) => segment !== given)
+    .map((segment) => (segment === data ? grown : segment));
+  const lastLoad = rest.reduce((last, { type }, i) => (type === elf.PT_LOAD ? i : last), 0);
+  // In place where that is behind them, so that the other headers stay where they are.
+  const at = Math.max(lastLoad + 1, given.index);
+  rest.splice(at, 0, added);
+  rest.forEach((segment, i) => writeLoad(view, headerAt(image, i), image.wordBytes, segment));
+}

@@ -1,0 +1,208 @@
+/**
+ * Reads the trace of one thread (RT-22, RT-26, RT-29): a header, then words, in pieces. Memory does
+ * not grow with the trace, and no event is an object: the reader is at one event at a time.
+ */
+import { ByteView, cString } from '../bytes.js';
+import { ElftraceError, hexBytes, malformed } from '../errors.js';
+import { HEADER, HEADER_BYTES, MAGIC, NAME_BYTES, RECORD } from './layout.js';
+
+/** A file. */
+export interface TraceSource {
+  /** For messages. */
+  readonly name: string;
+  readonly size: number;
+  /** Fills `into` from a position on; the number of bytes that were there. */
+  read(position: number, into: Uint8Array): number;
+}
+
+/** A counter and the nanoseconds of CLOCK_MONOTONIC at the same instant. */
+export interface ClockPair {
+  readonly counter: bigint;
+  readonly nanoseconds: bigint;
+}
+
+export interface ThreadHeader {
+  readonly process: number;
+  readonly thread: number;
+  readonly parent: number;
+  /** The file of this thread and process: after exec there is another one. */
+  readonly sequence: number;
+  /** Address in the process less address in the file, of the traced object. */
+  readonly bias: bigint;
+  /** SHA-256 of the object before it was patched, lower-case hex. */
+  readonly id: string;
+  /** Path of that object. */
+  readonly object: string;
+  readonly threadName: string;
+  readonly first: ClockPair;
+  readonly last: ClockPair;
+  /** Nanoseconds since 1970 when the file was opened. */
+  readonly realtime: bigint;
+  /** Events of the thread that were not recorded, and of threads of the process without a file. */
+  readonly dropped: number;
+  readonly droppedElsewhere: number;
+}
+
+const VERSION = 1;
+const MODE_FUNCTION = 1;
+
+/**
+ * The header of a trace file.
+ * @throws ElftraceError 'elf-malformed' for what is no trace file, or one of another version;
+ *   'unsupported-form' for one that its program did not finish to open
+ */
+export function readThreadHeader(source: TraceSource): ThreadHeader {
+  const bytes = new Uint8Array(HEADER_BYTES);
+  if (source.read(0, bytes) < HEADER_BYTES) throw malformed(source.name, 'it is shorter than the header of a trace');
+  if (bytes.subarray(0, MAGIC.length).every((byte) => byte === 0)) {
+    throw new ElftraceError('unsupported-form', `${source.name}: its program ended before it had opened it`, {
+      reason: 'unfinished',
+    });
+  }
+  if (cString(bytes, 0, MAGIC.length) !== MAGIC) throw malformed(source.name, 'it does not begin as a trace does');
+  const view = new ByteView(bytes, 'little', source.name);
+  const version = view.u32(HEADER.version);
+  const mode = view.u32(HEADER.mode);
+  if (version !== VERSION) throw malformed(source.name, `it has version ${version}, this program knows ${VERSION}`);
+  if (mode !== MODE_FUNCTION) throw malformed(source.name, `tracer ${mode} is not known`);
+  const pairAt = (index: number): ClockPair => ({
+    counter: view.word(HEADER.pairs + 16 * index, 8),
+    nanoseconds: view.word(HEADER.pairs + 16 * index + 8, 8),
+  });
+  const pair = view.word(HEADER.pair, 8);
+  if (pair !== 1n && pair !== 2n) throw malformed(source.name, `it names clock pair ${pair}`);
+  return {
+    process: view.u32(HEADER.process),
+    thread: view.u32(HEADER.thread),
+    parent: view.u32(HEADER.parent),
+    sequence: view.u32(HEADER.sequence),
+    bias: view.word(HEADER.bias, 8),
+    id: hexBytes(bytes.subarray(HEADER.id, HEADER.id + 32)).replaceAll(' ', ''),
+    object: cString(bytes, HEADER.name, HEADER.name + NAME_BYTES),
+    threadName: cString(bytes, HEADER.threadName, HEADER.threadName + 16),
+    first: pairAt(0),
+    last: pairAt(Number(pair)),
+    realtime: view.word(HEADER.realtime, 8),
+    dropped: Number(view.word(HEADER.dropped, 8)),
+    droppedElsewhere: Number(view.word(HEADER.droppedElsewhere, 8)),
+  };
+}
+
+/** From counters to nanoseconds, for all files of one machine alike. */
+export interface Clock {
+  /** The counter and the nanoseconds that `ticks` and times are counted from. */
+  readonly origin: ClockPair;
+  readonly nanosecondsPerTick: number;
+}
+
+/**
+ * The clock of several files: measured over the longest time that one of them covers, from the
+ * earliest counter on.
+ */
+export function clockOf(headers: readonly Pick<ThreadHeader, 'first' | 'last'>[]): Clock {
+  const [one] = headers;
+  if (one === undefined) return { origin: { counter: 0n, nanoseconds: 0n }, nanosecondsPerTick: 1 };
+  const origin = headers.reduce((least, { first }) => (first.counter < least.counter ? first : least), one.first);
+  const spans = headers.map(({ first, last }) => ({
+    ticks: Number(last.counter - first.counter),
+    time: Number(last.nanoseconds - first.nanoseconds),
+  }));
+  const longest = spans.reduce((most, each) => (each.ticks > most.ticks ? each : most), spans[0]!);
+  return { origin, nanosecondsPerTick: longest.ticks > 0 ? longest.time / longest.ticks : 1 };
+}
+
+/** Bytes that are read at once. */
+const PIECE = 1 << 20;
+const CLOCK_ONES = 2 ** RECORD.clockBits - 1;
+const EPOCH_TICKS = 2 ** RECORD.clockBits;
+/** Bits of the stack pointer that lie in the lower half of a word. */
+const STACK_LOW_BITS = 32 - RECORD.stackShift;
+const STACK_HIGH_ONES = 2 ** (RECORD.stackBits - STACK_LOW_BITS) - 1;
+const SITE_HIGH_SHIFT = RECORD.siteShift - 32;
+const STACK_BYTES = 2 ** RECORD.stackUnit;
+
+/** The events of a thread, one after the other. Fields are those of the event that it is at. */
+export class ThreadReader {
+  readonly header: ThreadHeader;
+  /** Nanoseconds since the clock's origin. */
+  time = 0;
+  /** Stack pointer at the function's entry, a multiple of 8. */
+  stack = 0;
+  /** Lowest 26 bits of the address behind the site's call. */
+  site = 0;
+  /** Words that are no record, or that nothing can be made of. */
+  damaged = 0;
+
+  private readonly words: Uint32Array;
+  private readonly bytes: Uint8Array;
+  private position = HEADER_BYTES;
+  private at = 0;
+  private end = 0;
+  private epoch = -1;
+  private base = -1;
+  private ticks = 0;
+  private readonly startEpoch: number;
+  private readonly startTicks: number;
+  private readonly rate: number;
+
+  constructor(
+    private readonly source: TraceSource,
+    header: ThreadHeader,
+    clock: Clock,
+    pieceBytes = PIECE,
+  ) {
+    this.header = header;
+    this.bytes = new Uint8Array(pieceBytes);
+    this.words = new Uint32Array(this.bytes.buffer);
+    const counter = clock.origin.counter;
+    this.startEpoch = Number(counter >> BigInt(RECORD.clockBits));
+    this.startTicks = Number(counter & BigInt(CLOCK_ONES));
+    this.rate = clock.nanosecondsPerTick;
+  }
+
+  /** Goes on to the next event; false at the end. */
+  next(): boolean {
+    for (;;) {
+      if (this.at === this.end && !this.fill()) return false;
+      const low = this.words[this.at]!;
+      const high = this.words[this.at + 1]!;
+      this.at += 2;
+      const tag = low & 3;
+      if (tag === RECORD.tagCall) {
+        if (this.epoch >= 0 && this.base >= 0) {
+          this.call(low, high);
+          return true;
+        }
+        this.damaged++;
+      } else if (tag === RECORD.tagControl) this.control(low, high);
+      else if ((low | high) !== 0) this.damaged++;
+    }
+  }
+
+  private call(low: number, high: number): void {
+    const clock = (low >>> RECORD.clockShift) & CLOCK_ONES;
+    this.ticks = (this.epoch - this.startEpoch) * EPOCH_TICKS + clock - this.startTicks;
+    this.time = Math.round(this.ticks * this.rate);
+    const stack = (low >>> RECORD.stackShift) | ((high & STACK_HIGH_ONES) << STACK_LOW_BITS);
+    this.stack = this.base + stack * STACK_BYTES;
+    this.site = high >>> SITE_HIGH_SHIFT;
+  }
+
+  private control(low: number, high: number): void {
+    const kind = (low >>> 2) & 15;
+    const value = high * 2 ** 26 + (low >>> 6);
+    if (kind === RECORD.controlEpoch) this.epoch = value;
+    else if (kind === RECORD.controlStack) this.base = value;
+    else this.damaged++;
+  }
+
+  private fill(): boolean {
+    const count = this.source.read(this.position, this.bytes);
+    this.position += count;
+    // The end of a file that was cut is no word.
+    if (count % 8 !== 0) this.damaged++;
+    this.at = 0;
+    this.end = 2 * Math.floor(count / 8);
+    return this.end > 0;
+  }
+}

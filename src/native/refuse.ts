@@ -1,0 +1,104 @@
+/**
+ * What keeps a file from writing its own trace, decided before anything is made of it. Each refusal
+ * has a word for programs in `context.reason`.
+ */
+import { ByteView, cString } from '../bytes.js';
+import * as elf from '../elf/constants.js';
+import type { ElfImage } from '../elf/image.js';
+import { ElftraceError } from '../errors.js';
+import type { NativeTracing } from '../machine/native-tracing.js';
+import { readRecord } from '../patch/journal.js';
+import type { Sites } from '../sites/sites.js';
+
+/** Words for programs: why a file is refused. */
+export type NativeRefusal =
+  | 'machine'
+  | 'relocatable'
+  | 'already-patched'
+  | 'trailing-data'
+  | 'no-sections'
+  | 'no-sites'
+  | 'no-thread-slot'
+  | 'no-room'
+  | 'text-too-large'
+  | 'set-id'
+  | 'origin';
+
+export function refused(reason: NativeRefusal, message: string): ElftraceError {
+  const code = reason === 'machine' ? 'unsupported-machine' : 'unsupported-form';
+  return new ElftraceError(code, message, { reason });
+}
+
+/** Strings that entries of the dynamic section with a tag name. */
+export function dynamicStrings(image: ElfImage, tag: bigint): string[] {
+  const segment = image.segments.find(({ type }) => type === elf.PT_DYNAMIC);
+  if (segment === undefined) return [];
+  const view = new ByteView(image.bytes, image.header.endian);
+  const word = image.wordBytes;
+  const entries: [bigint, bigint][] = [];
+  for (let at = segment.offset; at + 2 * word <= segment.offset + segment.fileSize; at += 2 * word) {
+    entries.push([view.word(at, word), view.word(at + word, word)]);
+    if (entries.at(-1)![0] === elf.DT_NULL) break;
+  }
+  const table = entries.find(([key]) => key === elf.DT_STRTAB)?.[1];
+  const start = table === undefined ? -1 : image.fileOffsetOf(table);
+  if (start < 0) return [];
+  return entries.flatMap(([key, value]) =>
+    key === tag && start + Number(value) < image.bytes.length
+      ? [cString(image.bytes, start + Number(value), image.bytes.length)]
+      : [],
+  );
+}
+
+/** Whether the C library is one in whose thread control blocks the runtime may keep a word. */
+function hasThreadSlots(image: ElfImage, { loaders, libraries }: RuntimeTracing['slots']): boolean {
+  const interpreter = image.segments.find(({ type }) => type === elf.PT_INTERP);
+  if (interpreter !== undefined) {
+    const path = cString(image.bytes, interpreter.offset, interpreter.offset + interpreter.fileSize);
+    return loaders.includes(path.split('/').at(-1)!);
+  }
+  if (dynamicStrings(image, elf.DT_NEEDED).some((name) => libraries.includes(name) || loaders.includes(name)))
+    return true;
+  // A static program: its start-up files of the GNU C library say for which system they are.
+  const isDynamic = image.segments.some(({ type }) => type === elf.PT_DYNAMIC);
+  const isProgram = image.header.type === elf.ET_EXEC || (isDynamic && image.header.entry !== 0n);
+  const NT_GNU_ABI_TAG = 1;
+  return isProgram && image.notes().some(({ owner, type }) => owner === 'GNU' && type === NT_GNU_ABI_TAG);
+}
+
+export type RuntimeTracing = Extract<NativeTracing, { kind: 'runtime' }>;
+
+/**
+ * What the machine brings, for a file that can take it.
+ * @throws ElftraceError 'unsupported-form', 'unsupported-machine'; `context.reason` is a
+ *   NativeRefusal
+ */
+export function tracingOf({ program, count }: Sites): RuntimeTracing {
+  const { image, arch } = program;
+  const { nativeTracing } = arch;
+  if (nativeTracing.kind === 'none') {
+    throw refused('machine', `${arch.target.title}: programs do not write their own trace: ${nativeTracing.reason}`);
+  }
+  if (program.relocatable)
+    throw refused('relocatable', 'a relocatable file is linked first; tables of objects are made by elftrace mcount');
+  if (readRecord(image) !== null) throw refused('already-patched', 'the file carries a record: revert it first');
+  if (image.bytes.length > image.elfSize) {
+    throw refused('trailing-data', 'data lies behind the ELF file, which the program may look for at its end');
+  }
+  if (image.header.shnum === 0)
+    throw refused('no-sections', 'the file has no section headers: nothing names its sites');
+  if (count === 0) {
+    throw refused(
+      'no-sites',
+      'the file has no sites: compile with -fpatchable-function-entry=5, or -pg -mfentry -mrecord-mcount',
+    );
+  }
+  if (!hasThreadSlots(image, nativeTracing.slots)) {
+    const libraries = nativeTracing.slots.libraries.join(', ');
+    throw refused(
+      'no-thread-slot',
+      `the runtime keeps a word for each thread where ${libraries} of GNU leaves room, and this file uses another C library or none`,
+    );
+  }
+  return nativeTracing;
+}

@@ -1,0 +1,79 @@
+/**
+ * Calls nested by the stack pointer alone (RT-30): a function that was entered at or below the
+ * stack pointer of a later entry has returned, was left, or went on there by a jump. Returns are
+ * not recorded, so when it did is known no better than by the next entry.
+ *
+ * Code on another stack (a signal handler, a coroutine) is far away from what was there before: its
+ * calls stand above those that it interrupted until one of these is seen again.
+ */
+import type { NativeFunction } from './objects.js';
+
+/** How far apart two frames of one stack may be, bytes. */
+const FAR = 1 << 20;
+
+/** What hears of calls as they begin and end, properly nested. */
+export interface CallListener {
+  /** `depth` of the outermost call is 0. */
+  enter(called: NativeFunction, depth: number, time: number): void;
+  /** At the time of the event that showed it. */
+  leave(called: NativeFunction, depth: number, time: number): void;
+}
+
+interface Region {
+  /** Frames of outer regions. */
+  readonly below: number;
+  /** The highest stack pointer seen in it. */
+  highest: number;
+}
+
+export class CallTree {
+  private readonly functions: NativeFunction[] = [];
+  private readonly stacks: number[] = [];
+  private readonly regions: Region[] = [];
+  private last = 0;
+
+  constructor(private readonly listener: CallListener) {}
+
+  /** A function was entered with this stack pointer. */
+  enter(called: NativeFunction, stack: number, time: number): void {
+    this.last = time;
+    const region = this.regionOf(stack, time);
+    while (this.stacks.length > region.below && this.stacks[this.stacks.length - 1]! <= stack) this.leave(time);
+    this.listener.enter(called, this.functions.length, time);
+    this.functions.push(called);
+    this.stacks.push(stack);
+  }
+
+  /** Nothing more comes: what is open ends with the last event. */
+  end(): void {
+    while (this.functions.length > 0) this.leave(this.last);
+    this.regions.length = 0;
+  }
+
+  private leave(time: number): void {
+    this.stacks.pop();
+    const called = this.functions.pop()!;
+    this.listener.leave(called, this.functions.length, time);
+  }
+
+  private regionOf(stack: number, time: number): Region {
+    const { regions, stacks } = this;
+    let top = stacks.length;
+    for (let i = regions.length - 1; i >= 0; i--) {
+      const region = regions[i]!;
+      const lowest = top > region.below ? stacks[top - 1]! : region.highest;
+      if (stack >= lowest - FAR && stack <= region.highest + FAR) {
+        while (regions.length > i + 1) {
+          const { below } = regions.pop()!;
+          while (stacks.length > below) this.leave(time);
+        }
+        if (stack > region.highest) region.highest = stack;
+        return region;
+      }
+      top = region.below;
+    }
+    const added = { below: stacks.length, highest: stack };
+    regions.push(added);
+    return added;
+  }
+}

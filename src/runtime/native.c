@@ -1,0 +1,529 @@
+/*
+ * The slow way of programs that write their own trace (RT-22 to RT-26): opens a file for each
+ * thread, lets it grow, writes records that the entry could not write. No C library, no locks, no
+ * relocations. Signals are blocked while it works, but for those that an instruction raises, which
+ * would end the program if they were: events of their handlers are dropped meanwhile. The entry
+ * that it was called from may have interrupted another one.
+ *
+ * What cannot be done drops the event and counts it. Nothing else of the program changes: no
+ * signal, no descriptor that stays, no errno. SPDX-License-Identifier: MIT
+ */
+#include "native-machine.h"
+
+typedef unsigned char u8;
+
+/* Filled in when the runtime is laid in. `name` is the path of the original. */
+struct config {
+  u8 magic[8];
+  u64 address;
+  u8 id[32];
+  u64 slot;
+  char name[NAME_BYTES];
+};
+
+struct header {
+  u8 magic[8];
+  u32 version, mode;
+  u32 process, thread, parent, sequence;
+  u64 bias;
+  /* A pair (counter, ns) of the start, and two that are written by turns; `pair` is the valid one. */
+  u64 pairs[3][2];
+  u64 pair;
+  u64 realtime;
+  /* Events of this thread, and of threads of the process that have no file. */
+  u64 dropped, dropped_elsewhere;
+  u8 id[32];
+  char name[NAME_BYTES];
+  char thread_name[16];
+};
+
+struct page {
+  u64 cur, end, epoch, base, generation, owner;
+  u32 thread, process;
+  struct header *file;
+  /* Where the file ends; `end` is that for the entry, and 0 while the slow way is at work. */
+  u64 limit;
+  u64 window, size, step, stopped, busy, device, number;
+  u32 sequence;
+  /* Stacks of signal handlers are small: what is long lies here. */
+  char path[1024];
+};
+
+/* Rights of the kernel's interface. */
+enum {
+  READ = 1, WRITE = 2, SHARED = 1, PRIVATE = 2, ANONYMOUS = 0x20, NORESERVE = 0x4000, WIPE_ON_FORK = 18,
+  O_RDWR_ = 2, O_CREAT_ = 0x40, O_EXCL_ = 0x80, O_NOFOLLOW_ = 0x20000, O_CLOEXEC_ = 0x80000,
+  EEXIST_ = -17, EOPNOTSUPP_ = -95, LIMIT_FILE = 1, LIMIT_SPACE = 9, AT_SECURE_ = 23, GET_NAME = 16,
+};
+
+#define SCRATCH 0x10000
+#define PATH_ROOM 1024ul
+#define FIRST_STEP 0x40000ul
+#define LAST_STEP 0x1000000ul
+#define WINDOW 0x400000000ul
+#define EVENT_BYTES 24ul
+#define SMALLEST 0x100000ul
+#define FILES_MAX 0x10000
+
+/* Room for it is in the assembly, so that the compiler knows nothing of what it holds. */
+extern const struct config native_config __attribute__((visibility("hidden")));
+
+/* 0: not begun; negative: off for good; else the offset of our word in thread control blocks. */
+volatile long native_slot;
+/* 0, the process and thread that are at it (bit 0 set), or READY. */
+static volatile u64 phase;
+#define READY 2
+static volatile u32 owner_process;
+static volatile u64 dropped_without_file;
+static struct header *volatile first_file;
+static u64 file_limit;
+static char directory[PATH_ROOM];
+
+#define call0(n) system_call(n, 0, 0, 0, 0, 0, 0)
+#define call1(n, a) system_call(n, (long)(a), 0, 0, 0, 0, 0)
+#define call2(n, a, b) system_call(n, (long)(a), (long)(b), 0, 0, 0, 0)
+#define call3(n, a, b, c) system_call(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define call4(n, a, b, c, d) system_call(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+
+static int failed(long result)
+{
+  return (u64)result > (u64)-4096;
+}
+
+static long map(u64 size, long rights, long flags, long descriptor)
+{
+  return system_call(SYS_MMAP, 0, (long)size, rights, flags, descriptor, 0);
+}
+
+static void copy(volatile void *to, const volatile void *from, u64 size)
+{
+  for (u64 i = 0; i < size; i++) ((volatile u8 *)to)[i] = ((const volatile u8 *)from)[i];
+}
+
+static char *add_text(char *at, const char *text)
+{
+  while (*text) *at++ = *text++;
+  return at;
+}
+
+static char *add_number(char *at, u64 value, u32 base)
+{
+  char digits[24];
+  u32 count = 0;
+  do {
+    u32 digit = (u32)(value % base);
+    digits[count++] = (char)(digit < 10 ? '0' + digit : 'a' + digit - 10);
+    value /= base;
+  } while (value);
+  while (count) *at++ = digits[--count];
+  return at;
+}
+
+/* The value behind NAME= where a text begins so. */
+static const char *value_of(const char *text, const char *name)
+{
+  while (*name && *text == *name) text++, name++;
+  return *name ? 0 : text;
+}
+
+static int set_directory(const char *value)
+{
+  u64 at = 0;
+  if (*value == 0) return 0;
+  if (*value != '/') {
+    long length = call2(SYS_GETCWD, directory, PATH_ROOM / 2);
+    if (failed(length) || length < 2 || directory[0] != '/') return 0;
+    at = (u64)length - 1;
+    directory[at++] = '/';
+  }
+  while (*value) {
+    if (at + 80 > PATH_ROOM) return 0;
+    directory[at++] = *value++;
+  }
+  directory[at] = 0;
+  return 1;
+}
+
+static u64 number_of(const char *text)
+{
+  u64 value = 0;
+  while (*text >= '0' && *text <= '9') value = value * 10 + (u64)(*text++ - '0');
+  return *text == 0 ? value : 0;
+}
+
+/* Whether the kernel says that the program has other rights than its user, or does not say. */
+static int is_secure(u64 *scratch)
+{
+  long file = call3(SYS_OPEN, "/proc/self/auxv", O_CLOEXEC_, 0);
+  if (failed(file)) return 1;
+  long size = call3(SYS_READ, file, scratch, SCRATCH);
+  call1(SYS_CLOSE, file);
+  for (long i = 0; !failed(size) && i + 16 <= size; i += 16) {
+    if (scratch[i / 8] == AT_SECURE_) return scratch[i / 8 + 1] != 0;
+  }
+  return 1;
+}
+
+/* Reads what the environment asks for; whether there is a directory to write to. */
+static int read_environment(char *scratch)
+{
+  long file = call3(SYS_OPEN, "/proc/self/environ", O_CLOEXEC_, 0);
+  if (failed(file)) return 0;
+  u64 held = 0;
+  int found = 0, is_off = 0, is_skipping = 0;
+  for (;;) {
+    long size = call3(SYS_READ, file, scratch + held, SCRATCH - held);
+    if (failed(size) || size == 0) break;
+    held += (u64)size;
+    u64 begin = 0;
+    for (u64 i = 0; i < held; i++) {
+      if (scratch[i]) continue;
+      const char *text = scratch + begin, *value;
+      if (is_skipping) is_skipping = 0;
+      else if ((value = value_of(text, "ELFTRACE_DIR="))) found = set_directory(value);
+      else if ((value = value_of(text, "ELFTRACE_OFF="))) is_off = *value && *value != '0';
+      else if ((value = value_of(text, "ELFTRACE_SIZE="))) file_limit = number_of(value);
+      begin = i + 1;
+    }
+    copy(scratch, scratch + begin, held - begin);
+    held -= begin;
+    if (held == SCRATCH) held = 0, is_skipping = 1;
+  }
+  call1(SYS_CLOSE, file);
+  return found && !is_off;
+}
+
+/* Decides once for the process: a slot, or off; 0: not now. */
+static long begin_process(void)
+{
+  long scratch = map(SCRATCH, READ | WRITE, PRIVATE | ANONYMOUS, -1);
+  if (failed(scratch)) return 0;
+  int is_on = !is_secure((u64 *)scratch) && read_environment((char *)scratch);
+  call2(SYS_MUNMAP, scratch, SCRATCH);
+  if (!is_on) return -1;
+  for (u64 i = 0; i < SLOT_COUNT; i++) {
+    u64 slot = SLOT_FIRST + (native_config.slot + i) % SLOT_COUNT * 8;
+    if (thread_word(slot) == 0) return (long)slot;
+  }
+  return -1;
+}
+
+/* One thread begins; the others wait. After a fork in between, the child begins anew. */
+static int process_is_ready(void)
+{
+  u32 process = (u32)call0(SYS_GETPID);
+  for (;;) {
+    u64 seen = phase;
+    if (seen == READY) break;
+    u64 mine = (u64)process << 32 | (u64)library_thread() << 2 | 1;
+    if (seen == mine) return 0;
+    if ((seen & 1) && seen >> 32 == process) {
+      call0(SYS_SCHED_YIELD);
+      continue;
+    }
+    if (!__atomic_compare_exchange_n(&phase, &seen, mine, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+    owner_process = process;
+    long slot = begin_process();
+    native_slot = slot;
+    __atomic_store_n(&phase, slot == 0 ? 0 : READY, __ATOMIC_RELEASE);
+    if (slot == 0) return 0;
+  }
+  if (owner_process != process) {
+    owner_process = process;
+    first_file = 0;
+    dropped_without_file = 0;
+  }
+  return native_slot > 0;
+}
+
+/*
+ * Gives a file bytes that lie on its medium: a store into a hole of a full disk would kill. Beyond
+ * the limit of the process the kernel would raise SIGXFSZ.
+ */
+static int extend(long file, u64 from, u64 to)
+{
+  u64 limits[2];
+  if (failed(call4(SYS_PRLIMIT, 0, LIMIT_FILE, 0, limits)) || to > limits[0]) return 0;
+  if (file_limit && to > file_limit) return 0;
+  long result = call4(SYS_FALLOCATE, file, 0, from, to - from);
+  if (result != EOPNOTSUPP_) return result == 0;
+  long zeros = map(SCRATCH, READ, PRIVATE | ANONYMOUS, -1);
+  if (failed(zeros)) return 0;
+  while (from < to) {
+    long size = call4(SYS_PWRITE, file, zeros, to - from < SCRATCH ? to - from : SCRATCH, from);
+    if (failed(size) || size == 0) break;
+    from += (u64)size;
+  }
+  call2(SYS_MUNMAP, zeros, SCRATCH);
+  return from == to;
+}
+
+static const char *path_of(struct page *page)
+{
+  char *at = page->path;
+  at = add_text(at, directory);
+  *at++ = '/';
+  at = add_number(at, page->process, 10);
+  *at++ = '.';
+  at = add_number(at, page->thread, 10);
+  *at++ = '.';
+  for (u32 i = 0; i < 4; i++) {
+    *at++ = "0123456789abcdef"[native_config.id[i] >> 4];
+    *at++ = "0123456789abcdef"[native_config.id[i] & 15];
+  }
+  *at++ = '.';
+  at = add_number(at, page->sequence, 10);
+  at = add_text(at, ".trace");
+  *at = 0;
+  return page->path;
+}
+
+static u64 nanoseconds(long clock)
+{
+  u64 time[2] = { 0, 0 };
+  call2(SYS_CLOCK_GETTIME, clock, time);
+  return time[0] * 1000000000ul + time[1];
+}
+
+static void set_pair(struct header *file, u32 place)
+{
+  u64 before = counter();
+  u64 time = nanoseconds(1);
+  u64 after = counter();
+  file->pairs[place][0] = before + (after - before) / 2;
+  file->pairs[place][1] = time;
+}
+
+/* The clock once more; a kill in between leaves the pair of before. */
+static void renew_pair(struct header *file)
+{
+  u32 other = file->pair == 1 ? 2 : 1;
+  set_pair(file, other);
+  __atomic_store_n(&file->pair, other, __ATOMIC_RELEASE);
+}
+
+static int same_file(long file, struct page *page, int is_new)
+{
+  u64 status[STAT_BYTES / 8];
+  if (failed(call2(SYS_FSTAT, file, status))) return 0;
+  if (is_new) page->device = status[0], page->number = status[1];
+  return page->device == status[0] && page->number == status[1];
+}
+
+/* A part of a small address space is ours, all of it never. */
+static u64 window_size(void)
+{
+  u64 limits[2];
+  if (failed(call4(SYS_PRLIMIT, 0, LIMIT_SPACE, 0, limits))) return SMALLEST;
+  if (limits[0] == ~0ul) return WINDOW;
+  u64 size = (limits[0] / 64) & ~0xffful;
+  return size < SMALLEST ? SMALLEST : size > WINDOW ? WINDOW : size;
+}
+
+static int map_file(struct page *page, long file)
+{
+  if (!same_file(file, page, 1) || !extend(file, 0, FIRST_STEP)) return 0;
+  for (page->window = window_size(); page->window >= SMALLEST; page->window /= 2) {
+    long at = map(page->window, READ | WRITE, SHARED | NORESERVE, file);
+    if (failed(at)) continue;
+    page->file = (struct header *)at;
+    return 1;
+  }
+  return 0;
+}
+
+static void write_header(struct page *page)
+{
+  struct header *file = page->file;
+  file->version = 1;
+  file->mode = 1;
+  file->process = page->process;
+  file->thread = page->thread;
+  file->parent = (u32)call0(SYS_GETPPID);
+  file->sequence = page->sequence;
+  file->bias = (u64)&native_config - native_config.address;
+  file->realtime = nanoseconds(0);
+  copy(file->id, native_config.id, sizeof file->id);
+  copy(file->name, native_config.name, sizeof file->name);
+  call2(SYS_PRCTL, GET_NAME, file->thread_name);
+  file->pair = 1;
+  set_pair(file, 1);
+  copy(file->magic, native_config.magic, sizeof file->magic);
+}
+
+/* A file for the thread; `page` has nothing but zeros. It stays stopped where there is none. */
+static void begin_thread(struct page *page)
+{
+  u64 start = counter(), start_time = nanoseconds(1);
+  page->process = (u32)call0(SYS_GETPID);
+  page->thread = library_thread();
+  page->owner = (u64)&native_slot;
+  page->stopped = 1;
+  long file = EEXIST_;
+  for (; file == EEXIST_ && page->sequence < FILES_MAX; page->sequence++) {
+    file = call3(SYS_OPEN, path_of(page), O_RDWR_ | O_CREAT_ | O_EXCL_ | O_NOFOLLOW_ | O_CLOEXEC_, 0600);
+  }
+  if (failed(file)) return;
+  page->sequence--;
+  int is_mapped = map_file(page, file);
+  call1(SYS_CLOSE, file);
+  if (!is_mapped) return;
+  page->file->pairs[0][0] = start;
+  page->file->pairs[0][1] = start_time;
+  write_header(page);
+  page->size = FIRST_STEP;
+  page->step = FIRST_STEP;
+  page->cur = (u64)page->file + HEADER_BYTES;
+  page->limit = (u64)page->file + page->size;
+  page->stopped = 0;
+  struct header *none = 0;
+  __atomic_compare_exchange_n(&first_file, &none, page->file, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* The page of this very thread; 0: there is none. */
+static struct page *page_at_hand(void)
+{
+  if (native_slot <= 0) return 0;
+  struct page *page = (struct page *)thread_word((u64)native_slot);
+  return page && page->owner == (u64)&native_slot && page->thread == library_thread() ? page : 0;
+}
+
+/* The thread's page, made or begun anew where it is another thread's or another process's. */
+static struct page *page_of_thread(void)
+{
+  u64 owner = (u64)&native_slot;
+  struct page *page = page_at_hand();
+  if (page) return page;
+  /* A child that shares our memory until it executes another program: its thread is not the one
+     that the library knows. And code that runs before there is a library. */
+  if (thread_register() == 0 || (u32)call0(SYS_GETTID) != library_thread()) return 0;
+  if (!process_is_ready()) return 0;
+  u64 slot = (u64)native_slot;
+  page = (struct page *)thread_word(slot);
+  if (page == 0) {
+    long at = map(4096, READ | WRITE, PRIVATE | ANONYMOUS, -1);
+    if (failed(at)) return 0;
+    if (failed(call3(SYS_MADVISE, at, 4096, WIPE_ON_FORK))) {
+      call2(SYS_MUNMAP, at, 4096);
+      return 0;
+    }
+    page = (struct page *)at;
+  } else if (page->owner == owner) {
+    /* The control block of a thread that is dead: nobody writes through its page any more. */
+    if (page->file && page->process == owner_process) {
+      if (first_file == page->file) first_file = 0;
+      call2(SYS_MUNMAP, page->file, page->window);
+    }
+    for (u64 i = 0; i < sizeof *page / 8; i++) ((volatile u64 *)page)[i] = 0;
+  } else if (page->owner != 0) {
+    return 0;
+  }
+  page->busy = 1;
+  set_thread_word(slot, (u64)page);
+  begin_thread(page);
+  return page;
+}
+
+/* Makes the file longer than what was reserved of it. */
+static int grow(struct page *page)
+{
+  u64 step = page->step, size = page->size;
+  do {
+    step = step < LAST_STEP ? step * 2 : LAST_STEP;
+    size += step;
+  } while ((u64)page->file + size < page->cur + EVENT_BYTES);
+  page->stopped = 1;
+  if (size > page->window) return 0;
+  long file = call3(SYS_OPEN, path_of(page), O_RDWR_ | O_NOFOLLOW_ | O_CLOEXEC_, 0);
+  if (failed(file)) return 0;
+  int is_longer = same_file(file, page, 0) && extend(file, page->size, size);
+  call1(SYS_CLOSE, file);
+  if (!is_longer) return 0;
+  page->step = step;
+  page->size = size;
+  page->limit = (u64)page->file + size;
+  page->stopped = 0;
+  renew_pair(page->file);
+  return 1;
+}
+
+/*
+ * Words for an event with its controls; 0: there is no room. By one instruction, and all at once:
+ * handlers of signals that our own instructions raise reserve words, too.
+ */
+static volatile u64 *reserve(struct page *page)
+{
+  do {
+    u64 at = __atomic_fetch_add(&page->cur, EVENT_BYTES, __ATOMIC_RELAXED);
+    if (at + EVENT_BYTES <= page->limit) return (volatile u64 *)at;
+  } while (grow(page));
+  return 0;
+}
+
+static u64 control(struct page *page, u64 kind, u64 value)
+{
+  page->generation++;
+  return TAG_CONTROL | kind << 2 | value << 6;
+}
+
+static void put_call(struct page *page, volatile u64 *at, u64 site, u64 stack)
+{
+  u64 now = counter();
+  if (page->epoch != now >> CLOCK_BITS) {
+    page->epoch = now >> CLOCK_BITS;
+    *at++ = control(page, CONTROL_EPOCH, page->epoch);
+    renew_pair(page->file);
+  }
+  if ((stack - page->base) >> STACK_UNIT >= 1ul << STACK_BITS) {
+    /* Most of the window is below: stacks grow downwards. */
+    u64 reach = 1ul << (STACK_BITS + STACK_UNIT);
+    page->base = (stack & ~15ul) - (stack < reach ? 0 : reach / 4 * 3);
+    *at++ = control(page, CONTROL_STACK, page->base);
+  }
+  u64 clock = now & ((1ul << CLOCK_BITS) - 1);
+  u64 depth = (stack - page->base) >> STACK_UNIT;
+  *at = TAG_CALL | clock << CLOCK_SHIFT | depth << STACK_SHIFT | site << SITE_SHIFT;
+}
+
+static void drop(struct page *page)
+{
+  struct header *file = page && page->file ? page->file : 0;
+  if (file) file->dropped++;
+  else __atomic_fetch_add(&dropped_without_file, 1, __ATOMIC_RELAXED);
+  file = first_file;
+  if (file) file->dropped_elsewhere = dropped_without_file;
+}
+
+/* While it is so, the entry finds no room and comes here. */
+static void set_busy(struct page *page, u64 is_busy)
+{
+  volatile struct page *seen = page;
+  if (is_busy) seen->busy = 1;
+  seen->end = is_busy || seen->stopped ? 0 : seen->limit;
+  if (!is_busy) seen->busy = 0;
+}
+
+/* Signals that instructions raise: ILL, TRAP, BUS, FPE, SEGV, SYS. */
+#define RAISED (1ul << 3 | 1ul << 4 | 1ul << 6 | 1ul << 7 | 1ul << 10 | 1ul << 30)
+
+/* An event that the entry could not write; `site` is the address behind its call. */
+__attribute__((used)) void native_record(u64 site, u64 stack)
+{
+  u64 all = ~RAISED, before;
+  if (native_slot < 0) return;
+  struct page *page = page_at_hand();
+  if (page && (page->stopped || page->busy)) {
+    drop(page);
+    return;
+  }
+  if (failed(call4(SYS_SIGPROCMASK, 0, &all, &before, 8))) return;
+  page = page_of_thread();
+  if (native_slot >= 0) {
+    if (page) set_busy(page, 1);
+    volatile u64 *at = page && !page->stopped ? reserve(page) : 0;
+    if (at) put_call(page, at, site, stack);
+    else drop(page);
+    if (page) set_busy(page, 0);
+  }
+  call4(SYS_SIGPROCMASK, 2, &before, 0, 8);
+}

@@ -1,0 +1,116 @@
+/**
+ * Programs that write their own trace, natively: what they record are the calls of an independent
+ * log; they do what they did before; their files are accepted by the system's tools and come back.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { CONFIG, HEADER, HEADER_BYTES, NAME_BYTES, RECORD } from '../src/native/layout.js';
+import { scratch } from './support/c-programs.js';
+import { LOG_SOURCE, type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
+import { COMPILER, compile, countsOf, describeNatively, FORMS, patched, report, traced } from './support/native-run.js';
+import { root } from './support/pipeline.js';
+import { spawnSync } from './support/spawn.js';
+import { run } from './support/tools.js';
+
+let log: string | undefined;
+
+/** Calls by name as the program's twin logs them. */
+function truth(program: NativeProgram): {
+  readonly counts: Record<string, number>;
+  readonly status: number | null;
+  readonly stdout: string;
+} {
+  if (log === undefined) {
+    log = scratch('log.o');
+    run(COMPILER, ['-O1', '-fPIE', '-c', '-x', 'c', '-', '-o', log], LOG_SOURCE);
+  }
+  const flags = [...SAME_CALLS, ...(program.flags ?? []), '-finstrument-functions'];
+  const twin = compile(program.source, flags, program.language, [log]);
+  const file = scratch('truth');
+  const { status, stdout } = spawnSync(twin, [], { encoding: 'utf8', env: { TRUTH: file } });
+  const base = /^([0-9a-f]+) \S __executable_start$/m;
+  const symbols = run('nm', [twin]).toString();
+  const start = Number.parseInt(base.exec(symbols)?.[1] ?? '0', 16);
+  const names = new Map(
+    [...symbols.matchAll(/^([0-9a-f]+) [tTwW] (\S+)$/gm)].map(([, at, name]) => [
+      Number.parseInt(at!, 16) - start,
+      name!,
+    ]),
+  );
+  const bytes = readFileSync(file);
+  const counts: Record<string, number> = {};
+  for (let at = 0; at < bytes.length; at += 8) {
+    const name = names.get(Number(bytes.readBigUInt64LE(at)))!;
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return { counts: Object.fromEntries(Object.entries(counts).sort()), status, stdout };
+}
+
+test('RT-26: layout.ts says what native.h and native.c say', () => {
+  const header = readFileSync(join(root, 'src/runtime/native.h'), 'utf8');
+  const defined = Object.fromEntries(
+    [...header.matchAll(/^#define (\w+) (\d+)$/gm)].map(([, name, value]) => [name, Number(value)]),
+  );
+  expect(defined).toMatchObject({
+    HEADER_BYTES,
+    NAME_BYTES,
+    TAG_CALL: RECORD.tagCall,
+    TAG_CONTROL: RECORD.tagControl,
+    CLOCK_BITS: RECORD.clockBits,
+    CLOCK_SHIFT: RECORD.clockShift,
+    STACK_BITS: RECORD.stackBits,
+    STACK_SHIFT: RECORD.stackShift,
+    STACK_UNIT: RECORD.stackUnit,
+    SITE_SHIFT: RECORD.siteShift,
+    CONTROL_EPOCH: RECORD.controlEpoch,
+    CONTROL_STACK: RECORD.controlStack,
+  });
+  const structures = /typedef unsigned char u8;[^]*?(?=struct page)/.exec(
+    readFileSync(join(root, 'src/runtime/native.c'), 'utf8'),
+  )![0];
+  const fields: readonly (readonly [string, string, number])[] = [
+    ...(
+      [
+        'version',
+        'mode',
+        'process',
+        'thread',
+        'parent',
+        'sequence',
+        'bias',
+        'pairs',
+        'pair',
+        'realtime',
+        'dropped',
+        'id',
+        'name',
+      ] as const
+    ).map((field) => ['header', field, HEADER[field]] as const),
+    ['header', 'dropped_elsewhere', HEADER.droppedElsewhere],
+    ['header', 'thread_name', HEADER.threadName],
+    ...(['address', 'id', 'slot', 'name'] as const).map((field) => ['config', field, CONFIG[field]] as const),
+  ];
+  const checks = fields.map(
+    ([type, field, at]) => `_Static_assert(__builtin_offsetof(struct ${type}, ${field}) == ${at}, "${field}");`,
+  );
+  const text = `${header}\ntypedef unsigned long u64; typedef unsigned int u32;\n${structures}\n${checks.join('\n')}`;
+  run(COMPILER, ['-fsyntax-only', '-x', 'c', '-'], text);
+});
+
+describeNatively('programs that write their own trace', () => {
+  describe('RT-20, RT-22, RT-24: the calls recorded are those of the log, and the program does what it did', () => {
+    test.each(nativePrograms.map((program, i) => [program.name, program, FORMS[i % FORMS.length]!] as const))(
+      '%s',
+      (_, program, form) => {
+        const expected = truth(program);
+        const plain = compile(program.source, [...SAME_CALLS, ...(program.flags ?? []), ...form], program.language);
+        const ran = traced(patched(plain));
+        expect([ran.status, ran.stdout]).toEqual([expected.status, expected.stdout]);
+        const found = report(ran.dir);
+        expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
+        expect(countsOf(found)).toEqual(expected.counts);
+      },
+    );
+  });
+});
