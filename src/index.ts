@@ -353,4 +353,5 @@ export { type NativeFunction, TracedObject } from './native/objects.js';
 export { readThreadHeader, type ThreadHeader, ThreadReader, type TraceSource } from './native/reader.js';
 export { type CallListener, CallTree } from './native/tree.js';
 export { exportTrace, type NativeFormat, nativeFormats } from './native/export.js';
+export { type FileSink, writeUftrace } from './native/uftrace.js';
 export { functionTotals, type FunctionTotal, type StackNode, stackTotals } from './native/totals.js';

@@ -334,6 +334,43 @@ int main(int count, char **words) { middle(); leaf(); middle(); sink++; return c
     expect([open, depth, traceEvents.filter(({ ph }) => ph === 'B').length]).toEqual([[], 3, 8]);
   }
 
+  test('RT-30: uftrace itself reads what export writes: threads, processes, programs that were executed', () => {
+    const more = `#include <pthread.h>\n#include <sys/wait.h>\n#include <unistd.h>\nvolatile int sink; void leaf(void) { sink++; }
+void *work(void *n) { for (int i = 0; i < 500; i++) leaf(); return n; }
+int main(int count, char **words) { pthread_t ids[3]; for (int i = 0; i < 3; i++) pthread_create(&ids[i], 0, work, 0);
+  for (int i = 0; i < 3; i++) pthread_join(ids[i], 0); if (fork() == 0) { work(0); _exit(0); } wait(0);
+  if (count == 1) execl("/proc/self/exe", words[0], "again", (char *)0); return 0; }`;
+    const calls = { leaf: 4000, main: 2, work: 8 };
+    for (const form of [[NOPS], [NOPS, '-no-pie', '-fno-pie'], [NOPS, '-static-pie', '-fPIE']]) {
+      const ran = traced(patched(compile(more, [...OWN_CALLS, ...form, '-pthread'])));
+      expect([ran.status, countsOf(report(ran.dir))]).toEqual([0, calls]);
+      const data = scratch('uftrace');
+      expect(elftrace(['export', ran.dir, '--format', 'uftrace', '-o', data])).toMatchObject({ status: 0, stderr: '' });
+      const rows = run('uftrace', ['report', '--no-pager', '-d', data, '-f', 'call']).toString();
+      const found = [...rows.matchAll(/^ +(\d+) +(\w+)$/gm)].map(([, count, name]) => [name, Number(count)] as const);
+      expect(Object.fromEntries(found.sort())).toEqual(calls);
+      const replay = run('uftrace', ['replay', '--no-pager', '-d', data]).toString();
+      expect([...replay.matchAll(/\bleaf\(\);/g)].length).toBe(4000);
+      expect(elftrace(['export', ran.dir, '--format', 'uftrace', '-o', data]).stderr).toMatch(/is there and not empty/);
+    }
+  });
+
+  test('RT-23: resolvers of a static program run before there are threads: their calls are counted', () => {
+    const early = `#include <stdio.h>\n__attribute__((noinline)) static int pick(int n) { return n + 1; }
+static int real(int n) { return n * 2; } static int (*resolve(void))(int) { return pick(1) == 2 ? real : 0; }
+int chosen(int n) __attribute__((ifunc("resolve")));
+int main(void) { int sum = 0; for (int i = 0; i < 5; i++) sum += chosen(i); printf("%d\\n", sum); return 4; }`;
+    const counts = (form: readonly string[]): readonly [Record<string, number>, number] => {
+      const ran = traced(patched(compile(early, [...OWN_CALLS, NOPS, ...form])));
+      expect([ran.status, ran.stdout]).toEqual([4, '20\n']);
+      const found = report(ran.dir);
+      return [countsOf(found), found.dropped];
+    };
+    expect(counts(['-static'])).toEqual([{ main: 1, real: 5 }, 2]);
+    const [dynamic, dropped] = counts([]);
+    expect([dynamic['pick'], dynamic['real'], dynamic['main'], dropped]).toEqual([1, 5, 1, 0]);
+  });
+
   test('RT-31: damage, an object that is gone, and another one in its place are no yes', () => {
     const copy = scratch('copy');
     writeFileSync(copy, readFileSync(program()), { mode: 0o755 });

@@ -1,23 +1,46 @@
 /** `elftrace export [DIR] --format FORM`: a trace in the form of another tool. */
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { ElftraceError } from '../errors.js';
 import { exportTrace, type NativeFormat } from '../native/export.js';
+import type { NativeTrace } from '../native/trace.js';
+import { writeUftrace } from '../native/uftrace.js';
+import { makeDirectory } from '../output/directory.js';
 import { openOutput } from '../output/stream.js';
 import { visibleJson } from '../visible.js';
-import { openTrace, sayDoubts, type TraceArguments } from './native-trace.js';
+import { openTrace, runFacts, sayDoubts, type TraceArguments } from './native-trace.js';
 import { flush, outBytes } from './terminal.js';
 
 export interface ExportArguments extends TraceArguments {
-  readonly format: NativeFormat;
+  readonly format: NativeFormat | 'uftrace';
   readonly output?: string | undefined;
+}
+
+/** A directory as uftrace writes it: a new one, or an empty one. */
+function writeDirectory(trace: NativeTrace, { dir, output }: ExportArguments): void {
+  if (output === undefined || output === '-') {
+    throw new ElftraceError('usage', '--format uftrace writes a directory: name it with -o DIR');
+  }
+  if (existsSync(output) && readdirSync(output).length > 0) {
+    throw new ElftraceError('usage', `${output} is there and not empty: name another directory`, { file: output });
+  }
+  makeDirectory(output);
+  writeUftrace(trace, runFacts(dir)?.command ?? [], (name) => openOutput(join(output, name)));
 }
 
 /** Writes to a file, or to standard output where none is named. */
 export async function runExport(args: ExportArguments): Promise<number> {
   const trace = await openTrace(args);
+  const { format } = args;
+  if (format === 'uftrace') {
+    writeDirectory(trace, args);
+    return sayDoubts(args.dir, trace.doubts);
+  }
   const encoder = new TextEncoder();
-  const isJson = args.format !== 'folded';
+  const isJson = format !== 'folded';
   const { output = '-' } = args;
   const stream = output === '-' ? { write: outBytes, close: flush } : openOutput(output);
-  exportTrace(trace, args.format, (text) => {
+  exportTrace(trace, format, (text) => {
     stream.write(encoder.encode(isJson ? visibleJson(text) : text));
   });
   stream.close();

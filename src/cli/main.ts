@@ -831,11 +831,15 @@ const parser = yargs([])
     (y) =>
       traceOptions(y)
         .option('format', {
-          choices: ['chrome', 'folded', 'ndjson'] as const,
+          choices: ['chrome', 'folded', 'ndjson', 'uftrace'] as const,
           demandOption: true,
           describe: 'form of the output',
         })
-        .option('o', { alias: 'output', type: 'string', describe: 'file to write; default: standard output' })
+        .option('o', {
+          alias: 'output',
+          type: 'string',
+          describe: 'file to write (standard output), or directory (uftrace)',
+        })
         .example('$0 export --format chrome -o trace.json', 'for ui.perfetto.dev'),
     (args) => {
       action = async () => (await import('./export.js')).runExport({ ...args, output: args.o });

@@ -16,14 +16,14 @@ export async function runReport(args: TraceArguments & { readonly json: boolean 
       threads: threads.size,
     }));
     const { doubts } = trace;
-    const sums = { threads: trace.threads.length, calls, ...doubts };
+    const sums = { threads: trace.tasks.length, calls, ...doubts };
     out(JSON.stringify({ schema: jsonSchema, dir: args.dir, tracer: 'function', ...sums, functions }));
   } else {
     out('#      CALLS  THREADS  FUNCTION');
     for (const { called, calls: count, threads } of totals) {
       out(`${String(count).padStart(12)} ${String(threads.size).padStart(8)}  ${called.name}`);
     }
-    out(`# ${calls} calls of ${totals.length} functions in ${trace.threads.length} threads`);
+    out(`# ${calls} calls of ${totals.length} functions in ${trace.tasks.length} threads`);
   }
   return sayDoubts(args.dir, trace.doubts);
 }

@@ -71,7 +71,7 @@ function writeChrome(trace: NativeTrace, pieces: Pieces): void {
   const about = { source: 'native', tracer: 'function', returns: 'inferred', dropped: trace.doubts.dropped };
   pieces.add(`{"displayTimeUnit":"ns","otherData":${JSON.stringify(about)},"traceEvents":[\n`);
   const lines: string[] = [];
-  for (const thread of trace.threads) {
+  for (const [thread] of trace.tasks as readonly (readonly [TraceThread])[]) {
     const { process: pid, thread: tid, object } = thread.header;
     lines.push(JSON.stringify({ ph: 'M', pid, tid, name: 'process_name', args: { name: object } }));
     lines.push(JSON.stringify({ ph: 'M', pid, tid, name: 'thread_name', args: { name: threadTitle(thread) } }));
@@ -125,12 +125,12 @@ export function forMerged(
 ): void {
   const trees: CallTree[] = [];
   trace.merged((thread, called, stack, time) => {
-    trees[thread.index] ??= new CallTree({
+    trees[thread.task] ??= new CallTree({
       enter: (entered, depth, at) => {
         take(thread, entered, depth, at);
       },
       leave: () => undefined,
     });
-    trees[thread.index]!.enter(called, stack, time);
+    trees[thread.task]!.enter(called, stack, time);
   });
 }

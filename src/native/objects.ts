@@ -1,4 +1,5 @@
 /** Which function a record names: the sites of the traced objects, by the addresses of records. */
+import { PT_LOAD } from '../elf/constants.js';
 import type { Sites } from '../sites/sites.js';
 import type { Address } from '../units.js';
 
@@ -20,8 +21,10 @@ const ADDRESS_ONES = 0x3ff_ffffn;
 
 /** Functions of one object by their sites, in ascending order. */
 export class TracedObject {
+  readonly functions: readonly NativeFunction[];
+  /** Addresses that its segments cover, in the file: [start, end). */
+  readonly extent: { readonly start: Address; readonly end: Address };
   private readonly ips: BigUint64Array;
-  private readonly functions: readonly NativeFunction[];
 
   /**
    * @param id     SHA-256 of the object before it was patched
@@ -44,6 +47,12 @@ export class TracedObject {
     }
     found.sort((a, b) => (a.site < b.site ? -1 : a.site > b.site ? 1 : 0));
     this.functions = found.map((each, i) => ({ ...each, index: first + i }));
+    const loads = program.image.segments.filter(({ type }) => type === PT_LOAD);
+    const page = BigInt(program.arch.target.pageBytes);
+    const start = loads.reduce((least, { address }) => (address < least ? address : least), loads[0]?.address ?? 0n);
+    const ends = loads.map(({ address, memorySize }) => address + memorySize);
+    const end = ends.reduce((most, each) => (each > most ? each : most), 0n);
+    this.extent = { start: (start / page) * page, end: ((end + page - 1n) / page) * page };
     this.ips = BigUint64Array.from(found, ({ site }) => site);
   }
 

@@ -13,10 +13,10 @@ export interface FunctionTotal {
 /** Calls of each function, the most called first, then by name. */
 export function functionTotals(trace: NativeTrace): FunctionTotal[] {
   const totals: (FunctionTotal | undefined)[] = [];
-  trace.byThread((thread, called) => {
+  trace.byTask((thread, called) => {
     const total = (totals[called.index] ??= { called, calls: 0, threads: new Set() });
     total.calls++;
-    total.threads.add(thread.index);
+    total.threads.add(thread.task);
   });
   return totals
     .filter((each) => each !== undefined)
@@ -65,14 +65,14 @@ export function stackTotals(trace: NativeTrace): StackNode {
   return root;
 }
 
-/** Each thread's calls nested, one thread after the other. */
+/** Each thread's calls nested, of all objects together, one thread after the other. */
 export function forTrees(trace: NativeTrace, listenerOf: (thread: TraceThread) => CallListener): void {
-  let current: TraceThread | null = null;
+  let task = -1;
   let tree: CallTree | null = null;
-  trace.byThread((thread, called, stack, time) => {
-    if (tree === null || thread !== current) {
+  trace.byTask((thread, called, stack, time) => {
+    if (tree === null || thread.task !== task) {
       tree?.end();
-      current = thread;
+      task = thread.task;
       tree = new CallTree(listenerOf(thread));
     }
     tree.enter(called, stack, time);

@@ -13,10 +13,12 @@ export interface TraceDoubts {
   readonly unknown: number;
 }
 
-/** One thread of a trace. */
+/** One file of a trace: a thread's calls of functions of one object. */
 export interface TraceThread {
   /** Position in `NativeTrace.threads`. */
   readonly index: number;
+  /** Number of the thread, which has a file for each object. */
+  readonly task: number;
   readonly header: ThreadHeader;
   readonly source: TraceSource;
 }
@@ -33,6 +35,8 @@ interface Running {
 
 export class NativeTrace {
   readonly threads: readonly TraceThread[];
+  /** The files by thread. */
+  readonly tasks: readonly (readonly TraceThread[])[];
   readonly clock: Clock;
   private damaged = 0;
   private unknown = 0;
@@ -53,7 +57,14 @@ export class NativeTrace {
         { reason: 'object-missing', expected: header.id },
       );
     }
-    this.threads = files.map(({ source, header }, index) => ({ index, header, source }));
+    const numbers = new Map<string, number>();
+    this.threads = files.map(({ source, header }, index) => {
+      const key = `${header.process}.${header.thread}`;
+      const task = numbers.get(key) ?? numbers.size;
+      numbers.set(key, task);
+      return { index, task, header, source };
+    });
+    this.tasks = [...numbers.values()].map((task) => this.threads.filter((each) => each.task === task));
     this.clock = clockOf(files.map(({ header }) => header));
   }
 
@@ -70,11 +81,26 @@ export class NativeTrace {
     return { dropped, damaged: this.damaged, unknown: this.unknown };
   }
 
-  /** The events of all threads in order of time; of one thread in the order of its file. */
+  /** The object of a file. */
+  objectOf({ header }: TraceThread): TracedObject {
+    return this.objects.get(header.id)!;
+  }
+
+  /** The events of all threads in order of time; those of one file in its order. */
   merged(take: EventTaker): void {
     this.begin();
+    this.merge(this.threads, take);
+  }
+
+  /** The events of one thread after the other. */
+  byTask(take: EventTaker): void {
+    this.begin();
+    for (const files of this.tasks) this.merge(files, take);
+  }
+
+  private merge(files: readonly TraceThread[], take: EventTaker): void {
     const heap: Running[] = [];
-    for (const thread of this.threads) {
+    for (const thread of files) {
       const running = this.start(thread);
       if (this.advance(running)) {
         heap.push(running);
@@ -89,17 +115,7 @@ export class NativeTrace {
         if (heap.length === 0) break;
         heap[0] = last;
       }
-      sink(heap);
-    }
-  }
-
-  /** The events of one thread after the other. */
-  byThread(take: EventTaker): void {
-    this.begin();
-    for (const thread of this.threads) {
-      const running = this.start(thread);
-      const { reader } = running;
-      while (this.advance(running)) take(thread, running.called, reader.stack, reader.time);
+      if (heap.length > 1) sink(heap);
     }
   }
 
@@ -114,7 +130,7 @@ export class NativeTrace {
     return {
       thread,
       reader: new ThreadReader(source, header, this.clock, pieceBytes),
-      find: this.objects.get(header.id)!.finder(header.bias),
+      find: this.objectOf(thread).finder(header.bias),
       called: NOTHING,
     };
   }

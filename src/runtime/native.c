@@ -345,6 +345,7 @@ static void write_header(struct page *page)
   file->realtime = nanoseconds(0);
   copy(file->id, native_config.id, sizeof file->id);
   copy(file->name, native_config.name, sizeof file->name);
+  file->dropped_elsewhere = dropped_without_file;
   call2(SYS_PRCTL, GET_NAME, file->thread_name);
   file->pair = 1;
   set_pair(file, 1);

@@ -97,5 +97,5 @@ export const OBJECTS: Readonly<Record<string, PrebuiltObject>> = {
   'arm64/regs+probes': { sha256: 'ef1943987a656a51561c6256f6458ec8289875f9aebab97821b2c24a791aa9bb' },
   'arm64/pg': { sha256: '5a12d192d7b767dbfd04f6442be1c16ed22824fb737a0aa77a5fa70e87838abc' },
   'arm64/pg+probes': { sha256: '46430282a1adaa6726206280ac6b90692026575d17da3db433cb2b26ca5ea13a' },
-  'x86-64/native': { sha256: '64771a568e46c5c570a06e7673c7352194d497f10ee55b6482f7de568e569d5c' },
+  'x86-64/native': { sha256: '4b2eab4bdc057d7a769e44cc46468f6a3a55573a1ac386258a739d5ba94de13b' },
 };
