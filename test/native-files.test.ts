@@ -30,7 +30,7 @@ const program = (): string => {
 
 describeNatively('files', () => {
   test.each(FORMS.map((form) => [form.join(' '), form] as const))(
-    'RT-25, RT-27: strip, readelf and revert take it: %s',
+    'RT-25, RT-27, RT-32: strip, readelf and revert take it: %s',
     (_, form) => {
       const plain = compile(FIB, [...OWN_CALLS, ...form]);
       const output = patched(plain);

@@ -1,5 +1,7 @@
 /** What a machine brings for programs that write their own trace. Types only. */
+import type { Address } from '../units.js';
 import type { ConventionName } from './conventions.js';
+import type { SiteReading, SiteStore, SiteView } from './sites.js';
 
 /** How the runtime that is laid in tells threads apart: by words of their control blocks. */
 export interface ThreadSlots {
@@ -22,6 +24,11 @@ export type NativeTracing =
       /** Conventions of entries of which a site must serve one. */
       readonly conventions: readonly ConventionName[];
       readonly slots: ThreadSlots;
+      /**
+       * The stores of a site whose nops behind the function's entry have room for a jump only, to
+       * nops in front of it, where the call is; null: it is no such site.
+       */
+      readonly callInFront: (view: SiteView, reading: SiteReading, entry: Address) => readonly SiteStore[] | null;
       /** Bytes of code that the address in a record tells apart. */
       readonly reach: number;
     }

@@ -9,10 +9,11 @@ import { type NewSection, writeElf } from '../elf/write.js';
 import { ElftraceError } from '../errors.js';
 import { noteBytes } from '../patch/apply.js';
 import { encodeRecord, type FileRecord, recordSchema, recordSection } from '../patch/journal.js';
-import type { Plan } from '../patch/plan.js';
+import type { Plan, Step } from '../patch/plan.js';
 import { planSites } from '../patch/plan-sites.js';
 import { sha256, type Sha256 } from '../sha256.js';
 import type { Sites } from '../sites/sites.js';
+import type { Address } from '../units.js';
 import { version } from '../version.js';
 import { type Places, placesFor, writeHeaders } from './place.js';
 import { refused, type RuntimeTracing, tracingOf } from './refuse.js';
@@ -52,6 +53,39 @@ function servedSites(sites: Sites, { conventions }: RuntimeTracing, selection?: 
   return served;
 }
 
+/** What the shape of such sites says. */
+const TOO_SMALL = 'cannot hold a 5-byte call';
+
+/**
+ * Steps of sites that call in front of their functions (RT-32), which are taken out of the
+ * selection: their shape cannot change them.
+ */
+function frontSteps(sites: Sites, { callInFront }: RuntimeTracing, entry: Address, selection: Uint8Array): Step[] {
+  const steps: Step[] = [];
+  for (let site = 0; site < sites.count; site++) {
+    const reading = selection[site] === 0 ? null : sites.reading(site);
+    if (reading?.state !== 'foreign') continue;
+    const stores = callInFront(sites.viewOf(site), reading, entry);
+    if (stores === null) continue;
+    selection[site] = 0;
+    const anchor = sites.anchor[site]!;
+    const section = sites.codeRange(site)!.name;
+    for (const { delta, before, after } of stores) {
+      const fileOffset = sites.fileOffset(site) + delta;
+      const place = { section, address: anchor + BigInt(delta), fileOffset };
+      steps.push({ kind: 'store', site, ...place, before, after, rule: 'RT-32' });
+    }
+  }
+  return steps;
+}
+
+/** The plan with steps of further sites, two for each. */
+function withSteps(plan: Plan, more: readonly Step[]): Plan {
+  const steps = [...plan.steps, ...more].sort((a, b) => a.fileOffset - b.fileOffset);
+  const sites = more.length / 2;
+  return { ...plan, steps, selected: plan.selected + sites, changed: plan.changed + sites };
+}
+
 /** Records hold the lowest bits of addresses. */
 function checkReach(sites: Sites, { reach }: RuntimeTracing): void {
   const places = [...sites].flatMap(({ range, ip }) => (range === undefined ? [] : [ip]));
@@ -84,8 +118,13 @@ export function layIn(sites: Sites, options: LayInOptions): LaidIn {
   };
   const target = symbolAddress(runtime, tracing.entry, facts);
   const selection = servedSites(sites, tracing, options.selection);
-  const plan = planSites(sites, { to: { kind: 'call', target }, name: nativeRequest, selection });
+  const front = frontSteps(sites, tracing, target, selection);
+  const plan = withSteps(planSites(sites, { to: { kind: 'call', target }, name: nativeRequest, selection }), front);
   if (plan.changed === 0) {
+    const [first] = plan.refusals;
+    if (first?.reason === TOO_SMALL) {
+      throw refused('too-small', `${first.function}: ${first.reason}: compile with -fpatchable-function-entry=5`);
+    }
     throw new ElftraceError(
       'no-match',
       'no site of the file can call the runtime: functions must begin with their sites',

@@ -15,7 +15,7 @@ export interface NativeFunction {
   readonly object: string;
 }
 
-/** A site calls by its first instructions: the call ends within so many bytes. */
+/** A call ends within so many bytes behind the site, if not in front of it (RT-32). */
 const CALL_BYTES = 16n;
 const ADDRESS_ONES = 0x3ff_ffffn;
 
@@ -24,7 +24,8 @@ export class TracedObject {
   readonly functions: readonly NativeFunction[];
   /** Addresses that its segments cover, in the file: [start, end). */
   readonly extent: { readonly start: Address; readonly end: Address };
-  private readonly ips: BigUint64Array;
+  /** What tables name: where sites begin, with the nops in front of their functions. */
+  private readonly starts: BigUint64Array;
 
   /**
    * @param id     SHA-256 of the object before it was patched
@@ -37,23 +38,29 @@ export class TracedObject {
     readonly first: number,
   ) {
     const { program } = sites;
-    const found: Omit<NativeFunction, 'index'>[] = [];
+    const found: (Omit<NativeFunction, 'index'> & { readonly anchor: Address })[] = [];
     for (let i = 0; i < sites.count; i++) {
       if (sites.codeRange(i) === undefined) continue;
       const symbol = sites.functionSymbol(i);
       const site = sites.ip(i);
       const name = symbol < 0 ? `0x${site.toString(16)}` : program.symbolName(symbol);
-      found.push({ name, site, address: symbol < 0 ? site : program.symbols.value[symbol]!, object: path });
+      found.push({
+        name,
+        site,
+        address: symbol < 0 ? site : program.symbols.value[symbol]!,
+        object: path,
+        anchor: sites.anchor[i]!,
+      });
     }
-    found.sort((a, b) => (a.site < b.site ? -1 : a.site > b.site ? 1 : 0));
-    this.functions = found.map((each, i) => ({ ...each, index: first + i }));
+    found.sort((a, b) => (a.anchor < b.anchor ? -1 : a.anchor > b.anchor ? 1 : 0));
+    this.functions = found.map(({ anchor: _, ...each }, i) => ({ ...each, index: first + i }));
     const loads = program.image.segments.filter(({ type }) => type === PT_LOAD);
     const page = BigInt(program.arch.target.pageBytes);
     const start = loads.reduce((least, { address }) => (address < least ? address : least), loads[0]?.address ?? 0n);
     const ends = loads.map(({ address, memorySize }) => address + memorySize);
     const end = ends.reduce((most, each) => (each > most ? each : most), 0n);
     this.extent = { start: (start / page) * page, end: ((end + page - 1n) / page) * page };
-    this.ips = BigUint64Array.from(found, ({ site }) => site);
+    this.starts = BigUint64Array.from(found, ({ anchor }) => anchor);
   }
 
   get count(): number {
@@ -66,18 +73,18 @@ export class TracedObject {
    */
   finder(bias: bigint): (low: number) => NativeFunction | null {
     const known = new Map<number, NativeFunction | null>();
-    const { functions, ips } = this;
-    const base = ips[0] ?? 0n;
+    const { functions, starts } = this;
+    const base = starts[0] ?? 0n;
     return (low) => {
       const before = known.get(low);
       if (before !== undefined) return before;
       // The only address at or behind the first site that has these bits.
       const address = base + ((BigInt(low) - base - bias) & ADDRESS_ONES);
       let from = 0;
-      let to = ips.length;
+      let to = starts.length;
       while (from < to) {
         const middle = (from + to) >>> 1;
-        if (ips[middle]! < address) from = middle + 1;
+        if (starts[middle]! < address) from = middle + 1;
         else to = middle;
       }
       const candidate = functions[from - 1];

@@ -20,6 +20,7 @@ export type NativeRefusal =
   | 'no-sites'
   | 'no-thread-slot'
   | 'no-room'
+  | 'too-small'
   | 'text-too-large'
   | 'set-id'
   | 'origin';

@@ -89,6 +89,8 @@ export const FORMS: readonly (readonly string[])[] = [
   [...FENTRY, '-no-pie', '-fno-pie', '-mnop-mcount'],
   [NOPS, '-static'],
   ['-fpatchable-function-entry=9,2', '-fuse-ld=lld'],
+  ['-fpatchable-function-entry=16,14'],
+  ['-fpatchable-function-entry=9,7', '-fcf-protection', '-static-pie', '-fPIE'],
 ];
 
 /** Programs run natively: on the machine whose runtime there is. */
