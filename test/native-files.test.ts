@@ -371,6 +371,18 @@ int main(void) { int sum = 0; for (int i = 0; i < 5; i++) sum += chosen(i); prin
     expect([dynamic['pick'], dynamic['real'], dynamic['main'], dropped]).toEqual([1, 5, 1, 0]);
   });
 
+  test('RT-22, RT-31: a thousand threads one after the other, and hundreds of processes, are read with few open files', () => {
+    const many = `#include <pthread.h>\n#include <sys/wait.h>\n#include <unistd.h>\nvolatile int sink; void leaf(void) { sink++; }
+static void *work(void *n) { leaf(); return n; }
+int main(void) { pthread_t id; for (int i = 0; i < 1000; i++) { pthread_create(&id, 0, work, 0); pthread_join(id, 0); }
+  for (int i = 0; i < 200; i++) { if (fork() == 0) { leaf(); _exit(0); } wait(0); } return 0; }`;
+    const ran = traced(patched(compile(many, [...PLAIN, '-pthread'])));
+    const found = report(ran.dir);
+    expect([ran.status, found.threads, countsOf(found)]).toEqual([0, 1201, { leaf: 1200, main: 1, work: 1000 }]);
+    const lines = elftrace(['export', ran.dir, '--format', 'ndjson']).stdout.trim().split('\n');
+    expect(lines.length).toBe(1 + found.calls);
+  });
+
   test('RT-31: damage, an object that is gone, and another one in its place are no yes', () => {
     const copy = scratch('copy');
     writeFileSync(copy, readFileSync(program()), { mode: 0o755 });

@@ -34,9 +34,13 @@ export interface TraceArguments {
   readonly object?: readonly string[] | undefined;
 }
 
+/** Files of a trace that stay open between two reads, at most: there is one for each thread. */
+const OPEN_MAX = 128;
+
 /** One file, read in pieces. */
 class FileSource implements TraceSource {
   readonly size: number;
+  private static open = 0;
   private descriptor = -1;
 
   constructor(readonly name: string) {
@@ -44,20 +48,23 @@ class FileSource implements TraceSource {
   }
 
   read(position: number, into: Uint8Array): number {
-    if (this.descriptor < 0) this.descriptor = fs.openSync(this.name, 'r');
+    if (this.descriptor < 0) {
+      this.descriptor = fs.openSync(this.name, 'r');
+      FileSource.open++;
+    }
     let count = 0;
     while (count < into.length) {
       const more = fs.readSync(this.descriptor, into, count, into.length - count, position + count);
       if (more === 0) break;
       count += more;
     }
-    // A trace has as many files as threads.
-    if (count < into.length || position === 0) this.close();
+    if (count < into.length || position === 0 || FileSource.open > OPEN_MAX) this.close();
     return count;
   }
 
   private close(): void {
     fs.closeSync(this.descriptor);
+    FileSource.open--;
     this.descriptor = -1;
   }
 }

@@ -125,13 +125,8 @@ export function layIn(sites: Sites, options: LayInOptions): LaidIn {
     if (first?.reason === TOO_SMALL) {
       throw refused('too-small', `${first.function}: ${first.reason}: compile with -fpatchable-function-entry=5`);
     }
-    throw new ElftraceError(
-      'no-match',
-      'no site of the file can call the runtime: functions must begin with their sites',
-      {
-        reason: 'no-sites',
-      },
-    );
+    const why = first === undefined ? 'functions must begin with their sites' : `${first.function}: ${first.reason}`;
+    throw new ElftraceError('no-match', `no site of the file can call the runtime: ${why}`, { reason: 'no-sites' });
   }
   const code = runtimeBytes(runtime, arch, tracing, facts);
   return { bytes: write(sites, plan, id, { runtime, places, facts, code }), plan, id };

@@ -26,6 +26,9 @@ export interface TraceThread {
 /** Takes the events of all threads. */
 export type EventTaker = (thread: TraceThread, called: NativeFunction, stack: number, time: number) => void;
 
+/** What is read ahead of all files together, bytes; of one at least a page. */
+const READ_BYTES = 1 << 26;
+
 interface Running {
   readonly thread: TraceThread;
   readonly reader: ThreadReader;
@@ -126,7 +129,8 @@ export class NativeTrace {
 
   private start(thread: TraceThread): Running {
     const { header, source } = thread;
-    const pieceBytes = this.threads.length > 64 ? 1 << 16 : 1 << 20;
+    const share = 2 ** Math.floor(Math.log2(READ_BYTES / this.threads.length));
+    const pieceBytes = Math.min(1 << 20, Math.max(1 << 12, share));
     return {
       thread,
       reader: new ThreadReader(source, header, this.clock, pieceBytes),
