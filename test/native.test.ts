@@ -2,16 +2,20 @@
  * Programs that write their own trace, natively: what they record are the calls of an independent
  * log; they do what they did before; their files are accepted by the system's tools and come back.
  */
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { CONFIG, HEADER, HEADER_BYTES, NAME_BYTES, RECORD } from '../src/native/layout.js';
 import { scratch } from './support/c-programs.js';
+import { isLong } from './support/long.js';
 import { LOG_SOURCE, type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import { COMPILER, compile, countsOf, describeNatively, FORMS, patched, report, traced } from './support/native-run.js';
 import { root } from './support/pipeline.js';
 import { spawnSync } from './support/spawn.js';
 import { run } from './support/tools.js';
+
+/** Programs that end by themselves. */
+const csmithSeeds = Array.from({ length: isLong ? 10 : 2 }, (_, i) => i + 1);
 
 let log: string | undefined;
 
@@ -19,7 +23,10 @@ let log: string | undefined;
 const oneName = (name: string): string => name.replace(/([CD])1E/, '$12E');
 
 /** Calls by name as the program's twin logs them. */
-function truth(program: NativeProgram): {
+function truth(
+  program: NativeProgram,
+  common: readonly string[] = SAME_CALLS,
+): {
   readonly counts: Record<string, number>;
   readonly status: number | null;
   readonly stdout: string;
@@ -28,7 +35,7 @@ function truth(program: NativeProgram): {
     log = scratch('log.o');
     run(COMPILER, ['-O1', '-fPIE', '-c', '-x', 'c', '-', '-o', log], LOG_SOURCE);
   }
-  const flags = [...SAME_CALLS, ...(program.flags ?? []), '-finstrument-functions'];
+  const flags = [...common, ...(program.flags ?? []), '-finstrument-functions'];
   const twin = compile(program.source, flags, program.language, [log]);
   const file = scratch('truth');
   const { status, stdout } = spawnSync(twin, [], { encoding: 'utf8', env: { TRUTH: file } });
@@ -117,4 +124,25 @@ describeNatively('programs that write their own trace', () => {
       },
     );
   });
+
+  // Without optimisation: a call that the compiler may leave out is none of a program's own.
+  test.each(csmithSeeds.map((seed) => [seed, FORMS[seed % FORMS.length]!] as const))(
+    'RT-20: csmith %i, %j',
+    (seed, form) => {
+      // It leaves a file where it runs.
+      const folder = scratch('csmith');
+      mkdirSync(folder);
+      const source = spawnSync('csmith', ['--seed', String(seed), '--max-funcs', '12'], {
+        encoding: 'utf8',
+        cwd: folder,
+      }).stdout;
+      const flags = ['-O0', '-g0', '-w', '-I/usr/include/csmith'];
+      const expected = truth({ name: '', source, flags }, []);
+      const ran = traced(patched(compile(source, [...flags, ...form])));
+      expect([ran.status, ran.stdout]).toEqual([expected.status, expected.stdout]);
+      const found = report(ran.dir);
+      expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
+      expect(countsOf(found)).toEqual(expected.counts);
+    },
+  );
 });

@@ -96,5 +96,5 @@ export const FORMS: readonly (readonly string[])[] = [
 /** Programs run natively: on the machine whose runtime there is. */
 export function describeNatively(name: string, body: () => void): void {
   if (!isHere) describe.skip(name, body);
-  else describeWith([COMPILER, 'nm', 'strip', 'readelf', 'ld.lld', 'uftrace'], name, body);
+  else describeWith([COMPILER, 'nm', 'strip', 'readelf', 'ld.lld', 'uftrace', 'csmith'], name, body);
 }
