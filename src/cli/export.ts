@@ -7,7 +7,6 @@ import type { NativeTrace } from '../native/trace.js';
 import { writeUftrace } from '../native/uftrace.js';
 import { makeDirectory } from '../output/directory.js';
 import { openOutput } from '../output/stream.js';
-import { visibleJson } from '../visible.js';
 import { openTrace, runFacts, sayDoubts, type TraceArguments } from './native-trace.js';
 import { flush, outBytes } from './terminal.js';
 
@@ -37,11 +36,10 @@ export async function runExport(args: ExportArguments): Promise<number> {
     return sayDoubts(args.dir, trace.doubts);
   }
   const encoder = new TextEncoder();
-  const isJson = format !== 'folded';
   const { output = '-' } = args;
   const stream = output === '-' ? { write: outBytes, close: flush } : openOutput(output);
   exportTrace(trace, format, (text) => {
-    stream.write(encoder.encode(isJson ? visibleJson(text) : text));
+    stream.write(encoder.encode(text));
   });
   stream.close();
   return sayDoubts(args.dir, trace.doubts);

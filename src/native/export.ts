@@ -4,7 +4,7 @@
  * says so where it can.
  */
 import { hex } from '../errors.js';
-import { visibleLine } from '../visible.js';
+import { visibleJson, visibleLine } from '../visible.js';
 import type { NativeFunction } from './objects.js';
 import { forTrees, type StackNode, stackTotals } from './totals.js';
 import type { NativeTrace, TraceThread } from './trace.js';
@@ -22,8 +22,11 @@ export type NativeFormat = keyof typeof nativeFormats;
 /** Receives text; called again and again. */
 export type TextSink = (text: string) => void;
 
-const PIECE = 0x1_0000;
+const PIECE = 0x4_0000;
 const SCHEMA = 1;
+
+/** JSON of text that comes from files. Applied to the text alone: events are many. */
+const foreign = (value: unknown): string => visibleJson(JSON.stringify(value));
 
 /** Gathers text to pieces. */
 class Pieces {
@@ -73,12 +76,12 @@ function writeChrome(trace: NativeTrace, pieces: Pieces): void {
   const lines: string[] = [];
   for (const [thread] of trace.tasks as readonly (readonly [TraceThread])[]) {
     const { process: pid, thread: tid, object } = thread.header;
-    lines.push(JSON.stringify({ ph: 'M', pid, tid, name: 'process_name', args: { name: object } }));
-    lines.push(JSON.stringify({ ph: 'M', pid, tid, name: 'thread_name', args: { name: threadTitle(thread) } }));
+    lines.push(foreign({ ph: 'M', pid, tid, name: 'process_name', args: { name: object } }));
+    lines.push(foreign({ ph: 'M', pid, tid, name: 'thread_name', args: { name: threadTitle(thread) } }));
   }
   pieces.add(lines.join(',\n'));
   const names: string[] = [];
-  const nameOf = ({ index, name }: NativeFunction): string => (names[index] ??= JSON.stringify(name));
+  const nameOf = ({ index, name }: NativeFunction): string => (names[index] ??= foreign(name));
   forTrees(trace, ({ header }) => {
     const where = `"pid":${header.process},"tid":${header.thread},"ts":`;
     return {
@@ -109,8 +112,8 @@ function writeNdjson(trace: NativeTrace, pieces: Pieces): void {
   const heads: string[] = [];
   const head = ({ index, name, address, site, object }: NativeFunction): string =>
     (heads[index] ??=
-      `{"kind":"entry","function":${JSON.stringify(name)},"address":"${hex(address)}","site":"${hex(site)}",` +
-      `"object":${JSON.stringify(object)},`);
+      `{"kind":"entry","function":${foreign(name)},"address":"${hex(address)}","site":"${hex(site)}",` +
+      `"object":${foreign(object)},`);
   forMerged(trace, ({ header }, called, depth, time) => {
     pieces.add(
       `${head(called)}"process":${header.process},"thread":${header.thread},"depth":${depth},"time":${time}}\n`,

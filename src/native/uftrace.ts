@@ -15,7 +15,7 @@ import { CallTree } from './tree.js';
 export type FileSink = (name: string) => { readonly write: (bytes: Uint8Array) => void; readonly close: () => void };
 
 const RECORD_BYTES = 16;
-const PIECE_RECORDS = 4096;
+const PIECE_RECORDS = 1 << 14;
 /** Fields of a record's second word. */
 const ENTRY = 0;
 const EXIT = 1;
@@ -153,7 +153,8 @@ function symbols(trace: NativeTrace, thread: TraceThread): string {
 }
 
 function writeRecords(trace: NativeTrace, open: FileSink): void {
-  const { nanoseconds: origin } = trace.clock.origin;
+  // Nanoseconds of months, and addresses of 47 bits, are exact.
+  const origin = Number(trace.clock.origin.nanoseconds);
   const bytes = new Uint8Array(PIECE_RECORDS * RECORD_BYTES);
   const view = new DataView(bytes.buffer);
   let file: ReturnType<FileSink> | null = null;
@@ -161,16 +162,25 @@ function writeRecords(trace: NativeTrace, open: FileSink): void {
   let task = -1;
   let used = 0;
   let biases = new Map<string, bigint>();
+  /** Where functions lie in the process, by their index. */
+  let places: number[] = [];
+  const placeOf = ({ index, object, address: at }: NativeFunction): number =>
+    (places[index] = Number(BigInt.asUintN(48, at + (biases.get(object) ?? 0n))));
   const flush = (): void => {
     if (used > 0) file?.write(bytes.slice(0, used * RECORD_BYTES));
     used = 0;
   };
-  const add = (type: number, { object, address: at }: NativeFunction, depth: number, time: number): void => {
+  const add = (type: number, each: NativeFunction, depth: number, time: number): void => {
+    const { index } = each;
     if (depth >= DEPTH_MAX) return;
     if (used === PIECE_RECORDS) flush();
-    const place = BigInt.asUintN(48, at + (biases.get(object) ?? 0n));
-    view.setBigUint64(used * RECORD_BYTES, origin + BigInt(time), true);
-    view.setBigUint64(used * RECORD_BYTES + 8, BigInt(type | (MAGIC << 3) | (depth << 6)) | (place << 16n), true);
+    const now = origin + time;
+    const low = places[index] ?? placeOf(each);
+    const at = used * RECORD_BYTES;
+    view.setUint32(at, now >>> 0, true);
+    view.setUint32(at + 4, now / 2 ** 32, true);
+    view.setUint32(at + 8, type | (MAGIC << 3) | (depth << 6) | ((low & 0xffff) << 16), true);
+    view.setUint32(at + 12, low / 2 ** 16, true);
     used++;
   };
   const end = (): void => {
@@ -183,6 +193,7 @@ function writeRecords(trace: NativeTrace, open: FileSink): void {
       end();
       task = thread.task;
       biases = new Map();
+      places = [];
       file = open(`${thread.header.thread}.dat`);
       tree = new CallTree({
         enter: (each, depth, at) => {
@@ -198,6 +209,7 @@ function writeRecords(trace: NativeTrace, open: FileSink): void {
       // Another program was executed: what was open ends with the old one.
       if (biases.has(object)) tree?.end();
       biases.set(object, bias);
+      places = [];
     }
     tree?.enter(called, stack, time);
   });
