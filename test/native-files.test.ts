@@ -67,6 +67,20 @@ describeNatively('files', () => {
     },
   );
 
+  test('a name without a slash is a program in PATH where it is run, and a file where one is written', () => {
+    const folder = scratch('folder');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'true'), readFileSync(program()), { mode: 0o755 });
+    const ran = elftrace(['record', 'true'], { cwd: folder });
+    expect([ran.status, ran.stderr]).toEqual([
+      125,
+      expect.stringMatching(/^\/\S*bin\/true: error: the file has no sites/),
+    ]);
+    expect(elftrace(['record', '-o', 'out', 'true'], { cwd: folder }).stdout).toContain(
+      '2 functions write their calls',
+    );
+  });
+
   test('RT-27: a site of it alone cannot be changed: the runtime would go, and the others call it', () => {
     const output = patched(program());
     const never = scratch('never');

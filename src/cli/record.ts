@@ -48,7 +48,7 @@ export async function runRecord(args: RecordArguments): Promise<number> {
     return await runPatched(args);
   } catch (error) {
     // The other codes are the program's.
-    err(errorLine(error, args.path));
+    err(errorLine(error, findProgram(args.path)));
     return exitCodes.runFailed;
   }
 }
@@ -93,7 +93,8 @@ async function patched(args: RecordArguments, program: string): Promise<Patched>
 
 async function writePatched(args: RecordArguments, wanted: string): Promise<number> {
   if (args.arguments.length > 0) throw new ElftraceError('usage', '-o only writes the program: it takes no arguments');
-  const program = findProgram(args.path);
+  // A file is meant, as in other verbs that write one.
+  const program = fs.existsSync(args.path) ? args.path : findProgram(args.path);
   const output = outputPath(program, wanted, false);
   const { laid } = await patched(args, program);
   const { plan, id, bytes } = laid;
