@@ -36,6 +36,10 @@ interface Running {
   called: NativeFunction;
 }
 
+/**
+ * A trace directory that a patched program wrote: its threads, the functions of its files, and the
+ * calls in order of time. Files are read as they are asked for, a piece at a time.
+ */
 export class NativeTrace {
   readonly threads: readonly TraceThread[];
   /** The files by thread. */

@@ -26,6 +26,10 @@ interface Region {
   highest: number;
 }
 
+/**
+ * Who called whom, told from stack pointers alone: a call at a lower one is inside of those above
+ * it. One tree a thread.
+ */
 export class CallTree {
   private readonly functions: NativeFunction[] = [];
   private readonly stacks: number[] = [];

@@ -61,7 +61,11 @@ const stamp = (time: bigint): string => `${time / BILLION}.${String(time % BILLI
 const baseOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 const address = (value: bigint): string => value.toString(16).padStart(16, '0');
 
-/** @param command  words of the command, for its `info` */
+/**
+ * Writes a trace as a data directory of uftrace.
+ * @param command  words of the command, for its `info`
+ * @param open     makes the files of the directory
+ */
 export function writeUftrace(trace: NativeTrace, command: readonly string[], open: FileSink): void {
   const put = (name: string, contents: string | Uint8Array): void => {
     const file = open(name);
