@@ -8,6 +8,7 @@ import { TracedObject } from '../native/objects.js';
 import { readThreadHeader, type ThreadHeader, type TraceSource } from '../native/reader.js';
 import { NativeTrace, type TraceDoubts } from '../native/trace.js';
 import { ioError } from '../output/target.js';
+import { revert } from '../patch/apply.js';
 import { readRecord } from '../patch/journal.js';
 import { exitCodes } from './exit.js';
 import { readBytes } from './files.js';
@@ -99,17 +100,24 @@ export function traceFiles(dir: string): string[] {
     });
 }
 
+/** A file as it was before it was patched, where it is the one with this sum; else null. */
+function originalOf(bytes: Uint8Array, id: string): Uint8Array | null {
+  if (hash(bytes) === id) return bytes;
+  try {
+    const image = readElf(bytes);
+    return readRecord(image)?.sha256 === id ? revert(image, null, hash) : null;
+  } catch (error) {
+    if (error instanceof ElftraceError) return null;
+    throw error;
+  }
+}
+
 /** The object of a trace among files that may be it: as it was, or patched. */
 async function findObject(header: ThreadHeader, paths: readonly string[], first: number): Promise<TracedObject | null> {
   for (const path of paths) {
     if (!fs.existsSync(path)) continue;
-    const bytes = readBytes(path);
-    try {
-      if (hash(bytes) !== header.id && readRecord(readElf(bytes))?.sha256 !== header.id) continue;
-    } catch (error) {
-      if (error instanceof ElftraceError) continue;
-      throw error;
-    }
+    const bytes = originalOf(readBytes(path), header.id);
+    if (bytes === null) continue;
     const opened = await open({ name: path, path, bytes, form: 'none', member: null, wrapped: [] });
     return new TracedObject(header.id, header.object, opened.sites, first);
   }
