@@ -68,6 +68,21 @@ describeNatively('files', () => {
     },
   );
 
+  test.each([[[NOPS]], [['-pg', '-mfentry', '-mrecord-mcount']]])(
+    'a stripped program needs names, which --symbols gives: %j',
+    (form) => {
+      const names = compile(FIB, [...OWN_CALLS, ...form]);
+      const bare = scratch('bare');
+      run('strip', ['-o', bare, names]);
+      const output = scratch('output');
+      const { status, stderr } = elftrace(['record', '-o', output, bare]);
+      expect([status, existsSync(output)]).toEqual([2, false]);
+      expect(stderr).toMatch(/no site of the file can call the runtime: .*: name them with --symbols FILE/);
+      const ran = traced(patched(bare, '--symbols', names));
+      expect([ran.status, ran.stdout, report(ran.dir).calls]).toEqual([3, '144\n', 466]);
+    },
+  );
+
   test('a name without a slash is a program in PATH where it is run, and a file where one is written', () => {
     const folder = scratch('folder');
     mkdirSync(folder);

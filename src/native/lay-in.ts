@@ -6,7 +6,7 @@ import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import { readElf } from '../elf/read.js';
 import { type NewSection, writeElf } from '../elf/write.js';
-import { ElftraceError } from '../errors.js';
+import { ElftraceError, hex } from '../errors.js';
 import { noteBytes } from '../patch/apply.js';
 import { encodeRecord, type FileRecord, recordSchema, recordSection } from '../patch/journal.js';
 import type { Plan, Step } from '../patch/plan.js';
@@ -98,6 +98,18 @@ function checkReach(sites: Sites, { reach }: RuntimeTracing): void {
   }
 }
 
+/** Why no site can be served: by the first of those that the plan refuses. */
+function noneServed({ program }: Sites, { refusals: [first] }: Plan): ElftraceError {
+  if (first?.reason === TOO_SMALL) {
+    return refused('too-small', `${first.function}: ${first.reason}: compile with -fpatchable-function-entry=5`);
+  }
+  const place = first === undefined ? '' : first.function || hex(first.address);
+  const why = first === undefined ? 'functions must begin with their sites' : `${place}: ${first.reason}`;
+  const hint = program.namesFunctions ? '' : ': name them with --symbols FILE';
+  const message = `no site of the file can call the runtime: ${why}${hint}`;
+  return new ElftraceError('no-match', message, { reason: 'no-sites' });
+}
+
 /**
  * Decides and makes the patched file; the image stays as it is.
  * @returns the plan's refusals name sites that stay off
@@ -120,14 +132,7 @@ export function layIn(sites: Sites, options: LayInOptions): LaidIn {
   const selection = servedSites(sites, tracing, options.selection);
   const front = frontSteps(sites, tracing, target, selection);
   const plan = withSteps(planSites(sites, { to: { kind: 'call', target }, name: nativeRequest, selection }), front);
-  if (plan.changed === 0) {
-    const [first] = plan.refusals;
-    if (first?.reason === TOO_SMALL) {
-      throw refused('too-small', `${first.function}: ${first.reason}: compile with -fpatchable-function-entry=5`);
-    }
-    const why = first === undefined ? 'functions must begin with their sites' : `${first.function}: ${first.reason}`;
-    throw new ElftraceError('no-match', `no site of the file can call the runtime: ${why}`, { reason: 'no-sites' });
-  }
+  if (plan.changed === 0) throw noneServed(sites, plan);
   const code = runtimeBytes(runtime, arch, tracing, facts);
   return { bytes: write(sites, plan, id, { runtime, places, facts, code }), plan, id };
 }
