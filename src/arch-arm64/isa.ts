@@ -1443,7 +1443,7 @@ export const BL_ZERO = arm64Table.encode('bl', { off: 0 });
 /** Displacements of b and bl. */
 export const BRANCH_REACH: Reach = arm64Table.reach('bl');
 /** Pages that adrp reaches, as bytes from its own page. */
-const PAGE_REACH: Reach = { min: -0x1_0000_0000n, max: 0xffff_f000n, alignBytes: 4096 };
+export const PAGE_REACH: Reach = { min: -0x1_0000_0000n, max: 0xffff_f000n, alignBytes: 4096 };
 
 /** True for `bti`, any of the four forms. */
 export function isBti(word: number): boolean {

@@ -17,7 +17,7 @@ import type { AddressReader, StubForm } from '../machine/stubs.js';
 import { stubForm, type StubExtent } from '../isa/stub-form.js';
 import type { Address } from '../units.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
-import { arm64Table, BRANCH_REACH, branchTarget, encodeAdrp, encodeB, encodeBl, isBti } from './isa.js';
+import { arm64Table, BRANCH_REACH, branchTarget, encodeAdrp, encodeB, encodeBl, isBti, PAGE_REACH } from './isa.js';
 
 const IP0 = 16;
 const IP1 = 17;
@@ -211,4 +211,12 @@ function codec(opcode: number, encode: (place: Address, target: Address) => numb
 
 const jump = codec(0b000101, encodeB);
 
-export const arm64Branches: Branches = { call: codec(0b100101, encodeBl), jump, graph: jump };
+export const arm64Branches: Branches = {
+  call: codec(0b100101, encodeBl),
+  jump,
+  graph: jump,
+  reaches: [
+    { name: 'bl, 26 bits', reach: BRANCH_REACH },
+    { name: 'stub of adrp, 21 bits of pages', reach: PAGE_REACH },
+  ],
+};

@@ -25,7 +25,12 @@ function codec(mnemonic: 'b' | 'bl'): BranchCodec {
 
 const jump = codec('b');
 
-export const loongarchBranches: Branches = { call: codec('bl'), jump, graph: jump };
+export const loongarchBranches: Branches = {
+  call: codec('bl'),
+  jump,
+  graph: jump,
+  reaches: [{ name: 'bl, 26 bits', reach: BRANCH_REACH }],
+};
 
 // ------------------------------------------------------------------------------------------- forms
 

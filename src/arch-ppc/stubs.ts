@@ -137,7 +137,8 @@ function codec(name: 'bl' | 'b', bits: 32 | 64, endian: Endian): BranchCodec {
 
 export function ppcBranches(bits: 32 | 64, endian: Endian): Branches {
   const jump = codec('b', bits, endian);
-  return { call: codec('bl', bits, endian), jump, graph: jump };
+  const reaches = [{ name: 'bl, 24 bits', reach: branchReach }];
+  return { call: codec('bl', bits, endian), jump, graph: jump, reaches };
 }
 
 // ---------------------------------------------------------------------------------------- patterns

@@ -192,6 +192,10 @@ const graph: BranchCodec = {
 export const riscvBranches: Branches = {
   call,
   graph,
+  reaches: [
+    { name: 'auipc and jalr, 32 bits', reach: pairReach },
+    { name: 'jal, 20 bits', reach: jalReach },
+  ],
   jump: {
     sizeBytes: 4,
     reach: jalReach,

@@ -27,7 +27,12 @@ function codec(half: number, upper: number): BranchCodec {
 
 const jump = codec(BRCL, ALWAYS);
 
-export const s390xBranches: Branches = { call: codec(BRASL, LINK), jump, graph: jump };
+export const s390xBranches: Branches = {
+  call: codec(BRASL, LINK),
+  jump,
+  graph: jump,
+  reaches: [{ name: 'brasl, 32 bits', reach: BRANCH_REACH }],
+};
 
 // ---------------------------------------------------------------------------------------- forms
 

@@ -118,4 +118,9 @@ function branch5(name: string, opcode: 0xe8 | 0xe9): BranchCodec {
 
 const jump = branch5('jmp', 0xe9);
 
-export const x86Branches: Branches = { call: branch5('call', 0xe8), jump, graph: jump };
+export const x86Branches: Branches = {
+  call: branch5('call', 0xe8),
+  jump,
+  graph: jump,
+  reaches: [{ name: 'call, rel32', reach: CALL5_REACH }],
+};

@@ -20,6 +20,13 @@ export interface BranchCodec {
   target(bytes: Uint8Array, from: Address): Address | null;
 }
 
+/** How far something leads that a call is made of, for people. */
+export interface NamedReach {
+  /** As manuals name it: `bl, 24 bits`. */
+  readonly name: string;
+  readonly reach: Reach;
+}
+
 export interface Branches {
   /** Call with a return address: `call`, `bl`, `auipc ra; jalr ra`. */
   readonly call: BranchCodec;
@@ -30,4 +37,6 @@ export interface Branches {
    * off.
    */
   readonly graph: BranchCodec;
+  /** The call first, then what stubs reach where one call does not. */
+  readonly reaches: readonly NamedReach[];
 }

@@ -62,7 +62,12 @@ export const toyMachine: Arch = {
   siteShapes: [toyShape],
   stubForms: [],
   outOfLine: null,
-  branches: { call: toyCall, jump: toyCall, graph: toyCall },
+  branches: {
+    call: toyCall,
+    jump: toyCall,
+    graph: toyCall,
+    reaches: [{ name: 'toy call', reach: toyCall.reach }],
+  },
   landingPads: null,
   sleds: null,
   trampolines: { kind: 'none', reason: absent },
