@@ -5,7 +5,7 @@
  */
 import { demangle } from '../demangle/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { type ChainHop, siteChain, type SiteChain } from '../sites/chain.js';
+import { type ChainHop, describeHop, siteChain, type SiteChain } from '../sites/chain.js';
 import { entryPoint, type EntryPoint } from '../patch/routes.js';
 import type { Sites } from '../sites/sites.js';
 import { directCallerOf, judge, type Verdict, verdictSeverity, type VerifyOptions } from '../sites/verdicts.js';
@@ -181,36 +181,10 @@ interface ExplainedHop {
   readonly note: string;
 }
 
-function hopNote(hop: ChainHop): string {
-  switch (hop.kind) {
-    case 'call': {
-      if (hop.relocation) {
-        const { type, symbol, addend } = hop.relocation;
-        return `${type} ${symbol}${addend === 0n ? '' : addend > 0n ? `+${hex(addend)}` : hex(addend)}`;
-      }
-      return hop.target === null ? 'calls nothing' : `leads to ${hex(hop.target)}`;
-    }
-    case 'restore':
-      return 'brings the TOC pointer of the caller back';
-    case 'stub': {
-      const parts = [`${hop.form}, leads to ${hex(hop.target)}`];
-      if (hop.savesToc) parts.push("saves the caller's TOC pointer");
-      if (hop.targetToc !== null) parts.push(`sets the TOC pointer to ${hex(hop.targetToc)}`);
-      return parts.join(', ');
-    }
-    case 'slot':
-      return hop.symbol === '' ? `holds ${hex(hop.target)}` : `filled by the dynamic linker with ${hop.symbol}`;
-    case 'target':
-      return { mcount: 'the profiling entry', tracer: 'an entry of the tracer', other: 'no entry of a tracer' }[hop.is];
-    default:
-      return hop satisfies never;
-  }
-}
-
 async function explainHops(opened: Opened, chain: SiteChain): Promise<ExplainedHop[]> {
   const disassembler = await disassemblerOf(opened.arch);
   return chain.hops.map((hop) => {
-    const note = hopNote(hop);
+    const note = describeHop(hop);
     if (hop.kind === 'slot') return { hop, note, lines: [{ address: hop.address, bytes: hop.bytes, text: '' }] };
     const lines = disassembler
       .disassemble(hop.bytes, hop.address, opened.arch.isa)

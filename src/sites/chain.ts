@@ -9,6 +9,7 @@
  *   slot         a word in memory that a stub (or an indirect call) takes its target from
  *   target       where the chain ends
  */
+import { hex } from '../errors.js';
 import type { CalleeKind, SiteReading } from '../machine/sites.js';
 import type { CodeRange, Program } from '../program/program.js';
 import type { Address } from '../units.js';
@@ -226,4 +227,31 @@ export function siteChain(sites: Sites, index: number): SiteChain {
   if (target !== null && linked) hops.push(...follow(program, target));
   const depends = hops.some((hop) => hop.kind === 'restore' || (hop.kind === 'stub' && hop.savesToc));
   return { toc: depends ? toc : null, hops };
+}
+
+/** What a hop does, in a few words. */
+export function describeHop(hop: ChainHop): string {
+  switch (hop.kind) {
+    case 'call': {
+      if (hop.relocation) {
+        const { type, symbol, addend } = hop.relocation;
+        return `${type} ${symbol}${addend === 0n ? '' : addend > 0n ? `+${hex(addend)}` : hex(addend)}`;
+      }
+      return hop.target === null ? 'calls nothing' : `leads to ${hex(hop.target)}`;
+    }
+    case 'restore':
+      return 'brings the TOC pointer of the caller back';
+    case 'stub': {
+      const parts = [`${hop.form}, leads to ${hex(hop.target)}`];
+      if (hop.savesToc) parts.push("saves the caller's TOC pointer");
+      if (hop.targetToc !== null) parts.push(`sets the TOC pointer to ${hex(hop.targetToc)}`);
+      return parts.join(', ');
+    }
+    case 'slot':
+      return hop.symbol === '' ? `holds ${hex(hop.target)}` : `filled by the dynamic linker with ${hop.symbol}`;
+    case 'target':
+      return { mcount: 'the profiling entry', tracer: 'an entry of the tracer', other: 'no entry of a tracer' }[hop.is];
+    default:
+      return hop satisfies never;
+  }
 }
