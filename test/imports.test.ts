@@ -27,7 +27,7 @@ const rules: Readonly<Record<string, Rule>> = {
   native: { values: ['patch', 'sites', 'program', 'relocs', 'elf', 'runtime', 'machine', 'sha256', 'trace'] },
   livepatch: { values: ['sites', 'program', 'relocs', 'elf', 'machine'] },
   report: {
-    values: ['demangle', 'why'],
+    values: ['demangle', 'why', 'sha256'],
     types: [
       'sites',
       'patch',

@@ -50,6 +50,7 @@ describe('images', () => {
     const html = readFileSync(page, 'utf8');
     // One file, nothing else: no script, nothing from elsewhere.
     expect(html).not.toMatch(/<script|src=|href=|url\(|@import/);
+    expect(html).toMatch(/Content-Security-Policy" content="default-src 'none'; [^"]*script-src 'none'/);
     expect(html.match(/<g class="event /g)).toHaveLength(21);
     expect(html).toMatch(/<g class="event instruction wrong"><title>leaf\ncall 0x4045f4/);
     expect(html).toMatch(/class="byte changed" [^>]*>e8</);

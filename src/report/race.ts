@@ -6,7 +6,7 @@
 import { hex, hexBytes } from '../errors.js';
 import type { ProbeEntry, RaceResult, RaceStep, Sequence, Story, StoryStep } from '../race/index.js';
 import type { Address } from '../units.js';
-import { visible } from '../visible.js';
+import { escapeHtml, htmlFrame } from './html.js';
 import type { Json } from './json.js';
 
 export interface RaceReport {
@@ -284,11 +284,9 @@ export function raceJson(report: RaceReport): Json {
 
 // -------------------------------------------------------------------------------------------- HTML
 
-const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-const escaped = (text: string): string => visible(text).replace(/[&<>"]/g, (each) => entities[each]!);
 /** A text that fits a box; the whole of it is its title. */
 const fitted = (text: string, most: number): string =>
-  escaped(text.length > most ? `${text.slice(0, most - 1)}…` : text);
+  escapeHtml(text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 const ROW = 36;
 const LANE = 460;
@@ -310,13 +308,13 @@ function drawing(report: RaceReport, story: Story): string {
   const width = bytesAt + Math.max(190, story.watch.size * 19 + 20);
   const height = HEAD + story.steps.length * ROW + 8;
   const parts: string[] = [
-    `<svg viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escaped(report.title)}">`,
+    `<svg viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escapeHtml(report.title)}">`,
   ];
   used.forEach(({ name, kind }, i) => {
     const x = GUTTER + i * LANE;
     parts.push(
       `<rect class="lane ${kind}" x="${x}" y="0" width="${LANE - 6}" height="${height}"/>`,
-      `<text class="head" x="${x + 8}" y="20">${escaped(name)}</text>`,
+      `<text class="head" x="${x + 8}" y="20">${escapeHtml(name)}</text>`,
     );
   });
   parts.push(`<text class="head" x="${bytesAt}" y="20">${fitted(report.placeOf(story.watch.address), 24)}</text>`);
@@ -333,7 +331,7 @@ function drawing(report: RaceReport, story: Story): string {
     const title = [where, what, ...more].filter((each) => each !== '').join('\n');
     parts.push(
       `<text class="number" x="4" y="${y + 19}">${i + 1}</text>`,
-      `<g class="event ${step.event.kind}${wrong}"><title>${escaped(title)}</title>`,
+      `<g class="event ${step.event.kind}${wrong}"><title>${escapeHtml(title)}</title>`,
       `<rect x="${x}" y="${y}" width="${LANE - 14}" height="${ROW - 6}" rx="3"/>`,
       `<circle cx="${x + 6}" cy="${y + (ROW - 6) / 2}" r="3"/>`,
       `<text x="${x + 16}" y="${y + 12}">${fitted(where === '' ? what : `${where}  ${what}`, 58)}</text>`,
@@ -368,24 +366,24 @@ svg text{fill:#e6e9ed}.lane{fill:#1d2228}.lane.patcher{fill:#26221a}.lane.prefet
 function section(report: RaceReport): string {
   const { result, story, sequence } = report;
   const { counts, failing } = result;
-  const row = (name: string, value: string): string => `<tr><th>${escaped(name)}</th><td>${value}</td></tr>`;
+  const row = (name: string, value: string): string => `<tr><th>${escapeHtml(name)}</th><td>${value}</td></tr>`;
   const parts = [
-    `<h2 class="${result.verdict}">${escaped(report.title)}: ${verdictTexts[result.verdict]}</h2>`,
-    ...(failing ? [`<p><b>${escaped(failing.violation.rule)}</b>: ${escaped(failing.violation.message)}</p>`] : []),
+    `<h2 class="${result.verdict}">${escapeHtml(report.title)}: ${verdictTexts[result.verdict]}</h2>`,
+    ...(failing ? [`<p><b>${escapeHtml(failing.violation.rule)}</b>: ${escapeHtml(failing.violation.message)}</p>`] : []),
     '<table>',
-    row('target', escaped(report.target)),
-    row('orders of all events', `${countText(counts.total)} (${escaped(counts.slots.map(({ actor, events }) => `${actor} ${events}`).join(', '))})`),
+    row('target', escapeHtml(report.target)),
+    row('orders of all events', `${countText(counts.total)} (${escapeHtml(counts.slots.map(({ actor, events }) => `${actor} ${events}`).join(', '))})`),
     row('explored', `${countText(counts.explored)} that can be told apart, in ${counts.states} states`),
     row('violated', countText(counts.violated)),
-    ...result.bounds.map((bound) => row('bound', escaped(boundText(bound)))),
+    ...result.bounds.map((bound) => row('bound', escapeHtml(boundText(bound)))),
     '</table>',
     '<table><tr><th>outcome</th><th>schedules</th></tr>',
-    ...[...counts.outcomes].map(([outcome, ways]) => `<tr><td><code>${escaped(outcome)}</code></td><td class="n">${countText(ways)}</td></tr>`),
+    ...[...counts.outcomes].map(([outcome, ways]) => `<tr><td><code>${escapeHtml(outcome)}</code></td><td class="n">${countText(ways)}</td></tr>`),
     '</table>',
     ...sequence.patchers.map(({ name, steps }) =>
       [
-        `<details${story ? '' : ' open'}><summary>${escaped(name)}: ${steps.length} steps</summary><ol>`,
-        ...steps.map((step) => `<li><code>${escaped(stepText(report, step, null))}</code></li>`),
+        `<details${story ? '' : ' open'}><summary>${escapeHtml(name)}: ${steps.length} steps</summary><ol>`,
+        ...steps.map((step) => `<li><code>${escapeHtml(stepText(report, step, null))}</code></li>`),
         '</ol></details>',
       ].join('\n'),
     ),
@@ -399,11 +397,6 @@ function section(report: RaceReport): string {
 
 /** The page of some races. */
 export function racePage(reports: readonly RaceReport[], title: string): string {
-  return `<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<title>${escaped(title)}</title><style>${style}</style></head><body>
-<h1>${escaped(title)}</h1>
-${reports.map(section).join('\n')}
-</body></html>
-`;
+  const heading = `<h1>${escapeHtml(title)}</h1>`;
+  return htmlFrame({ title, style, body: `${heading}\n${reports.map(section).join('\n')}` });
 }
