@@ -2201,6 +2201,38 @@ export const breakages: readonly Breakage[] = [
     test: 'prove',
     named: 'PV-4',
   },
+  {
+    name: 'pages: foreign text is markup',
+    file: 'report/html.js',
+    find: '(each) => entities[each]',
+    replace: '(each) => each',
+    test: 'page',
+    named: 'foreign text is text',
+  },
+  {
+    name: 'pages: a site that is wrong is shown as one that is fine',
+    file: 'page/sites.js',
+    find: "allVerdicts.indexOf(finding?.verdict ?? 'ok')",
+    replace: "allVerdicts.indexOf('ok')",
+    test: 'page',
+    named: 'a site that is wrong',
+  },
+  {
+    name: 'pages: the code before is the code after',
+    file: 'page/sites.js',
+    find: 'before.set(edit.before.subarray(',
+    replace: 'before.set(edit.after.subarray(',
+    test: 'page',
+    named: 'the record of a patched file',
+  },
+  {
+    name: 'pages: time of callees counts for their callers twice',
+    file: 'page/trace.js',
+    find: 'const own = length - open.inside;',
+    replace: 'const own = length;',
+    test: 'page',
+    named: 'by hand',
+  },
 ];
 
 /** How many places of a text a breakage's pattern meets. */

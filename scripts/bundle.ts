@@ -88,6 +88,35 @@ const objects: Plugin = {
 };
 
 /**
+ * The script of pages: `src/page/client` with what it imports, in one text, headed by the licence
+ * of the package in it.
+ */
+const pageScript: Plugin = {
+  name: 'page-script',
+  setup: ({ onLoad }) => {
+    onLoad({ filter: /[/\\]page[/\\]prebuilt\.js$/ }, async () => {
+      const licence = readFileSync(join(root, 'node_modules', '@tanstack', 'virtual-core', 'LICENSE'), 'utf8');
+      const { outputFiles } = await build({
+        absWorkingDir: root,
+        entryPoints: ['build/src/page/client/main.js'],
+        bundle: true,
+        write: false,
+        format: 'iife',
+        platform: 'browser',
+        target: ['chrome103', 'firefox113', 'safari16.4'],
+        charset: 'ascii',
+        minify: true,
+        legalComments: 'none',
+        define: { 'process.env.NODE_ENV': '"production"' },
+        banner: { js: `/* TanStack Virtual:\n${licence.trim()}\n*/` },
+        logLevel: 'warning',
+      });
+      return { contents: `export const PAGE_SCRIPT = ${JSON.stringify(outputFiles[0]!.text)};` };
+    });
+  },
+};
+
+/**
  * The widths of help texts, which yargs asks `string-width` for. That package makes a segmenter and
  * a class of all emoji when it is loaded, which is a sixth of the time of a small `verify`, and
  * needs neither for ASCII; here it is loaded for the first text that is something else.
@@ -119,7 +148,7 @@ await build({
   platform: 'node',
   target: 'node20',
   external,
-  plugins: [prebuilt, objects, widths],
+  plugins: [prebuilt, objects, pageScript, widths],
   alias: { yaml: './node_modules/yaml/browser/index.js' },
   // Beside the entry points: shared code finds worker.js as its neighbour, bundled or not.
   chunkNames: '[name]-[hash]',

@@ -253,6 +253,7 @@ export {
   type TraceLosses,
   type TraceSink,
 } from './trace/index.js';
+export { readTrace, type ReadEvent, type ReadHeader } from './trace/read.js';
 export { watchRepeats, type Repeats } from './trace/repeats.js';
 export {
   broken,
@@ -292,6 +293,14 @@ export {
   type Violation,
 } from './race/index.js';
 export { raceJson, raceLines, racePage, type RaceReport } from './report/race.js';
+export {
+  htmlPage,
+  type HtmlDiff,
+  type HtmlDifference,
+  type HtmlFile,
+  type HtmlPage,
+  type HtmlPageRequest,
+} from './page/index.js';
 export { ruleText } from './report/rules.js';
 export { verdictPages, type VerdictPage } from './report/verdict-pages.js';
 export { diffJson, diffLines } from './report/diff.js';

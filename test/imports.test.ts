@@ -43,6 +43,10 @@ const rules: Readonly<Record<string, Rule>> = {
       'why',
     ],
   },
+  page: {
+    values: ['report', 'tracing', 'trace', 'sites', 'isa', 'demangle'],
+    types: ['diff', 'patch', 'program', 'machine'],
+  },
   why: { values: ['kprobes', 'diff', 'program', 'elf'] },
   diff: { values: ['sites', 'program', 'elf', 'demangle'] },
   race: {
@@ -108,6 +112,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   '@noble/hashes': ['sha256'],
   yargs: ['cli/main', 'cli/grammar', 'cli/describe'],
   yaml: ['tracing/session-file'],
+  '@tanstack/virtual-core': ['page/client/table'],
 };
 
 interface Import {

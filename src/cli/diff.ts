@@ -9,6 +9,7 @@ import { readElf } from '../elf/read.js';
 import { ElftraceError, hexBytes } from '../errors.js';
 import { limitExceeded } from '../limits/index.js';
 import { ioError } from '../output/target.js';
+import type { HtmlDiff, HtmlDifference } from '../page/index.js';
 import { diffJson, diffLines, diffSummary } from '../report/diff.js';
 import { type Json, jsonSchema } from '../report/json.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
@@ -76,13 +77,11 @@ class Tally {
 }
 
 /** The files of a side. Members of archives and packages are kept in memory, within the limits. */
-async function sideOf(path: string, tally: Tally): Promise<Side> {
+async function sideOf(path: string, failed: (name: string, error: unknown) => void): Promise<Side> {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) throw ioError(path, 'read', new Error('no such file or directory'));
   if (stats.isDirectory()) {
-    const paths = expandPaths([path], (file, error) => {
-      tally.failed(file, error);
-    });
+    const paths = expandPaths([path], failed);
     const entries = paths.map((file) => ({
       name: file,
       key: plain(relative(path, file)),
@@ -167,7 +166,7 @@ async function pairUp(older: Side, newer: Side): Promise<Pairing> {
 
 async function comparePair(
   pair: { readonly old: Entry; readonly new: Entry },
-  args: DiffArguments,
+  args: Pick<DiffArguments, 'oldSymbols' | 'newSymbols' | 'mcount' | 'table'>,
 ): Promise<SitesDiff> {
   const options = (symbols: string | undefined): OpenOptions => ({
     ...(symbols === undefined ? {} : { symbols }),
@@ -179,11 +178,16 @@ async function comparePair(
   return diffSites(older.sites, newer.sites, { ...commandLimits(), deadline: commandDeadline() });
 }
 
+/** Sites of a file that name code. */
+async function sitesOf(entry: Entry, { mcount, table }: Pick<DiffArguments, 'mcount' | 'table'>): Promise<number> {
+  const { sites } = await open(await entry.read(), { mcount, table });
+  const { total, byState } = sites.totals();
+  return total - (byState['outside'] ?? 0);
+}
+
 /** A file that the other side does not have: its sites are lost or gained as a whole. */
 async function alone(entry: Entry, change: 'lost' | 'gained', args: DiffArguments, tally: Tally): Promise<void> {
-  const { sites } = await open(await entry.read(), { mcount: args.mcount, table: args.table });
-  const { total, byState } = sites.totals();
-  const count = total - (byState['outside'] ?? 0);
+  const count = await sitesOf(entry, args);
   const side = change === 'lost' ? 'old' : 'new';
   tally.sites[side] += count;
   tally.alone[side]++;
@@ -193,6 +197,29 @@ async function alone(entry: Entry, change: 'lost' | 'gained', args: DiffArgument
     out(JSON.stringify({ schema: jsonSchema, ...names, change, sites: count }));
   } else out(`${paint('bold', entry.name)}: ${change} as a whole, with ${count} sites`);
 }
+
+/**
+ * The same for a page: every pair, and the files that one side alone has.
+ * @throws what reading any of them throws
+ */
+export async function comparison(
+  args: Omit<DiffArguments, 'failOn' | 'quiet' | 'json'>,
+): Promise<HtmlDiff> {
+  const refuse = (_: string, error: unknown): never => {
+    throw error;
+  };
+  const [older, newer] = [await sideOf(args.old, refuse), await sideOf(args.new, refuse)];
+  const { pairs, lost, gained } = await pairUp(older, newer);
+  const found: HtmlDifference[] = [];
+  for (const pair of pairs) {
+    found.push({ old: pair.old.name, new: pair.new.name, diff: await comparePair(pair, args) });
+    progress(`diff ${pair.new.name}`);
+  }
+  for (const [entries, change] of [[lost, 'lost'], [gained, 'gained']] as const) {
+    for (const entry of entries) found.push({ alone: entry.name, change, sites: await sitesOf(entry, args) });
+  }
+  return { old: args.old, new: args.new, pairs: found };
+} // prettier-ignore
 
 function sayPair(
   names: { readonly old: string; readonly new: string },
@@ -231,7 +258,8 @@ function sayTotal(tally: Tally): { readonly text: string; readonly json: Json } 
 
 export async function runDiff(args: DiffArguments): Promise<number> {
   const tally = new Tally();
-  const [older, newer] = [await sideOf(args.old, tally), await sideOf(args.new, tally)];
+  const failed = tally.failed.bind(tally);
+  const [older, newer] = [await sideOf(args.old, failed), await sideOf(args.new, failed)];
   const several = !older.isFile;
   if (several && (args.oldSymbols !== undefined || args.newSymbols !== undefined)) {
     throw new ElftraceError('usage', '--old-symbols and --new-symbols are about two files, not trees');

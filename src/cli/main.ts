@@ -655,6 +655,33 @@ const parser = yargs([])
     },
   )
   .command(
+    'html <files..>',
+    'one page about images: verdicts, code, ways, a map; traces and differences',
+    (y) =>
+      y
+        .positional('files', {
+          type: 'string',
+          array: true,
+          demandOption: true,
+          describe: 'files, archives, directories',
+        })
+        .option('o', { alias: 'output', type: 'string', describe: 'page to write' })
+        .option('trace', { type: 'string', describe: 'what run --trace wrote as ndjson: timeline and flame graph' })
+        .option('diff', { type: 'string', describe: 'older file or tree: what became of its sites' })
+        .option('title', { type: 'string', describe: 'heading of the page' })
+        .option('symbols', { type: 'string', describe: 'names for a stripped file: System.map or an ELF file' })
+        .option('old-symbols', { type: 'string', describe: 'names for a stripped file of --diff' })
+        .option('mcount', { type: 'string', array: true, nargs: 1, describe: 'further name of the profiling entry' })
+        .option('table', { type: 'string', array: true, nargs: 1, describe: 'section that holds the site table' })
+        .option('journal', { type: 'string', describe: 'record of the changes kept beside the file' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 html vmlinux -o page.html', 'every site of a kernel, in a browser')
+        .example('$0 html traced --trace t.ndjson --diff original -o page.html', 'a patched program and its run'),
+    (args) => {
+      action = async () => (await import('./html.js')).runHtml({ ...args, output: args.o });
+    },
+  )
+  .command(
     'why <function> <files..>',
     'whether a function can be traced by ftrace, kprobes, fentry; if not, why',
     (y) =>

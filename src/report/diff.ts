@@ -48,7 +48,7 @@ function named(names: readonly string[]): string {
 }
 
 /** Why the image that lacks a function's site lacks it. @param isGained  it is the old one */
-function reasonText({ code, names }: DiffReason, isGained: boolean): string {
+export function reasonText({ code, names }: DiffReason, isGained: boolean): string {
   const [was, begins] = isGained ? ['was', 'began'] : ['is', 'begins'];
   switch (code) {
     case 'untraced':

@@ -1,0 +1,120 @@
+/**
+ * `elftrace html FILE… -o page.html`: one page about images, with a trace and differences where
+ * they are asked for. All or nothing: where a file cannot be read there is no page.
+ */
+import { ElftraceError } from '../errors.js';
+import { disagreements } from '../patch/journal.js';
+import { isRuntimeObject, unsavedUses } from '../tracing/callback-code.js';
+import { writeOutputs } from '../output/commit.js';
+import { type HtmlDiff, type HtmlFile, htmlPage, type HtmlPage, type HtmlPageRequest } from '../page/index.js';
+import { jsonSchema } from '../report/json.js';
+import { verify } from '../sites/verdicts.js';
+import { withLivepatch } from './against.js';
+import { comparison } from './diff.js';
+import { disassemblerOf } from './disassembly.js';
+import { exitCodes } from './exit.js';
+import { expandPaths, outputPath, readBytes, readInputs } from './files.js';
+import { commandDeadline } from './limits.js';
+import { open, type Opened, type OpenOptions } from './open.js';
+import { progress } from './progress.js';
+import { STANDARD_INPUT } from './standard-input.js';
+import { out } from './terminal.js';
+
+export interface HtmlArguments extends OpenOptions {
+  readonly files: readonly string[];
+  readonly trace?: string | undefined;
+  readonly diff?: string | undefined;
+  readonly oldSymbols?: string | undefined;
+  readonly title?: string | undefined;
+  readonly output: string | undefined;
+  readonly json: boolean;
+}
+
+/**
+ * Files of the arguments, one after the other, judged as `verify` judges them.
+ * @param begin  told of the file that is worked on from now on
+ */
+async function* filesOf(args: HtmlArguments, begin: (file: string) => void): AsyncGenerator<HtmlFile> {
+  for (const path of expandPaths(args.files)) {
+    begin(path);
+    for await (const input of readInputs(path)) {
+      commandDeadline().check(`reading ${input.name}`, { file: input.name });
+      progress(`html ${input.name}`);
+      begin(input.name);
+      const opened = await open(input, args);
+      const { sites, record, recorded } = opened;
+      const verification = await withLivepatch(opened, verify(sites, recorded ? { recorded } : {}), { files: [] });
+      yield { name: input.name, sites, verification, record, remarks: await remarksOf(opened) };
+    }
+  }
+  // What is wrong from here on is of the trace.
+  begin(args.trace ?? '');
+}
+
+/** What is to be said of a file besides its sites. */
+async function remarksOf({ record, image, program, arch }: Opened): Promise<string[]> {
+  const untraced = record?.untraced.length ?? 0;
+  const isChanged = record !== null && disagreements(record, image.bytes).length > 0;
+  const unsaved = isRuntimeObject(program) ? unsavedUses(program, await disassemblerOf(arch)) : [];
+  return [
+    ...(untraced > 0 ? [`${untraced} functions were untraced: no table names them`] : []),
+    ...(isChanged ? ['the record and the bytes disagree: elftrace status says where'] : []),
+    ...unsaved.map(
+      ({ function: name, text }) => `error: ${name}: the tracing entries do not save what '${text}' changes`,
+    ),
+  ];
+}
+
+/** @throws ElftraceError 'usage' where it is not said what is compared with what */
+async function diffOf(args: HtmlArguments): Promise<HtmlDiff | undefined> {
+  if (args.diff === undefined) return undefined;
+  const [path] = args.files;
+  if (args.files.length !== 1) {
+    throw new ElftraceError('usage', '--diff compares OLD with one file or tree: name one', { value: args.diff });
+  }
+  return comparison({ ...args, old: args.diff, new: path!, newSymbols: args.symbols });
+}
+
+function say(args: HtmlArguments, output: string, { html: _, ...page }: HtmlPage, bytes: number): void {
+  if (args.json) {
+    out(JSON.stringify({ schema: jsonSchema, paths: args.files, output, ...page, bytes }));
+    return;
+  }
+  const verdicts = Object.entries(page.verdicts).map(([verdict, count]) => `${count} ${verdict}`);
+  const parts = [
+    `${page.files} ${page.files === 1 ? 'file' : 'files'}`,
+    `${page.rows} sites${verdicts.length > 0 ? ` (${verdicts.join(', ')})` : ''}`,
+    ...(page.events === null ? [] : [`${page.events} events`]),
+    ...(page.differences === null ? [] : [`${page.differences} differences`]),
+    `${bytes} bytes`,
+  ];
+  out(`${output}: ${parts.join(', ')}`);
+}
+
+export async function runHtml(args: HtmlArguments): Promise<number> {
+  if (args.output === undefined) throw new ElftraceError('usage', 'name the page with -o PAGE.html');
+  if (args.files.length === 0) throw new ElftraceError('usage', 'name a file: elftrace html FILE… -o PAGE.html');
+  const inputs = [...args.files, ...(args.trace === undefined ? [] : [args.trace])];
+  for (const input of inputs.filter((each) => each !== STANDARD_INPUT)) outputPath(input, args.output, false);
+  const diff = await diffOf(args);
+  let file = '';
+  const begin = (next: string): void => {
+    file = next;
+  };
+  const request: HtmlPageRequest = {
+    files: filesOf(args, begin),
+    ...(args.title === undefined ? {} : { title: args.title }),
+    ...(args.trace === undefined
+      ? {}
+      : { trace: { name: args.trace, text: new TextDecoder().decode(readBytes(args.trace)) } }),
+    ...(diff === undefined ? {} : { diff }),
+  };
+  const page = await htmlPage(request).catch((error: unknown) => {
+    if (!(error instanceof ElftraceError) || error.context.file !== undefined || file === '') throw error;
+    throw new ElftraceError(error.code, error.message, { ...error.context, file }, { cause: error });
+  });
+  const bytes = new TextEncoder().encode(page.html);
+  await writeOutputs([{ path: args.output, bytes }]);
+  say(args, args.output, page, bytes.length);
+  return exitCodes.ok;
+}

@@ -1,0 +1,133 @@
+/**
+ * What a page holds: the head of its block (`columns.ts`) and the meaning of its columns. Types and
+ * names only; made by `sites.ts`, `trace.ts` and `diff.ts`, read by `client/`.
+ *
+ * Every text is a position in `strings`, of which the first is empty. Addresses are two columns of
+ * 32 bits, since no number of JavaScript holds one.
+ */
+
+/** A hop of the way of a site, behind the site itself. */
+export interface PageHop {
+  readonly kind: 'restore' | 'stub' | 'slot' | 'target' | 'tracer';
+  /** Hexadecimal; '' for what stands behind each site itself. */
+  readonly address: string;
+  readonly name: string;
+  readonly part: string;
+  readonly note: string;
+  /** `BYTES\tTEXT` a line. */
+  readonly code: string;
+}
+
+export interface PageWay {
+  /** What the branch of the site does. */
+  readonly note: string;
+  readonly hops: readonly PageHop[];
+}
+
+/** A run of addresses, or a section of a file without addresses. */
+export interface PageRange {
+  readonly name: string;
+  readonly part: string;
+  /** Hexadecimal. */
+  readonly start: string;
+  readonly end: string;
+  readonly sites: number;
+}
+
+/** Calls of the sites of one range that lead to one address. */
+export interface PageArc {
+  /** Position in `ranges`. */
+  readonly from: number;
+  /** Hexadecimal. */
+  readonly to: string;
+  readonly name: string;
+  readonly count: number;
+}
+
+export interface PageFile {
+  readonly name: string;
+  readonly target: string;
+  readonly relocatable: boolean;
+  readonly ranges: readonly PageRange[];
+  readonly arcs: readonly PageArc[];
+  /** How far branches and stubs of the machine lead; decimal, in bytes. */
+  readonly reaches: readonly { readonly name: string; readonly min: string; readonly max: string }[];
+  readonly sites: number;
+  readonly verdicts: Readonly<Record<string, number>>;
+  readonly remarks: readonly string[];
+  /** Why the verdicts say little or nothing; '' where they say what they say. */
+  readonly incomplete: string;
+}
+
+export interface PageVerdict {
+  readonly name: string;
+  readonly severity: string;
+  readonly meaning: string;
+}
+
+/** Rows of sites; columns `site.…`. */
+export const siteColumns = [
+  'site.file',
+  'site.function',
+  'site.offset',
+  'site.section',
+  'site.low',
+  'site.high',
+  'site.verdict',
+  'site.state',
+  'site.shape',
+  'site.message',
+  'site.rule',
+  'site.expected',
+  'site.actual',
+  'site.before',
+  'site.now',
+  'site.nop',
+  'site.refusal',
+  'site.way',
+  'site.slot',
+] as const;
+
+export interface PageTrace {
+  readonly file: string;
+  readonly image: string;
+  readonly clock: string;
+  readonly source: string;
+  readonly nested: boolean;
+  /** What is not there: lost by the program, or left out of the page. */
+  readonly notices: readonly string[];
+  readonly events: number;
+  readonly start: number;
+  readonly end: number;
+  readonly cpus: readonly number[];
+  /** Of functions: name, calls, own time, time with callees. */
+  readonly functions: readonly (readonly [name: number, calls: number, self: number, total: number])[];
+}
+
+/** Slices of the timeline, columns `slice.…`: parallel, by start. */
+export type SliceColumn = 'slice.function' | 'slice.cpu' | 'slice.depth' | 'slice.start' | 'slice.length';
+/** Nodes of the flame graph, columns `flame.…`: parents in front of their callees. */
+export type FlameColumn = 'flame.function' | 'flame.parent' | 'flame.self' | 'flame.total' | 'flame.calls';
+
+export interface PageDiff {
+  readonly old: string;
+  readonly new: string;
+  readonly summary: string;
+  readonly notices: readonly string[];
+}
+
+/** Rows of differences; columns `diff.…`. */
+export type DiffColumn = 'diff.change' | 'diff.function' | 'diff.file' | 'diff.before' | 'diff.after' | 'diff.reason';
+
+export interface PageHead {
+  readonly title: string;
+  readonly version: string;
+  readonly files: readonly PageFile[];
+  readonly verdicts: readonly PageVerdict[];
+  readonly strings: readonly string[];
+  /** Symbol and demangled name, positions in `strings`, one pair after the other. */
+  readonly demangled: readonly number[];
+  readonly ways: readonly PageWay[];
+  readonly trace: PageTrace | null;
+  readonly diff: PageDiff | null;
+}

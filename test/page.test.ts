@@ -1,0 +1,347 @@
+/**
+ * Pages about images, without a browser: the block of data, the rows of sites against objdump, nm
+ * and the other verbs, traces against folded stacks, and that nothing foreign is markup.
+ */
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { inflateRawSync } from 'node:zlib';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterAll, describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { type Columns, packBlock, unpackBlock, unsigned } from '../src/page/columns.js';
+import { pageAround, pageData } from '../src/page/index.js';
+import type { PageHead } from '../src/page/model.js';
+import { escapeHtml, htmlFrame } from '../src/report/html.js';
+import { readTrace } from '../src/trace/read.js';
+import { warmElftrace as elftrace } from './support/cli.js';
+import { builtSamples, errorOf, openBytes, readSample, root } from './support/pipeline.js';
+import { describeWith, run } from './support/tools.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'page-'));
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+const at = (name: string): string => join(folder, name);
+const sample = (name: string): string => join(builtSamples, name);
+
+interface Read {
+  readonly html: string;
+  readonly head: PageHead;
+  readonly columns: Columns;
+  /** Text of a column at a row. */
+  readonly text: (column: string, row: number) => string;
+  readonly address: (row: number) => bigint;
+}
+
+/** A page as its script sees it, by another unpacker. */
+function read(html: string): Read {
+  const packed = /<script type="application\/octet-stream" id="data">([A-Za-z0-9+/=]*)<\/script>/.exec(html)![1]!;
+  const bytes = inflateRawSync(Buffer.from(packed, 'base64'));
+  const { head, columns } = unpackBlock<PageHead>(new Uint8Array(bytes));
+  const [low, high] = [columns['site.low']!, columns['site.high']!];
+  return {
+    html,
+    head,
+    columns,
+    text: (column, row) => head.strings[columns[column]![row]!]!,
+    address: (row) => (BigInt(high[row]!) << 32n) | BigInt(low[row]!),
+  };
+}
+
+/** Runs the verb; the page that it wrote. */
+function pageOf(...args: string[]): Read {
+  const output = at('page.html');
+  const result = elftrace(['html', ...args, '-o', output]);
+  expect([args, result.status, result.stderr]).toEqual([args, 0, '']);
+  return read(readFileSync(output, 'utf8'));
+}
+
+const verdictsOf = ({ columns, head }: Read): Record<string, number> => {
+  const found: Record<string, number> = {};
+  for (const each of columns['site.verdict']!)
+    found[head.verdicts[each]!.name] = (found[head.verdicts[each]!.name] ?? 0) + 1;
+  return found;
+};
+
+describe('the block of data', () => {
+  test('comes back as it was packed', () => {
+    const columns = fc.record({
+      a: fc.array(fc.nat(0xff)).map((each) => Uint8Array.from(each)),
+      b: fc.array(fc.nat(0xffff)).map((each) => Uint16Array.from(each)),
+      c: fc.array(fc.nat(0xffff_ffff)).map((each) => Uint32Array.from(each)),
+      d: fc.array(fc.integer()).map((each) => Int32Array.from(each)),
+      e: fc.array(fc.double({ noNaN: true })).map((each) => Float64Array.from(each)),
+    });
+    fc.assert(
+      fc.property(columns, fc.string({ unit: 'binary' }), (all, head) => {
+        const back = unpackBlock<string>(packBlock({ head, columns: all }));
+        expect([back.head, back.columns]).toEqual([head, all]);
+      }),
+      { seed: 1, numRuns: 100 },
+    );
+    expect([[255], [256], [0x1_0000]].map((each) => unsigned(each).BYTES_PER_ELEMENT)).toEqual([1, 2, 4]);
+  });
+});
+
+describe('frame', () => {
+  test('foreign text is text: five characters are escaped, what hides or reorders is shown', () => {
+    expect(escapeHtml(`<a href='x' title="y">&\u202e\u0000\u001b`)).toBe(
+      '&lt;a href=&#39;x&#39; title=&quot;y&quot;&gt;&amp;\\u202e\\x00\\x1b',
+    );
+    const html = htmlFrame({ title: '</title><script>alert(1)</script>', style: 'a{}', body: '' });
+    expect(html).toContain('<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;</title>');
+    expect(html).toContain("script-src 'none'");
+  });
+
+  test('the policy names the hash of the one script and style, and nothing else may load or run', () => {
+    const html = htmlFrame({ title: '', style: 'a{}', body: '', script: 'let a' });
+    const policy = /Content-Security-Policy" content="([^"]*)"/.exec(html)![1]!;
+    // printf %s 'a{}' | openssl dgst -sha256 -binary | base64, and the same of 'let a'.
+    const hash = (text: string): string => run('openssl', ['dgst', '-sha256', '-binary'], text).toString('base64');
+    expect(policy.split('; ')).toEqual([
+      "default-src 'none'",
+      `style-src 'sha256-${hash('a{}')}'`,
+      `script-src 'sha256-${hash('let a')}'`,
+      "base-uri 'none'",
+      "form-action 'none'",
+      "require-trusted-types-for 'script'",
+    ]);
+    expect(() => htmlFrame({ title: '', style: 'a{}</style>', body: '' })).toThrow(RangeError);
+    expect(() => htmlFrame({ title: '', style: '', body: '', script: '"</script>"' })).toThrow(RangeError);
+  });
+
+  test('hostile names of files and symbols are in no markup of a page', async () => {
+    const attack = '<img src=x onerror=alert(1)>"\'</script>';
+    const { sites } = openBytes(readSample('x86-64/program-fentry'));
+    const { bytes, head } = await pageData({ title: attack, files: [{ name: attack, sites, remarks: [attack] }] });
+    const html = await pageAround(bytes, head.title, 'let a');
+    expect(html).not.toContain('<img');
+    expect(html.match(/<\/script>/g)).toHaveLength(2);
+    expect(read(html).head.files[0]!.name).toBe(attack);
+  });
+});
+
+describe('rows', () => {
+  const names = [
+    'x86-64/module-fentry.ko',
+    'ppc64-elfv1/program-mcount',
+    'riscv64/program-patchable-8-4',
+    'arm64/core-patchable-2',
+  ];
+  test.each(names)('%s: verdicts and sites are those of verify and list', (name) => {
+    const page = pageOf(sample(name));
+    const verified = JSON.parse(elftrace(['verify', '--json', sample(name)]).stdout) as { verdicts: Record<string, number> };
+    const wanted = Object.fromEntries(Object.entries(verified.verdicts).filter(([, count]) => count > 0));
+    expect(verdictsOf(page)).toEqual(wanted);
+    const listed = JSON.parse(elftrace(['list', '--json', sample(name)]).stdout) as { functions: { name: string; site: string; siteOffset: number | null; shape: string; state: string }[] };
+    const rows = new Map([...page.columns['site.low']!.keys()].map((row) => [`${page.text('site.section', row)} ${page.address(row)}`, row]));
+    for (const each of listed.functions) {
+      const row = [...rows].find(([key, found]) => key.endsWith(` ${BigInt(each.site)}`) && page.text('site.function', found) === each.name)?.[1];
+      expect([each.name, row]).toEqual([each.name, expect.any(Number)]);
+      expect([page.columns['site.offset']![row!], page.text('site.shape', row!), page.text('site.state', row!)]).toEqual([each.siteOffset, each.shape, each.state]);
+    }
+  }); // prettier-ignore
+
+  test('the record of a patched file is the code before, its bytes are the code after', () => {
+    const original = sample('x86-64/program-fentry');
+    const patched = at('patched');
+    elftrace(['patch', '--nop', original, '-o', patched]);
+    const bytes = readSample('x86-64/program-fentry');
+    const { sites } = openBytes(bytes);
+    const page = pageOf(patched);
+    const now = readFileSync(patched);
+    let changed = 0;
+    for (let row = 0; row < sites.count; row++) {
+      const offset = sites.fileOffset(row);
+      const [was, is] = [bytes, now].map((each) => Buffer.from(each.subarray(offset, offset + 5)).toString('hex').replace(/..(?=.)/g, '$& '));
+      expect(page.text('site.now', row).split('\t')[0]).toBe(is);
+      expect(page.text('site.before', row).split('\t')[0]).toBe(was === is ? '' : was);
+      if (was === is) continue;
+      changed++;
+      expect([page.text('site.before', row).split('\t')[1], page.text('site.now', row)]).toEqual([expect.stringMatching(/^call 0x/), '0f 1f 44 00 00\tnop dword ptr [rax + rax]']);
+    }
+    expect(changed).toBeGreaterThan(5);
+    const fresh = pageOf(original);
+    expect([fresh.text('site.before', 0), fresh.text('site.nop', 0)]).toEqual(['', page.text('site.now', 0)]);
+  }); // prettier-ignore
+
+  test('a site that is wrong has its verdict, its rule, and what was expected', () => {
+    const bytes = readSample('x86-64/module-fentry.ko');
+    bytes[openBytes(bytes).sites.fileOffset(3)] = 0xcc;
+    writeFileSync(at('bad.ko'), bytes);
+    const page = pageOf(at('bad.ko'));
+    const row = [...page.columns['site.verdict']!].findIndex((each) => page.head.verdicts[each]!.name === 'wrong-bytes');
+    expect([row, page.text('site.rule', row), page.text('site.expected', row).split('\t')[0]]).toEqual([3, 'C-UPD-2', 'e8 00 00 00 00']);
+    expect(verdictsOf(page)['wrong-bytes']).toBe(1);
+  }); // prettier-ignore
+
+  test('functions that no table names are rows, too', () => {
+    const bytes = readSample('x86-64/module-mcount.ko');
+    const { sites } = openBytes(bytes);
+    const finding = { site: -1, verdict: 'pad-without-slot', severity: 'error', rule: 'M-PAD-3', address: 0x40n, section: '.text', offset: 0x40n, function: 'gone', expected: new Uint8Array(), actual: new Uint8Array([0x90]), message: 'no table names it' } as const;
+    const verification = { sites: 0, verdicts: {}, findings: [finding], lint: [], remarks: [], incomplete: null };
+    return pageData({ files: [{ name: 'a', sites, verification }] }).then(({ head, page, bytes: block }) => {
+      const { columns } = unpackBlock<PageHead>(block);
+      expect([page.rows, page.verdicts['pad-without-slot']]).toEqual([sites.count + 1, 1]);
+      expect(head.strings[columns['site.function']!.at(-1)!]).toBe('gone');
+    });
+  }); // prettier-ignore
+});
+
+describeWith(['objdump', 'nm'], 'against binutils', () => {
+  test.each(['x86-64/program-fentry', 'arm64/program-patchable-2', 'ppc64-elfv2-le/program-mprofile', 'riscv64/program-patchable-8'])('%s: the code of each site is at its address', (name) => {
+    const page = pageOf(sample(name));
+    const lines = new Map<bigint, string>();
+    for (const [, place, bytes] of run('objdump', ['-d', '--insn-width=16', sample(name)]).toString().matchAll(/^ *([0-9a-f]+):\t([0-9a-f ]+?) *(?:\t|$)/gm)) lines.set(BigInt(`0x${place!}`), bytes!.replaceAll(' ', ''));
+    let checked = 0;
+    for (const row of page.columns['site.low']!.keys()) {
+      const code = page.text('site.now', row).split('\n').map((line) => line.split('\t')[0]!.replaceAll(' ', ''));
+      // objdump prints words of machines with words of one size as numbers.
+      const same = (bytes: string, shown: string | undefined): boolean => shown === bytes || shown === bytes.match(/../g)!.reverse().join('');
+      const first = [...lines].find(([place, shown]) => place <= page.address(row) && page.address(row) - place < 16n && same(code[0]!, shown));
+      expect([name, page.text('site.function', row), first !== undefined]).toEqual([name, page.text('site.function', row), true]);
+      checked++;
+    }
+    expect(checked).toBeGreaterThan(5);
+  }); // prettier-ignore
+
+  test.each(['x86-64', 'ppc64-elfv2-le', 'arm64', 'riscv64'])('%s: far sites lead over a stub and an entry to the tracer', (target) => {
+    const [image, traced] = [at(`image-${target}`), at(`traced-${target}`)];
+    const parts = ['core.o', 'far-one.ko', 'far-two.ko'].map((each) => sample(`${target}/${each}`));
+    expect(elftrace(['load', ...parts, '-o', image]).status).toBe(0);
+    expect(elftrace(['patch', '--enable', image, '-o', traced]).status).toBe(0);
+    const page = pageOf(traced, '--diff', image);
+    const symbols = new Map(run('nm', [traced]).toString().split('\n').map((line) => line.split(' ')).map(([value, , name]) => [name, BigInt(`0x${value || '0'}`)]));
+    const row = [...page.columns['site.function']!.keys()].find((each) => page.text('site.function', each).replace(/^\./, '') === 'far_one_sum')!;
+    const { hops } = page.head.ways[page.columns['site.way']![row]!]!;
+    const kinds = hops.map(({ kind }) => kind);
+    expect([kinds[0] === 'stub' || target === 'arm64' || target === 'riscv64', kinds.at(-1)]).toEqual([true, 'tracer']);
+    const tracer = hops.at(-1)!;
+    // ELFv2: calls within the image go to the local entry, 8 bytes on.
+    const local = target.startsWith('ppc64-elfv2') ? 8n : 0n;
+    expect([tracer.name.split('+')[0], BigInt(tracer.address)]).toEqual(['elftrace_function_tracer', symbols.get('elftrace_function_tracer')! + local]);
+    expect(page.head.files[0]!.arcs.reduce((sum, { count }) => sum + count, 0)).toBe(page.columns['site.way']!.length);
+    const changes = [...page.columns['diff.change']!.keys()].map((each) => page.text('diff.change', each));
+    const told = JSON.parse(elftrace(['diff', '--json', image, traced]).stdout) as { counts: Record<string, number> };
+    for (const [change, count] of Object.entries(told.counts)) expect([change, changes.filter((each) => each === change).length]).toEqual([change, count]);
+  }); // prettier-ignore
+});
+
+describe('traces', () => {
+  const program = sample('x86-64/program-fentry');
+  test('the flame graph has the stacks of --format folded, with their instructions', () => {
+    const [ndjson, folded] = [at('t.ndjson'), at('t.folded')];
+    elftrace(['run', '--trace-source=oracle', '--trace', ndjson, program]);
+    elftrace(['run', '--trace-source=oracle', '--trace', folded, '--format', 'folded', program]);
+    const page = pageOf(program, '--trace', ndjson);
+    const { 'flame.parent': parent, 'flame.self': self } = page.columns;
+    const path = (node: number): string =>
+      node === 0 ? '' : `${path(parent![node]!)};${page.text('flame.function', node)}`;
+    const sums = new Map([...self!.keys()].slice(1).map((node) => [path(node).slice(1), self![node]!]));
+    const lines = readFileSync(folded, 'utf8').trim().split('\n').map((line) => /^(.*) (\d+)$/.exec(line)!);
+    expect(lines.length).toBeGreaterThan(5);
+    // What ran outside of every function is no stack of the trace; the last function ends with it.
+    for (const [, stack, count] of lines) {
+      if (stack!.startsWith('[outside]')) continue;
+      expect([stack, Math.abs(sums.get(stack!)! - Number(count)) <= (stack!.includes(';') ? 0 : 20)]).toEqual([stack, true]);
+    }
+    const events = readFileSync(ndjson, 'utf8').trim().split('\n').length - 1;
+    expect(page.head.trace).toMatchObject({ events, clock: 'instructions', source: 'oracle', nested: true });
+    expect(page.columns['slice.start']!.length).toBe(page.head.trace!.functions.reduce((sum, [, calls]) => sum + calls, 0));
+  }); // prettier-ignore
+
+  const head = '{"schema":1,"clock":"ticks","source":"guest","image":"a"';
+  const event = (kind: string, name: string, time: number, depth = 0): string =>
+    JSON.stringify({ kind, function: name, address: '0x0', site: null, cpu: 0, depth, time });
+
+  test('slices, own time and recursion, by hand; what did not return and what was lost is said', () => {
+    const text = [
+      `${head},"written":9,"kept":7,"dropped":1}`,
+      event('entry', 'a', 10),
+      event('entry', 'b', 12, 1),
+      event('entry', 'a', 13, 2),
+      event('return', 'a', 15, 2),
+      event('return', 'b', 20, 1),
+      event('probe', 'a', 21),
+      event('entry', 'c', 22, 1),
+    ].join('\n');
+    const { sites } = openBytes(readSample('x86-64/program-fentry'));
+    return pageData({ files: [{ name: 'f', sites }], trace: { name: 't', text } }).then(({ head: made, bytes }) => {
+      const { columns } = unpackBlock<PageHead>(bytes);
+      const sums = made.trace!.functions.map(([name, ...rest]) => [made.strings[name], ...rest]);
+      expect(sums).toEqual([
+        ['a', 2, 6, 12],
+        ['b', 1, 6, 8],
+        ['c', 1, 0, 0],
+      ]);
+      expect([[...columns['slice.start']!], [...columns['slice.length']!]]).toEqual([
+        [10, 12, 13, 22],
+        [12, 8, 2, 0],
+      ]);
+      expect(made.trace!.notices.map((each) => each.replace(/:.*/, ''))).toEqual([
+        '1 events could not be recorded',
+        '2 events were overwritten before the trace was read',
+        '1 events that are no call (probes, direct calls, marks) are counted, not drawn',
+        '2 functions did not return',
+      ]);
+    });
+  });
+
+  test.each([
+    ['', 1, /no JSON/],
+    ['[]', 1, /no JSON object/],
+    ['{"schema":2}', 1, /"schema":1/],
+    [`${head.replace('ticks', 'days')}}`, 1, /clock/],
+    [`${head.replace('guest', 'nobody')}}`, 1, /source/],
+    [`${head}}\n${event('entry', 'a', -1)}`, 2, /whole numbers/],
+    [`${head}}\n${event('entry', 'a', 1)}\n${event('leap', 'a', 1)}`, 3, /no kind/],
+    [`${head}}\n{"kind":"entry","cpu":0,"depth":0,"time":0}`, 2, /without a function/],
+  ])('%j is no trace', (text, line, why) => {
+    const error = errorOf(() => {
+      for (const _ of readTrace(text).events);
+    });
+    expect([error.code, error.context.value]).toEqual(['bad-record', line]);
+    expect(error.message).toMatch(why);
+  });
+});
+
+describe('the verb', () => {
+  test('bad input is said, and there is no page', () => {
+    const good = sample('x86-64/program-fentry');
+    writeFileSync(at('garbage'), 'no ELF');
+    const output = at('none.html');
+    const cases: readonly (readonly [string[], RegExp])[] = [
+      [[good], /-o/],
+      [[good, at('garbage'), '-o', output], /garbage/],
+      [[good, '--trace', at('garbage'), '-o', output], /line 1 of the trace: no JSON; .*ndjson/],
+      [[good, '--trace', at('missing'), '-o', output], /missing/],
+      [[good, good, '--diff', good, '-o', output], /--diff compares OLD with one file or tree/],
+      [[good, '--diff', sample('arm64/program-mcount'), '-o', output], /old image is of arm64/],
+      [[good, '-o', good], /is the input/],
+      [[good, '--diff', output, '-o', output], /none.html/],
+    ];
+    for (const [args, why] of cases) {
+      const { status, stderr } = elftrace(['html', ...args]);
+      expect([args, status, why.test(stderr)]).toEqual([args, 2, true]);
+      expect([args, existsSync(output)]).toEqual([args, false]);
+    }
+  });
+
+  test('--json says what is in the page, by its schema; files of a tree are all there', () => {
+    const output = at('tree.html');
+    const tree = join(builtSamples, 'x86-64');
+    const { stdout, status } = elftrace(['html', tree, '--title', 'all <b>', '--json', '-o', output]);
+    expect(status).toBe(0);
+    const schema = JSON.parse(readFileSync(join(root, 'schemas', 'html.schema.json'), 'utf8')) as object;
+    const validate = new Ajv2020({ strict: true, strictTypes: false }).compile(schema);
+    const said = JSON.parse(stdout) as { files: number; rows: number; bytes: number };
+    expect(validate(said) ? [] : validate.errors).toEqual([]);
+    const page = read(readFileSync(output, 'utf8'));
+    expect([page.head.title, page.head.files.length, page.columns['site.verdict']!.length]).toEqual(['all <b>', said.files, said.rows]);
+    expect(said.bytes).toBe(Buffer.byteLength(page.html));
+    // One file: nothing is fetched, linked or embedded; the licence of what is in it travels along.
+    expect(page.html.replace(/<script>[^]*/, '')).not.toMatch(/src=|href=|url\(|@import/);
+    expect(page.html).toContain('Copyright (c) 2021-present Tanner Linsley');
+  }); // prettier-ignore
+});
