@@ -81,7 +81,8 @@ describeWith([SHELL, 'gcc'], 'in a browser', () => {
     elftrace(['load', ...parts, '-o', at('image')]);
     elftrace(['patch', '--enable', '--tracer', 'function_graph', at('image'), '-o', at('traced')]);
     elftrace(['run', '--trace', at('t.ndjson'), at('traced')]);
-    html('traced.html', at('traced'), '--trace', at('t.ndjson'), '--diff', at('image'));
+    writeFileSync(at('proof.ndjson'), elftrace(['prove', '--json', at('traced')]).stdout);
+    html('traced.html', at('traced'), '--trace', at('t.ndjson'), '--diff', at('image'), '--prove', at('proof.ndjson'));
   });
 
   test('60,000 sites: at most 3 MB and 100 bytes a site, interactive within 2 s, only the rows in sight exist', async () => {
@@ -135,6 +136,8 @@ describeWith([SHELL, 'gcc'], 'in a browser', () => {
     await page.fill('#search', 'one');
     await page.press('#search', 'Enter');
     expect(await violations(page)).toEqual([]);
+    expect(await page.textContent('#proof')).toContain('26 sites: ');
+    expect(await page.textContent('.detail')).toMatch(/Proof(?:proved|inconclusive): /);
     expect(await page.locator('#map .arc').count()).toBeGreaterThan(2);
     expect(await page.textContent('#map .reach + text')).toContain('bl, 24 bits: -32 MiB to +32 MiB');
     expect(await page.locator('#trace svg').first().locator('.slice').count()).toBe(90);

@@ -306,6 +306,50 @@ describe('traces', () => {
   });
 });
 
+describe('proofs', () => {
+  const [image, traced] = [at('proof-image'), at('proof-traced')];
+  let lines: string[] = [];
+
+  test('each site has what prove said of it', () => {
+    const parts = ['core.o', 'far-one.ko'].map((each) => sample(`arm64/${each}`));
+    elftrace(['load', ...parts, '-o', image]);
+    expect(elftrace(['patch', '--enable', '-l', 'core_*', image, '-o', traced]).status).toBe(0);
+    lines = elftrace(['prove', '--json', traced]).stdout.trim().split('\n');
+    writeFileSync(at('proof.ndjson'), lines.join('\n'));
+    const page = pageOf(traced, '--prove', at('proof.ndjson'));
+    const told = new Map(
+      lines.slice(0, -1).map((line) => {
+        const { address, verdict } = JSON.parse(line) as { address: string; verdict: string };
+        return [BigInt(address), verdict];
+      }),
+    );
+    const rows = [...page.columns['site.low']!.keys()];
+    for (const row of rows) expect(page.text('proof.verdict', row)).toBe(told.get(page.address(row)) ?? '');
+    expect(rows.filter((row) => page.text('proof.verdict', row) === 'proved')).toHaveLength(told.size);
+    expect(told.size).toBeGreaterThan(3);
+    const { summary } = JSON.parse(lines.at(-1)!) as { summary: { sites: number; proved: number } };
+    expect(page.head.proof!.summary).toContain(`${summary.sites} sites: ${summary.proved} proved`);
+  });
+
+  test('a proof that is cut, of another image, or none is refused', () => {
+    const cases: readonly (readonly [string[], string[], RegExp])[] = [
+      [lines.slice(0, -1), [traced], /no summary: the proof has no end/],
+      [[], [traced], /line 1 of the proof: no summary/],
+      [lines, [sample('arm64/program-mcount')], /line 1 of the proof: no site of the image is at 0x/],
+      [[lines[0]!.replace('"proved"', '"fine"'), ...lines.slice(1)], [traced], /without a verdict that is known/],
+      [[lines.at(-1)!.replace('"skipped"', '"left"')], [traced], /no number of skipped/],
+      [['no JSON'], [traced], /no JSON, as prove/],
+      [lines, [traced, traced], /about one file/],
+    ];
+    for (const [text, files, why] of cases) {
+      writeFileSync(at('bad.ndjson'), text.join('\n'));
+      const { status, stderr } = elftrace(['html', ...files, '--prove', at('bad.ndjson'), '-o', at('no.html')]);
+      expect([String(why), status, why.test(stderr)]).toEqual([String(why), 2, true]);
+      expect(existsSync(at('no.html'))).toBe(false);
+    }
+  });
+});
+
 describe('the verb', () => {
   test('bad input is said, and there is no page', () => {
     const good = sample('x86-64/program-fentry');

@@ -24,6 +24,7 @@ export interface HtmlArguments extends OpenOptions {
   readonly files: readonly string[];
   readonly trace?: string | undefined;
   readonly diff?: string | undefined;
+  readonly prove?: string | undefined;
   readonly oldSymbols?: string | undefined;
   readonly title?: string | undefined;
   readonly output: string | undefined;
@@ -47,8 +48,8 @@ async function* filesOf(args: HtmlArguments, begin: (file: string) => void): Asy
       yield { name: input.name, sites, verification, record, remarks: await remarksOf(opened) };
     }
   }
-  // What is wrong from here on is of the trace.
-  begin(args.trace ?? '');
+  // What is wrong from here on is of the trace, or of the proof, which says so.
+  begin('');
 }
 
 /** What is to be said of a file besides its sites. */
@@ -75,6 +76,9 @@ async function diffOf(args: HtmlArguments): Promise<HtmlDiff | undefined> {
   return comparison({ ...args, old: args.diff, new: path!, newSymbols: args.symbols });
 }
 
+/** A file that another verb wrote. */
+const textOf = (name: string) => ({ name, text: new TextDecoder().decode(readBytes(name)) });
+
 function say(args: HtmlArguments, output: string, { html: _, ...page }: HtmlPage, bytes: number): void {
   if (args.json) {
     out(JSON.stringify({ schema: jsonSchema, paths: args.files, output, ...page, bytes }));
@@ -94,7 +98,7 @@ function say(args: HtmlArguments, output: string, { html: _, ...page }: HtmlPage
 export async function runHtml(args: HtmlArguments): Promise<number> {
   if (args.output === undefined) throw new ElftraceError('usage', 'name the page with -o PAGE.html');
   if (args.files.length === 0) throw new ElftraceError('usage', 'name a file: elftrace html FILE… -o PAGE.html');
-  const inputs = [...args.files, ...(args.trace === undefined ? [] : [args.trace])];
+  const inputs = [...args.files, ...[args.trace, args.prove].filter((each) => each !== undefined)];
   for (const input of inputs.filter((each) => each !== STANDARD_INPUT)) outputPath(input, args.output, false);
   const diff = await diffOf(args);
   let file = '';
@@ -104,9 +108,8 @@ export async function runHtml(args: HtmlArguments): Promise<number> {
   const request: HtmlPageRequest = {
     files: filesOf(args, begin),
     ...(args.title === undefined ? {} : { title: args.title }),
-    ...(args.trace === undefined
-      ? {}
-      : { trace: { name: args.trace, text: new TextDecoder().decode(readBytes(args.trace)) } }),
+    ...(args.trace === undefined ? {} : { trace: textOf(args.trace) }),
+    ...(args.prove === undefined ? {} : { proof: textOf(args.prove) }),
     ...(diff === undefined ? {} : { diff }),
   };
   const page = await htmlPage(request).catch((error: unknown) => {

@@ -6,9 +6,10 @@
 import { ElftraceError } from '../errors.js';
 import { escapeHtml, htmlFrame } from '../report/html.js';
 import { version } from '../version.js';
-import { packBlock } from './columns.js';
+import { type Columns, packBlock } from './columns.js';
 import { type HtmlDiff, pageDiff } from './diff.js';
 import { type PageHead, siteColumns } from './model.js';
+import { pageProof } from './proof.js';
 import { PAGE_SCRIPT } from './prebuilt.js';
 import { demangledPairs, type HtmlFile, pageVerdicts, SiteRows } from './sites.js';
 import { Strings } from './strings.js';
@@ -26,6 +27,8 @@ export interface HtmlPageRequest {
   /** A trace of `run --trace`, in the form ndjson, and its name. */
   readonly trace?: { readonly name: string; readonly text: string };
   readonly diff?: HtmlDiff;
+  /** What `prove --json` wrote of the one file of the page, and its name. */
+  readonly proof?: { readonly name: string; readonly text: string };
 }
 
 /** A page, and how much is in it. */
@@ -55,7 +58,14 @@ export async function pageData(
   if (rows.files.length === 0) throw new ElftraceError('no-match', 'a page needs a file');
   const traced = request.trace && pageTrace(request.trace.name, request.trace.text, strings);
   const compared = request.diff && pageDiff(request.diff, strings);
-  const columns = { ...rows.columns(siteColumns), ...traced?.columns, ...compared?.columns };
+  if (request.proof && rows.files.length > 1) throw new ElftraceError('usage', 'a proof is about one file: name one');
+  const proved = request.proof && pageProof(request.proof, strings, rows.byAddress(), rows.count);
+  const columns: Columns = {
+    ...rows.columns(siteColumns),
+    ...traced?.columns,
+    ...compared?.columns,
+    ...proved?.columns,
+  };
   const names = ['site.function', 'diff.function'].flatMap((name) => [...(columns[name] ?? [])]);
   const inTrace = traced?.trace.functions.map(([name]) => name) ?? [];
   const demangled = demangledPairs(strings, [...new Set([...names, ...inTrace])]);
@@ -71,6 +81,7 @@ export async function pageData(
     ways: rows.ways.all,
     trace: traced?.trace ?? null,
     diff: compared?.diff ?? null,
+    proof: proved?.proof ?? null,
   };
   const verdicts: Record<string, number> = {};
   for (const verdict of columns['site.verdict']!) {
@@ -102,8 +113,8 @@ async function packed(bytes: Uint8Array): Promise<string> {
 
 /**
  * A page about images, as one HTML file that needs no server and no network.
- * @throws ElftraceError 'no-match' without a file; 'bad-record' for a trace that is none; what
- *   reading the files throws
+ * @throws ElftraceError 'no-match' without a file; 'bad-record' for a trace or a proof that is
+ *   none; 'usage' for a proof beside several files; what reading the files throws
  *
  * @example
  * const { html } = await htmlPage({ files: [{ name: 'driver.ko', sites }] });

@@ -109,6 +109,18 @@ export type SliceColumn = 'slice.function' | 'slice.cpu' | 'slice.depth' | 'slic
 /** Nodes of the flame graph, columns `flame.…`: parents in front of their callees. */
 export type FlameColumn = 'flame.function' | 'flame.parent' | 'flame.self' | 'flame.total' | 'flame.calls';
 
+export interface PageProof {
+  readonly file: string;
+  /** The image that it is about, as the proof names it. */
+  readonly image: string;
+  readonly summary: string;
+  /** What the proof leaves open. */
+  readonly notices: readonly string[];
+}
+
+/** Columns of sites, parallel to `site.…`; 0: the proof does not list the site. */
+export type ProofColumn = 'proof.verdict' | 'proof.why';
+
 export interface PageDiff {
   readonly old: string;
   readonly new: string;
@@ -130,4 +142,5 @@ export interface PageHead {
   readonly ways: readonly PageWay[];
   readonly trace: PageTrace | null;
   readonly diff: PageDiff | null;
+  readonly proof: PageProof | null;
 }

@@ -96,6 +96,12 @@ export class SiteRows {
     this.files.push(rows.file(verification));
   }
 
+  /** Rows of sites by their place, as JSON has it. */
+  byAddress(): ReadonlyMap<string, number> {
+    const address = (row: Row): bigint => (BigInt(row['site.high']) << 32n) | BigInt(row['site.low']);
+    return new Map(this.rows.map((row, i) => [hex(address(row)), i] as const));
+  }
+
   columns(names: readonly SiteColumn[]): Columns {
     return Object.fromEntries(
       names.map((name) => {

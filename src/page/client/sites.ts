@@ -52,6 +52,7 @@ function columnsOf(data: Data, several: boolean): TableColumn[] {
       ...texts('Verdict', 'site.verdict', [110, 0], verdict),
       mark: (row) => head.verdicts[column('site.verdict')[row]!]!.severity,
     },
+    ...(head.proof === null ? [] : [texts('Proof', 'proof.verdict', [100, 0], proofText(data))]),
     texts('State', 'site.state', [85, 0]),
     texts('Shape', 'site.shape', [130, 0]),
     ...(several ? [texts('File', 'site.file', [140, 1], (at) => head.files[at]!.name)] : []),
@@ -62,6 +63,12 @@ function columnsOf(data: Data, several: boolean): TableColumn[] {
   }
 }
 let byFunction: ((a: number, b: number) => number) | null = null;
+
+/** A site that a proof does not list is not proved by it. */
+const proofText =
+  ({ text }: Data) =>
+  (at: number): string =>
+    at === 0 ? 'not listed' : text(at);
 
 /** `function+0x4` */
 function placeOf({ column, name }: Data, row: number): string {
@@ -143,6 +150,24 @@ function hopItem({ kind, address: at, name, part, note, code }: PageHop): HTMLEl
   );
 }
 
+/** What the proof says of a site; '' without a proof. */
+function proofOf(data: Data, row: number): string {
+  if (data.head.proof === null) return '';
+  const verdict = proofText(data)(data.column('proof.verdict')[row]!);
+  const why = data.text(data.column('proof.why')[row]!);
+  return why === '' ? verdict : `${verdict}: ${why}`;
+}
+
+/** The proof as a whole. */
+function proofLines({ head: { proof } }: Data): HTMLElement[] {
+  if (proof === null) return [];
+  const notices = proof.notices.map((each) => el('li', {}, each));
+  return [
+    el('p', { id: 'proof' }, `Proof ${proof.file}, of ${proof.image}: ${proof.summary}.`),
+    ...(notices.length > 0 ? [el('ul', {}, ...notices)] : []),
+  ];
+}
+
 /** What is known of one row. */
 function siteDetail(data: Data, row: number): HTMLElement[] {
   const { head, column, text } = data;
@@ -153,6 +178,7 @@ function siteDetail(data: Data, row: number): HTMLElement[] {
   const facts: readonly (readonly [string, string])[] = [
     ['Verdict', `${verdict.name}: ${at('message') === '' ? verdict.meaning : at('message')}`],
     ['Rule', at('rule')],
+    ['Proof', proofOf(data, row)],
     ['Symbol', symbol === data.name(column('site.function')[row]!) ? '' : symbol],
     ['Place', `${at('section')} ${place}`],
     ['State', at('state')],
@@ -241,7 +267,7 @@ export function sitesSection(data: Data, picked: (row: number) => void): { eleme
   const element = el(
     'section', { id: 'sites', 'aria-labelledby': 'sites-title' },
     el('h2', { id: 'sites-title' }, 'Sites'),
-    verdictButtons(data, press),
+    verdictButtons(data, press), ...proofLines(data),
     el('div', { class: 'bar' }, el('label', {}, 'Search ( / )', search), ...selects.map(({ label }) => label), reset),
     result,
     el('div', { class: 'sites' }, el('div', {}, table.element, table.print), detail),
