@@ -441,7 +441,10 @@ describe('instructions', () => {
       kind: 'unknown-instruction',
       mnemonic: 'haddpd',
     });
-    expect(machineOf([0xd9, 0xfe]).run()).toMatchObject({ kind: 'unknown-instruction', mnemonic: 'fsin' });
+    expect(machineOf([0xc5, 0xf8, 0x77]).run()).toMatchObject({
+      kind: 'unknown-instruction',
+      mnemonic: 'vzeroupper',
+    });
     const machine = machineOf([]);
     machine.memory.write(START + 0x1ffen, Uint8Array.from([0x81, 0xc0]));
     machine.setRegister('pc', START + 0x1ffen);

@@ -1,7 +1,7 @@
 /**
  * Instruction -> IR for x86-64 in 64-bit user mode: the integer instructions, and of SSE what moves
  * and combines whole registers; floating point of SSE and x87, and MMX by helpers. Other vectors
- * and transcendental functions of x87 stop with their name.
+ * stop with their name.
  *
  * What differs from most machines:
  *
@@ -2200,6 +2200,7 @@ const x87: Lift = (x) => {
 const X87_ROWS = `
   fld fst fstp fild fist fistp fisttp fbld fbstp fld1 fldl2t fldl2e fldpi fldlg2 fldln2 fldz
   fadd faddp fiadd fsub fsubp fsubr fsubrp fisub fisubr fmul fmulp fimul fdiv fdivp fdivr fdivrp fidiv fidivr
+  f2xm1 fyl2x fptan fpatan fyl2xp1 fsincos fsin fcos
   fsqrt fabs fchs frndint fscale fprem fprem1 fxtract fxch ffree ffreep fincstp fdecstp
   fcom fcomp fcompp fucom fucomp fucompp fcomi fcomip fucomi fucomip ficom ficomp ftst fxam
   fcmovb fcmove fcmovbe fcmovu fcmovnb fcmovne fcmovnbe fcmovnu fnstenv fldenv fnsave frstor
@@ -2953,7 +2954,7 @@ const VEX_GENERAL: ReadonlySet<string> = new Set(
 
 /** Why a row cannot be executed; the first that fits. */
 const WITHOUT: readonly (readonly [RegExp, string])[] = [
-  [/^f(?!emms)/, 'transcendental functions of x87'],
+  [/^fstpnce$/, 'undocumented'],
   [/^(xsave|xrstor|xgetbv|xsetbv)/, 'extended state'],
   [/^3dnow$|^femms$/, '3DNow!'],
   [/^(vm|enc|skinit|stgi|clgi|pconfig|inv(ept|vpid|pcid|lpg[ab])|tlbsync|rmp|pvalidate|psmash|getsec|rsm)/, 'virtual machines'],
@@ -3057,8 +3058,8 @@ const CACHES: readonly (readonly [type: bigint, level: bigint, ways: bigint, set
 ];
 
 /**
- * What `cpuid` announces: what is executed. The base of x86-64 (x87, MMX, SSE, SSE2) is announced
- * although a part of x87 stops with its name, because programs may rely on it without asking. eax,
+ * What `cpuid` announces: what is executed. The base of x86-64 (x87, MMX, SSE, SSE2) is announced.
+ * eax,
  * ebx, ecx, edx by leaf.
  */
 function cpuid(leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint, bigint] {

@@ -1,7 +1,7 @@
 /**
  * x87: instructions on a stack of eight registers of 80 bits, as helpers execute them. Exact under
  * every rounding mode and precision, with flags, tags, stack faults and exceptions that are not
- * masked. Transcendental functions are not here: processors differ in their last bits.
+ * masked. Transcendental functions are those of `transcendental.ts`.
  *
  * An instruction is named by the eleven bits that processors keep of it (FOP): the low three of its
  * opcode, and ModRM.
@@ -14,6 +14,10 @@ import {
   BINARY32, BINARY64, EXTENDED, format, pack, unpack,
 } from '../float/index.js'; // prettier-ignore
 import type { Environment, Format, Result, Rounding, Unpacked } from '../float/index.js';
+import {
+  angleOf, powerLessOne, quarterTurns, timesLogarithm, timesLogarithmOfMore, trigonometric,
+} from './transcendental.js'; // prettier-ignore
+import type { Computed } from './transcendental.js';
 import { defaultNan, flagsOf, isNan, isSubnormal } from './float.js';
 
 /** Exceptions, at their places in the status word and, as masks, in the control word. */
@@ -189,6 +193,22 @@ function remainderOf(
   const sign = rest < 0n === (x.sign === 1) ? 0 : 1;
   return { sign, magnitude: rest < 0n ? -rest : rest, exponent, codes };
 }
+
+const isZero = ({ kind, magnitude }: Unpacked): boolean => kind === 'finite' && magnitude === 0n;
+/** The exponent of the highest bit; below all others for 0. */
+const leadingOf = (value: Unpacked): number => (isZero(value) ? -Infinity : leading(value) - 1);
+/** Below 0, 0 or above: a positive number against 1. */
+const compareWithOne = (value: Unpacked): number => {
+  const place = leadingOf(value);
+  return place !== 0 ? place : (value.magnitude & (value.magnitude - 1n)) === 0n ? 0 : 1;
+};
+const signed = (magnitude: Extended, sign: 0 | 1): { readonly value: Extended; readonly up: false } => ({
+  value: sign === 1 ? magnitude | SIGN : magnitude,
+  up: false,
+});
+/** What an exact result of these raises. */
+const denormalsOf = (sources: readonly Source[]): number =>
+  sources.some((each) => each.isDenormal) ? FLAG.denormal : 0;
 
 /** Bytes of the environment by the operand size, and of it with the registers. */
 const ENVIRONMENT = { 2: 14, 4: 28 } as const;
@@ -480,6 +500,153 @@ export class X87 {
     this.set(0, exponent);
     this.turn(-1);
     this.set(0, significand);
+  }
+
+  // ---------------------------------------------------------------------- transcendental functions
+
+  /** A computed result with the exceptions of its operands. It is never called exact. */
+  private rounded({ sign, magnitude, exponent, more }: Computed, sources: readonly Source[]): Outcome {
+    const outcome = this.compute((of, env) => pack(of, env, sign, magnitude, exponent, more), sources);
+    // So one that is exact and tiny is an underflow, too.
+    const isTiny = exponentOf(outcome.value) === 0 && (outcome.value & SIGNIFICAND) !== 0n;
+    return { ...outcome, flags: outcome.flags | FLAG.precision | (isTiny ? FLAG.underflow : 0) };
+  }
+
+  /** What NaNs and what is no number give; null: the operands are numbers. */
+  private unordinary(sources: readonly Source[]): Outcome | null {
+    if (sources.some((each) => each.isUnsupported)) return INVALID;
+    if (!sources.some((each) => isNan(EXTENDED, each.bits))) return null;
+    const [first, second = first] = sources;
+    return this.compute(BINARY[0]!, [first!, second!]);
+  }
+
+  /**
+   * `fsin` and its kin: replaces the top, and pushes another result or 1. An angle of 2^63 or more
+   * stays as it is, which C2 tells.
+   */
+  private angle(which: 'sine' | 'cosine' | 'tangent', pushed: 'cosine' | 'one' | null): void {
+    this.codes(0, CODE.c2);
+    const fault = this.underflows(0);
+    if (fault === 'ends') return;
+    let results: readonly Outcome[] = [INVALID, INVALID];
+    if (!fault) {
+      const source = sourceOf(this.get(0));
+      const number = unpack(EXTENDED, source.bits);
+      const isFull = pushed !== null && !this.isEmpty(7);
+      if (isFull) {
+        if (!this.note(FLAG.invalid | FLAG.stack, true)) return;
+      } else if (number.kind === 'finite' && !source.isUnsupported && exponentOf(this.get(0)) >= 0x3fff + 63) {
+        this.codes(CODE.c2, CODE.c1 | CODE.c2);
+        return;
+      } else {
+        results = this.angles(source, which, pushed);
+        if (
+          !this.note(
+            results.reduce((sum, { flags }) => sum | flags, 0),
+            results[0]!.up,
+          )
+        )
+          return;
+      }
+    }
+    this.set(0, results[0]!.value);
+    if (pushed === null) return;
+    this.turn(-1);
+    this.set(0, results[1]!.value);
+  }
+
+  /** The results of `angle`. */
+  private angles(source: Source, which: 'sine' | 'cosine' | 'tangent', pushed: 'cosine' | 'one' | null): Outcome[] {
+    const number = unpack(EXTENDED, source.bits);
+    const strange = number.kind === 'infinite' ? INVALID : this.unordinary([source]);
+    if (strange) return [strange, strange];
+    const one: Outcome = { value: ONE, flags: 0, up: false };
+    const isZero = number.magnitude === 0n;
+    const functions = isZero ? null : trigonometric(number);
+    const result = (name: typeof which): Outcome => {
+      if (functions) return this.rounded(functions[name], [source]);
+      return name === 'cosine' ? one : { value: extendedOf(source.bits), flags: 0, up: false };
+    };
+    return [result(which), pushed === 'cosine' ? result('cosine') : one];
+  }
+
+  /** A function of the second and the first register, in place of both. */
+  private ofTwo(result: (y: Unpacked, x: Unpacked, sources: readonly Source[]) => Outcome): void {
+    const fault = this.underflows(0, 1);
+    if (fault === 'ends') return;
+    let value = INDEFINITE;
+    if (!fault) {
+      const sources = [sourceOf(this.get(1)), sourceOf(this.get(0))];
+      const [y, x] = sources.map((each) => unpack(EXTENDED, each.bits));
+      const outcome = this.unordinary(sources) ?? result(y!, x!, sources);
+      if (!this.note(outcome.flags, outcome.up)) return;
+      ({ value } = outcome);
+    }
+    this.set(1, value);
+    this.pop();
+  }
+
+  private arcTangent(): void {
+    this.ofTwo((y, x, sources) => {
+      const [isZeroX, isZeroY] = [isZero(x), isZero(y)];
+      if (isZeroY || (x.kind === 'infinite' && y.kind !== 'infinite')) {
+        if (x.sign === 0) return { ...signed(0n, y.sign), flags: denormalsOf(sources) };
+        return this.rounded(quarterTurns(4, y.sign), sources);
+      }
+      if (y.kind === 'infinite') {
+        const quarters = x.kind !== 'infinite' ? 2 : x.sign === 1 ? 3 : 1;
+        return this.rounded(quarterTurns(quarters, y.sign), sources);
+      }
+      return this.rounded(isZeroX ? quarterTurns(2, y.sign) : angleOf(y, x), sources);
+    });
+  }
+
+  /** `fyl2x`. */
+  private logarithm(): void {
+    this.ofTwo((y, x, sources) => {
+      if (x.sign === 1 && !isZero(x)) return INVALID;
+      // The logarithm: its sign, whether it is 0 or infinite.
+      const place = x.kind === 'infinite' ? 1 : isZero(x) ? -1 : compareWithOne(x);
+      const sign = place < 0 === (y.sign === 1) ? 0 : 1;
+      const isInfinite = x.kind === 'infinite' || isZero(x);
+      if ((isInfinite && isZero(y)) || (place === 0 && y.kind === 'infinite')) return INVALID;
+      if (isInfinite || y.kind === 'infinite') {
+        const flags = isZero(x) && y.kind !== 'infinite' ? FLAG.divide : denormalsOf(sources);
+        return { ...signed(INFINITE, sign), flags };
+      }
+      if (place === 0 || isZero(y)) return { ...signed(0n, sign), flags: denormalsOf(sources) };
+      return this.rounded(timesLogarithm(y, x), sources);
+    });
+  }
+
+  /** `fyl2xp1`. From -1 down the manual leaves the result open: the number itself. */
+  private logarithmOfMore(): void {
+    this.ofTwo((y, x, sources) => {
+      if (x.sign === 1 && x.kind === 'infinite') return INVALID;
+      const sign = x.sign === y.sign ? 0 : 1;
+      if (x.kind === 'infinite' || y.kind === 'infinite') {
+        return isZero(x) || isZero(y) ? INVALID : { ...signed(INFINITE, sign), flags: denormalsOf(sources) };
+      }
+      if (isZero(x) || isZero(y)) return { ...signed(0n, sign), flags: denormalsOf(sources) };
+      const flags = FLAG.precision | denormalsOf(sources);
+      if (x.sign === 1 && leadingOf(x) >= 0) return { value: this.get(0), flags, up: false };
+      return this.rounded(timesLogarithmOfMore(y, x), sources);
+    });
+  }
+
+  /** `f2xm1`. Beyond 1 the manual leaves the result open: the number itself. */
+  private power(): void {
+    this.replace(() => {
+      const source = sourceOf(this.get(0));
+      const strange = this.unordinary([source]);
+      if (strange) return strange;
+      const x = unpack(EXTENDED, source.bits);
+      const own: Outcome = { value: extendedOf(source.bits), flags: 0, up: false };
+      if (x.kind === 'infinite') return x.sign === 1 ? { ...own, value: ONE | SIGN } : own;
+      if (isZero(x)) return own;
+      const isBeyond = leadingOf(x) > 0 || (leadingOf(x) === 0 && (x.magnitude & (x.magnitude - 1n)) !== 0n);
+      return isBeyond ? { ...own, flags: FLAG.precision } : this.rounded(powerLessOne(x), [source]);
+    });
   }
 
   // ------------------------------------------------------------------------------ loads and stores
@@ -818,6 +985,14 @@ export class X87 {
       case 0xe1: this.replace(() => ({ value: this.get(0) & ~SIGN, flags: 0, up: false })); break;
       case 0xe4: this.compare(sourceOf(0n), true, 0); break;
       case 0xe5: this.examine(); break;
+      case 0xf0: this.power(); break;
+      case 0xf1: this.logarithm(); break;
+      case 0xf2: this.angle('tangent', 'one'); break;
+      case 0xf3: this.arcTangent(); break;
+      case 0xf9: this.logarithmOfMore(); break;
+      case 0xfb: this.angle('sine', 'cosine'); break;
+      case 0xfe: this.angle('sine', null); break;
+      case 0xff: this.angle('cosine', null); break;
       case 0xf4: this.extract(); break;
       case 0xf5: this.remainder(true); break;
       case 0xf6: this.turn(-1); this.codes(0, CODE.c1); break;
