@@ -4,8 +4,10 @@
  * masked and not: registers, tags, status word, flags and memory.
  */
 import { describe, expect, test } from '@jest/globals';
-import { buildProgram, runHere, X86_TARGETS } from './support/c-programs.js';
+import { buildProgram, runHere, scratch, X86_TARGETS } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
+import { run } from './support/run.js';
+import { spawnSync } from './support/spawn.js';
 import { describeWith, runProgramFile } from './support/tools.js';
 import {
   ESTIMATE_CASES,
@@ -89,6 +91,50 @@ describeWith(['gcc'], 'x87', () => {
     expect(here.flatMap((line, i) => (line === there[i] || isNear(line, there[i]!) ? [] : [[line, there[i]]]))).toEqual(
       [],
     );
+  });
+});
+
+/** What the C library computes with SSE and with x87, as it prints it. */
+const LIBRARY = `
+#include <stdio.h>
+#include <stdlib.h>
+#include <math.h>
+int main(void) {
+  volatile double a = 3.0;
+  volatile long double l = 1.0L / 3;
+  printf("%f %g %e %a\\n", a / 7, sqrt(a), 1e300 * a, a / 3);
+  printf("%Lf %Lg %Le %La %.30Lf\\n", l, l * l, 1e4000L * l, l, l);
+  printf("%.17g %.20Lg %g\\n", strtod("1.7976931348623157e308", 0), strtold("3.14159265358979323846264338327950288", 0), strtod("5e-324", 0));
+  printf("%d %lld %ld %.3f\\n", (int)(a * 1.7), llroundl(l * 1e10L), lrint(2.5), 2.0005);
+  printf("%f %f %f %f %f %f\\n", sin(a), cos(a), tan(a), exp(a), log(a), pow(a, 2.5));
+  printf("%f %f %f %f\\n", atan2(a, 2), floor(-2.5), fmod(17.5, 3), cbrt(a));
+  printf("%Lf %Lf %Lf %Lf\\n", sinl(l), expl(l), logl(l), powl(l, 2.5L));
+  printf("%Lf %Lf %Lf %Lf\\n", tanl(l), atan2l(l, 1), fmodl(10.5L, l), log1pl(l));
+  printf("%Lf %Lf %Lf\\n", ceill(l), rintl(2.5L), remainderl(10.5L, l));
+  float singles[64];
+  int integers[64];
+  double sum = 0;
+  for (int i = 0; i < 64; i++) singles[i] = (float)(i * a / 7);
+  for (int i = 0; i < 64; i++) integers[i] = (int)singles[i];
+  for (int i = 0; i < 64; i++) sum += integers[i] * (double)singles[i];
+  printf("%.17g\\n", sum);
+  return 7;
+}
+`;
+
+describeWith(['gcc'], 'floating point of the C library', () => {
+  test.each([
+    ['dynamic', ['-O2']],
+    ['static', ['-O3', '-static']],
+    ['static, with instructions of x87 in line', ['-O2', '-static', '-ffast-math', '-mfpmath=387']],
+  ])('%s: printf, strtod and functions of double and long double', (_name, flags) => {
+    const path = scratch('library');
+    const built = spawnSync('gcc', [...flags, '-w', writeSource('library.c', LIBRARY), '-o', path, '-lm']);
+    if (built.status !== 0) throw new Error(built.stderr.toString());
+    const expected = runProgramFile(path);
+    const here = run(['--root', '/', path]);
+    expect(here.stdout.split('\n')).toEqual(expected.stdout.split('\n'));
+    expect([here.status, expected.status]).toEqual([7, 7]);
   });
 });
 
