@@ -13,6 +13,7 @@ import {
   EXCEPTION,
   fromInteger,
   multiply,
+  roundToIntegral,
   squareRoot,
   subtract,
   toInteger,
@@ -163,6 +164,18 @@ export class SseFloat {
 
   fromInteger(to: Format, value: bigint): FloatResult {
     const { bits, flags } = fromInteger(to, this.environment(to), value);
+    return { bits, flags: flagsOf(flags) };
+  }
+
+  /**
+   * A number rounded to an integer of its format, as the control byte of `roundps` has it: the
+   * mode, or that of MXCSR, and whether precision is raised. Subnormal operands are not told.
+   */
+  round(of: Format, value: bigint, control: number): FloatResult {
+    const env = this.environment(of);
+    const rounding = (control & 4) !== 0 ? env.rounding : ROUNDING[control & 3]!;
+    const raises = (control & 8) === 0;
+    const { bits, flags } = roundToIntegral(of, { ...env, rounding }, this.operand(of, value), raises);
     return { bits, flags: flagsOf(flags) };
   }
 

@@ -1,7 +1,7 @@
 /**
  * Instruction -> IR for x86-64 in 64-bit user mode: the integer instructions, and of SSE what moves
- * and combines whole registers; floating point of SSE and x87, and MMX by helpers. Other vectors
- * stop with their name.
+ * and combines whole registers; floating point of SSE and x87, and MMX by helpers. AVX stops
+ * with its name.
  *
  * What differs from most machines:
  *
@@ -53,7 +53,7 @@ import { isX87Control, isX87Unwaiting, X87, x87Access, X87_PENDING } from './x87
 import type { X87State } from './x87.js';
 import type { FloatOperation } from './float.js';
 import {
-  MMX_INTEGERS, runVectorOperation, VECTOR_CONVERSIONS, VECTOR_ESTIMATES, vectorOperation,
+  compareTexts, MMX_INTEGERS, runVectorOperation, VECTOR_LATER, VECTOR_CONVERSIONS, VECTOR_ESTIMATES, vectorOperation,
 } from './vector.js'; // prettier-ignore
 import type { VectorOperands } from './vector.js';
 import { BINARY32, BINARY64 } from '../float/index.js';
@@ -2311,6 +2311,30 @@ const moveToMmx = entering((x) => {
   setMmx(x, mmxNumber(x, 0), value);
 });
 
+/** `insertps`: in memory the source is one element. */
+const insertElement: Lift = (x) => {
+  const isMemory = x.operand(1).kind === 'memory';
+  floatSource(x, 1, isMemory ? 'ss' : 'ps');
+  const control = controlOf(x) & (isMemory ? 0x3f : 0xff);
+  const target = vectorNumber(x, 0) << VECTOR_FIELDS.target;
+  const argument = vectorOperation('insertps') | target | (control << VECTOR_FIELDS.control);
+  return { kind: 'helper', name: 'vector', argument, next: x.next };
+};
+
+/**
+ * `pcmpistri` and its kin. Argument: the control, the number of the first text; whether lengths are
+ * in registers, of 64 bits; whether the result is a mask.
+ */
+const textComparison =
+  (isExplicit: boolean, isMask: boolean): Lift =>
+  (x) => {
+    const source = x.wide(x.operand(1), false);
+    if (source !== VECTOR) x.b.to(VECTOR, 'mov128', source);
+    const what = (isExplicit ? 1 : 0) | ((x.instruction.rex & 8) !== 0 ? 2 : 0) | (isMask ? 4 : 0);
+    const argument = controlOf(x) | (vectorNumber(x, 0) << 8) | (what << 12);
+    return { kind: 'helper', name: 'texts', argument, next: x.next };
+  };
+
 /** Bytes whose mask has its top bit set, to where rdi points. */
 const maskMove =
   (isMmx: boolean): Lift =>
@@ -2840,6 +2864,14 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ...VECTOR_CONVERSIONS.map((name) => [name, byHelper(name, /^cvt(ps2pd|dq2pd)$/.test(name) ? 'sd' : 'ps')] as const),
   ...VECTOR_ESTIMATES.map((name) => [name, byHelper(name, name.endsWith('ss') ? 'ss' : 'ps')] as const),
   ...HELPED.map((name) => [name, byHelper(name)] as const),
+  ...VECTOR_LATER.map((name) => {
+    const scalar = ({ roundss: 'ss', roundsd: 'sd' } as const)[name];
+    return [name, name === 'insertps' ? insertElement : byHelper(name, scalar)] as const;
+  }),
+  ['pcmpestrm', textComparison(true, true)],
+  ['pcmpestri', textComparison(true, false)],
+  ['pcmpistrm', textComparison(false, true)],
+  ['pcmpistri', textComparison(false, false)],
   ['maskmovdqu', maskMove(false)],
   [
     'emms',
@@ -2965,7 +2997,7 @@ const WITHOUT: readonly (readonly [RegExp, string])[] = [
   [/^(setssbsy|clrssbsy|saveprevssp|rstorssp|incsspd|wrss|wrus)/, 'shadow stacks'],
   [/^(uiret|testui|clui|stui|senduipi|umonitor|umwait|tpause|monitorx|mwaitx|mcommit|clzero|clwb)$/, 'not announced by cpuid'],
   [/^(bnd|montmul|x(sha|store|crypt))/, 'MPX, PadLock'],
-  [/^(extrq|insertq|llwpcb|slwpcb|lwp(ins|val)|bl[cs]|t1mskc|tzmsk|bextr$)/, 'AMD extensions: SSE4a, LWP, TBM'],
+  [/^(extrq|insertq|movnts[sd]|llwpcb|slwpcb|lwp(ins|val)|bl[cs]|t1mskc|tzmsk|bextr$)/, 'AMD extensions: SSE4a, LWP, TBM'],
   [/^(v|k|t(dp|ile)|ldtilecfg|sttilecfg|cmp.*xadd$)/, 'AVX, AVX-512, AMX'],
   [/^(sha|aes|encodekey|loadiwkey|gf2p8|pclmul)/, 'cryptography'],
 ]; // prettier-ignore
@@ -3208,6 +3240,46 @@ const VECTOR_HELPERS: Readonly<Record<string, Helper>> = {
     if (raises(state, operands.flags)) return FLOAT_EXCEPTION;
     setWhole(state, slot, isToMmx ? value | (MMX_UPPER << 64n) : value);
     if (enters) enterMmx(state);
+    return { kind: 'next' };
+  },
+  /** Argument: as of the lift. */
+  texts: (state, argument) => {
+    const control = argument & 255;
+    const [isExplicit, isLong, isMask] = [1, 2, 4].map((bit) => ((argument >> 12) & bit) !== 0);
+    const [a, b] = [wholeOf(state, XMM[(argument >> 8) & 15]!), wholeOf(state, VECTOR)];
+    const width = (control & 1) !== 0 ? 16 : 8;
+    const most = 128 / width;
+    const lengthIn = (slot: Slot): number => {
+      const value = BigInt.asIntN(isLong ? 64 : 32, state.get(slot));
+      const length = value < 0n ? -value : value;
+      return length > BigInt(most) ? most : Number(length);
+    };
+    const lengthOf = (text: bigint): number => {
+      for (let i = 0; i < most; i++) if (BigInt.asUintN(width, text >> BigInt(i * width)) === 0n) return i;
+      return most;
+    };
+    const lengths = isExplicit ? ([lengthIn(RAX), lengthIn(RDX)] as const) : ([lengthOf(a), lengthOf(b)] as const);
+    const { bits, count } = compareTexts(a, b, control, lengths);
+    if (isMask) {
+      let mask = BigInt(bits);
+      if ((control & 0x40) !== 0) {
+        mask = 0n;
+        for (let i = 0; i < count; i++)
+          if (((bits >> i) & 1) !== 0) mask |= ((1n << BigInt(width)) - 1n) << BigInt(i * width);
+      }
+      setWhole(state, XMM[0]!, mask);
+    } else {
+      const place = (control & 0x40) !== 0 ? 31 - Math.clz32(bits) : 31 - Math.clz32(bits & -bits);
+      state.set(RCX, BigInt(bits === 0 ? count : place));
+    }
+    const flag = (holds: boolean, which: bigint): bigint => (holds ? which : 0n);
+    setStatus(
+      state,
+      flag(bits !== 0, FLAG.cf) |
+        flag(lengths[1] < most, FLAG.zf) |
+        flag(lengths[0] < most, FLAG.sf) |
+        flag((bits & 1) !== 0, FLAG.of),
+    );
     return { kind: 'next' };
   },
   /** Argument: numbers of data and mask; 256 for registers of MMX. */

@@ -8,7 +8,7 @@
 import { BINARY32, BINARY64, convert, divide, squareRoot } from '../float/index.js';
 import type { Environment, Format } from '../float/index.js';
 import { isNan, isSubnormal } from './float.js';
-import type { FloatResult, SseFloat } from './float.js';
+import type { FloatOperation, FloatResult, SseFloat } from './float.js';
 
 /** What an operation works on. */
 export interface VectorOperands {
@@ -245,6 +245,135 @@ const MMX_CONVERSIONS: Readonly<Record<string, VectorOperation>> = {
   cvtpi2pd: integersToFloats(BINARY64, 2),
 };
 
+// ---------------------------------------------------------------------------------- SSE3 and SSE4
+
+const countOf = (of: Format): number => 128 / bitsOf(of);
+
+/** One operation on elements, whose exceptions are noted. */
+function element(x: VectorOperands, of: Format, operation: FloatOperation, a: bigint, b: bigint): bigint {
+  const { bits, flags } = x.sse.element(of, operation, a, b, 0);
+  x.flags |= flags;
+  return bits;
+}
+
+/** Neighbours of a, then those of b. */
+const horizontalFloats =
+  (of: Format, operation: FloatOperation): VectorOperation =>
+  (x) => {
+    const [bits, half] = [bitsOf(of), countOf(of) / 2];
+    return pack(2 * half, bits, (i) => {
+      const [from, at] = [i < half ? x.a : x.b, 2 * (i % half)];
+      return element(x, of, operation, lane(from, at, bits), lane(from, at + 1, bits));
+    });
+  };
+
+/** Differences in even places, sums in odd ones. */
+const alternating =
+  (of: Format): VectorOperation =>
+  (x) =>
+    pack(countOf(of), bitsOf(of), (i) =>
+      element(x, of, i % 2 === 0 ? 'sub' : 'add', lane(x.a, i, bitsOf(of)), lane(x.b, i, bitsOf(of))),
+    );
+
+const rounding =
+  (of: Format, isScalar: boolean): VectorOperation =>
+  (x) => {
+    const bits = bitsOf(of);
+    return pack(countOf(of), bits, (i) => {
+      if (isScalar && i > 0) return lane(x.a, i, bits);
+      const { bits: value, flags } = x.sse.round(of, lane(x.b, i, bits), x.control);
+      x.flags |= flags;
+      return value;
+    });
+  };
+
+/** Products that the upper half of the control chooses are summed into places of the lower one. */
+const dotProduct =
+  (of: Format): VectorOperation =>
+  (x) => {
+    const [bits, count] = [bitsOf(of), countOf(of)];
+    const products = Array.from({ length: count }, (_, i) =>
+      ((x.control >> (4 + i)) & 1) === 0 ? 0n : element(x, of, 'mul', lane(x.a, i, bits), lane(x.b, i, bits)),
+    );
+    const pairs = [0, 2].slice(0, count / 2).map((i) => element(x, of, 'add', products[i]!, products[i + 1]!));
+    const sum = pairs.length === 1 ? pairs[0]! : element(x, of, 'add', pairs[0]!, pairs[1]!);
+    return pack(count, bits, (i) => (((x.control >> i) & 1) === 0 ? 0n : sum));
+  };
+
+const LATER: Readonly<Record<string, VectorOperation>> = {
+  haddps: horizontalFloats(BINARY32, 'add'),
+  haddpd: horizontalFloats(BINARY64, 'add'),
+  hsubps: horizontalFloats(BINARY32, 'sub'),
+  hsubpd: horizontalFloats(BINARY64, 'sub'),
+  addsubps: alternating(BINARY32),
+  addsubpd: alternating(BINARY64),
+  roundps: rounding(BINARY32, false),
+  roundpd: rounding(BINARY64, false),
+  roundss: rounding(BINARY32, true),
+  roundsd: rounding(BINARY64, true),
+  dpps: dotProduct(BINARY32),
+  dppd: dotProduct(BINARY64),
+  insertps: ({ a, b, control }) =>
+    pack(4, 32, (i) => {
+      if (((control >> i) & 1) === 1) return 0n;
+      return i === ((control >> 4) & 3) ? lane(b, control >> 6, 32) : lane(a, i, 32);
+    }),
+  /** The least word, and its place. */
+  phminposuw: ({ b }) => {
+    const words = Array.from({ length: 8 }, (_, i) => lane(b, i, 16));
+    const found = words.reduce(least);
+    return found | (BigInt(words.indexOf(found)) << 16n);
+  },
+  /** Differences of four bytes of b from every four of a. */
+  mpsadbw: ({ a, b, control }) => {
+    const [from, against] = [control & 4, 4 * (control & 3)];
+    return pack(8, 16, (i) =>
+      [0, 1, 2, 3].reduce((sum, j) => sum + absolute(lane(a, from + i + j, 8) - lane(b, against + j, 8)), 0n),
+    );
+  },
+};
+
+/** What `pcmpistri` and its kin came to. */
+export interface TextComparison {
+  /** A bit for each element of the second text. */
+  readonly bits: number;
+  /** Elements in a register. */
+  readonly count: number;
+}
+
+/**
+ * Compares two texts in registers.
+ * @param lengths  elements of each that count
+ */
+export function compareTexts(
+  a: bigint,
+  b: bigint,
+  control: number,
+  lengths: readonly [number, number],
+): TextComparison {
+  const width = (control & 1) !== 0 ? 16 : 8;
+  const count = 128 / width;
+  const take = (control & 2) !== 0 ? signedLane : lane;
+  const [first, second] = [a, b].map((text) => Array.from({ length: count }, (_, i) => take(text, i, width)));
+  const [x, y] = [first!, second!];
+  const [has, hasOther] = lengths.map(
+    (length) =>
+      (i: number): boolean =>
+        i < length,
+  );
+  const all = Array.from({ length: count }, (_, i) => i);
+  const holds = [
+    (j: number): boolean => hasOther!(j) && all.some((i) => has!(i) && x[i] === y[j]),
+    (j: number): boolean =>
+      hasOther!(j) && all.some((i) => i % 2 === 0 && has!(i + 1) && y[j]! >= x[i]! && y[j]! <= x[i + 1]!),
+    (j: number): boolean => (has!(j) && hasOther!(j) ? x[j] === y[j] : has!(j) === hasOther!(j)),
+    (j: number): boolean => all.slice(0, count - j).every((i) => !has!(i) || (hasOther!(i + j) && x[i] === y[i + j])),
+  ][(control >> 2) & 3]!;
+  const negates = (j: number): boolean => (control & 0x10) !== 0 && ((control & 0x20) === 0 || hasOther!(j));
+  const bits = all.reduce((sum, j) => sum | (holds(j) !== negates(j) ? 1 << j : 0), 0);
+  return { bits, count };
+}
+
 // -------------------------------------------------------------------------------------- estimates
 
 const NEAREST: Environment = { rounding: 'nearest-even', tininess: 'after', nan: () => 0n };
@@ -286,6 +415,7 @@ const OPERATIONS: readonly (readonly [name: string, operation: VectorOperation])
   ...CONVERSIONS,
   ...MMX_CONVERSIONS,
   ...ESTIMATES,
+  ...LATER,
 });
 
 /** The number of an operation; -1: there is none of that name. */
@@ -301,3 +431,5 @@ export const MMX_INTEGERS: readonly string[] = Object.keys(INTEGERS);
 /** Names of those on the other registers. */
 export const VECTOR_CONVERSIONS: readonly string[] = Object.keys(CONVERSIONS);
 export const VECTOR_ESTIMATES: readonly string[] = Object.keys(ESTIMATES);
+/** Names of those of SSE3 and SSE4. */
+export const VECTOR_LATER: readonly string[] = Object.keys(LATER);
