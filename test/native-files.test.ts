@@ -3,7 +3,7 @@
  * back byte for byte, what cannot be served is refused; and what their traces say.
  */
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from '@jest/globals';
 import { HEADER, HEADER_BYTES } from '../src/native/layout.js';
@@ -47,7 +47,7 @@ describeNatively('files', () => {
         expect([options, status, stderr]).toEqual([options, 0, '']);
       }
       // Off without a directory, and where it is said.
-      expect(spawnSync(output, [], { env: {} }).status).toBe(3);
+      expect(spawnSync(output, [], { cwd: dirname(output), env: {} }).status).toBe(3);
       const off = traced(output, [], { ELFTRACE_OFF: '1' });
       expect([off.status, readdirSync(off.dir)]).toEqual([3, []]);
       const back = scratch('back');

@@ -1,6 +1,6 @@
 /** Builds, patches and runs programs that write their own trace, and reads what they wrote. */
 import { mkdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect } from '@jest/globals';
 import { scratch } from './c-programs.js';
@@ -44,8 +44,10 @@ export interface Ran {
 export function traced(program: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Ran {
   const dir = scratch('trace');
   mkdirSync(dir);
+  // Not here: programs of -pg leave a file where they run.
   const { status, stdout, signal } = spawnSync(program, args, {
     encoding: 'utf8',
+    cwd: dirname(dir),
     env: { PATH: process.env['PATH']!, ELFTRACE_DIR: dir, ...env },
   });
   return { status: signal === null ? status : 128, stdout, dir };
