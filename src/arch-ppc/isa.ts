@@ -922,6 +922,8 @@ const VECTOR1: readonly (readonly [string, number])[] = [
   ['vupklsb', 654],
   ['vupklsh', 718],
   ['vupklsw', 1742],
+  ['vupkhpx', 846],
+  ['vupklpx', 974],
   ['vclzb', 1794],
   ['vclzh', 1858],
   ['vclzw', 1922],

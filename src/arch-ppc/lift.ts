@@ -54,7 +54,7 @@ import type {
 import { ByteView } from '../bytes.js';
 import { floatHelpers, floatSemantics, FloatState } from './float-lift.js';
 import type { FloatSlots } from './float-lift.js';
-import { vectorSemantics } from './vectors.js';
+import { readVscr, vectorHelper, vectorSemantics, writeVscr } from './vectors.js';
 import { ElftraceError } from '../errors.js';
 import { lazily, WordMemo } from '../isa/memo.js';
 import type { Decoded, Operands } from '../isa/table.js';
@@ -85,6 +85,7 @@ const SLOTS = new SlotLayout([
     'ov32',
     'dscr',
     'ppr',
+    'vscr',
     'fpscr',
     'float mode',
     'last float',
@@ -120,6 +121,7 @@ const CA32 = SLOTS.slot('ca32');
 const OV32 = SLOTS.slot('ov32');
 const DSCR = SLOTS.slot('dscr');
 const PPR = SLOTS.slot('ppr');
+const VSCR = SLOTS.slot('vscr');
 const FLOAT_SLOTS: FloatSlots = {
   floats: numbered('f', 32).map((name) => SLOTS.slot(name)),
   lower: numbered('vsl', 32).map((name) => SLOTS.slot(name)),
@@ -196,6 +198,14 @@ function vectorViews(): RegisterView[] {
   return [
     ...numbered('v', 32).map((name) => view(name, SLOTS.slot(name), SLOTS.slot(name), 1)),
     ...numbered('vs', 32).map((name, i) => view(name, SLOTS.slot(`vsl${i}`), SLOTS.slot(`f${i}`), 0)),
+    {
+      name: 'vscr',
+      widthBits: 32,
+      read: (state) => readVscr(state, VSCR),
+      write: (state, value): void => {
+        writeVscr(state, VSCR, value);
+      },
+    },
   ];
 }
 
@@ -1784,6 +1794,7 @@ const vectors = lazily(
         vectors: FLOAT_SLOTS.vectors,
         floats: FPR,
         lower: FLOAT_SLOTS.lower,
+        vscr: VSCR,
         scratch: [LANES[0]!, LANES[1]!, LANES[2]!, LANES[3]!, LANES[4]!, LANES[5]!],
       }),
     ),
@@ -2216,7 +2227,11 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
     endian,
     slots: SLOTS,
     registers: registerViews(is64, floats),
-    helpers: { ...helpers(is64), ...floatHelpers(floats, FLOAT_SLOTS, setField, is64) },
+    helpers: {
+      ...helpers(is64),
+      ...floatHelpers(floats, FLOAT_SLOTS, setField, is64),
+      vector: vectorHelper({ vectors: FLOAT_SLOTS.vectors, vscr: VSCR }, (word) => floats.of(word)),
+    },
     reservation: { address: RESERVED_ADDRESS, none: NO_RESERVATION, granuleBytes: CACHE_LINE_BYTES[is64 ? 64 : 32] },
     lift,
   };

@@ -1,7 +1,8 @@
 /**
- * VMX and VSX of 64-bit programs, on integers: what compilers and C libraries move, compare,
- * permute and combine without asking for more than POWER8. Nothing of it is announced (AT_HWCAP);
- * programs for POWER8 use it in every function.
+ * VMX of 64-bit programs on integers, as POWER8 has it, and the moves, permutations and logic of
+ * VSX. What ops can do is here; `vector-rows.ts` computes the rest. Nothing of it is announced
+ * (AT_HWCAP), since VMX's floating point is not executed; programs for POWER8 use it in every
+ * function.
  *
  * A vector register is a number of 128 bits in a v128 slot, so element 0, the most significant, is
  * the last lane, and a little-endian quadword in memory is the slot as it stands. VSR 32 to 63 are
@@ -10,12 +11,16 @@
  *
  * Source: Power ISA 2.07B, Book I, chapters 6 and 7.
  */
-import type { BlockBuilder, Operand, Slot } from '../machine/ir.js';
+import type { BlockBuilder, Helper, HelperState, Operand, Slot, Terminator } from '../machine/ir.js';
+import type { Operands } from '../isa/table.js';
 import type { Endian } from '../units.js';
+import { INTEGER_ROWS, VectorUnit } from './vector-rows.js';
 
 /** What the semantics need of the instruction being lifted. */
 interface Place {
   readonly b: BlockBuilder;
+  readonly word: number;
+  readonly next: bigint;
   readonly width: { readonly endian: Endian };
   setBits(field: number, bits: Operand): void;
 }
@@ -26,7 +31,7 @@ interface Fields {
   flag(name: string): boolean;
   has(name: string): boolean;
 }
-type VectorLift = (x: Place, f: Fields) => undefined;
+type VectorLift = (x: Place, f: Fields) => Terminator | undefined;
 type PureName = Parameters<BlockBuilder['to']>[1];
 
 /** Slots that the semantics use. */
@@ -36,6 +41,8 @@ export interface VectorSlots {
   /** Floating point registers, and the lower doublewords of the VSR that they are in. */
   readonly floats: readonly Slot[];
   readonly lower: readonly Slot[];
+  /** VSCR but for NJ, which is inverted: processes start with it set, and states with 0. */
+  readonly vscr: Slot;
   /** For values on their way. */
   readonly scratch: readonly [Slot, Slot, Slot, Slot, Slot, Slot];
 }
@@ -320,6 +327,14 @@ export function vectorSemantics(slots: VectorSlots): readonly (readonly [string,
 
   // -------------------------------------------------------------------------------------- moves
 
+  ELEMENTS.forEach(([letter], log2) => {
+    add(`lve${letter}x`, (v, x, f) => {
+      loadElement(v, x, f, address(x, f), log2);
+    });
+    add(`stve${letter}x`, (v, x, f) => {
+      storeElement(v, x, f, address(x, f), log2);
+    });
+  });
   add('mtvsrd', (v, _x, f) => {
     v.write(f.n('xt'), f.r('ra'), 0n);
   });
@@ -376,6 +391,24 @@ export function vectorSemantics(slots: VectorSlots): readonly (readonly [string,
     v.permute(v.first, v.read(vr(f, 'vra'), v.first), v.read(vr(f, 'vrb'), v.second), v.read(vr(f, 'vrc'), v.third));
     v.writeVector(vr(f, 'vrt'), v.first);
   });
+
+  ELEMENTS.forEach(([letter, bytes], log2) => {
+    const element = ['h', 'w', 'd'][log2]!;
+    picked(`vpku${element}um`, 'v', () => from(0).map((i) => i + bytes * (1 + Math.floor(i / bytes))));
+    const widen = (['vsx8', 'vsx16', 'vsx32'] as const)[log2]!;
+    add(`vupkls${letter}`, (v, { b }, f) => {
+      b.to(v.first, widen, v.read(vr(f, 'vrb'), v.first));
+      v.writeVector(vr(f, 'vrt'), v.first);
+    });
+    add(`vupkhs${letter}`, (v, { b }, f) => {
+      b.to(v.second, 'join64', v.upper(vr(f, 'vrb')), 0n);
+      b.to(v.first, widen, v.second);
+      v.writeVector(vr(f, 'vrt'), v.first);
+    });
+  });
+  for (const [name, first] of [['vmrgew', 0], ['vmrgow', 4]] as const) {
+    picked(name, 'v', () => from(0).map((at) => 8 * Math.floor(at / 8) + first + (at % 4) + (at % 8 < 4 ? 0 : 16)));
+  } // prettier-ignore
 
   // ------------------------------------------------------------------------------------- logical
 
@@ -450,5 +483,182 @@ export function vectorSemantics(slots: VectorSlots): readonly (readonly [string,
     const [upper, lower] = [transposed(v.upper(number)), transposed(v.low(number))];
     v.write(vr(f, 'vrt'), upper, lower);
   });
+  shiftSemantics(add);
+  doublewordSemantics(add);
+  saturatingSemantics(add, slots.vscr);
+  for (const name of INTEGER_ROWS.keys()) out.push([name, computed]);
   return out;
+}
+
+// ---------------------------------------------------------------------------- elements in memory
+
+/** Letters of the elements that single accesses have, and their bytes. */
+const ELEMENTS = [['b', 1], ['h', 2], ['w', 4]] as const; // prettier-ignore
+
+/** Where an element is: its address, the half of the register, and the bits below it there. */
+function elementPlace(x: Place, address: Slot, bytes: number): { at: Slot; isUpper: Slot; shift: Slot } {
+  const { b } = x;
+  const at = b.make('and', address, BigInt.asUintN(64, -BigInt(bytes)));
+  const offset = b.make('and', at, 15n);
+  // Of the number: in big-endian order the first element is the most significant one.
+  const byte = x.width.endian === 'little' ? offset : b.make('sub', BigInt(16 - bytes), offset);
+  return { at, isUpper: b.make('shr', byte, 3n), shift: b.make('shl', b.make('and', byte, 7n), 3n) };
+}
+
+/** The other elements, which the manual leaves open, stay. */
+function loadElement(v: Vectors, x: Place, f: Fields, address: Slot, log2: number): void {
+  const { b } = x;
+  const bytes = 1 << log2;
+  const { at, isUpper, shift } = elementPlace(x, address, bytes);
+  const value = b.temp();
+  const isLittle = x.width.endian === 'little';
+  const names = isLittle ? (['ld8u', 'ld16u', 'ld32u'] as const) : (['ld8u', 'ld16ube', 'ld32ube'] as const);
+  b.load(names[log2]!, value, at, 0n);
+  const mask = b.make('shl', (1n << BigInt(8 * bytes)) - 1n, shift);
+  const moved = b.make('shl', value, shift);
+  const number = vr(f, 'vrt');
+  const [lower, upper] = [v.low(number), v.upper(number)].map((half, i) => {
+    const changed = b.make('or', b.make('and', half, b.make('xor', mask, ONES)), moved);
+    const d = b.temp();
+    b.select(d, isUpper, i === 0 ? half : changed, i === 0 ? changed : half);
+    return d;
+  });
+  v.write(number, upper!, lower!);
+}
+
+function storeElement(v: Vectors, x: Place, f: Fields, address: Slot, log2: number): void {
+  const { b } = x;
+  const { at, isUpper, shift } = elementPlace(x, address, 1 << log2);
+  const half = b.temp();
+  b.select(half, isUpper, v.upper(vr(f, 'vrs')), v.low(vr(f, 'vrs')));
+  const isLittle = x.width.endian === 'little';
+  const names = isLittle ? (['st8', 'st16', 'st32'] as const) : (['st8', 'st16be', 'st32be'] as const);
+  b.store(names[log2]!, b.make('shr', half, shift), at, 0n);
+}
+
+// ------------------------------------------------------------------------- by halves, and by lanes
+
+type Add = (name: string, emit: (v: Vectors, x: Place, f: Fields) => void) => void;
+
+/** Shifts of the whole register: the count is in its last byte. */
+function shiftSemantics(add: Add): void {
+  for (const [name, isLeft] of [['vslo', true], ['vsro', false]] as const) {
+    add(name, (v, { b }, f) => {
+      const count = b.make('and', b.make('shr', v.low(vr(f, 'vrb')), 3n), 15n);
+      const bytes = b.make('mul', count, BYTES);
+      const numbers = halvesOf(Array.from({ length: 16 }, (_, i) => i));
+      b.to(v.first, 'join64', bytes, bytes);
+      // Numbers below 0 and above 15 are nothing.
+      b.to(v.first, isLeft ? 'vsub8' : 'vadd8', v.constant(numbers[0], numbers[1]), v.first);
+      b.to(v.first, 'vswizzle', v.read(vr(f, 'vra'), v.second), v.first);
+      v.writeVector(vr(f, 'vrt'), v.first);
+    });
+  } // prettier-ignore
+  for (const [name, isLeft] of [['vsl', true], ['vsr', false]] as const) {
+    add(name, (v, { b }, f) => {
+      const count = b.make('and', v.low(vr(f, 'vrb')), 7n);
+      const rest = b.make('sub', 63n, count);
+      const [upper, lower] = [v.upper(vr(f, 'vra')), v.low(vr(f, 'vra'))];
+      const [there, back] = isLeft ? (['shl', 'shr'] as const) : (['shr', 'shl'] as const);
+      // Two steps: the other half goes by 64 where the count is 0.
+      const crossed = b.make(back, b.make(back, isLeft ? lower : upper, 1n), rest);
+      const moved = [upper, lower].map((half) => b.make(there, half, count));
+      if (isLeft) v.write(vr(f, 'vrt'), b.make('or', moved[0]!, crossed), moved[1]!);
+      else v.write(vr(f, 'vrt'), moved[0]!, b.make('or', moved[1]!, crossed));
+    });
+  } // prettier-ignore
+}
+
+/** What ops on doublewords give: counts, extremes, sums of the whole. */
+function doublewordSemantics(add: Add): void {
+  for (const [name, count] of [['vclzd', 'clz'], ['vpopcntd', 'popcnt']] as const) {
+    add(name, (v, { b }, f) => {
+      const number = vr(f, 'vrb');
+      v.write(vr(f, 'vrt'), b.make(count, v.upper(number)), b.make(count, v.low(number)));
+    });
+  } // prettier-ignore
+  add('vpopcntb', (v, { b }, f) => {
+    b.to(v.first, 'popcnt8x16', v.read(vr(f, 'vrb'), v.first));
+    v.writeVector(vr(f, 'vrt'), v.first);
+  });
+  for (const [name, isMaximum, isSigned] of [
+    ['vmaxsd', true, true], ['vminsd', false, true], ['vmaxud', true, false], ['vminud', false, false],
+  ] as const) {
+    add(name, (v, { b }, f) => {
+      const [a, c] = [v.read(vr(f, 'vra'), v.first), v.read(vr(f, 'vrb'), v.second)];
+      if (isSigned) b.to(v.third, 'vgt64', a, c);
+      else v.above(v.third, a, c, 3);
+      b.to(v.first, 'and128', isMaximum ? a : c, v.third);
+      b.to(v.second, 'andnot128', isMaximum ? c : a, v.third);
+      b.to(v.first, 'or128', v.first, v.second);
+      v.writeVector(vr(f, 'vrt'), v.first);
+    });
+  } // prettier-ignore
+  for (const [name, sum] of [['vadduqm', 'add'], ['vsubuqm', 'sub']] as const) {
+    add(name, (v, { b }, f) => {
+      const [a, c] = [vr(f, 'vra'), vr(f, 'vrb')];
+      const [first, second] = [v.low(a), v.low(c)];
+      const lower = b.make(sum, first, second);
+      const carry = sum === 'add' ? b.make('setltu', lower, first) : b.make('setltu', first, second);
+      v.write(vr(f, 'vrt'), b.make(sum, b.make(sum, v.upper(a), v.upper(c)), carry), lower);
+    });
+  } // prettier-ignore
+}
+
+const SATURATING = {
+  addub: ['vaddu8', 'vadd8'], addsb: ['vadds8', 'vadd8'], subub: ['vsubu8', 'vsub8'], subsb: ['vsubs8', 'vsub8'],
+  adduh: ['vaddu16', 'vadd16'], addsh: ['vadds16', 'vadd16'], subuh: ['vsubu16', 'vsub16'], subsh: ['vsubs16', 'vsub16'],
+} as const; // prettier-ignore
+
+/** VSCR.NJ, and with VSCR.SAT all of its bits. */
+const NON_JAVA = 0x1_0000n;
+const VSCR_BITS = 0x1_0001n;
+
+/** Sums that say in VSCR whether an element did not fit: it differs from the one that wraps. */
+function saturatingSemantics(add: Add, vscr: Slot): void {
+  for (const [name, [saturating, wrapping]] of Object.entries(SATURATING)) {
+    add(`v${name}s`, (v, { b }, f) => {
+      const [a, c] = [v.read(vr(f, 'vra'), v.first), v.read(vr(f, 'vrb'), v.second)];
+      b.to(v.third, wrapping, a, c);
+      b.to(v.first, saturating, a, c);
+      b.to(v.third, 'xor128', v.first, v.third);
+      const differs = b.make('or', b.make('low64', v.third), b.make('high64', v.third));
+      b.to(vscr, 'or', vscr, b.make('setne', differs, 0n));
+      v.writeVector(vr(f, 'vrt'), v.first);
+    });
+  }
+  add('mfvscr', (v, { b }, f) => {
+    v.write(vr(f, 'vrt'), 0n, b.make('xor', vscr, NON_JAVA));
+  });
+  add('mtvscr', (v, { b }, f) => {
+    b.to(vscr, 'xor', b.make('and', v.low(vr(f, 'vrb')), VSCR_BITS), NON_JAVA);
+  });
+}
+
+// ----------------------------------------------------------------------------------------- helpers
+
+export const readVscr = (state: HelperState, slot: Slot): bigint => state.get(slot) ^ NON_JAVA;
+export function writeVscr(state: HelperState, slot: Slot, value: bigint): void {
+  state.set(slot, (value & VSCR_BITS) ^ NON_JAVA);
+}
+
+const computed: VectorLift = (x) => ({ kind: 'helper', name: 'vector', argument: x.word, next: x.next });
+
+/** Instructions that have no ops: `INTEGER_ROWS`. `known` decodes a word. */
+export function vectorHelper(
+  slots: Pick<VectorSlots, 'vectors' | 'vscr'>,
+  known: (word: number) => { readonly mnemonic: string; readonly operands: Operands },
+): Helper {
+  return (state, word) => {
+    const { mnemonic, operands } = known(word);
+    const row = INTEGER_ROWS.get(mnemonic)!;
+    const slotOf = (field: string): Slot => slots.vectors[operands[field]!]!;
+    const unit = new VectorUnit(operands);
+    const values = row.sources.map((name) => (state.get(slotOf(name), 1) << 64n) | state.get(slotOf(name)));
+    const result = row.run(values, unit);
+    state.set(slotOf('vrt'), BigInt.asUintN(64, result), 0);
+    state.set(slotOf('vrt'), result >> 64n, 1);
+    if (unit.saturated) state.set(slots.vscr, state.get(slots.vscr) | 1n);
+    return { kind: 'next' };
+  };
 }

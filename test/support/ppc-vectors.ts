@@ -18,10 +18,42 @@ const THREE: readonly string[] = [
   ...LETTERS.flatMap((letter) => [
     `vmaxs${letter}`, `vmaxu${letter}`, `vmins${letter}`, `vminu${letter}`, `vmrgh${letter}`, `vmrgl${letter}`,
   ]),
+  // No ops of 64 bits, of signs, of saturation, of products: by halves or by a helper.
+  ...['max', 'min'].flatMap((name) => [`v${name}sd`, `v${name}ud`]),
+  ...LETTERS.flatMap((letter) => [
+    ...['adds', 'addu', 'subs', 'subu'].map((name) => `v${name}${letter}s`), `vavgs${letter}`, `vavgu${letter}`,
+    ...['es', 'eu', 'os', 'ou'].map((name) => `vmul${name}${letter}`),
+  ]),
+  ...[...LETTERS, 'd'].flatMap((letter) => ['vrl', 'vsl', 'vsr', 'vsra', 'vpmsum'].map((name) => `${name}${letter}`)),
+  ...['h', 'w', 'd'].flatMap((letter) => [`vpku${letter}um`, `vpku${letter}us`, `vpks${letter}us`, `vpks${letter}ss`]),
+  'vpkpx', 'vmrgew', 'vmrgow', 'vslo', 'vsro', 'vbpermq', 'vmuluwm', 'vaddcuw', 'vsubcuw', 'vadduqm', 'vaddcuq', 'vsubuqm', 'vsubcuq',
+  'vsum4ubs', 'vsum4sbs', 'vsum4shs', 'vsum2sws', 'vsumsws', 'vcipher', 'vcipherlast', 'vncipher', 'vncipherlast',
 ]; // prettier-ignore
+/** VSCR says whether elements did not fit. */
+const SATURATING = THREE.filter((name) => /^v(add|sub|pk|sum).*s$/.test(name));
+const FOUR = [
+  'vaddeuqm', 'vaddecuq', 'vsubeuqm', 'vsubecuq', 'vmladduhm', 'vmhaddshs', 'vmhraddshs', 'vmsumubm', 'vmsummbm', 'vmsumuhm',
+  'vmsumshm', 'vmsumuhs', 'vmsumshs', 'vpermxor',
+]; // prettier-ignore
+const ONE = [
+  ...LETTERS.flatMap((letter) => [`vupkhs${letter}`, `vupkls${letter}`]), 'vupkhpx', 'vupklpx', 'vsbox',
+  ...[...LETTERS, 'd'].flatMap((letter) => [`vclz${letter}`, `vpopcnt${letter}`]),
+]; // prettier-ignore
+/** VSCR behind an instruction, in the result; SAT was taken away before it. */
+const withStatus = (text: string): string => `vxor 2,2,2; mtvscr 2; ${text}; mfvscr 2`;
 const THREE_VSR = [...LOGICAL.map((name) => `xxl${name}`), 'xxmrghw', 'xxmrglw'];
 /** Whole instructions: vectors in v3, v4, v5 (vs35 to vs37) and vs3 to vs5, the result in v2. */
 const OTHERS = [
+  // NJ as a process finds it; both bits set, which stay. qemu keeps reserved bits, too.
+  'mfvscr 2', 'vspltish 4,1; mtvscr 4; mfvscr 2', 'vspltish 4,1; mtvscr 4; vaddubs 2,3,3; vaddsws 2,3,3; mfvscr 2',
+  ...SATURATING.map((name) => withStatus(`${name} 2,3,4`)),
+  ...FOUR.map((name) => `${name} 2,3,4,5`), 'vpermxor 3,3,3,4; vor 2,3,3',
+  ...FOUR.filter((name) => name.endsWith('s')).map((name) => withStatus(`${name} 2,3,4,5`)),
+  ...ONE.flatMap((name) => [`${name} 2,3`, `${name} 3,3; vor 2,3,3`]),
+  ...['w', 'd'].flatMap((letter) => [0, 15].flatMap((six) => [0, 1].map((st) => `vshasigma${letter} 2,3,${st},${six}`))),
+  'vshasigmaw 2,3,0,10', 'vshasigmaw 2,3,1,3', 'vshasigmad 2,3,0,2', 'vshasigmad 2,3,1,13',
+  // The count is to be in all bytes.
+  ...['vsl', 'vsr'].map((name) => `vspltb 4,4,9; ${name} 2,3,4`),
   ...[0, 1, 8, 15].map((n) => `vsldoi 2,3,4,${n}`),
   ...[0, 1, 2, 3].flatMap((n) => [`xxsldwi 34,35,4,${n}`, `xxpermdi 34,3,36,${n}`, `xxpermdi 34,35,4,${n}`]),
   ...[0, 7, 15].map((n) => `vspltb 2,3,${n}`),
@@ -42,6 +74,7 @@ export const ACCESSES = [
   'lxvw4x 34,8,9', 'lxvdsx 34,8,9', 'lxsdx 34,8,9; xxpermdi 34,34,34,0', 'lxsiwzx 3,8,9; xxpermdi 34,3,3,0',
   'lxsiwax 34,8,9; xxpermdi 34,34,34,0', 'stvx 3,8,9', 'stvxl 3,8,9', 'stxvd2x 35,8,9', 'stxvd2x 3,0,8', 'stxvw4x 3,8,9',
   'stxsdx 35,8,9', 'stxsiwx 3,8,9',
+  ...LETTERS.flatMap((letter) => [`lve${letter}x 3,8,9; vor 2,3,3`, `stve${letter}x 3,8,9`, `stve${letter}x 3,0,8`]),
 ]; // prettier-ignore
 
 export const CASES = [
