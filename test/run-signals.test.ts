@@ -128,6 +128,17 @@ static void act(long signal, word handler, word flags) {
   action[1] |= flags;
   line("act", -sys(__NR_rt_sigaction, signal, action, 0L, 8L));
 }
+#ifdef __powerpc__
+/** The condition register is kept across a handler, but for what the system call itself says in it. */
+static word conditions(void) {
+  register word number __asm__("r0") = __NR_kill;
+  register word pid __asm__("r3") = sys(__NR_getpid);
+  register word signal __asm__("r4") = 10;
+  word value = 0x0a5a5a59;
+  __asm__ volatile("mtcrf 0xff,%0; sc; mfcr %0" : "+r"(value), "+r"(number), "+r"(pid), "+r"(signal) : : "cr0", "cr1", "cr2", "cr3", "cr4", "cr5", "cr6", "cr7", "ctr", "lr", "memory", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12");
+  return value & 0x0fffffff;
+}
+#endif
 static int compute(int n) {
   int a = 1, b = 2, c = 3, d = 4;
   for (int i = 0; i < n; i++) {
@@ -142,6 +153,9 @@ int main(int argc, char **argv) {
   case 'p':
     act(10, (word)handler, 0), act(12, (word)handler, 0);
     line("compute", (u32)compute(300));
+#ifdef __powerpc__
+    line("conditions", conditions());
+#endif
     line("count", count);
     break;
   case 'r': sys(__NR_rt_sigreturn); break;

@@ -134,6 +134,8 @@ describe('samples', () => {
         tier: 'auto',
         profile: false,
         listSyscalls: false,
+        can: false,
+        json: false,
         traceSource: 'guest',
         ...options,
       });

@@ -902,6 +902,12 @@ const parser = yargs([])
         .option('format', { type: 'string', describe: 'ndjson, folded, ftrace, graph, chrome or perfetto' })
         .option('guest-output', { type: 'string', describe: "file for the program's standard output" })
         .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
+        .option('can', {
+          type: 'boolean',
+          default: false,
+          describe: 'instructions and system calls of the code that are not served; nothing is run: 0 none, 1 some',
+        })
+        .option('json', { type: 'boolean', default: false, describe: 'with --can: print JSON' })
         .option('list-syscalls', {
           type: 'boolean',
           default: false,

@@ -56,6 +56,7 @@ import {
 } from '../trace/index.js';
 import type { Address } from '../units.js';
 import { type CallExpression, parseCall } from './call-expression.js';
+import { runCan } from './can.js';
 import { compareRuns, type Comparison, type Doubt, type RunDifference, type RunResult } from './compare.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
@@ -86,6 +87,8 @@ export interface RunArguments {
   readonly format?: string | undefined;
   readonly guestOutput?: string | undefined;
   readonly listSyscalls: boolean;
+  readonly can: boolean;
+  readonly json: boolean;
 }
 
 /** Values of `--tier`. */
@@ -153,6 +156,7 @@ export function checkRequest(args: RunArguments): Request {
   if (args.compareIgnore !== undefined && args.compare === undefined) {
     throw new ElftraceError('usage', '--compare-ignore goes with --compare');
   }
+  if (args.json && !args.can) throw new ElftraceError('usage', '--json goes with --can; --json-status FILE with runs');
   return {
     budget: Math.min(commandLimits().instructions, Number.MAX_SAFE_INTEGER),
     tier,
@@ -848,6 +852,7 @@ export async function runRun(args: RunArguments): Promise<number> {
     for (const line of systemCallLines(systemCalls(loaded.emulation.process))) out(line);
     return exitCodes.ok;
   }
+  if (args.can) return runCan({ ...loaded, name: args.path, files: request.files, json: args.json });
   const original = args.compare === undefined ? null : await loadImage(args.compare);
   const refused = await refuseKernel(args, [loaded, original]);
   if (refused !== null) return refused;

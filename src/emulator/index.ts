@@ -28,6 +28,8 @@ export { interpreterPath, signalOf, startProcess } from './process.js';
 export type { Process, ProcessImage, ProcessOptions, RelativeRelocation } from './process.js';
 export { systemCalls } from '../machine/calls.js';
 export type { CallClass, SystemCall } from '../machine/calls.js';
+export { scanCode } from './scan.js';
+export type { ScanResult, ScannedCall, ScannedCode, UnservedInstruction } from './scan.js';
 export { PID } from './syscalls.js';
 export type { GuestInput } from './syscalls.js';
 export type { EmulationModel, IrEmulation } from '../machine/emulation.js';
