@@ -99,6 +99,48 @@ for (const [name, gcc, qemu, root] of TARGETS) {
   });
 }
 
+/**
+ * VSCR in a handler, and behind it: Linux puts it back from the frame, where programs find it.
+ * qemu 7.2 does neither.
+ */
+const VSCR = `
+#include <signal.h>
+#include <stdio.h>
+#include <ucontext.h>
+#include <string.h>
+static unsigned word_of(const unsigned *v) { return v[__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 3]; }
+static unsigned get(void) {
+  unsigned v[4] __attribute__((aligned(16)));
+  __asm__ volatile("mfvscr 2\\n stvx 2,0,%0" :: "b"(v) : "v2", "memory");
+  return word_of(v);
+}
+static volatile unsigned seen, kept;
+static void handler(int signal, siginfo_t *info, void *context) {
+  seen = get();
+  kept = word_of((const unsigned *)((ucontext_t *)context)->uc_mcontext.v_regs + 4 * 32);
+  __asm__ volatile("vxor 2,2,2\\n mtvscr 2" ::: "v2");
+}
+int main(void) {
+  struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
+  sigaction(SIGUSR1, &action, 0);
+  unsigned first = get();
+  __asm__ volatile("vspltisb 2,-1\\n vaddubs 2,2,2" ::: "v2");
+  raise(SIGUSR1);
+  printf("%x %x %x %x\\n", first, seen, kept, get());
+  return 0;
+}
+`;
+for (const [name, gcc] of TARGETS.filter(([each]) => each.startsWith('ppc64'))) {
+  describeWith([gcc], `VSCR of ${name}`, () => {
+    test.each(['auto', '0'])(`${name}: a handler's frame has VSCR, tier %s`, (tier) => {
+      const path = join(folder, `vscr-${name}`);
+      runTool(gcc, ['-O1', '-maltivec', '-static', '-o', path, writeSource('vscr.c', VSCR)]);
+      const { status, stdout } = run(['--tier', tier, path]);
+      expect([status, stdout]).toEqual([0, '10000 10001 10001 10001\n']);
+    });
+  });
+}
+
 // ------------------------------------------------------------------------------------ freestanding
 
 const RAW = `

@@ -55,7 +55,7 @@ const LAYOUT_32: Layout = {
 /** Own to 64 bits, from the frame. */
 const AT_64 = { signal: 200, handler: 208, oldMask: 216, registers: 224, vectors: 880, reserve: 888, infoPointer: 1744 } as const; // prettier-ignore
 /** From the vectors: VSCR, VRSAVE, lower halves of the VSX registers. */
-const VECTORS = { vrsave: 33 * 16, lower: 34 * 16 } as const;
+const VECTORS = { vscr: 32 * 16, vrsave: 33 * 16, lower: 34 * 16 } as const;
 /** The pointer to the registers of the 32-bit ucontext. */
 const REGISTERS_AT_32 = INFO_BYTES + 48;
 /** The older frame: a context, then the registers. */
@@ -102,6 +102,8 @@ function putVectors(cpu: SignalCpu, out: FrameBytes, at: number): void {
     out.put(at + 16 * i, 16, cpu.register(`v${i}`));
     out.put(at + VECTORS.lower + 8 * i, 8, BigInt.asUintN(64, cpu.register(`vs${i}`)));
   }
+  // As a quadword, like the registers: `mfvscr` gives it in the last word.
+  out.put(at + VECTORS.vscr, 16, cpu.register('vscr'));
   out.put(at + VECTORS.vrsave, 4, cpu.register('vrsave'));
 }
 
@@ -115,6 +117,7 @@ function takeVectors(cpu: SignalCpu, at: Address): boolean {
     const upper = cpu.register(`f${i}`) << 64n;
     cpu.setRegister(`vs${i}`, upper | frame.get(VECTORS.lower + 8 * i, 8));
   }
+  cpu.setRegister('vscr', BigInt.asUintN(32, frame.get(VECTORS.vscr, 16)));
   cpu.setRegister('vrsave', frame.get(VECTORS.vrsave, 4));
   return true;
 }
