@@ -55,7 +55,8 @@ describe('docs/emulator.md, docs/race.md, docs/library.md', () => {
       compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
     });
     const path = join(folder, `example-${index}.mjs`);
-    writeFileSync(path, outputText.replace("from 'elftrace'", "from '../src/index.js'"));
+    // The bundle, as users have it: scripts of pages are in it alone.
+    writeFileSync(path, outputText.replace("from 'elftrace'", "from '../../dist/index.js'"));
     await import(pathToFileURL(path).href);
   });
 });
