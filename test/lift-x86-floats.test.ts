@@ -122,6 +122,62 @@ int main(void) {
 }
 `;
 
+/** Exceptions that are not masked, of SSE by the number of the argument, and one of x87. */
+const SIGNALS = `
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <signal.h>
+#include <setjmp.h>
+#include <ucontext.h>
+static sigjmp_buf back;
+static void handler(int number, siginfo_t *info, void *context) {
+  ucontext_t *c = context;
+  printf("%d %d %d %x %x\\n", number, info->si_code, (int)c->uc_mcontext.gregs[REG_TRAPNO], c->uc_mcontext.fpregs->mxcsr, c->uc_mcontext.fpregs->swd & 0x7f);
+  siglongjmp(back, 1);
+}
+#define TRY(mxcsr, text, x, y) do { \\
+  unsigned word = mxcsr; double a[2] = {x, x}, b[2] = {y, 1.5}; \\
+  if (!sigsetjmp(back, 1)) { \\
+    __asm__ volatile("ldmxcsr %0\\n movups %1,%%xmm0\\n movups %2,%%xmm1\\n" text "\\n stmxcsr %0" : "+m"(word) : "m"(a), "m"(b) : "xmm0", "xmm1", "rax", "memory"); \\
+    printf("%x\\n", word); \\
+  } } while (0)
+int main(void) {
+  struct sigaction action = {0};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(8, &action, 0);
+  volatile double zero = 0, tiny = 1e-310, large = 1e300, one = 1;
+  TRY(0x1d80, "divpd %%xmm1,%%xmm0", one, zero);
+  TRY(0x1d80, "divsd %%xmm1,%%xmm0", tiny, zero);
+  TRY(0x1e80, "addsd %%xmm1,%%xmm0", tiny, one);
+  TRY(0x1b80, "mulpd %%xmm1,%%xmm0", large, large);
+  TRY(0x0f80, "divsd %%xmm1,%%xmm0", one, 3.0);
+  TRY(0x1780, "mulsd %%xmm1,%%xmm0", 1e-300, 1e-10);
+  TRY(0x1f00, "sqrtsd %%xmm1,%%xmm0", one, -1.0);
+  TRY(0x1f00, "cvttsd2si %%xmm1,%%eax", one, 1e20);
+  TRY(0x0f80, "cvtpd2dq %%xmm1,%%xmm0", one, 2.0);
+  TRY(0x1f80, "divpd %%xmm1,%%xmm0", one, zero);
+  unsigned short control = 0x37b;
+  if (!sigsetjmp(back, 1)) __asm__ volatile("fninit\\n fldcw %0\\n fldz\\n fld1\\n fdiv %%st(1),%%st\\n fwait" : "+m"(control));
+  control = 0x37e;
+  if (!sigsetjmp(back, 1)) __asm__ volatile("fninit\\n fldcw %0\\n fchs\\n fld1" : "+m"(control));
+  return 3;
+}
+`;
+
+describeWith(['gcc'], 'exceptions that are not masked', () => {
+  test('the signal, its code, and what the handler finds of MXCSR and the status word', () => {
+    const path = scratch('signals');
+    const built = spawnSync('gcc', ['-O1', '-static', '-w', writeSource('signals.c', SIGNALS), '-o', path]);
+    if (built.status !== 0) throw new Error(built.stderr.toString());
+    const expected = runProgramFile(path);
+    expect(expected.status).toBe(3);
+    const here = run([path]);
+    expect(here.stdout.split('\n')).toEqual(expected.stdout.split('\n'));
+    expect(here.status).toBe(3);
+  });
+});
+
 describeWith(['gcc'], 'floating point of the C library', () => {
   test.each([
     ['dynamic', ['-O2']],

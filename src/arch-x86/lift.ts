@@ -3133,13 +3133,23 @@ function cpuid(leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint,
 
 const formatOf = (isDouble: boolean): Format => (isDouble ? BINARY64 : BINARY32);
 
-/** Notes exceptions; where one is not masked the instruction raises it and does nothing else. */
+/** Exceptions that are found before there is a result: invalid, denormal, division by zero. */
+const EARLY_EXCEPTIONS = 7;
+
+/**
+ * Notes exceptions; where one is not masked the instruction raises it and does nothing else. Those
+ * of a result are not found then, where one that is found earlier is not masked.
+ */
 function raises(state: HelperState, flags: number): boolean {
   const mxcsr = state.get(MXCSR) ^ MXCSR_INITIAL;
-  if (isUnmasked(Number(mxcsr), flags)) return true;
-  state.set(MXCSR, (mxcsr | BigInt(flags)) ^ MXCSR_INITIAL);
-  return false;
+  const endsEarly = isUnmasked(Number(mxcsr), flags & EARLY_EXCEPTIONS);
+  state.set(MXCSR, (mxcsr | BigInt(endsEarly ? flags & EARLY_EXCEPTIONS : flags)) ^ MXCSR_INITIAL);
+  return isUnmasked(Number(mxcsr), flags);
 }
+
+/** Exceptions of x87 that are noted and not masked. */
+export const x87Raised = (state: HelperState): number =>
+  Number(state.get(FSW) & ~(state.get(FCW) ^ FCW_INITIAL) & X87_EXCEPTIONS);
 const FLOAT_EXCEPTION = { kind: 'trap', trap: 'divide' } as const satisfies HelperResult;
 const sseOf = (state: HelperState): SseFloat => new SseFloat(Number(state.get(MXCSR) ^ MXCSR_INITIAL));
 const lowOf = (of: Format, value: bigint): bigint => (of === BINARY64 ? value : value & 0xffff_ffffn);

@@ -6,7 +6,7 @@
  * Source: Linux arch/x86/kernel/signal.c, traps.c and uapi/asm/sigcontext.h; offsets measured with
  * offsetof.
  */
-import { loadExtendedState, storeExtendedState } from './lift.js';
+import { loadExtendedState, storeExtendedState, x87Raised } from './lift.js';
 import { CODE, FrameBytes, SIGNAL, usualCause } from '../machine/signals.js';
 import type { Cause, Raised, SignalCpu, SignalModel } from '../machine/signals.js';
 
@@ -57,7 +57,8 @@ function arithmeticCause(cpu: SignalCpu, pc: bigint): Cause {
     const raised = mxcsr & ~(mxcsr >> 7) & 0x3f;
     return { signal: SIGNAL.FPE, code: code(raised), address: pc, exception: { number: EXCEPTION.simd, error: 0n } };
   }
-  return { signal: SIGNAL.FPE, code: 0, address: pc, exception: { number: EXCEPTION.x87, error: 0n } };
+  const exception = { number: EXCEPTION.x87, error: 0n };
+  return { signal: SIGNAL.FPE, code: code(x87Raised(cpu.state)), address: pc, exception };
 }
 
 function trapCause(cpu: SignalCpu, raised: Extract<Raised, { kind: 'trap' }>): Cause {
