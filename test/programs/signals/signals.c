@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
     case 't': raise(SIGTERM); break;
     case 'd': *(volatile int *)16 = 1; break;
     case 'i': ILLEGAL; break;
-    case 'l': alarm(1); for (;;) pause();
+    case 'l': setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 1000}}, 0); for (;;) pause();
     case 'b': {
       sigset_t all;
       sigfillset(&all);
