@@ -74,7 +74,7 @@ __attribute__((noinline)) static void direct(int yes) {
   __asm__ volatile(".word 0xffffffff");
 #else
   __asm__ volatile("li 0, " NUMBER(__NR_personality) "\\ncmpwi %0, 0\\nbne 1f\\nli 0, 1\\nb 2f\\n1: sc\\n2:" : "+r"(yes) : : "r0", "r3", "cr0", "memory");
-  __asm__ volatile(".long 0x13fffffe");
+  __asm__ volatile(".long 0x00000001");
 #endif
 #endif
 }
