@@ -218,6 +218,21 @@ describeWith(['riscv64-linux-gnu-as'], 'landing pads of RISC-V', () => {
       ['c', 'no-landing-pad', 'M-PAD-2'],
     ]);
   });
+
+  test.each([
+    [['GCC: (GNU) 15.3.0'], 'GCC 15.3.0 (.comment) puts the pad there'],
+    [['GCC: (GNU) 15.3.0', 'Debian clang version 22.1.8', 'GCC: (GNU) 15.3.0'], 'GCC 15.3.0 (.comment)'],
+    [['GCC: (GNU) 15.3.0', 'GCC: (Debian 9.4.0-1) 9.4.0'], null],
+    [['Debian clang version 22.1.8'], null],
+    [[], null],
+  ])('M-PAD-2: of %j the finding blames %j', (idents, blamed) => {
+    const comments = idents.map((text) => `.ident "${text}"\n`).join('');
+    const { sites } = riscv(`${comments}${written('a', '', `${nops(4, 'c.nop')}; ${LPAD}; ret`)}`);
+    const [finding] = verify(sites).findings;
+    expect(finding?.verdict).toBe('no-landing-pad');
+    if (blamed === null) expect(finding?.message).toMatch(/at its entry$/);
+    else expect(finding?.message).toContain(`; ${blamed}`);
+  });
 });
 
 describeWith(['x86_64-linux-gnu-as', 'aarch64-linux-gnu-as'], 'nops in front of the landing pad', () => {

@@ -12,11 +12,10 @@
  *
  * Rule M-PAD-3 of the specification.
  */
-import { cString } from '../bytes.js';
 import { STT_FUNC } from '../elf/constants.js';
-import type { ElfImage } from '../elf/image.js';
 import type { SiteReading } from '../machine/sites.js';
 import type { CodeRange } from '../program/program.js';
+import { slotLoser } from './compilers.js';
 import { isTracedSection } from './mcount-table.js';
 import { otherRanges } from './overlaps.js';
 import type { Sites } from './sites.js';
@@ -185,28 +184,6 @@ function unlistedIn(sites: Sites, listed: Listed, range: CodeRange, symbol: numb
     if (otherRanges(sites.program).overlapping(section, anchor + BigInt(reading.startDelta), stop) !== null) continue;
     const nops = reading.sizeBytes / sites.program.arch.target.codeAlignBytes;
     return { range, anchor, symbol, shape, nops, table };
-  }
-  return null;
-}
-
-/** The first release of GCC whose tables are whole: each function's slot is linked to it. */
-const GCC_WHOLE = 13;
-
-/**
- * The compiler that loses slots, as `.comment` names it: GCC before 13.1 links the table of a file
- * to the section of its first function (GCC PR 110729). null: none such is named.
- */
-export function slotLoser(image: ElfImage): string | null {
-  const comment = image.section('.comment');
-  if (comment === undefined) return null;
-  const bytes = image.contents(comment);
-  for (let at = 0; at < bytes.length;) {
-    const text = cString(bytes, at, bytes.length);
-    at += text.length + 1;
-    const [, version, major] = /^GCC: \(.*\) ((\d+)\.[\d.]+)/.exec(text) ?? [];
-    if (version !== undefined && Number(major) < GCC_WHOLE) {
-      return `GCC ${version} (.comment) loses slots where a linker discards the function that the table is linked to (GCC PR 110729, mended in 13.1)`;
-    }
   }
   return null;
 }

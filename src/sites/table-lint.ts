@@ -13,7 +13,7 @@
 import * as elf from '../elf/constants.js';
 import type { ElfSection } from '../elf/image.js';
 import type { Program } from '../program/program.js';
-import { slotLoser } from './complete.js';
+import { slotLoser } from './compilers.js';
 import type { SlotTable } from './tables.js';
 
 /** Something about the sections of a table that a link may turn into a loss of slots. */

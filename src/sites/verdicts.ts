@@ -30,7 +30,8 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { directCallerAt, type DirectCaller } from '../patch/direct-table.js';
 import type { Program } from '../program/program.js';
 import { namelessRelocations } from '../relocs/read.js';
-import { slotLoser, type UnlistedSite, unlistedSites } from './complete.js';
+import { padMisplacer, slotLoser } from './compilers.js';
+import { type UnlistedSite, unlistedSites } from './complete.js';
 import { missingPad } from './indirect-entries.js';
 import type { Sites } from './sites.js';
 import { lintTables, type TableLint } from './table-lint.js';
@@ -261,10 +262,12 @@ export function judge(
     }
   }
   if (reading?.padBehind) {
+    const misplacer = padMisplacer(program.image);
+    const because = misplacer === null ? '' : `; ${misplacer}`;
     return {
       verdict: 'no-landing-pad',
       rule: 'M-PAD-2',
-      message: 'the landing pad stands behind the nops: indirect calls of the function trap at its entry',
+      message: `the landing pad stands behind the nops: indirect calls of the function trap at its entry${because}`,
       actual: sites.viewOf(index).bytes(reading.ipDelta, shownBytes),
     };
   }
