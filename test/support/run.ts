@@ -38,7 +38,7 @@ __attribute__((noinline)) static int inner(char how, char **argv) {
   case 's': *(volatile int *)16 = 1; return 0;
   case 't': __asm__ volatile("trap"); return 0;
   case 'i': __asm__ volatile(".long 0"); return 0;
-  case 'u': __asm__ volatile(".long 0x13fffffe"); return 0;
+  case 'u': __asm__ volatile(".long 0x5bfffffe"); return 0;
   case 'a': sys(37, sys(20), 6L); return 0;
   case 'f': { u32 word = 0; sys(221, &word, 0L, 0L, 0L); return 0; }
   case 'l': for (;;) __asm__ volatile("");
