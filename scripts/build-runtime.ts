@@ -174,15 +174,27 @@ const RECIPES: readonly Recipe[] = [
 
 /** Runtimes of programs that write their own trace. */
 const NATIVE: readonly Recipe[] = [
-  {
-    name: 'x86-64/native',
-    triple: 'x86_64-linux-gnu',
-    flags: X86.filter((flag) => flag !== '-ffixed-r10'),
-    folder: 'arch-x86',
+  native(
+    'x86-64',
+    'x86_64',
+    'arch-x86',
+    X86.filter((flag) => flag !== '-ffixed-r10'),
+  ),
+  native('arm64', 'aarch64', 'arch-arm64', ARM64),
+  native('riscv64', 'riscv64', 'arch-riscv', RISCV),
+  native('ppc64-elfv2-le', 'powerpc64le', 'arch-ppc', PPC64),
+];
+
+function native(target: string, triple: string, folder: string, flags: readonly string[]): Recipe {
+  return {
+    name: `${target}/native`,
+    triple: `${triple}-linux-gnu`,
+    flags,
+    folder,
     entries: ['native.S'],
     common: 'runtime/native.c',
-  },
-];
+  };
+}
 const ALL: readonly Recipe[] = [...RECIPES, ...NATIVE];
 
 /** Runs a tool in src, so that no path of this place gets into an object. */

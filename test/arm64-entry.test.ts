@@ -220,11 +220,15 @@ describeWith([gcc, 'aarch64-linux-gnu-ld', 'readelf'], 'relocatable files', () =
   test('a kernel module: every site names the entry, the original comes back', () => {
     const module = readSample('arm64/module-patchable-4-2.ko');
     writeFileSync(at('m.ko'), module);
-    elftrace(['patch', '--enable', '--entry', 'entry_ops', '--ops', 'ops_a', at('m.ko'), '-o', at('on.ko')]);
+    const options = ['patch', '--enable', '--entry', 'entry_ops', '--ops', 'ops_a', at('m.ko'), '-o', at('on.ko')];
+    // A-SITE-1: the section of cold functions is aligned to 4: the word may lie anywhere in it.
+    const { status, stderr } = elftrace(options);
+    expect([status, stderr]).toEqual([1, expect.stringContaining('misaligned-ops: .text.unlikely is aligned to 4')]);
+    expect(elftrace([...options, '--partial']).status).toBe(0);
     const on = readElf(readFileSync(at('on.ko')));
     expect(revert(on)).toEqual(module);
     const { sites } = openBytes(on.bytes);
-    expect(sites.totals().byState).toEqual({ call: sites.count });
+    expect(sites.totals().byState).toEqual({ call: sites.count - 1, compiled: 1 });
   });
 });
 

@@ -179,8 +179,8 @@ for (int i = 0; i < 100; i++) sum += first(i) + second(i); printf("%d\\n", sum);
       [
         'too small',
         () => compile(FIB, ['-O1', '-fpatchable-function-entry=2']),
-        2,
-        /no site of the file can call.*\[no-sites\]/,
+        4,
+        /cannot hold a 5-byte call.*compile with -fpatchable-function-entry=5.*\[too-small\]/,
       ],
       ['patched before', () => patched(program()), 4, /revert it first.*\[already-patched\]/],
       ['data behind it', () => changed((bytes) => Buffer.concat([bytes, Buffer.from('PK')])), 4, /\[trailing-data\]/],

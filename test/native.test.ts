@@ -8,54 +8,16 @@ import { describe, expect, test } from '@jest/globals';
 import { CONFIG, HEADER, HEADER_BYTES, NAME_BYTES, RECORD } from '../src/native/layout.js';
 import { scratch } from './support/c-programs.js';
 import { isLong } from './support/long.js';
-import { LOG_SOURCE, type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
-import { COMPILER, compile, countsOf, describeNatively, FORMS, patched, report, traced } from './support/native-run.js';
+import { nativePrograms, SAME_CALLS } from './support/native-programs.js';
+import {
+  COMPILER, compile, countsOf, describeNatively, FORMS, oneName, patched, report, traced, truth,
+} from './support/native-run.js'; // prettier-ignore
 import { root } from './support/pipeline.js';
 import { spawnSync } from './support/spawn.js';
 import { run } from './support/tools.js';
 
 /** Programs that end by themselves. */
 const csmithSeeds = Array.from({ length: isLong ? 10 : 2 }, (_, i) => i + 1);
-
-let log: string | undefined;
-
-/** Constructors and destructors of complete objects and of bases are one function. */
-const oneName = (name: string): string => name.replace(/([CD])1E/, '$12E');
-
-/** Calls by name as the program's twin logs them. */
-function truth(
-  program: NativeProgram,
-  common: readonly string[] = SAME_CALLS,
-): {
-  readonly counts: Record<string, number>;
-  readonly status: number | null;
-  readonly stdout: string;
-} {
-  if (log === undefined) {
-    log = scratch('log.o');
-    run(COMPILER, ['-O1', '-fPIE', '-c', '-x', 'c', '-', '-o', log], LOG_SOURCE);
-  }
-  const flags = [...common, ...(program.flags ?? []), '-finstrument-functions'];
-  const twin = compile(program.source, flags, program.language, [log]);
-  const file = scratch('truth');
-  const { status, stdout } = spawnSync(twin, [], { encoding: 'utf8', env: { TRUTH: file } });
-  const base = /^([0-9a-f]+) \S __executable_start$/m;
-  const symbols = run('nm', [twin]).toString();
-  const start = Number.parseInt(base.exec(symbols)?.[1] ?? '0', 16);
-  const names = new Map(
-    [...symbols.matchAll(/^([0-9a-f]+) [tTwW] (\S+)$/gm)].map(([, at, name]) => [
-      Number.parseInt(at!, 16) - start,
-      name!,
-    ]),
-  );
-  const bytes = readFileSync(file);
-  const counts: Record<string, number> = {};
-  for (let at = 0; at < bytes.length; at += 8) {
-    const name = oneName(names.get(Number(bytes.readBigUInt64LE(at)))!);
-    counts[name] = (counts[name] ?? 0) + 1;
-  }
-  return { counts: Object.fromEntries(Object.entries(counts).sort()), status, stdout };
-}
 
 test('RT-26: layout.ts says what native.h and native.c say', () => {
   const header = readFileSync(join(root, 'src/runtime/native.h'), 'utf8');

@@ -272,7 +272,7 @@ describeWith([ppcGcc('le'), ppcGcc('32')], 'signals, files, time', () => {
       expect(blocked.stop).toMatchObject({ kind: 'signal', signal: 15 });
       expect(blocked.output).toContain('pending');
       // Nobody can wake the only thread.
-      expect(of('f').stop).toMatchObject({ kind: 'syscall' });
+      expect(of('f').stop).toMatchObject({ kind: 'deadlock', threads: [{ thread: 1000 }] });
       expect(of('d').output).toMatch(/^slept\s+5/);
       const pieces = ['first ', 'second'];
       const input = (): Uint8Array => new TextEncoder().encode(pieces.shift() ?? '');

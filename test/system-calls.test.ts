@@ -204,8 +204,18 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
     ['clock_gettime', 'sys(__NR_clock_gettime, -6L, space);'],
     ['clock_nanosleep', 'sys(__NR_clock_nanosleep, 2L, 0L, space, 0L);'],
   ],
-  'futex-operations': [['futex', 'sys(__NR_futex, space, 3L, 1L, 1L, space, 0L);']],
-  'waits-for-ever': [['futex', 'sys(__NR_futex, space, 0L, 0L, 0L, 0L, 0L);']],
+  'futex-priority': [['futex', 'sys(__NR_futex, space, 6L, 0L, 0L, 0L, 0L);']],
+  'new-processes': [['clone', 'sys(__NR_clone, 17L, 0L, 0L, 0L, 0L);']],
+  'clone-flags': [
+    ['clone', 'sys(__NR_clone, 0x10900L, 0L, 0L, 0L, 0L);'],
+    ['clone3', '*(word *)space = 0x10f00; *(word *)(space + 64) = 4096; sys(__NR_clone3, space, 88L);'],
+  ],
+  'thread-limit': [
+    [
+      'clone',
+      'for (int i = 0; i < 1024; i++) if (sys(__NR_clone, 0x10f00L, 0L, 0L, 0L, 0L) == 0) for (;;) sys(__NR_pause);',
+    ],
+  ],
   'input-ready': [['poll', '*(u32 *)space = 0; *(u32 *)(space + 4) = 1; sys(__NR_poll, space, 1L, 0L);']],
   'stop-signal': [['kill', 'sys(__NR_kill, sys(__NR_getpid), 20L);']],
   'other-processes': [['kill', 'sys(__NR_kill, -1L, 0L);']],
@@ -321,7 +331,7 @@ describe('the list', () => {
     expect([status, stderr]).toEqual([0, '']);
     const lines = stdout.trimEnd().split('\n');
     expect(lines).toHaveLength(callsOf(RISCV_TARGETS[0]!).length);
-    expect(lines).toContain(' 220  clone                    refused');
+    expect(lines).toContain(' 268  setns                    refused');
     expect(lines).toContain('  57  close                    served');
     expect(lines.find((each) => each.includes(' lseek '))).toBe(
       '  62  lseek                    half     SEEK_DATA, SEEK_HOLE: EINVAL',

@@ -40,6 +40,7 @@ export const arm64Emulation: IrEmulation = {
     machineName: 'aarch64',
     kernelCode: null,
     sigactionRestorer: true,
+    threads: { pointer: 'tpidr_el0', cloneTls: 3 },
     signals: arm64Signals,
     stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     // They differ from asm-generic's.

@@ -9,6 +9,7 @@ import { arm64Emulation } from './emulation.js';
 import { arm64Isa } from './isa.js';
 import { arm64Probes } from './kprobes.js';
 import { arm64Loader } from './loader.js';
+import { arm64NativeTracing } from './native-tracing.js';
 import { arm64PatchTables } from './patch-tables.js';
 import { arm64RelocationRoles, arm64Relocations } from './relocs.js';
 import { arm64SiteShapes } from './sites.js';
@@ -55,6 +56,6 @@ export const arm64: Arch = {
   patchTables: arm64PatchTables,
   loader: arm64Loader,
   probes: arm64Probes,
-  nativeTracing: { kind: 'none', reason: 'there is no runtime for it yet' },
+  nativeTracing: arm64NativeTracing,
   emulation: arm64Emulation,
 };

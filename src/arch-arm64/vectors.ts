@@ -281,14 +281,31 @@ export function vectorSemantics(slots: VectorSlots) {
   };
 
   /** With zero: `swapped` compares zero with the operand. */
+  const comparedWithZero = (
+    x: Place,
+    compare: Binary,
+    swapped: boolean,
+    place: { readonly d: Slot; readonly n: Slot; readonly size: Size; readonly full: number },
+  ): void => {
+    const lanes = lanesOf(x);
+    const { d, n, size, full } = place;
+    x.b.to(lanes.second, 'mov128', lanes.constant(0n));
+    if (swapped) compare(lanes, lanes.first, lanes.second, n, size);
+    else compare(lanes, lanes.first, n, lanes.second, size);
+    lanes.finish(full, d, lanes.first);
+  };
+
   const withZero = (compare: Binary, swapped: boolean): VectorLift => {
     return (x, f) => {
-      const lanes = lanesOf(x);
-      x.b.to(lanes.second, 'mov128', lanes.constant(0n));
-      const n = of(f, 'vn');
-      if (swapped) compare(lanes, lanes.first, lanes.second, n, sizeOf(f));
-      else compare(lanes, lanes.first, n, lanes.second, sizeOf(f));
-      lanes.finish(f.n('q'), of(f, 'vd'), lanes.first);
+      const place = { d: of(f, 'vd'), n: of(f, 'vn'), size: sizeOf(f), full: f.n('q') };
+      comparedWithZero(x, compare, swapped, place);
+    };
+  };
+
+  /** One element of 8 bytes. */
+  const oneWithZero = (compare: Binary, swapped: boolean): VectorLift => {
+    return (x, f) => {
+      comparedWithZero(x, compare, swapped, { d: of(f, 'dd'), n: of(f, 'dn'), size: 3, full: 0 });
     };
   };
 
@@ -408,6 +425,11 @@ export function vectorSemantics(slots: VectorSlots) {
     'cmeq-zero': withZero(COMPARE.eq, false),
     'cmle-zero': withZero(COMPARE.ge, true),
     'cmlt-zero': withZero(COMPARE.gt, true),
+    'cmgt-dz': oneWithZero(COMPARE.gt, false),
+    'cmge-dz': oneWithZero(COMPARE.ge, false),
+    'cmeq-dz': oneWithZero(COMPARE.eq, false),
+    'cmle-dz': oneWithZero(COMPARE.ge, true),
+    'cmlt-dz': oneWithZero(COMPARE.gt, true),
     'neg-v': withZero(named(SUB), true),
     'abs-v': (x: Place, f: Fields): undefined => {
       const lanes = lanesOf(x);

@@ -145,6 +145,7 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
       machineName: wordBytes === 4 ? 'ppc' : options.endian === 'little' ? 'ppc64le' : 'ppc64',
       kernelCode: null,
       sigactionRestorer: true,
+      threads: { pointer: wordBytes === 8 ? 'r13' : 'r2', cloneTls: 3 },
       signals: createPpcSignals(options),
       guard: null,
       stat: wordBytes === 4 ? { plain: STAT_32, large: STAT64_32 } : { plain: STAT_64, large: STAT_64 },

@@ -12,6 +12,7 @@ import { createPpcEmulation } from './emulation.js';
 import { lazily } from '../isa/memo.js';
 import { createPpcProbes } from './kprobes.js';
 import { createPpcIsa, ppc32Table, ppc64Table } from './isa.js';
+import { ppcNativeTracing } from './native-tracing.js';
 import { ppcPatchTables } from './patch-tables.js';
 import { ppc32RelocationRoles, ppc32Relocations, ppc64RelocationRoles, ppc64Relocations } from './relocs.js';
 import { elfV1Sites, elfV2BeSites, elfV2LeSites, ppc32Sites } from './sites.js';
@@ -84,7 +85,7 @@ function arch(
     patchTables: ppcPatchTables(wordBytes),
     loader: createPpcLoader(abiName, endian),
     probes: createPpcProbes({ bits, endian, abi: abiName }),
-    nativeTracing: { kind: 'none', reason: 'there is no runtime for it yet' },
+    nativeTracing: ppcNativeTracing(abiName, endian),
     get emulation() {
       return emulation();
     },

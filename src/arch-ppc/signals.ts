@@ -275,9 +275,15 @@ export interface PpcSignalOptions {
   readonly abi: 'sysv' | 'elfv1' | 'elfv2';
 }
 
-/** Unwinders know handlers by these words: `addi r1,r1,128; li r0,172; sc`, or `li r0,N; sc`. */
+/**
+ * `addi r1,r1,128; li r0,172; sc`, or `li r0,N; sc`, with a nop between. Without it libgcc knows
+ * the code and takes a way that stops the program: it is older than the unwind information of
+ * Linux's vDSO, which is not here. So it sees the end of the stack, where a cancelled thread has
+ * its cleanups called.
+ */
 function trampoline({ wordBytes, endian }: PpcSignalOptions, wantsInfo: boolean): Uint8Array {
-  const words = wordBytes === 8 ? [0x3821_0080, 0x3800_00ac, 0x4400_0002] : [wantsInfo ? 0x3800_00ac : 0x3800_0077, 0x4400_0002]; // prettier-ignore
+  const NOP = 0x6000_0000;
+  const words = wordBytes === 8 ? [0x3821_0080, 0x3800_00ac, NOP, 0x4400_0002] : [wantsInfo ? 0x3800_00ac : 0x3800_0077, NOP, 0x4400_0002]; // prettier-ignore
   const out = new FrameBytes(new Uint8Array(4 * words.length), endian);
   words.forEach((word, i) => {
     out.put(4 * i, 4, BigInt(word));

@@ -42,6 +42,7 @@ export const riscvEmulation: IrEmulation = {
     stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n },
     sigactionRestorer: false,
+    threads: { pointer: 'tp', cloneTls: 3 },
     signals: riscvSignals,
     frames: { kind: 'code', framePointer: 's0', rule: frameRule },
     anchors: new Map([['gp', '__global_pointer$']]),

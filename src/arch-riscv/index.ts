@@ -8,6 +8,7 @@ import { riscvEmulation } from './emulation.js';
 import { riscvIsa } from './isa.js';
 import { riscvProbes } from './kprobes.js';
 import { riscvLoader } from './loader.js';
+import { riscvNativeTracing } from './native-tracing.js';
 import { riscvPatchTables } from './patch-tables.js';
 import {
   R_RISCV_64,
@@ -66,6 +67,6 @@ export const riscv64: Arch = {
   patchTables: riscvPatchTables,
   loader: riscvLoader,
   probes: riscvProbes,
-  nativeTracing: { kind: 'none', reason: 'there is no runtime for it yet' },
+  nativeTracing: riscvNativeTracing,
   emulation: riscvEmulation,
 };

@@ -104,6 +104,7 @@ export const x86Emulation: IrEmulation = {
     },
     machineName: 'x86_64',
     sigactionRestorer: true,
+    threads: { pointer: 'fs_base', cloneTls: 4 },
     signals: x86Signals,
     guard: { protection: 0n, propertyType: x86LandingPads.propertyType, propertyBit: x86LandingPads.propertyBit },
     // The vsyscall page.

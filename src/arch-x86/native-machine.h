@@ -12,7 +12,6 @@ typedef unsigned int u32;
 
 enum {
   SYS_READ = 0,
-  SYS_OPEN = 2,
   SYS_CLOSE = 3,
   SYS_FSTAT = 5,
   SYS_MMAP = 9,
@@ -28,9 +27,12 @@ enum {
   SYS_ARCH_PRCTL = 158,
   SYS_GETTID = 186,
   SYS_CLOCK_GETTIME = 228,
+  SYS_OPENAT = 257,
   SYS_FALLOCATE = 285,
   SYS_PRLIMIT = 302,
 };
+
+enum { NORESERVE = 0x4000, O_NOFOLLOW_ = 0x20000 };
 
 static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
 {
@@ -80,6 +82,17 @@ static inline u32 library_thread(void)
 /* Words of the thread control block that glibc does not use, from the first on. */
 #define SLOT_FIRST 0x100
 #define SLOT_COUNT 32
+static inline u64 slot_at(u64 index)
+{
+  return SLOT_FIRST + index * 8;
+}
+
+/* Whether there is a control block: not before a C library has begun. */
+static inline int knows_thread(u32 thread)
+{
+  (void)thread;
+  return thread_register() != 0;
+}
 
 /* struct stat: device and number of a file are its first two words. */
 #define STAT_BYTES 144

@@ -52,5 +52,9 @@ export const x86NativeTracing: NativeTracing = {
   conventions: ['modern'],
   slots: { loaders: ['ld-linux-x86-64.so.2'], libraries: ['libc.so.6'], count: 32 },
   callInFront,
+  options: {
+    shortest: '-fpatchable-function-entry=5',
+    all: '-fpatchable-function-entry=5, or -pg -mfentry -mrecord-mcount',
+  },
   reach: 1 << 26,
 };

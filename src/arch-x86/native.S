@@ -1,7 +1,7 @@
 /*
- * The entry of programs that write their own trace (RT-20, RT-21): one record for each call, into memory
- * that belongs to the thread. 0(%rsp) = behind the site's call, 8(%rsp) = return address of the
- * function, which is never touched. Alive at a site is everything but r11 and the flags.
+ * The entry of programs that write their own trace (RT-20, RT-21): a record for each call, into
+ * memory that belongs to the thread. 0(%rsp) = behind the site's call, 8(%rsp) = return address of
+ * the function, which is never touched. Alive at a site is everything but r11 and the flags.
  *
  * Room is reserved by one instruction, before anything is looked at that a signal handler may
  * change; what was looked at before and after is told by the page's generation. Whatever is not as
@@ -90,4 +90,14 @@ native_config:
 	.ascii	"ELFTRCN1"
 	.zero	8 + 32 + 8 + NAME_BYTES
 	.size	native_config, . - native_config
+
+	/* The word of native.c that says where ours is in thread control blocks. */
+	.bss
+	.balign	8
+	.globl	native_slot
+	.hidden	native_slot
+	.type	native_slot, @object
+native_slot:
+	.zero	8
+	.size	native_slot, . - native_slot
 	.section .note.GNU-stack,"",@progbits

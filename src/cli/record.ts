@@ -6,7 +6,7 @@
  */
 import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
-import { homedir, constants as system } from 'node:os';
+import { endianness, homedir, constants as system } from 'node:os';
 import { basename, delimiter, join, resolve } from 'node:path';
 import { DT_RPATH, DT_RUNPATH } from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
@@ -151,9 +151,28 @@ function checkOrigin({ image }: Opened): void {
   }
 }
 
+/** Targets by names of processors, where Node's own tell them apart. */
+const TARGETS_HERE: Readonly<Record<string, string>> = {
+  x64: 'x86-64',
+  arm64: 'arm64',
+  riscv64: 'riscv64',
+  ppc64: endianness() === 'LE' ? 'ppc64-elfv2-le' : 'ppc64-elfv1',
+};
+
+/** What is started and is none of this machine would be taken for a script of a shell. */
+function checkMachine({ sites }: Opened): void {
+  const { id, title } = sites.program.arch.target;
+  if (TARGETS_HERE[process.arch] === id) return;
+  throw refused(
+    'other-machine',
+    `the program is one of ${title}, this machine is ${process.arch}: write it with -o, and run it on such a machine`,
+  );
+}
+
 async function runPatched(args: RecordArguments): Promise<number> {
   const program = findProgram(args.path);
   const made = await patched(args, program);
+  checkMachine(made.opened);
   checkOrigin(made.opened);
   const file = await intoCache(made);
   const dir = prepareDirectory(args.dir);

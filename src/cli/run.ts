@@ -22,6 +22,7 @@ import {
   type Process,
   type RelativeRelocation,
   signalOf,
+  type Slices,
   startProcess,
   type StopReason,
   systemCalls,
@@ -74,6 +75,8 @@ export interface RunArguments {
   readonly path: string;
   readonly arguments: readonly string[];
   readonly tier: string;
+  readonly seed?: string | undefined;
+  readonly slice?: string | undefined;
   readonly env?: readonly string[] | undefined;
   readonly root?: string | undefined;
   readonly jsonStatus?: string | undefined;
@@ -108,6 +111,7 @@ const PROFILE_LINES = 20;
 interface Request {
   readonly budget: number;
   readonly tier: 'auto' | 0 | 1;
+  readonly slices: Slices;
   readonly env: readonly string[];
   readonly files: FileSystem | undefined;
   readonly call: CallExpression | null;
@@ -142,6 +146,15 @@ function checkTrace(args: RunArguments): Request['trace'] {
   return { path: args.trace, format, source };
 }
 
+/** A number of an option, from `least` to 2^32 - 1. */
+function wholeNumber(option: string, text: string, least: number): number {
+  const value = /^[0-9]{1,10}$/.test(text) ? Number(text) : -1;
+  if (value < least || value > 0xffff_ffff) {
+    throw new ElftraceError('usage', `${option} ${text}: a number from ${least} to 4294967295`, { value: text });
+  }
+  return value;
+}
+
 /**
  * Checks the arguments without looking at any image.
  * @throws ElftraceError 'usage', or 'io' for a root that is no directory
@@ -160,6 +173,10 @@ export function checkRequest(args: RunArguments): Request {
   return {
     budget: Math.min(commandLimits().instructions, Number.MAX_SAFE_INTEGER),
     tier,
+    slices: {
+      ...(args.seed !== undefined && { seed: wholeNumber('--seed', args.seed, 0) }),
+      ...(args.slice !== undefined && { instructions: wholeNumber('--slice', args.slice, 1) }),
+    },
     env,
     files: args.root === undefined ? undefined : filesBelow(args.root),
     call: args.call === undefined ? null : parseCall(args.call),
@@ -353,7 +370,7 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
       const each = stop.threads.map(({ thread, instruction }) => `thread ${thread} at ${here(instruction)}`);
       return {
         end: { kind: 'failed' },
-        message: `deadlock: ${each.join(', ')} waits for what cannot come`,
+        message: `deadlock: ${each.join(', ')} wait${each.length > 1 ? '' : 's'} for what cannot come`,
         at: first?.instruction ?? pc,
         stop: {
           reason: 'deadlock',
@@ -609,12 +626,12 @@ async function runToEnd(loaded: Loaded, guest: Process, request: Request, probes
       return { kind: 'step-limit' };
     }
   };
-  const last = guest.machine.instructions + request.budget;
+  const last = guest.machine.totalInstructions + request.budget;
   const onStop = (stop: StopReason): boolean =>
     (stop.kind === 'trap' || stop.kind === 'fault') && probes !== null && probes.serve(stop);
   try {
     for (;;) {
-      const left = last - guest.machine.instructions;
+      const left = last - guest.machine.totalInstructions;
       const stop = pace.piece(left, piece);
       const ended = { stop, cut, called: null };
       if (cut !== null) return ended;
@@ -622,7 +639,7 @@ async function runToEnd(loaded: Loaded, guest: Process, request: Request, probes
         if (await pace.wait()) return { ...ended, cut: 'timeout' };
         continue;
       }
-      if (stop.kind === 'step-limit' && guest.machine.instructions < last) {
+      if (stop.kind === 'step-limit' && guest.machine.totalInstructions < last) {
         if (await pace.isOver()) return { ...ended, cut: 'timeout' };
         continue;
       }
@@ -649,6 +666,7 @@ async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Executi
     onOutput: limitedOutput(options.onOutput),
     onInput: options.onInput,
     tier: request.tier,
+    slices: request.slices,
     memoryBytes: commandLimits().memory,
     ...(request.files ? { files: request.files } : {}),
     ...(interpreter ? { interpreter } : {}),
@@ -809,7 +827,7 @@ function statusJson(
   return {
     exit: end.kind === 'signal' ? null : exitOf(end),
     ...(end.kind === 'signal' ? { signal: end.signal } : {}),
-    instructions: execution.guest.machine.instructions,
+    instructions: execution.guest.machine.totalInstructions,
     seconds: execution.seconds,
     tier: execution.guest.machine.tierReached,
     deviations: execution.doubts
@@ -951,7 +969,7 @@ export async function runRun(args: RunArguments): Promise<number> {
     } else if (request.trace?.path !== '-') {
       out(
         `equal: ${endText(outcome.end)}, ${linesText(comparison)}, ` +
-          `${guest.machine.instructions} and ${other.guest.machine.instructions} instructions` +
+          `${guest.machine.totalInstructions} and ${other.guest.machine.totalInstructions} instructions` +
           (request.call ? '; memory was not compared' : ''),
       );
     }
@@ -963,7 +981,7 @@ export async function runRun(args: RunArguments): Promise<number> {
 
   if (counts) {
     const rows = counts.rows();
-    const { instructions } = guest.machine;
+    const { totalInstructions: instructions } = guest.machine;
     if (args.profileFile === undefined) {
       for (const line of profileLines(rows.slice(0, PROFILE_LINES), instructions)) err(line);
       if (rows.length > PROFILE_LINES) err(`${'…'.padStart(14)} and ${rows.length - PROFILE_LINES} functions more`);

@@ -34,3 +34,4 @@ export { PID } from './syscalls.js';
 export type { GuestInput } from './syscalls.js';
 export type { EmulationModel, IrEmulation } from '../machine/emulation.js';
 export type { Lifter, TrapKind } from '../machine/ir.js';
+export type { Slices } from './scheduler.js';

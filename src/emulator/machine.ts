@@ -228,6 +228,7 @@ export class Machine {
   private readonly host: HostMemory;
   private readonly interpreter: Interpreter;
   private readonly registers = new Map<RegisterName, RegisterView>();
+  private readonly allNames: readonly RegisterName[];
   private readonly cpus: Cpu[] = [];
   private current = 0;
   private readonly syscall: SyscallHandler | undefined;
@@ -322,12 +323,11 @@ export class Machine {
     const { reservation } = lifter;
     this.reservations = reservation
       ? new Reservations(this.memory, reservation.granuleBytes, (cpu) => {
-          const { state } = this.cpus[cpu]!;
-          const view = new DataView(state.buffer, state.byteOffset, state.byteLength);
-          view.setBigUint64(lifter.slots.offset(reservation.address), reservation.none, true);
+          this.dropReservation(cpu);
         })
       : null;
     for (const view of lifter.registers) this.registers.set(view.name, view);
+    this.allNames = [...this.registers.keys(), 'pc'];
     const self = (): Machine => this;
     this.state = {
       get: (slot, half = 0) => this.host.u64[((STATE + lifter.slots.offset(slot)) >> 3) + half]!,
@@ -410,6 +410,37 @@ export class Machine {
     this.holdReservation(from);
     this.loadCpu(index);
     for (const hook of [...this.switchHooks]) hook(this, from, index);
+  }
+
+  /**
+   * Gives another CPU the registers of the running one, and no reservation; what that one has
+   * completed stays.
+   */
+  copyRunning(to: number): void {
+    const cpu = this.cpus[to];
+    if (!cpu || to === this.current) throw new ElftraceError('usage', `there is no other CPU ${to}`, { value: to });
+    this.saveRunning();
+    cpu.state.set(this.cpus[this.current]!.state);
+    cpu.pc = this.pc;
+    cpu.passHook = null;
+    cpu.passWatch = null;
+    this.dropReservation(to);
+  }
+
+  /** The running CPU loses its reservation, as when a kernel switches threads. */
+  loseReservation(): void {
+    const { reservation } = this.lifter;
+    if (reservation) this.setSlot(reservation.address, reservation.none);
+  }
+
+  /** A CPU that does not run loses its reservation. */
+  private dropReservation(index: number): void {
+    const { reservation, slots } = this.lifter;
+    if (!reservation) return;
+    this.reservations?.release(index);
+    const { state } = this.cpus[index]!;
+    const view = new DataView(state.buffer, state.byteOffset, state.byteLength);
+    view.setBigUint64(slots.offset(reservation.address), reservation.none, true);
   }
 
   /** Copies the running CPU into its place among the others. */
@@ -540,6 +571,14 @@ export class Machine {
     else this.view(name).write(this.state, value);
   }
 
+  /** The value of a register as `saveCpu` saved it. */
+  registerOf({ state, pc }: CpuState, name: RegisterName): bigint {
+    if (name === 'pc') return pc;
+    const words = new BigUint64Array(state.buffer, state.byteOffset, state.length >> 3);
+    const get = (slot: Slot, half: 0 | 1 = 0): bigint => words[(this.lifter.slots.offset(slot) >> 3) + half]!;
+    return this.view(name).read({ ...this.state, get });
+  }
+
   /** Remembers the registers of the running CPU; the function that it returns puts them back. */
   saveRegisters(): () => void {
     const size = this.lifter.slots.sizeBytes;
@@ -552,7 +591,7 @@ export class Machine {
   }
 
   get registerNames(): readonly RegisterName[] {
-    return [...this.registers.keys(), 'pc'];
+    return this.allNames;
   }
 
   // ---------------------------------------------------------------------------------------- memory
@@ -1029,7 +1068,8 @@ export class Machine {
     for (const each of [...set]) if (address >= each.block.address && address < each.block.end) this.drop(each);
   }
 
-  private dropAll(): void {
+  /** Forgets what was translated, and gives its memory back. */
+  dropAll(): void {
     for (const page of this.byPage.keys()) this.memory.mark(page, 'code', -1);
     this.byPage.clear();
     for (const each of this.cpus) each.blocks.clear();

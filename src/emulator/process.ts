@@ -30,6 +30,7 @@ import type { StopReason } from './stops.js';
 import type { Permission } from './windows.js';
 import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
 import type { TrapKind } from '../machine/ir.js';
+import type { Slices } from './scheduler.js';
 import { createSyscalls } from './syscalls.js';
 import type { GuestInput, GuestOutput, SyscallServer } from './syscalls.js';
 import type { Raised } from '../machine/signals.js';
@@ -88,6 +89,8 @@ export interface ProcessOptions {
   /** Whether hot code is compiled (`MachineOptions`). */
   readonly tier?: MachineOptions['tier'];
   readonly tierUpAfter?: number;
+  /** How threads share the CPU. Default: slices of one length, in turn. */
+  readonly slices?: Slices;
   /** Applied before anything runs; for `start: 'none'`. */
   readonly relocations?: Iterable<RelativeRelocation>;
 }
@@ -507,6 +510,7 @@ function runProcess(
       if (machine.totalInstructions < last) continue;
       return ended;
     }
+    if (ended.kind === 'waiting' && server.lacksInput()) continue;
     if (onStop?.(ended) === true) continue;
     const raised = raisedBy(machine, ended);
     if (raised === null || !server.raised(raised)) return ended;
@@ -555,6 +559,7 @@ export function startProcess(options: ProcessOptions): Process {
     output: options.onOutput ?? ((): void => undefined),
     input: options.onInput ?? ((): Uint8Array => new Uint8Array()),
     files: options.files ?? NO_FILES,
+    slices: options.slices ?? {},
   });
   machine.addState(() => stack.save());
   relocate(machine, options.relocations ?? [], places, header.endian);

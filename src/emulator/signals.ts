@@ -1,15 +1,17 @@
 /**
- * Signals of a process: what is pending and blocked, which handler runs next, the stack that
- * handlers have, timers in virtual time, and system calls that wait. Frames are the machine's
- * (`machine/signals.ts`).
+ * Signals of a process and its threads: what is pending and blocked, which handler runs next, the
+ * stack that handlers have, timers in virtual time, and how system calls that wait end. Frames are
+ * the machine's (`machine/signals.ts`), which thread runs is the scheduler's (`scheduler.ts`).
  *
- * Handlers are entered between two runs of the machine (`prepare`): behind a system call, at an
+ * Handlers are entered between two runs of the machine (`resume`): behind a system call, at an
  * instruction that raised a signal, and when a timer expires, which is at an exact count of
  * instructions. So the same program does the same at every run.
  */
 import type { Machine } from './machine.js';
-import type { Deadlock, StopReason } from './stops.js';
+import type { StopReason } from './stops.js';
 import { putNumber } from './files.js';
+import { newThread, NO_STACK } from './thread.js';
+import type { Pending, Thread, Timer, Wait } from './thread.js';
 import { CODE, SIGNAL } from '../machine/signals.js';
 import type { Cause, SignalCpu, SignalModel, SignalStack } from '../machine/signals.js';
 import type { Address, RegisterName } from '../units.js';
@@ -29,7 +31,6 @@ const SYNCHRONOUS = bit(SIGNAL.SEGV) | bit(SIGNAL.BUS) | bit(SIGNAL.ILL) | bit(S
 /** Flags of `sigaction`. Source: Linux asm-generic/signal-defs.h. */
 const SA = { SIGINFO: 4n, RESTORER: 0x0400_0000n, ONSTACK: 0x0800_0000n, RESTART: 0x1000_0000n, NODEFER: 0x4000_0000n, RESETHAND: 0x8000_0000n } as const; // prettier-ignore
 const SS = { ONSTACK: 1n, DISABLE: 2n, AUTODISARM: 0x8000_0000n } as const;
-const NO_STACK: SignalStack = { pointer: 0n, flags: SS.DISABLE, size: 0n };
 const INFO_BYTES = 128;
 const SI_TIMER = -2;
 /** Least and most size of a stack for signals that not every machine accepts. */
@@ -49,47 +50,6 @@ interface Action {
   /** Null: none was given. */
   readonly restorer: Address | null;
   readonly mask: bigint;
-}
-
-interface Pending {
-  readonly signal: number;
-  /** `siginfo`; of a timer it is completed when the signal is taken. */
-  readonly info: Uint8Array;
-  readonly timer: Timer | null;
-}
-
-/** A timer of `setitimer`, or of `timer_create`. */
-export interface Timer {
-  /** Real time, or the instructions of the process. */
-  readonly clock: 'real' | 'cpu';
-  /** 0: it makes no signal. */
-  readonly signal: number;
-  readonly info: Uint8Array | null;
-  /** Null: it is not set. */
-  expiry: bigint | null;
-  interval: bigint;
-  /** Expirations since the signal was sent, and those that it stood for when it was taken. */
-  missed: bigint;
-  overrun: bigint;
-}
-
-/** A system call that has not answered yet. */
-export interface Wait {
-  /** Time at which it ends by itself; null: never. */
-  readonly deadline: bigint | null;
-  /** Its answer then. */
-  readonly expired: () => void;
-  /** Its answer when a handler interrupts it. */
-  readonly interrupted: () => void;
-  /** It is made again behind handlers that ask for it. */
-  readonly restart: (() => void) | null;
-  /** Signals that end it without a handler. */
-  readonly accepts: bigint;
-  readonly accepted: (signal: number, info: Uint8Array) => void;
-  /** What is blocked again once it is over; null: what is blocked now. */
-  readonly mask: bigint | null;
-  /** The system call. */
-  readonly instruction: Address;
 }
 
 /** What signals need of the process. */
@@ -117,12 +77,12 @@ export type Sent = 'done' | 'kills' | 'stops' | 'full';
 export class Signals {
   /** `struct sigaction` by signal, as the program gave it. */
   private readonly actions = new Map<number, Uint8Array>();
-  private pending: readonly Pending[] = [];
-  blocked = 0n;
-  private stack = NO_STACK;
-  private waiting: Wait | null = null;
-  /** What the next handler restores, where it is not what is blocked now. */
-  private savedMask: bigint | null = null;
+  /** Signals that were sent to the process as a whole. */
+  private shared: readonly Pending[] = [];
+  /** Those that have not ended, in the order in which they were made. */
+  threads: readonly Thread[];
+  /** The one that the CPU executes, of which all other members speak. */
+  thread: Thread;
   /** Of `setitimer`: real, virtual, profile. */
   readonly intervalTimers: readonly Timer[] = [14, 26, 27].map((signal, i) => ({
     ...newTimer(i === 0 ? 'real' : 'cpu', signal, null),
@@ -134,6 +94,8 @@ export class Signals {
   private readonly cpu: SignalCpu;
 
   constructor(private readonly options: SignalOptions) {
+    this.thread = newThread(Number(options.process), options.machine.cpu);
+    this.threads = [this.thread];
     const { machine, load, store } = options;
     this.cpu = {
       endian: machine.lifter.endian,
@@ -149,13 +111,15 @@ export class Signals {
 
   /** Remembers everything; the function that it returns puts that back. */
   save(): () => void {
-    const { pending, blocked, stack, waiting, savedMask } = this;
+    const { shared, threads, thread } = this;
+    const each = threads.map((own) => ({ own, saved: { ...own } }));
     const actions = new Map(this.actions);
     const trampolines = new Map(this.trampolines);
     const timers = new Map(this.timers);
     const states = [...this.allTimers()].map((timer) => ({ timer, state: { ...timer } }));
     return () => {
-      Object.assign(this, { pending, blocked, stack, waiting, savedMask });
+      Object.assign(this, { shared, threads, thread });
+      for (const { own, saved } of each) Object.assign(own, saved);
       for (const [own, saved] of [
         [this.actions, actions],
         [this.trampolines, trampolines],
@@ -181,7 +145,10 @@ export class Signals {
 
   setAction(signal: number, action: Uint8Array): void {
     this.actions.set(signal, action);
-    if (this.isIgnored(signal)) this.pending = this.pending.filter((each) => each.signal !== signal);
+    if (!this.isIgnored(signal)) return;
+    const others = (list: readonly Pending[]): readonly Pending[] => list.filter((each) => each.signal !== signal);
+    this.shared = others(this.shared);
+    for (const each of this.threads) each.pending = others(each.pending);
   }
 
   private action(signal: number): Action {
@@ -245,33 +212,64 @@ export class Signals {
   }
 
   /**
-   * Sends a signal to the process. `kills`, `stops`: it does so at once; `full`: too many are
-   * pending.
+   * Sends a signal to a thread, or to the process (null). `kills`, `stops`: it does so at once;
+   * `full`: too many are pending.
    */
-  send(signal: number, info: Uint8Array, timer: Timer | null = null): Sent {
-    const isBlocked = (this.blocked & bit(signal)) !== 0n || this.isAccepted(signal);
-    if (this.isIgnored(signal) && !isBlocked) return 'done';
-    const isCaught = this.isCaught(signal);
-    if (!isBlocked && !isCaught) return STOPPING.has(signal) ? 'stops' : 'kills';
-    if (signal < FIRST_QUEUED && this.pending.some((each) => each.signal === signal)) return 'done';
-    if (this.pending.length >= QUEUED_MOST) return 'full';
-    this.pending = [...this.pending, { signal, info, timer }];
+  send(signal: number, info: Uint8Array, to: Thread | null = null, timer: Timer | null = null): Sent {
+    const target = to ?? this.receiver(signal);
+    const isHeld = target === null || (target.blocked & bit(signal)) !== 0n || isAccepted(target, signal);
+    if (this.isIgnored(signal) && !isHeld) return 'done';
+    if (!isHeld && !this.isCaught(signal)) return STOPPING.has(signal) ? 'stops' : 'kills';
+    const pending = to?.pending ?? this.shared;
+    if (signal < FIRST_QUEUED && pending.some((each) => each.signal === signal)) return 'done';
+    if (this.pendingCount >= QUEUED_MOST) return 'full';
+    this.keep({ signal, info, timer }, to);
     return 'done';
   }
 
-  private isAccepted(signal: number): boolean {
-    return this.waiting !== null && (this.waiting.accepts & bit(signal)) !== 0n;
+  private keep(pending: Pending, to: Thread | null): void {
+    if (to) to.pending = [...to.pending, pending];
+    else this.shared = [...this.shared, pending];
+  }
+
+  private get pendingCount(): number {
+    return this.threads.reduce((sum, each) => sum + each.pending.length, this.shared.length);
+  }
+
+  /** The thread with this id; null: there is none. */
+  find(id: number): Thread | null {
+    return this.threads.find((each) => each.id === id) ?? null;
+  }
+
+  /** The signal would interrupt the thread now. */
+  private wants(thread: Thread, signal: number): boolean {
+    return (thread.blocked & bit(signal)) === 0n || isAccepted(thread, signal);
+  }
+
+  /** The thread that takes a signal of the process; null: all have blocked it. */
+  private receiver(signal: number): Thread | null {
+    return this.threads.find((each) => this.wants(each, signal)) ?? null;
+  }
+
+  /** What a thread may take, in the order of Linux: its own first. */
+  private pendingOf(thread: Thread): readonly Pending[] {
+    if (this.shared.length === 0) return thread.pending;
+    const shared = this.shared.filter(({ signal }) => {
+      const receiver = this.threads.length === 1 ? thread : this.receiver(signal);
+      return receiver === null || receiver === thread;
+    });
+    return [...thread.pending, ...shared];
   }
 
   /** The set of signals that are pending. */
   get pendingSet(): bigint {
-    return this.pending.reduce((set, { signal }) => set | bit(signal), 0n);
+    return [...this.thread.pending, ...this.shared].reduce((set, { signal }) => set | bit(signal), 0n);
   }
 
   /** A pending signal that is not blocked and ends or stops the process; null: there is none. */
   get fatal(): { readonly signal: number; readonly kind: 'kills' | 'stops' } | null {
-    for (const { signal } of this.pending) {
-      if ((this.blocked & bit(signal)) !== 0n || this.isCaught(signal) || this.isIgnored(signal)) continue;
+    for (const { signal } of this.pendingOf(this.thread)) {
+      if ((this.thread.blocked & bit(signal)) !== 0n || this.isCaught(signal) || this.isIgnored(signal)) continue;
       return { signal, kind: STOPPING.has(signal) ? 'stops' : 'kills' };
     }
     return null;
@@ -279,13 +277,11 @@ export class Signals {
 
   /** Takes the next pending signal of a set; null: none is. */
   take(set: bigint): { readonly signal: number; readonly info: Uint8Array } | null {
-    const rank = ({ signal }: Pending): number => ((SYNCHRONOUS & bit(signal)) === 0n ? signal : signal - SIGNALS);
-    let found: Pending | null = null;
-    for (const each of this.pending) {
-      if ((set & bit(each.signal)) !== 0n && (found === null || rank(each) < rank(found))) found = each;
-    }
+    const { thread } = this;
+    const found = firstOf(thread.pending, set) ?? firstOf(this.pendingOf(thread), set);
     if (found === null) return null;
-    this.pending = this.pending.filter((each) => each !== found);
+    thread.pending = thread.pending.filter((each) => each !== found);
+    this.shared = this.shared.filter((each) => each !== found);
     const { timer } = found;
     if (timer) {
       timer.overrun = timer.missed;
@@ -311,7 +307,7 @@ export class Signals {
   }
 
   /** Sends the signals of timers that have expired. */
-  private fire(): void {
+  fire(): void {
     for (const timer of this.allTimers()) {
       const { expiry, interval } = timer;
       const past = expiry === null ? -1n : this.clock(timer) - expiry;
@@ -319,23 +315,27 @@ export class Signals {
       const times = interval === 0n ? 1n : 1n + past / interval;
       timer.expiry = interval === 0n ? null : expiry + times * interval;
       if (timer.signal === 0) continue;
-      if (this.pending.some((each) => each.timer === timer)) {
+      if (this.isPending(timer)) {
         timer.missed += times;
         continue;
       }
       timer.missed = times - 1n;
       const info = timer.info?.slice() ?? this.info(timer.signal, CODE.SI_KERNEL);
-      const sent = this.send(timer.signal, info, timer);
-      if (sent === 'kills' || sent === 'stops') {
-        this.pending = [...this.pending, { signal: timer.signal, info, timer }];
-      }
+      const to = timer.thread === null ? null : this.find(timer.thread);
+      const sent = this.send(timer.signal, info, to, timer);
+      if (sent === 'kills' || sent === 'stops') this.keep({ signal: timer.signal, info, timer }, to);
     }
+  }
+
+  private isPending(timer: Timer): boolean {
+    const isOf = (each: Pending): boolean => each.timer === timer;
+    return this.shared.some(isOf) || this.threads.some(({ pending }) => pending.some(isOf));
   }
 
   /** A timer whose expiry changes what the program does. */
   private matters(timer: Timer): boolean {
-    if (timer.expiry === null || timer.signal === 0 || this.pending.some((each) => each.timer === timer)) return false;
-    return !this.isIgnored(timer.signal) || (this.blocked & bit(timer.signal)) !== 0n;
+    if (timer.expiry === null || timer.signal === 0 || this.isPending(timer)) return false;
+    return !this.isIgnored(timer.signal) || this.receiver(timer.signal) === null;
   }
 
   /** Ticks until a timer expires; null: none will. `idle`: nothing is executed meanwhile. */
@@ -351,63 +351,64 @@ export class Signals {
 
   // -------------------------------------------------------------------------------------- delivery
 
-  /** The system call waits; its answer is given later. */
-  wait(wait: Wait): void {
-    this.waiting = wait;
-  }
-
   /** True when something is to be done before the program goes on. */
   get hasWork(): boolean {
-    return this.waiting !== null || this.ticks() !== null || (this.pendingSet & ~this.blocked) !== 0n;
+    const { thread, shared } = this;
+    if (thread.waiting !== null || this.ticks() !== null) return true;
+    return thread.pending.length + shared.length > 0 && (this.pendingSet & ~this.thread.blocked) !== 0n;
+  }
+
+  /** True when the thread runs, or what it waits for is there. */
+  canGoOn(thread: Thread): boolean {
+    const { waiting } = thread;
+    if (waiting === null || waiting.ready?.() === true) return true;
+    if (waiting.deadline !== null && waiting.deadline <= this.options.machine.time) return true;
+    return this.pendingOf(thread).some(({ signal }) => (waiting.accepts & bit(signal)) !== 0n || this.breaks(thread, signal)); // prettier-ignore
+  }
+
+  /** A pending signal that ends what the thread waits for. */
+  private breaks(thread: Thread, signal: number): boolean {
+    return (thread.blocked & bit(signal)) === 0n && !this.isIgnored(signal);
   }
 
   /**
-   * Brings the process to where it can go on: timers, waiting, handlers. A stop: it cannot, or a
-   * signal ends it.
+   * Brings the thread, which can go on, to where it does: the answer of its system call, handlers.
+   * A stop: a signal ends the process.
    */
-  prepare(): StopReason | null {
-    this.fire();
-    while (this.waiting !== null) {
-      const stop = this.passTime(this.waiting);
-      if (stop) return stop;
+  resume(): StopReason | null {
+    const { waiting } = this.thread;
+    if (waiting !== null) {
+      this.thread.waiting = null;
+      waiting.over?.();
+      this.finish(waiting);
+      if (this.thread.waiting !== null) return null;
     }
     return this.deliverAll();
   }
 
-  /** One step of a waiting system call. */
-  private passTime(wait: Wait): Deadlock | null {
-    const { machine } = this.options;
+  /** The answer of a system call whose wait is over. */
+  private finish(wait: Wait): void {
+    const { thread } = this;
+    if (wait.ready?.() === true) {
+      if (wait.mask !== null) thread.blocked = wait.mask;
+      wait.woken();
+      return;
+    }
     const accepted = this.take(wait.accepts);
     if (accepted) {
-      this.waiting = null;
       wait.accepted(accepted.signal, accepted.info);
-      return null;
+      return;
     }
-    const next = this.pending.find(({ signal }) => (this.blocked & bit(signal)) === 0n && !this.isIgnored(signal));
-    if (next) {
-      this.waiting = null;
-      const restarts = wait.restart !== null && (this.action(next.signal).flags & SA.RESTART) !== 0n;
+    const breaking = this.pendingOf(thread).find(({ signal }) => this.breaks(thread, signal));
+    if (breaking) {
+      const restarts = wait.restart !== null && (this.action(breaking.signal).flags & SA.RESTART) !== 0n;
       if (restarts) wait.restart?.();
       else wait.interrupted();
-      this.savedMask = wait.mask;
-      return null;
+      thread.savedMask = wait.mask;
+      return;
     }
-    const left = wait.deadline === null ? null : wait.deadline - machine.time;
-    if (left !== null && left <= 0n) {
-      this.waiting = null;
-      if (wait.mask !== null) this.blocked = wait.mask;
-      wait.expired();
-      return null;
-    }
-    const timer = this.ticks(true);
-    const ticks = left === null || (timer !== null && timer < left) ? timer : left;
-    if (ticks === null) {
-      const { process } = this.options;
-      return { kind: 'deadlock', threads: [{ thread: Number(process), instruction: wait.instruction }] };
-    }
-    machine.skipTime(ticks);
-    this.fire();
-    return null;
+    if (wait.mask !== null) thread.blocked = wait.mask;
+    wait.expired();
   }
 
   /** Enters the handlers of all pending signals. */
@@ -415,15 +416,15 @@ export class Signals {
     for (;;) {
       const { fatal } = this;
       if (fatal) return this.end(fatal.signal, fatal.kind);
-      const next = this.take(~this.blocked);
+      const next = this.take(~this.thread.blocked);
       if (!next) break;
       if (this.isIgnored(next.signal)) continue;
-      const mask = this.savedMask ?? this.blocked;
-      this.savedMask = null;
+      const mask = this.thread.savedMask ?? this.thread.blocked;
+      this.thread.savedMask = null;
       if (!this.enter(next.signal, next.info, null, mask)) return this.end(SIGNAL.SEGV, 'kills');
     }
-    if (this.savedMask !== null) this.blocked = this.savedMask;
-    this.savedMask = null;
+    if (this.thread.savedMask !== null) this.thread.blocked = this.thread.savedMask;
+    this.thread.savedMask = null;
     return null;
   }
 
@@ -446,25 +447,26 @@ export class Signals {
    */
   raised(cause: Cause): boolean {
     const { signal, code, address, skip } = cause;
-    if ((this.blocked & bit(signal)) !== 0n || !this.isCaught(signal)) return false;
+    if ((this.thread.blocked & bit(signal)) !== 0n || !this.isCaught(signal)) return false;
     const { machine, wordBytes } = this.options;
     const info = this.info(signal, code, [[wordBytes, address]]);
     const { pc } = machine;
     if (skip !== undefined) machine.setRegister('pc', pc + BigInt(skip));
-    if (this.enter(signal, info, cause, this.blocked)) return true;
+    if (this.enter(signal, info, cause, this.thread.blocked)) return true;
     machine.setRegister('pc', pc);
     return false;
   }
 
   private isOnStack(sp: Address): boolean {
-    const { pointer, size, flags } = this.stack;
+    const { pointer, size, flags } = this.thread.stack;
     return (flags & SS.AUTODISARM) === 0n && sp > pointer && sp - pointer <= size;
   }
 
   /** Enters a handler; false: there is no room for its frame, nor for that of SIGSEGV. */
   private enter(signal: number, info: Uint8Array, cause: Cause | null, mask: bigint): boolean {
     if (this.tryEnter(signal, info, cause, mask)) return true;
-    if (signal === SIGNAL.SEGV || !this.isCaught(SIGNAL.SEGV) || (this.blocked & bit(SIGNAL.SEGV)) !== 0n) return false;
+    if (signal === SIGNAL.SEGV || !this.isCaught(SIGNAL.SEGV) || (this.thread.blocked & bit(SIGNAL.SEGV)) !== 0n)
+      return false;
     return this.tryEnter(SIGNAL.SEGV, this.info(SIGNAL.SEGV, CODE.SI_KERNEL), null, mask);
   }
 
@@ -475,11 +477,11 @@ export class Signals {
     const returnTo = model.trampoline === null ? restorer : this.trampoline(wantsInfo, restorer);
     if (returnTo === null) return false;
     const sp = machine.register(stackPointer);
-    const { pointer, size } = this.stack;
+    const { pointer, size } = this.thread.stack;
     const isOn = this.isOnStack(sp);
     const switched = (flags & SA.ONSTACK) !== 0n && size !== 0n && !isOn;
     const delivery = {
-      signal, handler, wantsInfo, returnTo, info, mask, cause, switched, stack: this.stack,
+      signal, handler, wantsInfo, returnTo, info, mask, cause, switched, stack: this.thread.stack,
       top: switched ? pointer + size : sp,
       guarded: machine.memory.windowAt(handler)?.guarded === true,
     }; // prettier-ignore
@@ -490,8 +492,8 @@ export class Signals {
       return false;
     }
     if ((flags & SA.RESETHAND) !== 0n) this.actions.delete(signal);
-    if ((this.stack.flags & SS.AUTODISARM) !== 0n) this.stack = NO_STACK;
-    this.blocked |= (more | ((flags & SA.NODEFER) !== 0n ? 0n : bit(signal))) & ~NEVER_BLOCKED;
+    if ((this.thread.stack.flags & SS.AUTODISARM) !== 0n) this.thread.stack = NO_STACK;
+    this.thread.blocked |= (more | ((flags & SA.NODEFER) !== 0n ? 0n : bit(signal))) & ~NEVER_BLOCKED;
     return true;
   }
 
@@ -512,18 +514,23 @@ export class Signals {
     const { model } = this.options;
     const restored = isOld ? model.leaveOld?.(this.cpu) : model.leave(this.cpu);
     if (!restored) return this.raised({ signal: SIGNAL.SEGV, code: CODE.SI_KERNEL, address: 0n });
-    this.blocked = restored.mask & ~NEVER_BLOCKED;
+    this.thread.blocked = restored.mask & ~NEVER_BLOCKED;
     if (restored.stack) this.setStack(restored.stack);
     return true;
   }
 
+  /** What the thread has blocked. */
+  get blocked(): bigint {
+    return this.thread.blocked;
+  }
+
   setMask(mask: bigint): void {
-    this.blocked = mask & ~NEVER_BLOCKED;
+    this.thread.blocked = mask & ~NEVER_BLOCKED;
   }
 
   /** The stack for handlers as `sigaltstack` shows it. */
   get shownStack(): SignalStack {
-    const { pointer, flags, size } = this.stack;
+    const { pointer, flags, size } = this.thread.stack;
     const sp = this.options.machine.register(this.options.stackPointer);
     const mode = size === 0n ? SS.DISABLE : this.isOnStack(sp) ? SS.ONSTACK : 0n;
     return { pointer, size, flags: mode | (flags & SS.AUTODISARM) };
@@ -535,11 +542,11 @@ export class Signals {
     const mode = flags & ~SS.AUTODISARM;
     if (mode > SS.DISABLE) return 'EINVAL';
     if (mode === SS.DISABLE) {
-      this.stack = { pointer: 0n, flags, size: 0n };
+      this.thread.stack = { pointer: 0n, flags, size: 0n };
       return 'done';
     }
     if (size < STACK_BYTES) return 'ENOMEM';
-    this.stack = { pointer, flags: flags & SS.AUTODISARM, size };
+    this.thread.stack = { pointer, flags: flags & SS.AUTODISARM, size };
     return size < STACK_ENOUGH ? 'small' : 'done';
   }
 
@@ -553,8 +560,28 @@ export class Signals {
   }
 }
 
-export function newTimer(clock: Timer['clock'], signal: number, info: Uint8Array | null): Timer {
-  return { clock, signal, info, expiry: null, interval: 0n, missed: 0n, overrun: 0n };
+export function newTimer(
+  clock: Timer['clock'],
+  signal: number,
+  info: Uint8Array | null,
+  thread: number | null = null,
+): Timer {
+  return { clock, signal, info, thread, expiry: null, interval: 0n, missed: 0n, overrun: 0n };
+}
+
+/** The thread waits for this signal, blocked or not. */
+function isAccepted({ waiting }: Thread, signal: number): boolean {
+  return waiting !== null && (waiting.accepts & bit(signal)) !== 0n;
+}
+
+/** The pending signal of a set that is taken first: what instructions raised, then by number. */
+function firstOf(list: readonly Pending[], set: bigint): Pending | null {
+  const rank = ({ signal }: Pending): number => ((SYNCHRONOUS & bit(signal)) === 0n ? signal : signal - SIGNALS);
+  let found: Pending | null = null;
+  for (const each of list) {
+    if ((set & bit(each.signal)) !== 0n && (found === null || rank(each) < rank(found))) found = each;
+  }
+  return found;
 }
 
 function putBack<K, V>(own: Map<K, V>, saved: ReadonlyMap<K, V>): void {

@@ -1,13 +1,13 @@
 /**
- * The Linux system calls of a process with one thread. Numbers, registers and structures come from
- * the target, what is served of each from `calls.ts`; semantics are here. What is not served
- * returns ENOSYS. Nothing depends on the host: time is the instruction count, random bytes repeat,
- * files are those of the tree that was given.
+ * The Linux system calls of a process. Numbers, registers and structures come from the target, what
+ * is served of each from `calls.ts`; semantics are here, those of threads in `thread-calls.ts` and
+ * `futex.ts`. What is not served returns ENOSYS. Nothing depends on the host: time is the
+ * instruction count, random bytes repeat, files are those of the tree that was given.
  *
  * Whatever is not done as Linux does it is noted with the machine (`deviate`), under the condition
  * of `calls.ts` that the handler met.
  *
- * What waits and what signals do is in `signals.ts`.
+ * What signals do is in `signals.ts`, what waits and who runs next in `scheduler.ts`.
  */
 import type { Abi } from '../machine/abi.js';
 import { alignUpBig } from '../bits.js';
@@ -27,7 +27,21 @@ import {
 import type { Machine, SyscallHandler, SyscallResult } from './machine.js';
 import type { AccessKind, GuestMemory } from './memory.js';
 import type { Permission } from './windows.js';
-import { bit, newTimer, type Sent, Signals, SIGNALS, type Timer, type Wait } from './signals.js';
+import {
+  type Answer,
+  arg,
+  type Arguments,
+  type CallContext,
+  ERRNO,
+  type Errno,
+  int,
+  type Service,
+  storeOr,
+} from './call-context.js';
+import { Scheduler, type Slices } from './scheduler.js';
+import { bit, newTimer, type Sent, Signals, SIGNALS } from './signals.js';
+import { ThreadCalls, type ThreadCallName } from './thread-calls.js';
+import type { Thread, Timer, Wait } from './thread.js';
 import { SIGNAL } from '../machine/signals.js';
 import type { Cause, Raised } from '../machine/signals.js';
 import type { StopReason } from './stops.js';
@@ -43,24 +57,6 @@ export type GuestOutput = (descriptor: number, bytes: Uint8Array) => void;
  * and the run stops, `waiting`.
  */
 export type GuestInput = (size: number) => Uint8Array | null;
-
-/**
- * Error numbers; equal on all targets that are served. Source: Linux asm-generic/errno-base.h,
- * errno.h.
- */
-const ERRNO = {
-  EPERM: 1, ENOENT: 2, ESRCH: 3, EINTR: 4, EIO: 5, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, EBUSY: 16, EEXIST: 17, ENOTDIR: 20, EISDIR: 21,
-  EINVAL: 22,
-  EMFILE: 24, ENOTTY: 25, ESPIPE: 29, EROFS: 30, ERANGE: 34, ENAMETOOLONG: 36, ENOSYS: 38, ELOOP: 40, EOVERFLOW: 75, ETIMEDOUT: 110,
-} as const; // prettier-ignore
-type Errno = keyof typeof ERRNO;
-
-/** The system call answers later (`Signals.wait`). */
-interface Waits {
-  readonly kind: 'waits';
-}
-/** A value for the result register, an error, or what happens to the process instead. */
-type Answer = bigint | Errno | SyscallResult | Waits;
 
 /** Most pieces of a `writev`. */
 const IOV_MAX = 1024n;
@@ -107,7 +103,7 @@ const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100n;
 const AT_EMPTY_PATH = 0x1000n;
 
-/** Process id of every program, and thread id of its only thread. */
+/** Process id of every program, and thread id of its first thread. */
 export const PID = 1000n;
 const USER = 1000n;
 /** Codes of `siginfo` of signals that the process sends. */
@@ -163,6 +159,8 @@ export interface SyscallOptions {
   readonly output: GuestOutput;
   readonly input: GuestInput;
   readonly files: FileSystem;
+  /** How threads share the CPU. */
+  readonly slices: Slices;
 }
 
 /**
@@ -186,14 +184,14 @@ function permissionOf(protection: bigint): Permission {
   return write ? (execute ? 'rwx' : 'rw') : execute ? 'rx' : 'r';
 }
 
-const int = (value: bigint): number => Number(BigInt.asIntN(32, value));
-
 export interface SyscallServer {
   readonly handler: SyscallHandler;
   /** Brings the process to where it can go on; a stop: it cannot. */
   readonly prepare: () => StopReason | null;
   /** Instructions until something interrupts the process; null: nothing will. */
   readonly ticks: () => bigint | null;
+  /** A system call found no input; true: other threads go on meanwhile. */
+  readonly lacksInput: () => boolean;
   /** Enters the handler of what an instruction raised; false: none runs. */
   readonly raised: (raised: Raised) => boolean;
   /** Notes what Linux would have done otherwise with a signal that ends the process. */
@@ -207,6 +205,7 @@ export interface SyscallServer {
 export function createSyscalls(machine: Machine, options: SyscallOptions): SyscallServer {
   const { convention } = options;
   const services = new Services(machine, options);
+  const { scheduler } = services;
   machine.addState(() => services.save());
   const handler = (): SyscallResult => {
     const answer = services.call(
@@ -215,12 +214,13 @@ export function createSyscalls(machine: Machine, options: SyscallOptions): Sysca
     );
     if (typeof answer !== 'object') services.answer(answer);
     else if (answer.kind !== 'waits') return answer;
-    return services.signals.hasWork ? { kind: 'next', yields: true } : { kind: 'next' };
+    return services.hasWork ? { kind: 'next', yields: true } : { kind: 'next' };
   };
   return {
     handler,
-    prepare: () => services.signals.prepare(),
-    ticks: () => services.signals.ticks(),
+    prepare: () => scheduler.prepare(),
+    ticks: () => scheduler.ticks(),
+    lacksInput: () => scheduler.lacksInput(),
     raised: (raised) => services.raised(raised),
     faulted: (signal, address) => {
       services.faulted(signal, address);
@@ -231,33 +231,26 @@ export function createSyscalls(machine: Machine, options: SyscallOptions): Sysca
 /** Standard input has nothing yet. Nothing of the call was done. */
 class InputPending extends Error {}
 
-/** Argument registers; calls have at most six. */
-type Arguments = readonly bigint[];
-
-/** A system call: argument registers and the size of the words of times in, answer out. */
-type Service = (args: Arguments, timeWords: 4 | 8) => Answer;
-
-/** Argument `i`. */
-const arg = (args: Arguments, i: number): bigint => args[i] ?? 0n;
-
-const storeOr = (stored: boolean, result = 0n): bigint | Errno => (stored ? result : 'EFAULT');
-
 /**
  * The system calls by their names, and what the process keeps from one to the next. Methods rather
  * than closures in one function: V8 compiles each when it is called first, but that function whole,
  * with all that is in it read once more, when a process starts.
  */
-class Services implements Readonly<Record<ServiceName, Service>> {
-  private readonly model: ProcessModel;
+class Services implements CallContext, Readonly<Record<Exclude<ServiceName, ThreadCallName>, Service>> {
+  readonly model: ProcessModel;
+  readonly convention: Abi['syscall'];
+  readonly stackPointer: Abi['stackPointer'];
   private readonly layout: ProcessLayout;
-  private readonly wordBytes: 4 | 8;
+  readonly wordBytes: 4 | 8;
   private readonly output: GuestOutput;
   private readonly files: FileSystem;
   private readonly memory: GuestMemory;
-  private readonly endian: Endian;
+  readonly endian: Endian;
   private readonly descriptors: Descriptors;
   private readonly input: ReplayedInput;
   readonly signals: Signals;
+  private readonly threads: ThreadCalls;
+  readonly scheduler: Scheduler;
   private readonly decoder = new TextDecoder();
   private readonly encoder = new TextEncoder();
 
@@ -267,19 +260,19 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   private random = 0x9e37_79b9;
   /** Number of the next timer of `timer_create`. */
   private timerCount = 0;
-  /** Address, size and signature of the registered `struct rseq`. */
-  private sequences: readonly [bigint, bigint, bigint] | null = null;
   /** Pages of mapped files that lie behind their ends: begin and end. */
   private behindFiles: readonly (readonly [Address, Address])[] = [];
   /** The system call that is being served. */
   private what = '';
 
   constructor(
-    private readonly machine: Machine,
-    private readonly options: SyscallOptions,
+    readonly machine: Machine,
+    options: SyscallOptions,
   ) {
     const { model, layout, wordBytes, output, files } = options;
     this.model = model;
+    this.convention = options.convention;
+    this.stackPointer = options.stackPointer;
     this.layout = layout;
     this.wordBytes = wordBytes;
     this.output = output;
@@ -305,12 +298,35 @@ class Services implements Readonly<Record<ServiceName, Service>> {
       user: USER,
       process: PID,
     });
+    this.threads = new ThreadCalls({
+      context: this,
+      id: Number(PID),
+      giveWay: () => {
+        this.scheduler.giveWay();
+      },
+    });
+    const task = {
+      machine,
+      signals: this.signals,
+      begin: () => {
+        this.threads.begin();
+      },
+      leave: () => {
+        this.threads.leave();
+      },
+    };
+    this.scheduler = new Scheduler(task, options.slices);
+  }
+
+  /** True when something is to be done before the program goes on. */
+  get hasWork(): boolean {
+    const { signals, threads } = this;
+    return signals.threads.length > 1 || signals.thread.isGone || threads.hasBirths || signals.hasWork;
   }
 
   /** Puts the answer of a system call where the program finds it. */
   answer(answer: bigint | Errno): void {
-    const { machine, wordBytes } = this;
-    const { convention } = this.options;
+    const { machine, wordBytes, convention } = this;
     const failed = typeof answer === 'string';
     switch (convention.failure) {
       case 'negative-result':
@@ -339,7 +355,9 @@ class Services implements Readonly<Record<ServiceName, Service>> {
 
   /** Remembers the state of the process; the function that it returns puts that back. */
   save(): () => void {
-    const { heapEnd, mappingBottom, random, timerCount, sequences, behindFiles } = this;
+    const { heapEnd, mappingBottom, random, timerCount, behindFiles } = this;
+    const putThreadsBack = this.threads.save();
+    const putTurnsBack = this.scheduler.save();
     const putSignalsBack = this.signals.save();
     const putDescriptorsBack = this.descriptors.save();
     const putInputBack = this.input.save();
@@ -348,8 +366,9 @@ class Services implements Readonly<Record<ServiceName, Service>> {
       this.mappingBottom = mappingBottom;
       this.random = random;
       this.timerCount = timerCount;
-      this.sequences = sequences;
       this.behindFiles = behindFiles;
+      putThreadsBack();
+      putTurnsBack();
       putSignalsBack();
       putDescriptorsBack();
       putInputBack();
@@ -368,7 +387,9 @@ class Services implements Readonly<Record<ServiceName, Service>> {
       return 'ENOSYS';
     }
     try {
-      return this[served.by](args, served.wide ? 8 : this.wordBytes);
+      const { by } = served;
+      const words = served.wide ? 8 : this.wordBytes;
+      return isThreadCall(by) ? this.threads[by](args, words) : this[by](args, words);
     } catch (error) {
       if (error instanceof InputPending) return { kind: 'waiting' };
       throw error;
@@ -376,7 +397,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   }
 
   /** Notes that the call is not served as Linux serves it. */
-  private deviate(condition: Condition): void {
+  deviate(condition: Condition): void {
     this.machine.deviate({ kind: 'half', what: this.what, why: CONDITIONS[condition] });
   }
 
@@ -451,15 +472,15 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return false;
   }
 
-  private load(address: Address, size: number): Uint8Array | null {
+  load(address: Address, size: number): Uint8Array | null {
     return this.usable(address, size, 'read') ? this.memory.read(address, size) : null;
   }
 
-  private store(address: Address, bytes: Uint8Array): boolean {
+  store(address: Address, bytes: Uint8Array): boolean {
     return this.usable(address, bytes.length, 'write') && this.memory.write(address, bytes);
   }
 
-  private loadNumber(address: Address, size: number = this.wordBytes): bigint | null {
+  loadNumber(address: Address, size: number = this.wordBytes): bigint | null {
     const bytes = this.load(address, size);
     return bytes && this.numberOf(bytes);
   }
@@ -470,7 +491,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
   }
 
-  private storeNumbers(address: Address, values: readonly bigint[], size: number = this.wordBytes): boolean {
+  storeNumbers(address: Address, values: readonly bigint[], size: number = this.wordBytes): boolean {
     const bytes = new Uint8Array(values.length * size);
     values.forEach((value, i) => {
       putNumber(bytes, i * size, size, value, this.endian);
@@ -1066,7 +1087,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
 
   // --------------------------------------------------------------------------- the process, limits
 
-  exit(args: Arguments): Answer {
+  exit_group(args: Arguments): Answer {
     return { kind: 'exit', code: Number(arg(args, 0) & 0xffn) };
   }
 
@@ -1076,47 +1097,6 @@ class Services implements Readonly<Record<ServiceName, Service>> {
 
   getppid(): Answer {
     return 1n;
-  }
-
-  gettid(): Answer {
-    return PID;
-  }
-
-  set_tid_address(): Answer {
-    return PID;
-  }
-
-  /** Read when a thread ends that holds locks which others wait for: there are no others. */
-  set_robust_list(args: Arguments): Answer {
-    return arg(args, 1) === BigInt(3 * this.wordBytes) ? 0n : 'EINVAL';
-  }
-
-  /**
-   * The number of the CPU, which is 0 and stays it, at `address`. Sequences are restarted where the
-   * thread is interrupted, and nothing does that. Source: Linux uapi/linux/rseq.h.
-   */
-  rseq(args: Arguments): Answer {
-    const [address, size, flags, signature] = [
-      arg(args, 0),
-      BigInt.asUintN(32, arg(args, 1)),
-      int(arg(args, 2)),
-      arg(args, 3),
-    ];
-    const { sequences } = this;
-    const isSame = sequences !== null && sequences[0] === address && sequences[1] === size;
-    if (flags === 1) {
-      if (!isSame) return 'EINVAL';
-      if (sequences[2] !== signature) return 'EPERM';
-      this.sequences = null;
-      // RSEQ_CPU_ID_UNINITIALIZED
-      return storeOr(this.storeNumbers(address, [0n, 0xffff_ffffn], 4));
-    }
-    if (flags !== 0) return 'EINVAL';
-    if (sequences !== null) return !isSame ? 'EINVAL' : sequences[2] === signature ? 'EBUSY' : 'EPERM';
-    if (address % 32n !== 0n || size !== 32n) return 'EINVAL';
-    if (!this.storeNumbers(address, [0n, 0n], 4)) return 'EFAULT';
-    this.sequences = [address, size, signature];
-    return 0n;
   }
 
   /** Source: Linux uapi/linux/sysinfo.h. */
@@ -1166,23 +1146,11 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     const [id, resource, next, old] = [int(arg(args, 0)), BigInt.asUintN(32, arg(args, 1)), arg(args, 2), arg(args, 3)];
     if (resource >= RLIMITS) return 'EINVAL';
     if (next !== 0n && this.load(next, 16) === null) return 'EFAULT';
-    if (id !== 0 && id !== Number(PID)) return 'ESRCH';
+    if (id !== 0 && !this.signals.find(id)) return 'ESRCH';
     if (next !== 0n) this.deviate('set-limit');
     if (old === 0n) return 0n;
     const words = this.limit(resource).map((value) => (value === this.infinity ? (1n << 64n) - 1n : value));
     return storeOr(this.storeNumbers(old, words, 8));
-  }
-
-  sched_yield(): Answer {
-    return 0n;
-  }
-
-  sched_getaffinity(args: Arguments): Answer {
-    const size = BigInt(this.wordBytes);
-    const [id, room] = [int(arg(args, 0)), BigInt.asUintN(32, arg(args, 1))];
-    if (room < size || room % size !== 0n) return 'EINVAL';
-    if (id !== 0 && id !== Number(PID)) return 'ESRCH';
-    return storeOr(this.storeNumbers(arg(args, 2), [1n]), size);
   }
 
   getrandom(args: Arguments): Answer {
@@ -1290,7 +1258,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   }
 
   /** The time of the machine that the time at `address` stands for. */
-  private deadlineOf(address: Address, size: number, absolute: boolean): bigint | Errno {
+  deadlineOf(address: Address, size: number, absolute: boolean): bigint | Errno {
     const wrong = this.checkTime(address, size);
     if (wrong !== null) return wrong;
     const [seconds, rest] = this.loadTime(address, size)!;
@@ -1299,16 +1267,20 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   }
 
   /** The system call waits: it answers when the time has come or a handler has interrupted it. */
-  private waitFor(wait: Partial<Wait> & Pick<Wait, 'deadline'>): Answer {
-    const { machine } = this;
+  waitFor(wait: Partial<Wait> & Pick<Wait, 'deadline'>): Answer {
+    const { machine, signals } = this;
     const instruction = machine.pc;
-    if (wait.deadline !== null && !this.signals.hasWork) {
+    if (wait.deadline !== null && !this.hasWork) {
       machine.skipTime(wait.deadline - this.now());
-      if (wait.mask) this.signals.setMask(wait.mask);
+      if (wait.mask) signals.setMask(wait.mask);
+      wait.over?.();
       wait.expired?.();
       return { kind: 'waits' };
     }
-    this.signals.wait({
+    signals.thread.waiting = {
+      ready: null,
+      woken: () => undefined,
+      over: null,
       expired: () => undefined,
       interrupted: () => {
         this.answer('EINTR');
@@ -1319,12 +1291,12 @@ class Services implements Readonly<Record<ServiceName, Service>> {
       mask: null,
       instruction,
       ...wait,
-    });
+    };
     return { kind: 'waits' };
   }
 
   /** What is wrong with the time at `address`; null: nothing. */
-  private checkTime(address: Address, size: number): Errno | null {
+  checkTime(address: Address, size: number): Errno | null {
     const time = this.loadTime(address, size);
     if (time === null) return 'EFAULT';
     const [seconds, rest] = time;
@@ -1353,55 +1325,10 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return this.sleep(arg(args, 2), words, (arg(args, 1) & 1n) !== 0n, arg(args, 3));
   }
 
-  futex(args: Arguments, words: 4 | 8): Answer {
-    const FUTEX_PRIVATE = 0x80n;
-    const FUTEX_CLOCK_REALTIME = 0x100n;
-    const operation = BigInt.asUintN(32, args[1]!);
-    const command = operation & ~(FUTEX_PRIVATE | FUTEX_CLOCK_REALTIME);
-    const [WAIT, WAKE, WAIT_BITSET, WAKE_BITSET] = [0n, 1n, 9n, 10n];
-    if (command !== WAIT && command !== WAKE && command !== WAIT_BITSET && command !== WAKE_BITSET) {
-      this.deviate('futex-operations');
-      return 'ENOSYS';
-    }
-    const isWait = command === WAIT || command === WAIT_BITSET;
-    // The clock is checked before anything else, the time before the word.
-    if ((operation & FUTEX_CLOCK_REALTIME) !== 0n && command !== WAIT_BITSET) return 'ENOSYS';
-    if (isWait && args[3] !== 0n) {
-      const wrong = this.checkTime(args[3]!, words);
-      if (wrong !== null) return wrong;
-    }
-    const bits = BigInt.asUintN(32, arg(args, 5));
-    if ((command === WAIT_BITSET || command === WAKE_BITSET) && bits === 0n) return 'EINVAL';
-    if (args[0]! % 4n !== 0n) return 'EINVAL';
-    if (!isWait) {
-      // No thread sleeps. A word that other processes may wait for is looked up first.
-      const isShared = (operation & FUTEX_PRIVATE) === 0n;
-      return isShared && this.loadNumber(args[0]!, 4) === null ? 'EFAULT' : 0n;
-    }
-    const value = this.loadNumber(args[0]!, 4);
-    if (value === null) return 'EFAULT';
-    if (value !== BigInt.asUintN(32, args[2]!)) return 'EAGAIN';
-    const deadline = args[3] === 0n ? null : this.deadlineOf(args[3]!, words, command === WAIT_BITSET);
-    if (typeof deadline === 'string') return deadline;
-    if (deadline === null && !this.signals.hasWork) {
-      this.deviate('waits-for-ever');
-      return { kind: 'unserved' };
-    }
-    if (deadline !== null && deadline <= this.now()) return 'ETIMEDOUT';
-    return this.waitFor({
-      deadline,
-      expired: () => {
-        this.answer('ETIMEDOUT');
-      },
-      // With a time it is made again only where no handler ran.
-      restart: deadline === null ? this.restarting() : null,
-    });
-  }
-
   /** Makes the system call again: registers and `pc` are those before it. */
-  private restarting(): () => void {
+  restarting(): () => void {
     const { machine } = this;
-    const { number, arguments: [first], failure } = this.options.convention; // prettier-ignore
+    const { number, arguments: [first], failure } = this.convention; // prettier-ignore
     const registers = [number, first!].map((name) => [name, machine.register(name)] as const);
     const cr = failure === 'cr0-so' ? machine.register('cr') : null;
     const instruction = machine.pc;
@@ -1431,9 +1358,10 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     }
   }
 
-  private raise(signal: number, info: Uint8Array): Answer {
+  /** `to` null: the process, whichever of its threads. */
+  private raise(signal: number, info: Uint8Array, to: Thread | null): Answer {
     if (signal < 0 || signal > SIGNALS) return 'EINVAL';
-    return signal === 0 ? 0n : this.sent(this.signals.send(signal, info), signal);
+    return signal === 0 ? 0n : this.sent(this.signals.send(signal, info, to), signal);
   }
 
   /** There is no other process, as far as this process can know. */
@@ -1447,37 +1375,49 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     const [id, signal] = [int(arg(args, 0)), int(arg(args, 1))];
     // The process itself, or its group, of which it is the only member.
     const isOwn = id === Number(PID) || id === 0;
-    return isOwn ? this.raise(signal, this.signals.ownInfo(signal, SI_USER)) : this.toOthers(signal);
+    return isOwn ? this.raise(signal, this.signals.ownInfo(signal, SI_USER), null) : this.toOthers(signal);
   }
 
   tkill(args: Arguments): Answer {
     const [id, signal] = [int(arg(args, 0)), int(arg(args, 1))];
     if (id <= 0) return 'EINVAL';
-    return id === Number(PID) ? this.raise(signal, this.signals.ownInfo(signal, SI_TKILL)) : this.toOthers(signal);
+    return this.toThread(id, signal, this.signals.ownInfo(signal, SI_TKILL));
   }
 
   tgkill(args: Arguments): Answer {
     const [group, id, signal] = [int(arg(args, 0)), int(arg(args, 1)), int(arg(args, 2))];
     if (group <= 0 || id <= 0) return 'EINVAL';
-    const isOwn = group === Number(PID) && id === Number(PID);
-    return isOwn ? this.raise(signal, this.signals.ownInfo(signal, SI_TKILL)) : this.toOthers(signal);
+    if (group !== Number(PID)) return this.toOthers(signal);
+    return this.toThread(id, signal, this.signals.ownInfo(signal, SI_TKILL));
   }
 
-  private queueInfo(isOwn: boolean, signal: number, address: Address): Answer {
+  /** A signal for one thread. */
+  private toThread(id: number, signal: number, info: Uint8Array): Answer {
+    const to = this.signals.find(id);
+    if (to) return this.raise(signal, info, to);
+    return signal < 0 || signal > SIGNALS ? 'EINVAL' : 'ESRCH';
+  }
+
+  /** `siginfo` that a program gives. */
+  private infoAt(signal: number, address: Address): Uint8Array | null {
     const info = this.load(address, 128);
-    if (!info) return 'EFAULT';
-    putNumber(info, 0, 4, BigInt(Math.max(0, signal)), this.endian);
-    return isOwn ? this.raise(signal, info) : this.toOthers(signal);
+    if (info) putNumber(info, 0, 4, BigInt(Math.max(0, signal)), this.endian);
+    return info;
   }
 
   rt_sigqueueinfo(args: Arguments): Answer {
-    return this.queueInfo(int(arg(args, 0)) === Number(PID), int(arg(args, 1)), arg(args, 2));
+    const [id, signal] = [int(arg(args, 0)), int(arg(args, 1))];
+    const info = this.infoAt(signal, arg(args, 2));
+    if (!info) return 'EFAULT';
+    return id === Number(PID) ? this.raise(signal, info, null) : this.toOthers(signal);
   }
 
   rt_tgsigqueueinfo(args: Arguments): Answer {
-    const [group, id] = [int(arg(args, 0)), int(arg(args, 1))];
+    const [group, id, signal] = [int(arg(args, 0)), int(arg(args, 1)), int(arg(args, 2))];
     if (group <= 0 || id <= 0) return 'EINVAL';
-    return this.queueInfo(group === Number(PID) && id === Number(PID), int(arg(args, 2)), arg(args, 3));
+    const info = this.infoAt(signal, arg(args, 3));
+    if (!info) return 'EFAULT';
+    return group === Number(PID) ? this.toThread(id, signal, info) : this.toOthers(signal);
   }
 
   rt_sigaction(args: Arguments): Answer {
@@ -1713,20 +1653,21 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     if (timers.size >= TIMERS_MOST) return 'EAGAIN';
     const number = this.timerCount;
     let [value, signal, notify] = [BigInt(number), 14, 0];
+    let thread: number | null = null;
     if (event !== 0n) {
       const loaded = this.loadNumber(event);
       const numbers = [0n, 4n, 8n].map((at) => this.loadNumber(event + BigInt(word) + at, 4));
       if (loaded === null || numbers.includes(null)) return 'EFAULT';
-      const thread = int(numbers[2]!);
       [value, signal, notify] = [loaded, int(numbers[0]!), int(numbers[1]!)];
-      // SIGEV_SIGNAL, SIGEV_NONE, SIGEV_THREAD_ID of the only thread.
-      const isKnown = notify === 0 || notify === 1 || (notify === 4 && thread === Number(PID));
+      if (notify === 4) thread = int(numbers[2]!);
+      // SIGEV_SIGNAL, SIGEV_NONE, SIGEV_THREAD_ID.
+      const isKnown = notify === 0 || notify === 1 || (thread !== null && this.signals.find(thread) !== null);
       if (!isKnown || (notify !== 1 && (signal < 1 || signal > SIGNALS))) return 'EINVAL';
     }
     if (!this.storeNumbers(place, [BigInt(number)], 4)) return 'EFAULT';
     const sends = notify === 1 ? 0 : signal;
     const info = sends === 0 ? null : this.signals.timerInfo(sends, number, value);
-    timers.set(number, newTimer(CPU_CLOCKS.has(id) ? 'cpu' : 'real', sends, info));
+    timers.set(number, newTimer(CPU_CLOCKS.has(id) ? 'cpu' : 'real', sends, info, thread));
     this.timerCount++;
     return 0n;
   }
@@ -1766,4 +1707,12 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   timer_delete(args: Arguments): Answer {
     return this.signals.timers.delete(int(arg(args, 0))) ? 0n : 'EINVAL';
   }
+}
+
+const THREAD_CALLS: ReadonlySet<string> = new Set<ThreadCallName>([
+  'clone', 'clone3', 'exit', 'futex', 'get_robust_list', 'gettid', 'rseq', 'sched_getaffinity', 'sched_yield', 'set_robust_list', 'set_tid_address',
+]); // prettier-ignore
+
+function isThreadCall(name: ServiceName): name is ThreadCallName {
+  return THREAD_CALLS.has(name);
 }

@@ -30,8 +30,10 @@ export const CONDITIONS = {
   'set-limit': 'new limits: left out',
   codes: 'codes beside those of fs and gs: EINVAL',
   'other-clocks': 'clocks of other processes, of devices, and waiting for CPU clocks: EINVAL',
-  'futex-operations': 'operations beside WAIT, WAKE, WAIT_BITSET, WAKE_BITSET: ENOSYS',
-  'waits-for-ever': 'waiting without an end: the run stops, for nobody is there who could wake the thread',
+  'futex-priority': 'locks with priority inheritance: ENOSYS',
+  'new-processes': 'processes of their own: EAGAIN',
+  'clone-flags': 'flags beside those of ordinary threads, and ids that are asked for: EINVAL or EPERM',
+  'thread-limit': 'more than 1024 threads: EAGAIN',
   'input-ready': 'standard input: always ready, whether something is there or not',
   'stop-signal': 'signals that stop a process: the run stops',
   'other-processes': 'processes and groups beside this one: ESRCH, and nothing is sent',
@@ -42,8 +44,8 @@ export type Condition = keyof typeof CONDITIONS;
 
 /** The handlers: methods of `Services`. */
 export type ServiceName =
-  | 'access' | 'alarm' | 'arch_prctl' | 'brk' | 'change_files' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'close' | 'exit' | 'faccessat'
-  | 'faccessat2' | 'fcntl' | 'flush_icache' | 'fstat' | 'fstat64' | 'futex' | 'getcwd' | 'getitimer' | 'getdents64' | 'getpid' | 'getppid' | 'getrandom'
+  | 'access' | 'alarm' | 'arch_prctl' | 'brk' | 'change_files' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'clone' | 'clone3' | 'close' | 'exit' | 'exit_group' | 'faccessat'
+  | 'faccessat2' | 'fcntl' | 'flush_icache' | 'fstat' | 'fstat64' | 'futex' | 'get_robust_list' | 'getcwd' | 'getitimer' | 'getdents64' | 'getpid' | 'getppid' | 'getrandom'
   | 'getrlimit' | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'kill' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise' | 'mmap'
   | 'mmap2' | 'mprotect' | 'munmap' | 'nanosleep' | 'newfstatat' | 'open' | 'openat' | 'pause' | 'poll' | 'ppoll' | 'pread64' | 'prlimit64' | 'read' | 'readlink'
   | 'readlinkat' | 'readv' | 'rseq' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend'
@@ -122,12 +124,15 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   riscv_flush_icache: row('flush_icache'),
   // The process.
   exit: row('exit'),
-  exit_group: row('exit'),
+  exit_group: row('exit_group'),
+  clone: row('clone', 'new-processes', 'clone-flags', 'thread-limit'),
+  clone3: row('clone3', 'new-processes', 'clone-flags', 'thread-limit'),
   getpid: row('getpid'),
   getppid: row('getppid'),
   gettid: row('gettid'),
   set_tid_address: row('set_tid_address'),
   set_robust_list: row('set_robust_list'),
+  get_robust_list: row('get_robust_list'),
   rseq: row('rseq'),
   getuid: row('getuid'),
   geteuid: row('getuid'),
@@ -152,8 +157,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   nanosleep: row('nanosleep'),
   clock_nanosleep: row('clock_nanosleep', 'other-clocks'),
   clock_nanosleep_time64: wide('clock_nanosleep', 'other-clocks'),
-  futex: row('futex', 'futex-operations', 'waits-for-ever'),
-  futex_time64: wide('futex', 'futex-operations', 'waits-for-ever'),
+  futex: row('futex', 'futex-priority'),
+  futex_time64: wide('futex', 'futex-priority'),
   // Signals: sent to the process by itself, by timers, and by faults.
   kill: row('kill', 'stop-signal', 'other-processes'),
   tkill: row('tkill', 'stop-signal', 'other-processes'),

@@ -92,6 +92,11 @@ export interface ProcessModel {
    * False where `struct sigaction` of the kernel has no `sa_restorer` in front of the mask.
    */
   readonly sigactionRestorer: boolean;
+  /**
+   * The register that a thread finds its own storage by, and which argument of `clone` it comes
+   * from: the fourth (3) or the fifth; the other is the place of the thread's id.
+   */
+  readonly threads: { readonly pointer: RegisterName; readonly cloneTls: 3 | 4 };
   /** Frames of signal handlers. */
   readonly signals: SignalModel;
   /** O_DIRECTORY and O_NOFOLLOW. */

@@ -29,6 +29,8 @@ export type NativeTracing =
        * nops in front of it, where the call is; null: it is no such site.
        */
       readonly callInFront: (view: SiteView, reading: SiteReading, entry: Address) => readonly SiteStore[] | null;
+      /** What compilers are asked for: the shortest form that serves, and all of them. */
+      readonly options: { readonly shortest: string; readonly all: string };
       /** Bytes of code that the address in a record tells apart. */
       readonly reach: number;
     }

@@ -1,9 +1,46 @@
 /**
  * What a proof of a site must know of a machine's calling convention (PV-1): what a function may
- * find in its registers at its entry, and what it may leave changed behind a site. Types only; a
- * machine's facts are in `proof.ts` of its folder.
+ * find in its registers at its entry, what it may leave changed behind a site, and what callbacks
+ * are handed. A machine's facts are in `proof.ts` of its folder.
  */
+import type { ConventionName } from './conventions.js';
 import type { RegisterName } from '../units.js';
+
+/**
+ * What a word must hold when a callback is called: a register as it was where the site began, the
+ * function's own return address, the place behind the site or so many bytes behind the ip that the
+ * callback is told, an address so many bytes from the frame, one of some constants.
+ */
+export type FrameValue =
+  | { readonly is: 'register'; readonly name: RegisterName }
+  | { readonly is: 'return' }
+  | { readonly is: 'behind'; readonly ip: bigint | null }
+  | { readonly is: 'frame'; readonly at: bigint }
+  | { readonly is: 'constant'; readonly values: readonly bigint[] };
+
+/** A word of a register frame. */
+export interface FrameWord {
+  /** Byte offset from the address that callbacks are handed. */
+  readonly at: number;
+  readonly holds: FrameValue;
+  /** Who may have changed it when a later callback reads it; absent: none may. */
+  readonly writer?: 'graph' | 'replacement' | 'direct';
+}
+
+/**
+ * What the entries of a convention hand to callbacks. Not listed is what they leave out, and what
+ * the way from the site to the entry may change.
+ */
+export interface FrameRow {
+  /** Words of the frame that holds not all registers; null: callbacks get none (0). */
+  readonly plain: readonly FrameWord[] | null;
+  /** Words of the frame with all registers; null: there is no other frame. */
+  readonly full: readonly FrameWord[] | null;
+  /** The word that is 0 in the plain frame alone; null: nothing tells frames apart. */
+  readonly mark: number | null;
+  /** Registers as callbacks find them beside their arguments: unwinders begin with them. */
+  readonly registers: readonly { readonly name: RegisterName; readonly holds: FrameValue }[];
+}
 
 export interface ProofModel {
   /**
@@ -24,6 +61,8 @@ export interface ProofModel {
   readonly stackAlign: bigint;
   /** Bytes from such a multiple to the stack pointer: what a call has pushed. */
   readonly stackSkew: bigint;
+  /** Bytes below the stack pointer that functions may use, of programs and of kernels. */
+  readonly redZoneBytes: { readonly program: number; readonly kernel: number };
   /** Words above the stack pointer at an entry that the callee may write: offsets in bytes. */
   readonly calleeWords: readonly number[];
   /** The register that holds the function's own address at its global entry; null: none does. */
@@ -39,4 +78,21 @@ export interface ProofModel {
   readonly tocSlot: number | null;
   /** Registers of results, as they are when a function returns. */
   readonly results: readonly RegisterName[];
+  /** Frames by convention; a convention that is not named passes ip and parent alone. */
+  readonly frames: Readonly<Record<ConventionName, FrameRow>>;
+}
+
+/** A word that holds a register. */
+function registerWord(at: number, name: RegisterName): FrameWord {
+  return { at, holds: { is: 'register', name } };
+}
+
+/** Words that hold registers, one behind the other. */
+export function registerWords(at: number, wordBytes: number, names: readonly RegisterName[]): FrameWord[] {
+  return names.map((name, i) => registerWord(at + i * wordBytes, name));
+}
+
+/** A word that holds one of some constants. */
+export function constantWord(at: number, ...values: readonly bigint[]): FrameWord {
+  return { at, holds: { is: 'constant', values } };
 }

@@ -53,9 +53,6 @@ function servedSites(sites: Sites, { conventions }: RuntimeTracing, selection?: 
   return served;
 }
 
-/** What the shape of such sites says. */
-const TOO_SMALL = 'cannot hold a 5-byte call';
-
 /**
  * Steps of sites that call in front of their functions (RT-32), which are taken out of the
  * selection: their shape cannot change them.
@@ -99,9 +96,10 @@ function checkReach(sites: Sites, { reach }: RuntimeTracing): void {
 }
 
 /** Why no site can be served: by the first of those that the plan refuses. */
-function noneServed({ program }: Sites, { refusals: [first] }: Plan): ElftraceError {
-  if (first?.reason === TOO_SMALL) {
-    return refused('too-small', `${first.function}: ${first.reason}: compile with -fpatchable-function-entry=5`);
+function noneServed(sites: Sites, { options }: RuntimeTracing, { refusals: [first] }: Plan): ElftraceError {
+  const { program } = sites;
+  if (first !== undefined && sites.reading(first.site)?.nops === 'few') {
+    return refused('too-small', `${first.function}: ${first.reason}: compile with ${options.shortest}`);
   }
   const place = first === undefined ? '' : first.function || hex(first.address);
   const why = first === undefined ? 'functions must begin with their sites' : `${place}: ${first.reason}`;
@@ -132,7 +130,7 @@ export function layIn(sites: Sites, options: LayInOptions): LaidIn {
   const selection = servedSites(sites, tracing, options.selection);
   const front = frontSteps(sites, tracing, target, selection);
   const plan = withSteps(planSites(sites, { to: { kind: 'call', target }, name: nativeRequest, selection }), front);
-  if (plan.changed === 0) throw noneServed(sites, plan);
+  if (plan.changed === 0) throw noneServed(sites, tracing, plan);
   const code = runtimeBytes(runtime, arch, tracing, facts);
   return { bytes: write(sites, plan, id, { runtime, places, facts, code }), plan, id };
 }

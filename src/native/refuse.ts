@@ -23,10 +23,11 @@ export type NativeRefusal =
   | 'too-small'
   | 'text-too-large'
   | 'set-id'
+  | 'other-machine'
   | 'origin';
 
 export function refused(reason: NativeRefusal, message: string): ElftraceError {
-  const code = reason === 'machine' ? 'unsupported-machine' : 'unsupported-form';
+  const code = reason === 'machine' || reason === 'other-machine' ? 'unsupported-machine' : 'unsupported-form';
   return new ElftraceError(code, message, { reason });
 }
 
@@ -89,10 +90,7 @@ export function tracingOf({ program, count }: Sites): RuntimeTracing {
   if (image.header.shnum === 0)
     throw refused('no-sections', 'the file has no section headers: nothing names its sites');
   if (count === 0) {
-    throw refused(
-      'no-sites',
-      'the file has no sites: compile with -fpatchable-function-entry=5, or -pg -mfentry -mrecord-mcount',
-    );
+    throw refused('no-sites', `the file has no sites: compile with ${nativeTracing.options.all}`);
   }
   if (!hasThreadSlots(image, nativeTracing.slots)) {
     const libraries = nativeTracing.slots.libraries.join(', ');

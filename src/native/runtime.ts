@@ -8,6 +8,7 @@ import type { ElfImage, ElfSection } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import type { Arch } from '../machine/arch.js';
+import type { RelocationRow } from '../relocs/kinds.js';
 import { applyRelocation, computeRelocation, relocationRow } from '../relocs/apply.js';
 import { runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
@@ -76,14 +77,57 @@ export function symbolAddress(runtime: NativeRuntime, name: string, facts: Runti
   return found;
 }
 
-function addressOf({ image, code, words }: NativeRuntime, symbol: number, facts: RuntimeFacts): Address | null {
-  const home = image.symbols.sectionIndex[symbol]!;
-  const value = image.symbols.value[symbol]!;
+function addressOf(runtime: NativeRuntime, symbol: number, facts: RuntimeFacts): Address | null {
+  const { image } = runtime;
+  const start = addressOfSection(runtime, image.symbols.sectionIndex[symbol]!, facts);
+  return start === null ? null : start + image.symbols.value[symbol]!;
+}
+
+function addressOfSection({ code, words }: NativeRuntime, index: number, facts: RuntimeFacts): Address | null {
   for (const [list, base] of [[code, facts.code] as const, [words, facts.words] as const]) {
-    const place = list.find(({ section }) => section.index === home);
-    if (place !== undefined) return base + BigInt(place.at) + value;
+    const place = list.find(({ section }) => section.index === index);
+    if (place !== undefined) return base + BigInt(place.at);
   }
   return null;
+}
+
+/** What addresses are relative to where a machine has a table of contents: there is none. */
+const tocOf = ({ words }: RuntimeFacts): Address => words;
+
+/** What a relocation means by a symbol; branches of one object lead to local entries. */
+function valueOf(
+  runtime: NativeRuntime,
+  { abi, loader }: Arch,
+  symbol: number,
+  rule: RelocationRow,
+  facts: RuntimeFacts,
+): Address | null {
+  const { symbols } = runtime.image;
+  if (loader.kind === 'modules' && symbols.name(symbol) === loader.tocSymbol) return tocOf(facts);
+  const address = addressOf(runtime, symbol, facts);
+  if (address === null || rule.branch === undefined) return address;
+  return address + BigInt(abi.localEntryOffset(symbols.other[symbol]!));
+}
+
+/** The upper part whose place a lower part names: its value there (RISC-V). */
+function pairedValue(
+  runtime: NativeRuntime,
+  arch: Arch,
+  { section }: Laid,
+  label: Address,
+  facts: RuntimeFacts,
+): bigint {
+  const start = addressOfSection(runtime, section.index, facts)!;
+  for (const table of runtime.image.relocationsOf(section)) {
+    for (let row = 0; row < table.count; row++) {
+      const rule = arch.relocations.get(table.type[row]!);
+      const place = start + table.offset[row]!;
+      if (place !== label || rule?.part !== 'hi20') continue;
+      const symbol = addressOf(runtime, table.symbol[row]!, facts)!;
+      return computeRelocation(rule, { symbol, addend: table.addend[row]!, place }, runtime.image.wordBytes)!;
+    }
+  }
+  throw new ElftraceError('internal', 'the runtime has a lower part of an address without an upper one');
 }
 
 /**
@@ -100,14 +144,21 @@ export function runtimeBytes(
   const out = new Uint8Array(codeBytes);
   const orders = { code: arch.target.codeEndian, data: arch.target.dataEndian };
   for (const { section, at } of code) out.set(image.contents(section), at);
-  for (const { section, at } of code) {
+  for (const laidOut of code) {
+    const { section, at } = laidOut;
     for (const table of image.relocationsOf(section)) {
       for (let row = 0; row < table.count; row++) {
         const rule = relocationRow(arch.relocations, table.type[row]!, arch.target.title);
         const place = at + Number(table.offset[row]!);
-        const symbol = addressOf(runtime, table.symbol[row]!, facts);
+        const symbol = valueOf(runtime, arch, table.symbol[row]!, rule, facts);
         if (symbol === null) throw new ElftraceError('internal', 'the runtime names a symbol that it does not have');
-        const inputs = { symbol, addend: table.addend[row]!, place: facts.code + BigInt(place) };
+        const inputs = {
+          symbol,
+          addend: table.addend[row]!,
+          place: facts.code + BigInt(place),
+          toc: tocOf(facts),
+          ...(rule.rule === 'pcrel-low' ? { paired: pairedValue(runtime, arch, laidOut, symbol, facts) } : {}),
+        };
         const value = computeRelocation(rule, inputs, image.wordBytes);
         if (value !== null) applyRelocation(rule, out, place, value, orders);
       }

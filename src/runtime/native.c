@@ -49,10 +49,10 @@ struct page {
   char path[1024];
 };
 
-/* Rights of the kernel's interface. */
+/* The kernel's interface, as far as it is the same everywhere. */
 enum {
-  READ = 1, WRITE = 2, SHARED = 1, PRIVATE = 2, ANONYMOUS = 0x20, NORESERVE = 0x4000, WIPE_ON_FORK = 18,
-  O_RDWR_ = 2, O_CREAT_ = 0x40, O_EXCL_ = 0x80, O_NOFOLLOW_ = 0x20000, O_CLOEXEC_ = 0x80000,
+  READ = 1, WRITE = 2, SHARED = 1, PRIVATE = 2, ANONYMOUS = 0x20, WIPE_ON_FORK = 18, AT_HERE = -100,
+  O_RDWR_ = 2, O_CREAT_ = 0x40, O_EXCL_ = 0x80, O_CLOEXEC_ = 0x80000,
   EEXIST_ = -17, EOPNOTSUPP_ = -95, LIMIT_FILE = 1, LIMIT_SPACE = 9, AT_SECURE_ = 23, GET_NAME = 16,
 };
 
@@ -68,8 +68,16 @@ enum {
 /* Room for it is in the assembly, so that the compiler knows nothing of what it holds. */
 extern const struct config native_config __attribute__((visibility("hidden")));
 
-/* 0: not begun; negative: off for good; else the offset of our word in thread control blocks. */
-volatile long native_slot;
+/* Addresses inside of it are sums: a compiler may keep them in a table that nobody relocates. */
+static inline const struct config *config(void)
+{
+  const struct config *at = &native_config;
+  __asm__("" : "+r"(at));
+  return at;
+}
+
+/* 0: not begun; negative: off for good; else where our word is in thread control blocks. */
+extern volatile long native_slot __attribute__((visibility("hidden")));
 /* 0, the process and thread that are at it (bit 0 set), or READY. */
 static volatile u64 phase;
 #define READY 2
@@ -88,6 +96,11 @@ static char directory[PATH_ROOM];
 static int failed(long result)
 {
   return (u64)result > (u64)-4096;
+}
+
+static long open_file(const char *path, long flags)
+{
+  return call4(SYS_OPENAT, AT_HERE, path, flags, 0600);
 }
 
 static long map(u64 size, long rights, long flags, long descriptor)
@@ -154,7 +167,7 @@ static u64 number_of(const char *text)
 /* Whether the kernel says that the program has other rights than its user, or does not say. */
 static int is_secure(u64 *scratch)
 {
-  long file = call3(SYS_OPEN, "/proc/self/auxv", O_CLOEXEC_, 0);
+  long file = open_file("/proc/self/auxv", O_CLOEXEC_);
   if (failed(file)) return 1;
   long size = call3(SYS_READ, file, scratch, SCRATCH);
   call1(SYS_CLOSE, file);
@@ -167,7 +180,7 @@ static int is_secure(u64 *scratch)
 /* Reads what the environment asks for; whether there is a directory to write to. */
 static int read_environment(char *scratch)
 {
-  long file = call3(SYS_OPEN, "/proc/self/environ", O_CLOEXEC_, 0);
+  long file = open_file("/proc/self/environ", O_CLOEXEC_);
   if (failed(file)) return 0;
   u64 held = 0;
   int found = 0, is_off = 0, is_skipping = 0;
@@ -202,7 +215,7 @@ static long begin_process(void)
   call2(SYS_MUNMAP, scratch, SCRATCH);
   if (!is_on) return -1;
   for (u64 i = 0; i < SLOT_COUNT; i++) {
-    u64 slot = SLOT_FIRST + (native_config.slot + i) % SLOT_COUNT * 8;
+    u64 slot = slot_at((config()->slot + i) % SLOT_COUNT);
     if (thread_word(slot) == 0) return (long)slot;
   }
   return -1;
@@ -268,8 +281,8 @@ static const char *path_of(struct page *page)
   at = add_number(at, page->thread, 10);
   *at++ = '.';
   for (u32 i = 0; i < 4; i++) {
-    *at++ = "0123456789abcdef"[native_config.id[i] >> 4];
-    *at++ = "0123456789abcdef"[native_config.id[i] & 15];
+    *at++ = "0123456789abcdef"[config()->id[i] >> 4];
+    *at++ = "0123456789abcdef"[config()->id[i] & 15];
   }
   *at++ = '.';
   at = add_number(at, page->sequence, 10);
@@ -310,14 +323,15 @@ static int same_file(long file, struct page *page, int is_new)
   return page->device == status[0] && page->number == status[1];
 }
 
-/* A part of a small address space is ours, all of it never. */
+/* No more than the file may have. A part of a small address space is ours, all of it never. */
 static u64 window_size(void)
 {
-  u64 limits[2];
+  u64 limits[2], size = WINDOW;
   if (failed(call4(SYS_PRLIMIT, 0, LIMIT_SPACE, 0, limits))) return SMALLEST;
-  if (limits[0] == ~0ul) return WINDOW;
-  u64 size = (limits[0] / 64) & ~0xffful;
-  return size < SMALLEST ? SMALLEST : size > WINDOW ? WINDOW : size;
+  if (limits[0] != ~0ul && limits[0] / 64 < size) size = limits[0] / 64;
+  if (file_limit && file_limit < size) size = file_limit + 0xffff;
+  size &= ~0xfffful;
+  return size < SMALLEST ? SMALLEST : size;
 }
 
 static int map_file(struct page *page, long file)
@@ -341,15 +355,15 @@ static void write_header(struct page *page)
   file->thread = page->thread;
   file->parent = (u32)call0(SYS_GETPPID);
   file->sequence = page->sequence;
-  file->bias = (u64)&native_config - native_config.address;
+  file->bias = (u64)config() - config()->address;
   file->realtime = nanoseconds(0);
-  copy(file->id, native_config.id, sizeof file->id);
-  copy(file->name, native_config.name, sizeof file->name);
+  copy(file->id, config()->id, sizeof file->id);
+  copy(file->name, config()->name, sizeof file->name);
   file->dropped_elsewhere = dropped_without_file;
   call2(SYS_PRCTL, GET_NAME, file->thread_name);
   file->pair = 1;
   set_pair(file, 1);
-  copy(file->magic, native_config.magic, sizeof file->magic);
+  copy(file->magic, config()->magic, sizeof file->magic);
 }
 
 /* A file for the thread; `page` has nothing but zeros. It stays stopped where there is none. */
@@ -362,7 +376,7 @@ static void begin_thread(struct page *page)
   page->stopped = 1;
   long file = EEXIST_;
   for (; file == EEXIST_ && page->sequence < FILES_MAX; page->sequence++) {
-    file = call3(SYS_OPEN, path_of(page), O_RDWR_ | O_CREAT_ | O_EXCL_ | O_NOFOLLOW_ | O_CLOEXEC_, 0600);
+    file = open_file(path_of(page), O_RDWR_ | O_CREAT_ | O_EXCL_ | O_NOFOLLOW_ | O_CLOEXEC_);
   }
   if (failed(file)) return;
   page->sequence--;
@@ -397,7 +411,8 @@ static struct page *page_of_thread(void)
   if (page) return page;
   /* A child that shares our memory until it executes another program: its thread is not the one
      that the library knows. And code that runs before there is a library. */
-  if (thread_register() == 0 || (u32)call0(SYS_GETTID) != library_thread()) return 0;
+  u32 thread = (u32)call0(SYS_GETTID);
+  if (!knows_thread(thread) || thread != library_thread()) return 0;
   if (!process_is_ready()) return 0;
   u64 slot = (u64)native_slot;
   page = (struct page *)thread_word(slot);
@@ -435,7 +450,7 @@ static int grow(struct page *page)
   } while ((u64)page->file + size < page->cur + EVENT_BYTES);
   page->stopped = 1;
   if (size > page->window) return 0;
-  long file = call3(SYS_OPEN, path_of(page), O_RDWR_ | O_NOFOLLOW_ | O_CLOEXEC_, 0);
+  long file = open_file(path_of(page), O_RDWR_ | O_NOFOLLOW_ | O_CLOEXEC_);
   if (failed(file)) return 0;
   int is_longer = same_file(file, page, 0) && extend(file, page->size, size);
   call1(SYS_CLOSE, file);

@@ -33,5 +33,7 @@
 
 /* glibc on x86-64: struct pthread.tid behind the thread register. */
 #define GLIBC_THREAD 0x2d0
+/* 64-bit PowerPC: r13 points so far behind the thread control block. */
+#define THREAD_BIAS 0x7000
 
 #endif

@@ -5,6 +5,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect } from '@jest/globals';
 import { scratch } from './c-programs.js';
 import { warmElftrace as elftrace } from './cli.js';
+import { LOG_SOURCE, type NativeProgram, SAME_CALLS } from './native-programs.js';
 import { root } from './pipeline.js';
 import { spawnSync } from './spawn.js';
 import { describeWith, run } from './tools.js';
@@ -14,15 +15,38 @@ export const COMPILER = 'x86_64-linux-gnu-gcc';
 export const NOPS = '-fpatchable-function-entry=5';
 const FENTRY = ['-pg', '-mfentry', '-mrecord-mcount'];
 
+/** A machine whose programs write their own trace, here or under an emulator of its user mode. */
+export interface NativeMachine {
+  readonly name: string;
+  /** Prefix of the GNU tools. */
+  readonly triple: string;
+  /** Options that make sites. */
+  readonly sites: readonly string[];
+  /** What starts a program. */
+  readonly run: readonly string[];
+  /** Makes the sites of an object known where compilers do not. */
+  readonly finish?: (object: string) => string;
+}
+
+const here: NativeMachine = { name: 'x86-64', triple: 'x86_64-linux-gnu', sites: [NOPS], run: [] };
+
 export function compile(
   source: string,
   flags: readonly string[],
   language = 'c',
   more: readonly string[] = [],
+  { triple, finish }: NativeMachine = here,
 ): string {
   const output = scratch('program');
   const cxx = language === 'c++' ? ['-lstdc++'] : [];
-  run(COMPILER, [...flags, '-x', language, '-', '-x', 'none', ...more, '-o', output, ...cxx], source);
+  const compiler = `${triple}-gcc`;
+  if (finish === undefined || flags.includes('-finstrument-functions')) {
+    run(compiler, [...flags, '-x', language, '-', '-x', 'none', ...more, '-o', output, ...cxx], source);
+    return output;
+  }
+  const object = scratch('object.o');
+  run(compiler, [...flags, '-c', '-x', language, '-', '-o', object], source);
+  run(compiler, [...flags.filter((each) => each !== '-pg'), finish(object), ...more, '-o', output, ...cxx]);
   return output;
 }
 
@@ -41,12 +65,19 @@ export interface Ran {
 }
 
 /** Runs a program with a directory for its trace. */
-export function traced(program: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Ran {
+export function traced(
+  program: string,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+  { run: words }: NativeMachine = here,
+): Ran {
   const dir = scratch('trace');
   mkdirSync(dir);
+  const [command, ...rest] = [...words, program, ...args];
   // Not here: programs of -pg leave a file where they run.
-  const { status, stdout, signal } = spawnSync(program, args, {
+  const { status, stdout, signal } = spawnSync(command!, rest, {
     encoding: 'utf8',
+    timeout: 60_000,
     cwd: dirname(dir),
     env: { PATH: process.env['PATH']!, ELFTRACE_DIR: dir, ...env },
   });
@@ -99,4 +130,51 @@ export const FORMS: readonly (readonly string[])[] = [
 export function describeNatively(name: string, body: () => void): void {
   if (!isHere) describe.skip(name, body);
   else describeWith([COMPILER, 'nm', 'strip', 'readelf', 'ld.lld', 'uftrace', 'csmith'], name, body);
+}
+
+const logs = new Map<string, string>();
+
+/** Constructors and destructors of complete objects and of bases are one function. */
+export const oneName = (name: string): string => name.replace(/([CD])1E/, '$12E');
+
+/** Calls by name as the program's twin logs them. */
+export function truth(
+  program: NativeProgram,
+  common: readonly string[] = SAME_CALLS,
+  machine: NativeMachine = here,
+): {
+  readonly counts: Record<string, number>;
+  readonly status: number | null;
+  readonly stdout: string;
+} {
+  let log = logs.get(machine.name);
+  if (log === undefined) {
+    log = scratch('log.o');
+    run(`${machine.triple}-gcc`, ['-O1', '-fPIE', '-c', '-x', 'c', '-', '-o', log], LOG_SOURCE);
+    logs.set(machine.name, log);
+  }
+  const flags = [...common, ...(program.flags ?? []), '-finstrument-functions'];
+  const twin = compile(program.source, flags, program.language, [log], machine);
+  const file = scratch('truth');
+  const [command, ...rest] = [...machine.run, twin];
+  const { status, stdout } = spawnSync(command!, rest, {
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH']!, TRUTH: file },
+  });
+  const base = /^([0-9a-f]+) \S __executable_start$/m;
+  const symbols = run('nm', [twin]).toString();
+  const start = Number.parseInt(base.exec(symbols)?.[1] ?? '0', 16);
+  const names = new Map(
+    [...symbols.matchAll(/^([0-9a-f]+) [tTwW] (\S+)$/gm)].map(([, at, name]) => [
+      Number.parseInt(at!, 16) - start,
+      name!,
+    ]),
+  );
+  const bytes = readFileSync(file);
+  const counts: Record<string, number> = {};
+  for (let at = 0; at < bytes.length; at += 8) {
+    const name = oneName(names.get(Number(bytes.readBigUInt64LE(at)))!);
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return { counts: Object.fromEntries(Object.entries(counts).sort()), status, stdout };
 }

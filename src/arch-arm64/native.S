@@ -1,0 +1,113 @@
+/*
+ * The entry of programs that write their own trace (RT-20, RT-21): a record for each call, into
+ * memory that belongs to the thread. x30 = behind the site's call, x9 = return address of the
+ * function, which comes back in x30. Free at a function's entry are x10 to x17 and the flags; x8
+ * and x18 are not.
+ *
+ * Room is reserved before anything is looked at that a signal handler may change: a handler
+ * between the two exclusives makes the store fail. What was looked at before and after is told by
+ * the page's generation. Whatever is not as expected goes the slow way, which writes the record
+ * itself; the reserved word stays zero. SPDX-License-Identifier: MIT
+ */
+#include "native.h"
+	.text
+	.balign	16
+	.globl	elftrace_native_function
+	.type	elftrace_native_function, %function
+elftrace_native_function:
+	adrp	x10, native_slot
+	add	x10, x10, :lo12:native_slot
+	ldr	x11, [x10]
+	tbnz	x11, #63, .Loff
+	cbz	x11, .Lslow
+	mrs	x12, tpidr_el0
+	sub	x11, x12, x11
+	ldr	x11, [x11]
+	cbz	x11, .Lslow
+	ldr	x13, [x11, #PAGE_OWNER]
+	cmp	x13, x10
+	b.ne	.Lslow
+	ldr	x14, [x10, #8]
+	sub	x14, x12, x14
+	ldr	w14, [x14]
+	ldr	w13, [x11, #PAGE_THREAD]
+	cmp	w13, w14
+	b.ne	.Lslow
+	ldr	x14, [x11, #PAGE_GENERATION]
+.Lreserve:
+	ldxr	x12, [x11]
+	add	x13, x12, #8
+	stxr	w15, x13, [x11]
+	cbnz	w15, .Lreserve
+	ldr	x13, [x11, #PAGE_END]
+	cmp	x12, x13
+	b.hs	.Lslow
+	mrs	x13, cntvct_el0
+	ldr	x15, [x11, #PAGE_EPOCH]
+	cmp	x15, x13, lsr #CLOCK_BITS
+	b.ne	.Lslow
+	mov	x15, sp
+	ldr	x10, [x11, #PAGE_BASE]
+	sub	x15, x15, x10
+	lsr	x15, x15, #STACK_UNIT
+	lsr	x10, x15, #STACK_BITS
+	cbnz	x10, .Lslow
+	ubfiz	x13, x13, #CLOCK_SHIFT, #CLOCK_BITS
+	orr	x13, x13, #TAG_CALL
+	bfi	x13, x15, #STACK_SHIFT, #STACK_BITS
+	bfi	x13, x30, #SITE_SHIFT, #64 - SITE_SHIFT
+	ldr	x10, [x11, #PAGE_GENERATION]
+	cmp	x10, x14
+	b.ne	.Lslow
+	str	x13, [x12]
+.Loff:
+	/* Back as from a function, so that neither landing pads nor shadow stacks are asked for. */
+	mov	x10, x30
+	mov	x30, x9
+	ret	x10
+
+.Lslow:
+	stp	x9, x30, [sp, #-96]!
+	stp	x0, x1, [sp, #16]
+	stp	x2, x3, [sp, #32]
+	stp	x4, x5, [sp, #48]
+	stp	x6, x7, [sp, #64]
+	str	x8, [sp, #80]
+	mov	x0, x30
+	add	x1, sp, #96
+	bl	native_record
+	ldr	x8, [sp, #80]
+	ldp	x6, x7, [sp, #64]
+	ldp	x4, x5, [sp, #48]
+	ldp	x2, x3, [sp, #32]
+	ldp	x0, x1, [sp, #16]
+	ldp	x9, x30, [sp], #96
+	b	.Loff
+	.size	elftrace_native_function, . - elftrace_native_function
+
+	/* struct config of native.c. */
+	.section .rodata, "a", %progbits
+	.balign	32
+	.globl	native_config
+	.hidden	native_config
+	.type	native_config, %object
+native_config:
+	.ascii	"ELFTRCN1"
+	.zero	8 + 32 + 8 + NAME_BYTES
+	.size	native_config, . - native_config
+
+	/* Words of native.c and native-glibc.h: where ours and the thread's number are. */
+	.bss
+	.balign	16
+	.globl	native_slot, native_thread
+	.hidden	native_slot
+	.hidden	native_thread
+	.type	native_slot, %object
+	.type	native_thread, %object
+native_slot:
+	.zero	8
+	.size	native_slot, . - native_slot
+native_thread:
+	.zero	8
+	.size	native_thread, . - native_thread
+	.section .note.GNU-stack, "", %progbits

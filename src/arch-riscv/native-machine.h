@@ -1,0 +1,49 @@
+/*
+ * What the slow way of a self-tracing program needs of RISC-V under Linux with glibc: system calls,
+ * the counter, the thread register. SPDX-License-Identifier: MIT
+ */
+#ifndef ELFTRACE_NATIVE_MACHINE_H
+#define ELFTRACE_NATIVE_MACHINE_H
+
+#include "native.h"
+
+typedef unsigned long u64;
+typedef unsigned int u32;
+
+#include "native-calls.h"
+
+enum { NORESERVE = 0x4000, O_NOFOLLOW_ = 0x20000 };
+
+static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
+{
+  register long a7 __asm__("a7") = number;
+  register long a0 __asm__("a0") = a;
+  register long a1 __asm__("a1") = b;
+  register long a2 __asm__("a2") = c;
+  register long a3 __asm__("a3") = d;
+  register long a4 __asm__("a4") = e;
+  register long a5 __asm__("a5") = f;
+  __asm__ volatile("ecall"
+                   : "+r"(a0)
+                   : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
+                   : "memory");
+  return a0;
+}
+
+static inline u64 counter(void)
+{
+  u64 value;
+  __asm__ volatile("rdtime %0" : "=r"(value));
+  return value;
+}
+
+static inline u64 thread_register(void)
+{
+  u64 value;
+  __asm__ volatile("mv %0, tp" : "=r"(value));
+  return value;
+}
+
+#include "native-glibc.h"
+
+#endif

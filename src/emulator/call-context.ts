@@ -1,0 +1,74 @@
+/**
+ * What the system calls share, whichever file they are in: the process that makes them, its memory,
+ * and how they answer. Types, and what reads arguments.
+ */
+import type { Condition } from '../machine/calls.js';
+import type { ProcessModel } from '../machine/emulation.js';
+import type { Abi } from '../machine/abi.js';
+import type { Address, Endian } from '../units.js';
+import type { Machine, SyscallResult } from './machine.js';
+import type { Signals } from './signals.js';
+import type { Wait } from './thread.js';
+
+/**
+ * Error numbers; equal on all targets that are served. Source: Linux asm-generic/errno-base.h,
+ * errno.h.
+ */
+export const ERRNO = {
+  EPERM: 1, ENOENT: 2, ESRCH: 3, EINTR: 4, EIO: 5, E2BIG: 7, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, EBUSY: 16, EEXIST: 17, ENOTDIR: 20, EISDIR: 21,
+  EINVAL: 22,
+  EMFILE: 24, ENOTTY: 25, ESPIPE: 29, EROFS: 30, ERANGE: 34, ENAMETOOLONG: 36, ENOSYS: 38, ELOOP: 40, EOVERFLOW: 75, ETIMEDOUT: 110,
+} as const; // prettier-ignore
+export type Errno = keyof typeof ERRNO;
+
+/** The system call answers later (`CallContext.waitFor`). */
+export interface Waits {
+  readonly kind: 'waits';
+}
+
+/** A value for the result register, an error, or what happens to the process instead. */
+export type Answer = bigint | Errno | SyscallResult | Waits;
+
+/** Argument registers; calls have at most six. */
+export type Arguments = readonly bigint[];
+
+/** A system call: argument registers and the size of the words of times in, answer out. */
+export type Service = (args: Arguments, timeWords: 4 | 8) => Answer;
+
+/** Argument `i`. */
+export const arg = (args: Arguments, i: number): bigint => args[i] ?? 0n;
+
+/** The low 32 bits, signed. */
+export const int = (value: bigint): number => Number(BigInt.asIntN(32, value));
+
+export const storeOr = (stored: boolean, result = 0n): bigint | Errno => (stored ? result : 'EFAULT');
+
+/** The process that makes a system call. */
+export interface CallContext {
+  readonly machine: Machine;
+  readonly model: ProcessModel;
+  readonly convention: Abi['syscall'];
+  readonly stackPointer: Abi['stackPointer'];
+  readonly wordBytes: 4 | 8;
+  readonly endian: Endian;
+  readonly signals: Signals;
+  /** Bytes that the process may read; null: it may not. */
+  load(address: Address, size: number): Uint8Array | null;
+  /** False: it may not write there. */
+  store(address: Address, bytes: Uint8Array): boolean;
+  /** A number of `size` bytes, default a word. */
+  loadNumber(address: Address, size?: number): bigint | null;
+  storeNumbers(address: Address, values: readonly bigint[], size?: number): boolean;
+  /** Puts the answer of a system call where the program finds it. */
+  answer(answer: bigint | Errno): void;
+  /** Notes that the call is not served as Linux serves it. */
+  deviate(condition: Condition): void;
+  /** The system call waits: it answers when the time has come or a handler has interrupted it. */
+  waitFor(wait: Partial<Wait> & Pick<Wait, 'deadline'>): Answer;
+  /** Makes the system call again: registers and `pc` are those before it. */
+  restarting(): () => void;
+  /** What is wrong with the time at `address`; null: nothing. */
+  checkTime(address: Address, size: number): Errno | null;
+  /** The time of the machine that the time at `address` stands for. */
+  deadlineOf(address: Address, size: number, absolute: boolean): bigint | Errno;
+}

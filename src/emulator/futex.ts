@@ -1,0 +1,219 @@
+/**
+ * Futexes: threads that sleep until others wake them by the address of a word. What is private to a
+ * process and what is shared are the same here: a word is found by its address in the machine's
+ * memory. Waiters are woken in the order in which they came.
+ *
+ * Source: Linux, futex(2), uapi/linux/futex.h, locking/robust-futexes.rst.
+ */
+import { type Answer, arg, type Arguments, type CallContext, type Errno } from './call-context.js';
+import type { Thread } from './thread.js';
+import type { Address } from '../units.js';
+
+const FUTEX = { WAIT: 0, WAKE: 1, REQUEUE: 3, CMP_REQUEUE: 4, WAKE_OP: 5, WAIT_BITSET: 9, WAKE_BITSET: 10 } as const;
+const PRIVATE = 0x80n;
+const CLOCK_REALTIME = 0x100n;
+/** Operations on locks with priority inheritance: LOCK_PI to CMP_REQUEUE_PI, LOCK_PI2. */
+const PRIORITY = new Set([6, 7, 8, 11, 12, 13]);
+const ALL_BITS = 0xffff_ffffn;
+/** Bits of a robust lock's word: threads wait, its owner has died; the rest is the owner's id. */
+const WAITERS = 0x8000_0000n;
+const OWNER_DIED = 0x4000_0000n;
+const OWNER = 0x3fff_ffffn;
+/** Most locks of a list that are looked at. */
+const ROBUST_MOST = 2048;
+
+interface Waiter {
+  address: Address;
+  readonly bits: bigint;
+  isWoken: boolean;
+}
+
+export class Futexes {
+  /** In the order in which they came. */
+  private waiters: readonly Waiter[] = [];
+
+  save(): () => void {
+    const { waiters } = this;
+    const saved = waiters.map((each) => ({ ...each }));
+    return () => {
+      waiters.forEach((each, i) => Object.assign(each, saved[i]));
+      this.waiters = waiters;
+    };
+  }
+
+  private remove(waiter: Waiter): void {
+    this.waiters = this.waiters.filter((each) => each !== waiter);
+  }
+
+  /** Wakes waiters at `address`, at most `count`; how many that were. */
+  wake(address: Address, count: number, bits = ALL_BITS): number {
+    let woken = 0;
+    for (const each of this.waiters) {
+      if (woken >= count) break;
+      if (each.address !== address || (each.bits & bits) === 0n) continue;
+      each.isWoken = true;
+      woken++;
+    }
+    if (woken > 0) this.waiters = this.waiters.filter((each) => !each.isWoken);
+    return woken;
+  }
+
+  /** Moves waiters, at most `count`, behind those at another address. */
+  private requeue(from: Address, to: Address, count: number): number {
+    const moved = this.waiters.filter((each) => each.address === from).slice(0, count);
+    for (const each of moved) each.address = to;
+    this.waiters = [...this.waiters.filter((each) => !moved.includes(each)), ...moved];
+    return moved.length;
+  }
+
+  /** The system call. `words`: size of the words of its time. */
+  call(context: CallContext, args: Arguments, words: 4 | 8): Answer {
+    const operation = BigInt.asUintN(32, arg(args, 1));
+    const command = Number(operation & ~(PRIVATE | CLOCK_REALTIME));
+    const isRealTime = (operation & CLOCK_REALTIME) !== 0n;
+    if (PRIORITY.has(command)) {
+      context.deviate('futex-priority');
+      return 'ENOSYS';
+    }
+    // The clock is checked before anything else.
+    if (isRealTime && command !== FUTEX.WAIT_BITSET) return 'ENOSYS';
+    const address = arg(args, 0);
+    const isShared = (operation & PRIVATE) === 0n;
+    switch (command) {
+      case FUTEX.WAIT:
+        return this.wait(context, args, words, ALL_BITS);
+      case FUTEX.WAIT_BITSET:
+        return this.wait(context, args, words, BigInt.asUintN(32, arg(args, 5)));
+      case FUTEX.WAKE:
+      case FUTEX.WAKE_BITSET: {
+        const bits = command === FUTEX.WAKE ? ALL_BITS : BigInt.asUintN(32, arg(args, 5));
+        if (bits === 0n) return 'EINVAL';
+        const wrong = checkWord(context, address, isShared);
+        return wrong ?? BigInt(this.wake(address, countOf(arg(args, 2)), bits));
+      }
+      case FUTEX.REQUEUE:
+      case FUTEX.CMP_REQUEUE:
+        return this.moveWaiters(context, args, isShared, command === FUTEX.CMP_REQUEUE);
+      case FUTEX.WAKE_OP:
+        return this.wakeAndChange(context, args, isShared);
+      default:
+        return 'ENOSYS';
+    }
+  }
+
+  private wait(context: CallContext, args: Arguments, words: 4 | 8, bits: bigint): Answer {
+    const [address, wanted, time] = [arg(args, 0), arg(args, 2), arg(args, 3)];
+    // The time is checked before the word.
+    const wrong = time === 0n ? null : context.checkTime(time, words);
+    if (wrong !== null) return wrong;
+    if (bits === 0n || address % 4n !== 0n) return 'EINVAL';
+    const value = context.loadNumber(address, 4);
+    if (value === null) return 'EFAULT';
+    if (value !== BigInt.asUintN(32, wanted)) return 'EAGAIN';
+    const isAbsolute = (BigInt.asUintN(32, arg(args, 1)) & 0x7fn) === BigInt(FUTEX.WAIT_BITSET);
+    const deadline = time === 0n ? null : context.deadlineOf(time, words, isAbsolute);
+    if (typeof deadline === 'string') return deadline;
+    if (deadline !== null && deadline <= context.machine.time) return 'ETIMEDOUT';
+    const waiter: Waiter = { address, bits, isWoken: false };
+    this.waiters = [...this.waiters, waiter];
+    return context.waitFor({
+      deadline,
+      ready: () => waiter.isWoken,
+      woken: () => {
+        context.answer(0n);
+      },
+      expired: () => {
+        context.answer('ETIMEDOUT');
+      },
+      // With a time it is made again only where no handler ran.
+      restart: deadline === null ? context.restarting() : null,
+      over: () => {
+        this.remove(waiter);
+      },
+    });
+  }
+
+  private moveWaiters(context: CallContext, args: Arguments, isShared: boolean, compares: boolean): Answer {
+    const [from, to] = [arg(args, 0), arg(args, 4)];
+    const [woken, moved] = [BigInt.asIntN(32, arg(args, 2)), BigInt.asIntN(32, arg(args, 3))];
+    if (woken < 0n || moved < 0n) return 'EINVAL';
+    const wrong = checkWord(context, from, isShared || compares) ?? checkWord(context, to, isShared);
+    if (wrong !== null) return wrong;
+    if (compares && context.loadNumber(from, 4) !== BigInt.asUintN(32, arg(args, 5))) return 'EAGAIN';
+    const count = this.wake(from, Number(woken));
+    return BigInt(count + this.requeue(from, to, Number(moved)));
+  }
+
+  /** Changes the second word, wakes at the first, and at the second as its old value says. */
+  private wakeAndChange(context: CallContext, args: Arguments, isShared: boolean): Answer {
+    const [first, second, code] = [arg(args, 0), arg(args, 4), BigInt.asUintN(32, arg(args, 5))];
+    const wrong = checkWord(context, first, isShared) ?? checkWord(context, second, true);
+    if (wrong !== null) return wrong;
+    const old = context.loadNumber(second, 4)!;
+    const [operation, comparison] = [Number((code >> 28n) & 7n), Number((code >> 24n) & 15n)];
+    const signed = (value: bigint): bigint => BigInt.asIntN(12, value);
+    const shifts = code >> 31n === 1n;
+    const operand = shifts ? 1n << ((code >> 12n) & 31n) : signed(code >> 12n);
+    const value = [operand, old + operand, old | operand, old & ~operand, old ^ operand][operation];
+    if (value === undefined) return 'ENOSYS';
+    if (!context.storeNumbers(second, [BigInt.asUintN(32, value)], 4)) return 'EFAULT';
+    const [before, bound] = [BigInt.asIntN(32, old), signed(code)];
+    const holds = [
+      before === bound,
+      before !== bound,
+      before < bound,
+      before <= bound,
+      before > bound,
+      before >= bound,
+    ];
+    const isSecond = holds[comparison];
+    if (isSecond === undefined) return 'ENOSYS';
+    const count = this.wake(first, countOf(arg(args, 2)));
+    return BigInt(count + (isSecond ? this.wake(second, countOf(arg(args, 3))) : 0));
+  }
+
+  /** A thread ends: who waits for that is woken, and for locks that it leaves behind. */
+  ended(context: CallContext, { id, clearAddress, robustList }: Thread): void {
+    if (robustList !== 0n) this.leaveLocks(context, BigInt(id), robustList);
+    if (clearAddress !== 0n && context.storeNumbers(clearAddress, [0n], 4)) this.wake(clearAddress, 1);
+  }
+
+  /**
+   * `struct robust_list_head`: the first lock, the distance from a lock's entry to its word, and an
+   * entry that is being put in or taken out. The list ends where it began.
+   */
+  private leaveLocks(context: CallContext, owner: bigint, head: Address): void {
+    const word = BigInt(context.wordBytes);
+    const first = context.loadNumber(head);
+    const distance = context.loadNumber(head + word);
+    const pending = context.loadNumber(head + 2n * word);
+    if (first === null || distance === null || pending === null) return;
+    const place = (entry: Address): Address => BigInt.asUintN(8 * context.wordBytes, (entry & ~1n) + distance);
+    let entry: Address | null = first;
+    for (let i = 0; i < ROBUST_MOST && entry !== null && (entry & ~1n) !== head; i++) {
+      const next = context.loadNumber(entry & ~1n);
+      if (entry !== pending) this.leaveLock(context, owner, place(entry));
+      entry = next;
+    }
+    if (pending !== 0n) this.leaveLock(context, owner, place(pending));
+  }
+
+  private leaveLock(context: CallContext, owner: bigint, address: Address): void {
+    const value = address % 4n === 0n ? context.loadNumber(address, 4) : null;
+    if (value === null || (value & OWNER) !== owner) return;
+    if (context.storeNumbers(address, [(value & WAITERS) | OWNER_DIED], 4) && (value & WAITERS) !== 0n) {
+      this.wake(address, 1);
+    }
+  }
+}
+
+/** How many to wake: Linux wakes one where none is asked for. */
+function countOf(value: bigint): number {
+  return Math.max(1, Number(BigInt.asIntN(32, value)));
+}
+
+/** What is wrong with a futex word; `mapped`: it must be there. */
+function checkWord(context: CallContext, address: Address, mapped: boolean): Errno | null {
+  if (address % 4n !== 0n) return 'EINVAL';
+  return mapped && context.loadNumber(address, 4) === null ? 'EFAULT' : null;
+}

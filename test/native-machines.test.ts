@@ -1,0 +1,212 @@
+/**
+ * Programs of other machines that write their own trace: patched here, run under an emulator of
+ * the machine's user mode, their traces read here.
+ */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { scratch } from './support/c-programs.js';
+import { warmElftrace as elftrace } from './support/cli.js';
+import { isLong } from './support/long.js';
+import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
+import {
+  compile,
+  countsOf,
+  type NativeMachine,
+  oneName,
+  patched,
+  report,
+  traced,
+  truth,
+} from './support/native-run.js';
+import { describeWith, run, runProgramFile } from './support/tools.js';
+
+interface Emulated extends NativeMachine {
+  /** Further forms of programs. */
+  readonly forms: readonly (readonly string[])[];
+  /** Alignment of segments, as readelf prints it. */
+  readonly align: string;
+}
+
+const under = (emulator: string, triple: string): readonly string[] => [emulator, '-L', `/usr/${triple}`];
+const NO_PIE = ['-no-pie', '-fno-pie'];
+
+/** What such calls lead to while they are on: libraries have none that fits. */
+const MCOUNT = `.abiversion 2\n.text\n.globl _mcount\n.hidden _mcount\n.type _mcount, @function
+_mcount: mflr 12\nmtctr 12\nmtlr 0\nbctr\n.size _mcount, .-_mcount\n.section .note.GNU-stack,"",@progbits\n`;
+
+/** An object with a table of its calls, and with the function that they call. */
+function withTables(object: string): string {
+  const [tables, own, both] = ['tables.o', 'own.o', 'both.o'].map(scratch) as [string, string, string];
+  expect(elftrace(['mcount', object, '-o', tables]).status).toBe(0);
+  run('powerpc64le-linux-gnu-gcc', ['-c', '-x', 'assembler', '-', '-o', own], MCOUNT);
+  run('powerpc64le-linux-gnu-ld', ['-r', tables, own, '-o', both]);
+  return both;
+}
+
+const machines: readonly Emulated[] = [
+  {
+    name: 'arm64',
+    triple: 'aarch64-linux-gnu',
+    sites: ['-fpatchable-function-entry=2'],
+    run: under('qemu-aarch64', 'aarch64-linux-gnu'),
+    forms: [
+      ['-static'],
+      ['-mbranch-protection=standard'],
+      NO_PIE,
+      ['-static-pie', '-fPIE'],
+      ['-mbranch-protection=bti', '-Wl,-z,now'],
+    ],
+    align: '0x10000',
+  },
+  {
+    name: 'riscv64',
+    triple: 'riscv64-linux-gnu',
+    sites: ['-fpatchable-function-entry=4'],
+    run: under('qemu-riscv64', 'riscv64-linux-gnu'),
+    forms: [
+      ['-static'],
+      ['-march=rv64g', '-fpatchable-function-entry=2'],
+      NO_PIE,
+      ['-fpatchable-function-entry=8'],
+      ['-Wl,-z,now'],
+    ],
+    align: '0x1000',
+  },
+  {
+    name: 'ppc64le',
+    triple: 'powerpc64le-linux-gnu',
+    sites: ['-pg', '-mprofile-kernel'],
+    run: under('qemu-ppc64le', 'powerpc64le-linux-gnu'),
+    forms: [['-static'], NO_PIE, ['-Wl,-z,now'], ['-mcpu=power9'], ['-fPIC']],
+    align: '0x10000',
+    finish: withTables,
+  },
+];
+
+/** An emulator of user mode makes vfork a fork, and executes no program by itself. */
+const NEEDS_KERNEL = 'fork, vfork, exec, exit in children';
+const forks: NativeProgram = {
+  name: 'fork, exit in children',
+  source: `#include <stdio.h>\n#include <sys/wait.h>\n#include <unistd.h>\n#define OWN __attribute__((noinline))
+volatile int sink; static OWN int work(int n) { sink += n; return n * 2; }
+static OWN int child(int n) { for (int i = 0; i < 30; i++) work(i); return n; }
+int main(void) { int sum = work(1), status;
+  for (int i = 0; i < 3; i++) { pid_t pid = fork(); if (pid == 0) { if (fork() == 0) _exit(child(1)); wait(0); _exit(child(i)); }
+    waitpid(pid, &status, 0); sum += WEXITSTATUS(status); } printf("%d\\n", sum); return 0; }`,
+};
+const programs = [
+  // There is no cross compiler of C++.
+  ...nativePrograms.filter(({ name, language }) => name !== NEEDS_KERNEL && language === undefined),
+  forks,
+];
+
+/** The window of a file is memory of the emulator's, too. */
+const ROOM = { ELFTRACE_SIZE: String(1 << 26) };
+
+const FIB = `#include <stdio.h>\nint fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+int main(void) { printf("%d\\n", fib(12)); return 3; }`;
+const PLAIN = ['-O1', '-fno-inline', '-fno-optimize-sibling-calls'];
+
+/** A timer's handler, which is traced itself, interrupts calls wherever they are. */
+const INTERRUPTED = `#include <signal.h>\n#include <stdio.h>\n#include <sys/time.h>\n#define OWN __attribute__((noinline))
+static volatile long ticks, calls; OWN void tick(void) { ticks++; } static void on_alarm(int n) { tick(); (void)n; }
+OWN long work(long a, long b, long c, long d, long e, long f, long g, long h) { calls++; return a ^ b ^ c ^ d ^ e ^ f ^ g ^ h; }
+int main(void) { struct itimerval every = { { 0, 150 }, { 0, 150 } }, never = { { 0, 0 }, { 0, 0 } };
+  signal(SIGALRM, on_alarm); setitimer(ITIMER_REAL, &every, 0);
+  long i = 0, wrong = 0; for (; ticks < 400; i++) wrong += work(i, 1, 2, 4, 8, 16, 32, 64) != (i ^ 127);
+  setitimer(ITIMER_REAL, &never, 0); printf("%ld %ld %ld\\n", ticks, calls, wrong); return 0; }`;
+
+describe.each(machines)('$name', (machine) => {
+  const { triple, sites, forms, align } = machine;
+  const tools = [`${triple}-gcc`, `${triple}-strip`, 'readelf', 'nm', machine.run[0]!];
+  const form = (i: number): readonly string[] => [...sites, ...([[], ...forms][i % (forms.length + 1)] ?? [])];
+
+  describeWith(tools, 'programs that write their own trace', () => {
+    test.each(programs.map((program, i) => [program.name, program, i] as const))(
+      'RT-20, RT-22, RT-24: the calls recorded are those of the log: %s',
+      (_, program, i) => {
+        const expected = truth(program, SAME_CALLS, machine);
+        const common = [...SAME_CALLS, ...(program.flags ?? [])];
+        for (const flags of isLong ? [0, 1, 2, 3, 4, 5].map(form) : [form(i)]) {
+          const plain = compile(program.source, [...common, ...flags], program.language, [], machine);
+          const ran = traced(patched(plain), [], ROOM, machine);
+          expect([flags, ran.status, ran.stdout]).toEqual([flags, expected.status, expected.stdout]);
+          const found = report(ran.dir);
+          expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
+          const counts = Object.entries(countsOf(found)).map(([name, count]) => [oneName(name), count] as const);
+          expect(Object.fromEntries(counts.sort())).toEqual(expected.counts);
+        }
+      },
+    );
+
+    test('RT-21: handlers of signals between any two instructions', () => {
+      const plain = compile(INTERRUPTED, [...PLAIN, ...sites], 'c', [], machine);
+      const stepped = { ...machine, run: [...machine.run, '-singlestep'] };
+      const ran = traced(patched(plain), [], ROOM, stepped);
+      const [ticks, calls, wrong] = ran.stdout.trim().split(' ').map(Number);
+      expect([ran.status, wrong]).toEqual([0, 0]);
+      const found = report(ran.dir);
+      expect([found.damaged, found.unknown]).toEqual([0, 0]);
+      expect(found.calls + found.dropped).toBe(1 + calls! + 2 * ticks!);
+      expect(found.dropped).toBeLessThan(ticks!);
+    });
+
+    test.each([0, 1, 2].map((i) => [form(i).join(' '), form(i)] as const))(
+      'RT-25, RT-27: strip, readelf and revert take it: %s',
+      (_, flags) => {
+        const plain = compile(FIB, [...PLAIN, ...flags], 'c', [], machine);
+        const output = patched(plain);
+        const stripped = scratch('stripped');
+        run(`${triple}-strip`, ['-o', stripped, output]);
+        for (const each of [output, stripped]) {
+          const ran = traced(each, [], ROOM, machine);
+          expect([ran.status, ran.stdout]).toEqual([3, '144\n']);
+          expect(countsOf(report(ran.dir, output))).toEqual({ fib: 465, main: 1 });
+        }
+        const off = traced(output, [], { ELFTRACE_DIR: '' }, machine);
+        expect([off.status, off.stdout]).toEqual([3, '144\n']);
+        const { status, stdout, stderr } = runProgramFile('readelf', ['-lSdnW', output]);
+        expect([status, stderr]).toEqual([0, '']);
+        const loads = [...stdout.matchAll(/^ +LOAD +(.*)$/gm)].map(([, row]) => row!);
+        expect(loads.at(-1)!.endsWith(` R E ${align}`)).toBe(true);
+        const back = scratch('back');
+        expect(elftrace(['revert', output, '-o', back]).status).toBe(0);
+        expect(readFileSync(back).equals(readFileSync(plain))).toBe(true);
+      },
+    );
+
+    test('RT-24: a library and its program have a word each', () => {
+      const flags = [...PLAIN, ...sites];
+      const first = compile(
+        'int getppid(void), g; int below(int n) { return g += getppid() ? n : 0; } int first(int n) { return below(n) + below(1); }',
+        [...flags, '-fPIC', '-shared', '-Wl,-soname,libfirst.so'],
+        'c',
+        [],
+        machine,
+      );
+      const folder = scratch('libraries');
+      mkdirSync(folder);
+      writeFileSync(join(folder, 'libfirst.so'), readFileSync(first), { mode: 0o755 });
+      const source = `#include <stdio.h>\nint first(int); int main(void) { int sum = 0;
+for (int i = 0; i < 100; i++) sum += first(i); printf("%d\\n", sum); return 0; }`;
+      const found = [join(folder, 'libfirst.so'), `-Wl,-rpath,${folder}`];
+      const plain = compile(source, flags, 'c', found, machine);
+      const expected = traced(plain, [], {}, machine).stdout;
+      writeFileSync(join(folder, 'libfirst.so'), readFileSync(patched(first)), { mode: 0o755 });
+      const counts = { below: 200, first: 100 };
+      for (const [program, more] of [[plain, {}] as const, [patched(plain), { main: 1 }] as const]) {
+        const ran = traced(program, [], ROOM, machine);
+        expect([ran.status, ran.stdout, countsOf(report(ran.dir))]).toEqual([0, expected, { ...counts, ...more }]);
+      }
+    });
+
+    test('RT-28: it is not run here', () => {
+      const plain = compile(FIB, [...PLAIN, ...sites], 'c', [], machine);
+      const dir = scratch('never');
+      const { status, stdout, stderr } = elftrace(['record', '-d', dir, plain]);
+      expect([status, stdout, existsSync(dir)]).toEqual([125, '', false]);
+      expect(stderr).toContain('write it with -o, and run it on such a machine');
+    });
+  });
+});
