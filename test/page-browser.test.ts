@@ -1,8 +1,9 @@
 /**
  * Pages in a browser: 60,000 sites, search and choice by keys, no violation that axe knows, light
- * and dark, paper, and hostile names that stay text.
+ * and dark, paper, races step by step, and hostile names that stay text. What is seen is held
+ * against small pictures in test/fixtures/pages, which ELFTRACE_WRITE_PAGES=1 writes anew.
  */
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +11,8 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { warmElftrace as elftrace } from './support/cli.js';
-import { builtSamples } from './support/pipeline.js';
+import { compareShots, downscaled } from './support/page-shots.js';
+import { builtSamples, root } from './support/pipeline.js';
 import { describeWith, run, tool } from './support/tools.js';
 
 const SHELL = 'chromium-headless-shell';
@@ -28,9 +30,10 @@ afterAll(async () => {
 /** What a page said or asked for: nothing, if all is well. */
 const said: string[] = [];
 
-async function opened(name: string, colorScheme: 'light' | 'dark' = 'light'): Promise<Page> {
+/** @param pinned  with the fonts that Debian's fontconfig brings along, whatever else there is */
+async function opened(name: string, colorScheme: 'light' | 'dark' = 'light', pinned = false): Promise<Page> {
   browser ??= await chromium.launch({ executablePath: tool(SHELL)! });
-  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, colorScheme });
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, colorScheme, bypassCSP: pinned });
   page.on('console', (message) => said.push(message.text()));
   page.on('pageerror', (error) => said.push(String(error)));
   page.on('request', (request) => {
@@ -38,6 +41,10 @@ async function opened(name: string, colorScheme: 'light' | 'dark' = 'light'): Pr
   });
   await page.goto(pathToFileURL(at(name)).href);
   await page.waitForSelector('html[data-ready]');
+  if (pinned) {
+    const mono = 'code,pre,.mono,.mono *,svg text{font-family:"DejaVu Sans Mono"!important}';
+    await page.addStyleTag({ content: `*{font-family:"DejaVu Sans"!important}${mono}` });
+  }
   return page;
 }
 
@@ -55,7 +62,8 @@ function objectOf(name: string, functions: Iterable<string>): string {
 }
 
 function html(name: string, ...args: string[]): void {
-  const { status, stderr } = elftrace(['html', ...args, '-o', at(name)]);
+  // Names in the page are those of the arguments: the folder is another one each time.
+  const { status, stderr } = elftrace(['html', ...args, '-o', at(name)], { cwd: folder });
   expect([status, stderr]).toEqual([0, '']);
 }
 
@@ -78,11 +86,14 @@ describeWith([SHELL, 'gcc'], 'in a browser', () => {
     html('many.html', objectOf('many', names));
     html('hostile.html', objectOf('hostile', HOSTILE), '--title', HOSTILE[0]!);
     const parts = ['core.o', 'far-one.ko', 'far-two.ko'].map((each) => join(builtSamples, 'ppc64-elfv2-le', each));
-    elftrace(['load', ...parts, '-o', at('image')]);
-    elftrace(['patch', '--enable', '--tracer', 'function_graph', at('image'), '-o', at('traced')]);
-    elftrace(['run', '--trace', at('t.ndjson'), at('traced')]);
-    writeFileSync(at('proof.ndjson'), elftrace(['prove', '--json', at('traced')]).stdout);
-    html('traced.html', at('traced'), '--trace', at('t.ndjson'), '--diff', at('image'), '--prove', at('proof.ndjson'));
+    const made = (...args: string[]): string => elftrace(args, { cwd: folder }).stdout;
+    made('load', ...parts, '-o', 'image');
+    made('patch', '--enable', '--tracer', 'function_graph', 'image', '-o', 'traced');
+    made('run', '--trace', 't.ndjson', 'traced');
+    writeFileSync(at('proof.ndjson'), made('prove', '--json', 'traced'));
+    writeFileSync(at('races.json'), made('race', '--demo', 'H2', '--json'));
+    html('traced.html', 'traced', '--trace', 't.ndjson', '--diff', 'image', '--prove', 'proof.ndjson');
+    html('races.html', '--race', 'races.json', '--title', 'Races');
   });
 
   test('60,000 sites: at most 3 MB and 100 bytes a site, interactive within 2 s, only the rows in sight exist', async () => {
@@ -158,6 +169,70 @@ describeWith([SHELL, 'gcc'], 'in a browser', () => {
     expect([await page.isVisible('.print'), await page.isVisible('.grid')]).toEqual([true, false]);
     await page.close();
   });
+
+  test('races: buttons, keys and clicks walk through a schedule; axe finds nothing; paper has all of it', async () => {
+    const page = await opened('races.html');
+    const { races } = JSON.parse(readFileSync(at('races.json'), 'utf8')) as { races: { verdict: string }[] };
+    expect(await page.locator('.race').count()).toBe(races.length);
+    expect(await page.locator('#sites, #map, #files').count()).toBe(0);
+    const race = page.locator(`#race-${races.findIndex(({ verdict }) => verdict === 'violated')}`);
+    expect(await race.locator('h3').textContent()).toMatch(/^H2 .*: violated$/);
+    const told = (): Promise<string | null> => race.locator('[role=status]').textContent();
+    const events = await race.locator('.event').count();
+    expect(await told()).toMatch(new RegExp(`^Event ${events} of ${events}: `));
+    await race.getByRole('button', { name: 'First' }).click();
+    expect(await told()).toMatch(new RegExp(`^Event 1 of ${events}: `));
+    expect([await race.locator('.event.now').count(), await race.locator('.event.later').count()]).toEqual([1, events - 1]);
+    expect(await race.locator('.state').textContent()).toContain('has not begun');
+    await race.getByRole('button', { name: 'Previous' }).click();
+    expect(await told()).toMatch(/^Event 1 of /);
+    await race.getByRole('button', { name: 'Next' }).click();
+    expect(await told()).toMatch(/^Event 2 of /);
+    await race.locator('.draw').focus();
+    await page.keyboard.press('ArrowDown');
+    expect(await told()).toMatch(/^Event 3 of /);
+    await page.keyboard.press('End');
+    expect(await race.locator('.event.later').count()).toBe(0);
+    await race.locator('.event').nth(1).click();
+    expect(await told()).toMatch(/^Event 2 of /);
+    expect(await violations(page)).toEqual([]);
+    expect(await race.locator('.print tbody tr').count()).toBe(events);
+    await page.emulateMedia({ media: 'print' });
+    expect([await race.locator('.print').isVisible(), await race.locator('button').first().isVisible()]).toEqual([true, false]);
+    await page.close();
+  }); // prettier-ignore
+
+  test.each([
+    ['traced-light', 'traced.html', 'light', 'screen'],
+    ['traced-dark', 'traced.html', 'dark', 'screen'],
+    ['traced-paper', 'traced.html', 'dark', 'print'],
+    ['races-light', 'races.html', 'light', 'screen'],
+    ['races-dark', 'races.html', 'dark', 'screen'],
+    ['races-paper', 'races.html', 'light', 'print'],
+  ] as const)('%s looks as its picture', async (name, file, scheme, media) => {
+    const page = await opened(file, scheme, true);
+    if (file === 'traced.html') {
+      await page.fill('#search', 'one');
+      await page.press('#search', 'Enter');
+    }
+    await page.evaluate("window.dispatchEvent(new Event('beforeprint'))");
+    await page.emulateMedia({ media });
+    const shot = async (): Promise<string> => downscaled(page, await page.screenshot({ fullPage: true, animations: 'disabled' }));
+    const reference = join(root, 'test/fixtures/pages', `${name}.png`);
+    const seen = await shot();
+    if (process.env['ELFTRACE_WRITE_PAGES'] === '1') {
+      mkdirSync(join(root, 'test/fixtures/pages'), { recursive: true });
+      writeFileSync(reference, Buffer.from(seen, 'base64'));
+    }
+    writeFileSync(at(`${name}.png`), Buffer.from(seen, 'base64'));
+    const known = readFileSync(reference).toString('base64');
+    const { different, sizes } = await compareShots(page, seen, known);
+    expect([name, sizes[0], different < 0.01]).toEqual([name, sizes[1], true]);
+    // The comparison sees what is not drawn, and the other colours.
+    await page.evaluate("for (const each of document.querySelectorAll('svg')) each.style.visibility = 'hidden'");
+    expect((await compareShots(page, await shot(), known)).different).toBeGreaterThan(0.01);
+    await page.close();
+  }); // prettier-ignore
 
   test('hostile names are text, in every place; no page has said or asked for anything', async () => {
     const page = await opened('hostile.html');

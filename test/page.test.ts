@@ -5,17 +5,17 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { inflateRawSync } from 'node:zlib';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { type Columns, packBlock, unpackBlock, unsigned } from '../src/page/columns.js';
+import { packBlock, unpackBlock, unsigned } from '../src/page/columns.js';
 import { pageAround, pageData } from '../src/page/index.js';
 import type { PageHead } from '../src/page/model.js';
 import { escapeHtml, htmlFrame } from '../src/report/html.js';
 import { readTrace } from '../src/trace/read.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, errorOf, openBytes, readSample, root } from './support/pipeline.js';
+import { type ReadPage, readPage } from './support/page.js';
 import { describeWith, run } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'page-'));
@@ -25,39 +25,15 @@ afterAll(() => {
 const at = (name: string): string => join(folder, name);
 const sample = (name: string): string => join(builtSamples, name);
 
-interface Read {
-  readonly html: string;
-  readonly head: PageHead;
-  readonly columns: Columns;
-  /** Text of a column at a row. */
-  readonly text: (column: string, row: number) => string;
-  readonly address: (row: number) => bigint;
-}
-
-/** A page as its script sees it, by another unpacker. */
-function read(html: string): Read {
-  const packed = /<script type="application\/octet-stream" id="data">([A-Za-z0-9+/=]*)<\/script>/.exec(html)![1]!;
-  const bytes = inflateRawSync(Buffer.from(packed, 'base64'));
-  const { head, columns } = unpackBlock<PageHead>(new Uint8Array(bytes));
-  const [low, high] = [columns['site.low']!, columns['site.high']!];
-  return {
-    html,
-    head,
-    columns,
-    text: (column, row) => head.strings[columns[column]![row]!]!,
-    address: (row) => (BigInt(high[row]!) << 32n) | BigInt(low[row]!),
-  };
-}
-
 /** Runs the verb; the page that it wrote. */
-function pageOf(...args: string[]): Read {
+function pageOf(...args: string[]): ReadPage {
   const output = at('page.html');
   const result = elftrace(['html', ...args, '-o', output]);
   expect([args, result.status, result.stderr]).toEqual([args, 0, '']);
-  return read(readFileSync(output, 'utf8'));
+  return readPage(readFileSync(output, 'utf8'));
 }
 
-const verdictsOf = ({ columns, head }: Read): Record<string, number> => {
+const verdictsOf = ({ columns, head }: ReadPage): Record<string, number> => {
   const found: Record<string, number> = {};
   for (const each of columns['site.verdict']!)
     found[head.verdicts[each]!.name] = (found[head.verdicts[each]!.name] ?? 0) + 1;
@@ -118,7 +94,7 @@ describe('frame', () => {
     const html = await pageAround(bytes, head.title, 'let a');
     expect(html).not.toContain('<img');
     expect(html.match(/<\/script>/g)).toHaveLength(2);
-    expect(read(html).head.files[0]!.name).toBe(attack);
+    expect(readPage(html).head.files[0]!.name).toBe(attack);
   });
 });
 
@@ -350,6 +326,56 @@ describe('proofs', () => {
   });
 });
 
+describe('races', () => {
+  const [torn, held] = [at('torn.json'), at('held.json')];
+  let lines: string[] = [];
+
+  test('stand beside files, from several outputs, one a line or one a file', () => {
+    const race = (form: string): string => elftrace(['race', '--demo', form, '--json']).stdout;
+    lines = [race('H1'), race('H3')];
+    writeFileSync(torn, lines.join(''));
+    writeFileSync(held, lines[1]!);
+    const page = pageOf(sample('x86-64/program-fentry'), '--race', torn, '--race', held);
+    const told = [...lines, lines[1]!].flatMap((line) => (JSON.parse(line) as { races: { title: string; verdict: string }[] }).races);
+    expect(page.head.races.map(({ title, verdict }) => [title, verdict])).toEqual(told.map(({ title, verdict }) => [title, verdict]));
+    expect([page.head.files.length, page.head.title]).toEqual([1, sample('x86-64/program-fentry')]);
+    expect(page.head.races[0]!.facts.map(([name]) => name)).toEqual(['Target', 'Form', 'Orders of all events', 'Explored', 'Violated']);
+    expect(page.head.races[0]!.schedule!.events.at(-1)).toMatchObject({ kind: 'instruction', watched: 'e8 1f 44 00 00' });
+  }); // prettier-ignore
+
+  test('what is no output of race --json is refused, with the place', () => {
+    const edit = (change: (race: Record<string, unknown>) => void): string => {
+      const json = JSON.parse(lines[0]!) as { races: Record<string, unknown>[] };
+      change(json.races[0]!);
+      return JSON.stringify(json);
+    };
+    const cases: readonly (readonly [string, RegExp])[] = [
+      ['', /no race is in it/],
+      ['no JSON', /line 1: no JSON, as race --json writes/],
+      ['[]', /line 1: no object/],
+      ['{"schema":1}', /line 1\.races: no list/],
+      ['{"races":[]}', /no race is in it/],
+      [edit((race) => { race['verdict'] = 'fine'; }), /races\[0\]\.verdict: none of holds, violated, undecided/],
+      [edit((race) => { race['counts'] = { slots: [], total: '1e5' }; }), /counts\.total: no number of schedules/],
+      [`${lines[1]!}${edit((race) => { delete race['outcomes']; })}`, /line 2\.races\[0\]\.outcomes: no list/],
+    ];
+    for (const [text, why] of cases) {
+      writeFileSync(torn, text);
+      const { status, stderr } = elftrace(['html', '--race', torn, '-o', at('none.html')]);
+      expect([String(why), status, why.test(stderr)]).toEqual([String(why), 2, true]);
+      expect(existsSync(at('none.html'))).toBe(false);
+    }
+  }); // prettier-ignore
+
+  test('without a file neither a trace nor a proof nor differences have a place; the story is an input', () => {
+    for (const args of [[], ...['--trace', '--prove', '--diff'].map((each) => ['--race', held, each, held])]) {
+      const { status, stderr } = elftrace(['html', ...args, '-o', at('none.html')]);
+      expect([args, status, /name a file/.test(stderr)]).toEqual([args, 2, true]);
+    }
+    expect(elftrace(['html', '--race', held, '-o', held]).stderr).toContain('is the input');
+  });
+});
+
 describe('the verb', () => {
   test('bad input is said, and there is no page', () => {
     const good = sample('x86-64/program-fentry');
@@ -381,7 +407,7 @@ describe('the verb', () => {
     const validate = new Ajv2020({ strict: true, strictTypes: false }).compile(schema);
     const said = JSON.parse(stdout) as { files: number; rows: number; bytes: number };
     expect(validate(said) ? [] : validate.errors).toEqual([]);
-    const page = read(readFileSync(output, 'utf8'));
+    const page = readPage(readFileSync(output, 'utf8'));
     expect([page.head.title, page.head.files.length, page.columns['site.verdict']!.length]).toEqual(['all <b>', said.files, said.rows]);
     expect(said.bytes).toBe(Buffer.byteLength(page.html));
     // One file: nothing is fetched, linked or embedded; the licence of what is in it travels along.

@@ -1,5 +1,5 @@
 /**
- * The hazards H1 to H13 of docs/spec: every form of each is raced in all
+ * The hazards H1 to H14 of docs/spec: every form of each is raced in all
  * orders. A form that is unsafe shows its symptom, one that is safe holds in every order; numbers
  * of orders are those of their formulas.
  *
@@ -91,6 +91,8 @@ const expected: Readonly<Record<string, Expected>> = {
   'H12 wait': { slots: [11, 3], symptom: null },
   'H13 no-lock': { slots: [13, 2, 4], symptom: ['torn-instruction', /^7b 00 at 0x10001/], shortest: 7 },
   'H13 lock': { slots: [13, 4, 6], symptom: null },
+  'H14 call': { slots: [7, 9], symptom: ['corrupted-register', /^rax is 0x1000a after the call, not 0x29/], shortest: 9 },
+  'H14 jump': { slots: [11, 9], symptom: null },
 }; // prettier-ignore
 
 let orders = 0n;
@@ -99,8 +101,8 @@ afterAll(() => {
   process.stdout.write(`${orders} orders in ${events} events\n`);
 });
 
-test('H1 to H13: all are there, each with a form that goes wrong and one that does not', () => {
-  expect(hazards.map(({ id }) => id)).toEqual(Array.from({ length: 13 }, (_, i) => `H${i + 1}`));
+test('H1 to H14: all are there, each with a form that goes wrong and one that does not', () => {
+  expect(hazards.map(({ id }) => id)).toEqual(Array.from({ length: 14 }, (_, i) => `H${i + 1}`));
   for (const { id, forms } of hazards) expect([id, forms.map(({ safe }) => safe)]).toEqual([id, expect.arrayContaining([true, false])]);
   expect(hazards.flatMap(({ id, forms }) => forms.map(({ name }) => `${id} ${name}`)).sort()).toEqual(Object.keys(expected).sort());
 }); // prettier-ignore

@@ -1,6 +1,6 @@
 /**
- * `elftrace html FILE… -o page.html`: one page about images, with a trace and differences where
- * they are asked for. All or nothing: where a file cannot be read there is no page.
+ * `elftrace html FILE… -o page.html`: one page about images, with a trace, differences and races
+ * where they are asked for. All or nothing: where a file cannot be read there is no page.
  */
 import { ElftraceError } from '../errors.js';
 import { disagreements } from '../patch/journal.js';
@@ -25,6 +25,7 @@ export interface HtmlArguments extends OpenOptions {
   readonly trace?: string | undefined;
   readonly diff?: string | undefined;
   readonly prove?: string | undefined;
+  readonly race?: readonly string[] | undefined;
   readonly oldSymbols?: string | undefined;
   readonly title?: string | undefined;
   readonly output: string | undefined;
@@ -36,6 +37,7 @@ export interface HtmlArguments extends OpenOptions {
  * @param begin  told of the file that is worked on from now on
  */
 async function* filesOf(args: HtmlArguments, begin: (file: string) => void): AsyncGenerator<HtmlFile> {
+  if (args.files.length === 0) return;
   for (const path of expandPaths(args.files)) {
     begin(path);
     for await (const input of readInputs(path)) {
@@ -85,11 +87,15 @@ function say(args: HtmlArguments, output: string, { html: _, ...page }: HtmlPage
     return;
   }
   const verdicts = Object.entries(page.verdicts).map(([verdict, count]) => `${count} ${verdict}`);
-  const parts = [
+  const ofFiles = [
     `${page.files} ${page.files === 1 ? 'file' : 'files'}`,
     `${page.rows} sites${verdicts.length > 0 ? ` (${verdicts.join(', ')})` : ''}`,
+  ];
+  const parts = [
+    ...(page.files === 0 ? [] : ofFiles),
     ...(page.events === null ? [] : [`${page.events} events`]),
     ...(page.differences === null ? [] : [`${page.differences} differences`]),
+    ...(page.races === null ? [] : [`${page.races} ${page.races === 1 ? 'race' : 'races'}`]),
     `${bytes} bytes`,
   ];
   out(`${output}: ${parts.join(', ')}`);
@@ -97,8 +103,12 @@ function say(args: HtmlArguments, output: string, { html: _, ...page }: HtmlPage
 
 export async function runHtml(args: HtmlArguments): Promise<number> {
   if (args.output === undefined) throw new ElftraceError('usage', 'name the page with -o PAGE.html');
-  if (args.files.length === 0) throw new ElftraceError('usage', 'name a file: elftrace html FILE… -o PAGE.html');
-  const inputs = [...args.files, ...[args.trace, args.prove].filter((each) => each !== undefined)];
+  const races = args.race ?? [];
+  const isOfFiles = [args.trace, args.prove, args.diff].some((each) => each !== undefined);
+  if (args.files.length === 0 && (races.length === 0 || isOfFiles)) {
+    throw new ElftraceError('usage', 'name a file: elftrace html FILE… -o PAGE.html');
+  }
+  const inputs = [...args.files, ...races, ...[args.trace, args.prove].filter((each) => each !== undefined)];
   for (const input of inputs.filter((each) => each !== STANDARD_INPUT)) outputPath(input, args.output, false);
   const diff = await diffOf(args);
   let file = '';
@@ -111,6 +121,7 @@ export async function runHtml(args: HtmlArguments): Promise<number> {
     ...(args.trace === undefined ? {} : { trace: textOf(args.trace) }),
     ...(args.prove === undefined ? {} : { proof: textOf(args.prove) }),
     ...(diff === undefined ? {} : { diff }),
+    ...(races.length === 0 ? {} : { races: races.map(textOf) }),
   };
   const page = await htmlPage(request).catch((error: unknown) => {
     if (!(error instanceof ElftraceError) || error.context.file !== undefined || file === '') throw error;

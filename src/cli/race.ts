@@ -1,6 +1,6 @@
 /**
  * `elftrace race IMAGE --site F --from nop --to call`, or `--probe F+4 --from none --to jump`:
- * every order of a patch sequence with threads in the function; `--demo`: the hazards H1 to H13,
+ * every order of a patch sequence with threads in the function; `--demo`: the hazards H1 to H14,
  * each beside the form that is safe. Ctrl-C and time bounds end a search with what it found.
  */
 import type { Arch } from '../machine/arch.js';
@@ -27,8 +27,9 @@ import {
   tell,
 } from '../race/index.js';
 import { writeOutputs } from '../output/commit.js';
+import { htmlPage } from '../page/index.js';
 import { jsonSchema } from '../report/json.js';
-import { raceJson, raceLines, racePage, type RaceReport } from '../report/race.js';
+import { raceJson, raceLines, type RaceReport } from '../report/race.js';
 import type { Address } from '../units.js';
 import { parseCall } from './call-expression.js';
 import { disassemblerOf } from './disassembly.js';
@@ -294,12 +295,14 @@ export async function runRace(args: RaceArguments): Promise<number> {
   }
   const reports = args.demo === undefined ? [await imageReport(args)] : await demos(args);
   const isInterrupted = reports.some(({ result }) => result.bounds.some(({ kind }) => kind === 'interrupted'));
+  const text = (): string =>
+    JSON.stringify({ schema: jsonSchema, file: args.path ?? null, races: reports.map((each) => raceJson(each)) });
   if (args.html !== undefined && !isInterrupted) {
-    const title = args.demo === undefined ? reports[0]!.title : 'elftrace race: hazards of patching running code';
-    await writeOutputs([{ path: args.html, bytes: new TextEncoder().encode(racePage(reports, title)) }]);
+    const title = args.demo === undefined ? reports[0]!.title : 'Hazards of patching running code';
+    const { html } = await htmlPage({ files: [], races: [{ name: 'race', text: text() }], title });
+    await writeOutputs([{ path: args.html, bytes: new TextEncoder().encode(html) }]);
   }
-  if (args.json)
-    out(JSON.stringify({ schema: jsonSchema, file: args.path ?? null, races: reports.map((each) => raceJson(each)) }));
+  if (args.json) out(text());
   else if (args.demo === undefined) for (const line of raceLines(reports[0]!)) out(line);
   const failed = reports.filter(
     ({ result, demo: shown }) => result.verdict !== (shown === null || shown.safe ? 'holds' : 'violated'),

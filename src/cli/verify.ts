@@ -3,8 +3,9 @@ import { availableParallelism } from 'node:os';
 import { ElftraceError, hexBytes } from '../errors.js';
 import { type Finding, type Verdict, verify, type Verification } from '../sites/verdicts.js';
 import { fileGroup, type FileReport, groupFindings, type RuleGroup } from '../report/formats/model.js';
-import { jsonSchema, verificationJson } from '../report/json.js';
+import { type Json, jsonSchema, verificationJson } from '../report/json.js';
 import { disagreements } from '../patch/journal.js';
+import type { OriginKind } from '../program/origin.js';
 import { isRuntimeObject, type UnsavedUse, unsavedUses } from '../tracing/callback-code.js';
 import { withLivepatch } from './against.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
@@ -15,6 +16,7 @@ import { open, type Opened, type OpenOptions } from './open.js';
 import { progress } from './progress.js';
 import { STANDARD_INPUT } from './standard-input.js';
 import { err } from './terminal.js';
+import { expectation } from './verify-expect.js';
 import { type FileVerdict, verifyOutput, type VerifyFormat } from './verify-output.js';
 import { type PolicyOptions, readPolicy, underPolicy, type VerifyPolicy } from './verify-policy.js';
 
@@ -27,6 +29,8 @@ export interface VerifyArguments extends OpenOptions {
   readonly quiet: boolean;
   readonly policy: VerifyPolicy;
   readonly require?: number | undefined;
+  /** What each file must be made for. */
+  readonly expect?: OriginKind | undefined;
   readonly jobs: number;
   /** Kernel, modules and folders of modules that livepatch modules are held against. */
   readonly against?: readonly string[] | undefined;
@@ -86,13 +90,17 @@ function fileReport(
   };
 }
 
+type Unexpected = ReturnType<typeof expectation>['unexpected'];
+
 /** What is wrong besides the sites. */
-function fileGroups(unsaved: readonly UnsavedUse[], changed: boolean): RuleGroup[] {
-  const groups = unsaved.slice(0, 1).map(({ section, offset, function: name, text }) => ({
+function fileGroups(unsaved: readonly UnsavedUse[], changed: boolean, unexpected: Unexpected): RuleGroup[] {
+  const groups: RuleGroup[] = unexpected === null ? [] : [fileGroup('unexpected-kind', unexpected.message)];
+  const uses = unsaved.slice(0, 1).map(({ section, offset, function: name, text }) => ({
     ...fileGroup('unsaved-register', `the tracing entries do not save what '${text}' changes`, ['C-FG-7']),
     count: unsaved.length,
     sites: [{ section, address: BigInt(offset), offset: BigInt(offset), function: name, message: `'${text}'` }],
   }));
+  groups.push(...uses);
   return changed
     ? [...groups, fileGroup('record-mismatch', 'the record and the bytes disagree: status says where', ['RT-6'])]
     : groups;
@@ -132,6 +140,7 @@ function untracedRemarks({ record, image }: Opened): {
   return { remarks, changed };
 }
 
+type JsonObject = Readonly<Record<string, Json>>;
 type JudgeArguments = Omit<VerifyArguments, 'jobs'>;
 
 /** Verifies one file that was read and unpacked. */
@@ -145,19 +154,23 @@ async function judgeInput(input: InputFile, args: JudgeArguments): Promise<FileV
   // What was untraced as asked is no site any more, and callbacks are none: both are looked at
   // here.
   const incomplete = untraced.remarks.length > 0 || isRuntime ? null : judged.incomplete;
-  const result = { ...judged, remarks: [...judged.remarks, ...untraced.remarks], incomplete };
+  const { unexpected, remarks } = expectation(opened.program, args.expect, judged.sites);
+  const result = { ...judged, remarks: [...judged.remarks, ...untraced.remarks, ...remarks], incomplete };
   const unsaved = isRuntime ? unsavedUses(opened.program, await disassemblerOf(opened.arch)) : [];
   const { format } = args;
-  const about = fileGroups(unsaved, untraced.changed);
+  const said: JsonObject = unexpected === null ? {} : { unexpected: { ...unexpected } };
+  const isBad = unsaved.length > 0 || untraced.changed || unexpected !== null;
+  const why = unexpected ?? (incomplete?.code === 'no-functions' ? incomplete : null);
+  const about = fileGroups(unsaved, untraced.changed, unexpected);
   return {
     name: input.name,
-    json: isJson(format) ? verificationJson(input.name, result, unsaved) : null,
+    json: isJson(format) ? { ...(verificationJson(input.name, result, unsaved) as JsonObject), ...said } : null,
     report: format === 'text' || isJson(format) ? null : fileReport(input.name, input.path, result, args, about),
     text: format === 'text' ? await textLines(input.name, opened, result, unsaved, args.quiet) : [],
     verdicts: result.verdicts,
     sites: result.sites,
-    exit: unsaved.length > 0 || untraced.changed ? exitCodes.failed : judgeExit(result, args.strict, args.require),
-    error: incomplete?.code === 'no-functions' ? `${input.name}: error: ${incomplete.message}` : null,
+    exit: isBad ? exitCodes.failed : judgeExit(result, args.strict, args.require),
+    error: why === null ? null : `${input.name}: error: ${why.message}`,
     noSites: incomplete?.code === 'no-sites' ? incomplete.message : null,
   };
 }
@@ -269,7 +282,7 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
   const { Worker } = process.getBuiltinModule('node:worker_threads');
   const workers = Array.from({ length: jobs }, () => {
     const worker = new Worker(new URL('./worker.js', import.meta.url), {
-      workerData: { args: { ...args, files: [] }, limits: limitsLeft() },
+      workerData: { job: 'verify', args: { ...args, files: [] }, limits: limitsLeft() },
     });
     const give = (): void => {
       // Results wait for those before them: a large file does not make the others pile up.

@@ -1,6 +1,6 @@
 /**
  * One HTML page about images: verdicts as a table, the code and the way of each site, a map of
- * addresses, and a trace and differences where there are any. The page is one file that loads
+ * addresses; a trace, differences and races where there are any. The page is one file that loads
  * nothing; its data are one compressed block (`columns.ts`), which its script unpacks.
  */
 import { ElftraceError } from '../errors.js';
@@ -11,12 +11,14 @@ import { type HtmlDiff, pageDiff } from './diff.js';
 import { type PageHead, siteColumns } from './model.js';
 import { pageProof } from './proof.js';
 import { PAGE_SCRIPT } from './prebuilt.js';
+import { pageRaces, type RaceText } from './races.js';
 import { demangledPairs, type HtmlFile, pageVerdicts, SiteRows } from './sites.js';
 import { Strings } from './strings.js';
 import { pageStyle } from './style.js';
 import { pageTrace } from './trace.js';
 
 export type { HtmlDiff, HtmlDifference } from './diff.js';
+export type { RaceText } from './races.js';
 export type { HtmlFile } from './sites.js';
 
 export interface HtmlPageRequest {
@@ -29,6 +31,8 @@ export interface HtmlPageRequest {
   readonly diff?: HtmlDiff;
   /** What `prove --json` wrote of the one file of the page, and its name. */
   readonly proof?: { readonly name: string; readonly text: string };
+  /** What `race --json` wrote, and its names. A page of races needs no file. */
+  readonly races?: readonly RaceText[];
 }
 
 /** A page, and how much is in it. */
@@ -41,6 +45,8 @@ export interface HtmlPage {
   readonly events: number | null;
   /** Rows of differences; null: nothing was compared. */
   readonly differences: number | null;
+  /** Races; null: there is none. */
+  readonly races: number | null;
   /** Rows by verdict. */
   readonly verdicts: Readonly<Record<string, number>>;
 }
@@ -55,7 +61,11 @@ export async function pageData(
   const strings = new Strings();
   const rows = new SiteRows(strings);
   for await (const file of request.files) await rows.add(file);
-  if (rows.files.length === 0) throw new ElftraceError('no-match', 'a page needs a file');
+  const races = pageRaces(request.races ?? []);
+  const isOfFiles = request.trace ?? request.diff ?? request.proof;
+  if (rows.files.length === 0 && (races.length === 0 || isOfFiles)) {
+    throw new ElftraceError('no-match', 'a page needs a file');
+  }
   const traced = request.trace && pageTrace(request.trace.name, request.trace.text, strings);
   const compared = request.diff && pageDiff(request.diff, strings);
   if (request.proof && rows.files.length > 1) throw new ElftraceError('usage', 'a proof is about one file: name one');
@@ -72,7 +82,7 @@ export async function pageData(
   const [first] = rows.files;
   const more = rows.files.length > 1 ? ` and ${rows.files.length - 1} more` : '';
   const head: PageHead = {
-    title: request.title ?? `${first!.name}${more}`,
+    title: request.title ?? `${(first ?? { name: races[0]!.title }).name}${more}`,
     version,
     files: rows.files,
     verdicts: pageVerdicts(),
@@ -82,6 +92,7 @@ export async function pageData(
     trace: traced?.trace ?? null,
     diff: compared?.diff ?? null,
     proof: proved?.proof ?? null,
+    races,
   };
   const verdicts: Record<string, number> = {};
   for (const verdict of columns['site.verdict']!) {
@@ -93,6 +104,7 @@ export async function pageData(
     rows: rows.count,
     events: head.trace?.events ?? null,
     differences: columns['diff.change']?.length ?? null,
+    races: request.races === undefined ? null : races.length,
     verdicts,
   };
   return { bytes: packBlock({ head, columns }), head, page };
@@ -114,7 +126,8 @@ async function packed(bytes: Uint8Array): Promise<string> {
 /**
  * A page about images, as one HTML file that needs no server and no network.
  * @throws ElftraceError 'no-match' without a file; 'bad-record' for a trace or a proof that is
- *   none; 'usage' for a proof beside several files; what reading the files throws
+ *   none, and for races that `race --json` did not write; 'usage' for a proof beside several files;
+ *   what reading the files throws
  *
  * @example
  * const { html } = await htmlPage({ files: [{ name: 'driver.ko', sites }] });

@@ -1,6 +1,6 @@
 /**
  * What a page holds: the head of its block (`columns.ts`) and the meaning of its columns. Types and
- * names only; made by `sites.ts`, `trace.ts` and `diff.ts`, read by `client/`.
+ * names only; made by `sites.ts`, `trace.ts`, `diff.ts` and `races.ts`, read by `client/`.
  *
  * Every text is a position in `strings`, of which the first is empty. Addresses are two columns of
  * 32 bits, since no number of JavaScript holds one.
@@ -131,6 +131,40 @@ export interface PageDiff {
 /** Rows of differences; columns `diff.…`. */
 export type DiffColumn = 'diff.change' | 'diff.function' | 'diff.file' | 'diff.before' | 'diff.after' | 'diff.reason';
 
+export interface PageRaceEvent {
+  /** Position in `actors`. */
+  readonly actor: number;
+  readonly kind: 'instruction' | 'handler' | 'step' | 'fetch';
+  readonly place: string;
+  readonly text: string;
+  /** What else is to be said: stores, that it was fetched before it was changed, that it traps. */
+  readonly more: readonly string[];
+  readonly registers: readonly (readonly [name: string, before: string, after: string])[];
+  /** The patched bytes after it. */
+  readonly watched: string;
+}
+
+/** A schedule that goes wrong. */
+export interface PageSchedule {
+  readonly shortest: boolean;
+  readonly watch: string;
+  /** The patched bytes before the first event. */
+  readonly before: string;
+  readonly actors: readonly { readonly name: string; readonly kind: 'thread' | 'patcher' | 'prefetch' }[];
+  readonly events: readonly PageRaceEvent[];
+}
+
+export interface PageRace {
+  readonly title: string;
+  readonly verdict: 'holds' | 'violated' | 'undecided';
+  /** The rule that is violated and how; '' where none is. */
+  readonly violation: string;
+  readonly facts: readonly (readonly [name: string, value: string])[];
+  readonly outcomes: readonly (readonly [outcome: string, schedules: string])[];
+  readonly patchers: readonly { readonly name: string; readonly steps: readonly string[] }[];
+  readonly schedule: PageSchedule | null;
+}
+
 export interface PageHead {
   readonly title: string;
   readonly version: string;
@@ -143,4 +177,5 @@ export interface PageHead {
   readonly trace: PageTrace | null;
   readonly diff: PageDiff | null;
   readonly proof: PageProof | null;
+  readonly races: readonly PageRace[];
 }

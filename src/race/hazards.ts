@@ -1,5 +1,5 @@
 /**
- * The hazards H1 to H13 as races: for each the forms of a sequence that go
+ * The hazards H1 to H14 as races: for each the forms of a sequence that go
  * wrong and those that do not, on the small programs of `programs.ts`. Every form is data for
  * `race`; what is found is in `test/race-hazards.test.ts`.
  *
@@ -12,7 +12,7 @@ import { type Lifter, Machine } from '../emulator/index.js';
 import type { Address, RegisterName } from '../units.js';
 import { type RaceOptions } from './explore.js';
 import { type Property, type RaceStep, type Scene, type Sequence, type Unit, wordBytes } from './model.js';
-import { BASE, calls, type HazardProgram, literal, pair, probe, toc } from './programs.js';
+import { BASE, calls, type HazardProgram, literal, pair, probe, redZone, toc } from './programs.js';
 import { splitStores, textSteps } from './sequence.js';
 import { addThreads, STOP } from './threads.js';
 
@@ -530,6 +530,43 @@ const h13: Hazard = {
   ],
 }; // prettier-ignore
 
+/** What stands at a probe of user space, and the branch that takes its place. */
+const userProbe = (stage: Stage, kind: 'call' | 'jump', to: string): Uint8Array =>
+  stage.arch.branches[kind].encode(stage.at('p'), stage.at(to));
+const userSetup = (kind: 'call' | 'jump', to: string) => ({
+  expect: X86_EXPECT,
+  marks: ['handler'],
+  units: (stage: Stage): readonly Unit[] => [
+    {
+      address: stage.at('p'),
+      forms: [
+        { name: 'nop', bytes: NOP5, starts: [0] },
+        { name: 'breakpoint', bytes: Uint8Array.of(0xcc), starts: [0] },
+        { name: `${kind} ${to}`, bytes: userProbe(stage, kind, to), starts: [0] },
+      ],
+    },
+  ],
+});
+const optimiseUser = (kind: 'call' | 'jump', to: string) => (stage: Stage) => ({
+  steps: poke(stage, stage.at('p'), userProbe(stage, kind, to)),
+});
+const h14: Hazard = {
+  id: 'H14',
+  name: 'probe-red-zone',
+  title: 'x86-64: a probe of user space is optimised in a leaf that keeps data below its stack pointer',
+  target: 'x86-64',
+  forms: [
+    form(
+      redZone, 'call', false, 'a call, whose return address is pushed over the data',
+      userSetup('call', 'handler'), optimiseUser('call', 'handler'),
+    ),
+    form(
+      redZone, 'jump', true, 'a jump to a stub that first steps over the data',
+      userSetup('jump', 'stub'), optimiseUser('jump', 'stub'),
+    ),
+  ],
+}; // prettier-ignore
+
 // ---------------------------------------------------------------------------------- pairs, the TOC
 
 const T0 = 5;
@@ -676,4 +713,4 @@ const h7: Hazard = {
 }; // prettier-ignore
 
 /** All hazards, in the order of their ids. */
-export const hazards: readonly Hazard[] = [h1, h2, h3, h4, h5, h6, h7, h8, h9, h10, h11, h12, h13];
+export const hazards: readonly Hazard[] = [h1, h2, h3, h4, h5, h6, h7, h8, h9, h10, h11, h12, h13, h14];

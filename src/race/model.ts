@@ -1,5 +1,5 @@
 /**
- * What is raced: patchers, threads, and what must hold (hazards H1 to H13).
+ * What is raced: patchers, threads, and what must hold (hazards H1 to H14).
  * Types only; `world.ts` executes, `explore.ts` enumerates.
  *
  * A patcher is a list of steps, each of which is one atomic event: a store of some bytes, a wait, a

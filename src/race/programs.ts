@@ -1,5 +1,5 @@
 /**
- * Programs of the hazards H1 to H13: small functions with a site each, and what
+ * Programs of the hazards H1 to H14: small functions with a site each, and what
  * tracers put around them. Assembled from the text that stands with them, at the address `BASE`;
  * `test/race-hazards.test.ts` assembles it again where there is an assembler.
  */
@@ -305,4 +305,31 @@ ops_nop: .quad cb_nop
     ops_a: 0x1000,
     ops_nop: 0x1040,
   },
+};
+
+/** A leaf that keeps a value below its stack pointer, with a probe behind the store (x86-64). */
+export const redZone: HazardProgram = {
+  target: 'x86-64',
+  source: `
+	.globl _start
+_start:
+f:	mov %rdi,-8(%rsp)
+p:	.byte 0x0f,0x1f,0x44,0,0
+rest:	mov -8(%rsp),%rax
+	ret
+	.org 0x40
+handler: mov $1,%r8d
+	ret
+	.org 0x80
+stub:	lea -128(%rsp),%rsp
+	call handler
+	lea 128(%rsp),%rsp
+	jmp rest
+`,
+  code: {
+    0x0: '48897c24f80f1f440000488b4424f8c3',
+    0x40: '41b801000000c3',
+    0x80: '488d642480e8b6ffffff488da42480000000e973ffffff',
+  },
+  labels: { f: 0x0, p: 0x5, rest: 0xa, handler: 0x40, stub: 0x80 },
 };

@@ -1,12 +1,11 @@
 /**
- * Races for people and programs: text, JSON, and one HTML page that draws the schedule. Gets
- * results and the told schedule; texts of instructions and names of places come from the caller.
- * The page needs nothing but itself: no script, no other file.
+ * Races for people and programs: text, and JSON, of which `page/races.ts` makes the part of a page.
+ * Gets results and the told schedule; texts of instructions and names of places come from the
+ * caller.
  */
 import { hex, hexBytes } from '../errors.js';
 import type { ProbeEntry, RaceResult, RaceStep, Sequence, Story, StoryStep } from '../race/index.js';
 import type { Address } from '../units.js';
-import { escapeHtml, htmlFrame } from './html.js';
 import type { Json } from './json.js';
 
 export interface RaceReport {
@@ -49,7 +48,7 @@ const boundTexts: Readonly<Record<RaceResult['bounds'][number]['kind'], (limit: 
 const boundText = ({ kind, limit }: RaceResult['bounds'][number]): string => boundTexts[kind](limit);
 
 /** `1,234,567`, or powers of ten where digits would not be read. */
-function countText(count: bigint): string {
+export function countText(count: bigint): string {
   const digits = count.toString();
   if (digits.length > 18) return `${digits[0]!}.${digits.slice(1, 3)}e${String(digits.length - 1)}`;
   return digits.replace(/\B(?=(\d{3})+$)/g, ',');
@@ -213,7 +212,11 @@ function eventJson(report: RaceReport, step: StoryStep): Json {
         stale: event.stale,
         traps: event.traps,
         registers: registers(event.registers),
-        stores: event.stores.map(({ address, bytes }) => ({ address: hex(address), bytes: hexBytes(bytes) })),
+        stores: event.stores.map(({ address, bytes }) => ({
+          address: hex(address),
+          place: report.placeOf(address),
+          bytes: hexBytes(bytes),
+        })),
       };
     case 'handler':
       return {
@@ -275,128 +278,13 @@ export function raceJson(report: RaceReport): Json {
             shortest: failing.shortest,
             rule: failing.violation.rule,
             message: failing.violation.message,
-            watch: { address: hex(story.watch.address), before: hexBytes(story.watchedFirst) },
+            watch: {
+              address: hex(story.watch.address),
+              place: report.placeOf(story.watch.address),
+              before: hexBytes(story.watchedFirst),
+            },
             events: story.steps.map((step) => eventJson(report, step)),
           }
         : null,
   };
 } // prettier-ignore
-
-// -------------------------------------------------------------------------------------------- HTML
-
-/** A text that fits a box; the whole of it is its title. */
-const fitted = (text: string, most: number): string =>
-  escapeHtml(text.length > most ? `${text.slice(0, most - 1)}…` : text);
-
-const ROW = 36;
-const LANE = 460;
-const GUTTER = 46;
-const HEAD = 34;
-
-/**
- * Lanes of actors from left to right, time from top to bottom, the line from event to event, the
- * watched bytes at the right.
- */
-function drawing(report: RaceReport, story: Story): string {
-  const { failing } = report.result;
-  const used = story.actors.filter(({ kind, index }) =>
-    story.steps.some(({ actor }) => actor.kind === kind && actor.index === index),
-  );
-  const laneOf = ({ actor }: StoryStep): number =>
-    used.findIndex(({ kind, index }) => kind === actor.kind && index === actor.index);
-  const bytesAt = GUTTER + used.length * LANE + 8;
-  const width = bytesAt + Math.max(190, story.watch.size * 19 + 20);
-  const height = HEAD + story.steps.length * ROW + 8;
-  const parts: string[] = [
-    `<svg viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escapeHtml(report.title)}">`,
-  ];
-  used.forEach(({ name, kind }, i) => {
-    const x = GUTTER + i * LANE;
-    parts.push(
-      `<rect class="lane ${kind}" x="${x}" y="0" width="${LANE - 6}" height="${height}"/>`,
-      `<text class="head" x="${x + 8}" y="20">${escapeHtml(name)}</text>`,
-    );
-  });
-  parts.push(`<text class="head" x="${bytesAt}" y="20">${fitted(report.placeOf(story.watch.address), 24)}</text>`);
-  const centre = (i: number): string =>
-    `${GUTTER + laneOf(story.steps[i]!) * LANE + 10},${HEAD + i * ROW + (ROW - 6) / 2}`;
-  parts.push(`<polyline class="way" points="${story.steps.map((_, i) => centre(i)).join(' ')}"/>`);
-  let before = story.watchedFirst;
-  story.steps.forEach((step, i) => {
-    const { where, what, more } = told(report, step);
-    const last = i === story.steps.length - 1;
-    const x = GUTTER + laneOf(step) * LANE + 4;
-    const y = HEAD + i * ROW;
-    const wrong = last && failing ? ' wrong' : '';
-    const title = [where, what, ...more].filter((each) => each !== '').join('\n');
-    parts.push(
-      `<text class="number" x="4" y="${y + 19}">${i + 1}</text>`,
-      `<g class="event ${step.event.kind}${wrong}"><title>${escapeHtml(title)}</title>`,
-      `<rect x="${x}" y="${y}" width="${LANE - 14}" height="${ROW - 6}" rx="3"/>`,
-      `<circle cx="${x + 6}" cy="${y + (ROW - 6) / 2}" r="3"/>`,
-      `<text x="${x + 16}" y="${y + 12}">${fitted(where === '' ? what : `${where}  ${what}`, 58)}</text>`,
-      `<text class="more" x="${x + 16}" y="${y + 25}">${fitted(more.join('; '), 64)}</text></g>`,
-    );
-    step.watched.forEach((byte, at) => {
-      const changed = byte === before[at] ? '' : ' changed';
-      parts.push(
-        `<text class="byte${changed}" x="${bytesAt + at * 19}" y="${y + 19}">${byte.toString(16).padStart(2, '0')}</text>`,
-      );
-    });
-    before = step.watched;
-  });
-  parts.push('</svg>');
-  return parts.join('\n');
-}
-
-const style = `body{font:14px/1.45 system-ui,sans-serif;margin:24px;color:#1b1f24;background:#fff}
-h1{font-size:20px}h2{font-size:16px;margin-top:36px;border-top:1px solid #d5dae0;padding-top:16px}
-.holds{color:#14692f}.violated{color:#a4161a}.undecided{color:#8a5a00}
-table{border-collapse:collapse;margin:8px 0}td,th{padding:2px 12px 2px 0;text-align:left;vertical-align:top}td.n{text-align:right}
-code,svg text{font-family:ui-monospace,monospace;font-size:12px}.drawing{overflow-x:auto}
-.lane{fill:#f3f5f8}.lane.patcher{fill:#fbf5e6}.lane.prefetch{fill:#eef6f0}.head{font-weight:600}.number{fill:#7a828c}
-.way{fill:none;stroke:#4a6da7;stroke-width:1.5;opacity:.55}.event rect{fill:#fff;stroke:#c3cad3}.event circle{fill:#4a6da7}
-.event.step rect{stroke:#d0a640}.event.step circle{fill:#b8860b}.event.handler rect{stroke:#7b5ea7}
-.event.wrong rect{fill:#fdeaea;stroke:#a4161a;stroke-width:2}.event.wrong circle{fill:#a4161a}
-.more{fill:#59616b;font-size:11px}.byte{fill:#59616b}.byte.changed{fill:#a4161a;font-weight:700}
-@media(prefers-color-scheme:dark){body{color:#e6e9ed;background:#15181c}h2{border-color:#333a42}.holds{color:#5ac47d}.violated{color:#ff7b7b}.undecided{color:#e0b050}
-svg text{fill:#e6e9ed}.lane{fill:#1d2228}.lane.patcher{fill:#26221a}.lane.prefetch{fill:#1a2420}.event rect{fill:#15181c;stroke:#444c56}.event.wrong rect{fill:#3a1d1f}
-.more,.byte,.number{fill:#9aa3ad}.byte.changed{fill:#ff7b7b}}`;
-
-function section(report: RaceReport): string {
-  const { result, story, sequence } = report;
-  const { counts, failing } = result;
-  const row = (name: string, value: string): string => `<tr><th>${escapeHtml(name)}</th><td>${value}</td></tr>`;
-  const parts = [
-    `<h2 class="${result.verdict}">${escapeHtml(report.title)}: ${verdictTexts[result.verdict]}</h2>`,
-    ...(failing ? [`<p><b>${escapeHtml(failing.violation.rule)}</b>: ${escapeHtml(failing.violation.message)}</p>`] : []),
-    '<table>',
-    row('target', escapeHtml(report.target)),
-    row('orders of all events', `${countText(counts.total)} (${escapeHtml(counts.slots.map(({ actor, events }) => `${actor} ${events}`).join(', '))})`),
-    row('explored', `${countText(counts.explored)} that can be told apart, in ${counts.states} states`),
-    row('violated', countText(counts.violated)),
-    ...result.bounds.map((bound) => row('bound', escapeHtml(boundText(bound)))),
-    '</table>',
-    '<table><tr><th>outcome</th><th>schedules</th></tr>',
-    ...[...counts.outcomes].map(([outcome, ways]) => `<tr><td><code>${escapeHtml(outcome)}</code></td><td class="n">${countText(ways)}</td></tr>`),
-    '</table>',
-    ...sequence.patchers.map(({ name, steps }) =>
-      [
-        `<details${story ? '' : ' open'}><summary>${escapeHtml(name)}: ${steps.length} steps</summary><ol>`,
-        ...steps.map((step) => `<li><code>${escapeHtml(stepText(report, step, null))}</code></li>`),
-        '</ol></details>',
-      ].join('\n'),
-    ),
-  ];
-  if (story && failing) {
-    const kind = failing.shortest ? 'The shortest schedule' : 'A schedule (the search for the shortest was cut)';
-    parts.push(`<p>${kind}: ${story.steps.length} events.</p>`, `<div class="drawing">${drawing(report, story)}</div>`);
-  }
-  return parts.join('\n');
-} // prettier-ignore
-
-/** The page of some races. */
-export function racePage(reports: readonly RaceReport[], title: string): string {
-  const heading = `<h1>${escapeHtml(title)}</h1>`;
-  return htmlFrame({ title, style, body: `${heading}\n${reports.map(section).join('\n')}` });
-}

@@ -32,6 +32,15 @@ const filePages = {
     advice: ['status says where; restore the bytes, or make the file anew.'],
     rules: ['RT-6'],
   },
+  'unexpected-kind': {
+    meaning: 'The file is not of what --expect names: of the kernel, or of user space.',
+    causes: [
+      'The folder is another one than was meant, or a build put host programs beside modules.',
+      'Where nothing tells what an object is of, and its code has no patch site, it is not taken for what was expected.',
+    ],
+    advice: ['Name the files that are meant; info says what each one is.'],
+    rules: [],
+  },
   'required-share': {
     meaning: 'Fewer sites are good than --require asks for.',
     causes: ['The other rules of the same file say which sites are not good, and why.'],

@@ -46,6 +46,7 @@ export const rules: Readonly<Record<string, string>> = {
   H11: 'the slot of a probe is used again when no thread can be in it.',
   H12: 'ops are freed when no thread can have loaded their address without having called through it; that all processors have synchronised is not enough.',
   H13: 'the optimizer and the undoing of a jump hold one lock: else a jump that is written already is taken for one that is only queued.',
+  H14: 'a probe of user space that is optimised pushes nothing: a leaf may keep data below its stack pointer.',
   'K-ADDR-1':
     'a probe names a symbol and an offset, or an address that a symbol covers; landing pads are stepped over.',
   'K-ADDR-2': 'a probe is in text, and not in init text of a module that is loaded.',

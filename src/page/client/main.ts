@@ -4,6 +4,7 @@ import { type Data, readData } from './data.js';
 import { diffSection } from './diff.js';
 import { count, el } from './dom.js';
 import { mapSection } from './map.js';
+import { raceSection } from './races.js';
 import { sitesSection } from './sites.js';
 import { traceSection } from './trace.js';
 
@@ -49,12 +50,19 @@ function searchKey(event: KeyboardEvent): void {
 
 async function start(): Promise<void> {
   const data = await readData();
-  const { trace, diff } = data.head;
-  const map = mapSection(data);
-  const sites = sitesSection(data, map.pick);
+  const { trace, diff, files, races } = data.head;
+  const map = files.length === 0 ? null : mapSection(data);
+  const sites = map === null ? null : sitesSection(data, map.pick);
   const traced = trace === null ? null : traceSection(data, trace);
   const compared = diff === null ? null : diffSection(data, diff);
-  const sections = [sites.element, map.element, traced?.element ?? null, compared?.element ?? null, filesSection(data)];
+  const sections = [
+    sites?.element ?? null,
+    map?.element ?? null,
+    traced?.element ?? null,
+    compared?.element ?? null,
+    races.length === 0 ? null : raceSection(data.head),
+    files.length === 0 ? null : filesSection(data),
+  ];
   const shown = sections.filter((each) => each !== null);
   const link = (section: HTMLElement): HTMLElement =>
     el('a', { href: `#${section.id}` }, section.querySelector('h2')!.textContent);
