@@ -1,6 +1,6 @@
 /**
- * The recipes of `docs/cookbook`: their commands are run, one block after the other in one folder
- * for each page, and what they print is what the page shows.
+ * The recipes of `docs/cookbook`, and other pages with commands: these are run, one block after the
+ * other in one folder for each page, and what they print is what the page shows.
  *
  *   node build/scripts/cookbook.js --write    runs all and writes the outputs into the pages
  *
@@ -17,11 +17,18 @@ import { fileURLToPath } from 'node:url';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 export const cookbook = join(root, 'docs', 'cookbook');
 
-/** Names of all pages. */
+/** Names of all recipes. */
 export const recipes = (): string[] => readdirSync(cookbook).filter((name) => name !== 'README.md');
 
+/** Paths of all pages whose commands are run. */
+export const pages = (): string[] => [
+  ...recipes().map((name) => join(cookbook, name)),
+  join(root, 'docs', 'mechanisms.md'),
+  join(root, 'README.md'),
+];
+
 const words = (text: string, kind: string): string[] =>
-  (new RegExp(`^<!-- ${kind}: (.*) -->$`, 'm').exec(text)?.[1] ?? '').split(' ').filter((each) => each !== '');
+  [...text.matchAll(new RegExp(`^<!-- ${kind}: (.*) -->$`, 'gm'))].flatMap(([, list]) => list!.split(' '));
 
 /** Tools that a page needs. */
 export const toolsOf = (text: string): string[] => words(text, 'tools');
@@ -58,8 +65,5 @@ export function cooked(text: string): string {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  for (const name of recipes()) {
-    const path = join(cookbook, name);
-    writeFileSync(path, cooked(readFileSync(path, 'utf8')));
-  }
+  for (const path of pages()) writeFileSync(path, cooked(readFileSync(path, 'utf8')));
 }
