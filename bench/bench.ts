@@ -3,7 +3,7 @@
  * are printed for orientation only; machines differ and are noisy. Inputs are made here
  * (inputs.ts). `npm run bench -- emulator [NAME …]` measures the emulator alone: all of it, or the
  * loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named, `latency`, or
- * `rewritten` (code that writes code).
+ * `rewritten` (code that writes code). `npm run bench -- prove` measures proofs alone.
  */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -202,10 +202,41 @@ function benchPatching(): void {
   );
 }
 
+/** CPU seconds and peak memory (MiB) of a command, by the process's own account. */
+function cost(args: readonly string[]): { readonly seconds: number; readonly mebibytes: number } {
+  const script =
+    `process.on('exit',()=>{const u=process.resourceUsage();process.stderr.write('\\nCOST '+(u.userCPUTime+u.systemCPUTime)+' '+u.maxRSS+'\\n')});` +
+    `process.argv=['node','elftrace',...${JSON.stringify(args)}];await import(${JSON.stringify(cli)});`;
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { maxBuffer: 1 << 28 });
+  if (status !== 0) throw new Error(`${args.join(' ')}: ${stderr.toString()}`);
+  const [, time, memory] = /COST (\d+) (\d+)/.exec(stderr.toString()) ?? [];
+  return { seconds: Number(time) / 1e6, mebibytes: Number(memory) / 1024 };
+}
+
+/** Proofs of all sites of an image, two trials each, on one core; and how their cost grows. */
+function benchProving(): void {
+  const images = { 'x86-64': (count: number) => x86Image(8 << 20, count), arm64: arm64Image };
+  for (const [target, image] of Object.entries(images)) {
+    for (const count of [1000, 10_000, 40_000]) {
+      const [before, after] = [join(folder, 'before'), join(folder, 'after')];
+      writeFileSync(before, image(count));
+      time(process.execPath, [cli, 'patch', before, '--init', '-o', after]);
+      const all = Array.from({ length: Math.min(runs, 3) }, () => cost(['prove', after, before, '--jobs', '1']));
+      const seconds = all.map((each) => each.seconds);
+      const memory = Math.max(...all.map((each) => each.mebibytes));
+      const each = (1e6 * median(seconds)) / count;
+      console.log(
+        `prove ${count} sites of ${target}: ${spread(seconds, 2)} s CPU, ${each.toFixed(0)} us a site, ${memory.toFixed(0)} MiB`,
+      );
+    }
+  }
+}
+
 try {
   const [part, ...only] = process.argv.slice(2);
   if (part === undefined) benchPatching();
-  benchEmulator({ root, folder, runs, only, hasTool, spread });
+  if (part === undefined || part === 'prove') benchProving();
+  if (part !== 'prove') benchEmulator({ root, folder, runs, only, hasTool, spread });
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -28,12 +28,13 @@ interface Section {
 
 /**
  * A 64-bit ELF file of the given sections; section i of the list is number i + 1, names come last.
+ * `loaded`: numbers of sections that have a segment.
  */
 function elf64(
   type: number,
   machine: number,
   sections: readonly Section[],
-  segment?: { address: bigint; section: number },
+  loaded: readonly number[] = [],
   little = true,
 ): Uint8Array {
   const names = ['', ...sections.map((each) => each.name), '.shstrtab'];
@@ -47,7 +48,7 @@ function elf64(
     ...sections,
     { name: '.shstrtab', type: 3, flags: 0, bytes: new TextEncoder().encode(nameText), align: 1 },
   ];
-  const headerSize = 64 + (segment ? 56 : 0);
+  const headerSize = 64 + 56 * loaded.length;
   let at = headerSize;
   const offsets = all.map((each) => {
     at = Math.ceil(at / each.align) * each.align;
@@ -62,25 +63,26 @@ function elf64(
   view.setUint16(16, type, little);
   view.setUint16(18, machine, little);
   view.setUint32(20, 1, little);
-  view.setBigUint64(32, segment ? 64n : 0n, little);
+  view.setBigUint64(32, loaded.length > 0 ? 64n : 0n, little);
   view.setBigUint64(40, BigInt(shoff), little);
   view.setUint16(52, 64, little);
   view.setUint16(54, 56, little);
-  view.setUint16(56, segment ? 1 : 0, little);
+  view.setUint16(56, loaded.length, little);
   view.setUint16(58, 64, little);
   view.setUint16(60, all.length + 1, little);
   view.setUint16(62, all.length, little);
-  if (segment) {
-    const section = all[segment.section - 1]!;
-    view.setUint32(64, 1, little);
-    view.setUint32(68, 5, little);
-    view.setBigUint64(72, BigInt(offsets[segment.section - 1]!), little);
-    view.setBigUint64(80, segment.address, little);
-    view.setBigUint64(88, segment.address, little);
-    view.setBigUint64(96, BigInt(section.bytes.length), little);
-    view.setBigUint64(104, BigInt(section.bytes.length), little);
-    view.setBigUint64(112, 0x1000n, little);
-  }
+  loaded.forEach((number, i) => {
+    const section = all[number - 1]!;
+    const header = 64 + 56 * i;
+    view.setUint32(header, 1, little);
+    view.setUint32(header + 4, 4 | ((section.flags & 1) << 1) | ((section.flags & 4) >> 2), little);
+    view.setBigUint64(header + 8, BigInt(offsets[number - 1]!), little);
+    view.setBigUint64(header + 16, section.address!, little);
+    view.setBigUint64(header + 24, section.address!, little);
+    view.setBigUint64(header + 32, BigInt(section.bytes.length), little);
+    view.setBigUint64(header + 40, BigInt(section.bytes.length), little);
+    view.setBigUint64(header + 48, 0x1000n, little);
+  });
   all.forEach((each, i) => {
     out.set(each.bytes, offsets[i]!);
     const header = shoff + 64 * (i + 1);
@@ -228,13 +230,13 @@ export function x86Image(size: number, count: number, seed = 2): Uint8Array {
     { name: '__start_mcount_loc', value: tableAddress, section: 2, info: 0x10 },
     { name: '__stop_mcount_loc', value: tableAddress + BigInt(table.length), section: 2, info: 0x10 },
   ]);
-  // One segment over text is enough for addresses; the table is found through its section.
-  return elf64(2, 62, [
+  const sections: Section[] = [
     { name: '.text', type: 1, flags: 6, address: base, bytes: text, align: 4096 },
     { name: '.init.data', type: 1, flags: 3, address: tableAddress, bytes: table, align: 4096 },
     { name: '.symtab', type: 2, flags: 0, bytes: symbols.table, align: 8, entry: 24, link: 4, info: 1 },
     { name: '.strtab', type: 3, flags: 0, bytes: symbols.strings, align: 1 },
-  ]);
+  ];
+  return elf64(2, 62, sections, [1, 2]);
 }
 
 /**
@@ -258,7 +260,7 @@ export function arm64Image(count: number): Uint8Array {
     tableView.setBigUint64(8 * i, base + BigInt(start), true);
   }
   const symbols = symbolsOf(starts, 16, 1, base, []);
-  return elf64(2, 183, [
+  const sections: Section[] = [
     { name: '.text', type: 1, flags: 6, address: base, bytes: text, align: 16 },
     {
       name: '__patchable_function_entries',
@@ -270,7 +272,8 @@ export function arm64Image(count: number): Uint8Array {
     },
     { name: '.symtab', type: 2, flags: 0, bytes: symbols.table, align: 8, entry: 24, link: 4, info: 1 },
     { name: '.strtab', type: 3, flags: 0, bytes: symbols.strings, align: 1 },
-  ]);
+  ];
+  return elf64(2, 183, sections, [1, 2]);
 }
 
 /**
@@ -429,7 +432,7 @@ export function ppc64LoadedImage(modules: number, sitesPerModule: number): Uint8
     { name: '.strtab', type: 3, flags: 0, bytes: symbols.strings, align: 1 },
     { name: loadMapSection, type: 7, flags: 0, bytes: encodeLoadMap(map, 'big'), align: 4 },
   );
-  const image = elf64(2, 21, sections, undefined, false);
+  const image = elf64(2, 21, sections, [], false);
   new DataView(image.buffer).setUint32(48, 1);
   return image;
 }

@@ -52,6 +52,7 @@ export type { RelocationRow } from './relocs/kinds.js';
 export { applyRelocation, computeRelocation, extractRelocation, relocationRow } from './relocs/apply.js';
 
 export { load, type CodeRange, type LoadOptions, type Program } from './program/program.js';
+export { type Origin, type OriginKind, originOf } from './program/origin.js';
 export { symbolTableOf } from './program/symbols.js';
 export {
   loadImages,
@@ -292,7 +293,7 @@ export {
   type Story,
   type Violation,
 } from './race/index.js';
-export { raceJson, raceLines, racePage, type RaceReport } from './report/race.js';
+export { raceJson, raceLines, type RaceReport } from './report/race.js';
 export {
   htmlPage,
   type HtmlDiff,
@@ -300,6 +301,7 @@ export {
   type HtmlFile,
   type HtmlPage,
   type HtmlPageRequest,
+  type RaceText,
 } from './page/index.js';
 export { ruleText } from './report/rules.js';
 export { verdictPages, type VerdictPage } from './report/verdict-pages.js';

@@ -65,7 +65,10 @@ const rules: Readonly<Record<string, Rule>> = {
     ],
     types: ['isa'],
   },
-  prove: { values: ['tracing', 'patch', 'sites', 'runtime', 'emulator', 'program', 'elf', 'machine'] },
+  prove: {
+    values: ['kprobes', 'tracing', 'patch', 'sites', 'runtime', 'emulator', 'program', 'elf', 'sha256', 'machine'],
+    types: ['isa'],
+  },
   kprobes: {
     values: ['tracing', 'patch', 'ftrace', 'sites', 'program', 'relocs', 'elf', 'isa', 'sha256', 'runtime', 'machine'],
   },

@@ -6,7 +6,7 @@ import { definedIds } from '../scripts/rule-groups.js';
 import { root } from './support/pipeline.js';
 
 const spec = join(root, 'docs', 'spec');
-const ID = /(?<![\w[-])((?:[ACFKLMPRSTX]-[A-Z][A-Z0-9]*|RT|PV|F|T|X)-\d+|H(?:1[0-3]|[1-9])\b)(?![\w-])/.source;
+const ID = /(?<![\w[-])((?:[ACFKLMPRSTX]-[A-Z][A-Z0-9]*|RT|PV|F|T|X)-\d+|H(?:1[0-4]|[1-9])\b)(?![\w-])/.source;
 const LIST = new RegExp(`${ID}((?:(?: to |\\.\\.|, | and )\\d{1,2}(?![\\w.-]))*)`, 'g');
 /** Names that only look like ids: made-up ones of a test about ids. */
 const others = new Set(['test/rule-groups.test.ts', 'test/spec.test.ts']);

@@ -55,7 +55,7 @@ const percent = (value: number): number => {
 };
 
 const jobs = (value: number): number => {
-  if (!Number.isInteger(value) || value < 0) throw new ElftraceError('usage', '--jobs takes a number of files, or 0');
+  if (!Number.isInteger(value) || value < 0) throw new ElftraceError('usage', '--jobs takes a whole number, or 0');
   return value;
 };
 
@@ -254,6 +254,11 @@ const parser = yargs([])
         .option('strict', { type: 'boolean', default: false, describe: 'fail on warnings too' })
         .option('quiet', { type: 'boolean', default: false, describe: 'one line per file' })
         .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })
+        .option('expect', {
+          type: 'string',
+          choices: ['kernel', 'user'] as const,
+          describe: 'what each file must be of: another one is a failure',
+        })
         .option('jobs', {
           type: 'number',
           default: 0,
@@ -373,7 +378,7 @@ const parser = yargs([])
         .option('untrace', {
           type: 'boolean',
           default: false,
-          describe: 'no kernel can trace them any more: out of the table, calls become nops',
+          describe: 'no kernel can trace them again: out of the table, nops',
         })
         .option('init', {
           type: 'boolean',
@@ -442,7 +447,11 @@ const parser = yargs([])
           default: false,
           describe: 'write nothing unless each changed site is proved',
         })
-        .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
+        .option('partial', {
+          type: 'boolean',
+          default: false,
+          describe: 'leave refused sites as they are; with --prove also those that are not proved',
+        })
         .option('require', { type: 'number', coerce: percent, describe: 'accept refusals above this percentage' })
         .option('readonly', {
           type: 'string',
@@ -617,6 +626,12 @@ const parser = yargs([])
         .option('trials', { type: 'number', default: 2, describe: 'of each site, at least' })
         .option('sample', { type: 'number', describe: 'so many of the sites only; then nothing is proved as a whole' })
         .option('all', { type: 'boolean', default: false, describe: 'list the sites that are proved, too' })
+        .option('jobs', {
+          type: 'number',
+          default: 0,
+          coerce: jobs,
+          describe: 'threads; 0 (default): one per processor where there are many sites',
+        })
         .example('$0 prove traced', 'against what the record of the file says')
         .example('$0 prove vmlinux.off vmlinux', 'against another file'),
     (args) => {
@@ -655,20 +670,26 @@ const parser = yargs([])
     },
   )
   .command(
-    'html <files..>',
-    'one page about images: verdicts, code, ways, a map; traces and differences',
+    'html [files..]',
+    'one page about images: verdicts, code, ways, a map; traces, differences, races',
     (y) =>
       y
         .positional('files', {
           type: 'string',
           array: true,
-          demandOption: true,
+          default: [],
           describe: 'files, archives, directories',
         })
         .option('o', { alias: 'output', type: 'string', describe: 'page to write' })
         .option('trace', { type: 'string', describe: 'what run --trace wrote as ndjson: timeline and flame graph' })
         .option('prove', { type: 'string', describe: 'what prove --json wrote of the one file' })
         .option('diff', { type: 'string', describe: 'older file or tree: what became of its sites' })
+        .option('race', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'what race --json wrote: schedules step by step; needs no file',
+        })
         .option('title', { type: 'string', describe: 'heading of the page' })
         .option('symbols', { type: 'string', describe: 'names for a stripped file: System.map or an ELF file' })
         .option('old-symbols', { type: 'string', describe: 'names for a stripped file of --diff' })
@@ -677,7 +698,8 @@ const parser = yargs([])
         .option('journal', { type: 'string', describe: 'record of the changes kept beside the file' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 html vmlinux -o page.html', 'every site of a kernel, in a browser')
-        .example('$0 html traced --trace t.ndjson --diff original -o page.html', 'a patched program and its run'),
+        .example('$0 html traced --trace t.ndjson --diff original -o page.html', 'a patched program and its run')
+        .example('$0 html --race story.json -o page.html', 'what race --json wrote, step by step'),
     (args) => {
       action = async () => (await import('./html.js')).runHtml({ ...args, output: args.o });
     },
@@ -794,8 +816,8 @@ const parser = yargs([])
           default: false,
           describe: 'every order, also those that nobody can tell apart',
         })
-        .option('demo', { type: 'string', describe: 'the hazards H1 to H13 with their safe forms; or one of them' })
-        .option('html', { type: 'string', describe: 'file for a page that draws it' })
+        .option('demo', { type: 'string', describe: 'the hazards H1 to H14 with their safe forms; or one of them' })
+        .option('html', { type: 'string', describe: 'page that shows it step by step' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 race program --site leaf --variant no-breakpoint', 'what a byte-wise store does'),
     (args) => {
@@ -804,7 +826,7 @@ const parser = yargs([])
   )
   .command(
     'record <path> [arguments..]',
-    'run a program that writes a trace of its own calls, natively (x86-64); -o: only patch it',
+    'run a program that writes a trace of its own calls, natively; -o: only patch it',
     (y) =>
       selection(
         y
@@ -887,6 +909,8 @@ const parser = yargs([])
           default: 'auto',
           describe: 'auto: compile what is hot, 0: interpret only, 1: compile everything; no result depends on it',
         })
+        .option('seed', { type: 'string', describe: 'a number: threads take turns of random lengths, drawn from it' })
+        .option('slice', { type: 'string', describe: 'most instructions of a turn of a thread; 50000' })
         .option('env', { type: 'string', array: true, nargs: 1, describe: 'NAME=VALUE of the environment; none else' })
         .option('root', {
           type: 'string',

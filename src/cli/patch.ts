@@ -8,11 +8,18 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
-import { applyPlan, keepsEmptyRecord, unpatched } from '../patch/apply.js';
+import { type Applied, applyPlan, keepsEmptyRecord, unpatched } from '../patch/apply.js';
 import { planDirect } from '../tracing/direct.js';
 import { checkGraphSafety, UnsafeGraphError } from '../tracing/graph-safety.js';
 import { withRuntime } from '../tracing/inject.js';
-import { type Acceptance, checkAcceptance, type Plan, type PlanRequest, type Step } from '../patch/plan.js';
+import {
+  type Acceptance,
+  checkAcceptance,
+  type Plan,
+  type PlanRequest,
+  type Refusal,
+  type Step,
+} from '../patch/plan.js';
 import { planSites } from '../patch/plan-sites.js';
 import { planUntrace } from '../patch/untrace.js';
 import { enableEntry, readRecord } from '../patch/journal.js';
@@ -22,7 +29,7 @@ import { entryPoint } from '../patch/routes.js';
 import type { FileRecord } from '../patch/journal.js';
 import { recordedSessions, withParts } from '../tracing/session-parts.js';
 import { readSessions, sessionOptions, type SessionText } from '../tracing/session-plan.js';
-import { findSites } from '../sites/sites.js';
+import { findSites, type Sites } from '../sites/sites.js';
 import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../tracing/tracing.js';
 import { type ListedProbe, planProbes, probeRoomFor } from '../kprobes/index.js';
 import { writeOutputs } from '../output/commit.js';
@@ -41,6 +48,7 @@ import {
   unsafeGraphJson,
 } from '../report/json.js';
 import type { WritableState } from '../machine/sites.js';
+import type { Address } from '../units.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { outputLike, outputPath, readBytes, readInput } from './files.js';
@@ -93,6 +101,8 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly partial: boolean;
   /** Nothing is written unless each changed site is proved. */
   readonly prove?: boolean | undefined;
+  /** Sites that stay as they are, because they could not be proved. */
+  readonly without?: ReadonlySet<Address>;
   readonly require?: number | undefined;
   readonly compress: boolean;
   readonly strictPerm: boolean;
@@ -440,12 +450,25 @@ async function planOf(opened: Opened, args: PatchArguments): Promise<Planned> {
   return { plan: withKeptRelocations(plan, on.program), on, kept: null };
 }
 
+/** The sites of a selection that may be changed. */
+function selectionWithout(
+  sites: Sites,
+  selection: Uint8Array | undefined,
+  without: ReadonlySet<Address> = new Set(),
+): Uint8Array | undefined {
+  if (without.size === 0) return selection;
+  return Uint8Array.from({ length: sites.count }, (_, i) =>
+    without.has(sites.ip(i)) ? 0 : selection === undefined ? 1 : selection[i]!,
+  );
+}
+
 /** What every plan of sites is told. */
 function planCommon(
-  { recorded }: Opened,
-  selection: Uint8Array | undefined,
+  { recorded, sites }: Opened,
+  selected: Uint8Array | undefined,
   args: PatchArguments,
 ): Pick<PlanRequest, 'selection' | 'recorded' | 'readonlyRanges' | 'strictPermissions'> {
+  const selection = selectionWithout(sites, selected, args.without);
   return {
     ...(selection ? { selection } : {}),
     ...(recorded ? { recorded } : {}),
@@ -459,7 +482,7 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
   const on = prepared(opened, before, args);
   const { sites, program, module } = on;
   const selection = on.injected ? selectSites(sites, module, args) : before;
-  const common = planCommon(opened, selection, args);
+  const common = planCommon(on, selection, args);
   const forms = {
     ...(args.ppcNop !== '2008' ? {} : { nopForm: args.ppcNop }),
     ...(args.a64Default === undefined ? {} : { idleOps: args.a64Default }),
@@ -518,6 +541,10 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
   return { plan: planSites(sites, { to, ...common }), on };
 }
 
+function acceptanceOf({ partial, require }: PatchArguments): Acceptance {
+  return { partial, ...(require === undefined ? {} : { requirePercent: require }) };
+}
+
 export async function runPatch(args: PatchArguments): Promise<number> {
   if (args.emptySlots) {
     throw new ElftraceError(
@@ -536,11 +563,11 @@ export async function runPatch(args: PatchArguments): Promise<number> {
       'usage',
       'say what to do: --nop, --untrace, --enable, --probe, --session, --livepatch, --direct or --init',
     );
-  if (args.prove === true && (args.partial || args.dryRun || args.planOnly)) {
-    throw new ElftraceError(
-      'usage',
-      '--prove decides over the whole of what is written: not with --partial, --dry-run or plan',
-    );
+  if (args.prove === true && (args.dryRun || args.planOnly)) {
+    throw new ElftraceError('usage', '--prove decides over what is written: not with --dry-run or plan');
+  }
+  if (args.prove === true && args.partial && (isSession(args) || args.riscvDirect !== undefined)) {
+    throw new ElftraceError('usage', '--prove --partial: a session is proved as a whole, or not at all');
   }
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
@@ -551,12 +578,9 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     if (error instanceof UnsafeGraphError && args.json) printUnsafe(error, before, args);
     throw tracerHint(error, args.tracer);
   });
-  const { plan, on: opened, kept, probes = [] } = planned;
+  const { plan, on: opened } = planned;
   const { image } = opened;
-  const acceptance: Acceptance = {
-    partial: args.partial,
-    ...(args.require === undefined ? {} : { requirePercent: args.require }),
-  };
+  const acceptance = acceptanceOf(args);
   if (args.planOnly) {
     if (opened.recordBeside || args.journal !== undefined) {
       throw new ElftraceError('usage', 'plan works on files that carry their record');
@@ -580,25 +604,80 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   }
   printRefusals(plan, input.name);
   checkAcceptance(plan, acceptance);
-  const beside = args.journal !== undefined;
+  const written =
+    args.prove === true ? await proved(before, planned, args) : { planned, applied: appliedOf(planned, args) };
+  return write(before, written, args, output!);
+}
+
+/** A plan, and the file that it makes. */
+interface Written {
+  readonly planned: Planned;
+  readonly applied: Applied;
+}
+
+function appliedOf({ plan, on, kept }: Planned, args: PatchArguments): Applied {
   progress(`patch ${args.path}: writing ${plan.steps.length} places`);
-  const applied = applyPlan(image, plan, {
+  const beside = args.journal !== undefined;
+  return applyPlan(on.image, plan, {
     hash,
     record: beside ? 'beside' : 'note',
-    earlier: opened.recordBeside ? opened.record : null,
-    injected: opened.injected,
-    keep: keepsEmptyRecord(plan, opened.image, opened.record, beside),
+    earlier: on.recordBeside ? on.record : null,
+    injected: on.injected,
+    keep: keepsEmptyRecord(plan, on.image, on.record, beside),
     ...(kept ?? {}),
   });
-  if (args.prove === true) {
+}
+
+/**
+ * What may be written because it is proved. With --partial, sites that are not stay as they are:
+ * the plan is made again without them, and proved again.
+ */
+async function proved(before: Opened, first: Planned, args: PatchArguments): Promise<Written> {
+  const { unproved } = await import('./prove.js');
+  const original = before.record === null ? before.image : readElf(unpatched(before.image, null, hash));
+  const left = new Map<Address, Refusal>();
+  let planned = first;
+  for (;;) {
+    const applied = appliedOf(planned, args);
     progress(`patch ${args.path}: proving`);
-    const original = before.record === null ? before.image : readElf(unpatched(before.image, null, hash));
-    await (await import('./prove.js')).requireProof(input.name, original, applied.bytes, opened.arch);
+    const found = await unproved(before.input.name, original, applied.bytes, planned.on.arch, args.partial);
+    if (found.length === 0) {
+      const all = withRefusals(planned, [...left.values()]);
+      checkAcceptance(all.plan, acceptanceOf(args));
+      return { planned: all, applied };
+    }
+    const known = left.size;
+    for (const each of found) left.set(each.address, each);
+    if (left.size === known) {
+      throw new ElftraceError('plan-refused', `${found[0]!.function} is not proved even where its site stays [PV-4]`, {
+        reason: 'not-proved',
+      });
+    }
+    printRefusals({ ...planned.plan, refusals: found }, before.input.name);
+    planned = await planOf(before, { ...args, without: new Set(left.keys()) });
   }
+}
+
+/** A plan that lists sites which were left as they are. */
+function withRefusals(planned: Planned, left: readonly Refusal[]): Planned {
+  const { plan } = planned;
+  const selected = plan.selected + left.length;
+  return { ...planned, plan: { ...plan, selected, refusals: [...plan.refusals, ...left] } };
+}
+
+async function write(
+  before: Opened,
+  { planned, applied }: Written,
+  args: PatchArguments,
+  output: string,
+): Promise<number> {
+  const { plan, on: opened, probes = [] } = planned;
+  const { input } = before;
+  const beside = args.journal !== undefined;
   // The record first: a file that was changed must never be without the way back.
   const written = await writeOutputs([
-    ...(beside && applied.recordBytes ? [await journalOutput(args.journal!, applied.recordBytes, output!)] : []),
-    outputLike({ output: output!, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes),
+    ...(beside && applied.recordBytes ? [await journalOutput(args.journal!, applied.recordBytes, output)] : []),
+    outputLike({ output: output, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes),
   ]);
   const notices = [
     ...applied.notices,
@@ -614,7 +693,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
       JSON.stringify({
         schema: jsonSchema,
         file: input.name,
-        output: output!,
+        output: output,
         edits: plan.steps.map(stepJson),
         ...newRelocationsJson(plan),
         additions: applied.record ? [{ section: beside ? null : '.note.elftrace', bytes: additions }] : [],
@@ -627,7 +706,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     );
   } else {
     out(
-      `${output!}: ${plan.changed} of ${plan.selected} sites changed, ${initialisedText(plan)}${plan.unchanged} already as asked` +
+      `${output}: ${plan.changed} of ${plan.selected} sites changed, ${initialisedText(plan)}${plan.unchanged} already as asked` +
         (plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : '') +
         (probes.length > 0 ? `; ${probeSummary(probes)}` : ''),
     );

@@ -1,46 +1,69 @@
 /** `elftrace prove PATCHED [ORIGINAL]`: each patched site executed against its original (PV-4). */
+import { availableParallelism } from 'node:os';
 import type { Arch } from '../machine/arch.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { type Difference, type Executed, prove, type ProofSummary, type SiteProof } from '../prove/index.js';
 import { revert } from '../patch/apply.js';
+import type { Refusal } from '../patch/plan.js';
 import { type Json, jsonSchema } from '../report/json.js';
 import { disassemblerOf } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { readBytes, readInput } from './files.js';
-import { hash, open, type OpenOptions } from './open.js';
+import { hash, open, type Opened } from './open.js';
 import { progress } from './progress.js';
+import type { Part, ProveArguments } from './prove-arguments.js';
+import { proofInParts } from './prove-parts.js';
 import { out } from './terminal.js';
-
-export interface ProveArguments extends OpenOptions {
-  readonly patched: string;
-  readonly original?: string | undefined;
-  readonly seed: number;
-  readonly trials: number;
-  readonly sample?: number | undefined;
-  /** All sites are listed, not only those that are not proved. */
-  readonly all: boolean;
-  readonly json: boolean;
-}
 
 /** Instructions of each way that an account shows in front of the place of comparison. */
 const SHOWN = 24;
 /** Sites between two lines of progress. */
 const TICK = 256;
+/** Sites that one thread has proved before others are there to help. */
+const FEW = 4000;
 
-export async function runProve(args: ProveArguments): Promise<number> {
-  const patched = await open(await readInput(args.patched), args);
+/** What is proved: the file, and what it was before. */
+interface Pair {
+  readonly before: ElfImage;
+  readonly after: Opened;
+}
+
+async function openPair(args: ProveArguments): Promise<Pair> {
+  const after = await open(await readInput(args.patched), args);
   const before =
     args.original === undefined
-      ? readElf(revert(patched.image, args.journal === undefined ? null : readBytes(args.journal), hash, patched.arch))
+      ? readElf(revert(after.image, args.journal === undefined ? null : readBytes(args.journal), hash, after.arch))
       : (await open(await readInput(args.original), {})).image;
-  const { arch } = patched;
-  if (before.header.machine !== patched.image.header.machine) {
-    throw new ElftraceError('usage', 'the two files are of different machines', { what: arch.target.id });
+  if (before.header.machine !== after.image.header.machine) {
+    throw new ElftraceError('usage', 'the two files are of different machines', { what: after.arch.target.id });
   }
-  const { seed, trials, sample } = args;
-  const results = prove(before, patched.image, arch, { seed, trials, ...(sample === undefined ? {} : { sample }) });
+  return { before, after };
+}
+
+function proofOf({ before, after }: Pair, { seed, trials, sample }: ProveArguments, part?: Part): Results {
+  return prove(before, after.image, after.arch, {
+    ...{ seed, trials },
+    ...(sample === undefined ? {} : { sample }),
+    ...(part === undefined ? {} : { part }),
+  });
+}
+
+type Results = AsyncGenerator<SiteProof, ProofSummary>;
+
+/** A part of a proof, for one of several threads. */
+export async function proofOfPart(args: ProveArguments, part: Part): Promise<Results> {
+  return proofOf(await openPair(args), args, part);
+}
+
+export async function runProve(args: ProveArguments): Promise<number> {
+  const pair = await openPair(args);
+  const { arch, sites } = pair.after;
+  // Another thread reads both files again: for few sites that takes longer than the proof.
+  const few = args.jobs === 0 && sites.count < FEW;
+  const jobs = few ? 1 : args.jobs === 0 ? availableParallelism() : args.jobs;
+  const results = jobs === 1 ? proofOf(pair, args) : proofInParts(args, jobs);
   let count = 0;
   for (;;) {
     const { done, value } = await results.next();
@@ -53,32 +76,55 @@ export async function runProve(args: ProveArguments): Promise<number> {
 }
 
 /**
- * Nothing is written unless it is proved.
- * @param what  the file, for the error
- * @throws ElftraceError 'plan-refused' with the first site that is not proved; as `prove`
+ * Sites of a file to be written that are not proved, as refusals. What concerns no single site, or
+ * all of them, cannot be left out.
+ * @param what     the file, for the error
+ * @param partial  sites may be left out
+ * @throws ElftraceError 'plan-refused' where something is not proved that may not be left out; as
+ *   `prove`
  */
-export async function requireProof(what: string, before: ElfImage, after: Uint8Array, arch: Arch): Promise<void> {
+export async function unproved(
+  what: string,
+  before: ElfImage,
+  after: Uint8Array,
+  arch: Arch,
+  partial: boolean,
+): Promise<Refusal[]> {
   const results = prove(before, readElf(after), arch);
-  let first: SiteProof | null = null;
+  const open: SiteProof[] = [];
   for (;;) {
     const { done, value } = await results.next();
     if (done !== true) {
-      if (value.verdict !== 'proved') first ??= value;
+      if (value.verdict !== 'proved') open.push(value);
       continue;
     }
     const { different, inconclusive, unexplained } = value;
-    if (different + inconclusive + unexplained.length === 0) return;
-    const account = first?.account;
+    const [first] = open;
+    if (unexplained.length === 0 && (partial || first === undefined)) return open.map(refusalOf);
     const why =
-      first === null
+      first === undefined
         ? `${unexplained.length} places changed that belong to no site, the first at ${hex(unexplained[0]!.address)}`
-        : `${different} sites are different, ${inconclusive} inconclusive; the first is ${first.function} at ${hex(first.address)}: ` +
-          (account ? differenceText(account.difference) : `${first.reason ?? ''} ${first.detail ?? ''}`);
+        : `${different} sites are different, ${inconclusive} inconclusive; the first is ${first.function} at ${hex(first.address)}: ${whyOpen(first)}`;
     throw new ElftraceError('plan-refused', `${what} is not proved, nothing was written: ${why} [PV-4]`, {
       reason: 'not-proved',
-      ...(first === null ? {} : { symbol: first.function, address: first.address }),
+      ...(first === undefined ? {} : { symbol: first.function, address: first.address }),
     });
   }
+}
+
+/** Why a site is not proved, in a sentence. */
+function whyOpen({ account, reason, detail }: SiteProof): string {
+  if (account !== undefined) return differenceText(account.difference);
+  return [reason, detail].filter((each) => each !== undefined).join(': ');
+}
+
+function refusalOf(site: SiteProof): Refusal {
+  const { address, function: name, verdict } = site;
+  const reason = `${verdict}: ${whyOpen(site)} [PV-4]`;
+  return {
+    ...{ site: -1, section: site.section, address, function: name },
+    ...{ code: 'not-proved', errno: 'EINVAL', reason, expected: '', actual: '' },
+  };
 }
 
 function report({ patched, json }: ProveArguments, summary: ProofSummary): number {
@@ -151,8 +197,8 @@ function siteJson(file: string, site: SiteProof): Json {
 }
 
 async function print(file: string, site: SiteProof, arch: Arch): Promise<void> {
-  const { account, detail } = site;
-  const why = account === undefined ? [site.reason, detail].filter((each) => each !== undefined).join(': ') : '';
+  const { account } = site;
+  const why = account === undefined ? whyOpen(site) : '';
   out(`${file}: ${site.function} ${hex(site.address)} (${site.shape}): ${site.verdict}${why === '' ? '' : `: ${why}`}`);
   if (account === undefined) return;
   const way = account.phase === 'enter' ? 'behind the site' : 'where the function returns';

@@ -1,11 +1,54 @@
-/** Worker of `verify --jobs`: judges the files that the main thread sends, one at a time. */
-import { parentPort, workerData } from 'node:worker_threads';
+/**
+ * Worker of `verify --jobs`, which judges the files that the main thread sends, one at a time, and
+ * of `prove --jobs`, which proves a part of the sites.
+ */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { ElftraceError } from '../errors.js';
 import type { Limits } from '../limits/index.js';
+import type { SiteProof } from '../prove/index.js';
 import { adoptLimits } from './limits.js';
-import { type VerifyArguments, verifyPath } from './verify.js';
+import { BATCH, type PartMessage, type PartWork } from './prove-parts.js';
+import type { VerifyArguments } from './verify.js';
 
-const { args, limits } = workerData as { args: VerifyArguments; limits: Limits };
-adoptLimits(limits);
-parentPort?.on('message', ({ index, path }: { index: number; path: string }) => {
-  void verifyPath(path, args).then((results) => parentPort?.postMessage({ index, results }));
-});
+interface VerifyWork {
+  readonly job: 'verify';
+  readonly args: VerifyArguments;
+}
+
+async function judgeFiles(port: MessagePort, { args }: VerifyWork): Promise<void> {
+  const { verifyPath } = await import('./verify.js');
+  port.on('message', ({ index, path }: { index: number; path: string }) => {
+    void verifyPath(path, args).then((results) => {
+      port.postMessage({ index, results });
+    });
+  });
+}
+
+async function provePart(port: MessagePort, { args, part }: PartWork): Promise<void> {
+  const say = (message: PartMessage): void => {
+    port.postMessage(message);
+  };
+  try {
+    const results = await (await import('./prove.js')).proofOfPart(args, part);
+    let sites: SiteProof[] = [];
+    for (;;) {
+      const { done, value } = await results.next();
+      if (done !== true) sites.push(value);
+      if (sites.length === BATCH || (done === true && sites.length > 0)) {
+        say({ kind: 'sites', sites });
+        sites = [];
+      }
+      if (done === true) {
+        say({ kind: 'done', summary: value });
+        return;
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof ElftraceError)) throw error;
+    say({ kind: 'error', code: error.code, message: error.message, context: error.context });
+  }
+}
+
+const work = workerData as (VerifyWork | PartWork) & { readonly limits: Limits };
+adoptLimits(work.limits);
+if (parentPort !== null) await (work.job === 'verify' ? judgeFiles(parentPort, work) : provePart(parentPort, work));

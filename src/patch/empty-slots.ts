@@ -77,7 +77,7 @@ export function planEmptySlots(sites: Sites, drop: ReadonlyMap<number, Uint8Arra
       );
     }
     const fill = BigInt.asUintN(8 * sites.program.image.wordBytes, value);
-    steps.push(...new Emptying(sites.program, found, slots, fill).steps());
+    for (const step of new Emptying(sites.program, found, slots, fill).steps()) steps.push(step);
   }
   return steps;
 }

@@ -192,8 +192,25 @@ export class SiteDecisions {
     const stores = change.stores.length > 0;
     return (
       (stores ? (this.permission(range) ?? this.overlap(site, change, range) ?? this.dynamic(site, change)) : null) ??
+      this.alignment(range) ??
       (changesPackedRows(view, change) ? { code: 'packed-relocations', errno: 'EINVAL', reason: packedReason } : null)
     );
+  }
+
+  /**
+   * Entries find the word with the ops at a multiple of a word: where the section of a relocatable
+   * file is aligned to less, nothing says that it will lie there.
+   */
+  private alignment({ section: index, name }: CodeRange): Objection | null {
+    const { program } = this.sites;
+    const { to } = this.request;
+    const namesOps = typeof to !== 'function' && to.kind === 'call' && (to.names?.ops ?? null) !== null;
+    if (!namesOps || !program.relocatable) return null;
+    const { wordBytes } = program.image;
+    const { alignBytes } = program.image.sections[index]!;
+    if (alignBytes >= BigInt(wordBytes)) return null;
+    const reason = `${name} is aligned to ${alignBytes} bytes, the word that names the ops must be to ${wordBytes}`;
+    return { code: 'misaligned-ops', errno: 'EINVAL', reason };
   }
 
   private permission({ section: index }: CodeRange): Objection | null {

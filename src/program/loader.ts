@@ -29,7 +29,7 @@ import { headerBytes, headerPlace, type ImageParts, writeImage } from './image-w
 import { checkOverlaps, type Cursor, fileEndAfter, placeSections } from './layout.js';
 import { linkPart, stubWriter } from './link.js';
 import { type LoadBase, type LoadMap, loadMapOwner, type PartKind, readLoadMap } from './load-map.js';
-import { madeSection, makeSymbols, type ObjectPart, objectPart } from './object-part.js';
+import { madeSection, makeSymbols, type ObjectPart, objectPart, type PartRoom } from './object-part.js';
 import { probeSections, siteStubHead, siteStubSection, trampolineSection } from './program.js';
 import { checkedPads, landingProblem } from './landing.js';
 import { endOf, type Part, type PartSection, permissionOf, rangesOf, startOf, wordAt } from './part.js';
@@ -53,6 +53,8 @@ export interface LoaderOptions {
    * happens when an area is full (T-PPC-28).
    */
   readonly stubSpare?: number;
+  /** What modules have at least. */
+  readonly room?: PartRoom;
   /** Convention of the sites, when the caller knows it better than a look at the files tells. */
   readonly convention?: ConventionName;
   /**
@@ -428,7 +430,9 @@ function assemble(
         file: source.name,
       });
     }
-    return objectPart({ ...source, sha256: hash(source.image.bytes) }, kind, loader.stubs.placeholders, arch);
+    const room = kind === 'module' ? request.options.room : undefined;
+    const file = { ...source, sha256: hash(source.image.bytes) };
+    return objectPart(file, kind, loader.stubs.placeholders, arch, room);
   };
   const fresh: ObjectPart[] = [...freshCore];
   const modules = request.modules.map((source) => make(source, 'module'));
@@ -453,7 +457,10 @@ function assemble(
   const room = trampolineRoom(plan, fresh);
   const probes = probeRoom(plan, parts, fresh);
   const ownStubs = siteStubRoom(plan, scope, fresh);
-  for (const part of fresh) areas.get(part)!.plan(part, arch, entries.length, request.options.stubSpare ?? 0);
+  for (const part of fresh) {
+    const stubs = part.kind === 'module' ? request.options.room?.stubs : undefined;
+    areas.get(part)!.plan(part, arch, entries.length, request.options.stubSpare ?? 0, stubs);
+  }
 
   place(plan, parts, fresh);
   const core = parts[0]!;

@@ -41,10 +41,20 @@ export function madeSection(
   return { ...fields, entrySize: 0n, link: 0, info: 0, address: 0n, fileOffset: null };
 }
 
+/** What a part has at least, so that another version of its object is laid out alike. */
+export interface PartRoom {
+  readonly stubs: StubRoom;
+  readonly gotSlots: number;
+}
+
+/** Entries of stub areas, by the name of their section and in order. */
+export type StubRoom = ReadonlyMap<string, readonly number[]>;
+
 /**
  * Sections and commons of an object. `sections` is in the order of the layout, stub areas not yet
  * in it.
  * @param placeholders names of sections that only reserve room for the loader's stubs
+ * @param room         what the part has at least
  * @throws ElftraceError 'unsupported-form' for thread-local sections
  */
 export function objectPart(
@@ -52,6 +62,7 @@ export function objectPart(
   kind: PartKind,
   placeholders: readonly string[],
   arch: Arch,
+  room: PartRoom | null = null,
 ): ObjectPart {
   const { image } = source;
   const sectionOf: (PartSection | undefined)[] = Array.from({ length: image.sections.length });
@@ -84,7 +95,7 @@ export function objectPart(
   }
   const { offsets, section: commons } = commonSymbols(image);
   if (commons !== null) loaded.push(commons);
-  const got = gotOf(image, sectionOf, arch);
+  const got = gotOf(image, sectionOf, arch, room?.gotSlots ?? 0);
   if (got !== null) loaded.push(got.section);
   return {
     kind,
@@ -110,7 +121,12 @@ export function objectPart(
  * One slot for each symbol that the code finds through a GOT: a linker would make them, a module
  * has none of its own.
  */
-function gotOf(image: ElfImage, sectionOf: readonly (PartSection | undefined)[], arch: Arch): ObjectPart['got'] {
+function gotOf(
+  image: ElfImage,
+  sectionOf: readonly (PartSection | undefined)[],
+  arch: Arch,
+  slots: number,
+): ObjectPart['got'] {
   const types = new Set(
     [...arch.relocations.values()].filter((row) => row.rule.startsWith('got-')).map((row) => row.type),
   );
@@ -124,8 +140,8 @@ function gotOf(image: ElfImage, sectionOf: readonly (PartSection | undefined)[],
       }
     }
   }
-  if (offsetOf.size === 0) return null;
-  const size = offsetOf.size * wordBytes;
+  const size = Math.max(offsetOf.size, slots) * wordBytes;
+  if (size === 0) return null;
   const section = madeSection({
     name: '.got',
     type: elf.SHT_PROGBITS,
@@ -227,7 +243,8 @@ export function makeSymbols(part: ObjectPart, tocSymbol: string | null): void {
     };
     (local ? locals : globals).push(symbol);
   }
-  part.symbols.push(...locals, ...globals);
+  for (const symbol of locals) part.symbols.push(symbol);
+  for (const symbol of globals) part.symbols.push(symbol);
 }
 
 /** True for kernel modules, which export by `__ksymtab` only. */

@@ -10,7 +10,7 @@ import * as elf from '../elf/constants.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address } from '../units.js';
 import type { StubArea } from './load-map.js';
-import { madeSection, type ObjectPart } from './object-part.js';
+import { madeSection, type ObjectPart, type StubRoom } from './object-part.js';
 import { type Part, type PartSection, permissionOf } from './part.js';
 
 /**
@@ -60,6 +60,7 @@ function callPairs(part: ObjectPart, arch: Arch): Map<PartSection, Set<string>> 
 export class StubAreas {
   readonly areas: Area[] = [];
   private entries = 0;
+  private room: StubRoom = new Map();
   /** Address of the stub of a kind for a target, in each area. */
   private readonly known = new Map<string, { readonly area: Area; readonly address: Address }[]>();
 
@@ -73,8 +74,10 @@ export class StubAreas {
    * area serves.
    * @param entries stubs for the tracer's entries, of modules
    * @param spare stubs more or fewer than the rule says
+   * @param room  entries that areas have at least
    */
-  plan(part: ObjectPart, arch: Arch, entries: number, spare: number): void {
+  plan(part: ObjectPart, arch: Arch, entries: number, spare: number, room: StubRoom = new Map()): void {
+    this.room = room;
     const { stubs } = this.loader;
     this.entries = entries;
     const pairs = callPairs(part, arch);
@@ -159,7 +162,8 @@ export class StubAreas {
     const needed = distinct + 1 + entries + spare;
     // One slot of a block at most begins in its gap.
     const lost = stubs.gap === null ? 0 : Math.ceil((needed * stubs.entryBytes) / stubs.gap.blockBytes);
-    const count = Math.max(0, needed + lost);
+    const known = this.areas.filter((area) => area.section.name === name).length;
+    const count = Math.max(0, needed + lost, this.room.get(name)?.[known] ?? 0);
     const section = this.makeArea(name, count);
     this.areas.push({ section, init, entries: false, count, usable: count - 1, used: 0 });
     out.push(section);

@@ -2,15 +2,13 @@
  * The account of a trial that failed (PV-4): it is done once more, instruction by instruction, and
  * both ways are written down, with the instruction that wrote what differs.
  */
-import type { Address } from '../units.js';
 import type { Begun } from './state.js';
-import type { Difference, Pair, Trial } from './trial.js';
+import type { Difference, Pair, Trial } from './compare.js';
+import { Trials } from './trial.js';
 import type { Account, Executed } from './verdict.js';
-import type { ProofWorld } from './world.js';
+import type { ProofWorld, Recorder } from './world.js';
 
-/** Instructions of a way that are followed. */
-const LONGEST = 20_000;
-/** Of them, how many are kept: the last ones, which lead to the difference. */
+/** Of a way, how many instructions are kept: the last ones, which lead to the difference. */
 const KEPT = 400;
 
 /** Reads what differs; null: it is nothing that an instruction writes. */
@@ -20,40 +18,45 @@ function probeOf(difference: Difference): ((world: ProofWorld) => bigint) | null
   return null;
 }
 
-interface Way {
-  readonly executed: Executed[];
-  /** Number of the instruction after which the value changed last; -1: it never did. */
-  readonly writer: number;
-}
+/** Writes down the instructions of one world, and which of them wrote what differs. */
+class Way implements Recorder {
+  executed: Executed[] = [];
+  private writer: Executed | null = null;
+  private value: bigint | null = null;
+  private readonly probe: ((world: ProofWorld) => bigint) | null;
 
-function follow(world: ProofWorld, end: Address, difference: Difference): Way {
-  const { machine } = world;
-  const probe = probeOf(difference);
-  let executed: Executed[] = [];
-  let writer = -1;
-  let dropped = 0;
-  let value = probe?.(world) ?? 0n;
-  for (let n = 0; n < LONGEST; n++) {
-    const address = machine.register('pc');
-    if (address === end) break;
-    const stop = world.run(1);
-    if (stop.kind !== 'step-limit') break;
-    executed.push({ address, bytes: world.read(address, 8) });
-    const now = probe?.(world) ?? 0n;
-    if (now !== value) {
-      value = now;
-      writer = dropped + executed.length - 1;
-    }
-    if (executed.length >= 2 * KEPT) {
-      dropped += executed.length - KEPT;
-      executed = executed.slice(-KEPT);
-    }
+  constructor(difference: Difference) {
+    this.probe = probeOf(difference);
   }
-  return { executed: executed.slice(-KEPT), writer: writer - dropped - Math.max(0, executed.length - KEPT) };
+
+  /** What the instruction before did is seen. */
+  look(world: ProofWorld): void {
+    const now = this.probe?.(world) ?? 0n;
+    if (this.value !== null && now !== this.value) this.writer = this.executed.at(-1) ?? null;
+    this.value = now;
+  }
+
+  step(world: ProofWorld): void {
+    this.look(world);
+    const address = world.machine.register('pc');
+    this.executed.push({ address, bytes: world.read(address, 8) });
+    if (this.executed.length >= 2 * KEPT) this.executed = this.executed.slice(-KEPT);
+  }
+
+  turn(): void {
+    this.executed = [];
+    this.value = this.writer = null;
+  }
+
+  /** Position of the writer among the instructions that are kept; -1: none of them is. */
+  get at(): number {
+    return this.writer === null ? -1 : this.executed.lastIndexOf(this.writer);
+  }
 }
 
 /**
- * Follows both ways of a failed trial to the place behind the site.
+ * Follows both ways of a failed trial to where it failed: to the place behind the site, or from
+ * there back to the caller.
  * @param begin  brings both worlds into the state that the trial began with
  */
 export function giveAccount(
@@ -62,14 +65,17 @@ export function giveAccount(
   found: Pick<Account, 'seed' | 'entry' | 'phase' | 'difference'>,
   begin: () => Begun,
 ): Account {
-  begin();
-  const a = follow(pair.original, trial.end, found.difference);
-  const b = follow(pair.patched, trial.end, found.difference);
+  const [a, b] = [new Way(found.difference), new Way(found.difference)];
+  const trials = new Trials(pair, trial);
+  const begun = begin();
+  [pair.original.recorder, pair.patched.recorder] = [a, b];
+  trials.once(begun);
+  [pair.original.recorder, pair.patched.recorder] = [null, null];
+  trials.end();
+  a.look(pair.original);
+  b.look(pair.patched);
+  for (const way of [a, b]) way.executed = way.executed.slice(-KEPT);
   const writer =
-    b.writer >= 0
-      ? ({ side: 'patched', at: b.writer } as const)
-      : a.writer >= 0
-        ? ({ side: 'original', at: a.writer } as const)
-        : null;
+    b.at >= 0 ? ({ side: 'patched', at: b.at } as const) : a.at >= 0 ? ({ side: 'original', at: a.at } as const) : null;
   return { ...found, original: a.executed, patched: b.executed, writer };
 }

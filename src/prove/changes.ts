@@ -3,7 +3,7 @@
  * with them; any other byte that a program could execute or read is nothing that trials prove.
  */
 import type { ElfImage, ElfSection } from '../elf/image.js';
-import { SHF_ALLOC } from '../elf/constants.js';
+import { SHF_ALLOC, SHN_UNDEF } from '../elf/constants.js';
 import { trampolineSection } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
 import type { Address } from '../units.js';
@@ -22,30 +22,64 @@ const GAP = 8;
 const LISTED = 100;
 const SHT_NOBITS = 8;
 
-/** Ranges that change with sites: [start, end). */
-function explained(original: Sites, patched: Sites): { readonly start: Address; readonly end: Address }[] {
-  const ranges: { start: Address; end: Address }[] = [];
-  for (const sites of [original, patched]) {
-    const { program } = sites;
-    const word = BigInt(program.image.wordBytes);
-    for (let i = 0; i < sites.count; i++) {
-      const reading = sites.codeRange(i) ? sites.reading(i) : null;
-      if (reading === null) continue;
-      const start = sites.anchor[i]! + BigInt(reading.startDelta);
-      ranges.push({ start, end: start + BigInt(reading.sizeBytes) });
-      // A stub that the site leads through: executed with it, or not at all while the site is off.
-      const stub = sites.stubs?.of(sites.ip(i)) ?? null;
-      const code = program.arch.outOfLine?.codeBytes ?? 0;
-      if (stub !== null) ranges.push({ start: stub.address - word, end: stub.address + BigInt(code) });
-      // The word that names a site's ops.
-      for (const { literal } of reading.literal === undefined ? [] : program.arch.conventions) {
-        const place = literal?.place(sites.ip(i), stub) ?? null;
-        if (place !== null) ranges.push({ start: place, end: place + word });
+/** Ranges that change with sites, by section of relocatable files; -1: of a whole image. */
+class Explained {
+  private readonly ranges = new Map<number, { readonly start: Address; readonly end: Address }[]>();
+
+  /** @param others  what else is proved, in a whole image */
+  constructor(
+    original: Sites,
+    patched: Sites,
+    others: readonly { readonly address: Address; readonly end: Address }[] = [],
+  ) {
+    for (const { address, end } of others) this.add(-1, address, end);
+    for (const sites of [original, patched]) {
+      for (let i = 0; i < sites.count; i++) this.addSite(sites, i);
+      for (const part of sites.program.loadMap?.parts ?? []) {
+        if (part.kind === 'runtime') for (const { start, end } of part.ranges) this.add(-1, start, end);
       }
     }
-    for (const part of program.loadMap?.parts ?? []) if (part.kind === 'runtime') ranges.push(...part.ranges);
+    for (const each of this.ranges.values()) each.sort((a, b) => (a.start < b.start ? -1 : 1));
   }
-  return ranges.sort((a, b) => (a.start < b.start ? -1 : 1));
+
+  private add(section: number, start: Address, end: Address): void {
+    const known = this.ranges.get(section);
+    if (known === undefined) this.ranges.set(section, [{ start, end }]);
+    else known.push({ start, end });
+  }
+
+  private addSite(sites: Sites, i: number): void {
+    const { program } = sites;
+    const range = sites.codeRange(i);
+    const reading = range === undefined ? null : sites.reading(i);
+    if (range === undefined || reading === null) return;
+    const section = program.relocatable ? range.section : -1;
+    const word = BigInt(program.image.wordBytes);
+    const start = sites.anchor[i]! + BigInt(reading.startDelta);
+    this.add(section, start, start + BigInt(reading.sizeBytes));
+    // A stub that the site leads through: executed with it, or not at all while the site is off.
+    const stub = sites.stubs?.of(sites.ip(i)) ?? null;
+    const code = program.arch.outOfLine?.codeBytes ?? 0;
+    if (stub !== null) this.add(section, stub.address - word, stub.address + BigInt(code));
+    // The word that names a site's ops.
+    for (const { literal } of reading.literal === undefined ? [] : program.arch.conventions) {
+      const place = literal?.place(sites.ip(i), stub) ?? null;
+      if (place !== null) this.add(section, place, place + word);
+    }
+  }
+
+  has(section: number, address: Address): boolean {
+    const ranges = this.ranges.get(section) ?? [];
+    let [low, high] = [0, ranges.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (ranges[middle]!.start <= address) low = middle + 1;
+      else high = middle;
+    }
+    // Ranges may nest: a few in front of the place are looked at.
+    for (let i = low - 1; i >= 0 && i >= low - 16; i--) if (ranges[i]!.end > address) return true;
+    return false;
+  }
 }
 
 /** Sections that hold tables of sites, or what tools write down about themselves. */
@@ -62,39 +96,94 @@ function isBookkeeping({ name }: ElfSection, sites: Sites): boolean {
 const sectionBytes = (image: ElfImage, section: ElfSection): Uint8Array =>
   image.bytes.subarray(section.offset, section.offset + section.size);
 
-/** Changed bytes that nothing explains, by address. */
-export function unexplainedChanges(original: Sites, patched: Sites): readonly UnexplainedChange[] {
-  const ranges = explained(original, patched);
-  const isExplained = (address: Address): boolean => {
-    let [low, high] = [0, ranges.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (ranges[middle]!.start <= address) low = middle + 1;
-      else high = middle;
-    }
-    // Ranges may nest: a few in front of the place are looked at.
-    for (let i = low - 1; i >= 0 && i >= low - 16; i--) if (ranges[i]!.end > address) return true;
-    return false;
-  };
-  const found: { address: Address; size: number; section: string }[] = [];
-  const image = original.program.image;
-  for (const section of image.sections) {
-    if ((section.flags & BigInt(SHF_ALLOC)) === 0n || section.type === SHT_NOBITS || section.size === 0) continue;
-    if (isBookkeeping(section, original)) continue;
-    const before = sectionBytes(image, section);
-    const at = patched.program.image.fileOffsetOf(section.address);
-    const after = at < 0 ? new Uint8Array(0) : patched.program.image.bytes.subarray(at, at + section.size);
+/** Changed bytes that nothing explains, collected by section. */
+class Changes {
+  readonly found: { address: Address; size: number; section: string }[] = [];
+
+  add(section: string, address: Address): void {
+    const last = this.found.at(-1);
+    if (last?.section === section && address >= last.address && address <= last.address + BigInt(last.size + GAP)) {
+      last.size = Math.max(last.size, Number(address - last.address) + 1);
+    } else if (this.found.length < LISTED) this.found.push({ address, size: 1, section });
+  }
+
+  /** Compares bytes; `isExplained` is asked of positions in them that differ. */
+  compare(section: ElfSection, before: Uint8Array, after: Uint8Array, isExplained: (at: number) => boolean): void {
     for (let block = 0; block < before.length; block += BLOCK) {
       const end = Math.min(before.length, block + BLOCK);
       for (let i = block; i < end; i++) {
-        if (before[i] === after[i]) continue;
-        const address = section.address + BigInt(i);
-        if (isExplained(address)) continue;
-        const last = found.at(-1);
-        if (last?.section === section.name && address <= last.address + BigInt(last.size + GAP)) {
-          last.size = Number(address - last.address) + 1;
-        } else if (found.length < LISTED) found.push({ address, size: 1, section: section.name });
+        if (before[i] !== after[i] && !isExplained(i)) this.add(section.name, section.address + BigInt(i));
       }
+    }
+  }
+}
+
+const isLoaded = ({ flags, size }: ElfSection): boolean => (flags & SHF_ALLOC) !== 0n && size > 0;
+
+/** Changed bytes that nothing explains, by address. */
+export function unexplainedChanges(
+  original: Sites,
+  patched: Sites,
+  others: readonly { readonly address: Address; readonly end: Address }[] = [],
+): readonly UnexplainedChange[] {
+  if (original.program.relocatable) return unexplainedInFile(original, patched);
+  const explained = new Explained(original, patched, others);
+  const changes = new Changes();
+  const image = original.program.image;
+  for (const section of image.sections) {
+    if (!isLoaded(section) || section.type === SHT_NOBITS || isBookkeeping(section, original)) continue;
+    const at = patched.program.image.fileOffsetOf(section.address);
+    const after = at < 0 ? new Uint8Array(0) : patched.program.image.bytes.subarray(at, at + section.size);
+    changes.compare(section, sectionBytes(image, section), after, (i) =>
+      explained.has(-1, section.address + BigInt(i)),
+    );
+  }
+  return changes.found;
+}
+
+/** The section of another version of a file that is this one. */
+function sameSection({ sections }: ElfImage, { index, name }: ElfSection): ElfSection | undefined {
+  const own = sections[index];
+  return own?.name === name ? own : sections.find((each) => each.name === name);
+}
+
+/**
+ * Of relocatable files: bytes, and what relocations say of them. A relocation counts as a change of
+ * the byte at its place.
+ */
+function unexplainedInFile(original: Sites, patched: Sites): readonly UnexplainedChange[] {
+  const explained = new Explained(original, patched);
+  const changes = new Changes();
+  const [before, after] = [original.program.image, patched.program.image];
+  for (const section of before.sections) {
+    if (!isLoaded(section) || isBookkeeping(section, original)) continue;
+    const other = sameSection(after, section);
+    const has = (offset: bigint): boolean => explained.has(section.index, offset);
+    if (section.type !== SHT_NOBITS) {
+      const bytes = other === undefined ? new Uint8Array(0) : sectionBytes(after, other);
+      changes.compare(section, sectionBytes(before, section), bytes, (i) => has(BigInt(i)));
+    }
+    const rows = [relocationTexts(original, section), other ? relocationTexts(patched, other) : new Map()] as const;
+    for (const [a, b] of [rows, [rows[1], rows[0]] as const]) {
+      for (const [text, offset] of a) if (!b.has(text) && !has(offset)) changes.add(section.name, offset);
+    }
+  }
+  return changes.found;
+}
+
+/** What the relocations of a section say, with their places; those that do nothing are left out. */
+function relocationTexts({ program: { image, arch } }: Sites, section: ElfSection): ReadonlyMap<string, bigint> {
+  const { symbols } = image;
+  const found = new Map<string, bigint>();
+  for (const { count, offset, type, symbol, addend } of image.relocationsOf(section)) {
+    for (let row = 0; row < count; row++) {
+      const rule = arch.relocations.get(type[row]!);
+      if (rule?.rule === 'none') continue;
+      const index = symbol[row]!;
+      const home = symbols.sectionIndex[index]!;
+      const name = symbols.name(index) || (image.sections[home]?.name ?? '');
+      const place = home === SHN_UNDEF ? '' : `${home}:${symbols.value[index]!}`;
+      found.set(`${offset[row]!} ${type[row]!} ${name}@${place}+${addend[row]!}`, offset[row]!);
     }
   }
   return found;

@@ -5,4 +5,4 @@
  */
 export { prove, type ProveOptions } from './prove.js';
 export type { Executed, Proof, ProofSummary, SiteProof } from './verdict.js';
-export type { Difference } from './trial.js';
+export type { Difference } from './compare.js';

@@ -16,10 +16,13 @@ import { giveAccount } from './account.js';
 import { unexplainedChanges } from './changes.js';
 import { ImageLayout } from './layout.js';
 import { mix, Random } from './random.js';
-import { begin, type Entry } from './state.js';
-import { type Outcome, type Pair, type Trial, tryOnce } from './trial.js';
+import { isRelocatable, layOut, placeInFile } from './relocatable.js';
+import { type ProbeSubject, ProbeProofs } from './probes.js';
+import { type Begun, begin, type Entry } from './state.js';
+import type { Outcome, Pair, Trial } from './compare.js';
+import { Trials } from './trial.js';
 import type { ProofSummary, SiteProof } from './verdict.js';
-import { WantedCalls } from './wanted.js';
+import { type Wanted, WantedCalls } from './wanted.js';
 import { ProofWorld } from './world.js';
 
 export interface ProveOptions {
@@ -29,9 +32,16 @@ export interface ProveOptions {
   readonly trials?: number;
   /** Only so many of the changed sites, spread over the image; the rest is counted as skipped. */
   readonly sample?: number;
+  /**
+   * One of `of` parts of equal size of the sites, `index` from 0 on; the others are not counted.
+   * All parts together say what the whole says.
+   */
+  readonly part?: { readonly index: number; readonly of: number };
   readonly signal?: AbortSignal;
 }
 
+/** What is wanted of a site that is off. */
+const NO_CALLS: Wanted = { calls: [], hijack: false, direct: null, replacement: null, frame: null, ring: null };
 /** Trials of the first sites of each shape: the states that are easy to miss (PV-3). */
 const FIRST_TRIALS = 12;
 const FIRST_SITES = 3;
@@ -77,6 +87,7 @@ class Prover {
   private readonly handler: Address | null;
   private readonly own: readonly { readonly start: Address; readonly end: Address }[];
   private readonly addresses: readonly Address[];
+  readonly probes: ProbeProofs | null;
   private readonly shapes = new Map<string, number>();
 
   constructor(
@@ -95,20 +106,13 @@ class Prover {
     this.emulation = emulation;
     const side = (image: ElfImage): Side => {
       const program = load(image, arch);
-      if (program.relocatable) {
-        throw new ElftraceError(
-          'unsupported-form',
-          'a relocatable file has no addresses to execute at: load it first (elftrace load), and patch and prove the image',
-          { reason: 'relocatable' },
-        );
-      }
       return { sites: findSites(program), world: new ProofWorld(new ImageLayout(program), emulation, this.seed) };
     };
     this.original = side(original);
     this.patched = side(patched);
     this.subjects = subjects(this.original.sites, this.patched.sites);
     const { program } = this.patched.sites;
-    this.wanted = new WantedCalls(program);
+    this.wanted = new WantedCalls(program, emulation.proof);
     this.traced = entryPoint(this.original.sites.program, 'ftrace_caller') !== null;
     this.handler = entryPoint(program, 'return_to_handler')?.identity ?? null;
     this.own = [this.original, this.patched].flatMap(
@@ -117,6 +121,7 @@ class Prover {
     );
     const step = Math.max(1, Math.floor(this.subjects.length / ADDRESSES));
     this.addresses = this.subjects.filter((_, i) => i % step === 0).map(({ anchor }) => anchor);
+    this.probes = ProbeProofs.of(this.pair, patched, this.own);
   }
 
   get seed(): number {
@@ -173,9 +178,14 @@ class Prover {
 
   private isChanged(subject: Subject, { start, end }: { start: Address; end: Address }): boolean {
     const size = Number(end - start);
+    // Bytes of a probe in front of the site's call are proved with the probe.
+    const probes = this.probes?.within(start, end) ?? [];
     const bytes = ({ sites: { program } }: Side): string => {
       const at = program.image.fileOffsetOf(start);
-      return at < 0 ? '' : program.image.bytes.subarray(at, at + size).join();
+      if (at < 0) return '';
+      const copy = program.image.bytes.slice(at, at + size);
+      for (const each of probes) copy.fill(0, Number(max(each.address, start) - start), Number(each.end - start));
+      return copy.join();
     };
     if (bytes(this.original) !== bytes(this.patched)) return true;
     return subject.patched >= 0 && this.patched.sites.state(subject.patched) === 'call';
@@ -193,11 +203,35 @@ class Prover {
     return local === 0n || second.address > start ? [global] : [global, second];
   }
 
+  /** The code of a site's function; null: its size is not known. */
+  private body([sites, index]: readonly [Sites, number], start: Address): Trial['body'] {
+    const { functions, symbols } = sites.program;
+    const symbol = sites.functionSymbol(index);
+    const place = symbol < 0 ? undefined : functions.placeOf(symbol)?.value;
+    const size = symbol < 0 ? 0n : symbols.size[symbol]!;
+    return place === undefined || place + size <= start ? null : { start: min(place, start), end: place + size };
+  }
+
+  /** Whether a changed site is among the first of its shape; the next one is one more. */
+  private isEarly(shape: string): boolean {
+    const seen = this.shapes.get(shape) ?? 0;
+    this.shapes.set(shape, seen + 1);
+    return seen < FIRST_SITES;
+  }
+
+  /** Passes over a site that another part proves. */
+  pass(subject: Subject): void {
+    const [sites, index] = this.home(subject);
+    const extent = this.extent(subject);
+    if (extent !== null && this.isChanged(subject, extent)) this.isEarly(sites.shape(index));
+  }
+
   prove(subject: Subject): SiteProof {
     const home = this.home(subject);
     const [sites, index] = home;
     const range = sites.codeRange(index)!;
     const base = {
+      section: range.name,
       address: sites.ip(index),
       function: sites.program.describe(range, sites.ip(index)),
       shape: sites.shape(index),
@@ -205,8 +239,10 @@ class Prover {
     const extent = this.extent(subject);
     if (extent === null) return { ...base, verdict: 'inconclusive', trials: 0, reason: 'not-a-site' };
     if (!this.isChanged(subject, extent)) return { ...base, verdict: 'proved', trials: 0, reason: 'unchanged' };
-    const ip = this.wanted.known ? recordIp(sites, index) : sites.ip(index);
+    const isEarly = this.isEarly(base.shape);
     const isOn = subject.patched >= 0 && this.patched.sites.state(subject.patched) === 'call';
+    // What callbacks are told; an image whose sites are off may have no entries to tell it.
+    const ip = isOn && this.wanted.known ? recordIp(sites, index) : sites.ip(index);
     const start = this.firstExecuted(home, extent);
     const trial: Trial = {
       start,
@@ -217,26 +253,54 @@ class Prover {
       profiles: this.profiles(subject),
       ordinaryCall: this.isOrdinaryCall(home),
       handler: this.handler,
+      body: this.body(home, start),
+      steps: new Map(),
     };
-    return { ...base, ...this.decide(trial, this.entries(home, start), base.shape) };
+    const entries = this.entries(home, start);
+    return { ...base, ...this.decide(this.withReturn(trial, entries), entries, isEarly) };
+  }
+
+  /** A site whose callback is that of a return probe, or that has one on the way to it. */
+  private withReturn(trial: Trial, entries: readonly Entry[]): Trial {
+    const first = entries.reduce((at, { address }) => min(at, address), trial.start);
+    const handler = this.probes?.returnsFrom({ ...trial, start: first }) ?? null;
+    if (handler === null) return trial;
+    return { ...trial, handler, body: null, wanted: { ...(trial.wanted ?? NO_CALLS), hijack: true, ring: null } };
+  }
+
+  /** Proves a probe. */
+  proveProbe(probe: ProbeSubject): SiteProof {
+    const probes = this.probes!;
+    const { program } = this.patched.sites;
+    const base = {
+      section: program.codeAt(probe.address)?.name ?? '',
+      address: probe.address,
+      function: probe.name,
+      shape: `probe.${probe.kind}`,
+    };
+    const once = (begun: Begun): Outcome => probes.once(probe, begun);
+    return { ...base, ...this.decide(probes.trial(probe), probes.entries(probe), true, once) };
   }
 
   private decide(
     trial: Trial,
     entries: readonly Entry[],
-    shape: string,
+    isEarly: boolean,
+    once: ((begun: Begun) => Outcome) | null = null,
   ): Pick<SiteProof, 'verdict' | 'trials' | 'reason' | 'detail' | 'account'> {
-    const seen = this.shapes.get(shape) ?? 0;
-    this.shapes.set(shape, seen + 1);
-    const wanted = Math.max(this.options.trials ?? 2, entries.length, seen < FIRST_SITES ? FIRST_TRIALS : 0);
+    const wanted = Math.max(this.options.trials ?? 2, entries.length, isEarly ? FIRST_TRIALS : 0);
     let counted = 0;
     let open: Extract<Outcome, { kind: 'open' }> | null = null;
+    const trials = once === null ? new Trials(this.pair, trial) : { once, end: () => undefined };
     for (let n = 0; n < wanted; n++) {
       const entry = entries[n % entries.length]!;
-      const seed = mix(this.seed, Number(trial.ip & 0xffff_ffffn), n);
-      const outcome = this.run(trial, entry, seed);
+      // Odd seeds mix addresses of the image in (begin): the trials of each entry take turns.
+      const seed = ((mix(this.seed, Number(trial.ip & 0xffff_ffffn), n) & ~1) | ((n ^ (n >> 1)) & 1)) >>> 0;
+      const outcome = trials.once(this.begin(entry, seed));
+      this.reset();
       if (outcome.kind === 'different') {
         const { difference, phase } = outcome;
+        trials.end();
         const account = giveAccount(this.pair, trial, { seed, entry: entry.address, phase, difference }, () =>
           this.begin(entry, seed),
         );
@@ -246,6 +310,7 @@ class Prover {
       if (outcome.kind === 'equal') counted++;
       else open ??= outcome;
     }
+    trials.end();
     if (counted > 0) return { verdict: 'proved', trials: counted };
     return {
       verdict: 'inconclusive',
@@ -268,13 +333,14 @@ class Prover {
 
   private begin(entry: Entry, seed: number): ReturnType<typeof begin> {
     const worlds = [this.original.world, this.patched.world] as const;
-    return begin(worlds, this.patched.sites.program, this.emulation, entry, new Random(seed), this.addresses);
-  }
-
-  private run(trial: Trial, entry: Entry, seed: number): Outcome {
-    const outcome = tryOnce(this.pair, trial, this.begin(entry, seed));
-    this.reset();
-    return outcome;
+    return begin(
+      worlds,
+      this.patched.sites.program,
+      this.emulation,
+      entry,
+      new Random(seed),
+      (seed & 1) === 0 ? [] : this.addresses,
+    );
   }
 
   private reset(): void {
@@ -286,16 +352,48 @@ class Prover {
 const min = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 const max = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
-/** Sites of a run between two looks at the signal, and at what else there is to do. */
-const PIECE = 64;
+/** Milliseconds between two turns of the event loop, where timers abort signals. */
+const PIECE_MS = 20;
+
+/** What is executed, and what the answers are about. */
+interface Subjects {
+  readonly prover: Prover;
+  /** A verdict as the file has it: places of relocatable files are in sections. */
+  readonly inFile: (site: SiteProof) => SiteProof;
+  readonly unexplained: () => ProofSummary['unexplained'];
+}
+
+function subjectsOf(original: ElfImage, patched: ElfImage, arch: Arch, options: ProveOptions): Subjects {
+  if (!isRelocatable(original) && !isRelocatable(patched)) {
+    const prover = new Prover(original, patched, arch, options);
+    const unexplained = (): ProofSummary['unexplained'] =>
+      unexplainedChanges(prover.original.sites, prover.patched.sites, prover.probes?.subjects);
+    return { prover, inFile: (site) => site, unexplained };
+  }
+  if (!isRelocatable(original) || !isRelocatable(patched)) {
+    throw new ElftraceError('usage', 'one of the two files is relocatable, the other one is linked: they do not fit', {
+      reason: 'other-layout',
+    });
+  }
+  const laid = layOut(original, patched, arch);
+  const inFile = (site: SiteProof): SiteProof => {
+    const { section, offset } = placeInFile(laid.patched, site.address);
+    return { ...site, section, address: offset };
+  };
+  const unexplained = (): ProofSummary['unexplained'] =>
+    unexplainedChanges(findSites(load(original, arch)), findSites(load(patched, arch)));
+  return { prover: new Prover(laid.original, laid.patched, arch, options), inFile, unexplained };
+}
 
 /**
  * Proves the sites of a patched image against the original. Yields a verdict for each site, by
  * address; returns the summary.
  * @param original  as it was before the patch
- * @param patched   a linked file, or an image of `load`, of the same machine
- * @throws ElftraceError 'unsupported-form' for relocatable files and machines without an emulator,
- *   'usage' for images of different machines; what `signal` was aborted with
+ * @param patched   a linked file, an image of `load`, or a relocatable file, of the same machine;
+ *   relocatable files are laid out as `load` would, addresses of answers are offsets in sections
+ * @throws ElftraceError 'unsupported-form' for machines without an emulator and for relocatable
+ *   files that cannot be laid out alike, 'usage' for files that do not fit each other; as
+ *   `loadImages`; what `signal` was aborted with
  * Source: PV-1 to PV-4
  */
 export async function* prove(
@@ -304,34 +402,47 @@ export async function* prove(
   arch: Arch,
   options: ProveOptions = {},
 ): AsyncGenerator<SiteProof, ProofSummary> {
-  const prover = new Prover(original, patched, arch, options);
+  const { prover, inFile, unexplained } = subjectsOf(original, patched, arch, options);
   const counts = { unchanged: 0, proved: 0, different: 0, inconclusive: 0, skipped: 0 };
   const reasons: Record<string, number> = {};
-  const { subjects } = prover;
-  const every = options.sample === undefined ? 1 : Math.max(1, Math.floor(subjects.length / options.sample));
-  for (const [i, subject] of subjects.entries()) {
-    if (i % PIECE === 0) {
-      options.signal?.throwIfAborted();
-      await Promise.resolve();
-    }
-    if (i % every !== 0) {
-      counts.skipped++;
-      continue;
-    }
-    const site = prover.prove(subject);
+  const counted = (site: SiteProof): SiteProof => {
     if (site.reason === 'unchanged') counts.unchanged++;
     else counts[site.verdict]++;
     if (site.verdict === 'inconclusive' && site.reason !== undefined) {
       reasons[site.reason] = (reasons[site.reason] ?? 0) + 1;
     }
-    yield site;
+    return site;
+  };
+  const { subjects } = prover;
+  const every = options.sample === undefined ? 1 : Math.max(1, Math.floor(subjects.length / options.sample));
+  const { index, of } = options.part ?? { index: 0, of: 1 };
+  const [first, end] = [index, index + 1].map((each) => Math.floor((each * subjects.length) / of)) as [number, number];
+  let turn = 0;
+  for (const [i, subject] of subjects.entries()) {
+    if (performance.now() >= turn) {
+      await new Promise((resolve) => setImmediate(resolve));
+      options.signal?.throwIfAborted();
+      turn = performance.now() + PIECE_MS;
+    }
+    if (i >= end) break;
+    if (i < first) {
+      if (i % every === 0) prover.pass(subject);
+      continue;
+    }
+    if (i % every !== 0) {
+      counts.skipped++;
+      continue;
+    }
+    yield counted(inFile(prover.prove(subject)));
   }
+  const probes = index === of - 1 ? (prover.probes?.subjects ?? []) : [];
+  for (const probe of probes) yield counted(prover.proveProbe(probe));
   return {
     target: arch.target.id,
     seed: prover.seed,
-    sites: subjects.length,
+    sites: end - first + probes.length,
     ...counts,
     reasons,
-    unexplained: unexplainedChanges(prover.original.sites, prover.patched.sites),
+    unexplained: unexplained(),
   };
 }

@@ -8,7 +8,7 @@ import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { PAGE_BYTES } from './layout.js';
 import type { Random } from './random.js';
-import type { ProofWorld } from './world.js';
+import type { ProofWorld, Registers } from './world.js';
 
 export interface Entry {
   /** Where the trial begins. */
@@ -19,9 +19,13 @@ export interface Entry {
 
 /** What a trial began with, for what is compared behind it. */
 export interface Begun {
+  /** Address of the first instruction. */
+  readonly entry: Address;
   readonly stackPointer: bigint;
   readonly returnAddress: Address;
-  readonly registers: ReadonlyMap<string, bigint>;
+  readonly registers: Registers;
+  /** No register had an address of the image, through which a body reads code that was patched. */
+  readonly isPlain: boolean;
 }
 
 /** Addresses without an owner, for stacks and return addresses: words of 64 bits, of 32. */
@@ -29,6 +33,9 @@ const FREE = {
   64: { stack: 0x5e5e_0000_0000n, back: 0x6d6d_0000_0000n },
   32: { stack: 0x5e5e_0000n, back: 0x6d6d_0000n },
 };
+
+/** Pages that stacks begin in: few, since each stays mapped. */
+const STACKS = 8;
 
 function value(random: Random, { widthBits }: RegisterView, addresses: readonly Address[]): bigint {
   const all = (1n << BigInt(widthBits)) - 1n;
@@ -79,7 +86,7 @@ export function begin(
     if (address !== null) machine.setRegister(register, address);
   }
   const free = FREE[machine.lifter.addressBits];
-  let page = free.stack + BigInt(random.below(0x100)) * BigInt(PAGE_BYTES);
+  let page = free.stack + BigInt(random.below(STACKS)) * BigInt(PAGE_BYTES);
   while (layout.owns(page)) page += BigInt(PAGE_BYTES);
   // PV-3: the first and the last bytes of a page, and any other.
   const slots = PAGE_BYTES / Number(proof.stackAlign);
@@ -95,6 +102,11 @@ export function begin(
   if (proof.entryAddress !== null && entry.global !== null) machine.setRegister(proof.entryAddress, entry.global);
   machine.setRegister('pc', entry.address);
   other.takeCpu(world);
-  const registers = new Map(machine.registerNames.map((name) => [name, machine.register(name)]));
-  return { stackPointer, returnAddress, registers };
+  return {
+    entry: entry.address,
+    stackPointer,
+    returnAddress,
+    registers: world.registers(),
+    isPlain: addresses.length === 0,
+  };
 }

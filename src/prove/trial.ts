@@ -3,87 +3,30 @@
  * the site; what they left is compared, and what had to happen on the way is counted. Where a
  * tracer took the return address, both then return (PV-2).
  */
-import type { Abi } from '../machine/abi.js';
-import type { ProofModel } from '../machine/proof.js';
 import type { StopReason } from '../emulator/index.js';
-import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
-import { PAGE_BYTES } from './layout.js';
+import {
+  type Difference,
+  hijackedWords,
+  memory,
+  openReason,
+  type Outcome,
+  type Pair,
+  registers,
+  stopText,
+  type Trial,
+  wordAt,
+} from './compare.js';
+import { wrongFrame } from './frames.js';
 import type { Begun } from './state.js';
 import type { Wanted, WantedCall } from './wanted.js';
-import type { ProofWorld } from './world.js';
-
-/** The first thing in which the two ways differ. */
-export type Difference =
-  | { readonly what: 'register'; readonly name: string; readonly original: bigint; readonly patched: bigint }
-  | { readonly what: 'memory'; readonly address: Address; readonly original: number; readonly patched: number }
-  /** They ended otherwise: one came to the place behind the site, the other did not. */
-  | { readonly what: 'stop'; readonly original: string; readonly patched: string }
-  /** A callback that was called too often, too rarely, or with other arguments. */
-  | { readonly what: 'event'; readonly name: string; readonly reason: string };
-
-export type Outcome =
-  | { readonly kind: 'equal' }
-  | { readonly kind: 'different'; readonly difference: Difference; readonly phase: Phase }
-  /** Nothing follows from it. */
-  | { readonly kind: 'open'; readonly reason: OpenReason; readonly detail: string };
-
-/** On the way to the place behind the site, or back from the function. */
-export type Phase = 'enter' | 'return';
-
-/** Why a trial says nothing, as JSON has it. */
-export type OpenReason = 'not-reached' | 'unknown-instruction' | 'budget' | 'waits-for-system';
-
-/** What a site needs to be tried. */
-export interface Trial {
-  /** First byte of the site, the first instruction behind it. */
-  readonly start: Address;
-  readonly end: Address;
-  readonly ip: Address;
-  readonly wanted: Wanted | null;
-  /** Ranges that belong to the tracer: [start, end). */
-  readonly own: readonly { readonly start: Address; readonly end: Address }[];
-  /** Behind it is dead what an ordinary call may change. */
-  readonly ordinaryCall: boolean;
-  /** The original's site calls a profiling entry, wherever that is. */
-  readonly profiles: boolean;
-  /** Where replaced return addresses lead; null: the image has no graph tracer. */
-  readonly handler: Address | null;
-}
+import { comeBack } from './way-back.js';
+import type { ProofWorld, Registers } from './world.js';
 
 /** Instructions from a function's entry to the place behind its site. */
 const ORIGINAL_BUDGET = 10_000;
 /** The tracer's are among them. */
 const PATCHED_BUDGET = 400_000;
-
-/** Bytes below the stack pointer that a callee finds and may overwrite: dead at a site. */
-const BELOW_STACK = 0x10_0000n;
-
-export interface Pair {
-  readonly original: ProofWorld;
-  readonly patched: ProofWorld;
-  readonly program: Program;
-  readonly abi: Abi;
-  readonly proof: ProofModel;
-}
-
-/** A stop in words, the same for the same. */
-function stopText(stop: StopReason): string {
-  switch (stop.kind) {
-    case 'fault':
-      return `fault: ${stop.access} at 0x${stop.address.toString(16)}`;
-    case 'trap':
-      return `trap: ${stop.trap} at 0x${stop.instruction.toString(16)}`;
-    case 'unknown-instruction':
-      return `unknown instruction ${stop.mnemonic ?? ''} at 0x${stop.instruction.toString(16)}`;
-    case 'hook':
-      return 'behind the site';
-    case 'step-limit':
-      return 'does not come to the place behind the site';
-    default:
-      return stop.kind;
-  }
-}
 
 interface Seen {
   readonly stop: StopReason;
@@ -96,81 +39,136 @@ interface Seen {
   readonly arrived: number;
   readonly spoiled: string | null;
   /** Registers where the site begins; null: it was not executed. */
-  readonly before: ReadonlyMap<string, bigint> | null;
+  readonly before: Registers | null;
 }
 
 const AT_SITE: StopReason = { kind: 'hook', address: 0n };
 
 const hex = (value: bigint): string => `0x${value.toString(16)}`;
 
-/** Runs one side to the place behind the site, or where the site goes on to instead. */
-function side(world: ProofWorld, pair: Pair, trial: Trial, begun: Begun, budget: number, watches: Wanted | null): Seen {
-  const { machine } = world;
-  const { argumentRegisters } = pair.abi;
-  const off: (() => void)[] = [];
-  const calls = new Map<WantedCall, number>();
-  const events: string[] = [];
-  let before = begun.registers.get('pc') === trial.start ? begun.registers : null;
-  let arrived = 0;
-  let spoiled: string | null = null;
-  world.prepare(trial.end);
-  const stopAt = (address: Address): void => {
-    off.push(machine.hook(address, () => 'stop'));
-  };
-  // Behind a window of nops both come to the end; a replaced function is another one.
-  stopAt(trial.end);
-  if (before === null) {
-    off.push(
-      machine.hook(trial.start, () => {
-        before ??= new Map(machine.registerNames.map((name) => [name, machine.register(name)]));
-        return 'continue';
-      }),
-    );
-  }
-  for (const call of watches?.calls ?? []) {
-    off.push(
-      machine.hook(call.place, () => {
-        calls.set(call, (calls.get(call) ?? 0) + 1);
-        const [ip, parent, ops] = argumentRegisters.slice(0, 3).map((name) => machine.register(name));
-        if (ip !== trial.ip) events.push(`${call.name} was told ip ${hex(ip!)}, not ${hex(trial.ip)}`);
-        if (call.ops !== null && ops !== call.ops)
-          events.push(`${call.name} was told ops ${hex(ops!)}, not ${hex(call.ops)}`);
-        // A function may have pushed something else in front of its site: entries read the top.
-        if (parent !== begun.returnAddress && parent !== topOfStack(world, pair, before))
-          events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(begun.returnAddress)}`);
-        return 'continue';
-      }),
-    );
-  }
-  const goal = watches?.replacement ?? watches?.direct ?? null;
-  if (goal !== null) {
-    off.push(
-      machine.hook(goal.place, () => {
-        arrived++;
-        for (const name of argumentRegisters) {
-          const was = begun.registers.get(name)!;
-          const now = machine.register(name);
-          if (now !== was) spoiled ??= `${name} is ${hex(now)} there, and was ${hex(was)}`;
-        }
+/**
+ * One side of a site's trials: runs to the place behind the site, or where the site goes on to
+ * instead. Its hooks stay from one trial to the next, so that code is translated once.
+ */
+class Way {
+  private readonly off: (() => void)[] = [];
+  /** Hooks see nothing: what runs is not the way to the place behind the site. */
+  isQuiet = false;
+  private begun: Begun | null = null;
+  private events: string[] = [];
+  private calls = new Map<WantedCall, number>();
+  private arrived = 0;
+  private spoiled: string | null = null;
+  private before: Registers | null = null;
+  /** A profiling entry of the original is one that does nothing. */
+  private readonly profiles: boolean;
+
+  constructor(
+    private readonly world: ProofWorld,
+    private readonly pair: Pair,
+    private readonly trial: Trial,
+    watches: Wanted | null,
+  ) {
+    // Behind a window of nops both come to the end; a replaced function is another one.
+    this.hook(trial.end, () => 'stop');
+    this.profiles = trial.profiles && pair.original === world;
+    this.hook(trial.start, () => {
+      this.before ??= world.registers();
+      return this.profiles ? 'stop' : 'continue';
+    });
+    for (const call of watches?.calls ?? []) this.hook(call.place, () => this.called(call));
+    const goal = watches?.replacement ?? watches?.direct ?? null;
+    if (goal !== null) {
+      this.hook(goal.place, () => {
+        this.arrive();
         return (watches?.replacement ?? null) === null ? 'continue' : 'stop';
-      }),
-    );
+      });
+    }
   }
-  const profiles = watches === null && trial.profiles && pair.original === world;
-  if (profiles && before === null) stopAt(trial.start);
-  let stop: StopReason = profiles && before !== null ? AT_SITE : world.run(budget);
-  if (profiles && machine.register('pc') === trial.start && stop.kind === 'hook') {
-    for (const each of off.splice(0)) each();
-    stop = pastProfiling(world, pair, trial);
+
+  private hook(address: Address, seen: () => 'stop' | 'continue'): void {
+    this.off.push(this.world.machine.hook(address, () => (this.isQuiet ? 'continue' : seen())));
   }
-  for (const each of off) each();
-  return { stop, site: before !== null, events, calls, arrived, spoiled, before };
+
+  private called(call: WantedCall): 'continue' {
+    const { world, trial, pair, events, calls, before } = this;
+    const { returnAddress } = this.begun!;
+    calls.set(call, (calls.get(call) ?? 0) + 1);
+    const [ip, parent, ops] = pair.abi.argumentRegisters.slice(0, 3).map((name) => world.machine.register(name));
+    if (ip !== trial.ip) events.push(`${call.name} was told ip ${hex(ip!)}, not ${hex(trial.ip)}`);
+    if (call.ops !== null && ops !== call.ops)
+      events.push(`${call.name} was told ops ${hex(ops!)}, not ${hex(call.ops)}`);
+    // A function may have pushed something else in front of its site: entries read the top.
+    if (parent !== returnAddress && parent !== topOfStack(world, pair, before))
+      events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(returnAddress)}`);
+    const wrong = this.wrongFrame(ip!);
+    if (wrong !== null) events.push(`${call.name} ${wrong}`);
+    return 'continue';
+  }
+
+  /** What is wrong with the register frame of the callback that is called now; null: nothing. */
+  private wrongFrame(ip: Address): string | null {
+    const { world, pair, trial, before } = this;
+    const { wanted } = trial;
+    const argument = pair.abi.argumentRegisters[3];
+    if ((wanted?.frame ?? null) === null || before === null || argument === undefined) return null;
+    return wrongFrame(wanted!.frame!, world.machine.register(argument), {
+      before,
+      ip,
+      behind: trial.end,
+      returnAddress: topOfStack(world, pair, before) ?? this.begun!.returnAddress,
+      handler: trial.handler,
+      writers: new Set([
+        ...(wanted!.replacement === null ? [] : (['replacement'] as const)),
+        ...(wanted!.direct === null ? [] : (['direct'] as const)),
+      ]),
+      wordBytes: (world.machine.lifter.addressBits / 8) as 4 | 8,
+      overwritten: (name) => pair.original.machine.register(name) !== before.get(name),
+      register: (name) => world.machine.register(name),
+      word: (address) => wordAt(world, address),
+    });
+  }
+
+  private arrive(): void {
+    this.arrived++;
+    for (const name of this.pair.abi.argumentRegisters) {
+      const was = this.begun!.registers.get(name);
+      const now = this.world.machine.register(name);
+      if (now !== was) this.spoiled ??= `${name} is ${hex(now)} there, and was ${hex(was)}`;
+    }
+  }
+
+  /** Runs once. */
+  run(begun: Begun, budget: number): Seen {
+    const { world, trial } = this;
+    this.begun = begun;
+    this.events = [];
+    this.calls = new Map();
+    this.arrived = 0;
+    this.spoiled = null;
+    this.before = begun.entry === trial.start ? begun.registers : null;
+    world.prepare(trial.end);
+    const isThere = this.profiles && this.before !== null;
+    let stop: StopReason = isThere ? AT_SITE : world.run(budget);
+    if (this.profiles && world.machine.register('pc') === trial.start && stop.kind === 'hook') {
+      this.isQuiet = true;
+      stop = pastProfiling(world, this.pair, trial);
+      this.isQuiet = false;
+    }
+    const { events, calls, arrived, spoiled, before } = this;
+    return { stop, site: before !== null, events, calls, arrived, spoiled, before };
+  }
+
+  /** Takes the hooks off. */
+  end(): void {
+    for (const each of this.off.splice(0)) each();
+  }
 }
 
 /** The word at the stack pointer where calls leave their return addresses there; null elsewhere. */
-function topOfStack(world: ProofWorld, { abi }: Pair, before: ReadonlyMap<string, bigint> | null): bigint | null {
+function topOfStack(world: ProofWorld, { abi }: Pair, before: Registers | null): bigint | null {
   if (abi.linkRegister !== null || before === null) return null;
-  return wordAt(world, before.get(abi.stackPointer)!);
+  return wordAt(world, before.get(abi.stackPointer));
 }
 
 /**
@@ -222,98 +220,42 @@ function missing(wanted: Wanted, seen: Seen): Difference | null {
   return seen.spoiled === null ? null : { what: 'event', name: goal.name, reason: seen.spoiled };
 }
 
-/**
- * Registers of both sides. What is dead is not looked at, nor what the original's own site
- * overwrote: nothing can need it.
- */
-function registers(
-  pair: Pair,
-  before: ReadonlyMap<string, bigint> | null,
-  ordinaryCall: boolean,
-  hijacked: (original: bigint, patched: bigint) => boolean,
-): Difference | null {
-  const { original, patched, proof } = pair;
-  for (const name of original.machine.registerNames) {
-    const [a, b] = [original.machine.register(name), patched.machine.register(name)];
-    if (a === b || hijacked(a, b)) continue;
-    if (name !== 'pc' && before !== null && before.get(name) !== a) continue;
-    if (ordinaryCall && (name === pair.abi.linkRegister || proof.volatile.includes(name))) continue;
-    const mask = proof.compared[name];
-    if (mask !== undefined && ((a ^ b) & mask) === 0n) continue;
-    return { what: 'register', name, original: a, patched: b };
+/** The trials of one site. */
+export class Trials {
+  private readonly original: Way;
+  private readonly patched: Way;
+
+  constructor(
+    private readonly pair: Pair,
+    private readonly trial: Trial,
+  ) {
+    this.original = new Way(pair.original, pair, trial, null);
+    this.patched = new Way(pair.patched, pair, trial, trial.wanted);
   }
-  return null;
-}
 
-/** What stands in memory on both sides. */
-function memory(pair: Pair, trial: Trial, begun: Begun, hijacked: readonly Address[]): Difference | null {
-  const { original, patched, proof } = pair;
-  const word = original.machine.lifter.addressBits / 8;
-  // Of the frame that is the innermost now, and of the caller's.
-  const stack = original.machine.register(pair.abi.stackPointer);
-  const frames = [...new Set([stack, begun.stackPointer])];
-  const words = frames.flatMap((frame) => proof.calleeWords.map((offset) => frame + BigInt(offset)));
-  const skipped = [
-    ...trial.own,
-    { start: stack - BELOW_STACK, end: stack },
-    ...[...hijacked, ...words].map((start) => ({ start, end: start + BigInt(word) })),
-  ];
-  const isSkipped = (address: Address): boolean =>
-    skipped.some(({ start, end }) => address >= start && address < end) ||
-    original.layout.owns(address) !== patched.layout.owns(address);
-  for (const page of new Set([...original.changed(), ...patched.changed()])) {
-    const [a, b] = [original.page(page), patched.page(page)];
-    for (let i = 0; i < PAGE_BYTES; i++) {
-      if (a.now[i] === b.now[i]) continue;
-      if (a.now[i] === a.before[i] && b.now[i] === b.before[i]) continue;
-      const address = page + BigInt(i);
-      if (!isSkipped(address)) return { what: 'memory', address, original: a.now[i]!, patched: b.now[i]! };
-    }
+  /**
+   * Runs a trial. Both worlds are in the state that it begins with; afterwards they are as it left
+   * them.
+   */
+  once(begun: Begun): Outcome {
+    const a = this.original.run(begun, ORIGINAL_BUDGET);
+    const b = this.patched.run(begun, PATCHED_BUDGET);
+    this.original.isQuiet = this.patched.isQuiet = true;
+    const outcome = judge(this.pair, this.trial, begun, a, b);
+    this.original.isQuiet = this.patched.isQuiet = false;
+    return outcome;
   }
-  return null;
-}
 
-/** Words that hold the return address in the original and the tracer's handler in the patched. */
-function hijackedWords(pair: Pair, begun: Begun, handler: Address): Address[] {
-  const { original, patched } = pair;
-  const word = original.machine.lifter.addressBits / 8;
-  const found: Address[] = [];
-  for (const page of patched.changed()) {
-    const [a, b] = [original.page(page).now, patched.page(page).now];
-    for (let i = 0; i + word <= PAGE_BYTES; i += word) {
-      let same = true;
-      for (let k = 0; k < word && same; k++) same = a[i + k] === b[i + k];
-      if (same) continue;
-      const address = page + BigInt(i);
-      if (wordAt(original, address) === begun.returnAddress && wordAt(patched, address) === handler)
-        found.push(address);
-    }
+  /** Nothing of the site is watched any more. */
+  end(): void {
+    this.original.end();
+    this.patched.end();
   }
-  return found;
 }
 
-function wordAt(world: ProofWorld, address: Address): bigint {
-  const { addressBits, endian } = world.machine.lifter;
-  const bytes = world.read(address, addressBits / 8);
-  if (endian === 'little') bytes.reverse();
-  return bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
-}
-
-/** Stops that say something about the emulator, and nothing about the code. */
-function openReason(stop: StopReason): OpenReason | null {
-  if (stop.kind === 'unknown-instruction') return 'unknown-instruction';
-  if (stop.kind === 'step-limit') return 'budget';
-  return stop.kind === 'syscall' || stop.kind === 'waiting' || stop.kind === 'signal' ? 'waits-for-system' : null;
-}
-
-/**
- * Runs a trial. Both worlds are in the state that it begins with; afterwards they are as it left
- * them.
- */
-export function tryOnce(pair: Pair, trial: Trial, begun: Begun): Outcome {
+/** Compares what two ways left; where a tracer has the return, both then return. */
+function judge(pair: Pair, trial: Trial, begun: Begun, a: Seen, b: Seen): Outcome {
   const { wanted } = trial;
-  const a = side(pair.original, pair, trial, begun, ORIGINAL_BUDGET, null);
-  const b = side(pair.patched, pair, trial, begun, PATCHED_BUDGET, wanted);
   const replaced = (wanted?.replacement ?? null) !== null && b.arrived > 0;
   if (!(replaced && a.stop.kind === 'hook') && stopText(a.stop) !== stopText(b.stop)) {
     const reason = openReason(b.stop) ?? openReason(a.stop);
@@ -347,53 +289,4 @@ function wayBackOf({ patched, abi }: Pair, { own }: Trial, { returnAddress }: Be
   const link = patched.machine.register(abi.linkRegister);
   const isOwn = own.some(({ start, end }) => link >= start && link < end);
   return link !== returnAddress && isOwn ? link : null;
-}
-
-/**
- * PV-2. Both functions return in the same state: the registers that belong to the caller as they
- * were at the entry, results random, all others whatever they are. The original is then at the
- * return address; the patched comes there through the tracer's handler.
- */
-function comeBack(pair: Pair, trial: Trial, begun: Begun, handler: Address, words: readonly Address[]): Outcome {
-  const { original, patched, abi, proof } = pair;
-  const link = abi.linkRegister;
-  const inRegister = link !== null && patched.machine.register(link) === handler;
-  if (!inRegister && words.length === 0) {
-    const difference: Difference = { what: 'event', name: 'return_to_handler', reason: 'does not have the return' };
-    return { kind: 'different', phase: 'return', difference };
-  }
-  const kept = [abi.stackPointer, ...abi.preservedRegisters];
-  for (const { machine } of [original, patched]) {
-    for (const name of kept) machine.setRegister(name, begun.registers.get(name)!);
-    // What is left in registers by the function is the same on both sides, results included.
-    for (const name of machine.registerNames) {
-      if (name !== 'pc' && !kept.includes(name) && name !== link) machine.setRegister(name, begun.registers.get(name)!);
-    }
-    if (link === null) {
-      machine.setRegister(abi.stackPointer, begun.stackPointer + BigInt(machine.lifter.addressBits / 8));
-    }
-  }
-  original.machine.setRegister('pc', begun.returnAddress);
-  patched.machine.setRegister('pc', handler);
-  if (link !== null) {
-    original.machine.setRegister(link, begun.returnAddress);
-    patched.machine.setRegister(link, handler);
-  }
-  const stop = patched.run(PATCHED_BUDGET);
-  const isBack = stop.kind === 'fault' && stop.access === 'execute' && stop.address === begun.returnAddress;
-  if (!isBack) {
-    const reason = openReason(stop);
-    if (reason !== null) return { kind: 'open', reason, detail: stopText(stop) };
-    const difference: Difference = { what: 'stop', original: 'the caller', patched: stopText(stop) };
-    return { kind: 'different', phase: 'return', difference };
-  }
-  const live = new Set([...kept, ...proof.results]);
-  for (const name of live) {
-    const [x, y] = [original.machine.register(name), patched.machine.register(name)];
-    if (x !== y) {
-      return { kind: 'different', phase: 'return', difference: { what: 'register', name, original: x, patched: y } };
-    }
-  }
-  const difference = memory(pair, trial, begun, words);
-  return difference === null ? { kind: 'equal' } : { kind: 'different', phase: 'return', difference };
 }

@@ -1,6 +1,6 @@
 /** What a proof says (PV-4). Types only. */
 import type { Address } from '../units.js';
-import type { Difference, OpenReason, Phase } from './trial.js';
+import type { Difference, OpenReason, Phase } from './compare.js';
 
 /** An instruction on the way of one side. */
 export interface Executed {
@@ -22,6 +22,7 @@ export interface Account {
 }
 
 export interface SiteProof {
+  readonly section: string;
   /** Place of the site, of the record's ip. */
   readonly address: Address;
   readonly function: string;

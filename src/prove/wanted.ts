@@ -6,8 +6,10 @@
 import { entryPoint } from '../patch/routes.js';
 import { entriesOf } from '../tracing/tracing.js';
 import type { Program } from '../program/program.js';
-import { OPS_FLAGS, OPS_WORDS } from '../runtime/abi.js';
+import { GRAPH_USER_COUNT, OPS_FLAGS, OPS_WORDS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
+import type { FrameRow, ProofModel } from '../machine/proof.js';
+import type { WantedFrame } from './frames.js';
 
 /** A callback with what tells its calls. */
 export interface WantedCall {
@@ -25,6 +27,10 @@ export interface Wanted {
   /** Where the site goes on to in the end instead of the code behind it. */
   readonly direct: WantedCall | null;
   readonly replacement: WantedCall | null;
+  /** The register frame that callbacks are handed; null: they get ip and parent alone. */
+  readonly frame: WantedFrame | null;
+  /** The ring in which returns are recorded; null: its users are told of them. */
+  readonly ring: Address | null;
 }
 
 interface ListedOps {
@@ -46,18 +52,38 @@ export class WantedCalls {
   private readonly livepatch: Address | null;
   /** Entries hand on ops and registers, not ip and parent alone. */
   private readonly passesOps: boolean;
+  private readonly frames: FrameRow | null;
+  private readonly ring: Address | null;
 
-  constructor(private readonly program: Program) {
+  constructor(
+    private readonly program: Program,
+    proof: ProofModel,
+  ) {
     this.ops = this.list();
     this.direct = this.directRows();
     this.graph = ['ftrace_graph_func'].flatMap((name) => entryPoint(program, name)?.identity ?? []);
-    this.passesOps = this.known && entriesOf(program).convention?.capabilities.passes === 4;
+    const convention = this.known ? entriesOf(program).convention : null;
+    this.passesOps = convention?.capabilities.passes === 4;
+    this.frames = convention === null ? null : (proof.frames[convention.name] ?? null);
+    this.ring = this.returnRing();
     this.livepatch = entryPoint(program, 'elftrace_livepatch')?.identity ?? null;
   }
 
   /** True where the image has the runtime whose objects these are. */
   get known(): boolean {
     return entryPoint(this.program, 'ftrace_ops_list') !== null && entryPoint(this.program, 'elftrace_data') !== null;
+  }
+
+  /** Returns are recorded unless the graph tracer has users, who are told instead. */
+  private returnRing(): Address | null {
+    const [ring, users] = ['elftrace_ring', 'elftrace_graph_users'].map((name) =>
+      this.program.definedAt(this.program.symbols.find(name)),
+    );
+    const size = this.program.image.wordBytes;
+    const listed = Array.from({ length: GRAPH_USER_COUNT }, (_, i) => BigInt(i * size));
+    const hasUsers = (users ?? null) !== null && listed.some((at) => this.word(users! + at) !== 0n);
+    const memory = hasUsers || (ring ?? null) === null ? 0n : this.word(ring!);
+    return memory === 0n ? null : memory;
   }
 
   private word(address: Address): bigint {
@@ -130,11 +156,14 @@ export class WantedCalls {
   at(ip: Address): Wanted {
     const calls: WantedCall[] = [];
     let hijack = false;
+    let full = false;
     let replacement: WantedCall | null = null;
     for (const ops of this.ops) {
       const takes =
         (ops.filter === null || ops.filter.size === 0 || ops.filter.has(ip)) && ops.notrace?.has(ip) !== true;
-      if (!takes || (ops.flags & OPS_FLAGS.DIRECT) !== 0) continue;
+      if (!takes) continue;
+      full ||= (ops.flags & OPS_FLAGS.SAVE_REGS) !== 0;
+      if ((ops.flags & OPS_FLAGS.DIRECT) !== 0) continue;
       if ((ops.flags & OPS_FLAGS.STUB) !== 0) {
         hijack = true;
         continue;
@@ -144,6 +173,8 @@ export class WantedCalls {
       calls.push(this.call(ops.func, this.passesOps ? ops.address : null));
     }
     const caller = this.direct.get(ip);
-    return { calls, hijack, direct: caller === undefined ? null : this.call(caller & ~1n), replacement };
+    const direct = caller === undefined ? null : this.call(caller & ~1n);
+    const frame = this.frames === null ? null : { row: this.frames, full };
+    return { calls, hijack, direct, replacement, frame, ring: this.ring };
   }
 }

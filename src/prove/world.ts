@@ -5,28 +5,50 @@
  */
 import { ElftraceError } from '../errors.js';
 import { type AccessKind, type CpuState, Machine, type StopReason } from '../emulator/index.js';
-import { firstDifference } from '../emulator/memory.js';
 import type { IrEmulation } from '../machine/emulation.js';
-import type { Address } from '../units.js';
+import type { Address, RegisterName } from '../units.js';
 import { type ImageLayout, PAGE_BYTES } from './layout.js';
 import { mix, Random } from './random.js';
 
-/** Pages that stay mapped from trial to trial: those of tracer and stubs are used by all. */
-const PAGES_KEPT = 96;
+/** Pages that stay mapped from trial to trial: tracer, stubs and stacks are used by all. */
+const PAGES_KEPT = 128;
 /** Each of those that may be written is compared after each trial. */
-const WRITABLE_KEPT = 16;
+const WRITABLE_KEPT = 32;
 /** A trial that touches more is none. */
 const PAGES_MAX = 4096;
 
 const pageOf = (address: Address): Address => address & ~BigInt(PAGE_BYTES - 1);
 
+/** Who wants to see each instruction, and where the way back begins. */
+export interface Recorder {
+  step(world: ProofWorld): void;
+  turn(): void;
+}
+
+/** Registers as they were at a moment. */
+export interface Registers {
+  get(name: RegisterName): bigint;
+}
+
+/** A page that is mapped. */
+interface Page {
+  readonly address: Address;
+  /** As it was at first. */
+  readonly before: Uint8Array;
+  /** As it is: a view, which is empty where the host's memory has grown since. */
+  now: Uint8Array;
+}
+
 export class ProofWorld {
   readonly machine: Machine;
-  /** Pages that are mapped, with the bytes that they began with. */
-  private readonly pages = new Map<Address, Uint8Array>();
-  /** Those of them that code may write. */
-  private readonly writable = new Set<Address>();
+  private readonly pages = new Map<Address, Page>();
+  /** Pages that code may write. */
+  private writable: Page[] = [];
   private readonly fresh: CpuState;
+  /** Sees each instruction before it is executed; null: there is none. */
+  recorder: Recorder | null = null;
+  /** Serves stops of the machine, as a kernel would; true: it goes on. */
+  serve: ((stop: StopReason) => boolean) | null = null;
 
   constructor(
     readonly layout: ImageLayout,
@@ -56,10 +78,20 @@ export class ProofWorld {
     const { memory } = this.machine;
     const permission = this.layout.permission(page);
     if (memory.tryMap({ address: page, size: PAGE_BYTES, permission }) !== null) return;
-    const bytes = this.initial(page);
-    memory.write(page, bytes);
-    this.pages.set(page, bytes);
-    if (permission.includes('w')) this.writable.add(page);
+    const before = this.initial(page);
+    memory.write(page, before);
+    const mapped: Page = { address: page, before, now: new Uint8Array(0) };
+    this.pages.set(page, mapped);
+    if (permission.includes('w')) this.writable.push(mapped);
+  }
+
+  /** What a page holds. It stays where it is in the host's memory as long as it is mapped. */
+  private now(page: Page): Uint8Array {
+    if (page.now.length === 0) {
+      const { memory } = this.machine;
+      page.now = memory.view(page.address, PAGE_BYTES) ?? memory.read(page.address, PAGE_BYTES)!;
+    }
+    return page.now;
   }
 
   private appear(address: Address, access: AccessKind): boolean {
@@ -86,7 +118,8 @@ export class ProofWorld {
       const page = pageOf(at);
       const skip = Number(at - page);
       const length = Math.min(size - done, PAGE_BYTES - skip);
-      const now = this.pages.has(page) ? this.machine.memory.read(page, PAGE_BYTES)! : this.initial(page);
+      const mapped = this.pages.get(page);
+      const now = mapped === undefined ? this.initial(page) : this.now(mapped);
       out.set(now.subarray(skip, skip + length), done);
       done += length;
     }
@@ -117,24 +150,30 @@ export class ProofWorld {
     for (;;) {
       const left = budget - (this.machine.instructions - begin);
       if (left <= 0) return { kind: 'step-limit' };
-      const stop = this.machine.run({ budget: left });
+      this.recorder?.step(this);
+      const stop = this.machine.run({ budget: this.recorder === null ? left : 1 });
+      if (stop.kind === 'step-limit' && left > 1) continue;
+      if (this.serve?.(stop) === true) continue;
       if (stop.kind !== 'fault' || stop.access !== 'execute' || !this.appear(stop.address, 'execute')) return stop;
     }
   }
 
-  /** Pages that are not as they were at first. */
-  changed(): Address[] {
-    const { memory } = this.machine;
-    return [...this.writable].filter((page) => {
-      const now = memory.view(page, PAGE_BYTES) ?? memory.read(page, PAGE_BYTES)!;
-      return firstDifference(now, this.pages.get(page)!) !== -1;
-    });
+  private changedPages(): Page[] {
+    return this.writable.filter((page) => Buffer.compare(this.now(page), page.before) !== 0);
   }
 
-  /** A page as it was at first and as it is; one that was never touched is as it was. */
+  /** Pages that are not as they were at first. */
+  changed(): Address[] {
+    return this.changedPages().map(({ address }) => address);
+  }
+
+  /**
+   * A page as it was at first and as it is; one that was never touched is as it was. Valid until
+   * something runs.
+   */
   page(page: Address): { readonly before: Uint8Array; readonly now: Uint8Array } {
-    const before = this.pages.get(page);
-    if (before !== undefined) return { before, now: this.machine.memory.read(page, PAGE_BYTES)! };
+    const mapped = this.pages.get(page);
+    if (mapped !== undefined) return { before: mapped.before, now: this.now(mapped) };
     const bytes = this.initial(page);
     return { before: bytes, now: bytes };
   }
@@ -142,11 +181,25 @@ export class ProofWorld {
   /** Puts all memory back. */
   reset(): void {
     const { memory } = this.machine;
-    for (const page of this.changed()) memory.write(page, this.pages.get(page)!);
-    if (this.pages.size <= PAGES_KEPT && this.writable.size <= WRITABLE_KEPT) return;
+    for (const { address, before } of this.changedPages()) memory.write(address, before);
+    if (this.pages.size <= PAGES_KEPT && this.writable.length <= WRITABLE_KEPT) return;
     for (const page of this.pages.keys()) memory.unmap(page, PAGE_BYTES);
     this.pages.clear();
-    this.writable.clear();
+    this.writable = [];
+    this.machine.dropAll();
+  }
+
+  /** Registers as they are now. */
+  registers(): Registers {
+    const { machine } = this;
+    const saved = machine.saveCpu(0);
+    return { get: (name) => machine.registerOf(saved, name) };
+  }
+
+  /** True where all registers are those of another world; false says nothing. */
+  hasRegistersOf(other: ProofWorld): boolean {
+    const [a, b] = [this.machine.saveCpu(0), other.machine.saveCpu(0)];
+    return a.pc === b.pc && Buffer.compare(a.state, b.state) === 0;
   }
 
   /** The processor is as it was made. */

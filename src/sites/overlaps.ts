@@ -231,7 +231,7 @@ export function otherRanges(program: Program): OtherRanges {
     const found: OtherRange[] = [];
     for (const name of new Set(program.arch.patchTables.map(({ section }) => section))) {
       for (const section of tablesNamed(program, name)) {
-        if (section.fileSize > 0) found.push(...rangesOf(program, section));
+        if (section.fileSize > 0) for (const range of rangesOf(program, section)) found.push(range);
       }
     }
     return new OtherRanges(found);

@@ -496,11 +496,14 @@ export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
       const offsets: number[] = [];
       let start = 0;
       for (const end of program.functionStarts(range)) {
-        if (end > start) offsets.push(...arch.mcount.findCalls(range.bytes, start, end, range.address, isTarget));
+        if (end > start)
+          for (const offset of arch.mcount.findCalls(range.bytes, start, end, range.address, isTarget))
+            offsets.push(offset);
         start = end;
       }
       if (start < range.bytes.length) {
-        offsets.push(...arch.mcount.findCalls(range.bytes, start, range.bytes.length, range.address, isTarget));
+        for (const offset of arch.mcount.findCalls(range.bytes, start, range.bytes.length, range.address, isTarget))
+          offsets.push(offset);
       }
       for (const offset of offsets) {
         sections.push(-1);

@@ -1,0 +1,182 @@
+/**
+ * What two ways left is compared (PV-1, 3): registers, memory, how they ended. What a trial is and
+ * what comes of it.
+ */
+import type { Abi } from '../machine/abi.js';
+import type { ProofModel } from '../machine/proof.js';
+import type { StopReason } from '../emulator/index.js';
+import type { Program } from '../program/program.js';
+import type { Address } from '../units.js';
+import { PAGE_BYTES } from './layout.js';
+import type { Begun } from './state.js';
+import type { Wanted } from './wanted.js';
+import type { ProofWorld, Registers } from './world.js';
+
+/** The first thing in which the two ways differ. */
+export type Difference =
+  | { readonly what: 'register'; readonly name: string; readonly original: bigint; readonly patched: bigint }
+  | { readonly what: 'memory'; readonly address: Address; readonly original: number; readonly patched: number }
+  /** They ended otherwise: one came to the place behind the site, the other did not. */
+  | { readonly what: 'stop'; readonly original: string; readonly patched: string }
+  /** A callback that was called too often, too rarely, or with other arguments. */
+  | { readonly what: 'event'; readonly name: string; readonly reason: string };
+
+export type Outcome =
+  | { readonly kind: 'equal' }
+  | { readonly kind: 'different'; readonly difference: Difference; readonly phase: Phase }
+  /** Nothing follows from it. */
+  | { readonly kind: 'open'; readonly reason: OpenReason; readonly detail: string };
+
+/** On the way to the place behind the site, or back from the function. */
+export type Phase = 'enter' | 'return';
+
+/** Why a trial says nothing, as JSON has it. */
+export type OpenReason = 'not-reached' | 'unknown-instruction' | 'budget' | 'waits-for-system';
+
+/** What a site needs to be tried. */
+export interface Trial {
+  /** First byte of the site, the first instruction behind it. */
+  readonly start: Address;
+  readonly end: Address;
+  readonly ip: Address;
+  readonly wanted: Wanted | null;
+  /** Ranges that belong to the tracer: [start, end). */
+  readonly own: readonly { readonly start: Address; readonly end: Address }[];
+  /** Behind it is dead what an ordinary call may change. */
+  readonly ordinaryCall: boolean;
+  /** The original's site calls a profiling entry, wherever that is. */
+  readonly profiles: boolean;
+  /** Where replaced return addresses lead; null: the image has no graph tracer. */
+  readonly handler: Address | null;
+  /** The function from its first instruction on: [start, end); null: its size is not known. */
+  readonly body: { readonly start: Address; readonly end: Address } | null;
+  /** What is known of instructions of the body, by address. */
+  readonly steps: Map<Address, { readonly size: number; readonly calls: boolean }>;
+}
+
+export interface Pair {
+  readonly original: ProofWorld;
+  readonly patched: ProofWorld;
+  readonly program: Program;
+  readonly abi: Abi;
+  readonly proof: ProofModel;
+}
+
+/** Bytes below the stack pointer that a callee finds and may overwrite: dead at a site. */
+export const BELOW_STACK = 0x10_0000n;
+
+/** A stop in words, the same for the same. */
+export function stopText(stop: StopReason): string {
+  switch (stop.kind) {
+    case 'fault':
+      return `fault: ${stop.access} at 0x${stop.address.toString(16)}`;
+    case 'trap':
+      return `trap: ${stop.trap} at 0x${stop.instruction.toString(16)}`;
+    case 'unknown-instruction':
+      return `unknown instruction ${stop.mnemonic ?? ''} at 0x${stop.instruction.toString(16)}`;
+    case 'hook':
+      return 'behind the site';
+    case 'step-limit':
+      return 'does not come to the place behind the site';
+    default:
+      return stop.kind;
+  }
+}
+
+/**
+ * Registers of both sides. What is dead is not looked at, nor what the original's own site
+ * overwrote: nothing can need it.
+ */
+export function registers(
+  pair: Pair,
+  before: Registers | null,
+  ordinaryCall: boolean,
+  hijacked: (original: bigint, patched: bigint) => boolean,
+): Difference | null {
+  const { original, patched, proof } = pair;
+  if (original.hasRegistersOf(patched)) return null;
+  for (const name of original.machine.registerNames) {
+    const [a, b] = [original.machine.register(name), patched.machine.register(name)];
+    if (a === b || hijacked(a, b)) continue;
+    if (name !== 'pc' && before !== null && before.get(name) !== a) continue;
+    if (ordinaryCall && (name === pair.abi.linkRegister || proof.volatile.includes(name))) continue;
+    const mask = proof.compared[name];
+    if (mask !== undefined && ((a ^ b) & mask) === 0n) continue;
+    return { what: 'register', name, original: a, patched: b };
+  }
+  return null;
+}
+
+/**
+ * What stands in memory on both sides.
+ * @param live  lowest byte of the stack that held anything in the middle of a function; what lies
+ *   below it matters only where the original wrote it; null: the site is at an entry
+ */
+export function memory(
+  pair: Pair,
+  trial: Trial,
+  begun: Begun,
+  hijacked: readonly Address[],
+  live: Address | null = null,
+): Difference | null {
+  const { original, patched, proof } = pair;
+  const word = original.machine.lifter.addressBits / 8;
+  // Of the frame that is the innermost now, and of the caller's.
+  const stack = original.machine.register(pair.abi.stackPointer);
+  const frames = [...new Set([stack, begun.stackPointer])];
+  const words = frames.flatMap((frame) => proof.calleeWords.map((offset) => frame + BigInt(offset)));
+  const skipped = [
+    ...trial.own,
+    { start: stack - BELOW_STACK, end: live === null || live > stack ? stack : live },
+    ...[...hijacked, ...words].map((start) => ({ start, end: start + BigInt(word) })),
+  ];
+  const isSkipped = (address: Address): boolean =>
+    skipped.some(({ start, end }) => address >= start && address < end) ||
+    original.layout.owns(address) !== patched.layout.owns(address);
+  for (const page of new Set([...original.changed(), ...patched.changed()])) {
+    const [a, b] = [original.page(page), patched.page(page)];
+    if (Buffer.compare(a.now, b.now) === 0) continue;
+    for (let i = 0; i < PAGE_BYTES; i++) {
+      if (a.now[i] === b.now[i]) continue;
+      if (a.now[i] === a.before[i] && b.now[i] === b.before[i]) continue;
+      const address = page + BigInt(i);
+      const isFree = live !== null && address < live && address >= live - BELOW_STACK;
+      if (isFree && a.now[i] === a.before[i]) continue;
+      if (!isSkipped(address)) return { what: 'memory', address, original: a.now[i]!, patched: b.now[i]! };
+    }
+  }
+  return null;
+}
+
+/** Words that hold the return address in the original and the tracer's handler in the patched. */
+export function hijackedWords(pair: Pair, begun: Begun, handler: Address): Address[] {
+  const { original, patched } = pair;
+  const word = original.machine.lifter.addressBits / 8;
+  const found: Address[] = [];
+  for (const page of patched.changed()) {
+    const [a, b] = [original.page(page).now, patched.page(page).now];
+    for (let i = 0; i + word <= PAGE_BYTES; i += word) {
+      let same = true;
+      for (let k = 0; k < word && same; k++) same = a[i + k] === b[i + k];
+      if (same) continue;
+      const address = page + BigInt(i);
+      if (wordAt(original, address) === begun.returnAddress && wordAt(patched, address) === handler)
+        found.push(address);
+    }
+  }
+  return found;
+}
+
+export function wordAt(world: ProofWorld, address: Address): bigint {
+  const { addressBits, endian } = world.machine.lifter;
+  const bytes = world.read(address, addressBits / 8);
+  if (endian === 'little') bytes.reverse();
+  return bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
+}
+
+/** Stops that say something about the emulator, and nothing about the code. */
+export function openReason(stop: StopReason): OpenReason | null {
+  if (stop.kind === 'unknown-instruction') return 'unknown-instruction';
+  if (stop.kind === 'step-limit') return 'budget';
+  return stop.kind === 'syscall' || stop.kind === 'waiting' || stop.kind === 'signal' ? 'waits-for-system' : null;
+}

@@ -1,0 +1,227 @@
+/**
+ * The way back (PV-2), where a tracer took the return address. Both run on from the site through
+ * the body of the function; what returns in the original comes back through the tracer in the
+ * patched. Bodies that go elsewhere first are left, and both functions return at once.
+ */
+import type { Instruction } from '../isa/instruction.js';
+import { RING_HEADER, RING_HEADER_BYTES, RING_KINDS, RING_RECORD, RING_RECORD_BYTES } from '../runtime/abi.js';
+import type { Address, RegisterName } from '../units.js';
+import {
+  BELOW_STACK,
+  type Difference,
+  hijackedWords,
+  memory,
+  openReason,
+  type Outcome,
+  type Pair,
+  stopText,
+  type Trial,
+} from './compare.js';
+import { PAGE_BYTES } from './layout.js';
+import { mix, Random } from './random.js';
+import type { Begun } from './state.js';
+import type { ProofWorld } from './world.js';
+
+/** Instructions of a body that are executed. */
+const BODY_INSTRUCTIONS = 1000;
+/** Instructions from the handler of the tracer to the caller. */
+const RETURN_BUDGET = 400_000;
+
+const different = (difference: Difference): Outcome => ({ kind: 'different', phase: 'return', difference });
+
+/**
+ * Goes on from the place behind the site, in both worlds, until the function is back.
+ * @param handler  where the replaced return address leads
+ * @param words    that hold it
+ * Source: PV-2
+ */
+export function comeBack(pair: Pair, trial: Trial, begun: Begun, handler: Address, words: readonly Address[]): Outcome {
+  const { original, patched, abi } = pair;
+  for (const world of [original, patched]) world.recorder?.turn();
+  const link = abi.linkRegister;
+  const inRegister = link !== null && patched.machine.register(link) === handler;
+  if (!inRegister && words.length === 0) {
+    return different({ what: 'event', name: 'return_to_handler', reason: 'does not have the return' });
+  }
+  const isTaken: Taken = (a, b) => a === begun.returnAddress && b === handler;
+  const hasBody = begun.isPlain && trial.body !== null && (trial.wanted?.replacement ?? null) === null;
+  if (hasBody) forgetDead(pair, isTaken);
+  const end = hasBody ? runBody(pair, trial, begun, isTaken) : 'elsewhere';
+  if (typeof end !== 'string') return end;
+  const stale = [...words, ...hijackedWords(pair, begun, handler)];
+  if (end === 'elsewhere') {
+    const difference = hasBody ? memory(pair, trial, begun, stale) : null;
+    if (difference !== null) return different(difference);
+    returnBoth(pair, begun, handler);
+  }
+  return throughHandler(pair, trial, begun, stale);
+}
+
+/** Whether a value is the return address in the original and the handler in the patched. */
+type Taken = (original: bigint, patched: bigint) => boolean;
+
+/**
+ * Gives what is dead behind the site the same contents in both: registers that were let pass there,
+ * and the bytes below the stack pointer, which the body makes its frame of.
+ */
+function forgetDead({ original, patched, abi }: Pair, isTaken: Taken): void {
+  for (const name of original.machine.registerNames) {
+    const [a, b] = [original.machine.register(name), patched.machine.register(name)];
+    if (a !== b && name !== 'pc' && !isTaken(a, b)) patched.machine.setRegister(name, a);
+  }
+  const stack = original.machine.register(abi.stackPointer);
+  const lowest = stack - BELOW_STACK;
+  for (const page of new Set([...original.changed(), ...patched.changed()])) {
+    if (page >= stack || page + BigInt(PAGE_BYTES) <= lowest || patched.layout.owns(page)) continue;
+    const size = stack - page < BigInt(PAGE_BYTES) ? Number(stack - page) : PAGE_BYTES;
+    patched.write(page, original.read(page, size));
+  }
+}
+
+/** Runs the patched from the tracer's handler to the caller, where the original is already. */
+function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly Address[]): Outcome {
+  const { patched } = pair;
+  const stop = patched.run(RETURN_BUDGET);
+  const isBack = stop.kind === 'fault' && stop.access === 'execute' && stop.address === begun.returnAddress;
+  if (!isBack) {
+    const reason = openReason(stop);
+    if (reason !== null) return { kind: 'open', reason, detail: stopText(stop) };
+    return different({ what: 'stop', original: 'the caller', patched: stopText(stop) });
+  }
+  const difference = returnedRegisters(pair) ?? unrecorded(patched, trial, begun) ?? memory(pair, trial, begun, stale);
+  return difference === null ? { kind: 'equal' } : different(difference);
+}
+
+/** Registers as the caller finds them: all but those that calls may change, results included. */
+function returnedRegisters({ original, patched, abi, proof }: Pair): Difference | null {
+  if (original.hasRegistersOf(patched)) return null;
+  for (const name of original.machine.registerNames) {
+    if (name === abi.linkRegister || name === 'pc') continue;
+    if (proof.volatile.includes(name) && !proof.results.includes(name)) continue;
+    const [a, b] = [original.machine.register(name), patched.machine.register(name)];
+    const mask = proof.results.includes(name) ? undefined : proof.compared[name];
+    if (a === b || (mask !== undefined && ((a ^ b) & mask) === 0n)) continue;
+    return { what: 'register', name, original: a, patched: b };
+  }
+  return null;
+}
+
+/** The record of the return, which must be the last one in the ring; null: it is. */
+function unrecorded(world: ProofWorld, { wanted, ip }: Trial, { returnAddress }: Begun): Difference | null {
+  const ring = wanted?.ring ?? null;
+  if (ring === null || wanted?.hijack !== true) return null;
+  const { endian } = world.machine.lifter;
+  const number = (address: Address, bytes: number): bigint => {
+    const read = world.read(address, bytes);
+    if (endian === 'little') read.reverse();
+    return read.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
+  };
+  const capacity = number(ring + BigInt(RING_HEADER.capacity), 4);
+  const head = number(ring + BigInt(RING_HEADER.head), 8);
+  const last = capacity === 0n ? 0n : (head - 1n) % capacity;
+  const record = ring + BigInt(RING_HEADER_BYTES) + last * BigInt(RING_RECORD_BYTES);
+  const kind = Number(number(record + BigInt(RING_RECORD.kind), 4));
+  const [from, to] = [RING_RECORD.ip, RING_RECORD.parentIp].map((at) => number(record + BigInt(at), 8));
+  if (head > 0n && kind === RING_KINDS.return && from === ip && to === returnAddress) return null;
+  return { what: 'event', name: 'return_to_handler', reason: 'the return is not recorded with its ip and parent' };
+}
+
+/**
+ * Both functions return in the same state: the registers that belong to the caller as they were at
+ * the entry, results random, all others whatever they are.
+ */
+function returnBoth({ original, patched, abi }: Pair, begun: Begun, handler: Address): void {
+  const link = abi.linkRegister;
+  for (const { machine } of [original, patched]) {
+    for (const name of machine.registerNames) {
+      if (name !== 'pc' && name !== link) machine.setRegister(name, begun.registers.get(name));
+    }
+    if (link === null) {
+      machine.setRegister(abi.stackPointer, begun.stackPointer + BigInt(machine.lifter.addressBits / 8));
+    }
+  }
+  original.machine.setRegister('pc', begun.returnAddress);
+  patched.machine.setRegister('pc', handler);
+  if (link !== null) {
+    original.machine.setRegister(link, begun.returnAddress);
+    patched.machine.setRegister(link, handler);
+  }
+}
+
+/** Calls leave the body; what a body calls in itself, to learn where it is, does not. */
+function callsOut({ flow, address, sizeBytes }: Instruction, trial: Trial): boolean {
+  if (flow.kind === 'indirect-call') return true;
+  if (flow.kind !== 'call') return false;
+  const { start, end } = trial.body!;
+  const { target } = flow;
+  return target !== address + BigInt(sizeBytes) && (target <= trial.start || target < start || target >= end);
+}
+
+/**
+ * Runs both through the body, instruction by instruction: the same ones in the same order.
+ * @returns 'returned': the original is at the return address, the patched at the handler;
+ *   'elsewhere': both are in the same state at another place; or what is wrong
+ */
+function runBody(pair: Pair, trial: Trial, begun: Begun, isTaken: Taken): Outcome | 'returned' | 'elsewhere' {
+  const { original, patched, program } = pair;
+  const { start, end } = trial.body!;
+  for (let n = 0; n < BODY_INSTRUCTIONS; n++) {
+    const [at, other] = [original.machine.register('pc'), patched.machine.register('pc')];
+    if (isTaken(at, other)) return 'returned';
+    if (at !== other) return different({ what: 'register', name: 'pc', original: at, patched: other });
+    if (at < start || at >= end) break;
+    let step = trial.steps.get(at);
+    if (step === undefined) {
+      const instruction = program.arch.isa.decode(original.read(at, 16), 0, at);
+      step = { size: instruction.sizeBytes, calls: callsOut(instruction, trial) };
+      trial.steps.set(at, step);
+    }
+    if (step.calls) {
+      for (const world of [original, patched]) {
+        world.recorder?.step(world);
+        replaceCallee(world, pair, begun, at + BigInt(step.size));
+      }
+      continue;
+    }
+    const [a, b] = [original.run(1), patched.run(1)];
+    if (a.kind === 'step-limit' && b.kind === 'step-limit') continue;
+    if (isTaken(original.machine.register('pc'), patched.machine.register('pc'))) return 'returned';
+    if (stopText(a) === stopText(b)) break;
+    const reason = openReason(b);
+    if (reason !== null && reason !== 'budget') return { kind: 'open', reason, detail: stopText(b) };
+    return different({ what: 'stop', original: stopText(a), patched: stopText(b) });
+  }
+  const difference = bodyRegisters(pair, isTaken);
+  return difference === null ? 'elsewhere' : different(difference);
+}
+
+/** Registers in the middle of a body. */
+function bodyRegisters({ original, patched }: Pair, isTaken: Taken): Difference | null {
+  for (const name of original.machine.registerNames) {
+    const [a, b] = [original.machine.register(name), patched.machine.register(name)];
+    if (a !== b && !isTaken(a, b)) return { what: 'register', name, original: a, patched: b };
+  }
+  return null;
+}
+
+/**
+ * A callee that changes whatever the ABI lets it, to values that follow from the trial and the
+ * place, and comes back.
+ */
+function replaceCallee(world: ProofWorld, { abi, proof }: Pair, begun: Begun, next: Address): void {
+  const { machine } = world;
+  const random = new Random(mix(Number(begun.returnAddress & 0xffff_ffffn), Number(next & 0xffff_ffffn)));
+  const changed: RegisterName[] = [...new Set([...proof.volatile, ...proof.results])];
+  for (const [name, mask] of Object.entries(proof.compared)) if (mask === 0n) changed.push(name);
+  for (const name of changed) {
+    const value = random.double();
+    const width = machine.lifter.registers.find((each) => each.name === name)?.widthBits ?? 64;
+    machine.setRegister(name, width === 128 ? (value << 64n) | value : BigInt.asUintN(width, value));
+  }
+  if (abi.linkRegister !== null) machine.setRegister(abi.linkRegister, next);
+  machine.setRegister('pc', next);
+  // A stub to another module saves it, and the word behind the call brings it back.
+  if (proof.toc !== null && proof.tocSlot !== null) {
+    world.writeWord(machine.register(abi.stackPointer) + BigInt(proof.tocSlot), machine.register(proof.toc));
+  }
+}
