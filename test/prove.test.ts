@@ -84,6 +84,17 @@ describe.each([
   });
 });
 
+test('PV-3: a jump to a probe that the record does not tell of is refused, not proved', async () => {
+  const name = 'x86-64/program-fentry';
+  const image = readElf(bytesOf(patched(name, '--probe', 'p:x outer+0xd', '--optimize')));
+  const place = entryPoint(load(image, archOf(image.header)), 'outer')!.address + 0xdn;
+  const at = image.fileOffsetOf(place);
+  // A displacement that is one more ends inside the buffer.
+  expect(image.bytes[at]).toBe(0xe9);
+  image.bytes[at + 1]! += 1;
+  await expect(proof(bytesOf(sample(name)), image.bytes)).rejects.toMatchObject({ code: 'state-mismatch' });
+});
+
 describe.each(programs)('%s', (name) => {
   test.each([
     ['PV-1: turned off', ['--nop']],
