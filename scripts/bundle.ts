@@ -1,7 +1,8 @@
 /**
  * Bundles our own code (and yargs, which costs 50 ms to import otherwise) for start-up:
  * dist/cli.js, dist/worker.js and dist/index.js, and writes the declaration files. The engines
- * (capstone, keystone), elfy and the unpackers stay dependencies.
+ * (capstone, keystone), elfy and the unpackers stay dependencies. What is no code is a file in
+ * dist/data, read when it is asked for: V8 scans every byte of a module at each start.
  */
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -23,7 +24,15 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const dist = join(root, 'dist');
 const external = ['capstone-wasm', 'keystone-wasm', 'elfy', 'xz-decompress', 'fzstd'];
 
-const text = (value: unknown): string => JSON.stringify(JSON.stringify(value));
+/** Puts a file into dist/data; gives the JavaScript that reads it in a module that says `reader`. */
+function data(name: string, bytes: Uint8Array | string): string {
+  writeFileSync(join(dist, 'data', name), bytes);
+  return `read('${name}')`;
+}
+/** Chunks lie in dist itself, whatever they are called. */
+const reader = `
+  import { readFileSync } from 'node:fs';
+  const read = (name) => readFileSync(new URL('./data/' + name, import.meta.url));`;
 
 /**
  * Fills `emulator/prebuilt.js` with the modules of all machines; `isa/prebuilt.js` and
@@ -36,31 +45,34 @@ const prebuilt: Plugin = {
       const modules = new Map<string, string>();
       for (const { emulation } of arches) {
         if (emulation.kind === 'none') continue;
-        const bytes = generateInterpreter(emulation.lifter);
-        modules.set(moduleKey(emulation.lifter), Buffer.from(bytes).toString('base64'));
+        const key = moduleKey(emulation.lifter);
+        if (modules.has(key)) continue;
+        modules.set(key, data(`tier0-${modules.size}.wasm`, generateInterpreter(emulation.lifter)));
       }
-      const entries = [...modules].map(
-        ([key, text]) => `['${key}', () => Uint8Array.from(Buffer.from('${text}', 'base64'))]`,
-      );
+      const entries = [...modules].map(([key, bytes]) => `['${key}', () => new Uint8Array(${bytes})]`);
       const keys = `export const PREBUILT_HANDLERS = '${HANDLER_KEYS.join(' ')}'.split(' ');`;
-      return { contents: `export const PREBUILT = new Map([${entries.join()}]); ${keys}` };
+      return { contents: `${reader} export const PREBUILT = new Map([${entries.join()}]); ${keys}` };
     });
     onLoad({ filter: /[/\\]isa[/\\]prebuilt\.js$/ }, () => {
-      const entries = [ppc32Table, ppc64Table, riscvTable, arm64Table].map(
-        ({ name, data }) => `['${name}', () => JSON.parse(${text(data)})]`,
-      );
-      return { contents: `export const PREBUILT_TABLES = new Map([${entries.join()}]);` };
+      const entries = [ppc32Table, ppc64Table, riscvTable, arm64Table].map(({ name, data: table }) => {
+        const bytes = data(`table-${name}.json`, JSON.stringify(table));
+        return `['${name}', () => JSON.parse(${bytes}.toString('utf8'))]`;
+      });
+      return { contents: `${reader} export const PREBUILT_TABLES = new Map([${entries.join()}]);` };
     });
     onLoad({ filter: /[/\\]arch-x86[/\\]prebuilt\.js$/ }, () => {
-      const entries = [...opcodeTables].map(([name, { data }]) => `['${name}', () => ${JSON.stringify(data)}]`);
-      return { contents: `export const PREBUILT_MAPS = new Map([${entries.join()}]);` };
+      const entries = [...opcodeTables].map(
+        ([name, { data: lines }]) =>
+          `['${name}', () => ${data(`opcodes-${name.replace(' ', '-')}.txt`, lines)}.toString('utf8')]`,
+      );
+      return { contents: `${reader} export const PREBUILT_MAPS = new Map([${entries.join()}]);` };
     });
   },
 };
 
 /**
- * Puts the objects of the runtime in as one compressed text, which is unpacked when the first of
- * them is asked for.
+ * Puts the objects of the runtime beside the code as one compressed file, which is unpacked when
+ * the first of them is asked for.
  */
 const objects: Plugin = {
   name: 'objects',
@@ -74,12 +86,13 @@ const objects: Plugin = {
         end += bytes.length;
         return `'${key}': [${end - bytes.length}, ${end}]`;
       });
-      const packed = deflateRawSync(Buffer.concat(parts), { level: 9 }).toString('base64');
-      const contents = `
+      const packed = data('objects.bin', deflateRawSync(Buffer.concat(parts), { level: 9 }));
+      const contents = `${reader}
+        import { inflateRawSync } from 'node:zlib';
         let all;
         const places = { ${places.join()} };
         export const objectBytes = (key) => {
-          all ??= require('node:zlib').inflateRawSync(Buffer.from('${packed}', 'base64'));
+          all ??= inflateRawSync(${packed});
           return new Uint8Array(all.subarray(...places[key]));
         };`;
       return { contents };
@@ -138,9 +151,15 @@ const widths: Plugin = {
 };
 
 rmSync(dist, { recursive: true, force: true });
+mkdirSync(join(dist, 'data'), { recursive: true });
 await build({
   absWorkingDir: root,
-  entryPoints: { cli: 'build/src/cli/main.js', worker: 'build/src/cli/worker.js', index: 'build/src/index.js' },
+  entryPoints: {
+    cli: 'build/src/cli/start.js',
+    main: 'build/src/cli/main.js',
+    worker: 'build/src/cli/worker.js',
+    index: 'build/src/index.js',
+  },
   outdir: 'dist',
   bundle: true,
   splitting: true,

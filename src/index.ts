@@ -44,8 +44,9 @@ export type {
 } from './machine/sites.js';
 export type { StubForm, StubReading } from './machine/stubs.js';
 export type { Target } from './machine/target.js';
-export type { TargetId } from './arches.js';
-export { arches, archOf, machineName } from './arches.js';
+export { arches, archOf } from './arches.js';
+export type { TargetId } from './targets.js';
+export { machineName } from './targets.js';
 export type { Flow, Instruction, Isa } from './isa/instruction.js';
 export { loadDisassembler, type Disassembler } from './isa/disassembler.js';
 export type { RelocationRow } from './relocs/kinds.js';

@@ -5,7 +5,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import type { ConventionName } from '../src/machine/conventions.js';
-import type { TargetId } from '../src/arches.js';
+import type { TargetId } from '../src/targets.js';
 import { ByteView } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { callFunction, startProcess } from '../src/emulator/index.js';

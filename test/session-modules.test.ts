@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import type { ConventionName } from '../src/machine/conventions.js';
-import type { TargetId } from '../src/arches.js';
+import type { TargetId } from '../src/targets.js';
 import { callFunction, startProcess } from '../src/emulator/index.js';
 import { readElf } from '../src/elf/read.js';
 import { ElftraceError } from '../src/errors.js';

@@ -12,7 +12,7 @@ import { x86_64 } from '../src/arch-x86/index.js';
 import { jumpBytes } from '../src/arch-x86/trampoline.js';
 import type { LivePatch } from '../src/machine/live-patching.js';
 import type { ConventionName } from '../src/machine/conventions.js';
-import type { TargetId } from '../src/arches.js';
+import type { TargetId } from '../src/targets.js';
 import type { TextSeam } from '../src/machine/trampolines.js';
 import { archOf } from '../src/arches.js';
 import { ByteView } from '../src/bytes.js';

@@ -2,7 +2,7 @@
  * `elftrace run --can IMAGE`: what of the code of a program, its loader and its libraries the
  * emulator does not do. The libraries are those below `--root`, where a loader would find them.
  */
-import { archOf } from '../arches.js';
+import { targetOf } from '../targets.js';
 import { readElf } from '../elf/read.js';
 import { neededLibraries } from '../elf/needed.js';
 import type { ElfImage } from '../elf/image.js';
@@ -54,7 +54,7 @@ function imageAt(path: string, files: FileSystem, arch: Arch): ElfImage | null {
   try {
     if (file.status.sizeBytes > LIBRARY_MAX) return null;
     const image = readElf(file.read(0, LIBRARY_MAX));
-    return archOf(image.header) === arch ? image : null;
+    return targetOf(image.header) === arch.target.id ? image : null;
   } catch {
     // A linker script, say.
     return null;

@@ -8,7 +8,7 @@ import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { namelessRelocations } from '../relocs/read.js';
 import { readModuleSignature } from '../elf/signature.js';
-import { machineName } from '../arches.js';
+import { machineName } from '../targets.js';
 import { ElftraceError } from '../errors.js';
 import { infoJson, type InfoExtras, type Json, jsonSchema, kindOf } from '../report/json.js';
 import { errorLine, exitCodeOf } from './exit.js';

@@ -5,7 +5,7 @@
 import { basename } from 'node:path';
 import type { Arch } from '../machine/arch.js';
 import type { ConventionName } from '../machine/conventions.js';
-import { archOf } from '../arches.js';
+import { loadArch, targetOf } from '../targets.js';
 import { readElf } from '../elf/read.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
@@ -69,9 +69,10 @@ function partName(image: ElfImage, path: string): string {
 export async function sourceOf(path: string, arch: Arch | null): Promise<Source> {
   const input = await readInput(path);
   const image = readElf(input.bytes);
-  const own = archOf(image.header);
-  if (arch !== null && own.target.id !== arch.target.id) {
-    throw new ElftraceError('usage', `${path} is of ${own.target.title}, the core of ${arch.target.title}`, {
+  const target = targetOf(image.header);
+  if (arch !== null && target !== arch.target.id) {
+    const { title } = (await loadArch(image.header)).target;
+    throw new ElftraceError('usage', `${path} is of ${title}, the core of ${arch.target.title}`, {
       file: path,
     });
   }
@@ -171,8 +172,8 @@ function checkProbes({ probes, runtime }: LoadArguments, isLaidIn: boolean): voi
 export async function runLoad(args: LoadArguments): Promise<number> {
   const output = outputPath(args.path, args.output, false);
   const core = await sourceOf(args.path, null);
-  const arch = archOf(core.image.header);
-  checkMachineOptions(arch, args.machine);
+  const arch = await loadArch(core.image.header);
+  await checkMachineOptions(arch, args.machine);
   checkProbes(args, readLoadMap(core.image)?.parts.some(({ kind }) => kind === 'runtime') === true);
   const modules: Source[] = [];
   for (const path of args.modules) modules.push(await sourceOf(path, arch));

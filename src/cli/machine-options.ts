@@ -4,23 +4,27 @@
  */
 import type { Arch } from '../machine/arch.js';
 import type { MachineOption } from '../machine/options.js';
-import { arches } from '../arches.js';
+import { loadAllArches } from '../targets.js';
 import { ElftraceError } from '../errors.js';
 
 /** The row of an option, by its name without the dashes, whichever machine has it. */
-const optionNamed = (name: string): MachineOption | undefined =>
-  arches.flatMap(({ options }) => options).find((each) => each.name === name);
+const optionNamed = async (name: string): Promise<MachineOption | undefined> =>
+  (await loadAllArches()).flatMap(({ options }) => options).find((each) => each.name === name);
 
 /**
  * Refuses options of other machines. Who asks for private trampolines hears what the machine has in
  * their place (T-A64-13).
  * @throws ElftraceError 'usage'
  */
-export function checkMachineOptions(arch: Arch, given: Readonly<Record<string, string | undefined>>): void {
+export async function checkMachineOptions(
+  arch: Arch,
+  given: Readonly<Record<string, string | undefined>>,
+): Promise<void> {
   const { target, trampolines } = arch;
   for (const [name, value] of Object.entries(given)) {
-    const option = optionNamed(name);
-    if (value === undefined || option === undefined || arch.options.some((each) => each.name === name)) continue;
+    if (value === undefined || arch.options.some((each) => each.name === name)) continue;
+    const option = await optionNamed(name);
+    if (option === undefined) continue;
     const instead = name === 'x86-tramp' && trampolines.kind === 'none' ? `: ${trampolines.reason}` : '';
     throw new ElftraceError('usage', `--${name} is about ${option.about}, this is ${target.title}${instead}`, {
       value,

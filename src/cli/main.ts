@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 /**
  * The command line: verbs and their options. Each verb is a file of its own, loaded when it is
  * named; this one only parses and maps errors.

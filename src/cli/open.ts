@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Arch } from '../machine/arch.js';
-import { archOf } from '../arches.js';
+import { loadArch } from '../targets.js';
 import { cString } from '../bytes.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -129,7 +129,7 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
   };
   onTime('reading the file');
   const image = readElf(input.bytes);
-  const arch = archOf(image.header);
+  const arch = await loadArch(image.header);
   const symbols =
     options.symbols === undefined ? await findSymbols(image, input.path) : await readSymbols(options.symbols);
   const inside = readRecord(image);

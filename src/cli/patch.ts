@@ -199,8 +199,8 @@ function checkOpsEntries(opened: Opened, { a64Entries }: PatchArguments): void {
   checkLayout(opened, 'a64-entries', a64Entries);
 }
 
-function checkMachine({ arch }: Opened, args: PatchArguments): void {
-  checkMachineOptions(arch, {
+async function checkMachine({ arch }: Opened, args: PatchArguments): Promise<void> {
+  await checkMachineOptions(arch, {
     'x86-tramp': args.x86Tramp,
     'a64-era': args.a64Era,
     'a64-default': args.a64Default,
@@ -423,7 +423,7 @@ function planOfDirect(opened: Opened, pairs: readonly string[], args: PatchArgum
 
 /** The plan of a request, and the file that it is about. */
 async function planOf(opened: Opened, args: PatchArguments): Promise<Planned> {
-  checkMachine(opened, args);
+  await checkMachine(opened, args);
   if (args.riscvDirect !== undefined) {
     if (args.direct === undefined)
       throw new ElftraceError('usage', '--riscv-direct is about --direct: name a function and its caller');

@@ -5,7 +5,7 @@
  */
 import type { Arch } from '../machine/arch.js';
 import type { ConventionName } from '../machine/conventions.js';
-import { archOf } from '../arches.js';
+import { loadArch } from '../targets.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
 import {
@@ -92,12 +92,12 @@ interface Asked {
   readonly request: NonNullable<RaceReport['request']>;
 }
 
-function ask(image: Uint8Array, args: RaceArguments): Asked {
+async function ask(image: Uint8Array, args: RaceArguments): Promise<Asked> {
   const { site, probe, preempt, staleFetch } = args;
   if ((site === undefined) === (probe === undefined)) {
     throw new ElftraceError('usage', 'say which function, --site F; or which probe, --probe F+4; or --demo');
   }
-  checkMachineOptions(archOf(readElf(image).header), {
+  await checkMachineOptions(await loadArch(readElf(image).header), {
     'x86-tramp': args.x86Tramp,
     'a64-era': args.a64Era,
     'a64-default': args.a64Default,
@@ -266,7 +266,7 @@ async function demos(args: RaceArguments): Promise<RaceReport[]> {
 
 async function imageReport(args: RaceArguments): Promise<RaceReport> {
   const input = await readInput(args.path!, 'read');
-  const { race: each, request } = ask(input.bytes, args);
+  const { race: each, request } = await ask(input.bytes, args);
   const result = await search(each, args, each.sequence.name);
   return {
     title: each.sequence.name,

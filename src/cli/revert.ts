@@ -3,7 +3,7 @@
  * it. The record is a part of the file, or a file beside it: a user who could write there could
  * write another one, and its sum too.
  */
-import { archOf } from '../arches.js';
+import { loadArch } from '../targets.js';
 import { recordBeside, revert } from '../patch/apply.js';
 import { readRecord } from '../patch/journal.js';
 import { readElf } from '../elf/read.js';
@@ -28,7 +28,7 @@ export async function runRevert(args: RevertArguments): Promise<number> {
   const input = await readInput(args.path);
   const image = readElf(input.bytes);
   const journal = args.journal === undefined ? null : readBytes(args.journal);
-  const bytes = revert(image, journal, hash, archOf(image.header));
+  const bytes = revert(image, journal, hash, await loadArch(image.header));
   const written = await writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, bytes);
   for (const notice of written) err(`${input.name}: notice: ${notice}`);
   const signature = readModuleSignature(bytes);

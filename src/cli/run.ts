@@ -5,7 +5,7 @@
  * the same.
  */
 import type { Arch } from '../machine/arch.js';
-import { archOf } from '../arches.js';
+import { loadArch, targetOf } from '../targets.js';
 import { PT_LOAD } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -199,7 +199,7 @@ interface Loaded {
 async function loadImage(path: string): Promise<Loaded> {
   const input = await readInput(path, 'read');
   const image = readElf(input.bytes);
-  const arch = archOf(image.header);
+  const arch = await loadArch(image.header);
   const { emulation } = arch;
   if (emulation.kind === 'none') {
     throw new ElftraceError('unsupported-form', `${arch.target.title}: ${emulation.reason}`, { file: path });
@@ -230,7 +230,7 @@ function interpreterOf({ image, arch }: Loaded, files: FileSystem | undefined): 
     if (file.status.sizeBytes > INTERPRETER_MAX)
       throw new ElftraceError('unsupported-form', `${text} is no loader: too large`);
     const loader = readElf(file.read(0, INTERPRETER_MAX));
-    if (archOf(loader.header) !== arch) {
+    if (targetOf(loader.header) !== arch.target.id) {
       throw new ElftraceError('unsupported-form', `the program's loader ${text} is for another machine`);
     }
     return loader;

@@ -2,7 +2,7 @@
  * `elftrace unload IMAGE PART -o OUT`: the image without a module; of a linked core its name gives
  * back the file that it was.
  */
-import { archOf } from '../arches.js';
+import { loadArch } from '../targets.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { readRecord } from '../patch/journal.js';
@@ -28,7 +28,7 @@ export async function runUnload(args: UnloadArguments): Promise<number> {
   const output = outputPath(args.path, args.output, args.inPlace);
   const { bytes: input } = await readInput(args.path);
   const image = readElf(input);
-  const arch = archOf(image.header);
+  const arch = await loadArch(image.header);
   const map = readLoadMap(image);
   if (map === null) throw new ElftraceError('usage', `${args.path} is no image of 'load'`, { file: args.path });
   const target = { output, like: args.path, form: 'none' } as const;

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Arch } from '../../src/machine/arch.js';
 import type { ConventionName } from '../../src/machine/conventions.js';
-import type { TargetId } from '../../src/arches.js';
+import type { TargetId } from '../../src/targets.js';
 import { archOf } from '../../src/arches.js';
 import { readElf } from '../../src/elf/read.js';
 import { callFunction, Gates, type Machine, type Process, startProcess } from '../../src/emulator/index.js';

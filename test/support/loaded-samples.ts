@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { archOf } from '../../src/arches.js';
 import type { ConventionName } from '../../src/machine/conventions.js';
-import type { TargetId } from '../../src/arches.js';
+import type { TargetId } from '../../src/targets.js';
 import { readElf } from '../../src/elf/read.js';
 import { applyPlan } from '../../src/patch/apply.js';
 import { findSites, type Sites } from '../../src/sites/sites.js';

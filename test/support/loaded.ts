@@ -1,7 +1,7 @@
 /** The sample core and its two far modules as one image, for tests of tracing; needs no tools. */
 import { archOf } from '../../src/arches.js';
 import type { ConventionName } from '../../src/machine/conventions.js';
-import type { TargetId } from '../../src/arches.js';
+import type { TargetId } from '../../src/targets.js';
 import { readElf } from '../../src/elf/read.js';
 import { applyPlan } from '../../src/patch/apply.js';
 import { checkAcceptance } from '../../src/patch/plan.js';

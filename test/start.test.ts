@@ -1,0 +1,67 @@
+/**
+ * What a start costs: bytes of JavaScript that Node has to read before a verb begins, by the import
+ * lines of the bundle. V8 scans every one of them, so growth here is growth of each start.
+ */
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { elftrace } from './support/cli.js';
+import { root } from './support/pipeline.js';
+
+const dist = join(root, 'dist');
+const text = (name: string): string => readFileSync(join(dist, name), 'utf8');
+
+/** Files that are read with one: those that its import lines name, and theirs. */
+function loaded(name: string, seen = new Set<string>()): Set<string> {
+  if (seen.has(name)) return seen;
+  seen.add(name);
+  for (const [, other] of text(name).matchAll(/\b(?:from|import)"\.\/([^"]+\.js)"/g)) loaded(other!, seen);
+  return seen;
+}
+
+/** KiB that are read before a verb's function is called: what it imports, and the command line. */
+function kibibytes(...names: string[]): number {
+  const files = new Set(names.flatMap((name) => [...loaded(name)]));
+  return [...files].reduce((sum, name) => sum + statSync(join(dist, name)).size, 0) / 1024;
+}
+
+/** The file of a verb: `import("./verify-XXXXXXXX.js")` in that of the command line. */
+const fileOf = (verb: string): string =>
+  new RegExp(`import\\("\\./(${verb}-[A-Z0-9]{8}\\.js)"\\)`).exec(text('main.js'))![1]!;
+
+// Without the machine: its room is loaded when the file has said which one it is.
+describe('JavaScript that is read', () => {
+  test('for --version: the starter, and what prints', () => {
+    expect(kibibytes('cli.js')).toBeLessThan(4);
+    const [, printer] = /import\("\.\/(terminal-[A-Z0-9]{8}\.js)"\)/.exec(text('cli.js'))!;
+    expect(kibibytes('cli.js', printer!)).toBeLessThan(64);
+    expect(elftrace(['--version']).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  test.each([
+    ['verify', 700],
+    ['list', 640],
+    ['revert', 600],
+    ['patch', 1200],
+    ['prove', 1500],
+    ['run', 1500],
+  ] as const)('for %s: at most %i KiB', (verb, most) => {
+    expect(kibibytes('cli.js', 'main.js', fileOf(verb))).toBeLessThan(most);
+  });
+
+  test.each(['verify', 'list', 'revert', 'patch', 'prove', 'run'])('%s reads one machine, not all', (verb) => {
+    const before = loaded(fileOf(verb));
+    const machines = [...before].flatMap((name) => text(name).match(/(?<=import\("\.\/)arch-[^"]+/g) ?? []);
+    expect(new Set(machines.map((name) => name.replace(/-[A-Z0-9]{8}\.js$/, '')))).toEqual(
+      new Set(['arch-arm64', 'arch-loongarch', 'arch-ppc', 'arch-riscv', 'arch-s390x', 'arch-x86']),
+    );
+    // What a machine alone brings is not read before.
+    expect(Math.min(...machines.map((name) => kibibytes(name, ...before) - kibibytes(...before)))).toBeGreaterThan(10);
+  });
+
+  test('nothing that is read holds tables, machine code or objects as text', () => {
+    for (const name of loaded(fileOf('run'))) {
+      expect([name, /[A-Za-z0-9+/]{2000}/.exec(text(name))?.[0].slice(0, 40)]).toEqual([name, undefined]);
+    }
+  });
+});
