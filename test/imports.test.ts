@@ -237,8 +237,7 @@ describe('imports', () => {
   });
 
   test('only cli, output and the module that reads the prebuilt objects import node:, and each package has one home', () => {
-    // The bundle replaces that module by the bytes themselves: what is published reads no file for
-    // them.
+    // The bundle replaces that module by one that reads them all from one file beside the code.
     const readsObjects = 'runtime/object-bytes.ts';
     const broken: string[] = [];
     for (const each of all) {

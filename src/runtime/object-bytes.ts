@@ -1,7 +1,7 @@
 /**
  * Reads the prebuilt objects of the guest runtime. In the compiled tree they are the files of
- * `src/runtime/objects`; the bundle replaces this module by one that carries them
- * (scripts/bundle.ts), so that the package needs no files beside its code.
+ * `src/runtime/objects`; the bundle replaces this module by one that unpacks them from
+ * `dist/data/objects.bin` (scripts/bundle.ts).
  */
 import { readFileSync } from 'node:fs';
 
