@@ -13,6 +13,7 @@ import { FtraceCore, type SavedCore } from '../src/ftrace/index.js';
 import { profiles } from './support/profiles.js';
 import { CoreSession } from '../src/tracing/operations.js';
 import { parseSession, sessionForms, sessionNames } from '../src/tracing/session-file.js';
+import { formatSession } from '../src/tracing/session-text.js';
 import { FakeMachine } from './support/fake-ftrace.js';
 import { root } from './support/pipeline.js';
 
@@ -152,6 +153,15 @@ describe('session files', () => {
     const strip = (text: string): unknown[] => parseSession(text).operations.map(({ at: _at, ...rest }) => rest);
     const json = JSON.stringify(parse(whole.replace('0x2', "'0x2'")), null, 2);
     expect(strip(json)).toEqual(strip(whole));
+  });
+
+  test('every kind of operation is written as text that is read as the same operation', () => {
+    for (const text of [whole, probes]) {
+      const { operations } = parseSession(text);
+      const again = parseSession(formatSession(operations)).operations;
+      const strip = (list: typeof operations): unknown[] => list.map(({ at: _at, ...rest }) => rest);
+      expect(strip(again)).toEqual(strip(operations));
+    }
   });
 
   test('errors name line and column', () => {

@@ -28,7 +28,9 @@ import { encodePlanFile, injectionOf } from '../patch/plan-file.js';
 import { entryPoint } from '../patch/routes.js';
 import type { FileRecord } from '../patch/journal.js';
 import { recordedSessions, withParts } from '../tracing/session-parts.js';
-import { readSessions, sessionOptions, type SessionText } from '../tracing/session-plan.js';
+import type { SessionOperation } from '../tracing/session-file.js';
+import { readSessions, sessionOptions, type SessionOperations } from '../tracing/session-plan.js';
+import { formatSession } from '../tracing/session-text.js';
 import { findSites, type Sites } from '../sites/sites.js';
 import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../tracing/tracing.js';
 import { type ListedProbe, planProbes, probeRoomFor } from '../kprobes/index.js';
@@ -231,57 +233,83 @@ function pairOf(option: string, text: string): [name: string, other: string] {
 const tracerSymbols = { function: 'elftrace_function_tracer', counter: 'elftrace_counter' } as const;
 
 /** `--enable` as operations: an ops or a graph of its own, whose name no other one has. */
-function tracerSteps(args: PatchArguments, taken: readonly string[]): readonly object[] {
+function tracerSteps(args: PatchArguments, taken: readonly string[]): readonly SessionOperation[] {
   const tracer = tracerOf(args.tracer);
   let name = 'tracer';
   for (let i = 2; taken.includes(name); i++) name = `tracer-${i}`;
-  const { filter, notrace } = filterTexts(args);
-  const hashes = {
-    ...(filter.length === 0 ? {} : { filter: filter.join(' ') }),
-    ...(notrace.length === 0 ? {} : { notrace: notrace.join(' ') }),
-  };
-  if (tracer.kind === 'function_graph') return [{ graph: { name, ...hashes } }];
+  const texts = filterTexts(args);
+  const words = (given: readonly string[]): string | null => (given.length === 0 ? null : given.join(' '));
+  const own = { name, filter: words(texts.filter), notrace: words(texts.notrace), at: null };
+  if (tracer.kind === 'function_graph') return [{ kind: 'graph', callbacks: null, ...own }];
   const call = tracer.kind === 'symbol' ? tracer.name : tracerSymbols[tracer.kind];
-  return [{ ops: { name, call, ...(args.saveRegs ? { regs: true } : {}), ...hashes } }, { register: name }];
+  const regs = args.saveRegs ? 'yes' : 'no';
+  return [
+    { kind: 'ops', call, regs, traits: [], shared: false, trampoline: null, ...own },
+    { kind: 'register', ops: name, at: null },
+  ];
 }
 
-/**
- * What a request adds to a session: files, then the options that are operations themselves, as one
- * more file.
- */
-async function sessionTexts(
+/** `--direct FUNCTION=CALLER`; `jmp:` in front of the caller: the site jumps to it. */
+function directStep(text: string): SessionOperation {
+  const [name, caller] = pairOf('direct', text);
+  const jump = caller.startsWith('jmp:');
+  if (caller === 'jmp:') throw new ElftraceError('usage', `--direct ${text}: write FUNCTION=jmp:CALLER`);
+  return { kind: 'direct', function: name, caller: jump ? caller.slice(4) : caller, jump, at: null };
+}
+
+function livepatchStep(text: string): SessionOperation {
+  const [name, replacement] = pairOf('livepatch', text);
+  return { kind: 'livepatch', function: name, replacement, at: null };
+}
+
+/** The options that are operations themselves, in the order in which they happen. */
+function optionSteps(
   args: PatchArguments,
-  earlier: readonly SessionText[],
-  arch: Opened['arch'],
-): Promise<{ readonly texts: readonly SessionText[]; readonly objects: readonly Source[] }> {
+  objects: readonly Source[],
+  earlier: readonly SessionOperation[],
+): readonly SessionOperation[] {
+  const taken = earlier.flatMap((each) => (each.kind === 'ops' || each.kind === 'graph' ? [each.name] : []));
+  const { optimize, kprobeOpt: version = null, preempt = null } = args;
+  return [
+    ...objects.map(({ name }) => ({ kind: 'load', module: name, file: null, at: null }) as const),
+    ...(args.direct ?? []).map(directStep),
+    ...(args.livepatch ?? []).map(livepatchStep),
+    ...(args.enable ? tracerSteps(args, taken) : []),
+    ...(args.probe ?? []).map((define) => ({ kind: 'probe', define, optimize, version, preempt, at: null }) as const),
+  ];
+}
+
+/** What a request adds to a session. */
+interface Added {
+  /** Those of the record, those of files, those of options. */
+  readonly sessions: readonly SessionOperations[];
+  /** How many the record had. */
+  readonly known: number;
+  /** Of the new ones, for the record. */
+  readonly texts: readonly string[];
+  /** Objects of --with. */
+  readonly objects: readonly Source[];
+}
+
+/** The sessions of a record and what a request adds: files, then the options as one more. */
+async function allSessions(args: PatchArguments, record: FileRecord | null, arch: Opened['arch']): Promise<Added> {
+  const earlier = record === null ? [] : recordedSessions(record);
   const files = (args.session ?? []).map((name) => ({ name, text: new TextDecoder().decode(readBytes(name)) }));
   const objects: Source[] = [];
   for (const path of args.with ?? []) objects.push(await sourceOf(path, arch));
-  const operations = readSessions([...earlier, ...files]).flat();
-  const taken = operations.flatMap((each) => (each.kind === 'ops' || each.kind === 'graph' ? [each.name] : []));
-  const steps = [
-    ...objects.map(({ name }) => ({ load: name })),
-    ...(args.direct ?? []).map((text) => {
-      const [name, caller] = pairOf('direct', text);
-      const jump = caller.startsWith('jmp:');
-      return { direct: { function: name, caller: jump ? caller.slice(4) : caller, ...(jump ? { jump } : {}) } };
-    }),
-    ...(args.livepatch ?? []).map((text) => {
-      const [name, replacement] = pairOf('livepatch', text);
-      return { livepatch: { function: name, new: replacement } };
-    }),
-    ...(args.enable ? tracerSteps(args, taken) : []),
-    ...(args.probe ?? []).map((define) => ({
-      probe: {
-        define,
-        optimize: args.optimize,
-        ...(args.kprobeOpt === undefined ? {} : { version: args.kprobeOpt }),
-        ...(args.preempt === undefined ? {} : { preempt: args.preempt }),
-      },
-    })),
-  ];
-  const options = steps.length === 0 ? [] : [{ name: 'options', text: JSON.stringify({ version: 1, steps }) }];
-  return { texts: [...files, ...options], objects };
+  const read = readSessions([...earlier, ...files]);
+  const operations = optionSteps(
+    args,
+    objects,
+    read.flatMap((each) => each.operations),
+  );
+  const none = operations.length === 0;
+  return {
+    sessions: none ? read : [...read, { name: 'options', operations }],
+    known: earlier.length,
+    texts: [...files.map(({ text }) => text), ...(none ? [] : [formatSession(operations)])],
+    objects,
+  };
 }
 
 /**
@@ -289,31 +317,27 @@ async function sessionTexts(
  * relative to the file that names them.
  */
 async function namedObjects(
-  files: readonly SessionText[],
-  earlier: readonly SessionText[],
+  sessions: readonly SessionOperations[],
   image: ElfImage,
   arch: Opened['arch'],
 ): Promise<Source[]> {
   const parts = new Set(readLoadMap(image)?.parts.map(({ name }) => name));
   const found: Source[] = [];
-  for (const [index, operations] of readSessions([...earlier, ...files])
-    .slice(earlier.length)
-    .entries()) {
+  for (const { name, operations } of sessions) {
     for (const each of operations) {
       if (each.kind !== 'load' || each.file === null || parts.has(each.module)) continue;
       parts.add(each.module);
-      found.push({ ...(await sourceOf(join(dirname(files[index]!.name), each.file), arch)), name: each.module });
+      found.push({ ...(await sourceOf(join(dirname(name), each.file), arch)), name: each.module });
     }
   }
   return found;
 }
 
-/**
- * As many words as sessions have probes; undefined: there is none. Only the room for them depends
- * on it, so a text that looks like one does no harm.
- */
-function probesIn(texts: readonly { readonly text: string }[]): readonly string[] | undefined {
-  const found = texts.flatMap(({ text }) => text.match(/\bprobe["']?\s*:/g) ?? []);
+/** Definitions of probes: their number decides how much room an image gets for them. */
+function probesIn(sessions: readonly SessionOperations[]): readonly string[] | undefined {
+  const found = sessions.flatMap(({ operations }) =>
+    operations.flatMap((each) => (each.kind === 'probe' ? [each.define] : [])),
+  );
   return found.length === 0 ? undefined : found;
 }
 
@@ -366,14 +390,13 @@ async function planSessions(opened: Opened, args: PatchArguments): Promise<Plann
       '-l, -n and --file are about --enable: operations of a session have filters of their own',
     );
   }
-  const earlier = record === null ? [] : recordedSessions(record);
-  const { texts, objects } = await sessionTexts(args, earlier, arch);
+  const { sessions, known, texts, objects } = await allSessions(args, record, arch);
   const base: Opened & { injected: boolean } =
     record === null
-      ? prepared(opened, undefined, { ...args, enable: true, probe: probesIn(texts) })
+      ? prepared(opened, undefined, { ...args, enable: true, probe: probesIn(sessions) })
       : { ...opened, image: readElf(unpatched(image, null, hash)), record: null, injected: record.injected };
   checkOpsEntries(base, args);
-  const brought = [...(await namedObjects(texts, earlier, base.image, arch)), ...objects];
+  const brought = [...(await namedObjects(sessions.slice(known), base.image, arch)), ...objects];
   const parts = brought.length === 0 ? null : withParts(base.image, brought, arch, { sha256: hash });
   for (const notice of parts?.notices ?? []) err(`${opened.input.name}: notice: ${notice}`);
   const on = {
@@ -383,12 +406,12 @@ async function planSessions(opened: Opened, args: PatchArguments): Promise<Plann
     injected: base.injected || (parts !== null && readLoadMap(base.image) === null),
   };
   const kept = {
-    session: [...earlier, ...texts].map(({ text }) => text),
+    session: [...(record?.session ?? []), ...texts],
     forms: formsOf(record, args),
     brought: [...(record?.brought ?? []), ...brought.map(({ name }) => name)],
     gone: record?.gone ?? [],
   };
-  const { plan, probes } = planProbes(on.image, arch, [...earlier, ...texts], {
+  const { plan, probes } = planProbes(on.image, arch, sessions, {
     ...sessionOptions(kept, arch),
     ...readonlyOf(args),
     ...(on.symbols ? { symbols: on.symbols } : {}),
@@ -418,7 +441,7 @@ function planOfDirect(opened: Opened, pairs: readonly string[], args: PatchArgum
     ...readonlyOf(args),
   });
   const notices = [...unsafe, ...(direct.notices ?? [])];
-  return { plan: withKeptRelocations({ ...direct, notices }, on.program), on, kept: null };
+  return { plan: { ...direct, notices }, on, kept: null };
 }
 
 /** The plan of a request, and the file that it is about. */

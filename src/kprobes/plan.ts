@@ -9,6 +9,7 @@ import {
   type ProbeHosts,
   type SessionPlan,
   type SessionPlanOptions,
+  type SessionOperations,
   type SessionText,
 } from '../tracing/session-plan.js';
 import { isReturnProbe, ProbeSession } from './session.js';
@@ -64,10 +65,10 @@ export interface ProbeSessionPlan extends SessionPlan {
 export function planProbes(
   image: ElfImage,
   arch: Arch,
-  files: readonly SessionText[],
+  sources: readonly (SessionText | SessionOperations)[],
   options: Omit<SessionPlanOptions, 'probes'> = {},
 ): ProbeSessionPlan {
   const server = probeServer(arch);
-  const planned = planSession(image, arch, files, { ...options, probes: server.hosts });
+  const planned = planSession(image, arch, sources, { ...options, probes: server.hosts });
   return { ...planned, probes: server.session };
 }

@@ -10,7 +10,7 @@
  */
 import type { Arch } from '../machine/arch.js';
 import { alignUpBig, type Reach, reaches } from '../bits.js';
-import { ByteView } from '../bytes.js';
+import { ByteView, equalBytes } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -41,7 +41,7 @@ import { compileProgram, decodeWords } from './program.js';
 import { type SlotArea, SlotPool } from './slots.js';
 import { Kprobes2009 } from './state-2009.js';
 import { KprobesModern } from './state-modern.js';
-import { type DetourPart, TextMachine, type TextWatcher } from './text-machine.js';
+import { type DetourPart, type ProbeStoreReason, TextMachine, type TextWatcher } from './text-machine.js';
 import { ProbeText, refusalError, type ValidProbe } from './validate.js';
 
 /** Where a probe is: in text of the image, or of a module that has gone from it. */
@@ -77,6 +77,9 @@ export interface ListedProbe {
 
 /** Room for the trap of return probes, in front of all slots. */
 const TRAMPOLINE_BYTES = 16;
+const objectsOfProbes: ProbeStoreReason = { rule: 'K-SLOT-3', reason: 'object of a probe or event' };
+const roomOfProbes: ProbeStoreReason = { rule: 'K-SLOT-2', reason: 'room that no probe has' };
+const backWithModule: ProbeStoreReason = { rule: 'K-OPT-8', reason: 'a module came without the probe it had' };
 /** Objects are found by their addresses. */
 const ANYWHERE: Reach = { min: 0n, max: 1n << 64n, alignBytes: 1 };
 /** Runs of the optimizer after which everything has come to rest. */
@@ -233,8 +236,8 @@ export class ProbeSession implements ProbeHost {
       store: {
         isFile: true,
         read: (address, size) => this.bytes(address, size)?.slice() ?? null,
-        store: (address, bytes) => {
-          this.bytes(address, bytes.length)?.set(bytes);
+        store: (address, bytes, why) => {
+          this.put(address, bytes, why);
         },
         sync: () => undefined,
       },
@@ -273,6 +276,14 @@ export class ProbeSession implements ProbeHost {
     const { image } = this.program;
     const offset = image.fileOffsetOf(address);
     return offset < 0 || offset + size > image.bytes.length ? null : image.bytes.subarray(offset, offset + size);
+  }
+
+  /** The single store: plans name its rule and reason. */
+  private put(address: Address, bytes: Uint8Array, why: ProbeStoreReason): void {
+    const now = this.bytes(address, bytes.length);
+    if (now === null || equalBytes(now, bytes)) return;
+    this.session.ledger.note(this.program.image.fileOffsetOf(address), bytes.length, { ...why, site: -1 });
+    now.set(bytes);
   }
 
   /** What validation says of an address. */
@@ -393,12 +404,12 @@ export class ProbeSession implements ProbeHost {
   }
 
   private writeWords(address: Address, words: readonly (bigint | number)[]): void {
-    const bytes = this.bytes(address, words.length * this.word);
-    if (bytes === null) return;
+    const bytes = new Uint8Array(words.length * this.word);
     const view = new ByteView(bytes, this.program.image.header.endian, probeSections.data);
     words.forEach((word, i) => {
       view.insertWord(i * this.word, BigInt.asUintN(8 * this.word, BigInt(word)), this.word);
     });
+    this.put(address, bytes, objectsOfProbes);
   }
 
   // ------------------------------------------------------------------------------------ operations
@@ -665,7 +676,7 @@ export class ProbeSession implements ProbeHost {
     const { image } = this.text.program;
     for (const { address, size } of this.stale.get(name) ?? []) {
       const offset = image.fileOffsetOf(address);
-      this.bytes(address, size)?.set(image.bytes.subarray(offset, offset + size));
+      this.put(address, image.bytes.subarray(offset, offset + size), backWithModule);
     }
     this.stale.delete(name);
   }
@@ -712,7 +723,7 @@ export class ProbeSession implements ProbeHost {
   write(): void {
     const core = this.core();
     this.tidySlots();
-    this.bytes(this.data.start, Number(this.data.end - this.data.start))?.fill(0);
+    this.put(this.data.start, new Uint8Array(Number(this.data.end - this.data.start)), roomOfProbes);
     for (const each of this.written) this.room.free(each);
     this.written = [];
     this.eventAddresses.clear();
@@ -748,7 +759,7 @@ export class ProbeSession implements ProbeHost {
     for (const { start, end, stubs } of this.rooms) {
       let at = start;
       const clear = (to: Address): void => {
-        if (to > at) this.bytes(at, Number(to - at))?.fill(0);
+        if (to > at) this.put(at, new Uint8Array(Number(to - at)), roomOfProbes);
       };
       const taken = this.pool.taken.filter(({ address }) => address >= start && address < end);
       for (const { address, sizeBytes } of taken) {
@@ -759,7 +770,7 @@ export class ProbeSession implements ProbeHost {
       if (taken.length === 0 || map === null) continue;
       for (const { address, target } of stubs) {
         const bytes = farStub(map, this.arch, address, target, this.toc);
-        this.bytes(address, bytes.length)?.set(bytes);
+        this.put(address, bytes, { rule: 'K-OPT-1', reason: 'the way of buffers to their callback' });
       }
     }
   }
@@ -792,7 +803,7 @@ export class ProbeSession implements ProbeHost {
     const symbol = entryPoint(this.program, 'elftrace_probe_trampoline');
     const shortest = this.arch.target.codeAlignBytes;
     const bytes = this.text.support.breakpoint(new Uint8Array(shortest === 1 ? 1 : 4));
-    this.bytes(this.trampoline, bytes.length)?.set(bytes);
+    this.put(this.trampoline, bytes, { rule: 'K-BP-1', reason: 'where return probes come back' });
     if (symbol !== null) this.writeWords(symbol.identity, [this.trampoline]);
   }
 

@@ -23,12 +23,19 @@ import {
 import type { CheckedAddress, KprobeMachine, OptimizedPart, OwnSlot } from './objects.js';
 import type { SlotPool } from './slots.js';
 
+/** What a store of probes is for. */
+export interface ProbeStoreReason {
+  readonly rule: string;
+  readonly reason: string;
+}
+
 /** Text as it is written. */
 export interface ProbeStore {
   readonly isFile: boolean;
   /** Current bytes; null: not there. */
   read(address: Address, size: number): Uint8Array | null;
-  store(address: Address, bytes: Uint8Array): void;
+  /** @param why  what the store is for */
+  store(address: Address, bytes: Uint8Array, why: ProbeStoreReason): void;
   /** Every processor fetches anew. */
   sync(): void;
 }
@@ -137,10 +144,10 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   // --------------------------------------------------------------------------------- text and room
 
-  private write(address: Address, bytes: Uint8Array): void {
+  private write(address: Address, bytes: Uint8Array, rule: string, reason: string): void {
     const { store, watcher } = this.options;
     watcher?.storing(address, bytes);
-    store.store(address, bytes);
+    store.store(address, bytes, { rule, reason });
     watcher?.stored(address, bytes);
   }
 
@@ -211,7 +218,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
       this.giveBack('copy', at);
       return { refused: image };
     }
-    this.write(at, image.bytes);
+    this.write(at, image.bytes, 'K-SLOT-1', `copy of the instruction at ${hex(address)}`);
     this.sync();
     const placed: PlacedSlot = { probe: address, address: at, instruction, image };
     if (image.end.kind === 'breakpoint') this.ends.set(at + BigInt(image.end.offset), placed);
@@ -308,14 +315,15 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   arm(address: Address): void {
     if (!this.prepared.has(address)) return;
-    this.write(address, this.breakpointOf(address));
+    this.write(address, this.breakpointOf(address), 'K-BP-1', 'breakpoint of a probe');
     this.sync();
   }
 
   disarm(address: Address): void {
     const entry = this.prepared.get(address);
     if (!entry) return;
-    this.write(address, entry.instruction.bytes.slice(0, this.breakpointOf(address).length));
+    const own = entry.instruction.bytes.slice(0, this.breakpointOf(address).length);
+    this.write(address, own, 'K-BP-1', 'the instruction itself, in place of a breakpoint');
     this.sync();
   }
 
@@ -384,7 +392,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
         refusal = buffer;
         continue;
       }
-      this.write(at, buffer.bytes);
+      this.write(at, buffer.bytes, 'K-OPT-1', `buffer of the jump at ${hex(address)}`);
       this.sync();
       const part: DetourPart = { slot: at, length: window.bytes.length, saved: window.bytes, window, buffer, op };
       this.parts.add(part);
@@ -399,11 +407,11 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     this.options.freeOp?.(part.op);
   }
 
-  private carryOut(steps: readonly TextStep[]): void {
+  private carryOut(steps: readonly TextStep[], rule: string, reason: string): void {
     for (const step of steps) {
       if (step.kind === 'sync') this.sync();
       else if (step.kind === 'wait') this.options.watcher?.waited();
-      else this.write(step.address, step.bytes);
+      else this.write(step.address, step.bytes, rule, reason);
     }
   }
 
@@ -443,12 +451,12 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     if (!this.isIntact(part)) {
       return refuse('EEXIST', 'other-probe', 'X-3', 'another probe lies in the window');
     }
-    this.carryOut(jump.optimize(part.window, part.slot));
+    this.carryOut(jump.optimize(part.window, part.slot), 'K-OPT-3', 'jump to the buffer of a probe');
     return null;
   }
 
   unoptimize(_address: Address, part: DetourPart): void {
-    if (this.jump !== null) this.carryOut(this.jump.undo(part.window, part.slot));
+    if (this.jump !== null) this.carryOut(this.jump.undo(part.window, part.slot), 'K-OPT-5', 'a jump is undone');
   }
 
   /** Handlers see the instruction pointer of a breakpoint trap. */

@@ -29,57 +29,40 @@ export interface ReplacedCode {
 /** No field is longer. */
 const MOST_BYTES = 8n;
 
-/** Ranges in which two images of one size differ, near ones as one. */
-export function differingRanges(before: Uint8Array, after: Uint8Array, word: number): [start: number, end: number][] {
-  const ranges: [number, number][] = [];
-  // Images of megabytes differ in a few places: four bytes at a time, where arrays begin so that
-  // this can be done.
-  const aligned = ((before.byteOffset | after.byteOffset) & 3) === 0 ? Math.min(before.length, after.length) >> 2 : 0;
-  const [x, y] = [before, after].map(
-    (each) => new Uint32Array(each.buffer, aligned > 0 ? each.byteOffset : 0, aligned),
-  );
-  for (let at = 0; ;) {
-    if ((at & 3) === 0) {
-      let i = at >> 2;
-      while (i < aligned && x![i] === y![i]) i++;
-      at = 4 * i;
-    }
-    while (at < before.length && before[at] === after[at]) at++;
-    if (at === before.length) break;
-    const start = at - (at % word);
-    const end = Math.min(start + word, before.length);
-    const last = ranges[ranges.length - 1];
-    if (last?.[1] === start) last[1] = end;
-    else ranges.push([start, end]);
-    at = end;
-  }
-  return ranges;
+/** A range of the file: [start, end). */
+export type FileRange = readonly [start: number, end: number];
+
+/** What became of an entry, as a store in its table. */
+export interface SettledEntry {
+  readonly at: number;
+  readonly bytes: Uint8Array;
+  readonly reason: string;
 }
 
 /**
- * A change of `after` as a step of a plan.
- * @param why  rule, site and reason of the store; null where only the bytes say that it was made
+ * A store as a step of a plan.
+ * @param after  the bytes that the range gets
+ * @param why    rule, site and reason of the store
  */
-export function changeStep(
+export function storeStep(
   image: ElfImage,
+  [start, end]: FileRange,
   after: Uint8Array,
-  [start, end]: readonly [number, number],
-  why: { readonly rule: string; readonly site: number; readonly reason: string } | null = null,
+  why: { readonly rule: string; readonly site: number; readonly reason: string },
 ): Step {
   const section = image.sections.find(
     (each) => each.fileSize > 0 && start >= each.offset && start < each.offset + each.fileSize,
   );
-  const isEntry = keptTables(image).some((table) => table.section === section?.index);
   return {
     kind: 'store',
-    site: why?.site ?? -1,
+    site: why.site,
     section: section?.name ?? '',
     address: image.addressOf(start) ?? BigInt(start),
     fileOffset: start,
     before: image.bytes.slice(start, end),
-    after: after.slice(start, end),
-    rule: why?.rule ?? (isEntry ? 'K-REL-2' : 'C-UPD-1'),
-    ...(why === null ? {} : { reason: why.reason }),
+    after,
+    rule: why.rule,
+    reason: why.reason,
   };
 }
 
@@ -107,6 +90,7 @@ class Settling {
     private readonly program: Program,
     tables: readonly RelocationTable[],
     private readonly after: Uint8Array,
+    private readonly stored: readonly FileRange[],
     private readonly replaced: readonly ReplacedCode[],
   ) {
     this.image = program.image;
@@ -207,7 +191,7 @@ class Settling {
 
   /** Of fields that were written over: sites of ftrace. */
   private dropOverwritten(): void {
-    for (const [from, to] of differingRanges(this.image.bytes, this.after, this.image.wordBytes)) {
+    for (const [from, to] of this.stored) {
       const start = this.image.addressOf(from);
       if (start === undefined) continue;
       for (const rank of this.ranksIn(start, start + BigInt(to - from))) {
@@ -242,38 +226,47 @@ class Settling {
     }
   }
 
-  settle(): void {
+  settle(): SettledEntry[] {
     this.moveCopied();
     this.dropOverwritten();
     this.dropDependent();
     const word = this.image.wordBytes;
-    const view = new ByteView(this.after, this.image.header.endian, 'kept relocations');
+    const written: SettledEntry[] = [];
+    const store = (at: number, value: bigint, reason: string): void => {
+      const bytes = new Uint8Array(word);
+      new ByteView(bytes, this.image.header.endian, 'kept relocations').insertWord(0, value, word);
+      if (!equalBytes(this.after.subarray(at, at + word), bytes)) written.push({ at, bytes, reason });
+    };
     for (const [rank, fate] of this.fates) {
       const { table, row } = this.entry(rank);
       const at = table.fileOffset(row);
-      if (fate.kind === 'moved') view.insertWord(at, fate.to, word);
+      if (fate.kind === 'moved') store(at, fate.to, 'the field is in the copy of its instruction now');
       else {
-        view.insertWord(at + word, BigInt(this.program.arch.relocationRoles.none), word);
-        if (table.form === 'rela') view.insertWord(at + 2 * word, 0n, word);
+        const reason = 'the bytes that the entry was about are replaced';
+        store(at + word, BigInt(this.program.arch.relocationRoles.none), reason);
+        if (table.form === 'rela') store(at + 2 * word, 0n, reason);
       }
     }
+    return written.sort((a, b) => a.at - b.at);
   }
 }
 
 /**
- * Makes the kept relocations of an image true of what it became.
+ * What makes the kept relocations of an image true of what it became.
  * @param image     as it was
- * @param after     its bytes now; the entries in it are changed
+ * @param after     its bytes now
+ * @param stored    where they differ, at least
  * @param replaced  code that breakpoints or jumps stand for
  */
 export function settleKeptRelocations(
   image: ElfImage,
   arch: Arch,
   after: Uint8Array,
+  stored: readonly FileRange[],
   replaced: readonly ReplacedCode[],
-): void {
+): readonly SettledEntry[] {
   const tables = tablesOfCode(image);
-  if (tables.length > 0) new Settling(load(image, arch), tables, after, replaced).settle();
+  return tables.length === 0 ? [] : new Settling(load(image, arch), tables, after, stored, replaced).settle();
 }
 
 /**
@@ -283,9 +276,10 @@ export function withKeptRelocations(plan: Plan, { image, arch, loadMap }: Progra
   if (loadMap === null || plan.steps.length === 0 || tablesOfCode(image).length === 0) return plan;
   const written = image.bytes.slice();
   for (const { fileOffset, after } of plan.steps) written.set(after, fileOffset);
-  const settled = written.slice();
-  settleKeptRelocations(image, arch, settled, []);
-  const more = differingRanges(written, settled, image.wordBytes);
-  const steps = [...plan.steps, ...more.map((range) => changeStep(image, settled, range))];
+  const stored = plan.steps.map(({ fileOffset, after }) => [fileOffset, fileOffset + after.length] as const);
+  const more = settleKeptRelocations(image, arch, written, stored, []).map(({ at, bytes, reason }) =>
+    storeStep(image, [at, at + bytes.length], bytes, { rule: 'K-REL-2', site: -1, reason }),
+  );
+  const steps = [...plan.steps, ...more];
   return { ...plan, steps: steps.sort((a, b) => a.fileOffset - b.fileOffset) };
 }

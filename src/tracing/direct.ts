@@ -1,7 +1,6 @@
 /**
  * Direct callers in a file: a session of the core that registers them, and the plan of what it
- * changed. Owns the request and the way from a session to net edits; what a request means is the
- * core's.
+ * changed. Owns the request; what it means is the core's.
  *
  *   one user              the site calls the direct caller itself
  *   with a tracer too     the site calls the register entry; the list runs all; the helper leaves
@@ -9,12 +8,12 @@
  *   variant asked for     the same, with a placeholder as second user, for only there the variants
  *                         differ (R-DIR-3, R-DIR-4)
  */
-import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import type { Ops, Outcome } from '../ftrace/index.js';
 import { type Preemption, withHazards } from '../patch/hazards.js';
-import { settleIdleSites, siteNames } from './idle-sites.js';
-import type { Plan, PlanRequest, Step } from '../patch/plan.js';
+import { siteNames } from './idle-sites.js';
+import { netSteps } from './net-steps.js';
+import type { Plan, PlanRequest } from '../patch/plan.js';
 import { Session } from './session.js';
 import type { Sites } from '../sites/sites.js';
 import { entriesOf } from './tracing.js';
@@ -97,9 +96,8 @@ export function planDirect(sites: Sites, request: DirectRequest): Plan {
     ...(readonlyRanges === undefined ? {} : { readonlyRanges }),
   });
   registerRequest(session, request);
-  const after = session.bytes();
-  const idle = new Set(settleIdleSites(session, after));
-  const steps = netSteps(sites, image.bytes, after);
+  const { steps, initialised } = netSteps(session, image, arch, []);
+  const idle = new Set(initialised);
   const changed = new Set(steps.flatMap(({ site }) => (site < 0 || idle.has(site) ? [] : [site]))).size;
   const names = request.callers.map((each) => `${each.function}=${each.caller}`).join(' ');
   const plan: Plan = {
@@ -110,58 +108,7 @@ export function planDirect(sites: Sites, request: DirectRequest): Plan {
     selected: sites.count,
     changed,
     unchanged: sites.count - changed - idle.size,
-    initialised: siteNames(session.sites, [...idle]),
+    initialised: siteNames(session.sites, initialised),
   };
   return withHazards(plan, sites, entriesOf(program).kind, request.preempt);
-}
-
-/**
- * What differs between two images of one size, one step for each place: a site, or a run of words
- * of the runtime's data.
- */
-function netSteps(sites: Sites, before: Uint8Array, after: Uint8Array): Step[] {
-  const { image } = sites.program;
-  const extents: { readonly start: number; readonly end: number; readonly site: number }[] = [];
-  for (let site = 0; site < sites.count; site++) {
-    const reading = sites.reading(site);
-    const at = sites.fileOffset(site);
-    if (reading === null || at < 0) continue;
-    extents.push({ start: at + reading.startDelta, end: at + reading.startDelta + reading.sizeBytes, site });
-  }
-  const siteAt = (offset: number): number =>
-    extents.find((each) => offset >= each.start && offset < each.end)?.site ?? -1;
-  const steps: Step[] = [];
-  const chunk = 4096;
-  for (let from = 0; from < after.length; from += chunk) {
-    const to = Math.min(from + chunk, after.length);
-    if (equalBytes(before.subarray(from, to), after.subarray(from, to))) continue;
-    for (let at = from; at < to;) {
-      if (before[at] === after[at]) {
-        at++;
-        continue;
-      }
-      const site = siteAt(at);
-      let end = at + 1;
-      // Up to a word of equal bytes may lie between bytes that changed.
-      for (let next = end; next < to && next < end + 8 && siteAt(next) === site; next++) {
-        if (before[next] !== after[next]) end = next + 1;
-      }
-      const start = at;
-      const section = image.sections.find(
-        (each) => start >= each.offset && start < each.offset + each.fileSize && each.address > 0n,
-      );
-      steps.push({
-        kind: 'store',
-        site,
-        section: section?.name ?? '',
-        address: section === undefined ? BigInt(start) : section.address + BigInt(start - section.offset),
-        fileOffset: start,
-        before: before.slice(start, end),
-        after: after.slice(start, end),
-        rule: site < 0 ? 'RT-4' : 'C-DIR-7',
-      });
-      at = end;
-    }
-  }
-  return steps;
 }

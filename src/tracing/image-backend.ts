@@ -190,6 +190,7 @@ export class ImageBackend implements Backend {
       );
     }
     for (const address of present) if ((address & 1n) !== 0n) throw oddCaller(hex(address));
+    this.memory.why = { rule: 'X-JMP-1', site: -1, reason: 'sites jump to direct callers whose bit 0 is set' };
     const problem = this.memory.words(flag.identity, [1n]);
     if (problem !== null) throw new ElftraceError('plan-refused', problem.reason);
     this.capabilities = { ...this.capabilities, jumps: true };

@@ -51,8 +51,8 @@ export const failed = (errno: 'EFAULT' | 'EINVAL' | 'EPERM', reason: string): St
 export class ImageMemory {
   readonly branches: Branches;
   readonly word: 4 | 8;
-  /** Why the next stores are made. */
-  why: StoreReason | null = null;
+  /** Why the next stores are made; the backend says it in front of each step. */
+  why: StoreReason = { rule: 'C-UPD-1', site: -1, reason: '' };
 
   constructor(
     readonly program: Program,
@@ -101,7 +101,7 @@ export class ImageMemory {
     if (offset < 0 || offset + bytes.length > image.bytes.length)
       return failed('EFAULT', `${hex(address)} is not in the file`);
     if (equalBytes(image.bytes.subarray(offset, offset + bytes.length), bytes)) return null;
-    if (this.why !== null) this.ledger?.note(offset, bytes.length, this.why);
+    this.ledger?.note(offset, bytes.length, this.why);
     if (this.text?.store(address, bytes, what) === false) return failed('EPERM', `${hex(address)} may not be written`);
     image.bytes.set(bytes, offset);
     return null;

@@ -1,8 +1,13 @@
 /**
- * Why the bytes of an image changed: who stored them last, under which rule, for which site. Plans
- * of sessions name that for each of their steps; that a place changed at all they see by comparing
- * the bytes, so that nothing which was written can be missing.
+ * The stores of a session, in order: under which rule, for which site, and why. They are what the
+ * plan of a session is made of: a step for each place whose bytes are other ones than before,
+ * with the reason of the store that came last there.
  */
+import { equalBytes } from '../bytes.js';
+import type { ElfImage } from '../elf/image.js';
+import { ElftraceError } from '../errors.js';
+import { type FileRange, storeStep } from '../patch/kept-relocations.js';
+import type { Step } from '../patch/plan.js';
 
 /** What a store was for. */
 export interface StoreReason {
@@ -23,7 +28,7 @@ interface Noted extends StoreReason {
 export interface ExplainedRange {
   readonly start: number;
   readonly end: number;
-  /** null: nothing noted that it writes there. */
+  /** null: nothing was stored there. */
   readonly why: StoreReason | null;
 }
 
@@ -36,12 +41,46 @@ export class StoreLedger {
     this.noted.push({ ...why, start, end: start + size });
   }
 
+  /** Where the stores left other bytes than there were: whole words, near ones as one range. */
+  changed({ bytes, wordBytes: word }: ElfImage, after: Uint8Array): FileRange[] {
+    const ranges: [start: number, end: number][] = [];
+    for (const { start, end } of [...this.noted].sort((a, b) => a.start - b.start)) {
+      const last = ranges[ranges.length - 1];
+      for (let at = Math.max(start - (start % word), last?.[1] ?? 0); at < end; at += word) {
+        const to = Math.min(at + word, bytes.length);
+        if (equalBytes(bytes.subarray(at, to), after.subarray(at, to))) continue;
+        const open = ranges[ranges.length - 1];
+        if (open?.[1] === at) open[1] = to;
+        else ranges.push([at, to]);
+      }
+    }
+    return ranges;
+  }
+
+  /**
+   * The steps from an image to what the stores made of it.
+   * @throws ElftraceError 'internal' where bytes changed that no store was noted for: a plan must
+   *   not lack a store
+   */
+  steps(image: ElfImage, after: Uint8Array): Step[] {
+    const steps: Step[] = [];
+    const planned = image.bytes.slice();
+    for (const { start, end, why } of this.explain(this.changed(image, after))) {
+      const bytes = after.slice(start, end);
+      if (why === null || equalBytes(image.bytes.subarray(start, end), bytes)) continue;
+      steps.push(storeStep(image, [start, end], bytes, why));
+      planned.set(bytes, start);
+    }
+    if (!equalBytes(planned, after)) throw new ElftraceError('internal', 'a session wrote bytes without a reason');
+    return steps;
+  }
+
   /**
    * Splits ranges of the file where the reasons change.
    * @param ranges  ascending, not overlapping
    * @returns parts in ascending order that cover the ranges
    */
-  explain(ranges: readonly (readonly [start: number, end: number])[]): ExplainedRange[] {
+  explain(ranges: readonly FileRange[]): ExplainedRange[] {
     const last = ranges.map(([start, end]) => new Int32Array(end - start).fill(-1));
     this.noted.forEach(({ start, end }, i) => {
       for (let at = firstBehind(ranges, start); at < ranges.length && ranges[at]![0] < end; at++) {
@@ -64,7 +103,7 @@ export class StoreLedger {
 }
 
 /** Index of the first range that ends behind a place. */
-function firstBehind(ranges: readonly (readonly [start: number, end: number])[], place: number): number {
+function firstBehind(ranges: readonly FileRange[], place: number): number {
   let [low, high] = [0, ranges.length];
   while (low < high) {
     const middle = (low + high) >> 1;

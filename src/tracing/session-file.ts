@@ -34,7 +34,8 @@ export interface FilePlace {
 const sessionTraits = ['recursion', 'rcu', 'dynamic', 'permanent', 'ip-modify'] as const;
 export type SessionTrait = (typeof sessionTraits)[number];
 
-export type SessionOperation = { readonly at: FilePlace } & (
+/** `at`: its place in the file; null for an operation that is in none. */
+export type SessionOperation = { readonly at: FilePlace | null } & (
   | {
       readonly kind: 'ops';
       readonly name: string;

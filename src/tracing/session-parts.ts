@@ -15,6 +15,8 @@ import type { Sha256 } from '../sha256.js';
 import { applyPlan, unpatched } from '../patch/apply.js';
 import type { GoneModule } from '../patch/gone-modules.js';
 import type { FileRecord } from '../patch/journal.js';
+import type { SessionOperation } from './session-file.js';
+import { formatSession } from './session-text.js';
 import { planSession, type ProbeHosts, sessionOptions, type SessionPlan, type SessionText } from './session-plan.js';
 
 /** The sessions that a record keeps, as files. */
@@ -66,24 +68,23 @@ export interface PartsResult {
   readonly notices: readonly string[];
 }
 
-const stepText = (steps: readonly unknown[]): string => JSON.stringify({ version: 1, steps });
-
-/** Performs the sessions on an image and writes the record. */
+/** Performs the sessions of a record and what comes behind them, and writes the record. */
 function perform(
   loaded: LoadResult,
   arch: Arch,
   record: FileRecord,
-  session: readonly string[],
+  added: readonly SessionOperation[],
   { hash, probes }: PartsRequest,
 ): PartsResult {
   const image = readElf(loaded.bytes);
-  const next = { ...record, session };
-  const { plan, steps } = planSession(image, arch, recordedSessions(next), {
-    ...sessionOptions(next, arch),
+  const sessions = [...recordedSessions(record), { name: 'modules', operations: added }];
+  const { plan, steps } = planSession(image, arch, sessions, {
+    ...sessionOptions(record, arch),
     probes,
     allowUnsafeGraph: true,
   });
   const { forms, brought, gone } = record;
+  const session = added.length === 0 ? record.session : [...record.session, formatSession(added)];
   // Nothing to write, no record: a session that left nothing still is one.
   const applied = applyPlan(image, plan, { hash, session, forms, brought, gone, keep: true });
   const last = steps.at(-1)?.outcome;
@@ -110,10 +111,10 @@ export function loadIntoSession(
   const { image, record, hash } = request;
   const base = readElf(unpatched(image, null, hash));
   const loaded = withParts(base, modules, arch, options, runtime);
-  const step = stepText(modules.map(({ name }) => ({ load: { module: name } })));
+  const step = modules.map(({ name }) => ({ kind: 'load', module: name, file: null, at: null }) as const);
   // The parts are the user's own now: reverting gives the loaded image.
   const next = { ...record, injected: false, brought: [] };
-  return perform(loaded, arch, next, [...record.session, step], request);
+  return perform(loaded, arch, next, step, request);
 }
 
 /**
@@ -151,6 +152,6 @@ export function unloadFromSession(request: PartsRequest, name: string, arch: Arc
     untraced: [],
     gone: [...record.gone, gone],
   };
-  const text = there ? [stepText([{ unload: name }])] : [];
-  return perform(loaded, arch, next, [...record.session, ...text], request);
+  const step = there ? [{ kind: 'unload', module: name, at: null } as const] : [];
+  return perform(loaded, arch, next, step, request);
 }

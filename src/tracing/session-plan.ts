@@ -1,26 +1,25 @@
 /**
  * Session files on images at rest: every call starts from the image as it was before the first of
- * them, performs all operations in order, and plans the difference. So a file says exactly what its
+ * them, performs all operations in order, and plans what their stores left. So a file says exactly what its
  * record says, whatever the number of calls that led to it.
  */
 import type { Arch } from '../machine/arch.js';
 import { chosen } from '../machine/options.js';
 import type { ElfImage } from '../elf/image.js';
-import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import { CoreSession, type SessionStep } from './operations.js';
 import { formatReport, type Outcome } from '../ftrace/index.js';
 import type { GoneProbe, GoneSymbol } from '../patch/gone-modules.js';
 import type { FileRecord } from '../patch/journal.js';
 import { checkedPads, landingProblem } from '../program/landing.js';
-import { load, trampolineSection } from '../program/program.js';
+import { load } from '../program/program.js';
 import { checkGraphSafety, graphCallback } from './graph-safety.js';
 import { withHazards } from '../patch/hazards.js';
-import { dataSection } from './inject.js';
-import { changeStep, differingRanges, type ReplacedCode, settleKeptRelocations } from '../patch/kept-relocations.js';
+import type { ReplacedCode } from '../patch/kept-relocations.js';
 import type { Plan } from '../patch/plan.js';
 import { findSites } from '../sites/sites.js';
-import { settleIdleSites, siteNames } from './idle-sites.js';
+import { siteNames } from './idle-sites.js';
+import { netSteps } from './net-steps.js';
 import { entriesOf } from './tracing.js';
 import { Session, type SessionOptions } from './session.js';
 import { parseSession, type ProbeOperation, type SessionOperation } from './session-file.js';
@@ -30,6 +29,12 @@ export interface SessionText {
   /** What errors call it. */
   readonly name: string;
   readonly text: string;
+}
+
+/** A session file that was read, or operations that were never text. */
+export interface SessionOperations {
+  readonly name: string;
+  readonly operations: readonly SessionOperation[];
 }
 
 export interface SessionPlan {
@@ -48,19 +53,25 @@ export type SessionForms = Pick<FileRecord, 'forms' | 'gone'>;
 
 /**
  * Reads session files one after another: later ones may use the names that earlier ones made.
+ * @param sources  what was read, or never was text, stays as it is
  * @throws ElftraceError 'usage' with file, line and column
  */
-export function readSessions(files: readonly SessionText[]): readonly (readonly SessionOperation[])[] {
+export function readSessions(sources: readonly (SessionText | SessionOperations)[]): readonly SessionOperations[] {
   const known: { ops: string[]; graphs: string[] } = { ops: [], graphs: [] };
-  return files.map(({ name, text }) => {
-    const { operations } = parseSession(text, name, known);
+  return sources.map((source) => {
+    const { name } = source;
+    const { operations } = 'text' in source ? parseSession(source.text, name, known) : source;
     for (const each of operations) {
       if (each.kind === 'ops') known.ops.push(each.name);
       else if (each.kind === 'graph') known.graphs.push(each.name);
     }
-    return operations;
+    return { name, operations };
   });
 }
+
+/** Where an operation stands, for errors. */
+const placeOf = (name: string, { at, kind }: SessionOperation): string =>
+  at === null ? `${name}: ${kind}` : `${name}:${at.line}:${at.column}: ${kind}`;
 
 /** Modules that come with a step: the first that is said of them is that they come. */
 function absentModules(operations: readonly SessionOperation[]): Set<string> {
@@ -141,22 +152,6 @@ const moved = (outcome: Outcome): Outcome =>
   outcome.kind === 'refused' ? { kind: 'done', steps: [], warnings: [] } : outcome;
 
 /**
- * The image that a file gets. Where no ops is registered any more, what the core wrote into its own
- * room for earlier ones goes too: the file is the image with its sites off and nothing else (F-3).
- * In a machine it stays: a thread may still be on its way through it.
- */
-function atRest(session: Session, image: ElfImage): Uint8Array {
-  const bytes = session.bytes();
-  const { list, graph, direct } = session.core.state;
-  if (list.length > 0 || direct.size > 0 || graph.users.some((user) => user !== null)) return bytes;
-  for (const name of [dataSection, trampolineSection]) {
-    const room = image.section(name);
-    if (room !== undefined) bytes.set(image.contents(room), room.offset);
-  }
-  return bytes;
-}
-
-/**
  * Entries of sites behind a prologue pass nothing that could be changed: what is at stake there is
  * spread over frame and registers already.
  */
@@ -193,7 +188,8 @@ function placing<T>(at: string, step: () => T): T {
 
 /**
  * Performs session files on an image with entries and plans what changes.
- * @param image  the image as it was before the first of the files
+ * @param image    the image as it was before the first of the files
+ * @param sources  the files, or their operations
  * @throws ElftraceError 'usage' with file, line and column for an operation that cannot be read,
  *   'plan-refused' for one that is refused (the
  *         errno and the reason are in the message), 'site-mismatch' with the report of C-REP-1 for
@@ -203,11 +199,11 @@ function placing<T>(at: string, step: () => T): T {
 export function planSession(
   image: ElfImage,
   arch: Arch,
-  files: readonly SessionText[],
+  sources: readonly (SessionText | SessionOperations)[],
   options: SessionPlanOptions = {},
 ): SessionPlan {
-  const sessions = readSessions(files);
-  const operations = sessions.flat();
+  const sessions = readSessions(sources);
+  const operations = sessions.flatMap((each) => each.operations);
   const session = Session.open(image.bytes, arch, { absent: absentModules(operations), ...options });
   const { core } = session;
   const probes = options.probes?.(session, image);
@@ -259,9 +255,9 @@ export function planSession(
     },
   });
   const steps: SessionStep[] = [];
-  for (const [index, own] of sessions.entries()) {
+  for (const { name, operations: own } of sessions) {
     for (const operation of own) {
-      const at = `${files[index]!.name}:${operation.at.line}:${operation.at.column}: ${operation.kind}`;
+      const at = placeOf(name, operation);
       if (operation.kind === 'direct' || operation.kind === 'modify-direct') {
         checkLanding(session, operation.caller, at);
       }
@@ -283,13 +279,7 @@ export function planSession(
     }
   }
   probes?.finish();
-  const after = atRest(session, image);
-  const initialised = settleIdleSites(session, after);
-  settleKeptRelocations(image, arch, after, probes?.replacedCode() ?? []);
-  const planned = session.ledger
-    .explain(differingRanges(image.bytes, after, image.wordBytes))
-    .filter(({ start, end }) => !equalBytes(image.bytes.subarray(start, end), after.subarray(start, end)))
-    .map(({ start, end, why }) => changeStep(image, after, [start, end], why));
+  const { steps: planned, initialised } = netSteps(session, image, arch, probes?.replacedCode() ?? []);
   const enabled = core.records.filter((site) => site.count > 0).length;
   const warnings = [...unsafe, ...steps.flatMap(({ outcome }) => (outcome.kind === 'done' ? outcome.warnings : []))];
   const plan: Plan = {

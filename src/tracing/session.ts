@@ -248,7 +248,7 @@ export class Session {
     const ledger = new StoreLedger();
     const start = { options, text, prepared, ledger };
     if (capabilities.patchable) initialise(sites, usable, start);
-    if (options.directVariant !== undefined) setDirectVariant(sites, options.directVariant);
+    if (options.directVariant !== undefined) setDirectVariant(sites, options.directVariant, ledger);
     const { absent = new Set<string>(), gone = [] } = options;
     const policy = { ...policyOf(sites), ...options.policy };
     const backend = new ImageBackend(sites, {
