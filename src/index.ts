@@ -121,6 +121,15 @@ export {
   type SessionOptions,
 } from './tracing/session.js';
 export { prove, type Proof, type ProofSummary, type ProveOptions, type SiteProof } from './prove/index.js';
+export {
+  type Certificate,
+  certificateDifference,
+  type CertificateMethod,
+  certificateText,
+  CertificateWriter,
+  readCertificate,
+  type ReadCertificate,
+} from './prove/index.js';
 export { planUntrace, untracedFunctions, type UntracedFunction, type UntraceRequest } from './patch/untrace.js';
 export { planDirect, registerRequest, type DirectRequest } from './tracing/direct.js';
 export { planSession, type SessionPlan, type SessionText } from './tracing/session-plan.js';

@@ -618,12 +618,26 @@ const parser = yargs([])
     (y) =>
       common(
         y
-          .positional('patched', { type: 'string', demandOption: true, describe: 'linked file, or image of load' })
+          .positional('patched', {
+            type: 'string',
+            demandOption: true,
+            describe: 'linked or relocatable file, or image of load',
+          })
           .positional('original', { type: 'string', describe: 'as it was; default: what its record says' }),
       )
-        .option('seed', { type: 'number', default: 1, describe: 'of the states; the same gives the same proof' })
-        .option('trials', { type: 'number', default: 2, describe: 'of each site, at least' })
+        .option('seed', { type: 'number', describe: 'of the states (1); the same gives the same proof' })
+        .option('trials', { type: 'number', describe: 'of each site, at least (2)' })
         .option('sample', { type: 'number', describe: 'so many of the sites only; then nothing is proved as a whole' })
+        .option('certificate', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'write the proof down: an in-toto statement (schemas/certificate.schema.json)',
+        })
+        .option('check', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'repeat the proof of this certificate: any difference is exit 1',
+        })
         .option('all', { type: 'boolean', default: false, describe: 'list the sites that are proved, too' })
         .option('jobs', {
           type: 'number',
@@ -632,7 +646,8 @@ const parser = yargs([])
           describe: 'threads; 0 (default): one per processor where there are many sites',
         })
         .example('$0 prove traced', 'against what the record of the file says')
-        .example('$0 prove vmlinux.off vmlinux', 'against another file'),
+        .example('$0 prove vmlinux.off vmlinux', 'against another file')
+        .example('$0 prove --check traced.json traced', 'the proof of a certificate, once more'),
     (args) => {
       action = async () => (await import('./prove.js')).runProve({ ...args });
     },

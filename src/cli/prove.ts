@@ -4,10 +4,19 @@ import type { Arch } from '../machine/arch.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
-import { type Difference, type Executed, prove, type ProofSummary, type SiteProof } from '../prove/index.js';
+import {
+  type Difference,
+  type Executed,
+  prove,
+  type ProofSummary,
+  resultOf,
+  type SiteProof,
+  TRIALS_MAX,
+} from '../prove/index.js';
 import { revert } from '../patch/apply.js';
 import type { Refusal } from '../patch/plan.js';
 import { type Json, jsonSchema } from '../report/json.js';
+import { CertificateWork, type Certified } from './certificate.js';
 import { disassemblerOf } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { readBytes, readInput } from './files.js';
@@ -42,11 +51,19 @@ async function openPair(args: ProveArguments): Promise<Pair> {
   return { before, after };
 }
 
-function proofOf({ before, after }: Pair, { seed, trials, sample }: ProveArguments, part?: Part): Results {
+function proofOf({ before, after }: Pair, args: ProveArguments, part?: Part): Results {
+  const { seed, trials, sample, mcount, table } = args;
   return prove(before, after.image, after.arch, {
-    ...{ seed, trials },
+    ...(seed === undefined ? {} : { seed }),
+    ...(trials === undefined ? {} : { trials }),
     ...(sample === undefined ? {} : { sample }),
     ...(part === undefined ? {} : { part }),
+    load: {
+      ...(mcount === undefined ? {} : { mcountNames: mcount }),
+      ...(after.symbols === undefined ? {} : { symbols: after.symbols }),
+    },
+    ...(table === undefined ? {} : { tableSections: table }),
+    record: after.record,
   });
 }
 
@@ -57,9 +74,25 @@ export async function proofOfPart(args: ProveArguments, part: Part): Promise<Res
   return proofOf(await openPair(args), args, part);
 }
 
-export async function runProve(args: ProveArguments): Promise<number> {
+/** @throws ElftraceError 'usage' for numbers that are none of states, trials or sites */
+function checkNumbers({ seed, trials, sample }: ProveArguments): void {
+  const check = (option: string, value: number | undefined, least: number, most: number): void => {
+    if (value === undefined || (Number.isSafeInteger(value) && value >= least && value <= most)) return;
+    throw new ElftraceError('usage', `--${option} takes a whole number from ${least} to ${most}`, { value });
+  };
+  check('seed', seed, 0, 0xffff_ffff);
+  check('trials', trials, 1, TRIALS_MAX);
+  check('sample', sample, 1, Number.MAX_SAFE_INTEGER);
+}
+
+export async function runProve(given: ProveArguments): Promise<number> {
+  checkNumbers(given);
+  const certificate = new CertificateWork(given);
+  const args = certificate.arguments;
   const pair = await openPair(args);
   const { arch, sites } = pair.after;
+  const other = certificate.begin(pair.before, pair.after);
+  if (other !== null) return reportOther(args, other);
   // Another thread reads both files again: for few sites that takes longer than the proof.
   const few = args.jobs === 0 && sites.count < FEW;
   const jobs = few ? 1 : args.jobs === 0 ? availableParallelism() : args.jobs;
@@ -67,7 +100,8 @@ export async function runProve(args: ProveArguments): Promise<number> {
   let count = 0;
   for (;;) {
     const { done, value } = await results.next();
-    if (done === true) return report(args, value);
+    if (done === true) return report(args, value, await certificate.end(value));
+    certificate.add(value);
     if (++count % TICK === 0) progress(`prove ${args.patched}: ${count} sites`);
     if (args.json) {
       if (args.all || value.reason !== 'unchanged') out(JSON.stringify(siteJson(args.patched, value)));
@@ -127,11 +161,28 @@ function refusalOf(site: SiteProof): Refusal {
   };
 }
 
-function report({ patched, json }: ProveArguments, summary: ProofSummary): number {
+/** What became of a certificate, in a sentence. */
+function certifiedText({ file, outcome, difference }: Certified): string {
+  if (outcome === 'written') return `${file}: certificate written`;
+  return outcome === 'repeated' ? `${file}: the proof was repeated, and is the same` : `${file}: ${difference} [PV-6]`;
+}
+
+/** Nothing was proved: the certificate that was to be repeated is about other files. */
+function reportOther({ patched, json }: ProveArguments, certificate: Certified): number {
+  out(json ? JSON.stringify({ schema: jsonSchema, file: patched, certificate }) : certifiedText(certificate));
+  return exitCodes.failed;
+}
+
+function report({ patched, json }: ProveArguments, summary: ProofSummary, certificate: Certified | null): number {
   const { sites, unchanged, proved, different, inconclusive, skipped, unexplained } = summary;
   if (json) {
     const changes = unexplained.map(({ address, size, section }) => ({ address: hex(address), size, section }));
-    out(JSON.stringify({ summary: { schema: jsonSchema, file: patched, ...summary, unexplained: changes } }));
+    const certified = certificate === null ? {} : { certificate };
+    out(
+      JSON.stringify({
+        summary: { schema: jsonSchema, file: patched, ...summary, unexplained: changes, ...certified },
+      }),
+    );
   } else {
     for (const { address, size, section } of unexplained) {
       out(
@@ -142,9 +193,10 @@ function report({ patched, json }: ProveArguments, summary: ProofSummary): numbe
     out(
       `${patched}: ${sites} sites: ${proved} proved, ${unchanged} unchanged, ${different} different, ${inconclusive} inconclusive${rest}`,
     );
+    if (certificate !== null) out(certifiedText(certificate));
   }
-  if (different > 0) return exitCodes.failed;
-  return inconclusive + skipped + unexplained.length > 0 || proved === 0 ? exitCodes.runFailed : exitCodes.ok;
+  const result = certificate?.outcome === 'different' ? 'different' : resultOf(summary);
+  return { proved: exitCodes.ok, different: exitCodes.failed, inconclusive: exitCodes.runFailed }[result];
 }
 
 /** What differs, in a sentence. */

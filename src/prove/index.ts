@@ -6,3 +6,17 @@
 export { prove, type ProveOptions } from './prove.js';
 export type { Executed, Proof, ProofSummary, SiteProof } from './verdict.js';
 export type { Difference } from './compare.js';
+export {
+  type Certificate,
+  certificateDifference,
+  type CertificateMethod,
+  type CertificatePredicate,
+  type CertificateSites,
+  type CertificateSubjects,
+  certificateText,
+  CertificateWriter,
+  readCertificate,
+  type ReadCertificate,
+  resultOf,
+  TRIALS_MAX,
+} from './certificate.js';

@@ -7,8 +7,9 @@ import { conventionNamed } from '../machine/conventions.js';
 import type { IrEmulation } from '../machine/emulation.js';
 import { ElftraceError } from '../errors.js';
 import type { ElfImage } from '../elf/image.js';
-import { load } from '../program/program.js';
-import { findSites, type Sites } from '../sites/sites.js';
+import { load, type LoadOptions } from '../program/program.js';
+import type { FileRecord } from '../patch/journal.js';
+import { findSites, type FindOptions, type Sites } from '../sites/sites.js';
 import { recordIp } from '../tracing/tracing.js';
 import { entryPoint } from '../patch/routes.js';
 import type { Address } from '../units.js';
@@ -37,6 +38,12 @@ export interface ProveOptions {
    * All parts together say what the whole says.
    */
   readonly part?: { readonly index: number; readonly of: number };
+  /** How both files are read: names for stripped ones, further names of the profiling entry. */
+  readonly load?: LoadOptions;
+  /** Further tables of sites. */
+  readonly tableSections?: readonly string[];
+  /** The record of the patched file, where it is kept beside it. */
+  readonly record?: FileRecord | null;
   readonly signal?: AbortSignal;
 }
 
@@ -69,6 +76,11 @@ function subjects(original: Sites, patched: Sites): Subject[] {
   }
   return [...found.values()].sort((a, b) => (a.anchor < b.anchor ? -1 : 1));
 }
+
+const findOptions = ({ tableSections }: ProveOptions, record: FileRecord | null): FindOptions => ({
+  ...(record === null ? {} : { record }),
+  ...(tableSections === undefined ? {} : { tableSections }),
+});
 
 /** An image, its sites, a machine for it. */
 interface Side {
@@ -104,12 +116,12 @@ class Prover {
       });
     }
     this.emulation = emulation;
-    const side = (image: ElfImage): Side => {
-      const program = load(image, arch);
-      return { sites: findSites(program), world: new ProofWorld(new ImageLayout(program), emulation, this.seed) };
+    const side = (image: ElfImage, record: FileRecord | null): Side => {
+      const sites = findSites(load(image, arch, options.load), findOptions(options, record));
+      return { sites, world: new ProofWorld(new ImageLayout(sites.program), emulation, this.seed) };
     };
-    this.original = side(original);
-    this.patched = side(patched);
+    this.original = side(original, null);
+    this.patched = side(patched, options.record ?? null);
     this.subjects = subjects(this.original.sites, this.patched.sites);
     const { program } = this.patched.sites;
     this.wanted = new WantedCalls(program, emulation.proof);
@@ -380,9 +392,16 @@ function subjectsOf(original: ElfImage, patched: ElfImage, arch: Arch, options: 
     const { section, offset } = placeInFile(laid.patched, site.address);
     return { ...site, section, address: offset };
   };
-  const unexplained = (): ProofSummary['unexplained'] =>
-    unexplainedChanges(findSites(load(original, arch)), findSites(load(patched, arch)));
-  return { prover: new Prover(laid.original, laid.patched, arch, options), inFile, unexplained };
+  const unexplained = (): ProofSummary['unexplained'] => {
+    const { record = null } = options;
+    const read = (image: ElfImage, kept: FileRecord | null): Sites =>
+      findSites(load(image, arch, options.load), findOptions(options, kept));
+    return unexplainedChanges(read(original, null), read(patched, record));
+  };
+  // Names from elsewhere are about places of the file.
+  const { mcountNames } = options.load ?? {};
+  const laidOptions = { ...options, load: mcountNames === undefined ? {} : { mcountNames }, record: null };
+  return { prover: new Prover(laid.original, laid.patched, arch, laidOptions), inFile, unexplained };
 }
 
 /**
