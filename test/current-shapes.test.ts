@@ -222,6 +222,7 @@ describeWith(['riscv64-linux-gnu-as'], 'landing pads of RISC-V', () => {
   test.each([
     [['GCC: (GNU) 15.3.0'], 'GCC 15.3.0 (.comment) puts the pad there'],
     [['GCC: (GNU) 15.3.0', 'Debian clang version 22.1.8', 'GCC: (GNU) 15.3.0'], 'GCC 15.3.0 (.comment)'],
+    [['GCC: (GNU) 9.2.0'], 'GCC 9.2.0 (.comment) puts the pad there (GCC PR 92424 and 93492, mended in 10.1)'],
     [['GCC: (GNU) 15.3.0', 'GCC: (Debian 9.4.0-1) 9.4.0'], null],
     [['Debian clang version 22.1.8'], null],
     [[], null],
@@ -254,6 +255,64 @@ describeWith(['x86_64-linux-gnu-as', 'aarch64-linux-gnu-as'], 'nops in front of 
       ]);
       expect(verdicts.ok).toBe(1);
     }
+  });
+});
+
+/** What the only finding of an object says behind the last semicolon; '' where it blames none. */
+function blamed(bytes: Uint8Array): string {
+  const messages = new Set(verify(openBytes(bytes).sites).findings.map(({ message }) => message));
+  expect(messages.size).toBe(1);
+  return /; ([^;]*\.comment.*)$/.exec([...messages].join())?.[1] ?? '';
+}
+
+describeWith(['powerpc64le-linux-gnu-gcc', 'powerpc64le-linux-gnu-objcopy'], 'M-BUG-1: nops of ELFv2', () => {
+  /** As gcc makes it, and with another `.comment`. */
+  const compiled = (name: string, options: readonly string[], comment?: string): Uint8Array => {
+    const [source, object] = [join(folder, 'sample.c'), join(folder, name)];
+    run('powerpc64le-linux-gnu-gcc', ['-O2', ...options, '-c', '-o', object, source]);
+    if (comment !== undefined) {
+      writeFileSync(`${object}.comment`, `\0${comment}\0`);
+      run('powerpc64le-linux-gnu-objcopy', [`--update-section=.comment=${object}.comment`, object]);
+    }
+    return new Uint8Array(readFileSync(object));
+  };
+
+  test.each([
+    [undefined, /^GCC 12\.\S+ \(\.comment\) puts the nops in front of both entries \(GCC PR 99888, /],
+    ['GCC: (GNU) 13.1.0', /^$/],
+    ['Debian clang version 22.1.8', /^$/],
+  ])('in front of both entries, of %s', (comment, who) => {
+    expect(blamed(compiled('front.o', ['-fpatchable-function-entry=2'], comment))).toMatch(who);
+  });
+
+  test.each([
+    ['clang version 22.1.8', 'clang 22.1.8 (.comment) names the other one (LLVM issue 163706)'],
+    ['GCC: (GNU) 12.2.0', ''],
+  ])('behind the local entry, and the slot names the other, of %s', (comment, who) => {
+    const text = `.ident "${comment}"
+      .abiversion 2
+      .globl f; .type f, @function
+      f: addis 2,12,.TOC.-f@ha; addi 2,2,.TOC.-f@l; .localentry f, .-f; nop; li 3,1; blr
+      .size f, .-f
+      .section __patchable_function_entries,"awo",@progbits,.text
+      .quad f`;
+    const [source, object] = [join(folder, 'entry.s'), join(folder, 'entry.o')];
+    writeFileSync(source, `${text}\n`);
+    run('powerpc64le-linux-gnu-gcc', ['-c', '-o', object, source]);
+    expect(blamed(new Uint8Array(readFileSync(object)))).toContain(who);
+  });
+});
+
+describeWith(['aarch64-linux-gnu-as'], 'M-BUG-1: slots of =4,2', () => {
+  test.each([
+    ['GCC: (GNU) 13.2.0', /^GCC 13\.2\.0 \(\.comment\) has no -fmin-function-alignment, .*PR 88345/],
+    ['GCC: (GNU) 14.1.0', /^$/],
+    ['clang version 22.1.8', /^$/],
+  ])('that are not aligned, of %s', (comment, who) => {
+    const aligned = written('a', nops(2), `${nops(2)}; ret`);
+    const text = `.ident "${comment}"\n${aligned.replace('.balign 16', '.balign 16; nop')}`;
+    const { sites } = assembled({ binutils: 'aarch64-linux-gnu', options: [], text });
+    expect(blamed(sites.program.image.bytes)).toMatch(who);
   });
 });
 

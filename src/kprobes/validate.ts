@@ -59,6 +59,21 @@ interface Marked {
   readonly what: string;
 }
 
+const isInFront = (mark: Marked, section: number, place: Address): boolean =>
+  mark.section < section || (mark.section === section && mark.start < place);
+
+/** Rank of the first that is not in front, in a list that begins with those that are. */
+function firstFrom<T>(list: readonly T[], inFront: (each: T) => boolean): number {
+  let low = 0;
+  let high = list.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (inFront(list[middle]!)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 const EXCEPTION = 'an exception table entry';
 const BLACKLIST = '_kprobe_blacklist';
 
@@ -88,7 +103,10 @@ export function refusalError(refusal: ProbeRefusal, context: ErrorContext = {}):
 export class ProbeText {
   private readonly codes = new Map<string, ProbeCode>();
   private marks: readonly Marked[] | undefined;
+  /** Bytes of the longest of them. */
+  private longest: bigint | undefined;
   private forbidden: readonly Marked[] | undefined;
+  private ranked: ReadonlyMap<number, readonly number[]> | undefined;
 
   /**
    * @param sites    of the image; null: it is taken to have none
@@ -166,9 +184,13 @@ export class ProbeText {
   private sitesIn(range: CodeRange, start: Address, end: Address): readonly SiteRange[] {
     const { sites } = this;
     const found: SiteRange[] = [];
-    for (let i = 0; sites !== null && i < sites.count; i++) {
-      // A site owns bytes in front of its anchor on some machines: names of ops, pads.
-      if (sites.range[i] !== range.index || sites.anchor[i]! < start - 64n || sites.anchor[i]! >= end) continue;
+    if (sites === null) return found;
+    const ranked = this.sitesByPlace(sites).get(range.index) ?? [];
+    // A site owns bytes in front of its anchor on some machines: names of ops, pads.
+    const from = firstFrom(ranked, (each) => sites.anchor[each]! < start - 64n);
+    for (let rank = from; rank < ranked.length; rank++) {
+      const i = ranked[rank]!;
+      if (sites.anchor[i]! >= end) break;
       const reading = sites.reading(i);
       if (reading === null) continue;
       const from = sites.anchor[i]! + BigInt(reading.startDelta);
@@ -179,6 +201,21 @@ export class ProbeText {
       found.push({ index: i, ip: sites.ip(i), start: from, sizeBytes: reading.sizeBytes, read });
     }
     return found;
+  }
+
+  /** Sites of each range by their anchors: the order of the table need not be that of the code. */
+  private sitesByPlace(sites: Sites): ReadonlyMap<number, readonly number[]> {
+    if (this.ranked !== undefined) return this.ranked;
+    const byRange = new Map<number, number[]>();
+    for (let i = 0; i < sites.count; i++) {
+      const ranked = byRange.get(sites.range[i]!) ?? [];
+      ranked.push(i);
+      byRange.set(sites.range[i]!, ranked);
+    }
+    const order = (a: number, b: number): number =>
+      sites.anchor[a]! < sites.anchor[b]! ? -1 : sites.anchor[a]! > sites.anchor[b]! ? 1 : a - b;
+    for (const ranked of byRange.values()) ranked.sort(order);
+    return (this.ranked = byRange);
   }
 
   /** What leads where in the image; null where no window has a middle. */
@@ -220,12 +257,22 @@ export class ProbeText {
 
   // ----------------------------------------------------------------------------------------- marks
 
-  /** Places that tables of other mechanisms name. */
+  /** Places in [start, end) that tables of other mechanisms name. */
   private marked(section: number, start: Address, end: Address): readonly Marked[] {
+    // In the order of sections and places.
     this.marks ??= otherRanges(this.program)
       .list.filter(({ kind }) => kind === 'patched' || this.program.relocatable)
       .map((each) => ({ ...each, start: each.offset }));
-    return this.marks.filter((each) => each.section === section && each.start < end && start < each.end);
+    const { marks } = this;
+    this.longest ??= marks.reduce((most, each) => (each.end - each.start > most ? each.end - each.start : most), 0n);
+    const found: Marked[] = [];
+    const from = start - this.longest;
+    for (let rank = firstFrom(marks, (each) => isInFront(each, section, from)); rank < marks.length; rank++) {
+      const each = marks[rank]!;
+      if (!isInFront(each, section, end)) break;
+      if (start < each.end) found.push(each);
+    }
+    return found;
   }
 
   private forbiddenAt(section: number, address: Address): Marked | undefined {
@@ -258,9 +305,20 @@ export class ProbeText {
     return found;
   }
 
+  /** What a kernel that starts writes into a word (M-TAB-2); 0: nothing. */
+  private relativeAt(address: Address): Address {
+    const { arch, dynamicRelocations: rows } = this.program;
+    const rank = rows.at(address);
+    if (rank < 0) return 0n;
+    const table = rows.tables[rows.table[rank]!]!;
+    const row = rows.row[rank]!;
+    const isWhole = table.addends === 'row' && table.type[row] === arch.relocationRoles.relative;
+    return isWhole ? BigInt.asUintN(8 * arch.target.wordBytes, table.addend[row]!) : 0n;
+  }
+
   /**
-   * What the list of a linked kernel names, between two symbols; null where it has none, or one
-   * whose words are only written when the kernel starts.
+   * What the list of a linked kernel names, between two symbols, in its words or in what is written
+   * there when it starts; null where it has none.
    */
   private get linkedBlacklist(): readonly Address[] | null {
     const { program } = this;
@@ -272,7 +330,10 @@ export class ProbeText {
     if (from < 0 || from + size > image.bytes.length) return null;
     const view = new ByteView(image.bytes, image.header.endian, BLACKLIST);
     const found: Address[] = [];
-    for (let at = from; at < from + size; at += image.wordBytes) found.push(view.word(at, image.wordBytes));
+    for (let at = from; at < from + size; at += image.wordBytes) {
+      const word = view.word(at, image.wordBytes);
+      found.push(word === 0n ? this.relativeAt(start + BigInt(at - from)) : word);
+    }
     return found.every((address) => program.codeAt(address) !== undefined) ? found : null;
   }
 

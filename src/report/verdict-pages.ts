@@ -51,8 +51,11 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
     meaning: 'The place is no multiple of what instructions or literals there need.',
     causes: [
       'The slot is damaged or has the byte order of another machine; or a function with a literal in front of it was not aligned to 8 bytes (-falign-functions).',
+      'GCC before 14 passes over -falign-functions in cold functions and with -Os (GCC PR 88345).',
     ],
-    advice: ['Compile with the alignment that the shape needs, or make the table anew.'],
+    advice: [
+      'Compile with the alignment that the shape needs (-fmin-function-alignment of GCC 14 holds for every function), or make the table anew.',
+    ],
     rules: ['M-VAL-1', 'A-SITE-1'],
   },
   'weak-leftover': {
@@ -74,7 +77,7 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
   'no-landing-pad': {
     meaning: 'The entry of the function is no landing pad.',
     causes: [
-      'Some compilers (GCC 15 where landing pads are an extension, GCC before 10 everywhere) put the pad behind the nops of -fpatchable-function-entry. Where processors check landing pads, an indirect call of the function traps.',
+      'Some compilers (GCC 15 where landing pads are an extension, GCC before 10 everywhere: GCC PR 92424 and 93492) put the pad behind the nops of -fpatchable-function-entry. Where processors check landing pads, an indirect call of the function traps.',
       'Or the image says that indirect branches are checked, and a pointer leads to a function without a pad: hand-written code, or an object compiled without them and linked with -z force-bti.',
     ],
     advice: ['Compile with another version, or without landing pads (-fcf-protection=none, -mbranch-protection=none).'],
@@ -83,7 +86,7 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
   'bypassed-by-local-entry': {
     meaning: 'Calls within the module enter the function behind the site.',
     causes: [
-      'Functions may have two entries: one for callers that need the function to set up its TOC pointer, and a local one behind that set-up. Some compilers put the nops of -fpatchable-function-entry in front of the first.',
+      'Functions may have two entries: one for callers that need the function to set up its TOC pointer, and a local one behind that set-up. Some compilers put the nops of -fpatchable-function-entry in front of the first (GCC before 13: GCC PR 99888), or name the first in the table (clang: LLVM issue 163706).',
     ],
     advice: ['Use -mprofile-kernel or -pg, or a compiler that puts the nops behind the local entry.'],
     rules: ['P-SITE-2'],

@@ -48,12 +48,51 @@ export function slotLoser(image: ElfImage): string | null {
   return `GCC ${loser.version} (.comment) loses slots where a linker discards the function that the table is linked to (GCC PR 110729, mended in 13.1)`;
 }
 
+/** The first release of GCC that puts the pad first where processors check it since long. */
+const GCC_PAD_FIRST = 10;
+/** The first release of GCC whose nops are behind the local entry. */
+const GCC_LOCAL_ENTRY = 13;
+/** The first release of GCC that can align every function. */
+const GCC_ALIGNS_ALL = 14;
+
+/** The only compiler of a name; null: none is named, or several releases. */
+function onlyCompiler(image: ElfImage, wanted: Compiler['name']): Compiler | null {
+  const [found, other] = compilersOf(image).filter(({ name }) => name === wanted);
+  return found === undefined || other !== undefined ? null : found;
+}
+
 /**
  * The compiler that put a landing pad behind nops which belong behind the pad. Only GCC does that;
  * where several releases are in one file, none can be blamed. null: none is named.
  */
 export function padMisplacer(image: ElfImage): string | null {
-  const [gcc, other] = compilersOf(image).filter(({ name }) => name === 'GCC');
-  if (gcc === undefined || other !== undefined) return null;
-  return `GCC ${gcc.version} (.comment) puts the pad there; clang puts it first`;
+  const gcc = onlyCompiler(image, 'GCC');
+  if (gcc === null) return null;
+  const known = gcc.major < GCC_PAD_FIRST ? ' (GCC PR 92424 and 93492, mended in 10.1)' : '';
+  return `GCC ${gcc.version} (.comment) puts the pad there${known}; clang puts it first`;
+}
+
+/**
+ * The compiler whose slots name the entry in front of the local one. Where the nops are tells
+ * which: GCC put them there, clang has them behind the local entry and names the other place. null:
+ * it is not named, or the place of the nops is another.
+ * @param nops  where they are: at the place that the slot names, or at the local entry
+ */
+export function entryMisplacer(image: ElfImage, nops: 'slot' | 'local' | null): string | null {
+  const gcc = onlyCompiler(image, 'GCC');
+  if (nops === 'slot' && gcc !== null && gcc.major < GCC_LOCAL_ENTRY) {
+    return `GCC ${gcc.version} (.comment) puts the nops in front of both entries (GCC PR 99888, mended in 13.1)`;
+  }
+  const clang = onlyCompiler(image, 'clang');
+  if (nops === 'local' && clang !== null) {
+    return `the nops are at the local entry: clang ${clang.version} (.comment) names the other one (LLVM issue 163706)`;
+  }
+  return null;
+}
+
+/** The compiler that does not align every function though it is asked to; null: none is named. */
+export function misaligner(image: ElfImage): string | null {
+  const gcc = onlyCompiler(image, 'GCC');
+  if (gcc === null || gcc.major >= GCC_ALIGNS_ALL) return null;
+  return `GCC ${gcc.version} (.comment) has no -fmin-function-alignment, which 14.1 got for that (GCC PR 88345)`;
 }

@@ -30,7 +30,7 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { directCallerAt, type DirectCaller } from '../patch/direct-table.js';
 import type { Program } from '../program/program.js';
 import { namelessRelocations } from '../relocs/read.js';
-import { padMisplacer, slotLoser } from './compilers.js';
+import { entryMisplacer, misaligner, padMisplacer, slotLoser } from './compilers.js';
 import { type UnlistedSite, unlistedSites } from './complete.js';
 import { missingPad } from './indirect-entries.js';
 import type { Sites } from './sites.js';
@@ -230,7 +230,8 @@ export function judge(
     // Its bytes are what they must be: it is their place that is wrong.
     const why =
       'a pointer there is no single store (compile with -falign-functions=8; GCC leaves out cold functions and -Os)';
-    return { verdict: 'misaligned', rule: 'A-SITE-1', message: `${reading.shape.name}: ${reading.reason}: ${why}` };
+    const message = `${reading.shape.name}: ${reading.reason}: ${why}${because(misaligner(program.image))}`;
+    return { verdict: 'misaligned', rule: 'A-SITE-1', message };
   }
   if (program.namesFunctions && !isCovered(sites, index)) {
     // `unplaced`: nops of a pad whose call area only the missing symbol could tell.
@@ -262,12 +263,10 @@ export function judge(
     }
   }
   if (reading?.padBehind) {
-    const misplacer = padMisplacer(program.image);
-    const because = misplacer === null ? '' : `; ${misplacer}`;
     return {
       verdict: 'no-landing-pad',
       rule: 'M-PAD-2',
-      message: `the landing pad stands behind the nops: indirect calls of the function trap at its entry${because}`,
+      message: `the landing pad stands behind the nops: indirect calls of the function trap at its entry${because(padMisplacer(program.image))}`,
       actual: sites.viewOf(index).bytes(reading.ipDelta, shownBytes),
     };
   }
@@ -288,7 +287,9 @@ export function judge(
       return {
         verdict: 'bypassed-by-local-entry',
         rule: 'P-SITE-2',
-        message: `the site lies before the local entry at +${local}: calls within the module never pass it`,
+        message: `the site lies before the local entry at +${local}: calls within the module never pass it${because(
+          entryMisplacer(program.image, nopsOf(sites, index, place.value + BigInt(local))),
+        )}`,
       };
     }
   }
@@ -321,6 +322,19 @@ export function judge(
     };
   }
   return fine;
+}
+
+/** What is known of who made it, behind what is wrong. */
+const because = (who: string | null): string => (who === null ? '' : `; ${who}`);
+
+/** Where the nops are of a site in front of a local entry; null: they are at neither place. */
+function nopsOf(sites: Sites, index: number, local: bigint): 'slot' | 'local' | null {
+  const here = sites.reading(index);
+  if (here?.state === 'compiled' || here?.nops !== undefined) return 'slot';
+  const range = sites.codeRange(index);
+  const there =
+    range && sites.readingAt(range, Number(local - range.address), sites.tables.indexOf(sites.table(index)));
+  return there?.state === 'compiled' ? 'local' : null;
 }
 
 function ofForeign(sites: Sites, index: number, reading: SiteReading): Judgement {
@@ -480,8 +494,6 @@ function findingOf(sites: Sites, index: number, judgement: Judgement): Finding {
 function unlistedFinding(sites: Sites, { range, anchor, symbol, shape }: UnlistedSite): Finding {
   const { program } = sites;
   const offset = program.relocatable ? anchor : anchor - range.address;
-  const loser = slotLoser(program.image);
-  const because = loser === null ? '' : `; ${loser}`;
   return {
     site: -1,
     verdict: 'pad-without-slot',
@@ -493,7 +505,7 @@ function unlistedFinding(sites: Sites, { range, anchor, symbol, shape }: Unliste
     function: program.symbolName(symbol),
     expected: none,
     actual: range.bytes.slice(Number(anchor - range.address), Number(anchor - range.address) + shownBytes),
-    message: `the function begins as a site (${shape.name}) and no table names it: it cannot be traced${because}`,
+    message: `the function begins as a site (${shape.name}) and no table names it: it cannot be traced${because(slotLoser(program.image))}`,
   };
 }
 

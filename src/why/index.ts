@@ -73,15 +73,44 @@ export interface WhyOptions {
 
 const no = (code: WhyCode, reason: string): WhyReason => ({ answer: 'no', code, reason });
 
+/** What every question about an image needs, made once. */
+interface Knowledge {
+  readonly debug: DebugInfo | null;
+  readonly witness: Witness;
+  /** Of a machine that is known to have probes. */
+  readonly text: () => ProbeText;
+}
+const known = new WeakMap<ComparedImage, Knowledge>();
+
+function knowledgeOf(image: ComparedImage, debug: DebugInfo | null): Knowledge {
+  const before = known.get(image);
+  if (before?.debug === debug) return before;
+  const { sites } = image;
+  let read: ProbeText | undefined;
+  const text = (): ProbeText => (read ??= new ProbeText(sites.program, sites));
+  const made = { debug, witness: new Witness(image, debug), text };
+  known.set(image, made);
+  return made;
+}
+
+interface Asked extends Pick<Knowledge, 'witness' | 'text'> {
+  readonly image: ComparedImage;
+  /** The only function of its name. */
+  readonly isOnly: boolean;
+}
+
 /**
  * What is known of a function in one image.
  * @param image  made by `comparedImage` of its sites; one may serve many names
  * @param name  symbol, or the name that a symbol of C++ or Rust stands for
  */
 export function whyFunction(image: ComparedImage, name: string, options: WhyOptions = {}): WhyFunction[] {
-  const witness = new Witness(image, options.debug ?? null);
+  const { witness, text } = knowledgeOf(image, options.debug ?? null);
   const found = functionsNamed(image, name);
-  if (found.length > 0) return found.map((each) => whyOne(image, each, found.length === 1, witness, options));
+  if (found.length > 0) {
+    const asked = { image, witness, text, isOnly: found.length === 1 };
+    return found.map((each) => whyOne(asked, each, options));
+  }
   witness.askFor(new Set([name]));
   const { code, names } = witness.absent({ name, section: '' });
   const reason = absentReason(code, names);
@@ -95,17 +124,11 @@ function absentReason(code: DiffReasonCode, names: readonly string[]): WhyReason
   return no('no-symbol', 'the file has no function of that name');
 }
 
-function whyOne(
-  image: ComparedImage,
-  own: ComparedFunction,
-  isOnly: boolean,
-  witness: Witness,
-  options: WhyOptions,
-): WhyFunction {
-  const { program } = image.sites;
+function whyOne(asked: Asked, own: ComparedFunction, options: WhyOptions): WhyFunction {
+  const { program } = asked.image.sites;
   const weak = isWeakLoser(program, own, options);
-  const ftrace = weak ?? byFtrace(image, own, witness);
-  const kprobe = weak ?? byKprobe(image, own, isOnly);
+  const ftrace = weak ?? byFtrace(asked, own);
+  const kprobe = weak ?? byKprobe(asked, own);
   const fentry = weak ?? byFentry(program, own, ftrace, options);
   return {
     name: own.name,
@@ -140,7 +163,7 @@ const early = (what: string): WhyReason => ({
   reason: `${what}, until init code is freed`,
 });
 
-function byFtrace(image: ComparedImage, own: ComparedFunction, witness: Witness): WhyReason {
+function byFtrace({ image, witness }: Asked, own: ComparedFunction): WhyReason {
   const { sites } = image;
   const [index] = own.sites;
   if (index === undefined) {
@@ -157,11 +180,11 @@ function byFtrace(image: ComparedImage, own: ComparedFunction, witness: Witness)
   return { answer: 'yes', code: 'site', reason: what };
 }
 
-function byKprobe({ sites }: ComparedImage, own: ComparedFunction, isOnly: boolean): WhyReason {
-  const { program } = sites;
-  if (program.arch.probes.kind === 'none')
-    return { answer: 'unknown', code: 'not-served', reason: program.arch.probes.reason };
-  const text = new ProbeText(program, sites);
+function byKprobe({ image, text: read, isOnly }: Asked, own: ComparedFunction): WhyReason {
+  const { program } = image.sites;
+  const { probes } = program.arch;
+  if (probes.kind === 'none') return { answer: 'unknown', code: 'not-served', reason: probes.reason };
+  const text = read();
   const section = program.functions.placeOf(own.symbol)?.section ?? -1;
   const range = program.relocatable ? program.codeOfSection(section) : program.codeAt(own.address);
   const found =
