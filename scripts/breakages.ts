@@ -1103,7 +1103,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'enabling: inner calls go to the global entry, where r12 must be set',
-    file: 'tracing/tracing.js',
+    file: 'tracing/tracer-words.js',
     find: "const list = words.entry('ftrace_ops_list_func').address;",
     replace: "const list = words.entry('ftrace_ops_list_func').identity;",
     test: 'patch-enable',
@@ -1112,8 +1112,8 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'enabling: sites that the tracer does not get stay calls',
     file: 'tracing/tracing.js',
-    find: '!isWanted(site) || way === null',
-    replace: 'way === null',
+    find: '!tracing.isWanted(site) || ways === null',
+    replace: 'ways === null',
     test: 'ppc-tracing',
     named: 'C-INIT-2',
   },
@@ -1167,7 +1167,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: a trampoline whose call could not be changed is used all the same',
-    file: 'tracing/tracing.js',
+    file: 'tracing/own-trampoline.js',
     find: "if (update.did === 'failed')",
     replace: 'if (false)',
     test: 'x86-trampolines',
@@ -1175,7 +1175,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: the trampoline of the user is rewritten',
-    file: 'tracing/tracing.js',
+    file: 'tracing/own-trampoline.js',
     find: 'given && now.trampoline !== 0n',
     replace: 'false',
     test: 'x86-trampolines',
@@ -1183,9 +1183,9 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: ALLOC_TRAMP is not set',
-    file: 'tracing/tracing.js',
-    find: "allocated: trampoline.kind === 'own'",
-    replace: 'allocated: false',
+    file: 'ftrace/register.js',
+    find: "ops.set('ALLOC_TRAMP')",
+    replace: 'void 0',
     test: 'x86-trampolines',
     named: 'T-X86-16',
   },
@@ -1303,7 +1303,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: filters hold the address of the site where callbacks are told another',
-    file: 'tracing/tracing.js',
+    file: 'tracing/site-state.js',
     find: 'entryCountsBack === undefined ? 0 : reading.sizeBytes - entryCountsBack',
     replace: '0',
     test: 'x86-session',
@@ -1376,8 +1376,8 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'x86-64: the function tracer of 2014 keeps the plain entry at nested functions',
     file: 'tracing/tracing.js',
-    find: 'convention?.nestedNeedsRegs === true && hasCallerInFrame',
-    replace: 'false && hasCallerInFrame',
+    find: 'entries.convention?.nestedNeedsRegs === true &&',
+    replace: 'false &&',
     test: 'x86-tracing',
     named: 'trampolines 2014, tracer function:',
   },
@@ -1431,7 +1431,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'arm64: what an ops pointer names is not looked at before it is changed',
-    file: 'tracing/tracing.js',
+    file: 'tracing/site-state.js',
     find: 'if (reading.literal !== null && !ops.isKnown(reading.literal))',
     replace: 'if (false)',
     test: 'arm64-enable',
@@ -1567,7 +1567,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'RISC-V: callbacks at a fixed auipc are told the auipc',
-    file: 'tracing/tracing.js',
+    file: 'tracing/site-state.js',
     find: '? ip : ip + 4n',
     replace: '? ip - 4n : ip',
     test: 'riscv-direct',

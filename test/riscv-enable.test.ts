@@ -13,6 +13,7 @@ import { applyPlan, revert } from '../src/patch/apply.js';
 import { withRuntime } from '../src/tracing/inject.js';
 import { checkAcceptance } from '../src/patch/plan.js';
 import { planSites } from '../src/patch/plan-sites.js';
+import { planSession } from '../src/tracing/session-plan.js';
 import { planTracing } from '../src/tracing/tracing.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { runImage } from './support/loaded.js';
@@ -43,6 +44,25 @@ test('programs with every generation of sites are here', () => {
   );
   expect(programs.length).toBeGreaterThanOrEqual(10);
 });
+
+/** One program of each generation. */
+const generations = [...new Map(cases.map(([name, flavour]) => [flavour, name] as const))];
+
+test.each(generations)(
+  'C-FG-5, C-TGT-2: %s: the graph tracer of a session hears what it hears alone',
+  (flavour, name) => {
+    const opened = openBytes(readSample(name));
+    const image = withRuntime(opened.sites, undefined, undefined, flavour);
+    const { sites } = openBytes(image.bytes);
+    const alone = planTracing(sites, { tracer: { kind: 'function_graph' }, others: 'untouched' });
+    const text = 'version: 1\nsteps:\n  - graph: { name: g }\n';
+    const { plan } = planSession(image, sites.program.arch, [{ name: 's', text }]);
+    const [first, second] = [alone, plan].map((each) => runWithBoth(applyPlan(image, each, { injected: true }).bytes));
+    expect(traceDifferences(second!)).toEqual([]);
+    expect(second!.guest.length).toBe(first!.guest.length);
+    expect(second!.guest.length).toBeGreaterThan(10);
+  },
+);
 
 describe.each(cases)('%s as %s', (name, flavour) => {
   const bytes = readSample(name);

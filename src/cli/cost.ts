@@ -25,7 +25,7 @@ import type { Policy } from '../ftrace/index.js';
 import { withRuntime } from '../tracing/inject.js';
 import { entryPoint } from '../patch/routes.js';
 import { Session } from '../tracing/session.js';
-import { entriesOf } from '../tracing/tracing.js';
+import { entriesOf } from '../tracing/entries.js';
 import { type Machine, startProcess } from '../emulator/index.js';
 import { load } from '../program/program.js';
 import { jsonSchema } from '../report/json.js';

@@ -108,10 +108,12 @@ function addUser(tx: Transaction, user: GraphUser, global: GlobalTracer): Refusa
 
 function makeManager({ backend }: CoreState, pair: HashPair | null): Ops {
   const callback = backend.capabilities.graph === 'callback';
+  // A callback that replaces the return address finds it in the frame that it may change.
+  const needsFrame = backend.capabilities.resume === 'regs';
   const manager = new Ops({
     name: 'graph',
     func: callback ? backend.symbols.graphFunction : 0n,
-    flags: callback ? ['INITIALIZED'] : ['INITIALIZED', 'STUB'],
+    flags: callback ? ['INITIALIZED', ...(needsFrame ? (['SAVE_REGS'] as const) : [])] : ['INITIALIZED', 'STUB'],
     ...(pair === null ? {} : { pair }),
   });
   if (backend.capabilities.graph === 'trampoline') {

@@ -7,7 +7,7 @@ import { readElf } from '../elf/read.js';
 import { conventionFor } from '../tracing/inject.js';
 import { entryPoint } from '../patch/routes.js';
 import type { Sites } from '../sites/sites.js';
-import { entriesOf } from '../tracing/tracing.js';
+import { entriesOf } from '../tracing/entries.js';
 import { runtimeObject } from '../runtime/index.js';
 import type { ProbeWhere } from './events.js';
 import type { JumpWindow, ProbeRefusal } from '../machine/probes.js';

@@ -10,7 +10,7 @@ import type { ElfImage } from '../elf/image.js';
 import { load, type LoadOptions } from '../program/program.js';
 import type { FileRecord } from '../patch/journal.js';
 import { findSites, type FindOptions, type Sites } from '../sites/sites.js';
-import { recordIp } from '../tracing/tracing.js';
+import { recordIp } from '../tracing/site-state.js';
 import { entryPoint } from '../patch/routes.js';
 import type { Address } from '../units.js';
 import { giveAccount } from './account.js';

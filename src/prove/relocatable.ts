@@ -14,7 +14,7 @@ import { loadImages, runtimeConvention, type Source } from '../program/loader.js
 import type { PartRoom } from '../program/object-part.js';
 import { load } from '../program/program.js';
 import { entryPoint } from '../patch/routes.js';
-import { idleOpsOf } from '../tracing/tracing.js';
+import { idleOpsOf } from '../tracing/site-state.js';
 import { runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { neighbours, wantedSymbols } from './neighbours.js';

@@ -4,7 +4,7 @@
  * the words themselves, not from the code that walks them, which is what is proved.
  */
 import { entryPoint } from '../patch/routes.js';
-import { entriesOf } from '../tracing/tracing.js';
+import { entriesOf } from '../tracing/entries.js';
 import type { Program } from '../program/program.js';
 import { GRAPH_USER_COUNT, OPS_FLAGS, OPS_WORDS } from '../runtime/abi.js';
 import type { Address } from '../units.js';

@@ -7,7 +7,7 @@ import { ElftraceError } from '../errors.js';
 import { entryPoint } from '../patch/routes.js';
 import type { Sites } from '../sites/sites.js';
 import type { StoreLedger } from './ledger.js';
-import { conventionOf } from './tracing.js';
+import { conventionOf } from './entries.js';
 
 /**
  * Gives the entries of an image a way to direct callers, in the image's own bytes.

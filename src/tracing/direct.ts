@@ -16,7 +16,7 @@ import { netSteps } from './net-steps.js';
 import type { Plan, PlanRequest } from '../patch/plan.js';
 import { Session } from './session.js';
 import type { Sites } from '../sites/sites.js';
-import { entriesOf } from './tracing.js';
+import { entriesOf } from './entries.js';
 
 export interface DirectRequest {
   /** Functions and their direct callers, by name. */

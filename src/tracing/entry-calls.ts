@@ -6,7 +6,7 @@ import type { Address } from '../units.js';
 import type { Callee, Ops, Reading, StepProblem } from '../ftrace/index.js';
 import type { ImageMemory } from './image-memory.js';
 import type { OpsObjects } from './ops-objects.js';
-import { graphOff } from './tracing.js';
+import { graphOff } from './entries.js';
 
 type Entry = 'plain' | 'regs';
 

@@ -48,7 +48,8 @@ import { OpsObjects } from './ops-objects.js';
 import { SiteText } from './site-text.js';
 import { TrampolineBlocks } from './trampoline-blocks.js';
 import { opsSlots } from './trampolines.js';
-import { conventionOf } from './tracing.js';
+import { conventionOf } from './entries.js';
+import { runtimeSymbols } from './offers.js';
 
 export interface ImageBackendOptions {
   readonly capabilities: Capabilities;
@@ -122,16 +123,8 @@ export class ImageBackend implements Backend {
     this.memory = memory;
     this.capabilities = { ...options.capabilities, jumps: jumpsAreOn(program) };
     this.convention = conventionOf(program);
-    const optional = (symbol: string): Address => memory.find(symbol)?.identity ?? 0n;
-    const caller = memory.need('ftrace_caller');
-    this.symbols = {
-      directHelper: optional('ftrace_direct_func'),
-      graphFunction: optional('ftrace_graph_func'),
-      graphEntry: optional('ftrace_graph_caller'),
-      plainEntry: caller.identity,
-      listEntry: optional('ftrace_list_caller'),
-      registerEntry: (memory.find('ftrace_regs_caller') ?? caller).identity,
-    };
+    memory.need('ftrace_caller');
+    this.symbols = runtimeSymbols(program);
     const data = memory.need('elftrace_data').identity;
     const section = program.image.sectionAt(data);
     const end = section === undefined ? data : section.address + BigInt(section.size);

@@ -111,54 +111,16 @@ export class CoreSession {
         return core.setFunction(this.#opsOf(operation.ops), resolver.address(operation.call));
       case 'direct':
         return this.#addDirect(operation.function, this.#directCaller(operation));
-      case 'modify-direct': {
-        const direct = this.#direct.get(operation.function);
-        if (direct === undefined) return missing(`${operation.function} has no direct caller of this session`);
-        const caller = this.#directCaller(operation);
-        const outcome = core.modifyDirect(direct.ops, caller);
-        if (outcome.kind === 'done') direct.caller = caller;
-        return outcome;
-      }
-      case 'no-direct': {
-        const direct = this.#direct.get(operation.function);
-        if (direct === undefined) return missing(`${operation.function} has no direct caller of this session`);
-        const outcome = core.unregisterDirect(direct.ops, direct.caller);
-        if (outcome.kind === 'done') this.#direct.delete(operation.function);
-        return outcome;
-      }
-      case 'livepatch': {
-        const ops = core.createOps({
-          name: `livepatch ${operation.function}`,
-          ...resolver.replacer(operation.replacement),
-          flags: ['IPMODIFY', 'SAVE_REGS_IF_SUPPORTED'],
-        });
-        const outcome = this.#filtered(ops, operation.function, () => core.register(ops));
-        if (outcome.kind === 'done') this.#livepatch.set(operation.function, ops);
-        return outcome;
-      }
-      case 'no-livepatch': {
-        const ops = this.#livepatch.get(operation.function);
-        if (ops === undefined) return missing(`${operation.function} is not replaced by this session`);
-        this.#livepatch.delete(operation.function);
-        return core.unregister(ops);
-      }
-      case 'graph': {
-        const { callbacks } = operation;
-        const user = new GraphUser(
-          operation.name,
-          callbacks === null
-            ? { entry: 0n, return: 0n }
-            : { entry: resolver.address(callbacks.entry), return: resolver.address(callbacks.return) },
-        );
-        this.#users.set(operation.name, user);
-        for (const which of ['filter', 'notrace'] as const) {
-          const words = operation[which];
-          if (words === null) continue;
-          const outcome = core.setGraphFilter(user, which, words);
-          if (outcome.kind !== 'done') return outcome;
-        }
-        return core.registerGraph(user);
-      }
+      case 'modify-direct':
+        return this.#modifyDirect(operation);
+      case 'no-direct':
+        return this.#removeDirect(operation.function);
+      case 'livepatch':
+        return this.#livepatchFunction(operation);
+      case 'no-livepatch':
+        return this.#endLivepatch(operation.function);
+      case 'graph':
+        return this.#makeGraph(operation);
       case 'no-graph': {
         const user = this.#users.get(operation.name);
         return user === undefined ? missing(`there is no graph ${operation.name}`) : core.unregisterGraph(user);
@@ -184,6 +146,64 @@ export class CoreSession {
       default:
         return operation satisfies never;
     }
+  }
+
+  #modifyDirect(operation: Extract<SessionOperation, { kind: 'direct' | 'modify-direct' }>): Outcome {
+    const { core } = this;
+    const direct = this.#direct.get(operation.function);
+    if (direct === undefined) return missing(`${operation.function} has no direct caller of this session`);
+    const caller = this.#directCaller(operation);
+    const outcome = core.modifyDirect(direct.ops, caller);
+    if (outcome.kind === 'done') direct.caller = caller;
+    return outcome;
+  }
+
+  #removeDirect(name: string): Outcome {
+    const { core } = this;
+    const direct = this.#direct.get(name);
+    if (direct === undefined) return missing(`${name} has no direct caller of this session`);
+    const outcome = core.unregisterDirect(direct.ops, direct.caller);
+    if (outcome.kind === 'done') this.#direct.delete(name);
+    return outcome;
+  }
+
+  #livepatchFunction(operation: Extract<SessionOperation, { kind: 'livepatch' }>): Outcome {
+    const { core, resolver } = this;
+    const ops = core.createOps({
+      name: `livepatch ${operation.function}`,
+      ...resolver.replacer(operation.replacement),
+      flags: ['IPMODIFY', 'SAVE_REGS_IF_SUPPORTED'],
+    });
+    const outcome = this.#filtered(ops, operation.function, () => core.register(ops));
+    if (outcome.kind === 'done') this.#livepatch.set(operation.function, ops);
+    return outcome;
+  }
+
+  #endLivepatch(name: string): Outcome {
+    const { core } = this;
+    const ops = this.#livepatch.get(name);
+    if (ops === undefined) return missing(`${name} is not replaced by this session`);
+    this.#livepatch.delete(name);
+    return core.unregister(ops);
+  }
+
+  #makeGraph(operation: Extract<SessionOperation, { kind: 'graph' }>): Outcome {
+    const { core, resolver } = this;
+    const { callbacks } = operation;
+    const user = new GraphUser(
+      operation.name,
+      callbacks === null
+        ? { entry: 0n, return: 0n }
+        : { entry: resolver.address(callbacks.entry), return: resolver.address(callbacks.return) },
+    );
+    this.#users.set(operation.name, user);
+    for (const which of ['filter', 'notrace'] as const) {
+      const words = operation[which];
+      if (words === null) continue;
+      const outcome = core.setGraphFilter(user, which, words);
+      if (outcome.kind !== 'done') return outcome;
+    }
+    return core.registerGraph(user);
   }
 
   #opsOf(name: string): Ops {

@@ -385,29 +385,70 @@ class Reader {
     }
   }
 
-  #form(name: FormName, { texts, flags, regs }: Fields, at: FilePlace, node: Node): SessionOperation {
+  #opsForm({ texts, flags, regs }: Fields, at: FilePlace, node: Node): SessionOperation {
+    const name = texts.get('name')!;
+    if (this.#ops.has(name)) this.#fail(this.#start(node), `there is an ops '${name}' already`);
+    if (flags.has('shared') && (texts.has('filter') || texts.has('notrace'))) {
+      this.#fail(this.#start(node), 'an ops with the shared filter has none of its own');
+    }
+    this.#ops.add(name);
+    return {
+      kind: 'ops',
+      name,
+      call: texts.get('call')!,
+      regs,
+      traits: sessionTraits.filter((trait) => flags.has(trait)),
+      shared: flags.has('shared'),
+      filter: texts.get('filter') ?? null,
+      notrace: texts.get('notrace') ?? null,
+      trampoline: texts.get('trampoline') ?? null,
+      at,
+    };
+  }
+
+  #graphForm({ texts }: Fields, at: FilePlace, node: Node): SessionOperation {
+    const name = texts.get('name')!;
+    if (this.#users.has(name)) this.#fail(this.#start(node), `there is a graph '${name}' already`);
+    if (texts.has('entry') !== texts.has('return')) {
+      this.#fail(this.#start(node), "a graph has both 'entry' and 'return', or neither");
+    }
+    this.#users.add(name);
+    return {
+      kind: 'graph',
+      name,
+      callbacks: texts.has('entry') ? { entry: texts.get('entry')!, return: texts.get('return')! } : null,
+      filter: texts.get('filter') ?? null,
+      notrace: texts.get('notrace') ?? null,
+      at,
+    };
+  }
+
+  #probeForm({ texts, flags }: Fields, at: FilePlace, node: Node): SessionOperation {
+    const one = <T extends string>(key: string, words: readonly T[]): T | null => {
+      const word = texts.get(key) ?? null;
+      const known = words.find((each) => each === word);
+      if (word !== null && known === undefined) {
+        this.#fail(this.#start(node), `${key} is ${words.join(' or ')}`);
+      }
+      return known ?? null;
+    };
+    return {
+      kind: 'probe',
+      define: texts.get('define')!,
+      optimize: flags.has('optimize'),
+      version: one('version', ['2009', 'modern']),
+      preempt: one('preempt', ['none', 'full']),
+      at,
+    };
+  }
+
+  #form(name: FormName, fields: Fields, at: FilePlace, node: Node): SessionOperation {
+    const { texts, flags } = fields;
     const text = (key: string): string => texts.get(key)!;
     const maybe = (key: string): string | null => texts.get(key) ?? null;
     switch (name) {
-      case 'ops': {
-        if (this.#ops.has(text('name'))) this.#fail(this.#start(node), `there is an ops '${text('name')}' already`);
-        if (flags.has('shared') && (texts.has('filter') || texts.has('notrace'))) {
-          this.#fail(this.#start(node), 'an ops with the shared filter has none of its own');
-        }
-        this.#ops.add(text('name'));
-        return {
-          kind: name,
-          name: text('name'),
-          call: text('call'),
-          regs,
-          traits: sessionTraits.filter((trait) => flags.has(trait)),
-          shared: flags.has('shared'),
-          filter: maybe('filter'),
-          notrace: maybe('notrace'),
-          trampoline: maybe('trampoline'),
-          at,
-        };
-      }
+      case 'ops':
+        return this.#opsForm(fields, at, node);
       case 'filter':
       case 'notrace': {
         const ops = maybe('ops');
@@ -422,37 +463,9 @@ class Reader {
       case 'livepatch':
         return { kind: name, function: text('function'), replacement: text('new'), at };
       case 'graph':
-        if (this.#users.has(text('name'))) this.#fail(this.#start(node), `there is a graph '${text('name')}' already`);
-        if (texts.has('entry') !== texts.has('return')) {
-          this.#fail(this.#start(node), "a graph has both 'entry' and 'return', or neither");
-        }
-        this.#users.add(text('name'));
-        return {
-          kind: name,
-          name: text('name'),
-          callbacks: texts.has('entry') ? { entry: text('entry'), return: text('return') } : null,
-          filter: maybe('filter'),
-          notrace: maybe('notrace'),
-          at,
-        };
-      case 'probe': {
-        const one = <T extends string>(key: string, words: readonly T[]): T | null => {
-          const word = maybe(key);
-          const known = words.find((each) => each === word);
-          if (word !== null && known === undefined) {
-            this.#fail(this.#start(node), `${key} is ${words.join(' or ')}`);
-          }
-          return known ?? null;
-        };
-        return {
-          kind: name,
-          define: text('define'),
-          optimize: flags.has('optimize'),
-          version: one('version', ['2009', 'modern']),
-          preempt: one('preempt', ['none', 'full']),
-          at,
-        };
-      }
+        return this.#graphForm(fields, at, node);
+      case 'probe':
+        return this.#probeForm(fields, at, node);
       case 'load':
         return { kind: name, module: text('module'), file: maybe('file'), at };
       default:

@@ -1,13 +1,13 @@
 /**
  * Session files on images at rest: every call starts from the image as it was before the first of
- * them, performs all operations in order, and plans what their stores left. So a file says exactly what its
- * record says, whatever the number of calls that led to it.
+ * them, performs all operations in order, and plans what their stores left. So a file says exactly
+ * what its record says, whatever the number of calls that led to it.
  */
 import type { Arch } from '../machine/arch.js';
 import { chosen } from '../machine/options.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
-import { CoreSession, type SessionStep } from './operations.js';
+import { CoreSession, type SessionResolver, type SessionStep } from './operations.js';
 import { formatReport, type Outcome } from '../ftrace/index.js';
 import type { GoneProbe, GoneSymbol } from '../patch/gone-modules.js';
 import type { FileRecord } from '../patch/journal.js';
@@ -20,7 +20,7 @@ import type { Plan } from '../patch/plan.js';
 import { findSites } from '../sites/sites.js';
 import { siteNames } from './idle-sites.js';
 import { netSteps } from './net-steps.js';
-import { entriesOf } from './tracing.js';
+import { entriesOf } from './entries.js';
 import { Session, type SessionOptions } from './session.js';
 import { parseSession, type ProbeOperation, type SessionOperation } from './session-file.js';
 
@@ -186,49 +186,35 @@ function placing<T>(at: string, step: () => T): T {
   }
 }
 
-/**
- * Performs session files on an image with entries and plans what changes.
- * @param image    the image as it was before the first of the files
- * @param sources  the files, or their operations
- * @throws ElftraceError 'usage' with file, line and column for an operation that cannot be read,
- *   'plan-refused' for one that is refused (the
- *         errno and the reason are in the message), 'site-mismatch' with the report of C-REP-1 for
- *         one that fails, 'unsafe-graph' where return addresses would be replaced in a program that
- *         does not survive it
- */
-export function planSession(
-  image: ElfImage,
-  arch: Arch,
-  sources: readonly (SessionText | SessionOperations)[],
-  options: SessionPlanOptions = {},
-): SessionPlan {
-  const sessions = readSessions(sources);
-  const operations = sessions.flatMap((each) => each.operations);
-  const session = Session.open(image.bytes, arch, { absent: absentModules(operations), ...options });
-  const { core } = session;
-  const probes = options.probes?.(session, image);
-  const replacer = whoReplacesReturns(operations, probes);
-  const unsafe = replacer === null ? [] : checkGraphSafety(session.sites, replacer, options.allowUnsafeGraph === true);
-  const symbols = new Map<string, GoneSymbol>();
-  /** A symbol of the image that an operation names. */
-  const named = (name: string): GoneSymbol => {
-    const address = session.functionAddress(name);
-    const pointer = session.pointerTo(name);
+/** Symbols of an image that operations name, as they are asked for. */
+class NamedSymbols {
+  readonly found = new Map<string, GoneSymbol>();
+
+  constructor(private readonly session: Session) {}
+
+  /** @throws ElftraceError 'no-match' */
+  get(name: string): GoneSymbol {
+    const address = this.session.functionAddress(name);
+    const pointer = this.session.pointerTo(name);
     if (address === null || pointer === null) {
       throw new ElftraceError('no-match', `the image defines no ${name}`, { symbol: name });
     }
     const found = { name, address, pointer };
-    symbols.set(name, found);
+    this.found.set(name, found);
     return found;
-  };
-  const runner = new CoreSession(core, {
-    address: (symbol) => named(symbol).address,
+  }
+}
+
+/** What operations mean on the image of a session: its symbols, its modules, its probes. */
+function resolverOf(session: Session, symbols: NamedSymbols, probes: ProbeHost | undefined): SessionResolver {
+  return {
+    address: (symbol) => symbols.get(symbol).address,
     enableJumps: () => {
       session.enableJumps();
     },
     replacer(replacement) {
       const func = session.functionAddress('elftrace_livepatch');
-      const { pointer } = named(replacement);
+      const { pointer } = symbols.get(replacement);
       if (func === null) {
         throw new ElftraceError('unsupported-form', noLivepatch(entriesOf(session.sites.program).kind), {
           symbol: replacement,
@@ -253,10 +239,14 @@ export function planSession(
       const outcome = session.unloadModule(name);
       return was && !session.isLoaded(name) ? moved(outcome) : outcome;
     },
-  });
+  };
+}
+
+/** Performs the operations in order; the first that is not done ends it all with its place. */
+function performAll(session: Session, sessions: readonly SessionOperations[], runner: CoreSession): SessionStep[] {
   const steps: SessionStep[] = [];
-  for (const { name, operations: own } of sessions) {
-    for (const operation of own) {
+  for (const { name, operations } of sessions) {
+    for (const operation of operations) {
       const at = placeOf(name, operation);
       if (operation.kind === 'direct' || operation.kind === 'modify-direct') {
         checkLanding(session, operation.caller, at);
@@ -266,18 +256,41 @@ export function planSession(
       steps.push(step);
       const { outcome } = step;
       if (outcome.kind === 'done') continue;
+      const context = { what: operation.kind, value: outcome.errno };
       if (outcome.kind === 'refused') {
-        throw new ElftraceError('plan-refused', `${at}: ${outcome.reason} (${outcome.errno})`, {
-          what: operation.kind,
-          value: outcome.errno,
-        });
+        throw new ElftraceError('plan-refused', `${at}: ${outcome.reason} (${outcome.errno})`, context);
       }
-      throw new ElftraceError('site-mismatch', `${at}: ${formatReport(outcome.report)}`, {
-        what: operation.kind,
-        value: outcome.errno,
-      });
+      throw new ElftraceError('site-mismatch', `${at}: ${formatReport(outcome.report)}`, context);
     }
   }
+  return steps;
+}
+
+/**
+ * Performs session files on an image with entries and plans what changes.
+ * @param image    the image as it was before the first of the files
+ * @param sources  the files, or their operations
+ * @throws ElftraceError 'usage' with file, line and column for an operation that cannot be read,
+ *   'plan-refused' for one that is refused (the
+ *         errno and the reason are in the message), 'site-mismatch' with the report of C-REP-1 for
+ *         one that fails, 'unsafe-graph' where return addresses would be replaced in a program that
+ *         does not survive it
+ */
+export function planSession(
+  image: ElfImage,
+  arch: Arch,
+  sources: readonly (SessionText | SessionOperations)[],
+  options: SessionPlanOptions = {},
+): SessionPlan {
+  const sessions = readSessions(sources);
+  const operations = sessions.flatMap((each) => each.operations);
+  const session = Session.open(image.bytes, arch, { absent: absentModules(operations), ...options });
+  const { core } = session;
+  const probes = options.probes?.(session, image);
+  const replacer = whoReplacesReturns(operations, probes);
+  const unsafe = replacer === null ? [] : checkGraphSafety(session.sites, replacer, options.allowUnsafeGraph === true);
+  const symbols = new NamedSymbols(session);
+  const steps = performAll(session, sessions, new CoreSession(core, resolverOf(session, symbols, probes)));
   probes?.finish();
   const { steps: planned, initialised } = netSteps(session, image, arch, probes?.replacedCode() ?? []);
   const enabled = core.records.filter((site) => site.count > 0).length;
@@ -300,7 +313,7 @@ export function planSession(
     plan: withHazards(plan, before, entriesOf(session.sites.program).kind, preempt),
     session,
     steps,
-    symbols: [...symbols.values()],
+    symbols: [...symbols.found.values()],
     host: probes ?? null,
   };
 }

@@ -4,13 +4,12 @@
  * made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
 import type { Arch } from '../machine/arch.js';
-import { laidPolicy } from '../machine/options.js';
 import type { TextSeam } from '../machine/trampolines.js';
 import { equalBytes } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
-import { load, type LoadOptions, trampolineSection } from '../program/program.js';
+import { load, type LoadOptions } from '../program/program.js';
 import {
   type CallSite,
   type Capabilities,
@@ -29,16 +28,9 @@ import { setDirectVariant } from './direct-variant.js';
 import { checkAcceptance, type Plan, type PlanRequest } from '../patch/plan.js';
 import { planSites } from '../patch/plan-sites.js';
 import { findSites, type Sites } from '../sites/sites.js';
-import {
-  conventionOf,
-  entriesOf,
-  initialState,
-  recordIp,
-  requireFixedAddresses,
-  requireObjects,
-  whyNoGraph,
-} from './tracing.js';
-import { entryPoint } from '../patch/routes.js';
+import { entriesOf, requireFixedAddresses, requireObjects } from './entries.js';
+import { capabilitiesOf, policyOf } from './offers.js';
+import { initialState, recordIp, whyNoGraph } from './site-state.js';
 import { isCovered } from '../sites/verdicts.js';
 import type { Address, RegisterName } from '../units.js';
 import { StoreLedger } from './ledger.js';
@@ -106,41 +98,6 @@ export interface SessionOptions extends LoadOptions {
    * What may stand between private trampolines and the image: tests let single actions fail here.
    */
   readonly seam?: (own: TextSeam) => TextSeam;
-}
-
-const hasTrampolines = ({ program }: Sites): boolean =>
-  program.arch.trampolines.kind === 'private' && program.image.section(trampolineSection) !== undefined;
-
-/**
- * What follows from the entries of an image for the variants of the mechanism; what the caller says
- * comes first.
- */
-function policyOf(sites: Sites): Partial<Policy> {
-  const { trampolines, options } = sites.program.arch;
-  const laid = laidPolicy(options, sites.program.loadMap?.options ?? {});
-  if (trampolines.kind === 'none') return laid;
-  const { kind, graph } = entriesOf(sites.program);
-  return {
-    trampolines: hasTrampolines(sites) ? trampolines.variantOf(kind) : 'none',
-    // Entries with an entry or a jump for the graph tracer have one; who asks for 2014 gets its
-    // borrowing too (C-FG-4).
-    ...(graph === 'branch' ? { graph: 'single' as const } : {}),
-    ...laid,
-  };
-}
-
-/**
- * What the entries of an image offer (F-11): what their convention says, less what the image lacks.
- * @throws ElftraceError 'no-runtime' for entries of no convention of the machine
- */
-export function capabilitiesOf(sites: Sites): Capabilities {
-  const { program } = sites;
-  const { capabilities, lacking } = conventionOf(program);
-  const own = { ...capabilities, trampolines: capabilities.trampolines && hasTrampolines(sites) };
-  return lacking.reduce<Capabilities>(
-    (known, less) => (entryPoint(program, less.symbol) === null ? { ...known, ...less.capabilities } : known),
-    own,
-  );
 }
 
 /**
@@ -260,21 +217,8 @@ export class Session {
       ...(text === undefined ? {} : { text }),
       ...(options.seam === undefined ? {} : { seam: options.seam }),
     });
-    const { serves: served } = entriesOf(sites.program);
     const left = new Map<number, Uint8Array>();
-    const present = new Map<string, SiteInput[]>();
-    for (const part of sites.program.loadMap?.parts ?? []) if (part.kind === 'module') present.set(part.name, []);
-    const own: SiteInput[] = [];
-    for (let i = 0; i < sites.count; i++) {
-      if (!sites.codeRange(i) || usable[i] === 0) continue;
-      // Where functions begin decides what serves a site, and a leftover has no function: it is a
-      // record, and disabled (C-REC-2).
-      if (!isServed(sites, i, served) && !isLeftover(sites, i)) continue;
-      const module = sites.module(i);
-      const list = module === null ? own : (present.get(module) ?? []);
-      if (module !== null) present.set(module, list);
-      list.push(siteInput(sites, i));
-    }
+    const { own, present } = recordsOf(sites, usable);
     const core = new FtraceCore({
       backend,
       sites: own,
@@ -649,6 +593,28 @@ function guarded(
     },
     event: (step, freed) => text?.event(step, freed),
   };
+}
+
+/** C-INIT-1: the records of the core image, and of each module. */
+function recordsOf(
+  sites: Sites,
+  usable: Uint8Array,
+): { readonly own: readonly SiteInput[]; readonly present: ReadonlyMap<string, readonly SiteInput[]> } {
+  const { serves: served } = entriesOf(sites.program);
+  const present = new Map<string, SiteInput[]>();
+  for (const part of sites.program.loadMap?.parts ?? []) if (part.kind === 'module') present.set(part.name, []);
+  const own: SiteInput[] = [];
+  for (let i = 0; i < sites.count; i++) {
+    if (!sites.codeRange(i) || usable[i] === 0) continue;
+    // Where functions begin decides what serves a site, and a leftover has no function: it is a
+    // record, and disabled (C-REC-2).
+    if (!isServed(sites, i, served) && !isLeftover(sites, i)) continue;
+    const module = sites.module(i);
+    const list = module === null ? own : (present.get(module) ?? []);
+    if (module !== null) present.set(module, list);
+    list.push(siteInput(sites, i));
+  }
+  return { own, present };
 }
 
 /** The body of an overridden weak function (C-FILT-4). */

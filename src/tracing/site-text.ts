@@ -20,7 +20,7 @@ import type { SiteDecision } from '../patch/decisions.js';
 import type { Sites } from '../sites/sites.js';
 import { failed, type ImageMemory, refused } from './image-memory.js';
 import type { OpsObjects } from './ops-objects.js';
-import { initialState, recordIp } from './tracing.js';
+import { initialState, recordIp } from './site-state.js';
 
 export interface SiteTextOptions {
   readonly convention: EntryConvention;
