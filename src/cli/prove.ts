@@ -5,19 +5,23 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import {
+  type Account,
   type Difference,
   type Executed,
   prove,
   type ProofSummary,
   resultOf,
+  ruleOf,
   type SiteProof,
   TRIALS_MAX,
+  waysOf,
 } from '../prove/index.js';
 import { revert } from '../patch/apply.js';
 import type { Refusal } from '../patch/plan.js';
 import { type Json, jsonSchema } from '../report/json.js';
+import { accountLines, type AccountRow, type AccountStep, type AccountText } from '../report/proof-account.js';
 import { CertificateWork, type Certified } from './certificate.js';
-import { disassemblerOf } from './disassembly.js';
+import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { readBytes, readInput } from './files.js';
 import { hash, open, type Opened } from './open.js';
@@ -26,7 +30,7 @@ import type { Part, ProveArguments } from './prove-arguments.js';
 import { proofInParts } from './prove-parts.js';
 import { out } from './terminal.js';
 
-/** Instructions of each way that an account shows in front of the place of comparison. */
+/** Addresses of each way that JSON has in front of the place of comparison. */
 const SHOWN = 24;
 /** Sites between two lines of progress. */
 const TICK = 256;
@@ -104,7 +108,7 @@ export async function runProve(given: ProveArguments): Promise<number> {
     certificate.add(value);
     if (++count % TICK === 0) progress(`prove ${args.patched}: ${count} sites`);
     if (args.json) {
-      if (args.all || value.reason !== 'unchanged') out(JSON.stringify(siteJson(args.patched, value)));
+      if (args.all || value.reason !== 'unchanged') out(JSON.stringify(await siteJson(args.patched, value, arch)));
     } else if (args.all || value.verdict !== 'proved') await print(args.patched, value, arch);
   }
 }
@@ -221,25 +225,58 @@ function differenceJson(difference: Difference): Json {
 
 const wayJson = (way: readonly Executed[]): Json => way.slice(-SHOWN).map(({ address }) => hex(address));
 
-function siteJson(file: string, site: SiteProof): Json {
-  const { address, function: name, shape, verdict, trials, reason, detail, account } = site;
+async function stepText(step: Executed | null, arch: Arch): Promise<AccountStep | null> {
+  if (step === null) return null;
+  const { address, bytes, place } = step;
+  const size = arch.isa.decode(bytes, 0, address)?.sizeBytes ?? arch.isa.minInstructionBytes;
+  const code = bytes.subarray(0, size);
+  return { address: hex(address), place, code: hexBytes(code), text: await oneLine(arch, code, address) };
+}
+
+/** An account in words and with disassembly. */
+async function accountText(account: Account, arch: Arch): Promise<AccountText> {
+  const rows: AccountRow[] = [];
+  for (const row of waysOf(account)) {
+    if ('skipped' in row) rows.push(row);
+    else {
+      const [original, patched] = [await stepText(row.original, arch), await stepText(row.patched, arch)];
+      rows.push({ original, patched, writes: row.writes });
+    }
+  }
+  return {
+    seed: account.seed,
+    entry: hex(account.entry),
+    phase: account.phase,
+    says: differenceText(account.difference),
+    rule: ruleOf(account),
+    registers: account.registers.map(({ name, original, patched }) => ({
+      name,
+      original: hex(original),
+      patched: hex(patched),
+    })),
+    rows,
+  };
+}
+
+async function siteJson(file: string, site: SiteProof, arch: Arch): Promise<Json> {
+  const { address, section, function: name, shape, verdict, trials, reason, detail, account } = site;
+  const told = account === undefined ? null : await accountText(account, arch);
   return {
     schema: jsonSchema,
     file,
     function: name,
+    section,
     address: hex(address),
     shape,
     verdict,
     trials,
     ...(reason === undefined ? {} : { reason }),
     ...(detail === undefined ? {} : { detail }),
-    ...(account === undefined
+    ...(account === undefined || told === null
       ? {}
       : {
           account: {
-            seed: account.seed,
-            entry: hex(account.entry),
-            phase: account.phase,
+            ...(told as unknown as { readonly [key: string]: Json }),
             difference: differenceJson(account.difference),
             original: wayJson(account.original),
             patched: wayJson(account.patched),
@@ -253,23 +290,5 @@ async function print(file: string, site: SiteProof, arch: Arch): Promise<void> {
   const why = account === undefined ? whyOpen(site) : '';
   out(`${file}: ${site.function} ${hex(site.address)} (${site.shape}): ${site.verdict}${why === '' ? '' : `: ${why}`}`);
   if (account === undefined) return;
-  const way = account.phase === 'enter' ? 'behind the site' : 'where the function returns';
-  out(`  ${way} ${differenceText(account.difference)} [PV-1]`);
-  for (const side of ['original', 'patched'] as const) {
-    const steps = account[side];
-    const from = Math.max(0, steps.length - SHOWN);
-    out(`  ${side}, from ${hex(account.entry)} on:${from > 0 ? ` … ${from} instructions …` : ''}`);
-    for (const [i, step] of steps.entries()) {
-      const writes = account.writer?.side === side && account.writer.at === i;
-      if (i < from && !writes) continue;
-      out(`  ${writes ? '>' : ' '} ${await stepText(step, arch)}`);
-    }
-  }
-}
-
-async function stepText({ address, bytes }: Executed, arch: Arch): Promise<string> {
-  const size = arch.isa.decode(bytes, 0, address)?.sizeBytes ?? arch.isa.minInstructionBytes;
-  const code = bytes.subarray(0, size);
-  const [line] = (await disassemblerOf(arch)).disassemble(code, address, arch.isa);
-  return `${hex(address)}  ${hexBytes(code).padEnd(24)} ${line?.text ?? ''}`;
+  for (const line of accountLines(await accountText(account, arch))) out(`  ${line}`);
 }

@@ -119,7 +119,7 @@ export interface PageProof {
 }
 
 /** Columns of sites, parallel to `site.…`; 0: the proof does not list the site. */
-export type ProofColumn = 'proof.verdict' | 'proof.why';
+export type ProofColumn = 'proof.verdict' | 'proof.why' | 'proof.account';
 
 export interface PageDiff {
   readonly old: string;

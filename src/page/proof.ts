@@ -3,6 +3,7 @@
  * that names a place that is no site of the image, is an error: it is cut, or of another image.
  */
 import { ElftraceError } from '../errors.js';
+import { accountLines, isAccountText } from '../report/proof-account.js';
 import { visibleLine } from '../visible.js';
 import { type Column, unsigned } from './columns.js';
 import type { PageProof, ProofColumn } from './model.js';
@@ -25,6 +26,15 @@ function lineOf(text: string, line: number): Line {
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw bad(line, 'no JSON object');
   return value as Line;
+}
+
+/** The account of a difference, as `prove` prints it; '' without one. */
+function accountOf({ account }: Line, line: number): string {
+  if (account === undefined) return '';
+  // Earlier versions wrote no ways.
+  if (typeof account === 'object' && account !== null && !('rows' in account)) return '';
+  if (!isAccountText(account)) throw bad(line, 'an account that is not as prove --json writes it');
+  return accountLines(account).join('\n');
 }
 
 /** Why a site has its verdict, in a few words. */
@@ -75,7 +85,11 @@ export function pageProof(
   rows: ReadonlyMap<string, number>,
   count: number,
 ): { readonly proof: PageProof; readonly columns: Readonly<Record<ProofColumn, Column>> } {
-  const [verdict, why] = [new Array<number>(count).fill(0), new Array<number>(count).fill(0)];
+  const [verdict, why, account] = Array.from({ length: 3 }, () => new Array<number>(count).fill(0)) as [
+    number[],
+    number[],
+    number[],
+  ];
   const lines = text.split('\n').flatMap((each, i) => (each === '' ? [] : [{ each, line: i + 1 }]));
   const last = lines.at(-1);
   for (const { each, line } of lines.slice(0, -1)) {
@@ -85,6 +99,7 @@ export function pageProof(
     if (row === undefined) throw bad(line, `no site of the image is at ${String(site['address'])}`);
     verdict[row] = strings.line(String(site['verdict']));
     why[row] = strings.line(whyOf(site));
+    account[row] = strings.lines(accountOf(site, line));
   }
   const end = last === undefined ? undefined : lineOf(last.each, last.line)['summary'];
   if (last === undefined || typeof end !== 'object' || end === null) {
@@ -94,6 +109,10 @@ export function pageProof(
   const image = visibleLine(String((end as Line)['file']));
   return {
     proof: { file: visibleLine(name), image, summary, notices },
-    columns: { 'proof.verdict': unsigned(verdict), 'proof.why': unsigned(why) },
+    columns: {
+      'proof.verdict': unsigned(verdict),
+      'proof.why': unsigned(why),
+      'proof.account': unsigned(account),
+    },
   };
 }

@@ -2,9 +2,7 @@
  * The account of a trial that failed (PV-4): it is done once more, instruction by instruction, and
  * both ways are written down, with the instruction that wrote what differs.
  */
-import type { Begun } from './state.js';
-import type { Difference, Pair, Trial } from './compare.js';
-import { Trials } from './trial.js';
+import type { Difference, Pair } from './compare.js';
 import type { Account, Executed } from './verdict.js';
 import type { ProofWorld, Recorder } from './world.js';
 
@@ -39,7 +37,7 @@ class Way implements Recorder {
   step(world: ProofWorld): void {
     this.look(world);
     const address = world.machine.register('pc');
-    this.executed.push({ address, bytes: world.read(address, 8) });
+    this.executed.push({ address, bytes: world.read(address, 8), place: '' });
     if (this.executed.length >= 2 * KEPT) this.executed = this.executed.slice(-KEPT);
   }
 
@@ -54,28 +52,39 @@ class Way implements Recorder {
   }
 }
 
+/** The same with the functions that the instructions are in. */
+function placed(way: readonly Executed[], { layout: { program } }: ProofWorld): Executed[] {
+  return way.map((step) => {
+    const range = program.codeAt(step.address);
+    return { ...step, place: range === undefined ? '' : program.describe(range, step.address) };
+  });
+}
+
 /**
  * Follows both ways of a failed trial to where it failed: to the place behind the site, or from
  * there back to the caller.
- * @param begin  brings both worlds into the state that the trial began with
+ * @param again  does the trial once more
  */
 export function giveAccount(
   pair: Pair,
-  trial: Trial,
-  found: Pick<Account, 'seed' | 'entry' | 'phase' | 'difference'>,
-  begin: () => Begun,
+  found: Pick<Account, 'seed' | 'entry' | 'phase' | 'difference' | 'registers'>,
+  again: () => void,
 ): Account {
   const [a, b] = [new Way(found.difference), new Way(found.difference)];
-  const trials = new Trials(pair, trial);
-  const begun = begin();
   [pair.original.recorder, pair.patched.recorder] = [a, b];
-  trials.once(begun);
+  again();
   [pair.original.recorder, pair.patched.recorder] = [null, null];
-  trials.end();
   a.look(pair.original);
   b.look(pair.patched);
-  for (const way of [a, b]) way.executed = way.executed.slice(-KEPT);
+  for (const [way, { machine }] of [
+    [a, pair.original],
+    [b, pair.patched],
+  ] as const) {
+    // Where a way stops at a hook, the instruction there was looked at, and not executed.
+    if (way.executed.at(-1)?.address === machine.register('pc')) way.executed.pop();
+    way.executed = way.executed.slice(-KEPT);
+  }
   const writer =
     b.at >= 0 ? ({ side: 'patched', at: b.at } as const) : a.at >= 0 ? ({ side: 'original', at: a.at } as const) : null;
-  return { ...found, original: a.executed, patched: b.executed, writer };
+  return { ...found, original: placed(a.executed, pair.original), patched: placed(b.executed, pair.patched), writer };
 }

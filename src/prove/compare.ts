@@ -21,9 +21,18 @@ export type Difference =
   /** A callback that was called too often, too rarely, or with other arguments. */
   | { readonly what: 'event'; readonly name: string; readonly reason: string };
 
+/** A register that must hold the same, and does not. */
+export type RegisterDifference = Omit<Extract<Difference, { what: 'register' }>, 'what'>;
+
 export type Outcome =
   | { readonly kind: 'equal' }
-  | { readonly kind: 'different'; readonly difference: Difference; readonly phase: Phase }
+  | {
+      readonly kind: 'different';
+      readonly difference: Difference;
+      readonly phase: Phase;
+      /** All registers that differ at the place of comparison, and may not; absent: not looked at. */
+      readonly registers?: readonly RegisterDifference[];
+    }
   /** Nothing follows from it. */
   | { readonly kind: 'open'; readonly reason: OpenReason; readonly detail: string };
 
@@ -84,7 +93,7 @@ export function stopText(stop: StopReason): string {
 }
 
 /**
- * Registers of both sides. What is dead is not looked at, nor what the original's own site
+ * Registers of both sides that differ. What is dead is not looked at, nor what the own site of the original
  * overwrote: nothing can need it.
  */
 export function registers(
@@ -92,9 +101,10 @@ export function registers(
   before: Registers | null,
   ordinaryCall: boolean,
   hijacked: (original: bigint, patched: bigint) => boolean,
-): Difference | null {
+): RegisterDifference[] {
   const { original, patched, proof } = pair;
-  if (original.hasRegistersOf(patched)) return null;
+  if (original.hasRegistersOf(patched)) return [];
+  const found: RegisterDifference[] = [];
   for (const name of original.machine.registerNames) {
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
     if (a === b || hijacked(a, b)) continue;
@@ -102,10 +112,14 @@ export function registers(
     if (ordinaryCall && (name === pair.abi.linkRegister || proof.volatile.includes(name))) continue;
     const mask = proof.compared[name];
     if (mask !== undefined && ((a ^ b) & mask) === 0n) continue;
-    return { what: 'register', name, original: a, patched: b };
+    found.push({ name, original: a, patched: b });
   }
-  return null;
+  return found;
 }
+
+/** The first of the registers that differ; null: none does. */
+export const firstRegister = ([first]: readonly RegisterDifference[]): Difference | null =>
+  first === undefined ? null : { what: 'register', ...first };
 
 /**
  * What stands in memory on both sides.

@@ -4,7 +4,8 @@
  * loaded modules.
  */
 export { prove, type ProveOptions } from './prove.js';
-export type { Executed, Proof, ProofSummary, SiteProof } from './verdict.js';
+export { ruleOf, type WayRow, waysOf } from './ways.js';
+export type { Account, Executed, Proof, ProofSummary, SiteProof } from './verdict.js';
 export type { Difference } from './compare.js';
 export {
   type Certificate,

@@ -14,11 +14,13 @@ import { replaySessions } from '../tracing/session-parts.js';
 import type { Address, RegisterName } from '../units.js';
 import {
   type Difference,
+  firstRegister,
   hijackedWords,
   memory,
   openReason,
   type Outcome,
   type Pair,
+  type RegisterDifference,
   registers,
   stopText,
   type Trial,
@@ -51,7 +53,12 @@ const WINDOW_INSTRUCTIONS = 64;
 /** With buffer and callback. */
 const PATCHED_BUDGET = 400_000;
 
-const different = (difference: Difference): Outcome => ({ kind: 'different', phase: 'enter', difference });
+const different = (difference: Difference, differing: readonly RegisterDifference[] = []): Outcome => ({
+  kind: 'different',
+  phase: 'enter',
+  difference,
+  registers: differing,
+});
 const open = (stop: StopReason): Outcome => ({
   kind: 'open',
   reason: openReason(stop) ?? 'not-reached',
@@ -189,10 +196,9 @@ export class ProbeProofs {
       const reason = `hit ${now - hits} times, not once`;
       return different({ what: 'event', name: probe.name, reason });
     }
-    const difference =
-      (isThere ? liveRegisters(pair, probe, isTaken) : registers(pair, null, false, isTaken)) ??
-      memory(pair, trial, begun, words, live);
-    if (difference !== null) return different(difference);
+    const differing = isThere ? liveRegisters(pair, probe, isTaken) : registers(pair, null, false, isTaken);
+    const difference = firstRegister(differing) ?? memory(pair, trial, begun, words, live);
+    if (difference !== null) return different(difference, differing);
     return handler === null ? { kind: 'equal' } : comeBack(pair, trial, begun, handler, words);
   }
 
@@ -250,13 +256,14 @@ function liveRegisters(
   { original, patched }: Pair,
   { scratch }: ProbeSubject,
   isTaken: (original: bigint, patched: bigint) => boolean,
-): Difference | null {
-  if (original.hasRegistersOf(patched)) return null;
+): RegisterDifference[] {
+  if (original.hasRegistersOf(patched)) return [];
+  const found: RegisterDifference[] = [];
   for (const name of original.machine.registerNames) {
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
     if (a !== b && !scratch.includes(name) && !isTaken(a, b)) {
-      return { what: 'register', name, original: a, patched: b };
+      found.push({ name, original: a, patched: b });
     }
   }
-  return null;
+  return found;
 }

@@ -311,12 +311,11 @@ class Prover {
       const outcome = trials.once(this.begin(entry, seed));
       this.reset();
       if (outcome.kind === 'different') {
-        const { difference, phase } = outcome;
-        trials.end();
-        const account = giveAccount(this.pair, trial, { seed, entry: entry.address, phase, difference }, () =>
-          this.begin(entry, seed),
-        );
+        const { difference, phase, registers = [] } = outcome;
+        const found = { seed, entry: entry.address, phase, difference, registers };
+        const account = giveAccount(this.pair, found, () => void trials.once(this.begin(entry, seed)));
         this.reset();
+        trials.end();
         return { verdict: 'different', trials: counted, account };
       }
       if (outcome.kind === 'equal') counted++;

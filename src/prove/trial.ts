@@ -7,6 +7,7 @@ import type { StopReason } from '../emulator/index.js';
 import type { Address } from '../units.js';
 import {
   type Difference,
+  firstRegister,
   hijackedWords,
   memory,
   openReason,
@@ -272,11 +273,15 @@ function judge(pair: Pair, trial: Trial, begun: Begun, a: Seen, b: Seen): Outcom
   const isHijacked = (original: bigint, patched: bigint): boolean =>
     handler !== null && original === begun.returnAddress && patched === handler;
   const words = handler === null ? [] : hijackedWords(pair, begun, handler);
+  const differing = registers(
+    pair,
+    a.before,
+    trial.ordinaryCall,
+    (x, y) => isHijacked(x, y) || (replaced && x === trial.end),
+  );
   const difference =
-    (wanted === null ? null : missing(wanted, b)) ??
-    registers(pair, a.before, trial.ordinaryCall, (x, y) => isHijacked(x, y) || (replaced && x === trial.end)) ??
-    memory(pair, trial, begun, words);
-  if (difference !== null) return { kind: 'different', phase: 'enter', difference };
+    (wanted === null ? null : missing(wanted, b)) ?? firstRegister(differing) ?? memory(pair, trial, begun, words);
+  if (difference !== null) return { kind: 'different', phase: 'enter', difference, registers: differing };
   return handler === null ? { kind: 'equal' } : comeBack(pair, trial, begun, handler, words);
 }
 

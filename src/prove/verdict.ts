@@ -1,11 +1,13 @@
 /** What a proof says (PV-4). Types only. */
 import type { Address } from '../units.js';
-import type { Difference, OpenReason, Phase } from './compare.js';
+import type { Difference, OpenReason, Phase, RegisterDifference } from './compare.js';
 
 /** An instruction on the way of one side. */
 export interface Executed {
   readonly address: Address;
   readonly bytes: Uint8Array;
+  /** Function and offset. */
+  readonly place: string;
 }
 
 /** The trial that failed, both ways. */
@@ -14,6 +16,8 @@ export interface Account {
   readonly entry: Address;
   readonly phase: Phase;
   readonly difference: Difference;
+  /** All registers that must be equal there, and are not. */
+  readonly registers: readonly RegisterDifference[];
   /** Executed instructions up to the place of comparison, as many as are kept. */
   readonly original: readonly Executed[];
   readonly patched: readonly Executed[];

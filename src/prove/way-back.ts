@@ -9,11 +9,13 @@ import type { Address, RegisterName } from '../units.js';
 import {
   BELOW_STACK,
   type Difference,
+  firstRegister,
   hijackedWords,
   memory,
   openReason,
   type Outcome,
   type Pair,
+  type RegisterDifference,
   stopText,
   type Trial,
 } from './compare.js';
@@ -27,7 +29,12 @@ const BODY_INSTRUCTIONS = 1000;
 /** Instructions from the handler of the tracer to the caller. */
 const RETURN_BUDGET = 400_000;
 
-const different = (difference: Difference): Outcome => ({ kind: 'different', phase: 'return', difference });
+const different = (difference: Difference, differing: readonly RegisterDifference[] = []): Outcome => ({
+  kind: 'different',
+  phase: 'return',
+  difference,
+  registers: differing,
+});
 
 /**
  * Goes on from the place behind the site, in both worlds, until the function is back.
@@ -88,22 +95,24 @@ function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly 
     if (reason !== null) return { kind: 'open', reason, detail: stopText(stop) };
     return different({ what: 'stop', original: 'the caller', patched: stopText(stop) });
   }
-  const difference = returnedRegisters(pair) ?? unrecorded(patched, trial, begun) ?? memory(pair, trial, begun, stale);
-  return difference === null ? { kind: 'equal' } : different(difference);
+  const differing = returnedRegisters(pair);
+  const difference = firstRegister(differing) ?? unrecorded(patched, trial, begun) ?? memory(pair, trial, begun, stale);
+  return difference === null ? { kind: 'equal' } : different(difference, differing);
 }
 
 /** Registers as the caller finds them: all but those that calls may change, results included. */
-function returnedRegisters({ original, patched, abi, proof }: Pair): Difference | null {
-  if (original.hasRegistersOf(patched)) return null;
+function returnedRegisters({ original, patched, abi, proof }: Pair): RegisterDifference[] {
+  if (original.hasRegistersOf(patched)) return [];
+  const found: RegisterDifference[] = [];
   for (const name of original.machine.registerNames) {
     if (name === abi.linkRegister || name === 'pc') continue;
     if (proof.volatile.includes(name) && !proof.results.includes(name)) continue;
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
     const mask = proof.results.includes(name) ? undefined : proof.compared[name];
     if (a === b || (mask !== undefined && ((a ^ b) & mask) === 0n)) continue;
-    return { what: 'register', name, original: a, patched: b };
+    found.push({ name, original: a, patched: b });
   }
-  return null;
+  return found;
 }
 
 /** The record of the return, which must be the last one in the ring; null: it is. */
@@ -191,17 +200,19 @@ function runBody(pair: Pair, trial: Trial, begun: Begun, isTaken: Taken): Outcom
     if (reason !== null && reason !== 'budget') return { kind: 'open', reason, detail: stopText(b) };
     return different({ what: 'stop', original: stopText(a), patched: stopText(b) });
   }
-  const difference = bodyRegisters(pair, isTaken);
-  return difference === null ? 'elsewhere' : different(difference);
+  const differing = bodyRegisters(pair, isTaken);
+  const difference = firstRegister(differing);
+  return difference === null ? 'elsewhere' : different(difference, differing);
 }
 
 /** Registers in the middle of a body. */
-function bodyRegisters({ original, patched }: Pair, isTaken: Taken): Difference | null {
+function bodyRegisters({ original, patched }: Pair, isTaken: Taken): RegisterDifference[] {
+  const found: RegisterDifference[] = [];
   for (const name of original.machine.registerNames) {
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
-    if (a !== b && !isTaken(a, b)) return { what: 'register', name, original: a, patched: b };
+    if (a !== b && !isTaken(a, b)) found.push({ name, original: a, patched: b });
   }
-  return null;
+  return found;
 }
 
 /**

@@ -158,6 +158,12 @@ function proofOf(data: Data, row: number): string {
   return why === '' ? verdict : `${verdict}: ${why}`;
 }
 
+/** Both ways of a site that the proof found different, side by side. */
+function accountBox(data: Data, row: number): HTMLElement[] {
+  const text = data.head.proof === null ? '' : data.text(data.column('proof.account')[row]!);
+  return text === '' ? [] : [el('h3', {}, 'Proof: what differs'), codeBox('', text, '')];
+}
+
 /** The proof as a whole. */
 function proofLines({ head: { proof } }: Data): HTMLElement[] {
   if (proof === null) return [];
@@ -201,6 +207,7 @@ function siteDetail(data: Data, row: number): HTMLElement[] {
     el('h3', {}, 'Code'),
     codePair(data, row),
     ...differs,
+    ...accountBox(data, row),
     ...(isWay ? [el('h3', {}, 'Way'), el('ol', { class: 'way' }, first, ...way.hops.map(hopItem))] : []),
   ]; // prettier-ignore
 }

@@ -1,0 +1,110 @@
+/**
+ * The account of a site that `prove` found different, as lines of text: from its JSON form, so that
+ * the command line and the page say the same.
+ */
+
+export interface AccountStep {
+  readonly address: string;
+  /** Function and offset. */
+  readonly place: string;
+  /** Its bytes in hexadecimal. */
+  readonly code: string;
+  readonly text: string;
+}
+
+export type AccountRow =
+  | {
+      readonly original: AccountStep | null;
+      readonly patched: AccountStep | null;
+      readonly writes: 'original' | 'patched' | null;
+    }
+  | { readonly skipped: number };
+
+export interface AccountText {
+  readonly seed: number;
+  readonly entry: string;
+  readonly phase: 'enter' | 'return';
+  /** What differs, in a sentence. */
+  readonly says: string;
+  readonly rule: { readonly id: string; readonly says: string };
+  readonly registers: readonly { readonly name: string; readonly original: string; readonly patched: string }[];
+  readonly rows: readonly AccountRow[];
+}
+
+/** Letters of an instruction on either side. */
+const COLUMN = 52;
+
+const functionOf = (place: string): string => place.replace(/\+0x[0-9a-f]+$/, '');
+
+/** A side of a row: address and instruction. */
+function cell(step: AccountStep | null): string {
+  if (step === null) return '';
+  const text = `${step.address}  ${step.text}`;
+  return text.length > COLUMN ? `${text.slice(0, COLUMN - 1)}…` : text;
+}
+
+/** The ways, line by line; the function is named where a way comes into another one. */
+function wayLines(rows: readonly AccountRow[]): string[] {
+  const lines = [`   ${'original'.padEnd(COLUMN)} | patched`];
+  const now = { original: '', patched: '' };
+  for (const row of rows) {
+    if ('skipped' in row) {
+      lines.push(`   ${''.padEnd(COLUMN)} |   … ${row.skipped} instructions …`);
+      continue;
+    }
+    const [left, right] = (['original', 'patched'] as const).map((side) => {
+      const name = functionOf(row[side]?.place ?? '');
+      if (row[side] === null || name === now[side]) return '';
+      now[side] = name;
+      return name === '' ? '(no function)' : `${name}:`;
+    }) as [string, string];
+    if (left + right !== '') lines.push(`   ${left.padEnd(COLUMN)} | ${right}`.trimEnd());
+    const mark = row.writes === null ? ' ' : '>';
+    lines.push(` ${mark} ${cell(row.original).padEnd(COLUMN)} | ${cell(row.patched)}`.trimEnd());
+  }
+  return lines;
+}
+
+/** The account in lines, without an indent. */
+export function accountLines({ seed, entry, phase, says, rule, registers, rows }: AccountText): string[] {
+  const where = phase === 'enter' ? 'behind the site' : 'where the function returns';
+  const width = Math.max(8, ...registers.map(({ original }) => original.length));
+  const name = Math.max(8, ...registers.map((each) => each.name.length));
+  return [
+    `${where}: ${says}`,
+    `rule ${rule.id}: ${rule.says}`,
+    ...(registers.length === 0 ? [] : ['registers that must be equal there, and are not (original | patched):']),
+    ...registers.map((each) => `   ${each.name.padEnd(name)} ${each.original.padEnd(width)} | ${each.patched}`),
+    `from ${entry} on, state ${seed}${rows.some((row) => 'writes' in row && row.writes !== null) ? '; > wrote what differs' : ''}`,
+    ...wayLines(rows),
+  ];
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const hasTexts = (value: Fields, ...names: readonly string[]): boolean =>
+  names.every((name) => typeof value[name] === 'string');
+const isStep = (value: unknown): boolean =>
+  value === null || (isFields(value) && hasTexts(value, 'address', 'place', 'code', 'text'));
+
+/** Whether a value that was read is an account in this form: files may say anything. */
+export function isAccountText(value: unknown): value is AccountText {
+  if (!isFields(value) || !hasTexts(value, 'entry', 'says') || !Number.isSafeInteger(value['seed'])) return false;
+  const { phase, rule, registers, rows } = value;
+  if (phase !== 'enter' && phase !== 'return') return false;
+  if (!isFields(rule) || !hasTexts(rule, 'id', 'says')) return false;
+  if (!Array.isArray(registers) || !Array.isArray(rows)) return false;
+  return (
+    registers.every((each) => isFields(each) && hasTexts(each, 'name', 'original', 'patched')) &&
+    rows.every(
+      (row) =>
+        isFields(row) &&
+        (Number.isSafeInteger(row['skipped']) ||
+          (isStep(row['original']) &&
+            isStep(row['patched']) &&
+            [null, 'original', 'patched'].includes(row['writes'] as null | string))),
+    )
+  );
+}
