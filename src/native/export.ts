@@ -134,6 +134,6 @@ export function forMerged(
       },
       leave: () => undefined,
     });
-    trees[thread.task]!.enter(called, stack, time);
+    trees[thread.task]!.event(called, stack, time);
   });
 }

@@ -11,7 +11,10 @@ export const HEADER_BYTES = 4096;
 /** Room for a path, its terminating zero included. */
 export const NAME_BYTES = 256;
 
-/** Byte offsets in the header of a file. Words are those of the program. */
+/** What a file records: calls, or calls and their returns. */
+export const MODES = { function: 1, function_graph: 2 } as const;
+
+/** Byte offsets in the header of a file. Numbers have the byte order of the program. */
 export const HEADER = {
   version: 8,
   mode: 12,
@@ -29,14 +32,19 @@ export const HEADER = {
   id: 120,
   name: 152,
   threadName: 408,
+  droppedReturns: 424,
 } as const;
 
 /** Byte offsets in what is filled in of the runtime. */
 export const CONFIG = { address: 8, id: 16, slot: 48, name: 56 } as const;
 
-/** Fields of a record, from bit 0 on. */
+/**
+ * Fields of a record, from bit 0 on. A record is two units of 32 bits, the one with the lower bits
+ * first; a return that follows its call closely is one unit.
+ */
 export const RECORD = {
   tagCall: 1,
+  tagReturn: 2,
   tagControl: 3,
   clockBits: 20,
   clockShift: 2,
@@ -47,6 +55,9 @@ export const RECORD = {
   siteShift: 38,
   controlEpoch: 1,
   controlStack: 2,
+  controlReturn: 3,
+  /** Bits of the stack pointer that a return of one unit has. */
+  nearBits: 10,
 } as const;
 
 /** Name of a trace file: process, thread, beginning of the object's sum, number. */

@@ -4,7 +4,8 @@
  */
 import { ByteView, cString } from '../bytes.js';
 import { ElftraceError, hexBytes, malformed } from '../errors.js';
-import { HEADER, HEADER_BYTES, MAGIC, NAME_BYTES, RECORD } from './layout.js';
+import type { Endian } from '../units.js';
+import { HEADER, HEADER_BYTES, MAGIC, MODES, NAME_BYTES, RECORD } from './layout.js';
 
 /** A file. */
 export interface TraceSource {
@@ -21,7 +22,11 @@ export interface ClockPair {
   readonly nanoseconds: bigint;
 }
 
+export type NativeTracer = keyof typeof MODES;
+
 export interface ThreadHeader {
+  readonly endian: Endian;
+  readonly tracer: NativeTracer;
   readonly process: number;
   readonly thread: number;
   readonly parent: number;
@@ -41,10 +46,11 @@ export interface ThreadHeader {
   /** Events of the thread that were not recorded, and of threads of the process without a file. */
   readonly dropped: number;
   readonly droppedElsewhere: number;
+  /** Returns of calls that were recorded, which were not recorded themselves. */
+  readonly droppedReturns: number;
 }
 
 const VERSION = 1;
-const MODE_FUNCTION = 1;
 
 /**
  * The header of a trace file.
@@ -60,11 +66,14 @@ export function readThreadHeader(source: TraceSource): ThreadHeader {
     });
   }
   if (cString(bytes, 0, MAGIC.length) !== MAGIC) throw malformed(source.name, 'it does not begin as a trace does');
-  const view = new ByteView(bytes, 'little', source.name);
+  // Its program's byte order is the one in which the version is a small number.
+  const endian = bytes[HEADER.version] === 0 ? 'big' : 'little';
+  const view = new ByteView(bytes, endian, source.name);
   const version = view.u32(HEADER.version);
   const mode = view.u32(HEADER.mode);
   if (version !== VERSION) throw malformed(source.name, `it has version ${version}, this program knows ${VERSION}`);
-  if (mode !== MODE_FUNCTION) throw malformed(source.name, `tracer ${mode} is not known`);
+  const tracer = (Object.keys(MODES) as NativeTracer[]).find((each) => MODES[each] === mode);
+  if (tracer === undefined) throw malformed(source.name, `tracer ${mode} is not known`);
   const pairAt = (index: number): ClockPair => ({
     counter: view.word(HEADER.pairs + 16 * index, 8),
     nanoseconds: view.word(HEADER.pairs + 16 * index + 8, 8),
@@ -72,6 +81,8 @@ export function readThreadHeader(source: TraceSource): ThreadHeader {
   const pair = view.word(HEADER.pair, 8);
   if (pair !== 1n && pair !== 2n) throw malformed(source.name, `it names clock pair ${pair}`);
   return {
+    endian,
+    tracer,
     process: view.u32(HEADER.process),
     thread: view.u32(HEADER.thread),
     parent: view.u32(HEADER.parent),
@@ -85,6 +96,7 @@ export function readThreadHeader(source: TraceSource): ThreadHeader {
     realtime: view.word(HEADER.realtime, 8),
     dropped: Number(view.word(HEADER.dropped, 8)),
     droppedElsewhere: Number(view.word(HEADER.droppedElsewhere, 8)),
+    droppedReturns: Number(view.word(HEADER.droppedReturns, 8)),
   };
 }
 
@@ -111,6 +123,16 @@ export function clockOf(headers: readonly Pick<ThreadHeader, 'first' | 'last'>[]
   return { origin, nanosecondsPerTick: longest.ticks > 0 ? longest.time / longest.ticks : 1 };
 }
 
+const HOST_ENDIAN: Endian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1 ? 'little' : 'big';
+
+/** Turns the bytes of units around, in place. */
+function swapUnits(units: Uint32Array, count: number): void {
+  for (let i = 0; i < count; i++) {
+    const unit = units[i]!;
+    units[i] = (unit << 24) | ((unit & 0xff00) << 8) | ((unit >>> 8) & 0xff00) | (unit >>> 24);
+  }
+}
+
 /** Bytes that are read at once. */
 const PIECE = 1 << 20;
 const CLOCK_ONES = 2 ** RECORD.clockBits - 1;
@@ -120,15 +142,23 @@ const STACK_LOW_BITS = 32 - RECORD.stackShift;
 const STACK_HIGH_ONES = 2 ** (RECORD.stackBits - STACK_LOW_BITS) - 1;
 const SITE_HIGH_SHIFT = RECORD.siteShift - 32;
 const STACK_BYTES = 2 ** RECORD.stackUnit;
+const NEAR_ONES = 2 ** RECORD.nearBits - 1;
+/**
+ * Stack pointers of returns below it are known modulo this number of bytes, for the call that ended
+ * is the innermost one of those that have such a stack pointer. None lies so low.
+ */
+export const NEAR_BYTES = STACK_BYTES * 2 ** RECORD.nearBits;
 
 /** The events of a thread, one after the other. Fields are those of the event that it is at. */
 export class ThreadReader {
   readonly header: ThreadHeader;
   /** Nanoseconds since the clock's origin. */
   time = 0;
-  /** Stack pointer at the function's entry, a multiple of 8. */
+  /** Whether the event is the return of a call, not a call. */
+  isReturn = false;
+  /** Stack pointer at the function's entry, a multiple of 8; of returns perhaps modulo NEAR_BYTES. */
   stack = 0;
-  /** Lowest 26 bits of the address behind the site's call. */
+  /** Lowest 26 bits of the address behind the site's call; of calls. */
   site = 0;
   /** Words that are no record, or that nothing can be made of. */
   damaged = 0;
@@ -164,45 +194,84 @@ export class ThreadReader {
   next(): boolean {
     for (;;) {
       if (this.at === this.end && !this.fill()) return false;
-      const low = this.words[this.at]!;
-      const high = this.words[this.at + 1]!;
-      this.at += 2;
+      const low = this.words[this.at++]!;
+      if (low === 0) continue;
       const tag = low & 3;
+      if (tag === RECORD.tagReturn && this.header.tracer === 'function_graph') {
+        if (this.returned(low >>> RECORD.clockShift, low >>> RECORD.stackShift)) return true;
+        continue;
+      }
+      if (this.at === this.end && !this.fill()) {
+        this.damaged++;
+        return false;
+      }
+      const high = this.words[this.at++]!;
       if (tag === RECORD.tagCall) {
-        if (this.epoch >= 0 && this.base >= 0) {
+        // Between its units the program was killed.
+        if (high === 0) continue;
+        if (this.isPlaced()) {
           this.call(low, high);
           return true;
         }
-        this.damaged++;
-      } else if (tag === RECORD.tagControl) this.control(low, high);
-      else if ((low | high) !== 0) this.damaged++;
+      } else if (tag === RECORD.tagControl) {
+        if (this.control(low, high)) return true;
+      } else if (tag === 0 || tag === RECORD.tagReturn) this.damaged++;
     }
   }
 
-  private call(low: number, high: number): void {
-    const clock = (low >>> RECORD.clockShift) & CLOCK_ONES;
-    this.ticks = (this.epoch - this.startEpoch) * EPOCH_TICKS + clock - this.startTicks;
+  /** Whether the upper bits of counter and stack pointer are known. */
+  private isPlaced(): boolean {
+    const isPlaced = this.epoch >= 0 && this.base >= 0;
+    if (!isPlaced) this.damaged++;
+    return isPlaced;
+  }
+
+  /** `near`: the lowest bits of the stack pointer's distance from the base. */
+  private returned(clock: number, near: number): boolean {
+    if (!this.isPlaced()) return false;
+    this.setTime(clock);
+    this.isReturn = true;
+    this.stack = (this.base + (near & NEAR_ONES) * STACK_BYTES) % NEAR_BYTES;
+    return true;
+  }
+
+  private setTime(clock: number): void {
+    this.ticks = (this.epoch - this.startEpoch) * EPOCH_TICKS + (clock & CLOCK_ONES) - this.startTicks;
     this.time = Math.round(this.ticks * this.rate);
+  }
+
+  private call(low: number, high: number): void {
+    this.setTime(low >>> RECORD.clockShift);
+    this.isReturn = false;
     const stack = (low >>> RECORD.stackShift) | ((high & STACK_HIGH_ONES) << STACK_LOW_BITS);
     this.stack = this.base + stack * STACK_BYTES;
     this.site = high >>> SITE_HIGH_SHIFT;
   }
 
-  private control(low: number, high: number): void {
+  /** @returns whether it is an event */
+  private control(low: number, high: number): boolean {
     const kind = (low >>> 2) & 15;
     const value = high * 2 ** 26 + (low >>> 6);
     if (kind === RECORD.controlEpoch) this.epoch = value;
     else if (kind === RECORD.controlStack) this.base = value;
-    else this.damaged++;
+    else if (kind === RECORD.controlReturn && this.header.tracer === 'function_graph') {
+      if (!this.isPlaced()) return false;
+      this.setTime(value);
+      this.isReturn = true;
+      this.stack = this.base + Math.floor(value / EPOCH_TICKS) * STACK_BYTES;
+      return true;
+    } else this.damaged++;
+    return false;
   }
 
   private fill(): boolean {
     const count = this.source.read(this.position, this.bytes);
     this.position += count;
     // The end of a file that was cut is no word.
-    if (count % 8 !== 0) this.damaged++;
+    if (count % 4 !== 0) this.damaged++;
     this.at = 0;
-    this.end = 2 * Math.floor(count / 8);
+    this.end = Math.floor(count / 4);
+    if (this.header.endian !== HOST_ENDIAN) swapUnits(this.words, this.end);
     return this.end > 0;
   }
 }

@@ -14,6 +14,7 @@ export interface FunctionTotal {
 export function functionTotals(trace: NativeTrace): FunctionTotal[] {
   const totals: (FunctionTotal | undefined)[] = [];
   trace.byTask((thread, called) => {
+    if (called === null) return;
     const total = (totals[called.index] ??= { called, calls: 0, threads: new Set() });
     total.calls++;
     total.threads.add(thread.task);
@@ -75,7 +76,7 @@ export function forTrees(trace: NativeTrace, listenerOf: (thread: TraceThread) =
       task = thread.task;
       tree = new CallTree(listenerOf(thread));
     }
-    tree.enter(called, stack, time);
+    tree.event(called, stack, time);
   });
   (tree as CallTree | null)?.end();
 }

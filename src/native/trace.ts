@@ -23,8 +23,8 @@ export interface TraceThread {
   readonly source: TraceSource;
 }
 
-/** Takes the events of all threads. */
-export type EventTaker = (thread: TraceThread, called: NativeFunction, stack: number, time: number) => void;
+/** Takes the events of all threads: calls, and (null) the return of the call that began there. */
+export type EventTaker = (thread: TraceThread, called: NativeFunction | null, stack: number, time: number) => void;
 
 /** What is read ahead of all files together, bytes; of one at least a page. */
 const READ_BYTES = 1 << 26;
@@ -33,7 +33,7 @@ interface Running {
   readonly thread: TraceThread;
   readonly reader: ThreadReader;
   readonly find: (low: number) => NativeFunction | null;
-  called: NativeFunction;
+  called: NativeFunction | null;
 }
 
 /**
@@ -139,13 +139,17 @@ export class NativeTrace {
       thread,
       reader: new ThreadReader(source, header, this.clock, pieceBytes),
       find: this.objectOf(thread).finder(header.bias),
-      called: NOTHING,
+      called: null,
     };
   }
 
   private advance(running: Running): boolean {
     const { reader } = running;
     while (reader.next()) {
+      if (reader.isReturn) {
+        running.called = null;
+        return true;
+      }
       const called = running.find(reader.site);
       if (called !== null) {
         running.called = called;
@@ -157,8 +161,6 @@ export class NativeTrace {
     return false;
   }
 }
-
-const NOTHING: NativeFunction = { index: -1, name: '', address: 0n, site: 0n, object: '' };
 
 const isBefore = (a: Running, b: Running): boolean =>
   a.reader.time < b.reader.time || (a.reader.time === b.reader.time && a.thread.index < b.thread.index);

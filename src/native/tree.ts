@@ -1,12 +1,13 @@
 /**
  * Calls nested by the stack pointer alone (RT-30): a function that was entered at or below the
- * stack pointer of a later entry has returned, was left, or went on there by a jump. Returns are
- * not recorded, so when it did is known no better than by the next entry.
+ * stack pointer of a later entry has returned, was left, or went on there by a jump. Where returns
+ * are not recorded, when it did is known no better than by the next entry.
  *
  * Code on another stack (a signal handler, a coroutine) is far away from what was there before: its
  * calls stand above those that it interrupted until one of these is seen again.
  */
 import type { NativeFunction } from './objects.js';
+import { NEAR_BYTES } from './reader.js';
 
 /** How far apart two frames of one stack may be, bytes. */
 const FAR = 1 << 20;
@@ -15,8 +16,8 @@ const FAR = 1 << 20;
 export interface CallListener {
   /** `depth` of the outermost call is 0. */
   enter(called: NativeFunction, depth: number, time: number): void;
-  /** At the time of the event that showed it. */
-  leave(called: NativeFunction, depth: number, time: number): void;
+  /** At the time of its return, where that is recorded (`isExact`), or of the event that showed it. */
+  leave(called: NativeFunction, depth: number, time: number, isExact: boolean): void;
 }
 
 interface Region {
@@ -38,6 +39,25 @@ export class CallTree {
 
   constructor(private readonly listener: CallListener) {}
 
+  /** A function was entered, or (null) the call returned that began with this stack pointer. */
+  event(called: NativeFunction | null, stack: number, time: number): void {
+    if (called !== null) this.enter(called, stack, time);
+    else this.returned(stack, time);
+  }
+
+  /** What is open inside of the call was left without a return. */
+  private returned(stack: number, time: number): void {
+    const { stacks } = this;
+    this.last = time;
+    const isNear = stack < NEAR_BYTES;
+    let at = stacks.length - 1;
+    while (at >= 0 && (isNear ? stacks[at]! % NEAR_BYTES : stacks[at]!) !== stack) at--;
+    // Its entry was not recorded, or it was seen to be over.
+    if (at < 0) return;
+    while (stacks.length > at + 1) this.leave(time);
+    this.leave(time, true);
+  }
+
   /** A function was entered with this stack pointer. */
   enter(called: NativeFunction, stack: number, time: number): void {
     this.last = time;
@@ -54,10 +74,10 @@ export class CallTree {
     this.regions.length = 0;
   }
 
-  private leave(time: number): void {
+  private leave(time: number, isExact = false): void {
     this.stacks.pop();
     const called = this.functions.pop()!;
-    this.listener.leave(called, this.functions.length, time);
+    this.listener.leave(called, this.functions.length, time, isExact);
   }
 
   private regionOf(stack: number, time: number): Region {

@@ -215,7 +215,7 @@ function writeRecords(trace: NativeTrace, open: FileSink): void {
       biases.set(object, bias);
       places = [];
     }
-    tree?.enter(called, stack, time);
+    tree?.event(called, stack, time);
   });
   end();
 }

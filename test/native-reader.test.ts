@@ -1,0 +1,100 @@
+/** The reader of traces that programs write themselves, on files that are made here by hand. */
+import { expect, test } from '@jest/globals';
+import type { Endian } from '../src/units.js';
+import { HEADER, HEADER_BYTES } from '../src/native/layout.js';
+import { readThreadHeader, ThreadReader, type TraceSource } from '../src/native/reader.js';
+import { CallTree } from '../src/native/tree.js';
+
+/** A file with these units behind its header. */
+function fileOf(endian: Endian, mode: number, units: readonly number[]): TraceSource {
+  const bytes = new Uint8Array(HEADER_BYTES + 4 * units.length);
+  const view = new DataView(bytes.buffer);
+  const isLittle = endian === 'little';
+  bytes.set(new TextEncoder().encode('ELFTRCN1'));
+  view.setUint32(HEADER.version, 1, isLittle);
+  view.setUint32(HEADER.mode, mode, isLittle);
+  view.setUint32(HEADER.process, 77, isLittle);
+  view.setBigUint64(HEADER.pair, 1n, isLittle);
+  view.setBigUint64(HEADER.pairs + 16, 1n << 20n, isLittle);
+  view.setBigUint64(HEADER.pairs + 24, 1n << 20n, isLittle);
+  units.forEach((unit, i) => {
+    view.setUint32(HEADER_BYTES + 4 * i, unit >>> 0, isLittle);
+  });
+  return {
+    name: 'made',
+    size: bytes.length,
+    read: (position, into) => {
+      const part = bytes.subarray(position, position + into.length);
+      into.set(part);
+      return part.length;
+    },
+  };
+}
+
+const BASE = 0x7f00_0000;
+const halves = (value: bigint): readonly number[] => [Number(value & 0xffff_ffffn), Number(value >> 32n)];
+const control = (kind: number, value: number): readonly number[] =>
+  halves(3n | (BigInt(kind) << 2n) | (BigInt(value) << 6n));
+const call = (clock: number, stack: number, site: number): readonly number[] =>
+  halves(1n | (BigInt(clock) << 2n) | (BigInt((stack - BASE) / 8) << 22n) | (BigInt(site) << 38n));
+const near = (clock: number, stack: number): number => 2 | (clock << 2) | ((((stack - BASE) / 8) & 1023) << 22);
+const far = (clock: number, stack: number): readonly number[] => control(3, clock + ((stack - BASE) / 8) * 2 ** 20);
+
+test.each(['little', 'big'] as const)('RT-34: calls and returns, %s-endian', (endian) => {
+  const outer = BASE + 0x9008;
+  const units = [
+    0, ...control(1, 1), ...control(2, BASE), ...call(5, outer, 1), 0, ...call(7, outer - 0x40, 2), near(9, outer - 0x40),
+    ...call(11, outer - 0x5000, 3), ...call(12, outer - 0x6000, 4), 0, ...far(20, outer), 2 ** 31 + 1, 0,
+  ]; // prettier-ignore
+  const source = fileOf(endian, 2, units);
+  const header = readThreadHeader(source);
+  expect([header.process, header.tracer, header.endian]).toEqual([77, 'function_graph', endian]);
+  const clock = { origin: { counter: 0n, nanoseconds: 0n }, nanosecondsPerTick: 1 };
+  const reader = new ThreadReader(source, header, clock);
+  const lines: string[] = [];
+  const tree = new CallTree({
+    enter: ({ name }, depth, time) => lines.push(`${time - 2 ** 20} ${depth} ${name}`),
+    leave: ({ name }, depth, time, isExact) => lines.push(`${time - 2 ** 20} ${depth} /${name} ${isExact}`),
+  });
+  while (reader.next()) {
+    const called = { index: 0, name: String(reader.site), address: 0n, site: 0n, object: '' };
+    tree.event(reader.isReturn ? null : called, reader.stack, reader.time);
+  }
+  expect(reader.damaged).toBe(0);
+  // What a longjmp left is over when the call around it is.
+  expect(lines).toEqual([
+    '5 0 1',
+    '7 1 2',
+    '9 1 /2 true',
+    '11 1 3',
+    '12 2 4',
+    '20 2 /4 false',
+    '20 1 /3 false',
+    '20 0 /1 true',
+  ]);
+});
+
+test('RT-34: of two calls with the same lowest bits the inner one returns; what returns unseen is none', () => {
+  const lines: string[] = [];
+  const tree = new CallTree({
+    enter: ({ name }) => lines.push(name),
+    leave: ({ name }) => lines.push(`/${name}`),
+  });
+  const of = (name: string) => ({ index: 0, name, address: 0n, site: 0n, object: '' });
+  tree.event(of('a'), BASE + 0x8000, 1);
+  tree.event(of('b'), BASE + 0x6000, 2);
+  tree.event(null, (BASE + 0x100) % 8192, 3);
+  tree.event(null, BASE % 8192, 4);
+  tree.event(null, BASE % 8192, 5);
+  tree.event(null, BASE + 0x8000, 6);
+  expect(lines).toEqual(['a', 'b', '/b', '/a']);
+});
+
+test('RT-31, RT-34: returns in a file of calls alone are damage', () => {
+  const source = fileOf('little', 1, [...control(1, 1), ...control(2, BASE), near(9, BASE), 0, ...far(9, BASE)]);
+  const reader = new ThreadReader(source, readThreadHeader(source), {
+    origin: { counter: 0n, nanoseconds: 0n },
+    nanosecondsPerTick: 1,
+  });
+  expect([reader.next(), reader.damaged]).toEqual([false, 2]);
+});
