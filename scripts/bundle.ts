@@ -22,7 +22,7 @@ import { writeManPages } from './man-pages.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const dist = join(root, 'dist');
-const external = ['capstone-wasm', 'keystone-wasm', 'elfy', 'xz-decompress', 'fzstd'];
+const external = ['capstone-wasm', 'keystone-wasm', 'elfy', 'xz-decompress', 'fzstd', 'protobufjs'];
 
 /** Puts a file into dist/data; gives the JavaScript that reads it in a module that says `reader`. */
 function data(name: string, bytes: Uint8Array | string): string {

@@ -24,7 +24,9 @@ interface Rule {
 const rules: Readonly<Record<string, Rule>> = {
   index: { values: ['*'] },
   cli: { values: ['*'] },
-  native: { values: ['patch', 'sites', 'program', 'relocs', 'elf', 'runtime', 'machine', 'sha256', 'trace'] },
+  native: {
+    values: ['patch', 'sites', 'program', 'relocs', 'elf', 'runtime', 'machine', 'sha256', 'trace', 'demangle'],
+  },
   livepatch: { values: ['sites', 'program', 'relocs', 'elf', 'machine'] },
   report: {
     values: ['demangle', 'why', 'sha256'],
@@ -115,6 +117,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   'keystone-wasm': ['isa/assembler'],
   'xz-decompress': ['elf/compressed'],
   fzstd: ['elf/compressed'],
+  protobufjs: ['native/perfetto'],
   re2js: ['cli/patterns'],
   '@noble/hashes': ['sha256'],
   yargs: ['cli/main', 'cli/grammar', 'cli/describe'],

@@ -57,7 +57,15 @@ test.each(['little', 'big'] as const)('RT-34: calls and returns, %s-endian', (en
     leave: ({ name }, depth, time, isExact) => lines.push(`${time - 2 ** 20} ${depth} /${name} ${isExact}`),
   });
   while (reader.next()) {
-    const called = { index: 0, name: String(reader.site), address: 0n, site: 0n, object: '' };
+    const called = {
+      index: 0,
+      name: String(reader.site),
+      address: 0n,
+      site: 0n,
+      object: '',
+      isProgram: true,
+      source: null,
+    };
     tree.event(reader.isReturn ? null : called, reader.stack, reader.time);
   }
   expect(reader.damaged).toBe(0);
@@ -80,7 +88,7 @@ test('RT-34: of two calls with the same lowest bits the inner one returns; what 
     enter: ({ name }) => lines.push(name),
     leave: ({ name }) => lines.push(`/${name}`),
   });
-  const of = (name: string) => ({ index: 0, name, address: 0n, site: 0n, object: '' });
+  const of = (name: string) => ({ index: 0, name, address: 0n, site: 0n, object: '', isProgram: true, source: null });
   tree.event(of('a'), BASE + 0x8000, 1);
   tree.event(of('b'), BASE + 0x6000, 2);
   tree.event(null, (BASE + 0x100) % 8192, 3);

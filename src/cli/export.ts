@@ -4,43 +4,46 @@ import { join } from 'node:path';
 import { ElftraceError } from '../errors.js';
 import { exportTrace, type NativeFormat } from '../native/export.js';
 import type { NativeTrace } from '../native/trace.js';
-import { writeUftrace } from '../native/uftrace.js';
+import { writeCtf } from '../native/ctf.js';
+import { type FileSink, writeUftrace } from '../native/uftrace.js';
 import { makeDirectory } from '../output/directory.js';
 import { openOutput } from '../output/stream.js';
 import { openTrace, runFacts, sayDoubts, type TraceArguments } from './native-trace.js';
 import { flush, outBytes } from './terminal.js';
 
+/** The forms that are directories. */
+export type DirectoryFormat = 'ctf' | 'uftrace';
+
 export interface ExportArguments extends TraceArguments {
-  readonly format: NativeFormat | 'uftrace';
+  readonly format: NativeFormat | DirectoryFormat;
   readonly output?: string | undefined;
 }
 
-/** A directory as uftrace writes it: a new one, or an empty one. */
-function writeDirectory(trace: NativeTrace, { dir, output }: ExportArguments): void {
+/** A directory: a new one, or an empty one. */
+function writeDirectory(trace: NativeTrace, format: DirectoryFormat, { dir, output }: ExportArguments): void {
   if (output === undefined || output === '-') {
-    throw new ElftraceError('usage', '--format uftrace writes a directory: name it with -o DIR');
+    throw new ElftraceError('usage', `--format ${format} writes a directory: name it with -o DIR`);
   }
   if (existsSync(output) && readdirSync(output).length > 0) {
     throw new ElftraceError('usage', `${output} is there and not empty: name another directory`, { file: output });
   }
   makeDirectory(output);
-  writeUftrace(trace, runFacts(dir)?.command ?? [], (name) => openOutput(join(output, name)));
+  const open: FileSink = (name) => openOutput(join(output, name));
+  if (format === 'ctf') writeCtf(trace, open);
+  else writeUftrace(trace, runFacts(dir)?.command ?? [], open);
 }
 
 /** Writes to a file, or to standard output where none is named. */
 export async function runExport(args: ExportArguments): Promise<number> {
   const trace = await openTrace(args);
   const { format } = args;
-  if (format === 'uftrace') {
-    writeDirectory(trace, args);
+  if (format === 'uftrace' || format === 'ctf') {
+    writeDirectory(trace, format, args);
     return sayDoubts(args.dir, trace.doubts);
   }
-  const encoder = new TextEncoder();
   const { output = '-' } = args;
   const stream = output === '-' ? { write: outBytes, close: flush } : openOutput(output);
-  exportTrace(trace, format, (text) => {
-    stream.write(encoder.encode(text));
-  });
+  await exportTrace(trace, format, stream.write);
   stream.close();
   return sayDoubts(args.dir, trace.doubts);
 }

@@ -895,14 +895,14 @@ const parser = yargs([])
     (y) =>
       traceOptions(y)
         .option('format', {
-          choices: ['chrome', 'folded', 'ndjson', 'uftrace'] as const,
+          choices: ['chrome', 'ctf', 'folded', 'ftrace', 'ndjson', 'perfetto', 'uftrace'] as const,
           demandOption: true,
           describe: 'form of the output',
         })
         .option('o', {
           alias: 'output',
           type: 'string',
-          describe: 'file to write (standard output), or directory (uftrace)',
+          describe: 'file to write (standard output), or directory (ctf, uftrace)',
         })
         .example('$0 export --format chrome -o trace.json', 'for ui.perfetto.dev'),
     (args) => {

@@ -1,5 +1,4 @@
 /** `elftrace replay [DIR]`: the calls of a trace in order of time, one a line. */
-import { forMerged } from '../native/export.js';
 import { openTrace, sayDoubts, type TraceArguments } from './native-trace.js';
 import { out } from './terminal.js';
 
@@ -10,9 +9,15 @@ const INDENT_MAX = 64;
 export async function runReplay(args: TraceArguments): Promise<number> {
   const trace = await openTrace(args);
   out('#     TIME(us)      TID  FUNCTION');
-  forMerged(trace, ({ header }, called, depth, time) => {
-    const shown = (time / 1000).toFixed(3).padStart(14);
-    out(`${shown} ${String(header.thread).padStart(8)}  ${'  '.repeat(Math.min(depth, INDENT_MAX))}${called.name}`);
+  trace.inOrder(({ header }) => {
+    const thread = String(header.thread).padStart(8);
+    return {
+      enter: (called, depth, time) => {
+        const shown = (time / 1000).toFixed(3).padStart(14);
+        out(`${shown} ${thread}  ${'  '.repeat(Math.min(depth, INDENT_MAX))}${called.name}`);
+      },
+      leave: () => undefined,
+    };
   });
   return sayDoubts(args.dir, trace.doubts);
 }

@@ -1,5 +1,5 @@
 /** Which function a record names: the sites of the traced objects, by the addresses of records. */
-import { PT_LOAD } from '../elf/constants.js';
+import { ET_EXEC, PT_INTERP, PT_LOAD } from '../elf/constants.js';
 import type { Sites } from '../sites/sites.js';
 import type { Address } from '../units.js';
 
@@ -11,17 +11,30 @@ export interface NativeFunction {
   /** Its first instruction and its site, in the file. */
   readonly address: Address;
   readonly site: Address;
-  /** Path of the object that it is in. */
+  /** Path of the object that it is in, and whether that is a program, not a library. */
   readonly object: string;
+  readonly isProgram: boolean;
+  /** Where it was written; null: no debugging information says it. */
+  readonly source: SourcePlace | null;
+}
+
+export interface SourcePlace {
+  readonly file: string;
+  readonly line: number;
 }
 
 /** A call ends within so many bytes behind the site, if not in front of it (RT-32). */
 const CALL_BYTES = 16n;
 const ADDRESS_ONES = 0x3ff_ffffn;
+/** Functions that are at hand by the address in a record. */
+const RECENT_BITS = 12;
+const RECENT = 1 << RECENT_BITS;
 
 /** Functions of one object by their sites, in ascending order. */
 export class TracedObject {
   readonly functions: readonly NativeFunction[];
+  /** Whether it is started, and no library. */
+  readonly isProgram: boolean;
   /** Addresses that its segments cover, in the file: [start, end). */
   readonly extent: { readonly start: Address; readonly end: Address };
   /** What tables name: where sites begin, with the nops in front of their functions. */
@@ -36,19 +49,27 @@ export class TracedObject {
     readonly path: string,
     sites: Sites,
     readonly first: number,
+    sourceOf: (address: Address) => SourcePlace | null = () => null,
   ) {
     const { program } = sites;
+    const { header, segments } = program.image;
+    // A static program that lies anywhere has no loader, and an entry.
+    const hasLoader = segments.some(({ type }) => type === PT_INTERP);
+    this.isProgram = header.type === ET_EXEC || hasLoader || header.entry !== 0n;
     const found: (Omit<NativeFunction, 'index'> & { readonly anchor: Address })[] = [];
     for (let i = 0; i < sites.count; i++) {
       if (sites.codeRange(i) === undefined) continue;
       const symbol = sites.functionSymbol(i);
       const site = sites.ip(i);
       const name = symbol < 0 ? `0x${site.toString(16)}` : program.symbolName(symbol);
+      const address = symbol < 0 ? site : program.symbols.value[symbol]!;
       found.push({
         name,
         site,
-        address: symbol < 0 ? site : program.symbols.value[symbol]!,
+        address,
         object: path,
+        isProgram: this.isProgram,
+        source: sourceOf(address),
         anchor: sites.anchor[i]!,
       });
     }
@@ -72,12 +93,9 @@ export class TracedObject {
    * address behind a site's call; null: no site is there.
    */
   finder(bias: bigint): (low: number) => NativeFunction | null {
-    const known = new Map<number, NativeFunction | null>();
     const { functions, starts } = this;
     const base = starts[0] ?? 0n;
-    return (low) => {
-      const before = known.get(low);
-      if (before !== undefined) return before;
+    const search = (low: number): NativeFunction | null => {
       // The only address at or behind the first site that has these bits.
       const address = base + ((BigInt(low) - base - bias) & ADDRESS_ONES);
       let from = 0;
@@ -88,8 +106,22 @@ export class TracedObject {
         else to = middle;
       }
       const candidate = functions[from - 1];
-      const found = candidate !== undefined && address - candidate.site <= CALL_BYTES ? candidate : null;
-      known.set(low, found);
+      return candidate !== undefined && address - candidate.site <= CALL_BYTES ? candidate : null;
+    };
+    const known = new Map<number, NativeFunction | null>();
+    // In front of it, since most calls are of few functions.
+    const keys = new Int32Array(RECENT).fill(-1);
+    const recent = new Array<NativeFunction | null>(RECENT).fill(null);
+    return (low) => {
+      const place = (low ^ (low >>> RECENT_BITS)) & (RECENT - 1);
+      if (keys[place] === low) return recent[place]!;
+      let found = known.get(low);
+      if (found === undefined) {
+        found = search(low);
+        known.set(low, found);
+      }
+      keys[place] = low;
+      recent[place] = found;
       return found;
     };
   }

@@ -1,7 +1,7 @@
 /** Sums over a trace: calls by function, and by stack. Memory grows with what differs. */
 import type { NativeFunction } from './objects.js';
-import type { NativeTrace, TraceThread } from './trace.js';
-import { type CallListener, CallTree } from './tree.js';
+import type { NativeTrace } from './trace.js';
+import type { CallListener } from './tree.js';
 
 export interface FunctionTotal {
   readonly called: NativeFunction;
@@ -13,12 +13,14 @@ export interface FunctionTotal {
 /** Calls of each function, the most called first, then by name. */
 export function functionTotals(trace: NativeTrace): FunctionTotal[] {
   const totals: (FunctionTotal | undefined)[] = [];
-  trace.byTask((thread, called) => {
-    if (called === null) return;
-    const total = (totals[called.index] ??= { called, calls: 0, threads: new Set() });
-    total.calls++;
-    total.threads.add(thread.task);
-  });
+  trace.byTask(({ task }) => ({
+    enter: (called) => {
+      const total = (totals[called.index] ??= { called, calls: 0, threads: new Set() });
+      total.calls++;
+      total.threads.add(task);
+    },
+    leave: () => undefined,
+  }));
   return totals
     .filter((each) => each !== undefined)
     .sort((a, b) => b.calls - a.calls || (a.called.name < b.called.name ? -1 : 1));
@@ -62,21 +64,6 @@ class StackCounter implements CallListener {
 /** All threads together: calls by stack, in order of first call; `calls` of the root is 0. */
 export function stackTotals(trace: NativeTrace): StackNode {
   const root: StackNode = { called: null, children: new Map(), calls: 0 };
-  forTrees(trace, () => new StackCounter(root));
+  trace.byTask(() => new StackCounter(root));
   return root;
-}
-
-/** Each thread's calls nested, of all objects together, one thread after the other. */
-export function forTrees(trace: NativeTrace, listenerOf: (thread: TraceThread) => CallListener): void {
-  let task = -1;
-  let tree: CallTree | null = null;
-  trace.byTask((thread, called, stack, time) => {
-    if (tree === null || thread.task !== task) {
-      tree?.end();
-      task = thread.task;
-      tree = new CallTree(listenerOf(thread));
-    }
-    tree.event(called, stack, time);
-  });
-  (tree as CallTree | null)?.end();
 }

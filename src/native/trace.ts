@@ -2,6 +2,7 @@
 import { ElftraceError } from '../errors.js';
 import type { NativeFunction, TracedObject } from './objects.js';
 import { type Clock, clockOf, type ThreadHeader, ThreadReader, type TraceSource } from './reader.js';
+import { type CallListener, CallTree } from './tree.js';
 
 /** How sure a trace is. */
 export interface TraceDoubts {
@@ -19,21 +20,42 @@ export interface TraceThread {
   readonly index: number;
   /** Number of the thread, which has a file for each object. */
   readonly task: number;
+  /** Number of its program: a process that executes another one has several. */
+  readonly session: number;
   readonly header: ThreadHeader;
   readonly source: TraceSource;
 }
 
-/** Takes the events of all threads: calls, and (null) the return of the call that began there. */
-export type EventTaker = (thread: TraceThread, called: NativeFunction | null, stack: number, time: number) => void;
+/** A process from its start, or from the execution of a program, on. */
+export interface TraceSession {
+  readonly process: number;
+  readonly files: readonly TraceThread[];
+}
+
+/** Gives what hears of the calls of one thread, when its first one comes. */
+export type Listeners = (thread: TraceThread) => CallListener;
 
 /** What is read ahead of all files together, bytes; of one at least a page. */
 const READ_BYTES = 1 << 26;
+
+type TraceFile = Pick<TraceThread, 'source' | 'header'>;
 
 interface Running {
   readonly thread: TraceThread;
   readonly reader: ThreadReader;
   readonly find: (low: number) => NativeFunction | null;
+  readonly tree: CallTree;
+  /** null: it is at a return. */
   called: NativeFunction | null;
+  isOver: boolean;
+}
+
+/** Whose calls a tree holds at present. */
+interface Task {
+  readonly thread: TraceThread;
+  readonly tree: CallTree;
+  readonly listener: CallListener;
+  session: number;
 }
 
 /**
@@ -44,6 +66,7 @@ export class NativeTrace {
   readonly threads: readonly TraceThread[];
   /** The files by thread. */
   readonly tasks: readonly (readonly TraceThread[])[];
+  readonly sessions: readonly TraceSession[];
   readonly clock: Clock;
   private damaged = 0;
   private unknown = 0;
@@ -53,7 +76,7 @@ export class NativeTrace {
    * @throws ElftraceError 'bad-reference' where the object of a file is not among them
    */
   constructor(
-    files: readonly { readonly source: TraceSource; readonly header: ThreadHeader }[],
+    files: readonly TraceFile[],
     private readonly objects: ReadonlyMap<string, TracedObject>,
   ) {
     for (const { source, header } of files) {
@@ -65,13 +88,19 @@ export class NativeTrace {
       );
     }
     const numbers = new Map<string, number>();
-    this.threads = files.map(({ source, header }, index) => {
-      const key = `${header.process}.${header.thread}`;
+    const sessions = sessionsOf(files, objects);
+    this.threads = files.map((file, index) => {
+      const key = `${file.header.process}.${file.header.thread}`;
       const task = numbers.get(key) ?? numbers.size;
       numbers.set(key, task);
-      return { index, task, header, source };
+      const session = sessions.findIndex((each) => each.includes(file));
+      return { ...file, index, task, session };
     });
     this.tasks = [...numbers.values()].map((task) => this.threads.filter((each) => each.task === task));
+    this.sessions = sessions.map((each, i) => ({
+      process: each[0]!.header.process,
+      files: this.threads.filter(({ session }) => session === i),
+    }));
     this.clock = clockOf(files.map(({ header }) => header));
   }
 
@@ -88,27 +117,39 @@ export class NativeTrace {
     return { dropped, damaged: this.damaged, unknown: this.unknown };
   }
 
+  /** Whether the ends of all calls were recorded. */
+  get returns(): boolean {
+    return this.threads.every(({ header }) => header.tracer === 'function_graph');
+  }
+
   /** The object of a file. */
   objectOf({ header }: TraceThread): TracedObject {
     return this.objects.get(header.id)!;
   }
 
-  /** The events of all threads in order of time; those of one file in its order. */
-  merged(take: EventTaker): void {
+  /** The calls of all threads in order of time; those of one file in its order. */
+  inOrder(listeners: Listeners): void {
     this.begin();
-    this.merge(this.threads, take);
+    this.merge(this.threads, listeners);
   }
 
-  /** The events of one thread after the other. */
-  byTask(take: EventTaker): void {
+  /** The calls of one thread after the other. */
+  byTask(listeners: Listeners): void {
     this.begin();
-    for (const files of this.tasks) this.merge(files, take);
+    for (const files of this.tasks) this.merge(files, listeners);
   }
 
-  private merge(files: readonly TraceThread[], take: EventTaker): void {
+  private merge(files: readonly TraceThread[], listeners: Listeners): void {
     const heap: Running[] = [];
+    const tasks = new Map<number, Task>();
     for (const thread of files) {
-      const running = this.start(thread);
+      let task = tasks.get(thread.task);
+      if (task === undefined) {
+        const listener = listeners(thread);
+        task = { thread, tree: new CallTree(listener), listener, session: thread.session };
+        tasks.set(thread.task, task);
+      }
+      const running = this.start(thread, task.tree);
       if (this.advance(running)) {
         heap.push(running);
         rise(heap, heap.length - 1);
@@ -116,14 +157,36 @@ export class NativeTrace {
     }
     while (heap.length > 0) {
       const first = heap[0]!;
-      take(first.thread, first.called, first.reader.stack, first.reader.time);
-      if (!this.advance(first)) {
+      const task = tasks.get(first.thread.task)!;
+      if (task.session !== first.thread.session) {
+        // Another program was executed: what was open ends with the old one.
+        task.tree.end(this.endOf(task.thread, task.session));
+        task.session = first.thread.session;
+        task.listener.executed?.(task.session);
+      }
+      // While it is the first, which is for long where threads take turns.
+      const limit = nextTime(heap);
+      do first.tree.event(first.called, first.reader.stack, first.reader.time);
+      while (this.advance(first) && first.reader.time < limit);
+      if (first.isOver) {
         const last = heap.pop()!;
         if (heap.length === 0) break;
         heap[0] = last;
       }
       if (heap.length > 1) sink(heap);
     }
+    for (const { tree, thread, session } of tasks.values()) tree.end(this.endOf(thread, session));
+  }
+
+  /**
+   * Until when a thread is known to have run (RT-35): its own files were renewed until then, and a program
+   * runs on while its first thread does.
+   */
+  private endOf({ header: { process, thread } }: TraceThread, session: number): number {
+    const { origin, nanosecondsPerTick } = this.clock;
+    const files = this.sessions[session]!.files.filter(({ header }) => thread === process || header.thread === thread);
+    const ticks = files.map(({ header }) => Number(header.last.counter - origin.counter));
+    return Math.round(ticks.reduce((most, each) => Math.max(most, each), 0) * nanosecondsPerTick);
   }
 
   private begin(): void {
@@ -131,7 +194,7 @@ export class NativeTrace {
     this.unknown = 0;
   }
 
-  private start(thread: TraceThread): Running {
+  private start(thread: TraceThread, tree: CallTree): Running {
     const { header, source } = thread;
     const share = 2 ** Math.floor(Math.log2(READ_BYTES / this.threads.length));
     const pieceBytes = Math.min(1 << 20, Math.max(1 << 12, share));
@@ -139,7 +202,9 @@ export class NativeTrace {
       thread,
       reader: new ThreadReader(source, header, this.clock, pieceBytes),
       find: this.objectOf(thread).finder(header.bias),
+      tree,
       called: null,
+      isOver: false,
     };
   }
 
@@ -158,8 +223,40 @@ export class NativeTrace {
       this.unknown++;
     }
     this.damaged += reader.damaged;
+    running.isOver = true;
     return false;
   }
+}
+
+/** The time of the first event of the other files. */
+function nextTime(heap: readonly Running[]): number {
+  const [, left, right] = heap;
+  return Math.min(left?.reader.time ?? Infinity, right?.reader.time ?? Infinity);
+}
+
+/**
+ * Files by program. An executed program is a process of the same number: its own file is another
+ * object, or a further one of the same name.
+ */
+function sessionsOf(files: readonly TraceFile[], objects: ReadonlyMap<string, TracedObject>): TraceFile[][] {
+  const sessions: TraceFile[][] = [];
+  const latest = new Map<number, { readonly files: TraceFile[]; sequence: number; program: string | null }>();
+  for (const file of [...files].sort((a, b) => Number(a.header.first.nanoseconds - b.header.first.nanoseconds))) {
+    const { process, sequence, id } = file.header;
+    const program = objects.get(id)?.isProgram === true ? id : null;
+    const current = latest.get(process);
+    const former = current?.program ?? null;
+    const isOther = program !== null && former !== null && former !== program;
+    if (current === undefined || sequence > current.sequence || isOther) {
+      const begun = [file];
+      sessions.push(begun);
+      latest.set(process, { files: begun, sequence, program });
+    } else {
+      current.files.push(file);
+      current.program ??= program;
+    }
+  }
+  return sessions;
 }
 
 const isBefore = (a: Running, b: Running): boolean =>

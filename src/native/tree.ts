@@ -16,8 +16,10 @@ const FAR = 1 << 20;
 export interface CallListener {
   /** `depth` of the outermost call is 0. */
   enter(called: NativeFunction, depth: number, time: number): void;
-  /** At the time of its return, where that is recorded (`isExact`), or of the event that showed it. */
+  /** At the time of its return where that is recorded (`isExact`), else of what showed it. */
   leave(called: NativeFunction, depth: number, time: number, isExact: boolean): void;
+  /** The thread's process executed another program, of this number; no call is open. */
+  executed?(session: number): void;
 }
 
 interface Region {
@@ -68,8 +70,9 @@ export class CallTree {
     this.stacks.push(stack);
   }
 
-  /** Nothing more comes: what is open ends with the last event. */
-  end(): void {
+  /** Nothing more comes: what is open ends with the last event, or later if that is known. */
+  end(time = 0): void {
+    if (time > this.last) this.last = time;
     while (this.functions.length > 0) this.leave(this.last);
     this.regions.length = 0;
   }

@@ -8,8 +8,8 @@
  */
 import { ByteView } from '../bytes.js';
 import type { NativeFunction } from './objects.js';
+import { baseOf, titleOf } from './names.js';
 import type { NativeTrace, TraceThread } from './trace.js';
-import { CallTree } from './tree.js';
 
 /** Receives the bytes of one file after the other. */
 export type FileSink = (name: string) => { readonly write: (bytes: Uint8Array) => void; readonly close: () => void };
@@ -28,37 +28,23 @@ const CONTENTS = 0x89n;
 
 const encoder = new TextEncoder();
 
-/** A process from its start, or from the execution of a program, on. */
+/** A program from its start on. */
 interface Session {
   readonly id: string;
   readonly process: number;
   readonly start: bigint;
-  readonly files: TraceThread[];
+  readonly files: readonly TraceThread[];
 }
 
-/** Sessions of all processes; an executed program begins the numbers of files anew. */
-function sessionsOf({ threads }: NativeTrace): Session[] {
-  const sessions: Session[] = [];
-  const ordered = [...threads].sort((a, b) => Number(a.header.first.nanoseconds - b.header.first.nanoseconds));
-  const latest = new Map<number, { readonly session: Session; readonly sequence: number }>();
-  for (const thread of ordered) {
-    const { process, sequence, first } = thread.header;
-    let current = latest.get(process);
-    if (current === undefined || sequence > current.sequence) {
-      const id = (sessions.length + 1).toString(16).padStart(16, '0');
-      const session = { id, process, start: first.nanoseconds, files: [] };
-      sessions.push(session);
-      current = { session, sequence };
-      latest.set(process, current);
-    }
-    current.session.files.push(thread);
-  }
-  return sessions;
-}
+const sessionsOf = ({ sessions }: NativeTrace): Session[] =>
+  sessions.map(({ process, files }, i) => {
+    const times = files.map(({ header }) => header.first.nanoseconds);
+    const start = times.reduce((least, each) => (each < least ? each : least), times[0]!);
+    return { id: (i + 1).toString(16).padStart(16, '0'), process, start, files };
+  });
 
 const BILLION = 1_000_000_000n;
 const stamp = (time: bigint): string => `${time / BILLION}.${String(time % BILLION).padStart(9, '0')}`;
-const baseOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 const address = (value: bigint): string => value.toString(16).padStart(16, '0');
 
 /**
@@ -151,71 +137,83 @@ function mapOf(trace: NativeTrace, { files }: Session): string {
 function symbols(trace: NativeTrace, thread: TraceThread): string {
   const { functions, extent } = trace.objectOf(thread);
   const rows = [...functions].sort((a, b) => (a.address < b.address ? -1 : a.address > b.address ? 1 : 0));
-  const lines = rows.map((each) => `${address(each.address - extent.start)} T ${each.name}\n`);
+  const lines = rows.map((each) => `${address(each.address - extent.start)} T ${titleOf(each)}\n`);
   const head = `# symbols: ${rows.length}\n# path name: ${thread.header.object}\n`;
   return `${head}${lines.join('')}${address(extent.end - extent.start)} ? __sym_end\n`;
+}
+
+/** Records of one thread. */
+class Records {
+  private readonly bytes = new Uint8Array(PIECE_RECORDS * RECORD_BYTES);
+  private readonly view = new DataView(this.bytes.buffer);
+  private used = 0;
+  /** Where functions lie in the process, by their index. */
+  private places: number[] = [];
+
+  constructor(
+    private readonly trace: NativeTrace,
+    private readonly file: ReturnType<FileSink>,
+    private session: number,
+    private readonly origin: number,
+  ) {}
+
+  add(type: number, each: NativeFunction, depth: number, time: number): void {
+    if (depth >= DEPTH_MAX) return;
+    if (this.used === PIECE_RECORDS) this.flush();
+    const now = this.origin + time;
+    const low = this.places[each.index] ?? this.placeOf(each);
+    const { view } = this;
+    const at = this.used * RECORD_BYTES;
+    view.setUint32(at, now >>> 0, true);
+    view.setUint32(at + 4, now / 2 ** 32, true);
+    view.setUint32(at + 8, type | (MAGIC << 3) | (depth << 6) | ((low & 0xffff) << 16), true);
+    view.setUint32(at + 12, low / 2 ** 16, true);
+    this.used++;
+  }
+
+  private placeOf(each: NativeFunction): number {
+    const file = this.trace.sessions[this.session]?.files.find(({ header }) => header.object === each.object);
+    const place = Number(BigInt.asUintN(48, each.address + (file?.header.bias ?? 0n)));
+    this.places[each.index] = place;
+    return place;
+  }
+
+  /** Another program lies elsewhere. */
+  executed(session: number): void {
+    this.session = session;
+    this.places = [];
+  }
+
+  flush(): void {
+    if (this.used > 0) this.file.write(this.bytes.slice(0, this.used * RECORD_BYTES));
+    this.used = 0;
+  }
+
+  close(): void {
+    this.flush();
+    this.file.close();
+  }
 }
 
 function writeRecords(trace: NativeTrace, open: FileSink): void {
   // Nanoseconds of months, and addresses of 47 bits, are exact.
   const origin = Number(trace.clock.origin.nanoseconds);
-  const bytes = new Uint8Array(PIECE_RECORDS * RECORD_BYTES);
-  const view = new DataView(bytes.buffer);
-  let file: ReturnType<FileSink> | null = null;
-  let tree: CallTree | null = null;
-  let task = -1;
-  let used = 0;
-  let biases = new Map<string, bigint>();
-  /** Where functions lie in the process, by their index. */
-  let places: number[] = [];
-  const placeOf = ({ index, object, address: at }: NativeFunction): number =>
-    (places[index] = Number(BigInt.asUintN(48, at + (biases.get(object) ?? 0n))));
-  const flush = (): void => {
-    if (used > 0) file?.write(bytes.slice(0, used * RECORD_BYTES));
-    used = 0;
-  };
-  const add = (type: number, each: NativeFunction, depth: number, time: number): void => {
-    const { index } = each;
-    if (depth >= DEPTH_MAX) return;
-    if (used === PIECE_RECORDS) flush();
-    const now = origin + time;
-    const low = places[index] ?? placeOf(each);
-    const at = used * RECORD_BYTES;
-    view.setUint32(at, now >>> 0, true);
-    view.setUint32(at + 4, now / 2 ** 32, true);
-    view.setUint32(at + 8, type | (MAGIC << 3) | (depth << 6) | ((low & 0xffff) << 16), true);
-    view.setUint32(at + 12, low / 2 ** 16, true);
-    used++;
-  };
-  const end = (): void => {
-    tree?.end();
-    flush();
-    file?.close();
-  };
-  trace.byTask((thread, called, stack, time) => {
-    if (thread.task !== task) {
-      end();
-      task = thread.task;
-      biases = new Map();
-      places = [];
-      file = open(`${thread.header.thread}.dat`);
-      tree = new CallTree({
-        enter: (each, depth, at) => {
-          add(ENTRY, each, depth, at);
-        },
-        leave: (each, depth, at) => {
-          add(EXIT, each, depth, at);
-        },
-      });
-    }
-    const { object, bias } = thread.header;
-    if (biases.get(object) !== bias) {
-      // Another program was executed: what was open ends with the old one.
-      if (biases.has(object)) tree?.end();
-      biases.set(object, bias);
-      places = [];
-    }
-    tree?.event(called, stack, time);
+  let last: Records | null = null;
+  trace.byTask(({ header, session }) => {
+    last?.close();
+    const records = new Records(trace, open(`${header.thread}.dat`), session, origin);
+    last = records;
+    return {
+      enter: (called, depth, time) => {
+        records.add(ENTRY, called, depth, time);
+      },
+      leave: (called, depth, time) => {
+        records.add(EXIT, called, depth, time);
+      },
+      executed: (next) => {
+        records.executed(next);
+      },
+    };
   });
-  end();
+  (last as Records | null)?.close();
 }

@@ -1,0 +1,56 @@
+/** One JSON object a call, and one a return where returns are recorded, in order of time. */
+import { hex } from '../errors.js';
+import { demangle } from '../demangle/index.js';
+import { blockOf, ByteWriter, type ByteSink } from './byte-writer.js';
+import { foreign, perFunction } from './names.js';
+import type { NativeFunction } from './objects.js';
+import type { NativeTrace } from './trace.js';
+
+const SCHEMA = 1;
+
+function describe({ name, address, site, object, source }: NativeFunction): string {
+  const title = demangle(name);
+  const words = [
+    `"function":${foreign(name)}`,
+    ...(title === null ? [] : [`"demangled":${foreign(title)}`]),
+    `"address":"${hex(address)}","site":"${hex(site)}","object":${foreign(object)}`,
+    ...(source === null ? [] : [`"source":${foreign(`${source.file}:${source.line}`)}`]),
+  ];
+  return words.join(',');
+}
+
+export function writeNdjson(trace: NativeTrace, sink: ByteSink): void {
+  const out = new ByteWriter(sink);
+  const { returns } = trace;
+  const tracer = returns ? 'function_graph' : 'function';
+  const first = { schema: SCHEMA, source: 'native', tracer, clock: 'nanoseconds', returns };
+  out.text(`${JSON.stringify({ ...first, dropped: trace.doubts.dropped })}\n`);
+  const depthWord = blockOf(',"depth":');
+  const timeWord = blockOf(',"time":');
+  const close = blockOf('}\n');
+  const entry = perFunction((called) => blockOf(`{"kind":"entry",${describe(called)}`));
+  const exit = perFunction((called) => blockOf(`{"kind":"return",${describe(called)}`));
+  trace.inOrder(({ header }) => {
+    const where = blockOf(`,"process":${header.process},"thread":${header.thread}`);
+    const end = (depth: number, time: number): void => {
+      out.block(where);
+      out.block(depthWord);
+      out.number(depth);
+      out.block(timeWord);
+      out.number(time);
+      out.block(close);
+    };
+    return {
+      enter: (called, depth, time) => {
+        out.block(entry(called));
+        end(depth, time);
+      },
+      leave: (called, depth, time) => {
+        if (!returns) return;
+        out.block(exit(called));
+        end(depth, time);
+      },
+    };
+  });
+  out.flush();
+}
