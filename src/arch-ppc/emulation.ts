@@ -107,10 +107,16 @@ const STAT64_32: StatLayout = {
 };
 
 /**
- * PPC_FEATURE_32 or both of PPC_FEATURE_32, PPC_FEATURE_64; PPC_FEATURE_HAS_FPU: no vectors.
- * Source: Linux asm/cputable.h.
+ * What is executed: of 32 bits floating point and VMX (7450), of 64 bits POWER8 with VSX, without
+ * decimal floating point, transactions and event-based branches. Source: Linux asm/cputable.h.
  */
-const HWCAP = { 4: 0x8800_0000n, 8: 0xc800_0000n } as const;
+const FEATURE = {
+  is32: 0x8000_0000n, is64: 0x4000_0000n, vmx: 0x1000_0000n, floats: 0x0800_0000n, isa206: 0x100n, vsx: 0x80n,
+} as const; // prettier-ignore
+const FEATURE2 = { isa207: 0x8000_0000n, isel: 0x0800_0000n, tar: 0x0400_0000n, cryptography: 0x0200_0000n } as const;
+const sum = (features: readonly bigint[]): bigint => features.reduce((all, each) => all | each, 0n);
+const HWCAP = { 4: FEATURE.is32 | FEATURE.vmx | FEATURE.floats, 8: sum(Object.values(FEATURE)) } as const;
+const HWCAP2 = { 4: 0n, 8: sum(Object.values(FEATURE2)) } as const;
 
 export interface PpcEmulationOptions {
   readonly wordBytes: 4 | 8;
@@ -134,7 +140,7 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
           ? { kind: 'descriptor', toc: 'r2' }
           : { kind: 'code', register: abi === 'elfv2' ? 'r12' : null },
       hwcap: HWCAP[wordBytes],
-      hwcap2: 0n,
+      hwcap2: HWCAP2[wordBytes],
       cacheLineBytes: CACHE_LINE_BYTES[wordBytes === 8 ? 64 : 32],
       // 64 TiB of 64-bit kernels with hash page tables; 3 GiB.
       userEnd: wordBytes === 8 ? 0x4000_0000_0000n : 0xc000_0000n,

@@ -144,6 +144,7 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   shw: unsigned(2),
   shb: unsigned(4),
   st: unsigned(1),
+  ps: unsigned(1),
   six: unsigned(4),
   /** Negative offset of hash instructions, doublewords from -512 on. */
   hash: { kind: 'unsigned', width: 6, format: (value) => String(8 * value - 512) },
@@ -1008,6 +1009,8 @@ const rowsVector: readonly RowSpec[] = [
   row('vctsxs', '000100 vrt uim5 vrb 01111001010', 'vrt,vrb,uim5', only),
   row('vshasigmaw', '000100 vrt vra st six 11010000010', 'vrt,vra,st,six', only),
   row('vshasigmad', '000100 vrt vra st six 11011000010', 'vrt,vra,st,six', only),
+  row('bcdadd.', '000100 vrt vra vrb 1 ps 000000001', 'vrt,vra,vrb,ps', only),
+  row('bcdsub.', '000100 vrt vra vrb 1 ps 001000001', 'vrt,vra,vrb,ps', only),
   row('vsbox', '000100 vrt vra 00000 10111001000', 'vrt,vra', only),
   row('mfvscr', '000100 vrt 00000 00000 11000000100', 'vrt', only),
   row('mtvscr', '000100 00000 00000 vrb 11001000100', 'vrb', only),
@@ -1024,7 +1027,11 @@ const rowsVector: readonly RowSpec[] = [
   system('stvehx', 167, 'vrs ra0 rb', 'vrs,ra0,rb'),
   system('stvewx', 199, 'vrs ra0 rb', 'vrs,ra0,rb'),
   system('dst', 342, '000 l2 ra rb', 'ra,rb,l2'),
+  system('dstt', 342, '100 l2 ra rb', 'ra,rb,l2'),
+  system('dstst', 374, '000 l2 ra rb', 'ra,rb,l2'),
+  system('dststt', 374, '100 l2 ra rb', 'ra,rb,l2'),
   system('dss', 822, '000 l2 00000 00000', 'l2'),
+  system('dssall', 822, '10000 00000 00000', ''),
 ];
 
 const XX_LOADS: readonly (readonly [string, number])[] = [

@@ -185,7 +185,7 @@ function writeXer(state: HelperState, value: bigint, is64: boolean): void {
 }
 
 /** `v0` to `v31`, and all of the VSR whose upper halves are floating point registers. */
-function vectorViews(): RegisterView[] {
+function vectorViews(is64: boolean, endian: Endian): RegisterView[] {
   const view = (name: string, low: Slot, high: Slot, half: 0 | 1): RegisterView => ({
     name,
     widthBits: 128,
@@ -197,19 +197,19 @@ function vectorViews(): RegisterView[] {
   });
   return [
     ...numbered('v', 32).map((name) => view(name, SLOTS.slot(name), SLOTS.slot(name), 1)),
-    ...numbered('vs', 32).map((name, i) => view(name, SLOTS.slot(`vsl${i}`), SLOTS.slot(`f${i}`), 0)),
+    ...(is64 ? numbered('vs', 32) : []).map((name, i) => view(name, SLOTS.slot(`vsl${i}`), SLOTS.slot(`f${i}`), 0)),
     {
       name: 'vscr',
       widthBits: 32,
-      read: (state) => readVscr(state, VSCR),
+      read: (state) => readVscr(state, VSCR, endian),
       write: (state, value): void => {
-        writeVscr(state, VSCR, value);
+        writeVscr(state, VSCR, endian, value);
       },
     },
   ];
 }
 
-function registerViews(is64: boolean, floats: FloatState): RegisterView[] {
+function registerViews(is64: boolean, endian: Endian, floats: FloatState): RegisterView[] {
   const width = is64 ? 64 : 32;
   return [
     ...GPR.map((slot, i) => slotRegister(`r${i}`, slot, width)),
@@ -218,7 +218,7 @@ function registerViews(is64: boolean, floats: FloatState): RegisterView[] {
     slotRegister('vrsave', VRSAVE, 32),
     ...(is64 ? [slotRegister('tar', TAR, width)] : []),
     ...numbered('f', 32).map((name) => slotRegister(name, SLOTS.slot(name), 64)),
-    ...(is64 ? vectorViews() : []),
+    ...vectorViews(is64, endian),
     {
       name: 'fpscr',
       widthBits: is64 ? 64 : 32,
@@ -1621,7 +1621,9 @@ const SEMANTICS = {
  */
 const OTHERS: readonly (readonly [string, Lift])[] = [
   // Hints and locks of caches, streams, and waiting: no-operations to a program.
-  ...['dcba', 'icbt', 'dcbtls', 'dcbtstls', 'dcblc', 'dst', 'dss', 'wait'].map((name) => [name, nothing] as const),
+  ...['dcba', 'icbt', 'dcbtls', 'dcbtstls', 'dcblc', 'dst', 'dstt', 'dstst', 'dststt', 'dss', 'dssall', 'wait'].map(
+    (name) => [name, nothing] as const,
+  ),
 ];
 
 // Prefixed instructions (POWER10): one instruction of two words
@@ -1800,10 +1802,18 @@ const vectors = lazily(
     ),
 );
 const floating = lazily(() => floatSemantics(FLOAT_SLOTS));
+/** Of VMX. VSX, the rest of `vectors`, is for 64-bit programs. */
+const isOfVmx = (name: string): boolean => /^(l|st)?v|^m[ft]vscr|^bcd/.test(name);
 const table = lazily(
-  () => new Map<string, Lift>([...Object.entries<Lift>(SEMANTICS), ...OTHERS, ...PREFIXED, ...floating().classic]),
+  () =>
+    new Map<string, Lift>([
+      ...Object.entries<Lift>(SEMANTICS),
+      ...OTHERS,
+      ...PREFIXED,
+      ...floating().classic,
+      ...[...vectors()].filter(([name]) => isOfVmx(name)),
+    ]),
 );
-/** With VMX and VSX, which 64-bit programs have. */
 const table64 = lazily(() => new Map<string, Lift>([...table(), ...vectors(), ...floating().vsx, ...SINGLES]));
 
 // ----------------------------------------------------------------------------------------- helpers
@@ -2222,15 +2232,15 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
   return {
     addressBits: is64 ? 64 : 32,
     codeAlignBytes: 4,
-    lanes: is64,
+    lanes: true,
     floats: true,
     endian,
     slots: SLOTS,
-    registers: registerViews(is64, floats),
+    registers: registerViews(is64, endian, floats),
     helpers: {
       ...helpers(is64),
       ...floatHelpers(floats, FLOAT_SLOTS, setField, is64),
-      vector: vectorHelper({ vectors: FLOAT_SLOTS.vectors, vscr: VSCR }, (word) => floats.of(word)),
+      vector: vectorHelper({ vectors: FLOAT_SLOTS.vectors, vscr: VSCR }, endian, (word) => floats.of(word), setField),
     },
     reservation: { address: RESERVED_ADDRESS, none: NO_RESERVATION, granuleBytes: CACHE_LINE_BYTES[is64 ? 64 : 32] },
     lift,

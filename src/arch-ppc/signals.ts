@@ -107,6 +107,22 @@ function putVectors(cpu: SignalCpu, out: FrameBytes, at: number): void {
   out.put(at + VECTORS.vrsave, 4, cpu.register('vrsave'));
 }
 
+/** Of 32 bits, from the registers of the frame; VRSAVE is in the quadword of VSCR. */
+const VECTORS_AT_32 = 464;
+const VECTORS_BYTES_32 = 33 * 16;
+
+function putVectors32(cpu: SignalCpu, out: FrameBytes, at: number): void {
+  for (let i = 0; i < 32; i++) out.put(at + 16 * i, 16, cpu.register(`v${i}`));
+  out.put(at + VECTORS.vscr, 16, (cpu.register('vrsave') << 96n) | cpu.register('vscr'));
+}
+
+function takeVectors32(cpu: SignalCpu, frame: FrameBytes, at: number): void {
+  for (let i = 0; i < 32; i++) cpu.setRegister(`v${i}`, frame.get(at + 16 * i, 16));
+  const last = frame.get(at + VECTORS.vscr, 16);
+  cpu.setRegister('vscr', BigInt.asUintN(32, last));
+  cpu.setRegister('vrsave', last >> 96n);
+}
+
 /** Behind the floating point registers, which are the other halves. */
 function takeVectors(cpu: SignalCpu, at: Address): boolean {
   const bytes = cpu.load(at, VECTORS.lower + 256);
@@ -189,13 +205,14 @@ function enter32(cpu: SignalCpu, delivery: Delivery): Address | null {
   const { top, info, mask, stack, cause } = delivery;
   const layout = LAYOUT_32;
   const frame = (top - BigInt(layout.frameBytes)) & -16n;
-  const out = new FrameBytes(new Uint8Array(layout.floats + 264), cpu.endian);
+  const out = new FrameBytes(new Uint8Array(layout.general + VECTORS_AT_32 + VECTORS_BYTES_32), cpu.endian);
   out.bytes.set(info);
   out.putStack(layout.stack, 4, stack);
   out.put(REGISTERS_AT_32, 4, frame + BigInt(layout.general));
   out.put(layout.mask, 8, wordsOf(mask, cpu.endian));
   putGeneral(cpu, out, layout.general, 4, cause);
   putFloats(cpu, out, layout.floats);
+  putVectors32(cpu, out, layout.general + VECTORS_AT_32);
   if (!cpu.store(frame, out.bytes)) return null;
   const others = [frame, frame + BigInt(INFO_BYTES), frame];
   return enterHandler(cpu, delivery, frame - BigInt(layout.below), 'sysv', others) ? frame : null;
@@ -209,7 +226,7 @@ function wordsOf(mask: bigint, endian: Endian): bigint {
 function enterOld(cpu: SignalCpu, delivery: Delivery): Address | null {
   const { signal, handler, top, mask, cause } = delivery;
   const frame = (top - BigInt(OLD.frameBytes)) & -16n;
-  const out = new FrameBytes(new Uint8Array(OLD.general + 192 + 264), cpu.endian);
+  const out = new FrameBytes(new Uint8Array(OLD.general + VECTORS_AT_32 + VECTORS_BYTES_32), cpu.endian);
   out.put(OLD.signal, 4, BigInt(signal));
   out.put(OLD.handler, 4, handler);
   out.put(24, 4, mask & 0xffff_ffffn);
@@ -217,6 +234,7 @@ function enterOld(cpu: SignalCpu, delivery: Delivery): Address | null {
   out.put(OLD.registers, 4, frame + BigInt(OLD.general));
   putGeneral(cpu, out, OLD.general, 4, cause);
   putFloats(cpu, out, OLD.general + 192);
+  putVectors32(cpu, out, OLD.general + VECTORS_AT_32);
   if (!cpu.store(frame, out.bytes)) return null;
   return enterHandler(cpu, delivery, frame - BigInt(OLD.below), 'sysv', [frame]) ? frame : null;
 }
@@ -235,10 +253,11 @@ function leave64(cpu: SignalCpu): Restored | null {
 }
 
 function takeContext32(cpu: SignalCpu, registers: Address): boolean {
-  const bytes = cpu.load(registers, 192 + 264);
+  const bytes = cpu.load(registers, VECTORS_AT_32 + VECTORS_BYTES_32);
   if (!bytes) return false;
   const frame = new FrameBytes(bytes, cpu.endian);
   takeFloats(cpu, frame, 192, 4);
+  takeVectors32(cpu, frame, VECTORS_AT_32);
   takeGeneral(cpu, frame, 0, 4);
   return true;
 }

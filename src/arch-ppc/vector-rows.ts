@@ -11,10 +11,14 @@ import type { Operands } from '../isa/table.js';
 export class VectorUnit {
   /** An element did not fit: VSCR.SAT. */
   saturated = false;
+  /** What field 6 of CR becomes; null: what the result says where the instruction records. */
+  field: number | null = null;
 
   constructor(
     /** Immediates of the instruction. */
     readonly operands: Operands,
+    /** VSCR.NJ: subnormal numbers are zeros. */
+    readonly nonJava = false,
   ) {}
 
   /** The nearest number of `bits` bits. */
@@ -27,7 +31,7 @@ export class VectorUnit {
   }
 }
 
-export interface IntegerRow {
+export interface VmxRow {
   /** Fields of the operands. */
   readonly sources: readonly string[];
   /** The 128 bits of the result. */
@@ -42,23 +46,23 @@ const ALL = Object.entries(LETTERS);
 const SIGNS = [['s', true], ['u', false]] as const; // prettier-ignore
 
 /** Elements of `bits` bits, the first one first. */
-function elements(value: bigint, bits: number, signed = false): bigint[] {
+export function elements(value: bigint, bits: number, signed = false): bigint[] {
   return Array.from({ length: 128 / bits }, (_, i) => {
     const element = BigInt.asUintN(bits, value >> BigInt(128 - bits * (i + 1)));
     return signed ? BigInt.asIntN(bits, element) : element;
   });
 }
 
-function joined(parts: readonly bigint[], bits: number): bigint {
+export function joined(parts: readonly bigint[], bits: number): bigint {
   return parts.reduce((sum, each) => (sum << BigInt(bits)) | BigInt.asUintN(bits, each), 0n);
 }
 
 const full = (value: bigint): bigint => BigInt.asUintN(128, value);
 const total = (parts: readonly bigint[]): bigint => parts.reduce((sum, each) => sum + each, 0n);
 
-const ROWS = new Map<string, IntegerRow>();
+const ROWS = new Map<string, VmxRow>();
 
-function add(name: string, sources: readonly string[], run: IntegerRow['run']): void {
+function add(name: string, sources: readonly string[], run: VmxRow['run']): void {
   ROWS.set(name, { sources, run });
 }
 
@@ -222,7 +226,30 @@ add('vpkpx', two, ([a, b]) => {
     ((word >> 9n) & 0x8000n) | ((word >> 9n) & 0x7c00n) | ((word >> 6n) & 0x3e0n) | ((word >> 3n) & 31n);
   return joined([...elements(a!, 32), ...elements(b!, 32)].map(narrow), 16);
 });
-// -------------------------------------------------------------------------------- cryptography
+// -------------------------------------------------------------------------------- decimal numbers
+
+/** 31 decimal digits and a sign behind them; null: it is none. */
+function decimalOf(bits: bigint): bigint | null {
+  const sign = Number(bits & 15n);
+  const digits = (bits >> 4n).toString(16);
+  if (sign < 10 || /[a-f]/.test(digits)) return null;
+  return sign === 0xb || sign === 0xd ? -BigInt(digits) : BigInt(digits);
+}
+
+for (const [name, sign] of [['bcdadd.', 1n], ['bcdsub.', -1n]] as const) {
+  add(name, two, ([a, b], unit) => {
+    const [first, second] = [decimalOf(a!), decimalOf(b!)];
+    unit.field = 1;
+    if (first === null || second === null) return full(-1n);
+    const sum = first + sign * second;
+    const digits = (sum < 0n ? -sum : sum).toString();
+    unit.field = (sum < 0n ? 8 : sum > 0n ? 4 : 2) | (digits.length > 31 ? 1 : 0);
+    const code = sum < 0n ? 0xdn : unit.operands['ps'] === 1 ? 0xfn : 0xcn;
+    return (BigInt(`0x${digits.slice(-31)}`) << 4n) | code;
+  });
+} // prettier-ignore
+
+// ----------------------------------------------------------------------------------- cryptography
 
 /** Product of bytes in AES's field. */
 function fieldProduct(a: number, b: number): number {
@@ -304,4 +331,4 @@ for (const [letter, { bits, rotations }] of Object.entries(SHA)) {
 }
 
 /** Rows by mnemonic. */
-export const INTEGER_ROWS: ReadonlyMap<string, IntegerRow> = ROWS;
+export const INTEGER_ROWS: ReadonlyMap<string, VmxRow> = ROWS;

@@ -1,8 +1,6 @@
 /**
- * VMX of 64-bit programs on integers, as POWER8 has it, and the moves, permutations and logic of
- * VSX. What ops can do is here; `vector-rows.ts` computes the rest. Nothing of it is announced
- * (AT_HWCAP), since VMX's floating point is not executed; programs for POWER8 use it in every
- * function.
+ * VMX as POWER8 has it, and the moves, permutations and logic of VSX, which 64-bit programs have.
+ * What ops can do is here; `vector-rows.ts` and `vmx-floats.ts` compute the rest.
  *
  * A vector register is a number of 128 bits in a v128 slot, so element 0, the most significant, is
  * the last lane, and a little-endian quadword in memory is the slot as it stands. VSR 32 to 63 are
@@ -15,6 +13,8 @@ import type { BlockBuilder, Helper, HelperState, Operand, Slot, Terminator } fro
 import type { Operands } from '../isa/table.js';
 import type { Endian } from '../units.js';
 import { INTEGER_ROWS, VectorUnit } from './vector-rows.js';
+import type { VmxRow } from './vector-rows.js';
+import { FLOAT_ROWS } from './vmx-floats.js';
 
 /** What the semantics need of the instruction being lifted. */
 interface Place {
@@ -22,6 +22,7 @@ interface Place {
   readonly word: number;
   readonly next: bigint;
   readonly width: { readonly endian: Endian };
+  sized(name: 'add'): PureName;
   setBits(field: number, bits: Operand): void;
 }
 interface Fields {
@@ -41,7 +42,7 @@ export interface VectorSlots {
   /** Floating point registers, and the lower doublewords of the VSR that they are in. */
   readonly floats: readonly Slot[];
   readonly lower: readonly Slot[];
-  /** VSCR but for NJ, which is inverted: processes start with it set, and states with 0. */
+  /** VSCR as it differs from that of a process that starts (`startingVscr`). */
   readonly vscr: Slot;
   /** For values on their way. */
   readonly scratch: readonly [Slot, Slot, Slot, Slot, Slot, Slot];
@@ -227,7 +228,7 @@ export function vectorSemantics(slots: VectorSlots): readonly (readonly [string,
   };
   const address = (x: Place, f: Fields): Slot => {
     const base = f.base();
-    return typeof base === 'bigint' ? f.r('rb') : x.b.make('add', base, f.r('rb'));
+    return typeof base === 'bigint' ? f.r('rb') : x.b.make(x.sized('add'), base, f.r('rb'));
   };
 
   // ------------------------------------------------------------------------------ loads, stores
@@ -486,7 +487,7 @@ export function vectorSemantics(slots: VectorSlots): readonly (readonly [string,
   shiftSemantics(add);
   doublewordSemantics(add);
   saturatingSemantics(add, slots.vscr);
-  for (const name of INTEGER_ROWS.keys()) out.push([name, computed]);
+  for (const name of ROWS.keys()) out.push([name, computed]);
   return out;
 }
 
@@ -613,6 +614,11 @@ const SATURATING = {
 /** VSCR.NJ, and with VSCR.SAT all of its bits. */
 const NON_JAVA = 0x1_0000n;
 const VSCR_BITS = 0x1_0001n;
+/**
+ * Linux means to set NJ and writes the last word of a quadword, which is VSCR in big-endian order
+ * alone. States begin with 0.
+ */
+const startingVscr = (endian: Endian): bigint => (endian === 'big' ? NON_JAVA : 0n);
 
 /** Sums that say in VSCR whether an element did not fit: it differs from the one that wraps. */
 function saturatingSemantics(add: Add, vscr: Slot): void {
@@ -627,38 +633,53 @@ function saturatingSemantics(add: Add, vscr: Slot): void {
       v.writeVector(vr(f, 'vrt'), v.first);
     });
   }
-  add('mfvscr', (v, { b }, f) => {
-    v.write(vr(f, 'vrt'), 0n, b.make('xor', vscr, NON_JAVA));
+  add('mfvscr', (v, { b, width }, f) => {
+    v.write(vr(f, 'vrt'), 0n, b.make('xor', vscr, startingVscr(width.endian)));
   });
-  add('mtvscr', (v, { b }, f) => {
-    b.to(vscr, 'xor', b.make('and', v.low(vr(f, 'vrb')), VSCR_BITS), NON_JAVA);
+  add('mtvscr', (v, { b, width }, f) => {
+    b.to(vscr, 'xor', b.make('and', v.low(vr(f, 'vrb')), VSCR_BITS), startingVscr(width.endian));
   });
 }
 
 // ----------------------------------------------------------------------------------------- helpers
 
-export const readVscr = (state: HelperState, slot: Slot): bigint => state.get(slot) ^ NON_JAVA;
-export function writeVscr(state: HelperState, slot: Slot, value: bigint): void {
-  state.set(slot, (value & VSCR_BITS) ^ NON_JAVA);
+export const readVscr = (state: HelperState, slot: Slot, endian: Endian): bigint =>
+  state.get(slot) ^ startingVscr(endian);
+export function writeVscr(state: HelperState, slot: Slot, endian: Endian, value: bigint): void {
+  state.set(slot, (value & VSCR_BITS) ^ startingVscr(endian));
 }
 
 const computed: VectorLift = (x) => ({ kind: 'helper', name: 'vector', argument: x.word, next: x.next });
 
-/** Instructions that have no ops: `INTEGER_ROWS`. `known` decodes a word. */
+/** Instructions that have no ops. */
+const ROWS: ReadonlyMap<string, VmxRow> = new Map([...INTEGER_ROWS, ...FLOAT_ROWS]);
+
+/**
+ * Executes an instruction of `ROWS`.
+ * @param known     decodes a word
+ * @param setField  sets a field of CR
+ */
 export function vectorHelper(
   slots: Pick<VectorSlots, 'vectors' | 'vscr'>,
+  endian: Endian,
   known: (word: number) => { readonly mnemonic: string; readonly operands: Operands },
+  setField: (state: HelperState, field: number, bits: number) => void,
 ): Helper {
   return (state, word) => {
     const { mnemonic, operands } = known(word);
-    const row = INTEGER_ROWS.get(mnemonic)!;
+    const row = ROWS.get(mnemonic)!;
     const slotOf = (field: string): Slot => slots.vectors[operands[field]!]!;
-    const unit = new VectorUnit(operands);
+    const unit = new VectorUnit(operands, (readVscr(state, slots.vscr, endian) & NON_JAVA) !== 0n);
     const values = row.sources.map((name) => (state.get(slotOf(name), 1) << 64n) | state.get(slotOf(name)));
     const result = row.run(values, unit);
     state.set(slotOf('vrt'), BigInt.asUintN(64, result), 0);
     state.set(slotOf('vrt'), result >> 64n, 1);
     if (unit.saturated) state.set(slots.vscr, state.get(slots.vscr) | 1n);
+    if (unit.field !== null) setField(state, 6, unit.field);
+    else if (operands['rc'] === 1) {
+      const isAll = result === (1n << 128n) - 1n;
+      setField(state, 6, (isAll ? 8 : 0) | (result === 0n ? 2 : 0));
+    }
     return { kind: 'next' };
   };
 }

@@ -44,8 +44,8 @@ const withStatus = (text: string): string => `vxor 2,2,2; mtvscr 2; ${text}; mfv
 const THREE_VSR = [...LOGICAL.map((name) => `xxl${name}`), 'xxmrghw', 'xxmrglw'];
 /** Whole instructions: vectors in v3, v4, v5 (vs35 to vs37) and vs3 to vs5, the result in v2. */
 const OTHERS = [
-  // NJ as a process finds it; both bits set, which stay. qemu keeps reserved bits, too.
-  'mfvscr 2', 'vspltish 4,1; mtvscr 4; mfvscr 2', 'vspltish 4,1; mtvscr 4; vaddubs 2,3,3; vaddsws 2,3,3; mfvscr 2',
+  // Both bits set, which stay. qemu keeps reserved bits, too.
+  'vspltish 4,1; mtvscr 4; mfvscr 2', 'vspltish 4,1; mtvscr 4; vaddubs 2,3,3; vaddsws 2,3,3; mfvscr 2',
   ...SATURATING.map((name) => withStatus(`${name} 2,3,4`)),
   ...FOUR.map((name) => `${name} 2,3,4,5`), 'vpermxor 3,3,3,4; vor 2,3,3',
   ...FOUR.filter((name) => name.endsWith('s')).map((name) => withStatus(`${name} 2,3,4,5`)),
@@ -83,9 +83,26 @@ export const CASES = [
   ...OTHERS,
 ];
 
+/** Floating point of VMX; `vexptefp` and `vlogefp`, which qemu computes with a series, are apart. */
+export const VMX_FLOATS: readonly string[] = [
+  ...['vaddfp', 'vsubfp', 'vmaxfp', 'vminfp'].flatMap((name) => [`${name} 2,3,4`, `${name} 3,3,4; vor 2,3,3`]),
+  ...['vmaddfp', 'vnmsubfp'].flatMap((name) => [`${name} 2,3,4,5`, `${name} 3,5,3,4; vor 2,3,3`]),
+  ...['eq', 'ge', 'gt', 'b'].flatMap((name) => [`vcmp${name}fp 2,3,4`, `vcmp${name}fp. 2,3,4`]),
+  ...['n', 'z', 'p', 'm'].map((letter) => `vrfi${letter} 2,3`),
+  ...['vcfsx', 'vcfux', 'vctsxs', 'vctuxs'].flatMap((name) => [0, 1, 5, 31].map((by) => `${name} 2,3,${by}`)),
+  'vrefp 2,3', 'vrsqrtefp 2,3',
+]; // prettier-ignore
+/** Of decimal numbers, which record always. */
+export const VMX_DECIMALS: readonly string[] = ['add', 'sub'].flatMap((name) =>
+  [0, 1].map((ps) => `bcd${name}. 2,3,4,${ps}`),
+);
+
 /** The rows of the instruction table that they are, beside moves of floating point registers. */
 export const VECTOR_ROWS: readonly string[] = [
+  ...['bcdadd.', 'bcdsub.'],
   ...new Set(
-    [...CASES, ...ACCESSES].flatMap((text) => text.split(';').map((each) => each.trim().replace(/\.? .*$/, ''))),
+    [...CASES, ...ACCESSES, ...VMX_FLOATS, 'vexptefp 2,3', 'vlogefp 2,3'].flatMap((text) =>
+      text.split(';').map((each) => each.trim().replace(/\.? .*$/, '')),
+    ),
   ),
 ].filter((name) => name !== 'lfd' && name !== 'stfd');
