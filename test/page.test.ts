@@ -307,6 +307,33 @@ describe('proofs', () => {
     expect(page.head.proof!.summary).toContain(`${summary.sites} sites: ${summary.proved} proved`);
   });
 
+  test('PV-4: both ways of a difference are in the page; sites of several sections, and probes', () => {
+    const program = sample('arm64/program-patchable-2');
+    const [on, probed] = [at('proof-on'), at('proof-probed')];
+    expect(elftrace(['patch', program, '--enable', '-o', on]).status).toBe(0);
+    const bytes = readFileSync(on);
+    // mov x9, x30 of a site becomes mov x10, x30.
+    bytes[bytes.indexOf(Buffer.from([0xe9, 0x03, 0x1e, 0xaa]))] = 0xea;
+    writeFileSync(on, bytes);
+    writeFileSync(at('on.ndjson'), elftrace(['prove', '--json', on, program]).stdout);
+    const page = pageOf(on, '--prove', at('on.ndjson'));
+    const rows = [...page.columns['site.low']!.keys()];
+    const accounts = rows.map((row) => page.text('proof.account', row)).filter((text) => text !== '');
+    expect(accounts).toEqual([expect.stringMatching(/^behind the site: [^]*\nrule PV-1: [^]*\| ftrace_caller:\n/)]);
+    // Offsets in .text and .init.text may be the same.
+    const module = sample('x86-64/module-fentry.ko');
+    elftrace(['patch', module, '--nop', '-o', at('proof.ko')]);
+    writeFileSync(at('ko.ndjson'), elftrace(['prove', '--json', at('proof.ko'), module]).stdout);
+    const ofModule = pageOf(at('proof.ko'), '--prove', at('ko.ndjson'));
+    const verdicts = [...ofModule.columns['site.low']!.keys()].map((row) => ofModule.text('proof.verdict', row));
+    expect(new Set(verdicts)).toEqual(new Set(['proved']));
+    elftrace(['patch', program, '--probe', 'p:x outer+8', '-o', probed]);
+    writeFileSync(at('probed.ndjson'), elftrace(['prove', '--json', probed]).stdout);
+    expect(pageOf(probed, '--prove', at('probed.ndjson')).head.proof!.notices.join()).toContain(
+      'outer+0x8: probe.breakpoint: proved',
+    );
+  });
+
   test('a proof that is cut, of another image, or none is refused', () => {
     const cases: readonly (readonly [string[], string[], RegExp])[] = [
       [lines.slice(0, -1), [traced], /no summary: the proof has no end/],
@@ -315,6 +342,11 @@ describe('proofs', () => {
       [[lines[0]!.replace('"proved"', '"fine"'), ...lines.slice(1)], [traced], /without a verdict that is known/],
       [[lines.at(-1)!.replace('"skipped"', '"left"')], [traced], /no number of skipped/],
       [['no JSON'], [traced], /no JSON, as prove/],
+      [
+        [lines[0]!.replace('}', ',"account":{"rows":[{"original":1}]}}'), ...lines.slice(1)],
+        [traced],
+        /an account that is not as prove/,
+      ],
       [lines, [traced, traced], /about one file/],
     ];
     for (const [text, files, why] of cases) {

@@ -90,13 +90,22 @@ export function pageProof(
     number[],
     number[],
   ];
+  const probes: string[] = [];
   const lines = text.split('\n').flatMap((each, i) => (each === '' ? [] : [{ each, line: i + 1 }]));
   const last = lines.at(-1);
   for (const { each, line } of lines.slice(0, -1)) {
     const site = lineOf(each, line);
     if (!verdicts.has(site['verdict'])) throw bad(line, 'a site without a verdict that is known');
-    const row = rows.get(String(site['address']));
-    if (row === undefined) throw bad(line, `no site of the image is at ${String(site['address'])}`);
+    const { section, shape, address } = site;
+    const row = rows.get(typeof section === 'string' ? `${strings.line(section)} ${String(address)}` : String(address));
+    if (row === undefined) {
+      // Probes may be anywhere: those that are not at a site are told of beside the sites.
+      if (typeof shape !== 'string' || !shape.startsWith('probe.')) {
+        throw bad(line, `no site of the image is at ${String(address)}`);
+      }
+      probes.push(visibleLine(`${String(site['function'])}: ${shape}: ${String(site['verdict'])}: ${whyOf(site)}`));
+      continue;
+    }
     verdict[row] = strings.line(String(site['verdict']));
     why[row] = strings.line(whyOf(site));
     account[row] = strings.lines(accountOf(site, line));
@@ -108,7 +117,7 @@ export function pageProof(
   const { summary, notices } = summaryOf(end as Line, last.line);
   const image = visibleLine(String((end as Line)['file']));
   return {
-    proof: { file: visibleLine(name), image, summary, notices },
+    proof: { file: visibleLine(name), image, summary, notices: [...notices, ...probes] },
     columns: {
       'proof.verdict': unsigned(verdict),
       'proof.why': unsigned(why),

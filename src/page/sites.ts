@@ -96,10 +96,18 @@ export class SiteRows {
     this.files.push(rows.file(verification));
   }
 
-  /** Rows of sites by their place, as JSON has it. */
+  /**
+   * Rows of sites by their place, as JSON has it: by the address, and by the position of the name
+   * of their section with the address, which is an offset in relocatable files.
+   */
   byAddress(): ReadonlyMap<string, number> {
-    const address = (row: Row): bigint => (BigInt(row['site.high']) << 32n) | BigInt(row['site.low']);
-    return new Map(this.rows.map((row, i) => [hex(address(row)), i] as const));
+    const address = (row: Row): string => hex((BigInt(row['site.high']) << 32n) | BigInt(row['site.low']));
+    return new Map(
+      this.rows.flatMap((row, i) => [
+        [address(row), i] as const,
+        [`${row['site.section']} ${address(row)}`, i] as const,
+      ]),
+    );
   }
 
   columns(names: readonly SiteColumn[]): Columns {
