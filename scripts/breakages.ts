@@ -1107,7 +1107,7 @@ export const breakages: readonly Breakage[] = [
     find: "const list = words.entry('ftrace_ops_list_func').address;",
     replace: "const list = words.entry('ftrace_ops_list_func').identity;",
     test: 'patch-enable',
-    named: 'RT-2, RT-13: function',
+    named: 'its own entries, function',
   },
   {
     name: 'enabling: sites that the tracer does not get stay calls',
@@ -1394,7 +1394,7 @@ export const breakages: readonly Breakage[] = [
     file: 'runtime/index.js',
     find: runtimeBytes,
     replace: withWord(0x927d_f3cb, 0xaa1e_03eb),
-    test: 'arm64-enable',
+    test: 'patch-enable',
     named: 'callops, function',
   },
   {

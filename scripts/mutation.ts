@@ -1,8 +1,8 @@
 /**
  * `npm run test:mutation -- ROOM [COUNT] [SEED]`: changes one operator, condition, number or call
- * in the built code of a room at a time and runs the tests of the room. The score is the part of the
- * changes that a test notices; a change that hangs is noticed. Which changes are made follows from
- * the seed and the code, so two runs on one commit make the same. Unlike the breakages of
+ * in the built code of a room at a time and runs the tests of the room. The score is the part of
+ * the changes that a test notices; a change that hangs is noticed. Which changes are made follows
+ * from the seed and the code, so two runs on one commit make the same. Unlike the breakages of
  * `sabotage.ts` nobody chose them: some change nothing that anyone could see.
  */
 import { spawnSync } from 'node:child_process';

@@ -1,12 +1,10 @@
 /**
- * `patch --enable` on linked programs of RISC-V: the runtime of each generation of sites is laid
- * in, the program does what it did, its own trace is what the machine sees, and revert gives the
- * program back byte for byte.
+ * `patch --enable` on linked programs of RISC-V, beside what `patch-enable` shows on all machines:
+ * what the sites of each generation become.
  */
 import { spawnSync } from './support/spawn.js';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import type { ConventionName } from '../src/machine/conventions.js';
 import type { WritableState } from '../src/machine/sites.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
@@ -16,37 +14,21 @@ import { planSites } from '../src/patch/plan-sites.js';
 import { planSession } from '../src/tracing/session-plan.js';
 import { planTracing } from '../src/tracing/tracing.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
-import { runImage } from './support/loaded.js';
 import { scratch } from './support/c-programs.js';
-import { differences, openBytes, readSample, sampleNames } from './support/pipeline.js';
+import { openBytes, readSample } from './support/pipeline.js';
 import { run } from './support/riscv-runtime.js';
 import { describeWith } from './support/tools.js';
 
-const programs = sampleNames().filter((name) => /^riscv64\/(program-|core-patchable)/.test(name));
-
-/** What a program prints, but for the last line: its own count of calls of the profiling entry. */
-const lines = (output: string): string[] => output.split('\n').filter((line) => !line.startsWith('trace='));
-
-/** Generations that the areas of a sample have room for, and alignment. */
-function flavoursOf(name: string): readonly ConventionName[] {
-  if (/mcount/.test(name)) return ['g0'];
-  if (/aligned$/.test(name)) return ['g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'];
-  const sixteen = /patchable-8$/.test(name);
-  const both = ['g2', 'g2-plain', 'g2-merged'] as const;
-  return sixteen ? [...both, 'g1'] : /rv64g/.test(name) ? [...both, 'g3'] : both;
-}
-
-const cases = programs.flatMap((name) => flavoursOf(name).map((flavour) => [name, flavour] as const));
-
-test('programs with every generation of sites are here', () => {
-  expect(new Set(cases.map(([, flavour]) => flavour))).toEqual(
-    new Set(['g0', 'g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c']),
-  );
-  expect(programs.length).toBeGreaterThanOrEqual(10);
-});
-
 /** One program of each generation. */
-const generations = [...new Map(cases.map(([name, flavour]) => [flavour, name] as const))];
+const generations = [
+  ['g0', 'riscv64/program-mcount'],
+  ['g1', 'riscv64/program-patchable-8'],
+  ['g2', 'riscv64/program-patchable-4'],
+  ['g2-plain', 'riscv64/program-patchable-4'],
+  ['g2-merged', 'riscv64/program-patchable-4'],
+  ['g3', 'riscv64/program-rv64g-patchable-2'],
+  ['g3c', 'riscv64/program-patchable-8-4-aligned'],
+] as const;
 
 test.each(generations)(
   'C-FG-5, C-TGT-2: %s: the graph tracer of a session hears what it hears alone',
@@ -63,38 +45,6 @@ test.each(generations)(
     expect(second!.guest.length).toBeGreaterThan(10);
   },
 );
-
-describe.each(cases)('%s as %s', (name, flavour) => {
-  const bytes = readSample(name);
-  const opened = openBytes(bytes);
-  const before = runImage(bytes);
-
-  test.each(['function', 'function_graph'] as const)('RT-2, R-SITE-1..4, R-ENC-1: %s', (kind) => {
-    const image = withRuntime(opened.sites, undefined, undefined, flavour);
-    const { sites } = openBytes(image.bytes);
-    const plan = planTracing(sites, { tracer: { kind }, others: 'untouched' });
-    expect([plan.refusals, plan.enabled]).toEqual([[], plan.selected]);
-    const { bytes: on } = applyPlan(image, plan, { injected: true });
-    const both = runWithBoth(on);
-    expect(both.stop.kind).toBe('exit');
-    expect(lines(both.output)).toEqual(lines(before.output));
-    expect(traceDifferences(both)).toEqual([]);
-    expect(both.guest.length).toBeGreaterThan(10);
-    // The program's own bytes keep their places: headers, sites and nothing else.
-    const changed = differences(bytes, on, bytes.length).filter((at) => at >= 64);
-    const stores = plan.steps.filter(({ fileOffset }) => fileOffset < bytes.length);
-    const inSites = (at: number): boolean =>
-      stores.some(({ fileOffset, after }) => at >= fileOffset && at < fileOffset + after.length);
-    expect(changed.filter((at) => !inSites(at))).toEqual([]);
-    expect(revert(readElf(on))).toEqual(bytes);
-    // Off again: nops of the generation, no events.
-    const again = openBytes(on);
-    const off = planTracing(again.sites, { tracer: null, others: 'nop' });
-    expect(off.refusals).toEqual([]);
-    const silent = runWithBoth(applyPlan(again.image, off).bytes);
-    expect([lines(silent.output), silent.guest]).toEqual([lines(before.output), []]);
-  });
-});
 
 describe('what a site becomes', () => {
   /** Bytes of a sample's first site and what they would be after a write, or why not. */

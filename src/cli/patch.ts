@@ -502,6 +502,24 @@ function planCommon(
   };
 }
 
+/** Sites of a relocatable file that name what they call: a linker or loader finds it (RT-2). */
+function planNamed({ program, sites }: Opened, args: PatchArguments, common: ReturnType<typeof planCommon>): Plan {
+  if (!program.relocatable || !args.enable || args.entry === undefined) {
+    throw new ElftraceError(
+      'usage',
+      '--entry SYMBOL [--ops SYMBOL] goes with --enable on a relocatable file: its sites name what they call',
+    );
+  }
+  const names = { call: args.entry, ops: args.ops ?? null };
+  const to: WritableState = {
+    kind: 'call',
+    target: 0n,
+    names,
+    ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }),
+  };
+  return planSites(sites, { to, name: enableEntry(args.entry), ...common });
+}
+
 function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> {
   const before = selectSites(opened.sites, opened.module, args);
   const on = prepared(opened, before, args);
@@ -512,22 +530,7 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
     ...(args.ppcNop !== '2008' ? {} : { nopForm: args.ppcNop }),
     ...(args.a64Default === undefined ? {} : { idleOps: args.a64Default }),
   };
-  if (args.entry !== undefined || args.ops !== undefined) {
-    if (!program.relocatable || !args.enable || args.entry === undefined) {
-      throw new ElftraceError(
-        'usage',
-        '--entry SYMBOL [--ops SYMBOL] goes with --enable on a relocatable file: its sites name what they call',
-      );
-    }
-    const names = { call: args.entry, ops: args.ops ?? null };
-    const to: WritableState = {
-      kind: 'call',
-      target: 0n,
-      names,
-      ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }),
-    };
-    return { plan: planSites(sites, { to, name: enableEntry(args.entry), ...common }), on };
-  }
+  if (args.entry !== undefined || args.ops !== undefined) return { plan: planNamed(on, args, common), on };
   const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);
   if (args.enable) {
     const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
@@ -570,7 +573,11 @@ function acceptanceOf({ partial, require }: PatchArguments): Acceptance {
   return { partial, ...(require === undefined ? {} : { requirePercent: require }) };
 }
 
-export async function runPatch(args: PatchArguments): Promise<number> {
+/**
+ * What a request says must be one thing, and say how much of it.
+ * @throws ElftraceError 'usage'
+ */
+function checkRequest(args: PatchArguments): void {
   if (args.emptySlots) {
     throw new ElftraceError(
       'usage',
@@ -595,6 +602,10 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     throw new ElftraceError('usage', '--prove --partial: a session is proved as a whole, or not at all');
   }
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
+}
+
+export async function runPatch(args: PatchArguments): Promise<number> {
+  checkRequest(args);
   const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
   const before = await open(input, args);

@@ -29,6 +29,127 @@ export interface DynamicFacts {
   readonly remarks: readonly string[];
 }
 
+/** The entries of a dynamic section, and what their addresses are in the file. */
+class DynamicEntries {
+  private readonly tags = new Map<bigint, bigint>();
+  private readonly loads: readonly ElfSegment[];
+  readonly wordBytes: 4 | 8;
+
+  constructor(
+    readonly view: ByteView,
+    readonly is64: boolean,
+    segments: readonly ElfSegment[],
+    offset: number,
+    size: number,
+  ) {
+    this.wordBytes = is64 ? 8 : 4;
+    const { wordBytes, tags } = this;
+    for (let at = offset; at + 2 * wordBytes <= offset + size; at += 2 * wordBytes) {
+      const tag = view.word(at, wordBytes);
+      if (tag === C.DT_NULL) break;
+      if (!tags.has(tag)) tags.set(tag, view.word(at + wordBytes, wordBytes));
+    }
+    this.loads = segments.filter((segment) => segment.type === C.PT_LOAD && segment.fileSize > 0);
+  }
+
+  get(tag: bigint): bigint | undefined {
+    return this.tags.get(tag);
+  }
+
+  /** File position and the bytes that follow it in its segment. */
+  locate(what: string, address: bigint): { offset: number; room: number } {
+    for (const load of this.loads) {
+      const into = address - load.address;
+      if (into >= 0n && into < BigInt(load.fileSize)) {
+        return { offset: load.offset + Number(into), room: load.fileSize - Number(into) };
+      }
+    }
+    throw new ElftraceError('bad-reference', `${what}: address ${hex(address)} lies in no segment of the file`, {
+      what,
+      address,
+    });
+  }
+
+  range(what: string, address: bigint, bytes: bigint): number {
+    const place = this.locate(what, address);
+    if (bytes > BigInt(place.room)) throw truncated(what, place.offset, bytes, this.view.size);
+    return place.offset;
+  }
+
+  checkEntry(what: string, tag: bigint, expected: number): void {
+    const value = this.tags.get(tag);
+    if (value !== undefined && value !== BigInt(expected)) {
+      throw malformed(what, `${value} bytes, expected ${expected}`, { value, expected: String(expected) });
+    }
+  }
+}
+
+/** The relocation tables that the entries name. */
+function tablesOf(entries: DynamicEntries): DynamicTable[] {
+  const { is64 } = entries;
+  const tables: DynamicTable[] = [];
+  const table = (form: DynamicTable['form'], name: string, at: bigint | undefined, bytes: bigint | undefined): void => {
+    if (at === undefined || bytes === undefined || bytes === 0n) return;
+    const entry = BigInt(relocationBytes(form, is64));
+    if (bytes % entry !== 0n) throw malformed(`${name}: size`, `${bytes} is no multiple of ${entry}`, { value: bytes });
+    const start = entries.range(name, at, bytes);
+    const end = start + Number(bytes);
+    // Some linkers count the PLT's relocations in DT_RELASZ too; they are one table then.
+    if (tables.some((other) => start < other.offset + other.sizeBytes && other.offset < end)) return;
+    tables.push({ form, what: name, offset: start, sizeBytes: Number(bytes) });
+  };
+  entries.checkEntry('DT_RELAENT', C.DT_RELAENT, relocationBytes('rela', is64));
+  entries.checkEntry('DT_RELENT', C.DT_RELENT, relocationBytes('rel', is64));
+  entries.checkEntry('DT_RELRENT', C.DT_RELRENT, relocationBytes('relr', is64));
+  table('rela', 'DT_RELA', entries.get(C.DT_RELA), entries.get(C.DT_RELASZ));
+  table('rel', 'DT_REL', entries.get(C.DT_REL), entries.get(C.DT_RELSZ));
+  table('relr', 'DT_RELR', entries.get(C.DT_RELR), entries.get(C.DT_RELRSZ));
+  const pltForm = entries.get(C.DT_PLTREL);
+  if (
+    entries.get(C.DT_JMPREL) !== undefined &&
+    pltForm !== undefined &&
+    pltForm !== C.DT_RELA &&
+    pltForm !== C.DT_REL
+  ) {
+    throw malformed('DT_PLTREL', `${hex(pltForm)} is neither DT_RELA nor DT_REL`, { value: pltForm });
+  }
+  table(pltForm === C.DT_REL ? 'rel' : 'rela', 'DT_JMPREL', entries.get(C.DT_JMPREL), entries.get(C.DT_PLTRELSZ));
+
+  return tables;
+}
+
+/** How many dynamic symbols there are, as far as anything says so. */
+function countSymbols(
+  entries: DynamicEntries,
+  tables: readonly DynamicTable[],
+  symtab: bigint,
+  strtab: bigint,
+  remarks: string[],
+): number {
+  const { view, is64, wordBytes } = entries;
+  let count = 0;
+  const hash = entries.get(C.DT_HASH);
+  const gnuHash = entries.get(C.DT_GNU_HASH);
+  if (hash !== undefined) {
+    const place = entries.locate('DT_HASH', hash);
+    if (place.room < 8) throw truncated('DT_HASH', place.offset, 8, view.size);
+    const buckets = view.u32(place.offset);
+    count = view.u32(place.offset + 4);
+    const bytes = 8 + 4 * (buckets + count);
+    if (bytes > place.room) throw truncated('DT_HASH', place.offset, bytes, view.size);
+  } else {
+    if (gnuHash !== undefined) count = countGnuHash(view, wordBytes, entries.locate('DT_GNU_HASH', gnuHash));
+    else if (strtab > symtab && strtab - symtab <= BigInt(entries.locate('DT_SYMTAB', symtab).room)) {
+      count = Number((strtab - symtab) / BigInt(symbolBytes(is64)));
+      remarks.push('the dynamic symbols have no hash table; counted up to DT_STRTAB');
+    }
+    // A GNU hash table does not cover undefined symbols, and counts none at all when nothing is
+    // defined.
+    for (const each of tables) count = Math.max(count, highestSymbol(view, is64, each) + 1);
+  }
+  return count;
+}
+
 /**
  * Reads the tables that the dynamic section at `[offset, offset + size)` names; the extents were
  * checked.
@@ -43,93 +164,18 @@ export function readDynamic(
   offset: number,
   size: number,
 ): DynamicFacts {
-  const wordBytes = is64 ? 8 : 4;
-  const tags = new Map<bigint, bigint>();
-  for (let at = offset; at + 2 * wordBytes <= offset + size; at += 2 * wordBytes) {
-    const tag = view.word(at, wordBytes);
-    if (tag === C.DT_NULL) break;
-    if (!tags.has(tag)) tags.set(tag, view.word(at + wordBytes, wordBytes));
-  }
-  const loads = segments.filter((segment) => segment.type === C.PT_LOAD && segment.fileSize > 0);
-
-  /** File position and the bytes that follow it in its segment. */
-  const locate = (what: string, address: bigint): { offset: number; room: number } => {
-    for (const load of loads) {
-      const into = address - load.address;
-      if (into >= 0n && into < BigInt(load.fileSize)) {
-        return { offset: load.offset + Number(into), room: load.fileSize - Number(into) };
-      }
-    }
-    throw new ElftraceError('bad-reference', `${what}: address ${hex(address)} lies in no segment of the file`, {
-      what,
-      address,
-    });
-  };
-  const range = (what: string, address: bigint, bytes: bigint): number => {
-    const place = locate(what, address);
-    if (bytes > BigInt(place.room)) throw truncated(what, place.offset, bytes, view.size);
-    return place.offset;
-  };
-  const checkEntry = (what: string, tag: bigint, expected: number): void => {
-    const value = tags.get(tag);
-    if (value !== undefined && value !== BigInt(expected)) {
-      throw malformed(what, `${value} bytes, expected ${expected}`, { value, expected: String(expected) });
-    }
-  };
-
-  const tables: DynamicTable[] = [];
-  const table = (form: DynamicTable['form'], name: string, at: bigint | undefined, bytes: bigint | undefined): void => {
-    if (at === undefined || bytes === undefined || bytes === 0n) return;
-    const entry = BigInt(relocationBytes(form, is64));
-    if (bytes % entry !== 0n) throw malformed(`${name}: size`, `${bytes} is no multiple of ${entry}`, { value: bytes });
-    const start = range(name, at, bytes);
-    const end = start + Number(bytes);
-    // Some linkers count the PLT's relocations in DT_RELASZ too; they are one table then.
-    if (tables.some((other) => start < other.offset + other.sizeBytes && other.offset < end)) return;
-    tables.push({ form, what: name, offset: start, sizeBytes: Number(bytes) });
-  };
-  checkEntry('DT_RELAENT', C.DT_RELAENT, relocationBytes('rela', is64));
-  checkEntry('DT_RELENT', C.DT_RELENT, relocationBytes('rel', is64));
-  checkEntry('DT_RELRENT', C.DT_RELRENT, relocationBytes('relr', is64));
-  table('rela', 'DT_RELA', tags.get(C.DT_RELA), tags.get(C.DT_RELASZ));
-  table('rel', 'DT_REL', tags.get(C.DT_REL), tags.get(C.DT_RELSZ));
-  table('relr', 'DT_RELR', tags.get(C.DT_RELR), tags.get(C.DT_RELRSZ));
-  const pltForm = tags.get(C.DT_PLTREL);
-  if (tags.has(C.DT_JMPREL) && pltForm !== undefined && pltForm !== C.DT_RELA && pltForm !== C.DT_REL) {
-    throw malformed('DT_PLTREL', `${hex(pltForm)} is neither DT_RELA nor DT_REL`, { value: pltForm });
-  }
-  table(pltForm === C.DT_REL ? 'rel' : 'rela', 'DT_JMPREL', tags.get(C.DT_JMPREL), tags.get(C.DT_PLTRELSZ));
-
+  const entries = new DynamicEntries(view, is64, segments, offset, size);
+  const tables = tablesOf(entries);
   const remarks: string[] = [];
-  const symtab = tags.get(C.DT_SYMTAB);
-  const strtab = tags.get(C.DT_STRTAB);
-  const strsz = tags.get(C.DT_STRSZ);
+  const symtab = entries.get(C.DT_SYMTAB);
+  const strtab = entries.get(C.DT_STRTAB);
+  const strsz = entries.get(C.DT_STRSZ);
   if (symtab === undefined || strtab === undefined || strsz === undefined) return { symbols: null, tables, remarks };
   const entry = symbolBytes(is64);
-  checkEntry('DT_SYMENT', C.DT_SYMENT, entry);
-  const strings = { offset: range('DT_STRTAB', strtab, strsz), size: Number(strsz) };
-  const start = locate('DT_SYMTAB', symtab);
-
-  let count = 0;
-  const hash = tags.get(C.DT_HASH);
-  const gnuHash = tags.get(C.DT_GNU_HASH);
-  if (hash !== undefined) {
-    const place = locate('DT_HASH', hash);
-    if (place.room < 8) throw truncated('DT_HASH', place.offset, 8, view.size);
-    const buckets = view.u32(place.offset);
-    count = view.u32(place.offset + 4);
-    const bytes = 8 + 4 * (buckets + count);
-    if (bytes > place.room) throw truncated('DT_HASH', place.offset, bytes, view.size);
-  } else {
-    if (gnuHash !== undefined) count = countGnuHash(view, wordBytes, locate('DT_GNU_HASH', gnuHash));
-    else if (strtab > symtab && strtab - symtab <= BigInt(start.room)) {
-      count = Number((strtab - symtab) / BigInt(entry));
-      remarks.push('the dynamic symbols have no hash table; counted up to DT_STRTAB');
-    }
-    // A GNU hash table does not cover undefined symbols, and counts none at all when nothing is
-    // defined.
-    for (const each of tables) count = Math.max(count, highestSymbol(view, is64, each) + 1);
-  }
+  entries.checkEntry('DT_SYMENT', C.DT_SYMENT, entry);
+  const strings = { offset: entries.range('DT_STRTAB', strtab, strsz), size: Number(strsz) };
+  const start = entries.locate('DT_SYMTAB', symtab);
+  const count = countSymbols(entries, tables, symtab, strtab, remarks);
   if (count * entry > start.room) throw truncated('DT_SYMTAB', start.offset, count * entry, view.size);
   return { symbols: { offset: start.offset, count, strings }, tables, remarks };
 }

@@ -203,6 +203,56 @@ class Index implements FunctionIndex {
   }
 }
 
+/** Places of one kind in the order of the symbol table, and how good a name each gives. */
+interface Candidates {
+  readonly count: number;
+  readonly symbol: Uint32Array;
+  readonly section: Uint32Array;
+  /** Halves of the place. */
+  readonly low: Uint32Array;
+  readonly high: Uint32Array;
+  readonly rank: Uint32Array;
+}
+
+/** @param candidates  how many there are at most */
+function candidatesOf(
+  symbols: SymbolTable,
+  kinds: Uint8Array,
+  kind: number,
+  candidates: number,
+  place: FunctionOptions['place'],
+): Candidates {
+  const { info } = symbols;
+  const values = halves(symbols.value);
+  const sizes = halves(symbols.size);
+  const symbol = new Uint32Array(candidates);
+  const section = new Uint32Array(candidates);
+  const low = new Uint32Array(candidates);
+  const high = new Uint32Array(candidates);
+  const rank = new Uint32Array(candidates);
+  let count = 0;
+  for (let i = 0; i < kinds.length; i++) {
+    if (kinds[i] !== kind) continue;
+    const translated = place?.(i);
+    if (translated === null) continue;
+    if (translated === undefined) {
+      section[count] = symbols.sectionIndex[i]!;
+      low[count] = values[2 * i + LOW]!;
+      high[count] = values[2 * i + HIGH]!;
+    } else {
+      section[count] = translated.section;
+      low[count] = Number(translated.value & 0xffff_ffffn);
+      high[count] = Number((translated.value >> 32n) & 0xffff_ffffn);
+    }
+    const binding = info[i]! >>> 4;
+    // STB_GNU_UNIQUE and other bindings behave as global ones.
+    const weak = binding === STB_GLOBAL ? 0 : binding === STB_WEAK ? 1 : binding === STB_LOCAL ? 2 : 0;
+    rank[count] = weak * 2 + (sizes[2 * i + LOW] === 0 && sizes[2 * i + HIGH] === 0 ? 1 : 0);
+    symbol[count++] = i;
+  }
+  return { count, symbol, section, low, high, rank };
+}
+
 /** Sorted places of one kind, and the aliases behind them. */
 class Rows implements FunctionColumns {
   readonly count: number;
@@ -230,34 +280,7 @@ class Rows implements FunctionColumns {
   ) {
     this.#relocatable = relocatable;
     this.#symbolCount = symbols.count;
-    const { info } = symbols;
-    const values = halves(symbols.value);
-    const sizes = halves(symbols.size);
-    const symbol = new Uint32Array(candidates);
-    const section = new Uint32Array(candidates);
-    const low = new Uint32Array(candidates);
-    const high = new Uint32Array(candidates);
-    const rank = new Uint32Array(candidates);
-    let count = 0;
-    for (let i = 0; i < kinds.length; i++) {
-      if (kinds[i] !== kind) continue;
-      const translated = place?.(i);
-      if (translated === null) continue;
-      if (translated === undefined) {
-        section[count] = symbols.sectionIndex[i]!;
-        low[count] = values[2 * i + LOW]!;
-        high[count] = values[2 * i + HIGH]!;
-      } else {
-        section[count] = translated.section;
-        low[count] = Number(translated.value & 0xffff_ffffn);
-        high[count] = Number((translated.value >> 32n) & 0xffff_ffffn);
-      }
-      const binding = info[i]! >>> 4;
-      // STB_GNU_UNIQUE and other bindings behave as global ones.
-      const weak = binding === STB_GLOBAL ? 0 : binding === STB_WEAK ? 1 : binding === STB_LOCAL ? 2 : 0;
-      rank[count] = weak * 2 + (sizes[2 * i + LOW] === 0 && sizes[2 * i + HIGH] === 0 ? 1 : 0);
-      symbol[count++] = i;
-    }
+    const { count, symbol, section, low, high, rank } = candidatesOf(symbols, kinds, kind, candidates, place);
     const order = sortedOrder(relocatable ? [rank, low, high, section] : [rank, low, high], count);
 
     this.#sorted = new Uint32Array(count);

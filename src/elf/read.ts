@@ -78,6 +78,15 @@ class Image implements ElfImage {
     this.segments = readSegments(view, this.header, this.sections, this.#remarks);
     this.elfSize = claimedEnd(this.header, this.sections, this.segments);
 
+    this.#readSymbolTables();
+    const dynamic = this.#dynamic();
+    this.dynamicSymbols = this.#firstTable(C.SHT_DYNSYM) ?? this.#symbolsOf(dynamic) ?? emptySymbols(view);
+    this.symbols = this.#firstTable(C.SHT_SYMTAB) ?? this.dynamicSymbols;
+    this.relocations = this.#relocationTables(dynamic);
+  }
+
+  #readSymbolTables(): void {
+    const view = this.#view;
     const extended = extendedIndexTables(this.sections, this.#remarks);
     for (const section of this.sections) {
       if (section.type !== C.SHT_SYMTAB && section.type !== C.SHT_DYNSYM) continue;
@@ -97,28 +106,31 @@ class Image implements ElfImage {
         }),
       );
     }
-    const dynamic = this.#dynamic();
-    const empty = emptySymbols(view);
-    const first = (type: number): SymbolTable | undefined => {
-      const section = this.sections.find((each) => each.type === type);
-      return section && this.#symbolTables.get(section.index);
-    };
-    let dynamicSymbols = first(C.SHT_DYNSYM);
-    if (dynamicSymbols === undefined && dynamic?.symbols) {
-      dynamicSymbols = new LazySymbolTable({
-        view,
-        is64: this.header.is64,
-        section: -1,
-        what: 'DT_SYMTAB',
-        ...dynamic.symbols,
-        extendedIndices: null,
-        sectionCount: this.sections.length === 0 ? null : this.sections.length,
-      });
-      this.#symbolTables.set(-1, dynamicSymbols);
-    }
-    this.dynamicSymbols = dynamicSymbols ?? empty;
-    this.symbols = first(C.SHT_SYMTAB) ?? this.dynamicSymbols;
+  }
 
+  #firstTable(type: number): SymbolTable | undefined {
+    const section = this.sections.find((each) => each.type === type);
+    return section && this.#symbolTables.get(section.index);
+  }
+
+  /** The symbols that the dynamic section names, where no section header does. */
+  #symbolsOf(dynamic: ReturnType<typeof readDynamic> | null): SymbolTable | undefined {
+    if (!dynamic?.symbols) return undefined;
+    const table = new LazySymbolTable({
+      view: this.#view,
+      is64: this.header.is64,
+      section: -1,
+      what: 'DT_SYMTAB',
+      ...dynamic.symbols,
+      extendedIndices: null,
+      sectionCount: this.sections.length === 0 ? null : this.sections.length,
+    });
+    this.#symbolTables.set(-1, table);
+    return table;
+  }
+
+  #relocationTables(dynamic: ReturnType<typeof readDynamic> | null): readonly RelocationTable[] {
+    const view = this.#view;
     const relocations: RelocationTable[] = [];
     const covered: { readonly start: number; readonly end: number }[] = [];
     for (const section of this.sections) {
@@ -154,7 +166,7 @@ class Image implements ElfImage {
         }),
       );
     }
-    this.relocations = relocations;
+    return relocations;
   }
 
   /**
@@ -364,25 +376,22 @@ function exact(view: ByteView, at: number, wordBytes: 4 | 8, what: string): numb
   return Number(value);
 }
 
-function readHeader(view: ByteView, is64: boolean, remarks: string[]): ElfHeader {
-  const size = is64 ? 64 : 52;
-  const wordBytes = is64 ? 8 : 4;
-  if (view.size < size) throw truncated('file header', 0, size, view.size);
-  const version = view.u32(20);
-  if (version !== C.EV_CURRENT) {
-    throw malformed('e_version', `${version} is not 1`, { fileOffset: 20, value: version });
-  }
-  const afterWords = 24 + 3 * wordBytes;
-  const phoff = exact(view, 24 + wordBytes, wordBytes, 'e_phoff');
-  const shoff = exact(view, 24 + 2 * wordBytes, wordBytes, 'e_shoff');
-  const ehsize = view.u16(afterWords + 4);
-  const phentsize = view.u16(afterWords + 6);
-  let phnum = view.u16(afterWords + 8);
-  const shentsize = view.u16(afterWords + 10);
-  let shnum = view.u16(afterWords + 12);
-  let shstrndx = view.u16(afterWords + 14);
-  if (ehsize !== size) remarks.push(`e_ehsize is ${ehsize}, not ${size}`);
+/** Counts of the file header; those that do not fit 16 bits stand in section header 0. */
+interface HeaderCounts {
+  phnum: number;
+  shnum: number;
+  shstrndx: number;
+}
 
+function readCounts(
+  view: ByteView,
+  is64: boolean,
+  shoff: number,
+  shentsize: number,
+  { phnum, shnum, shstrndx }: HeaderCounts,
+  remarks: string[],
+): HeaderCounts {
+  const wordBytes = is64 ? 8 : 4;
   const headerBytes = is64 ? 64 : 40;
   if (shoff === 0) {
     if (shnum !== 0) throw malformed('e_shnum', `${shnum} section headers and no e_shoff`, { value: shnum });
@@ -414,6 +423,10 @@ function readHeader(view: ByteView, is64: boolean, remarks: string[]): ElfHeader
       });
     }
   }
+  return { phnum, shnum, shstrndx };
+}
+
+function checkProgramHeaders(view: ByteView, is64: boolean, phoff: number, phentsize: number, phnum: number): void {
   const segmentBytes = is64 ? 56 : 32;
   if (phnum !== 0) {
     if (phoff === 0) throw malformed('e_phoff', `0 with ${phnum} program headers`, { value: 0 });
@@ -424,6 +437,31 @@ function readHeader(view: ByteView, is64: boolean, remarks: string[]): ElfHeader
       throw truncated(`program header table of ${phnum}`, phoff, phnum * segmentBytes, view.size);
     }
   }
+}
+
+function readHeader(view: ByteView, is64: boolean, remarks: string[]): ElfHeader {
+  const size = is64 ? 64 : 52;
+  const wordBytes = is64 ? 8 : 4;
+  if (view.size < size) throw truncated('file header', 0, size, view.size);
+  const version = view.u32(20);
+  if (version !== C.EV_CURRENT) {
+    throw malformed('e_version', `${version} is not 1`, { fileOffset: 20, value: version });
+  }
+  const afterWords = 24 + 3 * wordBytes;
+  const phoff = exact(view, 24 + wordBytes, wordBytes, 'e_phoff');
+  const shoff = exact(view, 24 + 2 * wordBytes, wordBytes, 'e_shoff');
+  const ehsize = view.u16(afterWords + 4);
+  const phentsize = view.u16(afterWords + 6);
+  const shentsize = view.u16(afterWords + 10);
+  if (ehsize !== size) remarks.push(`e_ehsize is ${ehsize}, not ${size}`);
+
+  const counts = {
+    phnum: view.u16(afterWords + 8),
+    shnum: view.u16(afterWords + 12),
+    shstrndx: view.u16(afterWords + 14),
+  };
+  const { phnum, shnum, shstrndx } = readCounts(view, is64, shoff, shentsize, counts, remarks);
+  checkProgramHeaders(view, is64, phoff, phentsize, phnum);
   return {
     is64,
     endian: view.endian,

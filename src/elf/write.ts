@@ -271,6 +271,16 @@ function growSymbols(image: ElfImage, names: readonly string[], sectionNames: Na
   return growth;
 }
 
+/** The section of names in a file that has none. */
+function namesRow(
+  { index, nameOffset }: { readonly nameOffset: number; readonly index: number },
+  offset: number,
+  contents: Uint8Array,
+): Placed {
+  const own = { name: '.shstrtab', type: C.SHT_STRTAB, flags: 0n, link: 0, info: 0, alignBytes: 1, entrySize: 0 };
+  return { index, offset, nameOffset, section: { ...own, contents } };
+}
+
 function planSections(
   image: ElfImage,
   added: readonly NewSection[],
@@ -312,23 +322,7 @@ function planSections(
     at = offset + section.fileSize + each.appended.length;
     return { ...each, offset, section };
   });
-  if (namesSection !== null) {
-    placed.push({
-      index: namesSection.index,
-      offset: namesOffset,
-      nameOffset: namesSection.nameOffset,
-      section: {
-        name: '.shstrtab',
-        type: C.SHT_STRTAB,
-        flags: 0n,
-        link: 0,
-        info: 0,
-        alignBytes: 1,
-        entrySize: 0,
-        contents,
-      },
-    });
-  }
+  if (namesSection !== null) placed.push(namesRow(namesSection, namesOffset, contents));
   const shnum = image.header.shnum + placed.length;
   const tableOffset = alignUp(at, image.wordBytes);
   return {

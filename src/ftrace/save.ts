@@ -101,6 +101,47 @@ export interface Roles {
   readonly globalPair: HashPair;
 }
 
+/** Writes single things of a state down; ops are their numbers. */
+class Saver {
+  constructor(private readonly ops: readonly NamedOps[]) {}
+
+  indexOf(one: NamedOps): number {
+    const index = this.ops.findIndex((each) => each === one);
+    if (index < 0) throw new ElftraceError('internal', `${one.name} is used and not known`);
+    return index;
+  }
+
+  callee(one: Callee): SavedCallee {
+    if (one.kind === 'function') return { kind: one.kind, address: hex(one.address) };
+    return one.kind === 'assist' ? { kind: one.kind, ops: this.indexOf(one.ops) } : one;
+  }
+
+  trampoline(one: OpsTrampoline | null): SavedTrampoline | null {
+    if (one === null) return null;
+    switch (one.kind) {
+      case 'private': {
+        const { block, template } = one;
+        const { sizeBytes } = block;
+        return { kind: one.kind, address: hex(block.address), sizeBytes, template, callee: this.callee(one.callee) };
+      }
+      case 'user':
+      case 'graph':
+        return { kind: one.kind, address: hex(one.address) };
+      case 'entry':
+        return one;
+      default:
+        return one satisfies never;
+    }
+  }
+
+  literal(one: Literal | null): SavedCore['records'][number]['literal'] {
+    return one?.kind === 'ops' ? { kind: one.kind, ops: this.indexOf(one.ops) } : one;
+  }
+}
+
+const savedHash = (one: SiteHash | null): SavedHash | null =>
+  one && { sites: [...one.sites].map((site) => hex(site.ip)), neutral: one.neutral, queued: one.queued };
+
 /** Writes the state down. No operation may be under way. */
 export function saveState(state: CoreState, roles: Roles): SavedCore {
   const ops = [...state.known];
@@ -113,42 +154,14 @@ export function saveState(state: CoreState, roles: Roles): SavedCore {
       ...graph.known.map((user) => user.pair),
     ]),
   ];
-  const indexOf = (one: NamedOps): number => {
-    const index = ops.findIndex((each) => each === one);
-    if (index < 0) throw new ElftraceError('internal', `${one.name} is used and not known`);
-    return index;
-  };
-  const callee = (one: Callee): SavedCallee => {
-    if (one.kind === 'function') return { kind: one.kind, address: hex(one.address) };
-    return one.kind === 'assist' ? { kind: one.kind, ops: indexOf(one.ops) } : one;
-  };
-  const trampoline = (one: OpsTrampoline | null): SavedTrampoline | null => {
-    if (one === null) return null;
-    switch (one.kind) {
-      case 'private': {
-        const { block, template } = one;
-        const { sizeBytes } = block;
-        return { kind: one.kind, address: hex(block.address), sizeBytes, template, callee: callee(one.callee) };
-      }
-      case 'user':
-      case 'graph':
-        return { kind: one.kind, address: hex(one.address) };
-      case 'entry':
-        return one;
-      default:
-        return one satisfies never;
-    }
-  };
-  const hash = (one: SiteHash | null): SavedHash | null =>
-    one && { sites: [...one.sites].map((site) => hex(site.ip)), neutral: one.neutral, queued: one.queued };
-  const literal = (one: Literal | null): SavedCore['records'][number]['literal'] =>
-    one?.kind === 'ops' ? { kind: one.kind, ops: indexOf(one.ops) } : one;
+  const saver = new Saver(ops);
+  const indexOf = (one: NamedOps): number => saver.indexOf(one);
   return {
     version: savedVersion,
     enabled: state.enabled,
     dead: state.dead,
     modules: state.records.modules,
-    pairs: pairs.map(({ filter, notrace }) => ({ filter: hash(filter), notrace: hash(notrace) })),
+    pairs: pairs.map(({ filter, notrace }) => ({ filter: savedHash(filter), notrace: savedHash(notrace) })),
     sharedPairs: state.sharedPairs.map((pair) => pairs.indexOf(pair)),
     ops: ops.map((one) => ({
       name: one.name,
@@ -156,18 +169,18 @@ export function saveState(state: CoreState, roles: Roles): SavedCore {
       savedFunc: hex(one.savedFunc),
       flags: one.flags,
       pair: pairs.indexOf(one.pair),
-      trampoline: trampoline(one.trampoline),
+      trampoline: saver.trampoline(one.trampoline),
       directCall: hex(one.directCall),
       data: hex(one.data),
       object: state.objects.has(one),
     })),
     list: state.list.map(indexOf),
-    callee: callee(state.callee),
+    callee: saver.callee(state.callee),
     traceOp: state.traceOp && indexOf(state.traceOp),
     direct: [...state.direct].map(([site, address]) => ({ site: hex(site.ip), address: hex(address) })),
     records: state.records.list
       .filter((site) => site.flags !== 0)
-      .map((site) => ({ site: hex(site.ip), flags: hex(site.flags), literal: literal(site.literal) })),
+      .map((site) => ({ site: hex(site.ip), flags: hex(site.flags), literal: saver.literal(site.literal) })),
     graph: {
       known: graph.known.map(({ name, callbacks, pair }) => ({
         name,
@@ -177,12 +190,66 @@ export function saveState(state: CoreState, roles: Roles): SavedCore {
       })),
       users: graph.users.map((user) => user && graph.known.indexOf(user)),
       manager: graph.manager && indexOf(graph.manager),
-      saved: graph.saved && { trampoline: trampoline(graph.saved.trampoline), flags: graph.saved.flags },
+      saved: graph.saved && { trampoline: saver.trampoline(graph.saved.trampoline), flags: graph.saved.flags },
       on: graph.on,
     },
     tracer: roles.tracer && indexOf(roles.tracer),
     byAddress: indexOf(roles.byAddress),
   };
+}
+
+/** Makes the ops of a saved state, with their trampolines. */
+function restoreOps(
+  saved: SavedCore,
+  pairs: readonly HashPair[],
+  negotiate: (name: string) => Negotiation | null,
+): readonly Ops[] {
+  const ops = saved.ops.map((one) => {
+    const share = negotiate(one.name);
+    const made = new Ops({
+      name: one.name,
+      func: BigInt(one.func),
+      pair: at(pairs, one.pair),
+      ...(share === null ? {} : { negotiate: share }),
+      data: BigInt(one.data),
+    });
+    made.savedFunc = BigInt(one.savedFunc);
+    made.flags = one.flags;
+    made.directCall = BigInt(one.directCall);
+    return made;
+  });
+  saved.ops.forEach((one, index) => {
+    ops[index]!.trampoline = restoredTrampoline(one.trampoline, ops);
+  });
+  for (const one of ops) {
+    if (one.has('ALLOC_TRAMP') !== (one.trampoline?.kind === 'private')) throw bad(`${one.name}: ALLOC_TRAMP is wrong`);
+  }
+  return ops;
+}
+
+function restoredCallee(one: SavedCallee, ops: readonly Ops[]): Callee {
+  if (one.kind === 'function') return { kind: one.kind, address: BigInt(one.address) };
+  return one.kind === 'assist' ? { kind: one.kind, ops: at(ops, one.ops) } : { kind: one.kind };
+}
+
+function restoredTrampoline(one: SavedTrampoline | null, ops: readonly Ops[]): OpsTrampoline | null {
+  if (one === null || one.kind === 'entry') return one;
+  const address: Address = BigInt(one.address);
+  if (one.kind !== 'private') return { kind: one.kind, address };
+  const { sizeBytes, template } = one;
+  return { kind: one.kind, block: { address, sizeBytes }, template, callee: restoredCallee(one.callee, ops) };
+}
+
+/** Flags and words of the records. */
+function restoreRecords(state: CoreState, saved: SavedCore, ops: readonly Ops[], siteAt: (at: Hex) => CallSite): void {
+  // What is loaded is live; only weak leftovers are disabled.
+  for (const site of state.records.list) site.flags = site.weak ? REC.DISABLED : 0;
+  for (const { site, flags, literal } of saved.records) {
+    const record = siteAt(site);
+    record.flags = Number(BigInt.asUintN(32, BigInt(flags)));
+    if (literal !== null)
+      record.literal = literal.kind === 'ops' ? { kind: 'ops', ops: at(ops, literal.ops) } : literal;
+  }
 }
 
 /**
@@ -208,42 +275,8 @@ export function restoreState(
     filter: hash(filter),
     notrace: hash(notrace),
   }));
-  const ops = saved.ops.map((one) => {
-    const share = negotiate(one.name);
-    const made = new Ops({
-      name: one.name,
-      func: BigInt(one.func),
-      pair: at(pairs, one.pair),
-      ...(share === null ? {} : { negotiate: share }),
-      data: BigInt(one.data),
-    });
-    made.savedFunc = BigInt(one.savedFunc);
-    made.flags = one.flags;
-    made.directCall = BigInt(one.directCall);
-    return made;
-  });
-  const callee = (one: SavedCallee): Callee => {
-    if (one.kind === 'function') return { kind: one.kind, address: BigInt(one.address) };
-    return one.kind === 'assist' ? { kind: one.kind, ops: at(ops, one.ops) } : { kind: one.kind };
-  };
-  const trampoline = (one: SavedTrampoline | null): OpsTrampoline | null => {
-    if (one === null || one.kind === 'entry') return one;
-    const address: Address = BigInt(one.address);
-    if (one.kind !== 'private') return { kind: one.kind, address };
-    const { sizeBytes, template } = one;
-    return { kind: one.kind, block: { address, sizeBytes }, template, callee: callee(one.callee) };
-  };
-  saved.ops.forEach((one, index) => {
-    ops[index]!.trampoline = trampoline(one.trampoline);
-  });
-  // What is loaded is live; only weak leftovers are disabled.
-  for (const site of state.records.list) site.flags = site.weak ? REC.DISABLED : 0;
-  for (const { site, flags, literal } of saved.records) {
-    const record = siteAt(site);
-    record.flags = Number(BigInt.asUintN(32, BigInt(flags)));
-    if (literal !== null)
-      record.literal = literal.kind === 'ops' ? { kind: 'ops', ops: at(ops, literal.ops) } : literal;
-  }
+  const ops = restoreOps(saved, pairs, negotiate);
+  restoreRecords(state, saved, ops, siteAt);
   const known = saved.graph.known.map((user) => {
     const callbacks = { entry: BigInt(user.entry), return: BigInt(user.return) };
     return new GraphUser(user.name, callbacks, at(pairs, user.pair));
@@ -254,7 +287,7 @@ export function restoreState(
   state.list = saved.list.map((index) => at(ops, index));
   state.enabled = saved.enabled;
   state.dead = saved.dead;
-  state.callee = callee(saved.callee);
+  state.callee = restoredCallee(saved.callee, ops);
   state.traceOp = saved.traceOp === null ? null : at(ops, saved.traceOp);
   state.direct = new Map(saved.direct.map(({ site, address }) => [siteAt(site), BigInt(address)]));
   state.objects = new Map(
@@ -267,12 +300,9 @@ export function restoreState(
     known,
     users: users.map((index) => (index === null ? null : at(known, index))),
     manager: manager === null ? null : at(ops, manager),
-    saved: put && { trampoline: trampoline(put.trampoline), flags: put.flags },
+    saved: put && { trampoline: restoredTrampoline(put.trampoline, ops), flags: put.flags },
     on: saved.graph.on,
   };
-  for (const one of ops) {
-    if (one.has('ALLOC_TRAMP') !== (one.trampoline?.kind === 'private')) throw bad(`${one.name}: ALLOC_TRAMP is wrong`);
-  }
   return {
     tracer: saved.tracer === null ? null : at(ops, saved.tracer),
     byAddress: at(ops, saved.byAddress),

@@ -22,7 +22,7 @@ import type { Session } from '../tracing/session.js';
 import type { ProbeHost } from '../tracing/session-plan.js';
 import type { ProbeOperation } from '../tracing/session-file.js';
 import { findSites } from '../sites/sites.js';
-import { recordIp } from '../tracing/tracing.js';
+import { recordIp } from '../tracing/site-state.js';
 import { farStub } from '../program/loader.js';
 import { load, probeSections, type Program } from '../program/program.js';
 import {
@@ -229,7 +229,15 @@ export class ProbeSession implements ProbeHost {
     this.pool = new SlotPool(this.rooms);
     const runtime = program.loadMap?.parts.find(({ kind }) => kind === 'runtime');
     this.toc = runtime?.toc ?? program.toc;
-    this.machine = new TextMachine({
+    this.machine = this.textMachine(watcher, callees);
+  }
+
+  /** How the state machines see the text of the session's image. */
+  private textMachine(watcher: TextWatcher | null, callees: readonly Address[]): TextMachine {
+    const { program } = this;
+    const { support } = this.text;
+    const { optimization } = support;
+    return new TextMachine({
       support,
       slots: this.pool,
       watcher,
@@ -550,6 +558,13 @@ export class ProbeSession implements ProbeHost {
     const result = this.core().register(probe);
     const refused = this.outcomeOf(result, text);
     if (refused !== null) return refused;
+    this.keep(made, name);
+    return { kind: 'done', steps: [], warnings: [] };
+  }
+
+  /** Makes an event known that was registered. */
+  private keep(made: ProbeEvent, name: string): void {
+    const { place, probe, optimize } = made;
     this.list.set(made.id, made);
     this.probed.set(place.address, (this.probed.get(place.address) ?? 0) + 1);
     this.names.set(name, made);
@@ -566,7 +581,6 @@ export class ProbeSession implements ProbeHost {
         ),
       );
     }
-    return { kind: 'done', steps: [], warnings: [] };
   }
 
   /**

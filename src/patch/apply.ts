@@ -129,14 +129,8 @@ export function withoutCarrier(image: ElfImage, record: FileRecord | null): Uint
   return bytes;
 }
 
-/**
- * Applies a plan that was made for `image`.
- * @throws ElftraceError 'site-mismatch' when a place does not hold its `before`; nothing is written
- *   then. 'unsupported-form'
- *         when the file cannot carry the record (ask for it beside the file).
- */
-export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {}): Applied {
-  const { bytes } = image;
+/** Whether every place holds its `before`, and may be stored to. */
+function checkSteps(bytes: Uint8Array, plan: Plan, mayStore: ApplyOptions['mayStore']): void {
   for (const step of plan.steps) {
     if (!holdsAt(bytes, step.fileOffset, step.before)) {
       const actual = bytes.subarray(step.fileOffset, step.fileOffset + step.before.length);
@@ -153,9 +147,9 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
       );
     }
   }
-  if (options.mayStore) {
+  if (mayStore) {
     for (const step of plan.steps) {
-      if (!options.mayStore(step.fileOffset, step.after)) {
+      if (!mayStore(step.fileOffset, step.after)) {
         throw new ElftraceError(
           'site-mismatch',
           `${step.section}+${hex(step.address)}: the store was refused (EPERM)`,
@@ -168,20 +162,21 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
       }
     }
   }
-  // One object serves the journal (before, after) and the writer (bytes).
-  const edits = plan.steps.map(({ fileOffset, before, after }) => ({
-    offset: fileOffset,
-    before,
-    after,
-    bytes: after,
-  }));
-  if (edits.length === 0 && plan.additions === undefined && options.keep !== true) {
-    return { bytes: bytes.slice(), edits, record: null, recordBytes: null, notices: [] };
-  }
-  const notices: string[] = [];
+}
+
+/**
+ * The record of a file that was patched before: in the file, or beside it.
+ * @throws ElftraceError 'state-mismatch' where it and the bytes disagree, 'unsupported-form' for
+ *   what cannot be patched twice
+ */
+function earlierRecord(
+  image: ElfImage,
+  plan: Plan,
+  options: ApplyOptions,
+): { readonly inside: FileRecord | null; readonly earlier: FileRecord | null } {
   const inside = readRecord(image);
   const earlier = inside ?? options.earlier ?? null;
-  if (earlier && disagreements(earlier, bytes).length > 0) {
+  if (earlier && disagreements(earlier, image.bytes).length > 0) {
     throw new ElftraceError('state-mismatch', 'the record and the bytes of the file disagree; nothing was written', {
       section: recordSection,
     });
@@ -195,8 +190,21 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
         : 'the file was given relocations or code by an earlier patch: revert it first',
     );
   }
+  return { inside, earlier };
+}
 
-  // From here on `base` is the original with earlier edits in it, and nothing appended.
+/** The original with earlier edits in it and nothing appended, and what of it does not stay. */
+interface Base {
+  readonly image: ElfImage;
+  readonly earlier: FileRecord | null;
+  /** An appended signature goes. */
+  readonly dropTrailing: boolean;
+  readonly cut: Uint8Array;
+  readonly keptSize: number;
+  readonly notices: readonly string[];
+}
+
+function baseOf(image: ElfImage, inside: FileRecord | null, earlier: FileRecord | null): Base {
   const baseBytes = withoutCarrier(image, inside);
   const base = inside ? readElf(baseBytes) : image;
   const trailing = base.bytes.subarray(base.elfSize);
@@ -206,34 +214,69 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
   const overPatched = earlier ? (signature ?? readModuleSignature(image.bytes)) : null;
   const cut = earlier?.cut ?? (signature ? base.bytes.slice(base.elfSize) : new Uint8Array(0));
   const lost = overPatched?.size ?? (signature ? cut.length : 0);
+  const notices: string[] = [];
   if (lost > 0) notices.push(`the appended module signature (${lost} bytes) was cut: it no longer holds`);
   if (hasBuildId(image)) notices.push('the build-id note no longer reflects the contents of the file');
   const keptSize = base.bytes.length - (signature ? trailing.length : 0);
-  const headers: { offset: number; bytes: Uint8Array }[] = [
+  return { image: base, earlier, dropTrailing: signature !== null, cut, keptSize, notices };
+}
+
+/**
+ * Whether the record needs a segment, because the file has no sections.
+ * @throws ElftraceError 'unsupported-form' where it can have neither
+ */
+function needsSegment(base: ElfImage): boolean {
+  if (whyNoSections(base) === null) return false;
+  const reason = whyNoNoteSegment(base);
+  if (reason === null) return true;
+  throw new ElftraceError(
+    'unsupported-form',
+    `the file cannot carry the record (${whyNoSections(base) ?? ''}; ${reason}): keep it beside the file with --journal`,
+  );
+}
+
+/** Headers of a file that carrying the record changes. */
+function changedHeaders({ bytes, header }: ElfImage, useSegment: boolean): { offset: number; bytes: Uint8Array }[] {
+  const { is64, phoff, phnum, phentsize } = header;
+  return [
     // Its size by class: e_ehsize may say anything.
-    { offset: 0, bytes: base.bytes.slice(0, base.header.is64 ? 64 : 52) },
+    { offset: 0, bytes: bytes.slice(0, is64 ? 64 : 52) },
+    ...(useSegment ? [{ offset: phoff, bytes: bytes.slice(phoff, phoff + phnum * phentsize) }] : []),
   ];
+}
+
+/**
+ * Applies a plan that was made for `image`.
+ * @throws ElftraceError 'site-mismatch' when a place does not hold its `before`; nothing is written
+ *   then. 'unsupported-form'
+ *         when the file cannot carry the record (ask for it beside the file).
+ */
+export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {}): Applied {
+  const { bytes } = image;
+  checkSteps(bytes, plan, options.mayStore);
+  // One object serves the journal (before, after) and the writer (bytes).
+  const edits = plan.steps.map(({ fileOffset, before, after }) => ({
+    offset: fileOffset,
+    before,
+    after,
+    bytes: after,
+  }));
+  if (edits.length === 0 && plan.additions === undefined && options.keep !== true) {
+    return { bytes: bytes.slice(), edits, record: null, recordBytes: null, notices: [] };
+  }
+  const { inside, earlier } = earlierRecord(image, plan, options);
+  const base = baseOf(image, inside, earlier);
+  const { dropTrailing, cut, keptSize, notices } = base;
   const hash = options.hash ?? sha256;
   const wanted = options.record ?? 'note';
-  const useSegment = wanted === 'note' && whyNoSections(base) !== null;
-  if (useSegment) {
-    const reason = whyNoNoteSegment(base);
-    if (reason !== null) {
-      throw new ElftraceError(
-        'unsupported-form',
-        `the file cannot carry the record (${whyNoSections(base) ?? ''}; ${reason}): keep it beside the file with --journal`,
-      );
-    }
-    const { phoff, phnum, phentsize } = base.header;
-    headers.push({ offset: phoff, bytes: base.bytes.slice(phoff, phoff + phnum * phentsize) });
-  }
+  const useSegment = wanted === 'note' && needsSegment(base.image);
   const record: FileRecord = {
     schema: recordSchema,
     tool: version,
     sha256: earlier?.sha256 ?? hash(image.bytes),
     originalSize: earlier?.originalSize ?? image.bytes.length,
     keptSize: earlier?.keptSize ?? keptSize,
-    headers: wanted === 'note' ? headers : [],
+    headers: wanted === 'note' ? changedHeaders(base.image, useSegment) : [],
     requests: [...(earlier?.requests ?? []), plan.request],
     injected: earlier?.injected ?? options.injected ?? false,
     session: options.session ?? [],
@@ -245,29 +288,30 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     cut,
   };
   const descriptor = encodeRecord(record);
-  const patches = edits;
-  const dropTrailing = signature !== null;
   if (wanted === 'beside') {
-    const written = writeElf(base, { patches, dropTrailing });
+    const written = writeElf(base.image, { patches: edits, dropTrailing });
     return { bytes: written.bytes, edits, record, recordBytes: descriptor, notices };
   }
   const contents = noteBytes(descriptor, image.header.endian === 'little');
-  const added = plan.additions ? additionsOf(base, plan.additions) : null;
-  const written = writeElf(
-    base,
-    useSegment
-      ? { patches, dropTrailing, noteSegment: { contents, alignBytes: 4 } }
-      : {
-          patches,
-          dropTrailing,
-          ...(added ? { growSections: added.grown, undefinedSymbols: plan.additions!.symbols } : {}),
-          appendSections: [
-            ...(added?.sections ?? []),
-            { name: recordSection, type: SHT_NOTE, flags: 0n, link: 0, info: 0, alignBytes: 4, entrySize: 0, contents },
-          ],
-        },
-  );
+  const carrier = useSegment ? { noteSegment: { contents, alignBytes: 4 as const } } : sectionsWith(base.image, plan, contents);
+  const written = writeElf(base.image, { patches: edits, dropTrailing, ...carrier });
   return { bytes: written.bytes, edits, record, recordBytes: null, notices };
+}
+
+/** The section of the record, and those that relocations of the plan need. */
+function sectionsWith(
+  base: ElfImage,
+  { additions }: Plan,
+  contents: Uint8Array,
+): Omit<Parameters<typeof writeElf>[1], 'patches'> {
+  const added = additions ? additionsOf(base, additions) : null;
+  return {
+    ...(added ? { growSections: added.grown, undefinedSymbols: additions!.symbols } : {}),
+    appendSections: [
+      ...(added?.sections ?? []),
+      { name: recordSection, type: SHT_NOTE, flags: 0n, link: 0, info: 0, alignBytes: 4, entrySize: 0, contents },
+    ],
+  };
 }
 
 /** Sections that a plan's relocations grow, or make. */

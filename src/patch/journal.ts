@@ -188,9 +188,9 @@ function fromHex(text: string): Uint8Array {
   return out;
 }
 
-/** The note's descriptor. Deterministic: the same record gives the same bytes. */
-export function encodeRecord(record: FileRecord): Uint8Array {
-  const header: RecordHeader = {
+/** What the descriptor says in words. */
+function headerOf(record: FileRecord): RecordHeader {
+  return {
     schema: record.schema,
     tool: record.tool,
     sha256: record.sha256,
@@ -207,13 +207,16 @@ export function encodeRecord(record: FileRecord): Uint8Array {
       ? { untraced: record.untraced.map((each, i) => each - (record.untraced[i - 1] ?? 0)) }
       : {}),
   };
-  const json = new TextEncoder().encode(JSON.stringify(header));
+}
+
+/** The different pairs of bytes before and after, and which of them each edit has. */
+function pairsOf(edits: readonly JournalEdit[]): { readonly pairs: readonly JournalEdit[]; readonly of: Uint32Array } {
   const pairs = new Map<string, number>();
   const pairList: JournalEdit[] = [];
-  const pairOf = new Uint32Array(record.edits.length);
+  const pairOf = new Uint32Array(edits.length);
   // Plans share equal arrays, so most pairs are known by their two objects alone.
   const known = new Map<Uint8Array, { readonly after: Uint8Array; readonly pair: number }>();
-  record.edits.forEach((edit, i) => {
+  edits.forEach((edit, i) => {
     const same = known.get(edit.before);
     if (same?.after === edit.after) {
       pairOf[i] = same.pair;
@@ -231,14 +234,21 @@ export function encodeRecord(record: FileRecord): Uint8Array {
     pairOf[i] = pair;
     known.set(edit.before, { after: edit.after, pair });
   });
+  return { pairs: pairList, of: pairOf };
+}
+
+/** The note's descriptor. Deterministic: the same record gives the same bytes. */
+export function encodeRecord(record: FileRecord): Uint8Array {
+  const json = new TextEncoder().encode(JSON.stringify(headerOf(record)));
+  const { pairs, of } = pairsOf(record.edits);
   const writer = new Writer();
   writer.bytes(magic);
   const size = new Uint8Array(4);
   new ByteView(size, 'little').insertU32(0, json.length);
   writer.bytes(size);
   writer.bytes(json);
-  writer.varint(pairList.length);
-  for (const { before, after } of pairList) {
+  writer.varint(pairs.length);
+  for (const { before, after } of pairs) {
     writer.varint(before.length);
     writer.bytes(before);
     writer.bytes(after);
@@ -247,7 +257,7 @@ export function encodeRecord(record: FileRecord): Uint8Array {
   let end = 0;
   record.edits.forEach((edit, i) => {
     writer.varint(edit.offset - end);
-    writer.varint(pairOf[i]!);
+    writer.varint(of[i]!);
     end = edit.offset + edit.before.length;
   });
   writer.varint(record.cut.length);

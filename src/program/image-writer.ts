@@ -145,86 +145,49 @@ interface TableSection {
   readonly entrySize: bigint;
 }
 
-/**
- * Makes the image.
- * @throws ElftraceError 'unsupported-form' for images with more sections or segments than ELF
- *   numbers plainly
- */
-export function writeImage(image: ImageParts): { readonly bytes: Uint8Array; readonly map: LoadMap } {
-  const { arch, loader, parts } = image;
-  const { wordBytes, dataEndian: endian } = arch.target;
-  const is64 = wordBytes === 8;
-  const page = loader.segmentAlignBytes;
-  const original = originalOf(parts);
-  const place = headerPlace(image);
+/** The file as it grows: where it ends, which bytes lie where, its sections and segments. */
+class ImageFile {
+  readonly headers: Header[];
+  readonly sections: TableSection[] = [];
+  /** Sections of each part. */
+  readonly ranges: TableRange[] = [];
+  private readonly chunks: { readonly offset: number; readonly bytes: Uint8Array }[] = [];
+  private end: number;
 
-  // File positions of segments and sections.
-  let end = place.end;
-  const headers: Header[] = [{ ...load(place.offset, place.address, place.size, BigInt(place.size), elf.PF_R, page) }];
-  const chunks: { readonly offset: number; readonly bytes: Uint8Array }[] = [];
-  const sections: TableSection[] = [];
-  const loaded: LoadedPart[] = [];
-  const sectionRanges: TableRange[] = [];
-  for (const part of parts) {
+  constructor(
+    place: HeaderPlace,
+    private readonly page: number,
+  ) {
+    this.end = place.end;
+    this.headers = [load(place.offset, place.address, place.size, BigInt(place.size), elf.PF_R, page)];
+  }
+
+  /** Segments of a part, one behind the other. */
+  addPart(part: Part): void {
     const offsets = new Map<object, number>();
     for (const run of runsOf(part)) {
-      const start = congruentOffset(end, run.start, page);
+      const start = congruentOffset(this.end, run.start, this.page);
       const fileSize = Number(run.fileEnd - run.start);
-      headers.push(load(start, run.start, fileSize, run.end - run.start, segmentFlags(run.permission), page));
+      const flags = segmentFlags(run.permission);
+      this.headers.push(load(start, run.start, fileSize, run.end - run.start, flags, this.page));
       for (const section of run.sections) {
         const offset = start + Number(section.address - run.start);
         offsets.set(section, offset);
-        if (section.contents !== null) chunks.push({ offset, bytes: section.contents });
+        if (section.contents !== null) this.chunks.push({ offset, bytes: section.contents });
       }
-      if (fileSize > 0) end = start + fileSize;
+      if (fileSize > 0) this.end = start + fileSize;
     }
-    sectionRanges.push({ first: 1 + sections.length, count: part.sections.length });
+    this.ranges.push({ first: 1 + this.sections.length, count: part.sections.length });
     for (const section of part.sections) {
-      sections.push({ ...section, offset: section.fileOffset ?? offsets.get(section) ?? end });
+      this.sections.push({ ...section, offset: section.fileOffset ?? offsets.get(section) ?? this.end });
     }
   }
 
-  // Symbols: the local ones of all parts, then the others.
-  const strings = new Strings();
-  const rows: { readonly part: number; readonly symbol: Part['symbols'][number] }[] = [];
-  const runs = { locals: [] as TableRange[], globals: [] as TableRange[] };
-  for (const local of [true, false]) {
-    parts.forEach((part, index) => {
-      const first = 1 + rows.length;
-      for (const symbol of part.symbols) {
-        if ((symbol.info >> 4 === elf.STB_LOCAL) === local) rows.push({ part: index, symbol });
-      }
-      (local ? runs.locals : runs.globals).push({ first, count: 1 + rows.length - first });
-    });
-  }
-  parts.forEach((part, i) => {
-    loaded.push({
-      kind: part.kind,
-      name: part.name,
-      sha256: part.sha256,
-      toc: part.toc,
-      sections: sectionRanges[i]!,
-      symbols: { locals: runs.locals[i]!, globals: runs.globals[i]! },
-      ranges: rangesOf(part),
-      stubs: part.stubs,
-      entryStubs: part.entryStubs,
-      uses: [...part.uses].sort(),
-    });
-  });
-  const map: LoadMap = { schema: 1, ...image.map, parts: loaded };
-
-  // Tables behind the parts.
-  const names = new Strings();
-  const append = (
-    name: string,
-    type: number,
-    bytes: Uint8Array,
-    alignBytes: number,
-    more: Partial<TableSection> = {},
-  ): void => {
-    const offset = alignUp(end, alignBytes);
-    chunks.push({ offset, bytes });
-    sections.push({
+  /** A section behind the parts, in no segment. */
+  append(name: string, type: number, bytes: Uint8Array, alignBytes: number, more: Partial<TableSection> = {}): void {
+    const offset = alignUp(this.end, alignBytes);
+    this.chunks.push({ offset, bytes });
+    this.sections.push({
       name,
       type,
       flags: 0n,
@@ -237,83 +200,175 @@ export function writeImage(image: ImageParts): { readonly bytes: Uint8Array; rea
       entrySize: 0n,
       ...more,
     });
-    end = offset + bytes.length;
-  };
-  append(loadMapSection, elf.SHT_NOTE, encodeLoadMap(map, endian), 4);
-  const symbolBytes = is64 ? 24 : 16;
-  const symtab = new Uint8Array((rows.length + 1) * symbolBytes);
-  const symbolView = new ByteView(symtab, endian, '.symtab');
-  rows.forEach(({ part, symbol }, i) => {
-    const at = (i + 1) * symbolBytes;
-    const home =
-      typeof symbol.home === 'number'
-        ? sectionRanges[part]!.first + symbol.home
-        : symbol.home === 'undefined'
-          ? elf.SHN_UNDEF
-          : elf.SHN_ABS_RESOLVED & 0xffff;
-    symbolView.insertU32(at, strings.offset(symbol.name));
-    if (is64) {
-      symbolView.insertU8(at + 4, symbol.info);
-      symbolView.insertU8(at + 5, symbol.other);
-      symbolView.insertU16(at + 6, home);
-      symbolView.insertU64(at + 8, symbol.value);
-      symbolView.insertU64(at + 16, symbol.size);
-    } else {
-      symbolView.insertU32(at + 4, Number(symbol.value));
-      symbolView.insertU32(at + 8, Number(symbol.size));
-      symbolView.insertU8(at + 12, symbol.info);
-      symbolView.insertU8(at + 13, symbol.other);
-      symbolView.insertU16(at + 14, home);
-    }
-  });
-  const symtabIndex = sections.length + 1;
-  const firstGlobal = 1 + runs.locals.reduce((sum, range) => sum + range.count, 0);
-  append('.symtab', elf.SHT_SYMTAB, symtab, wordBytes, {
-    link: symtabIndex + 1,
-    info: firstGlobal,
-    entrySize: BigInt(symbolBytes),
-  });
-  append('.strtab', elf.SHT_STRTAB, strings.bytes, 1);
-  if (original !== null) {
-    const numbers = symbolNumbers(original, runs.locals[0]!.first, runs.globals[0]!.first);
-    const staying = stayingSections(original);
-    for (const table of keptTables(original)) {
-      const { name, type, flags, alignBytes, entrySize } = original.sections[table.section]!;
-      // The core is the first part: its sections begin at number 1.
-      const info = 1 + staying.findIndex(({ index }) => index === table.target);
-      const bytes = renumberedTable(original, table, numbers);
-      append(name, type, bytes, Math.max(1, Number(alignBytes)), { flags, link: symtabIndex, info, entrySize });
-    }
+    this.end = offset + bytes.length;
   }
-  for (const section of sections) names.offset(section.name);
-  names.offset('.shstrtab');
-  append('.shstrtab', elf.SHT_STRTAB, names.bytes, 1);
 
-  // Section header table, and everything into one array.
-  const shoff = alignUp(end, 8);
-  const shentsize = is64 ? 64 : 40;
-  const shnum = sections.length + 1;
-  if (shnum >= elf.SHN_LORESERVE) {
-    throw new ElftraceError(
-      'unsupported-form',
-      `the image would have ${shnum} sections, plain ELF numbers end at 65279`,
-    );
+  /** Names of all sections, as the last section. */
+  appendNames(): Strings {
+    const names = new Strings();
+    for (const section of this.sections) names.offset(section.name);
+    names.offset('.shstrtab');
+    this.append('.shstrtab', elf.SHT_STRTAB, names.bytes, 1);
+    return names;
   }
-  const total = shoff + shnum * shentsize;
-  if (!is64 && total > 0xffff_ffff) {
-    throw new ElftraceError('unsupported-form', `the image would have ${total} bytes, a 32-bit file ends at 4 GiB`);
+
+  /**
+   * Section header table, and everything into one array.
+   * @param original  the file whose bytes stay in front; null where there is none
+   */
+  finish(
+    arch: Arch,
+    names: Strings,
+    original: ElfImage | null,
+  ): { readonly bytes: Uint8Array; readonly view: ByteView; readonly shoff: number; readonly shnum: number } {
+    const { wordBytes, dataEndian } = arch.target;
+    const shoff = alignUp(this.end, 8);
+    const shentsize = wordBytes === 8 ? 64 : 40;
+    const shnum = this.sections.length + 1;
+    if (shnum >= elf.SHN_LORESERVE) {
+      throw new ElftraceError(
+        'unsupported-form',
+        `the image would have ${shnum} sections, plain ELF numbers end at 65279`,
+      );
+    }
+    const total = shoff + shnum * shentsize;
+    if (wordBytes === 4 && total > 0xffff_ffff) {
+      throw new ElftraceError('unsupported-form', `the image would have ${total} bytes, a 32-bit file ends at 4 GiB`);
+    }
+    const bytes = new Uint8Array(total);
+    if (original !== null) bytes.set(original.bytes);
+    for (const chunk of this.chunks) bytes.set(chunk.bytes, chunk.offset);
+    const view = new ByteView(bytes, dataEndian, 'image');
+    this.sections.forEach((section, i) => {
+      writeSectionHeader(view, shoff + (i + 1) * shentsize, section, names.offset(section.name), wordBytes);
+    });
+    return { bytes, view, shoff, shnum };
   }
-  const bytes = new Uint8Array(total);
-  if (original !== null) bytes.set(original.bytes);
-  for (const chunk of chunks) bytes.set(chunk.bytes, chunk.offset);
-  const view = new ByteView(bytes, endian, 'image');
-  sections.forEach((section, i) => {
-    writeSectionHeader(view, shoff + (i + 1) * shentsize, section, names.offset(section.name), wordBytes);
+}
+
+/** Symbols of all parts in the order of the table: the local ones, then the others. */
+class SymbolRows {
+  readonly rows: { readonly part: number; readonly symbol: Part['symbols'][number] }[] = [];
+  /** By part. */
+  readonly locals: TableRange[] = [];
+  readonly globals: TableRange[] = [];
+
+  constructor(parts: readonly Part[]) {
+    for (const local of [true, false]) {
+      parts.forEach((part, index) => {
+        const first = 1 + this.rows.length;
+        for (const symbol of part.symbols) {
+          if ((symbol.info >> 4 === elf.STB_LOCAL) === local) this.rows.push({ part: index, symbol });
+        }
+        (local ? this.locals : this.globals).push({ first, count: 1 + this.rows.length - first });
+      });
+    }
+  }
+
+  get firstGlobal(): number {
+    return 1 + this.locals.reduce((sum, range) => sum + range.count, 0);
+  }
+
+  /**
+   * The bytes of the table; its names go to `strings`.
+   * @param ranges  sections of each part
+   */
+  encode({ target }: Arch, ranges: readonly TableRange[], strings: Strings): Uint8Array {
+    const is64 = target.wordBytes === 8;
+    const rowBytes = symbolBytes(is64);
+    const symtab = new Uint8Array((this.rows.length + 1) * rowBytes);
+    const view = new ByteView(symtab, target.dataEndian, '.symtab');
+    this.rows.forEach(({ part, symbol }, i) => {
+      const at = (i + 1) * rowBytes;
+      const home =
+        typeof symbol.home === 'number'
+          ? ranges[part]!.first + symbol.home
+          : symbol.home === 'undefined'
+            ? elf.SHN_UNDEF
+            : elf.SHN_ABS_RESOLVED & 0xffff;
+      view.insertU32(at, strings.offset(symbol.name));
+      if (is64) {
+        view.insertU8(at + 4, symbol.info);
+        view.insertU8(at + 5, symbol.other);
+        view.insertU16(at + 6, home);
+        view.insertU64(at + 8, symbol.value);
+        view.insertU64(at + 16, symbol.size);
+      } else {
+        view.insertU32(at + 4, Number(symbol.value));
+        view.insertU32(at + 8, Number(symbol.size));
+        view.insertU8(at + 12, symbol.info);
+        view.insertU8(at + 13, symbol.other);
+        view.insertU16(at + 14, home);
+      }
+    });
+    return symtab;
+  }
+}
+
+const symbolBytes = (is64: boolean): number => (is64 ? 24 : 16);
+
+/** What the load map says of each part. */
+function loadedParts(parts: readonly Part[], ranges: readonly TableRange[], symbols: SymbolRows): LoadedPart[] {
+  return parts.map((part, i) => ({
+    kind: part.kind,
+    name: part.name,
+    sha256: part.sha256,
+    toc: part.toc,
+    sections: ranges[i]!,
+    symbols: { locals: symbols.locals[i]!, globals: symbols.globals[i]! },
+    ranges: rangesOf(part),
+    stubs: part.stubs,
+    entryStubs: part.entryStubs,
+    uses: [...part.uses].sort(),
+  }));
+}
+
+/** Relocations that the linker of the core kept, with the numbers that symbols have now. */
+function appendKept(file: ImageFile, original: ElfImage, symbols: SymbolRows, symtabIndex: number): void {
+  const numbers = symbolNumbers(original, symbols.locals[0]!.first, symbols.globals[0]!.first);
+  const staying = stayingSections(original);
+  for (const table of keptTables(original)) {
+    const { name, type, flags, alignBytes, entrySize } = original.sections[table.section]!;
+    // The core is the first part: its sections begin at number 1.
+    const info = 1 + staying.findIndex(({ index }) => index === table.target);
+    const bytes = renumberedTable(original, table, numbers);
+    file.append(name, type, bytes, Math.max(1, Number(alignBytes)), { flags, link: symtabIndex, info, entrySize });
+  }
+}
+
+/**
+ * Makes the image.
+ * @throws ElftraceError 'unsupported-form' for images with more sections or segments than ELF
+ *   numbers plainly
+ */
+export function writeImage(image: ImageParts): { readonly bytes: Uint8Array; readonly map: LoadMap } {
+  const { arch, loader, parts } = image;
+  const { wordBytes, dataEndian } = arch.target;
+  const is64 = wordBytes === 8;
+  const original = originalOf(parts);
+  const place = headerPlace(image);
+  const file = new ImageFile(place, loader.segmentAlignBytes);
+  for (const part of parts) file.addPart(part);
+  const symbols = new SymbolRows(parts);
+  const map: LoadMap = { schema: 1, ...image.map, parts: loadedParts(parts, file.ranges, symbols) };
+
+  // Tables behind the parts.
+  file.append(loadMapSection, elf.SHT_NOTE, encodeLoadMap(map, dataEndian), 4);
+  const strings = new Strings();
+  const symtab = symbols.encode(arch, file.ranges, strings);
+  const symtabIndex = file.sections.length + 1;
+  file.append('.symtab', elf.SHT_SYMTAB, symtab, wordBytes, {
+    link: symtabIndex + 1,
+    info: symbols.firstGlobal,
+    entrySize: BigInt(symbolBytes(is64)),
   });
+  file.append('.strtab', elf.SHT_STRTAB, strings.bytes, 1);
+  if (original !== null) appendKept(file, original, symbols, symtabIndex);
+  const { bytes, view, shoff, shnum } = file.finish(arch, file.appendNames(), original);
 
   const phoff = original === null ? (is64 ? 64 : 52) : place.offset;
   const phentsize = is64 ? 56 : 32;
-  const table = programHeaders(headers, original, place, phentsize);
+  const table = programHeaders(file.headers, original, place, phentsize);
   table.forEach((header, i) => {
     writeProgramHeader(view, phoff + i * phentsize, header, wordBytes);
   });

@@ -254,6 +254,37 @@ class Reader {
   }
 }
 
+function decodePart(part: Reader): LoadedPart {
+  return {
+    kind: part.field('kind').oneOf(['core', 'runtime', 'module']),
+    name: part.field('name').text(),
+    sha256: part.field('sha256').text(),
+    toc: part.field('toc').isNull ? null : part.field('toc').address(),
+    sections: part.field('sections').table(),
+    symbols: { locals: part.field('locals').table(), globals: part.field('globals').table() },
+    ranges: part
+      .field('ranges')
+      .list()
+      .map((each) => each.range()),
+    stubs: part
+      .field('stubs')
+      .list()
+      .map((each) => ({
+        address: each.field('address').address(),
+        sizeBytes: each.field('sizeBytes').count(),
+        count: each.field('count').count(),
+      })),
+    entryStubs: part
+      .field('entryStubs')
+      .list()
+      .map((each) => ({ symbol: each.field('symbol').text(), address: each.field('address').address() })),
+    uses: part
+      .field('uses')
+      .list()
+      .map((each) => each.text()),
+  };
+}
+
 /**
  * The inverse of `encodeLoadMap`, of the note's descriptor.
  * @throws ElftraceError 'bad-record'
@@ -296,37 +327,7 @@ function decodeLoadMap(descriptor: Uint8Array, fileOffset: number): LoadMap {
             .list()
             .map((each) => ({ offset: each.field('offset').count(), bytes: each.field('bytes').bytes() })),
         },
-    parts: map
-      .field('parts')
-      .list()
-      .map((part) => ({
-        kind: part.field('kind').oneOf(['core', 'runtime', 'module']),
-        name: part.field('name').text(),
-        sha256: part.field('sha256').text(),
-        toc: part.field('toc').isNull ? null : part.field('toc').address(),
-        sections: part.field('sections').table(),
-        symbols: { locals: part.field('locals').table(), globals: part.field('globals').table() },
-        ranges: part
-          .field('ranges')
-          .list()
-          .map((each) => each.range()),
-        stubs: part
-          .field('stubs')
-          .list()
-          .map((each) => ({
-            address: each.field('address').address(),
-            sizeBytes: each.field('sizeBytes').count(),
-            count: each.field('count').count(),
-          })),
-        entryStubs: part
-          .field('entryStubs')
-          .list()
-          .map((each) => ({ symbol: each.field('symbol').text(), address: each.field('address').address() })),
-        uses: part
-          .field('uses')
-          .list()
-          .map((each) => each.text()),
-      })),
+    parts: map.field('parts').list().map(decodePart),
   };
 }
 

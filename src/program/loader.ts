@@ -412,6 +412,99 @@ function oneConvention(loader: ModuleLoader, found: readonly ConventionName[]): 
   );
 }
 
+/** Makes parts of relocatable files. */
+function maker({ arch, loader }: Plan, options: LoaderOptions): (source: Source, kind: PartKind) => ObjectPart {
+  const hash = options.sha256 ?? portableSha256;
+  return (source, kind) => {
+    if (source.image.header.type !== elf.ET_REL) {
+      throw new ElftraceError('usage', `${source.name} is linked: a ${kind} is a relocatable file`, {
+        file: source.name,
+      });
+    }
+    const room = kind === 'module' ? options.room : undefined;
+    const file = { ...source, sha256: hash(source.image.bytes) };
+    return objectPart(file, kind, loader.stubs.placeholders, arch, room);
+  };
+}
+
+/** What may not be reached by an indirect branch, and why; null where nothing checks. */
+function landingOf({ arch }: Plan, parts: readonly Part[]): (name: string, address: Address) => string | null {
+  const core = parts[0]!;
+  const pads = core.linked === null ? null : checkedPads(core.linked, arch);
+  return (name, address) => {
+    if (pads === null) return null;
+    const words = parts.map((part) => wordAt(part, address, 4, arch.target.codeEndian));
+    return landingProblem(pads, name, address, Number(words.find((word) => word !== null) ?? -1n));
+  };
+}
+
+/** Stubs of a part for the entries that its sites call. */
+function writeEntryStubs(
+  part: Part,
+  entries: readonly string[],
+  own: StubAreas,
+  convention: ConventionName | null,
+  context: Parameters<typeof stubWriter>[0] & { readonly scope: Scope },
+): void {
+  const { scope, loader } = context;
+  const from = part.kind === 'module' ? 'module' : 'core';
+  for (const symbol of entries) {
+    const found = scope.find(symbol)!;
+    const target = scope.callTarget({ ...found, kind: 'defined', size: 0n, isSection: false }, 0n);
+    const kind = loader.entryStub(convention, from);
+    const write = stubWriter(context, kind, target.code, target.toc, part.toc);
+    for (const address of own.everywhere(symbol, write)) part.entryStubs.push({ symbol, address });
+    if (found.part !== part && part.kind === 'module') part.uses.add(found.part.name);
+  }
+}
+
+/** Symbols of the rooms that the loader makes. */
+function nameRooms(
+  room: ReturnType<typeof trampolineRoom>,
+  probes: ReturnType<typeof probeRoom>,
+  ownStubs: ReturnType<typeof siteStubRoom>,
+): void {
+  if (room !== null) nameRoom(room.owner, room.section, 'elftrace_text');
+  for (const { owner, section, symbol } of probes) {
+    // Every module has one of the name.
+    nameRoom(owner, section, symbol, owner.kind === 'module' ? elf.STB_LOCAL : elf.STB_GLOBAL);
+  }
+  // A label ends the function in front: no stub is part of it.
+  for (const { owner, section } of ownStubs)
+    nameRoom(owner, section, 'elftrace_site_stubs', elf.STB_LOCAL, elf.STT_NOTYPE);
+}
+
+/** Parts that have their places, with what linking them needs. */
+interface PlacedParts {
+  readonly parts: readonly Part[];
+  readonly fresh: readonly ObjectPart[];
+  readonly scope: Scope;
+  readonly areas: ReadonlyMap<Part, StubAreas>;
+  /** The core is a linked file that gets its first runtime. */
+  readonly linked: boolean;
+}
+
+/** Relocations of the fresh parts, and stubs for the entries that sites call. */
+function linkAll(
+  plan: Plan,
+  { parts, fresh, scope, areas, linked }: PlacedParts,
+  entries: readonly string[],
+  convention: ConventionName | null,
+): void {
+  const { loader } = plan;
+  const core = parts[0]!;
+  const landing = landingOf(plan, parts);
+  const context = { scope, base: plan.base, options: plan.machine, coreToc: core.toc, landing };
+  for (const pass of ['descriptors', 'rest'] as const) {
+    for (const part of fresh) linkPart(part, { ...context, stubs: areas.get(part)! }, pass);
+  }
+  for (const part of parts) {
+    const wanted = part.kind === 'module' ? fresh.includes(part as ObjectPart) : part === core && linked;
+    if (wanted) writeEntryStubs(part, entries, areas.get(part)!, convention, { ...context, loader });
+    part.stubs.push(...areas.get(part)!.describe());
+  }
+}
+
 /** Lays the fresh parts in beside those that are there. */
 function assemble(
   plan: Plan,
@@ -423,17 +516,7 @@ function assemble(
 ): LoadResult {
   const { arch, loader } = plan;
   const notices: string[] = [];
-  const hash = request.options.sha256 ?? portableSha256;
-  const make = (source: Source, kind: PartKind): ObjectPart => {
-    if (source.image.header.type !== elf.ET_REL) {
-      throw new ElftraceError('usage', `${source.name} is linked: a ${kind} is a relocatable file`, {
-        file: source.name,
-      });
-    }
-    const room = kind === 'module' ? request.options.room : undefined;
-    const file = { ...source, sha256: hash(source.image.bytes) };
-    return objectPart(file, kind, loader.stubs.placeholders, arch, room);
-  };
+  const make = maker(plan, request.options);
   const fresh: ObjectPart[] = [...freshCore];
   const modules = request.modules.map((source) => make(source, 'module'));
   const convention = oneConvention(loader, [...coreSites, ...moduleSites]);
@@ -470,42 +553,10 @@ function assemble(
   checkOverlaps([...parts, headers(plan, parts)], loader.addressLimit);
   if (block !== null) fillBlock(plan, core, block);
 
-  const pads = core.linked === null ? null : checkedPads(core.linked, arch);
-  const landing = (name: string, address: Address): string | null => {
-    if (pads === null) return null;
-    const words = parts.map((part) => wordAt(part, address, 4, arch.target.codeEndian));
-    return landingProblem(pads, name, address, Number(words.find((word) => word !== null) ?? -1n));
-  };
-  const context = { scope, base: plan.base, options: plan.machine, coreToc: core.toc, landing };
-  for (const pass of ['descriptors', 'rest'] as const) {
-    for (const part of fresh) linkPart(part, { ...context, stubs: areas.get(part)! }, pass);
-  }
-  for (const part of parts) {
-    const own = areas.get(part)!;
-    const from = part.kind === 'module' ? 'module' : 'core';
-    const wanted = part.kind === 'module' ? fresh.includes(part as ObjectPart) : part === core && linked;
-    if (wanted) {
-      for (const symbol of entries) {
-        const found = scope.find(symbol)!;
-        const target = scope.callTarget({ ...found, kind: 'defined', size: 0n, isSection: false }, 0n);
-        const kind = loader.entryStub(convention, from);
-        const write = stubWriter({ ...context, loader }, kind, target.code, target.toc, part.toc);
-        for (const address of own.everywhere(symbol, write)) part.entryStubs.push({ symbol, address });
-        if (found.part !== part && part.kind === 'module') part.uses.add(found.part.name);
-      }
-    }
-    part.stubs.push(...own.describe());
-  }
+  linkAll(plan, { parts, fresh, scope, areas, linked }, entries, convention);
   for (const { owner, section } of ownStubs) fillSiteStubs(plan, scope, owner, section);
   for (const part of fresh) makeSymbols(part, loader.tocSymbol);
-  if (room !== null) nameRoom(room.owner, room.section, 'elftrace_text');
-  for (const { owner, section, symbol } of probes) {
-    // Every module has one of the name.
-    nameRoom(owner, section, symbol, owner.kind === 'module' ? elf.STB_LOCAL : elf.STB_GLOBAL);
-  }
-  // A label ends the function in front: no stub is part of it.
-  for (const { owner, section } of ownStubs)
-    nameRoom(owner, section, 'elftrace_site_stubs', elf.STB_LOCAL, elf.STT_NOTYPE);
+  nameRooms(room, probes, ownStubs);
   setThreadMode(parts, arch.target.wordBytes);
   if (plan.base === 'kernel') setKernelWords(parts, loader, arch.target.codeEndian);
   plan.entry = entryOf(plan, scope);

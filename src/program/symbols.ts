@@ -92,17 +92,17 @@ const functionTypes = 'tTwWi';
  */
 const isMarker = (name: string): boolean => /^(?:\$[a-z]|\.L)/.test(name);
 
-/**
- * Parses lines `ADDRESS [SIZE] TYPE NAME [MODULE]`; T, t, W, w, i are functions. Without a size a
- * function reaches to the next.
- * @throws ElftraceError 'bad-reference' for a line that is none, or when no function is named
- */
-export function symbolTableOf(text: string, what: string): SymbolTable {
-  const names: string[] = [''];
-  const values: bigint[] = [0n];
-  const sizes: bigint[] = [0n];
-  const infos: number[] = [0];
-  let functions = 0;
+/** Symbols of a listing, by columns; the first is the null symbol. */
+interface ListedSymbols {
+  readonly names: string[];
+  readonly values: bigint[];
+  readonly sizes: bigint[];
+  readonly infos: number[];
+  functions: number;
+}
+
+function readLines(text: string, what: string): ListedSymbols {
+  const found: ListedSymbols = { names: [''], values: [0n], sizes: [0n], infos: [0], functions: 0 };
   let lineNumber = 0;
   for (const line of text.split('\n')) {
     lineNumber++;
@@ -120,12 +120,20 @@ export function symbolTableOf(text: string, what: string): SymbolTable {
     if (isMarker(name)) continue;
     const isFunction = functionTypes.includes(type);
     const binding = 'wW'.includes(type) ? STB_WEAK : type === type.toUpperCase() ? STB_GLOBAL : STB_LOCAL;
-    names.push(name);
-    values.push(BigInt(`0x${match[1]!}`));
-    sizes.push(isFunction && match[2] !== undefined ? BigInt(`0x${match[2]}`) : 0n);
-    infos.push((binding << 4) | (isFunction ? STT_FUNC : STT_OBJECT));
-    if (isFunction) functions++;
+    found.names.push(name);
+    found.values.push(BigInt(`0x${match[1]!}`));
+    found.sizes.push(isFunction && match[2] !== undefined ? BigInt(`0x${match[2]}`) : 0n);
+    found.infos.push((binding << 4) | (isFunction ? STT_FUNC : STT_OBJECT));
+    if (isFunction) found.functions++;
   }
+  return found;
+}
+
+/**
+ * What lists that are none look like: stubs, hidden addresses, data alone.
+ * @throws ElftraceError 'bad-reference'
+ */
+function checkListed({ names, values, functions }: ListedSymbols, text: string, what: string): void {
   if (names.length === 1) throw new ElftraceError('bad-reference', `${what} names no symbol`, { what });
   if (/^[fF]+ \w The real System\.map is in /m.test(text)) {
     const words = names[1]!;
@@ -144,6 +152,17 @@ export function symbolTableOf(text: string, what: string): SymbolTable {
   if (functions === 0 && !/^[0-9a-f]+ (?:[0-9a-f]+ )?[dD] /m.test(text)) {
     throw new ElftraceError('bad-reference', `${what} names no function`, { what });
   }
+}
+
+/**
+ * Parses lines `ADDRESS [SIZE] TYPE NAME [MODULE]`; T, t, W, w, i are functions. Without a size a
+ * function reaches to the next.
+ * @throws ElftraceError 'bad-reference' for a line that is none, or when no function is named
+ */
+export function symbolTableOf(text: string, what: string): SymbolTable {
+  const found = readLines(text, what);
+  checkListed(found, text, what);
+  const { names, values, sizes, infos } = found;
   const byName = new Map<string, number>();
   names.forEach((name, index) => {
     if (index > 0 && !byName.has(name)) byName.set(name, index);

@@ -635,14 +635,14 @@ function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null 
   });
 }
 
-/**
- * Finds the sites of a program.
- * @throws ElftraceError for tables that cannot be read; sites that are wrong are results, not
- *   errors
- */
-export function findSites(program: Program, options: FindOptions = {}): Sites {
-  const view = new ProgramView(program);
-  const record = options.record ?? readRecord(program.image);
+/** Tables whose slots are read, and of what kind each is. */
+interface Sources {
+  readonly tables: readonly SlotTable[];
+  readonly sources: readonly SiteSource[];
+}
+
+/** The tables of a file, and what stands for one where calls or slots have none. */
+function sourcesOf(program: Program, view: ProgramView, record: FileRecord | null, options: FindOptions): Sources {
   let tables: SlotTable[] = readTables(program, { ...options, hadCalls: hadTabledCalls(program, record) }).map(
     (table) =>
       isPadding(program, table, decideSource(program, table, view), view) ? { ...table, role: 'padding' } : table,
@@ -663,6 +663,19 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
       sources.push('mcount-table');
     }
   }
+  return { tables, sources };
+}
+
+/** Where the slots of all tables lead, sorted by place. */
+interface SlotColumns {
+  readonly tableOf: Uint8Array<ArrayBuffer>;
+  readonly slotOf: Uint32Array<ArrayBuffer>;
+  /** Position of the range of code; -1: none. */
+  readonly rangeOf: Int32Array<ArrayBuffer>;
+  readonly anchors: BigUint64Array<ArrayBuffer>;
+}
+
+function placeSlots(program: Program, tables: readonly SlotTable[]): SlotColumns {
   const used = tables.map((table, index) => ({ table, index })).filter(({ table }) => table.role === 'sites');
   const total = used.reduce((sum, { table }) => sum + table.count, 0);
 
@@ -700,64 +713,125 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
     for (let i = 0; i < total; i++) anchors[i] = old[permutation[i]!]!;
   }
 
-  const ipDelta = new Int16Array(total);
-  const shapeOf = new Uint8Array(total).fill(noShape);
-  const stateOf = new Uint8Array(total);
-  const functionOf = new Int32Array(total).fill(-1);
+  return { tableOf, slotOf, rangeOf, anchors };
+}
+
+/** Reads every placed slot with the shapes of its table's source, into columns by site. */
+class SlotReader {
+  readonly ipDelta: Int16Array;
+  readonly shapeOf: Uint8Array;
+  readonly stateOf: Uint8Array;
+  readonly functionOf: Int32Array;
   /** By table: sites without room for a call less those with it. */
-  const lacking = new Int32Array(tables.length);
-  const votes = tables.map(() => new Map<SiteShape, number>());
-  const judge = (i: number, excluded: ReadonlySet<SiteShape>): SiteReading | null => {
+  private readonly lacking: Int32Array;
+  private readonly votes: readonly Map<SiteShape, number>[];
+
+  constructor(
+    private readonly program: Program,
+    private readonly view: ProgramView,
+    private readonly found: Sources,
+    private readonly columns: SlotColumns,
+  ) {
+    const total = columns.anchors.length;
+    this.ipDelta = new Int16Array(total);
+    this.shapeOf = new Uint8Array(total).fill(noShape);
+    this.stateOf = new Uint8Array(total);
+    this.functionOf = new Int32Array(total).fill(-1);
+    this.lacking = new Int32Array(found.tables.length);
+    this.votes = found.tables.map(() => new Map<SiteShape, number>());
+  }
+
+  private read(i: number, excluded: ReadonlySet<SiteShape>): SiteReading | null {
+    const { program, view } = this;
+    const { rangeOf, anchors, tableOf } = this.columns;
     const range = program.code[rangeOf[i]!]!;
     view.move(range, Number(anchors[i]! - range.address));
-    const { reading, shape } = readAt(view, sources[tableOf[i]!]!, excluded);
-    shapeOf[i] = shape;
-    stateOf[i] = reading ? stateIndex[reading.state] : stateUnknown;
-    ipDelta[i] = reading ? reading.ipDelta : 0;
-    functionOf[i] = program.functionAt(range, anchors[i]! + BigInt(ipDelta[i]!));
+    const { reading, shape } = readAt(view, this.found.sources[tableOf[i]!]!, excluded);
+    this.shapeOf[i] = shape;
+    this.stateOf[i] = reading ? stateIndex[reading.state] : stateUnknown;
+    this.ipDelta[i] = reading ? reading.ipDelta : 0;
+    this.functionOf[i] = program.functionAt(range, anchors[i]! + BigInt(this.ipDelta[i]!));
     return reading;
-  };
-  for (let i = 0; i < total; i++) {
-    if ((i & 0xfff) === 0) options.signal?.throwIfAborted();
-    const table = tableOf[i]!;
-    if (rangeOf[i]! < 0) {
-      const empty = program.relocatable ? tables[table]!.section[slotOf[i]!] === -1 : anchors[i] === 0n;
-      stateOf[i] = empty ? stateZero : stateOutside;
-      continue;
-    }
-    const reading = judge(i, none);
-    if (reading?.nops === 'few' || reading?.nops === 'front') lacking[table]!++;
-    else if (reading && reading.state !== 'foreign') lacking[table]!--;
-    if (reading?.shape.family !== undefined && reading.state !== 'foreign') {
-      votes[table]!.set(reading.shape, (votes[table]!.get(reading.shape) ?? 0) + 1);
+  }
+
+  readAll(signal: AbortSignal | undefined): void {
+    const { tableOf, slotOf, rangeOf, anchors } = this.columns;
+    const { tables } = this.found;
+    for (let i = 0; i < anchors.length; i++) {
+      if ((i & 0xfff) === 0) signal?.throwIfAborted();
+      const table = tableOf[i]!;
+      if (rangeOf[i]! < 0) {
+        const empty = this.program.relocatable ? tables[table]!.section[slotOf[i]!] === -1 : anchors[i] === 0n;
+        this.stateOf[i] = empty ? stateZero : stateOutside;
+        continue;
+      }
+      const reading = this.read(i, none);
+      if (reading?.nops === 'few' || reading?.nops === 'front') this.lacking[table]!++;
+      else if (reading && reading.state !== 'foreign') this.lacking[table]!--;
+      if (reading?.shape.family !== undefined && reading.state !== 'foreign') {
+        const votes = this.votes[table]!;
+        votes.set(reading.shape, (votes.get(reading.shape) ?? 0) + 1);
+      }
     }
   }
-  const excluded = votes.map((each) => (each.size > 0 ? minorities(program.arch.siteShapes, each) : none));
-  if (excluded.some((each) => each.size > 0)) {
-    for (let i = 0; i < total; i++) {
+
+  /**
+   * Sites of shapes that few of a table have are read again without those.
+   * @returns the shapes that each table has no sites of
+   */
+  dropMinorities(): readonly ReadonlySet<SiteShape>[] {
+    const { siteShapes } = this.program.arch;
+    const { tableOf, rangeOf } = this.columns;
+    const excluded = this.votes.map((each) => (each.size > 0 ? minorities(siteShapes, each) : none));
+    if (excluded.every((each) => each.size === 0)) return excluded;
+    for (let i = 0; i < rangeOf.length; i++) {
       const lost = excluded[tableOf[i]!]!;
-      const shape = program.arch.siteShapes[shapeOf[i]!];
-      if (rangeOf[i]! >= 0 && shape !== undefined && lost.has(shape)) judge(i, lost);
+      const shape = siteShapes[this.shapeOf[i]!];
+      if (rangeOf[i]! >= 0 && shape !== undefined && lost.has(shape)) this.read(i, lost);
     }
+    return excluded;
   }
-  const unusable = sources.map((source, table) => source === 'patchable-table' && lacking[table]! > 0);
-  if (unusable.includes(true)) {
-    for (let i = 0; i < total; i++) {
+
+  /** Tables most of whose sites have nops in no number or place that a call can use. */
+  dropUnusable(): readonly boolean[] {
+    const { stateOf } = this;
+    const { tableOf } = this.columns;
+    const { sources } = this.found;
+    const unusable = sources.map((source, table) => source === 'patchable-table' && this.lacking[table]! > 0);
+    if (!unusable.includes(true)) return unusable;
+    for (let i = 0; i < stateOf.length; i++) {
       if (unusable[tableOf[i]!] && stateOf[i] === stateIndex.compiled) stateOf[i] = stateIndex.foreign;
     }
+    return unusable;
   }
+}
+
+/**
+ * Finds the sites of a program.
+ * @throws ElftraceError for tables that cannot be read; sites that are wrong are results, not
+ *   errors
+ */
+export function findSites(program: Program, options: FindOptions = {}): Sites {
+  const view = new ProgramView(program);
+  const record = options.record ?? readRecord(program.image);
+  const found = sourcesOf(program, view, record, options);
+  const columns = placeSlots(program, found.tables);
+  const reader = new SlotReader(program, view, found, columns);
+  reader.readAll(options.signal);
+  const excluded = reader.dropMinorities();
+  const unusable = reader.dropUnusable();
   return new Sites(
     program,
-    tables,
-    sources,
-    tableOf,
-    slotOf,
-    rangeOf,
-    anchors,
-    ipDelta,
-    shapeOf,
-    stateOf,
-    functionOf,
+    found.tables,
+    found.sources,
+    columns.tableOf,
+    columns.slotOf,
+    columns.rangeOf,
+    columns.anchors,
+    reader.ipDelta,
+    reader.shapeOf,
+    reader.stateOf,
+    reader.functionOf,
     view,
     unusable,
     excluded,

@@ -101,7 +101,39 @@ export function planTableSort(
 
   const found = readSlotRelocations(image, arch.relocationRoles.relative, range.start, count);
   if (typeof found === 'string') return refused(found);
-  const { relocations, addends } = found;
+  const slots = readSlots(image, range.start, position, count, found);
+  if ('kind' in slots) return slots;
+  const { values } = slots;
+  const dropped = dropDead(values, options.inFunction);
+  if (!Array.isArray(dropped)) return dropped;
+  values.sort();
+  dropped.sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+  const patches = patchesOf(image, position, slots, found);
+  let zeros = 0;
+  while (zeros < count && values[zeros] === 0n) zeros++;
+  return { kind: 'sorted', patches, slots: count, zeros, dropped, duplicates: listDuplicates(values, zeros) };
+}
+
+/** The relocations of slots, and whether those hold the values. */
+type SlotRelocations = Exclude<ReturnType<typeof readSlotRelocations>, string>;
+
+interface SlotValues {
+  /** What the file holds at the slots. */
+  readonly words: BigUint64Array;
+  /** Where relocations hold the values, the file does, too. */
+  readonly wordsInPlace: boolean;
+  readonly values: BigUint64Array;
+}
+
+/** Values of the slots; refused where the file and its relocations disagree. */
+function readSlots(
+  image: ElfImage,
+  start: Address,
+  position: number,
+  count: number,
+  { relocations, addends }: SlotRelocations,
+): SlotValues | RefusedTable {
+  const word = image.wordBytes;
   const view = new ByteView(image.bytes, image.header.endian);
   const words = new BigUint64Array(count);
   let wordsInPlace = !addends;
@@ -117,15 +149,23 @@ export function planTableSort(
     }
     values[i] = BigInt.asUintN(word * 8, relocations[i]!.addend);
     if (wordsInPlace && words[i] !== values[i]) {
-      const place = range.start + BigInt(i * word);
+      const place = start + BigInt(i * word);
       return refused(
         `slot ${i} at ${hex(place)} holds ${hex(words[i]!)}, its relocation has the addend ${hex(values[i]!)}`,
       );
     }
   }
 
+  return { words, wordsInPlace, values };
+}
+
+/**
+ * Empties slots that lie in no function.
+ * @returns what they held
+ */
+function dropDead(values: BigUint64Array, inFunction: SortOptions['inFunction']): bigint[] | RefusedTable {
+  const count = values.length;
   const dropped: bigint[] = [];
-  const { inFunction } = options;
   if (inFunction !== undefined) {
     let live = 0;
     for (let i = 0; i < count; i++) {
@@ -141,9 +181,19 @@ export function planTableSort(
     if (live === 0 && dropped.length > 0)
       return refused('no slot lies in any function: the functions are not those of this image');
   }
-  values.sort();
-  dropped.sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+  return dropped;
+}
 
+/** What changes in the file: the slots, the addends of their relocations, or both. */
+function patchesOf(
+  image: ElfImage,
+  position: number,
+  { words, wordsInPlace, values }: SlotValues,
+  { relocations, addends }: SlotRelocations,
+): TablePatch[] {
+  const word = image.wordBytes;
+  const count = values.length;
+  const view = new ByteView(image.bytes, image.header.endian);
   const patches: TablePatch[] = [];
   if (wordsInPlace) addRun(patches, view, position, words, values, word);
   if (addends) {
@@ -156,9 +206,7 @@ export function planTableSort(
     }
   }
   patches.sort((a, b) => a.offset - b.offset);
-  let zeros = 0;
-  while (zeros < count && values[zeros] === 0n) zeros++;
-  return { kind: 'sorted', patches, slots: count, zeros, dropped, duplicates: listDuplicates(values, zeros) };
+  return patches;
 }
 
 function refused(reason: string): RefusedTable {

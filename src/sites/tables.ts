@@ -12,9 +12,10 @@
  *   linked, word == 0    the addend of the RELATIVE relocation at the slot, if there is one; else
  *                        an empty slot
  */
+import type { Arch } from '../machine/arch.js';
 import type { SiteSource } from '../machine/sites.js';
 import * as elf from '../elf/constants.js';
-import type { ElfImage, ElfSection, SymbolTable } from '../elf/image.js';
+import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
 import type { Program } from '../program/program.js';
 import { isDynamic } from '../relocs/read.js';
@@ -84,6 +85,44 @@ function wordOf(bytes: Uint8Array, offset: number, size: 4 | 8, little: boolean)
 }
 
 /**
+ * The slot that a row of a table gives a value; -1: none.
+ * @param filled  slots that have one
+ */
+function slotOfRow(
+  table: RelocationTable,
+  row: number,
+  section: ElfSection,
+  { relocationRoles, target }: Arch,
+  filled: Uint8Array,
+): number {
+  const word = target.wordBytes;
+  const type = table.type[row]!;
+  if (type === relocationRoles.none) return -1;
+  const offset = Number(table.offset[row]!);
+  if (type !== relocationRoles.word) {
+    throw new ElftraceError(
+      'elf-malformed',
+      `section ${section.name}: slot at ${hex(offset)} carries relocation type ${type}, not the absolute word`,
+      { section: section.name, offset: BigInt(offset), value: type },
+    );
+  }
+  if (offset % word !== 0 || offset / word >= filled.length) {
+    throw malformed(`section ${section.name}`, `relocation at ${hex(offset)} is on no slot`, {
+      section: section.name,
+      offset: BigInt(offset),
+    });
+  }
+  const slot = offset / word;
+  if (filled[slot]) {
+    throw malformed(`section ${section.name}`, `two relocations give the slot at ${hex(offset)} a value`, {
+      section: section.name,
+      offset: BigInt(offset),
+    });
+  }
+  return slot;
+}
+
+/**
  * Slots of a section of a relocatable file: symbol + addend of the relocation at each slot
  * (M-TAB-1).
  */
@@ -112,32 +151,11 @@ function readRelocatable(
   for (const table of image.relocationsOf(section)) {
     const symbols = table.symbols;
     for (let row = 0; row < table.count; row++) {
-      const type = table.type[row]!;
-      if (type === arch.relocationRoles.none) continue;
-      const offset = Number(table.offset[row]!);
-      if (type !== arch.relocationRoles.word) {
-        throw new ElftraceError(
-          'elf-malformed',
-          `section ${section.name}: slot at ${hex(offset)} carries relocation type ${type}, not the absolute word`,
-          { section: section.name, offset: BigInt(offset), value: type },
-        );
-      }
-      if (offset % word !== 0 || offset / word >= count) {
-        throw malformed(`section ${section.name}`, `relocation at ${hex(offset)} is on no slot`, {
-          section: section.name,
-          offset: BigInt(offset),
-        });
-      }
-      const slot = offset / word;
-      if (filled[slot]) {
-        throw malformed(`section ${section.name}`, `two relocations give the slot at ${hex(offset)} a value`, {
-          section: section.name,
-          offset: BigInt(offset),
-        });
-      }
+      const slot = slotOfRow(table, row, section, arch, filled);
+      if (slot < 0) continue;
       const symbol = table.symbol[row]!;
       const home = symbols ? symbols.sectionIndex[symbol]! : 0;
-      const addend = table.addends === 'place' ? wordOf(contents, offset, word, little) : table.addend[row]!;
+      const addend = table.addends === 'place' ? wordOf(contents, slot * word, word, little) : table.addend[row]!;
       // No symbol and no addend: the loader writes 0, which kernels skip. What a slot becomes when
       // its site is taken out.
       if (symbol === 0 && addend === 0n) continue;
@@ -297,6 +315,57 @@ function kernelRange(program: Program): { readonly start: Address; readonly stop
   return home === mcountSection || home === patchableSection ? null : range;
 }
 
+interface WantedTable {
+  readonly section: ElfSection;
+  readonly source: SiteSource;
+}
+
+/**
+ * Sections with slots: those that are asked for, else those of compilers.
+ * @throws ElftraceError 'no-match' when none of those asked for is there
+ */
+function tableSections(image: ElfImage, asked: readonly string[]): readonly WantedTable[] {
+  const wanted: WantedTable[] = [];
+  for (const name of asked) {
+    for (const section of image.sectionsNamed(name)) wanted.push({ section, source: 'mcount-table' });
+  }
+  if (asked.length > 0 && wanted.length === 0) {
+    // Another table than the one that was asked for would give verdicts on other sites.
+    throw new ElftraceError('no-match', `no section is named ${asked.join(' or ')}`, {
+      section: asked[0]!,
+    });
+  }
+  if (wanted.length === 0) {
+    for (const section of image.sectionsNamed(mcountSection)) wanted.push({ section, source: 'mcount-table' });
+    for (const section of image.sectionsNamed(patchableSection)) wanted.push({ section, source: 'patchable-table' });
+  }
+  return wanted;
+}
+
+/** The table of a linked kernel, between its two symbols. */
+function readKernelTable(program: Program, range: { readonly start: Address; readonly size: number }): SlotTable {
+  const { image } = program;
+  const offset = image.fileOffsetOf(range.start);
+  if (offset < 0 || offset + range.size > image.bytes.length) {
+    throw malformed('__start_mcount_loc', `no bytes of the file lie at ${hex(range.start)}`, {
+      address: range.start,
+    });
+  }
+  const container = image.sectionAt(range.start)?.index ?? -1;
+  const addends = relativeAddends(program, range.start, range.size);
+  return readLinked(
+    program,
+    '__start_mcount_loc',
+    range.start,
+    range.size,
+    offset,
+    container,
+    'unknown',
+    'sites',
+    addends,
+  );
+}
+
 /**
  * All site tables of a file. Empty when it has none: sites are then found by their calls.
  * @throws ElftraceError 'elf-malformed' for tables whose size or relocations cannot be slots;
@@ -305,20 +374,7 @@ function kernelRange(program: Program): { readonly start: Address; readonly stop
  */
 export function readTables(program: Program, options: TableOptions = {}): SlotTable[] {
   const { image, arch } = program;
-  const wanted: { readonly section: ElfSection; readonly source: SiteSource }[] = [];
-  for (const name of options.tableSections ?? []) {
-    for (const section of image.sectionsNamed(name)) wanted.push({ section, source: 'mcount-table' });
-  }
-  if (options.tableSections?.length && wanted.length === 0) {
-    // Another table than the one that was asked for would give verdicts on other sites.
-    throw new ElftraceError('no-match', `no section is named ${options.tableSections.join(' or ')}`, {
-      section: options.tableSections[0]!,
-    });
-  }
-  if (wanted.length === 0) {
-    for (const section of image.sectionsNamed(mcountSection)) wanted.push({ section, source: 'mcount-table' });
-    for (const section of image.sectionsNamed(patchableSection)) wanted.push({ section, source: 'patchable-table' });
-  }
+  const wanted = tableSections(image, options.tableSections ?? []);
   const tables: SlotTable[] = [];
   const bounds = program.relocatable || (wanted.length > 0 && program.loadMap === null) ? null : kernelRange(program);
   const range = bounds && { start: bounds.start, size: Number(bounds.stop - bounds.start) };
@@ -347,28 +403,6 @@ export function readTables(program: Program, options: TableOptions = {}): SlotTa
       );
     }
   }
-  if (range) {
-    const offset = image.fileOffsetOf(range.start);
-    if (offset < 0 || offset + range.size > image.bytes.length) {
-      throw malformed('__start_mcount_loc', `no bytes of the file lie at ${hex(range.start)}`, {
-        address: range.start,
-      });
-    }
-    const container = image.sectionAt(range.start)?.index ?? -1;
-    const addends = relativeAddends(program, range.start, range.size);
-    tables.push(
-      readLinked(
-        program,
-        '__start_mcount_loc',
-        range.start,
-        range.size,
-        offset,
-        container,
-        'unknown',
-        'sites',
-        addends,
-      ),
-    );
-  }
+  if (range) tables.push(readKernelTable(program, range));
   return tables;
 }

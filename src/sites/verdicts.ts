@@ -185,13 +185,8 @@ function knowledgeOf(sites: Sites): Knowledge {
 
 const fine: Judgement = { verdict: 'ok', rule: '', message: '' };
 
-/** Judges one site by its reading (null where no shape fits or no code is named). */
-export function judge(
-  sites: Sites,
-  index: number,
-  options: VerifyOptions = {},
-  reading: SiteReading | null = sites.reading(index),
-): Judgement {
+/** What a slot names is no place of a site, or that of another slot. */
+function judgePlace(sites: Sites, index: number): Judgement | null {
   const { program } = sites;
   const { arch } = program;
   const state = sites.state(index);
@@ -226,42 +221,46 @@ export function judge(
       message: `${hex(anchor)} is no multiple of ${arch.target.codeAlignBytes}, the instruction alignment`,
     };
   }
-  if (reading?.fault === 'misaligned') {
-    // Its bytes are what they must be: it is their place that is wrong.
+  return null;
+}
+
+/** No known function has the site. */
+function judgeSymbols(sites: Sites, index: number, reading: SiteReading | null): Judgement | null {
+  const { program } = sites;
+  if (!program.namesFunctions || isCovered(sites, index)) return null;
+  // `unplaced`: nops of a pad whose call area only the missing symbol could tell.
+  const looksFine =
+    reading !== null && (reading.state !== 'foreign' || reading.form === 'unplaced' || reading.nops !== undefined);
+  const functions = knowledgeOf(sites);
+  if (functions !== 'all' && looksFine) {
     const why =
-      'a pointer there is no single store (compile with -falign-functions=8; GCC leaves out cold functions and -Os)';
-    const message = `${reading.shape.name}: ${reading.reason}: ${why}${because(misaligner(program.image))}`;
-    return { verdict: 'misaligned', rule: 'A-SITE-1', message };
+      functions === 'exports'
+        ? 'the file is stripped and names only what it exports'
+        : 'the symbols name few functions of the sites';
+    return { verdict: 'no-symbol', rule: 'M-VAL-1', message: `no known function covers the site: ${why}` };
   }
-  if (program.namesFunctions && !isCovered(sites, index)) {
-    // `unplaced`: nops of a pad whose call area only the missing symbol could tell.
-    const looksFine =
-      reading !== null && (reading.state !== 'foreign' || reading.form === 'unplaced' || reading.nops !== undefined);
-    const functions = knowledgeOf(sites);
-    if (functions !== 'all' && looksFine) {
-      const why =
-        functions === 'exports'
-          ? 'the file is stripped and names only what it exports'
-          : 'the symbols name few functions of the sites';
-      return { verdict: 'no-symbol', rule: 'M-VAL-1', message: `no known function covers the site: ${why}` };
-    }
-    if (looksFine) {
-      return {
-        verdict: 'weak-leftover',
-        rule: 'M-WEAK-1',
-        message: 'no function symbol covers the site: body of an overridden weak function',
-      };
-    }
-    // In a stripped file the missing symbol says nothing, and must not hide wrong bytes.
-    if (functions === 'all') {
-      return {
-        verdict: 'no-symbol',
-        rule: 'M-VAL-1',
-        message: 'no function covers the place, and its bytes are no site',
-        actual: sites.viewOf(index).bytes(0, shownBytes),
-      };
-    }
+  if (looksFine) {
+    return {
+      verdict: 'weak-leftover',
+      rule: 'M-WEAK-1',
+      message: 'no function symbol covers the site: body of an overridden weak function',
+    };
   }
+  // In a stripped file the missing symbol says nothing, and must not hide wrong bytes.
+  if (functions === 'all') {
+    return {
+      verdict: 'no-symbol',
+      rule: 'M-VAL-1',
+      message: 'no function covers the place, and its bytes are no site',
+      actual: sites.viewOf(index).bytes(0, shownBytes),
+    };
+  }
+  return null;
+}
+
+/** Indirect calls of the function would trap. */
+function judgePads(sites: Sites, index: number, reading: SiteReading | null): Judgement | null {
+  const { program } = sites;
   if (reading?.padBehind) {
     return {
       verdict: 'no-landing-pad',
@@ -276,12 +275,18 @@ export function judge(
       verdict: 'no-landing-pad',
       rule: program.relocatable ? 'M-PAD-6' : 'M-PAD-4',
       message: `${missing.pointer} names the function, which does not begin with ${missing.title}: calls through it trap`,
-      actual: sites.viewOf(index).bytes(Number(missing.entry - anchor), 4),
+      actual: sites.viewOf(index).bytes(Number(missing.entry - sites.anchor[index]!), 4),
     };
   }
+  return null;
+}
+
+/** The site lies where calls within the module never come by. */
+function judgeLocalEntry(sites: Sites, index: number, reading: SiteReading | null): Judgement | null {
+  const { program } = sites;
   const symbol = sites.functionSymbol(index);
   if (symbol >= 0 && reading?.state !== 'call') {
-    const local = arch.abi.localEntryOffset(program.symbols.other[symbol]!);
+    const local = program.arch.abi.localEntryOffset(program.symbols.other[symbol]!);
     const place = local > 0 ? program.functions.placeOf(symbol) : undefined;
     if (place && sites.ip(index) < place.value + BigInt(local)) {
       return {
@@ -293,6 +298,41 @@ export function judge(
       };
     }
   }
+  return null;
+}
+
+/** Judges one site by its reading (null where no shape fits or no code is named). */
+export function judge(
+  sites: Sites,
+  index: number,
+  options: VerifyOptions = {},
+  reading: SiteReading | null = sites.reading(index),
+): Judgement {
+  const placed = judgePlace(sites, index);
+  if (placed) return placed;
+  if (reading?.fault === 'misaligned') {
+    // Its bytes are what they must be: it is their place that is wrong.
+    const why =
+      'a pointer there is no single store (compile with -falign-functions=8; GCC leaves out cold functions and -Os)';
+    const message = `${reading.shape.name}: ${reading.reason}: ${why}${because(misaligner(sites.program.image))}`;
+    return { verdict: 'misaligned', rule: 'A-SITE-1', message };
+  }
+  return (
+    judgeSymbols(sites, index, reading) ??
+    judgePads(sites, index, reading) ??
+    judgeLocalEntry(sites, index, reading) ??
+    judgeBytes(sites, index, options, reading) ??
+    fine
+  );
+}
+
+/** The bytes of the site, and what they lead to. */
+function judgeBytes(
+  sites: Sites,
+  index: number,
+  options: VerifyOptions,
+  reading: SiteReading | null,
+): Judgement | null {
   if (!reading) {
     return {
       verdict: 'unsupported-shape',
@@ -308,7 +348,7 @@ export function judge(
   }
   const stub = reading.shape.outOfLine === true ? judgeOwnStub(sites, index, reading) : null;
   if (stub) return stub;
-  if (reading.target !== null && program.loadMap !== null) {
+  if (reading.target !== null && sites.program.loadMap !== null) {
     const wrong = judgeStubToc(sites, index, reading.target, reading);
     if (wrong) return wrong;
   }
@@ -321,7 +361,7 @@ export function judge(
       ...mismatch,
     };
   }
-  return fine;
+  return null;
 }
 
 /** What is known of who made it, behind what is wrong. */
