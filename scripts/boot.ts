@@ -21,7 +21,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { boot, type Outcome, type Report } from './boot/guest.js';
+import { boot, type Lists, type Outcome, type Report } from './boot/guest.js';
 import { compileInit, minixImage } from './boot/initrd.js';
 import { type Expected, kernelLines, moduleLines, problemsOf } from './boot/judge.js';
 import {
@@ -35,6 +35,7 @@ import {
   type Variant,
 } from './boot/machines.js';
 import { type Kernel, kernelOf, moduleFile } from './boot/packages.js';
+import { whyLists, type WhyLists, whyProblems } from './boot/why.js';
 
 /** Root of the package, from build/scripts. */
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -150,6 +151,7 @@ async function bootMachine(machine: Machine, settings: Settings, work: string): 
   const folder = join(work, machine.name);
   const module = makeModules(kernel, join(folder, 'modules'));
   const { seconds } = settings;
+  const why = whyOf(kernel, module);
   const fixed = { machine, init: compileInit(machine), minix: minixImage(), module, globs: VMLINUX_GLOBS, seconds };
   const results: Result[] = [];
   let original: Report | null = null;
@@ -162,10 +164,14 @@ async function bootMachine(machine: Machine, settings: Settings, work: string): 
       const own = join(folder, `${kind}-${String(number)}`);
       mkdirSync(own, { recursive: true });
       const phases = phasesOf(kind, number);
-      const outcome = await boot({ ...fixed, ...variantOf(number), phases, folder: own, kernel: image });
+      // The first boot is of the kernel and the modules as delivered.
+      const isFirst = original === null;
+      const lists = isFirst ? listsOf(why) : new Map();
+      const outcome = await boot({ ...fixed, ...variantOf(number), phases, folder: own, kernel: image, lists });
       original ??= outcome.report;
       const expected = { original, phases, globs: VMLINUX_GLOBS, isVmlinuxChanged, symbols };
-      const result = resultOf({ machine: machine.name, kernel: kernel.version, kind, boot: number }, outcome, expected);
+      const about = { machine: machine.name, kernel: kernel.version, kind, boot: number };
+      const result = resultOf(about, outcome, expected, isFirst && outcome.report.ended ? why : null);
       results.push(result);
       tell(result, own);
       if (result.problems.length === 0 && settings.keep === null) rmSync(own, { recursive: true });
@@ -174,10 +180,24 @@ async function bootMachine(machine: Machine, settings: Settings, work: string): 
   return results;
 }
 
+/** What `why` says of the kernel and the modules as delivered. */
+function whyOf(kernel: Kernel, module: (phase: Phase, row: ModuleRow) => Uint8Array): WhyLists {
+  const modules = new Map(MODULES.map((row) => [row.name, module('original', row)]));
+  return whyLists(kernel.vmlinux === null ? null : new Uint8Array(readFileSync(kernel.vmlinux)), modules);
+}
+
+function listsOf({ functions, blacklist }: WhyLists): Lists {
+  return new Map([
+    ...(functions === null ? [] : [['/why/functions', functions] as const]),
+    ['/why/blacklist', blacklist] as const,
+  ]);
+}
+
 function resultOf(
   name: Pick<Result, 'machine' | 'kernel' | 'kind' | 'boot'>,
   outcome: Outcome,
   expected: Expected,
+  why: WhyLists | null,
 ): Result {
   const { report, seconds } = outcome;
   const lines = kernelLines(report);
@@ -190,7 +210,7 @@ function resultOf(
     delivered: kernelLines(expected.original)?.lines ?? 0,
     modules: Object.fromEntries(expected.phases.map((phase) => [phase, moduleLines(report, phase)])),
     events: Object.fromEntries([...report.traces].map(([label, { events }]) => [label, events])),
-    problems: problemsOf(outcome, expected),
+    problems: [...problemsOf(outcome, expected), ...(why === null ? [] : whyProblems(report, why))],
   };
 }
 

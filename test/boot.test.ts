@@ -6,6 +6,7 @@ import { describe, expect, test } from '@jest/globals';
 import { planOf, readReport } from '../scripts/boot/guest.js';
 import { problemsOf, selects } from '../scripts/boot/judge.js';
 import { MODULES, type ModuleRow, type Phase, variantIn } from '../scripts/boot/machines.js';
+import { type WhyLists, whyProblems } from '../scripts/boot/why.js';
 
 const GLOBS = ['vfs_*'];
 const HASH = 'cbf29ce484222325';
@@ -131,5 +132,59 @@ describe('boots', () => {
     expect(plan.length).toBeLessThan(65536);
     expect(plan).toContain('write /sys/kernel/tracing/current_tracer function_graph\n');
     for (const line of plan.trimEnd().split('\n')) expect(line).toMatch(/^[a-z]+( \S+){0,2}$/);
+  });
+});
+
+describe('what why says, against the lists of a kernel', () => {
+  const aliases = ['init_module [tun]', 'tun_init [tun]'];
+  const lists: WhyLists = {
+    functions: ['vfs_read', 'vfs_read', aliases[0]!],
+    blacklist: ['do_page_fault'],
+    names: new Map([
+      ...aliases.map((name) => [name, aliases] as const),
+      ...['vfs_read', 'do_page_fault', 'kept'].map((name) => [name, [name]] as const),
+    ]),
+    leftovers: 1,
+    modules: new Map([['tun', [aliases[0]!]]]),
+  };
+  const good = [
+    'name original tun tun_init',
+    'surplus /why/functions neighbour',
+    'surplus /why/functions tun_init [tun]',
+    'missing /why/functions init_module [tun]',
+    'compare /why/functions 0',
+    'surplus /why/blacklist label_of_assembly',
+    'surplus /why/blacklist do_page_fault',
+    'compare /why/blacklist 0',
+  ];
+  const found = (lines: readonly string[], of = lists): readonly string[] =>
+    whyProblems(readReport(lines.map((each) => `@@ ${each}`).join('\n')), of);
+
+  test('two names of one function, bodies without a name and labels are no difference', () => {
+    expect(found(good)).toEqual([]);
+    expect(found(good, { ...lists, functions: null })).toEqual([]);
+  });
+
+  test.each([
+    ['missing /why/functions vfs_read', 'why: traced, and the kernel does not list them: 1 (vfs_read)'],
+    ['surplus /why/functions kept', 'why: 1 bodies without a name, and the kernel lists 2 (neighbour, kept) more'],
+    ['name original tun tun_open', 'why: tun: not traced, and the kernel lists 1 (tun_open [tun])'],
+    ['missing /why/blacklist do_page_fault', "why: no probe, and the kernel's list does not have them: 1 (do_page_fault)"],
+    ['surplus /why/blacklist kept', "why: a probe, and the kernel's list has them: 1 (kept)"],
+  ])('%s', (line, problem) => {
+    expect(found([...good, line])).toEqual([problem]);
+  }); // prettier-ignore
+
+  test('lists that were not compared', () => {
+    expect(found(good.filter((each) => !each.includes('/why/')))).toEqual([
+      'why: the functions of the kernel were not compared',
+      'why: the list of functions without probes was not compared',
+    ]);
+  });
+
+  test('are compared while the originals are loaded', () => {
+    const plan = planOf(['original', 'mixed'], new Map([['/why/blacklist', []]]));
+    expect(plan.match(/^compare .*$/gm)).toEqual(['compare /why/blacklist /sys/kernel/debug/kprobes/blacklist']);
+    expect(plan.indexOf('\ncompare ')).toBeLessThan(plan.indexOf('\nunload '));
   });
 });

@@ -68,7 +68,8 @@ int user(int x) { return plain(x) + local_one(x) + quiet(x) + hidden(x) + at_sta
 const LIST = 'void *const list __attribute__((section("_kprobe_blacklist"), used)) = (void *)hidden;';
 /** The list as a linked kernel has it. */
 const KERNEL_LIST = `asm(".section .init.data,\\"aw\\"; .globl __start_kprobe_blacklist, __stop_kprobe_blacklist;"
-  "__start_kprobe_blacklist: .quad hidden; __stop_kprobe_blacklist: .text");
+  "__start_kprobe_blacklist: .quad hidden, restart; __stop_kprobe_blacklist: .text");
+asm(".globl open_ended, restart; .type open_ended,@function; open_ended: nop; nop; restart: nop; ret");
 int outside(int x) { return x; } void __fentry__(void) {} void _start(void) {}`;
 
 const compile = (name: string, source: string, ...options: string[]): void => {
@@ -168,6 +169,18 @@ describeWith([GCC, 'objcopy'], 'a kernel and its module', () => {
     expect(brief('user', 'vmlinux')).toEqual(['yes site', 'yes probe', 'no not-in-btf']);
   });
 
+  test('K-ADDR-3: the list is also read where the kernel writes its words when it starts', () => {
+    const table = ['start', 'stop'].map((each) => `-Wl,--defsym=__${each}_mcount_loc=__${each}___mcount_loc`);
+    compile('kernel.pie', SOURCE + KERNEL_LIST, '-fpie', '-nostdlib', '-static-pie', '-Wl,-z,notext', ...table);
+    expect(brief('plain', 'kernel.pie').slice(0, 2)).toEqual(['yes site', 'yes probe']);
+    expect(brief('hidden', 'kernel.pie').slice(0, 2)).toEqual(['yes site', 'no probe-blacklisted']);
+  });
+
+  test('K-ADDR-3: a label that is listed ends what is in front of it', () => {
+    expect(brief('open_ended', 'vmlinux')[1]).toBe('yes probe');
+    expect(brief('restart', 'vmlinux')[1]).toBe('no probe-blacklisted');
+  });
+
   test('a module is read with the BTF of its kernel, and without it nobody can tell', () => {
     expect(brief('local_one', 'module.ko')).toEqual(['yes site', 'yes probe', 'unknown btf-base-missing']);
     expect(why('local_one', 'module.ko', '--by', 'fentry').status).toBe(1);
@@ -215,6 +228,17 @@ describeWith(['riscv64-linux-gnu-gcc', 's390x-linux-gnu-gcc'], 'other machines',
     expect(
       ask('s390x-linux-gnu-gcc', ['-pg', '-mfentry', '-mrecord-mcount', '-mnop-mcount', '-fno-pie'], 'plain'),
     ).toEqual(['yes', 'unknown', 'not-served']);
+  });
+});
+
+describeWith(['powerpc64le-linux-gnu-gcc', 'powerpc64le-linux-gnu-objcopy'], 'init code of modules', () => {
+  test('stays on 64-bit PowerPC, whose loader takes it for other code; of an object it goes', () => {
+    writeFileSync(at('init.c'), '__attribute__((section(".init.text"))) int at_start(int x) { return x + 2; }');
+    run('powerpc64le-linux-gnu-gcc', ['-O2', '-fpatchable-function-entry=2', '-c', '-o', at('init.o'), at('init.c')]);
+    writeFileSync(at('name'), 'name=init\0');
+    run('powerpc64le-linux-gnu-objcopy', [`--add-section=.modinfo=${at('name')}`, at('init.o'), at('init.ko')]);
+    expect(brief('at_start', 'init.o').slice(0, 2)).toEqual(['early init', 'early init']);
+    expect(brief('at_start', 'init.ko').slice(0, 2)).toEqual(['yes site', 'yes probe']);
   });
 });
 

@@ -31,7 +31,7 @@ const pathOf = (phase: Phase, module: string): string => `/modules/${phase}/${mo
  * Steps of one phase: load, count, trace; unload and load with the tracer on; trace with the other
  * tracer, unload with it on. All functions are switched four times, which is what takes the time.
  */
-function phaseSteps(phase: Phase): readonly string[] {
+function phaseSteps(phase: Phase, lists: Lists): readonly string[] {
   const names = MODULES.map(({ name }) => name);
   const loads = names.map((name) => `load ${pathOf(phase, name)}`);
   const unloads = names.toReversed().map((name) => `unload ${name}`);
@@ -46,6 +46,7 @@ function phaseSteps(phase: Phase): readonly string[] {
     `say ${phase}`,
     ...loads,
     `names ${phase}`,
+    ...(phase === 'original' ? [...lists.keys()].map((list) => `compare ${list} ${LISTS[list]}`) : []),
     ...traced('function'),
     ...unloads,
     ...loads,
@@ -56,13 +57,21 @@ function phaseSteps(phase: Phase): readonly string[] {
   ];
 }
 
-/** The plan of a boot with these phases. */
-export function planOf(phases: readonly Phase[]): string {
+/** Lists that the kernel's own are compared with, by their path. */
+export type ListName = '/why/functions' | '/why/blacklist';
+export type Lists = ReadonlyMap<ListName, readonly string[]>;
+const LISTS: Readonly<Record<ListName, string>> = {
+  '/why/functions': `${TRACING}/available_filter_functions`,
+  '/why/blacklist': '/sys/kernel/debug/kprobes/blacklist',
+};
+
+/** The plan of a boot with these phases; lists are compared while the originals are loaded. */
+export function planOf(phases: readonly Phase[], lists: Lists = new Map()): string {
   const steps = [
     write('tracing_on', '0'),
     write('buffer_size_kb', '8192'),
     'names begin',
-    ...phases.flatMap(phaseSteps),
+    ...phases.flatMap((phase) => phaseSteps(phase, lists)),
     'count end',
     'kmsg',
   ];
@@ -81,6 +90,7 @@ export interface Boot {
   readonly module: (phase: Phase, row: ModuleRow) => Uint8Array;
   /** What `count` counts apart in the kernel itself. */
   readonly globs: readonly string[];
+  readonly lists: Lists;
   /** Wall clock. */
   readonly seconds: number;
   /** Folder for the initrd, the console's text and the command. */
@@ -110,10 +120,16 @@ export interface Report {
   readonly counts: ReadonlyMap<string, ReadonlyMap<string, Lines>>;
   /** By label of `names`, then by module; a name may come several times. */
   readonly names: ReadonlyMap<string, ReadonlyMap<string, readonly string[]>>;
+  /** By list: lines that only the kernel has, and those that only the list has. */
+  readonly lists: ReadonlyMap<string, ListDifference>;
   /** By label of `trace`: functions as `name` or `name [module]`. */
   readonly traces: ReadonlyMap<string, Trace>;
   /** The kernel's log: level and text. */
   readonly log: readonly LogLine[];
+}
+export interface ListDifference {
+  readonly surplus: readonly string[];
+  readonly missing: readonly string[];
 }
 export interface Trace {
   readonly events: number;
@@ -138,8 +154,14 @@ export function readReport(text: string): Report {
   const counts = new Map<string, Map<string, Lines>>();
   const names = new Map<string, Map<string, string[]>>();
   const traces = new Map<string, { events: number; functions: number; hits: Set<string> }>();
+  const lists = new Map<string, { surplus: string[]; missing: string[] }>();
   const log: LogLine[] = [];
   let ended = false;
+  const listOf = (list: string): { surplus: string[]; missing: string[] } => {
+    const known = lists.get(list) ?? { surplus: [], missing: [] };
+    lists.set(list, known);
+    return known;
+  };
   const traceOf = (label: string): { events: number; functions: number; hits: Set<string> } => {
     const known = traces.get(label) ?? { events: 0, functions: 0, hits: new Set<string>() };
     traces.set(label, known);
@@ -159,15 +181,17 @@ export function readReport(text: string): Report {
     } else if (kind === 'hit')
       traceOf(first).hits.add(second === '-' ? rest.join(' ') : `${rest.join(' ')} [${second}]`);
     else if (kind === 'traced') Object.assign(traceOf(first), { events: Number(second), functions: Number(rest[0]) });
+    else if (kind === 'surplus' || kind === 'missing') listOf(first)[kind].push([second, ...rest].join(' '));
     else if (kind === 'call') calls.push(`${first}=${second}`);
     else if (kind === 'log') {
       const record = /^@@ log (\d+),[^;]*;(.*)$/.exec(line.slice(at));
       if (record !== null) log.push({ level: Number(record[1]) & 7, text: record[2]! });
-    } else if (['write', 'load', 'unload', 'count', 'trace', 'unknown', 'mounting'].includes(kind)) {
+    } else if (['write', 'load', 'unload', 'count', 'compare', 'trace', 'unknown', 'mounting'].includes(kind)) {
+      if (kind === 'compare' && second === '0') listOf(first);
       if (second !== '0') failures.push(`${kind} ${first}: errno ${second}`);
     }
   }
-  return { ended, failures, calls, counts, names, traces, log };
+  return { ended, failures, calls, counts, names, lists, traces, log };
 }
 
 /** A host with other work makes everything late, which is no fault of the kernel. */
@@ -204,10 +228,11 @@ export async function boot(request: Boot): Promise<Outcome> {
   const files = new Map<string, Uint8Array>([
     ['init', request.init],
     ['minix.img', request.minix],
-    ['plan', Buffer.from(planOf(request.phases))],
+    ['plan', Buffer.from(planOf(request.phases, request.lists))],
     ['globs', Buffer.from(`${request.globs.join('\n')}\n`)],
     ['interest', Buffer.from(`${interest(request.globs).join('\n')}\n`)],
   ]);
+  for (const [list, lines] of request.lists) files.set(list.slice(1), Buffer.from(`${lines.join('\n')}\n`));
   const entries = request.phases.flatMap((phase) => MODULES.map((row) => [phase, row] as const));
   for (const [phase, row] of entries) files.set(pathOf(phase, row.name).slice(1), request.module(phase, row));
   const initrd = join(request.folder, 'initrd');

@@ -312,6 +312,48 @@ static void count(const char *label, int withNames) {
   ended("count", label, 0);
 }
 
+/* --- compare: the lines of a file of the kernel against those of a list --- */
+
+enum { PLACES = 1 << 17 };
+static struct place {
+  word hash;
+  long count;
+} places[PLACES];
+
+static struct place *placeOf(const char *text) {
+  word hash = hashOf(text), at = hash % PLACES;
+  while (places[at].hash != 0 && places[at].hash != hash) at = (at + 1) % PLACES;
+  places[at].hash = hash;
+  return &places[at];
+}
+static void differs(const char *how, const char *list, const char *text) {
+  begin(how);
+  put(" "), put(list), put(" "), put(text);
+  end();
+}
+static void compare(const char *list, const char *path) {
+  memset(places, 0, sizeof places);
+  if (!openLines(&input, list)) return ended("compare", list, -2);
+  for (char *text; (text = nextLine(&input)) != 0;) placeOf(text)->count++;
+  closed(input.file);
+  if (!openLines(&input, path)) return ended("compare", path, -2);
+  for (char *text; (text = nextLine(&input)) != 0;) {
+    char *name = text;
+    /* Addresses stand in front of a tabulator. */
+    for (char *at = text; *at != 0; at++)
+      if (*at == '\t') name = at + 1;
+    struct place *one = placeOf(name);
+    if (one->count > 0) one->count--;
+    else differs("surplus", list, name);
+  }
+  closed(input.file);
+  if (!openLines(&input, list)) return ended("compare", list, -2);
+  for (char *text; (text = nextLine(&input)) != 0;)
+    if (placeOf(text)->count > 0) placeOf(text)->count--, differs("missing", list, text);
+  closed(input.file);
+  ended("compare", list, 0);
+}
+
 /* --- trace --- */
 
 enum { SEEN = 1 << 15 };
@@ -485,6 +527,7 @@ static void perform(char *step) {
   else if (equal(step, "unload")) ended(step, first, unload(first));
   else if (equal(step, "count")) count(first, 0);
   else if (equal(step, "names")) count(first, 1);
+  else if (equal(step, "compare")) compare(first, rest);
   else if (equal(step, "trace")) trace(first);
   else if (equal(step, "tun")) ended("call", step, tun());
   else if (equal(step, "attach")) ended("call", step, attach(first));
@@ -510,6 +553,7 @@ __attribute__((used)) static void start(void) {
   mounted("proc", "/proc");
   mounted("sysfs", "/sys");
   mounted("tracefs", "/sys/kernel/tracing");
+  mounted("debugfs", "/sys/kernel/debug");
   call3(MKDIRAT, AT_FDCWD, "/mnt", 0755);
   readSelection(&globs, "/globs");
   readSelection(&interest, "/interest");

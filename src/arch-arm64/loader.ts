@@ -56,6 +56,7 @@ export const arm64Loader: LoaderModel = {
   kind: 'modules',
   imageFlags: 0,
   options: layoutChoices(arm64Options),
+  keepsInit: false,
   segmentAlignBytes: 0x1_0000,
   addressLimit: 1n << 64n,
   reach: BRANCH_REACH,

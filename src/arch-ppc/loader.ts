@@ -148,6 +148,7 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
     kind: 'modules',
     imageFlags: abi === 'sysv' ? 0 : abi === 'elfv1' ? 1 : 2,
     options: layoutChoices(ppcOptions(bits)),
+    keepsInit: abi !== 'sysv',
     segmentAlignBytes: 0x1_0000,
     addressLimit: 1n << BigInt(bits),
     reach: branchReach,

@@ -59,6 +59,7 @@ export const riscvLoader: LoaderModel = {
   kind: 'modules',
   imageFlags: IMAGE_FLAGS,
   options: layoutChoices(riscvOptions),
+  keepsInit: false,
   segmentAlignBytes: 0x1000,
   addressLimit: 1n << 64n,
   reach: pairReach,

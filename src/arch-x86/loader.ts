@@ -77,6 +77,7 @@ export const x86Loader: ModuleLoader = {
   kind: 'modules',
   imageFlags: 0,
   options: layoutChoices(x86Options),
+  keepsInit: false,
   segmentAlignBytes: 0x1000,
   addressLimit: 1n << 64n,
   reach: REACH,

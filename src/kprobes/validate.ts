@@ -106,6 +106,9 @@ export class ProbeText {
   /** Bytes of the longest of them. */
   private longest: bigint | undefined;
   private forbidden: readonly Marked[] | undefined;
+  private list: { readonly addresses: readonly Address[] | null } | undefined;
+  /** By range: places that symbols name, and the end. */
+  private named: readonly (readonly Address[])[] | undefined;
   private ranked: ReadonlyMap<number, readonly number[]> | undefined;
 
   /**
@@ -321,6 +324,10 @@ export class ProbeText {
    * there when it starts; null where it has none.
    */
   private get linkedBlacklist(): readonly Address[] | null {
+    return (this.list ??= { addresses: this.readBlacklist() }).addresses;
+  }
+
+  private readBlacklist(): readonly Address[] | null {
     const { program } = this;
     const start = this.symbolAddress('__start_kprobe_blacklist');
     const stop = this.symbolAddress('__stop_kprobe_blacklist');
@@ -347,18 +354,36 @@ export class ProbeText {
     return !isKernel || this.linkedBlacklist !== null;
   }
 
+  /** The next place behind `value` that a symbol names, or the end of the range. */
+  private nextSymbol(range: CodeRange, value: Address): Address {
+    const { program } = this;
+    this.named ??= program.code.map(({ section, address, bytes }) => {
+      const end = address + BigInt(bytes.length);
+      const { count, sectionIndex, value: values } = program.symbols;
+      const places = new Set([end]);
+      for (let i = 1; i < count; i++) {
+        const isHere = program.relocatable ? sectionIndex[i] === section : sectionIndex[i] !== 0;
+        // Mapping symbols and labels of compilers are none of the kernel's.
+        if (isHere && values[i]! >= address && values[i]! < end && !/^(?:\$|\.L|$)/.test(program.symbols.name(i)))
+          places.add(values[i]!);
+      }
+      return [...places].sort((a, b) => (a < b ? -1 : 1));
+    });
+    const places = this.named[range.index] ?? [];
+    return places[firstFrom(places, (each) => each <= value)] ?? range.address + BigInt(range.bytes.length);
+  }
+
   /** Functions that `_kprobe_blacklist` names. */
   private blacklisted(): Marked[] {
     const { program } = this;
     const { image } = program;
     const found: Marked[] = [];
+    // As a kernel takes it: from the place that is named to the next symbol of any kind.
     const add = (section: number, value: Address): void => {
       const range = program.relocatable ? program.codeOfSection(section) : program.codeAt(value);
-      const symbol = range ? program.functionAt(range, value) : -1;
-      const place = program.functions.placeOf(symbol);
-      if (!range || place === undefined) return;
-      const end = program.functions.endOf(symbol) ?? place.value + 1n;
-      found.push({ section: this.sectionOf(range), start: place.value, end, what: `listed in ${BLACKLIST}` });
+      if (!range) return;
+      const end = this.nextSymbol(range, value);
+      found.push({ section: this.sectionOf(range), start: value, end, what: `listed in ${BLACKLIST}` });
     };
     for (const address of this.linkedBlacklist ?? []) add(-1, address);
     for (const section of image.sections) {

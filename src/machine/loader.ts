@@ -83,6 +83,11 @@ export interface ModuleLoader {
   readonly imageFlags: number;
   /** Options that decide bytes, with their values; the first is the default. */
   readonly options: Readonly<Record<string, readonly string[]>>;
+  /**
+   * Init code of modules stays, because the loader takes its sections for others (64-bit PowerPC
+   * renames them).
+   */
+  readonly keepsInit: boolean;
   /** Segments of different permissions lie in different pages of this size. */
   readonly segmentAlignBytes: number;
   /** First address behind the address space. */

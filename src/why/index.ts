@@ -16,6 +16,7 @@ import type { DebugInfo } from '../elf/dwarf.js';
 import { hex } from '../errors.js';
 import { ProbeText } from '../kprobes/index.js';
 import type { Program } from '../program/program.js';
+import { isModule } from '../sites/table-lint.js';
 
 /** `early`: only until init code is freed. `unknown`: the files do not tell. */
 export type WhyAnswer = 'yes' | 'early' | 'no' | 'unknown';
@@ -147,8 +148,12 @@ function isWeakLoser({ relocatable, symbols }: Program, own: ComparedFunction, o
 
 /** Code that is freed once the kernel runs, or the module is loaded. */
 function isInit(program: Program, { section, address }: ComparedFunction): boolean {
+  if (program.relocatable) {
+    const { loader } = program.arch;
+    const stays = loader.kind === 'modules' && loader.keepsInit && isModule(program);
+    return section.startsWith('.init') && !stays;
+  }
   if (section.startsWith('.init')) return true;
-  if (program.relocatable) return false;
   const bound = (name: string): bigint | null => {
     const index = program.symbols.find(name);
     return index > 0 ? program.symbols.value[index]! : null;

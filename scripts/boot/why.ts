@@ -1,0 +1,130 @@
+/**
+ * What `why` says of every function of a kernel and of modules, against what the booted kernel
+ * lists: `available_filter_functions` and `kprobes/blacklist`.
+ */
+import { archOf } from '../../src/arches.js';
+import { comparedImage } from '../../src/diff/index.js';
+import { readElf } from '../../src/elf/read.js';
+import { load } from '../../src/program/program.js';
+import { findSites } from '../../src/sites/sites.js';
+import { verify } from '../../src/sites/verdicts.js';
+import { whyFunction } from '../../src/why/index.js';
+import type { ListDifference, Report } from './guest.js';
+
+/** One image, with names as the kernel lists them: `name`, or `name [module]`. */
+interface Answers {
+  /** Functions that ftrace can trace once init code is gone; a name may come several times. */
+  readonly traced: readonly string[];
+  /** Functions that no probe may be in. */
+  readonly blacklisted: readonly string[];
+  /** Every name of every function with the others of the same function, its own included. */
+  readonly names: ReadonlyMap<string, readonly string[]>;
+  /** Bodies of overridden weak functions with a site: listed under the name of a neighbour. */
+  readonly leftovers: number;
+}
+
+function answersOf(bytes: Uint8Array, module: string | null): Answers {
+  const image = readElf(bytes);
+  const sites = findSites(load(image, archOf(image.header)));
+  const compared = comparedImage(sites);
+  const listed = (name: string): string => (module === null ? name : `${name} [${module}]`);
+  const traced: string[] = [];
+  const blacklisted: string[] = [];
+  const names = new Map<string, string[]>();
+  for (const { name, names: own, section, address } of compared.functions) {
+    const found = whyFunction(compared, name).find((each) => each.section === section && each.address === address);
+    if (found === undefined) throw new Error(`why says nothing of ${name} at ${section} ${String(address)}`);
+    if (found.by.ftrace.answer === 'yes') traced.push(listed(name));
+    if (found.by.kprobe.code === 'probe-blacklisted') blacklisted.push(listed(name));
+    for (const each of own) names.set(listed(each), [...(names.get(listed(each)) ?? []), ...own.map(listed)]);
+  }
+  const left = verify(sites).findings.filter(({ verdict, section }) => verdict === 'weak-leftover' && !/init/.test(section)); // prettier-ignore
+  return { traced, blacklisted, names, leftovers: left.length };
+}
+
+/** What a boot is held against. */
+export interface WhyLists {
+  /** Functions that are traced, of the kernel and the modules; null: the kernel's are not known. */
+  readonly functions: readonly string[] | null;
+  readonly blacklist: readonly string[];
+  readonly names: ReadonlyMap<string, readonly string[]>;
+  readonly leftovers: number;
+  /** By module. */
+  readonly modules: ReadonlyMap<string, readonly string[]>;
+}
+
+/** @param vmlinux  null: no file of the kernel has its symbols, and only modules are compared */
+export function whyLists(vmlinux: Uint8Array | null, modules: ReadonlyMap<string, Uint8Array>): WhyLists {
+  const own = new Map([...modules].map(([name, bytes]) => [name, answersOf(bytes, name)]));
+  const kernel = vmlinux === null ? null : answersOf(vmlinux, null);
+  const all = [...(kernel === null ? [] : [kernel]), ...own.values()];
+  return {
+    functions: kernel === null ? null : all.flatMap(({ traced }) => traced),
+    blacklist: all.flatMap(({ blacklisted }) => blacklisted),
+    names: new Map(all.flatMap(({ names }) => [...names])),
+    leftovers: kernel?.leftovers ?? 0,
+    modules: new Map([...own].map(([name, { traced }]) => [name, traced])),
+  };
+}
+
+const shown = (names: readonly string[]): string =>
+  `${String(names.length)} (${names.slice(0, 8).join(', ')}${names.length > 8 ? ', …' : ''})`;
+
+/** What only one of two lists has; a name may come several times. */
+function differenceOf(listed: readonly string[], expected: readonly string[]): ListDifference {
+  const left = [...expected];
+  const surplus = listed.filter((name) => {
+    const at = left.indexOf(name);
+    if (at >= 0) left.splice(at, 1);
+    return at < 0;
+  });
+  return { surplus, missing: left };
+}
+
+/** Without the pairs that are two names of one function: a kernel lists only one of them. */
+function withoutAliases({ surplus, missing }: ListDifference, lists: WhyLists): ListDifference {
+  const more = [...surplus];
+  const less = missing.filter((name) => {
+    const at = more.findIndex((each) => each !== name && lists.names.get(name)?.includes(each));
+    if (at >= 0) more.splice(at, 1);
+    return at < 0;
+  });
+  return { surplus: more, missing: less };
+}
+
+function functionProblems(report: Report, lists: WhyLists): readonly string[] {
+  const problems: string[] = [];
+  for (const [module, traced] of lists.modules) {
+    const listed = (report.names.get('original')?.get(module) ?? []).map((name) => `${name} [${module}]`);
+    const { surplus, missing } = withoutAliases(differenceOf(listed, traced), lists);
+    if (surplus.length > 0) problems.push(`why: ${module}: not traced, and the kernel lists ${shown(surplus)}`);
+    if (missing.length > 0) problems.push(`why: ${module}: traced, and the kernel does not list ${shown(missing)}`);
+  }
+  if (lists.functions === null) return problems;
+  const difference = report.lists.get('/why/functions');
+  if (difference === undefined) return [...problems, 'why: the functions of the kernel were not compared'];
+  const { surplus, missing } = withoutAliases(difference, lists);
+  if (missing.length > 0) problems.push(`why: traced, and the kernel does not list them: ${shown(missing)}`);
+  if (surplus.length !== lists.leftovers) {
+    problems.push(`why: ${String(lists.leftovers)} bodies without a name, and the kernel lists ${shown(surplus)} more`);
+  }
+  return problems;
+}
+
+function blacklistProblems(report: Report, lists: WhyLists): readonly string[] {
+  const difference = report.lists.get('/why/blacklist');
+  if (difference === undefined) return ['why: the list of functions without probes was not compared'];
+  const { surplus, missing } = withoutAliases(difference, lists);
+  const known = new Set(lists.blacklist.flatMap((name) => lists.names.get(name) ?? []));
+  // Two lines of one function, and labels that are no function, say nothing.
+  const more = surplus.filter((name) => lists.names.has(name) && !known.has(name));
+  return [
+    ...(missing.length > 0 ? [`why: no probe, and the kernel's list does not have them: ${shown(missing)}`] : []),
+    ...(more.length > 0 ? [`why: a probe, and the kernel's list has them: ${shown(more)}`] : []),
+  ];
+}
+
+/** Where a booted kernel and `why` differ. */
+export function whyProblems(report: Report, lists: WhyLists): readonly string[] {
+  return [...functionProblems(report, lists), ...blacklistProblems(report, lists)];
+}
