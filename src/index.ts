@@ -317,6 +317,8 @@ export { ruleText } from './report/rules.js';
 export { verdictPages, type VerdictPage } from './report/verdict-pages.js';
 export { diffJson, diffLines } from './report/diff.js';
 export { whyJson, whyLines } from './report/why.js';
+export { costJson, costLines } from './report/cost.js';
+export { callCosts, type CallCost, type Cost, type CostOptions, type CostWay } from './cost/index.js';
 export { findingJson, functionJson, planJson, verificationJson, type Json } from './report/json.js';
 
 export {

@@ -43,11 +43,16 @@ const rules: Readonly<Record<string, Rule>> = {
       'machine',
       'diff',
       'why',
+      'cost',
     ],
   },
   page: {
     values: ['report', 'tracing', 'trace', 'sites', 'isa', 'demangle'],
     types: ['diff', 'patch', 'program', 'machine'],
+  },
+  cost: {
+    values: ['tracing', 'patch', 'sites', 'runtime', 'emulator', 'program', 'elf', 'sha256'],
+    types: ['machine', 'ftrace'],
   },
   why: { values: ['kprobes', 'diff', 'program', 'elf'] },
   diff: { values: ['sites', 'program', 'elf', 'demangle'] },

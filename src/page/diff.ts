@@ -64,7 +64,7 @@ export function pageDiff(
     for (const each of pair.diff.differences) one(pair.new, each);
     notices.push(...openQuestions(pair.new, pair.diff));
     const { old: a, new: b } = pair.diff.unnamed;
-    if (a + b > 0) notices.push(`${pair.new}: not compared without a name: ${a} sites, then ${b}`);
+    if (a + b > 0) notices.push(`${pair.new}: sites that no function covers were not compared: ${a} before, ${b} after`);
   }
   const parts = Object.entries(counts).filter(([, count]) => count > 0);
   const column = (at: number) => unsigned(rows.map((row) => row[at]!));

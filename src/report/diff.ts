@@ -91,7 +91,9 @@ function differenceLine({ change, function: name, source, old: before, new: afte
 export function diffSummary({ sites, same, counts, unnamed }: SitesDiff): string {
   const parts = Object.entries(counts).filter(([, count]) => count > 0);
   const told = [`${same} same`, ...parts.map(([change, count]) => `${count} ${change}`)];
-  if (unnamed.old > 0 || unnamed.new > 0) told.push(`not compared without a name: ${unnamed.old}, then ${unnamed.new}`);
+  if (unnamed.old > 0 || unnamed.new > 0) {
+    told.push(`not compared, as no function covers them: ${unnamed.old}, then ${unnamed.new}`);
+  }
   return `${sites.old} sites, then ${sites.new}: ${told.join(', ')}`;
 }
 

@@ -27,10 +27,10 @@ export function diffSection(data: Data, diff: PageDiff): { element: HTMLElement;
   const columns = [
     texts('Change', 'diff.change', [90, 0]),
     texts('Function', 'diff.function', [180, 1], data.name),
-    texts('Reason', 'diff.reason', [160, 1]),
-    texts('Before', 'diff.before', [200, 1]),
-    texts('After', 'diff.after', [200, 1]),
-    texts('File', 'diff.file', [140, 1]),
+    texts('Reason', 'diff.reason', [120, 1]),
+    texts('Before', 'diff.before', [260, 1]),
+    texts('After', 'diff.after', [260, 1]),
+    texts('File', 'diff.file', [110, 1]),
   ];
   const table = new Table('diff', 'Differences', columns, () => undefined, () => undefined); // prettier-ignore
   const rows = data.column('diff.change').length;

@@ -47,5 +47,8 @@ export function choice(
   return { label: el('label', {}, label, select), select };
 }
 
+/** Pixels across that a drawing may take: as many as its box has, within what can be read. */
+export const drawingWidth = Math.min(2200, Math.max(340, document.documentElement.clientWidth - 42));
+
 /** `1,234` */
 export const count = (value: number): string => String(value).replace(/\B(?=(\d{3})+$)/g, ',');

@@ -4,9 +4,10 @@
  */
 import type { PageFile } from '../model.js';
 import { address, type Data } from './data.js';
-import { choice, count, el, svg } from './dom.js';
+import { choice, count, drawingWidth, el, svg } from './dom.js';
 
-const WIDTH = 1100;
+/** What branches reach is a line of words. */
+const WIDTH = Math.max(560, drawingWidth);
 const EDGE = 30;
 const LINE = 190;
 const GAP = 46;
@@ -154,7 +155,7 @@ function drawing(data: Data, number: number, row: number): SVGElement {
   const label = `Map of ${file.name}: ${file.ranges.length} ranges of code, ${file.arcs.length} arcs of calls`;
   return svg(
     'svg',
-    { viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, role: 'img', 'aria-label': label },
+    { viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, role: 'img', 'aria-label': label, class: 'wide' },
     ...parts,
   );
 }

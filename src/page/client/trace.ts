@@ -1,10 +1,10 @@
 /** A trace: a timeline by CPU, a flame graph, and the sums of both as a table. */
 import type { PageTrace } from '../model.js';
 import { type Data } from './data.js';
-import { button, count, el, svg } from './dom.js';
+import { button, count, drawingWidth, el, svg } from './dom.js';
 import { Table } from './table.js';
 
-const WIDTH = 1100;
+const WIDTH = drawingWidth;
 const BAR = 17;
 /** Levels of calls that are drawn of a CPU or a stack. */
 const LEVELS = 40;
