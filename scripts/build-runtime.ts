@@ -172,28 +172,35 @@ const RECIPES: readonly Recipe[] = [
   arm64('pg', 'entry-pg.S', []),
 ].flatMap(withProbes);
 
-/** Runtimes of programs that write their own trace. */
+/** Runtimes of programs that write their own trace: of calls, and of calls and returns. */
 const NATIVE: readonly Recipe[] = [
-  native(
+  ...native(
     'x86-64',
     'x86_64',
     'arch-x86',
     X86.filter((flag) => flag !== '-ffixed-r10'),
+    true,
   ),
-  native('arm64', 'aarch64', 'arch-arm64', ARM64),
-  native('riscv64', 'riscv64', 'arch-riscv', RISCV),
-  native('ppc64-elfv2-le', 'powerpc64le', 'arch-ppc', PPC64),
+  ...native('arm64', 'aarch64', 'arch-arm64', ARM64),
+  ...native('riscv64', 'riscv64', 'arch-riscv', RISCV),
+  ...native('ppc64-elfv2-le', 'powerpc64le', 'arch-ppc', PPC64),
 ];
 
-function native(target: string, triple: string, folder: string, flags: readonly string[]): Recipe {
-  return {
-    name: `${target}/native`,
+function native(
+  target: string,
+  triple: string,
+  folder: string,
+  flags: readonly string[],
+  hasGraph = false,
+): readonly Recipe[] {
+  return ['native', ...(hasGraph ? ['native-graph'] : [])].map((name) => ({
+    name: `${target}/${name}`,
     triple: `${triple}-linux-gnu`,
     flags,
     folder,
-    entries: ['native.S'],
-    common: 'runtime/native.c',
-  };
+    entries: [`${name}.S`],
+    common: `runtime/${name}.c`,
+  }));
 }
 const ALL: readonly Recipe[] = [...RECIPES, ...NATIVE];
 

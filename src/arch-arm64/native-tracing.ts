@@ -6,6 +6,7 @@ export const arm64NativeTracing: NativeTracing = {
   runtime: 'native',
   entry: 'elftrace_native_function',
   config: 'native_config',
+  graph: null,
   // Sites at the function's entry, whose call leaves the return address in x9.
   conventions: ['regs'],
   slots: { loaders: ['ld-linux-aarch64.so.1'], libraries: ['libc.so.6'], count: 22 },

@@ -8,6 +8,7 @@ const elfV2Le: NativeTracing = {
   runtime: 'native',
   entry: 'elftrace_native_function',
   config: 'native_config',
+  graph: null,
   // Sites in front of the frame, which leave the return address in r0.
   conventions: ['regs'],
   slots: { loaders: ['ld64.so.2'], libraries: ['libc.so.6'], count: 22 },

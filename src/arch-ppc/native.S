@@ -115,29 +115,4 @@ elftrace_native_function:
 	b	.Loff
 	.size	elftrace_native_function, . - elftrace_native_function
 
-	/* struct config of native.c. */
-	.section .rodata, "a", @progbits
-	.balign	32
-	.globl	native_config
-	.hidden	native_config
-	.type	native_config, @object
-native_config:
-	.ascii	"ELFTRCN1"
-	.zero	8 + 32 + 8 + NAME_BYTES
-	.size	native_config, . - native_config
-
-	/* Words of native.c and native-glibc.h: where ours and the thread's number are. */
-	.section ".bss"
-	.balign	16
-	.globl	native_slot, native_thread
-	.hidden	native_slot
-	.hidden	native_thread
-	.type	native_slot, @object
-	.type	native_thread, @object
-native_slot:
-	.zero	8
-	.size	native_slot, . - native_slot
-native_thread:
-	.zero	8
-	.size	native_thread, . - native_thread
-	.section .note.GNU-stack, "", @progbits
+#include "native-words.h"

@@ -6,6 +6,7 @@ export const riscvNativeTracing: NativeTracing = {
   runtime: 'native',
   entry: 'elftrace_native_function',
   config: 'native_config',
+  graph: null,
   // Sites at the function's entry, whose call links through t0.
   conventions: ['g2'],
   slots: {

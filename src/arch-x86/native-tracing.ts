@@ -1,6 +1,6 @@
 /** Programs of x86-64 that write their own trace: the runtime of native.S and runtime/native.c. */
-import { concatBytes } from '../bytes.js';
-import type { NativeTracing } from '../machine/native-tracing.js';
+import { ByteView, concatBytes } from '../bytes.js';
+import type { GraphStubs, NativeTracing } from '../machine/native-tracing.js';
 import type { SiteReading, SiteStore, SiteView } from '../machine/sites.js';
 import type { Address } from '../units.js';
 import { CALL5_REACH, encodeBranch5 } from './sites.js';
@@ -42,11 +42,53 @@ function callInFront(view: SiteView, reading: SiteReading, entry: Address): read
   ];
 }
 
+/** Of the jump that takes the place of a site's call; the byte behind it is never executed. */
+const JUMP5_BYTES = 5;
+
+/** As native-hook.h and the picture in native-graph.S have it. */
+const STUB = { bytes: 32, carry: 5, call: 15, hook: 20, spans: 25, mark: [0x66, 0x74, 0x67] } as const;
+
+const graphStubs: GraphStubs = {
+  symbol: 'native_stubs',
+  bytes: STUB.bytes,
+  site: (stores, stub) => {
+    const [first, second] = stores;
+    if (first === undefined || !reaches(CALL5_REACH, first.address, stub)) return null;
+    const rest = second === undefined ? first.after.slice(JUMP5_BYTES).fill(NOP) : first.after.slice(JUMP5_BYTES);
+    const jump = concatBytes([encodeBranch5(0xe9, first.address, stub), rest]);
+    // Where the call lies in front of the function, the site jumps there as before.
+    if (second === undefined) return { stores: [jump], body: first.address + BigInt(first.after.length) };
+    return { stores: [jump, second.after], body: second.address + BigInt(JUMP_BYTES) };
+  },
+  names: ['elftrace_native_graph', 'native_return', 'native_spans'],
+  make: (stub, body, [entry, leave, spans]) => {
+    const at = (offset: number): Address => stub + BigInt(offset);
+    if (!reaches(CALL5_REACH, stub, body)) return null;
+    const out = new Uint8Array(STUB.bytes);
+    const view = new ByteView(out, 'little');
+    out.set(encodeBranch5(0xe8, stub, entry!));
+    // jc body: two bytes of opcode.
+    out.set([0x0f], STUB.carry);
+    out.set(encodeBranch5(0xe8, at(STUB.carry + 1), body), STUB.carry + 1);
+    out.set([0x82], STUB.carry + 1);
+    out.set([0x48, 0x83, 0xc4, 0x08], STUB.call - 4);
+    out.set(encodeBranch5(0xe8, at(STUB.call), body), STUB.call);
+    out.set(encodeBranch5(0xe9, at(STUB.hook), leave!), STUB.hook);
+    view.insertU32(STUB.spans, Number(BigInt.asUintN(32, at(STUB.hook) - spans!)));
+    out.set(STUB.mark, STUB.spans + 4);
+    return out;
+  },
+};
+
+/** GNU_PROPERTY_X86_FEATURE_1_AND, and its bit SHSTK. */
+const SHADOW_STACKS = { property: 0xc000_0002, bit: 2 } as const;
+
 export const x86NativeTracing: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
   entry: 'elftrace_native_function',
   config: 'native_config',
+  graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: graphStubs, shadowStacks: SHADOW_STACKS },
   // Sites at the function's entry: behind a prologue neither the stack pointer nor the registers
   // are what the entry takes them for.
   conventions: ['modern'],

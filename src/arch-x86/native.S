@@ -80,24 +80,4 @@ elftrace_native_function:
 	jmp	.Lout
 	.size	elftrace_native_function, . - elftrace_native_function
 
-	/* struct config of native.c. */
-	.section .rodata, "a", @progbits
-	.balign	32
-	.globl	native_config
-	.hidden	native_config
-	.type	native_config, @object
-native_config:
-	.ascii	"ELFTRCN1"
-	.zero	8 + 32 + 8 + NAME_BYTES
-	.size	native_config, . - native_config
-
-	/* The word of native.c that says where ours is in thread control blocks. */
-	.bss
-	.balign	8
-	.globl	native_slot
-	.hidden	native_slot
-	.type	native_slot, @object
-native_slot:
-	.zero	8
-	.size	native_slot, . - native_slot
-	.section .note.GNU-stack,"",@progbits
+#include "native-words.h"

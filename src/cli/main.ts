@@ -849,6 +849,11 @@ const parser = yargs([])
       )
         .option('d', { alias: 'data', type: 'string', default: TRACE_DIRECTORY, describe: 'directory for the trace' })
         .option('o', { alias: 'output', type: 'string', describe: 'write the patched program, do not run it' })
+        .option('tracer', {
+          choices: ['function', 'function_graph'] as const,
+          default: 'function' as const,
+          describe: 'what is recorded: calls, or calls and returns',
+        })
         .option('size', { type: 'number', coerce: traceSize, describe: 'bytes of the file of each thread, at most' })
         .option('symbols', { type: 'string', describe: 'names for a stripped file: System.map or an ELF file' })
         .option('json', { type: 'boolean', default: false, describe: 'with -o: print JSON' })

@@ -12,6 +12,7 @@ import { DT_RPATH, DT_RUNPATH } from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
 import { type LaidIn, layIn } from '../native/lay-in.js';
 import { dynamicStrings, refused } from '../native/refuse.js';
+import type { NativeTracer } from '../native/reader.js';
 import { writeOutputs } from '../output/commit.js';
 import { keepDirectoryAs, makeDirectory } from '../output/directory.js';
 import { ioError } from '../output/target.js';
@@ -28,6 +29,7 @@ export interface RecordArguments extends SelectionOptions {
   readonly path: string;
   readonly arguments: readonly string[];
   readonly symbols?: string | undefined;
+  readonly tracer: NativeTracer;
   readonly dir: string;
   readonly size?: number | undefined;
   readonly output?: string | undefined;
@@ -84,9 +86,12 @@ async function patched(args: RecordArguments, program: string): Promise<Patched>
   }
   const opened = await open(input, args);
   const selection = selectSites(opened.sites, opened.module, args);
-  const laid = layIn(opened.sites, { name: path, hash, ...(selection ? { selection } : {}) });
+  const laid = layIn(opened.sites, { name: path, tracer: args.tracer, hash, ...(selection ? { selection } : {}) });
   for (const { function: name, code, reason } of laid.plan.refusals) {
     err(`${program} (${name}): notice: not traced: ${code}: ${reason}`);
+  }
+  if (laid.clearsShadowStacks) {
+    err(`${program}: notice: the program asked for shadow stacks, and does not any more: returns lead through stubs`);
   }
   return { opened, path, laid };
 }
@@ -102,10 +107,12 @@ async function writePatched(args: RecordArguments, wanted: string): Promise<numb
   for (const notice of notices) err(`${program}: notice: ${notice}`);
   if (args.json) {
     const counts = { traced: plan.changed, refusals: refusalsJson(plan) };
-    out(JSON.stringify({ schema: jsonSchema, file: args.path, output, id, tracer: 'function', ...counts }));
+    out(JSON.stringify({ schema: jsonSchema, file: args.path, output, id, tracer: args.tracer, ...counts }));
   } else {
     const left = plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : '';
-    out(`${output}: ${plan.changed} functions write their calls to the directory that ELFTRACE_DIR names${left}`);
+    out(
+      `${output}: ${plan.changed} functions write their calls${args.tracer === 'function' ? '' : ' and returns'} to the directory that ELFTRACE_DIR names${left}`,
+    );
   }
   return exitCodes.ok;
 }

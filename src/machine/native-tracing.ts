@@ -13,6 +13,43 @@ export interface ThreadSlots {
   readonly count: number;
 }
 
+/** One store of a site, by its address. */
+export interface PlacedStore {
+  readonly address: Address;
+  readonly after: Uint8Array;
+}
+
+/**
+ * Stubs through which sites enter their functions, one for each: the call in it meets the
+ * function's return, and leaves it to us.
+ */
+export interface GraphStubs {
+  /** Where the first one lies, and its size. */
+  readonly symbol: string;
+  readonly bytes: number;
+  /** A site's stores as they are for a stub, and where the stub goes on; null: out of reach. */
+  readonly site: (
+    stores: readonly PlacedStore[],
+    stub: Address,
+  ) => { readonly stores: readonly Uint8Array[]; readonly body: Address } | null;
+  /** Symbols that a stub names, in the order in which `make` takes them. */
+  readonly names: readonly string[];
+  readonly make: (stub: Address, body: Address, named: readonly Address[]) => Uint8Array | null;
+}
+
+/** How calls and returns are recorded. */
+export interface GraphTracing {
+  readonly runtime: string;
+  readonly entry: string;
+  /** null: sites call the entry, as where calls alone are recorded. */
+  readonly stubs: GraphStubs | null;
+  /**
+   * Property of programs that asks the processor for shadow stacks, and its bit; unwinding through
+   * what is laid in was not tried under them.
+   */
+  readonly shadowStacks: { readonly property: number; readonly bit: number } | null;
+}
+
 export type NativeTracing =
   | {
       readonly kind: 'runtime';
@@ -21,6 +58,8 @@ export type NativeTracing =
       /** The symbol that sites call, and the one of the words that are filled in. */
       readonly entry: string;
       readonly config: string;
+      /** null: it records calls only. */
+      readonly graph: GraphTracing | null;
       /** Conventions of entries of which a site must serve one. */
       readonly conventions: readonly ConventionName[];
       readonly slots: ThreadSlots;

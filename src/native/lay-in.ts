@@ -2,11 +2,15 @@
  * A linked program, once patched, that writes its own trace (RT-27, RT-28): the runtime in
  * a segment of its own, its sites calling it, a record from which `revert` makes the original.
  */
-import { ByteView } from '../bytes.js';
+import { alignUp } from '../bits.js';
+import { ByteView, concatBytes } from '../bytes.js';
 import * as elf from '../elf/constants.js';
+import { gnuPropertyOffset } from '../elf/gnu-property.js';
+import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { type NewSection, writeElf } from '../elf/write.js';
 import { ElftraceError, hex } from '../errors.js';
+import type { GraphTracing } from '../machine/native-tracing.js';
 import { noteBytes } from '../patch/apply.js';
 import { encodeRecord, type FileRecord, recordSchema, recordSection } from '../patch/journal.js';
 import type { Plan, Step } from '../patch/plan.js';
@@ -15,19 +19,23 @@ import { sha256, type Sha256 } from '../sha256.js';
 import type { Sites } from '../sites/sites.js';
 import type { Address } from '../units.js';
 import { version } from '../version.js';
+import { debugFrames, type FrameTable, frameTable, frameTableBytes, makeFrameTable, runtimeFrames } from './frames.js';
 import { type Places, placesFor, writeHeaders } from './place.js';
+import type { NativeTracer } from './reader.js';
 import { refused, type RuntimeTracing, tracingOf } from './refuse.js';
 import { type NativeRuntime, nativeRuntime, runtimeBytes, type RuntimeFacts, symbolAddress } from './runtime.js';
+import { withStubs } from './stubs.js';
 
 /** Names of the sections that are added. */
-const nativeSections = { code: '.elftrace.text', words: '.elftrace.bss' } as const;
+const nativeSections = { code: '.elftrace.text', table: '.elftrace.frames', words: '.elftrace.bss' } as const;
 
 /** What the record of a file that writes its own trace calls the request. */
-const nativeRequest = 'record function';
+const requestOf = (tracer: NativeTracer): string => `record ${tracer}`;
 
 export interface LayInOptions {
   /** Path of the file, which traces name. */
   readonly name: string;
+  readonly tracer: NativeTracer;
   /** One byte per site, nonzero for selected; all when absent. */
   readonly selection?: Uint8Array;
   readonly hash?: Sha256;
@@ -38,6 +46,8 @@ export interface LaidIn {
   readonly plan: Plan;
   /** SHA-256 of the original: what its traces carry. */
   readonly id: string;
+  /** Whether the program no longer asks for shadow stacks. */
+  readonly clearsShadowStacks: boolean;
 }
 
 /** Sites that are as the compiler left them, or off, and whose function has not begun. */
@@ -108,6 +118,23 @@ function noneServed(sites: Sites, { options }: RuntimeTracing, { refusals: [firs
   return new ElftraceError('no-match', message, { reason: 'no-sites' });
 }
 
+/** What the tracer asks of a machine's runtime. */
+interface Wanted {
+  readonly runtime: NativeRuntime;
+  readonly entry: string;
+  readonly graph: GraphTracing | null;
+}
+
+function wantedOf({ program: { arch } }: Sites, tracing: RuntimeTracing, tracer: NativeTracer): Wanted {
+  const { graph } = tracing;
+  if (tracer === 'function')
+    return { runtime: nativeRuntime(arch, tracing.runtime), entry: tracing.entry, graph: null };
+  if (graph === null) {
+    throw refused('tracer', `${arch.target.title}: there is no runtime for ${tracer} yet: record --tracer function`);
+  }
+  return { runtime: nativeRuntime(arch, graph.runtime), entry: graph.entry, graph };
+}
+
 /**
  * Decides and makes the patched file; the image stays as it is.
  * @returns the plan's refusals name sites that stay off
@@ -116,33 +143,131 @@ function noneServed(sites: Sites, { options }: RuntimeTracing, { refusals: [firs
  */
 export function layIn(sites: Sites, options: LayInOptions): LaidIn {
   const { image, arch } = sites.program;
+  const { tracer } = options;
   const tracing = tracingOf(sites);
   checkReach(sites, tracing);
-  const runtime = nativeRuntime(arch, tracing);
-  const places = placesFor(image, runtime.wordsBytes, arch.target.pageBytes);
+  const { runtime, entry, graph } = wantedOf(sites, tracing, tracer);
+  const places = placesFor(image, runtime.wordsBytes, arch.target.pageBytes, graph !== null);
   const id = (options.hash ?? sha256)(image.bytes);
   const facts = {
     ...places,
     id: Uint8Array.from(id.match(/../g)!, (digits) => Number.parseInt(digits, 16)),
     name: options.name,
   };
-  const target = symbolAddress(runtime, tracing.entry, facts);
+  const target = symbolAddress(runtime, entry, facts);
   const selection = servedSites(sites, tracing, options.selection);
   const front = frontSteps(sites, tracing, target, selection);
-  const plan = withSteps(planSites(sites, { to: { kind: 'call', target }, name: nativeRequest, selection }), front);
-  if (plan.changed === 0) throw noneServed(sites, tracing, plan);
-  const code = runtimeBytes(runtime, arch, tracing, facts);
-  return { bytes: write(sites, plan, id, { runtime, places, facts, code }), plan, id };
+  const name = requestOf(tracer);
+  const called = withSteps(planSites(sites, { to: { kind: 'call', target }, name, selection }), front);
+  if (called.changed === 0) throw noneServed(sites, tracing, called);
+  const base = runtimeBytes(runtime, arch, tracing, facts);
+  const { plan, ...made } =
+    graph === null
+      ? { plan: called, code: base, tableBytes: 0, debug: null }
+      : withReturns({ image, plan: called, graph, runtime, places, facts, base });
+  const more = graph?.shadowStacks ? withoutShadowStacks(image, graph.shadowStacks) : [];
+  const bytes = write(sites, plan, id, { runtime, places, ...made, more, request: name });
+  return { bytes, plan, id, clearsShadowStacks: more.length > 0 };
+}
+
+interface Graphed {
+  readonly image: ElfImage;
+  readonly plan: Plan;
+  readonly graph: GraphTracing;
+  readonly runtime: NativeRuntime;
+  readonly places: Places;
+  readonly facts: RuntimeFacts;
+  /** The runtime's bytes. */
+  readonly base: Uint8Array;
+}
+
+interface Code {
+  readonly plan: Plan;
+  readonly code: Uint8Array;
+  /** Bytes at its end that are the table. */
+  readonly tableBytes: number;
+  /** A section for debuggers; null: none. */
+  readonly debug: Uint8Array | null;
+}
+
+/** Stubs behind the runtime (RT-35), then the table by which they are unwound (RT-36). */
+function withReturns(input: Graphed): Code {
+  const { plan, graph, runtime, places, facts, base } = input;
+  const shape = graph.stubs;
+  if (shape === null) return withTable(input, plan, base, null);
+  const start = symbolAddress(runtime, shape.symbol, facts);
+  const named = shape.names.map((symbol) => symbolAddress(runtime, symbol, facts));
+  const { steps, stubs } = withStubs(plan.steps, shape, start, named);
+  const code = concatBytes([base.subarray(0, Number(start - places.code)), stubs]);
+  return withTable(input, { ...plan, steps }, code, { start, size: stubs.length });
+}
+
+function withTable(
+  { image, runtime, places }: Graphed,
+  plan: Plan,
+  code: Uint8Array,
+  stubs: { readonly start: Address; readonly size: number } | null,
+): Code {
+  const { endian } = image.header;
+  const { section, at } = runtime.code.find((each) => each.section.name === '.eh_frame')!;
+  const start = places.code + BigInt(at);
+  const frames = code.subarray(at, at + section.size);
+  const found = runtimeFrames(frames, start, endian);
+  const { entries } = found;
+  const view = new ByteView(frames, endian);
+  for (const { code: place, sizeAt } of entries) if (place === stubs?.start) view.insertU32(sizeAt, stubs.size);
+  const table: FrameTable = frameTable(image) ?? { frames: start, rows: [] };
+  const tableBytes = frameTableBytes(table, entries.length);
+  const out = new Uint8Array(alignUp(code.length, TABLE_ALIGN) + tableBytes);
+  out.set(code);
+  const place = out.length - tableBytes;
+  out.set(makeFrameTable(table, entries, places.code + BigInt(place), endian), place);
+  return { plan, code: out, tableBytes, debug: debugFrames(frames, found, endian, image.wordBytes) };
+}
+
+const TABLE_ALIGN = 16;
+const DEBUG_FRAMES = '.debug_frame';
+
+/** The property without the bit, where it has it. */
+function withoutShadowStacks(
+  image: ElfImage,
+  { property, bit }: NonNullable<GraphTracing['shadowStacks']>,
+): FileEdit[] {
+  const offset = gnuPropertyOffset(image, property);
+  if (offset === null) return [];
+  const before = image.bytes.slice(offset, offset + 4);
+  const after = before.slice();
+  const view = new ByteView(after, image.header.endian);
+  const value = view.u32(0);
+  if ((value & bit) === 0) return [];
+  view.insertU32(0, (value & ~bit) >>> 0);
+  return [{ offset, before, after }];
+}
+
+interface FileEdit {
+  readonly offset: number;
+  readonly before: Uint8Array;
+  readonly after: Uint8Array;
 }
 
 interface Parts {
   readonly runtime: NativeRuntime;
   readonly places: Places;
-  readonly facts: RuntimeFacts;
   readonly code: Uint8Array;
+  /** Bytes at the end of the code that are a section of their own. */
+  readonly tableBytes: number;
+  readonly debug: Uint8Array | null;
+  /** Changes beside those of sites. */
+  readonly more: readonly FileEdit[];
+  readonly request: string;
 }
 
-function recordOf({ program: { image } }: Sites, plan: Plan, id: string): FileRecord {
+const editsOf = ({ steps }: Plan, { more }: Parts): readonly FileEdit[] =>
+  [...steps.map(({ fileOffset: offset, before, after }) => ({ offset, before, after })), ...more].sort(
+    (a, b) => a.offset - b.offset,
+  );
+
+function recordOf({ program: { image } }: Sites, plan: Plan, id: string, parts: Parts): FileRecord {
   const { phoff, phnum, phentsize, is64 } = image.header;
   const kept = (offset: number, size: number) => ({ offset, bytes: image.bytes.slice(offset, offset + size) });
   return {
@@ -152,22 +277,32 @@ function recordOf({ program: { image } }: Sites, plan: Plan, id: string): FileRe
     originalSize: image.bytes.length,
     keptSize: image.bytes.length,
     headers: [kept(0, is64 ? 64 : 52), kept(phoff, phnum * phentsize)],
-    requests: [nativeRequest],
+    requests: [parts.request],
     injected: false,
     session: [],
     forms: {},
     brought: [],
     gone: [],
     untraced: [],
-    edits: plan.steps.map(({ fileOffset, before, after }) => ({ offset: fileOffset, before, after })),
+    edits: editsOf(plan, parts),
     cut: new Uint8Array(0),
   };
 }
 
-function write(sites: Sites, plan: Plan, id: string, { runtime, places, code }: Parts): Uint8Array {
+function write(sites: Sites, plan: Plan, id: string, parts: Parts): Uint8Array {
+  const { runtime, places, code, tableBytes, debug } = parts;
+  const tableAt = code.length - tableBytes;
   const { image } = sites.program;
   const plain = { link: 0, info: 0, entrySize: 0 };
-  const note = noteBytes(encodeRecord(recordOf(sites, plan, id)), image.header.endian === 'little');
+  const note = noteBytes(encodeRecord(recordOf(sites, plan, id, parts)), image.header.endian === 'little');
+  const table: NewSection = {
+    ...plain,
+    name: nativeSections.table,
+    type: elf.SHT_PROGBITS,
+    flags: elf.SHF_ALLOC,
+    alignBytes: TABLE_ALIGN,
+    contents: code.subarray(tableAt),
+  };
   const appendSections: NewSection[] = [
     {
       ...plain,
@@ -175,8 +310,9 @@ function write(sites: Sites, plan: Plan, id: string, { runtime, places, code }: 
       type: elf.SHT_PROGBITS,
       flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR,
       alignBytes: places.pageBytes,
-      contents: code,
+      contents: code.subarray(0, tableAt),
     },
+    ...(tableBytes > 0 ? [table] : []),
     {
       ...plain,
       name: nativeSections.words,
@@ -185,14 +321,22 @@ function write(sites: Sites, plan: Plan, id: string, { runtime, places, code }: 
       alignBytes: 64,
       contents: new Uint8Array(0),
     },
+    ...(debug !== null && !image.sections.some(({ name }) => name === DEBUG_FRAMES)
+      ? [{ ...plain, name: DEBUG_FRAMES, type: elf.SHT_PROGBITS, flags: 0n, alignBytes: 8, contents: debug }]
+      : []),
     { ...plain, name: recordSection, type: elf.SHT_NOTE, flags: 0n, alignBytes: 4, contents: note },
   ];
-  const patches = plan.steps.map(({ fileOffset, after }) => ({ offset: fileOffset, bytes: after }));
+  const patches = editsOf(plan, parts).map(({ offset, after }) => ({ offset, bytes: after }));
   const { bytes, sections } = writeElf(image, { patches, appendSections });
-  const offset = sections[0]!.offset;
-  writeHeaders(bytes, image, places, { offset, size: code.length }, runtime.wordsBytes);
+  const { offset } = sections[0]!;
+  writeHeaders(bytes, image, places, { offset, size: code.length, tableBytes }, runtime.wordsBytes);
   giveAddresses(bytes, sections[0]!.index, [places.code, null]);
-  giveAddresses(bytes, sections[1]!.index, [places.words, BigInt(runtime.wordsBytes)]);
+  if (tableBytes > 0) {
+    if (sections[1]!.offset !== offset + tableAt)
+      throw new ElftraceError('internal', 'the table is not behind the code');
+    giveAddresses(bytes, sections[1]!.index, [places.code + BigInt(tableAt), null]);
+  }
+  giveAddresses(bytes, sections[tableBytes > 0 ? 2 : 1]!.index, [places.words, BigInt(runtime.wordsBytes)]);
   return bytes;
 }
 

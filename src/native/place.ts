@@ -20,6 +20,8 @@ export interface Places {
   /** The segment that grows, and the one whose header is used. */
   readonly data: ElfSegment;
   readonly given: ElfSegment;
+  /** The one that names, or shall name, unwind information; null: none is asked for. */
+  readonly table: ElfSegment | null;
   readonly pageBytes: number;
 }
 
@@ -27,24 +29,30 @@ export interface Places {
  * The header that is given up: notes about properties have a header of their own beside it, other
  * notes are still found by their sections.
  */
-function givenUp(image: ElfImage): ElfSegment | null {
-  const notes = image.segments.filter(({ type }) => type === elf.PT_NOTE);
+function givenUp(image: ElfImage, taken?: ElfSegment): ElfSegment | null {
+  const free = image.segments.filter((segment) => segment !== taken);
+  const notes = free.filter(({ type }) => type === elf.PT_NOTE);
   const properties = image.segments.find(({ type }) => type === elf.PT_GNU_PROPERTY);
   const twice = notes.find(({ offset, fileSize }) => properties?.offset === offset && properties.fileSize === fileSize);
-  return image.segments.find(({ type }) => type === elf.PT_NULL) ?? twice ?? notes.at(-1) ?? null;
+  return free.find(({ type }) => type === elf.PT_NULL) ?? twice ?? notes.at(-1) ?? null;
 }
 
 /**
  * @param wordsBytes  size of what must be zero at the start
  * @throws ElftraceError 'unsupported-form', reason 'no-room'
  */
-export function placesFor(image: ElfImage, wordsBytes: number, pageBytes: number): Places {
+export function placesFor(image: ElfImage, wordsBytes: number, pageBytes: number, needsTable: boolean): Places {
   const given = givenUp(image);
   if (given === null) {
     throw refused(
       'no-room',
       'no program header can be given up (PT_NULL, PT_NOTE), and the table cannot grow in place',
     );
+  }
+  const named = image.segments.find(({ type }) => type === elf.PT_GNU_EH_FRAME) ?? givenUp(image, given);
+  const table = needsTable ? named : null;
+  if (needsTable && table === null) {
+    throw refused('no-unwind-tables', 'no program header names its unwind information, and none more can be given up');
   }
   const loads = image.segments.filter(({ type }) => type === elf.PT_LOAD);
   const data = loads.filter(({ flags }) => (flags & elf.PF_W) !== 0).at(-1);
@@ -58,7 +66,7 @@ export function placesFor(image: ElfImage, wordsBytes: number, pageBytes: number
     throw refused('no-room', 'another segment begins behind the data: there is no place for words');
   }
   const behind = loads.map(endOf).reduce((last, each) => (each > last ? each : last), end);
-  return { code: alignUp(behind, page), words, data, given, pageBytes };
+  return { code: alignUp(behind, page), words, data, given, table, pageBytes };
 }
 
 /** File position of a program header. */
@@ -86,11 +94,11 @@ export function writeHeaders(
   bytes: Uint8Array,
   image: ElfImage,
   places: Places,
-  code: { readonly offset: number; readonly size: number },
+  code: { readonly offset: number; readonly size: number; readonly tableBytes: number },
   wordsBytes: number,
 ): void {
   const view = new ByteView(bytes, image.header.endian);
-  const { data, given, pageBytes } = places;
+  const { data, given, table, pageBytes } = places;
   const added: Omit<ElfSegment, 'index'> = {
     type: elf.PT_LOAD,
     flags: elf.PF_R | elf.PF_X,
@@ -102,9 +110,20 @@ export function writeHeaders(
     alignBytes: BigInt(pageBytes),
   };
   const grown = { ...data, memorySize: places.words + BigInt(wordsBytes) - data.address };
+  const start = code.size - code.tableBytes;
+  const newTable: Omit<ElfSegment, 'index'> = {
+    type: elf.PT_GNU_EH_FRAME,
+    flags: elf.PF_R,
+    offset: code.offset + start,
+    address: places.code + BigInt(start),
+    physicalAddress: places.code + BigInt(start),
+    fileSize: code.tableBytes,
+    memorySize: BigInt(code.tableBytes),
+    alignBytes: 4n,
+  };
   const rest: Omit<ElfSegment, 'index'>[] = image.segments
     .filter((segment) => segment !== given)
-    .map((segment) => (segment === data ? grown : segment));
+    .map((segment) => (segment === data ? grown : segment === table ? newTable : segment));
   const lastLoad = rest.reduce((last, { type }, i) => (type === elf.PT_LOAD ? i : last), 0);
   // In place where that is behind them, so that the other headers stay where they are.
   const at = Math.max(lastLoad + 1, given.index);

@@ -156,7 +156,7 @@ export class ThreadReader {
   time = 0;
   /** Whether the event is the return of a call, not a call. */
   isReturn = false;
-  /** Stack pointer at the function's entry, a multiple of 8; of returns perhaps modulo NEAR_BYTES. */
+  /** Stack pointer at the function's entry, of returns perhaps modulo NEAR_BYTES. */
   stack = 0;
   /** Lowest 26 bits of the address behind the site's call; of calls. */
   site = 0;

@@ -21,6 +21,8 @@ export type NativeRefusal =
   | 'no-thread-slot'
   | 'no-room'
   | 'too-small'
+  | 'no-unwind-tables'
+  | 'tracer'
   | 'text-too-large'
   | 'set-id'
   | 'other-machine'

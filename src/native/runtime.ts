@@ -41,19 +41,23 @@ function laid(sections: readonly ElfSection[]): { readonly list: Laid[]; readonl
   return { list, size };
 }
 
+/** The section of stubs, which grows, is the last one. */
+const STUBS = '.stubs';
+
 /**
  * The machine's runtime, read.
  * @throws ElftraceError 'internal' for an object that has data with contents: there is no place for
  *   that
  */
-export function nativeRuntime(arch: Arch, { runtime }: RuntimeTracing): NativeRuntime {
+export function nativeRuntime(arch: Arch, runtime: string): NativeRuntime {
   const bytes = runtimeObject(arch.target.id, runtime);
   if (bytes === null) throw new ElftraceError('internal', `the runtime ${runtime} is missing`);
   const image = readElf(bytes);
   const loaded = image.sections.filter(({ flags, size }) => (flags & elf.SHF_ALLOC) !== 0n && size > 0);
   const written = loaded.filter(({ flags }) => (flags & elf.SHF_WRITE) !== 0n);
   if (written.some(({ fileSize }) => fileSize > 0)) throw new ElftraceError('internal', 'the runtime has data');
-  const code = laid(loaded.filter(({ flags }) => (flags & elf.SHF_WRITE) === 0n));
+  const read = loaded.filter(({ flags }) => (flags & elf.SHF_WRITE) === 0n);
+  const code = laid([...read.filter(({ name }) => name !== STUBS), ...read.filter(({ name }) => name === STUBS)]);
   const words = laid(written);
   return { image, code: code.list, codeBytes: code.size, words: words.list, wordsBytes: words.size };
 }

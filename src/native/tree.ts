@@ -16,7 +16,7 @@ const FAR = 1 << 20;
 export interface CallListener {
   /** `depth` of the outermost call is 0. */
   enter(called: NativeFunction, depth: number, time: number): void;
-  /** At the time of its return where that is recorded (`isExact`), else of what showed it. */
+  /** When it returned, where that is recorded (`isExact`), or at the event that showed it. */
   leave(called: NativeFunction, depth: number, time: number, isExact: boolean): void;
   /** The thread's process executed another program, of this number; no call is open. */
   executed?(session: number): void;

@@ -35,13 +35,15 @@ struct header {
   u8 id[32];
   char name[NAME_BYTES];
   char thread_name[16];
+  u64 dropped_returns;
 };
 
 struct page {
   u64 cur, end, epoch, base, generation, owner;
   u32 thread, process;
+  u64 last, shadow;
   struct header *file;
-  /* Where the file ends; `end` is that for the entry, and 0 while the slow way is at work. */
+  /* Up to where events may begin; `end` is that for the entry, 0 while the slow way is at work. */
   u64 limit;
   u64 window, size, step, stopped, busy, device, number;
   u32 sequence;
@@ -62,8 +64,15 @@ enum {
 #define LAST_STEP 0x1000000ul
 #define WINDOW 0x400000000ul
 #define EVENT_BYTES 24ul
+/* A call of two units may begin at the last but one that `limit` allows. */
+#define SLACK 8ul
 #define SMALLEST 0x100000ul
 #define FILES_MAX 0x10000
+
+/* What is recorded: 1 calls, 2 calls and returns (native-graph.c). */
+#ifndef MODE
+#define MODE 1
+#endif
 
 /* Room for it is in the assembly, so that the compiler knows nothing of what it holds. */
 extern const struct config native_config __attribute__((visibility("hidden")));
@@ -350,7 +359,7 @@ static void write_header(struct page *page)
 {
   struct header *file = page->file;
   file->version = 1;
-  file->mode = 1;
+  file->mode = MODE;
   file->process = page->process;
   file->thread = page->thread;
   file->parent = (u32)call0(SYS_GETPPID);
@@ -389,7 +398,7 @@ static void begin_thread(struct page *page)
   page->size = FIRST_STEP;
   page->step = FIRST_STEP;
   page->cur = (u64)page->file + HEADER_BYTES;
-  page->limit = (u64)page->file + page->size;
+  page->limit = (u64)page->file + page->size - SLACK;
   page->stopped = 0;
   struct header *none = 0;
   __atomic_compare_exchange_n(&first_file, &none, page->file, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
@@ -457,7 +466,7 @@ static int grow(struct page *page)
   if (!is_longer) return 0;
   page->step = step;
   page->size = size;
-  page->limit = (u64)page->file + size;
+  page->limit = (u64)page->file + size - SLACK;
   page->stopped = 0;
   renew_pair(page->file);
   return 1;
@@ -482,21 +491,34 @@ static u64 control(struct page *page, u64 kind, u64 value)
   return TAG_CONTROL | kind << 2 | value << 6;
 }
 
-static void put_call(struct page *page, volatile u64 *at, u64 site, u64 stack)
+/* Puts the stack pointer into the window that records tell apart: most of it lies below. */
+static u64 window_base(u64 stack)
+{
+  u64 reach = 1ul << (STACK_BITS + STACK_UNIT);
+  return (stack & ~15ul) - (stack < reach ? 0 : reach / 4 * 3);
+}
+
+static void set_window(struct page *page, u64 stack);
+
+/* What must stand in front of an event: upper bits that have changed. `*at` moves behind it. */
+static u64 put_controls(struct page *page, volatile u64 **at, u64 stack)
 {
   u64 now = counter();
   if (page->epoch != now >> CLOCK_BITS) {
     page->epoch = now >> CLOCK_BITS;
-    *at++ = control(page, CONTROL_EPOCH, page->epoch);
+    *(*at)++ = control(page, CONTROL_EPOCH, page->epoch);
     renew_pair(page->file);
   }
   if ((stack - page->base) >> STACK_UNIT >= 1ul << STACK_BITS) {
-    /* Most of the window is below: stacks grow downwards. */
-    u64 reach = 1ul << (STACK_BITS + STACK_UNIT);
-    page->base = (stack & ~15ul) - (stack < reach ? 0 : reach / 4 * 3);
-    *at++ = control(page, CONTROL_STACK, page->base);
+    set_window(page, stack);
+    *(*at)++ = control(page, CONTROL_STACK, page->base);
   }
-  u64 clock = now & ((1ul << CLOCK_BITS) - 1);
+  return now & ((1ul << CLOCK_BITS) - 1);
+}
+
+static void put_call(struct page *page, volatile u64 *at, u64 site, u64 stack)
+{
+  u64 clock = put_controls(page, &at, stack);
   u64 depth = (stack - page->base) >> STACK_UNIT;
   *at = TAG_CALL | clock << CLOCK_SHIFT | depth << STACK_SHIFT | site << SITE_SHIFT;
 }
@@ -522,24 +544,42 @@ static void set_busy(struct page *page, u64 is_busy)
 /* Signals that instructions raise: ILL, TRAP, BUS, FPE, SEGV, SYS. */
 #define RAISED (1ul << 3 | 1ul << 4 | 1ul << 6 | 1ul << 7 | 1ul << 10 | 1ul << 30)
 
+/* The thread's page, ready for events, signals blocked; 0: the event is dropped. */
+static struct page *begin_event(u64 *before)
+{
+  u64 all = ~RAISED;
+  struct page *page = page_at_hand();
+  if (native_slot < 0 || (page && (page->stopped || page->busy))) return 0;
+  if (failed(call4(SYS_SIGPROCMASK, 0, &all, before, 8))) return 0;
+  page = page_of_thread();
+  if (page && native_slot >= 0) {
+    set_busy(page, 1);
+    return page;
+  }
+  call4(SYS_SIGPROCMASK, 2, before, 0, 8);
+  return 0;
+}
+
+static void end_event(struct page *page, u64 *before)
+{
+  set_busy(page, 0);
+  call4(SYS_SIGPROCMASK, 2, before, 0, 8);
+}
+
+#if MODE == 1
+static void set_window(struct page *page, u64 stack)
+{
+  page->base = window_base(stack);
+}
+
 /* An event that the entry could not write; `site` is the address behind its call. */
 __attribute__((used)) void native_record(u64 site, u64 stack)
 {
-  u64 all = ~RAISED, before;
-  if (native_slot < 0) return;
-  struct page *page = page_at_hand();
-  if (page && (page->stopped || page->busy)) {
-    drop(page);
-    return;
-  }
-  if (failed(call4(SYS_SIGPROCMASK, 0, &all, &before, 8))) return;
-  page = page_of_thread();
-  if (native_slot >= 0) {
-    if (page) set_busy(page, 1);
-    volatile u64 *at = page && !page->stopped ? reserve(page) : 0;
-    if (at) put_call(page, at, site, stack);
-    else drop(page);
-    if (page) set_busy(page, 0);
-  }
-  call4(SYS_SIGPROCMASK, 2, &before, 0, 8);
+  u64 before;
+  struct page *page = begin_event(&before);
+  volatile u64 *at = page && !page->stopped ? reserve(page) : 0;
+  if (at) put_call(page, at, site, stack);
+  else if (native_slot >= 0) drop(page ? page : page_at_hand());
+  if (page) end_event(page, &before);
 }
+#endif

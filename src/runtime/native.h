@@ -14,9 +14,13 @@
 #define PAGE_GENERATION 32
 #define PAGE_OWNER 40
 #define PAGE_THREAD 48
+/* Of function_graph: the stack pointer of the last event, and from stacks to what shadows them. */
+#define PAGE_LAST 56
+#define PAGE_SHADOW 64
 
 /* A record: tag 1, 20 bits of the counter, 16 of the stack pointer, 26 of the site's address. */
 #define TAG_CALL 1
+#define TAG_RETURN 2
 #define TAG_CONTROL 3
 #define CLOCK_BITS 20
 #define CLOCK_SHIFT 2
@@ -27,6 +31,9 @@
 /* Controls: kind in bits 2 to 5, value from bit 6 on. */
 #define CONTROL_EPOCH 1
 #define CONTROL_STACK 2
+#define CONTROL_RETURN 3
+/* A return of one unit: tag 2, 20 bits of the counter, 10 of the stack pointer. */
+#define NEAR_BITS 10
 
 #define HEADER_BYTES 4096
 #define NAME_BYTES 256

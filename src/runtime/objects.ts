@@ -97,8 +97,9 @@ export const OBJECTS: Readonly<Record<string, PrebuiltObject>> = {
   'arm64/regs+probes': { sha256: 'ef1943987a656a51561c6256f6458ec8289875f9aebab97821b2c24a791aa9bb' },
   'arm64/pg': { sha256: '5a12d192d7b767dbfd04f6442be1c16ed22824fb737a0aa77a5fa70e87838abc' },
   'arm64/pg+probes': { sha256: '46430282a1adaa6726206280ac6b90692026575d17da3db433cb2b26ca5ea13a' },
-  'x86-64/native': { sha256: '20f06ea5d2153c3590a0d2002b90ee89c8f7d8d6eeb40d77c28aed4888a3bc1b' },
-  'arm64/native': { sha256: '7ddf647907c1b26b96edfba576d4ff3bc44b78dcaabb7f2de355ead5b4b5ed1d' },
-  'riscv64/native': { sha256: 'fa9e1b42ef6ee11f5853021eabb081a80a710471a96221e6755ffde8cdb0f0e3' },
-  'ppc64-elfv2-le/native': { sha256: '01c0727346fcdd1552b10044e3e4658fe1039ff883b0a8799b9886bb0f38acfe' },
+  'x86-64/native': { sha256: 'ad9bd6ff2d9635bbb24b5044f60a98208ef00c1cdb7fab0b178d46dddc014c08' },
+  'x86-64/native-graph': { sha256: 'da70b6661a4ee12e7b388fd17a8f1c91c78591d00627cf99fca4c630045c10c7' },
+  'arm64/native': { sha256: 'b2c2986e70c15f3232259a2f3b8cad2bba974ee2c54c593417f56a680f414740' },
+  'riscv64/native': { sha256: '4d607066937f6d6e57e5b5c2fce85eb317664cf02334343f853268c73e71dd57' },
+  'ppc64-elfv2-le/native': { sha256: '369f3c0675791646338a722ba4e6ad4a1f4256dfd6ea2b4fe1b2f393bfde19cd' },
 };
