@@ -54,7 +54,7 @@ const rules: Readonly<Record<string, Rule>> = {
     values: ['tracing', 'patch', 'sites', 'runtime', 'emulator', 'program', 'elf', 'sha256'],
     types: ['machine', 'ftrace'],
   },
-  why: { values: ['kprobes', 'diff', 'program', 'elf'] },
+  why: { values: ['kprobes', 'diff', 'sites', 'program', 'elf'] },
   diff: { values: ['sites', 'program', 'elf', 'demangle'] },
   race: {
     values: [
