@@ -33,18 +33,25 @@ function wrapped(lines) {
   const first = indent + bullet;
   const isQuote = bullet.includes('>');
   const rest = isQuote ? first : ' '.repeat(first.length);
-  const text = lines.map((line, i) => (i === 0 ? line.slice(first.length) : isQuote ? line.replace(/^\s*>\s?/, '') : line));
+  const text = lines.map((line, i) =>
+    i === 0 ? line.slice(first.length) : isQuote ? line.replace(/^\s*>\s?/, '') : line,
+  );
   const words = text.join(' ').match(WORDS) ?? [];
   const out = [];
-  let line = first;
+  let line = [];
+  const start = () => (out.length === 0 ? first : rest);
   for (const word of words) {
-    const isEmpty = line === first || line === rest;
-    if (!isEmpty && columns(line) + 1 + columns(word) > COLUMNS && !isMarkup(word)) {
-      out.push(line);
-      line = rest + word;
-    } else line += isEmpty && line.trim() === bullet.trim() ? word : ` ${word}`;
+    const fits = columns(start() + [...line, word].join(' ')) <= COLUMNS;
+    if (fits || line.length === 0) {
+      line.push(word);
+      continue;
+    }
+    // What would be markup at the beginning of a line takes the word in front of it along.
+    const next = isMarkup(word) && line.length > 1 ? [line.pop(), word] : [word];
+    out.push(start() + line.join(' '));
+    line = next;
   }
-  return [...out, line];
+  return [...out, start() + line.join(' ')];
 }
 
 /** The text with paragraphs wrapped that have a line too long, and the numbers of such lines. */
