@@ -140,7 +140,7 @@ describe('what why says, against the lists of a kernel', () => {
   const lists: WhyLists = {
     functions: ['vfs_read', 'vfs_read', aliases[0]!],
     blacklist: ['do_page_fault'],
-    names: new Map([
+    names: new Map<string, readonly string[]>([
       ...aliases.map((name) => [name, aliases] as const),
       ...['vfs_read', 'do_page_fault', 'kept'].map((name) => [name, [name]] as const),
     ]),
