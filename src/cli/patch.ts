@@ -335,10 +335,13 @@ async function namedObjects(
   return found;
 }
 
-/** Definitions of probes: their number decides how much room an image gets for them. */
+/**
+ * What sessions say of single probes: how much decides the room that an image gets for them. One
+ * that is taken away counts, too: that it is not there is said by who looks for it.
+ */
 function probesIn(sessions: readonly SessionOperations[]): readonly string[] | undefined {
   const found = sessions.flatMap(({ operations }) =>
-    operations.flatMap((each) => (each.kind === 'probe' ? [each.define] : [])),
+    operations.flatMap((each) => ('define' in each ? [each.define] : 'event' in each ? [each.event] : [])),
   );
   return found.length === 0 ? undefined : found;
 }
