@@ -6,7 +6,6 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { openTrace } from '../src/cli/native-trace.js';
-import { CallTree } from '../src/native/tree.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { isLong } from './support/long.js';
@@ -25,20 +24,14 @@ async function returnsOf(dir: string, ...object: string[]): Promise<readonly [Re
   const trace = await openTrace({ dir, object });
   const counts: Record<string, number> = {};
   let deepest = 0;
-  for (const files of trace.tasks) {
-    const tree = new CallTree({
-      enter: (_, depth) => {
-        deepest = Math.max(deepest, depth);
-      },
-      leave: ({ name }, _, __, isExact) => {
-        if (isExact) counts[oneName(name)] = (counts[oneName(name)] ?? 0) + 1;
-      },
-    });
-    trace.byTask((thread, called, stack, time) => {
-      if (thread.task === files[0]!.task) tree.event(called, stack, time);
-    });
-    tree.end();
-  }
+  trace.byTask(() => ({
+    enter: (_, depth) => {
+      deepest = Math.max(deepest, depth);
+    },
+    leave: ({ name }, _, __, isExact) => {
+      if (isExact) counts[oneName(name)] = (counts[oneName(name)] ?? 0) + 1;
+    },
+  }));
   return [Object.fromEntries(Object.entries(counts).sort()), deepest];
 }
 
