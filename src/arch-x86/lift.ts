@@ -52,6 +52,8 @@ import { FLOAT_OPERATIONS, isUnmasked, SseFloat } from './float.js';
 import { isX87Control, isX87Unwaiting, X87, x87Access, X87_PENDING } from './x87.js';
 import type { X87State } from './x87.js';
 import type { FloatOperation } from './float.js';
+import { ELEMENTS, FastFloat, modeOf } from './float-lift.js';
+import type { Elements } from './float-lift.js';
 import {
   compareTexts, MMX_INTEGERS, runVectorOperation, VECTOR_LATER, VECTOR_CONVERSIONS, VECTOR_ESTIMATES, vectorOperation,
 } from './vector.js'; // prettier-ignore
@@ -87,6 +89,7 @@ const SLOTS = new SlotLayout([
     'fs_base',
     'gs_base',
     'mxcsr',
+    'float mode',
     'fcw',
     'fsw',
     'ftw',
@@ -126,6 +129,8 @@ const XMM = XMM_NAMES.map((name) => SLOTS.slot(name));
 
 /** Slots are 0 at the start, MXCSR is not: it is kept xored with its initial value. */
 const MXCSR_INITIAL = 0x1f80n;
+/** What MXCSR says to the ops of floating point (`modeOf`). */
+const MODE = SLOTS.slot('float mode');
 /** Of x87: control word, kept likewise, status word, a bit for each register that is not empty. */
 const FCW = SLOTS.slot('fcw');
 const FSW = SLOTS.slot('fsw');
@@ -177,6 +182,11 @@ function writeRflags(state: HelperState, value: bigint): void {
   state.set(SYSTEM, value & SYSTEM_FLAGS);
 }
 
+function setMxcsr(state: HelperState, value: bigint): void {
+  state.set(MXCSR, value ^ MXCSR_INITIAL);
+  state.set(MODE, modeOf(value));
+}
+
 const REGISTERS: readonly RegisterView[] = [
   ...GPR.map((slot, i) => slotRegister(GPR_NAMES[i]!, slot, 64)),
   { name: 'rflags', widthBits: 64, read: readRflags, write: writeRflags },
@@ -187,7 +197,7 @@ const REGISTERS: readonly RegisterView[] = [
     widthBits: 32,
     read: (state) => state.get(MXCSR) ^ MXCSR_INITIAL,
     write: (state, value) => {
-      state.set(MXCSR, (value & 0xffffn) ^ MXCSR_INITIAL);
+      setMxcsr(state, value & 0xffffn);
     },
   },
   ...XMM.map((slot, i): RegisterView => ({
@@ -2108,20 +2118,29 @@ const onCondition = (prefix: string, lift: (cc: number) => Lift): readonly (read
 
 // --------------------------------------------------------------------------------- floating point
 
-/** Elements of an instruction: scalars, or all of a vector. */
-const ELEMENTS = ['ss', 'sd', 'ps', 'pd'] as const;
-type Elements = (typeof ELEMENTS)[number];
-
 /** Puts the source of an instruction into `VECTOR`, memory as far as it is one. */
 function floatSource(x: Lifting, i: number, elements: Elements): void {
   const operand = x.operand(i);
   const scalar = elements === 'ss' ? 'ldv32' : elements === 'sd' ? 'ldv64' : null;
-  if (operand.kind !== 'memory') x.b.to(VECTOR, 'mov128', x.vector(operand));
-  else if (scalar === null) x.wide(operand, true);
-  else {
-    const place = x.place(operand);
-    x.b.load(scalar, VECTOR, place.base, place.offset);
+  if (operand.kind !== 'memory') {
+    x.b.to(VECTOR, 'mov128', x.vector(operand));
+    return;
   }
+  const place = x.place(operand);
+  if (scalar === null) {
+    const { b } = x;
+    const address = place.offset === 0n ? place.base : b.make('add', place.base, place.offset);
+    b.check('checkaligned', x.inSlot(address), 15n);
+  }
+  x.b.load(scalar ?? 'ldv128', VECTOR, place.base, place.offset);
+}
+
+/** The same without a copy of a register. */
+function fastSource(x: Lifting, i: number, elements: Elements): Slot {
+  const operand = x.operand(i);
+  if (operand.kind !== 'memory') return x.vector(operand);
+  floatSource(x, i, elements);
+  return VECTOR;
 }
 
 const vectorNumber = (x: Lifting, i: number): number => {
@@ -2139,10 +2158,14 @@ const generalNumber = (x: Lifting, i: number): number => {
 const floatElements =
   (operation: FloatOperation, elements: Elements): Lift =>
   (x) => {
-    if (x.slow) return PROTECTION;
-    floatSource(x, 1, elements);
     const third = x.operands[2];
     const predicate = third?.kind === 'immediate' ? Number(third.value & 7n) : 0;
+    if (!x.slow) {
+      const source = fastSource(x, 1, elements);
+      new FastFloat(x.b, MODE).elements(operation, elements, x.vector(x.operand(0)), source, predicate);
+      return undefined;
+    }
+    floatSource(x, 1, elements);
     const what = FLOAT_OPERATIONS.indexOf(operation) | (ELEMENTS.indexOf(elements) << 3) | (predicate << 5);
     return { kind: 'helper', name: 'float', argument: vectorNumber(x, 0) | (what << 4), next: x.next };
   };
@@ -2151,6 +2174,11 @@ const floatElements =
 const floatFlags =
   (elements: 'ss' | 'sd', signals: boolean): Lift =>
   (x) => {
+    if (!x.slow) {
+      const source = fastSource(x, 1, elements);
+      x.literal(new FastFloat(x.b, MODE).relation(elements, x.vector(x.operand(0)), source));
+      return undefined;
+    }
     floatSource(x, 1, elements);
     const what = (elements === 'sd' ? 16 : 0) | (signals ? 32 : 0);
     return { kind: 'helper', name: 'floatflags', argument: vectorNumber(x, 0) | what, next: x.next };
@@ -2160,6 +2188,10 @@ const floatFlags =
 const floatConvert =
   (from: 'ss' | 'sd'): Lift =>
   (x) => {
+    if (!x.slow) {
+      new FastFloat(x.b, MODE).convert(from, x.vector(x.operand(0)), fastSource(x, 1, from));
+      return undefined;
+    }
     floatSource(x, 1, from);
     const argument = vectorNumber(x, 0) | (from === 'sd' ? 16 : 0);
     return { kind: 'helper', name: 'floatconvert', argument, next: x.next };
@@ -2170,6 +2202,11 @@ const floatFromInteger =
   (to: 'ss' | 'sd'): Lift =>
   (x) => {
     const bytes = x.bytes(1);
+    if (!x.slow) {
+      const source = x.inSlot(x.signed(x.operand(1), bytes));
+      new FastFloat(x.b, MODE).fromInteger(to, x.vector(x.operand(0)), source);
+      return undefined;
+    }
     x.b.mov(ARGUMENT, x.signed(x.operand(1), bytes));
     const argument = vectorNumber(x, 0) | (to === 'sd' ? 16 : 0);
     return { kind: 'helper', name: 'floatfrominteger', argument, next: x.next };
@@ -2179,6 +2216,12 @@ const floatFromInteger =
 const floatToInteger =
   (from: 'ss' | 'sd', truncates: boolean): Lift =>
   (x) => {
+    if (!x.slow) {
+      const bytes = x.bytes(0) === 8 ? 8 : 4;
+      const result = new FastFloat(x.b, MODE).toInteger(from, fastSource(x, 1, from), bytes, truncates);
+      x.b.to(GPR[generalNumber(x, 0)]!, bytes === 8 ? 'mov' : 'zx32', result);
+      return undefined;
+    }
     floatSource(x, 1, from);
     const what = (from === 'sd' ? 16 : 0) | (x.bytes(0) === 8 ? 32 : 0) | (truncates ? 64 : 0);
     return { kind: 'helper', name: 'floattointeger', argument: generalNumber(x, 0) | what, next: x.next };
@@ -2848,6 +2891,7 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
       const value = x.load(memoryAt(x, 0), 4);
       b.guard(b.make('seteq', b.make('shr', value, 16n), 0n));
       b.to(MXCSR, 'xor', value, MXCSR_INITIAL);
+      new FastFloat(b, MODE).setMode(value);
       return undefined;
     },
   ],
@@ -3143,7 +3187,7 @@ const EARLY_EXCEPTIONS = 7;
 function raises(state: HelperState, flags: number): boolean {
   const mxcsr = state.get(MXCSR) ^ MXCSR_INITIAL;
   const endsEarly = isUnmasked(Number(mxcsr), flags & EARLY_EXCEPTIONS);
-  state.set(MXCSR, (mxcsr | BigInt(endsEarly ? flags & EARLY_EXCEPTIONS : flags)) ^ MXCSR_INITIAL);
+  setMxcsr(state, mxcsr | BigInt(endsEarly ? flags & EARLY_EXCEPTIONS : flags));
   return isUnmasked(Number(mxcsr), flags);
 }
 
@@ -3490,7 +3534,7 @@ const HELPERS: Readonly<Record<string, Helper>> = {
     const pointer = argument === 1 ? ONES : 0xffff_ffffn;
     state.set(FIP, view.getBigUint64(8, true) & pointer);
     state.set(FDP, view.getBigUint64(16, true) & pointer);
-    state.set(MXCSR, mxcsr ^ MXCSR_INITIAL);
+    setMxcsr(state, mxcsr);
     FPR.forEach((_, i) => {
       const slot = FPR[x87Number(state, i)]!;
       state.set(slot, view.getBigUint64(32 + 16 * i, true));
@@ -3585,6 +3629,7 @@ export const x86Lifter: Lifter = {
   addressBits: 64,
   codeAlignBytes: 1,
   lanes: true,
+  floats: true,
   endian: 'little',
   slots: SLOTS,
   registers: REGISTERS,

@@ -35,8 +35,8 @@ const TYPE_BYTES = { i64: 8, f64: 8, v128: 16 } as const satisfies Record<SlotTy
 
 /** Bytes of one state block. Records of tier 0 name slots with 16 bits, which is the bound. */
 const STATE_BYTES = 0x8000;
-/** Temporaries of one instruction. `lmw` of PPC32 needs 32. */
-const TEMPORARIES = 64;
+/** Temporaries of one instruction. Packed singles of x86 need 70. */
+const TEMPORARIES = 96;
 
 /**
  * The slots of a machine: guest registers and condition records in the order of declaration, then
@@ -633,6 +633,8 @@ const OP_TABLE = {
   /** An indirect branch that may not land here. */
   checklanding: { form: 'check', trap: 'branch-target' },
   checkcontrol: { form: 'check', trap: 'control-protection' },
+  /** An access that is not aligned, where that is a protection error. */
+  checkaligned: { form: 'check', trap: 'protection' },
 
   /**
    * b steps (modulo 128) of the division by the polynomial of CRC-32 and CRC-32C; lowest bit of a

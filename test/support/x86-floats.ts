@@ -294,11 +294,23 @@ export const SSE_CASES: readonly string[] = [
   ...['ps2pd', 'pd2ps', 'dq2ps', 'dq2pd', 'ps2dq', 'pd2dq'].flatMap((kind) => [`cvt${kind} %xmm1,%xmm0`]),
   ...['ps2dq', 'pd2dq'].map((kind) => `cvtt${kind} %xmm1,%xmm0`),
   ...['ss', 'sd'].flatMap((kind) => ['cvt', 'cvtt'].map((stem) => `${stem}${kind}2si %xmm1,%rax; movq %rax,%xmm0`)),
-  ...['addpd', 'mulps', 'divpd', 'sqrtps', 'subps', 'minpd', 'maxps', 'cmpltpd', 'cmpneqps'].map(
-    (name) => `${name} %xmm1,%xmm0`,
-  ),
-  ...['cvtss2sd', 'cvtsd2ss', 'addss', 'divsd', 'sqrtsd', 'mulss'].map((name) => `${name} %xmm1,%xmm0`),
-];
+  ...['ss', 'sd', 'ps', 'pd'].flatMap((kind) => [
+    ...['add', 'sub', 'mul', 'div', 'min', 'max', 'sqrt'].flatMap((name) => [
+      `${name}${kind} %xmm1,%xmm0`,
+      `${name}${kind} 16(%rdi),%xmm0`,
+    ]),
+    ...['eq', 'lt', 'le', 'unord', 'neq', 'nlt', 'nle', 'ord'].map((name) => `cmp${name}${kind} %xmm1,%xmm0`),
+  ]),
+  'addpd %xmm0,%xmm0', 'mulps %xmm1,%xmm1; movaps %xmm1,%xmm0',
+  ...['cvtss2sd', 'cvtsd2ss'].flatMap((name) => [`${name} %xmm1,%xmm0`, `${name} 16(%rdi),%xmm0`]),
+  ...['ss', 'sd'].flatMap((kind) => [
+    `mov (%rdi),%rax; cvtsi2${kind} %rax,%xmm0`, `mov (%rdi),%rax; cvtsi2${kind} %eax,%xmm0`, `cvtsi2${kind}q (%rdi),%xmm0`,
+    ...['cvt', 'cvtt'].map((stem) => `${stem}${kind}2si %xmm1,%eax; movq %rax,%xmm0`),
+    ...['ucomi', 'comi'].flatMap((name) => ['%xmm1', '16(%rdi)'].map(
+      (source) => `${name}${kind} ${source},%xmm0; seto %al; lahf; movzwl %ax,%eax; movq %rax,%xmm0`,
+    )),
+  ]),
+]; // prettier-ignore
 export const ESTIMATE_CASES: readonly string[] = ['rcpps', 'rsqrtps', 'rcpss', 'rsqrtss'].map(
   (name) => `${name} %xmm1,%xmm0`,
 );
@@ -336,6 +348,8 @@ static u64 operand(int i) {
 static void prepare(int i) {
   for (int j = 0; j < 4; j++) x[j] = operand(i + j * (i / 7));
   mxcsr = 0x1f80 | (i & 3) << 13 | (i & 4) << 13 | (i & 8) << 3 | (i & 16 ? next64() & 63 : 0);
+  // To nearest, before inexact was raised and behind it.
+  if (i % 3 == 0) mxcsr = 0x1f80 | (i & 8 ? 0x20 : i & 16 ? next64() & 63 : 0);
 }
 #define CASE(text) \\
   __asm__ volatile("ldmxcsr %0\\n movups (%1),%%xmm0\\n movups 16(%1),%%xmm1\\n" text "\\n stmxcsr %0\\n movups %%xmm0,(%1)" : "+m"(mxcsr) : "D"(x) : "rax", "memory", "cc")

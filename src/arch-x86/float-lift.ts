@@ -1,0 +1,159 @@
+/**
+ * Floating point of SSE in ops of both tiers, where those decide (`machine/float-ops.ts`); the
+ * helpers of `lift.ts` do the rest. Vectors are computed element by element.
+ *
+ * Ops know nothing of subnormal operands, which x86 tells of (DE), so these are left to the
+ * helpers. A single is in the low half of a slot, below 32 ones.
+ *
+ * Source: Intel SDM volume 1, 11.5; volume 2.
+ */
+import { FLOAT_MODE } from '../machine/float-ops.js';
+import type { FloatName } from '../machine/float-ops.js';
+import type { BlockBuilder, Operand, Slot } from '../machine/ir.js';
+import type { FloatOperation } from './float.js';
+
+/** Elements of an instruction: scalars, or all of a vector. */
+export const ELEMENTS = ['ss', 'sd', 'ps', 'pd'] as const;
+export type Elements = (typeof ELEMENTS)[number];
+
+const BOX = 0xffff_ffff_0000_0000n;
+const isDouble = (elements: Elements): boolean => elements.endsWith('d');
+
+/** What MXCSR says to the ops: all exceptions masked, to nearest, nothing flushed. */
+export function modeOf(mxcsr: bigint): bigint {
+  if ((mxcsr & 0xffc0n) !== 0x1f80n) return FLOAT_MODE.other;
+  return (mxcsr & 0x20n) === 0n ? FLOAT_MODE.nearest : FLOAT_MODE.inexact;
+}
+
+/** One instruction's ops. Nothing is written before the last op that may leave the block. */
+export class FastFloat {
+  constructor(
+    private readonly b: BlockBuilder,
+    private readonly mode: Slot,
+  ) {}
+
+  /** The mode of a value of MXCSR in a slot. */
+  setMode(mxcsr: Slot): void {
+    const { b, mode } = this;
+    const isOther = b.make('setne', b.make('and', mxcsr, 0xffc0n), 0x1f80n);
+    b.select(mode, isOther, FLOAT_MODE.other, b.make('and', b.make('shr', mxcsr, 5n), 1n));
+  }
+
+  /** Bits of the elements of a vector, boxed. */
+  private lanes(vector: Slot, elements: Elements): Slot[] {
+    const { b } = this;
+    const halves = elements.startsWith('p') ? (['low64', 'high64'] as const) : (['low64'] as const);
+    return halves.flatMap((name) => {
+      const half = b.make(name, vector);
+      if (isDouble(elements)) return [half];
+      const first = b.make('or', half, BOX);
+      return elements === 'ss' ? [first] : [first, b.make('or', b.make('shr', half, 32n), BOX)];
+    });
+  }
+
+  /** Leaves where one of the numbers is subnormal. */
+  private normal(numbers: readonly Slot[], elements: Elements): void {
+    const { b } = this;
+    // Without the sign, at the top of the slot; zero becomes the largest number.
+    const [shift, bound] = isDouble(elements) ? [1n, 1n << 53n] : [33n, 1n << 56n];
+    const tests = numbers.map((each) => b.make('setgeu', b.make('sub', b.make('shl', each, shift), 1n), bound - 1n));
+    b.guard(tests.reduce((all, each) => b.make('and', all, each)));
+  }
+
+  private op(name: string, elements: Elements, operands: readonly [Slot, Slot?]): Slot {
+    const d = this.b.temp();
+    this.b.float(d, `${name}${isDouble(elements) ? '64' : '32'}` as FloatName, this.mode, [...operands]);
+    return d;
+  }
+
+  /** An element of an operation. */
+  private element(operation: FloatOperation, elements: Elements, a: Slot, c: Slot, predicate: number): Slot {
+    const { b } = this;
+    switch (operation) {
+      case 'add':
+      case 'sub':
+      case 'mul':
+      case 'div':
+        return this.op(`f${operation}`, elements, [a, c]);
+      case 'sqrt':
+        return this.op('fsqrt', elements, [c]);
+      case 'min':
+      case 'max': {
+        // The second operand where they are equal.
+        const takesFirst = this.op('flt', elements, operation === 'min' ? [a, c] : [c, a]);
+        const d = b.temp();
+        b.select(d, takesFirst, a, c);
+        return d;
+      }
+      case 'cmp': {
+        // Ordered numbers: of the fourth relation none.
+        const relation = this.op((['feq', 'flt', 'fle', 'feq'] as const)[predicate & 3]!, elements, [a, c]);
+        let holds: Operand = (predicate & 3) === 3 ? b.make('and', relation, 0n) : relation;
+        if ((predicate & 4) !== 0) holds = b.make('xor', holds, 1n);
+        return b.make('sub', 0n, holds);
+      }
+      default:
+        return operation satisfies never;
+    }
+  }
+
+  /** d := operation of d and `source`, of the elements. */
+  elements(operation: FloatOperation, elements: Elements, d: Slot, source: Slot, predicate: number): void {
+    const [first, second] = [this.lanes(d, elements), this.lanes(source, elements)];
+    this.normal(operation === 'sqrt' ? second : [...first, ...second], elements);
+    const results = first.map((each, i) => this.element(operation, elements, each, second[i]!, predicate));
+    this.write(d, elements, results);
+  }
+
+  /** Writes elements; of a scalar the others stay. */
+  private write(d: Slot, elements: Elements, results: readonly Slot[]): void {
+    const { b } = this;
+    if (elements === 'sd') b.to(d, 'join64', results[0]!, b.make('high64', d));
+    else if (elements === 'pd') b.to(d, 'join64', results[0]!, results[1]!);
+    else if (elements === 'ss') {
+      const kept = b.make('and', b.make('low64', d), BOX);
+      b.to(d, 'join64', b.make('or', kept, b.make('zx32', results[0]!)), b.make('high64', d));
+    } else {
+      const half = (i: number): Slot => b.make('or', b.make('zx32', results[i]!), b.make('shl', results[i + 1]!, 32n));
+      const [low, high] = [half(0), half(2)];
+      b.to(d, 'join64', low, high);
+    }
+  }
+
+  /** Status flags of a comparison of ordered numbers: ZF where they are equal, CF where less. */
+  relation(elements: 'ss' | 'sd', first: Slot, second: Slot): Slot {
+    const { b } = this;
+    const [[a], [c]] = [this.lanes(first, elements), this.lanes(second, elements)];
+    this.normal([a!, c!], elements);
+    const less = this.op('flt', elements, [a!, c!]);
+    const equal = this.op('feq', elements, [a!, c!]);
+    return b.make('or', less, b.make('shl', equal, 6n));
+  }
+
+  /** The low element of `source` in the other format. */
+  convert(from: 'ss' | 'sd', d: Slot, source: Slot): void {
+    const { b, mode } = this;
+    const [value] = this.lanes(source, from);
+    const result = b.temp();
+    if (from === 'ss') this.normal([value!], 'ss');
+    b.float(result, from === 'ss' ? 'fwiden' : 'fnarrow', mode, [value!]);
+    this.write(d, from === 'ss' ? 'sd' : 'ss', [result]);
+  }
+
+  /** `source`: sign-extended. */
+  fromInteger(to: 'ss' | 'sd', d: Slot, source: Slot): void {
+    const result = this.b.temp();
+    this.b.float(result, to === 'sd' ? 'fdouble_s64' : 'fsingle_s64', this.mode, [source]);
+    this.write(d, to, [result]);
+  }
+
+  /** An integer of so many bytes, sign-extended; what does not fit is left to the helper. */
+  toInteger(from: 'ss' | 'sd', source: Slot, bytes: 4 | 8, truncates: boolean): Slot {
+    const [value] = this.lanes(source, from);
+    const result = this.b.temp();
+    const width = from === 'sd' ? 64 : 32;
+    const name: FloatName = `f${truncates ? 'zero' : 'nearest'}${width}_s${bytes === 8 ? 64 : 32}`;
+    this.b.float(result, name, this.mode, [value!]);
+    return result;
+  }
+}
