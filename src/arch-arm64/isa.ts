@@ -38,6 +38,7 @@ import { IsaTable, row } from '../isa/table.js';
 import type { Flow, Instruction, Isa } from '../isa/instruction.js';
 import { reaches, type Reach } from '../bits.js';
 import { hex, outOfRange } from '../errors.js';
+import { isLeftShift } from './vector-rows.js';
 import type { Address } from '../units.js';
 
 // ---------------------------------------------------------------------------------------- bitmasks
@@ -106,7 +107,7 @@ const REGISTER_FIELDS = [
   'wd wn wm ws wt wt2',
   'bt ht st dt qt st2 dt2 qt2 hd sd dd dn fd fn fm fa',
   // vectors: arrangement by size, by bytes, fixed; elements; the other register file
-  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4 vln vlm vld vtable vem vpair vfl vfn',
+  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4 vln vlm vld vtable vem vpair vfl vfn dm se',
 ].flatMap((names) => names.split(' '));
 
 const FIELDS: Readonly<Record<string, FieldSpec>> = {
@@ -707,8 +708,6 @@ function fmovWidth(o: Operands): boolean {
 
 const lanes = (o: Operands): boolean => o['size'] !== 3 || o['q'] === 1;
 const V: RowAttributes = { when: lanes };
-/** Named, not executed. */
-const V_NAMED: RowAttributes = { decodeOnly: true, when: lanes };
 /** Element sizes b, h, s only. */
 const V_BHS: RowAttributes = { when: (o) => o['size'] !== 3 };
 /**
@@ -758,8 +757,6 @@ function vectors() {
     row('cmhi', three('1', '00110'), 'vd, vn, vm', V),
     row('cmge', three('0', '00111'), 'vd, vn, vm', V),
     row('cmhs', three('1', '00111'), 'vd, vn, vm', V),
-    row('sshl', three('0', '01000'), 'vd, vn, vm', V_NAMED),
-    row('ushl', three('1', '01000'), 'vd, vn, vm', V_NAMED),
     row('addp', three('0', '10111'), 'vd, vn, vm', V),
     row('mla', three('0', '10010'), 'vd, vn, vm', V_BHS),
     row('mls', three('1', '10010'), 'vd, vn, vm', V_BHS),
@@ -804,6 +801,7 @@ function vectors() {
       when: (o) => o['q'] === 1 || o['imm4']! < 8,
     }),
     row('dup-elem', '0 q 0 01110000 imm5 0 0000 1 en vd', 'vd, en~imm5', { when: dupValid }),
+    row('dup-s', '01 0 11110000 imm5 0 0000 1 en se', 'se, en~imm5', { when: (o) => (o['imm5']! & 15) !== 0 }),
     row('umov', '0 q 0 01110000 imm5 0 0111 1 en rdq', 'rdq, en~imm5', {
       when: (o) => (o['q'] === 1 ? (o['imm5']! & 15) === 8 : (o['imm5']! & 7) !== 0),
     }),
@@ -866,6 +864,80 @@ function vectors() {
     ...structures('ld1', '1'),
   ] as const;
 }
+
+/** Elements of 2 and 4 bytes. */
+const V_HS: RowAttributes = { when: (o) => o['size'] === 1 || o['size'] === 2 };
+/** Bytes. */
+const V_B: RowAttributes = { when: (o) => o['size'] === 0 };
+/** A shift of one element of 8 bytes. */
+const ONE_SHIFT: RowAttributes = { when: (o) => o['shiftimm']! >= 64 };
+
+/** Integers that `vector-rows.ts` computes: U, opcode. */
+function vectorIntegers() {
+  return [
+    ...(
+      [
+        ['shadd', '0', '00000', V_BHS], ['uhadd', '1', '00000', V_BHS], ['sqadd', '0', '00001', V], ['uqadd', '1', '00001', V],
+        ['srhadd', '0', '00010', V_BHS], ['urhadd', '1', '00010', V_BHS], ['shsub', '0', '00100', V_BHS],
+        ['uhsub', '1', '00100', V_BHS], ['sqsub', '0', '00101', V], ['uqsub', '1', '00101', V], ['sshl', '0', '01000', V],
+        ['ushl', '1', '01000', V], ['sqshl-v', '0', '01001', V], ['uqshl-v', '1', '01001', V], ['srshl', '0', '01010', V],
+        ['urshl', '1', '01010', V], ['sqrshl', '0', '01011', V], ['uqrshl', '1', '01011', V], ['sabd', '0', '01110', V_BHS],
+        ['uabd', '1', '01110', V_BHS], ['saba', '0', '01111', V_BHS], ['uaba', '1', '01111', V_BHS],
+        ['sqdmulh', '0', '10110', V_HS], ['sqrdmulh', '1', '10110', V_HS], ['pmul', '1', '10011', V_B],
+      ] as const
+    ).map(([name, u, opcode, when]) => row(name, `0 q ${u} 01110 size[1:0] 1 vm ${opcode} 1 vn vd`, 'vd, vn, vm', when)),
+    ...(
+      [
+        ['saddl', '0', '0000', V_BHS], ['uaddl', '1', '0000', V_BHS], ['ssubl', '0', '0010', V_BHS], ['usubl', '1', '0010', V_BHS],
+        ['sabal', '0', '0101', V_BHS], ['uabal', '1', '0101', V_BHS], ['sabdl', '0', '0111', V_BHS], ['uabdl', '1', '0111', V_BHS],
+        ['smlal', '0', '1000', V_BHS], ['umlal', '1', '1000', V_BHS], ['smlsl', '0', '1010', V_BHS], ['umlsl', '1', '1010', V_BHS],
+        ['smull', '0', '1100', V_BHS], ['umull', '1', '1100', V_BHS], ['pmull', '0', '1110', V_B], ['sqdmlal', '0', '1001', V_HS],
+        ['sqdmlsl', '0', '1011', V_HS], ['sqdmull', '0', '1101', V_HS],
+      ] as const
+    ).map(([name, u, opcode, when]) => row(name, `0 two ${u} 01110 size[1:0] 1 vm ${opcode} 00 vn vld`, 'vld, vn, vm', when)),
+    ...(
+      [['saddw', '0', '0001'], ['uaddw', '1', '0001'], ['ssubw', '0', '0011'], ['usubw', '1', '0011']] as const
+    ).map(([name, u, opcode]) => row(name, `0 two ${u} 01110 size[1:0] 1 vm ${opcode} 00 vln vld`, 'vld, vln, vm', V_BHS)),
+    row('raddhn', '0 two 1 01110 size[1:0] 1 vlm 0100 00 vln vd', 'vd, vln, vlm', V_BHS),
+    row('rsubhn', '0 two 1 01110 size[1:0] 1 vlm 0110 00 vln vd', 'vd, vln, vlm', V_BHS),
+    ...(
+      [
+        ['cls-v', '0', '00100', V_BHS], ['clz-v', '1', '00100', V_BHS], ['sqabs', '0', '00111', V], ['sqneg', '1', '00111', V],
+        ['suqadd', '0', '00011', V], ['usqadd', '1', '00011', V],
+      ] as const
+    ).map(([name, u, opcode, when]) => row(name, `0 q ${u} 01110 size[1:0] 10000 ${opcode} 10 vn vd`, 'vd, vn', when)),
+    ...(
+      [['sqxtn', '0', '10100'], ['uqxtn', '1', '10100'], ['sqxtun', '1', '10010']] as const
+    ).map(([name, u, opcode]) => row(name, `0 two ${u} 01110 size[1:0] 10000 ${opcode} 10 vln vd`, 'vd, vln', V_BHS)),
+    ...(
+      [
+        ['srshr', '0', '00100'], ['urshr', '1', '00100'], ['srsra', '0', '00110'], ['ursra', '1', '00110'], ['sri', '1', '01000'],
+        ['sli', '1', '01010'], ['sqshlu', '1', '01100'], ['sqshl', '0', '01110'], ['uqshl', '1', '01110'],
+      ] as const
+    ).map(([name, u, opcode]) => row(name, `0 q ${u} 011110 shiftimm ${opcode} 1 vn vd`, 'vd, vn, shiftimm', SHIFT)),
+    ...(
+      [
+        ['rshrn', '0', '10001'], ['sqshrun', '1', '10000'], ['sqrshrun', '1', '10001'], ['sqshrn', '0', '10010'],
+        ['sqrshrn', '0', '10011'], ['uqshrn', '1', '10010'], ['uqrshrn', '1', '10011'],
+      ] as const
+    ).map(([name, u, opcode]) => row(name, `0 two ${u} 011110 shiftimm ${opcode} 1 vln vd`, 'vd, vln, shiftimm', LONG_SHIFT)),
+    ...(
+      [
+        ['add-d', '0', '10000'], ['sub-d', '1', '10000'], ['cmtst-d', '0', '10001'], ['cmeq-d', '1', '10001'], ['cmgt-d', '0', '00110'],
+        ['cmhi-d', '1', '00110'], ['cmge-d', '0', '00111'], ['cmhs-d', '1', '00111'], ['sshl-d', '0', '01000'],
+        ['ushl-d', '1', '01000'], ['srshl-d', '0', '01010'], ['urshl-d', '1', '01010'],
+      ] as const
+    ).map(([name, u, opcode]) => row(name, `01 ${u} 11110 11 1 dm ${opcode} 1 dn dd`, 'dd, dn, dm')),
+    row('abs-d', '01 0 11110 11 10000 01011 10 dn dd', 'dd, dn'),
+    row('neg-d', '01 1 11110 11 10000 01011 10 dn dd', 'dd, dn'),
+    ...(
+      [
+        ['sshr-d', '0', '00000'], ['ushr-d', '1', '00000'], ['ssra-d', '0', '00010'], ['usra-d', '1', '00010'], ['srshr-d', '0', '00100'],
+        ['urshr-d', '1', '00100'], ['srsra-d', '0', '00110'], ['ursra-d', '1', '00110'], ['shl-d', '0', '01010'],
+      ] as const
+    ).map(([name, u, opcode]) => row(name, `01 ${u} 111110 shiftimm ${opcode} 1 dn dd`, 'dd, dn, shiftimm', ONE_SHIFT)),
+  ] as const;
+} // prettier-ignore
 
 /** Numbers of 4 bytes, or of 8 in whole registers. */
 const NUMBERS: RowAttributes = { when: (o) => o['sz'] === 0 || o['q'] === 1 };
@@ -1044,6 +1116,7 @@ const ROWS = [
   ...loadsAndStores(),
   ...floatingPoint(),
   ...vectors(),
+  ...vectorIntegers(),
   ...vectorNumbers(),
 ];
 
@@ -1253,6 +1326,8 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   ),
   ...Object.fromEntries([2, 3, 4].map((count): [string, Text] => [`vt_${count}`, registerList(count)])),
   dn: (value) => `d${value}`,
+  dm: (value) => `d${value}`,
+  se: (value, o) => `${'bhsd'[31 - Math.clz32(o['imm5']! & -o['imm5']!)]!}${value}`,
   vfl: (value, o) => `v${value}.${o['sz'] === 1 ? '2d' : '4s'}`,
   vfn: (value, o) => `v${value}.${VECTOR_SIZES[(1 + o['sz']!) * 2 + o['two']!]!}`,
   vpair: (value, o) => `v${value}.2${'sd'[o['sz']!]!}`,
@@ -1285,7 +1360,7 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   },
   shiftimm: (value, _o, _address, each) => {
     const bits = 8 << (31 - Math.clz32(value >> 3));
-    return `#${/^(shl|[su]shll)$/.test(each.mnemonic) ? value - bits : 2 * bits - value}`;
+    return `#${isLeftShift(each.mnemonic) ? value - bits : 2 * bits - value}`;
   },
   vw: (value, o) => ((o['imm5']! & 15) === 8 ? x(value) : w(value)),
   rmx: (value, o, _address, each) => {

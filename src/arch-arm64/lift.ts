@@ -49,8 +49,10 @@ import type {
   Terminator,
 } from '../machine/ir.js';
 import { ByteView } from '../bytes.js';
+import { floatSemantics, modeOf, setMode } from './float-lift.js';
 import { executeFloat } from './float-instructions.js';
 import type { FloatRegisters } from './float-instructions.js';
+import { executeVector, INTEGER_ROWS } from './vector-rows.js';
 import { vectorSemantics } from './vectors.js';
 import { ElftraceError } from '../errors.js';
 import { lazily, WordMemo } from '../isa/memo.js';
@@ -79,6 +81,7 @@ const SLOTS = new SlotLayout([
     'tpidr_el0',
     'fpcr',
     'fpsr',
+    'float mode',
     'dit',
     'ssbs',
   ].map((name) => [name, 'i64'] as const),
@@ -102,6 +105,8 @@ const RESERVED_VALUE = SLOTS.slot('resvalue');
 const RESERVED_HIGH = SLOTS.slot('reshigh');
 const FPCR = SLOTS.slot('fpcr');
 const FPSR = SLOTS.slot('fpsr');
+/** What they say to the ops of floating point (`modeOf`). */
+const MODE = SLOTS.slot('float mode');
 const VECTOR = numbered('v', 32).map((name) => SLOTS.slot(name));
 const VECTOR_SCRATCH = SLOTS.slot('vscratch');
 const [LANES_0, LANES_1, LANES_2, LANES_3, LANES_4] = [0, 1, 2, 3, 4].map((i) => SLOTS.slot(`lanes${i}`));
@@ -131,13 +136,23 @@ function writeFlags(state: HelperState, value: bigint): void {
   state.set(FLAGS_C, 0n);
 }
 
+/** Writes FPCR or FPSR. */
+function setFloatControl(state: HelperState, slot: Slot, value: bigint): void {
+  state.set(slot, value);
+  state.set(MODE, modeOf(state.get(FPCR), state.get(FPSR)));
+}
+
 const REGISTERS: readonly RegisterView[] = [
   ...GPR.map((slot, i) => slotRegister(`x${i}`, slot, 64)),
   slotRegister('sp', SP, 64),
   { name: 'nzcv', widthBits: 32, read: readFlags, write: writeFlags },
   slotRegister('tpidr_el0', SLOTS.slot('tpidr_el0'), 64),
-  slotRegister('fpcr', FPCR, 32),
-  slotRegister('fpsr', FPSR, 32),
+  ...[FPCR, FPSR].map((slot): RegisterView => ({
+    ...slotRegister(slot === FPCR ? 'fpcr' : 'fpsr', slot, 32),
+    write: (state, value) => {
+      setFloatControl(state, slot, value & 0xffff_ffffn);
+    },
+  })),
   {
     name: 'btype',
     widthBits: 32,
@@ -225,6 +240,8 @@ class Lifting {
   tracksBranches = false;
   /** The block lies in guarded memory. */
   guarded = false;
+  /** See `LiftLimits.slow`. */
+  slow = false;
 
   constructor(readonly b: BlockBuilder) {}
 
@@ -1435,8 +1452,10 @@ const writeSystem: Lift = (x, f) => {
   const number = f.n('sysreg');
   const stored = STORED_REGISTERS.get(number);
   const source = x.source(f.n('xt'));
-  if (stored) x.b.to(stored.slot, 'and', source, stored.mask);
-  else if (number === NZCV) x.setBits(x.b.make('and', x.b.make('shr', source, 28n), 15n));
+  if (stored) {
+    x.b.to(stored.slot, 'and', source, stored.mask);
+    if (stored.slot === FPCR || stored.slot === FPSR) setMode(x.b, MODE, FPCR, FPSR);
+  } else if (number === NZCV) x.setBits(x.b.make('and', x.b.make('shr', source, 28n), 15n));
   else return UNDEFINED;
   return undefined;
 };
@@ -1764,6 +1783,8 @@ function duplicate(x: Lifting, f: Fields, bits: 8 | 16 | 32 | 64, value: Operand
 /** By the helper: for every operand, mode and flag. */
 const slowFloat: Lift = (x) => ({ kind: 'helper', name: 'float', argument: x.word, next: x.next });
 
+const slowVector: Lift = (x) => ({ kind: 'helper', name: 'vector', argument: x.word, next: x.next });
+
 /** fcsel: which register it is does not matter to the number. */
 const floatSelect: Lift = (x, f) => {
   const [n, m] = ['fn', 'fm'].map((name) => truncated(x, x.b.make('low64', VECTOR[f.n(name)]!), scalarBits(f)));
@@ -1857,7 +1878,6 @@ const VECTOR_NUMBERS = [
 
 /** Named, not lifted yet. */
 const NAMED_ONLY = [
-  'sshl', 'ushl',
   // The key that it depends on does not exist: see above.
   'pacga',
 ] as const satisfies readonly Arm64Mnemonic[]; // prettier-ignore
@@ -2243,6 +2263,12 @@ const SEMANTICS = [
       duplicate(x, f, elementOf(f.n('imm5')).bits, x.source(f.n('vw')));
       return undefined;
     },
+    'dup-s': (x, f) => {
+      const element = elementOf(f.n('imm5'));
+      const value = truncated(x, readElement(x, VECTOR[f.n('en')]!, element), element.bits);
+      x.b.to(VECTOR[f.n('se')]!, 'wide64', value);
+      return undefined;
+    },
     'dup-elem': (x, f) => {
       const element = elementOf(f.n('imm5'));
       duplicate(x, f, element.bits, readElement(x, VECTOR[f.n('en')]!, element));
@@ -2258,7 +2284,7 @@ const SEMANTICS = [
 type KeysOf<Each> = Each extends unknown ? keyof Each : never;
 type Missing = Exclude<
   Arm64Mnemonic,
-  KeysOf<(typeof SEMANTICS)[number]> | (typeof NAMED_ONLY | typeof VECTOR_NUMBERS)[number]
+  KeysOf<(typeof SEMANTICS)[number]> | (typeof NAMED_ONLY | typeof VECTOR_NUMBERS)[number] | keyof typeof INTEGER_ROWS
 >;
 const NOTHING_MISSING: [Missing] extends [never] ? true : Missing = true;
 
@@ -2267,6 +2293,8 @@ const table = lazily(
     new Map<string, Lift>([
       ...SEMANTICS.flatMap((each) => Object.entries<Lift>(each)),
       ...VECTOR_NUMBERS.map((name) => [name, slowFloat] as const),
+      ...Object.keys(INTEGER_ROWS).map((name) => [name, slowVector] as const),
+      ...floatSemantics<Lifting, Fields, Terminator | undefined>({ mode: MODE, registers: VECTOR }, slowFloat),
       ...(NOTHING_MISSING ? NAMED_ONLY : []).map((name) => [name, unsupported] as const),
     ]),
 );
@@ -2341,7 +2369,14 @@ const HELPERS: Readonly<Record<string, Helper>> = {
     const { mnemonic, fields } = meanings.of(argument >>> 0);
     const flags = executeFloat(mnemonic ?? '', fields.operands, floatRegisters(state));
     if (flags === null) throw new ElftraceError('internal', `no floating point instruction: ${mnemonic ?? ''}`);
-    state.set(FPSR, state.get(FPSR) | BigInt(flags));
+    setFloatControl(state, FPSR, state.get(FPSR) | BigInt(flags));
+    return { kind: 'next' };
+  },
+  /** The word of an instruction of `INTEGER_ROWS`. */
+  vector: (state, argument) => {
+    const { mnemonic, fields } = meanings.of(argument >>> 0);
+    const saturated = executeVector(mnemonic ?? '', fields.operands, floatRegisters(state));
+    if (saturated) setFloatControl(state, FPSR, state.get(FPSR) | (1n << 27n));
     return { kind: 'next' };
   },
   /** CNTVCT_EL0. The argument is the number of the target. */
@@ -2391,6 +2426,7 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
   const builder = new BlockBuilder(SLOTS, address);
   const lifting = new Lifting(builder);
   lifting.synchronises = limits.synchronises === true;
+  lifting.slow = limits.slow === true;
   lifting.tracksBranches = limits.guarded !== undefined;
   lifting.guarded = limits.guarded?.(address) === true;
   if ((address & 3n) !== 0n) {
@@ -2426,6 +2462,7 @@ export const arm64Lifter: Lifter = {
   addressBits: 64,
   codeAlignBytes: 4,
   lanes: true,
+  floats: true,
   endian: 'little',
   slots: SLOTS,
   registers: REGISTERS,

@@ -96,7 +96,7 @@ for (const [name, which] of [['vmaxfp', 'greater'], ['vminfp', 'less']] as const
   });
 } // prettier-ignore
 
-// -------------------------------------------------------------------------------------- comparisons
+// ---------------------------------------------------------------------- comparisons
 
 const ONES = 0xffff_ffffn;
 const relationOf = (a: bigint, b: bigint): Comparison['relation'] => compare(BINARY32, a, b, false).relation;
@@ -110,7 +110,7 @@ lanes('vcmpbfp', two, (_unit, [a, b]) => {
   return (isAbove ? 0x8000_0000n : 0n) | (isBelow ? 0x4000_0000n : 0n);
 });
 
-// -------------------------------------------------------------------------------------- conversions
+// ---------------------------------------------------------------------- conversions
 
 for (const [letter, rounding] of [
   ['n', 'nearest-even'], ['z', 'to-zero'], ['p', 'up'], ['m', 'down'],
@@ -145,7 +145,7 @@ for (const [name, signed] of [['vctsxs', true], ['vctuxs', false]] as const) {
   });
 } // prettier-ignore
 
-// ---------------------------------------------------------------------------------------- estimates
+// ---------------------------------------------------------------------- estimates
 
 const widened = (bits: bigint): bigint => convert(BINARY32, BINARY64, WIDE, bits).bits;
 const narrowed = (bits: bigint): Result => convert(BINARY64, BINARY32, ENVIRONMENT, bits);

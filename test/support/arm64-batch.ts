@@ -126,7 +126,7 @@ const has = (row: Row, name: string): boolean => row.fields.some((field) => fiel
 
 const isVectorRow = (row: Row): boolean =>
   row.fields.some((field) =>
-    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|vt_\d|vl[dnm]|vtable|vem|vpair|vf[ln]|dn)$/.test(
+    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|vt_\d|vl[dnm]|vtable|vem|vpair|vf[ln]|d[nm]|se)$/.test(
       field.name,
     ),
   );
@@ -219,10 +219,11 @@ const TARGETS = [
   'rdq',
   'ad',
   'vld',
+  'se',
 ];
 const SOURCES = [
   'rn', 'xn', 'wn', 'rnsp', 'xnsp', 'fn', 'vn', 'bn', 'en', 'en2', 'vw', 'rm', 'xm', 'wm', 'rmx', 'xmsp', 'fm', 'bm', 'ra', 'xa', 'high',
-  'vln', 'vlm', 'vtable',
+  'vln', 'vlm', 'vtable', 'vm', 'dn', 'dm',
 ]; // prettier-ignore
 
 /** To nearest first, then the other modes, and those with AHP (26), DN (25) and FZ (24). */
@@ -375,7 +376,7 @@ class Planner extends RowPlanner<Input, Aspect> {
   }
 
   /**
-   * Under several values of FPCR; the target comes out in x4 and x5, FPSR, which was 0, in x7.
+   * Under several values of FPCR; the target comes out in x4 and x5, FPSR, which was 0 or IXC, in x7.
    * q3, q4 and q5 hold numbers of their own.
    */
   private float(row: Row): void {
@@ -423,7 +424,9 @@ class Planner extends RowPlanner<Input, Aspect> {
               loadQ(6, 22, 0),
               ...constant(12, control),
               ['msr-reg', { sysreg: SYSREG.fpcr, xt: 12 }],
-              ['msr-reg', { sysreg: SYSREG.fpsr, xt: 31 }],
+              // IXC: ops decide more once it is set.
+              ...constant(12, turn === 1 ? 0x10 : 0),
+              ['msr-reg', { sysreg: SYSREG.fpsr, xt: 12 }],
               [mnemonic, { ...operands }],
               ['mrs', { sysreg: SYSREG.fpsr, xt: 7 }],
               ['msr-reg', { sysreg: SYSREG.fpcr, xt: 31 }],
