@@ -117,7 +117,7 @@ for (const target of TARGETS) {
       });
     } else {
       test('so do decimal numbers', () => {
-        // Some have no sign. qemu takes digits above 9 where signs differ, and no sum of zeros for 0.
+        // Some have no sign. qemu takes digits above 9 where signs differ, and no 0 of two zeros.
         const fill = '(u32)(next64() & 0x79797970) | (j != LOW ? 9 : i % 5 == 4 ? 3 : 10 + i % 6)';
         compare(target, VMX_DECIMALS, { fill, count: 20, machine: 'power8', cpu: 'power8' });
       });

@@ -83,7 +83,7 @@ export const CASES = [
   ...OTHERS,
 ];
 
-/** Floating point of VMX; `vexptefp` and `vlogefp`, which qemu computes with a series, are apart. */
+/** Floating point of VMX; `vexptefp` and `vlogefp`, a series under qemu, are apart. */
 export const VMX_FLOATS: readonly string[] = [
   ...['vaddfp', 'vsubfp', 'vmaxfp', 'vminfp'].flatMap((name) => [`${name} 2,3,4`, `${name} 3,3,4; vor 2,3,3`]),
   ...['vmaddfp', 'vnmsubfp'].flatMap((name) => [`${name} 2,3,4,5`, `${name} 3,5,3,4; vor 2,3,3`]),
