@@ -24,7 +24,7 @@ const NOT_ANNOUNCED: readonly (readonly [why: string, names: RegExp])[] = [
   ['a reserved bit is set', /^(isel|lswi|dst|dstst|dss)$/],
 ];
 
-/** The primary opcodes of floating point, vectors and their accesses, and all below that selects. */
+/** The primary opcodes of floating point, vectors, their accesses, and all below that selects. */
 function words(): number[] {
   const out: number[] = [];
   for (const primary of [4, 31, 57, 58, 59, 60, 61, 62, 63]) {

@@ -376,7 +376,7 @@ class Planner extends RowPlanner<Input, Aspect> {
   }
 
   /**
-   * Under several values of FPCR; the target comes out in x4 and x5, FPSR, at first 0 or IXC, in x7.
+   * Under several values of FPCR; the target comes out in x4 and x5, FPSR, once 0 or IXC, in x7.
    * q3, q4 and q5 hold numbers of their own.
    */
   private float(row: Row): void {
