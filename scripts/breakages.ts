@@ -340,7 +340,7 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'the store hook is not asked',
     file: 'patch/apply.js',
-    find: 'if (!options.mayStore(step.fileOffset, step.after)) {',
+    find: 'if (!mayStore(step.fileOffset, step.after)) {',
     replace: 'if (false) {',
     test: 'plan-apply',
   },
@@ -375,8 +375,8 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'the module signature is kept',
     file: 'patch/apply.js',
-    find: 'const dropTrailing = signature !== null;',
-    replace: 'const dropTrailing = false;',
+    find: 'dropTrailing: signature !== null',
+    replace: 'dropTrailing: false',
     test: 'plan-apply',
   },
   {
@@ -498,7 +498,7 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'local entries are not looked at',
     file: 'sites/verdicts.js',
-    find: 'const local = arch.abi.localEntryOffset(program.symbols.other[symbol]);',
+    find: 'const local = program.arch.abi.localEntryOffset(program.symbols.other[symbol]);',
     replace: 'const local = 0;',
     test: 'verdicts',
   },
