@@ -237,6 +237,11 @@ describe('what a proof finds', () => {
     const path = patched(name, '--enable', '--tracer', 'function');
     const sampled = elftrace(['prove', path, '--sample', '3']);
     expect([sampled.status, sampled.stdout]).toEqual([125, expect.stringMatching(/ \d+ not tried\n/)]);
+    // So many as were asked for, not more.
+    const [, all, ...counts] = /(\d+) sites: (\d+) proved, (\d+) unchanged/.exec(sampled.stdout)!.map(Number);
+    expect([all! > 13, counts[0]! + counts[1]!]).toEqual([true, 3]);
+    const most = elftrace(['prove', path, '--sample', '13']).stdout;
+    expect(most).toContain(` ${all! - 13} not tried`);
     expect(elftrace(['prove', path, '--json', '--seed', '7']).stdout).toBe(
       elftrace(['prove', path, '--json', '--seed', '7']).stdout,
     );
@@ -330,6 +335,24 @@ describe('what a proof finds', () => {
     }
   });
 
+  test('PV-4: a file that is not the one of the record, and one that is cut off, are refused', () => {
+    const on = patched(name, '--enable', '--tracer', 'function');
+    for (const other of ['arm64/program-mcount', 'arm64/pie-patchable-2']) {
+      const { status, stdout, stderr } = elftrace(['prove', on, sample(other)]);
+      expect([other, status, stdout, stderr]).toEqual([other, 2, '', expect.stringContaining('is not the file that')]);
+    }
+    // What is in between, with a record of its own, was the same file once.
+    const between = patched(name, '--nop', '-l', 'leaf');
+    const both = join(folder, 'between-on');
+    expect(elftrace(['patch', between, '--nop', '-o', both]).status).toBe(0);
+    expect([0, 125]).toContain(elftrace(['prove', both, between]).status);
+    for (const size of [3000, 100, 0]) {
+      writeFileSync(join(folder, 'cut'), traced().subarray(0, size));
+      const { status, stdout } = elftrace(['prove', join(folder, 'cut'), sample(name)]);
+      expect([size, status, stdout]).toEqual([size, 2, '']);
+    }
+  });
+
   test.each([
     [
       'a module of a machine that is not served',
@@ -338,6 +361,13 @@ describe('what a proof finds', () => {
       'not laid out',
     ],
     ['a machine without an emulator', ['s390x/program-mcount', 's390x/program-mcount'], 4, 'nothing can be proved'],
+    // Neither has a record: what tells is where the code is.
+    [
+      'a program against another one',
+      ['arm64/program-mcount', 'arm64/program-patchable-2'],
+      2,
+      'do not have their code at the same places',
+    ],
     ['files of two machines', ['x86-64/program-fentry', 'arm64/program-patchable-2'], 2, 'different machines'],
     ['a file without a record', ['x86-64/program-fentry'], 2, 'record'],
   ])('%s is refused', (_, names, code, text) => {

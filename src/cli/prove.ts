@@ -17,7 +17,9 @@ import {
   waysOf,
 } from '../prove/index.js';
 import { revert } from '../patch/apply.js';
+import { readRecord } from '../patch/journal.js';
 import type { Refusal } from '../patch/plan.js';
+import { readLoadMap } from '../program/load-map.js';
 import { type Json, jsonSchema } from '../report/json.js';
 import { accountLines, type AccountRow, type AccountStep, type AccountText } from '../report/proof-account.js';
 import { CertificateWork, type Certified } from './certificate.js';
@@ -43,6 +45,26 @@ interface Pair {
   readonly after: Opened;
 }
 
+/**
+ * @throws ElftraceError 'bad-record' where the record of the patched file says that it was another
+ *   file before
+ */
+function checkRecord(before: ElfImage, { record, image, arch }: Opened, path: string): void {
+  // What a patch brought in is taken out part by part: such a record names no file.
+  if (record === null || record.brought.length > 0) return;
+  const known = [
+    record.sha256,
+    ...(record.injected ? (readLoadMap(image)?.parts ?? []).map((each) => each.sha256) : []),
+  ];
+  // A file in between: patched from the same one.
+  const own = before.section('.note.elftrace') === undefined ? null : readRecord(before);
+  if (known.includes(hash(before.bytes)) || own?.sha256 === record.sha256) return;
+  throw new ElftraceError('bad-record', `${path} is not the file that the record of the patched one names`, {
+    ...{ file: path, what: arch.target.id, expected: record.sha256, actual: hash(before.bytes) },
+    reason: 'other-original',
+  });
+}
+
 async function openPair(args: ProveArguments): Promise<Pair> {
   const after = await open(await readInput(args.patched), args);
   const before =
@@ -52,6 +74,7 @@ async function openPair(args: ProveArguments): Promise<Pair> {
   if (before.header.machine !== after.image.header.machine) {
     throw new ElftraceError('usage', 'the two files are of different machines', { what: after.arch.target.id });
   }
+  if (args.original !== undefined) checkRecord(before, after, args.original);
   return { before, after };
 }
 
@@ -67,7 +90,7 @@ function proofOf({ before, after }: Pair, args: ProveArguments, part?: Part): Re
       ...(after.symbols === undefined ? {} : { symbols: after.symbols }),
     },
     ...(table === undefined ? {} : { tableSections: table }),
-    record: after.record,
+    sites: after.sites,
   });
 }
 

@@ -6,10 +6,10 @@ import type { Arch } from '../machine/arch.js';
 import { conventionNamed } from '../machine/conventions.js';
 import type { IrEmulation } from '../machine/emulation.js';
 import { ElftraceError } from '../errors.js';
+import { SHF_ALLOC, SHF_EXECINSTR } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { load, type LoadOptions } from '../program/program.js';
-import type { FileRecord } from '../patch/journal.js';
-import { findSites, type FindOptions, type Sites } from '../sites/sites.js';
+import { findSites, type Sites } from '../sites/sites.js';
 import { recordIp } from '../tracing/site-state.js';
 import { entryPoint } from '../patch/routes.js';
 import type { Address } from '../units.js';
@@ -42,8 +42,8 @@ export interface ProveOptions {
   readonly load?: LoadOptions;
   /** Further tables of sites. */
   readonly tableSections?: readonly string[];
-  /** The record of the patched file, where it is kept beside it. */
-  readonly record?: FileRecord | null;
+  /** The sites of the patched file, where they are known already. */
+  readonly sites?: Sites;
   readonly signal?: AbortSignal;
 }
 
@@ -77,10 +77,9 @@ function subjects(original: Sites, patched: Sites): Subject[] {
   return [...found.values()].sort((a, b) => (a.anchor < b.anchor ? -1 : 1));
 }
 
-const findOptions = ({ tableSections }: ProveOptions, record: FileRecord | null): FindOptions => ({
-  ...(record === null ? {} : { record }),
-  ...(tableSections === undefined ? {} : { tableSections }),
-});
+function sitesOf(image: ElfImage, arch: Arch, { load: how, tableSections }: ProveOptions): Sites {
+  return findSites(load(image, arch, how), tableSections === undefined ? {} : { tableSections });
+}
 
 /** An image, its sites, a machine for it. */
 interface Side {
@@ -116,12 +115,12 @@ class Prover {
       });
     }
     this.emulation = emulation;
-    const side = (image: ElfImage, record: FileRecord | null): Side => {
-      const sites = findSites(load(image, arch, options.load), findOptions(options, record));
-      return { sites, world: new ProofWorld(new ImageLayout(sites.program), emulation, this.seed) };
-    };
-    this.original = side(original, null);
-    this.patched = side(patched, options.record ?? null);
+    const side = (sites: Sites): Side => ({
+      sites,
+      world: new ProofWorld(new ImageLayout(sites.program), emulation, this.seed),
+    });
+    this.original = side(sitesOf(original, arch, options));
+    this.patched = side(options.sites ?? sitesOf(patched, arch, options));
     this.subjects = subjects(this.original.sites, this.patched.sites);
     const { program } = this.patched.sites;
     this.wanted = new WantedCalls(program, emulation.proof);
@@ -192,14 +191,16 @@ class Prover {
     const size = Number(end - start);
     // Bytes of a probe in front of the site's call are proved with the probe.
     const probes = this.probes?.within(start, end) ?? [];
-    const bytes = ({ sites: { program } }: Side): string => {
+    const [before, after] = [this.original, this.patched].map(({ sites: { program } }) => {
       const at = program.image.fileOffsetOf(start);
-      if (at < 0) return '';
-      const copy = program.image.bytes.slice(at, at + size);
-      for (const each of probes) copy.fill(0, Number(max(each.address, start) - start), Number(each.end - start));
-      return copy.join();
-    };
-    if (bytes(this.original) !== bytes(this.patched)) return true;
+      return at < 0 ? null : program.image.bytes.subarray(at, at + size);
+    }) as [Uint8Array | null, Uint8Array | null];
+    if ((before?.length ?? 0) !== (after?.length ?? 0)) return true;
+    for (let i = 0; i < (before?.length ?? 0); i++) {
+      if (before![i] === after![i]) continue;
+      const address = start + BigInt(i);
+      if (!probes.some((each) => address >= each.address && address < each.end)) return true;
+    }
     return subject.patched >= 0 && this.patched.sites.state(subject.patched) === 'call';
   }
 
@@ -366,6 +367,12 @@ const max = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 /** Milliseconds between two turns of the event loop, where timers abort signals. */
 const PIECE_MS = 20;
 
+/** Whether one of `count` sites is among `sample` of them, which are spread evenly. */
+function isInSample(index: number, count: number, sample = count): boolean {
+  const step = Math.min(sample, count);
+  return Math.floor(((index + 1) * step) / count) > Math.floor((index * step) / count);
+}
+
 /** What is executed, and what the answers are about. */
 interface Subjects {
   readonly prover: Prover;
@@ -374,8 +381,23 @@ interface Subjects {
   readonly unexplained: () => ProofSummary['unexplained'];
 }
 
+/** @throws ElftraceError 'usage' where the code of linked files is not at the same places */
+function checkLayout(original: ElfImage, patched: ElfImage): void {
+  const code = (image: ElfImage): string[] =>
+    image.sections
+      .filter(({ flags, size }) => (flags & SHF_EXECINSTR) !== 0n && (flags & SHF_ALLOC) !== 0n && size > 0)
+      .map(({ address, size }) => `${address}+${size}`);
+  const there = new Set(code(patched));
+  // Patches add code of their own; what was there stays where it was.
+  if (original.header.machine === patched.header.machine && code(original).every((each) => there.has(each))) return;
+  throw new ElftraceError('usage', 'the two files do not have their code at the same places: they do not fit', {
+    reason: 'other-layout',
+  });
+}
+
 function subjectsOf(original: ElfImage, patched: ElfImage, arch: Arch, options: ProveOptions): Subjects {
   if (!isRelocatable(original) && !isRelocatable(patched)) {
+    checkLayout(original, patched);
     const prover = new Prover(original, patched, arch, options);
     const unexplained = (): ProofSummary['unexplained'] =>
       unexplainedChanges(prover.original.sites, prover.patched.sites, prover.probes?.subjects);
@@ -391,15 +413,12 @@ function subjectsOf(original: ElfImage, patched: ElfImage, arch: Arch, options: 
     const { section, offset } = placeInFile(laid.patched, site.address);
     return { ...site, section, address: offset };
   };
-  const unexplained = (): ProofSummary['unexplained'] => {
-    const { record = null } = options;
-    const read = (image: ElfImage, kept: FileRecord | null): Sites =>
-      findSites(load(image, arch, options.load), findOptions(options, kept));
-    return unexplainedChanges(read(original, null), read(patched, record));
-  };
+  const { sites, ...others } = options;
+  const unexplained = (): ProofSummary['unexplained'] =>
+    unexplainedChanges(sitesOf(original, arch, others), sites ?? sitesOf(patched, arch, others));
   // Names from elsewhere are about places of the file.
   const { mcountNames } = options.load ?? {};
-  const laidOptions = { ...options, load: mcountNames === undefined ? {} : { mcountNames }, record: null };
+  const laidOptions = { ...others, load: mcountNames === undefined ? {} : { mcountNames } };
   return { prover: new Prover(laid.original, laid.patched, arch, laidOptions), inFile, unexplained };
 }
 
@@ -432,7 +451,7 @@ export async function* prove(
     return site;
   };
   const { subjects } = prover;
-  const every = options.sample === undefined ? 1 : Math.max(1, Math.floor(subjects.length / options.sample));
+  const tries = (i: number): boolean => isInSample(i, subjects.length, options.sample);
   const { index, of } = options.part ?? { index: 0, of: 1 };
   const [first, end] = [index, index + 1].map((each) => Math.floor((each * subjects.length) / of)) as [number, number];
   let turn = 0;
@@ -444,10 +463,10 @@ export async function* prove(
     }
     if (i >= end) break;
     if (i < first) {
-      if (i % every === 0) prover.pass(subject);
+      if (tries(i)) prover.pass(subject);
       continue;
     }
-    if (i % every !== 0) {
+    if (!tries(i)) {
       counts.skipped++;
       continue;
     }

@@ -5,7 +5,7 @@
 import type { IrEmulation } from '../machine/emulation.js';
 import type { RegisterView } from '../machine/ir.js';
 import type { Program } from '../program/program.js';
-import type { Address } from '../units.js';
+import type { Address, RegisterName } from '../units.js';
 import { PAGE_BYTES } from './layout.js';
 import type { Random } from './random.js';
 import type { ProofWorld, Registers } from './world.js';
@@ -55,6 +55,27 @@ function value(random: Random, { widthBits }: RegisterView, addresses: readonly 
   }
 }
 
+/** What is the same in all states of an image. */
+interface Constants {
+  readonly fixed: ReadonlySet<string>;
+  /** Registers that hold the address of a symbol everywhere. */
+  readonly anchors: readonly (readonly [RegisterName, Address])[];
+}
+
+const constants = new WeakMap<Program, Constants>();
+
+function constantsOf(program: Program, { proof, process: { anchors } }: IrEmulation): Constants {
+  let found = constants.get(program);
+  if (found === undefined) {
+    const placed = [...anchors].flatMap(([register, symbol]) => {
+      const address = program.definedAt(program.symbols.find(symbol));
+      return address === null ? [] : [[register, address] as const];
+    });
+    constants.set(program, (found = { fixed: new Set(proof.fixed), anchors: placed }));
+  }
+  return found;
+}
+
 /**
  * Brings two worlds into the first state of a trial.
  * @param addresses  of the image, some of which registers hold
@@ -71,7 +92,7 @@ export function begin(
   const { abi } = program.arch;
   const { proof } = emulation;
   world.refresh();
-  const fixed = new Set(proof.fixed);
+  const { fixed, anchors } = constantsOf(program, emulation);
   for (const view of machine.lifter.registers) {
     const wanted = value(random, view, addresses);
     if (fixed.has(view.name)) continue;
@@ -81,10 +102,7 @@ export function begin(
       mask === undefined ? wanted : (wanted & mask) | (machine.register(view.name) & ~mask),
     );
   }
-  for (const [register, symbol] of emulation.process.anchors) {
-    const address = program.definedAt(program.symbols.find(symbol));
-    if (address !== null) machine.setRegister(register, address);
-  }
+  for (const [register, address] of anchors) machine.setRegister(register, address);
   const free = FREE[machine.lifter.addressBits];
   let page = free.stack + BigInt(random.below(STACKS)) * BigInt(PAGE_BYTES);
   while (layout.owns(page)) page += BigInt(PAGE_BYTES);

@@ -179,13 +179,26 @@ function topOfStack(world: ProofWorld, { abi }: Pair, before: Registers | null):
 function pastProfiling(world: ProofWorld, pair: Pair, { start, end }: Trial): StopReason {
   const { machine } = world;
   for (let n = 0; n < SITE_INSTRUCTIONS; n++) {
-    const stop = world.run(1);
+    const stop = world.run(n === 0 ? untilCall(world, pair, start, end) : 1);
     if (stop.kind !== 'step-limit') return stop;
     const at = machine.register('pc');
     if (at < start || at > end) comeFromProfiling(world, pair);
     if (machine.register('pc') === end) return { kind: 'hook', address: end };
   }
   return { kind: 'step-limit' };
+}
+
+/** Instructions of a site up to its first branch, which are executed at once; at least one. */
+function untilCall(world: ProofWorld, { program }: Pair, start: Address, end: Address): number {
+  const code = world.read(start, Number(end - start));
+  let count = 0;
+  for (let at = 0; at < code.length;) {
+    const { sizeBytes, flow } = program.arch.isa.decode(code, at, start + BigInt(at));
+    count++;
+    if (flow.kind !== 'next') break;
+    at += sizeBytes;
+  }
+  return Math.max(1, count);
 }
 
 /** More than any site has. */
