@@ -7,6 +7,7 @@ import { demangle } from '../demangle/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type ChainHop, describeHop, siteChain, type SiteChain } from '../sites/chain.js';
 import { entryPoint, type EntryPoint } from '../patch/routes.js';
+import type { Program } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
 import { directCallerOf, judge, type Verdict, verdictSeverity, type VerifyOptions } from '../sites/verdicts.js';
 import type { ProbeExplanation } from '../kprobes/index.js';
@@ -96,6 +97,29 @@ function siteCovering(sites: Sites, range: number, value: bigint): number {
 
 const plainName = (name: string): string => name.replace(/^\./, '');
 
+/** Symbols of functions with a name, as the file or a person writes it. */
+function symbolsNamed(program: Program, name: string): ReadonlySet<number> {
+  const { functions } = program;
+  const symbols = new Set<number>();
+  const columns = functions.functions;
+  for (let i = 0; i < columns.count; i++) {
+    const symbol = columns.symbol[i]!;
+    const own = program.symbolName(symbol);
+    if (plainName(own) === name || demangle(own) === name) symbols.add(symbol);
+  }
+  // A function may have several symbols (descriptor and code, aliases): the index keeps one of them
+  // for its place.
+  for (const spelling of [name, `.${name}`]) {
+    const symbol = functions.symbols.find(spelling);
+    const home = symbol > 0 ? functions.placeOf(symbol) : undefined;
+    const range = home && (program.relocatable ? program.codeOfSection(home.section) : program.codeAt(home.value));
+    if (!home || !range) continue;
+    const owner = program.functionAt(range, home.value);
+    symbols.add(owner < 0 ? symbol : owner);
+  }
+  return symbols;
+}
+
 /**
  * Sites that a person means: of a function (all functions of that name), or at `FUNCTION+0xOFFSET`,
  * `SECTION+0xOFFSET`, `0xADDRESS`; a place inside a function that is no site means the site of the
@@ -131,23 +155,7 @@ export function findNamedSites(sites: Sites, text: string): number[] {
     return atPlace(range.index, address);
   }
   const name = plainName(place?.[1] ?? text);
-  const symbols = new Set<number>();
-  const columns = functions.functions;
-  for (let i = 0; i < columns.count; i++) {
-    const symbol = columns.symbol[i]!;
-    const own = program.symbolName(symbol);
-    if (plainName(own) === name || demangle(own) === name) symbols.add(symbol);
-  }
-  // A function may have several symbols (descriptor and code, aliases): the index keeps one of them
-  // for its place.
-  for (const spelling of [name, `.${name}`]) {
-    const symbol = functions.symbols.find(spelling);
-    const home = symbol > 0 ? functions.placeOf(symbol) : undefined;
-    const range = home && (program.relocatable ? program.codeOfSection(home.section) : program.codeAt(home.value));
-    if (!home || !range) continue;
-    const owner = program.functionAt(range, home.value);
-    symbols.add(owner < 0 ? symbol : owner);
-  }
+  const symbols = symbolsNamed(program, name);
   if (place) {
     const offset = BigInt(place[2]!);
     for (const symbol of symbols) {
@@ -237,18 +245,93 @@ interface Explanation {
 
 const HOP_WIDTH = 8;
 
+/** Says which hop is the direct caller of the function. */
+function noteDirect(hops: readonly ExplainedHop[], own: ReturnType<typeof directCallerOf>): readonly ExplainedHop[] {
+  const note = `the direct caller of the function${own?.jump ? ', which the site jumps to' : ''}`;
+  return hops.map((each) =>
+    each.hop.kind === 'target' && each.hop.address === own?.caller ? { ...each, note } : each,
+  );
+}
+
+/** The way of a call, each hop with its instructions. */
+function hopLines(hops: readonly ExplainedHop[], part: string | null): readonly string[] {
+  const text: string[] = [];
+  const width = Math.max(
+    11,
+    ...hops.flatMap(({ hop, lines }) => (hop.kind === 'slot' ? [] : lines.map(({ bytes }) => hexBytes(bytes).length))),
+  );
+  for (const { hop, lines, note } of hops) {
+    const label = [hop.name, hop.part === null || hop.part === part ? '' : `part ${hop.part}`].filter(
+      (each) => each !== '',
+    );
+    text.push(`  ${hop.kind.padEnd(HOP_WIDTH)} ${hex(hop.address)}  ${[...label, note].join('  ')}`);
+    for (const line of lines) {
+      const row = `  ${''.padEnd(HOP_WIDTH)} ${hex(line.address).padStart(10)}  ${hexBytes(line.bytes).padEnd(width)}  ${line.text}`;
+      text.push(row.trimEnd());
+    }
+  }
+  return text;
+}
+
+function hopRow({ hop, lines, note }: ExplainedHop): Json {
+  return {
+    kind: hop.kind,
+    address: hex(hop.address),
+    bytes: hexBytes(hop.bytes),
+    name: hop.name,
+    part: hop.part,
+    note,
+    lines: lines.map((line) => ({ address: hex(line.address), bytes: hexBytes(line.bytes), text: line.text })),
+    ...hopJson(hop),
+  };
+}
+
+/** The verdict, with the bytes that it is about. */
+async function verdictLines(
+  { arch }: Opened,
+  ip: bigint,
+  judgement: ReturnType<typeof judge>,
+): Promise<readonly string[]> {
+  const text: string[] = [];
+  const severity = verdictSeverity[judgement.verdict];
+  const disassembler = await disassemblerOf(arch);
+  const plainText = (bytes: Uint8Array): string =>
+    disassembler.disassemble(bytes, ip, arch.isa).map((line) => line.text).join('; '); // prettier-ignore
+  const { expected, actual } = judgement;
+  const verdict = severity === 'error' ? paint('red', judgement.verdict) : judgement.verdict;
+  text.push(
+    `  ${'verdict'.padEnd(HOP_WIDTH)} ${verdict}: ${judgement.message === '' ? verdictPages[judgement.verdict].meaning : judgement.message}`,
+  );
+  for (const [label, bytes] of [
+    ['expected', expected],
+    ['actual', actual],
+  ] as const) {
+    if (bytes && bytes.length > 0) text.push(`  ${label.padEnd(HOP_WIDTH)} ${hexBytes(bytes)}  ${plainText(bytes)}`);
+  }
+  return text;
+}
+
+/** Where the call should end. */
+function entryLines(entries: ReturnType<typeof entriesOf>): readonly string[] {
+  if (entries.length === 0) return [];
+  const names = entries.map(({ symbol, identity }) => `${symbol} ${hex(identity)}`).join(', ');
+  return [`  ${'expected'.padEnd(HOP_WIDTH)} a call that ends at ${names}`];
+}
+
+function ruleLines(rule: string): readonly string[] {
+  const [first, ...more] = wrapped(`${rule}: ${ruleText(rule)}`, '', 96);
+  return [`  ${'rule'.padEnd(HOP_WIDTH)} ${first ?? ''}`, ...more.map((line) => `  ${''.padEnd(HOP_WIDTH)} ${line}`)];
+}
+
 async function explain(opened: Opened, index: number, options: VerifyOptions): Promise<Explanation> {
   const { sites, program, arch } = opened;
   const chain = siteChain(sites, index);
   const own = directCallerOf(sites, index);
   const direct = own?.caller ?? null;
-  const hops = (await explainHops(opened, chain)).map((each) =>
-    each.hop.kind === 'target' && each.hop.address === direct
-      ? { ...each, note: `the direct caller of the function${own?.jump ? ', which the site jumps to' : ''}` }
-      : each,
-  );
+  const hops = noteDirect(await explainHops(opened, chain), own);
   const judgement = judge(sites, index, options);
   const severity = verdictSeverity[judgement.verdict];
+  const { expected, actual } = judgement;
   const range = sites.codeRange(index);
   const ip = sites.ip(index);
   const shape = sites.shape(index);
@@ -267,47 +350,12 @@ async function explain(opened: Opened, index: number, options: VerifyOptions): P
     `  ${'state'.padEnd(HOP_WIDTH)} ${state}, slot ${sites.slot(index)} of ${table.name}`,
   ];
   if (chain.toc !== null) text.push(`  ${'TOC'.padEnd(HOP_WIDTH)} ${hex(chain.toc)}`);
-  const width = Math.max(
-    11,
-    ...hops.flatMap(({ hop, lines }) => (hop.kind === 'slot' ? [] : lines.map(({ bytes }) => hexBytes(bytes).length))),
-  );
-  for (const { hop, lines, note } of hops) {
-    const label = [hop.name, hop.part === null || hop.part === part ? '' : `part ${hop.part}`].filter(
-      (each) => each !== '',
-    );
-    text.push(`  ${hop.kind.padEnd(HOP_WIDTH)} ${hex(hop.address)}  ${[...label, note].join('  ')}`);
-    for (const line of lines) {
-      const row = `  ${''.padEnd(HOP_WIDTH)} ${hex(line.address).padStart(10)}  ${hexBytes(line.bytes).padEnd(width)}  ${line.text}`;
-      text.push(row.trimEnd());
-    }
-  }
-  const disassembler = await disassemblerOf(arch);
-  const plainText = (bytes: Uint8Array): string =>
-    disassembler.disassemble(bytes, ip, arch.isa).map((line) => line.text).join('; '); // prettier-ignore
-  const { expected, actual } = judgement;
-  const verdict = severity === 'error' ? paint('red', judgement.verdict) : judgement.verdict;
-  text.push(
-    `  ${'verdict'.padEnd(HOP_WIDTH)} ${verdict}: ${judgement.message === '' ? verdictPages[judgement.verdict].meaning : judgement.message}`,
-  );
-  for (const [label, bytes] of [
-    ['expected', expected],
-    ['actual', actual],
-  ] as const) {
-    if (bytes && bytes.length > 0) text.push(`  ${label.padEnd(HOP_WIDTH)} ${hexBytes(bytes)}  ${plainText(bytes)}`);
-  }
+  text.push(...hopLines(hops, part));
+  text.push(...(await verdictLines(opened, ip, judgement)));
   const entries = entriesOf(opened);
   const ends = hops.some(({ hop }) => hop.kind === 'target' && hop.is === 'other' && hop.address !== direct);
-  if (ends && entries.length > 0) {
-    const names = entries.map(({ symbol, identity }) => `${symbol} ${hex(identity)}`).join(', ');
-    text.push(`  ${'expected'.padEnd(HOP_WIDTH)} a call that ends at ${names}`);
-  }
-  if (judgement.rule !== '') {
-    const [first, ...more] = wrapped(`${judgement.rule}: ${ruleText(judgement.rule)}`, '', 96);
-    text.push(
-      `  ${'rule'.padEnd(HOP_WIDTH)} ${first ?? ''}`,
-      ...more.map((line) => `  ${''.padEnd(HOP_WIDTH)} ${line}`),
-    );
-  }
+  if (ends) text.push(...entryLines(entries));
+  if (judgement.rule !== '') text.push(...ruleLines(judgement.rule));
   if (nop.text !== '') text.push(`  ${'change'.padEnd(HOP_WIDTH)} ${nop.text}`);
 
   const json: Json = {
@@ -323,16 +371,7 @@ async function explain(opened: Opened, index: number, options: VerifyOptions): P
     state: sites.state(index),
     form,
     toc: chain.toc === null ? null : hex(chain.toc),
-    chain: hops.map(({ hop, lines, note }) => ({
-      kind: hop.kind,
-      address: hex(hop.address),
-      bytes: hexBytes(hop.bytes),
-      name: hop.name,
-      part: hop.part,
-      note,
-      lines: lines.map((line) => ({ address: hex(line.address), bytes: hexBytes(line.bytes), text: line.text })),
-      ...hopJson(hop),
-    })),
+    chain: hops.map(hopRow),
     verdict: judgement.verdict,
     severity,
     rule: judgement.rule,

@@ -84,23 +84,28 @@ function unservedJson(file: string, image: ElfImage, error: ElftraceError): Json
   };
 }
 
+/** A file of a machine that is recognised and not served. */
+function printUnserved(input: InputFile, args: InfoArguments, error: ElftraceError): void {
+  const image = readElf(input.bytes);
+  const json = unservedJson(input.name, image, error);
+  if (args.json) out(JSON.stringify(json));
+  else {
+    out(`${paint('bold', input.name)}: ${machineName(image.header.machine)}, not served`);
+    for (const section of image.sections) {
+      if (section.name === '__mcount_loc' || section.name === '__patchable_function_entries') {
+        out(`  table    ${section.name}: ${Math.floor(section.size / image.wordBytes)} entries`);
+      }
+    }
+  }
+}
+
 async function describe(input: InputFile, args: InfoArguments): Promise<number> {
   let opened: Opened;
   try {
     opened = await open(input, args);
   } catch (error) {
     if (error instanceof ElftraceError && error.code === 'unsupported-machine') {
-      const image = readElf(input.bytes);
-      const json = unservedJson(input.name, image, error);
-      if (args.json) out(JSON.stringify(json));
-      else {
-        out(`${paint('bold', input.name)}: ${machineName(image.header.machine)}, not served`);
-        for (const section of image.sections) {
-          if (section.name === '__mcount_loc' || section.name === '__patchable_function_entries') {
-            out(`  table    ${section.name}: ${Math.floor(section.size / image.wordBytes)} entries`);
-          }
-        }
-      }
+      printUnserved(input, args, error);
     }
     throw error;
   }

@@ -5,7 +5,7 @@
 import { ElftraceError, hex } from '../errors.js';
 import { writeElf } from '../elf/write.js';
 import { skippedSlot } from '../patch/empty-slots.js';
-import { functionCover, planTableSort } from '../sites/table-sort.js';
+import { functionCover, planTableSort, type SortedTable } from '../sites/table-sort.js';
 import { findTableRange } from '../sites/tables.js';
 import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
@@ -61,14 +61,19 @@ export async function runSort(opened: Opened, output: string, args: SortArgument
     );
   }
   for (const { value, slots } of plan.duplicates) err(`${input.name}: notice: ${hex(value)} stands in ${slots} slots`);
-  if (args.json) {
+  printSorted(input.name, output, plan, changes.length > 0, args.json);
+  return exitCodes.ok;
+}
+
+function printSorted(file: string, output: string, plan: SortedTable, changed: boolean, json: boolean): void {
+  if (json) {
     out(
       JSON.stringify({
         schema: jsonSchema,
-        file: input.name,
+        file,
         output,
         entries: plan.slots,
-        skipped: changes.length === 0 ? 'sorted' : null,
+        skipped: changed ? null : 'sorted',
         untraced: 0,
         zeros: plan.zeros,
         dropped: plan.dropped.map(hex),
@@ -78,11 +83,8 @@ export async function runSort(opened: Opened, output: string, args: SortArgument
     );
   } else {
     const dropped = plan.dropped.length > 0 ? `, ${plan.dropped.length} of overridden weak functions emptied` : '';
-    out(
-      `${output}: ${plan.slots} slots ${changes.length === 0 ? 'were in order' : 'sorted'}, ${plan.zeros} empty${dropped}`,
-    );
+    out(`${output}: ${plan.slots} slots ${changed ? 'sorted' : 'were in order'}, ${plan.zeros} empty${dropped}`);
   }
-  return exitCodes.ok;
 }
 
 /** A table that is a section of its own. */

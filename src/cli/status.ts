@@ -6,6 +6,7 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/index.js';
 import { revert } from '../patch/apply.js';
 import { disagreements, type FileRecord } from '../patch/journal.js';
+import type { Program } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
 import { untracedFunctions } from '../patch/untrace.js';
 import { directCallerOf } from '../sites/verdicts.js';
@@ -28,124 +29,187 @@ export interface StatusArguments extends OpenOptions, SelectionOptions {
   readonly json: boolean;
 }
 
-export async function runStatus(args: StatusArguments): Promise<number> {
-  let exit: number = exitCodes.ok;
-  for await (const input of readInputs(args.path)) {
-    const opened = await open(input, args);
-    const { sites, program, record, module, image } = opened;
-    const selection = selectSites(sites, module, args);
-    const { byState } = sites.totals();
-    const objects = opsObjects(program);
-    const nameOf = (address: bigint): string => {
-      const code = program.codeAt(address);
-      return (code && program.describe(code, address)) || hex(address);
-    };
-    /** A trampoline is known by the ops that has it, and by what that calls. */
-    const owner = (address: bigint): string | null => {
-      const ops = objects.find((each) => isAllocated(each) && each.trampoline === address);
-      return ops === undefined ? null : `trampoline of ops ${ops.index} (${nameOf(ops.func)})`;
-    };
+/** What stands at addresses of code, for people. */
+class Places {
+  private readonly objects: ReturnType<typeof opsObjects>;
+
+  constructor(private readonly program: Program) {
+    this.objects = opsObjects(program);
+  }
+
+  nameOf(address: bigint): string {
+    const code = this.program.codeAt(address);
+    return (code && this.program.describe(code, address)) || hex(address);
+  }
+
+  /** A trampoline is known by the ops that has it, and by what that calls. */
+  owner(address: bigint): string | null {
+    const ops = this.objects.find((each) => isAllocated(each) && each.trampoline === address);
+    return ops === undefined ? null : `trampoline of ops ${ops.index} (${this.nameOf(ops.func)})`;
+  }
+
+  /** The objects of tracers. */
+  ops(): readonly OpsRow[] {
     // T-X86-42: images with the entries of 2014 show the numbers of that time.
-    const era = program.loadMap?.options['x86-tramp'] === '2014' ? '2014' : 'modern';
-    const ops = objects.map((each) => {
+    const era = this.program.loadMap?.options['x86-tramp'] === '2014' ? '2014' : 'modern';
+    return this.objects.map((each) => {
       const flags = { flags: Number(each.flags) };
       return {
         index: each.index,
         address: hex(each.address),
-        function: each.func === 0n ? null : nameOf(each.func),
+        function: each.func === 0n ? null : this.nameOf(each.func),
         flags: hex(rawFlags(flags, era)),
         names: flagNames(flags),
         trampoline: each.trampoline === 0n ? null : hex(each.trampoline),
       };
     });
-    const enabled: Json[] = [];
-    const lines: string[] = [];
-    for (let i = 0; i < sites.count; i++) {
-      if (sites.state(i) !== 'call' || (selection && !selection[i])) continue;
-      const target = sites.reading(i)?.target ?? null;
-      const final = target === null ? null : program.finalTarget(target);
-      const range = final === null ? undefined : program.codeAt(final);
-      const named =
-        final === null
-          ? calledSymbol(sites, i)
-          : (owner(final) ?? ((range && program.describe(range, final)) || hex(final)));
-      const callee = final === null || final === target ? named : `${named} through ${hex(target ?? 0n)}`;
-      if (args.json)
-        enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
-      // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
-      else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
-      const direct = args.json ? null : directCallerOf(sites, i);
-      if (direct !== null) {
-        const { caller, jump } = direct;
-        const home = program.codeAt(caller);
-        lines.push(`\tdirect${jump ? '(jmp)' : ''}-->${(home && program.describe(home, caller)) || hex(caller)}`);
-      }
+  }
+}
+
+interface OpsRow {
+  readonly index: number;
+  readonly address: string;
+  readonly function: string | null;
+  readonly flags: string;
+  readonly names: readonly string[];
+  readonly trampoline: string | null;
+}
+
+/** Sites that call, as rows of JSON or as lines. */
+function enabledCalls(
+  { sites, program, module }: Opened,
+  selection: Uint8Array | undefined,
+  places: Places,
+  json: boolean,
+): { readonly enabled: readonly Json[]; readonly lines: readonly string[] } {
+  const enabled: Json[] = [];
+  const lines: string[] = [];
+  for (let i = 0; i < sites.count; i++) {
+    if (sites.state(i) !== 'call' || (selection && !selection[i])) continue;
+    const target = sites.reading(i)?.target ?? null;
+    const final = target === null ? null : program.finalTarget(target);
+    const range = final === null ? undefined : program.codeAt(final);
+    const named =
+      final === null
+        ? calledSymbol(sites, i)
+        : (places.owner(final) ?? ((range && program.describe(range, final)) || hex(final)));
+    const callee = final === null || final === target ? named : `${named} through ${hex(target ?? 0n)}`;
+    if (json)
+      enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
+    // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
+    else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
+    const direct = json ? null : directCallerOf(sites, i);
+    if (direct !== null) {
+      const { caller, jump } = direct;
+      const home = program.codeAt(caller);
+      lines.push(`\tdirect${jump ? '(jmp)' : ''}-->${(home && program.describe(home, caller)) || hex(caller)}`);
     }
-    const untraced = untracedFunctions(program, record);
-    const wrong = record ? disagreements(record, image.bytes) : [];
-    const original = record === null ? null : originalOf(opened, args.journal);
-    // What sessions want is known to the core only: who is attached, and how often.
-    const isWhole = wrong.length === 0 && original?.kind === 'file';
-    const sessions = record && record.session.length > 0 && isWhole ? sessionsOf(opened, record) : null;
-    const probes = sessions?.probes?.probes() ?? [];
-    if (wrong.length > 0 || original?.kind === 'lost') exit = exitCodes.failed;
-    if (args.json) {
-      out(
-        JSON.stringify({
-          schema: jsonSchema,
-          file: input.name,
-          states: byState,
-          enabled,
-          ...(ops.length > 0 ? { ops } : {}),
-          ...(probes.length > 0 ? { probes: probes.map(probeJson) } : {}),
-          record: recordJson(record),
-          ...(untraced.length > 0
-            ? {
-                untraced: untraced.map(({ name, range, ip }) => ({
-                  function: name,
-                  section: range.name,
-                  address: hex(ip),
-                })),
-              }
-            : {}),
-          original: original === null ? null : originalJson(original),
-          disagreements: wrong.map((each) => ({
-            fileOffset: each.offset,
-            recorded: hexBytes(each.recorded),
-            actual: hexBytes(each.actual),
-          })),
-        }),
-      );
-      continue;
-    }
-    const states = Object.entries(byState).map(([state, count]) => `${count} ${state}`);
-    out(`# ${input.name}: ${states.length === 0 ? 'no sites' : states.join(', ')}`);
+  }
+  return { enabled, lines };
+}
+
+/** What is known of one input. */
+interface Status {
+  readonly input: InputFile;
+  readonly opened: Opened;
+  readonly ops: readonly OpsRow[];
+  readonly enabled: readonly Json[];
+  readonly lines: readonly string[];
+  readonly untraced: ReturnType<typeof untracedFunctions>;
+  readonly wrong: ReturnType<typeof disagreements>;
+  readonly original: Original | null;
+  readonly sessions: ProbeSessionPlan | null;
+}
+
+function statusOf(input: InputFile, opened: Opened, args: StatusArguments): Status {
+  const { sites, program, record, module, image } = opened;
+  const places = new Places(program);
+  const calls = enabledCalls(opened, selectSites(sites, module, args), places, args.json);
+  const untraced = untracedFunctions(program, record);
+  const wrong = record ? disagreements(record, image.bytes) : [];
+  const original = record === null ? null : originalOf(opened, args.journal);
+  // What sessions want is known to the core only: who is attached, and how often.
+  const isWhole = wrong.length === 0 && original?.kind === 'file';
+  const sessions = record && record.session.length > 0 && isWhole ? sessionsOf(opened, record) : null;
+  return { input, opened, ops: places.ops(), ...calls, untraced, wrong, original, sessions };
+}
+
+function printJson({ input, opened, ops, enabled, untraced, wrong, original, sessions }: Status): void {
+  const { sites, record } = opened;
+  const { byState } = sites.totals();
+  const probes = sessions?.probes?.probes() ?? [];
+  out(
+    JSON.stringify({
+      schema: jsonSchema,
+      file: input.name,
+      states: byState,
+      enabled,
+      ...(ops.length > 0 ? { ops } : {}),
+      ...(probes.length > 0 ? { probes: probes.map(probeJson) } : {}),
+      record: recordJson(record),
+      ...(untraced.length > 0
+        ? {
+            untraced: untraced.map(({ name, range, ip }) => ({
+              function: name,
+              section: range.name,
+              address: hex(ip),
+            })),
+          }
+        : {}),
+      original: original === null ? null : originalJson(original),
+      disagreements: wrong.map((each) => ({
+        fileOffset: each.offset,
+        recorded: hexBytes(each.recorded),
+        actual: hexBytes(each.actual),
+      })),
+    }),
+  );
+}
+
+function printText(
+  { input, opened, ops, lines, untraced, wrong, original, sessions }: Status,
+  args: StatusArguments,
+): void {
+  const { sites, record } = opened;
+  const { byState } = sites.totals();
+  const probes = sessions?.probes?.probes() ?? [];
+  const states = Object.entries(byState).map(([state, count]) => `${count} ${state}`);
+  out(`# ${input.name}: ${states.length === 0 ? 'no sites' : states.join(', ')}`);
+  out(
+    record
+      ? `# record: ${record.requests.join(', ')} by elftrace ${record.tool}, ${record.edits.length} places`
+      : '# no record: nothing in this file was changed by elftrace',
+  );
+  if (untraced.length > 0) out(untracedLine(untraced.map(({ name, ip }) => name || hex(ip))));
+  if (original !== null) out(`# ${originalText(original, input.form)}`);
+  for (const each of args.ops ? ops : []) {
+    const { index, flags, names, trampoline } = each;
+    const at = trampoline === null ? 'no trampoline' : `trampoline ${trampoline}`;
+    out(`# ops ${index}: ${each.function ?? 'no function'}, flags ${flags} (${names.join(' ')}), ${at}`);
+  }
+  for (const each of wrong) {
     out(
-      record
-        ? `# record: ${record.requests.join(', ')} by elftrace ${record.tool}, ${record.edits.length} places`
-        : '# no record: nothing in this file was changed by elftrace',
+      `# state-mismatch at file offset ${hex(each.offset)}: recorded ${hexBytes(each.recorded)}, actual ${hexBytes(each.actual)}`,
     );
-    if (untraced.length > 0) out(untracedLine(untraced.map(({ name, ip }) => name || hex(ip))));
-    if (original !== null) out(`# ${originalText(original, input.form)}`);
-    for (const each of args.ops ? ops : []) {
-      const { index, flags, names, trampoline } = each;
-      const at = trampoline === null ? 'no trampoline' : `trampoline ${trampoline}`;
-      out(`# ops ${index}: ${each.function ?? 'no function'}, flags ${flags} (${names.join(' ')}), ${at}`);
-    }
-    for (const each of wrong) {
-      out(
-        `# state-mismatch at file offset ${hex(each.offset)}: recorded ${hexBytes(each.recorded)}, actual ${hexBytes(each.actual)}`,
-      );
-    }
-    if (sessions === null) for (const line of lines) out(line);
-    else {
-      const { core } = sessions.session;
-      const listing = formatFunctions(args.touched ? core.touchedFunctions() : core.enabledFunctions()).trimEnd();
-      // Every line begins at the margin or with a tab.
-      for (const line of listing === '' ? [] : listing.split('\n')) out(line);
-      if (probes.length > 0) out('# probes');
-      for (const probe of probes) out(probeLine(probe));
-    }
+  }
+  if (sessions === null) for (const line of lines) out(line);
+  else {
+    const { core } = sessions.session;
+    const listing = formatFunctions(args.touched ? core.touchedFunctions() : core.enabledFunctions()).trimEnd();
+    // Every line begins at the margin or with a tab.
+    for (const line of listing === '' ? [] : listing.split('\n')) out(line);
+    if (probes.length > 0) out('# probes');
+    for (const probe of probes) out(probeLine(probe));
+  }
+}
+
+export async function runStatus(args: StatusArguments): Promise<number> {
+  let exit: number = exitCodes.ok;
+  for await (const input of readInputs(args.path)) {
+    const status = statusOf(input, await open(input, args), args);
+    if (status.wrong.length > 0 || status.original?.kind === 'lost') exit = exitCodes.failed;
+    if (args.json) printJson(status);
+    else printText(status, args);
   }
   return exit;
 }
