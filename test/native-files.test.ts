@@ -303,23 +303,25 @@ int main(int count, char **words) { middle(); leaf(); middle(); sink++; return c
       return stdout;
     };
     const rowsOf = (text: string): string[] => text.split('\n').slice(1, -1);
-    const once = ['middle', '  leaf', '  leaf'];
-    expect(rowsOf(verb('replay', data)).map((row) => row.slice(25))).toEqual([
-      'main',
-      ...[...once, 'leaf', ...once].map((name) => `  ${name}`),
+    const once = ['middle() {', '  leaf();', '  leaf();', '} /* middle */'];
+    const replayed = rowsOf(verb('replay', data)).filter((row) => !row.startsWith('#'));
+    expect(replayed.map((row) => row.replace(/^(?: {10}| *[\d.]+ [um]?s *) \[ *\d+\] \| /, ''))).toEqual([
+      'main() {',
+      ...[...once, 'leaf();', ...once].map((line) => `  ${line}`),
+      '} /* main */',
     ]);
-    expect(rowsOf(verb('report', data)).map((row) => row.trim().split(/ +/).join(' '))).toEqual([
+    const reported = rowsOf(verb('report', data, '-s', 'call', '-f', 'call,threads')).slice(1);
+    expect(reported.map((row) => row.trim().split(/ +/).join(' ')).slice(0, 4)).toEqual([
       '5 1 leaf',
       '2 1 middle',
       '1 1 main',
       '# 8 calls of 3 functions in 1 threads',
     ]);
-    expect(rowsOf(verb('graph', data)).map((row) => row.slice(11))).toEqual([
-      '1  main',
-      '2    middle',
-      '4      leaf',
-      '1    leaf',
-    ]);
+    expect(
+      rowsOf(verb('graph', data))
+        .slice(0, 4)
+        .map((row) => row.slice(16)),
+    ).toEqual(['(1) main', '  (2) middle', '    (4) leaf', '  (1) leaf']);
     const graph = JSON.parse(verb('graph', data, '--json')) as object;
     expect(new Ajv2020().compile(schemaOf('graph'))(graph)).toBe(true);
     const folded = verb('export', data, '--format', 'folded');

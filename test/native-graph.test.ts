@@ -93,7 +93,7 @@ const RETURNING = [
 
 describeNatively('programs that write calls and returns', () => {
   test.each([...nativePrograms, ...more].map((program, i) => [program.name, program, i] as const))(
-    'RT-35, RT-36, RT-37: the calls recorded are those of the log, and the program does what it did: %s',
+    'RT-43, RT-44, RT-45: the calls recorded are those of the log, and the program does what it did: %s',
     async (_, program, i) => {
       const expected = truth(program);
       for (const at of isLong ? FORMS.keys() : [i]) {
@@ -116,7 +116,7 @@ describeNatively('programs that write calls and returns', () => {
 int main(void) { printf("%d\\n", fib(12)); return 3; }`;
 
   test.each(FORMS.map((form) => [form.join(' '), form] as const))(
-    'RT-27, RT-36: strip, readelf and revert take it: %s',
+    'RT-27, RT-44: strip, readelf and revert take it: %s',
     async (_, form) => {
       const plain = compile(FIB, [...OWN_CALLS, ...form]);
       const output = patched(plain, ...GRAPH);
@@ -138,7 +138,7 @@ int main(void) { printf("%d\\n", fib(12)); return 3; }`;
     },
   );
 
-  test('RT-21, RT-35: a signal behind each instruction of entry and return, whose handler is traced itself', () => {
+  test('RT-21, RT-43: a signal behind each instruction of entry and return, whose handler is traced itself', () => {
     const source = `#define _GNU_SOURCE\n#include <signal.h>\n#include <stdio.h>
 volatile long sink, handled; __attribute__((noinline)) void inner(void) { sink++; }
 static void on_trap(int n) { handled++; inner(); (void)n; }
@@ -161,7 +161,7 @@ int main(void) { struct sigaction action = { .sa_handler = on_trap }; sigaction(
     expect(found.dropped).toBeLessThan(Number(handled));
   });
 
-  test("RT-35: objects that jump to each other's functions", () => {
+  test("RT-43: objects that jump to each other's functions", () => {
     const flags = ['-O2', '-fno-inline', NOPS];
     const folder = scratch('libraries');
     mkdirSync(folder);
@@ -186,7 +186,7 @@ int plus(int n) { return calls(other, n) + 1; } int main(void) { int sum = 0; fo
     }
   });
 
-  test('RT-23, RT-35: a file that may not grow, and little room: returns find their way', () => {
+  test('RT-23, RT-43: a file that may not grow, and little room: returns find their way', () => {
     const output = patched(compile(FIB.replace('fib(12)', 'fib(22)'), [...OWN_CALLS, NOPS]), ...GRAPH);
     const CALLS = 57_313 + 1;
     for (const [limit, size] of [
@@ -206,7 +206,7 @@ int plus(int n) { return calls(other, n) + 1; } int main(void) { int sum = 0; fo
     }
   });
 
-  test('RT-36: a debugger sees the callers, in functions and in stubs', () => {
+  test('RT-44: a debugger sees the callers, in functions and in stubs', () => {
     const source = `#include <stdio.h>\nvolatile int sink; void leaf(int n) { sink += n; } void middle(int n) { leaf(n); sink++; }
 void top(int n) { middle(n); sink++; } int main(void) { top(7); puts("end"); return 0; }`;
     const plain = compile(source, ['-g', ...OWN_CALLS, NOPS]);
@@ -237,7 +237,7 @@ void top(int n) { middle(n); sink++; } int main(void) { top(7); puts("end"); ret
     expect(stdout).toMatch(/exited normally/);
   });
 
-  test('RT-36, RT-37: what is refused or said', () => {
+  test('RT-44, RT-45: what is refused or said', () => {
     const asked = compile(FIB, [...OWN_CALLS, NOPS, '-fcf-protection', '-Wl,-z,shstk']);
     const output = scratch('output');
     const { status, stderr } = elftrace(['record', '-o', output, ...GRAPH, asked]);

@@ -1,5 +1,5 @@
 /*
- * Entry and return of programs that write calls and returns (RT-35). A site jumps to a stub of its
+ * Entry and return of programs that write calls and returns (RT-43). A site jumps to a stub of its
  * own:
  *
  *   0   call elftrace_native_graph

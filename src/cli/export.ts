@@ -35,8 +35,8 @@ function writeDirectory(trace: NativeTrace, format: DirectoryFormat, { dir, outp
 
 /** Writes to a file, or to standard output where none is named. */
 export async function runExport(args: ExportArguments): Promise<number> {
-  const trace = await openTrace(args);
   const { format } = args;
+  const trace = await openTrace({ ...args, sources: format === 'ndjson' || format === 'perfetto' });
   if (format === 'uftrace' || format === 'ctf') {
     writeDirectory(trace, format, args);
     return sayDoubts(args.dir, trace.doubts);

@@ -1,28 +1,34 @@
 /** `elftrace graph [DIR]`: the calls of a trace by their callers, all threads together. */
+import { durationText } from '../native/replay.js';
 import { type StackNode, stackTotals } from '../native/totals.js';
 import { type Json, jsonSchema } from '../report/json.js';
-import { openTrace, sayDoubts, type TraceArguments } from './native-trace.js';
+import { openTrace, sayDoubts, tracerOf, type TraceArguments } from './native-trace.js';
 import { out } from './terminal.js';
+import { selectionOf, type TraceSelectionOptions } from './trace-selection.js';
 
-function nodeJson({ called, calls, children }: StackNode): Json {
-  return { function: called?.name ?? '', calls, children: [...children.values()].map(nodeJson) };
+function nodeJson({ called, calls, total, children }: StackNode): Json {
+  return { function: called?.name ?? '', calls, total, children: [...children.values()].map(nodeJson) };
 }
 
-export async function runGraph(args: TraceArguments & { readonly json: boolean }): Promise<number> {
+export async function runGraph(
+  args: TraceArguments & TraceSelectionOptions & { readonly json: boolean },
+): Promise<number> {
   const trace = await openTrace(args);
-  const root = stackTotals(trace);
+  const root = stackTotals(trace, selectionOf(trace, args));
   if (args.json) {
     const calls = [...root.children.values()].map(nodeJson);
-    out(JSON.stringify({ schema: jsonSchema, dir: args.dir, tracer: 'function', ...trace.doubts, calls }));
+    const head = { schema: jsonSchema, dir: args.dir, tracer: tracerOf(trace) };
+    out(JSON.stringify({ ...head, ...trace.doubts, returns: trace.returns, calls }));
   } else {
-    out('#      CALLS  FUNCTION');
+    out('# TOTAL TIME   FUNCTION');
     const print = (node: StackNode, depth: number): void => {
       for (const child of node.children.values()) {
-        out(`${String(child.calls).padStart(12)}  ${'  '.repeat(depth)}${child.called!.name}`);
+        out(`${durationText(child.total).padStart(13)} : ${'  '.repeat(depth)}(${child.calls}) ${child.called!.name}`);
         print(child, depth + 1);
       }
     };
     print(root, 0);
+    if (!trace.returns) out('# returns are not recorded: a call lasts until what shows that it is over');
   }
   return sayDoubts(args.dir, trace.doubts);
 }

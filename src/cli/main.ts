@@ -102,7 +102,40 @@ function traceOptions<T>(parser: Argv<T>) {
       array: true,
       nargs: 1,
       describe: 'traced program or library, patched or not, where it is no longer where it was',
+    })
+    .option('root', {
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: 'directory in which programs, libraries and their debugging information are looked for',
     });
+}
+
+/** What of a trace is shown, as uftrace has it. */
+function callSelection<T>(parser: Argv<T>) {
+  return traceOptions(parser)
+    .option('F', {
+      alias: 'filter',
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: 'only these functions and what they call; a name, or a pattern with * and ?',
+    })
+    .option('N', {
+      alias: 'notrace',
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: 'not these functions, nor what they call',
+    })
+    .option('D', { alias: 'depth', type: 'number', describe: 'levels of calls, the outermost is 1' })
+    .option('r', {
+      alias: 'time-range',
+      type: 'string',
+      describe: 'calls that begin FROM~TO: 10us, 1.5ms, 2s since the beginning; seconds of the clock without a unit',
+    })
+    .option('tid', { type: 'string', describe: 'only these threads, by number, with commas' })
+    .option('json', { type: 'boolean', default: false, describe: 'print JSON' });
 }
 
 const given = process.argv.slice(2);
@@ -867,29 +900,37 @@ const parser = yargs([])
   .command(
     'replay [dir]',
     'the calls of a trace of record, in order of time',
-    (y) => traceOptions(y).example('$0 replay', 'what the program did'),
+    (y) => callSelection(y).example('$0 replay -F main -D 3', 'what the program did'),
     (args) => {
       action = async () => (await import('./replay.js')).runReplay({ ...args });
     },
   )
   .command(
     'report [dir]',
-    'how often each function of a trace was called',
+    'how often each function of a trace was called, and how long it took',
     (y) =>
-      traceOptions(y)
-        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
-        .example('$0 report', 'the most called function first'),
+      callSelection(y)
+        .option('s', {
+          alias: 'sort',
+          type: 'string',
+          default: 'total',
+          describe: 'columns, the most first: those of --fields, or func',
+        })
+        .option('f', {
+          alias: 'fields',
+          type: 'string',
+          default: 'total,self,call',
+          describe: 'columns: total, self, call, total-avg, total-min, total-max, self-avg, threads',
+        })
+        .example('$0 report -s call', 'the most called function first'),
     (args) => {
-      action = async () => (await import('./report.js')).runReport({ ...args });
+      action = async () => (await import('./report.js')).runReport({ ...args, sort: args.s, fields: args.f });
     },
   )
   .command(
     'graph [dir]',
     'the calls of a trace by their callers',
-    (y) =>
-      traceOptions(y)
-        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
-        .example('$0 graph', 'a tree of calls with their numbers'),
+    (y) => callSelection(y).example('$0 graph', 'a tree of calls with their numbers and times'),
     (args) => {
       action = async () => (await import('./graph.js')).runGraph({ ...args });
     },

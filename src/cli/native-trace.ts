@@ -1,19 +1,15 @@
 /** Traces that programs wrote themselves: a directory of files, and the objects that they name. */
 import * as fs from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { FILE_NAME } from '../native/layout.js';
-import { TracedObject } from '../native/objects.js';
+import type { TracedObject } from '../native/objects.js';
 import { readThreadHeader, type ThreadHeader, type TraceSource } from '../native/reader.js';
 import { NativeTrace, type TraceDoubts } from '../native/trace.js';
 import { ioError } from '../output/target.js';
-import { revert } from '../patch/apply.js';
-import { readRecord } from '../patch/journal.js';
 import { exitCodes } from './exit.js';
-import { readBytes } from './files.js';
-import { hash, open } from './open.js';
 import { err } from './terminal.js';
+import { ObjectFinder } from './trace-objects.js';
 
 /** What `record` says of a run, beside the files of its threads. */
 export const RUN_FILE = 'elftrace.json';
@@ -33,6 +29,12 @@ export interface RunFacts {
 export interface TraceArguments {
   readonly dir: string;
   readonly object?: readonly string[] | undefined;
+  /** Directories that are the root of where the program ran, or hold its files. */
+  readonly root?: readonly string[] | undefined;
+  /** Numbers of threads, with commas. */
+  readonly tid?: string | undefined;
+  /** Whether lines of sources are looked for. */
+  readonly sources?: boolean | undefined;
 }
 
 /** Files of a trace that stay open between two reads, at most: there is one for each thread. */
@@ -100,35 +102,32 @@ export function traceFiles(dir: string): string[] {
     });
 }
 
-/** A file as it was before it was patched, where it is the one with this sum; else null. */
-function originalOf(bytes: Uint8Array, id: string): Uint8Array | null {
-  if (hash(bytes) === id) return bytes;
-  try {
-    const image = readElf(bytes);
-    return readRecord(image)?.sha256 === id ? revert(image, null, hash) : null;
-  } catch (error) {
-    if (error instanceof ElftraceError) return null;
-    throw error;
+/** Files of the threads that were asked for. */
+function chosen<T extends { readonly header: ThreadHeader }>(
+  files: readonly T[],
+  tid: string | undefined,
+): readonly T[] {
+  if (tid === undefined) return files;
+  const numbers = tid.split(',').map(Number);
+  if (!numbers.every((each) => Number.isInteger(each) && each > 0)) {
+    throw new ElftraceError('usage', `--tid ${tid} is no list of numbers of threads, such as 17,19`);
   }
-}
-
-/** The object of a trace among files that may be it: as it was, or patched. */
-async function findObject(header: ThreadHeader, paths: readonly string[], first: number): Promise<TracedObject | null> {
-  for (const path of paths) {
-    if (!fs.existsSync(path)) continue;
-    const bytes = originalOf(readBytes(path), header.id);
-    if (bytes === null) continue;
-    const opened = await open({ name: path, path, bytes, form: 'none', member: null, wrapped: [] });
-    return new TracedObject(header.id, header.object, opened.sites, first);
-  }
-  return null;
+  const found = files.filter(({ header }) => numbers.includes(header.thread));
+  if (found.length > 0) return found;
+  throw new ElftraceError('no-match', `the trace has no thread ${tid}`);
 }
 
 /**
  * The trace of a directory.
  * @throws ElftraceError 'no-match' for a directory without traces; errors of files and objects
  */
-export async function openTrace({ dir, object = [] }: TraceArguments): Promise<NativeTrace> {
+export async function openTrace({
+  dir,
+  object = [],
+  root = [],
+  tid,
+  sources = false,
+}: TraceArguments): Promise<NativeTrace> {
   const names = traceFiles(dir);
   if (names.length === 0) {
     throw new ElftraceError('no-match', `${dir} has no traces: elftrace record PROGRAM writes them`, { file: dir });
@@ -144,19 +143,20 @@ export async function openTrace({ dir, object = [] }: TraceArguments): Promise<N
       err(`elftrace: notice: ${error.message}`);
     }
   }
+  const threads = chosen(files, tid);
   const objects = new Map<string, TracedObject>();
-  let first = 0;
-  for (const { header } of files) {
+  const given = [...object, ...(facts ? [facts.program, facts.patched] : [])];
+  const finder = new ObjectFinder({ given, roots: root, beside: dirname(resolve(dir)), sources });
+  for (const { header } of threads) {
     if (objects.has(header.id)) continue;
-    const near = header.object === '' ? [] : [header.object, join(dirname(resolve(dir)), header.object)];
-    const paths = [...object, ...(facts ? [facts.program, facts.patched] : []), ...near];
-    const found = await findObject(header, paths, first);
-    if (found === null) continue;
-    objects.set(header.id, found);
-    first += found.count;
+    const found = await finder.find(header);
+    if (found !== null) objects.set(header.id, found);
   }
-  return new NativeTrace(files, objects);
+  return new NativeTrace(threads, objects);
 }
+
+export const tracerOf = (trace: NativeTrace): 'function' | 'function_graph' =>
+  trace.returns ? 'function_graph' : 'function';
 
 /** Says what a trace lacks. @returns the exit code: damage is no yes */
 export function sayDoubts(dir: string, { dropped, damaged, unknown }: TraceDoubts): number {

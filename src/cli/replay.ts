@@ -1,23 +1,22 @@
-/** `elftrace replay [DIR]`: the calls of a trace in order of time, one a line. */
+/** `elftrace replay [DIR]`: the calls of a trace in order of time, as uftrace prints them. */
+import { writeNdjson } from '../native/ndjson.js';
+import { replayLines } from '../native/replay.js';
 import { openTrace, sayDoubts, type TraceArguments } from './native-trace.js';
-import { out } from './terminal.js';
+import { flush, out, outBytes } from './terminal.js';
+import { selectionOf, type TraceSelectionOptions } from './trace-selection.js';
 
-/** Deeper calls are indented as far as this. */
-const INDENT_MAX = 64;
-
-/** One line a call: time in microseconds, thread, name indented by depth. */
-export async function runReplay(args: TraceArguments): Promise<number> {
-  const trace = await openTrace(args);
-  out('#     TIME(us)      TID  FUNCTION');
-  trace.inOrder(({ header }) => {
-    const thread = String(header.thread).padStart(8);
-    return {
-      enter: (called, depth, time) => {
-        const shown = (time / 1000).toFixed(3).padStart(14);
-        out(`${shown} ${thread}  ${'  '.repeat(Math.min(depth, INDENT_MAX))}${called.name}`);
-      },
-      leave: () => undefined,
-    };
-  });
+export async function runReplay(
+  args: TraceArguments & TraceSelectionOptions & { readonly json: boolean },
+): Promise<number> {
+  const trace = await openTrace({ ...args, sources: args.json });
+  const selection = selectionOf(trace, args);
+  if (args.json) {
+    writeNdjson(trace, outBytes, selection);
+    flush();
+  } else {
+    out('# DURATION     TID     FUNCTION');
+    if (!trace.returns) out('# returns are not recorded: a call lasts until what shows that it is over');
+    replayLines(trace, selection, ({ name }) => name, out);
+  }
   return sayDoubts(args.dir, trace.doubts);
 }

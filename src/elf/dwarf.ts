@@ -74,7 +74,7 @@ const OFFSET_FORMS: ReadonlySet<number> = new Set([0x0e, 0x17, 0x1d, 0x1f, 0x1f2
 const LEB_FORMS: ReadonlySet<number> = new Set([0x0d, 0x0f, 0x15, 0x1a, 0x1b, 0x22, 0x23, 0x1f01, 0x1f02]);
 
 /** A debugging section, unpacked, with the relocations of a relocatable file. */
-class DebugSection {
+export class DebugSection {
   readonly view: ByteView;
 
   constructor(
@@ -114,7 +114,8 @@ function relocatedWords(image: ElfImage, section: ElfSection): ReadonlyMap<numbe
   return found;
 }
 
-async function debugSection(image: ElfImage, name: string, limits: UnpackLimits): Promise<DebugSection | null> {
+/** A section of debugging information, unpacked; null: it is not there, or empty. */
+export async function debugSection(image: ElfImage, name: string, limits: UnpackLimits): Promise<DebugSection | null> {
   const section = image.section(name);
   if (section === undefined || section.fileSize === 0) return null;
   let bytes = image.contents(section);

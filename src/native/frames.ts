@@ -1,5 +1,5 @@
 /**
- * Unwind information for code that is laid in (RT-36): entries of the runtime's own, and a new
+ * Unwind information for code that is laid in (RT-44): entries of the runtime's own, and a new
  * search table for all that the file has, for the old one cannot grow (LSB Core 5.0, 10.6.2).
  *
  *   u8 version 1 | u8 0x1b | u8 0x03 | u8 0x3b | s32 to .eh_frame | u32 rows |

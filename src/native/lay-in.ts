@@ -190,7 +190,7 @@ interface Code {
   readonly debug: Uint8Array | null;
 }
 
-/** Stubs behind the runtime (RT-35), then the table by which they are unwound (RT-36). */
+/** Stubs behind the runtime (RT-43), then the table by which they are unwound (RT-44). */
 function withReturns(input: Graphed): Code {
   const { plan, graph, runtime, places, facts, base } = input;
   const shape = graph.stubs;

@@ -4,6 +4,7 @@ import { demangle } from '../demangle/index.js';
 import { blockOf, ByteWriter, type ByteSink } from './byte-writer.js';
 import { foreign, perFunction } from './names.js';
 import type { NativeFunction } from './objects.js';
+import { type CallSelection, selector } from './select.js';
 import type { NativeTrace } from './trace.js';
 
 const SCHEMA = 1;
@@ -19,7 +20,7 @@ function describe({ name, address, site, object, source }: NativeFunction): stri
   return words.join(',');
 }
 
-export function writeNdjson(trace: NativeTrace, sink: ByteSink): void {
+export function writeNdjson(trace: NativeTrace, sink: ByteSink, selection: CallSelection = {}): void {
   const out = new ByteWriter(sink);
   const { returns } = trace;
   const tracer = returns ? 'function_graph' : 'function';
@@ -30,6 +31,7 @@ export function writeNdjson(trace: NativeTrace, sink: ByteSink): void {
   const close = blockOf('}\n');
   const entry = perFunction((called) => blockOf(`{"kind":"entry",${describe(called)}`));
   const exit = perFunction((called) => blockOf(`{"kind":"return",${describe(called)}`));
+  const select = selector(selection);
   trace.inOrder(({ header }) => {
     const where = blockOf(`,"process":${header.process},"thread":${header.thread}`);
     const end = (depth: number, time: number): void => {
@@ -40,7 +42,7 @@ export function writeNdjson(trace: NativeTrace, sink: ByteSink): void {
       out.number(time);
       out.block(close);
     };
-    return {
+    return select({
       enter: (called, depth, time) => {
         out.block(entry(called));
         end(depth, time);
@@ -50,7 +52,7 @@ export function writeNdjson(trace: NativeTrace, sink: ByteSink): void {
         out.block(exit(called));
         end(depth, time);
       },
-    };
+    });
   });
   out.flush();
 }

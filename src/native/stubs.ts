@@ -1,4 +1,4 @@
-/** Calls and returns (RT-35): each site gets a stub behind the runtime. */
+/** Calls and returns (RT-43): each site gets a stub behind the runtime. */
 import { concatBytes } from '../bytes.js';
 import type { GraphStubs } from '../machine/native-tracing.js';
 import type { Step } from '../patch/plan.js';

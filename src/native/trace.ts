@@ -179,8 +179,8 @@ export class NativeTrace {
   }
 
   /**
-   * Until when a thread is known to have run (RT-35): its own files were renewed until then, and a program
-   * runs on while its first thread does.
+   * Until when a thread is known to have run (RT-35): its own files were renewed until then, and a
+   * program runs on while its first thread does.
    */
   private endOf({ header: { process, thread } }: TraceThread, session: number): number {
     const { origin, nanosecondsPerTick } = this.clock;

@@ -1,5 +1,5 @@
 /*
- * The slow way of programs that write calls and returns (RT-35 to RT-37). A function is entered
+ * The slow way of programs that write calls and returns (RT-43 to RT-45). A function is entered
  * with a return address of ours in the place of its own; its own lies in memory that shadows the
  * stack, 64 MiB of addresses at a time, at the same distance for all of them. So what is left by
  * longjmp, by exceptions or by another stack needs no care: the place of a frame's return address

@@ -1,0 +1,45 @@
+/** Options of verbs that read traces, which say what of a trace is shown (RT-40). */
+import { ElftraceError } from '../errors.js';
+import type { CallSelection } from '../native/select.js';
+import type { NativeTrace } from '../native/trace.js';
+
+export interface TraceSelectionOptions {
+  readonly filter?: readonly string[] | undefined;
+  readonly notrace?: readonly string[] | undefined;
+  readonly depth?: number | undefined;
+  readonly timeRange?: string | undefined;
+}
+
+const UNITS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, ms: 1e6, s: 1e9, m: 60e9 };
+
+/**
+ * A time of `--time-range`: with a unit since the beginning of the trace, without one in seconds of
+ * CLOCK_MONOTONIC. @returns nanoseconds since the beginning; undefined: not given
+ */
+function timeOf(text: string, origin: bigint, option: string): number | undefined {
+  if (text === '') return undefined;
+  const [, number, unit] = /^(\d+(?:\.\d+)?)(ns|us|ms|s|m)?$/.exec(text) ?? [];
+  if (number === undefined) {
+    throw new ElftraceError(
+      'usage',
+      `--time-range ${option}: ${text} is no time, such as 100us, 1.5ms, 2s or 1234.567`,
+    );
+  }
+  if (unit !== undefined) return Number(number) * UNITS[unit]!;
+  const [seconds, part = ''] = number.split('.');
+  return Number(BigInt(seconds!) * 1_000_000_000n + BigInt(part.padEnd(9, '0').slice(0, 9)) - origin);
+}
+
+/** @throws ElftraceError 'usage' */
+export function selectionOf(trace: NativeTrace, args: TraceSelectionOptions): CallSelection {
+  const { filter, notrace, depth, timeRange } = args;
+  if (depth !== undefined && !(Number.isInteger(depth) && depth > 0)) {
+    throw new ElftraceError('usage', '--depth takes a number of at least 1');
+  }
+  const parts = timeRange?.split('~');
+  if (parts !== undefined && parts.length !== 2) {
+    throw new ElftraceError('usage', `--time-range ${timeRange} is not of the form FROM~TO; either may be left out`);
+  }
+  const [from, to] = (parts ?? []).map((each) => timeOf(each, trace.clock.origin.nanoseconds, timeRange!));
+  return { only: filter, not: notrace, depth, from, to };
+}

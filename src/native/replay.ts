@@ -1,0 +1,116 @@
+/**
+ * The calls of a trace as uftrace's `replay` prints them: in order of their begin, indented, one
+ * line for a call that calls nothing, with how long each lasted where it ends.
+ *
+ *   # DURATION     TID     FUNCTION
+ *               [  1044] | main() {
+ *      0.040 us [  1044] |   leaf();
+ *      1.200 us [  1044] | } (main)
+ *
+ * Whether a call calls anything is known at the next event of its thread. Lines wait for that, so
+ * many of them at most.
+ */
+import type { NativeFunction } from './objects.js';
+import { type CallSelection, selector } from './select.js';
+import type { NativeTrace } from './trace.js';
+import type { CallListener } from './tree.js';
+
+const WAITING_MAX = 1 << 14;
+/** Deeper calls are indented as far as this. */
+const INDENT_MAX = 64;
+
+const UNITS = ['us', 'ms', 's', 'm'] as const;
+
+/** A duration in nanoseconds, as uftrace prints it: 10 columns. */
+export function durationText(time: number): string {
+  let [value, unit] = [time / 1000, 0];
+  for (; unit < 2 && value >= 1000; unit++) value /= 1000;
+  if (unit === 2 && value >= 60) [value, unit] = [value / 60, 3];
+  return `${value.toFixed(3).padStart(7)} ${UNITS[unit]!.padEnd(2)}`;
+}
+
+interface Line {
+  /** Empty: it is not known yet. */
+  text: string;
+}
+
+const indent = (depth: number): string => '  '.repeat(Math.min(depth, INDENT_MAX));
+const NO_DURATION = ' '.repeat(10);
+
+/** @param nameOf  what functions are called */
+export function replayLines(
+  trace: NativeTrace,
+  selection: CallSelection,
+  nameOf: (called: NativeFunction) => string,
+  out: (line: string) => void,
+): void {
+  const select = selector(selection);
+  const waiting: Line[] = [];
+  let first = 0;
+  const send = (): void => {
+    const isLong = waiting.length - first > WAITING_MAX;
+    while (first < waiting.length && (waiting[first]!.text !== '' || isLong)) out(waiting[first++]!.text);
+    if (first <= WAITING_MAX) return;
+    waiting.splice(0, first);
+    first = 0;
+  };
+  const listeners: Reader[] = [];
+  trace.inOrder(({ header }) => {
+    const reader = new Reader(`[${String(header.thread).padStart(6)}] |`, nameOf, (line) => {
+      waiting.push(line);
+      // One that waits for too long is a call that calls something, for all that is known.
+      if (waiting.length - first > WAITING_MAX) for (const each of listeners) each.settle();
+      send();
+    });
+    listeners.push(reader);
+    return select(reader);
+  });
+  for (const each of listeners) each.settle();
+  send();
+}
+
+/** Lines of one thread. */
+class Reader implements CallListener {
+  private readonly starts: number[] = [];
+  private pending: { readonly line: Line; readonly called: NativeFunction; readonly depth: number } | null = null;
+
+  constructor(
+    private readonly thread: string,
+    private readonly nameOf: (called: NativeFunction) => string,
+    private readonly add: (line: Line) => void,
+  ) {}
+
+  enter(called: NativeFunction, depth: number, time: number): void {
+    this.settle();
+    this.starts[depth] = time;
+    const line = { text: '' };
+    this.pending = { line, called, depth };
+    this.add(line);
+  }
+
+  leave(called: NativeFunction, depth: number, time: number): void {
+    const spent = durationText(time - this.starts[depth]!);
+    const { pending } = this;
+    if (pending?.depth === depth) {
+      this.pending = null;
+      pending.line.text = `${spent} ${this.thread} ${indent(depth)}${this.shown(called)};`;
+      return;
+    }
+    this.settle();
+    this.add({ text: `${spent} ${this.thread} ${indent(depth)}} /* ${this.nameOf(called)} */` });
+  }
+
+  /** The call that waits calls something. */
+  settle(): void {
+    if (this.pending === null) return;
+    const { line, called, depth } = this.pending;
+    line.text = `${NO_DURATION} ${this.thread} ${indent(depth)}${this.shown(called)} {`;
+    this.pending = null;
+  }
+
+  /** Names of C++ have their arguments with them. */
+  private shown(called: NativeFunction): string {
+    const name = this.nameOf(called);
+    return name.endsWith(')') ? name : `${name}()`;
+  }
+}

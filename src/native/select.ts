@@ -1,0 +1,82 @@
+/**
+ * What of a trace is shown, as options of uftrace name it (RT-40): calls of functions with what
+ * they call, without others, not deeper than so many, begun in a span of time.
+ */
+import { demangle } from '../demangle/index.js';
+import { compilePattern, type Pattern } from '../sites/filter.js';
+import type { NativeFunction } from './objects.js';
+import type { CallListener } from './tree.js';
+
+export interface CallSelection {
+  /** Patterns of functions: only these, with what they call. None: all. */
+  readonly only?: readonly string[] | undefined;
+  /** Patterns of functions that are left out, with what they call. */
+  readonly not?: readonly string[] | undefined;
+  /** The outermost call that is shown has depth 1. */
+  readonly depth?: number | undefined;
+  /** Nanoseconds since the trace's beginning, [from, to). */
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+function matcherOf(texts: readonly string[]): (called: NativeFunction) => boolean {
+  const patterns: Pattern[] = texts.map(compilePattern);
+  const known: (boolean | undefined)[] = [];
+  return (called) =>
+    (known[called.index] ??= patterns.some(
+      (each) => each.matches(called.name) || each.matches(demangle(called.name) ?? called.name),
+    ));
+}
+
+/** Whether everything is shown. */
+export function isEverything({ only = [], not = [], depth, from, to }: CallSelection): boolean {
+  return only.length + not.length === 0 && depth === undefined && from === undefined && to === undefined;
+}
+
+/**
+ * Puts a selection in front of what hears of calls: depths count from calls of `only`.
+ * @throws ElftraceError 'bad-pattern'
+ */
+export function selector(selection: CallSelection): (listener: CallListener) => CallListener {
+  if (isEverything(selection)) return (listener) => listener;
+  const { only = [], not = [], depth = Infinity, from = -Infinity, to = Infinity } = selection;
+  const isOnly = matcherOf(only);
+  const isNot = matcherOf(not);
+  return (listener) => {
+    /** Depth of the outermost call of `only`, and of one of `not`, that is open. */
+    let onlyAt = only.length === 0 ? -1 : Infinity;
+    let notAt = Infinity;
+    /** Calls that are open: whether they are shown, and whether they count as a level. */
+    const shown: boolean[] = [];
+    let levels = 0;
+    let open = 0;
+    const counts: boolean[] = [];
+    /** Levels from which depths count. */
+    const bases: number[] = [];
+    return {
+      enter: (called, at, time) => {
+        if (notAt === Infinity && isNot(called)) notAt = at;
+        const isChosen = notAt === Infinity && only.length > 0 && isOnly(called);
+        if (onlyAt === Infinity && isChosen) onlyAt = at;
+        const base = isChosen ? levels : (bases[at - 1] ?? 0);
+        bases[at] = base;
+        const isLevel = at < notAt && at >= onlyAt;
+        const isShown = isLevel && levels - base < depth && time >= from && time < to;
+        if (isShown) listener.enter(called, open, time);
+        if (isLevel) levels++;
+        if (isShown) open++;
+        shown[at] = isShown;
+        counts[at] = isLevel;
+      },
+      leave: (called, at, time, isExact) => {
+        if (at === notAt) notAt = Infinity;
+        if (at === onlyAt) onlyAt = Infinity;
+        if (counts[at] === true) levels--;
+        if (shown[at] !== true) return;
+        open--;
+        listener.leave(called, open, time, isExact);
+      },
+      executed: (session) => listener.executed?.(session),
+    };
+  };
+}
