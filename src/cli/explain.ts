@@ -254,7 +254,7 @@ function noteDirect(hops: readonly ExplainedHop[], own: ReturnType<typeof direct
 }
 
 /** The way of a call, each hop with its instructions. */
-function hopLines(hops: readonly ExplainedHop[], part: string | null): readonly string[] {
+function chainLines(hops: readonly ExplainedHop[], part: string | null): readonly string[] {
   const text: string[] = [];
   const width = Math.max(
     11,
@@ -287,7 +287,7 @@ function hopRow({ hop, lines, note }: ExplainedHop): Json {
 }
 
 /** The verdict, with the bytes that it is about. */
-async function verdictLines(
+async function judgementLines(
   { arch }: Opened,
   ip: bigint,
   judgement: ReturnType<typeof judge>,
@@ -350,8 +350,8 @@ async function explain(opened: Opened, index: number, options: VerifyOptions): P
     `  ${'state'.padEnd(HOP_WIDTH)} ${state}, slot ${sites.slot(index)} of ${table.name}`,
   ];
   if (chain.toc !== null) text.push(`  ${'TOC'.padEnd(HOP_WIDTH)} ${hex(chain.toc)}`);
-  text.push(...hopLines(hops, part));
-  text.push(...(await verdictLines(opened, ip, judgement)));
+  text.push(...chainLines(hops, part));
+  text.push(...(await judgementLines(opened, ip, judgement)));
   const entries = entriesOf(opened);
   const ends = hops.some(({ hop }) => hop.kind === 'target' && hop.is === 'other' && hop.address !== direct);
   if (ends) text.push(...entryLines(entries));
