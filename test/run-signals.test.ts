@@ -100,8 +100,8 @@ for (const [name, gcc, qemu, root] of TARGETS) {
 }
 
 /**
- * VSCR in a handler, and behind it: Linux puts it back from the frame, where programs find it.
- * qemu 7.2 does neither.
+ * VSCR in a handler, and behind it: Linux puts it back from the frame, where programs find it, and
+ * starts with NJ in big-endian order (`startingVscr`). qemu 7.2 does none of that.
  */
 const VSCR = `
 #include <signal.h>
@@ -136,7 +136,8 @@ for (const [name, gcc] of TARGETS.filter(([each]) => each.startsWith('ppc64'))) 
       const path = join(folder, `vscr-${name}`);
       runTool(gcc, ['-O1', '-maltivec', '-static', '-o', path, writeSource('vscr.c', VSCR)]);
       const { status, stdout } = run(['--tier', tier, path]);
-      expect([status, stdout]).toEqual([0, '10000 10001 10001 10001\n']);
+      const isLittle = gcc.startsWith('powerpc64le');
+      expect([status, stdout]).toEqual([0, isLittle ? '0 1 1 1\n' : '10000 10001 10001 10001\n']);
     });
   });
 }
