@@ -68,11 +68,12 @@ function placed(way: readonly Executed[], { layout: { program } }: ProofWorld): 
 export function giveAccount(
   pair: Pair,
   found: Pick<Account, 'seed' | 'entry' | 'phase' | 'difference' | 'registers'>,
-  again: () => void,
+  again: () => () => void,
 ): Account {
   const [a, b] = [new Way(found.difference), new Way(found.difference)];
+  const run = again();
   [pair.original.recorder, pair.patched.recorder] = [a, b];
-  again();
+  run();
   [pair.original.recorder, pair.patched.recorder] = [null, null];
   a.look(pair.original);
   b.look(pair.patched);

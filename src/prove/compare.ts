@@ -7,7 +7,8 @@ import type { ProofModel } from '../machine/proof.js';
 import type { StopReason } from '../emulator/index.js';
 import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
-import { PAGE_BYTES } from './layout.js';
+import { differing, PAGE_BYTES } from './layout.js';
+import type { OwnData } from './own-data.js';
 import type { Begun } from './state.js';
 import type { Wanted } from './wanted.js';
 import type { ProofWorld, Registers } from './world.js';
@@ -34,7 +35,13 @@ export type Outcome =
       readonly registers?: readonly RegisterDifference[];
     }
   /** Nothing follows from it. */
-  | { readonly kind: 'open'; readonly reason: OpenReason; readonly detail: string };
+  | {
+      readonly kind: 'open';
+      readonly reason: OpenReason;
+      readonly detail: string;
+      /** The original came to its end, and the patched did not: no other trial makes up for it. */
+      readonly doubt: boolean;
+    };
 
 /** On the way to the place behind the site, or back from the function. */
 export type Phase = 'enter' | 'return';
@@ -69,6 +76,10 @@ export interface Pair {
   readonly program: Program;
   readonly abi: Abi;
   readonly proof: ProofModel;
+  /** What the patched image's tracer writes; null: it has none whose data is known. */
+  readonly data: OwnData | null;
+  /** Instructions of the patched side on each way; the tracer's are among them. */
+  readonly budget: number;
 }
 
 /** Bytes below the stack pointer that a callee finds and may overwrite: dead at a site. */
@@ -144,22 +155,29 @@ export function memory(
     { start: stack - BELOW_STACK, end: live === null || live > stack ? stack : live },
     ...[...hijacked, ...words].map((start) => ({ start, end: start + BigInt(word) })),
   ];
-  const isSkipped = (address: Address): boolean =>
-    skipped.some(({ start, end }) => address >= start && address < end) ||
-    original.layout.owns(address) !== patched.layout.owns(address);
   for (const page of new Set([...original.changed(), ...patched.changed()])) {
     const [a, b] = [original.page(page), patched.page(page)];
     if (Buffer.compare(a.now, b.now) === 0) continue;
-    for (let i = 0; i < PAGE_BYTES; i++) {
-      if (a.now[i] === b.now[i]) continue;
-      if (a.now[i] === a.before[i] && b.now[i] === b.before[i]) continue;
+    const end = page + BigInt(PAGE_BYTES);
+    // Positions in the page: numbers, because stacks differ in many bytes.
+    const ranges = skipped
+      .filter((each) => each.start < end && each.end > page)
+      .map((each) => [Number(each.start - page), Number(each.end - page)] as const);
+    const free = live === null ? [0, 0] : [Number(live - BELOW_STACK - page), Number(live - page)];
+    for (const i of differing(a.now, b.now)) {
+      if (a.now[i] === a.before[i] && (b.now[i] === b.before[i] || (i >= free[0]! && i < free[1]!))) continue;
+      if (isIn(ranges, i)) continue;
       const address = page + BigInt(i);
-      const isFree = live !== null && address < live && address >= live - BELOW_STACK;
-      if (isFree && a.now[i] === a.before[i]) continue;
-      if (!isSkipped(address)) return { what: 'memory', address, original: a.now[i]!, patched: b.now[i]! };
+      if (original.layout.owns(address) !== patched.layout.owns(address)) continue;
+      return { what: 'memory', address, original: a.now[i]!, patched: b.now[i]! };
     }
   }
   return null;
+}
+
+function isIn(ranges: readonly (readonly [number, number])[], i: number): boolean {
+  for (const range of ranges) if (i >= range[0] && i < range[1]) return true;
+  return false;
 }
 
 /** Words that hold the return address in the original and the tracer's handler in the patched. */
@@ -169,10 +187,7 @@ export function hijackedWords(pair: Pair, begun: Begun, handler: Address): Addre
   const found: Address[] = [];
   for (const page of patched.changed()) {
     const [a, b] = [original.page(page).now, patched.page(page).now];
-    for (let i = 0; i + word <= PAGE_BYTES; i += word) {
-      let same = true;
-      for (let k = 0; k < word && same; k++) same = a[i + k] === b[i + k];
-      if (same) continue;
+    for (const i of new Set(differing(a, b).map((at) => at - (at % word)))) {
       const address = page + BigInt(i);
       if (wordAt(original, address) === begun.returnAddress && wordAt(patched, address) === handler)
         found.push(address);

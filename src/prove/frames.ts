@@ -74,6 +74,15 @@ function wrongWord(words: readonly FrameWord[], frame: Address, context: FrameCo
   return null;
 }
 
+/** Frames of the list function, and of what it calls callbacks by. */
+const FRAMES_BETWEEN = 3;
+
+/** Whether a chain of frames, each with the address of the next in its first word, comes to one. */
+function leadsTo(frame: Address, wanted: Address, { word }: FrameContext): boolean {
+  for (let i = 0, at = frame; i <= FRAMES_BETWEEN; i++, at = word(at)) if (at === wanted) return true;
+  return false;
+}
+
 /**
  * What is wrong with a frame, in a sentence; null: nothing.
  * @param frame  what the callback was handed as its fourth argument
@@ -91,7 +100,8 @@ export function wrongFrame({ row, full }: WantedFrame, frame: Address, context: 
   if (wrong !== null) return wrong;
   for (const { name, holds } of row.registers) {
     const [found, wanted] = [context.register(name), valuesOf(holds, frame, context)];
-    if (!wanted.includes(found)) return `found ${name} = ${hex(found)}, not ${hex(wanted[0]!)}`;
+    if (!wanted.some((each) => leadsTo(found, each, context)))
+      return `found ${name} = ${hex(found)}, not ${hex(wanted[0]!)}`;
   }
   return null;
 }

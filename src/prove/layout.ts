@@ -19,6 +19,19 @@ interface Segment {
 
 const PT_LOAD = 1;
 
+/** Bytes that are compared at once: most of a page is equal. */
+const BLOCK = 64;
+
+/** Positions in which two pages differ. */
+export function differing(a: Uint8Array, b: Uint8Array): number[] {
+  const found: number[] = [];
+  for (let block = 0; block < PAGE_BYTES; block += BLOCK) {
+    if (Buffer.compare(a.subarray(block, block + BLOCK), b.subarray(block, block + BLOCK)) === 0) continue;
+    for (let i = block; i < block + BLOCK; i++) if (a[i] !== b[i]) found.push(i);
+  }
+  return found;
+}
+
 /** Pages of a linked or loaded image. */
 export class ImageLayout {
   private readonly segments: readonly Segment[];

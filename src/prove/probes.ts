@@ -63,6 +63,7 @@ const open = (stop: StopReason): Outcome => ({
   kind: 'open',
   reason: openReason(stop) ?? 'not-reached',
   detail: stopText(stop),
+  doubt: false,
 });
 
 function subjectOf({ address, symbol, offset, events, state, gone }: ListedProbe, pair: Pair): ProbeSubject | null {

@@ -16,6 +16,7 @@ import type { Address } from '../units.js';
 import { giveAccount } from './account.js';
 import { unexplainedChanges } from './changes.js';
 import { ImageLayout } from './layout.js';
+import { OwnData } from './own-data.js';
 import { mix, Random } from './random.js';
 import { isRelocatable, layOut, placeInFile } from './relocatable.js';
 import { type ProbeSubject, ProbeProofs } from './probes.js';
@@ -45,13 +46,17 @@ export interface ProveOptions {
   /** The sites of the patched file, where they are known already. */
   readonly sites?: Sites;
   readonly signal?: AbortSignal;
+  /** Instructions of the patched side on the way to a place of comparison. Default 400,000. */
+  readonly budget?: number;
 }
 
 /** What is wanted of a site that is off. */
-const NO_CALLS: Wanted = { calls: [], hijack: false, direct: null, replacement: null, frame: null, ring: null };
+const NO_CALLS: Wanted = { calls: [], hijack: false, direct: null, replacement: null, frame: null };
 /** Trials of the first sites of each shape: the states that are easy to miss (PV-3). */
 const FIRST_TRIALS = 12;
 const FIRST_SITES = 3;
+/** The tracer's instructions are among them. */
+const PATCHED_BUDGET = 400_000;
 /** Addresses of the image that registers may hold. */
 const ADDRESSES = 64;
 
@@ -81,18 +86,31 @@ function sitesOf(image: ElfImage, arch: Arch, { load: how, tableSections }: Prov
   return findSites(load(image, arch, how), tableSections === undefined ? {} : { tableSections });
 }
 
+/** A site with what its trials need. */
+export interface Tried {
+  readonly trial: Trial;
+  readonly entries: readonly Entry[];
+}
+
+/** The trials of a site or a probe. */
+interface Attempts {
+  once(begun: Begun): Outcome;
+}
+
 /** An image, its sites, a machine for it. */
 interface Side {
   readonly sites: Sites;
   readonly world: ProofWorld;
 }
 
-class Prover {
+/** Proves an image site by site. */
+export class Prover {
   readonly subjects: readonly Subject[];
   readonly original: Side;
   readonly patched: Side;
   readonly emulation: IrEmulation;
   private readonly wanted: WantedCalls;
+  private readonly data: OwnData | null;
   /** The original is a traced image, too. */
   private readonly traced: boolean;
   private readonly handler: Address | null;
@@ -130,6 +148,7 @@ class Prover {
       ({ sites }) =>
         sites.program.loadMap?.parts.filter(({ kind }) => kind === 'runtime').flatMap(({ ranges }) => ranges) ?? [],
     );
+    this.data = this.wanted.known ? OwnData.of(program, this.own) : null;
     const step = Math.max(1, Math.floor(this.subjects.length / ADDRESSES));
     this.addresses = this.subjects.filter((_, i) => i % step === 0).map(({ anchor }) => anchor);
     this.probes = ProbeProofs.of(this.pair, patched, this.own);
@@ -253,6 +272,18 @@ class Prover {
     if (extent === null) return { ...base, verdict: 'inconclusive', trials: 0, reason: 'not-a-site' };
     if (!this.isChanged(subject, extent)) return { ...base, verdict: 'proved', trials: 0, reason: 'unchanged' };
     const isEarly = this.isEarly(base.shape);
+    const { trial, entries } = this.tried(subject, home, extent);
+    return { ...base, ...this.decide(trial, entries, isEarly) };
+  }
+
+  /** What is tried of a site that changed; null: it did not, or is none. */
+  trialOf(subject: Subject): Tried | null {
+    const extent = this.extent(subject);
+    return extent === null || !this.isChanged(subject, extent) ? null : this.tried(subject, this.home(subject), extent);
+  }
+
+  private tried(subject: Subject, home: readonly [Sites, number], extent: { start: Address; end: Address }): Tried {
+    const [sites, index] = home;
     const isOn = subject.patched >= 0 && this.patched.sites.state(subject.patched) === 'call';
     // What callbacks are told; an image whose sites are off may have no entries to tell it.
     const ip = isOn && this.wanted.known ? recordIp(sites, index) : sites.ip(index);
@@ -270,7 +301,7 @@ class Prover {
       steps: new Map(),
     };
     const entries = this.entries(home, start);
-    return { ...base, ...this.decide(this.withReturn(trial, entries), entries, isEarly) };
+    return { trial: this.withReturn(trial, entries), entries };
   }
 
   /** A site whose callback is that of a return probe, or that has one on the way to it. */
@@ -278,7 +309,7 @@ class Prover {
     const first = entries.reduce((at, { address }) => min(at, address), trial.start);
     const handler = this.probes?.returnsFrom({ ...trial, start: first }) ?? null;
     if (handler === null) return trial;
-    return { ...trial, handler, body: null, wanted: { ...(trial.wanted ?? NO_CALLS), hijack: true, ring: null } };
+    return { ...trial, handler, body: null, wanted: { ...(trial.wanted ?? NO_CALLS), hijack: true } };
   }
 
   /** Proves a probe. */
@@ -306,30 +337,44 @@ class Prover {
     let open: Extract<Outcome, { kind: 'open' }> | null = null;
     const trials = once === null ? new Trials(this.pair, trial) : { once, end: () => undefined };
     for (let n = 0; n < wanted; n++) {
-      const entry = entries[n % entries.length]!;
-      // Odd seeds mix addresses of the image in (begin): the trials of each entry take turns.
-      const seed = ((mix(this.seed, Number(trial.ip & 0xffff_ffffn), n) & ~1) | ((n ^ (n >> 1)) & 1)) >>> 0;
-      const outcome = trials.once(this.begin(entry, seed));
-      this.reset();
+      const { entry, seed } = this.turn(trial, entries, n);
+      const outcome = this.attempt(trials, entry, seed);
       if (outcome.kind === 'different') {
         const { difference, phase, registers = [] } = outcome;
         const found = { seed, entry: entry.address, phase, difference, registers };
-        const account = giveAccount(this.pair, found, () => void trials.once(this.begin(entry, seed)));
+        const account = giveAccount(this.pair, found, () => {
+          const begun = this.begin(trials, entry, seed);
+          return () => void trials.once(begun);
+        });
         this.reset();
         trials.end();
         return { verdict: 'different', trials: counted, account };
       }
       if (outcome.kind === 'equal') counted++;
-      else open ??= outcome;
+      else if (open?.doubt !== true && (open === null || outcome.doubt)) open = outcome;
     }
     trials.end();
-    if (counted > 0) return { verdict: 'proved', trials: counted };
+    if (counted > 0 && open?.doubt !== true) return { verdict: 'proved', trials: counted };
     return {
       verdict: 'inconclusive',
       trials: 0,
       reason: open?.reason ?? 'no-way-in',
       ...(open === null ? {} : { detail: open.detail }),
     };
+  }
+
+  /** Where trial `n` of a site begins, and what decides its state. */
+  turn({ ip }: Trial, entries: readonly Entry[], n: number): { readonly entry: Entry; readonly seed: number } {
+    // Odd seeds mix addresses of the image in (begin): the trials of each entry take turns.
+    const seed = ((mix(this.seed, Number(ip & 0xffff_ffffn), n) & ~1) | ((n ^ (n >> 1)) & 1)) >>> 0;
+    return { entry: entries[n % entries.length]!, seed };
+  }
+
+  /** One trial; nothing of it is left. */
+  attempt(trials: Attempts, entry: Entry, seed: number): Outcome {
+    const outcome = trials.once(this.begin(trials, entry, seed));
+    this.reset();
+    return outcome;
   }
 
   get pair(): Pair {
@@ -340,19 +385,31 @@ class Prover {
       program: patched.sites.program,
       abi: arch.abi,
       proof: emulation.proof,
+      // Handlers of probes write words of their own.
+      budget: this.options.budget ?? PATCHED_BUDGET,
+      data: this.probes === null ? this.data : null,
     };
   }
 
-  private begin(entry: Entry, seed: number): ReturnType<typeof begin> {
+  /** The state of a trial. A quarter of them are second calls through the site (PV-3). */
+  private begin(trials: Attempts, entry: Entry, seed: number): Begun {
+    if (this.pair.data === null || ((seed >>> 3) & 3) !== 1) return this.first(entry, seed, null);
+    const before = this.first(entry, ~seed >>> 0, null);
+    if (trials.once(before).kind === 'equal') {
+      this.pair.data.again();
+      return this.first(entry, seed, before);
+    }
+    this.reset();
+    return this.first(entry, seed, null);
+  }
+
+  private first(entry: Entry, seed: number, before: Begun | null): Begun {
     const worlds = [this.original.world, this.patched.world] as const;
-    return begin(
-      worlds,
-      this.patched.sites.program,
-      this.emulation,
-      entry,
-      new Random(seed),
-      (seed & 1) === 0 ? [] : this.addresses,
-    );
+    const random = new Random(seed);
+    const addresses = (seed & 1) === 0 ? [] : this.addresses;
+    const begun = begin(worlds, this.patched.sites.program, this.emulation, entry, random, addresses, before);
+    if (before === null) this.pair.data?.vary(this.patched.world, random);
+    return begun;
   }
 
   private reset(): void {

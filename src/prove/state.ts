@@ -79,6 +79,7 @@ function constantsOf(program: Program, { proof, process: { anchors } }: IrEmulat
 /**
  * Brings two worlds into the first state of a trial.
  * @param addresses  of the image, some of which registers hold
+ * @param before     a call of the same thread that is over: stack and thread are its
  */
 export function begin(
   [world, other]: readonly [ProofWorld, ProofWorld],
@@ -87,6 +88,7 @@ export function begin(
   entry: Entry,
   random: Random,
   addresses: readonly Address[],
+  before: Begun | null = null,
 ): Begun {
   const { machine, layout } = world;
   const { abi } = program.arch;
@@ -109,7 +111,9 @@ export function begin(
   // PV-3: the first and the last bytes of a page, and any other.
   const slots = PAGE_BYTES / Number(proof.stackAlign);
   const slot = [0, slots - 1, random.below(slots)][random.below(3)]!;
-  const stackPointer = page + BigInt(slot) * proof.stackAlign - proof.stackSkew;
+  const stackPointer = before?.stackPointer ?? page + BigInt(slot) * proof.stackAlign - proof.stackSkew;
+  const thread = emulation.process.threads.pointer;
+  if (before !== null) machine.setRegister(thread, before.registers.get(thread));
   machine.setRegister(abi.stackPointer, stackPointer);
   let returnAddress = free.back + BigInt(random.below(0x10000)) * 16n;
   while (layout.owns(returnAddress)) returnAddress += BigInt(PAGE_BYTES);

@@ -19,15 +19,14 @@ import {
   wordAt,
 } from './compare.js';
 import { wrongFrame } from './frames.js';
+import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
 import type { Wanted, WantedCall } from './wanted.js';
-import { comeBack } from './way-back.js';
+import { comeBack, ownData } from './way-back.js';
 import type { ProofWorld, Registers } from './world.js';
 
 /** Instructions from a function's entry to the place behind its site. */
 const ORIGINAL_BUDGET = 10_000;
-/** The tracer's are among them. */
-const PATCHED_BUDGET = 400_000;
 
 interface Seen {
   readonly stop: StopReason;
@@ -54,7 +53,7 @@ const hex = (value: bigint): string => `0x${value.toString(16)}`;
 class Way {
   private readonly off: (() => void)[] = [];
   /** Hooks see nothing: what runs is not the way to the place behind the site. */
-  isQuiet = false;
+  isQuiet = true;
   private begun: Begun | null = null;
   private events: string[] = [];
   private calls = new Map<WantedCall, number>();
@@ -77,7 +76,12 @@ class Way {
       this.before ??= world.registers();
       return this.profiles ? 'stop' : 'continue';
     });
-    for (const call of watches?.calls ?? []) this.hook(call.place, () => this.called(call));
+    // Several ops may have one callback.
+    const calls = watches?.calls ?? [];
+    for (const place of new Set(calls.map((each) => each.place))) {
+      const same = calls.filter((each) => each.place === place);
+      this.hook(place, () => this.called(same));
+    }
     const goal = watches?.replacement ?? watches?.direct ?? null;
     if (goal !== null) {
       this.hook(goal.place, () => {
@@ -91,11 +95,13 @@ class Way {
     this.off.push(this.world.machine.hook(address, () => (this.isQuiet ? 'continue' : seen())));
   }
 
-  private called(call: WantedCall): 'continue' {
+  private called(same: readonly WantedCall[]): 'continue' {
     const { world, trial, pair, events, calls, before } = this;
     const { returnAddress } = this.begun!;
-    calls.set(call, (calls.get(call) ?? 0) + 1);
     const [ip, parent, ops] = pair.abi.argumentRegisters.slice(0, 3).map((name) => world.machine.register(name));
+    const left = same.filter((each) => !calls.has(each));
+    const call = left.find((each) => each.ops === ops) ?? left[0] ?? same[0]!;
+    calls.set(call, (calls.get(call) ?? 0) + 1);
     if (ip !== trial.ip) events.push(`${call.name} was told ip ${hex(ip!)}, not ${hex(trial.ip)}`);
     if (call.ops !== null && ops !== call.ops)
       events.push(`${call.name} was told ops ${hex(ops!)}, not ${hex(call.ops)}`);
@@ -104,7 +110,29 @@ class Way {
       events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(returnAddress)}`);
     const wrong = this.wrongFrame(ip!);
     if (wrong !== null) events.push(`${call.name} ${wrong}`);
+    this.spend(call);
     return 'continue';
+  }
+
+  /**
+   * A callback may leave anything in the registers that entries save for it: ours changes few. Not
+   * all save the static chain, which those of the runtime leave alone.
+   */
+  private spend({ place }: WantedCall): void {
+    const { world, pair } = this;
+    const { abi, proof } = pair;
+    const kept = new Set([...abi.argumentRegisters.slice(0, 4), abi.linkRegister, proof.entryAddress]);
+    const saved = new Set(abi.argumentRegisters);
+    for (const { holds } of this.trial.wanted?.frame?.row.plain ?? [])
+      if (holds.is === 'register') saved.add(holds.name);
+    const random = new Random(mix(Number(this.begun!.returnAddress & 0xffff_ffffn), Number(place & 0xffff_ffffn)));
+    for (const { name, widthBits } of world.machine.lifter.registers) {
+      const isFlag = proof.random[name] !== undefined || proof.fixed.includes(name);
+      const isFree = !isFlag && ((saved.has(name) && proof.volatile.includes(name)) || proof.compared[name] === 0n);
+      if (isFree && !kept.has(name)) {
+        world.machine.setRegister(name, BigInt.asUintN(widthBits, random.double()));
+      }
+    }
   }
 
   /** What is wrong with the register frame of the callback that is called now; null: nothing. */
@@ -252,12 +280,12 @@ export class Trials {
    * them.
    */
   once(begun: Begun): Outcome {
-    const a = this.original.run(begun, ORIGINAL_BUDGET);
-    const b = this.patched.run(begun, PATCHED_BUDGET);
-    this.original.isQuiet = this.patched.isQuiet = true;
-    const outcome = judge(this.pair, this.trial, begun, a, b);
+    this.pair.data?.begin(this.pair.patched);
     this.original.isQuiet = this.patched.isQuiet = false;
-    return outcome;
+    const a = this.original.run(begun, ORIGINAL_BUDGET);
+    const b = this.patched.run(begun, this.pair.budget);
+    this.original.isQuiet = this.patched.isQuiet = true;
+    return judge(this.pair, this.trial, begun, a, b);
   }
 
   /** Nothing of the site is watched any more. */
@@ -273,14 +301,15 @@ function judge(pair: Pair, trial: Trial, begun: Begun, a: Seen, b: Seen): Outcom
   const replaced = (wanted?.replacement ?? null) !== null && b.arrived > 0;
   if (!(replaced && a.stop.kind === 'hook') && stopText(a.stop) !== stopText(b.stop)) {
     const reason = openReason(b.stop) ?? openReason(a.stop);
+    const doubt = a.stop.kind === 'hook';
     if (reason !== null)
-      return { kind: 'open', reason, detail: stopText(openReason(b.stop) === null ? a.stop : b.stop) };
+      return { kind: 'open', reason, detail: stopText(openReason(b.stop) === null ? a.stop : b.stop), doubt };
     const difference: Difference = { what: 'stop', original: stopText(a.stop), patched: stopText(b.stop) };
     return { kind: 'different', phase: 'enter', difference };
   }
   if (!a.site || !b.site || a.stop.kind !== 'hook') {
     const reason = openReason(a.stop) ?? 'not-reached';
-    return { kind: 'open', reason, detail: stopText(a.stop) };
+    return { kind: 'open', reason, detail: stopText(a.stop), doubt: false };
   }
   const handler = wanted?.hijack === true ? trial.handler : replaced ? wayBackOf(pair, trial, begun) : null;
   const isHijacked = (original: bigint, patched: bigint): boolean =>
@@ -293,7 +322,10 @@ function judge(pair: Pair, trial: Trial, begun: Begun, a: Seen, b: Seen): Outcom
     (x, y) => isHijacked(x, y) || (replaced && x === trial.end),
   );
   const difference =
-    (wanted === null ? null : missing(wanted, b)) ?? firstRegister(differing) ?? memory(pair, trial, begun, words);
+    (wanted === null ? null : missing(wanted, b)) ??
+    ownData(pair, trial, begun, 'enter', topOfStack(pair.patched, pair, b.before)) ??
+    firstRegister(differing) ??
+    memory(pair, trial, begun, words);
   if (difference !== null) return { kind: 'different', phase: 'enter', difference, registers: differing };
   return handler === null ? { kind: 'equal' } : comeBack(pair, trial, begun, handler, words);
 }

@@ -6,7 +6,7 @@
 import { entryPoint } from '../patch/routes.js';
 import { entriesOf } from '../tracing/entries.js';
 import type { Program } from '../program/program.js';
-import { GRAPH_USER_COUNT, OPS_FLAGS, OPS_WORDS } from '../runtime/abi.js';
+import { OPS_FLAGS, OPS_WORDS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import type { FrameRow, ProofModel } from '../machine/proof.js';
 import type { WantedFrame } from './frames.js';
@@ -18,6 +18,8 @@ export interface WantedCall {
   readonly place: Address;
   /** The ops that it is told; null: nothing is known of that. */
   readonly ops: Address | null;
+  /** The ops that it is of; 0n: none. */
+  readonly self: Address;
 }
 
 export interface Wanted {
@@ -29,8 +31,6 @@ export interface Wanted {
   readonly replacement: WantedCall | null;
   /** The register frame that callbacks are handed; null: they get ip and parent alone. */
   readonly frame: WantedFrame | null;
-  /** The ring in which returns are recorded; null: its users are told of them. */
-  readonly ring: Address | null;
 }
 
 interface ListedOps {
@@ -53,7 +53,6 @@ export class WantedCalls {
   /** Entries hand on ops and registers, not ip and parent alone. */
   private readonly passesOps: boolean;
   private readonly frames: FrameRow | null;
-  private readonly ring: Address | null;
 
   constructor(
     private readonly program: Program,
@@ -65,25 +64,12 @@ export class WantedCalls {
     const convention = this.known ? entriesOf(program).convention : null;
     this.passesOps = convention?.capabilities.passes === 4;
     this.frames = convention === null ? null : (proof.frames[convention.name] ?? null);
-    this.ring = this.returnRing();
     this.livepatch = entryPoint(program, 'elftrace_livepatch')?.identity ?? null;
   }
 
   /** True where the image has the runtime whose objects these are. */
   get known(): boolean {
     return entryPoint(this.program, 'ftrace_ops_list') !== null && entryPoint(this.program, 'elftrace_data') !== null;
-  }
-
-  /** Returns are recorded unless the graph tracer has users, who are told instead. */
-  private returnRing(): Address | null {
-    const [ring, users] = ['elftrace_ring', 'elftrace_graph_users'].map((name) =>
-      this.program.definedAt(this.program.symbols.find(name)),
-    );
-    const size = this.program.image.wordBytes;
-    const listed = Array.from({ length: GRAPH_USER_COUNT }, (_, i) => BigInt(i * size));
-    const hasUsers = (users ?? null) !== null && listed.some((at) => this.word(users! + at) !== 0n);
-    const memory = hasUsers || (ring ?? null) === null ? 0n : this.word(ring!);
-    return memory === 0n ? null : memory;
   }
 
   private word(address: Address): bigint {
@@ -135,13 +121,13 @@ export class WantedCalls {
     return rows;
   }
 
-  private call(address: Address, ops: Address | null = null): WantedCall {
+  private call(address: Address, ops: Address | null = null, self = 0n): WantedCall {
     const { program } = this;
     const range = program.codeAt(address);
     const symbol = range === undefined ? -1 : program.functionStarting(range, address);
     const local = symbol < 0 ? 0n : BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
     const name = symbol < 0 ? `0x${address.toString(16)}` : program.symbolName(symbol);
-    return { name, place: address + local, ops };
+    return { name, place: address + local, ops, self };
   }
 
   /** The text address of a pointer to a function, which is a descriptor on some machines. */
@@ -170,11 +156,11 @@ export class WantedCalls {
       }
       if (this.graph.includes(ops.func)) hijack = true;
       if (ops.func === this.livepatch) replacement = this.call(this.text(ops.data));
-      calls.push(this.call(ops.func, this.passesOps ? ops.address : null));
+      calls.push(this.call(ops.func, this.passesOps ? ops.address : null, ops.address));
     }
     const caller = this.direct.get(ip);
     const direct = caller === undefined ? null : this.call(caller & ~1n);
     const frame = this.frames === null ? null : { row: this.frames, full };
-    return { calls, hijack, direct, replacement, frame, ring: this.ring };
+    return { calls, hijack, direct, replacement, frame };
   }
 }

@@ -4,7 +4,6 @@
  * patched. Bodies that go elsewhere first are left, and both functions return at once.
  */
 import type { Instruction } from '../isa/instruction.js';
-import { RING_HEADER, RING_HEADER_BYTES, RING_KINDS, RING_RECORD, RING_RECORD_BYTES } from '../runtime/abi.js';
 import type { Address, RegisterName } from '../units.js';
 import {
   BELOW_STACK,
@@ -16,6 +15,7 @@ import {
   type Outcome,
   type Pair,
   type RegisterDifference,
+  type Phase,
   stopText,
   type Trial,
 } from './compare.js';
@@ -26,8 +26,6 @@ import type { ProofWorld } from './world.js';
 
 /** Instructions of a body that are executed. */
 const BODY_INSTRUCTIONS = 1000;
-/** Instructions from the handler of the tracer to the caller. */
-const RETURN_BUDGET = 400_000;
 
 const different = (difference: Difference, differing: readonly RegisterDifference[] = []): Outcome => ({
   kind: 'different',
@@ -88,15 +86,16 @@ function forgetDead({ original, patched, abi }: Pair, isTaken: Taken): void {
 /** Runs the patched from the tracer's handler to the caller, where the original is already. */
 function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly Address[]): Outcome {
   const { patched } = pair;
-  const stop = patched.run(RETURN_BUDGET);
+  const stop = patched.run(pair.budget);
   const isBack = stop.kind === 'fault' && stop.access === 'execute' && stop.address === begun.returnAddress;
   if (!isBack) {
     const reason = openReason(stop);
-    if (reason !== null) return { kind: 'open', reason, detail: stopText(stop) };
+    if (reason !== null) return { kind: 'open', reason, detail: stopText(stop), doubt: true };
     return different({ what: 'stop', original: 'the caller', patched: stopText(stop) });
   }
   const differing = returnedRegisters(pair);
-  const difference = firstRegister(differing) ?? unrecorded(patched, trial, begun) ?? memory(pair, trial, begun, stale);
+  const difference =
+    firstRegister(differing) ?? ownData(pair, trial, begun, 'return') ?? memory(pair, trial, begun, stale);
   return difference === null ? { kind: 'equal' } : different(difference, differing);
 }
 
@@ -115,24 +114,19 @@ function returnedRegisters({ original, patched, abi, proof }: Pair): RegisterDif
   return found;
 }
 
-/** The record of the return, which must be the last one in the ring; null: it is. */
-function unrecorded(world: ProofWorld, { wanted, ip }: Trial, { returnAddress }: Begun): Difference | null {
-  const ring = wanted?.ring ?? null;
-  if (ring === null || wanted?.hijack !== true) return null;
-  const { endian } = world.machine.lifter;
-  const number = (address: Address, bytes: number): bigint => {
-    const read = world.read(address, bytes);
-    if (endian === 'little') read.reverse();
-    return read.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
-  };
-  const capacity = number(ring + BigInt(RING_HEADER.capacity), 4);
-  const head = number(ring + BigInt(RING_HEADER.head), 8);
-  const last = capacity === 0n ? 0n : (head - 1n) % capacity;
-  const record = ring + BigInt(RING_HEADER_BYTES) + last * BigInt(RING_RECORD_BYTES);
-  const kind = Number(number(record + BigInt(RING_RECORD.kind), 4));
-  const [from, to] = [RING_RECORD.ip, RING_RECORD.parentIp].map((at) => number(record + BigInt(at), 8));
-  if (head > 0n && kind === RING_KINDS.return && from === ip && to === returnAddress) return null;
-  return { what: 'event', name: 'return_to_handler', reason: 'the return is not recorded with its ip and parent' };
+/** What the tracer must have written down, and did not. */
+export function ownData(
+  { patched, abi, data }: Pair,
+  { wanted, ip }: Trial,
+  { returnAddress, stackPointer }: Begun,
+  phase: Phase,
+  top: Address | null = null,
+): Difference | null {
+  if (data === null) return null;
+  const parents = top === null || top === returnAddress ? [returnAddress] : [returnAddress, top];
+  const frame = stackPointer + (abi.linkRegister === null ? BigInt(patched.machine.lifter.addressBits / 8) : 0n);
+  const reason = data.wrong(patched, wanted, { ip, parents, frame }, phase);
+  return reason === null ? null : { what: 'event', name: 'data of the tracer', reason };
 }
 
 /**
@@ -197,7 +191,8 @@ function runBody(pair: Pair, trial: Trial, begun: Begun, isTaken: Taken): Outcom
     if (isTaken(original.machine.register('pc'), patched.machine.register('pc'))) return 'returned';
     if (stopText(a) === stopText(b)) break;
     const reason = openReason(b);
-    if (reason !== null && reason !== 'budget') return { kind: 'open', reason, detail: stopText(b) };
+    if (reason !== null && reason !== 'budget')
+      return { kind: 'open', reason, detail: stopText(b), doubt: a.kind === 'step-limit' };
     return different({ what: 'stop', original: stopText(a), patched: stopText(b) });
   }
   const differing = bodyRegisters(pair, isTaken);

@@ -14,6 +14,8 @@ import { mix, Random } from './random.js';
 const PAGES_KEPT = 128;
 /** Each of those that may be written is compared after each trial. */
 const WRITABLE_KEPT = 32;
+/** Pages whose first contents are remembered. */
+const INITIALS = 512;
 /** A trial that touches more is none. */
 const PAGES_MAX = 4096;
 
@@ -45,6 +47,8 @@ export class ProofWorld {
   /** Pages that code may write. */
   private writable: Page[] = [];
   private readonly fresh: CpuState;
+  /** Pages as they are at first, of those that were asked for last. */
+  private readonly initials = new Map<Address, Uint8Array>();
   /** Sees each instruction before it is executed; null: there is none. */
   recorder: Recorder | null = null;
   /** Serves stops of the machine, as a kernel would; true: it goes on. */
@@ -65,6 +69,15 @@ export class ProofWorld {
 
   /** What a page holds at first: the same in every world of a seed, but for what its image has. */
   private initial(page: Address): Uint8Array {
+    const known = this.initials.get(page);
+    if (known !== undefined) return known;
+    if (this.initials.size >= INITIALS) this.initials.clear();
+    const bytes = this.make(page);
+    this.initials.set(page, bytes);
+    return bytes;
+  }
+
+  private make(page: Address): Uint8Array {
     const random = new Random(mix(this.seed, Number(page & 0xffff_ffffn), Number((page >> 32n) & 0xffff_ffffn)));
     const words = new Uint32Array(PAGE_BYTES / 4);
     for (let i = 0; i < words.length; i++) words[i] = random.word();
@@ -132,6 +145,19 @@ export class ProofWorld {
     if (!this.machine.memory.write(address, bytes)) {
       throw new ElftraceError('internal', 'the state of a trial has no memory', { address });
     }
+  }
+
+  /** Changes the image itself: all trials from now on find these bytes. */
+  rewrite(address: Address, bytes: Uint8Array): void {
+    const { image } = this.layout.program;
+    image.bytes.set(bytes, image.fileOffsetOf(address));
+    for (const [i, byte] of bytes.entries()) {
+      const at = address + BigInt(i);
+      this.initials.delete(pageOf(at));
+      const page = this.pages.get(pageOf(at));
+      if (page !== undefined) page.before[Number(at - page.address)] = byte;
+    }
+    this.machine.memory.write(address, bytes);
   }
 
   /** Writes a word in the byte order of the target. */
