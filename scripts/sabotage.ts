@@ -2,6 +2,9 @@
  * `npm run test:sabotage`: breaks the built code one line at a time and runs the test that must
  * notice. A breakage that no test notices is a hole in the tests; so is a test that is red without
  * it. Works on a copy of build/, so that an interrupted run leaves nothing broken behind.
+ *
+ * With `--prove` the broken code patches samples instead, and the healthy code proves what comes
+ * out: which breakages of code that writes files does `prove` find alone?
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -9,6 +12,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Breakage, breakages, broken, places } from './breakages.js';
+import { judge, writesFiles } from './sabotage-prove.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const copy = mkdtempSync(join(tmpdir(), 'elftrace-sabotage-'));
@@ -64,6 +68,17 @@ function tryOut(each: Breakage): 'noticed' | 'SURVIVED' | 'NOT APPLIED' | 'NOT G
   return after === 'red' ? 'noticed' : 'SURVIVED';
 }
 
+/** One breakage, as `prove` sees it. */
+async function tryProof(each: Breakage): Promise<string> {
+  const path = join(copy, 'build', 'src', each.file);
+  const good = readFileSync(path, 'utf8');
+  if (places(each, good) !== 1) return 'NOT APPLIED';
+  writeFileSync(path, broken(each, good));
+  const { said, image } = await judge(each, join(copy, 'build'), join(root, 'build'));
+  writeFileSync(path, good);
+  return image === '' ? said : `${said.padEnd(12)} [${image}]`;
+}
+
 let unnoticed = 0;
 try {
   const entries = [
@@ -80,9 +95,14 @@ try {
     symlinkSync(join(root, entry), join(copy, entry));
   }
   cpSync(join(root, 'build'), join(copy, 'build'), { recursive: true });
-  const wanted = process.argv.slice(2);
+  const byProof = process.argv.includes('--prove');
+  const wanted = process.argv.slice(2).filter((word) => word !== '--prove');
   for (const each of breakages) {
     if (wanted.length > 0 && !wanted.some((word) => each.name.includes(word))) continue;
+    if (byProof) {
+      if (writesFiles(each)) console.log(`${(await tryProof(each)).padEnd(12)} ${each.name}`);
+      continue;
+    }
     const word = tryOut(each);
     if (word !== 'noticed') unnoticed++;
     console.log(`${word.padEnd(12)} ${each.name} (${each.test}${each.named === undefined ? '' : `: ${each.named}`})`);

@@ -1,0 +1,56 @@
+/**
+ * The proof is itself proved (PV-5): breaks each instruction of the runtime's objects, trampolines,
+ * stubs and sites, and looks whether the proof of a site that executes it is different.
+ *
+ *   node build/scripts/mutants.js [--write] [--list] [--share K/N] [--file FILE] [WORD...]
+ *
+ * WORDs choose images by their names (test/support/mutant-images.ts), for one object `x86-64/modern`.
+ * `--write` puts the rows of the objects that were tried into docs/mutants.md. `--list` prints each
+ * mutant that is left, `--keys` those of test/fixtures/mutants-left.txt. `--share 3/10`: one tenth of the mutants. `--file` keeps what was found: it is
+ * read first, and written behind each image, so that objects may be tried in several runs (with the
+ * WORD `none`, nothing is tried again).
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { mutantImages } from '../test/support/mutant-images.js';
+import { type MutantState, MutantTable } from '../test/support/mutant-table.js';
+import { readRows, writeRows } from '../test/support/mutant-page.js';
+
+const args = process.argv.slice(2);
+const shareText = args.includes('--share') ? args[args.indexOf('--share') + 1]! : '0/1';
+const [index, of] = shareText.split('/').map(Number) as [number, number];
+const file = args.includes('--file') ? args[args.indexOf('--file') + 1]! : null;
+const words = args.filter((word) => !word.startsWith('--') && word !== shareText && word !== file);
+
+const table = new MutantTable({ index, of });
+if (file !== null && existsSync(file)) table.take(JSON.parse(readFileSync(file, 'utf8')) as MutantState[]);
+for (const image of mutantImages) {
+  if (words.length > 0 && !words.some((word) => image.name.includes(word))) continue;
+  const begin = process.cpuUsage().user;
+  table.add(image);
+  if (file !== null) writeFileSync(file, JSON.stringify([...table.states.values()]));
+  const left = table.left.get(image.name);
+  console.log(
+    `${image.name}: ${left ?? `${String(table.states.size)} mutants so far`}, ${((process.cpuUsage().user - begin) / 1e6).toFixed(1)} s`,
+  );
+}
+
+const page = readRows();
+const { rows, bare, unneeded } = table.result();
+if (args.includes('--list')) {
+  for (const { tested, text, standing } of bare) {
+    console.log(
+      `${standing.padEnd(8)} ${tested.object} ${tested.symbol}+0x${tested.offset.toString(16)} ${tested.kind}: ${text}`,
+    );
+  }
+}
+for (const [object, row] of Object.entries(rows)) console.log(`${object}: ${JSON.stringify(row)}`);
+// A part of the images, or of the mutants, need not need them all.
+const isWhole = words.length === 0 && of === 1;
+if (isWhole) for (const { name } of unneeded) console.log(`no mutant needs the argument '${name}'`);
+console.log(`${String(bare.length)} mutants are proved, and have no argument`);
+if (args.includes('--write')) writeRows(rows);
+if (args.includes('--keys')) console.log(table.bare().join('\n'));
+// What the page says was found must be found: the rest of it is open work.
+const lost = Object.entries(page).filter(([object, { found }]) => isWhole && (rows[object]?.found ?? 0) < found);
+for (const [object] of lost) console.log(`${object}: fewer mutants are found than docs/mutants.md says`);
+process.exit(lost.length > 0 || (isWhole && unneeded.length > 0) ? 1 : 0);

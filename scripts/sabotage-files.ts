@@ -1,0 +1,26 @@
+/**
+ * A part of `npm run test:sabotage -- --prove`: patches samples with the code that lies beside it,
+ * one after another in one process. `sabotage-files.js FOLDER NAME...`: images by their names in
+ * test/support/mutant-images.ts; each is written to FOLDER/NUMBER.
+ */
+import { copyFileSync, existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { argumentsOf, mutantImages } from '../test/support/mutant-images.js';
+import { root } from '../test/support/pipeline.js';
+
+const main = join(root, 'build', 'src', 'cli', 'main.js');
+const [folder, ...names] = process.argv.slice(2) as [string, ...string[]];
+
+for (const [number, name] of names.entries()) {
+  const image = mutantImages.find((each) => each.name === name)!;
+  const session = join(folder, `${number}.session`);
+  if (image.session !== undefined) writeFileSync(session, image.session);
+  const output = join(folder, `${number}`);
+  process.argv = [process.execPath, main, ...argumentsOf(image, session, `${output}.new`)];
+  process.exitCode = undefined;
+  // The query makes it a module of its own, evaluated anew; what it imports is shared.
+  await import(`${pathToFileURL(main).href}?${number}`);
+  if (existsSync(`${output}.new`)) copyFileSync(`${output}.new`, output);
+}
+process.exitCode = 0;

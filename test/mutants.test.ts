@@ -1,0 +1,91 @@
+/** The proof is itself proved (PV-5): mutants of what is laid in, and what a proof says of them. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from '@jest/globals';
+import { arches } from '../src/arches.js';
+import { imagesFor, writesFiles } from '../scripts/sabotage-prove.js';
+import { isLong } from './support/long.js';
+import { mutantArguments } from './support/mutant-arguments.js';
+import { mutantImages } from './support/mutant-images.js';
+import { readRows } from './support/mutant-page.js';
+import { root } from './support/pipeline.js';
+import { MutantTable } from './support/mutant-table.js';
+import { type MutantKind, mutantsOf } from './support/mutants.js';
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+const archNamed = (target: string) => arches.find(({ target: { id } }) => id === target)!;
+
+// Encodings of GNU as: the instruction, its nop, registers exchanged, immediate changed.
+test.each([
+  ['arm64', 'add x0,x1,x2', '2000028b', '1f2003d5', '4000018b', null],
+  ['arm64', 'ldr x0,[x1,#8]', '200440f9', '1f2003d5', '010440f9', '200840f9'],
+  ['arm64', 'ldp x0,x1,[sp,#16]', 'e00741a9', '1f2003d5', '207c41a9', 'e08741a9'],
+  ['ppc64-elfv2-le', 'std r4,8(r1)', '080081f8', '00000060', '080024f8', '0c0081f8'],
+  ['ppc32', 'stw r4,8(r1)', '90810008', '60000000', '90240008', '90810009'],
+  ['riscv64', 'sd a0,8(sp)', '2334a100', '13000000', '23342500', 'a334a100'],
+  ['riscv64', 'addi a0,a1,4', '13854500', '13000000', '93054500', '13855500'],
+  ['x86-64', 'mov %rdi,8(%rsi)', '48897e08', '90909090', '48897708', '48897e09'],
+  ['x86-64', 'mov %r8,%rdi', '4c89c7', '909090', '4989f8', null],
+  ['x86-64', 'push %r12', '4154', '9090', '4155', null],
+  ['x86-64', 'add $8,%rsp', '4883c408', '90909090', '4883c508', '4883c409'],
+] as const)('PV-5: %s: what can be broken in %s', (target, _, code, nop, registers, immediate) => {
+  const made = new Map(
+    mutantsOf(target, archNamed(target).isa, Buffer.from(code, 'hex')).map(({ kind, after }) => [kind, hex(after)]),
+  );
+  const wanted: [MutantKind, string | null][] = [
+    ['nop', nop],
+    ['registers', registers],
+    ['immediate', immediate],
+  ];
+  if (immediate === null) made.delete('immediate');
+  expect(made).toEqual(new Map(wanted.filter((each) => each[1] !== null)));
+});
+
+test('PV-5: neighbours change places, and a nop is not broken', () => {
+  const { isa } = archNamed('x86-64');
+  // push %r12; nop
+  const [swap] = mutantsOf('x86-64', isa, Buffer.from('415490', 'hex')).filter(({ kind }) => kind === 'swap');
+  expect([hex(swap!.before), hex(swap!.after)]).toEqual(['415490', '904154']);
+  expect(
+    mutantsOf('arm64', archNamed('arm64').isa, Buffer.from('1f2003d5', 'hex')).map(({ kind }) => kind),
+  ).not.toContain('nop');
+});
+
+const OBJECT = 'arm64/regs';
+/** Mutants of one image that are proved, and have no argument yet. */
+const left = readFileSync(join(root, 'test', 'fixtures', 'mutants-left.txt'), 'utf8')
+  .trim()
+  .split('\n');
+
+test(`PV-5: mutants of ${OBJECT} are found, as they were`, () => {
+  // The same part in each run.
+  const table = new MutantTable({ index: 1, of: isLong ? 2 : 20 });
+  table.add(mutantImages.find(({ name }) => name === `${OBJECT} function`)!);
+  expect([...table.left]).toEqual([]);
+  const { rows } = table.result();
+  expect(table.bare()).toEqual(left.filter((key) => table.states.has(key)));
+  expect(rows[OBJECT]!.found).toBeGreaterThan(isLong ? 50 : 3);
+});
+
+test('PV-5: the page accounts for each mutant', () => {
+  const rows = readRows();
+  expect(rows[OBJECT]?.found).toBeGreaterThan(100);
+  for (const [object, { made, found, open, alike, argued, bare, idle }] of Object.entries(rows)) {
+    const sum = Object.values(argued).reduce((all, count) => all + count, found + open + alike + bare + idle);
+    expect([object, sum]).toEqual([object, made]);
+  }
+  const names = mutantArguments.map(({ name }) => name).sort();
+  const used = new Set(Object.values(rows).flatMap(({ argued }) => Object.keys(argued)));
+  expect([...used].sort()).toEqual(names);
+});
+
+test('PV-5: breakages of code that writes files have images to show in', () => {
+  const breakage = { name: '', find: '', replace: '', test: '' };
+  expect(writesFiles({ ...breakage, file: 'arch-arm64/sites.js' })).toBe(true);
+  expect(writesFiles({ ...breakage, file: 'arch-arm64/lift.js' })).toBe(false);
+  const images = imagesFor({ ...breakage, file: 'arch-arm64/sites.js' });
+  expect(images.length).toBeGreaterThan(8);
+  expect(images.every(({ name }) => name.startsWith('arm64/'))).toBe(true);
+  const targets = new Set(imagesFor({ ...breakage, file: 'patch/plan.js' }).map(({ name }) => name.split('/')[0]));
+  expect(targets.size).toBe(7);
+});

@@ -1,0 +1,162 @@
+/**
+ * Images for mutants (PV-5): patched samples that lay in each object of the runtime, and each
+ * tracer that reaches its code.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { warmElftrace } from './cli.js';
+import { builtSamples } from './pipeline.js';
+
+export interface MutantImage {
+  /** `TARGET/CONVENTION[+probes] WHAT` */
+  readonly name: string;
+  readonly sample: string;
+  readonly options: readonly string[];
+  /** Steps of a session, in YAML. */
+  readonly session?: string;
+}
+
+/** A sample for each convention: how its objects come in. */
+interface Row {
+  readonly object: string;
+  readonly sample: string;
+  readonly options?: readonly string[];
+}
+
+const rows: readonly Row[] = [
+  { object: 'x86-64/modern', sample: 'x86-64/program-fentry' },
+  { object: 'x86-64/y2014', sample: 'x86-64/program-fentry', options: ['--x86-tramp', '2014'] },
+  { object: 'x86-64/mcount', sample: 'x86-64/program-mcount' },
+  { object: 'arm64/callops', sample: 'arm64/program-patchable-4-2', options: ['--partial'] },
+  { object: 'arm64/args', sample: 'arm64/program-patchable-2', options: ['--a64-era', 'args'] },
+  { object: 'arm64/regs', sample: 'arm64/program-patchable-2', options: ['--a64-era', 'regs'] },
+  { object: 'arm64/pg', sample: 'arm64/program-mcount' },
+  { object: 'riscv64/g2', sample: 'riscv64/program-patchable-8' },
+  ...['g1', 'g2-plain', 'g2-merged', 'g3'].map((name) => ({
+    object: `riscv64/${name}`,
+    sample: 'riscv64/program-patchable-8',
+    options: ['--riscv-site', name],
+  })),
+  { object: 'riscv64/g3c', sample: 'riscv64/program-patchable-8-4-aligned', options: ['--riscv-site', 'g3c'] },
+  { object: 'riscv64/g0', sample: 'riscv64/program-mcount' },
+  { object: 'ppc32/regs', sample: 'ppc32/program-patchable-2' },
+  { object: 'ppc32/ool', sample: 'ppc32/program-patchable-1', options: ['--ppc-entries', 'ool'] },
+  { object: 'ppc32/ool-ops', sample: 'ppc32/program-patchable-1', options: ['--ppc-entries', 'ool-ops'] },
+  { object: 'ppc32/pg', sample: 'ppc32/program-mcount' },
+  { object: 'ppc64-elfv1/regs', sample: 'ppc64-elfv1/program-mprofile' },
+  { object: 'ppc64-elfv1/ool', sample: 'ppc64-elfv1/program-patchable-1', options: ['--ppc-entries', 'ool'] },
+  { object: 'ppc64-elfv1/ool-ops', sample: 'ppc64-elfv1/program-patchable-1', options: ['--ppc-entries', 'ool-ops'] },
+  { object: 'ppc64-elfv1/pg', sample: 'ppc64-elfv1/program-mcount' },
+  { object: 'ppc64-elfv2-be/regs', sample: 'ppc64-elfv2-be/program-mprofile' },
+  { object: 'ppc64-elfv2-be/pg', sample: 'ppc64-elfv2-be/program-mcount' },
+  { object: 'ppc64-elfv2-le/regs', sample: 'ppc64-elfv2-le/program-mprofile' },
+  {
+    object: 'ppc64-elfv2-le/ool',
+    sample: 'ppc64-elfv2-le/program-power10-patchable-1',
+    options: ['--ppc-entries', 'ool'],
+  },
+  {
+    object: 'ppc64-elfv2-le/ool-ops',
+    sample: 'ppc64-elfv2-le/program-power10-patchable-1',
+    options: ['--ppc-entries', 'ool-ops'],
+  },
+  { object: 'ppc64-elfv2-le/pg', sample: 'ppc64-elfv2-le/program-mcount' },
+];
+
+const session = (...steps: readonly string[]): string =>
+  `version: 1\nsteps:\n${steps.map((each) => `  - ${each}\n`).join('')}`;
+
+/** Ways in which sites are traced: options, or a session. */
+const ways: Readonly<Record<string, { readonly options?: readonly string[]; readonly session?: string }>> = {
+  function: { options: ['--enable', '--tracer', 'function'] },
+  graph: { options: ['--enable', '--tracer', 'function_graph'] },
+  counter: { options: ['--enable', '--tracer', 'counter'] },
+  registers: { options: ['--enable', '--tracer', 'counter', '--save-regs'] },
+  list: {
+    session: session(
+      'ops: { name: one, call: elftrace_counter, filter: "leaf sum" }',
+      'ops: { name: two, call: elftrace_function_tracer, notrace: "many" }',
+      'ops: { name: three, call: elftrace_counter, filter: "sum" }',
+      'register: one',
+      'register: two',
+      'register: three',
+    ),
+  },
+  assist: {
+    session: session('ops: { name: one, call: elftrace_counter, rcu: true, recursion: false }', 'register: one'),
+  },
+  'graph-list': {
+    session: session(
+      'ops: { name: one, call: elftrace_counter, filter: "leaf sum" }',
+      'register: one',
+      'graph: { name: two, filter: "leaf sum" }',
+    ),
+  },
+  direct: { options: ['--direct', 'leaf=DIRECT'] },
+  'direct-list': { options: ['--direct', 'leaf=DIRECT', '--enable', '--tracer', 'function'] },
+  livepatch: { options: ['--livepatch', 'leaf=bump'] },
+  'livepatch-list': { options: ['--livepatch', 'leaf=bump', '--enable', '--tracer', 'function'] },
+};
+
+/** Ways with probes, which bring the object with their code. */
+const probeWays: typeof ways = {
+  probe: { options: ['--probe', 'p:x leaf'] },
+  'probe-list': { options: ['--probe', 'p:x leaf', '--enable', '--tracer', 'function'] },
+  return: { options: ['--probe', 'r:x leaf'] },
+  'return-graph': { options: ['--probe', 'r:x leaf', '--enable', '--tracer', 'function_graph'] },
+};
+
+/** A function of the runtime that serves as a direct caller. */
+const directOf = (object: string): string =>
+  object.startsWith('riscv64/') ? 'ftrace_stub_direct_tramp' : 'ftrace_stub';
+
+export const mutantImages: readonly MutantImage[] = rows.flatMap(({ object, sample, options = [] }) =>
+  [
+    ...Object.entries(ways).map(([way, each]) => [object, way, each] as const),
+    ...Object.entries(probeWays).map(([way, each]) => [`${object}+probes`, way, each] as const),
+  ].map(([name, way, each]) => ({
+    name: `${name} ${way}`,
+    sample,
+    options: [...options, ...(each.options ?? [])].map((each) => each.replace('DIRECT', directOf(object))),
+    ...(each.session === undefined ? {} : { session: each.session }),
+  })),
+);
+
+export interface MutantPair {
+  readonly original: Uint8Array;
+  readonly patched: Uint8Array;
+}
+
+/** The command that makes an image. */
+export function argumentsOf(
+  { sample, options, session: steps }: MutantImage,
+  session: string,
+  output: string,
+): string[] {
+  return [
+    'patch',
+    join(builtSamples, sample),
+    ...options,
+    ...(steps === undefined ? [] : ['--session', session]),
+    '-o',
+    output,
+  ];
+}
+
+/** Patches the sample of an image; text: why it is refused. */
+export function makeImage(image: MutantImage): MutantPair | string {
+  const folder = mkdtempSync(join(tmpdir(), 'elftrace-mutants-'));
+  try {
+    const [output, session] = [join(folder, 'out'), join(folder, 'session')];
+    if (image.session !== undefined) writeFileSync(session, image.session);
+    const { status, stderr } = warmElftrace(argumentsOf(image, session, output));
+    if (status !== 0) return stderr;
+    return { original: originalOf(image), patched: new Uint8Array(readFileSync(output)) };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+export const originalOf = ({ sample }: MutantImage): Uint8Array =>
+  new Uint8Array(readFileSync(join(builtSamples, sample)));

@@ -1,0 +1,367 @@
+/**
+ * Mutants of an image, each judged by the proof of the sites that execute it (PV-5). The image is
+ * loaded once; a mutant changes its bytes and runs the trials that come to them, until one differs.
+ */
+import { archOf } from '../../src/arches.js';
+import { readElf } from '../../src/elf/read.js';
+import * as elf from '../../src/elf/constants.js';
+import { Prover, type Tried } from '../../src/prove/prove.js';
+import { mix, Random } from '../../src/prove/random.js';
+import { Trials } from '../../src/prove/trial.js';
+import type { ProofWorld } from '../../src/prove/world.js';
+import { type Program, siteStubSection, trampolineSection } from '../../src/program/program.js';
+import { entriesOf } from '../../src/tracing/tracing.js';
+import type { Address } from '../../src/units.js';
+import { mutantsOf, type Mutant, type MutantKind } from './mutants.js';
+
+/** Sites of an image that are tried, and trials of each. */
+const SITES = 2;
+const TRIALS = 4;
+/** Instructions: many more than any way has that does not go in circles. */
+const BUDGET = 20_000;
+/** States in which an instruction and its mutant are compared. */
+const STATES = 6;
+
+/** Where an instruction is: the same in all images that have the code. */
+export interface Place {
+  /** Object of the runtime, or what else holds code of the tracer. */
+  readonly object: string;
+  readonly symbol: string;
+  /** From the symbol on, in bytes. */
+  readonly offset: number;
+}
+
+export interface Tested extends Place {
+  readonly kind: MutantKind;
+  readonly address: Address;
+  readonly mutant: Mutant;
+}
+
+/**
+ * `found`: a trial differs. `open`: no trial counts. `alike`: all are equal, and so is the mutant
+ * itself to what it stands for, alone, in any state. `survived`: all are equal.
+ */
+export type MutantVerdict = 'found' | 'open' | 'alike' | 'survived';
+
+interface Reach {
+  readonly site: number;
+  readonly n: number;
+}
+
+interface Site {
+  readonly tried: Tried;
+  readonly trials: Trials;
+  readonly shape: string;
+}
+
+/** Code of the tracer in an image. */
+class Code {
+  private readonly names: { readonly address: Address; readonly name: string }[] = [];
+  private readonly ranges: {
+    readonly start: Address;
+    readonly end: Address;
+    readonly object: string;
+    readonly isTrampoline: boolean;
+  }[] = [];
+
+  constructor(
+    private readonly program: Program,
+    readonly object: string,
+  ) {
+    const { image, symbols, arch } = program;
+    const part = program.loadMap?.parts.find(({ kind }) => kind === 'runtime');
+    for (const [i, section] of image.sections.entries()) {
+      if ((section.flags & elf.SHF_EXECINSTR) === 0n || section.size === 0) continue;
+      const range = { start: section.address, end: section.address + BigInt(section.size) };
+      const isPart = part !== undefined && i >= part.sections.first && i < part.sections.first + part.sections.count;
+      if (section.name === trampolineSection)
+        this.ranges.push({ ...range, object: `${object} trampoline`, isTrampoline: true });
+      else if (section.name === siteStubSection)
+        this.ranges.push({ ...range, object: `${arch.target.id} site stub`, isTrampoline: true });
+      else if (isPart && section.name.startsWith('.text')) this.ranges.push({ ...range, object, isTrampoline: false });
+    }
+    for (const each of program.loadMap?.parts ?? []) {
+      for (const { address, sizeBytes, count } of each.stubs) {
+        this.ranges.push({
+          start: address,
+          end: address + BigInt(sizeBytes * count),
+          object: `${arch.target.id} stub`,
+          isTrampoline: true,
+        });
+      }
+    }
+    for (let i = 1; i < symbols.count; i++) {
+      const name = symbols.name(i);
+      if ((symbols.info[i]! & 15) === elf.STT_SECTION || name === '' || name.startsWith('$') || name.startsWith('.L'))
+        continue;
+      const address = program.definedAt(i);
+      if (address !== null && this.rangeOf(address) !== undefined) this.names.push({ address, name });
+    }
+    this.names.sort((a, b) => (a.address < b.address ? -1 : a.address > b.address ? 1 : a.name < b.name ? -1 : 1));
+  }
+
+  private rangeOf(address: Address) {
+    return this.ranges.find(({ start, end }) => address >= start && address < end);
+  }
+
+  placeOf(address: Address): Place | null {
+    const range = this.rangeOf(address);
+    if (range === undefined) return null;
+    let found: { address: Address; name: string } | null = null;
+    if (!range.isTrampoline) {
+      for (const each of this.names) {
+        if (each.address > address) break;
+        if (each.address >= range.start && (found === null || each.address > found.address)) found = each;
+      }
+    }
+    return {
+      object: range.object,
+      symbol: found?.name ?? '',
+      offset: Number(address - (found?.address ?? range.start)),
+    };
+  }
+
+  /** Every instruction of the runtime's object. */
+  *instructions(): Generator<Address> {
+    const { arch, image } = this.program;
+    for (const { start, end, object } of this.ranges) {
+      if (object !== this.object) continue;
+      const offset = image.fileOffsetOf(start);
+      for (let at = 0; at < Number(end - start);) {
+        const { sizeBytes, mnemonic } = arch.isa.decode(image.bytes, offset + at, start + BigInt(at));
+        if (mnemonic !== 'unknown') yield start + BigInt(at);
+        at += sizeBytes;
+      }
+    }
+  }
+}
+
+export class MutantRun {
+  private readonly prover: Prover;
+  private readonly sites: Site[] = [];
+  private readonly code: Code;
+  private readonly reaches = new Map<Address, Reach[]>();
+  private readonly targets: ReadonlySet<Address>;
+  /** Why the image proves nothing; null: all of its sites are proved. */
+  readonly flaw: string | null;
+  /** The last difference, for people. */
+  said = '';
+
+  constructor(original: Uint8Array, patched: Uint8Array) {
+    const before = readElf(original);
+    const arch = archOf(before.header);
+    this.prover = new Prover(before, readElf(patched.slice()), arch, { budget: BUDGET });
+    const { program } = this.prover.patched.sites;
+    const probes = program.symbols.find('elftrace_probe_hit') > 0 ? '+probes' : '';
+    this.code = new Code(program, `${arch.target.id}/${entriesOf(program).convention?.name ?? 'none'}${probes}`);
+    this.chooseSites();
+    this.flaw = this.lookAround();
+    this.targets = this.branchTargets();
+  }
+
+  get object(): string {
+    return this.code.object;
+  }
+
+  /** Sites of all shapes and callbacks, as far as there is room. */
+  private chooseSites(): void {
+    const { prover } = this;
+    const kinds = new Set<string>();
+    const spare: Site[] = [];
+    const siteOf = (tried: Tried, shape: string): Site => ({
+      tried,
+      shape,
+      trials: new Trials(prover.pair, tried.trial),
+    });
+    for (const subject of prover.subjects) {
+      const tried = prover.trialOf(subject);
+      if (tried === null || tried.trial.start !== tried.entries[0]!.address) continue;
+      const { wanted } = tried.trial;
+      const shape = subject.patched < 0 ? '' : prover.patched.sites.shape(subject.patched);
+      const kind = JSON.stringify([
+        shape,
+        wanted?.calls.map(({ name }) => name),
+        wanted?.hijack,
+        wanted?.direct?.name,
+        wanted?.replacement?.name,
+      ]);
+      if (kinds.has(kind)) {
+        if (spare.length < SITES) spare.push(siteOf(tried, shape));
+        continue;
+      }
+      kinds.add(kind);
+      this.sites.push(siteOf(tried, shape));
+    }
+    this.sites.splice(2 * SITES);
+    while (this.sites.length < SITES && spare.length > 0) this.sites.push(spare.shift()!);
+    // Behind a prologue: the site is not the first instruction.
+    if (this.sites.length > 0) return;
+    for (const subject of prover.subjects) {
+      const tried = this.sites.length < SITES ? prover.trialOf(subject) : null;
+      if (tried !== null)
+        this.sites.push(siteOf(tried, subject.patched < 0 ? '' : prover.patched.sites.shape(subject.patched)));
+    }
+  }
+
+  /** Executes all trials once, and notes which of them come to which instruction. */
+  private lookAround(): string | null {
+    const { patched } = this.prover.pair;
+    if (this.sites.length === 0) return 'no site changed';
+    for (const [site, { tried }] of this.sites.entries()) {
+      let counted = 0;
+      for (let n = 0; n < TRIALS; n++) {
+        const seen = new Set<Address>();
+        patched.recorder = {
+          step: ({ machine }) => {
+            seen.add(machine.register('pc'));
+          },
+          turn: () => undefined,
+        };
+        const outcome = this.attempt(site, n);
+        patched.recorder = null;
+        if (outcome === 'different') return `${tried.trial.ip.toString(16)} is different: ${this.said}`;
+        if (outcome === 'equal') counted++;
+        for (const address of seen) {
+          const known = this.reaches.get(address);
+          if (known === undefined) this.reaches.set(address, [{ site, n }]);
+          else known.push({ site, n });
+        }
+      }
+      if (counted === 0) return `${tried.trial.ip.toString(16)} is inconclusive`;
+    }
+    return null;
+  }
+
+  private attempt(site: number, n: number): 'equal' | 'different' | 'open' | 'doubt' {
+    const { tried, trials } = this.sites[site]!;
+    const { entry, seed } = this.prover.turn(tried.trial, tried.entries, n);
+    const outcome = this.prover.attempt(trials, entry, seed);
+    if (outcome.kind === 'different') {
+      this.said = JSON.stringify(outcome, (_, value: unknown) =>
+        typeof value === 'bigint' ? value.toString(16) : value,
+      );
+    }
+    return outcome.kind === 'open' && outcome.doubt ? 'doubt' : outcome.kind;
+  }
+
+  private branchTargets(): ReadonlySet<Address> {
+    const { arch, image } = this.prover.patched.sites.program;
+    const found = new Set<Address>();
+    for (const address of this.code.instructions()) {
+      const { flow } = arch.isa.decode(image.bytes, image.fileOffsetOf(address), address);
+      if ('target' in flow) found.add(flow.target);
+    }
+    return found;
+  }
+
+  private placeOf(address: Address): Place | null {
+    for (const { tried, shape } of this.sites) {
+      const { start, end } = tried.trial;
+      if (address >= start && address < end) {
+        return { object: `${this.prover.arch.target.id} site`, symbol: shape, offset: Number(address - start) };
+      }
+    }
+    return this.code.placeOf(address);
+  }
+
+  /** Mutants of the instructions that trials come to. */
+  *reached(): Generator<Tested> {
+    for (const address of [...this.reaches.keys()].sort((a, b) => (a < b ? -1 : 1))) yield* this.at(address);
+  }
+
+  /** Mutants of the instructions of the object to which no trial comes. */
+  *unreached(): Generator<Tested> {
+    for (const address of this.code.instructions()) if (!this.reaches.has(address)) yield* this.at(address);
+  }
+
+  private *at(address: Address): Generator<Tested> {
+    const place = this.placeOf(address);
+    if (place === null) return;
+    const { arch, image } = this.prover.patched.sites.program;
+    const offset = image.fileOffsetOf(address);
+    for (const mutant of mutantsOf(arch.target.id, arch.isa, image.bytes.slice(offset, offset + 32))) {
+      yield { ...place, address, kind: mutant.kind, mutant };
+    }
+  }
+
+  judge({ address, mutant }: Tested): MutantVerdict {
+    const { patched } = this.prover.pair;
+    const size = BigInt(mutant.before.length);
+    const reaches = [...(this.reaches.get(address) ?? [])];
+    // The first trial of each site, then the others.
+    reaches.sort((a, b) => a.n - b.n);
+    patched.rewrite(address, mutant.after);
+    let counted = 0;
+    let isFound = false;
+    let isOpen = false;
+    for (const { site, n } of reaches) {
+      const outcome = this.attempt(site, n);
+      if (outcome === 'equal') counted++;
+      isOpen ||= outcome === 'doubt';
+      isFound = outcome === 'different';
+      if (isFound) break;
+    }
+    patched.rewrite(address, mutant.before);
+    if (isFound) return 'found';
+    if (counted === 0 || isOpen) return 'open';
+    const isEntered = mutant.kind === 'swap' && this.isEntered(address, address + size);
+    return !isEntered && this.isAlike(address, mutant) ? 'alike' : 'survived';
+  }
+
+  /** Whether something jumps between two neighbours. */
+  private isEntered(address: Address, end: Address): boolean {
+    for (let at = address + 1n; at < end; at++) if (this.targets.has(at)) return true;
+    return false;
+  }
+
+  /** Whether bytes do alone what the bytes do that they stand for. */
+  private isAlike(address: Address, { kind, before, after }: Mutant): boolean {
+    const world = this.prover.pair.patched;
+    const count = kind === 'swap' ? 2 : 1;
+    for (let n = 0; n < STATES; n++) {
+      const left = [before, after].map((bytes) => {
+        world.rewrite(address, bytes);
+        return stateAfter(
+          world,
+          address,
+          kind === 'nop' && bytes === after ? nopsIn(this.prover.arch.target.id, bytes) : count,
+          n,
+        );
+      });
+      world.rewrite(address, before);
+      if (left[0] === null || left[0] !== left[1]) return false;
+    }
+    return true;
+  }
+}
+
+/** One-byte nops stand for longer instructions of x86-64. */
+const nopsIn = (target: string, bytes: Uint8Array): number => (target === 'x86-64' ? bytes.length : 1);
+
+/** Registers and memory behind some instructions, as text; null: they do not come to an end. */
+function stateAfter(world: ProofWorld, address: Address, count: number, n: number): string | null {
+  const { machine } = world;
+  const random = new Random(mix(n + 1, 0x5eed));
+  world.refresh();
+  const same = random.double() & 0x7fff_fff0n;
+  for (const { name, widthBits } of machine.lifter.registers) {
+    if (name === 'pc') continue;
+    const low = random.double();
+    // Every other time all registers hold the same address, so that accesses meet.
+    const value = n % 2 === 1 ? same : widthBits === 128 ? (random.double() << 64n) | low : low & 0xffff_fffff0n;
+    machine.setRegister(name, BigInt.asUintN(widthBits, value));
+  }
+  machine.setRegister('pc', address);
+  world.prepare(address);
+  const stop = world.run(count);
+  let text: string | null = null;
+  if (stop.kind === 'step-limit') {
+    const { pc, state } = machine.saveCpu(0);
+    text = `${pc}:${Buffer.from(state).toString('latin1')}`;
+    for (const page of world.changed().sort((a, b) => (a < b ? -1 : 1))) {
+      text += `;${page.toString(16)}:${Buffer.from(world.page(page).now).toString('latin1')}`;
+    }
+  }
+  world.reset();
+  return text;
+}

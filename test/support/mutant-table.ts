@@ -1,0 +1,161 @@
+/**
+ * The table of mutants (PV-5): by object how many were made, found, equivalent, and why. A mutant
+ * that all its trials prove needs a row of `mutant-arguments.ts`; so does one that no trial comes to.
+ */
+import { arches } from '../../src/arches.js';
+import { mix } from '../../src/prove/random.js';
+import { type MutantArgument, mutantArguments } from './mutant-arguments.js';
+import type { MutantImage } from './mutant-images.js';
+import { makeImage } from './mutant-images.js';
+import { textOf } from './mutants.js';
+import { MutantRun, type MutantVerdict, type Tested } from './mutant-run.js';
+
+/** What is known of a mutant; `idle`: no trial of any image comes to it. */
+export type Standing = MutantVerdict | 'idle';
+
+export interface MutantState {
+  readonly tested: Pick<Tested, 'object' | 'symbol' | 'offset' | 'kind'>;
+  readonly text: string;
+  standing: Standing;
+}
+
+/** A row of the table. */
+export interface ObjectRow {
+  readonly made: number;
+  readonly found: number;
+  /** No trial counts: the proof is not a yes. */
+  readonly open: number;
+  /** Alone it does what it stands for. */
+  readonly alike: number;
+  /** By the name of the argument. */
+  readonly argued: Readonly<Record<string, number>>;
+  /** Proved, and without an argument. */
+  readonly bare: number;
+  /** No trial of the images that were tried comes there, and there is no argument. */
+  readonly idle: number;
+}
+
+const archNamed = (target: string) => arches.find(({ target: { id } }) => id === target)!;
+
+/** A row while it is counted. */
+type Counts = { -readonly [K in keyof ObjectRow]: ObjectRow[K] } & { argued: Record<string, number> };
+
+const keyOf = ({ object, symbol, offset, kind }: MutantState['tested']): string =>
+  `${object} ${symbol}+${offset} ${kind}`;
+
+/** One of so many parts of all mutants, by what they are called: the same in each run. */
+export interface Share {
+  readonly index: number;
+  readonly of: number;
+}
+
+function isIn(key: string, { index, of }: Share): boolean {
+  let hash = 1;
+  for (let i = 0; i < key.length; i++) hash = mix(hash, key.charCodeAt(i));
+  return hash % of === index;
+}
+
+/** An argument fits a mutant. */
+function fits({ object, symbol, text, kinds, standing }: MutantArgument, each: MutantState): boolean {
+  return (
+    (standing ?? 'survived') === each.standing &&
+    (kinds === undefined || kinds.includes(each.tested.kind)) &&
+    object.test(each.tested.object) &&
+    symbol.test(each.tested.symbol) &&
+    (text === undefined || text.test(each.text))
+  );
+}
+
+export class MutantTable {
+  readonly states = new Map<string, MutantState>();
+  /** Images that were refused, or prove nothing: with the reason. */
+  readonly left = new Map<string, string>();
+
+  constructor(private readonly share: Share) {}
+
+  /** Tries the mutants of an image. */
+  add(image: MutantImage): void {
+    const pair = makeImage(image);
+    if (typeof pair === 'string') {
+      this.left.set(image.name, pair.trim().split('\n').at(-1)!);
+      return;
+    }
+    const run = new MutantRun(pair.original, pair.patched);
+    if (run.flaw !== null) {
+      this.left.set(image.name, run.flaw);
+      return;
+    }
+    for (const tested of run.reached()) {
+      const state = this.stateOf(tested);
+      if (state === null || state.standing === 'found' || state.standing === 'alike') continue;
+      state.standing = run.judge(tested);
+    }
+    for (const tested of run.unreached()) this.stateOf(tested);
+  }
+
+  private stateOf(tested: Tested): MutantState | null {
+    const key = keyOf(tested);
+    const known = this.states.get(key);
+    if (known !== undefined || !isIn(key, this.share)) return known ?? null;
+    const target = tested.object.split(/[/ ]/)[0]!;
+    const { object, symbol, offset, kind, mutant } = tested;
+    const text = textOf(target, archNamed(target).isa, mutant.before);
+    const state: MutantState = { tested: { object, symbol, offset, kind }, text, standing: 'idle' };
+    this.states.set(key, state);
+    return state;
+  }
+
+  /** Mutants that trials came to, that are proved, and have no argument: by their keys. */
+  bare(): string[] {
+    const { bare } = this.result();
+    return bare
+      .filter(({ standing }) => standing === 'survived')
+      .map(({ tested }) => keyOf(tested))
+      .sort();
+  }
+
+  /** Takes what another run found. */
+  take(states: readonly MutantState[]): void {
+    for (const each of states) {
+      const known = this.states.get(keyOf(each.tested));
+      const isDone = known?.standing === 'found' || known?.standing === 'alike';
+      if (!isDone && (known === undefined || each.standing !== 'idle')) this.states.set(keyOf(each.tested), each);
+    }
+  }
+
+  /** Rows by object, mutants without an argument, arguments that nothing needs. */
+  result(): {
+    readonly rows: Readonly<Record<string, ObjectRow>>;
+    readonly bare: readonly MutantState[];
+    readonly unneeded: readonly MutantArgument[];
+  } {
+    const rows: Record<string, Counts> = {};
+    const bare: MutantState[] = [];
+    const needed = new Set<MutantArgument>();
+    for (const state of this.states.values()) {
+      const row = (rows[state.tested.object] ??= {
+        made: 0,
+        found: 0,
+        open: 0,
+        alike: 0,
+        argued: {},
+        bare: 0,
+        idle: 0,
+      });
+      row.made++;
+      if (state.standing === 'found' || state.standing === 'open' || state.standing === 'alike') {
+        row[state.standing]++;
+        continue;
+      }
+      const argument = mutantArguments.find((each) => fits(each, state));
+      if (argument === undefined) {
+        row[state.standing === 'idle' ? 'idle' : 'bare']++;
+        bare.push(state);
+        continue;
+      }
+      needed.add(argument);
+      row.argued[argument.name] = (row.argued[argument.name] ?? 0) + 1;
+    }
+    return { rows, bare, unneeded: mutantArguments.filter((each) => !needed.has(each)) };
+  }
+}
