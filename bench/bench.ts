@@ -3,7 +3,8 @@
  * are printed for orientation only; machines differ and are noisy. Inputs are made here
  * (inputs.ts). `npm run bench -- emulator [NAME …]` measures the emulator alone: all of it, or the
  * loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named, `latency`, or
- * `rewritten` (code that writes code). `npm run bench -- prove` measures proofs alone.
+ * `rewritten` (code that writes code). `npm run bench -- prove` measures proofs alone,
+ * `npm run bench -- native` programs that write their own trace.
  */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,6 +22,7 @@ import { load } from '../src/program/program.js';
 import { FakeMachine } from '../test/support/fake-ftrace.js';
 import { filterTable, kernelNames } from '../test/support/kernel-names.js';
 import { benchEmulator } from './emulator.js';
+import { benchNative } from './native.js';
 import { arm64Image, ppc64LoadedImage, ppc64StubImage, x86Image, x86Object } from './inputs.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -236,7 +238,8 @@ try {
   const [part, ...only] = process.argv.slice(2);
   if (part === undefined) benchPatching();
   if (part === undefined || part === 'prove') benchProving();
-  if (part !== 'prove') benchEmulator({ root, folder, runs, only, hasTool, spread });
+  if (part === undefined || part === 'native') benchNative({ folder, cli, runs, hasTool, spread, cost });
+  if (part === undefined || part === 'emulator') benchEmulator({ root, folder, runs, only, hasTool, spread });
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
