@@ -104,7 +104,7 @@ PLAIN static unsigned long *open_log(void) {
 }
 PLAIN void log_call(unsigned long place) {
   if (!log_words) {
-    // Programs of `configure` are run, too.
+    // Programs of configure are run, too.
     if (!getenv("TRUTH")) return;
     log_words = open_log();
   }
