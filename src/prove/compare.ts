@@ -31,7 +31,7 @@ export type Outcome =
       readonly kind: 'different';
       readonly difference: Difference;
       readonly phase: Phase;
-      /** All registers that differ at the place of comparison, and may not; absent: not looked at. */
+      /** All registers that must be equal there, and are not; absent: not looked at. */
       readonly registers?: readonly RegisterDifference[];
     }
   /** Nothing follows from it. */
@@ -104,8 +104,8 @@ export function stopText(stop: StopReason): string {
 }
 
 /**
- * Registers of both sides that differ. What is dead is not looked at, nor what the own site of the original
- * overwrote: nothing can need it.
+ * Registers of both sides that differ. What is dead is not looked at, nor what the original's own
+ * site overwrote: nothing can need it.
  */
 export function registers(
   pair: Pair,
