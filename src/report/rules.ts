@@ -64,8 +64,12 @@ export const rules: Readonly<Record<string, string>> = {
   'K-PPC-1':
     'a window is one instruction, and no branch that may lead elsewhere; buffer, callback and way back are within 32 MiB.',
   'K-PPC-2': 'the buffer loads the TOC of its callback, which must be known.',
+  'K-BP-1': 'a breakpoint replaces exactly as many bytes as it has itself, and these are saved.',
+  'K-OPT-1': 'each fresh probe that is not on a site is tried; what cannot be prepared stays a breakpoint.',
   'K-OPT-2':
     'a probe becomes a jump when its buffer is prepared, it is armed, no post-handler needs to run and no other probe is inside.',
+  'K-OPT-3': 'jumps are undone first, then every task is waited for, then the queued jumps are written.',
+  'K-OPT-5': 'an undo takes a waiting probe off the queue, else it is queued, or done at once when forced.',
   'K-OPT-8': 'when the text is gone its probes are, too: they are not enabled again.',
   'K-OPT-10': 'without jumps on the machine, in the configuration or in the image probes stay breakpoints.',
   'K-REL-1':
@@ -76,6 +80,7 @@ export const rules: Readonly<Record<string, string>> = {
   'K-RV-2':
     'the longer jump spends a register that is dead before and behind the window; where there is none the probe stays a breakpoint.',
   'K-SLOT-1': 'an instruction runs out of line as a copy in reach whose operands mean what they meant.',
+  'K-SLOT-2': 'slots are the lowest free bytes in reach, never overlap, and come back whole.',
   'K-SLOT-3': 'events and copies of probes need room in the image: load --probes makes it.',
   'K-WAY-1':
     'no code, table or landing pad of the whole image leads behind the first byte of a window, and what cannot be read counts as if it did.',
@@ -131,6 +136,7 @@ export const rules: Readonly<Record<string, string>> = {
     'nops in front of the global entry sequence: the TOC pointer is not set up there, and calls of the same module enter behind them.',
   'P-STUB-1':
     'one stub leads to one target, found by the address stored in it: a call through a stub is a call of what is stored there.',
+  'R-DIR-4': 'direct callers are reached through t1, t0 or the slot of t0: the entry of an image has one of the three.',
   'R-ENC-1':
     'a pair carries a distance in two parts, the lower one signed; what does not fit is refused before anything is written.',
   'R-MOD-2': 'where the first word of a pair stays, the target must have the same high part as it.',
