@@ -1,12 +1,19 @@
 /**
- * `npm run soak [MUTANTS [MINUTES [PROGRAMS [BOOTS [PACKAGES]]]]]`: the fuzzers with more mutants
- * than CI has time for, counts printed, 100,000 sequences of the models of the ftrace core, both
- * tiers of the emulator in step for so many minutes (10), then probes on every instruction of so
- * many random programs for each target (1,000: hours), all mutants of what is laid in (PV-5), so many
- * boots of every kernel (5: an hour, and 5 GB of packages at the first time), and proofs of those in a
- * folder of unpacked packages (`soak-prove.ts`; none by default). Seeds are 1 to MUTANTS, so what
- * fails here fails again with the same number. `npm run soak -- native [PROGRAM …]` runs programs of
- * Debian that record their own calls (`soak-native.ts`), and nothing else.
+ * `npm run soak [MUTANTS [MINUTES [PROGRAMS [BOOTS [PACKAGES]]]]]`: what takes longer than CI has,
+ * one part after the other, with counts printed. Seeds are 1 to MUTANTS, so what fails here fails
+ * again with the same number.
+ *
+ *   fuzzers of files and inputs, MUTANTS each (200,000)
+ *   100,000 sequences of the models of the ftrace core
+ *   both tiers of the emulator in step, for MINUTES (10)
+ *   probes on every instruction of PROGRAMS random programs for each target (1,000: hours)
+ *   the census: programs of a distribution on every machine (100 MB at the first time)
+ *   all mutants of what is laid in (PV-5)
+ *   BOOTS boots of each kind of every kernel (5: an hour, and 5 GB at the first time)
+ *   proofs of the kernels in PACKAGES, a folder of unpacked packages (none by default)
+ *
+ * `npm run soak -- native [PROGRAM …]`: programs of Debian that record their own calls, and nothing
+ * else.
  */
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
@@ -14,29 +21,38 @@ import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const run = (script: string, ...args: string[]): number =>
-  spawnSync(process.execPath, [join(root, 'build', 'scripts', script), ...args], { cwd: root, stdio: 'inherit' })
-    .status ?? 1;
+  spawnSync(process.execPath, [join(root, 'build', 'scripts', script), ...args], {
+    cwd: root,
+    stdio: 'inherit',
+  }).status ?? 1;
 
-function everythingRandom(): number {
-  const mutants = process.argv[2] ?? '200000';
+function fuzz(mutants: string): number {
   const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js');
-  const result = spawnSync(
-    process.execPath,
-    [jest, 'elf-fuzz.test.js', 'pipeline-fuzz.test.js', 'inputs-fuzz.test.js'],
-    {
-      cwd: root,
-      stdio: 'inherit',
-      env: { ...process.env, ELFTRACE_MUTANTS: mutants, ELFTRACE_INPUT_MUTANTS: mutants },
-    },
-  );
-  const core = run('soak-core.js');
-  const tiers = run('soak-tiers.js', process.argv[3] ?? '10');
-  const probes = run('soak-probes.js', process.argv[4] ?? '1000');
-  const mutantsOfCode = run('mutants.js');
-  const boots = run('boot.js', '--boots', process.argv[5] ?? '5');
-  const packages = process.argv[6];
-  const proofs = packages === undefined ? 0 : run('soak-prove.js', packages);
-  return (result.status ?? 1) || core || tiers || probes || mutantsOfCode || boots || proofs;
+  const files = ['elf-fuzz', 'pipeline-fuzz', 'inputs-fuzz'].map((name) => `${name}.test.js`);
+  const env = { ...process.env, ELFTRACE_MUTANTS: mutants, ELFTRACE_INPUT_MUTANTS: mutants };
+  return spawnSync(process.execPath, [jest, ...files], { cwd: root, stdio: 'inherit', env }).status ?? 1;
 }
 
-process.exitCode = process.argv[2] === 'native' ? run('soak-native.js', ...process.argv.slice(3)) : everythingRandom();
+/** Runs all parts, whatever fails; exit status of the first that failed. */
+function soak([
+  mutants = '200000',
+  minutes = '10',
+  programs = '1000',
+  boots = '5',
+  packages,
+]: readonly string[]): number {
+  const statuses = [
+    fuzz(mutants),
+    run('soak-core.js'),
+    run('soak-tiers.js', minutes),
+    run('soak-probes.js', programs),
+    run('census/census.js'),
+    run('mutants.js'),
+    run('boot.js', '--boots', boots),
+    packages === undefined ? 0 : run('soak-prove.js', packages),
+  ];
+  return statuses.find((status) => status !== 0) ?? 0;
+}
+
+const [first, ...rest] = process.argv.slice(2);
+process.exitCode = first === 'native' ? run('soak-native.js', ...rest) : soak(process.argv.slice(2));

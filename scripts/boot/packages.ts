@@ -20,7 +20,8 @@ export function cacheFolder(): string {
   return process.env['ELFTRACE_BOOT_CACHE'] ?? join(base, 'elftrace', 'boot');
 }
 
-function output(command: string, args: readonly string[], cwd?: string): string {
+/** What a tool prints; throws PackageError when it fails. */
+export function output(command: string, args: readonly string[], cwd?: string): string {
   const result = spawnSync(command, [...args], {
     encoding: 'utf8',
     maxBuffer: 1 << 28,
@@ -52,8 +53,8 @@ function mirror(): string {
 /**
  * A configuration for one architecture and suite, read after the system's own, whose proxies stay.
  */
-function configure(machine: Machine): string {
-  const folder = join(cacheFolder(), 'apt', `${machine.architecture}-${machine.suite}`);
+export function configure(machine: Pick<Machine, 'architecture' | 'suite'>, cache = cacheFolder()): string {
+  const folder = join(cache, 'apt', `${machine.architecture}-${machine.suite}`);
   const at = (name: string): string => join(folder, name);
   for (const each of ['lists/partial', 'archives/partial', 'parts']) mkdirSync(at(each), { recursive: true });
   if (!existsSync(KEYRING)) throw new PackageError(`${KEYRING} is missing: install debian-archive-keyring`);

@@ -1,0 +1,206 @@
+/**
+ * `node build/scripts/census/census.js [MACHINE…] [--only WORDS]`: the programs of the census on
+ * each machine, in the emulator and under qemu-user of the same tree: output and exit status must
+ * be the same. Prints a table; the exit status says whether all were equal.
+ */
+import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { FILES, OWN_PROGRAMS, type OwnProgram, PROCESS_PROGRAMS, TREE_PROGRAMS, type TreeProgram } from './programs.js';
+import { censusFolder, rootOf } from './roots.js';
+
+const home = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
+/** The command line; a copy of `dist` may be named, which builds leave alone. */
+const cli = join(process.env['ELFTRACE_DIST'] ?? join(home, 'dist'), 'cli.js');
+
+interface CensusMachine {
+  readonly name: string;
+  /** Debian's architecture and release; null: it has none, and programs of our own only. */
+  readonly tree: { readonly architecture: string; readonly suite: string } | null;
+  readonly qemu: string;
+  /** The processor that the emulator announces. */
+  readonly cpu: string;
+  /** Prefix of the compilers. */
+  readonly tools: string;
+  /** Folder of musl in the tree; null: it is for another ABI, or Debian has none. */
+  readonly musl: string | null;
+}
+
+const MACHINES: readonly CensusMachine[] = [
+  { name: 'x86-64', tree: { architecture: 'amd64', suite: 'bookworm' }, qemu: 'qemu-x86_64', cpu: 'qemu64', tools: 'x86_64-linux-gnu-', musl: 'x86_64-linux-musl' },
+  { name: 'arm64', tree: { architecture: 'arm64', suite: 'bookworm' }, qemu: 'qemu-aarch64', cpu: 'cortex-a57', tools: 'aarch64-linux-gnu-', musl: 'aarch64-linux-musl' },
+  { name: 'riscv64', tree: { architecture: 'riscv64', suite: 'trixie' }, qemu: 'qemu-riscv64', cpu: 'rv64', tools: 'riscv64-linux-gnu-', musl: 'riscv64-linux-musl' },
+  { name: 'ppc64le', tree: { architecture: 'ppc64el', suite: 'bookworm' }, qemu: 'qemu-ppc64le', cpu: 'power9', tools: 'powerpc64le-linux-gnu-', musl: 'powerpc64le-linux-musl' },
+  { name: 'ppc64', tree: null, qemu: 'qemu-ppc64', cpu: 'power9', tools: 'powerpc64-linux-gnu-', musl: null },
+  { name: 'ppc32', tree: null, qemu: 'qemu-ppc', cpu: '750', tools: 'powerpc-linux-gnu-', musl: null },
+]; // prettier-ignore
+
+/** What a run did. */
+interface Ran {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const ENVIRONMENT = ['LC_ALL=C', 'HOME=/', 'PATH=/usr/bin:/bin', 'PYTHONDONTWRITEBYTECODE=1'];
+const LIMIT = 600_000;
+
+function execute(command: string, args: readonly string[], input = '', env?: NodeJS.ProcessEnv): Ran {
+  const { status, stdout, stderr, error } = spawnSync(command, [...args], {
+    encoding: 'latin1',
+    input,
+    maxBuffer: 1 << 28,
+    timeout: LIMIT,
+    ...(env && { env }),
+  });
+  return { status, stdout, stderr: error ? error.message : stderr };
+}
+
+function inEmulator(path: string, args: readonly string[], root: string | null, input = ''): Ran {
+  const tree = root === null ? [] : ['--root', root];
+  const env = ENVIRONMENT.flatMap((each) => ['--env', each]);
+  return execute(
+    process.execPath,
+    [cli, 'run', ...tree, ...env, '--max-instructions', '20000000000', '--', path, ...args],
+    input,
+  );
+}
+
+const environment: NodeJS.ProcessEnv = Object.fromEntries(
+  ENVIRONMENT.map((each) => each.split('=') as [string, string]),
+);
+
+/**
+ * In the tree as `/`; natively where the machine can, for qemu-user does not execute others itself.
+ */
+function inTree(machine: CensusMachine, root: string, { command, input }: TreeProgram, native: boolean): Ran {
+  const qemu = `/tmp/census/${machine.qemu}`;
+  copyFileSync(`/usr/bin/${machine.qemu}-static`, join(root, qemu));
+  const shell = process.getuid?.() === 0 ? ['chroot'] : ['unshare', '-r', 'chroot'];
+  const emulated = native ? [] : [qemu, '-cpu', machine.cpu];
+  const [tool = '', ...args] = [...shell, root, ...emulated, ...command];
+  return execute(tool, args, input, { ...environment, PATH: '/usr/sbin:/usr/bin:/sbin:/bin' });
+}
+
+/** The first line that says why a run stopped, or where the outputs differ. */
+function judge(here: Ran, there: Ran): string {
+  if (here.status === there.status && here.stdout === there.stdout) return 'equal';
+  const said = here.stderr
+    .split('\n')
+    .find((line) => /executed|cannot be|not served|stopped|deadlock|process \d|\[/.test(line));
+  if (here.status === 125 && said !== undefined) return said.replace(/^[^:]*: /, '').slice(0, 110);
+  if (here.status !== there.status)
+    return `exit ${here.status}, not ${there.status}: ${said ?? here.stderr.split('\n')[0] ?? ''}`.slice(0, 110);
+  const [a, b] = [here.stdout.split('\n'), there.stdout.split('\n')];
+  const line = a.findIndex((each, i) => each !== b[i]);
+  return `line ${line + 1}: ${a[line] ?? ''} | ${b[line] ?? ''}`.slice(0, 110);
+}
+
+interface Row {
+  readonly machine: string;
+  readonly program: string;
+  readonly result: string;
+  readonly seconds: number;
+}
+
+function* treeRows(machine: CensusMachine, only: RegExp): Generator<Row> {
+  if (!machine.tree) return;
+  const root = rootOf(machine.tree);
+  mkdirSync(join(root, 'tmp', 'census'), { recursive: true });
+  for (const [name, text] of Object.entries(FILES)) writeFileSync(join(root, 'tmp', 'census', name), text);
+  const isNative = machine.name === 'x86-64' && process.arch === 'x64';
+  for (const program of [...TREE_PROGRAMS, ...PROCESS_PROGRAMS]) {
+    if (!only.test(program.name)) continue;
+    const forks = PROCESS_PROGRAMS.includes(program);
+    const there = forks && !isNative ? expected.get(program.name) : inTree(machine, root, program, forks);
+    if (!there) continue;
+    if (forks) expected.set(program.name, there);
+    const begin = performance.now();
+    const [path = '', ...args] = program.command;
+    const here = inEmulator(join(root, path), args, root, program.input);
+    yield {
+      machine: machine.name,
+      program: program.name,
+      result: judge(here, there),
+      seconds: (performance.now() - begin) / 1000,
+    };
+  }
+}
+
+/** What programs that make others did on the machine that can execute them. */
+const expected = new Map<string, Ran>();
+
+function build(machine: CensusMachine, program: OwnProgram, libc: 'glibc' | 'musl'): string | null {
+  const folder = join(censusFolder(), 'own', machine.name);
+  mkdirSync(folder, { recursive: true });
+  const out = join(folder, `${program.name}-${libc}`);
+  const source = join(home, 'test', 'programs', 'census', program.source);
+  const compiler = `${machine.tools}${source.endsWith('.cc') ? 'g++' : 'gcc'}`;
+  const flags = libc === 'glibc' ? ['-static'] : muslFlags(machine);
+  if (!flags) return null;
+  const libraries = program.flags.filter((each) => each.startsWith('-l'));
+  const rest = program.flags.filter((each) => !each.startsWith('-l'));
+  rmSync(out, { force: true });
+  const { status, stderr } = execute(compiler, ['-w', ...rest, '-o', out, source, ...flags, ...libraries]);
+  if (status !== 0) process.stderr.write(stderr);
+  return status === 0 ? out : null;
+}
+
+/** As `musl-gcc` calls a compiler, for the files of the tree. */
+function muslFlags(machine: CensusMachine): readonly string[] | null {
+  if (!machine.tree || machine.musl === null) return null;
+  const root = rootOf(machine.tree);
+  const library = join(root, 'usr', 'lib', machine.musl);
+  if (!existsSync(join(library, 'libc.a'))) return null;
+  const at = (name: string): string => join(library, name);
+  const long = machine.name === 'ppc64le' ? ['-mlong-double-64'] : [];
+  return [
+    ...long, '-nostdinc', '-isystem', join(root, 'usr', 'include', machine.musl), '-static', '-nostartfiles', '-nodefaultlibs', at('crt1.o'), at('crti.o'), `-L${library}`,
+    '-lc', '-lgcc', '-lgcc_eh', '-lc', at('crtn.o'),
+  ]; // prettier-ignore
+}
+
+function* ownRows(machine: CensusMachine, only: RegExp): Generator<Row> {
+  for (const program of OWN_PROGRAMS) {
+    for (const libc of ['glibc', 'musl'] as const) {
+      const name = `${program.name} ${libc}`;
+      if (!only.test(name) || (libc === 'musl' && (!program.musl || machine.musl === null))) continue;
+      const path = build(machine, program, libc);
+      if (path === null) {
+        yield { machine: machine.name, program: name, result: 'not built', seconds: 0 };
+        continue;
+      }
+      const there = execute(machine.qemu, ['-cpu', machine.cpu, path], '', environment);
+      const begin = performance.now();
+      const here = inEmulator(path, [], null);
+      yield {
+        machine: machine.name,
+        program: name,
+        result: judge(here, there),
+        seconds: (performance.now() - begin) / 1000,
+      };
+    }
+  }
+}
+
+const words = process.argv.slice(2);
+const filter = words.indexOf('--only');
+const only = new RegExp(filter >= 0 ? (words[filter + 1] ?? '') : '');
+const names = filter >= 0 ? words.slice(0, filter) : words;
+let differing = 0;
+let count = 0;
+for (const machine of MACHINES) {
+  if (names.length > 0 && !names.includes(machine.name)) continue;
+  for (const rows of [treeRows(machine, only), ownRows(machine, only)]) {
+    for (const { program, result, seconds } of rows) {
+      count++;
+      if (result !== 'equal') differing++;
+      process.stdout.write(
+        `${machine.name.padEnd(8)} ${program.padEnd(18)} ${seconds.toFixed(1).padStart(6)} s  ${result}\n`,
+      );
+    }
+  }
+}
+process.stdout.write(`${count - differing} of ${count} equal\n`);
+process.exitCode = differing === 0 && count > 0 ? 0 : 1;

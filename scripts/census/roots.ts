@@ -1,0 +1,60 @@
+/**
+ * Trees with the programs of a distribution: packages as apt delivers them for another
+ * architecture, unpacked below one folder for each. They stay in the cache from run to run.
+ */
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { cacheFolder, configure, output, PackageError } from '../boot/packages.js';
+
+/** Debian's name of an architecture, and the first release that has it. */
+export interface Distribution {
+  readonly architecture: string;
+  readonly suite: string;
+}
+
+/** What the programs of the census come from; their libraries come along. */
+const PACKAGES = [
+  'coreutils', 'gzip', 'xz-utils', 'bc', 'lua5.4', 'sqlite3', 'perl-base', 'python3-minimal', 'busybox-static', 'openssl', 'dash', 'libstdc++6',
+  'musl-dev',
+] as const; // prettier-ignore
+
+/** Folders that are links since Debian merged them into /usr. */
+const MERGED = ['bin', 'sbin', 'lib', 'lib64'] as const;
+
+/** Where roots are kept. */
+export function censusFolder(): string {
+  return join(cacheFolder(), '..', 'census');
+}
+
+/**
+ * The tree of a distribution; downloaded when the cache has none.
+ * @throws PackageError when a package cannot be had
+ */
+export function rootOf(distribution: Distribution): string {
+  const cache = censusFolder();
+  const into = join(cache, `${distribution.architecture}-${distribution.suite}`);
+  if (existsSync(into)) return into;
+  mkdirSync(cache, { recursive: true });
+  const config = configure(distribution, cache);
+  const apt = (...args: readonly string[]): string => output('apt-get', ['-q', '-y', '-c', config, ...args]);
+  apt('-o', 'APT::Update::Error-Mode=any', 'update');
+  apt('install', '--download-only', '--no-install-recommends', ...PACKAGES);
+  const archives = join(cache, 'apt', `${distribution.architecture}-${distribution.suite}`, 'archives');
+  const packages = readdirSync(archives).filter((name) => name.endsWith('.deb'));
+  if (packages.length < PACKAGES.length) throw new PackageError(`${archives}: ${packages.length} packages`);
+  const folder = `${into}.new`;
+  rmSync(folder, { recursive: true, force: true });
+  for (const each of MERGED) {
+    mkdirSync(join(folder, 'usr', each), { recursive: true });
+    symlinkSync(join('usr', each), join(folder, each));
+  }
+  const pipe =
+    'set -o pipefail; dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink --no-same-owner -C "$2"';
+  for (const each of packages) output('bash', ['-c', pipe, 'unpack', join(archives, each), folder]);
+  for (const each of ['tmp', 'dev', 'proc']) mkdirSync(join(folder, each), { recursive: true });
+  rmSync(archives, { recursive: true });
+  // The user that programs are under the emulator.
+  if (process.getuid?.() === 0) output('chown', ['-Rh', '1000:1000', folder]);
+  renameSync(folder, into);
+  return into;
+}

@@ -1,0 +1,66 @@
+/**
+ * Programs of the census (`scripts/census`) that need nothing but the cross compilers, each on one
+ * machine: output and exit status are those of qemu-user. `npm run soak` runs all programs on all
+ * machines, and those of a distribution.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from '@jest/globals';
+import { OWN_PROGRAMS, type OwnProgram } from '../scripts/census/programs.js';
+import { PROGRAMS } from './support/emulator.js';
+import { run } from './support/run.js';
+import { spawnSync } from './support/spawn.js';
+import { describeWith, run as runTool, tool } from './support/tools.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'census-'));
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** C++ is there for the machine that runs the tests. */
+const MACHINES = [
+  ['x86-64', 'gcc', 'qemu-x86_64', 'qemu64'],
+  ['arm64', 'aarch64-linux-gnu-gcc', 'qemu-aarch64', 'cortex-a57'],
+  ['riscv64', 'riscv64-linux-gnu-gcc', 'qemu-riscv64', 'rv64'],
+  ['ppc64le', 'powerpc64le-linux-gnu-gcc', 'qemu-ppc64le', 'power9'],
+  ['ppc64', 'powerpc64-linux-gnu-gcc', 'qemu-ppc64', 'power9'],
+  ['ppc32', 'powerpc-linux-gnu-gcc', 'qemu-ppc', '750'],
+] as const;
+
+function build(gcc: string, { name, source, flags }: OwnProgram): string {
+  const path = join(folder, name);
+  const compiler = source.endsWith('.cc') ? 'g++' : gcc;
+  const libraries = flags.filter((each) => each.startsWith('-l'));
+  const others = flags.filter((each) => !each.startsWith('-l'));
+  runTool(compiler, ['-w', '-static', ...others, '-o', path, join(PROGRAMS, 'census', source), ...libraries]);
+  return path;
+}
+
+OWN_PROGRAMS.forEach((program, i) => {
+  const [name, gcc, qemu, cpu] = MACHINES[program.source.endsWith('.cc') ? 0 : i % MACHINES.length]!;
+  describeWith([gcc, qemu, 'g++'], `${program.name} on ${name}`, () => {
+    test('as under qemu-user', () => {
+      const path = build(gcc, program);
+      const there = spawnSync(qemu, ['-cpu', cpu, path], { encoding: 'latin1' });
+      const here = run([path]);
+      expect([here.status, here.stdout]).toEqual([there.status, there.stdout]);
+      expect(here.json['deviations']).toEqual([]);
+      expect(there.stdout).not.toBe('');
+    });
+  });
+});
+
+/** Shells make processes: what busybox of this machine prints is what Linux does. */
+const SCRIPT =
+  'x=$(busybox seq 1 5 | busybox wc -l); echo $x; busybox false || echo no; (exit 7); echo $?; echo a >/dev/null; ' +
+  'for i in 1 2 3; do echo $i; done | busybox sort -r; kill -9 $$';
+describeWith(['busybox'], 'a shell', () => {
+  test('pipelines, substitutions, statuses, signals', () => {
+    const busybox = tool('busybox')!;
+    const there = spawnSync(busybox, ['sh', '-c', SCRIPT], { encoding: 'utf8' });
+    const here = run(['--root', '/', '--env', `PATH=${busybox.replace(/\/[^/]*$/, '')}`, '--', busybox, 'sh', '-c', SCRIPT]); // prettier-ignore
+    expect(here.stdout).toBe(there.stdout);
+    expect([there.signal, here.status]).toEqual(['SIGKILL', 137]);
+  });
+});
