@@ -67,8 +67,11 @@ function headerOf(gcc: string): ReadonlyMap<number, string> {
   return out;
 }
 
-/** Calls that do not come back, with no arguments. */
-const ENDLESS = /^(exit(_group)?|pause|(rt_)?sigreturn|ppoll(_time64)?)$/;
+/** Calls that do not come back, or come back twice, with no arguments. */
+const ENDLESS_NAMES = [
+  'exit', 'exit_group', 'rt_sigreturn', 'sigreturn', 'pause', 'ppoll', 'ppoll_time64', 'select', '_newselect', 'pselect6', 'pselect6_time64', 'fork', 'vfork', 'clone',
+]; // prettier-ignore
+const ENDLESS = new RegExp(`^(${ENDLESS_NAMES.join('|')})$`);
 
 for (const target of all) {
   describeWith([target.gcc], `system calls of ${target.name}`, () => {
@@ -86,18 +89,13 @@ for (const target of all) {
         #include <asm/unistd.h>
         #define SYS_WRITE __NR_write
         #include "lib.h"
+        static int isEndless(long n) {
+${ENDLESS_NAMES.map((name) => `#ifdef __NR_${name}\nif (n == __NR_${name}) return 1;\n#endif`).join('\n')}
+          return 0;
+        }
         int main(void) {
           for (long n = 0; n < 600; n++) {
-            if (n == __NR_exit || n == __NR_exit_group || n == __NR_rt_sigreturn || n == __NR_ppoll) continue;
-            #ifdef __NR_pause
-            if (n == __NR_pause) continue;
-            #endif
-            #ifdef __NR_sigreturn
-            if (n == __NR_sigreturn) continue;
-            #endif
-            #ifdef __NR_ppoll_time64
-            if (n == __NR_ppoll_time64) continue;
-            #endif
+            if (isEndless(n)) continue;
             line("", (u32)-sys(n, 0L, 0L, 0L, 0L, 0L, 0L));
           }
           flush();
@@ -192,10 +190,7 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   'path-descriptor': [['openat', 'sys(__NR_openat, -100L, "/package.json", 010000000L);']],
   holes: [['lseek', `${FILE} sys(__NR_lseek, fd, 0L, 4L);`]],
   'access-flags': [['faccessat2', 'sys(__NR_faccessat2, -100L, "/package.json", 4L, 0x100L);']],
-  'descriptor-commands': [
-    ['fcntl', 'sys(__NR_fcntl, 1L, 0L, 10L);'],
-    ['fcntl', `${FILE} sys(__NR_fcntl, fd, 3L);`],
-  ],
+  'descriptor-commands': [['fcntl', 'sys(__NR_fcntl, 1L, 8L, 10L);']],
   'non-blocking': [['fcntl', 'sys(__NR_fcntl, 0L, 4L, 04000L);']],
   requests: [['ioctl', 'sys(__NR_ioctl, 0L, 0x541bL, space);']],
   'set-limit': [['prlimit64', 'sys(__NR_prlimit64, 0L, 3L, space, 0L);']],
@@ -205,7 +200,6 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
     ['clock_nanosleep', 'sys(__NR_clock_nanosleep, 2L, 0L, space, 0L);'],
   ],
   'futex-priority': [['futex', 'sys(__NR_futex, space, 6L, 0L, 0L, 0L, 0L);']],
-  'new-processes': [['clone', 'sys(__NR_clone, 17L, 0L, 0L, 0L, 0L);']],
   'clone-flags': [
     ['clone', 'sys(__NR_clone, 0x10900L, 0L, 0L, 0L, 0L);'],
     ['clone3', '*(word *)space = 0x10f00; *(word *)(space + 64) = 4096; sys(__NR_clone3, space, 88L);'],
@@ -216,9 +210,52 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
       'for (int i = 0; i < 1024; i++) if (sys(__NR_clone, 0x10f00L, 0L, 0L, 0L, 0L) == 0) for (;;) sys(__NR_pause);',
     ],
   ],
+  'process-limit': [['fork', 'for (int i = 0; i < 130; i++) if (sys(__NR_fork) == 0) for (;;) sys(__NR_pause);']],
+  'shared-memory': [
+    [
+      'fork',
+      'sys(__NR_mmap, 0L, 4096L, 3L, 0x21L, -1L, 0L); if (sys(__NR_fork) == 0) sys(__NR_exit_group, 0L); sys(__NR_wait4, -1L, 0L, 0L, 0L);',
+    ],
+  ],
+  'other-programs': [
+    ['execve', 'char *none[] = {0}; sys(__NR_execve, "/samples/built/riscv64/program-mcount", none, none);'],
+  ],
+  'execveat-flags': [
+    ['execveat', 'char *none[] = {0}; sys(__NR_execveat, -100L, "/package.json", none, none, 0x100L);'],
+  ],
+  'process-descriptors': [['waitid', 'sys(__NR_waitid, 3L, 3L, 0L, 4L, 0L);']],
+  'process-codes': [['prctl', 'sys(__NR_prctl, 1L, 9L);']],
+  'shared-file': [],
+  remapping: [['mremap', 'sys(__NR_mremap, space, 4096L, 4096L, 3L, space + 4096);']],
+  'rename-flags': [['renameat2', 'sys(__NR_renameat2, -100L, "/a", -100L, "/b", 2L);']],
+  'hard-links': [],
+  'file-times': [],
+  packets: [['pipe2', 'sys(__NR_pipe2, space, 040000L);']],
+  sockets: [
+    ['socket', 'sys(__NR_socket, 2L, 1L, 0L);'],
+    ['socketpair', 'sys(__NR_socketpair, 2L, 1L, 0L, space);'],
+  ],
+  messages: [
+    [
+      'sendto',
+      'u32 *two = (u32 *)space; sys(__NR_socketpair, 1L, 1L, 0L, two); sys(__NR_sendto, (word)two[0], "x", 1L, 0x40L, 0L, 0L);',
+    ],
+  ],
+  'time-left': [['select', 'word time[2] = {0, 1}; sys(__NR_select, 0L, 0L, 0L, 0L, time);']],
+  'nested-epoll': [
+    [
+      'epoll_ctl',
+      'word e = sys(__NR_epoll_create1, 0L), f = sys(__NR_epoll_create1, 0L); sys(__NR_epoll_ctl, e, 1L, f, space);',
+    ],
+  ],
+  'epoll-flags': [
+    [
+      'epoll_ctl',
+      'word e = sys(__NR_epoll_create1, 0L), f = sys(__NR_eventfd2, 0L, 0L); *(u32 *)space = 0x10000001; sys(__NR_epoll_ctl, e, 1L, f, space);',
+    ],
+  ],
   'input-ready': [['poll', '*(u32 *)space = 0; *(u32 *)(space + 4) = 1; sys(__NR_poll, space, 1L, 0L);']],
   'stop-signal': [['kill', 'sys(__NR_kill, sys(__NR_getpid), 20L);']],
-  'other-processes': [['kill', 'sys(__NR_kill, -1L, 0L);']],
   'small-stack': [['sigaltstack', 'word stack[3] = {(word)space, 0, 4096}; sys(__NR_sigaltstack, stack, 0L);']],
 };
 

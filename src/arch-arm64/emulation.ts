@@ -44,7 +44,8 @@ export const arm64Emulation: IrEmulation = {
     signals: arm64Signals,
     stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     // They differ from asm-generic's.
-    openFlags: { directory: 0o40000n, noFollow: 0o100000n },
+    openFlags: { directory: 0o40000n, noFollow: 0o100000n, largeFile: 0o400000n },
+    packedEvents: false,
     frames: { kind: 'frame-record', register: 'x29' },
     // PROT_BTI
     guard: {

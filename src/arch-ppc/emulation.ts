@@ -156,7 +156,8 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
       guard: null,
       stat: wordBytes === 4 ? { plain: STAT_32, large: STAT64_32 } : { plain: STAT_64, large: STAT_64 },
       // They differ from asm-generic's.
-      openFlags: { directory: 0o40000n, noFollow: 0o100000n },
+      openFlags: { directory: 0o40000n, noFollow: 0o100000n, largeFile: 0o200000n },
+      packedEvents: false,
       frames: { kind: 'back-chain', linkOffset: wordBytes === 4 ? 4 : 16 },
       anchors: new Map(wordBytes === 4 ? [['r13', '_SDA_BASE_']] : []),
     },

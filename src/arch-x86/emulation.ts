@@ -110,7 +110,8 @@ export const x86Emulation: IrEmulation = {
     // The vsyscall page.
     kernelCode: [0xffff_ffff_ff60_0000n, 0xffff_ffff_ff60_1000n],
     stat: { plain: STAT, large: STAT },
-    openFlags: { directory: 0o200000n, noFollow: 0o400000n },
+    openFlags: { directory: 0o200000n, noFollow: 0o400000n, largeFile: 0o100000n },
+    packedEvents: true,
     frames: { kind: 'scan', callBefore },
     anchors: new Map(),
   },

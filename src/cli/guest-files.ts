@@ -5,7 +5,7 @@
  * regular files and directories are served.
  */
 import * as fs from 'node:fs';
-import { join } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import type { FileError, FileStatus, FileSystem } from '../emulator/index.js';
 import { ElftraceError } from '../errors.js';
 
@@ -20,13 +20,17 @@ const served: ReadonlySet<string> = new Set<FileError>([
   'ELOOP',
   'EINVAL',
   'ENAMETOOLONG',
+  'EEXIST',
+  'ENOTEMPTY',
+  'ENOSPC',
 ]);
 
 function isFileError(code: unknown): code is FileError {
   return typeof code === 'string' && served.has(code);
 }
 
-function errorOf(cause: unknown): FileError {
+/** The error that the guest gets for one of the host. */
+export function errorOf(cause: unknown): FileError {
   const code = cause instanceof Error && 'code' in cause ? cause.code : '';
   if (code === 'EPERM') return 'EACCES';
   return isFileError(code) ? code : 'EIO';
@@ -39,17 +43,28 @@ interface Place {
 }
 
 /**
+ * The path by which a program in the tree below `directory` knows itself; null: it is not in it, or
+ * the tree is all there is.
+ */
+export function pathInTree(path: string, directory: string | undefined): string | null {
+  if (directory === undefined) return null;
+  const root = resolve(directory);
+  const inside = relative(root, resolve(path));
+  return root === '/' || inside === '' || inside.startsWith('..') ? null : `/${inside}`;
+}
+
+/**
  * The tree below `directory`.
  * @throws ElftraceError 'io' when it is no directory
  */
-export function filesBelow(directory: string): FileSystem {
+export function filesBelow(directory: string, option = '--root'): FileSystem {
   let root: string;
   try {
     root = fs.realpathSync(directory);
     if (!fs.statSync(root).isDirectory()) throw new Error('it is no directory');
   } catch (cause) {
     const text = cause instanceof Error ? cause.message : String(cause);
-    throw new ElftraceError('io', `--root ${directory}: ${text}`, { file: directory }, { cause });
+    throw new ElftraceError('io', `${option} ${directory}: ${text}`, { file: directory }, { cause });
   }
   const inodes = new Map<string, number>();
 
@@ -99,6 +114,7 @@ export function filesBelow(directory: string): FileSystem {
       sizeBytes: stats.size,
       modified: Math.max(0, Math.floor(stats.mtimeMs / 1000)),
       inode,
+      links: stats.nlink,
     };
   };
 
@@ -155,6 +171,10 @@ export function filesBelow(directory: string): FileSystem {
       } catch (cause) {
         return errorOf(cause);
       }
+    },
+    realPath(path) {
+      const place = walk(path, true);
+      return typeof place === 'string' ? place : { path: `/${relative(root, place.host)}` };
     },
     list(path) {
       const place = walk(path, true);

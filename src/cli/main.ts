@@ -963,7 +963,7 @@ const parser = yargs([])
         .positional('path', { type: 'string', demandOption: true })
         .positional('arguments', { type: 'string', array: true, default: [] as string[] })
         .options(limitOptions(['instructions']))
-        .options(limitOptions(['memory', 'output', 'trace']))
+        .options(limitOptions(['memory', 'output', 'trace', 'processes']))
         .option('tier', {
           type: 'string',
           default: 'auto',
@@ -975,6 +975,10 @@ const parser = yargs([])
         .option('root', {
           type: 'string',
           describe: "directory that is the program's /, read-only; without it no files",
+        })
+        .option('write', {
+          type: 'string',
+          describe: 'directory that keeps what the program writes; --root lies below it and stays as it is',
         })
         .option('call', { type: 'string', describe: "call one function: 'f(1,2)', integers and strings" })
         .option('compare', { type: 'string', describe: 'run this image too: 0 equal, 1 different, 125 nothing proved' })

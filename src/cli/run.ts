@@ -18,8 +18,11 @@ import {
   type FileSystem,
   interpreterPath,
   type IrEmulation,
+  type Machine,
   PID,
   type Process,
+  type ProcessEvent,
+  type ProcessImage,
   type RelativeRelocation,
   signalOf,
   type Slices,
@@ -62,7 +65,8 @@ import { compareRuns, type Comparison, type Doubt, type RunDifference, type RunR
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { type InputFile, readInput } from './files.js';
-import { filesBelow } from './guest-files.js';
+import { filesBelow, pathInTree } from './guest-files.js';
+import { overlayOf } from './guest-overlay.js';
 import { enabledSites, graphOverruns, guestRing, writeGuestTrace } from './guest-trace.js';
 import { readInputBytes, replayedInput } from './guest-input.js';
 import { commandDeadline, commandLimits } from './limits.js';
@@ -79,6 +83,7 @@ export interface RunArguments {
   readonly slice?: string | undefined;
   readonly env?: readonly string[] | undefined;
   readonly root?: string | undefined;
+  readonly write?: string | undefined;
   readonly jsonStatus?: string | undefined;
   readonly call?: string | undefined;
   readonly compare?: string | undefined;
@@ -155,6 +160,20 @@ function wholeNumber(option: string, text: string, least: number): number {
   return value;
 }
 
+/** The tree of the program; undefined: it has none. */
+function treeOf({ root, write, compare }: RunArguments): FileSystem | undefined {
+  if (write !== undefined && root === undefined) throw new ElftraceError('usage', '--write goes with --root');
+  if (write !== undefined && compare !== undefined) {
+    throw new ElftraceError(
+      'usage',
+      '--write does not go with --compare: the second run would find what the first wrote',
+    );
+  }
+  if (root === undefined) return undefined;
+  const tree = filesBelow(root);
+  return write === undefined ? tree : overlayOf(tree, write, commandLimits().output);
+}
+
 /**
  * Checks the arguments without looking at any image.
  * @throws ElftraceError 'usage', or 'io' for a root that is no directory
@@ -178,7 +197,7 @@ export function checkRequest(args: RunArguments): Request {
       ...(args.slice !== undefined && { instructions: wholeNumber('--slice', args.slice, 1) }),
     },
     env,
-    files: args.root === undefined ? undefined : filesBelow(args.root),
+    files: treeOf(args),
     call: args.call === undefined ? null : parseCall(args.call),
     ignore: args.compareIgnore ?? null,
     trace: checkTrace(args),
@@ -306,8 +325,17 @@ function callName({ arch, emulation }: Loaded, guest: Process): string {
   return name === undefined ? `system call ${number}` : `system call ${name} (${number})`;
 }
 
-function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
-  const here = (address: bigint): string => place(loaded, guest, address);
+/** What is said of the stop of another process, whose places have no names here. */
+function innerOutcome({ stop }: Extract<Stop, { kind: 'child' }>, loaded: Loaded, guest: Process): Outcome {
+  return outcomeOf(stop, loaded, guest, hex);
+}
+
+function outcomeOf(
+  stop: Stop,
+  loaded: Loaded,
+  guest: Process,
+  here: (address: bigint) => string = (address) => place(loaded, guest, address),
+): Outcome {
   const { pc } = guest.machine;
   switch (stop.kind) {
     case 'exit':
@@ -380,6 +408,22 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
             instruction: hex(instruction),
             function: nameAt(loaded, guest, instruction),
           })),
+        },
+      };
+    }
+    case 'child': {
+      const inner = innerOutcome(stop, loaded, guest);
+      const who = `process ${stop.process} (${visibleLine(stop.program)})`;
+      const { instruction, ...rest } = inner.stop;
+      return {
+        end: { kind: 'failed' },
+        message: `${who}: ${inner.message ?? 'stopped'}`,
+        at: null,
+        stop: {
+          ...rest,
+          ...(instruction === undefined ? {} : { instruction }),
+          process: stop.process,
+          program: stop.program,
         },
       };
     }
@@ -626,12 +670,17 @@ async function runToEnd(loaded: Loaded, guest: Process, request: Request, probes
       return { kind: 'step-limit' };
     }
   };
-  const last = guest.machine.totalInstructions + request.budget;
-  const onStop = (stop: StopReason): boolean =>
-    (stop.kind === 'trap' || stop.kind === 'fault') && probes !== null && probes.serve(stop);
+  const last = guest.instructions + request.budget;
+  const onStop = (stop: StopReason, machine: Machine): boolean => {
+    if ((stop.kind !== 'trap' && stop.kind !== 'fault') || probes === null) return false;
+    if (machine === guest.machine) return probes.serve(stop);
+    const what = 'probes of processes that the program makes';
+    guest.machine.deviate({ kind: 'image', what, why: 'not served' }, stop.instruction);
+    return false;
+  };
   try {
     for (;;) {
-      const left = last - guest.machine.totalInstructions;
+      const left = last - guest.instructions;
       const stop = pace.piece(left, piece);
       const ended = { stop, cut, called: null };
       if (cut !== null) return ended;
@@ -639,7 +688,7 @@ async function runToEnd(loaded: Loaded, guest: Process, request: Request, probes
         if (await pace.wait()) return { ...ended, cut: 'timeout' };
         continue;
       }
-      if (stop.kind === 'step-limit' && guest.machine.totalInstructions < last) {
+      if (stop.kind === 'step-limit' && guest.instructions < last) {
         if (await pace.isOver()) return { ...ended, cut: 'timeout' };
         continue;
       }
@@ -652,10 +701,28 @@ async function runToEnd(loaded: Loaded, guest: Process, request: Request, probes
   }
 }
 
+/** A program for the same machine; null: it is for another one. */
+function programOf(bytes: Uint8Array, arch: Arch): ProcessImage | null {
+  const image = readElf(bytes);
+  return archOf(image.header) === arch ? image : null;
+}
+
+/** What of the processes a trace or profile does not hold. */
+function untraced(processes: readonly ProcessEvent[], guest: Process): readonly string[] {
+  const out: string[] = [];
+  const others = processes.filter((each) => each.kind === 'made').length;
+  if (others > 0) out.push(`${others} further process${others > 1 ? 'es are' : ' is'} not in the trace`);
+  const replaced = processes.find((each) => each.kind === 'replaced' && each.machine === guest.machine);
+  if (replaced) out.push(`the trace ends where the program became ${visibleLine(replaced.program)}`);
+  return out;
+}
+
 async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Execution> {
   const { image, arch, emulation, program } = loaded;
   const { request } = options;
   let leftOut = 0;
+  let oracle: Oracle | null = null;
+  const processes: ProcessEvent[] = [];
   const interpreter = request.call ? null : interpreterOf(loaded, request.files);
   const guest = startProcess({
     image,
@@ -668,6 +735,13 @@ async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Executi
     tier: request.tier,
     slices: request.slices,
     memoryBytes: commandLimits().memory,
+    processes: commandLimits().processes,
+    path: options.argv[0]!,
+    program: (bytes) => programOf(bytes, arch),
+    onProcess: (event) => {
+      processes.push(event);
+      if (event.kind === 'replaced' && event.machine === guest.machine) oracle?.finish();
+    },
     ...(request.files ? { files: request.files } : {}),
     ...(interpreter ? { interpreter } : {}),
     ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded, () => leftOut++) } : {}),
@@ -681,7 +755,6 @@ async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Executi
   }
   // What a kernel's start-up would have put there (the per-CPU pointer).
   for (const [name, value] of Object.entries(program.loadMap?.registers ?? {})) guest.machine.setRegister(name, value);
-  let oracle: Oracle | null = null;
   let functions: readonly TracedFunction[] = [];
   const sinks = options.oracle((address) => nameAt(loaded, guest, address).replace(/\+0x[0-9a-f]+$/, ''));
   if (sinks.length > 0 || options.named) {
@@ -721,6 +794,8 @@ async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Executi
     outcome = outcomeOf(cut === null ? stop : { kind: cut }, loaded, guest);
   }
   oracle?.finish();
+  if (sinks.length > 0 || options.named)
+    for (const each of untraced(processes, guest)) err(`${loaded.input.name}: notice: ${each}`);
   const doubts = doubtsOf(loaded, guest, outcome, request.call !== null);
   return { guest, doubts, functions, outcome, seconds: (performance.now() - begin) / 1000, probes };
 }
@@ -827,7 +902,7 @@ function statusJson(
   return {
     exit: end.kind === 'signal' ? null : exitOf(end),
     ...(end.kind === 'signal' ? { signal: end.signal } : {}),
-    instructions: execution.guest.machine.totalInstructions,
+    instructions: execution.guest.instructions,
     seconds: execution.seconds,
     tier: execution.guest.machine.tierReached,
     deviations: execution.doubts
@@ -895,7 +970,7 @@ export async function runRun(args: RunArguments): Promise<number> {
     return sinks;
   };
   // Both runs of a comparison get the same name, so that a program that prints it is no different.
-  const argv = [args.path, ...args.arguments];
+  const argv = [pathInTree(args.path, args.root) ?? args.path, ...args.arguments];
   const input = replayedInput();
   const captured = original ? capture() : null;
   const execution = await execute(loaded, {
@@ -969,7 +1044,7 @@ export async function runRun(args: RunArguments): Promise<number> {
     } else if (request.trace?.path !== '-') {
       out(
         `equal: ${endText(outcome.end)}, ${linesText(comparison)}, ` +
-          `${guest.machine.totalInstructions} and ${other.guest.machine.totalInstructions} instructions` +
+          `${guest.instructions} and ${other.guest.instructions} instructions` +
           (request.call ? '; memory was not compared' : ''),
       );
     }

@@ -6,7 +6,12 @@ import type { Condition } from '../machine/calls.js';
 import type { ProcessModel } from '../machine/emulation.js';
 import type { Abi } from '../machine/abi.js';
 import type { Address, Endian } from '../units.js';
+import type { AddressSpace } from './address-space.js';
+import type { Description, Descriptors } from './descriptions.js';
+import type { FileSystem, NodeStatus } from './files.js';
 import type { Machine, SyscallResult } from './machine.js';
+import type { AccessKind } from './memory.js';
+import type { ProcSubject } from './proc.js';
 import type { Signals } from './signals.js';
 import type { Wait } from './thread.js';
 
@@ -15,9 +20,10 @@ import type { Wait } from './thread.js';
  * errno.h.
  */
 export const ERRNO = {
-  EPERM: 1, ENOENT: 2, ESRCH: 3, EINTR: 4, EIO: 5, E2BIG: 7, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, EBUSY: 16, EEXIST: 17, ENOTDIR: 20, EISDIR: 21,
-  EINVAL: 22,
-  EMFILE: 24, ENOTTY: 25, ESPIPE: 29, EROFS: 30, ERANGE: 34, ENAMETOOLONG: 36, ENOSYS: 38, ELOOP: 40, EOVERFLOW: 75, ETIMEDOUT: 110,
+  EPERM: 1, ENOENT: 2, ESRCH: 3, EINTR: 4, EIO: 5, E2BIG: 7, ENOEXEC: 8, EBADF: 9, ECHILD: 10, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, EBUSY: 16,
+  EEXIST: 17, EXDEV: 18, ENODEV: 19, ENOTDIR: 20, EISDIR: 21, EINVAL: 22, EMFILE: 24, ENOTTY: 25, EFBIG: 27, ENOSPC: 28, ESPIPE: 29, EROFS: 30, EPIPE: 32,
+  ERANGE: 34, ENAMETOOLONG: 36, ENOSYS: 38, ENOTEMPTY: 39, ELOOP: 40, EOVERFLOW: 75, ENOTSOCK: 88, EMSGSIZE: 90, EPROTOTYPE: 91, EPROTONOSUPPORT: 93,
+  ESOCKTNOSUPPORT: 94, EOPNOTSUPP: 95, EAFNOSUPPORT: 97, EISCONN: 106, ENOTCONN: 107, ETIMEDOUT: 110, ECONNREFUSED: 111,
 } as const; // prettier-ignore
 export type Errno = keyof typeof ERRNO;
 
@@ -52,6 +58,36 @@ export interface CallContext {
   readonly wordBytes: 4 | 8;
   readonly endian: Endian;
   readonly signals: Signals;
+  readonly space: AddressSpace;
+  readonly descriptors: Descriptors;
+  readonly files: FileSystem;
+  /** Bytes that repeat from run to run. */
+  randomBytes(size: number): Uint8Array;
+  /** What `/proc/self` tells of the process. */
+  procSubject(): ProcSubject;
+  /** What is at a path, seen from the current directory. */
+  statusOfPath(path: string): NodeStatus | Errno;
+  /** Number of the next pipe, socket or other thing without a name. */
+  nextInode(): number;
+  /** A set of signals; null: the program may not read it. */
+  loadSet(address: Address): bigint | null;
+  /** A 64-bit argument from index `i` on. */
+  long(args: Arguments, i: number): bigint;
+  /** True when the guest may access the range, of which the stack grows. */
+  usable(address: Address, size: number, access: AccessKind): boolean;
+  /** The same for a buffer, of which Linux transfers what it can. */
+  usableBuffer(address: Address, size: number, access: AccessKind): boolean;
+  /**
+   * Attempts until there is an answer: at once, and again when `ready` says so. `description` is
+   * what it waits for: where that may not wait the answer is EAGAIN.
+   */
+  attempt(
+    description: Description,
+    ready: () => boolean,
+    attempt: () => bigint | Errno | null,
+    /** What is done so far: the answer of a call that a handler interrupts. Default: nothing. */
+    done?: () => bigint,
+  ): Answer;
   /** Bytes that the process may read; null: it may not. */
   load(address: Address, size: number): Uint8Array | null;
   /** False: it may not write there. */

@@ -8,7 +8,8 @@ import { ElftraceError } from '../errors.js';
 import type { Machine } from './machine.js';
 import type { StopReason } from './stops.js';
 import type { IrEmulation } from '../machine/emulation.js';
-import { type Process, readWord } from './process.js';
+import { readWord } from './load.js';
+import type { Process } from './process.js';
 import type { Address, RegisterName } from '../units.js';
 
 export interface CallOptions {

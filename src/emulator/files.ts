@@ -1,16 +1,16 @@
 /**
- * What a process sees of files: a read-only tree that the starter of the process gives as an
- * object, and the table of open descriptors. The emulator has no files of its own: without a tree
- * every path is missing. Paths are the guest's, absolute, and mean places in the tree; the tree
- * resolves `..` and symbolic links, and never leaves itself.
+ * What a process sees of files: a tree that the starter of the process gives as an object, and the
+ * structures of Linux that tell of them. The emulator has no files of its own: without a tree every
+ * path is missing. Paths are the guest's, absolute, and mean places in the tree; the tree resolves
+ * `..` and symbolic links, and never leaves itself.
  */
 import { alignUp } from '../bits.js';
-import { ElftraceError } from '../errors.js';
 import type { StatLayout, StatField } from '../machine/emulation.js';
 import type { Endian } from '../units.js';
 
-/** Why a file could not be had: names of Linux errors. */
-export type FileError = 'ENOENT' | 'ENOTDIR' | 'EISDIR' | 'EACCES' | 'ELOOP' | 'EINVAL' | 'EIO' | 'ENAMETOOLONG';
+/** Why a file could not be had or changed: names of Linux errors. */
+export type FileError =
+  | 'ENOENT' | 'ENOTDIR' | 'EISDIR' | 'EACCES' | 'ELOOP' | 'EINVAL' | 'EIO' | 'ENAMETOOLONG' | 'EEXIST' | 'ENOTEMPTY' | 'ENOSPC' | 'EFBIG' | 'EPERM' | 'EBUSY' | 'EXDEV'; // prettier-ignore
 
 export interface FileStatus {
   readonly kind: 'file' | 'directory' | 'link';
@@ -21,6 +21,8 @@ export interface FileStatus {
   readonly modified: number;
   /** Different for different files. */
   readonly inode: number;
+  /** Names of the file. Default: 1. */
+  readonly links?: number;
 }
 
 /** A regular file open for reading. */
@@ -31,7 +33,25 @@ export interface OpenFile {
   close(): void;
 }
 
-/** A read-only tree of files. Paths are absolute, components separated by single slashes. */
+/** A regular file open for reading and writing. */
+export interface WritableFile extends OpenFile {
+  /** How many bytes were written. */
+  write(offset: number, bytes: Uint8Array): number | FileError;
+  resize(size: number): FileError | null;
+}
+
+/** What changes a tree that may be written; null: it is done. Links at the end are not followed. */
+export interface FileChanges {
+  /** Opens a file, which is made when it is missing, with these permissions. */
+  open(path: string, permissions: number, truncates: boolean): WritableFile | FileError;
+  makeDirectory(path: string, permissions: number): FileError | null;
+  remove(path: string, kind: 'file' | 'directory'): FileError | null;
+  rename(from: string, to: string): FileError | null;
+  symbolicLink(text: string, path: string): FileError | null;
+  setPermissions(path: string, permissions: number): FileError | null;
+}
+
+/** A tree of files. Paths are absolute, components separated by single slashes. */
 export interface FileSystem {
   /** `follow`: of what a symbolic link at the end leads to. */
   status(path: string, follow: boolean): FileStatus | FileError;
@@ -40,6 +60,10 @@ export interface FileSystem {
   readLink(path: string): { readonly text: string } | FileError;
   /** Names in a directory, without `.` and `..`, in a fixed order. */
   list(path: string): readonly string[] | FileError;
+  /** The path without links and `..`. Default: the path itself. */
+  realPath?(path: string): { readonly path: string } | FileError;
+  /** Without it nothing may be changed. */
+  readonly changes?: FileChanges;
 }
 
 /** The tree of a process without files. */
@@ -49,77 +73,6 @@ export const NO_FILES: FileSystem = {
   readLink: () => 'ENOENT',
   list: () => 'ENOENT',
 };
-
-/** What a descriptor stands for. */
-export type Descriptor = {
-  /** FD_CLOEXEC; nothing is ever executed in place of the program. Default: false. */
-  closeOnExec?: boolean;
-} & (
-  | { readonly kind: 'input' }
-  | { readonly kind: 'output'; readonly number: number }
-  | { readonly kind: 'file'; readonly path: string; readonly file: OpenFile; position: number }
-  | { readonly kind: 'directory'; readonly path: string; readonly status: FileStatus; position: number }
-);
-
-/** Most descriptors of a process. */
-export const OPEN_MAX = 1024;
-
-/** Open descriptors of a process: 0, 1 and 2 at its start. */
-export class Descriptors {
-  private readonly table = new Map<number, Descriptor>([
-    [0, { kind: 'input' }],
-    [1, { kind: 'output', number: 1 }],
-    [2, { kind: 'output', number: 2 }],
-  ]);
-
-  /** @param files  where files of a snapshot are opened again that were closed since */
-  constructor(private readonly files: FileSystem) {}
-
-  get(number: number): Descriptor | undefined {
-    return this.table.get(number);
-  }
-
-  /** Opens the lowest free number; -1 when none is left. */
-  add(descriptor: Descriptor): number {
-    for (let number = 0; number < OPEN_MAX; number++) {
-      if (this.table.has(number)) continue;
-      this.table.set(number, descriptor);
-      return number;
-    }
-    return -1;
-  }
-
-  close(number: number): boolean {
-    const descriptor = this.table.get(number);
-    if (descriptor?.kind === 'file') descriptor.file.close();
-    return this.table.delete(number);
-  }
-
-  /**
-   * Remembers what is open and where it is read next. The function that it returns puts that back:
-   * it throws ElftraceError 'io' when a file that was closed since cannot be opened any more.
-   */
-  save(): () => void {
-    const then = [...this.table].map(([number, each]) => [number, { ...each }] as const);
-    return () => {
-      const open = new Set<OpenFile>();
-      for (const each of this.table.values()) if (each.kind === 'file') open.add(each.file);
-      const now = then.map(([number, each]): readonly [number, Descriptor] => {
-        if (each.kind !== 'file' || open.delete(each.file)) return [number, { ...each }];
-        const file = this.files.open(each.path);
-        if (typeof file === 'string') {
-          throw new ElftraceError('io', `${each.path} was open in the snapshot and cannot be opened again (${file})`, {
-            file: each.path,
-          });
-        }
-        return [number, { ...each, file }];
-      });
-      this.table.clear();
-      for (const [number, each] of now) this.table.set(number, each);
-      for (const file of open) file.close();
-    };
-  }
-}
 
 /**
  * Standard input that can be read again from where it was at a snapshot. What the host gave is kept
@@ -162,9 +115,24 @@ export class ReplayedInput {
   }
 }
 
-const MODE = { file: 0o100000, directory: 0o040000, link: 0o120000 } as const;
-/** A character device: what descriptors 0 to 2 are. */
-const STREAM_MODE = 0o020600;
+/** What is no file of the tree: a device, a pipe, a socket, or what has no name at all. */
+export interface SpecialStatus {
+  readonly kind: 'character' | 'pipe' | 'socket' | 'anonymous';
+  readonly permissions: number;
+  readonly inode: number;
+  /** Of a device: as `makedev` joins its numbers. */
+  readonly device: number;
+}
+
+export type NodeStatus = FileStatus | SpecialStatus;
+
+export function isSpecial(status: NodeStatus): status is SpecialStatus {
+  return !('sizeBytes' in status);
+}
+
+const MODE = {
+  file: 0o100000, directory: 0o040000, link: 0o120000, character: 0o020000, pipe: 0o010000, socket: 0o140000, anonymous: 0,
+} as const; // prettier-ignore
 
 /** Bytes of the least and largest unit that `stat` speaks of. */
 const BLOCK_BYTES = 4096;
@@ -172,18 +140,18 @@ const SECTOR_BYTES = 512;
 
 type Fields = Readonly<Record<StatField, number>>;
 
-function fieldsOf(status: FileStatus | 'stream'): Fields {
-  const stream = status === 'stream';
-  const size = stream ? 0 : status.sizeBytes;
-  const time = stream ? 0 : status.modified;
+function fieldsOf(status: NodeStatus): Fields {
+  const special = isSpecial(status);
+  const size = special ? 0 : status.sizeBytes;
+  const time = special ? 0 : status.modified;
   return {
-    dev: stream ? 2 : 1,
-    ino: stream ? 1 : status.inode,
-    mode: stream ? STREAM_MODE : MODE[status.kind] | status.permissions,
-    nlink: 1,
+    dev: special ? 2 : 1,
+    ino: status.inode,
+    mode: MODE[status.kind] | status.permissions,
+    nlink: special ? 1 : (status.links ?? 1),
     uid: 1000,
     gid: 1000,
-    rdev: 0,
+    rdev: special ? status.device : 0,
     size,
     blksize: BLOCK_BYTES,
     blocks: alignUp(size, BLOCK_BYTES) / SECTOR_BYTES,
@@ -203,7 +171,7 @@ export function putNumber(bytes: Uint8Array, at: number, size: number, value: nu
 }
 
 /** The bytes of a `struct stat`. */
-export function statBytes(status: FileStatus | 'stream', layout: StatLayout, endian: Endian): Uint8Array {
+export function statBytes(status: NodeStatus, layout: StatLayout, endian: Endian): Uint8Array {
   const bytes = new Uint8Array(layout.sizeBytes);
   const fields = fieldsOf(status);
   const put = (name: StatField): void => {
@@ -227,7 +195,7 @@ export function statBytes(status: FileStatus | 'stream', layout: StatLayout, end
 }
 
 /** The bytes of a `struct statx`, equal on all targets. Source: Linux uapi/linux/stat.h. */
-export function statxBytes(status: FileStatus | 'stream', endian: Endian): Uint8Array {
+export function statxBytes(status: NodeStatus, endian: Endian): Uint8Array {
   const STATX_BASIC_STATS = 0x7ff;
   const bytes = new Uint8Array(256);
   const fields = fieldsOf(status);
@@ -246,16 +214,19 @@ export function statxBytes(status: FileStatus | 'stream', endian: Endian): Uint8
   put(64, 8, fields.atime);
   put(96, 8, fields.ctime);
   put(112, 8, fields.mtime);
+  // Major and minor number, of the device itself and of the one that holds the file.
+  put(128, 4, fields.rdev >> 8);
+  put(132, 4, fields.rdev & 0xff);
   put(140, 4, fields.dev);
   return bytes;
 }
 
-const DT = { directory: 4, file: 8, link: 10 } as const;
+const DT = { pipe: 1, character: 2, directory: 4, file: 8, link: 10, socket: 12, anonymous: 0 } as const;
 
 /** One entry of `getdents64`. `next` is the position of the entry behind it. */
 export function directoryEntry(
   name: Uint8Array,
-  kind: FileStatus['kind'],
+  kind: NodeStatus['kind'],
   inode: number,
   next: number,
   endian: Endian,

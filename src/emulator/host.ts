@@ -140,7 +140,7 @@ export class HostMemory {
   private freeBytes = 0;
 
   /** @param mostBytes  backing that windows may have together */
-  constructor(private readonly mostBytes = Infinity) {
+  constructor(private readonly mostBytes: () => number = () => Infinity) {
     this.memory = new WebAssembly.Memory({ initial: (RECORDS_END + GROWTH_BYTES) / WASM_PAGE, maximum: 65536 });
     const { buffer } = this.memory;
     this.u8 = new Uint8Array(buffer);
@@ -161,7 +161,7 @@ export class HostMemory {
    */
   allocate(sizeBytes: number, fresh = false): number {
     const size = roundUpBacking(sizeBytes);
-    if (!fresh && this.used + size > this.mostBytes) return -1;
+    if (!fresh && this.used + size > this.mostBytes()) return -1;
     const reused = fresh ? -1 : this.reuse(size);
     if (reused !== -1) {
       this.u8.fill(0, reused, reused + size);
@@ -175,7 +175,7 @@ export class HostMemory {
 
   /** True when so many bytes more are allowed. */
   hasRoom(sizeBytes: number): boolean {
-    return this.used + roundUpBacking(sizeBytes) <= this.mostBytes;
+    return this.used + roundUpBacking(sizeBytes) <= this.mostBytes();
   }
 
   /** Makes at least so many bytes more; false when the 4 GiB are used up. */

@@ -98,9 +98,10 @@ export interface MachineOptions {
    */
   readonly onFault?: (machine: Machine, address: Address, access: AccessKind) => boolean;
   /**
-   * Most bytes of memory that windows have together. Default: no limit but the 4 GiB of the host.
+   * Most bytes of memory that windows have together; asked for whenever some is wanted. Default: no
+   * limit but the 4 GiB of the host.
    */
-  readonly memoryBytes?: number;
+  readonly memoryBytes?: number | (() => number);
   /**
    * Most bytes of translated code; when they are full everything is translated anew. Default 16
    * MiB.
@@ -285,7 +286,8 @@ export class Machine {
   readonly state: HelperState;
 
   constructor(options: MachineOptions) {
-    this.host = new HostMemory(options.memoryBytes);
+    const { memoryBytes } = options;
+    this.host = new HostMemory(typeof memoryBytes === 'number' ? () => memoryBytes : memoryBytes);
     const { lifter } = options;
     this.lifter = lifter;
     this.syscall = options.syscall;

@@ -397,6 +397,11 @@ export class GuestMemory {
     return this.list.areas > MAX_AREAS;
   }
 
+  /** Bytes of memory that windows have. */
+  get usedBytes(): number {
+    return this.host.used;
+  }
+
   /** True when so many bytes of memory can still be had. */
   hasRoom(size: number): boolean {
     return this.host.hasRoom(size);

@@ -24,10 +24,33 @@ const SLICE = 50_000;
 export interface Task {
   readonly machine: Machine;
   readonly signals: Signals;
-  /** Makes the threads begin that a system call has made. */
-  begin(): void;
   /** Called before the running thread gives way to another. */
   leave(): void;
+}
+
+/** The processes that share the CPU. */
+export interface Tasks {
+  /** Those that have not ended, in the order in which they were made. */
+  readonly tasks: readonly Task[];
+  /** The one whose thread the CPU executes; it may have ended. */
+  readonly current: Task;
+  /** Instructions of all processes together. */
+  readonly instructions: number;
+  /** Makes what begins that a system call has made. */
+  begin(): void;
+  /** Makes the clocks of all machines show the same. */
+  synchronise(): void;
+  /** Another process becomes the current one. */
+  enter(task: Task): void;
+  /** A process stops so; null: the others go on. */
+  over(task: Task, stop: StopReason): StopReason | null;
+  /** Nothing can go on; what the run ends with. Null: it is a deadlock. */
+  idle(): StopReason | null;
+}
+
+interface Turn {
+  readonly task: Task;
+  readonly thread: Thread;
 }
 
 /** Numbers from a seed. */
@@ -58,7 +81,7 @@ export class Scheduler {
   private sliceEnd = 0;
 
   constructor(
-    private readonly task: Task,
+    private readonly world: Tasks,
     { instructions = SLICE, seed }: Slices,
   ) {
     this.most = Math.max(1, instructions);
@@ -88,15 +111,26 @@ export class Scheduler {
     this.sliceEnd = 0;
   }
 
+  /** Every thread of every process, in the order of turns. */
+  private get turns(): readonly Turn[] {
+    return this.world.tasks.flatMap((task) => task.signals.threads.map((thread) => ({ task, thread })));
+  }
+
+  private get isAlone(): boolean {
+    const { tasks } = this.world;
+    return tasks.length === 1 && tasks[0]!.signals.threads.length === 1;
+  }
+
   /**
-   * Brings the process to where a thread can go on, and makes that the running one; a stop: none
-   * can, or a signal ends the process.
+   * Brings the processes to where a thread can go on, and makes that the running one; a stop: none
+   * can, or a signal ends the last process.
    */
   prepare(): StopReason | null {
-    const { task } = this;
-    task.begin();
+    const { world } = this;
+    world.begin();
     for (;;) {
-      task.signals.fire();
+      world.synchronise();
+      for (const { signals } of world.tasks) signals.fire();
       const next = this.pick();
       if (next === null) {
         const stop = this.idle();
@@ -104,9 +138,13 @@ export class Scheduler {
         continue;
       }
       this.run(next);
-      const stop = task.signals.resume();
-      if (stop) return stop;
-      if (next.waiting === null) return null;
+      const stop = next.task.signals.resume();
+      if (stop) {
+        const over = world.over(next.task, stop);
+        if (over) return over;
+        continue;
+      }
+      if (next.thread.waiting === null) return null;
     }
   }
 
@@ -115,84 +153,94 @@ export class Scheduler {
    * never.
    */
   ticks(): bigint | null {
-    const { signals, machine } = this.task;
-    const { threads, thread } = signals;
-    let least = signals.ticks();
-    if (threads.length === 1) return least;
-    const atMost = (ticks: bigint): void => {
-      if (least === null || ticks < least) least = ticks < 0n ? 0n : ticks;
+    const { world } = this;
+    const { current } = world;
+    let least = current.signals.ticks();
+    if (this.isAlone) return least;
+    const atMost = (ticks: bigint | null): void => {
+      if (ticks !== null && (least === null || ticks < least)) least = ticks < 0n ? 0n : ticks;
     };
-    for (const { waiting } of threads) {
-      if (waiting !== null && waiting.deadline !== null) atMost(waiting.deadline - machine.time);
-    }
-    if (threads.some((each) => each !== thread && signals.canGoOn(each))) {
-      atMost(BigInt(this.sliceEnd - machine.totalInstructions));
+    // The processors of the others stand still.
+    for (const task of world.tasks) if (task !== current) atMost(task.signals.ticks(true));
+    const { time } = current.machine;
+    for (const { task, thread } of this.turns) {
+      const deadline = thread.waiting?.deadline ?? null;
+      if (deadline !== null) atMost(deadline - time);
+      const isOther = task !== current || thread !== task.signals.thread;
+      if (isOther && task.signals.canGoOn(thread)) atMost(BigInt(this.sliceEnd - world.instructions));
     }
     return least;
   }
 
   /** The thread that runs next; null: none can. */
-  private pick(): Thread | null {
-    const { signals, machine } = this.task;
-    const { threads, thread } = signals;
-    const runs = !thread.isGone && !thread.lacksInput && signals.canGoOn(thread);
-    if (runs && (threads.length === 1 || machine.totalInstructions < this.sliceEnd)) return thread;
-    const at = threads.indexOf(thread);
+  private pick(): Turn | null {
+    const { world } = this;
+    const { current } = world;
+    const { thread } = current.signals;
+    const turns = this.turns;
+    const at = turns.findIndex((each) => each.task === current && each.thread === thread);
+    const runs = at >= 0 && !thread.lacksInput && current.signals.canGoOn(thread);
+    if (runs && (turns.length === 1 || world.instructions < this.sliceEnd)) return turns[at]!;
     // In turn, the running one last. Those that lack input are asked again when others have run.
-    const turn = [...threads.slice(at + 1), ...threads.slice(0, at + 1)];
-    const ready = turn.filter((each) => !each.lacksInput && signals.canGoOn(each));
+    const inTurn = [...turns.slice(at + 1), ...turns.slice(0, at + 1)];
+    const ready = inTurn.filter(({ task, thread: each }) => !each.lacksInput && task.signals.canGoOn(each));
     if (ready.length === 0) return null;
     // Alone it needs no slice: who can go on later has its turn at once. Nothing is drawn either,
     // for runs of a smaller budget come here more often.
     const next = ready[this.random && ready.length > 1 ? this.random.below(ready.length) : 0]!;
-    if (ready.length > 1 || next !== thread) this.sliceEnd = machine.totalInstructions + this.draw();
-    for (const each of threads) if (each !== thread) each.lacksInput = false;
+    if (ready.length > 1 || next.thread !== thread) this.sliceEnd = world.instructions + this.draw();
+    for (const each of turns) if (each.thread !== thread) each.thread.lacksInput = false;
     return next;
   }
 
-  private run(next: Thread): void {
-    const { task } = this;
-    const { signals, machine } = task;
-    if (signals.thread === next) return;
-    if (!signals.thread.isGone) task.leave();
-    machine.loseReservation();
-    machine.switchTo(next.cpu);
-    signals.thread = next;
+  private run({ task, thread }: Turn): void {
+    const { world } = this;
+    const before = world.current;
+    if (task === before && task.signals.thread === thread) return;
+    if (!before.signals.thread.isGone) before.leave();
+    before.machine.loseReservation();
+    world.enter(task);
+    task.machine.switchTo(thread.cpu);
+    task.signals.thread = thread;
   }
 
   /** Lets time pass until something happens; a stop: nothing will. */
   private idle(): StopReason | null {
-    const { signals, machine } = this.task;
-    const { threads } = signals;
-    let least = signals.ticks(true);
-    for (const { waiting } of threads) {
-      const deadline = waiting?.deadline ?? null;
-      const left = deadline === null ? null : deadline - machine.time;
-      if (left !== null && (least === null || left < least)) least = left;
+    const { world, turns } = this;
+    const { machine } = world.current;
+    let least: bigint | null = null;
+    const atMost = (ticks: bigint | null): void => {
+      if (ticks !== null && (least === null || ticks < least)) least = ticks;
+    };
+    for (const { signals } of world.tasks) atMost(signals.ticks(true));
+    for (const { thread } of turns) {
+      const deadline = thread.waiting?.deadline ?? null;
+      if (deadline !== null) atMost(deadline - machine.time);
     }
     if (least !== null) {
       if (least > 0n) machine.skipTime(least);
       return null;
     }
-    const lacking = threads.find((each) => each.lacksInput);
+    const lacking = turns.find((each) => each.thread.lacksInput);
     if (lacking) {
       this.run(lacking);
-      for (const each of threads) each.lacksInput = false;
-      return { kind: 'waiting', instruction: machine.pc };
+      for (const { thread } of turns) thread.lacksInput = false;
+      return { kind: 'waiting', instruction: lacking.task.machine.pc };
     }
-    this.run(threads[0]!);
-    const places = threads.map(({ id, waiting }) => ({
-      thread: id,
-      instruction: waiting?.instruction ?? machine.pc,
+    const stop = world.idle();
+    if (stop) return stop;
+    this.run(turns[0]!);
+    const places = turns.map(({ task, thread }) => ({
+      thread: thread.id,
+      instruction: thread.waiting?.instruction ?? task.machine.pc,
     }));
     return { kind: 'deadlock', threads: places };
   }
 
   /** A system call of the running thread found no input; true: others go on meanwhile. */
   lacksInput(): boolean {
-    const { threads, thread } = this.task.signals;
-    if (threads.length === 1) return false;
-    thread.lacksInput = true;
+    if (this.isAlone) return false;
+    this.world.current.signals.thread.lacksInput = true;
     return true;
   }
 }

@@ -29,7 +29,7 @@ const STOPPING: ReadonlySet<number> = new Set([19, 20, 21, 22]);
 /** Signals that instructions raise come first. */
 const SYNCHRONOUS = bit(SIGNAL.SEGV) | bit(SIGNAL.BUS) | bit(SIGNAL.ILL) | bit(SIGNAL.TRAP) | bit(SIGNAL.FPE);
 /** Flags of `sigaction`. Source: Linux asm-generic/signal-defs.h. */
-const SA = { SIGINFO: 4n, RESTORER: 0x0400_0000n, ONSTACK: 0x0800_0000n, RESTART: 0x1000_0000n, NODEFER: 0x4000_0000n, RESETHAND: 0x8000_0000n } as const; // prettier-ignore
+const SA = { NOCLDWAIT: 2n, SIGINFO: 4n, RESTORER: 0x0400_0000n, ONSTACK: 0x0800_0000n, RESTART: 0x1000_0000n, NODEFER: 0x4000_0000n, RESETHAND: 0x8000_0000n } as const; // prettier-ignore
 const SS = { ONSTACK: 1n, DISABLE: 2n, AUTODISARM: 0x8000_0000n } as const;
 const INFO_BYTES = 128;
 const SI_TIMER = -2;
@@ -91,13 +91,18 @@ export class Signals {
   readonly timers = new Map<number, Timer>();
   /** Code that handlers return to, by whether they want `siginfo`. */
   private readonly trampolines = new Map<boolean, Address>();
-  private readonly cpu: SignalCpu;
+  private known: { readonly machine: Machine; readonly cpu: SignalCpu } | null = null;
 
   constructor(private readonly options: SignalOptions) {
     this.thread = newThread(Number(options.process), options.machine.cpu);
     this.threads = [this.thread];
-    const { machine, load, store } = options;
-    this.cpu = {
+  }
+
+  /** The running CPU, of the machine that the process has now. */
+  private get cpu(): SignalCpu {
+    const { machine, load, store } = this.options;
+    if (this.known?.machine === machine) return this.known.cpu;
+    const cpu: SignalCpu = {
       endian: machine.lifter.endian,
       state: machine.state,
       register: (name) => machine.register(name),
@@ -107,6 +112,41 @@ export class Signals {
       load,
       store,
     };
+    this.known = { machine, cpu };
+    return cpu;
+  }
+
+  /** Gives the process that begins as a copy of this one what it has of it. */
+  copyTo(other: Signals): void {
+    putBack(other.actions, this.actions);
+    putBack(other.trampolines, this.trampolines);
+    other.thread.blocked = this.thread.blocked;
+    other.thread.stack = this.thread.stack;
+    other.thread.sequences = this.thread.sequences;
+  }
+
+  /** Another program begins: handlers are gone, what is ignored, blocked or pending stays. */
+  exec(): void {
+    for (const signal of [...this.actions.keys()]) if (this.isCaught(signal)) this.actions.delete(signal);
+    this.trampolines.clear();
+    this.timers.clear();
+    Object.assign(this.thread, { stack: NO_STACK, robustList: 0n, sequences: null, clearAddress: 0n, savedMask: null });
+  }
+
+  /**
+   * True when the signal was set to be ignored, or a process that ends leaves nothing to wait for.
+   */
+  discards(signal: number): boolean {
+    const { handler, flags } = this.action(signal);
+    return handler === SIG_IGN || (flags & SA.NOCLDWAIT) !== 0n;
+  }
+
+  /** Sends a signal that is taken when its receiver goes on, whatever comes of it. */
+  post(signal: number, info: Uint8Array, to: Thread | null = this.thread): Sent {
+    const sent = this.send(signal, info, to);
+    if (sent !== 'kills' && sent !== 'stops') return sent;
+    this.keep({ signal, info, timer: null }, to);
+    return 'done';
   }
 
   /** Remembers everything; the function that it returns puts that back. */
@@ -363,11 +403,12 @@ export class Signals {
     const { waiting } = thread;
     if (waiting === null || waiting.ready?.() === true) return true;
     if (waiting.deadline !== null && waiting.deadline <= this.options.machine.time) return true;
-    return this.pendingOf(thread).some(({ signal }) => (waiting.accepts & bit(signal)) !== 0n || this.breaks(thread, signal)); // prettier-ignore
+    return this.pendingOf(thread).some(({ signal }) => (waiting.accepts & bit(signal)) !== 0n || this.breaks(thread, signal, waiting)); // prettier-ignore
   }
 
   /** A pending signal that ends what the thread waits for. */
-  private breaks(thread: Thread, signal: number): boolean {
+  private breaks(thread: Thread, signal: number, wait: Wait): boolean {
+    if (wait.isFirm && this.isCaught(signal)) return false;
     return (thread.blocked & bit(signal)) === 0n && !this.isIgnored(signal);
   }
 
@@ -399,7 +440,7 @@ export class Signals {
       wait.accepted(accepted.signal, accepted.info);
       return;
     }
-    const breaking = this.pendingOf(thread).find(({ signal }) => this.breaks(thread, signal));
+    const breaking = this.pendingOf(thread).find(({ signal }) => this.breaks(thread, signal, wait));
     if (breaking) {
       const restarts = wait.restart !== null && (this.action(breaking.signal).flags & SA.RESTART) !== 0n;
       if (restarts) wait.restart?.();

@@ -42,6 +42,8 @@ export type StopReason =
    */
   | { readonly kind: 'yield'; readonly instruction: Address }
   | Deadlock
+  /** A process that the program made stopped in a way that is no end in Linux. */
+  | { readonly kind: 'child'; readonly process: number; readonly program: string; readonly stop: StopReason }
   | { readonly kind: 'step-limit' };
 
 /** Every thread waits, and nothing is left that could wake one. */

@@ -1,24 +1,26 @@
 /**
- * System calls that make threads, end them and speak of them. A thread is a CPU of the machine; it
- * begins between two runs (`begin`), when the call that made it is completed, as a copy of the CPU
- * that made it.
+ * System calls that make threads and processes, end threads and speak of them. A thread is a CPU of
+ * the machine; it begins between two runs, when the call that made it is completed, as a copy of
+ * the CPU that made it.
  *
  * Source: Linux, clone(2), uapi/linux/sched.h, uapi/linux/rseq.h.
  */
-import { type Answer, arg, type Arguments, type CallContext, int, type Service, storeOr } from './call-context.js';
-import { Futexes } from './futex.js';
+import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
+import { SHARED_NAME } from './address-space.js';
+import type { Futexes } from './futex.js';
+import type { Guest } from './syscalls.js';
 import { newThread, type Thread } from './thread.js';
 import type { Address } from '../units.js';
 
 const CLONE = {
-  VM: 0x100n, FS: 0x200n, FILES: 0x400n, SIGHAND: 0x800n, PIDFD: 0x1000n, THREAD: 0x1_0000n, SYSVSEM: 0x4_0000n, SETTLS: 0x8_0000n,
+  VM: 0x100n, FS: 0x200n, FILES: 0x400n, SIGHAND: 0x800n, PIDFD: 0x1000n, THREAD: 0x1_0000n, SYSVSEM: 0x4_0000n, SETTLS: 0x8_0000n, VFORK: 0x4000n,
   PARENT_SETTID: 0x10_0000n, CHILD_CLEARTID: 0x20_0000n, DETACHED: 0x40_0000n, CHILD_SETTID: 0x100_0000n,
 } as const; // prettier-ignore
 /** What is one for the threads of a process. */
 const SHARED = CLONE.VM | CLONE.FS | CLONE.FILES | CLONE.SIGHAND | CLONE.THREAD;
-/** All that is served of a new thread. */
+/** What is served of threads and processes alike. */
 const SERVED =
-  SHARED | CLONE.SYSVSEM | CLONE.SETTLS | CLONE.PARENT_SETTID | CLONE.CHILD_CLEARTID | CLONE.DETACHED | CLONE.CHILD_SETTID; // prettier-ignore
+  CLONE.VM | CLONE.SYSVSEM | CLONE.SETTLS | CLONE.PARENT_SETTID | CLONE.CHILD_CLEARTID | CLONE.DETACHED | CLONE.CHILD_SETTID; // prettier-ignore
 /** The signal that tells the parent of a process, in the flags of `clone`. */
 const CSIGNAL = 0xffn;
 /** Least size of `struct clone_args`, and how much of it is known. */
@@ -27,12 +29,13 @@ const CLONE_ARGS_BYTES = 88;
 const PAGE = 4096n;
 /** Most threads of a process. */
 const THREADS_MOST = 1024;
+const SIGCHLD = 17;
 
 export type ThreadCallName =
-  | 'clone' | 'clone3' | 'exit' | 'futex' | 'get_robust_list' | 'gettid' | 'rseq' | 'sched_getaffinity' | 'sched_yield' | 'set_robust_list'
-  | 'set_tid_address'; // prettier-ignore
+  | 'clone' | 'clone3' | 'exit' | 'fork' | 'futex' | 'get_robust_list' | 'gettid' | 'rseq' | 'sched_getaffinity' | 'sched_yield' | 'set_robust_list'
+  | 'set_tid_address' | 'vfork'; // prettier-ignore
 
-/** What a new thread is to be. */
+/** What a new thread, or the first of a new process, is to be. */
 interface Request {
   readonly flags: bigint;
   /** 0: as in the one that makes it. */
@@ -40,39 +43,28 @@ interface Request {
   readonly parentId: Address;
   readonly childId: Address;
   readonly tls: bigint;
-}
-
-/** What these calls need beside the process. */
-export interface ThreadOptions {
-  readonly context: CallContext;
-  /** Of the process, and of its first thread. */
-  readonly id: number;
-  /** The running thread gives way to others. */
-  readonly giveWay: () => void;
+  /** The signal that tells the parent of a process that it has ended. */
+  readonly exitSignal: number;
 }
 
 export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
-  private readonly context: CallContext;
-  private readonly futexes = new Futexes();
-  private lastId: number;
+  private readonly futexes: Futexes;
   /** CPUs of threads that have ended. */
   private freeCpus: readonly number[] = [];
-  /** Threads that begin when the system call is completed. */
-  private births: readonly (readonly [Thread, Request])[] = [];
+  /** Threads that are about to begin. */
+  private beginning = 0;
   /** The status that the first thread ended with, before the others. */
   private firstCode: number | null = null;
 
-  constructor(private readonly options: ThreadOptions) {
-    this.context = options.context;
-    this.lastId = options.id;
+  constructor(private readonly context: Guest) {
+    // Those who share memory wake each other.
+    this.futexes = context.world.futexesOf(context.machine);
   }
 
   save(): () => void {
-    const { lastId, freeCpus, births, firstCode } = this;
-    const putFutexesBack = this.futexes.save();
+    const { freeCpus, beginning, firstCode } = this;
     return () => {
-      Object.assign(this, { lastId, freeCpus, births, firstCode });
-      putFutexesBack();
+      Object.assign(this, { freeCpus, beginning, firstCode });
     };
   }
 
@@ -84,6 +76,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
     const { cloneTls } = model.threads;
     const request = {
       flags: flags & ~CSIGNAL,
+      exitSignal: Number(flags & CSIGNAL),
       stack: arg(args, 1),
       parentId: arg(args, 2),
       tls: arg(args, cloneTls),
@@ -109,8 +102,11 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
       context.deviate('clone-flags');
       return 'EPERM';
     }
+    const exitSignal = word(4);
+    if ((word(0) & CSIGNAL) !== 0n || exitSignal > 64n) return 'EINVAL';
     return this.make({
       flags: word(0),
+      exitSignal: Number(exitSignal),
       childId: word(2),
       parentId: word(3),
       stack: stack + stackBytes,
@@ -124,49 +120,115 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
     const has = (flag: bigint): boolean => (flags & flag) !== 0n;
     if (has(CLONE.THREAD) && !has(CLONE.SIGHAND)) return 'EINVAL';
     if (has(CLONE.SIGHAND) && !has(CLONE.VM)) return 'EINVAL';
-    if (!has(CLONE.THREAD)) {
-      context.deviate('new-processes');
-      return 'EAGAIN';
-    }
-    if ((flags & SHARED) !== SHARED || (flags & ~SERVED) !== 0n) {
+    const served = has(CLONE.THREAD) ? SHARED | SERVED : SERVED | CLONE.VFORK;
+    if ((has(CLONE.THREAD) && (flags & SHARED) !== SHARED) || (flags & ~served) !== 0n) {
       context.deviate('clone-flags');
       return 'EINVAL';
     }
-    const { signals, machine } = context;
-    if (signals.threads.length + this.births.length >= THREADS_MOST) {
+    return has(CLONE.THREAD) ? this.makeThread(request) : this.makeProcess(request);
+  }
+
+  private makeThread(request: Request): Answer {
+    const { context } = this;
+    const { flags } = request;
+    const { signals, machine, world } = context;
+    if (signals.threads.length + this.beginning >= THREADS_MOST) {
       context.deviate('thread-limit');
       return 'EAGAIN';
     }
-    const id = ++this.lastId;
-    if (has(CLONE.PARENT_SETTID)) context.storeNumbers(request.parentId, [BigInt(id)], 4);
-    if (has(CLONE.CHILD_SETTID)) context.storeNumbers(request.childId, [BigInt(id)], 4);
-    const [free, ...rest] = this.freeCpus;
-    this.freeCpus = rest;
-    const thread = newThread(id, free ?? machine.addCpu(), signals.blocked);
-    if (has(CLONE.CHILD_CLEARTID)) thread.clearAddress = request.childId;
-    this.births = [...this.births, [thread, request]];
-    return BigInt(id);
-  }
-
-  /** True when threads wait to begin. */
-  get hasBirths(): boolean {
-    return this.births.length > 0;
-  }
-
-  /** Makes the threads that the running one has made begin. */
-  begin(): void {
-    const { machine, signals, model, stackPointer } = this.context;
-    for (const [thread, { flags, stack, tls }] of this.births) {
+    const id = world.nextId();
+    if ((flags & CLONE.PARENT_SETTID) !== 0n) context.storeNumbers(request.parentId, [BigInt(id)], 4);
+    if ((flags & CLONE.CHILD_SETTID) !== 0n) context.storeNumbers(request.childId, [BigInt(id)], 4);
+    const thread = newThread(id, this.takeCpu(), signals.blocked);
+    if ((flags & CLONE.CHILD_CLEARTID) !== 0n) thread.clearAddress = request.childId;
+    this.beginning++;
+    world.whenDone(() => {
+      this.beginning--;
       const maker = machine.cpu;
       machine.copyRunning(thread.cpu);
       machine.switchTo(thread.cpu);
-      this.context.answer(0n);
-      if (stack !== 0n) machine.setRegister(stackPointer, stack);
-      if ((flags & CLONE.SETTLS) !== 0n) machine.setRegister(model.threads.pointer, tls);
+      this.enter(request);
       machine.switchTo(maker);
       signals.threads = [...signals.threads, thread];
+    });
+    return BigInt(id);
+  }
+
+  /** A CPU of the machine that executes nothing now. */
+  takeCpu(): number {
+    const [free, ...rest] = this.freeCpus;
+    this.freeCpus = rest;
+    return free ?? this.context.machine.addCpu();
+  }
+
+  giveCpu(cpu: number): void {
+    this.freeCpus = [...this.freeCpus, cpu];
+  }
+
+  /** Sets the registers with which a copy of the running thread goes on. */
+  private enter({ flags, stack, tls }: Request): void {
+    const { machine, model, stackPointer } = this.context;
+    this.context.answer(0n);
+    if (stack !== 0n) machine.setRegister(stackPointer, stack);
+    if ((flags & CLONE.SETTLS) !== 0n) machine.setRegister(model.threads.pointer, tls);
+  }
+
+  /**
+   * A process of its own; with VM it shares the memory of this one, which with VFORK waits for it.
+   */
+  private makeProcess(request: Request): Answer {
+    const { context } = this;
+    const { flags, exitSignal } = request;
+    const { world } = context;
+    const has = (flag: bigint): boolean => (flags & flag) !== 0n;
+    if (!world.hasRoom(context, has(CLONE.VM))) {
+      context.deviate('process-limit');
+      return 'EAGAIN';
     }
-    if (this.births.length > 0) this.births = [];
+    const shares = context.machine.memory.windows.some(({ name }) => name === SHARED_NAME);
+    if (shares && !has(CLONE.VM)) context.deviate('shared-memory');
+    const id = world.nextId();
+    if (has(CLONE.PARENT_SETTID)) context.storeNumbers(request.parentId, [BigInt(id)], 4);
+    let isReleased = false;
+    world.whenDone(() => {
+      const child = world.fork(context, { id, exitSignal, isShared: has(CLONE.VM) });
+      child.whenReleased(() => {
+        isReleased = true;
+      });
+      child.threads.beginAs(request);
+    });
+    if (!has(CLONE.VFORK)) return BigInt(id);
+    return context.waitFor({
+      deadline: null,
+      isFirm: true,
+      ready: () => isReleased,
+      woken: () => {
+        context.answer(BigInt(id));
+      },
+    });
+  }
+
+  /** The first thread of a process that was made as a copy. */
+  beginAs(request: Request): void {
+    const { context } = this;
+    const { machine, identity, signals } = context;
+    const has = (flag: bigint): boolean => (request.flags & flag) !== 0n;
+    const maker = machine.cpu;
+    const { cpu } = signals.thread;
+    if (cpu !== maker) machine.switchTo(cpu);
+    this.enter(request);
+    if (has(CLONE.CHILD_SETTID)) context.storeNumbers(request.childId, [BigInt(identity.id)], 4);
+    if (has(CLONE.CHILD_CLEARTID)) signals.thread.clearAddress = request.childId;
+    if (cpu !== maker) machine.switchTo(maker);
+  }
+
+  fork(): Answer {
+    return this.makeProcess({ flags: 0n, stack: 0n, parentId: 0n, childId: 0n, tls: 0n, exitSignal: SIGCHLD });
+  }
+
+  vfork(): Answer {
+    const flags = CLONE.VM | CLONE.VFORK;
+    return this.makeProcess({ flags, stack: 0n, parentId: 0n, childId: 0n, tls: 0n, exitSignal: SIGCHLD });
   }
 
   // --------------------------------------------------------------------------------------- ending
@@ -178,12 +240,30 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
     const { thread, threads } = signals;
     const code = Number(arg(args, 0) & 0xffn);
     this.futexes.ended(context, thread);
-    if (thread.id === this.options.id) this.firstCode = code;
+    if (thread.id === context.identity.id) this.firstCode = code;
     if (threads.length === 1) return { kind: 'exit', code: this.firstCode ?? code };
     thread.isGone = true;
     signals.threads = threads.filter((each) => each !== thread);
-    this.freeCpus = [...this.freeCpus, thread.cpu];
+    this.giveCpu(thread.cpu);
     return { kind: 'waits' };
+  }
+
+  /** The process leaves its memory: it ends, or becomes another program. */
+  left(thread: Thread): void {
+    this.futexes.ended(this.context, thread);
+  }
+
+  /** All threads but the running one end: the process becomes another program. */
+  exec(): void {
+    const { signals, identity } = this.context;
+    for (const each of signals.threads) {
+      if (each === signals.thread) continue;
+      each.isGone = true;
+      this.giveCpu(each.cpu);
+    }
+    if (signals.thread.id !== identity.id) signals.thread = { ...signals.thread, id: identity.id };
+    signals.threads = [signals.thread];
+    this.firstCode = null;
   }
 
   // -------------------------------------------------------------------------- what a thread knows
@@ -263,7 +343,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
   }
 
   sched_yield(): Answer {
-    this.options.giveWay();
+    this.context.world.giveWay();
     return 0n;
   }
 

@@ -48,6 +48,8 @@ export interface Wait {
   readonly mask: bigint | null;
   /** Called when it is over, however that came. */
   readonly over: (() => void) | null;
+  /** Handlers do not interrupt it: they run when it is over. */
+  readonly isFirm: boolean;
   /** The system call. */
   readonly instruction: Address;
 }
@@ -55,7 +57,7 @@ export interface Wait {
 export interface Thread {
   readonly id: number;
   /** The CPU of the machine that executes it and nothing else while it lives. */
-  readonly cpu: number;
+  cpu: number;
   /** Signals that were sent to this thread. */
   pending: readonly Pending[];
   blocked: bigint;

@@ -5,7 +5,7 @@
  */
 import { ElftraceError, type ErrorCode, type ErrorContext } from '../errors.js';
 
-export type LimitUnit = 'bytes' | 'seconds' | 'instructions' | 'times';
+export type LimitUnit = 'bytes' | 'seconds' | 'instructions' | 'processes' | 'times';
 
 export interface Limit {
   /** Name of the option that moves it, without its dashes. */
@@ -81,6 +81,14 @@ const rows = {
     message: 'executed more than',
     code: 'step-limit',
   },
+  processes: {
+    option: 'max-processes',
+    unit: 'processes',
+    default: 128,
+    what: 'processes at a time, of a program that makes some',
+    message: 'made more processes than',
+    code: 'limit-exceeded',
+  },
   time: {
     option: 'timeout',
     unit: 'seconds',
@@ -143,6 +151,7 @@ const wanted: Readonly<Record<LimitUnit, string>> = {
   bytes: 'a size as in 4096, 64K, 256M or 1G, or none',
   seconds: 'seconds, or as in 5m or 2h, or none',
   instructions: 'a positive whole number, or none',
+  processes: 'a positive whole number, or none',
   times: 'a positive whole number, or none',
 };
 
@@ -184,6 +193,7 @@ export function limitExceeded(name: LimitName, what: string, max: number, contex
     bytes: `${sizeText(max)} bytes`,
     seconds: `${max} seconds`,
     instructions: `${max}`,
+    processes: `${max}`,
     times: `${max}`,
   };
   const text = unit === 'bytes' && /[KMGT]$/.test(sizeText(max)) ? sizeText(max) : amount[unit];

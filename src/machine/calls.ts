@@ -1,7 +1,7 @@
 /**
  * The system calls of Linux and what is served of each: one row a call that is served, with the
  * conditions under which the emulator does not do as Linux does. Handlers say which condition they
- * met (`Services.deviate`), and the list that users read is made from the same rows. A call without
+ * met (`Guest.deviate`), and the list that users read is made from the same rows. A call without
  * a row is refused: it returns ENOSYS. Numbers are the target's (`ProcessModel.syscalls`).
  *
  * A condition is no condition where Linux may answer the same on some machine: there is one CPU of
@@ -19,39 +19,60 @@ export const CONDITIONS = {
   'behind-file': 'an access behind the end of a mapped file: signal 11, where Linux raises 7',
   protection: 'protection bits beside read, write, execute and those of guarded pages: left out',
   'keeps-contents': 'advice that discards or replaces memory that is not anonymous: it keeps its contents',
-  'read-only': 'files cannot be written, made or changed: EROFS',
+  'shared-file': 'shared mappings of files that may be written: what is stored there is not written to the file',
+  remapping: 'flags beside MREMAP_MAYMOVE, and mappings of files that grow: EINVAL, or zeros behind the old end',
+  'read-only': 'files cannot be written, made or changed without --write: EROFS',
+  'rename-flags': 'flags beside RENAME_NOREPLACE: EINVAL',
+  'hard-links': 'second names of a file: EPERM',
+  'file-times': 'times of files: they stay those of the tree',
   'path-descriptor': 'O_PATH: the descriptor is an ordinary one',
   holes: 'SEEK_DATA, SEEK_HOLE: EINVAL',
   'access-flags': 'flags: left out',
-  'descriptor-commands':
-    'commands beside F_GETFD, F_SETFD, and F_GETFL of descriptors 0 to 2: EINVAL, or the access mode alone',
-  'non-blocking': 'flags that are set with F_SETFL: left out',
+  'descriptor-commands': 'commands beside those of copies, flags, F_GETFL, F_SETFL and F_GETPIPE_SZ: EINVAL',
+  'non-blocking': 'flags beside O_APPEND and O_NONBLOCK, and O_NONBLOCK of standard input: left out',
+  packets: 'O_DIRECT: EINVAL',
+  sockets: 'sockets of other families than AF_UNIX: EAFNOSUPPORT',
+  messages: 'flags beside MSG_NOSIGNAL, addresses, and pieces of one message: left out, or several messages',
+  'time-left': 'the time that is left when it ends: the argument keeps what it was',
+  'nested-epoll': 'an epoll in another: ELOOP',
+  'epoll-flags': 'EPOLLEXCLUSIVE: left out',
   requests: 'requests beside those of terminals: ENOTTY',
   'set-limit': 'new limits: left out',
   codes: 'codes beside those of fs and gs: EINVAL',
   'other-clocks': 'clocks of other processes, of devices, and waiting for CPU clocks: EINVAL',
   'futex-priority': 'locks with priority inheritance: ENOSYS',
-  'new-processes': 'processes of their own: EAGAIN',
-  'clone-flags': 'flags beside those of ordinary threads, and ids that are asked for: EINVAL or EPERM',
+  'clone-flags': 'flags beside those of ordinary threads, fork and vfork, and ids that are asked for: EINVAL or EPERM',
+  'process-limit': 'more processes than --max-processes, or than there is memory for: EAGAIN',
+  'shared-memory': 'memory that is mapped as shared and that a new process would share: each has a copy of its own',
+  'other-programs': 'programs for other machines: ENOEXEC',
+  'execveat-flags': 'flags: EINVAL',
+  'process-descriptors': 'descriptors of processes: EBADF',
+  'process-codes': 'codes beside those of the name and of core dumps: EINVAL',
   'thread-limit': 'more than 1024 threads: EAGAIN',
   'input-ready': 'standard input: always ready, whether something is there or not',
   'stop-signal': 'signals that stop a process: the run stops',
-  'other-processes': 'processes and groups beside this one: ESRCH, and nothing is sent',
   'small-stack': 'a stack between 2 KiB and 16 KiB: accepted, where some machines want more',
 } as const;
 
 export type Condition = keyof typeof CONDITIONS;
 
-/** The handlers: methods of `Services`. */
+/** The handlers: methods of `Guest` and of the classes beside it. */
 export type ServiceName =
-  | 'access' | 'alarm' | 'arch_prctl' | 'brk' | 'change_files' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'clone' | 'clone3' | 'close' | 'exit' | 'exit_group' | 'faccessat'
-  | 'faccessat2' | 'fcntl' | 'flush_icache' | 'fstat' | 'fstat64' | 'futex' | 'get_robust_list' | 'getcwd' | 'getitimer' | 'getdents64' | 'getpid' | 'getppid' | 'getrandom'
-  | 'getrlimit' | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'kill' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise' | 'mmap'
-  | 'mmap2' | 'mprotect' | 'munmap' | 'nanosleep' | 'newfstatat' | 'open' | 'openat' | 'pause' | 'poll' | 'ppoll' | 'pread64' | 'prlimit64' | 'read' | 'readlink'
-  | 'readlinkat' | 'readv' | 'rseq' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend'
-  | 'rt_sigtimedwait' | 'rt_tgsigqueueinfo' | 'sched_getaffinity' | 'sched_yield' | 'set_robust_list'
-  | 'set_tid_address' | 'setitimer' | 'sigaltstack' | 'sigreturn' | 'stat' | 'stat64' | 'statx' | 'sysinfo' | 'tgkill' | 'time' | 'timer_create' | 'timer_delete' | 'timer_getoverrun'
-  | 'timer_gettime' | 'timer_settime' | 'tkill' | 'uname' | 'write' | 'writev'; // prettier-ignore
+  | 'access' | 'alarm' | 'arch_prctl' | 'brk' | 'chdir' | 'chmod' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'clone' | 'clone3'
+  | 'close' | 'close_range' | 'connect' | 'creat' | 'dup' | 'dup2' | 'dup3' | 'epoll_create' | 'epoll_create1' | 'epoll_ctl' | 'epoll_pwait'
+  | 'epoll_pwait2' | 'epoll_wait' | 'eventfd' | 'eventfd2' | 'execve' | 'execveat' | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise'
+  | 'fchdir' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'fcntl' | 'flush_icache' | 'fork' | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64'
+  | 'fsync' | 'ftruncate' | 'ftruncate64' | 'futex' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents64' | 'getgroups' | 'getitimer' | 'getpgid'
+  | 'getpgrp' | 'getpid' | 'getppid' | 'getrandom' | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'gettid' | 'gettimeofday' | 'getuid'
+  | 'ioctl' | 'kill' | 'link' | 'linkat' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise' | 'membarrier' | 'mkdir' | 'mkdirat' | 'mmap'
+  | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munmap' | 'nanosleep' | 'newfstatat' | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat'
+  | 'pause' | 'pipe' | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'read' | 'readlink' | 'readlinkat'
+  | 'readv' | 'recv' | 'recvfrom' | 'rename' | 'renameat' | 'renameat2' | 'rmdir' | 'rseq' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask'
+  | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend' | 'rt_sigtimedwait' | 'rt_tgsigqueueinfo' | 'sched_getaffinity' | 'sched_yield'
+  | 'scheduler_policy' | 'select' | 'send' | 'sendto' | 'set_robust_list' | 'set_tid_address' | 'setitimer' | 'setpgid' | 'setsid' | 'shutdown'
+  | 'sigaltstack' | 'sigreturn' | 'socket' | 'socketpair' | 'stat' | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'symlink' | 'symlinkat' | 'sysinfo'
+  | 'tgkill' | 'time' | 'timer_create' | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime' | 'times' | 'tkill' | 'truncate'
+  | 'truncate64' | 'umask' | 'uname' | 'unlink' | 'unlinkat' | 'utimensat' | 'vfork' | 'wait4' | 'waitid' | 'waitpid' | 'write' | 'writev'; // prettier-ignore
 
 export interface ServedCall {
   readonly by: ServiceName;
@@ -63,7 +84,7 @@ export interface ServedCall {
 
 const row = (by: ServiceName, ...unless: readonly Condition[]): ServedCall => ({ by, wide: false, unless });
 const wide = (by: ServiceName, ...unless: readonly Condition[]): ServedCall => ({ by, wide: true, unless });
-const changing = row('change_files', 'read-only');
+const changing = (by: ServiceName, ...more: readonly Condition[]): ServedCall => row(by, 'read-only', ...more);
 
 /** The system calls that are served, by their names in Linux. */
 export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
@@ -97,23 +118,74 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   fcntl: row('fcntl', 'descriptor-commands', 'non-blocking'),
   fcntl64: row('fcntl', 'descriptor-commands', 'non-blocking'),
   ioctl: row('ioctl', 'requests'),
-  chmod: changing,
-  creat: changing,
-  fchmodat: changing,
-  link: changing,
-  linkat: changing,
-  mkdir: changing,
-  mkdirat: changing,
-  rename: changing,
-  renameat: changing,
-  renameat2: changing,
-  rmdir: changing,
-  symlink: changing,
-  symlinkat: changing,
-  truncate: changing,
-  truncate64: changing,
-  unlink: changing,
-  unlinkat: changing,
+  chmod: changing('chmod'),
+  creat: changing('creat'),
+  fchmod: changing('fchmod'),
+  fchmodat: changing('fchmodat'),
+  fchown: changing('fchown'),
+  fchownat: changing('fchownat'),
+  ftruncate: row('ftruncate'),
+  ftruncate64: row('ftruncate64'),
+  link: changing('link', 'hard-links'),
+  linkat: changing('linkat', 'hard-links'),
+  mkdir: changing('mkdir'),
+  mkdirat: changing('mkdirat'),
+  rename: changing('rename'),
+  renameat: changing('renameat'),
+  renameat2: changing('renameat2', 'rename-flags'),
+  rmdir: changing('rmdir'),
+  symlink: changing('symlink'),
+  symlinkat: changing('symlinkat'),
+  truncate: changing('truncate'),
+  truncate64: changing('truncate64'),
+  unlink: changing('unlink'),
+  unlinkat: changing('unlinkat'),
+  utimensat: changing('utimensat', 'file-times'),
+  pwrite64: row('pwrite64', 'partial'),
+  chdir: row('chdir'),
+  fchdir: row('fchdir'),
+  umask: row('umask'),
+  statfs: row('statfs'),
+  statfs64: row('statfs64'),
+  fstatfs: row('fstatfs'),
+  fstatfs64: row('fstatfs64'),
+  getxattr: row('no_attributes'),
+  lgetxattr: row('no_attributes'),
+  listxattr: row('no_attributes'),
+  llistxattr: row('no_attributes'),
+  fgetxattr: row('no_attributes_of'),
+  flistxattr: row('no_attributes_of'),
+  fadvise64: row('fadvise'),
+  fadvise64_64: row('fadvise'),
+  fsync: row('fsync'),
+  fdatasync: row('fsync'),
+  close_range: row('close_range'),
+  dup: row('dup'),
+  dup2: row('dup2'),
+  dup3: row('dup3'),
+  // Pipes, sockets and events.
+  pipe: row('pipe'),
+  pipe2: row('pipe2', 'packets'),
+  socketpair: row('socketpair', 'sockets'),
+  socket: row('socket', 'sockets'),
+  connect: row('connect'),
+  shutdown: row('shutdown'),
+  send: row('send', 'partial', 'messages'),
+  recv: row('recv', 'partial', 'messages'),
+  sendto: row('sendto', 'partial', 'messages'),
+  recvfrom: row('recvfrom', 'partial', 'messages'),
+  eventfd: row('eventfd'),
+  eventfd2: row('eventfd2'),
+  epoll_create: row('epoll_create'),
+  epoll_create1: row('epoll_create1'),
+  epoll_ctl: row('epoll_ctl', 'nested-epoll', 'epoll-flags'),
+  epoll_wait: row('epoll_wait', 'input-ready'),
+  epoll_pwait: row('epoll_pwait', 'input-ready'),
+  epoll_pwait2: row('epoll_pwait2', 'input-ready'),
+  select: row('select', 'input-ready', 'time-left'),
+  _newselect: row('select', 'input-ready', 'time-left'),
+  pselect6: row('pselect6', 'input-ready'),
+  pselect6_time64: wide('pselect6', 'input-ready'),
   // Memory.
   brk: row('brk', 'limits'),
   mmap: row('mmap', 'limits', 'mapping-kind', 'behind-file', 'protection'),
@@ -121,12 +193,36 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   munmap: row('munmap'),
   mprotect: row('mprotect', 'limits', 'protection'),
   madvise: row('madvise', 'keeps-contents'),
+  mremap: row('mremap', 'limits', 'remapping'),
+  msync: row('msync'),
   riscv_flush_icache: row('flush_icache'),
   // The process.
   exit: row('exit'),
   exit_group: row('exit_group'),
-  clone: row('clone', 'new-processes', 'clone-flags', 'thread-limit'),
-  clone3: row('clone3', 'new-processes', 'clone-flags', 'thread-limit'),
+  clone: row('clone', 'clone-flags', 'thread-limit', 'process-limit', 'shared-memory'),
+  clone3: row('clone3', 'clone-flags', 'thread-limit', 'process-limit', 'shared-memory'),
+  fork: row('fork', 'process-limit', 'shared-memory'),
+  vfork: row('vfork', 'process-limit'),
+  execve: row('execve', 'other-programs'),
+  execveat: row('execveat', 'other-programs', 'execveat-flags'),
+  wait4: row('wait4'),
+  waitid: row('waitid', 'process-descriptors'),
+  waitpid: row('waitpid'),
+  getpgrp: row('getpgrp'),
+  getpgid: row('getpgid'),
+  setpgid: row('setpgid'),
+  getsid: row('getsid'),
+  setsid: row('setsid'),
+  prctl: row('prctl', 'process-codes'),
+  getrusage: row('getrusage'),
+  times: row('times'),
+  getcpu: row('getcpu'),
+  membarrier: row('membarrier'),
+  getgroups: row('getgroups'),
+  getresuid: row('getresuid'),
+  getresgid: row('getresuid'),
+  sched_getscheduler: row('scheduler_policy'),
+  sched_get_priority_min: row('scheduler_policy'),
   getpid: row('getpid'),
   getppid: row('getppid'),
   gettid: row('gettid'),
@@ -160,11 +256,11 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   futex: row('futex', 'futex-priority'),
   futex_time64: wide('futex', 'futex-priority'),
   // Signals: sent to the process by itself, by timers, and by faults.
-  kill: row('kill', 'stop-signal', 'other-processes'),
-  tkill: row('tkill', 'stop-signal', 'other-processes'),
-  tgkill: row('tgkill', 'stop-signal', 'other-processes'),
-  rt_sigqueueinfo: row('rt_sigqueueinfo', 'stop-signal', 'other-processes'),
-  rt_tgsigqueueinfo: row('rt_tgsigqueueinfo', 'stop-signal', 'other-processes'),
+  kill: row('kill', 'stop-signal'),
+  tkill: row('tkill', 'stop-signal'),
+  tgkill: row('tgkill', 'stop-signal'),
+  rt_sigqueueinfo: row('rt_sigqueueinfo', 'stop-signal'),
+  rt_tgsigqueueinfo: row('rt_tgsigqueueinfo', 'stop-signal'),
   rt_sigaction: row('rt_sigaction'),
   rt_sigprocmask: row('rt_sigprocmask', 'stop-signal'),
   rt_sigpending: row('rt_sigpending'),

@@ -99,8 +99,10 @@ export interface ProcessModel {
   readonly threads: { readonly pointer: RegisterName; readonly cloneTls: 3 | 4 };
   /** Frames of signal handlers. */
   readonly signals: SignalModel;
-  /** O_DIRECTORY and O_NOFOLLOW. */
-  readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint };
+  /** O_DIRECTORY, O_NOFOLLOW and O_LARGEFILE. */
+  readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint; readonly largeFile: bigint };
+  /** `struct epoll_event` has no padding in front of its data. */
+  readonly packedEvents: boolean;
   /**
    * How return addresses are found from the stack pointer. `back-chain`: it points to the address
    * of the caller's frame, and so on up to 0; each caller's frame holds the address to which its

@@ -1,0 +1,376 @@
+/**
+ * A tree that a guest may change: what it writes is kept in a directory of its own, above a tree
+ * that stays as it is. A file that is changed is copied up first; what is removed leaves a file
+ * `.wh.NAME` behind, and a directory that takes the place of a removed one holds `.wh..wh..opq`, as
+ * in layers of container images (OCI Image Layer Specification, whiteouts).
+ *
+ * Links are resolved here, component by component, so that the host is only asked about paths
+ * without links in them.
+ */
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import type { FileChanges, FileError, FileStatus, FileSystem, WritableFile } from '../emulator/index.js';
+import { errorOf, filesBelow } from './guest-files.js';
+
+const LINKS_MOST = 40;
+const WHITEOUT = '.wh.';
+const OPAQUE = '.wh..wh..opq';
+const COPY_BYTES = 0x10_0000;
+
+interface Place {
+  /** Without links. */
+  readonly path: string;
+  /** Null: nothing is there, but its directory is. */
+  readonly status: FileStatus | null;
+}
+
+const namesOf = (path: string): string[] => path.split('/').filter((each) => each !== '' && each !== '.');
+const parentOf = (path: string): string => path.replace(/\/[^/]*$/, '') || '/';
+const nameOf = (path: string): string => path.replace(/^.*\//, '');
+const below = (folder: string, name: string): string => (folder === '/' ? `/${name}` : `${folder}/${name}`);
+
+class Overlay implements FileSystem, FileChanges {
+  private readonly upper: FileSystem;
+
+  /** @param room  bytes that files may have in the directory, beside those that are there */
+  constructor(
+    private readonly lower: FileSystem,
+    private readonly directory: string,
+    private room: number,
+  ) {
+    this.upper = filesBelow(directory, '--write');
+  }
+
+  get changes(): FileChanges {
+    return this;
+  }
+
+  // --------------------------------------------------------------------------------------- looking
+
+  /** True when something above hides what the lower tree has at a path without links. */
+  private isHidden(path: string): boolean {
+    let at = '/';
+    for (const name of namesOf(path)) {
+      if (typeof this.upper.status(below(at, OPAQUE), false) !== 'string') return true;
+      if (typeof this.upper.status(below(at, WHITEOUT + name), false) !== 'string') return true;
+      at = below(at, name);
+      const over = this.upper.status(at, false);
+      if (typeof over !== 'string' && over.kind !== 'directory' && at !== path) return true;
+    }
+    return false;
+  }
+
+  private inLower(path: string): FileStatus | FileError {
+    return this.isHidden(path) ? 'ENOENT' : this.lower.status(path, false);
+  }
+
+  /** What is at a path without links in its directories. */
+  private at(path: string): FileStatus | FileError {
+    if (nameOf(path).startsWith(WHITEOUT)) return 'ENOENT';
+    const over = this.upper.status(path, false);
+    return typeof over === 'string' ? this.inLower(path) : over;
+  }
+
+  private isInUpper(path: string): boolean {
+    return typeof this.upper.status(path, false) !== 'string';
+  }
+
+  private linkAt(path: string): { readonly text: string } | FileError {
+    return this.isInUpper(path) ? this.upper.readLink(path) : this.lower.readLink(path);
+  }
+
+  private walk(path: string, follow: boolean): Place | FileError {
+    const left = namesOf(path);
+    let here = '/';
+    let status = this.at('/');
+    let links = 0;
+    for (let name = left.shift(); name !== undefined; name = left.shift()) {
+      if (typeof status === 'string') return status;
+      if (status.kind !== 'directory') return 'ENOTDIR';
+      const next: string = name === '..' ? parentOf(here) : below(here, name);
+      status = this.at(next);
+      if (status === 'ENOENT' && left.length === 0) return { path: next, status: null };
+      if (typeof status !== 'string' && status.kind === 'link' && (follow || left.length > 0)) {
+        if (++links > LINKS_MOST) return 'ELOOP';
+        const link = this.linkAt(next);
+        if (typeof link === 'string') return link;
+        left.unshift(...namesOf(link.text));
+        if (link.text.startsWith('/')) here = '/';
+        status = this.at(here);
+        continue;
+      }
+      here = next;
+    }
+    return typeof status === 'string' ? status : { path: here, status };
+  }
+
+  status(path: string, follow: boolean): FileStatus | FileError {
+    const place = this.walk(path, follow);
+    return typeof place === 'string' ? place : (place.status ?? 'ENOENT');
+  }
+
+  realPath(path: string): { readonly path: string } | FileError {
+    const place = this.walk(path, true);
+    return typeof place === 'string' ? place : place.status ? { path: place.path } : 'ENOENT';
+  }
+
+  readLink(path: string): { readonly text: string } | FileError {
+    const place = this.walk(path, false);
+    if (typeof place === 'string') return place;
+    if (!place.status) return 'ENOENT';
+    return place.status.kind === 'link' ? this.linkAt(place.path) : 'EINVAL';
+  }
+
+  list(path: string): readonly string[] | FileError {
+    const place = this.walk(path, true);
+    if (typeof place === 'string') return place;
+    if (place.status?.kind !== 'directory') return place.status ? 'ENOTDIR' : 'ENOENT';
+    const over = this.isInUpper(place.path) ? this.upper.list(place.path) : [];
+    if (typeof over === 'string') return over;
+    const under = typeof this.inLower(place.path) === 'string' ? [] : this.lower.list(place.path);
+    const isOpaque = over.includes(OPAQUE);
+    const hidden = new Set(over.filter((each) => each.startsWith(WHITEOUT)).map((each) => each.slice(WHITEOUT.length)));
+    const kept = typeof under === 'string' || isOpaque ? [] : under.filter((each) => !hidden.has(each));
+    const own = over.filter((each) => !each.startsWith(WHITEOUT));
+    return [...new Set([...own, ...kept])].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+  }
+
+  // ---------------------------------------------------------------------------------------- opening
+
+  open(path: string): ReturnType<FileSystem['open']>;
+  open(path: string, permissions: number, truncates: boolean): WritableFile | FileError;
+  open(path: string, permissions?: number, truncates = false): ReturnType<FileSystem['open']> {
+    const place = this.walk(path, true);
+    if (typeof place === 'string') return place;
+    if (permissions !== undefined) return this.openForWriting(place, permissions, truncates);
+    if (!place.status) return 'ENOENT';
+    return this.isInUpper(place.path) ? this.upper.open(place.path) : this.lower.open(place.path);
+  }
+
+  private host(path: string): string {
+    return join(this.directory, ...namesOf(path));
+  }
+
+  /** Does something on the host; its errors are the guest's. */
+  private attempt(act: () => void): FileError | null {
+    try {
+      act();
+      return null;
+    } catch (cause) {
+      return errorOf(cause);
+    }
+  }
+
+  /** Makes the directories of a path in the upper tree, with the permissions of the lower ones. */
+  private makeParents(path: string): FileError | null {
+    let at = '/';
+    for (const name of namesOf(parentOf(path))) {
+      at = below(at, name);
+      if (this.isInUpper(at)) continue;
+      const under = this.lower.status(at, false);
+      const mode = typeof under === 'string' ? 0o755 : under.permissions | 0o700;
+      const refusal = this.attempt(() => {
+        fs.mkdirSync(this.host(at), { mode });
+      });
+      if (refusal) return refusal;
+    }
+    return null;
+  }
+
+  private takeRoom(bytes: number): boolean {
+    if (bytes > this.room) return false;
+    this.room -= bytes;
+    return true;
+  }
+
+  private forgetWhiteout(path: string): void {
+    fs.rmSync(this.host(below(parentOf(path), WHITEOUT + nameOf(path))), { force: true });
+  }
+
+  /** A name that the guest may give to something new. */
+  private checkName(path: string): FileError | null {
+    return nameOf(path).startsWith(WHITEOUT) || path.includes('\0') ? 'EACCES' : null;
+  }
+
+  /** Copies a file of the lower tree up; `truncates`: without its contents. */
+  private copyUp(path: string, truncates = false): FileError | null {
+    if (this.isInUpper(path)) return null;
+    const parents = this.makeParents(path);
+    if (parents) return parents;
+    const status = this.at(path);
+    if (typeof status === 'string') return status;
+    if (status.kind === 'directory') return this.attempt(() => void fs.mkdirSync(this.host(path), { mode: status.permissions | 0o700 })); // prettier-ignore
+    if (status.kind === 'link') {
+      const link = this.lower.readLink(path);
+      return typeof link === 'string' ? link : this.attempt(() => { fs.symlinkSync(link.text, this.host(path)); }); // prettier-ignore
+    }
+    const size = truncates ? 0 : status.sizeBytes;
+    if (!this.takeRoom(size)) return 'ENOSPC';
+    const file = this.lower.open(path);
+    if (typeof file === 'string') return file;
+    const refusal = this.attempt(() => {
+      const descriptor = fs.openSync(this.host(path), 'wx', status.permissions | 0o600);
+      try {
+        for (let at = 0; at < size; at += COPY_BYTES)
+          fs.writeSync(descriptor, file.read(at, COPY_BYTES), 0, undefined, at);
+      } finally {
+        fs.closeSync(descriptor);
+      }
+    });
+    file.close();
+    return refusal;
+  }
+
+  private openForWriting({ path, status }: Place, permissions: number, truncates: boolean): WritableFile | FileError {
+    if (status?.kind === 'directory') return 'EISDIR';
+    if (status && (status.permissions & 0o200) === 0) return 'EACCES';
+    const wrong = (status ? null : this.checkName(path)) ?? (status ? this.copyUp(path, truncates) : this.makeParents(path)); // prettier-ignore
+    if (wrong) return wrong;
+    const { O_RDWR, O_CREAT, O_NOFOLLOW, O_EXCL } = fs.constants;
+    let descriptor = -1;
+    const refusal = this.attempt(() => {
+      const mode = (permissions & 0o777) | 0o600;
+      descriptor = fs.openSync(this.host(path), O_RDWR | O_NOFOLLOW | (status ? 0 : O_CREAT | O_EXCL), mode);
+      if (truncates) fs.ftruncateSync(descriptor, 0);
+      if (!status) this.forgetWhiteout(path);
+    });
+    if (refusal) {
+      if (descriptor >= 0) fs.closeSync(descriptor);
+      return refusal;
+    }
+    return this.writable(path, descriptor);
+  }
+
+  private writable(path: string, descriptor: number): WritableFile {
+    let isOpen = true;
+    const sizeNow = (): number => fs.fstatSync(descriptor).size;
+    const grow = (size: number): boolean => size <= sizeNow() || this.takeRoom(size - sizeNow());
+    const first = this.upper.status(path, false) as FileStatus;
+    return {
+      get status() {
+        return isOpen ? { ...first, sizeBytes: sizeNow() } : first;
+      },
+      read: (offset, size) => {
+        const bytes = new Uint8Array(Math.max(0, Math.min(size, sizeNow() - offset)));
+        const count = bytes.length === 0 ? 0 : fs.readSync(descriptor, bytes, 0, bytes.length, offset);
+        return bytes.subarray(0, count);
+      },
+      write: (offset, bytes) => {
+        if (!grow(offset + bytes.length)) return 'ENOSPC';
+        let count = 0;
+        return this.attempt(() => { count = fs.writeSync(descriptor, bytes, 0, bytes.length, offset); }) ?? count; // prettier-ignore
+      },
+      resize: (size) => {
+        if (!grow(size)) return 'ENOSPC';
+        return this.attempt(() => {
+          fs.ftruncateSync(descriptor, size);
+        });
+      },
+      close: () => {
+        if (isOpen) fs.closeSync(descriptor);
+        isOpen = false;
+      },
+    };
+  }
+
+  // --------------------------------------------------------------------------------------- changing
+
+  /** Where something new would be; an error: there is something, or it may not be there. */
+  private placeForNew(path: string): string | { readonly error: FileError } {
+    const place = this.walk(path, false);
+    const error = typeof place === 'string' ? place : place.status ? 'EEXIST' : this.checkName(place.path);
+    if (error) return { error: error as FileError };
+    const { path: to } = place as Place;
+    const refusal = this.makeParents(to);
+    return refusal ? { error: refusal } : to;
+  }
+
+  makeDirectory(path: string, permissions: number): FileError | null {
+    const to = this.placeForNew(path);
+    if (typeof to !== 'string') return to.error;
+    return this.attempt(() => {
+      fs.mkdirSync(this.host(to), { mode: permissions | 0o700 });
+      // What was removed here does not come back.
+      if (typeof this.lower.status(to, false) !== 'string') fs.writeFileSync(this.host(below(to, OPAQUE)), '');
+      this.forgetWhiteout(to);
+    });
+  }
+
+  symbolicLink(text: string, path: string): FileError | null {
+    const to = this.placeForNew(path);
+    if (typeof to !== 'string') return to.error;
+    return this.attempt(() => {
+      fs.symlinkSync(text, this.host(to));
+      this.forgetWhiteout(to);
+    });
+  }
+
+  /** Takes what is at a path without links away, and hides what lies below it. */
+  private take(path: string): FileError | null {
+    const isUnder = typeof this.inLower(path) !== 'string';
+    const parents = isUnder ? this.makeParents(path) : null;
+    if (parents) return parents;
+    return this.attempt(() => {
+      fs.rmSync(this.host(path), { force: true, recursive: true });
+      if (isUnder) fs.writeFileSync(this.host(below(parentOf(path), WHITEOUT + nameOf(path))), '');
+    });
+  }
+
+  remove(path: string, kind: 'file' | 'directory'): FileError | null {
+    const place = this.walk(path, false);
+    if (typeof place === 'string') return place;
+    if (!place.status) return 'ENOENT';
+    if (place.path === '/') return 'EBUSY';
+    const isDirectory = place.status.kind === 'directory';
+    if (kind === 'file') return isDirectory ? 'EISDIR' : this.take(place.path);
+    if (!isDirectory) return 'ENOTDIR';
+    const names = this.list(place.path);
+    if (typeof names === 'string') return names;
+    return names.length > 0 ? 'ENOTEMPTY' : this.take(place.path);
+  }
+
+  rename(from: string, to: string): FileError | null {
+    const [source, target] = [this.walk(from, false), this.walk(to, false)];
+    if (typeof source === 'string') return source;
+    if (typeof target === 'string') return target;
+    if (!source.status) return 'ENOENT';
+    if (source.path === target.path) return null;
+    const isDirectory = source.status.kind === 'directory';
+    if (isDirectory && `${target.path}/`.startsWith(`${source.path}/`)) return 'EINVAL';
+    // As overlay file systems of Linux answer: who moves then copies.
+    if (isDirectory && typeof this.inLower(source.path) !== 'string') return 'EXDEV';
+    if (target.status) {
+      if ((target.status.kind === 'directory') !== isDirectory) return isDirectory ? 'ENOTDIR' : 'EISDIR';
+      const refusal = this.remove(target.path, isDirectory ? 'directory' : 'file');
+      if (refusal) return refusal;
+    }
+    const refusal = this.checkName(target.path) ?? this.copyUp(source.path) ?? this.makeParents(target.path);
+    if (refusal) return refusal;
+    const isUnder = typeof this.inLower(source.path) !== 'string';
+    return this.attempt(() => {
+      fs.renameSync(this.host(source.path), this.host(target.path));
+      if (isUnder) fs.writeFileSync(this.host(below(parentOf(source.path), WHITEOUT + nameOf(source.path))), '');
+      this.forgetWhiteout(target.path);
+    });
+  }
+
+  setPermissions(path: string, permissions: number): FileError | null {
+    const place = this.walk(path, true);
+    if (typeof place === 'string') return place;
+    if (!place.status) return 'ENOENT';
+    const refusal = this.copyUp(place.path);
+    // The host's own user goes on reading and writing what is kept.
+    return refusal ?? this.attempt(() => { fs.chmodSync(this.host(place.path), permissions); }); // prettier-ignore
+  }
+}
+
+/**
+ * The tree `lower` as a guest sees it who may change it; what becomes other is kept below
+ * `directory`, at most `room` bytes more.
+ * @throws ElftraceError 'io' when `directory` is none
+ */
+export function overlayOf(lower: FileSystem, directory: string, room: number): FileSystem {
+  // Asks for the directory, too.
+  filesBelow(directory, '--write');
+  return new Overlay(lower, fs.realpathSync(directory), room);
+}

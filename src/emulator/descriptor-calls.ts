@@ -1,0 +1,494 @@
+/**
+ * System calls on descriptors: reading, writing, copies and flags of descriptors, pipes, pairs of
+ * sockets, event counters. What may wait attempts again when what it waits for has changed.
+ *
+ * Source: Linux, read(2), write(2), pipe(2), dup(2), fcntl(2), socketpair(2), eventfd(2).
+ */
+import {
+  type Answer,
+  arg,
+  type Arguments,
+  type CallContext,
+  type Errno,
+  int,
+  type Service,
+  storeOr,
+} from './call-context.js';
+import { CHANGEABLE, type Description, InputDescription, O, OPEN_MAX, POLL, READABLE } from './descriptions.js';
+import { EventCounter, LooseSocket, makePipe, makeSocketPair, PIPE_BYTES, PipeEnd, SocketEnd } from './pipes.js';
+import type { Address } from '../units.js';
+
+/** Most pieces of a `writev`. */
+const IOV_MAX = 1024n;
+/** Most bytes of one transfer (MAX_RW_COUNT). */
+const TRANSFER_MAX = 0x7fff_f000n;
+/** Bytes that one read of what is no file may bring at a time. */
+const READ_MAX = 0x10_0000;
+const SIGPIPE = 13;
+const SI_USER = 0;
+
+/**
+ * FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE of asm-generic/ioctls.h: all of type T.
+ */
+const ANY_DESCRIPTOR: ReadonlySet<number> = new Set([0x1b, 0x21, 0x50, 0x51, 0x52, 0x60]);
+
+/** Commands of `fcntl`. Source: Linux asm-generic/fcntl.h, uapi/linux/fcntl.h. */
+const F = { DUPFD: 0, GETFD: 1, SETFD: 2, GETFL: 3, SETFL: 4, DUPFD_CLOEXEC: 1030, GETPIPE_SZ: 1032 } as const;
+
+/** Of `socket` and `socketpair`. Source: Linux linux/socket.h, linux/net.h. */
+const SOCKET = {
+  UNIX: 1,
+  STREAM: 1,
+  DGRAM: 2,
+  SEQPACKET: 5,
+  TYPE: 0xf,
+  MSG_NOSIGNAL: 0x4000,
+  MSG_DONTWAIT: 0x40,
+} as const;
+
+export type DescriptorCallName =
+  | 'close' | 'close_range' | 'connect' | 'dup' | 'dup2' | 'dup3' | 'eventfd' | 'eventfd2' | 'fadvise' | 'fcntl' | 'fsync' | 'ioctl' | 'llseek' | 'lseek' | 'pipe' | 'pipe2' | 'pread64' | 'pwrite64' | 'read'
+  | 'readv' | 'recv' | 'recvfrom' | 'send' | 'sendto' | 'shutdown' | 'socket' | 'socketpair' | 'write' | 'writev'; // prettier-ignore
+
+type Tried = bigint | Errno | null;
+
+export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Service>> {
+  private readonly decoder = new TextDecoder();
+
+  constructor(private readonly context: CallContext) {}
+
+  // --------------------------------------------------------------------------------------- reading
+
+  /** One attempt to read; `at` null: from where the description is, which moves. */
+  private tryRead(description: Description, address: Address, size: bigint, at: bigint | null): Tried {
+    const { context } = this;
+    const { memory } = context.machine;
+    const most = Number(size > TRANSFER_MAX ? TRANSFER_MAX : size);
+    if (at !== null) {
+      const bytes = description.readAt(Number(at), most);
+      if (typeof bytes === 'string') return bytes;
+      if (!context.usableBuffer(address, bytes.length, 'write')) return 'EFAULT';
+      memory.write(address, bytes);
+      return BigInt(bytes.length);
+    }
+    const isFile = 'file' in description;
+    const room = description.available(isFile ? most : Math.min(most, READ_MAX));
+    if (!context.usableBuffer(address, room, 'write')) return 'EFAULT';
+    const bytes = description.read(room === 0 && most > 0 ? most : room);
+    if (bytes === null || typeof bytes === 'string') return bytes;
+    memory.write(address, bytes);
+    return BigInt(bytes.length);
+  }
+
+  private readable(number: number): Description | Errno {
+    const description = this.context.descriptors.get(number);
+    return description?.isReadable === true ? description : 'EBADF';
+  }
+
+  private writable(number: number): Description | Errno {
+    const description = this.context.descriptors.get(number);
+    return description?.isWritable === true ? description : 'EBADF';
+  }
+
+  read(args: Arguments): Answer {
+    const description = this.readable(int(arg(args, 0)));
+    if (typeof description === 'string') return description;
+    const [address, size] = [arg(args, 1), arg(args, 2)];
+    return this.context.attempt(description, isReadable(description), () =>
+      this.tryRead(description, address, size, null),
+    );
+  }
+
+  /** Addresses and sizes of the pieces of a vector. */
+  private pieces(address: Address, count: bigint): readonly (readonly [base: Address, size: bigint])[] | Errno {
+    const { context } = this;
+    const word = BigInt(context.wordBytes);
+    if (count > IOV_MAX) return 'EINVAL';
+    const out: (readonly [Address, bigint])[] = [];
+    for (let i = 0n; i < count; i++) {
+      const base = context.loadNumber(address + i * 2n * word);
+      const length = context.loadNumber(address + i * 2n * word + word);
+      if (base === null || length === null) return 'EFAULT';
+      if (BigInt.asIntN(8 * context.wordBytes, length) < 0n) return 'EINVAL';
+      out.push([base, length]);
+    }
+    return out;
+  }
+
+  readv(args: Arguments): Answer {
+    const description = this.readable(int(arg(args, 0)));
+    if (typeof description === 'string') return description;
+    const pieces = this.pieces(arg(args, 1), arg(args, 2));
+    if (typeof pieces === 'string') return pieces;
+    return this.context.attempt(description, isReadable(description), () => {
+      let total = 0n;
+      for (const [base, length] of pieces) {
+        const done = this.tryRead(description, base, length, null);
+        if (done === null || typeof done === 'string') return total > 0n ? total : done;
+        total += done;
+        if (done < length) break;
+      }
+      return total;
+    });
+  }
+
+  /** The offset of a call with one, from argument `i` on. */
+  private offset(args: Arguments, i: number): bigint | null {
+    const offset = BigInt.asIntN(64, this.context.long(args, i));
+    return offset < 0n || offset > BigInt(Number.MAX_SAFE_INTEGER) ? null : offset;
+  }
+
+  pread64(args: Arguments): Answer {
+    const offset = this.offset(args, 3);
+    if (offset === null) return 'EINVAL';
+    const description = this.readable(int(arg(args, 0)));
+    if (typeof description === 'string') return description;
+    return this.tryRead(description, arg(args, 1), arg(args, 2), offset) ?? 'EAGAIN';
+  }
+
+  // --------------------------------------------------------------------------------------- writing
+
+  /**
+   * Writes pieces, one behind the other; what may wait goes on where it was. `silent`: no SIGPIPE.
+   */
+  private writeAll(description: Description, pieces: readonly (readonly [Address, bigint])[], silent = false): Answer {
+    const { context } = this;
+    if (pieces.length > 1 && description instanceof SocketEnd && description.hasMessages) context.deviate('messages');
+    const isStream = description instanceof PipeEnd || description instanceof SocketEnd;
+    let [piece, done, total] = [0, 0n, 0n];
+    /** What could not be written yet. */
+    let pending: Uint8Array | null = null;
+    const attempt = (): Tried => {
+      for (;;) {
+        if (piece === pieces.length) return total;
+        const [base, length] = pieces[piece]!;
+        const most = isStream && length - done > BigInt(PIPE_BYTES) ? BigInt(PIPE_BYTES) : length - done;
+        pending ??= this.bytesAt(base + done, most > TRANSFER_MAX ? TRANSFER_MAX : most);
+        const written = pending === null ? 'EFAULT' : description.write(pending);
+        if (written === null) return description.isNonBlocking && total > 0n ? total : null;
+        pending = null;
+        if (written === 'EPIPE' && !silent) context.signals.post(SIGPIPE, context.signals.ownInfo(SIGPIPE, SI_USER));
+        if (typeof written === 'string') return total > 0n ? total : written;
+        done += BigInt(written);
+        total += BigInt(written);
+        if (!isStream && BigInt(written) < most) return total;
+        if (done < length) continue;
+        piece++;
+        done = 0n;
+      }
+    };
+    const isReady = (): boolean => pending === null || description.accepts(pending);
+    return context.attempt(description, isReady, attempt, () => total);
+  }
+
+  private bytesAt(address: Address, size: bigint): Uint8Array | null {
+    const length = Number(size);
+    return this.context.usableBuffer(address, length, 'read')
+      ? this.context.machine.memory.read(address, length)
+      : null;
+  }
+
+  write(args: Arguments): Answer {
+    const description = this.writable(int(arg(args, 0)));
+    return typeof description === 'string' ? description : this.writeAll(description, [[arg(args, 1), arg(args, 2)]]);
+  }
+
+  writev(args: Arguments): Answer {
+    const description = this.writable(int(arg(args, 0)));
+    if (typeof description === 'string') return description;
+    const pieces = this.pieces(arg(args, 1), arg(args, 2));
+    return typeof pieces === 'string' ? pieces : this.writeAll(description, pieces);
+  }
+
+  pwrite64(args: Arguments): Answer {
+    const offset = this.offset(args, 3);
+    if (offset === null) return 'EINVAL';
+    const description = this.writable(int(arg(args, 0)));
+    if (typeof description === 'string') return description;
+    const size = arg(args, 2);
+    const bytes = this.bytesAt(arg(args, 1), size > TRANSFER_MAX ? TRANSFER_MAX : size);
+    if (bytes === null) return 'EFAULT';
+    const written = description.writeAt(Number(offset), bytes);
+    return typeof written === 'number' ? BigInt(written) : written;
+  }
+
+  // ------------------------------------------------------------------------------------- positions
+
+  private seek(number: number, offset: bigint, whence: bigint): bigint | Errno {
+    const description = this.context.descriptors.get(number);
+    if (!description) return 'EBADF';
+    const from = Number(BigInt.asUintN(32, whence));
+    const to = description.seek((position, size) => {
+      const base = [0, position, size][from];
+      if (base === undefined) {
+        if (from === 3 || from === 4) this.context.deviate('holes');
+        return 'EINVAL';
+      }
+      const wanted = BigInt(base) + offset;
+      return wanted < 0n || wanted > BigInt(Number.MAX_SAFE_INTEGER) ? 'EINVAL' : Number(wanted);
+    });
+    return typeof to === 'number' ? BigInt(to) : to;
+  }
+
+  lseek(args: Arguments): Answer {
+    return this.seek(int(arg(args, 0)), BigInt.asIntN(8 * this.context.wordBytes, arg(args, 1)), arg(args, 2));
+  }
+
+  llseek(args: Arguments): Answer {
+    const offset = BigInt.asIntN(64, (arg(args, 1) << 32n) | arg(args, 2));
+    const position = this.seek(int(arg(args, 0)), offset, arg(args, 4));
+    return typeof position === 'string' ? position : storeOr(this.context.storeNumbers(arg(args, 3), [position], 8));
+  }
+
+  /** Advice about what will be read changes nothing. */
+  fadvise(args: Arguments): Answer {
+    const description = this.context.descriptors.get(int(arg(args, 0)));
+    if (!description) return 'EBADF';
+    return description instanceof PipeEnd ? 'ESPIPE' : 0n;
+  }
+
+  fsync(args: Arguments): Answer {
+    const description = this.context.descriptors.get(int(arg(args, 0)));
+    if (!description) return 'EBADF';
+    return 'file' in description ? 0n : 'EINVAL';
+  }
+
+  // ----------------------------------------------------------------------------------- descriptors
+
+  close(args: Arguments): Answer {
+    return this.context.descriptors.close(int(arg(args, 0))) ? 0n : 'EBADF';
+  }
+
+  /** `close_range` without flags, and with CLOSE_RANGE_CLOEXEC. */
+  close_range(args: Arguments): Answer {
+    const { descriptors } = this.context;
+    const [first, last, flags] = [0, 1, 2].map((i) => Number(BigInt.asUintN(32, arg(args, i)))) as [number, number, number]; // prettier-ignore
+    const CLOEXEC = 4;
+    if ((flags & ~(CLOEXEC | 2)) !== 0 || first > last) return 'EINVAL';
+    for (const number of descriptors.numbers) {
+      if (number < first || number > last) continue;
+      if ((flags & CLOEXEC) !== 0) descriptors.setCloseOnExec(number, true);
+      else descriptors.close(number);
+    }
+    return 0n;
+  }
+
+  private copyOf(number: number, least: number, closeOnExec: boolean): bigint | Errno {
+    const description = this.context.descriptors.get(number);
+    if (!description) return 'EBADF';
+    if (least < 0 || least >= OPEN_MAX) return 'EINVAL';
+    const copy = this.context.descriptors.add(description, closeOnExec, least);
+    return copy < 0 ? 'EMFILE' : BigInt(copy);
+  }
+
+  dup(args: Arguments): Answer {
+    return this.copyOf(int(arg(args, 0)), 0, false);
+  }
+
+  private copyTo(from: number, to: number, closeOnExec: boolean): bigint | Errno {
+    const description = this.context.descriptors.get(from);
+    if (!description || to < 0 || to >= OPEN_MAX) return 'EBADF';
+    this.context.descriptors.put(to, description, closeOnExec);
+    return BigInt(to);
+  }
+
+  dup2(args: Arguments): Answer {
+    const [from, to] = [int(arg(args, 0)), int(arg(args, 1))];
+    if (from === to) return this.context.descriptors.get(from) ? BigInt(to) : 'EBADF';
+    return this.copyTo(from, to, false);
+  }
+
+  dup3(args: Arguments): Answer {
+    const [from, to, flags] = [int(arg(args, 0)), int(arg(args, 1)), int(arg(args, 2))];
+    if ((flags & ~O.CLOEXEC) !== 0 || from === to) return 'EINVAL';
+    return this.copyTo(from, to, flags !== 0);
+  }
+
+  fcntl(args: Arguments): Answer {
+    const { context } = this;
+    const { descriptors } = context;
+    const number = int(arg(args, 0));
+    const description = descriptors.get(number);
+    if (!description) return 'EBADF';
+    const value = int(arg(args, 2));
+    switch (int(arg(args, 1))) {
+      case F.DUPFD:
+        return this.copyOf(number, value, false);
+      case F.DUPFD_CLOEXEC:
+        return this.copyOf(number, value, true);
+      case F.GETFD:
+        return descriptors.closesOnExec(number) ? 1n : 0n;
+      case F.SETFD:
+        descriptors.setCloseOnExec(number, (value & 1) !== 0);
+        return 0n;
+      case F.GETFL:
+        return BigInt(description.flags);
+      case F.SETFL: {
+        const mode = O.ACCMODE | Number(context.model.openFlags.largeFile);
+        const isOther = (value & ~(mode | CHANGEABLE)) !== 0;
+        const isInput = description instanceof InputDescription && (value & O.NONBLOCK) !== 0;
+        if (isOther || isInput) context.deviate('non-blocking');
+        description.flags = (description.flags & ~CHANGEABLE) | (value & CHANGEABLE);
+        return 0n;
+      }
+      case F.GETPIPE_SZ:
+        return description instanceof PipeEnd ? BigInt(PIPE_BYTES) : 'EBADF';
+      default:
+        context.deviate('descriptor-commands');
+        return 'EINVAL';
+    }
+  }
+
+  ioctl(args: Arguments): Answer {
+    const { context } = this;
+    const number = int(arg(args, 0));
+    const description = context.descriptors.get(number);
+    if (!description) return 'EBADF';
+    const request = Number(arg(args, 1) & 0xffffn);
+    // Requests of terminals are of type T or t; those of any descriptor that some machines number
+    // among them are not theirs.
+    const isTerminal = (request >> 8 === 0x54 || request >> 8 === 0x74) && !ANY_DESCRIPTOR.has(request & 0xff);
+    if (!isTerminal) context.deviate('requests');
+    return 'ENOTTY';
+  }
+
+  // ------------------------------------------------------------------------- pipes, sockets, events
+
+  /** Two new descriptors, stored at an address; nothing stays open where that cannot be done. */
+  private pair(ends: readonly [Description, Description], address: Address, closeOnExec: boolean): bigint | Errno {
+    const { context } = this;
+    const { descriptors } = context;
+    if (!descriptors.hasRoom(2)) return 'EMFILE';
+    const numbers = ends.map((each) => descriptors.add(each, closeOnExec));
+    if (context.storeNumbers(address, numbers.map(BigInt), 4)) return 0n;
+    for (const each of numbers) descriptors.close(each);
+    return 'EFAULT';
+  }
+
+  pipe(args: Arguments): Answer {
+    return this.pair(makePipe(0, this.context.nextInode()), arg(args, 0), false);
+  }
+
+  pipe2(args: Arguments): Answer {
+    const flags = int(arg(args, 1));
+    const O_DIRECT = 0o40000;
+    if ((flags & ~(O.CLOEXEC | O.NONBLOCK)) !== 0) {
+      if ((flags & ~(O.CLOEXEC | O.NONBLOCK)) === O_DIRECT) this.context.deviate('packets');
+      return 'EINVAL';
+    }
+    const ends = makePipe(flags & O.NONBLOCK, this.context.nextInode());
+    return this.pair(ends, arg(args, 0), (flags & O.CLOEXEC) !== 0);
+  }
+
+  private checkSocket(args: Arguments): Errno | null {
+    const [family, type, protocol] = [int(arg(args, 0)), int(arg(args, 1)), int(arg(args, 2))];
+    if (family !== SOCKET.UNIX) {
+      this.context.deviate('sockets');
+      return 'EAFNOSUPPORT';
+    }
+    if ((type & ~(SOCKET.TYPE | O.NONBLOCK | O.CLOEXEC)) !== 0) return 'EINVAL';
+    const kind = type & SOCKET.TYPE;
+    if (kind !== SOCKET.STREAM && kind !== SOCKET.DGRAM && kind !== SOCKET.SEQPACKET) return 'ESOCKTNOSUPPORT';
+    return protocol === 0 || protocol === SOCKET.UNIX ? null : 'EPROTONOSUPPORT';
+  }
+
+  socketpair(args: Arguments): Answer {
+    const wrong = this.checkSocket(args);
+    if (wrong !== null) return wrong;
+    const type = int(arg(args, 1));
+    const inodes = [this.context.nextInode(), this.context.nextInode()] as const;
+    const ends = makeSocketPair(type & O.NONBLOCK, (type & SOCKET.TYPE) !== SOCKET.STREAM, inodes);
+    return this.pair(ends, arg(args, 3), (type & O.CLOEXEC) !== 0);
+  }
+
+  socket(args: Arguments): Answer {
+    const wrong = this.checkSocket(args);
+    if (wrong !== null) return wrong;
+    const type = int(arg(args, 1));
+    const description = new LooseSocket(type & O.NONBLOCK, this.context.nextInode());
+    const number = this.context.descriptors.add(description, (type & O.CLOEXEC) !== 0);
+    return number < 0 ? 'EMFILE' : BigInt(number);
+  }
+
+  /** No process listens anywhere. `struct sockaddr_un`: the family in 2 bytes, a path. */
+  connect(args: Arguments): Answer {
+    const { context } = this;
+    const description = context.descriptors.get(int(arg(args, 0)));
+    if (!description) return 'EBADF';
+    const size = int(arg(args, 2));
+    if (size < 3 || size > 110) return 'EINVAL';
+    if (!(description instanceof LooseSocket)) return description instanceof SocketEnd ? 'EISCONN' : 'ENOTSOCK';
+    const bytes = context.load(arg(args, 1), size);
+    if (!bytes) return 'EFAULT';
+    if (context.loadNumber(arg(args, 1), 2) !== BigInt(SOCKET.UNIX)) return 'EINVAL';
+    // A name that begins with a zero is in no tree.
+    if (bytes[2] === 0) return 'ECONNREFUSED';
+    const end = bytes.indexOf(0, 2);
+    const text = this.decoder.decode(bytes.subarray(2, end < 0 ? size : end));
+    const status = context.statusOfPath(text);
+    return typeof status === 'string' ? status : 'ECONNREFUSED';
+  }
+
+  private socketAt(number: number): SocketEnd | Errno {
+    const description = this.context.descriptors.get(number);
+    if (!description) return 'EBADF';
+    return description instanceof SocketEnd ? description : 'ENOTSOCK';
+  }
+
+  shutdown(args: Arguments): Answer {
+    const socket = this.socketAt(int(arg(args, 0)));
+    if (typeof socket === 'string') return socket;
+    const how = int(arg(args, 1));
+    if (how < 0 || how > 2) return 'EINVAL';
+    socket.shutdown(how);
+    return 0n;
+  }
+
+  /** `send` and `recv` are these two without an address. */
+  sendto(args: Arguments): Answer {
+    const socket = this.socketAt(int(arg(args, 0)));
+    if (typeof socket === 'string') return socket;
+    const flags = int(arg(args, 3));
+    if ((flags & ~SOCKET.MSG_NOSIGNAL) !== 0 || arg(args, 4) !== 0n) this.context.deviate('messages');
+    return this.writeAll(socket, [[arg(args, 1), arg(args, 2)]], (flags & SOCKET.MSG_NOSIGNAL) !== 0);
+  }
+
+  send(args: Arguments): Answer {
+    return this.sendto(args.slice(0, 4));
+  }
+
+  recv(args: Arguments): Answer {
+    return this.recvfrom(args.slice(0, 4));
+  }
+
+  recvfrom(args: Arguments): Answer {
+    const socket = this.socketAt(int(arg(args, 0)));
+    if (typeof socket === 'string') return socket;
+    if (int(arg(args, 3)) !== 0 || arg(args, 4) !== 0n) this.context.deviate('messages');
+    const [address, size] = [arg(args, 1), arg(args, 2)];
+    return this.context.attempt(socket, isReadable(socket), () => this.tryRead(socket, address, size, null));
+  }
+
+  private counter(value: bigint, flags: number): bigint | Errno {
+    const SEMAPHORE = 1;
+    if ((flags & ~(SEMAPHORE | O.CLOEXEC | O.NONBLOCK)) !== 0) return 'EINVAL';
+    const { endian, descriptors } = this.context;
+    const isSemaphore = (flags & SEMAPHORE) !== 0;
+    const description = new EventCounter(flags & O.NONBLOCK, value, isSemaphore, endian, this.context.nextInode());
+    const number = descriptors.add(description, (flags & O.CLOEXEC) !== 0);
+    return number < 0 ? 'EMFILE' : BigInt(number);
+  }
+
+  eventfd(args: Arguments): Answer {
+    return this.counter(BigInt.asUintN(32, arg(args, 0)), 0);
+  }
+
+  eventfd2(args: Arguments): Answer {
+    return this.counter(BigInt.asUintN(32, arg(args, 0)), int(arg(args, 1)));
+  }
+}
+
+/** What says that a read may have something. */
+function isReadable(description: Description): () => boolean {
+  return () => (description.events() & (READABLE | POLL.HUP)) !== 0;
+}

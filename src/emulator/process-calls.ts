@@ -1,0 +1,407 @@
+/**
+ * System calls that replace a process by another program, wait for processes, and speak of them.
+ *
+ * Source: Linux, execve(2), wait4(2), waitid(2), setpgid(2), prctl(2), getrusage(2), times(2).
+ */
+import { type Answer, arg, type Arguments, type Errno, int, type Service, storeOr } from './call-context.js';
+import { checkForm, interpreterPath, loadProgram, type ProcessImage } from './load.js';
+import type { Guest } from './syscalls.js';
+import type { Ending, Zombie } from './world.js';
+import { ElftraceError } from '../errors.js';
+import type { Address } from '../units.js';
+
+export type ProcessCallName =
+  | 'execve' | 'execveat' | 'getcpu' | 'getgroups' | 'getpgid' | 'getpgrp' | 'getresuid' | 'getrusage' | 'getsid' | 'membarrier' | 'prctl' | 'scheduler_policy' | 'setpgid' | 'setsid' | 'times'
+  | 'wait4' | 'waitid' | 'waitpid'; // prettier-ignore
+
+/** Most bytes of one string, and of all, that a program is started with; most strings. */
+const STRING_MOST = 0x2_0000;
+const STRINGS_MOST = 0x20_0000;
+const STRING_COUNT = 0x4_0000;
+/** Most bytes of a program or its loader. */
+const PROGRAM_MOST = 0x2000_0000;
+/** Bytes of a script's first line that are looked at, and interpreters that are scripts. */
+const LINE_BYTES = 255;
+const SCRIPTS_MOST = 5;
+const SIGKILL = 9;
+const SIGCHLD = 17;
+const TICKS = 100n;
+const SECOND = 1_000_000_000n;
+
+/** Flags of `wait4` and `waitid`. Source: Linux uapi/linux/wait.h. */
+const W = { NOHANG: 1, UNTRACED: 2, EXITED: 4, CONTINUED: 8, NOWAIT: 0x100_0000, NOTHREAD: 0x2000_0000, ALL: 0x4000_0000, CLONE: 0x8000_0000 } as const; // prettier-ignore
+const WAIT_FLAGS = (W.NOHANG | W.UNTRACED | W.CONTINUED | W.NOTHREAD | W.ALL | W.CLONE) >>> 0;
+const WAITID_FLAGS = (WAIT_FLAGS | W.EXITED | W.NOWAIT) >>> 0;
+
+const PR = { SET_NAME: 15, GET_NAME: 16, SET_PDEATHSIG: 1, GET_DUMPABLE: 3, SET_DUMPABLE: 4, SET_VMA: 0x5356_4d41 } as const; // prettier-ignore
+
+/** What is started in place of a program. */
+interface Start {
+  readonly image: ProcessImage;
+  readonly interpreter: ProcessImage | undefined;
+  readonly path: string;
+  readonly args: readonly string[];
+}
+
+export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> {
+  private readonly decoder = new TextDecoder();
+  private readonly encoder = new TextEncoder();
+
+  constructor(private readonly context: Guest) {}
+
+  // -------------------------------------------------------------------------------- other programs
+
+  /** The strings that a list of pointers leads to; `budget` is what is left for all of them. */
+  private strings(list: Address, budget: { bytes: number }): readonly string[] | Errno {
+    const { context } = this;
+    const { memory } = context.machine;
+    const out: string[] = [];
+    if (list === 0n) return out;
+    for (let at = list; out.length < STRING_COUNT; at += BigInt(context.wordBytes)) {
+      const pointer = context.loadNumber(at);
+      if (pointer === null) return 'EFAULT';
+      if (pointer === 0n) return out;
+      const bytes = memory.readCString(pointer, STRING_MOST);
+      if (!bytes) return memory.check(pointer, 1, 'read') === null ? 'E2BIG' : 'EFAULT';
+      budget.bytes -= bytes.length + 1 + context.wordBytes;
+      if (budget.bytes < 0) return 'E2BIG';
+      out.push(this.decoder.decode(bytes));
+    }
+    return 'E2BIG';
+  }
+
+  /** The bytes of a file that may be executed. */
+  private executable(path: string): Uint8Array | Errno {
+    const { files } = this.context;
+    const status = this.context.paths.status(path, true);
+    if (typeof status === 'string') return status;
+    if (status.kind !== 'file' || (status.permissions & 0o111) === 0) return 'EACCES';
+    if (status.sizeBytes > PROGRAM_MOST) return 'ENOMEM';
+    const file = files.open(path);
+    if (typeof file === 'string') return file;
+    const bytes = file.read(0, PROGRAM_MOST);
+    file.close();
+    return bytes;
+  }
+
+  private imageIn(bytes: Uint8Array): ProcessImage | null {
+    try {
+      return this.context.world.programIn(bytes);
+    } catch (error) {
+      if (error instanceof ElftraceError) return null;
+      throw error;
+    }
+  }
+
+  /** What is started when a path is executed: through the interpreters of scripts. */
+  private startOf(path: string, args: readonly string[]): Start | Errno {
+    let [at, given] = [path, args];
+    for (let scripts = 0; scripts < SCRIPTS_MOST; scripts++) {
+      const bytes = this.executable(at);
+      if (typeof bytes === 'string') return bytes;
+      if (bytes[0] === 0x23 && bytes[1] === 0x21) {
+        const line = this.decoder.decode(bytes.subarray(2, LINE_BYTES)).split('\n')[0]!.trim();
+        const [interpreter = '', rest = ''] = /^(\S+)(?:[ \t]+(.*))?$/.exec(line)?.slice(1) ?? [];
+        if (interpreter === '') return 'ENOEXEC';
+        given = [interpreter, ...(rest === '' ? [] : [rest]), at, ...given.slice(1)];
+        at = interpreter.startsWith('/') ? interpreter : `/${interpreter}`;
+        continue;
+      }
+      return this.imageStart(at, bytes, given);
+    }
+    return 'ELOOP';
+  }
+
+  private imageStart(path: string, bytes: Uint8Array, args: readonly string[]): Start | Errno {
+    const image = this.imageIn(bytes);
+    if (!image) {
+      const isElf = bytes[0] === 0x7f && bytes[1] === 0x45;
+      if (isElf) this.context.deviate('other-programs');
+      return 'ENOEXEC';
+    }
+    try {
+      const loader = interpreterPath(image);
+      let interpreter: ProcessImage | undefined;
+      if (loader !== null) {
+        const found = this.executable(loader);
+        if (typeof found === 'string') return found;
+        interpreter = this.imageIn(found) ?? undefined;
+      }
+      checkForm(image, 'entry', interpreter);
+      return { image, interpreter, path, args };
+    } catch (error) {
+      if (error instanceof ElftraceError) return 'ENOEXEC';
+      throw error;
+    }
+  }
+
+  /** Decides first; what lies in memory is gone only when the other program can be started. */
+  private exec(path: string, list: Address, environment: Address): Answer {
+    const { context } = this;
+    const { world } = context;
+    const budget = { bytes: STRINGS_MOST };
+    const given = this.strings(list, budget);
+    if (typeof given === 'string') return given;
+    const env = this.strings(environment, budget);
+    if (typeof env === 'string') return env;
+    if (path === '') return 'ENOENT';
+    if (!world.loadsPrograms) {
+      context.deviate('other-programs');
+      return 'ENOEXEC';
+    }
+    // Linux gives a program that was called without a name an empty one.
+    const start = this.startOf(path, given.length === 0 ? [''] : given);
+    if (typeof start === 'string') return start;
+    context.threads.left(context.signals.thread);
+    context.threads.exec();
+    world.leaveMemory(context);
+    context.released();
+    context.descriptors.exec();
+    context.signals.exec();
+    try {
+      const { space, auxiliary } = loadProgram(context.machine, {
+        ...start,
+        abi: world.abi,
+        emulation: world.emulation,
+        env,
+        start: 'entry',
+      });
+      context.space = space;
+      context.program = { path: start.path, args: start.args, env, auxiliary };
+      context.name = null;
+    } catch (error) {
+      if (!(error instanceof ElftraceError)) throw error;
+      return { kind: 'signal', signal: SIGKILL };
+    }
+    world.replaced(context);
+    return { kind: 'resumed' };
+  }
+
+  execve(args: Arguments): Answer {
+    const found = this.context.paths.pathAt(AT_FDCWD, arg(args, 0));
+    return typeof found === 'string' ? found : this.exec(found.path, arg(args, 1), arg(args, 2));
+  }
+
+  execveat(args: Arguments): Answer {
+    if (int(arg(args, 4)) !== 0) {
+      this.context.deviate('execveat-flags');
+      return 'EINVAL';
+    }
+    const found = this.context.paths.pathAt(int(arg(args, 0)), arg(args, 1));
+    return typeof found === 'string' ? found : this.exec(found.path, arg(args, 2), arg(args, 3));
+  }
+
+  // --------------------------------------------------------------------------------------- waiting
+
+  /** Waits for a child of which `matches` says that it is wanted. */
+  private waitForChild(
+    matches: (child: { readonly id: number; readonly group: number }) => boolean,
+    options: { readonly hangs: boolean; readonly keeps: boolean },
+    answer: (zombie: Zombie | null) => bigint | Errno,
+  ): Answer {
+    const { context } = this;
+    const { world, identity } = context;
+    const found = (): Zombie | undefined => world.zombies.find((each) => each.parent === identity.id && matches(each));
+    const take = (zombie: Zombie): bigint | Errno => {
+      if (!options.keeps) world.zombies = world.zombies.filter((each) => each !== zombie);
+      return answer(zombie);
+    };
+    const zombie = found();
+    if (zombie) return take(zombie);
+    const hasChild = (): boolean =>
+      world.guests.some((each) => each.identity.parent === identity.id && matches(each.identity));
+    if (!hasChild()) return 'ECHILD';
+    if (!options.hangs) return answer(null);
+    return context.waitFor({
+      deadline: null,
+      ready: () => found() !== undefined || !hasChild(),
+      woken: () => {
+        const now = found();
+        context.answer(now ? take(now) : 'ECHILD');
+      },
+      restart: context.restarting(),
+    });
+  }
+
+  /** `struct rusage`: two times, and fourteen words of which none is counted. */
+  private usage(address: Address, instructions: bigint): boolean {
+    const times = [instructions / SECOND, (instructions % SECOND) / 1000n];
+    return this.context.storeNumbers(address, [...times, ...Array<bigint>(16).fill(0n)]);
+  }
+
+  private wait(id: number, place: Address, flags: number, usage: Address): Answer {
+    if ((flags & ~WAIT_FLAGS) !== 0) return 'EINVAL';
+    const own = this.context.identity.group;
+    const matches = (child: { readonly id: number; readonly group: number }): boolean => {
+      if (id > 0) return child.id === id;
+      return id === -1 || child.group === (id === 0 ? own : -id);
+    };
+    return this.waitForChild(matches, { hangs: (flags & W.NOHANG) === 0, keeps: false }, (zombie) => {
+      if (!zombie) return 0n;
+      if (place !== 0n && !this.context.storeNumbers(place, [BigInt(waitStatus(zombie.ending))], 4)) return 'EFAULT';
+      if (usage !== 0n && !this.usage(usage, zombie.instructions)) return 'EFAULT';
+      return BigInt(zombie.id);
+    });
+  }
+
+  wait4(args: Arguments): Answer {
+    return this.wait(int(arg(args, 0)), arg(args, 1), int(arg(args, 2)), arg(args, 3));
+  }
+
+  waitpid(args: Arguments): Answer {
+    return this.wait(int(arg(args, 0)), arg(args, 1), int(arg(args, 2)), 0n);
+  }
+
+  waitid(args: Arguments): Answer {
+    const { context } = this;
+    const [type, id, info, flags] = [int(arg(args, 0)), int(arg(args, 1)), arg(args, 2), int(arg(args, 3))];
+    const usage = arg(args, 4);
+    const P = { ALL: 0, PID: 1, PGID: 2, PIDFD: 3 } as const;
+    if ((flags & ~WAITID_FLAGS) !== 0 || (flags & (W.EXITED | W.UNTRACED | W.CONTINUED)) === 0) return 'EINVAL';
+    if (type === P.PIDFD) {
+      context.deviate('process-descriptors');
+      return 'EBADF';
+    }
+    if (type < 0 || type > P.PIDFD || (type === P.PID && id <= 0) || (type === P.PGID && id < 0)) return 'EINVAL';
+    const group = id === 0 ? context.identity.group : id;
+    const matches = (child: { readonly id: number; readonly group: number }): boolean =>
+      type === P.ALL || (type === P.PID ? child.id === id : child.group === group);
+    const options = { hangs: (flags & W.NOHANG) === 0, keeps: (flags & W.NOWAIT) !== 0 };
+    return this.waitForChild(matches, options, (zombie) => {
+      const bytes = zombie ? context.world.childInfo(context, SIGCHLD, zombie) : new Uint8Array(INFO_BYTES);
+      if (info !== 0n && !context.store(info, bytes.subarray(0, INFO_BYTES))) return 'EFAULT';
+      if (usage !== 0n && zombie && !this.usage(usage, zombie.instructions)) return 'EFAULT';
+      return 0n;
+    });
+  }
+
+  // ---------------------------------------------------------------------------- groups and sessions
+
+  private processOf(id: number): Guest | null {
+    const { world, identity } = this.context;
+    return world.guests.find((each) => each.identity.id === (id === 0 ? identity.id : id)) ?? null;
+  }
+
+  getpgrp(): Answer {
+    return BigInt(this.context.identity.group);
+  }
+
+  getpgid(args: Arguments): Answer {
+    const process = this.processOf(int(arg(args, 0)));
+    return process ? BigInt(process.identity.group) : 'ESRCH';
+  }
+
+  getsid(args: Arguments): Answer {
+    const process = this.processOf(int(arg(args, 0)));
+    return process ? BigInt(process.identity.session) : 'ESRCH';
+  }
+
+  setpgid(args: Arguments): Answer {
+    const { world, identity } = this.context;
+    const [id, group] = [int(arg(args, 0)), int(arg(args, 1))];
+    if (group < 0 || (group === 0 && id < 0)) return 'EINVAL';
+    const process = this.processOf(id);
+    if (!process) return 'ESRCH';
+    const own = process.identity;
+    if (own.id !== identity.id && own.parent !== identity.id) return 'ESRCH';
+    if (own.session === own.id || own.session !== identity.session) return 'EPERM';
+    const wanted = group === 0 ? own.id : group;
+    const isKnown = (each: Guest): boolean =>
+      each.identity.group === wanted && each.identity.session === identity.session;
+    if (wanted !== own.id && !world.guests.some(isKnown)) return 'EPERM';
+    own.group = wanted;
+    return 0n;
+  }
+
+  setsid(): Answer {
+    const { world, identity } = this.context;
+    if (world.guests.some((each) => each.identity.group === identity.id)) return 'EPERM';
+    identity.session = identity.id;
+    identity.group = identity.id;
+    return BigInt(identity.id);
+  }
+
+  // ------------------------------------------------------------------------ what a process is told
+
+  prctl(args: Arguments): Answer {
+    const { context } = this;
+    const code = int(arg(args, 0));
+    switch (code) {
+      case PR.SET_NAME: {
+        const bytes = context.machine.memory.readCString(arg(args, 1), 16) ?? context.load(arg(args, 1), 15);
+        if (!bytes) return 'EFAULT';
+        context.name = this.decoder.decode(bytes.subarray(0, 15));
+        return 0n;
+      }
+      case PR.GET_NAME: {
+        const bytes = new Uint8Array(16);
+        bytes.set(this.encoder.encode(context.procSubject().name ?? context.program.path.replace(/^.*\//, '')).subarray(0, 15)); // prettier-ignore
+        return storeOr(context.store(arg(args, 1), bytes));
+      }
+      case PR.GET_DUMPABLE:
+        return 1n;
+      case PR.SET_DUMPABLE:
+        return arg(args, 1) <= 1n ? 0n : 'EINVAL';
+      default:
+        context.deviate('process-codes');
+        return 'EINVAL';
+    }
+  }
+
+  /**
+   * What the process and the children that it waited for have used: its own instructions are known.
+   */
+  getrusage(args: Arguments): Answer {
+    const who = int(arg(args, 0));
+    if (who < -1 || who > 1) return 'EINVAL';
+    const own = who === -1 ? 0n : BigInt(this.context.machine.totalInstructions);
+    return storeOr(this.usage(arg(args, 1), own));
+  }
+
+  times(args: Arguments): Answer {
+    const { context } = this;
+    const used = (BigInt(context.machine.totalInstructions) * TICKS) / SECOND;
+    const now = (context.machine.time * TICKS) / SECOND;
+    const place = arg(args, 0);
+    return storeOr(place === 0n || context.storeNumbers(place, [used, 0n, 0n, 0n]), now);
+  }
+
+  /** There is one CPU, and one node. */
+  getcpu(args: Arguments): Answer {
+    const places = [arg(args, 0), arg(args, 1)].filter((each) => each !== 0n);
+    return storeOr(places.every((each) => this.context.storeNumbers(each, [0n], 4)));
+  }
+
+  /** MEMBARRIER_CMD_QUERY, and barriers: threads take turns, so that each sees all. */
+  membarrier(args: Arguments): Answer {
+    const [command, flags] = [int(arg(args, 0)), int(arg(args, 1))];
+    const COMMANDS = 0x1f;
+    if (flags !== 0) return 'EINVAL';
+    if (command === 0) return BigInt(COMMANDS);
+    return (command & (command - 1)) === 0 && (command & ~COMMANDS) === 0 ? 0n : 'EINVAL';
+  }
+
+  getgroups(args: Arguments): Answer {
+    const [count, place] = [int(arg(args, 0)), arg(args, 1)];
+    if (count < 0) return 'EINVAL';
+    return count === 0 ? 1n : storeOr(this.context.storeNumbers(place, [USER], 4), 1n);
+  }
+
+  getresuid(args: Arguments): Answer {
+    return storeOr([0, 1, 2].every((i) => this.context.storeNumbers(arg(args, i), [USER], 4)));
+  }
+
+  /** SCHED_OTHER, whose priorities are all 0. */
+  scheduler_policy(): Answer {
+    return 0n;
+  }
+}
+
+const AT_FDCWD = -100;
+const INFO_BYTES = 128;
+const USER = 1000n;
+
+/** The status that `wait4` stores. */
+function waitStatus(ending: Ending): number {
+  return ending.kind === 'exit' ? ending.code << 8 : ending.signal;
+}

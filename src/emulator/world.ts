@@ -1,0 +1,492 @@
+/**
+ * The processes that a program makes, and what they share: one CPU, one clock, numbers, files. Each
+ * has a machine of its own, with a copy of the memory, but for those that share that of their maker
+ * (`vfork`) until they become another program.
+ *
+ *   Guest 1000 -- Machine: CPU 0, CPU 1 (threads)     Guest 1002 -- Machine: CPU 0
+ *   Guest 1003 -- the machine of 1000, CPU 2 (made by vfork)
+ *
+ * The run ends with the first process, when the others have ended too, or wait for what cannot
+ * come.
+ */
+import { Descriptors, InputDescription, OutputDescription } from './descriptions.js';
+import { type FileSystem, ReplayedInput } from './files.js';
+import { Futexes } from './futex.js';
+import type { LoadedProgram, ProcessImage } from './load.js';
+import { Machine, type MachineOptions } from './machine.js';
+import { Scheduler, type Slices, type Tasks } from './scheduler.js';
+import { Guest, type GuestInput, type GuestOutput, PID, type ProgramFacts } from './syscalls.js';
+import type { Deviation, StopReason } from './stops.js';
+import type { Abi } from '../machine/abi.js';
+import type { Raised } from '../machine/signals.js';
+import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
+import type { TrapKind } from '../machine/ir.js';
+
+/** The parent of processes whose own has ended. */
+const INIT = 1;
+/** Codes of `siginfo` about a process that has ended. Source: Linux asm-generic/siginfo.h. */
+const CLD = { EXITED: 1, KILLED: 2 } as const;
+/** Most processes, those included that have ended and were not waited for. */
+const PROCESSES = 128;
+
+/** Signals by the traps that raise them. Source: Linux asm-generic/signal.h. */
+const TRAP_SIGNALS: Readonly<Record<TrapKind, number>> = {
+  breakpoint: 5,
+  'trap-instruction': 5,
+  divide: 8,
+  privileged: 4,
+  'misaligned-pc': 7,
+  alignment: 7,
+  'undefined-instruction': 4,
+  protection: 11,
+  'invalid-form': 4,
+  undefined: 4,
+  'branch-target': 4,
+  'control-protection': 11,
+};
+
+/**
+ * The signal that Linux raises where a run stopped so; null: the stop is no signal, or not one that
+ * an instruction raises.
+ */
+export function signalOf(stop: StopReason): number | null {
+  if (stop.kind === 'fault') return 11;
+  if (stop.kind === 'unknown-instruction') {
+    // A zero word is illegal by definition where it is no instruction; other unknown words may be
+    // ours to learn.
+    const isIllegal = stop.mnemonic === null && stop.bytes.length > 0 && stop.bytes.every((byte) => byte === 0);
+    return isIllegal ? 4 : null;
+  }
+  return stop.kind === 'trap' ? TRAP_SIGNALS[stop.trap] : null;
+}
+
+/** What the stop of an instruction is to signals; null: it raises none. */
+function raisedBy(machine: Machine, stop: StopReason): Raised | null {
+  if (signalOf(stop) === null) return null;
+  switch (stop.kind) {
+    case 'fault': {
+      const { address, access } = stop;
+      return { kind: 'access', address, access, mapped: machine.memory.isMapped(address, 1) };
+    }
+    case 'trap':
+      return { kind: 'trap', trap: stop.trap };
+    case 'unknown-instruction':
+      return { kind: 'trap', trap: 'undefined' };
+    default:
+      return null;
+  }
+}
+
+/** How a process has ended. */
+export type Ending =
+  { readonly kind: 'exit'; readonly code: number } | { readonly kind: 'signal'; readonly signal: number };
+
+function endingOf(stop: StopReason): Ending | null {
+  if (stop.kind === 'exit') return { kind: 'exit', code: stop.code };
+  const signal = stop.kind === 'signal' ? stop.signal : signalOf(stop);
+  return signal === null ? null : { kind: 'signal', signal };
+}
+
+/** A process that has ended and was not waited for. */
+export interface Zombie {
+  readonly id: number;
+  readonly parent: number;
+  readonly group: number;
+  readonly ending: Ending;
+  readonly instructions: bigint;
+}
+
+export interface WorldOptions {
+  readonly abi: Pick<Abi, 'stackPointer' | 'syscall'>;
+  readonly emulation: IrEmulation;
+  readonly wordBytes: 4 | 8;
+  readonly files: FileSystem;
+  readonly input: GuestInput;
+  readonly output: GuestOutput;
+  /** How threads share the CPU. */
+  readonly slices: Slices;
+  readonly machine: Pick<MachineOptions, 'tier' | 'tierUpAfter'>;
+  /** Most bytes of memory of all processes together. */
+  readonly memoryBytes: number;
+  /** Most processes at a time. */
+  readonly processes?: number | undefined;
+  /** A program of this machine in a file; null: it is none. Default: no program is one. */
+  readonly program: ((bytes: Uint8Array) => ProcessImage | null) | undefined;
+  readonly onProcess: ((event: ProcessEvent) => void) | undefined;
+}
+
+/** A process was made, or became another program. */
+export interface ProcessEvent {
+  readonly kind: 'made' | 'replaced';
+  readonly process: number;
+  /** The path of the program. */
+  readonly program: string;
+  readonly machine: Machine;
+}
+
+export interface ForkRequest {
+  readonly id: number;
+  readonly exitSignal: number;
+  /** It shares the memory of its maker. */
+  readonly isShared: boolean;
+}
+
+/** What is asked before a signal is raised; true: go on. */
+export type OnStop = (stop: StopReason, machine: Machine) => boolean;
+
+export class World implements Tasks {
+  readonly abi: WorldOptions['abi'];
+  readonly model: ProcessModel;
+  readonly files: FileSystem;
+  readonly wordBytes: 4 | 8;
+  /** Those that have not ended, in the order in which they were made. */
+  guests: readonly Guest[] = [];
+  zombies: readonly Zombie[] = [];
+  private running: Guest | null = null;
+  private first: Guest | null = null;
+  /** How the first process ended, while others go on. */
+  private firstStop: StopReason | null = null;
+  readonly scheduler: Scheduler;
+  private readonly input: ReplayedInput;
+  private lastId = Number(PID);
+  private lastInode = 1_000_000;
+  private random = 0x9e37_79b9;
+  /** Instructions in machines that are gone. */
+  private pastInstructions = 0;
+  /** What is done when the system call is completed. */
+  private births: readonly (() => void)[] = [];
+  private readonly futexes = new WeakMap<Machine, Futexes>();
+  /** Puts zeros into the registers of the running CPU. */
+  private readonly resets = new WeakMap<Machine, () => void>();
+
+  constructor(private readonly options: WorldOptions) {
+    this.abi = options.abi;
+    this.model = options.emulation.process;
+    this.files = options.files;
+    this.wordBytes = options.wordBytes;
+    this.input = new ReplayedInput(options.input);
+    this.scheduler = new Scheduler(this, options.slices);
+  }
+
+  // ------------------------------------------------------------------------------------- processes
+
+  get tasks(): readonly Guest[] {
+    return this.guests;
+  }
+
+  get current(): Guest {
+    return this.running!;
+  }
+
+  /** A machine in which nothing is. */
+  newMachine(): Machine {
+    const { emulation, machine: options } = this.options;
+    const machine: Machine = new Machine({
+      ...options,
+      lifter: emulation.lifter,
+      syscall: () => this.current.handle(),
+      onFault: (_machine, address) => this.current.space.stack.grow(address),
+      memoryBytes: () => this.options.memoryBytes - this.memoryOfOthers(machine),
+    });
+    this.resets.set(machine, machine.saveRegisters());
+    return machine;
+  }
+
+  private memoryOfOthers(machine: Machine): number {
+    let bytes = 0;
+    for (const each of this.machines()) if (each !== machine) bytes += each.memory.usedBytes;
+    return bytes;
+  }
+
+  /** Each machine once. */
+  private machines(): ReadonlySet<Machine> {
+    const out = new Set(this.guests.map(({ machine }) => machine));
+    if (this.first && this.firstStop) out.add(this.first.machine);
+    return out;
+  }
+
+  futexesOf(machine: Machine): Futexes {
+    const known = this.futexes.get(machine) ?? new Futexes();
+    this.futexes.set(machine, known);
+    return known;
+  }
+
+  /** Makes the first process of a program that lies in a machine. */
+  start(machine: Machine, { space }: LoadedProgram, program: ProgramFacts): Guest {
+    const descriptors = new Descriptors(this.files);
+    descriptors.put(0, new InputDescription(this.input), false);
+    for (const number of [1, 2]) descriptors.put(number, new OutputDescription(number, this.options.output), false);
+    const id = Number(PID);
+    const identity = { id, parent: INIT, group: id, session: id, exitSignal: 0 };
+    const guest = new Guest({ world: this, machine, space, identity, program, descriptors });
+    this.guests = [guest];
+    this.first = guest;
+    this.running = guest;
+    machine.addState(() => this.save());
+    return guest;
+  }
+
+  /** True when one process more may be made. */
+  hasRoom(maker: Guest, isShared: boolean): boolean {
+    const most = this.options.processes ?? PROCESSES;
+    if (this.guests.length + this.zombies.length >= most) return false;
+    return isShared || maker.machine.memory.usedBytes <= this.options.memoryBytes - this.memoryOfOthers(maker.machine) - maker.machine.memory.usedBytes; // prettier-ignore
+  }
+
+  /** Makes a process that is a copy of the one that runs, whose running thread it goes on with. */
+  fork(maker: Guest, { id, exitSignal, isShared }: ForkRequest): Guest {
+    const machine = isShared ? maker.machine : this.copyOf(maker.machine);
+    const { group, session } = maker.identity;
+    const guest = new Guest({
+      world: this,
+      machine,
+      space: isShared ? maker.space : maker.space.copy(machine),
+      identity: { id, parent: maker.identity.id, group, session, exitSignal },
+      program: maker.program,
+      descriptors: maker.descriptors.copy(),
+    });
+    guest.name = maker.name;
+    maker.paths.copyTo(guest.paths);
+    maker.signals.copyTo(guest.signals);
+    if (isShared) {
+      const cpu = maker.threads.takeCpu();
+      machine.copyRunning(cpu);
+      guest.signals.thread = { ...guest.signals.thread, cpu };
+      guest.signals.threads = [guest.signals.thread];
+      guest.borrows = maker;
+    }
+    this.guests = [...this.guests, guest];
+    this.options.onProcess?.({ kind: 'made', process: id, program: guest.program.path, machine });
+    return guest;
+  }
+
+  private copyOf(maker: Machine): Machine {
+    const machine = this.newMachine();
+    machine.observeDeviations((deviation) => {
+      this.deviated(deviation);
+    });
+    machine.memory.restore(maker.memory.save());
+    machine.restoreCpus([maker.saveCpu(maker.cpu)]);
+    machine.loseReservation();
+    machine.skipTime(maker.time);
+    return machine;
+  }
+
+  /** What a later process does otherwise than Linux is noted with the first. */
+  private deviated({ kind, what, why }: Deviation): void {
+    this.first?.machine.deviate({ kind, what: `${what} of process ${this.current.identity.id}`, why }, 0n);
+  }
+
+  /**
+   * The process leaves the memory that it shares, or empties its own; what is put there is another
+   * program.
+   */
+  leaveMemory(guest: Guest): void {
+    if (guest.borrows) {
+      guest.borrows.threads.giveCpu(guest.signals.thread.cpu);
+      guest.borrows = null;
+      guest.machine = this.newMachine();
+      guest.machine.observeDeviations((deviation) => {
+        this.deviated(deviation);
+      });
+      guest.signals.thread.cpu = 0;
+      this.synchronise();
+    } else {
+      const { memory } = guest.machine;
+      for (const { address, size } of [...memory.windows]) memory.unmap(address, size);
+    }
+    const { machine } = guest;
+    this.resets.get(machine)!();
+    machine.loseReservation();
+  }
+
+  /** Another program has taken the place of a process. */
+  replaced({ identity, program, machine }: Guest): void {
+    this.options.onProcess?.({ kind: 'replaced', process: identity.id, program: program.path, machine });
+  }
+
+  programIn(bytes: Uint8Array): ProcessImage | null {
+    return this.options.program?.(bytes) ?? null;
+  }
+
+  get emulation(): IrEmulation {
+    return this.options.emulation;
+  }
+
+  get loadsPrograms(): boolean {
+    return this.options.program !== undefined;
+  }
+
+  isZombie(id: number): boolean {
+    return this.zombies.some((each) => each.id === id);
+  }
+
+  /** The process has ended: its parent learns of it. */
+  private end(guest: Guest, ending: Ending): void {
+    const { identity, machine, borrows } = guest;
+    const { id, parent, group, exitSignal } = identity;
+    guest.descriptors.closeAll();
+    for (const thread of guest.signals.threads) {
+      thread.isGone = true;
+      if (borrows) borrows.threads.giveCpu(thread.cpu);
+    }
+    guest.borrows = null;
+    guest.released();
+    this.guests = this.guests.filter((each) => each !== guest);
+    if (guest !== this.first && !this.machines().has(machine)) this.pastInstructions += machine.totalInstructions;
+    for (const each of this.guests) if (each.identity.parent === id) each.identity.parent = INIT;
+    this.zombies = this.zombies.filter((each) => each.parent !== id);
+    const maker = this.guests.find((each) => each.identity.id === parent);
+    if (!maker) return;
+    const isDiscarded = exitSignal === SIGCHLD && maker.signals.discards(SIGCHLD);
+    const instructions = BigInt(machine.totalInstructions);
+    if (!isDiscarded) this.zombies = [...this.zombies, { id, parent, group, ending, instructions }];
+    if (exitSignal === 0) return;
+    const info = this.childInfo(maker, exitSignal, { id, ending });
+    maker.signals.post(exitSignal, info, null);
+  }
+
+  /** `siginfo` about a process that has ended. */
+  childInfo(to: Guest, signal: number, { id, ending }: Pick<Zombie, 'id' | 'ending'>): Uint8Array {
+    const isExit = ending.kind === 'exit';
+    const status = isExit ? ending.code : ending.signal;
+    return to.signals.info(signal, isExit ? CLD.EXITED : CLD.KILLED, [
+      [4, BigInt(id)],
+      [4, USER],
+      [4, BigInt(status)],
+    ]);
+  }
+
+  // ------------------------------------------------------------------------------------ scheduling
+
+  /** True when there are several processes. */
+  get isShared(): boolean {
+    return this.guests.length > 1 || this.firstStop !== null;
+  }
+
+  get hasBirths(): boolean {
+    return this.births.length > 0;
+  }
+
+  /** Does something when the system call that is being served is completed. */
+  whenDone(birth: () => void): void {
+    this.births = [...this.births, birth];
+  }
+
+  begin(): void {
+    if (this.births.length === 0) return;
+    const { births } = this;
+    this.births = [];
+    for (const each of births) each();
+  }
+
+  giveWay(): void {
+    this.scheduler.giveWay();
+  }
+
+  get instructions(): number {
+    let sum = this.pastInstructions;
+    for (const each of this.machines()) sum += each.totalInstructions;
+    return sum;
+  }
+
+  synchronise(): void {
+    if (!this.isShared) return;
+    let latest = this.current.machine.time;
+    for (const { time } of this.machines()) if (time > latest) latest = time;
+    for (const each of this.machines()) if (each.time < latest) each.skipTime(latest - each.time);
+  }
+
+  enter(guest: Guest): void {
+    this.running = guest;
+  }
+
+  idle(): StopReason | null {
+    return this.firstStop;
+  }
+
+  over(guest: Guest, stop: StopReason): StopReason | null {
+    const ending = endingOf(stop);
+    const isFirst = guest === this.first;
+    if (ending === null) {
+      const { id } = guest.identity;
+      return isFirst ? stop : { kind: 'child', process: id, program: guest.program.path, stop };
+    }
+    if (isFirst && this.guests.length === 1) return stop;
+    if (isFirst) this.firstStop = stop;
+    else if (stop.kind !== 'exit' && stop.kind !== 'signal') {
+      guest.faulted(ending.kind === 'signal' ? ending.signal : 0, stop.kind === 'fault' ? stop.address : null);
+    }
+    this.end(guest, ending);
+    return this.guests.length === 0 ? this.firstStop : null;
+  }
+
+  /** Runs until something stops the program, or so many instructions are completed. */
+  run(budget: number, onStop: OnStop | undefined): StopReason {
+    const last = this.instructions + budget;
+    for (;;) {
+      const stop = this.scheduler.prepare();
+      if (stop) return stop;
+      const { current } = this;
+      const { machine } = current;
+      const left = last - this.instructions;
+      const ticks = this.scheduler.ticks();
+      const most = ticks === null || ticks > BigInt(left) ? left : Math.max(1, Number(ticks));
+      const ended = machine.run({ budget: Math.min(left, most) });
+      if (ended.kind === 'yield') continue;
+      if (ended.kind === 'step-limit') {
+        if (this.instructions < last) continue;
+        return ended;
+      }
+      if (ended.kind === 'waiting' && this.scheduler.lacksInput()) continue;
+      if (ended.kind === 'waiting') return ended;
+      if (onStop?.(ended, machine) === true) continue;
+      const raised = raisedBy(machine, ended);
+      if (raised !== null && current.raised(raised)) continue;
+      const over = this.over(current, ended);
+      if (over) return over;
+    }
+  }
+
+  // ------------------------------------------------------------------------- numbers, bytes, state
+
+  nextId(): number {
+    return ++this.lastId;
+  }
+
+  nextInode(): number {
+    return ++this.lastInode;
+  }
+
+  randomBytes(size: number): Uint8Array {
+    const bytes = new Uint8Array(size);
+    for (let i = 0; i < bytes.length; i++) {
+      this.random = (Math.imul(this.random, 1_664_525) + 1_013_904_223) >>> 0;
+      bytes[i] = this.random >>> 24;
+    }
+    return bytes;
+  }
+
+  /** Remembers everything but the machine of the first process, whose state this is part of. */
+  private save(): () => void {
+    const { guests, zombies, running, firstStop, lastId, lastInode, random, pastInstructions, births } = this;
+    const own = this.first!.machine;
+    const machines = [...this.machines()];
+    const others = machines.filter((each) => each !== own).map((each) => [each, each.snapshot()] as const);
+    const parts = [
+      this.scheduler.save(),
+      this.input.save(),
+      ...guests.map((each) => each.save()),
+      ...machines.map((each) => this.futexesOf(each).save()),
+    ];
+    return () => {
+      const state = { guests, zombies, running, firstStop, lastId, lastInode, random, pastInstructions, births };
+      Object.assign(this, state);
+      for (const each of parts) each();
+      for (const [machine, snapshot] of others) machine.restore(snapshot);
+    };
+  }
+}
+
+const SIGCHLD = 17;
+const USER = 1000n;
