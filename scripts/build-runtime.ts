@@ -181,7 +181,7 @@ const NATIVE: readonly Recipe[] = [
     X86.filter((flag) => flag !== '-ffixed-r10'),
     true,
   ),
-  ...native('arm64', 'aarch64', 'arch-arm64', ARM64),
+  ...native('arm64', 'aarch64', 'arch-arm64', ARM64, true),
   ...native('riscv64', 'riscv64', 'arch-riscv', RISCV),
   ...native('ppc64-elfv2-le', 'powerpc64le', 'arch-ppc', PPC64),
 ];

@@ -11,10 +11,10 @@ import { warmElftrace as elftrace } from './support/cli.js';
 import { isLong } from './support/long.js';
 import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import {
-  compile, countsOf, describeNatively, FORMS, NOPS, oneName, patched, report, traced, truth,
+  compile, countsOf, describeNatively, FORMS, type NativeMachine, NOPS, oneName, patched, report, traced, truth,
 } from './support/native-run.js'; // prettier-ignore
 import { spawnSync } from './support/spawn.js';
-import { run, runProgramFile } from './support/tools.js';
+import { describeWith, run, runProgramFile } from './support/tools.js';
 
 const GRAPH = ['--tracer', 'function_graph'] as const;
 const OWN_CALLS = ['-O1', '-fno-inline', '-fno-optimize-sibling-calls'];
@@ -250,5 +250,55 @@ void top(int n) { middle(n); sink++; } int main(void) { top(7); puts("end"); ret
     writeFileSync(strange, bytes);
     const refused = elftrace(['record', '-o', scratch('never'), '--json', ...GRAPH, strange]);
     expect([refused.status, refused.stdout]).toEqual([4, expect.stringContaining('"reason":"no-unwind-tables"')]);
+  });
+});
+
+const arm64: NativeMachine = {
+  name: 'arm64',
+  triple: 'aarch64-linux-gnu',
+  sites: ['-fpatchable-function-entry=2'],
+  run: ['qemu-aarch64', '-L', '/usr/aarch64-linux-gnu'],
+};
+const UNWOUND = `#include <pthread.h>
+#include <stdio.h>
+#include <setjmp.h>
+static jmp_buf b; volatile int sink, freed;
+static void done(int *n) { freed++; (void)n; }
+void leave_at(int n) { __attribute__((cleanup(done))) int x = n; if (n == 0) pthread_exit((void *)7); leave_at(n - 1); sink += x; }
+static void *leaves(void *n) { leave_at(5); return n; }
+void jump(int n) { if (n == 0) longjmp(b, 1); jump(n - 1); sink++; }
+int odd(int n); int even(int n) { sink++; return n == 0 ? 1 : odd(n - 1); }
+int odd(int n) { sink++; return n == 0 ? 0 : even(n - 1); }
+int deep(int n) { sink++; int r = n == 0 ? 0 : deep(n - 1); sink++; return r + 1; }
+int main(void) { pthread_t t; void *r; pthread_create(&t, 0, leaves, 0); pthread_join(t, &r);
+ for (volatile int i = 0; i < 10; i++) if (!setjmp(b)) jump(40);
+ printf("%ld %d %d %d\\n", (long)r, freed, even(101), deep(50000)); return 5; }
+`;
+
+describeWith(['aarch64-linux-gnu-gcc', 'qemu-aarch64', 'nm'], 'programs of arm64 that write calls and returns', () => {
+  // The window of a file is memory of the emulator's, too.
+  const ROOM = { ELFTRACE_SIZE: String(1 << 26) };
+  const flags = ['-O1', '-fno-inline', '-foptimize-sibling-calls', '-fexceptions', '-fno-ipa-cp', '-pthread'];
+
+  test.each([[[]], [['-mbranch-protection=standard']], [['-no-pie', '-fno-pie']]])(
+    'RT-35, RT-36: threads that are unwound, longjmp, jumps to functions, deep recursion: %j',
+    async (form) => {
+      const plain = compile(UNWOUND, [...flags, ...form, ...arm64.sites], 'c', [], arm64);
+      const ran = traced(patched(plain, ...GRAPH), [], ROOM, arm64);
+      expect([ran.status, ran.stdout]).toEqual([5, '7 6 0 50001\n']);
+      const found = report(ran.dir);
+      expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
+      const counts = { deep: 50_001, done: 6, even: 51, jump: 410, leave_at: 6, leaves: 1, main: 1, odd: 51 };
+      expect(countsOf(found)).toEqual(counts);
+      // Those that jump to the other one return where that one does, and those that are left do not.
+      const [returns] = await returnsOf(ran.dir);
+      expect(returns).toEqual({ deep: 50_001, done: 6, main: 1, odd: 1 });
+    },
+  );
+
+  test('RT-36: a static program, which has no header that could name unwind information', () => {
+    const plain = compile(UNWOUND, [...flags, '-static', ...arm64.sites], 'c', [], arm64);
+    const { status, stdout } = elftrace(['record', '-o', scratch('never'), '--json', ...GRAPH, plain]);
+    expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-unwind-tables"')]);
   });
 });

@@ -1,12 +1,72 @@
 /** Programs of arm64 that write their own trace: the runtime of native.S and runtime/native.c. */
-import type { NativeTracing } from '../machine/native-tracing.js';
+import { ByteView } from '../bytes.js';
+import { reaches } from '../bits.js';
+import type { GraphStubs, NativeTracing } from '../machine/native-tracing.js';
+import type { Address } from '../units.js';
+
+const BRANCH_REACH = { min: -0x800_0000n, max: 0x7ff_fffcn, alignBytes: 4 };
+const B = 0x1400_0000;
+const BL = 0x9400_0000;
+const NOP = 0xd503_201f;
+
+/** Words of a stub, in the order of the picture in native-graph.S. */
+const STUB = { bytes: 32, call: 12, hook: 16, kept: 20, spans: 24, mark: 0x7467_6674 } as const;
+const MOV_X9_X30 = 0xaa1e_03e9;
+const CBZ_X10_KEPT = 0xb400_006a;
+
+/** B or BL; null: out of reach. */
+function branch(opcode: number, from: Address, to: Address): number | null {
+  if (!reaches(BRANCH_REACH, from, to)) return null;
+  return (opcode | Number(BigInt.asUintN(26, (to - from) >> 2n))) >>> 0;
+}
+
+function words(values: readonly (number | null)[]): Uint8Array | null {
+  const out = new Uint8Array(4 * values.length);
+  const view = new ByteView(out, 'little');
+  for (const [i, value] of values.entries()) {
+    if (value === null) return null;
+    view.insertU32(4 * i, value);
+  }
+  return out;
+}
+
+const graphStubs: GraphStubs = {
+  symbol: 'native_stubs',
+  bytes: STUB.bytes,
+  site: (stores, stub) => {
+    // The call of two words, in one store or in two.
+    const first = stores[0]!;
+    const last = stores.at(-1)!;
+    const jump = words([branch(B, first.address, stub), NOP]);
+    if (jump === null) return null;
+    const body = last.address + BigInt(last.after.length);
+    return {
+      stores: stores.map(({ address, after }) => jump.slice(Number(address - first.address)).slice(0, after.length)),
+      body,
+    };
+  },
+  names: ['elftrace_native_graph', 'native_return', 'native_spans'],
+  make: (stub, body, [entry, leave, spans]) => {
+    const at = (offset: number): Address => stub + BigInt(offset);
+    return words([
+      MOV_X9_X30,
+      branch(BL, at(4), entry!),
+      CBZ_X10_KEPT,
+      branch(BL, at(STUB.call), body),
+      branch(B, at(STUB.hook), leave!),
+      branch(B, at(STUB.kept), body),
+      Number(BigInt.asUintN(32, spans! - at(STUB.hook))),
+      STUB.mark,
+    ]);
+  },
+};
 
 export const arm64NativeTracing: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
   entry: 'elftrace_native_function',
   config: 'native_config',
-  graph: null,
+  graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: graphStubs, shadowStacks: null },
   // Sites at the function's entry, whose call leaves the return address in x9.
   conventions: ['regs'],
   slots: { loaders: ['ld-linux-aarch64.so.1'], libraries: ['libc.so.6'], count: 22 },

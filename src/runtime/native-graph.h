@@ -10,4 +10,18 @@
 #define SPAN_SHIFT 26
 #define SPAN_PAGE_BITS 36
 
+#ifdef __ASSEMBLER__
+	/*
+	 * The end of a DWARF expression that finds a return address. On its stack: something, the key,
+	 * where native_spans is (t). 42 bytes: look for the word w at t whose w >> 36 is key >> 26, until
+	 * it is 0 (then 0); *((w << 28 >> 16) + (key & 0x3ffffff)).
+	 */
+	.macro	SHADOW_EXPRESSION
+	.cfi_escape 0x12, 0x06, 0x12, 0x08, 36, 0x25, 0x15, 3, 0x4a, 0x25, 0x29, 0x28, 12, 0
+	.cfi_escape 0x28, 4, 0, 0x30, 0x2f, 24, 0
+	.cfi_escape 0x23, 8, 0x2f, 0xe6, 0xff
+	.cfi_escape 0x08, 28, 0x24, 0x08, 16, 0x25, 0x15, 2, 0x0c, 0xff, 0xff, 0xff, 0x03, 0x1a, 0x22, 0x06
+	.endm
+#endif
+
 #endif

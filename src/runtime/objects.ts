@@ -100,6 +100,7 @@ export const OBJECTS: Readonly<Record<string, PrebuiltObject>> = {
   'x86-64/native': { sha256: 'ad9bd6ff2d9635bbb24b5044f60a98208ef00c1cdb7fab0b178d46dddc014c08' },
   'x86-64/native-graph': { sha256: 'da70b6661a4ee12e7b388fd17a8f1c91c78591d00627cf99fca4c630045c10c7' },
   'arm64/native': { sha256: 'b2c2986e70c15f3232259a2f3b8cad2bba974ee2c54c593417f56a680f414740' },
+  'arm64/native-graph': { sha256: 'c4e16233a02822e4693e4db0501f48c5e2123a40c59bb83de86886b470574bd6' },
   'riscv64/native': { sha256: '4d607066937f6d6e57e5b5c2fce85eb317664cf02334343f853268c73e71dd57' },
   'ppc64-elfv2-le/native': { sha256: '369f3c0675791646338a722ba4e6ad4a1f4256dfd6ea2b4fe1b2f393bfde19cd' },
 };
