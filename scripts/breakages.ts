@@ -76,6 +76,14 @@ export const breakages: readonly Breakage[] = [
     named: 'RT-20',
   },
   {
+    name: 'native traces: the entry for stubs covers none of them',
+    file: 'native/lay-in.js',
+    find: 'view.insertU32(sizeAt, stubs.size)',
+    replace: 'void 0',
+    test: 'native-graph',
+    named: 'RT-36',
+  },
+  {
     name: 'native traces: a function that was entered at the same stack pointer is still open',
     file: 'native/tree.js',
     find: 'this.stacks[this.stacks.length - 1] <= stack',

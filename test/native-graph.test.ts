@@ -290,7 +290,7 @@ describeWith(['aarch64-linux-gnu-gcc', 'qemu-aarch64', 'nm'], 'programs of arm64
       expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
       const counts = { deep: 50_001, done: 6, even: 51, jump: 410, leave_at: 6, leaves: 1, main: 1, odd: 51 };
       expect(countsOf(found)).toEqual(counts);
-      // Those that jump to the other one return where that one does, and those that are left do not.
+      // Those that jump to the other one return where that does; those that are left do not.
       const [returns] = await returnsOf(ran.dir);
       expect(returns).toEqual({ deep: 50_001, done: 6, main: 1, odd: 1 });
     },
