@@ -4,11 +4,12 @@
  *
  *   node build/scripts/mutants.js [--write] [--list] [--share K/N] [--file FILE] [WORD...]
  *
- * WORDs choose images by their names (test/support/mutant-images.ts), for one object `x86-64/modern`.
- * `--write` puts the rows of the objects that were tried into docs/mutants.md. `--list` prints each
- * mutant that is left, `--keys` those of test/fixtures/mutants-left.txt. `--share 3/10`: one tenth of the mutants. `--file` keeps what was found: it is
- * read first, and written behind each image, so that objects may be tried in several runs (with the
- * WORD `none`, nothing is tried again).
+ * WORDs choose images by their names (test/support/mutant-images.ts), for one object
+ * `x86-64/modern`. `--write` puts the rows of the objects that were tried into docs/mutants.md.
+ * `--list` prints each mutant that is left, `--keys` those of test/fixtures/mutants-left.txt.
+ * `--share 3/10`: one tenth of the mutants. `--file` keeps what was found: it is read first, and
+ * written behind each image, so that objects may be tried in several runs (with the WORD `none`,
+ * nothing is tried again).
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { mutantImages } from '../test/support/mutant-images.js';

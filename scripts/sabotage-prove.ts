@@ -1,6 +1,6 @@
 /**
- * `npm run test:sabotage -- --prove`: what `prove` alone says of files that a broken tool wrote. The
- * broken build patches the samples, a healthy one judges what comes out (PV-5).
+ * `npm run test:sabotage -- --prove`: what `prove` alone says of files that a broken tool wrote.
+ * The broken build patches the samples, a healthy one judges what comes out (PV-5).
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -22,8 +22,8 @@ const READING =
 export const writesFiles = ({ file }: Breakage): boolean => WRITING.test(file) && !READING.test(file);
 
 /**
- * `found`: a proof is not a yes. `refused`: fewer files are written. `same`: all files are what they
- * are without it. `NOT FOUND`: a file is another one, and is proved.
+ * `found`: a proof is not a yes. `refused`: fewer files are written. `same`: all files are what
+ * they are without it. `NOT FOUND`: a file is another one, and is proved.
  */
 export type Judgement = 'found' | 'refused' | 'same' | 'NOT FOUND';
 

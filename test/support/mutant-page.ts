@@ -1,4 +1,4 @@
-/** The committed table of mutants: docs/mutants.md, of which the rows are made by scripts/mutants.ts. */
+/** The committed table of mutants: docs/mutants.md. scripts/mutants.ts makes its rows. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { mutantArguments } from './mutant-arguments.js';

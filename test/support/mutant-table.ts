@@ -1,6 +1,6 @@
 /**
  * The table of mutants (PV-5): by object how many were made, found, equivalent, and why. A mutant
- * that all its trials prove needs a row of `mutant-arguments.ts`; so does one that no trial comes to.
+ * that all its trials prove needs a row of `mutant-arguments.ts`.
  */
 import { arches } from '../../src/arches.js';
 import { mix } from '../../src/prove/random.js';
