@@ -337,6 +337,7 @@ class Overlay implements FileSystem, FileChanges {
     if (source.path === target.path) return null;
     const isDirectory = source.status.kind === 'directory';
     if (isDirectory && `${target.path}/`.startsWith(`${source.path}/`)) return 'EINVAL';
+    if (`${source.path}/`.startsWith(`${target.path}/`)) return 'ENOTEMPTY';
     // As overlay file systems of Linux answer: who moves then copies.
     if (isDirectory && typeof this.inLower(source.path) !== 'string') return 'EXDEV';
     if (target.status) {
