@@ -24,7 +24,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const dist = join(root, 'dist');
 const external = ['capstone-wasm', 'keystone-wasm', 'elfy', 'xz-decompress', 'fzstd', 'protobufjs'];
 
-/** Puts a file into dist/data; gives the JavaScript that reads it in a module that says `reader`. */
+/** Puts a file into dist/data; gives the JavaScript that reads it where a module says `reader`. */
 function data(name: string, bytes: Uint8Array | string): string {
   writeFileSync(join(dist, 'data', name), bytes);
   return `read('${name}')`;

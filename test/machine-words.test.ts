@@ -1,7 +1,7 @@
 /**
- * Outside the folders `arch-*`, only `arches.ts`, `targets.ts` and the command line name a machine: this searches
- * the code (identifiers and strings, not comments, which may name machines as examples) for the
- * words by which a room could know one.
+ * Outside the folders `arch-*`, only `arches.ts`, `targets.ts` and the command line name a machine:
+ * this searches the code (identifiers and strings, not comments, which may name machines as
+ * examples) for the words by which a room could know one.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

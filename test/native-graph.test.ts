@@ -206,35 +206,37 @@ int plus(int n) { return calls(other, n) + 1; } int main(void) { int sum = 0; fo
     }
   });
 
-  test('RT-44: a debugger sees the callers, in functions and in stubs', () => {
-    const source = `#include <stdio.h>\nvolatile int sink; void leaf(int n) { sink += n; } void middle(int n) { leaf(n); sink++; }
+  describeWith(['gdb'], 'debuggers', () => {
+    test('RT-44: a debugger sees the callers, in functions and in stubs', () => {
+      const source = `#include <stdio.h>\nvolatile int sink; void leaf(int n) { sink += n; } void middle(int n) { leaf(n); sink++; }
 void top(int n) { middle(n); sink++; } int main(void) { top(7); puts("end"); return 0; }`;
-    const plain = compile(source, ['-g', ...OWN_CALLS, NOPS]);
-    const output = patched(plain, ...GRAPH);
-    const dir = scratch('trace');
-    mkdirSync(dir);
-    const script = [
-      'set startup-with-shell off',
-      `set environment ELFTRACE_DIR ${dir}`,
-      'break leaf',
-      'run',
-      'bt',
-      'finish',
-    ];
-    const steps = [...script, 'bt', ...Array.from({ length: 6 }, () => ['stepi', 'bt -1']).flat(), 'continue'];
-    const { stdout } = runProgramFile('gdb', [
-      '-nx',
-      '-q',
-      '-batch',
-      ...steps.flatMap((each) => ['-ex', each]),
-      output,
-    ]);
-    const frames = [...stdout.matchAll(/^#\d+ +(?:0x\w+ in )?(\w+|\?\?) \(/gm)].map(([, name]) => name!);
-    const once = ['middle', '??', 'top', '??', 'main'];
-    expect(frames.slice(0, 11)).toEqual(['leaf', ...once, ...once]);
-    // From whatever instruction behind it, main is the last one.
-    expect(frames.slice(11)).toEqual(Array(6).fill('main'));
-    expect(stdout).toMatch(/exited normally/);
+      const plain = compile(source, ['-g', ...OWN_CALLS, NOPS]);
+      const output = patched(plain, ...GRAPH);
+      const dir = scratch('trace');
+      mkdirSync(dir);
+      const script = [
+        'set startup-with-shell off',
+        `set environment ELFTRACE_DIR ${dir}`,
+        'break leaf',
+        'run',
+        'bt',
+        'finish',
+      ];
+      const steps = [...script, 'bt', ...Array.from({ length: 6 }, () => ['stepi', 'bt -1']).flat(), 'continue'];
+      const { stdout } = runProgramFile('gdb', [
+        '-nx',
+        '-q',
+        '-batch',
+        ...steps.flatMap((each) => ['-ex', each]),
+        output,
+      ]);
+      const frames = [...stdout.matchAll(/^#\d+ +(?:0x\w+ in )?(\w+|\?\?) \(/gm)].map(([, name]) => name!);
+      const once = ['middle', '??', 'top', '??', 'main'];
+      expect(frames.slice(0, 11)).toEqual(['leaf', ...once, ...once]);
+      // From whatever instruction behind it, main is the last one.
+      expect(frames.slice(11)).toEqual(Array(6).fill('main'));
+      expect(stdout).toMatch(/exited normally/);
+    });
   });
 
   test('RT-44, RT-45: what is refused or said', () => {

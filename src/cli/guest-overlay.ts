@@ -135,7 +135,7 @@ class Overlay implements FileSystem, FileChanges {
     return [...new Set([...own, ...kept])].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   }
 
-  // ---------------------------------------------------------------------------------------- opening
+  // -------------------------------------------------------------------------------------- opening
 
   open(path: string): ReturnType<FileSystem['open']>;
   open(path: string, permissions: number, truncates: boolean): WritableFile | FileError;
@@ -273,7 +273,7 @@ class Overlay implements FileSystem, FileChanges {
     };
   }
 
-  // --------------------------------------------------------------------------------------- changing
+  // ------------------------------------------------------------------------------------- changing
 
   /** Where something new would be; an error: there is something, or it may not be there. */
   private placeForNew(path: string): string | { readonly error: FileError } {

@@ -704,7 +704,7 @@ async function runToEnd(loaded: Loaded, guest: Process, request: Request, probes
 /** A program for the same machine; null: it is for another one. */
 function programOf(bytes: Uint8Array, arch: Arch): ProcessImage | null {
   const image = readElf(bytes);
-  return archOf(image.header) === arch ? image : null;
+  return targetOf(image.header) === arch.target.id ? image : null;
 }
 
 /** What of the processes a trace or profile does not hold. */

@@ -352,7 +352,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     return 'ENOTTY';
   }
 
-  // ------------------------------------------------------------------------- pipes, sockets, events
+  // ----------------------------------------------------------------------- pipes, sockets, events
 
   /** Two new descriptors, stored at an address; nothing stays open where that cannot be done. */
   private pair(ends: readonly [Description, Description], address: Address, closeOnExec: boolean): bigint | Errno {

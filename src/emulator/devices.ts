@@ -17,7 +17,7 @@ const NUMBERS = { null: 3, zero: 5, full: 7, random: 8, urandom: 9 } as const;
 type DeviceName = keyof typeof NUMBERS;
 const MEMORY_MAJOR = 1;
 
-export class Device extends Description {
+class Device extends Description {
   readonly path: string;
 
   constructor(

@@ -23,13 +23,13 @@ export type { CallConvention, CallResult, Gate, GateCall, GateFunction, GateOpti
 export { backtrace, beginCall, callFunction } from './call.js';
 export type { CallOutcome } from './call.js';
 export { NO_FILES } from './files.js';
-export type { FileChanges, FileError, FileStatus, FileSystem, OpenFile, WritableFile } from './files.js';
+export type { FileChanges, FileError, FileStatus, FileSystem, WritableFile } from './files.js';
 export { interpreterPath } from './load.js';
 export type { ProcessImage, RelativeRelocation } from './load.js';
 export { startProcess } from './process.js';
 export type { Process, ProcessOptions } from './process.js';
 export { signalOf } from './world.js';
-export type { OnStop, ProcessEvent } from './world.js';
+export type { ProcessEvent } from './world.js';
 export { systemCalls } from '../machine/calls.js';
 export type { CallClass, SystemCall } from '../machine/calls.js';
 export { scanCode } from './scan.js';

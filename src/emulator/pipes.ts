@@ -30,7 +30,7 @@ interface Piece {
  * Bytes on their way in one direction. `pages`: as a pipe keeps them; `bytes`: as a stream does;
  * `messages`: those of a write are read together.
  */
-export class Channel {
+class Channel {
   private pieces: readonly Piece[] = [];
   size = 0;
   readers = 0;

@@ -275,7 +275,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     });
   }
 
-  // ---------------------------------------------------------------------------- groups and sessions
+  // -------------------------------------------------------------------------- groups and sessions
 
   private processOf(id: number): Guest | null {
     const { world, identity } = this.context;

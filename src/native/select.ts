@@ -29,7 +29,7 @@ function matcherOf(texts: readonly string[]): (called: NativeFunction) => boolea
 }
 
 /** Whether everything is shown. */
-export function isEverything({ only = [], not = [], depth, from, to }: CallSelection): boolean {
+function isEverything({ only = [], not = [], depth, from, to }: CallSelection): boolean {
   return only.length + not.length === 0 && depth === undefined && from === undefined && to === undefined;
 }
 

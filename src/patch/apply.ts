@@ -293,7 +293,9 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     return { bytes: written.bytes, edits, record, recordBytes: descriptor, notices };
   }
   const contents = noteBytes(descriptor, image.header.endian === 'little');
-  const carrier = useSegment ? { noteSegment: { contents, alignBytes: 4 as const } } : sectionsWith(base.image, plan, contents);
+  const carrier = useSegment
+    ? { noteSegment: { contents, alignBytes: 4 as const } }
+    : sectionsWith(base.image, plan, contents);
   const written = writeElf(base.image, { patches: edits, dropTrailing, ...carrier });
   return { bytes: written.bytes, edits, record, recordBytes: null, notices };
 }

@@ -10,9 +10,9 @@ import type { Address } from '../units.js';
 import { version } from '../version.js';
 import type { ProofSummary, SiteProof } from './verdict.js';
 
-export const STATEMENT_TYPE = 'https://in-toto.io/Statement/v1';
+const STATEMENT_TYPE = 'https://in-toto.io/Statement/v1';
 /** The package that has the schema of the predicate, and what it is in there. */
-export const PREDICATE_TYPE = 'pkg:npm/elftrace#proof/v1';
+const PREDICATE_TYPE = 'pkg:npm/elftrace#proof/v1';
 /** How an envelope with signatures names what is in it (DSSE). */
 const ENVELOPED = 'application/vnd.in-toto+json';
 
@@ -83,7 +83,7 @@ const hex = (value: bigint): string => `0x${value.toString(16)}`;
  * Addresses in ascending order as text: the first one, then the distance to each next one, in
  * hexadecimal; `*N` behind a distance that comes N times.
  */
-export function addressText(addresses: readonly Address[]): string {
+function addressText(addresses: readonly Address[]): string {
   const parts: { readonly distance: string; count: number }[] = [];
   for (let i = 1; i < addresses.length; i++) {
     const distance = `+${(addresses[i]! - addresses[i - 1]!).toString(16)}`;

@@ -4,16 +4,13 @@
  * loaded modules.
  */
 export { prove, type ProveOptions } from './prove.js';
-export { ruleOf, type WayRow, waysOf } from './ways.js';
+export { ruleOf, waysOf } from './ways.js';
 export type { Account, Executed, Proof, ProofSummary, SiteProof } from './verdict.js';
 export type { Difference } from './compare.js';
 export {
   type Certificate,
   certificateDifference,
   type CertificateMethod,
-  type CertificatePredicate,
-  type CertificateSites,
-  type CertificateSubjects,
   certificateText,
   CertificateWriter,
   readCertificate,

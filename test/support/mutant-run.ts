@@ -10,7 +10,7 @@ import { mix, Random } from '../../src/prove/random.js';
 import { Trials } from '../../src/prove/trial.js';
 import type { ProofWorld } from '../../src/prove/world.js';
 import { type Program, siteStubSection, trampolineSection } from '../../src/program/program.js';
-import { entriesOf } from '../../src/tracing/tracing.js';
+import { entriesOf } from '../../src/tracing/entries.js';
 import type { Address } from '../../src/units.js';
 import { mutantsOf, type Mutant, type MutantKind } from './mutants.js';
 
