@@ -179,7 +179,9 @@ export function mutantsOf(target: string, isa: Isa, code: Uint8Array): readonly 
   const breaker = breakers[target]!;
   const { sizeBytes: size, mnemonic } = isa.decode(code, 0, 0n);
   if (mnemonic === 'unknown' || size > code.length) return [];
-  const own = Uint8Array.prototype.slice.call(code, 0, size);
+  // Plain arrays: `slice` of a Buffer would share its memory.
+  const firstBytes = (count: number): Uint8Array => Uint8Array.from(code.subarray(0, count));
+  const own = firstBytes(size);
   const made: Mutant[] = [];
   const add = (kind: MutantKind, before: Uint8Array, after: Uint8Array | null): void => {
     if (after !== null && !isEqual(before, after)) made.push({ kind, before, after });
@@ -189,7 +191,7 @@ export function mutantsOf(target: string, isa: Isa, code: Uint8Array): readonly 
   add('immediate', own, breaker.immediate(own));
   const next = isa.decode(code, size, 0n);
   if (next.mnemonic !== 'unknown' && size + next.sizeBytes <= code.length) {
-    const two = Uint8Array.prototype.slice.call(code, 0, size + next.sizeBytes);
+    const two = firstBytes(size + next.sizeBytes);
     const swapped = new Uint8Array(two.length);
     swapped.set(two.subarray(size), 0);
     swapped.set(own, next.sizeBytes);
