@@ -188,8 +188,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   pselect6_time64: wide('pselect6', 'input-ready'),
   // Memory.
   brk: row('brk', 'limits'),
-  mmap: row('mmap', 'limits', 'mapping-kind', 'behind-file', 'protection'),
-  mmap2: row('mmap2', 'limits', 'mapping-kind', 'behind-file', 'protection'),
+  mmap: row('mmap', 'limits', 'mapping-kind', 'behind-file', 'protection', 'shared-file'),
+  mmap2: row('mmap2', 'limits', 'mapping-kind', 'behind-file', 'protection', 'shared-file'),
   munmap: row('munmap'),
   mprotect: row('mprotect', 'limits', 'protection'),
   madvise: row('madvise', 'keeps-contents'),
