@@ -47,14 +47,15 @@ const whats = (result: RunResult): string[] =>
 // --------------------------------------------------------------------------------------- C library
 
 /**
- * Writes VALUE where the emulator does not get to: in a thread, a child, a handler. What is written
- * elsewhere is the same.
+ * Writes VALUE in a thread, a child, a handler, or once a child has stored into memory that both
+ * share, which it does not in the emulator. What is written elsewhere is the same.
  */
 const LIBRARY = `
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,6 +71,14 @@ int main(int argc, char **argv) {
   switch (argv[1][0]) {
   case 't': if (pthread_create(&thread, 0, body, 0) == 0) pthread_join(thread, 0); break;
   case 'f': { int pid = fork(); if (pid == 0) body(0), _exit(0); if (pid > 0) waitpid(pid, 0, 0); break; }
+  case 'm': {
+    volatile int *shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int pid = fork();
+    if (pid == 0) *shared = 1, _exit(0);
+    if (pid > 0) waitpid(pid, 0, 0);
+    if (*shared) body(0);
+    break;
+  }
   case 'i': {
     struct itimerval soon = {{0, 0}, {0, 1000}};
     signal(SIGALRM, handler);
@@ -84,11 +93,12 @@ int main(int argc, char **argv) {
 }
 `;
 
-const CASES = [['f', 'a child', 'clone']] as const;
+const CASES = [['m', 'what a child stores into shared memory', 'clone']] as const;
 
 /** Cases that are executed as on Linux. */
 const SERVED_CASES = [
   ['t', 'a thread', 0],
+  ['f', 'a child', 0],
   ['i', 'a timer', 0],
   ['r', 'a signal to itself', 0],
   ['s', 'a handler of faults', 3],
@@ -176,11 +186,11 @@ static __attribute__((noinline)) int inner(char how) {
   word two[2] = {0, 0};
   switch (how) {
   case 'c': return (int)-sys(__NR_mount, 0L, 0L, 0L, 0L, 0L);
-  case 'p': return (int)-sys(__NR_pipe2, space, 0L);
+  case 't': return (int)-sys(__NR_timerfd_create, 0L, 0L);
   case 'w': return (int)-sys(__NR_openat, -100L, "/new", 0101L, 0644L);
   case 'u': return (int)-sys(__NR_unlinkat, -100L, "/old", 0L);
   case 'i': return (int)-sys(__NR_setitimer, 0L, space, 0L);
-  case 'd': return (int)-sys(__NR_fcntl, 1L, 0L, 5L);
+  case 'd': return (int)-sys(__NR_fcntl, 1L, 1024L, 0L);
   case 'l': return (int)-sys(__NR_prlimit64, 0L, 3L, space, 0L);
   case 'n': return (int)-sys(5000L);
   case 'k': sys(__NR_kill, sys(__NR_getpid), 19L); return 1;
@@ -204,7 +214,7 @@ __attribute__((used, noinline)) int twice(int n) { return 2 * n; }
 
 const RAW_CASES: readonly (readonly [how: string, what: string, why: RegExp])[] = [
   ['c', 'system call mount', /^not served: ENOSYS$/],
-  ['p', 'system call pipe2', /^not served: ENOSYS$/],
+  ['t', 'system call timerfd_create', /^not served: ENOSYS$/],
   ['w', 'system call openat', /EROFS/],
   ['u', 'system call unlinkat', /EROFS/],
   ['d', 'system call fcntl', /^commands beside/],

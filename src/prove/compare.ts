@@ -3,6 +3,7 @@
  * what comes of it.
  */
 import type { Abi } from '../machine/abi.js';
+import type { ProcessModel } from '../machine/emulation.js';
 import type { ProofModel } from '../machine/proof.js';
 import type { StopReason } from '../emulator/index.js';
 import type { Program } from '../program/program.js';
@@ -76,6 +77,8 @@ export interface Pair {
   readonly program: Program;
   readonly abi: Abi;
   readonly proof: ProofModel;
+  /** How functions of the machine know their callers. */
+  readonly frames: ProcessModel['frames'];
   /** What the patched image's tracer writes; null: it has none whose data is known. */
   readonly data: OwnData | null;
   /** Instructions of the patched side on each way; the tracer's are among them. */

@@ -40,7 +40,7 @@ export interface OwnCall {
   readonly ip: Address;
   /** Where the function returns to, as callbacks may be told. */
   readonly parents: readonly Address[];
-  /** The stack pointer behind the return. */
+  /** What tells the function's frame from others: as a rule the stack pointer behind the return. */
   readonly frame: bigint;
 }
 

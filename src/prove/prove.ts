@@ -15,13 +15,13 @@ import { entryPoint } from '../patch/routes.js';
 import type { Address } from '../units.js';
 import { giveAccount } from './account.js';
 import { unexplainedChanges } from './changes.js';
-import { ImageLayout } from './layout.js';
+import { ImageLayout, PAGE_BYTES } from './layout.js';
 import { OwnData } from './own-data.js';
 import { mix, Random } from './random.js';
 import { isRelocatable, layOut, placeInFile } from './relocatable.js';
 import { type ProbeSubject, ProbeProofs } from './probes.js';
 import { type Begun, begin, type Entry } from './state.js';
-import type { Outcome, Pair, Trial } from './compare.js';
+import { BELOW_STACK, type Outcome, type Pair, type Trial } from './compare.js';
 import { Trials } from './trial.js';
 import type { ProofSummary, SiteProof } from './verdict.js';
 import { type Wanted, WantedCalls } from './wanted.js';
@@ -385,6 +385,7 @@ export class Prover {
       program: patched.sites.program,
       abi: arch.abi,
       proof: emulation.proof,
+      frames: emulation.process.frames,
       // Handlers of probes write words of their own.
       budget: this.options.budget ?? PATCHED_BUDGET,
       data: this.probes === null ? this.data : null,
@@ -396,11 +397,24 @@ export class Prover {
     if (this.pair.data === null || ((seed >>> 3) & 3) !== 1) return this.first(entry, seed, null);
     const before = this.first(entry, ~seed >>> 0, null);
     if (trials.once(before).kind === 'equal') {
+      this.levelStacks(before.stackPointer);
       this.pair.data.again();
       return this.first(entry, seed, before);
     }
     this.reset();
     return this.first(entry, seed, null);
+  }
+
+  /**
+   * What a call left below the stack pointer may be anything, and frames of the next one lie there
+   * that are not written to as a whole: both worlds get what the original left.
+   */
+  private levelStacks(top: Address): void {
+    const [original, patched] = [this.original.world, this.patched.world];
+    for (const page of new Set([...original.changed(), ...patched.changed()])) {
+      const size = Number(min(top, page + BigInt(PAGE_BYTES)) - page);
+      if (size > 0 && page >= top - BELOW_STACK) patched.write(page, original.read(page, size));
+    }
   }
 
   private first(entry: Entry, seed: number, before: Begun | null): Begun {

@@ -116,15 +116,18 @@ function returnedRegisters({ original, patched, abi, proof }: Pair): RegisterDif
 
 /** What the tracer must have written down, and did not. */
 export function ownData(
-  { patched, abi, data }: Pair,
-  { wanted, ip }: Trial,
-  { returnAddress, stackPointer }: Begun,
+  { patched, abi, data, frames }: Pair,
+  { wanted, ip, ordinaryCall }: Trial,
+  { returnAddress, stackPointer, registers }: Begun,
   phase: Phase,
   top: Address | null = null,
 ): Difference | null {
   if (data === null) return null;
   const parents = top === null || top === returnAddress ? [returnAddress] : [returnAddress, top];
-  const frame = stackPointer + (abi.linkRegister === null ? BigInt(patched.machine.lifter.addressBits / 8) : 0n);
+  // An entry behind a prologue that makes a frame record knows the caller's record, not its stack.
+  const record = ordinaryCall && frames.kind === 'frame-record' ? registers.get(frames.register) : undefined;
+  const behind = stackPointer + (abi.linkRegister === null ? BigInt(patched.machine.lifter.addressBits / 8) : 0n);
+  const frame = record ?? behind;
   const reason = data.wrong(patched, wanted, { ip, parents, frame }, phase);
   return reason === null ? null : { what: 'event', name: 'data of the tracer', reason };
 }
