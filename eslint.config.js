@@ -22,7 +22,7 @@ const LONG_FUNCTIONS = [
   'src/arch-x86/isa.ts',
   'src/arch-x86/lift.ts',
   'src/arch-x86/opcode-map.ts',
-  'src/cli/guest-files.ts',
+  'src/output/guest-files.ts',
   'src/cli/load.ts',
   'src/cli/main.ts',
   'src/cli/run.ts',

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
-import { filesBelow } from '../src/cli/guest-files.js';
+import { filesBelow } from '../src/output/guest-files.js';
 import { readElf } from '../src/elf/read.js';
 import { compareStates, NO_FILES, startProcess } from '../src/emulator/index.js';
 import type { FileSystem, Process, Snapshot, StopReason } from '../src/emulator/index.js';

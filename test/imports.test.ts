@@ -112,7 +112,7 @@ const rules: Readonly<Record<string, Rule>> = {
   float: { values: [] },
   demangle: { values: [] },
   sha256: { values: [] },
-  output: { values: [] },
+  output: { values: [], types: ['emulator'] },
 };
 
 /** Packages and who may import them; everything else that is no path is forbidden. */

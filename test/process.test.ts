@@ -8,7 +8,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { filesBelow } from '../src/cli/guest-files.js';
+import { filesBelow } from '../src/output/guest-files.js';
 import { readElf } from '../src/elf/read.js';
 import { archOf } from '../src/arches.js';
 import { startProcess } from '../src/emulator/index.js';

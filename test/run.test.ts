@@ -25,7 +25,7 @@ describeWith(kinds.map(ppcGcc), 'ends', () => {
     ['i', 132, 4, 'illegal-instruction'],
     ['a', 134, 6, 'signal'],
     ['u', 125, undefined, 'unknown-instruction'],
-    ['f', 125, undefined, 'syscall'],
+    ['f', 125, undefined, 'deadlock'],
   ])('%s: exit %i', (how, status, signal, reason) => {
     const result = run([ends('le'), how]);
     expect([result.status, result.json['signal'], (result.json['stop'] as { reason: string }).reason]).toEqual([

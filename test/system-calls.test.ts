@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { filesBelow } from '../src/cli/guest-files.js';
+import { filesBelow } from '../src/output/guest-files.js';
 import { readElf } from '../src/elf/read.js';
 import { CONDITIONS, type Condition, SERVED_CALLS } from '../src/machine/calls.js';
 import { type Deviation, type FileSystem, startProcess, systemCalls } from '../src/emulator/index.js';

@@ -65,8 +65,8 @@ import { compareRuns, type Comparison, type Doubt, type RunDifference, type RunR
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { type InputFile, readInput } from './files.js';
-import { filesBelow, pathInTree } from './guest-files.js';
-import { overlayOf } from './guest-overlay.js';
+import { filesBelow, pathInTree } from '../output/guest-files.js';
+import { overlayOf } from '../output/guest-overlay.js';
 import { enabledSites, graphOverruns, guestRing, writeGuestTrace } from './guest-trace.js';
 import { readInputBytes, replayedInput } from './guest-input.js';
 import { commandDeadline, commandLimits } from './limits.js';

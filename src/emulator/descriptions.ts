@@ -4,7 +4,7 @@
  * table of a process; pipes, devices and the others are in files of their own.
  */
 import { ElftraceError } from '../errors.js';
-import type { Errno } from './call-context.js';
+import type { Errno } from './errno.js';
 import type { FileError, FileStatus, FileSystem, NodeStatus, OpenFile, ReplayedInput, WritableFile } from './files.js';
 
 /** Flags that a description keeps. Source: Linux asm-generic/fcntl.h; equal on all targets. */

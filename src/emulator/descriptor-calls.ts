@@ -4,16 +4,8 @@
  *
  * Source: Linux, read(2), write(2), pipe(2), dup(2), fcntl(2), socketpair(2), eventfd(2).
  */
-import {
-  type Answer,
-  arg,
-  type Arguments,
-  type CallContext,
-  type Errno,
-  int,
-  type Service,
-  storeOr,
-} from './call-context.js';
+import { type Answer, arg, type Arguments, type CallContext, int, type Service, storeOr } from './call-context.js';
+import type { Errno } from './errno.js';
 import { CHANGEABLE, type Description, InputDescription, O, OPEN_MAX, POLL, READABLE } from './descriptions.js';
 import { EventCounter, LooseSocket, makePipe, makeSocketPair, PIPE_BYTES, PipeEnd, SocketEnd } from './pipes.js';
 import type { Address } from '../units.js';

@@ -3,7 +3,7 @@
  *
  * Source: Linux, null(4), full(4), random(4), Documentation/admin-guide/devices.txt.
  */
-import type { Errno } from './call-context.js';
+import type { Errno } from './errno.js';
 import { Description, O } from './descriptions.js';
 import type { SpecialStatus } from './files.js';
 

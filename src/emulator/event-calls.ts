@@ -3,7 +3,8 @@
  *
  * Source: Linux, poll(2), select(2), epoll(7), uapi/linux/eventpoll.h.
  */
-import { type Answer, arg, type Arguments, type CallContext, type Errno, int, type Service } from './call-context.js';
+import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
+import type { Errno } from './errno.js';
 import { Description, InputDescription, O, OPEN_MAX, POLL, READABLE, WRITABLE } from './descriptions.js';
 import { putNumber } from './files.js';
 import type { Address } from '../units.js';

@@ -4,16 +4,8 @@
  *
  * Source: Linux, open(2), stat(2), statfs(2), path_resolution(7).
  */
-import {
-  type Answer,
-  arg,
-  type Arguments,
-  type CallContext,
-  type Errno,
-  int,
-  type Service,
-  storeOr,
-} from './call-context.js';
+import { type Answer, arg, type Arguments, type CallContext, int, type Service, storeOr } from './call-context.js';
+import type { Errno } from './errno.js';
 import {
   CHANGEABLE,
   type Description,

@@ -5,7 +5,8 @@
  *
  * Source: Linux, futex(2), uapi/linux/futex.h, locking/robust-futexes.rst.
  */
-import { type Answer, arg, type Arguments, type CallContext, type Errno } from './call-context.js';
+import { type Answer, arg, type Arguments, type CallContext } from './call-context.js';
+import type { Errno } from './errno.js';
 import type { Thread } from './thread.js';
 import type { Address } from '../units.js';
 

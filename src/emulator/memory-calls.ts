@@ -5,7 +5,8 @@
  */
 import { alignUpBig } from '../bits.js';
 import { type AddressSpace, PAGE, SHARED_NAME } from './address-space.js';
-import { type Answer, arg, type Arguments, type CallContext, type Errno, int, type Service } from './call-context.js';
+import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
+import type { Errno } from './errno.js';
 import { FileDescription } from './descriptions.js';
 import { isSpecial } from './files.js';
 import type { GuestMemory } from './memory.js';

@@ -4,7 +4,7 @@
  *
  * Source: Linux, pipe(7), unix(7), eventfd(2).
  */
-import type { Errno } from './call-context.js';
+import type { Errno } from './errno.js';
 import { Description, O, POLL, READABLE, WRITABLE } from './descriptions.js';
 import type { NodeStatus } from './files.js';
 

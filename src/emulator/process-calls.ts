@@ -3,10 +3,10 @@
  *
  * Source: Linux, execve(2), wait4(2), waitid(2), setpgid(2), prctl(2), getrusage(2), times(2).
  */
-import { type Answer, arg, type Arguments, type Errno, int, type Service, storeOr } from './call-context.js';
+import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
+import type { Errno } from './errno.js';
 import { checkForm, interpreterPath, loadProgram, type ProcessImage } from './load.js';
-import type { Guest } from './syscalls.js';
-import type { Ending, Zombie } from './world.js';
+import type { Ending, KnownProcess, Zombie } from './processes.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 
@@ -47,7 +47,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
   private readonly decoder = new TextDecoder();
   private readonly encoder = new TextEncoder();
 
-  constructor(private readonly context: Guest) {}
+  constructor(private readonly context: KnownProcess) {}
 
   // -------------------------------------------------------------------------------- other programs
 
@@ -277,7 +277,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
 
   // -------------------------------------------------------------------------- groups and sessions
 
-  private processOf(id: number): Guest | null {
+  private processOf(id: number): KnownProcess | null {
     const { world, identity } = this.context;
     return world.guests.find((each) => each.identity.id === (id === 0 ? identity.id : id)) ?? null;
   }
@@ -306,7 +306,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     if (own.id !== identity.id && own.parent !== identity.id) return 'ESRCH';
     if (own.session === own.id || own.session !== identity.session) return 'EPERM';
     const wanted = group === 0 ? own.id : group;
-    const isKnown = (each: Guest): boolean =>
+    const isKnown = (each: KnownProcess): boolean =>
       each.identity.group === wanted && each.identity.session === identity.session;
     if (wanted !== own.id && !world.guests.some(isKnown)) return 'EPERM';
     own.group = wanted;

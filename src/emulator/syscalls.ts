@@ -13,33 +13,24 @@
  */
 import type { Abi } from '../machine/abi.js';
 import { type AddressSpace, STACK_BYTES } from './address-space.js';
-import {
-  type Answer,
-  arg,
-  type Arguments,
-  type CallContext,
-  ERRNO,
-  type Errno,
-  int,
-  type Service,
-  storeOr,
-} from './call-context.js';
+import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
+import { ERRNO, type Errno } from './errno.js';
 import { DescriptorCalls, type DescriptorCallName } from './descriptor-calls.js';
 import { type Description, type Descriptors, InputDescription, OPEN_MAX } from './descriptions.js';
 import { EventCalls, type EventCallName } from './event-calls.js';
 import { FileCalls, type FileCallName } from './file-calls.js';
 import { type FileSystem, joinPath, type NodeStatus, putNumber } from './files.js';
-import type { LoadedProgram } from './load.js';
+
 import type { Machine, SyscallResult } from './machine.js';
 import { MemoryCalls, type MemoryCallName } from './memory-calls.js';
 import type { AccessKind, GuestMemory } from './memory.js';
 import type { ProcSubject } from './proc.js';
 import { ProcessCalls, type ProcessCallName } from './process-calls.js';
+import type { Identity, KnownProcess, ProcessWorld, ProgramFacts } from './processes.js';
 import type { Task } from './scheduler.js';
 import { bit, newTimer, type Sent, Signals, SIGNALS } from './signals.js';
 import { ThreadCalls, type ThreadCallName } from './thread-calls.js';
 import type { Thread, Timer, Wait } from './thread.js';
-import type { World } from './world.js';
 import { SIGNAL } from '../machine/signals.js';
 import type { Cause, Raised } from '../machine/signals.js';
 import { type Condition, CONDITIONS, SERVED_CALLS, type ServiceName } from '../machine/calls.js';
@@ -99,27 +90,8 @@ const MICROSECOND = 1000n;
 /** Standard input has nothing yet. Nothing of the call was done. */
 class InputPending extends Error {}
 
-/** Who a process is, as it and others see it. */
-export interface Identity {
-  readonly id: number;
-  parent: number;
-  group: number;
-  session: number;
-  /** The signal that tells its parent that it has ended; 0: none. */
-  readonly exitSignal: number;
-}
-
-/** What a process executes, for `/proc/self`. */
-export interface ProgramFacts {
-  /** Its path in the tree. */
-  readonly path: string;
-  readonly args: readonly string[];
-  readonly env: readonly string[];
-  readonly auxiliary: LoadedProgram['auxiliary'];
-}
-
 export interface GuestOptions {
-  readonly world: World;
+  readonly world: ProcessWorld;
   readonly machine: Machine;
   readonly space: AddressSpace;
   readonly identity: Identity;
@@ -135,14 +107,14 @@ type ElsewhereName = ThreadCallName | MemoryCallName | FileCallName | Descriptor
  * rather than closures in one function: V8 compiles each when it is called first, but that function
  * whole, with all that is in it read once more, when a process starts.
  */
-export class Guest implements CallContext, Task, Readonly<Record<Exclude<ServiceName, ElsewhereName>, Service>> {
+export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<ServiceName, ElsewhereName>, Service>> {
   readonly model: ProcessModel;
   readonly convention: Abi['syscall'];
   readonly stackPointer: Abi['stackPointer'];
   readonly wordBytes: 4 | 8;
   readonly endian: Endian;
   readonly files: FileSystem;
-  readonly world: World;
+  readonly world: ProcessWorld;
   readonly identity: Identity;
   readonly descriptors: Descriptors;
   readonly signals: Signals;
@@ -759,7 +731,7 @@ export class Guest implements CallContext, Task, Readonly<Record<Exclude<Service
   /**
    * Sends to other processes, of which there is one at least: it takes the signal when it goes on.
    */
-  private toProcesses(guests: readonly Guest[], signal: number, info: Uint8Array): Answer {
+  private toProcesses(guests: readonly KnownProcess[], signal: number, info: Uint8Array): Answer {
     if (signal < 0 || signal > SIGNALS) return 'EINVAL';
     if (guests.length === 0) return 'ESRCH';
     if (signal === 0) return 0n;
@@ -775,7 +747,7 @@ export class Guest implements CallContext, Task, Readonly<Record<Exclude<Service
   kill(args: Arguments): Answer {
     const [id, signal] = [int(arg(args, 0)), int(arg(args, 1))];
     const { world, identity } = this;
-    const isWanted = (each: Guest): boolean => {
+    const isWanted = (each: KnownProcess): boolean => {
       if (id > 0) return each.identity.id === id;
       if (id === -1) return each !== this;
       return each.identity.group === (id === 0 ? identity.group : -id);

@@ -8,9 +8,8 @@
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
 import { SHARED_NAME } from './address-space.js';
 import type { Futexes } from './futex.js';
-import type { Guest } from './syscalls.js';
+import type { CloneRequest, KnownProcess } from './processes.js';
 import { newThread, type Thread } from './thread.js';
-import type { Address } from '../units.js';
 
 const CLONE = {
   VM: 0x100n, FS: 0x200n, FILES: 0x400n, SIGHAND: 0x800n, PIDFD: 0x1000n, THREAD: 0x1_0000n, SYSVSEM: 0x4_0000n, SETTLS: 0x8_0000n, VFORK: 0x4000n,
@@ -35,18 +34,6 @@ export type ThreadCallName =
   | 'clone' | 'clone3' | 'exit' | 'fork' | 'futex' | 'get_robust_list' | 'gettid' | 'rseq' | 'sched_getaffinity' | 'sched_yield' | 'set_robust_list'
   | 'set_tid_address' | 'vfork'; // prettier-ignore
 
-/** What a new thread, or the first of a new process, is to be. */
-interface Request {
-  readonly flags: bigint;
-  /** 0: as in the one that makes it. */
-  readonly stack: Address;
-  readonly parentId: Address;
-  readonly childId: Address;
-  readonly tls: bigint;
-  /** The signal that tells the parent of a process that it has ended. */
-  readonly exitSignal: number;
-}
-
 export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
   private readonly futexes: Futexes;
   /** CPUs of threads that have ended. */
@@ -56,7 +43,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
   /** The status that the first thread ended with, before the others. */
   private firstCode: number | null = null;
 
-  constructor(private readonly context: Guest) {
+  constructor(private readonly context: KnownProcess) {
     // Those who share memory wake each other.
     this.futexes = context.world.futexesOf(context.machine);
   }
@@ -114,7 +101,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
     });
   }
 
-  private make(request: Request): Answer {
+  private make(request: CloneRequest): Answer {
     const { context } = this;
     const { flags } = request;
     const has = (flag: bigint): boolean => (flags & flag) !== 0n;
@@ -128,7 +115,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
     return has(CLONE.THREAD) ? this.makeThread(request) : this.makeProcess(request);
   }
 
-  private makeThread(request: Request): Answer {
+  private makeThread(request: CloneRequest): Answer {
     const { context } = this;
     const { flags } = request;
     const { signals, machine, world } = context;
@@ -166,7 +153,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
   }
 
   /** Sets the registers with which a copy of the running thread goes on. */
-  private enter({ flags, stack, tls }: Request): void {
+  private enter({ flags, stack, tls }: CloneRequest): void {
     const { machine, model, stackPointer } = this.context;
     this.context.answer(0n);
     if (stack !== 0n) machine.setRegister(stackPointer, stack);
@@ -176,7 +163,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
   /**
    * A process of its own; with VM it shares the memory of this one, which with VFORK waits for it.
    */
-  private makeProcess(request: Request): Answer {
+  private makeProcess(request: CloneRequest): Answer {
     const { context } = this;
     const { flags, exitSignal } = request;
     const { world } = context;
@@ -209,7 +196,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
   }
 
   /** The first thread of a process that was made as a copy. */
-  beginAs(request: Request): void {
+  beginAs(request: CloneRequest): void {
     const { context } = this;
     const { machine, identity, signals } = context;
     const has = (flag: bigint): boolean => (request.flags & flag) !== 0n;

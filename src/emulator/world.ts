@@ -15,7 +15,8 @@ import { Futexes } from './futex.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
 import { Machine, type MachineOptions } from './machine.js';
 import { Scheduler, type Slices, type Tasks } from './scheduler.js';
-import { Guest, type GuestInput, type GuestOutput, PID, type ProgramFacts } from './syscalls.js';
+import { Guest, type GuestInput, type GuestOutput, PID } from './syscalls.js';
+import type { Ending, ForkRequest, ProcessWorld, ProgramFacts, Zombie } from './processes.js';
 import type { Deviation, StopReason } from './stops.js';
 import type { Abi } from '../machine/abi.js';
 import type { Raised } from '../machine/signals.js';
@@ -77,23 +78,10 @@ function raisedBy(machine: Machine, stop: StopReason): Raised | null {
   }
 }
 
-/** How a process has ended. */
-export type Ending =
-  { readonly kind: 'exit'; readonly code: number } | { readonly kind: 'signal'; readonly signal: number };
-
 function endingOf(stop: StopReason): Ending | null {
   if (stop.kind === 'exit') return { kind: 'exit', code: stop.code };
   const signal = stop.kind === 'signal' ? stop.signal : signalOf(stop);
   return signal === null ? null : { kind: 'signal', signal };
-}
-
-/** A process that has ended and was not waited for. */
-export interface Zombie {
-  readonly id: number;
-  readonly parent: number;
-  readonly group: number;
-  readonly ending: Ending;
-  readonly instructions: bigint;
 }
 
 export interface WorldOptions {
@@ -124,17 +112,10 @@ export interface ProcessEvent {
   readonly machine: Machine;
 }
 
-export interface ForkRequest {
-  readonly id: number;
-  readonly exitSignal: number;
-  /** It shares the memory of its maker. */
-  readonly isShared: boolean;
-}
-
 /** What is asked before a signal is raised; true: go on. */
 export type OnStop = (stop: StopReason, machine: Machine) => boolean;
 
-export class World implements Tasks {
+export class World implements Tasks, ProcessWorld {
   readonly abi: WorldOptions['abi'];
   readonly model: ProcessModel;
   readonly files: FileSystem;

@@ -127,7 +127,7 @@ static void waits(void) {
   printf("none %d", waitpid(-1, &status, 0));
   printf(" %d\n", errno == ECHILD);
   pid_t a = begin();
-  if (a == 0) { usleep(3000); _exit(1); }
+  if (a == 0) { usleep(300000); _exit(1); }
   pid_t b = begin();
   if (b == 0) _exit(2);
   printf("not yet %d\n", waitpid(a, &status, WNOHANG));

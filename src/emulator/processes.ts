@@ -1,0 +1,120 @@
+/**
+ * What processes and the world that owns them know of each other, as far as system calls are about
+ * both: types alone. A process is `Guest` (`syscalls.ts`), the world is `World` (`world.ts`).
+ */
+import type { Abi } from '../machine/abi.js';
+import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
+import type { Address } from '../units.js';
+import type { AddressSpace } from './address-space.js';
+import type { CallContext } from './call-context.js';
+import type { FileCalls } from './file-calls.js';
+import type { FileSystem } from './files.js';
+import type { Futexes } from './futex.js';
+import type { LoadedProgram, ProcessImage } from './load.js';
+import type { Machine } from './machine.js';
+import type { Thread } from './thread.js';
+
+/** How a process has ended. */
+export type Ending =
+  { readonly kind: 'exit'; readonly code: number } | { readonly kind: 'signal'; readonly signal: number };
+
+/** A process that has ended and was not waited for. */
+export interface Zombie {
+  readonly id: number;
+  readonly parent: number;
+  readonly group: number;
+  readonly ending: Ending;
+  readonly instructions: bigint;
+}
+
+/** Who a process is, as it and others see it. */
+export interface Identity {
+  readonly id: number;
+  parent: number;
+  group: number;
+  session: number;
+  /** The signal that tells its parent that it has ended; 0: none. */
+  readonly exitSignal: number;
+}
+
+/** What a process executes, for `/proc/self`. */
+export interface ProgramFacts {
+  /** Its path in the tree. */
+  readonly path: string;
+  readonly args: readonly string[];
+  readonly env: readonly string[];
+  readonly auxiliary: LoadedProgram['auxiliary'];
+}
+
+export interface ForkRequest {
+  readonly id: number;
+  readonly exitSignal: number;
+  /** It shares the memory of its maker. */
+  readonly isShared: boolean;
+}
+
+/** What a new thread, or the first of a new process, is to be. */
+export interface CloneRequest {
+  readonly flags: bigint;
+  /** 0: as in the one that makes it. */
+  readonly stack: Address;
+  readonly parentId: Address;
+  readonly childId: Address;
+  readonly tls: bigint;
+  /** The signal that tells the parent of a process that it has ended. */
+  readonly exitSignal: number;
+}
+
+/** The threads of a process, as calls about processes need them. */
+export interface ProcessThreads {
+  /** The first thread of a process that was made as a copy. */
+  beginAs(request: CloneRequest): void;
+  /** A thread leaves the memory that it executed in. */
+  left(thread: Thread): void;
+  /** All threads but the running one end. */
+  exec(): void;
+}
+
+/** A process, as others and its own calls know it. */
+export interface KnownProcess extends CallContext {
+  readonly world: ProcessWorld;
+  readonly identity: Identity;
+  readonly threads: ProcessThreads;
+  readonly paths: Pick<FileCalls, 'status' | 'pathAt'>;
+  space: AddressSpace;
+  program: ProgramFacts;
+  /** PR_SET_NAME; null: that of the program. */
+  name: string | null;
+  /** `release` is called when the process ends or becomes another program. */
+  whenReleased(release: () => void): void;
+  released(): void;
+}
+
+/** The world, as system calls know it. */
+export interface ProcessWorld {
+  readonly abi: Pick<Abi, 'stackPointer' | 'syscall'>;
+  readonly emulation: IrEmulation;
+  readonly model: ProcessModel;
+  readonly files: FileSystem;
+  readonly wordBytes: 4 | 8;
+  readonly guests: readonly KnownProcess[];
+  zombies: readonly Zombie[];
+  /** Programs can be executed. */
+  readonly loadsPrograms: boolean;
+  /** There is more than one process. */
+  readonly isShared: boolean;
+  readonly hasBirths: boolean;
+  nextId(): number;
+  nextInode(): number;
+  randomBytes(size: number): Uint8Array;
+  isZombie(id: number): boolean;
+  programIn(bytes: Uint8Array): ProcessImage | null;
+  futexesOf(machine: Machine): Futexes;
+  hasRoom(maker: KnownProcess, isShared: boolean): boolean;
+  fork(maker: KnownProcess, request: ForkRequest): KnownProcess;
+  leaveMemory(process: KnownProcess): void;
+  replaced(process: KnownProcess): void;
+  childInfo(to: KnownProcess, signal: number, zombie: Pick<Zombie, 'id' | 'ending'>): Uint8Array;
+  whenDone(birth: () => void): void;
+  giveWay(): void;
+}
