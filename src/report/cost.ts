@@ -2,7 +2,10 @@
 import type { Cost } from '../cost/index.js';
 import { type Json, jsonSchema } from './json.js';
 
-/** @param target  of the image: `arch.target.id` */
+/**
+ * The costs of calls as `cost --json` prints them.
+ * @param target  of the image: `arch.target.id`
+ */
 export function costJson(file: string, target: string, { quiet, rows, absent }: Cost): Json {
   return {
     schema: jsonSchema,
@@ -15,7 +18,10 @@ export function costJson(file: string, target: string, { quiet, rows, absent }: 
   };
 }
 
-/** @param title  of the machine: `arch.target.title` */
+/**
+ * The costs of calls as a table.
+ * @param title  of the machine: `arch.target.title`
+ */
 export function costLines(title: string, { quiet, rows, absent }: Cost): string[] {
   const calls = rows[0]?.ways[0]?.calls ?? 0;
   const lines = [
