@@ -121,13 +121,17 @@ describe('what is no proof', () => {
   });
 
   test('PV-1: files that do not belong together are refused', () => {
-    const other = elftrace(['prove', patched(name, '--nop'), sample('x86-64/module-large.ko')]);
-    expect([other.status, other.stderr]).toEqual([
-      2,
-      expect.stringContaining('is not the file that the record of the patched one names'),
-    ]);
-    const linked = elftrace(['prove', patched(name, '--nop'), sample('x86-64/program-fentry')]);
-    expect([linked.status, linked.stderr]).toEqual([2, expect.stringContaining('they do not fit')]);
+    const [other, linked] = [sample('x86-64/module-large.ko'), sample('x86-64/program-fentry')];
+    const said = (...files: string[]): readonly [number | null, string] => {
+      const { status, stderr } = elftrace(['prove', ...files]);
+      return [status, stderr];
+    };
+    const strange = 'is not the file that the record of the patched one names';
+    for (const file of [other, linked])
+      expect(said(patched(name, '--nop'), file)).toEqual([2, expect.stringContaining(strange)]);
+    // No record says which one it was.
+    expect(said(sample(name), other)).toEqual([4, expect.stringContaining('cannot be laid out alike')]);
+    expect(said(sample(name), linked)).toEqual([2, expect.stringContaining('they do not fit')]);
   });
 
   test('PV-4: answers are about the file: section and offset', () => {

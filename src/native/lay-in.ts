@@ -35,7 +35,8 @@ const requestOf = (tracer: NativeTracer): string => `record ${tracer}`;
 export interface LayInOptions {
   /** Path of the file, which traces name. */
   readonly name: string;
-  readonly tracer: NativeTracer;
+  /** What is recorded: calls, or calls and returns. Default: `function`. */
+  readonly tracer?: NativeTracer;
   /** One byte per site, nonzero for selected; all when absent. */
   readonly selection?: Uint8Array;
   readonly hash?: Sha256;
@@ -143,7 +144,7 @@ function wantedOf({ program: { arch } }: Sites, tracing: RuntimeTracing, tracer:
  */
 export function layIn(sites: Sites, options: LayInOptions): LaidIn {
   const { image, arch } = sites.program;
-  const { tracer } = options;
+  const { tracer = 'function' } = options;
   const tracing = tracingOf(sites);
   checkReach(sites, tracing);
   const { runtime, entry, graph } = wantedOf(sites, tracing, tracer);
