@@ -119,6 +119,13 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     return 'ELOOP';
   }
 
+  /** Where a path leads in the tree; an error where that is a device, or a file of `/proc`. */
+  inTree(path: string): { readonly path: string } | Errno {
+    const place = this.placeOf(path, true);
+    if (typeof place === 'string' || place.kind === 'tree') return place;
+    return 'EACCES';
+  }
+
   status(path: string, follow: boolean): NodeStatus | Errno {
     const place = this.placeOf(path, follow);
     if (typeof place === 'string') return place;

@@ -70,10 +70,13 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     return 'E2BIG';
   }
 
-  /** The bytes of a file that may be executed. */
-  private executable(path: string): Uint8Array | Errno {
-    const { files } = this.context;
-    const status = this.context.paths.status(path, true);
+  /** A file that may be executed, and where it is in the tree: `/proc/self/exe` leads there. */
+  private executable(name: string): { readonly path: string; readonly bytes: Uint8Array } | Errno {
+    const { files, paths } = this.context;
+    const place = paths.inTree(name);
+    if (typeof place === 'string') return place;
+    const { path } = place;
+    const status = files.status(path, true);
     if (typeof status === 'string') return status;
     if (status.kind !== 'file' || (status.permissions & 0o111) === 0) return 'EACCES';
     if (status.sizeBytes > PROGRAM_MOST) return 'ENOMEM';
@@ -81,7 +84,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     if (typeof file === 'string') return file;
     const bytes = file.read(0, PROGRAM_MOST);
     file.close();
-    return bytes;
+    return { path, bytes };
   }
 
   private imageIn(bytes: Uint8Array): ProcessImage | null {
@@ -97,8 +100,9 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
   private startOf(path: string, args: readonly string[]): Start | Errno {
     let [at, given] = [path, args];
     for (let scripts = 0; scripts < SCRIPTS_MOST; scripts++) {
-      const bytes = this.executable(at);
-      if (typeof bytes === 'string') return bytes;
+      const file = this.executable(at);
+      if (typeof file === 'string') return file;
+      const { bytes } = file;
       if (bytes[0] === 0x23 && bytes[1] === 0x21) {
         const line = this.decoder.decode(bytes.subarray(2, LINE_BYTES)).split('\n')[0]!.trim();
         const [interpreter = '', rest = ''] = /^(\S+)(?:[ \t]+(.*))?$/.exec(line)?.slice(1) ?? [];
@@ -107,7 +111,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
         at = interpreter.startsWith('/') ? interpreter : `/${interpreter}`;
         continue;
       }
-      return this.imageStart(at, bytes, given);
+      return this.imageStart(file.path, bytes, given);
     }
     return 'ELOOP';
   }
@@ -125,7 +129,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
       if (loader !== null) {
         const found = this.executable(loader);
         if (typeof found === 'string') return found;
-        interpreter = this.imageIn(found) ?? undefined;
+        interpreter = this.imageIn(found.bytes) ?? undefined;
       }
       checkForm(image, 'entry', interpreter);
       return { image, interpreter, path, args };

@@ -80,7 +80,7 @@ export interface KnownProcess extends CallContext {
   readonly world: ProcessWorld;
   readonly identity: Identity;
   readonly threads: ProcessThreads;
-  readonly paths: Pick<FileCalls, 'status' | 'pathAt'>;
+  readonly paths: Pick<FileCalls, 'inTree' | 'pathAt'>;
   space: AddressSpace;
   program: ProgramFacts;
   /** PR_SET_NAME; null: that of the program. */
