@@ -874,9 +874,9 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: a restored process goes on reading where it had got to',
-    file: 'emulator/syscalls.js',
-    find: 'putDescriptorsBack();',
-    replace: '',
+    file: 'emulator/descriptions.js',
+    find: 'for (const putBack of states.values())',
+    replace: 'for (const putBack of [])',
     test: 'emulator-process-state',
     named: 'le: restored at any point, a program does again what it did',
   },
@@ -2092,7 +2092,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: discarded memory keeps its contents',
-    file: 'emulator/syscalls.js',
+    file: 'emulator/memory-calls.js',
     find: 'if (advice === MADV_DONTNEED) {',
     replace: 'if (false) {',
     test: 'system-calls',
