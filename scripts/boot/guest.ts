@@ -232,7 +232,9 @@ export async function boot(request: Boot): Promise<Outcome> {
     ['globs', Buffer.from(`${request.globs.join('\n')}\n`)],
     ['interest', Buffer.from(`${interest(request.globs).join('\n')}\n`)],
   ]);
-  for (const [list, lines] of request.lists) files.set(list.slice(1), Buffer.from(`${lines.join('\n')}\n`));
+  // A list without a line is an empty file, not one of an empty name.
+  for (const [list, lines] of request.lists)
+    files.set(list.slice(1), Buffer.from(lines.map((line) => `${line}\n`).join('')));
   const entries = request.phases.flatMap((phase) => MODULES.map((row) => [phase, row] as const));
   for (const [phase, row] of entries) files.set(pathOf(phase, row.name).slice(1), request.module(phase, row));
   const initrd = join(request.folder, 'initrd');
