@@ -361,7 +361,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'revert does not compare the bytes with the record',
-    file: 'patch/journal.js',
+    file: 'record/journal.js',
     find: 'if (!holdsAt(bytes, offset, after)) {',
     replace: 'if (false) {',
     test: 'journal',

@@ -109,7 +109,8 @@ export {
 export type { Preemption } from './patch/hazards.js';
 export type { Hazard, HazardousSite } from './patch/plan.js';
 export { runtimeImage, withRuntime } from './tracing/inject.js';
-export { entryPoint, waysTo, type EntryPoint } from './patch/routes.js';
+export { waysTo } from './patch/routes.js';
+export { entryPoint, type EntryPoint } from './program/entry-points.js';
 export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './tracing/tracing.js';
 export { runtimeObject } from './runtime/index.js';
 export {
@@ -212,7 +213,7 @@ export {
   type Disagreement,
   type FileRecord,
   type JournalEdit,
-} from './patch/journal.js';
+} from './record/journal.js';
 export { filterNames } from './sites/filter-names.js';
 export { applyFilter, select, type FilterNames, type Selection, type SelectRequest } from './sites/filter.js';
 export { type Btf, btfKind, readBtf } from './elf/btf.js';

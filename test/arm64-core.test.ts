@@ -11,7 +11,7 @@ import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
 import type { Ops, Outcome } from '../src/ftrace/index.js';
 import { withRuntime } from '../src/tracing/inject.js';
-import { entryPoint } from '../src/patch/routes.js';
+import { entryPoint } from '../src/program/entry-points.js';
 import { Session, type SessionOptions } from '../src/tracing/session.js';
 import { findSites } from '../src/sites/sites.js';
 import { loadImages } from '../src/program/loader.js';

@@ -11,7 +11,7 @@ import { archOf } from '../src/arches.js';
 import { applyPlan } from '../src/patch/apply.js';
 import { conventionFor, withRuntime } from '../src/tracing/inject.js';
 import { GraphUser } from '../src/ftrace/index.js';
-import { entryPoint } from '../src/patch/routes.js';
+import { entryPoint } from '../src/program/entry-points.js';
 import { Session } from '../src/tracing/session.js';
 import { planTracing, type Tracer } from '../src/tracing/tracing.js';
 import { warmElftrace as elftrace } from './support/cli.js';

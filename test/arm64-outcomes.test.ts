@@ -8,7 +8,7 @@ import { archOf } from '../src/arches.js';
 import { startProcess } from '../src/emulator/index.js';
 import type { Ops, Outcome } from '../src/ftrace/index.js';
 import { withRuntime } from '../src/tracing/inject.js';
-import { entryPoint } from '../src/patch/routes.js';
+import { entryPoint } from '../src/program/entry-points.js';
 import { Session } from '../src/tracing/session.js';
 import { OPS_WORDS } from '../src/runtime/index.js';
 import { openBytes, readSample } from './support/pipeline.js';

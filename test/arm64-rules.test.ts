@@ -11,7 +11,7 @@ import { arm64 } from '../src/arch-arm64/index.js';
 import { encodeBl } from '../src/arch-arm64/isa.js';
 import { ByteView } from '../src/bytes.js';
 import { applyPlan } from '../src/patch/apply.js';
-import { entryPoint } from '../src/patch/routes.js';
+import { entryPoint } from '../src/program/entry-points.js';
 import { planTracing } from '../src/tracing/tracing.js';
 import { verify } from '../src/sites/verdicts.js';
 import { startProcess } from '../src/emulator/index.js';

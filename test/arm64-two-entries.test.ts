@@ -12,7 +12,7 @@ import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { type Machine, startProcess } from '../src/emulator/index.js';
 import type { Ops, Outcome } from '../src/ftrace/index.js';
-import { entryPoint } from '../src/patch/routes.js';
+import { entryPoint } from '../src/program/entry-points.js';
 import { Session } from '../src/tracing/session.js';
 import {
   type ImageRace,

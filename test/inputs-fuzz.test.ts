@@ -13,7 +13,7 @@ import { isArchive, memberBytes, readArchive } from '../src/elf/archive.js';
 import { readElf } from '../src/elf/read.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
-import { decodeRecords, readRecord } from '../src/patch/journal.js';
+import { decodeRecords, readRecord } from '../src/record/journal.js';
 import { decodePlanFile, encodePlanFile, inject, injectionOf } from '../src/patch/plan-file.js';
 import { parseSession } from '../src/tracing/session-file.js';
 import { parseProbe } from '../src/kprobes/events.js';

@@ -5,7 +5,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
-import type { GoneModule } from '../src/patch/gone-modules.js';
+import type { GoneModule } from '../src/record/gone-modules.js';
 import { writeElf } from '../src/elf/write.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
@@ -18,7 +18,7 @@ import {
   mergeEdits,
   readRecord,
   recordedState,
-} from '../src/patch/journal.js';
+} from '../src/record/journal.js';
 import { verify } from '../src/sites/verdicts.js';
 import { codeOf, differences, edited, errorOf, openBytes, planNop, readSample, sameBytes } from './support/pipeline.js';
 import { note, words } from './support/elf-builder.js';

@@ -24,7 +24,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { concatBytes } from '../src/bytes.js';
 import { builtSamples, root } from './support/pipeline.js';
 import { journalOutput } from '../src/cli/journal.js';
-import { decodeRecord, encodeRecord } from '../src/patch/journal.js';
+import { decodeRecord, encodeRecord } from '../src/record/journal.js';
 import { writeOutputs } from '../src/output/commit.js';
 import { outputsOf } from './support/output-writer.js';
 import { warmElftrace as elftrace } from './support/cli.js';

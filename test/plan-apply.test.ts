@@ -20,7 +20,7 @@ import {
 import { readFileSync } from 'node:fs';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
-import { decodeRecord, readRecord } from '../src/patch/journal.js';
+import { decodeRecord, readRecord } from '../src/record/journal.js';
 import { checkAcceptance, type Plan } from '../src/patch/plan.js';
 import { planSites } from '../src/patch/plan-sites.js';
 import type { Sites } from '../src/sites/sites.js';

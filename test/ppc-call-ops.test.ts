@@ -6,7 +6,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import type { Ops, Outcome } from '../src/ftrace/index.js';
-import { entryPoint } from '../src/patch/routes.js';
+import { entryPoint } from '../src/program/entry-points.js';
 import { loadImages } from '../src/program/loader.js';
 import { OPS_WORDS, runtimeObject } from '../src/runtime/index.js';
 import { verify } from '../src/sites/verdicts.js';

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { load } from '../src/program/program.js';
-import { entryPoint } from '../src/patch/routes.js';
+import { entryPoint } from '../src/program/entry-points.js';
 import { prove, type ProofSummary, type SiteProof } from '../src/prove/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, root } from './support/pipeline.js';

@@ -7,7 +7,7 @@ import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { Gates, startProcess } from '../src/emulator/index.js';
 import { liveText, outsideTracer } from '../src/tracing/live.js';
-import { entryPoint } from '../src/patch/routes.js';
+import { entryPoint } from '../src/program/entry-points.js';
 import { Session } from '../src/tracing/session.js';
 import { readLoadMap } from '../src/program/load-map.js';
 import { arm64Cases, loadedCases, outOfLineCases, type LoadedCase, loadSamples, runImage } from './support/loaded.js';

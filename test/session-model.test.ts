@@ -10,7 +10,7 @@ import { archOf } from '../src/arches.js';
 import { startProcess } from '../src/emulator/index.js';
 import { readElf } from '../src/elf/read.js';
 import type { Ops, Outcome } from '../src/ftrace/index.js';
-import { entryPoint } from '../src/patch/routes.js';
+import { entryPoint } from '../src/program/entry-points.js';
 import { Session } from '../src/tracing/session.js';
 import { runWithBoth } from './support/compare-traces.js';
 import { arm64Cases, loadedCases, outOfLineCases, loadSamples, type LoadedCase, runImage } from './support/loaded.js';

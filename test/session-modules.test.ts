@@ -15,7 +15,7 @@ import { readElf } from '../src/elf/read.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
 import { formatFunctions } from '../src/ftrace/index.js';
-import { readRecord } from '../src/patch/journal.js';
+import { readRecord } from '../src/record/journal.js';
 import { loadIntoSession, replaySessions, unloadFromSession } from '../src/tracing/session-parts.js';
 import { planSession } from '../src/tracing/session-plan.js';
 import { loadImages, loadMore, type Source } from '../src/program/loader.js';

@@ -10,7 +10,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
-import { readRecord } from '../src/patch/journal.js';
+import { readRecord } from '../src/record/journal.js';
 import { planUntrace } from '../src/patch/untrace.js';
 import { verify } from '../src/sites/verdicts.js';
 import { warmElftrace as elftrace } from './support/cli.js';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { applyPlan } from '../src/patch/apply.js';
-import { readRecord, recordedState } from '../src/patch/journal.js';
+import { readRecord, recordedState } from '../src/record/journal.js';
 import { type Finding, siteMismatch, verdictSeverity, verify } from '../src/sites/verdicts.js';
 import { badVerdicts, edited, openBytes, planNop, readSample, verdictsOf } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';

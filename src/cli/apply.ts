@@ -5,7 +5,7 @@
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { applyPlan, keepsEmptyRecord, unpatched } from '../patch/apply.js';
-import { readRecord } from '../patch/journal.js';
+import { readRecord } from '../record/journal.js';
 import { type Acceptance, checkAcceptance } from '../patch/plan.js';
 import { decodePlanFile, inject } from '../patch/plan-file.js';
 import { hazardNotices, jsonSchema } from '../report/json.js';

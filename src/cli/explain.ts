@@ -6,7 +6,7 @@
 import { demangle } from '../demangle/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type ChainHop, describeHop, siteChain, type SiteChain } from '../sites/chain.js';
-import { entryPoint, type EntryPoint } from '../patch/routes.js';
+import { entryPoint, type EntryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
 import { directCallerOf, judge, type Verdict, verdictSeverity, type VerifyOptions } from '../sites/verdicts.js';

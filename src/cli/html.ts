@@ -3,7 +3,7 @@
  * where they are asked for. All or nothing: where a file cannot be read there is no page.
  */
 import { ElftraceError } from '../errors.js';
-import { disagreements } from '../patch/journal.js';
+import { disagreements } from '../record/journal.js';
 import { isRuntimeObject, unsavedUses } from '../tracing/callback-code.js';
 import { writeOutputs } from '../output/commit.js';
 import { type HtmlDiff, type HtmlFile, htmlPage, type HtmlPage, type HtmlPageRequest } from '../page/index.js';

@@ -7,7 +7,7 @@ import { concatBytes } from '../bytes.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { recordBeside } from '../patch/apply.js';
-import { decodeRecord, decodeRecords, encodeRecord } from '../patch/journal.js';
+import { decodeRecord, decodeRecords, encodeRecord } from '../record/journal.js';
 import type { Output } from '../output/commit.js';
 import { readBytes, readUnnoted, unpackInput } from './files.js';
 

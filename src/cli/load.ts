@@ -12,7 +12,7 @@ import type { ElfImage } from '../elf/image.js';
 import { isRuntimeObject, unsavedUses, vectorWrapper } from '../tracing/callback-code.js';
 import { disassemblerOf } from './disassembly.js';
 import { ElftraceError } from '../errors.js';
-import { readRecord } from '../patch/journal.js';
+import { readRecord } from '../record/journal.js';
 import { loadIntoSession } from '../tracing/session-parts.js';
 import { findSites } from '../sites/sites.js';
 import { withRoomFor } from '../tracing/inject.js';

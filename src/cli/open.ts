@@ -11,7 +11,7 @@ import { cString } from '../bytes.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { type FileRecord, disagreements, enabledEntries, readRecord, recordedState } from '../patch/journal.js';
+import { type FileRecord, disagreements, enabledEntries, readRecord, recordedState } from '../record/journal.js';
 import { recordBeside, unpatched } from '../patch/apply.js';
 import { findSites, type Sites } from '../sites/sites.js';
 import type { VerifyOptions } from '../sites/verdicts.js';

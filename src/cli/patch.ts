@@ -22,11 +22,11 @@ import {
 } from '../patch/plan.js';
 import { planSites } from '../patch/plan-sites.js';
 import { planUntrace } from '../patch/untrace.js';
-import { enableEntry, readRecord } from '../patch/journal.js';
+import { enableEntry, readRecord } from '../record/journal.js';
 import { withKeptRelocations } from '../patch/kept-relocations.js';
 import { encodePlanFile, injectionOf } from '../patch/plan-file.js';
-import { entryPoint } from '../patch/routes.js';
-import type { FileRecord } from '../patch/journal.js';
+import { entryPoint } from '../program/entry-points.js';
+import type { FileRecord } from '../record/journal.js';
 import { recordedSessions, withParts } from '../tracing/session-parts.js';
 import type { SessionOperation } from '../tracing/session-file.js';
 import { readSessions, sessionOptions, type SessionOperations } from '../tracing/session-plan.js';

@@ -5,7 +5,7 @@
 import { readElf } from '../elf/read.js';
 import { hex, hexBytes } from '../errors.js';
 import { unpatched } from '../patch/apply.js';
-import type { FileRecord } from '../patch/journal.js';
+import type { FileRecord } from '../record/journal.js';
 import { replaySessions } from '../tracing/session-parts.js';
 import { findSites } from '../sites/sites.js';
 import {

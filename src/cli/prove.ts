@@ -17,7 +17,7 @@ import {
   waysOf,
 } from '../prove/index.js';
 import { revert } from '../patch/apply.js';
-import { readRecord } from '../patch/journal.js';
+import { readRecord } from '../record/journal.js';
 import type { Refusal } from '../patch/plan.js';
 import { readLoadMap } from '../program/load-map.js';
 import { type Json, jsonSchema } from '../report/json.js';

@@ -5,7 +5,7 @@
  */
 import { loadArch } from '../targets.js';
 import { recordBeside, revert } from '../patch/apply.js';
-import { readRecord } from '../patch/journal.js';
+import { readRecord } from '../record/journal.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
 import { jsonSchema } from '../report/json.js';

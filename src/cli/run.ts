@@ -33,7 +33,7 @@ import {
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { limitExceeded, sizeText } from '../limits/index.js';
 import { visibleJson, visibleLine } from '../visible.js';
-import { readRecord } from '../patch/journal.js';
+import { readRecord } from '../record/journal.js';
 import { findSites } from '../sites/sites.js';
 import { ProbeRun } from '../kprobes/index.js';
 import { writeOutputs } from '../output/commit.js';

@@ -5,7 +5,7 @@
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/index.js';
 import { revert } from '../patch/apply.js';
-import { disagreements, type FileRecord } from '../patch/journal.js';
+import { disagreements, type FileRecord } from '../record/journal.js';
 import type { Program } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
 import { untracedFunctions } from '../patch/untrace.js';

@@ -13,7 +13,7 @@ import { ElftraceError } from '../errors.js';
 import { type SourcePlace, TracedObject } from '../native/objects.js';
 import type { ThreadHeader } from '../native/reader.js';
 import { revert } from '../patch/apply.js';
-import { readRecord } from '../patch/journal.js';
+import { readRecord } from '../record/journal.js';
 import type { Address } from '../units.js';
 import { readBytes } from './files.js';
 import { commandDeadline, commandLimits } from './limits.js';

@@ -5,7 +5,7 @@
 import { loadArch } from '../targets.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { readRecord } from '../patch/journal.js';
+import { readRecord } from '../record/journal.js';
 import { unloadFromSession } from '../tracing/session-parts.js';
 import { probeServer } from '../kprobes/index.js';
 import { readLoadMap } from '../program/load-map.js';

@@ -4,7 +4,7 @@ import { ElftraceError, hexBytes } from '../errors.js';
 import { type Finding, type Verdict, verify, type Verification } from '../sites/verdicts.js';
 import { fileGroup, type FileReport, groupFindings, type RuleGroup } from '../report/formats/model.js';
 import { type Json, jsonSchema, verificationJson } from '../report/json.js';
-import { disagreements } from '../patch/journal.js';
+import { disagreements } from '../record/journal.js';
 import type { OriginKind } from '../program/origin.js';
 import { isRuntimeObject, type UnsavedUse, unsavedUses } from '../tracing/callback-code.js';
 import { withLivepatch } from './against.js';

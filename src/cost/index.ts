@@ -22,7 +22,7 @@ import { type Machine, startProcess } from '../emulator/index.js';
 import { ElftraceError } from '../errors.js';
 import type { Policy } from '../ftrace/index.js';
 import { Deadline, defaultLimits } from '../limits/index.js';
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import { load } from '../program/program.js';
 import { OPS_WORDS } from '../runtime/index.js';
 import { type Sha256, sha256 } from '../sha256.js';

@@ -5,7 +5,7 @@
 import type { ConventionName } from '../machine/conventions.js';
 import { readElf } from '../elf/read.js';
 import { conventionFor } from '../tracing/inject.js';
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import type { Sites } from '../sites/sites.js';
 import { entriesOf } from '../tracing/entries.js';
 import { runtimeObject } from '../runtime/index.js';

@@ -5,7 +5,7 @@
  * buffers writes it. Knows of a machine what `ProbeMachine` says.
  */
 import { bytesOfWord, ByteView, wordOf } from '../bytes.js';
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import {
   PROBE_INSTANCE_COUNT,

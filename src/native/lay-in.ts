@@ -12,7 +12,7 @@ import { type NewSection, writeElf } from '../elf/write.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { GraphTracing } from '../machine/native-tracing.js';
 import { noteBytes } from '../patch/apply.js';
-import { encodeRecord, type FileRecord, recordSchema, recordSection } from '../patch/journal.js';
+import { encodeRecord, type FileRecord, recordSchema, recordSection } from '../record/journal.js';
 import type { Plan, Step } from '../patch/plan.js';
 import { planSites } from '../patch/plan-sites.js';
 import { sha256, type Sha256 } from '../sha256.js';

@@ -7,7 +7,7 @@ import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import type { NativeTracing } from '../machine/native-tracing.js';
-import { readRecord } from '../patch/journal.js';
+import { readRecord } from '../record/journal.js';
 import type { Sites } from '../sites/sites.js';
 
 /** Words for programs: why a file is refused. */

@@ -6,7 +6,7 @@ import { demangle } from '../demangle/index.js';
 import { hex, hexBytes } from '../errors.js';
 import { type Disassembler, loadDisassembler } from '../isa/disassembler.js';
 import type { SiteReading } from '../machine/sites.js';
-import type { FileRecord } from '../patch/journal.js';
+import type { FileRecord } from '../record/journal.js';
 import type { CodeRange } from '../program/program.js';
 import { verdictPages } from '../report/verdict-pages.js';
 import type { Sites } from '../sites/sites.js';

@@ -27,8 +27,8 @@ import {
   recordOwner,
   recordSchema,
   recordSection,
-} from './journal.js';
-import type { GoneModule } from './gone-modules.js';
+} from '../record/journal.js';
+import type { GoneModule } from '../record/gone-modules.js';
 import { type Additions, additionRows, type Plan } from './plan.js';
 
 /**

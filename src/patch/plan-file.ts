@@ -7,8 +7,8 @@
  */
 import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
-import { decodeGone, encodeGone, type GoneModule, isSavedGone } from './gone-modules.js';
-import type { FileRecord } from './journal.js';
+import { decodeGone, encodeGone, type GoneModule, isSavedGone } from '../record/gone-modules.js';
+import type { FileRecord } from '../record/journal.js';
 import type { Hazard } from './plan.js';
 import { type Plan, type Refusal, type Step, tableParts } from './plan.js';
 

@@ -8,7 +8,7 @@ import type { SledKind } from '../machine/sleds.js';
 import type { Program } from '../program/program.js';
 import type { Sled } from '../sites/sleds.js';
 import type { Plan, Refusal, Step } from './plan.js';
-import { type EntryPoint, entryPoint } from './routes.js';
+import { type EntryPoint, entryPoint } from '../program/entry-points.js';
 
 export interface SledRequest {
   readonly state: 'on' | 'off';

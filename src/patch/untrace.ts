@@ -14,7 +14,7 @@ import type { SiteReading } from '../machine/sites.js';
 import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import { readElf } from '../elf/read.js';
-import { type FileRecord, readRecord } from './journal.js';
+import { type FileRecord, readRecord } from '../record/journal.js';
 import { withoutCarrier } from './apply.js';
 import { planEmptySlots } from './empty-slots.js';
 import type { Plan, PlanRequest, Refusal, Step, TableStep } from './plan.js';

@@ -5,7 +5,7 @@
  * to tools which are made for it.
  */
 import { ElftraceError } from '../errors.js';
-import type { FileRecord } from '../patch/journal.js';
+import type { FileRecord } from '../record/journal.js';
 import type { Address } from '../units.js';
 import { version } from '../version.js';
 import type { ProofSummary, SiteProof } from './verdict.js';

@@ -3,7 +3,7 @@
  * that the callbacks of the site leave, and nothing else. Written down from `runtime/abi.ts`, not
  * from the code that is proved.
  */
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import {
   GRAPH_ENTRY_WORDS,

@@ -7,7 +7,7 @@ import type { ElfImage } from '../elf/image.js';
 import type { StopReason } from '../emulator/index.js';
 import type { JumpWindow } from '../machine/probes.js';
 import { type ListedProbe, probeServer, ProbeRun, type ProbeSession } from '../kprobes/index.js';
-import { readRecord } from '../patch/journal.js';
+import { readRecord } from '../record/journal.js';
 import { PROBE_OP_WORDS } from '../runtime/abi.js';
 import { sha256 } from '../sha256.js';
 import { replaySessions } from '../tracing/session-parts.js';

@@ -11,7 +11,7 @@ import type { ElfImage } from '../elf/image.js';
 import { load, type LoadOptions } from '../program/program.js';
 import { findSites, type Sites } from '../sites/sites.js';
 import { recordIp } from '../tracing/site-state.js';
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import type { Address } from '../units.js';
 import { giveAccount } from './account.js';
 import { unexplainedChanges } from './changes.js';

@@ -13,7 +13,7 @@ import { type LoadedPart, readLoadMap } from '../program/load-map.js';
 import { loadImages, runtimeConvention, type Source } from '../program/loader.js';
 import type { PartRoom } from '../program/object-part.js';
 import { load } from '../program/program.js';
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import { idleOpsOf } from '../tracing/site-state.js';
 import { runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';

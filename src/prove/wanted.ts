@@ -3,7 +3,7 @@
  * of the list whose filters take the site, its direct caller, the function in its place. Read from
  * the words themselves, not from the code that walks them, which is what is proved.
  */
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import { entriesOf } from '../tracing/entries.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_WORDS } from '../runtime/abi.js';

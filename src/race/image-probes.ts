@@ -6,7 +6,7 @@
 import { ElftraceError, hex } from '../errors.js';
 import { readElf } from '../elf/read.js';
 import { Session } from '../tracing/session.js';
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import { KprobesModern } from '../kprobes/state-modern.js';
 import { type ProbeEvent, probeRoomFor, ProbeSession } from '../kprobes/session.js';
 import { refusalError } from '../kprobes/validate.js';

@@ -23,7 +23,7 @@ import { ElftraceError, hex } from '../errors.js';
 import { type CallSite, formatReport, GraphUser, type Ops, type Outcome } from '../ftrace/index.js';
 import { withRuntime } from '../tracing/inject.js';
 import type { Text } from '../tracing/image-memory.js';
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import { Session, type SessionOptions } from '../tracing/session.js';
 import { findSites } from '../sites/sites.js';
 import { OPS_WORDS } from '../runtime/abi.js';

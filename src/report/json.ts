@@ -6,7 +6,7 @@ import { demangle } from '../demangle/index.js';
 import type { UnsavedUse } from '../tracing/callback-code.js';
 import { hex, hexBytes } from '../errors.js';
 import type { GraphHazard } from '../tracing/graph-safety.js';
-import type { FileRecord } from '../patch/journal.js';
+import type { FileRecord } from '../record/journal.js';
 import type { Plan, Step } from '../patch/plan.js';
 import type { Sites } from '../sites/sites.js';
 import type { LoadResult } from '../program/loader.js';

@@ -10,7 +10,7 @@ import type { SiteReading, SiteShape, SiteSource, SiteStateKind } from '../machi
 import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
-import { type FileRecord, readRecord } from '../patch/journal.js';
+import { type FileRecord, readRecord } from '../record/journal.js';
 import { SiteStubs } from './site-stubs.js';
 import { otherRanges } from './overlaps.js';
 import { readTables, type SlotTable, type TableOptions } from './tables.js';

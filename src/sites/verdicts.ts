@@ -27,7 +27,7 @@
 import type { SiteReading } from '../machine/sites.js';
 import { describeSleds } from './sleds.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { directCallerAt, type DirectCaller } from '../patch/direct-table.js';
+import { directCallerAt, type DirectCaller } from './direct-table.js';
 import type { Program } from '../program/program.js';
 import { namelessRelocations } from '../relocs/read.js';
 import { entryMisplacer, misaligner, padMisplacer, slotLoser } from './compilers.js';

@@ -7,7 +7,7 @@ import type { SiteStub } from '../machine/out-of-line.js';
 import type { CalleeKind, SiteRelocation, SiteView } from '../machine/sites.js';
 import type { StubReading } from '../machine/stubs.js';
 import { type CodeRange, lowerBound, type PlacedRelocations, type Program } from '../program/program.js';
-import { readTable } from '../patch/direct-table.js';
+import { readTable } from './direct-table.js';
 import type { Address } from '../units.js';
 import type { SiteStubs } from './site-stubs.js';
 

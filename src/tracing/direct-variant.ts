@@ -4,7 +4,7 @@
  */
 import { wordBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import type { Sites } from '../sites/sites.js';
 import type { StoreLedger } from './ledger.js';
 import { conventionOf } from './entries.js';

@@ -4,7 +4,7 @@
  */
 import { conventionMark, type EntryConvention } from '../machine/conventions.js';
 import { ElftraceError } from '../errors.js';
-import { type EntryPoint, entryPoint } from '../patch/routes.js';
+import { type EntryPoint, entryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
 

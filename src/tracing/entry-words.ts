@@ -5,7 +5,7 @@
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { Step } from '../patch/plan.js';
-import { type EntryPoint, entryPoint } from '../patch/routes.js';
+import { type EntryPoint, entryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
 

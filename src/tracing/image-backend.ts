@@ -37,7 +37,7 @@ import {
   type TrampolineRequest,
 } from '../ftrace/index.js';
 import type { Sites } from '../sites/sites.js';
-import { jumpsAreOn } from '../patch/direct-table.js';
+import { jumpsAreOn } from '../sites/direct-table.js';
 import { DataRoom } from './data-room.js';
 import { DirectRows } from './direct-rows.js';
 import { EntryCalls } from './entry-calls.js';

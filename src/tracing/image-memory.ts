@@ -9,7 +9,7 @@ import { ElftraceError, hex } from '../errors.js';
 import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import type { Step, StepProblem } from '../ftrace/index.js';
-import { type EntryPoint, entryPoint } from '../patch/routes.js';
+import { type EntryPoint, entryPoint } from '../program/entry-points.js';
 import type { StoreLedger, StoreReason } from './ledger.js';
 
 /** Memory of the tool's. */

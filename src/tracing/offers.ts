@@ -4,7 +4,7 @@
  */
 import { laidPolicy } from '../machine/options.js';
 import type { Backend, Capabilities, Policy } from '../ftrace/index.js';
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import { type Program, trampolineSection } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
 import type { Address } from '../units.js';

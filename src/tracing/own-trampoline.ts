@@ -7,7 +7,7 @@
 import type { TextSeam } from '../machine/trampolines.js';
 import type { TrampolineRequest } from '../ftrace/index.js';
 import type { TrampolineBlock } from '../ftrace/ops.js';
-import { entryPoint, globalAt } from '../patch/routes.js';
+import { entryPoint, globalAt } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { type FoundTrampoline, foundTrampolines, ImageText, isAllocated, opsObjects } from './trampolines.js';

@@ -21,7 +21,7 @@ import {
   type Policy,
   type SiteInput,
 } from '../ftrace/index.js';
-import type { GoneModule, GoneProbe, GoneSymbol } from '../patch/gone-modules.js';
+import type { GoneModule, GoneProbe, GoneSymbol } from '../record/gone-modules.js';
 import { ImageBackend } from './image-backend.js';
 import type { Text } from './image-memory.js';
 import { setDirectVariant } from './direct-variant.js';

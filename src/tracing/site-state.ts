@@ -7,7 +7,7 @@ import { lookBack } from '../machine/patterns.js';
 import type { SiteReading, SiteShape, WritableState } from '../machine/sites.js';
 import { hex } from '../errors.js';
 import type { SiteDecision } from '../patch/decisions.js';
-import { entryPoint } from '../patch/routes.js';
+import { entryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import { OPS_ROOM, OPS_WORD_COUNT } from '../runtime/abi.js';
 import type { Sites } from '../sites/sites.js';

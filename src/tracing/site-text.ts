@@ -15,7 +15,8 @@ import {
   type Reading,
   type StepProblem,
 } from '../ftrace/index.js';
-import { type EntryPoint, waysTo } from '../patch/routes.js';
+import { waysTo } from '../patch/routes.js';
+import type { EntryPoint } from '../program/entry-points.js';
 import type { SiteDecision } from '../patch/decisions.js';
 import type { Sites } from '../sites/sites.js';
 import { failed, type ImageMemory, refused } from './image-memory.js';

@@ -3,7 +3,7 @@
  * say what the core decided.
  */
 import type { Content } from '../ftrace/index.js';
-import { type EntryPoint, entryPoint } from '../patch/routes.js';
+import { type EntryPoint, entryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import { OPS_WORDS } from '../runtime/abi.js';
 import type { Address } from '../units.js';

@@ -5,7 +5,7 @@
 import type { OwnTrampoline, TextSeam } from '../machine/trampolines.js';
 import type { Address } from '../units.js';
 import type { Callee, Ops, StepProblem, TrampolineBlock, TrampolineImage, TrampolineRequest } from '../ftrace/index.js';
-import { globalAt } from '../patch/routes.js';
+import { globalAt } from '../program/entry-points.js';
 import type { DataRoom } from './data-room.js';
 import { failed, type ImageMemory } from './image-memory.js';
 import type { OpsObjects } from './ops-objects.js';

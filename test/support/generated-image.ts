@@ -17,7 +17,7 @@ import { returnAddress } from '../../src/emulator/call.js';
 import type { Policy } from '../../src/ftrace/index.js';
 import type { ProfileName } from './profiles.js';
 import { liveText } from '../../src/tracing/live.js';
-import { entryPoint } from '../../src/patch/routes.js';
+import { entryPoint } from '../../src/program/entry-points.js';
 import { Session } from '../../src/tracing/session.js';
 import { loadImages, type Source } from '../../src/program/loader.js';
 import { runtimeObject } from '../../src/runtime/index.js';

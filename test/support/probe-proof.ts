@@ -21,7 +21,7 @@ import {
 import { applyPlan } from '../../src/patch/apply.js';
 import { withRuntime } from '../../src/tracing/inject.js';
 import { planSites } from '../../src/patch/plan-sites.js';
-import { entryPoint } from '../../src/patch/routes.js';
+import { entryPoint } from '../../src/program/entry-points.js';
 import { planSession } from '../../src/tracing/session-plan.js';
 import { findSites } from '../../src/sites/sites.js';
 import {

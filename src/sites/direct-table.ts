@@ -5,7 +5,7 @@
 import type { Program } from '../program/program.js';
 import { DIRECT_WORDS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
-import { entryPoint } from './routes.js';
+import { entryPoint } from '../program/entry-points.js';
 
 export interface DirectCaller {
   /** The ip of the site's record. */

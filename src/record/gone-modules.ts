@@ -6,7 +6,20 @@
  */
 import { hex } from '../errors.js';
 import type { Address } from '../units.js';
-import type { SiteInput } from '../ftrace/index.js';
+
+/** A site of a module, with what the core was told of it. */
+export interface GoneSite {
+  /** Address of the first byte that is rewritten. */
+  readonly ip: Address;
+  /** Name of the function. */
+  readonly name: string;
+  /** Bytes from the start of the function's symbol to the site; 0 when absent. */
+  readonly siteOffset?: bigint;
+  /** Size of that symbol in bytes; unknown when absent. */
+  readonly symbolSize?: bigint;
+  /** The body of an overridden weak function. */
+  readonly weak?: boolean;
+}
 
 /** A symbol of a module that a session named. */
 export interface GoneSymbol {
@@ -37,7 +50,7 @@ export interface GoneModule {
    * went.
    */
   readonly unload: number;
-  readonly sites: readonly SiteInput[];
+  readonly sites: readonly GoneSite[];
   readonly symbols: readonly GoneSymbol[];
   readonly probes: readonly GoneProbe[];
 }
