@@ -138,6 +138,221 @@ function callSelection<T>(parser: Argv<T>) {
     .option('json', { type: 'boolean', default: false, describe: 'print JSON' });
 }
 
+/** What `patch` is asked to do with sites. */
+function requests<T>(parser: Argv<T>) {
+  return parser
+    .option('nop', { type: 'boolean', default: false, describe: 'calls become nops' })
+    .option('untrace', {
+      type: 'boolean',
+      default: false,
+      describe: 'no kernel can trace them again: out of the table, nops',
+    })
+    .option('init', {
+      type: 'boolean',
+      default: false,
+      describe: 'sites get the form that a running kernel gives them',
+    })
+    .option('enable', {
+      type: 'boolean',
+      default: false,
+      describe: 'sites call the tracer; others: nops in images of load, else as they are',
+    })
+    .option('session', {
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: 'operations from a file, after earlier ones; other sites as with --enable',
+    })
+    .option('livepatch', {
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: 'FUNCTION=NEW runs in its place; other sites as with --enable',
+    })
+    .option('with', {
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: 'object that comes into the image, for --livepatch and --direct',
+    });
+}
+
+/** What enabled sites call, and how. */
+function tracers<T>(parser: Argv<T>) {
+  return parser
+    .option('tracer', {
+      type: 'string',
+      default: 'function',
+      describe: 'function, function_graph, counter, or a function',
+    })
+    .option('entry', {
+      type: 'string',
+      describe: 'relocatable files: the symbol that enabled sites call (arm64, RISC-V)',
+    })
+    .option('ops', { type: 'string', describe: 'with --entry: the symbol that words in front of functions name' })
+    .option('direct', {
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: 'FUNCTION=CALLER: it calls that (jmp:CALLER: jumps there, x86-64); other sites as with --enable',
+    })
+    .option('probe', {
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: "'p:EVENT SYM+OFF ARGS': kprobe_events; other sites as with --enable",
+    })
+    .option('optimize', { type: 'boolean', default: false, describe: 'probes: jumps where possible' })
+    .option('save-regs', {
+      type: 'boolean',
+      default: false,
+      describe: 'sites call the entry that saves every register',
+    })
+    .option('allow-unsafe-graph', {
+      type: 'boolean',
+      default: false,
+      describe: 'function_graph, return probes: in programs that throw, longjmp or handle signals too',
+    });
+}
+
+/** Which plans are carried out. */
+function planLimits<T>(parser: Argv<T>) {
+  return parser
+    .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
+    .option('prove', {
+      type: 'boolean',
+      default: false,
+      describe: 'write nothing unless each changed site is proved',
+    })
+    .option('partial', {
+      type: 'boolean',
+      default: false,
+      describe: 'leave refused sites as they are; with --prove also those that are not proved',
+    })
+    .option('require', { type: 'number', coerce: percent, describe: 'accept refusals above this percentage' })
+    .option('readonly', {
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: 'file range that may not change: START-END',
+    })
+    .option('empty-slots', { type: 'boolean', default: false, hidden: true, describe: 'what --untrace was' })
+    .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' });
+}
+
+/** Forms of one machine, most of them of another year: `--help --forms` lists them too. */
+function patchForms<T>(parser: Argv<T>) {
+  return parser
+    .option('riscv-direct', {
+      choices: ['t1', 't0', 't0slot'] as const,
+      hidden: true,
+      describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
+    })
+    .option('riscv-site', {
+      choices: ['g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'] as const,
+      hidden: true,
+      describe: 'RISC-V: generation of the sites',
+    })
+    .option('kprobe-opt', {
+      type: 'string',
+      choices: ['2009', 'modern'] as const,
+      hidden: true,
+      describe: 'probes: the jump optimisation of 2009, for --preempt=none only, or of today',
+    })
+    .option('preempt', {
+      choices: ['none', 'full'] as const,
+      hidden: true,
+      describe: 'whether tracers can be preempted: hazards, trampolines of 2014',
+    })
+    .option('ppc-nop', {
+      type: 'string',
+      choices: ['2008', 'b8'] as const,
+      hidden: true,
+      describe: 'PowerPC: disabled form of sites that call through stubs',
+    })
+    .option('ppc-entries', {
+      choices: ['ool-ops', 'ool', 'callops', 'regs'] as const,
+      hidden: true,
+      describe: 'PowerPC: entries',
+    })
+    .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, hidden: true, describe: 'arm64: entries' })
+    .option('a64-default', {
+      choices: ['list', 'nop'] as const,
+      hidden: true,
+      describe: 'arm64: ops of idle sites',
+    })
+    .option('a64-entries', {
+      choices: ['one', 'two'] as const,
+      hidden: true,
+      describe: 'arm64: how ops of sites change: in place, or with the sites at a second entry, which lists',
+    })
+    .option('x86-tramp', {
+      type: 'string',
+      choices: ['modern', '2014', 'none'] as const,
+      hidden: true,
+      describe: 'x86-64: private trampolines (modern)',
+    });
+}
+
+/** Which threads `race` runs, beside which form of the change. */
+function raceThreads<T>(parser: Argv<T>) {
+  return parser
+    .option('variant', {
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: 'stopped, torn, no-sync, no-wait, no-breakpoint, bytes, reversed',
+    })
+    .option('cpus', { type: 'number', default: 1, describe: 'threads in the function' })
+    .option('call', { type: 'string', describe: "threads call 'f(1,2)' instead of what the program does first" })
+    .option('preempt', {
+      choices: ['none', 'full'] as const,
+      default: 'full' as const,
+      describe: 'none: the machine stops only with threads outside',
+    })
+    .option('stale-fetch', { type: 'boolean', default: true, describe: 'CPUs keep code that they have fetched' });
+}
+
+/** Forms of one machine that `race` changes sites in. */
+function raceForms<T>(parser: Argv<T>) {
+  return parser
+    .option('ppc-nop', {
+      type: 'string',
+      choices: ['2008', 'b8'] as const,
+      describe: 'PowerPC: far sites off',
+    })
+    .option('riscv-site', {
+      choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
+      describe: 'RISC-V: generation',
+    })
+    .option('ppc-entries', {
+      choices: ['ool-ops', 'ool', 'callops', 'regs'] as const,
+      describe: 'PowerPC: entries',
+    })
+    .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
+    .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })
+    .option('a64-entries', { choices: ['one', 'two'] as const, describe: 'arm64: how ops of sites change' })
+    .option('x86-tramp', {
+      type: 'string',
+      choices: ['modern', '2014'] as const,
+      describe: 'x86-64: private trampolines',
+    });
+}
+
+/** How many orders `race` tries. */
+function raceBounds<T>(parser: Argv<T>) {
+  return parser
+    .option('max-schedules', { type: 'number', describe: 'end after so many schedules' })
+    .option('max-seconds', { type: 'number', describe: 'end after so many seconds' })
+    .option('max-steps', { type: 'number', describe: 'instructions of a thread (20,000)' })
+    .option('first', { type: 'boolean', default: false, describe: 'end at the first violation' })
+    .option('full', {
+      type: 'boolean',
+      default: false,
+      describe: 'every order, also those that nobody can tell apart',
+    });
+}
+
 const given = process.argv.slice(2);
 const [verb, words] = verbAndWords(given);
 /** Options of all verbs; the help texts of those that have many options do without them. */
@@ -405,144 +620,11 @@ const parser = yargs([])
     ['patch <path>', 'plan'],
     'turn call sites into nops, or into calls of a tracer; plan: decide it, for apply',
     (y) =>
-      output(selection(common(y.positional('path', { type: 'string', demandOption: true }))))
-        .option('nop', { type: 'boolean', default: false, describe: 'calls become nops' })
-        .option('untrace', {
-          type: 'boolean',
-          default: false,
-          describe: 'no kernel can trace them again: out of the table, nops',
-        })
-        .option('init', {
-          type: 'boolean',
-          default: false,
-          describe: 'sites get the form that a running kernel gives them',
-        })
-        .option('enable', {
-          type: 'boolean',
-          default: false,
-          describe: 'sites call the tracer; others: nops in images of load, else as they are',
-        })
-        .option('session', {
-          type: 'string',
-          array: true,
-          nargs: 1,
-          describe: 'operations from a file, after earlier ones; other sites as with --enable',
-        })
-        .option('livepatch', {
-          type: 'string',
-          array: true,
-          nargs: 1,
-          describe: 'FUNCTION=NEW runs in its place; other sites as with --enable',
-        })
-        .option('with', {
-          type: 'string',
-          array: true,
-          nargs: 1,
-          describe: 'object that comes into the image, for --livepatch and --direct',
-        })
-        .option('tracer', {
-          type: 'string',
-          default: 'function',
-          describe: 'function, function_graph, counter, or a function',
-        })
-        .option('entry', {
-          type: 'string',
-          describe: 'relocatable files: the symbol that enabled sites call (arm64, RISC-V)',
-        })
-        .option('ops', { type: 'string', describe: 'with --entry: the symbol that words in front of functions name' })
-        .option('direct', {
-          type: 'string',
-          array: true,
-          nargs: 1,
-          describe: 'FUNCTION=CALLER: it calls that (jmp:CALLER: jumps there, x86-64); other sites as with --enable',
-        })
-        .option('probe', {
-          type: 'string',
-          array: true,
-          nargs: 1,
-          describe: "'p:EVENT SYM+OFF ARGS': kprobe_events; other sites as with --enable",
-        })
-        .option('optimize', { type: 'boolean', default: false, describe: 'probes: jumps where possible' })
-        .option('save-regs', {
-          type: 'boolean',
-          default: false,
-          describe: 'sites call the entry that saves every register',
-        })
-        .option('allow-unsafe-graph', {
-          type: 'boolean',
-          default: false,
-          describe: 'function_graph, return probes: in programs that throw, longjmp or handle signals too',
-        })
-        .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
-        .option('prove', {
-          type: 'boolean',
-          default: false,
-          describe: 'write nothing unless each changed site is proved',
-        })
-        .option('partial', {
-          type: 'boolean',
-          default: false,
-          describe: 'leave refused sites as they are; with --prove also those that are not proved',
-        })
-        .option('require', { type: 'number', coerce: percent, describe: 'accept refusals above this percentage' })
-        .option('readonly', {
-          type: 'string',
-          array: true,
-          nargs: 1,
-          describe: 'file range that may not change: START-END',
-        })
-        .option('empty-slots', { type: 'boolean', default: false, hidden: true, describe: 'what --untrace was' })
-        .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
-        // Forms of one machine, most of them of another year: `--help --forms` lists them too.
-        .option('riscv-direct', {
-          choices: ['t1', 't0', 't0slot'] as const,
-          hidden: true,
-          describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
-        })
-        .option('riscv-site', {
-          choices: ['g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'] as const,
-          hidden: true,
-          describe: 'RISC-V: generation of the sites',
-        })
-        .option('kprobe-opt', {
-          type: 'string',
-          choices: ['2009', 'modern'] as const,
-          hidden: true,
-          describe: 'probes: the jump optimisation of 2009, for --preempt=none only, or of today',
-        })
-        .option('preempt', {
-          choices: ['none', 'full'] as const,
-          hidden: true,
-          describe: 'whether tracers can be preempted: hazards, trampolines of 2014',
-        })
-        .option('ppc-nop', {
-          type: 'string',
-          choices: ['2008', 'b8'] as const,
-          hidden: true,
-          describe: 'PowerPC: disabled form of sites that call through stubs',
-        })
-        .option('ppc-entries', {
-          choices: ['ool-ops', 'ool', 'callops', 'regs'] as const,
-          hidden: true,
-          describe: 'PowerPC: entries',
-        })
-        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, hidden: true, describe: 'arm64: entries' })
-        .option('a64-default', {
-          choices: ['list', 'nop'] as const,
-          hidden: true,
-          describe: 'arm64: ops of idle sites',
-        })
-        .option('a64-entries', {
-          choices: ['one', 'two'] as const,
-          hidden: true,
-          describe: 'arm64: how ops of sites change: in place, or with the sites at a second entry, which lists',
-        })
-        .option('x86-tramp', {
-          type: 'string',
-          choices: ['modern', '2014', 'none'] as const,
-          hidden: true,
-          describe: 'x86-64: private trampolines (modern)',
-        })
+      patchForms(
+        planLimits(
+          tracers(requests(output(selection(common(y.positional('path', { type: 'string', demandOption: true })))))),
+        ),
+      )
         .showHidden('forms', 'with --help: options of single machines, and limits, too')
         .example('$0 patch ext4.ko --untrace -o quiet.ko', 'a module that no tracer sees'),
     (args) => {
@@ -803,66 +885,31 @@ const parser = yargs([])
     'race [path]',
     'every order of a patch sequence with threads in the function',
     (y) =>
-      y
-        .positional('path', { type: 'string', describe: 'program or loaded image' })
-        .option('site', { type: 'string', describe: 'function whose site changes' })
-        .option('probe', { type: 'string', describe: 'in place of a site, where a kprobe comes and goes: leaf+4' })
-        .option('from', { type: 'string', describe: 'state before (nop; of a probe: none)' })
-        .option('to', {
-          type: 'string',
-          describe:
-            'nop, call (default), function, list, graph, direct:CALLER, jmp:CALLER, or a callback; of a probe: probe, jump, none, and jump,none',
-        })
-        .option('kprobe-opt', {
-          type: 'string',
-          choices: ['2009', 'modern'] as const,
-          default: 'modern' as const,
-          describe: 'probes: jump optimisation of 2009, for --preempt=none, or of today',
-        })
-        .option('variant', {
-          type: 'string',
-          array: true,
-          nargs: 1,
-          describe: 'stopped, torn, no-sync, no-wait, no-breakpoint, bytes, reversed',
-        })
-        .option('cpus', { type: 'number', default: 1, describe: 'threads in the function' })
-        .option('call', { type: 'string', describe: "threads call 'f(1,2)' instead of what the program does first" })
-        .option('preempt', {
-          choices: ['none', 'full'] as const,
-          default: 'full' as const,
-          describe: 'none: the machine stops only with threads outside',
-        })
-        .option('stale-fetch', { type: 'boolean', default: true, describe: 'CPUs keep code that they have fetched' })
-        .option('ppc-nop', {
-          type: 'string',
-          choices: ['2008', 'b8'] as const,
-          describe: 'PowerPC: far sites off',
-        })
-        .option('riscv-site', {
-          choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
-          describe: 'RISC-V: generation',
-        })
-        .option('ppc-entries', {
-          choices: ['ool-ops', 'ool', 'callops', 'regs'] as const,
-          describe: 'PowerPC: entries',
-        })
-        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
-        .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })
-        .option('a64-entries', { choices: ['one', 'two'] as const, describe: 'arm64: how ops of sites change' })
-        .option('x86-tramp', {
-          type: 'string',
-          choices: ['modern', '2014'] as const,
-          describe: 'x86-64: private trampolines',
-        })
-        .option('max-schedules', { type: 'number', describe: 'end after so many schedules' })
-        .option('max-seconds', { type: 'number', describe: 'end after so many seconds' })
-        .option('max-steps', { type: 'number', describe: 'instructions of a thread (20,000)' })
-        .option('first', { type: 'boolean', default: false, describe: 'end at the first violation' })
-        .option('full', {
-          type: 'boolean',
-          default: false,
-          describe: 'every order, also those that nobody can tell apart',
-        })
+      raceBounds(
+        raceForms(
+          raceThreads(
+            y
+              .positional('path', { type: 'string', describe: 'program or loaded image' })
+              .option('site', { type: 'string', describe: 'function whose site changes' })
+              .option('probe', {
+                type: 'string',
+                describe: 'in place of a site, where a kprobe comes and goes: leaf+4',
+              })
+              .option('from', { type: 'string', describe: 'state before (nop; of a probe: none)' })
+              .option('to', {
+                type: 'string',
+                describe:
+                  'nop, call (default), function, list, graph, direct:CALLER, jmp:CALLER, or a callback; of a probe: probe, jump, none, and jump,none',
+              })
+              .option('kprobe-opt', {
+                type: 'string',
+                choices: ['2009', 'modern'] as const,
+                default: 'modern' as const,
+                describe: 'probes: jump optimisation of 2009, for --preempt=none, or of today',
+              }),
+          ),
+        ),
+      )
         .option('demo', { type: 'string', describe: 'the hazards H1 to H14 with their safe forms; or one of them' })
         .option('html', { type: 'string', describe: 'page that shows it step by step' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
