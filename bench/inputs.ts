@@ -26,6 +26,29 @@ interface Section {
   readonly entry?: number;
 }
 
+/** Where sections lie in a file, one behind the other, and where they end. */
+function layOut(sections: readonly Section[], begin: number): { readonly offsets: number[]; readonly end: number } {
+  let at = begin;
+  const offsets = sections.map((each) => {
+    at = Math.ceil(at / each.align) * each.align;
+    const offset = at;
+    at += each.bytes.length;
+    return offset;
+  });
+  return { offsets, end: at };
+}
+
+/** Names one behind the other, each with a 0, and where each begins. */
+function stringTable(names: readonly string[]): { readonly text: string; readonly offsets: number[] } {
+  const offsets: number[] = [];
+  let text = '';
+  for (const name of names) {
+    offsets.push(text.length);
+    text += `${name}\0`;
+  }
+  return { text, offsets };
+}
+
 /**
  * A 64-bit ELF file of the given sections; section i of the list is number i + 1, names come last.
  * `loaded`: numbers of sections that have a segment.
@@ -38,25 +61,13 @@ function elf64(
   little = true,
 ): Uint8Array {
   const names = ['', ...sections.map((each) => each.name), '.shstrtab'];
-  const nameOffsets: number[] = [];
-  let nameText = '';
-  for (const name of names) {
-    nameOffsets.push(nameText.length);
-    nameText += `${name}\0`;
-  }
+  const { text: nameText, offsets: nameOffsets } = stringTable(names);
   const all: Section[] = [
     ...sections,
     { name: '.shstrtab', type: 3, flags: 0, bytes: new TextEncoder().encode(nameText), align: 1 },
   ];
-  const headerSize = 64 + 56 * loaded.length;
-  let at = headerSize;
-  const offsets = all.map((each) => {
-    at = Math.ceil(at / each.align) * each.align;
-    const offset = at;
-    at += each.bytes.length;
-    return offset;
-  });
-  const shoff = Math.ceil(at / 8) * 8;
+  const { offsets, end } = layOut(all, 64 + 56 * loaded.length);
+  const shoff = Math.ceil(end / 8) * 8;
   const out = new Uint8Array(shoff + 64 * (all.length + 1));
   const view = new DataView(out.buffer);
   out.set([0x7f, 0x45, 0x4c, 0x46, 2, little ? 1 : 2, 1, 0]);
@@ -335,6 +346,55 @@ export function ppc64StubImage(count: number): Uint8Array {
   return image;
 }
 
+/** A module of ELFv1, behind its functions a stub of 2008, which finds its target by its TOC. */
+function ppc64ModuleText(
+  base: bigint,
+  sites: number,
+  core: { readonly text: bigint; readonly toc: bigint },
+): { readonly text: Uint8Array; readonly toc: bigint; readonly stub: number } {
+  const stub = 32 * sites;
+  const text = new Uint8Array(stub + 48);
+  const view = new DataView(text.buffer);
+  const words = (at: number, list: readonly number[]): void => {
+    list.forEach((word, k) => {
+      view.setUint32(at + 4 * k, word);
+    });
+  };
+  for (let at = 0; at < stub; at += 32) {
+    // mflr r0; std r0,16(r1); stdu r1,-112(r1); bl stub; ld r2,40(r1); addi r1,r1,112; blr; nop
+    const call = (0x4800_0001 | ((stub - at - 12) & 0x03ff_fffc)) >>> 0;
+    words(at, [0x7c08_02a6, 0xf801_0010, 0xf821_ff91, call, 0xe841_0028, 0x3821_0070, 0x4e80_0020, 0x6000_0000]);
+  }
+  // The TOC pointer is 0x8000 behind a table of its own, which follows the code.
+  const toc = base + BigInt((stub + 48 + 0xff) & ~0xff) + 0x8000n;
+  const offset = Number(base + BigInt(stub) - toc);
+  const ha = ((offset + 0x8000) >> 16) & 0xffff;
+  const find = [(0x3d82_0000 | ha) >>> 0, (0x398c_0000 | (offset & 0xffff)) >>> 0];
+  words(stub, [...find, 0xf841_0028, 0xe96c_0020, 0xe84c_0028, 0x7d69_03a6, 0x4e80_0420, 0]);
+  view.setBigUint64(stub + 32, core.text);
+  view.setBigUint64(stub + 40, core.toc);
+  return { text, toc, stub };
+}
+
+const ELFV1_MAP: Omit<LoadMap, 'parts'> = {
+  schema: 1,
+  tool: 'bench',
+  target: 'ppc64-elfv1',
+  base: 'user',
+  options: {},
+  registers: {},
+  original: null,
+};
+
+/** Symbols of the functions; each names the section that it is in. */
+function loadedSymbols(starts: readonly number[], moduleBase: bigint, core: bigint, sitesPerModule: number): Symbols {
+  const mcount = { name: '_mcount', value: core, section: 1, info: 0x12 };
+  const symbols = symbolsOf(starts, 32, 2, moduleBase, [mcount], false);
+  const view = new DataView(symbols.table.buffer);
+  for (let i = 0; i < starts.length; i++) view.setUint16(24 * (2 + i) + 6, 2 + Math.floor(i / sitesPerModule));
+  return symbols;
+}
+
 /**
  * A big-endian ELFv1 image as `load` makes it: a core with `_mcount` and modules out of its reach,
  * each with a TOC of its own and a stub of 2008, which finds its target through the TOC; the word
@@ -366,32 +426,12 @@ export function ppc64LoadedImage(modules: number, sitesPerModule: number): Uint8
   });
   for (let m = 0; m < modules; m++) {
     const base = moduleBase + BigInt(m) * spacing;
-    const stub = 32 * sitesPerModule;
-    const text = new Uint8Array(stub + 48);
-    const view = new DataView(text.buffer);
+    const { text, toc, stub } = ppc64ModuleText(base, sitesPerModule, { text: core, toc: coreToc });
     for (let i = 0; i < sitesPerModule; i++) {
       const at = 32 * i;
-      // mflr r0; std r0,16(r1); stdu r1,-112(r1); bl stub; ld r2,40(r1); addi r1,r1,112; blr; nop
-      [0x7c08_02a6, 0xf801_0010, 0xf821_ff91, 0, 0xe841_0028, 0x3821_0070, 0x4e80_0020, 0x6000_0000].forEach(
-        (word, k) => {
-          view.setUint32(at + 4 * k, word);
-        },
-      );
-      view.setUint32(at + 12, (0x4800_0001 | ((stub - at - 12) & 0x03ff_fffc)) >>> 0);
       tableView.setBigUint64(8 * (m * sitesPerModule + i), base + BigInt(at + 12));
       starts.push(Number(base - moduleBase) + at);
     }
-    // The TOC pointer is 0x8000 behind a table of its own, which follows the code.
-    const toc = base + BigInt((stub + 48 + 0xff) & ~0xff) + 0x8000n;
-    const offset = Number(base + BigInt(stub) - toc);
-    const ha = ((offset + 0x8000) >> 16) & 0xffff;
-    [(0x3d82_0000 | ha) >>> 0, (0x398c_0000 | (offset & 0xffff)) >>> 0, 0xf841_0028, 0xe96c_0020, 0xe84c_0028, 0x7d69_03a6, 0x4e80_0420, 0].forEach(
-      (word, k) => {
-        view.setUint32(stub + 4 * k, word);
-      },
-    ); // prettier-ignore
-    view.setBigUint64(stub + 32, core);
-    view.setBigUint64(stub + 40, coreToc);
     sections.push({ name: '.text', type: 1, flags: 6, address: base, bytes: text, align: 16 });
     parts.push({
       ...common,
@@ -404,27 +444,8 @@ export function ppc64LoadedImage(modules: number, sitesPerModule: number): Uint8
       uses: ['core'],
     });
   }
-  const symbols = symbolsOf(
-    starts,
-    32,
-    2,
-    moduleBase,
-    [{ name: '_mcount', value: core, section: 1, info: 0x12 }],
-    false,
-  );
-  // Each function's symbol names the section that it is in.
-  const symbolView = new DataView(symbols.table.buffer);
-  for (let i = 0; i < starts.length; i++) symbolView.setUint16(24 * (2 + i) + 6, 2 + Math.floor(i / sitesPerModule));
-  const map: LoadMap = {
-    schema: 1,
-    tool: 'bench',
-    target: 'ppc64-elfv1',
-    base: 'user',
-    options: {},
-    registers: {},
-    original: null,
-    parts,
-  };
+  const symbols = loadedSymbols(starts, moduleBase, core, sitesPerModule);
+  const map: LoadMap = { ...ELFV1_MAP, parts };
   const strings = sections.length + 3;
   sections.push(
     { name: '__mcount_loc', type: 1, flags: 2, address: 0x8000_0000n, bytes: table, align: 8 },

@@ -59,12 +59,15 @@ function must(
 const bytesIn = (dir: string): number =>
   readdirSync(dir).reduce((sum, name) => sum + statSync(join(dir, name)).blocks * 512, 0);
 
-export function benchNative({ folder, cli, runs, hasTool, spread, cost }: NativeBench): void {
-  if (process.arch !== 'x64' || !hasTool('gcc') || !existsSync('/dev/shm')) {
-    console.log('native traces: skipped (they need x86-64, gcc and /dev/shm)');
-    return;
-  }
-  const shared = mkdtempSync('/dev/shm/elftrace-bench-');
+/** One run of the loop: nanoseconds, bytes written, and where the trace is. */
+interface LoopRun {
+  readonly time: number;
+  readonly bytes: number;
+  readonly dir: string;
+}
+
+/** The loop in all of its forms, below `folder`. */
+function buildForms(folder: string, cli: string): void {
   const at = (name: string): string => join(folder, name);
   const build = (name: string, flags: readonly string[], plain: string, more = ''): void => {
     const source = `${more}${SOURCE.replaceAll(' PLAIN', plain)}`;
@@ -76,56 +79,75 @@ export function benchNative({ folder, cli, runs, hasTool, spread, cost }: Native
   build('hooks', ['-finstrument-functions'], '', HOOKS);
   build('uftrace', ['-pg', '-mfentry'], '');
   must(process.execPath, [cli, 'record', '-o', at('traced'), at('nops')]);
-  /** Nanoseconds of the loop, and bytes written. */
-  const run = (
-    form: Form,
-    threads: number,
-  ): { readonly time: number; readonly bytes: number; readonly dir: string } => {
-    const dir = join(shared, 'trace');
-    rmSync(dir, { recursive: true, force: true });
-    mkdirSync(dir);
-    const words = [String(threads), String(calls)];
-    const env = { ELFTRACE_DIR: dir, ...(form === 'limited' ? { ELFTRACE_SIZE: String(1 << 24) } : {}) };
-    const program = at(form === 'limited' ? 'traced' : form);
-    const text =
-      form === 'uftrace'
-        ? must('uftrace', ['record', '--no-libcall', '-F', 'leaf', '-d', dir, program, ...words])
-        : must(program, words, env);
-    return { time: Number(text), bytes: bytesIn(dir), dir };
-  };
+}
+
+function runForm(form: Form, threads: number, folder: string, shared: string): LoopRun {
+  const dir = join(shared, 'trace');
+  rmSync(dir, { recursive: true, force: true });
+  mkdirSync(dir);
+  const words = [String(threads), String(calls)];
+  const env = { ELFTRACE_DIR: dir, ...(form === 'limited' ? { ELFTRACE_SIZE: String(1 << 24) } : {}) };
+  const program = join(folder, form === 'limited' ? 'traced' : form);
+  const text =
+    form === 'uftrace'
+      ? must('uftrace', ['record', '--no-libcall', '-F', 'leaf', '-d', dir, program, ...words])
+      : must(program, words, env);
+  return { time: Number(text), bytes: bytesIn(dir), dir };
+}
+
+/** What a call costs in each form, beside a loop without any. */
+function benchCalls(
+  { cli, runs, hasTool, spread }: NativeBench,
+  run: (form: Form, threads: number) => LoopRun,
+  threads: number,
+): void {
   const forms: Form[] = ['nops', 'traced', 'limited', 'hooks', ...(hasTool('uftrace') ? (['uftrace'] as const) : [])];
+  const spent = new Map<Form, number[]>();
+  const bytes = new Map<Form, number>();
+  // One after the other, so that a slow minute is one for all.
+  for (let i = 0; i < runs; i++) {
+    const base = run('plain', threads).time;
+    for (const form of forms) {
+      const found = run(form, threads);
+      spent.set(form, [...(spent.get(form) ?? []), (found.time - base) / calls]);
+      bytes.set(form, found.bytes / calls);
+      if (i === 0 && (form === 'traced' || form === 'limited')) checkLosses(must, cli, found.dir, form);
+    }
+  }
+  for (const form of forms) {
+    const size = form === 'nops' || form === 'hooks' ? '' : `, ${bytes.get(form)!.toFixed(2)} bytes`;
+    console.log(`${form}, ${threads} threads, ${calls} calls: ${spread(spent.get(form)!, 2)} ns CPU a call${size}`);
+  }
+}
+
+/** How fast traces are read. */
+function benchReaders({ runs, spread, cost }: NativeBench, dir: string): void {
+  for (const words of [
+    ['report', dir],
+    ...formats.map((format) => ['export', dir, '--format', format, '-o', '/dev/null']),
+  ]) {
+    const all = Array.from({ length: Math.min(runs, 3) }, () => cost(words));
+    const rates = all.map(({ seconds }) => calls / seconds / 1e6);
+    const memory = Math.max(...all.map(({ mebibytes }) => mebibytes));
+    const name = words.length > 2 ? `export ${words[3]!}` : words[0]!;
+    console.log(
+      `${name} of ${calls} calls: ${spread(rates, 1)} million a second of CPU time, ${memory.toFixed(0)} MiB`,
+    );
+  }
+}
+
+export function benchNative(bench: NativeBench): void {
+  const { folder, cli, hasTool } = bench;
+  if (process.arch !== 'x64' || !hasTool('gcc') || !existsSync('/dev/shm')) {
+    console.log('native traces: skipped (they need x86-64, gcc and /dev/shm)');
+    return;
+  }
+  buildForms(folder, cli);
+  const shared = mkdtempSync('/dev/shm/elftrace-bench-');
+  const run = (form: Form, threads: number): LoopRun => runForm(form, threads, folder, shared);
   try {
-    for (const threads of [1, 2, 8]) {
-      const spent = new Map<Form, number[]>();
-      const bytes = new Map<Form, number>();
-      // One after the other, so that a slow minute is one for all.
-      for (let i = 0; i < runs; i++) {
-        const base = run('plain', threads).time;
-        for (const form of forms) {
-          const found = run(form, threads);
-          spent.set(form, [...(spent.get(form) ?? []), (found.time - base) / calls]);
-          bytes.set(form, found.bytes / calls);
-          if (i === 0 && (form === 'traced' || form === 'limited')) checkLosses(must, cli, found.dir, form);
-        }
-      }
-      for (const form of forms) {
-        const size = form === 'nops' || form === 'hooks' ? '' : `, ${bytes.get(form)!.toFixed(2)} bytes`;
-        console.log(`${form}, ${threads} threads, ${calls} calls: ${spread(spent.get(form)!, 2)} ns CPU a call${size}`);
-      }
-    }
-    const { dir } = run('traced', 1);
-    for (const words of [
-      ['report', dir],
-      ...formats.map((format) => ['export', dir, '--format', format, '-o', '/dev/null']),
-    ]) {
-      const all = Array.from({ length: Math.min(runs, 3) }, () => cost(words));
-      const rates = all.map(({ seconds }) => calls / seconds / 1e6);
-      const memory = Math.max(...all.map(({ mebibytes }) => mebibytes));
-      const name = words.length > 2 ? `export ${words[3]!}` : words[0]!;
-      console.log(
-        `${name} of ${calls} calls: ${spread(rates, 1)} million a second of CPU time, ${memory.toFixed(0)} MiB`,
-      );
-    }
+    for (const threads of [1, 2, 8]) benchCalls(bench, run, threads);
+    benchReaders(bench, run('traced', 1).dir);
   } finally {
     rmSync(shared, { recursive: true, force: true });
   }

@@ -310,6 +310,69 @@ function leftOver(): readonly string[] {
   return [...new Set([...files, ...Object.keys(OBJECTS)])].filter((name) => !made.has(name)).sort();
 }
 
+/** How many objects came out as recorded, or why not. */
+interface Counts {
+  identical: number;
+  alike: number;
+  leftOut: number;
+  different: number;
+}
+
+interface Built {
+  readonly objects: ReadonlyMap<string, Uint8Array>;
+  readonly versions: ReadonlyMap<string, string>;
+  readonly counts: Counts;
+}
+
+/** Builds every recipe whose tools are here; `isCheck`: compares each with the recorded object. */
+function buildAll(folder: string, isCheck: boolean): Built {
+  const objects = new Map<string, Uint8Array>();
+  const versions = new Map<string, string>();
+  const counts: Counts = { identical: 0, alike: 0, leftOut: 0, different: 0 };
+  for (const recipe of ALL) {
+    const tools = toolsOf(recipe).map((tool) => ({ tool, version: versionOf(tool) }));
+    const missing = tools.filter(({ version }) => version === null);
+    if (missing.length > 0) {
+      counts.leftOut++;
+      console.log(`left out: ${recipe.name}: needs ${missing.map(({ tool }) => tool).join(', ')}`);
+      continue;
+    }
+    const bytes = build(recipe, folder);
+    objects.set(recipe.name, bytes);
+    for (const { tool, version } of tools) versions.set(tool, version ?? '');
+    if (!isCheck) continue;
+    const recorded = recordedObject(recipe.name);
+    const same = recorded !== null && Buffer.compare(bytes, recorded) === 0;
+    const other = tools.filter(({ tool, version }) => VERSIONS[tool] !== version);
+    const alike = (): boolean =>
+      recorded !== null && other.length > 0 && structureOf(bytes, folder) === structureOf(recorded, folder);
+    if (same) {
+      counts.identical++;
+    } else if (alike()) {
+      counts.alike++;
+      console.log(`alike: ${recipe.name}: built with another ${other.map(({ tool }) => tool).join(', ')}`);
+    } else {
+      counts.different++;
+      console.log(`different: ${recipe.name}`);
+    }
+  }
+  return { objects, versions, counts };
+}
+
+/** Says what `--check` found; the exit status. */
+function sayChecked(counts: Counts): number {
+  for (const name of leftOver()) {
+    counts.different++;
+    console.log(`left over: ${name}: nothing builds it`);
+  }
+  console.log(
+    `runtime: ${String(counts.identical)} byte for byte, ${String(counts.alike)} alike, ` +
+      `${String(counts.leftOut)} left out, ${String(counts.different)} different`,
+  );
+  const incomplete = process.env['ELFTRACE_REQUIRE_TOOLS'] === '1' && counts.leftOut > 0;
+  return counts.different > 0 || incomplete ? 1 : 0;
+}
+
 function main(args: readonly string[]): number {
   const mode = args[0];
   const out = args[1];
@@ -319,48 +382,8 @@ function main(args: readonly string[]): number {
   }
   const folder = mkdtempSync(join(tmpdir(), 'elftrace-runtime-'));
   try {
-    const objects = new Map<string, Uint8Array>();
-    const versions = new Map<string, string>();
-    const counts = { identical: 0, alike: 0, leftOut: 0, different: 0 };
-    for (const recipe of ALL) {
-      const tools = toolsOf(recipe).map((tool) => ({ tool, version: versionOf(tool) }));
-      const missing = tools.filter(({ version }) => version === null);
-      if (missing.length > 0) {
-        counts.leftOut++;
-        console.log(`left out: ${recipe.name}: needs ${missing.map(({ tool }) => tool).join(', ')}`);
-        continue;
-      }
-      const bytes = build(recipe, folder);
-      objects.set(recipe.name, bytes);
-      for (const { tool, version } of tools) versions.set(tool, version ?? '');
-      if (mode !== '--check') continue;
-      const recorded = recordedObject(recipe.name);
-      const same = recorded !== null && Buffer.compare(bytes, recorded) === 0;
-      const other = tools.filter(({ tool, version }) => VERSIONS[tool] !== version);
-      const alike = (): boolean =>
-        recorded !== null && other.length > 0 && structureOf(bytes, folder) === structureOf(recorded, folder);
-      if (same) {
-        counts.identical++;
-      } else if (alike()) {
-        counts.alike++;
-        console.log(`alike: ${recipe.name}: built with another ${other.map(({ tool }) => tool).join(', ')}`);
-      } else {
-        counts.different++;
-        console.log(`different: ${recipe.name}`);
-      }
-    }
-    if (mode === '--check') {
-      for (const name of leftOver()) {
-        counts.different++;
-        console.log(`left over: ${name}: nothing builds it`);
-      }
-      console.log(
-        `runtime: ${String(counts.identical)} byte for byte, ${String(counts.alike)} alike, ` +
-          `${String(counts.leftOut)} left out, ${String(counts.different)} different`,
-      );
-      const incomplete = process.env['ELFTRACE_REQUIRE_TOOLS'] === '1' && counts.leftOut > 0;
-      return counts.different > 0 || incomplete ? 1 : 0;
-    }
+    const { objects, versions, counts } = buildAll(folder, mode === '--check');
+    if (mode === '--check') return sayChecked(counts);
     if (counts.leftOut > 0) return 1;
     if (mode === '--write') {
       rmSync(folderOfObjects, { recursive: true, force: true });

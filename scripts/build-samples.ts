@@ -277,10 +277,9 @@ class Builder {
     return done;
   }
 
-  async #link(recipe: Recipe): Promise<void> {
+  /** Compiles the sources of a sample, all at once. */
+  #objectsOf(recipe: Recipe): Promise<string>[] {
     const target = targetOf(this.#recipes, recipe);
-    const out = join(this.#folder, recipe.name);
-    mkdirSync(dirname(out), { recursive: true });
     const compiler = recipe.compiler ?? 'gcc';
     const common = [...this.#recipes.flags[compiler], ...target.flags, ...(recipe.abi ?? [])];
     const plain: readonly [string, ...string[]] = [...compilerOf(recipe, target), ...common];
@@ -329,6 +328,14 @@ class Builder {
       default:
         recipe.kind satisfies never;
     }
+    return objects;
+  }
+
+  async #link(recipe: Recipe): Promise<void> {
+    const target = targetOf(this.#recipes, recipe);
+    const out = join(this.#folder, recipe.name);
+    mkdirSync(dirname(out), { recursive: true });
+    const objects = this.#objectsOf(recipe);
     // Without RELRO the data follows the text in the file; with it the file grows by a page of up
     // to 64 KiB.
     const mode = {

@@ -303,17 +303,23 @@ interface DirectRun {
   readonly way: readonly (readonly [place: string, seen: string])[];
 }
 
-/**
- * Runs the sample with a direct caller beside a tracer; stops when the direct caller is entered a
- * third time with equal registers.
- */
-function runDirect(variant: string | null): DirectRun {
+/** The sample with a direct caller beside a tracer, as it would be written. */
+function withDirect(variant: string | null): ReturnType<typeof readElf> {
   const original = open(new Uint8Array(readFileSync(join(built, 'riscv64', 'direct'))));
   const { image, sites } = open(withRuntime(original.sites, undefined, undefined, 'g2').bytes);
   const callers = variant === null ? [] : [{ function: 'traced', caller: 'my_direct_caller' }];
   const plan = planDirect(sites, { callers, tracer: { symbol: 'callback', filter: 'traced' }, variant });
   const patched = readElf(applyPlan(image, plan, { injected: true }).bytes);
   check(equalBytes(revert(patched), original.image.bytes), 'revert gives the original');
+  return patched;
+}
+
+/**
+ * Runs the sample with a direct caller beside a tracer; stops when the direct caller is entered a
+ * third time with equal registers.
+ */
+function runDirect(variant: string | null): DirectRun {
+  const patched = withDirect(variant);
   const { arch, symbols } = load(patched, archOf(patched.header));
   if (arch.emulation.kind !== 'ir') throw new Error('the demo failed: the target cannot be executed');
   const guest = startProcess({ image: patched, abi: arch.abi, emulation: arch.emulation, onOutput: () => undefined });

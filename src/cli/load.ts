@@ -24,6 +24,7 @@ import {
   loadImages,
   loadMore,
   type LoaderOptions,
+  type LoadResult,
   runtimeConvention,
   type Source,
 } from '../program/loader.js';
@@ -169,72 +170,93 @@ function checkProbes({ probes, runtime }: LoadArguments, isLaidIn: boolean): voi
     throw new ElftraceError('usage', '--probes: the image has its runtime already, with or without room for probes');
 }
 
+/** What the loader is told; a runtime with room for probes needs no sites. */
+function optionsOf(
+  { probes, entry }: LoadArguments,
+  machine: Readonly<Record<string, string>>,
+  images: readonly ElfImage[],
+  arch: Arch,
+): LoaderOptions {
+  // Where there are no sites nothing says which entries the runtime has.
+  const first = arch.conventions[0]?.name;
+  const hasSites = images.some((image) => conventionsOf(image, arch).length > 0);
+  return {
+    machine,
+    ...(probes === undefined || hasSites || !first ? {} : { convention: first }),
+    sha256: hash,
+    ...(entry === undefined ? {} : { entry }),
+    ...(probes === undefined ? {} : { probeRoom: probeRoomFor(probes) }),
+  };
+}
+
+/**
+ * What was decided when the image was made is not decided again.
+ * @throws ElftraceError 'usage'
+ */
+function refuseDecided({ path, base, moduleBase }: LoadArguments, machine: Readonly<Record<string, string>>): void {
+  const bases = [...(base === undefined ? [] : ['base']), ...(moduleBase === undefined ? [] : ['module-base'])];
+  const [given] = [...Object.keys(machine), ...bases];
+  if (given !== undefined) throw new ElftraceError('usage', `${path} is loaded already: --${given} was decided then`);
+}
+
+/** Loads the modules into an image of `load`, behind its sessions if it has any. */
+function loadBehind(
+  { image }: Source,
+  modules: readonly Source[],
+  arch: Arch,
+  options: LoaderOptions,
+  runtime: Awaited<ReturnType<typeof runtimeOf>>,
+): LoadResult {
+  const record = readRecord(image);
+  if (record === null || record.session.length === 0) return loadMore({ image, modules, runtime, options }, arch);
+  return loadIntoSession({ image, record, hash, probes: probeServer(arch).hosts }, modules, arch, options, runtime);
+}
+
+function sayLoaded({ json, path }: LoadArguments, output: string, result: LoadResult): void {
+  if (json) {
+    out(JSON.stringify(loadJson(path, output, result)));
+    return;
+  }
+  for (const part of result.map.parts) {
+    const where = part.ranges.map(({ start, end }) => `${start.toString(16)}-${end.toString(16)}`).join(' ');
+    out(`${part.kind.padEnd(7)} ${part.name}  ${where}${part.toc === null ? '' : `  TOC ${part.toc.toString(16)}`}`);
+  }
+}
+
 export async function runLoad(args: LoadArguments): Promise<number> {
   const output = outputPath(args.path, args.output, false);
   const core = await sourceOf(args.path, null);
   const arch = await loadArch(core.image.header);
   await checkMachineOptions(arch, args.machine);
-  checkProbes(args, readLoadMap(core.image)?.parts.some(({ kind }) => kind === 'runtime') === true);
+  const map = readLoadMap(core.image);
+  checkProbes(args, map?.parts.some(({ kind }) => kind === 'runtime') === true);
   const modules: Source[] = [];
   for (const path of args.modules) modules.push(await sourceOf(path, arch));
   const images = [core.image, ...modules.map((each) => each.image)];
   const runtime = await runtimeOf(args, images, arch);
   const machine = machineOf(args);
-  // Probes need no sites; where there are none nothing says which entries the runtime has.
-  const first = arch.conventions[0]?.name;
-  const hasSites = images.some((image) => conventionsOf(image, arch).length > 0);
-  const options: LoaderOptions = {
-    machine,
-    ...(args.probes === undefined || hasSites || !first ? {} : { convention: first }),
-    sha256: hash,
-    ...(args.entry === undefined ? {} : { entry: args.entry }),
-    ...(args.probes === undefined ? {} : { probeRoom: probeRoomFor(args.probes) }),
-  };
-  const loaded = readLoadMap(core.image) !== null;
-  const record = loaded ? readRecord(core.image) : null;
-  if (loaded) {
-    const given = Object.keys(machine).concat(
-      args.base === undefined ? [] : ['base'],
-      args.moduleBase === undefined ? [] : ['module-base'],
-    );
-    if (given.length > 0) {
-      throw new ElftraceError('usage', `${args.path} is loaded already: --${given[0]!} was decided then`);
-    }
-  }
+  const options = optionsOf(args, machine, images, arch);
+  if (map !== null) refuseDecided(args, machine);
   const result =
-    record !== null && record.session.length > 0
-      ? loadIntoSession(
-          { image: core.image, record, hash, probes: probeServer(arch).hosts },
-          modules,
+    map !== null
+      ? loadBehind(core, modules, arch, options, runtime)
+      : loadImages(
+          {
+            core,
+            modules,
+            runtime,
+            base: baseOf(args.base, core.image, arch),
+            ...(args.moduleBase === undefined ? {} : { moduleBase: parseAddress(args.moduleBase, '--module-base') }),
+            options: { ...options, ...sitesOf(core.image, arch) },
+          },
           arch,
-          options,
-          runtime,
-        )
-      : loaded
-        ? loadMore({ image: core.image, modules, runtime, options }, arch)
-        : loadImages(
-            {
-              core,
-              modules,
-              runtime,
-              base: baseOf(args.base, core.image, arch),
-              ...(args.moduleBase === undefined ? {} : { moduleBase: parseAddress(args.moduleBase, '--module-base') }),
-              options: { ...options, ...sitesOf(core.image, arch) },
-            },
-            arch,
-          );
+        );
   if (args.probes !== undefined && readElf(result.bytes).section(probeSections.text) === undefined) {
     throw new ElftraceError('usage', '--probes: no runtime was laid in, so there is no room for them');
   }
   const written = await writeOutput({ output, like: args.path, form: 'none' }, result.bytes, true);
   for (const notice of [...result.notices, ...written]) err(`${args.path}: notice: ${notice}`);
-  if (args.json) out(JSON.stringify(loadJson(args.path, output, result)));
-  else {
-    for (const part of result.map.parts) {
-      const where = part.ranges.map(({ start, end }) => `${start.toString(16)}-${end.toString(16)}`).join(' ');
-      out(`${part.kind.padEnd(7)} ${part.name}  ${where}${part.toc === null ? '' : `  TOC ${part.toc.toString(16)}`}`);
-    }
-  }
+  sayLoaded(args, output, result);
   return exitCodes.ok;
 }
 

@@ -106,7 +106,6 @@ const TIERS = [
   ['1', 1],
 ] as const;
 
-/** Instructions between two looks at the clock. */
 /** Functions of a profile on standard error. */
 const PROFILE_LINES = 20;
 
@@ -292,6 +291,11 @@ function nameAt(loaded: Loaded, guest: Process, address: bigint): string {
   return range ? loaded.program.describe(range, address - guest.bias) : '';
 }
 
+/** The same without the distance from the function's start. */
+function functionName(loaded: Loaded, guest: Process, address: bigint): string {
+  return nameAt(loaded, guest, address).replace(/\+0x[0-9a-f]+$/, '');
+}
+
 function place(loaded: Loaded, guest: Process, address: bigint): string {
   const name = nameAt(loaded, guest, address);
   return name === '' ? hex(address) : `${hex(address)} (${name})`;
@@ -325,10 +329,100 @@ function callName({ arch, emulation }: Loaded, guest: Process): string {
   return name === undefined ? `system call ${number}` : `system call ${name} (${number})`;
 }
 
-/** What is said of the stop of another process, whose places have no names here. */
-function innerOutcome({ stop }: Extract<Stop, { kind: 'child' }>, loaded: Loaded, guest: Process): Outcome {
-  return outcomeOf(stop, loaded, guest, hex);
+/** What the words about a stop need beside it. */
+interface StopView {
+  readonly loaded: Loaded;
+  readonly guest: Process;
+  /** An address as text, with the name of its place where that is known. */
+  readonly here: (address: bigint) => string;
+  readonly pc: bigint;
 }
+
+/** How a run ended that a limit or a hook stopped. */
+function cutShort(reason: string, message: string, at: bigint, key = 'instruction'): Outcome {
+  return { end: { kind: 'failed' }, message, at, stop: { reason, [key]: hex(at) } };
+}
+
+/** What each kind of stop is called, for people and in the status. */
+const outcomes: {
+  readonly [Kind in Stop['kind']]: (stop: Extract<Stop, { readonly kind: Kind }>, view: StopView) => Outcome;
+} = {
+  exit: (stop) => ({ end: stop, message: null, at: null, stop: { reason: 'exit' } }),
+  signal: (stop, { here }) => ({
+    end: stop,
+    message: `signal ${stop.signal} raised at ${here(stop.instruction)}`,
+    at: stop.instruction,
+    stop: { reason: 'signal', instruction: hex(stop.instruction) },
+  }),
+  fault: (stop, { here }) => ({
+    end: { kind: 'signal', signal: signalOf(stop)! },
+    message: `${stop.access} fault at ${hex(stop.address)}, instruction ${here(stop.instruction)}`,
+    at: stop.instruction,
+    stop: { reason: 'fault', access: stop.access, address: hex(stop.address), instruction: hex(stop.instruction) },
+  }),
+  trap: (stop, { here }) => ({
+    end: { kind: 'signal', signal: signalOf(stop)! },
+    message: `trap (${stop.trap}) at ${here(stop.instruction)}`,
+    at: stop.instruction,
+    stop: { reason: 'trap', trap: stop.trap, instruction: hex(stop.instruction) },
+  }),
+  'unknown-instruction': (stop, { here }) => {
+    const signal = signalOf(stop);
+    const illegal = signal !== null;
+    return {
+      end: illegal ? { kind: 'signal', signal } : { kind: 'failed' },
+      message:
+        stop.mnemonic !== null
+          ? `instruction ${stop.mnemonic} at ${here(stop.instruction)} is decoded and not executed yet`
+          : `${illegal ? 'illegal' : 'unknown'} instruction ${hexBytes(stop.bytes)} at ${here(stop.instruction)}`,
+      at: stop.instruction,
+      stop: {
+        reason: illegal ? 'illegal-instruction' : 'unknown-instruction',
+        instruction: hex(stop.instruction),
+        bytes: hexBytes(stop.bytes),
+      },
+    };
+  },
+  syscall: ({ instruction }, { loaded, guest, here }) =>
+    cutShort('syscall', `${callName(loaded, guest)} at ${here(instruction)} cannot be served`, instruction),
+  waiting: ({ instruction }, { here }) =>
+    cutShort('waiting', `stopped at ${here(instruction)}, which waits for standard input`, instruction),
+  deadlock: ({ threads }, { loaded, guest, here, pc }) => {
+    const at = threads[0]?.instruction ?? pc;
+    const each = threads.map(({ thread, instruction }) => `thread ${thread} at ${here(instruction)}`);
+    return {
+      end: { kind: 'failed' },
+      message: `deadlock: ${each.join(', ')} wait${each.length > 1 ? '' : 's'} for what cannot come`,
+      at,
+      stop: {
+        reason: 'deadlock',
+        instruction: hex(at),
+        threads: threads.map(({ thread, instruction }) => ({
+          thread,
+          instruction: hex(instruction),
+          function: nameAt(loaded, guest, instruction),
+        })),
+      },
+    };
+  },
+  child: (stop, { loaded, guest }) => {
+    // Places of another process have no names here.
+    const inner = outcomeOf(stop.stop, loaded, guest, hex);
+    const who = `process ${stop.process} (${visibleLine(stop.program)})`;
+    return {
+      end: { kind: 'failed' },
+      message: `${who}: ${inner.message ?? 'stopped'}`,
+      at: null,
+      stop: { ...inner.stop, process: stop.process, program: stop.program },
+    };
+  },
+  yield: (_, { here, pc }) => cutShort('hook', `stopped at ${here(pc)}`, pc, 'address'),
+  hook: (_, { here, pc }) => cutShort('hook', `stopped at ${here(pc)}`, pc, 'address'),
+  'step-limit': (_, { here, pc }) => cutShort('step-limit', `stopped by --max-instructions at ${here(pc)}`, pc),
+  timeout: (_, { here, pc }) => cutShort('timeout', `stopped by --timeout at ${here(pc)}`, pc),
+  'output-limit': (_, { here, pc }) =>
+    cutShort('output-limit', `stopped by --max-output ${sizeText(commandLimits().output)} at ${here(pc)}`, pc),
+};
 
 function outcomeOf(
   stop: Stop,
@@ -336,129 +430,8 @@ function outcomeOf(
   guest: Process,
   here: (address: bigint) => string = (address) => place(loaded, guest, address),
 ): Outcome {
-  const { pc } = guest.machine;
-  switch (stop.kind) {
-    case 'exit':
-      return { end: stop, message: null, at: null, stop: { reason: 'exit' } };
-    case 'signal':
-      return {
-        end: stop,
-        message: `signal ${stop.signal} raised at ${here(stop.instruction)}`,
-        at: stop.instruction,
-        stop: { reason: 'signal', instruction: hex(stop.instruction) },
-      };
-    case 'fault':
-      return {
-        end: { kind: 'signal', signal: signalOf(stop)! },
-        message: `${stop.access} fault at ${hex(stop.address)}, instruction ${here(stop.instruction)}`,
-        at: stop.instruction,
-        stop: { reason: 'fault', access: stop.access, address: hex(stop.address), instruction: hex(stop.instruction) },
-      };
-    case 'trap':
-      return {
-        end: { kind: 'signal', signal: signalOf(stop)! },
-        message: `trap (${stop.trap}) at ${here(stop.instruction)}`,
-        at: stop.instruction,
-        stop: { reason: 'trap', trap: stop.trap, instruction: hex(stop.instruction) },
-      };
-    case 'unknown-instruction': {
-      const signal = signalOf(stop);
-      const illegal = signal !== null;
-      const end: End = illegal ? { kind: 'signal', signal } : { kind: 'failed' };
-      return {
-        end,
-        message:
-          stop.mnemonic !== null
-            ? `instruction ${stop.mnemonic} at ${here(stop.instruction)} is decoded and not executed yet`
-            : `${illegal ? 'illegal' : 'unknown'} instruction ${hexBytes(stop.bytes)} at ${here(stop.instruction)}`,
-        at: stop.instruction,
-        stop: {
-          reason: illegal ? 'illegal-instruction' : 'unknown-instruction',
-          instruction: hex(stop.instruction),
-          bytes: hexBytes(stop.bytes),
-        },
-      };
-    }
-    case 'syscall':
-      return {
-        end: { kind: 'failed' },
-        message: `${callName(loaded, guest)} at ${here(stop.instruction)} cannot be served`,
-        at: stop.instruction,
-        stop: { reason: 'syscall', instruction: hex(stop.instruction) },
-      };
-    case 'waiting':
-      return {
-        end: { kind: 'failed' },
-        message: `stopped at ${here(stop.instruction)}, which waits for standard input`,
-        at: stop.instruction,
-        stop: { reason: 'waiting', instruction: hex(stop.instruction) },
-      };
-    case 'deadlock': {
-      const [first] = stop.threads;
-      const each = stop.threads.map(({ thread, instruction }) => `thread ${thread} at ${here(instruction)}`);
-      return {
-        end: { kind: 'failed' },
-        message: `deadlock: ${each.join(', ')} wait${each.length > 1 ? '' : 's'} for what cannot come`,
-        at: first?.instruction ?? pc,
-        stop: {
-          reason: 'deadlock',
-          instruction: hex(first?.instruction ?? pc),
-          threads: stop.threads.map(({ thread, instruction }) => ({
-            thread,
-            instruction: hex(instruction),
-            function: nameAt(loaded, guest, instruction),
-          })),
-        },
-      };
-    }
-    case 'child': {
-      const inner = innerOutcome(stop, loaded, guest);
-      const who = `process ${stop.process} (${visibleLine(stop.program)})`;
-      const { instruction, ...rest } = inner.stop;
-      return {
-        end: { kind: 'failed' },
-        message: `${who}: ${inner.message ?? 'stopped'}`,
-        at: null,
-        stop: {
-          ...rest,
-          ...(instruction === undefined ? {} : { instruction }),
-          process: stop.process,
-          program: stop.program,
-        },
-      };
-    }
-    case 'yield':
-    case 'hook':
-      return {
-        end: { kind: 'failed' },
-        message: `stopped at ${here(pc)}`,
-        at: pc,
-        stop: { reason: 'hook', address: hex(pc) },
-      };
-    case 'step-limit':
-      return {
-        end: { kind: 'failed' },
-        message: `stopped by --max-instructions at ${here(pc)}`,
-        at: pc,
-        stop: { reason: 'step-limit', instruction: hex(pc) },
-      };
-    case 'timeout':
-      return {
-        end: { kind: 'failed' },
-        message: `stopped by --timeout at ${here(pc)}`,
-        at: pc,
-        stop: { reason: 'timeout', instruction: hex(pc) },
-      };
-    case 'output-limit':
-      return {
-        end: { kind: 'failed' },
-        message: `stopped by --max-output ${sizeText(commandLimits().output)} at ${here(pc)}`,
-        at: pc,
-        stop: { reason: 'output-limit', instruction: hex(pc) },
-      };
-    default:
-      return stop satisfies never;
-  }
+  const tell = outcomes[stop.kind] as (stop: Stop, view: StopView) => Outcome;
+  return tell(stop, { loaded, guest, here, pc: guest.machine.pc });
 }
 
 function exitOf(end: End): number {
@@ -717,7 +690,17 @@ function untraced(processes: readonly ProcessEvent[], guest: Process): readonly 
   return out;
 }
 
-async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Execution> {
+/** A call of `execute` as far as it got. */
+interface Started {
+  readonly guest: Process;
+  /** Processes that the program made or became. */
+  readonly processes: readonly ProcessEvent[];
+  /** The observer of calls comes once the program stands; it ends where another one takes over. */
+  readonly observe: (oracle: Oracle) => void;
+}
+
+/** The program of the image before its first instruction. */
+function startGuest(loaded: Loaded, options: ExecuteOptions): Started {
   const { image, arch, emulation, program } = loaded;
   const { request } = options;
   let leftOut = 0;
@@ -755,34 +738,42 @@ async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Executi
   }
   // What a kernel's start-up would have put there (the per-CPU pointer).
   for (const [name, value] of Object.entries(program.loadMap?.registers ?? {})) guest.machine.setRegister(name, value);
-  let functions: readonly TracedFunction[] = [];
-  const sinks = options.oracle((address) => nameAt(loaded, guest, address).replace(/\+0x[0-9a-f]+$/, ''));
-  if (sinks.length > 0 || options.named) {
-    const sites = findSites(program);
-    const siteOf = new Map<bigint, bigint>();
-    for (let i = 0; i < sites.count; i++) {
-      const owner = sites.functionSymbol(i);
-      const start = owner < 0 ? undefined : program.functions.placeOf(owner)?.value;
-      if (start !== undefined) siteOf.set(start, sites.ip(i));
-    }
-    functions = tracedFunctions(program, {
-      bias: guest.bias,
-      siteOf: (address) => siteOf.get(address) ?? null,
-    });
-    if (functions.length === 0) {
-      err(
-        `${loaded.input.name}: notice: the image has no symbols: ${sinks.length > 0 ? 'no calls are recorded' : 'functions have no names'}`,
-      );
-    }
+  return {
+    guest,
+    processes,
+    observe: (given) => {
+      oracle = given;
+    },
+  };
+}
+
+/** Functions that a trace may name, with the sites at their beginnings. */
+function functionsOf({ program }: Loaded, guest: Process): readonly TracedFunction[] {
+  const sites = findSites(program);
+  const siteOf = new Map<bigint, bigint>();
+  for (let i = 0; i < sites.count; i++) {
+    const owner = sites.functionSymbol(i);
+    const start = owner < 0 ? undefined : program.functions.placeOf(owner)?.value;
+    if (start !== undefined) siteOf.set(start, sites.ip(i));
   }
-  if (sinks.length > 0) {
-    oracle = traceWithOracle(guest.machine, {
-      functions,
-      stackPointer: arch.abi.stackPointer,
-      linkRegister: arch.abi.linkRegister,
-      sinks,
-    });
+  return tracedFunctions(program, { bias: guest.bias, siteOf: (address) => siteOf.get(address) ?? null });
+}
+
+async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Execution> {
+  const { request } = options;
+  const { name } = loaded.input;
+  const { guest, processes, observe } = startGuest(loaded, options);
+  const sinks = options.oracle((address) => functionName(loaded, guest, address));
+  const isObserved = sinks.length > 0 || options.named;
+  const functions = isObserved ? functionsOf(loaded, guest) : [];
+  if (isObserved && functions.length === 0) {
+    const lost = sinks.length > 0 ? 'no calls are recorded' : 'functions have no names';
+    err(`${name}: notice: the image has no symbols: ${lost}`);
   }
+  const { stackPointer, linkRegister } = loaded.arch.abi;
+  const oracle =
+    sinks.length > 0 ? traceWithOracle(guest.machine, { functions, stackPointer, linkRegister, sinks }) : null;
+  if (oracle) observe(oracle);
   const probes = probesOf(loaded, guest);
   const begin = performance.now();
   const { stop, cut, called } = await runToEnd(loaded, guest, request, probes);
@@ -794,8 +785,7 @@ async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Executi
     outcome = outcomeOf(cut === null ? stop : { kind: cut }, loaded, guest);
   }
   oracle?.finish();
-  if (sinks.length > 0 || options.named)
-    for (const each of untraced(processes, guest)) err(`${loaded.input.name}: notice: ${each}`);
+  if (isObserved) for (const each of untraced(processes, guest)) err(`${name}: notice: ${each}`);
   const doubts = doubtsOf(loaded, guest, outcome, request.call !== null);
   return { guest, doubts, functions, outcome, seconds: (performance.now() - begin) / 1000, probes };
 }
@@ -937,6 +927,117 @@ function capture(): Capture {
   };
 }
 
+/** What takes the calls that the machine sees: the trace of `--trace`, counts of `--profile`. */
+function oracleSinks(
+  { trace }: Request,
+  file: OutputStream | null,
+  counts: ReturnType<typeof profile> | null,
+  image: string,
+): ExecuteOptions['oracle'] {
+  return (nameOf) => {
+    const sinks: TraceSink[] = counts ? [counts] : [];
+    if (trace?.source === 'oracle' && file) {
+      const header: TraceHeader = {
+        source: 'oracle',
+        image,
+        clock: 'instructions',
+        nested: true,
+        losses: null,
+        process: Number(PID),
+        nameOf,
+      };
+      sinks.push(traceWriter(trace.format, file.write, header));
+    }
+    return sinks;
+  };
+}
+
+/** Writes what the tracer in the image recorded. */
+function writeRing(write: OutputStream['write'], format: TraceFormat, loaded: Loaded, execution: Execution): void {
+  const { program, arch, input: file } = loaded;
+  const { guest, functions, probes } = execution;
+  const notices = writeGuestTrace(write, {
+    ring: guestRing(program, arch, guest),
+    format,
+    image: file.name,
+    functions,
+    nameOf: (address) => functionName(loaded, guest, address),
+    enabled: () => enabledSites(program),
+    overruns: graphOverruns(program, arch, guest),
+    probes: (record) => probeEvent(probes, record, taskName(file.name), (address) => nameAt(loaded, guest, address)),
+  });
+  for (const notice of [...notices, ...profileNotices(probes)]) err(`${file.name}: notice: ${notice}`);
+}
+
+/** Says how a run ended; gives what the status says of the place. */
+async function reportEnd(loaded: Loaded, { outcome, guest }: Execution): Promise<Record<string, Json>> {
+  if (outcome.message !== null) err(`${loaded.input.name}: ${outcome.message}`);
+  if (outcome.at === null) return {};
+  const { lines, json } = await where(loaded, guest, outcome.at);
+  for (const line of lines) err(line);
+  return json;
+}
+
+/** Both images of `--compare`, or the one of a plain run. */
+interface Runs {
+  readonly loaded: Loaded;
+  readonly original: Loaded | null;
+  readonly request: Request;
+  readonly argv: readonly string[];
+}
+
+/** What the first run of a comparison did and wrote. */
+interface FirstRun {
+  readonly execution: Execution;
+  readonly captured: Capture;
+  /** Gives the second run the bytes that the first one read. */
+  readonly input: GuestInput;
+  readonly ignore: Parameters<typeof compareRuns>[2];
+}
+
+/** Runs the original, too, and compares; says the answer. */
+async function compareWith(original: Loaded, { loaded, request, argv }: Runs, first: FirstRun) {
+  const captured = capture();
+  const other = await execute(original, {
+    label: `${original.input.name} (original)`,
+    argv,
+    request,
+    onInput: first.input,
+    onOutput: captured.receive,
+    oracle: () => [],
+    named: false,
+  });
+  const details = await reportEnd(original, other);
+  const results = [resultOf(first.execution, first.captured), resultOf(other, captured)] as const;
+  const comparison = compareRuns(...results, first.ignore, commandDeadline());
+  if (comparison.result !== 'equal') {
+    for (const line of comparisonLines(loaded.input.name, original.input.name, comparison)) err(line);
+  } else if (request.trace?.path !== '-') {
+    const { outcome, guest } = first.execution;
+    out(
+      `equal: ${endText(outcome.end)}, ${linesText(comparison)}, ` +
+        `${guest.instructions} and ${other.guest.instructions} instructions` +
+        (request.call ? '; memory was not compared' : ''),
+    );
+  }
+  return {
+    exit: comparisonExits[comparison.result],
+    json: { ...comparisonJson(comparison), original: statusJson(original, other, details) },
+  };
+}
+
+/** The profile, on standard error or as a file. */
+function sayProfile(rows: readonly ProfileRow[], instructions: number, path: string | undefined): void {
+  if (path === undefined) {
+    for (const line of profileLines(rows.slice(0, PROFILE_LINES), instructions)) err(line);
+    if (rows.length > PROFILE_LINES) err(`${'…'.padStart(14)} and ${rows.length - PROFILE_LINES} functions more`);
+    return;
+  }
+  const file = traceOutput(path);
+  file.write(new TextEncoder().encode(`${profileLines(rows, instructions).map(visibleLine).join('\n')}\n`));
+  file.close();
+}
+
 export async function runRun(args: RunArguments): Promise<number> {
   const request = checkRequest(args);
   const ignore = request.ignore === null ? null : await linePattern('--compare-ignore', request.ignore);
@@ -949,28 +1050,18 @@ export async function runRun(args: RunArguments): Promise<number> {
   const original = args.compare === undefined ? null : await loadImage(args.compare);
   const refused = await refuseKernel(args, [loaded, original]);
   if (refused !== null) return refused;
+  // Both runs of a comparison get the same name, so that a program that prints it is no different.
+  const argv = [pathInTree(args.path, args.root) ?? args.path, ...args.arguments];
+  return runImages(args, { loaded, original, request, argv }, ignore);
+}
+
+/** Runs what was loaded, and writes what was asked for. */
+async function runImages(args: RunArguments, runs: Runs, ignore: FirstRun['ignore']): Promise<number> {
+  const { loaded, original, request, argv } = runs;
   const { trace } = request;
   const traceFile = trace ? traceOutput(trace.path) : null;
   const guestOutput = args.guestOutput === undefined ? null : openOutput(args.guestOutput);
   const counts = request.profile ? profile() : null;
-  const oracleSinks = (nameOf: TraceHeader['nameOf']): readonly TraceSink[] => {
-    const sinks: TraceSink[] = counts ? [counts] : [];
-    if (trace?.source === 'oracle' && traceFile) {
-      const header: TraceHeader = {
-        source: 'oracle',
-        image: loaded.input.name,
-        clock: 'instructions',
-        nested: true,
-        losses: null,
-        process: Number(PID),
-        nameOf,
-      };
-      sinks.push(traceWriter(trace.format, traceFile.write, header));
-    }
-    return sinks;
-  };
-  // Both runs of a comparison get the same name, so that a program that prints it is no different.
-  const argv = [pathInTree(args.path, args.root) ?? args.path, ...args.arguments];
   const input = replayedInput();
   const captured = original ? capture() : null;
   const execution = await execute(loaded, {
@@ -985,87 +1076,26 @@ export async function runRun(args: RunArguments): Promise<number> {
       else if (descriptor === 2) errBytes(bytes);
       else outBytes(bytes);
     },
-    oracle: oracleSinks,
+    oracle: oracleSinks(request, traceFile, counts, loaded.input.name),
     named: trace?.source === 'guest',
   });
-  if (trace?.source === 'guest' && traceFile) {
-    const { program, arch, input: file } = loaded;
-    const notices = writeGuestTrace(traceFile.write, {
-      ring: guestRing(program, arch, execution.guest),
-      format: trace.format,
-      image: file.name,
-      functions: execution.functions,
-      nameOf: (address) => nameAt(loaded, execution.guest, address).replace(/\+0x[0-9a-f]+$/, ''),
-      enabled: () => enabledSites(program),
-      overruns: graphOverruns(program, arch, execution.guest),
-      probes: (record) =>
-        probeEvent(execution.probes, record, taskName(file.name), (address) =>
-          nameAt(loaded, execution.guest, address),
-        ),
-    });
-    for (const notice of [...notices, ...profileNotices(execution.probes)]) err(`${file.name}: notice: ${notice}`);
-  }
+  if (trace?.source === 'guest' && traceFile) writeRing(traceFile.write, trace.format, loaded, execution);
   traceFile?.close();
   guestOutput?.close();
-  const { guest, outcome } = execution;
-  const report = async (image: Loaded, run: Execution): Promise<Record<string, Json>> => {
-    if (run.outcome.message !== null) err(`${image.input.name}: ${run.outcome.message}`);
-    if (run.outcome.at === null) return {};
-    const { lines, json } = await where(image, run.guest, run.outcome.at);
-    for (const line of lines) err(line);
-    return json;
-  };
-  const details = await report(loaded, execution);
+  const { end } = execution.outcome;
+  const details = await reportEnd(loaded, execution);
   const status: Record<string, Json> = { schema: jsonSchema, ...statusJson(loaded, execution, details) };
-  let exit = exitOf(outcome.end);
-
+  let exit = exitOf(end);
   if (original && captured) {
-    const captureOther = capture();
-    const other = await execute(original, {
-      label: `${original.input.name} (original)`,
-      argv,
-      request,
-      onInput: input(),
-      onOutput: captureOther.receive,
-      oracle: () => [],
-      named: false,
-    });
-    const otherDetails = await report(original, other);
-    const comparison = compareRuns(
-      resultOf(execution, captured),
-      resultOf(other, captureOther),
-      ignore,
-      commandDeadline(),
-    );
-    exit = comparisonExits[comparison.result];
-    status['compare'] = { ...comparisonJson(comparison), original: statusJson(original, other, otherDetails) };
-    if (comparison.result !== 'equal') {
-      for (const line of comparisonLines(loaded.input.name, original.input.name, comparison)) err(line);
-    } else if (request.trace?.path !== '-') {
-      out(
-        `equal: ${endText(outcome.end)}, ${linesText(comparison)}, ` +
-          `${guest.instructions} and ${other.guest.instructions} instructions` +
-          (request.call ? '; memory was not compared' : ''),
-      );
-    }
-  } else if (outcome.end.kind === 'returned' && args.call !== undefined) {
-    const line = callText(args.call, outcome.end.result, loaded.arch.target.wordBytes);
-    if (request.trace?.path === '-') err(line);
+    const compared = await compareWith(original, runs, { execution, captured, input: input(), ignore });
+    status['compare'] = compared.json;
+    exit = compared.exit;
+  } else if (end.kind === 'returned' && args.call !== undefined) {
+    const line = callText(args.call, end.result, loaded.arch.target.wordBytes);
+    if (trace?.path === '-') err(line);
     else out(line);
   }
-
-  if (counts) {
-    const rows = counts.rows();
-    const { totalInstructions: instructions } = guest.machine;
-    if (args.profileFile === undefined) {
-      for (const line of profileLines(rows.slice(0, PROFILE_LINES), instructions)) err(line);
-      if (rows.length > PROFILE_LINES) err(`${'…'.padStart(14)} and ${rows.length - PROFILE_LINES} functions more`);
-    } else {
-      const file = traceOutput(args.profileFile);
-      file.write(new TextEncoder().encode(`${profileLines(rows, instructions).map(visibleLine).join('\n')}\n`));
-      file.close();
-    }
-  }
+  if (counts) sayProfile(counts.rows(), execution.guest.machine.totalInstructions, args.profileFile);
   await writeStatus(args, status);
   return exit;
 }

@@ -9,6 +9,8 @@ import { join, relative, resolve } from 'node:path';
 import type { FileError, FileStatus, FileSystem } from '../emulator/index.js';
 import { ElftraceError } from '../errors.js';
 
+type OpenFile = Exclude<ReturnType<FileSystem['open']>, FileError>;
+
 /** Linux follows at most so many links in one path. */
 const LINKS_MAX = 40;
 
@@ -54,60 +56,66 @@ export function pathInTree(path: string, directory: string | undefined): string 
 }
 
 /**
- * The tree below `directory`.
+ * The directory as the host knows it, without links.
  * @throws ElftraceError 'io' when it is no directory
  */
-export function filesBelow(directory: string, option = '--root'): FileSystem {
-  let root: string;
+function rootOf(directory: string, option: string): string {
   try {
-    root = fs.realpathSync(directory);
+    const root = fs.realpathSync(directory);
     if (!fs.statSync(root).isDirectory()) throw new Error('it is no directory');
+    return root;
   } catch (cause) {
     const text = cause instanceof Error ? cause.message : String(cause);
     throw new ElftraceError('io', `${option} ${directory}: ${text}`, { file: directory }, { cause });
   }
-  const inodes = new Map<string, number>();
+}
 
-  /** Where a path of the guest leads. */
-  const walk = (path: string, follow: boolean): Place | FileError => {
-    const left = path.split('/').filter((each) => each !== '' && each !== '.');
-    const real: string[] = [];
-    let links = 0;
-    try {
-      let stats = fs.lstatSync(root);
-      for (let name = left.shift(); name !== undefined; name = left.shift()) {
-        if (name === '..') {
-          real.pop();
-          stats = fs.lstatSync(join(root, ...real));
-          continue;
-        }
-        if (name.includes('\0')) return 'ENOENT';
-        const host = join(root, ...real, name);
-        stats = fs.lstatSync(host);
-        if (stats.isSymbolicLink() && (follow || left.length > 0)) {
-          if (++links > LINKS_MAX) return 'ELOOP';
-          const text = fs.readlinkSync(host);
-          if (text.startsWith('/')) real.length = 0;
-          left.unshift(...text.split('/').filter((each) => each !== '' && each !== '.'));
-          stats = fs.lstatSync(join(root, ...real));
-          continue;
-        }
-        if (left.length > 0 && !stats.isDirectory()) return 'ENOTDIR';
-        real.push(name);
+const componentsOf = (path: string): string[] => path.split('/').filter((each) => each !== '' && each !== '.');
+
+/** Where a path of the guest leads. */
+function walk(root: string, path: string, follow: boolean): Place | FileError {
+  const left = componentsOf(path);
+  const real: string[] = [];
+  let links = 0;
+  try {
+    let stats = fs.lstatSync(root);
+    for (let name = left.shift(); name !== undefined; name = left.shift()) {
+      if (name === '..') {
+        real.pop();
+        stats = fs.lstatSync(join(root, ...real));
+        continue;
       }
-      return { host: join(root, ...real), stats };
-    } catch (cause) {
-      return errorOf(cause);
+      if (name.includes('\0')) return 'ENOENT';
+      const host = join(root, ...real, name);
+      stats = fs.lstatSync(host);
+      if (stats.isSymbolicLink() && (follow || left.length > 0)) {
+        if (++links > LINKS_MAX) return 'ELOOP';
+        const text = fs.readlinkSync(host);
+        if (text.startsWith('/')) real.length = 0;
+        left.unshift(...componentsOf(text));
+        stats = fs.lstatSync(join(root, ...real));
+        continue;
+      }
+      if (left.length > 0 && !stats.isDirectory()) return 'ENOTDIR';
+      real.push(name);
     }
-  };
+    return { host: join(root, ...real), stats };
+  } catch (cause) {
+    return errorOf(cause);
+  }
+}
 
-  const statusOf = (stats: fs.Stats): FileStatus | FileError => {
+/** What the guest is told of files; the same numbers at every run. */
+class Statuses {
+  private readonly inodes = new Map<string, number>();
+
+  of(stats: fs.Stats): FileStatus | FileError {
     const kind = stats.isFile() ? 'file' : stats.isDirectory() ? 'directory' : stats.isSymbolicLink() ? 'link' : null;
     if (kind === null) return 'EACCES';
     // The host's numbers would differ from copy to copy; these follow from what the guest looks at.
     const key = `${stats.dev}:${stats.ino}`;
-    const inode = inodes.get(key) ?? inodes.size + 2;
-    inodes.set(key, inode);
+    const inode = this.inodes.get(key) ?? this.inodes.size + 2;
+    this.inodes.set(key, inode);
     return {
       kind,
       permissions: stats.mode & 0o777,
@@ -116,54 +124,70 @@ export function filesBelow(directory: string, option = '--root'): FileSystem {
       inode,
       links: stats.nlink,
     };
-  };
+  }
+}
 
+/** Reads from an open file of the host, as far as it reached when it was opened. */
+function openFile(descriptor: number, stats: fs.Stats, status: FileStatus): OpenFile {
+  let open = true;
+  return {
+    status,
+    read(offset, size) {
+      const bytes = new Uint8Array(Math.max(0, Math.min(size, Math.max(stats.size - offset, 0))));
+      let done = 0;
+      while (open && done < bytes.length) {
+        const count = fs.readSync(descriptor, bytes, done, bytes.length - done, offset + done);
+        if (count === 0) break;
+        done += count;
+      }
+      return bytes.subarray(0, done);
+    },
+    close() {
+      if (open) fs.closeSync(descriptor);
+      open = false;
+    },
+  };
+}
+
+function openPlace(place: Place, statuses: Statuses): OpenFile | FileError {
+  if (place.stats.isDirectory()) return 'EISDIR';
+  if (!place.stats.isFile()) return 'EACCES';
+  let descriptor = -1;
+  try {
+    // Another process may exchange names between the walk and now: the open file must be the
+    // one that was seen.
+    descriptor = fs.openSync(place.host, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+    const stats = fs.fstatSync(descriptor);
+    const status = statuses.of(stats);
+    if (typeof status === 'string' || stats.dev !== place.stats.dev || stats.ino !== place.stats.ino) {
+      fs.closeSync(descriptor);
+      return 'EACCES';
+    }
+    return openFile(descriptor, stats, status);
+  } catch (cause) {
+    if (descriptor >= 0) fs.closeSync(descriptor);
+    return errorOf(cause);
+  }
+}
+
+/**
+ * The tree below `directory`.
+ * @throws ElftraceError 'io' when it is no directory
+ */
+export function filesBelow(directory: string, option = '--root'): FileSystem {
+  const root = rootOf(directory, option);
+  const statuses = new Statuses();
   return {
     status(path, follow) {
-      const place = walk(path, follow);
-      return typeof place === 'string' ? place : statusOf(place.stats);
+      const place = walk(root, path, follow);
+      return typeof place === 'string' ? place : statuses.of(place.stats);
     },
     open(path) {
-      const place = walk(path, true);
-      if (typeof place === 'string') return place;
-      if (place.stats.isDirectory()) return 'EISDIR';
-      if (!place.stats.isFile()) return 'EACCES';
-      let descriptor = -1;
-      try {
-        // Another process may exchange names between the walk and now: the open file must be the
-        // one that was seen.
-        descriptor = fs.openSync(place.host, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
-        const stats = fs.fstatSync(descriptor);
-        const status = statusOf(stats);
-        if (typeof status === 'string' || stats.dev !== place.stats.dev || stats.ino !== place.stats.ino) {
-          fs.closeSync(descriptor);
-          return 'EACCES';
-        }
-        let open = true;
-        return {
-          status,
-          read(offset, size) {
-            const bytes = new Uint8Array(Math.max(0, Math.min(size, Math.max(stats.size - offset, 0))));
-            let done = 0;
-            while (open && done < bytes.length) {
-              const count = fs.readSync(descriptor, bytes, done, bytes.length - done, offset + done);
-              if (count === 0) break;
-              done += count;
-            }
-            return bytes.subarray(0, done);
-          },
-          close() {
-            if (open) fs.closeSync(descriptor);
-            open = false;
-          },
-        };
-      } catch (cause) {
-        if (descriptor >= 0) fs.closeSync(descriptor);
-        return errorOf(cause);
-      }
+      const place = walk(root, path, true);
+      return typeof place === 'string' ? place : openPlace(place, statuses);
     },
     readLink(path) {
-      const place = walk(path, false);
+      const place = walk(root, path, false);
       if (typeof place === 'string') return place;
       if (!place.stats.isSymbolicLink()) return 'EINVAL';
       try {
@@ -173,11 +197,11 @@ export function filesBelow(directory: string, option = '--root'): FileSystem {
       }
     },
     realPath(path) {
-      const place = walk(path, true);
+      const place = walk(root, path, true);
       return typeof place === 'string' ? place : { path: `/${relative(root, place.host)}` };
     },
     list(path) {
-      const place = walk(path, true);
+      const place = walk(root, path, true);
       if (typeof place === 'string') return place;
       if (!place.stats.isDirectory()) return 'ENOTDIR';
       try {
