@@ -7,6 +7,7 @@ import { disassemblerOf } from './disassembly.js';
 import { readInput } from './files.js';
 import { open, type OpenOptions } from './open.js';
 import { out, paint } from './terminal.js';
+import type { SectionIndex } from '../units.js';
 
 export interface DisasmArguments extends OpenOptions {
   readonly path: string;
@@ -116,7 +117,7 @@ export async function runDisasm(args: DisasmArguments): Promise<number> {
   return 0;
 }
 
-function relocationNotes(program: Program, section: number, offset: number): string[] {
+function relocationNotes(program: Program, section: SectionIndex, offset: number): string[] {
   const placed = program.relocationsOf(section);
   const found: string[] = [];
   for (let i = lowerBound(placed, offset); i < placed.offset.length && placed.offset[i] === offset; i++) {

@@ -20,6 +20,7 @@ import { readInput } from './files.js';
 import { open, type Opened, type OpenOptions } from './open.js';
 import { explainLines, explainPlace, explanationJson } from './probes.js';
 import { out, paint } from './terminal.js';
+import type { SiteIndex } from '../units.js';
 
 export interface ExplainArguments extends OpenOptions {
   /** An image, or a verdict when there is no site. */
@@ -202,7 +203,7 @@ async function explainHops(opened: Opened, chain: SiteChain): Promise<ExplainedH
 }
 
 /** What the site would become, or why it cannot. */
-function asNop(opened: Opened, index: number): { readonly text: string; readonly json: Json } {
+function asNop(opened: Opened, index: SiteIndex): { readonly text: string; readonly json: Json } {
   const { sites } = opened;
   const reading = sites.reading(index);
   if (!reading || reading.state === 'foreign') return { text: '', json: null };
@@ -323,7 +324,7 @@ function ruleLines(rule: string): readonly string[] {
   return [`  ${'rule'.padEnd(HOP_WIDTH)} ${first ?? ''}`, ...more.map((line) => `  ${''.padEnd(HOP_WIDTH)} ${line}`)];
 }
 
-async function explain(opened: Opened, index: number, options: VerifyOptions): Promise<Explanation> {
+async function explain(opened: Opened, index: SiteIndex, options: VerifyOptions): Promise<Explanation> {
   const { sites, program, arch } = opened;
   const chain = siteChain(sites, index);
   const own = directCallerOf(sites, index);

@@ -19,6 +19,7 @@ import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { probeJson, probeLine, recordedProbes } from './probes.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { out } from './terminal.js';
+import type { SiteIndex } from '../units.js';
 
 export interface StatusArguments extends OpenOptions, SelectionOptions {
   readonly path: string;
@@ -255,7 +256,7 @@ const originalJson = (original: Original): Json =>
     : { sha256: original.sha256, size: original.size };
 
 /** What the call of a relocatable file names. */
-function calledSymbol(sites: Sites, site: number): string {
+function calledSymbol(sites: Sites, site: SiteIndex): string {
   const view = sites.viewOf(site);
   for (const delta of sites.reading(site)?.relocationDeltas ?? []) {
     const relocation = view.relocation(delta);

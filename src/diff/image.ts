@@ -7,6 +7,7 @@ import { demangle } from '../demangle/index.js';
 import { STB_LOCAL, STT_FILE } from '../elf/constants.js';
 import type { Sites } from '../sites/sites.js';
 import { isCovered } from '../sites/verdicts.js';
+import type { SectionIndex, SymbolIndex } from '../units.js';
 
 /** A function: one place of code, whatever names it has. */
 export interface ComparedFunction {
@@ -16,7 +17,7 @@ export interface ComparedFunction {
   readonly names: readonly string[];
   /** Source file of a static function, as the symbol table names it; '' where it is not known. */
   readonly source: string;
-  readonly symbol: number;
+  readonly symbol: SymbolIndex;
   readonly section: string;
   /** Address, or offset in the section. */
   readonly address: bigint;
@@ -36,7 +37,7 @@ export interface ComparedImage {
 }
 
 /** Source file of each local symbol, by the STT_FILE symbol in front of it. */
-function sourcesOf({ program: { symbols } }: Sites): (symbol: number) => string {
+function sourcesOf({ program: { symbols } }: Sites): (symbol: SymbolIndex) => string {
   const starts: number[] = [];
   for (let i = 1; i < symbols.count; i++) if ((symbols.info[i]! & 15) === STT_FILE) starts.push(i);
   return (symbol) => {
@@ -83,7 +84,7 @@ function functionsOf(sites: Sites): Map<string, ComparedFunction> {
   return found;
 }
 
-const placeKey = ({ program }: Sites, section: number, value: bigint): string =>
+const placeKey = ({ program }: Sites, section: SectionIndex, value: bigint): string =>
   program.relocatable ? `${section} ${value}` : `${value}`;
 
 /** Functions of a name: symbols, or what symbols of C++ and Rust stand for. */

@@ -25,13 +25,14 @@ import {
 } from './constants.js';
 import type { ElfImage, SymbolTable } from './image.js';
 import { halves, HIGH, LOW, sortedOrder } from './lookup.js';
+import type { Column, SectionIndex, SymbolIndex } from '../units.js';
 
 /**
  * Where a symbol's code lies: an offset in a section (relocatable files), or an address (its
  * section then, or 0).
  */
 export interface SymbolPlace {
-  readonly section: number;
+  readonly section: SectionIndex;
   readonly value: bigint;
 }
 
@@ -42,7 +43,7 @@ export interface FunctionOptions {
    * Place of a symbol's code where it is not st_value (PPC64 ELFv1: the entry of the descriptor).
    * Null leaves the symbol out; undefined means that st_shndx and st_value hold.
    */
-  readonly place?: (symbolIndex: number) => SymbolPlace | null | undefined;
+  readonly place?: (symbolIndex: SymbolIndex) => SymbolPlace | null | undefined;
 }
 
 /**
@@ -51,9 +52,9 @@ export interface FunctionOptions {
  */
 export interface FunctionColumns {
   readonly count: number;
-  readonly symbol: Uint32Array;
+  readonly symbol: Column<Uint32Array, SymbolIndex>;
   /** Section of the place; in a linked file the symbol's section, by which nothing is sorted. */
-  readonly section: Uint32Array;
+  readonly section: Column<Uint32Array, SectionIndex>;
   readonly start: BigUint64Array;
   /** First byte behind the function: by st_size, or where the next function or the section ends. */
   readonly end: BigUint64Array;
@@ -71,26 +72,26 @@ export interface FunctionIndex {
    * The symbol of the function (or else label) that covers the place, or -1. `section` matters in
    * relocatable files only.
    */
-  at(section: number, address: bigint): number;
+  at(section: SectionIndex, address: bigint): SymbolIndex;
   /** The symbol that speaks for a function or label that begins exactly there, or -1. */
-  starting(section: number, address: bigint): number;
+  starting(section: SectionIndex, address: bigint): SymbolIndex;
   /**
    * The first function or label that begins behind `address` in its section (relocatable) or image,
    * or -1.
    */
-  next(section: number, address: bigint): number;
+  next(section: SectionIndex, address: bigint): SymbolIndex;
   /** The last one that begins in front of `address`, or -1. */
-  previous(section: number, address: bigint): number;
+  previous(section: SectionIndex, address: bigint): SymbolIndex;
   /** All function and label symbols of that place, the one that speaks first. */
-  aliases(section: number, address: bigint): readonly number[];
+  aliases(section: SectionIndex, address: bigint): readonly SymbolIndex[];
   /** Place of an indexed symbol; undefined for others. */
-  placeOf(symbolIndex: number): SymbolPlace | undefined;
+  placeOf(symbolIndex: SymbolIndex): SymbolPlace | undefined;
   /** First byte behind an indexed function; undefined for others. */
-  endOf(symbolIndex: number): bigint | undefined;
+  endOf(symbolIndex: SymbolIndex): bigint | undefined;
   /** True when the symbol is a label, the second choice. */
-  isLabel(symbolIndex: number): boolean;
+  isLabel(symbolIndex: SymbolIndex): boolean;
   /** The `__pfx_` symbol that begins exactly there, or -1. */
-  prefixStarting(section: number, address: bigint): number;
+  prefixStarting(section: SectionIndex, address: bigint): SymbolIndex;
 }
 
 const KIND_FUNCTION = 1;
@@ -146,7 +147,7 @@ class Index implements FunctionIndex {
     this.#prefixes = rows(KIND_PREFIX);
   }
 
-  at(section: number, address: bigint): number {
+  at(section: SectionIndex, address: bigint): SymbolIndex {
     const row = this.functions.covering(section, address);
     if (row >= 0) return this.functions.symbol[row]!;
     // A label reaches to the next label or function, not into one.
@@ -157,14 +158,14 @@ class Index implements FunctionIndex {
     return this.labels.symbol[label]!;
   }
 
-  starting(section: number, address: bigint): number {
+  starting(section: SectionIndex, address: bigint): SymbolIndex {
     const row = this.functions.exactly(section, address);
     if (row >= 0) return this.functions.symbol[row]!;
     const label = this.labels.exactly(section, address);
     return label >= 0 ? this.labels.symbol[label]! : -1;
   }
 
-  next(section: number, address: bigint): number {
+  next(section: SectionIndex, address: bigint): SymbolIndex {
     const row = this.functions.after(section, address);
     const label = this.labels.after(section, address);
     if (row < 0) return label < 0 ? -1 : this.labels.symbol[label]!;
@@ -172,7 +173,7 @@ class Index implements FunctionIndex {
     return this.labels.symbol[label]!;
   }
 
-  previous(section: number, address: bigint): number {
+  previous(section: SectionIndex, address: bigint): SymbolIndex {
     const before = address - 1n;
     const row = this.functions.lastFrom(section, before);
     const label = this.labels.lastFrom(section, before);
@@ -181,23 +182,23 @@ class Index implements FunctionIndex {
     return this.labels.symbol[label]!;
   }
 
-  aliases(section: number, address: bigint): readonly number[] {
+  aliases(section: SectionIndex, address: bigint): readonly SymbolIndex[] {
     return [...this.functions.allAt(section, address), ...this.labels.allAt(section, address)];
   }
 
-  placeOf(symbolIndex: number): SymbolPlace | undefined {
+  placeOf(symbolIndex: SymbolIndex): SymbolPlace | undefined {
     return this.functions.placeOf(symbolIndex) ?? this.labels.placeOf(symbolIndex);
   }
 
-  endOf(symbolIndex: number): bigint | undefined {
+  endOf(symbolIndex: SymbolIndex): bigint | undefined {
     return this.functions.endOf(symbolIndex) ?? this.labels.endOf(symbolIndex);
   }
 
-  isLabel(symbolIndex: number): boolean {
+  isLabel(symbolIndex: SymbolIndex): boolean {
     return this.labels.placeOf(symbolIndex) !== undefined;
   }
 
-  prefixStarting(section: number, address: bigint): number {
+  prefixStarting(section: SectionIndex, address: bigint): SymbolIndex {
     const row = this.#prefixes.exactly(section, address);
     return row >= 0 ? this.#prefixes.symbol[row]! : -1;
   }
@@ -206,8 +207,8 @@ class Index implements FunctionIndex {
 /** Places of one kind in the order of the symbol table, and how good a name each gives. */
 interface Candidates {
   readonly count: number;
-  readonly symbol: Uint32Array;
-  readonly section: Uint32Array;
+  readonly symbol: Column<Uint32Array, SymbolIndex>;
+  readonly section: Column<Uint32Array, SectionIndex>;
   /** Halves of the place. */
   readonly low: Uint32Array;
   readonly high: Uint32Array;
@@ -256,8 +257,8 @@ function candidatesOf(
 /** Sorted places of one kind, and the aliases behind them. */
 class Rows implements FunctionColumns {
   readonly count: number;
-  readonly symbol: Uint32Array;
-  readonly section: Uint32Array;
+  readonly symbol: Column<Uint32Array, SymbolIndex>;
+  readonly section: Column<Uint32Array, SectionIndex>;
   readonly start: BigUint64Array;
   readonly end: BigUint64Array;
   /** Every symbol in sorted order; row r has the aliases [#first[r], #first[r + 1]). */
@@ -363,7 +364,7 @@ class Rows implements FunctionColumns {
   }
 
   /** -1, 0 or 1: the row's place against the given one. */
-  #compare(row: number, section: number, address: bigint): number {
+  #compare(row: number, section: SectionIndex, address: bigint): number {
     if (this.#relocatable) {
       const here = this.section[row]!;
       if (here !== section) return here < section ? -1 : 1;
@@ -373,7 +374,7 @@ class Rows implements FunctionColumns {
   }
 
   /** Rows whose place is not behind the given one. */
-  #upTo(section: number, address: bigint): number {
+  #upTo(section: SectionIndex, address: bigint): number {
     let low = 0;
     let high = this.count;
     while (low < high) {
@@ -385,33 +386,33 @@ class Rows implements FunctionColumns {
   }
 
   /** The last row that starts at or in front of the place, in the same section; or -1. */
-  lastFrom(section: number, address: bigint): number {
+  lastFrom(section: SectionIndex, address: bigint): number {
     const row = this.#upTo(section, address) - 1;
     return row >= 0 && (!this.#relocatable || this.section[row] === section) ? row : -1;
   }
 
-  after(section: number, address: bigint): number {
+  after(section: SectionIndex, address: bigint): number {
     const row = this.#upTo(section, address);
     return row < this.count && (!this.#relocatable || this.section[row] === section) ? row : -1;
   }
 
-  exactly(section: number, address: bigint): number {
+  exactly(section: SectionIndex, address: bigint): number {
     const row = this.lastFrom(section, address);
     return row >= 0 && this.start[row] === address ? row : -1;
   }
 
-  covering(section: number, address: bigint): number {
+  covering(section: SectionIndex, address: bigint): number {
     let row = this.lastFrom(section, address);
     while (row >= 0 && this.end[row]! <= address) row = this.#outer[row]!;
     return row;
   }
 
-  allAt(section: number, address: bigint): readonly number[] {
+  allAt(section: SectionIndex, address: bigint): readonly number[] {
     const row = this.exactly(section, address);
     return row < 0 ? [] : [...this.#sorted.subarray(this.#first[row]!, this.#first[row + 1]!)];
   }
 
-  #row(symbolIndex: number): number {
+  #row(symbolIndex: SymbolIndex): number {
     if (this.#rowOf === null) {
       this.#rowOf = new Int32Array(this.#symbolCount).fill(-1);
       for (let row = 0; row < this.count; row++) {
@@ -421,12 +422,12 @@ class Rows implements FunctionColumns {
     return this.#rowOf[symbolIndex] ?? -1;
   }
 
-  placeOf(symbolIndex: number): SymbolPlace | undefined {
+  placeOf(symbolIndex: SymbolIndex): SymbolPlace | undefined {
     const row = this.#row(symbolIndex);
     return row < 0 ? undefined : { section: this.section[row]!, value: this.start[row]! };
   }
 
-  endOf(symbolIndex: number): bigint | undefined {
+  endOf(symbolIndex: SymbolIndex): bigint | undefined {
     const row = this.#row(symbolIndex);
     return row < 0 ? undefined : this.end[row]!;
   }

@@ -6,7 +6,7 @@
  * Invariant: in an `ElfImage` every offset and size was checked against the file length, and every
  * sh_link and symbol section index against the tables they index. No later step checks again.
  */
-import type { Endian } from '../units.js';
+import type { Column, Endian, SectionIndex, SymbolIndex } from '../units.js';
 
 export interface ElfHeader {
   readonly is64: boolean;
@@ -32,7 +32,7 @@ export interface ElfHeader {
 }
 
 export interface ElfSection {
-  readonly index: number;
+  readonly index: SectionIndex;
   readonly name: string;
   readonly type: number;
   readonly flags: bigint;
@@ -43,7 +43,7 @@ export interface ElfSection {
   readonly size: number;
   /** Bytes of it that lie in the file: `size`, or 0 for SHT_NOBITS and SHT_NULL. */
   readonly fileSize: number;
-  readonly link: number;
+  readonly link: SectionIndex;
   readonly info: number;
   readonly alignBytes: bigint;
   readonly entrySize: bigint;
@@ -65,7 +65,7 @@ export interface ElfSegment {
 export interface SymbolTable {
   readonly count: number;
   /** The section that holds the table, or -1 when it was found through DT_SYMTAB. */
-  readonly section: number;
+  readonly section: SectionIndex;
   readonly value: BigUint64Array;
   readonly size: BigUint64Array;
   /** st_info: binding in the upper, type in the lower four bits. */
@@ -77,16 +77,16 @@ export interface SymbolTable {
    * mistaken for section 65,521. Every other value is an index of `sections`, except in a file
    * without section headers.
    */
-  readonly sectionIndex: Uint32Array;
+  readonly sectionIndex: Column<Uint32Array, SectionIndex>;
   /** Decoded on demand and remembered. */
-  name(index: number): string;
+  name(index: SymbolIndex): string;
   /**
    * True when the name begins with `prefix` (ASCII); decodes nothing, so it is cheap over a million
    * rows.
    */
-  nameStartsWith(index: number, prefix: string): boolean;
+  nameStartsWith(index: SymbolIndex, prefix: string): boolean;
   /** First symbol of that name, or -1. Builds an index once. */
-  find(name: string): number;
+  find(name: string): SymbolIndex;
 }
 
 /**
@@ -99,9 +99,9 @@ export type RelocationForm = 'rel' | 'rela' | 'relr' | 'crel';
 export interface RelocationTable {
   readonly count: number;
   /** Index of the relocation section, -1 for one found only through the dynamic section. */
-  readonly section: number;
+  readonly section: SectionIndex;
   /** sh_info: the section the offsets are in (ET_REL) or 0 when the offsets are addresses. */
-  readonly target: number;
+  readonly target: SectionIndex;
   readonly form: RelocationForm;
   /**
    * Where addends are: in the rows (RELA, CREL that carries them) or in the bytes that the rows
@@ -117,7 +117,7 @@ export interface RelocationTable {
    * the caller knows.
    */
   readonly type: Uint32Array;
-  readonly symbol: Uint32Array;
+  readonly symbol: Column<Uint32Array, SymbolIndex>;
   /** r_addend; 0 where the addend is in the place. */
   readonly addend: BigInt64Array;
   /** File position of entry `row`; -1 where rows have no bytes of their own (RELR, CREL). */
@@ -131,14 +131,14 @@ export interface ElfNote {
   /** File position of the descriptor. */
   readonly offset: number;
   /** Section or segment that holds it. */
-  readonly section: number;
+  readonly section: SectionIndex;
 }
 
 export interface ElfGroup {
-  readonly section: number;
+  readonly section: SectionIndex;
   readonly comdat: boolean;
   readonly signature: string;
-  readonly members: readonly number[];
+  readonly members: readonly SectionIndex[];
 }
 
 export interface ElfImage {
@@ -162,7 +162,7 @@ export interface ElfImage {
   /** All relocation tables, each read on first use of its columns; RELR decoded. */
   readonly relocations: readonly RelocationTable[];
   /** Every symbol table by the section that holds it; the one of DT_SYMTAB under -1. */
-  symbolTable(section: number): SymbolTable | undefined;
+  symbolTable(section: SectionIndex): SymbolTable | undefined;
   /**
    * Oddities that are legal but worth telling, for `info`: overlapping sections, unsorted PT_LOAD,
    * …

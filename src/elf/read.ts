@@ -28,6 +28,7 @@ import { RangeIndex } from './lookup.js';
 import { readGroup, readNotes } from './notes.js';
 import { LazyRelocationTable, relocationBytes } from './relocation-tables.js';
 import { LazySymbolTable, symbolBytes } from './symbols.js';
+import type { SectionIndex } from '../units.js';
 
 /** True when the bytes begin with the magic of ELF. */
 export function isElf(bytes: Uint8Array): boolean {
@@ -193,7 +194,7 @@ class Image implements ElfImage {
     return (this.#allRemarks ??= [...this.#remarks, ...oddities(this.header, this.sections, this.segments)]);
   }
 
-  symbolTable(section: number): SymbolTable | undefined {
+  symbolTable(section: SectionIndex): SymbolTable | undefined {
     return this.#symbolTables.get(section);
   }
 

@@ -4,6 +4,7 @@
  */
 import type { ByteView } from '../bytes.js';
 import type { RelocationForm, SymbolTable } from './image.js';
+import type { SectionIndex } from '../units.js';
 
 /** A relocation table whose extents were checked against the file. */
 export interface RelocationSource {
@@ -11,7 +12,7 @@ export interface RelocationSource {
   readonly is64: boolean;
   readonly form: RelocationForm;
   /** Section that holds the table, -1 for one of the dynamic section. */
-  readonly section: number;
+  readonly section: SectionIndex;
   readonly target: number;
   readonly what: string;
   readonly offset: number;

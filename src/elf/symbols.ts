@@ -9,13 +9,14 @@ import { ElftraceError, hex, malformed } from '../errors.js';
 import { SHN_LORESERVE, SHN_XINDEX } from './constants.js';
 import type { SymbolTable } from './image.js';
 import { halves, HIGH, LOW } from './lookup.js';
+import type { SectionIndex } from '../units.js';
 
 /** A symbol table whose extents were checked against the file. */
 export interface SymbolSource {
   readonly view: ByteView;
   readonly is64: boolean;
   /** Section that holds the table, -1 for DT_SYMTAB. */
-  readonly section: number;
+  readonly section: SectionIndex;
   /** For messages: `section 5 (.symtab)`. */
   readonly what: string;
   readonly offset: number;

@@ -13,6 +13,7 @@ import type { ProbeWhere } from './events.js';
 import type { JumpWindow, ProbeRefusal } from '../machine/probes.js';
 import { jumpWindows, refuse } from '../machine/probes.js';
 import type { ProbeText, ValidProbe } from './validate.js';
+import type { SiteIndex } from '../units.js';
 
 export interface ProbeExplanation {
   readonly place: ValidProbe | ProbeRefusal;
@@ -43,7 +44,7 @@ function passesRegisters(target: string, convention: ConventionName): boolean {
  * would get, passes no registers. The reason names those that would do it. null: it can, or what
  * the entry will be is not decided yet.
  */
-export function whyNotFtrace(sites: Sites, index: number): ProbeRefusal | null {
+export function whyNotFtrace(sites: Sites, index: SiteIndex): ProbeRefusal | null {
   const { program } = sites;
   const { conventions, target } = program.arch;
   const reading = sites.reading(index);

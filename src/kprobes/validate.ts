@@ -13,7 +13,7 @@ import { ElftraceError, type ErrorContext, hex } from '../errors.js';
 import { otherRanges } from '../sites/overlaps.js';
 import type { Sites } from '../sites/sites.js';
 import type { CodeRange, Program } from '../program/program.js';
-import type { Address } from '../units.js';
+import type { Address, SectionIndex, SiteIndex } from '../units.js';
 import type { ProbeWhere } from './events.js';
 import {
   type ProbeCode,
@@ -35,7 +35,7 @@ export interface ValidProbe {
   /**
    * Position in the sites of the ftrace site that is there: the probe is served by it (K-ADDR-7).
    */
-  readonly site: number | null;
+  readonly site: SiteIndex | null;
   /** `SYMBOL` and the distance, as the kernel lists it. */
   readonly symbol: string;
   readonly offset: number;
@@ -53,13 +53,13 @@ const FORBIDDEN_TEXT: readonly (readonly [section: string, start: string, end: s
 
 interface Marked {
   /** Section index in relocatable files, -1 elsewhere. */
-  readonly section: number;
+  readonly section: SectionIndex;
   readonly start: Address;
   readonly end: Address;
   readonly what: string;
 }
 
-const isInFront = (mark: Marked, section: number, place: Address): boolean =>
+const isInFront = (mark: Marked, section: SectionIndex, place: Address): boolean =>
   mark.section < section || (mark.section === section && mark.start < place);
 
 /** Rank of the first that is not in front, in a list that begins with those that are. */
@@ -261,7 +261,7 @@ export class ProbeText {
   // ----------------------------------------------------------------------------------------- marks
 
   /** Places in [start, end) that tables of other mechanisms name. */
-  private marked(section: number, start: Address, end: Address): readonly Marked[] {
+  private marked(section: SectionIndex, start: Address, end: Address): readonly Marked[] {
     // In the order of sections and places.
     this.marks ??= otherRanges(this.program)
       .list.filter(({ kind }) => kind === 'patched' || this.program.relocatable)
@@ -278,7 +278,7 @@ export class ProbeText {
     return found;
   }
 
-  private forbiddenAt(section: number, address: Address): Marked | undefined {
+  private forbiddenAt(section: SectionIndex, address: Address): Marked | undefined {
     this.forbidden ??= [...this.forbiddenSections(), ...this.blacklisted()];
     return this.forbidden.find((each) => each.section === section && address >= each.start && address < each.end);
   }
@@ -379,7 +379,7 @@ export class ProbeText {
     const { image } = program;
     const found: Marked[] = [];
     // As a kernel takes it: from the place that is named to the next symbol of any kind.
-    const add = (section: number, value: Address): void => {
+    const add = (section: SectionIndex, value: Address): void => {
       const range = program.relocatable ? program.codeOfSection(section) : program.codeAt(value);
       if (!range) return;
       const end = this.nextSymbol(range, value);
@@ -503,7 +503,12 @@ export class ProbeText {
   }
 
   /** K-ADDR-3. */
-  private blacklist(code: ProbeCode, section: number, address: Address, shown: () => string): ProbeRefusal | null {
+  private blacklist(
+    code: ProbeCode,
+    section: SectionIndex,
+    address: Address,
+    shown: () => string,
+  ): ProbeRefusal | null {
     const no = (why: string): ProbeRefusal => refuse('EINVAL', 'blacklisted', 'K-ADDR-3', `${shown()}: ${why}`);
     const { name } = code;
     if (name.startsWith('__cfi_') || name.startsWith('__pfx_'))

@@ -29,7 +29,7 @@ import { ElftraceError, hex } from '../errors.js';
 import { otherRanges } from '../sites/overlaps.js';
 import type { CodeRange, Program } from '../program/program.js';
 import { inPlaceAddend } from '../relocs/read.js';
-import type { Address } from '../units.js';
+import type { Address, SectionIndex } from '../units.js';
 import { type Sweep, SweptInstruction, type WayIn, type WayInKind } from '../machine/probes.js';
 
 /** Section of what elftrace itself put into an image. */
@@ -232,7 +232,7 @@ export class WaysIn {
   }
 
   /** The position of an offset in a section of a relocatable file; NaN: it is no code. */
-  private placeOf(section: number, value: bigint): number {
+  private placeOf(section: SectionIndex, value: bigint): number {
     const range = this.program.codeOfSection(section);
     return range === undefined || isOwn(range.name) ? NaN : range.index * APART + Number(value);
   }

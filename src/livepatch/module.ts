@@ -16,6 +16,7 @@ import { ByteView, cString } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage, ElfSection } from '../elf/image.js';
 import { relocationsSorted, type SortedRelocations } from '../relocs/read.js';
+import type { SectionIndex } from '../units.js';
 
 /** The kernel itself, as names of livepatch relocations and symbols have it. */
 export const KERNEL = 'vmlinux';
@@ -23,7 +24,7 @@ export const KERNEL = 'vmlinux';
 /** Place in a relocatable file. */
 export interface Place {
   /** Index of the section. */
-  readonly section: number;
+  readonly section: SectionIndex;
   readonly offset: number;
 }
 

@@ -10,12 +10,13 @@ import * as elf from '../elf/constants.js';
 import type { Sites } from '../sites/sites.js';
 import { judge } from '../sites/verdicts.js';
 import { KERNEL } from './module.js';
+import type { SiteIndex, SymbolIndex } from '../units.js';
 
 /** What stands for a name and position: a symbol, or why none does. */
-export type Found = { readonly symbol: number } | { readonly missing: string };
+export type Found = { readonly symbol: SymbolIndex } | { readonly missing: string };
 
 /** Whether the site of a function serves a redirect. */
-export type Redirect = { readonly site: number } | { readonly rule: string; readonly reason: string };
+export type Redirect = { readonly site: SiteIndex } | { readonly rule: string; readonly reason: string };
 
 export class PatchedObject {
   #names: ReadonlyMap<string, readonly number[]> | undefined;
@@ -95,7 +96,7 @@ export class PatchedObject {
    * The site that redirects a function.
    * Source: M-KLP-4
    */
-  redirect(symbol: number): Redirect {
+  redirect(symbol: SymbolIndex): Redirect {
     const { sites } = this;
     const { program } = sites;
     const rule = 'M-KLP-4';

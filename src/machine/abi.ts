@@ -2,7 +2,7 @@
  * The calling convention of a target as patched code, entries and the emulator need it. Types only.
  */
 import type { ElfImage, SymbolTable } from '../elf/image.js';
-import type { RegisterName } from '../units.js';
+import type { RegisterName, SectionIndex, SymbolIndex } from '../units.js';
 
 /** Calling and system-call convention. */
 export interface Abi {
@@ -40,7 +40,7 @@ export interface Abi {
    */
   codePlace(
     image: ElfImage,
-    symbolIndex: number,
+    symbolIndex: SymbolIndex,
     symbols?: SymbolTable,
-  ): { readonly section: number; readonly value: bigint } | null;
+  ): { readonly section: SectionIndex; readonly value: bigint } | null;
 }

@@ -30,6 +30,7 @@ import { isDynamic } from '../relocs/read.js';
 import type { TableStep } from './plan.js';
 import type { Sites } from '../sites/sites.js';
 import type { SlotTable } from '../sites/tables.js';
+import type { SiteIndex } from '../units.js';
 
 /** An entry that is about a slot. */
 interface SlotRow {
@@ -88,7 +89,7 @@ export function planEmptySlots(sites: Sites, drop: ReadonlyMap<number, Uint8Arra
  * instruction that is patched before they ask for 0: the negative of that, which kernels that ask
  * first skip too, since no code lies there.
  */
-export function skippedSlot(sites: Sites, index: number): { readonly value: bigint | null; readonly shape: string } {
+export function skippedSlot(sites: Sites, index: SiteIndex): { readonly value: bigint | null; readonly shape: string } {
   const table = sites.tables[index]!;
   if (table.name !== '__start_mcount_loc') return { value: 0n, shape: '' };
   // A kernel has sites of one generation; what is damaged may be read as another.

@@ -15,7 +15,7 @@ import { load, type Program } from '../program/program.js';
 import { applyRelocation, computeRelocation } from '../relocs/apply.js';
 import type { RelocationRow } from '../relocs/kinds.js';
 import { type SortedRelocations, sortRelocations } from '../relocs/read.js';
-import type { Address } from '../units.js';
+import type { Address, SiteIndex } from '../units.js';
 import type { Plan, Step } from './plan.js';
 
 /** Code whose bytes are not executed at their place any more, [start, end). */
@@ -48,7 +48,7 @@ export function storeStep(
   image: ElfImage,
   [start, end]: FileRange,
   after: Uint8Array,
-  why: { readonly rule: string; readonly site: number; readonly reason: string },
+  why: { readonly rule: string; readonly site: SiteIndex; readonly reason: string },
 ): Step {
   const section = image.sections.find(
     (each) => each.fileSize > 0 && start >= each.offset && start < each.offset + each.fileSize,

@@ -7,7 +7,7 @@ import type { SiteChange, SiteReading, SiteRefusal, SiteView, WritableState } fr
 import { SHF_WRITE } from '../elf/constants.js';
 import { hex, hexBytes } from '../errors.js';
 import type { CodeRange } from '../program/program.js';
-import type { Address } from '../units.js';
+import type { Address, SectionIndex, SiteIndex } from '../units.js';
 import { otherRanges } from '../sites/overlaps.js';
 import type { Sites } from '../sites/sites.js';
 import type { ProgramView } from '../sites/view.js';
@@ -33,7 +33,7 @@ const refused = (objection: Objection): Outcome => ({ kind: 'refused', objection
 function decide(
   reading: SiteReading,
   { to, hostRanges }: PlanRequest,
-  site: number,
+  site: SiteIndex,
   view: SiteView,
 ): SiteChange | CodedRefusal {
   const write = (state: WritableState): SiteChange | CodedRefusal => {
@@ -65,7 +65,7 @@ function errnoOf(refused: SiteRefusal['refused']): Refusal['errno'] {
  */
 function unexpectedCall(
   { program, anchor }: Sites,
-  site: number,
+  site: SiteIndex,
   reading: SiteReading,
   { expect, module }: PlanRequest,
 ): { code: string; errno: Refusal['errno']; reason: string } | null {
@@ -100,7 +100,7 @@ function unexpectedCall(
  * Whether a site is as the request wants it although something is wrong with it: a request refuses
  * only what it would change. Nops that no call can use are off; other wrong bytes are not.
  */
-function isAsAsked(sites: Sites, site: number, reading: SiteReading | null, request: PlanRequest): boolean {
+function isAsAsked(sites: Sites, site: SiteIndex, reading: SiteReading | null, request: PlanRequest): boolean {
   if (reading === null || typeof request.to === 'function') return false;
   if (reading.state === 'foreign') {
     return request.to.kind === 'nop' && reading.nops !== undefined && reading.fault !== undefined;
@@ -114,7 +114,7 @@ function isAsAsked(sites: Sites, site: number, reading: SiteReading | null, requ
 /** What of others a change would write over: by its stores at the site, then by those elsewhere. */
 function overlapped(
   others: ReturnType<typeof otherRanges>,
-  section: number,
+  section: SectionIndex,
   anchor: Address,
   { stores }: SiteChange,
 ): string | null {
@@ -155,7 +155,7 @@ export class SiteDecisions {
     this.others = otherRanges(sites.program);
   }
 
-  of(site: number): Outcome {
+  of(site: SiteIndex): Outcome {
     const { sites, request } = this;
     const reading = sites.reading(site);
     const judgement = judge(sites, site, this.judging, reading);
@@ -188,7 +188,7 @@ export class SiteDecisions {
   }
 
   /** What the rest of the file has against a change; null: nothing. */
-  private against(site: number, change: SiteChange, range: CodeRange, view: ProgramView): Objection | null {
+  private against(site: SiteIndex, change: SiteChange, range: CodeRange, view: ProgramView): Objection | null {
     const stores = change.stores.length > 0;
     return (
       (stores ? (this.permission(range) ?? this.overlap(site, change, range) ?? this.dynamic(site, change)) : null) ??
@@ -221,7 +221,7 @@ export class SiteDecisions {
     return { code: 'read-only-section', errno: 'EPERM', reason: `section ${section.name} is not writable` };
   }
 
-  private overlap(site: number, change: SiteChange, range: CodeRange): Objection | null {
+  private overlap(site: SiteIndex, change: SiteChange, range: CodeRange): Objection | null {
     if (this.others.list.length === 0) return null;
     const section = this.sites.program.relocatable ? range.section : -1;
     const what = overlapped(this.others, section, this.sites.anchor[site]!, change);
@@ -231,7 +231,7 @@ export class SiteDecisions {
   }
 
   /** Text relocations are applied at start, over whatever the file holds. */
-  private dynamic(site: number, { stores }: SiteChange): Objection | null {
+  private dynamic(site: SiteIndex, { stores }: SiteChange): Objection | null {
     const { dynamicRelocations: dynamic } = this.sites.program;
     if (dynamic.count === 0) return null;
     const anchor = this.sites.anchor[site]!;

@@ -8,6 +8,7 @@ import { hex } from '../errors.js';
 import { type Objection, SiteDecisions } from './objections.js';
 import type { Additions, NewRelocation, Plan, PlanRequest, Refusal, Step } from './plan.js';
 import { StepMaker } from './site-steps.js';
+import type { SiteIndex } from '../units.js';
 
 /**
  * Decides the changes that bring the selected sites to a state.
@@ -69,7 +70,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   };
 }
 
-function refusalOf(sites: Sites, site: number, objection: Objection): Refusal {
+function refusalOf(sites: Sites, site: SiteIndex, objection: Objection): Refusal {
   const range = sites.codeRange(site);
   return {
     site,

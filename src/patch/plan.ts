@@ -11,14 +11,14 @@ import type { ElfImage } from '../elf/image.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { HazardId, SiteReading, WritableState } from '../machine/sites.js';
 import type { VerifyOptions } from '../sites/verdicts.js';
-import type { Address } from '../units.js';
+import type { Address, SectionIndex, SiteIndex, SymbolIndex } from '../units.js';
 import type { SiteDecision } from './decisions.js';
 
 /** One change of the file. `place` is for people; `fileOffset` is what is written. */
 export type Step =
   | {
       readonly kind: 'store';
-      readonly site: number;
+      readonly site: SiteIndex;
       readonly section: string;
       /** Address, or offset in `section` for relocatable files. */
       readonly address: bigint;
@@ -35,7 +35,7 @@ export type Step =
        * that changes too.
        */
       readonly kind: 'reloc';
-      readonly site: number;
+      readonly site: SiteIndex;
       readonly section: string;
       readonly row: number;
       readonly type: number;
@@ -60,7 +60,7 @@ export const tableParts = ['slots', 'relocations', 'header', 'symbol', 'group'] 
 export interface TableStep {
   readonly kind: 'table';
   readonly part: (typeof tableParts)[number];
-  readonly site: number;
+  readonly site: SiteIndex;
   readonly section: string;
   readonly address: bigint;
   readonly fileOffset: number;
@@ -74,7 +74,7 @@ export interface TableStep {
  * read.
  */
 export interface Refusal {
-  readonly site: number;
+  readonly site: SiteIndex;
   readonly section: string;
   readonly address: bigint;
   readonly function: string;
@@ -92,14 +92,14 @@ export interface Refusal {
 
 /** A relocation that a site of a relocatable file gets. */
 export interface NewRelocation {
-  readonly site: number;
+  readonly site: SiteIndex;
   /** Section that it is about, and the offset in it. */
-  readonly section: number;
+  readonly section: SectionIndex;
   readonly offset: bigint;
   readonly type: number;
   readonly symbol: string;
   /** Its number: of those that are there, or behind them in the order of `symbols`. */
-  readonly symbolIndex: number;
+  readonly symbolIndex: SymbolIndex;
 }
 
 /** What a plan adds to a relocatable file; the steps are about what is there. */
@@ -117,7 +117,7 @@ export interface Hazard {
 }
 
 export interface HazardousSite {
-  readonly site: number;
+  readonly site: SiteIndex;
   readonly section: string;
   readonly address: bigint;
   readonly function: string;
@@ -158,7 +158,7 @@ export interface PlanRequest {
    * order of preference (a direct branch, then the stubs in reach): the first that the site's shape
    * can write is taken, the last one's refusal counts.
    */
-  readonly to: WritableState | ((site: number, reading: SiteReading) => readonly SiteDecision[]);
+  readonly to: WritableState | ((site: SiteIndex, reading: SiteReading) => readonly SiteDecision[]);
   /** What the plan is called; the kind of `to` when absent. */
   readonly name?: string;
   /**
@@ -194,7 +194,7 @@ export interface PlanRequest {
 }
 
 /** r_info of a relocation. */
-export function relocationInfo({ wordBytes }: ElfImage, symbol: number, type: number): bigint {
+export function relocationInfo({ wordBytes }: ElfImage, symbol: SymbolIndex, type: number): bigint {
   return wordBytes === 8 ? (BigInt(symbol) << 32n) | BigInt(type) : BigInt((symbol << 8) | type);
 }
 

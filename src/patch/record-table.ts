@@ -11,6 +11,7 @@ import { findCalls, findSites, callTest, mcountMachine } from '../sites/sites.js
 import { mcountSections, type McountPlan, planMcountTable } from '../sites/mcount-table.js';
 import { planSites } from './plan-sites.js';
 import { verify } from '../sites/verdicts.js';
+import type { SectionIndex } from '../units.js';
 
 export interface RecordOptions {
   readonly path?: string;
@@ -100,7 +101,7 @@ function checkTable(program: Program, bytes: Uint8Array, plan: McountPlan): void
  * Calls of the profiling entry that a file makes, whether or not a table names them: to compare
  * with its table.
  */
-export function callPlaces(program: Program): { section: number; offset: bigint }[] {
+export function callPlaces(program: Program): { section: SectionIndex; offset: bigint }[] {
   const calls = findCalls(program);
   return Array.from({ length: calls.count }, (_, i) => ({ section: calls.section[i]!, offset: calls.value[i]! }));
 }

@@ -31,6 +31,7 @@ import { isModule, lintTables } from '../sites/table-lint.js';
 import type { SlotTable } from '../sites/tables.js';
 import { verify } from '../sites/verdicts.js';
 import { planShrinking, type SlotsToDrop } from './shrink-table.js';
+import type { SectionIndex } from '../units.js';
 
 export interface Repaired {
   readonly bytes: Uint8Array;
@@ -109,7 +110,7 @@ class Repair {
     if (drop.includes(1)) this.drops.push({ section: own.index, drop });
   }
 
-  private groupOf(section: number): ElfGroup | undefined {
+  private groupOf(section: SectionIndex): ElfGroup | undefined {
     return this.image.groups().find(({ members }) => members.includes(section));
   }
 

@@ -19,11 +19,12 @@ import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/
 import { symbolBytes } from '../elf/symbols.js';
 import { ElftraceError } from '../errors.js';
 import type { TableStep } from './plan.js';
+import type { SectionIndex } from '../units.js';
 
 /** A table and its slots that go. */
 export interface SlotsToDrop {
   /** Index of the section. */
-  readonly section: number;
+  readonly section: SectionIndex;
   /** One byte per slot, nonzero for a slot that goes. */
   readonly drop: Uint8Array;
 }
@@ -109,7 +110,7 @@ class Shrinking {
   }
 
   /** Symbols of the symbol table that relocations and sections use, by the section they are in. */
-  private symbolsIn(section: number): number[] {
+  private symbolsIn(section: SectionIndex): number[] {
     const { symbols } = this.image;
     const found: number[] = [];
     for (let i = 1; i < symbols.count; i++) if (symbols.sectionIndex[i] === section) found.push(i);

@@ -10,6 +10,7 @@ import type { CodeRange } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
 import type { ProgramView } from '../sites/view.js';
 import { type NewRelocation, relocationInfo, type Step } from './plan.js';
+import type { SiteIndex } from '../units.js';
 
 /** Numbers of symbols by name: those of the file, and new ones behind them. */
 class SymbolNumbers {
@@ -112,7 +113,7 @@ export class StepMaker {
     this.neutral = program.isModule ? neutralInModule : { type: none, addend: 'kept' };
   }
 
-  of(site: number, change: SiteChange, view: ProgramView, range: CodeRange): SiteSteps {
+  of(site: SiteIndex, change: SiteChange, view: ProgramView, range: CodeRange): SiteSteps {
     const steps: Step[] = [];
     const added: NewRelocation[] = [];
     this.addStores(steps, site, change, range);
@@ -121,7 +122,7 @@ export class StepMaker {
     return { steps, added, blocked: this.forbids(steps) ?? blocked };
   }
 
-  private addStores(steps: Step[], site: number, change: SiteChange, range: CodeRange): void {
+  private addStores(steps: Step[], site: SiteIndex, change: SiteChange, range: CodeRange): void {
     const { image, shared } = this;
     const anchor = this.sites.anchor[site]!;
     const base = range.fileOffset + Number(anchor - range.address);
@@ -153,7 +154,7 @@ export class StepMaker {
    * Relocations of the call lose their meaning.
    * @returns why they cannot; empty: they can
    */
-  private neutralise(steps: Step[], site: number, change: SiteChange, view: ProgramView): string {
+  private neutralise(steps: Step[], site: SiteIndex, change: SiteChange, view: ProgramView): string {
     const { image, neutral } = this;
     const { none } = this.sites.program.arch.relocationRoles;
     let blocked = '';
@@ -185,7 +186,7 @@ export class StepMaker {
   }
 
   /** A row of a table that becomes another one. */
-  private rowStep(site: number, delta: number, { table, row }: Row, becomes: number, after: Uint8Array): Step {
+  private rowStep(site: SiteIndex, delta: number, { table, row }: Row, becomes: number, after: Uint8Array): Step {
     const { image } = this;
     const { program, anchor } = this.sites;
     const fileOffset = table.fileOffset(row) + image.wordBytes;
@@ -209,7 +210,7 @@ export class StepMaker {
   private relocate(
     steps: Step[],
     added: NewRelocation[],
-    site: number,
+    site: SiteIndex,
     { delta, type, symbol }: NonNullable<SiteChange['relocate']>[number],
     view: ProgramView,
     range: CodeRange,

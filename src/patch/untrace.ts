@@ -23,7 +23,7 @@ import { planShrinking, type SlotsToDrop } from './shrink-table.js';
 import type { CodeRange, Program } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
 import { judge, type VerifyOptions } from '../sites/verdicts.js';
-import type { Address } from '../units.js';
+import type { Address, SiteIndex } from '../units.js';
 
 export interface UntraceRequest extends Pick<
   PlanRequest,
@@ -43,7 +43,7 @@ const untraceRequest = 'untrace';
 const initText = '.init.text';
 
 /** True when the code at a site calls nothing: nops, whatever else may be wrong with the place. */
-function callsNobody(sites: Sites, site: number, reading: SiteReading | null): boolean {
+function callsNobody(sites: Sites, site: SiteIndex, reading: SiteReading | null): boolean {
   if (reading === null) return false;
   if (reading.state === 'nop') return true;
   if (reading.state !== 'foreign') {

@@ -10,6 +10,7 @@ import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { type CodeRange, Program } from './program.js';
+import type { SectionIndex } from '../units.js';
 
 const patchableSection = '__patchable_function_entries';
 const callTable = '__mcount_loc';
@@ -49,12 +50,12 @@ function ofPatchable(
   const functions = new Set<string>();
   const { symbols } = image;
   const relocatable = image.header.type === elf.ET_REL;
-  const key = (section: number, value: bigint): string => `${relocatable ? section : 0} ${value}`;
+  const key = (section: SectionIndex, value: bigint): string => `${relocatable ? section : 0} ${value}`;
   for (let i = 1; i < symbols.count; i++) {
     const place = (symbols.info[i]! & 15) === elf.STT_FUNC ? arch.abi.codePlace(image, i) : null;
     if (place !== null) functions.add(key(place.section, place.value));
   }
-  const one = (section: number, value: bigint, bytes: Uint8Array, offset: number): void => {
+  const one = (section: SectionIndex, value: bigint, bytes: Uint8Array, offset: number): void => {
     const view = new ByteView(bytes, arch.target.codeEndian, 'code');
     const word = (delta: number): number => {
       const at = offset + delta;

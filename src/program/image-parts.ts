@@ -13,6 +13,7 @@ import { stayingSections } from './kept-tables.js';
 import type { LoadedPart, LoadMap } from './load-map.js';
 import type { Part, PartSection, PartSymbol } from './part.js';
 import { Program } from './program.js';
+import type { SectionIndex } from '../units.js';
 
 const hasToc = (arch: Arch): boolean => arch.loader.kind === 'modules' && arch.loader.tocSymbol !== null;
 
@@ -52,7 +53,7 @@ export function linkedCore(name: string, sha256: string, image: ElfImage, arch: 
 function symbolsOf(
   image: ElfImage,
   range: { readonly first: number; readonly count: number },
-  home: (section: number) => number | undefined,
+  home: (section: SectionIndex) => number | undefined,
 ): PartSymbol[] {
   const { symbols } = image;
   const found: PartSymbol[] = [];

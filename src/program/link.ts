@@ -8,7 +8,7 @@ import { ByteView } from '../bytes.js';
 import { ElftraceError, type ErrorContext, hex } from '../errors.js';
 import { applyRelocation, computeRelocation, extractRelocation } from '../relocs/apply.js';
 import type { RelocationRow } from '../relocs/kinds.js';
-import type { Address } from '../units.js';
+import type { Address, SymbolIndex } from '../units.js';
 import type { LoadBase } from './load-map.js';
 import type { ObjectPart } from './object-part.js';
 import type { PartSection } from './part.js';
@@ -119,7 +119,7 @@ function heldAddend(bytes: Uint8Array, offset: number, rule: RelocationRow, endi
 }
 
 /** Address of the GOT slot of a symbol; its word is written. */
-function fillSlot(part: ObjectPart, symbol: number, resolved: Resolved, context: LinkContext): Address | null {
+function fillSlot(part: ObjectPart, symbol: SymbolIndex, resolved: Resolved, context: LinkContext): Address | null {
   const { arch } = context.scope;
   const offset = part.got?.offsetOf.get(symbol);
   if (part.got === null || offset === undefined) return null;
@@ -164,7 +164,7 @@ function checkAligned(
 /** Relocations of a part that need another one. */
 class Pairs {
   /** Upper parts by the address of their instruction; made when the first lower part asks. */
-  private highs: Map<Address, { readonly place: Place; readonly symbol: number }> | null = null;
+  private highs: Map<Address, { readonly place: Place; readonly symbol: SymbolIndex }> | null = null;
   /** The value of a SET_ULEB128 until the SUB_ULEB128 at the same place comes. */
   private readonly ulebs = new Map<Address, bigint>();
 

@@ -16,7 +16,7 @@ import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, malformed } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
-import type { Address } from '../units.js';
+import type { Address, CodeIndex, SectionIndex, SymbolIndex } from '../units.js';
 import { joinSymbols, placeSymbols } from './symbols.js';
 import { type LoadedPart, type LoadMap, partAt, readLoadMap } from './load-map.js';
 
@@ -26,9 +26,9 @@ import { type LoadedPart, type LoadMap, partAt, readLoadMap } from './load-map.j
  */
 export interface CodeRange {
   /** Position in `Program.code`. */
-  readonly index: number;
+  readonly index: CodeIndex;
   /** Section index, or -1 for a segment. */
-  readonly section: number;
+  readonly section: SectionIndex;
   readonly name: string;
   /** Address of the first byte; 0 in relocatable files. */
   readonly address: Address;
@@ -171,7 +171,7 @@ export class Program {
   }
 
   /** The code range of a section, or undefined when the section holds no code. */
-  codeOfSection(section: number): CodeRange | undefined {
+  codeOfSection(section: SectionIndex): CodeRange | undefined {
     return this.code.find((range) => range.section === section);
   }
 
@@ -195,8 +195,8 @@ export class Program {
   /** Place of a symbol's code, descriptors followed. */
   private codePlace(
     table: SymbolTable,
-    symbol: number,
-  ): { readonly section: number; readonly value: bigint } | null | undefined {
+    symbol: SymbolIndex,
+  ): { readonly section: SectionIndex; readonly value: bigint } | null | undefined {
     return this.relocatable && table !== this.image.symbols
       ? undefined
       : this.arch.abi.codePlace(this.image, symbol, table);
@@ -217,17 +217,17 @@ export class Program {
   }
 
   /** Symbol of the function that covers a place of `range`, or -1. */
-  functionAt(range: CodeRange, value: bigint): number {
+  functionAt(range: CodeRange, value: bigint): SymbolIndex {
     return this.functions.at(this.relocatable ? range.section : -1, value);
   }
 
   /** Symbol of a function that starts exactly at a place, or -1. */
-  functionStarting(range: CodeRange, value: bigint): number {
+  functionStarting(range: CodeRange, value: bigint): SymbolIndex {
     return this.functions.starting(this.relocatable ? range.section : -1, value);
   }
 
   /** Name of a function without the dot that ELFv1 code symbols may have; '' for -1. */
-  symbolName(index: number): string {
+  symbolName(index: SymbolIndex): string {
     return index < 0 ? '' : this.symbols.name(index);
   }
 
@@ -263,7 +263,7 @@ export class Program {
   }
 
   /** Name of a symbol of any table; a section symbol has that of its section. */
-  labelOf(table: SymbolTable | null, symbol: number): string {
+  labelOf(table: SymbolTable | null, symbol: SymbolIndex): string {
     if (!table || symbol === 0) return '';
     const name = table.name(symbol);
     return name === '' ? (this.image.sections[table.sectionIndex[symbol]!]?.name ?? '') : name;
@@ -276,7 +276,7 @@ export class Program {
   }
 
   /** Relocations of a section of a relocatable file by offset. */
-  relocationsOf(section: number): PlacedRelocations {
+  relocationsOf(section: SectionIndex): PlacedRelocations {
     const known = this.relocationCache.get(section);
     if (known) return known;
     const target = this.image.sections[section];
@@ -310,7 +310,7 @@ export class Program {
    * True for what a relocation becomes when its call is nopped: NONE, or in modules the type that
    * their loader ignores.
    */
-  isNeutral(type: number, symbol: number): boolean {
+  isNeutral(type: number, symbol: SymbolIndex): boolean {
     const { none, neutralInModule } = this.arch.relocationRoles;
     return type === none || (symbol === 0 && type === neutralInModule.type);
   }
@@ -483,7 +483,7 @@ export class Program {
    * Address of the code of a symbol, descriptors followed; null where the file does not define it.
    * Linked files only.
    */
-  definedAt(symbol: number): Address | null {
+  definedAt(symbol: SymbolIndex): Address | null {
     const { symbols } = this;
     if (symbol <= 0 || symbols.sectionIndex[symbol] === elf.SHN_UNDEF) return null;
     const place = this.codePlace(symbols, symbol);

@@ -6,7 +6,7 @@ import type { Arch } from '../machine/arch.js';
 import type { CallTarget, ModuleLoader } from '../machine/loader.js';
 import * as elf from '../elf/constants.js';
 import { ElftraceError, malformed } from '../errors.js';
-import type { Address } from '../units.js';
+import type { Address, SectionIndex, SymbolIndex } from '../units.js';
 import { exportsOf, type ObjectPart } from './object-part.js';
 import { type Part, sectionAt, wordAt } from './part.js';
 
@@ -40,7 +40,7 @@ export type Resolved =
 /** Who exports a name: the part and, while it is being laid out, the number of its symbol. */
 interface Export {
   readonly part: Part;
-  readonly symbol: number;
+  readonly symbol: SymbolIndex;
   readonly weak: boolean;
 }
 
@@ -145,7 +145,7 @@ export class Scope {
   }
 
   /** Address of a symbol that its own object defines; null when its section is not loaded. */
-  private ownValue(part: ObjectPart, symbol: number): Address | null {
+  private ownValue(part: ObjectPart, symbol: SymbolIndex): Address | null {
     const { symbols } = part.object;
     const index = symbols.sectionIndex[symbol]!;
     const value = symbols.value[symbol]!;
@@ -161,7 +161,7 @@ export class Scope {
    * of all parts.
    * @throws ElftraceError 'bad-reference' for a symbol in a section that is not loaded
    */
-  resolve(part: ObjectPart, symbol: number): Resolved {
+  resolve(part: ObjectPart, symbol: SymbolIndex): Resolved {
     const { symbols } = part.object;
     if (symbol === 0) {
       return { kind: 'defined', name: '', part, value: 0n, other: 0, size: 0n, isSection: false };
@@ -203,7 +203,7 @@ export class Scope {
   }
 
   /** True when a relocation against an undefined symbol may be left unresolved: it is weak. */
-  private mayBeAbsent(part: ObjectPart, symbol: number): boolean {
+  private mayBeAbsent(part: ObjectPart, symbol: SymbolIndex): boolean {
     return part.object.symbols.info[symbol]! >> 4 === elf.STB_WEAK;
   }
 
@@ -300,7 +300,7 @@ export class Scope {
 /** Relocations of the loaded sections of an object, table by table. */
 export function* relocationsOf(
   part: ObjectPart,
-): Generator<{ readonly section: number; readonly table: ElfRelocations; readonly row: number }> {
+): Generator<{ readonly section: SectionIndex; readonly table: ElfRelocations; readonly row: number }> {
   for (const section of part.object.sections) {
     if (part.sectionOf[section.index] === undefined) continue;
     for (const table of part.object.relocationsOf(section)) {

@@ -12,7 +12,7 @@
 import { hex } from '../errors.js';
 import type { CalleeKind, SiteReading } from '../machine/sites.js';
 import type { CodeRange, Program } from '../program/program.js';
-import type { Address } from '../units.js';
+import type { Address, SiteIndex } from '../units.js';
 import type { Sites } from './sites.js';
 
 interface Hop {
@@ -188,7 +188,7 @@ function relocationOf(
 /**
  * The chain of a site whose bytes a shape knows; a site of no shape has its bytes as the only hop.
  */
-export function siteChain(sites: Sites, index: number): SiteChain {
+export function siteChain(sites: Sites, index: SiteIndex): SiteChain {
   const { program } = sites;
   const range: CodeRange | undefined = sites.codeRange(index);
   if (!range) return { toc: null, hops: [] };

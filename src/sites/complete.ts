@@ -19,13 +19,14 @@ import { slotLoser } from './compilers.js';
 import { isTracedSection } from './mcount-table.js';
 import { otherRanges } from './overlaps.js';
 import type { Sites } from './sites.js';
+import type { SymbolIndex } from '../units.js';
 
 /** A place that should have a slot. */
 export interface UnlistedSite {
   readonly range: CodeRange;
   /** What the slot would name: address, or offset in the section. */
   readonly anchor: bigint;
-  readonly symbol: number;
+  readonly symbol: SymbolIndex;
   readonly shape: SiteReading['shape'];
   /** Least instructions of the machine that its bytes have room for. */
   readonly nops: number;
@@ -50,7 +51,7 @@ const LEAST_SHARE = 1 / 50;
 const EVIDENT_NOPS = 4;
 
 /** First instruction of a function that every call passes. */
-function entryOf(sites: Sites, symbol: number): bigint | null {
+function entryOf(sites: Sites, symbol: SymbolIndex): bigint | null {
   const { program } = sites;
   const place = program.functions.placeOf(symbol);
   if (place === undefined) return null;
@@ -166,7 +167,13 @@ function isEvident(sites: Sites, { shape, nops }: UnlistedSite, isBetweenListed:
   return shape.outOfLine !== true && (slotLoser(program.image) !== null || isBetweenListed());
 }
 
-function unlistedIn(sites: Sites, listed: Listed, range: CodeRange, symbol: number, end: bigint): UnlistedSite | null {
+function unlistedIn(
+  sites: Sites,
+  listed: Listed,
+  range: CodeRange,
+  symbol: SymbolIndex,
+  end: bigint,
+): UnlistedSite | null {
   const entry = entryOf(sites, symbol)!;
   for (const { table, delta, shape, startDelta } of listed.forms) {
     // Calls of other sections get no slot by design (M-REC-2).

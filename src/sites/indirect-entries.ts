@@ -11,7 +11,7 @@ import { hex } from '../errors.js';
 import { checkedPads } from '../program/landing.js';
 import type { Program } from '../program/program.js';
 import type { LandingPads } from '../machine/landing-pads.js';
-import type { Address } from '../units.js';
+import type { Address, SectionIndex, SiteIndex } from '../units.js';
 import type { Sites } from './sites.js';
 
 interface IndirectEntries {
@@ -26,7 +26,7 @@ const known = new WeakMap<Sites, IndirectEntries | null>();
 const NOT_CALLED = /^(?:\.discard\.|_kprobe_blacklist|_error_injection_whitelist)/;
 
 /** Key of a place in code; the section counts in relocatable files only. */
-const keyOf = ({ relocatable }: Program, section: number, value: Address): string =>
+const keyOf = ({ relocatable }: Program, section: SectionIndex, value: Address): string =>
   relocatable ? `${section} ${value}` : `${value}`;
 
 /** Sections whose words may be pointers that code calls through. */
@@ -115,7 +115,7 @@ export interface MissingPad {
 }
 
 /** Null: the function begins with a pad, no pointer leads to it, or the processor checks none. */
-export function missingPad(sites: Sites, index: number): MissingPad | null {
+export function missingPad(sites: Sites, index: SiteIndex): MissingPad | null {
   const entries = entriesOf(sites);
   const symbol = entries === null ? -1 : sites.functionSymbol(index);
   const place = symbol < 0 ? undefined : sites.program.functions.placeOf(symbol);

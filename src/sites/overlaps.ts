@@ -14,14 +14,14 @@ import { SHN_UNDEF } from '../elf/constants.js';
 import type { ElfSection } from '../elf/image.js';
 import type { CodeRange, Program } from '../program/program.js';
 import { relocationsSorted, type SortedRelocations } from '../relocs/read.js';
-import type { Address } from '../units.js';
+import type { Address, SectionIndex } from '../units.js';
 
 /**
  * Code that a table names: [offset, end) of a section of a relocatable file, or addresses
  * (`section` -1).
  */
 export interface OtherRange {
-  readonly section: number;
+  readonly section: SectionIndex;
   readonly offset: bigint;
   readonly end: bigint;
   readonly what: string;
@@ -30,7 +30,7 @@ export interface OtherRange {
 }
 
 interface Place {
-  readonly section: number;
+  readonly section: SectionIndex;
   readonly value: Address;
 }
 
@@ -98,7 +98,7 @@ class TableReader {
     return BigInt.asUintN(bytes * 8, stored + sum);
   }
 
-  private *relocationsAt(at: number): Generator<{ rule: string; section: number; value: bigint }> {
+  private *relocationsAt(at: number): Generator<{ rule: string; section: SectionIndex; value: bigint }> {
     const { placed, program } = this;
     if (placed === null) return;
     for (let rank = placed.from(BigInt(at)); rank < placed.count && placed.offset[rank] === BigInt(at); rank++) {
@@ -185,7 +185,7 @@ class OtherRanges {
    * What else is patched inside [start, end) of a section (-1 in linked files); null when nothing
    * is.
    */
-  overlapping(section: number, start: bigint, end: bigint): string | null {
+  overlapping(section: SectionIndex, start: bigint, end: bigint): string | null {
     const { list } = this;
     let low = 0;
     let high = list.length;

@@ -8,7 +8,7 @@
  */
 import type { SiteReading, SiteShape, SiteSource, SiteStateKind } from '../machine/sites.js';
 import { type CodeRange, probeSections, type Program } from '../program/program.js';
-import type { Address } from '../units.js';
+import type { Address, Column, CodeIndex, SiteIndex, SymbolIndex } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from '../record/journal.js';
 import { SiteStubs } from './site-stubs.js';
@@ -27,7 +27,7 @@ const noShape = 255;
 
 /** One site as an object. */
 export interface Site {
-  readonly index: number;
+  readonly index: SiteIndex;
   readonly table: SlotTable;
   /** Row in `table`. */
   readonly slot: number;
@@ -42,7 +42,7 @@ export interface Site {
   /** Name of the shape, '' when none fits. */
   readonly shape: string;
   /** Symbol of the function it belongs to, -1 for none. */
-  readonly functionSymbol: number;
+  readonly functionSymbol: SymbolIndex;
 }
 
 export interface FindOptions extends TableOptions {
@@ -68,13 +68,13 @@ export class Sites {
     private readonly tableOf: Uint8Array,
     private readonly slotOf: Uint32Array,
     /** Position in `program.code`, -1 for unplaced. */
-    readonly range: Int32Array,
+    readonly range: Column<Int32Array, CodeIndex>,
     readonly anchor: BigUint64Array,
     /** ip minus anchor. */
     readonly ipDelta: Int16Array,
     private readonly shapeOf: Uint8Array,
     private readonly stateOf: Uint8Array,
-    private readonly functionOf: Int32Array,
+    private readonly functionOf: Column<Int32Array, SymbolIndex>,
     private readonly view: ProgramView,
     /**
      * Tables most of whose sites have nops in no number or place that a call can use; parallel to
@@ -92,29 +92,29 @@ export class Sites {
 
   private kept = false;
 
-  state(index: number): SiteState {
+  state(index: SiteIndex): SiteState {
     return stateNames[this.stateOf[index]!]!;
   }
 
   /** Name of the shape, '' when none fits. */
-  shape(index: number): string {
+  shape(index: SiteIndex): string {
     const shape = this.shapeOf[index]!;
     return shape === noShape ? '' : this.program.arch.siteShapes[shape]!.name;
   }
 
-  functionSymbol(index: number): number {
+  functionSymbol(index: SiteIndex): SymbolIndex {
     return this.functionOf[index]!;
   }
 
-  table(index: number): SlotTable {
+  table(index: SiteIndex): SlotTable {
     return this.tables[this.tableOf[index]!]!;
   }
 
-  slot(index: number): number {
+  slot(index: SiteIndex): number {
     return this.slotOf[index]!;
   }
 
-  source(index: number): SiteSource {
+  source(index: SiteIndex): SiteSource {
     const source = this.sources[this.tableOf[index]!]!;
     return source === 'call' && this.kept ? 'mcount-table' : source;
   }
@@ -127,21 +127,21 @@ export class Sites {
     this.kept = true;
   }
 
-  codeRange(index: number): CodeRange | undefined {
+  codeRange(index: SiteIndex): CodeRange | undefined {
     return this.program.code[this.range[index]!];
   }
 
-  ip(index: number): Address {
+  ip(index: SiteIndex): Address {
     return this.anchor[index]! + BigInt(this.ipDelta[index]!);
   }
 
   /** File position of the anchor; -1 for unplaced sites. */
-  fileOffset(index: number): number {
+  fileOffset(index: SiteIndex): number {
     const range = this.codeRange(index);
     return range ? range.fileOffset + Number(this.anchor[index]! - range.address) : -1;
   }
 
-  at(index: number): Site {
+  at(index: SiteIndex): Site {
     return {
       index,
       table: this.table(index),
@@ -157,14 +157,14 @@ export class Sites {
   }
 
   /** The view moved to a site, for shapes. Valid until the next call. */
-  viewOf(index: number): ProgramView {
+  viewOf(index: SiteIndex): ProgramView {
     const range = this.codeRange(index)!;
     this.view.move(range, Number(this.anchor[index]! - range.address));
     return this.view;
   }
 
   /** Name of the module that a site of a loaded image is in; null elsewhere. */
-  module(index: number): string | null {
+  module(index: SiteIndex): string | null {
     const part = this.range[index]! < 0 ? undefined : this.program.partOf(this.anchor[index]!);
     return part?.kind === 'module' ? part.name : null;
   }
@@ -173,7 +173,7 @@ export class Sites {
    * What the bytes at a site say, read again; null for sites that no shape knows or that name no
    * code.
    */
-  reading(index: number): SiteReading | null {
+  reading(index: SiteIndex): SiteReading | null {
     const found = this.read(index);
     return found !== null && this.unusable[this.tableOf[index]!] ? asUnusable(found) : found;
   }
@@ -188,7 +188,7 @@ export class Sites {
     return readAt(this.view, this.sources[table]!, this.excluded[table]!).reading;
   }
 
-  private read(index: number): SiteReading | null {
+  private read(index: SiteIndex): SiteReading | null {
     if (this.range[index]! < 0) return null;
     const shape = this.shapeOf[index]!;
     if (shape === noShape) return null;
@@ -217,7 +217,7 @@ export class Sites {
   }
 
   /** Conventions of entries that can serve a site, given what its bytes say. */
-  entriesOf(index: number, reading: SiteReading): readonly string[] {
+  entriesOf(index: SiteIndex, reading: SiteReading): readonly string[] {
     const { shape } = reading;
     return shape.servedAt?.(reading, this.viewOf(index)).entries ?? shape.entries;
   }

@@ -15,6 +15,7 @@ import type { ElfSection } from '../elf/image.js';
 import type { Program } from '../program/program.js';
 import { slotLoser } from './compilers.js';
 import type { SlotTable } from './tables.js';
+import type { SectionIndex } from '../units.js';
 
 /** Something about the sections of a table that a link may turn into a loss of slots. */
 export interface TableLint {
@@ -66,7 +67,7 @@ class Linting {
     this.found.push({ rule, section: name, index, message: `${name} (section ${index}) ${message}` });
   }
 
-  private nameOf(section: number): string {
+  private nameOf(section: SectionIndex): string {
     return this.program.image.sections[section]?.name ?? `section ${section}`;
   }
 

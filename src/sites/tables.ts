@@ -19,7 +19,7 @@ import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/
 import { ElftraceError, hex, malformed } from '../errors.js';
 import type { Program } from '../program/program.js';
 import { isDynamic } from '../relocs/read.js';
-import type { Address } from '../units.js';
+import type { Address, Column, SectionIndex } from '../units.js';
 
 /**
  * Slots of one table as columns; `section` and `value` name the anchor, see
@@ -44,13 +44,13 @@ export interface SlotTable {
    * Section index the slot's value is an offset in (relocatable files); -1 in linked files and for
    * empty slots.
    */
-  readonly section: Int32Array;
+  readonly section: Column<Int32Array, SectionIndex>;
   /** Address, or offset in `section`; 0 for an empty slot. */
   readonly value: BigUint64Array;
   /** File position of the slot; -1 for calls. */
   readonly position: Float64Array;
   /** Section that holds the slots, -1 for calls. */
-  readonly container: number;
+  readonly container: SectionIndex;
   readonly sorted: boolean;
   /** Where the values came from, for `info`. */
   readonly origin: 'relocations' | 'contents' | 'relative' | 'contents and relative' | 'code' | 'record';
@@ -195,7 +195,7 @@ function readLinked(
   start: bigint,
   size: number,
   fileOffset: number,
-  container: number,
+  container: SectionIndex,
   source: SiteSource | 'unknown',
   role: 'sites' | 'padding',
   relative: ReadonlyMap<bigint, bigint>,

@@ -35,6 +35,7 @@ import { type UnlistedSite, unlistedSites } from './complete.js';
 import { missingPad } from './indirect-entries.js';
 import type { Sites } from './sites.js';
 import { lintTables, type TableLint } from './table-lint.js';
+import type { SiteIndex } from '../units.js';
 
 /** How much each verdict weighs: errors fail `verify`, warnings do with `--strict`. */
 export const verdictSeverity = {
@@ -73,7 +74,7 @@ export type Severity = (typeof verdictSeverity)[Verdict];
 /** A site whose verdict is not `ok`, with what a person or program needs to judge it. */
 export interface Finding {
   /** Its index; -1 for `pad-without-slot` and for what is said of a livepatch module. */
-  readonly site: number;
+  readonly site: SiteIndex;
   readonly verdict: Verdict;
   readonly severity: Severity;
   /** Rule of the specification that the verdict follows. */
@@ -115,7 +116,7 @@ export interface VerifyOptions {
    * True for sites whose bytes a session has left behind: what they call was a tracer's, or a
    * direct caller, of its time.
    */
-  readonly leftBehind?: (site: number) => boolean;
+  readonly leftBehind?: (site: SiteIndex) => boolean;
   readonly signal?: AbortSignal;
 }
 
@@ -139,7 +140,7 @@ export interface Judgement {
  * behind it. The same holds for functions of a list of names, which has no sizes, where the machine
  * tells an entry by what stands in front of it (X-SITE-2).
  */
-export function isCovered(sites: Sites, index: number): boolean {
+export function isCovered(sites: Sites, index: SiteIndex): boolean {
   const { program } = sites;
   const symbol = sites.functionSymbol(index);
   if (symbol < 0) return false;
@@ -150,7 +151,7 @@ export function isCovered(sites: Sites, index: number): boolean {
 }
 
 /** False where the machine looks for the start of a function in front of a site and finds none. */
-function isEntry(sites: Sites, index: number): boolean {
+function isEntry(sites: Sites, index: SiteIndex): boolean {
   const reading = sites.reading(index);
   if (!reading?.shape.servedAt || reading.state === 'foreign') return true;
   return sites.entriesOf(index, reading).length > 0;
@@ -186,7 +187,7 @@ function knowledgeOf(sites: Sites): Knowledge {
 const fine: Judgement = { verdict: 'ok', rule: '', message: '' };
 
 /** What a slot names is no place of a site, or that of another slot. */
-function judgePlace(sites: Sites, index: number): Judgement | null {
+function judgePlace(sites: Sites, index: SiteIndex): Judgement | null {
   const { program } = sites;
   const { arch } = program;
   const state = sites.state(index);
@@ -225,7 +226,7 @@ function judgePlace(sites: Sites, index: number): Judgement | null {
 }
 
 /** No known function has the site. */
-function judgeSymbols(sites: Sites, index: number, reading: SiteReading | null): Judgement | null {
+function judgeSymbols(sites: Sites, index: SiteIndex, reading: SiteReading | null): Judgement | null {
   const { program } = sites;
   if (!program.namesFunctions || isCovered(sites, index)) return null;
   // `unplaced`: nops of a pad whose call area only the missing symbol could tell.
@@ -259,7 +260,7 @@ function judgeSymbols(sites: Sites, index: number, reading: SiteReading | null):
 }
 
 /** Indirect calls of the function would trap. */
-function judgePads(sites: Sites, index: number, reading: SiteReading | null): Judgement | null {
+function judgePads(sites: Sites, index: SiteIndex, reading: SiteReading | null): Judgement | null {
   const { program } = sites;
   if (reading?.padBehind) {
     return {
@@ -282,7 +283,7 @@ function judgePads(sites: Sites, index: number, reading: SiteReading | null): Ju
 }
 
 /** The site lies where calls within the module never come by. */
-function judgeLocalEntry(sites: Sites, index: number, reading: SiteReading | null): Judgement | null {
+function judgeLocalEntry(sites: Sites, index: SiteIndex, reading: SiteReading | null): Judgement | null {
   const { program } = sites;
   const symbol = sites.functionSymbol(index);
   if (symbol >= 0 && reading?.state !== 'call') {
@@ -368,7 +369,7 @@ function judgeBytes(
 const because = (who: string | null): string => (who === null ? '' : `; ${who}`);
 
 /** Where the nops are of a site in front of a local entry; null: they are at neither place. */
-function nopsOf(sites: Sites, index: number, local: bigint): 'slot' | 'local' | null {
+function nopsOf(sites: Sites, index: SiteIndex, local: bigint): 'slot' | 'local' | null {
   const here = sites.reading(index);
   if (here?.state === 'compiled' || here?.nops !== undefined) return 'slot';
   const range = sites.codeRange(index);
@@ -377,7 +378,7 @@ function nopsOf(sites: Sites, index: number, local: bigint): 'slot' | 'local' | 
   return there?.state === 'compiled' ? 'local' : null;
 }
 
-function ofForeign(sites: Sites, index: number, reading: SiteReading): Judgement {
+function ofForeign(sites: Sites, index: SiteIndex, reading: SiteReading): Judgement {
   const expected = reading.expected ?? none;
   const actual = sites.viewOf(index).bytes(reading.startDelta, Math.max(expected.length, reading.sizeBytes, 1));
   const verdict: Verdict =
@@ -401,7 +402,7 @@ function ofForeign(sites: Sites, index: number, reading: SiteReading): Judgement
  * A call of something that is not the profiling entry: fine when it is a tracer's, else it leads to
  * the wrong place.
  */
-function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement | null {
+function judgeCall(sites: Sites, index: SiteIndex, reading: SiteReading): Judgement | null {
   const { program } = sites;
   if (reading.target === null) {
     // Relocatable: the relocation names another symbol than the profiling entry.
@@ -452,7 +453,7 @@ function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement
 }
 
 /** A site that jumps where it must call, or the other way round. */
-function judgeJump(sites: Sites, index: number, reading: SiteReading): Judgement {
+function judgeJump(sites: Sites, index: SiteIndex, reading: SiteReading): Judgement {
   const { program } = sites;
   const target = reading.target!;
   const range = program.codeAt(target);
@@ -470,7 +471,7 @@ function judgeJump(sites: Sites, index: number, reading: SiteReading): Judgement
 }
 
 /** The direct caller that the image's table names for a site, or null. */
-export function directCallerOf(sites: Sites, index: number): DirectCaller | null {
+export function directCallerOf(sites: Sites, index: SiteIndex): DirectCaller | null {
   const reading = sites.reading(index);
   if (reading === null) return null;
   const anchor = sites.anchor[index]!;
@@ -482,7 +483,7 @@ export function directCallerOf(sites: Sites, index: number): DirectCaller | null
  * A stub that leads to the right code with another TOC than that code's: the callee would find
  * nothing of its own.
  */
-function judgeStubToc(sites: Sites, index: number, target: bigint, reading: SiteReading): Judgement | null {
+function judgeStubToc(sites: Sites, index: SiteIndex, target: bigint, reading: SiteReading): Judgement | null {
   const { program } = sites;
   const stub = program.stub(target);
   if (stub === null || stub.targetToc === null) return null;
@@ -497,7 +498,7 @@ function judgeStubToc(sites: Sites, index: number, target: bigint, reading: Site
 }
 
 /** A site that calls through a stub of its own, against that stub. */
-function judgeOwnStub(sites: Sites, index: number, reading: SiteReading): Judgement | null {
+function judgeOwnStub(sites: Sites, index: SiteIndex, reading: SiteReading): Judgement | null {
   const problem = sites.stubs?.problemOf(sites.ip(index), reading.through ?? null);
   if (!problem) return null;
   return {
@@ -509,7 +510,7 @@ function judgeOwnStub(sites: Sites, index: number, reading: SiteReading): Judgem
 }
 
 /** The finding of a judgement, with place and names. */
-function findingOf(sites: Sites, index: number, judgement: Judgement): Finding {
+function findingOf(sites: Sites, index: SiteIndex, judgement: Judgement): Finding {
   const range = sites.codeRange(index);
   const anchor = sites.anchor[index]!;
   const table = sites.table(index);

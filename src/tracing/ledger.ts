@@ -8,13 +8,14 @@ import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { type FileRange, storeStep } from '../patch/kept-relocations.js';
 import type { Step } from '../patch/plan.js';
+import type { SiteIndex } from '../units.js';
 
 /** What a store was for. */
 export interface StoreReason {
   /** Rule that the store follows. */
   readonly rule: string;
   /** Index of the site; -1 for what is no part of one. */
-  readonly site: number;
+  readonly site: SiteIndex;
   /** In words. */
   readonly reason: string;
 }

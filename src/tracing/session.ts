@@ -32,7 +32,7 @@ import { entriesOf, requireFixedAddresses, requireObjects } from './entries.js';
 import { capabilitiesOf, policyOf } from './offers.js';
 import { initialState, recordIp, whyNoGraph } from './site-state.js';
 import { isCovered } from '../sites/verdicts.js';
-import type { Address, RegisterName } from '../units.js';
+import type { Address, RegisterName, SiteIndex } from '../units.js';
 import { StoreLedger } from './ledger.js';
 
 /** A call of a function of the host, as `Gates` of the emulator hand it over. */
@@ -131,7 +131,7 @@ interface Prepared {
 
 /** A site that holds what the way into the session made of it. */
 export interface IdleSite {
-  readonly site: number;
+  readonly site: SiteIndex;
   /** Where its bytes are in the file, and what they were. */
   readonly fileOffset: number;
   readonly before: Uint8Array;
@@ -478,7 +478,7 @@ function reportInit(sites: Sites, plan: Plan): void {
 }
 
 /** The bytes of a site as they are now. */
-function siteBytes(sites: Sites, index: number): Uint8Array {
+function siteBytes(sites: Sites, index: SiteIndex): Uint8Array {
   const reading = sites.reading(index);
   return reading === null
     ? new Uint8Array(0)
@@ -486,7 +486,7 @@ function siteBytes(sites: Sites, index: number): Uint8Array {
 }
 
 /** The bytes of a site in the file: [start, end). */
-function extentOf(sites: Sites, site: number): { readonly start: number; readonly end: number } {
+function extentOf(sites: Sites, site: SiteIndex): { readonly start: number; readonly end: number } {
   const reading = sites.reading(site);
   const anchor = sites.fileOffset(site);
   if (reading === null || anchor < 0) return { start: Infinity, end: 0 };
@@ -499,7 +499,7 @@ function extentOf(sites: Sites, site: number): { readonly start: number; readonl
  */
 function note(
   prepared: Map<number, Prepared>,
-  site: number,
+  site: SiteIndex,
   fileOffset: number,
   before: Uint8Array,
   after: Uint8Array,
@@ -537,7 +537,7 @@ function initialise(
   selection: Uint8Array,
   { options, text, prepared, ledger, left = new Map<number, Uint8Array>() }: StartUp,
 ): void {
-  const leftBehind = (site: number): boolean => {
+  const leftBehind = (site: SiteIndex): boolean => {
     const bytes = left.get(site);
     return bytes !== undefined && equalBytes(bytes, siteBytes(sites, site));
   };
@@ -571,7 +571,7 @@ function initialise(
 /**
  * Whether the entries can serve a site, where what stands around it decides that; others stay nops.
  */
-function isServed(sites: Sites, index: number, served: readonly string[]): boolean {
+function isServed(sites: Sites, index: SiteIndex, served: readonly string[]): boolean {
   const reading = sites.reading(index);
   if (!reading?.shape.servedAt) return true;
   return sites.entriesOf(index, reading).some((each) => served.includes(each));
@@ -618,11 +618,11 @@ function recordsOf(
 }
 
 /** The body of an overridden weak function (C-FILT-4). */
-function isLeftover(sites: Sites, index: number): boolean {
+function isLeftover(sites: Sites, index: SiteIndex): boolean {
   return sites.program.namesFunctions && !isCovered(sites, index);
 }
 
-function siteInput(sites: Sites, index: number): SiteInput {
+function siteInput(sites: Sites, index: SiteIndex): SiteInput {
   const { program } = sites;
   const symbol = sites.functionSymbol(index);
   const ip = recordIp(sites, index);

@@ -11,7 +11,7 @@ import { entryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import { OPS_ROOM, OPS_WORD_COUNT } from '../runtime/abi.js';
 import type { Sites } from '../sites/sites.js';
-import type { Address } from '../units.js';
+import type { Address, SiteIndex } from '../units.js';
 import { type Entries, entriesOf } from './entries.js';
 
 /**
@@ -58,7 +58,7 @@ function hasOnlyFixed(shape: SiteShape, conventions: readonly EntryConvention[])
  * The ip of a site's record (C-TGT-7): what callbacks are told. Of a site with a fixed auipc the
  * word behind it, whatever stands there now.
  */
-export function recordIp(sites: Sites, site: number): Address {
+export function recordIp(sites: Sites, site: SiteIndex): Address {
   const { siteShapes } = sites.program.arch;
   const counted = siteShapes.some((shape) => shape.entryCountsBack !== undefined);
   const fixed = entriesOf(sites.program).convention?.idle.fixed === true;
@@ -74,7 +74,7 @@ export function recordIp(sites: Sites, site: number): Address {
 }
 
 /** Why the graph tracer cannot have the returns of a site's function; null where it can. */
-export function whyNoGraph(sites: Sites, site: number, reading: SiteReading | null): string | null {
+export function whyNoGraph(sites: Sites, site: SiteIndex, reading: SiteReading | null): string | null {
   const binds = reading?.shape.bindsReturn;
   return binds !== undefined && lookBack(binds, sites.viewOf(site)) !== null ? binds.reason : null;
 }

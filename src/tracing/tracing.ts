@@ -39,7 +39,7 @@ import { waysTo } from '../patch/routes.js';
 import { type EntryPoint, entryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS } from '../runtime/abi.js';
-import type { Address } from '../units.js';
+import type { Address, SiteIndex } from '../units.js';
 import type { Sites } from '../sites/sites.js';
 import { type Entries, entriesOf, requireFixedAddresses, withConvention } from './entries.js';
 import { EntryWords } from './entry-words.js';
@@ -167,7 +167,7 @@ class Tracing {
     this.words = new EntryWords(program, request.readonlyRanges ?? []);
   }
 
-  isWanted(site: number): boolean {
+  isWanted(site: SiteIndex): boolean {
     const { tracer, selection } = this.request;
     return tracer !== null && (!selection || selection[site] !== 0);
   }
@@ -179,7 +179,7 @@ class Tracing {
   private wantsRegs(): boolean {
     const { sites, request, entries } = this;
     const { tracer } = request;
-    const isWanted = (site: number): boolean => this.isWanted(site);
+    const isWanted = (site: SiteIndex): boolean => this.isWanted(site);
     const wants =
       request.saveRegs === true ||
       (tracer?.kind === 'symbol' && plainLoses(sites, isWanted)) ||
@@ -257,7 +257,7 @@ class Tracing {
 function decisionsOf(
   tracing: Tracing,
   ways: readonly EntryPoint[] | null,
-): (site: number, reading: SiteReading) => readonly SiteDecision[] {
+): (site: SiteIndex, reading: SiteReading) => readonly SiteDecision[] {
   const { sites, program, entries, request } = tracing;
   const { convention, kind } = entries;
   const { tracer } = request;
@@ -293,7 +293,7 @@ function decisionsOf(
 /** Why the entries cannot serve a site of the tracer; null where they can. */
 function whyNotServed(
   { sites, program, entries, request }: Tracing,
-  site: number,
+  site: SiteIndex,
   reading: SiteReading,
 ): SiteDecision | null {
   const possible = sites.entriesOf(site, reading);
@@ -347,7 +347,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
 }
 
 /** Whether a selected site has live registers that a plain entry would lose. */
-function plainLoses(sites: Sites, isWanted: (site: number) => boolean): boolean {
+function plainLoses(sites: Sites, isWanted: (site: SiteIndex) => boolean): boolean {
   for (let i = 0; i < sites.count; i++) {
     if (isWanted(i) && (sites.reading(i)?.shape.plainLoses?.length ?? 0) > 0) return true;
   }
@@ -355,7 +355,7 @@ function plainLoses(sites: Sites, isWanted: (site: number) => boolean): boolean 
 }
 
 /** Whether a selected site has its caller where only a register frame shows it. */
-function hasCallerInFrame(sites: Sites, isWanted: (site: number) => boolean): boolean {
+function hasCallerInFrame(sites: Sites, isWanted: (site: SiteIndex) => boolean): boolean {
   for (let i = 0; i < sites.count; i++) {
     const reading = isWanted(i) ? sites.reading(i) : null;
     if (reading?.shape.servedAt?.(reading, sites.viewOf(i)).callerInFrame === true) return true;
