@@ -119,42 +119,60 @@ function debugSymbols(path: string): SymbolTable | undefined {
   }
 }
 
+/** Symbols that the user names, or else those that the file points to. */
+function symbolsFor(image: ElfImage, path: string, named: string | undefined): Promise<SymbolTable | undefined> {
+  return named === undefined ? findSymbols(image, path) : readSymbols(named);
+}
+
 /**
- * The clock is looked at between the steps: each takes time in proportion to the file.
+ * The record of a file beside it, where it has none inside; null also for the journal of an earlier
+ * run, which is about that run's output: the original that it came from is not changed by it.
+ */
+function recordOutside(image: ElfImage, journal: string | undefined): FileRecord | null {
+  if (journal === undefined || !existsSync(journal)) return null;
+  const kept = recordBeside(image, readBytes(journal), hash);
+  return kept && kept.sha256 === hash(image.bytes) ? null : kept;
+}
+
+/**
+ * The pipeline, one step after the other, each with what is true behind it. The clock is looked at
+ * between the steps: each takes time in proportion to the file.
  * @throws ElftraceError of every step, 'timeout'
  */
 export async function open(input: InputFile, options: OpenOptions = {}): Promise<Opened> {
   const onTime = (step: string): void => {
     commandDeadline().check(step, { file: input.name });
   };
+
   onTime('reading the file');
   const image = readElf(input.bytes);
+  // Every offset, size, link and index lies in the file: no later step checks again.
+
   const arch = await loadArch(image.header);
-  const symbols =
-    options.symbols === undefined ? await findSymbols(image, input.path) : await readSymbols(options.symbols);
+  // Only `arch` knows which machine it is.
+
   const inside = readRecord(image);
-  const loadOptions = {
-    ...(options.mcount ? { mcountNames: options.mcount } : {}),
-    ...(symbols ? { symbols } : {}),
-  };
+  const record = inside ?? recordOutside(image, options.journal);
+  // What was changed before is known. What stands in the file is said by its bytes alone.
+
+  const symbols = await symbolsFor(image, input.path, options.symbols);
   const entries = inside ? enabledEntries(inside) : [];
+  const names = { ...(options.mcount ? { mcountNames: options.mcount } : {}), ...(symbols ? { symbols } : {}) };
   onTime('reading the symbols');
-  const program = load(image, arch, { ...loadOptions, tracerNames: entries });
-  const original =
-    inside && entries.length > 0 && disagreements(inside, image.bytes).length === 0
-      ? load(readElf(unpatched(image, null, hash)), arch, loadOptions)
-      : null;
-  const beside = inside === null && options.journal !== undefined && existsSync(options.journal);
-  const kept = beside ? recordBeside(image, readBytes(options.journal!), hash) : null;
-  // The journal of an earlier run is about its output; the original that it came from is not
-  // changed by it.
-  const record = inside ?? (kept && kept.sha256 === hash(image.bytes) ? null : kept);
+  const program = load(image, arch, { ...names, tracerNames: entries });
+  // An address is code of one range, or is none; relocations are found by their places.
+
+  const isRenamed = inside !== null && entries.length > 0 && disagreements(inside, image.bytes).length === 0;
+  const original = isRenamed ? load(readElf(unpatched(image, null, hash)), arch, names) : null;
   onTime('reading the program');
   const sites = findSites(program, {
     record,
     ...(original ? { original } : {}),
     ...(options.table ? { tableSections: options.table } : {}),
   });
+  // A site that names code has a shape and a state, or is unknown; sites are sorted by place.
+  // They are not judged yet (`verify`), nor decided about (`planSites`); nothing is written.
+
   onTime('finding the sites');
   return {
     input,
@@ -164,7 +182,7 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
     program,
     sites,
     record,
-    recordBeside: beside && record !== null,
+    recordBeside: inside === null && record !== null,
     recorded: record ? recordedState(record, image.bytes) : undefined,
     module: moduleName(image, input.path),
   };

@@ -52,7 +52,7 @@ import {
   unsafeGraphJson,
 } from '../report/json.js';
 import type { WritableState } from '../machine/sites.js';
-import type { Address } from '../units.js';
+import type { Address, SiteIndex } from '../units.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { outputLike, outputPath, readBytes, readInput } from './files.js';
@@ -617,25 +617,17 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     if (error instanceof UnsafeGraphError && args.json) printUnsafe(error, before, args);
     throw tracerHint(error, args.tracer);
   });
+  // Every selected site is changed by steps with the bytes before and after, is as asked already,
+  // or is refused with a reason. Nothing is written.
   const { plan, on: opened } = planned;
-  const { image } = opened;
   const acceptance = acceptanceOf(args);
   if (args.planOnly) {
-    if (opened.recordBeside || args.journal !== undefined) {
-      throw new ElftraceError('usage', 'plan works on files that carry their record');
-    }
-    if (plan.additions) {
-      throw new ElftraceError(
-        'unsupported-form',
-        'a plan file has no room for new relocations: patch carries them out',
-      );
-    }
-    await writePlan(before, { ...planned, plan: { ...plan, notices: planNotices(plan, opened, args) } }, args);
+    await planFile(before, planned, args);
     checkAcceptance(plan, acceptance);
     return exitCodes.ok;
   }
   if (args.dryRun) {
-    if (args.json) out(JSON.stringify(planJson(input.name, hash(image.bytes), plan)));
+    if (args.json) out(JSON.stringify(planJson(input.name, hash(opened.image.bytes), plan)));
     else await printPlan(plan, opened);
     // The plan is the output; whether it would be carried out is the exit code.
     checkAcceptance(plan, acceptance);
@@ -645,7 +637,23 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   checkAcceptance(plan, acceptance);
   const written =
     args.prove === true ? await proved(before, planned, args) : { planned, applied: appliedOf(planned, args) };
+  // The new bytes are in memory, each `before` was compared, and the record leads back.
   return write(before, written, args, output!);
+}
+
+/**
+ * Writes the plan as a file.
+ * @throws ElftraceError 'usage', 'unsupported-form' for plans that a file cannot hold
+ */
+async function planFile(before: Opened, planned: Planned, args: PatchArguments): Promise<void> {
+  const { plan, on: opened } = planned;
+  if (opened.recordBeside || args.journal !== undefined) {
+    throw new ElftraceError('usage', 'plan works on files that carry their record');
+  }
+  if (plan.additions) {
+    throw new ElftraceError('unsupported-form', 'a plan file has no room for new relocations: patch carries them out');
+  }
+  await writePlan(before, { ...planned, plan: { ...plan, notices: planNotices(plan, opened, args) } }, args);
 }
 
 /** A plan, and the file that it makes. */
@@ -821,7 +829,7 @@ function tableNotice(plan: Plan, { program, sites }: Opened): string[] {
 }
 
 /** False for a store that is elsewhere than at its site. */
-function ownsAddress(sites: Opened['sites'], site: number, address: bigint): boolean {
+function ownsAddress(sites: Opened['sites'], site: SiteIndex, address: bigint): boolean {
   const reading = sites.reading(site);
   if (reading === null) return true;
   const start = sites.anchor[site]! + BigInt(reading.startDelta);
