@@ -50,5 +50,7 @@ export const x86Proof: ProofModel = {
   savedLink: null,
   tocSlot: null,
   results: ['rax', 'rdx', 'xmm0', 'xmm1'],
+  // THREADS_FS and THREADS_GS of entry.h.
+  threadKey: { mode: 'elftrace_thread_mode', at: { 1: 'fs_base', 2: 'gs_base' } },
   frames: { modern, y2014: of2014, mcount: of2014 },
 };

@@ -78,6 +78,11 @@ export interface ProofModel {
   readonly tocSlot: number | null;
   /** Registers of results, as they are when a function returns. */
   readonly results: readonly RegisterName[];
+  /**
+   * Where the runtime does not tell threads apart by the thread pointer: the symbol of a word, and
+   * by its value the register that has the address of what does; any other value: 0 does.
+   */
+  readonly threadKey?: { readonly mode: string; readonly at: Readonly<Record<string, RegisterName>> };
   /** Frames by convention; a convention that is not named passes ip and parent alone. */
   readonly frames: Readonly<Record<ConventionName, FrameRow>>;
 }

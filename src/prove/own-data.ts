@@ -3,12 +3,15 @@
  * that the callbacks of the site leave, and nothing else. Written down from `runtime/abi.ts`, not
  * from the code that is proved.
  */
+import type { IrEmulation } from '../machine/emulation.js';
 import { entryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import {
+  GRAPH_ENTRY_COUNT,
   GRAPH_ENTRY_WORDS,
   GRAPH_USER_COUNT,
   graphEntryBytes,
+  ONE_STACK,
   OPS_WORDS,
   RING_FLAGS,
   RING_HEADER,
@@ -16,15 +19,21 @@ import {
   RING_KINDS,
   RING_RECORD,
   RING_RECORD_BYTES,
+  SIDE_ENTRY_COUNT,
+  SIDE_ENTRY_WORD_COUNT,
+  SIDE_ENTRY_WORDS,
   THREAD_COUNT,
+  THREAD_HEAD_WORDS,
   THREAD_WORDS,
   threadBytes,
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import { differing, PAGE_BYTES } from './layout.js';
-import type { Random } from './random.js';
-import type { Wanted } from './wanted.js';
-import type { ProofWorld } from './world.js';
+import { mix, Random } from './random.js';
+import type { Begun } from './state.js';
+import { enterState, returnState, type StateCall, type TracerMemory, type TracerState } from './tracer-states.js';
+import type { Wanted, WantedCall } from './wanted.js';
+import type { ProofWorld, Registers } from './world.js';
 
 /** Bytes that callbacks write. */
 interface Write {
@@ -54,89 +63,149 @@ interface GraphUser {
 /** Words that a graph entry has between those that are compared. */
 const SPARE_WORD = 3;
 
+/** What a state adds to what callbacks do, or takes from it. */
+interface Effects {
+  /** Callbacks are asked by code that guards against recursion. */
+  readonly isGuarded: boolean;
+  readonly calls: readonly WantedCall[];
+  /** The graph tracer takes the return. */
+  readonly hijack: boolean;
+  /** Where on its stack the call is. */
+  readonly depth: bigint;
+  /** Its stack has no room. */
+  readonly overrun: boolean;
+  /** Calls on its stack that are found to have been left. */
+  readonly abandoned: number;
+  /** Events that are counted as lost. */
+  readonly lost: number;
+  /** Something asked which thread this is. */
+  readonly asked: boolean;
+}
+
 export class OwnData {
-  private readonly word: number;
+  private readonly word: 4 | 8;
   private readonly ring: Address;
   private readonly threads: Address;
   private readonly count: Address | null;
   private readonly tracer: Address | null;
   private readonly counter: Address | null;
-  private readonly silent: readonly (Address | null)[];
+  private readonly livepatch: Address | null;
+  private readonly direct: Address | null;
   private readonly graph: Address | null;
+  private readonly stopped: Address | null;
+  private readonly watching: Address | null;
+  /** Functions in the place of others are kept on a stack. */
+  private readonly hasSide: boolean;
+  /** Code that asks callbacks under a guard against recursion. */
+  readonly guards: readonly Address[];
   /** Pages as they were when the trial began, where that is not as they are in the image. */
   private readonly before = new Map<Address, Uint8Array>();
-  /** The block of the thread that runs. */
-  private thread = 0n;
-  private isAgain = false;
+  /** The block of the thread that runs; null: all belong to others. */
+  private thread: Address | null = null;
+  /** What the block of the thread has as its owner. */
+  private owner = 0n;
+  private state: TracerState = 'fresh';
+  private call: StateCall = { owner: 0n, frame: 0n };
+  private effects: Effects | null = null;
+  /** Calls that were put on the stack on the way back. */
+  private more = 0;
+  /** The thread in which a function returned, where that is another one. */
+  private moved: Address | null = null;
 
   private constructor(
     private readonly program: Program,
     private readonly own: readonly { readonly start: Address; readonly end: Address }[],
     private readonly users: readonly GraphUser[],
+    private readonly emulation: IrEmulation,
     { ring, threads }: { ring: Address; threads: Address },
   ) {
     this.word = program.image.wordBytes;
     this.ring = ring;
     this.threads = threads;
-    this.count = program.definedAt(program.symbols.find('elftrace_count'));
+    const at = (name: string): Address | null => program.definedAt(program.symbols.find(name));
+    this.count = at('elftrace_count');
+    this.stopped = at('elftrace_graph_stopped');
+    this.watching = at('elftrace_rcu_watching');
+    this.hasSide = at('elftrace_side_push') !== null;
     const place = (name: string): Address | null => entryPoint(program, name)?.address ?? null;
     this.tracer = place('elftrace_function_tracer');
     this.counter = place('elftrace_counter');
     this.graph = place('ftrace_graph_func');
-    this.silent = [place('ftrace_direct_func'), place('elftrace_livepatch')];
+    this.direct = place('ftrace_direct_func');
+    this.livepatch = place('elftrace_livepatch');
+    this.guards = ['ftrace_ops_list_func', 'ftrace_ops_assist_func'].flatMap((name) => place(name) ?? []);
   }
 
   /** @param own  ranges of the tracer; null where the image has no ring and no threads */
-  static of(program: Program, own: readonly { readonly start: Address; readonly end: Address }[]): OwnData | null {
+  static of(
+    program: Program,
+    own: readonly { readonly start: Address; readonly end: Address }[],
+    emulation: IrEmulation,
+  ): OwnData | null {
     const at = (name: string): Address | null => program.definedAt(program.symbols.find(name));
     const [pointer, threads, users] = ['elftrace_ring', 'elftrace_graph_stack', 'elftrace_graph_users'].map(at);
     const word = wordReader(program);
     const ring = (pointer ?? null) === null ? 0n : word(pointer!);
     if (ring === 0n || (threads ?? null) === null) return null;
-    return new OwnData(program, own, (users ?? null) === null ? [] : graphUsers(program, users!), {
-      ring,
-      threads: threads!,
-    });
+    const graph = (users ?? null) === null ? [] : graphUsers(program, users!);
+    return new OwnData(program, own, graph, emulation, { ring, threads: threads! });
+  }
+
+  /** Whether callbacks may name another place to go on at. */
+  get takesOtherPlaces(): boolean {
+    return this.livepatch !== null;
+  }
+
+  private memory(world: ProofWorld): TracerMemory {
+    const { word, ring, threads, stopped, watching, program } = this;
+    return {
+      ...{ word, ring, threads, stopped, watching },
+      capacity: this.number(world, ring + BigInt(RING_HEADER.capacity), 4),
+      store: (at, value, size) => {
+        const bytes = Uint8Array.from({ length: size }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));
+        if (program.image.header.endian === 'big') bytes.reverse();
+        for (const [i, byte] of bytes.entries()) this.pageAt(world, at + BigInt(i))[pageOffset(at + BigInt(i))] = byte;
+        world.write(at, bytes);
+      },
+    };
   }
 
   /**
-   * Brings the data into a state that a program can have (PV-3): its first records, a ring at its
-   * end or full, blocks of other threads.
+   * Brings the data into the state of a trial (PV-3), and notes what is there then.
+   * @param state  null: as it is
+   * @param frame  what tells the function's call from others on the graph tracer's stack
    */
-  vary(world: ProofWorld, random: Random): void {
-    const { ring, word } = this;
-    const capacity = this.number(world, ring + BigInt(RING_HEADER.capacity), 4);
-    const state = random.below(4);
-    if (state === 0 || capacity === 0n) return;
-    if (state === 3) {
-      const others = 1 + random.below(THREAD_COUNT - 1);
-      for (let i = 0; i < others; i++) {
-        world.writeWord(this.threads + BigInt(i * threadBytes(word as 4 | 8)), BigInt(0x1000 + random.below(0x1000)));
-      }
-      return;
-    }
-    // One record fits, or none; where the oldest go, the next one is at the ring's beginning.
-    const head = capacity - BigInt(random.below(2));
-    this.store(world, ring + BigInt(RING_HEADER.head), head, 8);
-    if (state === 2) this.store(world, ring + BigInt(RING_HEADER.flags), BigInt(RING_FLAGS.keepOldest), 4);
-  }
-
-  private store(world: ProofWorld, at: Address, value: bigint, size: number): void {
-    const bytes = Uint8Array.from({ length: size }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));
-    world.write(at, this.program.image.header.endian === 'little' ? bytes : bytes.reverse());
-  }
-
-  /** The next trial is a call of the thread that the last one was of. */
-  again(): void {
-    this.isAgain = true;
-  }
-
-  /** Notes what is there when a trial begins. */
-  begin(world: ProofWorld): void {
+  begin(world: ProofWorld, state: TracerState | null, { registers, returnAddress }: Begun, frame: bigint): void {
     this.before.clear();
+    this.more = 0;
+    this.moved = this.effects = null;
+    this.owner = BigInt.asUintN(8 * this.word, this.key(world, registers) + 1n);
+    this.call = { owner: this.owner, frame };
+    this.state = state ?? 'again';
+    if (state !== null) {
+      const random = new Random(mix(1, Number(returnAddress & 0xffff_ffffn)));
+      if (!enterState(state, this.memory(world), this.call, random)) this.state = 'fresh';
+    }
     for (const page of world.changed()) if (this.isOwn(page)) this.before.set(page, world.read(page, PAGE_BYTES));
-    if (!this.isAgain) this.thread = this.threadOf(world);
-    this.isAgain = false;
+    this.thread = this.threadOf(world);
+  }
+
+  /** A page as it was when the trial began, for changes that belong to the state. */
+  private pageAt(world: ProofWorld, address: Address): Uint8Array {
+    const page = address & ~BigInt(PAGE_BYTES - 1);
+    let bytes = this.before.get(page);
+    if (bytes === undefined) this.before.set(page, (bytes = world.page(page).before.slice()));
+    return bytes;
+  }
+
+  /** What tells the running thread from others. */
+  private key(world: ProofWorld, registers: Registers): bigint {
+    const { proof, process } = this.emulation;
+    if (proof.threadKey === undefined) return registers.get(process.threads.pointer);
+    const { mode, at } = proof.threadKey;
+    const symbol = this.program.definedAt(this.program.symbols.find(mode));
+    const register = symbol === null ? undefined : at[String(this.number(world, symbol, this.word))];
+    return register === undefined ? 0n : this.number(world, registers.get(register), this.word);
   }
 
   private isOwn(page: Address): boolean {
@@ -148,23 +217,99 @@ export class OwnData {
   }
 
   /** As it was when the trial began. */
-  private was(world: ProofWorld, address: Address, size: number): bigint {
+  private was(world: ProofWorld, address: Address, size = this.word as number): bigint {
     const page = address & ~BigInt(PAGE_BYTES - 1);
-    const skip = Number(address - page);
+    const skip = pageOffset(address);
+    if (skip + size > PAGE_BYTES) {
+      const bytes = Array.from({ length: size }, (_, i) => this.was(world, address + BigInt(i), 1));
+      if (this.program.image.header.endian === 'little') bytes.reverse();
+      return bytes.reduce((sum, byte) => (sum << 8n) | byte, 0n);
+    }
     const bytes = this.before.get(page) ?? world.page(page).before;
     return numberOf(bytes.slice(skip, skip + size), this.program.image.header.endian);
   }
 
-  private threadWord(name: keyof typeof THREAD_WORDS): Address {
-    return this.thread + BigInt(THREAD_WORDS[name] * this.word);
+  private headOf(block: Address, name: keyof typeof THREAD_WORDS): Address {
+    return block + BigInt(THREAD_WORDS[name] * this.word);
+  }
+
+  private entryAt(block: Address, index: bigint): Address {
+    return block + BigInt(THREAD_HEAD_WORDS * this.word) + index * BigInt(graphEntryBytes(this.word));
+  }
+
+  private numberOf(block: Address): bigint {
+    return (block - this.threads) / BigInt(threadBytes(this.word));
   }
 
   /** Whether the callbacks of a site are those that the runtime has, so that all is known. */
   private isKnown({ calls, hijack }: Wanted): boolean {
-    const known = [this.tracer, this.counter, this.graph, ...this.silent];
+    const known = [this.tracer, this.counter, this.graph, this.direct, this.livepatch];
     return (
       calls.every(({ place }) => known.includes(place)) && (!hijack || this.users.every((each) => each.isRecorded))
     );
+  }
+
+  /**
+   * What a site calls in the state that the trial began with.
+   * @param wanted     what it calls as a rule
+   * @param isGuarded  its callbacks are asked under a guard against recursion
+   * Source: C-TGT-5, C-TGT-6, C-FG-1
+   */
+  happens(world: ProofWorld, wanted: Wanted, isGuarded: boolean): Wanted {
+    const { thread } = this;
+    const active = thread === null ? 0n : this.was(world, this.headOf(thread, 'active'));
+    const isSkipped = isGuarded && (thread === null || active !== 0n);
+    const isBlind = isGuarded && this.watching !== null && this.was(world, this.watching) === 0n;
+    const calls = isSkipped ? [] : wanted.calls.filter(({ needsRcu }) => !(isBlind && needsRcu));
+    const isCallback = wanted.calls.some(({ place }) => place === this.graph);
+    const asksGraph = isCallback ? calls.some(({ place }) => place === this.graph) : wanted.hijack;
+    const isStopped = this.stopped !== null && this.was(world, this.stopped) !== 0n;
+    const isQuiet = isCallback ? (active & 2n) !== 0n : active !== 0n;
+    const pushes = asksGraph && !isStopped && thread !== null && !isQuiet;
+    const left = pushes ? this.leftCalls(world, thread) : 0;
+    const depth = pushes ? this.was(world, this.headOf(thread, 'depth')) - BigInt(left) : 0n;
+    const overrun = pushes && depth >= BigInt(GRAPH_ENTRY_COUNT);
+    const isRecorded = calls.filter(({ place }) => place === this.tracer).length;
+    const lost = thread !== null ? 0 : Number(isGuarded) + isRecorded + Number(asksGraph && !isStopped);
+    this.effects = {
+      ...{ isGuarded, calls, depth, overrun, lost },
+      hijack: pushes && !overrun,
+      abandoned: left,
+      asked: isGuarded || isRecorded > 0 || asksGraph,
+    };
+    return {
+      ...wanted,
+      calls,
+      hijack: this.effects.hijack,
+      direct: isSkipped ? null : wanted.direct,
+      replacement: calls.some(({ place }) => place === this.livepatch) ? wanted.replacement : null,
+    };
+  }
+
+  /** Calls on top of the graph tracer's stack whose functions are gone. */
+  private leftCalls(world: ProofWorld, thread: Address): number {
+    const { frame } = this.call;
+    let depth = this.was(world, this.headOf(thread, 'depth'));
+    let count = 0;
+    for (; depth > 0n; depth--, count++) {
+      const at = this.entryAt(thread, depth - 1n) + BigInt(GRAPH_ENTRY_WORDS.frame * this.word);
+      const below = this.was(world, at);
+      const isGone = below < frame && frame - below < ONE_STACK;
+      if (!isGone && below !== frame) break;
+    }
+    return count;
+  }
+
+  /** Changes the data while the function is on its way back (PV-3). */
+  comeBack(world: ProofWorld): void {
+    const { thread, effects, state } = this;
+    if (thread === null || effects?.hijack !== true || (state !== 'others' && state !== 'left')) return;
+    const depth = this.number(world, this.headOf(thread, 'depth'), this.word);
+    if (depth === 0n || depth + 2n > BigInt(GRAPH_ENTRY_COUNT)) return;
+    const number = this.numberOf(thread);
+    returnState(state, this.memory(world), this.call, { number: Number(number), depth: Number(depth) });
+    if (state === 'left') this.more = 2;
+    if (state === 'others' && number < THREAD_COUNT - 1) this.moved = thread + BigInt(threadBytes(this.word));
   }
 
   /**
@@ -184,62 +329,103 @@ export class OwnData {
   }
 
   /** The first block that belongs to no other thread: the one that runs takes it. */
-  private threadOf(world: ProofWorld): Address {
+  private threadOf(world: ProofWorld): Address | null {
     for (let i = 0; i < THREAD_COUNT; i++) {
-      const at = this.threads + BigInt(i * threadBytes(this.word as 4 | 8));
-      if (this.was(world, at, this.word) === 0n) return at;
+      const at = this.threads + BigInt(i * threadBytes(this.word));
+      const owner = this.was(world, at);
+      if (owner === 0n || owner === this.owner) return at;
     }
-    return this.threads;
+    return null;
   }
 
   private writes(world: ProofWorld, wanted: Wanted, call: OwnCall, phase: 'enter' | 'return'): Write[] {
-    const owner = this.threadWord('owner');
+    const { effects, thread, word } = this;
+    const { lost, overrun, abandoned, asked } = effects!;
     const writes: Write[] = [];
-    // A block is taken once.
-    if (this.was(world, owner, this.word) === 0n) {
-      writes.push({ address: owner, size: this.word, holds: null, what: 'the owner of a thread' });
+    for (const block of [thread, this.moved]) {
+      if (block === null) continue;
+      const holds = asked || block === this.moved ? [this.owner] : [this.was(world, block), this.owner];
+      // While a function is on its way back another thread took its block.
+      const isGone = block === thread && this.moved !== null;
+      writes.push({ address: block, size: word, holds: isGone ? null : holds, what: 'the owner of a thread' });
     }
     const records: { kind: number; parents: readonly Address[] }[] = [];
     let counted = 0n;
-    let isPushed = false;
-    const push = (): void => {
-      isPushed = true;
-      records.push({ kind: RING_KINDS.entry, parents: call.parents });
-      writes.push(...this.pushed(world, call, phase));
-    };
+    const entered = { kind: RING_KINDS.entry, parents: call.parents };
+    const isCallback = wanted.calls.some(({ place }) => place === this.graph);
     for (const { place, self } of wanted.calls) {
       if (place === this.tracer) records.push({ kind: RING_KINDS.call, parents: call.parents });
       else if (place === this.counter) {
         counted++;
-        const at = self + BigInt(OPS_WORDS.private * this.word);
-        writes.push(this.more(world, at, 1n, 'the count of the ops'));
-      } else if (place === this.graph) push();
+        const at = self + BigInt(OPS_WORDS.private * word);
+        writes.push(this.grown(world, at, 1n, 'the count of the ops'));
+      } else if (place === this.graph && wanted.hijack) records.push(entered);
     }
-    if (wanted.hijack && !isPushed) push();
+    if (wanted.hijack && !isCallback) records.push(entered);
+    if (wanted.hijack) writes.push(...this.pushed(call, phase));
+    if (thread !== null && overrun) {
+      writes.push(this.grown(world, this.headOf(thread, 'overrun'), 1n, 'the number of calls not taken'));
+    }
+    const gone = BigInt(abandoned + (phase === 'return' ? this.more : 0));
+    if (thread !== null && gone > 0n) {
+      writes.push(this.grown(world, this.headOf(thread, 'abandoned'), gone, 'the number of calls left'));
+      if (!wanted.hijack) {
+        const depth = this.was(world, this.headOf(thread, 'depth')) - BigInt(abandoned);
+        writes.push({ address: this.headOf(thread, 'depth'), size: word, holds: [depth], what: 'the calls under way' });
+      }
+    }
     if (wanted.hijack && phase === 'return') records.push({ kind: RING_KINDS.return, parents: call.parents });
-    if (counted > 0n && this.count !== null) writes.push(this.more(world, this.count, counted, 'the count of calls'));
-    const side = threadBytes(this.word as 4 | 8);
-    // What a function in the place of another one keeps is read by its way back.
-    if (wanted.replacement !== null) writes.push({ address: this.thread, size: side, holds: null, what: '' });
-    return [...writes, ...this.recorded(world, call, records)];
+    if (counted > 0n && this.count !== null) writes.push(this.grown(world, this.count, counted, 'the count of calls'));
+    if (wanted.replacement !== null) writes.push(...this.kept(world, call, wanted.hijack, phase));
+    return [...writes, ...this.recorded(world, call, thread === null ? [] : records, lost)];
+  }
+
+  /** A function in the place of another one: what its caller needs is kept until it comes back. */
+  private kept(world: ProofWorld, { parents }: OwnCall, isTaken: boolean, phase: 'enter' | 'return'): Write[] {
+    const { thread, word } = this;
+    if (!this.hasSide || thread === null) return [];
+    const depth = this.headOf(thread, 'sideDepth');
+    const begin = this.entryAt(thread, BigInt(GRAPH_ENTRY_COUNT));
+    const entry = (index: bigint): Address => begin + index * BigInt(SIDE_ENTRY_WORD_COUNT * word);
+    let left = this.was(world, depth);
+    for (; left > 0n; left--) {
+      const below = this.was(world, entry(left - 1n) + BigInt(SIDE_ENTRY_WORDS.frame * word));
+      if (!(below < this.call.frame && this.call.frame - below < ONE_STACK)) break;
+    }
+    const isKept = left < BigInt(SIDE_ENTRY_COUNT);
+    const now = isKept && phase === 'enter' ? left + 1n : left;
+    const words = Object.entries(SIDE_ENTRY_WORDS).map(([name, index]) => ({
+      address: entry(left) + BigInt(index * word),
+      size: word,
+      // The graph tracer may have the return address already.
+      holds: name === 'parentIp' && !isTaken ? parents : name === 'frame' ? [this.call.frame] : null,
+      what: `what a function in the place of another one keeps: ${name}`,
+    }));
+    // A thread that no callback asked for takes its block here.
+    return [
+      { address: thread, size: word, holds: [this.owner], what: 'the owner of a thread' },
+      { address: depth, size: word, holds: [now], what: 'the number of functions in the place of others' },
+      ...(isKept ? words : []),
+    ];
   }
 
   /** A word that grows. */
-  private more(world: ProofWorld, address: Address, by: bigint, what: string): Write {
+  private grown(world: ProofWorld, address: Address, by: bigint, what: string): Write {
     const size = this.word;
-    return { address, size, holds: [BigInt.asUintN(8 * size, this.was(world, address, size) + by)], what };
+    return { address, size, holds: [BigInt.asUintN(8 * size, this.was(world, address) + by)], what };
   }
 
   /** A call under way; behind its return only what was written for it is left. */
-  private pushed(world: ProofWorld, { ip, parents, frame }: OwnCall, phase: 'enter' | 'return'): Write[] {
+  private pushed({ ip, parents, frame }: OwnCall, phase: 'enter' | 'return'): Write[] {
     const size = this.word;
-    const depth = this.was(world, this.threadWord('depth'), size);
-    const entry = this.thread + BigInt(6 * size) + depth * BigInt(graphEntryBytes(size as 4 | 8));
+    const thread = this.thread!;
+    const { depth } = this.effects!;
+    const entry = this.entryAt(thread, depth);
     const at = (index: number): Address => entry + BigInt(index * size);
     const users = this.users.reduce((sum, { bit, takes }) => (takes(ip) ? sum | bit : sum), 0n);
     const now = phase === 'enter' ? depth + 1n : depth;
     return [
-      { address: this.threadWord('depth'), size, holds: [now], what: 'the number of calls under way' },
+      { address: this.headOf(thread, 'depth'), size, holds: [now], what: 'the number of calls under way' },
       { address: at(GRAPH_ENTRY_WORDS.parentIp), size, holds: parents, what: 'the return address of a call' },
       { address: at(GRAPH_ENTRY_WORDS.ip), size, holds: [ip], what: 'the ip of a call' },
       { address: at(GRAPH_ENTRY_WORDS.frame), size, holds: [frame], what: 'the frame of a call' },
@@ -254,15 +440,16 @@ export class OwnData {
     world: ProofWorld,
     { ip }: OwnCall,
     records: readonly { kind: number; parents: readonly Address[] }[],
+    lost: number,
   ): Write[] {
-    const { ring } = this;
+    const { ring, thread } = this;
     const field = (name: keyof typeof RING_HEADER): Address => ring + BigInt(RING_HEADER[name]);
     const capacity = this.was(world, field('capacity'), 4);
     const keepsOldest = (this.was(world, field('flags'), 4) & BigInt(RING_FLAGS.keepOldest)) !== 0n;
     let head = this.was(world, field('head'), 8);
-    let dropped = this.was(world, field('dropped'), 8);
+    let dropped = this.was(world, field('dropped'), 8) + BigInt(lost);
     const low = BigInt(8 * this.word);
-    const number = this.thread === 0n ? 0n : (this.thread - this.threads) / BigInt(threadBytes(this.word as 4 | 8));
+    const number = thread === null ? 0n : this.numberOf(thread);
     const writes: Write[] = [];
     for (const { kind, parents } of records) {
       if (keepsOldest && BigInt.asUintN(Number(low), head) >= capacity) {
@@ -305,6 +492,7 @@ export class OwnData {
   }
 }
 
+const pageOffset = (address: Address): number => Number(address & BigInt(PAGE_BYTES - 1));
 const hex = (value: bigint): string => `0x${value.toString(16)}`;
 
 function numberOf(bytes: Uint8Array, endian: 'little' | 'big'): bigint {

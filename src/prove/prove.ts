@@ -22,6 +22,7 @@ import { isRelocatable, layOut, placeInFile } from './relocatable.js';
 import { type ProbeSubject, ProbeProofs } from './probes.js';
 import { type Begun, begin, type Entry } from './state.js';
 import { BELOW_STACK, type Outcome, type Pair, type Trial } from './compare.js';
+import { TRACER_STATES, type TracerState } from './tracer-states.js';
 import { Trials } from './trial.js';
 import type { ProofSummary, SiteProof } from './verdict.js';
 import { type Wanted, WantedCalls } from './wanted.js';
@@ -52,8 +53,14 @@ export interface ProveOptions {
 
 /** What is wanted of a site that is off. */
 const NO_CALLS: Wanted = { calls: [], hijack: false, direct: null, replacement: null, frame: null };
-/** Trials of the first sites of each shape: the states that are easy to miss (PV-3). */
+/**
+ * Trials of the first sites of each shape, where they call nothing: the states that are easy to
+ * miss (PV-3). Where they do, all states of the tracer's data.
+ */
 const FIRST_TRIALS = 12;
+/** Bits of a trial's seed that say in which state the tracer's data is. */
+const STATE_SHIFT = 8;
+const STATE_MASK = 0x1f00;
 const FIRST_SITES = 3;
 /** The tracer's instructions are among them. */
 const PATCHED_BUDGET = 400_000;
@@ -148,7 +155,7 @@ export class Prover {
       ({ sites }) =>
         sites.program.loadMap?.parts.filter(({ kind }) => kind === 'runtime').flatMap(({ ranges }) => ranges) ?? [],
     );
-    this.data = this.wanted.known ? OwnData.of(program, this.own) : null;
+    this.data = this.wanted.known ? OwnData.of(program, this.own, emulation) : null;
     const step = Math.max(1, Math.floor(this.subjects.length / ADDRESSES));
     this.addresses = this.subjects.filter((_, i) => i % step === 0).map(({ anchor }) => anchor);
     this.probes = ProbeProofs.of(this.pair, patched, this.own);
@@ -332,7 +339,8 @@ export class Prover {
     isEarly: boolean,
     once: ((begun: Begun) => Outcome) | null = null,
   ): Pick<SiteProof, 'verdict' | 'trials' | 'reason' | 'detail' | 'account'> {
-    const wanted = Math.max(this.options.trials ?? 2, entries.length, isEarly ? FIRST_TRIALS : 0);
+    const first = trial.wanted === null ? FIRST_TRIALS : TRACER_STATES.length;
+    const wanted = Math.max(this.options.trials ?? 2, entries.length, isEarly ? first : 0);
     let counted = 0;
     let open: Extract<Outcome, { kind: 'open' }> | null = null;
     const trials = once === null ? new Trials(this.pair, trial) : { once, end: () => undefined };
@@ -366,7 +374,8 @@ export class Prover {
   /** Where trial `n` of a site begins, and what decides its state. */
   turn({ ip }: Trial, entries: readonly Entry[], n: number): { readonly entry: Entry; readonly seed: number } {
     // Odd seeds mix addresses of the image in (begin): the trials of each entry take turns.
-    const seed = ((mix(this.seed, Number(ip & 0xffff_ffffn), n) & ~1) | ((n ^ (n >> 1)) & 1)) >>> 0;
+    const low = ((n % TRACER_STATES.length) << STATE_SHIFT) | ((n ^ (n >> 1)) & 1);
+    const seed = ((mix(this.seed, Number(ip & 0xffff_ffffn), n) & ~(STATE_MASK | 1)) | low) >>> 0;
     return { entry: entries[n % entries.length]!, seed };
   }
 
@@ -392,17 +401,17 @@ export class Prover {
     };
   }
 
-  /** The state of a trial. A quarter of them are second calls through the site (PV-3). */
+  /** The state of a trial; its seed says which one of the tracer's data (PV-3). */
   private begin(trials: Attempts, entry: Entry, seed: number): Begun {
-    if (this.pair.data === null || ((seed >>> 3) & 3) !== 1) return this.first(entry, seed, null);
-    const before = this.first(entry, ~seed >>> 0, null);
+    const state = TRACER_STATES[(seed & STATE_MASK) >>> STATE_SHIFT] ?? 'fresh';
+    if (this.pair.data === null || state !== 'again') return this.first(entry, seed, null, state);
+    const before = this.first(entry, (~seed & ~STATE_MASK) >>> 0, null, 'fresh');
     if (trials.once(before).kind === 'equal') {
       this.levelStacks(before.stackPointer);
-      this.pair.data.again();
-      return this.first(entry, seed, before);
+      return this.first(entry, seed, before, null);
     }
     this.reset();
-    return this.first(entry, seed, null);
+    return this.first(entry, seed, null, 'fresh');
   }
 
   /**
@@ -417,13 +426,11 @@ export class Prover {
     }
   }
 
-  private first(entry: Entry, seed: number, before: Begun | null): Begun {
+  private first(entry: Entry, seed: number, before: Begun | null, state: TracerState | null): Begun {
     const worlds = [this.original.world, this.patched.world] as const;
     const random = new Random(seed);
     const addresses = (seed & 1) === 0 ? [] : this.addresses;
-    const begun = begin(worlds, this.patched.sites.program, this.emulation, entry, random, addresses, before);
-    if (before === null) this.pair.data?.vary(this.patched.world, random);
-    return begun;
+    return begin(worlds, this.patched.sites.program, this.emulation, entry, random, addresses, before, state);
   }
 
   private reset(): void {

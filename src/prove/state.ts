@@ -8,6 +8,7 @@ import type { Program } from '../program/program.js';
 import type { Address, RegisterName } from '../units.js';
 import { PAGE_BYTES } from './layout.js';
 import type { Random } from './random.js';
+import type { TracerState } from './tracer-states.js';
 import type { ProofWorld, Registers } from './world.js';
 
 export interface Entry {
@@ -26,6 +27,8 @@ export interface Begun {
   readonly registers: Registers;
   /** No register had an address of the image, through which a body reads code that was patched. */
   readonly isPlain: boolean;
+  /** State of the tracer's data that the trial begins with; null: what a call before it left. */
+  readonly tracer: TracerState | null;
 }
 
 /** Addresses without an owner, for stacks and return addresses: words of 64 bits, of 32. */
@@ -80,6 +83,7 @@ function constantsOf(program: Program, { proof, process: { anchors } }: IrEmulat
  * Brings two worlds into the first state of a trial.
  * @param addresses  of the image, some of which registers hold
  * @param before     a call of the same thread that is over: stack and thread are its
+ * @param tracer     state of the tracer's data, for who knows what a site wants of it
  */
 export function begin(
   [world, other]: readonly [ProofWorld, ProofWorld],
@@ -89,6 +93,7 @@ export function begin(
   random: Random,
   addresses: readonly Address[],
   before: Begun | null = null,
+  tracer: TracerState | null = null,
 ): Begun {
   const { machine, layout } = world;
   const { abi } = program.arch;
@@ -130,5 +135,6 @@ export function begin(
     returnAddress,
     registers: world.registers(),
     isPlain: addresses.length === 0,
+    tracer,
   };
 }

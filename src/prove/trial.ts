@@ -21,8 +21,9 @@ import {
 import { wrongFrame } from './frames.js';
 import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
+import type { TracerState } from './tracer-states.js';
 import type { Wanted, WantedCall } from './wanted.js';
-import { comeBack, ownData } from './way-back.js';
+import { comeBack, frameOf, ownData } from './way-back.js';
 import type { ProofWorld, Registers } from './world.js';
 
 /** Instructions from a function's entry to the place behind its site. */
@@ -40,7 +41,14 @@ interface Seen {
   readonly spoiled: string | null;
   /** Registers where the site begins; null: it was not executed. */
   readonly before: Registers | null;
+  /** Callbacks were asked by code that guards against recursion. */
+  readonly isGuarded: boolean;
+  /** A callback named another place, and the site went on there (PV-3). */
+  readonly isRedirected: boolean;
 }
+
+/** From a trial's return address to a place that nothing else has. */
+const OTHER_PLACE = 0x20_0000n;
 
 const AT_SITE: StopReason = { kind: 'hook', address: 0n };
 
@@ -60,6 +68,10 @@ class Way {
   private arrived = 0;
   private spoiled: string | null = null;
   private before: Registers | null = null;
+  private isGuarded = false;
+  /** Where callbacks make the site go on; null: where it does. */
+  private other: Address | null = null;
+  private isRedirected = false;
   /** A profiling entry of the original is one that does nothing. */
   private readonly profiles: boolean;
 
@@ -81,6 +93,12 @@ class Way {
     for (const place of new Set(calls.map((each) => each.place))) {
       const same = calls.filter((each) => each.place === place);
       this.hook(place, () => this.called(same));
+    }
+    for (const place of watches === null ? [] : (pair.data?.guards ?? [])) {
+      this.hook(place, () => {
+        this.isGuarded = true;
+        return 'continue';
+      });
     }
     const goal = watches?.replacement ?? watches?.direct ?? null;
     if (goal !== null) {
@@ -111,6 +129,7 @@ class Way {
     const wrong = this.wrongFrame(ip!);
     if (wrong !== null) events.push(`${call.name} ${wrong}`);
     this.spend(call);
+    this.redirect();
     return 'continue';
   }
 
@@ -135,6 +154,32 @@ class Way {
     }
   }
 
+  /** The callback names another place to go on at: the word of the frame that the entry reads. */
+  private redirect(): void {
+    const { world, pair, trial, other } = this;
+    const frame = world.machine.register(pair.abi.argumentRegisters[3] ?? '');
+    const row = trial.wanted?.frame?.row;
+    if (other === null || row === undefined || frame === 0n) return;
+    const at = (row.plain ?? row.full)!.find(({ writer }) => writer === 'replacement')?.at;
+    if (at === undefined) return;
+    world.writeWord(frame + BigInt(at), other);
+    this.isRedirected = true;
+  }
+
+  /**
+   * A place that callbacks may name in a trial; null: they name none. Not where something else
+   * does, nor where what is above the site's stack pointer is not the function's return address.
+   */
+  private otherPlace(begun: Begun): Address | null {
+    const { world, pair, trial } = this;
+    const { wanted } = trial;
+    if (begun.tracer !== 'redirected' || world !== pair.patched || wanted === null) return null;
+    const isTaken = wanted.direct !== null || wanted.replacement !== null || trial.ordinaryCall;
+    const other = begun.returnAddress + OTHER_PLACE;
+    if (isTaken || pair.data?.takesOtherPlaces !== true || world.layout.owns(other)) return null;
+    return other;
+  }
+
   /** What is wrong with the register frame of the callback that is called now; null: nothing. */
   private wrongFrame(ip: Address): string | null {
     const { world, pair, trial, before } = this;
@@ -148,7 +193,7 @@ class Way {
       returnAddress: topOfStack(world, pair, before) ?? this.begun!.returnAddress,
       handler: trial.handler,
       writers: new Set([
-        ...(wanted!.replacement === null ? [] : (['replacement'] as const)),
+        ...(wanted!.replacement === null && !this.isRedirected ? [] : (['replacement'] as const)),
         ...(wanted!.direct === null ? [] : (['direct'] as const)),
       ]),
       wordBytes: (world.machine.lifter.addressBits / 8) as 4 | 8,
@@ -175,6 +220,8 @@ class Way {
     this.calls = new Map();
     this.arrived = 0;
     this.spoiled = null;
+    this.isGuarded = this.isRedirected = false;
+    this.other = this.otherPlace(begun);
     this.before = begun.entry === trial.start ? begun.registers : null;
     world.prepare(trial.end);
     const isThere = this.profiles && this.before !== null;
@@ -184,8 +231,12 @@ class Way {
       stop = pastProfiling(world, this.pair, trial);
       this.isQuiet = false;
     }
-    const { events, calls, arrived, spoiled, before } = this;
-    return { stop, site: before !== null, events, calls, arrived, spoiled, before };
+    if (this.isRedirected && stop.kind === 'fault' && stop.access === 'execute' && stop.address === this.other) {
+      this.arrive();
+      stop = AT_SITE;
+    }
+    const { events, calls, arrived, spoiled, before, isGuarded, isRedirected } = this;
+    return { stop, site: before !== null, events, calls, arrived, spoiled, before, isGuarded, isRedirected };
   }
 
   /** Takes the hooks off. */
@@ -248,13 +299,20 @@ function comeFromProfiling(world: ProofWorld, { abi, proof }: Pair): void {
   }
 }
 
-/** What the way of the patched image had to do, and did not. */
-function missing(wanted: Wanted, seen: Seen): Difference | null {
+/**
+ * What the way of the patched image had to do, and did not.
+ * @param rule  what the site wants as a rule, whatever state the tracer is in
+ */
+function missing(wanted: Wanted, rule: Wanted, seen: Seen): Difference | null {
   const [event] = seen.events;
   if (event !== undefined) return { what: 'event', name: 'arguments', reason: event };
-  for (const call of wanted.calls) {
+  for (const call of rule.calls) {
     const count = seen.calls.get(call) ?? 0;
-    if (count !== 1) return { what: 'event', name: call.name, reason: `called ${count} times, not once` };
+    const times = wanted.calls.includes(call) ? 1 : 0;
+    if (count !== times) {
+      const reason = `called ${count} times, not ${times === 1 ? 'once' : 'at all'}`;
+      return { what: 'event', name: call.name, reason };
+    }
   }
   const goal = wanted.replacement ?? wanted.direct;
   if (goal === null) return null;
@@ -280,12 +338,18 @@ export class Trials {
    * them.
    */
   once(begun: Begun): Outcome {
-    this.pair.data?.begin(this.pair.patched);
+    const { data, patched } = this.pair;
+    if (data !== null) data.begin(patched, this.stateOf(begun), begun, frameOf(this.pair, this.trial, begun));
     this.original.isQuiet = this.patched.isQuiet = false;
     const a = this.original.run(begun, ORIGINAL_BUDGET);
     const b = this.patched.run(begun, this.pair.budget);
     this.original.isQuiet = this.patched.isQuiet = true;
     return judge(this.pair, this.trial, begun, a, b);
+  }
+
+  /** Where a site calls nothing, the state of the tracer's data says nothing. */
+  private stateOf({ tracer }: Begun): TracerState | null {
+    return this.trial.wanted === null && tracer !== null ? 'fresh' : tracer;
   }
 
   /** Nothing of the site is watched any more. */
@@ -295,9 +359,20 @@ export class Trials {
   }
 }
 
+/** What a site calls in the state of a trial; null: nothing. */
+function happening({ data, patched }: Pair, { wanted }: Trial, begun: Begun, b: Seen): Wanted | null {
+  if (wanted === null || data === null) return wanted;
+  const now = data.happens(patched, wanted, b.isGuarded);
+  if (!b.isRedirected) return now;
+  const place = begun.returnAddress + OTHER_PLACE;
+  const other = { name: 'the place that a callback named', place, ops: null, self: 0n, needsRcu: false };
+  return { ...now, replacement: other };
+}
+
 /** Compares what two ways left; where a tracer has the return, both then return. */
-function judge(pair: Pair, trial: Trial, begun: Begun, a: Seen, b: Seen): Outcome {
-  const { wanted } = trial;
+function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome {
+  const wanted = happening(pair, site, begun, b);
+  const trial = { ...site, wanted };
   const replaced = (wanted?.replacement ?? null) !== null && b.arrived > 0;
   if (!(replaced && a.stop.kind === 'hook') && stopText(a.stop) !== stopText(b.stop)) {
     const reason = openReason(b.stop) ?? openReason(a.stop);
@@ -311,7 +386,8 @@ function judge(pair: Pair, trial: Trial, begun: Begun, a: Seen, b: Seen): Outcom
     const reason = openReason(a.stop) ?? 'not-reached';
     return { kind: 'open', reason, detail: stopText(a.stop), doubt: false };
   }
-  const handler = wanted?.hijack === true ? trial.handler : replaced ? wayBackOf(pair, trial, begun) : null;
+  const taken = wanted?.hijack === true ? trial.handler : null;
+  const handler = (replaced ? wayBackOf(pair, trial, begun) : null) ?? taken;
   const isHijacked = (original: bigint, patched: bigint): boolean =>
     handler !== null && original === begun.returnAddress && patched === handler;
   const words = handler === null ? [] : hijackedWords(pair, begun, handler);
@@ -322,7 +398,7 @@ function judge(pair: Pair, trial: Trial, begun: Begun, a: Seen, b: Seen): Outcom
     (x, y) => isHijacked(x, y) || (replaced && x === trial.end),
   );
   const difference =
-    (wanted === null ? null : missing(wanted, b)) ??
+    (wanted === null ? null : missing(wanted, site.wanted!, b)) ??
     ownData(pair, trial, begun, 'enter', topOfStack(pair.patched, pair, b.before)) ??
     firstRegister(differing) ??
     memory(pair, trial, begun, words);

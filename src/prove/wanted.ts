@@ -20,6 +20,8 @@ export interface WantedCall {
   readonly ops: Address | null;
   /** The ops that it is of; 0n: none. */
   readonly self: Address;
+  /** Left out while RCU does not watch. */
+  readonly needsRcu: boolean;
 }
 
 export interface Wanted {
@@ -121,13 +123,13 @@ export class WantedCalls {
     return rows;
   }
 
-  private call(address: Address, ops: Address | null = null, self = 0n): WantedCall {
+  private call(address: Address, ops: Address | null = null, self = 0n, needsRcu = false): WantedCall {
     const { program } = this;
     const range = program.codeAt(address);
     const symbol = range === undefined ? -1 : program.functionStarting(range, address);
     const local = symbol < 0 ? 0n : BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
     const name = symbol < 0 ? `0x${address.toString(16)}` : program.symbolName(symbol);
-    return { name, place: address + local, ops, self };
+    return { name, place: address + local, ops, self, needsRcu };
   }
 
   /** The text address of a pointer to a function, which is a descriptor on some machines. */
@@ -156,7 +158,8 @@ export class WantedCalls {
       }
       if (this.graph.includes(ops.func)) hijack = true;
       if (ops.func === this.livepatch) replacement = this.call(this.text(ops.data));
-      calls.push(this.call(ops.func, this.passesOps ? ops.address : null, ops.address));
+      const needsRcu = (ops.flags & OPS_FLAGS.RCU) !== 0;
+      calls.push(this.call(ops.func, this.passesOps ? ops.address : null, ops.address, needsRcu));
     }
     const caller = this.direct.get(ip);
     const direct = caller === undefined ? null : this.call(caller & ~1n);

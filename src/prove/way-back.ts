@@ -86,6 +86,7 @@ function forgetDead({ original, patched, abi }: Pair, isTaken: Taken): void {
 /** Runs the patched from the tracer's handler to the caller, where the original is already. */
 function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly Address[]): Outcome {
   const { patched } = pair;
+  pair.data?.comeBack(patched);
   const stop = patched.run(pair.budget);
   const isBack = stop.kind === 'fault' && stop.access === 'execute' && stop.address === begun.returnAddress;
   if (!isBack) {
@@ -114,21 +115,28 @@ function returnedRegisters({ original, patched, abi, proof }: Pair): RegisterDif
   return found;
 }
 
+/** What tells the call of a function from others on the graph tracer's stack. */
+export function frameOf({ patched, abi, frames }: Pair, { ordinaryCall }: Trial, begun: Begun): bigint {
+  const { stackPointer, registers } = begun;
+  // An entry behind a prologue that makes a frame record knows the caller's record, not its stack.
+  const record = ordinaryCall && frames.kind === 'frame-record' ? registers.get(frames.register) : undefined;
+  return record ?? stackPointer + (abi.linkRegister === null ? BigInt(patched.machine.lifter.addressBits / 8) : 0n);
+}
+
 /** What the tracer must have written down, and did not. */
 export function ownData(
-  { patched, abi, data, frames }: Pair,
-  { wanted, ip, ordinaryCall }: Trial,
-  { returnAddress, stackPointer, registers }: Begun,
+  pair: Pair,
+  trial: Trial,
+  begun: Begun,
   phase: Phase,
   top: Address | null = null,
 ): Difference | null {
+  const { patched, data } = pair;
   if (data === null) return null;
+  const { returnAddress } = begun;
   const parents = top === null || top === returnAddress ? [returnAddress] : [returnAddress, top];
-  // An entry behind a prologue that makes a frame record knows the caller's record, not its stack.
-  const record = ordinaryCall && frames.kind === 'frame-record' ? registers.get(frames.register) : undefined;
-  const behind = stackPointer + (abi.linkRegister === null ? BigInt(patched.machine.lifter.addressBits / 8) : 0n);
-  const frame = record ?? behind;
-  const reason = data.wrong(patched, wanted, { ip, parents, frame }, phase);
+  const call = { ip: trial.ip, parents, frame: frameOf(pair, trial, begun) };
+  const reason = data.wrong(patched, trial.wanted, call, phase);
   return reason === null ? null : { what: 'event', name: 'data of the tracer', reason };
 }
 

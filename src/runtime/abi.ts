@@ -135,6 +135,9 @@ export const ONE_STACK = 1n << 20n;
 /** Words at the head of a thread's block. */
 export const THREAD_WORDS = { owner: 0, active: 1, depth: 2, overrun: 3, abandoned: 4, sideDepth: 5 } as const;
 
+/** Words of that head. */
+export const THREAD_HEAD_WORDS = 6;
+
 /** Entries of the shadow stack of a thread: after the six words of its head. */
 export const GRAPH_ENTRY_COUNT = 64;
 
@@ -151,10 +154,13 @@ export const GRAPH_USER_COUNT = 16;
 
 /** Entries of the stack of replaced functions, three words each, behind the shadow stack. */
 export const SIDE_ENTRY_COUNT = 64;
+export const SIDE_ENTRY_WORDS = { saved: 0, parentIp: 1, frame: 2 } as const;
+export const SIDE_ENTRY_WORD_COUNT = 3;
 
 /** Bytes of a thread's block. */
 export function threadBytes(wordBytes: 4 | 8): number {
-  const bytes = 6 * wordBytes + GRAPH_ENTRY_COUNT * graphEntryBytes(wordBytes) + SIDE_ENTRY_COUNT * 3 * wordBytes;
+  const side = SIDE_ENTRY_COUNT * SIDE_ENTRY_WORD_COUNT * wordBytes;
+  const bytes = THREAD_HEAD_WORDS * wordBytes + GRAPH_ENTRY_COUNT * graphEntryBytes(wordBytes) + side;
   return Math.ceil(bytes / 8) * 8;
 }
 

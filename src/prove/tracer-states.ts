@@ -1,0 +1,251 @@
+/**
+ * States of the tracer's data in which trials begin and functions return (PV-3): those that a
+ * program can have, and that code seldom meets. The numbers are those of `runtime/abi.ts`.
+ */
+import {
+  GRAPH_ENTRY_COUNT,
+  GRAPH_ENTRY_WORDS,
+  graphEntryBytes,
+  ONE_STACK,
+  RING_FLAGS,
+  RING_HEADER,
+  SIDE_ENTRY_COUNT,
+  SIDE_ENTRY_WORD_COUNT,
+  SIDE_ENTRY_WORDS,
+  THREAD_COUNT,
+  THREAD_WORDS,
+  THREAD_HEAD_WORDS,
+  threadBytes,
+} from '../runtime/abi.js';
+import type { Address } from '../units.js';
+import type { Random } from './random.js';
+
+export type TracerState =
+  /** As the image has it. */
+  | 'fresh'
+  /** The thread called the site before, and came back or not. */
+  | 'again'
+  /** The next record is the last one of the ring, or the first one again. */
+  | 'ring-end'
+  /** So many records that their number needs more than 32 bits next. */
+  | 'ring-wrapped'
+  /** The oldest records are kept, and one more fits, or none. */
+  | 'ring-full'
+  | 'ring-nearly-full'
+  /** Blocks in front of the thread's own belong to others; functions return in another thread. */
+  | 'others'
+  /** All blocks belong to others. */
+  | 'no-block'
+  /** A callback of the list calls the site: the tracer itself is traced. */
+  | 'list-runs'
+  /** A callback of the graph tracer calls it. */
+  | 'graph-runs'
+  /** No further call fits on the graph tracer's stack. */
+  | 'deep'
+  /** Calls that were left lie on it, under calls that go on; more are left before the return. */
+  | 'left'
+  /** Calls of another stack, and one of this frame that was left. */
+  | 'other-stack'
+  /** The graph tracer was stopped. */
+  | 'stopped'
+  /** RCU does not watch: callbacks that need it are left out. */
+  | 'not-watching'
+  /** The last callback names another place to go on at. */
+  | 'redirected'
+  /** No function in the place of another one can be kept, or some were left. */
+  | 'side-full'
+  | 'side-left';
+
+/** In the order in which the trials of a site take them. */
+export const TRACER_STATES: readonly TracerState[] = [
+  'fresh',
+  'ring-end',
+  'again',
+  'others',
+  'fresh',
+  'ring-full',
+  'no-block',
+  'list-runs',
+  'fresh',
+  'left',
+  'graph-runs',
+  'redirected',
+  'other-stack',
+  'ring-wrapped',
+  'stopped',
+  'deep',
+  'fresh',
+  'not-watching',
+  'side-full',
+  'ring-nearly-full',
+  'side-left',
+  'again',
+  'ring-full',
+  'left',
+];
+
+/** Where the tracer's data is, and how it is written. */
+export interface TracerMemory {
+  readonly word: 4 | 8;
+  readonly ring: Address;
+  readonly threads: Address;
+  readonly stopped: Address | null;
+  readonly watching: Address | null;
+  readonly capacity: bigint;
+  store(at: Address, value: bigint, size: number): void;
+}
+
+/** What tells the call for which a state is made. */
+export interface StateCall {
+  /** What the running thread's block has as its owner. */
+  readonly owner: bigint;
+  /** The function's frame, and what its function in the place of another one is told by. */
+  readonly frame: bigint;
+}
+
+const HIGH = 0xffff_ffffn;
+/** Bytes between frames of calls of one stack. */
+const STEP = 32n;
+
+/** Writes the state of a thread's block and of the ring. */
+class StateWriter {
+  private readonly block: Address;
+
+  constructor(
+    private readonly memory: TracerMemory,
+    private readonly call: StateCall,
+    number: number,
+  ) {
+    this.block = this.at(number);
+  }
+
+  private at(number: number): Address {
+    return this.memory.threads + BigInt(number * threadBytes(this.memory.word));
+  }
+
+  ring(field: keyof typeof RING_HEADER, value: bigint): void {
+    const size = field === 'head' || field === 'dropped' ? 8 : 4;
+    this.memory.store(this.memory.ring + BigInt(RING_HEADER[field]), value, size);
+  }
+
+  /** The first blocks belong to others. */
+  others(count: number, random: Random): void {
+    for (let i = 0; i < count; i++)
+      this.memory.store(this.at(i), BigInt(0x1000 + random.below(0x1000)), this.memory.word);
+  }
+
+  own(): this {
+    this.memory.store(this.block, this.call.owner, this.memory.word);
+    return this;
+  }
+
+  head(name: keyof typeof THREAD_WORDS, value: bigint): void {
+    const { word, store } = this.memory;
+    store(this.block + BigInt(THREAD_WORDS[name] * word), value, word);
+  }
+
+  /** Calls under way, the oldest first, by the distance of their frames from the one that comes. */
+  calls(first: number, distances: readonly bigint[]): void {
+    const { word, store } = this.memory;
+    distances.forEach((distance, i) => {
+      const entry = this.block + BigInt(THREAD_HEAD_WORDS * word + (first + i) * graphEntryBytes(word));
+      const put = (name: keyof typeof GRAPH_ENTRY_WORDS, value: bigint): void => {
+        store(entry + BigInt(GRAPH_ENTRY_WORDS[name] * word), value, word);
+      };
+      put('frame', BigInt.asUintN(8 * word, this.call.frame + distance));
+      put('parentIp', 0x1234n + BigInt(i));
+    });
+    this.head('depth', BigInt(first + distances.length));
+  }
+
+  /** Functions in the place of others that are under way. */
+  side(distances: readonly bigint[]): void {
+    const { word, store } = this.memory;
+    const begin = this.block + BigInt(THREAD_HEAD_WORDS * word + GRAPH_ENTRY_COUNT * graphEntryBytes(word));
+    distances.forEach((distance, i) => {
+      const entry = begin + BigInt(SIDE_ENTRY_WORD_COUNT * i * word);
+      store(entry + BigInt(SIDE_ENTRY_WORDS.frame * word), BigInt.asUintN(8 * word, this.call.frame + distance), word);
+    });
+    this.head('sideDepth', BigInt(distances.length));
+  }
+}
+
+/** Frames of callers, which lie above: the oldest call first. */
+const callers = (count: number): bigint[] => Array.from({ length: count }, (_, i) => BigInt(count - i) * STEP);
+
+/**
+ * Brings the data into a state before a trial. `again` and `redirected` are of the trial itself.
+ * @returns whether the state is one of this tracer
+ */
+export function enterState(state: TracerState, memory: TracerMemory, call: StateCall, random: Random): boolean {
+  const { capacity } = memory;
+  const writer = new StateWriter(memory, call, 0);
+  switch (state) {
+    case 'ring-end':
+      writer.ring('head', capacity - BigInt(random.below(2)));
+      return true;
+    case 'ring-wrapped':
+      writer.ring('head', HIGH);
+      return true;
+    case 'ring-full':
+    case 'ring-nearly-full':
+      writer.ring('head', state === 'ring-full' ? capacity : capacity - 1n);
+      writer.ring('flags', BigInt(RING_FLAGS.keepOldest));
+      writer.ring('dropped', HIGH);
+      return true;
+    case 'others':
+      writer.others(1 + random.below(THREAD_COUNT - 1), random);
+      return true;
+    case 'no-block':
+      writer.others(THREAD_COUNT, random);
+      writer.ring('dropped', HIGH);
+      return true;
+    case 'list-runs':
+      writer.own().head('active', 5n);
+      return true;
+    case 'graph-runs':
+      writer.own().head('active', 2n);
+      return true;
+    case 'deep':
+      writer.own().calls(0, callers(GRAPH_ENTRY_COUNT));
+      return true;
+    case 'left':
+      writer.own().calls(0, [...callers(2), -STEP, -2n * STEP, 1n - ONE_STACK]);
+      return true;
+    case 'other-stack':
+      writer.own().calls(0, [-2n * ONE_STACK, -ONE_STACK, 0n]);
+      return true;
+    case 'side-full':
+      writer.own().side(callers(SIDE_ENTRY_COUNT));
+      return true;
+    case 'side-left':
+      writer.own().side([...callers(1), -STEP, 1n - ONE_STACK]);
+      return true;
+    case 'stopped':
+      if (memory.stopped !== null) memory.store(memory.stopped, 1n, memory.word);
+      return memory.stopped !== null;
+    case 'not-watching':
+      if (memory.watching !== null) memory.store(memory.watching, 0n, memory.word);
+      return memory.watching !== null;
+    default:
+      return true;
+  }
+}
+
+/**
+ * Changes the data while a function is on its way back.
+ * @param number  of the block with the function's call
+ * @param depth   calls under way in it
+ */
+export function returnState(
+  state: TracerState,
+  memory: TracerMemory,
+  call: StateCall,
+  { number, depth }: { readonly number: number; readonly depth: number },
+): void {
+  // A block of its own is taken by the thread that it returns in.
+  if (state === 'others' && number < THREAD_COUNT - 1) {
+    memory.store(memory.threads + BigInt(number * threadBytes(memory.word)), 0x7ffn, memory.word);
+  }
+  if (state === 'left') new StateWriter(memory, call, number).calls(depth, [-STEP, STEP]);
+}
