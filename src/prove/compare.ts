@@ -65,6 +65,11 @@ export interface Trial {
   readonly profiles: boolean;
   /** Where replaced return addresses lead; null: the image has no graph tracer. */
   readonly handler: Address | null;
+  /**
+   * Where the graph tracer has the return besides a return probe, whose trap is `handler` then:
+   * either may be the last to take it. Null: no return probe is there; 0n: it is alone.
+   */
+  readonly besides: Address | null;
   /** The function from its first instruction on: [start, end); null: its size is not known. */
   readonly body: { readonly start: Address; readonly end: Address } | null;
   /** What is known of instructions of the body, by address. */

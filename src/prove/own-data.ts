@@ -289,13 +289,14 @@ export class OwnData {
   /** Calls on top of the graph tracer's stack whose functions are gone. */
   private leftCalls(world: ProofWorld, thread: Address): number {
     const { frame } = this.call;
+    const isTail = this.state === 'tail';
     let depth = this.was(world, this.headOf(thread, 'depth'));
     let count = 0;
     for (; depth > 0n; depth--, count++) {
       const at = this.entryAt(thread, depth - 1n) + BigInt(GRAPH_ENTRY_WORDS.frame * this.word);
       const below = this.was(world, at);
       const isGone = below < frame && frame - below < ONE_STACK;
-      if (!isGone && below !== frame) break;
+      if (!isGone && (below !== frame || isTail)) break;
     }
     return count;
   }

@@ -152,7 +152,7 @@ export class ProbeProofs {
   trial({ address, end }: ProbeSubject): Trial {
     return {
       ...{ start: address, end, ip: address, wanted: null, own: this.own },
-      ...{ ordinaryCall: false, profiles: false, handler: null, body: null, steps: new Map() },
+      ...{ ordinaryCall: false, profiles: false, handler: null, besides: null, body: null, steps: new Map() },
     };
   }
 

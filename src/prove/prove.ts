@@ -10,6 +10,7 @@ import { SHF_ALLOC, SHF_EXECINSTR } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { load, type LoadOptions } from '../program/program.js';
 import { findSites, type Sites } from '../sites/sites.js';
+import type { SlotTable } from '../sites/tables.js';
 import { recordIp } from '../tracing/site-state.js';
 import { entryPoint } from '../program/entry-points.js';
 import type { Address } from '../units.js';
@@ -93,6 +94,22 @@ function sitesOf(image: ElfImage, arch: Arch, { load: how, tableSections }: Prov
   return findSites(load(image, arch, how), tableSections === undefined ? {} : { tableSections });
 }
 
+/**
+ * Sites of the patched image. Where its own calls and its record do not tell all that the original
+ * has (a session with probes), those of the original do.
+ */
+function patchedSites(original: Sites, found: Sites): Sites {
+  const known = new Set(found.anchor.subarray(0, found.count));
+  let isMissing = false;
+  for (let i = 0; i < original.count && !isMissing; i++) {
+    isMissing = original.codeRange(i) !== undefined && !known.has(original.anchor[i]!);
+  }
+  const isListed = ({ role, origin }: SlotTable): boolean =>
+    role === 'sites' && origin !== 'code' && origin !== 'record';
+  if (!isMissing || found.tables.some(isListed)) return found;
+  return findSites(found.program, { original: original.program });
+}
+
 /** A site with what its trials need. */
 export interface Tried {
   readonly trial: Trial;
@@ -145,7 +162,7 @@ export class Prover {
       world: new ProofWorld(new ImageLayout(sites.program), emulation, this.seed),
     });
     this.original = side(sitesOf(original, arch, options));
-    this.patched = side(options.sites ?? sitesOf(patched, arch, options));
+    this.patched = side(patchedSites(this.original.sites, options.sites ?? sitesOf(patched, arch, options)));
     this.subjects = subjects(this.original.sites, this.patched.sites);
     const { program } = this.patched.sites;
     this.wanted = new WantedCalls(program, emulation.proof);
@@ -158,7 +175,8 @@ export class Prover {
     this.data = this.wanted.known ? OwnData.of(program, this.own, emulation) : null;
     const step = Math.max(1, Math.floor(this.subjects.length / ADDRESSES));
     this.addresses = this.subjects.filter((_, i) => i % step === 0).map(({ anchor }) => anchor);
-    this.probes = ProbeProofs.of(this.pair, patched, this.own);
+    // Handlers of probes write words of their own.
+    this.probes = ProbeProofs.of({ ...this.pair, data: null }, patched, this.own);
   }
 
   get seed(): number {
@@ -304,6 +322,7 @@ export class Prover {
       profiles: this.profiles(subject),
       ordinaryCall: this.isOrdinaryCall(home),
       handler: this.handler,
+      besides: null,
       body: this.body(home, start),
       steps: new Map(),
     };
@@ -316,7 +335,8 @@ export class Prover {
     const first = entries.reduce((at, { address }) => min(at, address), trial.start);
     const handler = this.probes?.returnsFrom({ ...trial, start: first }) ?? null;
     if (handler === null) return trial;
-    return { ...trial, handler, body: null, wanted: { ...(trial.wanted ?? NO_CALLS), hijack: true } };
+    const besides = trial.wanted?.hijack === true ? (trial.handler ?? 0n) : 0n;
+    return { ...trial, handler, besides, body: null, wanted: { ...(trial.wanted ?? NO_CALLS), hijack: true } };
   }
 
   /** Proves a probe. */
@@ -343,7 +363,7 @@ export class Prover {
     const wanted = Math.max(this.options.trials ?? 2, entries.length, isEarly ? first : 0);
     let counted = 0;
     let open: Extract<Outcome, { kind: 'open' }> | null = null;
-    const trials = once === null ? new Trials(this.pair, trial) : { once, end: () => undefined };
+    const trials = once === null ? this.trials(trial) : { once, end: () => undefined };
     for (let n = 0; n < wanted; n++) {
       const { entry, seed } = this.turn(trial, entries, n);
       const outcome = this.attempt(trials, entry, seed);
@@ -371,6 +391,13 @@ export class Prover {
     };
   }
 
+  /** Trials of a site. On the way to one with a probe, the probe's handler writes words of its own. */
+  trials(trial: Trial): Trials {
+    const probed = this.probes?.within(trial.body?.start ?? trial.start, trial.end) ?? [];
+    const isProbed = probed.length > 0 || trial.besides !== null;
+    return new Trials(isProbed ? { ...this.pair, data: null } : this.pair, trial);
+  }
+
   /** Where trial `n` of a site begins, and what decides its state. */
   turn({ ip }: Trial, entries: readonly Entry[], n: number): { readonly entry: Entry; readonly seed: number } {
     // Odd seeds mix addresses of the image in (begin): the trials of each entry take turns.
@@ -395,16 +422,16 @@ export class Prover {
       abi: arch.abi,
       proof: emulation.proof,
       frames: emulation.process.frames,
-      // Handlers of probes write words of their own.
       budget: this.options.budget ?? PATCHED_BUDGET,
-      data: this.probes === null ? this.data : null,
+      data: this.data,
     };
   }
 
   /** The state of a trial; its seed says which one of the tracer's data (PV-3). */
   private begin(trials: Attempts, entry: Entry, seed: number): Begun {
     const state = TRACER_STATES[(seed & STATE_MASK) >>> STATE_SHIFT] ?? 'fresh';
-    if (this.pair.data === null || state !== 'again') return this.first(entry, seed, null, state);
+    if (!(trials instanceof Trials && trials.hasData)) return this.first(entry, seed, null, null);
+    if (state !== 'again') return this.first(entry, seed, null, state);
     const before = this.first(entry, (~seed & ~STATE_MASK) >>> 0, null, 'fresh');
     if (trials.once(before).kind === 'equal') {
       this.levelStacks(before.stackPointer);
@@ -430,7 +457,9 @@ export class Prover {
     const worlds = [this.original.world, this.patched.world] as const;
     const random = new Random(seed);
     const addresses = (seed & 1) === 0 ? [] : this.addresses;
-    return begin(worlds, this.patched.sites.program, this.emulation, entry, random, addresses, before, state);
+    // A function called by a tail call returns to where the one before it does (C-FG-3).
+    const back = state === 'tail' ? this.handler : null;
+    return begin(worlds, this.patched.sites.program, this.emulation, entry, random, addresses, before, state, back);
   }
 
   private reset(): void {

@@ -84,6 +84,7 @@ function constantsOf(program: Program, { proof, process: { anchors } }: IrEmulat
  * @param addresses  of the image, some of which registers hold
  * @param before     a call of the same thread that is over: stack and thread are its
  * @param tracer     state of the tracer's data, for who knows what a site wants of it
+ * @param back       the return address; null: a place without an owner
  */
 export function begin(
   [world, other]: readonly [ProofWorld, ProofWorld],
@@ -94,6 +95,7 @@ export function begin(
   addresses: readonly Address[],
   before: Begun | null = null,
   tracer: TracerState | null = null,
+  back: Address | null = null,
 ): Begun {
   const { machine, layout } = world;
   const { abi } = program.arch;
@@ -122,6 +124,7 @@ export function begin(
   machine.setRegister(abi.stackPointer, stackPointer);
   let returnAddress = free.back + BigInt(random.below(0x10000)) * 16n;
   while (layout.owns(returnAddress)) returnAddress += BigInt(PAGE_BYTES);
+  returnAddress = back ?? returnAddress;
   if (abi.linkRegister === null) for (const each of [world, other]) each.writeWord(stackPointer, returnAddress);
   else machine.setRegister(abi.linkRegister, returnAddress);
   const toc = proof.toc === null ? null : program.tocAt(entry.address);

@@ -46,6 +46,8 @@ export type TracerState =
   | 'left'
   /** Calls of another stack, and one of this frame that was left. */
   | 'other-stack'
+  /** A function that was called by a tail call: the one before it has this frame, and its return. */
+  | 'tail'
   /** The graph tracer was stopped. */
   | 'stopped'
   /** RCU does not watch: callbacks that need it are left out. */
@@ -74,7 +76,7 @@ export const TRACER_STATES: readonly TracerState[] = [
   'ring-wrapped',
   'stopped',
   'deep',
-  'fresh',
+  'tail',
   'not-watching',
   'side-full',
   'ring-nearly-full',
@@ -214,6 +216,9 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       return true;
     case 'other-stack':
       writer.own().calls(0, [-2n * ONE_STACK, -ONE_STACK, 0n]);
+      return true;
+    case 'tail':
+      writer.own().calls(0, [STEP, 0n]);
       return true;
     case 'side-full':
       writer.own().side(callers(SIDE_ENTRY_COUNT));

@@ -123,10 +123,12 @@ class Way {
     if (ip !== trial.ip) events.push(`${call.name} was told ip ${hex(ip!)}, not ${hex(trial.ip)}`);
     if (call.ops !== null && ops !== call.ops)
       events.push(`${call.name} was told ops ${hex(ops!)}, not ${hex(call.ops)}`);
-    // A function may have pushed something else in front of its site: entries read the top.
-    if (parent !== returnAddress && parent !== topOfStack(world, pair, before))
+    // A function may have pushed something else in front of its site: entries read the top. A
+    // return probe in front of the site has the return address already.
+    const isTrap = trial.besides !== null && parent === trial.handler;
+    if (parent !== returnAddress && parent !== topOfStack(world, pair, before) && !isTrap)
       events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(returnAddress)}`);
-    const wrong = this.wrongFrame(ip!);
+    const wrong = this.wrongFrame(ip!, isTrap ? parent! : null);
     if (wrong !== null) events.push(`${call.name} ${wrong}`);
     this.spend(call);
     this.redirect();
@@ -181,7 +183,7 @@ class Way {
   }
 
   /** What is wrong with the register frame of the callback that is called now; null: nothing. */
-  private wrongFrame(ip: Address): string | null {
+  private wrongFrame(ip: Address, trap: Address | null): string | null {
     const { world, pair, trial, before } = this;
     const { wanted } = trial;
     const argument = pair.abi.argumentRegisters[3];
@@ -190,7 +192,7 @@ class Way {
       before,
       ip,
       behind: trial.end,
-      returnAddress: topOfStack(world, pair, before) ?? this.begun!.returnAddress,
+      returnAddress: trap ?? topOfStack(world, pair, before) ?? this.begun!.returnAddress,
       handler: trial.handler,
       writers: new Set([
         ...(wanted!.replacement === null && !this.isRedirected ? [] : (['replacement'] as const)),
@@ -347,6 +349,11 @@ export class Trials {
     return judge(this.pair, this.trial, begun, a, b);
   }
 
+  /** Whether it is known what the tracer's data holds behind the site. */
+  get hasData(): boolean {
+    return this.pair.data !== null;
+  }
+
   /** Where a site calls nothing, the state of the tracer's data says nothing. */
   private stateOf({ tracer }: Begun): TracerState | null {
     return this.trial.wanted === null && tracer !== null ? 'fresh' : tracer;
@@ -386,7 +393,7 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
     const reason = openReason(a.stop) ?? 'not-reached';
     return { kind: 'open', reason, detail: stopText(a.stop), doubt: false };
   }
-  const taken = wanted?.hijack === true ? trial.handler : null;
+  const taken = wanted?.hijack === true ? handlerOf(pair, trial, begun) : null;
   const handler = (replaced ? wayBackOf(pair, trial, begun) : null) ?? taken;
   const isHijacked = (original: bigint, patched: bigint): boolean =>
     handler !== null && original === begun.returnAddress && patched === handler;
@@ -403,7 +410,16 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
     firstRegister(differing) ??
     memory(pair, trial, begun, words);
   if (difference !== null) return { kind: 'different', phase: 'enter', difference, registers: differing };
-  return handler === null ? { kind: 'equal' } : comeBack(pair, trial, begun, handler, words);
+  // The caller of a tail call is the tracer: where that returns to says the trial of its function.
+  return handler === null || begun.tracer === 'tail' ? { kind: 'equal' } : comeBack(pair, trial, begun, handler, words);
+}
+
+/** Who has the return address: the graph tracer or a return probe, whoever took it last. */
+function handlerOf(pair: Pair, { handler, besides }: Trial, begun: Begun): Address | null {
+  if (besides === null || besides === 0n) return handler;
+  const { patched, abi } = pair;
+  const isLast = abi.linkRegister !== null && patched.machine.register(abi.linkRegister) === besides;
+  return isLast || hijackedWords(pair, begun, besides).length > 0 ? besides : handler;
 }
 
 /**

@@ -132,6 +132,12 @@ export class WantedCalls {
     return { name, place: address + local, ops, self, needsRcu };
   }
 
+  /** A direct caller, as the table has it: bit 0 says that the site jumps, unless it is its own. */
+  private callerOf(caller: Address): Address {
+    const range = this.program.codeAt(caller);
+    return range !== undefined && this.program.functionStarting(range, caller) >= 0 ? caller : caller & ~1n;
+  }
+
   /** The text address of a pointer to a function, which is a descriptor on some machines. */
   private text(pointer: bigint): Address {
     return this.program.codeAt(pointer) === undefined ? this.word(pointer) : pointer;
@@ -162,7 +168,7 @@ export class WantedCalls {
       calls.push(this.call(ops.func, this.passesOps ? ops.address : null, ops.address, needsRcu));
     }
     const caller = this.direct.get(ip);
-    const direct = caller === undefined ? null : this.call(caller & ~1n);
+    const direct = caller === undefined ? null : this.call(this.callerOf(caller));
     const frame = this.frames === null ? null : { row: this.frames, full };
     return { calls, hijack, direct, replacement, frame };
   }

@@ -93,7 +93,35 @@ const ways: Readonly<Record<string, { readonly options?: readonly string[]; read
       'graph: { name: two, filter: "leaf sum" }',
     ),
   },
+  // Callbacks that need RCU or registers, filters of many sites, one that nothing matches.
+  'list-rcu': {
+    session: session(
+      'ops: { name: one, call: elftrace_counter, rcu: true, filter: "leaf sum many outer bump" }',
+      'ops: { name: two, call: elftrace_function_tracer, rcu: true, recursion: false, notrace: "many recurse" }',
+      'ops: { name: three, call: elftrace_counter, regs: if-supported, filter: "sum recurse" }',
+      'register: one',
+      'register: two',
+      'register: three',
+    ),
+  },
+  'graph-two': {
+    session: session(
+      'graph: { name: one, filter: "leaf sum many outer bump" }',
+      'graph: { name: two, notrace: "leaf recurse" }',
+      'ops: { name: three, call: elftrace_function_tracer, filter: "sum many" }',
+      'register: three',
+    ),
+  },
+  'graph-calls': {
+    session: session(
+      'graph: { name: one, entry: ftrace_stub, return: ftrace_stub, filter: "leaf sum many outer" }',
+      'graph: { name: two, filter: "sum many" }',
+    ),
+  },
   direct: { options: ['--direct', 'leaf=DIRECT'] },
+  directs: {
+    options: ['leaf', 'sum', 'many', 'outer', 'recurse'].flatMap((name) => ['--direct', `${name}=DIRECT`]),
+  },
   'direct-list': { options: ['--direct', 'leaf=DIRECT', '--enable', '--tracer', 'function'] },
   livepatch: { options: ['--livepatch', 'leaf=bump'] },
   'livepatch-list': { options: ['--livepatch', 'leaf=bump', '--enable', '--tracer', 'function'] },
@@ -104,6 +132,19 @@ const probeWays: typeof ways = {
   probe: { options: ['--probe', 'p:x leaf'] },
   'probe-list': { options: ['--probe', 'p:x leaf', '--enable', '--tracer', 'function'] },
   return: { options: ['--probe', 'r:x leaf'] },
+  // Other sites, of an image with that object.
+  'beside-list': {
+    session: session(
+      'probe: { define: "p:x many" }',
+      'ops: { name: one, call: elftrace_counter, filter: "leaf sum" }',
+      'ops: { name: two, call: elftrace_function_tracer, notrace: "many outer" }',
+      'register: one',
+      'register: two',
+    ),
+  },
+  'beside-graph': {
+    session: session('probe: { define: "p:x many" }', 'graph: { name: one, notrace: "many outer" }'),
+  },
   'return-graph': { options: ['--probe', 'r:x leaf', '--enable', '--tracer', 'function_graph'] },
 };
 

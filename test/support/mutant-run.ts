@@ -7,18 +7,24 @@ import { readElf } from '../../src/elf/read.js';
 import * as elf from '../../src/elf/constants.js';
 import { Prover, type Tried } from '../../src/prove/prove.js';
 import { mix, Random } from '../../src/prove/random.js';
-import { Trials } from '../../src/prove/trial.js';
+import { TRACER_STATES } from '../../src/prove/tracer-states.js';
+import type { Trials } from '../../src/prove/trial.js';
 import type { ProofWorld } from '../../src/prove/world.js';
 import { type Program, siteStubSection, trampolineSection } from '../../src/program/program.js';
 import { entriesOf } from '../../src/tracing/entries.js';
 import type { Address } from '../../src/units.js';
+import { contentsOf } from './mutant-twins.js';
 import { mutantsOf, type Mutant, type MutantKind } from './mutants.js';
 
-/** Sites of an image that are tried, and trials of each. */
+/** Sites of an image that are tried, and trials of each: all states of the tracer's data. */
 const SITES = 2;
-const TRIALS = 4;
+const TRIALS = TRACER_STATES.length;
+/** Trials of a mutant that none of them finds. */
+const MOST = 32;
+/** Further trials once one of them says nothing: the proof is no yes any more. */
+const MORE = 3;
 /** Instructions: many more than any way has that does not go in circles. */
-const BUDGET = 20_000;
+const BUDGET = 8_000;
 /** States in which an instruction and its mutant are compared. */
 const STATES = 6;
 
@@ -29,6 +35,8 @@ export interface Place {
   readonly symbol: string;
   /** From the symbol on, in bytes. */
   readonly offset: number;
+  /** What tells the code of the symbol from others of the machine: equal where the code is. */
+  readonly content: string;
 }
 
 export interface Tested extends Place {
@@ -62,13 +70,17 @@ class Code {
     readonly end: Address;
     readonly object: string;
     readonly isTrampoline: boolean;
+    /** Bytes after which the same code comes again; 0: never. */
+    readonly period?: number;
   }[] = [];
+  private readonly contents: ReadonlyMap<string, string>;
 
   constructor(
     private readonly program: Program,
     readonly object: string,
   ) {
     const { image, symbols, arch } = program;
+    this.contents = contentsOf(object);
     const part = program.loadMap?.parts.find(({ kind }) => kind === 'runtime');
     for (const [i, section] of image.sections.entries()) {
       if ((section.flags & elf.SHF_EXECINSTR) === 0n || section.size === 0) continue;
@@ -87,6 +99,7 @@ class Code {
           end: address + BigInt(sizeBytes * count),
           object: `${arch.target.id} stub`,
           isTrampoline: true,
+          period: sizeBytes,
         });
       }
     }
@@ -114,10 +127,12 @@ class Code {
         if (each.address >= range.start && (found === null || each.address > found.address)) found = each;
       }
     }
+    const offset = Number(address - (found?.address ?? range.start));
     return {
       object: range.object,
       symbol: found?.name ?? '',
-      offset: Number(address - (found?.address ?? range.start)),
+      offset: range.period === undefined ? offset : offset % range.period,
+      content: (range.isTrampoline ? undefined : this.contents.get(found?.name ?? '')) ?? range.object,
     };
   }
 
@@ -171,7 +186,7 @@ export class MutantRun {
     const siteOf = (tried: Tried, shape: string): Site => ({
       tried,
       shape,
-      trials: new Trials(prover.pair, tried.trial),
+      trials: prover.trials(tried.trial),
     });
     for (const subject of prover.subjects) {
       const tried = prover.trialOf(subject);
@@ -258,7 +273,8 @@ export class MutantRun {
     for (const { tried, shape } of this.sites) {
       const { start, end } = tried.trial;
       if (address >= start && address < end) {
-        return { object: `${this.prover.arch.target.id} site`, symbol: shape, offset: Number(address - start) };
+        const object = `${this.prover.arch.target.id} site`;
+        return { object, symbol: shape, offset: Number(address - start), content: object };
       }
     }
     return this.code.placeOf(address);
@@ -294,12 +310,13 @@ export class MutantRun {
     let counted = 0;
     let isFound = false;
     let isOpen = false;
+    let left = MOST;
     for (const { site, n } of reaches) {
       const outcome = this.attempt(site, n);
       if (outcome === 'equal') counted++;
-      isOpen ||= outcome === 'doubt';
+      if (outcome === 'doubt' && !isOpen) [isOpen, left] = [true, MORE];
       isFound = outcome === 'different';
-      if (isFound) break;
+      if (isFound || --left <= 0) break;
     }
     patched.rewrite(address, mutant.before);
     if (isFound) return 'found';
@@ -316,6 +333,10 @@ export class MutantRun {
 
   /** Whether bytes do alone what the bytes do that they stand for. */
   private isAlike(address: Address, { kind, before, after }: Mutant): boolean {
+    const { isa } = this.prover.arch;
+    // Reservations are in no register.
+    const { mnemonic } = isa.decode(before, 0, address);
+    if (/^(?:ld|st|lr|sc|clr)\w*(?:x[rp]|ex|arx|cx|\.[wd])/.test(mnemonic)) return false;
     const world = this.prover.pair.patched;
     const count = kind === 'swap' ? 2 : 1;
     for (let n = 0; n < STATES; n++) {
@@ -356,8 +377,7 @@ function stateAfter(world: ProofWorld, address: Address, count: number, n: numbe
   const stop = world.run(count);
   let text: string | null = null;
   if (stop.kind === 'step-limit') {
-    const { pc, state } = machine.saveCpu(0);
-    text = `${pc}:${Buffer.from(state).toString('latin1')}`;
+    text = machine.registerNames.map((name) => machine.register(name).toString(16)).join();
     for (const page of world.changed().sort((a, b) => (a < b ? -1 : 1))) {
       text += `;${page.toString(16)}:${Buffer.from(world.page(page).now).toString('latin1')}`;
     }

@@ -14,7 +14,9 @@ import { MutantRun, type MutantVerdict, type Tested } from './mutant-run.js';
 export type Standing = MutantVerdict | 'idle';
 
 export interface MutantState {
-  readonly tested: Pick<Tested, 'object' | 'symbol' | 'offset' | 'kind'>;
+  readonly tested: Pick<Tested, 'object' | 'symbol' | 'offset' | 'kind' | 'content'>;
+  /** All objects that have the same code. */
+  readonly objects: string[];
   readonly text: string;
   standing: Standing;
 }
@@ -40,8 +42,8 @@ const archNamed = (target: string) => arches.find(({ target: { id } }) => id ===
 /** A row while it is counted. */
 type Counts = { -readonly [K in keyof ObjectRow]: ObjectRow[K] } & { argued: Record<string, number> };
 
-const keyOf = ({ object, symbol, offset, kind }: MutantState['tested']): string =>
-  `${object} ${symbol}+${offset} ${kind}`;
+const keyOf = ({ object, symbol, offset, kind, content }: MutantState['tested']): string =>
+  `${object.split(/[/ ]/)[0]!} ${symbol}+${offset} ${kind} ${content}`;
 
 /** One of so many parts of all mutants, by what they are called: the same in each run. */
 export interface Share {
@@ -88,7 +90,9 @@ export class MutantTable {
     for (const tested of run.reached()) {
       const state = this.stateOf(tested);
       if (state === null || state.standing === 'found' || state.standing === 'alike') continue;
-      state.standing = run.judge(tested);
+      const verdict = run.judge(tested);
+      // What no trial counts for is no yes, whatever trials of another image say.
+      if (state.standing !== 'open' || verdict === 'found' || verdict === 'alike') state.standing = verdict;
     }
     for (const tested of run.unreached()) this.stateOf(tested);
   }
@@ -96,11 +100,13 @@ export class MutantTable {
   private stateOf(tested: Tested): MutantState | null {
     const key = keyOf(tested);
     const known = this.states.get(key);
+    if (known?.objects.includes(tested.object) === false) known.objects.push(tested.object);
     if (known !== undefined || !isIn(key, this.share)) return known ?? null;
     const target = tested.object.split(/[/ ]/)[0]!;
-    const { object, symbol, offset, kind, mutant } = tested;
+    const { object, symbol, offset, kind, content, mutant } = tested;
     const text = textOf(target, archNamed(target).isa, mutant.before);
-    const state: MutantState = { tested: { object, symbol, offset, kind }, text, standing: 'idle' };
+    const place = { object, symbol, offset, kind, content };
+    const state: MutantState = { tested: place, objects: [object], text, standing: 'idle' };
     this.states.set(key, state);
     return state;
   }
@@ -118,6 +124,7 @@ export class MutantTable {
   take(states: readonly MutantState[]): void {
     for (const each of states) {
       const known = this.states.get(keyOf(each.tested));
+      for (const object of known?.objects ?? []) if (!each.objects.includes(object)) each.objects.push(object);
       const isDone = known?.standing === 'found' || known?.standing === 'alike';
       if (!isDone && (known === undefined || each.standing !== 'idle')) this.states.set(keyOf(each.tested), each);
     }
@@ -132,29 +139,21 @@ export class MutantTable {
     const rows: Record<string, Counts> = {};
     const bare: MutantState[] = [];
     const needed = new Set<MutantArgument>();
+    const rowOf = (object: string): Counts =>
+      (rows[object] ??= { made: 0, found: 0, open: 0, alike: 0, argued: {}, bare: 0, idle: 0 });
     for (const state of this.states.values()) {
-      const row = (rows[state.tested.object] ??= {
-        made: 0,
-        found: 0,
-        open: 0,
-        alike: 0,
-        argued: {},
-        bare: 0,
-        idle: 0,
-      });
-      row.made++;
-      if (state.standing === 'found' || state.standing === 'open' || state.standing === 'alike') {
-        row[state.standing]++;
-        continue;
+      const { standing } = state;
+      const isPlain = standing === 'found' || standing === 'open' || standing === 'alike';
+      const argument = isPlain ? undefined : mutantArguments.find((each) => fits(each, state));
+      if (argument !== undefined) needed.add(argument);
+      else if (!isPlain) bare.push(state);
+      for (const object of state.objects) {
+        const row = rowOf(object);
+        row.made++;
+        if (isPlain) row[standing]++;
+        else if (argument === undefined) row[standing === 'idle' ? 'idle' : 'bare']++;
+        else row.argued[argument.name] = (row.argued[argument.name] ?? 0) + 1;
       }
-      const argument = mutantArguments.find((each) => fits(each, state));
-      if (argument === undefined) {
-        row[state.standing === 'idle' ? 'idle' : 'bare']++;
-        bare.push(state);
-        continue;
-      }
-      needed.add(argument);
-      row.argued[argument.name] = (row.argued[argument.name] ?? 0) + 1;
     }
     return { rows, bare, unneeded: mutantArguments.filter((each) => !needed.has(each)) };
   }
