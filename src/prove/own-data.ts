@@ -70,6 +70,8 @@ interface Effects {
   readonly calls: readonly WantedCall[];
   /** The graph tracer takes the return. */
   readonly hijack: boolean;
+  /** It asks its users, and none wants the call. */
+  readonly isAsked: boolean;
   /** Where on its stack the call is. */
   readonly depth: bigint;
   /** Its stack has no room. */
@@ -253,9 +255,10 @@ export class OwnData {
    * What a site calls in the state that the trial began with.
    * @param wanted     what it calls as a rule
    * @param isGuarded  its callbacks are asked under a guard against recursion
+   * @param ip         of the site
    * Source: C-TGT-5, C-TGT-6, C-FG-1
    */
-  happens(world: ProofWorld, wanted: Wanted, isGuarded: boolean): Wanted {
+  happens(world: ProofWorld, wanted: Wanted, isGuarded: boolean, ip: Address): Wanted {
     const { thread } = this;
     const active = thread === null ? 0n : this.was(world, this.headOf(thread, 'active'));
     const isSkipped = isGuarded && (thread === null || active !== 0n);
@@ -269,11 +272,14 @@ export class OwnData {
     const left = pushes ? this.leftCalls(world, thread) : 0;
     const depth = pushes ? this.was(world, this.headOf(thread, 'depth')) - BigInt(left) : 0n;
     const overrun = pushes && depth >= BigInt(GRAPH_ENTRY_COUNT);
+    const isUnwanted = this.users.length > 0 && !this.users.some(({ takes }) => takes(ip));
     const isRecorded = calls.filter(({ place }) => place === this.tracer).length;
     const lost = thread !== null ? 0 : Number(isGuarded) + isRecorded + Number(asksGraph && !isStopped);
     this.effects = {
       ...{ isGuarded, calls, depth, overrun, lost },
-      hijack: pushes && !overrun,
+      // Where no user wants the return, the call is taken off the stack again.
+      hijack: pushes && !overrun && !isUnwanted,
+      isAsked: pushes && !overrun && isUnwanted,
       abandoned: left,
       asked: isGuarded || isRecorded > 0 || asksGraph,
     };
@@ -364,6 +370,7 @@ export class OwnData {
     }
     if (wanted.hijack && !isCallback) records.push(entered);
     if (wanted.hijack) writes.push(...this.pushed(call, phase));
+    else if (effects!.isAsked) writes.push(...this.pushed(call, 'return'));
     if (thread !== null && overrun) {
       writes.push(this.grown(world, this.headOf(thread, 'overrun'), 1n, 'the number of calls not taken'));
     }

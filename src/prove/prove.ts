@@ -391,7 +391,7 @@ export class Prover {
     };
   }
 
-  /** Trials of a site. On the way to one with a probe, the probe's handler writes words of its own. */
+  /** Trials of a site. Where a probe is on the way, its handler writes words of its own. */
   trials(trial: Trial): Trials {
     const probed = this.probes?.within(trial.body?.start ?? trial.start, trial.end) ?? [];
     const isProbed = probed.length > 0 || trial.besides !== null;

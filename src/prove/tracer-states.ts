@@ -46,7 +46,7 @@ export type TracerState =
   | 'left'
   /** Calls of another stack, and one of this frame that was left. */
   | 'other-stack'
-  /** A function that was called by a tail call: the one before it has this frame, and its return. */
+  /** The function was called by a tail call: the one before it has this frame, and its return. */
   | 'tail'
   /** The graph tracer was stopped. */
   | 'stopped'

@@ -367,9 +367,9 @@ export class Trials {
 }
 
 /** What a site calls in the state of a trial; null: nothing. */
-function happening({ data, patched }: Pair, { wanted }: Trial, begun: Begun, b: Seen): Wanted | null {
+function happening({ data, patched }: Pair, { wanted, ip }: Trial, begun: Begun, b: Seen): Wanted | null {
   if (wanted === null || data === null) return wanted;
-  const now = data.happens(patched, wanted, b.isGuarded);
+  const now = data.happens(patched, wanted, b.isGuarded, ip);
   if (!b.isRedirected) return now;
   const place = begun.returnAddress + OTHER_PLACE;
   const other = { name: 'the place that a callback named', place, ops: null, self: 0n, needsRcu: false };
@@ -414,7 +414,7 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
   return handler === null || begun.tracer === 'tail' ? { kind: 'equal' } : comeBack(pair, trial, begun, handler, words);
 }
 
-/** Who has the return address: the graph tracer or a return probe, whoever took it last. */
+/** Who has the return address: the graph tracer or a return probe, the last that took it. */
 function handlerOf(pair: Pair, { handler, besides }: Trial, begun: Begun): Address | null {
   if (besides === null || besides === 0n) return handler;
   const { patched, abi } = pair;

@@ -96,7 +96,7 @@ const ways: Readonly<Record<string, { readonly options?: readonly string[]; read
   // Callbacks that need RCU or registers, filters of many sites, one that nothing matches.
   'list-rcu': {
     session: session(
-      'ops: { name: one, call: elftrace_counter, rcu: true, filter: "leaf sum many outer bump" }',
+      'ops: { name: one, call: elftrace_counter, rcu: true, filter: "leaf sum many recurse" }',
       'ops: { name: two, call: elftrace_function_tracer, rcu: true, recursion: false, notrace: "many recurse" }',
       'ops: { name: three, call: elftrace_counter, regs: if-supported, filter: "sum recurse" }',
       'register: one',
@@ -106,7 +106,7 @@ const ways: Readonly<Record<string, { readonly options?: readonly string[]; read
   },
   'graph-two': {
     session: session(
-      'graph: { name: one, filter: "leaf sum many outer bump" }',
+      'graph: { name: one, filter: "leaf sum many recurse" }',
       'graph: { name: two, notrace: "leaf recurse" }',
       'ops: { name: three, call: elftrace_function_tracer, filter: "sum many" }',
       'register: three',
@@ -114,13 +114,13 @@ const ways: Readonly<Record<string, { readonly options?: readonly string[]; read
   },
   'graph-calls': {
     session: session(
-      'graph: { name: one, entry: ftrace_stub, return: ftrace_stub, filter: "leaf sum many outer" }',
+      'graph: { name: one, entry: ftrace_stub, return: ftrace_stub, filter: "leaf sum many" }',
       'graph: { name: two, filter: "sum many" }',
     ),
   },
   direct: { options: ['--direct', 'leaf=DIRECT'] },
   directs: {
-    options: ['leaf', 'sum', 'many', 'outer', 'recurse'].flatMap((name) => ['--direct', `${name}=DIRECT`]),
+    options: ['leaf', 'sum', 'many', 'recurse'].flatMap((name) => ['--direct', `${name}=DIRECT`]),
   },
   'direct-list': { options: ['--direct', 'leaf=DIRECT', '--enable', '--tracer', 'function'] },
   livepatch: { options: ['--livepatch', 'leaf=bump'] },
@@ -137,20 +137,24 @@ const probeWays: typeof ways = {
     session: session(
       'probe: { define: "p:x many" }',
       'ops: { name: one, call: elftrace_counter, filter: "leaf sum" }',
-      'ops: { name: two, call: elftrace_function_tracer, notrace: "many outer" }',
+      'ops: { name: two, call: elftrace_function_tracer, notrace: "many" }',
       'register: one',
       'register: two',
     ),
   },
   'beside-graph': {
-    session: session('probe: { define: "p:x many" }', 'graph: { name: one, notrace: "many outer" }'),
+    session: session('probe: { define: "p:x many" }', 'graph: { name: one, notrace: "many" }'),
   },
   'return-graph': { options: ['--probe', 'r:x leaf', '--enable', '--tracer', 'function_graph'] },
 };
 
 /** A function of the runtime that serves as a direct caller. */
 const directOf = (object: string): string =>
-  object.startsWith('riscv64/') ? 'ftrace_stub_direct_tramp' : 'ftrace_stub';
+  object.startsWith('riscv64/')
+    ? 'ftrace_stub_direct_tramp'
+    : object.startsWith('arm64/')
+      ? 'elftrace_direct_stub'
+      : 'ftrace_stub';
 
 export const mutantImages: readonly MutantImage[] = rows.flatMap(({ object, sample, options = [] }) =>
   [

@@ -16,9 +16,8 @@ import type { Address } from '../../src/units.js';
 import { contentsOf } from './mutant-twins.js';
 import { mutantsOf, type Mutant, type MutantKind } from './mutants.js';
 
-/** Sites of an image that are tried, and trials of each: all states of the tracer's data. */
+/** Sites of an image that are tried, in all states of the tracer's data. */
 const SITES = 2;
-const TRIALS = TRACER_STATES.length;
 /** Trials of a mutant that none of them finds. */
 const MOST = 32;
 /** Further trials once one of them says nothing: the proof is no yes any more. */
@@ -26,7 +25,7 @@ const MORE = 3;
 /** Instructions: many more than any way has that does not go in circles. */
 const BUDGET = 8_000;
 /** States in which an instruction and its mutant are compared. */
-const STATES = 6;
+const STATES = 10;
 
 /** Where an instruction is: the same in all images that have the code. */
 export interface Place {
@@ -162,7 +161,12 @@ export class MutantRun {
   /** The last difference, for people. */
   said = '';
 
-  constructor(original: Uint8Array, patched: Uint8Array) {
+  /** @param numbers  trials of each site: those that are looked at */
+  constructor(
+    original: Uint8Array,
+    patched: Uint8Array,
+    private readonly numbers: readonly number[] = TRACER_STATES.map((_, n) => n),
+  ) {
     const before = readElf(original);
     const arch = archOf(before.header);
     this.prover = new Prover(before, readElf(patched.slice()), arch, { budget: BUDGET });
@@ -224,7 +228,7 @@ export class MutantRun {
     if (this.sites.length === 0) return 'no site changed';
     for (const [site, { tried }] of this.sites.entries()) {
       let counted = 0;
-      for (let n = 0; n < TRIALS; n++) {
+      for (const n of this.numbers) {
         const seen = new Set<Address>();
         patched.recorder = {
           step: ({ machine }) => {
@@ -300,12 +304,27 @@ export class MutantRun {
     }
   }
 
+  /**
+   * What trials of one number say of a mutant: the first difference as text, or the outcome.
+   * @returns null where none of them comes to it
+   */
+  says({ address, mutant }: Pick<Tested, 'address' | 'mutant'>, n: number): string | null {
+    const { patched } = this.prover.pair;
+    let found: string | null = null;
+    patched.rewrite(address, mutant.after);
+    for (const { site } of (this.reaches.get(address) ?? []).filter((each) => each.n === n)) {
+      found = this.attempt(site, n);
+      if (found === 'different') found = this.said;
+      if (found !== 'equal') break;
+    }
+    patched.rewrite(address, mutant.before);
+    return found;
+  }
+
   judge({ address, mutant }: Tested): MutantVerdict {
     const { patched } = this.prover.pair;
     const size = BigInt(mutant.before.length);
-    const reaches = [...(this.reaches.get(address) ?? [])];
-    // The first trial of each site, then the others.
-    reaches.sort((a, b) => a.n - b.n);
+    const reaches = inTurn(this.reaches.get(address) ?? []);
     patched.rewrite(address, mutant.after);
     let counted = 0;
     let isFound = false;
@@ -334,11 +353,12 @@ export class MutantRun {
   /** Whether bytes do alone what the bytes do that they stand for. */
   private isAlike(address: Address, { kind, before, after }: Mutant): boolean {
     const { isa } = this.prover.arch;
-    // Reservations are in no register.
-    const { mnemonic } = isa.decode(before, 0, address);
-    if (/^(?:ld|st|lr|sc|clr)\w*(?:x[rp]|ex|arx|cx|\.[wd])/.test(mnemonic)) return false;
+    const { mnemonic, flow } = isa.decode(before, 0, address);
+    // Reservations are in no register; whether a branch is taken may hang on one value alone.
+    if (/^(?:ld|st|lr|sc|clr)\w*(?:x[rp]|ex|arx|cx|\.[wd])/.test(mnemonic) || flow.kind === 'branch') return false;
     const world = this.prover.pair.patched;
     const count = kind === 'swap' ? 2 : 1;
+    let compared = 0;
     for (let n = 0; n < STATES; n++) {
       const left = [before, after].map((bytes) => {
         world.rewrite(address, bytes);
@@ -350,10 +370,22 @@ export class MutantRun {
         );
       });
       world.rewrite(address, before);
-      if (left[0] === null || left[0] !== left[1]) return false;
+      if (left[0] !== left[1]) return false;
+      if (left[0] !== null) compared++;
     }
-    return true;
+    return compared > 1;
   }
+}
+
+/** Each state of the tracer's data once, in the one site or the other, then once more. */
+function inTurn(reaches: readonly Reach[]): readonly Reach[] {
+  const turns = new Map<number, number>();
+  const ranked = reaches.map((each) => {
+    const turn = turns.get(each.n) ?? 0;
+    turns.set(each.n, turn + 1);
+    return { each, turn };
+  });
+  return ranked.sort((a, b) => a.turn - b.turn || a.each.n - b.each.n).map(({ each }) => each);
 }
 
 /** One-byte nops stand for longer instructions of x86-64. */

@@ -1,0 +1,70 @@
+/**
+ * States that are easy to miss (PV-3): in each of them a patch is found wrong that is right in the
+ * state that an image begins with. What is wrong is one instruction of the tracer's code.
+ */
+import { describe, expect, test } from '@jest/globals';
+import { TRACER_STATES, type TracerState } from '../src/prove/tracer-states.js';
+import { isLong } from './support/long.js';
+import { makeImage, mutantImages } from './support/mutant-images.js';
+import { MutantRun } from './support/mutant-run.js';
+
+function runOf(name: string, numbers: readonly number[]): MutantRun {
+  const pair = makeImage(mutantImages.find((each) => each.name === name)!);
+  if (typeof pair === 'string') throw new Error(pair);
+  return new MutantRun(pair.original, pair.patched, numbers);
+}
+
+/** State, image, the function that the wrong instruction is in, what the proof must say. */
+const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
+  ['list-runs', 'arm64/regs list', 'ftrace_ops_list_func', /called 1 times, not at all/],
+  ['graph-runs', 'arm64/regs graph', 'ftrace_graph_func', /number of records is 0x1, not 0x0/],
+  ['no-block', 'arm64/regs graph', 'ftrace_graph_func', /dropped is 0xffffffff, not 0x100000000/],
+  ['others', 'arm64/regs graph', 'elftrace_graph_return', /"return".*(?:breakpoint|thread|tracer)/],
+  ['left', 'arm64/regs graph', 'elftrace_graph_push', /calls under way is 0x[56], not 0x3/],
+  ['left', 'arm64/regs graph', 'pop', /"return".*/],
+  ['tail', 'arm64/regs graph', 'elftrace_graph_push', /calls under way is 0x2, not 0x3/],
+  ['other-stack', 'arm64/regs graph', 'elftrace_graph_push', /calls under way is 0x[14], not 0x3/],
+  ['deep', 'arm64/regs graph', 'elftrace_graph_push', /calls not taken is 0x0, not 0x1/],
+  ['stopped', 'arm64/regs graph', 'ftrace_graph_func', /number of records is 0x1, not 0x0/],
+  ['not-watching', 'arm64/regs list-rcu', 'ftrace_ops_list_func', /called 1 times, not at all/],
+  ['ring-full', 'arm64/regs function', 'write_record', /number of records|dropped/],
+  ['ring-wrapped', 'ppc32/pg list', 'write_record', /number of records is 0x0, not 0x100000000/],
+  ['side-full', 'ppc64-elfv2-le/regs livepatch', 'elftrace_side_push', /functions in the place of others|changed/],
+  ['side-left', 'ppc64-elfv2-le/regs livepatch', 'elftrace_side_push', /functions in the place of others|keeps/],
+];
+
+/** The rest repeats them with other words. */
+const always = rows.filter(([state]) => ['list-runs', 'tail', 'deep', 'side-full'].includes(state));
+
+describe('states of the tracer', () => {
+  test.each(isLong ? rows : always)(
+    'PV-3: %s: %s: what is wrong in %s there alone is found',
+    (state, image, symbol, reason) => {
+      const numbers = [0, TRACER_STATES.indexOf(state)];
+      const run = runOf(image, numbers);
+      expect(run.flaw).toBeNull();
+      const said: (string | null)[] = [];
+      for (const tested of run.reached()) {
+        if (tested.symbol !== symbol) continue;
+        const text = run.says(tested, numbers[1]!);
+        if (text === null || text === 'equal' || (run.says(tested, 0) ?? 'equal') !== 'equal') continue;
+        said.push(text);
+        if (reason.test(text)) return;
+      }
+      expect(said).toContainEqual(expect.stringMatching(reason));
+    },
+  );
+
+  test('PV-3: redirected: an entry that goes on behind the site, whatever a callback names, is found', () => {
+    const numbers = [0, TRACER_STATES.indexOf('redirected')];
+    const run = runOf('arm64/regs function', numbers);
+    // ldr x9, [sp, #256]: the place to go on at; [sp, #312] is the same without what callbacks say.
+    const [from, to] = ['e98340f9', 'e99f40f9'].map((code) => Uint8Array.from(Buffer.from(code, 'hex')));
+    const load = [...run.reached()].find(
+      ({ kind, mutant }) => kind === 'nop' && Buffer.compare(mutant.before, from!) === 0,
+    );
+    const wrong = { address: load!.address, mutant: { kind: 'nop', before: from!, after: to! } } as const;
+    expect(run.says(wrong, 0)).toBe('equal');
+    expect(run.says(wrong, numbers[1]!)).toMatch(/the place that a callback named","reason":"was not reached/);
+  });
+});
