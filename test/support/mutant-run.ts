@@ -228,7 +228,8 @@ export class MutantRun {
     if (this.sites.length === 0) return 'no site changed';
     for (const [site, { tried }] of this.sites.entries()) {
       let counted = 0;
-      for (const n of this.numbers) {
+      // Further sites differ in what they call: a third of the states says that.
+      for (const n of this.numbers.filter((_, i) => site < SITES || i % 3 === 0)) {
         const seen = new Set<Address>();
         patched.recorder = {
           step: ({ machine }) => {
