@@ -67,4 +67,23 @@ describe('states of the tracer', () => {
     expect(run.says(wrong, 0)).toBe('equal');
     expect(run.says(wrong, numbers[1]!)).toMatch(/the place that a callback named","reason":"was not reached/);
   });
+
+  test('PV-1: sites beside a probe are told what to call, where no table names them', () => {
+    const run = runOf('ppc64-elfv2-le/regs+probes beside-list', [0]);
+    expect(run.flaw).toBeNull();
+    const call = [...run.reached()].find(
+      ({ kind, symbol, offset }) => kind === 'nop' && symbol === 'ftrace_call' && offset === 0,
+    );
+    expect(run.says(call!, 0)).toMatch(/called 0 times, not once/);
+  });
+
+  test('PV-1: what is wrong in the owner of a block is found', () => {
+    const run = runOf('arm64/regs function', [0]);
+    // add x5, x5, #1: the thread's key is one less than the owner.
+    const before = Uint8Array.from(Buffer.from('a5040091', 'hex'));
+    const add = [...run.reached()].find(
+      ({ kind, mutant }) => kind === 'nop' && Buffer.compare(mutant.before, before) === 0,
+    );
+    expect(run.says(add!, 0)).toMatch(/the owner of a thread is/);
+  });
 });
