@@ -51,25 +51,29 @@ test('PV-5: neighbours change places, and a nop is not broken', () => {
   ).not.toContain('nop');
 });
 
+/** A tenth of the mutants, the same in each run: that of docs/mutants.md. */
+const share = { index: 1, of: 10 };
 const OBJECT = 'arm64/regs';
-/** Mutants of one image that are proved, and have no argument yet. */
+const images = [OBJECT, 'riscv64/g2', 'ppc64-elfv1/regs', 'x86-64/modern', 'ppc32/regs'];
+/** Mutants of these images that are proved, and have no argument yet. */
 const left = readFileSync(join(root, 'test', 'fixtures', 'mutants-left.txt'), 'utf8')
   .trim()
   .split('\n');
 
-test(`PV-5: mutants of ${OBJECT} are found, as they were`, () => {
-  // The same part in each run.
-  const table = new MutantTable({ index: 1, of: isLong ? 2 : 20 });
-  table.add(mutantImages.find(({ name }) => name === `${OBJECT} function`)!);
-  expect([...table.left]).toEqual([]);
-  const { rows } = table.result();
-  expect(table.bare()).toEqual(left.filter((key) => table.states.has(key)));
-  expect(rows[OBJECT]!.found).toBeGreaterThan(isLong ? 50 : 3);
-});
+test.each(isLong ? images : images.slice(0, 1))(
+  'PV-5: mutants of %s are found, as they were; one more without an argument is an error',
+  (object) => {
+    const table = new MutantTable(share);
+    table.add(mutantImages.find(({ name }) => name === `${object} function`)!);
+    expect([...table.left]).toEqual([]);
+    expect(table.bare()).toEqual(left.filter((key) => table.states.has(key)));
+    expect(table.result().rows[object]!.found).toBeGreaterThan(10);
+  },
+);
 
 test('PV-5: the page accounts for each mutant', () => {
   const rows = readRows();
-  expect(rows[OBJECT]?.found).toBeGreaterThan(100);
+  expect(rows[OBJECT]?.found).toBeGreaterThan(10);
   for (const [object, { made, found, open, alike, argued, bare, idle }] of Object.entries(rows)) {
     const sum = Object.values(argued).reduce((all, count) => all + count, found + open + alike + bare + idle);
     expect([object, sum]).toEqual([object, made]);

@@ -2,11 +2,19 @@
  * States that are easy to miss (PV-3): in each of them a patch is found wrong that is right in the
  * state that an image begins with. What is wrong is one instruction of the tracer's code.
  */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { archOf } from '../src/arches.js';
+import { readElf } from '../src/elf/read.js';
+import { Prover } from '../src/prove/prove.js';
 import { TRACER_STATES, type TracerState } from '../src/prove/tracer-states.js';
+import { warmElftrace } from './support/cli.js';
 import { isLong } from './support/long.js';
 import { makeImage, mutantImages } from './support/mutant-images.js';
 import { MutantRun } from './support/mutant-run.js';
+import { builtSamples } from './support/pipeline.js';
 
 function runOf(name: string, numbers: readonly number[]): MutantRun {
   const pair = makeImage(mutantImages.find((each) => each.name === name)!);
@@ -86,4 +94,50 @@ describe('states of the tracer', () => {
     );
     expect(run.says(add!, 0)).toMatch(/the owner of a thread is/);
   });
+});
+
+/** Detour buffers step over the red zone; here they use a part of it. Encodings of GNU as. */
+const zones: readonly (readonly [string, string, readonly (readonly [string, string])[]])[] = [
+  // lea -128(%rsp), %rsp and its inverse: 120.
+  [
+    'x86-64/program-fentry',
+    'outer+0xd',
+    [
+      ['488d642480', '488d642488'],
+      ['488da42480000000', '488da42478000000'],
+    ],
+  ],
+  // stdu r1, -944(r1), addi r3, r1, 944, addi r1, r1, 944: 640 leaves 240 of 288 bytes.
+  [
+    'ppc64-elfv2-le/program-mprofile',
+    'outer+0x10',
+    [
+      ['51fc21f8', '81fd21f8'],
+      ['b0036138', '80026138'],
+      ['b0032138', '80022138'],
+    ],
+  ],
+];
+
+test.each(zones)('PV-3: %s: a buffer that writes into a red zone in use is found', (name, place, edits) => {
+  const folder = mkdtempSync(join(tmpdir(), 'elftrace-zones-'));
+  try {
+    const [original, output] = [join(builtSamples, name), join(folder, 'out')];
+    expect(warmElftrace(['patch', original, '--probe', `p:x ${place}`, '--optimize', '-o', output]).status).toBe(0);
+    const [before, after] = [original, output].map((path) => readElf(new Uint8Array(readFileSync(path))));
+    const prover = new Prover(before!, after!, archOf(before!.header), {});
+    const [probe] = prover.probes!.subjects;
+    expect(prover.proveProbe(probe!).verdict).toBe('proved');
+    // A file with other bytes than its record has is refused: the image is changed, not the file.
+    const slots = after!.section('.elftrace.slots')!;
+    for (const [from, to] of edits) {
+      const at = Buffer.from(after!.bytes).indexOf(from, slots.offset, 'hex');
+      expect(at).toBeGreaterThan(0);
+      prover.patched.world.rewrite(slots.address + BigInt(at - slots.offset), Buffer.from(to, 'hex'));
+    }
+    const { verdict, account } = prover.proveProbe(probe!);
+    expect([verdict, account?.difference.what]).toEqual(['different', 'memory']);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

@@ -16,6 +16,11 @@ import type { Address } from '../../src/units.js';
 import { contentsOf } from './mutant-twins.js';
 import { mutantsOf, type Mutant, type MutantKind } from './mutants.js';
 
+const STORE_CONDITIONAL = /^(?:stl?xr|st[wd]cx\.?|sc\.[wd])/;
+const LOAD_RESERVED = /^(?:lda?xr|l[wd]arx|lr\.[wd])/;
+const CLOCK = /cntvct|rdtsc|rdtime|mftb|spr\w* r\d+,26[89]/;
+/** arm64: functions of the runtime have frame pointers, and no unwinder looks at them there. */
+const IDLE_FRAME = /^add\s+x29, sp, #0(?:x0)?$|^mov\s+x29, sp$/;
 /** Sites of an image that are tried, in all states of the tracer's data. */
 const SITES = 2;
 /** Trials of a mutant that none of them finds. */
@@ -38,7 +43,15 @@ export interface Place {
   readonly content: string;
 }
 
+/**
+ * What the code around an instruction says of it. `retry`: a branch behind a store with a
+ * reservation. `look`: a branch in front of a load with a reservation, which looks again. `clock`:
+ * it reads the clock. `idle frame`: it sets a frame pointer that no code reads.
+ */
+export type MutantNote = 'retry' | 'look' | 'clock' | 'idle frame';
+
 export interface Tested extends Place {
+  readonly note: MutantNote | null;
   readonly kind: MutantKind;
   readonly address: Address;
   readonly mutant: Mutant;
@@ -301,8 +314,37 @@ export class MutantRun {
     const { arch, image } = this.prover.patched.sites.program;
     const offset = image.fileOffsetOf(address);
     for (const mutant of mutantsOf(arch.target.id, arch.isa, image.bytes.slice(offset, offset + 32))) {
-      yield { ...place, address, kind: mutant.kind, mutant };
+      yield { ...place, address, kind: mutant.kind, mutant, note: this.noteOf(address, mutant) };
     }
+  }
+
+  /** What stands around an instruction, and in it. */
+  private noteOf(address: Address, { before, kind }: Mutant): MutantNote | null {
+    const { arch, image } = this.prover.patched.sites.program;
+    const codeAt = (at: Address): Uint8Array => {
+      const offset = image.fileOffsetOf(at);
+      return image.bytes.subarray(offset, offset + 16);
+    };
+    const { isa } = arch;
+    const decoded = isa.decode(before, 0, address);
+    const behind = isa.decode(codeAt(address + BigInt(decoded.sizeBytes)), 0, address);
+    const names = [decoded.mnemonic, ...(kind === 'swap' ? [behind.mnemonic] : [])];
+    const textOf = (name: string): string => `${name} ${isa.format(decoded)}`;
+    if (names.some((name) => CLOCK.test(name)) || CLOCK.test(textOf(decoded.mnemonic))) return 'clock';
+    if (IDLE_FRAME.test(isa.format(decoded))) return 'idle frame';
+    // Instructions of x86-64 have no fixed size, and none has reservations.
+    if (arch.target.id === 'x86-64') return null;
+    const isBranch = decoded.flow.kind === 'branch';
+    const isStore = STORE_CONDITIONAL.test(decoded.mnemonic) && kind === 'swap' && behind.flow.kind === 'branch';
+    const front = isa.decode(codeAt(address - 4n), 0, address - 4n);
+    if (isStore || (isBranch && STORE_CONDITIONAL.test(front.mnemonic))) return 'retry';
+    if (!isBranch) return null;
+    for (let at = address + BigInt(decoded.sizeBytes), n = 0; n < 3; n++) {
+      const next = isa.decode(codeAt(at), 0, at);
+      if (LOAD_RESERVED.test(next.mnemonic)) return 'look';
+      at += BigInt(next.sizeBytes);
+    }
+    return null;
   }
 
   /**

@@ -8,7 +8,7 @@ import { type MutantArgument, mutantArguments } from './mutant-arguments.js';
 import type { MutantImage } from './mutant-images.js';
 import { makeImage } from './mutant-images.js';
 import { textOf } from './mutants.js';
-import { MutantRun, type MutantVerdict, type Tested } from './mutant-run.js';
+import { type MutantNote, MutantRun, type MutantVerdict, type Tested } from './mutant-run.js';
 
 /** What is known of a mutant; `idle`: no trial of any image comes to it. */
 export type Standing = MutantVerdict | 'idle';
@@ -18,6 +18,7 @@ export interface MutantState {
   /** All objects that have the same code. */
   readonly objects: string[];
   readonly text: string;
+  note: MutantNote | null;
   standing: Standing;
 }
 
@@ -58,8 +59,9 @@ function isIn(key: string, { index, of }: Share): boolean {
 }
 
 /** An argument fits a mutant. */
-function fits({ object, symbol, text, kinds, standing }: MutantArgument, each: MutantState): boolean {
+function fits({ object, symbol, text, kinds, note, standing }: MutantArgument, each: MutantState): boolean {
   return (
+    (note === undefined || note === each.note) &&
     (standing ?? 'survived') === each.standing &&
     (kinds === undefined || kinds.includes(each.tested.kind)) &&
     object.test(each.tested.object) &&
@@ -100,13 +102,14 @@ export class MutantTable {
   private stateOf(tested: Tested): MutantState | null {
     const key = keyOf(tested);
     const known = this.states.get(key);
+    if (known !== undefined) known.note = tested.note;
     if (known?.objects.includes(tested.object) === false) known.objects.push(tested.object);
     if (known !== undefined || !isIn(key, this.share)) return known ?? null;
     const target = tested.object.split(/[/ ]/)[0]!;
     const { object, symbol, offset, kind, content, mutant } = tested;
     const text = textOf(target, archNamed(target).isa, mutant.before);
     const place = { object, symbol, offset, kind, content };
-    const state: MutantState = { tested: place, objects: [object], text, standing: 'idle' };
+    const state: MutantState = { tested: place, objects: [object], text, note: tested.note, standing: 'idle' };
     this.states.set(key, state);
     return state;
   }
