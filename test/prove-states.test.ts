@@ -141,3 +141,36 @@ test.each(zones)('PV-3: %s: a buffer that writes into a red zone in use is found
     rmSync(folder, { recursive: true });
   }
 });
+
+test('PV-3: sites at the limit of reach, on either side of it, are proved; a wrong stub is found', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'elftrace-reach-'));
+  const [image, output] = [join(folder, 'image'), join(folder, 'out')];
+  // Branches of arm64 reach 128 MiB.
+  const [base, reach] = [0x1000_0000n, 0x800_0000n];
+  const parts = ['core-patchable-2.o', 'far-one-patchable-2.ko'].map((part) => join(builtSamples, 'arm64', part));
+  const runAt = (base: bigint): MutantRun => {
+    const at = `0x${base.toString(16)}`;
+    for (const args of [
+      ['load', ...parts, '--base', '0x10000000', '--module-base', at, '-o', image],
+      ['patch', image, '--enable', '-l', 'far_*', '-o', output],
+    ]) {
+      const { status, stderr } = warmElftrace(args);
+      expect([args[0], status, status === 0 ? '' : stderr]).toEqual([args[0], 0, '']);
+    }
+    return new MutantRun(new Uint8Array(readFileSync(image)), new Uint8Array(readFileSync(output)), [0]);
+  };
+  const stubs = (run: MutantRun): readonly (string | null)[] =>
+    [...run.reached()].filter(({ object }) => object.endsWith(' stub')).map((each) => run.says(each, 0));
+  try {
+    runAt(base + reach);
+    const loaded = readElf(new Uint8Array(readFileSync(image)));
+    const entry = loaded.symbols.value[loaded.symbols.find('ftrace_caller')]!;
+    // Places of modules are multiples of 64 KiB; this one is less than a page long.
+    const near = (entry + reach - 0x1000n) & ~0xffffn;
+    const runs = [runAt(near), runAt(near + 0x2_0000n)];
+    expect(runs.map(({ flaw }) => flaw)).toEqual([null, null]);
+    expect(stubs(runs[1]!).filter((said) => said !== 'equal').length).toBeGreaterThan(0);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});

@@ -113,6 +113,31 @@ describe.each(targets.map((each, i) => [...each, i] as const))('%s', (name, call
   );
 });
 
+/** A session that makes each kind of target one from the other: list, trampolines, graph, none. */
+const steps = [
+  'ops: { name: one, call: elftrace_counter, filter: "leaf sum" }',
+  'register: one',
+  'ops: { name: two, call: elftrace_function_tracer }',
+  'register: two',
+  'graph: { name: three, filter: "sum" }',
+  'notrace: { ops: two, words: "leaf" }',
+  'unregister: one',
+  'no-graph: three',
+  'unregister: two',
+];
+/** As many steps are done; the first one alone changes no site. */
+const prefixes = [2, 4, 5, 6, 7, 8];
+
+test.each(isLong ? targets : targets.slice(1, 2))(
+  'PV-3: %s: the states between the steps of a session are proved',
+  (name) => {
+    for (const count of isLong ? prefixes : [5]) {
+      const options = session(`steps-${count}`, ...steps.slice(0, count));
+      expect([count, answerOf(sample(name), options)]).toEqual([count, 'proved']);
+    }
+  },
+);
+
 /** Other files: where the runtime does not come in, its ways are refused. */
 const files: readonly (readonly [string, Readonly<Record<string, Answer>>])[] = [
   ['arm64/pie-patchable-2', { init: 'proved', untrace: 'unsupported-form', function: 'no-runtime' }],
