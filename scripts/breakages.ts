@@ -882,7 +882,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: instructions behind a fault in their block are paid',
-    file: 'emulator/machine.js',
+    file: 'emulator/running.js',
     find: 'cpu.instructions -= unused;',
     replace: '',
     test: 'emulator-machine',
@@ -906,9 +906,9 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'compiled tier: instructions behind an exit are paid',
-    file: 'emulator/compile.js',
-    find: 'block.instructions[op.at], count - op.at',
-    replace: 'block.instructions[op.at], 0',
+    file: 'emulator/block-code.js',
+    find: 'instructions[op.at], instructions.length - op.at',
+    replace: 'instructions[op.at], 0',
     test: 'emulator-tier1',
     named: 'random programs in step on both tiers',
   },
@@ -930,7 +930,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'compiled tier: a shared check looks at the first access only',
-    file: 'emulator/compile.js',
+    file: 'emulator/access-code.js',
     find: 'group.high = high;',
     replace: '',
     test: 'emulator-tier1',
@@ -938,7 +938,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'compiled tier: a shared check of loads and stores asks whether one may read',
-    file: 'emulator/compile.js',
+    file: 'emulator/access-code.js',
     find: 'group.writes = true;',
     replace: '',
     test: 'emulator-tier1',
@@ -1025,7 +1025,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: the second line of a crossing instruction is fetched too early',
-    file: 'emulator/machine.js',
+    file: 'emulator/translations.js',
     find: 'if (length > 1 && fetch.leavesLine(address, block.end - 1n))',
     replace: 'if (false)',
     test: 'lift-riscv',
@@ -2108,8 +2108,8 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: deviations stay when a state is put back',
-    file: 'emulator/machine.js',
-    find: 'this.deviated.clear();',
+    file: 'emulator/deviations.js',
+    find: 'this.noted.clear();',
     replace: '',
     test: 'run-inconclusive',
     named: 'deviations are part of the state',

@@ -13,22 +13,16 @@
  */
 import { CELL, compileModule, CONTROL, instantiate, LOOKUP_TABLE, makeTable, STATE, WINDOW } from './host.js';
 import type { HostMemory, WasmTable } from './host.js';
-import {
-  emptyFunction,
-  enterFunction,
-  gotoFunction,
-  lookupPlace,
-  probeFunction,
-  RegionCompiler,
-  STOP_NAMES,
-} from './compile.js';
-import type { CompileContext, Site, StopName } from './compile.js';
+import { RegionCompiler } from './compile.js';
 import { someFunctions } from './functions.js';
 import { resolveFunction } from './interpreter.js';
 import { OPS } from '../machine/ir.js';
 import type { Block, FunctionName, Lifter, Op } from '../machine/ir.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
+import type { CompileContext, Site } from './region-code.js';
+import { emptyFunction, enterFunction, gotoFunction, lookupPlace, probeFunction, STOP_NAMES } from './region-frames.js';
+import type { StopName } from './region-frames.js';
 import { findRegion } from './regions.js';
 import type { BlockSource, Region } from './regions.js';
 import { writeModule } from './wasm.js';

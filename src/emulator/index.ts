@@ -1,15 +1,8 @@
 /** The public surface of the emulator. */
 export { Machine, TIME_HZ } from './machine.js';
-export type {
-  FetchMode,
-  Hook,
-  MachineOptions,
-  SyscallHandler,
-  SyscallResult,
-  WatchHook,
-  WatchRequest,
-} from './machine.js';
-export type { Deviation, StopReason, WatchEvent } from './stops.js';
+export type { FetchMode, Hook, MachineOptions, SyscallHandler, WatchHook } from './machine.js';
+export type { WatchRequest } from './hooks.js';
+export type { Deviation, StopReason, SyscallResult, WatchEvent } from './stops.js';
 export type { AccessKind, MapRequest } from './memory.js';
 export type { Permission } from './windows.js';
 export { compareStates, registersOf } from './snapshot.js';

@@ -1,4 +1,4 @@
-/** Why runs end, and what they left out. Types only. */
+/** Why runs end, what system calls did, and what runs left out. Types only. */
 import type { TrapKind } from '../machine/ir.js';
 import type { Address } from '../units.js';
 import type { AccessKind } from './memory.js';
@@ -45,6 +45,18 @@ export type StopReason =
   /** A process that the program made stopped in a way that is no end in Linux. */
   | { readonly kind: 'child'; readonly process: number; readonly program: string; readonly stop: StopReason }
   | { readonly kind: 'step-limit' };
+
+/**
+ * What a system call did. `unserved` and `waiting` stop the run at the instruction. `yields`: the
+ * run ends behind it. `resumed`: registers and `pc` are what the call made them.
+ */
+export type SyscallResult =
+  | { readonly kind: 'next'; readonly yields?: boolean }
+  | { readonly kind: 'resumed' }
+  | { readonly kind: 'exit'; readonly code: number }
+  | { readonly kind: 'signal'; readonly signal: number }
+  | { readonly kind: 'waiting' }
+  | { readonly kind: 'unserved' };
 
 /** Every thread waits, and nothing is left that could wake one. */
 export interface Deadlock {

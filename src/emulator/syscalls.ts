@@ -21,7 +21,8 @@ import { EventCalls, type EventCallName } from './event-calls.js';
 import { FileCalls, type FileCallName } from './file-calls.js';
 import { type FileSystem, joinPath, type NodeStatus, putNumber } from './files.js';
 
-import type { Machine, SyscallResult } from './machine.js';
+import type { Machine } from './machine.js';
+import type { SyscallResult } from './stops.js';
 import { MemoryCalls, type MemoryCallName } from './memory-calls.js';
 import type { AccessKind, GuestMemory } from './memory.js';
 import type { ProcSubject } from './proc.js';

@@ -1,0 +1,213 @@
+/**
+ * Accesses of compiled code. Those of a block with one base and constant offsets share one check
+ * where they are predicted in one window: at the first, for all. What is compared with are cells in
+ * memory that say how far a window reaches (`WindowCells`).
+ */
+import { CELL, CONTROL, WINDOW } from './host.js';
+import { I32, I64, OPS } from '../machine/ir.js';
+import type { AccessRow, Op, Slot } from '../machine/ir.js';
+import type { CompileContext, RegionCode, Site } from './region-code.js';
+import { writesOf } from './regions.js';
+import type { Address } from '../units.js';
+
+/**
+ * Accesses that share a check are this far apart at most, bytes: the largest span that cells know.
+ */
+const MAX_SPAN = CELL.spans.at(-1)!;
+/** One check for several accesses. */
+export interface Group {
+  readonly site: Extract<Site, { kind: 'window' }>;
+  readonly first: Op;
+  /** Offset of `first` in terms of the root. */
+  readonly origin: bigint;
+  /** Offsets of the first byte and behind the last one, relative to `origin`. */
+  low: number;
+  high: number;
+  writes: boolean;
+  readonly members: Op[];
+  /** How far each is from `first`, bytes. */
+  readonly distances: Map<Op, number>;
+  local: number;
+}
+
+/** The value that `root` stands for, and a constant. */
+interface Offset {
+  readonly root: number;
+  readonly offset: bigint;
+}
+
+/** What is known of the slots of a block: which hold the same value, but for constants. */
+class KnownOffsets {
+  private readonly known = new Map<number, Offset>();
+  private roots = 0;
+
+  constructor(private readonly context: CompileContext) {}
+
+  of(slot: number): Offset {
+    let value = this.known.get(slot);
+    if (!value) {
+      value = { root: ++this.roots, offset: 0n };
+      this.known.set(slot, value);
+    }
+    return value;
+  }
+
+  wrap(value: bigint): bigint {
+    return BigInt.asUintN(this.context.addressBits, value);
+  }
+
+  /** The value of `op` where it is another one and a constant. */
+  private resultOf(op: Op): Offset | null {
+    if (typeof op.a !== 'number') return null;
+    const narrow = this.context.addressBits === 32;
+    if (op.op === 'mov' || (narrow && op.op === 'zx32')) return this.of(op.a);
+    if (typeof op.b !== 'bigint') return null;
+    const adds = op.op === 'add' || (narrow && op.op === 'add32');
+    const subtracts = op.op === 'sub' || (narrow && op.op === 'sub32');
+    if (!adds && !subtracts) return null;
+    const from = this.of(op.a);
+    return { root: from.root, offset: this.wrap(adds ? from.offset + op.b : from.offset - op.b) };
+  }
+
+  /** `op` is done. */
+  pass(op: Op): void {
+    const value = this.resultOf(op);
+    writesOf(op, (slot: Slot) => this.known.delete(slot));
+    if (value && this.context.slots.type(op.d) === 'i64') this.known.set(op.d, value);
+  }
+}
+
+/** Which accesses of a block share a check, by op. */
+export function groupAccesses(
+  context: CompileContext,
+  ops: readonly Op[],
+  instructions: readonly Address[],
+): ReadonlyMap<Op, Group> {
+  const out = new Map<Op, Group>();
+  const offsets = new KnownOffsets(context);
+  const groups = new Map<string, Group>();
+  const ordinals = new Map<number, number>();
+  for (const op of ops) {
+    const row = OPS[op.op];
+    if (row.form === 'load' || row.form === 'store') {
+      const ordinal = ordinals.get(op.at) ?? 0;
+      ordinals.set(op.at, ordinal + 1);
+      const site = context.site(instructions[op.at]!, ordinal, op);
+      if (site.kind === 'window' && typeof op.b === 'bigint' && typeof op.a === 'number') {
+        const base = offsets.of(op.a);
+        const at = offsets.wrap(base.offset + op.b);
+        const key = `${base.root}:${site.cells}`;
+        const group = joined(groups.get(key), op, row, at, context.addressBits) ?? groupOf(op, row, site, at);
+        groups.set(key, group);
+        out.set(op, group);
+      }
+    }
+    offsets.pass(op);
+  }
+  for (const group of new Set(out.values())) {
+    if (group.members.length < 2) continue;
+    context.group(
+      instructions[group.first.at]!,
+      group.members.map((each) => instructions[each.at]!),
+    );
+  }
+  return out;
+}
+
+function groupOf(op: Op, row: AccessRow, site: Group['site'], origin: bigint): Group {
+  const writes = row.form === 'store';
+  const distances = new Map([[op, 0]]);
+  return { site, first: op, origin, low: 0, high: row.bytes, writes, members: [op], distances, local: -1 };
+}
+
+/** The group with an access more; null where it is too far away. */
+function joined(group: Group | undefined, op: Op, row: AccessRow, at: bigint, addressBits: 32 | 64): Group | null {
+  if (!group) return null;
+  const distance = Number(BigInt.asIntN(addressBits, at - group.origin));
+  const low = Math.min(group.low, distance);
+  const high = Math.max(group.high, distance + row.bytes);
+  if (Math.abs(distance) >= MAX_SPAN || high - low > MAX_SPAN) return null;
+  group.low = low;
+  group.high = high;
+  if (row.form === 'store') group.writes = true;
+  group.members.push(op);
+  group.distances.set(op, distance);
+  return group;
+}
+
+/** Writes accesses into the code of a region. */
+export class AccessCode {
+  constructor(private readonly region: RegionCode) {}
+
+  /** Pushes the address of an access less `minus`: an i64, or an i32 on 32-bit machines. */
+  private address(op: Op, minus: bigint): void {
+    const { code } = this.region;
+    const { addressBits } = this.region.context;
+    const narrow = addressBits === 32;
+    const constants = [op.a, op.b].filter((each) => typeof each === 'bigint');
+    const constant = BigInt.asIntN(
+      addressBits,
+      constants.reduce((sum, each) => sum + each, -minus),
+    );
+    let pushed = false;
+    for (const each of [op.a, op.b]) {
+      if (typeof each === 'bigint') continue;
+      this.region.value(each);
+      if (narrow) code.op(I32.wrap);
+      if (pushed) code.op(narrow ? I32.add : I64.add);
+      pushed = true;
+    }
+    if (pushed && constant === 0n) return;
+    if (narrow) code.i32(Number(constant));
+    else code.i64(constant);
+    if (pushed) code.op(narrow ? I32.add : I64.add);
+  }
+
+  /** `stopUnless`: stops where the i32 on the stack is not 0. */
+  emit(op: Op, row: AccessRow, group: Group | undefined, site: Site, stopUnless: () => void): void {
+    const { code } = this.region;
+    const narrow = this.region.context.addressBits === 32;
+    const isStore = row.form === 'store';
+    let host: number;
+    let local: number;
+    if (site.kind === 'search') {
+      this.address(op, 0n);
+      if (narrow) code.op(I64.extendU);
+      const limits = (isStore ? WINDOW.writeLimits : WINDOW.readLimits) + 8 * Math.log2(row.bytes);
+      code.i32(row.bytes).i32(limits).i32(CONTROL.scratch).call(this.region.context.functionIndex('resolve'));
+      local = this.region.narrow;
+      code.tee(local).op(I32.eqz);
+      stopUnless();
+      host = 0;
+    } else {
+      if (!group || group.first === op) {
+        const low = group ? group.low : 0;
+        const high = group ? group.high : row.bytes;
+        const writes = group ? group.writes : isStore;
+        const span = CELL.spans.findIndex((each) => each >= high - low);
+        const cell = site.cells + (writes ? CELL.write : CELL.read) + 8 * span;
+        this.address(op, site.base - BigInt(low));
+        if (narrow) {
+          local = group && group.members.length > 1 ? this.region.local('i32') : this.region.narrow;
+          code.tee(local).i32(0).memory([I32.load], cell).op(I32.geu);
+          stopUnless();
+        } else {
+          code.tee(this.region.wide).i32(0).memory([I64.load], cell).op(I64.geu);
+          stopUnless();
+          local = group && group.members.length > 1 ? this.region.local('i32') : this.region.narrow;
+          code.get(this.region.wide).op(I32.wrap).set(local);
+        }
+        if (group) group.local = local;
+      } else local = group.local;
+      host = site.host + (group ? group.distances.get(op)! - group.low : 0);
+    }
+    code.get(local);
+    if (row.form === 'load') {
+      code.memory(row.access, host).raw(row.swap);
+      this.region.assign(op.d, row.type);
+    } else {
+      this.region.value(op.c, row.type);
+      code.raw(row.swap).memory(row.access, host, row.lane);
+    }
+  }
+}

@@ -1,0 +1,413 @@
+/**
+ * The code of one block of a region: its ops, the stops in front of those that may not go on, and
+ * its way to the blocks that follow.
+ */
+import { AccessCode, groupAccesses } from './access-code.js';
+import type { Group } from './access-code.js';
+import { emitFloat } from './float-code.js';
+import { compareOpcode } from './functions.js';
+import { CONTROL } from './host.js';
+import { I32, I64, OPS, recordCode } from '../machine/ir.js';
+import type { Block, Op, OpRow } from '../machine/ir.js';
+import type { RegionCode } from './region-code.js';
+import { STACK, STOP } from './region-frames.js';
+import type { StopName } from './region-frames.js';
+import { mayExit, SlotSet, writesOf } from './regions.js';
+import type { GraphEdge, RegionBlock } from './regions.js';
+import type { Code } from './wasm.js';
+import type { Address } from '../units.js';
+
+/** Where a block stands in its region. */
+export interface BlockPlace {
+  readonly block: RegionBlock;
+  /** What may be dirty where it begins. */
+  readonly dirty: SlotSet;
+  /** Fuel that is needed from here on where the region can be begun here; null where it cannot. */
+  readonly cost: number | null;
+  /** To those successors that are in the region, in their order. */
+  readonly edges: readonly GraphEdge[];
+  /** Goes along an edge; nothing behind is reached. */
+  readonly follow: (edge: GraphEdge) => void;
+  /** What is read of the state behind the beginning of another block. */
+  readonly live: (block: number) => SlotSet;
+}
+
+type Form<F extends OpRow['form']> = Extract<OpRow, { readonly form: F }>;
+type End<K extends Block['terminator']['kind']> = Extract<Block['terminator'], { readonly kind: K }>;
+
+/** The end of a block for which the code stops, and how many of its instructions are left then. */
+interface FinalStop {
+  readonly place: Address;
+  readonly refund: number;
+}
+
+export class BlockCode {
+  private readonly code: Code;
+  private readonly accesses: AccessCode;
+  private readonly groups: ReadonlyMap<Op, Group>;
+  private readonly instructions: readonly Address[];
+  private readonly registers: number;
+  /** What may be dirty behind what was written so far. */
+  private dirty: SlotSet;
+  private nextEdge = 0;
+  private nextSuccessor = 0;
+  /** The places at which the code may stop, by what is dirty there. */
+  private readonly levels: SlotSet[] = [];
+  private readonly levelOf = new Map<Op, number>();
+  private exit: ReturnType<RegionCode['openExits']> = () => undefined;
+  /** Accesses that each instruction has made. */
+  private readonly ordinals = new Map<number, number>();
+
+  constructor(
+    private readonly region: RegionCode,
+    private readonly place: BlockPlace,
+  ) {
+    const { context } = region;
+    this.code = region.code;
+    this.accesses = new AccessCode(region);
+    this.instructions = place.block.block.instructions;
+    this.groups = groupAccesses(context, place.block.ops, this.instructions);
+    this.registers = context.slots.firstTemporary;
+    this.dirty = place.dirty.copy();
+  }
+
+  /** Writes the block. */
+  write(): void {
+    const { code, levels } = this;
+    const { block, ops } = this.place.block;
+    const final = finalStop(block);
+    this.findExits(final !== null);
+    const done = levels.length > 0 && !final ? code.block() : 0;
+    this.exit = this.region.openExits(levels);
+    this.payFuel();
+    for (const op of ops) {
+      this.writeOp(op, OPS[op.op]);
+      writesOf(op, (slot) => {
+        if (slot < this.registers) this.dirty.add(slot);
+      });
+    }
+    if (final) {
+      this.exit(levels.length - 1, 'exit', final.place, final.refund);
+      this.region.closeExits(levels);
+      return;
+    }
+    if (levels.length > 0) {
+      code.br(done);
+      this.region.closeExits(levels);
+      code.end();
+    }
+    this.writeEnd(block.terminator);
+  }
+
+  // ----------------------------------------------------------------------------------------- stops
+
+  /** Finds where the block may stop: at its beginning, before ops, and at its end. */
+  private findExits(stopsAtEnd: boolean): void {
+    const { levels, registers } = this;
+    const dirty = this.place.dirty.copy();
+    let changed = false;
+    const exitHere = (): number => {
+      if (changed || levels.length === 0) levels.push(dirty.copy());
+      changed = false;
+      return levels.length - 1;
+    };
+    if (this.place.cost !== null) exitHere();
+    for (const op of this.place.block.ops) {
+      const group = this.groups.get(op);
+      if (mayExit(op) && op.op !== 'leavez' && (!group || group.first === op)) this.levelOf.set(op, exitHere());
+      writesOf(op, (slot) => {
+        if (slot >= registers || dirty.has(slot)) return;
+        dirty.add(slot);
+        changed = true;
+      });
+    }
+    if (stopsAtEnd) exitHere();
+  }
+
+  private payFuel(): void {
+    const { code, region } = this;
+    const { cost, block } = this.place;
+    if (cost !== null) {
+      code.get(region.fuel).i32(cost).op(I32.lt).if();
+      this.exit(0, 'fuel', block.block.address, 0);
+      code.end();
+    }
+    const count = this.instructions.length;
+    if (count > 0) code.get(region.fuel).i32(count).op(I32.sub).set(region.fuel);
+  }
+
+  /** Stops before the instruction of `op`, when the i32 on the stack is not 0. */
+  private stopIf(op: Op, reason: StopName): void {
+    const { code, instructions } = this;
+    code.if();
+    this.exit(this.levelOf.get(op)!, reason, instructions[op.at]!, instructions.length - op.at);
+    code.end();
+  }
+
+  // ------------------------------------------------------------------------------------------- ops
+
+  private writeOp(op: Op, row: OpRow): void {
+    const { code, region } = this;
+    switch (row.form) {
+      case 'unary':
+      case 'binary':
+      case 'float':
+        this.writeComputed(op, row);
+        break;
+      case 'select':
+        region.value(op.a);
+        region.value(op.b);
+        region.value(op.c);
+        code.i64(0n).op(I64.ne).select();
+        region.assign(op.d, 'i64');
+        break;
+      case 'record':
+        this.writeRecord(op, row);
+        break;
+      case 'slots':
+        for (let i = 0; i < row.slots; i++) region.value(Number(op.a) + i);
+        code.call(region.context.functionIndex(row.call));
+        region.assign(op.d, 'i64');
+        break;
+      case 'aligned':
+      case 'check':
+        region.value(op.a);
+        region.value(op.b);
+        code.op(I64.and).i64(0n).op(I64.ne);
+        this.stopIf(op, 'exit');
+        break;
+      case 'leave':
+        this.writeLeave(op);
+        break;
+      case 'load':
+      case 'store':
+        this.writeAccess(op, row);
+        break;
+      default:
+        row satisfies never;
+    }
+  }
+
+  private writeComputed(op: Op, row: Form<'unary' | 'binary' | 'float'>): void {
+    const { code, region } = this;
+    if (row.form === 'float') {
+      this.writeFloat(op, row);
+    } else {
+      region.value(op.a, row.type);
+      code.raw(row.a);
+      if (row.form === 'binary') {
+        region.value(op.b, row.second ?? row.type);
+        code.raw(row.b);
+      }
+      if (row.call !== undefined) code.call(region.context.functionIndex(row.call));
+      code.raw(row.both);
+    }
+    region.assign(op.d, row.d);
+  }
+
+  private writeFloat(op: Op, row: Form<'float'>): void {
+    const { code, region } = this;
+    emitFloat(row, {
+      code,
+      push: (operand) => {
+        region.value([op.a, op.b, op.c][operand]!, row.type);
+      },
+      pushMode: () => {
+        region.value(op.mode);
+      },
+      scratch: (type) => region.scratch(type),
+      call: (name) => {
+        code.call(region.context.functionIndex(name));
+      },
+      demand: () => {
+        code.op(I32.eqz);
+        this.stopIf(op, 'exit');
+      },
+    });
+  }
+
+  private writeRecord(op: Op, row: Form<'record'>): void {
+    const { code, region } = this;
+    if (row.guarded) {
+      region.value(op.c);
+      code.i64(0n).op(I64.ne).if();
+    }
+    // In this order, as tier 0 does it: the operands may be fields of the record.
+    code.i64(BigInt(recordCode(op.kind)));
+    region.assign(op.d, 'i64');
+    region.value(op.a);
+    region.assign(op.d + 1, 'i64');
+    region.value(op.b);
+    region.assign(op.d + 2, 'i64');
+    if (row.guarded) code.end();
+  }
+
+  private writeLeave(op: Op): void {
+    const { code, region } = this;
+    region.value(op.a);
+    code.op(I64.eqz);
+    if (op.op === 'guard') {
+      this.stopIf(op, 'exit');
+      return;
+    }
+    code.if();
+    this.goOn(BigInt(op.c));
+    code.end();
+  }
+
+  private writeAccess(op: Op, row: Form<'load' | 'store'>): void {
+    const ordinal = this.ordinals.get(op.at) ?? 0;
+    this.ordinals.set(op.at, ordinal + 1);
+    const site = this.region.context.site(this.instructions[op.at]!, ordinal, op);
+    this.accesses.emit(op, row, this.groups.get(op), site, () => {
+      this.stopIf(op, 'miss');
+    });
+  }
+
+  // ---------------------------------------------------------------------------------- what follows
+
+  /** Goes along the next of the successors; nothing behind is reached. */
+  private goOn(address: Address): void {
+    const { successors } = this.place.block;
+    if (successors[this.nextSuccessor++]! >= 0) this.place.follow(this.place.edges[this.nextEdge++]!);
+    else this.region.leaveFor(address, this.dirty);
+  }
+
+  /**
+   * Goes to the one of the region's targets that the value of a slot is; goes on here when it is
+   * none, with everything stored.
+   */
+  private chooseTarget({ s, mask }: { readonly s: number; readonly mask: bigint }): void {
+    const { region, code } = this;
+    const { targets } = this.place.block;
+    region.value(s);
+    code.i64(mask).op(I64.and).set(region.target);
+    region.choose(targets, (target) => {
+      this.place.follow(this.place.edges[this.nextEdge + targets.indexOf(target)]!);
+    });
+    this.nextEdge += targets.length;
+    this.nextSuccessor += targets.length;
+    this.storeAll();
+  }
+
+  private storeAll(): void {
+    this.region.storeSlots(this.dirty.slots());
+    this.region.storeFuel();
+  }
+
+  private writeEnd(terminator: Block['terminator']): void {
+    const { code, region } = this;
+    switch (terminator.kind) {
+      case 'jmp':
+        this.goOn(terminator.pc);
+        break;
+      case 'br':
+        this.writeBranch(terminator);
+        break;
+      case 'call':
+        this.writeCall(terminator);
+        break;
+      case 'calli':
+        this.chooseTarget(terminator);
+        this.dirty = new SlotSet(this.registers);
+        code.get(region.target).get(STACK).call(region.context.functionIndex('goto'));
+        this.goOnBehindCall(terminator.ret);
+        break;
+      case 'ret':
+        this.chooseTarget(terminator);
+        // An address may look like a stop.
+        code.i32(0).get(region.target).memory([I64.store], CONTROL.place);
+        code.get(region.target).return();
+        break;
+      case 'ind':
+        this.writeJump(terminator);
+        break;
+      case 'helper':
+      case 'trap':
+      case 'sync':
+      case 'unknown':
+      case 'fetch':
+        // `finalStop`.
+        break;
+      default:
+        terminator satisfies never;
+    }
+  }
+
+  private writeBranch({ a, b, condition, width, pc, next }: End<'br'>): void {
+    const { code, region } = this;
+    region.value(a);
+    if (width === 32) code.op(I32.wrap);
+    region.value(b);
+    if (width === 32) code.op(I32.wrap);
+    code.op(compareOpcode(condition, width)).if();
+    this.goOn(pc);
+    code.end();
+    this.goOn(next);
+  }
+
+  private writeCall({ pc, ret }: End<'call'>): void {
+    const { code, region } = this;
+    if (this.place.block.targets.length > 0) {
+      this.goOn(pc);
+      return;
+    }
+    this.storeAll();
+    region.storePlace(pc);
+    this.dirty = new SlotSet(this.registers);
+    code.i32(0).get(STACK).i32(region.context.tableIndex(pc)).callIndirect(0);
+    this.goOnBehindCall(ret);
+  }
+
+  private writeJump(terminator: End<'ind'>): void {
+    const { code, region } = this;
+    const { target } = region;
+    this.chooseTarget(terminator);
+    code.i32(0).i64(this.instructions.at(-1)!).memory([I64.store], CONTROL.site);
+    code.get(target).get(STACK).call(region.context.functionIndex('goto')).set(target);
+    code.i64(BigInt(STOP.jump)).get(target).get(target).i64(BigInt(STOP.lookup)).op(I64.eq).select();
+    code.return();
+  }
+
+  /**
+   * The callee's result is on the stack. Goes on when it returned to `ret`; returns it otherwise.
+   */
+  private goOnBehindCall(ret: Address): void {
+    const { code, region } = this;
+    const successor = this.place.block.successors.at(-1)!;
+    code.write(region.target).read(region.target).i64(ret).op(I64.ne).if();
+    code.get(region.target).return();
+    code.end();
+    code.i32(0).memory([I32.load], CONTROL.fuel).set(region.fuel);
+    if (successor >= 0) region.loadSlots(this.place.live(successor));
+    this.goOn(ret);
+  }
+}
+
+/** Where a block stops at its end; null when it goes on. */
+function finalStop({ terminator, instructions, end }: Block): FinalStop | null {
+  switch (terminator.kind) {
+    case 'helper':
+    case 'trap':
+    case 'sync':
+      return { place: instructions.at(-1)!, refund: 1 };
+    case 'unknown':
+    case 'fetch':
+      return { place: end, refund: 0 };
+    case 'call':
+    case 'calli':
+      return isStop(terminator.ret) ? { place: instructions.at(-1)!, refund: 1 } : null;
+    case 'jmp':
+    case 'br':
+    case 'ret':
+    case 'ind':
+      return null;
+    default:
+      return terminator satisfies never;
+  }
+}
+
+/** True for addresses that cannot be told from stops. */
+function isStop(address: Address): boolean {
+  return BigInt.asIntN(64, address) < 0n && BigInt.asIntN(64, address) >= -16n;
+}

@@ -1,0 +1,116 @@
+/**
+ * How regions are entered and left: what they return, how the address at which to go on is found,
+ * and the functions around them that every machine with a compiled tier has.
+ */
+import { CONTROL, LOOKUP_TABLE } from './host.js';
+import { I32, I64 } from '../machine/ir.js';
+import { Code } from './wasm.js';
+import type { WasmFunction } from './wasm.js';
+import type { Address } from '../units.js';
+
+/**
+ * What a region returns instead of an address. Addresses of the guest may have these values:
+ * code that returns one writes it to the control block too, and all of these mean to go on there.
+ */
+export const STOP = {
+  /** Too little fuel. */
+  fuel: -1,
+  /** Tier 0 executes the next instruction. */
+  exit: -2,
+  /** No region is known for the address, or the stack is used up. */
+  lookup: -3,
+  /** As `exit`: an access that its window does not serve. */
+  miss: -4,
+  /** As `lookup`, from an indirect jump at `CONTROL.site`. */
+  jump: -5,
+} as const;
+export type StopName = keyof typeof STOP;
+export const STOP_NAMES: readonly StopName[] = ['fuel', 'exit', 'lookup', 'miss', 'jump'];
+
+/** Parameters of regions, and of `goto` (which takes an address instead of a selector). */
+export const SELECT = 0;
+export const STACK = 1;
+export const PARAMETERS = 2;
+
+/**
+ * Finds the region of an address and calls it: `goto(address i64, stack i32) -> i64`. Without one
+ * it returns STOP.lookup. Either way the address is in the control block.
+ */
+export function gotoFunction(codeShift: number): WasmFunction {
+  const code = new Code();
+  const [address, stack, entry, place] = [0, 1, 2, 3];
+  code.i32(0).get(address).memory([I64.store], CONTROL.place);
+  lookup(code, address, entry, codeShift);
+  code.get(entry).memory([I64.load], LOOKUP_TABLE.start).get(address).op(I64.ne).if();
+  code.i64(BigInt(STOP.lookup)).return();
+  code.end();
+  code
+    .get(entry)
+    .memory([I32.load], LOOKUP_TABLE.start + 8)
+    .tee(place);
+  code.i32(16).op(I32.shr).get(stack).get(place).i32(0xffff).op(I32.and).callIndirect(0);
+  return { parameters: ['i64', 'i32'], results: ['i64'], locals: ['i32', 'i32'], code };
+}
+
+/**
+ * Sets `entry` to the offset of the entry of an address in the lookup table. `lookupPlace` computes
+ * the same.
+ */
+function lookup(code: Code, address: number, entry: number, codeShift: number): void {
+  code.get(address).op(I32.wrap).tee(entry).i32(codeShift).op(I32.shr);
+  code.get(entry).i32(codeShift + LOOKUP_TABLE.bits).op(I32.shr).op(I32.xor); // prettier-ignore
+  code.i32((1 << LOOKUP_TABLE.bits) - 1).op(I32.and).i32(4).op(I32.shl).set(entry); // prettier-ignore
+}
+
+/** Host address of the lookup entry of a guest address. */
+export function lookupPlace(address: Address, codeShift: number): number {
+  const low = Number(address & 0xffff_ffffn);
+  const hash = ((low >>> codeShift) ^ (low >>> (codeShift + LOOKUP_TABLE.bits))) & ((1 << LOOKUP_TABLE.bits) - 1);
+  return LOOKUP_TABLE.start + 16 * hash;
+}
+
+/**
+ * What TypeScript calls: `enter(place i32, stack i32) -> i32`, where `place` is the table index
+ * and, above, the selector. Calls regions as long as they return addresses of regions; the number
+ * of the stop at last.
+ */
+export function enterFunction(codeShift: number): WasmFunction {
+  const code = new Code();
+  const [place, stack, result] = [0, 1, 2];
+  const loop = code.loop();
+  code.get(place).i32(16).op(I32.shr).get(stack).get(place).i32(0xffff).op(I32.and).callIndirect(0).set(result);
+  code.i64(0n).get(result).op(I64.sub).i64(BigInt(STOP_NAMES.length)).op(I64.leu).get(result).i64(0n).op(I64.ne);
+  code.op(I32.and).if();
+  code.i32(0).get(result).op(I32.wrap).op(I32.sub).return();
+  code.end();
+  code.i32(0).get(result).memory([I64.store], CONTROL.place);
+  lookup(code, result, 3, codeShift);
+  code.get(3).memory([I64.load], LOOKUP_TABLE.start).get(result).op(I64.ne).if();
+  code.i32(-STOP.lookup).return();
+  code.end();
+  code
+    .get(3)
+    .memory([I32.load], LOOKUP_TABLE.start + 8)
+    .set(place)
+    .br(loop);
+  code.end();
+  code.unreachable();
+  return { parameters: ['i32', 'i32'], results: ['i32'], locals: ['i64', 'i32'], code, export: 'enter' };
+}
+
+/** Fills table entries without a region. */
+export function emptyFunction(): WasmFunction {
+  const code = new Code();
+  code.i64(BigInt(STOP.lookup));
+  return { parameters: ['i32', 'i32'], results: ['i64'], locals: [], code, export: 'empty' };
+}
+
+/** Calls itself until `depth` is 0: proves that so much stack is there. */
+export function probeFunction(index: number): WasmFunction {
+  const code = new Code();
+  code.get(0).op(I32.eqz).if();
+  code.i32(0).return();
+  code.end();
+  code.get(0).i32(1).op(I32.sub).call(index).get(0).op(I32.add);
+  return { parameters: ['i32'], results: ['i32'], locals: [], code, export: 'probe' };
+}

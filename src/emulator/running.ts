@@ -1,0 +1,49 @@
+/** Where a call of `run` is, and how it gives back what it has not done. */
+import type { Cpu, Cpus } from './cpus.js';
+import type { Translated } from './translations.js';
+import type { Address } from '../units.js';
+
+export interface Running {
+  readonly cpu: Cpu;
+  /** Instructions of the budget that are left. */
+  remaining: number;
+  /** Header to enter next; 0: find the block of `pc`. */
+  entry: number;
+  /** The next instruction stores into translated code: execute it alone. */
+  alone: boolean;
+  /** A guard of the next instruction failed: execute it alone and in the slow way. */
+  slow: boolean;
+  /** Watched accesses that the instruction has made since it was begun. */
+  watched: number;
+  /** Tier 0 executes the next block, whatever is compiled. */
+  interpret: boolean;
+  /** Compiled code has just asked for a region of `pc`. */
+  asked: boolean;
+  /** There is stack for compiled code; null: not known yet. */
+  stack: boolean | null;
+}
+
+export function beginRun(cpu: Cpu, budget: number): Running {
+  return {
+    cpu,
+    remaining: budget,
+    entry: 0,
+    alone: false,
+    slow: false,
+    watched: 0,
+    interpret: false,
+    asked: false,
+    stack: null,
+  };
+}
+
+/** Gives back the instructions of a block from `index` on and stands before that one. */
+export function rewind(cpus: Cpus, run: Running, { block }: Translated, index: number): Address {
+  const { cpu } = run;
+  const unused = block.instructions.length - index;
+  run.remaining += unused;
+  cpu.instructions -= unused;
+  cpus.pc = block.instructions[index] ?? block.end;
+  if (cpus.pc !== cpu.passHook) cpu.passHook = null;
+  return cpus.pc;
+}

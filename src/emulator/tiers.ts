@@ -1,0 +1,240 @@
+/**
+ * Which tier executes what: when compiling begins, what is hot enough for it, what a stay in
+ * compiled code means for the run, and which pages are left to tier 0 for good.
+ */
+import { CompiledTier } from './compiled.js';
+import type { CodeSource, CompiledCounts } from './compiled.js';
+import type { Cpus } from './cpus.js';
+import { CONTROL } from './host.js';
+import type { HostMemory } from './host.js';
+import type { Hooks } from './hooks.js';
+import { predictions } from './interpreter.js';
+import type { Lifter } from '../machine/ir.js';
+import { CODE_PAGE_BITS } from './memory.js';
+import type { GuestMemory } from './memory.js';
+import { eliminateDeadOps } from './passes.js';
+import { RestlessPages } from './restless-pages.js';
+import type { Running } from './running.js';
+import { MAX_BLOCK_INSTRUCTIONS } from './translations.js';
+import type { Translations } from './translations.js';
+import type { Address } from '../units.js';
+
+/** Instructions between two looks at where tier 0 is, about: hot code is found so. */
+const SAMPLE = 10_000;
+/**
+ * Instructions after which generated code returns even when nothing happened: V8 replaces baseline
+ * code on calls only.
+ */
+const SLICE = 2_000_000;
+/** Runs of fewer instructions stay in tier 0: compiled code could not begin a loop with them. */
+const LEAST_COMPILED = 200;
+/** Indirect calls, and as many jumps, that are remembered until compiling begins. */
+const BRANCHES_KEPT = 4096;
+
+export interface TiersOptions {
+  readonly host: HostMemory;
+  readonly lifter: Lifter;
+  readonly memory: GuestMemory;
+  readonly cpus: Cpus;
+  readonly hooks: Hooks;
+  readonly translations: Translations;
+  readonly tier: 'auto' | 0 | 1;
+  /** Instructions that all CPUs together execute before something is compiled, for `auto`. */
+  readonly tierUpAfter: number | undefined;
+}
+
+export class Tiers {
+  private readonly tier: 'auto' | 0 | 1;
+  private readonly tierUpAfter: number;
+  /** The compiled tier; null where it is not used (yet). */
+  private compiled: CompiledTier | null = null;
+  private readonly restless = new RestlessPages();
+  /** Compiled code has executed something. */
+  private compiledRan = false;
+  /** Indirect calls and jumps and where they went, as tier 0 saw them. */
+  private readonly indirectCalls: (readonly [Address, Address])[] = [];
+  private readonly indirectJumps: (readonly [Address, Address])[] = [];
+  /** State of the sequence that spreads samples, so that they fall on no loop's period. */
+  private sampleSeed = 1;
+  /** Instructions that tier 0 executes before the machine looks where it is. */
+  private untilSample = 0;
+
+  constructor(private readonly options: TiersOptions) {
+    this.tier = options.tier;
+    this.tierUpAfter = this.tier === 1 ? 0 : (options.tierUpAfter ?? 1_000_000);
+  }
+
+  /** The highest tier that has executed an instruction. */
+  get reached(): 0 | 1 {
+    return this.compiledRan ? 1 : 0;
+  }
+
+  get counts(): CompiledCounts | null {
+    return this.compiled?.counts ?? null;
+  }
+
+  // ------------------------------------------------------------------------------------- compiling
+
+  /** The compiled tier, if this machine has one and it is time for it. */
+  private compiledTier(): CompiledTier | null {
+    if (this.tier === 0) return null;
+    if (this.compiled) return this.compiled;
+    return this.options.cpus.totalInstructions < this.tierUpAfter ? null : this.beginCompiling();
+  }
+
+  private beginCompiling(): CompiledTier {
+    const { lifter, host, memory, translations } = this.options;
+    const compiled = new CompiledTier(host, lifter, memory, this.codeSource());
+    for (const each of translations.blocks.values()) compiled.translated(each.block);
+    for (const [site, target] of this.indirectCalls) compiled.calledFrom(site, target);
+    for (const [site, target] of this.indirectJumps) compiled.jumped(site, target);
+    this.compiled = compiled;
+    translations.compiled = compiled;
+    return compiled;
+  }
+
+  private codeSource(): CodeSource {
+    const { lifter, host, hooks, translations, cpus } = this.options;
+    const { blocks } = translations;
+    return {
+      lift: (address, leaders) => translations.liftForRegion(address, leaders),
+      excluded: (address) => hooks.has(address) || this.restless.has(address),
+      targets: () => [],
+      simplify: (block) => eliminateDeadOps(block, lifter.slots),
+      predictions: (address) => {
+        const known = blocks.get(address);
+        if (!known) return [];
+        return predictions(host, known.encoded).map(({ op, descriptor }) => ({
+          instruction: known.block.instructions[op.at]!,
+          descriptor,
+        }));
+      },
+      known: (address) => this.tier === 1 || blocks.has(address),
+      instructions: () => cpus.totalInstructions,
+      entered: (address) => {
+        const known = blocks.get(address);
+        if (known && known.prefix !== 'region') translations.drop(known);
+      },
+    };
+  }
+
+  // ----------------------------------------------------------------------------- what is executed
+
+  /** Instructions that tier 0 executes at most before it comes back. */
+  fuel(remaining: number): number {
+    if (this.tier !== 'auto') return Math.min(remaining, SLICE);
+    const left = this.compiled ? this.untilSample : this.tierUpAfter - this.options.cpus.totalInstructions;
+    return Math.min(remaining, SLICE, Math.max(MAX_BLOCK_INSTRUCTIONS, left));
+  }
+
+  /** Tier 0 has executed so many. */
+  used(instructions: number): void {
+    this.untilSample -= instructions;
+  }
+
+  /** Tier 0 has used up its fuel at `pc`: it is looked at from time to time where that is. */
+  ranOut(): void {
+    if (this.tier !== 'auto' || !this.compiled || this.untilSample >= MAX_BLOCK_INSTRUCTIONS) return;
+    this.sampleSeed = (Math.imul(this.sampleSeed, 1_664_525) + 1_013_904_223) >>> 0;
+    this.untilSample = SAMPLE - (SAMPLE >> 2) + Math.floor((this.sampleSeed / 0x1_0000_0000) * (SAMPLE >> 1));
+    this.compiled.sample(this.options.cpus.pc);
+  }
+
+  isCompiled(address: Address): boolean {
+    return this.compiled !== null && this.compiled.find(address) !== 0;
+  }
+
+  /** There may be a region at the address: one that is there, or no tier to ask. */
+  hasRegion(address: Address): boolean {
+    return this.compiled?.find(address) !== 0;
+  }
+
+  /** Whether tier 0 alone executes the code there, for good. */
+  isRestless(address: Address): boolean {
+    return this.restless.has(address);
+  }
+
+  /** An indirect branch went to `pc` for the first time, as tier 0 knows. */
+  noteJump(pointer: number): void {
+    if (this.tier === 0) return;
+    const { cpus, translations } = this.options;
+    const { block } = translations.ownerOf(pointer);
+    const { kind } = block.terminator;
+    const site = block.instructions.at(-1)!;
+    if (kind === 'calli') {
+      if (this.compiled) this.compiled.calledFrom(site, cpus.pc);
+      else if (this.indirectCalls.length < BRANCHES_KEPT) this.indirectCalls.push([site, cpus.pc]);
+    } else if (kind === 'ind') {
+      if (this.compiled) this.compiled.jumped(site, cpus.pc);
+      else if (this.indirectJumps.length < BRANCHES_KEPT) this.indirectJumps.push([site, cpus.pc]);
+    }
+  }
+
+  /** Whether compiled code, if it may run, was executed at `pc`; false: tier 0 goes on. */
+  enter(run: Running, mayRun: boolean): boolean {
+    const compiled = this.compiledTier();
+    return compiled !== null && mayRun && this.enterCompiled(run, compiled);
+  }
+
+  /**
+   * Executes compiled code at `pc` where there is some and it is worthwhile; false: tier 0 goes on.
+   */
+  private enterCompiled(run: Running, compiled: CompiledTier): boolean {
+    const { cpus, host } = this.options;
+    if (run.remaining < LEAST_COMPILED && this.tier !== 1) return false;
+    if (this.restless.has(cpus.pc)) return false;
+    if (this.tier === 1 && compiled.find(cpus.pc) === 0) compiled.compile(cpus.pc);
+    const place = run.asked ? compiled.wanted(cpus.pc) : compiled.find(cpus.pc);
+    run.asked = false;
+    if (place === 0 || !(run.stack ??= compiled.hasStack())) return false;
+    const fuel = Math.min(run.remaining, SLICE);
+    const from = cpus.pc;
+    const stop = compiled.enter(place, from, fuel);
+    const used = fuel - host.u32[CONTROL.fuel >> 2]!;
+    run.remaining -= used;
+    run.cpu.instructions += used;
+    cpus.pc = host.u64[CONTROL.place >> 3]!;
+    run.interpret = used === 0;
+    if (used > 0) this.compiledRan = true;
+    if (stop !== 'fuel' && this.restless.countShortRun(from, used)) {
+      compiled.dropRange(from & -(1n << CODE_PAGE_BITS), 1 << Number(CODE_PAGE_BITS));
+    }
+    switch (stop) {
+      case 'fuel':
+        break;
+      case 'jump':
+        compiled.jumped(host.u64[CONTROL.site >> 3]!, cpus.pc);
+        run.asked = true;
+        break;
+      case 'lookup':
+        run.asked = true;
+        break;
+      case 'miss':
+        compiled.missed(cpus.pc);
+        run.interpret = true;
+        break;
+      case 'exit':
+        run.interpret = true;
+        break;
+      default:
+        stop satisfies never;
+    }
+    return true;
+  }
+
+  // -------------------------------------------------------------------------------------- dropping
+
+  /** Code in the range is stale, in both tiers; `only` as for `Translations.dropRange`. */
+  dropRange(address: Address, size: number, only: boolean): void {
+    if (size === 0) return;
+    if (!this.restless.has(address) && this.compiled?.holds(address, size)) this.restless.countRewrite(address, size);
+    this.compiled?.dropRange(address, size);
+    this.options.translations.dropRange(address, size, only);
+  }
+
+  /** Code that has an instruction at the address is stale, in both tiers. */
+  dropCovering(address: Address): void {
+    this.compiled?.dropCovering(address);
+    this.options.translations.dropCovering(address);
+  }
+}
