@@ -898,7 +898,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'compiled tier: what another path has written is not needed at an exit',
-    file: 'emulator/regions.js',
+    file: 'emulator/region-flow.js',
     find: '(dirty[index].words[i] & ~kept[index].words[i])',
     replace: '0',
     test: 'emulator-tier1',
@@ -1041,7 +1041,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: an exchanged comparison keeps its condition',
-    file: 'emulator/interpreter.js',
+    file: 'emulator/encoder.js',
     find: 'return b === op.d ? { condition: mirrored(condition), other: a } : null;',
     replace: 'return b === op.d ? { condition, other: a } : null;',
     test: 'emulator-ir',
@@ -1687,7 +1687,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: "race: what threads share is taken to be each one's own",
-    file: 'race/explore.js',
+    file: 'race/search.js',
     find: 'this.shared.add(granule);',
     replace: '',
     test: 'race',
@@ -1695,7 +1695,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'race: an instruction is executed at once although its CPU may fetch it anew first',
-    file: 'race/explore.js',
+    file: 'race/reduced.js',
     find: ' || world.mayFetchAnew(actor.index, range)',
     replace: '',
     test: 'race',
@@ -1735,7 +1735,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'race: the number of orders leaves a factor out',
-    file: 'race/explore.js',
+    file: 'race/search.js',
     find: 'result = (result * BigInt(sum)) / BigInt(i);',
     replace: 'result = (result * BigInt(sum)) / BigInt(Math.min(i, 2));',
     test: 'race-hazards',
@@ -1743,7 +1743,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'race: a loop that nobody leaves is none',
-    file: 'race/explore.js',
+    file: 'race/reduced.js',
     find: 'if (key === mark) {',
     replace: 'if (false) {',
     test: 'race',
@@ -1775,7 +1775,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'race: bounds that cut a search are not stated',
-    file: 'race/explore.js',
+    file: 'race/reduced.js',
     find: "search.bound('max-schedules', Number(limit));",
     replace: '',
     test: 'race',

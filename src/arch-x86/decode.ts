@@ -16,6 +16,7 @@
  */
 import type { Address } from '../units.js';
 import type { X86Instruction } from './isa.js';
+import type { OpcodeRow } from './opcode-map.js';
 
 export type OperandBytes = 1 | 2 | 4 | 8 | 16;
 
@@ -165,96 +166,103 @@ export function operandsOf(
   offset: number,
   address: Address,
 ): readonly X86Operand[] {
-  const { row, modRm, rex } = instruction;
+  const { row, rex } = instruction;
   if (!row) return [];
   const next = address + BigInt(instruction.sizeBytes);
-  const isRegister = modRm >= 0xc0 || row.modReg;
-  const reg = ((modRm >> 3) & 7) | ((rex & 4) << 1);
-  const rm = (modRm & 7) | ((rex & 1) << 3);
   let immediateAt = instruction.immOffset;
   const { operands } = row;
   // As long as it will be: an array that grows begins with room for 17.
   const out = new Array<X86Operand>(operands.length);
   for (let i = 0; i < operands.length; i++) {
-    const { place, size, number } = codeOf(operands[i]!);
+    const of = codeOf(operands[i]!);
+    const { place, size } = of;
     const bytes = size > 0 ? (size as OperandBytes) : size < 0 && (rex & 8) === 0 ? 4 : operandBytes(instruction);
-    let operand: X86Operand;
-    switch (place) {
-      case 'E':
-      case 'R':
-      case 'M':
-        operand = isRegister ? general(rm, bytes, instruction) : memory(instruction, bytes, next);
-        break;
-      case 'G':
-        operand = general(reg, bytes, instruction);
-        break;
-      case 'I':
-      case 'J': {
-        const first = immediateAt === instruction.immOffset;
-        const width = first ? instruction.immBytes : 1;
-        const value =
-          first && width <= 4
-            ? BigInt(instruction.imm)
-            : BigInt.asIntN(8 * width, littleEndian(code, offset + immediateAt, width));
-        immediateAt += width;
-        operand = { kind: 'immediate', value, bytes };
-        break;
-      }
-      case 'Z':
-        operand = general((instruction.opcode & 7) | ((rex & 1) << 3), bytes, instruction);
-        break;
-      case 'fixed':
-        operand = { kind: 'register', number, bytes, high: false };
-        break;
-      case '1':
-        operand = { kind: 'immediate', value: 1n, bytes: 1 };
-        break;
-      case 'B':
-        operand = general(instruction.vvvv & 15, bytes, instruction);
-        break;
-      case 'V':
-        operand = { kind: 'vector', number: reg, bytes: 16 };
-        break;
-      case 'U':
-      case 'W':
-        operand = isRegister ? { kind: 'vector', number: rm, bytes: 16 } : memory(instruction, bytes, next);
-        break;
-      case 'H':
-        operand = { kind: 'vector', number: instruction.vvvv, bytes: 16 };
-        break;
-      case 'P':
-      case 'Q':
-      case 'N': {
-        // MMX rows that exist on XMM registers under 66.
-        const isMmx = !instruction.operandSizePrefix || instruction.repeatPrefix !== 0;
-        if (place !== 'P' && !isRegister) operand = memory(instruction, isMmx ? 8 : 16, next);
-        else {
-          const which = place === 'P' ? reg : rm;
-          operand = isMmx
-            ? { kind: 'other', code: place, number: which & 7 }
-            : { kind: 'vector', number: which, bytes: 16 };
-        }
-        break;
-      }
-      case 'X':
-      case 'Y':
-        operand = string(place, instruction, bytes);
-        break;
-      case 'O': {
-        const displacement = littleEndian(code, offset + immediateAt, instruction.immBytes);
-        const { segmentPrefix, addressSizePrefix } = instruction;
-        const segment = segmentPrefix === 0x64 ? 'fs' : segmentPrefix === 0x65 ? 'gs' : null;
-        operand = {
-          kind: 'memory', bytes, base: -1, index: -1, scale: 0, displacement, segment, address32: addressSizePrefix,
-        }; // prettier-ignore
-        break;
-      }
-      default:
-        operand = { kind: 'other', code: place, number: place === 'S' || place === 'C' || place === 'D' ? reg : rm };
-    }
-    out[i] = operand;
+    if (place === 'I' || place === 'J') {
+      const width = immediateAt === instruction.immOffset ? instruction.immBytes : 1;
+      out[i] = immediate(instruction, code, offset, immediateAt, width, bytes);
+      immediateAt += width;
+    } else if (place === 'O') {
+      out[i] = absolute(instruction, littleEndian(code, offset + immediateAt, instruction.immBytes), bytes);
+    } else out[i] = registerOrMemory(of, instruction, row, bytes, next);
   }
   return out;
+}
+
+/** The immediate of `width` bytes at `at` in the instruction; the first one is decoded already. */
+function immediate(
+  instruction: X86Instruction,
+  code: Uint8Array,
+  offset: number,
+  at: number,
+  width: number,
+  bytes: OperandBytes,
+): ImmediateOperand {
+  const value =
+    at === instruction.immOffset && width <= 4
+      ? BigInt(instruction.imm)
+      : BigInt.asIntN(8 * width, littleEndian(code, offset + at, width));
+  return { kind: 'immediate', value, bytes };
+}
+
+/** An address that stands in the instruction. */
+function absolute(instruction: X86Instruction, displacement: bigint, bytes: OperandBytes): MemoryOperand {
+  const { segmentPrefix, addressSizePrefix } = instruction;
+  const segment = segmentPrefix === 0x64 ? 'fs' : segmentPrefix === 0x65 ? 'gs' : null;
+  return {
+    kind: 'memory', bytes, base: -1, index: -1, scale: 0, displacement, segment, address32: addressSizePrefix,
+  }; // prettier-ignore
+}
+
+/** An operand that ModRM, the opcode, a prefix or the code itself names. */
+function registerOrMemory(
+  { place, number }: OperandCode,
+  instruction: X86Instruction,
+  { modReg }: OpcodeRow,
+  bytes: OperandBytes,
+  next: Address,
+): X86Operand {
+  const { modRm, rex } = instruction;
+  const isRegister = modRm >= 0xc0 || modReg;
+  const reg = ((modRm >> 3) & 7) | ((rex & 4) << 1);
+  const rm = (modRm & 7) | ((rex & 1) << 3);
+  switch (place) {
+    case 'E':
+    case 'R':
+    case 'M':
+      return isRegister ? general(rm, bytes, instruction) : memory(instruction, bytes, next);
+    case 'G':
+      return general(reg, bytes, instruction);
+    case 'Z':
+      return general((instruction.opcode & 7) | ((rex & 1) << 3), bytes, instruction);
+    case 'fixed':
+      return { kind: 'register', number, bytes, high: false };
+    case '1':
+      return { kind: 'immediate', value: 1n, bytes: 1 };
+    case 'B':
+      return general(instruction.vvvv & 15, bytes, instruction);
+    case 'V':
+      return { kind: 'vector', number: reg, bytes: 16 };
+    case 'U':
+    case 'W':
+      return isRegister ? { kind: 'vector', number: rm, bytes: 16 } : memory(instruction, bytes, next);
+    case 'H':
+      return { kind: 'vector', number: instruction.vvvv, bytes: 16 };
+    case 'P':
+    case 'Q':
+    case 'N': {
+      // MMX rows that exist on XMM registers under 66.
+      const isMmx = !instruction.operandSizePrefix || instruction.repeatPrefix !== 0;
+      if (place !== 'P' && !isRegister) return memory(instruction, isMmx ? 8 : 16, next);
+      const which = place === 'P' ? reg : rm;
+      if (isMmx) return { kind: 'other', code: place, number: which & 7 };
+      return { kind: 'vector', number: which, bytes: 16 };
+    }
+    case 'X':
+    case 'Y':
+      return string(place, instruction, bytes);
+    default:
+      return { kind: 'other', code: place, number: place === 'S' || place === 'C' || place === 'D' ? reg : rm };
+  }
 }
 
 function littleEndian(code: Uint8Array, at: number, size: number): bigint {

@@ -154,6 +154,34 @@ function readSigned(code: Uint8Array, at: number, size: number): number {
   }
 }
 
+/** How far the decoder is in an instruction, and by what it chooses its row. */
+class Cursor {
+  at = 0;
+  /** Nothing at or behind it is read. */
+  end = 0;
+  /** The last byte that was read as a prefix or opcode. */
+  byte = 0;
+  table: OpcodeTable | null | undefined = null;
+  /** Of the mandatory prefixes, that which the instruction has. */
+  prefixBit = 1;
+  /** VEX, EVEX or XOP: W, L and vvvv count as well. */
+  isVector = false;
+  /** Bit 4 of the register in `reg`. */
+  highReg = false;
+  lengthBit = 0;
+
+  begin(offset: number, end: number): void {
+    this.at = offset;
+    this.end = end;
+    this.isVector = false;
+    this.highReg = false;
+    this.lengthBit = 0;
+  }
+}
+
+/** One for all instructions: nothing here calls back, and each begins it anew. */
+const cursor = new Cursor();
+
 /**
  * Decodes the instruction at `offset` into `out`. Reads nothing at or behind `limit` (default: the
  * end of `code`).
@@ -161,16 +189,36 @@ function readSigned(code: Uint8Array, at: number, size: number): number {
  *   early
  */
 export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number, limit = code.length): number {
-  const end = Math.min(limit, offset + MAX_INSTRUCTION_BYTES, code.length);
-  let at = offset;
-  let rex = 0;
-  let hasRex = false;
-  let operand16 = false;
-  let address32 = false;
-  let lock = false;
-  let repeat = 0;
-  let segment = 0;
+  clear(out);
+  cursor.begin(offset, Math.min(limit, offset + MAX_INSTRUCTION_BYTES, code.length));
+  if (!readPrefixes(out, code, cursor) || !readOpcode(out, code, cursor)) return 0;
+  out.opcode = cursor.byte;
+  out.opcodeOffset = cursor.at - 1 - offset;
+  // ModRM is needed to choose the row of a group; every opcode of the maps either always has one or
+  // never.
+  const candidates = cursor.table!.rows(cursor.byte);
+  if (candidates.length === 0) return 0;
+  const { hasModRm } = candidates[0]!;
+  if (hasModRm) {
+    if (cursor.at >= cursor.end) return 0;
+    out.modRm = code[cursor.at]!;
+    out.modRmOffset = cursor.at - offset;
+    cursor.at++;
+  }
+  const row = findRow(out, cursor, candidates, hasModRm);
+  if (!row || ((cursor.isVector || out.lockPrefix) && isReserved(out, cursor, row))) return 0;
+  const isMemory = hasModRm && out.modRm < 0xc0 && !row.modReg;
+  if (isMemory && !readMemory(out, code, offset, cursor, row)) return 0;
+  if (row.immediates.length > 0 && !readImmediates(out, code, offset, cursor, row)) return 0;
+  const isThreeDNow = cursor.byte === 0x0f && out.map === 1 && out.encoding === 'legacy';
+  if (isThreeDNow && !THREE_D_NOW.has(code[cursor.at - 1]!)) return 0;
+  out.row = row;
+  out.sizeBytes = cursor.at - offset;
+  return out.sizeBytes;
+}
 
+/** Everything that not every instruction sets. */
+function clear(out: X86Instruction): void {
   out.sizeBytes = 0;
   out.row = null;
   out.encoding = 'legacy';
@@ -189,10 +237,22 @@ export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number
   out.vvvv = 0;
   out.vectorLength = 0;
   out.evexP2 = 0;
+}
 
+/** Reads up to the first byte that is no prefix. False: the bytes end before. */
+function readPrefixes(out: X86Instruction, code: Uint8Array, cursor: Cursor): boolean {
+  const { end } = cursor;
+  let { at } = cursor;
   let byte = 0;
+  let rex = 0;
+  let hasRex = false;
+  let operand16 = false;
+  let address32 = false;
+  let lock = false;
+  let repeat = 0;
+  let segment = 0;
   prefixes: for (; ; at++) {
-    if (at >= end) return 0;
+    if (at >= end) return false;
     byte = code[at]!;
     switch (byte) {
       case 0x66:
@@ -217,12 +277,10 @@ export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number
         segment = byte;
         break;
       default:
-        if ((byte & 0xf0) === 0x40) {
-          rex = byte & 15;
-          hasRex = true;
-          continue prefixes;
-        }
-        break prefixes;
+        if ((byte & 0xf0) !== 0x40) break prefixes;
+        rex = byte & 15;
+        hasRex = true;
+        continue prefixes;
     }
     rex = 0;
     hasRex = false;
@@ -232,98 +290,93 @@ export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number
   out.lockPrefix = lock;
   out.repeatPrefix = repeat;
   out.segmentPrefix = segment;
-
-  let table: OpcodeTable | null | undefined;
-  let prefixBit = 1 << (repeat === 0xf3 ? 2 : repeat === 0xf2 ? 3 : operand16 ? 1 : 0);
-  let vvvv = 0;
-  let checkVvvv = false;
-  let highReg = false;
-  let lengthBit = 0;
-  at++;
-  if (byte === 0x0f) {
-    if (at >= end) return 0;
-    byte = code[at++]!;
-    if (byte === 0x38 || byte === 0x3a) {
-      table = byte === 0x38 ? maps.legacy0f38 : maps.legacy0f3a;
-      out.map = byte === 0x38 ? 2 : 3;
-      if (at >= end) return 0;
-      byte = code[at++]!;
-    } else {
-      table = maps.legacy0f;
-      out.map = 1;
-    }
-  } else if (
-    byte === 0xc5 ||
-    byte === 0xc4 ||
-    byte === 0x62 ||
-    (byte === 0x8f && at < end && (code[at]! & 0x38) !== 0)
-  ) {
-    // None of these takes LOCK, 66, F2, F3 or REX before it.
-    if (lock || operand16 || repeat !== 0 || hasRex) return 0;
-    const lead = byte;
-    const payload = lead === 0xc5 ? 1 : lead === 0x62 ? 3 : 2;
-    if (at + payload >= end) return 0;
-    const p0 = code[at]!;
-    let last = p0;
-    let map = 1;
-    rex = (~p0 >> 5) & 4; // R
-    if (lead === 0xc5) {
-      out.encoding = 'vex';
-    } else {
-      last = code[at + 1]!;
-      rex = ((~p0 >> 5) & 7) | (last & 0x80 ? 8 : 0);
-      map = p0 & 0x1f;
-      out.encoding = lead === 0xc4 ? 'vex' : 'xop';
-    }
-    vvvv = (~last >> 3) & 15;
-    prefixBit = [1, 2, 4, 8][last & 3]!;
-    if (lead === 0x62) {
-      const p2 = code[at + 2]!;
-      // P0 bit 3 is 0 and P1 bit 2 is 1 in every EVEX instruction.
-      if ((p0 & 8) !== 0 || (last & 4) === 0) return 0;
-      map = p0 & 7;
-      out.encoding = 'evex';
-      highReg = (p0 & 0x10) === 0;
-      out.evexP2 = p2;
-      vvvv |= (~p2 << 1) & 16;
-      out.vectorLength = (p2 >> 5) & 3;
-      table = maps.evex[map];
-    } else {
-      out.vectorLength = (last >> 2) & 1;
-      table = lead === 0x8f ? (map >= 8 ? maps.xop[map - 8] : null) : maps.vex[map];
-    }
-    lengthBit = 1 << out.vectorLength;
-    checkVvvv = true;
-    out.map = map;
-    at += payload;
-    byte = code[at++]!;
-    if (!table) return 0;
-  } else table = maps.one;
-
-  out.opcode = byte;
-  out.opcodeOffset = at - 1 - offset;
   out.rex = rex;
   out.hasRex = hasRex;
-  out.vvvv = vvvv;
+  cursor.prefixBit = 1 << (repeat === 0xf3 ? 2 : repeat === 0xf2 ? 3 : operand16 ? 1 : 0);
+  cursor.byte = byte;
+  cursor.at = at + 1;
+  return true;
+}
 
-  // ModRM is needed to choose the row of a group; every opcode of the maps either always has one or
-  // never.
-  const candidates = table.rows(byte);
-  if (candidates.length === 0) return 0;
-  const hasModRm = candidates[0]!.hasModRm;
-  let modRm = 0;
-  if (hasModRm) {
-    if (at >= end) return 0;
-    modRm = code[at]!;
-    out.modRm = modRm;
-    out.modRmOffset = at - offset;
-    at++;
+/** Finds the map, and its opcode. False: there is none, or the bytes end before. */
+function readOpcode(out: X86Instruction, code: Uint8Array, cursor: Cursor): boolean {
+  const { end, byte: lead } = cursor;
+  if (lead === 0x0f) {
+    if (cursor.at >= end) return false;
+    const byte = code[cursor.at++]!;
+    if (byte === 0x38 || byte === 0x3a) {
+      cursor.table = byte === 0x38 ? maps.legacy0f38 : maps.legacy0f3a;
+      out.map = byte === 0x38 ? 2 : 3;
+      if (cursor.at >= end) return false;
+      cursor.byte = code[cursor.at++]!;
+    } else {
+      cursor.table = maps.legacy0f;
+      out.map = 1;
+      cursor.byte = byte;
+    }
+    return true;
   }
+  const isXop = lead === 0x8f && cursor.at < end && (code[cursor.at]! & 0x38) !== 0;
+  if (lead === 0xc5 || lead === 0xc4 || lead === 0x62 || isXop) return readVectorPrefix(out, code, cursor);
+  cursor.table = maps.one;
+  return true;
+}
+
+/** VEX, EVEX and XOP: the payload behind the lead byte, and the opcode. */
+function readVectorPrefix(out: X86Instruction, code: Uint8Array, cursor: Cursor): boolean {
+  const { at, byte: lead } = cursor;
+  // None of these takes LOCK, 66, F2, F3 or REX before it.
+  if (out.lockPrefix || out.operandSizePrefix || out.repeatPrefix !== 0 || out.hasRex) return false;
+  const payload = lead === 0xc5 ? 1 : lead === 0x62 ? 3 : 2;
+  if (at + payload >= cursor.end) return false;
+  const p0 = code[at]!;
+  let last = p0;
+  let map = 1;
+  out.rex = (~p0 >> 5) & 4; // R
+  if (lead === 0xc5) {
+    out.encoding = 'vex';
+  } else {
+    last = code[at + 1]!;
+    out.rex = ((~p0 >> 5) & 7) | (last & 0x80 ? 8 : 0);
+    map = p0 & 0x1f;
+    out.encoding = lead === 0xc4 ? 'vex' : 'xop';
+  }
+  out.vvvv = (~last >> 3) & 15;
+  cursor.prefixBit = 1 << (last & 3);
+  if (lead === 0x62) {
+    const p2 = code[at + 2]!;
+    // P0 bit 3 is 0 and P1 bit 2 is 1 in every EVEX instruction.
+    if ((p0 & 8) !== 0 || (last & 4) === 0) return false;
+    map = p0 & 7;
+    out.encoding = 'evex';
+    cursor.highReg = (p0 & 0x10) === 0;
+    out.evexP2 = p2;
+    out.vvvv |= (~p2 << 1) & 16;
+    out.vectorLength = (p2 >> 5) & 3;
+    cursor.table = maps.evex[map];
+  } else {
+    out.vectorLength = (last >> 2) & 1;
+    cursor.table = lead === 0x8f ? (map >= 8 ? maps.xop[map - 8] : null) : maps.vex[map];
+  }
+  cursor.lengthBit = 1 << out.vectorLength;
+  cursor.isVector = true;
+  out.map = map;
+  cursor.at = at + payload + 1;
+  cursor.byte = code[at + payload]!;
+  return cursor.table !== null && cursor.table !== undefined;
+}
+
+/** The first of the rows of an opcode that the prefixes and ModRM fit. */
+function findRow(
+  { modRm, rex, vvvv, encoding, evexP2 }: X86Instruction,
+  { prefixBit, isVector, lengthBit }: Cursor,
+  candidates: readonly OpcodeRow[],
+  hasModRm: boolean,
+): OpcodeRow | null {
   const isRegister = modRm >= 0xc0;
   const regBit = 1 << ((modRm >> 3) & 7);
   const modBit = isRegister ? 2 : 1;
   const wBit = (rex & 8) !== 0 ? 2 : 1;
-  let row: OpcodeRow | null = null;
   for (let i = 0; i < candidates.length; i++) {
     const candidate = candidates[i]!;
     if ((candidate.prefixMask & prefixBit) === 0) continue;
@@ -331,66 +384,79 @@ export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number
       if (candidate.modRm >= 0 ? candidate.modRm !== modRm : false) continue;
       if ((candidate.regMask & regBit) === 0 || (candidate.modMask & modBit) === 0) continue;
     }
-    if (checkVvvv) {
+    if (isVector) {
       if ((candidate.wMask & wBit) === 0) continue;
       // With a register operand EVEX.b means rounding, and L'L its mode instead of a length.
-      const rounding = out.encoding === 'evex' && isRegister && (out.evexP2 & 0x10) !== 0;
+      const rounding = encoding === 'evex' && isRegister && (evexP2 & 0x10) !== 0;
       if ((candidate.lMask & lengthBit) === 0 && !(rounding && candidate.lMask === 7)) continue;
       if (!candidate.usesVvvv && (candidate.vsib ? vvvv & 15 : vvvv) !== 0) continue;
     }
-    row = candidate;
-    break;
+    return candidate;
   }
-  if (!row) return 0;
-  if (checkVvvv) {
+  return null;
+}
+
+/** The row exists, but not with these registers, or not with LOCK. */
+function isReserved(out: X86Instruction, cursor: Cursor, row: OpcodeRow): boolean {
+  const isRegister = out.modRm >= 0xc0;
+  if (cursor.isVector) {
     // Mask and tile registers are eight, so the bits that would name more of them are reserved.
     const { eightMask } = row;
-    if ((eightMask & 1) !== 0 && (rex & 4) !== 0) return 0;
-    if ((eightMask & 2) !== 0 && isRegister && (rex & 1) !== 0 && out.encoding === 'vex') return 0;
-    if ((eightMask & 4) !== 0 && (vvvv & 8) !== 0) return 0;
-    if (highReg && row.plainReg) return 0;
+    if ((eightMask & 1) !== 0 && (out.rex & 4) !== 0) return true;
+    if ((eightMask & 2) !== 0 && isRegister && (out.rex & 1) !== 0 && out.encoding === 'vex') return true;
+    if ((eightMask & 4) !== 0 && (out.vvvv & 8) !== 0) return true;
+    if (cursor.highReg && row.plainReg) return true;
   }
-  if (lock && !(row.lock && !isRegister)) return 0;
+  return out.lockPrefix && !(row.lock && !isRegister);
+}
 
-  if (hasModRm && !isRegister && !row.modReg) {
-    const mod = modRm >> 6;
-    const rm = modRm & 7;
-    let dispBytes = mod === 1 ? 1 : mod === 2 ? 4 : 0;
-    if (rm === 4) {
-      if (at >= end) return 0;
-      out.sib = code[at++]!;
-      if (mod === 0 && (out.sib & 7) === 5) dispBytes = 4;
-    } else {
-      if (row.vsib) return 0;
-      if (mod === 0 && rm === 5) {
-        dispBytes = 4;
-        out.ripRelative = true;
-      }
-    }
-    if (dispBytes !== 0) {
-      if (at + dispBytes > end) return 0;
-      out.dispOffset = at - offset;
-      out.dispBytes = dispBytes;
-      out.disp = readSigned(code, at, dispBytes);
-      at += dispBytes;
+/** SIB and displacement of an operand in memory. */
+function readMemory(out: X86Instruction, code: Uint8Array, offset: number, cursor: Cursor, row: OpcodeRow): boolean {
+  const { end } = cursor;
+  const mod = out.modRm >> 6;
+  const rm = out.modRm & 7;
+  let dispBytes = mod === 1 ? 1 : mod === 2 ? 4 : 0;
+  if (rm === 4) {
+    if (cursor.at >= end) return false;
+    out.sib = code[cursor.at++]!;
+    if (mod === 0 && (out.sib & 7) === 5) dispBytes = 4;
+  } else {
+    if (row.vsib) return false;
+    if (mod === 0 && rm === 5) {
+      dispBytes = 4;
+      out.ripRelative = true;
     }
   }
-  const { immediates } = row;
+  if (dispBytes === 0) return true;
+  if (cursor.at + dispBytes > end) return false;
+  out.dispOffset = cursor.at - offset;
+  out.dispBytes = dispBytes;
+  out.disp = readSigned(code, cursor.at, dispBytes);
+  cursor.at += dispBytes;
+  return true;
+}
+
+function readImmediates(
+  out: X86Instruction,
+  code: Uint8Array,
+  offset: number,
+  cursor: Cursor,
+  { immediates }: OpcodeRow,
+): boolean {
+  const { end } = cursor;
   for (let i = 0; i < immediates.length; i++) {
-    const size = immediateBytes(immediates[i]!, operand16, (rex & 8) !== 0, address32);
-    if (at + size > end) return 0;
+    const { at } = cursor;
+    const size = immediateBytes(immediates[i]!, out.operandSizePrefix, (out.rex & 8) !== 0, out.addressSizePrefix);
+    if (at + size > end) return false;
     if (i === 0) {
       out.immOffset = at - offset;
       out.immBytes = size;
       out.imm = readSigned(code, at, size);
       if (size === 8) out.immHigh = readSigned(code, at + 4, 4);
     }
-    at += size;
+    cursor.at += size;
   }
-  if (byte === 0x0f && out.map === 1 && out.encoding === 'legacy' && !THREE_D_NOW.has(code[at - 1]!)) return 0;
-  out.row = row;
-  out.sizeBytes = at - offset;
-  return out.sizeBytes;
+  return true;
 }
 
 /** Where an instruction decoded at `address` leads. */

@@ -213,7 +213,8 @@ const REGISTERS: readonly RegisterView[] = [
 
 // ----------------------------------------------------------------------------------------- lifting
 
-/** By condition code / 2. */
+/** By condition code / 2: what it asks; the lowest bit asks for the opposite. */
+const CONDITION_NAMES = ['o', 'b', 'e', 'be', 's', 'p', 'l', 'le'] as const;
 const TESTS: readonly FlagTestName[] = ['flago', 'flagb', 'flage', 'flagbe', 'flags', 'flagp', 'flagl', 'flagle'];
 
 const LOADS: Readonly<Record<1 | 2 | 4 | 8, LoadName>> = { 1: 'ld8u', 2: 'ld16u', 4: 'ld32u', 8: 'ld64' };
@@ -560,27 +561,14 @@ class Lifting {
       a: b.make('and', place === 0 ? from : b.make('shr', from, BigInt(place)), 1n),
       b: 0n,
     });
-    const name = (['o', 'b', 'e', 'be', 's', 'p', 'l', 'le'] as const)[which]!;
+    const name = CONDITION_NAMES[which]!;
     if (known.rotated) {
       if (name === 'b') return bit(FC, 0);
       if (name !== 'e' && name !== 's') return null;
     }
     switch (known.family) {
       case 'sub':
-        switch (name) {
-          case 'b': return is('ltu');
-          case 'e':
-            if (known.result?.count === b.count - 1) return { condition: 'eq', width: 64, a: known.result.slot, b: 0n };
-            return is('eq');
-          case 'be': return is('leu');
-          case 'l': return is('lt');
-          case 'le': return is('le');
-          case 's':
-            if (known.b === 0n) return is('lt');
-            if (known.bytes >= 4) return is('lt', b.make('sub', FA, known.b), 0n);
-            return is('lt', this.extend(b.make('sub', FA, known.b), known.bytes), 0n);
-          default: return null;
-        } // prettier-ignore
+        return this.ofDifference(name, known, is);
       case 'add':
         if (name === 'b') return is('ltu');
         break;
@@ -606,6 +594,29 @@ class Lifting {
     // Families whose A is the result.
     if (name === 'e') return is('eq', FA, 0n);
     return name === 's' ? is('lt', FA, 0n) : null;
+  }
+
+  /** The same where the record is of a subtraction or comparison. */
+  private ofDifference(
+    name: (typeof CONDITION_NAMES)[number],
+    known: Known,
+    is: (condition: Condition, a?: Slot, other?: Operand) => Test,
+  ): Test | null {
+    const { b } = this;
+    switch (name) {
+      case 'b': return is('ltu');
+      case 'e':
+        if (known.result?.count === b.count - 1) return { condition: 'eq', width: 64, a: known.result.slot, b: 0n };
+        return is('eq');
+      case 'be': return is('leu');
+      case 'l': return is('lt');
+      case 'le': return is('le');
+      case 's':
+        if (known.b === 0n) return is('lt');
+        if (known.bytes >= 4) return is('lt', b.make('sub', FA, known.b), 0n);
+        return is('lt', this.extend(b.make('sub', FA, known.b), known.bytes), 0n);
+      default: return null;
+    } // prettier-ignore
   }
 
   /** A condition as 0 or 1. */

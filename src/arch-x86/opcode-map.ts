@@ -1818,6 +1818,44 @@ function factsOf(operand: string): OperandFacts {
   return made;
 }
 
+/** What the operands of a row say together. */
+function operandFacts(operands: readonly string[]): {
+  readonly immediates: readonly ImmediateCode[];
+  readonly inModRm: boolean;
+  readonly modMask: number;
+  readonly eightMask: number;
+  readonly usesVvvv: boolean;
+  readonly plainReg: boolean;
+} {
+  const all = operands.map(factsOf);
+  return {
+    immediates: all.flatMap(({ immediate }) => (immediate === null ? [] : [immediate])),
+    inModRm: all.some((each) => each.inModRm),
+    modMask: all.findLast((each) => each.modMask !== 3)?.modMask ?? 3,
+    eightMask: all.reduce((sum, each) => sum | each.eightMask, 0),
+    usesVvvv: all.some((each) => each.usesVvvv),
+    plainReg: all.some((each) => each.plainReg),
+  };
+}
+
+function flowOf(flags: readonly string[], line: string): OpcodeFlow {
+  let flow: OpcodeFlow = 'next';
+  for (const flag of flags) {
+    const named = FLOWS.find((each) => `@${each}` === flag);
+    if (named) flow = named;
+    else if (!['lock', 'vsib', 'modreg'].includes(flag)) throw badRow(line, `flag ${flag}`);
+  }
+  return flow;
+}
+
+/** ModRM.reg from `first` to `last`; any where there is none. */
+function regMaskOf(first: string | undefined, last: string | undefined): number {
+  if (first === undefined) return 0xff;
+  let mask = 0;
+  for (let reg = Number(first); reg <= Number(last ?? first); reg++) mask |= 1 << reg;
+  return mask;
+}
+
 /** The rows of a line for one opcode. */
 function parseLine(line: string, evex: boolean, wanted: number): OpcodeRow[] {
   const [key, name, operandText, ...flags] = line.split(/\s+/);
@@ -1825,32 +1863,11 @@ function parseLine(line: string, evex: boolean, wanted: number): OpcodeRow[] {
   if (!match || name === undefined || operandText === undefined) throw badRow(line, 'not a row');
   const [, prefixes, first, series, regFirst, regLast, wholeText, suffix = ''] = match;
   const operands = operandText === '-' ? [] : operandText.split(',');
-  const immediates: ImmediateCode[] = [];
-  let modMask = 3;
-  let eightMask = 0;
-  let [usesVvvv, plainReg, inModRm] = [false, false, false];
-  for (const operand of operands) {
-    const each = factsOf(operand);
-    if (each.immediate !== null) immediates.push(each.immediate);
-    if (each.modMask !== 3) modMask = each.modMask;
-    eightMask |= each.eightMask;
-    usesVvvv ||= each.usesVvvv;
-    plainReg ||= each.plainReg;
-    inModRm ||= each.inModRm;
-  }
-  let flow: OpcodeFlow = 'next';
-  for (const flag of flags) {
-    const named = FLOWS.find((each) => `@${each}` === flag);
-    if (named) flow = named;
-    else if (!['lock', 'vsib', 'modreg'].includes(flag)) throw badRow(line, `flag ${flag}`);
-  }
+  const { immediates, inModRm, modMask, eightMask, usesVvvv, plainReg } = operandFacts(operands);
+  const flow = flowOf(flags, line);
   const modReg = flags.includes('modreg');
   const whole = wholeText === undefined ? -1 : Number.parseInt(wholeText, 16);
-  let regMask = 0xff;
-  if (regFirst !== undefined) {
-    regMask = 0;
-    for (let reg = Number(regFirst); reg <= Number(regLast ?? regFirst); reg++) regMask |= 1 << reg;
-  }
+  const regMask = regMaskOf(regFirst, regLast);
   const lMask = suffix.includes('.l0') ? 1 : suffix.includes('.l1') ? 6 : suffix.includes('.l2') ? 4 : 7;
   const fixedW = suffix.includes('.w0') ? 1 : suffix.includes('.w1') ? 2 : 3;
 

@@ -7,7 +7,7 @@ import { CELL, CONTROL, WINDOW } from './host.js';
 import { I32, I64, OPS } from '../machine/ir.js';
 import type { AccessRow, Op, Slot } from '../machine/ir.js';
 import type { CompileContext, RegionCode, Site } from './region-code.js';
-import { writesOf } from './regions.js';
+import { writesOf } from './region-flow.js';
 import type { Address } from '../units.js';
 
 /**

@@ -12,8 +12,9 @@ import type { Block, Op, OpRow } from '../machine/ir.js';
 import type { RegionCode } from './region-code.js';
 import { STACK, STOP } from './region-frames.js';
 import type { StopName } from './region-frames.js';
-import { mayExit, SlotSet, writesOf } from './regions.js';
-import type { GraphEdge, RegionBlock } from './regions.js';
+import { mayExit, SlotSet, writesOf } from './region-flow.js';
+import type { GraphEdge } from './region-graph.js';
+import type { RegionBlock } from './regions.js';
 import type { Code } from './wasm.js';
 import type { Address } from '../units.js';
 

@@ -33,8 +33,11 @@ import { I32, OPS } from '../machine/ir.js';
 import { RegionCode } from './region-code.js';
 import type { CompileContext } from './region-code.js';
 import { SELECT, STACK, STOP } from './region-frames.js';
-import { buildGraph, costsOf, flowOf, readsOf, structureOf, writesOf } from './regions.js';
-import type { Flow, GraphEdge, Region, RegionGraph, Structure } from './regions.js';
+import { costsOf, flowOf, readsOf, writesOf } from './region-flow.js';
+import type { Flow } from './region-flow.js';
+import { buildGraph, structureOf } from './region-graph.js';
+import type { GraphEdge, RegionGraph, Structure } from './region-graph.js';
+import type { Region } from './regions.js';
 import type { Code, WasmFunction } from './wasm.js';
 
 /** What a frame of V8 takes beside its locals, bytes; generous. */

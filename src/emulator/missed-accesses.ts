@@ -3,7 +3,8 @@
  * or across windows.
  */
 import { CONTROL, STATE } from './host.js';
-import { HEADER_BYTES, RECORD_BYTES, writeTrampoline } from './interpreter.js';
+import { writeTrampoline } from './encoder.js';
+import { HEADER_BYTES, RECORD_BYTES } from './handlers.js';
 import { OPS } from '../machine/ir.js';
 import type { AccessRow, Op } from '../machine/ir.js';
 import { checkCpu, synchronise } from './parts.js';

@@ -7,7 +7,7 @@ import { F64, I32, I64, V128 } from '../machine/ir.js';
 import type { FunctionName, Op, Operand, SlotLayout, SlotType } from '../machine/ir.js';
 import { PARAMETERS, STACK, STOP } from './region-frames.js';
 import type { StopName } from './region-frames.js';
-import type { SlotSet } from './regions.js';
+import type { SlotSet } from './region-flow.js';
 import { Code } from './wasm.js';
 import type { ValueType } from './wasm.js';
 import type { Address } from '../units.js';

@@ -5,8 +5,9 @@
  */
 import { runHelper } from './helper-calls.js';
 import { CONTROL } from './host.js';
-import { EXIT_REASONS, HEADER_BYTES, RECORD_BYTES, writeForward, writeTrampoline } from './interpreter.js';
-import type { ExitReason } from './interpreter.js';
+import { writeForward, writeTrampoline } from './encoder.js';
+import { EXIT_REASONS, HEADER_BYTES, RECORD_BYTES } from './handlers.js';
+import type { ExitReason } from './handlers.js';
 import { OPS } from '../machine/ir.js';
 import type { TrapKind } from '../machine/ir.js';
 import { serveMiss } from './missed-accesses.js';

@@ -8,7 +8,7 @@ import type { Cpus } from './cpus.js';
 import { CONTROL } from './host.js';
 import type { HostMemory } from './host.js';
 import type { Hooks } from './hooks.js';
-import { predictions } from './interpreter.js';
+import { predictions } from './encoder.js';
 import type { Lifter } from '../machine/ir.js';
 import { CODE_PAGE_BITS } from './memory.js';
 import type { GuestMemory } from './memory.js';

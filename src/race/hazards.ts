@@ -10,7 +10,7 @@ import { arches } from '../arches.js';
 import { ElftraceError } from '../errors.js';
 import { type Lifter, Machine } from '../emulator/index.js';
 import type { Address, RegisterName } from '../units.js';
-import { type RaceOptions } from './explore.js';
+import { type RaceOptions } from './search.js';
 import { type Property, type RaceStep, type Scene, type Sequence, type Unit, wordBytes } from './model.js';
 import { BASE, calls, type HazardProgram, literal, pair, probe, redZone, toc } from './programs.js';
 import { splitStores, textSteps } from './sequence.js';

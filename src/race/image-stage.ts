@@ -10,7 +10,7 @@ import { ElftraceError, hex } from '../errors.js';
 import { readLoadMap } from '../program/load-map.js';
 import type { Program } from '../program/program.js';
 import type { Address, RegisterName } from '../units.js';
-import type { RaceOptions } from './explore.js';
+import type { RaceOptions } from './search.js';
 import type { CodeExtent, Scene } from './model.js';
 
 const STACK_BYTES = 0x8000n;

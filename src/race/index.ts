@@ -1,6 +1,8 @@
 /** The public surface of the races: sequences of steps against threads, every order of them. */
-export { multinomial, race, startRace } from './explore.js';
-export type { FailingSchedule, RaceCounts, RaceOptions, RaceProgress, RaceResult, RaceSearch } from './explore.js';
+export { race, startRace } from './explore.js';
+export type { RaceSearch } from './explore.js';
+export { multinomial } from './search.js';
+export type { FailingSchedule, RaceCounts, RaceOptions, RaceProgress, RaceResult } from './search.js';
 export { wordBytes } from './model.js';
 export { type Breakage, breakages, broken, textSteps } from './sequence.js';
 export type { Patcher, ProbeEntry, Property, RaceStep, RaceThread, Scene, Sequence, Violation } from './model.js';

@@ -4,7 +4,7 @@
  * it was afterwards. Texts of instructions are added by who has a disassembler.
  */
 import type { Address, RegisterName } from '../units.js';
-import type { RaceOptions, ScheduleEntry } from './explore.js';
+import type { RaceOptions, ScheduleEntry } from './search.js';
 import type { RaceStep, Scene, Sequence, Violation } from './model.js';
 import { World } from './world.js';
 

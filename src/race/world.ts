@@ -88,6 +88,9 @@ interface Journal {
   readonly stores: { readonly address: Address; readonly bytes: Uint8Array }[];
 }
 
+/** What an event of a thread violates. */
+type Wrong = Omit<Violation, 'thread'>;
+
 const LINE = 64n;
 /** No instruction is longer. */
 const LONGEST = { breakpoint: 15n, word: 8n } as const;
@@ -116,6 +119,32 @@ export function independent(a: Footprint, b: Footprint): boolean {
     shares(a.writtenNames, b.writtenNames) ||
     shares(b.writtenNames, a.readNames)
   );
+}
+
+/** Threads, patchers, and CPUs that fetch ahead. */
+function actorsOf(scene: Scene, sequence: Sequence, prefetch: boolean): Actor[] {
+  const threads = scene.threads.map(({ name }, index): Actor => ({ kind: 'thread', index, name }));
+  const fetching = threads.map(({ index, name }): Actor => ({ kind: 'prefetch', index, name: `${name} fetches` }));
+  return [
+    ...threads,
+    ...sequence.patchers.map(({ name }, index): Actor => ({ kind: 'patcher', index, name })),
+    ...(prefetch ? fetching : []),
+  ];
+}
+
+/** Lines of code that a patcher ever stores to, ascending; none where fetching is not modelled. */
+function patchedLines(machine: Machine, { patchers }: Sequence): Address[] {
+  const lineBytes = BigInt(machine.fetchLineBytes);
+  const lines = new Set<Address>();
+  if (lineBytes === 0n) return [];
+  for (const step of patchers.flatMap(({ steps }) => steps)) {
+    if (step.kind !== 'store' && step.kind !== 'free') continue;
+    // Data is not fetched.
+    if (machine.memory.windowAt(step.address)?.permission.includes('x') === false) continue;
+    const end = step.address + BigInt(step.kind === 'store' ? step.bytes.length : step.size);
+    for (let line = step.address & -lineBytes; line < end; line += lineBytes) lines.add(line);
+  }
+  return [...lines].sort((a, b) => (a < b ? -1 : 1));
 }
 
 export class World {
@@ -164,36 +193,34 @@ export class World {
       sequence.serves !== undefined ||
       sequence.patchers.some(({ steps }) => steps.some(({ serves }) => serves !== undefined));
     this.code = scene.code && [...scene.code].sort((a, b) => (a.start < b.start ? -1 : 1));
-    const threads = scene.threads.map(({ name }, index): Actor => ({ kind: 'thread', index, name }));
-    this.actors = [
-      ...threads,
-      ...sequence.patchers.map(({ name }, index): Actor => ({ kind: 'patcher', index, name })),
-      ...(prefetch
-        ? threads.map(({ index, name }): Actor => ({ kind: 'prefetch', index, name: `${name} fetches` }))
-        : []),
-    ];
+    this.actors = actorsOf(scene, sequence, prefetch);
     if (prefetch && machine.fetchMode !== 'buffered') {
       throw new ElftraceError('usage', 'CPUs of a machine that is coherent do not fetch ahead');
     }
     const lineBytes = BigInt(machine.fetchLineBytes);
-    const patched: Range[] = [];
-    if (lineBytes > 0n) {
-      for (const { steps } of sequence.patchers)
-        for (const step of steps) {
-          if (step.kind !== 'store' && step.kind !== 'free') continue;
-          // Data is not fetched.
-          if (machine.memory.windowAt(step.address)?.permission.includes('x') === false) continue;
-          const size = BigInt(step.kind === 'store' ? step.bytes.length : step.size);
-          patched.push([step.address & -lineBytes, ((step.address + size - 1n) & -lineBytes) + lineBytes]);
-        }
-    }
-    const lines = new Set<Address>();
-    for (const [start, end] of patched) for (let line = start; line < end; line += lineBytes) lines.add(line);
-    this.patchedLines = [...lines].sort((a, b) => (a < b ? -1 : 1));
+    this.patchedLines = patchedLines(machine, sequence);
     this.patched = this.patchedLines.map((line): Range => [line, line + lineBytes]);
     this.steps = sequence.patchers.map(({ steps }) =>
       steps.map((step, at) => this.footprintOf(step, steps[at + 1]?.kind === 'wait')),
     );
+    this.watchAll();
+    for (let cpu = 0; cpu < machine.cpuCount; cpu++) machine.synchronise(cpu);
+    machine.forgetInstructions();
+    this.initial = scene.threads.map((_, index) => machine.saveCpu(index));
+    this.books = {
+      threads: scene.threads.map(() => ({ status: 'ready', round: 0, marks: [[]], trapped: '' })),
+      patchers: sequence.patchers.map(() => ({ at: 0, pending: 0 })),
+      variables: new Map(Object.entries(sequence.variables ?? {})),
+      locks: new Map(),
+      published: sequence.published ?? [],
+      serves: sequence.serves ?? [],
+      freed: [],
+    };
+  }
+
+  /** Notes what instructions touch, and lines before they change. */
+  private watchAll(): void {
+    const { machine } = this;
     for (const window of machine.memory.windows) {
       const range = { address: window.address, size: window.size, access: 'any' } as const;
       this.unwatch.push(
@@ -206,18 +233,6 @@ export class World {
     machine.observeStores((address, size) => {
       this.beforeStore(address, size);
     });
-    for (let cpu = 0; cpu < machine.cpuCount; cpu++) machine.synchronise(cpu);
-    machine.forgetInstructions();
-    this.initial = threads.map(({ index }) => machine.saveCpu(index));
-    this.books = {
-      threads: threads.map(() => ({ status: 'ready', round: 0, marks: [[]], trapped: '' })),
-      patchers: sequence.patchers.map(() => ({ at: 0, pending: 0 })),
-      variables: new Map(Object.entries(sequence.variables ?? {})),
-      locks: new Map(),
-      published: sequence.published ?? [],
-      serves: sequence.serves ?? [],
-      freed: [],
-    };
   }
 
   /** Takes hooks off the machine; the world is of no use any more. */
@@ -530,64 +545,79 @@ export class World {
     const { machine } = this;
     const footprint: Footprint = { reads: [], writes: [], readNames: [], writtenNames: [] };
     this.footprint = footprint;
-    const { status } = this.books.threads[thread]!;
     machine.switchTo(thread);
-    const pc = machine.register('pc');
-    const done = (violation: Omit<Violation, 'thread'> | null): Performed => ({
-      footprint,
-      violation: violation && { thread, ...violation },
-    });
-    if (status === 'trapped') {
-      footprint.readNames.push('pokes');
-      footprint.writtenNames.push('trapped');
-      if (!this.handled(thread, pc)) {
-        return done({ rule: 'stopped', message: `a breakpoint at ${hex(pc)} that nobody serves`, address: pc });
-      }
-      this.update(thread, { status: 'running', trapped: '' });
-      return done(null);
+    const isTrapped = this.books.threads[thread]!.status === 'trapped';
+    const violation = isTrapped ? this.leaveTrap(thread) : this.performInstruction(thread);
+    return { footprint, violation: violation && { thread, ...violation } };
+  }
+
+  /** The handler of the trap that the thread is in. */
+  private leaveTrap(thread: number): Wrong | null {
+    const pc = this.machine.register('pc');
+    this.footprint.readNames.push('pokes');
+    this.footprint.writtenNames.push('trapped');
+    if (!this.handled(thread, pc)) {
+      return { rule: 'stopped', message: `a breakpoint at ${hex(pc)} that nobody serves`, address: pc };
     }
+    this.update(thread, { status: 'running', trapped: '' });
+    return null;
+  }
+
+  private performInstruction(thread: number): Wrong | null {
+    const { machine, footprint } = this;
+    const pc = machine.register('pc');
     const [start, end] = this.fetchRange(thread)!;
     footprint.reads.push([start, end]);
-    if (status === 'ready') {
+    if (this.books.threads[thread]!.status === 'ready') {
       footprint.writtenNames.push('points');
       this.update(thread, { status: 'running' });
     }
-    const wrong = this.checkPlace(pc);
-    if (wrong) return done(wrong);
-    const check = this.scene.checks?.get(pc);
-    if (check !== undefined) {
-      const message = check({
-        register: (name) => machine.register(name),
-        read: (address, size) => {
-          footprint.reads.push([address, address + BigInt(size)]);
-          return machine.readWord(address, size);
-        },
-      });
-      if (message !== null) return done({ rule: 'wrong-ops', message, address: pc });
-    }
+    const wrong = this.checkPlace(pc) ?? this.checkOps(pc);
+    if (wrong) return wrong;
     machine.forgetInstructions();
     const fetched = this.servesProbes ? machine.instructionBytes() : null;
     const before = machine.fetchLineBytes > 0 ? machine.saveCpu(thread).fetched : null;
     const stop = machine.step();
     if (before && before.lines.size > 0 && machine.saveCpu(thread).fetched!.lines.size < before.lines.size)
       footprint.reads.push(...this.patched);
-    for (const [from, to] of [...footprint.reads.slice(1), ...footprint.writes]) {
-      const freed = this.books.freed.find((each) => from < each.end && each.start < to);
-      if (freed) {
-        const message = `the instruction at ${hex(pc)} accesses ${hex(from)} of ${freed.what}, which is freed`;
-        return done({ rule: 'freed-memory', message, address: pc });
-      }
-    }
+    const freed = this.checkFreed(pc);
+    if (freed) return freed;
     if (stop.kind === 'trap' && isBreakpoint(stop.trap) && (fetched !== null || this.usesBreakpoints())) {
       footprint.writtenNames.push('trapped');
       this.update(thread, { status: 'trapped', trapped: fetched === null ? '' : hexBytes(fetched) });
-      return done(null);
+      return null;
     }
-    if (stop.kind !== 'step-limit') return done(this.stopped(stop, pc));
+    if (stop.kind !== 'step-limit') return this.stopped(stop, pc);
     const mark = this.scene.marks.get(pc);
     if (mark !== undefined) this.mark(thread, mark);
-    if (machine.register('pc') === this.scene.stop) return done(this.returned(thread));
-    return done(null);
+    return machine.register('pc') === this.scene.stop ? this.returned(thread) : null;
+  }
+
+  /** What the scene demands of registers and memory at an instruction. */
+  private checkOps(pc: Address): Wrong | null {
+    const { machine } = this;
+    const check = this.scene.checks?.get(pc);
+    if (check === undefined) return null;
+    const message = check({
+      register: (name) => machine.register(name),
+      read: (address, size) => {
+        this.footprint.reads.push([address, address + BigInt(size)]);
+        return machine.readWord(address, size);
+      },
+    });
+    return message === null ? null : { rule: 'wrong-ops', message, address: pc };
+  }
+
+  /** The instruction that was performed has accessed memory that is freed. */
+  private checkFreed(pc: Address): Wrong | null {
+    const { reads, writes } = this.footprint;
+    for (const [from, to] of [...reads.slice(1), ...writes]) {
+      const freed = this.books.freed.find((each) => from < each.end && each.start < to);
+      if (!freed) continue;
+      const message = `the instruction at ${hex(pc)} accesses ${hex(from)} of ${freed.what}, which is freed`;
+      return { rule: 'freed-memory', message, address: pc };
+    }
+    return null;
   }
 
   private mark(thread: number, mark: string): void {
@@ -661,7 +691,7 @@ export class World {
   }
 
   /** What is wrong with executing anything here, now. */
-  private checkPlace(pc: Address): Omit<Violation, 'thread'> | null {
+  private checkPlace(pc: Address): Wrong | null {
     for (const each of this.books.freed) {
       if (pc < each.start || pc >= each.end) continue;
       return { rule: 'freed-memory', message: `${hex(pc)} is executed, of ${each.what}, which is freed`, address: pc };
@@ -704,7 +734,7 @@ export class World {
     return false;
   }
 
-  private returned(thread: number): Omit<Violation, 'thread'> | null {
+  private returned(thread: number): Wrong | null {
     const { machine, scene } = this;
     const { round, marks } = this.books.threads[thread]!;
     const view = {
@@ -763,65 +793,61 @@ export class World {
   }
 
   private act(step: RaceStep, patcher: number): void {
-    const { machine, books } = this;
+    const { machine } = this;
     const write = (address: Address, bytes: Uint8Array): void => {
       if (machine.memory.write(address, bytes)) return;
       throw new ElftraceError('usage', `a patcher step stores to ${hex(address)}, which is not mapped`, { address });
     };
+    if (step.kind === 'store') write(step.address, step.bytes);
+    else if (step.kind === 'free') {
+      const { address, size, fill } = step;
+      write(
+        address,
+        Uint8Array.from({ length: size }, (_, i) => fill[i % fill.length]!),
+      );
+    } else if (step.kind === 'synchronise') {
+      for (let cpu = 0; cpu < machine.cpuCount; cpu++)
+        if (step.thread === 'all' || step.thread === cpu) machine.synchronise(cpu);
+    }
+    this.books = { ...this.books, ...this.booksBehind(step, patcher) };
+  }
+
+  /** What a step of a patcher changes beside memory. */
+  private booksBehind(step: RaceStep, patcher: number): Partial<Books> {
+    const { books } = this;
     switch (step.kind) {
       case 'store':
-        write(step.address, step.bytes);
-        break;
       case 'synchronise':
-        for (let cpu = 0; cpu < machine.cpuCount; cpu++)
-          if (step.thread === 'all' || step.thread === cpu) machine.synchronise(cpu);
-        break;
       case 'wait':
-        break;
+      case 'serve':
+        return {};
       case 'free': {
-        const { address, size, fill, what } = step;
-        write(
-          address,
-          Uint8Array.from({ length: size }, (_, i) => fill[i % fill.length]!),
-        );
-        this.books = { ...books, freed: [...books.freed, { start: address, end: address + BigInt(size), what }] };
-        break;
+        const { address, size, what } = step;
+        return { freed: [...books.freed, { start: address, end: address + BigInt(size), what }] };
       }
       case 'take': {
         const end = step.address + BigInt(step.size);
-        this.books = { ...books, freed: books.freed.filter((each) => each.end <= step.address || end <= each.start) };
-        break;
+        return { freed: books.freed.filter((each) => each.end <= step.address || end <= each.start) };
       }
-      case 'serve':
-        break;
       case 'publish': {
         const others = books.published.filter(({ address }) => !step.entries.some((each) => each.address === address));
-        const published = [...others, ...step.entries].sort((x, y) => (x.address < y.address ? -1 : 1));
-        this.books = { ...books, published };
-        break;
+        return { published: [...others, ...step.entries].sort((x, y) => (x.address < y.address ? -1 : 1)) };
       }
       case 'retract':
-        this.books = {
-          ...books,
-          published: books.published.filter((each) => !step.entries.includes(each)),
-        };
-        break;
+        return { published: books.published.filter((each) => !step.entries.includes(each)) };
       case 'lock':
-        this.books = { ...books, locks: new Map(books.locks).set(step.lock, patcher) };
-        break;
+        return { locks: new Map(books.locks).set(step.lock, patcher) };
       case 'unlock': {
         const locks = new Map(books.locks);
         locks.delete(step.lock);
-        this.books = { ...books, locks };
-        break;
+        return { locks };
       }
       case 'set': {
         const value = typeof step.to === 'bigint' ? step.to : this.variable(step.to.variable);
-        this.books = { ...books, variables: new Map(books.variables).set(step.variable, value) };
-        break;
+        return { variables: new Map(books.variables).set(step.variable, value) };
       }
       default:
-        step satisfies never;
+        return step satisfies never;
     }
   }
 

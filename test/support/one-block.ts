@@ -6,7 +6,7 @@
 import { Machine } from '../../src/emulator/index.js';
 import type { Lifter } from '../../src/emulator/index.js';
 import { OPS } from '../../src/machine/ir.js';
-import { readsOf, writesOf } from '../../src/emulator/regions.js';
+import { readsOf, writesOf } from '../../src/emulator/region-flow.js';
 import { differences, randomNumbers } from './tiers.js';
 
 const CODE = 0x1_0000n;
