@@ -332,11 +332,13 @@ function addSub<const M extends string>(name: M, op: string, flags: '0' | '1') {
   ] as const;
 }
 
+// Codes of data processing with registers.
+const twoSources = (opcode: string): string => `sf 0 0 11010110 rm ${opcode} rn rd`;
+const oneSource = (opcode: string): string => `sf 1 0 11010110 00000 ${opcode} rn rd`;
+const signed = (opcode: string): string => `1 1 0 11010110 00001 ${opcode} xnsp xd`;
+const signedZero = (opcode: string): string => `1 1 0 11010110 00001 ${opcode} 11111 xd`;
+
 function dataRegister() {
-  const two = (opcode: string): string => `sf 0 0 11010110 rm ${opcode} rn rd`;
-  const one = (opcode: string): string => `sf 1 0 11010110 00000 ${opcode} rn rd`;
-  const pointer = (opcode: string): string => `1 1 0 11010110 00001 ${opcode} xnsp xd`;
-  const pointerZero = (opcode: string): string => `1 1 0 11010110 00001 ${opcode} 11111 xd`;
   return [
     shifted('and-reg', '00', '0'),
     shifted('bic', '00', '1'),
@@ -370,12 +372,12 @@ function dataRegister() {
     row('umaddl', '1 00 11011 101 wm 0 xa wn xd', 'xd, wn, wm, xa'),
     row('umsubl', '1 00 11011 101 wm 1 xa wn xd', 'xd, wn, wm, xa'),
     row('umulh', '1 00 11011 110 xm 0 11111 xn xd', 'xd, xn, xm'),
-    row('udiv', two('000010'), 'rd, rn, rm'),
-    row('sdiv', two('000011'), 'rd, rn, rm'),
-    row('lslv', two('001000'), 'rd, rn, rm'),
-    row('lsrv', two('001001'), 'rd, rn, rm'),
-    row('asrv', two('001010'), 'rd, rn, rm'),
-    row('rorv', two('001011'), 'rd, rn, rm'),
+    row('udiv', twoSources('000010'), 'rd, rn, rm'),
+    row('sdiv', twoSources('000011'), 'rd, rn, rm'),
+    row('lslv', twoSources('001000'), 'rd, rn, rm'),
+    row('lsrv', twoSources('001001'), 'rd, rn, rm'),
+    row('asrv', twoSources('001010'), 'rd, rn, rm'),
+    row('rorv', twoSources('001011'), 'rd, rn, rm'),
     row('crc32b', '0 0 0 11010110 wm 010000 wn wd', 'wd, wn, wm'),
     row('crc32h', '0 0 0 11010110 wm 010001 wn wd', 'wd, wn, wm'),
     row('crc32w', '0 0 0 11010110 wm 010010 wn wd', 'wd, wn, wm'),
@@ -385,31 +387,31 @@ function dataRegister() {
     row('crc32cw', '0 0 0 11010110 wm 010110 wn wd', 'wd, wn, wm'),
     row('crc32cx', '1 0 0 11010110 xm 010111 wn wd', 'wd, wn, xm'),
     row('pacga', '1 0 0 11010110 xmsp 001100 xn xd', 'xd, xn, xmsp', { decodeOnly: true }),
-    row('rbit', one('000000'), 'rd, rn'),
-    row('rev16', one('000001'), 'rd, rn'),
+    row('rbit', oneSource('000000'), 'rd, rn'),
+    row('rev16', oneSource('000001'), 'rd, rn'),
     row('rev-w', '0 1 0 11010110 00000 000010 wn wd', 'wd, wn'),
     row('rev32', '1 1 0 11010110 00000 000010 xn xd', 'xd, xn'),
     row('rev-x', '1 1 0 11010110 00000 000011 xn xd', 'xd, xn'),
-    row('clz', one('000100'), 'rd, rn'),
-    row('cls', one('000101'), 'rd, rn'),
-    row('pacia', pointer('000000'), 'xd, xnsp'),
-    row('pacib', pointer('000001'), 'xd, xnsp'),
-    row('pacda', pointer('000010'), 'xd, xnsp'),
-    row('pacdb', pointer('000011'), 'xd, xnsp'),
-    row('autia', pointer('000100'), 'xd, xnsp'),
-    row('autib', pointer('000101'), 'xd, xnsp'),
-    row('autda', pointer('000110'), 'xd, xnsp'),
-    row('autdb', pointer('000111'), 'xd, xnsp'),
-    row('paciza', pointerZero('001000'), 'xd'),
-    row('pacizb', pointerZero('001001'), 'xd'),
-    row('pacdza', pointerZero('001010'), 'xd'),
-    row('pacdzb', pointerZero('001011'), 'xd'),
-    row('autiza', pointerZero('001100'), 'xd'),
-    row('autizb', pointerZero('001101'), 'xd'),
-    row('autdza', pointerZero('001110'), 'xd'),
-    row('autdzb', pointerZero('001111'), 'xd'),
-    row('xpaci', pointerZero('010000'), 'xd'),
-    row('xpacd', pointerZero('010001'), 'xd'),
+    row('clz', oneSource('000100'), 'rd, rn'),
+    row('cls', oneSource('000101'), 'rd, rn'),
+    row('pacia', signed('000000'), 'xd, xnsp'),
+    row('pacib', signed('000001'), 'xd, xnsp'),
+    row('pacda', signed('000010'), 'xd, xnsp'),
+    row('pacdb', signed('000011'), 'xd, xnsp'),
+    row('autia', signed('000100'), 'xd, xnsp'),
+    row('autib', signed('000101'), 'xd, xnsp'),
+    row('autda', signed('000110'), 'xd, xnsp'),
+    row('autdb', signed('000111'), 'xd, xnsp'),
+    row('paciza', signedZero('001000'), 'xd'),
+    row('pacizb', signedZero('001001'), 'xd'),
+    row('pacdza', signedZero('001010'), 'xd'),
+    row('pacdzb', signedZero('001011'), 'xd'),
+    row('autiza', signedZero('001100'), 'xd'),
+    row('autizb', signedZero('001101'), 'xd'),
+    row('autdza', signedZero('001110'), 'xd'),
+    row('autdzb', signedZero('001111'), 'xd'),
+    row('xpaci', signedZero('010000'), 'xd'),
+    row('xpacd', signedZero('010001'), 'xd'),
   ] as const;
 }
 
@@ -454,12 +456,14 @@ function hintRow<const M extends string>(name: M, number: number) {
   return row(name, `11010101000000110010 ${number.toString(2).padStart(7, '0')} 11111`, '', { over: ['hint'] });
 }
 
+// Codes of system instructions.
+const exception = (opc: string, ll: string): string => `11010100 ${opc} imm16 000 ${ll}`;
+const barrier = (op2: string): string => `11010101000000110011 barrier ${op2} 11111`;
+/** msr (immediate): op1 and op2 name the field of PSTATE. */
+const ONE_BIT: RowAttributes = { when: (o) => o['crm']! < 2 };
+const pstate = (op1: string, op2: string): string => `1101010100000 ${op1} 0100 crm ${op2} 11111`;
+
 function system() {
-  const exception = (opc: string, ll: string): string => `11010100 ${opc} imm16 000 ${ll}`;
-  const barrier = (op2: string): string => `11010101000000110011 barrier ${op2} 11111`;
-  /** msr (immediate): op1 and op2 name the field of PSTATE. */
-  const oneBit: RowAttributes = { when: (o) => o['crm']! < 2 };
-  const pstate = (op1: string, op2: string): string => `1101010100000 ${op1} 0100 crm ${op2} 11111`;
   return [
     row('svc', exception('000', '01'), 'imm16', { flow: 'syscall' }),
     row('hvc', exception('000', '10'), 'imm16'),
@@ -500,14 +504,14 @@ function system() {
     row('dmb', barrier('101'), 'barrier'),
     row('isb', barrier('110'), 'barrier'),
     row('sb', '11010101000000110011 0000 111 11111', ''),
-    row('msr-spsel', pstate('000', '101'), "'spsel', crm", oneBit),
+    row('msr-spsel', pstate('000', '101'), "'spsel', crm", ONE_BIT),
     row('msr-daifset', pstate('011', '110'), "'daifset', crm"),
     row('msr-daifclr', pstate('011', '111'), "'daifclr', crm"),
-    row('msr-uao', pstate('000', '011'), "'uao', crm", oneBit),
-    row('msr-pan', pstate('000', '100'), "'pan', crm", oneBit),
-    row('msr-ssbs', pstate('011', '001'), "'ssbs', crm", oneBit),
-    row('msr-dit', pstate('011', '010'), "'dit', crm", oneBit),
-    row('msr-tco', pstate('011', '100'), "'tco', crm", oneBit),
+    row('msr-uao', pstate('000', '011'), "'uao', crm", ONE_BIT),
+    row('msr-pan', pstate('000', '100'), "'pan', crm", ONE_BIT),
+    row('msr-ssbs', pstate('011', '001'), "'ssbs', crm", ONE_BIT),
+    row('msr-dit', pstate('011', '010'), "'dit', crm", ONE_BIT),
+    row('msr-tco', pstate('011', '100'), "'tco', crm", ONE_BIT),
     row('cfinv', '1101010100000 000 0100 0000 000 11111', ''),
     row('rmif', '1 01 11010000 immr 00001 xn 0 nzcv', 'xn, immr, nzcv'),
     row('setf8', '0 01 11010000 000000 0 0010 wn 01101', 'wn'),
@@ -620,26 +624,27 @@ const TYPED: RowAttributes = { when: floating };
 /** As many digits as the integer has. */
 const FIXED: RowAttributes = { when: (o) => floating(o) && (o['sf'] === 1 || o['fixed']! >= 32) };
 
+// Codes of floating point.
+const floatOne = (opcode: string): string => `00011110 ptype[1:0] 1 ${opcode} 10000 fn fd`;
+const floatTwo = (opcode: string): string => `00011110 ptype[1:0] 1 fm ${opcode} 10 fn fd`;
+const floatThree = (o1: string, o0: string): string => `00011111 ptype[1:0] ${o1} fm ${o0} fa fn fd`;
+const toInteger = (rmode: string, opcode: string): string => `sf 0011110 ptype[1:0] 1 ${rmode} ${opcode} 000000 fn rd`;
+const fromInteger = (rmode: string, opcode: string): string =>
+  `sf 0011110 ptype[1:0] 1 ${rmode} ${opcode} 000000 rn fd`;
+
 function floatingPoint() {
-  const one = (opcode: string): string => `00011110 ptype[1:0] 1 ${opcode} 10000 fn fd`;
-  const two = (opcode: string): string => `00011110 ptype[1:0] 1 fm ${opcode} 10 fn fd`;
-  const three = (o1: string, o0: string): string => `00011111 ptype[1:0] ${o1} fm ${o0} fa fn fd`;
-  const toInteger = (rmode: string, opcode: string): string =>
-    `sf 0011110 ptype[1:0] 1 ${rmode} ${opcode} 000000 fn rd`;
-  const fromInteger = (rmode: string, opcode: string): string =>
-    `sf 0011110 ptype[1:0] 1 ${rmode} ${opcode} 000000 rn fd`;
   return [
-    row('fmov-reg', one('000000'), 'fd, fn', TYPED),
-    row('fabs', one('000001'), 'fd, fn', TYPED),
-    row('fneg', one('000010'), 'fd, fn', TYPED),
-    row('fsqrt', one('000011'), 'fd, fn', TYPED),
-    row('frintn', one('001000'), 'fd, fn', TYPED),
-    row('frintp', one('001001'), 'fd, fn', TYPED),
-    row('frintm', one('001010'), 'fd, fn', TYPED),
-    row('frintz', one('001011'), 'fd, fn', TYPED),
-    row('frinta', one('001100'), 'fd, fn', TYPED),
-    row('frintx', one('001110'), 'fd, fn', TYPED),
-    row('frinti', one('001111'), 'fd, fn', TYPED),
+    row('fmov-reg', floatOne('000000'), 'fd, fn', TYPED),
+    row('fabs', floatOne('000001'), 'fd, fn', TYPED),
+    row('fneg', floatOne('000010'), 'fd, fn', TYPED),
+    row('fsqrt', floatOne('000011'), 'fd, fn', TYPED),
+    row('frintn', floatOne('001000'), 'fd, fn', TYPED),
+    row('frintp', floatOne('001001'), 'fd, fn', TYPED),
+    row('frintm', floatOne('001010'), 'fd, fn', TYPED),
+    row('frintz', floatOne('001011'), 'fd, fn', TYPED),
+    row('frinta', floatOne('001100'), 'fd, fn', TYPED),
+    row('frintx', floatOne('001110'), 'fd, fn', TYPED),
+    row('frinti', floatOne('001111'), 'fd, fn', TYPED),
     row('fcvt-s', '00011110 ptype[1:0] 1 000100 10000 fn sd', 'sd, fn', {
       when: (o) => o['ptype'] === 1 || o['ptype'] === 3,
     }),
@@ -647,15 +652,15 @@ function floatingPoint() {
       when: (o) => o['ptype'] === 0 || o['ptype'] === 3,
     }),
     row('fcvt-h', '00011110 ptype[1:0] 1 000111 10000 fn hd', 'hd, fn', { when: (o) => o['ptype']! < 2 }),
-    row('fmul', two('0000'), 'fd, fn, fm', TYPED),
-    row('fdiv', two('0001'), 'fd, fn, fm', TYPED),
-    row('fadd', two('0010'), 'fd, fn, fm', TYPED),
-    row('fsub', two('0011'), 'fd, fn, fm', TYPED),
-    row('fmax', two('0100'), 'fd, fn, fm', TYPED),
-    row('fmin', two('0101'), 'fd, fn, fm', TYPED),
-    row('fmaxnm', two('0110'), 'fd, fn, fm', TYPED),
-    row('fminnm', two('0111'), 'fd, fn, fm', TYPED),
-    row('fnmul', two('1000'), 'fd, fn, fm', TYPED),
+    row('fmul', floatTwo('0000'), 'fd, fn, fm', TYPED),
+    row('fdiv', floatTwo('0001'), 'fd, fn, fm', TYPED),
+    row('fadd', floatTwo('0010'), 'fd, fn, fm', TYPED),
+    row('fsub', floatTwo('0011'), 'fd, fn, fm', TYPED),
+    row('fmax', floatTwo('0100'), 'fd, fn, fm', TYPED),
+    row('fmin', floatTwo('0101'), 'fd, fn, fm', TYPED),
+    row('fmaxnm', floatTwo('0110'), 'fd, fn, fm', TYPED),
+    row('fminnm', floatTwo('0111'), 'fd, fn, fm', TYPED),
+    row('fnmul', floatTwo('1000'), 'fd, fn, fm', TYPED),
     row('fcmp', '00011110 ptype[1:0] 1 fm 00 1000 fn 00000', 'fn, fm', TYPED),
     row('fcmp-zero', '00011110 ptype[1:0] 1 00000 00 1000 fn 01000', "fn, '#0.0'", TYPED),
     row('fcmpe', '00011110 ptype[1:0] 1 fm 00 1000 fn 10000', 'fn, fm', TYPED),
@@ -664,10 +669,10 @@ function floatingPoint() {
     row('fccmpe', '00011110 ptype[1:0] 1 fm cond 01 fn 1 nzcv', 'fn, fm, nzcv, cond', TYPED),
     row('fcsel', '00011110 ptype[1:0] 1 fm cond 11 fn fd', 'fd, fn, fm, cond', TYPED),
     row('fmov-imm', '00011110 ptype[1:0] 1 imm8 100 00000 fd', 'fd, imm8', TYPED),
-    row('fmadd', three('0', '0'), 'fd, fn, fm, fa', TYPED),
-    row('fmsub', three('0', '1'), 'fd, fn, fm, fa', TYPED),
-    row('fnmadd', three('1', '0'), 'fd, fn, fm, fa', TYPED),
-    row('fnmsub', three('1', '1'), 'fd, fn, fm, fa', TYPED),
+    row('fmadd', floatThree('0', '0'), 'fd, fn, fm, fa', TYPED),
+    row('fmsub', floatThree('0', '1'), 'fd, fn, fm, fa', TYPED),
+    row('fnmadd', floatThree('1', '0'), 'fd, fn, fm, fa', TYPED),
+    row('fnmsub', floatThree('1', '1'), 'fd, fn, fm, fa', TYPED),
     row('fcvtns', toInteger('00', '000'), 'rd, fn', TYPED),
     row('fcvtnu', toInteger('00', '001'), 'rd, fn', TYPED),
     row('fcvtas', toInteger('00', '100'), 'rd, fn', TYPED),
@@ -741,61 +746,63 @@ function structures<const M extends 'ld1' | 'st1'>(name: M, l: '0' | '1') {
   return [...of(1, '0111'), ...of(2, '1010'), ...of(3, '0110'), ...of(4, '0010')] as const;
 }
 
+// Codes of vectors.
+const vectorThree = (u: string, opcode: string): string => `0 q ${u} 01110 size[1:0] 1 vm ${opcode} 1 vn vd`;
+const vectorLogic = (u: string, size: string): string => `0 q ${u} 01110 ${size} 1 bm 00011 1 bn bd`;
+const vectorMisc = (u: string, opcode: string): string => `0 q ${u} 01110 size[1:0] 10000 ${opcode} 10 vn vd`;
+const modifiedImmediate = (op: string, cmode: string, vd = 'bd'): string =>
+  `0 q ${op} 0111100000 vimm[7:5] ${cmode} 01 vimm[4:0] ${vd}`;
+const shiftImmediate = (u: string, opcode: string): string => `0 q ${u} 011110 shiftimm ${opcode} 1 vn vd`;
+
 function vectors() {
-  const three = (u: string, opcode: string): string => `0 q ${u} 01110 size[1:0] 1 vm ${opcode} 1 vn vd`;
-  const logic = (u: string, size: string): string => `0 q ${u} 01110 ${size} 1 bm 00011 1 bn bd`;
-  const misc = (u: string, opcode: string): string => `0 q ${u} 01110 size[1:0] 10000 ${opcode} 10 vn vd`;
-  const modified = (op: string, cmode: string, vd = 'bd'): string =>
-    `0 q ${op} 0111100000 vimm[7:5] ${cmode} 01 vimm[4:0] ${vd}`;
-  const immediate = (u: string, opcode: string): string => `0 q ${u} 011110 shiftimm ${opcode} 1 vn vd`;
   return [
-    row('add-v', three('0', '10000'), 'vd, vn, vm', V),
-    row('sub-v', three('1', '10000'), 'vd, vn, vm', V),
-    row('cmtst', three('0', '10001'), 'vd, vn, vm', V),
-    row('cmeq', three('1', '10001'), 'vd, vn, vm', V),
-    row('cmgt', three('0', '00110'), 'vd, vn, vm', V),
-    row('cmhi', three('1', '00110'), 'vd, vn, vm', V),
-    row('cmge', three('0', '00111'), 'vd, vn, vm', V),
-    row('cmhs', three('1', '00111'), 'vd, vn, vm', V),
-    row('addp', three('0', '10111'), 'vd, vn, vm', V),
-    row('mla', three('0', '10010'), 'vd, vn, vm', V_BHS),
-    row('mls', three('1', '10010'), 'vd, vn, vm', V_BHS),
-    row('mul', three('0', '10011'), 'vd, vn, vm', V_BHS),
-    row('smax', three('0', '01100'), 'vd, vn, vm', V_BHS),
-    row('umax', three('1', '01100'), 'vd, vn, vm', V_BHS),
-    row('smin', three('0', '01101'), 'vd, vn, vm', V_BHS),
-    row('umin', three('1', '01101'), 'vd, vn, vm', V_BHS),
-    row('smaxp', three('0', '10100'), 'vd, vn, vm', V_BHS),
-    row('umaxp', three('1', '10100'), 'vd, vn, vm', V_BHS),
-    row('sminp', three('0', '10101'), 'vd, vn, vm', V_BHS),
-    row('uminp', three('1', '10101'), 'vd, vn, vm', V_BHS),
-    row('and-v', logic('0', '00'), 'bd, bn, bm'),
-    row('bic-v', logic('0', '01'), 'bd, bn, bm'),
-    row('orr-v', logic('0', '10'), 'bd, bn, bm'),
-    row('orn-v', logic('0', '11'), 'bd, bn, bm'),
-    row('eor-v', logic('1', '00'), 'bd, bn, bm'),
-    row('bsl', logic('1', '01'), 'bd, bn, bm'),
-    row('bit', logic('1', '10'), 'bd, bn, bm'),
-    row('bif', logic('1', '11'), 'bd, bn, bm'),
-    row('rev64', misc('0', '00000'), 'vd, vn', V_BHS),
-    row('rev32-v', misc('1', '00000'), 'vd, vn', { when: (o) => o['size']! < 2 }),
-    row('rev16-v', misc('0', '00001'), 'vd, vn', { when: (o) => o['size'] === 0 }),
+    row('add-v', vectorThree('0', '10000'), 'vd, vn, vm', V),
+    row('sub-v', vectorThree('1', '10000'), 'vd, vn, vm', V),
+    row('cmtst', vectorThree('0', '10001'), 'vd, vn, vm', V),
+    row('cmeq', vectorThree('1', '10001'), 'vd, vn, vm', V),
+    row('cmgt', vectorThree('0', '00110'), 'vd, vn, vm', V),
+    row('cmhi', vectorThree('1', '00110'), 'vd, vn, vm', V),
+    row('cmge', vectorThree('0', '00111'), 'vd, vn, vm', V),
+    row('cmhs', vectorThree('1', '00111'), 'vd, vn, vm', V),
+    row('addp', vectorThree('0', '10111'), 'vd, vn, vm', V),
+    row('mla', vectorThree('0', '10010'), 'vd, vn, vm', V_BHS),
+    row('mls', vectorThree('1', '10010'), 'vd, vn, vm', V_BHS),
+    row('mul', vectorThree('0', '10011'), 'vd, vn, vm', V_BHS),
+    row('smax', vectorThree('0', '01100'), 'vd, vn, vm', V_BHS),
+    row('umax', vectorThree('1', '01100'), 'vd, vn, vm', V_BHS),
+    row('smin', vectorThree('0', '01101'), 'vd, vn, vm', V_BHS),
+    row('umin', vectorThree('1', '01101'), 'vd, vn, vm', V_BHS),
+    row('smaxp', vectorThree('0', '10100'), 'vd, vn, vm', V_BHS),
+    row('umaxp', vectorThree('1', '10100'), 'vd, vn, vm', V_BHS),
+    row('sminp', vectorThree('0', '10101'), 'vd, vn, vm', V_BHS),
+    row('uminp', vectorThree('1', '10101'), 'vd, vn, vm', V_BHS),
+    row('and-v', vectorLogic('0', '00'), 'bd, bn, bm'),
+    row('bic-v', vectorLogic('0', '01'), 'bd, bn, bm'),
+    row('orr-v', vectorLogic('0', '10'), 'bd, bn, bm'),
+    row('orn-v', vectorLogic('0', '11'), 'bd, bn, bm'),
+    row('eor-v', vectorLogic('1', '00'), 'bd, bn, bm'),
+    row('bsl', vectorLogic('1', '01'), 'bd, bn, bm'),
+    row('bit', vectorLogic('1', '10'), 'bd, bn, bm'),
+    row('bif', vectorLogic('1', '11'), 'bd, bn, bm'),
+    row('rev64', vectorMisc('0', '00000'), 'vd, vn', V_BHS),
+    row('rev32-v', vectorMisc('1', '00000'), 'vd, vn', { when: (o) => o['size']! < 2 }),
+    row('rev16-v', vectorMisc('0', '00001'), 'vd, vn', { when: (o) => o['size'] === 0 }),
     row('cnt', '0 q 0 01110 00 10000 00101 10 bn bd', 'bd, bn'),
     row('addv', '0 q 0 01110 size[1:0] 11000 11011 10 vn ad', 'ad, vn', ACROSS),
     row('not', '0 q 1 01110 00 10000 00101 10 bn bd', 'bd, bn'),
     row('rbit-v', '0 q 1 01110 01 10000 00101 10 bn bd', 'bd, bn'),
-    row('cmgt-zero', misc('0', '01000'), "vd, vn, '#0'", V),
-    row('cmeq-zero', misc('0', '01001'), "vd, vn, '#0'", V),
-    row('cmlt-zero', misc('0', '01010'), "vd, vn, '#0'", V),
-    row('cmge-zero', misc('1', '01000'), "vd, vn, '#0'", V),
-    row('cmle-zero', misc('1', '01001'), "vd, vn, '#0'", V),
+    row('cmgt-zero', vectorMisc('0', '01000'), "vd, vn, '#0'", V),
+    row('cmeq-zero', vectorMisc('0', '01001'), "vd, vn, '#0'", V),
+    row('cmlt-zero', vectorMisc('0', '01010'), "vd, vn, '#0'", V),
+    row('cmge-zero', vectorMisc('1', '01000'), "vd, vn, '#0'", V),
+    row('cmle-zero', vectorMisc('1', '01001'), "vd, vn, '#0'", V),
     row('cmgt-dz', '01 0 11110 11 10000 01000 10 dn dd', "dd, dn, '#0'"),
     row('cmeq-dz', '01 0 11110 11 10000 01001 10 dn dd', "dd, dn, '#0'"),
     row('cmlt-dz', '01 0 11110 11 10000 01010 10 dn dd', "dd, dn, '#0'"),
     row('cmge-dz', '01 1 11110 11 10000 01000 10 dn dd', "dd, dn, '#0'"),
     row('cmle-dz', '01 1 11110 11 10000 01001 10 dn dd', "dd, dn, '#0'"),
-    row('abs-v', misc('0', '01011'), 'vd, vn', V),
-    row('neg-v', misc('1', '01011'), 'vd, vn', V),
+    row('abs-v', vectorMisc('0', '01011'), 'vd, vn', V),
+    row('neg-v', vectorMisc('1', '01011'), 'vd, vn', V),
     row('dup-gen', '0 q 0 01110000 imm5 0 0001 1 vw vd', 'vd, vw~imm5', { when: dupValid }),
     row('ext', '0 q 1 01110 000 bm 0 imm4 0 bn bd', 'bd, bn, bm, imm4', {
       when: (o) => o['q'] === 1 || o['imm4']! < 8,
@@ -817,24 +824,24 @@ function vectors() {
     }),
     row('fmov-tohigh', '1001111010 1 01 111 000000 xn high', 'high, xn'),
     row('fmov-fromhigh', '1001111010 1 01 110 000000 high xd', 'xd, high'),
-    row('movi-b', modified('0', '1110'), 'bd, vimm'),
+    row('movi-b', modifiedImmediate('0', '1110'), 'bd, vimm'),
     row('movi-d', '0 0 1 0111100000 vimm[7:5] 1110 01 vimm[4:0] dd', 'dd, vimm'),
     row('movi-2d', '0 1 1 0111100000 vimm[7:5] 1110 01 vimm[4:0] v2d', 'v2d, vimm'),
-    row('movi-s', modified('0', '0 cmode[1:0] 0', 'v4s'), 'v4s, vimm~cmode'),
-    row('mvni-s', modified('1', '0 cmode[1:0] 0', 'v4s'), 'v4s, vimm~cmode'),
-    row('orr-s', modified('0', '0 cmode[1:0] 1', 'v4s'), 'v4s, vimm~cmode'),
-    row('bic-s', modified('1', '0 cmode[1:0] 1', 'v4s'), 'v4s, vimm~cmode'),
-    row('orr-h', modified('0', '10 cmode[0] 1', 'v8h'), 'v8h, vimm~cmode'),
-    row('bic-h', modified('1', '10 cmode[0] 1', 'v8h'), 'v8h, vimm~cmode'),
-    row('movi-h', modified('0', '10 cmode[0] 0', 'v8h'), 'v8h, vimm~cmode'),
-    row('mvni-h', modified('1', '10 cmode[0] 0', 'v8h'), 'v8h, vimm~cmode'),
-    row('movi-msl', modified('0', '110 cmode[0]', 'v4s'), 'v4s, vimm~cmode'),
-    row('mvni-msl', modified('1', '110 cmode[0]', 'v4s'), 'v4s, vimm~cmode'),
-    row('sshr', immediate('0', '00000'), 'vd, vn, shiftimm', SHIFT),
-    row('ushr', immediate('1', '00000'), 'vd, vn, shiftimm', SHIFT),
-    row('ssra', immediate('0', '00010'), 'vd, vn, shiftimm', SHIFT),
-    row('usra', immediate('1', '00010'), 'vd, vn, shiftimm', SHIFT),
-    row('shl', immediate('0', '01010'), 'vd, vn, shiftimm', SHIFT),
+    row('movi-s', modifiedImmediate('0', '0 cmode[1:0] 0', 'v4s'), 'v4s, vimm~cmode'),
+    row('mvni-s', modifiedImmediate('1', '0 cmode[1:0] 0', 'v4s'), 'v4s, vimm~cmode'),
+    row('orr-s', modifiedImmediate('0', '0 cmode[1:0] 1', 'v4s'), 'v4s, vimm~cmode'),
+    row('bic-s', modifiedImmediate('1', '0 cmode[1:0] 1', 'v4s'), 'v4s, vimm~cmode'),
+    row('orr-h', modifiedImmediate('0', '10 cmode[0] 1', 'v8h'), 'v8h, vimm~cmode'),
+    row('bic-h', modifiedImmediate('1', '10 cmode[0] 1', 'v8h'), 'v8h, vimm~cmode'),
+    row('movi-h', modifiedImmediate('0', '10 cmode[0] 0', 'v8h'), 'v8h, vimm~cmode'),
+    row('mvni-h', modifiedImmediate('1', '10 cmode[0] 0', 'v8h'), 'v8h, vimm~cmode'),
+    row('movi-msl', modifiedImmediate('0', '110 cmode[0]', 'v4s'), 'v4s, vimm~cmode'),
+    row('mvni-msl', modifiedImmediate('1', '110 cmode[0]', 'v4s'), 'v4s, vimm~cmode'),
+    row('sshr', shiftImmediate('0', '00000'), 'vd, vn, shiftimm', SHIFT),
+    row('ushr', shiftImmediate('1', '00000'), 'vd, vn, shiftimm', SHIFT),
+    row('ssra', shiftImmediate('0', '00010'), 'vd, vn, shiftimm', SHIFT),
+    row('usra', shiftImmediate('1', '00010'), 'vd, vn, shiftimm', SHIFT),
+    row('shl', shiftImmediate('0', '01010'), 'vd, vn, shiftimm', SHIFT),
     ...(
       [
         ['uzp1', '001'],

@@ -237,26 +237,32 @@ const COMPARE = {
 /** The element size that immh:immb names. */
 const sizeOfShift = (f: Fields): Size => (31 - Math.clz32(f.n('shiftimm') >> 3)) as Size;
 
-/** Semantics of the rows, by name. */
-export function vectorSemantics(slots: VectorSlots) {
-  const { registers } = slots;
-  const of = (f: Fields, name: string): Slot => registers[f.n(name)]!;
-  const lanesOf = (x: Place): Lanes => new Lanes(x.b, slots);
+/** The shapes that the semantics of several rows have. */
+class VectorForms {
+  constructor(private readonly slots: VectorSlots) {}
 
-  const three =
-    (compute: Binary): VectorLift =>
-    (x, f) => {
-      const lanes = lanesOf(x);
-      compute(lanes, lanes.first, of(f, 'vn'), of(f, 'vm'), sizeOf(f));
-      lanes.finish(f.n('q'), of(f, 'vd'), lanes.first);
+  of(f: Fields, name: string): Slot {
+    return this.slots.registers[f.n(name)]!;
+  }
+
+  lanesOf(x: Place): Lanes {
+    return new Lanes(x.b, this.slots);
+  }
+
+  three(compute: Binary): VectorLift {
+    return (x, f) => {
+      const lanes = this.lanesOf(x);
+      compute(lanes, lanes.first, this.of(f, 'vn'), this.of(f, 'vm'), sizeOf(f));
+      lanes.finish(f.n('q'), this.of(f, 'vd'), lanes.first);
     };
+  }
 
   /** Neighbours of both operands. */
-  const pairwise = (names: readonly PureName[]): VectorLift => {
+  pairwise(names: readonly PureName[]): VectorLift {
     return (x, f) => {
-      const lanes = lanesOf(x);
+      const lanes = this.lanesOf(x);
       const [full, size] = [f.n('q'), sizeOf(f)];
-      const [n, m] = [of(f, 'vn'), of(f, 'vm')];
+      const [n, m] = [this.of(f, 'vn'), this.of(f, 'vm')];
       const pick = (d: Slot, odd: 0 | 1): void => {
         lanes.pickOfTwo(
           d,
@@ -268,116 +274,116 @@ export function vectorSemantics(slots: VectorSlots) {
       pick(lanes.first, 0);
       pick(lanes.second, 1);
       x.b.to(lanes.first, names[size]!, lanes.first, lanes.second);
-      lanes.finish(full, of(f, 'vd'), lanes.first);
+      lanes.finish(full, this.of(f, 'vd'), lanes.first);
     };
-  };
+  }
 
-  const permuted = (element: (index: number, count: number) => number): VectorLift => {
+  permuted(element: (index: number, count: number) => number): VectorLift {
     return (x, f) => {
-      const lanes = lanesOf(x);
-      lanes.pickOfTwo(lanes.first, of(f, 'vn'), of(f, 'vm'), permutation(f.n('q'), sizeOf(f), element));
-      lanes.finish(f.n('q'), of(f, 'vd'), lanes.first);
+      const lanes = this.lanesOf(x);
+      lanes.pickOfTwo(lanes.first, this.of(f, 'vn'), this.of(f, 'vm'), permutation(f.n('q'), sizeOf(f), element));
+      lanes.finish(f.n('q'), this.of(f, 'vd'), lanes.first);
     };
-  };
+  }
 
   /** With zero: `swapped` compares zero with the operand. */
-  const comparedWithZero = (
+  private comparedWithZero(
     x: Place,
     compare: Binary,
     swapped: boolean,
     place: { readonly d: Slot; readonly n: Slot; readonly size: Size; readonly full: number },
-  ): void => {
-    const lanes = lanesOf(x);
+  ): void {
+    const lanes = this.lanesOf(x);
     const { d, n, size, full } = place;
     x.b.to(lanes.second, 'mov128', lanes.constant(0n));
     if (swapped) compare(lanes, lanes.first, lanes.second, n, size);
     else compare(lanes, lanes.first, n, lanes.second, size);
     lanes.finish(full, d, lanes.first);
-  };
+  }
 
-  const withZero = (compare: Binary, swapped: boolean): VectorLift => {
+  withZero(compare: Binary, swapped: boolean): VectorLift {
     return (x, f) => {
-      const place = { d: of(f, 'vd'), n: of(f, 'vn'), size: sizeOf(f), full: f.n('q') };
-      comparedWithZero(x, compare, swapped, place);
+      const place = { d: this.of(f, 'vd'), n: this.of(f, 'vn'), size: sizeOf(f), full: f.n('q') };
+      this.comparedWithZero(x, compare, swapped, place);
     };
-  };
+  }
 
   /** One element of 8 bytes. */
-  const oneWithZero = (compare: Binary, swapped: boolean): VectorLift => {
+  oneWithZero(compare: Binary, swapped: boolean): VectorLift {
     return (x, f) => {
-      comparedWithZero(x, compare, swapped, { d: of(f, 'dd'), n: of(f, 'dn'), size: 3, full: 0 });
+      this.comparedWithZero(x, compare, swapped, { d: this.of(f, 'dd'), n: this.of(f, 'dn'), size: 3, full: 0 });
     };
-  };
+  }
 
-  const multiplied = (names: readonly PureName[]): VectorLift => {
+  multiplied(names: readonly PureName[]): VectorLift {
     return (x, f) => {
-      const lanes = lanesOf(x);
-      const d = of(f, 'vd');
-      lanes.product(lanes.first, of(f, 'vn'), of(f, 'vm'), sizeOf(f));
+      const lanes = this.lanesOf(x);
+      const d = this.of(f, 'vd');
+      lanes.product(lanes.first, this.of(f, 'vn'), this.of(f, 'vm'), sizeOf(f));
       x.b.to(lanes.first, names[sizeOf(f)]!, d, lanes.first);
       lanes.finish(f.n('q'), d, lanes.first);
     };
-  };
+  }
 
   /** Elements of `unit` bytes with their bytes, or halves, in the other order. */
-  const reversed = (unit: 2 | 4 | 8): VectorLift => {
+  reversed(unit: 2 | 4 | 8): VectorLift {
     return (x, f) => {
-      const lanes = lanesOf(x);
+      const lanes = this.lanesOf(x);
       const count = unit >> sizeOf(f);
       const element = (i: number): number => i - (i % count) + (count - 1 - (i % count));
-      lanes.pick(lanes.first, of(f, 'vn'), permutation(1, sizeOf(f), element));
-      lanes.finish(f.n('q'), of(f, 'vd'), lanes.first);
+      lanes.pick(lanes.first, this.of(f, 'vn'), permutation(1, sizeOf(f), element));
+      lanes.finish(f.n('q'), this.of(f, 'vd'), lanes.first);
     };
-  };
+  }
 
-  const shiftedRight = (signed: boolean, accumulates: boolean): VectorLift => {
+  shiftedRight(signed: boolean, accumulates: boolean): VectorLift {
     return (x, f) => {
-      const lanes = lanesOf(x);
+      const lanes = this.lanesOf(x);
       const size = sizeOfShift(f);
       const count = 2 * bitsOf(size) - f.n('shiftimm');
       const { first } = lanes;
-      if (signed) lanes.shiftSigned(first, of(f, 'vn'), size, count);
-      else lanes.shiftRight(first, of(f, 'vn'), size, count);
-      if (accumulates) x.b.to(first, ADD[size], of(f, 'vd'), first);
-      lanes.finish(f.n('q'), of(f, 'vd'), first);
+      if (signed) lanes.shiftSigned(first, this.of(f, 'vn'), size, count);
+      else lanes.shiftRight(first, this.of(f, 'vn'), size, count);
+      if (accumulates) x.b.to(first, ADD[size], this.of(f, 'vd'), first);
+      lanes.finish(f.n('q'), this.of(f, 'vd'), first);
     };
-  };
+  }
 
   /** The lower half of the target, or its upper half, from the low 8 bytes of `value`. */
-  const narrowed = (x: Place, f: Fields, value: Slot): void => {
-    const d = of(f, 'vd');
+  narrowed(x: Place, f: Fields, value: Slot): void {
+    const d = this.of(f, 'vd');
     const low = x.b.make('low64', value);
     if (f.n('two') === 0) x.b.to(d, 'wide64', low);
     else x.b.to(d, 'join64', x.b.make('low64', d), low);
-  };
+  }
 
-  const widened = (signed: boolean): VectorLift => {
+  widened(signed: boolean): VectorLift {
     return (x, f) => {
-      const lanes = lanesOf(x);
+      const lanes = this.lanesOf(x);
       const size = sizeOfShift(f);
-      const n = of(f, 'vn');
+      const n = this.of(f, 'vn');
       if (f.n('two') === 1) x.b.to(lanes.first, 'wide64', x.b.make('high64', n));
       x.b.to(lanes.first, WIDEN[signed ? 'signed' : 'unsigned'][size as 0 | 1 | 2], f.n('two') === 1 ? lanes.first : n);
-      lanes.shiftLeft(of(f, 'vld'), lanes.first, (size + 1) as Size, f.n('shiftimm') - bitsOf(size));
+      lanes.shiftLeft(this.of(f, 'vld'), lanes.first, (size + 1) as Size, f.n('shiftimm') - bitsOf(size));
     };
-  };
+  }
 
   /** High halves of sums or differences. */
-  const highHalf = (names: readonly PureName[]): VectorLift => {
+  highHalf(names: readonly PureName[]): VectorLift {
     return (x, f) => {
-      const lanes = lanesOf(x);
-      x.b.to(lanes.first, names[sizeOf(f) + 1]!, of(f, 'vln'), of(f, 'vlm'));
+      const lanes = this.lanesOf(x);
+      x.b.to(lanes.first, names[sizeOf(f) + 1]!, this.of(f, 'vln'), this.of(f, 'vlm'));
       lanes.halves(lanes.first, lanes.first, sizeOf(f), true);
-      narrowed(x, f, lanes.first);
+      this.narrowed(x, f, lanes.first);
     };
-  };
+  }
 
   /** The extreme of all elements: of two halves, until one element is left. */
-  const across = (names: readonly PureName[]): VectorLift => {
+  across(names: readonly PureName[]): VectorLift {
     return (x, f) => {
-      const lanes = lanesOf(x);
+      const lanes = this.lanesOf(x);
       const { first, second } = lanes;
-      x.b.to(first, 'mov128', of(f, 'vn'));
+      x.b.to(first, 'mov128', this.of(f, 'vn'));
       for (let half = f.n('q') === 1 ? 8 : 4; half >= 1 << sizeOf(f); half >>= 1) {
         const moved = Array.from({ length: 16 }, (_, i) => (i < half ? i + half : i));
         lanes.pick(second, first, moved);
@@ -385,121 +391,128 @@ export function vectorSemantics(slots: VectorSlots) {
       }
       const low = x.b.make('low64', first);
       const element: Operand = x.b.make((['zx8', 'zx16', 'zx32'] as const)[sizeOf(f) as 0 | 1 | 2], low);
-      x.b.to(of(f, 'ad'), 'wide64', element);
+      x.b.to(this.of(f, 'ad'), 'wide64', element);
     };
-  };
+  }
+}
 
+/** Semantics of the rows, by name. */
+export function vectorSemantics(slots: VectorSlots): ReturnType<typeof semanticsOf> {
+  return semanticsOf(new VectorForms(slots));
+}
+
+function semanticsOf(forms: VectorForms) {
   return {
-    'add-v': three(named(ADD)),
-    'sub-v': three(named(SUB)),
-    cmeq: three(COMPARE.eq),
-    cmgt: three(COMPARE.gt),
-    cmge: three(COMPARE.ge),
-    cmhi: three(COMPARE.hi),
-    cmhs: three(COMPARE.hs),
-    cmtst: three((lanes, d, a, c, size) => {
+    'add-v': forms.three(named(ADD)),
+    'sub-v': forms.three(named(SUB)),
+    cmeq: forms.three(COMPARE.eq),
+    cmgt: forms.three(COMPARE.gt),
+    cmge: forms.three(COMPARE.ge),
+    cmhi: forms.three(COMPARE.hi),
+    cmhs: forms.three(COMPARE.hs),
+    cmtst: forms.three((lanes, d, a, c, size) => {
       lanes.b.to(d, 'and128', a, c);
       lanes.b.to(d, EQUAL[size], d, lanes.constant(0n));
       lanes.not(d, d);
     }),
-    mul: three((lanes, d, a, c, size) => {
+    mul: forms.three((lanes, d, a, c, size) => {
       lanes.product(d, a, c, size);
     }),
-    mla: multiplied(ADD),
-    mls: multiplied(SUB),
-    smax: three(named(EXTREMES.smax)),
-    umax: three(named(EXTREMES.umax)),
-    smin: three(named(EXTREMES.smin)),
-    umin: three(named(EXTREMES.umin)),
-    addp: pairwise(ADD),
-    smaxp: pairwise(EXTREMES.smax),
-    umaxp: pairwise(EXTREMES.umax),
-    sminp: pairwise(EXTREMES.smin),
-    uminp: pairwise(EXTREMES.umin),
-    smaxv: across(EXTREMES.smax),
-    umaxv: across(EXTREMES.umax),
-    sminv: across(EXTREMES.smin),
-    uminv: across(EXTREMES.umin),
-    'cmgt-zero': withZero(COMPARE.gt, false),
-    'cmge-zero': withZero(COMPARE.ge, false),
-    'cmeq-zero': withZero(COMPARE.eq, false),
-    'cmle-zero': withZero(COMPARE.ge, true),
-    'cmlt-zero': withZero(COMPARE.gt, true),
-    'cmgt-dz': oneWithZero(COMPARE.gt, false),
-    'cmge-dz': oneWithZero(COMPARE.ge, false),
-    'cmeq-dz': oneWithZero(COMPARE.eq, false),
-    'cmle-dz': oneWithZero(COMPARE.ge, true),
-    'cmlt-dz': oneWithZero(COMPARE.gt, true),
-    'neg-v': withZero(named(SUB), true),
+    mla: forms.multiplied(ADD),
+    mls: forms.multiplied(SUB),
+    smax: forms.three(named(EXTREMES.smax)),
+    umax: forms.three(named(EXTREMES.umax)),
+    smin: forms.three(named(EXTREMES.smin)),
+    umin: forms.three(named(EXTREMES.umin)),
+    addp: forms.pairwise(ADD),
+    smaxp: forms.pairwise(EXTREMES.smax),
+    umaxp: forms.pairwise(EXTREMES.umax),
+    sminp: forms.pairwise(EXTREMES.smin),
+    uminp: forms.pairwise(EXTREMES.umin),
+    smaxv: forms.across(EXTREMES.smax),
+    umaxv: forms.across(EXTREMES.umax),
+    sminv: forms.across(EXTREMES.smin),
+    uminv: forms.across(EXTREMES.umin),
+    'cmgt-zero': forms.withZero(COMPARE.gt, false),
+    'cmge-zero': forms.withZero(COMPARE.ge, false),
+    'cmeq-zero': forms.withZero(COMPARE.eq, false),
+    'cmle-zero': forms.withZero(COMPARE.ge, true),
+    'cmlt-zero': forms.withZero(COMPARE.gt, true),
+    'cmgt-dz': forms.oneWithZero(COMPARE.gt, false),
+    'cmge-dz': forms.oneWithZero(COMPARE.ge, false),
+    'cmeq-dz': forms.oneWithZero(COMPARE.eq, false),
+    'cmle-dz': forms.oneWithZero(COMPARE.ge, true),
+    'cmlt-dz': forms.oneWithZero(COMPARE.gt, true),
+    'neg-v': forms.withZero(named(SUB), true),
     'abs-v': (x: Place, f: Fields): undefined => {
-      const lanes = lanesOf(x);
+      const lanes = forms.lanesOf(x);
       const { first, second } = lanes;
       const size = sizeOf(f);
-      if (size < 3) x.b.to(first, ABSOLUTE[size as 0 | 1 | 2], of(f, 'vn'));
+      if (size < 3) x.b.to(first, ABSOLUTE[size as 0 | 1 | 2], forms.of(f, 'vn'));
       else {
-        x.b.to(second, 'vgt64', lanes.constant(0n), of(f, 'vn'));
-        x.b.to(first, 'xor128', of(f, 'vn'), second);
+        x.b.to(second, 'vgt64', lanes.constant(0n), forms.of(f, 'vn'));
+        x.b.to(first, 'xor128', forms.of(f, 'vn'), second);
         x.b.to(first, 'vsub64', first, second);
       }
-      lanes.finish(f.n('q'), of(f, 'vd'), first);
+      lanes.finish(f.n('q'), forms.of(f, 'vd'), first);
     },
-    rev64: reversed(8),
-    'rev32-v': reversed(4),
-    'rev16-v': reversed(2),
+    rev64: forms.reversed(8),
+    'rev32-v': forms.reversed(4),
+    'rev16-v': forms.reversed(2),
     'rbit-v': (x: Place, f: Fields): undefined => {
-      const lanes = lanesOf(x);
+      const lanes = forms.lanesOf(x);
       const of64 = (half: 'low64' | 'high64'): Slot =>
-        x.b.make('bswap64', x.b.make('bitreverse', x.b.make(half, of(f, 'bn'))));
+        x.b.make('bswap64', x.b.make('bitreverse', x.b.make(half, forms.of(f, 'bn'))));
       x.b.to(lanes.first, 'join64', of64('low64'), of64('high64'));
-      lanes.finish(f.n('q'), of(f, 'bd'), lanes.first);
+      lanes.finish(f.n('q'), forms.of(f, 'bd'), lanes.first);
     },
     ext: (x: Place, f: Fields): undefined => {
-      const lanes = lanesOf(x);
+      const lanes = forms.lanesOf(x);
       const first = f.n('imm4');
       lanes.pickOfTwo(
         lanes.first,
-        of(f, 'bn'),
-        of(f, 'bm'),
+        forms.of(f, 'bn'),
+        forms.of(f, 'bm'),
         permutation(f.n('q'), 0, (i) => i + first),
       );
-      lanes.finish(f.n('q'), of(f, 'bd'), lanes.first);
+      lanes.finish(f.n('q'), forms.of(f, 'bd'), lanes.first);
     },
-    zip1: permuted((i, count) => (i >> 1) + (i % 2 === 0 ? 0 : count)),
-    zip2: permuted((i, count) => (i >> 1) + (i % 2 === 0 ? 0 : count) + count / 2),
-    uzp1: permuted((i) => 2 * i),
-    uzp2: permuted((i) => 2 * i + 1),
-    trn1: permuted((i, count) => (i % 2 === 0 ? i : i - 1 + count)),
-    trn2: permuted((i, count) => (i % 2 === 0 ? i + 1 : i + count)),
+    zip1: forms.permuted((i, count) => (i >> 1) + (i % 2 === 0 ? 0 : count)),
+    zip2: forms.permuted((i, count) => (i >> 1) + (i % 2 === 0 ? 0 : count) + count / 2),
+    uzp1: forms.permuted((i) => 2 * i),
+    uzp2: forms.permuted((i) => 2 * i + 1),
+    trn1: forms.permuted((i, count) => (i % 2 === 0 ? i : i - 1 + count)),
+    trn2: forms.permuted((i, count) => (i % 2 === 0 ? i + 1 : i + count)),
     'tbl-1': (x: Place, f: Fields): undefined => {
-      const lanes = lanesOf(x);
-      x.b.to(lanes.first, 'vswizzle', of(f, 'vtable'), of(f, 'bm'));
-      lanes.finish(f.n('q'), of(f, 'bd'), lanes.first);
+      const lanes = forms.lanesOf(x);
+      x.b.to(lanes.first, 'vswizzle', forms.of(f, 'vtable'), forms.of(f, 'bm'));
+      lanes.finish(f.n('q'), forms.of(f, 'bd'), lanes.first);
     },
-    sshr: shiftedRight(true, false),
-    ushr: shiftedRight(false, false),
-    ssra: shiftedRight(true, true),
-    usra: shiftedRight(false, true),
+    sshr: forms.shiftedRight(true, false),
+    ushr: forms.shiftedRight(false, false),
+    ssra: forms.shiftedRight(true, true),
+    usra: forms.shiftedRight(false, true),
     shl: (x: Place, f: Fields): undefined => {
-      const lanes = lanesOf(x);
+      const lanes = forms.lanesOf(x);
       const size = sizeOfShift(f);
-      lanes.shiftLeft(lanes.first, of(f, 'vn'), size, f.n('shiftimm') - bitsOf(size));
-      lanes.finish(f.n('q'), of(f, 'vd'), lanes.first);
+      lanes.shiftLeft(lanes.first, forms.of(f, 'vn'), size, f.n('shiftimm') - bitsOf(size));
+      lanes.finish(f.n('q'), forms.of(f, 'vd'), lanes.first);
     },
     shrn: (x: Place, f: Fields): undefined => {
-      const lanes = lanesOf(x);
+      const lanes = forms.lanesOf(x);
       const size = sizeOfShift(f);
-      lanes.shiftRight(lanes.first, of(f, 'vln'), (size + 1) as Size, 2 * bitsOf(size) - f.n('shiftimm'));
+      lanes.shiftRight(lanes.first, forms.of(f, 'vln'), (size + 1) as Size, 2 * bitsOf(size) - f.n('shiftimm'));
       lanes.halves(lanes.first, lanes.first, size, false);
-      narrowed(x, f, lanes.first);
+      forms.narrowed(x, f, lanes.first);
     },
     xtn: (x: Place, f: Fields): undefined => {
-      const lanes = lanesOf(x);
-      lanes.halves(lanes.first, of(f, 'vln'), sizeOf(f), false);
-      narrowed(x, f, lanes.first);
+      const lanes = forms.lanesOf(x);
+      lanes.halves(lanes.first, forms.of(f, 'vln'), sizeOf(f), false);
+      forms.narrowed(x, f, lanes.first);
     },
-    sshll: widened(true),
-    ushll: widened(false),
-    addhn: highHalf(ADD),
-    subhn: highHalf(SUB),
+    sshll: forms.widened(true),
+    ushll: forms.widened(false),
+    addhn: forms.highHalf(ADD),
+    subhn: forms.highHalf(SUB),
   } as const;
 }

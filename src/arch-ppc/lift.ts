@@ -1820,93 +1820,105 @@ const table64 = lazily(() => new Map<string, Lift>([...table(), ...vectors(), ..
 
 const field = (word: number, from: number, bits: number): number => (word >>> (32 - from - bits)) & (2 ** bits - 1);
 
-/**
- * Arithmetic with OE, and extended division: the result, CA, OV, SO and CR0, computed with exact
- * integers.
- */
+/** What an instruction with OE computes, with exact integers. */
+interface Arithmetic {
+  readonly result: bigint;
+  readonly overflow: boolean;
+  /** Of the low word alone; null: as `overflow`. */
+  readonly wordOverflow: boolean | null;
+  /** CA and CA32; null where there is none. */
+  readonly carries: readonly [bigint, bigint] | null;
+}
+
+/** `setsCarry`: the carrying forms. */
+function sum(x: bigint, y: bigint, carry: bigint, bits: 32 | 64, setsCarry: boolean): Arithmetic {
+  const total = x + y + carry;
+  const result = BigInt.asUintN(bits, total);
+  const overflow = BigInt.asIntN(bits, result) !== BigInt.asIntN(bits, x) + BigInt.asIntN(bits, y) + carry;
+  const lowSum = BigInt.asIntN(32, x) + BigInt.asIntN(32, y) + carry;
+  const wordOverflow = BigInt.asIntN(32, lowSum) !== lowSum;
+  return { result, overflow, wordOverflow, carries: setsCarry ? [total >> BigInt(bits), x ^ y ^ result] : null };
+}
+
+function product(a: bigint, b: bigint, width: 32 | 64, bits: 32 | 64): Arithmetic {
+  const exact = BigInt.asIntN(width, a) * BigInt.asIntN(width, b);
+  const overflow = BigInt.asIntN(width, exact) !== exact;
+  return { result: BigInt.asUintN(bits, exact), overflow, wordOverflow: null, carries: null };
+}
+
+/** Extended division has zeros below its dividend. */
+const EXTENDED_DIVISION: ReadonlySet<number> = new Set([393, 395, 425, 427]);
+
+function quotient(
+  a: bigint,
+  b: bigint,
+  width: 32 | 64,
+  form: { readonly signed: boolean; readonly extended: boolean; readonly bits: 32 | 64 },
+): Arithmetic {
+  const { signed, extended, bits } = form;
+  const take = (value: bigint): bigint => (signed ? BigInt.asIntN(width, value) : BigInt.asUintN(width, value));
+  const divisor = take(b);
+  const dividend = extended ? take(a) << BigInt(width) : take(a);
+  const exact = divisor === 0n ? 0n : dividend / divisor;
+  const overflow = divisor === 0n || take(exact) !== exact;
+  // Undefined: 0 on overflow, except that the plain forms keep the low bits; the upper half of
+  // words is the sign.
+  const result = !extended
+    ? BigInt.asUintN(width, exact)
+    : overflow
+      ? 0n
+      : BigInt.asUintN(bits, signed ? exact : BigInt.asUintN(width, exact));
+  return { result, overflow, wordOverflow: null, carries: null };
+}
+
+function arithmeticOf(word: number, a: bigint, b: bigint, ca: bigint, bits: 32 | 64): Arithmetic {
+  const opcode = field(word, 22, 9);
+  const extended = EXTENDED_DIVISION.has(opcode);
+  const inverted = BigInt.asUintN(bits, ~a);
+  const ones = BigInt.asUintN(bits, -1n);
+  const divide = (width: 32 | 64, signed: boolean): Arithmetic => quotient(a, b, width, { signed, extended, bits });
+  switch (opcode) {
+    case 266: return sum(a, b, 0n, bits, false);
+    case 10: return sum(a, b, 0n, bits, true);
+    case 138: return sum(a, b, ca, bits, true);
+    case 234: return sum(a, ones, ca, bits, true);
+    case 202: return sum(a, 0n, ca, bits, true);
+    case 40: return sum(inverted, b, 1n, bits, false);
+    case 8: return sum(inverted, b, 1n, bits, true);
+    case 136: return sum(inverted, b, ca, bits, true);
+    case 232: return sum(inverted, ones, ca, bits, true);
+    case 200: return sum(inverted, 0n, ca, bits, true);
+    case 104: return sum(inverted, 0n, 1n, bits, false);
+    case 235: return product(a, b, 32, bits);
+    case 233: return product(a, b, 64, bits);
+    case 491: case 427: return divide(32, true);
+    case 459: case 395: return divide(32, false);
+    case 489: case 425: return divide(64, true);
+    case 457: case 393: return divide(64, false);
+    default:
+      throw new ElftraceError('internal', `no overflow form has extended opcode ${opcode}`, { value: word });
+  } // prettier-ignore
+}
+
+/** Arithmetic with OE, and extended division: the result, CA, OV, SO and CR0. */
 function overflowHelper(is64: boolean): Helper {
+  const bits = is64 ? 64 : 32;
   return (state, word) => {
-    const bits = is64 ? 64 : 32;
-    const wrap = (value: bigint): bigint => BigInt.asUintN(bits, value);
-    const asSigned = (value: bigint, width: number): bigint => BigInt.asIntN(width, value);
-    const d = GPR[field(word, 6, 5)]!;
     const a = state.get(GPR[field(word, 11, 5)]!);
     const b = state.get(GPR[field(word, 16, 5)]!);
-    const ca = state.get(CA);
-    const inverted = wrap(~a);
-    const extended = field(word, 22, 9);
-    let exact: bigint;
-    let result: bigint;
-    let overflow: boolean;
-    let wordOverflow: boolean | null = null;
-    const sum = (x: bigint, y: bigint, carry: bigint, setsCarry: boolean): void => {
-      const total = x + y + carry;
-      exact = asSigned(x, bits) + asSigned(y, bits) + carry;
-      result = wrap(total);
-      overflow = asSigned(result, bits) !== exact;
-      if (setsCarry) state.set(CA, total >> BigInt(bits));
-      if (!is64) return;
-      const lowSum = asSigned(x, 32) + asSigned(y, 32) + carry;
-      wordOverflow = asSigned(lowSum, 32) !== lowSum;
-      if (setsCarry) state.set(CA32, x ^ y ^ result);
-    };
-    const wide = (value: bigint, width: number): void => {
-      exact = value;
-      result = wrap(value);
-      overflow = asSigned(value, width) !== value;
-    };
-    const extendedDivision = [393, 395, 425, 427].includes(extended);
-    const quotient = (width: 32 | 64, signedDivision: boolean): void => {
-      const take = (value: bigint): bigint =>
-        signedDivision ? BigInt.asIntN(width, value) : BigInt.asUintN(width, value);
-      const divisor = take(b);
-      const dividend = extendedDivision ? take(a) << BigInt(width) : take(a);
-      exact = divisor === 0n ? 0n : dividend / divisor;
-      overflow = divisor === 0n || take(exact) !== exact;
-      // Undefined: 0 on overflow, except that the plain forms keep the low bits; the upper half of
-      // words is the sign.
-      result = !extendedDivision
-        ? BigInt.asUintN(width, exact)
-        : overflow
-          ? 0n
-          : wrap(signedDivision ? exact : BigInt.asUintN(width, exact));
-    };
-    exact = 0n;
-    result = 0n;
-    overflow = false;
-    switch (extended) {
-      case 266: sum(a, b, 0n, false); break;
-      case 10: sum(a, b, 0n, true); break;
-      case 138: sum(a, b, ca, true); break;
-      case 234: sum(a, wrap(-1n), ca, true); break;
-      case 202: sum(a, 0n, ca, true); break;
-      case 40: sum(inverted, b, 1n, false); break;
-      case 8: sum(inverted, b, 1n, true); break;
-      case 136: sum(inverted, b, ca, true); break;
-      case 232: sum(inverted, wrap(-1n), ca, true); break;
-      case 200: sum(inverted, 0n, ca, true); break;
-      case 104: sum(inverted, 0n, 1n, false); break;
-      case 235: wide(asSigned(a, 32) * asSigned(b, 32), 32); break;
-      case 233: wide(asSigned(a, 64) * asSigned(b, 64), 64); break;
-      case 491: quotient(32, true); break;
-      case 459: quotient(32, false); break;
-      case 489: quotient(64, true); break;
-      case 457: quotient(64, false); break;
-      case 427: quotient(32, true); break;
-      case 395: quotient(32, false); break;
-      case 425: quotient(64, true); break;
-      case 393: quotient(64, false); break;
-      default:
-        throw new ElftraceError('internal', `no overflow form has extended opcode ${extended}`, { value: word });
-    } // prettier-ignore
-    state.set(d, result);
+    const { result, overflow, wordOverflow, carries } = arithmeticOf(word, a, b, state.get(CA), bits);
+    if (carries) {
+      state.set(CA, carries[0]);
+      if (is64) state.set(CA32, carries[1]);
+    }
+    state.set(GPR[field(word, 6, 5)]!, result);
     if ((word & 0x400) !== 0) {
       state.set(OV, overflow ? 1n : 0n);
       if (is64) state.set(OV32, (wordOverflow ?? overflow) ? 1n : 0n);
       if (overflow) setSummaryOverflow(state, 1n);
     }
     if (word & 1) {
-      const value = asSigned(result, bits);
+      const value = BigInt.asIntN(bits, result);
       setField(state, 0, (value < 0n ? 8 : value > 0n ? 4 : 2) | Number(state.get(SO)));
     }
     return { kind: 'next' };
@@ -2051,15 +2063,16 @@ function stringHelpers(wrap: (value: bigint) => bigint): Readonly<Record<string,
   };
 }
 
+/** rt or ra := f(first, second) of an X-form, registers by the position of their fields. */
+function compute(at: 6 | 11, first: 6 | 11, f: (a: bigint, b: bigint) => bigint): Helper {
+  return (state, word) => {
+    const value = f(state.get(GPR[field(word, first, 5)]!), state.get(GPR[field(word, 16, 5)]!));
+    state.set(GPR[field(word, at, 5)]!, value);
+    return { kind: 'next' };
+  };
+}
+
 function helpers(is64: boolean): Readonly<Record<string, Helper>> {
-  /** rt or ra := f(first, second) of an X-form, registers by the position of their fields. */
-  const compute =
-    (at: 6 | 11, first: 6 | 11, f: (a: bigint, b: bigint) => bigint): Helper =>
-    (state, word) => {
-      const value = f(state.get(GPR[field(word, first, 5)]!), state.get(GPR[field(word, 16, 5)]!));
-      state.set(GPR[field(word, at, 5)]!, value);
-      return { kind: 'next' };
-    };
   return {
     ...stringHelpers((value) => BigInt.asUintN(is64 ? 64 : 32, value)),
     /**

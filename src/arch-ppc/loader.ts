@@ -28,7 +28,15 @@
  * calls was tried.
  */
 import type { ConventionName } from '../machine/conventions.js';
-import type { CallBinding, CallTarget, LoaderCall, LoaderModel, MachineOptions } from '../machine/loader.js';
+import type {
+  CallBinding,
+  CallTarget,
+  LoaderCall,
+  LoaderModel,
+  MachineOptions,
+  ModuleLoader,
+  StubRequest,
+} from '../machine/loader.js';
 import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
@@ -56,6 +64,8 @@ import {
  * `toc`: r2 saved, the callee's loaded. `tail`: the callee's loaded only. `plain`: r2 left alone.
  * `far`: 32 bits.
  */
+type Abi = 'sysv' | 'elfv1' | 'elfv2';
+
 type PpcStub = 'toc' | 'tail' | 'plain' | 'far';
 
 /** Modules of programs lie this far above the core: a direct branch spans an eighth of it. */
@@ -138,11 +148,57 @@ function isCallOpsPad(functionAt: (delta: number) => boolean, word: (delta: numb
   return functionAt(4) && [0, 4, 8].every((delta) => word(delta) === NOP);
 }
 
+/** Where stubs go; a module reserves a section for them. */
+function stubSections(abi: Abi): ModuleLoader['stubs'] {
+  return {
+    section: abi === 'sysv' ? '.plt' : '.stubs',
+    initSection: abi === 'sysv' ? '.init.plt' : null,
+    entryBytes: abi === 'sysv' ? FAR_STUB_BYTES : MODULE_STUB_BYTES[abi],
+    alignBytes: abi === 'sysv' ? 4 : 8,
+    placeholders: abi === 'sysv' ? ['.plt', '.init.plt', '.ftrace.tramp'] : ['.stubs', '.ftrace.tramp'],
+    gap: null,
+    entrySections: null,
+  };
+}
+
+/** The code of a stub of a kind, at its place. */
+function writeStubOf(abi: Abi, endian: Endian, kind: string, request: StubRequest): Uint8Array {
+  const { address, target, targetToc, coreToc, options } = request;
+  if (abi === 'sysv') return writeFarStub(target, is2008(options) ? 11 : 12);
+  // An ELFv2 function sets r2 by itself, from r12.
+  if (kind === 'plain' || (kind === 'tail' && abi === 'elfv2')) {
+    // Only the entries of tracers lie in the core: what else keeps r2 is a far branch inside a
+    // part.
+    if (request.base === 'kernel' && coreToc !== null && targetToc === coreToc) {
+      return writeFtraceStub({ address, coreToc, target, targetToc }, abi, endian);
+    }
+    return writeAbsoluteStub({ target, targetToc }, abi, endian);
+  }
+  if (request.toc === null) throw new ElftraceError('internal', 'a stub that saves the TOC of a part without one');
+  const stub = { address, toc: request.toc, target, targetToc };
+  if (kind === 'tail') return writeTailStub(stub, endian);
+  return abi === 'elfv1' && is2008(options) ? writeTocStub2008(stub, endian) : writeTocStub(stub, abi, endian);
+}
+
+/** The per-CPU area, of which entries load the TOC of the core. */
+function kernelBlock(endian: Endian): NonNullable<ModuleLoader['kernelBlock']> {
+  return {
+    section: '.data.elftrace_paca',
+    symbol: 'elftrace_paca',
+    register: 'r13',
+    contents(toc) {
+      const block = new Uint8Array(0x1000);
+      new ByteView(block, endian, 'per-CPU area').insertU64(PACA_TOC_OFFSET, toc);
+      return block;
+    },
+  };
+}
+
 /**
  * The loader model of an ABI.
  * Source: P-STUB-1 to P-STUB-7, P-OFF-2; RT-14
  */
-export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian): LoaderModel {
+export function createPpcLoader(abi: Abi, endian: Endian): LoaderModel {
   const bits = abi === 'sysv' ? 32 : 64;
   return {
     kind: 'modules',
@@ -157,15 +213,7 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
       return KERNEL_BASES[abi === 'sysv' ? 'sysv' : 'elf64'][is2008(options) ? 2008 : 'modern'];
     },
     moduleDistance: MODULE_DISTANCE,
-    stubs: {
-      section: abi === 'sysv' ? '.plt' : '.stubs',
-      initSection: abi === 'sysv' ? '.init.plt' : null,
-      entryBytes: abi === 'sysv' ? FAR_STUB_BYTES : MODULE_STUB_BYTES[abi],
-      alignBytes: abi === 'sysv' ? 4 : 8,
-      placeholders: abi === 'sysv' ? ['.plt', '.init.plt', '.ftrace.tramp'] : ['.stubs', '.ftrace.tramp'],
-      gap: null,
-      entrySections: null,
-    },
+    stubs: stubSections(abi),
     descriptors: abi === 'elfv1' ? '.opd' : null,
     toc(sectionAddress, options) {
       if (abi === 'sysv') return null;
@@ -202,35 +250,7 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
     branchBias: 0n,
     trampolineRoom: null,
     kernelWords: [],
-    writeStub(kind, request) {
-      const { address, target, targetToc, coreToc, options } = request;
-      if (abi === 'sysv') return writeFarStub(target, is2008(options) ? 11 : 12);
-      // An ELFv2 function sets r2 by itself, from r12.
-      if (kind === 'plain' || (kind === 'tail' && abi === 'elfv2')) {
-        // Only the entries of tracers lie in the core: what else keeps r2 is a far branch inside a
-        // part.
-        if (request.base === 'kernel' && coreToc !== null && targetToc === coreToc) {
-          return writeFtraceStub({ address, coreToc, target, targetToc }, abi, endian);
-        }
-        return writeAbsoluteStub({ target, targetToc }, abi, endian);
-      }
-      if (request.toc === null) throw new ElftraceError('internal', 'a stub that saves the TOC of a part without one');
-      const stub = { address, toc: request.toc, target, targetToc };
-      if (kind === 'tail') return writeTailStub(stub, endian);
-      return abi === 'elfv1' && is2008(options) ? writeTocStub2008(stub, endian) : writeTocStub(stub, abi, endian);
-    },
-    kernelBlock:
-      bits === 32
-        ? null
-        : {
-            section: '.data.elftrace_paca',
-            symbol: 'elftrace_paca',
-            register: 'r13',
-            contents(toc) {
-              const block = new Uint8Array(0x1000);
-              new ByteView(block, endian, 'per-CPU area').insertU64(PACA_TOC_OFFSET, toc);
-              return block;
-            },
-          },
+    writeStub: (kind, request) => writeStubOf(abi, endian, kind, request),
+    kernelBlock: bits === 32 ? null : kernelBlock(endian),
   };
 }

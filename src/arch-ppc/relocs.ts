@@ -254,6 +254,46 @@ function rows32(): ReadonlyMap<number, RelocationRow> {
   return rows.map;
 }
 
+/** Storage of threads. */
+function threadRows64(rows: Rows): void {
+  rows
+    .named('tls', { 68: 'DTPMOD64', 73: 'TPREL64', 78: 'DTPREL64' }, WORD64)
+    .quartet('TPREL', 'tls', 69)
+    .quartet('DTPREL', 'tls', 74)
+    .quartet('GOT_TLSGD', 'tls', 79)
+    .quartet('GOT_TLSLD', 'tls', 83)
+    .halves('GOT_TPREL', 'tls', { DS: 87, LO_DS: 88, HI: 89, HA: 90 })
+    .halves('GOT_DTPREL', 'tls', { DS: 91, LO_DS: 92, HI: 93, HA: 94 })
+    .halves('TPREL', 'tls', { DS: 95, LO_DS: 96, HIGHER: 97, HIGHERA: 98, HIGHEST: 99, HIGHESTA: 100 })
+    .halves('DTPREL', 'tls', { DS: 101, LO_DS: 102, HIGHER: 103, HIGHERA: 104, HIGHEST: 105, HIGHESTA: 106 })
+    .halves('TPREL', 'tls', { HIGH: 112, HIGHA: 113 })
+    .halves('DTPREL', 'tls', { HIGH: 114, HIGHA: 115 });
+}
+
+/** Fields of prefixed instructions, and parts of their values. */
+function prefixedRows64(rows: Rows): void {
+  rows
+    .add(128, 'D34', 'abs', PREFIX34, { overflow: 'signed' })
+    .add(129, 'D34_LO', 'abs', PREFIX34)
+    .add(130, 'D34_HI30', 'abs', PREFIX30, { part: 'hi34' })
+    .add(131, 'D34_HA30', 'abs', PREFIX30, { part: 'ha34' })
+    .add(132, 'PCREL34', 'pcrel', PREFIX34, { overflow: 'signed' })
+    .add(133, 'GOT_PCREL34', 'got-pcrel', PREFIX34, { overflow: 'signed' })
+    .named('linker', { 134: 'PLT_PCREL34', 135: 'PLT_PCREL34_NOTOC' }, PREFIX34)
+    .add(136, 'ADDR16_HIGHER34', 'abs', HALF16, { part: 'hi34' })
+    .add(137, 'ADDR16_HIGHERA34', 'abs', HALF16, { part: 'ha34' })
+    .add(138, 'ADDR16_HIGHEST34', 'abs', HALF16, { part: 'highest34' })
+    .add(139, 'ADDR16_HIGHESTA34', 'abs', HALF16, { part: 'highesta34' })
+    .add(140, 'REL16_HIGHER34', 'pcrel', HALF16, { part: 'hi34' })
+    .add(141, 'REL16_HIGHERA34', 'pcrel', HALF16, { part: 'ha34' })
+    .add(142, 'REL16_HIGHEST34', 'pcrel', HALF16, { part: 'highest34' })
+    .add(143, 'REL16_HIGHESTA34', 'pcrel', HALF16, { part: 'highesta34' })
+    .add(144, 'D28', 'abs', PREFIX28, { overflow: 'signed' })
+    .add(145, 'PCREL28', 'pcrel', PREFIX28, { overflow: 'signed' })
+    .named('tls', { 146: 'TPREL34', 147: 'DTPREL34', 148: 'GOT_TLSGD_PCREL34', 149: 'GOT_TLSLD_PCREL34' }, PREFIX34)
+    .named('tls', { 150: 'GOT_TPREL_PCREL34', 151: 'GOT_DTPREL_PCREL34' }, PREFIX34);
+}
+
 function rows64(): ReadonlyMap<number, RelocationRow> {
   const rows = common(new Rows('R_PPC64_', 64))
     .halves('ADDR', 'abs', {
@@ -285,40 +325,14 @@ function rows64(): ReadonlyMap<number, RelocationRow> {
     .halves('PLT', 'linker', { LO_DS: 60 })
     .halves('SECTOFF', 'linker', { DS: 61, LO_DS: 62 })
     .named('none', { 67: 'TLS', 107: 'TLSGD', 108: 'TLSLD', 109: 'TOCSAVE', 118: 'ENTRY' })
-    .named('none', { 121: 'PLTSEQ_NOTOC', 122: 'PLTCALL_NOTOC', 123: 'PCREL_OPT' })
-    .named('tls', { 68: 'DTPMOD64', 73: 'TPREL64', 78: 'DTPREL64' }, WORD64)
-    .quartet('TPREL', 'tls', 69)
-    .quartet('DTPREL', 'tls', 74)
-    .quartet('GOT_TLSGD', 'tls', 79)
-    .quartet('GOT_TLSLD', 'tls', 83)
-    .halves('GOT_TPREL', 'tls', { DS: 87, LO_DS: 88, HI: 89, HA: 90 })
-    .halves('GOT_DTPREL', 'tls', { DS: 91, LO_DS: 92, HI: 93, HA: 94 })
-    .halves('TPREL', 'tls', { DS: 95, LO_DS: 96, HIGHER: 97, HIGHERA: 98, HIGHEST: 99, HIGHESTA: 100 })
-    .halves('DTPREL', 'tls', { DS: 101, LO_DS: 102, HIGHER: 103, HIGHERA: 104, HIGHEST: 105, HIGHESTA: 106 })
-    .halves('TPREL', 'tls', { HIGH: 112, HIGHA: 113 })
-    .halves('DTPREL', 'tls', { HIGH: 114, HIGHA: 115 })
+    .named('none', { 121: 'PLTSEQ_NOTOC', 122: 'PLTCALL_NOTOC', 123: 'PCREL_OPT' });
+  threadRows64(rows);
+  rows
     .add(116, 'REL24_NOTOC', 'pcrel', LOW24, CALL)
     .add(117, 'ADDR64_LOCAL', 'abs', WORD64, { note: 'S is the local entry' })
-    .add(124, 'REL24_P9NOTOC', 'pcrel', LOW24, CALL)
-    .add(128, 'D34', 'abs', PREFIX34, { overflow: 'signed' })
-    .add(129, 'D34_LO', 'abs', PREFIX34)
-    .add(130, 'D34_HI30', 'abs', PREFIX30, { part: 'hi34' })
-    .add(131, 'D34_HA30', 'abs', PREFIX30, { part: 'ha34' })
-    .add(132, 'PCREL34', 'pcrel', PREFIX34, { overflow: 'signed' })
-    .add(133, 'GOT_PCREL34', 'got-pcrel', PREFIX34, { overflow: 'signed' })
-    .named('linker', { 134: 'PLT_PCREL34', 135: 'PLT_PCREL34_NOTOC' }, PREFIX34)
-    .add(136, 'ADDR16_HIGHER34', 'abs', HALF16, { part: 'hi34' })
-    .add(137, 'ADDR16_HIGHERA34', 'abs', HALF16, { part: 'ha34' })
-    .add(138, 'ADDR16_HIGHEST34', 'abs', HALF16, { part: 'highest34' })
-    .add(139, 'ADDR16_HIGHESTA34', 'abs', HALF16, { part: 'highesta34' })
-    .add(140, 'REL16_HIGHER34', 'pcrel', HALF16, { part: 'hi34' })
-    .add(141, 'REL16_HIGHERA34', 'pcrel', HALF16, { part: 'ha34' })
-    .add(142, 'REL16_HIGHEST34', 'pcrel', HALF16, { part: 'highest34' })
-    .add(143, 'REL16_HIGHESTA34', 'pcrel', HALF16, { part: 'highesta34' })
-    .add(144, 'D28', 'abs', PREFIX28, { overflow: 'signed' })
-    .add(145, 'PCREL28', 'pcrel', PREFIX28, { overflow: 'signed' })
-    .named('tls', { 146: 'TPREL34', 147: 'DTPREL34', 148: 'GOT_TLSGD_PCREL34', 149: 'GOT_TLSLD_PCREL34' }, PREFIX34)
-    .named('tls', { 150: 'GOT_TPREL_PCREL34', 151: 'GOT_DTPREL_PCREL34' }, PREFIX34)
+    .add(124, 'REL24_P9NOTOC', 'pcrel', LOW24, CALL);
+  prefixedRows64(rows);
+  rows
     .halves('REL', 'pcrel', { HIGH: 240, HIGHA: 241, HIGHER: 242, HIGHERA: 243, HIGHEST: 244, HIGHESTA: 245 })
     .add(247, 'JMP_IREL', 'irelative', WORD64)
     .add(248, 'IRELATIVE', 'irelative', WORD64);

@@ -46,6 +46,7 @@ import type {
   SiteRelocation,
   SiteShape,
   SiteStore,
+  SiteSource,
   SiteView,
   WritableState,
 } from '../machine/sites.js';
@@ -373,103 +374,114 @@ function expectedCall(startDelta: number, previous: number, flavour: Flavour): U
  * behind it.
  */
 function pg64(flavour: Flavour): SiteShape {
-  const { restore, endian } = flavour;
   const shape: SiteShape = {
     name: 'ppc64.pg',
     sources: ['mcount-table', 'call'],
     title: 'bl _mcount behind the prologue (-pg), with the TOC restore of linkers and loaders',
     entries: ['pg'],
-    read(view, source) {
-      const word = view.u32(0);
-      const call = readCall(view, 0, word, flavour);
-      switch (call.kind) {
-        case 'compiled':
-        case 'call': {
-          const restores = view.u32(4) === restore;
-          // A wrong target comes first: whether its stub saves r2 does not matter then.
-          if (!restores && call.target !== null && view.callee(call.target) !== 'other') {
-            if (view.stub(call.target)?.savesToc === true) {
-              const reason = 'the stub saves r2, and no word behind the call restores it';
-              return foreign(shape, 0, 0, 8, wordsOf([word, restore], endian), reason, 'toc-restore-missing');
-            }
-          }
-          return reading(
-            shape,
-            call.kind,
-            restores ? 'call-restore' : 'call',
-            0,
-            0,
-            restores ? 8 : 4,
-            call.target,
-            call.relocated ? AT_0 : NO_DELTAS,
-          );
-        }
-        case 'nop':
-          if (source === 'call' || isAtEntry(view)) return null;
-          if (view.u32(4) === restore && !view.relocatable) {
-            const reason = 'a TOC restore follows the nop: it would load a word that no stub has saved';
-            return foreign(shape, 0, 0, 8, wordsOf([B_OVER_ONE, restore], endian), reason, 'toc-restore-missing');
-          }
-          return reading(shape, 'nop', 'nop', 0, 0, 4, null, NO_DELTAS);
-        case 'wrong':
-          return foreign(shape, 0, 0, 4, wordBytes(BL_ZERO, endian), call.reason);
-        case 'other':
-          if (source === 'call') return null;
-          if (word === B_OVER_ONE) {
-            if (view.u32(4) === restore) return reading(shape, 'nop', 'b8', 0, 0, 8, null, NO_DELTAS);
-            const reason = 'b .+8 without a TOC restore behind it';
-            return foreign(shape, 0, 0, 8, wordsOf([B_OVER_ONE, restore], endian), reason, 'toc-restore-missing');
-          }
-          return foreign(shape, 0, 0, 4, wordBytes(BL_ZERO, endian), 'neither bl nor nop');
-        default:
-          return call satisfies never;
-      }
-    },
-    write(reading, to, view) {
-      if (reading.state === 'foreign') return refuse('not-applicable', reading.reason ?? 'the site is foreign');
-      const word = view.u32(0);
-      const next = view.u32(4);
-      const restores = reading.form === 'call-restore' || reading.form === 'b8';
-      switch (to.kind) {
-        case 'nop':
-        case 'init': {
-          const form = to.kind === 'nop' ? to.form : undefined;
-          if (form !== undefined && form !== '2008' && form !== 'b8') {
-            return refuse('not-applicable', `${shape.name} has no nop form ${form}`);
-          }
-          if (!restores) return toggle(reading, to, view, flavour, NOP, 'P-NEW-1');
-          if (form === '2008') {
-            const stores = [pairStore(word, restore, NOP, NOP, endian)];
-            return { stores, neutralise: reading.relocationDeltas, rule: 'T-PPC-12' };
-          }
-          return toggle(reading, to, view, flavour, B_OVER_ONE, 'H3');
-        }
-        case 'call': {
-          const after = callWord(view, 0, to.target);
-          if (typeof after !== 'number') return after;
-          if (view.stub(to.target)?.savesToc !== true) {
-            // The restore would load what no stub has saved.
-            if (restores) return refuse('needs-stub', 'a TOC restore follows the call, and the target saves no r2');
-            if (after === word) return UNCHANGED;
-            return { stores: [store(0, word, after, endian)], neutralise: [], rule: 'P-NEW-2' };
-          }
-          if (restores) {
-            if (after === word) return UNCHANGED;
-            return { stores: [store(0, word, after, endian)], neutralise: [], rule: 'T-PPC-17' };
-          }
-          if (next < 0) return refuse('unreadable', 'the word behind the site cannot be read');
-          // Two nops of the 2008 form, or a call whose nop the compiler left for the linker.
-          if (next !== NOP) {
-            return refuse('restore-slot', 'the word behind the site is neither nop nor the TOC restore');
-          }
-          return { stores: [pairStore(word, next, after, restore, endian)], neutralise: [], rule: 'T-PPC-17' };
-        }
-        default:
-          return to satisfies never;
-      }
-    },
+    read: (view, source) => readPg64(shape, flavour, view, source),
+    write: (reading, to, view) => writePg64(shape, flavour, reading, to, view),
   };
   return shape;
+}
+
+/** The states of the table above. */
+function readPg64(shape: SiteShape, flavour: Flavour, view: SiteView, source: SiteSource): SiteReading | null {
+  const { restore, endian } = flavour;
+  const word = view.u32(0);
+  const call = readCall(view, 0, word, flavour);
+  switch (call.kind) {
+    case 'compiled':
+    case 'call': {
+      const restores = view.u32(4) === restore;
+      // A wrong target comes first: whether its stub saves r2 does not matter then.
+      if (!restores && call.target !== null && view.callee(call.target) !== 'other') {
+        if (view.stub(call.target)?.savesToc === true) {
+          const reason = 'the stub saves r2, and no word behind the call restores it';
+          return foreign(shape, 0, 0, 8, wordsOf([word, restore], endian), reason, 'toc-restore-missing');
+        }
+      }
+      return reading(
+        shape,
+        call.kind,
+        restores ? 'call-restore' : 'call',
+        0,
+        0,
+        restores ? 8 : 4,
+        call.target,
+        call.relocated ? AT_0 : NO_DELTAS,
+      );
+    }
+    case 'nop':
+      if (source === 'call' || isAtEntry(view)) return null;
+      if (view.u32(4) === restore && !view.relocatable) {
+        const reason = 'a TOC restore follows the nop: it would load a word that no stub has saved';
+        return foreign(shape, 0, 0, 8, wordsOf([B_OVER_ONE, restore], endian), reason, 'toc-restore-missing');
+      }
+      return reading(shape, 'nop', 'nop', 0, 0, 4, null, NO_DELTAS);
+    case 'wrong':
+      return foreign(shape, 0, 0, 4, wordBytes(BL_ZERO, endian), call.reason);
+    case 'other':
+      if (source === 'call') return null;
+      if (word === B_OVER_ONE) {
+        if (view.u32(4) === restore) return reading(shape, 'nop', 'b8', 0, 0, 8, null, NO_DELTAS);
+        const reason = 'b .+8 without a TOC restore behind it';
+        return foreign(shape, 0, 0, 8, wordsOf([B_OVER_ONE, restore], endian), reason, 'toc-restore-missing');
+      }
+      return foreign(shape, 0, 0, 4, wordBytes(BL_ZERO, endian), 'neither bl nor nop');
+    default:
+      return call satisfies never;
+  }
+}
+
+/** Between the states of the table above, a doubleword at a time where two words change. */
+function writePg64(
+  { name }: SiteShape,
+  flavour: Flavour,
+  ...[reading, to, view]: Parameters<SiteShape['write']>
+): ReturnType<SiteShape['write']> {
+  const { restore, endian } = flavour;
+  if (reading.state === 'foreign') return refuse('not-applicable', reading.reason ?? 'the site is foreign');
+  const word = view.u32(0);
+  const next = view.u32(4);
+  const restores = reading.form === 'call-restore' || reading.form === 'b8';
+  switch (to.kind) {
+    case 'nop':
+    case 'init': {
+      const form = to.kind === 'nop' ? to.form : undefined;
+      if (form !== undefined && form !== '2008' && form !== 'b8') {
+        return refuse('not-applicable', `${name} has no nop form ${form}`);
+      }
+      if (!restores) return toggle(reading, to, view, flavour, NOP, 'P-NEW-1');
+      if (form === '2008') {
+        const stores = [pairStore(word, restore, NOP, NOP, endian)];
+        return { stores, neutralise: reading.relocationDeltas, rule: 'T-PPC-12' };
+      }
+      return toggle(reading, to, view, flavour, B_OVER_ONE, 'H3');
+    }
+    case 'call': {
+      const after = callWord(view, 0, to.target);
+      if (typeof after !== 'number') return after;
+      if (view.stub(to.target)?.savesToc !== true) {
+        // The restore would load what no stub has saved.
+        if (restores) return refuse('needs-stub', 'a TOC restore follows the call, and the target saves no r2');
+        if (after === word) return UNCHANGED;
+        return { stores: [store(0, word, after, endian)], neutralise: [], rule: 'P-NEW-2' };
+      }
+      if (restores) {
+        if (after === word) return UNCHANGED;
+        return { stores: [store(0, word, after, endian)], neutralise: [], rule: 'T-PPC-17' };
+      }
+      if (next < 0) return refuse('unreadable', 'the word behind the site cannot be read');
+      // Two nops of the 2008 form, or a call whose nop the compiler left for the linker.
+      if (next !== NOP) {
+        return refuse('restore-slot', 'the word behind the site is neither nop nor the TOC restore');
+      }
+      return { stores: [pairStore(word, next, after, restore, endian)], neutralise: [], rule: 'T-PPC-17' };
+    }
+    default:
+      return to satisfies never;
+  }
 }
 
 // ------------------------------------------------------------------------------- patchable entries
@@ -520,8 +532,6 @@ function startOfPad(view: SiteView, { globalEntry, bits }: Flavour): number {
  * | call     | call  | mflr r0 | bl tracer |
  */
 function patchable(flavour: Flavour): SiteShape {
-  const { endian } = flavour;
-  const expected = wordsOf([NOP, NOP], endian);
   const shape: SiteShape = {
     name: flavour.bits === 64 ? 'ppc64.patchable-2' : 'ppc32.patchable-2',
     sources: ['patchable-table'],
@@ -530,80 +540,92 @@ function patchable(flavour: Flavour): SiteShape {
     entries: ['regs'],
     // Start-up adds 4 (6.5 to 6.14 before it asks for 0).
     emptySlot: -4n,
-    read(view) {
-      const start = startOfPad(view, flavour);
-      const ip = start + 4;
-      const first = view.u32(start);
-      const second = view.u32(ip);
-      if (flavour.globalEntry && (first === NOP || first === MFLR_R0)) {
-        let delta = start;
-        while (delta < start + 4 * MOST_NOPS && (view.u32(delta) === NOP || delta < start + 8)) delta += 4;
-        if (isTocSetup(view, delta)) {
-          const reason =
-            'the nops stand in front of the TOC set-up of the global entry, as GCC 12 puts them: r2 is not set there';
-          const skipped = `${reason} and local calls skip them`;
-          const off = first === NOP && second === NOP ? 'whole' : undefined;
-          return foreign(shape, ip, start, 8, expected, skipped, 'unsupported', off);
-        }
-      }
-      if (first === NOP && second !== NOP && !isBl(second)) {
-        const reason = 'one nop behind the function entry, two are needed';
-        return foreign(shape, ip, start, 8, expected, reason, start > 0 ? 'unsupported' : undefined, 'few');
-      }
-      // A function may begin with `mflr r0` itself.
-      if (start > 0 && first !== NOP && (first !== MFLR_R0 || (second !== NOP && !isBl(second)))) {
-        const reason = 'all nops stand in front of the function entry';
-        return foreign(shape, ip, start, 8, expected, reason, 'unsupported', 'front');
-      }
-      if (first !== NOP && first !== MFLR_R0) {
-        return foreign(shape, ip, start, 8, expected, 'the first word is neither nop nor mflr r0');
-      }
-      if (view.relocation(start) !== null) {
-        return foreign(shape, ip, start, 8, expected, 'a relocation stands on the first word');
-      }
-      const call = readCall(view, ip, second, flavour);
-      switch (call.kind) {
-        case 'compiled':
-        case 'call': {
-          if (first !== MFLR_R0) {
-            const wanted = wordsOf([MFLR_R0, second], endian);
-            return foreign(shape, ip, start, 8, wanted, 'the call is not preceded by mflr r0');
-          }
-          // Whatever it calls: the compiler's form of this shape has no call.
-          return reading(shape, 'call', 'call', ip, start, 8, call.target, call.relocated ? [ip] : NO_DELTAS);
-        }
-        case 'nop':
-          return first === NOP
-            ? reading(shape, 'compiled', 'nops', ip, start, 8, null, NO_DELTAS)
-            : reading(shape, 'nop', 'init', ip, start, 8, null, NO_DELTAS);
-        case 'wrong':
-          return foreign(shape, ip, start, 8, expected, call.reason);
-        case 'other':
-          return foreign(shape, ip, start, 8, expected, 'the second word is neither nop nor bl');
-        default:
-          return call satisfies never;
-      }
-    },
-    write(reading, to, view) {
-      if (reading.state !== 'compiled') return toggle(reading, to, view, flavour, NOP, 'P-NEW-1');
-      const first = store(reading.startDelta, NOP, MFLR_R0, endian);
-      switch (to.kind) {
-        case 'nop':
-          return UNCHANGED;
-        case 'init':
-          return { stores: [first], neutralise: [], rule: 'P-NEW-1' };
-        case 'call': {
-          const after = entryCallWord(view, reading.ipDelta, to.target);
-          if (typeof after !== 'number') return after;
-          // r0 must be loaded before the call can run.
-          return { stores: [first, store(reading.ipDelta, NOP, after, endian)], neutralise: [], rule: 'P-NEW-2' };
-        }
-        default:
-          return to satisfies never;
-      }
-    },
+    read: (view) => readPatchable(shape, flavour, view),
+    write: (reading, to, view) => writePatchable(flavour, reading, to, view),
   };
   return shape;
+}
+
+/** The states of the table above. */
+function readPatchable(shape: SiteShape, flavour: Flavour, view: SiteView): SiteReading | null {
+  const { endian } = flavour;
+  const expected = wordsOf([NOP, NOP], endian);
+  const start = startOfPad(view, flavour);
+  const ip = start + 4;
+  const first = view.u32(start);
+  const second = view.u32(ip);
+  if (flavour.globalEntry && (first === NOP || first === MFLR_R0)) {
+    let delta = start;
+    while (delta < start + 4 * MOST_NOPS && (view.u32(delta) === NOP || delta < start + 8)) delta += 4;
+    if (isTocSetup(view, delta)) {
+      const reason =
+        'the nops stand in front of the TOC set-up of the global entry, as GCC 12 puts them: r2 is not set there';
+      const skipped = `${reason} and local calls skip them`;
+      const off = first === NOP && second === NOP ? 'whole' : undefined;
+      return foreign(shape, ip, start, 8, expected, skipped, 'unsupported', off);
+    }
+  }
+  if (first === NOP && second !== NOP && !isBl(second)) {
+    const reason = 'one nop behind the function entry, two are needed';
+    return foreign(shape, ip, start, 8, expected, reason, start > 0 ? 'unsupported' : undefined, 'few');
+  }
+  // A function may begin with `mflr r0` itself.
+  if (start > 0 && first !== NOP && (first !== MFLR_R0 || (second !== NOP && !isBl(second)))) {
+    const reason = 'all nops stand in front of the function entry';
+    return foreign(shape, ip, start, 8, expected, reason, 'unsupported', 'front');
+  }
+  if (first !== NOP && first !== MFLR_R0) {
+    return foreign(shape, ip, start, 8, expected, 'the first word is neither nop nor mflr r0');
+  }
+  if (view.relocation(start) !== null) {
+    return foreign(shape, ip, start, 8, expected, 'a relocation stands on the first word');
+  }
+  const call = readCall(view, ip, second, flavour);
+  switch (call.kind) {
+    case 'compiled':
+    case 'call': {
+      if (first !== MFLR_R0) {
+        const wanted = wordsOf([MFLR_R0, second], endian);
+        return foreign(shape, ip, start, 8, wanted, 'the call is not preceded by mflr r0');
+      }
+      // Whatever it calls: the compiler's form of this shape has no call.
+      return reading(shape, 'call', 'call', ip, start, 8, call.target, call.relocated ? [ip] : NO_DELTAS);
+    }
+    case 'nop':
+      return first === NOP
+        ? reading(shape, 'compiled', 'nops', ip, start, 8, null, NO_DELTAS)
+        : reading(shape, 'nop', 'init', ip, start, 8, null, NO_DELTAS);
+    case 'wrong':
+      return foreign(shape, ip, start, 8, expected, call.reason);
+    case 'other':
+      return foreign(shape, ip, start, 8, expected, 'the second word is neither nop nor bl');
+    default:
+      return call satisfies never;
+  }
+}
+
+/** From the compiled form to the others, and on as every site whose call is one word. */
+function writePatchable(
+  flavour: Flavour,
+  ...[reading, to, view]: Parameters<SiteShape['write']>
+): ReturnType<SiteShape['write']> {
+  const { endian } = flavour;
+  if (reading.state !== 'compiled') return toggle(reading, to, view, flavour, NOP, 'P-NEW-1');
+  const first = store(reading.startDelta, NOP, MFLR_R0, endian);
+  switch (to.kind) {
+    case 'nop':
+      return UNCHANGED;
+    case 'init':
+      return { stores: [first], neutralise: [], rule: 'P-NEW-1' };
+    case 'call': {
+      const after = entryCallWord(view, reading.ipDelta, to.target);
+      if (typeof after !== 'number') return after;
+      // r0 must be loaded before the call can run.
+      return { stores: [first, store(reading.ipDelta, NOP, after, endian)], neutralise: [], rule: 'P-NEW-2' };
+    }
+    default:
+      return to satisfies never;
+  }
 }
 
 /**
@@ -695,8 +717,7 @@ function stubStores(
  * Two nops at a site are chance: the next instruction of the function is a nop of its own.
  */
 function outOfLine(flavour: Flavour): SiteShape {
-  const { endian, bits, globalEntry } = flavour;
-  const expected = wordsOf([NOP], endian);
+  const { bits } = flavour;
   const shape: SiteShape = {
     name: `ppc${bits}.out-of-line`,
     sources: ['patchable-table'],
@@ -704,68 +725,80 @@ function outOfLine(flavour: Flavour): SiteShape {
     family: 'patchable-entry',
     outOfLine: true,
     entries: ['ool-ops', 'ool'],
-    read(view) {
-      const word = view.u32(0);
-      // With nops in front of the entry the table does not name the one that calls pass; and those
-      // in front of the TOC set-up are passed by.
-      if (startOfPad(view, flavour) > 0) return null;
-      if (globalEntry && view.functionAt(0) && !view.entryAt(0)) return null;
-      if (globalEntry && word === NOP && isTocSetup(view, 4)) return null;
-      if (view.covered() && !view.entryAt(0)) {
-        return foreign(shape, 0, 0, 4, expected, 'the place is inside a function, not at its entry');
-      }
-      if (view.relocation(0) !== null) return foreign(shape, 0, 0, 4, expected, 'a relocation stands on the nop');
-      if (word === NOP) return reading(shape, 'compiled', 'nop', 0, 0, 4, null, NO_DELTAS);
-      if (isBl(word)) {
-        const lost = 'a call in place of the jump to a stub: the way back to the caller of the function is lost';
-        return foreign(shape, 0, 0, 4, expected, lost);
-      }
-      if (view.relocatable || !isBranch(word)) {
-        return foreign(shape, 0, 0, 4, expected, 'neither the nop nor a jump to a stub');
-      }
-      const at = BigInt.asUintN(bits, view.address + BigInt(branchDisplacement(word)));
-      const stub = readOutOfLineStub((address) => view.wordAt(address), at, bits);
-      const where = `the stub out of line at ${hex(at)}`;
-      const wrong = (reason: string): SiteReading => foreign(shape, 0, 0, 4, expected, `${where} ${reason}`, 'stub');
-      if (stub === 'empty') return wrong('is empty');
-      if ('wrong' in stub) return wrong(`is none: ${stub.wrong}`);
-      if (stub.back !== view.address + 4n) return wrong(`comes back to ${hex(stub.back)}, not behind this site`);
-      return { ...reading(shape, 'call', 'out-of-line', 0, 0, 4, stub.target, NO_DELTAS), through: at };
-    },
-    write(reading, to, view) {
-      if (reading.state === 'foreign') return refuse('not-applicable', reading.reason ?? 'the site is foreign');
-      const stub = view.ownStub();
-      const off = reading.state === 'call' ? [store(0, view.u32(0), NOP, endian)] : [];
-      switch (to.kind) {
-        case 'nop':
-          return { stores: off, neutralise: [], rule: 'P-OOL-4' };
-        case 'init': {
-          // Where there are no stubs yet a loader makes them.
-          if (stub === null) return { stores: off, neutralise: [], rule: 'P-OOL-4' };
-          if (stub.idleTarget === null) {
-            return refuse('out-of-range', `no way leads from the stub at ${hex(stub.address)} to the entry`);
-          }
-          const idle = { target: stub.idleTarget, ops: to.literal ?? stub.ops?.idle };
-          const stores = stubStores(view, stub, idle, flavour);
-          return 'refused' in stores ? stores : { stores: [...stores, ...off], neutralise: [], rule: 'P-OOL-6' };
-        }
-        case 'call': {
-          if (stub === null) return refuse('needs-stub', 'the site calls through a stub out of line, and has none');
-          // A stub that was never written has no word of its own yet.
-          const isNew = readOutOfLineStub((address) => view.wordAt(address), stub.address, bits) === 'empty';
-          const ops = to.literal ?? (isNew ? stub.ops?.idle : undefined);
-          const stores = stubStores(view, stub, { target: to.target, ops }, flavour);
-          if ('refused' in stores) return stores;
-          const on = branch(view.address, stub.address);
-          const site = view.u32(0) === on ? [] : [store(0, view.u32(0), on, endian)];
-          return { stores: [...stores, ...site], neutralise: [], rule: 'P-OOL-4' };
-        }
-        default:
-          return to satisfies never;
-      }
-    },
+    read: (view) => readOutOfLine(shape, flavour, view),
+    write: (reading, to, view) => writeOutOfLine(flavour, reading, to, view),
   };
   return shape;
+}
+
+/** The states of the table above. */
+function readOutOfLine(shape: SiteShape, flavour: Flavour, view: SiteView): SiteReading | null {
+  const { endian, bits, globalEntry } = flavour;
+  const expected = wordsOf([NOP], endian);
+  const word = view.u32(0);
+  // With nops in front of the entry the table does not name the one that calls pass; and those
+  // in front of the TOC set-up are passed by.
+  if (startOfPad(view, flavour) > 0) return null;
+  if (globalEntry && view.functionAt(0) && !view.entryAt(0)) return null;
+  if (globalEntry && word === NOP && isTocSetup(view, 4)) return null;
+  if (view.covered() && !view.entryAt(0)) {
+    return foreign(shape, 0, 0, 4, expected, 'the place is inside a function, not at its entry');
+  }
+  if (view.relocation(0) !== null) return foreign(shape, 0, 0, 4, expected, 'a relocation stands on the nop');
+  if (word === NOP) return reading(shape, 'compiled', 'nop', 0, 0, 4, null, NO_DELTAS);
+  if (isBl(word)) {
+    const lost = 'a call in place of the jump to a stub: the way back to the caller of the function is lost';
+    return foreign(shape, 0, 0, 4, expected, lost);
+  }
+  if (view.relocatable || !isBranch(word)) {
+    return foreign(shape, 0, 0, 4, expected, 'neither the nop nor a jump to a stub');
+  }
+  const at = BigInt.asUintN(bits, view.address + BigInt(branchDisplacement(word)));
+  const stub = readOutOfLineStub((address) => view.wordAt(address), at, bits);
+  const where = `the stub out of line at ${hex(at)}`;
+  const wrong = (reason: string): SiteReading => foreign(shape, 0, 0, 4, expected, `${where} ${reason}`, 'stub');
+  if (stub === 'empty') return wrong('is empty');
+  if ('wrong' in stub) return wrong(`is none: ${stub.wrong}`);
+  if (stub.back !== view.address + 4n) return wrong(`comes back to ${hex(stub.back)}, not behind this site`);
+  return { ...reading(shape, 'call', 'out-of-line', 0, 0, 4, stub.target, NO_DELTAS), through: at };
+}
+
+/** The stub first where the site is switched on, the site first where it is switched off. */
+function writeOutOfLine(
+  flavour: Flavour,
+  ...[reading, to, view]: Parameters<SiteShape['write']>
+): ReturnType<SiteShape['write']> {
+  const { endian, bits } = flavour;
+  if (reading.state === 'foreign') return refuse('not-applicable', reading.reason ?? 'the site is foreign');
+  const stub = view.ownStub();
+  const off = reading.state === 'call' ? [store(0, view.u32(0), NOP, endian)] : [];
+  switch (to.kind) {
+    case 'nop':
+      return { stores: off, neutralise: [], rule: 'P-OOL-4' };
+    case 'init': {
+      // Where there are no stubs yet a loader makes them.
+      if (stub === null) return { stores: off, neutralise: [], rule: 'P-OOL-4' };
+      if (stub.idleTarget === null) {
+        return refuse('out-of-range', `no way leads from the stub at ${hex(stub.address)} to the entry`);
+      }
+      const idle = { target: stub.idleTarget, ops: to.literal ?? stub.ops?.idle };
+      const stores = stubStores(view, stub, idle, flavour);
+      return 'refused' in stores ? stores : { stores: [...stores, ...off], neutralise: [], rule: 'P-OOL-6' };
+    }
+    case 'call': {
+      if (stub === null) return refuse('needs-stub', 'the site calls through a stub out of line, and has none');
+      // A stub that was never written has no word of its own yet.
+      const isNew = readOutOfLineStub((address) => view.wordAt(address), stub.address, bits) === 'empty';
+      const ops = to.literal ?? (isNew ? stub.ops?.idle : undefined);
+      const stores = stubStores(view, stub, { target: to.target, ops }, flavour);
+      if ('refused' in stores) return stores;
+      const on = branch(view.address, stub.address);
+      const site = view.u32(0) === on ? [] : [store(0, view.u32(0), on, endian)];
+      return { stores: [...stores, ...site], neutralise: [], rule: 'P-OOL-4' };
+    }
+    default:
+      return to satisfies never;
+  }
 }
 
 // -------------------------------------------------------------------------------------- 32-bit -pg

@@ -215,280 +215,321 @@ function merged(bytes: number, half: 0 | 1): number[] {
 
 const vr = (f: Fields, name: string): number => 32 + f.n(name);
 
+/** Address of an access by register and index. */
+function indexed(x: Place, f: Fields): Slot {
+  const base = f.base();
+  return typeof base === 'bigint' ? f.r('rb') : x.b.make(x.sized('add'), base, f.r('rb'));
+}
+
+const load64 = (x: Place, at: Slot, offset: bigint): Slot => {
+  const d = x.b.temp();
+  x.b.load(x.width.endian === 'little' ? 'ld64' : 'ld64be', d, at, offset);
+  return d;
+};
+const store64 = (x: Place, value: Operand, at: Slot, offset: bigint): void => {
+  x.b.store(x.width.endian === 'little' ? 'st64' : 'st64be', value, at, offset);
+};
+const load32 = (x: Place, at: Slot, offset: bigint, signed = false): Slot => {
+  const d = x.b.temp();
+  const little = signed ? 'ld32s' : 'ld32u';
+  const big = signed ? 'ld32sbe' : 'ld32ube';
+  x.b.load(x.width.endian === 'little' ? little : big, d, at, offset);
+  return d;
+};
+
+const from = (start: number) => Array.from({ length: 16 }, (_, i) => start + i);
+const splat = (bytes: number, element: number): number[] =>
+  Array.from({ length: 16 }, (_, i) => element * bytes + (i % bytes));
+
+/** Bits of a doubleword as a matrix of 8 by 8, transposed. */
+function transposed(b: Place['b'], value: Slot): Slot {
+  let bits = value;
+  for (const [shift, mask] of [
+    [7n, 0x00aa_00aa_00aa_00aan],
+    [14n, 0x0000_cccc_0000_ccccn],
+    [28n, 0x0000_0000_f0f0_f0f0n],
+  ] as const) {
+    const moved = b.make('and', b.make('xor', bits, b.make('shr', bits, shift)), mask);
+    bits = b.make('xor', b.make('xor', bits, moved), b.make('shl', moved, shift));
+  }
+  return bits;
+}
+
 /** Semantics of the rows, by name. */
 export function vectorSemantics(slots: VectorSlots): readonly (readonly [string, VectorLift])[] {
-  const out: [string, VectorLift][] = [];
-  const add = (name: string, emit: (v: Vectors, x: Place, f: Fields) => void): void => {
-    out.push([
+  return new VectorSemantics(slots).all();
+}
+
+class VectorSemantics {
+  private readonly out: [string, VectorLift][] = [];
+
+  constructor(private readonly slots: VectorSlots) {}
+
+  all(): readonly (readonly [string, VectorLift])[] {
+    const add: Add = (name, emit) => {
+      this.add(name, emit);
+    };
+    this.vmxAccesses();
+    this.vsxAccesses();
+    this.moves();
+    this.permutations();
+    this.packing();
+    this.logical();
+    this.sums();
+    this.gathering();
+    shiftSemantics(add);
+    doublewordSemantics(add);
+    saturatingSemantics(add, this.slots.vscr);
+    for (const name of ROWS.keys()) this.out.push([name, computed]);
+    return this.out;
+  }
+
+  private add(name: string, emit: (v: Vectors, x: Place, f: Fields) => void): void {
+    this.out.push([
       name,
       (x, f): undefined => {
-        emit(new Vectors(x.b, slots), x, f);
+        emit(new Vectors(x.b, this.slots), x, f);
       },
     ]);
-  };
-  const address = (x: Place, f: Fields): Slot => {
-    const base = f.base();
-    return typeof base === 'bigint' ? f.r('rb') : x.b.make(x.sized('add'), base, f.r('rb'));
-  };
+  }
 
-  // ------------------------------------------------------------------------------ loads, stores
+  /** Loads and stores of VMX, and the shifts for those that are not aligned. */
+  private vmxAccesses(): void {
+    for (const name of ['lvx', 'lvxl']) {
+      this.add(name, (v, x, f) => {
+        const at = x.b.make('and', indexed(x, f), -16n & ONES);
+        // The doubleword at the lower address is the lower one in little-endian order only.
+        const [near, far] = [load64(x, at, 0n), load64(x, at, 8n)];
+        const isLittle = x.width.endian === 'little';
+        v.write(vr(f, 'vrt'), isLittle ? far : near, isLittle ? near : far);
+      });
+    }
+    for (const name of ['stvx', 'stvxl']) {
+      this.add(name, (v, x, f) => {
+        const at = x.b.make('and', indexed(x, f), -16n & ONES);
+        const halves = [v.low(vr(f, 'vrs')), v.upper(vr(f, 'vrs'))] as const;
+        const isLittle = x.width.endian === 'little';
+        store64(x, halves[isLittle ? 0 : 1], at, 0n);
+        store64(x, halves[isLittle ? 1 : 0], at, 8n);
+      });
+    }
+    for (const [name, left] of [
+      ['lvsl', true],
+      ['lvsr', false],
+    ] as const) {
+      this.add(name, (v, x, f) => {
+        const shift = x.b.make('mul', x.b.make('and', indexed(x, f), 15n), BYTES);
+        const numbers = halvesOf(Array.from({ length: 16 }, (_, j) => (left ? 15 - j : 31 - j)));
+        x.b.to(v.first, 'join64', numbers[0], numbers[1]);
+        x.b.to(v.second, 'join64', shift, shift);
+        x.b.to(v.first, left ? 'vadd8' : 'vsub8', v.first, v.second);
+        v.writeVector(vr(f, 'vrt'), v.first);
+      }); // prettier-ignore
+    }
+  }
 
-  const load64 = (x: Place, at: Slot, offset: bigint): Slot => {
-    const d = x.b.temp();
-    x.b.load(x.width.endian === 'little' ? 'ld64' : 'ld64be', d, at, offset);
-    return d;
-  };
-  const store64 = (x: Place, value: Operand, at: Slot, offset: bigint): void => {
-    x.b.store(x.width.endian === 'little' ? 'st64' : 'st64be', value, at, offset);
-  };
-  const load32 = (x: Place, at: Slot, offset: bigint, signed = false): Slot => {
-    const d = x.b.temp();
-    const little = signed ? 'ld32s' : 'ld32u';
-    const big = signed ? 'ld32sbe' : 'ld32ube';
-    x.b.load(x.width.endian === 'little' ? little : big, d, at, offset);
-    return d;
-  };
-  for (const name of ['lvx', 'lvxl']) {
-    add(name, (v, x, f) => {
-      const at = x.b.make('and', address(x, f), -16n & ONES);
-      // The doubleword at the lower address is the lower one in little-endian order only.
-      const [near, far] = [load64(x, at, 0n), load64(x, at, 8n)];
-      const isLittle = x.width.endian === 'little';
-      v.write(vr(f, 'vrt'), isLittle ? far : near, isLittle ? near : far);
+  /** Loads and stores of VSX. */
+  private vsxAccesses(): void {
+    this.add('lxvd2x', (v, x, f) => {
+      const at = indexed(x, f);
+      const [upper, lower] = [load64(x, at, 0n), load64(x, at, 8n)];
+      v.write(f.n('xt'), upper, lower);
+    });
+    this.add('stxvd2x', (v, x, f) => {
+      const at = indexed(x, f);
+      const [upper, lower] = [v.upper(f.n('xs')), v.low(f.n('xs'))];
+      store64(x, upper, at, 0n);
+      store64(x, lower, at, 8n);
+    });
+    this.add('lxvw4x', (v, x, f) => {
+      const at = indexed(x, f);
+      const words = [0n, 4n, 8n, 12n].map((offset) => load32(x, at, offset));
+      const both = (first: Slot, second: Slot): Slot => x.b.make('or', x.b.make('shl', first, 32n), second);
+      v.write(f.n('xt'), both(words[0]!, words[1]!), both(words[2]!, words[3]!));
+    });
+    this.add('stxvw4x', (v, x, f) => {
+      const at = indexed(x, f);
+      const halves = [v.upper(f.n('xs')), v.low(f.n('xs'))];
+      const name = x.width.endian === 'little' ? 'st32' : 'st32be';
+      halves.forEach((half, i) => {
+        x.b.store(name, x.b.make('shr', half, 32n), at, BigInt(8 * i));
+        x.b.store(name, half, at, BigInt(8 * i + 4));
+      });
+    });
+    this.add('lxvdsx', (v, x, f) => {
+      const value = load64(x, indexed(x, f), 0n);
+      v.write(f.n('xt'), value, value);
+    });
+    // Of scalars the other doubleword is undefined: it becomes 0.
+    this.add('lxsdx', (v, x, f) => {
+      v.write(f.n('xt'), load64(x, indexed(x, f), 0n), 0n);
+    });
+    this.add('lxsiwzx', (v, x, f) => {
+      v.write(f.n('xt'), load32(x, indexed(x, f), 0n), 0n);
+    });
+    this.add('lxsiwax', (v, x, f) => {
+      v.write(f.n('xt'), load32(x, indexed(x, f), 0n, true), 0n);
+    });
+    this.add('stxsdx', (v, x, f) => {
+      store64(x, v.upper(f.n('xs')), indexed(x, f), 0n);
+    });
+    this.add('stxsiwx', (v, x, f) => {
+      x.b.store(x.width.endian === 'little' ? 'st32' : 'st32be', v.upper(f.n('xs')), indexed(x, f), 0n);
     });
   }
-  for (const name of ['stvx', 'stvxl']) {
-    add(name, (v, x, f) => {
-      const at = x.b.make('and', address(x, f), -16n & ONES);
-      const halves = [v.low(vr(f, 'vrs')), v.upper(vr(f, 'vrs'))] as const;
-      const isLittle = x.width.endian === 'little';
-      store64(x, halves[isLittle ? 0 : 1], at, 0n);
-      store64(x, halves[isLittle ? 1 : 0], at, 8n);
+
+  /** Single elements of memory, and moves from and to general registers. */
+  private moves(): void {
+    ELEMENTS.forEach(([letter], log2) => {
+      this.add(`lve${letter}x`, (v, x, f) => {
+        loadElement(v, x, f, indexed(x, f), log2);
+      });
+      this.add(`stve${letter}x`, (v, x, f) => {
+        storeElement(v, x, f, indexed(x, f), log2);
+      });
+    });
+    this.add('mtvsrd', (v, _x, f) => {
+      v.write(f.n('xt'), f.r('ra'), 0n);
+    });
+    this.add('mtvsrwa', (v, x, f) => {
+      v.write(f.n('xt'), x.b.make('sx32', f.r('ra')), 0n);
+    });
+    this.add('mtvsrwz', (v, x, f) => {
+      v.write(f.n('xt'), x.b.make('zx32', f.r('ra')), 0n);
+    });
+    this.add('mfvsrd', (v, x, f) => {
+      x.b.mov(f.r('ra'), v.upper(f.n('xs')));
+    });
+    this.add('mfvsrwz', (v, x, f) => {
+      x.b.to(f.r('ra'), 'zx32', v.upper(f.n('xs')));
+    });
+    this.add('xxpermdi', (v, _x, f) => {
+      const [a, c, mode] = [f.n('xa'), f.n('xb'), f.n('dm')];
+      v.write(f.n('xt'), (mode & 2) === 0 ? v.upper(a) : v.low(a), (mode & 1) === 0 ? v.upper(c) : v.low(c));
     });
   }
-  for (const [name, left] of [
-    ['lvsl', true],
-    ['lvsr', false],
-  ] as const) {
-    add(name, (v, x, f) => {
-      const shift = x.b.make('mul', x.b.make('and', address(x, f), 15n), BYTES);
-      const numbers = halvesOf(Array.from({ length: 16 }, (_, j) => (left ? 15 - j : 31 - j)));
-      x.b.to(v.first, 'join64', numbers[0], numbers[1]);
-      x.b.to(v.second, 'join64', shift, shift);
-      x.b.to(v.first, left ? 'vadd8' : 'vsub8', v.first, v.second);
-      v.writeVector(vr(f, 'vrt'), v.first);
-    }); // prettier-ignore
-  }
-  add('lxvd2x', (v, x, f) => {
-    const at = address(x, f);
-    const [upper, lower] = [load64(x, at, 0n), load64(x, at, 8n)];
-    v.write(f.n('xt'), upper, lower);
-  });
-  add('stxvd2x', (v, x, f) => {
-    const at = address(x, f);
-    const [upper, lower] = [v.upper(f.n('xs')), v.low(f.n('xs'))];
-    store64(x, upper, at, 0n);
-    store64(x, lower, at, 8n);
-  });
-  add('lxvw4x', (v, x, f) => {
-    const at = address(x, f);
-    const words = [0n, 4n, 8n, 12n].map((offset) => load32(x, at, offset));
-    const both = (first: Slot, second: Slot): Slot => x.b.make('or', x.b.make('shl', first, 32n), second);
-    v.write(f.n('xt'), both(words[0]!, words[1]!), both(words[2]!, words[3]!));
-  });
-  add('stxvw4x', (v, x, f) => {
-    const at = address(x, f);
-    const halves = [v.upper(f.n('xs')), v.low(f.n('xs'))];
-    const name = x.width.endian === 'little' ? 'st32' : 'st32be';
-    halves.forEach((half, i) => {
-      x.b.store(name, x.b.make('shr', half, 32n), at, BigInt(8 * i));
-      x.b.store(name, half, at, BigInt(8 * i + 4));
-    });
-  });
-  add('lxvdsx', (v, x, f) => {
-    const value = load64(x, address(x, f), 0n);
-    v.write(f.n('xt'), value, value);
-  });
-  // Of scalars the other doubleword is undefined: it becomes 0.
-  add('lxsdx', (v, x, f) => {
-    v.write(f.n('xt'), load64(x, address(x, f), 0n), 0n);
-  });
-  add('lxsiwzx', (v, x, f) => {
-    v.write(f.n('xt'), load32(x, address(x, f), 0n), 0n);
-  });
-  add('lxsiwax', (v, x, f) => {
-    v.write(f.n('xt'), load32(x, address(x, f), 0n, true), 0n);
-  });
-  add('stxsdx', (v, x, f) => {
-    store64(x, v.upper(f.n('xs')), address(x, f), 0n);
-  });
-  add('stxsiwx', (v, x, f) => {
-    x.b.store(x.width.endian === 'little' ? 'st32' : 'st32be', v.upper(f.n('xs')), address(x, f), 0n);
-  });
-
-  // -------------------------------------------------------------------------------------- moves
-
-  ELEMENTS.forEach(([letter], log2) => {
-    add(`lve${letter}x`, (v, x, f) => {
-      loadElement(v, x, f, address(x, f), log2);
-    });
-    add(`stve${letter}x`, (v, x, f) => {
-      storeElement(v, x, f, address(x, f), log2);
-    });
-  });
-  add('mtvsrd', (v, _x, f) => {
-    v.write(f.n('xt'), f.r('ra'), 0n);
-  });
-  add('mtvsrwa', (v, x, f) => {
-    v.write(f.n('xt'), x.b.make('sx32', f.r('ra')), 0n);
-  });
-  add('mtvsrwz', (v, x, f) => {
-    v.write(f.n('xt'), x.b.make('zx32', f.r('ra')), 0n);
-  });
-  add('mfvsrd', (v, x, f) => {
-    x.b.mov(f.r('ra'), v.upper(f.n('xs')));
-  });
-  add('mfvsrwz', (v, x, f) => {
-    x.b.to(f.r('ra'), 'zx32', v.upper(f.n('xs')));
-  });
-  add('xxpermdi', (v, _x, f) => {
-    const [a, c, mode] = [f.n('xa'), f.n('xb'), f.n('dm')];
-    v.write(f.n('xt'), (mode & 2) === 0 ? v.upper(a) : v.low(a), (mode & 1) === 0 ? v.upper(c) : v.low(c));
-  });
-
-  // ------------------------------------------------------------------------------- permutations
 
   /** Two VSR, bytes by their numbers. */
-  const picked = (name: string, of: 'v' | 'x', bytes: (f: Fields) => readonly number[]): void => {
-    add(name, (v, _x, f) => {
+  private picked(name: string, of: 'v' | 'x', bytes: (f: Fields) => readonly number[]): void {
+    this.add(name, (v, _x, f) => {
       const number = (field: string): number => (of === 'v' ? vr(f, `vr${field}`) : f.n(`x${field}`));
       const second = v.read(number('b'), v.second);
       const first = f.has(of === 'v' ? 'vra' : 'xa') ? v.read(number('a'), v.first) : second;
       v.pick(v.first, first, second, bytes(f));
       v.writeVector(number('t'), v.first);
     });
-  };
-  const from = (start: number) => Array.from({ length: 16 }, (_, i) => start + i);
-  const splat = (bytes: number, element: number): number[] =>
-    Array.from({ length: 16 }, (_, i) => element * bytes + (i % bytes));
-  picked('vsldoi', 'v', (f) => from(f.n('shb')));
-  picked('xxsldwi', 'x', (f) => from(4 * f.n('shw')));
-  picked('vspltb', 'v', (f) => splat(1, f.n('uim4')));
-  picked('vsplth', 'v', (f) => splat(2, f.n('uim3')));
-  picked('vspltw', 'v', (f) => splat(4, f.n('uim2')));
-  picked('xxspltw', 'x', (f) => splat(4, f.n('uim2')));
-  for (const [letter, bytes] of [['b', 1], ['h', 2], ['w', 4]] as const) {
-    picked(`vmrgh${letter}`, 'v', () => merged(bytes, 0));
-    picked(`vmrgl${letter}`, 'v', () => merged(bytes, 1));
-    const bits = 8 * bytes;
-    add(`vspltis${letter}`, (v, _x, f) => {
-      const value = replicated(BigInt(f.n('sim')), bits);
-      v.write(vr(f, 'vrt'), value, value);
-    });
-  } // prettier-ignore
-  picked('xxmrghw', 'x', () => merged(4, 0));
-  picked('xxmrglw', 'x', () => merged(4, 1));
-  add('vperm', (v, _x, f) => {
-    v.permute(v.first, v.read(vr(f, 'vra'), v.first), v.read(vr(f, 'vrb'), v.second), v.read(vr(f, 'vrc'), v.third));
-    v.writeVector(vr(f, 'vrt'), v.first);
-  });
+  }
 
-  ELEMENTS.forEach(([letter, bytes], log2) => {
-    const element = ['h', 'w', 'd'][log2]!;
-    picked(`vpku${element}um`, 'v', () => from(0).map((i) => i + bytes * (1 + Math.floor(i / bytes))));
-    const widen = (['vsx8', 'vsx16', 'vsx32'] as const)[log2]!;
-    add(`vupkls${letter}`, (v, { b }, f) => {
-      b.to(v.first, widen, v.read(vr(f, 'vrb'), v.first));
+  private permutations(): void {
+    this.picked('vsldoi', 'v', (f) => from(f.n('shb')));
+    this.picked('xxsldwi', 'x', (f) => from(4 * f.n('shw')));
+    this.picked('vspltb', 'v', (f) => splat(1, f.n('uim4')));
+    this.picked('vsplth', 'v', (f) => splat(2, f.n('uim3')));
+    this.picked('vspltw', 'v', (f) => splat(4, f.n('uim2')));
+    this.picked('xxspltw', 'x', (f) => splat(4, f.n('uim2')));
+    for (const [letter, bytes] of [['b', 1], ['h', 2], ['w', 4]] as const) {
+      this.picked(`vmrgh${letter}`, 'v', () => merged(bytes, 0));
+      this.picked(`vmrgl${letter}`, 'v', () => merged(bytes, 1));
+      const bits = 8 * bytes;
+      this.add(`vspltis${letter}`, (v, _x, f) => {
+        const value = replicated(BigInt(f.n('sim')), bits);
+        v.write(vr(f, 'vrt'), value, value);
+      });
+    } // prettier-ignore
+    this.picked('xxmrghw', 'x', () => merged(4, 0));
+    this.picked('xxmrglw', 'x', () => merged(4, 1));
+    this.add('vperm', (v, _x, f) => {
+      v.permute(v.first, v.read(vr(f, 'vra'), v.first), v.read(vr(f, 'vrb'), v.second), v.read(vr(f, 'vrc'), v.third));
       v.writeVector(vr(f, 'vrt'), v.first);
     });
-    add(`vupkhs${letter}`, (v, { b }, f) => {
-      b.to(v.second, 'join64', v.upper(vr(f, 'vrb')), 0n);
-      b.to(v.first, widen, v.second);
-      v.writeVector(vr(f, 'vrt'), v.first);
+  }
+
+  private packing(): void {
+    ELEMENTS.forEach(([letter, bytes], log2) => {
+      const element = ['h', 'w', 'd'][log2]!;
+      this.picked(`vpku${element}um`, 'v', () => from(0).map((i) => i + bytes * (1 + Math.floor(i / bytes))));
+      const widen = (['vsx8', 'vsx16', 'vsx32'] as const)[log2]!;
+      this.add(`vupkls${letter}`, (v, { b }, f) => {
+        b.to(v.first, widen, v.read(vr(f, 'vrb'), v.first));
+        v.writeVector(vr(f, 'vrt'), v.first);
+      });
+      this.add(`vupkhs${letter}`, (v, { b }, f) => {
+        b.to(v.second, 'join64', v.upper(vr(f, 'vrb')), 0n);
+        b.to(v.first, widen, v.second);
+        v.writeVector(vr(f, 'vrt'), v.first);
+      });
     });
-  });
-  for (const [name, first] of [['vmrgew', 0], ['vmrgow', 4]] as const) {
-    picked(name, 'v', () => from(0).map((at) => 8 * Math.floor(at / 8) + first + (at % 4) + (at % 8 < 4 ? 0 : 16)));
-  } // prettier-ignore
+    for (const [name, first] of [['vmrgew', 0], ['vmrgow', 4]] as const) {
+      this.picked(name, 'v', () => from(0).map((at) => 8 * Math.floor(at / 8) + first + (at % 4) + (at % 8 < 4 ? 0 : 16)));
+    } // prettier-ignore
+  }
 
-  // ------------------------------------------------------------------------------------- logical
-
-  const binary = (name: string, of: 'v' | 'x', compute: Binary): void => {
-    add(name, (v, _x, f) => {
+  private binary(name: string, of: 'v' | 'x', compute: Binary): void {
+    this.add(name, (v, _x, f) => {
       const number = (field: string): number => (of === 'v' ? vr(f, `vr${field}`) : f.n(`x${field}`));
       compute(v, v.first, v.read(number('a'), v.first), v.read(number('b'), v.second));
       v.writeVector(number('t'), v.first);
     });
-  };
-  for (const [name, compute] of Object.entries(LOGICAL)) {
-    binary(name === 'eqv' ? 'veqv' : `v${name}`, 'v', compute);
-    binary(`xxl${name}`, 'x', compute);
-  }
-  for (const of of ['v', 'x'] as const) {
-    add(of === 'v' ? 'vsel' : 'xxsel', (v, { b }, f) => {
-      const number = (field: string): number => (of === 'v' ? vr(f, `vr${field}`) : f.n(`x${field}`));
-      const by = v.read(number('c'), v.third);
-      b.to(v.second, 'and128', v.read(number('b'), v.second), by);
-      b.to(v.first, 'andnot128', v.read(number('a'), v.first), by);
-      b.to(v.first, 'or128', v.first, v.second);
-      v.writeVector(number('t'), v.first);
-    });
   }
 
-  // ------------------------------------------------------------------------ sums and comparisons
-
-  const LETTERS = ['b', 'h', 'w', 'd'] as const;
-  for (const [log2, letter] of LETTERS.entries()) {
-    const bits = (8 << log2) as 8 | 16 | 32 | 64;
-    binary(`vaddu${letter}m`, 'v', op(`vadd${bits}`));
-    binary(`vsubu${letter}m`, 'v', op(`vsub${bits}`));
-    if (bits !== 64) {
-      for (const which of ['max', 'min'] as const) {
-        binary(`v${which}s${letter}`, 'v', op(`v${which}s${bits}`));
-        binary(`v${which}u${letter}`, 'v', op(`v${which}u${bits}`));
-      }
+  private logical(): void {
+    for (const [name, compute] of Object.entries(LOGICAL)) {
+      this.binary(name === 'eqv' ? 'veqv' : `v${name}`, 'v', compute);
+      this.binary(`xxl${name}`, 'x', compute);
     }
-    const compared = (name: string, compute: Binary): void => {
-      add(name, (v, x, f) => {
-        compute(v, v.first, v.read(vr(f, 'vra'), v.first), v.read(vr(f, 'vrb'), v.second));
-        v.writeVector(vr(f, 'vrt'), v.first);
-        if (!f.flag('rc')) return;
-        const [low, high] = [x.b.make('low64', v.first), x.b.make('high64', v.first)];
-        const all = x.b.make('seteq', x.b.make('and', low, high), ONES);
-        const none = x.b.make('seteq', x.b.make('or', low, high), 0n);
-        x.setBits(6, x.b.make('or', x.b.make('shl', all, 3n), x.b.make('shl', none, 1n)));
+    for (const of of ['v', 'x'] as const) {
+      this.add(of === 'v' ? 'vsel' : 'xxsel', (v, { b }, f) => {
+        const number = (field: string): number => (of === 'v' ? vr(f, `vr${field}`) : f.n(`x${field}`));
+        const by = v.read(number('c'), v.third);
+        b.to(v.second, 'and128', v.read(number('b'), v.second), by);
+        b.to(v.first, 'andnot128', v.read(number('a'), v.first), by);
+        b.to(v.first, 'or128', v.first, v.second);
+        v.writeVector(number('t'), v.first);
       });
-    };
-    compared(`vcmpequ${letter}`, op(EQUAL[log2]!));
-    compared(`vcmpgts${letter}`, op(GREATER[log2]!));
-    compared(`vcmpgtu${letter}`, (v, d, a, c) => {
-      v.above(d, a, c, log2);
+    }
+  }
+
+  /** Sums, extremes and comparisons of elements. */
+  private sums(): void {
+    const LETTERS = ['b', 'h', 'w', 'd'] as const;
+    for (const [log2, letter] of LETTERS.entries()) {
+      const bits = (8 << log2) as 8 | 16 | 32 | 64;
+      this.binary(`vaddu${letter}m`, 'v', op(`vadd${bits}`));
+      this.binary(`vsubu${letter}m`, 'v', op(`vsub${bits}`));
+      if (bits !== 64) {
+        for (const which of ['max', 'min'] as const) {
+          this.binary(`v${which}s${letter}`, 'v', op(`v${which}s${bits}`));
+          this.binary(`v${which}u${letter}`, 'v', op(`v${which}u${bits}`));
+        }
+      }
+      this.compared(`vcmpequ${letter}`, op(EQUAL[log2]!));
+      this.compared(`vcmpgts${letter}`, op(GREATER[log2]!));
+      this.compared(`vcmpgtu${letter}`, (v, d, a, c) => {
+        v.above(d, a, c, log2);
+      });
+    }
+  }
+
+  /** A comparison of elements, which may write CR6. */
+  private compared(name: string, compute: Binary): void {
+    this.add(name, (v, x, f) => {
+      compute(v, v.first, v.read(vr(f, 'vra'), v.first), v.read(vr(f, 'vrb'), v.second));
+      v.writeVector(vr(f, 'vrt'), v.first);
+      if (!f.flag('rc')) return;
+      const [low, high] = [x.b.make('low64', v.first), x.b.make('high64', v.first)];
+      const all = x.b.make('seteq', x.b.make('and', low, high), ONES);
+      const none = x.b.make('seteq', x.b.make('or', low, high), 0n);
+      x.setBits(6, x.b.make('or', x.b.make('shl', all, 3n), x.b.make('shl', none, 1n)));
     });
   }
 
-  /** Bits of each doubleword as a matrix of 8 by 8, transposed. */
-  add('vgbbd', (v, { b }, f) => {
-    const transposed = (value: Slot): Slot => {
-      let bits = value;
-      for (const [shift, mask] of [
-        [7n, 0x00aa_00aa_00aa_00aan],
-        [14n, 0x0000_cccc_0000_ccccn],
-        [28n, 0x0000_0000_f0f0_f0f0n],
-      ] as const) {
-        const moved = b.make('and', b.make('xor', bits, b.make('shr', bits, shift)), mask);
-        bits = b.make('xor', b.make('xor', bits, moved), b.make('shl', moved, shift));
-      }
-      return bits;
-    };
-    const number = vr(f, 'vrb');
-    const [upper, lower] = [transposed(v.upper(number)), transposed(v.low(number))];
-    v.write(vr(f, 'vrt'), upper, lower);
-  });
-  shiftSemantics(add);
-  doublewordSemantics(add);
-  saturatingSemantics(add, slots.vscr);
-  for (const name of ROWS.keys()) out.push([name, computed]);
-  return out;
+  private gathering(): void {
+    this.add('vgbbd', (v, { b }, f) => {
+      const number = vr(f, 'vrb');
+      const [upper, lower] = [transposed(b, v.upper(number)), transposed(b, v.low(number))];
+      v.write(vr(f, 'vrt'), upper, lower);
+    });
+  }
 }
 
 // ---------------------------------------------------------------------------- elements in memory

@@ -585,6 +585,47 @@ function nopBytes(view: SiteView, delta: number): number {
   return at;
 }
 
+/** Eight bytes as a site of this shape, or why they are none; null: one of another shape. */
+type Eight =
+  | Pick<SiteReading, 'state' | 'form' | 'target' | 'relocationDeltas'>
+  | { readonly rejected: readonly [Uint8Array, string, ('unsupported' | null)?, ('few' | 'front')?] }
+  | null;
+
+function readEight(view: SiteView, ip: number): Eight {
+  const first = view.u32(ip);
+  const second = view.u32(ip + 4);
+  const nops =
+    first === TWO_C_NOPS && second === TWO_C_NOPS ? 'c.nops' : first === NOP && second === NOP ? 'nops' : null;
+  if (nops !== null) {
+    const isCompiled = nops === 'c.nops';
+    if (!anyRelocation(view, ip, 8)) {
+      return { state: isCompiled ? 'compiled' : 'nop', form: nops, target: null, relocationDeltas: NO_DELTAS };
+    }
+    const reason = 'a relocation lies on the nops and a linker would write into them';
+    return { rejected: [isCompiled ? FOUR_C_NOPS : TWO_NOPS, reason] };
+  }
+  if (isAuipcT0(first) && isJalrT0(second)) return readT0Pair(view, ip, first, second);
+  if ((isAuipcT0(first) && second === NOP) || isSavedPair(view, ip)) return null;
+  return { rejected: whyForeign(view, ip, first, second) };
+}
+
+/** The call of this shape, in a linked file or under its relocation. */
+function readT0Pair(view: SiteView, ip: number, first: number, second: number): Eight {
+  const call = { state: 'call', form: 't0-pair' } as const;
+  if (!view.relocatable) {
+    // With a literal in front this is a fixed-auipc site, and only its jalr may change.
+    if (hasLiteral(view, ip)) return null;
+    return { ...call, target: pairTarget(view, ip, first, second), relocationDeltas: NO_DELTAS };
+  }
+  const type = relocationType(view, ip);
+  if (type === R_RISCV_PCREL_HI20) return null;
+  if (!isCallType(type)) return { rejected: [ZERO_T0_PAIR, 'the pair carries no call relocation'] };
+  if (first !== AUIPC_T0 || second !== JALR_T0) {
+    return { rejected: [ZERO_T0_PAIR, 'fields under a relocation are not zero'] };
+  }
+  return { ...call, target: null, relocationDeltas: [ip] };
+}
+
 /**
  * `riscv64.patchable-8`: entry nops of -fpatchable-function-entry, as G2 uses them. All eight bytes
  * at the function's start; nops in front of it and behind are left alone.
@@ -604,19 +645,11 @@ const patchable8: SiteShape = {
   torn: tornPair,
   read(view) {
     const ip = nopsDelta(view);
-    const first = view.u32(ip);
-    const second = view.u32(ip + 4);
-    let state: SiteStateKind;
-    let form: string;
-    let target: Address | null = null;
-    let deltas = NO_DELTAS;
-    const reject = (
-      expected: Uint8Array,
-      reason: string,
-      fault?: 'unsupported' | null,
-      nops?: 'few' | 'front',
-    ): SiteReading =>
-      foreign(patchable8, ip, {
+    const found = readEight(view, ip);
+    if (found === null) return null;
+    if ('rejected' in found) {
+      const [expected, reason, fault, nops] = found.rejected;
+      return foreign(patchable8, ip, {
         startDelta: ip,
         expected,
         reason,
@@ -624,52 +657,14 @@ const patchable8: SiteShape = {
         ...(nops ? { nops } : {}),
         ...padBehind(view, ip),
       });
-
-    if (first === TWO_C_NOPS && second === TWO_C_NOPS) {
-      state = 'compiled';
-      form = 'c.nops';
-    } else if (first === NOP && second === NOP) {
-      state = 'nop';
-      form = 'nops';
-    } else if (isAuipcT0(first) && isJalrT0(second)) {
-      // With a literal in front this is a fixed-auipc site, and only its jalr may change.
-      if (!view.relocatable && hasLiteral(view, ip)) return null;
-      state = 'call';
-      form = 't0-pair';
-      if (!view.relocatable) {
-        target = pairTarget(view, ip, first, second);
-      } else {
-        const type = relocationType(view, ip);
-        if (type === R_RISCV_PCREL_HI20) return null;
-        if (!isCallType(type)) return reject(ZERO_T0_PAIR, 'the pair carries no call relocation');
-        if (first !== AUIPC_T0 || second !== JALR_T0) {
-          return reject(ZERO_T0_PAIR, 'fields under a relocation are not zero');
-        }
-        deltas = [ip];
-      }
-    } else if (isAuipcT0(first) && second === NOP) {
-      return null;
-    } else if (isSavedPair(view, ip)) {
-      return null;
-    } else {
-      return reject(...whyForeign(view, ip, first, second));
-    }
-    if (state !== 'call' && anyRelocation(view, ip, 8)) {
-      return reject(
-        state === 'nop' ? TWO_NOPS : FOUR_C_NOPS,
-        'a relocation lies on the nops and a linker would write into them',
-      );
     }
     return {
       shape: patchable8,
-      state,
-      form,
+      ...found,
       ipDelta: ip,
       startDelta: 0,
       sizeBytes: ip + 8,
-      target,
-      relocationDeltas: deltas,
-      ...(state === 'call' ? {} : padBehind(view, ip)),
+      ...(found.state === 'call' ? {} : padBehind(view, ip)),
     };
   },
   servedAt(reading, view) {

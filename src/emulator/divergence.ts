@@ -68,95 +68,120 @@ function sameStop(a: StopReason, b: StopReason): boolean {
   return text(a) === text(b);
 }
 
+/** How both machines stand after some instructions. */
+interface Outcome {
+  readonly a: StopReason;
+  readonly b: StopReason;
+  readonly stateA: Snapshot;
+  readonly stateB: Snapshot;
+  readonly differences: readonly Difference[];
+  readonly equal: boolean;
+}
+
+type Comparison =
+  | { readonly kind: 'differ'; readonly at: Divergence }
+  | { readonly kind: 'equal'; readonly end: NoDivergence }
+  | { readonly kind: 'inconclusive'; readonly end: Inconclusive };
+
 /**
  * Runs both machines in step and finds the first instruction after which their states, or the ways
  * they stopped, differ. `inconclusive`: none was found, and that proves nothing. Afterwards both
  * stand behind that instruction, or where the search ended. Only the running CPUs run.
  * @throws ElftraceError 'usage' when the machines differ at the start or are of different kinds
  */
-export function firstDivergence(
-  machineA: Machine,
-  machineB: Machine,
-  options: DivergenceOptions = {},
-):
-  | { readonly kind: 'differ'; readonly at: Divergence }
-  | { readonly kind: 'equal'; readonly end: NoDivergence }
-  | { readonly kind: 'inconclusive'; readonly end: Inconclusive } {
-  const { budget = Number.MAX_SAFE_INTEGER, slice = 4096 } = options;
-  if (slice < 1) throw new ElftraceError('usage', 'a slice has at least one instruction', { value: slice });
-  let [startA, startB] = [machineA.snapshot(), machineB.snapshot()];
-  // Code may differ from the start: that is often what the search is about. Registers may not.
-  const early = compareStates(startA, startB, options).find((each) => each.kind !== 'memory');
-  if (early) throw new ElftraceError('usage', `the machines differ before they run (${early.kind})`);
-  // Bytes that differ from the start are left out, whatever becomes of them.
-  const base = compareStates(startA, startB, { ...options, max: Number.MAX_SAFE_INTEGER });
-  const known = base.flatMap((each) =>
-    each.kind === 'memory' ? [{ address: each.address, size: each.a.length }] : [],
-  );
-  const compare = { ...options, ignoreMemory: [...(options.ignoreMemory ?? []), ...known] };
+export function firstDivergence(machineA: Machine, machineB: Machine, options: DivergenceOptions = {}): Comparison {
+  return new Lockstep(machineA, machineB, options).run();
+}
 
-  interface Outcome {
-    readonly a: StopReason;
-    readonly b: StopReason;
-    readonly stateA: Snapshot;
-    readonly stateB: Snapshot;
-    readonly differences: readonly Difference[];
-    readonly equal: boolean;
+/** Two machines that were equal at the last snapshots, and how far they have got. */
+class Lockstep {
+  private readonly budget: number;
+  private readonly slice: number;
+  private readonly compare: CompareOptions;
+  private startA: Snapshot;
+  private startB: Snapshot;
+  private done = 0;
+
+  constructor(
+    private readonly machineA: Machine,
+    private readonly machineB: Machine,
+    options: DivergenceOptions,
+  ) {
+    const { budget = Number.MAX_SAFE_INTEGER, slice = 4096 } = options;
+    if (slice < 1) throw new ElftraceError('usage', 'a slice has at least one instruction', { value: slice });
+    this.budget = budget;
+    this.slice = slice;
+    [this.startA, this.startB] = [machineA.snapshot(), machineB.snapshot()];
+    // Code may differ from the start: that is often what the search is about. Registers may not.
+    const early = compareStates(this.startA, this.startB, options).find((each) => each.kind !== 'memory');
+    if (early) throw new ElftraceError('usage', `the machines differ before they run (${early.kind})`);
+    // Bytes that differ from the start are left out, whatever becomes of them.
+    const base = compareStates(this.startA, this.startB, { ...options, max: Number.MAX_SAFE_INTEGER });
+    const known = base.flatMap((each) =>
+      each.kind === 'memory' ? [{ address: each.address, size: each.a.length }] : [],
+    );
+    this.compare = { ...options, ignoreMemory: [...(options.ignoreMemory ?? []), ...known] };
   }
-  const advance = (count: number): Outcome => {
+
+  run(): Comparison {
+    while (this.done < this.budget) {
+      const width = Math.min(this.slice, this.budget - this.done);
+      const outcome = this.advance(width);
+      if (!outcome.equal) return this.narrow(width, outcome);
+      const ran = outcome.stateA.cpus[outcome.stateA.current]!.instructions;
+      this.done += ran - this.startA.cpus[this.startA.current]!.instructions;
+      if (outcome.a.kind !== 'step-limit') return this.nothing(outcome.a);
+      [this.startA, this.startB] = [outcome.stateA, outcome.stateB];
+    }
+    return this.nothing({ kind: 'step-limit' });
+  }
+
+  private advance(count: number): Outcome {
+    const { machineA, machineB } = this;
     const [a, b] = [machineA.run({ budget: count }), machineB.run({ budget: count })];
     const [stateA, stateB] = [machineA.snapshot(), machineB.snapshot()];
-    const differences = compareStates(stateA, stateB, compare);
+    const differences = compareStates(stateA, stateB, this.compare);
     return { a, b, stateA, stateB, differences, equal: differences.length === 0 && sameStop(a, b) };
-  };
-  const found = (stop: StopReason): ReturnType<typeof firstDivergence> => {
-    const deviations = { a: machineA.deviations, b: machineB.deviations };
-    const end = { instructions: done, stop };
-    const isUnknown = stop.kind === 'unknown-instruction' || stop.kind === 'syscall';
-    return isUnknown || deviations.a.length + deviations.b.length > 0
-      ? { kind: 'inconclusive', end: { ...end, deviations } }
-      : { kind: 'equal', end };
-  };
-  const back = (): void => {
-    machineA.restore(startA);
-    machineB.restore(startB);
-  };
+  }
 
-  let done = 0;
-  while (done < budget) {
-    let width = Math.min(slice, budget - done);
-    let outcome = advance(width);
-    if (outcome.equal) {
-      const ran = outcome.stateA.cpus[outcome.stateA.current]!.instructions;
-      const completed = ran - startA.cpus[startA.current]!.instructions;
-      done += completed;
-      if (outcome.a.kind !== 'step-limit') return found(outcome.a);
-      [startA, startB] = [outcome.stateA, outcome.stateB];
-      continue;
-    }
+  /** Halves what the machines ran until one instruction is left. */
+  private narrow(ran: number, differing: Outcome): Comparison {
+    let [width, outcome] = [ran, differing];
     while (width > 1) {
       const half = width >> 1;
-      back();
-      const first = advance(half);
+      this.machineA.restore(this.startA);
+      this.machineB.restore(this.startB);
+      const first = this.advance(half);
       if (!first.equal) {
         [width, outcome] = [half, first];
         continue;
       }
-      [startA, startB] = [first.stateA, first.stateB];
-      done += half;
+      [this.startA, this.startB] = [first.stateA, first.stateB];
+      this.done += half;
       width -= half;
-      if (width === 1) outcome = advance(1);
+      if (width === 1) outcome = this.advance(1);
     }
-    const side = (machine: Machine, start: Snapshot, stop: StopReason, state: Snapshot): DivergentSide => {
-      const address = start.cpus[start.current]!.pc;
-      machine.restore(start);
-      const bytes = machine.instructionBytes();
-      machine.restore(state);
-      return { address, bytes, stop, state };
-    };
-    const a = side(machineA, startA, outcome.a, outcome.stateA);
-    const b = side(machineB, startB, outcome.b, outcome.stateB);
-    return { kind: 'differ', at: { instructions: done, before: startA, a, b, differences: outcome.differences } };
+    const a = sideOf(this.machineA, this.startA, outcome.a, outcome.stateA);
+    const b = sideOf(this.machineB, this.startB, outcome.b, outcome.stateB);
+    const { differences } = outcome;
+    return { kind: 'differ', at: { instructions: this.done, before: this.startA, a, b, differences } };
   }
-  return found({ kind: 'step-limit' });
+
+  private nothing(stop: StopReason): Comparison {
+    const deviations = { a: this.machineA.deviations, b: this.machineB.deviations };
+    const end = { instructions: this.done, stop };
+    const isUnknown = stop.kind === 'unknown-instruction' || stop.kind === 'syscall';
+    return isUnknown || deviations.a.length + deviations.b.length > 0
+      ? { kind: 'inconclusive', end: { ...end, deviations } }
+      : { kind: 'equal', end };
+  }
+}
+
+/** The instruction at which a machine began, and what became of it. */
+function sideOf(machine: Machine, start: Snapshot, stop: StopReason, state: Snapshot): DivergentSide {
+  const address = start.cpus[start.current]!.pc;
+  machine.restore(start);
+  const bytes = machine.instructionBytes();
+  machine.restore(state);
+  return { address, bytes, stop, state };
 }

@@ -4,6 +4,7 @@
  */
 import { I32, I64, isFloatOp, OPS, OP_NAMES } from '../machine/ir.js';
 import type { CONDITIONS, FunctionName, RecordTest } from '../machine/ir.js';
+import type { FloatFunction } from '../machine/float-ops.js';
 import { floatFunction } from './float-code.js';
 import { carryTest, flagBitsFunction, flagTest } from './status-flags.js';
 import { Code } from './wasm.js';
@@ -275,74 +276,57 @@ function reverseInBytes(): WasmFunction {
   return { parameters: ['i64'], results: ['i64'], locals: [], code };
 }
 
-function build(name: FunctionName, indexOf: (name: FunctionName) => number): WasmFunction {
-  switch (name) {
-    case 'mulhu':
-      return binary(3, highProduct);
-    case 'mulhs':
-      // signed = unsigned - (a < 0 ? b : 0) - (b < 0 ? a : 0)
-      return binary(3, (code) => {
-        highProduct(code);
-        code.get(0).i64(63n).op(I64.sar).get(1).op(I64.and).op(I64.sub);
-        code.get(1).i64(63n).op(I64.sar).get(0).op(I64.and).op(I64.sub);
-      });
-    case 'divs':
-      return division(I64.divs, true, false);
-    case 'divu':
-      return division(I64.divu, false, false);
-    case 'rems':
-      return division(I64.rems, true, true);
-    case 'remu':
-      return division(I64.remu, false, true);
-    case 'sarlost':
-      return binary(0, (code) => {
-        code.get(0).i64(0n).op(I64.lt).op(I64.extendU);
-        code.get(0).i64(-1n).get(1).op(I64.shl).i64(-1n).op(I64.xor).op(I64.and).i64(0n).op(I64.ne).op(I64.extendU);
-        code.op(I64.and);
-      });
-    case 'pdep':
-      return bitField(true);
-    case 'pext':
-      return bitField(false);
-    case 'flagbits':
-      return flagBitsFunction(indexOf('mulhs'));
-    case 'flago':
-      return flagTest(indexOf('flagbits'), 0x800n, false);
-    case 'flagb':
-      return carryTest(indexOf('flagbits'));
-    case 'flage':
-      return flagTest(indexOf('flagbits'), 0x40n, false);
-    case 'flagbe':
-      return flagTest(indexOf('flagbits'), 0x41n, false);
-    case 'flags':
-      return flagTest(indexOf('flagbits'), 0x80n, false);
-    case 'flagp':
-      return flagTest(indexOf('flagbits'), 4n, false);
-    case 'flagl':
-      return flagTest(indexOf('flagbits'), 0n, true);
-    case 'flagle':
-      return flagTest(indexOf('flagbits'), 0x40n, true);
-    case 'testlt':
-      return recordTestFunction('lt');
-    case 'testgt':
-      return recordTestFunction('gt');
-    case 'testeq':
-      return recordTestFunction('eq');
-    case 'testcr':
-      return fieldTest();
-    case 'testnzcv':
-      return nzcvTest();
-    case 'divwide':
-      return wideDivision();
-    case 'crc32':
-      return crcSteps(0xedb8_8320n);
-    case 'crc32c':
-      return crcSteps(0x82f6_3b78n);
-    case 'reverseinbytes':
-      return reverseInBytes();
-    default:
-      return floatFunction(name);
-  }
+type IndexOf = (name: FunctionName) => number;
+
+/** How each function is made but those of floating point. */
+const BUILDERS: Readonly<Record<Exclude<FunctionName, FloatFunction>, (indexOf: IndexOf) => WasmFunction>> = {
+  mulhu: () => binary(3, highProduct),
+  mulhs: () => binary(3, signedHighProduct),
+  divs: () => division(I64.divs, true, false),
+  divu: () => division(I64.divu, false, false),
+  rems: () => division(I64.rems, true, true),
+  remu: () => division(I64.remu, false, true),
+  sarlost: () => binary(0, lostBits),
+  pdep: () => bitField(true),
+  pext: () => bitField(false),
+  flagbits: (indexOf) => flagBitsFunction(indexOf('mulhs')),
+  flago: (indexOf) => flagTest(indexOf('flagbits'), 0x800n, false),
+  flagb: (indexOf) => carryTest(indexOf('flagbits')),
+  flage: (indexOf) => flagTest(indexOf('flagbits'), 0x40n, false),
+  flagbe: (indexOf) => flagTest(indexOf('flagbits'), 0x41n, false),
+  flags: (indexOf) => flagTest(indexOf('flagbits'), 0x80n, false),
+  flagp: (indexOf) => flagTest(indexOf('flagbits'), 4n, false),
+  flagl: (indexOf) => flagTest(indexOf('flagbits'), 0n, true),
+  flagle: (indexOf) => flagTest(indexOf('flagbits'), 0x40n, true),
+  testlt: () => recordTestFunction('lt'),
+  testgt: () => recordTestFunction('gt'),
+  testeq: () => recordTestFunction('eq'),
+  testcr: () => fieldTest(),
+  testnzcv: () => nzcvTest(),
+  divwide: () => wideDivision(),
+  crc32: () => crcSteps(0xedb8_8320n),
+  crc32c: () => crcSteps(0x82f6_3b78n),
+  reverseinbytes: () => reverseInBytes(),
+};
+
+/** signed = unsigned - (a < 0 ? b : 0) - (b < 0 ? a : 0) */
+function signedHighProduct(code: Code): void {
+  highProduct(code);
+  code.get(0).i64(63n).op(I64.sar).get(1).op(I64.and).op(I64.sub);
+  code.get(1).i64(63n).op(I64.sar).get(0).op(I64.and).op(I64.sub);
+}
+
+/** A shift to the right of a negative number loses bits that are set. */
+function lostBits(code: Code): void {
+  code.get(0).i64(0n).op(I64.lt).op(I64.extendU);
+  code.get(0).i64(-1n).get(1).op(I64.shl).i64(-1n).op(I64.xor).op(I64.and).i64(0n).op(I64.ne).op(I64.extendU);
+  code.op(I64.and);
+}
+
+const isFloatFunction = (name: FunctionName): name is FloatFunction => !(name in BUILDERS);
+
+function build(name: FunctionName, indexOf: IndexOf): WasmFunction {
+  return isFloatFunction(name) ? floatFunction(name) : BUILDERS[name](indexOf);
 }
 
 /**

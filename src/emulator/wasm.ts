@@ -282,22 +282,23 @@ function pushName(out: Bytes, name: string): void {
 const signatureOf = ({ parameters, results }: Pick<WasmFunction, 'parameters' | 'results'>): string =>
   `${parameters.join()}:${results.join()}`;
 
-/**
- * A module that imports the memory `env.memory` and holds `functions`, numbered in order from 0.
- * `indirect`: it also imports the table `env.table`, and calls functions of the type of
- * `functions[indirect]`, which is type 0, through it.
- */
-export function writeModule(functions: readonly WasmFunction[], indirect?: number): Uint8Array<ArrayBuffer> {
-  const signatures = new Map<string, number>();
-  const types = new Bytes();
-  const indices = new Bytes();
-  const exports = new Bytes();
-  const bodies = new Bytes();
+/** The sections of a module as they grow. */
+class ModuleWriter {
+  private readonly signatures = new Map<string, number>();
+  private readonly types = new Bytes();
+  private readonly indices = new Bytes();
+  private readonly exports = new Bytes();
+  private readonly bodies = new Bytes();
   // Small arrays are not cheap: those that are needed for each function are made once.
-  const locals = new Bytes();
-  const head = new Bytes();
-  let exportCount = 0;
-  const typeOf = (each: WasmFunction): number => {
+  private readonly locals = new Bytes();
+  private readonly head = new Bytes();
+  private readonly out = new Bytes();
+  private count = 0;
+  private exportCount = 0;
+
+  /** Number of the type of a function. */
+  typeOf(each: WasmFunction): number {
+    const { signatures, types } = this;
     const key = signatureOf(each);
     const known = signatures.get(key);
     if (known !== undefined) return known;
@@ -308,17 +309,18 @@ export function writeModule(functions: readonly WasmFunction[], indirect?: numbe
     types.unsigned(each.results.length);
     for (const name of each.results) types.push(VALUE_TYPE[name]);
     return signatures.size - 1;
-  };
-  if (indirect !== undefined) typeOf(functions[indirect]!);
-  functions.forEach((each, index) => {
-    const type = typeOf(each);
-    indices.unsigned(type);
+  }
+
+  add(each: WasmFunction): void {
+    const { indices, exports, bodies, locals } = this;
+    indices.unsigned(this.typeOf(each));
     if (each.export !== undefined) {
       pushName(exports, each.export);
       exports.push(0x00);
-      exports.unsigned(index);
-      exportCount++;
+      exports.unsigned(this.count);
+      this.exportCount++;
     }
+    this.count++;
     locals.length = 0;
     const groups: { readonly name: ValueType; count: number }[] = [];
     for (const name of each.locals) {
@@ -336,30 +338,47 @@ export function writeModule(functions: readonly WasmFunction[], indirect?: numbe
     bodies.pushAll(locals.view());
     bodies.pushAll(code);
     bodies.push(0x0b);
-  });
-  const imports = new Bytes();
-  pushName(imports, 'env');
-  pushName(imports, 'memory');
-  imports.pushAll([0x02, 0x00, 0x01]);
-  const out = new Bytes();
-  out.pushAll([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00]);
-  const section = (id: number, count: number, body: Bytes): void => {
+  }
+
+  /** The module; `indirect`: with a table. */
+  finish(indirect: boolean): Uint8Array<ArrayBuffer> {
+    const imports = new Bytes();
+    pushName(imports, 'env');
+    pushName(imports, 'memory');
+    imports.pushAll([0x02, 0x00, 0x01]);
+    if (indirect) {
+      pushName(imports, 'env');
+      pushName(imports, 'table');
+      imports.pushAll([0x01, 0x70, 0x00, 0x00]);
+    }
+    this.out.pushAll([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00]);
+    this.section(1, this.signatures.size, this.types);
+    this.section(2, indirect ? 2 : 1, imports);
+    this.section(3, this.count, this.indices);
+    this.section(7, this.exportCount, this.exports);
+    this.section(10, this.count, this.bodies);
+    return this.out.view();
+  }
+
+  private section(id: number, count: number, body: Bytes): void {
+    const { head, out } = this;
     head.length = 0;
     head.unsigned(count);
     out.push(id);
     out.unsigned(head.length + body.length);
     out.pushAll(head.view());
     out.pushAll(body.view());
-  };
-  section(1, signatures.size, types);
-  if (indirect !== undefined) {
-    pushName(imports, 'env');
-    pushName(imports, 'table');
-    imports.pushAll([0x01, 0x70, 0x00, 0x00]);
   }
-  section(2, indirect === undefined ? 1 : 2, imports);
-  section(3, functions.length, indices);
-  section(7, exportCount, exports);
-  section(10, functions.length, bodies);
-  return out.view();
+}
+
+/**
+ * A module that imports the memory `env.memory` and holds `functions`, numbered in order from 0.
+ * `indirect`: it also imports the table `env.table`, and calls functions of the type of
+ * `functions[indirect]`, which is type 0, through it.
+ */
+export function writeModule(functions: readonly WasmFunction[], indirect?: number): Uint8Array<ArrayBuffer> {
+  const writer = new ModuleWriter();
+  if (indirect !== undefined) writer.typeOf(functions[indirect]!);
+  for (const each of functions) writer.add(each);
+  return writer.finish(indirect !== undefined);
 }

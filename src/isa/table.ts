@@ -201,19 +201,16 @@ function fieldOf(name: string, spec: FieldSpec, slices: readonly Slice[]): RowFi
   };
 }
 
-/**
- * Parses one pattern; checks that widths add up to 16 or 32 and that a field's slices neither
- * overlap nor leave gaps. Its names are for `checkNames`: a row that is compiled because a word is
- * of it is one of a table that tests have checked.
- */
-export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldSpec>>): Row {
-  interface Piece {
-    readonly width: number;
-    readonly fixed?: string;
-    readonly field?: string;
-    readonly high?: number;
-    readonly low?: number;
-  }
+/** Some bits of a pattern: fixed, of a field, or of no meaning. */
+interface Piece {
+  readonly width: number;
+  readonly fixed?: string;
+  readonly field?: string;
+  readonly high?: number;
+  readonly low?: number;
+}
+
+function piecesOf(spec: RowSpec, fields: Readonly<Record<string, FieldSpec>>): readonly Piece[] {
   const pieces: Piece[] = [];
   for (const token of spec.pattern.trim().split(/\s+/)) {
     if (/^[01]+$/.test(token)) {
@@ -243,6 +240,32 @@ export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldS
       pieces.push({ width: high - low + 1, field: name, high, low });
     }
   }
+  return pieces;
+}
+
+/** A field whose slices neither overlap nor leave gaps. */
+function checkedField(spec: RowSpec, name: string, field: FieldSpec, slices: readonly Slice[]): RowField {
+  let covered = 0;
+  for (const slice of slices) {
+    for (let bit = slice.low; bit <= slice.high; bit++) {
+      if (covered & (1 << bit)) throw badRow(spec, `bit ${bit} of '${name}' is given twice`);
+      covered = (covered | (1 << bit)) >>> 0;
+    }
+  }
+  const made = fieldOf(name, field, slices);
+  const { widthBits, lowBit } = made;
+  const wanted = (widthBits === 32 ? 0xffff_ffff : 2 ** widthBits - 1) - (2 ** lowBit - 1);
+  if (covered !== wanted) throw badRow(spec, `the slices of '${name}' leave a gap`);
+  return made;
+}
+
+/**
+ * Parses one pattern; checks that widths add up to 16 or 32 and that a field's slices neither
+ * overlap nor leave gaps. Its names are for `checkNames`: a row that is compiled because a word is
+ * of it is one of a table that tests have checked.
+ */
+export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldSpec>>): Row {
+  const pieces = piecesOf(spec, fields);
   const total = pieces.reduce((sum, piece) => sum + piece.width, 0);
   if (total !== 16 && total !== 32) throw badRow(spec, `the widths add up to ${total} bits`);
   let mask = 0;
@@ -261,22 +284,7 @@ export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldS
       slicesOf.set(piece.field, list);
     }
   }
-  const rowFields: RowField[] = [];
-  for (const [name, slices] of slicesOf) {
-    const field = fields[name]!;
-    let covered = 0;
-    for (const slice of slices) {
-      for (let bit = slice.low; bit <= slice.high; bit++) {
-        if (covered & (1 << bit)) throw badRow(spec, `bit ${bit} of '${name}' is given twice`);
-        covered = (covered | (1 << bit)) >>> 0;
-      }
-    }
-    const made = fieldOf(name, field, slices);
-    const { widthBits, lowBit } = made;
-    const wanted = (widthBits === 32 ? 0xffff_ffff : 2 ** widthBits - 1) - (2 ** lowBit - 1);
-    if (covered !== wanted) throw badRow(spec, `the slices of '${name}' leave a gap`);
-    rowFields.push(made);
-  }
+  const rowFields = [...slicesOf].map(([name, slices]) => checkedField(spec, name, fields[name]!, slices));
   return {
     mnemonic: spec.mnemonic,
     sizeBytes: total === 16 ? 2 : 4,

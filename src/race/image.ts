@@ -345,19 +345,49 @@ export function prepared(
   return { image, arch, emulation };
 } // prettier-ignore
 
-/**
- * The race of a request: scene, sequence and options, ready for `race` or `startRace`.
- * @throws ElftraceError 'no-match' for functions that are not there, have no site or are not
- *   called, 'plan-refused' where the core refuses a state, 'no-runtime', 'unsupported-form'
- */
-export function imageRace(request: ImageRaceRequest): ImageRace {
-  const { site: name, from, to, cpus = 1, preempt = 'full', variants = [] } = request;
+/** CPUs of a request, if it can be raced on so many. */
+function cpusOf({ cpus = 1, from, to }: ImageRaceRequest): number {
   if (!Number.isInteger(cpus) || cpus < 1 || cpus > 8) {
     throw new ElftraceError('usage', `${cpus} CPUs: 1 to 8`, { value: cpus });
   }
   if (cpus > 1 && (from.kind === 'graph' || to.kind === 'graph')) {
     throw new ElftraceError('usage', 'the runtime records returns of one thread: the graph tracer is raced with one CPU');
   }
+  return cpus;
+} // prettier-ignore
+
+/** The record of the site of a function. */
+function siteOf(session: Session, name: string): Session['core']['records'][number] {
+  const site = session.core.records.find((each) => each.name === name || each.name === `.${name}`);
+  if (site) return site;
+  const known = session.sites.program.symbols.find(name) > 0;
+  const message = known ? `${name} has no site that the entries serve` : `no function is named ${name}`;
+  throw new ElftraceError('no-match', message, { symbol: name });
+}
+
+function textOf(state: RaceState): string {
+  if (state.kind === 'tracer') return state.symbol;
+  return state.kind === 'direct' ? `${state.jump ? 'jmp' : 'direct'} ${state.caller}` : state.kind;
+}
+
+/** What the patcher does from one state to the other, as it should or in wrong ways. */
+function sequenceOf({ site, from, to, variants = [] }: ImageRaceRequest, recorder: Recorder): Sequence {
+  let sequence: Sequence = {
+    name: `${site}: ${textOf(from)} to ${textOf(to)}`,
+    patchers: [{ name: 'patcher', steps: recorder.steps }],
+  };
+  for (const variant of variants) if (variant !== 'stopped' && variant !== 'torn') sequence = broken(sequence, variant);
+  return sequence;
+}
+
+/**
+ * The race of a request: scene, sequence and options, ready for `race` or `startRace`.
+ * @throws ElftraceError 'no-match' for functions that are not there, have no site or are not
+ *   called, 'plan-refused' where the core refuses a state, 'no-runtime', 'unsupported-form'
+ */
+export function imageRace(request: ImageRaceRequest): ImageRace {
+  const { site: name, from, to, preempt = 'full' } = request;
+  const cpus = cpusOf(request);
   const { image, arch, emulation } = prepared(request);
   const recorder = new Recorder(arch, request);
   const options: SessionOptions = {
@@ -367,13 +397,7 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
   };
   const session = Session.open(image.bytes, arch, options);
   const { program } = session.sites;
-  const site = session.core.records.find((each) => each.name === name || each.name === `.${name}`);
-  if (site === undefined) {
-    const known = program.symbols.find(name) > 0;
-    throw new ElftraceError('no-match', known ? `${name} has no site that the entries serve` : `no function is named ${name}`, {
-      symbol: name,
-    });
-  }
+  const site = siteOf(session, name);
   const states = new SiteStates(session, site);
   if ([from, to].some((state) => state.kind === 'direct' && state.jump)) session.enableJumps();
   states.enter(from);
@@ -395,17 +419,7 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
     checks: passesOps ? checksOf([from, to], session, states) : new Map(),
     units: unitsOf(recorder, arch, site.ip),
   };
-  const stateText = (state: RaceState): string =>
-    state.kind === 'tracer'
-      ? state.symbol
-      : state.kind === 'direct'
-        ? `${state.jump ? 'jmp' : 'direct'} ${state.caller}`
-        : state.kind;
-  let sequence: Sequence = {
-    name: `${name}: ${stateText(from)} to ${stateText(to)}`,
-    patchers: [{ name: 'patcher', steps: recorder.steps }],
-  };
-  for (const variant of variants) if (variant !== 'stopped' && variant !== 'torn') sequence = broken(sequence, variant);
+  const sequence = sequenceOf(request, recorder);
   const placeOf = (address: Address): string =>
     stage.placeOf(address, () => states.describe(address, arch.target.wordBytes));
   return {

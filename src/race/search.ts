@@ -3,8 +3,8 @@
  * bounds that cut it, and the places that threads share.
  */
 import { independent } from './world.js';
-import type { Actor, Footprint, Violation, World } from './world.js';
-import type { Property } from './model.js';
+import type { Actor, Footprint, World } from './world.js';
+import type { Property, Violation } from './model.js';
 export interface RaceOptions {
   readonly properties?: readonly Property[];
   /** `none`: every event is a choice. Default: reduced. */

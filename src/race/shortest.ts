@@ -1,7 +1,8 @@
 /** The shortest schedule that goes wrong. */
 import { DEFAULT_STEPS, entriesOf, PROGRESS_EVENTS } from './search.js';
 import type { FailingSchedule, RaceProgress, Search, Way } from './search.js';
-import type { Actor, SavedWorld, Violation } from './world.js';
+import type { Violation } from './model.js';
+import type { Actor, SavedWorld } from './world.js';
 
 /** States that the search for the shortest schedule looks at before it settles for a longer one. */
 const SHORTEST_STATES = 60_000;

@@ -3,10 +3,11 @@
  * the patched place holds then. The schedule is performed again on the scene's machine, which is as
  * it was afterwards. Texts of instructions are added by who has a disassembler.
  */
+import type { Machine } from '../emulator/index.js';
 import type { Address, RegisterName } from '../units.js';
 import type { RaceOptions, ScheduleEntry } from './search.js';
 import type { RaceStep, Scene, Sequence, Violation } from './model.js';
-import { World } from './world.js';
+import { type Actor, World } from './world.js';
 
 export interface RegisterChange {
   readonly name: RegisterName;
@@ -78,57 +79,17 @@ export function tell(
 ): Story {
   const world = new World(scene, sequence, options.properties ?? [], options.prefetch);
   const start = world.save();
-  const { machine } = scene;
   const watch = watchedPlace(scene, sequence);
-  const read = (address: Address, size: number): Uint8Array => machine.memory.read(address, size) ?? new Uint8Array();
-  const watched = (): Uint8Array => read(watch.address, watch.size);
-  const names = machine.lifter.registers.map(({ name }) => name).filter((name) => name !== 'pc');
-  const registers = (): ReadonlyMap<RegisterName, bigint> =>
-    new Map(names.map((name) => [name, machine.register(name)]));
-  const changes = (
-    before: ReadonlyMap<RegisterName, bigint>,
-    after: ReadonlyMap<RegisterName, bigint>,
-  ): RegisterChange[] =>
-    [...before].flatMap(([name, was]) => (after.get(name) === was ? [] : [{ name, before: was, after: after.get(name)! }]));
+  const teller = new Teller(world, scene.machine);
+  const watched = (): Uint8Array => teller.read(watch.address, watch.size);
   const steps: StoryStep[] = [];
   const watchedFirst = watched();
   let violation: Violation | null = null;
   try {
     for (const entry of entries) {
       const actor = world.actors.find(({ kind, index }) => kind === entry.kind && index === entry.index)!;
-      let event: StoryEvent;
-      if (actor.kind === 'thread') {
-        machine.switchTo(actor.index);
-        const address = machine.register('pc');
-        const trapped = world.statusOf(actor.index) === 'trapped';
-        const bytes = trapped ? new Uint8Array() : machine.instructionBytes();
-        const stale = !trapped && read(address, bytes.length).some((byte, i) => byte !== bytes[i]);
-        const before = registers();
-        const { footprint, violation: wrong } = world.perform(actor);
-        violation = wrong;
-        machine.switchTo(actor.index);
-        // A call that returned begins anew, with other registers.
-        const over = world.statusOf(actor.index) === 'ready' || (wrong !== null && wrong.address === address && trapped);
-        const after = over ? before : registers();
-        event = trapped
-          ? { kind: 'handler', address, to: machine.register('pc'), registers: changes(before, after) }
-          : {
-              kind: 'instruction', address, bytes, stale, registers: changes(before, after),
-              stores: footprint.writes.map(([from, to]) => ({ address: from, bytes: read(from, Number(to - from)) })),
-              traps: world.statusOf(actor.index) === 'trapped',
-            };
-      } else if (actor.kind === 'patcher') {
-        const step = world.nextStep(actor.index)!;
-        const at = world.positionOf(actor.index);
-        const skipped = step.when !== undefined && world.variable(step.when.variable) !== step.when.equals;
-        const size = step.kind === 'store' ? step.bytes.length : step.kind === 'free' ? step.size : 0;
-        const before = step.kind === 'store' || step.kind === 'free' ? read(step.address, size) : null;
-        violation = world.perform(actor).violation;
-        event = { kind: 'step', number: at, step, skipped, before };
-      } else {
-        world.perform(actor);
-        event = { kind: 'fetch' };
-      }
+      const { event, violation: wrong } = teller.event(actor);
+      if (actor.kind !== 'prefetch') violation = wrong;
       steps.push({ actor, event, watched: watched() });
     }
     if (violation === null && world.actors.every((each) => each.kind === 'prefetch' || world.finished(each)))
@@ -138,4 +99,76 @@ export function tell(
     world.load(start);
     world.close();
   }
-} // prettier-ignore
+}
+
+type Registers = ReadonlyMap<RegisterName, bigint>;
+
+interface Told {
+  readonly event: StoryEvent;
+  readonly violation: Violation | null;
+}
+
+/** Performs events and says what they did. */
+class Teller {
+  private readonly names: readonly RegisterName[];
+
+  constructor(
+    private readonly world: World,
+    private readonly machine: Machine,
+  ) {
+    this.names = machine.lifter.registers.map(({ name }) => name).filter((name) => name !== 'pc');
+  }
+
+  read(address: Address, size: number): Uint8Array {
+    return this.machine.memory.read(address, size) ?? new Uint8Array();
+  }
+
+  event(actor: Actor): Told {
+    if (actor.kind === 'thread') return this.ofThread(actor);
+    if (actor.kind === 'patcher') return this.ofPatcher(actor);
+    return { event: { kind: 'fetch' }, violation: this.world.perform(actor).violation };
+  }
+
+  private registers(): Registers {
+    return new Map(this.names.map((name) => [name, this.machine.register(name)]));
+  }
+
+  private ofThread(actor: Actor): Told {
+    const { world, machine } = this;
+    machine.switchTo(actor.index);
+    const address = machine.register('pc');
+    const trapped = world.statusOf(actor.index) === 'trapped';
+    const bytes = trapped ? new Uint8Array() : machine.instructionBytes();
+    const stale = !trapped && this.read(address, bytes.length).some((byte, i) => byte !== bytes[i]);
+    const before = this.registers();
+    const { footprint, violation } = world.perform(actor);
+    machine.switchTo(actor.index);
+    // A call that returned begins anew, with other registers.
+    const over = world.statusOf(actor.index) === 'ready' || (violation?.address === address && trapped);
+    const registers = changes(before, over ? before : this.registers());
+    if (trapped) return { event: { kind: 'handler', address, to: machine.register('pc'), registers }, violation };
+    const stores = footprint.writes.map(([from, to]) => ({
+      address: from,
+      bytes: this.read(from, Number(to - from)),
+    }));
+    const traps = world.statusOf(actor.index) === 'trapped';
+    return { event: { kind: 'instruction', address, bytes, stale, registers, stores, traps }, violation };
+  }
+
+  private ofPatcher(actor: Actor): Told {
+    const { world } = this;
+    const step = world.nextStep(actor.index)!;
+    const number = world.positionOf(actor.index);
+    const skipped = step.when !== undefined && world.variable(step.when.variable) !== step.when.equals;
+    const size = step.kind === 'store' ? step.bytes.length : step.kind === 'free' ? step.size : 0;
+    const before = step.kind === 'store' || step.kind === 'free' ? this.read(step.address, size) : null;
+    const { violation } = world.perform(actor);
+    return { event: { kind: 'step', number, step, skipped, before }, violation };
+  }
+}
+
+function changes(before: Registers, after: Registers): RegisterChange[] {
+  return [...before].flatMap(([name, was]) =>
+    after.get(name) === was ? [] : [{ name, before: was, after: after.get(name)! }],
+  );
+}

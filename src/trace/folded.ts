@@ -73,68 +73,82 @@ function foldedCalls(write: TextSink, nameOf: (address: Address) => string): Tra
 export function foldedWriter(write: TextSink, options: FoldedOptions = {}): TraceSink {
   const { start = 'zero', nested = true, nameOf = (): string => '' } = options;
   if (!nested) return foldedCalls(write, nameOf);
-  const root: Node = { function: null, parent: null, depth: 0, children: new Map(), self: 0 };
-  const positions: Position[] = [];
-  const advance = (cpu: number, time: number): Position => {
+  return new FoldedStacks(write, start === 'zero' ? 0 : -1);
+}
+
+/** Stacks as a tree, and where each CPU is in it. */
+class FoldedStacks implements TraceSink {
+  private readonly root: Node = { function: null, parent: null, depth: 0, children: new Map(), self: 0 };
+  private readonly positions: Position[] = [];
+
+  /** @param begin  time of a CPU before its first event; -1: that of its first event */
+  constructor(
+    private readonly write: TextSink,
+    private readonly begin: number,
+  ) {}
+
+  private advance(cpu: number, time: number): Position {
+    const { positions } = this;
     for (let i = positions.length; i <= cpu; i++) {
-      positions.push({ node: root, hidden: 0, time: start === 'zero' ? 0 : -1 });
+      positions.push({ node: this.root, hidden: 0, time: this.begin });
     }
     const position = positions[cpu]!;
     if (position.time < 0) position.time = time;
     position.node.self += time - position.time;
     position.time = time;
     return position;
-  };
-  return {
-    event(event: TraceEvent) {
-      // Points do not count here: a clock that begins with the first event begins with the first
-      // entry.
-      if (event.kind !== 'entry' && event.kind !== 'return') return;
-      const position = advance(event.cpu, event.instructions);
-      const { node } = position;
-      if (event.kind === 'return') {
-        if (position.hidden > 1) position.hidden--;
-        else {
-          position.hidden = 0;
-          position.node = node.parent ?? root;
-        }
-        return;
+  }
+
+  event(event: TraceEvent): void {
+    // Points do not count here: a clock that begins with the first event begins with the first
+    // entry.
+    if (event.kind !== 'entry' && event.kind !== 'return') return;
+    const position = this.advance(event.cpu, event.instructions);
+    const { node } = position;
+    if (event.kind === 'return') {
+      if (position.hidden > 1) position.hidden--;
+      else {
+        position.hidden = 0;
+        position.node = node.parent ?? this.root;
       }
-      if (position.hidden > 0) {
-        position.hidden++;
-        return;
+      return;
+    }
+    if (position.hidden > 0) {
+      position.hidden++;
+      return;
+    }
+    let child = node.children.get(event.function);
+    if (!child) {
+      child = { function: event.function, parent: node, depth: node.depth + 1, children: new Map(), self: 0 };
+      node.children.set(event.function, child);
+    }
+    position.node = child;
+    if (child.depth > DEPTH_MAX) position.hidden = 1;
+  }
+
+  end(instructions: readonly number[]): void {
+    const { root, write } = this;
+    instructions.forEach((time, cpu) => this.advance(cpu, time));
+    let text = root.self > 0 ? `${OUTSIDE} ${root.self}\n` : '';
+    const pending: { readonly node: Node; readonly path: string }[] = [];
+    const push = (node: Node, path: string): void => {
+      for (const child of [...node.children.values()].reverse()) {
+        const name = child.depth > DEPTH_MAX ? DEEPER : plain(child.function?.name ?? OUTSIDE);
+        pending.push({ node: child, path: path === '' ? name : `${path};${name}` });
       }
-      let child = node.children.get(event.function);
-      if (!child) {
-        child = { function: event.function, parent: node, depth: node.depth + 1, children: new Map(), self: 0 };
-        node.children.set(event.function, child);
+    };
+    push(root, '');
+    for (let next = pending.pop(); next; next = pending.pop()) {
+      const { node, path } = next;
+      if (node.self > 0) text += `${path} ${node.self}\n`;
+      if (text.length >= PIECE) {
+        write(text);
+        text = '';
       }
-      position.node = child;
-      if (child.depth > DEPTH_MAX) position.hidden = 1;
-    },
-    end(instructions) {
-      instructions.forEach((time, cpu) => advance(cpu, time));
-      let text = root.self > 0 ? `${OUTSIDE} ${root.self}\n` : '';
-      const pending: { readonly node: Node; readonly path: string }[] = [];
-      const push = (node: Node, path: string): void => {
-        for (const child of [...node.children.values()].reverse()) {
-          const name = child.depth > DEPTH_MAX ? DEEPER : plain(child.function?.name ?? OUTSIDE);
-          pending.push({ node: child, path: path === '' ? name : `${path};${name}` });
-        }
-      };
-      push(root, '');
-      for (let next = pending.pop(); next; next = pending.pop()) {
-        const { node, path } = next;
-        if (node.self > 0) text += `${path} ${node.self}\n`;
-        if (text.length >= PIECE) {
-          write(text);
-          text = '';
-        }
-        push(node, path);
-      }
-      if (text !== '') write(text);
-    },
-  };
+      push(node, path);
+    }
+    if (text !== '') write(text);
+  }
 }
 
 /** A function's part in a run. */
@@ -153,29 +167,38 @@ export interface Profile extends TraceSink {
   rows(): readonly ProfileRow[];
 }
 
+/** What is counted of a function. */
+interface Counts {
+  calls: number;
+  self: number;
+  total: number;
+  /** Open activations, by CPU. */
+  readonly open: number[];
+  /** Time of the outermost open one, by CPU. */
+  readonly since: number[];
+}
+
 /** Counts instructions and calls by function. */
 export function profile(): Profile {
-  interface Counts {
-    calls: number;
-    self: number;
-    total: number;
-    /** Open activations, by CPU. */
-    open: number[];
-    /** Time of the outermost open one, by CPU. */
-    since: number[];
-  }
-  const counts = new Map<TracedFunction | null, Counts>();
-  const of = (traced: TracedFunction | null): Counts => {
-    let found = counts.get(traced);
+  return new CallCounts();
+}
+
+class CallCounts implements Profile {
+  private readonly counts = new Map<TracedFunction | null, Counts>();
+  private readonly stacks: Counts[][] = [];
+  private readonly last: number[] = [];
+
+  private of(traced: TracedFunction | null): Counts {
+    let found = this.counts.get(traced);
     if (!found) {
       found = { calls: 0, self: 0, total: 0, open: [], since: [] };
-      counts.set(traced, found);
+      this.counts.set(traced, found);
     }
     return found;
-  };
-  const stacks: Counts[][] = [];
-  const last: number[] = [];
-  const advance = (cpu: number, time: number): Counts[] => {
+  }
+
+  private advance(cpu: number, time: number): Counts[] {
+    const { stacks, last } = this;
     for (let i = stacks.length; i <= cpu; i++) {
       stacks.push([]);
       last.push(0);
@@ -185,36 +208,37 @@ export function profile(): Profile {
     last[cpu] = time;
     if (stack.length > 0) stack.at(-1)!.self += passed;
     else if (passed > 0) {
-      const outside = of(null);
+      const outside = this.of(null);
       outside.self += passed;
       outside.total += passed;
     }
     return stack;
-  };
-  return {
-    event(event) {
-      const { cpu, instructions: time } = event;
-      const stack = advance(cpu, time);
-      const each = of(event.function);
-      const open = each.open[cpu] ?? 0;
-      if (event.kind === 'entry') {
-        stack.push(each);
-        each.calls++;
-        each.open[cpu] = open + 1;
-        if (open === 0) each.since[cpu] = time;
-      } else if (event.kind === 'return') {
-        stack.pop();
-        each.open[cpu] = open - 1;
-        if (open === 1) each.total += time - each.since[cpu]!;
-      }
-    },
-    end(instructions) {
-      instructions.forEach((time, cpu) => advance(cpu, time));
-    },
-    rows() {
-      return [...counts]
-        .map(([traced, { calls, self, total }]) => ({ function: traced, calls, self, total }))
-        .sort((a, b) => b.self - a.self || (a.function?.index ?? -1) - (b.function?.index ?? -1));
-    },
-  };
+  }
+
+  event(event: TraceEvent): void {
+    const { cpu, instructions: time } = event;
+    const stack = this.advance(cpu, time);
+    const each = this.of(event.function);
+    const open = each.open[cpu] ?? 0;
+    if (event.kind === 'entry') {
+      stack.push(each);
+      each.calls++;
+      each.open[cpu] = open + 1;
+      if (open === 0) each.since[cpu] = time;
+    } else if (event.kind === 'return') {
+      stack.pop();
+      each.open[cpu] = open - 1;
+      if (open === 1) each.total += time - each.since[cpu]!;
+    }
+  }
+
+  end(instructions: readonly number[]): void {
+    instructions.forEach((time, cpu) => this.advance(cpu, time));
+  }
+
+  rows(): readonly ProfileRow[] {
+    return [...this.counts]
+      .map(([traced, { calls, self, total }]) => ({ function: traced, calls, self, total }))
+      .sort((a, b) => b.self - a.self || (a.function?.index ?? -1) - (b.function?.index ?? -1));
+  }
 }

@@ -25,7 +25,7 @@
  */
 import type { Machine } from '../emulator/index.js';
 import type { Address, RegisterName } from '../units.js';
-import type { TracedFunction, TraceSink } from './events.js';
+import type { TracedFunction, TraceEvent, TraceSink } from './events.js';
 
 export interface OracleOptions {
   /** In ascending order of address. */
@@ -61,29 +61,81 @@ export interface Oracle {
 
 /** Puts the hooks on a machine whose image is mapped. Call `finish` when the run is over. */
 export function traceWithOracle(machine: Machine, options: OracleOptions): Oracle {
-  const { functions, stackPointer, linkRegister, sinks, keepChains = false } = options;
-  const wordBytes = machine.lifter.addressBits / 8;
-  const stacks: Frame[][] = [];
-  const counts: number[] = [];
-  const removers: (() => void)[] = [];
-  /** Return addresses that are hooked, and whose code is there. */
-  const backs = new Map<Address, TracedFunction | null>();
-  let events = 0;
+  return new CallOracle(machine, options);
+}
 
-  const stack = (): Frame[] => {
+/** The activations of each CPU, and the hooks that change them. */
+class CallOracle implements Oracle {
+  private readonly stacks: Frame[][] = [];
+  private readonly counts: number[] = [];
+  private readonly removers: (() => void)[] = [];
+  /** Return addresses that are hooked, and whose code is there. */
+  private readonly backs = new Map<Address, TracedFunction | null>();
+  private told = 0;
+
+  constructor(
+    private readonly machine: Machine,
+    private readonly options: OracleOptions,
+  ) {
+    for (const each of options.functions) {
+      // It is never called: a return goes there, with the return address taken off the stack
+      // already.
+      if (options.linkRegister === null && each.name === returnHandler) continue;
+      for (const address of [each.address, ...each.otherEntries]) {
+        this.hook(address, () => {
+          this.onEntry(each);
+        });
+      }
+    }
+  }
+
+  get events(): number {
+    return this.told;
+  }
+
+  finish(): void {
+    const { machine } = this;
+    const running = machine.cpu;
+    for (let cpu = 0; cpu < machine.cpuCount; cpu++) {
+      if (machine.cpuCount > 1) machine.switchTo(cpu);
+      this.popTo(this.stack(), 0, true);
+    }
+    if (machine.cpuCount > 1) machine.switchTo(running);
+    for (const remove of this.removers) remove();
+    for (const sink of this.options.sinks) sink.end(this.counts);
+  }
+
+  private hook(address: Address, act: () => void): void {
+    const hook = (): 'continue' => {
+      act();
+      return 'continue';
+    };
+    this.removers.push(this.machine.hook(address, hook));
+  }
+
+  private tell(event: TraceEvent): void {
+    this.told++;
+    for (const sink of this.options.sinks) sink.event(event);
+  }
+
+  // ---------------------------------------------------------------------------------------- stacks
+
+  /** Open activations of the running CPU. */
+  private stack(): Frame[] {
+    const { machine, stacks, counts } = this;
     for (let cpu = stacks.length; cpu <= machine.cpu; cpu++) {
       stacks.push([]);
       counts.push(0);
     }
     counts[machine.cpu] = machine.instructions;
     return stacks[machine.cpu]!;
-  };
+  }
 
-  const popTo = (frames: Frame[], depth: number, unwound: boolean): void => {
+  private popTo(frames: Frame[], depth: number, unwound: boolean): void {
+    const { machine } = this;
     while (frames.length > depth) {
       const frame = frames.pop()!;
-      events++;
-      const event = {
+      this.tell({
         kind: 'return',
         function: frame.function,
         cpu: machine.cpu,
@@ -91,34 +143,13 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
         time: machine.totalInstructions,
         instructions: machine.instructions,
         unwound,
-      } as const;
-      for (const sink of sinks) sink.event(event);
+      });
     }
-  };
-
-  /** Number of frames that are left when those below `sp` are gone. */
-  const aliveAt = (frames: readonly Frame[], sp: bigint): number => {
-    let depth = frames.length;
-    while (depth > 0 && frames[depth - 1]!.sp < sp) depth--;
-    return depth;
-  };
-
-  /**
-   * `aliveAt`, without the frames at `sp` that stand between the code of `owner` and its own frame.
-   */
-  const aliveIn = (frames: readonly Frame[], sp: bigint, owner: TracedFunction | null): number => {
-    const alive = aliveAt(frames, sp);
-    let depth = alive;
-    while (depth > 0 && frames[depth - 1]!.function !== owner) {
-      // The first frame of a caller: what runs there has lowered its stack pointer already.
-      if (frames[depth - 1]!.sp !== sp) return alive;
-      depth--;
-    }
-    return depth > 0 ? depth : alive;
-  };
+  }
 
   /** The function that an address is in, as far as symbols tell. */
-  const ownerOf = (address: Address): TracedFunction | null => {
+  private ownerOf(address: Address): TracedFunction | null {
+    const { functions } = this.options;
     let low = 0;
     let high = functions.length;
     while (low < high) {
@@ -127,13 +158,15 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
       else high = middle;
     }
     return functions[low - 1] ?? null;
-  };
+  }
 
-  const onReturn = (owner: TracedFunction | null): void => {
-    const frames = stack();
+  // ---------------------------------------------------------------------------------------- events
+
+  private onReturn(owner: TracedFunction | null): void {
+    const frames = this.stack();
     if (frames.length === 0) return;
-    const sp = machine.register(stackPointer);
-    const { pc } = machine;
+    const sp = this.machine.register(this.options.stackPointer);
+    const { pc } = this.machine;
     let top = aliveAt(frames, sp);
     // Code that a function returned to on its way here (return_to_handler of a graph tracer) looks
     // like a function on top of it.
@@ -141,92 +174,94 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
     let depth = top;
     while (depth > 0 && frames[depth - 1]!.sp === sp && frames[depth - 1]!.back === pc) depth--;
     if (depth < top) {
-      popTo(frames, top, true);
-      popTo(frames, depth, false);
+      this.popTo(frames, top, true);
+      this.popTo(frames, depth, false);
     }
     // No frame returns here: a jump, perhaps out of what lies above.
-    else popTo(frames, aliveIn(frames, sp, owner), true);
-  };
+    else this.popTo(frames, aliveIn(frames, sp, owner), true);
+  }
 
   /** The return address and the stack pointer after the return. */
-  const linkage = (): { readonly back: Address; readonly sp: bigint } => {
+  private linkage(): { readonly back: Address; readonly sp: bigint } {
+    const { machine } = this;
+    const { stackPointer, linkRegister } = this.options;
+    const wordBytes = machine.lifter.addressBits / 8;
     const sp = machine.register(stackPointer);
     if (linkRegister !== null) return { back: machine.register(linkRegister), sp };
     const bytes = machine.memory.read(sp, wordBytes) ?? new Uint8Array();
     if (machine.lifter.endian === 'little') bytes.reverse();
     return { back: bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n), sp: sp + BigInt(wordBytes) };
-  };
+  }
 
-  const onEntry = (entered: TracedFunction): void => {
-    const frames = stack();
-    const { back, sp } = linkage();
-    const dead = frames.length > 0 && frames.at(-1)!.sp < sp;
-    if (dead) popTo(frames, aliveAt(frames, sp), true);
-    let top = frames.at(-1);
-    // Called from further out, with frames at this sp left over.
-    if (top && top.sp === sp && top.back !== back) {
-      const alive = aliveIn(frames, sp, backs.get(back) ?? ownerOf(back));
-      if (alive < frames.length) {
-        popTo(frames, alive, true);
-        top = frames.at(-1);
-      }
-    }
+  private onEntry(entered: TracedFunction): void {
+    const { machine } = this;
+    const frames = this.stack();
+    const { back, sp } = this.linkage();
+    this.dropAbandoned(frames, back, sp);
+    const top = frames.at(-1);
     if (top && top.sp === sp && top.back === back) {
       if (top.function === entered) return;
-      for (let i = frames.length - 1; i >= 0 && !keepChains; i--) {
-        const frame = frames[i]!;
-        if (frame.sp !== sp || frame.back !== back) break;
-        if (frame.function !== entered) continue;
-        popTo(frames, i, false);
-        break;
-      }
+      if (this.options.keepChains !== true) this.dropChain(frames, entered, back, sp);
     }
-    events++;
-    const event = {
+    const depth = frames.length;
+    frames.push({ function: entered, back, sp });
+    this.tell({
       kind: 'entry',
       function: entered,
       cpu: machine.cpu,
-      depth: frames.length,
+      depth,
       time: machine.totalInstructions,
       instructions: machine.instructions,
       parent: back,
-    } as const;
-    frames.push({ function: entered, back, sp });
-    for (const sink of sinks) sink.event(event);
-    if (!backs.has(back)) {
-      const owner = ownerOf(back);
-      backs.set(back, owner);
-      const hook = (): 'continue' => {
-        onReturn(owner);
-        return 'continue';
-      };
-      removers.push(machine.hook(back, hook));
-    }
-  };
-
-  for (const each of functions) {
-    // It is never called: a return goes there, with the return address taken off the stack already.
-    if (linkRegister === null && each.name === returnHandler) continue;
-    const hook = (): 'continue' => {
-      onEntry(each);
-      return 'continue';
-    };
-    for (const address of [each.address, ...each.otherEntries]) removers.push(machine.hook(address, hook));
+    });
+    if (this.backs.has(back)) return;
+    const owner = this.ownerOf(back);
+    this.backs.set(back, owner);
+    this.hook(back, () => {
+      this.onReturn(owner);
+    });
   }
 
-  return {
-    get events() {
-      return events;
-    },
-    finish() {
-      const running = machine.cpu;
-      for (let cpu = 0; cpu < machine.cpuCount; cpu++) {
-        if (machine.cpuCount > 1) machine.switchTo(cpu);
-        popTo(stack(), 0, true);
-      }
-      if (machine.cpuCount > 1) machine.switchTo(running);
-      for (const remove of removers) remove();
-      for (const sink of sinks) sink.end(counts);
-    },
-  };
+  /** Takes off what cannot be open where a function is called. */
+  private dropAbandoned(frames: Frame[], back: Address, sp: bigint): void {
+    const dead = frames.length > 0 && frames.at(-1)!.sp < sp;
+    if (dead) this.popTo(frames, aliveAt(frames, sp), true);
+    const top = frames.at(-1);
+    // Called from further out, with frames at this sp left over.
+    if (top?.sp !== sp || top.back === back) return;
+    const alive = aliveIn(frames, sp, this.backs.get(back) ?? this.ownerOf(back));
+    if (alive < frames.length) this.popTo(frames, alive, true);
+  }
+
+  /** A chain of tail calls that comes back to a function begins anew there. */
+  private dropChain(frames: Frame[], entered: TracedFunction, back: Address, sp: bigint): void {
+    for (let i = frames.length - 1; i >= 0; i--) {
+      const frame = frames[i]!;
+      if (frame.sp !== sp || frame.back !== back) break;
+      if (frame.function !== entered) continue;
+      this.popTo(frames, i, false);
+      break;
+    }
+  }
+}
+
+/** Number of frames that are left when those below `sp` are gone. */
+function aliveAt(frames: readonly Frame[], sp: bigint): number {
+  let depth = frames.length;
+  while (depth > 0 && frames[depth - 1]!.sp < sp) depth--;
+  return depth;
+}
+
+/**
+ * `aliveAt`, without the frames at `sp` that stand between the code of `owner` and its own frame.
+ */
+function aliveIn(frames: readonly Frame[], sp: bigint, owner: TracedFunction | null): number {
+  const alive = aliveAt(frames, sp);
+  let depth = alive;
+  while (depth > 0 && frames[depth - 1]!.function !== owner) {
+    // The first frame of a caller: what runs there has lowered its stack pointer already.
+    if (frames[depth - 1]!.sp !== sp) return alive;
+    depth--;
+  }
+  return depth > 0 ? depth : alive;
 }

@@ -27,7 +27,7 @@
 import { ByteView } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address, Endian } from '../units.js';
-import type { ClockUnit, ProbeData, TracedFunction, TraceLosses, TraceSink } from './events.js';
+import type { ClockUnit, ProbeData, TracedFunction, TraceEvent, TraceLosses, TraceSink } from './events.js';
 import { functionLookup } from './functions.js';
 
 /** "ELFTRCE1". */
@@ -90,12 +90,10 @@ function refuse(address: Address, what: string, value: bigint | number, fileOffs
   });
 }
 
-/**
- * Decodes the ring whose header is at `address`.
- * @throws ElftraceError 'bad-reference' where no memory is, 'bad-record' for what is no ring or one
- *   of another version
- */
-export function readRing(read: MemoryReader, address: Address, endian: Endian): Ring {
+/** What a header says, once it is known to be one. */
+type RingHeader = Pick<Ring, 'version' | 'capacity' | 'flags' | 'written' | 'dropped' | 'clock'>;
+
+function readHeader(read: MemoryReader, address: Address, endian: Endian): RingHeader {
   const header = read(address, RING_HEADER_BYTES);
   if (header?.length !== RING_HEADER_BYTES) {
     throw new ElftraceError('bad-reference', `trace ring at ${hex(address)}: no memory is there`, { address });
@@ -110,33 +108,29 @@ export function readRing(read: MemoryReader, address: Address, endian: Endian): 
   }
   const recordBytes = view.u32(12);
   if (recordBytes !== RING_RECORD_BYTES) {
-    throw refuse(
-      address,
-      `records of ${recordBytes} bytes, version ${version} has ${RING_RECORD_BYTES}`,
-      recordBytes,
-      12,
-    );
+    const what = `records of ${recordBytes} bytes, version ${version} has ${RING_RECORD_BYTES}`;
+    throw refuse(address, what, recordBytes, 12);
   }
   const capacity = view.u32(16);
   if (capacity === 0 || (capacity & (capacity - 1)) !== 0 || capacity > CAPACITY_MAX) {
     throw refuse(address, `a capacity of ${capacity} records is no power of two up to ${CAPACITY_MAX}`, capacity, 16);
   }
-  const written = view.u64(24);
-  const kept = written < BigInt(capacity) ? Number(written) : capacity;
-  // Record numbers modulo the capacity; the oldest that is left follows the newest.
-  const first = kept < capacity ? 0 : Number(written & BigInt(capacity - 1));
-  const bytes = kept === 0 ? new Uint8Array() : read(address + BigInt(RING_HEADER_BYTES), kept * RING_RECORD_BYTES);
-  if (bytes?.length !== kept * RING_RECORD_BYTES) {
-    throw new ElftraceError('bad-reference', `trace ring at ${hex(address)}: no memory is behind its ${kept} records`, {
-      address,
-    });
-  }
-  const body = new ByteView(bytes, endian, 'trace ring');
+  const [flags, written, dropped] = [view.u32(20), view.u64(24), view.u64(32)];
+  return { version, capacity, flags, written, dropped, clock: Number(view.u64(40)) };
+}
+
+/** `count` records from the oldest on, which is number `first` of the ring. */
+function readRecords(
+  body: ByteView,
+  first: number,
+  count: number,
+  capacity: number,
+): Pick<Ring, 'records' | 'unreadable'> {
   const records: RingRecord[] = [];
   let unreadable = 0;
   /** Of the record of a probe while its data follow. */
   let words: bigint[] | null = null;
-  for (let i = 0; i < kept; i++) {
+  for (let i = 0; i < count; i++) {
     const at = ((first + i) % capacity) * RING_RECORD_BYTES;
     const number = body.u32(at + 24);
     if (number === DATA) {
@@ -158,17 +152,28 @@ export function readRing(read: MemoryReader, address: Address, endian: Endian): 
     }
     records.push({ kind, time: body.u64(at), ip: body.u64(at + 8), parent: body.u64(at + 16), cpu: body.u32(at + 28) });
   }
-  return {
-    version,
-    capacity,
-    flags: view.u32(20),
-    written,
-    dropped: view.u64(32),
-    overwritten: written - BigInt(kept),
-    unreadable,
-    clock: Number(view.u64(40)),
-    records,
-  };
+  return { records, unreadable };
+}
+
+/**
+ * Decodes the ring whose header is at `address`.
+ * @throws ElftraceError 'bad-reference' where no memory is, 'bad-record' for what is no ring or one
+ *   of another version
+ */
+export function readRing(read: MemoryReader, address: Address, endian: Endian): Ring {
+  const header = readHeader(read, address, endian);
+  const { capacity, written } = header;
+  const kept = written < BigInt(capacity) ? Number(written) : capacity;
+  // Record numbers modulo the capacity; the oldest that is left follows the newest.
+  const first = kept < capacity ? 0 : Number(written & BigInt(capacity - 1));
+  const bytes = kept === 0 ? new Uint8Array() : read(address + BigInt(RING_HEADER_BYTES), kept * RING_RECORD_BYTES);
+  if (bytes?.length !== kept * RING_RECORD_BYTES) {
+    throw new ElftraceError('bad-reference', `trace ring at ${hex(address)}: no memory is behind its ${kept} records`, {
+      address,
+    });
+  }
+  const body = new ByteView(bytes, endian, 'trace ring');
+  return { ...header, overwritten: written - BigInt(kept), ...readRecords(body, first, kept, capacity) };
 }
 
 /**
@@ -272,79 +277,110 @@ export function replayRing(
   sinks: readonly TraceSink[],
   probeOf: ProbeReader = () => null,
 ): ReplayResult {
-  const lookup = functionLookup(functions);
-  const nested = ringIsNested(ring);
-  const unknown = new Map<Address, TracedFunction>();
-  const ofIp = (ip: Address): TracedFunction => {
-    const known = lookup.at(ip) ?? unknown.get(ip);
+  const replay = new Replay(ring, functions, sinks, probeOf);
+  for (const [number, record] of ring.records.entries()) replay.record(record, number);
+  return replay.end();
+}
+
+/** A replay that is under way: open activations by CPU, and counts. */
+class Replay {
+  private readonly lookup: ReturnType<typeof functionLookup>;
+  private readonly unknown = new Map<Address, TracedFunction>();
+  private readonly nested: boolean;
+  /** Where a tracer has recorded the entry of a call before the call (`ownEntries`). */
+  private readonly own: Uint8Array | null;
+  /** CPUs by their numbers in the ring; null: they are what they are. */
+  private readonly numbers: Map<number, number> | null;
+  private readonly stacks: TracedFunction[][] = [];
+  private readonly times: number[] = [];
+  private events = 0;
+  private orphans = 0;
+  private open = 0;
+
+  constructor(
+    ring: Ring,
+    private readonly functions: readonly TracedFunction[],
+    private readonly sinks: readonly TraceSink[],
+    private readonly probeOf: ProbeReader,
+  ) {
+    this.lookup = functionLookup(functions);
+    this.nested = ringIsNested(ring);
+    this.own = this.nested ? ownEntries(ring) : null;
+    this.numbers = ring.records.some((each) => each.cpu >= CPU_MAX) ? new Map() : null;
+  }
+
+  /** `number`: of the record in the ring. */
+  record(record: RingRecord, number: number): void {
+    const cpu = this.cpuOf(record.cpu);
+    for (let i = this.stacks.length; i <= cpu; i++) {
+      this.stacks.push([]);
+      this.times.push(0);
+    }
+    const time = Number(record.time);
+    this.times[cpu] = time;
+    const stack = this.stacks[cpu]!;
+    const named = this.functionAt(record.ip);
+    if (record.kind === 'return') {
+      const at = stack.lastIndexOf(named);
+      if (at < 0) this.orphans++;
+      else this.pop(cpu, at, true);
+      return;
+    }
+    const depth = stack.length - (this.own?.[number] ?? 0);
+    const common = { function: named, cpu, depth, time, instructions: time, parent: record.parent };
+    const { nested } = this;
+    if (record.kind === 'entry' || (record.kind === 'call' && !nested)) {
+      this.tell({ kind: 'entry', ...common });
+      if (nested) stack.push(named);
+      return;
+    }
+    const probe = record.kind === 'probe' ? this.probeOf(record) : null;
+    const known = probe ? { probe: probe.data, parent: probe.parent } : {};
+    this.tell({ kind: record.kind, ...common, ip: record.ip, ...known });
+  }
+
+  end(): ReplayResult {
+    this.stacks.forEach((_, cpu) => {
+      this.pop(cpu, 0, false);
+    });
+    for (const sink of this.sinks) sink.end(this.times);
+    const { events, orphans, open } = this;
+    return { events, orphans, open };
+  }
+
+  private tell(event: TraceEvent): void {
+    this.events++;
+    for (const sink of this.sinks) sink.event(event);
+  }
+
+  private functionAt(ip: Address): TracedFunction {
+    const known = this.lookup.at(ip) ?? this.unknown.get(ip);
     if (known) return known;
-    const index = functions.length + unknown.size;
+    const index = this.functions.length + this.unknown.size;
     const made = { index, name: hex(ip), address: ip, otherEntries: [], site: ip };
-    unknown.set(ip, made);
+    this.unknown.set(ip, made);
     return made;
-  };
-  const numbers = new Map<number, number>();
-  const large = ring.records.some((each) => each.cpu >= CPU_MAX);
-  const cpuOf = (cpu: number): number => {
-    if (!large) return cpu;
-    const known = numbers.get(cpu) ?? numbers.size;
-    numbers.set(cpu, known);
+  }
+
+  private cpuOf(cpu: number): number {
+    if (!this.numbers) return cpu;
+    const known = this.numbers.get(cpu) ?? this.numbers.size;
+    this.numbers.set(cpu, known);
     return known;
-  };
-  const stacks: TracedFunction[][] = [];
-  const times: number[] = [];
-  const own = nested ? ownEntries(ring) : null;
-  let events = 0;
-  let orphans = 0;
-  let open = 0;
-  const pop = (cpu: number, to: number, returned: boolean): void => {
-    const stack = stacks[cpu]!;
+  }
+
+  /** Ends activations down to a depth; the last one has `returned`, or none has. */
+  private pop(cpu: number, to: number, returned: boolean): void {
+    const stack = this.stacks[cpu]!;
+    const time = this.times[cpu]!;
     while (stack.length > to) {
       const popped = stack.pop()!;
       const depth = stack.length;
       const unwound = !(returned && depth === to);
-      if (unwound) open++;
-      events++;
-      const time = times[cpu]!;
-      const event = { kind: 'return', function: popped, cpu, depth, time, instructions: time, unwound } as const;
-      for (const sink of sinks) sink.event(event);
-    }
-  };
-  for (const [number, record] of ring.records.entries()) {
-    const cpu = cpuOf(record.cpu);
-    for (let i = stacks.length; i <= cpu; i++) {
-      stacks.push([]);
-      times.push(0);
-    }
-    const time = Number(record.time);
-    times[cpu] = time;
-    const stack = stacks[cpu]!;
-    const named = ofIp(record.ip);
-    if (record.kind === 'return') {
-      const at = stack.lastIndexOf(named);
-      if (at < 0) orphans++;
-      else pop(cpu, at, true);
-      continue;
-    }
-    events++;
-    const depth = stack.length - (own?.[number] ?? 0);
-    const common = { function: named, cpu, depth, time, instructions: time, parent: record.parent };
-    if (record.kind === 'entry' || (record.kind === 'call' && !nested)) {
-      const event = { kind: 'entry', ...common } as const;
-      for (const sink of sinks) sink.event(event);
-      if (nested) stack.push(named);
-    } else {
-      const probe = record.kind === 'probe' ? probeOf(record) : null;
-      const known = probe ? { probe: probe.data, parent: probe.parent } : {};
-      const event = { kind: record.kind, ...common, ip: record.ip, ...known } as const;
-      for (const sink of sinks) sink.event(event);
+      if (unwound) this.open++;
+      this.tell({ kind: 'return', function: popped, cpu, depth, time, instructions: time, unwound });
     }
   }
-  stacks.forEach((_, cpu) => {
-    pop(cpu, 0, false);
-  });
-  for (const sink of sinks) sink.end(times);
-  return { events, orphans, open };
 }
 
 /** What must be said of a ring besides its events, one sentence each; empty when all is there. */

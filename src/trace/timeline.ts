@@ -164,64 +164,82 @@ const CPU_TRACK = 2;
  * A stream of packets: a track for each CPU, slices for functions, instants for what has no end.
  */
 export function perfettoWriter(write: ByteSink, header: TraceHeader): TraceSink {
-  const { process } = header;
-  const names = new Map<string, number>();
-  const seen: boolean[] = [];
-  let pending: number[] = [];
-  const send = (packet: Message): void => {
-    for (const byte of new Message().message(TRACE.packet, packet).bytes) pending.push(byte);
-    if (pending.length >= PIECE) {
-      write(Uint8Array.from(pending));
-      pending = [];
+  return new PacketStream(write, header);
+}
+
+const packet = (flags: number): Message => new Message().number(PACKET.sequence, SEQUENCE).number(PACKET.flags, flags);
+
+class PacketStream implements TraceSink {
+  /** Numbers of the names that were sent. */
+  private readonly names = new Map<string, number>();
+  /** CPUs whose tracks were sent. */
+  private readonly seen: boolean[] = [];
+  private pending: number[] = [];
+
+  constructor(
+    private readonly write: ByteSink,
+    private readonly header: TraceHeader,
+  ) {
+    const about = new Message().number(PROCESS.pid, header.process).text(PROCESS.name, processName(header));
+    const track = new Message().number(TRACK.uuid, PROCESS_TRACK).message(TRACK.process, about);
+    this.send(packet(FLAG_CLEARED).message(PACKET.descriptor, track));
+  }
+
+  private send(sent: Message): void {
+    for (const byte of new Message().message(TRACE.packet, sent).bytes) this.pending.push(byte);
+    if (this.pending.length >= PIECE) this.flush();
+  }
+
+  private flush(): void {
+    this.write(Uint8Array.from(this.pending));
+    this.pending = [];
+  }
+
+  private sendTrack(cpu: number): void {
+    const { header } = this;
+    const thread = new Message()
+      .number(THREAD.pid, header.process)
+      .number(THREAD.tid, header.process + cpu)
+      .text(THREAD.name, trackName(cpu, header));
+    const track = new Message()
+      .number(TRACK.uuid, CPU_TRACK + cpu)
+      .number(TRACK.parent, PROCESS_TRACK)
+      .message(TRACK.thread, thread);
+    this.send(packet(FLAG_NEEDS_STATE).message(PACKET.descriptor, track));
+  }
+
+  /** The number of a name, which goes along with the packet that has it first. */
+  private nameId(name: string, made: Message): number {
+    const known = this.names.get(name);
+    if (known !== undefined) return known;
+    const id = this.names.size + 1;
+    this.names.set(name, id);
+    const entry = new Message().number(NAME.id, id).text(NAME.name, name);
+    made.message(PACKET.interned, new Message().message(INTERNED.eventNames, entry));
+    return id;
+  }
+
+  event(event: TraceEvent): void {
+    const { cpu } = event;
+    if (this.seen[cpu] !== true) {
+      this.seen[cpu] = true;
+      this.sendTrack(cpu);
     }
-  };
-  const packet = (flags: number): Message =>
-    new Message().number(PACKET.sequence, SEQUENCE).number(PACKET.flags, flags);
-  const about = new Message().number(PROCESS.pid, process).text(PROCESS.name, processName(header));
-  send(
-    packet(FLAG_CLEARED).message(
-      PACKET.descriptor,
-      new Message().number(TRACK.uuid, PROCESS_TRACK).message(TRACK.process, about),
-    ),
-  );
-  return {
-    event(event) {
-      const { cpu } = event;
-      if (seen[cpu] !== true) {
-        seen[cpu] = true;
-        const thread = new Message()
-          .number(THREAD.pid, process)
-          .number(THREAD.tid, process + cpu)
-          .text(THREAD.name, trackName(cpu, header));
-        const track = new Message()
-          .number(TRACK.uuid, CPU_TRACK + cpu)
-          .number(TRACK.parent, PROCESS_TRACK)
-          .message(TRACK.thread, thread);
-        send(packet(FLAG_NEEDS_STATE).message(PACKET.descriptor, track));
-      }
-      const made = packet(FLAG_NEEDS_STATE).number(PACKET.timestamp, event.time);
-      const body = new Message().number(EVENT.track, CPU_TRACK + cpu);
-      if (event.kind === 'return') body.number(EVENT.type, SLICE_END);
-      else {
-        const name = pointName(event);
-        let id = names.get(name);
-        if (id === undefined) {
-          id = names.size + 1;
-          names.set(name, id);
-          const entry = new Message().number(NAME.id, id).text(NAME.name, name);
-          made.message(PACKET.interned, new Message().message(INTERNED.eventNames, entry));
-        }
-        const slice = event.kind === 'entry' && header.nested;
-        body
-          .number(EVENT.type, slice ? SLICE_BEGIN : INSTANT)
-          .number(EVENT.nameId, id)
-          .text(EVENT.categories, event.kind === 'entry' ? 'function' : event.kind);
-      }
-      send(made.message(PACKET.event, body));
-    },
-    end() {
-      if (pending.length > 0) write(Uint8Array.from(pending));
-      pending = [];
-    },
-  };
+    const made = packet(FLAG_NEEDS_STATE).number(PACKET.timestamp, event.time);
+    const body = new Message().number(EVENT.track, CPU_TRACK + cpu);
+    if (event.kind === 'return') body.number(EVENT.type, SLICE_END);
+    else {
+      const id = this.nameId(pointName(event), made);
+      const slice = event.kind === 'entry' && this.header.nested;
+      body
+        .number(EVENT.type, slice ? SLICE_BEGIN : INSTANT)
+        .number(EVENT.nameId, id)
+        .text(EVENT.categories, event.kind === 'entry' ? 'function' : event.kind);
+    }
+    this.send(made.message(PACKET.event, body));
+  }
+
+  end(): void {
+    if (this.pending.length > 0) this.flush();
+  }
 }
