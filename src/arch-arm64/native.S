@@ -10,6 +10,8 @@
  * itself; the reserved word stays zero. SPDX-License-Identifier: MIT
  */
 #include "native.h"
+#include "native-page.h"
+
 	.text
 	.balign	16
 	.globl	elftrace_native_function
@@ -20,38 +22,9 @@ elftrace_native_function:
 	ldr	x11, [x10]
 	tbnz	x11, #63, .Loff
 	cbz	x11, .Lslow
-	mrs	x12, tpidr_el0
-	sub	x11, x12, x11
-	ldr	x11, [x11]
-	cbz	x11, .Lslow
-	ldr	x13, [x11, #PAGE_OWNER]
-	cmp	x13, x10
-	b.ne	.Lslow
-	ldr	x14, [x10, #8]
-	sub	x14, x12, x14
-	ldr	w14, [x14]
-	ldr	w13, [x11, #PAGE_THREAD]
-	cmp	w13, w14
-	b.ne	.Lslow
-	ldr	x14, [x11, #PAGE_GENERATION]
-.Lreserve:
-	ldxr	x12, [x11]
-	add	x13, x12, #8
-	stxr	w15, x13, [x11]
-	cbnz	w15, .Lreserve
-	ldr	x13, [x11, #PAGE_END]
-	cmp	x12, x13
-	b.hs	.Lslow
-	mrs	x13, cntvct_el0
-	ldr	x15, [x11, #PAGE_EPOCH]
-	cmp	x15, x13, lsr #CLOCK_BITS
-	b.ne	.Lslow
-	mov	x15, sp
-	ldr	x10, [x11, #PAGE_BASE]
-	sub	x15, x15, x10
-	lsr	x15, x15, #STACK_UNIT
-	lsr	x10, x15, #STACK_BITS
-	cbnz	x10, .Lslow
+	page	.Lslow
+	reserve	8, .Lslow
+	place	.Lslow
 	ubfiz	x13, x13, #CLOCK_SHIFT, #CLOCK_BITS
 	orr	x13, x13, #TAG_CALL
 	bfi	x13, x15, #STACK_SHIFT, #STACK_BITS

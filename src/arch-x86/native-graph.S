@@ -20,6 +20,7 @@
 #include "native.h"
 #include "native-graph.h"
 #include "native-hook.h"
+#include "native-page.h"
 
 	.text
 	.balign	16
@@ -40,36 +41,12 @@ elftrace_native_graph:
 	pushq	%rsi
 	.cfi_adjust_cfa_offset 8
 	jz	.Lslow
-	movq	%fs:(%r11), %r11
-	testq	%r11, %r11
-	jz	.Lslow
-	leaq	native_slot(%rip), %rax
-	cmpq	%rax, PAGE_OWNER(%r11)
-	jne	.Lslow
-	movl	%fs:GLIBC_THREAD, %eax
-	cmpl	%eax, PAGE_THREAD(%r11)
-	jne	.Lslow
-	movq	PAGE_GENERATION(%r11), %rsi
-	movl	$8, %ecx
-	xaddq	%rcx, PAGE_CUR(%r11)
-	cmpq	PAGE_END(%r11), %rcx
-	jae	.Lslow
-	rdtsc
-	shlq	$32, %rdx
-	orq	%rdx, %rax
-	movq	%rax, %rdx
-	shrq	$CLOCK_BITS, %rdx
-	cmpq	PAGE_EPOCH(%r11), %rdx
-	jne	.Lslow
+	page	.Lslow
+	reserve	8, .Lslow
+	clock	.Lslow
 	leaq	40(%rsp), %rdx
 	movq	%rdx, PAGE_LAST(%r11)
-	subq	PAGE_BASE(%r11), %rdx
-	shrq	$STACK_UNIT, %rdx
-	cmpq	$(1 << STACK_BITS) - 1, %rdx
-	ja	.Lslow
-	andl	$(1 << CLOCK_BITS) - 1, %eax
-	shlq	$STACK_SHIFT, %rdx
-	leaq	TAG_CALL(%rdx,%rax,1 << CLOCK_SHIFT), %rax
+	word	.Lslow
 	movq	32(%rsp), %rdx
 	/* The stub's second call leads behind the site. */
 	movl	STUB_CALL - STUB_ENTERED + 1(%rdx), %edx
@@ -177,16 +154,7 @@ native_return:
 	movq	native_slot(%rip), %r11
 	testq	%r11, %r11
 	jle	.Lslow_return
-	movq	%fs:(%r11), %r11
-	testq	%r11, %r11
-	jz	.Lslow_return
-	leaq	native_slot(%rip), %rax
-	cmpq	%rax, PAGE_OWNER(%r11)
-	jne	.Lslow_return
-	movl	%fs:GLIBC_THREAD, %eax
-	cmpl	%eax, PAGE_THREAD(%r11)
-	jne	.Lslow_return
-	movq	PAGE_GENERATION(%r11), %rsi
+	page	.Lslow_return
 	leaq	32(%rsp), %rdx
 	movq	PAGE_SHADOW(%r11), %rcx
 	testq	%rcx, %rcx
@@ -205,17 +173,8 @@ native_return:
 	jne	.Lslow_return
 	movq	(%rdx,%rcx), %rax
 	movq	%rax, (%rdx)
-	movl	$4, %ecx
-	xaddq	%rcx, PAGE_CUR(%r11)
-	cmpq	PAGE_END(%r11), %rcx
-	jae	.Lslow_return
-	rdtsc
-	shlq	$32, %rdx
-	orq	%rdx, %rax
-	movq	%rax, %rdx
-	shrq	$CLOCK_BITS, %rdx
-	cmpq	PAGE_EPOCH(%r11), %rdx
-	jne	.Lslow_return
+	reserve	4, .Lslow_return
+	clock	.Lslow_return
 	leaq	32(%rsp), %rdx
 	movq	%rdx, PAGE_LAST(%r11)
 	subl	PAGE_BASE(%r11), %edx

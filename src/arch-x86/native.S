@@ -9,6 +9,8 @@
  * SPDX-License-Identifier: MIT
  */
 #include "native.h"
+#include "native-page.h"
+
 	.text
 	.balign	16
 	.globl	elftrace_native_function
@@ -22,35 +24,11 @@ elftrace_native_function:
 	pushq	%rcx
 	pushq	%rsi
 	jz	.Lslow
-	movq	%fs:(%r11), %r11
-	testq	%r11, %r11
-	jz	.Lslow
-	leaq	native_slot(%rip), %rax
-	cmpq	%rax, PAGE_OWNER(%r11)
-	jne	.Lslow
-	movl	%fs:GLIBC_THREAD, %eax
-	cmpl	%eax, PAGE_THREAD(%r11)
-	jne	.Lslow
-	movq	PAGE_GENERATION(%r11), %rsi
-	movl	$8, %ecx
-	xaddq	%rcx, PAGE_CUR(%r11)
-	cmpq	PAGE_END(%r11), %rcx
-	jae	.Lslow
-	rdtsc
-	shlq	$32, %rdx
-	orq	%rdx, %rax
-	movq	%rax, %rdx
-	shrq	$CLOCK_BITS, %rdx
-	cmpq	PAGE_EPOCH(%r11), %rdx
-	jne	.Lslow
+	page	.Lslow
+	reserve	8, .Lslow
+	clock	.Lslow
 	leaq	40(%rsp), %rdx
-	subq	PAGE_BASE(%r11), %rdx
-	shrq	$STACK_UNIT, %rdx
-	cmpq	$(1 << STACK_BITS) - 1, %rdx
-	ja	.Lslow
-	andl	$(1 << CLOCK_BITS) - 1, %eax
-	shlq	$STACK_SHIFT, %rdx
-	leaq	TAG_CALL(%rdx,%rax,1 << CLOCK_SHIFT), %rax
+	word	.Lslow
 	movq	32(%rsp), %rdx
 	shlq	$SITE_SHIFT, %rdx
 	orq	%rdx, %rax
