@@ -730,8 +730,8 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'emulator, PowerPC: subnormal numbers of VMX are kept where VSCR.NJ is set',
     file: 'arch-ppc/vmx-floats.js',
-    find: 'unit.nonJava && isSubnormal(bits)',
-    replace: 'false && isSubnormal(bits)',
+    find: 'unit.nonJava && isSubnormal(BINARY32, bits)',
+    replace: 'false && isSubnormal(BINARY32, bits)',
     test: 'lift-ppc-vmx-floats',
     named: 'elfv2-le floating point gives',
   },

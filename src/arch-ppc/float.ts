@@ -368,13 +368,13 @@ export class FloatUnit {
   }
 }
 
-function narrowed(rounding: Rounding, a: bigint): Outcome {
+export function narrowed(rounding: Rounding, a: bigint): Outcome {
   const { bits, flags } = convert(BINARY64, BINARY32, environment(BINARY64, rounding), a);
   return { bits, flags, invalid: isSignalling(BINARY64, a) ? vxsnan : 0 };
 }
 
 /** A number of `of` as a double; NaNs keep their payload. */
-function widened(of: Format, bits: bigint): bigint {
+export function widened(of: Format, bits: bigint): bigint {
   return of === BINARY64 ? bits : convert(of, BINARY64, environment(of, 'nearest-even'), bits).bits;
 }
 
@@ -383,7 +383,8 @@ function exponentOf(of: Format, bits: bigint): number {
   const bias = 2 ** (of.exponentBits - 1) - 1;
   return Number((bits & of.infinity) >> BigInt(of.fractionBits)) - bias;
 }
-const isSubnormal = (of: Format, bits: bigint): boolean => classify(of, bits).endsWith('subnormal');
+
+export const isSubnormal = (of: Format, bits: bigint): boolean => classify(of, bits).endsWith('subnormal');
 
 /** `ftdiv` and its kin: the field of CR that tells whether a division in software needs care. */
 export function testDivide(of: Format, a: bigint, b: bigint): number {

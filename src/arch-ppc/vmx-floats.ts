@@ -12,10 +12,7 @@
 import {
   add,
   BINARY32,
-  BINARY64,
-  classify,
   compare,
-  convert,
   divide,
   EXCEPTION,
   fromInteger,
@@ -27,6 +24,7 @@ import {
   subtract,
 } from '../float/index.js';
 import type { Comparison, Environment, Result, Rounding } from '../float/index.js';
+import { isSubnormal, narrowed, widened } from './float.js';
 import { elements, joined } from './vector-rows.js';
 import type { VectorUnit, VmxRow } from './vector-rows.js';
 
@@ -45,16 +43,14 @@ const ENVIRONMENT: Environment = {
 };
 /** `multiplyAdd` has the factors in front: vA, vC, vB. */
 const FUSED: Environment = { ...ENVIRONMENT, nan: (to, [a, c, b]) => ENVIRONMENT.nan(to, [a!, b!, c!], false) };
-const WIDE: Environment = { ...ENVIRONMENT, nan: () => BINARY64.infinity | BINARY64.quietBit };
-
-const isSubnormal = (bits: bigint): boolean => classify(BINARY32, bits).endsWith('subnormal');
 
 /** An operand as the mode of VSCR has it. */
-const taken = (unit: VectorUnit, bits: bigint): bigint => (unit.nonJava && isSubnormal(bits) ? bits & signBit : bits);
+const taken = (unit: VectorUnit, bits: bigint): bigint =>
+  unit.nonJava && isSubnormal(BINARY32, bits) ? bits & signBit : bits;
 
 /** A result as the mode of VSCR has it. */
 function given(unit: VectorUnit, { bits, flags }: Result): bigint {
-  const isTiny = isSubnormal(bits) || (flags & EXCEPTION.underflow) !== 0;
+  const isTiny = isSubnormal(BINARY32, bits) || (flags & EXCEPTION.underflow) !== 0;
   return unit.nonJava && isTiny ? bits & signBit : bits;
 }
 
@@ -147,16 +143,13 @@ for (const [name, signed] of [['vctsxs', true], ['vctuxs', false]] as const) {
 
 // ---------------------------------------------------------------------- estimates
 
-const widened = (bits: bigint): bigint => convert(BINARY32, BINARY64, WIDE, bits).bits;
-const narrowed = (bits: bigint): Result => convert(BINARY64, BINARY32, ENVIRONMENT, bits);
-
 /** A function of doubles, rounded to single. The lowest bit is not to be relied on. */
 const FLOATS = new Float64Array(1);
 const WORDS = new BigUint64Array(FLOATS.buffer);
 function throughDouble(bits: bigint, compute: (value: number) => number): Result {
-  WORDS[0] = widened(bits);
+  WORDS[0] = widened(BINARY32, bits);
   FLOATS[0] = compute(FLOATS[0]!);
-  return narrowed(WORDS[0]);
+  return narrowed('nearest-even', WORDS[0]);
 }
 
 function estimate(name: string, run: (b: bigint) => Result): void {

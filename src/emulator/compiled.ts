@@ -1,6 +1,6 @@
 /**
  * The compiled tier: which regions exist, in which modules, when they are made and when they are
- * dropped. `regions.ts` finds them and `compile.ts` writes them; `machine.ts` enters them and acts
+ * dropped. `regions.ts` finds them and `compile.ts` writes them; `tiers.ts` enters them and acts
  * on their stops.
  *
  * Modules hold several regions: one that is asked for and the functions that it calls. Each address

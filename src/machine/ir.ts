@@ -940,7 +940,7 @@ export interface HelperState {
   readonly pc: Address;
   /** Instructions that the CPU has completed. */
   readonly instructions: number;
-  /** Virtual time in units of 1 / TIME_HZ seconds (`machine.ts`): the same for all CPUs. */
+  /** Virtual time in units of 1 / TIME_HZ seconds (`Machine.time`): the same for all CPUs. */
   readonly time: bigint;
   readonly memory: HelperMemory;
 }

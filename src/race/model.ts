@@ -1,6 +1,6 @@
 /**
  * What is raced: patchers, threads, and what must hold (hazards H1 to H14).
- * Types only; `world.ts` executes, `explore.ts` enumerates.
+ * Types only; `world.ts` executes, `reduced.ts` and `every-order.ts` enumerate.
  *
  * A patcher is a list of steps, each of which is one atomic event: a store of some bytes, a wait, a
  * free. A thread is a CPU of the machine that calls a function and returns to `stop`. An event of

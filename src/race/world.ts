@@ -1,7 +1,7 @@
 /**
  * The state of a race and its single events: which actors may act, what one event does, what it
  * touched, what it violated; and saving and loading of states. Knows nothing of orders;
- * `explore.ts` does.
+ * `reduced.ts` and `every-order.ts` do.
  *
  * A state is saved as the difference from the start: registers of the CPUs and those lines of 64
  * bytes of memory that differ. Contents are interned, so a state's key is a short text and two
