@@ -166,8 +166,8 @@ async function bootMachine(machine: Machine, settings: Settings, work: string): 
       const phases = phasesOf(kind, number);
       // The first boot is of the kernel and the modules as delivered.
       const isFirst = original === null;
-      const lists = isFirst ? listsOf(why) : new Map();
-      const outcome = await boot({ ...fixed, ...variantOf(number), phases, folder: own, kernel: image, lists });
+      const asked = { lists: isFirst ? listsOf(why) : new Map(), probed: isFirst ? [...why.probes.keys()] : [] };
+      const outcome = await boot({ ...fixed, ...variantOf(number), ...asked, phases, folder: own, kernel: image });
       original ??= outcome.report;
       const expected = { original, phases, globs: VMLINUX_GLOBS, isVmlinuxChanged, symbols };
       const about = { machine: machine.name, kernel: kernel.version, kind, boot: number };

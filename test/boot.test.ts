@@ -128,7 +128,7 @@ describe('boots', () => {
   });
 
   test('every step of a plan fits into what the init reads', () => {
-    const plan = planOf(ALL);
+    const plan = planOf(ALL, new Map(), Array(120).fill('a_function_of_some_length.constprop.0.isra.0.part.0.cold'));
     expect(plan.length).toBeLessThan(65536);
     expect(plan).toContain('write /sys/kernel/tracing/current_tracer function_graph\n');
     for (const line of plan.trimEnd().split('\n')) expect(line).toMatch(/^[a-z]+( \S+){0,2}$/);
@@ -139,7 +139,11 @@ describe('what why says, against the lists of a kernel', () => {
   const aliases = ['init_module [tun]', 'tun_init [tun]'];
   const lists: WhyLists = {
     functions: ['vfs_read', 'vfs_read', aliases[0]!],
-    blacklist: ['do_page_fault'],
+    blacklist: ['do_page_fault', 'do_trap.cold'],
+    probes: new Map([
+      ['kept', true],
+      ['do_trap.cold', false],
+    ]),
     names: new Map<string, readonly string[]>([
       ...aliases.map((name) => [name, aliases] as const),
       ...['vfs_read', 'do_page_fault', 'kept'].map((name) => [name, [name]] as const),
@@ -155,7 +159,11 @@ describe('what why says, against the lists of a kernel', () => {
     'compare /why/functions 0',
     'surplus /why/blacklist label_of_assembly',
     'surplus /why/blacklist do_page_fault',
+    'missing /why/blacklist do_trap.cold',
     'compare /why/blacklist 0',
+    'probe kept 0',
+    'probe do_trap.cold 22',
+    'log 4,250,1,-;trace_kprobe: Could not probe notrace function other.cold',
   ];
   const found = (lines: readonly string[], of = lists): readonly string[] =>
     whyProblems(readReport(lines.map((each) => `@@ ${each}`).join('\n')), of);
@@ -175,6 +183,15 @@ describe('what why says, against the lists of a kernel', () => {
     expect(found([...good, line])).toEqual([problem]);
   }); // prettier-ignore
 
+  test.each([
+    [replaced('probe kept 0', 'probe kept 22'), 'why: a probe, and the kernel has errno 22 for kept'],
+    [replaced('probe do_trap.cold 22', 'probe do_trap.cold 0'), 'why: no probe, and the kernel has errno 0 for do_trap.cold'],
+    [replaced('function other.cold', 'function do_trap.cold'), 'why: no probe, and the kernel has errno 22 for do_trap.cold'],
+    [without(/^probe kept/), 'why: no probe was tried in kept'],
+  ])('a probe that is tried: %#', (change, problem) => {
+    expect(found(change([...good]))).toEqual([problem]);
+  }); // prettier-ignore
+
   test('lists that were not compared', () => {
     expect(found(good.filter((each) => !each.includes('/why/')))).toEqual([
       'why: the functions of the kernel were not compared',
@@ -184,6 +201,8 @@ describe('what why says, against the lists of a kernel', () => {
 
   test('are compared while the originals are loaded', () => {
     const plan = planOf(['original', 'mixed'], new Map([['/why/blacklist', []]]));
+    const tried = planOf(['original'], new Map(), ['f', 'g.cold']);
+    expect(tried).toContain('\nprobe f\nprobe g.cold\nwrite /sys/kernel/tracing/kprobe_events\n');
     expect(plan.match(/^compare .*$/gm)).toEqual(['compare /why/blacklist /sys/kernel/debug/kprobes/blacklist']);
     expect(plan.indexOf('\ncompare ')).toBeLessThan(plan.indexOf('\nunload '));
   });

@@ -31,7 +31,7 @@ const pathOf = (phase: Phase, module: string): string => `/modules/${phase}/${mo
  * Steps of one phase: load, count, trace; unload and load with the tracer on; trace with the other
  * tracer, unload with it on. All functions are switched four times, which is what takes the time.
  */
-function phaseSteps(phase: Phase, lists: Lists): readonly string[] {
+function phaseSteps(phase: Phase, lists: Lists, probed: readonly string[]): readonly string[] {
   const names = MODULES.map(({ name }) => name);
   const loads = names.map((name) => `load ${pathOf(phase, name)}`);
   const unloads = names.toReversed().map((name) => `unload ${name}`);
@@ -47,6 +47,7 @@ function phaseSteps(phase: Phase, lists: Lists): readonly string[] {
     ...loads,
     `names ${phase}`,
     ...(phase === 'original' ? [...lists.keys()].map((list) => `compare ${list} ${LISTS[list]}`) : []),
+    ...(phase === 'original' && probed.length > 0 ? probeSteps(probed) : []),
     ...traced('function'),
     ...unloads,
     ...loads,
@@ -57,6 +58,12 @@ function phaseSteps(phase: Phase, lists: Lists): readonly string[] {
   ];
 }
 
+/** A probe at each of these functions, one after the other; none stays. */
+const probeSteps = (probed: readonly string[]): readonly string[] => [
+  ...probed.map((name) => `probe ${name}`),
+  write('kprobe_events', '').trimEnd(),
+];
+
 /** Lists that the kernel's own are compared with, by their path. */
 export type ListName = '/why/functions' | '/why/blacklist';
 export type Lists = ReadonlyMap<ListName, readonly string[]>;
@@ -65,13 +72,16 @@ const LISTS: Readonly<Record<ListName, string>> = {
   '/why/blacklist': '/sys/kernel/debug/kprobes/blacklist',
 };
 
-/** The plan of a boot with these phases; lists are compared while the originals are loaded. */
-export function planOf(phases: readonly Phase[], lists: Lists = new Map()): string {
+/**
+ * The plan of a boot with these phases; lists are compared and probes are tried while the originals
+ * are loaded.
+ */
+export function planOf(phases: readonly Phase[], lists: Lists = new Map(), probed: readonly string[] = []): string {
   const steps = [
     write('tracing_on', '0'),
     write('buffer_size_kb', '8192'),
     'names begin',
-    ...phases.flatMap((phase) => phaseSteps(phase, lists)),
+    ...phases.flatMap((phase) => phaseSteps(phase, lists, probed)),
     'count end',
     'kmsg',
   ];
@@ -91,6 +101,8 @@ export interface Boot {
   /** What `count` counts apart in the kernel itself. */
   readonly globs: readonly string[];
   readonly lists: Lists;
+  /** Functions of the kernel where a probe is tried. */
+  readonly probed: readonly string[];
   /** Wall clock. */
   readonly seconds: number;
   /** Folder for the initrd, the console's text and the command. */
@@ -122,6 +134,8 @@ export interface Report {
   readonly names: ReadonlyMap<string, ReadonlyMap<string, readonly string[]>>;
   /** By list: lines that only the kernel has, and those that only the list has. */
   readonly lists: ReadonlyMap<string, ListDifference>;
+  /** By function where a probe was tried: the error number; 0: there was one. */
+  readonly probes: ReadonlyMap<string, number>;
   /** By label of `trace`: functions as `name` or `name [module]`. */
   readonly traces: ReadonlyMap<string, Trace>;
   /** The kernel's log: level and text. */
@@ -155,6 +169,7 @@ export function readReport(text: string): Report {
   const names = new Map<string, Map<string, string[]>>();
   const traces = new Map<string, { events: number; functions: number; hits: Set<string> }>();
   const lists = new Map<string, { surplus: string[]; missing: string[] }>();
+  const probes = new Map<string, number>();
   const log: LogLine[] = [];
   let ended = false;
   const listOf = (list: string): { surplus: string[]; missing: string[] } => {
@@ -182,6 +197,7 @@ export function readReport(text: string): Report {
       traceOf(first).hits.add(second === '-' ? rest.join(' ') : `${rest.join(' ')} [${second}]`);
     else if (kind === 'traced') Object.assign(traceOf(first), { events: Number(second), functions: Number(rest[0]) });
     else if (kind === 'surplus' || kind === 'missing') listOf(first)[kind].push([second, ...rest].join(' '));
+    else if (kind === 'probe') probes.set(first, Number(second));
     else if (kind === 'call') calls.push(`${first}=${second}`);
     else if (kind === 'log') {
       const record = /^@@ log (\d+),[^;]*;(.*)$/.exec(line.slice(at));
@@ -191,7 +207,7 @@ export function readReport(text: string): Report {
       if (second !== '0') failures.push(`${kind} ${first}: errno ${second}`);
     }
   }
-  return { ended, failures, calls, counts, names, lists, traces, log };
+  return { ended, failures, calls, counts, names, lists, probes, traces, log };
 }
 
 /** A host with other work makes everything late, which is no fault of the kernel. */
@@ -228,7 +244,7 @@ export async function boot(request: Boot): Promise<Outcome> {
   const files = new Map<string, Uint8Array>([
     ['init', request.init],
     ['minix.img', request.minix],
-    ['plan', Buffer.from(planOf(request.phases, request.lists))],
+    ['plan', Buffer.from(planOf(request.phases, request.lists, request.probed))],
     ['globs', Buffer.from(`${request.globs.join('\n')}\n`)],
     ['interest', Buffer.from(`${interest(request.globs).join('\n')}\n`)],
   ]);

@@ -492,6 +492,15 @@ static long unload(const char *module) {
   return result;
 }
 
+/* A probe at a function, in place of the one before it. */
+static long probe(const char *name) {
+  static char text[512] = "p ";
+  word size = length(name) + 1;
+  if (size > sizeof text - 2) return -7;
+  for (word at = 0; at < size; at++) text[2 + at] = name[at];
+  return writeFile("/sys/kernel/tracing/kprobe_events", text);
+}
+
 static void kernelLog(void) {
   static char record[8192];
   long file = opened("/dev/kmsg", RDONLY | NONBLOCK);
@@ -528,6 +537,7 @@ static void perform(char *step) {
   else if (equal(step, "count")) count(first, 0);
   else if (equal(step, "names")) count(first, 1);
   else if (equal(step, "compare")) compare(first, rest);
+  else if (equal(step, "probe")) ended(step, first, probe(first));
   else if (equal(step, "trace")) trace(first);
   else if (equal(step, "tun")) ended("call", step, tun());
   else if (equal(step, "attach")) ended("call", step, attach(first));

@@ -1,6 +1,6 @@
 /**
  * What `why` says of every function of a kernel and of modules, against what the booted kernel
- * lists: `available_filter_functions` and `kprobes/blacklist`.
+ * lists (`available_filter_functions`, `kprobes/blacklist`) and where it takes probes.
  */
 import { archOf } from '../../src/arches.js';
 import { comparedImage } from '../../src/diff/index.js';
@@ -19,6 +19,8 @@ interface Answers {
   readonly blacklisted: readonly string[];
   /** Every name of every function with the others of the same function, its own included. */
   readonly names: ReadonlyMap<string, readonly string[]>;
+  /** Functions that may have a probe at their ftrace site; their name is no other one's. */
+  readonly probed: readonly string[];
   /** Bodies of overridden weak functions with a site: listed under the name of a neighbour. */
   readonly leftovers: number;
 }
@@ -30,16 +32,19 @@ function answersOf(bytes: Uint8Array, module: string | null): Answers {
   const listed = (name: string): string => (module === null ? name : `${name} [${module}]`);
   const traced: string[] = [];
   const blacklisted: string[] = [];
+  const probed: string[] = [];
   const names = new Map<string, string[]>();
   for (const { name, names: own, section, address } of compared.functions) {
     const found = whyFunction(compared, name).find((each) => each.section === section && each.address === address);
     if (found === undefined) throw new Error(`why says nothing of ${name} at ${section} ${String(address)}`);
     if (found.by.ftrace.answer === 'yes') traced.push(listed(name));
     if (found.by.kprobe.code === 'probe-blacklisted') blacklisted.push(listed(name));
+    else if (found.by.ftrace.answer === 'yes' && found.by.kprobe.answer === 'yes') probed.push(listed(name));
     for (const each of own) names.set(listed(each), [...(names.get(listed(each)) ?? []), ...own.map(listed)]);
   }
   const left = verify(sites).findings.filter(({ verdict, section }) => verdict === 'weak-leftover' && !/init/.test(section)); // prettier-ignore
-  return { traced, blacklisted, names, leftovers: left.length };
+  const isOne = (name: string): boolean => names.get(name)?.length === 1;
+  return { traced, blacklisted, probed: probed.filter(isOne), names, leftovers: left.length };
 }
 
 /** What a boot is held against. */
@@ -47,10 +52,29 @@ export interface WhyLists {
   /** Functions that are traced, of the kernel and the modules; null: the kernel's are not known. */
   readonly functions: readonly string[] | null;
   readonly blacklist: readonly string[];
+  /** Functions of the kernel where a probe is tried, and whether it may be there. */
+  readonly probes: ReadonlyMap<string, boolean>;
   readonly names: ReadonlyMap<string, readonly string[]>;
   readonly leftovers: number;
   /** By module. */
   readonly modules: ReadonlyMap<string, readonly string[]>;
+}
+
+/** How many functions that may have a probe are tried, from all over the kernel. */
+const TRIED = 60;
+
+/**
+ * A part of a function that a compiler split off, `do_trap.cold`, is not in the kernel's list. It
+ * may have no probe where its function may not: only a try tells.
+ */
+const isPart = (name: string): boolean => /^[^.]+\..*[^.]$/.test(name);
+
+function probesOf({ blacklisted, probed }: Answers): ReadonlyMap<string, boolean> {
+  const every = Math.max(1, Math.floor(probed.length / TRIED));
+  return new Map([
+    ...probed.filter((_, at) => at % every === 0).map((name) => [name, true] as const),
+    ...blacklisted.filter(isPart).map((name) => [name, false] as const),
+  ]);
 }
 
 /** @param vmlinux  null: no file of the kernel has its symbols, and only modules are compared */
@@ -61,6 +85,7 @@ export function whyLists(vmlinux: Uint8Array | null, modules: ReadonlyMap<string
   return {
     functions: kernel === null ? null : all.flatMap(({ traced }) => traced),
     blacklist: all.flatMap(({ blacklisted }) => blacklisted),
+    probes: kernel === null ? new Map() : probesOf(kernel),
     names: new Map(all.flatMap(({ names }) => [...names])),
     leftovers: kernel?.leftovers ?? 0,
     modules: new Map([...own].map(([name, { traced }]) => [name, traced])),
@@ -114,7 +139,8 @@ function functionProblems(report: Report, lists: WhyLists): readonly string[] {
 function blacklistProblems(report: Report, lists: WhyLists): readonly string[] {
   const difference = report.lists.get('/why/blacklist');
   if (difference === undefined) return ['why: the list of functions without probes was not compared'];
-  const { surplus, missing } = withoutAliases(difference, lists);
+  const { surplus, missing: unlisted } = withoutAliases(difference, lists);
+  const missing = unlisted.filter((name) => lists.probes.get(name) !== false);
   const known = new Set(lists.blacklist.flatMap((name) => lists.names.get(name) ?? []));
   // Two lines of one function, and labels that are no function, say nothing.
   const more = surplus.filter((name) => lists.names.has(name) && !known.has(name));
@@ -124,7 +150,24 @@ function blacklistProblems(report: Report, lists: WhyLists): readonly string[] {
   ];
 }
 
+const EINVAL = 22;
+
+/**
+ * Events refuse functions that are not traced, too, and log it; without that line it is the list of
+ * functions without probes that was asked.
+ */
+function probeProblems(report: Report, { probes }: WhyLists): readonly string[] {
+  const untraced = new Set(report.log.map(({ text }) => /Could not probe notrace function (\S+)/.exec(text)?.[1]));
+  return [...probes].flatMap(([name, mayBe]) => {
+    const error = report.probes.get(name);
+    if (error === undefined) return [`why: no probe was tried in ${name}`];
+    if (mayBe) return error === 0 ? [] : [`why: a probe, and the kernel has errno ${String(error)} for ${name}`];
+    const isAsExpected = error === EINVAL && !untraced.has(name);
+    return isAsExpected ? [] : [`why: no probe, and the kernel has errno ${String(error)} for ${name}`];
+  });
+}
+
 /** Where a booted kernel and `why` differ. */
 export function whyProblems(report: Report, lists: WhyLists): readonly string[] {
-  return [...functionProblems(report, lists), ...blacklistProblems(report, lists)];
+  return [...functionProblems(report, lists), ...blacklistProblems(report, lists), ...probeProblems(report, lists)];
 }
