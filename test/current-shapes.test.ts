@@ -222,7 +222,7 @@ describeWith(['riscv64-linux-gnu-as'], 'landing pads of RISC-V', () => {
   test.each([
     [['GCC: (GNU) 15.3.0'], 'GCC 15.3.0 (.comment) puts the pad there'],
     [['GCC: (GNU) 15.3.0', 'Debian clang version 22.1.8', 'GCC: (GNU) 15.3.0'], 'GCC 15.3.0 (.comment)'],
-    [['GCC: (GNU) 9.2.0'], 'GCC 9.2.0 (.comment) puts the pad there (GCC PR 92424 and 93492, mended in 10.1)'],
+    [['GCC: (GNU) 9.2.0'], 'GCC 9.2.0 (.comment) puts the pad there (GCC PR 92424 and 93492)'],
     [['GCC: (GNU) 15.3.0', 'GCC: (Debian 9.4.0-1) 9.4.0'], null],
     [['Debian clang version 22.1.8'], null],
     [[], null],

@@ -48,7 +48,10 @@ export function slotLoser(image: ElfImage): string | null {
   return `GCC ${loser.version} (.comment) loses slots where a linker discards the function that the table is linked to (GCC PR 110729, mended in 13.1)`;
 }
 
-/** The first release of GCC that puts the pad first where processors check it since long. */
+/**
+ * The first release of GCC that puts the pad first on every machine whose processors checked pads
+ * by then.
+ */
 const GCC_PAD_FIRST = 10;
 /** The first release of GCC whose nops are behind the local entry. */
 const GCC_LOCAL_ENTRY = 13;
@@ -68,7 +71,7 @@ function onlyCompiler(image: ElfImage, wanted: Compiler['name']): Compiler | nul
 export function padMisplacer(image: ElfImage): string | null {
   const gcc = onlyCompiler(image, 'GCC');
   if (gcc === null) return null;
-  const known = gcc.major < GCC_PAD_FIRST ? ' (GCC PR 92424 and 93492, mended in 10.1)' : '';
+  const known = gcc.major < GCC_PAD_FIRST ? ' (GCC PR 92424 and 93492)' : '';
   return `GCC ${gcc.version} (.comment) puts the pad there${known}; clang puts it first`;
 }
 
