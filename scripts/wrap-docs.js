@@ -1,7 +1,7 @@
 /**
- * Prose of the documents in lines of at most 100 columns: `node scripts/wrap-docs.js` names longer
- * ones and fails, `--write` wraps the paragraphs that have one. Rows of tables, code and output
- * stay as they are, and so do pages that a script makes.
+ * Lines of the documents have at most 100 columns: `node scripts/wrap-docs.js` names longer ones
+ * and fails. `--write` wraps paragraphs that have one. Rows of tables, code and output are for
+ * people to shorten, and pages that a script makes for the script.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,12 +10,13 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const COLUMNS = 100;
 const MADE = new Set(['docs/verdicts.md', 'docs/syscalls.md']);
+const isWriting = process.argv.includes('--write');
 
 function documents() {
   const below = (folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name}`);
   const names = [...readdirSync(root), ...below('docs'), ...below('share')];
-  return names.filter((name) => name.endsWith('.md') && !MADE.has(name)).sort();
+  return names.filter((name) => name.endsWith('.md') && !(isWriting && MADE.has(name))).sort();
 }
 
 const columns = (line) => [...line].length;
@@ -54,11 +55,10 @@ function wrapped(lines) {
   return [...out, start() + line.join(' ')];
 }
 
-/** The text with paragraphs wrapped that have a line too long, and the numbers of such lines. */
+/** The text with paragraphs wrapped that have a line too long. */
 function looked(text) {
   const lines = text.split('\n');
   const out = [];
-  const long = [];
   let fence = null;
   for (let at = 0; at < lines.length; at++) {
     const line = lines[at];
@@ -76,26 +76,27 @@ function looked(text) {
     let end = at + 1;
     while (end < lines.length && !isOther(lines[end]) && !isBullet(lines[end])) end++;
     const paragraph = lines.slice(at, end);
-    const tooLong = paragraph.flatMap((each, i) => (columns(each) > COLUMNS ? [at + i + 1] : []));
+    const isLong = paragraph.some((each) => columns(each) > COLUMNS);
     const isHard = paragraph.some((each) => / {2}$|\\$/.test(each));
-    long.push(...tooLong);
-    out.push(...(tooLong.length > 0 && !isHard ? wrapped(paragraph) : paragraph));
+    out.push(...(isLong && !isHard ? wrapped(paragraph) : paragraph));
     at = end - 1;
   }
-  return { text: out.join('\n'), long };
+  return out.join('\n');
 }
 
 let count = 0;
 for (const name of documents()) {
   const path = join(root, name);
   const before = readFileSync(path, 'utf8');
-  const { text, long } = looked(before);
-  if (process.argv.includes('--write')) {
-    if (text !== before) writeFileSync(path, text);
-  } else for (const line of long) console.error(`${name}:${line}: more than ${COLUMNS} columns`);
-  if (!process.argv.includes('--write')) count += long.length;
+  const text = isWriting ? looked(before) : before;
+  if (text !== before) writeFileSync(path, text);
+  for (const [at, line] of text.split('\n').entries()) {
+    if (columns(line) <= COLUMNS) continue;
+    console.error(`${name}:${at + 1}: ${columns(line)} columns, at most ${COLUMNS}`);
+    count++;
+  }
 }
 if (count > 0) {
-  console.error(`${count} lines of prose are too long: node scripts/wrap-docs.js --write`);
+  console.error(`${count} lines are too long: node scripts/wrap-docs.js --write wraps those of paragraphs`);
   process.exitCode = 1;
 }

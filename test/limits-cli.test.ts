@@ -356,11 +356,11 @@ describe('documentation', () => {
     for (const each of text) {
       expect(each.replace(/\s+/g, ' ')).toContain(`--${option} ${what} (${value})`);
     }
-    expect(page).toContain(`| \`--${option}\` | ${value} | ${what} |`);
+    expect(page.replace(/\s+/g, ' ')).toContain(`* \`--${option}\` (${value}): ${what} `);
     expect(readFileSync(join(root, 'docs', 'elftrace.1'), 'utf8')).toContain(`\\-\\-${option.replaceAll('-', '\\-')}`);
   });
 
   test('the page has no row besides', () => {
-    expect(page.match(/^\| `--/gm)).toHaveLength(limitNames.length);
+    expect(page.match(/^\* `--/gm)).toHaveLength(limitNames.length);
   });
 });

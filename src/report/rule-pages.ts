@@ -5,6 +5,7 @@
 import type { Severity, Verdict } from '../sites/verdicts.js';
 import { rules } from './rules.js';
 import { type VerdictPage, verdictPages } from './verdict-pages.js';
+import { wrapped } from './wrapped.js';
 
 /** Rules about files, with their severities. */
 const filePages = {
@@ -86,23 +87,4 @@ export function verdictsPage(pages: readonly RulePage[]): string {
     ),
     ...sections,
   ].join('\n\n')}\n`;
-}
-
-/** Lines of at most 100 columns; those of a list are indented behind its mark. */
-function wrapped(text: string): string {
-  return text
-    .split('\n')
-    .map((line) => {
-      const indent = line.startsWith('- ') ? '  ' : '';
-      const out: string[] = [];
-      let current = '';
-      for (const word of line.split(' ')) {
-        if (current !== '' && current.length + 1 + word.length > 100) {
-          out.push(current);
-          current = indent + word;
-        } else current = current === '' ? word : `${current} ${word}`;
-      }
-      return [...out, current].join('\n');
-    })
-    .join('\n');
 }

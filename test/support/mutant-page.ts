@@ -13,11 +13,13 @@ const END = '<!-- end of rows -->';
 export function readRows(): Record<string, ObjectRow> {
   const text = readFileSync(path, 'utf8');
   const rows: Record<string, ObjectRow> = {};
+  const argued: Record<string, Record<string, number>> = {};
   for (const line of text.slice(text.indexOf(BEGIN), text.indexOf(END)).split('\n')) {
     const cells = line.split('|').map((cell) => cell.trim());
-    if (cells.length < 10 || !/^\d/.test(cells[2]!)) continue;
-    const [, object, made, found, open, alike, argued, bare, idle] = cells as [string, string, ...string[]];
-    const counts = argued === '' ? [] : argued!.split(', ').map((each) => each.split(': ') as [string, string]);
+    const [, object, made, found, open, alike, , bare, idle] = cells as [string, string, ...string[]];
+    // A row of the second table: object, argument, count.
+    if (cells.length === 5 && /^\d/.test(found!)) (argued[object] ??= {})[made!] = Number(found);
+    if (cells.length < 10 || !/^\d/.test(made!)) continue;
     rows[object] = {
       ...{
         made: Number(made),
@@ -27,10 +29,10 @@ export function readRows(): Record<string, ObjectRow> {
         bare: Number(bare),
         idle: Number(idle),
       },
-      argued: Object.fromEntries(counts.map(([name, count]) => [name, Number(count)])),
+      argued: {},
     };
   }
-  return rows;
+  return Object.fromEntries(Object.entries(rows).map(([name, row]) => [name, { ...row, argued: argued[name] ?? {} }]));
 }
 
 /** Puts rows into the page; those of other objects stay. */
@@ -38,19 +40,23 @@ export function writeRows(rows: Readonly<Record<string, ObjectRow>>): void {
   const text = readFileSync(path, 'utf8');
   const all = Object.entries({ ...readRows(), ...rows }).sort(([a], [b]) => (a < b ? -1 : 1));
   const lines = all.map(([object, { made, found, open, alike, argued, bare, idle }]) => {
-    const counts = Object.entries(argued)
-      .sort()
-      .map(([name, count]) => `${name}: ${String(count)}`);
-    return `| ${[object, made, found, open, alike, counts.join(', '), bare, idle].join(' | ')} |`;
+    const count = Object.values(argued).reduce((sum, each) => sum + each, 0);
+    return `| ${[object, made, found, open, alike, count, bare, idle].join(' | ')} |`;
   });
+  const counts = all.flatMap(([object, { argued }]) =>
+    Object.entries(argued)
+      .sort()
+      .map(([name, count]) => `| ${object} | ${name} | ${String(count)} |`),
+  );
   const used = new Set(all.flatMap(([, { argued }]) => Object.keys(argued)));
   const head = ['| object | made | found | open | alike | argued | bare | idle |', '|---|---|---|---|---|---|---|---|'];
+  const second = ['', '| object | argument | mutants |', '|---|---|---|'];
   const seen = new Set<string>();
   const why = mutantArguments.flatMap(({ name, why: text }) => {
     if (!used.has(name) || seen.has(name)) return [];
     seen.add(name);
     return [`* **${name}**: ${text}`];
   });
-  const page = [BEGIN, '', ...head, ...lines, '', ...why, '', END].join('\n');
+  const page = [BEGIN, '', ...head, ...lines, ...second, ...counts, '', ...why, '', END].join('\n');
   writeFileSync(path, text.slice(0, text.indexOf(BEGIN)) + page + text.slice(text.indexOf(END) + END.length));
 }
