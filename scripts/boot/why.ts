@@ -19,8 +19,8 @@ interface Answers {
   readonly blacklisted: readonly string[];
   /** Every name of every function with the others of the same function, its own included. */
   readonly names: ReadonlyMap<string, readonly string[]>;
-  /** Functions that may have a probe at their ftrace site; their name is no other one's. */
-  readonly probed: readonly string[];
+  /** Traced functions of a name of their own, and whether a probe may be at their ftrace site. */
+  readonly probed: readonly (readonly [string, boolean])[];
   /** Bodies of overridden weak functions with a site: listed under the name of a neighbour. */
   readonly leftovers: number;
 }
@@ -32,18 +32,28 @@ function answersOf(bytes: Uint8Array, module: string | null): Answers {
   const listed = (name: string): string => (module === null ? name : `${name} [${module}]`);
   const traced: string[] = [];
   const blacklisted: string[] = [];
-  const probed: string[] = [];
+  const probed: (readonly [string, boolean])[] = [];
   const names = new Map<string, string[]>();
-  for (const { name, names: own, section, address } of compared.functions) {
+  // Any symbol where a function begins is a name of it to a kernel.
+  const there = new Map<string, string[]>();
+  const { symbols } = image;
+  const keyOf = (section: number, value: bigint): string => `${String(section)}+${String(value)}`;
+  for (let i = 1; i < symbols.count; i++) {
+    const key = keyOf(symbols.sectionIndex[i]!, symbols.value[i]!);
+    if (symbols.name(i) !== '') there.set(key, [...(there.get(key) ?? []), listed(symbols.name(i))]);
+  }
+  for (const { name, symbol, section, address } of compared.functions) {
     const found = whyFunction(compared, name).find((each) => each.section === section && each.address === address);
     if (found === undefined) throw new Error(`why says nothing of ${name} at ${section} ${String(address)}`);
     if (found.by.ftrace.answer === 'yes') traced.push(listed(name));
     if (found.by.kprobe.code === 'probe-blacklisted') blacklisted.push(listed(name));
-    else if (found.by.ftrace.answer === 'yes' && found.by.kprobe.answer === 'yes') probed.push(listed(name));
-    for (const each of own) names.set(listed(each), [...(names.get(listed(each)) ?? []), ...own.map(listed)]);
+    else if (found.by.ftrace.answer === 'yes' && found.by.kprobe.code === 'probe') probed.push([listed(name), true]);
+    else if (found.by.kprobe.code === 'probe-no-ftrace-support') probed.push([listed(name), false]);
+    const all = there.get(keyOf(symbols.sectionIndex[symbol]!, symbols.value[symbol]!)) ?? [];
+    for (const each of new Set(all)) names.set(each, [...(names.get(each) ?? []), ...all]);
   }
   const left = verify(sites).findings.filter(({ verdict, section }) => verdict === 'weak-leftover' && !/init/.test(section)); // prettier-ignore
-  const isOne = (name: string): boolean => names.get(name)?.length === 1;
+  const isOne = ([name]: readonly [string, boolean]): boolean => names.get(name)?.length === 1;
   return { traced, blacklisted, probed: probed.filter(isOne), names, leftovers: left.length };
 }
 
@@ -72,7 +82,7 @@ const isPart = (name: string): boolean => /^[^.]+\..*[^.]$/.test(name);
 function probesOf({ blacklisted, probed }: Answers): ReadonlyMap<string, boolean> {
   const every = Math.max(1, Math.floor(probed.length / TRIED));
   return new Map([
-    ...probed.filter((_, at) => at % every === 0).map((name) => [name, true] as const),
+    ...probed.filter((_, at) => at % every === 0),
     ...blacklisted.filter(isPart).map((name) => [name, false] as const),
   ]);
 }
@@ -154,15 +164,19 @@ const EINVAL = 22;
 
 /**
  * Events refuse functions that are not traced, too, and log it; without that line it is the list of
- * functions without probes that was asked.
+ * functions without probes that was asked. With it the try tells nothing, and the list must have
+ * the name, or that of the function of which it is a part.
  */
-function probeProblems(report: Report, { probes }: WhyLists): readonly string[] {
+function probeProblems(report: Report, { probes, blacklist }: WhyLists): readonly string[] {
+  const { surplus = [], missing = [] } = report.lists.get('/why/blacklist') ?? {};
+  const listed = new Set([...blacklist.filter((name) => !missing.includes(name)), ...surplus]);
   const untraced = new Set(report.log.map(({ text }) => /Could not probe notrace function (\S+)/.exec(text)?.[1]));
   return [...probes].flatMap(([name, mayBe]) => {
     const error = report.probes.get(name);
     if (error === undefined) return [`why: no probe was tried in ${name}`];
     if (mayBe) return error === 0 ? [] : [`why: a probe, and the kernel has errno ${String(error)} for ${name}`];
-    const isAsExpected = error === EINVAL && !untraced.has(name);
+    const isListed = listed.has(name) || listed.has(name.slice(0, name.indexOf('.')));
+    const isAsExpected = error === EINVAL && (!untraced.has(name) || isListed);
     return isAsExpected ? [] : [`why: no probe, and the kernel has errno ${String(error)} for ${name}`];
   });
 }
