@@ -223,8 +223,32 @@ describeWith(['riscv64-linux-gnu-gcc', 's390x-linux-gnu-gcc'], 'other machines',
     return [found!.by.ftrace.answer, found!.by.kprobe.answer, found!.by.kprobe.code];
   };
 
+  test('K-ADDR-7: whether a probe on a site is taken, the kernel among the images says', () => {
+    const area = ['-fpatchable-function-entry=4'];
+    writeFileSync(at('rv.c'), SOURCE);
+    const compileKernel = (name: string, more: string): void => {
+      writeFileSync(at(`${name}.c`), `${SOURCE}\nint outside(int x) { return x; }\nint register_kprobe(void) { return 0; }\n${more}`);
+      const linked = ['-nostdlib', '-static', '-Wl,-e,plain'];
+      run('riscv64-linux-gnu-gcc', ['-O2', ...area, ...linked, '-o', at(name), at(`${name}.c`)]);
+    };
+    compileKernel('rv-6.12', '');
+    compileKernel('rv-6.1', 'int kprobe_ftrace_handler(void) { return 0; }');
+    run('riscv64-linux-gnu-gcc', ['-O2', ...area, '-c', '-o', at('rv.o'), at('rv.c')]);
+    const refused = ['yes site', 'no probe-no-ftrace-support', 'no no-btf'];
+    expect(brief('plain', 'rv-6.12')).toEqual(refused);
+    expect(brief('plain', 'rv-6.1')).toEqual(['yes site', 'yes probe', 'no no-btf']);
+    expect(brief('plain', 'rv.o')).toEqual(['yes site', 'unknown kernel-missing', 'no no-btf']);
+    const [, module] = why('plain', 'rv-6.12', 'rv.o').found;
+    expect(module!.functions[0]!.by['kprobe']!.code).toBe('probe-no-ftrace-support');
+  }); // prettier-ignore
+
   test('RISC-V as x86-64; of s390x nothing is known of probes, and that is no yes', () => {
-    expect(ask('riscv64-linux-gnu-gcc', ['-fpatchable-function-entry=4'], 'plain')).toEqual(['yes', 'yes', 'probe']);
+    const kernel = { kernelServesSites: true };
+    expect(ask('riscv64-linux-gnu-gcc', ['-fpatchable-function-entry=4'], 'plain', kernel)).toEqual([
+      'yes',
+      'yes',
+      'probe',
+    ]);
     expect(
       ask('s390x-linux-gnu-gcc', ['-pg', '-mfentry', '-mrecord-mcount', '-mnop-mcount', '-fno-pie'], 'plain'),
     ).toEqual(['yes', 'unknown', 'not-served']);

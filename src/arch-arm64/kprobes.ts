@@ -550,6 +550,7 @@ export const arm64Probes: ProbeSupport = {
   abi: arm64ProbeAbi,
   trapDelta: 0,
   breakpoint: () => word(BRK_KPROBE),
+  kernelsServeSites: false,
   adjust,
   decode,
   isSiteAtEntry,

@@ -735,6 +735,7 @@ class PpcProbes {
       abi: ppcProbeAbi(this.target),
       trapDelta: 0,
       breakpoint: () => this.breakpoint(),
+      kernelsServeSites: true,
       adjust: (code, address) => this.adjust(code, address),
       decode: (code, address) => this.decode(code, address),
       isSiteHeadCode: (code, address) => this.isSiteHeadCode(code, address),

@@ -814,6 +814,8 @@ export const riscvProbes: ProbeSupport = {
   abi: riscvProbeAbi,
   trapDelta: 0,
   breakpoint,
+  // Kernels from 6.10 on do not.
+  kernelsServeSites: false,
   adjust: (_code, address) => address,
   decode,
   slots: {

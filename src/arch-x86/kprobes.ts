@@ -668,6 +668,7 @@ export const x86Probes: ProbeSupport = {
   trapDelta: 1,
   breakpoint: () => Uint8Array.of(INT3),
   // Offset 0 of a function that begins with a landing pad: indirect calls must find the pad.
+  kernelsServeSites: true,
   adjust({ start, bytes }, address) {
     const endbr =
       bytes[0] === 0xf3 && bytes[1] === 0x0f && bytes[2] === 0x1e && (bytes[3] === 0xfa || bytes[3] === 0xfb);

@@ -462,6 +462,11 @@ export interface ProbeSupport {
    */
   decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal;
   /**
+   * Every kernel of the machine that has both serves a probe on an ftrace site by the tracer. False:
+   * there are some that refuse it, and that of the image must tell (K-ADDR-7).
+   */
+  readonly kernelsServeSites: boolean;
+  /**
    * What an ftrace site owns in front of its toggling instruction and has at `address` is the
    * compiler's, and no patching changes it: it may be probed as any other (PowerPC). Absent:
    * everything that a site owns is refused but its instruction (K-ADDR-7).

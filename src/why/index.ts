@@ -10,11 +10,11 @@ import {
   functionsNamed,
   Witness,
 } from '../diff/index.js';
-import { STB_WEAK } from '../elf/constants.js';
+import { SHN_UNDEF, STB_WEAK } from '../elf/constants.js';
 import { type Btf, btfKind } from '../elf/btf.js';
 import type { DebugInfo } from '../elf/dwarf.js';
 import { hex } from '../errors.js';
-import { ProbeText } from '../kprobes/index.js';
+import { ProbeText, type ValidProbe } from '../kprobes/index.js';
 import type { Program } from '../program/program.js';
 import { isModule } from '../sites/table-lint.js';
 
@@ -28,7 +28,8 @@ export type Mechanism = (typeof mechanisms)[number];
  * away), and `site`, `init`, `weak-loser` (another file has the function that counts), `bad-site`,
  * `probe` (of a probe that can be set), `blacklisted` and other refusals of probes, `not-served`
  * (nothing is known of probes of the machine), `btf`, `no-btf` (the image has none),
- * `not-in-btf`, `btf-base-missing`, `no-symbol`.
+ * `not-in-btf`, `btf-base-missing`, `no-symbol`; `kernel-missing`, where kernels differ and none
+ * was named.
  */
 export type WhyCode =
   | Exclude<DiffReasonCode, 'symbol-gone' | 'section-discarded' | 'fewer-sites'>
@@ -43,6 +44,7 @@ export type WhyCode =
   | 'btf-base-missing'
   | 'no-symbol'
   | 'not-served'
+  | 'kernel-missing'
   | `probe-${string}`;
 
 export interface WhyReason {
@@ -68,6 +70,8 @@ export interface WhyOptions {
   readonly debug?: DebugInfo | null;
   /** The image's own; null: it could not be read without that of its kernel. */
   readonly btf?: Btf | null;
+  /** Whether the kernel of a module takes probes on ftrace sites; null: it is not known. */
+  readonly kernelServesSites?: boolean | null;
   /** True for names that another file defines and not as weak ones. */
   readonly isStrongElsewhere?: (name: string) => boolean;
 }
@@ -129,7 +133,7 @@ function whyOne(asked: Asked, own: ComparedFunction, options: WhyOptions): WhyFu
   const { program } = asked.image.sites;
   const weak = isWeakLoser(program, own, options);
   const ftrace = weak ?? byFtrace(asked, own);
-  const kprobe = weak ?? byKprobe(asked, own);
+  const kprobe = weak ?? byKprobe(asked, own, options);
   const fentry = weak ?? byFentry(program, own, ftrace, options);
   return {
     name: own.name,
@@ -185,7 +189,32 @@ function byFtrace({ image, witness }: Asked, own: ComparedFunction): WhyReason {
   return { answer: 'yes', code: 'site', reason: what };
 }
 
-function byKprobe({ image, text: read, isOnly }: Asked, own: ComparedFunction): WhyReason {
+/** Whether the kernel in a file takes probes on ftrace sites; null: the file is no kernel. */
+export function servesSites({ symbols }: Pick<Program, 'symbols'>): boolean | null {
+  const has = (name: string): boolean => {
+    const index = symbols.find(name);
+    return index > 0 && symbols.sectionIndex[index] !== SHN_UNDEF;
+  };
+  return has('register_kprobe') ? has('kprobe_ftrace_handler') : null;
+}
+
+/** A probe that is the tracer's, or none, as the kernel has it (K-ADDR-7); null: a breakpoint. */
+function onSite(program: Program, found: ValidProbe, { kernelServesSites }: WhyOptions): WhyReason | 'site' | null {
+  const { probes } = program.arch;
+  if (found.site === null || probes.kind === 'none') return null;
+  const serves = servesSites(program) ?? kernelServesSites ?? (probes.kernelsServeSites ? true : null);
+  if (serves === true) return 'site';
+  // What such a kernel takes for the function may be in front of the site's own instruction.
+  if (probes.adjust(found.code, found.code.start) !== found.address) return null;
+  if (serves === false) {
+    const reason = 'the function begins with its ftrace site, where this kernel takes no probe';
+    return no('probe-no-ftrace-support', `${reason} [K-ADDR-7]`);
+  }
+  const reason = 'the function begins with its ftrace site, where some kernels take no probe: name the vmlinux';
+  return { answer: 'unknown', code: 'kernel-missing', reason };
+}
+
+function byKprobe({ image, text: read, isOnly }: Asked, own: ComparedFunction, options: WhyOptions): WhyReason {
   const { program } = image.sites;
   const { probes } = program.arch;
   if (probes.kind === 'none') return { answer: 'unknown', code: 'not-served', reason: probes.reason };
@@ -208,7 +237,9 @@ function byKprobe({ image, text: read, isOnly }: Asked, own: ComparedFunction): 
       };
     }
   }
-  const what = found.kind === 'valid' && found.site !== null ? 'through its ftrace site' : 'by a breakpoint';
+  const site = found.kind === 'valid' ? onSite(program, found, options) : null;
+  if (site !== null && site !== 'site') return site;
+  const what = site === 'site' ? 'through its ftrace site' : 'by a breakpoint';
   if (isInit(program, own)) return early(what);
   return { answer: 'yes', code: 'probe', reason: what };
 }
