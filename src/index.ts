@@ -79,6 +79,8 @@ export {
 } from './program/load-map.js';
 export { conventionsOf } from './program/conventions.js';
 export { findSites, type FindOptions, type Site, type Sites, type SiteState } from './sites/sites.js';
+export { type ImageInfo, imageInfo, type ImageInfoOptions, type SiteTotals, type TableInfo } from './sites/about.js';
+export { type FunctionListing, functionListings, type ListedInstruction } from './sites/listing.js';
 export { readTables, type SlotTable, type TableOptions } from './sites/tables.js';
 export {
   verify,
@@ -320,7 +322,16 @@ export { diffJson, diffLines } from './report/diff.js';
 export { whyJson, whyLines } from './report/why.js';
 export { costJson, costLines } from './report/cost.js';
 export { callCosts, type CallCost, type Cost, type CostOptions, type CostWay } from './cost/index.js';
-export { findingJson, functionJson, planJson, verificationJson, type Json } from './report/json.js';
+export {
+  findingJson,
+  functionJson,
+  infoJson,
+  type InputForm,
+  type Json,
+  listingJson,
+  planJson,
+  verificationJson,
+} from './report/json.js';
 
 export {
   compareStates,

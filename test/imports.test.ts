@@ -122,7 +122,7 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   patch: { values: ['record', 'sites', 'program', 'relocs', 'elf', 'isa', 'sha256', 'runtime', 'machine'] },
   ftrace: { values: ['sites', 'runtime'], types: ['machine'] },
-  sites: { values: ['record', 'program', 'relocs', 'elf', 'isa', 'runtime'], types: ['machine'] },
+  sites: { values: ['record', 'program', 'relocs', 'elf', 'isa', 'runtime', 'demangle'], types: ['machine'] },
   record: { values: ['elf'] },
   emulator: { values: ['machine', 'program', 'elf', 'isa'] },
   trace: { values: ['elf', 'program'], types: ['emulator'] },

@@ -3,14 +3,12 @@
  * about it.
  */
 import * as elf from '../elf/constants.js';
-import { compareWithElfy } from '../elf/elfy.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
-import { namelessRelocations } from '../relocs/read.js';
-import { readModuleSignature } from '../elf/signature.js';
 import { machineName } from '../targets.js';
 import { ElftraceError } from '../errors.js';
-import { infoJson, type InfoExtras, type Json, jsonSchema, kindOf } from '../report/json.js';
+import { infoJson, type Json, jsonSchema } from '../report/json.js';
+import { type ImageInfo, imageInfo } from '../sites/about.js';
 import { errorLine, exitCodeOf } from './exit.js';
 import { expandPaths, type InputFile, readInputs } from './files.js';
 import { open, type Opened, type OpenOptions } from './open.js';
@@ -23,7 +21,7 @@ export interface InfoArguments extends OpenOptions {
 }
 
 /** Which compiler flags would give a file of this target sites. */
-const siteFlags: Readonly<Record<string, string>> = {
+const siteFlagsOf: Readonly<Record<string, string>> = {
   'x86-64': '-pg -mfentry -mrecord-mcount (GCC), or -fpatchable-function-entry=5',
   ppc32: '-pg, or -fpatchable-function-entry=2 (GCC)',
   'ppc64-elfv1': '-pg, or -pg -mprofile-kernel (GCC)',
@@ -32,35 +30,6 @@ const siteFlags: Readonly<Record<string, string>> = {
   riscv64: '-fpatchable-function-entry=4 (with C) or =2 (without), or -pg',
   arm64: '-fpatchable-function-entry=2, or =4,2 for per-callsite ops, or -pg',
 };
-
-function oddities(opened: Opened): string[] {
-  const { image, sites, arch, record } = opened;
-  const remarks = [...image.remarks, ...namelessRelocations(image)];
-  const trailing = image.bytes.length - image.elfSize;
-  if (trailing > 0 && !readModuleSignature(image.bytes)) remarks.push(`${trailing} bytes behind the ELF image`);
-  for (const table of sites.tables) {
-    remarks.push(...table.remarks);
-    if (table.role === 'padding') remarks.push(`${table.name} names call padding, not patch sites of ftrace`);
-    else if (!table.sorted) remarks.push(`${table.name} is not sorted`);
-  }
-  if (sites.count === 0 && record !== null && record.untraced.length > 0) {
-    remarks.push('no patch sites: all of them were untraced');
-  } else if (sites.count === 0) {
-    remarks.push(`no patch sites: compile with ${siteFlags[arch.target.id] ?? '-pg'} to have some`);
-  }
-  if (!image.section('.symtab') && image.header.type !== elf.ET_REL) {
-    remarks.push('stripped: name functions with --symbols FILE (System.map or an ELF file with symbols)');
-  }
-  if (record && opened.recorded) {
-    for (const edit of record.edits) {
-      if (opened.recorded(edit.offset, edit.after.length)) {
-        remarks.push('the record and the bytes disagree: run verify');
-        break;
-      }
-    }
-  }
-  return remarks;
-}
 
 /**
  * What can be said of a file whose machine is recognised and not served: its header, and how long
@@ -109,48 +78,38 @@ async function describe(input: InputFile, args: InfoArguments): Promise<number> 
     }
     throw error;
   }
-  const { image, sites, arch, record } = opened;
-  const signature = readModuleSignature(image.bytes);
-  const second = await compareWithElfy(image);
-  const extras: InfoExtras = {
-    module: opened.module,
-    remarks: oddities(opened),
-    record,
-    compressed: input.form,
-    wrapped: input.wrapped,
-    signature: signature ? signature.size : 0,
-    secondReader: { checked: second.checked, differences: second.differences },
-  };
-  if (args.json) {
-    out(JSON.stringify(infoJson(input.name, sites, extras)));
-    return 0;
-  }
-  const totals = sites.totals();
-  out(
-    `${paint('bold', input.name)}: ${arch.target.title}, ${kindOf(sites, opened.module)}${input.form === 'none' ? '' : `, ${input.form}`}`,
-  );
-  if (opened.module !== null) out(`  module   ${opened.module}`);
-  sites.tables.forEach((table, index) => {
+  const { arch, sites, module, record } = opened;
+  const siteFlags = siteFlagsOf[arch.target.id] ?? '-pg';
+  const info = await imageInfo(sites, { module, record, siteFlags });
+  if (args.json) out(JSON.stringify(infoJson(input.name, info, { compressed: input.form, wrapped: input.wrapped })));
+  else print(input, arch.target.title, info);
+  return 0;
+}
+
+function print(input: InputFile, title: string, info: ImageInfo): void {
+  const { module, record, secondReader, signatureBytes, sites } = info;
+  const form = input.form === 'none' ? '' : `, ${input.form}`;
+  out(`${paint('bold', input.name)}: ${title}, ${info.kind}${form}`);
+  if (module !== null) out(`  module   ${module}`);
+  for (const table of info.tables) {
     const zero = table.zero > 0 ? `, ${table.zero} empty` : '';
     const role = table.role === 'padding' ? ' (call padding)' : '';
-    out(
-      `  table    ${table.name}: ${table.count} entries${zero}, from ${table.origin}, ${sites.sources[index] ?? ''}${role}`,
-    );
-  });
-  out(`  sites    ${totals.total}`);
-  for (const [shape, count] of Object.entries(totals.byShape)) out(`    shape  ${shape}: ${count}`);
-  for (const [state, count] of Object.entries(totals.byState)) out(`    state  ${state}: ${count}`);
-  if (signature) out(`  signed   module signature of ${signature.size} bytes behind the ELF image`);
+    out(`  table    ${table.name}: ${table.entries} entries${zero}, from ${table.origin}, ${table.source}${role}`);
+  }
+  out(`  sites    ${sites.total}`);
+  for (const [shape, count] of Object.entries(sites.byShape)) out(`    shape  ${shape}: ${count}`);
+  for (const [state, count] of Object.entries(sites.byState)) out(`    state  ${state}: ${count}`);
+  if (signatureBytes > 0) out(`  signed   module signature of ${signatureBytes} bytes behind the ELF image`);
   if (record) {
     const untraced = record.untraced.length > 0 ? `, ${record.untraced.length} functions untraced` : '';
     out(
       `  record   ${record.requests.join(', ')} by elftrace ${record.tool}: ${record.edits.length} places changed${untraced}`,
     );
   }
-  out(`  checked  ${second.checked} header fields against a second reader, ${second.differences.length} differences`);
-  for (const difference of second.differences) out(`  odd      second reader: ${difference}`);
-  for (const remark of extras.remarks) out(`  note     ${remark}`);
-  return 0;
+  const { checked, differences } = secondReader;
+  out(`  checked  ${checked} header fields against a second reader, ${differences.length} differences`);
+  for (const difference of differences) out(`  odd      second reader: ${difference}`);
+  for (const remark of info.remarks) out(`  note     ${remark}`);
 }
 
 export async function runInfo(args: InfoArguments): Promise<number> {

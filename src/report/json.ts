@@ -8,6 +8,8 @@ import { hex, hexBytes } from '../errors.js';
 import type { GraphHazard } from '../tracing/graph-safety.js';
 import type { FileRecord } from '../record/journal.js';
 import type { Plan, Step } from '../patch/plan.js';
+import type { ImageInfo } from '../sites/about.js';
+import type { FunctionListing } from '../sites/listing.js';
 import type { Sites } from '../sites/sites.js';
 import type { LoadResult } from '../program/loader.js';
 import type { Finding, Verification } from '../sites/verdicts.js';
@@ -17,57 +19,43 @@ export const jsonSchema = 1;
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
-const fileTypes: Readonly<Record<number, string>> = {
-  1: 'relocatable',
-  2: 'executable',
-  3: 'shared',
-  4: 'core',
-};
-
-/** What a file is, in one word: a module is a relocatable file with module information. */
-export function kindOf(sites: Sites, module: string | null): string {
-  const { image } = sites.program;
-  const kind = fileTypes[image.header.type] ?? `type ${image.header.type}`;
-  if (kind === 'relocatable' && module !== null) return 'module';
-  if (sites.tables.some((table) => table.name === '__start_mcount_loc')) return 'vmlinux';
-  return kind;
-}
-
-export interface InfoExtras {
-  readonly module: string | null;
-  readonly remarks: readonly string[];
-  readonly record: FileRecord | null;
+/** How an image came: compressed, and what was around it, the outermost first. */
+export interface InputForm {
   readonly compressed: string;
-  /** What was around the ELF file of a kernel as it is booted, the outermost first; else empty. */
   readonly wrapped: readonly string[];
-  readonly signature: number;
-  readonly secondReader: Json;
 }
 
-export function infoJson(file: string, sites: Sites, extras: InfoExtras): Json {
-  const totals = sites.totals();
+/** An image as `info --json` prints it. */
+export function infoJson(file: string, info: ImageInfo, { compressed, wrapped }: InputForm): Json {
   return {
     schema: jsonSchema,
     file,
-    target: sites.program.arch.target.id,
-    kind: kindOf(sites, extras.module),
-    tables: sites.tables.map((table, index) => ({
-      name: table.name,
-      entries: table.count,
-      zero: table.zero,
-      role: table.role,
-      source: sites.sources[index] ?? 'call',
-      origin: table.origin,
-      sorted: table.sorted,
+    target: info.target,
+    kind: info.kind,
+    tables: info.tables.map((table) => ({ ...table })),
+    sites: info.sites,
+    module: info.module,
+    compressed,
+    ...(wrapped.length > 0 ? { wrapped: [...wrapped] } : {}),
+    signatureBytes: info.signatureBytes,
+    record: recordJson(info.record),
+    secondReader: { ...info.secondReader },
+    remarks: info.remarks,
+  };
+}
+
+/** A function as `disasm --json` prints it. */
+export function listingJson({ name, section, address, lines }: FunctionListing): Json {
+  return {
+    name,
+    section,
+    address: hex(address),
+    lines: lines.map((line) => ({
+      address: hex(line.address),
+      bytes: hexBytes(line.bytes),
+      text: line.text,
+      notes: line.notes,
     })),
-    sites: totals,
-    module: extras.module,
-    compressed: extras.compressed,
-    ...(extras.wrapped.length > 0 ? { wrapped: [...extras.wrapped] } : {}),
-    signatureBytes: extras.signature,
-    record: recordJson(extras.record),
-    secondReader: extras.secondReader,
-    remarks: extras.remarks,
   };
 }
 
