@@ -4,11 +4,12 @@
  * (inputs.ts). `npm run bench -- emulator [NAME …]` measures the emulator alone: all of it, or the
  * loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named, `latency`, or
  * `rewritten` (code that writes code). `npm run bench -- prove` measures proofs alone,
- * `npm run bench -- native` programs that write their own trace.
+ * `npm run bench -- native` programs that write their own trace, `npm run bench -- tree [FOLDER]`
+ * trees of modules.
  */
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { accessSync, constants, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { archOf } from '../src/arches.js';
@@ -234,10 +235,58 @@ function benchProving(): void {
   }
 }
 
+/** A tree of as many modules, the larger the rarer: 5 to 320 sites. */
+function moduleTree(name: string, count: number): string {
+  const tree = join(folder, name);
+  const kinds = [5, 10, 10, 20, 20, 20, 40, 40, 80, 320].map((sites, seed) => x86Object(sites, seed + 1));
+  for (let at = 0; at < count; at++) {
+    const below = join(tree, String(at % 50));
+    if (at < 50) mkdirSync(below, { recursive: true });
+    writeFileSync(join(below, `module${String(at)}.ko`), kinds[at % kinds.length]!);
+  }
+  return tree;
+}
+
+/**
+ * `verify` of 4,000 plain modules (the aim: 400 a second on two cores) against `readelf`, which
+ * reads the same tables; and of packed ones against `xz`, which only unpacks.
+ * @param given  a tree of plain modules in place of made ones
+ */
+function benchTree(given?: string): void {
+  const tree = given ?? moduleTree('tree', 4000);
+  const modules = (below: string): string[] =>
+    readdirSync(below, { recursive: true, encoding: 'utf8' })
+      .filter((name) => /\.ko(\.xz)?$/.test(name))
+      .map((name) => join(below, name));
+  const all = modules(tree);
+  const files = all.length;
+  const verified = (): number => time(process.execPath, [cli, 'verify', '--quiet', tree]);
+  if (hasTool('readelf')) {
+    pair(`${files} modules, verify`, verified, () => time('readelf', ['-SrsW', ...all]), 'readelf -SrsW');
+  }
+  const once = Math.min(...Array.from({ length: 3 }, verified));
+  const { seconds } = cost(['verify', '--quiet', '--jobs', '1', tree]);
+  console.log(
+    `${(files / once).toFixed(0)} modules/s by the clock on ${availableParallelism()} cores, ` +
+      `${(files / seconds).toFixed(0)} per second of CPU on one`,
+  );
+  if (!hasTool('xz')) return;
+  const packed = moduleTree('packed', 400);
+  spawnSync('xz', ['--check=crc32', ...modules(packed)], { stdio: 'inherit' });
+  const names = modules(packed);
+  pair(
+    `${names.length} modules in xz, verify`,
+    () => time(process.execPath, [cli, 'verify', '--quiet', packed]),
+    () => time('xz', ['-dc', ...names]),
+    'xz -dc',
+  );
+}
+
 try {
   const [part, ...only] = process.argv.slice(2);
   if (part === undefined) benchPatching();
   if (part === undefined || part === 'prove') benchProving();
+  if (part === undefined || part === 'tree') benchTree(only[0]);
   if (part === undefined || part === 'native') benchNative({ folder, cli, runs, hasTool, spread, cost });
   if (part === undefined || part === 'emulator') benchEmulator({ root, folder, runs, only, hasTool, spread });
 } finally {
