@@ -154,6 +154,7 @@ describeWith(['gzip', 'xz', 'zstd'], 'compressed files', () => {
   const forms: readonly (readonly [string, string, () => Uint8Array])[] = [
     ['gzip', 'gzip', () => pack('gzip')],
     ['gzip, two members', 'gzip', () => joined(pack('gzip'), new Uint8Array(run('gzip', ['-c'], 'more')))],
+    ['xz as rpm builds it', 'xz', () => pack('xz', '--check=sha256', '--block-size=5000')],
     ['xz as the kernel builds it', 'xz', () => pack('xz', '--check=crc32', '--lzma2=dict=1MiB')],
     ['xz with CRC64 and several blocks', 'xz', () => pack('xz', '--block-size=100000')],
     [
@@ -213,6 +214,17 @@ describeWith(['gzip', 'xz', 'zstd'], 'compressed files', () => {
     const memory = process.memoryUsage().arrayBuffers;
     expect(await rejected(unpack(frame, { unpacked: 2 ** 50, ratio: Infinity }))).toBe('elf-malformed');
     expect(process.memoryUsage().arrayBuffers - memory).toBeLessThan(1 << 20);
+  });
+
+  test('a SHA-256 sum that xz did not make is damage, in any block', async () => {
+    const packed = new Uint8Array(run('xz', ['-c', '--check=sha256', '--block-size=4'], 'some more'));
+    expect(Buffer.from((await unpack(packed)).bytes).toString()).toBe('some more');
+    const index = packed.length - 12 - (new DataView(packed.buffer).getUint32(packed.length - 8, true) + 1) * 4;
+    for (const place of [index - 1, index - 32 - 48]) {
+      const damaged = packed.slice();
+      damaged[place]! ^= 1;
+      expect(await rejected(unpack(damaged))).toBe('elf-malformed');
+    }
   });
 
   test('zstd checksums of every tail length agree with ours', async () => {

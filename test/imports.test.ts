@@ -145,7 +145,7 @@ const rules: Readonly<Record<string, Rule>> = {
   machine: { values: ['isa'], types: ['elf', 'relocs'] },
   relocs: { values: ['elf'], types: ['isa'] },
   isa: { values: [] },
-  elf: { values: [] },
+  elf: { values: ['sha256'] },
   float: { values: [] },
   demangle: { values: [] },
   sha256: { values: [] },

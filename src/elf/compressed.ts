@@ -12,6 +12,7 @@ import { ByteView } from '../bytes.js';
 import { ElftraceError, malformed, truncated } from '../errors.js';
 import { Deadline, defaultLimits, limitExceeded } from '../limits/index.js';
 import { Xxh64, xxh64Low } from './xxhash.js';
+import { withoutSums } from './xz-filters.js';
 
 export type CompressedForm = 'none' | 'gzip' | 'xz' | 'zstd';
 
@@ -297,12 +298,15 @@ function xzStreams(bytes: Uint8Array): readonly XzStream[] {
 async function* xzPieces(bytes: Uint8Array, { what }: Meter): AsyncGenerator<Uint8Array> {
   const streams = xzStreams(bytes);
   const { XzReadableStream } = (await import('xz-decompress')).default;
+  const { sha256Pieces } = await import('../sha256.js');
   for (const { start, end, unpackedSize } of streams) {
+    const own = bytes.subarray(start, end);
+    const summed = withoutSums(own);
     let sent = false;
     const source = new ReadableStream<Uint8Array>({
       pull(controller) {
         if (sent) controller.close();
-        else controller.enqueue(bytes.subarray(start, end));
+        else controller.enqueue(summed?.bytes ?? own);
         sent = true;
       },
     });
@@ -318,6 +322,7 @@ async function* xzPieces(bytes: Uint8Array, { what }: Meter): AsyncGenerator<Uin
         idle = part.value.length === 0 ? idle + 1 : 0;
         if (idle > 2 + bytes.length / 1024) throw truncated(what, bytes.length, 1, bytes.length);
         size += part.value.length;
+        summed?.add(part.value, sha256Pieces);
         if (part.value.length > 0) yield part.value;
       }
     } catch (error) {

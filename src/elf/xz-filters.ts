@@ -1,16 +1,20 @@
 /**
- * Branch filters of xz (`xz --x86`, `--powerpc`), which kernels are packed with and which the
- * package that unpacks xz was built without. The stream is written anew without its filter and
- * without its check; what comes out of that is filtered back, and the check is made here. The .xz
- * File Format 1.2.0; what the filters do is defined by the public domain code of xz-embedded.
+ * What the package that unpacks xz was built without: branch filters (`xz --x86`, `--powerpc`),
+ * which kernels are packed with, and SHA-256 as the check, which rpm asks for. The stream is
+ * written anew without its filter and without its check; what comes out of that is filtered back,
+ * and the check is made here. The .xz File Format 1.2.0; what the filters do is defined by the
+ * public domain code of xz-embedded.
  */
 import { ByteView } from '../bytes.js';
-import { ElftraceError, malformed, truncated } from '../errors.js';
+import type { Sha256Pieces } from '../sha256.js';
+import { ElftraceError, hexBytes, malformed, truncated } from '../errors.js';
 
 const WHAT = 'xz data';
 const LZMA2 = 0x21;
 const CHECK_NONE = 0;
 const CHECK_CRC32 = 1;
+const CHECK_SHA256 = 10;
+const SHA256_BYTES = 32;
 
 /** A block of the original, as it comes out of the stream without filters. */
 interface FilteredBlock {
@@ -146,14 +150,66 @@ export function withoutBranchFilter(bytes: Uint8Array): WithoutFilter | null {
     at += Math.ceil(unpadded / 4) * 4;
     blocks.push({ unpackedBytes: unpacked, crc32: checkBytes === 0 ? null : view.u32(at - checkBytes) });
   }
-  const records = [0, ...numberBytes(blocks.length), ...index];
-  while (records.length % 4 !== 0) records.push(0);
-  const written = withCrc(records);
-  parts.push(written, streamFooter(written.length));
   return {
-    bytes: joined(parts),
+    bytes: joined([...parts, ...streamEnd(blocks.length, index)]),
     restore(unpacked) {
       restoreBlocks(unpacked, blocks, restore);
+    },
+  };
+}
+
+/** Index and footer of a stream. @param index  numbers of its records */
+function streamEnd(count: number, index: readonly number[]): readonly Uint8Array[] {
+  const records = [0, ...numberBytes(count), ...index];
+  while (records.length % 4 !== 0) records.push(0);
+  const written = withCrc(records);
+  return [written, streamFooter(written.length)];
+}
+
+/** A stream without its SHA-256 sums, and what is checked of what comes out. */
+export interface WithoutSums {
+  readonly bytes: Uint8Array;
+  /**
+   * The next piece that came out of it.
+   * @throws ElftraceError 'elf-malformed' where the sum of a block is wrong
+   */
+  add(piece: Uint8Array, begin: () => Sha256Pieces): void;
+}
+
+/** null: the stream has another check. @throws ElftraceError 'elf-truncated', 'elf-malformed' */
+export function withoutSums(bytes: Uint8Array): WithoutSums | null {
+  if ((bytes[7]! & 15) !== CHECK_SHA256) return null;
+  const parts: Uint8Array[] = [streamHeader()];
+  const index: number[] = [];
+  const blocks: { readonly unpacked: number; readonly sum: string }[] = [];
+  let at = 12;
+  for (const { unpadded, unpacked } of indexRecords(bytes)) {
+    const size = unpadded - SHA256_BYTES;
+    if (size <= 0) throw malformed(`${WHAT}: index`, 'has a block that is shorter than its check');
+    const padded = Math.ceil(size / 4) * 4;
+    parts.push(bytes.subarray(at, at + padded));
+    index.push(...numberBytes(size), ...numberBytes(unpacked));
+    at += padded;
+    blocks.push({ unpacked, sum: hexBytes(bytes.subarray(at, at + SHA256_BYTES)).replaceAll(' ', '') });
+    at += SHA256_BYTES;
+  }
+  let sums: Sha256Pieces | null = null;
+  let left = blocks[0]?.unpacked ?? 0;
+  let block = 0;
+  return {
+    bytes: joined([...parts, ...streamEnd(blocks.length, index)]),
+    add(piece, begin) {
+      for (let from = 0; from < piece.length;) {
+        const part = piece.subarray(from, from + left);
+        (sums ??= begin()).add(part);
+        from += part.length;
+        left -= part.length;
+        if (left > 0) continue;
+        if (sums.end() !== blocks[block]!.sum) throw malformed(WHAT, 'the checksum is wrong');
+        sums = null;
+        // What comes out behind the last block is an error of its own.
+        left = blocks[++block]?.unpacked ?? Infinity;
+      }
     },
   };
 }
