@@ -6,7 +6,6 @@ import { disassemblerOf } from './disassembly.js';
 import { readInput } from './files.js';
 import { open, type OpenOptions } from './open.js';
 import { out, paint } from './terminal.js';
-import type { SectionIndex } from '../units.js';
 
 export interface DisasmArguments extends OpenOptions {
   readonly path: string;
