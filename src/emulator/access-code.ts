@@ -3,7 +3,7 @@
  * where they are predicted in one window: at the first, for all. What is compared with are cells in
  * memory that say how far a window reaches (`WindowCells`).
  */
-import { CELL, CONTROL, WINDOW } from './host.js';
+import { CELL, WINDOW } from './host.js';
 import { I32, I64, OPS } from '../machine/ir.js';
 import type { AccessRow, Op, Slot } from '../machine/ir.js';
 import type { CompileContext, RegionCode, Site } from './region-code.js';
@@ -174,7 +174,7 @@ export class AccessCode {
       this.address(op, 0n);
       if (narrow) code.op(I64.extendU);
       const limits = (isStore ? WINDOW.writeLimits : WINDOW.readLimits) + 8 * Math.log2(row.bytes);
-      code.i32(row.bytes).i32(limits).i32(CONTROL.scratch).call(this.region.context.functionIndex('resolve'));
+      code.i32(row.bytes).i32(limits).i32(site.record).call(this.region.context.functionIndex('resolve'));
       local = this.region.narrow;
       code.tee(local).op(I32.eqz);
       stopUnless();

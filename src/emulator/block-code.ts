@@ -10,7 +10,7 @@ import { CONTROL } from './host.js';
 import { I32, I64, OPS, recordCode } from '../machine/ir.js';
 import type { Block, Op, OpRow } from '../machine/ir.js';
 import type { RegionCode } from './region-code.js';
-import { STACK, STOP } from './region-frames.js';
+import { STACK } from './region-frames.js';
 import type { StopName } from './region-frames.js';
 import { mayExit, SlotSet, writesOf } from './region-flow.js';
 import type { GraphEdge } from './region-graph.js';
@@ -365,9 +365,7 @@ export class BlockCode {
     const { target } = region;
     this.chooseTarget(terminator);
     code.i32(0).i64(this.instructions.at(-1)!).memory([I64.store], CONTROL.site);
-    code.get(target).get(STACK).call(region.context.functionIndex('goto')).set(target);
-    code.i64(BigInt(STOP.jump)).get(target).get(target).i64(BigInt(STOP.lookup)).op(I64.eq).select();
-    code.return();
+    code.get(target).get(STACK).call(region.context.functionIndex('jump')).return();
   }
 
   /**

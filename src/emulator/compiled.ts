@@ -11,7 +11,7 @@
  * When the bound on modules or on the table is reached everything is dropped: what is hot comes
  * back within milliseconds.
  */
-import { CELL, compileModule, CONTROL, instantiate, LOOKUP_TABLE, makeTable, STATE, WINDOW } from './host.js';
+import { CELL, compileModule, CONTROL, HINT, instantiate, LOOKUP_TABLE, makeTable, STATE, WINDOW } from './host.js';
 import type { HostMemory, WasmTable } from './host.js';
 import { RegionCompiler } from './compile.js';
 import { someFunctions } from './functions.js';
@@ -21,7 +21,14 @@ import type { Block, FunctionName, Lifter, Op } from '../machine/ir.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
 import type { CompileContext, Site } from './region-code.js';
-import { emptyFunction, enterFunction, gotoFunction, lookupPlace, probeFunction, STOP_NAMES } from './region-frames.js';
+import {
+  emptyFunction,
+  enterFunction,
+  gotoFunction,
+  lookupPlaces,
+  probeFunction,
+  STOP_NAMES,
+} from './region-frames.js';
 import type { StopName } from './region-frames.js';
 import { findRegion } from './regions.js';
 import type { BlockSource, Region } from './regions.js';
@@ -30,6 +37,8 @@ import type { WasmFunction } from './wasm.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 
+/** Instructions between two looks at where tier 0 is, about: hot code is found so. */
+export const SAMPLE = 10_000;
 /** What the compiled tier may take. */
 const TABLE_ENTRIES = 4096;
 const MAX_MODULE_BYTES = 0x100_0000;
@@ -40,15 +49,25 @@ const BATCH_BLOCKS = 400;
 const STACK_BYTES = 0x3_0000;
 /** The least that a frame of the probing function takes, bytes. */
 const PROBE_FRAME_BYTES = 32;
-/** Misses after which a region is made anew; doubled each time. */
-const FIRST_MISSES = 32;
-
 /**
- * Times that compiled code must ask for a region until it is made. Making one takes milliseconds,
- * asking for it and going on in tier 0 some microseconds: with a tenth of this a program that goes
- * through much code a little more often than that spends all its time here.
+ * What making a region costs, for each instruction that it holds: as many instructions of tier 0
+ * take as long (measured on programs of a distribution: 40 to 70 us, V8's part included). Nothing
+ * is made before the work that it would have saved has cost as much, so a program that goes through
+ * much code a few times costs at most twice what tier 0 takes.
  */
-const MANY_ASKED = 300;
+export const COST = 5000;
+/** The same for leaving compiled code and coming back, which takes some microseconds. */
+const EXIT_COST = 700;
+/** Exits of one kind (misses, jumps that lead elsewhere) after which a region may be made anew. */
+const LEAST_EXITS = 16;
+/** Times that compiled code must ask for a region at least until it is made. */
+const LEAST_ASKED = 100;
+/** Samples that a function needs at least. */
+const LEAST_HEAT = 3;
+/** The most instructions that are counted of a function that is not compiled yet. */
+const MAX_COUNTED = 1000;
+/** Instructions of a function that is made with those that call it. */
+const SMALL = 50;
 /**
  * The same for regions that were dropped after they had been there for as many instructions as
  * compiled code executes while one is made, or more: functions that are patched now and then,
@@ -56,6 +75,12 @@ const MANY_ASKED = 300;
  */
 const FEW_ASKED = 16;
 const WORTH_ANEW = 1_000_000;
+
+/** Exits that cost as much as making a region of so many instructions. */
+const exitsFor = (instructions: number): number => Math.ceil((instructions * COST) / EXIT_COST);
+
+/** Functions that every module has behind its regions, in this order. */
+const COMMON = ['goto', 'jump', 'resolve'] as const;
 
 /** A region with its place. */
 interface Unit {
@@ -67,8 +92,12 @@ interface Unit {
   readonly groups: ReadonlyMap<Address, readonly Address[]>;
   /** Instructions that the machine had executed when it was made. */
   readonly made: number;
+  /** Instructions of its blocks, those of copies too. */
+  readonly size: number;
   misses: number;
   jumps: number;
+  /** Jumps went where the region does not know of. */
+  hasNewTargets: boolean;
   dropped: boolean;
 }
 
@@ -79,8 +108,16 @@ interface Place {
   readonly packed: number;
 }
 
+/** A block as tier 0 reached it. */
+interface Reached {
+  readonly instructions: number;
+  readonly last: Address | undefined;
+  /** Where it leads directly, behind a call where that returns to. */
+  readonly ways: readonly Address[];
+}
+
 /** What the compiled tier asks of the machine. */
-export interface CodeSource extends BlockSource {
+export interface CodeSource extends Omit<BlockSource, 'placed'> {
   /**
    * The window descriptors that the accesses of the block at an address, as tier 0 knows it, hit
    * last.
@@ -99,6 +136,8 @@ export interface CompiledCounts {
   /** Since the machine was made. */
   readonly compiled: number;
   readonly dropped: number;
+  /** Guest instructions that were compiled, copies and repetitions counted. */
+  readonly instructions: number;
 }
 
 type RunFunction = (...values: number[]) => unknown;
@@ -149,31 +188,40 @@ export class CompiledTier {
   private readonly hints = new Map<Address, (Address | undefined)[]>();
   /** Instructions whose accesses went to several windows. */
   private readonly searching = new Set<Address>();
-  /** How often regions were made anew because of misses. */
-  private readonly remade = new Map<Address, number>();
   /** Where indirect jumps and calls went. */
   private readonly jumps = new Map<Address, Set<Address>>();
   /** Blocks from which one may come directly, by address; only what tier 0 has translated. */
   private readonly predecessors = new Map<Address, Address[]>();
+  /** What tier 0 has ever translated: what it never reached is not worth compiling. */
+  private readonly reached = new Map<Address, Reached>();
   private readonly called = new Set<Address>();
+  /** Accesses that were given a HINT record. */
+  private searches = 0;
   private moduleBytes = 0;
   private moduleCount = 0;
   private compiledCount = 0;
   private droppedCount = 0;
+  private instructionCount = 0;
   /**
    * Blocks of the regions that are being made, and their ops without those that are never seen:
    * copies and neighbours share them.
    */
   private readonly lifted = new Map<Address, Block | null>();
   private readonly simplified = new WeakMap<Block, readonly Op[]>();
-  /** Times at which tier 0 was found in a block. */
+  /** Times at which tier 0 was found in a block; of a function's entry, in the function. */
   private readonly heat = new Map<Address, number>();
+  /** Heat at which a function is looked at again. */
+  private readonly due = new Map<Address, number>();
   /** Regions that compiled code has asked for often enough; they wait for others. */
   private readonly pending = new Set<Address>();
   /** How often compiled code asked for a region that is not there. */
   private readonly asked = new Map<Address, number>();
+  /** Count at which such a region is looked at again. */
+  private readonly askedDue = new Map<Address, number>();
   /** Regions that are made anew as soon as they are asked for a few times. */
   private readonly worthAnew = new Set<Address>();
+  /** Regions that hold an instruction, as far as they were looked for since one came or went. */
+  private readonly covering = new Map<Address, readonly Unit[]>();
 
   constructor(
     private readonly host: HostMemory,
@@ -183,7 +231,11 @@ export class CompiledTier {
     private readonly maxModuleBytes = MAX_MODULE_BYTES,
   ) {
     this.codeShift = { 1: 0, 2: 1, 4: 2 }[lifter.codeAlignBytes];
-    this.common = [gotoFunction(this.codeShift), resolveFunction()];
+    this.common = [
+      gotoFunction(this.codeShift, 'lookup'),
+      gotoFunction(this.codeShift, 'jump'),
+      resolveFunction({ triesLast: true }),
+    ];
     const modules = frameModules(this.codeShift);
     const { empty } = instantiate(modules.empty, host);
     this.table = makeTable(TABLE_ENTRIES, empty);
@@ -206,6 +258,7 @@ export class CompiledTier {
       moduleBytes: this.moduleBytes,
       compiled: this.compiledCount,
       dropped: this.droppedCount,
+      instructions: this.instructionCount,
     };
   }
 
@@ -248,16 +301,25 @@ export class CompiledTier {
     const place = this.places.get(address);
     if (place) {
       this.remember(address, place);
-      return place.packed;
+      // What is called directly must begin a region of its own to be found.
+      if (place.unit.entry === address || !this.indices.has(address)) return place.packed;
     }
+    const there = place?.packed ?? 0;
     const count = (this.asked.get(address) ?? 0) + 1;
     this.asked.set(address, count);
-    if (count < FEW_ASKED) return 0;
+    if (count < FEW_ASKED) return there;
     const anew = this.worthAnew.has(address);
-    if (!anew && count < MANY_ASKED) return 0;
+    if (!anew) {
+      if (count < (this.askedDue.get(address) ?? LEAST_ASKED)) return there;
+      const enough = exitsFor(this.sizeOf(address));
+      // Those that are about as hot share a module: each costs V8 some 100 KB.
+      const isAlone = count >= 2 * enough;
+      this.askedDue.set(address, Math.max(2 * count, enough));
+      if (count >= enough) this.pending.add(address);
+      if (!isAlone && this.pending.size < BATCH_REGIONS) return there;
+    }
     this.pending.add(address);
-    // Those that are about as hot share a module: each costs V8 some 100 KB.
-    if (anew || count >= 2 * MANY_ASKED || this.pending.size >= BATCH_REGIONS) this.flush(address);
+    this.flush(address);
     return this.find(address);
   }
 
@@ -265,51 +327,82 @@ export class CompiledTier {
   private flush(address: Address): void {
     const batch = [...this.pending];
     this.pending.clear();
-    for (const each of batch) this.asked.delete(each);
+    for (const each of batch) {
+      this.asked.delete(each);
+      this.askedDue.delete(each);
+    }
     this.compile(address, batch);
   }
 
   /** Compiled code finds the region of an address by itself from now on. */
   private remember(address: Address, place: Place): void {
-    const at = lookupPlace(address, this.codeShift);
-    this.host.u64[at >> 3] = address;
-    this.host.u32[(at + 8) >> 2] = place.packed;
+    const [first, second] = lookupPlaces(address, this.codeShift);
+    const { u64, u32 } = this.host;
+    // Two that share a place, and come after each other all the time, both stay.
+    const other = u64[first >> 3]!;
+    if (other !== address && u32[(first + 8) >> 2] !== 0 && lookupPlaces(other, this.codeShift)[0] === first) {
+      u64[second >> 3] = other;
+      u32[(second + 8) >> 2] = u32[(first + 8) >> 2]!;
+    }
+    u64[first >> 3] = address;
+    u32[(first + 8) >> 2] = place.packed;
+  }
+
+  /** Compiled code no longer finds a region at an address. */
+  private forget(address: Address): void {
+    for (const at of lookupPlaces(address, this.codeShift)) {
+      if (this.host.u64[at >> 3] === address) this.host.u32[(at + 8) >> 2] = 0;
+    }
   }
 
   /** An access at the instruction was not served by its window. */
   missed(instruction: Address): void {
     for (const unit of this.unitsAt(instruction)) {
       for (const each of unit.groups.get(instruction) ?? [instruction]) this.searching.add(each);
-      if (++unit.misses >= FIRST_MISSES << (this.remade.get(unit.entry) ?? 0)) this.remake(unit);
+      if (++unit.misses >= this.exitsOf(unit)) this.remake(unit);
     }
   }
 
-  /** The indirect jump at the instruction went to an address. */
+  /** The indirect jump at the instruction left compiled code for an address. */
   jumped(instruction: Address, target: Address): void {
-    let targets = this.jumps.get(instruction);
-    if (!targets) {
-      targets = new Set();
-      this.jumps.set(instruction, targets);
-    }
-    if (targets.has(target) || targets.size >= 256) return;
-    targets.add(target);
+    const isNew = this.noteTarget(instruction, target);
     for (const unit of this.unitsAt(instruction)) {
-      if (++unit.jumps >= 2 << (this.remade.get(unit.entry) ?? 0)) this.remake(unit);
+      unit.jumps++;
+      unit.hasNewTargets ||= isNew;
+      if (unit.hasNewTargets && unit.jumps >= this.exitsOf(unit)) this.remake(unit);
     }
   }
 
+  /** Where an indirect jump or call goes; false when that was known, or is too much. */
+  private noteTarget(instruction: Address, target: Address): boolean {
+    const targets = this.jumps.get(instruction);
+    if (!targets) {
+      this.jumps.set(instruction, new Set([target]));
+      return true;
+    }
+    if (targets.has(target) || targets.size >= 256) return false;
+    targets.add(target);
+    return true;
+  }
+
+  /** Exits of one kind that a region may have until it is made anew. */
+  private exitsOf(unit: Unit): number {
+    return Math.max(LEAST_EXITS, exitsFor(unit.size));
+  }
+
+  /** Each time more is known of it, so this comes to an end. */
   private remake(unit: Unit): void {
-    this.remade.set(unit.entry, Math.min(16, (this.remade.get(unit.entry) ?? 0) + 1));
     this.drop(unit);
     this.compile(unit.entry);
   }
 
-  private unitsAt(address: Address): Unit[] {
-    const out: Unit[] = [];
-    for (const unit of this.byPage.get(Number(address >> CODE_PAGE_BITS)) ?? []) {
-      if (covers(unit.region, address)) out.push(unit);
-    }
-    return out;
+  private unitsAt(address: Address): readonly Unit[] {
+    const known = this.covering.get(address);
+    if (known) return known;
+    const found = [...(this.byPage.get(Number(address >> CODE_PAGE_BITS)) ?? [])];
+    const units = found.filter(({ region }) => covers(region, address));
+    this.covering.set(address, units);
+    return units;
   }
 
   // --------------------------------------------------------------------------------------- profile
@@ -323,20 +416,41 @@ export class CompiledTier {
       else if (list.length < 16 && !list.includes(address)) list.push(address);
     };
     if (terminator.kind === 'call') this.called.add(terminator.pc);
+    const ways: Address[] = [];
     // Behind a call its callee comes back; `pc` of others is where they go.
-    if ('ret' in terminator) from(terminator.ret);
+    if ('ret' in terminator) ways.push(terminator.ret);
     else {
-      if ('next' in terminator) from(terminator.next);
-      if ('pc' in terminator) from(terminator.pc);
+      if ('next' in terminator) ways.push(terminator.next);
+      if ('pc' in terminator) ways.push(terminator.pc);
     }
+    ways.forEach(from);
+    this.reached.set(address, { instructions: block.instructions.length, last: block.instructions.at(-1), ways });
+  }
+
+  /** Instructions of the function at an address, as far as tier 0 has reached it. */
+  private sizeOf(entry: Address): number {
+    const queue = [entry];
+    const seen = new Set(queue);
+    let size = 0;
+    for (const address of queue) {
+      const block = this.reached.get(address);
+      if (!block) continue;
+      size += block.instructions;
+      if (size > MAX_COUNTED) break;
+      const indirect = block.last === undefined ? undefined : this.jumps.get(block.last);
+      for (const each of [...block.ways, ...(indirect ?? [])]) {
+        if (seen.has(each) || this.places.has(each)) continue;
+        seen.add(each);
+        queue.push(each);
+      }
+    }
+    return size;
   }
 
   /** The indirect call of the instruction went to an address. */
   calledFrom(instruction: Address, target: Address): void {
     this.called.add(target);
-    const targets = this.jumps.get(instruction);
-    if (!targets) this.jumps.set(instruction, new Set([target]));
-    else if (targets.size < 256) targets.add(target);
+    this.noteTarget(instruction, target);
   }
 
   /** Tier 0 was found before the block at an address. Compiles what is hot. */
@@ -348,14 +462,24 @@ export class CompiledTier {
     const total = entry === address ? heat : (this.heat.get(entry) ?? 0) + 1;
     if (entry !== address) this.heat.set(entry, total);
     if (!unit) {
-      if (total < 2) return;
+      if (total < (this.due.get(entry) ?? LEAST_HEAT)) return;
+      const enough = Math.ceil((this.sizeOf(entry) * COST) / SAMPLE);
+      if (total < enough) {
+        // By then more of it may have been reached.
+        this.due.set(entry, Math.max(total + 1, enough));
+        return;
+      }
       this.pending.add(entry);
-      if (total >= 4 || this.pending.size >= BATCH_REGIONS) this.flush(entry);
+      if (total >= 2 * enough || this.pending.size >= BATCH_REGIONS) this.flush(entry);
       return;
     }
     // The region of its function is there, and tier 0 is here nevertheless.
     if (this.places.has(address)) return;
-    if (heat >= (covers(unit.region, address) ? 6 : 2)) this.compile(address);
+    const isHeld = covers(unit.region, address);
+    if (heat * SAMPLE < COST * (isHeld ? this.sizeOf(address) : unit.size)) return;
+    this.heat.delete(address);
+    if (!isHeld) this.remake(unit);
+    if (!this.places.has(address)) this.compile(address);
   }
 
   /** The entry of the function, as far as one can see, to which the block at an address belongs. */
@@ -406,12 +530,18 @@ export class CompiledTier {
         const { terminator } = block;
         if (terminator.kind !== 'call' || targets.length > 0 || wanted.includes(terminator.pc)) continue;
         if (this.units.has(terminator.pc) || this.refused.has(terminator.pc)) continue;
-        if (this.source.known(terminator.pc)) wanted.push(terminator.pc);
+        if (this.isWanted(terminator.pc)) wanted.push(terminator.pc);
       }
     }
     if (regions.length === 0) return false;
     this.build(regions);
     return this.units.has(address);
+  }
+
+  /** Whether a function is made with a region that calls it: it is hot itself, or small. */
+  private isWanted(callee: Address): boolean {
+    if (!this.source.known(callee)) return false;
+    return (this.heat.get(callee) ?? 0) > 0 || this.sizeOf(callee) <= SMALL;
   }
 
   private readonly bound: Omit<BlockSource, 'targets'> = {
@@ -425,7 +555,8 @@ export class CompiledTier {
       return block;
     },
     excluded: (address) => this.source.excluded(address),
-    known: (address) => this.source.known(address),
+    known: (address) => this.reached.has(address) || this.source.known(address),
+    placed: (address) => this.places.has(address),
     simplify: (block) => {
       let ops = this.simplified.get(block);
       if (!ops) {
@@ -450,9 +581,7 @@ export class CompiledTier {
   private build(regions: readonly { readonly entry: Address; readonly region: Region }[]): void {
     const { host, lifter } = this;
     const used = new Set<FunctionName>();
-    const gotoIndex = regions.length;
-    const resolveIndex = regions.length + 1;
-    const firstHelper = regions.length + 2;
+    const firstHelper = regions.length + COMMON.length;
     const compiled: WasmFunction[] = [];
     const groups: Map<Address, readonly Address[]>[] = [];
     for (const { region } of regions) {
@@ -466,8 +595,7 @@ export class CompiledTier {
         site: sites,
         tableIndex: (address) => this.tableIndex(address),
         functionIndex: (name) => {
-          if (name === 'goto') return gotoIndex;
-          if (name === 'resolve') return resolveIndex;
+          if (name === 'goto' || name === 'jump' || name === 'resolve') return regions.length + COMMON.indexOf(name);
           used.add(name);
           return firstHelper + [...used].indexOf(name);
         },
@@ -497,10 +625,16 @@ export class CompiledTier {
       for (let page = block.address >> CODE_PAGE_BITS; page <= last >> CODE_PAGE_BITS; page++) pages.add(Number(page));
     }
     const made = this.source.instructions();
-    const unit: Unit = { entry, region, index, pages, groups, made, misses: 0, jumps: 0, dropped: false };
+    const size = region.blocks.reduce((sum, { block }) => sum + block.instructions.length, 0);
+    const unit: Unit = {
+      ...{ entry, region, index, pages, groups, made, size },
+      ...{ misses: 0, jumps: 0, hasNewTargets: false, dropped: false },
+    };
+    this.covering.clear();
     this.units.set(entry, unit);
     this.worthAnew.delete(entry);
     this.compiledCount++;
+    this.instructionCount += size;
     for (const page of pages) {
       let set = this.byPage.get(page);
       if (!set) {
@@ -546,7 +680,7 @@ export class CompiledTier {
       const known = cache.get(op);
       if (known) return known;
       const site = ((): Site => {
-        if (this.searching.has(instruction)) return { kind: 'search' };
+        if (this.searching.has(instruction)) return this.search();
         const hint = this.hints.get(instruction)?.[ordinal];
         const seen = hint === undefined ? undefined : this.descriptorOf(hint);
         const constant =
@@ -554,18 +688,25 @@ export class CompiledTier {
             ? BigInt.asUintN(this.lifter.addressBits, op.a + op.b)
             : null;
         const descriptor = constant !== null ? this.descriptorOf(constant) : (seen ?? this.guess(op) ?? usual);
-        if (descriptor === undefined) return { kind: 'search' };
+        if (descriptor === undefined) return this.search();
         const row = OPS[op.op];
         const limits = row.form === 'store' ? WINDOW.writeLimits : WINDOW.readLimits;
-        if (host.u64[(descriptor + limits) >> 3] === 0n) return { kind: 'search' };
+        if (host.u64[(descriptor + limits) >> 3] === 0n) return this.search();
         const base = host.u64[(descriptor + WINDOW.base) >> 3]!;
         const first = host.u32[(descriptor + WINDOW.host) >> 2]!;
         const cells = this.cellsOf(base, first);
-        return cells === 0 ? { kind: 'search' } : { kind: 'window', base, host: first, cells };
+        return cells === 0 ? this.search() : { kind: 'window', base, host: first, cells };
       })();
       cache.set(op, site);
       return site;
     };
+  }
+
+  /** An access that may go to any window; many of them share records, which costs time alone. */
+  private search(): Site {
+    const record = HINT.start + HINT.bytes * (this.searches++ % HINT.count);
+    this.host.u16[(record + HINT.window) >> 1] = WINDOW.start;
+    return { kind: 'search', record };
   }
 
   /** The window to which the registers point as they are now. */
@@ -665,6 +806,7 @@ export class CompiledTier {
     if (unit.dropped) return;
     unit.dropped = true;
     this.droppedCount++;
+    this.covering.clear();
     this.units.delete(unit.entry);
     if (this.source.instructions() - unit.made >= WORTH_ANEW) this.worthAnew.add(unit.entry);
     this.table.set(unit.index, this.empty);
@@ -672,8 +814,7 @@ export class CompiledTier {
       const { address } = unit.region.blocks[number]!.block;
       if (this.places.get(address)?.unit !== unit) continue;
       this.places.delete(address);
-      const at = lookupPlace(address, this.codeShift);
-      if (this.host.u64[at >> 3] === address) this.host.u32[(at + 8) >> 2] = 0;
+      this.forget(address);
     }
     for (const page of unit.pages) {
       const set = this.byPage.get(page);
@@ -709,8 +850,10 @@ export class CompiledTier {
     this.refused.clear();
     this.pending.clear();
     this.asked.clear();
+    this.askedDue.clear();
     this.worthAnew.clear();
     this.heat.clear();
+    this.due.clear();
   }
 }
 

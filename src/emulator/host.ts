@@ -55,8 +55,6 @@ export const CONTROL = {
   site: 0x38,
   /** A block header and one record, to enter translated code in mid-block. */
   trampoline: 0x40,
-  /** Bytes that are never read. */
-  scratch: 0x80,
 } as const;
 
 export const WINDOW = {
@@ -107,8 +105,13 @@ export const PAGE_MARK = { code: 1, write: 2, read: 4 } as const;
 export const STATE = 0x8000;
 export const CODE_MAP = 0x1_0000;
 export const LOOKUP = { start: 0x2_0000, entries: 0x2000, entryBytes: 16 } as const;
-export const LOOKUP_TABLE = { start: 0x4_0000, bits: 12 } as const;
-export const RECORDS_START = 0x5_0000;
+export const LOOKUP_TABLE = { start: 0x4_0000, bits: 14 } as const;
+/**
+ * Records of accesses in compiled code that may go to any window, as `resolve` knows them: the
+ * window that such an access hit last.
+ */
+export const HINT = { start: 0x8_0000, bytes: 8, window: 6, count: 0x2000 } as const;
+export const RECORDS_START = 0x9_0000;
 const WASM_PAGE = 0x1_0000;
 const BACKING_UNIT = 0x1000;
 /** The first room for records, about 8,000 guest instructions; more is allocated like backing. */

@@ -23,7 +23,8 @@ export type Site =
       readonly cells: number;
     }
   /** It goes here and there, or to memory that the page map decides on. */
-  | { readonly kind: 'search' };
+  /** `record`: host address of its HINT record. */
+  | { readonly kind: 'search'; readonly record: number };
 
 export interface CompileContext {
   readonly slots: SlotLayout;
@@ -35,7 +36,7 @@ export interface CompileContext {
   /** Number of the table entry of the region of an address. */
   tableIndex(address: Address): number;
   /** Number of a function in the module. */
-  functionIndex(name: FunctionName | 'resolve' | 'goto'): number;
+  functionIndex(name: FunctionName | 'resolve' | 'goto' | 'jump'): number;
   /** Several accesses share a check at `first`: what to blame for a miss. */
   group(first: Address, members: readonly Address[]): void;
 }

@@ -34,15 +34,17 @@ export const PARAMETERS = 2;
 
 /**
  * Finds the region of an address and calls it: `goto(address i64, stack i32) -> i64`. Without one
- * it returns STOP.lookup. Either way the address is in the control block.
+ * it returns `missing`: `lookup`, or `jump` for what an indirect jump calls, so that its own target
+ * is told from places that regions behind it look for. Either way the address is in the control
+ * block.
  */
-export function gotoFunction(codeShift: number): WasmFunction {
+export function gotoFunction(codeShift: number, missing: 'lookup' | 'jump'): WasmFunction {
   const code = new Code();
   const [address, stack, entry, place] = [0, 1, 2, 3];
   code.i32(0).get(address).memory([I64.store], CONTROL.place);
   lookup(code, address, entry, codeShift);
   code.get(entry).memory([I64.load], LOOKUP_TABLE.start).get(address).op(I64.ne).if();
-  code.i64(BigInt(STOP.lookup)).return();
+  code.i64(BigInt(STOP[missing])).return();
   code.end();
   code
     .get(entry)
@@ -53,20 +55,22 @@ export function gotoFunction(codeShift: number): WasmFunction {
 }
 
 /**
- * Sets `entry` to the offset of the entry of an address in the lookup table. `lookupPlace` computes
- * the same.
+ * Sets `entry` to the offset of the entry of an address in the lookup table: its first place, or
+ * the neighbour where that holds another address. `lookupPlaces` computes the same.
  */
 function lookup(code: Code, address: number, entry: number, codeShift: number): void {
   code.get(address).op(I32.wrap).tee(entry).i32(codeShift).op(I32.shr);
   code.get(entry).i32(codeShift + LOOKUP_TABLE.bits).op(I32.shr).op(I32.xor); // prettier-ignore
-  code.i32((1 << LOOKUP_TABLE.bits) - 1).op(I32.and).i32(4).op(I32.shl).set(entry); // prettier-ignore
+  code.i32((1 << LOOKUP_TABLE.bits) - 1).op(I32.and).i32(4).op(I32.shl).tee(entry); // prettier-ignore
+  code.get(entry).memory([I64.load], LOOKUP_TABLE.start).get(address).op(I64.ne);
+  code.i32(4).op(I32.shl).op(I32.xor).set(entry);
 }
 
-/** Host address of the lookup entry of a guest address. */
-export function lookupPlace(address: Address, codeShift: number): number {
+/** Host addresses of the two lookup entries that may hold a guest address. */
+export function lookupPlaces(address: Address, codeShift: number): readonly [number, number] {
   const low = Number(address & 0xffff_ffffn);
   const hash = ((low >>> codeShift) ^ (low >>> (codeShift + LOOKUP_TABLE.bits))) & ((1 << LOOKUP_TABLE.bits) - 1);
-  return LOOKUP_TABLE.start + 16 * hash;
+  return [LOOKUP_TABLE.start + 16 * hash, LOOKUP_TABLE.start + 16 * (hash ^ 1)];
 }
 
 /**

@@ -45,6 +45,11 @@ export interface BlockSource {
   targets(instruction: Address): readonly Address[];
   /** True where the machine has executed something. */
   known(address: Address): boolean;
+  /**
+   * True where another region can be begun: a region goes there instead of holding the same code
+   * again, which in large functions (interpreters) would be made over and over.
+   */
+  placed(address: Address): boolean;
   /** Drops ops whose results are never seen. */
   simplify(block: Block): readonly Op[];
 }
@@ -185,6 +190,7 @@ function bodySize(entry: Address, source: BlockSource, depth: number): number {
     for (const each of ways) {
       if (seen.has(each)) continue;
       if (source.excluded(each)) return 0;
+      if (kind === 'br' && !source.known(each)) continue;
       seen.add(each);
       queue.push(each);
     }
@@ -237,6 +243,9 @@ class RegionSearch {
       const left = leaves(block.ops).map((to): Exit => ({ address: to, body }));
       for (const exit of [...left, ...direct, ...(resumed ? [resumed] : [])]) {
         if (exit.body.seen.has(exit.address) || source.excluded(exit.address)) continue;
+        // A way that was never taken is not worth compiling: most of what programs hold is such.
+        if (block.terminator.kind === 'br' && !source.known(exit.address)) continue;
+        if (exit.body === own && source.placed(exit.address)) continue;
         exit.body.seen.add(exit.address);
         queue.push(exit);
       }

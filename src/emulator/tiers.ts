@@ -2,7 +2,7 @@
  * Which tier executes what: when compiling begins, what is hot enough for it, what a stay in
  * compiled code means for the run, and which pages are left to tier 0 for good.
  */
-import { CompiledTier } from './compiled.js';
+import { CompiledTier, SAMPLE } from './compiled.js';
 import type { CodeSource, CompiledCounts } from './compiled.js';
 import type { Cpus } from './cpus.js';
 import { CONTROL } from './host.js';
@@ -19,8 +19,6 @@ import { MAX_BLOCK_INSTRUCTIONS } from './translations.js';
 import type { Translations } from './translations.js';
 import type { Address } from '../units.js';
 
-/** Instructions between two looks at where tier 0 is, about: hot code is found so. */
-const SAMPLE = 10_000;
 /**
  * Instructions after which generated code returns even when nothing happened: V8 replaces baseline
  * code on calls only.

@@ -4,7 +4,7 @@
 import { ET_REL } from '../elf/constants.js';
 import { compareWithElfy } from '../elf/elfy.js';
 import { readModuleSignature } from '../elf/signature.js';
-import { type FileRecord, recordedState } from '../patch/journal.js';
+import { type FileRecord, recordedState } from '../record/journal.js';
 import { namelessRelocations } from '../relocs/read.js';
 import type { Sites } from './sites.js';
 

@@ -69,7 +69,7 @@ export const CODE = 0x1000n;
 export function handMachine(instructions: readonly HandInstruction[], at = CODE, addressBits: 32 | 64 = 64): Machine {
   const program = new Map(instructions.map((each, i) => [at + BigInt(4 * i), each]));
   const machine = new Machine({ lifter: handLifter(program, { addressBits }) });
-  machine.map({ address: at, size: 0x1000, permission: 'rx' });
+  machine.map({ address: at, size: Math.max(0x1000, 4 * instructions.length), permission: 'rx' });
   machine.setRegister('pc', at);
   return machine;
 }
