@@ -33,7 +33,15 @@
  * Source: Arm Architecture Reference Manual for A-profile, C6 (base instructions), D1 (exceptions),
  * B2.9 (exclusives).
  */
-import { BlockBuilder, inverse, recordNzcv, RECORD_KINDS, SlotLayout, slotRegister } from '../machine/ir.js';
+import {
+  BlockBuilder,
+  inverse,
+  recordNzcv,
+  RECORD_KINDS,
+  SlotLayout,
+  slotRegister,
+  vectorRegister,
+} from '../machine/ir.js';
 import type {
   Block,
   Condition,
@@ -148,7 +156,9 @@ const REGISTERS: readonly RegisterView[] = [
   { name: 'nzcv', widthBits: 32, read: readFlags, write: writeFlags },
   slotRegister('tpidr_el0', SLOTS.slot('tpidr_el0'), 64),
   ...[FPCR, FPSR].map((slot): RegisterView => ({
-    ...slotRegister(slot === FPCR ? 'fpcr' : 'fpsr', slot, 32),
+    name: slot === FPCR ? 'fpcr' : 'fpsr',
+    widthBits: 32,
+    read: (state) => state.get(slot),
     write: (state, value) => {
       setFloatControl(state, slot, value & 0xffff_ffffn);
     },
@@ -161,15 +171,7 @@ const REGISTERS: readonly RegisterView[] = [
       state.set(BTYPE, (value & 3n) === 0n ? 0n : 1n << (value & 3n));
     },
   },
-  ...VECTOR.map((slot, i): RegisterView => ({
-    name: `v${i}`,
-    widthBits: 128,
-    read: (state) => (state.get(slot, 1) << 64n) | state.get(slot),
-    write: (state, value): void => {
-      state.set(slot, BigInt.asUintN(64, value));
-      state.set(slot, BigInt.asUintN(64, value >> 64n), 1);
-    },
-  })),
+  ...VECTOR.map((slot, i) => vectorRegister(`v${i}`, slot, slot)),
 ];
 
 // -------------------------------------------------------------------------------------- conditions

@@ -35,7 +35,15 @@
  *
  * Source: Power ISA 3.1B, books I and II.
  */
-import { BlockBuilder, inverse, recordBits, RECORD_KINDS, SlotLayout, slotRegister } from '../machine/ir.js';
+import {
+  BlockBuilder,
+  inverse,
+  recordBits,
+  RECORD_KINDS,
+  SlotLayout,
+  slotRegister,
+  vectorRegister,
+} from '../machine/ir.js';
 import type {
   Block,
   Condition,
@@ -186,18 +194,11 @@ function writeXer(state: HelperState, value: bigint, is64: boolean): void {
 
 /** `v0` to `v31`, and all of the VSR whose upper halves are floating point registers. */
 function vectorViews(is64: boolean, endian: Endian): RegisterView[] {
-  const view = (name: string, low: Slot, high: Slot, half: 0 | 1): RegisterView => ({
-    name,
-    widthBits: 128,
-    read: (state) => state.get(low) | (state.get(high, half) << 64n),
-    write: (state, value) => {
-      state.set(low, BigInt.asUintN(64, value));
-      state.set(high, BigInt.asUintN(64, value >> 64n), half);
-    },
-  });
   return [
-    ...numbered('v', 32).map((name) => view(name, SLOTS.slot(name), SLOTS.slot(name), 1)),
-    ...(is64 ? numbered('vs', 32) : []).map((name, i) => view(name, SLOTS.slot(`vsl${i}`), SLOTS.slot(`f${i}`), 0)),
+    ...numbered('v', 32).map((name) => vectorRegister(name, SLOTS.slot(name), SLOTS.slot(name))),
+    ...(is64 ? numbered('vs', 32) : []).map((name, i) =>
+      vectorRegister(name, SLOTS.slot(`vsl${i}`), SLOTS.slot(`f${i}`), 0),
+    ),
     {
       name: 'vscr',
       widthBits: 32,

@@ -36,7 +36,7 @@
  * where that was simple.
  */
 import {
-  BlockBuilder, recordCode, SlotLayout, slotRegister, inverse,
+  BlockBuilder, recordCode, SlotLayout, slotRegister, vectorRegister, inverse,
 } from '../machine/ir.js'; // prettier-ignore
 import type {
   Block, Condition, Helper, HelperResult, HelperState, Lifter, LiftLimits, LoadName, Operand, PureName,
@@ -200,15 +200,7 @@ const REGISTERS: readonly RegisterView[] = [
       setMxcsr(state, value & 0xffffn);
     },
   },
-  ...XMM.map((slot, i): RegisterView => ({
-    name: `xmm${i}`,
-    widthBits: 128,
-    read: (state) => state.get(slot) | (state.get(slot, 1) << 64n),
-    write: (state, value) => {
-      state.set(slot, BigInt.asUintN(64, value));
-      state.set(slot, BigInt.asUintN(64, value >> 64n), 1);
-    },
-  })),
+  ...XMM.map((slot, i) => vectorRegister(`xmm${i}`, slot, slot)),
 ];
 
 // ----------------------------------------------------------------------------------------- lifting

@@ -35,6 +35,7 @@ export class Cpus {
   private readonly all: Cpu[] = [];
   private current = 0;
   private skippedTicks = 0n;
+  private words: Uint32Array = new Uint32Array(0);
   private readonly reservations: Reservations | null;
   private readonly views = new Map<RegisterName, RegisterView>();
   /** Names of the registers; `pc` is one. */
@@ -247,12 +248,41 @@ export class Cpus {
     else this.view(name).write(this.state, value);
   }
 
-  /** The value of a register in a state that was saved. */
-  registerOf({ state, pc }: CpuState, name: RegisterName): bigint {
-    if (name === 'pc') return pc;
-    const words = new BigUint64Array(state.buffer, state.byteOffset, state.length >> 3);
-    const get = (slot: Slot, half: 0 | 1 = 0): bigint => words[(this.lifter.slots.offset(slot) >> 3) + half]!;
-    return this.view(name).read({ ...this.state, get });
+  /**
+   * The slots of the running CPU in words of 32 bits, the low one of each 64 first. Valid until
+   * memory is mapped.
+   */
+  get stateWords(): Uint32Array {
+    const { buffer } = this.host.u32;
+    if (this.words.buffer !== buffer) this.words = new Uint32Array(buffer, STATE, this.lifter.slots.sizeBytes >> 2);
+    return this.words;
+  }
+
+  /**
+   * Where in `stateWords` a register is: the position of each of its words of 64 bits, low first;
+   * null: it is put together from several, or more follows from it.
+   */
+  statePlaces(name: RegisterName): readonly number[] | null {
+    const { parts } = this.view(name);
+    return parts?.map(([slot, half]) => (this.lifter.slots.offset(slot) >> 2) + 2 * half) ?? null;
+  }
+
+  /** The value of a register as `stateWords` were. */
+  registerIn(words: Uint32Array, name: RegisterName): bigint {
+    const wide = new BigUint64Array(words.buffer, words.byteOffset, words.length >> 1);
+    const get = (slot: Slot, half: 0 | 1 = 0): bigint => wide[(this.lifter.slots.offset(slot) >> 3) + half]!;
+    const { pc, instructions, time, memory, set } = this.state;
+    return this.view(name).read({ pc, instructions, time, memory, set, get });
+  }
+
+  /** The slots of the running CPU become what `stateWords` were; it has completed nothing. */
+  setState(words: Uint32Array, pc: Address): void {
+    this.stateWords.set(words);
+    this.pc = pc;
+    const cpu = this.running;
+    cpu.passHook = null;
+    cpu.passWatch = null;
+    cpu.instructions = 0;
   }
 
   /** Remembers the registers of the running CPU; the function that it returns puts them back. */

@@ -315,9 +315,30 @@ export class Machine {
     this.cpus.setRegister(name, value);
   }
 
-  /** The value of a register as `saveCpu` saved it. */
-  registerOf(saved: CpuState, name: RegisterName): bigint {
-    return this.cpus.registerOf(saved, name);
+  /**
+   * The slots of the running CPU in words of 32 bits, the low one of each 64 first. Valid until
+   * memory is mapped.
+   */
+  get stateWords(): Uint32Array {
+    return this.cpus.stateWords;
+  }
+
+  /**
+   * Where in `stateWords` a register is: the position of each of its words of 64 bits, low first;
+   * null: it is put together from several, or more follows from it.
+   */
+  statePlaces(name: RegisterName): readonly number[] | null {
+    return this.cpus.statePlaces(name);
+  }
+
+  /** The value of a register as `stateWords` were. */
+  registerIn(words: Uint32Array, name: RegisterName): bigint {
+    return this.cpus.registerIn(words, name);
+  }
+
+  /** The slots of the running CPU become what `stateWords` were; it has completed nothing. */
+  setState(words: Uint32Array, pc: Address): void {
+    this.cpus.setState(words, pc);
   }
 
   /** Remembers the registers of the running CPU; the function that it returns puts them back. */

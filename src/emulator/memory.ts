@@ -73,6 +73,11 @@ export interface MapRequest {
    * Default false.
    */
   readonly guarded?: boolean;
+  /**
+   * Pages of it may be marked (`mark`, 'write'): what stores to them is told before it does
+   * (`Machine.observeStores`). Default false.
+   */
+  readonly marked?: boolean;
 }
 
 const FLAGS: Readonly<Record<Permission, number>> = { none: 0, r: 1, rw: 3, rx: 5, rwx: 7 };
@@ -214,7 +219,7 @@ export class GuestMemory {
 
   /** As `map`, but returns why it cannot be done, or null when it is. */
   tryMap(request: MapRequest): MapRefusal | null {
-    const { address, size, permission, name = '', reserve = 0, guarded = false } = request;
+    const { address, size, permission, name = '', reserve = 0, guarded = false, marked = false } = request;
     if (size <= 0 || address < 0n || address + BigInt(size) > this.limit) {
       return { code: 'range', reason: 'empty, or outside the address space' };
     }
@@ -222,7 +227,7 @@ export class GuestMemory {
     if (other) return { code: 'overlap', reason: `overlaps the window at ${hex(other.address)}` };
     if (this.hasMostAreas) return { code: 'areas', reason: `${MAX_AREAS} areas are in use` };
     const window: MutableWindow = {
-      ...{ address, size, permission, name, guarded, host: 0, allocation: null, descriptor: -1 },
+      ...{ address, size, permission, name, guarded, marked, host: 0, allocation: null, descriptor: -1 },
     };
     const above = reserve === 0 ? this.sameAbove(window) : null;
     if (above && this.growDown(above, size)) {
@@ -520,7 +525,7 @@ export class GuestMemory {
     const { host } = this;
     const at = descriptorPlace(index);
     const permission = FLAGS[window.permission];
-    const checksWrites = (permission & 4) !== 0 || this.isWatched(window, 'write');
+    const checksWrites = (permission & 4) !== 0 || window.marked || this.isWatched(window, 'write');
     const checksReads = this.isWatched(window, 'read');
     const flags =
       permission |

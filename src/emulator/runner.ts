@@ -19,6 +19,7 @@ import type { StopReason } from './stops.js';
 import { BLOCKS_START } from './translations.js';
 import type { Translated } from './translations.js';
 import { ElftraceError } from '../errors.js';
+import type { Address } from '../units.js';
 
 /** What a program leaves tier 0 for beside what every program does. */
 type RareExit = Exclude<ExitReason, 'fuel' | 'lookup' | 'untranslated'>;
@@ -71,8 +72,8 @@ export class Runner {
     run.watched = 0;
     const known = run.alone ? undefined : translations.blocks.get(cpus.pc);
     // What tier 0 would come back for after its first record.
-    if (known?.prefix === 'hook' && !passing) {
-      const stop = this.serveHooks(run, known);
+    if (!passing && (known ? known.prefix === 'hook' : !run.alone && this.isOnlyHooked(cpus.pc))) {
+      const stop = this.serveHooks(run, cpus.pc);
       if (stop) return stop;
       if (cpu.passHook === null) return null;
       passing = true;
@@ -117,13 +118,27 @@ export class Runner {
   }
 
   /**
-   * Calls the hooks in front of a block, at which `pc` is. They are behind it (`passHook`) unless
-   * one of them went elsewhere.
+   * Hooks are at an address whose code was not translated yet: they may stop the run, and then it
+   * need not be. False where nothing can be executed.
    */
-  private serveHooks({ cpu }: Running, { block: { address }, hooks }: Translated): StopReason | null {
+  private isOnlyHooked(address: Address): boolean {
+    const { fetch, hooks, memory, translations } = this.parts;
+    return (
+      !fetch &&
+      hooks.has(address) &&
+      !translations.blocks.has(address) &&
+      memory.check(address, 1, 'execute') === null
+    );
+  }
+
+  /**
+   * Calls the hooks of an address, at which `pc` is. They are behind it (`passHook`) unless one of
+   * them went elsewhere.
+   */
+  private serveHooks({ cpu }: Running, address: Address): StopReason | null {
     cpu.passHook = address;
     let stop = false;
-    for (const each of [...hooks]) if (each() === 'stop') stop = true;
+    for (const each of [...this.parts.hooks.at(address)]) if (each() === 'stop') stop = true;
     if (this.parts.cpus.pc !== address) cpu.passHook = null;
     if (stop) return { kind: 'hook', address };
     checkCpu(this.parts, cpu);
@@ -139,10 +154,12 @@ export class Runner {
     tiers.ranOut();
   }
 
-  /** The block at `pc`, if it is executed now: what is not executed yet is not fetched. */
+  /** The block that the code goes on to, at which `pc` is; null: `enter` finds what is there. */
   private found(run: Running): Translated | null {
     const { cpus, fetch, translations } = this.parts;
-    return fetch && run.remaining <= 0 ? null : translations.translate(cpus.pc);
+    // What is not executed yet is not fetched.
+    if (fetch && run.remaining <= 0) return null;
+    return this.isOnlyHooked(cpus.pc) ? null : translations.translate(cpus.pc);
   }
 
   /** An indirect branch went where tier 0 knows no block yet. */
@@ -192,7 +209,7 @@ export class Runner {
       case 'hook':
         rewind(cpus, run, owner, 0);
         // A block without instructions costs nothing, so it can be reached with nothing left.
-        return run.remaining > 0 ? this.serveHooks(run, owner) : null;
+        return run.remaining > 0 ? this.serveHooks(run, owner.block.address) : null;
       case 'helper':
         return runHelper(this.parts, run, owner);
       case 'trap':

@@ -10,7 +10,7 @@ import type { CompiledTier } from './compiled.js';
 import type { FetchBuffers } from './fetch.js';
 import { RECORDS_END, RECORDS_START } from './host.js';
 import type { HostMemory } from './host.js';
-import type { Call, Hooks } from './hooks.js';
+import type { Hooks } from './hooks.js';
 import { Encoder, encodedBound, writeDropped } from './encoder.js';
 import type { EncodedBlock } from './encoder.js';
 import type { Interpreter } from './interpreter.js';
@@ -37,10 +37,6 @@ export interface Translated {
   readonly encoded: EncodedBlock;
   /** What it asks for before its first instruction. */
   readonly prefix: 'hook' | 'region' | null;
-  /**
-   * The hooks of its address, whatever comes and goes: while there are some it is the same list.
-   */
-  readonly hooks: readonly Call[];
   readonly pages: readonly number[];
   /** Where it is found by its address. */
   readonly home: Map<Address, Translated>;
@@ -192,11 +188,11 @@ export class Translations {
   }
 
   private encode(block: Block, start: number, prefix: Translated['prefix'], pages: readonly number[]): Translated {
-    const { host, lifter, hooks } = this.options;
+    const { host, lifter } = this.options;
     const ops = eliminateDeadOps(block, lifter.slots);
     const encoder = new Encoder(host, lifter.slots, lifter.addressBits, start);
     const encoded = encoder.write(ops, block.terminator, block.instructions.length, prefix);
-    return { block, encoded, prefix, hooks: hooks.at(block.address), pages, home: this.blocks, dropped: false };
+    return { block, encoded, prefix, pages, home: this.blocks, dropped: false };
   }
 
   private prefixOf(address: Address): Translated['prefix'] {

@@ -27,6 +27,8 @@ export interface MutableWindow {
   permission: Permission;
   name: string;
   guarded: boolean;
+  /** Stores to marked pages of it leave the generated code. */
+  marked: boolean;
   /** Host address of the first byte; 0 without backing. */
   host: number;
   /** null: it may not be accessed, and nothing was ever stored there. */
@@ -40,6 +42,7 @@ export const endOf = ({ address, size }: Pick<MutableWindow, 'address' | 'size'>
 /** Whether two neighbours are one window: the same rights, and backing without a gap. */
 function joins(a: MutableWindow, b: MutableWindow): boolean {
   if (a.permission !== b.permission || a.guarded !== b.guarded || a.allocation !== b.allocation) return false;
+  if (a.marked !== b.marked) return false;
   return endOf(a) === b.address && (a.allocation === null || a.host + a.size === b.host);
 }
 

@@ -964,6 +964,13 @@ export type Helper = (state: HelperState, argument: number) => HelperResult;
 export interface RegisterView {
   readonly name: string;
   readonly widthBits: 32 | 64 | 128;
+  /**
+   * The words of 64 bits, low first, that are the register and nothing else, each with its slot and
+   * half; of a register of 32 bits the upper half of the word is zero. Absent where the register is
+   * put together, or where writing it changes more; it is then read from words that no register
+   * with parts has.
+   */
+  readonly parts?: readonly (readonly [slot: Slot, half: 0 | 1])[];
   read(state: HelperState): bigint;
   write(state: HelperState, value: bigint): void;
 }
@@ -1013,9 +1020,27 @@ export function slotRegister(name: string, slot: Slot, widthBits: 32 | 64): Regi
   return {
     name,
     widthBits,
+    parts: [[slot, 0]],
     read: (state) => state.get(slot),
     write: (state, value) => {
       state.set(slot, BigInt.asUintN(widthBits, value));
+    },
+  };
+}
+
+/** The view of a register of 128 bits that is two halves of slots. */
+export function vectorRegister(name: string, low: Slot, high: Slot, half: 0 | 1 = 1): RegisterView {
+  return {
+    name,
+    widthBits: 128,
+    parts: [
+      [low, 0],
+      [high, half],
+    ],
+    read: (state) => state.get(low) | (state.get(high, half) << 64n),
+    write: (state, value) => {
+      state.set(low, BigInt.asUintN(64, value));
+      state.set(high, BigInt.asUintN(64, value >> 64n), half);
     },
   };
 }
