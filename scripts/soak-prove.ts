@@ -135,7 +135,7 @@ async function proveOne(file: string, original: ElfImage, arch: Arch, way: Way, 
       const { done, value } = await results.next();
       if (done === true) {
         counts.add(file, value, open);
-        if (value.different > 0) failures.add(`${way.name}: ${file}`);
+        if (value.different > 0 || value.unexplained.length > 0) failures.add(`${way.name}: ${file}`);
         break;
       }
       if (value.verdict !== 'proved') open.push(value);

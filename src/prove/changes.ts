@@ -2,6 +2,7 @@
  * What of an image changed beside its sites. Tables of sites, the tracer and its objects change
  * with them; any other byte that a program could execute or read is nothing that trials prove.
  */
+import { equalBytes } from '../bytes.js';
 import type { ElfImage, ElfSection } from '../elf/image.js';
 import { SHF_ALLOC, SHN_UNDEF } from '../elf/constants.js';
 import { trampolineSection } from '../program/program.js';
@@ -35,6 +36,7 @@ class Explained {
     for (const { address, end } of others) this.add(-1, address, end);
     for (const sites of [original, patched]) {
       for (let i = 0; i < sites.count; i++) this.addSite(sites, i);
+      if (!sites.program.relocatable) for (const { start, end } of tableRanges(sites)) this.add(-1, start, end);
       for (const part of sites.program.loadMap?.parts ?? []) {
         if (part.kind === 'runtime') for (const { start, end } of part.ranges) this.add(-1, start, end);
       }
@@ -80,6 +82,19 @@ class Explained {
     for (let i = low - 1; i >= 0 && i >= low - 16; i--) if (ranges[i]!.end > address) return true;
     return false;
   }
+}
+
+interface Range {
+  readonly start: Address;
+  readonly end: Address;
+}
+
+/** Where the slots of a linked file's tables are: a kernel's own have no section of theirs. */
+function tableRanges({ tables, program: { image } }: Sites): Range[] {
+  return tables.flatMap(({ position, count }) => {
+    const start = count === 0 || position[0]! < 0 ? null : image.addressOf(position[0]!);
+    return start === null ? [] : [{ start, end: start + BigInt(count * image.wordBytes) }];
+  });
 }
 
 /** Sections that hold tables of sites, or what tools write down about themselves. */
@@ -134,11 +149,50 @@ export function unexplainedChanges(
     if (!isLoaded(section) || section.type === SHT_NOBITS || isBookkeeping(section, original)) continue;
     const at = patched.program.image.fileOffsetOf(section.address);
     const after = at < 0 ? new Uint8Array(0) : patched.program.image.bytes.subarray(at, at + section.size);
-    changes.compare(section, sectionBytes(image, section), after, (i) =>
-      explained.has(-1, section.address + BigInt(i)),
-    );
+    const before = sectionBytes(image, section);
+    if (image.relocations.some((each) => each.section === section.index)) {
+      if (!equalBytes(before, after)) compareRelocations(section, original, patched, changes);
+      continue;
+    }
+    changes.compare(section, before, after, (i) => explained.has(-1, section.address + BigInt(i)));
   }
   return changes.found;
+}
+
+/** A relocation of a linked file as text, with its place. */
+type Row = readonly [text: string, place: Address];
+
+/**
+ * What start-up relocates: slots of tables, which go and come with their entries, and everything
+ * else, of which every entry must be there as it was. Entries are compared where their bytes
+ * differ; packed ones (RELR) as the places that they name.
+ */
+function compareRelocations(section: ElfSection, original: Sites, patched: Sites, changes: Changes): void {
+  const images = [original.program.image, patched.program.image] as const;
+  const tables = images.map(({ relocations }) => relocations.find((each) => each.section === section.index));
+  const [before, after] = tables;
+  if (before === undefined || after?.form !== before.form) {
+    changes.add(section.name, section.address);
+    return;
+  }
+  const slots = [original, patched].flatMap(tableRanges);
+  const isSlot = (place: Address): boolean => slots.some(({ start, end }) => place >= start && place < end);
+  const rows: Row[][] = [[], []];
+  const isSame = (i: number): boolean =>
+    before.offset[i] === after.offset[i] &&
+    before.type[i] === after.type[i] &&
+    before.symbol[i] === after.symbol[i] &&
+    before.addend[i] === after.addend[i];
+  for (let i = 0; i < Math.max(before.count, after.count); i++) {
+    if (i < before.count && i < after.count && isSame(i)) continue;
+    for (const [side, { count, offset, type, symbol, addend }] of [before, after].entries()) {
+      if (i < count && !isSlot(offset[i]!))
+        rows[side]!.push([`${offset[i]!} ${type[i]!} ${symbol[i]!} ${addend[i]!}`, offset[i]!]);
+    }
+  }
+  const [was, is] = rows.map((each) => new Set(each.map(([text]) => text))) as [Set<string>, Set<string>];
+  for (const [text, place] of rows[0]!) if (!is.has(text)) changes.add(section.name, place);
+  for (const [text, place] of rows[1]!) if (!was.has(text)) changes.add(section.name, place);
 }
 
 /** The section of another version of a file that is this one. */
