@@ -122,11 +122,10 @@ export function registers(
   hijacked: (original: bigint, patched: bigint) => boolean,
 ): RegisterDifference[] {
   const { original, patched, proof } = pair;
-  if (original.hasRegistersOf(patched)) return [];
   const found: RegisterDifference[] = [];
-  for (const name of original.machine.registerNames) {
+  for (const name of original.differingRegisters(patched)) {
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
-    if (a === b || hijacked(a, b)) continue;
+    if (hijacked(a, b)) continue;
     if (name !== 'pc' && before !== null && before.get(name) !== a) continue;
     if (ordinaryCall && (name === pair.abi.linkRegister || proof.volatile.includes(name))) continue;
     const mask = proof.compared[name];
@@ -152,21 +151,13 @@ export function memory(
   hijacked: readonly Address[],
   live: Address | null = null,
 ): Difference | null {
-  const { original, patched, proof } = pair;
-  const word = original.machine.lifter.addressBits / 8;
-  // Of the frame that is the innermost now, and of the caller's.
-  const stack = original.machine.register(pair.abi.stackPointer);
-  const frames = [...new Set([stack, begun.stackPointer])];
-  const words = frames.flatMap((frame) => proof.calleeWords.map((offset) => frame + BigInt(offset)));
-  const skipped = [
-    ...trial.own,
-    { start: stack - BELOW_STACK, end: live === null || live > stack ? stack : live },
-    ...[...hijacked, ...words].map((start) => ({ start, end: start + BigInt(word) })),
-  ];
-  for (const page of new Set([...original.changed(), ...patched.changed()])) {
+  const { original, patched } = pair;
+  let skipped: readonly AddressRange[] | null = null;
+  for (const page of changedPages(pair)) {
     const [a, b] = [original.page(page), patched.page(page)];
     if (Buffer.compare(a.now, b.now) === 0) continue;
     const end = page + BigInt(PAGE_BYTES);
+    skipped ??= deadRanges(pair, trial, begun, hijacked, live);
     // Positions in the page: numbers, because stacks differ in many bytes.
     const ranges = skipped
       .filter((each) => each.start < end && each.end > page)
@@ -181,6 +172,36 @@ export function memory(
     }
   }
   return null;
+}
+
+/** Pages of either side that are not as they were at first. */
+export function changedPages({ original, patched }: Pick<Pair, 'original' | 'patched'>): Iterable<Address> {
+  return new Set([...original.changed(), ...patched.changed()]);
+}
+
+interface AddressRange {
+  readonly start: Address;
+  readonly end: Address;
+}
+
+/** What of memory is not compared, as `memory` has it. */
+function deadRanges(
+  { original, proof, abi }: Pair,
+  trial: Trial,
+  begun: Begun,
+  hijacked: readonly Address[],
+  live: Address | null,
+): AddressRange[] {
+  const word = original.machine.lifter.addressBits / 8;
+  // Of the frame that is the innermost now, and of the caller's.
+  const stack = original.machine.register(abi.stackPointer);
+  const frames = [...new Set([stack, begun.stackPointer])];
+  const words = frames.flatMap((frame) => proof.calleeWords.map((offset) => frame + BigInt(offset)));
+  return [
+    ...trial.own,
+    { start: stack - BELOW_STACK, end: live === null || live > stack ? stack : live },
+    ...[...hijacked, ...words].map((start) => ({ start, end: start + BigInt(word) })),
+  ];
 }
 
 function isIn(ranges: readonly (readonly [number, number])[], i: number): boolean {
@@ -205,10 +226,7 @@ export function hijackedWords(pair: Pair, begun: Begun, handler: Address): Addre
 }
 
 export function wordAt(world: ProofWorld, address: Address): bigint {
-  const { addressBits, endian } = world.machine.lifter;
-  const bytes = world.read(address, addressBits / 8);
-  if (endian === 'little') bytes.reverse();
-  return bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
+  return world.word(address);
 }
 
 /** Stops that say something about the emulator, and nothing about the code. */

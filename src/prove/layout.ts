@@ -19,15 +19,16 @@ interface Segment {
 
 const PT_LOAD = 1;
 
-/** Bytes that are compared at once: most of a page is equal. */
-const BLOCK = 64;
-
 /** Positions in which two pages differ. */
 export function differing(a: Uint8Array, b: Uint8Array): number[] {
   const found: number[] = [];
-  for (let block = 0; block < PAGE_BYTES; block += BLOCK) {
-    if (Buffer.compare(a.subarray(block, block + BLOCK), b.subarray(block, block + BLOCK)) === 0) continue;
-    for (let i = block; i < block + BLOCK; i++) if (a[i] !== b[i]) found.push(i);
+  const [x, y] = [a, b].map((page) => new Uint32Array(page.buffer, page.byteOffset, PAGE_BYTES / 4)) as [
+    Uint32Array,
+    Uint32Array,
+  ];
+  for (let word = 0; word < PAGE_BYTES / 4; word++) {
+    if (x[word] === y[word]) continue;
+    for (let i = 4 * word; i < 4 * word + 4; i++) if (a[i] !== b[i]) found.push(i);
   }
   return found;
 }
@@ -78,6 +79,15 @@ export class ImageLayout {
     }
     if (!read) return 'rw';
     return `r${write ? 'w' : ''}${execute ? 'x' : ''}` as 'r' | 'rw' | 'rx' | 'rwx';
+  }
+
+  /** A page that lies in the file as a whole; null: no part of the file is the page. */
+  whole(page: Address): Uint8Array | null {
+    const [first, second] = [...this.touching(page)];
+    if (first === undefined || second !== undefined || page < first.address) return null;
+    const skip = Number(page - first.address);
+    if (skip + PAGE_BYTES > first.fileBytes) return null;
+    return this.program.image.bytes.slice(first.offset + skip, first.offset + skip + PAGE_BYTES);
   }
 
   /** Lays what the image has of a page over it. */

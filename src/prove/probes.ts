@@ -258,11 +258,10 @@ function liveRegisters(
   { scratch }: ProbeSubject,
   isTaken: (original: bigint, patched: bigint) => boolean,
 ): RegisterDifference[] {
-  if (original.hasRegistersOf(patched)) return [];
   const found: RegisterDifference[] = [];
-  for (const name of original.machine.registerNames) {
+  for (const name of original.differingRegisters(patched)) {
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
-    if (a !== b && !scratch.includes(name) && !isTaken(a, b)) {
+    if (!scratch.includes(name) && !isTaken(a, b)) {
       found.push({ name, original: a, patched: b });
     }
   }

@@ -22,7 +22,7 @@ import { mix, Random } from './random.js';
 import { isRelocatable, layOut, placeInFile } from './relocatable.js';
 import { type ProbeSubject, ProbeProofs } from './probes.js';
 import { type Begun, begin, type Entry } from './state.js';
-import { BELOW_STACK, type Outcome, type Pair, type Trial } from './compare.js';
+import { BELOW_STACK, changedPages, type Outcome, type Pair, type Trial } from './compare.js';
 import { TRACER_STATES, type TracerState } from './tracer-states.js';
 import { Trials } from './trial.js';
 import type { ProofSummary, SiteProof } from './verdict.js';
@@ -447,7 +447,7 @@ export class Prover {
    */
   private levelStacks(top: Address): void {
     const [original, patched] = [this.original.world, this.patched.world];
-    for (const page of new Set([...original.changed(), ...patched.changed()])) {
+    for (const page of changedPages({ original, patched })) {
       const size = Number(min(top, page + BigInt(PAGE_BYTES)) - page);
       if (size > 0 && page >= top - BELOW_STACK) patched.write(page, original.read(page, size));
     }

@@ -42,7 +42,7 @@ const STACKS = 8;
 
 function value(random: Random, { widthBits }: RegisterView, addresses: readonly Address[]): bigint {
   const all = (1n << BigInt(widthBits)) - 1n;
-  switch (random.below(8)) {
+  switch (random.below(KINDS)) {
     case 0:
       return 0n;
     case 1:
@@ -58,23 +58,80 @@ function value(random: Random, { widthBits }: RegisterView, addresses: readonly 
   }
 }
 
+/** Kinds of values: four are special, in the others every bit is random. */
+const KINDS = 8;
+
+/** The same value, written to a register's places in the state: most of a state is set up so. */
+function place(random: Random, words: Uint32Array, { widthBits, places }: Placed, addresses: readonly Address[]): void {
+  const kind = random.below(KINDS);
+  for (let i = 0; i < places.length; i++) {
+    const at = places[i]!;
+    let [low, high] = [0, 0];
+    switch (kind) {
+      case 0:
+        break;
+      case 1:
+        low = high = 0xffff_ffff;
+        break;
+      case 2:
+        if (widthBits === 32) low = 0x8000_0000;
+        else if (i === places.length - 1) high = 0x8000_0000;
+        break;
+      case 3:
+        if (i > 0) break;
+        low = 1;
+        if (addresses.length > 0) {
+          const address = addresses[random.below(addresses.length)]!;
+          low = Number(address & 0xffff_ffffn);
+          high = Number(address >> 32n);
+        }
+        break;
+      default:
+        high = random.word();
+        low = random.word();
+    }
+    words[at] = low;
+    words[at + 1] = widthBits === 32 ? 0 : high;
+  }
+}
+
+/** A register that is nothing but words of the state. */
+interface Placed {
+  readonly widthBits: number;
+  readonly places: readonly number[];
+}
+
 /** What is the same in all states of an image. */
 interface Constants {
-  readonly fixed: ReadonlySet<string>;
+  /** Registers in order; without places: put together, or only some bits may have any value. */
+  readonly registers: readonly {
+    readonly view: RegisterView;
+    readonly placed: Placed | null;
+    readonly isFixed: boolean;
+  }[];
   /** Registers that hold the address of a symbol everywhere. */
   readonly anchors: readonly (readonly [RegisterName, Address])[];
 }
 
 const constants = new WeakMap<Program, Constants>();
 
-function constantsOf(program: Program, { proof, process: { anchors } }: IrEmulation): Constants {
+function constantsOf(
+  program: Program,
+  { machine }: ProofWorld,
+  { proof, process: { anchors } }: IrEmulation,
+): Constants {
   let found = constants.get(program);
   if (found === undefined) {
     const placed = [...anchors].flatMap(([register, symbol]) => {
       const address = program.definedAt(program.symbols.find(symbol));
       return address === null ? [] : [[register, address] as const];
     });
-    constants.set(program, (found = { fixed: new Set(proof.fixed), anchors: placed }));
+    const registers = machine.lifter.registers.map((view) => {
+      const isFixed = proof.fixed.includes(view.name);
+      const places = isFixed || proof.random[view.name] !== undefined ? null : machine.statePlaces(view.name);
+      return { view, isFixed, placed: places === null ? null : { widthBits: view.widthBits, places } };
+    });
+    constants.set(program, (found = { registers, anchors: placed }));
   }
   return found;
 }
@@ -101,10 +158,15 @@ export function begin(
   const { abi } = program.arch;
   const { proof } = emulation;
   world.refresh();
-  const { fixed, anchors } = constantsOf(program, emulation);
-  for (const view of machine.lifter.registers) {
+  const { registers, anchors } = constantsOf(program, world, emulation);
+  const words = machine.stateWords;
+  for (const { view, isFixed, placed } of registers) {
+    if (placed !== null) {
+      place(random, words, placed, addresses);
+      continue;
+    }
     const wanted = value(random, view, addresses);
-    if (fixed.has(view.name)) continue;
+    if (isFixed) continue;
     const mask = proof.random[view.name];
     machine.setRegister(
       view.name,

@@ -74,6 +74,8 @@ class Way {
   private isRedirected = false;
   /** A profiling entry of the original is one that does nothing. */
   private readonly profiles: boolean;
+  /** Instructions of a site up to its call, where they are counted. */
+  private first: number | null = null;
 
   constructor(
     private readonly world: ProofWorld,
@@ -230,7 +232,8 @@ class Way {
     let stop: StopReason = isThere ? AT_SITE : world.run(budget);
     if (this.profiles && world.machine.register('pc') === trial.start && stop.kind === 'hook') {
       this.isQuiet = true;
-      stop = pastProfiling(world, this.pair, trial);
+      this.first ??= untilCall(world, this.pair, trial.start, trial.end);
+      stop = pastProfiling(world, this.pair, trial, this.first);
       this.isQuiet = false;
     }
     if (this.isRedirected && stop.kind === 'fault' && stop.access === 'execute' && stop.address === this.other) {
@@ -257,10 +260,10 @@ function topOfStack(world: ProofWorld, { abi }: Pair, before: Registers | null):
  * Runs the original to the place behind a site that calls a profiling entry. PV-1, 3: the entry is
  * one that does nothing; what it counts, or whether it is there at all, is no part of the function.
  */
-function pastProfiling(world: ProofWorld, pair: Pair, { start, end }: Trial): StopReason {
+function pastProfiling(world: ProofWorld, pair: Pair, { start, end }: Trial, first: number): StopReason {
   const { machine } = world;
   for (let n = 0; n < SITE_INSTRUCTIONS; n++) {
-    const stop = world.run(n === 0 ? untilCall(world, pair, start, end) : 1);
+    const stop = world.run(n === 0 ? first : 1);
     if (stop.kind !== 'step-limit') return stop;
     const at = machine.register('pc');
     if (at < start || at > end) comeFromProfiling(world, pair);

@@ -7,6 +7,7 @@ import type { Instruction } from '../isa/instruction.js';
 import type { Address, RegisterName } from '../units.js';
 import {
   BELOW_STACK,
+  changedPages,
   type Difference,
   firstRegister,
   hijackedWords,
@@ -70,13 +71,13 @@ type Taken = (original: bigint, patched: bigint) => boolean;
  * and the bytes below the stack pointer, which the body makes its frame of.
  */
 function forgetDead({ original, patched, abi }: Pair, isTaken: Taken): void {
-  for (const name of original.machine.registerNames) {
+  for (const name of original.differingRegisters(patched)) {
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
-    if (a !== b && name !== 'pc' && !isTaken(a, b)) patched.machine.setRegister(name, a);
+    if (name !== 'pc' && !isTaken(a, b)) patched.machine.setRegister(name, a);
   }
   const stack = original.machine.register(abi.stackPointer);
   const lowest = stack - BELOW_STACK;
-  for (const page of new Set([...original.changed(), ...patched.changed()])) {
+  for (const page of changedPages({ original, patched })) {
     if (page >= stack || page + BigInt(PAGE_BYTES) <= lowest || patched.layout.owns(page)) continue;
     const size = stack - page < BigInt(PAGE_BYTES) ? Number(stack - page) : PAGE_BYTES;
     patched.write(page, original.read(page, size));
@@ -102,14 +103,13 @@ function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly 
 
 /** Registers as the caller finds them: all but those that calls may change, results included. */
 function returnedRegisters({ original, patched, abi, proof }: Pair): RegisterDifference[] {
-  if (original.hasRegistersOf(patched)) return [];
   const found: RegisterDifference[] = [];
-  for (const name of original.machine.registerNames) {
+  for (const name of original.differingRegisters(patched)) {
     if (name === abi.linkRegister || name === 'pc') continue;
     if (proof.volatile.includes(name) && !proof.results.includes(name)) continue;
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
     const mask = proof.results.includes(name) ? undefined : proof.compared[name];
-    if (a === b || (mask !== undefined && ((a ^ b) & mask) === 0n)) continue;
+    if (mask !== undefined && ((a ^ b) & mask) === 0n) continue;
     found.push({ name, original: a, patched: b });
   }
   return found;
@@ -214,9 +214,9 @@ function runBody(pair: Pair, trial: Trial, begun: Begun, isTaken: Taken): Outcom
 /** Registers in the middle of a body. */
 function bodyRegisters({ original, patched }: Pair, isTaken: Taken): RegisterDifference[] {
   const found: RegisterDifference[] = [];
-  for (const name of original.machine.registerNames) {
+  for (const name of original.differingRegisters(patched)) {
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
-    if (a !== b && !isTaken(a, b)) found.push({ name, original: a, patched: b });
+    if (!isTaken(a, b)) found.push({ name, original: a, patched: b });
   }
   return found;
 }

@@ -4,7 +4,7 @@
  * put back, in time that what was touched decides (PV-7).
  */
 import { ElftraceError } from '../errors.js';
-import { type AccessKind, type CpuState, Machine, type StopReason } from '../emulator/index.js';
+import { type AccessKind, Machine, type StopReason } from '../emulator/index.js';
 import type { IrEmulation } from '../machine/emulation.js';
 import type { Address, RegisterName } from '../units.js';
 import { type ImageLayout, PAGE_BYTES } from './layout.js';
@@ -12,14 +12,14 @@ import { mix, Random } from './random.js';
 
 /** Pages that stay mapped from trial to trial: tracer, stubs and stacks are used by all. */
 const PAGES_KEPT = 128;
-/** Each of those that may be written is compared after each trial. */
-const WRITABLE_KEPT = 32;
 /** Pages whose first contents are remembered. */
 const INITIALS = 512;
 /** A trial that touches more is none. */
 const PAGES_MAX = 4096;
 
 const pageOf = (address: Address): Address => address & ~BigInt(PAGE_BYTES - 1);
+/** As marks name a page. */
+const numberOf = (page: Address): number => Number(page / BigInt(PAGE_BYTES));
 
 /** Who wants to see each instruction, and where the way back begins. */
 export interface Recorder {
@@ -27,9 +27,28 @@ export interface Recorder {
   turn(): void;
 }
 
-/** Registers as they were at a moment. */
+/** Registers as they were at a moment; valid until memory is put back. */
 export interface Registers {
   get(name: RegisterName): bigint;
+}
+
+class SavedRegisters implements Registers {
+  readonly words: Uint32Array;
+  private pc = 0n;
+
+  constructor(private readonly machine: Machine) {
+    this.words = new Uint32Array(machine.stateWords.length);
+  }
+
+  save(): this {
+    this.words.set(this.machine.stateWords);
+    this.pc = this.machine.pc;
+    return this;
+  }
+
+  get(name: RegisterName): bigint {
+    return name === 'pc' ? this.pc : this.machine.registerIn(this.words, name);
+  }
 }
 
 /** A page that is mapped. */
@@ -39,16 +58,29 @@ interface Page {
   readonly before: Uint8Array;
   /** As it is: a view, which is empty where the host's memory has grown since. */
   now: Uint8Array;
+  /** Code may store to it. */
+  readonly isWritable: boolean;
+  readonly isCode: boolean;
+  /** Something was stored to it since memory was put back. */
+  isTouched: boolean;
 }
 
 export class ProofWorld {
   readonly machine: Machine;
   private readonly pages = new Map<Address, Page>();
-  /** Pages that code may write. */
-  private writable: Page[] = [];
-  private readonly fresh: CpuState;
+  /** Pages that were stored to since memory was put back. */
+  private touched: Page[] = [];
+  private readonly fresh: SavedRegisters;
+  /** Sets of registers of a trial, which the next one writes over. */
+  private readonly saved: SavedRegisters[] = [];
+  private inUse = 0;
+  /** Registers with their places in the state; null: put together. */
+  private readonly places: readonly (readonly [RegisterName, readonly number[] | null])[];
+  /** Places of no such register: those that are put together are read from them. */
+  private readonly otherPlaces: readonly number[];
   /** Pages as they are at first, of those that were asked for last. */
   private readonly initials = new Map<Address, Uint8Array>();
+  private readonly wordView = new DataView(new ArrayBuffer(8));
   /** Sees each instruction before it is executed; null: there is none. */
   recorder: Recorder | null = null;
   /** Serves stops of the machine, as a kernel would; true: it goes on. */
@@ -64,7 +96,15 @@ export class ProofWorld {
       tier: 0,
       onFault: (_machine, address, access) => this.appear(address, access),
     });
-    this.fresh = this.machine.saveCpu(0);
+    this.machine.observeStores((address, size) => {
+      this.touch(address, size);
+    });
+    this.fresh = new SavedRegisters(this.machine).save();
+    this.places = this.machine.registerNames.flatMap((name) =>
+      name === 'pc' ? [] : [[name, this.machine.statePlaces(name)] as const],
+    );
+    const taken = new Set(this.places.flatMap(([, places]) => places?.flatMap((at) => [at, at + 1]) ?? []));
+    this.otherPlaces = [...this.fresh.words.keys()].filter((at) => !taken.has(at));
   }
 
   /** What a page holds at first: the same in every world of a seed, but for what its image has. */
@@ -78,24 +118,42 @@ export class ProofWorld {
   }
 
   private make(page: Address): Uint8Array {
+    const bytes = this.layout.whole(page);
+    if (bytes !== null) return bytes;
     const random = new Random(mix(this.seed, Number(page & 0xffff_ffffn), Number((page >> 32n) & 0xffff_ffffn)));
     const words = new Uint32Array(PAGE_BYTES / 4);
     for (let i = 0; i < words.length; i++) words[i] = random.word();
-    const bytes = new Uint8Array(words.buffer);
-    this.layout.fill(page, bytes);
-    return bytes;
+    const mixed = new Uint8Array(words.buffer);
+    this.layout.fill(page, mixed);
+    return mixed;
   }
 
   /** Maps a page with the bytes that it has at first; one that cannot be mapped stays away. */
   private map(page: Address): void {
     const { memory } = this.machine;
     const permission = this.layout.permission(page);
-    if (memory.tryMap({ address: page, size: PAGE_BYTES, permission }) !== null) return;
+    const [isWritable, isCode] = [permission.includes('w'), permission.includes('x')];
+    if (memory.tryMap({ address: page, size: PAGE_BYTES, permission, marked: isWritable }) !== null) return;
     const before = this.initial(page);
     memory.write(page, before);
-    const mapped: Page = { address: page, before, now: new Uint8Array(0) };
-    this.pages.set(page, mapped);
-    if (permission.includes('w')) this.writable.push(mapped);
+    this.pages.set(page, { address: page, before, now: new Uint8Array(0), isWritable, isCode, isTouched: false });
+    if (isWritable) memory.mark(numberOf(page), 'write', 1);
+  }
+
+  /**
+   * Bytes are about to be stored. The first store to a page is told, because the page is marked;
+   * those after it are not.
+   */
+  private touch(address: Address, size: number): void {
+    const step = BigInt(PAGE_BYTES);
+    const end = address + BigInt(size);
+    for (let at = pageOf(address); at < end; at += step) {
+      const page = this.pages.get(BigInt.asUintN(this.machine.lifter.addressBits, at));
+      if (page?.isTouched !== false) continue;
+      page.isTouched = true;
+      this.touched.push(page);
+      if (page.isWritable) this.machine.memory.mark(numberOf(page.address), 'write', -1);
+    }
   }
 
   /** What a page holds. It stays where it is in the host's memory as long as it is mapped. */
@@ -141,10 +199,29 @@ export class ProofWorld {
 
   /** Writes before a trial, as the state of the trial asks for. */
   write(address: Address, bytes: Uint8Array): void {
-    for (const at of [address, address + BigInt(bytes.length - 1)]) this.appear(at, 'write');
-    if (!this.machine.memory.write(address, bytes)) {
+    const page = pageOf(address);
+    const skip = Number(address - page);
+    const isInside = skip + bytes.length <= PAGE_BYTES;
+    for (const at of isInside ? [address] : [address, address + BigInt(bytes.length - 1)]) this.appear(at, 'write');
+    const mapped = isInside ? this.pages.get(page) : undefined;
+    if (mapped?.isCode === false) {
+      this.touch(address, bytes.length);
+      this.now(mapped).set(bytes, skip);
+    } else if (!this.machine.memory.write(address, bytes)) {
       throw new ElftraceError('internal', 'the state of a trial has no memory', { address });
     }
+  }
+
+  /** A word in the byte order of the target. */
+  word(address: Address): bigint {
+    const { addressBits, endian } = this.machine.lifter;
+    const page = this.pages.get(pageOf(address));
+    const skip = Number(address & BigInt(PAGE_BYTES - 1));
+    const isInside = page !== undefined && skip + addressBits / 8 <= PAGE_BYTES;
+    const bytes = isInside ? this.now(page) : this.read(address, addressBits / 8);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    const [at, isLittle] = [isInside ? skip : 0, endian === 'little'];
+    return addressBits === 64 ? view.getBigUint64(at, isLittle) : BigInt(view.getUint32(at, isLittle));
   }
 
   /** Changes the image itself: all trials from now on find these bytes. */
@@ -163,8 +240,10 @@ export class ProofWorld {
   /** Writes a word in the byte order of the target. */
   writeWord(at: Address, word: bigint): void {
     const { addressBits, endian } = this.machine.lifter;
-    const bytes = Uint8Array.from({ length: addressBits / 8 }, (_, i) => Number((word >> BigInt(8 * i)) & 0xffn));
-    this.write(at, endian === 'little' ? bytes : bytes.reverse());
+    const isLittle = endian === 'little';
+    if (addressBits === 64) this.wordView.setBigUint64(0, word, isLittle);
+    else this.wordView.setUint32(0, Number(word & 0xffff_ffffn), isLittle);
+    this.write(at, new Uint8Array(this.wordView.buffer, 0, addressBits / 8));
   }
 
   /**
@@ -185,7 +264,7 @@ export class ProofWorld {
   }
 
   private changedPages(): Page[] {
-    return this.writable.filter((page) => Buffer.compare(this.now(page), page.before) !== 0);
+    return this.touched.filter((page) => Buffer.compare(this.now(page), page.before) !== 0);
   }
 
   /** Pages that are not as they were at first. */
@@ -206,35 +285,61 @@ export class ProofWorld {
 
   /** Puts all memory back. */
   reset(): void {
+    this.inUse = 0;
     const { memory } = this.machine;
-    for (const { address, before } of this.changedPages()) memory.write(address, before);
-    if (this.pages.size <= PAGES_KEPT && this.writable.length <= WRITABLE_KEPT) return;
-    for (const page of this.pages.keys()) memory.unmap(page, PAGE_BYTES);
+    for (const page of this.touched) {
+      if (page.isCode) memory.write(page.address, page.before);
+      else this.now(page).set(page.before);
+      page.isTouched = false;
+      if (page.isWritable) memory.mark(numberOf(page.address), 'write', 1);
+    }
+    this.touched = [];
+    if (this.pages.size <= PAGES_KEPT) return;
+    for (const { address, isWritable } of this.pages.values()) {
+      if (isWritable) memory.mark(numberOf(address), 'write', -1);
+      memory.unmap(address, PAGE_BYTES);
+    }
     this.pages.clear();
-    this.writable = [];
     this.machine.dropAll();
   }
 
   /** Registers as they are now. */
   registers(): Registers {
-    const { machine } = this;
-    const saved = machine.saveCpu(0);
-    return { get: (name) => machine.registerOf(saved, name) };
+    if (this.inUse === this.saved.length) this.saved.push(new SavedRegisters(this.machine));
+    return this.saved[this.inUse++]!.save();
   }
 
-  /** True where all registers are those of another world; false says nothing. */
-  hasRegistersOf(other: ProofWorld): boolean {
-    const [a, b] = [this.machine.saveCpu(0), other.machine.saveCpu(0)];
-    return a.pc === b.pc && Buffer.compare(a.state, b.state) === 0;
+  /** Names of the registers that differ in another world, pc the last. */
+  differingRegisters({ machine: other }: ProofWorld): RegisterName[] {
+    const { machine } = this;
+    const found: RegisterName[] = [];
+    const [a, b] = [machine.stateWords, other.stateWords];
+    const isOtherSame = this.otherPlaces.every((at) => a[at] === b[at]);
+    if (!isOtherSame || differ(a, b)) {
+      for (const [name, places] of this.places) {
+        const isSame =
+          places === null
+            ? isOtherSame || machine.register(name) === other.register(name)
+            : places.every((at) => a[at] === b[at] && a[at + 1] === b[at + 1]);
+        if (!isSame) found.push(name);
+      }
+    }
+    if (machine.pc !== other.pc) found.push('pc');
+    return found;
   }
 
   /** The processor is as it was made. */
   refresh(): void {
-    this.machine.restoreCpus([this.fresh]);
+    this.machine.setState(this.fresh.words, 0n);
   }
 
   /** The processor is in the state of another world's. */
-  takeCpu(other: ProofWorld): void {
-    this.machine.restoreCpus([other.machine.saveCpu(0)]);
+  takeCpu({ machine }: ProofWorld): void {
+    this.machine.setState(machine.stateWords, machine.pc);
   }
+}
+
+function differ(a: Uint32Array, b: Uint32Array): boolean {
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return true;
+  return false;
 }
