@@ -136,6 +136,19 @@ export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   return true;
 }
 
+/** True when every byte is zero. */
+export function isZero(bytes: Uint8Array): boolean {
+  const { length } = bytes;
+  let at = 0;
+  if ((bytes.byteOffset & 3) === 0) {
+    const words = new Uint32Array(bytes.buffer, bytes.byteOffset, length >> 2);
+    for (const word of words) if (word !== 0) return false;
+    at = length & ~3;
+  }
+  for (; at < length; at++) if (bytes[at] !== 0) return false;
+  return true;
+}
+
 /** True when `bytes` holds `expected` at `offset`; false where it ends earlier. */
 export function holdsAt(bytes: Uint8Array, offset: number, expected: Uint8Array): boolean {
   if (offset < 0 || offset + expected.length > bytes.length) return false;

@@ -13,7 +13,8 @@ import {
   type SiteProof,
 } from '../prove/index.js';
 import { outputPath, readBytes } from './files.js';
-import { hash, type Opened } from './open.js';
+import { digestOf } from './loaded-parts.js';
+import type { Opened } from './open.js';
 import type { ProveArguments } from './prove-arguments.js';
 import { STANDARD_INPUT } from './standard-input.js';
 
@@ -91,7 +92,7 @@ export class CertificateWork {
   begin(before: ElfImage, after: Opened): Certified | null {
     const { check, certificate } = this.given;
     if ((check ?? certificate) === undefined) return null;
-    const subjects = { original: hash(before.bytes), patched: hash(after.input.bytes) };
+    const subjects = { original: digestOf(before.bytes), patched: digestOf(after.input.bytes) };
     for (const name of ['original', 'patched'] as const) {
       const wanted = this.read?.subjects[name];
       if (wanted === undefined || wanted === subjects[name]) continue;

@@ -20,6 +20,7 @@ import { symbolTableOf } from '../program/symbols.js';
 import type { Sha256 } from '../sha256.js';
 import { type InputFile, looksLikeElf, readBytes, unpackInput } from './files.js';
 import { commandDeadline } from './limits.js';
+import { digestLike, digestOf } from './loaded-parts.js';
 
 export interface OpenOptions {
   readonly symbols?: string | undefined;
@@ -130,8 +131,8 @@ function symbolsFor(image: ElfImage, path: string, named: string | undefined): P
  */
 function recordOutside(image: ElfImage, journal: string | undefined): FileRecord | null {
   if (journal === undefined || !existsSync(journal)) return null;
-  const kept = recordBeside(image, readBytes(journal), hash);
-  return kept && kept.sha256 === hash(image.bytes) ? null : kept;
+  const kept = recordBeside(image, readBytes(journal), digestLike(image.bytes));
+  return kept && kept.sha256 === digestOf(image.bytes) ? null : kept;
 }
 
 /**
@@ -163,7 +164,7 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
   // An address is code of one range, or is none; relocations are found by their places.
 
   const isRenamed = inside !== null && entries.length > 0 && disagreements(inside, image.bytes).length === 0;
-  const original = isRenamed ? load(readElf(unpatched(image, null, hash)), arch, names) : null;
+  const original = isRenamed ? load(readElf(unpatched(image, null, digestLike(image.bytes))), arch, names) : null;
   onTime('reading the program');
   const sites = findSites(program, {
     record,

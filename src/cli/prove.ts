@@ -25,8 +25,9 @@ import { accountLines, type AccountRow, type AccountStep, type AccountText } fro
 import { CertificateWork, type Certified } from './certificate.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
-import { readBytes, readInput } from './files.js';
-import { hash, open, type Opened } from './open.js';
+import { type InputFile, readBytes, readInput } from './files.js';
+import { digestLike, digestOf, isInParts, readLoadedParts } from './loaded-parts.js';
+import { open, type Opened } from './open.js';
 import { progress } from './progress.js';
 import type { Part, ProveArguments } from './prove-arguments.js';
 import { proofInParts } from './prove-parts.js';
@@ -58,19 +59,32 @@ function checkRecord(before: ElfImage, { record, image, arch }: Opened, path: st
   ];
   // A file in between: patched from the same one.
   const own = before.section('.note.elftrace') === undefined ? null : readRecord(before);
-  if (known.includes(hash(before.bytes)) || own?.sha256 === record.sha256) return;
+  if (known.includes(digestOf(before.bytes)) || own?.sha256 === record.sha256) return;
   throw new ElftraceError('bad-record', `${path} is not the file that the record of the patched one names`, {
-    ...{ file: path, what: arch.target.id, expected: record.sha256, actual: hash(before.bytes) },
+    ...{ file: path, what: arch.target.id, expected: record.sha256, actual: digestOf(before.bytes) },
     reason: 'other-original',
   });
 }
 
+/** A file as proofs need it: what debuggers alone read is left out of large ones. */
+async function readForProof(path: string): Promise<InputFile> {
+  const bytes = readLoadedParts(path);
+  return bytes === null ? readInput(path) : { name: path, path, bytes, form: 'none', member: null, wrapped: [] };
+}
+
+/** The original as the record gives it. */
+async function restored({ image, arch, record }: Opened, { patched, journal }: ProveArguments): Promise<ElfImage> {
+  const beside = journal === undefined ? null : readBytes(journal);
+  // Parts of an image of `load` have digests of their own.
+  const hasParts = record !== null && (record.injected || record.brought.length > 0);
+  const whole = hasParts && isInParts(image.bytes) ? readElf((await readInput(patched)).bytes) : image;
+  return readElf(revert(whole, beside, digestLike(whole.bytes), arch));
+}
+
 async function openPair(args: ProveArguments): Promise<Pair> {
-  const after = await open(await readInput(args.patched), args);
+  const after = await open(await readForProof(args.patched), args);
   const before =
-    args.original === undefined
-      ? readElf(revert(after.image, args.journal === undefined ? null : readBytes(args.journal), hash, after.arch))
-      : (await open(await readInput(args.original), {})).image;
+    args.original === undefined ? await restored(after, args) : readElf((await readForProof(args.original)).bytes);
   if (before.header.machine !== after.image.header.machine) {
     throw new ElftraceError('usage', 'the two files are of different machines', { what: after.arch.target.id });
   }

@@ -4,7 +4,7 @@
  * the headers that carry it are the input's bytes.
  */
 import type { Arch } from '../machine/arch.js';
-import { holdsAt } from '../bytes.js';
+import { holdsAt, isZero } from '../bytes.js';
 import { PT_LOAD, SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -434,6 +434,20 @@ function undo(image: ElfImage, beside: Uint8Array | null, hash: Sha256): Undone 
   return undoRecord(image, record, inside !== null, hash);
 }
 
+/** Bytes that are looked at at once. */
+const PAGE = 4096;
+
+/**
+ * Copies to where everything is zero yet. Pages of zeros are not written: memory that is never
+ * touched costs nothing, and most of a kernel whose debugging sections are left out is that.
+ */
+function copyKept(from: Uint8Array, to: Uint8Array): void {
+  for (let at = 0; at < from.length; at += PAGE) {
+    const page = from.subarray(at, at + PAGE);
+    if (!isZero(page)) to.set(page, at);
+  }
+}
+
 /** @param carried  whether the image carries this record in its note */
 function undoRecord(image: ElfImage, record: FileRecord, carried: boolean, hash: Sha256): Undone {
   if (record.keptSize > image.bytes.length) {
@@ -454,7 +468,10 @@ function undoRecord(image: ElfImage, record: FileRecord, carried: boolean, hash:
     );
   }
   const out = new Uint8Array(record.originalSize);
-  out.set(withoutCarrier(image, carried ? record : null).subarray(0, record.keptSize));
+  copyKept(image.bytes.subarray(0, record.keptSize), out);
+  for (const header of carried ? record.headers : []) {
+    out.set(header.bytes.subarray(0, Math.max(0, record.keptSize - header.offset)), header.offset);
+  }
   for (const { offset, before } of record.edits) out.set(before, offset);
   out.set(record.cut, record.keptSize);
   const actual = hash(out);
