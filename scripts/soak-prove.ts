@@ -119,6 +119,7 @@ const failures = new Set<string>();
 /** Proves one patch of one file; whatever is wrong is counted and told. */
 async function proveOne(file: string, original: ElfImage, arch: Arch, way: Way, counts: Counts): Promise<void> {
   const from = process.cpuUsage();
+  process.stderr.write(`${way.name}: ${file}\n`);
   try {
     const before = way.isLoaded ? layOut(original, original, arch).original : original;
     const sites = findSites(load(before, arch));

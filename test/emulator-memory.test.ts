@@ -467,3 +467,33 @@ describe('stores to code', () => {
     expect(machine.run()).toEqual({ kind: 'fault', address: 0x1_0000n, access: 'execute', instruction: 0x1_0000n });
   });
 });
+
+describe('marked windows', () => {
+  test('PV-7: the first store to a marked page is told before it is done, and what is not marked is not', () => {
+    const store: HandInstruction = (b) => {
+      b.store('st64', s(1), s(0), 0n);
+      return undefined;
+    };
+    const machine = handMachine([store, store, store]);
+    const data = 0x20_0000n;
+    machine.map({ address: data, size: 0x2000, permission: 'rw', marked: true });
+    const page = Number(data / 4096n);
+    machine.memory.mark(page, 'write', 1);
+    const told: [bigint, bigint][] = [];
+    machine.observeStores((address, size) => {
+      expect(size).toBe(8);
+      told.push([address, machine.readWord(data, 8)!]);
+      machine.memory.mark(page, 'write', -1);
+    });
+    machine.setRegister('s0', data + 8n);
+    machine.setRegister('s1', 5n);
+    machine.run({ budget: 2 });
+    expect(told).toEqual([[data + 8n, 0n]]);
+    expect(machine.readWord(data + 8n, 8)).toBe(5n);
+    // The other page of the window was never marked.
+    machine.setRegister('s0', data + 0x1000n);
+    machine.run({ budget: 1 });
+    expect(told).toHaveLength(1);
+    expect(machine.readWord(data + 0x1000n, 8)).toBe(5n);
+  });
+});

@@ -242,7 +242,9 @@ export class GuestMemory {
       return { code: 'backing', reason: 'no memory is left' };
     }
     this.list.insert(window);
-    this.settle(address, size, this.list.all.length <= DESCRIPTORS);
+    this.settle(address, size, false);
+    // Windows that are there keep their descriptors: making all anew takes longer than the mapping.
+    if (this.list.all.length <= DESCRIPTORS) this.touch(address);
     this.noticeGuarded(guarded);
     return null;
   }

@@ -72,8 +72,16 @@ export interface Trial {
   readonly besides: Address | null;
   /** The function from its first instruction on: [start, end); null: its size is not known. */
   readonly body: { readonly start: Address; readonly end: Address } | null;
-  /** What is known of instructions of the body, by address. */
-  readonly steps: Map<Address, { readonly size: number; readonly calls: boolean }>;
+  /** What is known of the body's instructions, by the address at which they begin. */
+  readonly steps: Map<Address, Straight>;
+}
+
+/** Instructions that follow each other, or a call that leaves the body. */
+export interface Straight {
+  readonly count: number;
+  /** Bytes. */
+  readonly size: number;
+  readonly leaves: boolean;
 }
 
 export interface Pair {

@@ -19,13 +19,16 @@ interface Segment {
 
 const PT_LOAD = 1;
 
+/** A page in words of 32 bits. */
+function wordsOf(page: Uint8Array): Uint32Array {
+  const { buffer, byteOffset } = (page.byteOffset & 3) === 0 ? page : page.slice();
+  return new Uint32Array(buffer, byteOffset, PAGE_BYTES / 4);
+}
+
 /** Positions in which two pages differ. */
 export function differing(a: Uint8Array, b: Uint8Array): number[] {
   const found: number[] = [];
-  const [x, y] = [a, b].map((page) => new Uint32Array(page.buffer, page.byteOffset, PAGE_BYTES / 4)) as [
-    Uint32Array,
-    Uint32Array,
-  ];
+  const [x, y] = [wordsOf(a), wordsOf(b)];
   for (let word = 0; word < PAGE_BYTES / 4; word++) {
     if (x[word] === y[word]) continue;
     for (let i = 4 * word; i < 4 * word + 4; i++) if (a[i] !== b[i]) found.push(i);
@@ -81,13 +84,13 @@ export class ImageLayout {
     return `r${write ? 'w' : ''}${execute ? 'x' : ''}` as 'r' | 'rw' | 'rx' | 'rwx';
   }
 
-  /** A page that lies in the file as a whole; null: no part of the file is the page. */
+  /** A page as the file has it; null: no part of the file is the page. */
   whole(page: Address): Uint8Array | null {
     const [first, second] = [...this.touching(page)];
     if (first === undefined || second !== undefined || page < first.address) return null;
     const skip = Number(page - first.address);
     if (skip + PAGE_BYTES > first.fileBytes) return null;
-    return this.program.image.bytes.slice(first.offset + skip, first.offset + skip + PAGE_BYTES);
+    return this.program.image.bytes.subarray(first.offset + skip, first.offset + skip + PAGE_BYTES);
   }
 
   /** Lays what the image has of a page over it. */

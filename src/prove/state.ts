@@ -66,7 +66,8 @@ function place(random: Random, words: Uint32Array, { widthBits, places }: Placed
   const kind = random.below(KINDS);
   for (let i = 0; i < places.length; i++) {
     const at = places[i]!;
-    let [low, high] = [0, 0];
+    let low = 0;
+    let high = 0;
     switch (kind) {
       case 0:
         break;
@@ -101,6 +102,17 @@ interface Placed {
   readonly places: readonly number[];
 }
 
+/** How a register gets its value. */
+interface StateRegister {
+  readonly view: RegisterView;
+  readonly placed: Placed | null;
+  /** It keeps what a processor starts with. */
+  readonly isFixed: boolean;
+  /** Bits that may have any value, and those that all others have; null: all may. */
+  readonly mask: bigint | null;
+  readonly rest: bigint;
+}
+
 /** What is the same in all states of an image. */
 interface Constants {
   /** Registers in order; without places: put together, or only some bits may have any value. */
@@ -115,6 +127,7 @@ interface Constants {
 
 const constants = new WeakMap<Program, Constants>();
 
+/** The world is as it was made. */
 function constantsOf(
   program: Program,
   { machine }: ProofWorld,
@@ -126,10 +139,12 @@ function constantsOf(
       const address = program.definedAt(program.symbols.find(symbol));
       return address === null ? [] : [[register, address] as const];
     });
-    const registers = machine.lifter.registers.map((view) => {
+    const registers = machine.lifter.registers.map((view): StateRegister => {
       const isFixed = proof.fixed.includes(view.name);
-      const places = isFixed || proof.random[view.name] !== undefined ? null : machine.statePlaces(view.name);
-      return { view, isFixed, placed: places === null ? null : { widthBits: view.widthBits, places } };
+      const mask = proof.random[view.name] ?? null;
+      const places = isFixed || mask !== null ? null : machine.statePlaces(view.name);
+      const placed = places === null ? null : { widthBits: view.widthBits, places };
+      return { view, placed, isFixed, mask, rest: mask === null ? 0n : machine.register(view.name) & ~mask };
     });
     constants.set(program, (found = { registers, anchors: placed }));
   }
@@ -160,18 +175,13 @@ export function begin(
   world.refresh();
   const { registers, anchors } = constantsOf(program, world, emulation);
   const words = machine.stateWords;
-  for (const { view, isFixed, placed } of registers) {
+  for (const { view, placed, isFixed, mask, rest } of registers) {
     if (placed !== null) {
       place(random, words, placed, addresses);
       continue;
     }
     const wanted = value(random, view, addresses);
-    if (isFixed) continue;
-    const mask = proof.random[view.name];
-    machine.setRegister(
-      view.name,
-      mask === undefined ? wanted : (wanted & mask) | (machine.register(view.name) & ~mask),
-    );
+    if (!isFixed) machine.setRegister(view.name, mask === null ? wanted : (wanted & mask) | rest);
   }
   for (const [register, address] of anchors) machine.setRegister(register, address);
   const free = FREE[machine.lifter.addressBits];

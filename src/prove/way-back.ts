@@ -18,6 +18,7 @@ import {
   type RegisterDifference,
   type Phase,
   stopText,
+  type Straight,
   type Trial,
 } from './compare.js';
 import { PAGE_BYTES } from './layout.js';
@@ -172,35 +173,55 @@ function callsOut({ flow, address, sizeBytes }: Instruction, trial: Trial): bool
 }
 
 /**
- * Runs both through the body, instruction by instruction: the same ones in the same order.
+ * Instructions of a body that are executed one after the other, as the emulator knows them: up to
+ * one that may go elsewhere, or to the call in front of which they end. A call that leaves the body
+ * is alone.
+ */
+function straightOn({ original, program }: Pair, trial: Trial, from: Address): Straight {
+  const { lifter } = original.machine;
+  const code = original.read(from, STRAIGHT_BYTES);
+  const { instructions } = lifter.lift(code, from, { maxInstructions: STRAIGHT_INSTRUCTIONS, startsAt: () => false });
+  const last = instructions.at(-1) ?? from;
+  const instruction = program.arch.isa.decode(code, Number(last - from), last);
+  const leaves = callsOut(instruction, trial);
+  if (leaves && last !== from) return { count: instructions.length - 1, leaves: false, size: Number(last - from) };
+  return { count: Math.max(1, instructions.length), leaves, size: Number(last - from) + instruction.sizeBytes };
+}
+
+/** Instructions of a body that are executed at once, and more bytes than they have. */
+const STRAIGHT_INSTRUCTIONS = 32;
+const STRAIGHT_BYTES = 1024;
+
+/**
+ * Runs both through the body, from one branch to the next: the same instructions in the same order.
  * @returns 'returned': the original is at the return address, the patched at the handler;
  *   'elsewhere': both are in the same state at another place; or what is wrong
  */
 function runBody(pair: Pair, trial: Trial, begun: Begun, isTaken: Taken): Outcome | 'returned' | 'elsewhere' {
-  const { original, patched, program } = pair;
+  const { original, patched } = pair;
   const { start, end } = trial.body!;
-  for (let n = 0; n < BODY_INSTRUCTIONS; n++) {
+  for (let n = 0; n < BODY_INSTRUCTIONS;) {
     const [at, other] = [original.machine.register('pc'), patched.machine.register('pc')];
     if (isTaken(at, other)) return 'returned';
     if (at !== other) return different({ what: 'register', name: 'pc', original: at, patched: other });
     if (at < start || at >= end) break;
     let step = trial.steps.get(at);
-    if (step === undefined) {
-      const instruction = program.arch.isa.decode(original.read(at, 16), 0, at);
-      step = { size: instruction.sizeBytes, calls: callsOut(instruction, trial) };
-      trial.steps.set(at, step);
-    }
-    if (step.calls) {
+    if (step === undefined) trial.steps.set(at, (step = straightOn(pair, trial, at)));
+    if (step.leaves) {
+      n++;
       for (const world of [original, patched]) {
         world.recorder?.step(world);
         replaceCallee(world, pair, begun, at + BigInt(step.size));
       }
       continue;
     }
-    const [a, b] = [original.run(1), patched.run(1)];
+    const count = Math.min(step.count, BODY_INSTRUCTIONS - n);
+    n += count;
+    const [a, b] = [original.run(count), patched.run(count)];
     if (a.kind === 'step-limit' && b.kind === 'step-limit') continue;
     if (isTaken(original.machine.register('pc'), patched.machine.register('pc'))) return 'returned';
-    if (stopText(a) === stopText(b)) break;
+    const isSamePlace = original.machine.register('pc') === patched.machine.register('pc');
+    if (stopText(a) === stopText(b) && isSamePlace) break;
     const reason = openReason(b);
     if (reason !== null && reason !== 'budget')
       return { kind: 'open', reason, detail: stopText(b), doubt: a.kind === 'step-limit' };
