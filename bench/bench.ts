@@ -216,11 +216,25 @@ function cost(args: readonly string[]): { readonly seconds: number; readonly meb
   return { seconds: Number(time) / 1e6, mebibytes: Number(memory) / 1024 };
 }
 
-/** Proofs of all sites of an image, two trials each, on one core; and how their cost grows. */
+/** Everything that a proof says of each site, as text. */
+function proofText(args: readonly string[]): string {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [cli, 'prove', ...args, '--all', '--json'], {
+    maxBuffer: 1 << 28,
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(`prove ${args.join(' ')}: ${stderr}`);
+  return stdout;
+}
+
+/**
+ * Proofs of all sites of an image, two trials each, on one core: how their cost grows with the
+ * sites (the aim: no faster than their number), and that any number of threads says the same.
+ */
 function benchProving(): void {
+  const counts = [1000, 10_000, 40_000] as const;
   const images = { 'x86-64': (count: number) => x86Image(8 << 20, count), arm64: arm64Image };
   for (const [target, image] of Object.entries(images)) {
-    for (const count of [1000, 10_000, 40_000]) {
+    const medians = counts.map((count) => {
       const [before, after] = [join(folder, 'before'), join(folder, 'after')];
       writeFileSync(before, image(count));
       time(process.execPath, [cli, 'patch', before, '--init', '-o', after]);
@@ -231,7 +245,15 @@ function benchProving(): void {
       console.log(
         `prove ${count} sites of ${target}: ${spread(seconds, 2)} s CPU, ${each.toFixed(0)} us a site, ${memory.toFixed(0)} MiB`,
       );
-    }
+      if (count === 10_000 && proofText([after, before, '--jobs', '1']) !== proofText([after, before, '--jobs', '2']))
+        throw new Error(`prove ${target}: two threads say something else than one`);
+      return median(seconds);
+    });
+    const growth = [1, 2].map(
+      (i) =>
+        `${counts[i]! / counts[i - 1]!} times the sites: ${(medians[i]! / medians[i - 1]!).toFixed(2)} times the CPU`,
+    );
+    console.log(`prove, growth of ${target}: ${growth.join('; ')}; two threads say what one says`);
   }
 }
 

@@ -92,8 +92,8 @@ interface Range {
 /** Where the slots of a linked file's tables are: a kernel's own have no section of theirs. */
 function tableRanges({ tables, program: { image } }: Sites): Range[] {
   return tables.flatMap(({ position, count }) => {
-    const start = count === 0 || position[0]! < 0 ? null : image.addressOf(position[0]!);
-    return start === null ? [] : [{ start, end: start + BigInt(count * image.wordBytes) }];
+    const start = count === 0 || position[0]! < 0 ? undefined : image.addressOf(position[0]!);
+    return start === undefined ? [] : [{ start, end: start + BigInt(count * image.wordBytes) }];
   });
 }
 

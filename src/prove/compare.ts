@@ -2,6 +2,7 @@
  * What two ways left is compared (PV-1, 3): registers, memory, how they ended. What a trial is and
  * what comes of it.
  */
+import { bytesOfWord } from '../bytes.js';
 import type { Abi } from '../machine/abi.js';
 import type { ProcessModel } from '../machine/emulation.js';
 import type { ProofModel } from '../machine/proof.js';
@@ -228,6 +229,34 @@ export function hijackedWords(pair: Pair, begun: Begun, handler: Address): Addre
       const address = page + BigInt(i);
       if (wordAt(original, address) === begun.returnAddress && wordAt(patched, address) === handler)
         found.push(address);
+    }
+  }
+  return found;
+}
+
+/**
+ * Places to which a body has copied its return address, or a part of it: each byte in which the
+ * sides differ there is one of that address in the original, and the same one of the handler's in
+ * the patched. Bytes that are copied one by one may lie anywhere.
+ */
+export function copiedWords(pair: Pair, begun: Begun, handler: Address): Address[] {
+  const { original, patched } = pair;
+  const { addressBits, endian } = original.machine.lifter;
+  const size = (addressBits / 8) as 4 | 8;
+  const [from, to] = [begun.returnAddress, handler].map((word) => bytesOfWord(word, endian, size)) as [
+    Uint8Array,
+    Uint8Array,
+  ];
+  const found: Address[] = [];
+  const isCopied = (address: Address): boolean => {
+    const [a, b] = [original.read(address, size), patched.read(address, size)];
+    return a.every((byte, i) => byte === b[i] || (byte === from[i] && b[i] === to[i]));
+  };
+  for (const page of changedPages(pair)) {
+    for (const i of differing(original.page(page).now, patched.page(page).now)) {
+      const at = page + BigInt(i);
+      if (found.some((start) => at >= start && at < start + BigInt(size))) continue;
+      for (let k = 0; k < size; k++) if (isCopied(at - BigInt(k))) found.push(at - BigInt(k));
     }
   }
   return found;

@@ -16,13 +16,13 @@ import { entryPoint } from '../program/entry-points.js';
 import type { Address } from '../units.js';
 import { giveAccount } from './account.js';
 import { unexplainedChanges } from './changes.js';
-import { ImageLayout, PAGE_BYTES } from './layout.js';
+import { differing, ImageLayout } from './layout.js';
 import { OwnData } from './own-data.js';
 import { mix, Random } from './random.js';
 import { isRelocatable, layOut, placeInFile } from './relocatable.js';
 import { type ProbeSubject, ProbeProofs } from './probes.js';
 import { type Begun, begin, type Entry } from './state.js';
-import { BELOW_STACK, changedPages, type Outcome, type Pair, type Trial } from './compare.js';
+import { changedPages, type Outcome, type Pair, type Trial } from './compare.js';
 import { TRACER_STATES, type TracerState } from './tracer-states.js';
 import { Trials } from './trial.js';
 import type { ProofSummary, SiteProof } from './verdict.js';
@@ -434,7 +434,7 @@ export class Prover {
     if (state !== 'again') return this.first(entry, seed, null, state);
     const before = this.first(entry, (~seed & ~STATE_MASK) >>> 0, null, 'fresh');
     if (trials.once(before).kind === 'equal') {
-      this.levelStacks(before.stackPointer);
+      this.level();
       return this.first(entry, seed, before, null);
     }
     this.reset();
@@ -442,14 +442,19 @@ export class Prover {
   }
 
   /**
-   * What a call left below the stack pointer may be anything, and frames of the next one lie there
-   * that are not written to as a whole: both worlds get what the original left.
+   * A call leaves things that may differ: whatever is below the stack pointer, where frames of the
+   * next one lie that are not written to as a whole, and return addresses that it copied. Both
+   * worlds get what the original left, but for the tracer's own data.
    */
-  private levelStacks(top: Address): void {
+  private level(): void {
     const [original, patched] = [this.original.world, this.patched.world];
     for (const page of changedPages({ original, patched })) {
-      const size = Number(min(top, page + BigInt(PAGE_BYTES)) - page);
-      if (size > 0 && page >= top - BELOW_STACK) patched.write(page, original.read(page, size));
+      const [a, b] = [original.page(page).now, patched.page(page).now];
+      for (const i of differing(a, b)) {
+        const address = page + BigInt(i);
+        if (this.own.some(({ start, end }) => address >= start && address < end)) continue;
+        patched.write(address, a.subarray(i, i + 1));
+      }
     }
   }
 

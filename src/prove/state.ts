@@ -116,11 +116,7 @@ interface StateRegister {
 /** What is the same in all states of an image. */
 interface Constants {
   /** Registers in order; without places: put together, or only some bits may have any value. */
-  readonly registers: readonly {
-    readonly view: RegisterView;
-    readonly placed: Placed | null;
-    readonly isFixed: boolean;
-  }[];
+  readonly registers: readonly StateRegister[];
   /** Registers that hold the address of a symbol everywhere. */
   readonly anchors: readonly (readonly [RegisterName, Address])[];
 }

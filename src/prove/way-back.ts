@@ -9,8 +9,8 @@ import {
   BELOW_STACK,
   changedPages,
   type Difference,
+  copiedWords,
   firstRegister,
-  hijackedWords,
   memory,
   openReason,
   type Outcome,
@@ -55,13 +55,13 @@ export function comeBack(pair: Pair, trial: Trial, begun: Begun, handler: Addres
   if (hasBody) forgetDead(pair, isTaken);
   const end = hasBody ? runBody(pair, trial, begun, isTaken) : 'elsewhere';
   if (typeof end !== 'string') return end;
-  const stale = [...words, ...hijackedWords(pair, begun, handler)];
+  const stale = [...words, ...copiedWords(pair, begun, handler)];
   if (end === 'elsewhere') {
     const difference = hasBody ? memory(pair, trial, begun, stale) : null;
     if (difference !== null) return different(difference);
     returnBoth(pair, begun, handler);
   }
-  return throughHandler(pair, trial, begun, stale);
+  return throughHandler(pair, trial, begun, stale, isTaken);
 }
 
 /** Whether a value is the return address in the original and the handler in the patched. */
@@ -86,7 +86,7 @@ function forgetDead({ original, patched, abi }: Pair, isTaken: Taken): void {
 }
 
 /** Runs the patched from the tracer's handler to the caller, where the original is already. */
-function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly Address[]): Outcome {
+function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly Address[], isTaken: Taken): Outcome {
   const { patched } = pair;
   pair.data?.comeBack(patched);
   const stop = patched.run(pair.budget);
@@ -96,19 +96,23 @@ function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly 
     if (reason !== null) return { kind: 'open', reason, detail: stopText(stop), doubt: true };
     return different({ what: 'stop', original: 'the caller', patched: stopText(stop) });
   }
-  const differing = returnedRegisters(pair);
+  const differing = returnedRegisters(pair, isTaken);
   const difference =
     firstRegister(differing) ?? ownData(pair, trial, begun, 'return') ?? memory(pair, trial, begun, stale);
   return difference === null ? { kind: 'equal' } : different(difference, differing);
 }
 
-/** Registers as the caller finds them: all but those that calls may change, results included. */
-function returnedRegisters({ original, patched, abi, proof }: Pair): RegisterDifference[] {
+/**
+ * Registers as the caller finds them: all but those that calls may change, results included. A
+ * function that read its own return address has found the handler's in the patched.
+ */
+function returnedRegisters({ original, patched, abi, proof }: Pair, isTaken: Taken): RegisterDifference[] {
   const found: RegisterDifference[] = [];
   for (const name of original.differingRegisters(patched)) {
     if (name === abi.linkRegister || name === 'pc') continue;
     if (proof.volatile.includes(name) && !proof.results.includes(name)) continue;
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
+    if (isTaken(a, b)) continue;
     const mask = proof.results.includes(name) ? undefined : proof.compared[name];
     if (mask !== undefined && ((a ^ b) & mask) === 0n) continue;
     found.push({ name, original: a, patched: b });

@@ -1,0 +1,83 @@
+/**
+ * Functions that read their own return address, as kernels do for tracepoints, or that copy parts
+ * of their stack. Under a graph tracer that address is the handler's, wherever the function puts
+ * it: that is no fault of the patch, in the first call or in one after it.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from '@jest/globals';
+import { archOf } from '../src/arches.js';
+import { readElf } from '../src/elf/read.js';
+import { applyPlan } from '../src/patch/apply.js';
+import { load } from '../src/program/program.js';
+import { prove, type ProofSummary, type SiteProof } from '../src/prove/index.js';
+import { layOut } from '../src/prove/relocatable.js';
+import { findSites } from '../src/sites/sites.js';
+import { planTracing } from '../src/tracing/tracing.js';
+import { describeWith, run } from './support/tools.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'elftrace-own-return-'));
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
+const SOURCE = `
+typedef unsigned long word;
+word returned(void) { return (word)__builtin_return_address(0); }
+void stored(word *to) { to[0] = (word)__builtin_return_address(0); }
+struct __attribute__((packed)) odd { char first; word second; };
+void unaligned(struct odd *to) { to->second = (word)__builtin_return_address(0); }
+/* Some bytes of it, one by one; the last one may not stay in a register of results. */
+void copied(volatile char *to) {
+  const char *from = __builtin_frame_address(0);
+  for (int i = 0; i < COPIED; i++) to[i] = from[i];
+}
+/* What is made of it is not it. */
+word changed(void) { return (word)__builtin_return_address(0) + 1; }
+`;
+
+async function results(image: ReturnType<typeof readElf>, trials: number): Promise<[SiteProof[], ProofSummary]> {
+  const arch = archOf(image.header);
+  const { original } = layOut(image, image, arch);
+  const plan = planTracing(findSites(load(original, arch)), {
+    tracer: { kind: 'function_graph' },
+    others: 'nop',
+    allowUnsafeGraph: true,
+  });
+  const found: SiteProof[] = [];
+  const proofs = prove(original, readElf(applyPlan(original, plan).bytes), arch, { trials });
+  for (;;) {
+    const { done, value } = await proofs.next();
+    if (done === true) return [found, value];
+    found.push(value);
+  }
+}
+
+describeWith(['x86_64-linux-gnu-gcc', 'aarch64-linux-gnu-gcc'], 'return addresses that functions read', () => {
+  test.each([
+    [
+      'x86-64',
+      'x86_64-linux-gnu-gcc',
+      ['-pg', '-mfentry', '-mrecord-mcount', '-fno-pie', '-fcf-protection=none', '-DCOPIED=13'],
+    ],
+    ['arm64', 'aarch64-linux-gnu-gcc', ['-fpatchable-function-entry=2', '-fno-pie', '-DCOPIED=16']],
+  ] as const)('PV-2: %s', async (_name, compiler, options) => {
+    const [source, object] = [join(folder, 'own.c'), join(folder, `${compiler}.o`)];
+    writeFileSync(source, SOURCE);
+    const common = ['-O2', '-fno-omit-frame-pointer', '-fno-tree-loop-distribute-patterns', '-fno-tree-vectorize'];
+    run(compiler, [...common, ...options, '-c', source, '-o', object]);
+    const [sites, { unexplained }] = await results(readElf(new Uint8Array(readFileSync(object))), 24);
+    expect(unexplained).toEqual([]);
+    const verdicts = Object.fromEntries(
+      sites.map(({ function: name, verdict }) => [name.replace(/\+.*/, ''), verdict]),
+    );
+    expect(verdicts).toEqual({
+      returned: 'proved',
+      stored: 'proved',
+      unaligned: 'proved',
+      copied: 'proved',
+      changed: 'different',
+    });
+  });
+});
