@@ -33,7 +33,9 @@ void copied(volatile char *to) {
   const char *from = __builtin_frame_address(0);
   for (int i = 0; i < COPIED; i++) to[i] = from[i];
 }
-/* What is made of it is not it. */
+/* Some bits of it are others: bytes that differ are still its. */
+word cut(void) { return (word)__builtin_return_address(0) & ~255ul; }
+/* What is computed from it is not it. */
 word changed(void) { return (word)__builtin_return_address(0) + 1; }
 `;
 
@@ -77,6 +79,7 @@ describeWith(['x86_64-linux-gnu-gcc', 'aarch64-linux-gnu-gcc'], 'return addresse
       stored: 'proved',
       unaligned: 'proved',
       copied: 'proved',
+      cut: 'proved',
       changed: 'different',
     });
   });

@@ -51,9 +51,17 @@ export function comeBack(pair: Pair, trial: Trial, begun: Begun, handler: Addres
     return different({ what: 'event', name: 'return_to_handler', reason: 'does not have the return' });
   }
   const isTaken: Taken = (a, b) => a === begun.returnAddress && b === handler;
+  const isMadeOf: Taken = (a, b) => {
+    for (let at = 0n; at < 64n; at += 8n) {
+      const [x, y] = [(a >> at) & 0xffn, (b >> at) & 0xffn];
+      const isByte = x === ((begun.returnAddress >> at) & 0xffn) && y === ((handler >> at) & 0xffn);
+      if (x !== y && !isByte) return false;
+    }
+    return a >> 64n === b >> 64n;
+  };
   const hasBody = begun.isPlain && trial.body !== null && (trial.wanted?.replacement ?? null) === null;
   if (hasBody) forgetDead(pair, isTaken);
-  const end = hasBody ? runBody(pair, trial, begun, isTaken) : 'elsewhere';
+  const end = hasBody ? runBody(pair, trial, begun, isTaken, isMadeOf) : 'elsewhere';
   if (typeof end !== 'string') return end;
   const stale = [...words, ...copiedWords(pair, begun, handler)];
   if (end === 'elsewhere') {
@@ -61,10 +69,13 @@ export function comeBack(pair: Pair, trial: Trial, begun: Begun, handler: Addres
     if (difference !== null) return different(difference);
     returnBoth(pair, begun, handler);
   }
-  return throughHandler(pair, trial, begun, stale, isTaken);
+  return throughHandler(pair, trial, begun, stale, isMadeOf);
 }
 
-/** Whether a value is the return address in the original and the handler in the patched. */
+/**
+ * Whether a value is the return address in the original and the handler in the patched; or, as
+ * `isMadeOf`, whether each byte in which two values differ is that byte of them.
+ */
 type Taken = (original: bigint, patched: bigint) => boolean;
 
 /**
@@ -86,7 +97,7 @@ function forgetDead({ original, patched, abi }: Pair, isTaken: Taken): void {
 }
 
 /** Runs the patched from the tracer's handler to the caller, where the original is already. */
-function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly Address[], isTaken: Taken): Outcome {
+function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly Address[], isMadeOf: Taken): Outcome {
   const { patched } = pair;
   pair.data?.comeBack(patched);
   const stop = patched.run(pair.budget);
@@ -96,7 +107,7 @@ function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly 
     if (reason !== null) return { kind: 'open', reason, detail: stopText(stop), doubt: true };
     return different({ what: 'stop', original: 'the caller', patched: stopText(stop) });
   }
-  const differing = returnedRegisters(pair, isTaken);
+  const differing = returnedRegisters(pair, isMadeOf);
   const difference =
     firstRegister(differing) ?? ownData(pair, trial, begun, 'return') ?? memory(pair, trial, begun, stale);
   return difference === null ? { kind: 'equal' } : different(difference, differing);
@@ -106,13 +117,13 @@ function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly 
  * Registers as the caller finds them: all but those that calls may change, results included. A
  * function that read its own return address has found the handler's in the patched.
  */
-function returnedRegisters({ original, patched, abi, proof }: Pair, isTaken: Taken): RegisterDifference[] {
+function returnedRegisters({ original, patched, abi, proof }: Pair, isMadeOf: Taken): RegisterDifference[] {
   const found: RegisterDifference[] = [];
   for (const name of original.differingRegisters(patched)) {
     if (name === abi.linkRegister || name === 'pc') continue;
     if (proof.volatile.includes(name) && !proof.results.includes(name)) continue;
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
-    if (isTaken(a, b)) continue;
+    if (isMadeOf(a, b)) continue;
     const mask = proof.results.includes(name) ? undefined : proof.compared[name];
     if (mask !== undefined && ((a ^ b) & mask) === 0n) continue;
     found.push({ name, original: a, patched: b });
@@ -201,7 +212,13 @@ const STRAIGHT_BYTES = 1024;
  * @returns 'returned': the original is at the return address, the patched at the handler;
  *   'elsewhere': both are in the same state at another place; or what is wrong
  */
-function runBody(pair: Pair, trial: Trial, begun: Begun, isTaken: Taken): Outcome | 'returned' | 'elsewhere' {
+function runBody(
+  pair: Pair,
+  trial: Trial,
+  begun: Begun,
+  isTaken: Taken,
+  isMadeOf: Taken,
+): Outcome | 'returned' | 'elsewhere' {
   const { original, patched } = pair;
   const { start, end } = trial.body!;
   for (let n = 0; n < BODY_INSTRUCTIONS;) {
@@ -231,17 +248,17 @@ function runBody(pair: Pair, trial: Trial, begun: Begun, isTaken: Taken): Outcom
       return { kind: 'open', reason, detail: stopText(b), doubt: a.kind === 'step-limit' };
     return different({ what: 'stop', original: stopText(a), patched: stopText(b) });
   }
-  const differing = bodyRegisters(pair, isTaken);
+  const differing = bodyRegisters(pair, isMadeOf);
   const difference = firstRegister(differing);
   return difference === null ? 'elsewhere' : different(difference, differing);
 }
 
 /** Registers in the middle of a body. */
-function bodyRegisters({ original, patched }: Pair, isTaken: Taken): RegisterDifference[] {
+function bodyRegisters({ original, patched }: Pair, isMadeOf: Taken): RegisterDifference[] {
   const found: RegisterDifference[] = [];
   for (const name of original.differingRegisters(patched)) {
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
-    if (!isTaken(a, b)) found.push({ name, original: a, patched: b });
+    if (name === 'pc' || !isMadeOf(a, b)) found.push({ name, original: a, patched: b });
   }
   return found;
 }
