@@ -10,6 +10,7 @@ import { SHF_ALLOC, SHF_EXECINSTR } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { load, type LoadOptions } from '../program/program.js';
 import { findSites, type Sites } from '../sites/sites.js';
+import { findSleds, type Sled } from '../sites/sleds.js';
 import type { SlotTable } from '../sites/tables.js';
 import { recordIp } from '../tracing/site-state.js';
 import { entryPoint } from '../program/entry-points.js';
@@ -130,6 +131,7 @@ interface Side {
 /** Proves an image site by site. */
 export class Prover {
   readonly subjects: readonly Subject[];
+  private readonly sleds: readonly Sled[];
   readonly original: Side;
   readonly patched: Side;
   readonly emulation: IrEmulation;
@@ -164,6 +166,8 @@ export class Prover {
     this.original = side(sitesOf(original, arch, options));
     this.patched = side(patchedSites(this.original.sites, options.sites ?? sitesOf(patched, arch, options)));
     this.subjects = subjects(this.original.sites, this.patched.sites);
+    const sleds = findSleds(this.original.sites.program);
+    this.sleds = sleds === null || 'unread' in sleds ? [] : sleds;
     const { program } = this.patched.sites;
     this.wanted = new WantedCalls(program, emulation.proof);
     this.traced = entryPoint(this.original.sites.program, 'ftrace_caller') !== null;
@@ -206,6 +210,11 @@ export class Prover {
       found = found === null ? { start, end } : { start: min(found.start, start), end: max(found.end, end) };
     }
     return found;
+  }
+
+  /** Whether a place is in a sled of XRay: what looks like a site there is none. */
+  private isInSled({ start, end }: { readonly start: Address; readonly end: Address }): boolean {
+    return this.sleds.some(({ address, bytes }) => address < end && address + BigInt(bytes.length) > start);
   }
 
   /** Whether the original's site calls something, and that is no tracer of an image with one. */
@@ -294,7 +303,8 @@ export class Prover {
       shape: sites.shape(index),
     };
     const extent = this.extent(subject);
-    if (extent === null) return { ...base, verdict: 'inconclusive', trials: 0, reason: 'not-a-site' };
+    if (extent === null || this.isInSled(extent))
+      return { ...base, verdict: 'inconclusive', trials: 0, reason: 'not-a-site' };
     if (!this.isChanged(subject, extent)) return { ...base, verdict: 'proved', trials: 0, reason: 'unchanged' };
     const isEarly = this.isEarly(base.shape);
     const { trial, entries } = this.tried(subject, home, extent);
