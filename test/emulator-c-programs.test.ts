@@ -6,6 +6,7 @@
 import { spawnSync } from './support/spawn.js';
 import { expect, test } from '@jest/globals';
 import { ARM64_TARGETS, type Level, LEVELS, RISCV_TARGETS, TARGETS, X86_TARGETS } from './support/c-programs.js';
+import { isWhole } from './support/long.js';
 import { hasFeatures, isX86Linux } from './support/processor.js';
 import { type CollectionOptions, describeCollection, NAMES } from './support/program-tests.js';
 
@@ -34,7 +35,7 @@ const FEW: Readonly<Record<string, readonly Level[]>> = {
   'x86-64-clang': ['2', 's'],
   'x86-64-v2': ['2'],
 };
-const levels = ({ name }: { readonly name: string }): readonly Level[] => FEW[name] ?? LEVELS;
+const levels = ({ name }: { readonly name: string }): readonly Level[] => (isWhole ? undefined : FEW[name]) ?? LEVELS;
 
 describeCollection(TARGETS, { inStep: 'ppc64-elfv1', levels });
 // Compressed, uncompressed and with bit manipulation.

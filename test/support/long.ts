@@ -6,7 +6,13 @@
 import { test } from '@jest/globals';
 
 /** Whether long proofs run. */
-export const isLong = process.env['ELFTRACE_LONG'] === '1';
+export const isLong = process.env['ELFTRACE_LONG'] !== undefined;
+
+/**
+ * Whether the largest tables run as a whole, of which CI takes a part: `ELFTRACE_LONG=whole`, which
+ * takes half an hour longer.
+ */
+export const isWhole = process.env['ELFTRACE_LONG'] === 'whole';
 
 /** `test` of a long proof. */
 export const longTest = (isLong ? test : test.skip) as typeof test;
