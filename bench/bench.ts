@@ -3,7 +3,8 @@
  * are printed for orientation only; machines differ and are noisy. Inputs are made here
  * (inputs.ts). `npm run bench -- emulator [NAME …]` measures the emulator alone: all of it, or the
  * loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named, `latency`, or
- * `rewritten` (code that writes code). `npm run bench -- prove` measures proofs alone,
+ * `rewritten` (code that writes code); `npm run bench -- programs [NAME …]` whole programs of the
+ * distribution. `npm run bench -- prove` measures proofs alone,
  * `npm run bench -- native` programs that write their own trace, `npm run bench -- tree [FOLDER]`
  * trees of modules.
  */
@@ -24,6 +25,7 @@ import { FakeMachine } from '../test/support/fake-ftrace.js';
 import { filterTable, kernelNames } from '../test/support/kernel-names.js';
 import { benchEmulator } from './emulator.js';
 import { benchNative } from './native.js';
+import { benchPrograms } from './programs.js';
 import { arm64Image, ppc64LoadedImage, ppc64StubImage, x86Image, x86Object } from './inputs.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -310,6 +312,9 @@ try {
   if (part === undefined || part === 'prove') benchProving();
   if (part === undefined || part === 'tree') benchTree(only[0]);
   if (part === undefined || part === 'native') benchNative({ folder, cli, runs, hasTool, spread, cost });
+  if ((part === undefined || part === 'programs') && hasTool('qemu-x86_64')) {
+    benchPrograms({ folder, cli, runs: Math.min(runs, 3), only, spread });
+  }
   if (part === undefined || part === 'emulator') benchEmulator({ root, folder, runs, only, hasTool, spread });
 } finally {
   rmSync(folder, { recursive: true, force: true });
