@@ -39,6 +39,7 @@ import type { Address } from '../units.js';
 
 /** Instructions between two looks at where tier 0 is, about: hot code is found so. */
 export const SAMPLE = 10_000;
+
 /** What the compiled tier may take. */
 const TABLE_ENTRIES = 4096;
 const MAX_MODULE_BYTES = 0x100_0000;
@@ -62,12 +63,6 @@ const EXIT_COST = 700;
 const LEAST_EXITS = 16;
 /** Times that compiled code must ask for a region at least until it is made. */
 const LEAST_ASKED = 100;
-/** Samples that a function needs at least. */
-const LEAST_HEAT = 3;
-/** The most instructions that are counted of a function that is not compiled yet. */
-const MAX_COUNTED = 1000;
-/** Instructions of a function that is made with those that call it. */
-const SMALL = 50;
 /**
  * The same for regions that were dropped after they had been there for as many instructions as
  * compiled code executes while one is made, or more: functions that are patched now and then,
@@ -75,6 +70,12 @@ const SMALL = 50;
  */
 const FEW_ASKED = 16;
 const WORTH_ANEW = 1_000_000;
+/** Samples that a function needs at least. */
+const LEAST_HEAT = 3;
+/** The most instructions that are counted of a function that is not compiled yet. */
+const MAX_COUNTED = 1000;
+/** Instructions of a function that is made with those that call it. */
+const SMALL = 50;
 
 /** Exits that cost as much as making a region of so many instructions. */
 const exitsFor = (instructions: number): number => Math.ceil((instructions * COST) / EXIT_COST);
