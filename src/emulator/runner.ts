@@ -124,10 +124,7 @@ export class Runner {
   private isOnlyHooked(address: Address): boolean {
     const { fetch, hooks, memory, translations } = this.parts;
     return (
-      !fetch &&
-      hooks.has(address) &&
-      !translations.blocks.has(address) &&
-      memory.check(address, 1, 'execute') === null
+      !fetch && hooks.has(address) && !translations.blocks.has(address) && memory.check(address, 1, 'execute') === null
     );
   }
 

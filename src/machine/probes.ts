@@ -462,8 +462,8 @@ export interface ProbeSupport {
    */
   decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal;
   /**
-   * Every kernel of the machine that has both serves a probe on an ftrace site by the tracer. False:
-   * there are some that refuse it, and that of the image must tell (K-ADDR-7).
+   * Every kernel of the machine that has both serves a probe on an ftrace site by the tracer.
+   * False: there are some that refuse it, and that of the image must tell (K-ADDR-7).
    */
   readonly kernelsServeSites: boolean;
   /**
