@@ -52,11 +52,11 @@ const STACK_BYTES = 0x3_0000;
 const PROBE_FRAME_BYTES = 32;
 /**
  * What making a region costs, for each instruction that it holds: as many instructions of tier 0
- * take as long (measured on programs of a distribution: 40 to 70 us, V8's part included). Nothing
+ * take as long (measured on programs of a distribution: 40 to 100 us, V8's part included). Nothing
  * is made before the work that it would have saved has cost as much, so a program that goes through
  * much code a few times costs at most twice what tier 0 takes.
  */
-export const COST = 5000;
+export const COST = 9000;
 /** The same for leaving compiled code and coming back, which takes some microseconds. */
 const EXIT_COST = 700;
 /** Exits of one kind (misses, jumps that lead elsewhere) after which a region may be made anew. */
