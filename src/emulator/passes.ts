@@ -6,6 +6,19 @@
 import { OPS } from '../machine/ir.js';
 import type { Block, Op, Operand, SlotLayout } from '../machine/ir.js';
 
+/** True when code may leave at the op. */
+export function mayExit(op: Op): boolean {
+  const { form } = OPS[op.op];
+  return (
+    form === 'load' ||
+    form === 'store' ||
+    form === 'aligned' ||
+    form === 'check' ||
+    form === 'leave' ||
+    form === 'float'
+  );
+}
+
 /**
  * What is known of slots behind the op that is looked at: of guest slots in which span between
  * possible stops each is overwritten first, of temporaries in which block each is read. Numbers of
@@ -75,14 +88,7 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
     const op = ops[i]!;
     const row = OPS[op.op];
     const { form } = row;
-    if (
-      form === 'load' ||
-      form === 'store' ||
-      form === 'aligned' ||
-      form === 'check' ||
-      form === 'leave' ||
-      form === 'float'
-    ) {
+    if (mayExit(op)) {
       marks.stop();
       // Code that looks at an op that stops sees what its guest slot was before.
       if ((form === 'load' || form === 'float') && op.d >= slots.firstTemporary) marks.write(op.d);

@@ -1,6 +1,7 @@
 /** Data flow of a region: which registers may be dirty, which are needed, and how much fuel is. */
 import { OPS } from '../machine/ir.js';
 import type { Op } from '../machine/ir.js';
+import { mayExit } from './passes.js';
 import { returnsHere } from './regions.js';
 import type { Region, RegionBlock } from './regions.js';
 
@@ -83,19 +84,6 @@ export function writesOf(op: Op, see: (slot: number) => void): void {
     default:
       row satisfies never;
   }
-}
-
-/** True when the compiled code may leave at the op. */
-export function mayExit(op: Op): boolean {
-  const { form } = OPS[op.op];
-  return (
-    form === 'load' ||
-    form === 'store' ||
-    form === 'aligned' ||
-    form === 'check' ||
-    form === 'leave' ||
-    form === 'float'
-  );
 }
 
 export interface Flow {
