@@ -3,11 +3,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import { prove, type ProofSummary, type SiteProof } from '../src/prove/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples } from './support/pipeline.js';
+import { proof } from './support/proof.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-prove-inputs-'));
 afterAll(() => {
@@ -22,18 +21,6 @@ function patched(name: string, ...options: readonly string[]): string {
   const { status, stderr } = elftrace(['patch', sample(name), ...options, '-o', output]);
   expect([name, status, status === 0 ? '' : stderr]).toEqual([name, 0, '']);
   return output;
-}
-
-/** A proof in which no record says which file was the original. */
-async function proof(original: Uint8Array, image: Uint8Array): Promise<{ sites: SiteProof[]; summary: ProofSummary }> {
-  const before = readElf(original);
-  const results = prove(before, readElf(image), archOf(before.header));
-  const sites: SiteProof[] = [];
-  for (;;) {
-    const { done, value } = await results.next();
-    if (done === true) return { sites, summary: value };
-    sites.push(value);
-  }
 }
 
 /** The position of a slot in a table of addresses. */

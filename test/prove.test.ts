@@ -8,9 +8,10 @@ import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { load } from '../src/program/program.js';
 import { entryPoint } from '../src/program/entry-points.js';
-import { prove, type ProofSummary, type SiteProof } from '../src/prove/index.js';
+import { prove } from '../src/prove/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, root } from './support/pipeline.js';
+import { proof } from './support/proof.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-prove-'));
 afterAll(() => {
@@ -51,17 +52,6 @@ function patched(name: string, ...options: readonly string[]): string {
 
 /** Bytes of an instruction word in little-endian order. */
 const word = (value: number): number[] => [0, 8, 16, 24].map((shift) => (value >>> shift) & 0xff);
-
-async function proof(original: Uint8Array, image: Uint8Array): Promise<{ sites: SiteProof[]; summary: ProofSummary }> {
-  const before = readElf(original);
-  const results = prove(before, readElf(image), archOf(before.header));
-  const sites: SiteProof[] = [];
-  for (;;) {
-    const { done, value } = await results.next();
-    if (done === true) return { sites, summary: value };
-    sites.push(value);
-  }
-}
 
 describe.each([
   ['x86-64/program-fentry', 'outer+0xd'],
