@@ -106,3 +106,14 @@ test('RT-31, RT-34: returns in a file of calls alone are damage', () => {
   });
   expect([reader.next(), reader.damaged]).toEqual([false, 2]);
 });
+
+test('RT-46: a call that a signal handler interrupted stands in front of it, and no time is negative', () => {
+  const outer = BASE + 0x9000;
+  const calls = [call(50, outer, 1), call(40, outer - 0x100, 2), call(45, outer - 0x200, 3), call(60, outer, 4)].flat();
+  const source = fileOf('little', 1, [0, ...control(1, 1), ...control(2, BASE), ...calls]);
+  const clock = { origin: { counter: 1n << 20n, nanoseconds: 0n }, nanosecondsPerTick: 1 };
+  const reader = new ThreadReader(source, readThreadHeader(source), clock);
+  const times: number[] = [];
+  while (reader.next()) times.push(reader.time);
+  expect(times).toEqual([50, 50, 50, 60]);
+});

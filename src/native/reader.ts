@@ -152,7 +152,7 @@ export const NEAR_BYTES = STACK_BYTES * 2 ** RECORD.nearBits;
 /** The events of a thread, one after the other. Fields are those of the event that it is at. */
 export class ThreadReader {
   readonly header: ThreadHeader;
-  /** Nanoseconds since the clock's origin. */
+  /** Nanoseconds since the clock's origin; it never goes back (RT-46). */
   time = 0;
   /** Whether the event is the return of a call, not a call. */
   isReturn = false;
@@ -237,7 +237,8 @@ export class ThreadReader {
 
   private setTime(clock: number): void {
     this.ticks = (this.epoch - this.startEpoch) * EPOCH_TICKS + (clock & CLOCK_ONES) - this.startTicks;
-    this.time = Math.round(this.ticks * this.rate);
+    const time = Math.round(this.ticks * this.rate);
+    if (time > this.time) this.time = time;
   }
 
   private call(low: number, high: number): void {
