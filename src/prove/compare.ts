@@ -247,16 +247,21 @@ export function copiedWords(pair: Pair, begun: Begun, handler: Address): Address
     Uint8Array,
     Uint8Array,
   ];
+  const indices = [...from.keys()];
   const found: Address[] = [];
   const isCopied = (address: Address): boolean => {
     const [a, b] = [original.read(address, size), patched.read(address, size)];
     return a.every((byte, i) => byte === b[i] || (byte === from[i] && b[i] === to[i]));
   };
   for (const page of changedPages(pair)) {
-    for (const i of differing(original.page(page).now, patched.page(page).now)) {
+    const [a, b] = [original.page(page).now, patched.page(page).now];
+    for (const i of differing(a, b)) {
+      // Most bytes that differ are the tracer's own: none of the address's.
+      const places = indices.filter((k) => from[k] === a[i] && to[k] === b[i]);
+      if (places.length === 0) continue;
       const at = page + BigInt(i);
       if (found.some((start) => at >= start && at < start + BigInt(size))) continue;
-      for (let k = 0; k < size; k++) if (isCopied(at - BigInt(k))) found.push(at - BigInt(k));
+      for (const k of places) if (isCopied(at - BigInt(k))) found.push(at - BigInt(k));
     }
   }
   return found;
