@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { Machine } from '../src/emulator/index.js';
 import { CONDITIONS, OPS, OP_NAMES, RECORD_KINDS, recordBits, recordCode } from '../src/machine/ir.js';
 import type { Condition, OpName, Operand, RecordKind } from '../src/machine/ir.js';
-import { handLifter, handMachine, HAND_SLOTS, s } from './support/emulator.js';
+import { CODE, handLifter, handMachine, HAND_SLOTS, s } from './support/emulator.js';
 import type { HandInstruction } from './support/emulator.js';
 
 const u = (value: bigint, bits = 64): bigint => BigInt.asUintN(bits, value);
@@ -306,31 +306,45 @@ describe('branches', () => {
   }
 });
 
+/** Executes the program of a machine once more from its beginning. */
+function rerun(machine: Machine, registers: Readonly<Record<string, bigint>>): void {
+  machine.setRegister('pc', CODE);
+  for (const [name, value] of Object.entries(registers)) machine.setRegister(name, value);
+  machine.run();
+}
+
 describe('fused pairs', () => {
   const record = HAND_SLOTS.slot('k');
   const go = (next: bigint) => ({ kind: 'jmp', pc: next }) as const;
 
   test.each(CONDITIONS)('a record and a branch on it: %s', (condition) => {
     for (const width of [64, 32] as const) {
+      const kind = width === 64 ? 'cmps64' : 'cmpu32';
+      const machineOf = (constant: bigint | null): Machine =>
+        handMachine([
+          (out) => {
+            out.record(record, kind, s(0), constant ?? s(1));
+            return {
+              kind: 'br',
+              condition,
+              width,
+              a: record + 1,
+              b: constant ?? record + 2,
+              pc: 0x1008n,
+              next: 0x1004n,
+            };
+          },
+          () => go(0x2000n),
+          () => go(0x3000n),
+        ]);
+      const slots = machineOf(null);
       for (const constant of [false, true]) {
         for (const a of VALUES) {
-          const b = VALUES[(VALUES.indexOf(a) * 5 + 3) % VALUES.length]!;
-          for (const other of [b, a]) {
-            const machine = handMachine([
-              (out) => {
-                out.record(record, width === 64 ? 'cmps64' : 'cmpu32', s(0), constant ? other : s(1));
-                return {
-                  kind: 'br', condition, width, a: record + 1, b: constant ? other : record + 2, pc: 0x1008n, next: 0x1004n,
-                };
-              },
-              () => go(0x2000n),
-              () => go(0x3000n),
-            ]); // prettier-ignore
-            machine.setRegister('s0', a);
-            machine.setRegister('s1', other);
-            machine.run();
+          for (const other of [VALUES[(VALUES.indexOf(a) * 5 + 3) % VALUES.length]!, a]) {
+            const machine = constant ? machineOf(other) : slots;
+            rerun(machine, { s0: a, s1: other });
             expect(machine.register('pc')).toBe(COMPARE[condition](a, other, width) ? 0x3000n : 0x2000n);
-            const code = RECORD_KINDS[width === 64 ? 'cmps64' : 'cmpu32'].code;
+            const { code } = RECORD_KINDS[kind];
             expect([0, 1, 2].map((k) => machine.slot(record + k))).toEqual([BigInt(code), a, other]);
           }
         }
@@ -343,25 +357,24 @@ describe('fused pairs', () => {
     (name) => {
       const mask = 0x00ff_00ff_f0f0_7fffn;
       for (const count of [0n, 1n, 17n, 31n, 63n]) {
-        for (const a of VALUES.filter((_, k) => k % 3 === 0)) {
-          const shifted = u(REFERENCE[name]!(a, count));
-          const masked = shifted & mask;
-          /** Who reads the temporary behind the mask: nobody, the mask itself, an op, a branch. */
-          for (const reader of ['none', 'same', 'op', 'branch'] as const) {
-            const machine = handMachine([
-              (out) => {
-                const middle = out.make(name, s(0), count);
-                const d = reader === 'same' ? middle : s(1);
-                out.to(d, 'and', middle, mask);
-                if (reader === 'same' || reader === 'op') out.mov(s(2), middle);
-                if (reader !== 'branch') return go(0x2000n);
-                return { kind: 'br', condition: 'eq', width: 64, a: middle, b: shifted, pc: 0x1008n, next: 0x1004n };
-              },
-              () => go(0x3000n),
-              () => go(0x4000n),
-            ]);
-            machine.setRegister('s0', a);
-            machine.run();
+        /** Who reads the temporary behind the mask: nobody, the mask itself, an op, a branch. */
+        for (const reader of ['none', 'same', 'op', 'branch'] as const) {
+          const machine = handMachine([
+            (out) => {
+              const middle = out.make(name, s(0), count);
+              const d = reader === 'same' ? middle : s(1);
+              out.to(d, 'and', middle, mask);
+              if (reader === 'same' || reader === 'op') out.mov(s(2), middle);
+              if (reader !== 'branch') return go(0x2000n);
+              return { kind: 'br', condition: 'eq', width: 64, a: middle, b: s(3), pc: 0x1008n, next: 0x1004n };
+            },
+            () => go(0x3000n),
+            () => go(0x4000n),
+          ]);
+          for (const a of VALUES.filter((_, k) => k % 3 === 0)) {
+            const shifted = u(REFERENCE[name]!(a, count));
+            const masked = shifted & mask;
+            rerun(machine, { s0: a, s1: 0n, s2: 0n, s3: shifted });
             expect(machine.register('pc')).toBe(reader === 'branch' ? 0x4000n : 0x2000n);
             const seen = reader === 'same' ? [0n, masked] : [masked, reader === 'op' ? shifted : 0n];
             expect([machine.register('s1'), machine.register('s2')]).toEqual(seen);
@@ -376,25 +389,23 @@ describe('fused pairs', () => {
     (name) => {
       const kinds = ['bits', 'cmps64', 'cmpu64', 'cmps32', 'cmpu32'] as const;
       for (const kind of kinds) {
-        for (const a of VALUES) {
-          for (const b of [a, u(a + 1n), u(a ^ (1n << 31n)), VALUES[(VALUES.indexOf(a) * 5 + 3) % VALUES.length]!]) {
-            for (const condition of ['ne', 'eq', 'lt'] as const) {
-              const machine = handMachine([
-                (out) => {
-                  out.record(record, kind, s(0), s(1));
-                  return go(0x1004n);
-                },
-                (out) => {
-                  const answer = out.test(name, record);
-                  return { kind: 'br', condition, width: 64, a: answer, b: 0n, pc: 0x100cn, next: 0x1008n };
-                },
-                () => go(0x2000n),
-                () => go(0x3000n),
-              ]);
+        for (const condition of ['ne', 'eq', 'lt'] as const) {
+          const machine = handMachine([
+            (out) => {
+              out.record(record, kind, s(0), s(1));
+              return go(0x1004n);
+            },
+            (out) => {
+              const answer = out.test(name, record);
+              return { kind: 'br', condition, width: 64, a: answer, b: 0n, pc: 0x100cn, next: 0x1008n };
+            },
+            () => go(0x2000n),
+            () => go(0x3000n),
+          ]);
+          for (const a of VALUES) {
+            for (const b of [a, u(a + 1n), u(a ^ (1n << 31n)), VALUES[(VALUES.indexOf(a) * 5 + 3) % VALUES.length]!]) {
               const first = kind === 'bits' ? a & 15n : a;
-              machine.setRegister('s0', first);
-              machine.setRegister('s1', b);
-              machine.run();
+              rerun(machine, { s0: first, s1: b });
               const width = kind.endsWith('64') ? 64 : 32;
               const signs = kind.startsWith('cmps') ? '' : 'u';
               const asked = { testlt: `lt${signs}`, testgt: `gt${signs}`, testeq: 'eq' } as const;
@@ -476,22 +487,19 @@ describe('fused pairs', () => {
     ] as const) {
       // prettier-ignore
       for (const from of [s(0), s(2), s(1)]) {
+        const machine = handMachine([
+          (out) => {
+            out.to(s(2), 'add', from, 7n);
+            return { kind: 'br', condition, width: 64, a, b, pc: 0x1008n, next: 0x1004n };
+          },
+          () => go(0x2000n),
+          () => go(0x3000n),
+        ]);
         for (const value of VALUES.filter((_, k) => k % 5 === 0)) {
           for (const other of [value, u(value + 7n), VALUES[(VALUES.indexOf(value) * 5 + 3) % VALUES.length]!]) {
-            const machine = handMachine([
-              (out) => {
-                out.to(s(2), 'add', from, 7n);
-                return { kind: 'br', condition, width: 64, a, b, pc: 0x1008n, next: 0x1004n };
-              },
-              () => go(0x2000n),
-              () => go(0x3000n),
-            ]);
-            machine.setRegister('s0', value);
-            machine.setRegister('s1', other);
-            machine.setRegister('s2', 0x1234n);
+            rerun(machine, { s0: value, s1: other, s2: 0x1234n });
             const sum = u((from === s(0) ? value : from === s(1) ? other : 0x1234n) + 7n);
             const of = (slot: number): bigint => (slot === s(0) ? value : slot === s(1) ? other : sum);
-            machine.run();
             expect(machine.register('s2')).toBe(sum);
             expect(machine.register('pc')).toBe(COMPARE[condition](of(a), of(b), 64) ? 0x3000n : 0x2000n);
           }
