@@ -8,7 +8,7 @@ import { expect, test } from '@jest/globals';
 import { builtFolder as built } from '../scripts/build-samples.js';
 import { readSample } from './support/pipeline.js';
 import { batches, costOfForms, prove, subjectOf, survey } from './support/probe-proof.js';
-import { repeats } from './support/long.js';
+import { everyNth } from './support/long.js';
 
 /**
  * What entries of x86-64 leave changed; sites are probed as well where entries keep every other
@@ -33,9 +33,12 @@ const REPEATED = /stripped|relocations|record|fentry-nop|patchable-\d+-\d+$|alig
 
 const SAMPLES = ['x86-64', 'ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le', 'riscv64', 'arm64'].flatMap(
   (target) =>
-    repeats(readdirSync(join(built, target)).filter((name) => name.startsWith('program-') && !REPEATED.test(name))).map(
-      (name) => `${target}/${name}`,
-    ),
+    everyNth(
+      readdirSync(join(built, target))
+        .filter((name) => name.startsWith('program-') && !REPEATED.test(name))
+        .sort(),
+      2,
+    ).map((name) => `${target}/${name}`),
 );
 
 const counts = (record: Readonly<Record<string, number>>): string =>

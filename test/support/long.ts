@@ -25,6 +25,11 @@ export function repeats<T>(rows: readonly T[], atLeast = 1): readonly T[] {
   return isLong ? rows : rows.slice(0, atLeast);
 }
 
+/** As `repeats`, of large tables: each n-th row where not all are asked for. */
+export function everyNth<T>(rows: readonly T[], n: number): readonly T[] {
+  return repeats(isWhole ? rows : rows.filter((_, i) => i % n === 0));
+}
+
 /** The first of each group of rows. */
 export function firstOf<T>(rows: readonly T[], groupOf: (row: T) => string): ReadonlySet<T> {
   const groups = new Map<string, T>();
