@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { LivePatch } from '../src/machine/live-patching.js';
 import { archOf } from '../src/arches.js';
-import { guestRing } from '../src/cli/guest-trace.js';
+import { guestRing } from '../src/running/guest-trace.js';
 import { equalBytes } from '../src/bytes.js';
 import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';

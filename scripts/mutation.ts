@@ -175,7 +175,7 @@ function scoreOf(room: string, count: number, seed: number): void {
   const all = mutantsOf(folder);
   const begin = performance.now();
   if (result(roomTests[room]!) === 'red') throw new Error(`the tests of ${room} are red without a change`);
-  limitMs = LIMIT_TIMES * (performance.now() - begin);
+  limitMs = Math.ceil(LIMIT_TIMES * (performance.now() - begin));
   const chosen = sample(all, count, seed);
   let killed = 0;
   for (const { file, start, end, text } of chosen) {

@@ -15,7 +15,7 @@ import { entryPoint } from '../src/program/entry-points.js';
 import { planTracing } from '../src/tracing/tracing.js';
 import { verify } from '../src/sites/verdicts.js';
 import { startProcess } from '../src/emulator/index.js';
-import { guestRing } from '../src/cli/guest-trace.js';
+import { guestRing } from '../src/running/guest-trace.js';
 import { replayRing, tracedFunctions, type TraceEvent } from '../src/trace/index.js';
 import { objdump, OBJDUMP } from './support/arm64-tools.js';
 import { loadSamples, runImage, trace } from './support/loaded.js';

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { builtFolder as built } from '../scripts/build-samples.js';
 import { archOf } from '../src/arches.js';
-import { guestRing } from '../src/cli/guest-trace.js';
+import { guestRing } from '../src/running/guest-trace.js';
 import { recordedProbes } from '../src/cli/probes.js';
 import { readElf } from '../src/elf/read.js';
 import { type CpuState, type Machine, startProcess } from '../src/emulator/index.js';

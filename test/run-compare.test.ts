@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { parseCall } from '../src/cli/call-expression.js';
-import { compareRuns } from '../src/cli/compare.js';
+import { compareRuns } from '../src/running/compare.js';
 import { ElftraceError } from '../src/errors.js';
 import { buildPpc, ppcGcc, PROGRAMS, writeSource } from './support/emulator.js';
 import { cliPath, warmElftrace as elftrace } from './support/cli.js';

@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { compareRuns, type Doubt } from '../src/cli/compare.js';
+import { compareRuns, type Doubt } from '../src/running/compare.js';
 import { firstDivergence } from '../src/emulator/index.js';
 import {
   ARM64_TARGETS,

@@ -114,6 +114,15 @@ export const ppcOptions = (bits: 32 | 64): readonly MachineOption[] => [
     title: 'disabled form of sites that call through stubs',
     choices: ['b8', '2008'],
     decides: ['nop-form'],
+    hazards: {
+      // H3: a thread that is inside the tracer returns to a nop where its restore was.
+      2008: {
+        rule: 'T-PPC-12',
+        text:
+          'sites were disabled in the form of 2008 (two nops): on a running system a thread inside the tracer would come back to a nop where ' +
+          'r2 must be restored; --ppc-nop=b8 has no such window',
+      },
+    },
   },
   {
     name: 'ppc-entries',

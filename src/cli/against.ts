@@ -10,9 +10,10 @@ import { ElftraceError } from '../errors.js';
 import { checkLivepatch } from '../livepatch/check.js';
 import { isLivepatch, KERNEL, type LivepatchModule, readLivepatch } from '../livepatch/module.js';
 import { PatchedObject } from '../livepatch/objects.js';
+import { moduleName } from '../program/module-name.js';
 import type { Finding, Verification } from '../sites/verdicts.js';
 import { expandPaths, readInput } from './files.js';
-import { moduleName, open, type Opened } from './open.js';
+import { open, type Opened } from './open.js';
 
 const MODULE_FILE = /\.ko(\.(gz|xz|zst))?$/;
 

@@ -3,11 +3,7 @@
  * strings.
  */
 import { ElftraceError } from '../errors.js';
-
-export interface CallExpression {
-  readonly name: string;
-  readonly args: readonly (bigint | string)[];
-}
+import type { FunctionCall } from '../running/call.js';
 
 const escapes: Readonly<Record<string, string>> = {
   n: '\n',
@@ -36,7 +32,7 @@ function bad(text: string, why: string): ElftraceError {
  * that any symbol can be named.
  * @throws ElftraceError 'usage'
  */
-export function parseCall(text: string): CallExpression {
+export function parseCall(text: string): FunctionCall {
   const match = /^\s*([^\s("']+)\s*\((.*)\)\s*$/s.exec(text);
   if (!match) throw bad(text, 'this is no call');
   const args: (bigint | string)[] = [];

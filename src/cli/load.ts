@@ -19,6 +19,7 @@ import { withRoomFor } from '../tracing/inject.js';
 import { probeRoomFor, probeServer } from '../kprobes/index.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
+import { moduleName } from '../program/module-name.js';
 import {
   recordedConvention,
   loadImages,
@@ -32,10 +33,10 @@ import { load as loadProgram, probeSections } from '../program/program.js';
 import { loadJson } from '../report/json.js';
 import { runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
+import { checkMachineOptions } from '../pipeline/machine-options.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
-import { checkMachineOptions } from './machine-options.js';
-import { hash, moduleName } from './open.js';
+import { hash } from './open.js';
 import { err, out } from './terminal.js';
 
 export interface LoadArguments {

@@ -1,69 +1,32 @@
-/**
- * From a path to sites, the way every verb goes: unpack, read, find the machine, load, find sites,
- * read the record.
- */
+/** Files beside a file that is opened: its symbols, its record. */
 import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
-import type { Arch } from '../machine/arch.js';
-import { loadArch } from '../targets.js';
+import { dirname, join } from 'node:path';
 import { cString } from '../bytes.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { type FileRecord, disagreements, enabledEntries, readRecord, recordedState } from '../record/journal.js';
-import { recordBeside, unpatched } from '../patch/apply.js';
-import { findSites, type Sites } from '../sites/sites.js';
-import type { VerifyOptions } from '../sites/verdicts.js';
-import { load, type Program } from '../program/program.js';
+import { recordBeside } from '../patch/apply.js';
+import { type OpenedImage, openImage, type OpenNames } from '../pipeline/open.js';
+import type { FileRecord } from '../record/journal.js';
 import { symbolTableOf } from '../program/symbols.js';
 import type { Sha256 } from '../sha256.js';
 import { type InputFile, looksLikeElf, readBytes, unpackInput } from './files.js';
 import { commandDeadline } from './limits.js';
 import { digestLike, digestOf } from './loaded-parts.js';
 
-export interface OpenOptions {
+export interface OpenOptions extends OpenNames {
   readonly symbols?: string | undefined;
-  readonly mcount?: readonly string[] | undefined;
-  readonly table?: readonly string[] | undefined;
   /** Record kept beside the file. */
   readonly journal?: string | undefined;
 }
 
-export interface Opened {
+export interface Opened extends OpenedImage {
   readonly input: InputFile;
-  readonly image: ElfImage;
-  readonly arch: Arch;
-  /** Names that another file gives. */
-  readonly symbols: SymbolTable | undefined;
-  readonly program: Program;
-  readonly sites: Sites;
-  readonly record: FileRecord | null;
-  /** True when the record is a file of its own. */
-  readonly recordBeside: boolean;
-  readonly recorded: VerifyOptions['recorded'];
-  readonly module: string | null;
 }
 
 /** Node's own hash, several times faster than the portable one. */
 export const hash: Sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
-
-/** `name=` of `.modinfo`, else the file name of a `.ko`; null for what is no module. */
-export function moduleName(image: ElfImage, path: string): string | null {
-  const info = image.section('.modinfo');
-  if (info) {
-    const bytes = image.contents(info);
-    for (let at = 0; at < bytes.length;) {
-      const text = cString(bytes, at, bytes.length);
-      if (text.startsWith('name=')) return text.slice(5);
-      const end = bytes.indexOf(0, at);
-      if (end < 0) break;
-      at = end + 1;
-    }
-  }
-  const match = /^(.+?)\.ko(\.(gz|xz|zst))?$/.exec(basename(path));
-  return match ? match[1]!.replaceAll('-', '_') : null;
-}
 
 /**
  * Symbols from another file: an ELF file, or lines `address type name` (System.map,
@@ -136,55 +99,18 @@ function recordOutside(image: ElfImage, journal: string | undefined): FileRecord
 }
 
 /**
- * The pipeline, one step after the other, each with what is true behind it. The clock is looked at
- * between the steps: each takes time in proportion to the file.
+ * A file with its sites (`pipeline/open.ts`); the clock is looked at between the steps.
  * @throws ElftraceError of every step, 'timeout'
  */
 export async function open(input: InputFile, options: OpenOptions = {}): Promise<Opened> {
-  const onTime = (step: string): void => {
-    commandDeadline().check(step, { file: input.name });
-  };
-
-  onTime('reading the file');
-  const image = readElf(input.bytes);
-  // Every offset, size, link and index lies in the file: no later step checks again.
-
-  const arch = await loadArch(image.header);
-  // Only `arch` knows which machine it is.
-
-  const inside = readRecord(image);
-  const record = inside ?? recordOutside(image, options.journal);
-  // What was changed before is known. What stands in the file is said by its bytes alone.
-
-  const symbols = await symbolsFor(image, input.path, options.symbols);
-  const entries = inside ? enabledEntries(inside) : [];
-  const names = { ...(options.mcount ? { mcountNames: options.mcount } : {}), ...(symbols ? { symbols } : {}) };
-  onTime('reading the symbols');
-  const program = load(image, arch, { ...names, tracerNames: entries });
-  // An address is code of one range, or is none; relocations are found by their places.
-
-  const isRenamed = inside !== null && entries.length > 0 && disagreements(inside, image.bytes).length === 0;
-  const original = isRenamed ? load(readElf(unpatched(image, null, digestLike(image.bytes))), arch, names) : null;
-  onTime('reading the program');
-  const sites = findSites(program, {
-    record,
-    ...(original ? { original } : {}),
-    ...(options.table ? { tableSections: options.table } : {}),
+  const opened = await openImage(input.bytes, options, {
+    path: input.path,
+    symbolsOf: (image) => symbolsFor(image, input.path, options.symbols),
+    recordOf: (image) => recordOutside(image, options.journal),
+    digest: digestLike,
+    onTime: (step) => {
+      commandDeadline().check(step, { file: input.name });
+    },
   });
-  // A site that names code has a shape and a state, or is unknown; sites are sorted by place.
-  // They are not judged yet (`verify`), nor decided about (`planSites`); nothing is written.
-
-  onTime('finding the sites');
-  return {
-    input,
-    image,
-    arch,
-    symbols,
-    program,
-    sites,
-    record,
-    recordBeside: inside === null && record !== null,
-    recorded: record ? recordedState(record, image.bytes) : undefined,
-    module: moduleName(image, input.path),
-  };
+  return { input, ...opened };
 }

@@ -4,11 +4,7 @@
  * backreferences and no look-around for it.
  */
 import { ElftraceError } from '../errors.js';
-
-/** Says whether it is found somewhere in a line. */
-export interface LinePattern {
-  test(line: string): boolean;
-}
+import type { LinePattern } from '../running/compare.js';
 
 /**
  * @param option  where it was given, for the error

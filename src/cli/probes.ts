@@ -6,60 +6,30 @@ import { readElf } from '../elf/read.js';
 import { hex, hexBytes } from '../errors.js';
 import { unpatched } from '../patch/apply.js';
 import type { FileRecord } from '../record/journal.js';
-import { replaySessions } from '../tracing/session-parts.js';
 import { findSites } from '../sites/sites.js';
 import {
   explainProbe,
   FLAGS,
-  formatFetched,
   type ListedProbe,
-  probeServer,
   type ProbeExplanation,
   type ProbeProfile,
   type ProbeRefusal,
   type ProbeRun,
   type ProbeSessionPlan,
   ProbeText,
+  refusalText,
+  replayProbes,
 } from '../kprobes/index.js';
 import { load } from '../program/program.js';
 import type { Json } from '../report/json.js';
-import type { ProbeReader, RingRecord } from '../trace/index.js';
 import { oneLine } from './disassembly.js';
 import { hash, type Opened } from './open.js';
 
 /** The sessions of a record, performed on the image as it was. */
-export function recordedProbes(
+export const recordedProbes = (
   opened: Pick<Opened, 'image' | 'arch' | 'symbols'>,
   record: FileRecord,
-): ProbeSessionPlan {
-  const { image, arch, symbols } = opened;
-  const server = probeServer(arch);
-  const plan = replaySessions(image, record, arch, hash, {
-    symbols,
-    probes: server.hosts,
-  });
-  return { ...plan, probes: server.session };
-}
-
-/** What a record of the ring says, in the words of the probe that wrote it. */
-export function probeEvent(
-  run: ProbeRun | null,
-  { parent: id, words = [] }: RingRecord,
-  comm: string,
-  nameOf: (address: bigint) => string,
-): ReturnType<ProbeReader> {
-  const found = run?.recorded(Number(id), words, comm) ?? null;
-  if (found === null) return null;
-  const { event, values, parent } = found;
-  const { group, event: name, isReturn } = event.definition;
-  const fetched = event.arguments.map((each, i) => ({
-    name: each.name,
-    value: formatFetched(each.type, values[i]!, nameOf),
-  }));
-  return { data: { group, event: name, isReturn, arguments: fetched }, parent };
-}
-
-const refusalText = ({ reason, code, errno, rule }: ProbeRefusal): string => `${reason} (${code}, ${errno}) [${rule}]`;
+): ProbeSessionPlan => replayProbes(opened, record, hash);
 
 function refusalJson({ reason, code, errno, rule }: ProbeRefusal): Json {
   return { code, errno, rule, reason };
@@ -112,13 +82,6 @@ export function probeSummary(probes: readonly ListedProbe[]): string {
   const shown = forms.filter(([number]) => number > 0).map(([number, form]) => `${number} ${form}`);
   const gone = probes.length > there.length ? `, ${probes.length - there.length} gone` : '';
   return `${there.length} places probed: ${shown.join(', ')}${gone}`;
-}
-
-/** Why places that were to be optimised are not. */
-export function probeNotices(probes: readonly ListedProbe[]): readonly string[] {
-  return probes.flatMap(({ symbol, offset, refusal }) =>
-    refusal === null ? [] : [`${symbol}+${hex(offset)} is not optimised: ${refusalText(refusal)}`],
-  );
 }
 
 /** What a run counted at a probed place, for scripts. */

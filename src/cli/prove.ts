@@ -7,6 +7,7 @@ import { readElf } from '../elf/read.js';
 import {
   type Account,
   type Difference,
+  differenceText,
   type Executed,
   prove,
   type ProofSummary,
@@ -15,10 +16,10 @@ import {
   type SiteProof,
   TRIALS_MAX,
   waysOf,
+  whyOpen,
 } from '../prove/index.js';
 import { revert } from '../patch/apply.js';
 import { readRecord } from '../record/journal.js';
-import type { Refusal } from '../patch/plan.js';
 import { readLoadMap } from '../program/load-map.js';
 import { type Json, jsonSchema } from '../report/json.js';
 import { accountLines, type AccountRow, type AccountStep, type AccountText } from '../report/proof-account.js';
@@ -150,58 +151,6 @@ export async function runProve(given: ProveArguments): Promise<number> {
   }
 }
 
-/**
- * Sites of a file to be written that are not proved, as refusals. What concerns no single site, or
- * all of them, cannot be left out.
- * @param what     the file, for the error
- * @param partial  sites may be left out
- * @throws ElftraceError 'plan-refused' where something is not proved that may not be left out; as
- *   `prove`
- */
-export async function unproved(
-  what: string,
-  before: ElfImage,
-  after: Uint8Array,
-  arch: Arch,
-  partial: boolean,
-): Promise<Refusal[]> {
-  const results = prove(before, readElf(after), arch);
-  const open: SiteProof[] = [];
-  for (;;) {
-    const { done, value } = await results.next();
-    if (done !== true) {
-      if (value.verdict !== 'proved') open.push(value);
-      continue;
-    }
-    const { different, inconclusive, unexplained } = value;
-    const [first] = open;
-    if (unexplained.length === 0 && (partial || first === undefined)) return open.map(refusalOf);
-    const why =
-      first === undefined
-        ? `${unexplained.length} places changed that belong to no site, the first at ${hex(unexplained[0]!.address)}`
-        : `${different} sites are different, ${inconclusive} inconclusive; the first is ${first.function} at ${hex(first.address)}: ${whyOpen(first)}`;
-    throw new ElftraceError('plan-refused', `${what} is not proved, nothing was written: ${why} [PV-4]`, {
-      reason: 'not-proved',
-      ...(first === undefined ? {} : { symbol: first.function, address: first.address }),
-    });
-  }
-}
-
-/** Why a site is not proved, in a sentence. */
-function whyOpen({ account, reason, detail }: SiteProof): string {
-  if (account !== undefined) return differenceText(account.difference);
-  return [reason, detail].filter((each) => each !== undefined).join(': ');
-}
-
-function refusalOf(site: SiteProof): Refusal {
-  const { address, function: name, verdict } = site;
-  const reason = `${verdict}: ${whyOpen(site)} [PV-4]`;
-  return {
-    ...{ site: -1, section: site.section, address, function: name },
-    ...{ code: 'not-proved', errno: 'EINVAL', reason, expected: '', actual: '' },
-  };
-}
-
 /** What became of a certificate, in a sentence. */
 function certifiedText({ file, outcome, difference }: Certified): string {
   if (outcome === 'written') return `${file}: certificate written`;
@@ -238,20 +187,6 @@ function report({ patched, json }: ProveArguments, summary: ProofSummary, certif
   }
   const result = certificate?.outcome === 'different' ? 'different' : resultOf(summary);
   return { proved: exitCodes.ok, different: exitCodes.failed, inconclusive: exitCodes.runFailed }[result];
-}
-
-/** What differs, in a sentence. */
-function differenceText(difference: Difference): string {
-  switch (difference.what) {
-    case 'register':
-      return `${difference.name} is ${hex(difference.patched)}, and ${hex(difference.original)} in the original`;
-    case 'memory':
-      return `the byte at ${hex(difference.address)} is ${hex(difference.patched)}, and ${hex(difference.original)} in the original`;
-    case 'stop':
-      return `the patched way ends with ${difference.patched}, the original with ${difference.original}`;
-    default:
-      return `${difference.name}: ${difference.reason}`;
-  }
 }
 
 function differenceJson(difference: Difference): Json {

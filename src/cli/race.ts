@@ -31,12 +31,12 @@ import { htmlPage } from '../page/index.js';
 import { jsonSchema } from '../report/json.js';
 import { raceJson, raceLines, type RaceReport } from '../report/race.js';
 import type { Address } from '../units.js';
+import { checkMachineOptions } from '../pipeline/machine-options.js';
 import { parseCall } from './call-expression.js';
 import { disassemblerOf } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { readInput } from './files.js';
 import { commandDeadline } from './limits.js';
-import { checkMachineOptions } from './machine-options.js';
 import { err, out, progress, watched } from './terminal.js';
 
 export interface RaceArguments {

@@ -79,3 +79,7 @@ export function explainProbe(text: ProbeText, where: ProbeWhere): ProbeExplanati
   if ('kind' in windows) return { place, jump: windows };
   return { place, jump: windows[0] ?? null };
 }
+
+/** A refusal in a sentence. */
+export const refusalText = ({ reason, code, errno, rule }: ProbeRefusal): string =>
+  `${reason} (${code}, ${errno}) [${rule}]`;

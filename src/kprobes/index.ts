@@ -10,7 +10,7 @@ export {
   parseProbe,
   type ProbeDefinition,
 } from './events.js';
-export { explainProbe, type ProbeExplanation } from './explain.js';
+export { explainProbe, type ProbeExplanation, refusalText } from './explain.js';
 export type {
   DetourBuffer,
   JumpWindow,
@@ -37,7 +37,7 @@ export {
   type OptimizedPart,
   type ProbeState,
 } from './objects.js';
-export { planProbes, probeServer, type ProbeSessionPlan } from './plan.js';
+export { planProbes, probeServer, type ProbeSessionPlan, replayProbes, unoptimised } from './plan.js';
 export { decodeWords } from './program.js';
 export { type ProbeMachine, type ProbeProfile, ProbeRun, type ProbeStop } from './run.js';
 export { type ListedProbe, type ProbeEvent, probeRoomFor, ProbeSession } from './session.js';

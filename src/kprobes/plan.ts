@@ -3,7 +3,11 @@
  * about probes.
  */
 import type { Arch } from '../machine/arch.js';
-import type { ElfImage } from '../elf/image.js';
+import type { ElfImage, SymbolTable } from '../elf/image.js';
+import { hex } from '../errors.js';
+import type { FileRecord } from '../record/journal.js';
+import type { Sha256 } from '../sha256.js';
+import { replaySessions } from '../tracing/session-parts.js';
 import {
   planSession,
   type ProbeHosts,
@@ -12,7 +16,8 @@ import {
   type SessionOperations,
   type SessionText,
 } from '../tracing/session-plan.js';
-import { isReturnProbe, ProbeSession } from './session.js';
+import { refusalText } from './explain.js';
+import { isReturnProbe, type ListedProbe, ProbeSession } from './session.js';
 
 /** Who serves the probes of one session: given to `planSession` and what is built on it. */
 export interface ProbeServer {
@@ -71,4 +76,26 @@ export function planProbes(
   const server = probeServer(arch);
   const planned = planSession(image, arch, sources, { ...options, probes: server.hosts });
   return { ...planned, probes: server.session };
+}
+
+/** Why places that were to be optimised are not. */
+export function unoptimised(probes: readonly ListedProbe[]): readonly string[] {
+  return probes.flatMap(({ symbol, offset, refusal }) =>
+    refusal === null ? [] : [`${symbol}+${hex(offset)} is not optimised: ${refusalText(refusal)}`],
+  );
+}
+
+/** The sessions of a record, performed on the image as it was. */
+export function replayProbes(
+  {
+    image,
+    arch,
+    symbols,
+  }: { readonly image: ElfImage; readonly arch: Arch; readonly symbols: SymbolTable | undefined },
+  record: FileRecord,
+  hash: Sha256,
+): ProbeSessionPlan {
+  const server = probeServer(arch);
+  const plan = replaySessions(image, record, arch, hash, { symbols, probes: server.hosts });
+  return { ...plan, probes: server.session };
 }

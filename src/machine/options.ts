@@ -30,6 +30,8 @@ export interface MachineOption {
   readonly decides: readonly ('layout' | 'convention' | 'nop-form' | 'idle-ops' | 'direct-way')[];
   /** By choice. */
   readonly policy?: Readonly<Record<string, LaidPolicy>>;
+  /** By choice: what to know where a step has this rule. */
+  readonly hazards?: Readonly<Record<string, { readonly rule: string; readonly text: string }>>;
 }
 
 /** The choices of options that decide a layout, by name. */
@@ -52,4 +54,17 @@ export function chosen(
 ): string | undefined {
   const option = options.find((each) => each.decides.includes(decides) && kept[each.name] !== undefined);
   return option && kept[option.name];
+}
+
+/**
+ * The choices that were given, of options that decide something, as far as they are no defaults: a
+ * record keeps what decided bytes.
+ */
+export function chosenBeside(
+  options: readonly MachineOption[],
+  decides: MachineOption['decides'][number],
+  given: Readonly<Record<string, string>>,
+): string | undefined {
+  const value = chosen(options, decides, given);
+  return options.some((each) => each.decides.includes(decides) && each.choices[0] === value) ? undefined : value;
 }

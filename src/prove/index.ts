@@ -18,3 +18,4 @@ export {
   resultOf,
   TRIALS_MAX,
 } from './certificate.js';
+export { differenceText, whyOpen } from './refusals.js';

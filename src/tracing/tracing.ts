@@ -59,6 +59,9 @@ export type Tracer =
   /** A function of the image: `void f(ip, parent_ip, ops, regs)`. */
   | { readonly kind: 'symbol'; readonly name: string };
 
+/** Tracers that are functions of the runtime. */
+export const tracerSymbols = { function: 'elftrace_function_tracer', counter: 'elftrace_counter' } as const;
+
 export interface TracingRequest extends Pick<
   PlanRequest,
   'readonlyRanges' | 'strictPermissions' | 'recorded' | 'signal' | 'module'
@@ -111,13 +114,11 @@ function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPo
   const symbol =
     tracer.kind === 'symbol'
       ? tracer.name
-      : tracer.kind === 'counter'
-        ? 'elftrace_counter'
-        : tracer.kind === 'function'
-          ? 'elftrace_function_tracer'
-          : entries.graph === 'callback'
-            ? 'ftrace_graph_func'
-            : 'ftrace_stub';
+      : tracer.kind !== 'function_graph'
+        ? tracerSymbols[tracer.kind]
+        : entries.graph === 'callback'
+          ? graphCallback
+          : 'ftrace_stub';
   const found = entryPoint(program, symbol);
   if (found === null) throw new ElftraceError('no-match', `the image defines no function ${symbol}`, { symbol });
   const { caller } = entries;

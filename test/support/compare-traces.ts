@@ -4,7 +4,7 @@
  * them. Imports no jest, so that scripts can use it too.
  */
 import type { Arch } from '../../src/machine/arch.js';
-import { guestRing } from '../../src/cli/guest-trace.js';
+import { guestRing } from '../../src/running/guest-trace.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
 import { archOf } from '../../src/arches.js';

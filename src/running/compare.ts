@@ -5,7 +5,11 @@
  */
 import { ElftraceError } from '../errors.js';
 import { Deadline } from '../limits/index.js';
-import type { LinePattern } from './patterns.js';
+
+/** Says whether it is found somewhere in a line. */
+export interface LinePattern {
+  test(line: string): boolean;
+}
 
 /**
  * Which of the two runs: the one of the image that was named, or the one that it is compared with.

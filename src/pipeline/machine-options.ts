@@ -25,7 +25,8 @@ export async function checkMachineOptions(
     if (value === undefined || arch.options.some((each) => each.name === name)) continue;
     const option = await optionNamed(name);
     if (option === undefined) continue;
-    const instead = name === 'x86-tramp' && trampolines.kind === 'none' ? `: ${trampolines.reason}` : '';
+    const isTrampolines = Object.values(option.policy ?? {}).some((each) => each.trampolines !== undefined);
+    const instead = isTrampolines && trampolines.kind === 'none' ? `: ${trampolines.reason}` : '';
     throw new ElftraceError('usage', `--${name} is about ${option.about}, this is ${target.title}${instead}`, {
       value,
     });
