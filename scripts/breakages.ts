@@ -1097,7 +1097,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'trace: nobody is told of calls that the graph tracer did not record',
-    file: 'cli/guest-trace.js',
+    file: 'running/guest-trace.js',
     find: 'if (request.overruns > 0) {',
     replace: 'if (false) {',
     test: 'trace-guest',
@@ -1506,7 +1506,7 @@ export const breakages: readonly Breakage[] = [
     file: 'arch-arm64/sites.js',
     find: '{ delta: 0, type: R_AARCH64_ABS64, symbol }, ',
     replace: '',
-    test: 'arm64-entry',
+    test: 'named-entries',
     named: 'F-2',
   },
   {
@@ -1514,7 +1514,7 @@ export const breakages: readonly Breakage[] = [
     file: 'patch/site-steps.js',
     find: 'return this.symbols.count + (again',
     replace: 'return this.symbols.count - 1 + (again',
-    test: 'arm64-entry',
+    test: 'named-entries',
     named: 'F-2',
   },
   {
@@ -1522,7 +1522,7 @@ export const breakages: readonly Breakage[] = [
     file: 'arch-arm64/sites.js',
     find: 'if (view.positionIndependent)',
     replace: 'if (false)',
-    test: 'arm64-entry',
+    test: 'named-entries',
     named: 'DT_TEXTREL',
   },
   {
@@ -2044,7 +2044,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'run --compare: doubts do not count',
-    file: 'cli/compare.js',
+    file: 'running/compare.js',
     find: 'if (reasons.length > 0)',
     replace: 'if (false)',
     test: 'run-inconclusive',
