@@ -6,6 +6,7 @@ export {
   compileArguments,
   type CompiledArgument,
   type Fetched,
+  type FetchSource,
   formatFetched,
   parseProbe,
   type ProbeDefinition,
@@ -38,7 +39,7 @@ export {
   type ProbeState,
 } from './objects.js';
 export { planProbes, probeServer, type ProbeSessionPlan, replayProbes, unoptimised } from './plan.js';
-export { decodeWords } from './program.js';
+export { decodeWords, registerValue, runProgram } from './program.js';
 export { type ProbeMachine, type ProbeProfile, ProbeRun, type ProbeStop } from './run.js';
 export { type ListedProbe, type ProbeEvent, probeRoomFor, ProbeSession } from './session.js';
 export { type SlotArea, SlotPool } from './slots.js';

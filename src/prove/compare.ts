@@ -10,7 +10,7 @@ import type { StopReason } from '../emulator/index.js';
 import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { differing, PAGE_BYTES } from './layout.js';
-import type { OwnData } from './own-data.js';
+import type { OwnData, ProbeHit } from './own-data.js';
 import type { Begun } from './state.js';
 import type { Wanted } from './wanted.js';
 import type { ProofWorld, Registers } from './world.js';
@@ -95,6 +95,8 @@ export interface Pair {
   readonly frames: ProcessModel['frames'];
   /** What the patched image's tracer writes; null: it has none whose data is known. */
   readonly data: OwnData | null;
+  /** What the probe of a site records; null: there are no probes. */
+  readonly hits: ((ip: Address, before: Registers) => ProbeHit | null) | null;
   /** Instructions of the patched side on each way; the tracer's are among them. */
   readonly budget: number;
 }
@@ -247,7 +249,6 @@ export function copiedWords(pair: Pair, begun: Begun, handler: Address): Address
     Uint8Array,
     Uint8Array,
   ];
-  const indices = [...from.keys()];
   const found: Address[] = [];
   const isCopied = (address: Address): boolean => {
     const [a, b] = [original.read(address, size), patched.read(address, size)];
@@ -256,12 +257,12 @@ export function copiedWords(pair: Pair, begun: Begun, handler: Address): Address
   for (const page of changedPages(pair)) {
     const [a, b] = [original.page(page).now, patched.page(page).now];
     for (const i of differing(a, b)) {
-      // Most bytes that differ are the tracer's own: none of the address's.
-      const places = indices.filter((k) => from[k] === a[i] && to[k] === b[i]);
-      if (places.length === 0) continue;
       const at = page + BigInt(i);
       if (found.some((start) => at >= start && at < start + BigInt(size))) continue;
-      for (const k of places) if (isCopied(at - BigInt(k))) found.push(at - BigInt(k));
+      for (let k = 0; k < size; k++) {
+        // Most bytes differ for another reason: frames of the tracer, its data.
+        if (a[i] === from[k] && b[i] === to[k] && isCopied(at - BigInt(k))) found.push(at - BigInt(k));
+      }
     }
   }
   return found;

@@ -13,6 +13,8 @@ import {
   graphEntryBytes,
   ONE_STACK,
   OPS_WORDS,
+  PROBE_EVENT_WORDS,
+  PROBE_OP_WORDS,
   RING_FLAGS,
   RING_HEADER,
   RING_HEADER_BYTES,
@@ -60,6 +62,37 @@ interface GraphUser {
   readonly takes: (ip: Address) => boolean;
 }
 
+/** What a hit of a probed address leaves in the objects of probes, and what it records. */
+export interface ProbeHit {
+  /** The object of the address. */
+  readonly op: Address;
+  /** As records have it. */
+  readonly address: Address;
+  /** Not counted where a kernel's handler serves the probe, and nothing of the image does. */
+  readonly isServed: boolean;
+  readonly events: readonly {
+    readonly at: Address;
+    readonly id: bigint;
+    /** What its arguments fetch, in words of 64 bits; null: anything. */
+    readonly words: readonly (bigint | null)[];
+  }[];
+}
+
+/** What is hit at a site or a probed address; null: not all of that is known. */
+export type ProbeHits = (ip: Address) => ProbeHit | null;
+
+/** A record, or records that are written together or not at all. */
+type Records = readonly {
+  readonly kind: number;
+  /** Null: anything, as below. */
+  readonly time: bigint | null;
+  readonly ip: bigint | null;
+  readonly parents: readonly bigint[] | null;
+}[];
+
+/** Bit of `active`: callbacks of the list run. */
+const LIST_RUNS = 4n;
+
 /** Words that a graph entry has between those that are compared. */
 const SPARE_WORD = 3;
 
@@ -94,6 +127,7 @@ export class OwnData {
   private readonly livepatch: Address | null;
   private readonly direct: Address | null;
   private readonly graph: Address | null;
+  private readonly probe: Address | null;
   private readonly stopped: Address | null;
   private readonly watching: Address | null;
   /** Functions in the place of others are kept on a stack. */
@@ -113,6 +147,8 @@ export class OwnData {
   private more = 0;
   /** The thread in which a function returned, where that is another one. */
   private moved: Address | null = null;
+  /** What probes record in the trial that runs. */
+  hits: ProbeHits | null = null;
 
   private constructor(
     private readonly program: Program,
@@ -134,6 +170,7 @@ export class OwnData {
     this.counter = place('elftrace_counter');
     this.graph = place('ftrace_graph_func');
     this.direct = place('ftrace_direct_func');
+    this.probe = place('elftrace_probe_ftrace');
     this.livepatch = place('elftrace_livepatch');
     this.guards = ['ftrace_ops_list_func', 'ftrace_ops_assist_func'].flatMap((name) => place(name) ?? []);
   }
@@ -188,7 +225,7 @@ export class OwnData {
       const random = new Random(mix(1, Number(returnAddress & 0xffff_ffffn)));
       if (!enterState(state, this.memory(world), this.call, random)) this.state = 'fresh';
     }
-    for (const page of world.changed()) if (this.isOwn(page)) this.before.set(page, world.read(page, PAGE_BYTES));
+    for (const page of world.changed()) this.before.set(page, world.read(page, PAGE_BYTES));
     this.thread = this.threadOf(world);
   }
 
@@ -246,6 +283,7 @@ export class OwnData {
   /** Whether the callbacks of a site are those that the runtime has, so that all is known. */
   private isKnown({ calls, hijack }: Wanted): boolean {
     const known = [this.tracer, this.counter, this.graph, this.direct, this.livepatch];
+    if (this.hits !== null) known.push(this.probe);
     return (
       calls.every(({ place }) => known.includes(place)) && (!hijack || this.users.every((each) => each.isRecorded))
     );
@@ -274,14 +312,15 @@ export class OwnData {
     const overrun = pushes && depth >= BigInt(GRAPH_ENTRY_COUNT);
     const isUnwanted = this.users.length > 0 && !this.users.some(({ takes }) => takes(ip));
     const isRecorded = calls.filter(({ place }) => place === this.tracer).length;
-    const lost = thread !== null ? 0 : Number(isGuarded) + isRecorded + Number(asksGraph && !isStopped);
+    const probed = calls.filter(({ place }) => place === this.probe).length;
+    const lost = thread !== null ? 0 : Number(isGuarded) + isRecorded + probed + Number(asksGraph && !isStopped);
     this.effects = {
       ...{ isGuarded, calls, depth, overrun, lost },
       // Where no user wants the return, the call is taken off the stack again.
       hijack: pushes && !overrun && !isUnwanted,
       isAsked: pushes && !overrun && isUnwanted,
       abandoned: left,
-      asked: isGuarded || isRecorded > 0 || asksGraph,
+      asked: isGuarded || isRecorded + probed > 0 || asksGraph,
     };
     return {
       ...wanted,
@@ -326,7 +365,10 @@ export class OwnData {
    */
   wrong(world: ProofWorld, wanted: Wanted | null, call: OwnCall, phase: 'enter' | 'return'): string | null {
     if (wanted !== null && !this.isKnown(wanted)) return null;
-    const writes = wanted === null ? [] : this.writes(world, wanted, call, phase);
+    return this.firstWrong(world, wanted === null ? [] : this.writes(world, wanted, call, phase));
+  }
+
+  private firstWrong(world: ProofWorld, writes: readonly Write[]): string | null {
     for (const { address, size, holds, what } of writes) {
       const found = this.number(world, address, size);
       if (holds !== null && !holds.includes(found)) return `${what} is ${hex(found)}, not ${hex(holds[0]!)}`;
@@ -356,17 +398,23 @@ export class OwnData {
       const isGone = block === thread && this.moved !== null;
       writes.push({ address: block, size: word, holds: isGone ? null : holds, what: 'the owner of a thread' });
     }
-    const records: { kind: number; parents: readonly Address[] }[] = [];
+    const records: Records[] = [];
     let counted = 0n;
-    const entered = { kind: RING_KINDS.entry, parents: call.parents };
+    const recordOf = (kind: number): Records => [{ kind, time: null, ip: call.ip, parents: call.parents }];
+    const entered = recordOf(RING_KINDS.entry);
     const isCallback = wanted.calls.some(({ place }) => place === this.graph);
     for (const { place, self } of wanted.calls) {
-      if (place === this.tracer) records.push({ kind: RING_KINDS.call, parents: call.parents });
+      if (place === this.tracer) records.push(recordOf(RING_KINDS.call));
       else if (place === this.counter) {
         counted++;
         const at = self + BigInt(OPS_WORDS.private * word);
         writes.push(this.grown(world, at, 1n, 'the count of the ops'));
       } else if (place === this.graph && wanted.hijack) records.push(entered);
+      else if (place === this.probe && thread !== null) {
+        const active = this.was(world, this.headOf(thread, 'active'));
+        // A callback of the list that hits a probe is no hit inside another one.
+        this.hit(world, this.hits?.(call.ip) ?? null, active === 0n || (active & LIST_RUNS) !== 0n, writes, records);
+      }
     }
     if (wanted.hijack && !isCallback) records.push(entered);
     if (wanted.hijack) writes.push(...this.pushed(call, phase));
@@ -382,10 +430,41 @@ export class OwnData {
         writes.push({ address: this.headOf(thread, 'depth'), size: word, holds: [depth], what: 'the calls under way' });
       }
     }
-    if (wanted.hijack && phase === 'return') records.push({ kind: RING_KINDS.return, parents: call.parents });
+    if (wanted.hijack && phase === 'return') records.push(recordOf(RING_KINDS.return));
     if (counted > 0n && this.count !== null) writes.push(this.grown(world, this.count, counted, 'the count of calls'));
     if (wanted.replacement !== null) writes.push(...this.kept(world, call, wanted.hijack, phase));
-    return [...writes, ...this.recorded(world, call, thread === null ? [] : records, lost)];
+    return [...writes, ...this.recorded(world, thread === null ? [] : records, lost)];
+  }
+
+  /** What a hit leaves: counts, and the records of its events. A hit inside another one is missed. */
+  private hit(world: ProofWorld, hit: ProbeHit | null, isFree: boolean, writes: Write[], records: Records[]): void {
+    if (hit === null) return;
+    const word = (at: Address, index: number): Address => at + BigInt(index * this.word);
+    const counter = isFree ? PROBE_OP_WORDS.hits : PROBE_OP_WORDS.missed;
+    const other = isFree ? PROBE_OP_WORDS.missed : PROBE_OP_WORDS.hits;
+    writes.push(this.grown(world, word(hit.op, counter), 1n, isFree ? 'the hits of a probe' : 'the hits it missed'));
+    writes.push(this.grown(world, word(hit.op, other), 0n, isFree ? 'the hits it missed' : 'the hits of a probe'));
+    for (const { at, id, words } of isFree ? hit.events : []) {
+      if (hit.isServed) writes.push(this.grown(world, word(at, PROBE_EVENT_WORDS.hits), 1n, 'the hits of an event'));
+      const first = { kind: RING_KINDS.probe, time: null, ip: hit.address, parents: [id] };
+      const data = Array.from({ length: Math.ceil(words.length / 3) }, (_, i) => {
+        const [time, ip, parent] = [0, 1, 2].map((k) => (3 * i + k < words.length ? words[3 * i + k]! : 0n));
+        return { kind: RING_KINDS.data, time: time!, ip: ip!, parents: parent === null ? null : [parent!] };
+      });
+      records.push([first, ...data]);
+    }
+  }
+
+  /** What is not as a hit must have left it, in a sentence; null: all is. */
+  wrongHit(world: ProofWorld, hit: ProbeHit): string | null {
+    const { thread, word } = this;
+    const writes: Write[] = [];
+    const records: Records[] = [];
+    if (thread !== null) {
+      writes.push({ address: thread, size: word, holds: [this.owner], what: 'the owner of a thread' });
+      this.hit(world, hit, this.was(world, this.headOf(thread, 'active')) === 0n, writes, records);
+    }
+    return this.firstWrong(world, [...writes, ...this.recorded(world, records, thread === null ? 1 : 0)]);
   }
 
   /** A function in the place of another one: what its caller needs is kept until it comes back. */
@@ -444,36 +523,39 @@ export class OwnData {
   }
 
   /** Records in the ring, and the words that count them. */
-  private recorded(
-    world: ProofWorld,
-    { ip }: OwnCall,
-    records: readonly { kind: number; parents: readonly Address[] }[],
-    lost: number,
-  ): Write[] {
+  private recorded(world: ProofWorld, records: readonly Records[], lost: number): Write[] {
     const { ring, thread } = this;
     const field = (name: keyof typeof RING_HEADER): Address => ring + BigInt(RING_HEADER[name]);
     const capacity = this.was(world, field('capacity'), 4);
     const keepsOldest = (this.was(world, field('flags'), 4) & BigInt(RING_FLAGS.keepOldest)) !== 0n;
     let head = this.was(world, field('head'), 8);
     let dropped = this.was(world, field('dropped'), 8) + BigInt(lost);
-    const low = BigInt(8 * this.word);
+    const low = 8 * this.word;
     const number = thread === null ? 0n : this.numberOf(thread);
     const writes: Write[] = [];
-    for (const { kind, parents } of records) {
-      if (keepsOldest && BigInt.asUintN(Number(low), head) >= capacity) {
+    for (const together of records) {
+      if (keepsOldest && BigInt.asUintN(low, head) + BigInt(together.length) > capacity) {
         dropped++;
         continue;
       }
-      const at = ring + BigInt(RING_HEADER_BYTES) + (head & (capacity - 1n)) * BigInt(RING_RECORD_BYTES);
-      const part = (name: keyof typeof RING_RECORD): Address => at + BigInt(RING_RECORD[name]);
-      writes.push(
-        { address: part('time'), size: 8, holds: null, what: 'the time of a record' },
-        { address: part('ip'), size: 8, holds: [ip], what: 'the ip of a record' },
-        { address: part('parentIp'), size: 8, holds: parents, what: 'the parent of a record' },
-        { address: part('kind'), size: 4, holds: [BigInt(kind)], what: 'the kind of a record' },
-        { address: part('thread'), size: 4, holds: [number], what: 'the thread of a record' },
-      );
-      head = BigInt.asUintN(64, head + 1n);
+      for (const { kind, time, ip, parents } of together) {
+        const at = ring + BigInt(RING_HEADER_BYTES) + (head & (capacity - 1n)) * BigInt(RING_RECORD_BYTES);
+        const part = (name: keyof typeof RING_RECORD): Address => at + BigInt(RING_RECORD[name]);
+        const what = kind === RING_KINDS.data ? 'what a probe fetched' : 'the ip of a record';
+        writes.push(
+          { address: part('time'), size: 8, holds: time === null ? null : [time], what },
+          { address: part('ip'), size: 8, holds: ip === null ? null : [ip], what },
+          {
+            address: part('parentIp'),
+            size: 8,
+            holds: parents,
+            what: kind === RING_KINDS.data ? what : 'the parent of a record',
+          },
+          { address: part('kind'), size: 4, holds: [BigInt(kind)], what: 'the kind of a record' },
+          { address: part('thread'), size: 4, holds: [number], what: 'the thread of a record' },
+        );
+        head = BigInt.asUintN(64, head + 1n);
+      }
     }
     return [
       ...writes,

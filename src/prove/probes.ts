@@ -6,7 +6,15 @@
 import type { ElfImage } from '../elf/image.js';
 import type { StopReason } from '../emulator/index.js';
 import type { JumpWindow } from '../machine/probes.js';
-import { type ListedProbe, probeServer, ProbeRun, type ProbeSession } from '../kprobes/index.js';
+import {
+  type FetchSource,
+  type ListedProbe,
+  probeServer,
+  ProbeRun,
+  type ProbeSession,
+  registerValue,
+  runProgram,
+} from '../kprobes/index.js';
 import { readRecord } from '../record/journal.js';
 import { PROBE_OP_WORDS } from '../runtime/abi.js';
 import { sha256 } from '../sha256.js';
@@ -28,7 +36,8 @@ import {
 } from './compare.js';
 import type { Begun, Entry } from './state.js';
 import { comeBack } from './way-back.js';
-import type { ProofWorld } from './world.js';
+import type { OwnData, ProbeHit } from './own-data.js';
+import type { ProofWorld, Registers } from './world.js';
 
 /** A probe that changes bytes. */
 export interface ProbeSubject {
@@ -84,11 +93,17 @@ function subjectOf({ address, symbol, offset, events, state, gone }: ListedProbe
 export class ProbeProofs {
   readonly subjects: readonly ProbeSubject[];
 
+  private readonly pair: Pair;
+  private readonly data: OwnData | null;
+
   private constructor(
-    private readonly pair: Pair,
+    whole: Pair,
     private readonly session: ProbeSession,
     private readonly own: Trial['own'],
   ) {
+    // What comes back from a return probe is not the graph tracer's.
+    const pair = (this.pair = { ...whole, data: null });
+    this.data = whole.data;
     const { patched, program } = pair;
     const { machine } = patched;
     const run = new ProbeRun({
@@ -112,7 +127,7 @@ export class ProbeProofs {
         },
       },
     });
-    patched.serve = (stop) => stop.kind === 'trap' && run.serve(stop);
+    patched.serve = (stop) => (stop.kind === 'trap' || stop.kind === 'fault') && run.serve(stop);
     this.subjects = session.probes().flatMap((probe) => subjectOf(probe, pair) ?? []);
   }
 
@@ -148,6 +163,67 @@ export class ProbeProofs {
     return takes ? this.session.trampoline : null;
   }
 
+  /** What is hit at a site whose probe ftrace serves; null: not all of it is known. */
+  hitAtSite(ip: Address, before: Registers): ProbeHit | null {
+    const found = this.session
+      .probes()
+      .find(
+        ({ gone, state, events }) => !gone && state.text === 'ftrace' && events.some(({ place }) => place.site === ip),
+      );
+    return found === undefined ? null : this.hitOf(found.address, true, before);
+  }
+
+  /** Whether all that a probe records is known: no function is called back on its return. */
+  knows({ takesReturn }: ProbeSubject): boolean {
+    return this.data !== null && !takesReturn;
+  }
+
+  /**
+   * What a hit records (PV-1, 4), from what the probe's definition says: the values of its
+   * arguments in the original.
+   * @param before  registers where the hit happens
+   */
+  private hitOf(address: Address, isServed: boolean, before: Registers): ProbeHit | null {
+    const { session } = this;
+    const { original, patched, program, proof, abi } = this.pair;
+    const op = session.objectAt(address);
+    const events = session.probes().find((each) => each.address === address)?.events ?? [];
+    if (op === null || events.some(({ definition }) => definition.isReturn)) return null;
+    const wordBytes = program.image.wordBytes;
+    const stack = before.get(abi.stackPointer);
+    const ofCallee = proof.calleeWords.map((offset) => stack + BigInt(offset));
+    let isVague = false;
+    const source: FetchSource = {
+      // Handlers see an instruction pointer behind the breakpoint, wherever the probe is served.
+      register: (found) =>
+        registerValue(found, (name) => {
+          if (name !== 'pc') return before.get(name);
+          return address + BigInt(session.machine.support.trapDelta);
+        }),
+      // What the tracer brought with it is in the patched image alone.
+      read: (at, size) => {
+        isVague ||= ofCallee.some((word) => at < word + BigInt(wordBytes) && at + BigInt(size) > word);
+        return (patched.layout.owns(at) && !original.layout.owns(at) ? patched : original).readable(at, size);
+      },
+      wordBytes,
+      littleEndian: program.arch.target.dataEndian === 'little',
+      comm: '',
+    };
+    const places = new Map([...session.eventAddresses].map(([at, event]) => [event, at]));
+    return {
+      ...{ op, address, isServed },
+      events: events.flatMap((event) => {
+        const at = places.get(event);
+        // One that is off has no object.
+        if (at === undefined) return [];
+        isVague = false;
+        const words: readonly (bigint | null)[] = runProgram(event.arguments, source);
+        // Words of a frame that the ABI gives to callees: entries may keep things there.
+        return [{ at, id: BigInt(event.id), words: isVague ? words.map(() => null) : words }];
+      }),
+    };
+  }
+
   /** A probe as the trials of sites know their sites. */
   trial({ address, end }: ProbeSubject): Trial {
     return {
@@ -160,18 +236,24 @@ export class ProbeProofs {
   once(probe: ProbeSubject, begun: Begun): Outcome {
     const { original, patched } = this.pair;
     const isThere = begun.entry === probe.address;
+    // On the way from the entry the site of the function may have been hit.
+    const data = isThere && this.knows(probe) ? this.data : null;
+    data?.begin(patched, begun.tracer, begun, 0n);
     if (!isThere) {
       const [a, b] = [original, patched].map((world) => runTo(world, probe.address, BUDGET));
       if (a!.kind !== 'hook' || b!.kind !== 'hook') return this.apart(a!, b!);
     }
     const hits = this.hits(probe.address);
+    const hit = data === null ? null : this.hitOf(probe.address, probe.kind === 'jump', begun.registers);
     const live = original.machine.register(this.pair.abi.stackPointer) - BigInt(this.redZoneBytes);
     const next = pastWindow(original, probe);
     if (next.kind === 'stop') return this.apart(next.stop, patched.run(PATCHED_BUDGET));
     if (next.address === probe.address) return open({ kind: 'step-limit' });
     const stop = runTo(patched, next.address, PATCHED_BUDGET);
     if (stop.kind !== 'hook') return this.apart({ kind: 'hook', address: next.address }, stop);
-    return this.compare(probe, begun, isThere, hits, live);
+    const wrong = hit === null ? null : data!.wrongHit(patched, hit);
+    if (wrong !== null) return different({ what: 'event', name: probe.name, reason: wrong });
+    return this.compare(probe, begun, isThere, hit === null ? hits : null, live);
   }
 
   /** Ways that ended before the place behind the probe, or at other places. */
@@ -186,14 +268,15 @@ export class ProbeProofs {
     return different({ what: 'stop', original: stopText(original), patched: stopText(patched) });
   }
 
-  private compare(probe: ProbeSubject, begun: Begun, isThere: boolean, hits: bigint, live: Address): Outcome {
+  /** @param hits  of the probe before; null: they are right */
+  private compare(probe: ProbeSubject, begun: Begun, isThere: boolean, hits: bigint | null, live: Address): Outcome {
     const { pair } = this;
     const handler = probe.takesReturn ? this.session.trampoline : null;
     const isTaken = (a: bigint, b: bigint): boolean => handler !== null && a === begun.returnAddress && b === handler;
     const words = handler === null ? [] : hijackedWords(pair, begun, handler);
     const trial = this.trial(probe);
     const now = this.hits(probe.address);
-    if (now !== hits + 1n) {
+    if (hits !== null && now !== hits + 1n) {
       const reason = `hit ${now - hits} times, not once`;
       return different({ what: 'event', name: probe.name, reason });
     }

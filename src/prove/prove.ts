@@ -119,7 +119,10 @@ export interface Tried {
 
 /** The trials of a site or a probe. */
 interface Attempts {
+  /** Whether it is known what the tracer's data holds afterwards. */
+  readonly hasData: boolean;
   once(begun: Begun): Outcome;
+  end(): void;
 }
 
 /** An image, its sites, a machine for it. */
@@ -143,6 +146,7 @@ export class Prover {
   private readonly own: readonly { readonly start: Address; readonly end: Address }[];
   private readonly addresses: readonly Address[];
   readonly probes: ProbeProofs | null;
+  private readonly siteHits: Pair['hits'] = null;
   private readonly shapes = new Map<string, number>();
 
   constructor(
@@ -179,8 +183,9 @@ export class Prover {
     this.data = this.wanted.known ? OwnData.of(program, this.own, emulation) : null;
     const step = Math.max(1, Math.floor(this.subjects.length / ADDRESSES));
     this.addresses = this.subjects.filter((_, i) => i % step === 0).map(({ anchor }) => anchor);
-    // Handlers of probes write words of their own.
-    this.probes = ProbeProofs.of({ ...this.pair, data: null }, patched, this.own);
+    const probes = ProbeProofs.of(this.pair, patched, this.own);
+    if (probes !== null) this.siteHits = (ip, before) => probes.hitAtSite(ip, before);
+    this.probes = probes;
   }
 
   get seed(): number {
@@ -359,21 +364,27 @@ export class Prover {
       function: probe.name,
       shape: `probe.${probe.kind}`,
     };
-    const once = (begun: Begun): Outcome => probes.once(probe, begun);
-    return { ...base, ...this.decide(probes.trial(probe), probes.entries(probe), true, once) };
+    const attempts: Attempts = {
+      hasData: probes.knows(probe),
+      once: (begun) => probes.once(probe, begun),
+      end: () => undefined,
+    };
+    return { ...base, ...this.decide(probes.trial(probe), probes.entries(probe), true, attempts) };
   }
 
   private decide(
     trial: Trial,
     entries: readonly Entry[],
     isEarly: boolean,
-    once: ((begun: Begun) => Outcome) | null = null,
+    probe: Attempts | null = null,
   ): Pick<SiteProof, 'verdict' | 'trials' | 'reason' | 'detail' | 'account'> {
-    const first = trial.wanted === null ? FIRST_TRIALS : TRACER_STATES.length;
+    const isCalled = trial.wanted !== null || probe?.hasData === true;
+    // A probe records something wherever the way to it begins: all states from each entry.
+    const first = isCalled ? TRACER_STATES.length * (probe === null ? 1 : entries.length) : FIRST_TRIALS;
     const wanted = Math.max(this.options.trials ?? 2, entries.length, isEarly ? first : 0);
     let counted = 0;
     let open: Extract<Outcome, { kind: 'open' }> | null = null;
-    const trials = once === null ? this.trials(trial) : { once, end: () => undefined };
+    const trials = probe ?? this.trials(trial);
     for (let n = 0; n < wanted; n++) {
       const { entry, seed } = this.turn(trial, entries, n);
       const outcome = this.attempt(trials, entry, seed);
@@ -413,7 +424,8 @@ export class Prover {
     // Odd seeds mix addresses of the image in (begin): the trials of each entry take turns.
     const low = ((n % TRACER_STATES.length) << STATE_SHIFT) | ((n ^ (n >> 1)) & 1);
     const seed = ((mix(this.seed, Number(ip & 0xffff_ffffn), n) & ~(STATE_MASK | 1)) | low) >>> 0;
-    return { entry: entries[n % entries.length]!, seed };
+    const round = Math.floor(n / TRACER_STATES.length);
+    return { entry: entries[(n + round) % entries.length]!, seed };
   }
 
   /** One trial; nothing of it is left. */
@@ -434,13 +446,14 @@ export class Prover {
       frames: emulation.process.frames,
       budget: this.options.budget ?? PATCHED_BUDGET,
       data: this.data,
+      hits: this.siteHits,
     };
   }
 
   /** The state of a trial; its seed says which one of the tracer's data (PV-3). */
   private begin(trials: Attempts, entry: Entry, seed: number): Begun {
     const state = TRACER_STATES[(seed & STATE_MASK) >>> STATE_SHIFT] ?? 'fresh';
-    if (!(trials instanceof Trials && trials.hasData)) return this.first(entry, seed, null, null);
+    if (!trials.hasData) return this.first(entry, seed, null, null);
     if (state !== 'again') return this.first(entry, seed, null, state);
     const before = this.first(entry, (~seed & ~STATE_MASK) >>> 0, null, 'fresh');
     if (trials.once(before).kind === 'equal') {
@@ -463,6 +476,7 @@ export class Prover {
       for (const i of differing(a, b)) {
         const address = page + BigInt(i);
         if (this.own.some(({ start, end }) => address >= start && address < end)) continue;
+        if (original.layout.owns(address) !== patched.layout.owns(address)) continue;
         patched.write(address, a.subarray(i, i + 1));
       }
     }

@@ -381,6 +381,8 @@ function happening({ data, patched }: Pair, { wanted, ip }: Trial, begun: Begun,
 
 /** Compares what two ways left; where a tracer has the return, both then return. */
 function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome {
+  const { data, hits } = pair;
+  if (data !== null) data.hits = hits === null || a.before === null ? null : (ip) => hits(ip, a.before!);
   const wanted = happening(pair, site, begun, b);
   const trial = { ...site, wanted };
   const replaced = (wanted?.replacement ?? null) !== null && b.arrived > 0;

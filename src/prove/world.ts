@@ -197,6 +197,17 @@ export class ProofWorld {
     return out;
   }
 
+  /** Bytes as code would read them; null: not all of them can be read. */
+  readable(address: Address, size: number): Uint8Array | null {
+    const { memory, lifter } = this.machine;
+    for (let i = 0; i < size; i++) {
+      const at = BigInt.asUintN(lifter.addressBits, address + BigInt(i));
+      if (i > 0 && pageOf(at) !== at) continue;
+      if (memory.check(at, 1, 'read') !== null && !this.appear(at, 'read')) return null;
+    }
+    return this.read(address, size);
+  }
+
   /** Writes before a trial, as the state of the trial asks for. */
   write(address: Address, bytes: Uint8Array): void {
     const page = pageOf(address);

@@ -127,10 +127,28 @@ const ways: Readonly<Record<string, { readonly options?: readonly string[]; read
   'livepatch-list': { options: ['--livepatch', 'leaf=bump', '--enable', '--tracer', 'function'] },
 };
 
+/** Arguments of every kind: registers, words and elements of memory, text behind pointers. */
+const FETCHED =
+  'a=$arg1 b=%PC c=+8($stack):u32 d=+4(+16($arg1)):s16 e=+2($arg2):x8[3] f=+0($arg1):string g=+0($stack):string[2] h=\\7';
+
+/** The same for places that are no entries. */
+const ELSEWHERE = FETCHED.replace('a=$arg1 ', '').replaceAll('$arg1', '$stack').replaceAll('$arg2', '$stack');
+
 /** Ways with probes, which bring the object with their code. */
 const probeWays: typeof ways = {
   probe: { options: ['--probe', 'p:x leaf'] },
   'probe-list': { options: ['--probe', 'p:x leaf', '--enable', '--tracer', 'function'] },
+  'probe-arguments': { options: ['--probe', `p:x leaf ${FETCHED}`] },
+  'probe-two': {
+    session: session(
+      `probe: { define: "p:one leaf ${FETCHED.replaceAll('\\', '\\\\')}" }`,
+      'probe: { define: "p:two leaf a=$arg2" }',
+      'probe: { define: "p:three sum" }',
+      'ops: { name: one, call: elftrace_function_tracer, filter: "leaf sum" }',
+      'register: one',
+    ),
+  },
+  'jump-arguments': { options: ['--probe', `p:x outer+JUMP ${ELSEWHERE}`, '--optimize'] },
   return: { options: ['--probe', 'r:x leaf'] },
   // Other sites, of an image with that object.
   'beside-list': {
@@ -156,6 +174,13 @@ const directOf = (object: string): string =>
       ? 'elftrace_direct_stub'
       : 'ftrace_stub';
 
+/** A place in `outer` that can have a jump. */
+const jumpOf = (object: string): string => (object.startsWith('x86') ? '0xd' : '0x10');
+
+/** What probes call the instruction pointer. */
+const pcOf = (object: string): string =>
+  object.startsWith('x86') ? '%ip' : object.startsWith('arm') ? '%pc' : object.startsWith('ppc') ? '%nip' : '%epc';
+
 export const mutantImages: readonly MutantImage[] = rows.flatMap(({ object, sample, options = [] }) =>
   [
     ...Object.entries(ways).map(([way, each]) => [object, way, each] as const),
@@ -163,8 +188,10 @@ export const mutantImages: readonly MutantImage[] = rows.flatMap(({ object, samp
   ].map(([name, way, each]) => ({
     name: `${name} ${way}`,
     sample,
-    options: [...options, ...(each.options ?? [])].map((each) => each.replace('DIRECT', directOf(object))),
-    ...(each.session === undefined ? {} : { session: each.session }),
+    options: [...options, ...(each.options ?? [])].map((each) =>
+      each.replace('DIRECT', directOf(object)).replace('%PC', pcOf(object)).replace('JUMP', jumpOf(object)),
+    ),
+    ...(each.session === undefined ? {} : { session: each.session.replace('%PC', pcOf(object)) }),
   })),
 );
 
