@@ -174,3 +174,25 @@ test('PV-3: sites at the limit of reach, on either side of it, are proved; a wro
     rmSync(folder, { recursive: true });
   }
 });
+
+test('PV-1: a tracer that never comes to its end is a difference, where it goes in circles', () => {
+  const run = runOf('arm64/regs function', [0]);
+  // The first instruction of the tracer's function branches to itself.
+  const first = [...run.reached()].find(({ symbol, offset }) => symbol === 'elftrace_function_tracer' && offset === 0);
+  const { address, mutant } = first!;
+  const before = mutant.before.slice(0, 4);
+  const itself = Uint8Array.from(Buffer.from('00000014', 'hex'));
+  expect(run.says({ address, mutant: { kind: 'nop', before, after: itself } }, 0)).toMatch(/goes in circles/);
+});
+
+test('PV-3: rewritten: an entry that leaves out a register of the frame is found', () => {
+  const numbers = [0, TRACER_STATES.indexOf('rewritten')];
+  const run = runOf('riscv64/g1 registers', numbers);
+  expect(run.flaw).toBeNull();
+  // ld s5, 168(sp): the callback's own s5 is that of the site, but where it changed the frame.
+  const load = [...run.reached()].find(
+    ({ kind, mutant }) => kind === 'nop' && Buffer.from(mutant.before).toString('hex') === '833a810a',
+  );
+  expect(run.says(load!, 0)).toBe('equal');
+  expect(run.says(load!, numbers[1]!)).toMatch(/"register","name":"s5"/);
+});

@@ -46,6 +46,7 @@ const regs: FrameRow = {
     constantWord(MARK, 0xffff_ffff_ffff_ffffn),
   ],
   mark: MARK,
+  restoresPlain: true,
   registers: framePointer(PT_REGS.own),
 };
 
@@ -62,6 +63,7 @@ export const arm64Proof: ProofModel = {
   stackSkew: 0n,
   redZoneBytes: { program: 0, kernel: 0 },
   calleeWords: [],
+  platform: ['x18'],
   entryAddress: null,
   toc: null,
   savedLink: null,

@@ -71,6 +71,7 @@ export function ppcProof(abi: 'sysv' | 'elfv1' | 'elfv2'): ProofModel {
     stackSkew: 0n,
     redZoneBytes: abi === 'sysv' ? { program: 0, kernel: 0 } : { program: 288, kernel: 288 },
     calleeWords: CALLEE_WORDS[abi],
+    platform: [...(abi === 'sysv' ? ['r2'] : []), 'r13'],
     entryAddress: abi === 'elfv2' ? 'r12' : null,
     toc: abi === 'sysv' ? null : 'r2',
     savedLink: 'r0',

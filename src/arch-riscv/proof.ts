@@ -70,6 +70,7 @@ export const riscvProof: ProofModel = {
   stackSkew: 0n,
   redZoneBytes: { program: 0, kernel: 0 },
   calleeWords: [],
+  platform: ['tp', 'gp'],
   entryAddress: null,
   toc: null,
   savedLink: null,

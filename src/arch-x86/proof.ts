@@ -45,6 +45,7 @@ export const x86Proof: ProofModel = {
   stackSkew: 8n,
   redZoneBytes: { program: 128, kernel: 0 },
   calleeWords: [],
+  platform: [],
   entryAddress: null,
   toc: null,
   savedLink: null,

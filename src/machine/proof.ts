@@ -36,6 +36,8 @@ export interface FrameRow {
   readonly plain: readonly FrameWord[] | null;
   /** Words of the frame with all registers; null: there is no other frame. */
   readonly full: readonly FrameWord[] | null;
+  /** Only registers of the plain frame are given back, from the full one, too (A-ENT-1). */
+  readonly restoresPlain?: boolean;
   /** The word that is 0 in the plain frame alone; null: nothing tells frames apart. */
   readonly mark: number | null;
   /** Registers as callbacks find them beside their arguments: unwinders begin with them. */
@@ -74,6 +76,8 @@ export interface ProofModel {
    * which that entry puts back into the link register; null: it leaves the link register alone.
    */
   readonly savedLink: RegisterName | null;
+  /** General registers that are the platform's or the thread's: no callback changes them. */
+  readonly platform: readonly RegisterName[];
   /** Where stubs to other modules save `toc`, byte offset from the stack pointer; null: nowhere. */
   readonly tocSlot: number | null;
   /** Registers of results, as they are when a function returns. */

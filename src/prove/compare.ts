@@ -272,6 +272,9 @@ export function wordAt(world: ProofWorld, address: Address): bigint {
   return world.word(address);
 }
 
+/** What is said of a way that never comes to its end. */
+export const IN_CIRCLES = 'goes in circles: never comes to the place behind the site';
+
 /** Stops that say something about the emulator, and nothing about the code. */
 export function openReason(stop: StopReason): OpenReason | null {
   if (stop.kind === 'unknown-instruction') return 'unknown-instruction';

@@ -54,6 +54,8 @@ export type TracerState =
   | 'not-watching'
   /** The last callback names another place to go on at. */
   | 'redirected'
+  /** A callback that has all registers changes them in its frame. */
+  | 'rewritten'
   /** No function in the place of another one can be kept, or some were left. */
   | 'side-full'
   | 'side-left';
@@ -84,6 +86,7 @@ export const TRACER_STATES: readonly TracerState[] = [
   'again',
   'ring-full',
   'left',
+  'rewritten',
 ];
 
 /** Where the tracer's data is, and how it is written. */
@@ -176,7 +179,8 @@ class StateWriter {
 const callers = (count: number): bigint[] => Array.from({ length: count }, (_, i) => BigInt(count - i) * STEP);
 
 /**
- * Brings the data into a state before a trial. `again` and `redirected` are of the trial itself.
+ * Brings the data into a state before a trial. `again`, `redirected` and `rewritten` are of the
+ * trial itself.
  * @returns whether the state is one of this tracer
  */
 export function enterState(state: TracerState, memory: TracerMemory, call: StateCall, random: Random): boolean {

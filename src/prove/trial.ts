@@ -4,11 +4,12 @@
  * tracer took the return address, both then return (PV-2).
  */
 import type { StopReason } from '../emulator/index.js';
-import type { Address } from '../units.js';
+import type { Address, RegisterName } from '../units.js';
 import {
   type Difference,
   firstRegister,
   hijackedWords,
+  IN_CIRCLES,
   memory,
   openReason,
   type Outcome,
@@ -45,6 +46,8 @@ interface Seen {
   readonly isGuarded: boolean;
   /** A callback named another place, and the site went on there (PV-3). */
   readonly isRedirected: boolean;
+  /** What a callback wrote into its frame, by register. */
+  readonly rewritten: ReadonlyMap<RegisterName, bigint>;
 }
 
 /** From a trial's return address to a place that nothing else has. */
@@ -72,6 +75,7 @@ class Way {
   /** Where callbacks make the site go on; null: where it does. */
   private other: Address | null = null;
   private isRedirected = false;
+  private rewritten = new Map<RegisterName, bigint>();
   /** A profiling entry of the original is one that does nothing. */
   private readonly profiles: boolean;
   /** Instructions of a site up to its call, where they are counted. */
@@ -130,10 +134,11 @@ class Way {
     const isTrap = trial.besides !== null && parent === trial.handler;
     if (parent !== returnAddress && parent !== topOfStack(world, pair, before) && !isTrap)
       events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(returnAddress)}`);
-    const wrong = this.wrongFrame(ip!, isTrap ? parent! : null);
+    const wrong = this.rewritten.size > 0 ? null : this.wrongFrame(ip!, isTrap ? parent! : null);
     if (wrong !== null) events.push(`${call.name} ${wrong}`);
     this.spend(call);
     this.redirect();
+    this.rewrite();
     return 'continue';
   }
 
@@ -155,6 +160,28 @@ class Way {
       if (isFree && !kept.has(name)) {
         world.machine.setRegister(name, BigInt.asUintN(widthBits, random.double()));
       }
+    }
+  }
+
+  /** The callback changes the registers of its frame: the site goes on with those. */
+  private rewrite(): void {
+    const { world, pair, trial, begun } = this;
+    const { abi, proof } = pair;
+    const { wanted } = trial;
+    const frame = world.machine.register(abi.argumentRegisters[3] ?? '');
+    const row = wanted?.frame?.full === true ? wanted.frame.row : null;
+    const isOther = (wanted?.direct ?? wanted?.replacement ?? null) !== null || trial.ordinaryCall;
+    if (begun!.tracer !== 'rewritten' || row === null || frame === 0n || isOther) return;
+    const frames = 'register' in pair.frames ? pair.frames.register : null;
+    const own = [...proof.platform, abi.stackPointer, abi.linkRegister, frames, proof.toc];
+    const random = new Random(mix(2, Number(begun!.returnAddress & 0xffff_ffffn)));
+    for (const { at, holds, writer } of (row.restoresPlain === true ? row.plain : row.full) ?? []) {
+      if (holds.is !== 'register' || writer !== undefined || own.includes(holds.name)) continue;
+      // Flags and control words have bits that no program sets.
+      if (proof.random[holds.name] !== undefined || proof.fixed.includes(holds.name)) continue;
+      const value = BigInt.asUintN(world.machine.lifter.addressBits, random.double());
+      world.writeWord(frame + BigInt(at), value);
+      if (proof.compared[holds.name] !== 0n) this.rewritten.set(holds.name, value);
     }
   }
 
@@ -225,6 +252,7 @@ class Way {
     this.arrived = 0;
     this.spoiled = null;
     this.isGuarded = this.isRedirected = false;
+    this.rewritten = new Map();
     this.other = this.otherPlace(begun);
     this.before = begun.entry === trial.start ? begun.registers : null;
     world.prepare(trial.end);
@@ -240,8 +268,9 @@ class Way {
       this.arrive();
       stop = AT_SITE;
     }
-    const { events, calls, arrived, spoiled, before, isGuarded, isRedirected } = this;
-    return { stop, site: before !== null, events, calls, arrived, spoiled, before, isGuarded, isRedirected };
+    const { events, calls, arrived, spoiled, before, isGuarded, isRedirected, rewritten } = this;
+    const said = { events, calls, arrived, spoiled, isGuarded, isRedirected, rewritten };
+    return { stop, site: before !== null, before, ...said };
   }
 
   /** Takes the hooks off. */
@@ -325,6 +354,15 @@ function missing(wanted: Wanted, rule: Wanted, seen: Seen): Difference | null {
   return seen.spoiled === null ? null : { what: 'event', name: goal.name, reason: seen.spoiled };
 }
 
+/** A callback that was called more than once, wherever the way ends. */
+function tooOften({ calls }: Wanted, seen: Seen): Difference | null {
+  for (const call of calls) {
+    const count = seen.calls.get(call) ?? 0;
+    if (count > 1) return { what: 'event', name: call.name, reason: `called ${count} times, not once` };
+  }
+  return null;
+}
+
 /** The trials of one site. */
 export class Trials {
   private readonly original: Way;
@@ -387,8 +425,15 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
   const trial = { ...site, wanted };
   const replaced = (wanted?.replacement ?? null) !== null && b.arrived > 0;
   if (!(replaced && a.stop.kind === 'hook') && stopText(a.stop) !== stopText(b.stop)) {
-    const reason = openReason(b.stop) ?? openReason(a.stop);
     const doubt = a.stop.kind === 'hook';
+    // No instruction more would bring it to the end: that is a difference, and no doubt.
+    if (doubt && b.stop.kind === 'step-limit' && pair.patched.circles(trial.end)) {
+      const difference: Difference = { what: 'stop', original: stopText(a.stop), patched: IN_CIRCLES };
+      return { kind: 'different', phase: 'enter', difference };
+    }
+    const often = b.stop.kind === 'step-limit' && doubt && wanted !== null ? tooOften(site.wanted!, b) : null;
+    if (often !== null) return { kind: 'different', phase: 'enter', difference: often };
+    const reason = openReason(b.stop) ?? openReason(a.stop);
     if (reason !== null)
       return { kind: 'open', reason, detail: stopText(openReason(b.stop) === null ? a.stop : b.stop), doubt };
     const difference: Difference = { what: 'stop', original: stopText(a.stop), patched: stopText(b.stop) };
@@ -408,15 +453,30 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
     a.before,
     trial.ordinaryCall,
     (x, y) => isHijacked(x, y) || (replaced && x === trial.end),
-  );
+  ).filter(({ name }) => !b.rewritten.has(name));
   const difference =
     (wanted === null ? null : missing(wanted, site.wanted!, b)) ??
     ownData(pair, trial, begun, 'enter', topOfStack(pair.patched, pair, b.before)) ??
+    takeOver(pair, b.rewritten) ??
     firstRegister(differing) ??
     memory(pair, trial, begun, words);
   if (difference !== null) return { kind: 'different', phase: 'enter', difference, registers: differing };
   // The caller of a tail call is the tracer: where that returns to says the trial of its function.
   return handler === null || begun.tracer === 'tail' ? { kind: 'equal' } : comeBack(pair, trial, begun, handler, words);
+}
+
+/**
+ * Registers that a callback wrote into its frame must be those of the patched behind the site; the
+ * original goes on with them, too.
+ */
+function takeOver({ original, patched }: Pair, rewritten: ReadonlyMap<RegisterName, bigint>): Difference | null {
+  let found: Difference | null = null;
+  for (const [name, value] of rewritten) {
+    const now = patched.machine.register(name);
+    if (now !== value) found ??= { what: 'register', name, original: value, patched: now };
+    original.machine.setRegister(name, value);
+  }
+  return found;
 }
 
 /** Who has the return address: the graph tracer or a return probe, the last that took it. */

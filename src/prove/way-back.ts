@@ -11,6 +11,7 @@ import {
   type Difference,
   copiedWords,
   firstRegister,
+  IN_CIRCLES,
   memory,
   openReason,
   type Outcome,
@@ -104,6 +105,9 @@ function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly 
   const isBack = stop.kind === 'fault' && stop.access === 'execute' && stop.address === begun.returnAddress;
   if (!isBack) {
     const reason = openReason(stop);
+    if (stop.kind === 'step-limit' && patched.circles(begun.returnAddress)) {
+      return different({ what: 'stop', original: 'the caller', patched: IN_CIRCLES });
+    }
     if (reason !== null) return { kind: 'open', reason, detail: stopText(stop), doubt: true };
     return different({ what: 'stop', original: 'the caller', patched: stopText(stop) });
   }

@@ -14,6 +14,8 @@ import { mix, Random } from './random.js';
 const PAGES_KEPT = 128;
 /** Pages whose first contents are remembered. */
 const INITIALS = 512;
+/** Instructions of the longest circle that is looked for. */
+const CIRCLE = 2048;
 /** A trial that touches more is none. */
 const PAGES_MAX = 4096;
 
@@ -272,6 +274,27 @@ export class ProofWorld {
       if (this.serve?.(stop) === true) continue;
       if (stop.kind !== 'fault' || stop.access !== 'execute' || !this.appear(stop.address, 'execute')) return stop;
     }
+  }
+
+  /**
+   * Whether what runs comes back to where it was, in the state in which it was: then it never ends.
+   * The machine is a few instructions further on afterwards.
+   * @param end  the place that it was to come to
+   */
+  circles(end: Address): boolean {
+    const { machine } = this;
+    const state = (): string =>
+      [
+        machine.pc,
+        ...machine.stateWords,
+        ...this.touched.map((page) => Buffer.from(this.now(page)).toString('latin1')),
+      ].join();
+    const [pc, before] = [machine.pc, state()];
+    for (let n = 0; n < CIRCLE; n++) {
+      if (machine.pc === end || this.run(1).kind !== 'step-limit') return false;
+      if (machine.pc === pc && state() === before) return true;
+    }
+    return false;
   }
 
   private changedPages(): Page[] {
