@@ -32,10 +32,20 @@ function openQuestions(file: string, diff: SitesDiff): string[] {
   });
 } // prettier-ignore
 
-const siteText = (site: DiffSite | null): string =>
-  site === null
-    ? ''
-    : `${site.section} +${hex(BigInt(site.offset))}, ${site.shape === '' ? 'no shape' : site.shape}, ${site.state}`;
+const partsOf = ({ section, offset, shape, state }: DiffSite): readonly string[] => [
+  `${section} +${hex(BigInt(offset))}`,
+  shape === '' ? 'no shape' : shape,
+  state,
+];
+
+/** A site in words; of one that both sides have, what is not the same of it. */
+function siteText(site: DiffSite | null, other: DiffSite | null): string {
+  if (site === null) return '';
+  const parts = partsOf(site);
+  const against = other === null ? [] : partsOf(other);
+  const differing = parts.filter((part, i) => part !== against[i]);
+  return (differing.length === 0 ? parts : differing).join(', ');
+}
 
 /** The differences for a page. */
 export function pageDiff(
@@ -51,7 +61,7 @@ export function pageDiff(
   };
   const one = (file: string, { change, function: name, source, old: a, new: b, reason }: SiteDifference): void => {
     const why = reason === null ? '' : reasonText(reason, a === null);
-    add(change, source === '' ? name : `${name} (${source})`, file, siteText(a), siteText(b), why);
+    add(change, source === '' ? name : `${name} (${source})`, file, siteText(a, b), siteText(b, a), why);
   };
   for (const pair of pairs) {
     if ('alone' in pair) {

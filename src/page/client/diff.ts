@@ -2,21 +2,17 @@
 import type { PageDiff } from '../model.js';
 import { type Data, ranksOf } from './data.js';
 import { el } from './dom.js';
-import { Table, type TableColumn } from './table.js';
+import { Table, type TableColumn, widthOf } from './table.js';
 
 export function diffSection(data: Data, diff: PageDiff): { element: HTMLElement; mount: () => void } {
-  const texts = (
-    title: string,
-    key: string,
-    [width, grow]: readonly [number, number],
-    show = data.text,
-  ): TableColumn => {
+  const texts = (title: string, key: string, most: number, show = data.text): TableColumn => {
     const column = data.column(key);
+    const width = widthOf([...new Set(column)].map(show), title.length * 8 + 22, most); // prettier-ignore
     let ranks: Float64Array | null = null;
     return {
       title,
       width,
-      grow,
+      grow: 0,
       text: (row) => show(column[row]!),
       compare: (a, b) => {
         ranks ??= ranksOf(column, show);
@@ -25,12 +21,12 @@ export function diffSection(data: Data, diff: PageDiff): { element: HTMLElement;
     };
   };
   const columns = [
-    texts('Change', 'diff.change', [90, 0]),
-    texts('Function', 'diff.function', [180, 1], data.name),
-    texts('Reason', 'diff.reason', [120, 1]),
-    texts('Before', 'diff.before', [260, 1]),
-    texts('After', 'diff.after', [260, 1]),
-    texts('File', 'diff.file', [110, 1]),
+    texts('Change', 'diff.change', 120),
+    { ...texts('Function', 'diff.function', 300, data.name), grow: 1 },
+    texts('Reason', 'diff.reason', 380),
+    texts('Before', 'diff.before', 260),
+    texts('After', 'diff.after', 260),
+    { ...texts('File', 'diff.file', 240), grow: 1 },
   ];
   const table = new Table('diff', 'Differences', columns, () => undefined, () => undefined); // prettier-ignore
   const rows = data.column('diff.change').length;

@@ -10,7 +10,7 @@ import { choice, count, drawingWidth, el, svg } from './dom.js';
 const WIDTH = Math.max(560, drawingWidth);
 const EDGE = 30;
 const LINE = 190;
-const GAP = 46;
+const GAP = 66;
 /** Space between ranges that is drawn as a gap, in bytes. */
 const FAR = 0x10_0000n;
 const LEAST = 14;
@@ -72,24 +72,26 @@ function positionOf(stretches: readonly Stretch[], at: bigint): number {
 
 function rangeParts(file: PageFile, stretches: readonly Stretch[]): SVGElement[] {
   const parts: SVGElement[] = [];
-  let free = -Infinity;
+  // Two lines of labels; a range for which neither has room is told by its title.
+  const free = [-Infinity, -Infinity];
   for (const { name, part, start, end, sites } of file.ranges) {
     const [from, to] = [positionOf(stretches, BigInt(start)), positionOf(stretches, BigInt(end))];
     const title = `${name}${part === '' ? '' : ` of ${part}`}: ${start} to ${end}, ${count(sites)} sites`;
     const width = Math.max(1, to - from);
     parts.push(svg('rect', { class: 'range', x: from, y: LINE, width, height: 22 }, svg('title', {}, title)));
-    if (from < free) continue;
     const label = `${name}${part === '' ? '' : ` (${part})`}`;
     const x = Math.min(from, WIDTH - label.length * 7);
-    parts.push(svg('text', { x, y: LINE + 36, class: 'small' }, label));
-    free = x + (label.length + 2) * 7;
+    const line = free.findIndex((each) => each <= x);
+    if (line < 0) continue;
+    parts.push(svg('text', { x, y: LINE + 36 + line * 14, class: 'small' }, label));
+    free[line] = x + (label.length + 2) * 7;
   }
   stretches.slice(1).forEach((next, i) => {
     const last = stretches[i]!;
     const x = last.x + last.width;
     const size = bytesText(next.start - last.end);
     parts.push(svg('line', { class: 'gap', x1: x, x2: next.x, y1: LINE + 11, y2: LINE + 11 }));
-    parts.push(svg('text', { x: x + 2, y: LINE - 4, class: 'small' }, size));
+    parts.push(svg('text', { x: x + GAP / 2, y: LINE + 7, 'text-anchor': 'middle', class: 'small' }, size));
   });
   return parts;
 }
@@ -130,7 +132,7 @@ function reachParts(file: PageFile, stretches: readonly Stretch[], at: bigint, f
   const x = positionOf(stretches, at);
   const parts: SVGElement[] = [svg('circle', { class: 'pick', cx: x, cy: LINE + 11, r: 4 }, svg('title', {}, from))];
   file.reaches.forEach(({ name, min, max }, i) => {
-    const y = LINE + 62 + i * 40;
+    const y = LINE + 78 + i * 40;
     const [first, last] = [at + BigInt(min), at + BigInt(max)];
     const [a, b] = [positionOf(stretches, first), positionOf(stretches, last)];
     const inside = file.ranges.filter(({ start, end }) => BigInt(start) >= first && BigInt(end) <= last).length;
@@ -144,7 +146,7 @@ function reachParts(file: PageFile, stretches: readonly Stretch[], at: bigint, f
 function drawing(data: Data, number: number, row: number): SVGElement {
   const file = data.head.files[number]!;
   const stretches = stretchesOf(file.ranges.map(({ start, end }) => ({ start: BigInt(start), end: BigInt(end) })));
-  const height = LINE + 60 + file.reaches.length * 40;
+  const height = LINE + 72 + file.reaches.length * 40;
   const [low, high] = [data.column('site.low')[row]!, data.column('site.high')[row]!];
   const parts = [
     ...arcParts(file, stretches),

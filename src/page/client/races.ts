@@ -58,14 +58,15 @@ function drawingOf(title: string, schedule: PageSchedule, press: (at: number) =>
     const [x, y] = [GUTTER + event.actor * LANE + 4, HEAD + i * ROW];
     const wrong = i === events.length - 1 ? ' wrong' : '';
     const text = event.place === '' ? event.text : `${event.place}  ${event.text}`;
+    const more = moreOf(event);
     const before = i === 0 ? schedule.before : events[i - 1]!.watched;
     const group = svg('g', { class: `event ${event.kind}${wrong}` },
-      svg('title', {}, [event.place, event.text, moreOf(event)].filter((each) => each !== '').join('\n')),
+      svg('title', {}, [event.place, event.text, more].filter((each) => each !== '').join('\n')),
       svg('text', { class: 'small', x: 4, y: y + 19 }, String(i + 1)),
       svg('rect', { x, y, width: LANE - 14, height: ROW - 6, rx: 3 }),
       svg('circle', { cx: x + 6, cy: y + (ROW - 6) / 2, r: 3 }),
-      svg('text', { x: x + 16, y: y + 12 }, fitted(text, 62)),
-      svg('text', { class: 'small', x: x + 16, y: y + 25 }, fitted(moreOf(event), 64)),
+      svg('text', { x: x + 16, y: y + (more === '' ? 19 : 12) }, fitted(text, 62)),
+      svg('text', { class: 'small', x: x + 16, y: y + 25 }, fitted(more, 64)),
       ...byteParts(bytesAt, y, event.watched, before));
     group.addEventListener('click', () => { press(i); });
     return group;
@@ -178,7 +179,7 @@ function raceArticle(race: PageRace, number: number): HTMLElement {
     el('dl', {}, ...facts.flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value)])),
     el('table', { class: 'plain' }, heads, el('tbody', {}, ...rows)),
     ...patchers.map(({ name, steps }) =>
-      el('details', { open: schedule === null }, el('summary', {}, `${name}: ${count(steps.length)} steps`),
+      el('details', { open: schedule === null }, el('summary', {}, `${name}: ${count(steps.length)} ${steps.length === 1 ? 'step' : 'steps'}`),
         el('ol', {}, ...steps.map((each) => el('li', {}, el('code', {}, each)))))),
     ...(schedule === null ? [] : stepper(title, schedule)));
 } // prettier-ignore

@@ -2,7 +2,7 @@
 import type { PageHop } from '../model.js';
 import { address, type Data, ranksOf } from './data.js';
 import { button, choice, count, el } from './dom.js';
-import { Table, type TableColumn } from './table.js';
+import { Table, type TableColumn, widthOf } from './table.js';
 
 interface Filter {
   text: string;
@@ -11,6 +11,9 @@ interface Filter {
   shape: string;
   file: string;
 }
+
+/** Each text of a column once. */
+const eachOf = (column: Iterable<number>, show: (at: number) => string): string[] => [...new Set(column)].map(show);
 
 /** Columns of the table. Ranks are made for the first sort by a column. */
 function columnsOf(data: Data, several: boolean): TableColumn[] {
@@ -22,10 +25,10 @@ function columnsOf(data: Data, several: boolean): TableColumn[] {
       return ranks[a]! - ranks[b]!;
     };
   };
-  const texts = (title: string, key: string, [width, grow]: readonly [number, number], show = text): TableColumn => ({
+  const texts = (title: string, key: string, show = text, most = 170): TableColumn => ({
     title,
-    width,
-    grow,
+    width: widthOf(eachOf(column(key), show), title.length * 8 + 22, most),
+    grow: 0,
     text: (row) => show(column(key)[row]!),
     compare: ranked(key, show),
   });
@@ -34,28 +37,28 @@ function columnsOf(data: Data, several: boolean): TableColumn[] {
   return [
     {
       title: 'Function',
-      width: 170,
+      width: widthOf(eachOf(column('site.function'), name), 140, 330),
       grow: 2,
       text: (row) => placeOf(data, row),
       compare: (a, b) => byName(a, b) || offset[a]! - offset[b]!,
     },
     {
       title: 'Address',
-      width: 145,
+      width: high.every((each) => each === 0) ? 96 : 150,
       grow: 0,
       text: (row) => address(high[row]!, low[row]!),
       mark: () => 'mono',
       compare: (a, b) => high[a]! - high[b]! || low[a]! - low[b]!,
     },
-    texts('Section', 'site.section', [90, 0]),
+    texts('Section', 'site.section'),
     {
-      ...texts('Verdict', 'site.verdict', [110, 0], verdict),
+      ...texts('Verdict', 'site.verdict', verdict),
       mark: (row) => head.verdicts[column('site.verdict')[row]!]!.severity,
     },
-    ...(head.proof === null ? [] : [texts('Proof', 'proof.verdict', [100, 0], proofText(data))]),
-    texts('State', 'site.state', [85, 0]),
-    texts('Shape', 'site.shape', [130, 0]),
-    ...(several ? [texts('File', 'site.file', [140, 1], (at) => head.files[at]!.name)] : []),
+    ...(head.proof === null ? [] : [texts('Proof', 'proof.verdict', proofText(data))]),
+    texts('State', 'site.state'),
+    texts('Shape', 'site.shape'),
+    ...(several ? [{ ...texts('File', 'site.file', (at) => head.files[at]!.name, 240), grow: 1 }] : []),
   ];
   function byName(a: number, b: number): number {
     byFunction ??= ranked('site.function', name);

@@ -12,6 +12,8 @@ export interface TableColumn {
   /** Part of what is left over; 0: the column never grows. */
   readonly grow: number;
   readonly text: (row: number) => string;
+  /** Numbers stand at the right. */
+  readonly isNumber?: boolean;
   /** Class of a cell. */
   readonly mark?: (row: number) => string;
   /** Negative: the first row comes first. */
@@ -19,9 +21,20 @@ export interface TableColumn {
 }
 
 const ROW = 26;
+/** A letter in pixels, of the widest fonts that systems have. */
+const LETTER = 8.6;
 const HEAD = 32;
+/** Room for a bar that moves the columns, and the border. */
+const BELOW = 18;
 /** Rows that are printed. */
 const PRINTED = 2000;
+
+/** Pixels that the longest of these texts takes in a cell, between a least and a most. */
+export function widthOf(texts: Iterable<string>, least: number, most: number): number {
+  let longest = 0;
+  for (const each of texts) longest = Math.max(longest, each.length);
+  return Math.min(most, Math.max(least, Math.ceil(longest * LETTER) + 18));
+}
 
 export class Table {
   readonly element: HTMLElement;
@@ -29,6 +42,8 @@ export class Table {
   readonly print = el('div', { class: 'print' });
   private rows: Int32Array = new Int32Array(0);
   private active = -1;
+  /** Most rows that were shown: a filter does not move what is below the table. */
+  private most = 0;
   private sorted: { readonly column: number; readonly up: boolean } | null = null;
   private readonly body = el('div', { role: 'rowgroup', class: 'body' });
   private readonly heads: HTMLElement[];
@@ -47,8 +62,8 @@ export class Table {
     private readonly picked: (row: number) => void,
     private readonly opened: () => void,
   ) {
-    this.heads = columns.map(({ title }, i) =>
-      el('div', { role: 'columnheader', 'aria-sort': 'none', 'aria-colindex': i + 1 }, button(title, () => { this.sortBy(i); })),
+    this.heads = columns.map(({ title, isNumber = false }, i) =>
+      el('div', { role: 'columnheader', class: isNumber ? 'number' : '', 'aria-sort': 'none', 'aria-colindex': i + 1 }, button(title, () => { this.sortBy(i); })),
     ); // prettier-ignore
     const head = el('div', { role: 'row', class: 'row', 'aria-rowindex': 1 }, ...this.heads);
     this.lay(head);
@@ -101,6 +116,8 @@ export class Table {
     this.virtual._willUpdate();
     this.element.setAttribute('aria-rowcount', String(this.rows.length + 1));
     this.body.style.height = `${this.virtual.getTotalSize()}px`;
+    this.most = Math.max(this.most, this.rows.length);
+    this.element.style.height = `${HEAD + this.most * ROW + BELOW}px`;
     for (const each of this.shown.values()) each.remove();
     this.shown.clear();
     this.draw();
@@ -159,9 +176,9 @@ export class Table {
         'aria-rowindex': index + 2,
         'aria-selected': String(index === this.active),
       },
-      ...this.columns.map(({ text, mark }) => {
+      ...this.columns.map(({ text, mark, isNumber = false }) => {
         const shown = text(row);
-        return el('div', { role: 'gridcell', class: mark?.(row) ?? '', title: shown }, shown);
+        return el('div', { role: 'gridcell', class: isNumber ? 'number' : (mark?.(row) ?? ''), title: shown }, shown);
       }),
     );
     this.lay(made);

@@ -105,7 +105,7 @@ function flameDrawing(data: Data, trace: PageTrace, root: number, zoom: (node: n
 
 function functionTable(data: Data, { functions, clock }: PageTrace): Table {
   const number = (title: string, at: 1 | 2 | 3) => ({
-    title, width: 160, grow: 0,
+    title, width: 160, grow: 0, isNumber: true,
     text: (row: number) => count(functions[row]![at]),
     compare: (a: number, b: number) => functions[a]![at] - functions[b]![at],
   });
