@@ -221,7 +221,9 @@ export { applyFilter, select, type FilterNames, type Selection, type SelectReque
 export { type Btf, btfKind, readBtf } from './elf/btf.js';
 export { DebugInfo, type InlinedFunction } from './elf/dwarf.js';
 export {
+  kernelProbes,
   whyFunction,
+  type KernelProbes,
   type Mechanism,
   type WhyAnswer,
   type WhyFunction,

@@ -128,7 +128,7 @@ describe('boots', () => {
   });
 
   test('every step of a plan fits into what the init reads', () => {
-    const plan = planOf(ALL, new Map(), Array(120).fill('a_function_of_some_length.constprop.0.isra.0.part.0.cold'));
+    const plan = planOf(ALL, new Map(), Array(240).fill('a_function_of_some_length.constprop.0.isra.0.part.0.cold'));
     expect(plan.length).toBeLessThan(65536);
     expect(plan).toContain('write /sys/kernel/tracing/current_tracer function_graph\n');
     for (const line of plan.trimEnd().split('\n')) expect(line).toMatch(/^[a-z]+( \S+){0,2}$/);
@@ -141,8 +141,9 @@ describe('what why says, against the lists of a kernel', () => {
     functions: ['vfs_read', 'vfs_read', aliases[0]!],
     blacklist: ['do_page_fault', 'do_trap.cold'],
     probes: new Map([
-      ['kept', true],
-      ['do_trap.cold', false],
+      ['kept', 'probe'],
+      ['do_trap.cold', 'refused'],
+      ['sched_clock', 'untraced'],
     ]),
     names: new Map<string, readonly string[]>([
       ...aliases.map((name) => [name, aliases] as const),
@@ -163,6 +164,8 @@ describe('what why says, against the lists of a kernel', () => {
     'compare /why/blacklist 0',
     'probe kept 0',
     'probe do_trap.cold 22',
+    'probe sched_clock 22',
+    'log 4,249,1,-;trace_kprobe: Could not probe notrace function sched_clock',
     'log 4,250,1,-;trace_kprobe: Could not probe notrace function other.cold',
   ];
   const found = (lines: readonly string[], of = lists): readonly string[] =>
@@ -189,6 +192,9 @@ describe('what why says, against the lists of a kernel', () => {
     [replaced('function other.cold', 'function do_trap.cold'), 'why: no probe, and the kernel has errno 22 for do_trap.cold'],
     [(lines: string[]) => ['surplus /why/blacklist do_trap', ...replaced('other.cold', 'do_trap.cold')(lines)], null],
     [without(/^probe kept/), 'why: no probe was tried in kept'],
+    [replaced('probe sched_clock 22', 'probe sched_clock 0'), 'why: no site, and the kernel has errno 0 for sched_clock'],
+    [without(/^probe sched_clock/), 'why: no probe was tried in sched_clock'],
+    [without(/function sched_clock/), 'why: no site, and the kernel has errno 22 for sched_clock'],
   ])('a probe that is tried: %#', (change, problem) => {
     expect(found(change([...good]))).toEqual(problem === null ? [] : [problem]);
   }); // prettier-ignore

@@ -70,7 +70,8 @@ const LIST = 'void *const list __attribute__((section("_kprobe_blacklist"), used
 const KERNEL_LIST = `asm(".section .init.data,\\"aw\\"; .globl __start_kprobe_blacklist, __stop_kprobe_blacklist;"
   "__start_kprobe_blacklist: .quad hidden, restart; __stop_kprobe_blacklist: .text");
 asm(".globl open_ended, restart; .type open_ended,@function; open_ended: nop; nop; restart: nop; ret");
-int outside(int x) { return x; } void __fentry__(void) {} void _start(void) {}`;
+int outside(int x) { return x; } void __fentry__(void) {} void _start(void) {}
+int register_kprobe(void) { return 0; } int kprobe_ftrace_handler(void) { return 0; }`;
 
 const compile = (name: string, source: string, ...options: string[]): void => {
   writeFileSync(at(`${name}.c`), source);
@@ -87,7 +88,7 @@ describeWith([GCC, 'objcopy'], 'an object', () => {
   test.each([
     ['plain', 'yes site', 'yes probe', 'yes btf'],
     ['local_one', 'yes site', 'yes probe', 'yes btf'],
-    ['quiet', 'no notrace', 'yes probe', 'no notrace'],
+    ['quiet', 'no notrace', 'unknown kernel-missing', 'no notrace'],
     ['hidden', 'yes site', 'no probe-blacklisted', 'yes btf'],
     ['forbidden', 'no notrace', 'no probe-blacklisted', 'no notrace'],
     ['at_start', 'early init', 'early init', 'early btf'],
@@ -116,7 +117,7 @@ describeWith([GCC, 'objcopy'], 'an object', () => {
 
   test('a site that was taken out of the table is patched away', () => {
     warmElftrace(['patch', 'btf.o', '--untrace', '-l', 'plain', '-o', 'untraced.o'], { cwd: folder });
-    expect(brief('plain', 'untraced.o')).toEqual(['no untraced', 'yes probe', 'no untraced']);
+    expect(brief('plain', 'untraced.o')).toEqual(['no untraced', 'unknown kernel-missing', 'no untraced']);
   });
 
   test('status: 0 only where all that --by names is possible now', () => {
@@ -191,6 +192,25 @@ describeWith([GCC, 'objcopy'], 'a kernel and its module', () => {
     expect(answers('own.ko')).toEqual([['own.ko', 'btf']]);
   });
 
+  test('K-ADDR-9: whether events take a function without a site, the kernel among the images says', () => {
+    // A text of Linux, which is there only with the check; a clone and a part by the names of GCC.
+    const check = 'const char refusal[] = "\\0014trace_kprobe: Could not probe notrace function %s\\n";';
+    const names = ['quiet.cold', 'plain.cold'].map((name) => `asm(".type ${name},@function; ${name}: nop; ret; .size ${name}, .-${name}");`); // prettier-ignore
+    const table = ['start', 'stop'].map((each) => `-Wl,--defsym=__${each}_mcount_loc=__${each}___mcount_loc`);
+    const source = `${SOURCE}${KERNEL_LIST}${names.join('\n')}`;
+    for (const [name, more] of [['checks', check], ['takes', '']] as const) compile(name, source + more, '-nostdlib', '-static', ...table); // prettier-ignore
+    const kprobe = (name: string, ...files: string[]): string => {
+      const { by } = why(name, ...files).found.at(-1)!.functions[0]!;
+      return `${by['kprobe']!.answer} ${by['kprobe']!.code}`;
+    };
+    const asked = ['plain', 'plain.cold', 'quiet', 'quiet.cold'];
+    const no = 'no probe-notrace';
+    expect(asked.map((name) => kprobe(name, 'checks'))).toEqual(['yes probe', 'yes probe', no, no]);
+    expect(asked.map((name) => kprobe(name, 'takes'))).toEqual(['yes probe', 'yes probe', 'yes probe', 'yes probe']);
+    expect([kprobe('quiet', 'checks', 'module.ko'), kprobe('quiet', 'takes', 'module.ko')]).toEqual([no, 'yes probe']);
+    expect(kprobe('quiet', 'module.ko')).toBe('unknown kernel-missing');
+  });
+
   test('damaged BTF is an error, with its place', () => {
     const result = warmElftrace(['why', 'plain', 'broken'], { cwd: folder });
     expect([result.status, result.stderr]).toEqual([2, expect.stringContaining('.BTF')]);
@@ -243,7 +263,7 @@ describeWith(['riscv64-linux-gnu-gcc', 's390x-linux-gnu-gcc'], 'other machines',
   }); // prettier-ignore
 
   test('RISC-V as x86-64; of s390x nothing is known of probes, and that is no yes', () => {
-    const kernel = { kernelServesSites: true };
+    const kernel = { kernel: { onSites: true, withoutSite: true } };
     expect(ask('riscv64-linux-gnu-gcc', ['-fpatchable-function-entry=4'], 'plain', kernel)).toEqual([
       'yes',
       'yes',

@@ -8,8 +8,11 @@ import { readElf } from '../../src/elf/read.js';
 import { load } from '../../src/program/program.js';
 import { findSites } from '../../src/sites/sites.js';
 import { verify } from '../../src/sites/verdicts.js';
-import { whyFunction } from '../../src/why/index.js';
+import { type WhyFunction, whyFunction } from '../../src/why/index.js';
 import type { ListDifference, Report } from './guest.js';
+
+/** `untraced`: refused, and the kernel's log says that it is for want of a site. */
+type Wanted = 'probe' | 'refused' | 'untraced';
 
 /** One image, with names as the kernel lists them: `name`, or `name [module]`. */
 interface Answers {
@@ -19,10 +22,18 @@ interface Answers {
   readonly blacklisted: readonly string[];
   /** Every name of every function with the others of the same function, its own included. */
   readonly names: ReadonlyMap<string, readonly string[]>;
-  /** Traced functions of a name of their own, and whether a probe may be at their ftrace site. */
-  readonly probed: readonly (readonly [string, boolean])[];
+  /** Functions of a name of their own, and what becomes of an event with a probe in them. */
+  readonly probed: readonly (readonly [string, Wanted])[];
   /** Bodies of overridden weak functions with a site: listed under the name of a neighbour. */
   readonly leftovers: number;
+}
+
+/** What a booted kernel does; null: init code, which is gone, or nothing that a try would tell. */
+function wantedOf({ by: { ftrace, kprobe } }: WhyFunction): Wanted | null {
+  if (kprobe.code === 'probe-notrace') return 'untraced';
+  if (ftrace.answer !== 'yes') return null;
+  if (kprobe.code === 'probe') return 'probe';
+  return kprobe.code === 'probe-no-ftrace-support' || kprobe.code === 'probe-blacklisted' ? 'refused' : null;
 }
 
 function answersOf(bytes: Uint8Array, module: string | null): Answers {
@@ -32,7 +43,7 @@ function answersOf(bytes: Uint8Array, module: string | null): Answers {
   const listed = (name: string): string => (module === null ? name : `${name} [${module}]`);
   const traced: string[] = [];
   const blacklisted: string[] = [];
-  const probed: (readonly [string, boolean])[] = [];
+  const probed: (readonly [string, Wanted])[] = [];
   const names = new Map<string, string[]>();
   // Any symbol where a function begins is a name of it to a kernel.
   const there = new Map<string, string[]>();
@@ -47,13 +58,13 @@ function answersOf(bytes: Uint8Array, module: string | null): Answers {
     if (found === undefined) throw new Error(`why says nothing of ${name} at ${section} ${String(address)}`);
     if (found.by.ftrace.answer === 'yes') traced.push(listed(name));
     if (found.by.kprobe.code === 'probe-blacklisted') blacklisted.push(listed(name));
-    else if (found.by.ftrace.answer === 'yes' && found.by.kprobe.code === 'probe') probed.push([listed(name), true]);
-    else if (found.by.kprobe.code === 'probe-no-ftrace-support') probed.push([listed(name), false]);
+    const wanted = wantedOf(found);
+    if (wanted !== null) probed.push([listed(name), wanted]);
     const all = there.get(keyOf(symbols.sectionIndex[symbol]!, symbols.value[symbol]!)) ?? [];
     for (const each of new Set(all)) names.set(each, [...(names.get(each) ?? []), ...all]);
   }
   const left = verify(sites).findings.filter(({ verdict, section }) => verdict === 'weak-leftover' && !/init/.test(section)); // prettier-ignore
-  const isOne = ([name]: readonly [string, boolean]): boolean => names.get(name)?.length === 1;
+  const isOne = ([name]: readonly [string, Wanted]): boolean => names.get(name)?.length === 1;
   return { traced, blacklisted, probed: probed.filter(isOne), names, leftovers: left.length };
 }
 
@@ -62,15 +73,15 @@ export interface WhyLists {
   /** Functions that are traced, of the kernel and the modules; null: the kernel's are not known. */
   readonly functions: readonly string[] | null;
   readonly blacklist: readonly string[];
-  /** Functions of the kernel where a probe is tried, and whether it may be there. */
-  readonly probes: ReadonlyMap<string, boolean>;
+  /** Functions of the kernel where a probe is tried, and what becomes of it. */
+  readonly probes: ReadonlyMap<string, Wanted>;
   readonly names: ReadonlyMap<string, readonly string[]>;
   readonly leftovers: number;
   /** By module. */
   readonly modules: ReadonlyMap<string, readonly string[]>;
 }
 
-/** How many functions that may have a probe are tried, from all over the kernel. */
+/** How many functions of each kind are tried, from all over the kernel. */
 const TRIED = 60;
 
 /**
@@ -79,11 +90,17 @@ const TRIED = 60;
  */
 const isPart = (name: string): boolean => /^[^.]+\..*[^.]$/.test(name);
 
-function probesOf({ blacklisted, probed }: Answers): ReadonlyMap<string, boolean> {
-  const every = Math.max(1, Math.floor(probed.length / TRIED));
+function probesOf({ blacklisted, probed }: Answers): ReadonlyMap<string, Wanted> {
+  const some = (kind: Wanted): (readonly [string, Wanted])[] => {
+    const all = probed.filter(([, wanted]) => wanted === kind);
+    const every = Math.max(1, Math.floor(all.length / TRIED));
+    return all.filter((_, at) => at % every === 0);
+  };
   return new Map([
-    ...probed.filter((_, at) => at % every === 0),
-    ...blacklisted.filter(isPart).map((name) => [name, false] as const),
+    ...some('probe'),
+    ...some('refused'),
+    ...some('untraced'),
+    ...blacklisted.filter(isPart).map((name) => [name, 'refused'] as const),
   ]);
 }
 
@@ -150,7 +167,7 @@ function blacklistProblems(report: Report, lists: WhyLists): readonly string[] {
   const difference = report.lists.get('/why/blacklist');
   if (difference === undefined) return ['why: the list of functions without probes was not compared'];
   const { surplus, missing: unlisted } = withoutAliases(difference, lists);
-  const missing = unlisted.filter((name) => lists.probes.get(name) !== false);
+  const missing = unlisted.filter((name) => lists.probes.get(name) !== 'refused');
   const known = new Set(lists.blacklist.flatMap((name) => lists.names.get(name) ?? []));
   // Two lines of one function, and labels that are no function, say nothing.
   const more = surplus.filter((name) => lists.names.has(name) && !known.has(name));
@@ -171,10 +188,15 @@ function probeProblems(report: Report, { probes, blacklist }: WhyLists): readonl
   const { surplus = [], missing = [] } = report.lists.get('/why/blacklist') ?? {};
   const listed = new Set([...blacklist.filter((name) => !missing.includes(name)), ...surplus]);
   const untraced = new Set(report.log.map(({ text }) => /Could not probe notrace function (\S+)/.exec(text)?.[1]));
-  return [...probes].flatMap(([name, mayBe]) => {
+  return [...probes].flatMap(([name, wanted]) => {
     const error = report.probes.get(name);
     if (error === undefined) return [`why: no probe was tried in ${name}`];
-    if (mayBe) return error === 0 ? [] : [`why: a probe, and the kernel has errno ${String(error)} for ${name}`];
+    if (wanted === 'probe')
+      return error === 0 ? [] : [`why: a probe, and the kernel has errno ${String(error)} for ${name}`];
+    if (wanted === 'untraced') {
+      const isSo = error === EINVAL && untraced.has(name);
+      return isSo ? [] : [`why: no site, and the kernel has errno ${String(error)} for ${name}`];
+    }
     const isListed = listed.has(name) || listed.has(name.slice(0, name.indexOf('.')));
     const isAsExpected = error === EINVAL && (!untraced.has(name) || isListed);
     return isAsExpected ? [] : [`why: no probe, and the kernel has errno ${String(error)} for ${name}`];

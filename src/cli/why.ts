@@ -11,7 +11,7 @@ import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { jsonSchema } from '../report/json.js';
 import { whyJson, whyLines } from '../report/why.js';
-import { type Mechanism, servesSites, whyFunction, type WhyFunction } from '../why/index.js';
+import { type KernelProbes, kernelProbes, type Mechanism, whyFunction, type WhyFunction } from '../why/index.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, type InputFile, looksLikeElf, readInputs } from './files.js';
 import { commandDeadline, commandLimits } from './limits.js';
@@ -31,8 +31,8 @@ export interface WhyArguments extends OpenOptions {
 interface Surroundings {
   /** Of the first linked image that has one. */
   btf: Btf | null;
-  /** Of the first kernel: whether it takes probes on ftrace sites. */
-  servesSites: boolean | null;
+  /** Of the first kernel. */
+  kernel: KernelProbes | null;
   /** Files that define the function, and not as a weak one. */
   readonly strong: Set<string>;
 }
@@ -43,7 +43,7 @@ function lookAround(image: ElfImage, file: string, name: string, around: Surroun
   if (index > 0 && symbols.sectionIndex[index] !== SHN_UNDEF && symbols.info[index]! >>> 4 === STB_GLOBAL) {
     around.strong.add(file);
   }
-  around.servesSites ??= image.segments.length > 0 ? servesSites(image) : null;
+  around.kernel ??= kernelProbes(image);
   if (around.btf === null && btfKind(image) === 'whole' && image.segments.length > 0) around.btf = readBtf(image);
 }
 
@@ -74,7 +74,7 @@ async function answersOf(input: InputFile, args: WhyArguments, around: Surroundi
   const options = {
     btf:
       kind === 'whole' ? readBtf(image) : kind === 'split' && around.btf !== null ? readBtf(image, around.btf) : null,
-    kernelServesSites: around.servesSites,
+    kernel: around.kernel,
     isStrongElsewhere: () => [...around.strong].some((file) => file !== input.name),
   };
   const found = whyFunction(compared, args.function, options);
@@ -111,7 +111,7 @@ async function eachInput(
 }
 
 export async function runWhy(args: WhyArguments): Promise<number> {
-  const around: Surroundings = { btf: null, servesSites: null, strong: new Set() };
+  const around: Surroundings = { btf: null, kernel: null, strong: new Set() };
   await eachInput(args, [], (input) => {
     // What cannot be read is said when it is asked.
     if (looksLikeElf(input.bytes)) lookAround(readElf(input.bytes), input.name, args.function, around);

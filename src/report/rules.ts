@@ -59,6 +59,7 @@ export const rules: Readonly<Record<string, string>> = {
   'K-ADDR-6': 'a probe is registered once.',
   'K-ADDR-7': 'a probe on an ftrace site is served by ftrace and never a jump; inside a site there is none.',
   'K-ADDR-8': 'machines for which no probes are built refuse all of them.',
+  'K-ADDR-9': 'events of tracefs, perf and BPF take no probe in a function without an ftrace site.',
   'K-A64-1':
     'a window is one instruction that is neither a landing pad nor a call through its own link register; the buffer is within 128 MiB.',
   'K-PPC-1':

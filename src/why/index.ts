@@ -10,9 +10,10 @@ import {
   functionsNamed,
   Witness,
 } from '../diff/index.js';
-import { SHN_UNDEF, STB_WEAK } from '../elf/constants.js';
+import { SHF_ALLOC, SHN_UNDEF, SHT_NOBITS, STB_WEAK } from '../elf/constants.js';
 import { type Btf, btfKind } from '../elf/btf.js';
 import type { DebugInfo } from '../elf/dwarf.js';
+import type { ElfImage } from '../elf/image.js';
 import { hex } from '../errors.js';
 import { ProbeText, type ValidProbe } from '../kprobes/index.js';
 import type { Program } from '../program/program.js';
@@ -70,8 +71,8 @@ export interface WhyOptions {
   readonly debug?: DebugInfo | null;
   /** The image's own; null: it could not be read without that of its kernel. */
   readonly btf?: Btf | null;
-  /** Whether the kernel of a module takes probes on ftrace sites; null: it is not known. */
-  readonly kernelServesSites?: boolean | null;
+  /** What the kernel of a module takes of probes (`kernelProbes`); null: it is not known. */
+  readonly kernel?: KernelProbes | null;
   /** True for names that another file defines and not as weak ones. */
   readonly isStrongElsewhere?: (name: string) => boolean;
 }
@@ -189,20 +190,47 @@ function byFtrace({ image, witness }: Asked, own: ComparedFunction): WhyReason {
   return { answer: 'yes', code: 'site', reason: what };
 }
 
-/** Whether the kernel in a file takes probes on ftrace sites; null: the file is no kernel. */
-export function servesSites({ symbols }: Pick<Program, 'symbols'>): boolean | null {
+/** Where kernels differ in what they take of probes. */
+export interface KernelProbes {
+  /** Probes on ftrace sites (K-ADDR-7). */
+  readonly onSites: boolean;
+  /** Events with probes in functions that have no ftrace site (K-ADDR-9). */
+  readonly withoutSite: boolean;
+}
+
+/** What a kernel says of an event that it refuses; one without the check has no such text. */
+const REFUSAL = 'Could not probe notrace function';
+
+function hasText(image: ElfImage, text: string): boolean {
+  return image.sections.some((section) => {
+    if ((section.flags & SHF_ALLOC) === 0n || section.type === SHT_NOBITS) return false;
+    const { buffer, byteOffset, length } = image.contents(section);
+    return Buffer.from(buffer, byteOffset, length).includes(text);
+  });
+}
+
+const kernels = new WeakMap<ElfImage, KernelProbes | null>();
+
+/** What the kernel in a file takes of probes; null: the file is no kernel. */
+export function kernelProbes(image: ElfImage): KernelProbes | null {
+  const before = kernels.get(image);
+  if (before !== undefined) return before;
+  const { symbols } = image;
   const has = (name: string): boolean => {
     const index = symbols.find(name);
     return index > 0 && symbols.sectionIndex[index] !== SHN_UNDEF;
   };
-  return has('register_kprobe') ? has('kprobe_ftrace_handler') : null;
+  const isKernel = image.segments.length > 0 && has('register_kprobe');
+  const found = isKernel ? { onSites: has('kprobe_ftrace_handler'), withoutSite: !hasText(image, REFUSAL) } : null;
+  kernels.set(image, found);
+  return found;
 }
 
 /** A probe that is the tracer's, or none, as the kernel has it (K-ADDR-7); null: a breakpoint. */
-function onSite(program: Program, found: ValidProbe, { kernelServesSites }: WhyOptions): WhyReason | 'site' | null {
+function onSite(program: Program, found: ValidProbe, { kernel }: WhyOptions): WhyReason | 'site' | null {
   const { probes } = program.arch;
   if (found.site === null || probes.kind === 'none') return null;
-  const serves = servesSites(program) ?? kernelServesSites ?? (probes.kernelsServeSites ? true : null);
+  const serves = (kernelProbes(program.image) ?? kernel)?.onSites ?? (probes.kernelsServeSites ? true : null);
   if (serves === true) return 'site';
   // What such a kernel takes for the function may be in front of the site's own instruction.
   if (probes.adjust(found.code, found.code.start) !== found.address) return null;
@@ -213,6 +241,23 @@ function onSite(program: Program, found: ValidProbe, { kernelServesSites }: WhyO
   const reason = 'the function begins with its ftrace site, where some kernels take no probe: name the vmlinux';
   return { answer: 'unknown', code: 'kernel-missing', reason };
 }
+
+/**
+ * Why events have no probe in a function that ftrace does not know (K-ADDR-9); null: they have. Of
+ * a part that a compiler split off, `do_trap.cold`, the function itself counts, too.
+ */
+function withoutSite(image: ComparedImage, own: ComparedFunction, { kernel }: WhyOptions): WhyReason | null {
+  const dot = own.name.indexOf('.');
+  const whole = dot > 0 ? functionsNamed(image, own.name.slice(0, dot)) : [];
+  if ([own, ...whole].some(({ sites }) => sites.length > 0)) return null;
+  const takes = (kernelProbes(image.sites.program.image) ?? kernel)?.withoutSite ?? null;
+  if (takes === true) return null;
+  const what = 'no ftrace site is in it';
+  if (takes === null) {
+    return { answer: 'unknown', code: 'kernel-missing', reason: `${what}, and most kernels take no event there: name the vmlinux` };
+  }
+  return no('probe-notrace', `${what}: events of tracefs, perf and BPF are refused, only a module's own probe is not [K-ADDR-9]`);
+} // prettier-ignore
 
 function byKprobe({ image, text: read, isOnly }: Asked, own: ComparedFunction, options: WhyOptions): WhyReason {
   const { program } = image.sites;
@@ -239,6 +284,8 @@ function byKprobe({ image, text: read, isOnly }: Asked, own: ComparedFunction, o
   }
   const site = found.kind === 'valid' ? onSite(program, found, options) : null;
   if (site !== null && site !== 'site') return site;
+  const quiet = site === null ? withoutSite(image, own, options) : null;
+  if (quiet !== null) return quiet;
   const what = site === 'site' ? 'through its ftrace site' : 'by a breakpoint';
   if (isInit(program, own)) return early(what);
   return { answer: 'yes', code: 'probe', reason: what };
