@@ -154,13 +154,8 @@ function readSigned(code: Uint8Array, at: number, size: number): number {
   }
 }
 
-/** How far the decoder is in an instruction, and by what it chooses its row. */
-class Cursor {
-  at = 0;
-  /** Nothing at or behind it is read. */
-  end = 0;
-  /** The last byte that was read as a prefix or opcode. */
-  byte = 0;
+/** By what the row of an instruction is chosen, beside its bytes. */
+class Choice {
   table: OpcodeTable | null | undefined = null;
   /** Of the mandatory prefixes, that which the instruction has. */
   prefixBit = 1;
@@ -168,52 +163,45 @@ class Cursor {
   isVector = false;
   /** Bit 4 of the register in `reg`. */
   highReg = false;
-  lengthBit = 0;
-
-  begin(offset: number, end: number): void {
-    this.at = offset;
-    this.end = end;
-    this.isVector = false;
-    this.highReg = false;
-    this.lengthBit = 0;
-  }
 }
 
 /** One for all instructions: nothing here calls back, and each begins it anew. */
-const cursor = new Cursor();
+const choice = new Choice();
 
 /**
  * Decodes the instruction at `offset` into `out`. Reads nothing at or behind `limit` (default: the
- * end of `code`).
+ * end of `code`). The parts below read on from a position, and give the one behind what they read;
+ * 0: there is no such instruction, or its bytes end before. Positions stay in registers so.
  * @returns its size in bytes, or 0 when the bytes are no instruction in 64-bit mode or end too
  *   early
  */
 export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number, limit = code.length): number {
   clear(out);
-  cursor.begin(offset, Math.min(limit, offset + MAX_INSTRUCTION_BYTES, code.length));
-  if (!readPrefixes(out, code, cursor) || !readOpcode(out, code, cursor)) return 0;
-  out.opcode = cursor.byte;
-  out.opcodeOffset = cursor.at - 1 - offset;
+  const end = Math.min(limit, offset + MAX_INSTRUCTION_BYTES, code.length);
+  let at = readLead(out, code, offset, end);
+  if (at === 0) return 0;
+  const opcode = code[at - 1]!;
+  out.opcode = opcode;
+  out.opcodeOffset = at - 1 - offset;
   // ModRM is needed to choose the row of a group; every opcode of the maps either always has one or
   // never.
-  const candidates = cursor.table!.rows(cursor.byte);
+  const candidates = choice.table!.rows(opcode);
   if (candidates.length === 0) return 0;
   const { hasModRm } = candidates[0]!;
   if (hasModRm) {
-    if (cursor.at >= cursor.end) return 0;
-    out.modRm = code[cursor.at]!;
-    out.modRmOffset = cursor.at - offset;
-    cursor.at++;
+    if (at >= end) return 0;
+    out.modRm = code[at]!;
+    out.modRmOffset = at - offset;
+    at++;
   }
-  const row = findRow(out, cursor, candidates, hasModRm);
-  if (!row || ((cursor.isVector || out.lockPrefix) && isReserved(out, cursor, row))) return 0;
-  const isMemory = hasModRm && out.modRm < 0xc0 && !row.modReg;
-  if (isMemory && !readMemory(out, code, offset, cursor, row)) return 0;
-  if (row.immediates.length > 0 && !readImmediates(out, code, offset, cursor, row)) return 0;
-  const isThreeDNow = cursor.byte === 0x0f && out.map === 1 && out.encoding === 'legacy';
-  if (isThreeDNow && !THREE_D_NOW.has(code[cursor.at - 1]!)) return 0;
+  const row = findRow(out, candidates, hasModRm);
+  if (!row || ((choice.isVector || out.lockPrefix) && isReserved(out, row))) return 0;
+  if (hasModRm && out.modRm < 0xc0 && !row.modReg && (at = readMemory(out, code, offset, at, end, row)) === 0) return 0;
+  if (row.immediates.length > 0 && (at = readImmediates(out, code, offset, at, end, row)) === 0) return 0;
+  const isThreeDNow = opcode === 0x0f && out.map === 1 && out.encoding === 'legacy';
+  if (isThreeDNow && !THREE_D_NOW.has(code[at - 1]!)) return 0;
   out.row = row;
-  out.sizeBytes = cursor.at - offset;
+  out.sizeBytes = at - offset;
   return out.sizeBytes;
 }
 
@@ -239,11 +227,47 @@ function clear(out: X86Instruction): void {
   out.evexP2 = 0;
 }
 
-/** Reads up to the first byte that is no prefix. False: the bytes end before. */
-function readPrefixes(out: X86Instruction, code: Uint8Array, cursor: Cursor): boolean {
-  const { end } = cursor;
-  let { at } = cursor;
-  let byte = 0;
+/** 1 for bytes that stand in front of an opcode or of another map: all of them but REX. */
+const LEADS = new Uint8Array(256);
+for (const byte of [0x66, 0x67, 0xf0, 0xf2, 0xf3, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65]) LEADS[byte] = 1;
+for (const byte of [0x0f, 0xc4, 0xc5, 0x62, 0x8f]) LEADS[byte] = 1;
+
+/**
+ * Reads up to behind the opcode, and finds its map. Most instructions have at most a REX in front
+ * of an opcode of the first map.
+ */
+function readLead(out: X86Instruction, code: Uint8Array, offset: number, end: number): number {
+  let at = offset;
+  if (at >= end) return 0;
+  let byte = code[at++]!;
+  let rex = 0;
+  const hasRex = (byte & 0xf0) === 0x40;
+  if (hasRex) {
+    if (at >= end) return 0;
+    rex = byte & 15;
+    byte = code[at++]!;
+  }
+  choice.isVector = false;
+  choice.highReg = false;
+  if (LEADS[byte] === 1 || (hasRex && (byte & 0xf0) === 0x40)) {
+    at = readPrefixes(out, code, offset, end);
+    return at === 0 ? 0 : readMap(out, code, at, end);
+  }
+  out.operandSizePrefix = false;
+  out.addressSizePrefix = false;
+  out.lockPrefix = false;
+  out.repeatPrefix = 0;
+  out.segmentPrefix = 0;
+  out.rex = rex;
+  out.hasRex = hasRex;
+  choice.prefixBit = 1;
+  choice.table = maps.one;
+  return at;
+}
+
+/** Reads up to behind the first byte that is no prefix. */
+function readPrefixes(out: X86Instruction, code: Uint8Array, offset: number, end: number): number {
+  let at = offset;
   let rex = 0;
   let hasRex = false;
   let operand16 = false;
@@ -252,8 +276,8 @@ function readPrefixes(out: X86Instruction, code: Uint8Array, cursor: Cursor): bo
   let repeat = 0;
   let segment = 0;
   prefixes: for (; ; at++) {
-    if (at >= end) return false;
-    byte = code[at]!;
+    if (at >= end) return 0;
+    const byte = code[at]!;
     switch (byte) {
       case 0x66:
         operand16 = true;
@@ -292,43 +316,38 @@ function readPrefixes(out: X86Instruction, code: Uint8Array, cursor: Cursor): bo
   out.segmentPrefix = segment;
   out.rex = rex;
   out.hasRex = hasRex;
-  cursor.prefixBit = 1 << (repeat === 0xf3 ? 2 : repeat === 0xf2 ? 3 : operand16 ? 1 : 0);
-  cursor.byte = byte;
-  cursor.at = at + 1;
-  return true;
+  choice.prefixBit = 1 << (repeat === 0xf3 ? 2 : repeat === 0xf2 ? 3 : operand16 ? 1 : 0);
+  return at + 1;
 }
 
-/** Finds the map, and its opcode. False: there is none, or the bytes end before. */
-function readOpcode(out: X86Instruction, code: Uint8Array, cursor: Cursor): boolean {
-  const { end, byte: lead } = cursor;
+/** Finds the map by the byte in front of `at`, and reads up to behind the opcode. */
+function readMap(out: X86Instruction, code: Uint8Array, at: number, end: number): number {
+  const lead = code[at - 1]!;
   if (lead === 0x0f) {
-    if (cursor.at >= end) return false;
-    const byte = code[cursor.at++]!;
-    if (byte === 0x38 || byte === 0x3a) {
-      cursor.table = byte === 0x38 ? maps.legacy0f38 : maps.legacy0f3a;
-      out.map = byte === 0x38 ? 2 : 3;
-      if (cursor.at >= end) return false;
-      cursor.byte = code[cursor.at++]!;
-    } else {
-      cursor.table = maps.legacy0f;
+    if (at >= end) return 0;
+    const byte = code[at]!;
+    if (byte !== 0x38 && byte !== 0x3a) {
+      choice.table = maps.legacy0f;
       out.map = 1;
-      cursor.byte = byte;
+      return at + 1;
     }
-    return true;
+    choice.table = byte === 0x38 ? maps.legacy0f38 : maps.legacy0f3a;
+    out.map = byte === 0x38 ? 2 : 3;
+    return at + 1 >= end ? 0 : at + 2;
   }
-  const isXop = lead === 0x8f && cursor.at < end && (code[cursor.at]! & 0x38) !== 0;
-  if (lead === 0xc5 || lead === 0xc4 || lead === 0x62 || isXop) return readVectorPrefix(out, code, cursor);
-  cursor.table = maps.one;
-  return true;
+  const isXop = lead === 0x8f && at < end && (code[at]! & 0x38) !== 0;
+  if (lead === 0xc5 || lead === 0xc4 || lead === 0x62 || isXop) return readVectorPrefix(out, code, at, end);
+  choice.table = maps.one;
+  return at;
 }
 
 /** VEX, EVEX and XOP: the payload behind the lead byte, and the opcode. */
-function readVectorPrefix(out: X86Instruction, code: Uint8Array, cursor: Cursor): boolean {
-  const { at, byte: lead } = cursor;
+function readVectorPrefix(out: X86Instruction, code: Uint8Array, at: number, end: number): number {
+  const lead = code[at - 1]!;
   // None of these takes LOCK, 66, F2, F3 or REX before it.
-  if (out.lockPrefix || out.operandSizePrefix || out.repeatPrefix !== 0 || out.hasRex) return false;
+  if (out.lockPrefix || out.operandSizePrefix || out.repeatPrefix !== 0 || out.hasRex) return 0;
   const payload = lead === 0xc5 ? 1 : lead === 0x62 ? 3 : 2;
-  if (at + payload >= cursor.end) return false;
+  if (at + payload >= end) return 0;
   const p0 = code[at]!;
   let last = p0;
   let map = 1;
@@ -342,121 +361,121 @@ function readVectorPrefix(out: X86Instruction, code: Uint8Array, cursor: Cursor)
     out.encoding = lead === 0xc4 ? 'vex' : 'xop';
   }
   out.vvvv = (~last >> 3) & 15;
-  cursor.prefixBit = 1 << (last & 3);
+  choice.prefixBit = 1 << (last & 3);
   if (lead === 0x62) {
     const p2 = code[at + 2]!;
     // P0 bit 3 is 0 and P1 bit 2 is 1 in every EVEX instruction.
-    if ((p0 & 8) !== 0 || (last & 4) === 0) return false;
+    if ((p0 & 8) !== 0 || (last & 4) === 0) return 0;
     map = p0 & 7;
     out.encoding = 'evex';
-    cursor.highReg = (p0 & 0x10) === 0;
+    choice.highReg = (p0 & 0x10) === 0;
     out.evexP2 = p2;
     out.vvvv |= (~p2 << 1) & 16;
     out.vectorLength = (p2 >> 5) & 3;
-    cursor.table = maps.evex[map];
+    choice.table = maps.evex[map];
   } else {
     out.vectorLength = (last >> 2) & 1;
-    cursor.table = lead === 0x8f ? (map >= 8 ? maps.xop[map - 8] : null) : maps.vex[map];
+    choice.table = lead === 0x8f ? (map >= 8 ? maps.xop[map - 8] : null) : maps.vex[map];
   }
-  cursor.lengthBit = 1 << out.vectorLength;
-  cursor.isVector = true;
+  choice.isVector = true;
   out.map = map;
-  cursor.at = at + payload + 1;
-  cursor.byte = code[at + payload]!;
-  return cursor.table !== null && cursor.table !== undefined;
+  return choice.table ? at + payload + 1 : 0;
 }
 
 /** The first of the rows of an opcode that the prefixes and ModRM fit. */
-function findRow(
-  { modRm, rex, vvvv, encoding, evexP2 }: X86Instruction,
-  { prefixBit, isVector, lengthBit }: Cursor,
-  candidates: readonly OpcodeRow[],
-  hasModRm: boolean,
-): OpcodeRow | null {
-  const isRegister = modRm >= 0xc0;
+function findRow(out: X86Instruction, candidates: readonly OpcodeRow[], hasModRm: boolean): OpcodeRow | null {
+  const { modRm } = out;
+  const { prefixBit, isVector } = choice;
   const regBit = 1 << ((modRm >> 3) & 7);
-  const modBit = isRegister ? 2 : 1;
-  const wBit = (rex & 8) !== 0 ? 2 : 1;
+  const modBit = modRm >= 0xc0 ? 2 : 1;
   for (let i = 0; i < candidates.length; i++) {
     const candidate = candidates[i]!;
     if ((candidate.prefixMask & prefixBit) === 0) continue;
     if (hasModRm) {
-      if (candidate.modRm >= 0 ? candidate.modRm !== modRm : false) continue;
+      if (candidate.modRm >= 0 && candidate.modRm !== modRm) continue;
       if ((candidate.regMask & regBit) === 0 || (candidate.modMask & modBit) === 0) continue;
     }
-    if (isVector) {
-      if ((candidate.wMask & wBit) === 0) continue;
-      // With a register operand EVEX.b means rounding, and L'L its mode instead of a length.
-      const rounding = encoding === 'evex' && isRegister && (evexP2 & 0x10) !== 0;
-      if ((candidate.lMask & lengthBit) === 0 && !(rounding && candidate.lMask === 7)) continue;
-      if (!candidate.usesVvvv && (candidate.vsib ? vvvv & 15 : vvvv) !== 0) continue;
-    }
-    return candidate;
+    if (!isVector || fitsVector(out, candidate)) return candidate;
   }
   return null;
 }
 
+/** W, L and vvvv of a vector prefix fit a row. */
+function fitsVector({ modRm, rex, vvvv, encoding, evexP2, vectorLength }: X86Instruction, row: OpcodeRow): boolean {
+  if ((row.wMask & ((rex & 8) !== 0 ? 2 : 1)) === 0) return false;
+  // With a register operand EVEX.b means rounding, and L'L its mode instead of a length.
+  const rounding = encoding === 'evex' && modRm >= 0xc0 && (evexP2 & 0x10) !== 0;
+  if ((row.lMask & (1 << vectorLength)) === 0 && !(rounding && row.lMask === 7)) return false;
+  return row.usesVvvv || (row.vsib ? vvvv & 15 : vvvv) === 0;
+}
+
 /** The row exists, but not with these registers, or not with LOCK. */
-function isReserved(out: X86Instruction, cursor: Cursor, row: OpcodeRow): boolean {
+function isReserved(out: X86Instruction, row: OpcodeRow): boolean {
   const isRegister = out.modRm >= 0xc0;
-  if (cursor.isVector) {
+  if (choice.isVector) {
     // Mask and tile registers are eight, so the bits that would name more of them are reserved.
     const { eightMask } = row;
     if ((eightMask & 1) !== 0 && (out.rex & 4) !== 0) return true;
     if ((eightMask & 2) !== 0 && isRegister && (out.rex & 1) !== 0 && out.encoding === 'vex') return true;
     if ((eightMask & 4) !== 0 && (out.vvvv & 8) !== 0) return true;
-    if (cursor.highReg && row.plainReg) return true;
+    if (choice.highReg && row.plainReg) return true;
   }
   return out.lockPrefix && !(row.lock && !isRegister);
 }
 
 /** SIB and displacement of an operand in memory. */
-function readMemory(out: X86Instruction, code: Uint8Array, offset: number, cursor: Cursor, row: OpcodeRow): boolean {
-  const { end } = cursor;
+function readMemory(
+  out: X86Instruction,
+  code: Uint8Array,
+  offset: number,
+  from: number,
+  end: number,
+  row: OpcodeRow,
+): number {
+  let at = from;
   const mod = out.modRm >> 6;
   const rm = out.modRm & 7;
   let dispBytes = mod === 1 ? 1 : mod === 2 ? 4 : 0;
   if (rm === 4) {
-    if (cursor.at >= end) return false;
-    out.sib = code[cursor.at++]!;
+    if (at >= end) return 0;
+    out.sib = code[at++]!;
     if (mod === 0 && (out.sib & 7) === 5) dispBytes = 4;
   } else {
-    if (row.vsib) return false;
+    if (row.vsib) return 0;
     if (mod === 0 && rm === 5) {
       dispBytes = 4;
       out.ripRelative = true;
     }
   }
-  if (dispBytes === 0) return true;
-  if (cursor.at + dispBytes > end) return false;
-  out.dispOffset = cursor.at - offset;
+  if (dispBytes === 0) return at;
+  if (at + dispBytes > end) return 0;
+  out.dispOffset = at - offset;
   out.dispBytes = dispBytes;
-  out.disp = readSigned(code, cursor.at, dispBytes);
-  cursor.at += dispBytes;
-  return true;
+  out.disp = readSigned(code, at, dispBytes);
+  return at + dispBytes;
 }
 
 function readImmediates(
   out: X86Instruction,
   code: Uint8Array,
   offset: number,
-  cursor: Cursor,
+  from: number,
+  end: number,
   { immediates }: OpcodeRow,
-): boolean {
-  const { end } = cursor;
+): number {
+  let at = from;
   for (let i = 0; i < immediates.length; i++) {
-    const { at } = cursor;
     const size = immediateBytes(immediates[i]!, out.operandSizePrefix, (out.rex & 8) !== 0, out.addressSizePrefix);
-    if (at + size > end) return false;
+    if (at + size > end) return 0;
     if (i === 0) {
       out.immOffset = at - offset;
       out.immBytes = size;
       out.imm = readSigned(code, at, size);
       if (size === 8) out.immHigh = readSigned(code, at + 4, 4);
     }
-    cursor.at += size;
+    at += size;
   }
-  return true;
+  return at;
 }
 
 /** Where an instruction decoded at `address` leads. */

@@ -1828,8 +1828,11 @@ function operandFacts(operands: readonly string[]): {
   readonly plainReg: boolean;
 } {
   const all = operands.map(factsOf);
+  // Made by `push`, all lists are of one kind to V8: the decoder reads them in its innermost loop.
+  const immediates: ImmediateCode[] = [];
+  for (const { immediate } of all) if (immediate !== null) immediates.push(immediate);
   return {
-    immediates: all.flatMap(({ immediate }) => (immediate === null ? [] : [immediate])),
+    immediates,
     inModRm: all.some((each) => each.inModRm),
     modMask: all.findLast((each) => each.modMask !== 3)?.modMask ?? 3,
     eightMask: all.reduce((sum, each) => sum | each.eightMask, 0),
