@@ -28,8 +28,9 @@ interface Answers {
   readonly leftovers: number;
 }
 
-/** What a booted kernel does; null: init code, which is gone, or nothing that a try would tell. */
-function wantedOf({ by: { ftrace, kprobe } }: WhyFunction): Wanted | null {
+/** What a booted kernel does; null: init and exit code, which is gone, or nothing that a try would tell. */
+function wantedOf({ section, by: { ftrace, kprobe } }: WhyFunction): Wanted | null {
+  if (/^\.(init|exit)/.test(section ?? '')) return null;
   if (kprobe.code === 'probe-notrace') return 'untraced';
   if (ftrace.answer !== 'yes') return null;
   if (kprobe.code === 'probe') return 'probe';
