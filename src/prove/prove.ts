@@ -118,7 +118,7 @@ export interface Tried {
 }
 
 /** The trials of a site or a probe. */
-interface Attempts {
+export interface Attempts {
   /** Whether it is known what the tracer's data holds afterwards. */
   readonly hasData: boolean;
   once(begun: Begun): Outcome;
@@ -364,12 +364,14 @@ export class Prover {
       function: probe.name,
       shape: `probe.${probe.kind}`,
     };
-    const attempts: Attempts = {
-      hasData: probes.knows(probe),
-      once: (begun) => probes.once(probe, begun),
-      end: () => undefined,
-    };
+    const attempts = this.attemptsOf(probe);
     return { ...base, ...this.decide(probes.trial(probe), probes.entries(probe), true, attempts) };
+  }
+
+  /** The trials of a probe. */
+  attemptsOf(probe: ProbeSubject): Attempts {
+    const probes = this.probes!;
+    return { hasData: probes.knows(probe), once: (begun) => probes.once(probe, begun), end: () => undefined };
   }
 
   private decide(
