@@ -36,7 +36,7 @@ for (const image of mutantImages) {
 }
 
 const page = readRows();
-const { rows, bare, unneeded } = table.result();
+const { rows, bare, unneeded, functions } = table.result();
 if (args.includes('--list')) {
   for (const { tested, text, standing } of bare) {
     console.log(
@@ -49,7 +49,7 @@ for (const [object, row] of Object.entries(rows)) console.log(`${object}: ${JSON
 const isWhole = words.length === 0 && of === 1;
 if (isWhole) for (const { name } of unneeded) console.log(`no mutant needs the argument '${name}'`);
 console.log(`${String(bare.length)} mutants are proved, and have no argument`);
-if (args.includes('--write')) writeRows(rows);
+if (args.includes('--write')) writeRows(rows, functions);
 if (args.includes('--keys')) console.log(table.bare().join('\n'));
 // What the page says was found must be found: the rest of it is open work.
 const lost = Object.entries(page).filter(([object, { found }]) => isWhole && (rows[object]?.found ?? 0) < found);

@@ -66,11 +66,27 @@ export const mutantArguments: readonly MutantArgument[] = [
     text: /^str wzr, \[x\d+\]/,
   },
   {
+    name: 'link register',
+    why: 'a jump that leaves its own address in ra: the function has a frame, and loads ra before it returns',
+    object: /^riscv64\//,
+    symbol: any,
+    text: /^j (?:0x)?[0-9a-f]+$/,
+    kinds: ['registers'],
+  },
+  {
     name: 'landing pad',
     why: 'the call leads behind the first instruction of the entry, a landing pad, for which no processor looks here',
     object: /^arm64 site$/,
     symbol: any,
     text: /^bl /,
     kinds: ['immediate'],
+  },
+  {
+    name: 'landing pad',
+    why: 'the call leads behind the first instruction of the entry, a landing pad, for which no processor looks here',
+    object: /^arm64\//,
+    symbol: /^elftrace_stub_text$/,
+    text: /^bti c; ret$/,
+    kinds: ['swap'],
   },
 ];

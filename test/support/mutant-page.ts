@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { mutantArguments } from './mutant-arguments.js';
-import type { ObjectRow } from './mutant-table.js';
+import type { FunctionRow, ObjectRow } from './mutant-table.js';
 import { root } from './pipeline.js';
 
 const path = join(root, 'docs', 'mutants.md');
@@ -36,7 +36,7 @@ export function readRows(): Record<string, ObjectRow> {
 }
 
 /** Puts rows into the page; those of other objects stay. */
-export function writeRows(rows: Readonly<Record<string, ObjectRow>>): void {
+export function writeRows(rows: Readonly<Record<string, ObjectRow>>, functions: readonly FunctionRow[]): void {
   const text = readFileSync(path, 'utf8');
   const all = Object.entries({ ...readRows(), ...rows }).sort(([a], [b]) => (a < b ? -1 : 1));
   const lines = all.map(([object, { made, found, open, alike, argued, bare, idle }]) => {
@@ -48,6 +48,14 @@ export function writeRows(rows: Readonly<Record<string, ObjectRow>>): void {
       .sort()
       .map(([name, count]) => `| ${object} | ${name} | ${String(count)} |`),
   );
+  const left = [
+    '',
+    'What is left, by function, each mutant once however many objects have it:',
+    '',
+    '| function | open | bare | idle |',
+    '|---|---|---|---|',
+    ...functions.map(({ name, open, bare, idle }) => `| ${[name, open, bare, idle].join(' | ')} |`),
+  ];
   const used = new Set(all.flatMap(([, { argued }]) => Object.keys(argued)));
   const head = ['| object | made | found | open | alike | argued | bare | idle |', '|---|---|---|---|---|---|---|---|'];
   const second = ['', '| object | argument | mutants |', '|---|---|---|'];
@@ -57,6 +65,6 @@ export function writeRows(rows: Readonly<Record<string, ObjectRow>>): void {
     seen.add(name);
     return [`* **${name}**: ${text}`];
   });
-  const page = [BEGIN, '', ...head, ...lines, ...second, ...counts, '', ...why, '', END].join('\n');
+  const page = [BEGIN, '', ...head, ...lines, ...second, ...counts, '', ...why, ...left, '', END].join('\n');
   writeFileSync(path, text.slice(0, text.indexOf(BEGIN)) + page + text.slice(text.indexOf(END) + END.length));
 }

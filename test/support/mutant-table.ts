@@ -70,6 +70,14 @@ function fits({ object, symbol, text, kinds, note, standing }: MutantArgument, e
   );
 }
 
+/** Mutants of a function of the runtime that are left, each counted once. */
+export interface FunctionRow {
+  readonly name: string;
+  readonly open: number;
+  readonly bare: number;
+  readonly idle: number;
+}
+
 export class MutantTable {
   readonly states = new Map<string, MutantState>();
   /** Images that were refused, or prove nothing: with the reason. */
@@ -133,11 +141,26 @@ export class MutantTable {
     }
   }
 
+  /** What is left by function, the most first. */
+  private functions(bare: readonly MutantState[]): readonly FunctionRow[] {
+    const rows = new Map<string, { name: string; open: number; bare: number; idle: number }>();
+    const isOpen = [...this.states.values()].filter(({ standing }) => standing === 'open');
+    for (const { tested, standing } of [...bare, ...isOpen]) {
+      const name = tested.symbol.replace(/^\./, '') || tested.object;
+      const row = rows.get(name) ?? { name, open: 0, bare: 0, idle: 0 };
+      rows.set(name, row);
+      row[standing === 'open' ? 'open' : standing === 'idle' ? 'idle' : 'bare']++;
+    }
+    const sum = ({ open, bare, idle }: FunctionRow): number => open + bare + idle;
+    return [...rows.values()].sort((a, b) => sum(b) - sum(a) || (a.name < b.name ? -1 : 1));
+  }
+
   /** Rows by object, mutants without an argument, arguments that nothing needs. */
   result(): {
     readonly rows: Readonly<Record<string, ObjectRow>>;
     readonly bare: readonly MutantState[];
     readonly unneeded: readonly MutantArgument[];
+    readonly functions: readonly FunctionRow[];
   } {
     const rows: Record<string, Counts> = {};
     const bare: MutantState[] = [];
@@ -158,6 +181,11 @@ export class MutantTable {
         else row.argued[argument.name] = (row.argued[argument.name] ?? 0) + 1;
       }
     }
-    return { rows, bare, unneeded: mutantArguments.filter((each) => !needed.has(each)) };
+    return {
+      rows,
+      bare,
+      unneeded: mutantArguments.filter((each) => !needed.has(each)),
+      functions: this.functions(bare),
+    };
   }
 }
