@@ -229,7 +229,7 @@ export const breakages: readonly Breakage[] = [
     name: 'why: every kernel takes probes on ftrace sites',
     file: 'why/index.js',
     find: "onSites: has('kprobe_ftrace_handler')",
-    replace: "onSites: true",
+    replace: 'onSites: true',
     test: 'why',
     named: 'whether a probe on a site is taken',
   },

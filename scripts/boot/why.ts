@@ -28,7 +28,7 @@ interface Answers {
   readonly leftovers: number;
 }
 
-/** What a booted kernel does; null: init and exit code, which is gone, or nothing that a try would tell. */
+/** What a booted kernel does; null: init and exit code, which is gone, or no try would tell. */
 function wantedOf({ section, by: { ftrace, kprobe } }: WhyFunction): Wanted | null {
   if (/^\.(init|exit)/.test(section ?? '')) return null;
   if (kprobe.code === 'probe-notrace') return 'untraced';

@@ -436,7 +436,7 @@ export class OwnData {
     return [...writes, ...this.recorded(world, thread === null ? [] : records, lost)];
   }
 
-  /** What a hit leaves: counts, and the records of its events. A hit inside another one is missed. */
+  /** What a hit leaves: counts, records of its events. A hit inside another one is missed. */
   private hit(world: ProofWorld, hit: ProbeHit | null, isFree: boolean, writes: Write[], records: Records[]): void {
     if (hit === null) return;
     const word = (at: Address, index: number): Address => at + BigInt(index * this.word);
