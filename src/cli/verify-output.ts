@@ -64,7 +64,7 @@ const textOutput: VerifyOutput = {
     const parts = Object.entries(verdicts)
       .sort(([a], [b]) => severityRank(b) - severityRank(a))
       .map(([verdict, count]) => `${count} ${verdict}`);
-    out(`${files} files, ${failed} failed, ${sites} sites: ${parts.join(', ')}`);
+    out(`${files} files, ${failed} failed, ${sites} sites${parts.length > 0 ? `: ${parts.join(', ')}` : ''}`);
   },
 };
 
