@@ -170,7 +170,7 @@ class Way {
     const { wanted } = trial;
     const frame = world.machine.register(abi.argumentRegisters[3] ?? '');
     const row = wanted?.frame?.full === true ? wanted.frame.row : null;
-    // A probe behind it in the list would record what it wrote, the graph tracer stop at it (C-FG-2).
+    // A probe behind it would record what it wrote, and the graph tracer stop (C-FG-2).
     const isWatched = pair.hits !== null || wanted?.hijack === true;
     const isOther = isWatched || trial.ordinaryCall || (wanted?.direct ?? wanted?.replacement ?? null) !== null;
     if (begun!.tracer !== 'rewritten' || row === null || frame === 0n || isOther) return;
