@@ -170,6 +170,13 @@ describeWith([SHELL, 'gcc'], 'in a browser', () => {
     await page.close();
   });
 
+  test.each(['light', 'dark'] as const)('paper is white where the screen is %s', async (scheme) => {
+    const page = await opened('traced.html', scheme);
+    await page.emulateMedia({ media: 'print' });
+    expect(await page.evaluate('getComputedStyle(document.body).backgroundColor')).toBe('rgb(255, 255, 255)');
+    await page.close();
+  });
+
   test('races: buttons, keys and clicks walk through a schedule; axe finds nothing; paper has all of it', async () => {
     const page = await opened('races.html');
     const { races } = JSON.parse(readFileSync(at('races.json'), 'utf8')) as { races: { verdict: string }[] };
