@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { findNamedSites } from '../src/cli/explain.js';
+import { findNamedSites } from '../src/sites/named.js';
 import { siteChain } from '../src/sites/chain.js';
 import { verify } from '../src/sites/verdicts.js';
 import { warmElftrace as elftrace } from './support/cli.js';

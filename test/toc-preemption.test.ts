@@ -14,7 +14,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { findNamedSites } from '../src/cli/explain.js';
+import { findNamedSites } from '../src/sites/named.js';
 import { Machine, type PatcherStep, runSchedule, type ScheduleStep, startProcess } from '../src/emulator/index.js';
 import { type PpcKind, type PpcLine, ppcEmulation, ppcWords } from './support/emulator.js';
 import { loadSample, sitesOf, traced } from './support/loaded-samples.js';

@@ -2,13 +2,9 @@
  * What several verbs say about probes: those that the record of a file has, what they recorded,
  * whether a place can have one.
  */
-import { readElf } from '../elf/read.js';
 import { hex, hexBytes } from '../errors.js';
-import { unpatched } from '../patch/apply.js';
 import type { FileRecord } from '../record/journal.js';
-import { findSites } from '../sites/sites.js';
 import {
-  explainProbe,
   FLAGS,
   type ListedProbe,
   type ProbeExplanation,
@@ -16,11 +12,9 @@ import {
   type ProbeRefusal,
   type ProbeRun,
   type ProbeSessionPlan,
-  ProbeText,
   refusalText,
   replayProbes,
 } from '../kprobes/index.js';
-import { load } from '../program/program.js';
 import type { Json } from '../report/json.js';
 import { oneLine } from './disassembly.js';
 import { hash, type Opened } from './open.js';
@@ -101,22 +95,6 @@ export function profileNotices(run: ProbeRun | null): readonly string[] {
   return (run?.profile() ?? []).flatMap(({ symbol, offset, missed }) =>
     missed === 0n ? [] : [`${symbol}+${hex(offset)}: ${missed.toString()} hits were missed`],
   );
-}
-
-/**
- * What a probe at a place would be; null for a text that names no place of code, and on machines
- * without probes.
- */
-export function explainPlace(opened: Opened, text: string): ProbeExplanation | null {
-  const { arch, image, record } = opened;
-  if (arch.probes.kind === 'none' || opened.recordBeside) return null;
-  const match = /^(?:([A-Za-z_.$][\w.$@]*?)(?:\+(0x[0-9a-fA-F]+))?|(0x[0-9a-fA-F]+))$/.exec(text);
-  if (!match) return null;
-  const original = record === null ? image : readElf(unpatched(image, null, hash));
-  const program = record === null ? opened.program : load(original, arch);
-  const code = new ProbeText(program, record === null ? opened.sites : findSites(program));
-  if (match[3] !== undefined) return explainProbe(code, { kind: 'address', address: BigInt(match[3]) });
-  return explainProbe(code, { kind: 'symbol', module: null, name: match[1]!, offset: BigInt(match[2] ?? 0) });
 }
 
 /** The lines of `explain` about probes. */

@@ -12,6 +12,7 @@ export {
   type ProbeDefinition,
 } from './events.js';
 export { explainProbe, type ProbeExplanation, refusalText } from './explain.js';
+export { explainPlace } from './places.js';
 export type {
   DetourBuffer,
   JumpWindow,
