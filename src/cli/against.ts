@@ -7,13 +7,12 @@ import { statSync } from 'node:fs';
 import type { Arch } from '../machine/arch.js';
 import * as elf from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
-import { checkLivepatch } from '../livepatch/check.js';
-import { isLivepatch, KERNEL, type LivepatchModule, readLivepatch } from '../livepatch/module.js';
+import type { ObjectSource } from '../livepatch/against.js';
+import { KERNEL } from '../livepatch/module.js';
 import { PatchedObject } from '../livepatch/objects.js';
 import { moduleName } from '../program/module-name.js';
-import type { Finding, Verification } from '../sites/verdicts.js';
 import { expandPaths, readInput } from './files.js';
-import { open, type Opened } from './open.js';
+import { open } from './open.js';
 
 const MODULE_FILE = /\.ko(\.(gz|xz|zst))?$/;
 
@@ -71,70 +70,20 @@ async function openObject(path: string, name: string, arch: Arch): Promise<Patch
 
 const openObjects = new Map<string, Promise<PatchedObject>>();
 
-/** Objects that a livepatch needs, of those that were given. */
-async function objectsFor(
-  module: LivepatchModule,
-  { kernel, modules }: Candidates,
-  arch: Arch,
-): Promise<ReadonlyMap<string, PatchedObject>> {
-  const { symbols } = module.image;
-  const wanted = new Set([KERNEL, ...module.objects.map(({ name }) => name)]);
-  for (let i = 1; i < symbols.count; i++) {
-    const [, name] = symbols.nameStartsWith(i, '.klp.sym.')
-      ? (/^\.klp\.sym\.([^.]+)\./.exec(symbols.name(i)) ?? [])
-      : [];
-    if (name !== undefined) wanted.add(name);
-  }
-  const objects = new Map<string, PatchedObject>();
-  for (const name of wanted) {
+/**
+ * What livepatch modules patch, of the files that were given.
+ * @param against  kernel, modules and folders of modules
+ * @param files    what is verified: modules among it are objects, too
+ */
+export function objectSource(against: readonly string[], files: readonly string[]): ObjectSource {
+  // Folders are listed when something is asked for: most files are no livepatch modules.
+  let candidates: Candidates | null = null;
+  return async (name, arch) => {
+    const { kernel, modules } = (candidates ??= candidatesOf(against, files));
     const path = name === KERNEL ? kernel : modules.get(name);
-    if (path === null || path === undefined) continue;
+    if (path === null || path === undefined) return null;
     const opening = openObjects.get(path) ?? openObject(path, name, arch);
     openObjects.set(path, opening);
-    objects.set(name, await opening);
-  }
-  return objects;
-}
-
-export interface AgainstOptions {
-  readonly files: readonly string[];
-  /** Kernel, modules and folders of modules. */
-  readonly against?: readonly string[] | undefined;
-}
-
-const counted = (findings: readonly Finding[]): Verification['verdicts'] => {
-  const counts: Record<string, number> = {};
-  for (const { verdict } of findings) counts[verdict] = (counts[verdict] ?? 0) + 1;
-  return counts;
-};
-
-/** The verification of a file with what its being a livepatch module adds; of others the same. */
-export async function withLivepatch(
-  { image, arch, sites }: Opened,
-  result: Verification,
-  { files, against }: AgainstOptions,
-): Promise<Verification> {
-  if (!isLivepatch(image)) {
-    if (against === undefined) return result;
-    // Who expects a livepatch to be judged must not read silence as a yes.
-    return { ...result, remarks: [...result.remarks, 'no livepatch module: --against says nothing of it'] };
-  }
-  const module = readLivepatch(image, arch.relocationRoles.word);
-  const objects = against === undefined ? null : await objectsFor(module, candidatesOf(against, files), arch);
-  const findings = checkLivepatch(module, sites, objects);
-  const functions = module.objects.reduce((sum, each) => sum + each.functions.length, 0);
-  const what = `livepatch of ${functions} ${functions === 1 ? 'function' : 'functions'}`;
-  const names = module.objects.map(({ name }) => name).join(', ');
-  const remark =
-    objects === null
-      ? `${what}: nobody looked for what it patches and refers to (--against VMLINUX)`
-      : `${what} of ${names}`;
-  return {
-    ...result,
-    verdicts: { ...result.verdicts, ...counted(findings) },
-    findings: [...result.findings, ...findings],
-    remarks: [...result.remarks, remark],
-    // The functions that run in place of others need no sites.
-    incomplete: objects !== null && functions > 0 ? null : result.incomplete,
+    return opening;
   };
 }

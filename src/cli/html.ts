@@ -9,7 +9,7 @@ import { writeOutputs } from '../output/commit.js';
 import { type HtmlDiff, type HtmlFile, htmlPage, type HtmlPage, type HtmlPageRequest } from '../page/index.js';
 import { jsonSchema } from '../report/json.js';
 import { verify } from '../sites/verdicts.js';
-import { withLivepatch } from './against.js';
+import { withLivepatch } from '../livepatch/against.js';
 import { comparison } from './diff.js';
 import { disassemblerOf } from './disassembly.js';
 import { exitCodes } from './exit.js';
@@ -46,7 +46,7 @@ async function* filesOf(args: HtmlArguments, begin: (file: string) => void): Asy
       begin(input.name);
       const opened = await open(input, args);
       const { sites, record, recorded } = opened;
-      const verification = await withLivepatch(opened, verify(sites, recorded ? { recorded } : {}), { files: [] });
+      const verification = await withLivepatch(opened, verify(sites, recorded ? { recorded } : {}), null);
       yield { name: input.name, sites, verification, record, remarks: await remarksOf(opened) };
     }
   }

@@ -1,23 +1,13 @@
 /**
- * What `verify` is asked to judge otherwise: rules that are skipped, severities of a file, findings
- * that an earlier run knew. What was left out is said, never silently dropped.
+ * Reads what `verify` is asked to judge otherwise: rules that are skipped, severities of a file,
+ * findings of an earlier run.
  */
 import { readFileSync } from 'node:fs';
 import { ElftraceError } from '../errors.js';
 import { verdictPages } from '../report/verdict-pages.js';
-import type { Finding, Severity, Verification } from '../sites/verdicts.js';
+import { type Configured, findingKey, placeOf, type VerifyPolicy } from '../sites/policy.js';
 import { didYouMean } from './nearest.js';
 import { ioError } from '../output/target.js';
-
-type Configured = Exclude<Severity, 'none'> | 'off';
-
-/** Plain data: workers get a copy. */
-export interface VerifyPolicy {
-  /** By verdict or rule of the specification; the verdict counts where both are named. */
-  readonly severity: ReadonlyMap<string, Configured>;
-  /** How often a finding was there before, by `findingKey`; null without a baseline. */
-  readonly baseline: ReadonlyMap<string, number> | null;
-}
 
 export interface PolicyOptions {
   readonly skip?: readonly string[] | undefined;
@@ -78,14 +68,6 @@ function readSeverities(path: string): [string, Configured][] {
   });
 }
 
-/** What stays the same of a finding while addresses change. */
-function findingKey(file: string, verdict: string, place: string): string {
-  return `${file.replace(/^(?:\.\/)+/, '')}\0${verdict}\0${place}`;
-}
-
-const placeOf = (name: string, section: string, offset: string): string =>
-  name === '' ? `${section}+${offset}` : name;
-
 /** Findings of an earlier `verify --json` or `--format ndjson`. */
 function readBaseline(path: string): Map<string, number> {
   const counts = new Map<string, number>();
@@ -124,34 +106,4 @@ export function readPolicy({ skip = [], severity, baseline }: PolicyOptions): Ve
     severity: new Map<string, Configured>([...configured, ...skipped]),
     baseline: baseline === undefined ? null : readBaseline(baseline),
   };
-}
-
-/** The same verification under a policy: verdicts are counted as they are, findings judged anew. */
-export function underPolicy(file: string, result: Verification, policy: VerifyPolicy): Verification {
-  const { severity, baseline } = policy;
-  if (severity.size === 0 && baseline === null) return result;
-  const left = new Map<string, number>();
-  let skipped = 0;
-  let known = 0;
-  const findings = result.findings.flatMap((finding): Finding[] => {
-    const wanted = severity.get(finding.verdict) ?? severity.get(finding.rule) ?? finding.severity;
-    if (wanted === 'off') {
-      skipped++;
-      return [];
-    }
-    const place = placeOf(finding.function, finding.section, `0x${finding.offset.toString(16)}`);
-    const key = findingKey(file, finding.verdict, place);
-    const before = left.get(key) ?? baseline?.get(key) ?? 0;
-    if (before > 0) {
-      left.set(key, before - 1);
-      if (wanted !== 'note') known++;
-      return [{ ...finding, severity: 'note' }];
-    }
-    return [{ ...finding, severity: wanted }];
-  });
-  const remarks = [...result.remarks];
-  const count = (number: number): string => `${number} ${number === 1 ? 'finding' : 'findings'}`;
-  if (skipped > 0) remarks.push(`${count(skipped)} left out, as their rules are switched off`);
-  if (known > 0) remarks.push(`${count(known)} known from the baseline`);
-  return { ...result, findings, remarks };
 }

@@ -7,7 +7,8 @@ import { type Json, jsonSchema, verificationJson } from '../report/json.js';
 import { disagreements } from '../record/journal.js';
 import type { OriginKind } from '../program/origin.js';
 import { isRuntimeObject, type UnsavedUse, unsavedUses } from '../tracing/callback-code.js';
-import { withLivepatch } from './against.js';
+import { withLivepatch } from '../livepatch/against.js';
+import { objectSource } from './against.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, type InputFile, readFileList, readInputs } from './files.js';
@@ -18,7 +19,8 @@ import { STANDARD_INPUT } from './standard-input.js';
 import { err } from './terminal.js';
 import { expectation } from './verify-expect.js';
 import { type FileVerdict, verifyOutput, type VerifyFormat } from './verify-output.js';
-import { type PolicyOptions, readPolicy, underPolicy, type VerifyPolicy } from './verify-policy.js';
+import { underPolicy, type VerifyPolicy } from '../sites/policy.js';
+import { type PolicyOptions, readPolicy } from './verify-policy.js';
 
 export interface VerifyArguments extends OpenOptions {
   readonly files: readonly string[];
@@ -147,7 +149,8 @@ type JudgeArguments = Omit<VerifyArguments, 'jobs'>;
 async function judgeInput(input: InputFile, args: JudgeArguments): Promise<FileVerdict> {
   const opened = await open(input, args);
   const ofSites = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
-  const found = await withLivepatch(opened, ofSites, args);
+  const source = args.against === undefined ? null : objectSource(args.against, args.files);
+  const found = await withLivepatch(opened, ofSites, source);
   const judged = underPolicy(input.name, found, args.policy);
   const untraced = untracedRemarks(opened);
   const isRuntime = isRuntimeObject(opened.program);
