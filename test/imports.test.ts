@@ -52,7 +52,9 @@ const rules: Readonly<Record<string, Rule>> = {
       'sha256',
       'machine',
       'targets',
+      'runtime',
     ],
+    types: ['isa'],
   },
   running: {
     values: [
@@ -88,6 +90,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'diff',
       'why',
       'cost',
+      'running',
     ],
   },
   page: {

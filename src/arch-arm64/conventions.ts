@@ -98,6 +98,9 @@ export const arm64Options: readonly MachineOption[] = [
     title: 'entries',
     choices: ['callops', 'regs', 'args'],
     decides: ['layout', 'convention'],
+    needs: {
+      callops: { convention: 'callops', otherwise: () => 'not all sites have an ops pointer in front of the function' },
+    },
   },
   {
     name: 'a64-entries',
@@ -106,6 +109,13 @@ export const arm64Options: readonly MachineOption[] = [
     choices: ['one', 'two'],
     decides: ['layout'],
     policy: { one: { opsEntries: 'one' }, two: { opsEntries: 'two' } },
+    needs: {
+      two: {
+        convention: 'callops',
+        otherwise: (entries) =>
+          `it is about entries that read an ops pointer (callops), those of the image are ${entries}`,
+      },
+    },
   },
   { name: 'a64-default', about: 'arm64', title: 'ops of idle sites', choices: ['nop', 'list'], decides: ['idle-ops'] },
 ];

@@ -500,7 +500,7 @@ export async function runRun(args: RunArguments): Promise<number> {
     for (const line of systemCallLines(systemCalls(loaded.emulation.process))) out(line);
     return exitCodes.ok;
   }
-  if (args.can) return runCan({ ...loaded, name: args.path, files: request.files, json: args.json });
+  if (args.can) return runCan({ ...loaded, name: args.path, files: request.files }, args.json);
   const original = args.compare === undefined ? null : await loadImage(args.compare);
   const refused = await refuseKernel(args, [loaded, original]);
   if (refused !== null) return refused;

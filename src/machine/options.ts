@@ -2,6 +2,7 @@
  * Options of single machines: what a user may choose about the entries, sites and stubs of one
  * machine. A machine lists them beside its conventions; load maps and records keep them by name.
  */
+import type { ConventionName } from './conventions.js';
 
 /** What an option of an image's layout means for sessions on it. */
 export interface LaidPolicy {
@@ -30,6 +31,10 @@ export interface MachineOption {
   readonly decides: readonly ('layout' | 'convention' | 'nop-form' | 'idle-ops' | 'direct-way')[];
   /** By choice. */
   readonly policy?: Readonly<Record<string, LaidPolicy>>;
+  /** By choice: the convention that alone has it, and what is said where the entries are others. */
+  readonly needs?: Readonly<
+    Record<string, { readonly convention: ConventionName; readonly otherwise: (convention: string) => string }>
+  >;
   /** By choice: what to know where a step has this rule. */
   readonly hazards?: Readonly<Record<string, { readonly rule: string; readonly text: string }>>;
 }

@@ -1,24 +1,9 @@
 /** What `run --can` says of the code of a program and its libraries: lines for people, and JSON. */
-import type { ScanResult, SystemCall } from '../emulator/index.js';
+import type { SystemCall } from '../emulator/index.js';
 import { hex, hexBytes } from '../errors.js';
+import type { ScannedFile, ScanReport } from '../running/can.js';
 import { jsonSchema, type Json } from './json.js';
 import type { Address } from '../units.js';
-
-/** One file that was looked at. */
-export interface ScannedFile {
-  /** As it was given, or its path in the tree. */
-  readonly name: string;
-  readonly result: ScanResult;
-  /** `name+0x10` of an address; empty where no symbol covers it. */
-  readonly nameOf: (address: Address) => string;
-}
-
-export interface CanReport {
-  readonly files: readonly ScannedFile[];
-  /** Libraries that were not found: their code was not looked at. */
-  readonly missing: readonly string[];
-  readonly calls: readonly SystemCall[];
-}
 
 interface CallRow {
   readonly name: string;
@@ -42,7 +27,7 @@ function callRows({ result }: ScannedFile, calls: readonly SystemCall[]): CallRo
 }
 
 /** True when nothing that was found stands against a run. */
-export function canAll({ files, missing, calls }: CanReport): boolean {
+export function canAll({ files, missing, calls }: ScanReport): boolean {
   const stands = (row: CallRow): boolean => row.class === 'refused' || row.class === 'unknown';
   return (
     missing.length === 0 &&
@@ -72,7 +57,7 @@ function callLine(file: ScannedFile, row: CallRow): string {
 }
 
 /** A file a paragraph, what is not served first. */
-export function canLines(report: CanReport): string[] {
+export function canLines(report: ScanReport): string[] {
   const out: string[] = [];
   for (const file of report.files) {
     const rows = callRows(file, report.calls);
@@ -92,7 +77,7 @@ export function canLines(report: CanReport): string[] {
   return out;
 }
 
-export function canJson(report: CanReport): Json {
+export function canJson(report: ScanReport): Json {
   const functionOf = (file: ScannedFile, address: Address): { address: string; function: string } => ({
     address: hex(address),
     function: file.nameOf(address),
