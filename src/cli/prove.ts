@@ -6,6 +6,7 @@ import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import {
   type Account,
+  checkPair,
   type Difference,
   differenceText,
   type Executed,
@@ -19,8 +20,6 @@ import {
   whyOpen,
 } from '../prove/index.js';
 import { revert } from '../patch/apply.js';
-import { readRecord } from '../record/journal.js';
-import { readLoadMap } from '../program/load-map.js';
 import { type Json, jsonSchema } from '../report/json.js';
 import { accountLines, type AccountRow, type AccountStep, type AccountText } from '../report/proof-account.js';
 import { CertificateWork, type Certified } from './certificate.js';
@@ -45,26 +44,6 @@ const FEW = 4000;
 interface Pair {
   readonly before: ElfImage;
   readonly after: Opened;
-}
-
-/**
- * @throws ElftraceError 'bad-record' where the record of the patched file says that it was another
- *   file before
- */
-function checkRecord(before: ElfImage, { record, image, arch }: Opened, path: string): void {
-  // What a patch brought in is taken out part by part: such a record names no file.
-  if (record === null || record.brought.length > 0) return;
-  const known = [
-    record.sha256,
-    ...(record.injected ? (readLoadMap(image)?.parts ?? []).map((each) => each.sha256) : []),
-  ];
-  // A file in between: patched from the same one.
-  const own = before.section('.note.elftrace') === undefined ? null : readRecord(before);
-  if (known.includes(digestOf(before.bytes)) || own?.sha256 === record.sha256) return;
-  throw new ElftraceError('bad-record', `${path} is not the file that the record of the patched one names`, {
-    ...{ file: path, what: arch.target.id, expected: record.sha256, actual: digestOf(before.bytes) },
-    reason: 'other-original',
-  });
 }
 
 /** A file as proofs need it: what debuggers alone read is left out of large ones. */
@@ -96,10 +75,7 @@ async function openPair(args: ProveArguments): Promise<Pair> {
   const after = await open(await readForProof(args.patched), args);
   const before =
     args.original === undefined ? await restored(after, args) : readElf((await readForProof(args.original)).bytes);
-  if (before.header.machine !== after.image.header.machine) {
-    throw new ElftraceError('usage', 'the two files are of different machines', { what: after.arch.target.id });
-  }
-  if (args.original !== undefined) checkRecord(before, after, args.original);
+  if (args.original !== undefined) checkPair(before, after, args.original, digestOf);
   return { before, after };
 }
 

@@ -18,4 +18,5 @@ export {
   resultOf,
   TRIALS_MAX,
 } from './certificate.js';
+export { checkPair } from './pairing.js';
 export { differenceText, whyOpen } from './refusals.js';

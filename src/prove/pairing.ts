@@ -1,0 +1,38 @@
+/** Whether two files belong together, before anything is proved about them. */
+import type { Arch } from '../machine/arch.js';
+import type { ElfImage } from '../elf/image.js';
+import { ElftraceError } from '../errors.js';
+import { readLoadMap } from '../program/load-map.js';
+import { type FileRecord, readRecord } from '../record/journal.js';
+import type { Sha256 } from '../sha256.js';
+
+interface PatchedFile {
+  readonly image: ElfImage;
+  readonly arch: Arch;
+  readonly record: FileRecord | null;
+}
+
+/**
+ * @param path  of the original, for messages
+ * @throws ElftraceError 'usage' for files of different machines; 'bad-record' where the record of
+ *   the patched file says that it was another file before
+ */
+export function checkPair(before: ElfImage, { image, arch, record }: PatchedFile, path: string, digest: Sha256): void {
+  if (before.header.machine !== image.header.machine) {
+    throw new ElftraceError('usage', 'the two files are of different machines', { what: arch.target.id });
+  }
+  // What a patch brought in is taken out part by part: such a record names no file.
+  if (record === null || record.brought.length > 0) return;
+  const known = [
+    record.sha256,
+    ...(record.injected ? (readLoadMap(image)?.parts ?? []).map((each) => each.sha256) : []),
+  ];
+  // A file in between: patched from the same one.
+  const own = before.section('.note.elftrace') === undefined ? null : readRecord(before);
+  const actual = digest(before.bytes);
+  if (known.includes(actual) || own?.sha256 === record.sha256) return;
+  throw new ElftraceError('bad-record', `${path} is not the file that the record of the patched one names`, {
+    ...{ file: path, what: arch.target.id, expected: record.sha256, actual },
+    reason: 'other-original',
+  });
+}
