@@ -75,6 +75,10 @@ const open = (stop: StopReason): Outcome => ({
   doubt: false,
 });
 
+/** What becomes of a byte that may hold anything; the first leaves it as it is. */
+type Change = (byte: number) => number;
+const CHANGES: readonly Change[] = [(byte) => byte, () => 0, (byte) => byte ^ 0x55];
+
 function subjectOf({ address, symbol, offset, events, state, gone }: ListedProbe, pair: Pair): ProbeSubject | null {
   if (gone || (state.text !== 'breakpoint' && state.text !== 'jump')) return null;
   const part = state.text === 'jump' ? state.part : null;
@@ -192,8 +196,13 @@ export class ProbeProofs {
     const wordBytes = program.image.wordBytes;
     const stack = before.get(abi.stackPointer);
     const ofCallee = proof.calleeWords.map((offset) => stack + BigInt(offset));
-    let isVague = false;
-    const source: FetchSource = {
+    /** Words of a frame that the ABI gives to callees: entries may keep anything there. */
+    const blurred = (bytes: Uint8Array, at: Address, change: Change): Uint8Array =>
+      bytes.map((byte, i) => {
+        const place = at + BigInt(i);
+        return ofCallee.some((word) => place >= word && place < word + BigInt(wordBytes)) ? change(byte) : byte;
+      });
+    const source = (change: Change): FetchSource => ({
       // Handlers see an instruction pointer behind the breakpoint, wherever the probe is served.
       register: (found) =>
         registerValue(found, (name) => {
@@ -202,13 +211,14 @@ export class ProbeProofs {
         }),
       // What the tracer brought with it is in the patched image alone.
       read: (at, size) => {
-        isVague ||= ofCallee.some((word) => at < word + BigInt(wordBytes) && at + BigInt(size) > word);
-        return (patched.layout.owns(at) && !original.layout.owns(at) ? patched : original).readable(at, size);
+        const world = patched.layout.owns(at) && !original.layout.owns(at) ? patched : original;
+        const bytes = world.readable(at, size);
+        return bytes === null ? null : blurred(bytes, at, change);
       },
       wordBytes,
       littleEndian: program.arch.target.dataEndian === 'little',
       comm: '',
-    };
+    });
     const places = new Map([...session.eventAddresses].map(([at, event]) => [event, at]));
     return {
       ...{ op, address, isServed },
@@ -216,10 +226,10 @@ export class ProbeProofs {
         const at = places.get(event);
         // One that is off has no object.
         if (at === undefined) return [];
-        isVague = false;
-        const words: readonly (bigint | null)[] = runProgram(event.arguments, source);
-        // Words of a frame that the ABI gives to callees: entries may keep things there.
-        return [{ at, id: BigInt(event.id), words: isVague ? words.map(() => null) : words }];
+        // What depends on such words is another value with each of these.
+        const [words = [], ...others] = CHANGES.map((change) => runProgram(event.arguments, source(change)));
+        const known = words.map((word, i) => (others.every((other) => other[i] === word) ? word : null));
+        return [{ at, id: BigInt(event.id), words: known }];
       }),
     };
   }
