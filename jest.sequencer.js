@@ -7,7 +7,8 @@
 import { readFileSync } from 'node:fs';
 import TestSequencer from '@jest/test-sequencer';
 
-const isLong = ({ path }) => /support\/(?:long|probe-csmith|c-programs)\.js/.test(readFileSync(path, 'utf8'));
+const isLong = ({ path }) =>
+  /(?:support\/(?:long|probe-csmith|c-programs)|scripts\/cookbook)\.js/.test(readFileSync(path, 'utf8'));
 
 export default class Sequencer extends TestSequencer {
   async sort(tests) {
