@@ -235,7 +235,7 @@ describeWith([GCC, 'objcopy'], 'a kernel and its module', () => {
   });
 });
 
-describeWith(['riscv64-linux-gnu-gcc', 's390x-linux-gnu-gcc'], 'other machines', () => {
+describeWith(['riscv64-linux-gnu-gcc', 'aarch64-linux-gnu-gcc', 's390x-linux-gnu-gcc'], 'other machines', () => {
   const ask = (compiler: string, flags: readonly string[], name: string, options: WhyOptions = {}): string[] => {
     writeFileSync(at('other.c'), SOURCE);
     run(compiler, ['-O2', ...flags, '-c', '-o', at('other.o'), at('other.c')]);
@@ -260,6 +260,25 @@ describeWith(['riscv64-linux-gnu-gcc', 's390x-linux-gnu-gcc'], 'other machines',
     expect(brief('plain', 'rv.o')).toEqual(['yes site', 'unknown kernel-missing', 'no no-btf']);
     const [, module] = why('plain', 'rv-6.12', 'rv.o').found;
     expect(module!.functions[0]!.by['kprobe']!.code).toBe('probe-no-ftrace-support');
+  }); // prettier-ignore
+
+  test('K-ADDR-7: a kernel without such probes takes one in front of the site, where arm64 functions begin', () => {
+    writeFileSync(at('a64.c'), `${SOURCE}\nint outside(int x) { return x; }\nint register_kprobe(void) { return 0; }`);
+    const area = ['-fpatchable-function-entry=2', '-nostdlib', '-static', '-Wl,-e,plain'];
+    run('aarch64-linux-gnu-gcc', ['-O2', ...area, '-o', at('a64-6.1'), at('a64.c')]);
+    expect(brief('plain', 'a64-6.1')).toEqual(['yes site', 'yes probe', 'no no-btf']);
+  });
+
+  test.each(['idmap', 'hyp', 'hyp_idmap'])('K-ADDR-3: code of arm64 between __%s_text_start and _end', (name) => {
+    const section = `.${name.replace('_', '.')}.text`;
+    const area = (mark: string): string => `asm(".section ${section},\\"ax\\"; .globl __${name}_text_${mark}; __${name}_text_${mark}:");`;
+    const source = `int register_kprobe(void) { return 0; } int plain(void) { return 1; }
+${area('start')} __attribute__((section("${section}"))) int inside(void) { return 2; } ${area('end')}`;
+    writeFileSync(at(`${name}.c`), source);
+    const flags = ['-O2', '-fno-toplevel-reorder', '-fpatchable-function-entry=2', '-nostdlib', '-static', '-Wl,-e,plain'];
+    run('aarch64-linux-gnu-gcc', [...flags, '-o', at(name), at(`${name}.c`)]);
+    const answers = ['plain', 'inside'].map((each) => brief(each, name)[1]);
+    expect(answers).toEqual(['yes probe', 'no probe-blacklisted']);
   }); // prettier-ignore
 
   test('RISC-V as x86-64; of s390x nothing is known of probes, and that is no yes', () => {

@@ -58,7 +58,9 @@ function answersOf(bytes: Uint8Array, module: string | null): Answers {
     const found = whyFunction(compared, name).find((each) => each.section === section && each.address === address);
     if (found === undefined) throw new Error(`why says nothing of ${name} at ${section} ${String(address)}`);
     if (found.by.ftrace.answer === 'yes') traced.push(listed(name));
-    if (found.by.kprobe.code === 'probe-blacklisted') blacklisted.push(listed(name));
+    // A kernel lists what lies in its text: it takes no probe elsewhere anyhow.
+    const isText = !/^\.rodata/.test(found.section ?? '');
+    if (found.by.kprobe.code === 'probe-blacklisted' && isText) blacklisted.push(listed(name));
     const wanted = wantedOf(found);
     if (wanted !== null) probed.push([listed(name), wanted]);
     const all = there.get(keyOf(symbols.sectionIndex[symbol]!, symbols.value[symbol]!)) ?? [];

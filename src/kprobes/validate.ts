@@ -49,6 +49,9 @@ const FORBIDDEN_TEXT: readonly (readonly [section: string, start: string, end: s
   ['.noinstr.text', '__noinstr_text_start', '__noinstr_text_end', 'noinstr code'],
   ['.entry.text', '__entry_text_start', '__entry_text_end', 'entry code'],
   ['.irqentry.text', '__irqentry_text_start', '__irqentry_text_end', 'entry code'],
+  ['.idmap.text', '__idmap_text_start', '__idmap_text_end', 'code that runs without a page table'],
+  ['.hyp.text', '__hyp_text_start', '__hyp_text_end', 'code of the hypervisor'],
+  ['.hyp.idmap.text', '__hyp_idmap_text_start', '__hyp_idmap_text_end', 'code of the hypervisor'],
 ];
 
 interface Marked {

@@ -233,7 +233,7 @@ function onSite(program: Program, found: ValidProbe, { kernel }: WhyOptions): Wh
   const serves = (kernelProbes(program.image) ?? kernel)?.onSites ?? (probes.kernelsServeSites ? true : null);
   if (serves === true) return 'site';
   // What such a kernel takes for the function may be in front of the site's own instruction.
-  if (probes.adjust(found.code, found.code.start) !== found.address) return null;
+  if (found.code.start !== found.address) return null;
   if (serves === false) {
     const reason = 'the function begins with its ftrace site, where this kernel takes no probe';
     return no('probe-no-ftrace-support', `${reason} [K-ADDR-7]`);
