@@ -166,16 +166,7 @@ describe('Rust', () => {
   });
 });
 
-const missing = ['rustc', 'rustfilt'].filter((name) => tool(name) === null);
-const describeRust = missing.length === 0 ? describe : (): void => undefined;
-if (missing.length > 0) {
-  test(`symbols of rustc are left out: needs ${missing.join(', ')}`, () => {
-    process.stderr.write(`left out: symbols of rustc: needs ${missing.join(', ')}\n`);
-    expect(missing.length).toBeGreaterThan(0);
-  });
-}
-
-describeRust('Rust, as rustfilt says', () => {
+describeWith(['rustc', 'rustfilt'], 'Rust, as rustfilt says', () => {
   test('the list above', () => {
     expect(
       differences(
