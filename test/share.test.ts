@@ -12,7 +12,7 @@ import { dirname, join } from 'node:path';
 import { buildSync } from 'esbuild';
 import { parse } from 'junit2json';
 import { parse as parseYaml } from 'yaml';
-import { afterAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { cliPath } from './support/cli.js';
 import { root } from './support/pipeline.js';
 import { spawnSync } from './support/spawn.js';
@@ -309,19 +309,22 @@ interface Parsed {
 describeWith([join(testTools, '@actions')], 'the action', () => {
   const text = readFileSync(join(share, 'github', 'action.yml'), 'utf8');
   const action = parseYaml(text) as Action;
-  // Its modules import JSON as bundlers understand it, and Node does not.
-  const bundle = join(folder, 'workflow-parser.cjs');
-  buildSync({
-    entryPoints: [join(testTools, '@actions', 'workflow-parser', 'dist', 'actions', 'index.js')],
-    bundle: true,
-    platform: 'node',
-    format: 'cjs',
-    outfile: bundle,
-    logLevel: 'warning',
+  type Parser = (file: { name: string; content: string }, trace: Readonly<Record<string, () => void>>) => Parsed;
+  let parseAction: Parser;
+  // In a clone without the programs of tests this group is skipped, and nothing of it may run.
+  beforeAll(() => {
+    // Its modules import JSON as bundlers understand it, and Node does not.
+    const bundle = join(folder, 'workflow-parser.cjs');
+    buildSync({
+      entryPoints: [join(testTools, '@actions', 'workflow-parser', 'dist', 'actions', 'index.js')],
+      bundle: true,
+      platform: 'node',
+      format: 'cjs',
+      outfile: bundle,
+      logLevel: 'warning',
+    });
+    ({ parseAction } = createRequire(import.meta.url)(bundle) as { parseAction: Parser });
   });
-  const { parseAction } = createRequire(import.meta.url)(bundle) as {
-    parseAction(file: { name: string; content: string }, trace: Readonly<Record<string, () => void>>): Parsed;
-  };
   const errorsOf = (content: string): readonly string[] => {
     const trace = { info: () => undefined, verbose: () => undefined, error: () => undefined };
     return parseAction({ name: 'action.yml', content }, trace).context.errors.getErrors().map(String);
