@@ -61,7 +61,7 @@ describeWith(kinds.map(ppcGcc), 'ends', () => {
     expect([late.status, (late.json['stop'] as { reason: string }).reason]).toEqual([125, 'timeout']);
     // The clock is the command's: what it took to read the image counts.
     expect(Number(late.json['seconds'])).toBeGreaterThan(0);
-    expect(Number(late.json['seconds'])).toBeLessThan(3);
+    expect(Number(late.json['seconds'])).toBeLessThan(10);
     expect(Date.now() - begin).toBeGreaterThanOrEqual(300);
     expect(Date.now() - begin).toBeLessThan(10_000);
   });
