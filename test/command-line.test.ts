@@ -171,7 +171,7 @@ describe('terminals and Ctrl-C', () => {
     const drawn = (words: string, env: Readonly<Record<string, string>> = {}): string =>
       shell(`${waiting} script -qec "$1 $2 ${words}" /dev/null`, env).stdout;
     const shown = drawn('list late');
-    expect(shown).toMatch(/\rlist late \d s\u001b\[K/);
+    expect(shown).toMatch(/\rlist late \d+ s\u001b\[K/);
     expect(shown.replace(/^[^]*\r\u001b\[K/, '').replaceAll('\r', '')).toBe(elftrace(['list', core]).stdout);
     expect(drawn('list late', { CI: 'true' })).not.toContain('\u001b[K');
     expect(drawn('list late --json')).not.toContain('\u001b[K');

@@ -1,12 +1,12 @@
 /**
- * The collection of C programs under test/programs, on every target at three levels: what they
+ * The collection of C programs under test/programs, on every target: what they
  * print here must be what they print under qemu-user, and on this processor where it is one. One
  * executable per target and level holds them all.
  */
 import { spawnSync } from './support/spawn.js';
 import { expect, test } from '@jest/globals';
 import { ARM64_TARGETS, type Level, LEVELS, RISCV_TARGETS, TARGETS, X86_TARGETS } from './support/c-programs.js';
-import { isWhole } from './support/long.js';
+import { isLong, isWhole, repeats } from './support/long.js';
 import { hasFeatures, isX86Linux } from './support/processor.js';
 import { type CollectionOptions, describeCollection, NAMES } from './support/program-tests.js';
 
@@ -24,19 +24,14 @@ const onThisProcessor: CollectionOptions['also'] = (path, expected, target) => {
   expect([native.status, native.stdout.toString('latin1') === expected.output]).toEqual([expected.end, true]);
 };
 
-/** Levels of targets that are another form of one before; the others are built at all but -Os. */
-const FEW: Readonly<Record<string, readonly Level[]>> = {
-  'ppc64-elfv2-be': ['2', 's'],
-  rv64g: ['2'],
-  rv64gc_zba_zbb_zbs: ['2', 's'],
-  // Atomics in line differ in one program.
-  'arm64-lse': ['2'],
-  'arm64-plain': ['2', 's'],
-  'x86-64-clang': ['2', 's'],
-  'x86-64-v2': ['2'],
+/** Targets of which both tiers execute the programs in step; the others are near to one of them. */
+const MAIN = ['ppc64-elfv1', 'rv64gc', 'arm64', 'x86-64'];
+/** Nearly all the time goes to compilers, and to them most of it above -O0. */
+const levels = ({ name }: { readonly name: string }): readonly Level[] => {
+  if (isWhole) return LEVELS;
+  if (MAIN.includes(name)) return repeats(['2', '0']);
+  return isLong ? ['1'] : ['0'];
 };
-const levels = ({ name }: { readonly name: string }): readonly Level[] =>
-  isWhole ? LEVELS : (FEW[name] ?? ['0', '2']);
 
 describeCollection(TARGETS, { inStep: 'ppc64-elfv1', levels });
 // Compressed, uncompressed and with bit manipulation.

@@ -66,7 +66,7 @@ for (const target of targets) {
   const rows = SEEDS[target.name]!.map((seed, i) => [seed, LEVELS[i % LEVELS.length]!] as const);
   describeWith(['csmith', target.gcc, target.qemu], `csmith on ${target.name}`, () => {
     // Not a multiple of the number of levels, so that each of them is among the rows.
-    test.each(everyNth(rows, 4))('%i -O%s', (seed, level) => {
+    test.each(everyNth(rows, 7))('%i -O%s', (seed, level) => {
       if (!existsSync(CSMITH_HEADERS)) throw new Error(`${CSMITH_HEADERS} is missing: package libcsmith-dev`);
       const path = buildCsmith(target, level, seed);
       const expected = runQemu(target, path, { args: ['1'], timeoutMs: QEMU_MS });

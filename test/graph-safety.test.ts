@@ -11,6 +11,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { graphHazards, type GraphHazard, isUserProgram } from '../src/tracing/graph-safety.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { loadedCases, loadSamples } from './support/loaded.js';
+import { isLong, isWhole, repeats } from './support/long.js';
 import { openBytes, readSample, root, sampleNames } from './support/pipeline.js';
 import { describeWith, run, runProgramFile } from './support/tools.js';
 
@@ -151,6 +152,12 @@ const EXPECTED = {
   syscall: ['main system-call rt_sigaction'],
 } as const satisfies Partial<Record<Name, readonly string[]>>;
 
+/**
+ * Forms of references that are followed alike on all machines, by what lifters say: tried on these.
+ * Each form is a static program with the C library to link and to read.
+ */
+const FOLLOWED: readonly Machine[] = isLong ? ['x86-64', 'ppc64-elfv1', 'arm64'] : ['x86-64'];
+
 describe.each(Object.keys(MACHINES) as Machine[])('%s', (machine) => {
   describeWith([MACHINES[machine].gcc], 'static programs of glibc', () => {
     test('one without such references is accepted: what the C library does inside is its own', () => {
@@ -169,18 +176,19 @@ describe.each(Object.keys(MACHINES) as Machine[])('%s', (machine) => {
       });
     });
 
-    test('addresses in data and in code; system calls by number, which others do not look like', () => {
-      const names = ['table', 'pointer', 'syscall'] as const;
-      const found = names.map((name) => [name, lines(hazardsIn(build(name, { machine })))]);
-      expect(Object.fromEntries(found)).toEqual({
-        table: EXPECTED.table,
-        pointer: EXPECTED.pointer,
-        syscall: EXPECTED.syscall,
+    if (isWhole || FOLLOWED.includes(machine))
+      test('addresses in data and in code; system calls by number, which others do not look like', () => {
+        const names = ['table', 'pointer', 'syscall'] as const;
+        const found = names.map((name) => [name, lines(hazardsIn(build(name, { machine })))]);
+        expect(Object.fromEntries(found)).toEqual({
+          table: EXPECTED.table,
+          pointer: EXPECTED.pointer,
+          syscall: EXPECTED.syscall,
+        });
+        expect(hazardsIn(build('gettid', { machine }))).toEqual([]);
+        const raw = { text: `int main(void) { __asm__ volatile${MACHINES[machine].raw.slice(3)}; return 0; }` };
+        expect(lines(hazardsIn(build(raw, { machine })))).toEqual(['main system-call rt_sigaction']);
       });
-      expect(hazardsIn(build('gettid', { machine }))).toEqual([]);
-      const raw = { text: `int main(void) { __asm__ volatile${MACHINES[machine].raw.slice(3)}; return 0; }` };
-      expect(lines(hazardsIn(build(raw, { machine })))).toEqual(['main system-call rt_sigaction']);
-    });
   });
 });
 
@@ -238,7 +246,7 @@ describeWith(['csmith', 'gcc'], 'random programs', () => {
   const include = ['/usr/include/csmith', '/usr/include/csmith-2.3.0', '/usr/include'].find((each) =>
     existsSync(join(each, 'csmith.h')),
   );
-  test.each([1, 2, 3])('of csmith, seed %i, are accepted', (seed) => {
+  test.each(repeats([1, 2, 3]))('of csmith, seed %i, are accepted', (seed) => {
     const text = run('csmith', ['--seed', String(seed)]).toString();
     expect(hazardsIn(build({ text }, { flags: [`-I${include ?? '/usr/include'}`] }))).toEqual([]);
   });

@@ -1,5 +1,5 @@
 /**
- * Breakpoint path and jump path of every instruction of 12 random programs of csmith per target:
+ * Breakpoint path and jump path of every instruction of 6 random programs of csmith per target:
  * see support/probe-csmith.ts.
  */
 import { csmithTests } from './support/probe-csmith.js';

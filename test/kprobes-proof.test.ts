@@ -37,7 +37,7 @@ const SAMPLES = ['x86-64', 'ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv
       readdirSync(join(built, target))
         .filter((name) => name.startsWith('program-') && !REPEATED.test(name))
         .sort(),
-      2,
+      3,
     ).map((name) => `${target}/${name}`),
 );
 

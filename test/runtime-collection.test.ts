@@ -7,7 +7,7 @@ import { writeFileSync } from 'node:fs';
 import { test } from '@jest/globals';
 import { combined, programPaths, scratch, TARGETS } from './support/c-programs.js';
 import { checkTraced } from './support/runtime-check.js';
-import { isWhole } from './support/long.js';
+import { isWhole, repeats } from './support/long.js';
 import { describeWith } from './support/tools.js';
 
 const ENTRIES = [
@@ -20,10 +20,12 @@ const source = scratch('all.c');
 writeFileSync(source, combined(programPaths()), 'latin1');
 let calls = 0;
 
-/** Entries of targets that are another form of ppc64-elfv2-le. */
+/** Entries of targets; all of each take minutes, most of it the compilers'. */
 const FEW: Readonly<Record<string, readonly (typeof ENTRIES)[number][]>> = {
+  ppc32: ENTRIES.slice(2),
   'ppc64-elfv1': ENTRIES.slice(0, 1),
   'ppc64-elfv2-be': ENTRIES.slice(1, 2),
+  'ppc64-elfv2-le': repeats([ENTRIES[2], ENTRIES[0]]),
 };
 
 for (const target of TARGETS) {

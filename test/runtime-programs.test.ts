@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { TARGETS } from './support/c-programs.js';
 import { buildTraced, PROGRAMS, runTracedHere } from './support/runtime-harness.js';
+import { isWhole, repeats } from './support/long.js';
 import { checkTraced } from './support/runtime-check.js';
 import { describeWith } from './support/tools.js';
 
@@ -14,14 +15,15 @@ const ENTRIES = [
   ['regs', 'ftrace_caller'],
   ['regs', 'ftrace_regs_caller'],
 ] as const;
-const TRACERS = ['counter', 'function', 'graph', 'both'] as const;
+const TRACERS = isWhole ? (['counter', 'function', 'graph', 'both'] as const) : repeats(['both', 'counter'] as const);
+const LEVELS = isWhole ? (['0', '2'] as const) : (['2'] as const);
 
 for (const target of TARGETS) {
   describeWith([target.gcc, target.qemu], `traced programs on ${target.name}`, () => {
     test.each(ENTRIES)(
       'C-FG-1, C-FG-2, C-FG-3, P-ENT-1: arguments, results, nested functions, deep recursion, %s, %s',
       (flavour, entry) => {
-        for (const level of ['0', '2']) {
+        for (const level of LEVELS) {
           const sources = [join(PROGRAMS, 'runtime/features.c')];
           const counted = checkTraced({ target, flavour, entry, level, sources, flags: ['-std=gnu11'] }, TRACERS, true);
           expect(counted).toBeGreaterThan(500);

@@ -17,7 +17,7 @@ import { arm64Cases, loadedCases, outOfLineCases, loadSamples, type LoadedCase, 
 import { differences, openBytes } from './support/pipeline.js';
 import { firstOf, isWhole, testOnce } from './support/long.js';
 
-const SEQUENCES = Number(process.env['ELFTRACE_IMAGE_SEQUENCES'] ?? (isWhole ? '20' : '10'));
+const SEQUENCES = Number(process.env['ELFTRACE_IMAGE_SEQUENCES'] ?? (isWhole ? '20' : '6'));
 let events = 0;
 let operations = 0;
 let prefixes = 0;

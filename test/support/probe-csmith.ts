@@ -1,5 +1,5 @@
 /**
- * The proof of probes (probe-proof.ts) on random programs of csmith, 12 for each target with fixed
+ * The proof of probes (probe-proof.ts) on random programs of csmith, 6 for each target with fixed
  * seeds. ELFTRACE_PROBE_PROGRAMS and ELFTRACE_SEED: another number of programs, one in ten of which
  * is a large one, and another first seed (`node build/scripts/soak-probes.js`).
  *
@@ -42,7 +42,7 @@ const VARIANTS = {
 
 const LEVELS: readonly Level[] = ['0', '1', '2', 's'];
 const isSoak = process.env['ELFTRACE_PROBE_PROGRAMS'] !== undefined;
-const PROGRAMS = Number(process.env['ELFTRACE_PROBE_PROGRAMS'] ?? (isWhole ? 50 : isLong ? 12 : 1));
+const PROGRAMS = Number(process.env['ELFTRACE_PROBE_PROGRAMS'] ?? (isWhole ? 50 : isLong ? 6 : 1));
 /** Programs that execute more instructions of their own are left out. */
 const HITS = { small: 2_500, large: 60_000 };
 
