@@ -8,7 +8,12 @@
 import * as elf from './elf/constants.js';
 import type { ElfHeader } from './elf/image.js';
 import { ElftraceError } from './errors.js';
+import { arm64Options } from './arch-arm64/options.js';
+import { ppcOptions } from './arch-ppc/options.js';
+import { riscvOptions } from './arch-riscv/options.js';
+import { x86Options } from './arch-x86/options.js';
 import type { Arch } from './machine/arch.js';
+import type { MachineOption } from './machine/options.js';
 
 /** Names of the targets that are served. */
 export type TargetId =
@@ -115,6 +120,28 @@ export function targetOf(header: ElfHeader): TargetId {
   });
 }
 
+/**
+ * One row for each name: targets of one machine may have choices that others of it lack.
+ * @param options  of several targets
+ */
+function mergedOptions(options: readonly MachineOption[]): readonly MachineOption[] {
+  const rows = new Map<string, MachineOption>();
+  for (const option of options) {
+    const choices = new Set([...(rows.get(option.name)?.choices ?? []), ...option.choices]);
+    rows.set(option.name, { ...option, choices: [...choices] });
+  }
+  return [...rows.values()];
+}
+
+/** Options of all machines: the command line has them before it knows the machine of a file. */
+export const machineOptions: readonly MachineOption[] = mergedOptions([
+  ...ppcOptions(32),
+  ...ppcOptions(64),
+  ...riscvOptions,
+  ...arm64Options,
+  ...x86Options,
+]);
+
 const machines: Readonly<Record<TargetId, () => Promise<Arch>>> = {
   'x86-64': async () => (await import('./arch-x86/index.js')).x86_64,
   ppc32: async () => (await import('./arch-ppc/index.js')).ppc32,
@@ -132,6 +159,3 @@ const machines: Readonly<Record<TargetId, () => Promise<Arch>>> = {
  * @throws ElftraceError as `targetOf`
  */
 export const loadArch = (header: ElfHeader): Promise<Arch> => machines[targetOf(header)]();
-
-/** Every machine, in the order of the documentation: for what must know of all. */
-export const loadAllArches = (): Promise<Arch[]> => Promise.all(Object.values(machines).map((each) => each()));

@@ -59,7 +59,7 @@ describe('completion', () => {
   test('bash: verbs, options, choices; files are left to the shell', () => {
     expect(offered('ver')).toEqual(['verify']);
     expect(offered('patch', '--unt')).toEqual(['--untrace']);
-    expect(offered('load', 'core', '--a64-era', '')).toEqual(['regs', 'args', 'callops']);
+    expect(offered('load', 'core', '--a64-era', '')).toEqual(['callops', 'regs', 'args']);
     expect(offered('patch', '')).toEqual([]);
   });
 
@@ -77,7 +77,7 @@ describe('what is not known is named', () => {
     [['patch', core, '--in'], 'unknown option --in; did you mean --in-place or --init?'],
     [['patch', core, '--no-output'], 'unknown option --no-output; did you mean --output?'],
     [['patch', core, '-x'], 'unknown option -x'],
-    [['load', core, '--a64-era', 'reg'], '--a64-era reg: one of regs, args, callops; did you mean regs?'],
+    [['load', core, '--a64-era', 'reg'], '--a64-era reg: one of callops, regs, args; did you mean regs?'],
     [['patch', core, '--nop', '-o', at('a'), '-o', at('b')], '-o is given twice'],
     [['patch', core, '--nop', '--no-nop'], '--nop and --no-nop contradict each other'],
     [['patch', core, '--nop=maybe'], '--nop takes no value'],

@@ -250,7 +250,7 @@ describeWith(loaderTools, 'linked cores', () => {
     fails(['load', image, b, '--base', 'kernel', '-o', more], 2, /is loaded already: --base was decided then/);
     fails(['load', core, '--base', '12x', '-o', more], 2, /--base takes an address/);
     fails(['load', core, '--base', '0x1001', '-o', more], 2, /no multiple of 0x10000/);
-    fails(['load', core, '--ppc-stubs', 'new', '-o', more], 2, /takes modern or 2008/);
+    fails(['load', core, '--ppc-stubs', 'new', '-o', more], 2, /--ppc-stubs new: one of modern, 2008/);
     fails(['load', core, linked, '-o', more], 2, /is linked: a module is a relocatable file/);
     fails(['load', core, a, a, '-o', more], 2, /two parts are named/);
     fails(['load', core, '--entry', 'nowhere', '-o', more], 2, /no symbol 'nowhere' to start at/);

@@ -18,7 +18,6 @@ import {
   type RuntimeSymbols,
   twoEntries,
 } from '../machine/conventions.js';
-import type { MachineOption } from '../machine/options.js';
 
 /** One frame for all: who wants registers gets those that it has. */
 const oneFrame = { ...framedEntries, regs: 'same', direct: 'any' } as const;
@@ -88,34 +87,4 @@ export const arm64Conventions: readonly EntryConvention[] = [
     plainFrame: false,
     graphOff: 'behind',
   },
-];
-
-/** Options about the machine's entries and sites. */
-export const arm64Options: readonly MachineOption[] = [
-  {
-    name: 'a64-era',
-    about: 'arm64',
-    title: 'entries',
-    choices: ['callops', 'regs', 'args'],
-    decides: ['layout', 'convention'],
-    needs: {
-      callops: { convention: 'callops', otherwise: () => 'not all sites have an ops pointer in front of the function' },
-    },
-  },
-  {
-    name: 'a64-entries',
-    about: 'arm64',
-    title: 'how ops of sites change: in place, or with the sites at a second entry, which lists',
-    choices: ['one', 'two'],
-    decides: ['layout'],
-    policy: { one: { opsEntries: 'one' }, two: { opsEntries: 'two' } },
-    needs: {
-      two: {
-        convention: 'callops',
-        otherwise: (entries) =>
-          `it is about entries that read an ops pointer (callops), those of the image are ${entries}`,
-      },
-    },
-  },
-  { name: 'a64-default', about: 'arm64', title: 'ops of idle sites', choices: ['nop', 'list'], decides: ['idle-ops'] },
 ];

@@ -22,7 +22,7 @@ import type { ConventionName } from '../machine/conventions.js';
 import type { LoaderModel } from '../machine/loader.js';
 import { reaches } from '../bits.js';
 import { layoutChoices } from '../machine/options.js';
-import { arm64Options } from './conventions.js';
+import { arm64Options } from './options.js';
 import { BRANCH_REACH, isBti, MOV_X9_X30, NOP } from './isa.js';
 import { encodeModulePlt, ERRATUM_843419_GAP, MODULE_PLT_BYTES } from './stubs.js';
 

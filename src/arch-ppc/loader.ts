@@ -42,7 +42,7 @@ import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import type { Address, Endian } from '../units.js';
 import { layoutChoices } from '../machine/options.js';
-import { ppcOptions } from './conventions.js';
+import { ppcOptions } from './options.js';
 import { branchReach, R_PPC64_REL24_NOTOC, R_PPC64_REL24_P9NOTOC } from './relocs.js';
 import {
   FAR_STUB_BYTES,

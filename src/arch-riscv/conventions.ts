@@ -22,7 +22,6 @@ import {
   type RuntimeSymbols,
   twoEntries,
 } from '../machine/conventions.js';
-import type { MachineOption } from '../machine/options.js';
 
 const directSymbols: RuntimeSymbols = {
   ...twoEntries,
@@ -136,23 +135,5 @@ export const riscvConventions: readonly EntryConvention[] = [
     plainFrame: false,
     graphOff: 'behind',
     directWays: null,
-  },
-];
-
-/** Options about the machine's sites and entries. */
-export const riscvOptions: readonly MachineOption[] = [
-  {
-    name: 'riscv-site',
-    about: 'riscv64',
-    title: 'generation of the sites',
-    choices: ['g2', 'g1', 'g2-plain', 'g2-merged', 'g3', 'g3c'],
-    decides: ['convention'],
-  },
-  {
-    name: 'riscv-direct',
-    about: 'riscv64',
-    title: 'direct callers through the register entry, by this register of its frame (t1 works)',
-    choices: ['t1', 't0', 't0slot'],
-    decides: ['direct-way'],
   },
 ];

@@ -21,7 +21,7 @@ import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import type { Address } from '../units.js';
 import { layoutChoices } from '../machine/options.js';
-import { riscvOptions } from './conventions.js';
+import { riscvOptions } from './options.js';
 import { pairReach } from './sites.js';
 import { NOP, writeFarLiteral, writeModulePlt } from './stubs.js';
 

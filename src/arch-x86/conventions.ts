@@ -17,7 +17,6 @@ import {
   type RuntimeSymbols,
   twoEntries,
 } from '../machine/conventions.js';
-import type { MachineOption } from '../machine/options.js';
 
 /**
  * Besides what all have: how threads are told apart, and a callback that calls one of ordinary C.
@@ -83,17 +82,5 @@ export const x86Conventions: readonly EntryConvention[] = [
     title: 'calls of mcount behind the prologue, entries of 2014: the caller of the function is at 8(%rbp)',
     atEntry: false,
     nestedNeedsRegs: false,
-  },
-];
-
-/** Options about the machine's entries. */
-export const x86Options: readonly MachineOption[] = [
-  {
-    name: 'x86-tramp',
-    about: 'x86-64',
-    title: 'private trampolines',
-    choices: ['modern', '2014', 'none'],
-    decides: ['layout'],
-    policy: { 2014: { graph: '2014' }, none: { trampolines: 'none' } },
   },
 ];

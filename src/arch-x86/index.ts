@@ -2,7 +2,8 @@
 import type { Arch } from '../machine/arch.js';
 import { EM_X86_64 } from '../elf/constants.js';
 import { x86Abi } from './abi.js';
-import { x86Conventions, x86Options } from './conventions.js';
+import { x86Conventions } from './conventions.js';
+import { x86Options } from './options.js';
 import { x86Emulation } from './emulation.js';
 import { x86Isa } from './isa.js';
 import { x86Probes } from './kprobes.js';

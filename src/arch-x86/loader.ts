@@ -29,7 +29,7 @@ import type { ModuleLoader } from '../machine/loader.js';
 import { type Reach, reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { layoutChoices } from '../machine/options.js';
-import { x86Options } from './conventions.js';
+import { x86Options } from './options.js';
 import { NOP5 } from './sites.js';
 
 /** Bytes of a stub and what follows it up to the next. */

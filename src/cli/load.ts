@@ -30,8 +30,8 @@ export interface LoadArguments {
   readonly runtime?: string | undefined;
   /** Room for so many probes. */
   readonly probes?: number | undefined;
-  /** Load options of the machine by name. */
-  readonly machine: Readonly<Record<string, string | undefined>>;
+  /** Options of single machines that were given, by name. */
+  readonly machine: Readonly<Record<string, string>>;
   readonly json: boolean;
 }
 
@@ -71,10 +71,7 @@ async function requestOf(args: LoadArguments, core: Source, arch: Arch): Promise
   const modules: Source[] = [];
   for (const each of args.modules) modules.push(await sourceOf(each, arch));
   return {
-    ...{ path, core, modules, entry, probes },
-    machine: Object.fromEntries(
-      Object.entries(args.machine).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
-    ),
+    ...{ path, core, modules, entry, probes, machine: args.machine },
     ...(base === undefined ? {} : { base: parseBase(base) }),
     ...(moduleBase === undefined ? {} : { moduleBase: parseAddress(moduleBase, '--module-base') }),
     ...(runtime === 'none' ? { runtime } : {}),

@@ -9,6 +9,7 @@ import { version } from '../version.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { grammarOf, type Internals } from './grammar.js';
 import { beginLimits, limitOptions } from './limits.js';
+import { machineOptionsIn, machineOptionsOf } from './machine-options.js';
 import { didYouMean } from './nearest.js';
 import { startProgress } from './progress.js';
 import { STANDARD_INPUT } from './standard-input.js';
@@ -243,16 +244,7 @@ function planLimits<T>(parser: Argv<T>) {
 /** Forms of one machine, most of them of another year: `--help --forms` lists them too. */
 function patchForms<T>(parser: Argv<T>) {
   return parser
-    .option('riscv-direct', {
-      choices: ['t1', 't0', 't0slot'] as const,
-      hidden: true,
-      describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
-    })
-    .option('riscv-site', {
-      choices: ['g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'] as const,
-      hidden: true,
-      describe: 'RISC-V: generation of the sites',
-    })
+    .options(machineOptionsOf('patch', true))
     .option('kprobe-opt', {
       type: 'string',
       choices: ['2009', 'modern'] as const,
@@ -263,34 +255,6 @@ function patchForms<T>(parser: Argv<T>) {
       choices: ['none', 'full'] as const,
       hidden: true,
       describe: 'whether tracers can be preempted: hazards, trampolines of 2014',
-    })
-    .option('ppc-nop', {
-      type: 'string',
-      choices: ['2008', 'b8'] as const,
-      hidden: true,
-      describe: 'PowerPC: disabled form of sites that call through stubs',
-    })
-    .option('ppc-entries', {
-      choices: ['ool-ops', 'ool', 'callops', 'regs'] as const,
-      hidden: true,
-      describe: 'PowerPC: entries',
-    })
-    .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, hidden: true, describe: 'arm64: entries' })
-    .option('a64-default', {
-      choices: ['list', 'nop'] as const,
-      hidden: true,
-      describe: 'arm64: ops of idle sites',
-    })
-    .option('a64-entries', {
-      choices: ['one', 'two'] as const,
-      hidden: true,
-      describe: 'arm64: how ops of sites change: in place, or with the sites at a second entry, which lists',
-    })
-    .option('x86-tramp', {
-      type: 'string',
-      choices: ['modern', '2014', 'none'] as const,
-      hidden: true,
-      describe: 'x86-64: private trampolines (modern)',
     });
 }
 
@@ -311,32 +275,6 @@ function raceThreads<T>(parser: Argv<T>) {
       describe: 'none: the machine stops only with threads outside',
     })
     .option('stale-fetch', { type: 'boolean', default: true, describe: 'CPUs keep code that they have fetched' });
-}
-
-/** Forms of one machine that `race` changes sites in. */
-function raceForms<T>(parser: Argv<T>) {
-  return parser
-    .option('ppc-nop', {
-      type: 'string',
-      choices: ['2008', 'b8'] as const,
-      describe: 'PowerPC: far sites off',
-    })
-    .option('riscv-site', {
-      choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
-      describe: 'RISC-V: generation',
-    })
-    .option('ppc-entries', {
-      choices: ['ool-ops', 'ool', 'callops', 'regs'] as const,
-      describe: 'PowerPC: entries',
-    })
-    .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
-    .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })
-    .option('a64-entries', { choices: ['one', 'two'] as const, describe: 'arm64: how ops of sites change' })
-    .option('x86-tramp', {
-      type: 'string',
-      choices: ['modern', '2014'] as const,
-      describe: 'x86-64: private trampolines',
-    });
 }
 
 /** How many orders `race` tries. */
@@ -557,20 +495,7 @@ const parser = yargs([])
         .option('entry', { type: 'string', describe: 'symbol to start at instead of _start' })
         .option('runtime', { type: 'string', describe: "object with the tracer's entries; none: leave it out" })
         .option('probes', { type: 'number', describe: 'room for so many probes of patch --probe' })
-        .option('x86-tramp', {
-          type: 'string',
-          describe: 'x86-64: modern (default), 2014, or none: private trampolines',
-        })
-        .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
-        .option('ppc-entries', {
-          choices: ['ool-ops', 'ool', 'callops', 'regs'] as const,
-          describe: 'PowerPC: entries',
-        })
-        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
-        .option('a64-entries', {
-          choices: ['one', 'two'] as const,
-          describe: 'arm64: entries of sites with an ops pointer',
-        })
+        .options(machineOptionsOf('load'))
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
@@ -578,13 +503,7 @@ const parser = yargs([])
         (await import('./load.js')).runLoad({
           ...args,
           output: args.o,
-          machine: {
-            'ppc-stubs': args.ppcStubs,
-            'ppc-entries': args.ppcEntries,
-            'x86-tramp': args.x86Tramp,
-            'a64-era': args.a64Era,
-            'a64-entries': args.a64Entries,
-          },
+          machine: machineOptionsIn(args),
         });
     },
   )
@@ -629,7 +548,12 @@ const parser = yargs([])
         .example('$0 patch ext4.ko --untrace -o quiet.ko', 'a module that no tracer sees'),
     (args) => {
       action = async () =>
-        (await import('./patch.js')).runPatch({ ...args, output: args.o, planOnly: args._[0] === 'plan' });
+        (await import('./patch.js')).runPatch({
+          ...args,
+          output: args.o,
+          planOnly: args._[0] === 'plan',
+          machine: machineOptionsIn(args),
+        });
     },
   )
   .command(
@@ -886,28 +810,27 @@ const parser = yargs([])
     'every order of a patch sequence with threads in the function',
     (y) =>
       raceBounds(
-        raceForms(
-          raceThreads(
-            y
-              .positional('path', { type: 'string', describe: 'program or loaded image' })
-              .option('site', { type: 'string', describe: 'function whose site changes' })
-              .option('probe', {
-                type: 'string',
-                describe: 'in place of a site, where a kprobe comes and goes: leaf+4',
-              })
-              .option('from', { type: 'string', describe: 'state before (nop; of a probe: none)' })
-              .option('to', {
-                type: 'string',
-                describe:
-                  'nop, call (default), function, list, graph, direct:CALLER, jmp:CALLER, or a callback; of a probe: probe, jump, none, and jump,none',
-              })
-              .option('kprobe-opt', {
-                type: 'string',
-                choices: ['2009', 'modern'] as const,
-                default: 'modern' as const,
-                describe: 'probes: jump optimisation of 2009, for --preempt=none, or of today',
-              }),
-          ),
+        raceThreads(
+          y
+            .positional('path', { type: 'string', describe: 'program or loaded image' })
+            .option('site', { type: 'string', describe: 'function whose site changes' })
+            .option('probe', {
+              type: 'string',
+              describe: 'in place of a site, where a kprobe comes and goes: leaf+4',
+            })
+            .option('from', { type: 'string', describe: 'state before (nop; of a probe: none)' })
+            .option('to', {
+              type: 'string',
+              describe:
+                'nop, call (default), function, list, graph, direct:CALLER, jmp:CALLER, or a callback; of a probe: probe, jump, none, and jump,none',
+            })
+            .option('kprobe-opt', {
+              type: 'string',
+              choices: ['2009', 'modern'] as const,
+              default: 'modern' as const,
+              describe: 'probes: jump optimisation of 2009, for --preempt=none, or of today',
+            })
+            .options(machineOptionsOf('race')),
         ),
       )
         .option('demo', { type: 'string', describe: 'the hazards H1 to H14 with their safe forms; or one of them' })
@@ -915,7 +838,7 @@ const parser = yargs([])
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 race program --site leaf --variant no-breakpoint', 'what a byte-wise store does'),
     (args) => {
-      action = async () => (await import('./race.js')).runRace({ ...args });
+      action = async () => (await import('./race.js')).runRace({ ...args, machine: machineOptionsIn(args) });
     },
   )
   .command(

@@ -13,7 +13,7 @@ import { patchImage, planFileText, type Patched } from '../pipeline/patch.js';
 import type { Planned } from '../pipeline/planned.js';
 import type { PatchHost, PatchRequest } from '../pipeline/request.js';
 import type { Tracer } from '../tracing/tracing.js';
-import { targetOf } from '../targets.js';
+import { machineOptions, targetOf } from '../targets.js';
 import { writeOutputs } from '../output/commit.js';
 import {
   hazardNotices,
@@ -55,17 +55,11 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly tracer: string;
   readonly entry?: string | undefined;
   readonly ops?: string | undefined;
-  readonly ppcNop?: '2008' | 'b8' | undefined;
   readonly preempt?: 'none' | 'full' | undefined;
-  readonly ppcEntries?: 'ool-ops' | 'ool' | 'callops' | 'regs' | undefined;
-  readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
-  readonly a64Default?: 'list' | 'nop' | undefined;
-  readonly a64Entries?: 'one' | 'two' | undefined;
-  readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
   readonly saveRegs: boolean;
   readonly allowUnsafeGraph: boolean;
-  readonly riscvDirect?: string | undefined;
-  readonly riscvSite?: 'g1' | 'g2' | 'g2-plain' | 'g2-merged' | 'g3' | 'g3c' | undefined;
+  /** Options of single machines that were given, by name. */
+  readonly machine: Readonly<Record<string, string>>;
   readonly dryRun: boolean;
   /** The verb `plan`: the plan goes to a file, or to standard output. */
   readonly planOnly: boolean;
@@ -148,37 +142,21 @@ function checkRequest(args: PatchArguments): void {
   if (args.prove === true && (args.dryRun || args.planOnly)) {
     throw new ElftraceError('usage', '--prove decides over what is written: not with --dry-run or plan');
   }
-  if (args.prove === true && args.partial && (isSession(args) || args.riscvDirect !== undefined)) {
+  const way = machineOptions.find(({ name, decides }) => decides.includes('direct-way') && name in args.machine);
+  if (args.prove === true && args.partial && (isSession(args) || way !== undefined)) {
     throw new ElftraceError('usage', '--prove --partial: a session is proved as a whole, or not at all');
   }
-  if (args.riscvDirect !== undefined && args.direct === undefined) {
-    throw new ElftraceError('usage', '--riscv-direct is about --direct: name a function and its caller');
+  if (way !== undefined && args.direct === undefined) {
+    throw new ElftraceError('usage', `--${way.name} is about --direct: name a function and its caller`);
   }
   const filters = args.l !== undefined || args.n !== undefined || args.file !== undefined;
-  if (isSession(args) && args.riscvDirect === undefined && !args.enable && filters) {
+  if (isSession(args) && way === undefined && !args.enable && filters) {
     throw new ElftraceError(
       'usage',
       '-l, -n and --file are about --enable: operations of a session have filters of their own',
     );
   }
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
-}
-
-/** Options of single machines that were given. */
-function machineOf(args: PatchArguments): Readonly<Record<string, string>> {
-  const all = {
-    'x86-tramp': args.x86Tramp,
-    'a64-era': args.a64Era,
-    'a64-default': args.a64Default,
-    'a64-entries': args.a64Entries,
-    'riscv-site': args.riscvSite,
-    'riscv-direct': args.riscvDirect,
-    'ppc-nop': args.ppcNop,
-    'ppc-entries': args.ppcEntries,
-  };
-  return Object.fromEntries(
-    Object.entries(all).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
-  );
 }
 
 /** The arguments as a request of the library. */
@@ -196,7 +174,7 @@ function requestOf(args: PatchArguments): PatchRequest {
     livepatches: (args.livepatch ?? []).map(livepatchStep),
     probes: (args.probe ?? []).map((define) => ({ kind: 'probe', define, optimize, version, preempt, at: null })),
     objects: args.with ?? [],
-    machine: machineOf(args),
+    machine: args.machine,
     preempt: args.preempt,
     allowUnsafeGraph: args.allowUnsafeGraph,
     ...(args.readonly ? { readonlyRanges: args.readonly.map(parseRange) } : {}),

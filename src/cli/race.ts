@@ -4,25 +4,25 @@
  * each beside the form that is safe. Ctrl-C and time bounds end a search with what it found.
  */
 import type { Arch } from '../machine/arch.js';
-import type { ConventionName } from '../machine/conventions.js';
 import { loadArch } from '../targets.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
 import {
-  type Breakage,
-  breakages,
+  entriesAsked,
   type Hazard,
   hazards,
+  idleAsked,
   type ImageRace,
   imageRace,
   parseProbeStates,
   parseRaceState,
+  parseRaceVariant,
   probeRace,
+  probeVariants,
   type RaceCase,
   type RaceOptions,
   type RaceProgress,
   type RaceResult,
-  type RaceVariant,
   startRace,
   tell,
 } from '../race/index.js';
@@ -51,13 +51,8 @@ export interface RaceArguments {
   readonly call?: string | undefined;
   readonly preempt: 'none' | 'full';
   readonly staleFetch: boolean;
-  readonly ppcNop?: '2008' | 'b8' | undefined;
-  readonly riscvSite?: ConventionName | undefined;
-  readonly ppcEntries?: 'ool-ops' | 'ool' | 'callops' | 'regs' | undefined;
-  readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
-  readonly a64Default?: 'list' | 'nop' | undefined;
-  readonly a64Entries?: 'one' | 'two' | undefined;
-  readonly x86Tramp?: 'modern' | '2014' | undefined;
+  /** Options of single machines that were given, by name. */
+  readonly machine: Readonly<Record<string, string>>;
   readonly maxSchedules?: number | undefined;
   readonly maxSeconds?: number | undefined;
   readonly maxSteps?: number | undefined;
@@ -66,17 +61,6 @@ export interface RaceArguments {
   readonly demo?: string | undefined;
   readonly html?: string | undefined;
   readonly json: boolean;
-}
-
-function variantOf(text: string): RaceVariant {
-  if (text === 'stopped' || text === 'torn') return text;
-  const known = (Object.keys(breakages) as Breakage[]).find((each) => each === text);
-  if (known === undefined) {
-    throw new ElftraceError('usage', `--variant ${text}: stopped, torn, ${Object.keys(breakages).join(', ')}`, {
-      value: text,
-    });
-  }
-  return known;
 }
 
 function bound(name: string, value: number | undefined, whole: boolean): number | undefined {
@@ -97,30 +81,18 @@ async function ask(image: Uint8Array, args: RaceArguments): Promise<Asked> {
   if ((site === undefined) === (probe === undefined)) {
     throw new ElftraceError('usage', 'say which function, --site F; or which probe, --probe F+4; or --demo');
   }
-  await checkMachineOptions(await loadArch(readElf(image).header), {
-    'x86-tramp': args.x86Tramp,
-    'a64-era': args.a64Era,
-    'a64-default': args.a64Default,
-    'a64-entries': args.a64Entries,
-    'riscv-site': args.riscvSite,
-    'ppc-nop': args.ppcNop,
-    'ppc-entries': args.ppcEntries,
-  });
+  const arch = await loadArch(readElf(image).header);
+  checkMachineOptions(arch, args.machine);
   const call = args.call === undefined ? null : parseCall(args.call);
-  const entries = args.riscvSite ?? args.a64Era ?? args.ppcEntries;
   const common = {
     image,
     cpus: args.cpus,
     call: call?.args ?? null,
     preempt,
     staleFetch,
-    ...(entries === undefined ? {} : { entries }),
-    machine: {
-      ...(args.x86Tramp === undefined ? {} : { 'x86-tramp': args.x86Tramp }),
-      ...(args.a64Entries === undefined ? {} : { 'a64-entries': args.a64Entries }),
-    },
+    ...entriesAsked(arch, args.machine),
   };
-  const variants = (args.variant ?? []).map(variantOf);
+  const variants = (args.variant ?? []).map(parseRaceVariant);
   const from = args.from ?? (probe === undefined ? 'nop' : 'none');
   const to = args.to ?? (probe === undefined ? 'call' : 'jump');
   const race =
@@ -131,8 +103,7 @@ async function ask(image: Uint8Array, args: RaceArguments): Promise<Asked> {
           from: parseRaceState(from),
           to: parseRaceState(to),
           variants,
-          ...(args.ppcNop !== '2008' ? {} : { nopForm: args.ppcNop }),
-          ...(args.a64Default === undefined ? {} : { literalOff: args.a64Default }),
+          ...idleAsked(arch, args.machine),
         })
       : probeRace({
           ...common,
@@ -140,11 +111,7 @@ async function ask(image: Uint8Array, args: RaceArguments): Promise<Asked> {
           from: parseProbeStates(from),
           to: parseProbeStates(to),
           version: args.kprobeOpt,
-          variants: variants.map((each) => {
-            if (each !== 'stopped' && each !== 'torn') return each;
-            const why = each === 'stopped' ? 'a probe is no instruction of several words' : 'a probe has no word in front of a function';
-            throw new ElftraceError('usage', `--variant ${each}: ${why}`, { value: each });
-          }),
+          variants: probeVariants(variants),
         });
   if (call !== null && call.name !== race.site.function) {
     throw new ElftraceError('usage', `--call calls ${call.name}, and the ${probe === undefined ? 'site' : 'probe'} is in ${race.site.function}`);

@@ -29,6 +29,10 @@ export interface MachineOption {
    * how the entry reaches direct callers.
    */
   readonly decides: readonly ('layout' | 'convention' | 'nop-form' | 'idle-ops' | 'direct-way')[];
+  /** The verbs that offer it. */
+  readonly verbs: readonly ('load' | 'patch' | 'race')[];
+  /** The choices that `race` offers, where these are not all. */
+  readonly raced?: readonly string[];
   /** By choice. */
   readonly policy?: Readonly<Record<string, LaidPolicy>>;
   /** By choice: the convention that alone has it, and what is said where the entries are others. */

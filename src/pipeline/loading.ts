@@ -61,7 +61,7 @@ export interface LoadHost {
  */
 export async function loadFiles(request: LoadRequest, arch: Arch, host: LoadHost): Promise<LoadResult> {
   const { core, modules, machine, moduleBase } = request;
-  await checkMachineOptions(arch, machine);
+  checkMachineOptions(arch, machine);
   const map = readLoadMap(core.image);
   checkProbes(request, map?.parts.some(({ kind }) => kind === 'runtime') === true);
   const images = [core.image, ...modules.map((each) => each.image)];

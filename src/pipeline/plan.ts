@@ -30,7 +30,7 @@ import { planSessions } from './sessions.js';
  */
 export async function planRequest(opened: OpenedImage, request: PatchRequest, host: PatchHost): Promise<Planned> {
   const { arch, record } = opened;
-  await checkMachineOptions(arch, request.machine);
+  checkMachineOptions(arch, request.machine);
   const way = chosen(arch.options, 'direct-way', request.machine);
   if (way !== undefined) return planOtherWay(opened, request, way, host);
   const goesOn = record !== null && record.session.length > 0;

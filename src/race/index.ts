@@ -17,4 +17,5 @@ export {
   type RaceState,
   type RaceVariant,
 } from './image.js';
+export { entriesAsked, idleAsked, parseRaceVariant, probeVariants } from './options.js';
 export { parseProbeStates, probeRace, type ProbeRaceRequest, type ProbeRaceState } from './image-probes.js';

@@ -57,6 +57,7 @@ export const toyOptions: readonly MachineOption[] = [
     title: 'entries',
     choices: ['wide', 'narrow', 'pinned'],
     decides: ['convention'],
+    verbs: ['patch'],
   },
   {
     name: 'toy-nop',
@@ -64,6 +65,7 @@ export const toyOptions: readonly MachineOption[] = [
     title: 'word of sites that are off',
     choices: ['first', 'second'],
     decides: ['nop-form'],
+    verbs: ['patch'],
   },
   {
     name: 'toy-graph',
@@ -71,6 +73,7 @@ export const toyOptions: readonly MachineOption[] = [
     title: 'who may have the graph tracer',
     choices: ['many', '2014'],
     decides: ['layout'],
+    verbs: ['patch'],
     policy: { 2014: { graph: '2014' } },
   },
 ];
