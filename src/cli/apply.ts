@@ -2,12 +2,8 @@
  * `elftrace apply FILE PLAN -o OUT`: carries out a plan that another process made, on exactly the
  * file that it was made for.
  */
-import { readElf } from '../elf/read.js';
-import { ElftraceError } from '../errors.js';
-import { applyPlan, keepsEmptyRecord, unpatched } from '../patch/apply.js';
-import { readRecord } from '../record/journal.js';
-import { type Acceptance, checkAcceptance } from '../patch/plan.js';
-import { decodePlanFile, inject } from '../patch/plan-file.js';
+import { decodePlanFile } from '../patch/plan-file.js';
+import { applyPlanFile } from '../pipeline/apply.js';
 import { hazardNotices, jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput, writeOutput } from './files.js';
@@ -28,27 +24,7 @@ export async function runApply(args: ApplyArguments): Promise<number> {
   const output = outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
   const file = decodePlanFile(new TextDecoder().decode(readBytes(args.plan)));
-  const actual = hash(input.bytes);
-  if (actual !== file.sha256) {
-    throw new ElftraceError(
-      'plan-stale',
-      `${args.plan} was made for another file: SHA-256 ${file.sha256}, this one has ${actual}`,
-      {
-        expected: file.sha256,
-        actual,
-      },
-    );
-  }
-  const acceptance: Acceptance = { partial: args.partial };
-  checkAcceptance(file.plan, acceptance);
-  const base = file.unpatched ? unpatched(readElf(input.bytes), null, hash) : input.bytes;
-  const image = readElf(file.injection === null ? base : inject(base, file.injection));
-  const applied = applyPlan(image, file.plan, {
-    hash,
-    injected: file.injection !== null,
-    keep: file.injection === null && keepsEmptyRecord(file.plan, image, readRecord(image), false),
-    ...(file.session ?? {}),
-  });
+  const applied = applyPlanFile(input.bytes, file, args.plan, { partial: args.partial }, hash);
   const written = await writeOutput(
     { output, like: args.path, form: args.compress ? input.form : 'none' },
     applied.bytes,

@@ -5,6 +5,7 @@
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/index.js';
 import { revert } from '../patch/apply.js';
+import { laidPolicy } from '../machine/options.js';
 import { disagreements, type FileRecord } from '../record/journal.js';
 import type { Program } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
@@ -52,7 +53,7 @@ class Places {
   /** The objects of tracers. */
   ops(): readonly OpsRow[] {
     // T-X86-42: images with the entries of 2014 show the numbers of that time.
-    const era = this.program.loadMap?.options['x86-tramp'] === '2014' ? '2014' : 'modern';
+    const { graph: era = 'modern' } = laidPolicy(this.program.arch.options, this.program.loadMap?.options ?? {});
     return this.objects.map((each) => {
       const flags = { flags: Number(each.flags) };
       return {

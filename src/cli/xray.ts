@@ -5,7 +5,7 @@ import { applyPlan } from '../patch/apply.js';
 import { checkAcceptance, type Plan } from '../patch/plan.js';
 import { planSleds } from '../patch/sleds.js';
 import { type Json, jsonSchema, refusalsJson, stepJson } from '../report/json.js';
-import { type FilterNames, select } from '../sites/filter.js';
+import { selectSleds } from '../sites/selection.js';
 import { findSleds, type Sled } from '../sites/sleds.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
@@ -41,29 +41,8 @@ export async function runXray(args: XrayArguments): Promise<number> {
   const sleds = findSleds(opened.program);
   if (sleds === null) throw new ElftraceError('no-match', 'the file has no sleds of XRay (xray_instr_map)');
   if ('unread' in sleds) throw new ElftraceError('unsupported-form', `its sleds are not read: ${sleds.unread}`);
-  const selection = selectSleds(opened, sleds, args);
+  const selection = selectSleds(opened.program, sleds, opened.module, filterTexts(args));
   return output === null ? report(opened, sleds, selection, args) : change(opened, sleds, selection, output, args);
-}
-
-/** One byte for each sled, or undefined when nothing restricts the verb. */
-function selectSleds(
-  { program, module }: Opened,
-  sleds: readonly Sled[],
-  args: SelectionOptions,
-): Uint8Array | undefined {
-  const { filter, notrace } = filterTexts(args);
-  if (filter.length === 0 && notrace.length === 0) return undefined;
-  const names: FilterNames = {
-    count: sleds.length,
-    name: (index) => sleds[index]!.function,
-    address: (index) => sleds[index]!.address,
-    module: () => module,
-    disabled: () => false,
-    siteOffset: (index) => sleds[index]!.address - sleds[index]!.functionAddress,
-    maxSiteOffset: 'any',
-    dotSymbols: program.arch.target.abiName === 'elfv1',
-  };
-  return select(names, { filter, notrace }).selection;
 }
 
 const sectionOf = ({ program }: Opened, { range }: Sled): string =>

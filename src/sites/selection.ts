@@ -3,9 +3,11 @@
  * language has them (`filter.ts`), and demangled names.
  */
 import { demangle } from '../demangle/index.js';
-import { select } from './filter.js';
+import type { Program } from '../program/program.js';
+import { type FilterNames, select } from './filter.js';
 import { filterNames } from './filter-names.js';
 import type { Sites } from './sites.js';
+import type { Sled } from './sleds.js';
 
 /** The words of filters; both empty: nothing was restricted. */
 export interface FilterWords {
@@ -37,4 +39,25 @@ export function selectByWords(
   if (filter.length === 0 && notrace.length === 0) return undefined;
   const symbols = (texts: readonly string[]): string[] => texts.map((text) => symbolsFor(sites, text));
   return select(filterNames(sites, module, demangle), { filter: symbols(filter), notrace: symbols(notrace) }).selection;
+}
+
+/** The same for sleds of XRay: one byte for each. */
+export function selectSleds(
+  program: Program,
+  sleds: readonly Sled[],
+  module: string | null,
+  { filter, notrace }: FilterWords,
+): Uint8Array | undefined {
+  if (filter.length === 0 && notrace.length === 0) return undefined;
+  const names: FilterNames = {
+    count: sleds.length,
+    name: (index) => sleds[index]!.function,
+    address: (index) => sleds[index]!.address,
+    module: () => module,
+    disabled: () => false,
+    siteOffset: (index) => sleds[index]!.address - sleds[index]!.functionAddress,
+    maxSiteOffset: 'any',
+    dotSymbols: program.arch.target.abiName === 'elfv1',
+  };
+  return select(names, { filter, notrace }).selection;
 }
