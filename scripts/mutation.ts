@@ -23,7 +23,7 @@ import ts from 'typescript';
 
 /** The tests that look at a room first of all, the quick ones in front. */
 const roomTests: Readonly<Record<string, readonly string[]>> = {
-  ftrace: ['core-outcomes', 'core-rules', 'core-model'],
+  ftrace: ['core-words', 'core-outcomes', 'core-rules', 'core-model'],
   sites: ['filter', 'table-sort', 'tables', 'sites', 'overlaps', 'verdicts', 'mcount-table', 'complete-table'],
   patch: ['store-ledger', 'journal', 'plan-file', 'plan-apply', 'untrace', 'repair-table', 'fixtures'],
   record: ['journal', 'fixtures', 'inputs-fuzz'],

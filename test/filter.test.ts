@@ -15,6 +15,8 @@ import {
   splitWords,
   WorkingFilter,
 } from '../src/sites/filter.js';
+import { filterNames } from '../src/sites/filter-names.js';
+import type { Sites } from '../src/sites/sites.js';
 import type { FilterNames, FilterOptions, FilterResult } from '../src/sites/filter.js';
 import { describeWith, run } from './support/tools.js';
 
@@ -566,5 +568,45 @@ describe('by address', () => {
     [0n, -1],
   ])('C-REC-1: %p is record %i', (address, expected) => {
     expect(locateRecord(records, address)).toBe(expected);
+  });
+});
+
+describe('names of sites', () => {
+  /** Three sites of a stripped file: an empty slot, one that names no code, and a call. */
+  const sites = (parts?: readonly { readonly kind: string; readonly name: string }[]): Sites =>
+    ({
+      count: 3,
+      state: (index: number) => ['zero', 'outside', 'call'][index],
+      functionSymbol: (index: number) => index,
+      module: () => null,
+      ip: (index: number) => 0x100n + BigInt(index),
+      program: {
+        loadMap: parts && { parts },
+        namesFunctions: false,
+        arch: { target: { abiName: 'elfv2' } },
+        symbolName: (index: number) => `f${index}`,
+        functions: { placeOf: (index: number) => (index === 2 ? { value: 0xf0n } : null) },
+      },
+    }) as unknown as Sites;
+  const core = { kind: 'core', name: 'core' };
+
+  test('C-FILT-6: modules are those of an image, else the one that the file is', () => {
+    expect(filterNames(sites([core, { kind: 'module', name: 'far' }]), 'other').modules).toEqual(['far']);
+    expect(filterNames(sites(), 'ext').modules).toEqual(['ext']);
+    expect(filterNames(sites(), null)).not.toHaveProperty('modules');
+    expect(filterNames(sites([core]), 'other')).not.toHaveProperty('modules');
+  });
+
+  test('empty slots and what names no code match nothing; places count from the function', () => {
+    const names = filterNames(sites(), 'ext');
+    expect([0, 1, 2].map((index) => names.disabled(index))).toEqual([true, true, false]);
+    expect([1, 2].map((index) => names.siteOffset(index))).toEqual([0n, 0x12n]);
+    expect([names.name(2), names.address(2), names.module(2)]).toEqual(['f2', 0x102n, 'ext']);
+  });
+
+  test('a name as it was written is an alias; without one there is none', () => {
+    expect(filterNames(sites(), null).aliases!(2)).toEqual([]);
+    const written = filterNames(sites(), null, (symbol) => (symbol === 'f2' ? 'f()' : null));
+    expect([1, 2].map((index) => written.aliases!(index))).toEqual([[], ['f()']]);
   });
 });

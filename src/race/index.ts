@@ -4,7 +4,7 @@ export type { RaceSearch } from './explore.js';
 export { multinomial } from './search.js';
 export type { FailingSchedule, RaceCounts, RaceOptions, RaceProgress, RaceResult } from './search.js';
 export { wordBytes } from './model.js';
-export { type Breakage, breakages, broken, textSteps } from './sequence.js';
+export { type Breakage, broken, textSteps } from './sequence.js';
 export type { Patcher, ProbeEntry, Property, RaceStep, RaceThread, Scene, Sequence, Violation } from './model.js';
 export { tell } from './story.js';
 export type { Story, StoryStep } from './story.js';
