@@ -266,6 +266,14 @@ export const breakages: readonly Breakage[] = [
     named: 'whether a probe on a site is taken',
   },
   {
+    name: 'verify: what a program of the system gave is cut without a look at its size',
+    file: 'cli/system-unpack.js',
+    find: 'stdout.length !== size',
+    replace: 'false',
+    test: 'system-unpack',
+    named: 'gives too little',
+  },
+  {
     name: 'xz: SHA-256 sums of blocks are not compared',
     file: 'elf/xz-filters.js',
     find: 'sums.end() !== blocks[block].sum',

@@ -15,6 +15,7 @@ import { noteInput } from '../output/inputs.js';
 import { ioError } from '../output/target.js';
 import { commandDeadline, commandLimits } from './limits.js';
 import { STANDARD_INPUT } from './standard-input.js';
+import { takeUnpacked } from './system-unpack.js';
 import { claimStandardOutput } from './terminal.js';
 
 export interface InputFile {
@@ -227,6 +228,12 @@ async function* fileOfPackage(path: string, file: StreamedMember): AsyncGenerato
 
 /** The file, unpacked; for an archive or a package its ELF members, one by one. */
 export async function* readInputs(path: string): AsyncGenerator<InputFile> {
+  const ahead = takeUnpacked(path);
+  // Whatever else may be inside goes the ordinary way.
+  if (ahead !== null && looksLikeElf(ahead.bytes)) {
+    yield { name: path, path, ...ahead, member: null, wrapped: [] };
+    return;
+  }
   const raw = readBytes(path);
   if (isRpm(raw) || isDeb(raw)) {
     yield* packageInputs(path, raw);

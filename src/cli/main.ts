@@ -450,6 +450,11 @@ const parser = yargs([])
           coerce: jobs,
           describe: 'files at the same time; 0 (default): one per processor',
         })
+        .option('system-unpack', {
+          type: 'boolean',
+          default: true,
+          describe: 'let gzip, xz and zstd of the system unpack where there are many files',
+        })
         .example('$0 verify /lib/modules/6.1.0/kernel', 'every module of a kernel'),
     (args) => {
       const format = verifyFormat(args.format, args.json);

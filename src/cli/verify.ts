@@ -16,6 +16,7 @@ import { commandDeadline, limitsLeft } from './limits.js';
 import { open, type Opened, type OpenOptions } from './open.js';
 import { progress } from './progress.js';
 import { STANDARD_INPUT } from './standard-input.js';
+import { portions, unpackAhead } from './system-unpack.js';
 import { err } from './terminal.js';
 import { expectation } from './verify-expect.js';
 import { type FileVerdict, verifyOutput, type VerifyFormat } from './verify-output.js';
@@ -34,6 +35,8 @@ export interface VerifyArguments extends OpenOptions {
   /** What each file must be made for. */
   readonly expect?: OriginKind | undefined;
   readonly jobs: number;
+  /** Whether programs of the system may unpack compressed files. */
+  readonly systemUnpack: boolean;
   /** Kernel, modules and folders of modules that livepatch modules are held against. */
   readonly against?: readonly string[] | undefined;
 }
@@ -262,6 +265,16 @@ const FEW = 8;
 /** Results for each worker that may wait to be printed. */
 const AHEAD = 16;
 
+async function* verifyAlone(paths: readonly string[], args: VerifyArguments): AsyncGenerator<FileVerdict[]> {
+  for (const portion of portions(paths, 1, args.systemUnpack)) {
+    unpackAhead(portion);
+    for (const path of portion) {
+      if (commandDeadline().expired()) return;
+      yield await verifyPath(path, args);
+    }
+  }
+}
+
 /** Results in the order of the paths; fewer than there are paths where the time was over before. */
 async function* verifyAll(paths: readonly string[], args: VerifyArguments): AsyncGenerator<FileVerdict[]> {
   const deadline = commandDeadline();
@@ -269,16 +282,15 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
   const few = args.jobs === 0 && paths.length < FEW;
   const jobs = few ? 1 : Math.min(args.jobs === 0 ? availableParallelism() : args.jobs, paths.length);
   if (jobs <= 1) {
-    for (const path of paths) {
-      if (deadline.expired()) return;
-      yield await verifyPath(path, args);
-    }
+    yield* verifyAlone(paths, args);
     return;
   }
   // Results come in the order of the paths whatever worker made them.
   const waiting = new Map<number, FileVerdict[]>();
   let wake: () => void = () => undefined;
+  const work = portions(paths, jobs, args.systemUnpack);
   let next = 0;
+  let given = 0;
   let printed = 0;
   const idle: (() => void)[] = [];
   // Not for one file: loading it takes 2 ms.
@@ -289,16 +301,19 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
     });
     const give = (): void => {
       // Results wait for those before them: a large file does not make the others pile up.
-      if (next < paths.length && next - printed >= AHEAD * jobs) idle.push(give);
-      else if (next < paths.length) {
-        worker.postMessage({ index: next, path: paths[next] });
+      const portion = work[next];
+      if (portion === undefined) void worker.terminate();
+      else if (given - printed >= AHEAD * jobs) idle.push(give);
+      else {
+        worker.postMessage({ index: given, paths: portion });
+        given += portion.length;
         next++;
-      } else void worker.terminate();
+      }
     };
-    worker.on('message', (message: { index: number; results: FileVerdict[] }) => {
+    worker.on('message', (message: { index: number; results: FileVerdict[]; isLast: boolean }) => {
       waiting.set(message.index, message.results);
       wake();
-      give();
+      if (message.isLast) give();
     });
     worker.on('error', (error) => {
       throw error;

@@ -1,5 +1,5 @@
 /**
- * Worker of `verify --jobs`, which judges the files that the main thread sends, one at a time, and
+ * Worker of `verify --jobs`, which judges the files that the main thread sends, some at a time, and
  * of `prove --jobs`, which proves a part of the sites.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
@@ -17,10 +17,16 @@ interface VerifyWork {
 
 async function judgeFiles(port: MessagePort, { args }: VerifyWork): Promise<void> {
   const { verifyPath } = await import('./verify.js');
-  port.on('message', ({ index, path }: { index: number; path: string }) => {
-    void verifyPath(path, args).then((results) => {
-      port.postMessage({ index, results });
-    });
+  const { unpackAhead } = await import('./system-unpack.js');
+  const judge = async (first: number, paths: readonly string[]): Promise<void> => {
+    unpackAhead(paths);
+    for (const [at, path] of paths.entries()) {
+      const results = await verifyPath(path, args);
+      port.postMessage({ index: first + at, results, isLast: at === paths.length - 1 });
+    }
+  };
+  port.on('message', ({ index, paths }: { index: number; paths: readonly string[] }) => {
+    void judge(index, paths);
   });
 }
 

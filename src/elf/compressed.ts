@@ -105,6 +105,37 @@ function pieces(bytes: Uint8Array, form: Exclude<CompressedForm, 'none'>, meter:
   }
 }
 
+/**
+ * Size that compressed data state, where they are one stream, member or frame; null where they are
+ * not, state none, or more than is allowed. It is a promise: the data were not looked into.
+ */
+export function statedSize(bytes: Uint8Array, limits: UnpackLimits): number | null {
+  const form = compressedForm(bytes);
+  if (form === 'none') return null;
+  const meter = new Meter(form, bytes.length, limits.unpacked ?? defaultLimits.unpacked, limits);
+  try {
+    const size = sizeOfOne(bytes, form, meter);
+    if (size !== null) meter.fits(size);
+    return size;
+  } catch (error) {
+    if (error instanceof ElftraceError) return null;
+    throw error;
+  }
+}
+
+function sizeOfOne(bytes: Uint8Array, form: CompressedForm, meter: Meter): number | null {
+  if (form === 'gzip') return promisedSize(bytes, form, meter) || null;
+  if (form === 'xz') {
+    const [stream, ...others] = xzStreams(bytes);
+    // More than one filter (block flags, 3.1.2): other programs read some that are not read here.
+    if ((bytes[13]! & 3) !== 0) return null;
+    return others.length === 0 && stream?.end === bytes.length ? stream.unpackedSize : null;
+  }
+  const [frame, ...others] = zstdFrames(bytes);
+  const content = frame?.content ?? null;
+  return others.length === 0 && content !== null ? Number(content) : null;
+}
+
 /** What came out so far, against the limits. */
 class Meter {
   readonly what: string;
