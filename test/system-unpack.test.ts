@@ -71,15 +71,26 @@ function verify(tree: string, path: string, ...given: readonly string[]): Said {
 }
 
 describeWith(['xz', 'zstd', 'gzip'], 'compressed trees', () => {
-  /** A tree of 12 files; `damage` may change the one in the middle. */
-  function treeOf(suffix: string, damage: (bytes: Buffer) => Uint8Array = (bytes) => bytes): string {
+  const packed = new Map<string, readonly Buffer[]>();
+  const packedBy = (suffix: string): readonly Buffer[] => {
     const [name, , options] = FORMS.find((form) => form[1] === suffix)!;
+    const plain = join(folder, 'plain');
+    const all = modules.map((module) => {
+      writeFileSync(plain, module);
+      return run(name, [...options, '-c', plain]);
+    });
+    packed.set(suffix, all);
+    return all;
+  };
+
+  /** A tree of 12 files; `damage` may change one in the middle. */
+  function treeOf(suffix: string, damage: (bytes: Buffer) => Uint8Array = (bytes) => bytes): string {
+    const all = packed.get(suffix) ?? packedBy(suffix);
     const tree = mkdtempSync(join(folder, `${suffix}-`));
     for (let i = 0; i < 12; i++) {
-      const plain = join(folder, 'plain');
-      writeFileSync(plain, modules[i % modules.length]!);
-      const packed = run(name, [...options, '-c', plain]);
-      writeFileSync(join(tree, `m${String(i).padStart(2, '0')}.ko.${suffix}`), i === 5 ? damage(packed) : packed);
+      const bytes = all[i % all.length]!;
+      const name = `m${String(i).padStart(2, '0')}.ko.${suffix}`;
+      writeFileSync(join(tree, name), i === 5 ? damage(Buffer.from(bytes)) : bytes);
     }
     return tree;
   }
