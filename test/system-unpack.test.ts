@@ -98,7 +98,7 @@ describeWith(['xz', 'zstd', 'gzip'], 'compressed trees', () => {
     expect([a.status, a.stdout, a.stderr]).toEqual([b.status, b.stdout, b.stderr]);
   };
 
-  test.each(FORMS)('%s: one process for many files, without variables of the caller', (name, suffix) => {
+  test.each(FORMS)('%s: one process for many files, without variables of the caller', (name, suffix, _options) => {
     const tree = treeOf(suffix);
     const bin = program(name, (real) => `exec ${real} "$@"`);
     const system = verify(tree, bin);
