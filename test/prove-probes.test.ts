@@ -4,10 +4,17 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
-import { bytesOfWord } from '../src/bytes.js';
+import { bytesOfWord, wordOf } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { Prover } from '../src/prove/prove.js';
-import { PROBE_OPERATIONS } from '../src/runtime/abi.js';
+import {
+  PROBE_EVENT_FLAGS,
+  PROBE_OPERATIONS,
+  RING_HEADER,
+  RING_HEADER_BYTES,
+  RING_RECORD,
+  RING_RECORD_BYTES,
+} from '../src/runtime/abi.js';
 import { isLong } from './support/long.js';
 import { makeImage, mutantImages } from './support/mutant-images.js';
 
@@ -70,4 +77,65 @@ test('PV-1: a jump whose callback records nothing is found', () => {
   expect(account?.difference).toEqual(
     expect.objectContaining({ what: 'event', reason: expect.stringMatching(/^the /) }),
   );
+});
+
+/** Return probes on ftrace sites, on breakpoints, beside the graph tracer. */
+const returns = [
+  'arm64/regs+probes return-two',
+  'riscv64/g0+probes return-two',
+  'x86-64/modern+probes return-graph',
+  'ppc64-elfv1/regs+probes return-two',
+  'ppc32/regs+probes return-graph',
+];
+
+/** The objects of return events in an image, by what their definitions allow to be under way. */
+function eventsOfReturns(prover: Prover): ReadonlyMap<number, bigint> {
+  const { image } = prover.patched.sites.program;
+  const section = image.section('.elftrace.probes')!;
+  const word = image.wordBytes;
+  const found = new Map<number, bigint>();
+  for (let at = 0; at + 4 * word <= section.size; at += word) {
+    const bytes = image.bytes.subarray(section.offset + at, section.offset + section.size);
+    const [, id, flags, hits] = [0, 1, 2, 3].map((i) => wordOf(bytes.subarray(i * word), image.header.endian, word));
+    if ((flags! & 0xffn) !== BigInt(PROBE_EVENT_FLAGS.return) || hits !== 0n || id! === 0n || id! > 8n) continue;
+    found.set(Number(flags! >> BigInt(PROBE_EVENT_FLAGS.activeShift)), section.address + BigInt(at));
+  }
+  return found;
+}
+
+describe.each(isLong ? returns : returns.slice(0, 1))('%s', (name) => {
+  test('PV-1: what return probes keep and record is proved, and a call too many under way is found', () => {
+    const prover = proverOf(name);
+    expect(new Set(verdicts(prover))).toEqual(new Set(['proved']));
+    // An event that may be under way once may be as often as there is room for.
+    const limited = eventsOfReturns(prover).get(1);
+    if (!name.endsWith('return-two')) return;
+    const { image } = prover.patched.sites.program;
+    const flags = bytesOfWord(BigInt(PROBE_EVENT_FLAGS.return), image.header.endian, image.wordBytes);
+    prover.patched.world.rewrite(limited! + BigInt(2 * image.wordBytes), flags);
+    const isServed = verdicts(prover).some((each) => /^the (?:hits it missed|number of calls)/.test(each));
+    // What a breakpoint counts is not read from the image, but known to its handler.
+    expect(isServed).toBe(!name.startsWith('riscv64/g0'));
+  });
+});
+
+test('PV-2: a handler that records another result of a function is found', () => {
+  const prover = proverOf('arm64/regs+probes return-two');
+  const { world, sites } = prover.patched;
+  const { program } = sites;
+  const at = (name: string): bigint => program.definedAt(program.symbols.find(name))!;
+  const ring = wordOf(world.read(at('elftrace_ring'), 8), 'little', 8);
+  const trap = wordOf(world.read(at('elftrace_probe_trampoline'), 8), 'little', 8);
+  const { serve } = world;
+  world.serve = (stop) => {
+    const isServed = serve!(stop);
+    if (stop.kind !== 'trap' || stop.instruction !== trap) return isServed;
+    // Of the last event: the caller, no fault, the result.
+    const head = wordOf(world.read(ring + BigInt(RING_HEADER.head), 8), 'little', 8);
+    const record = ring + BigInt(RING_HEADER_BYTES) + ((head - 3n) & 0xffffn) * BigInt(RING_RECORD_BYTES);
+    const place = record + BigInt(RING_RECORD.parentIp);
+    world.write(place, Uint8Array.of(world.read(place, 1)[0]! ^ 1));
+    return isServed;
+  };
+  expect(verdicts(prover)).toContainEqual(expect.stringMatching(/^what a probe fetched is /));
 });

@@ -363,6 +363,21 @@ export class ProbeRun {
     this.writeWord(found.depth, 0, BigInt(depth + 1));
   }
 
+  /**
+   * Where a function with return probes really returns to: all but the first of its calls have the
+   * trap there, and their events say the caller, too.
+   */
+  private caller(stack: Address, depth: number, frame: Address): Address | null {
+    for (let index = depth - 1; index >= 0; index--) {
+      const each = this.instance(stack, index);
+      const at = this.readWord(each, PROBE_INSTANCE_WORDS.frame);
+      if (at > frame) return null;
+      const parent = this.readWord(each, PROBE_INSTANCE_WORDS.parentIp);
+      if (at === frame && parent !== this.options.session.trampoline) return parent;
+    }
+    return null;
+  }
+
   /** A function with return probes has returned. False: it is not known where to. */
   private returned(): boolean {
     const { program, machine, session } = this.options;
@@ -371,6 +386,7 @@ export class ProbeRun {
     if (thread === null || found === null) return false;
     const frame = machine.register(program.arch.abi.stackPointer);
     let depth = Number(this.readWord(found.depth, 0));
+    const caller = this.caller(found.stack, depth, frame);
     for (; depth > 0; depth--) {
       const each = this.instance(found.stack, depth - 1);
       const at = this.readWord(each, PROBE_INSTANCE_WORDS.frame);
@@ -380,7 +396,7 @@ export class ProbeRun {
       const parent = this.readWord(each, PROBE_INSTANCE_WORDS.parentIp);
       const event = session.eventAddresses.get(this.readWord(each, PROBE_INSTANCE_WORDS.event));
       machine.setRegister('pc', parent);
-      if (event !== undefined) this.record(event, thread, parent);
+      if (event !== undefined) this.record(event, thread, caller ?? parent);
       if (parent === session.trampoline) continue;
       this.writeWord(found.depth, 0, BigInt(depth - 1));
       this.traps++;

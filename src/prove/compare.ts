@@ -10,10 +10,11 @@ import type { StopReason } from '../emulator/index.js';
 import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { differing, PAGE_BYTES } from './layout.js';
-import type { OwnData, ProbeHit } from './own-data.js';
+import type { OwnData } from './own-data.js';
 import type { Begun } from './state.js';
 import type { Wanted } from './wanted.js';
 import type { ProofWorld, Registers } from './world.js';
+import type { ProbeHit } from './writes.js';
 
 /** The first thing in which the two ways differ. */
 export type Difference =
@@ -51,6 +52,14 @@ export type Phase = 'enter' | 'return';
 /** Why a trial says nothing, as JSON has it. */
 export type OpenReason = 'not-reached' | 'unknown-instruction' | 'budget' | 'waits-for-system';
 
+/** A return probe. */
+export interface ReturnTrap {
+  /** Where it sends returns. */
+  readonly address: Address;
+  /** The object of an event, of one with a limit if there is one; 0n: unknown. */
+  readonly event: Address;
+}
+
 /** What a site needs to be tried. */
 export interface Trial {
   /** First byte of the site, the first instruction behind it. */
@@ -66,11 +75,10 @@ export interface Trial {
   readonly profiles: boolean;
   /** Where replaced return addresses lead; null: the image has no graph tracer. */
   readonly handler: Address | null;
-  /**
-   * Where the graph tracer has the return besides a return probe, whose trap is `handler` then:
-   * either may be the last to take it. Null: no return probe is there; 0n: it is alone.
-   */
-  readonly besides: Address | null;
+  /** A return probe on the site, or on the way to it; null: there is none. */
+  readonly trap: ReturnTrap | null;
+  /** A probe beside the site is on the way, and records something of its own. */
+  readonly probed: boolean;
   /** The function from its first instruction on: [start, end); null: its size is not known. */
   readonly body: { readonly start: Address; readonly end: Address } | null;
   /** What is known of the body's instructions, by the address at which they begin. */

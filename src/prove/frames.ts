@@ -21,8 +21,8 @@ export interface FrameContext {
   readonly ip: Address;
   readonly behind: Address;
   readonly returnAddress: Address;
-  /** What may be there instead of the return address: the handler of a tracer that took it. */
-  readonly handler: Address | null;
+  /** What may be there instead of the return address: where those send it that took it. */
+  readonly handlers: readonly (Address | null)[];
   /** Kinds of callbacks of the site that write words of their own. */
   readonly writers: ReadonlySet<FrameWord['writer']>;
   readonly wordBytes: 4 | 8;
@@ -67,7 +67,7 @@ function wrongWord(words: readonly FrameWord[], frame: Address, context: FrameCo
     const wanted = valuesOf(holds, frame, context);
     if (wanted.includes(found)) continue;
     if (holds.is === 'register' && context.overwritten(holds.name)) continue;
-    if (writer === 'graph' && found === context.handler) continue;
+    if (writer === 'graph' && context.handlers.includes(found)) continue;
     if (writer !== undefined && writer !== 'graph' && context.writers.has(writer)) continue;
     return `word ${at} of the frame (${nameOf(holds)}) is ${hex(found)}, not ${hex(wanted[0]!)}`;
   }

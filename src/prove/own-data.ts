@@ -33,24 +33,28 @@ import type { Address } from '../units.js';
 import { differing, PAGE_BYTES } from './layout.js';
 import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
-import { enterState, returnState, type StateCall, type TracerMemory, type TracerState } from './tracer-states.js';
+import {
+  enterState,
+  leaveWaiting,
+  returnState,
+  type StateCall,
+  type TracerMemory,
+  type TracerState,
+} from './tracer-states.js';
+import { dataRecords, type ReturnPlaces, WaitingCalls, type WaitingPlan } from './waiting-calls.js';
 import type { Wanted, WantedCall } from './wanted.js';
 import type { ProofWorld, Registers } from './world.js';
-
-/** Bytes that callbacks write. */
-interface Write {
-  readonly address: Address;
-  readonly size: number;
-  /** What may stand there afterwards; null: anything. */
-  readonly holds: readonly bigint[] | null;
-  readonly what: string;
-}
+import type { ProbeHit, Records, Write } from './writes.js';
 
 /** What is known of a call for which the tracer writes something down. */
 export interface OwnCall {
   readonly ip: Address;
   /** Where the function returns to, as callbacks may be told. */
   readonly parents: readonly Address[];
+  /** Where it does where the graph tracer takes the return. */
+  readonly graphParents: readonly Address[];
+  /** Where return probes have it from and send it; null: none takes it. */
+  readonly probed: ReturnPlaces | null;
   /** What tells the function's frame from others: as a rule the stack pointer behind the return. */
   readonly frame: bigint;
 }
@@ -62,33 +66,8 @@ interface GraphUser {
   readonly takes: (ip: Address) => boolean;
 }
 
-/** What a hit of a probed address leaves in the objects of probes, and what it records. */
-export interface ProbeHit {
-  /** The object of the address. */
-  readonly op: Address;
-  /** As records have it. */
-  readonly address: Address;
-  /** Not counted where a kernel's handler serves the probe, and nothing of the image does. */
-  readonly isServed: boolean;
-  readonly events: readonly {
-    readonly at: Address;
-    readonly id: bigint;
-    /** What its arguments fetch, in words of 64 bits; null: anything. */
-    readonly words: readonly (bigint | null)[];
-  }[];
-}
-
 /** What is hit at a site or a probed address; null: not all of that is known. */
 export type ProbeHits = (ip: Address) => ProbeHit | null;
-
-/** A record, or records that are written together or not at all. */
-type Records = readonly {
-  readonly kind: number;
-  /** Null: anything, as below. */
-  readonly time: bigint | null;
-  readonly ip: bigint | null;
-  readonly parents: readonly bigint[] | null;
-}[];
 
 /** Bit of `active`: callbacks of the list run. */
 const LIST_RUNS = 4n;
@@ -141,7 +120,7 @@ export class OwnData {
   /** What the block of the thread has as its owner. */
   private owner = 0n;
   private state: TracerState = 'fresh';
-  private call: StateCall = { owner: 0n, frame: 0n };
+  private call: StateCall = { owner: 0n, frame: 0n, stack: 0n, event: 0n };
   private effects: Effects | null = null;
   /** Calls that were put on the stack on the way back. */
   private more = 0;
@@ -149,6 +128,10 @@ export class OwnData {
   private moved: Address | null = null;
   /** What probes record in the trial that runs. */
   hits: ProbeHits | null = null;
+  /** Calls that return probes wait for; null: there is no room for any. */
+  private readonly waiting: WaitingCalls | null;
+  /** What the hit of the trial that runs adds to them; null: there was none yet. */
+  private plan: WaitingPlan | null = null;
 
   private constructor(
     private readonly program: Program,
@@ -172,6 +155,7 @@ export class OwnData {
     this.direct = place('ftrace_direct_func');
     this.probe = place('elftrace_probe_ftrace');
     this.livepatch = place('elftrace_livepatch');
+    this.waiting = WaitingCalls.of(program);
     this.guards = ['ftrace_ops_list_func', 'ftrace_ops_assist_func'].flatMap((name) => place(name) ?? []);
   }
 
@@ -196,9 +180,9 @@ export class OwnData {
   }
 
   private memory(world: ProofWorld): TracerMemory {
-    const { word, ring, threads, stopped, watching, program } = this;
+    const { word, ring, threads, stopped, watching, waiting, program } = this;
     return {
-      ...{ word, ring, threads, stopped, watching },
+      ...{ word, ring, threads, stopped, watching, waiting },
       capacity: this.number(world, ring + BigInt(RING_HEADER.capacity), 4),
       store: (at, value, size) => {
         const bytes = Uint8Array.from({ length: size }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));
@@ -212,14 +196,19 @@ export class OwnData {
   /**
    * Brings the data into the state of a trial (PV-3), and notes what is there then.
    * @param state  null: as it is
-   * @param frame  what tells the function's call from others on the graph tracer's stack
+   * @param call   what tells the function's call from others on stacks of calls under way
    */
-  begin(world: ProofWorld, state: TracerState | null, { registers, returnAddress }: Begun, frame: bigint): void {
+  begin(
+    world: ProofWorld,
+    state: TracerState | null,
+    { registers, returnAddress }: Begun,
+    call: Omit<StateCall, 'owner'>,
+  ): void {
     this.before.clear();
     this.more = 0;
-    this.moved = this.effects = null;
+    this.moved = this.effects = this.plan = null;
     this.owner = BigInt.asUintN(8 * this.word, this.key(world, registers) + 1n);
-    this.call = { owner: this.owner, frame };
+    this.call = { owner: this.owner, ...call };
     this.state = state ?? 'again';
     if (state !== null) {
       const random = new Random(mix(1, Number(returnAddress & 0xffff_ffffn)));
@@ -322,13 +311,31 @@ export class OwnData {
       abandoned: left,
       asked: isGuarded || isRecorded + probed > 0 || asksGraph,
     };
+    const hit = probed === 0 ? null : (this.hits?.(ip) ?? null);
+    if (hit !== null && this.isFree(world)) this.planCalls(world, hit);
     return {
       ...wanted,
       calls,
+      trap: (this.plan?.events.length ?? 0) > 0,
       hijack: this.effects.hijack,
       direct: isSkipped ? null : wanted.direct,
       replacement: calls.some(({ place }) => place === this.livepatch) ? wanted.replacement : null,
     };
+  }
+
+  /** Whether a hit is none inside another one; a callback of the list that hits a probe is one. */
+  private isFree(world: ProofWorld): boolean {
+    const { thread } = this;
+    if (thread === null) return false;
+    const active = this.was(world, this.headOf(thread, 'active'));
+    return active === 0n || (active & LIST_RUNS) !== 0n;
+  }
+
+  /** Decides which return events of a hit wait for the return. */
+  private planCalls(world: ProofWorld, hit: ProbeHit): void {
+    const { waiting, thread, call } = this;
+    if (waiting === null || thread === null || hit.events.every(({ atReturn }) => atReturn === null)) return;
+    this.plan = waiting.plan(hit, Number(this.numberOf(thread)), call.stack, (at) => this.was(world, at));
   }
 
   /** Calls on top of the graph tracer's stack whose functions are gone. */
@@ -348,11 +355,15 @@ export class OwnData {
 
   /** Changes the data while the function is on its way back (PV-3). */
   comeBack(world: ProofWorld): void {
-    const { thread, effects, state } = this;
-    if (thread === null || effects?.hijack !== true || (state !== 'others' && state !== 'left')) return;
+    const { thread, effects, state, plan } = this;
+    if (thread === null || (state !== 'others' && state !== 'left')) return;
+    const number = this.numberOf(thread);
+    const waits = (plan?.events.length ?? 0) > 0;
+    if (waits && state === 'left') leaveWaiting(this.memory(world), this.call, Number(number), plan!);
+    // Return probes know their calls by the thread.
+    if (effects?.hijack !== true || (waits && state === 'others')) return;
     const depth = this.number(world, this.headOf(thread, 'depth'), this.word);
     if (depth === 0n || depth + 2n > BigInt(GRAPH_ENTRY_COUNT)) return;
-    const number = this.numberOf(thread);
     returnState(state, this.memory(world), this.call, { number: Number(number), depth: Number(depth) });
     if (state === 'left') this.more = 2;
     if (state === 'others' && number < THREAD_COUNT - 1) this.moved = thread + BigInt(threadBytes(this.word));
@@ -401,7 +412,8 @@ export class OwnData {
     const records: Records[] = [];
     let counted = 0n;
     const recordOf = (kind: number): Records => [{ kind, time: null, ip: call.ip, parents: call.parents }];
-    const entered = recordOf(RING_KINDS.entry);
+    const ofGraph = (kind: number): Records => [{ kind, time: null, ip: call.ip, parents: call.graphParents }];
+    const entered = ofGraph(RING_KINDS.entry);
     const isCallback = wanted.calls.some(({ place }) => place === this.graph);
     for (const { place, self } of wanted.calls) {
       if (place === this.tracer) records.push(recordOf(RING_KINDS.call));
@@ -411,9 +423,7 @@ export class OwnData {
         writes.push(this.grown(world, at, 1n, 'the count of the ops'));
       } else if (place === this.graph && wanted.hijack) records.push(entered);
       else if (place === this.probe && thread !== null) {
-        const active = this.was(world, this.headOf(thread, 'active'));
-        // A callback of the list that hits a probe is no hit inside another one.
-        this.hit(world, this.hits?.(call.ip) ?? null, active === 0n || (active & LIST_RUNS) !== 0n, writes, records);
+        this.hit(world, this.hits?.(call.ip) ?? null, this.isFree(world), writes, records);
       }
     }
     if (wanted.hijack && !isCallback) records.push(entered);
@@ -430,7 +440,10 @@ export class OwnData {
         writes.push({ address: this.headOf(thread, 'depth'), size: word, holds: [depth], what: 'the calls under way' });
       }
     }
-    if (wanted.hijack && phase === 'return') records.push(recordOf(RING_KINDS.return));
+    const returned = wanted.hijack && phase === 'return' ? [ofGraph(RING_KINDS.return)] : [];
+    const waited = this.waited(call.probed, phase, writes);
+    // Who took the return last has it first.
+    records.push(...(call.probed?.isLast === true ? [...waited, ...returned] : [...returned, ...waited]));
     if (counted > 0n && this.count !== null) writes.push(this.grown(world, this.count, counted, 'the count of calls'));
     if (wanted.replacement !== null) writes.push(...this.kept(world, call, wanted.hijack, phase));
     return [...writes, ...this.recorded(world, thread === null ? [] : records, lost)];
@@ -442,27 +455,45 @@ export class OwnData {
     const word = (at: Address, index: number): Address => at + BigInt(index * this.word);
     const counter = isFree ? PROBE_OP_WORDS.hits : PROBE_OP_WORDS.missed;
     const other = isFree ? PROBE_OP_WORDS.missed : PROBE_OP_WORDS.hits;
+    // A return event for which there is no room counts as one more.
+    const more = isFree ? BigInt(this.plan?.missed ?? 0) : 0n;
     writes.push(this.grown(world, word(hit.op, counter), 1n, isFree ? 'the hits of a probe' : 'the hits it missed'));
-    writes.push(this.grown(world, word(hit.op, other), 0n, isFree ? 'the hits it missed' : 'the hits of a probe'));
-    for (const { at, id, words } of isFree ? hit.events : []) {
+    writes.push(this.grown(world, word(hit.op, other), more, isFree ? 'the hits it missed' : 'the hits of a probe'));
+    for (const { at, id, words, atReturn } of isFree ? hit.events : []) {
+      if (atReturn !== null) continue;
       if (hit.isServed) writes.push(this.grown(world, word(at, PROBE_EVENT_WORDS.hits), 1n, 'the hits of an event'));
       const first = { kind: RING_KINDS.probe, time: null, ip: hit.address, parents: [id] };
-      const data = Array.from({ length: Math.ceil(words.length / 3) }, (_, i) => {
-        const [time, ip, parent] = [0, 1, 2].map((k) => (3 * i + k < words.length ? words[3 * i + k]! : 0n));
-        return { kind: RING_KINDS.data, time: time!, ip: ip!, parents: parent === null ? null : [parent!] };
-      });
-      records.push([first, ...data]);
+      records.push([first, ...dataRecords(words)]);
     }
   }
 
+  /** Calls that return probes wait for, behind the hit; behind the return what they recorded. */
+  private waited(places: ReturnPlaces | null, phase: 'enter' | 'return', writes: Write[]): Records[] {
+    const { waiting, thread, plan } = this;
+    if (waiting === null || thread === null || plan === null || places === null) return [];
+    writes.push(...waiting.writes(plan, Number(this.numberOf(thread)), this.call.stack, places, phase));
+    return phase === 'enter' ? [] : waiting.records(plan, places);
+  }
+
+  /**
+   * A probe is hit, by itself: what follows from it.
+   * @returns whether one of its return events waits for the return
+   */
+  hitBy(world: ProofWorld, hit: ProbeHit): boolean {
+    const { thread } = this;
+    if (thread !== null && this.was(world, this.headOf(thread, 'active')) === 0n) this.planCalls(world, hit);
+    return (this.plan?.events.length ?? 0) > 0;
+  }
+
   /** What is not as a hit must have left it, in a sentence; null: all is. */
-  wrongHit(world: ProofWorld, hit: ProbeHit): string | null {
+  wrongHit(world: ProofWorld, hit: ProbeHit, places: ReturnPlaces | null, phase: 'enter' | 'return'): string | null {
     const { thread, word } = this;
     const writes: Write[] = [];
     const records: Records[] = [];
     if (thread !== null) {
       writes.push({ address: thread, size: word, holds: [this.owner], what: 'the owner of a thread' });
       this.hit(world, hit, this.was(world, this.headOf(thread, 'active')) === 0n, writes, records);
+      records.push(...this.waited(places, phase, writes));
     }
     return this.firstWrong(world, [...writes, ...this.recorded(world, records, thread === null ? 1 : 0)]);
   }
@@ -503,7 +534,7 @@ export class OwnData {
   }
 
   /** A call under way; behind its return only what was written for it is left. */
-  private pushed({ ip, parents, frame }: OwnCall, phase: 'enter' | 'return'): Write[] {
+  private pushed({ ip, graphParents: parents, frame }: OwnCall, phase: 'enter' | 'return'): Write[] {
     const size = this.word;
     const thread = this.thread!;
     const { depth } = this.effects!;

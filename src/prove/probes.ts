@@ -9,6 +9,7 @@ import type { JumpWindow } from '../machine/probes.js';
 import {
   type FetchSource,
   type ListedProbe,
+  type ProbeEvent,
   probeServer,
   ProbeRun,
   type ProbeSession,
@@ -21,6 +22,7 @@ import { sha256 } from '../sha256.js';
 import { replaySessions } from '../tracing/session-parts.js';
 import type { Address, RegisterName } from '../units.js';
 import {
+  BELOW_STACK,
   type Difference,
   firstRegister,
   hijackedWords,
@@ -28,16 +30,20 @@ import {
   openReason,
   type Outcome,
   type Pair,
+  type Phase,
   type RegisterDifference,
+  type ReturnTrap,
   registers,
   stopText,
   type Trial,
   wordAt,
 } from './compare.js';
 import type { Begun, Entry } from './state.js';
-import { comeBack } from './way-back.js';
-import type { OwnData, ProbeHit } from './own-data.js';
+import type { OwnData } from './own-data.js';
+import type { ReturnPlaces } from './waiting-calls.js';
+import { callOf, comeBack, type OwnCheck } from './way-back.js';
 import type { ProofWorld, Registers } from './world.js';
+import type { FetchedWords, ProbeHit } from './writes.js';
 
 /** A probe that changes bytes. */
 export interface ProbeSubject {
@@ -75,9 +81,23 @@ const open = (stop: StopReason): Outcome => ({
   doubt: false,
 });
 
-/** What becomes of a byte that may hold anything; the first leaves it as it is. */
-type Change = (byte: number) => number;
-const CHANGES: readonly Change[] = [(byte) => byte, () => 0, (byte) => byte ^ 0x55];
+/** What becomes of what may hold anything, by the bits of a byte; the first leaves it as it is. */
+interface Change {
+  readonly keeps: bigint;
+  readonly flips: bigint;
+}
+const CHANGES: readonly Change[] = [
+  { keeps: 0xffn, flips: 0n },
+  { keeps: 0n, flips: 0n },
+  { keeps: 0xffn, flips: 0x55n },
+];
+/** Such a byte in each of the widest register's. */
+const EACH_BYTE = (2n ** 128n - 1n) / 0xffn;
+
+/** A value of which all but the bits of `mask` may be anything. */
+function changed(value: bigint, mask: bigint, { keeps, flips }: Change): bigint {
+  return (value & mask) | (((value & (keeps * EACH_BYTE)) ^ (flips * EACH_BYTE)) & ~mask);
+}
 
 function subjectOf({ address, symbol, offset, events, state, gone }: ListedProbe, pair: Pair): ProbeSubject | null {
   if (gone || (state.text !== 'breakpoint' && state.text !== 'jump')) return null;
@@ -93,6 +113,39 @@ function subjectOf({ address, symbol, offset, events, state, gone }: ListedProbe
     scratch: window?.scratch ?? [],
   };
 }
+
+/** What a probe that was hit leaves in the tracer's data. */
+class HitData {
+  /** An event waits for the return. */
+  readonly waits: boolean;
+
+  constructor(
+    private readonly data: OwnData,
+    private readonly world: ProofWorld,
+    private readonly hit: ProbeHit,
+    private readonly name: string,
+  ) {
+    this.waits = data.hitBy(world, hit);
+  }
+
+  wrong(places: ReturnPlaces | null, phase: Phase): string | null {
+    return this.data.wrongHit(this.world, this.hit, places, phase);
+  }
+
+  onWayBack(places: ReturnPlaces | null): OwnCheck {
+    return {
+      begin: () => {
+        this.data.comeBack(this.world);
+      },
+      wrong: () => {
+        const reason = this.wrong(places, 'return');
+        return reason === null ? null : { what: 'event', name: this.name, reason };
+      },
+    };
+  }
+}
+
+const NOTHING_KNOWN: OwnCheck = { begin: () => undefined, wrong: () => null };
 
 export class ProbeProofs {
   readonly subjects: readonly ProbeSubject[];
@@ -153,18 +206,29 @@ export class ProbeProofs {
     return this.subjects.filter((each) => each.address < end && each.end > start);
   }
 
-  /** Where a return probe on a site, or on the way to it, sends the return; null: none is there. */
-  returnsFrom({ ip, start, end }: Pick<Trial, 'ip' | 'start' | 'end'>): Address | null {
-    const isOnSite = this.session
+  /** A return probe on a site, or on the way to it; null: none is there. */
+  returnsFrom({ ip, start, end }: Pick<Trial, 'ip' | 'start' | 'end'>): ReturnTrap | null {
+    const onSite = this.session
       .probes()
-      .some(
+      .find(
         ({ gone, state, events }) =>
           !gone &&
           state.text === 'ftrace' &&
           events.some(({ definition, place }) => definition.isReturn && place.site === ip),
       );
-    const takes = isOnSite || this.within(start, end).some(({ takesReturn }) => takesReturn);
-    return takes ? this.session.trampoline : null;
+    if (onSite !== undefined) return this.trapOf(onSite.address);
+    const onWay = this.within(start, end).find(({ takesReturn }) => takesReturn);
+    return onWay === undefined ? null : this.trapOf(onWay.address);
+  }
+
+  /** The return probe of an address; null: none of its events is of returns. */
+  private trapOf(address: Address): ReturnTrap | null {
+    const events = this.session.probes().find((each) => each.address === address)?.events ?? [];
+    const ofReturns = events.filter(({ definition }) => definition.isReturn);
+    if (ofReturns.length === 0) return null;
+    const wanted = ofReturns.find(({ definition }) => definition.maxActive > 0) ?? ofReturns[0];
+    const found = [...this.session.eventAddresses].find(([, event]) => event === wanted);
+    return { address: this.session.trampoline, event: found?.[0] ?? 0n };
   }
 
   /** What is hit at a site whose probe ftrace serves; null: not all of it is known. */
@@ -177,9 +241,9 @@ export class ProbeProofs {
     return found === undefined ? null : this.hitOf(found.address, true, before);
   }
 
-  /** Whether all that a probe records is known: no function is called back on its return. */
-  knows({ takesReturn }: ProbeSubject): boolean {
-    return this.data !== null && !takesReturn;
+  /** Whether all that a probe records is known. */
+  get knows(): boolean {
+    return this.data !== null;
   }
 
   /**
@@ -189,26 +253,62 @@ export class ProbeProofs {
    */
   private hitOf(address: Address, isServed: boolean, before: Registers): ProbeHit | null {
     const { session } = this;
-    const { original, patched, program, proof, abi } = this.pair;
     const op = session.objectAt(address);
+    if (op === null) return null;
     const events = session.probes().find((each) => each.address === address)?.events ?? [];
-    if (op === null || events.some(({ definition }) => definition.isReturn)) return null;
+    const places = new Map([...session.eventAddresses].map(([at, event]) => [event, at]));
+    // Handlers see an instruction pointer behind the breakpoint, wherever the probe is served.
+    const pc = address + BigInt(session.machine.support.trapDelta);
+    const stack = before.get(this.pair.abi.stackPointer);
+    const atHit = this.fetched({ start: stack, end: stack }, (name) => (name === 'pc' ? pc : before.get(name)));
+    return {
+      ...{ op, address, isServed },
+      events: events.flatMap((event) => {
+        const at = places.get(event);
+        // One that is off has no object.
+        if (at === undefined) return [];
+        const { isReturn, maxActive } = event.definition;
+        const atReturn = isReturn ? { most: maxActive, words: () => this.returned(event) } : null;
+        return [{ at, id: BigInt(event.id), words: isReturn ? [] : atHit(event.arguments), atReturn }];
+      }),
+    };
+  }
+
+  /** What a return event fetches: the original has just returned. */
+  private returned({ arguments: wanted }: ProbeEvent): FetchedWords {
+    const { original, proof, abi } = this.pair;
+    const { machine } = original;
+    const stack = machine.register(abi.stackPointer);
+    return this.fetched({ start: stack - BELOW_STACK, end: stack }, (name, change) => {
+      const value = machine.register(name);
+      const isFree = name === 'pc' || name === abi.linkRegister || proof.volatile.includes(name);
+      const mask = isFree ? 0n : proof.compared[name];
+      return mask === undefined || proof.results.includes(name) ? value : changed(value, mask, change);
+    })(wanted);
+  }
+
+  /**
+   * Fetches words of arguments; null: what anything may stand for.
+   * @param free      what may hold anything below the stack pointer; above it there are the words
+   *   that the ABI gives to callees
+   * @param register  its value, as `change` says where it may hold anything
+   */
+  private fetched(
+    free: { readonly start: Address; readonly end: Address },
+    register: (name: RegisterName, change: Change) => bigint,
+  ): (list: ProbeEvent['arguments']) => FetchedWords {
+    const { original, patched, program, proof } = this.pair;
     const wordBytes = program.image.wordBytes;
-    const stack = before.get(abi.stackPointer);
-    const ofCallee = proof.calleeWords.map((offset) => stack + BigInt(offset));
-    /** Words of a frame that the ABI gives to callees: entries may keep anything there. */
+    const words = proof.calleeWords.map((offset) => free.end + BigInt(offset));
+    const dead = [free, ...words.map((start) => ({ start, end: start + BigInt(wordBytes) }))];
     const blurred = (bytes: Uint8Array, at: Address, change: Change): Uint8Array =>
       bytes.map((byte, i) => {
         const place = at + BigInt(i);
-        return ofCallee.some((word) => place >= word && place < word + BigInt(wordBytes)) ? change(byte) : byte;
+        const isFree = dead.some(({ start, end }) => place >= start && place < end);
+        return isFree ? Number(changed(BigInt(byte), 0n, change) & 0xffn) : byte;
       });
     const source = (change: Change): FetchSource => ({
-      // Handlers see an instruction pointer behind the breakpoint, wherever the probe is served.
-      register: (found) =>
-        registerValue(found, (name) => {
-          if (name !== 'pc') return before.get(name);
-          return address + BigInt(session.machine.support.trapDelta);
-        }),
+      register: (found) => registerValue(found, (name) => register(name, change)),
       // What the tracer brought with it is in the patched image alone.
       read: (at, size) => {
         const world = patched.layout.owns(at) && !original.layout.owns(at) ? patched : original;
@@ -219,18 +319,10 @@ export class ProbeProofs {
       littleEndian: program.arch.target.dataEndian === 'little',
       comm: '',
     });
-    const places = new Map([...session.eventAddresses].map(([at, event]) => [event, at]));
-    return {
-      ...{ op, address, isServed },
-      events: events.flatMap((event) => {
-        const at = places.get(event);
-        // One that is off has no object.
-        if (at === undefined) return [];
-        // What depends on such words is another value with each of these.
-        const [words = [], ...others] = CHANGES.map((change) => runProgram(event.arguments, source(change)));
-        const known = words.map((word, i) => (others.every((other) => other[i] === word) ? word : null));
-        return [{ at, id: BigInt(event.id), words: known }];
-      }),
+    return (list) => {
+      // What depends on such words is another value with each of these.
+      const [words = [], ...others] = CHANGES.map((change) => runProgram(list, source(change)));
+      return words.map((word, i) => (others.every((other) => other[i] === word) ? word : null));
     };
   }
 
@@ -238,7 +330,8 @@ export class ProbeProofs {
   trial({ address, end }: ProbeSubject): Trial {
     return {
       ...{ start: address, end, ip: address, wanted: null, own: this.own },
-      ...{ ordinaryCall: false, profiles: false, handler: null, besides: null, body: null, steps: new Map() },
+      ...{ ordinaryCall: false, profiles: false, handler: null, probed: false, body: null, steps: new Map() },
+      trap: this.trapOf(address),
     };
   }
 
@@ -247,23 +340,22 @@ export class ProbeProofs {
     const { original, patched } = this.pair;
     const isThere = begun.entry === probe.address;
     // On the way from the entry the site of the function may have been hit.
-    const data = isThere && this.knows(probe) ? this.data : null;
-    data?.begin(patched, begun.tracer, begun, 0n);
+    const data = isThere ? this.data : null;
+    data?.begin(patched, begun.tracer, begun, callOf(this.pair, this.trial(probe), begun));
     if (!isThere) {
       const [a, b] = [original, patched].map((world) => runTo(world, probe.address, BUDGET));
       if (a!.kind !== 'hook' || b!.kind !== 'hook') return this.apart(a!, b!);
     }
     const hits = this.hits(probe.address);
     const hit = data === null ? null : this.hitOf(probe.address, probe.kind === 'jump', begun.registers);
+    const own = data === null || hit === null ? null : new HitData(data, patched, hit, probe.name);
     const live = original.machine.register(this.pair.abi.stackPointer) - BigInt(this.redZoneBytes);
     const next = pastWindow(original, probe);
     if (next.kind === 'stop') return this.apart(next.stop, patched.run(PATCHED_BUDGET));
     if (next.address === probe.address) return open({ kind: 'step-limit' });
     const stop = runTo(patched, next.address, PATCHED_BUDGET);
     if (stop.kind !== 'hook') return this.apart({ kind: 'hook', address: next.address }, stop);
-    const wrong = hit === null ? null : data!.wrongHit(patched, hit);
-    if (wrong !== null) return different({ what: 'event', name: probe.name, reason: wrong });
-    return this.compare(probe, begun, isThere, hit === null ? hits : null, live);
+    return this.compare(probe, begun, isThere, own ?? hits, live);
   }
 
   /** Ways that ended before the place behind the probe, or at other places. */
@@ -278,22 +370,25 @@ export class ProbeProofs {
     return different({ what: 'stop', original: stopText(original), patched: stopText(patched) });
   }
 
-  /** @param hits  of the probe before; null: they are right */
-  private compare(probe: ProbeSubject, begun: Begun, isThere: boolean, hits: bigint | null, live: Address): Outcome {
+  /** @param own  what the hit leaves; a number: all that is known is how often it was hit before */
+  private compare(probe: ProbeSubject, begun: Begun, isThere: boolean, own: HitData | bigint, live: Address): Outcome {
     const { pair } = this;
-    const handler = probe.takesReturn ? this.session.trampoline : null;
-    const isTaken = (a: bigint, b: bigint): boolean => handler !== null && a === begun.returnAddress && b === handler;
-    const words = handler === null ? [] : hijackedWords(pair, begun, handler);
     const trial = this.trial(probe);
-    const now = this.hits(probe.address);
-    if (hits !== null && now !== hits + 1n) {
-      const reason = `hit ${now - hits} times, not once`;
-      return different({ what: 'event', name: probe.name, reason });
-    }
+    const isKnown = typeof own !== 'bigint';
+    const taken = trial.trap !== null && (!isKnown || own.waits) ? trial.trap.address : null;
+    const isTaken = (a: bigint, b: bigint): boolean => taken !== null && a === begun.returnAddress && b === taken;
+    const words = taken === null ? [] : hijackedWords(pair, begun, taken);
+    const places: ReturnPlaces | null =
+      taken === null ? null : { parents: [begun.returnAddress], trap: taken, isLast: true };
+    const count = isKnown ? 0n : this.hits(probe.address) - own;
+    const event = isKnown ? own.wrong(places, 'enter') : count === 1n ? null : `hit ${count} times, not once`;
+    if (event !== null) return different({ what: 'event', name: probe.name, reason: event });
     const differing = isThere ? liveRegisters(pair, probe, isTaken) : registers(pair, null, false, isTaken);
     const difference = firstRegister(differing) ?? memory(pair, trial, begun, words, live);
     if (difference !== null) return different(difference, differing);
-    return handler === null ? { kind: 'equal' } : comeBack(pair, trial, begun, handler, words);
+    // Behind a tail call the tracer is the caller.
+    if (taken === null || begun.tracer === 'tail') return { kind: 'equal' };
+    return comeBack(pair, trial, begun, taken, words, isKnown ? own.onWayBack(places) : NOTHING_KNOWN);
   }
 
   private get redZoneBytes(): number {

@@ -54,7 +54,7 @@ export interface ProveOptions {
 }
 
 /** What is wanted of a site that is off. */
-const NO_CALLS: Wanted = { calls: [], hijack: false, direct: null, replacement: null, frame: null };
+const NO_CALLS: Wanted = { calls: [], hijack: false, trap: false, direct: null, replacement: null, frame: null };
 /**
  * Trials of the first sites of each shape, where they call nothing: the states that are easy to
  * miss (PV-3). Where they do, all states of the tracer's data.
@@ -337,21 +337,28 @@ export class Prover {
       profiles: this.profiles(subject),
       ordinaryCall: this.isOrdinaryCall(home),
       handler: this.handler,
-      besides: null,
+      trap: null,
+      probed: false,
       body: this.body(home, start),
       steps: new Map(),
     };
     const entries = this.entries(home, start);
-    return { trial: this.withReturn(trial, entries), entries };
+    return { trial: this.withProbes(trial, entries), entries };
   }
 
-  /** A site whose callback is that of a return probe, or that has one on the way to it. */
-  private withReturn(trial: Trial, entries: readonly Entry[]): Trial {
+  /** A site whose callback is that of a return probe, or that has a probe on the way to it. */
+  private withProbes(trial: Trial, entries: readonly Entry[]): Trial {
+    const { probes } = this;
+    if (probes === null) return trial;
     const first = entries.reduce((at, { address }) => min(at, address), trial.start);
-    const handler = this.probes?.returnsFrom({ ...trial, start: first }) ?? null;
-    if (handler === null) return trial;
-    const besides = trial.wanted?.hijack === true ? (trial.handler ?? 0n) : 0n;
-    return { ...trial, handler, besides, body: null, wanted: { ...(trial.wanted ?? NO_CALLS), hijack: true } };
+    const trap = probes.returnsFrom({ ...trial, start: first });
+    const begin = trial.body === null ? first : min(first, trial.body.start);
+    const probed = probes.within(begin, trial.end).length > 0;
+    if (trap === null) return { ...trial, probed };
+    // Breakpoints in the body would be no steps of it.
+    const isFree = trial.body !== null && probes.within(trial.body.start, trial.body.end).length === 0;
+    const body = isFree ? trial.body : null;
+    return { ...trial, trap, probed, body, wanted: { ...(trial.wanted ?? NO_CALLS), trap: true } };
   }
 
   /** Proves a probe. */
@@ -371,7 +378,7 @@ export class Prover {
   /** The trials of a probe. */
   attemptsOf(probe: ProbeSubject): Attempts {
     const probes = this.probes!;
-    return { hasData: probes.knows(probe), once: (begun) => probes.once(probe, begun), end: () => undefined };
+    return { hasData: probes.knows, once: (begun) => probes.once(probe, begun), end: () => undefined };
   }
 
   private decide(
@@ -416,9 +423,7 @@ export class Prover {
 
   /** Trials of a site. Where a probe is on the way, its handler writes words of its own. */
   trials(trial: Trial): Trials {
-    const probed = this.probes?.within(trial.body?.start ?? trial.start, trial.end) ?? [];
-    const isProbed = probed.length > 0 || trial.besides !== null;
-    return new Trials(isProbed ? { ...this.pair, data: null } : this.pair, trial);
+    return new Trials(trial.probed ? { ...this.pair, data: null } : this.pair, trial);
   }
 
   /** Where trial `n` of a site begins, and what decides its state. */

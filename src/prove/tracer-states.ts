@@ -7,6 +7,8 @@ import {
   GRAPH_ENTRY_WORDS,
   graphEntryBytes,
   ONE_STACK,
+  PROBE_INSTANCE_COUNT,
+  type PROBE_INSTANCE_WORDS,
   RING_FLAGS,
   RING_HEADER,
   SIDE_ENTRY_COUNT,
@@ -19,6 +21,7 @@ import {
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import type { Random } from './random.js';
+import type { WaitingCalls, WaitingPlan } from './waiting-calls.js';
 
 export type TracerState =
   /** As the image has it. */
@@ -56,7 +59,10 @@ export type TracerState =
   | 'redirected'
   /** A callback that has all registers changes them in its frame. */
   | 'rewritten'
-  /** No function in the place of another one can be kept, or some were left. */
+  /**
+   * No function in the place of another one can be kept, and no call for a return probe; or some
+   * were left. Of the event that comes one call goes on.
+   */
   | 'side-full'
   | 'side-left';
 
@@ -97,6 +103,8 @@ export interface TracerMemory {
   readonly stopped: Address | null;
   readonly watching: Address | null;
   readonly capacity: bigint;
+  /** Calls that return probes wait for; null: there are none. */
+  readonly waiting: WaitingCalls | null;
   store(at: Address, value: bigint, size: number): void;
 }
 
@@ -106,6 +114,10 @@ export interface StateCall {
   readonly owner: bigint;
   /** The function's frame, and what its function in the place of another one is told by. */
   readonly frame: bigint;
+  /** The same for return probes: the stack pointer behind the return. */
+  readonly stack: bigint;
+  /** An event that waits for the function's return; 0n: none does. */
+  readonly event: bigint;
 }
 
 const HIGH = 0xffff_ffffn;
@@ -119,7 +131,7 @@ class StateWriter {
   constructor(
     private readonly memory: TracerMemory,
     private readonly call: StateCall,
-    number: number,
+    private readonly number: number,
   ) {
     this.block = this.at(number);
   }
@@ -172,6 +184,21 @@ class StateWriter {
       store(entry + BigInt(SIDE_ENTRY_WORDS.frame * word), BigInt.asUintN(8 * word, this.call.frame + distance), word);
     });
     this.head('sideDepth', BigInt(distances.length));
+  }
+
+  /** Calls that return probes wait for: the first one of the event that comes. */
+  waiting(first: number, distances: readonly bigint[]): void {
+    const { word, store, waiting } = this.memory;
+    if (waiting === null) return;
+    distances.forEach((distance, i) => {
+      const put = (name: keyof typeof PROBE_INSTANCE_WORDS, value: bigint): void => {
+        store(waiting.wordAt(this.number, first + i, name), BigInt.asUintN(8 * word, value), word);
+      };
+      put('frame', this.call.stack + distance);
+      put('event', first + i === 0 ? this.call.event : 0n);
+      put('parentIp', 0x1234n + BigInt(i));
+    });
+    store(waiting.depthAt(this.number), BigInt(first + distances.length), word);
   }
 }
 
@@ -226,9 +253,11 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       return true;
     case 'side-full':
       writer.own().side(callers(SIDE_ENTRY_COUNT));
+      writer.waiting(0, callers(PROBE_INSTANCE_COUNT));
       return true;
     case 'side-left':
       writer.own().side([...callers(1), -STEP, 1n - ONE_STACK]);
+      writer.waiting(0, [...callers(1), -STEP, 1n - ONE_STACK]);
       return true;
     case 'stopped':
       if (memory.stopped !== null) memory.store(memory.stopped, 1n, memory.word);
@@ -257,4 +286,15 @@ export function returnState(
     memory.store(memory.threads + BigInt(number * threadBytes(memory.word)), 0x7ffn, memory.word);
   }
   if (state === 'left') new StateWriter(memory, call, number).calls(depth, [-STEP, STEP]);
+}
+
+/** Calls that return probes wait for are left while the function is on its way back. */
+export function leaveWaiting(
+  memory: TracerMemory,
+  call: StateCall,
+  number: number,
+  { depth, events }: WaitingPlan,
+): void {
+  const first = depth + events.length;
+  if (first + 2 <= PROBE_INSTANCE_COUNT) new StateWriter(memory, call, number).waiting(first, [-STEP, -2n * STEP]);
 }

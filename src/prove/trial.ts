@@ -24,7 +24,7 @@ import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
 import type { TracerState } from './tracer-states.js';
 import type { Wanted, WantedCall } from './wanted.js';
-import { comeBack, frameOf, ownData } from './way-back.js';
+import { callOf, comeBack, ownData } from './way-back.js';
 import type { ProofWorld, Registers } from './world.js';
 
 /** Instructions from a function's entry to the place behind its site. */
@@ -131,7 +131,7 @@ class Way {
       events.push(`${call.name} was told ops ${hex(ops!)}, not ${hex(call.ops)}`);
     // A function may have pushed something else in front of its site: entries read the top. A
     // return probe in front of the site has the return address already.
-    const isTrap = trial.besides !== null && parent === trial.handler;
+    const isTrap = parent === trial.trap?.address;
     if (parent !== returnAddress && parent !== topOfStack(world, pair, before) && !isTrap)
       events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(returnAddress)}`);
     const wrong = this.rewritten.size > 0 ? null : this.wrongFrame(ip!, isTrap ? parent! : null);
@@ -224,7 +224,7 @@ class Way {
       ip,
       behind: trial.end,
       returnAddress: trap ?? topOfStack(world, pair, before) ?? this.begun!.returnAddress,
-      handler: trial.handler,
+      handlers: [trial.handler, trial.trap?.address ?? null],
       writers: new Set([
         ...(wanted!.replacement === null && !this.isRedirected ? [] : (['replacement'] as const)),
         ...(wanted!.direct === null ? [] : (['direct'] as const)),
@@ -384,7 +384,7 @@ export class Trials {
    */
   once(begun: Begun): Outcome {
     const { data, patched } = this.pair;
-    if (data !== null) data.begin(patched, this.stateOf(begun), begun, frameOf(this.pair, this.trial, begun));
+    if (data !== null) data.begin(patched, this.stateOf(begun), begun, callOf(this.pair, this.trial, begun));
     this.original.isQuiet = this.patched.isQuiet = false;
     const a = this.original.run(begun, ORIGINAL_BUDGET);
     const b = this.patched.run(begun, this.pair.budget);
@@ -445,7 +445,7 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
     const reason = openReason(a.stop) ?? 'not-reached';
     return { kind: 'open', reason, detail: stopText(a.stop), doubt: false };
   }
-  const taken = wanted?.hijack === true ? handlerOf(pair, trial, begun) : null;
+  const taken = handlerOf(pair, trial, begun);
   const handler = (replaced ? wayBackOf(pair, trial, begun) : null) ?? taken;
   const isHijacked = (original: bigint, patched: bigint): boolean =>
     handler !== null && original === begun.returnAddress && patched === handler;
@@ -458,7 +458,7 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
   ).filter(({ name }) => !b.rewritten.has(name));
   const difference =
     (wanted === null ? null : missing(wanted, site.wanted!, b)) ??
-    ownData(pair, trial, begun, 'enter', topOfStack(pair.patched, pair, b.before)) ??
+    ownData(pair, trial, begun, 'enter', taken, topOfStack(pair.patched, pair, b.before)) ??
     takeOver(pair, b.rewritten) ??
     firstRegister(differing) ??
     memory(pair, trial, begun, words);
@@ -482,11 +482,13 @@ function takeOver({ original, patched }: Pair, rewritten: ReadonlyMap<RegisterNa
 }
 
 /** Who has the return address: the graph tracer or a return probe, the last that took it. */
-function handlerOf(pair: Pair, { handler, besides }: Trial, begun: Begun): Address | null {
-  if (besides === null || besides === 0n) return handler;
+function handlerOf(pair: Pair, { handler, trap, wanted }: Trial, begun: Begun): Address | null {
+  const graph = wanted?.hijack === true ? handler : null;
+  const probe = wanted?.trap === true && trap !== null ? trap.address : null;
+  if (graph === null || probe === null) return graph ?? probe;
   const { patched, abi } = pair;
-  const isLast = abi.linkRegister !== null && patched.machine.register(abi.linkRegister) === besides;
-  return isLast || hijackedWords(pair, begun, besides).length > 0 ? besides : handler;
+  const isLast = abi.linkRegister !== null && patched.machine.register(abi.linkRegister) === probe;
+  return isLast || hijackedWords(pair, begun, probe).length > 0 ? probe : graph;
 }
 
 /**

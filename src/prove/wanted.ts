@@ -28,6 +28,8 @@ export interface Wanted {
   readonly calls: readonly WantedCall[];
   /** The return address is replaced: the graph tracer is there. */
   readonly hijack: boolean;
+  /** A return probe replaces it. */
+  readonly trap: boolean;
   /** Where the site goes on to in the end instead of the code behind it. */
   readonly direct: WantedCall | null;
   readonly replacement: WantedCall | null;
@@ -170,6 +172,6 @@ export class WantedCalls {
     const caller = this.direct.get(ip);
     const direct = caller === undefined ? null : this.call(this.callerOf(caller));
     const frame = this.frames === null ? null : { row: this.frames, full };
-    return { calls, hijack, direct, replacement, frame };
+    return { calls, hijack, trap: false, direct, replacement, frame };
   }
 }

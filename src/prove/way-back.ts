@@ -25,7 +25,10 @@ import {
 import { PAGE_BYTES } from './layout.js';
 import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
+import type { StateCall } from './tracer-states.js';
 import type { ProofWorld } from './world.js';
+
+type OwnFrames = Omit<StateCall, 'owner'>;
 
 /** Instructions of a body that are executed. */
 const BODY_INSTRUCTIONS = 1000;
@@ -41,9 +44,17 @@ const different = (difference: Difference, differing: readonly RegisterDifferenc
  * Goes on from the place behind the site, in both worlds, until the function is back.
  * @param handler  where the replaced return address leads
  * @param words    that hold it
+ * @param own      the tracer's data on the way
  * Source: PV-2
  */
-export function comeBack(pair: Pair, trial: Trial, begun: Begun, handler: Address, words: readonly Address[]): Outcome {
+export function comeBack(
+  pair: Pair,
+  trial: Trial,
+  begun: Begun,
+  handler: Address,
+  words: readonly Address[],
+  own: OwnCheck = ofSite(pair, trial, begun, handler),
+): Outcome {
   const { original, patched, abi } = pair;
   for (const world of [original, patched]) world.recorder?.turn();
   const link = abi.linkRegister;
@@ -70,8 +81,21 @@ export function comeBack(pair: Pair, trial: Trial, begun: Begun, handler: Addres
     if (difference !== null) return different(difference);
     returnBoth(pair, begun, handler);
   }
-  return throughHandler(pair, trial, begun, stale, isMadeOf);
+  return throughHandler(pair, trial, begun, stale, isMadeOf, own);
 }
+
+/** What happens to the tracer's data while a function is on its way back. */
+export interface OwnCheck {
+  /** In front of the tracer's handler: a state of the data that is of that moment (PV-3). */
+  begin(): void;
+  /** Behind it. */
+  wrong(): Difference | null;
+}
+
+const ofSite = (pair: Pair, trial: Trial, begun: Begun, handler: Address): OwnCheck => ({
+  begin: () => pair.data?.comeBack(pair.patched),
+  wrong: () => ownData(pair, trial, begun, 'return', handler),
+});
 
 /**
  * Whether a value is the return address in the original and the handler in the patched; or, as
@@ -98,9 +122,16 @@ function forgetDead({ original, patched, abi }: Pair, isTaken: Taken): void {
 }
 
 /** Runs the patched from the tracer's handler to the caller, where the original is already. */
-function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly Address[], isMadeOf: Taken): Outcome {
+function throughHandler(
+  pair: Pair,
+  trial: Trial,
+  begun: Begun,
+  stale: readonly Address[],
+  isMadeOf: Taken,
+  own: OwnCheck,
+): Outcome {
   const { patched } = pair;
-  pair.data?.comeBack(patched);
+  own.begin();
   const stop = patched.run(pair.budget);
   const isBack = stop.kind === 'fault' && stop.access === 'execute' && stop.address === begun.returnAddress;
   if (!isBack) {
@@ -112,8 +143,7 @@ function throughHandler(pair: Pair, trial: Trial, begun: Begun, stale: readonly 
     return different({ what: 'stop', original: 'the caller', patched: stopText(stop) });
   }
   const differing = returnedRegisters(pair, isMadeOf);
-  const difference =
-    firstRegister(differing) ?? ownData(pair, trial, begun, 'return') ?? memory(pair, trial, begun, stale);
+  const difference = firstRegister(differing) ?? own.wrong() ?? memory(pair, trial, begun, stale);
   return difference === null ? { kind: 'equal' } : different(difference, differing);
 }
 
@@ -135,28 +165,41 @@ function returnedRegisters({ original, patched, abi, proof }: Pair, isMadeOf: Ta
   return found;
 }
 
-/** What tells the call of a function from others on the graph tracer's stack. */
-export function frameOf({ patched, abi, frames }: Pair, { ordinaryCall }: Trial, begun: Begun): bigint {
+/** What tells the call of a function from others on stacks of calls under way. */
+export function callOf({ patched, abi, frames }: Pair, { ordinaryCall, trap }: Trial, begun: Begun): OwnFrames {
   const { stackPointer, registers } = begun;
+  const stack = stackPointer + (abi.linkRegister === null ? BigInt(patched.machine.lifter.addressBits / 8) : 0n);
   // An entry behind a prologue that makes a frame record knows the caller's record, not its stack.
   const record = ordinaryCall && frames.kind === 'frame-record' ? registers.get(frames.register) : undefined;
-  return record ?? stackPointer + (abi.linkRegister === null ? BigInt(patched.machine.lifter.addressBits / 8) : 0n);
+  return { frame: record ?? stack, stack, event: trap?.event ?? 0n };
 }
 
-/** What the tracer must have written down, and did not. */
+/**
+ * What the tracer must have written down, and did not.
+ * @param last  where the function returns to now: the last that took the return; null: its caller
+ */
 export function ownData(
   pair: Pair,
   trial: Trial,
   begun: Begun,
   phase: Phase,
+  last: Address | null,
   top: Address | null = null,
 ): Difference | null {
   const { patched, data } = pair;
   if (data === null) return null;
   const { returnAddress } = begun;
+  const { trap, handler, wanted } = trial;
   const parents = top === null || top === returnAddress ? [returnAddress] : [returnAddress, top];
-  const call = { ip: trial.ip, parents, frame: frameOf(pair, trial, begun) };
-  const reason = data.wrong(patched, trial.wanted, call, phase);
+  const isLast = trap !== null && last === trap.address;
+  const between = wanted?.hijack === true && wanted.trap && trap !== null ? (isLast ? handler : trap.address) : null;
+  const call = {
+    ...{ ip: trial.ip, parents, frame: callOf(pair, trial, begun).frame },
+    graphParents: between === null || isLast ? parents : [between],
+    probed:
+      trap === null ? null : { parents: between !== null && isLast ? [between] : parents, trap: trap.address, isLast },
+  };
+  const reason = data.wrong(patched, wanted, call, phase);
   return reason === null ? null : { what: 'event', name: 'data of the tracer', reason };
 }
 

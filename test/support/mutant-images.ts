@@ -150,6 +150,16 @@ const probeWays: typeof ways = {
   },
   'jump-arguments': { options: ['--probe', `p:x outer+JUMP ${ELSEWHERE}`, '--optimize'] },
   return: { options: ['--probe', 'r:x leaf'] },
+  // Two events of returns, one of which may be under way once, and one of the call.
+  'return-two': {
+    session: session(
+      'probe: { define: "r1:one leaf a=$retval b=+0($stack):u32 c=%PC" }',
+      'probe: { define: "p:two leaf a=$arg1" }',
+      'probe: { define: "r:three leaf a=$retval" }',
+      'ops: { name: one, call: elftrace_function_tracer, filter: "leaf sum" }',
+      'register: one',
+    ),
+  },
   // Other sites, of an image with that object.
   'beside-list': {
     session: session(
