@@ -208,7 +208,7 @@ async function accountText(account: Account, arch: Arch): Promise<AccountText> {
     seed: account.seed,
     entry: hex(account.entry),
     phase: account.phase,
-    says: differenceText(account.difference),
+    says: `${differenceText(account.difference)}${account.during === null ? '' : `, while ${account.during}`}`,
     rule: ruleOf(account),
     registers: account.registers.map(({ name, original, patched }) => ({
       name,

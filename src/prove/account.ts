@@ -67,7 +67,7 @@ function placed(way: readonly Executed[], { layout: { program } }: ProofWorld): 
  */
 export function giveAccount(
   pair: Pair,
-  found: Pick<Account, 'seed' | 'entry' | 'phase' | 'difference' | 'registers'>,
+  found: Pick<Account, 'seed' | 'entry' | 'phase' | 'difference' | 'registers' | 'during'>,
   again: () => () => void,
 ): Account {
   const [a, b] = [new Way(found.difference), new Way(found.difference)];

@@ -16,6 +16,7 @@ import { recordIp } from '../tracing/site-state.js';
 import { entryPoint } from '../program/entry-points.js';
 import type { Address } from '../units.js';
 import { giveAccount } from './account.js';
+import { enterMoment, momentsOf } from './between.js';
 import { unexplainedChanges } from './changes.js';
 import { differing, ImageLayout } from './layout.js';
 import { OwnData } from './own-data.js';
@@ -26,7 +27,7 @@ import { type Begun, begin, type Entry } from './state.js';
 import { changedPages, type Outcome, type Pair, type Trial } from './compare.js';
 import { TRACER_STATES, type TracerState } from './tracer-states.js';
 import { Trials } from './trial.js';
-import type { ProofSummary, SiteProof } from './verdict.js';
+import type { Account, ProofSummary, SiteProof } from './verdict.js';
 import { type Wanted, WantedCalls } from './wanted.js';
 import { ProofWorld } from './world.js';
 
@@ -313,7 +314,9 @@ export class Prover {
     if (!this.isChanged(subject, extent)) return { ...base, verdict: 'proved', trials: 0, reason: 'unchanged' };
     const isEarly = this.isEarly(base.shape);
     const { trial, entries } = this.tried(subject, home, extent);
-    return { ...base, ...this.decide(trial, entries, isEarly) };
+    const verdict = this.decide(trial, entries, isEarly);
+    const between = isEarly && verdict.verdict === 'proved' ? this.between(trial, entries, subject.patched) : null;
+    return { ...base, ...(between ?? verdict) };
   }
 
   /** What is tried of a site that changed; null: it did not, or is none. */
@@ -398,13 +401,7 @@ export class Prover {
       const { entry, seed } = this.turn(trial, entries, n);
       const outcome = this.attempt(trials, entry, seed);
       if (outcome.kind === 'different') {
-        const { difference, phase, registers = [] } = outcome;
-        const found = { seed, entry: entry.address, phase, difference, registers };
-        const account = giveAccount(this.pair, found, () => {
-          const begun = this.begin(trials, entry, seed);
-          return () => void trials.once(begun);
-        });
-        this.reset();
+        const account = this.accountOf(trials, entry, seed, outcome, null);
         trials.end();
         return { verdict: 'different', trials: counted, account };
       }
@@ -419,6 +416,54 @@ export class Prover {
       reason: open?.reason ?? 'no-way-in',
       ...(open === null ? {} : { detail: open.detail }),
     };
+  }
+
+  /** Both ways of a trial that failed. */
+  private accountOf(
+    trials: Attempts,
+    entry: Entry,
+    seed: number,
+    { difference, phase, registers = [] }: Extract<Outcome, { kind: 'different' }>,
+    during: string | null,
+  ): Account {
+    const found = { seed, entry: entry.address, phase, difference, registers, during };
+    const account = giveAccount(this.pair, found, () => {
+      const begun = this.begin(trials, entry, seed);
+      return () => void trials.once(begun);
+    });
+    this.reset();
+    return account;
+  }
+
+  /** What is wrong while the text of a site that is on is written (PV-3); null: nothing. */
+  private between(
+    trial: Trial,
+    entries: readonly Entry[],
+    index: number,
+  ): Pick<SiteProof, 'verdict' | 'trials' | 'reason' | 'detail' | 'account'> | null {
+    if (trial.wanted === null || trial.probed) return null;
+    const { world, sites } = this.patched;
+    for (const moment of momentsOf(sites, index)) {
+      const leave = enterMoment(world, moment);
+      const trials = this.trials(moment.isOn ? trial : { ...trial, wanted: null, trap: null });
+      try {
+        for (let n = 0; n < entries.length; n++) {
+          const { entry, seed } = this.turn(trial, entries, n);
+          const outcome = this.attempt(trials, entry, seed);
+          if (outcome.kind === 'different') {
+            const account = this.accountOf(trials, entry, seed, outcome, moment.what);
+            return { verdict: 'different', trials: 0, account };
+          }
+          if (outcome.kind !== 'open' || !outcome.doubt) continue;
+          const { reason, detail } = outcome;
+          return { verdict: 'inconclusive', trials: 0, reason, detail: `${detail}, while ${moment.what}` };
+        }
+      } finally {
+        trials.end();
+        leave();
+      }
+    }
+    return null;
   }
 
   /** Trials of a site. Where a probe is on the way, its handler writes words of its own. */

@@ -15,6 +15,8 @@ export interface Account {
   readonly seed: number;
   readonly entry: Address;
   readonly phase: Phase;
+  /** What of the site is written at that moment; null: all of it (PV-3). */
+  readonly during: string | null;
   readonly difference: Difference;
   /** All registers that must be equal there, and are not. */
   readonly registers: readonly RegisterDifference[];
