@@ -73,10 +73,12 @@ export class WindowList {
     let high = this.list.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (endOf(this.list[middle]!) <= address) low = middle + 1;
+      if (this.list[middle]!.address <= address) low = middle + 1;
       else high = middle;
     }
-    return low;
+    // Windows do not overlap: only the last one that begins there may end behind it.
+    const last = this.list[low - 1];
+    return last !== undefined && endOf(last) > address ? low - 1 : low;
   }
 
   at(address: Address): MutableWindow | undefined {

@@ -210,6 +210,14 @@ export function recordCode(kind: AnyKind): number {
   return isPlain(kind) ? RECORD_KINDS[kind].code : flagCode(kind);
 }
 
+/** Kinds by their codes. */
+const KIND_ROWS: readonly (RecordKindRow | undefined)[] = Object.values<RecordKindRow>(RECORD_KINDS).reduce<
+  (RecordKindRow | undefined)[]
+>((rows, row) => {
+  rows[row.code] = row;
+  return rows;
+}, []);
+
 /** Flag bits of the kind "bits", and of `recordBits`. */
 const RECORD_BIT = { lt: 8, gt: 4, eq: 2 } as const satisfies Record<RecordTest, number>;
 
@@ -218,7 +226,7 @@ const RECORD_BIT = { lt: 8, gt: 4, eq: 2 } as const satisfies Record<RecordTest,
  * TypeScript asks at stops.
  */
 export function recordBits(code: bigint, a: bigint, b: bigint): number {
-  const kind = Object.values(RECORD_KINDS).find((each) => BigInt(each.code) === code);
+  const kind = KIND_ROWS[Number(code)];
   if (kind === undefined) throw new ElftraceError('internal', `no record kind has code ${code}`, { value: code });
   if (kind.compare === null) return Number(a & 15n);
   const { signed, width } = kind.compare;
@@ -233,8 +241,8 @@ export function recordBits(code: bigint, a: bigint, b: bigint): number {
  */
 export function recordNzcv(code: bigint, a: bigint, b: bigint, c: bigint): number {
   if (code === 0n) return Number(a & 15n);
-  const row = Object.values(RECORD_KINDS).find((each) => BigInt(each.code) === code);
-  if (row === undefined || !('nzcv' in row)) {
+  const row = KIND_ROWS[Number(code)];
+  if (row?.nzcv === undefined) {
     throw new ElftraceError('internal', `no record kind of four flags has code ${code}`, { value: code });
   }
   const { op, width, conditional } = row.nzcv;

@@ -14,8 +14,15 @@ export function mix(...parts: readonly number[]): number {
   return value >>> 0;
 }
 
+/** The state behind another one, as a signed word; it is the number that is drawn, too. */
+export function following(state: number): number {
+  let next = state ^ (state << 13);
+  next ^= next >>> 17;
+  return next ^ (next << 5);
+}
+
 export class Random {
-  private state: number;
+  state: number;
 
   constructor(seed: number) {
     this.state = seed === 0 ? 1 : seed;
@@ -23,12 +30,8 @@ export class Random {
 
   /** 0 to 2^32 - 1. */
   word(): number {
-    let { state } = this;
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    this.state = state;
-    return state >>> 0;
+    this.state = following(this.state);
+    return this.state >>> 0;
   }
 
   below(limit: number): number {

@@ -7,7 +7,7 @@ import type { RegisterView } from '../machine/ir.js';
 import type { Program } from '../program/program.js';
 import type { Address, RegisterName } from '../units.js';
 import { PAGE_BYTES } from './layout.js';
-import type { Random } from './random.js';
+import { following, type Random } from './random.js';
 import type { TracerState } from './tracer-states.js';
 import type { ProofWorld, Registers } from './world.js';
 
@@ -61,40 +61,41 @@ function value(random: Random, { widthBits }: RegisterView, addresses: readonly 
 /** Kinds of values: four are special, in the others every bit is random. */
 const KINDS = 8;
 
-/** The same value, written to a register's places in the state: most of a state is set up so. */
-function place(random: Random, words: Uint32Array, { widthBits, places }: Placed, addresses: readonly Address[]): void {
-  const kind = random.below(KINDS);
-  for (let i = 0; i < places.length; i++) {
-    const at = places[i]!;
-    let low = 0;
-    let high = 0;
-    switch (kind) {
-      case 0:
-        break;
-      case 1:
-        low = high = 0xffff_ffff;
-        break;
-      case 2:
-        if (widthBits === 32) low = 0x8000_0000;
-        else if (i === places.length - 1) high = 0x8000_0000;
-        break;
-      case 3:
-        if (i > 0) break;
-        low = 1;
-        if (addresses.length > 0) {
-          const address = addresses[random.below(addresses.length)]!;
-          low = Number(address & 0xffff_ffffn);
-          high = Number(address >> 32n);
-        }
-        break;
-      default:
-        high = random.word();
-        low = random.word();
+/**
+ * The same values, written to the places of registers in the state: most of a state is set up so.
+ * The numbers are drawn here, not by `random`: there are hundreds in each state.
+ */
+function place(random: Random, words: Uint32Array, registers: readonly Placed[], addresses: readonly Address[]): void {
+  let { state } = random;
+  for (const { widthBits, places } of registers) {
+    state = following(state);
+    const kind = (state >>> 0) % KINDS;
+    let low = kind === 1 ? ONES : kind === 3 ? 1 : 0;
+    let high = kind === 1 ? ONES : 0;
+    if (kind === 3 && addresses.length > 0) {
+      state = following(state);
+      const address = addresses[(state >>> 0) % addresses.length]!;
+      low = Number(address & 0xffff_ffffn);
+      high = Number(address >> 32n);
     }
-    words[at] = low;
-    words[at + 1] = widthBits === 32 ? 0 : high;
+    for (let i = 0; i < places.length; i++) {
+      const at = places[i]!;
+      if (kind > 3) {
+        high = state = following(state);
+        low = state = following(state);
+      } else if (kind === 2) {
+        low = widthBits === 32 ? SIGN : 0;
+        high = widthBits !== 32 && i === places.length - 1 ? SIGN : 0;
+      } else if (kind === 3 && i > 0) low = high = 0;
+      words[at] = low;
+      words[at + 1] = widthBits === 32 ? 0 : high;
+    }
   }
+  random.state = state;
 }
+
+const ONES = 0xffff_ffff;
+const SIGN = 0x8000_0000;
 
 /** A register that is nothing but words of the state. */
 interface Placed {
@@ -102,10 +103,9 @@ interface Placed {
   readonly places: readonly number[];
 }
 
-/** How a register gets its value. */
+/** How a register gets its value that is put together, or of which only some bits may have any. */
 interface StateRegister {
   readonly view: RegisterView;
-  readonly placed: Placed | null;
   /** It keeps what a processor starts with. */
   readonly isFixed: boolean;
   /** Bits that may have any value, and those that all others have; null: all may. */
@@ -115,8 +115,8 @@ interface StateRegister {
 
 /** What is the same in all states of an image. */
 interface Constants {
-  /** Registers in order; without places: put together, or only some bits may have any value. */
-  readonly registers: readonly StateRegister[];
+  /** Registers in order. */
+  readonly registers: readonly (StateRegister | readonly Placed[])[];
   /** Registers that hold the address of a symbol everywhere. */
   readonly anchors: readonly (readonly [RegisterName, Address])[];
 }
@@ -135,13 +135,20 @@ function constantsOf(
       const address = program.definedAt(program.symbols.find(symbol));
       return address === null ? [] : [[register, address] as const];
     });
-    const registers = machine.lifter.registers.map((view): StateRegister => {
+    const registers: (StateRegister | Placed[])[] = [];
+    for (const view of machine.lifter.registers) {
       const isFixed = proof.fixed.includes(view.name);
       const mask = proof.random[view.name] ?? null;
       const places = isFixed || mask !== null ? null : machine.statePlaces(view.name);
-      const placed = places === null ? null : { widthBits: view.widthBits, places };
-      return { view, placed, isFixed, mask, rest: mask === null ? 0n : machine.register(view.name) & ~mask };
-    });
+      if (places === null) {
+        registers.push({ view, isFixed, mask, rest: mask === null ? 0n : machine.register(view.name) & ~mask });
+        continue;
+      }
+      const last = registers.at(-1);
+      const run = Array.isArray(last) ? last : [];
+      if (run.length === 0) registers.push(run);
+      run.push({ widthBits: view.widthBits, places });
+    }
     constants.set(program, (found = { registers, anchors: placed }));
   }
   return found;
@@ -171,11 +178,12 @@ export function begin(
   world.refresh();
   const { registers, anchors } = constantsOf(program, world, emulation);
   const words = machine.stateWords;
-  for (const { view, placed, isFixed, mask, rest } of registers) {
-    if (placed !== null) {
-      place(random, words, placed, addresses);
+  for (const each of registers) {
+    if (!('view' in each)) {
+      place(random, words, each, addresses);
       continue;
     }
+    const { view, isFixed, mask, rest } = each;
     const wanted = value(random, view, addresses);
     if (!isFixed) machine.setRegister(view.name, mask === null ? wanted : (wanted & mask) | rest);
   }

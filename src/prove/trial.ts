@@ -78,6 +78,10 @@ class Way {
   private rewritten = new Map<RegisterName, bigint>();
   /** A profiling entry of the original is one that does nothing. */
   private readonly profiles: boolean;
+  /** Where that entry is, for a site that is nothing but instructions in order and its call. */
+  private readonly profiling: Address | null;
+  /** The site was executed, its call was not yet. */
+  private isProfiled = false;
   /** Instructions of a site up to its call, where they are counted. */
   private first: number | null = null;
 
@@ -90,10 +94,19 @@ class Way {
     // Behind a window of nops both come to the end; a replaced function is another one.
     this.hook(trial.end, () => 'stop');
     this.profiles = trial.profiles && pair.original === world;
+    this.profiling = this.profiles ? profilingEntry(world, pair, trial) : null;
     this.hook(trial.start, () => {
       this.before ??= world.registers();
-      return this.profiles ? 'stop' : 'continue';
+      this.isProfiled = this.profiling !== null;
+      return this.profiles && this.profiling === null ? 'stop' : 'continue';
     });
+    if (this.profiling !== null) {
+      this.hook(this.profiling, () => {
+        if (this.isProfiled) comeFromProfiling(world, pair);
+        this.isProfiled = false;
+        return 'continue';
+      });
+    }
     // Several ops may have one callback.
     const calls = watches?.calls ?? [];
     for (const place of new Set(calls.map((each) => each.place))) {
@@ -253,14 +266,15 @@ class Way {
     this.calls = new Map();
     this.arrived = 0;
     this.spoiled = null;
-    this.isGuarded = this.isRedirected = false;
+    this.isGuarded = this.isRedirected = this.isProfiled = false;
     this.rewritten = new Map();
     this.other = this.otherPlace(begun);
     this.before = begun.entry === trial.start ? begun.registers : null;
     world.prepare(trial.end);
-    const isThere = this.profiles && this.before !== null;
+    const isStepped = this.profiles && this.profiling === null;
+    const isThere = isStepped && this.before !== null;
     let stop: StopReason = isThere ? AT_SITE : world.run(budget);
-    if (this.profiles && world.machine.register('pc') === trial.start && stop.kind === 'hook') {
+    if (isStepped && world.machine.register('pc') === trial.start && stop.kind === 'hook') {
       this.isQuiet = true;
       this.first ??= untilCall(world, this.pair, trial.start, trial.end);
       stop = pastProfiling(world, this.pair, trial, this.first);
@@ -285,6 +299,24 @@ class Way {
 function topOfStack(world: ProofWorld, { abi }: Pair, before: Registers | null): bigint | null {
   if (abi.linkRegister !== null || before === null) return null;
   return wordAt(world, before.get(abi.stackPointer));
+}
+
+/**
+ * The profiling entry that a site calls, where no more than a look at its code is needed to know
+ * it; null: the site is executed step by step.
+ */
+function profilingEntry(world: ProofWorld, { program }: Pair, { start, end }: Trial): Address | null {
+  const code = world.read(start, Number(end - start));
+  for (let at = 0; at < code.length;) {
+    const { sizeBytes, flow } = program.arch.isa.decode(code, at, start + BigInt(at));
+    if (flow.kind === 'call') {
+      const { target } = flow;
+      return (target < start || target > end) && world.layout.executes(target) ? target : null;
+    }
+    if (flow.kind !== 'next') return null;
+    at += sizeBytes;
+  }
+  return null;
 }
 
 /**
