@@ -1,15 +1,28 @@
 /**
- * `node build/scripts/soak-prove.js FOLDER [MODULES [PART]]`: proofs of kernels that distributions
- * ship. FOLDER holds unpacked packages, of any architectures; each vmlinux in it, and so many of
- * its modules for each architecture (400), are patched in every way that reaches all sites, and
- * each patched site is executed against its original. Then the patch is taken back, and the bytes
- * must be those of the file. Prints counts of what was proved, and why the rest was not; a
- * difference, or more than a hundredth that is inconclusive, is exit 1. PART takes only files
- * whose path has these letters.
+ * `node build/scripts/soak-prove.js FOLDER [MODULES [PART]] [--ways WORDS] [--file FILE] [--write]`
+ *
+ * Proofs of kernels that distributions ship. FOLDER holds unpacked packages, of any architectures;
+ * each vmlinux in it, and so many of its modules for each architecture (400), are patched in every
+ * way that reaches all sites, and each patched site is executed against its original. Then the
+ * patch is taken back, and the bytes must be those of the file. Prints counts of what was proved,
+ * and why the rest was not; a difference, or more than a hundredth that is inconclusive, is exit 1.
+ *
+ * PART takes only files whose path has these letters, WORDS, between commas, only ways whose names
+ * have one of them. FILE keeps what was found of each file: what stands there is not tried again,
+ * so that hours of work may be done in parts. `--write` makes docs/proofs.md of all of it.
  */
 import { createHash } from 'node:crypto';
-import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  statSync,
+} from 'node:fs';
+import { basename, join } from 'node:path';
 import { archOf } from '../src/arches.js';
 import { unpack } from '../src/elf/compressed.js';
 import type { ElfImage } from '../src/elf/image.js';
@@ -22,10 +35,12 @@ import type { Plan } from '../src/patch/plan.js';
 import { planSites } from '../src/patch/plan-sites.js';
 import { planUntrace } from '../src/patch/untrace.js';
 import { load } from '../src/program/program.js';
-import { prove, type ProofSummary, type SiteProof } from '../src/prove/index.js';
+import { prove, type SiteProof } from '../src/prove/index.js';
 import { layOut } from '../src/prove/relocatable.js';
 import { findSites, type Sites } from '../src/sites/sites.js';
 import { planTracing } from '../src/tracing/tracing.js';
+import { version } from '../src/version.js';
+import { type ProofRecord, proofRows, readRecords, type Row, writeProofsPage } from '../test/support/proofs-page.js';
 
 const hash = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
@@ -60,36 +75,6 @@ const WAYS: readonly Way[] = [
   traced('function_graph'),
 ];
 
-/** What became of the files of one kind. */
-class Counts {
-  files = 0;
-  readonly sums = { sites: 0, proved: 0, unchanged: 0, different: 0, inconclusive: 0 };
-  readonly reasons = new Map<string, number>();
-  /** Files of which nothing was proved, by why. */
-  readonly refused = new Map<string, number>();
-  readonly examples: string[] = [];
-  seconds = 0;
-
-  add(file: string, summary: ProofSummary, open: readonly SiteProof[]): void {
-    this.files++;
-    for (const key of Object.keys(this.sums) as (keyof Counts['sums'])[]) this.sums[key] += summary[key];
-    for (const [reason, count] of Object.entries(summary.reasons)) this.count(this.reasons, reason, count);
-    if (summary.unexplained.length > 0) this.count(this.reasons, 'unexplained', summary.unexplained.length);
-    for (const site of open.slice(0, 2)) {
-      const what = site.account === undefined ? `${site.reason} ${site.detail}` : say(site.account.difference);
-      this.example(`${file}: ${site.function} (${site.shape}): ${site.verdict}: ${what}`);
-    }
-  }
-
-  example(text: string): void {
-    if (this.examples.length < 12) this.examples.push(text);
-  }
-
-  count(of: Map<string, number>, key: string, by = 1): void {
-    of.set(key, (of.get(key) ?? 0) + by);
-  }
-}
-
 const say = (value: unknown): string =>
   JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? `0x${each.toString(16)}` : each));
 
@@ -114,94 +99,143 @@ async function imageOf(path: string): Promise<ElfImage> {
   return readElf((await unpack(new Uint8Array(readFileSync(path)))).bytes);
 }
 
+/** A file, and what records call it. */
+interface Tried {
+  readonly path: string;
+  readonly kind: ProofRecord['kind'];
+  readonly release: string;
+}
+
 const failures = new Set<string>();
 
-/** Proves one patch of one file; whatever is wrong is counted and told. */
-async function proveOne(file: string, original: ElfImage, arch: Arch, way: Way, counts: Counts): Promise<void> {
-  const from = process.cpuUsage();
-  process.stderr.write(`${way.name}: ${file}\n`);
+function example(site: SiteProof): string {
+  const what = site.account === undefined ? `${site.reason} ${site.detail}` : say(site.account.difference);
+  return `${site.function} (${site.shape}): ${site.verdict}: ${what}`;
+}
+
+/** What became of one patch of one file. */
+type Result = Pick<ProofRecord, 'sites' | 'reasons' | 'left' | 'refused'>;
+
+const NOTHING: Result['sites'] = { proved: 0, unchanged: 0, different: 0, inconclusive: 0 };
+
+/** Proves one patch of one file. */
+async function proveOne(path: string, before: ElfImage, arch: Arch, way: Way): Promise<Result> {
+  const left: Record<string, number> = {};
   try {
-    const before = way.isLoaded ? layOut(original, original, arch).original : original;
     const sites = findSites(load(before, arch));
-    if (sites.count === 0) {
-      counts.count(counts.refused, 'no sites');
-      return;
-    }
+    if (sites.count === 0) return { sites: NOTHING, reasons: {}, left, refused: 'no sites' };
     const plan = way.plan(sites);
-    for (const { code } of plan.refusals) counts.count(counts.refused, `site: ${code}`);
+    for (const { code } of plan.refusals) left[code] = (left[code] ?? 0) + 1;
     const after = readElf(applyPlan(before, plan, { hash }).bytes);
     const results = prove(before, after, arch);
-    const open: SiteProof[] = [];
-    for (;;) {
+    for (let open = 0; ;) {
       const { done, value } = await results.next();
-      if (done === true) {
-        counts.add(file, value, open);
-        if (value.different > 0 || value.unexplained.length > 0) failures.add(`${way.name}: ${file}`);
-        break;
+      if (done !== true) {
+        if (value.verdict !== 'proved' && open++ < 2) console.log(`  ${path}: ${example(value)}`);
+        continue;
       }
-      if (value.verdict !== 'proved') open.push(value);
+      const { proved, unchanged, different, inconclusive, reasons, unexplained } = value;
+      if (different > 0 || unexplained.length > 0) failures.add(`${way.name}: ${path}`);
+      if (hash(revert(after, null, hash, arch)) !== hash(before.bytes)) failures.add(`revert, ${way.name}: ${path}`);
+      const more = unexplained.length === 0 ? {} : { unexplained: unexplained.length };
+      const counts = { proved, unchanged, different, inconclusive };
+      return { sites: counts, reasons: { ...reasons, ...more }, left, refused: null };
     }
-    if (hash(revert(after, null, hash, arch)) !== hash(before.bytes)) failures.add(`revert, ${way.name}: ${file}`);
   } catch (error) {
     if (!(error instanceof ElftraceError)) throw error;
-    counts.count(
-      counts.refused,
-      `${error.code}${error.context.reason === undefined ? '' : ` ${error.context.reason}`}`,
-    );
-    counts.example(`${file}: ${error.message}`);
-  } finally {
-    const { user, system } = process.cpuUsage(from);
-    counts.seconds += (user + system) / 1e6;
+    console.log(`  ${path}: ${error.message}`);
+    const reason = error.context.reason === undefined ? '' : ` ${error.context.reason}`;
+    return { sites: NOTHING, reasons: {}, left, refused: `${error.code}${reason}` };
   }
 }
 
-function report(name: string, counts: Counts): void {
-  const { proved, unchanged, different, inconclusive } = counts.sums;
-  console.log(
-    `${name}: ${counts.files} files, ${proved} proved, ${unchanged} unchanged, ${different} different, ${inconclusive} inconclusive, ${counts.seconds.toFixed(0)} s CPU`,
-  );
-  for (const [what, of] of [
-    ['because', counts.reasons],
-    ['refused', counts.refused],
-  ] as const) {
-    for (const [reason, count] of of) console.log(`  ${what} ${reason}: ${count}`);
+/** Words of a line that are no options, and those of options. */
+function argumentsOf(words: readonly string[]): { readonly plain: string[]; readonly options: Map<string, string> } {
+  const plain: string[] = [];
+  const options = new Map<string, string>();
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i]!;
+    if (word === '--write') options.set(word, '');
+    else if (word.startsWith('--')) options.set(word, words[++i] ?? '');
+    else plain.push(word);
   }
-  for (const each of counts.examples) console.log(`  ${each}`);
+  return { plain, options };
+}
+
+const { plain, options } = argumentsOf(process.argv.slice(2));
+const [folder, most = '400', part = ''] = plain;
+if (folder === undefined || !statSync(folder).isDirectory()) throw new Error('name a folder of unpacked packages');
+const words = (options.get('--ways') ?? '').split(',');
+const ways = WAYS.filter(({ name }) => words.some((word) => name.includes(word)));
+const file = options.get('--file') ?? null;
+const records: ProofRecord[] = file !== null && existsSync(file) ? readRecords(readFileSync(file, 'utf8')) : [];
+const keyOf = ({ file: name, way, release }: Pick<ProofRecord, 'file' | 'way' | 'release'>): string =>
+  `${release} ${name} ${way}`;
+const known = new Set(records.map(keyOf));
+
+/** Tries a file in all ways in which it was not tried yet. */
+async function tryFile({ path, kind, release }: Tried): Promise<void> {
+  const name = basename(path);
+  const left = ways.filter(
+    ({ name: way, isLoaded }) => !(kind === 'vmlinux' && isLoaded) && !known.has(keyOf({ file: name, way, release })),
+  );
+  if (left.length === 0) return;
+  const original = await imageOf(path);
+  const arch = archOf(original.header);
+  let loaded: ElfImage | null = null;
+  for (const way of left) {
+    process.stderr.write(`${way.name}: ${path}\n`);
+    const from = process.cpuUsage();
+    const before = way.isLoaded ? (loaded ??= layOut(original, original, arch).original) : original;
+    const result = await proveOne(path, before, arch, way);
+    const { user, system } = process.cpuUsage(from);
+    const seconds = Number(((user + system) / 1e6).toFixed(3));
+    const head = { tool: version, target: arch.target.id, release, kind, file: name, way: way.name };
+    const record: ProofRecord = { ...head, ...result, seconds };
+    records.push(record);
+    if (file !== null) appendFileSync(file, `${JSON.stringify(record)}\n`);
+  }
+}
+
+function print({ target, release, kind, way, files: count, sites, reasons, left, refused, seconds }: Row): void {
+  const { proved, unchanged, different, inconclusive } = sites;
+  const name = `${target} ${release} ${kind} ${way}`;
+  console.log(
+    `${name}: ${count} files, ${proved} proved, ${unchanged} unchanged, ${different} different, ${inconclusive} inconclusive, ${seconds.toFixed(0)} s CPU`,
+  );
+  for (const [what, of] of Object.entries({ because: reasons, 'site refused': left, refused })) {
+    for (const [reason, times] of Object.entries(of)) console.log(`  ${what} ${reason}: ${times}`);
+  }
   if (inconclusive > (proved + different + inconclusive) / 100) failures.add(`${name}: too many are inconclusive`);
 }
 
-const [folder, most = '400', part = ''] = process.argv.slice(2);
-if (folder === undefined || !statSync(folder).isDirectory()) throw new Error('name a folder of unpacked packages');
-const modules = new Map<string, string[]>();
-const kernels: string[] = [];
-for await (const path of files(folder)) {
-  if (!path.includes(part)) continue;
-  if (/\.ko(\.(xz|zst|gz))?$/.test(path)) {
-    // Modules of one package are below one folder of their release.
-    const release = /^(.*\/modules\/[^/]+)\//.exec(path)?.[1] ?? folder;
-    modules.set(release, [...(modules.get(release) ?? []), path]);
-  } else if (/\/vmlinux-[^/]*$/.test(path) && firstBytes(path).equals(Buffer.from('\x7fELF'))) kernels.push(path);
-}
-for (const path of kernels) {
-  for (const way of WAYS.filter(({ isLoaded }) => !isLoaded)) {
-    const counts = new Counts();
-    const original = await imageOf(path);
-    await proveOne(path, original, archOf(original.header), way, counts);
-    report(`${path} ${way.name}`, counts);
+/** Files below the folder: kernels, and modules by their release. */
+async function found(): Promise<{ readonly kernels: readonly string[]; readonly modules: Map<string, string[]> }> {
+  const modules = new Map<string, string[]>();
+  const kernels: string[] = [];
+  for await (const path of files(folder!)) {
+    if (!path.includes(part)) continue;
+    if (/\.ko(\.(xz|zst|gz))?$/.test(path)) {
+      // Modules of one package are below one folder of their release.
+      const release = /^.*\/modules\/([^/]+)\//.exec(path)?.[1] ?? folder!;
+      modules.set(release, [...(modules.get(release) ?? []), path]);
+    } else if (/\/vmlinux-[^/]*$/.test(path) && firstBytes(path).equals(Buffer.from('\x7fELF'))) kernels.push(path);
   }
+  return { kernels, modules };
 }
+
+const { kernels, modules } = await found();
+for (const path of kernels) await tryFile({ path, kind: 'vmlinux', release: basename(path).replace('vmlinux-', '') });
 for (const [release, all] of modules) {
-  const step = Math.max(1, Math.floor(all.length / Number(most)));
-  const chosen = all.filter((_, i) => i % step === 0).slice(0, Number(most));
-  const byWay = WAYS.map((way) => ({ way, counts: new Counts() }));
-  for (const [i, path] of chosen.entries()) {
-    const original = await imageOf(path);
-    const arch = archOf(original.header);
-    for (const { way, counts } of byWay) await proveOne(path, original, arch, way, counts);
+  const count = Math.min(Number(most), all.length);
+  for (let i = 0; i < count; i++) {
+    const path = all[Math.floor((i * all.length) / count)]!;
+    await tryFile({ path, kind: 'modules', release });
     // Hours of work: what stops it in between leaves what was counted.
-    if ((i + 1) % 20 === 0) for (const { way, counts } of byWay) report(`so far ${release} ${way.name}`, counts);
+    if ((i + 1) % 100 === 0) proofRows(records).forEach(print);
   }
-  for (const { way, counts } of byWay) report(`${release} ${way.name}`, counts);
 }
+proofRows(records).forEach(print);
+if (options.has('--write')) writeProofsPage(records);
 for (const each of failures) console.log(`failed: ${each}`);
 process.exitCode = failures.size > 0 ? 1 : 0;

@@ -81,6 +81,11 @@ export interface Trial {
   readonly probed: boolean;
   /** The function from its first instruction on: [start, end); null: its size is not known. */
   readonly body: { readonly start: Address; readonly end: Address } | null;
+  /**
+   * The original goes through the body with the return address that the patched has: what a body
+   * makes of it is the same in both then.
+   */
+  readonly isCalledAlike?: boolean;
   /** What is known of the body's instructions, by the address at which they begin. */
   readonly steps: Map<Address, Straight>;
 }

@@ -122,7 +122,7 @@ export interface Tried {
 export interface Attempts {
   /** Whether it is known what the tracer's data holds afterwards. */
   readonly hasData: boolean;
-  once(begun: Begun): Outcome;
+  once(begun: Begun, isCalledAlike?: boolean): Outcome;
   end(): void;
 }
 
@@ -480,11 +480,18 @@ export class Prover {
     return { entry: entries[(n + round) % entries.length]!, seed };
   }
 
-  /** One trial; nothing of it is left. */
+  /**
+   * One trial; nothing of it is left. A body that computes with its return address, as one that
+   * walks past the end of its stack does, differs in what it computes; it must be equal then where
+   * the original is called from where the tracer says.
+   */
   attempt(trials: Attempts, entry: Entry, seed: number): Outcome {
     const outcome = trials.once(this.begin(trials, entry, seed));
     this.reset();
-    return outcome;
+    if (outcome.kind !== 'different' || outcome.phase !== 'return') return outcome;
+    const other = trials.once(this.begin(trials, entry, seed), true);
+    this.reset();
+    return other.kind === 'equal' ? other : outcome;
   }
 
   get pair(): Pair {

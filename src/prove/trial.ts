@@ -413,15 +413,17 @@ export class Trials {
   /**
    * Runs a trial. Both worlds are in the state that it begins with; afterwards they are as it left
    * them.
+   * @param isCalledAlike  a body that makes something of its return address finds the tracer's in
+   *   the original, too
    */
-  once(begun: Begun): Outcome {
+  once(begun: Begun, isCalledAlike = false): Outcome {
     const { data, patched } = this.pair;
     if (data !== null) data.begin(patched, this.stateOf(begun), begun, callOf(this.pair, this.trial, begun));
     this.original.isQuiet = this.patched.isQuiet = false;
     const a = this.original.run(begun, ORIGINAL_BUDGET);
     const b = this.patched.run(begun, this.pair.budget);
     this.original.isQuiet = this.patched.isQuiet = true;
-    return judge(this.pair, this.trial, begun, a, b);
+    return judge(this.pair, { ...this.trial, isCalledAlike }, begun, a, b);
   }
 
   /** Whether it is known what the tracer's data holds behind the site. */

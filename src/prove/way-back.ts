@@ -62,7 +62,7 @@ export function comeBack(
   if (!inRegister && words.length === 0) {
     return different({ what: 'event', name: 'return_to_handler', reason: 'does not have the return' });
   }
-  const isTaken: Taken = (a, b) => a === begun.returnAddress && b === handler;
+  let isTaken: Taken = (a, b) => a === begun.returnAddress && b === handler;
   const isMadeOf: Taken = (a, b) => {
     for (let at = 0n; at < 64n; at += 8n) {
       const [x, y] = [(a >> at) & 0xffn, (b >> at) & 0xffn];
@@ -73,6 +73,10 @@ export function comeBack(
   };
   const hasBody = begun.isPlain && trial.body !== null && (trial.wanted?.replacement ?? null) === null;
   if (hasBody) forgetDead(pair, isTaken);
+  if (hasBody && trial.isCalledAlike === true) {
+    callAlike(pair, begun, words, isTaken);
+    isTaken = (a, b) => a === handler && b === handler;
+  }
   const end = hasBody ? runBody(pair, trial, begun, isTaken, isMadeOf) : 'elsewhere';
   if (typeof end !== 'string') return end;
   const stale = [...words, ...copiedWords(pair, begun, handler)];
@@ -119,6 +123,28 @@ function forgetDead({ original, patched, abi }: Pair, isTaken: Taken): void {
     const size = stack - page < BigInt(PAGE_BYTES) ? Number(stack - page) : PAGE_BYTES;
     patched.write(page, original.read(page, size));
   }
+}
+
+/**
+ * The original gets the return address that the tracer gave the patched, wherever that has it, and
+ * of the words that the ABI gives to callees those that only one of the two wrote: no body can need
+ * one, and one that walks over its whole stack reads them.
+ */
+function callAlike({ original, patched, proof }: Pair, begun: Begun, words: readonly Address[], isTaken: Taken): void {
+  for (const name of original.differingRegisters(patched)) {
+    const [a, b] = [original.machine.register(name), patched.machine.register(name)];
+    if (isTaken(a, b)) original.machine.setRegister(name, b);
+  }
+  const free = proof.calleeWords.map((offset) => begun.stackPointer + BigInt(offset));
+  const isFree = (address: Address): boolean => isUntouched(original, address) || isUntouched(patched, address);
+  for (const address of [...words, ...free.filter(isFree)]) original.writeWord(address, patched.word(address));
+}
+
+function isUntouched(world: ProofWorld, address: Address): boolean {
+  const skip = Number(address % BigInt(PAGE_BYTES));
+  const { before, now } = world.page(address - BigInt(skip));
+  const size = world.machine.lifter.addressBits / 8;
+  return Buffer.compare(before.subarray(skip, skip + size), now.subarray(skip, skip + size)) === 0;
 }
 
 /** Runs the patched from the tracer's handler to the caller, where the original is already. */
