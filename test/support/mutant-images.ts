@@ -83,8 +83,12 @@ const ways: Readonly<Record<string, { readonly options?: readonly string[]; read
       'register: three',
     ),
   },
+  // One callback under a guard, which the entry calls by way of the guard.
   assist: {
-    session: session('ops: { name: one, call: elftrace_counter, rcu: true, recursion: false }', 'register: one'),
+    session: session(
+      'ops: { name: one, call: elftrace_function_tracer, recursion: true, regs: if-supported }',
+      'register: one',
+    ),
   },
   'graph-list': {
     session: session(
