@@ -91,5 +91,5 @@ test('PV-5: breakages of code that writes files have images to show in', () => {
   expect(images.length).toBeGreaterThan(8);
   expect(images.every(({ name }) => name.startsWith('arm64/'))).toBe(true);
   const targets = new Set(imagesFor({ ...breakage, file: 'patch/plan.js' }).map(({ name }) => name.split('/')[0]));
-  expect(targets.size).toBe(7);
+  expect([...targets].sort()).toEqual(['arm64', 'ppc32', 'ppc64-elfv1', 'riscv64', 'x86-64']);
 });

@@ -35,7 +35,7 @@ void copied(volatile char *to) {
 }
 /* Some bits of it are others: bytes that differ are still its. */
 word cut(void) { return (word)__builtin_return_address(0) & ~255ul; }
-/* What is computed from it: equal where the original is called from where the tracer says. */
+/* What is computed from it is not it: nobody knows what the program makes of that. */
 word changed(void) { return (word)__builtin_return_address(0) + 1; }
 void summed(word *to) {
   const word *from = __builtin_frame_address(0);
@@ -85,8 +85,8 @@ describeWith(['x86_64-linux-gnu-gcc', 'aarch64-linux-gnu-gcc'], 'return addresse
       unaligned: 'proved',
       copied: 'proved',
       cut: 'proved',
-      changed: 'proved',
-      summed: 'proved',
+      changed: 'inconclusive',
+      summed: 'inconclusive',
     });
   });
 });

@@ -50,7 +50,7 @@ export type Outcome =
 export type Phase = 'enter' | 'return';
 
 /** Why a trial says nothing, as JSON has it. */
-export type OpenReason = 'not-reached' | 'unknown-instruction' | 'budget' | 'waits-for-system';
+export type OpenReason = 'not-reached' | 'unknown-instruction' | 'budget' | 'waits-for-system' | 'uses-return-address';
 
 /** A return probe. */
 export interface ReturnTrap {

@@ -445,7 +445,7 @@ export class OwnData {
     // Who took the return last has it first.
     records.push(...(call.probed?.isLast === true ? [...waited, ...returned] : [...returned, ...waited]));
     if (counted > 0n && this.count !== null) writes.push(this.grown(world, this.count, counted, 'the count of calls'));
-    if (wanted.replacement !== null) writes.push(...this.kept(world, call, wanted.hijack, phase));
+    if (wanted.replacement !== null) writes.push(...this.kept(world, call, wanted.hijack || wanted.trap, phase));
     return [...writes, ...this.recorded(world, thread === null ? [] : records, lost)];
   }
 
@@ -515,7 +515,7 @@ export class OwnData {
     const words = Object.entries(SIDE_ENTRY_WORDS).map(([name, index]) => ({
       address: entry(left) + BigInt(index * word),
       size: word,
-      // The graph tracer may have the return address already.
+      // The graph tracer, or a return probe, may have the return address already.
       holds: name === 'parentIp' && !isTaken ? parents : name === 'frame' ? [this.call.frame] : null,
       what: `what a function in the place of another one keeps: ${name}`,
     }));

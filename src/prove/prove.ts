@@ -482,8 +482,9 @@ export class Prover {
 
   /**
    * One trial; nothing of it is left. A body that computes with its return address, as one that
-   * walks past the end of its stack does, differs in what it computes; it must be equal then where
-   * the original is called from where the tracer says.
+   * walks past the end of its stack does, computes something else under a tracer that took it. Where
+   * all else is equal that is no fault of the patch, and no proof: what the program makes of it is
+   * not known.
    */
   attempt(trials: Attempts, entry: Entry, seed: number): Outcome {
     const outcome = trials.once(this.begin(trials, entry, seed));
@@ -491,7 +492,9 @@ export class Prover {
     if (outcome.kind !== 'different' || outcome.phase !== 'return') return outcome;
     const other = trials.once(this.begin(trials, entry, seed), true);
     this.reset();
-    return other.kind === 'equal' ? other : outcome;
+    if (other.kind !== 'equal') return outcome;
+    const detail = 'the function computes with its own return address, which the tracer replaces';
+    return { kind: 'open', reason: 'uses-return-address', detail, doubt: true };
   }
 
   get pair(): Pair {
