@@ -482,9 +482,9 @@ export class Prover {
 
   /**
    * One trial; nothing of it is left. A body that computes with its return address, as one that
-   * walks past the end of its stack does, computes something else under a tracer that took it. Where
-   * all else is equal that is no fault of the patch, and no proof: what the program makes of it is
-   * not known.
+   * walks past the end of its stack does, computes something else under a tracer that took it.
+   * Where all else is equal that is no fault of the patch, and no proof: what the program makes of
+   * it is not known.
    */
   attempt(trials: Attempts, entry: Entry, seed: number): Outcome {
     const outcome = trials.once(this.begin(trials, entry, seed));
