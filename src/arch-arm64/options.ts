@@ -18,7 +18,7 @@ export const arm64Options: readonly MachineOption[] = [
   {
     name: 'a64-entries',
     about: 'arm64',
-    title: 'how ops of sites change: in place, or with the sites at a second entry, which lists',
+    title: 'how ops of sites change',
     choices: ['one', 'two'],
     decides: ['layout'],
     verbs: ['load', 'patch', 'race'],

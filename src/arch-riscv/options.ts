@@ -7,7 +7,7 @@ export const riscvOptions: readonly MachineOption[] = [
   {
     name: 'riscv-site',
     about: 'riscv64',
-    title: 'generation of the sites',
+    title: 'generation of sites',
     choices: ['g2', 'g1', 'g2-plain', 'g2-merged', 'g3', 'g3c'],
     decides: ['convention'],
     verbs: ['patch', 'race'],
