@@ -87,7 +87,8 @@ export function csmithTests(...targets: readonly (keyof typeof VARIANTS)[]): voi
         const refusedJumps: Record<string, number> = {};
         const known = knownTooLong(name, variants);
         const tooLong: number[] = [];
-        for (let seed = firstSeed(name); sum.programs < PROGRAMS; seed++) {
+        let seed = firstSeed(name);
+        for (; sum.programs < PROGRAMS; seed++) {
           const isLarge = isSoak && seed % 10 === 0;
           // The first one is built all the same, and shows below that the list is right.
           if ((seed !== known[0] || !isLong) && known.includes(seed)) {
@@ -122,8 +123,8 @@ export function csmithTests(...targets: readonly (keyof typeof VARIANTS)[]): voi
           writeFileSync(listPath(name), `${[...versions(variants), tooLong.join(' ')].join('\n')}\n`);
         }
         expect(sum.programs).toBe(PROGRAMS);
-        // Otherwise the list is to be written anew.
-        if (known.length > 0 && isLong) expect(tooLong).toContain(known[0]);
+        // Otherwise the list is to be written anew. A few programs may not come so far.
+        if (known.length > 0 && isLong && known[0]! < seed) expect(tooLong).toContain(known[0]);
         expect(sum.jumpHits).toBeGreaterThan(300 * PROGRAMS);
         // What reads memory that it never wrote is an exception.
         expect(sum.indeterminate).toBeLessThan(sum.hits / 50);
