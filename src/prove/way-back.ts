@@ -40,6 +40,8 @@ const different = (difference: Difference, differing: readonly RegisterDifferenc
   registers: differing,
 });
 
+const NO_RETURN: Difference = { what: 'event', name: 'return_to_handler', reason: 'does not have the return' };
+
 /**
  * Goes on from the place behind the site, in both worlds, until the function is back.
  * @param handler  where the replaced return address leads
@@ -60,7 +62,7 @@ export function comeBack(
   const link = abi.linkRegister;
   const inRegister = link !== null && patched.machine.register(link) === handler;
   if (!inRegister && words.length === 0) {
-    return different({ what: 'event', name: 'return_to_handler', reason: 'does not have the return' });
+    return different(NO_RETURN);
   }
   let isTaken: Taken = (a, b) => a === begun.returnAddress && b === handler;
   const isMadeOf: Taken = (a, b) => {
@@ -298,6 +300,8 @@ function runBody(
     const [at, other] = [original.machine.register('pc'), patched.machine.register('pc')];
     if (isTaken(at, other)) return 'returned';
     if (at !== other) return different({ what: 'register', name: 'pc', original: at, patched: other });
+    // Past the tracer, which would keep the call for ever.
+    if (at === begun.returnAddress) return different(NO_RETURN);
     if (at < start || at >= end) break;
     let step = trial.steps.get(at);
     if (step === undefined) trial.steps.set(at, (step = straightOn(pair, trial, at)));
@@ -315,6 +319,7 @@ function runBody(
     if (a.kind === 'step-limit' && b.kind === 'step-limit') continue;
     if (isTaken(original.machine.register('pc'), patched.machine.register('pc'))) return 'returned';
     const isSamePlace = original.machine.register('pc') === patched.machine.register('pc');
+    if (isSamePlace && original.machine.register('pc') === begun.returnAddress) return different(NO_RETURN);
     if (stopText(a) === stopText(b) && isSamePlace) break;
     const reason = openReason(b);
     if (reason !== null && reason !== 'budget')
