@@ -15,7 +15,7 @@ import {
   RING_RECORD,
   RING_RECORD_BYTES,
 } from '../src/runtime/abi.js';
-import { isLong } from './support/long.js';
+import { isLong, repeats } from './support/long.js';
 import { makeImage, mutantImages } from './support/mutant-images.js';
 
 function proverOf(name: string): Prover {
@@ -118,6 +118,13 @@ describe.each(isLong ? returns : returns.slice(0, 1))('%s', (name) => {
     expect(isServed).toBe(prover.probes!.subjects.length === 0);
   });
 });
+
+test.each(repeats(['ppc32/ool+probes probe-two', 'ppc32/pg+probes return-graph']))(
+  'PV-1: %s: an argument that reads text which the patch changed, and a return that two took',
+  (name) => {
+    expect(new Set(verdicts(proverOf(name)))).toEqual(new Set(['proved']));
+  },
+);
 
 test('PV-2: a handler that records another result of a function is found', () => {
   const prover = proverOf('arm64/regs+probes return-two');

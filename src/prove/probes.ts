@@ -3,6 +3,7 @@
  * probed instruction itself, where everything is live (PV-1). Breakpoints are served as a kernel's
  * trap handler serves them; jumps run through their buffers.
  */
+import { equalBytes } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import type { StopReason } from '../emulator/index.js';
 import type { JumpWindow } from '../machine/probes.js';
@@ -301,17 +302,19 @@ export class ProbeProofs {
     const wordBytes = program.image.wordBytes;
     const words = proof.calleeWords.map((offset) => free.end + BigInt(offset));
     const dead = [free, ...words.map((start) => ({ start, end: start + BigInt(wordBytes) }))];
+    // What the tracer brought with it may have changed since the hit.
+    const isTracers = (place: Address): boolean => patched.layout.owns(place) && !original.layout.owns(place);
     const blurred = (bytes: Uint8Array, at: Address, change: Change): Uint8Array =>
       bytes.map((byte, i) => {
         const place = at + BigInt(i);
-        const isFree = dead.some(({ start, end }) => place >= start && place < end);
+        const isFree = isTracers(place) || dead.some(({ start, end }) => place >= start && place < end);
         return isFree ? Number(changed(BigInt(byte), 0n, change) & 0xffn) : byte;
       });
     const source = (change: Change): FetchSource => ({
       register: (found) => registerValue(found, (name) => register(name, change)),
-      // What the tracer brought with it is in the patched image alone.
+      // Text that was changed is read as it is.
       read: (at, size) => {
-        const world = patched.layout.owns(at) && !original.layout.owns(at) ? patched : original;
+        const world = isTracers(at) || isChanged(original, patched, at, size) ? patched : original;
         const bytes = world.readable(at, size);
         return bytes === null ? null : blurred(bytes, at, change);
       },
@@ -454,4 +457,14 @@ function liveRegisters(
     }
   }
   return found;
+}
+
+/** Whether the files differ in bytes at an address. */
+function isChanged(original: ProofWorld, patched: ProofWorld, at: Address, size: number): boolean {
+  const bytesIn = ({ layout }: ProofWorld): Uint8Array => {
+    const { image } = layout.program;
+    const offset = image.fileOffsetOf(at);
+    return offset < 0 ? new Uint8Array(0) : image.bytes.subarray(offset, offset + size);
+  };
+  return !equalBytes(bytesIn(original), bytesIn(patched));
 }

@@ -481,8 +481,14 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
   }
   const taken = handlerOf(pair, trial, begun);
   const handler = (replaced ? wayBackOf(pair, trial, begun) : null) ?? taken;
+  // Of two that took the return, the first may be left in a register.
+  const takers = [
+    handler,
+    wanted?.hijack === true ? trial.handler : null,
+    wanted?.trap === true ? trial.trap?.address : null,
+  ];
   const isHijacked = (original: bigint, patched: bigint): boolean =>
-    handler !== null && original === begun.returnAddress && patched === handler;
+    handler !== null && original === begun.returnAddress && takers.includes(patched);
   const words = handler === null ? [] : hijackedWords(pair, begun, handler);
   const differing = registers(
     pair,
