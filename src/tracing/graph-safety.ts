@@ -57,7 +57,7 @@ interface Family {
    * object of libc.a (glibc 2.36 of x86-64, arm64, riscv64, ppc32, ppc64, ppc64le), read with
    * objdump.
    */
-  readonly library: readonly string[];
+  readonly internals: readonly string[];
 }
 
 const FAMILIES: readonly Family[] = [
@@ -65,14 +65,14 @@ const FAMILIES: readonly Family[] = [
     kind: 'jump',
     reason: 'functions are left without their returns',
     names: /^(_?longjmp|siglongjmp|__longjmp|____?longjmp_chk|__libc_(sig)?longjmp|__longjmp_cancel)$/,
-    library: ['_dl_signal_error', '_dl_signal_exception', 'unwind_stop'],
+    internals: ['_dl_signal_error', '_dl_signal_exception', 'unwind_stop'],
   },
   {
     kind: 'returns-twice',
     reason: 'a function returns more often than it is called',
     names:
       /^(_?_?setjmp|_?_?sigsetjmp|__sigsetjmp_cancel|_?_?vfork|__libc_vfork|clone|__clone[23]?|clone3|__clone_internal(_fallback)?)$/,
-    library: [
+    internals: [
       '__libc_start_call_main', '__libc_start_main', '__libc_start_main_impl', '_dl_catch_exception', '_dl_catch_error', 'start_thread',
       '__spawni', '__spawnix', 'create_thread', '__pthread_create', 'pthread_create', '__pthread_create_2_1',
     ], // prettier-ignore
@@ -81,7 +81,7 @@ const FAMILIES: readonly Family[] = [
     kind: 'signal',
     reason: 'functions run in signal handlers, between the call and the return of others',
     names: /^(_?_?sigaction|__libc_sigaction|rt_sigaction|signal|_?_?(bsd|sysv)_signal|ssignal|sigset|_?_?sigvec)$/,
-    library: [
+    internals: [
       '__lckpwdf', '__profil', '__pthread_cancel', 'pthread_cancel', '__pthread_create', 'pthread_create', '__pthread_create_2_1', '__spawni_child',
       '__sprofil', 'abort', 'cancel_handler', 'do_system', 'sigignore', 'siginterrupt', 'try_file_lock',
     ], // prettier-ignore
@@ -90,21 +90,21 @@ const FAMILIES: readonly Family[] = [
     kind: 'context',
     reason: 'functions return on another stack than they were called on',
     names: /^(_?_?(make|swap|set|get)context|(jump|make|ontop)_fcontext|__morestack)$/,
-    library: ['__start_context', '__startcontext'],
+    internals: ['__start_context', '__startcontext'],
   },
   {
     kind: 'exception',
     reason: 'an unwinder does not get past a replaced return address',
     names:
       /^(_Unwind_(RaiseException|ForcedUnwind|Resume_or_Rethrow|SjLj_RaiseException|SjLj_ForcedUnwind|SjLj_Resume_or_Rethrow)|__cxa_(throw|rethrow)|_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE|_ZSt\d+__throw_\w+|objc_exception_(re)?throw)$/,
-    library: ['__pthread_unwind'],
+    internals: ['__pthread_unwind'],
   },
   {
     kind: 'thread-exit',
     reason: 'a thread is unwound through its functions',
     names:
       /^(_?_?pthread_(exit|cancel|unwind|unwind_next|register_cancel|register_cancel_defer)|_?_?thrd_exit|___pthread_unwind_next)$/,
-    library: [
+    internals: [
       '___pthread_testcancel', '__pthread_testcancel', 'pthread_testcancel', '___pthread_unregister_cancel_restore',
       '__pthread_unregister_cancel_restore', '__libc_cleanup_pop_restore', '__pthread_enable_asynccancel', '__pthread_setcancelstate',
       'pthread_setcancelstate', '__pthread_setcanceltype', 'pthread_setcanceltype', 'handle_requests', 'handle_fildes_io', 'sigcancel_handler', 'unwind_cleanup',
@@ -115,7 +115,7 @@ const FAMILIES: readonly Family[] = [
 const PADS: Omit<Family, 'names'> = {
   kind: 'landing-pads',
   reason: 'it has an exception table, and an unwinder does not get past a replaced return address',
-  library: [
+  internals: [
     '_IO_fflush', '_IO_fgets', '_IO_fputs', '_IO_fread', '_IO_ftell', '_IO_fwrite', '_IO_getc', '_IO_gets', '_IO_getwc', '_IO_new_fclose',
     '_IO_new_fgetpos', '_IO_new_fgetpos64', '_IO_new_file_underflow', '_IO_new_fsetpos', '_IO_new_fsetpos64', '_IO_peekc_locked', '_IO_putc',
     '_IO_puts', '_IO_seekoff', '_IO_seekpos', '_IO_setbuffer', '_IO_setvbuf', '_IO_ungetc', '_IO_wfile_underflow', '__check_pf',
@@ -210,7 +210,7 @@ class Check {
       if (
         address !== null &&
         kind !== 'data' &&
-        this.isLibrary(address, family.library, (each) => familyOf(each) !== undefined)
+        this.isLibrary(address, family.internals, (each) => familyOf(each) !== undefined)
       )
         continue;
       const where = address === null ? '' : this.describe(address);
@@ -235,7 +235,7 @@ class Check {
     const { pads, unread } = landingPads(program.image);
     const seen = new Set<string>();
     for (const { value } of pads) {
-      if (this.isLibrary(value, PADS.library, () => false)) continue;
+      if (this.isLibrary(value, PADS.internals, () => false)) continue;
       const where = this.describe(value);
       const owner = where === '' ? hex(value) : where.replace(/\+0x[0-9a-f]+$/, '');
       if (seen.has(owner)) continue;
