@@ -45,7 +45,8 @@ export interface ProbeMachine {
 
 /** Why a machine stopped, as far as probes are concerned. */
 export type ProbeStop =
-  { readonly kind: 'trap'; readonly instruction: Address } | { readonly kind: 'fault'; readonly instruction: Address };
+  | { readonly kind: 'trap'; readonly instruction: Address }
+  | { readonly kind: 'fault'; readonly instruction: Address; readonly access: 'read' | 'write' | 'execute' };
 
 export interface ProbeRunOptions {
   readonly session: ProbeSession;
@@ -112,7 +113,9 @@ export class ProbeRun {
 
   /** Serves a stop: true when it was one of ours and the machine can go on. */
   serve(stop: ProbeStop): boolean {
-    return stop.kind === 'trap' ? this.trap(stop.instruction) : this.fault(stop.instruction);
+    if (stop.kind === 'trap') return this.trap(stop.instruction);
+    // Code that is not there is no fetch of its own.
+    return stop.access !== 'execute' && this.fault(stop.instruction);
   }
 
   /**
