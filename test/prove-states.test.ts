@@ -185,6 +185,16 @@ test('PV-1: a tracer that never comes to its end is a difference, where it goes 
   expect(run.says({ address, mutant: { kind: 'nop', before, after: itself } }, 0)).toMatch(/goes in circles/);
 });
 
+test('PV-4: a tracer that counts for ever is a difference, though it is never in the same state again', () => {
+  const run = runOf('arm64/regs function', [0]);
+  const first = [...run.reached()].find(({ symbol, offset }) => symbol === 'elftrace_function_tracer' && offset === 4);
+  const { address, mutant } = first!;
+  const before = mutant.before.slice(0, 8);
+  // add x9, x9, #1; b .-4
+  const counts = Uint8Array.from(Buffer.from('29050091ffffff17', 'hex'));
+  expect(run.says({ address, mutant: { kind: 'nop', before, after: counts } }, 0)).toMatch(/runs on in the tracer/);
+});
+
 test('PV-3: rewritten: an entry that leaves out a register of the frame is found', () => {
   const numbers = [0, TRACER_STATES.indexOf('rewritten')];
   const run = runOf('riscv64/g1 registers', numbers);

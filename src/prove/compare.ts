@@ -285,8 +285,24 @@ export function wordAt(world: ProofWorld, address: Address): bigint {
   return world.word(address);
 }
 
-/** What is said of a way that never comes to its end. */
-export const IN_CIRCLES = 'goes in circles: never comes to the place behind the site';
+/** Instructions of which the tracer's code executes a small part on any way, in units of the budget. */
+const FAR_BEYOND = 10;
+
+/**
+ * Why a patched way that ran out of its budget never comes to its end; null: it may be a long one.
+ * What the tracer brought with it has bounds: of an image's own functions nothing is known.
+ * @param end  the place that it was to come to; what stops there still does
+ */
+export function neverEnds({ original, patched, budget }: Pair, end: Address): string | null {
+  if (patched.circles(end)) return 'goes in circles: never comes to the place behind the site';
+  const { recorder } = patched;
+  // The account has seen enough.
+  patched.recorder = null;
+  const stop = patched.run(FAR_BEYOND * budget);
+  patched.recorder = recorder;
+  const isTracers = patched.layout.owns(patched.machine.pc) && !original.layout.owns(patched.machine.pc);
+  return stop.kind === 'step-limit' && isTracers ? 'runs on in the tracer: far longer than its code ever does' : null;
+}
 
 /** Stops that say something about the emulator, and nothing about the code. */
 export function openReason(stop: StopReason): OpenReason | null {

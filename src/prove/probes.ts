@@ -28,6 +28,7 @@ import {
   firstRegister,
   hijackedWords,
   memory,
+  neverEnds,
   openReason,
   type Outcome,
   type Pair,
@@ -66,8 +67,6 @@ export interface ProbeSubject {
 /** Instructions from a function's entry to the probe, and of the window itself. */
 const BUDGET = 10_000;
 const WINDOW_INSTRUCTIONS = 64;
-/** With buffer and callback. */
-const PATCHED_BUDGET = 400_000;
 
 const different = (difference: Difference, differing: readonly RegisterDifference[] = []): Outcome => ({
   kind: 'different',
@@ -347,22 +346,24 @@ export class ProbeProofs {
     data?.begin(patched, begun.tracer, begun, callOf(this.pair, this.trial(probe), begun));
     if (!isThere) {
       const [a, b] = [original, patched].map((world) => runTo(world, probe.address, BUDGET));
-      if (a!.kind !== 'hook' || b!.kind !== 'hook') return this.apart(a!, b!);
+      if (a!.kind !== 'hook' || b!.kind !== 'hook') return this.apart(a!, b!, probe.address);
     }
     const hits = this.hits(probe.address);
     const hit = data === null ? null : this.hitOf(probe.address, probe.kind === 'jump', begun.registers);
     const own = data === null || hit === null ? null : new HitData(data, patched, hit, probe.name);
     const live = original.machine.register(this.pair.abi.stackPointer) - BigInt(this.redZoneBytes);
     const next = pastWindow(original, probe);
-    if (next.kind === 'stop') return this.apart(next.stop, patched.run(PATCHED_BUDGET));
+    if (next.kind === 'stop') return this.apart(next.stop, patched.run(this.pair.budget), probe.end);
     if (next.address === probe.address) return open({ kind: 'step-limit' });
-    const stop = runTo(patched, next.address, PATCHED_BUDGET);
-    if (stop.kind !== 'hook') return this.apart({ kind: 'hook', address: next.address }, stop);
+    const stop = runTo(patched, next.address, this.pair.budget);
+    if (stop.kind !== 'hook') return this.apart({ kind: 'hook', address: next.address }, stop, next.address);
     return this.compare(probe, begun, isThere, own ?? hits, live);
   }
 
   /** Ways that ended before the place behind the probe, or at other places. */
-  private apart(original: StopReason, patched: StopReason): Outcome {
+  private apart(original: StopReason, patched: StopReason, end: Address): Outcome {
+    const why = original.kind === 'hook' && patched.kind === 'step-limit' ? neverEnds(this.pair, end) : null;
+    if (why !== null) return different({ what: 'stop', original: stopText(original), patched: why });
     const told =
       'instruction' in patched
         ? { ...patched, instruction: this.session.machine.originOf(patched.instruction) }

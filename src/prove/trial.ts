@@ -9,7 +9,7 @@ import {
   type Difference,
   firstRegister,
   hijackedWords,
-  IN_CIRCLES,
+  neverEnds,
   memory,
   openReason,
   type Outcome,
@@ -463,8 +463,9 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
   if (!(replaced && a.stop.kind === 'hook') && stopText(a.stop) !== stopText(b.stop)) {
     const doubt = a.stop.kind === 'hook';
     // No instruction more would bring it to the end: that is a difference, and no doubt.
-    if (doubt && b.stop.kind === 'step-limit' && pair.patched.circles(trial.end)) {
-      const difference: Difference = { what: 'stop', original: stopText(a.stop), patched: IN_CIRCLES };
+    const why = b.stop.kind === 'step-limit' && doubt ? neverEnds(pair, trial.end) : null;
+    if (why !== null) {
+      const difference: Difference = { what: 'stop', original: stopText(a.stop), patched: why };
       return { kind: 'different', phase: 'enter', difference };
     }
     const often = b.stop.kind === 'step-limit' && doubt && wanted !== null ? tooOften(site.wanted!, b) : null;

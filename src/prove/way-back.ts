@@ -11,7 +11,7 @@ import {
   type Difference,
   copiedWords,
   firstRegister,
-  IN_CIRCLES,
+  neverEnds,
   memory,
   openReason,
   type Outcome,
@@ -163,10 +163,9 @@ function throughHandler(
   const stop = patched.run(pair.budget);
   const isBack = stop.kind === 'fault' && stop.access === 'execute' && stop.address === begun.returnAddress;
   if (!isBack) {
+    const why = stop.kind === 'step-limit' ? neverEnds(pair, begun.returnAddress) : null;
+    if (why !== null) return different({ what: 'stop', original: 'the caller', patched: why });
     const reason = openReason(stop);
-    if (stop.kind === 'step-limit' && patched.circles(begun.returnAddress)) {
-      return different({ what: 'stop', original: 'the caller', patched: IN_CIRCLES });
-    }
     if (reason !== null) return { kind: 'open', reason, detail: stopText(stop), doubt: true };
     return different({ what: 'stop', original: 'the caller', patched: stopText(stop) });
   }
