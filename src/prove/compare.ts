@@ -301,7 +301,9 @@ export function neverEnds({ original, patched, budget }: Pair, end: Address): st
   const stop = patched.run(FAR_BEYOND * budget);
   patched.recorder = recorder;
   const isTracers = patched.layout.owns(patched.machine.pc) && !original.layout.owns(patched.machine.pc);
-  return stop.kind === 'step-limit' && isTracers ? 'runs on in the tracer: far longer than its code ever does' : null;
+  if (stop.kind === 'step-limit') return isTracers ? 'runs on in the tracer: far longer than its code ever does' : null;
+  const isThere = 'address' in stop && stop.address === end;
+  return isThere || openReason(stop) !== null ? null : stopText(stop);
 }
 
 /** Stops that say something about the emulator, and nothing about the code. */
