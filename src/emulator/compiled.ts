@@ -14,6 +14,7 @@
 import { CELL, compileModule, CONTROL, HINT, instantiate, LOOKUP_TABLE, makeTable, STATE, WINDOW } from './host.js';
 import type { HostMemory, WasmTable } from './host.js';
 import { RegionCompiler } from './compile.js';
+import { FunctionEntries } from './function-entries.js';
 import { someFunctions } from './functions.js';
 import { resolveFunction } from './interpreter.js';
 import { OPS } from '../machine/ir.js';
@@ -52,11 +53,11 @@ const STACK_BYTES = 0x3_0000;
 const PROBE_FRAME_BYTES = 32;
 /**
  * What making a region costs, for each instruction that it holds: as many instructions of tier 0
- * take as long (measured on programs of a distribution: 40 to 100 us, V8's part included). Nothing
+ * take as long (measured on programs of a distribution: 50 to 100 us, V8's part included). Nothing
  * is made before the work that it would have saved has cost as much, so a program that goes through
  * much code a few times costs at most twice what tier 0 takes.
  */
-export const COST = 9000;
+export const COST = 18_000;
 /** The same for leaving compiled code and coming back, which takes some microseconds. */
 const EXIT_COST = 700;
 /** Exits of one kind (misses, jumps that lead elsewhere) after which a region may be made anew. */
@@ -97,6 +98,8 @@ interface Unit {
   readonly size: number;
   misses: number;
   jumps: number;
+  /** Exits of one kind at which it is looked at whether it is made anew. */
+  exitsDue: number;
   /** Jumps went where the region does not know of. */
   hasNewTargets: boolean;
   dropped: boolean;
@@ -107,14 +110,6 @@ interface Place {
   readonly unit: Unit;
   /** Table index, and the selector above. */
   readonly packed: number;
-}
-
-/** A block as tier 0 reached it. */
-interface Reached {
-  readonly instructions: number;
-  readonly last: Address | undefined;
-  /** Where it leads directly, behind a call where that returns to. */
-  readonly ways: readonly Address[];
 }
 
 /** What the compiled tier asks of the machine. */
@@ -191,11 +186,9 @@ export class CompiledTier {
   private readonly searching = new Set<Address>();
   /** Where indirect jumps and calls went. */
   private readonly jumps = new Map<Address, Set<Address>>();
-  /** Blocks from which one may come directly, by address; only what tier 0 has translated. */
-  private readonly predecessors = new Map<Address, Address[]>();
   /** What tier 0 has ever translated: what it never reached is not worth compiling. */
-  private readonly reached = new Map<Address, Reached>();
-  private readonly called = new Set<Address>();
+  private readonly reached = new Map<Address, Block>();
+  private readonly functions = new FunctionEntries();
   /** Accesses that were given a HINT record. */
   private searches = 0;
   private moduleBytes = 0;
@@ -219,6 +212,8 @@ export class CompiledTier {
   private readonly asked = new Map<Address, number>();
   /** Count at which such a region is looked at again. */
   private readonly askedDue = new Map<Address, number>();
+  /** How often regions were made anew. */
+  private readonly remade = new Map<Address, number>();
   /** Regions that are made anew as soon as they are asked for a few times. */
   private readonly worthAnew = new Set<Address>();
   /** Regions that hold an instruction, as far as they were looked for since one came or went. */
@@ -360,7 +355,7 @@ export class CompiledTier {
   missed(instruction: Address): void {
     for (const unit of this.unitsAt(instruction)) {
       for (const each of unit.groups.get(instruction) ?? [instruction]) this.searching.add(each);
-      if (++unit.misses >= this.exitsOf(unit)) this.remake(unit);
+      if (this.isDue(unit, ++unit.misses)) this.remake(unit);
     }
   }
 
@@ -370,7 +365,7 @@ export class CompiledTier {
     for (const unit of this.unitsAt(instruction)) {
       unit.jumps++;
       unit.hasNewTargets ||= isNew;
-      if (unit.hasNewTargets && unit.jumps >= this.exitsOf(unit)) this.remake(unit);
+      if (unit.hasNewTargets && this.isDue(unit, unit.jumps)) this.remake(unit);
     }
   }
 
@@ -386,13 +381,21 @@ export class CompiledTier {
     return true;
   }
 
-  /** Exits of one kind that a region may have until it is made anew. */
-  private exitsOf(unit: Unit): number {
-    return Math.max(LEAST_EXITS, exitsFor(unit.size));
+  /**
+   * Whether a region had so many exits of one kind that it is made anew: by then it may be larger,
+   * for more of its function is known.
+   */
+  private isDue(unit: Unit, exits: number): boolean {
+    if (exits < unit.exitsDue) return false;
+    const enough = Math.max(LEAST_EXITS, exitsFor(unit.size), exitsFor(this.sizeOf(unit.entry)));
+    // What was made anew before may be again soon, of a large switch with each way that it takes.
+    unit.exitsDue = enough * 2 ** (this.remade.get(unit.entry) ?? 0);
+    return exits >= unit.exitsDue;
   }
 
   /** Each time more is known of it, so this comes to an end. */
   private remake(unit: Unit): void {
+    this.remade.set(unit.entry, (this.remade.get(unit.entry) ?? 0) + 1);
     this.drop(unit);
     this.compile(unit.entry);
   }
@@ -410,22 +413,10 @@ export class CompiledTier {
 
   /** Tier 0 has translated a block. */
   translated(block: Block): void {
-    const { terminator, address } = block;
-    const from = (target: Address): void => {
-      const list = this.predecessors.get(target);
-      if (!list) this.predecessors.set(target, [address]);
-      else if (list.length < 16 && !list.includes(address)) list.push(address);
-    };
-    if (terminator.kind === 'call') this.called.add(terminator.pc);
-    const ways: Address[] = [];
-    // Behind a call its callee comes back; `pc` of others is where they go.
-    if ('ret' in terminator) ways.push(terminator.ret);
-    else {
-      if ('next' in terminator) ways.push(terminator.next);
-      if ('pc' in terminator) ways.push(terminator.pc);
-    }
-    ways.forEach(from);
-    this.reached.set(address, { instructions: block.instructions.length, last: block.instructions.at(-1), ways });
+    // The program begins somewhere, and nothing calls that place.
+    if (this.functions.isEmpty) this.functions.add(block.address);
+    if (block.terminator.kind === 'call') this.functions.add(block.terminator.pc);
+    this.reached.set(block.address, block);
   }
 
   /** Instructions of the function at an address, as far as tier 0 has reached it. */
@@ -436,10 +427,11 @@ export class CompiledTier {
     for (const address of queue) {
       const block = this.reached.get(address);
       if (!block) continue;
-      size += block.instructions;
+      size += block.instructions.length;
       if (size > MAX_COUNTED) break;
-      const indirect = block.last === undefined ? undefined : this.jumps.get(block.last);
-      for (const each of [...block.ways, ...(indirect ?? [])]) {
+      const last = block.instructions.at(-1);
+      const indirect = last === undefined ? undefined : this.jumps.get(last);
+      for (const each of [...waysOf(block), ...(indirect ?? [])]) {
         if (seen.has(each) || this.places.has(each)) continue;
         seen.add(each);
         queue.push(each);
@@ -450,7 +442,7 @@ export class CompiledTier {
 
   /** The indirect call of the instruction went to an address. */
   calledFrom(instruction: Address, target: Address): void {
-    this.called.add(target);
+    this.functions.add(target);
     this.noteTarget(instruction, target);
   }
 
@@ -458,7 +450,7 @@ export class CompiledTier {
   sample(address: Address): void {
     const heat = (this.heat.get(address) ?? 0) + 1;
     this.heat.set(address, heat);
-    const entry = this.entryOf(address);
+    const entry = this.functions.of(address);
     const unit = this.units.get(entry);
     const total = entry === address ? heat : (this.heat.get(entry) ?? 0) + 1;
     if (entry !== address) this.heat.set(entry, total);
@@ -477,29 +469,10 @@ export class CompiledTier {
     // The region of its function is there, and tier 0 is here nevertheless.
     if (this.places.has(address)) return;
     const isHeld = covers(unit.region, address);
-    if (heat * SAMPLE < COST * (isHeld ? this.sizeOf(address) : unit.size)) return;
+    if (heat * SAMPLE < COST * this.sizeOf(isHeld ? address : entry)) return;
     this.heat.delete(address);
     if (!isHeld) this.remake(unit);
     if (!this.places.has(address)) this.compile(address);
-  }
-
-  /** The entry of the function, as far as one can see, to which the block at an address belongs. */
-  private entryOf(address: Address): Address {
-    const seen = new Set([address]);
-    const queue = [address];
-    let first: Address | null = null;
-    for (let i = 0; i < queue.length && i < 400; i++) {
-      const each = queue[i]!;
-      if (this.called.has(each)) return each;
-      const list = this.predecessors.get(each) ?? [];
-      if (list.length === 0) first ??= each;
-      for (const from of list) {
-        if (seen.has(from)) continue;
-        seen.add(from);
-        queue.push(from);
-      }
-    }
-    return first ?? address;
   }
 
   // ------------------------------------------------------------------------------------- compiling
@@ -539,10 +512,11 @@ export class CompiledTier {
     return this.units.has(address);
   }
 
-  /** Whether a function is made with a region that calls it: it is hot itself, or small. */
+  /** Whether a function is made with a region that calls it: half of its cost is spent, or it is small. */
   private isWanted(callee: Address): boolean {
     if (!this.source.known(callee)) return false;
-    return (this.heat.get(callee) ?? 0) > 0 || this.sizeOf(callee) <= SMALL;
+    const size = this.sizeOf(callee);
+    return size <= SMALL || 2 * (this.heat.get(callee) ?? 0) * SAMPLE >= size * COST;
   }
 
   private readonly bound: Omit<BlockSource, 'targets'> = {
@@ -629,7 +603,7 @@ export class CompiledTier {
     const size = region.blocks.reduce((sum, { block }) => sum + block.instructions.length, 0);
     const unit: Unit = {
       ...{ entry, region, index, pages, groups, made, size },
-      ...{ misses: 0, jumps: 0, hasNewTargets: false, dropped: false },
+      ...{ misses: 0, jumps: 0, exitsDue: LEAST_EXITS, hasNewTargets: false, dropped: false },
     };
     this.covering.clear();
     this.units.set(entry, unit);
@@ -853,9 +827,18 @@ export class CompiledTier {
     this.asked.clear();
     this.askedDue.clear();
     this.worthAnew.clear();
+    this.remade.clear();
     this.heat.clear();
     this.due.clear();
   }
+}
+
+/** Where a block leads directly, behind a call where that returns to. */
+function waysOf({ terminator }: Block): readonly Address[] {
+  // Behind a call its callee comes back; `pc` of others is where they go.
+  if ('ret' in terminator) return [terminator.ret];
+  const next = 'next' in terminator ? [terminator.next] : [];
+  return 'pc' in terminator ? [...next, terminator.pc] : next;
 }
 
 /** True when an instruction of the region holds the address. */
