@@ -512,7 +512,7 @@ export class CompiledTier {
     return this.units.has(address);
   }
 
-  /** Whether a function is made with a region that calls it: half of its cost is spent, or it is small. */
+  /** Whether a function is made with a region that calls it: it is half paid for, or small. */
   private isWanted(callee: Address): boolean {
     if (!this.source.known(callee)) return false;
     const size = this.sizeOf(callee);

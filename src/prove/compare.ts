@@ -285,7 +285,7 @@ export function wordAt(world: ProofWorld, address: Address): bigint {
   return world.word(address);
 }
 
-/** Instructions of which the tracer's code executes a small part on any way, in units of the budget. */
+/** Budgets of which the tracer's code needs a small part on any way. */
 const FAR_BEYOND = 10;
 
 /**
