@@ -8,9 +8,7 @@ import {
   FLAGS,
   type ListedProbe,
   type ProbeExplanation,
-  type ProbeProfile,
   type ProbeRefusal,
-  type ProbeRun,
   type ProbeSessionPlan,
   refusalText,
   replayProbes,
@@ -76,25 +74,6 @@ export function probeSummary(probes: readonly ListedProbe[]): string {
   const shown = forms.filter(([number]) => number > 0).map(([number, form]) => `${number} ${form}`);
   const gone = probes.length > there.length ? `, ${probes.length - there.length} gone` : '';
   return `${there.length} places probed: ${shown.join(', ')}${gone}`;
-}
-
-/** What a run counted at a probed place, for scripts. */
-export function profileJson({ address, symbol, offset, events, hits, missed }: ProbeProfile): Json {
-  return {
-    address: hex(address),
-    symbol,
-    offset,
-    events: events.map(({ definition: { group, event } }) => `${group}/${event}`),
-    hits: Number(hits),
-    missed: Number(missed),
-  };
-}
-
-/** What a trace does not have. */
-export function profileNotices(run: ProbeRun | null): readonly string[] {
-  return (run?.profile() ?? []).flatMap(({ symbol, offset, missed }) =>
-    missed === 0n ? [] : [`${symbol}+${hex(offset)}: ${missed.toString()} hits were missed`],
-  );
 }
 
 /** The lines of `explain` about probes. */

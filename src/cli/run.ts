@@ -44,7 +44,7 @@ import { commandDeadline, commandLimits } from './limits.js';
 import { hash } from './open.js';
 import { Pace } from './pace.js';
 import { linePattern } from './patterns.js';
-import { profileJson, profileNotices } from './probes.js';
+import { profileJson, profileNotices } from './probe-counts.js';
 import { err, errBytes, flush, out, outBytes } from './terminal.js';
 
 export interface RunArguments {

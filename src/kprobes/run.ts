@@ -25,7 +25,7 @@ import {
   threadBytes,
 } from '../runtime/abi.js';
 import type { Address, RegisterName } from '../units.js';
-import type { FetchSource } from './events.js';
+import { type FetchSource, formatFetched } from './events.js';
 import type { ProbeCpu } from '../machine/probes.js';
 import { registerValue, runProgram } from './program.js';
 import type { ListedProbe, ProbeEvent, ProbeSession } from './session.js';
@@ -110,6 +110,9 @@ export class ProbeRun {
       this.event(event);
     };
   }
+
+  /** What a probe fetched, as text. Runs without probes load none of it. */
+  readonly format = formatFetched;
 
   /** Serves a stop: true when it was one of ours and the machine can go on. */
   serve(stop: ProbeStop): boolean {

@@ -17,7 +17,7 @@ import {
   startProcess,
   type StopReason,
 } from '../emulator/index.js';
-import { ProbeRun, replayProbes } from '../kprobes/index.js';
+import type { ProbeRun } from '../kprobes/index.js';
 import type { Limits } from '../limits/index.js';
 import { probeSections } from '../program/program.js';
 import { readRecord } from '../record/journal.js';
@@ -112,10 +112,16 @@ function limitedOutput(receive: RunOptions['onOutput'], most: number): RunOption
  * What serves the breakpoints of a patched image: its recorded sessions, performed once more.
  * @throws ElftraceError 'state-mismatch' when they do not give the bytes of the file
  */
-function probesOf({ image, arch, program }: RunImage, guest: Process, { hash, name }: RunOptions): ProbeRun | null {
+async function probesOf(
+  { image, arch, program }: RunImage,
+  guest: Process,
+  { hash, name }: RunOptions,
+): Promise<ProbeRun | null> {
   if (image.section(probeSections.text) === undefined) return null;
   const record = readRecord(image);
   if (record === null || record.session.length === 0) return null;
+  // Most programs have none, and start without a third of the code.
+  const { ProbeRun, replayProbes } = await import('../kprobes/index.js');
   const { probes: session } = replayProbes({ image, arch, symbols: undefined }, record, hash);
   if (session === null) return null;
   return new ProbeRun({ session, program, machine: guest.machine, comm: taskName(name) });
@@ -281,7 +287,7 @@ export async function execute(loaded: RunImage, options: RunOptions): Promise<Ex
   const oracle =
     sinks.length > 0 ? traceWithOracle(guest.machine, { functions, stackPointer, linkRegister, sinks }) : null;
   if (oracle) observe(oracle);
-  const probes = probesOf(loaded, guest, options);
+  const probes = await probesOf(loaded, guest, options);
   const begin = performance.now();
   const { stop, cut, called } = await runToEnd(loaded, guest, options, probes);
   let outcome: Outcome;
