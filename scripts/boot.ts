@@ -5,6 +5,7 @@
  *
  *   MACHINE          amd64-12 arm64-12 ppc64el-12 amd64-13 …, or an architecture; default: all
  *   --boots N        boots of each kind (5)
+ *   --probes N       functions of each kind of answer at which a probe is tried (60)
  *   --no-debug       no packages of debugging symbols (1 GB each): a vmlinux is changed only where
  *                    the kernel's package holds it as ELF
  *   --seconds N      limit of one boot (600)
@@ -64,6 +65,7 @@ interface Result {
 interface Settings {
   readonly machines: readonly Machine[];
   readonly boots: number;
+  readonly probes: number;
   readonly seconds: number;
   readonly debug: boolean;
   readonly json: string | null;
@@ -130,16 +132,17 @@ function makeVmlinux(machine: Machine, vmlinux: string, folder: string): string 
 
 /**
  * The first boot of a kernel says what the originals have, and the others are compared with it. One
- * boot of a changed vmlinux loads the originals too.
+ * boot of a changed vmlinux loads the originals too. The first boot of each kind takes what that of
+ * the other one does not.
  */
 function phasesOf(kind: Kind, number: number): readonly Phase[] {
   if (kind === 'modules' && number === 1) return ['original', 'mixed'];
   if (kind === 'vmlinux' && number === 3) return ['original'];
-  return [number % 2 === 0 ? 'swapped' : 'mixed'];
+  return [(number % 2 === 0) === (kind === 'modules') ? 'swapped' : 'mixed'];
 }
 
-const variantOf = (number: number): { readonly kaslr: boolean; readonly processors: number } => ({
-  kaslr: number % 2 === 1,
+const variantOf = (kind: Kind, number: number): { readonly kaslr: boolean; readonly processors: number } => ({
+  kaslr: (number % 2 === 1) === (kind === 'modules'),
   processors: number % 5 === 4 ? 2 : 1,
 });
 
@@ -151,7 +154,7 @@ async function bootMachine(machine: Machine, settings: Settings, work: string): 
   const folder = join(work, machine.name);
   const module = makeModules(kernel, join(folder, 'modules'));
   const { seconds } = settings;
-  const why = whyOf(kernel, module);
+  const why = whyOf(kernel, module, settings.probes);
   const fixed = { machine, init: compileInit(machine), minix: minixImage(), module, globs: VMLINUX_GLOBS, seconds };
   const results: Result[] = [];
   let original: Report | null = null;
@@ -167,7 +170,14 @@ async function bootMachine(machine: Machine, settings: Settings, work: string): 
       // The first boot is of the kernel and the modules as delivered.
       const isFirst = original === null;
       const asked = { lists: isFirst ? listsOf(why) : new Map(), probed: isFirst ? [...why.probes.keys()] : [] };
-      const outcome = await boot({ ...fixed, ...variantOf(number), ...asked, phases, folder: own, kernel: image });
+      const outcome = await boot({
+        ...fixed,
+        ...variantOf(kind, number),
+        ...asked,
+        phases,
+        folder: own,
+        kernel: image,
+      });
       original ??= outcome.report;
       const expected = { original, phases, globs: VMLINUX_GLOBS, isVmlinuxChanged, symbols };
       const about = { machine: machine.name, kernel: kernel.version, kind, boot: number };
@@ -181,9 +191,9 @@ async function bootMachine(machine: Machine, settings: Settings, work: string): 
 }
 
 /** What `why` says of the kernel and the modules as delivered. */
-function whyOf(kernel: Kernel, module: (phase: Phase, row: ModuleRow) => Uint8Array): WhyLists {
+function whyOf(kernel: Kernel, module: (phase: Phase, row: ModuleRow) => Uint8Array, probes: number): WhyLists {
   const modules = new Map(MODULES.map((row) => [row.name, module('original', row)]));
-  return whyLists(kernel.vmlinux === null ? null : new Uint8Array(readFileSync(kernel.vmlinux)), modules);
+  return whyLists(kernel.vmlinux === null ? null : new Uint8Array(readFileSync(kernel.vmlinux)), modules, probes);
 }
 
 function listsOf({ functions, blacklist }: WhyLists): Lists {
@@ -203,7 +213,7 @@ function resultOf(
   const lines = kernelLines(report);
   return {
     ...name,
-    ...variantOf(name.boot),
+    ...variantOf(name.kind, name.boot),
     phases: expected.phases,
     seconds: Math.round(seconds * 10) / 10,
     functions: lines?.lines ?? 0,
@@ -255,6 +265,7 @@ function settingsOf(args: readonly string[]): Settings {
     allowNegative: true,
     options: {
       boots: { type: 'string', default: '5' },
+      probes: { type: 'string', default: '60' },
       seconds: { type: 'string', default: '600' },
       debug: { type: 'boolean', default: true },
       json: { type: 'string' },
@@ -274,6 +285,7 @@ function settingsOf(args: readonly string[]): Settings {
   return {
     machines: positionals.length === 0 ? MACHINES : chosen,
     boots: number(values.boots),
+    probes: number(values.probes),
     seconds: number(values.seconds),
     debug: values.debug,
     json: values.json ?? null,

@@ -28,17 +28,20 @@ const counts = new Map(
     { programs: 0, instructions: 0, patches: 0, regions: 0, stops: 0, alone: 0, different: 0 },
   ]),
 );
+/** Random bytes among which instructions are looked for. */
+const TRIES = 150_000;
+
 const end = performance.now() + minutes * 60_000;
 for (let seed = first; performance.now() < end; seed++) {
   for (const { id, lifter } of machines) {
-    const run = randomProgram(id, lifter, seed, SLICES);
+    const run = randomProgram(id, lifter, seed, SLICES, TRIES);
     const count = counts.get(id)!;
     count.programs++;
     count.instructions += run.instructions;
     count.patches += run.patches;
     count.regions += run.compiled;
     for (const [kind, times] of run.stops) if (kind !== 'step-limit') count.stops += times;
-    const blocks = oneBlock(lifter, seed, SEQUENCES);
+    const blocks = oneBlock(lifter, seed, SEQUENCES, TRIES);
     count.alone += blocks.instructions;
     for (const differing of [run.differing, blocks.differing]) {
       if (differing.length === 0) continue;

@@ -18,12 +18,13 @@ import {
   type SavedCore,
   type SiteInput,
 } from '../src/ftrace/index.js';
+import { times } from './support/long.js';
 import { type ProfileName, profiles } from './support/profiles.js';
 import { type Event, FakeMachine } from './support/fake-ftrace.js';
 import { type MFunction, Model } from './support/ftrace-model.js';
 import { type Action, ModelDriver, type PoolEntry, tracerOf, userNames } from './support/model-driver.js';
 
-const SEQUENCES = Number(process.env['ELFTRACE_SEQUENCES'] ?? '1000');
+const SEQUENCES = Number(process.env['ELFTRACE_SEQUENCES'] ?? times(1000, 500, 300));
 const SEED = Number(process.env['ELFTRACE_SEED'] ?? '20240601');
 
 // ------------------------------------------------------------------------------------------ driver

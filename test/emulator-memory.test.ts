@@ -6,6 +6,7 @@ import type { AccessRow, LoadName, OpName, StoreName } from '../src/machine/ir.j
 import { ElftraceError } from '../src/errors.js';
 import { handMachine, HAND_SLOTS, ppcMachine, ppcWords, registersOf, s } from './support/emulator.js';
 import type { HandInstruction } from './support/emulator.js';
+import { isWhole, times } from './support/long.js';
 
 const isLoad = (name: OpName): name is LoadName => OPS[name].form === 'load';
 const isStore = (name: OpName): name is StoreName => OPS[name].form === 'store';
@@ -59,7 +60,8 @@ const WINDOWS = [
 describe.each(WINDOWS)('every access in a window at %s', (_name, base) => {
   for (const { name, row } of accesses) {
     test(name, () => {
-      for (const way of WAYS) {
+      // How an address is made does not depend on the window.
+      for (const way of isWhole || base === WINDOWS[1][1] ? WAYS : WAYS.slice(0, 1)) {
         for (const offset of [0, 1, 3, 0xfff - row.bytes, 0x1000 - row.bytes]) {
           const machine = handMachine([access(name, way, -8n)], 0x10_0000n);
           machine.map({ address: base, size: 0x1000, permission: 'rw' });
@@ -112,8 +114,10 @@ describe('faults', () => {
       ];
       for (let over = 1; over < row.bytes; over++) cases.push([base + 0x1000n - BigInt(over), base + 0x1000n]);
       for (let under = 1; under < row.bytes; under++) cases.push([base - BigInt(under), base - BigInt(under)]);
-      for (const way of WAYS) {
-        for (const [address, bad] of cases) {
+      for (const [at, way] of WAYS.entries()) {
+        // Each distance in one way, where not all are tried.
+        const own = cases.filter((_, i) => isWhole || i < 4 || i % WAYS.length === at);
+        for (const [address, bad] of own) {
           const machine = handMachine([
             (b) => {
               b.mov(s(4), 5n);
@@ -339,7 +343,7 @@ describe('the map', () => {
           }
         }
       }),
-      { numRuns: 60 },
+      { numRuns: times(60, 15) },
     );
   });
 

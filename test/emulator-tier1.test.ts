@@ -12,10 +12,10 @@ import type { Terminator } from '../src/machine/ir.js';
 import { CODE, handMachine, s } from './support/emulator.js';
 import type { HandInstruction } from './support/emulator.js';
 import { differences, randomProgram } from './support/tiers.js';
-import { isLong, repeats } from './support/long.js';
+import { few, isLong, isWhole } from './support/long.js';
 
 /** Seeds of random programs, and slices of each. `scripts/soak-tiers.ts` runs more. */
-const SEEDS = repeats([2, 1]);
+const SEEDS = few([2, 1]);
 const SLICES = 120;
 
 beforeAll(() => {
@@ -25,9 +25,8 @@ afterAll(() => {
   defaults.tier = 'auto';
 });
 
-const AGAIN = [
-  'emulator-ir', 'emulator-machine', 'emulator-memory', 'emulator-cpus', 'emulator-snapshot',
-]; // prettier-ignore
+/** Models of pages and slices do not depend on the tier of the code, and have half of the time. */
+const AGAIN = ['emulator-ir', 'emulator-machine', 'emulator-cpus', ...(isWhole ? ['emulator-memory', 'emulator-snapshot'] : [])]; // prettier-ignore
 // Another query is another instance of the module, which registers its tests here.
 if (isLong) for (const name of AGAIN) await import(new URL(`./${name}.test.js?tier=1`, import.meta.url).href);
 

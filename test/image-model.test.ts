@@ -8,6 +8,7 @@
 import fc from 'fast-check';
 import { expect, test } from '@jest/globals';
 import { GraphUser, type Ops } from '../src/ftrace/index.js';
+import { times } from './support/long.js';
 import { profiles } from './support/profiles.js';
 import { PARENT } from './support/fake-ftrace.js';
 import { emptyHash, type MFunction, Model } from './support/ftrace-model.js';
@@ -25,7 +26,7 @@ import {
 import { type Action, ModelDriver, type PoolEntry, tracerOf, userNames } from './support/model-driver.js';
 import { describeWith } from './support/tools.js';
 
-const SEQUENCES = Number(process.env['ELFTRACE_IMAGE_MODEL'] ?? '1000');
+const SEQUENCES = Number(process.env['ELFTRACE_IMAGE_MODEL'] ?? times(1000, 400, 200));
 const SEED = Number(process.env['ELFTRACE_SEED'] ?? '20240601');
 /** Images of each case: other numbers, other calls. */
 const IMAGES = Number(process.env['ELFTRACE_IMAGES'] ?? '1');

@@ -8,7 +8,7 @@ import { expect, test } from '@jest/globals';
 import { builtFolder as built } from '../scripts/build-samples.js';
 import { readSample } from './support/pipeline.js';
 import { batches, costOfForms, prove, subjectOf, survey } from './support/probe-proof.js';
-import { everyNth } from './support/long.js';
+import { isWhole, repeats } from './support/long.js';
 
 /**
  * What entries of x86-64 leave changed; sites are probed as well where entries keep every other
@@ -31,15 +31,22 @@ const LEAST: Readonly<Record<string, number>> = {
  */
 const REPEATED = /stripped|relocations|record|fentry-nop|patchable-\d+-\d+$|aligned|bypassed/;
 
-const SAMPLES = ['x86-64', 'ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le', 'riscv64', 'arm64'].flatMap(
+/** Two of arm64: landing pads, and a last instruction; of the other machines one each. */
+const SOME = [
+  'x86-64/program-fentry', 'ppc32/program-mcount', 'riscv64/program-patchable-4', 'arm64/program-clang-mcount',
+  'arm64/program-mcount-bti', 'ppc64-elfv1/program-patchable-1', 'ppc64-elfv2-be/program-mcount',
+  'ppc64-elfv2-le/program-patchable',
+]; // prettier-ignore
+
+const ALL = ['x86-64', 'ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le', 'riscv64', 'arm64'].flatMap(
   (target) =>
-    everyNth(
-      readdirSync(join(built, target))
-        .filter((name) => name.startsWith('program-') && !REPEATED.test(name))
-        .sort(),
-      3,
-    ).map((name) => `${target}/${name}`),
+    readdirSync(join(built, target))
+      .filter((name) => name.startsWith('program-') && !REPEATED.test(name))
+      .sort()
+      .map((name) => `${target}/${name}`),
 );
+/** Without long proofs one of each front end. */
+const SAMPLES = isWhole ? ALL : repeats(SOME, 4);
 
 const counts = (record: Readonly<Record<string, number>>): string =>
   Object.entries(record).sort().map(([code, count]) => `${count} ${code}`).join(', ') || 'none'; // prettier-ignore

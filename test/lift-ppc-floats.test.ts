@@ -10,6 +10,7 @@ import { describe, expect, test } from '@jest/globals';
 import { buildProgram, runHere, runQemu, TARGETS } from './support/c-programs.js';
 import { ppcMachine, writeSource } from './support/emulator.js';
 import type { PpcLine } from './support/emulator.js';
+import { isWhole } from './support/long.js';
 import { CLASSIC, CLASSIC_750, floatProgram, VSX_ACCESSES, VSX_SCALARS, VSX_VECTORS } from './support/ppc-floats.js';
 import { describeWith } from './support/tools.js';
 
@@ -19,11 +20,12 @@ function compare(
   kind: 'classic' | 'vsx',
   cpu: readonly string[],
 ): void {
-  const program = buildProgram(target, '2', [writeSource(`floats-${target.name}.c`, floatProgram(cases, kind))]);
+  const program = buildProgram(target, '1', [writeSource(`floats-${target.name}.c`, floatProgram(cases, kind))]);
   const expected = runQemu(target, program, { flags: cpu });
   expect(expected.end).toBe(0);
   expect(expected.output.split('\n').length).toBeGreaterThanOrEqual(cases.length);
-  for (const tier of [0, 1] as const) {
+  // What a lifter makes of an instruction is the same for all targets: both tiers on one of them.
+  for (const tier of isWhole || target === TARGETS.at(-1) ? ([0, 1] as const) : ([1] as const)) {
     const here = runHere(target, program, { tier });
     expect(here.end).toBe(0);
     expect(here.output.split('\n')).toEqual(expected.output.split('\n'));
@@ -33,9 +35,11 @@ function compare(
 for (const target of TARGETS) {
   describeWith([target.gcc, target.qemu], `floating point on ${target.name}`, () => {
     const isSmall = target.name === 'ppc32';
-    test('scalars give what they give under qemu, in both tiers', () => {
-      compare(target, isSmall ? CLASSIC_750 : CLASSIC, 'classic', isSmall ? ['-cpu', '750'] : ['-cpu', 'power8']);
-    });
+    // ELFv2 in big-endian order has those of ELFv1, and VSX below.
+    if (isWhole || target.name !== 'ppc64-elfv2-be')
+      test('scalars give what they give under qemu', () => {
+        compare(target, isSmall ? CLASSIC_750 : CLASSIC, 'classic', isSmall ? ['-cpu', '750'] : ['-cpu', 'power8']);
+      });
     if (!target.name.startsWith('ppc64-elfv2')) return;
     test('scalars and vectors of VSX', () => {
       compare(target, [...VSX_SCALARS, ...VSX_VECTORS, ...VSX_ACCESSES], 'vsx', ['-cpu', 'power8']);

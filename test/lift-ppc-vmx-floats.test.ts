@@ -4,6 +4,7 @@
  * orders: results, VSCR and CR6.
  */
 import { describe, expect, test } from '@jest/globals';
+import { isWhole } from './support/long.js';
 import { spawnSync } from './support/spawn.js';
 import { buildProgram, runHere, runQemu, TARGETS } from './support/c-programs.js';
 import { ppcMachine, writeSource } from './support/emulator.js';
@@ -81,11 +82,12 @@ function compare(
   const { fill, count, machine, cpu } = options;
   const text = `#define COUNT ${count}\n#define FILL ${fill}\n${source(texts, machine)}`;
   const altivec = { ...target, flags: [...target.flags, '-maltivec', '-mno-vsx'] };
-  const program = buildProgram(altivec, '2', [writeSource(`vmx-${target.name}.c`, text)]);
+  const program = buildProgram(altivec, '1', [writeSource(`vmx-${target.name}.c`, text)]);
   const expected = runQemu(target, program, { flags: ['-cpu', cpu] });
   expect(expected.end).toBe(0);
   expect(expected.output.split('\n').length).toBeGreaterThan(texts.length);
-  for (const tier of [0, 1] as const) {
+  // What a lifter makes of an instruction is the same for all targets: both tiers on one of them.
+  for (const tier of isWhole || target === TARGETS.at(-1) ? ([0, 1] as const) : ([1] as const)) {
     const here = runHere(target, program, { tier });
     expect(here.end).toBe(0);
     expect(here.output.split('\n')).toEqual(expected.output.split('\n'));
@@ -105,7 +107,7 @@ const FLOATS = 'operand(i < 28 ? (i * (j + 1) + j) % 28 : i)';
 for (const target of TARGETS) {
   describeWith([target.gcc, target.qemu], `VMX on ${target.name}`, () => {
     const is32 = target.name === 'ppc32';
-    test('floating point gives what it gives under qemu, in both tiers', () => {
+    test('floating point gives what it gives under qemu', () => {
       const cpu = is32 ? '7448' : 'power8';
       compare(target, VMX_FLOATS, { fill: FLOATS, count: 30, machine: is32 ? 'altivec' : 'power8', cpu });
     });

@@ -33,6 +33,7 @@ import {
   source,
   startObject,
 } from './support/loader-build.js';
+import { times } from './support/long.js';
 import { ppcTargets } from './support/ppc-build.js';
 import { describeWith, run } from './support/tools.js';
 
@@ -74,7 +75,7 @@ const offset32 = fc
     fc.constantFrom(-0x8000_0000n, 0x7fff_7ff8n, -0x8000n, 0x7ff8n, 0x8000n, -0x8008n, 0x1_0000n, 0n),
   )
   .map((value) => value & ~7n);
-const options = { numRuns: 300, seed: 20 };
+const options = { numRuns: times(300, 100), seed: 20 };
 const v2 = [ppc64ElfV2Be, ppc64ElfV2Le] as const;
 
 describe('stubs of the loader', () => {

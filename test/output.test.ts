@@ -22,6 +22,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { concatBytes } from '../src/bytes.js';
+import { isLong, isWhole, repeats } from './support/long.js';
 import { builtSamples, root } from './support/pipeline.js';
 import { journalOutput } from '../src/cli/journal.js';
 import { decodeRecord, encodeRecord } from '../src/record/journal.js';
@@ -92,7 +93,7 @@ const whole: Readonly<Record<string, readonly string[]>> = {
 };
 
 describeWith(['gcc'], 'a writer that dies', () => {
-  for (const kind of ['single', 'pair']) {
+  for (const kind of repeats(['pair', 'single'])) {
     test(`${kind}: kill -9 at each call on a file leaves old or new, and the next writer is not hindered`, async () => {
       const states = new Map<string, number>();
       const calls = callsOf(kind);
@@ -110,11 +111,13 @@ describeWith(['gcc'], 'a writer that dies', () => {
       expect([...states.keys()].sort()).toEqual([...whole[kind]!].sort());
     }, 120_000);
 
+    // A pair has the calls of a single file too.
+    if (kind === 'single' && !isWhole) continue;
     test(`${kind}: a full disk at each call leaves the old files alone, or the new ones complete`, () => {
       const calls = callsOf(kind);
       let failed = 0;
       for (const [i, letter] of [...calls].entries()) {
-        if (letter === 'u') continue;
+        if (letter === 'u' || (!isLong && i % 3 !== 0)) continue;
         const path = prepared('full');
         const { status } = faulty(kind, path, { FAULT_AT: String(i + 1), FAULT_KIND: 'full' });
         if (status === 2) failed++;

@@ -16,6 +16,7 @@ import { planTracing } from '../src/tracing/tracing.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { loadedCases, loadSamples, runImage } from './support/loaded.js';
+import { covering, isLong } from './support/long.js';
 import { builtSamples, differences, openBytes, readSample, sampleNames } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-enable-'));
@@ -61,53 +62,70 @@ test('programs of every machine and kind of site are here', () => {
   expect(new Set(riscv)).toEqual(new Set(['g0', 'g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c']));
 });
 
-describe.each(programs)('%s', (name) => {
+const targetOf = (name: string): string => name.slice(0, name.indexOf('/'));
+const cases = programs.flatMap((name) =>
+  conventionsFor(name).flatMap((convention) =>
+    (['function', 'function_graph'] as const).map((kind) => ({ name, kind, convention })),
+  ),
+);
+/** Each tracer through each convention; each program, in CI. */
+const taken = covering(
+  cases,
+  ({ name, kind, convention }) => [targetOf(name), convention, kind].join(' '),
+  ({ name }) => (isLong ? name : ''),
+);
+
+describe.each(programs.filter((each) => taken.some(({ name }) => name === each)))('%s', (name) => {
   const bytes = readSample(name);
   const opened = openBytes(bytes);
   const before = runImage(bytes);
-  const cases = conventionsFor(name).flatMap((convention) =>
-    (['function', 'function_graph'] as const).map(
-      (kind) => [convention ?? 'its own entries', kind, convention] as const,
-    ),
-  );
+  const own = taken.filter((each) => each.name === name);
 
-  test.each(cases)('P-OOL-8, RT-2, RT-13, R-SITE-1..4, R-ENC-1: %s, %s', (_title, kind, convention) => {
-    const image = withRuntime(opened.sites, undefined, undefined, convention);
-    const { sites } = openBytes(image.bytes);
-    const plan = planTracing(sites, { tracer: { kind }, others: 'untouched' });
-    // A-SITE-1: the pointer must be one aligned store; such sites are dropped, and say why. Behind
-    // a -pg prologue the return address is signed already: such functions are refused.
-    const signed = name.endsWith('mcount-bti') && kind === 'function_graph';
-    const expected = signed ? ['signed-return'] : name.startsWith('arm64') ? ['misaligned'] : [];
-    expect(plan.refusals.filter(({ code }) => !expected.includes(code))).toEqual([]);
-    expect(signed && plan.enabled > 0).toBe(false);
-    expect(plan.enabled + plan.refusals.length).toBe(plan.selected);
-    const { bytes: on } = applyPlan(image, plan, { injected: true });
-    const both = runWithBoth(on);
-    expect(both.stop.kind).toBe('exit');
-    expect(lines(both.output)).toEqual(lines(before.output));
-    if (signed) expect(both.guest).toEqual([]);
-    else {
-      expect(traceDifferences(both)).toEqual([]);
-      expect(both.guest.length).toBeGreaterThan(10);
-    }
-    // The program's own bytes keep their places: headers, sites and nothing else.
-    const changed = differences(bytes, on, bytes.length).filter((at) => at >= 64);
-    const stores = plan.steps.filter(({ fileOffset }) => fileOffset < bytes.length);
-    const inSites = (at: number): boolean =>
-      stores.some(({ fileOffset, after }) => at >= fileOffset && at < fileOffset + after.length);
-    expect(changed.filter((at) => !inSites(at))).toEqual([]);
-    expect(revert(readElf(on))).toEqual(bytes);
-    // Off again: nops, no events.
-    const again = openBytes(on);
-    const off = planTracing(again.sites, { tracer: null, others: 'nop' });
-    if (name.startsWith('riscv')) expect(off.refusals).toEqual([]);
-    const silent = runWithBoth(applyPlan(again.image, off).bytes);
-    expect([lines(silent.output), silent.guest]).toEqual([lines(before.output), []]);
-  });
+  test.each(own.map(({ kind, convention }) => [convention ?? 'its own entries', kind, convention] as const))(
+    'P-OOL-8, RT-2, RT-13, R-SITE-1..4, R-ENC-1: %s, %s',
+    (_title, kind, convention) => {
+      const image = withRuntime(opened.sites, undefined, undefined, convention);
+      const { sites } = openBytes(image.bytes);
+      const plan = planTracing(sites, { tracer: { kind }, others: 'untouched' });
+      // A-SITE-1: the pointer must be one aligned store; such sites are dropped, and say why. Behind
+      // a -pg prologue the return address is signed already: such functions are refused.
+      const signed = name.endsWith('mcount-bti') && kind === 'function_graph';
+      const expected = signed ? ['signed-return'] : name.startsWith('arm64') ? ['misaligned'] : [];
+      expect(plan.refusals.filter(({ code }) => !expected.includes(code))).toEqual([]);
+      expect(signed && plan.enabled > 0).toBe(false);
+      expect(plan.enabled + plan.refusals.length).toBe(plan.selected);
+      const { bytes: on } = applyPlan(image, plan, { injected: true });
+      const both = runWithBoth(on);
+      expect(both.stop.kind).toBe('exit');
+      expect(lines(both.output)).toEqual(lines(before.output));
+      if (signed) expect(both.guest).toEqual([]);
+      else {
+        expect(traceDifferences(both)).toEqual([]);
+        expect(both.guest.length).toBeGreaterThan(10);
+      }
+      // The program's own bytes keep their places: headers, sites and nothing else.
+      const changed = differences(bytes, on, bytes.length).filter((at) => at >= 64);
+      const stores = plan.steps.filter(({ fileOffset }) => fileOffset < bytes.length);
+      const inSites = (at: number): boolean =>
+        stores.some(({ fileOffset, after }) => at >= fileOffset && at < fileOffset + after.length);
+      expect(changed.filter((at) => !inSites(at))).toEqual([]);
+      expect(revert(readElf(on))).toEqual(bytes);
+      // Off again: nops, no events.
+      const again = openBytes(on);
+      const off = planTracing(again.sites, { tracer: null, others: 'nop' });
+      if (name.startsWith('riscv')) expect(off.refusals).toEqual([]);
+      const silent = runWithBoth(applyPlan(again.image, off).bytes);
+      expect([lines(silent.output), silent.guest]).toEqual([lines(before.output), []]);
+    },
+  );
 });
 
-describe.each(programs.filter((name) => name.startsWith('ppc')))('%s', (name) => {
+describe.each(
+  covering(
+    programs.filter((name) => name.startsWith('ppc')),
+    targetOf,
+  ),
+)('%s', (name) => {
   const bytes = readSample(name);
   const opened = openBytes(bytes);
   const before = runImage(bytes);

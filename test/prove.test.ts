@@ -10,6 +10,7 @@ import { load } from '../src/program/program.js';
 import { entryPoint } from '../src/program/entry-points.js';
 import { prove } from '../src/prove/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { covering, isLong, isWhole } from './support/long.js';
 import { builtSamples, root } from './support/pipeline.js';
 import { proof } from './support/proof.js';
 
@@ -53,7 +54,7 @@ function patched(name: string, ...options: readonly string[]): string {
 /** Bytes of an instruction word in little-endian order. */
 const word = (value: number): number[] => [0, 8, 16, 24].map((shift) => (value >>> shift) & 0xff);
 
-describe.each([
+const probed = [
   ['x86-64/program-fentry', 'outer+0xd'],
   ['x86-64/program-mcount', 'outer+0xe'],
   ['arm64/program-mcount', 'outer+0x14'],
@@ -62,13 +63,16 @@ describe.each([
   ['ppc64-elfv1/program-mcount', 'outer+0x10'],
   ['ppc64-elfv2-be/program-mprofile', 'outer+0x10'],
   ['ppc64-elfv2-le/program-mprofile', 'outer+0x10'],
-])('probes of %s', (name, place) => {
-  test.each([
+] as const;
+describe.each(probed.map((each, i) => [...each, i] as const))('probes of %s', (name, place, at) => {
+  const kinds: readonly (readonly [string, readonly string[]])[] = [
     ['a breakpoint', ['--probe', `p:x ${place}`]],
     ['a jump', ['--probe', `p:x ${place}`, '--optimize']],
     ['a return', ['--probe', 'r:x leaf']],
     ['a return of a site that is on', ['--enable', '--probe', 'r:x leaf']],
-  ])('PV-1: %s is proved', (_, options) => {
+  ];
+  // Each kind on two machines, where not all are tried.
+  test.each(isWhole ? kinds : [kinds[at % kinds.length]!])('PV-1: %s is proved', (_, options) => {
     const { status, stdout } = elftrace(['prove', patched(name, ...options)]);
     expect([status, stdout]).toEqual([0, expect.stringMatching(/ [1-9]\d* proved, \d+ unchanged, 0 different, 0 inc/)]);
   });
@@ -85,12 +89,21 @@ test('PV-3: a jump to a probe that the record does not tell of is refused, not p
   await expect(proof(bytesOf(sample(name)), image.bytes)).rejects.toMatchObject({ code: 'state-mismatch' });
 });
 
-describe.each(programs)('%s', (name) => {
-  test.each([
-    ['PV-1: turned off', ['--nop']],
-    ['PV-1: traced by function', ['--enable', '--tracer', 'function']],
-    ['PV-2: traced by function_graph', ['--enable', '--tracer', 'function_graph']],
-  ])('%s is proved', (_, options) => {
+const tracers = [
+  ['PV-2: traced by function_graph', ['--enable', '--tracer', 'function_graph']],
+  ['PV-1: traced by function', ['--enable', '--tracer', 'function']],
+  ['PV-1: turned off', ['--nop']],
+] as const;
+const machineOf = (name: string): string => name.replace(/\/.*/, '');
+/** Each program in one way, each machine in all; in `npm test` each machine in one. */
+const combined = covering(
+  programs.flatMap((name, i) => tracers.map((_, k) => ({ name, way: tracers[(i + k) % tracers.length]! }))),
+  ({ name, way }) => (isLong ? machineOf(name) + way[0] : machineOf(name)),
+  ({ name, way }) => (isLong ? name : way[0]),
+);
+
+describe.each(programs.filter((each) => combined.some(({ name }) => name === each)))('%s', (name) => {
+  test.each(combined.filter((each) => each.name === name).map(({ way }) => way))('%s is proved', (_, options) => {
     const { status, stdout } = elftrace(['prove', patched(name, ...options)]);
     const [, all, proved, unchanged] = /(\d+) sites: (\d+) proved, (\d+) unchanged, 0 different, 0 inconclusive/.exec(
       stdout,

@@ -14,6 +14,7 @@ import { parse } from 'junit2json';
 import { parse as parseYaml } from 'yaml';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { cliPath } from './support/cli.js';
+import { repeats } from './support/long.js';
 import { root } from './support/pipeline.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith } from './support/tools.js';
@@ -242,7 +243,7 @@ describeWith(['cmake', 'make', 'ninja', 'gcc'], 'CMake', () => {
       endif()`,
   });
 
-  test.each(['Unix Makefiles', 'Ninja'])('%s: verified after the link, patched beside it', (generator) => {
+  test.each(repeats(['Ninja', 'Unix Makefiles']))('%s: verified after the link, patched beside it', (generator) => {
     const tree = `build of ${generator}`;
     const cmake = (...words: string[]): Ended => run(cwd, ['cmake', ...words]);
     expect(cmake('-G', generator, '-B', tree)).toMatchObject({ status: 0 });

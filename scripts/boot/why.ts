@@ -84,19 +84,17 @@ export interface WhyLists {
   readonly modules: ReadonlyMap<string, readonly string[]>;
 }
 
-/** How many functions of each kind are tried, from all over the kernel. */
-const TRIED = 60;
-
 /**
  * A part of a function that a compiler split off, `do_trap.cold`, is not in the kernel's list. It
  * may have no probe where its function may not: only a try tells.
  */
 const isPart = (name: string): boolean => /^[^.]+\..*[^.]$/.test(name);
 
-function probesOf({ blacklisted, probed }: Answers): ReadonlyMap<string, Wanted> {
+/** So many functions of each kind, from all over the kernel. */
+function probesOf({ blacklisted, probed }: Answers, tried: number): ReadonlyMap<string, Wanted> {
   const some = (kind: Wanted): (readonly [string, Wanted])[] => {
     const all = probed.filter(([, wanted]) => wanted === kind);
-    const every = Math.max(1, Math.floor(all.length / TRIED));
+    const every = Math.max(1, Math.floor(all.length / tried));
     return all.filter((_, at) => at % every === 0);
   };
   return new Map([
@@ -107,15 +105,22 @@ function probesOf({ blacklisted, probed }: Answers): ReadonlyMap<string, Wanted>
   ]);
 }
 
-/** @param vmlinux  null: no file of the kernel has its symbols, and only modules are compared */
-export function whyLists(vmlinux: Uint8Array | null, modules: ReadonlyMap<string, Uint8Array>): WhyLists {
+/**
+ * @param vmlinux  null: no file of the kernel has its symbols, and only modules are compared
+ * @param tried  functions of each kind of answer at which a probe is tried
+ */
+export function whyLists(
+  vmlinux: Uint8Array | null,
+  modules: ReadonlyMap<string, Uint8Array>,
+  tried: number,
+): WhyLists {
   const own = new Map([...modules].map(([name, bytes]) => [name, answersOf(bytes, name)]));
   const kernel = vmlinux === null ? null : answersOf(vmlinux, null);
   const all = [...(kernel === null ? [] : [kernel]), ...own.values()];
   return {
     functions: kernel === null ? null : all.flatMap(({ traced }) => traced),
     blacklist: all.flatMap(({ blacklisted }) => blacklisted),
-    probes: kernel === null ? new Map() : probesOf(kernel),
+    probes: kernel === null ? new Map() : probesOf(kernel, tried),
     names: new Map(all.flatMap(({ names }) => [...names])),
     leftovers: kernel?.leftovers ?? 0,
     modules: new Map([...own].map(([name, { traced }]) => [name, traced])),

@@ -30,6 +30,26 @@ export function everyNth<T>(rows: readonly T[], n: number): readonly T[] {
   return repeats(isWhole ? rows : rows.filter((_, i) => i % n === 0));
 }
 
+/**
+ * Rows that together have every value that one of the questions gives, each row that brings a new
+ * one: what the others show is a repetition, which is left to the whole tables.
+ */
+export function covering<T>(rows: readonly T[], ...questions: readonly ((row: T) => string)[]): readonly T[] {
+  if (isWhole) return rows;
+  const seen = questions.map(() => new Set<string>());
+  return rows.filter((row) => {
+    const isNew = questions.map((question, i) => !seen[i]!.has(question(row)));
+    questions.forEach((question, i) => seen[i]!.add(question(row)));
+    return isNew.includes(true);
+  });
+}
+
+/** The first rows of a table of which each shows the same; all of them where whole tables run. */
+export const few = <T>(rows: readonly T[], count = 1): readonly T[] => (isWhole ? rows : rows.slice(0, count));
+
+/** How often something random is tried: in whole runs, in CI, in `npm test`. */
+export const times = (whole: number, ci: number, quick = ci): number => (isWhole ? whole : isLong ? ci : quick);
+
 /** The first of each group of rows. */
 export function firstOf<T>(rows: readonly T[], groupOf: (row: T) => string): ReadonlySet<T> {
   const groups = new Map<string, T>();

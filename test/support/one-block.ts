@@ -27,14 +27,15 @@ interface Pool {
   readonly readers: readonly (readonly Uint8Array[])[];
 }
 
-const TRIES = 150_000;
+/** Random bytes that are tried; `scripts/soak-tiers.ts` tries more. */
+const TRIES = 50_000;
 const PER_SORT = 8;
 
-function poolOf(lifter: Lifter): Pool {
+function poolOf(lifter: Lifter, most: number): Pool {
   const random = randomNumbers(7);
   const sorts = new Map<string, { list: Uint8Array[]; isAccess: boolean; reads: Set<number>; writes: Set<number> }>();
   const records = new Set<number>();
-  for (let tries = 0; tries < TRIES; tries++) {
+  for (let tries = 0; tries < most; tries++) {
     const bytes = Uint8Array.from({ length: 16 }, () => random(256));
     const { ops, terminator, end, instructions } = lifter.lift(bytes, CODE, {
       maxInstructions: 1,
@@ -78,9 +79,9 @@ export interface OneBlockRun {
 }
 
 /** So many random sequences of two to seven instructions. The same seed does the same. */
-export function oneBlock(lifter: Lifter, seed: number, sequences: number): OneBlockRun {
+export function oneBlock(lifter: Lifter, seed: number, sequences: number, tries = TRIES): OneBlockRun {
   let pool = pools.get(lifter);
-  if (!pool) pools.set(lifter, (pool = poolOf(lifter)));
+  if (!pool) pools.set(lifter, (pool = poolOf(lifter, tries)));
   const { plain, accesses, writers, readers } = pool;
   const random = randomNumbers(seed * 7919 + 3);
   const pick = <T>(list: readonly T[]): T => list[random(list.length)]!;
