@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { cliPath, elftrace } from './support/cli.js';
+import { cliPath, elftrace, warmElftrace } from './support/cli.js';
 import { smallObject } from './support/elf-builder.js';
 import { builtSamples, edited, openBytes, readSample, sameBytes } from './support/pipeline.js';
 import { spawnSync } from './support/spawn.js';
@@ -56,6 +56,7 @@ describe('help', () => {
   });
 });
 
+// What a command is to say and how it is to end: a process of its own tells no more.
 describe('exit codes', () => {
   test('0: as asked, also when there was nothing to do', () => {
     const plain = sample('arm64/module-patchable-2.ko');
@@ -65,37 +66,37 @@ describe('exit codes', () => {
       ['verify', plain],
       ['status', plain],
     ]) {
-      expect([args, elftrace(args).status]).toEqual([args, 0]);
+      expect([args, warmElftrace(args).status]).toEqual([args, 0]);
     }
     // Compiler-made nops stay: a copy, with a record that says so.
-    expect(elftrace(['patch', '--nop', plain, '-o', at('same.ko')]).status).toBe(0);
-    expect(elftrace(['revert', at('same.ko'), '-o', at('copy.ko')]).status).toBe(0);
+    expect(warmElftrace(['patch', '--nop', plain, '-o', at('same.ko')]).status).toBe(0);
+    expect(warmElftrace(['revert', at('same.ko'), '-o', at('copy.ko')]).status).toBe(0);
     expect(sameBytes(read(at('copy.ko')), read(plain))).toBe(true);
   });
 
   test('1: a bad site, a gate that is missed, a refused plan, a record that disagrees', () => {
     const bad = put('bad.ko', wrong);
-    expect(elftrace(['verify', bad]).status).toBe(1);
-    expect(elftrace(['verify', '--require', '90', bad]).status).toBe(0);
-    expect(elftrace(['verify', '--require', '95', bad]).status).toBe(1);
-    const refused = elftrace(['patch', '--nop', bad, '-o', at('never.ko')]);
+    expect(warmElftrace(['verify', bad]).status).toBe(1);
+    expect(warmElftrace(['verify', '--require', '90', bad]).status).toBe(0);
+    expect(warmElftrace(['verify', '--require', '95', bad]).status).toBe(1);
+    const refused = warmElftrace(['patch', '--nop', bad, '-o', at('never.ko')]);
     expect([refused.status, existsSync(at('never.ko')), sameBytes(read(bad), wrong)]).toEqual([1, false, true]);
-    expect(elftrace(['patch', '--nop', '--dry-run', bad]).status).toBe(1);
-    expect(elftrace(['patch', '--nop', '--partial', bad, '-o', at('partial.ko')]).status).toBe(0);
-    expect(elftrace(['patch', '--nop', '--require', '90', bad, '-o', at('partial.ko')]).status).toBe(0);
-    expect(elftrace(['patch', '--nop', '--require', '95', bad, '-o', at('never.ko')]).status).toBe(1);
+    expect(warmElftrace(['patch', '--nop', '--dry-run', bad]).status).toBe(1);
+    expect(warmElftrace(['patch', '--nop', '--partial', bad, '-o', at('partial.ko')]).status).toBe(0);
+    expect(warmElftrace(['patch', '--nop', '--require', '90', bad, '-o', at('partial.ko')]).status).toBe(0);
+    expect(warmElftrace(['patch', '--nop', '--require', '95', bad, '-o', at('never.ko')]).status).toBe(1);
     // The dry run has the same gate.
-    expect(elftrace(['patch', '--nop', '--dry-run', '--require', '95', bad]).status).toBe(1);
-    expect(elftrace(['patch', '--nop', '--dry-run', '--require', '90', bad]).status).toBe(0);
+    expect(warmElftrace(['patch', '--nop', '--dry-run', '--require', '95', bad]).status).toBe(1);
+    expect(warmElftrace(['patch', '--nop', '--dry-run', '--require', '90', bad]).status).toBe(0);
 
-    expect(elftrace(['patch', '--nop', sample('x86-64/module-fentry.ko'), '-o', at('quiet.ko')]).status).toBe(0);
+    expect(warmElftrace(['patch', '--nop', sample('x86-64/module-fentry.ko'), '-o', at('quiet.ko')]).status).toBe(0);
     const tampered = put('tampered.ko', edited(read(at('quiet.ko')), wrongPlace, [0xcc]));
     for (const args of [
       ['status', tampered],
       ['verify', tampered],
       ['revert', tampered, '-o', at('never.ko')],
     ]) {
-      expect([args, elftrace(args).status]).toEqual([args, 1]);
+      expect([args, warmElftrace(args).status]).toEqual([args, 1]);
     }
     expect(existsSync(at('never.ko'))).toBe(false);
   });
@@ -105,9 +106,9 @@ describe('exit codes', () => {
     const { sites } = openBytes(linked);
     const leftover = [...sites].find((site) => site.functionSymbol < 0)!;
     const file = put('warning', edited(linked, sites.fileOffset(leftover.index), [0xcc, 0xcc, 0xcc, 0xcc, 0xcc]));
-    const plain = elftrace(['verify', file]);
+    const plain = warmElftrace(['verify', file]);
     expect([plain.status, plain.stdout.includes('warning: no-symbol')]).toEqual([0, true]);
-    expect(elftrace(['verify', '--strict', file]).status).toBe(1);
+    expect(warmElftrace(['verify', '--strict', file]).status).toBe(1);
   });
 
   test('2: garbage, a missing file, a damaged one, a selection of nothing, no record', () => {
@@ -131,7 +132,7 @@ describe('exit codes', () => {
       [['list', builtSamples], 'io'],
     ];
     for (const [args, code] of cases) {
-      const { status, stderr } = elftrace(args);
+      const { status, stderr } = warmElftrace(args);
       expect([args, status, stderr.includes(code)]).toEqual([args, 2, true]);
       expect(stderr).toMatch(/error: /);
       expect(stderr).not.toMatch(/\n {4}at /);
@@ -151,22 +152,22 @@ describe('exit codes', () => {
     ];
     for (const file of files) {
       for (const verb of ['info', 'verify', 'status']) {
-        const { status, stderr } = elftrace([verb, file]);
+        const { status, stderr } = warmElftrace([verb, file]);
         expect([verb, file, status, stderr.includes('error: ')]).toEqual([verb, file, 4, true]);
       }
     }
-    const archive = elftrace(['patch', '--nop', sample('x86-64/modules.a'), '-o', at('never')]);
+    const archive = warmElftrace(['patch', '--nop', sample('x86-64/modules.a'), '-o', at('never')]);
     expect([archive.status, archive.stderr.includes('archive')]).toEqual([4, true]);
-    expect(elftrace(['info', files[0]!]).stdout).toContain('not served');
+    expect(warmElftrace(['info', files[0]!]).stdout).toContain('not served');
   });
 
   test('the worst of several files decides', () => {
     const good = sample('x86-64/module-fentry.ko');
     const bad = put('bad.ko', wrong);
     const garbage = put('garbage', 'this is no ELF file');
-    expect(elftrace(['verify', good, bad]).status).toBe(1);
-    expect(elftrace(['verify', good, bad, garbage]).status).toBe(2);
-    expect(elftrace(['info', good, garbage]).status).toBe(2);
+    expect(warmElftrace(['verify', good, bad]).status).toBe(1);
+    expect(warmElftrace(['verify', good, bad, garbage]).status).toBe(2);
+    expect(warmElftrace(['info', good, garbage]).status).toBe(2);
   });
 });
 
@@ -229,7 +230,7 @@ describeWith(['nm'], 'names by nm', () => {
         .toString()
         .split('\n')
         .map((line) => / [tTwW] (\S+)$/.exec(line)?.[1] ?? '');
-      const lines = elftrace(['list', sample(name)])
+      const lines = warmElftrace(['list', sample(name)])
         .stdout.trim()
         .split('\n');
       expect(lines.length).toBeGreaterThan(10);
@@ -240,24 +241,24 @@ describeWith(['nm'], 'names by nm', () => {
 
   test('--symbols with the lines of nm names the functions of a stripped file', () => {
     const map = put('System.map', run('nm', ['-n', sample('x86-64/program-fentry')]));
-    const named = elftrace(['list', sample('x86-64/program-fentry-stripped'), '--symbols', map]);
-    const plain = elftrace(['list', sample('x86-64/program-fentry')]);
+    const named = warmElftrace(['list', sample('x86-64/program-fentry-stripped'), '--symbols', map]);
+    const plain = warmElftrace(['list', sample('x86-64/program-fentry')]);
     expect([named.status, named.stderr]).toEqual([0, '']);
     // Without sizes a function reaches to the next one, over an overridden body too: no function
     // begins in front of the site of that one.
     expect(named.stdout.trim().split('\n')).toHaveLength(17);
     expect(named.stdout.trim().split('\n').sort()).toEqual(plain.stdout.trim().split('\n').sort());
     // An ELF file with symbols does as well; without either there are addresses.
-    const elf = elftrace([
+    const elf = warmElftrace([
       'list',
       sample('x86-64/program-fentry-stripped'),
       '--symbols',
       sample('x86-64/program-fentry'),
     ]);
     expect(elf.stdout).toBe(plain.stdout);
-    expect(elftrace(['list', sample('x86-64/program-fentry-stripped')]).stdout).toMatch(/^(0x[0-9a-f]+\n){18}$/);
+    expect(warmElftrace(['list', sample('x86-64/program-fentry-stripped')]).stdout).toMatch(/^(0x[0-9a-f]+\n){18}$/);
     expect(
-      elftrace([
+      warmElftrace([
         'patch',
         '--nop',
         '-l',
@@ -270,7 +271,7 @@ describeWith(['nm'], 'names by nm', () => {
       ]).stdout,
     ).toContain('1 of 1 sites changed');
     expect(
-      elftrace(['list', sample('x86-64/program-fentry-stripped'), '--symbols', put('nonsense', 'no map\n')]).status,
+      warmElftrace(['list', sample('x86-64/program-fentry-stripped'), '--symbols', put('nonsense', 'no map\n')]).status,
     ).toBe(2);
   });
 });
@@ -287,7 +288,7 @@ describe.each([
         .toString()
         .split('\n')
         .map((line) => / [tTwW] (\S+)$/.exec(line)?.[1] ?? '');
-      const lines = elftrace(['list', sample(name)])
+      const lines = warmElftrace(['list', sample(name)])
         .stdout.trim()
         .split('\n');
       expect(lines.length).toBeGreaterThan(10);
@@ -308,7 +309,7 @@ describeWith(['objdump'], 'code by objdump', () => {
       sample('x86-64/module-fentry.ko'),
     ]).toString();
     const addresses = [...text.matchAll(/^ *([0-9a-f]+):\t(?!R_)/gm)].map((match) => `0x${match[1]!}`);
-    const { stdout, status } = elftrace(['disasm', '--json', sample('x86-64/module-fentry.ko'), 'module_run']);
+    const { stdout, status } = warmElftrace(['disasm', '--json', sample('x86-64/module-fentry.ko'), 'module_run']);
     const [shown] = (JSON.parse(stdout) as { functions: { lines: { address: string; notes: string[] }[] }[] })
       .functions;
     expect(status).toBe(0);

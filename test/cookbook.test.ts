@@ -3,11 +3,13 @@ import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { cookbook, cooked, pages, recipes, toolsOf } from '../scripts/cookbook.js';
+import { repeats } from './support/long.js';
 import { describeWith } from './support/tools.js';
 
 const textOf = (name: string): string => readFileSync(join(cookbook, name), 'utf8');
 
-describe.each(pages().map((path) => [basename(path), path]))('%s', (_, path) => {
+/** All in CI; else one: what commands do has tests of its own. */
+describe.each(repeats(pages().toReversed()).map((path) => [basename(path), path]))('%s', (_, path) => {
   const text = readFileSync(path!, 'utf8');
   describeWith(['bash', ...toolsOf(text)], 'its commands', () => {
     test('print what it shows (node build/scripts/cookbook.js --write)', () => {

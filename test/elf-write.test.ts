@@ -20,6 +20,7 @@ import {
 } from '../src/elf/write.js';
 import { ALL_SHAPES, buildElf, note, shapeName, smallObject, type Shape } from './support/elf-builder.js';
 import { compiledFiles, keep } from './support/elf-compile.js';
+import { times } from './support/long.js';
 import { readelfSections } from './support/readelf.js';
 import { describeWith, run } from './support/tools.js';
 
@@ -128,7 +129,8 @@ describe('round trips of installed files', () => {
 });
 
 describeWith(['readelf'], 'appended sections against readelf', () => {
-  test.each(compiledFiles().map((file) => [file.name, file] as const))('%s', (name, { path, bytes }) => {
+  const files = compiledFiles().filter((_, i) => i % times(1, 2, 3) === 0);
+  test.each(files.map((file) => [file.name, file] as const))('%s', (name, { path, bytes }) => {
     const image = readElf(bytes);
     const contents = new Uint8Array(24).fill(7);
     const edits = {

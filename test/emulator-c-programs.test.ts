@@ -24,7 +24,7 @@ const onThisProcessor: CollectionOptions['also'] = (path, expected, target) => {
   expect([native.status, native.stdout.toString('latin1') === expected.output]).toEqual([expected.end, true]);
 };
 
-/** Targets that all others are near to. Both tiers execute the optimised programs of two in step. */
+/** Targets that all others are near to. Both tiers execute the programs of two of them in step. */
 const MAIN = ['ppc64-elfv1', 'rv64gc', 'arm64', 'x86-64'];
 /** Targets whose instructions compilers choose only where they optimise. */
 const OPTIMISED = ['rv64gc_zba_zbb_zbs', 'arm64-plain', 'x86-64-v2'];

@@ -15,7 +15,7 @@ import { differences, randomProgram } from './support/tiers.js';
 import { few, isLong, isWhole } from './support/long.js';
 
 /** Seeds of random programs, and slices of each. `scripts/soak-tiers.ts` runs more. */
-const SEEDS = few([2, 1]);
+const SEEDS = few([5, 6, 2, 1], 2);
 const SLICES = 120;
 
 beforeAll(() => {

@@ -11,7 +11,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { graphHazards, type GraphHazard, isUserProgram } from '../src/tracing/graph-safety.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { loadedCases, loadSamples } from './support/loaded.js';
-import { isLong, isWhole, repeats } from './support/long.js';
+import { few, isLong, isWhole } from './support/long.js';
 import { openBytes, readSample, root, sampleNames } from './support/pipeline.js';
 import { describeWith, run, runProgramFile } from './support/tools.js';
 
@@ -156,7 +156,7 @@ const EXPECTED = {
  * Forms of references that are followed alike on all machines, by what lifters say: tried on these.
  * Each form is a static program with the C library to link and to read.
  */
-const FOLLOWED: readonly Machine[] = isLong ? ['x86-64', 'ppc64-elfv1', 'arm64'] : ['x86-64'];
+const FOLLOWED: readonly Machine[] = isLong ? ['x86-64', 'arm64'] : ['x86-64'];
 
 describe.each(Object.keys(MACHINES) as Machine[])('%s', (machine) => {
   describeWith([MACHINES[machine].gcc], 'static programs of glibc', () => {
@@ -165,15 +165,11 @@ describe.each(Object.keys(MACHINES) as Machine[])('%s', (machine) => {
     });
 
     test('every reference of its own is named with its function', () => {
-      const found = (['jump', 'signal', 'context'] as const).map((name) => [
-        name,
-        lines(hazardsIn(build(name, { machine }))),
-      ]);
-      expect(Object.fromEntries(found)).toEqual({
-        jump: EXPECTED.jump,
-        signal: EXPECTED.signal,
-        context: EXPECTED.context,
-      });
+      const names = ['jump', 'signal', 'context'] as const;
+      const at = Object.keys(MACHINES).indexOf(machine);
+      // All on one machine; on the others one, in turn.
+      for (const name of isWhole || at === 0 ? names : [names[at % names.length]!])
+        expect([name, lines(hazardsIn(build(name, { machine })))]).toEqual([name, EXPECTED[name]]);
     });
 
     if (isWhole || FOLLOWED.includes(machine))
@@ -246,7 +242,7 @@ describeWith(['csmith', 'gcc'], 'random programs', () => {
   const include = ['/usr/include/csmith', '/usr/include/csmith-2.3.0', '/usr/include'].find((each) =>
     existsSync(join(each, 'csmith.h')),
   );
-  test.each(repeats([1, 2, 3]))('of csmith, seed %i, are accepted', (seed) => {
+  test.each(few([1, 2, 3]))('of csmith, seed %i, are accepted', (seed) => {
     const text = run('csmith', ['--seed', String(seed)]).toString();
     expect(hazardsIn(build({ text }, { flags: [`-I${include ?? '/usr/include'}`] }))).toEqual([]);
   });

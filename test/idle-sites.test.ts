@@ -11,6 +11,7 @@ import { withRuntime } from '../src/tracing/inject.js';
 import { Session } from '../src/tracing/session.js';
 import { sha256 } from '../src/sha256.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { covering } from './support/long.js';
 import { builtSamples, openBytes } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-idle-'));
@@ -79,7 +80,14 @@ const SAMPLES: readonly Sample[] = [
   { name: 'arm64/program-patchable-4-2', throughSite: false, livepatch: true, direct: true },
 ];
 
-describe.each(SAMPLES)('$name', ({ name, throughSite, livepatch, direct }) => {
+/** One of each machine, and of what a machine can do. */
+const taken = covering(
+  SAMPLES,
+  ({ name }) => name.replace(/\/.*/, ''),
+  ({ throughSite, livepatch, direct }) => [throughSite, livepatch, direct].join(),
+);
+
+describe.each(taken)('$name', ({ name, throughSite, livepatch, direct }) => {
   const program = join(builtSamples, name);
   const key = name.replace('/', '-');
   /** Patches; says which sites are others, and that the way back is whole. */

@@ -6,6 +6,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { buildProgram, runHere, scratch, X86_TARGETS } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
+import { times } from './support/long.js';
 import { maker } from './support/processor.js';
 import { run } from './support/run.js';
 import { spawnSync } from './support/spawn.js';
@@ -38,7 +39,7 @@ if (!isAmd) process.stderr.write('left out: what x87 leaves to processors is com
 
 describeWith(['gcc'], 'x87', () => {
   test.each([
-    ['x87', X87_HERE, 150],
+    ['x87', X87_HERE, times(150, 60)],
     ['MMX', MMX_CASES, 40],
   ])('%s: each instruction does what it does on this processor, in both tiers', (_name, cases, count) => {
     const program = buildProgram(target!, '2', [writeSource('x87.c', x87Program(cases, count))]);
@@ -77,7 +78,7 @@ describeWith(['gcc'], 'x87', () => {
   });
 
   test('SSE: results and flags in every mode of MXCSR', () => {
-    const program = buildProgram(target!, '2', [writeSource('sse.c', sseProgram(SSE_CASES, 500))]);
+    const program = buildProgram(target!, '2', [writeSource('sse.c', sseProgram(SSE_CASES, times(500, 200)))]);
     const expected = runProgramFile(program).stdout.split('\n');
     for (const tier of [0, 1] as const) {
       const here = runHere(target!, program, { tier });

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, expect, test } from '@jest/globals';
+import { isWhole } from './support/long.js';
 import { root } from './support/pipeline.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run as runTool } from './support/tools.js';
@@ -108,13 +109,17 @@ describeWith(['xz', 'zstd'], 'memory', () => {
       () => packedFile('p.zst', runTool('zstd', ['-q', '-c', '--no-content-size', input])),
     ],
   ];
-  test.each(tools)('%s: at most 1.2 times what comes out', (name, small, packed) => {
-    const { size, code, grown } = measure(small(), packed());
-    process.stdout.write(`${name}: ${(grown / size).toFixed(3)} times ${Math.floor(size / MIB)} MiB\n`);
-    expect([code, Math.floor(size / MIB)]).toEqual(['', SIZE / MIB]);
-    expect(grown / size).toBeLessThanOrEqual(1.2);
-    expect(grown / size).toBeGreaterThan(0.9);
-  });
+  // Two members are two times what one is.
+  test.each(tools.filter(([name]) => isWhole || name !== 'gzip'))(
+    '%s: at most 1.2 times what comes out',
+    (name, small, packed) => {
+      const { size, code, grown } = measure(small(), packed());
+      process.stdout.write(`${name}: ${(grown / size).toFixed(3)} times ${Math.floor(size / MIB)} MiB\n`);
+      expect([code, Math.floor(size / MIB)]).toEqual(['', SIZE / MIB]);
+      expect(grown / size).toBeLessThanOrEqual(1.2);
+      expect(grown / size).toBeGreaterThan(0.9);
+    },
+  );
 
   test('a bomb takes no more than what is allowed', () => {
     const zeros = gzipSync(new Uint8Array(SIZE / 4), { level: 9 });

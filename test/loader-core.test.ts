@@ -32,6 +32,7 @@ import {
   start as startImage,
   startObject,
 } from './support/loader-build.js';
+import { few, isWhole } from './support/long.js';
 import { root } from './support/pipeline.js';
 import { ppcTargets } from './support/ppc-build.js';
 import { describeWith, run } from './support/tools.js';
@@ -68,7 +69,8 @@ function farCore(target: LoaderTarget, base: string): Uint8Array {
 }
 
 describeWith(loaderTools, 'linked cores', () => {
-  for (const target of loaderTargets) {
+  // ELFv2 in big-endian order has nothing that the others have not.
+  for (const target of loaderTargets.filter((each) => isWhole || each !== 'v2be')) {
     describe(target, () => {
       const { arch } = ppcTargets[target];
       const runtime = source('runtime', assemble(target, countingRuntime(target, 'pg')));
@@ -264,7 +266,7 @@ describeWith(loaderTools, 'linked cores', () => {
     fails(['load', '/bin/true', '-o', more], 4, /neither an object .* nor a program with fixed addresses/);
   });
 
-  for (const target of ['ppc32', 'v1', 'v2le'] as const) {
+  for (const target of few(['v1', 'ppc32', 'v2le'] as const, 2)) {
     test(`${target}: a static program of the C library runs as a core, its program headers are where it looks`, () => {
       const { arch, prefix } = ppcTargets[target];
       const path = file('hello');

@@ -8,7 +8,7 @@ import { expect, test } from '@jest/globals';
 import { openTrace } from '../src/cli/native-trace.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
-import { isWhole, repeats } from './support/long.js';
+import { isWhole } from './support/long.js';
 import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import {
   compile, countsOf, describeNatively, FORMS, type NativeMachine, NOPS, oneName, patched, report, traced, truth,
@@ -96,7 +96,7 @@ describeNatively('programs that write calls and returns', () => {
     'RT-43, RT-44, RT-45: the calls recorded are those of the log, and the program does what it did: %s',
     async (_, program, i) => {
       const expected = truth(program);
-      for (const at of isWhole ? FORMS.keys() : repeats([i, i + 1])) {
+      for (const at of isWhole ? FORMS.keys() : [i]) {
         const form = FORMS[at % FORMS.length]!;
         const flags = [...SAME_CALLS, ...(program.flags ?? []), ...form];
         const plain = compile(program.source, flags, program.language);
@@ -115,7 +115,8 @@ describeNatively('programs that write calls and returns', () => {
   const FIB = `#include <stdio.h>\nint fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 int main(void) { printf("%d\\n", fib(12)); return 3; }`;
 
-  test.each(FORMS.map((form) => [form.join(' '), form] as const))(
+  const some = FORMS.filter((_, i) => isWhole || i % 3 === 0);
+  test.each(some.map((form) => [form.join(' '), form] as const))(
     'RT-27, RT-44: strip, readelf and revert take it: %s',
     async (_, form) => {
       const plain = compile(FIB, [...OWN_CALLS, ...form]);

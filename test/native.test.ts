@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { CONFIG, HEADER, HEADER_BYTES, NAME_BYTES, RECORD } from '../src/native/layout.js';
 import { scratch } from './support/c-programs.js';
-import { isLong } from './support/long.js';
+import { times } from './support/long.js';
 import { nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import {
   COMPILER, compile, countsOf, describeNatively, FORMS, oneName, patched, report, traced, truth,
@@ -17,7 +17,7 @@ import { spawnSync } from './support/spawn.js';
 import { run } from './support/tools.js';
 
 /** Programs that end by themselves. */
-const csmithSeeds = Array.from({ length: isLong ? 10 : 2 }, (_, i) => i + 1);
+const csmithSeeds = Array.from({ length: times(10, 4, 2) }, (_, i) => i + 1);
 
 test('RT-26: layout.ts says what native.h and native.c say', () => {
   const header = readFileSync(join(root, 'src/runtime/native.h'), 'utf8');

@@ -87,8 +87,8 @@ describe.each(programs.filter((each) => taken.some(({ name }) => name === each))
       const image = withRuntime(opened.sites, undefined, undefined, convention);
       const { sites } = openBytes(image.bytes);
       const plan = planTracing(sites, { tracer: { kind }, others: 'untouched' });
-      // A-SITE-1: the pointer must be one aligned store; such sites are dropped, and say why. Behind
-      // a -pg prologue the return address is signed already: such functions are refused.
+      // A-SITE-1: the pointer must be one aligned store; other sites are dropped, and say why.
+      // Behind a -pg prologue the return address is signed already: such functions are refused.
       const signed = name.endsWith('mcount-bti') && kind === 'function_graph';
       const expected = signed ? ['signed-return'] : name.startsWith('arm64') ? ['misaligned'] : [];
       expect(plan.refusals.filter(({ code }) => !expected.includes(code))).toEqual([]);

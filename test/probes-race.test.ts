@@ -65,7 +65,7 @@ function raced(
 }
 
 const BOTH = ['modern', '2009'] as const;
-/** The two state machines differ above the text: both race on one machine of each kind of window. */
+/** The state machines differ above the text: both race on one machine of each kind of window. */
 const ONE_OF_EACH = firstOf(probeMachines, ({ inside }) => String(inside === null));
 const versionsOf = (each: ProbeMachineCase): readonly (typeof BOTH)[number][] =>
   isWhole || (isLong && ONE_OF_EACH.has(each)) ? BOTH : ['modern'];
@@ -104,6 +104,8 @@ describe.each(probeMachines)('$name', (each) => {
     expect(raced(each, options, (life) => armed(life).begin().remove().settle())).toEqual(holds('-', 'probe'));
   });
 
+  // Here the orders are the most: on one machine of each kind of window.
+  if (isWhole || ONE_OF_EACH.has(each))
   test.each(versions)('T-KP-31, H10, %s: a whole life, on CPUs that keep what they fetched', (version) => {
     expect(raced(each, { version, stale: true }, wholeLife)).toEqual(holds('-', 'probe'));
   });
@@ -121,6 +123,7 @@ describe.each(probeMachines)('$name', (each) => {
     else expect([text.verdict, text.rules]).toEqual(['violated', expect.arrayContaining([each.inside])]);
   });
 
+  if (isWhole || ONE_OF_EACH.has(each))
   test('H11, T-KP-28: the slot is used again by the probe of another function while a thread is in it', () => {
     const again = (life: ProbeLife): ProbeLife => jumps(life).begin().remove().settle().arm(G).settle();
     for (const version of versions) {
@@ -248,7 +251,7 @@ describe('T-KP-12, T-KP-35, H13: user and optimizer in every order', () => {
 }); // prettier-ignore
 
 test('T-KP-31: of the full set, without reduction: explored and impossible orders are all there are', () => {
-  for (const name of ['x86-64', 'riscv64, parcels under jal', 'riscv64, words under a pair']) {
+  for (const name of few(['riscv64, parcels under jal', 'x86-64', 'riscv64, words under a pair'])) {
     const each = probeMachines.find((other) => other.name === name)!;
     for (const change of [undefined, hasty]) {
       const { scene, sequence, options } = new ProbeLife(each, { version: '2009' }).begin().arm().settle().race(change);

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { PROGRAMS, writeSource } from './support/emulator.js';
-import { firstOf, isLong } from './support/long.js';
+import { firstOf, isWhole } from './support/long.js';
 import { isX86Linux } from './support/processor.js';
 import { run } from './support/run.js';
 import { describeWith, run as runTool, runProgramFile } from './support/tools.js';
@@ -45,7 +45,7 @@ function onLinux(): string {
   return stdout;
 }
 
-const each = firstOf(TARGETS, () => 'all');
+const first = firstOf(TARGETS, () => 'all');
 for (const target of TARGETS) {
   const [name, gcc] = target;
   if (!isX86Linux) continue;
@@ -57,14 +57,16 @@ for (const target of TARGETS) {
       expect([here.status, here.json['deviations']]).toEqual([9, []]);
     });
 
-    (isLong || each.has(target) ? test : test.skip)('turns drawn from a seed, in both tiers', () => {
-      const tree = treeOf(gcc, SOURCE);
-      const args = ['--root', tree, '--seed', '3', '--slice', '2000', join(tree, 'bin', 'program')];
-      const ran = ['0', 'auto'].map((tier) => run(['--tier', tier, ...args]));
-      const wanted = onLinux().split('\n');
-      for (const { stdout } of ran) expect(stdout.trimEnd().split('\n')).toEqual(wanted.slice(0, stdout.trimEnd().split('\n').length)); // prettier-ignore
-      expect(ran[0]!.json['instructions']).toBe(ran[1]!.json['instructions']);
-    });
+    // The order of turns is the same on all machines.
+    if (isWhole || first.has(target))
+      test('turns drawn from a seed, in both tiers', () => {
+        const tree = treeOf(gcc, SOURCE);
+        const args = ['--root', tree, '--seed', '3', '--slice', '2000', join(tree, 'bin', 'program')];
+        const ran = ['0', 'auto'].map((tier) => run(['--tier', tier, ...args]));
+        const wanted = onLinux().split('\n');
+        for (const { stdout } of ran) expect(stdout.trimEnd().split('\n')).toEqual(wanted.slice(0, stdout.trimEnd().split('\n').length)); // prettier-ignore
+        expect(ran[0]!.json['instructions']).toBe(ran[1]!.json['instructions']);
+      });
   });
 }
 

@@ -280,11 +280,13 @@ for (const target of RAW_TARGETS) {
       expect(ticking).toMatchObject({ status: 125, json: { stop: { reason: 'step-limit' }, instructions: 50_000 } });
     });
 
-    test('hostile programs get no more than a process may have: signals that wait, timers', () => {
-      for (const how of ['q', 'm']) {
-        expect(run([program(), how])).toMatchObject({ status: 5, stdout: 'bounded 1\n' });
-      }
-    });
+    // What bounds them knows no machine.
+    if (isWhole || target.name === 'x86-64')
+      test('hostile programs get no more than a process may have: signals that wait, timers', () => {
+        for (const how of ['q', 'm']) {
+          expect(run([program(), how])).toMatchObject({ status: 5, stdout: 'bounded 1\n' });
+        }
+      });
 
     test('a process that waits for what cannot come is a deadlock, with its place', () => {
       const { status, json, stderr } = run([program(), 's']);

@@ -323,6 +323,25 @@ export function encodes(table: IsaTable, row: Row, operands: Operands): boolean 
   }
 }
 
+/**
+ * Variants with each n-th of their inputs; all of them where a row would come below its number of
+ * cases.
+ */
+export function thinned<V extends { readonly inputs: readonly number[] }>(
+  variants: readonly V[],
+  every: number,
+  rowOf: (variant: V) => unknown,
+): V[] {
+  const cases = new Map<unknown, number>();
+  for (const each of variants) {
+    const row = rowOf(each);
+    cases.set(row, (cases.get(row) ?? 0) + Math.ceil(each.inputs.length / every));
+  }
+  return variants.map((each) =>
+    cases.get(rowOf(each))! < MIN_CASES ? each : { ...each, inputs: each.inputs.filter((_, i) => i % every === 0) },
+  );
+}
+
 /** Collects variants, each with a part of the inputs. */
 export abstract class RowPlanner<Input, Aspect extends string> {
   readonly variants: RowVariant<Input, Aspect>[] = [];

@@ -24,7 +24,7 @@ import {
 import { prove, subjectOf } from './probe-proof.js';
 import { spawnSync } from './spawn.js';
 import { describeWith } from './tools.js';
-import { isLong, isWhole } from './long.js';
+import { isLong, times } from './long.js';
 
 const ppc = (name: string): readonly PpcTarget[] => PPC_TARGETS.filter((each) => each.name === name);
 
@@ -42,7 +42,7 @@ const VARIANTS = {
 
 const LEVELS: readonly Level[] = ['0', '1', '2', 's'];
 const isSoak = process.env['ELFTRACE_PROBE_PROGRAMS'] !== undefined;
-const PROGRAMS = Number(process.env['ELFTRACE_PROBE_PROGRAMS'] ?? (isWhole ? 50 : isLong ? 6 : 1));
+const PROGRAMS = Number(process.env['ELFTRACE_PROBE_PROGRAMS'] ?? times(50, 3, 1));
 /** Programs that execute more instructions of their own are left out. */
 const HITS = { small: 2_500, large: 60_000 };
 

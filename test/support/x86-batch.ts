@@ -26,7 +26,7 @@ import { x86Coverage } from '../../src/arch-x86/lift.js';
 import { decodeInto, X86Instruction } from '../../src/arch-x86/isa.js';
 import { opcodeMaps } from '../../src/arch-x86/opcode-map.js';
 import type { OpcodeRow, OpcodeTable } from '../../src/arch-x86/opcode-map.js';
-import { check, inputText, MIN_CASES, RowCoverage, runHere, runOutside, VARIANT_SEED } from './batch.js';
+import { check, inputText, MIN_CASES, RowCoverage, runHere, runOutside, thinned, VARIANT_SEED } from './batch.js';
 import { ask, hasFeatures } from './processor.js';
 import { Random } from './random.js';
 import type { BatchResult, Checking } from './batch.js';
@@ -1183,8 +1183,10 @@ export interface X86Result extends BatchResult {
 }
 
 /** Runs all rows here, under qemu and on this processor, and records what was executed. */
-export function runBatches(coverage: Coverage, rows?: readonly RowPlace[]): X86Result {
-  const { inputs, variants } = new Planner(rows);
+/** @param every  of the inputs of a variant each so-many-th is taken */
+export function runBatches(coverage: Coverage, every = 1, rows?: readonly RowPlace[]): X86Result {
+  const { inputs, variants: all } = new Planner(rows);
+  const variants = thinned(all, every, ({ place }) => place);
   const program = (list: readonly Variant[]) => {
     const path = buildProgram(inputs, list);
     const ours = runHere(
