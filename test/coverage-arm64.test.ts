@@ -10,7 +10,7 @@ import { describeWith } from './support/tools.js';
 import { isWhole, longTest } from './support/long.js';
 
 /** Of the inputs of an instruction each so-many-th is tried. */
-const EVERY = isWhole ? 1 : 3;
+const EVERY = isWhole ? 1 : 4;
 
 describeWith([ARM64_QEMU], 'instruction coverage of arm64', () => {
   const coverage = new Coverage();

@@ -20,7 +20,7 @@ import { runLocal } from './support/x86-local.js';
 import { isWhole, longTest } from './support/long.js';
 
 /** Of the inputs of an instruction each so-many-th is tried. */
-const EVERY = isWhole ? 1 : 2;
+const EVERY = isWhole ? 1 : 3;
 
 describeWith(['gcc', 'qemu-x86_64'], 'instruction coverage of x86-64', () => {
   const coverage = new Coverage();

@@ -31,6 +31,7 @@ import { load } from '../src/program/program.js';
 import { runtimeObject } from '../src/runtime/index.js';
 import { sha256 } from '../src/sha256.js';
 import { readRing } from '../src/trace/index.js';
+import { covering } from './support/long.js';
 import { openBytes, readSample } from './support/pipeline.js';
 
 type Version = '2009' | 'modern';
@@ -56,7 +57,15 @@ const cases: readonly {
 
 const yaml = (steps: readonly object[]): string => JSON.stringify({ version: 1, steps });
 
-describe.each(cases)(
+/** One of each instruction set, version and place in memory. */
+const taken = covering(
+  cases,
+  ({ target }) => target.replace(/-.*/, ''),
+  ({ version }) => version,
+  ({ base }) => base,
+);
+
+describe.each(taken)(
   '$target $flavour $base, kprobes of $version',
   ({ target, flavour, ending, base, version, site }) => {
     const source = (name: string, file: string): Source => ({ name, image: readElf(readSample(`${target}/${file}`)) });

@@ -18,6 +18,7 @@ import { findNamedSites } from '../src/sites/named.js';
 import { Machine, type PatcherStep, runSchedule, type ScheduleStep, startProcess } from '../src/emulator/index.js';
 import { type PpcKind, type PpcLine, ppcEmulation, ppcWords } from './support/emulator.js';
 import { loadSample, sitesOf, traced } from './support/loaded-samples.js';
+import { few } from './support/long.js';
 import { root } from './support/pipeline.js';
 import { interleavings } from './support/interleavings.js';
 
@@ -310,7 +311,7 @@ function* sampled<T>(all: Iterable<T>, each: number): Generator<T> {
   for (const one of all) if (index++ % each === 0) yield one;
 }
 
-describe.each(['2008', 'modern'])(
+describe.each(few(['modern', '2008']))(
   'T-PPC-26 H3: a loaded module, stubs of the form %s, and the real tracer',
   (stubs) => {
     const image = traced(

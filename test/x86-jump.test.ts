@@ -12,6 +12,7 @@ import { imageRace, parseRaceState, race, type RaceVariant } from '../src/race/i
 import { verify } from '../src/sites/verdicts.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { FakeView, fromHex } from './support/fake-view.js';
+import { isWhole } from './support/long.js';
 import { openBytes, readSample } from './support/pipeline.js';
 import { isX86Linux } from './support/processor.js';
 import { describeWith, run, runProgramFile } from './support/tools.js';
@@ -255,14 +256,17 @@ describeWith(['x86_64-linux-gnu-gcc'], 'programs', () => {
     return race(scene.scene, scene.sequence, scene.options);
   }; // prettier-ignore
 
-  test.each(rows)('X-JMP-4 H1 H9: from %s to %s, in every order', (from, to) => {
-    const { verdict, bounds, counts } = raced(from, to);
-    expect([verdict, bounds]).toEqual(['holds', []]);
-    // One caller or the other, both on the way between them, and nothing else.
-    const seen = new Set([...counts.outcomes.keys()].flatMap((each) => each.split(/[ ,+]+/)));
-    expect(seen).toContain('jumped');
-    expect([...seen].every((each) => ['-', 'jumped', 'called', 'elftrace_counter'].includes(each))).toBe(true);
-  });
+  test.each(rows.filter((_, i) => isWhole || i % 2 === 0))(
+    'X-JMP-4 H1 H9: from %s to %s, in every order',
+    (from, to) => {
+      const { verdict, bounds, counts } = raced(from, to);
+      expect([verdict, bounds]).toEqual(['holds', []]);
+      // One caller or the other, both on the way between them, and nothing else.
+      const seen = new Set([...counts.outcomes.keys()].flatMap((each) => each.split(/[ ,+]+/)));
+      expect(seen).toContain('jumped');
+      expect([...seen].every((each) => ['-', 'jumped', 'called', 'elftrace_counter'].includes(each))).toBe(true);
+    },
+  );
 
   test('H1: a jump that is written byte by byte tears', () => {
     const { verdict, violations } = raced('nop', 'jmp:jumped', ['no-breakpoint']);

@@ -1,17 +1,17 @@
 /**
  * Long proofs: repetitions of what another test shows (more seeds, more machines, more schedules).
- * `npm test` leaves them out, `npm run test:all`, which CI runs, sets ELFTRACE_LONG=1. A behaviour
- * that nothing else shows is no long proof, however long it takes.
+ * `npm test` leaves them out, `npm run test:all`, which CI runs, sets ELFTRACE_LONG=1 and takes each
+ * machine and each rule; what is left are repetitions of these, which ELFTRACE_LONG=whole runs. A
+ * behaviour that nothing else shows is no long proof, however long it takes.
+ *
+ * A test that CI does not run is not there for it: `if (isWhole) test(…)`. A skipped one is a failure.
  */
 import { test } from '@jest/globals';
 
 /** Whether long proofs run. */
 export const isLong = process.env['ELFTRACE_LONG'] !== undefined;
 
-/**
- * Whether the largest tables run as a whole, of which CI takes a part: `ELFTRACE_LONG=whole`, which
- * takes half an hour longer.
- */
+/** Whether tables run as a whole, of which CI takes a part: `ELFTRACE_LONG=whole`. */
 export const isWhole = process.env['ELFTRACE_LONG'] === 'whole';
 
 /** `test` of a long proof. */
