@@ -12,6 +12,7 @@ import { arm64 } from '../src/arch-arm64/index.js';
 import { encodeBl } from '../src/arch-arm64/isa.js';
 import { literalAddress } from '../src/arch-arm64/sites.js';
 import { FakeView, asChange, fromWords } from './support/fake-view.js';
+import { times } from './support/long.js';
 import { describeWith, run } from './support/tools.js';
 
 const NOP = 0xd503_201f;
@@ -217,7 +218,7 @@ describe('=2', () => {
       }),
       {
         seed: 40,
-        numRuns: 500,
+        numRuns: times(500, 200),
         examples: [
           [NOP, BL],
           [MOV, RET],
@@ -480,7 +481,7 @@ describe('read and write are inverses', () => {
           }
         },
       ),
-      { seed: 40, numRuns: 300 },
+      { seed: 40, numRuns: times(300, 150) },
     );
   });
 });

@@ -194,7 +194,7 @@ describe('pure ops', () => {
       const reference = REFERENCE[name]!;
       const cases: (readonly [bigint, bigint])[] = [];
       const unary = OPS[name].form === 'unary';
-      for (const a of VALUES) for (const b of unary ? [0n] : VALUES) cases.push([a, b]);
+      for (const a of VALUES) for (const b of unary ? [0n] : SOME) cases.push([a, b]);
       const results = evaluate(cases.length, (k) => {
         const [a, b] = cases[k]!;
         // Constants and slots in all four combinations, also with the destination equal to an

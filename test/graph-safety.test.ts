@@ -11,7 +11,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { graphHazards, type GraphHazard, isUserProgram } from '../src/tracing/graph-safety.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { loadedCases, loadSamples } from './support/loaded.js';
-import { few, isLong, isWhole } from './support/long.js';
+import { few, isLong, isWhole, repeats } from './support/long.js';
 import { openBytes, readSample, root, sampleNames } from './support/pipeline.js';
 import { describeWith, run, runProgramFile } from './support/tools.js';
 
@@ -158,7 +158,7 @@ const EXPECTED = {
  */
 const FOLLOWED: readonly Machine[] = isLong ? ['x86-64', 'arm64'] : ['x86-64'];
 
-describe.each(Object.keys(MACHINES) as Machine[])('%s', (machine) => {
+describe.each(repeats(Object.keys(MACHINES) as Machine[], 2))('%s', (machine) => {
   describeWith([MACHINES[machine].gcc], 'static programs of glibc', () => {
     test('one without such references is accepted: what the C library does inside is its own', () => {
       expect(hazardsIn(build('hello', { machine }))).toEqual([]);
@@ -268,35 +268,39 @@ describeWith(['gcc', 'g++'], 'the command line', () => {
   const session = join(folder, 'graph.json');
   writeFileSync(session, JSON.stringify({ version: 1, steps: [{ graph: { name: 'mine' } }] }));
 
-  test.each([
+  const ways = [
     ['--tracer function_graph', ['--enable', '--tracer', 'function_graph']],
     ['a graph of a session', ['--session', session]],
     ['its callback by name', ['--enable', '--tracer', 'ftrace_graph_func']],
     ['r:', ['--probe', 'r:back work']],
     ['%return', ['--probe', 'p:back work%return']],
-  ])('%s: exit status 1, the function and the reference, no output; allowed: a notice', (_title, options) => {
-    const path = build('signal');
-    const { status, stderr } = elftrace(['patch', path, ...options, '-o', output]);
-    expect(status).toBe(1);
-    expect(stderr).toMatch(
-      /^ {2}main\+0x\w+ calls sigaction: .*\n {2}nothing was written; --allow-unsafe-graph .* \[unsafe-graph\]$/m,
-    );
-    never();
-    // What asks is one check; each option that leads to it is shown above.
-    if (!isWhole && !/function_graph|r:/.test(_title)) return;
-    const allowed = elftrace(['patch', path, ...options, '--allow-unsafe-graph', '-o', output]);
-    expect([allowed.status, allowed.stderr]).toEqual([
-      0,
-      expect.stringMatching(/notice: --allow-unsafe-graph: .*main\+0x\w+ calls sigaction/),
-    ]);
-    expect(existsSync(output)).toBe(true);
-    expect(elftrace(['status', output]).status).toBe(0);
-    const back = join(folder, 'back');
-    expect(elftrace(['revert', output, '-o', back]).status).toBe(0);
-    expect(readFileSync(back).equals(readFileSync(path))).toBe(true);
-    rmSync(output);
-    rmSync(back);
-  });
+  ] as const;
+  test.each(repeats(ways, 2))(
+    '%s: exit status 1, the function and the reference, no output; allowed: a notice',
+    (title, options) => {
+      const path = build('signal');
+      const { status, stderr } = elftrace(['patch', path, ...options, '-o', output]);
+      expect(status).toBe(1);
+      expect(stderr).toMatch(
+        /^ {2}main\+0x\w+ calls sigaction: .*\n {2}nothing was written; --allow-unsafe-graph .* \[unsafe-graph\]$/m,
+      );
+      never();
+      // What asks is one check; each option that leads to it is shown above.
+      if (!isWhole && !/function_graph|r:/.test(title)) return;
+      const allowed = elftrace(['patch', path, ...options, '--allow-unsafe-graph', '-o', output]);
+      expect([allowed.status, allowed.stderr]).toEqual([
+        0,
+        expect.stringMatching(/notice: --allow-unsafe-graph: .*main\+0x\w+ calls sigaction/),
+      ]);
+      expect(existsSync(output)).toBe(true);
+      expect(elftrace(['status', output]).status).toBe(0);
+      const back = join(folder, 'back');
+      expect(elftrace(['revert', output, '-o', back]).status).toBe(0);
+      expect(readFileSync(back).equals(readFileSync(path))).toBe(true);
+      rmSync(output);
+      rmSync(back);
+    },
+  );
 
   test('what replaces no return address is not asked', () => {
     const path = build('signal');

@@ -12,6 +12,7 @@ import { withRuntime } from '../src/tracing/inject.js';
 import { Session } from '../src/tracing/session.js';
 import { planProbes, probeRoomFor, ProbeRun } from '../src/kprobes/index.js';
 import { readRing } from '../src/trace/index.js';
+import { few } from './support/long.js';
 import { openBytes, readSample } from './support/pipeline.js';
 import {
   callback,
@@ -191,7 +192,7 @@ describe('tracer, graph, live patch and direct caller on one function', () => {
     return session;
   }
 
-  test.each(DIRECT_FLAVOURS)(
+  test.each(few(DIRECT_FLAVOURS))(
     'T-RV-16, R-DIR-2, R-DIR-7: in each of the 24 orders of the list: the tracer once, graph in and out, direct caller, replacement: %s',
     (flavour) => {
       const orders = permutations(USERS);

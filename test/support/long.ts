@@ -1,10 +1,10 @@
 /**
  * Long proofs: repetitions of what another test shows (more seeds, more machines, more schedules).
- * `npm test` leaves them out, `npm run test:all`, which CI runs, sets ELFTRACE_LONG=1 and takes each
- * machine and each rule; what is left are repetitions of these, which ELFTRACE_LONG=whole runs. A
+ * `npm test` leaves them out; `npm run test:all`, which CI runs, sets ELFTRACE_LONG=1 and takes
+ * each machine and each rule. What is left repeats these, and is run by ELFTRACE_LONG=whole. A
  * behaviour that nothing else shows is no long proof, however long it takes.
  *
- * A test that CI does not run is not there for it: `if (isWhole) test(…)`. A skipped one is a failure.
+ * A test that CI leaves out is not there for it, `if (isWhole) test(…)`: a skipped one fails it.
  */
 import { test } from '@jest/globals';
 
