@@ -17,9 +17,6 @@ export const isWhole = process.env['ELFTRACE_LONG'] === 'whole';
 /** `test` of a long proof. */
 export const longTest = (isLong ? test : test.skip) as typeof test;
 
-/** `test` of the first row of a table; of the rest it is a long proof. */
-export const testOnce = (isFirst: boolean): typeof test => (isFirst ? test : longTest);
-
 /** Rows of a table of which each shows the same: the first alone, or all where long proofs run. */
 export function repeats<T>(rows: readonly T[], atLeast = 1): readonly T[] {
   return isLong ? rows : rows.slice(0, atLeast);
