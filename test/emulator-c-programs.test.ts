@@ -10,7 +10,6 @@ import {
   type Level,
   LEVELS,
   type PpcTarget,
-  type PpcTarget,
   RISCV_TARGETS,
   TARGETS,
   X86_TARGETS,

@@ -98,10 +98,7 @@ interface Pool {
   readonly anchors: ReadonlySet<string>;
 }
 
-/** Random bytes that are tried for the pool; `scripts/soak-tiers.ts` tries more. */
-const TRIES = 50_000;
-
-function poolOf(lifter: Lifter, random: Random, most: number): Pool {
+function poolOf(lifter: Lifter, random: Random): Pool {
   const pool = {
     plain: new Array<Uint8Array>(),
     near: new Array<Uint8Array>(),
@@ -117,7 +114,7 @@ function poolOf(lifter: Lifter, random: Random, most: number): Pool {
   const add = (list: keyof typeof pool, bytes: Uint8Array): void => {
     if (pool[list].length < 3000) pool[list].push(bytes);
   };
-  for (let tries = 0; tries < most && pool.near.length < 1500; tries++) {
+  for (let tries = 0; tries < 150_000 && pool.near.length < 1500; tries++) {
     const bytes = Uint8Array.from({ length: 16 }, () => random(256));
     const { ops, terminator, end, instructions } = lifter.lift(bytes, CODE, limits);
     if (instructions.length !== 1) continue;
@@ -181,10 +178,10 @@ export interface RandomRun {
  * program between two slices: registers and code are changed, hooks and watches come and go, memory
  * is mapped anew, CPUs are switched, snapshots restored. The same seed does the same.
  */
-export function randomProgram(name: string, lifter: Lifter, seed: number, steps: number, tries = TRIES): RandomRun {
+export function randomProgram(name: string, lifter: Lifter, seed: number, steps: number): RandomRun {
   let pool = pools.get(name);
   if (!pool) {
-    pool = poolOf(lifter, randomNumbers(7), tries);
+    pool = poolOf(lifter, randomNumbers(7));
     pools.set(name, pool);
   }
   const { anchors } = pool;
