@@ -45,7 +45,7 @@ describe('help', () => {
   });
 });
 
-describe('completion', () => {
+describeWith(['bash'], 'completion', () => {
   /** What bash offers for words, the last of which is being typed. */
   const offered = (...words: string[]): string[] => {
     const script = `elftrace() { "${process.execPath}" "${cliPath}" "$@"; }
@@ -62,11 +62,11 @@ describe('completion', () => {
     expect(offered('load', 'core', '--a64-era', '')).toEqual(['callops', 'regs', 'args']);
     expect(offered('patch', '')).toEqual([]);
   });
+});
 
-  test('zsh gets its own script; other shells are named', () => {
-    expect(elftrace(['completion', 'zsh']).stdout).toMatch(/^#compdef elftrace\n/);
-    expect(elftrace(['completion', 'tcsh'])).toMatchObject({ status: 2, stdout: '' });
-  });
+test('completion: zsh gets its own script; other shells are named', () => {
+  expect(elftrace(['completion', 'zsh']).stdout).toMatch(/^#compdef elftrace\n/);
+  expect(elftrace(['completion', 'tcsh'])).toMatchObject({ status: 2, stdout: '' });
 });
 
 describe('what is not known is named', () => {
@@ -157,7 +157,7 @@ test('so do a plan that changes nothing, and a patch in place', () => {
   }
 });
 
-describe('terminals and Ctrl-C', () => {
+describeWith(['bash', 'script', 'mkfifo', 'timeout', 'grep'], 'terminals and Ctrl-C', () => {
   const shell = (script: string, env: Readonly<Record<string, string>> = {}) =>
     spawnSync('bash', ['-c', script, 'bash', process.execPath, cliPath], {
       encoding: 'utf8',

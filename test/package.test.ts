@@ -18,7 +18,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { arches } from '../src/arches.js';
 import { arm64Table } from '../src/arch-arm64/isa.js';
 import { ppc32Table, ppc64Table } from '../src/arch-ppc/isa.js';
@@ -56,7 +56,10 @@ function node(args: readonly string[]): { status: number | null; stdout: string;
 const cli = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
   node([join('node_modules', 'elftrace', 'dist', 'cli.js'), ...args]);
 
-describeWith(['npm', 'tar'], 'npm pack', () => {
+/** What packs, and what unpacks that. */
+const packing = ['npm', 'tar', 'gzip'];
+
+describeWith(packing, 'npm pack', () => {
   let packed: PackageJson;
 
   beforeAll(() => {
@@ -262,7 +265,7 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
   });
 });
 
-describe('package.json', () => {
+describeWith(packing, 'what is packed', () => {
   test('brings interpreters and instruction tables of all machines along as they are generated', () => {
     const dist = join(installed, 'dist');
     const code = readdirSync(dist)
@@ -297,10 +300,10 @@ describe('package.json', () => {
     expect({ lines: stdout.trim().split('\n'), stderr }).toEqual({ lines: expected, stderr: '' });
     expect(expected.length).toBeGreaterThan(40);
   });
+});
 
-  test('every dependency has one exact version', () => {
-    const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as PackageJson;
-    for (const [name, version] of Object.entries(dependencies))
-      expect([name, /^\d+\.\d+\.\d+$/.test(version)]).toEqual([name, true]);
-  });
+test('every dependency has one exact version', () => {
+  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as PackageJson;
+  for (const [name, version] of Object.entries(dependencies))
+    expect([name, /^\d+\.\d+\.\d+$/.test(version)]).toEqual([name, true]);
 });

@@ -35,6 +35,8 @@ export interface InputFile {
 
 /** Bytes that are asked for at once where it is not known how many there are. */
 const READ_PIECE = 1 << 20;
+/** The same at the end of a file: a megabyte for each file of a tree costs more than the file. */
+const END_PIECE = 4096;
 
 /**
  * Everything that a descriptor gives.
@@ -47,13 +49,16 @@ function readAll(descriptor: number, path: string, expected: number): Uint8Array
   const deadline = commandDeadline();
   const tooLarge = (size: number): ElftraceError => limitExceeded('file', path, most, { file: path, value: size });
   if (expected > most) throw tooLarge(expected);
-  const whole = new Uint8Array(expected);
+  // Without zeros: only what was read is given away.
+  const whole = new Uint8Array(Buffer.allocUnsafeSlow(expected).buffer);
   const more: Uint8Array[] = [];
   let size = 0;
   for (;;) {
     deadline.check(`reading ${path}`, { file: path });
     const inside = size < expected;
-    const piece = inside ? whole.subarray(size, size + 64 * READ_PIECE) : new Uint8Array(READ_PIECE);
+    // Behind what is expected there is nothing as a rule.
+    const further = expected > 0 && more.length === 0 ? END_PIECE : READ_PIECE;
+    const piece = inside ? whole.subarray(size, size + 64 * READ_PIECE) : new Uint8Array(further);
     const count = readSome(descriptor, piece);
     if (count === 0) break;
     size += count;

@@ -15,6 +15,8 @@ import { commandDeadline, commandLimits } from './limits.js';
 
 /** Files of one process. */
 const BATCH = 32;
+/** Other files of one portion. */
+const PLAIN_BATCH = 8;
 /** Most that one process may give: so much is in memory besides the file that is judged. */
 const BATCH_BYTES = 64 << 20;
 /** Compressed files that there must be: for fewer the ordinary way is as fast. */
@@ -52,21 +54,24 @@ export function takeUnpacked(path: string): Ready | null {
 const isNamedCompressed = (path: string): boolean => /\.(gz|xz|zst)$/.test(path);
 
 /**
- * Paths in portions, each for one thread: as many as one process unpacks where many are compressed.
+ * Paths in portions, each for one thread: as many compressed files as one process unpacks, and some
+ * others, because a message to a thread costs what a tenth of a small module does.
  * @param jobs  threads that shall all have something to do until the end
  */
 export function portions(paths: readonly string[], jobs: number, system: boolean): (readonly string[])[] {
   const packed = system ? paths.filter(isNamedCompressed).length : 0;
   const fair = jobs === 1 ? BATCH : Math.max(4, Math.ceil(packed / (4 * jobs)));
-  const most = packed < FEW ? 1 : Math.min(BATCH, fair);
+  const mostPacked = packed < FEW ? 1 : Math.min(BATCH, fair);
+  const mostPlain = jobs === 1 ? 1 : Math.min(PLAIN_BATCH, Math.max(1, Math.floor(paths.length / (16 * jobs))));
   const out: string[][] = [];
-  let open = false;
+  let isOpenPacked = false;
   for (const path of paths) {
-    const joins = most > 1 && isNamedCompressed(path);
+    const isPacked = packed >= FEW && isNamedCompressed(path);
     const last = out.at(-1);
-    if (joins && open && last !== undefined && last.length < most) last.push(path);
+    const most = isPacked ? mostPacked : mostPlain;
+    if (last !== undefined && isPacked === isOpenPacked && last.length < most) last.push(path);
     else out.push([path]);
-    open = joins;
+    isOpenPacked = isPacked;
   }
   return out;
 }

@@ -259,6 +259,15 @@ export function worst(codes: Iterable<number>): number {
   return result;
 }
 
+/** What a worker says: results of paths that follow each other. */
+export interface VerifyResults {
+  /** Place of the first path among all. */
+  readonly index: number;
+  readonly results: FileVerdict[][];
+  /** Whether its portion is done. */
+  readonly isLast: boolean;
+}
+
 /** Files that one thread has judged before others are there to help. */
 const FEW = 8;
 
@@ -310,8 +319,8 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
         next++;
       }
     };
-    worker.on('message', (message: { index: number; results: FileVerdict[]; isLast: boolean }) => {
-      waiting.set(message.index, message.results);
+    worker.on('message', (message: VerifyResults) => {
+      message.results.forEach((results, at) => waiting.set(message.index + at, results));
       wake();
       if (message.isLast) give();
     });

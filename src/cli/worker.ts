@@ -8,7 +8,10 @@ import type { Limits } from '../limits/index.js';
 import type { SiteProof } from '../prove/index.js';
 import { adoptLimits } from './limits.js';
 import { BATCH, type PartMessage, type PartWork } from './prove-parts.js';
-import type { VerifyArguments } from './verify.js';
+import type { VerifyArguments, VerifyResults } from './verify.js';
+
+/** Results that follow each other sooner go in one message. */
+const SILENT_MS = 20;
 
 interface VerifyWork {
   readonly job: 'verify';
@@ -20,9 +23,17 @@ async function judgeFiles(port: MessagePort, { args }: VerifyWork): Promise<void
   const { unpackAhead } = await import('./system-unpack.js');
   const judge = async (first: number, paths: readonly string[]): Promise<void> => {
     unpackAhead(paths);
+    let waiting: VerifyResults['results'] = [];
+    let index = first;
+    let said = performance.now();
     for (const [at, path] of paths.entries()) {
-      const results = await verifyPath(path, args);
-      port.postMessage({ index: first + at, results, isLast: at === paths.length - 1 });
+      waiting.push(await verifyPath(path, args));
+      const isLast = at === paths.length - 1;
+      if (!isLast && performance.now() - said < SILENT_MS) continue;
+      port.postMessage({ index, results: waiting, isLast } satisfies VerifyResults);
+      index += waiting.length;
+      waiting = [];
+      said = performance.now();
     }
   };
   port.on('message', ({ index, paths }: { index: number; paths: readonly string[] }) => {
