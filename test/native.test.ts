@@ -14,60 +14,62 @@ import {
 } from './support/native-run.js'; // prettier-ignore
 import { root } from './support/pipeline.js';
 import { spawnSync } from './support/spawn.js';
-import { run } from './support/tools.js';
+import { describeWith, run } from './support/tools.js';
 
 /** Programs that end by themselves. */
 const csmithSeeds = Array.from({ length: times(10, 4, 2) }, (_, i) => i + 1);
 
-test('RT-26: layout.ts says what native.h and native.c say', () => {
-  const header = readFileSync(join(root, 'src/runtime/native.h'), 'utf8');
-  const defined = Object.fromEntries(
-    [...header.matchAll(/^#define (\w+) (\d+)$/gm)].map(([, name, value]) => [name, Number(value)]),
-  );
-  expect(defined).toMatchObject({
-    HEADER_BYTES,
-    NAME_BYTES,
-    TAG_CALL: RECORD.tagCall,
-    TAG_CONTROL: RECORD.tagControl,
-    CLOCK_BITS: RECORD.clockBits,
-    CLOCK_SHIFT: RECORD.clockShift,
-    STACK_BITS: RECORD.stackBits,
-    STACK_SHIFT: RECORD.stackShift,
-    STACK_UNIT: RECORD.stackUnit,
-    SITE_SHIFT: RECORD.siteShift,
-    CONTROL_EPOCH: RECORD.controlEpoch,
-    CONTROL_STACK: RECORD.controlStack,
+describeWith([COMPILER], 'facts for the compiler', () => {
+  test('RT-26: layout.ts says what native.h and native.c say', () => {
+    const header = readFileSync(join(root, 'src/runtime/native.h'), 'utf8');
+    const defined = Object.fromEntries(
+      [...header.matchAll(/^#define (\w+) (\d+)$/gm)].map(([, name, value]) => [name, Number(value)]),
+    );
+    expect(defined).toMatchObject({
+      HEADER_BYTES,
+      NAME_BYTES,
+      TAG_CALL: RECORD.tagCall,
+      TAG_CONTROL: RECORD.tagControl,
+      CLOCK_BITS: RECORD.clockBits,
+      CLOCK_SHIFT: RECORD.clockShift,
+      STACK_BITS: RECORD.stackBits,
+      STACK_SHIFT: RECORD.stackShift,
+      STACK_UNIT: RECORD.stackUnit,
+      SITE_SHIFT: RECORD.siteShift,
+      CONTROL_EPOCH: RECORD.controlEpoch,
+      CONTROL_STACK: RECORD.controlStack,
+    });
+    const structures = /typedef unsigned char u8;[^]*?(?=struct page)/.exec(
+      readFileSync(join(root, 'src/runtime/native.c'), 'utf8'),
+    )![0];
+    const fields: readonly (readonly [string, string, number])[] = [
+      ...(
+        [
+          'version',
+          'mode',
+          'process',
+          'thread',
+          'parent',
+          'sequence',
+          'bias',
+          'pairs',
+          'pair',
+          'realtime',
+          'dropped',
+          'id',
+          'name',
+        ] as const
+      ).map((field) => ['header', field, HEADER[field]] as const),
+      ['header', 'dropped_elsewhere', HEADER.droppedElsewhere],
+      ['header', 'thread_name', HEADER.threadName],
+      ...(['address', 'id', 'slot', 'name'] as const).map((field) => ['config', field, CONFIG[field]] as const),
+    ];
+    const checks = fields.map(
+      ([type, field, at]) => `_Static_assert(__builtin_offsetof(struct ${type}, ${field}) == ${at}, "${field}");`,
+    );
+    const text = `${header}\ntypedef unsigned long u64; typedef unsigned int u32;\n${structures}\n${checks.join('\n')}`;
+    run(COMPILER, ['-fsyntax-only', '-x', 'c', '-'], text);
   });
-  const structures = /typedef unsigned char u8;[^]*?(?=struct page)/.exec(
-    readFileSync(join(root, 'src/runtime/native.c'), 'utf8'),
-  )![0];
-  const fields: readonly (readonly [string, string, number])[] = [
-    ...(
-      [
-        'version',
-        'mode',
-        'process',
-        'thread',
-        'parent',
-        'sequence',
-        'bias',
-        'pairs',
-        'pair',
-        'realtime',
-        'dropped',
-        'id',
-        'name',
-      ] as const
-    ).map((field) => ['header', field, HEADER[field]] as const),
-    ['header', 'dropped_elsewhere', HEADER.droppedElsewhere],
-    ['header', 'thread_name', HEADER.threadName],
-    ...(['address', 'id', 'slot', 'name'] as const).map((field) => ['config', field, CONFIG[field]] as const),
-  ];
-  const checks = fields.map(
-    ([type, field, at]) => `_Static_assert(__builtin_offsetof(struct ${type}, ${field}) == ${at}, "${field}");`,
-  );
-  const text = `${header}\ntypedef unsigned long u64; typedef unsigned int u32;\n${structures}\n${checks.join('\n')}`;
-  run(COMPILER, ['-fsyntax-only', '-x', 'c', '-'], text);
 });
 
 describeNatively('programs that write their own trace', () => {

@@ -113,13 +113,16 @@ function densityParts(data: Data, file: number, stretches: readonly Stretch[]): 
   });
 }
 
+/** Of the point that pulls an arc up; the arc itself has half of it. */
+const arcHeight = (a: number, b: number): number => Math.min(2 * LINE - 40, 30 + Math.abs(b - a) / 3);
+
 function arcParts(file: PageFile, stretches: readonly Stretch[]): SVGElement[] {
   return file.arcs.flatMap(({ from, to, name, count: sum }) => {
     const range = file.ranges[from];
     if (range === undefined) return [];
     const a = positionOf(stretches, (BigInt(range.start) + BigInt(range.end)) / 2n);
     const b = positionOf(stretches, BigInt(to));
-    const height = Math.min(LINE - 20, 30 + Math.abs(b - a) / 3);
+    const height = arcHeight(a, b);
     const path = `M${a},${LINE} Q${(a + b) / 2},${LINE - height} ${b},${LINE}`;
     const title = `${count(sum)} sites of ${range.name} call ${name === '' ? to : `${name} at ${to}`}`;
     const width = Math.min(6, 1 + Math.log10(sum));
@@ -148,16 +151,21 @@ function drawing(data: Data, number: number, row: number): SVGElement {
   const stretches = stretchesOf(file.ranges.map(({ start, end }) => ({ start: BigInt(start), end: BigInt(end) })));
   const height = LINE + 72 + file.reaches.length * 40;
   const [low, high] = [data.column('site.low')[row]!, data.column('site.high')[row]!];
-  const parts = [
-    ...arcParts(file, stretches),
-    ...rangeParts(file, stretches),
-    ...densityParts(data, number, stretches),
-  ];
+  const arcs = arcParts(file, stretches);
+  const top = arcs.length === 0 ? LINE - 20 : 0;
+  const parts = [...arcs, ...rangeParts(file, stretches), ...densityParts(data, number, stretches)];
   if (row >= 0) parts.push(...reachParts(file, stretches, (BigInt(high) << 32n) | BigInt(low), address(high, low)));
   const label = `Map of ${file.name}: ${file.ranges.length} ranges of code, ${file.arcs.length} arcs of calls`;
   return svg(
     'svg',
-    { viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, role: 'img', 'aria-label': label, class: 'wide' },
+    {
+      viewBox: `0 ${top} ${WIDTH} ${height - top}`,
+      width: WIDTH,
+      height: height - top,
+      role: 'img',
+      'aria-label': label,
+      class: 'wide',
+    },
     ...parts,
   );
 }

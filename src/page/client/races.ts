@@ -151,14 +151,19 @@ function stepper(title: string, schedule: PageSchedule): HTMLElement[] {
     const move = keys[event.key];
     if (move === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     go(move(at, last));
-    region.scrollTop = Math.max(0, HEAD + at * ROW - region.clientHeight / 2);
+    reveal();
     event.preventDefault();
   });
-  const move = (text: string, to: () => number): HTMLElement => button(text, () => { go(to()); });
+  const reveal = (): void => {
+    region.scrollTop = Math.max(0, HEAD + at * ROW - region.clientHeight / 2);
+  };
+  const move = (text: string, to: () => number): HTMLElement => button(text, () => { go(to()); reveal(); });
   const buttons = [
     move('First', () => 0), move('Previous', () => at - 1), move('Next', () => at + 1), move('Last', () => last),
   ];
   go(last);
+  // Only what is in the page has a height.
+  requestAnimationFrame(reveal);
   const kind = schedule.shortest ? 'The shortest schedule' : 'A schedule (the search for the shortest was cut)';
   return [
     el('p', {}, `${kind}: ${count(events.length)} events.`),
@@ -170,7 +175,7 @@ function stepper(title: string, schedule: PageSchedule): HTMLElement[] {
 function raceArticle(race: PageRace, number: number): HTMLElement {
   const { title, verdict, violation, facts, outcomes, patchers, schedule } = race;
   const rows = outcomes.map(([outcome, schedules]) =>
-    el('tr', {}, el('td', { class: 'mono' }, outcome === '' ? '-' : outcome), el('td', {}, schedules)),
+    el('tr', {}, outcome === '' || outcome === '-' ? el('td', {}, 'nothing is called') : el('td', { class: 'mono' }, outcome), el('td', {}, schedules)),
   );
   const heads = el('thead', {}, el('tr', {}, el('th', { scope: 'col' }, 'Outcome'), el('th', { scope: 'col' }, 'Schedules')));
   return el('article', { class: 'race', id: `race-${number}`, 'aria-labelledby': `race-title-${number}` },

@@ -37,7 +37,7 @@ function columnsOf(data: Data, several: boolean): TableColumn[] {
   return [
     {
       title: 'Function',
-      width: widthOf(eachOf(column('site.function'), name), 140, 330),
+      width: widthOf(eachOf(column('site.function'), name), 140, 230),
       grow: 2,
       text: (row) => placeOf(data, row),
       compare: (a, b) => byName(a, b) || offset[a]! - offset[b]!,
