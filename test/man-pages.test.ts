@@ -92,6 +92,18 @@ describeWith(['fish', 'zsh'], 'completion', () => {
     expect(offered('elftrace load core --a64-era ').sort()).toEqual(['args', 'callops', 'regs']);
   });
 
+  test('fish offers files where a value is one, and none beside verbs and choices', () => {
+    const offered = (line: string): string =>
+      shell(
+        'fish',
+        `elftrace completion fish | source; cd (mktemp -d); touch record.json; complete -C '${line}'; rm record.json`,
+      );
+    expect(offered('elftrace load core --a64-era ')).not.toContain('record.json');
+    expect(offered('elftrace ')).not.toContain('record.json');
+    expect(offered('elftrace load core --journal ')).toContain('record.json');
+    expect(offered('elftrace verify ')).toContain('record.json');
+  });
+
   test('zsh loads its script, and the function that it registers asks the command', () => {
     const said = shell(
       'zsh',

@@ -62,10 +62,13 @@ interface Said {
 }
 
 function verify(tree: string, path: string, ...given: readonly string[]): Said {
+  return asked(path, 'verify', ...(given.includes('--jobs') ? given : ['--jobs', '1', ...given]), tree);
+}
+
+function asked(path: string, verb: string, ...words: readonly string[]): Said {
   rmSync(log, { force: true });
-  const options = given.includes('--jobs') ? given : ['--jobs', '1', ...given];
   const env = { PATH: path, XZ_OPT: '--no-such-option', XZ_DEFAULTS: '--no-such-option' };
-  const { status, stdout, stderr } = warmElftrace(['verify', '--json', ...options, tree], { env });
+  const { status, stdout, stderr } = warmElftrace([verb, '--json', ...words], { env });
   const calls = existsSync(log) ? readFileSync(log, 'utf8').trim().split('\n') : [];
   return { status, stdout, stderr, calls };
 }
@@ -109,6 +112,22 @@ describeWith(['xz', 'zstd', 'gzip'], 'compressed trees', () => {
     same(system, own);
     same(verify(tree, '/nonexistent'), own);
     same(verify(tree, bin, '--jobs', '2'), own);
+  });
+
+  test('why and diff: one process for the files of a tree each time that they are read', () => {
+    const [tree, other] = [treeOf('xz'), treeOf('xz', () => packed.get('xz')![0]!)];
+    const bin = program('xz', (real) => `exec ${real} "$@"`);
+    for (const [words, calls] of [
+      [['why', 'module_run', tree], ['14 0', '14 0']],
+      [['diff', tree, other], ['26 0']],
+    ] as const) {
+      const [verb, ...rest] = words;
+      const system = asked(bin, verb, ...rest);
+      const own = asked(bin, verb, '--no-system-unpack', ...rest);
+      expect([verb, system.calls, own.calls]).toEqual([verb, calls, []]);
+      expect(own.stdout).toContain('.ko.xz');
+      same(system, own);
+    }
   });
 
   const flipped = (at: number) => (bytes: Buffer) => {

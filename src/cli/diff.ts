@@ -17,6 +17,7 @@ import { expandPaths, type InputFile, readInput, readInputs } from './files.js';
 import { commandDeadline, commandLimits } from './limits.js';
 import { open, type OpenOptions } from './open.js';
 import { progress } from './progress.js';
+import { unpackAhead } from './system-unpack.js';
 import { err, out, paint } from './terminal.js';
 import { worst } from './verify.js';
 
@@ -28,12 +29,17 @@ export interface DiffArguments {
   readonly new: string;
   readonly failOn: readonly FailOn[];
   readonly quiet: boolean;
+  /** Programs of the system may unpack. */
+  readonly systemUnpack: boolean;
   readonly json: boolean;
   readonly oldSymbols?: string | undefined;
   readonly newSymbols?: string | undefined;
   readonly mcount?: readonly string[] | undefined;
   readonly table?: readonly string[] | undefined;
 }
+
+/** Pairs of files that programs of the system unpack at once. */
+const PAIRS = 16;
 
 /** A file of one side, read when its turn comes. */
 interface Entry {
@@ -274,12 +280,17 @@ export async function runDiff(args: DiffArguments): Promise<number> {
     }
     progress(`diff ${name}`);
   };
-  for (const pair of pairs) {
-    await attempt(pair.new.name, async () => {
-      const diff = await comparePair(pair, args);
-      tally.take(diff);
-      sayPair({ old: pair.old.name, new: pair.new.name }, diff, args, several);
-    });
+  for (let at = 0; at < pairs.length; at += PAIRS) {
+    const portion = pairs.slice(at, at + PAIRS);
+    // What is no file of its own is not found, and goes the ordinary way.
+    if (several && args.systemUnpack) unpackAhead(portion.flatMap((pair) => [pair.old.name, pair.new.name]));
+    for (const pair of portion) {
+      await attempt(pair.new.name, async () => {
+        const diff = await comparePair(pair, args);
+        tally.take(diff);
+        sayPair({ old: pair.old.name, new: pair.new.name }, diff, args, several);
+      });
+    }
   }
   for (const entry of lost) await attempt(entry.name, () => alone(entry, 'lost', args, tally));
   for (const entry of gained) await attempt(entry.name, () => alone(entry, 'gained', args, tally));

@@ -8,7 +8,12 @@ function __elftrace_words
     set -l words (commandline -opc) (commandline -ct)
     elftrace --get-yargs-completions $words
 end
-complete -c elftrace -n __fish_use_subcommand -f
+# Behind an option that has choices there are no files.
+function __elftrace_no_files
+    set -l words (commandline -opc)
+    test (count $words) -lt 2; or string match -q -- '-*' $words[-1]; and count (__elftrace_words) >/dev/null
+end
+complete -c elftrace -n __elftrace_no_files -f
 complete -c elftrace -a '(__elftrace_words)'`;
 
 export function runFishCompletion(): number {

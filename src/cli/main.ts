@@ -481,6 +481,11 @@ const parser = yargs([])
         .option('mcount', { type: 'string', array: true, nargs: 1, describe: 'further name of the profiling entry' })
         .option('table', { type: 'string', array: true, nargs: 1, describe: 'section that holds the site table' })
         .option('quiet', { type: 'boolean', default: false, describe: 'one line per pair of files' })
+        .option('system-unpack', {
+          type: 'boolean',
+          default: true,
+          describe: 'let gzip, xz and zstd of the system unpack where there are many files',
+        })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 diff --fail-on lost old/ext4.ko new/ext4.ko', 'what tracers of the old one will miss'),
     (args) => {
@@ -782,6 +787,11 @@ const parser = yargs([])
           nargs: 1,
           default: ['ftrace' as const],
           describe: 'what must be possible for status 0',
+        })
+        .option('system-unpack', {
+          type: 'boolean',
+          default: true,
+          describe: 'let gzip, xz and zstd of the system unpack where there are many files',
         })
         .example('$0 why ext4_sync_fs vmlinux ext4.ko', 'BTF of a module goes on where that of its kernel ends'),
     (args) => {

@@ -17,6 +17,7 @@ import { expandPaths, type InputFile, looksLikeElf, readInputs } from './files.j
 import { commandDeadline, commandLimits } from './limits.js';
 import { open, type OpenOptions } from './open.js';
 import { progress } from './progress.js';
+import { portions, unpackAhead } from './system-unpack.js';
 import { err, out } from './terminal.js';
 import { worst } from './verify.js';
 
@@ -24,6 +25,8 @@ export interface WhyArguments extends OpenOptions {
   readonly function: string;
   readonly files: readonly string[];
   readonly by: readonly Mechanism[];
+  /** Programs of the system may unpack. */
+  readonly systemUnpack: boolean;
   readonly json: boolean;
 }
 
@@ -94,19 +97,23 @@ async function eachInput(
     err(errorLine(error, name));
     codes.push(exitCodeOf(error));
   };
-  for (const path of expandPaths(args.files, failed)) {
-    try {
-      for await (const input of readInputs(path)) {
-        try {
-          await work(input);
-        } catch (error) {
-          failed(input.name, error);
-        }
+  const each = async (path: string): Promise<void> => {
+    for await (const input of readInputs(path)) {
+      try {
+        await work(input);
+      } catch (error) {
+        failed(input.name, error);
       }
-    } catch (error) {
-      failed(path, error);
     }
-    progress(`why ${path}`);
+  };
+  for (const portion of portions(expandPaths(args.files, failed), 1, args.systemUnpack)) {
+    unpackAhead(portion);
+    for (const path of portion) {
+      await each(path).catch((error: unknown) => {
+        failed(path, error);
+      });
+      progress(`why ${path}`);
+    }
   }
 }
 
