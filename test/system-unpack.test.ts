@@ -118,7 +118,10 @@ describeWith(['xz', 'zstd', 'gzip'], 'compressed trees', () => {
     const [tree, other] = [treeOf('xz'), treeOf('xz', () => packed.get('xz')![0]!)];
     const bin = program('xz', (real) => `exec ${real} "$@"`);
     for (const [words, calls] of [
-      [['why', 'module_run', tree], ['14 0', '14 0']],
+      [
+        ['why', 'module_run', tree],
+        ['14 0', '14 0'],
+      ],
       [['diff', tree, other], ['26 0']],
     ] as const) {
       const [verb, ...rest] = words;

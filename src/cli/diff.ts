@@ -209,7 +209,7 @@ async function alone(entry: Entry, change: 'lost' | 'gained', args: DiffArgument
  * @throws what reading any of them throws
  */
 export async function comparison(
-  args: Omit<DiffArguments, 'failOn' | 'quiet' | 'json'>,
+  args: Omit<DiffArguments, 'failOn' | 'quiet' | 'json' | 'systemUnpack'>,
 ): Promise<HtmlDiff> {
   const refuse = (_: string, error: unknown): never => {
     throw error;
