@@ -13,8 +13,8 @@ import { type CompressedForm, compressedForm, statedSize } from '../elf/compress
 import { noteInput } from '../output/inputs.js';
 import { commandDeadline, commandLimits } from './limits.js';
 
-/** Files of one process. */
-const BATCH = 32;
+/** Files of one process. A start costs as much as several small files: this process is copied. */
+const BATCH = 128;
 /** Other files of one portion. */
 const PLAIN_BATCH = 8;
 /** Most that one process may give: so much is in memory besides the file that is judged. */
