@@ -216,6 +216,32 @@ describeWith(['gzip', 'xz', 'zstd'], 'compressed files', () => {
     expect(process.memoryUsage().arrayBuffers - memory).toBeLessThan(1 << 20);
   });
 
+  test('zstd frames that do not state their size, of any size, with a window that is moved for no block', async () => {
+    const [step, copy] = [1 << 17, Uint8Array.prototype.copyWithin];
+    const moved: number[] = [];
+    Uint8Array.prototype.copyWithin = function (...all) {
+      moved.push(this.length);
+      return copy.apply(this, all);
+    };
+    try {
+      for (const size of [0, 1, step - 1, step, step + 1, 4 * step, 5 * step - 3]) {
+        const part = contents.slice(0, size);
+        for (const how of [
+          ['-1', '--long=27'],
+          ['-1', '--no-check'],
+        ]) {
+          const packed = new Uint8Array(run('zstd', ['-c', '--no-content-size', ...how], part));
+          expect([size, Buffer.compare((await unpack(packed)).bytes, part)]).toEqual([size, 0]);
+          const twice = joined(packed, run('zstd', ['-c'], 'more'));
+          expect(Buffer.compare((await unpack(twice)).bytes, joined(part, 'more'))).toBe(0);
+        }
+      }
+    } finally {
+      Uint8Array.prototype.copyWithin = copy;
+    }
+    expect(moved).toEqual([]);
+  });
+
   test('a SHA-256 sum that xz did not make is damage, in any block', async () => {
     const packed = new Uint8Array(run('xz', ['-c', '--check=sha256', '--block-size=4'], 'some more'));
     expect(Buffer.from((await unpack(packed)).bytes).toString()).toBe('some more');

@@ -64,10 +64,8 @@ export async function unpack(bytes: Uint8Array, limits: UnpackLimits = {}): Prom
   if (form === 'none') return { form, bytes };
   const meter = new Meter(form, bytes.length, limits.unpacked ?? defaultLimits.unpacked, limits);
   if (form === 'zstd') {
-    const frames = zstdFrames(bytes);
-    if (frames.every(({ content }) => content !== null)) {
-      return { form, bytes: await unpackSizedZstd(bytes, frames, meter) };
-    }
+    const unpacked = await unpackZstd(bytes, zstdFrames(bytes), meter);
+    if (unpacked !== null) return { form, bytes: unpacked };
   }
   return { form, bytes: await collect(() => pieces(bytes, form, meter), promisedSize(bytes, form, meter), meter) };
 }
@@ -168,6 +166,11 @@ class Meter {
     this.#size += bytes;
     this.fits(this.#size);
     this.#deadline.check(this.what);
+  }
+
+  /** Whether so many bytes are not too many. */
+  allows(bytes: number): boolean {
+    return bytes <= this.unpacked && bytes <= this.#most;
   }
 
   /** @throws ElftraceError 'limit-exceeded' when so many bytes are too many */
@@ -376,6 +379,9 @@ interface ZstdFrame {
   /** Most that the blocks can unpack to. */
   readonly most: number;
   readonly checksum: number | null;
+  /** Of the frame's bytes: its last block, and the end of that. */
+  readonly last: number;
+  readonly dataEnd: number;
 }
 
 function zstdFrame(bytes: Uint8Array, start: number): ZstdFrame {
@@ -385,7 +391,7 @@ function zstdFrame(bytes: Uint8Array, start: number): ZstdFrame {
   if (magic >= 0x184d_2a50 && magic <= 0x184d_2a5f) {
     const end = start + 8 + view.u32(start + 4);
     if (end > bytes.length) throw truncated(what, start, end - start, bytes.length);
-    return { start, end, skippable: true, window: 0, content: 0n, most: 0, checksum: null };
+    return { start, end, skippable: true, window: 0, content: 0n, most: 0, checksum: null, last: 0, dataEnd: 0 };
   }
   if (magic !== 0xfd2f_b528) throw malformed(what, 'a frame does not begin with its magic', { fileOffset: start });
   const descriptor = view.u8(start + 4);
@@ -407,7 +413,9 @@ function zstdFrame(bytes: Uint8Array, start: number): ZstdFrame {
     window = base + (base / 8) * (exponent & 7);
   }
   let most = 0;
+  let last = at;
   for (;;) {
+    last = at;
     if (at + 3 > bytes.length) throw truncated(what, at, 3, bytes.length);
     const header = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16);
     const type = (header >>> 1) & 3;
@@ -418,13 +426,15 @@ function zstdFrame(bytes: Uint8Array, start: number): ZstdFrame {
     most += type === 2 ? ZSTD_BLOCK : size;
     if ((header & 1) !== 0) break;
   }
+  const dataEnd = at;
   let checksum: number | null = null;
   if ((descriptor & 4) !== 0) {
     if (at + 4 > bytes.length) throw truncated(what, at, 4, bytes.length);
     checksum = view.u32(at);
     at += 4;
   }
-  return { start, end: at, skippable: false, window, content, most, checksum };
+  const own = { last: last - start, dataEnd: dataEnd - start };
+  return { start, end: at, skippable: false, window, content, most, checksum, ...own };
 }
 
 /**
@@ -455,20 +465,71 @@ function comparable(bytes: Uint8Array): Uint8Array {
 }
 
 /**
- * Every frame states its size: each is unpacked where it will stay, and what is there is its
- * window.
+ * A frame that does not say its size, with one block more, which is empty: where it goes is where
+ * the content ends.
  */
-async function unpackSizedZstd(bytes: Uint8Array, frames: readonly ZstdFrame[], meter: Meter): Promise<Uint8Array> {
+function withEmptyBlock(packed: Uint8Array, { last, dataEnd }: ZstdFrame): Uint8Array {
+  const out = new Uint8Array(dataEnd + EMPTY_BLOCK.length);
+  out.set(packed.subarray(0, dataEnd));
+  out[last]! &= ~1;
+  out.set(EMPTY_BLOCK, dataEnd);
+  return out;
+}
+
+/** Block_Header of a raw block without bytes that is the last one, RFC 8878 3.1.1.2. */
+const EMPTY_BLOCK = [1, 0, 0];
+
+/**
+ * Unpacks a frame that does not say its size to where it will stay.
+ * @returns  its size; null: the package did not tell
+ */
+function unpackUnsized(
+  decompress: (packed: Uint8Array, part: Uint8Array) => unknown,
+  packed: Uint8Array,
+  frame: ZstdFrame,
+  room: Uint8Array,
+): number | null {
+  let size: number | null = null;
+  const set = (source: ArrayLike<number>, at?: number): void => {
+    if (source.length === 0) size = at ?? 0;
+    Uint8Array.prototype.set.call(room, source, at);
+  };
+  decompress(withEmptyBlock(packed, frame), Object.defineProperty(comparable(room), 'set', { value: set }));
+  return size;
+}
+
+/**
+ * Each frame is unpacked where it will stay, and what is there is its window: piece by piece the
+ * package moves a whole window for each block, 128 MiB for 128 KiB in a kernel. Of frames that do
+ * not state their size there is room for the most that their blocks can give.
+ * @returns  null: so much is not allowed, but what comes out may be less
+ */
+async function unpackZstd(bytes: Uint8Array, frames: readonly ZstdFrame[], meter: Meter): Promise<Uint8Array | null> {
   const { what } = meter;
+  const roomOf = ({ content, most }: ZstdFrame): number => (content === null ? most : Number(content));
+  const isSized = frames.every(({ content }) => content !== null);
+  const whole = frames.reduce((sum, frame) => sum + roomOf(frame), 0);
+  if (!isSized && !meter.allows(whole)) return null;
   // Promises are checked before anything is allocated for them.
-  for (const { content } of frames) meter.add(Number(content));
+  for (const frame of frames) meter.add(roomOf(frame));
   const { decompress } = await import('fzstd');
-  const out = new Uint8Array(frames.reduce((sum, { content }) => sum + Number(content), 0));
+  const out = new Uint8Array(whole);
   let at = 0;
   try {
-    for (const { start, end, content, checksum } of frames) {
-      const part = comparable(out.subarray(at, at + Number(content)));
+    for (const frame of frames) {
+      const { start, end, content, checksum, window } = frame;
       const packed = bytes.subarray(start, end);
+      if (content === null) {
+        checkWindow(what, window);
+        const size = unpackUnsized(decompress, packed, frame, out.subarray(at, at + frame.most));
+        if (size === null) return null;
+        if (checksum !== null && xxh64Low(out.subarray(at, at + size)) !== checksum)
+          throw malformed(what, 'the checksum is wrong');
+        at += size;
+        meter.restart().add(at);
+        continue;
+      }
+      const part = comparable(out.subarray(at, at + Number(content)));
       at += part.length;
       if (part.length === 0) continue;
       decompress(packed, part);
@@ -488,15 +549,20 @@ async function unpackSizedZstd(bytes: Uint8Array, frames: readonly ZstdFrame[], 
   } catch (error) {
     throw damaged(what, error, bytes.length);
   }
-  return out;
+  // Room that was not needed is rarely more than a block.
+  return out.length - at <= at / 8 ? out.subarray(0, at) : out.slice(0, at);
+}
+
+function checkWindow(what: string, window: number): void {
+  if (window > ZSTD_MAX_WINDOW) {
+    throw malformed(what, `a window of ${window} bytes`, { value: window, max: ZSTD_MAX_WINDOW });
+  }
 }
 
 async function* zstdPieces(bytes: Uint8Array, { what }: Meter): AsyncGenerator<Uint8Array> {
   const { Decompress } = await import('fzstd');
   for (const { start, end, content, checksum, window } of zstdFrames(bytes)) {
-    if (window > ZSTD_MAX_WINDOW) {
-      throw malformed(what, `a window of ${window} bytes`, { value: window, max: ZSTD_MAX_WINDOW });
-    }
+    checkWindow(what, window);
     const packed = bytes.subarray(start, end);
     const hash = checksum === null ? null : new Xxh64();
     let size = 0n;

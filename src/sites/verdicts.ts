@@ -597,6 +597,14 @@ function otherInstrumentation({ image, symbols }: Program): string[] {
   return found;
 }
 
+/** A linked kernel names its table by symbols only, and those of a stripped one are in another file. */
+function nothingThere({ namesFunctions }: Program): string {
+  const none = 'no table names any and no call of the profiling entry is there';
+  return namesFunctions
+    ? `${none}; -fpatchable-function-entry and -pg make them`
+    : `${none}; it is stripped: symbols of another file (--symbols) show the table of a linked kernel`;
+}
+
 function incompleteness(sites: Sites, judged: number): Verification['incomplete'] {
   const { program, tables } = sites;
   if (judged === 0) {
@@ -604,8 +612,7 @@ function incompleteness(sites: Sites, judged: number): Verification['incomplete'
       ? 'its table names call padding only'
       : tables.some(({ count }) => count > 0)
         ? 'all slots of its table are empty'
-        : otherInstrumentation(program).join(', and ') ||
-          'no table names any and no call of the profiling entry is there; -fpatchable-function-entry and -pg make them';
+        : otherInstrumentation(program).join(', and ') || nothingThere(program);
     return { code: 'no-sites', message: `no patch site in the file: ${why}` };
   }
   if (knowledgeOf(sites) !== 'none') return null;
