@@ -5,6 +5,7 @@
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { diffSites, type SitesDiff } from '../src/diff/index.js';
@@ -315,6 +316,20 @@ describeWith(['x86_64-linux-gnu-gcc', 'ar'], 'archives, build ids, nothing', () 
     const newer = archive('new.a', 'int f(int x) { return x; }');
     const [pair] = json(older, newer);
     expect(pair).toMatchObject({ old: 'old.a(member.o)', new: 'new.a(member.o)', counts: { lost: 1 } });
+  });
+
+  test('the members of a package may be more than one of them may: they are inputs of their side', () => {
+    const [first, second] = [readSample('x86-64/module-fentry.ko'), readSample('x86-64/module-nop.ko')];
+    put('members/one.ko', first);
+    put('members/two.ko', second);
+    const path = join(folder, 'two.a');
+    run('ar', ['rcs', path, join(folder, 'members/one.ko'), join(folder, 'members/two.ko')]);
+    writeFileSync(path + '.gz', gzipSync(readFileSync(path)));
+    const most = (option: string, size: number): CliResult => diff('two.a.gz', 'two.a.gz', option, String(size));
+    expect(most('--max-unpacked', Math.max(first.length, second.length)).status).toBe(0);
+    expect(most('--max-file', first.length + second.length).status).toBe(0);
+    const { status, stderr } = most('--max-file', first.length + second.length - 1);
+    expect([status, stderr]).toEqual([2, expect.stringContaining('is larger than')]);
   });
 
   test('a file of another name is found by its build id', () => {

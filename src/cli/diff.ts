@@ -102,8 +102,8 @@ async function sideOf(path: string, failed: (name: string, error: unknown) => vo
       return { entries: [{ name: input.name, key: '', read: () => Promise.resolve(input) }], isFile: true };
     }
     size += input.bytes.length;
-    const most = commandLimits().unpacked;
-    if (size > most) throw limitExceeded('unpacked', `${path}: its files`, most, { file: path, value: size });
+    const most = commandLimits().file;
+    if (size > most) throw limitExceeded('file', 'what is inside', most, { file: path, value: size });
     members.push({ name: input.name, key: plain(input.member), read: () => Promise.resolve(input) });
   }
   if (members.length === 0) throw new ElftraceError('no-match', `${path}: no ELF file is inside`, { file: path });

@@ -57,7 +57,8 @@ const isConfigured = (value: unknown): value is Configured =>
 function readSeverities(path: string): [string, Configured][] {
   const { schema, severity, $schema: _, ...others } = parsed(textOf(path), path);
   const [other] = Object.keys(others);
-  if (other !== undefined) throw new ElftraceError('usage', `${path}: '${other}' is not known`, { file: path });
+  if (other !== undefined)
+    throw new ElftraceError('usage', `${path}: '${other}' is not known, only schema and severity are`, { file: path });
   if (schema !== 1) throw new ElftraceError('usage', `${path}: "schema" must be 1`, { file: path });
   if (!isObject(severity)) throw new ElftraceError('usage', `${path}: "severity" must be an object`, { file: path });
   return Object.entries(severity).map(([name, value]) => {
