@@ -187,7 +187,9 @@ describeWith(packing, 'npm pack', () => {
     });
   });
 
-  test('npm publish has nothing to complain about', () => {
+  test('npm publish has nothing to complain about, and packs what it has built', () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: object };
+    expect(scripts).toMatchObject({ prepack: 'npm run --silent build' });
     const words = ['publish', '--dry-run', '--ignore-scripts', '--json', '--tag', 'next'];
     const { status, stdout, stderr } = spawnSync('npm', words, {
       cwd: root,
