@@ -121,3 +121,22 @@ test('PV-4: a session of probes that does not give the bytes of the file is refu
     false,
   ]);
 });
+
+test('PV-4: an error names the file that it is about, and code that no site reaches leads back, too', () => {
+  const file = patched('x86-64/program-fentry', '--enable', '--tracer', 'function_graph');
+  const original = sample('x86-64/program-fentry');
+  writeFileSync(at('text'), 'text\n');
+  const said = (...words: readonly string[]): string => elftrace(['prove', ...words]).stderr;
+  expect(said(file, at('text'))).toMatch(new RegExp(`^${at('text')}: error: the file does not begin with 7f`));
+  expect(said(at('text'), file)).toMatch(new RegExp(`^${at('text')}: error: the file does not begin with 7f`));
+  // Sites have trampolines of their own: the shared entry is executed by none.
+  const bytes = bytesOf(file);
+  const image = readElf(bytes);
+  bytes[image.fileOffsetOf(image.symbols.value[image.symbols.find('ftrace_caller')]!)]! ^= 1;
+  writeFileSync(at('other'), bytes);
+  const { status, stderr } = elftrace(['prove', at('other'), original]);
+  expect([status, stderr]).toEqual([
+    2,
+    expect.stringContaining(`${at('other')}: error: what its sites execute is proved`),
+  ]);
+});

@@ -372,7 +372,8 @@ const parser = yargs([])
   .middleware((args) => {
     beginLimits(args);
     showNames(args['demangle'] !== false && isText(args));
-    if (typeof args['path'] === 'string') subject = args['path'];
+    const named = args['path'] ?? args['patched'];
+    if (typeof named === 'string') subject = named;
   })
   .completion('completion', 'script that completes words: completion [bash|zsh|fish] >> ~/.bashrc', completeWord)
   .exitProcess(false)

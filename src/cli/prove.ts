@@ -68,13 +68,30 @@ async function restored({ image, arch, record }: Opened, { patched, journal }: P
  */
 async function checkLeadsBack(after: Opened, args: ProveArguments, said: ProofSummary): Promise<void> {
   const isYes = said.different === 0 && said.inconclusive === 0 && said.unexplained.length === 0;
-  if (isYes && args.original !== undefined && after.record?.injected === true) await restored(after, args);
+  if (!isYes || args.original === undefined || after.record?.injected !== true) return;
+  try {
+    await restored(after, args);
+  } catch (error) {
+    if (!(error instanceof ElftraceError)) throw error;
+    const message = `what its sites execute is proved, but its record does not lead back: ${error.message}`;
+    throw new ElftraceError(error.code, message, error.context, { cause: error });
+  }
+}
+
+/** The original that is named. @throws ElftraceError with the file */
+async function named(file: string): Promise<ElfImage> {
+  const { bytes } = await readForProof(file);
+  try {
+    return readElf(bytes);
+  } catch (error) {
+    if (!(error instanceof ElftraceError)) throw error;
+    throw new ElftraceError(error.code, error.message, { ...error.context, file }, { cause: error });
+  }
 }
 
 async function openPair(args: ProveArguments): Promise<Pair> {
   const after = await open(await readForProof(args.patched), args);
-  const before =
-    args.original === undefined ? await restored(after, args) : readElf((await readForProof(args.original)).bytes);
+  const before = args.original === undefined ? await restored(after, args) : await named(args.original);
   if (args.original !== undefined) checkPair(before, after, args.original, digestOf);
   return { before, after };
 }

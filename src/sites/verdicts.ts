@@ -597,7 +597,7 @@ function otherInstrumentation({ image, symbols }: Program): string[] {
   return found;
 }
 
-/** A linked kernel names its table by symbols only, and those of a stripped one are in another file. */
+/** Why nothing is found: a linked kernel names its table by symbols, which stripped ones have not. */
 function nothingThere({ namesFunctions }: Program): string {
   const none = 'no table names any and no call of the profiling entry is there';
   return namesFunctions
