@@ -597,7 +597,7 @@ function otherInstrumentation({ image, symbols }: Program): string[] {
   return found;
 }
 
-/** Why nothing is found: a linked kernel names its table by symbols, which stripped ones have not. */
+/** Why nothing is found: stripped kernels have no symbols, which name the table of a linked one. */
 function nothingThere({ namesFunctions }: Program): string {
   const none = 'no table names any and no call of the profiling entry is there';
   return namesFunctions
