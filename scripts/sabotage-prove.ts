@@ -3,13 +3,14 @@
  * The broken build patches the samples, a healthy one judges what comes out (PV-5).
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { prove } from '../src/prove/index.js';
 import { type MutantImage, mutantImages, originalOf } from '../test/support/mutant-images.js';
+import { builtSamples } from '../test/support/pipeline.js';
 import type { Breakage } from './breakages.js';
 
 /** Code that decides what is written into files. */
@@ -37,19 +38,41 @@ const ways = ['function', 'graph', 'counter', 'list', 'direct', 'livepatch', 'pr
 /** Code of no machine is tried in one convention of some: each way is served there. */
 const conventions = ['arm64/regs', 'x86-64/modern', 'ppc64-elfv1/regs', 'riscv64/g2', 'ppc32/regs'];
 
+/** Modules whose sites are turned off, taken out of the table, brought into their first form. */
+const modules = readdirSync(builtSamples, { recursive: true, encoding: 'utf8' })
+  .filter((path) => /\/(?:module|far-one)[^/]*\.ko$/.test(path))
+  .sort();
+const requests: Readonly<Record<string, readonly string[]>> = {
+  nop: ['--nop', '--partial'],
+  'nop-some': ['--nop', '--partial', '-l', '*_*'],
+  untrace: ['--untrace', '--partial'],
+  'untrace-some': ['--untrace', '--partial', '-l', '*_*'],
+  init: ['--init', '--partial'],
+};
+const moduleImages: readonly MutantImage[] = modules.flatMap((sample) =>
+  Object.entries(requests).map(([way, options]) => ({ name: `${sample} ${way}`, sample, options })),
+);
+
+/** All images, by name. */
+export const imageNamed = (name: string): MutantImage | undefined =>
+  [...moduleImages, ...mutantImages].find((each) => each.name === name);
+
 /** Images in which a breakage could show, in the order in which they are tried. */
 export function imagesFor({ file }: Breakage): readonly MutantImage[] {
   const folder = file.split('/')[0]!;
   const targets = targetsOf[folder];
+  const isOfTarget = ({ name }: MutantImage): boolean =>
+    targets === undefined || targets.some((target) => name.startsWith(`${target}/`));
   const objectOf = ({ name }: MutantImage): string => name.split(' ')[0]!.replace('+probes', '');
   const order = (image: MutantImage): number => (conventions.indexOf(objectOf(image)) + 100) % 100;
-  return mutantImages
+  const programs = mutantImages
     .filter((image) => {
       if (!ways.includes(image.name.split(' ')[1]!)) return false;
-      if (targets !== undefined) return targets.some((target) => image.name.startsWith(`${target}/`));
+      if (targets !== undefined) return isOfTarget(image);
       return folder === 'runtime' || conventions.includes(objectOf(image));
     })
     .sort((x, y) => order(x) - order(y));
+  return [...moduleImages.filter(isOfTarget), ...programs];
 }
 
 /** What a build writes for images, by their names; null: nothing. */
@@ -87,7 +110,7 @@ async function isProved(original: Uint8Array, patched: Uint8Array): Promise<bool
 }
 
 /** Images that one process writes, before their proofs are looked at. */
-const AT_ONCE = 9;
+const AT_ONCE = 30;
 
 /** Files of the healthy build, which many breakages are compared with. */
 const healthy = new Map<string, Uint8Array | null>();
