@@ -34,15 +34,16 @@ const onThisProcessor: CollectionOptions['also'] = (path, expected, target) => {
 
 /** Targets that all others are near to. Both tiers execute the programs of two of them in step. */
 const MAIN = ['ppc64-elfv1', 'rv64gc', 'arm64', 'x86-64'];
+/** Those of them whose optimised code is that of the traced collection, too. */
+const TRACED = ['ppc64-elfv1', 'arm64'];
 /** Targets whose instructions compilers choose only where they optimise. */
 const OPTIMISED = ['rv64gc_zba_zbb_zbs', 'x86-64-v2'];
 /**
- * Nearly all the time goes to compilers, and to them most of it above -O0. Optimised code of all
- * PowerPC targets and of arm64 is that of the traced collection too.
+ * Nearly all the time goes to compilers, and to them most of it above -O0.
  */
 const levels = ({ name }: { readonly name: string }): readonly Level[] => {
   if (isWhole) return LEVELS;
-  if (MAIN.includes(name)) return isLong ? ['2'] : ['1'];
+  if (MAIN.includes(name)) return isLong && !TRACED.includes(name) ? ['2'] : ['1'];
   return isLong && OPTIMISED.includes(name) ? ['1'] : ['0'];
 };
 
