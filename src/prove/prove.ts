@@ -69,6 +69,7 @@ const FIRST_SITES = 3;
 const PATCHED_BUDGET = 400_000;
 /** Addresses of the image that registers may hold. */
 const ADDRESSES = 64;
+const NO_ADDRESSES = new BigUint64Array(0);
 
 /** A site of one of the images, or of both. */
 interface Subject {
@@ -145,7 +146,7 @@ export class Prover {
   private readonly traced: boolean;
   private readonly handler: Address | null;
   private readonly own: readonly { readonly start: Address; readonly end: Address }[];
-  private readonly addresses: readonly Address[];
+  private readonly addresses: BigUint64Array;
   readonly probes: ProbeProofs | null;
   private readonly siteHits: Pair['hits'] = null;
   private readonly shapes = new Map<string, number>();
@@ -183,7 +184,10 @@ export class Prover {
     );
     this.data = this.wanted.known ? OwnData.of(program, this.own, emulation) : null;
     const step = Math.max(1, Math.floor(this.subjects.length / ADDRESSES));
-    this.addresses = this.subjects.filter((_, i) => i % step === 0).map(({ anchor }) => anchor);
+    this.addresses = BigUint64Array.from(
+      this.subjects.filter((_, i) => i % step === 0),
+      ({ anchor }) => anchor,
+    );
     const probes = ProbeProofs.of(this.pair, patched, this.own);
     if (probes !== null) this.siteHits = (ip, before) => probes.hitAtSite(ip, before);
     this.probes = probes;
@@ -547,7 +551,7 @@ export class Prover {
   private first(entry: Entry, seed: number, before: Begun | null, state: TracerState | null): Begun {
     const worlds = [this.original.world, this.patched.world] as const;
     const random = new Random(seed);
-    const addresses = (seed & 1) === 0 ? [] : this.addresses;
+    const addresses = (seed & 1) === 0 ? NO_ADDRESSES : this.addresses;
     // A function called by a tail call returns to where the one before it does (C-FG-3).
     const back = state === 'tail' ? this.handler : null;
     return begin(worlds, this.patched.sites.program, this.emulation, entry, random, addresses, before, state, back);

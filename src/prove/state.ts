@@ -4,10 +4,11 @@
  */
 import type { IrEmulation } from '../machine/emulation.js';
 import type { RegisterView } from '../machine/ir.js';
+import type { ProofModel } from '../machine/proof.js';
 import type { Program } from '../program/program.js';
 import type { Address, RegisterName } from '../units.js';
 import { PAGE_BYTES } from './layout.js';
-import { following, type Random } from './random.js';
+import { following, mix, Random } from './random.js';
 import type { TracerState } from './tracer-states.js';
 import type { ProofWorld, Registers } from './world.js';
 
@@ -40,7 +41,8 @@ const FREE = {
 /** Pages that stacks begin in: few, since each stays mapped. */
 const STACKS = 8;
 
-function value(random: Random, { widthBits }: RegisterView, addresses: readonly Address[]): bigint {
+/** A value of a register that is put together. */
+function value(random: Random, { widthBits }: RegisterView): bigint {
   const all = (1n << BigInt(widthBits)) - 1n;
   switch (random.below(KINDS)) {
     case 0:
@@ -49,8 +51,6 @@ function value(random: Random, { widthBits }: RegisterView, addresses: readonly 
       return all;
     case 2:
       return 1n << BigInt(widthBits - 1);
-    case 3:
-      return addresses.length > 0 ? addresses[random.below(addresses.length)]! & all : 1n;
     default: {
       const low = random.double();
       return widthBits === 128 ? (random.double() << 64n) | low : low & all;
@@ -58,98 +58,118 @@ function value(random: Random, { widthBits }: RegisterView, addresses: readonly 
   }
 }
 
-/** Kinds of values: four are special, in the others every bit is random. */
-const KINDS = 8;
+/** Registers that are nothing but words of the state. */
+interface Placed {
+  /** Positions of all their words that may have any value. */
+  readonly words: Int32Array;
+  /** Those of each register, low first. */
+  readonly registers: readonly (readonly number[])[];
+}
 
 /**
- * The same values, written to the places of registers in the state: most of a state is set up so.
- * The numbers are drawn here, not by `random`: there are hundreds in each state.
+ * Random values and special ones, written to the places of registers in the state: most of a state
+ * is set up so. The numbers are drawn here, not by `random`: there are hundreds in each state.
  */
-function place(random: Random, words: Uint32Array, registers: readonly Placed[], addresses: readonly Address[]): void {
-  let { state } = random;
-  for (const { widthBits, places } of registers) {
-    state = following(state);
-    const kind = (state >>> 0) % KINDS;
-    let low = kind === 1 ? ONES : kind === 3 ? 1 : 0;
-    let high = kind === 1 ? ONES : 0;
-    if (kind === 3 && addresses.length > 0) {
-      state = following(state);
-      const address = addresses[(state >>> 0) % addresses.length]!;
-      low = Number(address & 0xffff_ffffn);
-      high = Number(address >> 32n);
-    }
-    for (let i = 0; i < places.length; i++) {
-      const at = places[i]!;
-      if (kind > 3) {
-        high = state = following(state);
-        low = state = following(state);
-      } else if (kind === 2) {
-        low = widthBits === 32 ? SIGN : 0;
-        high = widthBits !== 32 && i === places.length - 1 ? SIGN : 0;
-      } else if (kind === 3 && i > 0) low = high = 0;
-      words[at] = low;
-      words[at + 1] = widthBits === 32 ? 0 : high;
-    }
+function place(random: Random, state: Uint32Array, placed: Placed, addresses: BigUint64Array): void {
+  const { words, registers } = placed;
+  let drawn = random.state;
+  for (let i = 0; i < words.length; i++) {
+    drawn = following(drawn);
+    state[words[i]!] = drawn;
   }
-  random.state = state;
+  const halves = new Uint32Array(addresses.buffer, addresses.byteOffset, 2 * addresses.length);
+  let [kinds, left] = [0, 0];
+  for (let i = 0; i < registers.length; i++, kinds >>>= KIND_BITS, left--) {
+    if (left === 0) {
+      kinds = drawn = following(drawn);
+      left = KINDS_DRAWN;
+    }
+    const kind = kinds & (KINDS - 1);
+    if (kind > 3) continue;
+    const own = registers[i]!;
+    for (let k = 0; k < own.length; k++) state[own[k]!] = kind === 1 ? -1 : 0;
+    if (kind === 2) state[own[own.length - 1]!] = SIGN;
+    if (kind !== 3) continue;
+    drawn = following(drawn);
+    const at = 2 * ((drawn >>> 0) % Math.max(1, addresses.length));
+    state[own[0]!] = addresses.length > 0 ? halves[at]! : 1;
+    if (addresses.length > 0 && own.length > 1) state[own[1]!] = halves[at + 1]!;
+  }
+  random.state = drawn;
 }
 
-const ONES = 0xffff_ffff;
+/** Kinds of values: four are special, in the others every bit is random. */
+const KINDS = 8;
+const KIND_BITS = 3;
+/** Kinds that one word says. */
+const KINDS_DRAWN = 10;
 const SIGN = 0x8000_0000;
 
-/** A register that is nothing but words of the state. */
-interface Placed {
-  readonly widthBits: number;
-  readonly places: readonly number[];
+/**
+ * Registers that are put together from words, or of which only some bits may have any value: sets
+ * of values of all of them, as what they make of the state of a processor as it starts.
+ */
+interface Composed {
+  /** Positions in the state. */
+  readonly at: Int32Array;
+  /** What stands there, for each set. */
+  readonly sets: readonly Uint32Array[];
 }
 
-/** How a register gets its value that is put together, or of which only some bits may have any. */
-interface StateRegister {
-  readonly view: RegisterView;
-  /** It keeps what a processor starts with. */
-  readonly isFixed: boolean;
-  /** Bits that may have any value, and those that all others have; null: all may. */
-  readonly mask: bigint | null;
-  readonly rest: bigint;
-}
+/** Sets of values: more than there are states of most flags. */
+const SETS = 256;
 
 /** What is the same in all states of an image. */
 interface Constants {
-  /** Registers in order. */
-  readonly registers: readonly (StateRegister | readonly Placed[])[];
+  readonly placed: Placed;
+  readonly composed: Composed;
   /** Registers that hold the address of a symbol everywhere. */
   readonly anchors: readonly (readonly [RegisterName, Address])[];
 }
 
 const constants = new WeakMap<Program, Constants>();
 
+/** Sets of values of registers. The world is as it was made, and is left so. */
+function compose(world: ProofWorld, views: readonly RegisterView[], { random }: ProofModel): Composed {
+  const { machine } = world;
+  const fresh = machine.stateWords.slice();
+  const numbers = new Random(mix(views.length));
+  const all = Array.from({ length: views.length === 0 ? 1 : SETS }, () => {
+    for (const view of views) {
+      const mask = random[view.name] ?? null;
+      const wanted = value(numbers, view);
+      machine.setRegister(view.name, mask === null ? wanted : (wanted & mask) | (machine.register(view.name) & ~mask));
+    }
+    const state = machine.stateWords.slice();
+    world.refresh();
+    return state;
+  });
+  const at = [...fresh.keys()].filter((i) => all.some((each) => each[i] !== fresh[i]));
+  return { at: Int32Array.from(at), sets: all.map((each) => Uint32Array.from(at, (i) => each[i]!)) };
+}
+
 /** The world is as it was made. */
-function constantsOf(
-  program: Program,
-  { machine }: ProofWorld,
-  { proof, process: { anchors } }: IrEmulation,
-): Constants {
+function constantsOf(program: Program, world: ProofWorld, { proof, process: { anchors } }: IrEmulation): Constants {
   let found = constants.get(program);
   if (found === undefined) {
+    const { machine } = world;
     const placed = [...anchors].flatMap(([register, symbol]) => {
       const address = program.definedAt(program.symbols.find(symbol));
       return address === null ? [] : [[register, address] as const];
     });
-    const registers: (StateRegister | Placed[])[] = [];
+    const registers: number[][] = [];
+    const views: RegisterView[] = [];
     for (const view of machine.lifter.registers) {
-      const isFixed = proof.fixed.includes(view.name);
-      const mask = proof.random[view.name] ?? null;
-      const places = isFixed || mask !== null ? null : machine.statePlaces(view.name);
-      if (places === null) {
-        registers.push({ view, isFixed, mask, rest: mask === null ? 0n : machine.register(view.name) & ~mask });
-        continue;
-      }
-      const last = registers.at(-1);
-      const run = Array.isArray(last) ? last : [];
-      if (run.length === 0) registers.push(run);
-      run.push({ widthBits: view.widthBits, places });
+      // Those keep what a processor starts with.
+      if (proof.fixed.includes(view.name)) continue;
+      const places = proof.random[view.name] === undefined ? machine.statePlaces(view.name) : null;
+      if (places === null) views.push(view);
+      // Of a register of 32 bits the other half is zero.
+      else registers.push(places.flatMap((at) => (view.widthBits === 32 ? [at] : [at, at + 1])));
     }
-    constants.set(program, (found = { registers, anchors: placed }));
+    const words = Int32Array.from(new Set(registers.flat()));
+    const composed = compose(world, views, proof);
+    constants.set(program, (found = { placed: { words, registers }, composed, anchors: placed }));
   }
   return found;
 }
@@ -167,7 +187,7 @@ export function begin(
   emulation: IrEmulation,
   entry: Entry,
   random: Random,
-  addresses: readonly Address[],
+  addresses: BigUint64Array,
   before: Begun | null = null,
   tracer: TracerState | null = null,
   back: Address | null = null,
@@ -176,17 +196,11 @@ export function begin(
   const { abi } = program.arch;
   const { proof } = emulation;
   world.refresh();
-  const { registers, anchors } = constantsOf(program, world, emulation);
+  const { placed, composed, anchors } = constantsOf(program, world, emulation);
   const words = machine.stateWords;
-  for (const each of registers) {
-    if (!('view' in each)) {
-      place(random, words, each, addresses);
-      continue;
-    }
-    const { view, isFixed, mask, rest } = each;
-    const wanted = value(random, view, addresses);
-    if (!isFixed) machine.setRegister(view.name, mask === null ? wanted : (wanted & mask) | rest);
-  }
+  const set = composed.sets[random.below(composed.sets.length)]!;
+  for (let i = 0; i < set.length; i++) words[composed.at[i]!] = set[i]!;
+  place(random, words, placed, addresses);
   for (const [register, address] of anchors) machine.setRegister(register, address);
   const free = FREE[machine.lifter.addressBits];
   let page = free.stack + BigInt(random.below(STACKS)) * BigInt(PAGE_BYTES);
