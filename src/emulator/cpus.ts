@@ -38,6 +38,7 @@ export class Cpus {
   private words: Uint32Array = new Uint32Array(0);
   private readonly reservations: Reservations | null;
   private readonly views = new Map<RegisterName, RegisterView>();
+  private readonly places = new Map<RegisterName, readonly number[] | null>();
   /** Names of the registers; `pc` is one. */
   readonly registerNames: readonly RegisterName[];
   /** The running CPU as helpers and register views see it. */
@@ -263,8 +264,13 @@ export class Cpus {
    * null: it is put together from several, or more follows from it.
    */
   statePlaces(name: RegisterName): readonly number[] | null {
-    const { parts } = this.view(name);
-    return parts?.map(([slot, half]) => (this.lifter.slots.offset(slot) >> 2) + 2 * half) ?? null;
+    let places = this.places.get(name);
+    if (places === undefined) {
+      const { parts } = this.view(name);
+      places = parts?.map(([slot, half]) => (this.lifter.slots.offset(slot) >> 2) + 2 * half) ?? null;
+      this.places.set(name, places);
+    }
+    return places;
   }
 
   /** The value of a register as `stateWords` were. */

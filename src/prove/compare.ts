@@ -176,24 +176,39 @@ export function memory(
   live: Address | null = null,
 ): Difference | null {
   const { original, patched } = pair;
-  let skipped: readonly AddressRange[] | null = null;
-  for (const page of changedPages(pair)) {
-    const [a, b] = [original.page(page), patched.page(page)];
-    if (Buffer.compare(a.now, b.now) === 0) continue;
-    const end = page + BigInt(PAGE_BYTES);
-    skipped ??= deadRanges(pair, trial, begun, hijacked, live);
-    // Positions in the page: numbers, because stacks differ in many bytes.
-    const ranges = skipped
-      .filter((each) => each.start < end && each.end > page)
-      .map((each) => [Number(each.start - page), Number(each.end - page)] as const);
-    const free = live === null ? [0, 0] : [Number(live - BELOW_STACK - page), Number(live - page)];
-    for (const i of differing(a.now, b.now)) {
-      if (a.now[i] === a.before[i] && (b.now[i] === b.before[i] || (i >= free[0]! && i < free[1]!))) continue;
-      if (isIn(ranges, i)) continue;
-      const address = page + BigInt(i);
-      if (original.layout.owns(address) !== patched.layout.owns(address)) continue;
-      return { what: 'memory', address, original: a.now[i]!, patched: b.now[i]! };
-    }
+  for (const { address } of original.stored) {
+    const found = memoryOf(address, pair, trial, begun, hijacked, live);
+    if (found !== null) return found;
+  }
+  for (const { address } of patched.stored) {
+    if (original.hasStored(address)) continue;
+    const found = memoryOf(address, pair, trial, begun, hijacked, live);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+/** What of a page stands on both sides, as `memory` has it. */
+function memoryOf(
+  page: Address,
+  pair: Pair,
+  trial: Trial,
+  begun: Begun,
+  hijacked: readonly Address[],
+  live: Address | null,
+): Difference | null {
+  const { original, patched } = pair;
+  const [a, b] = [original.page(page), patched.page(page)];
+  const positions = differing(a.now, b.now);
+  if (positions.length === 0) return null;
+  const ranges = deadRanges(page, pair, trial, begun, hijacked, live);
+  const free = live === null ? [0, 0] : [Number(live - BELOW_STACK - page), Number(live - page)];
+  for (const i of positions) {
+    if (a.now[i] === a.before[i] && (b.now[i] === b.before[i] || (i >= free[0]! && i < free[1]!))) continue;
+    if (isIn(ranges, i)) continue;
+    const address = page + BigInt(i);
+    if (original.layout.owns(address) !== patched.layout.owns(address)) continue;
+    return { what: 'memory', address, original: a.now[i]!, patched: b.now[i]! };
   }
   return null;
 }
@@ -203,33 +218,38 @@ export function changedPages({ original, patched }: Pick<Pair, 'original' | 'pat
   return new Set([...original.changed(), ...patched.changed()]);
 }
 
-interface AddressRange {
-  readonly start: Address;
-  readonly end: Address;
-}
-
-/** What of memory is not compared, as `memory` has it. */
+/**
+ * What of memory is not compared, as `memory` has it: positions in a page, begins and ends in turn.
+ * Numbers, because stacks differ in many bytes; far from the page they need not be exact.
+ */
 function deadRanges(
+  page: Address,
   { original, proof, abi }: Pair,
   trial: Trial,
   begun: Begun,
   hijacked: readonly Address[],
   live: Address | null,
-): AddressRange[] {
+): number[] {
   const word = original.machine.lifter.addressBits / 8;
   // Of the frame that is the innermost now, and of the caller's.
   const stack = original.machine.register(abi.stackPointer);
-  const frames = [...new Set([stack, begun.stackPointer])];
-  const words = frames.flatMap((frame) => proof.calleeWords.map((offset) => frame + BigInt(offset)));
-  return [
-    ...trial.own,
-    { start: stack - BELOW_STACK, end: live === null || live > stack ? stack : live },
-    ...[...hijacked, ...words].map((start) => ({ start, end: start + BigInt(word) })),
-  ];
+  const [inner, outer] = [Number(stack - page), Number(begun.stackPointer - page)];
+  const ranges: number[] = [];
+  const add = (start: number, end: number): void => {
+    if (start < PAGE_BYTES && end > 0) ranges.push(start, end);
+  };
+  add(inner - Number(BELOW_STACK), live === null || live > stack ? inner : Number(live - page));
+  for (const offset of proof.calleeWords) {
+    add(inner + offset, inner + offset + word);
+    if (outer !== inner) add(outer + offset, outer + offset + word);
+  }
+  for (const start of hijacked) add(Number(start - page), Number(start - page) + word);
+  for (const { start, end } of trial.own) add(Number(start - page), Number(end - page));
+  return ranges;
 }
 
-function isIn(ranges: readonly (readonly [number, number])[], i: number): boolean {
-  for (const range of ranges) if (i >= range[0] && i < range[1]) return true;
+function isIn(ranges: readonly number[], i: number): boolean {
+  for (let k = 0; k < ranges.length; k += 2) if (i >= ranges[k]! && i < ranges[k + 1]!) return true;
   return false;
 }
 

@@ -423,7 +423,7 @@ export class Trials {
     const a = this.original.run(begun, ORIGINAL_BUDGET);
     const b = this.patched.run(begun, this.pair.budget);
     this.original.isQuiet = this.patched.isQuiet = true;
-    return judge(this.pair, { ...this.trial, isCalledAlike }, begun, a, b);
+    return judge(this.pair, isCalledAlike ? { ...this.trial, isCalledAlike } : this.trial, begun, a, b);
   }
 
   /** Whether it is known what the tracer's data holds behind the site. */
@@ -458,7 +458,7 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
   const { data, hits } = pair;
   if (data !== null) data.hits = hits === null || a.before === null ? null : (ip) => hits(ip, a.before!);
   const wanted = happening(pair, site, begun, b);
-  const trial = { ...site, wanted };
+  const trial = wanted === site.wanted ? site : { ...site, wanted };
   const replaced = (wanted?.replacement ?? null) !== null && b.arrived > 0;
   if (!(replaced && a.stop.kind === 'hook') && stopText(a.stop) !== stopText(b.stop)) {
     const doubt = a.stop.kind === 'hook';

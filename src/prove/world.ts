@@ -36,10 +36,12 @@ export interface Registers {
 
 class SavedRegisters implements Registers {
   readonly words: Uint32Array;
+  private readonly wide: BigUint64Array;
   private pc = 0n;
 
   constructor(private readonly machine: Machine) {
     this.words = new Uint32Array(machine.stateWords.length);
+    this.wide = new BigUint64Array(this.words.buffer);
   }
 
   save(): this {
@@ -49,7 +51,10 @@ class SavedRegisters implements Registers {
   }
 
   get(name: RegisterName): bigint {
-    return name === 'pc' ? this.pc : this.machine.registerIn(this.words, name);
+    if (name === 'pc') return this.pc;
+    const places = this.machine.statePlaces(name);
+    if (places?.length === 1) return this.wide[places[0]! >> 1]!;
+    return this.machine.registerIn(this.words, name);
   }
 }
 
@@ -76,10 +81,15 @@ export class ProofWorld {
   /** Sets of registers of a trial, which the next one writes over. */
   private readonly saved: SavedRegisters[] = [];
   private inUse = 0;
-  /** Registers with their places in the state; null: put together. */
-  private readonly places: readonly (readonly [RegisterName, readonly number[] | null])[];
-  /** Places of no such register: those that are put together are read from them. */
-  private readonly otherPlaces: readonly number[];
+  /** Names of registers without pc, in order. */
+  private readonly names: readonly RegisterName[];
+  /**
+   * For each word of the state the registers that have it, by their places in `names`; a word of
+   * none is of all those that are put together.
+   */
+  private readonly ownersOf: readonly (readonly number[])[];
+  /** Registers that are put together. */
+  private readonly composed: ReadonlySet<number>;
   /** Pages as they are at first, of those that were asked for last. */
   private readonly initials = new Map<Address, Uint8Array>();
   private readonly wordView = new DataView(new ArrayBuffer(8));
@@ -102,11 +112,15 @@ export class ProofWorld {
       this.touch(address, size);
     });
     this.fresh = new SavedRegisters(this.machine).save();
-    this.places = this.machine.registerNames.flatMap((name) =>
-      name === 'pc' ? [] : [[name, this.machine.statePlaces(name)] as const],
-    );
-    const taken = new Set(this.places.flatMap(([, places]) => places?.flatMap((at) => [at, at + 1]) ?? []));
-    this.otherPlaces = [...this.fresh.words.keys()].filter((at) => !taken.has(at));
+    this.names = this.machine.registerNames.filter((name) => name !== 'pc');
+    const places = this.names.map((name) => this.machine.statePlaces(name));
+    const owners = Array.from(this.fresh.words, (): number[] => []);
+    for (const [i, own] of places.entries()) {
+      for (const at of own ?? []) for (const word of [at, at + 1]) owners[word]!.push(i);
+    }
+    const composed = [...places.keys()].filter((i) => places[i] === null);
+    this.ownersOf = owners.map((own) => (own.length === 0 ? composed : own));
+    this.composed = new Set(composed);
   }
 
   /** What a page holds at first: the same in every world of a seed, but for what its image has. */
@@ -297,13 +311,22 @@ export class ProofWorld {
     return false;
   }
 
-  private changedPages(): Page[] {
-    return this.touched.filter((page) => Buffer.compare(this.now(page), page.before) !== 0);
-  }
-
   /** Pages that are not as they were at first. */
   changed(): Address[] {
-    return this.changedPages().map(({ address }) => address);
+    const found: Address[] = [];
+    for (const page of this.touched) {
+      if (Buffer.compare(this.now(page), page.before) !== 0) found.push(page.address);
+    }
+    return found;
+  }
+
+  /** Pages to which something was stored; they may be as they were at first. */
+  get stored(): readonly { readonly address: Address }[] {
+    return this.touched;
+  }
+
+  hasStored(page: Address): boolean {
+    return this.pages.get(page)?.isTouched === true;
   }
 
   /**
@@ -345,18 +368,17 @@ export class ProofWorld {
 
   /** Names of the registers that differ in another world, pc the last. */
   differingRegisters({ machine: other }: ProofWorld): RegisterName[] {
-    const { machine } = this;
-    const found: RegisterName[] = [];
+    const { machine, names, ownersOf, composed } = this;
     const [a, b] = [machine.stateWords, other.stateWords];
-    const isOtherSame = this.otherPlaces.every((at) => a[at] === b[at]);
-    if (!isOtherSame || differ(a, b)) {
-      for (const [name, places] of this.places) {
-        const isSame =
-          places === null
-            ? isOtherSame || machine.register(name) === other.register(name)
-            : places.every((at) => a[at] === b[at] && a[at + 1] === b[at + 1]);
-        if (!isSame) found.push(name);
-      }
+    const differing: number[] = [];
+    for (let word = 0; word < a.length; word++) {
+      if (a[word] === b[word]) continue;
+      for (const i of ownersOf[word]!) if (!differing.includes(i)) differing.push(i);
+    }
+    const found: RegisterName[] = [];
+    for (const i of differing.sort((x, y) => x - y)) {
+      const name = names[i]!;
+      if (!composed.has(i) || machine.register(name) !== other.register(name)) found.push(name);
     }
     if (machine.pc !== other.pc) found.push('pc');
     return found;
@@ -371,9 +393,4 @@ export class ProofWorld {
   takeCpu({ machine }: ProofWorld): void {
     this.machine.setState(machine.stateWords, machine.pc);
   }
-}
-
-function differ(a: Uint32Array, b: Uint32Array): boolean {
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return true;
-  return false;
 }
