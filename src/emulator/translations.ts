@@ -29,6 +29,9 @@ export const BLOCKS_START = RECORDS_START + SCRATCH_BYTES;
 const CHUNK_BYTES = 0x20_0000;
 const DEFAULT_RECORD_BYTES = 0x100_0000;
 
+/** So many are taken out of the lookup table in less time than all of it is cleared. */
+const FEW_BLOCKS = 128;
+
 const NOWHERE = (): boolean => false;
 
 /** A block as tier 0 executes it. */
@@ -367,9 +370,14 @@ export class Translations {
     for (const page of this.byPage.keys()) this.options.memory.mark(page, 'code', -1);
     this.byPage.clear();
     for (const each of this.ofCpus.values()) each.clear();
-    for (const each of this.byHeader) each.dropped = true;
+    const { interpreter } = this.options;
+    const isShort = this.byHeader.length < FEW_BLOCKS;
+    for (const each of this.byHeader) {
+      each.dropped = true;
+      if (isShort) interpreter.removeLookup(each.block.address);
+    }
+    if (!isShort) interpreter.clearLookup();
     this.byHeader = [];
-    this.options.interpreter.clearLookup();
     this.chunk = 0;
     this.recordsEnd = BLOCKS_START;
     this.generation++;

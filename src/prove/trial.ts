@@ -262,12 +262,12 @@ class Way {
   run(begun: Begun, budget: number): Seen {
     const { world, trial } = this;
     this.begun = begun;
-    this.events = [];
-    this.calls = new Map();
+    if (this.events.length > 0) this.events = [];
+    if (this.calls.size > 0) this.calls = new Map();
     this.arrived = 0;
     this.spoiled = null;
     this.isGuarded = this.isRedirected = this.isProfiled = false;
-    this.rewritten = new Map();
+    if (this.rewritten.size > 0) this.rewritten = new Map();
     this.other = this.otherPlace(begun);
     this.before = begun.entry === trial.start ? begun.registers : null;
     world.prepare(trial.end);
@@ -289,8 +289,9 @@ class Way {
     return { stop, site: before !== null, before, ...said };
   }
 
-  /** Takes the hooks off. */
+  /** Takes the hooks off. Code that only this site has is forgotten: the next one has other code. */
   end(): void {
+    if (this.trial.wanted === null || this.world !== this.pair.patched) this.world.machine.dropAll();
     for (const each of this.off.splice(0)) each();
   }
 }
