@@ -29,7 +29,7 @@ export const BLOCKS_START = RECORDS_START + SCRATCH_BYTES;
 const CHUNK_BYTES = 0x20_0000;
 const DEFAULT_RECORD_BYTES = 0x100_0000;
 
-/** So many are taken out of the lookup table in less time than all of it is cleared. */
+/** So many are dropped one by one in less time than the lookup table is cleared. */
 const FEW_BLOCKS = 128;
 
 const NOWHERE = (): boolean => false;
@@ -367,16 +367,17 @@ export class Translations {
 
   /** Forgets what was translated, and gives its memory back. */
   dropAll(): void {
-    for (const page of this.byPage.keys()) this.options.memory.mark(page, 'code', -1);
-    this.byPage.clear();
-    for (const each of this.ofCpus.values()) each.clear();
-    const { interpreter } = this.options;
-    const isShort = this.byHeader.length < FEW_BLOCKS;
-    for (const each of this.byHeader) {
-      each.dropped = true;
-      if (isShort) interpreter.removeLookup(each.block.address);
+    const { interpreter, memory } = this.options;
+    if (this.byHeader.length < FEW_BLOCKS) {
+      // Of a map that is cleared V8 keeps what was in it until all garbage is collected.
+      for (const each of this.byHeader) if (!each.dropped) this.drop(each);
+    } else {
+      for (const page of this.byPage.keys()) memory.mark(page, 'code', -1);
+      this.byPage.clear();
+      for (const each of this.ofCpus.values()) each.clear();
+      for (const each of this.byHeader) each.dropped = true;
+      interpreter.clearLookup();
     }
-    if (!isShort) interpreter.clearLookup();
     this.byHeader = [];
     this.chunk = 0;
     this.recordsEnd = BLOCKS_START;
