@@ -70,9 +70,11 @@ export class Runner {
     let passing = cpu.passHook === cpus.pc;
     if (!passing) cpu.passHook = null;
     run.watched = 0;
-    const known = run.alone ? undefined : translations.blocks.get(cpus.pc);
+    const known = run.alone || run.isOnlyHooked ? undefined : translations.blocks.get(cpus.pc);
     // What tier 0 would come back for after its first record.
-    if (!passing && (known ? known.prefix === 'hook' : !run.alone && this.isOnlyHooked(cpus.pc))) {
+    const isOnlyHooked = run.isOnlyHooked || (!passing && !known && !run.alone && this.isOnlyHooked(cpus.pc));
+    run.isOnlyHooked = false;
+    if (!passing && (isOnlyHooked || known?.prefix === 'hook')) {
       const stop = this.serveHooks(run, cpus.pc);
       if (stop) return stop;
       if (cpu.passHook === null) return null;
@@ -156,7 +158,8 @@ export class Runner {
     const { cpus, fetch, translations } = this.parts;
     // What is not executed yet is not fetched.
     if (fetch && run.remaining <= 0) return null;
-    return this.isOnlyHooked(cpus.pc) ? null : translations.translate(cpus.pc);
+    run.isOnlyHooked = this.isOnlyHooked(cpus.pc);
+    return run.isOnlyHooked ? null : translations.translate(cpus.pc);
   }
 
   /** An indirect branch went where tier 0 knows no block yet. */

@@ -15,6 +15,8 @@ export interface Running {
   slow: boolean;
   /** Watched accesses that the instruction has made since it was begun. */
   watched: number;
+  /** Code has gone on to hooks at `pc`, whose code was not translated yet. */
+  isOnlyHooked: boolean;
   /** Tier 0 executes the next block, whatever is compiled. */
   interpret: boolean;
   /** Compiled code has just asked for a region of `pc`. */
@@ -31,6 +33,7 @@ export function beginRun(cpu: Cpu, budget: number): Running {
     alone: false,
     slow: false,
     watched: 0,
+    isOnlyHooked: false,
     interpret: false,
     asked: false,
     stack: null,

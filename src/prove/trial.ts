@@ -50,6 +50,10 @@ interface Seen {
   readonly rewritten: ReadonlyMap<RegisterName, bigint>;
 }
 
+/** Of ways on which nothing is called. */
+const NO_CALLS = new Map<WantedCall, number>();
+const NOTHING_REWRITTEN = new Map<RegisterName, bigint>();
+
 /** From a trial's return address to a place that nothing else has. */
 const OTHER_PLACE = 0x20_0000n;
 
@@ -67,7 +71,7 @@ class Way {
   isQuiet = true;
   private begun: Begun | null = null;
   private events: string[] = [];
-  private calls = new Map<WantedCall, number>();
+  private calls = NO_CALLS;
   private arrived = 0;
   private spoiled: string | null = null;
   private before: Registers | null = null;
@@ -75,7 +79,7 @@ class Way {
   /** Where callbacks make the site go on; null: where it does. */
   private other: Address | null = null;
   private isRedirected = false;
-  private rewritten = new Map<RegisterName, bigint>();
+  private rewritten = NOTHING_REWRITTEN;
   /** A profiling entry of the original is one that does nothing. */
   private readonly profiles: boolean;
   /** Where that entry is, for a site that is nothing but instructions in order and its call. */
@@ -89,12 +93,12 @@ class Way {
     private readonly world: ProofWorld,
     private readonly pair: Pair,
     private readonly trial: Trial,
-    watches: Wanted | null,
+    private readonly watches: Wanted | null,
   ) {
     // Behind a window of nops both come to the end; a replaced function is another one.
     this.hook(trial.end, () => 'stop');
     this.profiles = trial.profiles && pair.original === world;
-    this.profiling = this.profiles ? profilingEntry(world, pair, trial) : null;
+    this.profiling = this.profiles ? profilingEntry(world, trial) : null;
     this.hook(trial.start, () => {
       this.before ??= world.registers();
       this.isProfiled = this.profiling !== null;
@@ -263,11 +267,13 @@ class Way {
     const { world, trial } = this;
     this.begun = begun;
     if (this.events.length > 0) this.events = [];
-    if (this.calls.size > 0) this.calls = new Map();
     this.arrived = 0;
     this.spoiled = null;
     this.isGuarded = this.isRedirected = this.isProfiled = false;
-    if (this.rewritten.size > 0) this.rewritten = new Map();
+    if (this.watches !== null) {
+      this.calls = new Map();
+      this.rewritten = new Map();
+    }
     this.other = this.otherPlace(begun);
     this.before = begun.entry === trial.start ? begun.registers : null;
     world.prepare(trial.end);
@@ -306,16 +312,20 @@ function topOfStack(world: ProofWorld, { abi }: Pair, before: Registers | null):
  * The profiling entry that a site calls, where no more than a look at its code is needed to know
  * it; null: the site is executed step by step.
  */
-function profilingEntry(world: ProofWorld, { program }: Pair, { start, end }: Trial): Address | null {
-  const code = world.read(start, Number(end - start));
-  for (let at = 0; at < code.length;) {
-    const { sizeBytes, flow } = program.arch.isa.decode(code, at, start + BigInt(at));
+function profilingEntry({ layout }: ProofWorld, { start, end }: Trial): Address | null {
+  const { arch, image } = layout.program;
+  const first = image.fileOffsetOf(start);
+  if (first < 0) return null;
+  // The whole file: front ends keep their view of the bytes that they had last.
+  for (let at = start; at < end;) {
+    const { sizeBytes, flow } = arch.isa.decode(image.bytes, first + Number(at - start), at);
+    at += BigInt(sizeBytes);
+    if (at > end) return null;
     if (flow.kind === 'call') {
       const { target } = flow;
-      return (target < start || target > end) && world.layout.executes(target) ? target : null;
+      return (target < start || target > end) && layout.executes(target) ? target : null;
     }
     if (flow.kind !== 'next') return null;
-    at += sizeBytes;
   }
   return null;
 }

@@ -81,6 +81,8 @@ export class ProofWorld {
   /** Sets of registers of a trial, which the next one writes over. */
   private readonly saved: SavedRegisters[] = [];
   private inUse = 0;
+  /** Where code was made to be there last; null: some of it may be gone. */
+  private prepared: Address | null = null;
   /** Names of registers without pc, in order. */
   private readonly names: readonly RegisterName[];
   /**
@@ -194,7 +196,11 @@ export class ProofWorld {
    * one page and end on the next.
    */
   prepare(address: Address): void {
-    for (const at of [address, address + 16n]) this.appear(at, 'execute');
+    if (address === this.prepared) return;
+    this.prepared = address;
+    this.appear(address, 'execute');
+    const last = address + 16n;
+    if (pageOf(last) !== pageOf(address)) this.appear(last, 'execute');
   }
 
   /** Bytes as they are now. */
@@ -357,6 +363,7 @@ export class ProofWorld {
       memory.unmap(address, PAGE_BYTES);
     }
     this.pages.clear();
+    this.prepared = null;
     this.machine.dropAll();
   }
 
