@@ -126,6 +126,7 @@ class Changes {
   compare(section: ElfSection, before: Uint8Array, after: Uint8Array, isExplained: (at: number) => boolean): void {
     for (let block = 0; block < before.length; block += BLOCK) {
       const end = Math.min(before.length, block + BLOCK);
+      if (Buffer.compare(before.subarray(block, end), after.subarray(block, end)) === 0) continue;
       for (let i = block; i < end; i++) {
         if (before[i] !== after[i] && !isExplained(i)) this.add(section.name, section.address + BigInt(i));
       }

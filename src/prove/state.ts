@@ -62,8 +62,9 @@ function value(random: Random, { widthBits }: RegisterView): bigint {
 interface Placed {
   /** Positions of all their words that may have any value. */
   readonly words: Int32Array;
-  /** Those of each register, low first. */
-  readonly registers: readonly (readonly number[])[];
+  /** Those of one register after the other, low first, and where each begins; the last is the end. */
+  readonly own: Int32Array;
+  readonly from: Int32Array;
 }
 
 /**
@@ -71,7 +72,7 @@ interface Placed {
  * is set up so. The numbers are drawn here, not by `random`: there are hundreds in each state.
  */
 function place(random: Random, state: Uint32Array, placed: Placed, addresses: BigUint64Array): void {
-  const { words, registers } = placed;
+  const { words, own, from } = placed;
   let drawn = random.state;
   for (let i = 0; i < words.length; i++) {
     drawn = following(drawn);
@@ -79,21 +80,21 @@ function place(random: Random, state: Uint32Array, placed: Placed, addresses: Bi
   }
   const halves = new Uint32Array(addresses.buffer, addresses.byteOffset, 2 * addresses.length);
   let [kinds, left] = [0, 0];
-  for (let i = 0; i < registers.length; i++, kinds >>>= KIND_BITS, left--) {
+  for (let i = 0; i < from.length - 1; i++, kinds >>>= KIND_BITS, left--) {
     if (left === 0) {
       kinds = drawn = following(drawn);
       left = KINDS_DRAWN;
     }
     const kind = kinds & (KINDS - 1);
     if (kind > 3) continue;
-    const own = registers[i]!;
-    for (let k = 0; k < own.length; k++) state[own[k]!] = kind === 1 ? -1 : 0;
-    if (kind === 2) state[own[own.length - 1]!] = SIGN;
+    const [begin, end] = [from[i]!, from[i + 1]!];
+    for (let k = begin; k < end; k++) state[own[k]!] = kind === 1 ? -1 : 0;
+    if (kind === 2) state[own[end - 1]!] = SIGN;
     if (kind !== 3) continue;
     drawn = following(drawn);
     const at = 2 * ((drawn >>> 0) % Math.max(1, addresses.length));
-    state[own[0]!] = addresses.length > 0 ? halves[at]! : 1;
-    if (addresses.length > 0 && own.length > 1) state[own[1]!] = halves[at + 1]!;
+    state[own[begin]!] = addresses.length > 0 ? halves[at]! : 1;
+    if (addresses.length > 0 && end > begin + 1) state[own[begin + 1]!] = halves[at + 1]!;
   }
   random.state = drawn;
 }
@@ -167,9 +168,11 @@ function constantsOf(program: Program, world: ProofWorld, { proof, process: { an
       // Of a register of 32 bits the other half is zero.
       else registers.push(places.flatMap((at) => (view.widthBits === 32 ? [at] : [at, at + 1])));
     }
-    const words = Int32Array.from(new Set(registers.flat()));
+    const own = Int32Array.from(registers.flat());
+    const from = Int32Array.from({ length: registers.length + 1 }, (_, i) => registers.slice(0, i).flat().length);
     const composed = compose(world, views, proof);
-    constants.set(program, (found = { placed: { words, registers }, composed, anchors: placed }));
+    found = { placed: { words: Int32Array.from(new Set(own)), own, from }, composed, anchors: placed };
+    constants.set(program, found);
   }
   return found;
 }

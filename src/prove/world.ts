@@ -341,7 +341,10 @@ export class ProofWorld {
    */
   page(page: Address): { readonly before: Uint8Array; readonly now: Uint8Array } {
     const mapped = this.pages.get(page);
-    if (mapped !== undefined) return { before: mapped.before, now: this.now(mapped) };
+    if (mapped !== undefined) {
+      this.now(mapped);
+      return mapped;
+    }
     const bytes = this.initial(page);
     return { before: bytes, now: bytes };
   }
