@@ -19,7 +19,8 @@ const CIRCLE = 2048;
 /** A trial that touches more is none. */
 const PAGES_MAX = 4096;
 
-const pageOf = (address: Address): Address => address & ~BigInt(PAGE_BYTES - 1);
+const OFFSET = BigInt(PAGE_BYTES - 1);
+const pageOf = (address: Address): Address => address - (address & OFFSET);
 /** As marks name a page. */
 const numberOf = (page: Address): number => Number(page / BigInt(PAGE_BYTES));
 
@@ -61,6 +62,7 @@ class SavedRegisters implements Registers {
 /** A page that is mapped. */
 interface Page {
   readonly address: Address;
+  readonly number: number;
   /** As it was at first. */
   readonly before: Uint8Array;
   /** As it is: a view, which is empty where the host's memory has grown since. */
@@ -71,6 +73,8 @@ interface Page {
   /** Something was stored to it since memory was put back. */
   isTouched: boolean;
 }
+
+const NOT_VIEWED = new Uint8Array(0);
 
 export class ProofWorld {
   readonly machine: Machine;
@@ -154,8 +158,9 @@ export class ProofWorld {
     if (memory.tryMap({ address: page, size: PAGE_BYTES, permission, marked: isWritable }) !== null) return;
     const before = this.initial(page);
     memory.write(page, before);
-    this.pages.set(page, { address: page, before, now: new Uint8Array(0), isWritable, isCode, isTouched: false });
-    if (isWritable) memory.mark(numberOf(page), 'write', 1);
+    const [number, now] = [numberOf(page), NOT_VIEWED];
+    this.pages.set(page, { address: page, number, before, now, isWritable, isCode, isTouched: false });
+    if (isWritable) memory.mark(number, 'write', 1);
   }
 
   /**
@@ -167,11 +172,14 @@ export class ProofWorld {
     const end = address + BigInt(size);
     for (let at = pageOf(address); at < end; at += step) {
       const page = this.pages.get(BigInt.asUintN(this.machine.lifter.addressBits, at));
-      if (page?.isTouched !== false) continue;
-      page.isTouched = true;
-      this.touched.push(page);
-      if (page.isWritable) this.machine.memory.mark(numberOf(page.address), 'write', -1);
+      if (page?.isTouched === false) this.touchPage(page);
     }
+  }
+
+  private touchPage(page: Page): void {
+    page.isTouched = true;
+    this.touched.push(page);
+    if (page.isWritable) this.machine.memory.mark(page.number, 'write', -1);
   }
 
   /** What a page holds. It stays where it is in the host's memory as long as it is mapped. */
@@ -235,10 +243,13 @@ export class ProofWorld {
     const page = pageOf(address);
     const skip = Number(address - page);
     const isInside = skip + bytes.length <= PAGE_BYTES;
-    for (const at of isInside ? [address] : [address, address + BigInt(bytes.length - 1)]) this.appear(at, 'write');
-    const mapped = isInside ? this.pages.get(page) : undefined;
+    let mapped = isInside ? this.pages.get(page) : undefined;
+    if (mapped === undefined) {
+      for (const at of isInside ? [address] : [address, address + BigInt(bytes.length - 1)]) this.appear(at, 'write');
+      if (isInside) mapped = this.pages.get(page);
+    }
     if (mapped?.isCode === false) {
-      this.touch(address, bytes.length);
+      if (!mapped.isTouched) this.touchPage(mapped);
       this.now(mapped).set(bytes, skip);
     } else if (!this.machine.memory.write(address, bytes)) {
       throw new ElftraceError('internal', 'the state of a trial has no memory', { address });
@@ -249,7 +260,7 @@ export class ProofWorld {
   word(address: Address): bigint {
     const { addressBits, endian } = this.machine.lifter;
     const page = this.pages.get(pageOf(address));
-    const skip = Number(address & BigInt(PAGE_BYTES - 1));
+    const skip = Number(address & OFFSET);
     const isInside = page !== undefined && skip + addressBits / 8 <= PAGE_BYTES;
     const bytes = isInside ? this.now(page) : this.read(address, addressBits / 8);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -357,12 +368,12 @@ export class ProofWorld {
       if (page.isCode) memory.write(page.address, page.before);
       else this.now(page).set(page.before);
       page.isTouched = false;
-      if (page.isWritable) memory.mark(numberOf(page.address), 'write', 1);
+      if (page.isWritable) memory.mark(page.number, 'write', 1);
     }
     this.touched = [];
     if (this.pages.size <= PAGES_KEPT) return;
-    for (const { address, isWritable } of this.pages.values()) {
-      if (isWritable) memory.mark(numberOf(address), 'write', -1);
+    for (const { address, number, isWritable } of this.pages.values()) {
+      if (isWritable) memory.mark(number, 'write', -1);
       memory.unmap(address, PAGE_BYTES);
     }
     this.pages.clear();
