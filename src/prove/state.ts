@@ -62,7 +62,7 @@ function value(random: Random, { widthBits }: RegisterView): bigint {
 interface Placed {
   /** Positions of all their words that may have any value. */
   readonly words: Int32Array;
-  /** Those of one register after the other, low first, and where each begins; the last is the end. */
+  /** Those of one register after the other, low first, and where each begins; then the end. */
   readonly own: Int32Array;
   readonly from: Int32Array;
 }

@@ -295,7 +295,7 @@ class Way {
     return { stop, site: before !== null, before, ...said };
   }
 
-  /** Takes the hooks off. Code that only this site has is forgotten: the next one has other code. */
+  /** Takes the hooks off. Code that only this site has is forgotten: the next has other code. */
   end(): void {
     if (this.trial.wanted === null || this.world !== this.pair.patched) this.world.machine.dropAll();
     for (const each of this.off.splice(0)) each();
