@@ -118,6 +118,25 @@ describeWith([SHELL, 'gcc'], 'in a browser', () => {
     await page.close();
   });
 
+  test('PV-4: the account of a site is shown as prove prints it', async () => {
+    const program = join(builtSamples, 'arm64', 'program-patchable-2');
+    elftrace(['patch', program, '--enable', '-o', 'wrong'], { cwd: folder });
+    const bytes = readFileSync(at('wrong'));
+    // mov x9, x30 of a site becomes mov x10, x30.
+    bytes[bytes.indexOf(Buffer.from([0xe9, 0x03, 0x1e, 0xaa]))] = 0xea;
+    writeFileSync(at('wrong'), bytes);
+    writeFileSync(at('wrong.ndjson'), elftrace(['prove', '--json', 'wrong', program], { cwd: folder }).stdout);
+    const printed = elftrace(['prove', 'wrong', program], { cwd: folder }).stdout.split('\n');
+    html('wrong.html', 'wrong', '--prove', 'wrong.ndjson');
+    const page = await opened('wrong.html');
+    await page.click('text=different >> nth=-1');
+    const shown = (await page.textContent('#account pre'))!.split('\n');
+    const first = printed.findIndex((line) => line.trim() === shown[0]);
+    expect(first).toBeGreaterThan(0);
+    expect(shown).toEqual(printed.slice(first, first + shown.length).map((line) => line.slice(2)));
+    await page.close();
+  });
+
   test('keys alone: search, choose, read, and back; heads sort', async () => {
     const page = await opened('traced.html');
     await page.keyboard.press('/');

@@ -39,10 +39,12 @@ function accountOf({ account }: Line, line: number): string {
 
 /** Why a site has its verdict, in a few words. */
 function whyOf({ trials, reason, detail, account }: Line): string {
-  const told = account as { difference?: Line; phase?: unknown; seed?: unknown } | undefined;
-  const difference = told?.difference;
+  const told = account as { says?: unknown; difference?: Line; phase?: unknown; seed?: unknown } | undefined;
+  // Earlier versions wrote no sentence.
   const what =
-    difference === undefined ? [] : Object.entries(difference).map(([key, value]) => `${key} ${String(value)}`);
+    typeof told?.says === 'string'
+      ? [told.says]
+      : Object.entries(told?.difference ?? {}).map(([key, value]) => `${key} ${String(value)}`);
   const parts = [
     ...(typeof reason === 'string' ? [reason] : []),
     ...(typeof detail === 'string' ? [detail] : []),

@@ -164,7 +164,8 @@ function proofOf(data: Data, row: number): string {
 /** Both ways of a site that the proof found different, side by side. */
 function accountBox(data: Data, row: number): HTMLElement[] {
   const text = data.head.proof === null ? '' : data.text(data.column('proof.account')[row]!);
-  return text === '' ? [] : [el('h3', {}, 'Proof: what differs'), codeBox('', text, '')];
+  if (text === '') return [];
+  return [el('h3', {}, 'Proof: what differs'), el('div', { class: 'code', id: 'account' }, el('pre', {}, text))];
 }
 
 /** The proof as a whole. */
