@@ -134,6 +134,7 @@ describeWith([SHELL, 'gcc'], 'in a browser', () => {
     const first = printed.findIndex((line) => line.trim() === shown[0]);
     expect(first).toBeGreaterThan(0);
     expect(shown).toEqual(printed.slice(first, first + shown.length).map((line) => line.slice(2)));
+    expect(await violations(page)).toEqual([]);
     await page.close();
   });
 

@@ -144,7 +144,7 @@ describe('what a proof finds', () => {
     expect(registers.map((line) => line.trim().split(' ')[0])).toEqual(['x0', 'x1']);
     // Side by side: the site of both, the entry of one, the instruction that wrote what differs.
     expect(first).toMatch(/^ {5}0x4[0-9a-f]+ {2}nop +\| 0x4[0-9a-f]+ {2}mov x9, x30$/m);
-    expect(first).toMatch(/^ {56,} \| ftrace_caller:$/m);
+    expect(first).toMatch(/^ {10,} \| ftrace_caller:$/m);
     expect(first.match(/^ {3}> .*$/gm)).toEqual([expect.stringMatching(/^ {3}> +\| 0x[0-9a-f]+ {2}\w/)]);
   });
 

@@ -31,7 +31,7 @@ export interface AccountText {
   readonly rows: readonly AccountRow[];
 }
 
-/** Letters of an instruction on either side. */
+/** Most letters of an instruction on either side. */
 const COLUMN = 52;
 
 const functionOf = (place: string): string => place.replace(/\+0x[0-9a-f]+$/, '');
@@ -43,24 +43,33 @@ function cell(step: AccountStep | null): string {
   return text.length > COLUMN ? `${text.slice(0, COLUMN - 1)}…` : text;
 }
 
+/** The function that a way comes into. */
+function heading(step: AccountStep | null): string {
+  if (step === null) return '';
+  const name = functionOf(step.place);
+  return name === '' ? '(no function)' : `${name.slice(0, COLUMN - 1)}:`;
+}
+
 /** The ways, line by line; the function is named where a way comes into another one. */
 function wayLines(rows: readonly AccountRow[]): string[] {
-  const lines = [`   ${'original'.padEnd(COLUMN)} | patched`];
+  const lefts = rows.flatMap((row) => ('skipped' in row ? [] : [cell(row.original), heading(row.original)]));
+  const width = Math.max('original'.length, ...lefts.map(({ length }) => length));
+  const lines = [`   ${'original'.padEnd(width)} | patched`];
   const now = { original: '', patched: '' };
   for (const row of rows) {
     if ('skipped' in row) {
-      lines.push(`   ${''.padEnd(COLUMN)} |   … ${row.skipped} instructions …`);
+      lines.push(`   ${''.padEnd(width)} |   … ${row.skipped} instructions …`);
       continue;
     }
     const [left, right] = (['original', 'patched'] as const).map((side) => {
       const name = functionOf(row[side]?.place ?? '');
       if (row[side] === null || name === now[side]) return '';
       now[side] = name;
-      return name === '' ? '(no function)' : `${name}:`;
+      return heading(row[side]);
     }) as [string, string];
-    if (left + right !== '') lines.push(`   ${left.padEnd(COLUMN)} | ${right}`.trimEnd());
+    if (left + right !== '') lines.push(`   ${left.padEnd(width)} | ${right}`.trimEnd());
     const mark = row.writes === null ? ' ' : '>';
-    lines.push(` ${mark} ${cell(row.original).padEnd(COLUMN)} | ${cell(row.patched)}`.trimEnd());
+    lines.push(` ${mark} ${cell(row.original).padEnd(width)} | ${cell(row.patched)}`.trimEnd());
   }
   return lines;
 }

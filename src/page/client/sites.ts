@@ -165,7 +165,14 @@ function proofOf(data: Data, row: number): string {
 function accountBox(data: Data, row: number): HTMLElement[] {
   const text = data.head.proof === null ? '' : data.text(data.column('proof.account')[row]!);
   if (text === '') return [];
-  return [el('h3', {}, 'Proof: what differs'), el('div', { class: 'code', id: 'account' }, el('pre', {}, text))];
+  return [
+    el('h3', {}, 'Proof: what differs'),
+    el(
+      'div',
+      { class: 'code', id: 'account' },
+      el('pre', { tabindex: 0, role: 'region', 'aria-label': 'Both ways' }, text),
+    ),
+  ];
 }
 
 /** The proof as a whole. */
