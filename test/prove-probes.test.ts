@@ -80,6 +80,23 @@ test('PV-1: a jump whose callback records nothing is found', () => {
   );
 });
 
+test.each(repeats(['arm64/regs+probes inside-function', 'ppc32/regs+probes inside-graph']))(
+  'PV-1: %s: a probe is proved in a function whose site calls a tracer, which leaves words below the stack',
+  (name) => {
+    const prover = proverOf(name);
+    expect(prover.probes!.subjects.map(({ kind }) => kind)).toEqual(['jump']);
+    expect(new Set(verdicts(prover))).toEqual(new Set(['proved']));
+    // The way from the site to the probe is a part of it: nops there are found.
+    const [probe] = prover.probes!.subjects;
+    const { isa } = prover.arch;
+    const word = prover.patched.world.read(probe!.address - 4n, 4);
+    expect(isa.decode(word, 0, 0n).flow.kind).toBe('next');
+    const nop = Buffer.from(name.startsWith('arm64') ? '1f2003d5' : '60000000', 'hex');
+    prover.patched.world.rewrite(probe!.address - 4n, nop);
+    expect(prover.proveProbe(probe!).verdict).toBe('different');
+  },
+);
+
 /** Return probes on ftrace sites, on breakpoints, beside the graph tracer. */
 const returns = [
   'arm64/regs+probes return-two',

@@ -65,6 +65,8 @@ const FIRST_TRIALS = 12;
 const STATE_SHIFT = 8;
 const STATE_MASK = 0x1f00;
 const FIRST_SITES = 3;
+/** From where a site begins, which may be in front of its function: more than any has. */
+const SITE_BYTES = 64n;
 /** The tracer's instructions are among them. */
 const PATCHED_BUDGET = 400_000;
 /** Addresses of the image that registers may hold. */
@@ -364,10 +366,10 @@ export class Prover {
     const trap = probes.returnsFrom({ ...trial, start: first });
     const begin = trial.body === null ? first : min(first, trial.body.start);
     const probed = probes.within(begin, trial.end).length > 0;
-    if (trap === null) return { ...trial, probed };
-    // Breakpoints in the body would be no steps of it.
+    // Breakpoints in the body would be no steps of it, nor would ways through detour buffers.
     const isFree = trial.body !== null && probes.within(trial.body.start, trial.body.end).length === 0;
     const body = isFree ? trial.body : null;
+    if (trap === null) return { ...trial, probed, body };
     return { ...trial, trap, probed, body, wanted: { ...(trial.wanted ?? NO_CALLS), trap: true } };
   }
 
@@ -382,7 +384,24 @@ export class Prover {
       shape: `probe.${probe.kind}`,
     };
     const attempts = this.attemptsOf(probe);
-    return { ...base, ...this.decide(probes.trial(probe), probes.entries(probe), true, attempts) };
+    return { ...base, ...this.decide(probes.trial(probe), this.entriesOf(probe), true, attempts) };
+  }
+
+  /**
+   * Places where the way to a probe begins. A site on it that calls a tracer is proved by itself,
+   * and leaves words below the stack, of which the function makes its frame: the way begins behind
+   * it.
+   */
+  entriesOf(probe: ProbeSubject): readonly Entry[] {
+    return this.probes!.entries(probe).map((entry) => {
+      const passed = this.subjects
+        .filter(({ anchor }) => anchor >= entry.address - SITE_BYTES && anchor < probe.address)
+        .filter(({ patched }) => patched >= 0 && this.patched.sites.state(patched) === 'call')
+        .flatMap((subject) => this.extent(subject) ?? [])
+        .filter(({ end }) => end > entry.address && end <= probe.address);
+      const last = passed.at(-1);
+      return last === undefined ? entry : { address: last.end, global: null };
+    });
   }
 
   /** The trials of a probe. */

@@ -153,6 +153,16 @@ const probeWays: typeof ways = {
     ),
   },
   'jump-arguments': { options: ['--probe', `p:x outer+JUMP ${ELSEWHERE}`, '--optimize'] },
+  // Two events of one jump, where callbacks of other sites are asked one by one.
+  'jump-two': {
+    session: session(
+      'probe: { define: "p:one outer+JUMP a=%PC", optimize: true }',
+      'probe: { define: "p:two outer+JUMP", optimize: true }',
+      'ops: { name: one, call: elftrace_function_tracer, filter: "leaf sum" }',
+      'register: one',
+    ),
+  },
+  'jump-return': { options: ['--probe', 'r:x outer', '--optimize'] },
   return: { options: ['--probe', 'r:x leaf'] },
   // Two events of returns, one of which may be under way once, and one of the call.
   'return-two': {
@@ -180,6 +190,23 @@ const probeWays: typeof ways = {
   'return-graph': { options: ['--probe', 'r:x leaf', '--enable', '--tracer', 'function_graph'] },
 };
 
+/** Ways that images of the object with the code of the probes have, too. */
+const besideJumps = ['function', 'graph', 'list', 'assist', 'graph-two', 'graph-calls', 'directs', 'livepatch'];
+
+/** The ways with a probe inside a function, which every entry can have beside it. */
+const insideWays: typeof ways = Object.fromEntries(
+  besideJumps.map((name) => {
+    const { options, session: steps } = ways[name]!;
+    const probe = 'probe: { define: "p:x outer+JUMP", optimize: true }';
+    return [
+      `inside-${name}`,
+      steps === undefined
+        ? { options: ['--probe', 'p:x outer+JUMP', '--optimize', ...options!] }
+        : { session: steps.replace('steps:\n', `steps:\n  - ${probe}\n`) },
+    ];
+  }),
+);
+
 /** A function of the runtime that serves as a direct caller. */
 const directOf = (object: string): string =>
   object.startsWith('riscv64/')
@@ -188,8 +215,9 @@ const directOf = (object: string): string =>
       ? 'elftrace_direct_stub'
       : 'ftrace_stub';
 
-/** A place in `outer` that can have a jump. */
-const jumpOf = (object: string): string => (object.startsWith('x86') ? '0xd' : '0x10');
+/** A place in `outer` that can have a jump: the others are behind a call of one size or another. */
+const jumpOf = (object: string): string =>
+  ({ 'x86-64/mcount': '0x11', 'riscv64/g0': '0x12' })[object] ?? (object.startsWith('x86') ? '0xd' : '0x10');
 
 /** What probes call the instruction pointer. */
 const pcOf = (object: string): string =>
@@ -198,14 +226,16 @@ const pcOf = (object: string): string =>
 export const mutantImages: readonly MutantImage[] = rows.flatMap(({ object, sample, options = [] }) =>
   [
     ...Object.entries(ways).map(([way, each]) => [object, way, each] as const),
-    ...Object.entries(probeWays).map(([way, each]) => [`${object}+probes`, way, each] as const),
+    ...Object.entries({ ...probeWays, ...insideWays }).map(([way, each]) => [`${object}+probes`, way, each] as const),
   ].map(([name, way, each]) => ({
     name: `${name} ${way}`,
     sample,
     options: [...options, ...(each.options ?? [])].map((each) =>
       each.replace('DIRECT', directOf(object)).replace('%PC', pcOf(object)).replace('JUMP', jumpOf(object)),
     ),
-    ...(each.session === undefined ? {} : { session: each.session.replace('%PC', pcOf(object)) }),
+    ...(each.session === undefined
+      ? {}
+      : { session: each.session.replaceAll('%PC', pcOf(object)).replaceAll('JUMP', jumpOf(object)) }),
   })),
 );
 

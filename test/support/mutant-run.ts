@@ -236,7 +236,7 @@ export class MutantRun {
     while (this.sites.length < SITES && spare.length > 0) this.sites.push(spare.shift()!);
     for (const probe of prover.probes?.subjects ?? []) {
       if (probe.kind !== 'jump') continue;
-      const tried = { trial: prover.probes!.trial(probe), entries: prover.probes!.entries(probe) };
+      const tried = { trial: prover.probes!.trial(probe), entries: prover.entriesOf(probe) };
       this.sites.push({ tried, trials: prover.attemptsOf(probe), shape: 'probe.jump' });
     }
     // Behind a prologue: the site is not the first instruction.

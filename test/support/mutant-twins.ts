@@ -3,6 +3,7 @@
  * mutant of one is the same mutant in each, and is tried where trials come to it first (PV-5).
  */
 import { createHash } from 'node:crypto';
+import { archOf } from '../../src/arches.js';
 import * as elf from '../../src/elf/constants.js';
 import { type ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
@@ -35,12 +36,15 @@ export function contentsOf(object: string): ReadonlyMap<string, string> {
   if (bytes === null) return contents;
   const image = readElf(bytes);
   const { symbols, sections } = image;
+  const { abi } = archOf(image.header);
   const labels: { name: string; section: number; value: number }[] = [];
   for (let i = 1; i < symbols.count; i++) {
-    const [section, name] = [symbols.sectionIndex[i]!, symbols.name(i)];
+    // The symbol of a function may be that of its descriptor.
+    const place = abi.codePlace(image, i);
+    const [section, name] = [place?.section ?? 0, symbols.name(i)];
     const isCode = section > 0 && section < sections.length && (sections[section]!.flags & elf.SHF_EXECINSTR) !== 0n;
     if (!isCode || (symbols.info[i]! & 15) === elf.STT_SECTION || name === '' || /^\$|^\.L/.test(name)) continue;
-    labels.push({ name, section, value: Number(symbols.value[i]!) });
+    labels.push({ name, section, value: Number(place!.value) });
   }
   for (const { name, section, value } of labels) {
     const later = labels.filter((each) => each.section === section && each.value > value);
