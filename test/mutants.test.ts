@@ -5,6 +5,7 @@ import { expect, test } from '@jest/globals';
 import { arches } from '../src/arches.js';
 import { imagesFor, writesFiles } from '../scripts/sabotage-prove.js';
 import { isLong } from './support/long.js';
+import { CodeFlow } from './support/mutant-flow.js';
 import { mutantArguments } from './support/mutant-arguments.js';
 import { mutantImages } from './support/mutant-images.js';
 import { readRows } from './support/mutant-page.js';
@@ -49,6 +50,21 @@ test('PV-5: neighbours change places, and a nop is not broken', () => {
   expect(
     mutantsOf('arm64', archNamed('arm64').isa, Buffer.from('1f2003d5', 'hex')).map(({ kind }) => kind),
   ).not.toContain('nop');
+});
+
+// GNU as:
+// cbz x0,1f; ret; nop; 1: cbz x1,2f; mov x2,#1; str x2,[x3]; b 3f; nop; 2: mov x2,#2; 3: ret
+const ways = '600000b4c0035fd61f2003d5a10000b4220080d2620000f9030000141f2003d5420080d2c0035fd6';
+
+test('PV-5: code that no way leads to, and code of ways that come to one place', () => {
+  const bytes = Buffer.from(ways, 'hex');
+  const range = { start: 0n, end: BigInt(bytes.length), bytes };
+  const flow = new CodeFlow(archNamed('arm64').isa, [range], [0n]);
+  const all = Array.from({ length: bytes.length / 4 }, (_, i) => BigInt(4 * i));
+  expect(all.filter((at) => flow.isNever(at))).toEqual([8n, 28n]);
+  // All ways through `mov x2,#1` come to the store, and the branch behind it comes from there.
+  expect([...flow.onlyWith(0n, new Set([20n]))].sort()).toEqual([16n, 20n, 24n].sort());
+  expect(flow.onlyWith(0n, new Set())).toEqual(new Set());
 });
 
 /** A tenth of the mutants, the same in each run: that of docs/mutants.md. */

@@ -33,6 +33,8 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
   ['tail', 'arm64/regs graph', 'elftrace_graph_push', /calls under way is 0x2, not 0x3/],
   ['other-stack', 'arm64/regs graph', 'elftrace_graph_push', /calls under way is 0x[14], not 0x3/],
   ['deep', 'arm64/regs graph', 'elftrace_graph_push', /calls not taken is 0x0, not 0x1/],
+  ['gone', 'arm64/regs graph', 'elftrace_graph_push', /calls under way is 0x[02], not 0x1/],
+  ['unfiltered', 'arm64/pg graph', 'elftrace_graph_enter', /calls under way is 0x0, not 0x1/],
   ['stopped', 'arm64/regs graph', 'ftrace_graph_func', /number of records is 0x1, not 0x0/],
   ['not-watching', 'arm64/regs list-rcu', 'ftrace_ops_list_func', /called 1 times, not at all/],
   ['ring-full', 'arm64/regs function', 'write_record', /number of records|dropped/],

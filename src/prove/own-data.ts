@@ -109,6 +109,7 @@ export class OwnData {
   private readonly probe: Address | null;
   private readonly stopped: Address | null;
   private readonly watching: Address | null;
+  private readonly graphOps: Address | null;
   /** Functions in the place of others are kept on a stack. */
   private readonly hasSide: boolean;
   /** Code that asks callbacks under a guard against recursion. */
@@ -147,6 +148,7 @@ export class OwnData {
     this.count = at('elftrace_count');
     this.stopped = at('elftrace_graph_stopped');
     this.watching = at('elftrace_rcu_watching');
+    this.graphOps = at('elftrace_graph_ops');
     this.hasSide = at('elftrace_side_push') !== null;
     const place = (name: string): Address | null => entryPoint(program, name)?.address ?? null;
     this.tracer = place('elftrace_function_tracer');
@@ -180,9 +182,9 @@ export class OwnData {
   }
 
   private memory(world: ProofWorld): TracerMemory {
-    const { word, ring, threads, stopped, watching, waiting, program } = this;
+    const { word, ring, threads, stopped, watching, graphOps, waiting, program } = this;
     return {
-      ...{ word, ring, threads, stopped, watching, waiting },
+      ...{ word, ring, threads, stopped, watching, graphOps, waiting },
       capacity: this.number(world, ring + BigInt(RING_HEADER.capacity), 4),
       store: (at, value, size) => {
         const bytes = Uint8Array.from({ length: size }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));

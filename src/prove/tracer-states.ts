@@ -51,6 +51,10 @@ export type TracerState =
   | 'other-stack'
   /** The function was called by a tail call: the one before it has this frame, and its return. */
   | 'tail'
+  /** All calls of the thread were left. */
+  | 'gone'
+  /** A graph tracer that is a branch of the entry has no filter of its own. */
+  | 'unfiltered'
   /** The graph tracer was stopped. */
   | 'stopped'
   /** RCU does not watch: callbacks that need it are left out. */
@@ -93,6 +97,8 @@ export const TRACER_STATES: readonly TracerState[] = [
   'ring-full',
   'left',
   'rewritten',
+  'gone',
+  'unfiltered',
 ];
 
 /** Where the tracer's data is, and how it is written. */
@@ -102,6 +108,8 @@ export interface TracerMemory {
   readonly threads: Address;
   readonly stopped: Address | null;
   readonly watching: Address | null;
+  /** The ops whose filter a graph tracer asks that is a branch of the entry. */
+  readonly graphOps: Address | null;
   readonly capacity: bigint;
   /** Calls that return probes wait for; null: there are none. */
   readonly waiting: WaitingCalls | null;
@@ -233,40 +241,56 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       writer.others(THREAD_COUNT, random);
       writer.ring('dropped', HIGH);
       return true;
-    case 'list-runs':
-      writer.own().head('active', 5n);
-      return true;
-    case 'graph-runs':
-      writer.own().head('active', 2n);
-      return true;
-    case 'deep':
-      writer.own().calls(0, callers(GRAPH_ENTRY_COUNT));
-      return true;
-    case 'left':
-      writer.own().calls(0, [...callers(2), -STEP, -2n * STEP, 1n - ONE_STACK]);
-      return true;
-    case 'other-stack':
-      writer.own().calls(0, [-2n * ONE_STACK, -ONE_STACK, 0n]);
-      return true;
-    case 'tail':
-      writer.own().calls(0, [STEP, 0n]);
-      return true;
-    case 'side-full':
-      writer.own().side(callers(SIDE_ENTRY_COUNT));
-      writer.waiting(0, callers(PROBE_INSTANCE_COUNT));
-      return true;
-    case 'side-left':
-      writer.own().side([...callers(1), -STEP, 1n - ONE_STACK]);
-      writer.waiting(0, [...callers(1), -STEP, 1n - ONE_STACK]);
-      return true;
     case 'stopped':
       if (memory.stopped !== null) memory.store(memory.stopped, 1n, memory.word);
       return memory.stopped !== null;
+    case 'unfiltered':
+      if (memory.graphOps !== null) memory.store(memory.graphOps, 0n, memory.word);
+      return memory.graphOps !== null;
     case 'not-watching':
       if (memory.watching !== null) memory.store(memory.watching, 0n, memory.word);
       return memory.watching !== null;
     default:
+      enterCalls(state, writer);
       return true;
+  }
+}
+
+/** Brings what a thread has under way into a state. */
+function enterCalls(state: TracerState, writer: StateWriter): void {
+  switch (state) {
+    case 'list-runs':
+      writer.own().head('active', 5n);
+      return;
+    case 'graph-runs':
+      writer.own().head('active', 2n);
+      return;
+    case 'deep':
+      writer.own().calls(0, callers(GRAPH_ENTRY_COUNT));
+      return;
+    case 'left':
+      writer.own().calls(0, [...callers(2), -STEP, -2n * STEP, 1n - ONE_STACK]);
+      return;
+    case 'gone':
+      writer.own().calls(0, [-STEP, -2n * STEP]);
+      writer.side([-STEP]);
+      writer.waiting(0, [-STEP]);
+      return;
+    case 'other-stack':
+      writer.own().calls(0, [-2n * ONE_STACK, -ONE_STACK, 0n]);
+      return;
+    case 'tail':
+      writer.own().calls(0, [STEP, 0n]);
+      return;
+    case 'side-full':
+      writer.own().side(callers(SIDE_ENTRY_COUNT));
+      writer.waiting(0, callers(PROBE_INSTANCE_COUNT));
+      return;
+    case 'side-left':
+      writer.own().side([...callers(1), -STEP, 1n - ONE_STACK]);
+      writer.waiting(0, [...callers(1), -STEP, 1n - ONE_STACK]);
+      return;
+    default:
   }
 }
 

@@ -442,9 +442,14 @@ export class Trials {
     return this.pair.data !== null;
   }
 
-  /** Where a site calls nothing, the state of the tracer's data says nothing. */
+  /**
+   * Where a site calls nothing, the state of the tracer's data says nothing; without a filter the
+   * graph tracer takes what it does not want.
+   */
   private stateOf({ tracer }: Begun): TracerState | null {
-    return this.trial.wanted === null && tracer !== null ? 'fresh' : tracer;
+    const { wanted } = this.trial;
+    const isOther = tracer === 'unfiltered' && wanted?.hijack !== true;
+    return (wanted === null || isOther) && tracer !== null ? 'fresh' : tracer;
   }
 
   /** Nothing of the site is watched any more. */

@@ -122,9 +122,22 @@ const ways: Readonly<Record<string, { readonly options?: readonly string[]; read
       'graph: { name: two, filter: "sum many" }',
     ),
   },
+  // A nested function, whose site has the static chain around it.
+  nested: { session: session('graph: { name: one, filter: "inner.0" }') },
+  'nested-livepatch': { options: ['--livepatch', 'inner.0=bump'] },
   direct: { options: ['--direct', 'leaf=DIRECT'] },
   directs: {
     options: ['leaf', 'sum', 'many', 'recurse'].flatMap((name) => ['--direct', `${name}=DIRECT`]),
+  },
+  'directs-list': {
+    options: [
+      ...['leaf', 'sum', 'many', 'recurse'].flatMap((name) => ['--direct', `${name}=DIRECT`]),
+      ...['--enable', '--tracer', 'function'],
+    ],
+  },
+  // The callbacks of the site want all registers: its direct caller is found behind them.
+  'direct-registers': {
+    options: ['--direct', 'leaf=DIRECT', '--enable', '--tracer', 'counter', '--save-regs'],
   },
   'direct-list': { options: ['--direct', 'leaf=DIRECT', '--enable', '--tracer', 'function'] },
   livepatch: { options: ['--livepatch', 'leaf=bump'] },
@@ -162,7 +175,14 @@ const probeWays: typeof ways = {
       'register: one',
     ),
   },
-  'jump-return': { options: ['--probe', 'r:x outer', '--optimize'] },
+  // The function has no site: its entry can have a jump with every convention.
+  'jump-return': {
+    session: session(
+      'probe: { define: "r1:one sample_log a=$retval", optimize: true }',
+      'probe: { define: "p:two sample_log a=%PC", optimize: true }',
+      'probe: { define: "r:three sample_log", optimize: true }',
+    ),
+  },
   return: { options: ['--probe', 'r:x leaf'] },
   // Two events of returns, one of which may be under way once, and one of the call.
   'return-two': {
@@ -191,7 +211,17 @@ const probeWays: typeof ways = {
 };
 
 /** Ways that images of the object with the code of the probes have, too. */
-const besideJumps = ['function', 'graph', 'list', 'assist', 'graph-two', 'graph-calls', 'directs', 'livepatch'];
+const besideJumps = [
+  'function',
+  'graph',
+  'list',
+  'assist',
+  'graph-two',
+  'graph-calls',
+  'directs-list',
+  'livepatch',
+  'nested',
+];
 
 /** The ways with a probe inside a function, which every entry can have beside it. */
 const insideWays: typeof ways = Object.fromEntries(
@@ -215,6 +245,18 @@ const directOf = (object: string): string =>
       ? 'elftrace_direct_stub'
       : 'ftrace_stub';
 
+/** Entries that all sites share, where the object's callbacks have trampolines of their own. */
+const sharedWays = (object: string): typeof ways =>
+  object === 'x86-64/mcount' ? { 'assist-shared': { ...ways['assist'], options: ['--x86-tramp', 'none'] } } : {};
+
+/** Sites behind the prologue that can have a probe of ftrace. */
+const lateSites: Readonly<Record<string, string>> = { 'x86-64/mcount': 'sum+0x8', 'ppc64-elfv1/regs': 'sum+0x4' };
+
+const lateProbes = (object: string): typeof ways =>
+  object in lateSites
+    ? { 'probe-late': { options: ['--probe', `p:x ${lateSites[object]!} a=%PC b=+0($stack):u32`] } }
+    : {};
+
 /** A place in `outer` that can have a jump: the others are behind a call of one size or another. */
 const jumpOf = (object: string): string =>
   ({ 'x86-64/mcount': '0x11', 'riscv64/g0': '0x12' })[object] ?? (object.startsWith('x86') ? '0xd' : '0x10');
@@ -225,8 +267,10 @@ const pcOf = (object: string): string =>
 
 export const mutantImages: readonly MutantImage[] = rows.flatMap(({ object, sample, options = [] }) =>
   [
-    ...Object.entries(ways).map(([way, each]) => [object, way, each] as const),
-    ...Object.entries({ ...probeWays, ...insideWays }).map(([way, each]) => [`${object}+probes`, way, each] as const),
+    ...Object.entries({ ...ways, ...sharedWays(object) }).map(([way, each]) => [object, way, each] as const),
+    ...Object.entries({ ...probeWays, ...insideWays, ...lateProbes(object) }).map(
+      ([way, each]) => [`${object}+probes`, way, each] as const,
+    ),
   ].map(([name, way, each]) => ({
     name: `${name} ${way}`,
     sample,

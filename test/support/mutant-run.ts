@@ -13,7 +13,8 @@ import { type Program, siteStubSection, trampolineSection } from '../../src/prog
 import { entriesOf } from '../../src/tracing/entries.js';
 import type { Address } from '../../src/units.js';
 import type { Isa } from '../../src/isa/instruction.js';
-import { contentsOf } from './mutant-twins.js';
+import { CodeFlow } from './mutant-flow.js';
+import { contentsOf, usesOf } from './mutant-twins.js';
 import { mutantsOf, type Mutant, type MutantKind } from './mutants.js';
 
 const STORE_CONDITIONAL = /^(?:stl?xr|st[wd]cx\.?|sc\.[wd])/;
@@ -54,9 +55,11 @@ export interface Place {
 /**
  * What the code around an instruction says of it. `retry`: a branch behind a store with a
  * reservation. `look`: a branch in front of a load with a reservation, which looks again. `clock`:
- * it reads the clock. `idle frame`: it sets a frame pointer that no code reads.
+ * it reads the clock. `idle frame`: it sets a frame pointer that no code reads. `never`: no way
+ * leads to it. `gives up`: all ways through it come to where the graph tracer stops for good.
+ * `exchange`: the branch of a compare and exchange that finds another value.
  */
-export type MutantNote = 'retry' | 'look' | 'clock' | 'idle frame';
+export type MutantNote = 'retry' | 'look' | 'clock' | 'idle frame' | 'never' | 'gives up' | 'exchange';
 
 export interface Tested extends Place {
   readonly note: MutantNote | null;
@@ -154,6 +157,37 @@ class Code {
       offset: range.period === undefined ? offset : offset % range.period,
       content: (range.isTrampoline ? undefined : this.contents.get(found?.name ?? '')) ?? range.object,
     };
+  }
+
+  private made: CodeFlow | null = null;
+
+  /** Ways through the object's code. */
+  get flow(): CodeFlow {
+    const { arch, image } = this.program;
+    const ranges = this.ranges
+      .filter(({ object }) => object === this.object)
+      .map(({ start, end }) => {
+        const offset = image.fileOffsetOf(start);
+        return { start, end, bytes: image.bytes.slice(offset, offset + Number(end - start)) };
+      });
+    const names = this.names.map(({ address }) => address);
+    return (this.made ??= new CodeFlow(arch.isa, ranges, names));
+  }
+
+  private givesUp: ReadonlySet<Address> | null = null;
+
+  /** Instructions of ways on which the graph tracer stops for good: a return is not found. */
+  get stops(): ReadonlySet<Address> {
+    if (this.givesUp !== null) return this.givesUp;
+    const found = new Set<Address>();
+    const uses = usesOf(this.object, ['elftrace_graph_return', 'pop'], 'elftrace_graph_stopped');
+    for (const [name, offsets] of uses) {
+      const entry = this.names.find((each) => each.name === name)?.address;
+      if (entry === undefined) continue;
+      const cuts = new Set(offsets.flatMap((offset) => this.flow.at(entry + BigInt(offset)) ?? []));
+      for (const each of this.flow.onlyWith(entry, cuts)) found.add(each);
+    }
+    return (this.givesUp = found);
   }
 
   /** Every instruction of the runtime's object. */
@@ -311,14 +345,27 @@ export class MutantRun {
     return this.code.placeOf(address);
   }
 
-  /** Mutants of the instructions that trials come to. */
+  /** Mutants that trials come to. */
   *reached(): Generator<Tested> {
-    for (const address of [...this.reaches.keys()].sort((a, b) => (a < b ? -1 : 1))) yield* this.at(address);
+    const all = new Set([...this.reaches.keys(), ...this.code.instructions()]);
+    for (const address of [...all].sort((a, b) => (a < b ? -1 : 1))) {
+      for (const tested of this.at(address)) if (this.reachesOf(tested).length > 0) yield tested;
+    }
   }
 
-  /** Mutants of the instructions of the object to which no trial comes. */
+  /** Mutants of the object to which no trial comes. */
   *unreached(): Generator<Tested> {
-    for (const address of this.code.instructions()) if (!this.reaches.has(address)) yield* this.at(address);
+    for (const address of this.code.instructions()) {
+      for (const tested of this.at(address)) if (this.reachesOf(tested).length === 0) yield tested;
+    }
+  }
+
+  /** Trials that come to a mutant; of neighbours that change places to the one or to the other. */
+  private reachesOf({ address, mutant }: Pick<Tested, 'address' | 'mutant'>): readonly Reach[] {
+    const own = this.reaches.get(address);
+    if (own !== undefined || mutant.kind !== 'swap') return own ?? [];
+    const { sizeBytes } = this.prover.arch.isa.decode(mutant.before, 0, address);
+    return this.reaches.get(address + BigInt(sizeBytes)) ?? [];
   }
 
   private *at(address: Address): Generator<Tested> {
@@ -345,6 +392,9 @@ export class MutantRun {
     const textOf = (name: string): string => `${name} ${isa.format(decoded)}`;
     if (names.some((name) => CLOCK.test(name)) || CLOCK.test(textOf(decoded.mnemonic))) return 'clock';
     if (IDLE_FRAME.test(isa.format(decoded))) return 'idle frame';
+    const all = [address, ...(kind === 'swap' ? [address + BigInt(decoded.sizeBytes)] : [])];
+    if (all.every((each) => this.code.flow.isNever(each))) return 'never';
+    if (all.every((each) => this.code.stops.has(each))) return 'gives up';
     // Instructions of x86-64 have no fixed size, and none has reservations.
     if (arch.target.id === 'x86-64') return null;
     const isBranch = decoded.flow.kind === 'branch';
@@ -352,6 +402,7 @@ export class MutantRun {
     const front = isa.decode(codeAt(address - 4n), 0, address - 4n);
     if (isStore || (isBranch && STORE_CONDITIONAL.test(front.mnemonic))) return 'retry';
     if (!isBranch) return null;
+    if (this.isExchange(address, decoded.sizeBytes)) return 'exchange';
     for (let at = address + BigInt(decoded.sizeBytes), n = 0; n < 3; n++) {
       const next = isa.decode(codeAt(at), 0, at);
       if (LOAD_RESERVED.test(next.mnemonic)) return 'look';
@@ -361,14 +412,37 @@ export class MutantRun {
   }
 
   /**
+   * Whether a branch is that of a compare and exchange: between the load with a reservation and the
+   * store, or behind a comparison that stands behind the store and the branch that tries again.
+   */
+  private isExchange(address: Address, size: number): boolean {
+    const { arch, image } = this.prover.patched.sites.program;
+    const at = (place: Address) => {
+      const offset = image.fileOffsetOf(place);
+      return arch.isa.decode(image.bytes.subarray(offset, offset + 4), 0, place);
+    };
+    // Code with reservations has instructions of four bytes.
+    const [before, first] = [at(address - 8n), at(address - 4n)];
+    const isLoad =
+      LOAD_RESERVED.test(first.mnemonic) || (first.flow.kind === 'next' && LOAD_RESERVED.test(before.mnemonic));
+    if (isLoad && STORE_CONDITIONAL.test(at(address + BigInt(size)).mnemonic)) return true;
+    return (
+      /^(?:cmp|subs)/.test(first.mnemonic) &&
+      before.flow.kind === 'branch' &&
+      STORE_CONDITIONAL.test(at(address - 12n).mnemonic)
+    );
+  }
+
+  /**
    * What trials of one number say of a mutant: the first difference as text, or the outcome.
    * @returns null where none of them comes to it
    */
-  says({ address, mutant }: Pick<Tested, 'address' | 'mutant'>, n: number): string | null {
+  says(tested: Pick<Tested, 'address' | 'mutant'>, n: number): string | null {
+    const { address, mutant } = tested;
     const { patched } = this.prover.pair;
     let found: string | null = null;
     patched.rewrite(address, mutant.after);
-    for (const { site } of (this.reaches.get(address) ?? []).filter((each) => each.n === n)) {
+    for (const { site } of this.reachesOf(tested).filter((each) => each.n === n)) {
       found = this.attempt(site, n);
       if (found === 'different') found = this.said;
       if (found !== 'equal') break;
@@ -377,10 +451,11 @@ export class MutantRun {
     return found;
   }
 
-  judge({ address, mutant }: Tested): MutantVerdict {
+  judge(tested: Tested): MutantVerdict {
+    const { address, mutant } = tested;
     const { patched } = this.prover.pair;
     const size = BigInt(mutant.before.length);
-    const reaches = inTurn(this.reaches.get(address) ?? []);
+    const reaches = inTurn(this.reachesOf(tested));
     patched.rewrite(address, mutant.after);
     let counted = 0;
     let isFound = false;
@@ -396,7 +471,9 @@ export class MutantRun {
     patched.rewrite(address, mutant.before);
     if (isFound) return 'found';
     if (counted === 0 || isOpen) return 'open';
-    const isEntered = mutant.kind === 'swap' && this.isEntered(address, address + size);
+    // What stands in front of the other is not executed with it.
+    const isHalf = !this.reaches.has(address);
+    const isEntered = isHalf || (mutant.kind === 'swap' && this.isEntered(address, address + size));
     return !isEntered && this.isAlike(address, mutant) ? 'alike' : 'survived';
   }
 

@@ -28,24 +28,49 @@ function referencesOf(image: ElfImage, section: number, start: number, end: numb
   return found.sort();
 }
 
+/**
+ * Where a function of an object refers to a variable, in bytes from its beginning.
+ * @param names  of functions
+ */
+export function usesOf(
+  object: string,
+  names: readonly string[],
+  variable: string,
+): ReadonlyMap<string, readonly number[]> {
+  const image = objectImage(object);
+  const uses = new Map<string, number[]>();
+  if (image === null) return uses;
+  const { symbols } = image;
+  const wanted = symbols.find(variable);
+  const labels = labelsOf(image);
+  for (const { name, section, value } of labels.filter((each) => names.includes(each.name))) {
+    const end = Math.min(
+      image.sections[section]!.size,
+      ...labels.filter((each) => each.section === section && each.value > value).map((each) => each.value),
+    );
+    for (const { count, offset, symbol, addend } of image.relocationsOf(image.sections[section]!)) {
+      for (let row = 0; row < count; row++) {
+        const at = Number(offset[row]!) - value;
+        const index = symbol[row]!;
+        const isSame =
+          index === wanted ||
+          (symbols.sectionIndex[index] === symbols.sectionIndex[wanted] &&
+            symbols.name(index) !== variable &&
+            symbols.value[index]! + BigInt(addend[row]!) === symbols.value[wanted]!);
+        if (at >= 0 && at < end - value && isSame) uses.set(name, [...(uses.get(name) ?? []), at]);
+      }
+    }
+  }
+  return uses;
+}
+
 /** By symbol of an object: what its code is, as a short text that is equal where the code is. */
 export function contentsOf(object: string): ReadonlyMap<string, string> {
-  const [target, convention] = object.replace('+probes', '').split('/') as [string, string];
-  const bytes = runtimeObject(target, convention, object.endsWith('+probes'));
   const contents = new Map<string, string>();
-  if (bytes === null) return contents;
-  const image = readElf(bytes);
-  const { symbols, sections } = image;
-  const { abi } = archOf(image.header);
-  const labels: { name: string; section: number; value: number }[] = [];
-  for (let i = 1; i < symbols.count; i++) {
-    // The symbol of a function may be that of its descriptor.
-    const place = abi.codePlace(image, i);
-    const [section, name] = [place?.section ?? 0, symbols.name(i)];
-    const isCode = section > 0 && section < sections.length && (sections[section]!.flags & elf.SHF_EXECINSTR) !== 0n;
-    if (!isCode || (symbols.info[i]! & 15) === elf.STT_SECTION || name === '' || /^\$|^\.L/.test(name)) continue;
-    labels.push({ name, section, value: Number(place!.value) });
-  }
+  const image = objectImage(object);
+  if (image === null) return contents;
+  const { sections } = image;
+  const labels = labelsOf(image);
   for (const { name, section, value } of labels) {
     const later = labels.filter((each) => each.section === section && each.value > value);
     const end = Math.min(sections[section]!.size, ...later.map((each) => each.value));
@@ -56,4 +81,32 @@ export function contentsOf(object: string): ReadonlyMap<string, string> {
     contents.set(name, hash.digest('hex').slice(0, 12));
   }
   return contents;
+}
+
+function objectImage(object: string): ElfImage | null {
+  const [target, convention] = object.replace('+probes', '').split('/') as [string, string];
+  const bytes = runtimeObject(target, convention, object.endsWith('+probes'));
+  return bytes === null ? null : readElf(bytes);
+}
+
+interface Label {
+  readonly name: string;
+  readonly section: number;
+  readonly value: number;
+}
+
+/** Names of code. */
+function labelsOf(image: ElfImage): readonly Label[] {
+  const { symbols, sections } = image;
+  const { abi } = archOf(image.header);
+  const labels: Label[] = [];
+  for (let i = 1; i < symbols.count; i++) {
+    // The symbol of a function may be that of its descriptor.
+    const place = abi.codePlace(image, i);
+    const [section, name] = [place?.section ?? 0, symbols.name(i)];
+    const isCode = section > 0 && section < sections.length && (sections[section]!.flags & elf.SHF_EXECINSTR) !== 0n;
+    if (!isCode || (symbols.info[i]! & 15) === elf.STT_SECTION || name === '' || /^\$|^\.L/.test(name)) continue;
+    labels.push({ name, section, value: Number(place!.value) });
+  }
+  return labels;
 }
