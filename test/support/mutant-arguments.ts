@@ -53,6 +53,22 @@ export const mutantArguments: readonly MutantArgument[] = [
     kinds: ['immediate'],
   },
   {
+    name: 'restored by the buffer',
+    why: "only detour buffers call this function, and load all registers from their frame behind it: what it saves of its caller's is not needed",
+    object: /^(?:arm64|ppc64-\w+(?:-\w+)?|riscv64)\//,
+    symbol: /^elftrace_probe_hit$/,
+    text: /^(?:stp x(?:19|2\d), x2\d, \[sp, #\d+\]|str x(?:19|2\d), \[sp, #\d+\]|std r(?:1[4-9]|2\d|3[01]),-?\d+\(r1\)|sd s\d+,\d+\(sp\))$/,
+    kinds: ['nop'],
+  },
+  {
+    name: 'restored by the buffer',
+    why: "only detour buffers call this function, and load all registers from their frame behind it: what it loads of its caller's is not needed",
+    object: /^(?:arm64|ppc64-\w+(?:-\w+)?|riscv64)\//,
+    symbol: /^elftrace_probe_hit$/,
+    text: /^(?:ldp x(?:19|2\d), x2\d, \[sp, #\d+\]|ldr x(?:19|2\d), \[sp, #\d+\]|ld r(?:1[4-9]|2\d|3[01]),-?\d+\(r1\)|ld s\d+,\d+\(sp\))$/,
+    kinds: ['nop', 'immediate'],
+  },
+  {
     name: 'behind a return',
     why: 'a nop changes places with the return in front of it',
     object: any,
