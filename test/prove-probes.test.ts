@@ -144,6 +144,15 @@ test.each(repeats(['ppc32/ool+probes probe-two', 'ppc32/pg+probes return-graph']
   },
 );
 
+test('PV-3: a site has all states where no other one of its shape calls the same', () => {
+  const prover = proverOf('x86-64/modern+probes return-graph');
+  const proofs = prover.subjects.map((subject) => prover.prove(subject));
+  const leaf = proofs.find(({ function: name }) => name === 'leaf')!;
+  const sameShape = proofs.filter(({ shape, trials }) => shape === leaf.shape && trials > 0);
+  expect(sameShape.indexOf(leaf)).toBeGreaterThan(2);
+  expect(leaf.trials).toBe(Math.max(...proofs.map(({ trials }) => trials)));
+});
+
 test('PV-2: a handler that records another result of a function is found', () => {
   const prover = proverOf('arm64/regs+probes return-two');
   const { world, sites } = prover.patched;

@@ -115,6 +115,17 @@ function patchedSites(original: Sites, found: Sites): Sites {
   return findSites(found.program, { original: original.program });
 }
 
+/**
+ * What sites must have in common so that the states that are easy to miss need not be tried at each
+ * (PV-3): the shape, and what they call. Direct callers and replacements may be many.
+ */
+function kindOf(shape: string, { wanted, trap, probed }: Trial): string {
+  if (wanted === null) return shape;
+  const { calls, hijack, direct, replacement } = wanted;
+  const others = [hijack, direct !== null, replacement !== null, trap !== null, probed].map(Number).join('');
+  return [shape, others, ...calls.map(({ name }) => name)].join(' ');
+}
+
 /** A site with what its trials need. */
 export interface Tried {
   readonly trial: Trial;
@@ -151,7 +162,7 @@ export class Prover {
   private readonly addresses: BigUint64Array;
   readonly probes: ProbeProofs | null;
   private readonly siteHits: Pair['hits'] = null;
-  private readonly shapes = new Map<string, number>();
+  private readonly kinds = new Map<string, number>();
 
   constructor(
     original: ElfImage,
@@ -289,10 +300,10 @@ export class Prover {
     return place === undefined || place + size <= start ? null : { start: min(place, start), end: place + size };
   }
 
-  /** Whether a changed site is among the first of its shape; the next one is one more. */
-  private isEarly(shape: string): boolean {
-    const seen = this.shapes.get(shape) ?? 0;
-    this.shapes.set(shape, seen + 1);
+  /** Whether a changed site is among the first of its kind; the next one is one more. */
+  private isEarly(kind: string): boolean {
+    const seen = this.kinds.get(kind) ?? 0;
+    this.kinds.set(kind, seen + 1);
     return seen < FIRST_SITES;
   }
 
@@ -300,7 +311,10 @@ export class Prover {
   pass(subject: Subject): void {
     const [sites, index] = this.home(subject);
     const extent = this.extent(subject);
-    if (extent !== null && this.isChanged(subject, extent)) this.isEarly(sites.shape(index));
+    if (extent === null || !this.isChanged(subject, extent)) return;
+    const shape = sites.shape(index);
+    const isPlain = !this.wanted.known && this.probes === null;
+    this.isEarly(isPlain ? shape : kindOf(shape, this.tried(subject, this.home(subject), extent).trial));
   }
 
   prove(subject: Subject): SiteProof {
@@ -317,8 +331,8 @@ export class Prover {
     if (extent === null || this.isInSled(extent))
       return { ...base, verdict: 'inconclusive', trials: 0, reason: 'not-a-site' };
     if (!this.isChanged(subject, extent)) return { ...base, verdict: 'proved', trials: 0, reason: 'unchanged' };
-    const isEarly = this.isEarly(base.shape);
     const { trial, entries } = this.tried(subject, home, extent);
+    const isEarly = this.isEarly(kindOf(base.shape, trial));
     const verdict = this.decide(trial, entries, isEarly);
     if (verdict.verdict !== 'proved') return { ...base, ...verdict };
     const between = isEarly ? this.between(trial, entries, subject.patched) : null;

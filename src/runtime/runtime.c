@@ -355,6 +355,27 @@ static void depart(struct thread *thread, const struct graph_entry *entry) {
   }
 }
 
+#if defined(PROBES) && defined(PROBE_RETURN_SLOT)
+extern word elftrace_probe_trampoline;
+extern word elftrace_probe_depth[THREADS];
+extern struct probe_instance elftrace_probe_instances[THREADS][PROBE_INSTANCES];
+#endif
+
+/*
+ * Whether a function returns to return_to_handler in the end: a return probe in front of us in the
+ * list keeps the address that was there, and so may the one before it.
+ */
+static int ends_at_handler(const struct thread *thread, word parent_ip) {
+#if defined(PROBES) && defined(PROBE_RETURN_SLOT)
+  const word number = number_of(thread);
+  word depth = elftrace_probe_depth[number];
+  while (elftrace_probe_trampoline && parent_ip == elftrace_probe_trampoline && depth > 0)
+    parent_ip = elftrace_probe_instances[number][--depth].parent_ip;
+#endif
+  (void)thread;
+  return parent_ip == (word)elftrace_return_text;
+}
+
 /*
  * C-FG-1. `frame` is the stack pointer that the function's caller will have when it returns. A
  * function called by a tail call has the frame of the one before, and returns to return_to_handler
@@ -365,7 +386,7 @@ INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip
   const word handler = (word)elftrace_return_text;
   while (thread->depth > 0) {
     const word top = thread->entries[thread->depth - 1].frame;
-    if (!is_gone(top, frame) && !(top == frame && parent_ip != handler)) break;
+    if (!is_gone(top, frame) && !(top == frame && !ends_at_handler(thread, parent_ip))) break;
     thread->depth--;
     thread->abandoned++;
   }
@@ -390,10 +411,6 @@ INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip
 }
 
 #ifdef GRAPH_SLOT
-#if defined(PROBES) && defined(PROBE_RETURN_SLOT)
-extern word elftrace_probe_trampoline;
-#endif
-
 /*
  * Callback of the graph tracer: changes the return address where the register frame says, which
  * plain and register entries both make.
