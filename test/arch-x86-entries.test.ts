@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { canBeReplaced, flavoursFor, siteConvention, type SiteConvention } from '../src/arch-x86/entries.js';
+import { flavoursFor, siteConvention, type SiteConvention } from '../src/arch-x86/entries.js';
 import { STT_FUNC } from '../src/elf/constants.js';
 import { readElf } from '../src/elf/read.js';
 import { FakeView } from './support/fake-view.js';
@@ -33,7 +33,6 @@ describe('X-ENT-5 conventions of a site', () => {
     const view = new FakeView({ code: bytesOf(text), endian: 'little', functions }).at(at);
     expect(siteConvention(view, 0)).toBe(convention);
     expect(flavoursFor(convention).length > 0).toBe(convention !== 'unknown');
-    expect(canBeReplaced(convention)).toBe(convention === 'fentry');
   });
 });
 

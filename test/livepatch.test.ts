@@ -4,6 +4,7 @@
  * the callers cannot tell; where -pg calls behind the prologue it is refused.
  */
 import { chmodSync, existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import {
   ARM64_TARGETS,
@@ -17,6 +18,7 @@ import {
   X86_TARGETS,
 } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { builtSamples } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
 
 /**
@@ -148,4 +150,12 @@ describeWith(tools, 'livepatch', () => {
       });
     },
   );
+});
+
+test('X-ENT-7: a nested function has begun where its site is: none takes its place', () => {
+  const output = scratch('nested-replaced');
+  const program = join(builtSamples, 'x86-64', 'program-fentry');
+  const { status, stderr } = elftrace(['patch', program, '--livepatch', 'inner.0=bump', '-o', output]);
+  expect([status, stderr]).toEqual([1, expect.stringContaining('inner.0 is a nested function')]);
+  expect(existsSync(output)).toBe(false);
 });

@@ -70,12 +70,3 @@ const FLAVOURS: Readonly<Record<SiteConvention, readonly string[]>> = {
 export function flavoursFor(convention: SiteConvention): readonly string[] {
   return FLAVOURS[convention];
 }
-
-/**
- * Whether another function can take the place of one with such a site (IPMODIFY): only where
- * nothing of it has run. Elsewhere a callback may name only a place that knows the function's
- * frame.
- */
-export function canBeReplaced(convention: SiteConvention): boolean {
-  return convention === 'fentry';
-}

@@ -17,7 +17,8 @@ import { checkGraphSafety, graphCallback } from './graph-safety.js';
 import { withHazards } from '../patch/hazards.js';
 import type { ReplacedCode } from '../patch/kept-relocations.js';
 import type { Plan } from '../patch/plan.js';
-import { findSites } from '../sites/sites.js';
+import { selectByWords } from '../sites/selection.js';
+import { findSites, type Sites } from '../sites/sites.js';
 import { siteNames } from './idle-sites.js';
 import { netSteps } from './net-steps.js';
 import { entriesOf } from './entries.js';
@@ -176,6 +177,36 @@ function checkLanding({ sites: { program } }: Session, caller: string, at: strin
   }
 }
 
+/** Whether words are about a site; words about none are refused by the operation. */
+function isSelected(sites: Sites, words: string, index: number): boolean {
+  try {
+    return selectByWords(sites, null, { filter: [words], notrace: [] })?.[index] === 1;
+  } catch (error) {
+    if (error instanceof ElftraceError && error.code === 'no-match') return false;
+    throw error;
+  }
+}
+
+/**
+ * Another function takes the place of one of which nothing has run: a nested function has pushed
+ * its static chain, and its site goes on where it is, whatever a callback says (X-ENT-7).
+ * @throws ElftraceError 'plan-refused'
+ */
+function checkReplaceable({ sites }: Session, words: string, at: string): void {
+  for (let i = 0; i < sites.count; i++) {
+    const reading = sites.reading(i);
+    if (reading?.shape.servedAt?.(reading, sites.viewOf(i)).callerInFrame !== true) continue;
+    const name = sites.program.symbolName(sites.functionSymbol(i));
+    if (!isSelected(sites, words, i)) continue;
+    const message = `${at}: ${name} is a nested function, which has begun where its site is: none can take its place`;
+    throw new ElftraceError('plan-refused', `${message} (EINVAL)`, {
+      what: 'livepatch',
+      symbol: name,
+      value: 'EINVAL',
+    });
+  }
+}
+
 /** Says which operation named what the image does not have. */
 function placing<T>(at: string, step: () => T): T {
   try {
@@ -251,6 +282,7 @@ function performAll(session: Session, sessions: readonly SessionOperations[], ru
       if (operation.kind === 'direct' || operation.kind === 'modify-direct') {
         checkLanding(session, operation.caller, at);
       }
+      if (operation.kind === 'livepatch') checkReplaceable(session, operation.function, at);
       const [step] = placing(at, () => runner.run([operation]));
       if (step === undefined) continue;
       steps.push(step);
