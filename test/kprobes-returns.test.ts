@@ -238,17 +238,20 @@ function another(program: Program, machine: Machine): void {
   machine.writeWord(entryPoint(program, 'elftrace_thread_mode')!.identity, 8, BigInt(THREAD_MODES.fs));
 }
 
-test.each([...SAMPLES, ...TABLED])('C-FG-3: %s: a graphed function that is left by a tail call to one with a return probe', (name) => {
-  const out = join(folder, `${name.replace('/', '-')}-tail`);
-  const graph = ['--enable', '--tracer', 'function_graph'];
-  const { status, stderr } = elftrace(['patch', join(built, name), '--probe', 'r:x leaf', ...graph, '-o', out]);
-  expect([status, stderr.replaceAll(/^.*notice: .*\n/gm, '')]).toEqual([0, '']);
-  // forward() jumps to leaf(): both return to the tracer, and leaf by way of the probe.
-  const plain = elftrace(['run', join(built, name)]);
-  const traced = elftrace(['run', '--trace', `${out}.ndjson`, out]);
-  // The last line counts calls of the sample's own entry, which are none then.
-  const values = (output: string): string => output.replace(/^trace=.*\n/m, '');
-  expect([traced.status, values(traced.stdout)]).toEqual([plain.status, values(plain.stdout)]);
-  const kinds = readFileSync(`${out}.ndjson`, 'utf8').match(/"kind":"(?:entry|return)"/g)!;
-  expect(kinds.filter((each) => each.includes('entry')).length).toBe(kinds.length / 2);
-});
+test.each([...SAMPLES, ...TABLED])(
+  'C-FG-3: %s: a graphed function that is left by a tail call to one with a return probe',
+  (name) => {
+    const out = join(folder, `${name.replace('/', '-')}-tail`);
+    const graph = ['--enable', '--tracer', 'function_graph'];
+    const { status, stderr } = elftrace(['patch', join(built, name), '--probe', 'r:x leaf', ...graph, '-o', out]);
+    expect([status, stderr.replaceAll(/^.*notice: .*\n/gm, '')]).toEqual([0, '']);
+    // forward() jumps to leaf(): both return to the tracer, and leaf by way of the probe.
+    const plain = elftrace(['run', join(built, name)]);
+    const traced = elftrace(['run', '--trace', `${out}.ndjson`, out]);
+    // The last line counts calls of the sample's own entry, which are none then.
+    const values = (output: string): string => output.replace(/^trace=.*\n/m, '');
+    expect([traced.status, values(traced.stdout)]).toEqual([plain.status, values(plain.stdout)]);
+    const kinds = readFileSync(`${out}.ndjson`, 'utf8').match(/"kind":"(?:entry|return)"/g)!;
+    expect(kinds.filter((each) => each.includes('entry')).length).toBe(kinds.length / 2);
+  },
+);
