@@ -2,7 +2,7 @@
  * The proof is itself proved (PV-5): breaks each instruction of the runtime's objects, trampolines,
  * stubs and sites, and looks whether the proof of a site that executes it is different.
  *
- *   node build/scripts/mutants.js [--write] [--list] [--share K/N] [--file FILE] [WORD...]
+ *   node build/scripts/mutants.js [--write] [--list] [--same] [--share K/N] [--file FILE] [WORD...]
  *
  * WORDs choose images by their names (test/support/mutant-images.ts), for one object
  * `x86-64/modern`. `--write` puts the rows of the objects that were tried into docs/mutants.md.
@@ -10,6 +10,8 @@
  * `--share 3/10`: one tenth of the mutants. `--file` keeps what was found: it is read first, and
  * written behind each image, so that objects may be tried in several runs (with the WORD `none`,
  * nothing is tried again).
+ * `--same`: no trials; asks the code of one image of each object which known mutants do the same
+ * as what they stand for. One that a trial found is an error.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { mutantImages } from '../test/support/mutant-images.js';
@@ -22,12 +24,19 @@ const [index, of] = shareText.split('/').map(Number) as [number, number];
 const file = args.includes('--file') ? args[args.indexOf('--file') + 1]! : null;
 const words = args.filter((word) => !word.startsWith('--') && word !== shareText && word !== file);
 
+const isSame = args.includes('--same');
+const asked = new Set<string>();
 const table = new MutantTable({ index, of });
 if (file !== null && existsSync(file)) table.take(JSON.parse(readFileSync(file, 'utf8')) as MutantState[]);
 for (const image of mutantImages) {
   if (words.length > 0 && !words.some((word) => image.name.includes(word))) continue;
   const begin = process.cpuUsage().user;
-  table.add(image);
+  const [object] = image.name.split(' ') as [string];
+  if (isSame && asked.has(object)) continue;
+  if (isSame) {
+    if (!table.ask(image, () => true)) continue;
+    asked.add(object);
+  } else table.add(image);
   if (file !== null) writeFileSync(file, JSON.stringify([...table.states.values()]));
   const left = table.left.get(image.name);
   console.log(
@@ -51,7 +60,13 @@ if (isWhole) for (const { name } of unneeded) console.log(`no mutant needs the a
 console.log(`${String(bare.length)} mutants are proved, and have no argument`);
 if (args.includes('--write')) writeRows(rows, functions);
 if (args.includes('--keys')) console.log(table.bare().join('\n'));
+const wrong = table.contradictions();
+for (const { tested, text } of wrong) {
+  console.log(
+    `found, and the same by its code: ${tested.object} ${tested.symbol}+${tested.offset} ${tested.kind}: ${text}`,
+  );
+}
 // What the page says was found must be found: the rest of it is open work.
 const lost = Object.entries(page).filter(([object, { found }]) => isWhole && (rows[object]?.found ?? 0) < found);
 for (const [object] of lost) console.log(`${object}: fewer mutants are found than docs/mutants.md says`);
-process.exit(lost.length > 0 || (isWhole && unneeded.length > 0) ? 1 : 0);
+process.exit(lost.length > 0 || wrong.length > 0 || (isWhole && unneeded.length > 0) ? 1 : 0);

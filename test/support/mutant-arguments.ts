@@ -15,6 +15,8 @@ export interface MutantArgument {
   readonly kinds?: readonly MutantKind[];
   /** What the code around it says. */
   readonly note?: MutantNote;
+  /** Computed, of trials or not: the code does the same (`mutant-equal.ts`). */
+  readonly isSame?: true;
   /** `idle`: no trial comes to the instruction. Default: `survived`. */
   readonly standing?: 'survived' | 'idle';
 }
@@ -22,6 +24,13 @@ export interface MutantArgument {
 const any = /^/;
 
 export const mutantArguments: readonly MutantArgument[] = [
+  {
+    name: 'same code',
+    why: 'computed (test/support/mutant-equal.ts): executed with symbols in place of numbers, it comes to a place of the original in a state that differs at most in what no code reads from there on',
+    object: any,
+    symbol: any,
+    isSame: true,
+  },
   {
     name: 'one hart',
     why: 'where one hart runs, a store with a reservation succeeds: the branch that tries again is not taken',

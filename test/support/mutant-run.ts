@@ -13,8 +13,10 @@ import { type Program, siteStubSection, trampolineSection } from '../../src/prog
 import { entriesOf } from '../../src/tracing/entries.js';
 import type { Address } from '../../src/units.js';
 import type { Isa } from '../../src/isa/instruction.js';
-import { CodeFlow } from './mutant-flow.js';
-import { contentsOf, usesOf } from './mutant-twins.js';
+import { Equality } from './mutant-equal.js';
+import { CodeFlow, type CodeRange } from './mutant-flow.js';
+import { Liveness } from './mutant-liveness.js';
+import { calledIn, contentsOf, usesOf } from './mutant-twins.js';
 import { mutantsOf, type Mutant, type MutantKind } from './mutants.js';
 
 const STORE_CONDITIONAL = /^(?:stl?xr|st[wd]cx\.?|sc\.[wd])/;
@@ -87,7 +89,12 @@ interface Site {
 
 /** Code of the tracer in an image. */
 class Code {
-  private readonly names: { readonly address: Address; readonly name: string }[] = [];
+  private readonly names: {
+    readonly address: Address;
+    readonly name: string;
+    /** It is of a function, and has a local entry so many bytes on; null: a label. */
+    readonly local: bigint | null;
+  }[] = [];
   private readonly ranges: {
     readonly start: Address;
     readonly end: Address;
@@ -131,7 +138,10 @@ class Code {
       if ((symbols.info[i]! & 15) === elf.STT_SECTION || name === '' || name.startsWith('$') || name.startsWith('.L'))
         continue;
       const address = program.definedAt(i);
-      if (address !== null && this.rangeOf(address) !== undefined) this.names.push({ address, name });
+      if (address === null || this.rangeOf(address) === undefined) continue;
+      const isFunction = (symbols.info[i]! & 15) === elf.STT_FUNC;
+      const local = isFunction ? BigInt(arch.abi.localEntryOffset(symbols.other[i]!)) : null;
+      this.names.push({ address, name, local });
     }
     this.names.sort((a, b) => (a.address < b.address ? -1 : a.address > b.address ? 1 : a.name < b.name ? -1 : 1));
   }
@@ -143,7 +153,7 @@ class Code {
   placeOf(address: Address): Place | null {
     const range = this.rangeOf(address);
     if (range === undefined) return null;
-    let found: { address: Address; name: string } | null = null;
+    let found: { readonly address: Address; readonly name: string } | null = null;
     if (!range.isTrampoline) {
       for (const each of this.names) {
         if (each.address > address) break;
@@ -159,19 +169,47 @@ class Code {
     };
   }
 
-  private made: CodeFlow | null = null;
-
-  /** Ways through the object's code. */
-  get flow(): CodeFlow {
-    const { arch, image } = this.program;
-    const ranges = this.ranges
+  private codeRanges(): readonly CodeRange[] {
+    const { image } = this.program;
+    return this.ranges
       .filter(({ object }) => object === this.object)
       .map(({ start, end }) => {
         const offset = image.fileOffsetOf(start);
         return { start, end, bytes: image.bytes.slice(offset, offset + Number(end - start)) };
       });
+  }
+
+  private made: CodeFlow | null = null;
+
+  /** Ways through the object's code. */
+  get flow(): CodeFlow {
     const names = this.names.map(({ address }) => address);
-    return (this.made ??= new CodeFlow(arch.isa, ranges, names));
+    return (this.made ??= new CodeFlow(this.program.arch.isa, this.codeRanges(), names));
+  }
+
+  private same: Equality | null = null;
+
+  /** What says of changed code that it does the same. */
+  get equality(): Equality {
+    if (this.same !== null) return this.same;
+    const { arch } = this.program;
+    const { emulation, abi } = arch;
+    if (emulation.kind !== 'ir') throw new Error(`${arch.target.id} has no emulation`);
+    const machine = { lifter: emulation.lifter, proof: emulation.proof, abi };
+    const called = calledIn(this.object);
+    const functions = this.names.flatMap(({ address, name, local }) =>
+      local === null
+        ? []
+        : [
+            {
+              ...(called.get(name) ?? { callers: 'any', isCompiled: false, calls: 0 }),
+              starts: local === 0n ? [address] : [address, address + local],
+            },
+          ],
+    );
+    const labels = this.names.filter(({ local }) => local === null).map(({ address }) => address);
+    const liveness = new Liveness(machine, this.codeRanges(), functions, labels);
+    return (this.same = new Equality(machine, liveness));
   }
 
   private givesUp: ReadonlySet<Address> | null = null;
@@ -358,6 +396,11 @@ export class MutantRun {
     for (const address of this.code.instructions()) {
       for (const tested of this.at(address)) if (this.reachesOf(tested).length === 0) yield tested;
     }
+  }
+
+  /** Whether a mutant does the same as what it stands for, as its code says. */
+  isSame({ object, address, mutant }: Tested): boolean {
+    return object === this.object && this.code.equality.isSame({ address, ...mutant });
   }
 
   /** Trials that come to a mutant; of neighbours that change places to the one or to the other. */

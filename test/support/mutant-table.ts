@@ -20,6 +20,8 @@ export interface MutantState {
   readonly text: string;
   note: MutantNote | null;
   standing: Standing;
+  /** Objects in which the code does the same, whatever the state, as far as they were asked. */
+  sameIn?: readonly string[];
 }
 
 /** A row of the table. */
@@ -58,8 +60,14 @@ function isIn(key: string, { index, of }: Share): boolean {
   return hash % of === index;
 }
 
+/** Whether all objects that have a mutant say that it does the same. */
+const isSameCode = ({ objects, sameIn = [] }: MutantState): boolean => objects.every((each) => sameIn.includes(each));
+
 /** An argument fits a mutant. */
-function fits({ object, symbol, text, kinds, note, standing }: MutantArgument, each: MutantState): boolean {
+function fits(argument: MutantArgument, each: MutantState): boolean {
+  const { object, symbol, text, kinds, note, standing, isSame } = argument;
+  // What is computed needs no trial.
+  if (isSame === true) return isSameCode(each);
   return (
     (note === undefined || note === each.note) &&
     (standing ?? 'survived') === each.standing &&
@@ -76,6 +84,12 @@ export interface FunctionRow {
   readonly open: number;
   readonly bare: number;
   readonly idle: number;
+}
+
+/** Notes whether the code of an object does the same with a mutant. */
+function askCode(state: MutantState, run: MutantRun, tested: Tested): void {
+  const { sameIn = [] } = state;
+  if (!sameIn.includes(tested.object) && run.isSame(tested)) state.sameIn = [...sameIn, tested.object];
 }
 
 export class MutantTable {
@@ -103,8 +117,30 @@ export class MutantTable {
       const verdict = run.judge(tested);
       // What no trial counts for is no yes, whatever trials of another image say.
       if (state.standing !== 'open' || verdict === 'found' || verdict === 'alike') state.standing = verdict;
+      if (verdict === 'survived') askCode(state, run, tested);
     }
     for (const tested of run.unreached()) this.stateOf(tested);
+  }
+
+  /**
+   * Asks the code of an image which known mutants do the same, whatever trials say of them.
+   * @param isAsked  of which mutants
+   * @returns whether the image could be made
+   */
+  ask(image: MutantImage, isAsked: (state: MutantState) => boolean): boolean {
+    const pair = makeImage(image);
+    if (typeof pair === 'string') return false;
+    const run = new MutantRun(pair.original, pair.patched, []);
+    for (const tested of run.unreached()) {
+      const state = this.states.get(keyOf(tested));
+      if (state !== undefined && isAsked(state)) askCode(state, run, tested);
+    }
+    return true;
+  }
+
+  /** Mutants that a trial found, and that the code calls the same: one of both is wrong. */
+  contradictions(): readonly MutantState[] {
+    return [...this.states.values()].filter((each) => each.standing === 'found' && isSameCode(each));
   }
 
   private stateOf(tested: Tested): MutantState | null {

@@ -3,11 +3,15 @@
  * mutant of one is the same mutant in each, and is tried where trials come to it first (PV-5).
  */
 import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { archOf } from '../../src/arches.js';
 import * as elf from '../../src/elf/constants.js';
 import { type ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
 import { runtimeObject } from '../../src/runtime/index.js';
+import type { CodeFunction } from './mutant-liveness.js';
+import { root } from './pipeline.js';
 
 /** References of a range, each with its place in it. */
 function referencesOf(image: ElfImage, section: number, start: number, end: number): string[] {
@@ -62,6 +66,94 @@ export function usesOf(
     }
   }
   return uses;
+}
+
+/** Names of functions in C: those are compiled. */
+function compiledNames(): ReadonlySet<string> {
+  const source = join(root, 'src');
+  const folders = readdirSync(source).filter((name) => name === 'runtime' || name.startsWith('arch-'));
+  const names = new Set<string>();
+  for (const folder of folders) {
+    for (const file of readdirSync(join(source, folder)).filter((name) => name.endsWith('.c'))) {
+      const text = readFileSync(join(source, folder, file), 'utf8');
+      for (const [, name] of text.matchAll(/^(?![#/ ]|extern).*?\b(\w+)\((?:[^()]|\([^()]*\))*\)\s*\{/gm))
+        names.add(name!);
+    }
+  }
+  return names;
+}
+
+/** A function of an object: who calls it, how many calls its relocations tell of. */
+export type Called = Pick<CodeFunction, 'callers' | 'isCompiled' | 'calls'>;
+
+/** Visibility of what no other file sees. */
+const HIDDEN = 2;
+/** Relocations of RISC-V for pairs of instructions that call. */
+const PAIRS = new Set([18, 19]);
+
+/**
+ * By name of a function of an object. A function that only the object sees, and of which it takes
+ * no address, has all of its calls there.
+ */
+export function calledIn(object: string): ReadonlyMap<string, Called> {
+  const called = new Map<string, Called>();
+  const image = objectImage(object);
+  if (image === null) return called;
+  const { symbols, sections, bytes } = image;
+  const arch = archOf(image.header);
+  const names = compiledNames();
+  // By section and place: how often it is called, and whether its address is taken.
+  const calls = new Map<string, number>();
+  const taken = new Set<string>();
+  for (const section of sections) {
+    if (section.name === '.opd' || (section.flags & elf.SHF_ALLOC) === 0n) continue;
+    for (const { count, offset, type, symbol, addend } of image.relocationsOf(section)) {
+      for (let row = 0; row < count; row++) {
+        const home = symbols.sectionIndex[symbol[row]!]!;
+        const value = Number(symbols.value[symbol[row]!]! + BigInt(addend[row]!));
+        const at = Number(offset[row]!);
+        const isCode = (section.flags & elf.SHF_EXECINSTR) !== 0n;
+        const isCall = isCode && isCallAt(arch, bytes, section.offset + at, type[row]!);
+        // x86-64 counts from the end of the field, in front of which an address may be, too.
+        for (const place of arch.target.id === 'x86-64' ? [value, value + 4] : [value]) {
+          const key = `${home} ${place}`;
+          if (isCall) calls.set(key, (calls.get(key) ?? 0) + 1);
+          else taken.add(key);
+        }
+      }
+    }
+  }
+  for (let i = 1; i < symbols.count; i++) {
+    if ((symbols.info[i]! & 15) !== elf.STT_FUNC) continue;
+    const [name, place] = [symbols.name(i), arch.abi.codePlace(image, i)];
+    if (place === null) continue;
+    const local = BigInt(arch.abi.localEntryOffset(symbols.other[i]!));
+    const keys = [
+      `${symbols.sectionIndex[i]!} ${symbols.value[i]!}`,
+      ...[0n, local].map((offset) => `${place.section} ${place.value + offset}`),
+    ];
+    const isHidden = symbols.info[i]! >> 4 === elf.STB_LOCAL || (symbols.other[i]! & 3) === HIDDEN;
+    const isCompiled = names.has(name.replace(/^\./, ''));
+    const isTaken = !isHidden || keys.some((key) => taken.has(key));
+    const count = [...new Set(keys)].reduce((sum, key) => sum + (calls.get(key) ?? 0), 0);
+    called.set(name, { callers: !isCompiled ? 'any' : isTaken ? 'abi' : 'inside', isCompiled, calls: count });
+  }
+  return called;
+}
+
+/** Whether a relocation is that of a call or a branch. */
+function isCallAt(
+  { isa, target }: ReturnType<typeof archOf>,
+  bytes: Uint8Array,
+  offset: number,
+  type: number,
+): boolean {
+  if (target.id === 'x86-64') {
+    const [before, first] = [bytes[offset - 2]!, bytes[offset - 1]!];
+    return first === 0xe8 || first === 0xe9 || (before === 0x0f && first >> 4 === 8);
+  }
+  if (target.id === 'riscv64' && PAIRS.has(type)) return true;
+  return 'target' in isa.decode(bytes, offset, 0n).flow;
 }
 
 /** By symbol of an object: what its code is, as a short text that is equal where the code is. */

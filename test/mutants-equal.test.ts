@@ -1,0 +1,182 @@
+/**
+ * Mutants that do the same as what they stand for, as the code around them says (PV-5). GNU as
+ * makes both; each thing that must be seen has a twin that differs in it alone.
+ */
+import { afterAll, expect, test } from '@jest/globals';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { arches } from '../src/arches.js';
+import { readElf } from '../src/elf/read.js';
+import { Equality } from './support/mutant-equal.js';
+import { type CodeFunction, Liveness } from './support/mutant-liveness.js';
+import { describeWith, run } from './support/tools.js';
+
+const assemblers = {
+  arm64: ['aarch64-linux-gnu-as'],
+  riscv64: ['riscv64-linux-gnu-as', '-march=rv64ima_zicsr'],
+  'ppc64-elfv2-le': ['powerpc64le-linux-gnu-as', '-a64', '-mpower8'],
+  'x86-64': ['as', '--64'],
+} as const;
+type Name = keyof typeof assemblers;
+
+const folder = mkdtempSync(join(tmpdir(), 'elftrace-equal-'));
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
+function assembled(name: Name, source: string) {
+  const output = join(folder, 'out.o');
+  const [command, ...options] = assemblers[name];
+  run(command, [...options, '-o', output, '-'], `${source.replaceAll(';', '\n')}\n`);
+  const image = readElf(new Uint8Array(readFileSync(output)));
+  const text = image.sections.find((section) => section.name === '.text')!;
+  const bytes = image.bytes.slice(text.offset, text.offset + text.size);
+  const at = (label: string): bigint | null => {
+    const index = image.symbols.find(label);
+    return index > 0 ? image.symbols.value[index]! : null;
+  };
+  return { bytes, at };
+}
+
+/**
+ * Whether `|A|B|` in the source may be B in place of A. `f` is called from elsewhere, `g` from the
+ * source alone, `h` is no C; the tool may write something else at `label`.
+ */
+function isSame(name: Name, source: string): boolean {
+  const form = (index: 1 | 2): string =>
+    source.replace(/\|(.*?)\|(.*?)\|/, (...parts: string[]) => `begin: ;${parts[index]!}; end: `);
+  const [original, changed] = [assembled(name, form(1)), assembled(name, form(2))];
+  const [begin, end] = [Number(original.at('begin')), Number(original.at('end'))];
+  expect(changed.bytes).toHaveLength(original.bytes.length);
+  const { emulation, abi } = arches.find(({ target }) => target.id === name)!;
+  if (emulation.kind !== 'ir') throw new Error('no emulation');
+  const machine = { lifter: emulation.lifter, proof: emulation.proof, abi };
+  const functions = ['f', 'g', 'h'].flatMap((each): CodeFunction[] => {
+    const start = original.at(each);
+    const callers = ({ f: 'abi', g: 'inside', h: 'any' } as const)[each as 'f' | 'g' | 'h'];
+    return start === null ? [] : [{ starts: [start], callers, isCompiled: each !== 'h', calls: 0 }];
+  });
+  const label = original.at('label');
+  const range = { start: 0n, end: BigInt(original.bytes.length), bytes: original.bytes };
+  const liveness = new Liveness(machine, [range], functions, label === null ? [] : [label]);
+  return new Equality(machine, liveness).isSame({
+    address: BigInt(begin),
+    before: original.bytes.slice(begin, end),
+    after: changed.bytes.slice(begin, end),
+  });
+}
+
+type Row = readonly [what: string, isSame: boolean, source: string];
+
+const arm64: readonly Row[] = [
+  ['written before it is read', true, 'f: |mov x9,#1|nop| ; mov x9,#2; mov x0,x9; ret'],
+  ['read', false, 'f: |mov x9,#1|nop| ; mov x0,x9; ret'],
+  ['read on one of two ways', false, 'f: |mov x9,#1|nop| ; cbz x0,1f; mov x9,#2; 1: mov x0,x9; ret'],
+  ['written on both ways', true, 'f: |mov x9,#1|nop| ; cbz x0,1f; mov x9,#2; ret; 1: mov x9,#3; ret'],
+  ['carried by a loop', false, 'f: mov x9,#0; 1: add x0,x0,x9; |add x9,x9,#1|nop| ; sub x1,x1,#1; cbnz x1,1b; ret'],
+  ['carried by a loop for nothing', true, 'f: 1: |add x9,x9,#1|nop| ; sub x1,x1,#1; cbnz x1,1b; ret'],
+  ['read by a callee', false, 'f: mov x29,x30; |mov x9,#1|nop| ; bl g; mov x30,x29; ret; g: mov x0,x9; ret'],
+  ['read by no callee', true, 'f: mov x29,x30; |mov x9,#1|nop| ; bl g; mov x30,x29; ret; g: mov x9,x0; ret'],
+  ['read behind a call', false, 'f: mov x29,x30; |mov x20,#1|nop| ; bl g; mov x0,x20; mov x30,x29; ret; g: ret'],
+  ['an argument', false, 'f: mov x29,x30; |mov x7,#1|nop| ; blr x8; mov x30,x29; ret'],
+  ['kept by an unknown callee', false, 'f: mov x29,x30; |mov x20,#1|nop| ; blr x8; mov x0,x20; mov x30,x29; ret'],
+  [
+    'of the caller of an unknown callee',
+    true,
+    'f: mov x29,x30; |mov x20,#1|nop| ; blr x8; mov x20,#2; mov x30,x29; ret',
+  ],
+  ['flags of an unknown callee', true, 'f: mov x29,x30; |cmp x0,#1|nop| ; blr x8; mov x30,x29; ret'],
+  [
+    'flags of a callee that goes elsewhere',
+    false,
+    'f: mov x29,x30; |cmp x0,#1|nop| ; bl h; mov x30,x29; ret; h: br x10',
+  ],
+  ['flags of a callee that comes back', true, 'f: mov x29,x30; |cmp x0,#1|nop| ; bl h; mov x30,x29; ret; h: ret'],
+  ['flags that are asked later', false, 'f: |cmp x0,#1|nop| ; mov x1,#2; b.eq 1f; mov x0,#3; 1: ret'],
+  ['flags that are set again', true, 'f: |cmp x0,#1|nop| ; cmp x0,#2; b.eq 1f; mov x0,#3; 1: ret'],
+  ['where a register says', false, 'f: |mov x9,#1|nop| ; br x10'],
+  ['a result', false, 'f: |mov x0,#1|nop| ; ret'],
+  ['no result', true, 'f: |mov x9,#1|nop| ; ret'],
+  ['no result of what is no C', false, 'h: |mov x9,#1|nop| ; ret'],
+  ['of the caller', false, 'f: |mov x19,#1|nop| ; ret'],
+  [
+    'of the one caller, who needs it not',
+    true,
+    'f: mov x29,x30; bl g; mov x19,x29; ret x29; g: |mov x19,#1|nop| ; ret',
+  ],
+  ['of two callers, one of whom needs it', false, 'f: bl g; bl g; mov x0,x19; ret; g: |mov x19,#1|nop| ; ret'],
+  ['the link register', false, 'f: |mov x30,x9|nop| ; ret'],
+  ['an argument on the stack', false, 'f: mov x29,x30; |str x9,[sp]|nop| ; blr x8; mov x30,x29; ret'],
+  ['a store', false, 'f: |str x9,[x0]|nop| ; ret'],
+  ['a store that is stored over', true, 'f: |str x9,[x0]|nop| ; str x10,[x0]; ret'],
+  ['a store that is stored over in part', false, 'f: |str x9,[x0]|nop| ; str w10,[x0]; ret'],
+  ['a load for nothing', true, 'f: |ldr x9,[x0]|nop| ; ret'],
+  ['a load for nothing from elsewhere, which may fault', false, 'f: |ldr x9,[x0]|ldr x9,[x1]| ; ret'],
+  ['a load for nothing from the own frame', true, 'f: |ldr x9,[sp,#8]|ldr x9,[sp,#16]| ; ret'],
+  ['a load before the branch that guards it', false, 'f: |cbz x0,1f; ldr x9,[x0]|ldr x9,[x0]; cbz x0,.+4| ; 1: ret'],
+  ['neighbours that share nothing', true, 'f: |add x0,x0,#1; add x1,x1,#1|add x1,x1,#1; add x0,x0,#1| ; ret'],
+  [
+    'neighbours of which one reads the other',
+    false,
+    'f: |add x0,x0,#1; add x1,x0,#1|add x1,x0,#1; add x0,x0,#1| ; ret',
+  ],
+  [
+    'neighbours with a way between',
+    false,
+    'f: cbz x2,1f; |add x0,x0,#1; 1: add x1,x1,#1|add x1,x1,#1; 1: add x0,x0,#1| ; ret',
+  ],
+  ['stores apart', true, 'f: |str x1,[x0]; str x2,[x0,#8]|str x2,[x0,#8]; str x1,[x0]| ; ret'],
+  ['stores that meet', false, 'f: |str x1,[x0]; str x2,[x0,#4]|str x2,[x0,#4]; str x1,[x0]| ; ret'],
+  ['stores that may meet', false, 'f: |str x1,[x0]; str x2,[x3]|str x2,[x3]; str x1,[x0]| ; ret'],
+  ['a branch over what adds nothing', true, 'f: |cbz x0,1f|nop| ; add x1,x1,x0; 1: ret'],
+  ['a branch over what adds something', false, 'f: |cbz x0,1f|nop| ; add x1,x1,#1; 1: ret'],
+  ['a second look', true, 'f: cbz x0,1f; |cbz x0,1f|nop| ; add x1,x1,#1; 1: mov x0,x1; ret'],
+  ['a second look at something else', false, 'f: cbz x0,1f; |cbz x2,1f|nop| ; add x1,x1,#1; 1: mov x0,x1; ret'],
+  ['a branch into what is for nothing', true, 'f: |cbz x0,1f|cbz x0,2f| ; mov x0,#2; ret; 1: mov x9,#1; 2: ret'],
+  ['a branch past a result', false, 'f: |cbz x0,1f|cbz x0,2f| ; mov x0,#2; ret; 1: mov x0,#1; 2: ret'],
+  ['the same once more', false, 'f: 1: add x0,x0,#1; |cbnz x0,1b|nop| ; ret'],
+  ['where the tool writes', false, 'f: label: |mov x9,#1|nop| ; ret'],
+  ['in front of where the tool writes', false, 'f: |mov x9,#1|nop| ; label: nop; ret'],
+];
+
+const riscv64: readonly Row[] = [
+  ['the link register, which the return reads', false, 'f: |j 1f|jal ra,1f| ; nop; 1: ret'],
+  ['the link register, which is loaded again', true, 'f: |j 1f|jal ra,1f| ; nop; 1: ld ra,8(sp); ret'],
+  [
+    'an argument of a pair that calls',
+    false,
+    'f: mv s1,ra; |li a3,1|nop| ; auipc ra,0; jalr ra,16(ra); jr s1; nop; g: mv a0,a3; ret',
+  ],
+  [
+    'what the callee of a pair does not read',
+    true,
+    'f: mv s1,ra; |li a3,1|nop| ; auipc ra,0; jalr ra,16(ra); jr s1; nop; g: mv a3,a0; ret',
+  ],
+];
+
+const ppc: readonly Row[] = [
+  ['a return under a condition in front of a return', true, 'f: cmpdi 3,0; |beqlr|nop| ; li 9,1; blr'],
+  ['a return under a condition in front of a result', false, 'f: cmpdi 3,0; |beqlr|nop| ; li 3,1; blr'],
+  ['a field of cr that the caller keeps', false, 'f: |cmpdi 2,3,0|nop| ; blr'],
+  ['a field of cr that the caller does not keep', true, 'f: |cmpdi 7,3,0|nop| ; blr'],
+  ['read behind a return under a condition', false, 'f: cmpdi 3,0; |li 9,1|nop| ; beqlr; mr 3,9; blr'],
+  ['the table of contents', false, 'f: mflr 30; |li 2,1|nop| ; bctrl; mtlr 30; blr'],
+];
+
+const x86: readonly Row[] = [
+  ['a scratch register at the end', true, 'f: |mov $1,%r11d|.fill 6,1,0x90| ; ret'],
+  ['a register of the caller at the end', false, 'f: |mov $1,%ebx|.fill 5,1,0x90| ; ret'],
+  ['half of a register', false, 'f: mov %rdi,%rax; |mov $1,%al|.fill 2,1,0x90| ; ret'],
+  ['flags that are asked later', false, 'f: |test %edi,%edi|.fill 2,1,0x90| ; mov $1,%eax; je 1f; mov $2,%eax; 1: ret'],
+  ['the return address', false, 'f: |push %rax; pop %rcx|pop %rcx; push %rax| ; ret'],
+];
+
+const all = { arm64, riscv64, 'ppc64-elfv2-le': ppc, 'x86-64': x86 };
+for (const [name, rows] of Object.entries(all) as [Name, readonly Row[]][]) {
+  describeWith([assemblers[name][0]], `PV-5: changed code of ${name}`, () => {
+    test.each(rows)('PV-5: %s', (_, expected, source) => {
+      expect(isSame(name, source)).toBe(expected);
+    });
+  });
+}

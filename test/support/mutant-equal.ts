@@ -1,0 +1,310 @@
+/**
+ * Whether changed code does the same as what it stands for (PV-5), whatever the state: both are
+ * executed with symbols in place of numbers, until they are at one place and differ at most in
+ * what no code reads any more (`Liveness`). Branches of which neither a number nor an earlier
+ * branch says how they end are followed both ways. What cannot be decided within some steps counts
+ * as different.
+ *
+ * That is enough for all that comes later, too: from there on both execute the same code, until it
+ * comes to the changed place again, in states of which the same is true.
+ */
+import { type Op, type Operand, OPS, type Slot } from '../../src/machine/ir.js';
+import type { Address } from '../../src/units.js';
+import { bit, type Liveness, type Machine, operandsOf, type Step, stepAt } from './mutant-liveness.js';
+import { Terms, type Facts, type Term } from './mutant-terms.js';
+
+/** Steps of all ways together. */
+const MOST_STEPS = 80;
+/** Ways that lead to a change, and steps of each. */
+const MOST_WAYS = 12;
+const LONGEST = 16;
+const MOST_BYTES = 16;
+/** Frames in which a load cannot fault, bytes above the stack pointer. */
+const FRAME = 2048n;
+
+/** A machine on its way. */
+interface Way {
+  readonly isChanged: boolean;
+  /** Where it is; null: it left, to where `to` says. */
+  readonly at: Address | null;
+  readonly to: Term | null;
+  /** The instruction that left. */
+  readonly last: Step | null;
+  readonly slots: ReadonlyMap<Slot, Term>;
+  readonly memory: Term;
+  /** Loads so far: address and op. */
+  readonly loads: ReadonlySet<string>;
+  /** It has been elsewhere than in the changed code. */
+  readonly isAway: boolean;
+}
+
+export interface Change {
+  readonly address: Address;
+  readonly before: Uint8Array;
+  readonly after: Uint8Array;
+}
+
+export class Equality {
+  private terms = new Terms();
+  private left = 0;
+  /** Where the frame is. */
+  private frame: Term = 0;
+  private readonly stackPointer: Slot;
+  private change!: Change;
+
+  constructor(
+    private readonly machine: Machine,
+    private readonly liveness: Liveness,
+  ) {
+    const { lifter, abi } = machine;
+    this.stackPointer = lifter.registers.find(({ name }) => name === abi.stackPointer)!.parts![0]![0];
+  }
+
+  /** Whether a change makes no difference. */
+  isSame(change: Change): boolean {
+    const { liveness } = this;
+    const end = change.address + BigInt(change.before.length);
+    // Where the tool writes something else, or right behind it, nothing is known.
+    for (let at = change.address - 8n; at < end; at++) if (liveness.isLabel(at)) return false;
+    this.change = change;
+    for (let at = change.address; at < end; at++) {
+      if (at !== change.address && !liveness.entered.has(at)) continue;
+      this.terms = new Terms();
+      if (liveness.at(at) === undefined) return false;
+      if (!this.isSameFrom(at)) return false;
+    }
+    return true;
+  }
+
+  private begin(at: Address): Way {
+    const memory = this.terms.symbol('memory');
+    return { isChanged: false, at, to: null, last: null, slots: new Map(), memory, loads: new Set(), isAway: false };
+  }
+
+  /** Whether both are the same from a place on: in any state, or in those that ways to it leave. */
+  private isSameFrom(at: Address): boolean {
+    const isSame = (way: Way, facts: Facts): boolean => {
+      const isAway = false;
+      this.left = MOST_STEPS;
+      this.frame = this.slot(way, this.stackPointer);
+      return this.meet({ ...way, isAway }, { ...way, isAway, isChanged: true }, facts);
+    };
+    if (isSame(this.begin(at), this.terms.facts())) return true;
+    const ways = this.waysTo(at);
+    return ways.length > 0 && ways.every((way) => this.come(way).every(({ way: each, facts }) => isSame(each, facts)));
+  }
+
+  /** Ways to a place, of which one is taken whenever code comes there; none: not known. */
+  private waysTo(at: Address): readonly (readonly Address[])[] {
+    const isInside = (each: Step): boolean => this.isInside(each.address);
+    let ways: (readonly Address[])[] = [[at]];
+    for (let length = 1; length < LONGEST; length++) {
+      const longer = ways.flatMap((way) => {
+        // One that is shorter begins where something else comes in.
+        const before = way.length < length ? null : this.liveness.comesFrom(way[0]!);
+        return before === null || before.some(isInside) ? [way] : before.map(({ address }) => [address, ...way]);
+      });
+      if (longer.length > MOST_WAYS) break;
+      ways = longer;
+    }
+    return ways.some(({ length }) => length === 1) ? [] : ways;
+  }
+
+  /** The end of a way, in each state that it may leave; none: it cannot be taken. */
+  private come(places: readonly Address[]): readonly { readonly way: Way; readonly facts: Facts }[] {
+    let ways = [{ way: this.begin(places[0]!), facts: this.terms.facts() }];
+    for (const to of places.slice(1)) {
+      ways = ways.flatMap(({ way, facts }) => {
+        const next = this.advance(way, facts);
+        // What is not followed may leave any state.
+        if (next === null) return [{ way: this.begin(to), facts: this.terms.facts() }];
+        return next.filter((each) => each.way.at === to && !this.terms.isContradiction(each.facts));
+      });
+    }
+    return ways;
+  }
+
+  private isInside(at: Address): boolean {
+    const { address, before } = this.change;
+    return at >= address && at < address + BigInt(before.length);
+  }
+
+  private stepOf({ isChanged, at, isAway }: Way): Step | null {
+    const { address, before, after } = this.change;
+    if (at === null) return null;
+    const isInside = this.isInside(at);
+    // A second round is not followed.
+    if (isInside && isAway) return null;
+    if (!isInside || !isChanged) return this.liveness.at(at) ?? null;
+    const rest = after.subarray(Number(at - address));
+    const step = stepAt(this.machine.lifter, rest.subarray(0, MOST_BYTES), at);
+    return step !== null && step.end <= address + BigInt(before.length) ? step : null;
+  }
+
+  /** Whether both come to one place in states that are the same for what is there. */
+  private meet(a: Way, b: Way, facts: Facts): boolean {
+    if (this.terms.isContradiction(facts)) return true;
+    if (this.isEqual(a, b, facts)) return true;
+    if (--this.left < 0) return false;
+    const isFirst = b.at === null || (a.at !== null && a.at <= b.at);
+    const next = this.advance(isFirst ? a : b, facts);
+    if (next === null) return false;
+    return next.every(({ way, facts: known }) => (isFirst ? this.meet(way, b, known) : this.meet(a, way, known)));
+  }
+
+  private slot(way: Way, slot: Slot): Term {
+    return way.slots.get(slot) ?? this.initial(slot);
+  }
+
+  private initial(slot: Slot): Term {
+    const { slots } = this.machine.lifter;
+    if (slots.has('zero') && slots.slot('zero') === slot) return this.terms.number(0n);
+    return this.terms.symbol(`slot ${slot}`);
+  }
+
+  private isEqual(a: Way, b: Way, facts: Facts): boolean {
+    const { terms, liveness } = this;
+    const isSame = (x: Term, y: Term): boolean => x === y || terms.known(x, facts) === terms.known(y, facts);
+    if (a.at !== b.at || !isSame(a.memory, b.memory)) return false;
+    // In the changed code both are again only once they have been elsewhere.
+    if (a.at !== null && this.isInside(a.at) && !(a.isAway && b.isAway)) return false;
+    const original = a.isChanged ? b : a;
+    if (a.at === null && !(a.to !== null && b.to !== null && isSame(a.to, b.to))) return false;
+    const live = a.at === null ? liveness.behind(original.last!) : liveness.before(a.at);
+    for (const slot of new Set([...a.slots.keys(), ...b.slots.keys()])) {
+      if ((live & bit(slot)) !== 0n && !isSame(this.slot(a, slot), this.slot(b, slot))) return false;
+    }
+    // A load that the original has not may fault.
+    const changed = a.isChanged ? a : b;
+    return [...changed.loads].every((each) => original.loads.has(each) || this.isOwnFrame(each));
+  }
+
+  private isOwnFrame(load: string): boolean {
+    const [base, offset] = this.terms.sum(Number(load.split(' ')[1]));
+    const [own, from] = this.terms.sum(this.frame);
+    const distance = BigInt.asIntN(this.machine.lifter.addressBits, offset - from);
+    return base === own && distance >= 0n && distance < FRAME;
+  }
+
+  /** Behind one more instruction; two ways where a branch is open; null: it cannot be said. */
+  private advance(way: Way, facts: Facts): readonly { readonly way: Way; readonly facts: Facts }[] | null {
+    const step = this.stepOf(way);
+    if (step === null || this.liveness.isLabel(step.address)) return null;
+    const done = this.execute(way, step, facts);
+    if (done === null) return null;
+    const { slots, memory, loads } = done;
+    const value = (operand: Operand): Term =>
+      typeof operand === 'bigint' ? this.terms.number(operand) : (slots.get(operand) ?? this.initial(operand));
+    const { firstTemporary } = this.machine.lifter.slots;
+    const kept = new Map([...slots].filter(([slot]) => slot < firstTemporary));
+    const go = (at: Address | null, to: Term | null, known: Facts): { way: Way; facts: Facts } => {
+      const isAway = at !== null && !this.isInside(at);
+      return {
+        way: {
+          ...way,
+          at,
+          to,
+          last: at === null ? step : null,
+          slots: kept,
+          memory,
+          loads,
+          isAway: way.isAway || isAway,
+        },
+        facts: known,
+      };
+    };
+    const { terminator } = step.block;
+    switch (terminator.kind) {
+      case 'jmp':
+      case 'call':
+        return [go(terminator.pc, null, facts)];
+      case 'br': {
+        const { condition, width, pc, next } = terminator;
+        const [atom, holds] = this.terms.condition(condition, width, value(terminator.a), value(terminator.b));
+        const known = this.terms.truth(atom, facts);
+        if (known !== null) return [go(known === holds ? pc : next, null, facts)];
+        const is32 = this.machine.lifter.addressBits === 32;
+        return [
+          go(pc, null, this.terms.with(facts, atom, holds, is32)),
+          go(next, null, this.terms.with(facts, atom, !holds, is32)),
+        ];
+      }
+      case 'calli':
+      case 'ind':
+      case 'ret':
+        return this.leave(value(terminator.s), facts, (at, to, known) => go(at, to, known));
+      default:
+        return null;
+    }
+  }
+
+  /** Where a slot says where to go: a return under a condition goes on behind it, or not. */
+  private leave(
+    to: Term,
+    facts: Facts,
+    go: (at: Address | null, to: Term | null, facts: Facts) => { way: Way; facts: Facts },
+  ): readonly { readonly way: Way; readonly facts: Facts }[] {
+    const { terms } = this;
+    const is32 = this.machine.lifter.addressBits === 32;
+    const end = (each: Term, known: Facts) => {
+      const number = terms.value(terms.known(each, known));
+      return number === null ? go(null, each, known) : go(number, null, known);
+    };
+    const choice = terms.choice(to);
+    if (choice === null) return [end(to, facts)];
+    const [atom, holds] = terms.condition('ne', 64, choice.condition, terms.number(0n));
+    const known = terms.truth(atom, facts);
+    if (known !== null) return [end(known === holds ? choice.then : choice.otherwise, facts)];
+    return [
+      end(choice.then, terms.with(facts, atom, holds, is32)),
+      end(choice.otherwise, terms.with(facts, atom, !holds, is32)),
+    ];
+  }
+
+  /** Slots and memory behind the ops of an instruction; null: one of them is not followed. */
+  private execute(way: Way, { block }: Step, facts: Facts) {
+    const { terms } = this;
+    const slots = new Map(way.slots);
+    const loads = new Set(way.loads);
+    let { memory } = way;
+    const value = (operand: Operand): Term =>
+      terms.known(
+        typeof operand === 'bigint' ? terms.number(operand) : (slots.get(operand) ?? this.initial(operand)),
+        facts,
+      );
+    const pick = (c: Term, a: Term, b: Term): Term => {
+      const [atom, holds] = terms.condition('ne', 64, c, terms.number(0n));
+      const known = terms.truth(atom, facts);
+      return known === null ? terms.make('select', c, a, b) : known === holds ? a : b;
+    };
+    for (const op of block.ops) {
+      const row = OPS[op.op];
+      const { form } = row;
+      if (form === 'leave' || form === 'float' || form === 'check') return null;
+      const operands = operandsOf(op).map(value) as [Term, Term, Term];
+      if (form === 'aligned') memory = terms.make('event', memory, ...operands);
+      else if (form === 'store') {
+        const at = terms.make('add', operands[0], operands[1]);
+        memory = terms.store(op.op, row.bytes, memory, at, operands[2]);
+      } else if (form === 'load') {
+        const at = terms.make('add', operands[0], operands[1]);
+        loads.add(`${op.op} ${at}`);
+        slots.set(op.d, terms.load(op.op, row.bytes, memory, at));
+      } else if (form === 'record') this.record(slots, op, operands, row.guarded ? pick : null);
+      else if (form === 'select') slots.set(op.d, pick(operands[2], operands[0], operands[1]));
+      else slots.set(op.d, terms.make(op.op, ...operands));
+    }
+    return { slots, memory, loads };
+  }
+
+  private record(
+    slots: Map<Slot, Term>,
+    { d, kind }: Op,
+    [a, b, c]: readonly [Term, Term, Term],
+    pick: ((c: Term, a: Term, b: Term) => Term) | null,
+  ): void {
+    for (const [i, each] of [this.terms.kind(kind), a, b].entries()) {
+      slots.set(d + i, pick === null ? each : pick(c, each, slots.get(d + i) ?? this.initial(d + i)));
+    }
+  }
+}

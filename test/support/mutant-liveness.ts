@@ -1,0 +1,357 @@
+/**
+ * What code of the runtime may still read of the registers (PV-5): backwards over all ways through
+ * an object, from what its instructions do in the emulator's own terms. Whatever is not known, as
+ * where a register says where to go, counts as code that reads everything.
+ *
+ * Calls go into the callee, and its return goes to what stands behind all calls of it. That is all
+ * for functions that only code at hand calls; of others C functions return to callers that keep to
+ * the ABI, and anything else to callers that read all registers.
+ */
+import type { Abi } from '../../src/machine/abi.js';
+import { type Block, type Lifter, type Op, type Operand, OPS, type Slot } from '../../src/machine/ir.js';
+import type { ProofModel } from '../../src/machine/proof.js';
+import type { Address } from '../../src/units.js';
+import type { CodeRange } from './mutant-flow.js';
+
+/** Who calls a function: direct calls of the code at hand alone, C code, anything. */
+export type Callers = 'inside' | 'abi' | 'any';
+
+export interface CodeFunction {
+  /** One; two with a local entry (ELFv2). */
+  readonly starts: readonly Address[];
+  readonly callers: Callers;
+  /** It was compiled: it returns to its caller, and calls others as the ABI says. */
+  readonly isCompiled: boolean;
+  /** Calls that its relocations tell of: as many must be found. */
+  readonly calls: number;
+}
+
+export interface Machine {
+  readonly lifter: Lifter;
+  readonly abi: Abi;
+  readonly proof: ProofModel;
+}
+
+/** An instruction in the emulator's terms. */
+export interface Step {
+  readonly address: Address;
+  readonly end: Address;
+  readonly block: Block;
+  /** Where an indirect call or jump goes, which the instruction in front of it says. */
+  readonly target: Address | null;
+}
+
+/** Slots with flags that no caller keeps, beside registers of their own. */
+const FLAGS = [
+  ...['flagsk', 'flagsa', 'flagsb', 'flagsc', 'k', 'fa', 'fb', 'fc', 'ca', 'ca32', 'ov', 'ov32'],
+  ...[0, 1, 5, 6, 7].flatMap((field) => ['k', 'a', 'b'].map((part) => `cr${field}${part}`)),
+];
+const MOST_BYTES = 16;
+
+export const bit = (slot: Slot): bigint => 1n << BigInt(slot);
+
+/** Operands that an op reads. */
+export function operandsOf({ op, a, b, c }: Op): readonly Operand[] {
+  const row = OPS[op];
+  if (row.form === 'slots') return Array.from({ length: row.slots }, (_, i) => Number(a) + i);
+  return [a, b, c];
+}
+
+/** Instructions from an address on, one by one; null: what is there cannot be said so. */
+export function stepAt(lifter: Lifter, bytes: Uint8Array, address: Address): Step | null {
+  if (bytes.length === 0) return null;
+  const block = lifter.lift(bytes, address, { maxInstructions: 1, startsAt: () => false });
+  const { kind } = block.terminator;
+  if (kind === 'unknown' || kind === 'fetch' || block.end <= address) return null;
+  return { address, end: block.end, block, target: null };
+}
+
+/** Places to which an instruction may go, of those that it names itself. */
+export function targetsOf({ block, end, target }: Step): readonly Address[] {
+  const { terminator } = block;
+  if (target !== null) return [target];
+  switch (terminator.kind) {
+    case 'jmp':
+    case 'call':
+      return [terminator.pc];
+    case 'br':
+      return [terminator.pc, terminator.next];
+    case 'ret':
+    case 'ind': {
+      // A return under a condition goes on behind it where that does not hold.
+      const goesOn = block.ops.some(({ op, a, b }) => op === 'select' && (a === end || b === end));
+      return goesOn ? [end] : [];
+    }
+    default:
+      return [];
+  }
+}
+
+export class Liveness {
+  private readonly steps = new Map<Address, Step>();
+  private readonly live = new Map<Address, bigint>();
+  private readonly labels: ReadonlySet<Address>;
+  /** Addresses to which something goes, or may go. */
+  readonly entered = new Set<Address>();
+  /** All registers. */
+  readonly all: bigint;
+  /** What no caller that keeps to the ABI reads of what a function leaves. */
+  private readonly lost: bigint;
+  /** What no callee that keeps to the ABI reads. */
+  private readonly unread: bigint;
+  /** Places that returns lead to; null: not known. By the address of a return. */
+  private readonly ends = new Map<Address, { behind: Set<Address>; isAbi: boolean; isOpen: boolean }>();
+  /** Instructions from which code comes to an address. */
+  private readonly sources = new Map<Address, Step[]>();
+  /** Addresses of compiled code. */
+  private readonly compiled = new Set<Address>();
+  /** Those of functions that go nowhere but where an instruction says, or back. */
+  private readonly direct = new Set<Address>();
+  /** Where functions begin, labels are, and calls come back to. */
+  private readonly begins: ReadonlySet<Address>;
+
+  /**
+   * @param labels  where the tool writes other instructions: anything may be there
+   */
+  constructor(
+    private readonly machine: Machine,
+    ranges: readonly CodeRange[],
+    private readonly functions: readonly CodeFunction[],
+    labels: readonly Address[],
+  ) {
+    const { lifter } = machine;
+    this.labels = new Set(labels);
+    this.all = bit(lifter.slots.firstTemporary) - 1n;
+    for (const { start, bytes } of ranges) this.take(start, bytes);
+    for (const step of this.steps.values()) {
+      for (const each of targetsOf(step)) if (each !== step.end) this.entered.add(each);
+    }
+    // Of a pair only the first may be entered.
+    for (const step of this.steps.values()) {
+      if (step.target !== null && this.entered.has(step.address))
+        this.steps.set(step.address, { ...step, target: null });
+    }
+    for (const each of [...labels, ...functions.flatMap(({ starts }) => starts)]) this.entered.add(each);
+    const returns = [...this.steps.values()].flatMap(({ block }) =>
+      'ret' in block.terminator ? [block.terminator.ret] : [],
+    );
+    this.begins = new Set([...labels, ...functions.flatMap(({ starts }) => starts), ...returns]);
+    const { abi, proof } = machine;
+    const dead = Object.entries(proof.compared).flatMap(([name, mask]) => (mask === 0n ? [name] : []));
+    const flags = FLAGS.reduce((sum, name) => sum | (lifter.slots.has(name) ? bit(lifter.slots.slot(name)) : 0n), 0n);
+    const scratch = [...proof.volatile, ...dead].filter((name) => !proof.results.includes(name));
+    this.lost = flags | this.slotsOf(scratch);
+    // Frame pointers stay: unwinders begin with them. So do words of the platform.
+    const kept = ['x29', 'rbp', 's0', proof.toc, ...proof.platform];
+    this.unread = flags | this.slotsOf(abi.preservedRegisters.filter((name) => !kept.includes(name)));
+    this.follow();
+    this.solve();
+    for (const step of this.steps.values()) {
+      for (const to of targetsOf(step)) this.sources.set(to, [...(this.sources.get(to) ?? []), step]);
+    }
+  }
+
+  /**
+   * Instructions from which code comes to an address; null: that is not known. So it is where
+   * functions begin, behind calls, and where a register says where to go.
+   */
+  comesFrom(address: Address): readonly Step[] | null {
+    if (!this.direct.has(address) || this.begins.has(address)) return null;
+    const from = this.sources.get(address) ?? [];
+    return from.length === 0 || from.some(({ block }) => block.terminator.kind.startsWith('call')) ? null : from;
+  }
+
+  private slotsOf(names: readonly string[]): bigint {
+    let sum = 0n;
+    for (const { name, parts } of this.machine.lifter.registers) {
+      if (names.includes(name) && parts?.length === 1) sum |= bit(parts[0]![0]);
+    }
+    return sum;
+  }
+
+  private take(start: Address, bytes: Uint8Array): void {
+    const { lifter } = this.machine;
+    for (let at = 0; at < bytes.length;) {
+      const address = start + BigInt(at);
+      const step = stepAt(lifter, bytes.subarray(at, at + MOST_BYTES), address);
+      if (step === null) {
+        at += lifter.codeAlignBytes;
+        continue;
+      }
+      this.steps.set(address, { ...step, target: this.pairTarget(step, bytes.subarray(0, at + MOST_BYTES), start) });
+      at += Number(step.end - address);
+    }
+  }
+
+  /** Where a pair of instructions goes of which the first has the upper part of the address. */
+  private pairTarget({ address, block }: Step, bytes: Uint8Array, start: Address): Address | null {
+    const { terminator } = block;
+    const before = this.steps.get(address - 4n);
+    if (before === undefined || (terminator.kind !== 'calli' && terminator.kind !== 'ind')) return null;
+    const at = Number(address - 4n - start);
+    const both = this.machine.lifter.lift(bytes.subarray(at), address - 4n, {
+      maxInstructions: 2,
+      startsAt: () => false,
+    });
+    const known = new Map<Slot, bigint>();
+    const valueOf = (operand: Operand): bigint | undefined =>
+      typeof operand === 'bigint' ? operand : known.get(operand);
+    for (const { op, d, a, b } of both.ops) {
+      const [x, y] = [valueOf(a), valueOf(b)];
+      const value =
+        x === undefined || y === undefined ? undefined : op === 'mov' ? x : op === 'add' ? x + y : undefined;
+      if (value === undefined) known.delete(d);
+      else known.set(d, BigInt.asUintN(64, value));
+    }
+    if (both.terminator.kind === 'call') return both.terminator.pc;
+    if (both.terminator.kind !== 'calli' && both.terminator.kind !== 'ind') return null;
+    const value = known.get(both.terminator.s);
+    return value === undefined ? null : value & both.terminator.mask;
+  }
+
+  at(address: Address): Step | undefined {
+    return this.steps.get(address);
+  }
+
+  isLabel(address: Address): boolean {
+    return this.labels.has(address);
+  }
+
+  /** Instructions of a function, without those of what it calls. */
+  private inside(starts: readonly Address[]): ReadonlySet<Address> {
+    const seen = new Set<Address>();
+    const left = [...starts];
+    for (let at = left.pop(); at !== undefined; at = left.pop()) {
+      const step = this.steps.get(at);
+      if (step === undefined || seen.has(at)) continue;
+      seen.add(at);
+      const { terminator } = step.block;
+      if (terminator.kind === 'call' || terminator.kind === 'calli') left.push(terminator.ret);
+      else left.push(...targetsOf(step));
+      if ('next' in terminator) left.push(terminator.next);
+    }
+    return seen;
+  }
+
+  /** Which calls each return leads to. */
+  private follow(): void {
+    const behind = new Map<Address, Address[]>();
+    const reached = new Map<Address, number>();
+    for (const step of this.steps.values()) {
+      const { terminator } = step.block;
+      const isCall = terminator.kind === 'call' || terminator.kind === 'calli';
+      for (const to of targetsOf(step)) {
+        reached.set(to, (reached.get(to) ?? 0) + 1);
+        if (isCall) behind.set(to, [...(behind.get(to) ?? []), terminator.ret]);
+      }
+    }
+    for (const { starts, callers, isCompiled, calls } of this.functions) {
+      const found = starts.reduce((sum, each) => sum + (reached.get(each) ?? 0), 0);
+      const inside = this.inside(starts);
+      const goes = [...inside].map((at) => this.steps.get(at)!);
+      const isDirect =
+        isCompiled && goes.every(({ block, target }) => block.terminator.kind !== 'ind' || target !== null);
+      if (isDirect) for (const at of inside) this.direct.add(at);
+      for (const at of inside) {
+        if (isCompiled) this.compiled.add(at);
+        if (this.steps.get(at)!.block.terminator.kind !== 'ret') continue;
+        const end = this.ends.get(at) ?? { behind: new Set(), isAbi: false, isOpen: false };
+        this.ends.set(at, end);
+        for (const each of starts.flatMap((start) => behind.get(start) ?? [])) end.behind.add(each);
+        if (callers === 'abi') end.isAbi = true;
+        if (callers === 'any' || !isCompiled || found < calls) end.isOpen = true;
+      }
+    }
+    // Code that something else comes to, too, is none that was compiled.
+    for (const { starts, isCompiled } of this.functions) {
+      if (isCompiled) continue;
+      for (const at of this.inside(starts)) {
+        this.compiled.delete(at);
+        this.direct.delete(at);
+      }
+    }
+  }
+
+  /** What is read behind an instruction. */
+  behind(step: Step): bigint {
+    const { terminator } = step.block;
+    const { all } = this;
+    const named = targetsOf(step).reduce((sum, each) => sum | this.before(each), 0n);
+    switch (terminator.kind) {
+      case 'jmp':
+      case 'br':
+        return named;
+      case 'call':
+      case 'calli': {
+        const to = targetsOf(step)[0];
+        if (to !== undefined && this.steps.has(to) && !this.labels.has(step.address)) return named;
+        return this.compiled.has(step.address) ? (all & ~this.unread) | this.before(terminator.ret) : all;
+      }
+      case 'ind':
+        return step.target === null ? all : named;
+      case 'ret': {
+        const end = this.ends.get(step.address);
+        if (end === undefined || end.isOpen) return all;
+        const own = end.isAbi ? all & ~this.lost : 0n;
+        return [...end.behind].reduce((sum, each) => sum | this.before(each), own | named);
+      }
+      default:
+        return all;
+    }
+  }
+
+  /** What is read from an address on. */
+  before(address: Address): bigint {
+    return this.labels.has(address) || !this.steps.has(address) ? this.all : (this.live.get(address) ?? 0n);
+  }
+
+  /** What an instruction asks of what is read from an address on, by that address. */
+  private askers(): ReadonlyMap<Address, readonly Step[]> {
+    const askers = new Map<Address, Step[]>();
+    for (const step of this.steps.values()) {
+      const { terminator } = step.block;
+      const asked = new Set([...targetsOf(step), ...(this.ends.get(step.address)?.behind ?? [])]);
+      if (terminator.kind === 'call' || terminator.kind === 'calli') asked.add(terminator.ret);
+      for (const each of asked) {
+        const known = askers.get(each);
+        if (known === undefined) askers.set(each, [step]);
+        else known.push(step);
+      }
+    }
+    return askers;
+  }
+
+  private solve(): void {
+    const askers = this.askers();
+    const left = new Set([...this.steps.values()].reverse());
+    for (const step of left) {
+      left.delete(step);
+      const live = this.through(step, this.behind(step));
+      if (live === (this.live.get(step.address) ?? 0n)) continue;
+      this.live.set(step.address, live);
+      for (const each of askers.get(step.address) ?? []) left.add(each);
+    }
+  }
+
+  /** What is read in front of an instruction, from what is read behind it. */
+  private through({ block: { ops, terminator } }: Step, behind: bigint): bigint {
+    let live = behind;
+    const read = (operand: Operand): void => {
+      if (typeof operand === 'number') live |= bit(operand);
+    };
+    if (terminator.kind === 'br') [terminator.a, terminator.b].forEach(read);
+    else if ('s' in terminator) read(terminator.s);
+    for (const op of [...ops].reverse()) {
+      const row = OPS[op.op];
+      if (row.form === 'leave' || row.form === 'float') return this.all;
+      const isWrite = row.form !== 'store' && row.form !== 'aligned' && row.form !== 'check';
+      const slots = row.form === 'record' ? [0, 1, 2] : [0];
+      const written = isWrite ? slots.reduce((sum, i) => sum | bit(op.d + i), 0n) : 0n;
+      // What is computed for nothing reads nothing; an address may be one that faults.
+      if (isWrite && row.form !== 'load' && (live & written) === 0n) continue;
+      if (!(row.form === 'record' && row.guarded)) live &= ~written;
+      operandsOf(op).forEach(read);
+    }
+    return live & this.all;
+  }
+}

@@ -1,0 +1,264 @@
+/**
+ * Terms: what registers and memory hold, in symbols of what they held before (PV-5). The same
+ * term has the same number; terms with different numbers may yet be equal.
+ */
+import { type AnyKind, type Condition, recordCode } from '../../src/machine/ir.js';
+
+/** Number of a term. */
+export type Term = number;
+
+interface Node {
+  readonly op: string;
+  readonly of: readonly Term[];
+  readonly value: bigint | null;
+}
+
+/** What is known on a way: conditions, and what terms are. */
+export interface Facts {
+  readonly truths: ReadonlyMap<Term, boolean>;
+  readonly values: ReadonlyMap<Term, Term>;
+  readonly isContradiction: boolean;
+}
+
+const low = (value: bigint): bigint => BigInt.asUintN(32, value);
+const signed = (value: bigint, bits: number): bigint => BigInt.asIntN(bits, value);
+const word = (value: boolean): bigint => (value ? 1n : 0n);
+
+/** Ops on numbers. */
+const FOLD: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
+  mov: (a) => a,
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  and: (a, b) => a & b,
+  or: (a, b) => a | b,
+  xor: (a, b) => a ^ b,
+  shl: (a, b) => a << (b & 63n),
+  shr: (a, b) => a >> (b & 63n),
+  add32: (a, b) => low(a + b),
+  sub32: (a, b) => low(a - b),
+  and32: (a, b) => low(a & b),
+  or32: (a, b) => low(a | b),
+  xor32: (a, b) => low(a ^ b),
+  sx32: (a) => signed(a, 32),
+  zx32: (a) => low(a),
+  zx16: (a) => a & 0xffffn,
+  zx8: (a) => a & 0xffn,
+  seteq: (a, b) => word(a === b),
+  setne: (a, b) => word(a !== b),
+  setltu: (a, b) => word(a < b),
+  setlt: (a, b) => word(signed(a, 64) < signed(b, 64)),
+};
+
+/** Conditions as one of three, its operands in their order or not, itself or its opposite. */
+const CONDITIONS: Readonly<Record<Condition, readonly ['eq' | 'lt' | 'ltu', boolean, boolean]>> = {
+  eq: ['eq', false, true],
+  ne: ['eq', false, false],
+  lt: ['lt', false, true],
+  ge: ['lt', false, false],
+  gt: ['lt', true, true],
+  le: ['lt', true, false],
+  ltu: ['ltu', false, true],
+  geu: ['ltu', false, false],
+  gtu: ['ltu', true, true],
+  leu: ['ltu', true, false],
+};
+
+/** Comparisons of records: signedness and width by the code. */
+const RECORDS: readonly (readonly [isSigned: boolean, width: 32 | 64] | null)[] = [
+  null,
+  [true, 64],
+  [false, 64],
+  [true, 32],
+  [false, 32],
+];
+
+export class Terms {
+  private readonly numbers = new Map<string, Term>();
+  private readonly nodes: Node[] = [];
+
+  private intern(key: string, node: Node): Term {
+    const known = this.numbers.get(key);
+    if (known !== undefined) return known;
+    this.nodes.push(node);
+    this.numbers.set(key, this.nodes.length - 1);
+    return this.nodes.length - 1;
+  }
+
+  symbol(name: string): Term {
+    return this.intern(name, { op: name, of: [], value: null });
+  }
+
+  number(value: bigint): Term {
+    const whole = BigInt.asUintN(64, value);
+    return this.intern(`#${whole}`, { op: '#', of: [], value: whole });
+  }
+
+  kind(kind: AnyKind): Term {
+    return this.number(BigInt(recordCode(kind)));
+  }
+
+  value(term: Term): bigint | null {
+    return this.nodes[term]!.value;
+  }
+
+  /** A term as another one and a number. */
+  sum(term: Term): readonly [Term, bigint] {
+    const { op, of } = this.nodes[term]!;
+    if (op === '#') return [this.number(0n), this.value(term)!];
+    if (op === 'add' && this.value(of[1]!) !== null) return [of[0]!, this.value(of[1]!)!];
+    return [term, 0n];
+  }
+
+  /** What a term chooses from; null: it does not. */
+  choice(term: Term): { readonly condition: Term; readonly then: Term; readonly otherwise: Term } | null {
+    const { op, of } = this.nodes[term]!;
+    return op === 'select' ? { condition: of[0]!, then: of[1]!, otherwise: of[2]! } : null;
+  }
+
+  make(op: string, ...of: readonly Term[]): Term {
+    const [a, b] = of as [Term, Term];
+    if (op === 'mov') return a;
+    const [x, y] = [this.value(a), b === undefined ? 0n : this.value(b)];
+    const fold = FOLD[op];
+    if (fold !== undefined && x !== null && y !== null) return this.number(fold(x, y));
+    if (op === 'sub' && y !== null) return this.make('add', a, this.number(-y));
+    if (op === 'add') {
+      const [first, one] = this.sum(a);
+      const [second, two] = this.sum(b);
+      const sum = BigInt.asUintN(64, one + two);
+      if (this.value(b) !== null || this.value(a) !== null) {
+        const rest = this.value(b) !== null ? first : second;
+        if (sum === 0n) return rest;
+        const number = this.number(sum);
+        return this.intern(`add ${rest} ${number}`, { op, of: [rest, number], value: null });
+      }
+    }
+    return this.intern(`${op} ${of.join(' ')}`, { op, of, value: null });
+  }
+
+  /** Whether two ranges have no byte in common; false: not known. */
+  private areApart(a: Term, sizeA: number, b: Term, sizeB: number): boolean {
+    const [[one, from], [other, to]] = [this.sum(a), this.sum(b)];
+    if (one !== other) return false;
+    const distance = signed(to - from, 64);
+    return distance >= BigInt(sizeA) || -distance >= BigInt(sizeB);
+  }
+
+  store(op: string, bytes: number, memory: Term, at: Term, value: Term): Term {
+    const last = this.nodes[memory]!;
+    // Stores that do not meet are in the order of their addresses.
+    if (/^store \d+ /.test(last.op)) {
+      const [before, place, old] = last.of as [Term, Term, Term];
+      const [, name, size] = /^store (\d+) (.*)$/.exec(last.op)!.map(String) as [string, string, string];
+      if (place === at && Number(name) === bytes) return this.store(op, bytes, before, at, value);
+      const isLower = signed(this.sum(at)[1] - this.sum(place)[1], 64) < 0n;
+      if (isLower && this.areApart(at, bytes, place, Number(name))) {
+        return this.push(size, Number(name), this.store(op, bytes, before, at, value), place, old);
+      }
+    }
+    return this.push(op, bytes, memory, at, value);
+  }
+
+  private push(op: string, bytes: number, memory: Term, at: Term, value: Term): Term {
+    return this.make(`store ${bytes} ${op}`, memory, at, value);
+  }
+
+  load(op: string, bytes: number, memory: Term, at: Term): Term {
+    let place = memory;
+    for (let node = this.nodes[place]!; /^store \d+ /.test(node.op); node = this.nodes[place]!) {
+      if (!this.areApart(at, bytes, node.of[1]!, Number(node.op.split(' ')[1]))) break;
+      place = node.of[0]!;
+    }
+    return this.make(`load ${bytes} ${op}`, place, at);
+  }
+
+  /** A condition as an atom, and whether it must hold. */
+  condition(condition: Condition, width: 32 | 64, a: Term, b: Term): readonly [Term, boolean] {
+    const [name, isMirrored, holds] = CONDITIONS[condition];
+    const [x, y] = isMirrored ? [b, a] : [a, b];
+    if (name === 'eq' && this.value(y) === 0n) {
+      const inner = this.truthOf(x);
+      if (inner !== null) return [inner[0], inner[1] !== holds];
+    }
+    return [this.atom(name, width, x, y), holds];
+  }
+
+  /** Atom of a term that is 0 or not, and what it is where the term is not 0. */
+  private truthOf(term: Term): readonly [Term, boolean] | null {
+    const { op, of } = this.nodes[term]!;
+    const set = /^set(eq|ne|lt|ge|gt|le|ltu|geu|gtu|leu)(32)?$/.exec(op);
+    if (set !== null) return this.condition(set[1] as Condition, set[2] === undefined ? 64 : 32, of[0]!, of[1]!);
+    const test = /^test(eq|lt|gt)$/.exec(op);
+    const code = test === null ? null : this.value(of[0]!);
+    const row = code === null ? null : RECORDS[Number(code)];
+    if (test === null || row === null || row === undefined) return null;
+    const [isSigned, width] = row;
+    const name = test[1] as 'eq' | 'lt' | 'gt';
+    return this.condition(name === 'eq' || isSigned ? name : `${name}u`, width, of[1]!, of[2]!);
+  }
+
+  private atom(name: string, width: number, a: Term, b: Term): Term {
+    return this.make(`${name} ${width}`, a, b);
+  }
+
+  facts(): Facts {
+    return { truths: new Map(), values: new Map(), isContradiction: false };
+  }
+
+  isContradiction({ isContradiction }: Facts): boolean {
+    return isContradiction;
+  }
+
+  /** Whether a condition is known to hold, or not to. */
+  truth(atom: Term, facts: Facts): boolean | null {
+    const known = this.known(atom, facts);
+    const { op, of } = this.nodes[known]!;
+    const [x, y] = of.map((each) => this.value(each));
+    if (x !== null && y !== null && x !== undefined && y !== undefined) {
+      const width = Number(op.split(' ')[1]);
+      const [p, q] = [BigInt.asUintN(width, x), BigInt.asUintN(width, y)];
+      if (op.startsWith('eq')) return p === q;
+      return op.startsWith('ltu') ? p < q : signed(p, width) < signed(q, width);
+    }
+    if (of[0] === of[1]) return op.startsWith('eq');
+    return facts.truths.get(known) ?? facts.truths.get(atom) ?? null;
+  }
+
+  /** @param is32  registers have 32 bits: comparisons of so many say all */
+  with(facts: Facts, atom: Term, holds: boolean, is32: boolean): Facts {
+    const known = this.known(atom, facts);
+    const truths = new Map(facts.truths).set(known, holds).set(atom, holds);
+    const values = new Map(facts.values);
+    const { op, of } = this.nodes[known]!;
+    if (holds && (op === 'eq 64' || (is32 && op === 'eq 32'))) {
+      const [a, b] = of as [Term, Term];
+      if (this.value(b) !== null) values.set(a, b);
+      else if (this.value(a) !== null) values.set(b, a);
+    }
+    const made: Facts = { truths, values, isContradiction: facts.isContradiction };
+    // What was known before may say the opposite now.
+    for (const [each, was] of facts.truths) {
+      const now = this.truth(each, { ...made, truths: new Map() });
+      if (now !== null && now !== was) return { ...made, isContradiction: true };
+    }
+    return made;
+  }
+
+  /** A term with what is known in it. */
+  known(term: Term, facts: Facts): Term {
+    if (facts.values.size === 0) return term;
+    const seen = new Map<Term, Term>();
+    const visit = (each: Term): Term => {
+      const value = facts.values.get(each);
+      if (value !== undefined) return value;
+      const done = seen.get(each);
+      if (done !== undefined) return done;
+      const { op, of } = this.nodes[each]!;
+      const parts = of.map(visit);
+      const made = parts.every((part, i) => part === of[i]) ? each : this.make(op, ...parts);
+      seen.set(each, made);
+      return facts.values.get(made) ?? made;
+    };
+    return visit(term);
+  }
+}
