@@ -126,6 +126,11 @@ const arm64: readonly Row[] = [
     false,
     'f: cbz x2,1f; |add x0,x0,#1; 1: add x1,x1,#1|add x1,x1,#1; 1: add x0,x0,#1| ; ret',
   ],
+  [
+    'neighbours of a function with a table of jumps',
+    false,
+    'f: br x4; |add x0,x0,#1; add x1,x1,#1|add x1,x1,#1; add x0,x0,#1| ; ret',
+  ],
   ['stores apart', true, 'f: |str x1,[x0]; str x2,[x0,#8]|str x2,[x0,#8]; str x1,[x0]| ; ret'],
   ['stores that meet', false, 'f: |str x1,[x0]; str x2,[x0,#4]|str x2,[x0,#4]; str x1,[x0]| ; ret'],
   ['stores that may meet', false, 'f: |str x1,[x0]; str x2,[x3]|str x2,[x3]; str x1,[x0]| ; ret'],

@@ -10,7 +10,7 @@ import { mutantArguments } from './support/mutant-arguments.js';
 import { mutantImages } from './support/mutant-images.js';
 import { readRows } from './support/mutant-page.js';
 import { root } from './support/pipeline.js';
-import { MutantTable } from './support/mutant-table.js';
+import { type MutantState, MutantTable } from './support/mutant-table.js';
 import { type MutantKind, mutantsOf } from './support/mutants.js';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
@@ -65,6 +65,19 @@ test('PV-5: code that no way leads to, and code of ways that come to one place',
   // All ways through `mov x2,#1` come to the store, and the branch behind it comes from there.
   expect([...flow.onlyWith(0n, new Set([20n]))].sort()).toEqual([16n, 20n, 24n].sort());
   expect(flow.onlyWith(0n, new Set())).toEqual(new Set());
+});
+
+test('PV-5: no code that does the same is found, most of what is alike is such code', () => {
+  const image = mutantImages.find(({ name }) => name === 'riscv64/g3c function')!;
+  const table = new MutantTable({ index: 1, of: 20 });
+  table.add(image);
+  const [found, alike] = (['found', 'alike'] as const).map((wanted) =>
+    [...table.states.values()].filter(({ standing }) => standing === wanted),
+  ) as [MutantState[], MutantState[]];
+  expect(found.length).toBeGreaterThan(10);
+  table.ask(image, (state) => found.includes(state) || alike.includes(state));
+  expect(table.contradictions()).toEqual([]);
+  expect(alike.filter(({ sameIn }) => sameIn !== undefined).length).toBeGreaterThan(alike.length / 2);
 });
 
 /** A tenth of the mutants, the same in each run: that of docs/mutants.md. */

@@ -131,11 +131,12 @@ export class Liveness {
       if (step.target !== null && this.entered.has(step.address))
         this.steps.set(step.address, { ...step, target: null });
     }
-    for (const each of [...labels, ...functions.flatMap(({ starts }) => starts)]) this.entered.add(each);
     const returns = [...this.steps.values()].flatMap(({ block }) =>
       'ret' in block.terminator ? [block.terminator.ret] : [],
     );
     this.begins = new Set([...labels, ...functions.flatMap(({ starts }) => starts), ...returns]);
+    for (const each of this.begins) this.entered.add(each);
+    this.open();
     const { abi, proof } = machine;
     const dead = Object.entries(proof.compared).flatMap(([name, mask]) => (mask === 0n ? [name] : []));
     const flags = FLAGS.reduce((sum, name) => sum | (lifter.slots.has(name) ? bit(lifter.slots.slot(name)) : 0n), 0n);
@@ -159,6 +160,17 @@ export class Liveness {
     if (!this.direct.has(address) || this.begins.has(address)) return null;
     const from = this.sources.get(address) ?? [];
     return from.length === 0 || from.some(({ block }) => block.terminator.kind.startsWith('call')) ? null : from;
+  }
+
+  /** A table of jumps may lead to any instruction of its function. */
+  private open(): void {
+    const marks = [...this.labels, ...this.functions.flatMap(({ starts }) => starts)].sort((a, b) => (a < b ? -1 : 1));
+    const isOpen = new Set<number>();
+    const placeOf = (at: Address): number => marks.findLastIndex((each) => each <= at);
+    for (const { address, block, target } of this.steps.values()) {
+      if (block.terminator.kind === 'ind' && target === null) isOpen.add(placeOf(address));
+    }
+    for (const address of this.steps.keys()) if (isOpen.has(placeOf(address))) this.entered.add(address);
   }
 
   private slotsOf(names: readonly string[]): bigint {

@@ -16,7 +16,7 @@ import type { Isa } from '../../src/isa/instruction.js';
 import { Equality } from './mutant-equal.js';
 import { CodeFlow, type CodeRange } from './mutant-flow.js';
 import { Liveness } from './mutant-liveness.js';
-import { calledIn, contentsOf, usesOf } from './mutant-twins.js';
+import { type Called, calledIn, contentsOf, usesOf } from './mutant-twins.js';
 import { mutantsOf, type Mutant, type MutantKind } from './mutants.js';
 
 const STORE_CONDITIONAL = /^(?:stl?xr|st[wd]cx\.?|sc\.[wd])/;
@@ -197,16 +197,11 @@ class Code {
     if (emulation.kind !== 'ir') throw new Error(`${arch.target.id} has no emulation`);
     const machine = { lifter: emulation.lifter, proof: emulation.proof, abi };
     const called = calledIn(this.object);
-    const functions = this.names.flatMap(({ address, name, local }) =>
-      local === null
-        ? []
-        : [
-            {
-              ...(called.get(name) ?? { callers: 'any', isCompiled: false, calls: 0 }),
-              starts: local === 0n ? [address] : [address, address + local],
-            },
-          ],
-    );
+    const unknown: Called = { callers: 'any', isCompiled: false, calls: 0 };
+    const functions = this.names.flatMap(({ address, name, local }) => {
+      if (local === null) return [];
+      return [{ ...(called.get(name) ?? unknown), starts: local === 0n ? [address] : [address, address + local] }];
+    });
     const labels = this.names.filter(({ local }) => local === null).map(({ address }) => address);
     const liveness = new Liveness(machine, this.codeRanges(), functions, labels);
     return (this.same = new Equality(machine, liveness));

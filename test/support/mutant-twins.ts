@@ -68,19 +68,20 @@ export function usesOf(
   return uses;
 }
 
-/** Names of functions in C: those are compiled. */
+/** Names of functions that are in C, and in no machine's own code: those are compiled. */
 function compiledNames(): ReadonlySet<string> {
   const source = join(root, 'src');
   const folders = readdirSync(source).filter((name) => name === 'runtime' || name.startsWith('arch-'));
-  const names = new Set<string>();
-  for (const folder of folders) {
-    for (const file of readdirSync(join(source, folder)).filter((name) => name.endsWith('.c'))) {
-      const text = readFileSync(join(source, folder, file), 'utf8');
-      for (const [, name] of text.matchAll(/^(?![#/ ]|extern).*?\b(\w+)\((?:[^()]|\([^()]*\))*\)\s*\{/gm))
-        names.add(name!);
-    }
-  }
-  return names;
+  const files = folders.flatMap((folder) =>
+    readdirSync(join(source, folder)).map((file) => join(source, folder, file)),
+  );
+  const namesIn = (ending: string, pattern: RegExp): string[] =>
+    files
+      .filter((file) => file.endsWith(ending))
+      .flatMap((file) => [...readFileSync(file, 'utf8').matchAll(pattern)].map(([, name]) => name!));
+  const names = namesIn('.c', /^(?![#/ ]|extern).*?\b(\w+)\((?:[^()]|\([^()]*\))*\)\s*\{/gm);
+  const other = new Set(namesIn('.S', /\bFUNCTION\((\w+)\)/g));
+  return new Set(names.filter((name) => !other.has(name)));
 }
 
 /** A function of an object: who calls it, how many calls its relocations tell of. */
