@@ -7,7 +7,8 @@ import { imagesFor, writesFiles } from '../scripts/sabotage-prove.js';
 import { isLong } from './support/long.js';
 import { CodeFlow } from './support/mutant-flow.js';
 import { mutantArguments } from './support/mutant-arguments.js';
-import { mutantImages } from './support/mutant-images.js';
+import { makeImage, mutantImages } from './support/mutant-images.js';
+import { MutantRun } from './support/mutant-run.js';
 import { readRows } from './support/mutant-page.js';
 import { root } from './support/pipeline.js';
 import { type MutantState, MutantTable } from './support/mutant-table.js';
@@ -78,6 +79,14 @@ test('PV-5: no code that does the same is found, most of what is alike is such c
   table.ask(image, (state) => found.includes(state) || alike.includes(state));
   expect(table.contradictions()).toEqual([]);
   expect(alike.filter(({ sameIn }) => sameIn !== undefined).length).toBeGreaterThan(alike.length / 2);
+});
+
+test('PV-5: trials go no way that the ways through the code do not have', () => {
+  const pair = makeImage(mutantImages.find(({ name }) => name === 'riscv64/g2 graph-list')!);
+  if (typeof pair === 'string') throw new Error(pair);
+  const { steps, found } = new MutantRun(pair.original, pair.patched, []).strays([0, 5, 10, 15]);
+  expect(steps).toBeGreaterThan(1000);
+  expect(found).toEqual([]);
 });
 
 /** A tenth of the mutants, the same in each run: that of docs/mutants.md. */

@@ -54,7 +54,7 @@ export class Equality {
 
   constructor(
     private readonly machine: Machine,
-    private readonly liveness: Liveness,
+    readonly liveness: Liveness,
   ) {
     const { lifter, abi } = machine;
     this.stackPointer = lifter.registers.find(({ name }) => name === abi.stackPointer)!.parts![0]![0];

@@ -284,6 +284,20 @@ export class Liveness {
     }
   }
 
+  /** Whether code may go from an instruction to a place, as far as ways are known here. */
+  mayGo(from: Address, to: Address): boolean {
+    const step = this.steps.get(from);
+    if (step === undefined || this.labels.has(from) || targetsOf(step).includes(to)) return true;
+    const { terminator } = step.block;
+    // It stopped in front of it first, or something else than code did it.
+    if (to === from || terminator.kind === 'helper') return true;
+    if (terminator.kind === 'ret') {
+      const end = this.ends.get(from);
+      return end === undefined || end.isOpen || end.isAbi || end.behind.has(to);
+    }
+    return step.target === null && (terminator.kind === 'ind' || terminator.kind === 'calli');
+  }
+
   /** What is read behind an instruction. */
   behind(step: Step): bigint {
     const { terminator } = step.block;

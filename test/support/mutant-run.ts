@@ -345,6 +345,33 @@ export class MutantRun {
     return null;
   }
 
+  /** Steps of some trials that the ways through the code do not have: there is none. */
+  strays(numbers: readonly number[]): { readonly steps: number; readonly found: readonly string[] } {
+    const { patched } = this.prover.pair;
+    const { liveness } = this.code.equality;
+    const found = new Set<string>();
+    let steps = 0;
+    for (const site of this.sites.keys()) {
+      for (const n of numbers) {
+        let last: Address | null = null;
+        patched.recorder = {
+          step: ({ machine }) => {
+            const at = machine.register('pc');
+            if (last !== null && liveness.at(last) !== undefined) {
+              steps++;
+              if (!liveness.mayGo(last, at)) found.add(`${last.toString(16)} -> ${at.toString(16)}`);
+            }
+            last = at;
+          },
+          turn: () => undefined,
+        };
+        this.attempt(site, n);
+        patched.recorder = null;
+      }
+    }
+    return { steps, found: [...found] };
+  }
+
   private attempt(site: number, n: number): 'equal' | 'different' | 'open' | 'doubt' {
     const { tried, trials } = this.sites[site]!;
     const { entry, seed } = this.prover.turn(tried.trial, tried.entries, n);
