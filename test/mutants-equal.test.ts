@@ -10,6 +10,7 @@ import { arches } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { Equality } from './support/mutant-equal.js';
 import { type CodeFunction, Liveness } from './support/mutant-liveness.js';
+import { calledIn } from './support/mutant-twins.js';
 import { describeWith, run } from './support/tools.js';
 
 const assemblers = {
@@ -185,3 +186,18 @@ for (const [name, rows] of Object.entries(all) as [Name, readonly Row[]][]) {
     });
   });
 }
+
+test('PV-5: who calls the functions of an object', () => {
+  const called = calledIn('ppc64-elfv2-le/regs+probes');
+  const callers = (name: string) => called.get(name)?.callers;
+  // Static, hidden, a callback, an entry.
+  expect(['handle', 'elftrace_graph_push', 'ftrace_ops_list_func', 'ftrace_caller'].map(callers)).toEqual([
+    'inside',
+    'inside',
+    'abi',
+    'any',
+  ]);
+  expect(called.get('elftrace_graph_push')!.calls).toBeGreaterThan(0);
+  // In C for one convention, and in assembly for another.
+  expect(calledIn('x86-64/y2014').get('ftrace_graph_caller')?.isCompiled).toBe(false);
+});
