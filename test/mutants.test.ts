@@ -129,9 +129,6 @@ test('PV-5: breakages of code that writes files have images to show in', () => {
   expect(images.length).toBeGreaterThan(8);
   expect(images.every(({ name }) => name.startsWith('arm64/'))).toBe(true);
   const targets = new Set(imagesFor({ ...breakage, file: 'patch/plan.js' }).map(({ name }) => name.split('/')[0]));
-  // Programs of these, and modules of all.
-  expect([...targets].sort()).toEqual([
-    ...['arm64', 'loongarch64', 'ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le'],
-    ...['riscv64', 's390x', 'x86-64'],
-  ]);
+  // Programs of these, and modules of three.
+  expect([...targets].sort()).toEqual(['arm64', 'ppc32', 'ppc64-elfv1', 'riscv64', 'x86-64']);
 });

@@ -67,7 +67,7 @@ export function stepAt(lifter: Lifter, bytes: Uint8Array, address: Address): Ste
 }
 
 /** Places to which an instruction may go, of those that it names itself. */
-export function targetsOf({ block, end, target }: Step): readonly Address[] {
+function targetsOf({ block, end, target }: Step): readonly Address[] {
   const { terminator } = block;
   if (target !== null) return [target];
   switch (terminator.kind) {
