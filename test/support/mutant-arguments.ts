@@ -26,14 +26,17 @@ const any = /^/;
 export const mutantArguments: readonly MutantArgument[] = [
   {
     name: 'same code',
-    why: 'computed (test/support/mutant-equal.ts): executed with symbols in place of numbers, it comes to a place of the original in a state that differs at most in what no code reads from there on',
+    why:
+      'computed (test/support/mutant-equal.ts): executed with symbols in place of numbers, ' +
+      'it comes to a place of the original in a state that differs at most in what no code ' +
+      'reads from there on',
     object: any,
     symbol: any,
     isSame: true,
   },
   {
     name: 'one hart',
-    why: 'where one hart runs, a store with a reservation succeeds: the branch that tries again is not taken',
+    why: 'where one hart runs, a store with a reservation succeeds: the branch that tries ' + 'again is not taken',
     object: any,
     symbol: any,
     note: 'retry',
@@ -47,7 +50,9 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'compare and exchange',
-    why: 'where one hart runs, a compare and exchange finds what was read just before: the branch for another value is not taken',
+    why:
+      'where one hart runs, a compare and exchange finds what was read just before: the ' +
+      'branch for another value is not taken',
     object: any,
     symbol: any,
     note: 'exchange',
@@ -63,7 +68,9 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'restored by the buffer',
-    why: "only detour buffers call this function, and load all registers from their frame behind it: what it saves of its caller's is not needed",
+    why:
+      'only detour buffers call this function, and load all registers from their frame ' +
+      "behind it: what it saves of its caller's is not needed",
     object: /^(?:arm64|ppc64-\w+(?:-\w+)?|riscv64)\//,
     symbol: /^elftrace_probe_hit$/,
     text: /^(?:stp x(?:19|2\d), x2\d, \[sp, #\d+\]|str x(?:19|2\d), \[sp, #\d+\]|std r(?:1[4-9]|2\d|3[01]),-?\d+\(r1\)|sd s\d+,\d+\(sp\))$/,
@@ -71,7 +78,9 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'restored by the buffer',
-    why: "only detour buffers call this function, and load all registers from their frame behind it: what it loads of its caller's is not needed",
+    why:
+      'only detour buffers call this function, and load all registers from their frame ' +
+      "behind it: what it loads of its caller's is not needed",
     object: /^(?:arm64|ppc64-\w+(?:-\w+)?|riscv64)\//,
     symbol: /^elftrace_probe_hit$/,
     text: /^(?:ldp x(?:19|2\d), x2\d, \[sp, #\d+\]|ldr x(?:19|2\d), \[sp, #\d+\]|ld r(?:1[4-9]|2\d|3[01]),-?\d+\(r1\)|ld s\d+,\d+\(sp\))$/,
@@ -94,7 +103,7 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'frame of the runtime',
-    why: 'functions of the runtime set a frame pointer that no code reads: unwinders begin at the entry',
+    why: 'functions of the runtime set a frame pointer that no code reads: unwinders begin at ' + 'the entry',
     object: /^arm64\//,
     symbol: any,
     note: 'idle frame',
@@ -108,7 +117,7 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'link register',
-    why: 'a jump that leaves its own address in ra: the function has a frame, and loads ra before it returns',
+    why: 'a jump that leaves its own address in ra: the function has a frame, and loads ra ' + 'before it returns',
     object: /^riscv64\//,
     symbol: any,
     text: /^j (?:0x)?[0-9a-f]+$/,
@@ -124,7 +133,10 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'gives up',
-    why: "only where the graph tracer stops for good, as a return is not on its stack, or a function lost its caller's frame pointer (C-FG-2): no function that keeps to its ABI comes there",
+    why:
+      'only where the graph tracer stops for good, as a return is not on its stack, or a ' +
+      "function lost its caller's frame pointer (C-FG-2): no function that keeps to its ABI " +
+      'comes there',
     object: any,
     symbol: /^(?:elftrace_graph_return|pop)$/,
     note: 'gives up',
@@ -132,28 +144,32 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'second way to the graph',
-    why: 'images of g2 have the graph tracer as a callback: the second patched call stays two nops; test/runtime-riscv.test.ts executes it',
+    why:
+      'images of g2 have the graph tracer as a callback: the second patched call stays two ' +
+      'nops; test/runtime-riscv.test.ts executes it',
     object: /^riscv64\/g2(?:\+probes)?$/,
     symbol: /^ftrace_graph_caller$/,
     standing: 'idle',
   },
   {
     name: 'graph as a branch',
-    why: 'g2-plain has the graph tracer as a patched call: the callback gets no frame, takes no call, and is in no image that is proved',
+    why:
+      'g2-plain has the graph tracer as a patched call: the callback gets no frame, takes ' +
+      'no call, and is in no image that is proved',
     object: /^riscv64\/g2-plain(?:\+probes)?$/,
     symbol: /^ftrace_graph_func$/,
     standing: 'idle',
   },
   {
     name: 'guard of the list',
-    why: 'what wants a guard has no word of its own in front of the function (targets.ts): the list calls it',
+    why: 'what wants a guard has no word of its own in front of the function (targets.ts): the ' + 'list calls it',
     object: /^arm64\/callops(?:\+probes)?$/,
     symbol: /^ftrace_ops_assist_func$/,
     standing: 'idle',
   },
   {
     name: 'kept call',
-    why: "a trap where what a replaced function's caller needs is not found, which was kept on the way in",
+    why: "a trap where what a replaced function's caller needs is not found, which was kept on " + 'the way in',
     object: /^ppc64-/,
     symbol: /^ftrace_regs_caller_end$/,
     text: /^trap$/,
@@ -161,7 +177,8 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'landing pad',
-    why: 'the call leads behind the first instruction of the entry, a landing pad, for which no processor looks here',
+    why:
+      'the call leads behind the first instruction of the entry, a landing pad, for which ' + 'no processor looks here',
     object: /^arm64 site$/,
     symbol: any,
     text: /^bl /,
@@ -169,7 +186,8 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'landing pad',
-    why: 'the call leads behind the first instruction of the entry, a landing pad, for which no processor looks here',
+    why:
+      'the call leads behind the first instruction of the entry, a landing pad, for which ' + 'no processor looks here',
     object: /^arm64\//,
     symbol: /^elftrace_stub_text$/,
     text: /^bti c; ret$/,
