@@ -177,12 +177,12 @@ function checkLanding({ sites: { program } }: Session, caller: string, at: strin
   }
 }
 
-/** Whether words are about a site; words about none are refused by the operation. */
-function isSelected(sites: Sites, words: string, index: number): boolean {
+/** Sites that words are about; null: none, which the operation refuses. */
+function selected(sites: Sites, words: string): Uint8Array | null {
   try {
-    return selectByWords(sites, null, { filter: [words], notrace: [] })?.[index] === 1;
+    return selectByWords(sites, null, { filter: [words], notrace: [] }) ?? null;
   } catch (error) {
-    if (error instanceof ElftraceError && error.code === 'no-match') return false;
+    if (error instanceof ElftraceError && error.code === 'no-match') return null;
     throw error;
   }
 }
@@ -193,11 +193,11 @@ function isSelected(sites: Sites, words: string, index: number): boolean {
  * @throws ElftraceError 'plan-refused'
  */
 function checkReplaceable({ sites }: Session, words: string, at: string): void {
+  const selection = selected(sites, words);
   for (let i = 0; i < sites.count; i++) {
-    const reading = sites.reading(i);
+    const reading = selection?.[i] === 1 ? sites.reading(i) : null;
     if (reading?.shape.servedAt?.(reading, sites.viewOf(i)).callerInFrame !== true) continue;
     const name = sites.program.symbolName(sites.functionSymbol(i));
-    if (!isSelected(sites, words, i)) continue;
     const message = `${at}: ${name} is a nested function, which has begun where its site is: none can take its place`;
     throw new ElftraceError('plan-refused', `${message} (EINVAL)`, {
       what: 'livepatch',
