@@ -38,6 +38,12 @@ export function exitCodeOf(error: unknown): number {
   return error instanceof ElftraceError ? (byCode[error.code] ?? exitCodes.badInput) : exitCodes.internal;
 }
 
+/** An error with the file that it is about, where it does not name one itself. */
+export function ofFile(error: unknown, file: string): unknown {
+  if (!(error instanceof ElftraceError) || error.context.file !== undefined) return error;
+  return new ElftraceError(error.code, error.message, { ...error.context, file }, { cause: error });
+}
+
 /** `file:section+offset (function): error: …`, as far as the error knows its place. */
 export function errorLine(error: unknown, file: string): string {
   if (!(error instanceof ElftraceError)) {

@@ -12,7 +12,7 @@ import { verify } from '../sites/verdicts.js';
 import { withLivepatch } from '../livepatch/against.js';
 import { comparison } from './diff.js';
 import { disassemblerOf } from './disassembly.js';
-import { exitCodes } from './exit.js';
+import { exitCodes, ofFile } from './exit.js';
 import { expandPaths, outputPath, readBytes, readInputs } from './files.js';
 import { commandDeadline } from './limits.js';
 import { open, type Opened, type OpenOptions } from './open.js';
@@ -124,8 +124,7 @@ export async function runHtml(args: HtmlArguments): Promise<number> {
     ...(races.length === 0 ? {} : { races: races.map(textOf) }),
   };
   const page = await htmlPage(request).catch((error: unknown) => {
-    if (!(error instanceof ElftraceError) || error.context.file !== undefined || file === '') throw error;
-    throw new ElftraceError(error.code, error.message, { ...error.context, file }, { cause: error });
+    throw file === '' ? error : ofFile(error, file);
   });
   const bytes = new TextEncoder().encode(page.html);
   await writeOutputs([{ path: args.output, bytes }]);

@@ -24,7 +24,7 @@ import { type Json, jsonSchema } from '../report/json.js';
 import { accountLines, type AccountRow, type AccountStep, type AccountText } from '../report/proof-account.js';
 import { CertificateWork, type Certified } from './certificate.js';
 import { oneLine } from './disassembly.js';
-import { exitCodes } from './exit.js';
+import { exitCodes, ofFile } from './exit.js';
 import { type InputFile, readBytes, readInput } from './files.js';
 import { digestLike, digestOf, isInParts, readLoadedParts } from './loaded-parts.js';
 import { open, type Opened } from './open.js';
@@ -84,8 +84,7 @@ async function named(file: string): Promise<ElfImage> {
   try {
     return readElf(bytes);
   } catch (error) {
-    if (!(error instanceof ElftraceError)) throw error;
-    throw new ElftraceError(error.code, error.message, { ...error.context, file }, { cause: error });
+    throw ofFile(error, file);
   }
 }
 
