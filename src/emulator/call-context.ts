@@ -93,8 +93,4 @@ export interface CallContext {
   waitFor(wait: Partial<Wait> & Pick<Wait, 'deadline'>): Answer;
   /** Makes the system call again: registers and `pc` are those before it. */
   restarting(): () => void;
-  /** What is wrong with the time at `address`; null: nothing. */
-  checkTime(address: Address, size: number): Errno | null;
-  /** The time of the machine that the time at `address` stands for. */
-  deadlineOf(address: Address, size: number, absolute: boolean): bigint | Errno;
 }

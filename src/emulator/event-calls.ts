@@ -7,6 +7,7 @@ import { type Answer, arg, type Arguments, type CallContext, int, type Service }
 import type { Errno } from './errno.js';
 import { Description, InputDescription, O, OPEN_MAX, POLL, READABLE, WRITABLE } from './descriptions.js';
 import { putNumber } from './files.js';
+import { deadlineOf } from './guest-times.js';
 import type { Address } from '../units.js';
 
 export type EventCallName =
@@ -151,7 +152,7 @@ export class EventCalls implements Readonly<Record<EventCallName, Service>> {
 
   /** A time that is given by its length; 0: none. */
   private untilTime(address: Address, words: 4 | 8): bigint | null | Errno {
-    return address === 0n ? null : this.context.deadlineOf(address, words, false);
+    return address === 0n ? null : deadlineOf(this.context, address, words, false);
   }
 
   ppoll(args: Arguments, words: 4 | 8): Answer {

@@ -7,6 +7,7 @@
  */
 import { type Answer, arg, type Arguments, type CallContext } from './call-context.js';
 import type { Errno } from './errno.js';
+import { checkTime, deadlineOf } from './guest-times.js';
 import type { Thread } from './thread.js';
 import type { Address } from '../units.js';
 
@@ -105,14 +106,14 @@ export class Futexes {
   private wait(context: CallContext, args: Arguments, words: 4 | 8, bits: bigint): Answer {
     const [address, wanted, time] = [arg(args, 0), arg(args, 2), arg(args, 3)];
     // The time is checked before the word.
-    const wrong = time === 0n ? null : context.checkTime(time, words);
+    const wrong = time === 0n ? null : checkTime(context, time, words);
     if (wrong !== null) return wrong;
     if (bits === 0n || address % 4n !== 0n) return 'EINVAL';
     const value = context.loadNumber(address, 4);
     if (value === null) return 'EFAULT';
     if (value !== BigInt.asUintN(32, wanted)) return 'EAGAIN';
     const isAbsolute = (BigInt.asUintN(32, arg(args, 1)) & 0x7fn) === BigInt(FUTEX.WAIT_BITSET);
-    const deadline = time === 0n ? null : context.deadlineOf(time, words, isAbsolute);
+    const deadline = time === 0n ? null : deadlineOf(context, time, words, isAbsolute);
     if (typeof deadline === 'string') return deadline;
     if (deadline !== null && deadline <= context.machine.time) return 'ETIMEDOUT';
     const waiter: Waiter = { address, bits, isWoken: false };

@@ -10,7 +10,7 @@ import type { Machine, MachineOptions } from './machine.js';
 import type { StopReason } from './stops.js';
 import type { IrEmulation } from '../machine/emulation.js';
 import type { Slices } from './scheduler.js';
-import type { GuestInput, GuestOutput } from './syscalls.js';
+import type { GuestInput, GuestOutput } from './guest.js';
 import { type OnStop, type ProcessEvent, signalOf, World } from './world.js';
 import type { Address } from '../units.js';
 

@@ -1,6 +1,6 @@
 /**
  * What processes and the world that owns them know of each other, as far as system calls are about
- * both: types alone. A process is `Guest` (`syscalls.ts`), the world is `World` (`world.ts`).
+ * both: types alone. A process is `Guest` (`guest.ts`), the world is `World` (`world.ts`).
  */
 import type { Abi } from '../machine/abi.js';
 import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
@@ -13,6 +13,9 @@ import type { Futexes } from './futex.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
 import type { Machine } from './machine.js';
 import type { Thread } from './thread.js';
+
+/** User and group of every process. */
+export const USER = 1000n;
 
 /** How a process has ended. */
 export type Ending =

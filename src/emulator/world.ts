@@ -15,7 +15,7 @@ import { Futexes } from './futex.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
 import { Machine, type MachineOptions } from './machine.js';
 import { Scheduler, type Slices, type Tasks } from './scheduler.js';
-import { Guest, type GuestInput, type GuestOutput, PID } from './syscalls.js';
+import { Guest, type GuestInput, type GuestOutput, PID } from './guest.js';
 import type { Ending, ForkRequest, ProcessWorld, ProgramFacts, Zombie } from './processes.js';
 import type { Deviation, StopReason } from './stops.js';
 import type { Abi } from '../machine/abi.js';

@@ -1,0 +1,233 @@
+/**
+ * System calls about time: clocks, sleeping, interval timers and POSIX timers. Time is the number
+ * of instructions, and passes at once where a process has nothing else to do.
+ *
+ * Source: Linux, clock_gettime(2), clock_nanosleep(2), getitimer(2), timer_create(2).
+ */
+import type { Address } from '../units.js';
+import { type Answer, arg, type Arguments, type CallContext, int, type Service, storeOr } from './call-context.js';
+import type { Errno } from './errno.js';
+import { deadlineOf, loadTime, NANOSECONDS, storeTime } from './guest-times.js';
+import { newTimer, SIGNALS } from './signals.js';
+import type { Timer } from './thread.js';
+
+export type TimeCallName =
+  | 'alarm' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'getitimer' | 'gettimeofday' | 'nanosleep' | 'setitimer' | 'time' | 'timer_create'
+  | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime'; // prettier-ignore
+
+/**
+ * Clocks that `clock_gettime` knows; those of the CPU's time, and those that move by ticks. Source:
+ * Linux uapi/linux/time.h.
+ */
+const CLOCKS: ReadonlySet<number> = new Set([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
+const CPU_CLOCKS: ReadonlySet<number> = new Set([2, 3]);
+const COARSE_CLOCKS: ReadonlySet<number> = new Set([5, 6]);
+/** Nanoseconds of a tick: 250 a second. */
+const COARSE_TICK = 4_000_000n;
+const MICROSECOND = 1000n;
+/** Most timers of a process. */
+const TIMERS_MOST = 1024;
+
+export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
+  /** Number of the next timer of `timer_create`. */
+  private timerCount = 0;
+
+  constructor(private readonly context: CallContext) {}
+
+  /** Remembers the state; the function that it returns puts that back. */
+  save(): () => void {
+    const { timerCount } = this;
+    return () => {
+      this.timerCount = timerCount;
+    };
+  }
+
+  time(args: Arguments): Answer {
+    const seconds = this.context.machine.time / NANOSECONDS;
+    return arg(args, 0) === 0n ? seconds : storeOr(this.context.storeNumbers(arg(args, 0), [seconds]), seconds);
+  }
+
+  gettimeofday(args: Arguments): Answer {
+    const time = this.context.machine.time;
+    if (arg(args, 1) !== 0n && !this.context.storeNumbers(arg(args, 1), [0n, 0n], 4)) return 'EFAULT';
+    if (arg(args, 0) === 0n) return 0n;
+    return storeOr(this.context.storeNumbers(arg(args, 0), [time / NANOSECONDS, (time % NANOSECONDS) / 1000n]));
+  }
+
+  /** What the clock shows; null: there is no such clock. */
+  private clock(id: number): bigint | null {
+    if (id < 0) {
+      // Of a process, a thread or a device.
+      this.context.deviate('other-clocks');
+      return null;
+    }
+    if (!CLOCKS.has(id)) return null;
+    if (CPU_CLOCKS.has(id)) return BigInt(this.context.machine.totalInstructions);
+    const now = this.context.machine.time;
+    return COARSE_CLOCKS.has(id) ? now - (now % COARSE_TICK) : now;
+  }
+
+  clock_gettime(args: Arguments, words: 4 | 8): Answer {
+    const time = this.clock(int(arg(args, 0)));
+    if (time === null) return 'EINVAL';
+    return arg(args, 1) === 0n ? 'EFAULT' : storeOr(storeTime(this.context, arg(args, 1), time, words));
+  }
+
+  clock_getres(args: Arguments, words: 4 | 8): Answer {
+    const id = int(arg(args, 0));
+    if (this.clock(id) === null) return 'EINVAL';
+    return storeOr(storeTime(this.context, arg(args, 1), COARSE_CLOCKS.has(id) ? COARSE_TICK : 1n, words));
+  }
+
+  /**
+   * Time passes at once, unless a timer expires before. `absolute`: until then, not for so long.
+   * `rest`: where what is left is stored.
+   */
+  private sleep(address: Address, size: number, absolute: boolean, rest: Address): Answer {
+    const deadline = deadlineOf(this.context, address, size, absolute);
+    if (typeof deadline === 'string') return deadline;
+    if (deadline <= this.context.machine.time) return 0n;
+    return this.context.waitFor({
+      deadline,
+      expired: () => {
+        this.context.answer(0n);
+      },
+      interrupted: () => {
+        const left = deadline - this.context.machine.time;
+        const stored = absolute || rest === 0n || storeTime(this.context, rest, left > 0n ? left : 0n, size);
+        this.context.answer(stored ? 'EINTR' : 'EFAULT');
+      },
+    });
+  }
+
+  nanosleep(args: Arguments): Answer {
+    return this.sleep(arg(args, 0), this.context.wordBytes, false, arg(args, 1));
+  }
+
+  clock_nanosleep(args: Arguments, words: 4 | 8): Answer {
+    const id = int(arg(args, 0));
+    if (this.clock(id) === null || COARSE_CLOCKS.has(id) || id === 3 || id === 4) return 'EINVAL';
+    if (CPU_CLOCKS.has(id)) {
+      this.context.deviate('other-clocks');
+      return 'EINVAL';
+    }
+    return this.sleep(arg(args, 2), words, (arg(args, 1) & 1n) !== 0n, arg(args, 3));
+  }
+
+  /** Interval and time that is left, in units of `unit` nanoseconds. */
+  private timeLeft(timer: Timer, unit: bigint): readonly bigint[] {
+    const { expiry, interval } = timer;
+    const left = expiry === null ? 0n : expiry - this.context.signals.clock(timer);
+    // A timer that is set and has nothing left expires at once.
+    const shown = expiry !== null && left <= 0n ? 1n : left;
+    return [interval, shown].flatMap((each) => [each / NANOSECONDS, (each % NANOSECONDS) / unit]);
+  }
+
+  /** Interval and first time of a timer at an address; an error where they are none. */
+  private timesOf(address: Address, size: number, unit: bigint): readonly [bigint, bigint] | Errno {
+    const times = [0n, 1n].map((i) => loadTime(this.context, address + i * BigInt(2 * size), size));
+    const out: bigint[] = [];
+    for (const time of times) {
+      if (time === null) return 'EFAULT';
+      const [seconds, rest] = time;
+      if (seconds < 0n || rest < 0n || rest >= NANOSECONDS / unit) return 'EINVAL';
+      out.push(seconds * NANOSECONDS + rest * unit);
+    }
+    return [out[0]!, out[1]!];
+  }
+
+  getitimer(args: Arguments): Answer {
+    const timer = this.context.signals.intervalTimers[int(arg(args, 0))];
+    return timer ? storeOr(this.context.storeNumbers(arg(args, 1), this.timeLeft(timer, MICROSECOND))) : 'EINVAL';
+  }
+
+  setitimer(args: Arguments): Answer {
+    const timer = this.context.signals.intervalTimers[int(arg(args, 0))];
+    const [next, old] = [arg(args, 1), arg(args, 2)];
+    const times = next === 0n ? ([0n, 0n] as const) : this.timesOf(next, this.context.wordBytes, MICROSECOND);
+    if (typeof times === 'string') return times;
+    if (!timer) return 'EINVAL';
+    const before = this.timeLeft(timer, MICROSECOND);
+    const [interval, first] = times;
+    timer.interval = interval;
+    timer.expiry = first === 0n ? null : this.context.signals.clock(timer) + first;
+    return old === 0n ? 0n : storeOr(this.context.storeNumbers(old, before));
+  }
+
+  alarm(args: Arguments): Answer {
+    const timer = this.context.signals.intervalTimers[0]!;
+    const [, , seconds, rest] = this.timeLeft(timer, MICROSECOND);
+    const wanted = BigInt.asUintN(32, arg(args, 0)) * NANOSECONDS;
+    timer.interval = 0n;
+    timer.expiry = wanted === 0n ? null : this.context.machine.time + wanted;
+    // Rounded as Linux does: never to no time at all.
+    const isUp = (seconds === 0n && rest! > 0n) || rest! >= 500_000n;
+    return seconds! + (isUp ? 1n : 0n);
+  }
+
+  timer_create(args: Arguments): Answer {
+    const [id, event, place] = [int(arg(args, 0)), arg(args, 1), arg(args, 2)];
+    const word = this.context.wordBytes;
+    if (!CLOCKS.has(id) || COARSE_CLOCKS.has(id) || id === 4) {
+      if (id < 0) this.context.deviate('other-clocks');
+      return 'EINVAL';
+    }
+    const { timers } = this.context.signals;
+    if (timers.size >= TIMERS_MOST) return 'EAGAIN';
+    const number = this.timerCount;
+    let [value, signal, notify] = [BigInt(number), 14, 0];
+    let thread: number | null = null;
+    if (event !== 0n) {
+      const loaded = this.context.loadNumber(event);
+      const numbers = [0n, 4n, 8n].map((at) => this.context.loadNumber(event + BigInt(word) + at, 4));
+      if (loaded === null || numbers.includes(null)) return 'EFAULT';
+      [value, signal, notify] = [loaded, int(numbers[0]!), int(numbers[1]!)];
+      if (notify === 4) thread = int(numbers[2]!);
+      // SIGEV_SIGNAL, SIGEV_NONE, SIGEV_THREAD_ID.
+      const isKnown = notify === 0 || notify === 1 || (thread !== null && this.context.signals.find(thread) !== null);
+      if (!isKnown || (notify !== 1 && (signal < 1 || signal > SIGNALS))) return 'EINVAL';
+    }
+    if (!this.context.storeNumbers(place, [BigInt(number)], 4)) return 'EFAULT';
+    const sends = notify === 1 ? 0 : signal;
+    const info = sends === 0 ? null : this.context.signals.timerInfo(sends, number, value);
+    timers.set(number, newTimer(CPU_CLOCKS.has(id) ? 'cpu' : 'real', sends, info, thread));
+    this.timerCount++;
+    return 0n;
+  }
+
+  private timer(args: Arguments): Timer | undefined {
+    return this.context.signals.timers.get(int(arg(args, 0)));
+  }
+
+  timer_settime(args: Arguments, words: 4 | 8): Answer {
+    const [flags, next, old] = [arg(args, 1), arg(args, 2), arg(args, 3)];
+    if (next === 0n) return 'EINVAL';
+    const times = this.timesOf(next, words, 1n);
+    if (typeof times === 'string') return times;
+    const timer = this.timer(args);
+    if (!timer) return 'EINVAL';
+    const before = this.timeLeft(timer, 1n);
+    const [interval, first] = times;
+    const TIMER_ABSTIME = 1n;
+    const isAbsolute = (flags & TIMER_ABSTIME) !== 0n;
+    timer.interval = interval;
+    timer.overrun = 0n;
+    timer.expiry = first === 0n ? null : isAbsolute ? first : this.context.signals.clock(timer) + first;
+    return old === 0n ? 0n : storeOr(this.context.storeNumbers(old, before, words));
+  }
+
+  timer_gettime(args: Arguments, words: 4 | 8): Answer {
+    const timer = this.timer(args);
+    return timer ? storeOr(this.context.storeNumbers(arg(args, 1), this.timeLeft(timer, 1n), words)) : 'EINVAL';
+  }
+
+  timer_getoverrun(args: Arguments): Answer {
+    const timer = this.timer(args);
+    if (!timer) return 'EINVAL';
+    return timer.overrun > 0x7fff_ffffn ? 0x7fff_ffffn : timer.overrun;
+  }
+
+  timer_delete(args: Arguments): Answer {
+    return this.context.signals.timers.delete(int(arg(args, 0))) ? 0n : 'EINVAL';
+  }
+}
