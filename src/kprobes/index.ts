@@ -42,7 +42,8 @@ export {
 export { planProbes, probeServer, type ProbeSessionPlan, replayProbes, unoptimised } from './plan.js';
 export { decodeWords, registerValue, runProgram } from './program.js';
 export { type ProbeMachine, type ProbeProfile, ProbeRun, type ProbeStop } from './run.js';
-export { type ListedProbe, type ProbeEvent, probeRoomFor, ProbeSession } from './session.js';
+export type { ProbeEvent } from './probe-event.js';
+export { type ListedProbe, probeRoomFor, ProbeSession } from './session.js';
 export { type SlotArea, SlotPool } from './slots.js';
 export { Kprobes2009, type Options2009 } from './state-2009.js';
 export { KprobesModern, type OptionsModern } from './state-modern.js';

@@ -28,7 +28,8 @@ import type { Address, RegisterName } from '../units.js';
 import { type FetchSource, formatFetched } from './events.js';
 import type { ProbeCpu } from '../machine/probes.js';
 import { registerValue, runProgram } from './program.js';
-import type { ListedProbe, ProbeEvent, ProbeSession } from './session.js';
+import type { ProbeEvent } from './probe-event.js';
+import type { ListedProbe, ProbeSession } from './session.js';
 
 /** A processor and its memory. */
 export interface ProbeMachine {

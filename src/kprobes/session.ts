@@ -1,66 +1,38 @@
 /**
  * Probes of a session on an image with the runtime: definitions become probes of a state machine,
- * and what they need in the image is written: breakpoints and jumps, out-of-line copies and detour
- * buffers (`.elftrace.slots`), objects for the callback (`.elftrace.probes`). Probes on ftrace
- * sites become ops of the core.
+ * and what they need in the image is written (`probe-image.ts`). Probes on ftrace sites become ops
+ * of the core (`ftrace-probes.ts`).
  *
  * The same operations on the same image give the same bytes and the same addresses, so the code
  * that runs a patched image performs them once more and knows what each breakpoint stands for
  * (run.ts).
  */
 import type { Arch } from '../machine/arch.js';
-import { alignUpBig, type Reach, reaches } from '../bits.js';
-import { ByteView, equalBytes } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
-import type { Ops, Outcome } from '../ftrace/index.js';
+import type { Outcome } from '../ftrace/index.js';
 import type { GoneProbe } from '../record/gone-modules.js';
 import type { ReplacedCode } from '../patch/kept-relocations.js';
-import { entryPoint } from '../program/entry-points.js';
 import type { Session } from '../tracing/session.js';
 import type { ProbeHost } from '../tracing/session-plan.js';
 import type { ProbeOperation } from '../tracing/session-file.js';
 import { findSites } from '../sites/sites.js';
 import { recordIp } from '../tracing/site-state.js';
-import { farStub } from '../program/loader.js';
-import { load, probeSections, type Program } from '../program/program.js';
-import {
-  PROBE_EVENT_FLAGS,
-  PROBE_EVENT_WORD_COUNT,
-  PROBE_EVENT_WORDS,
-  PROBE_OP_WORD_COUNT,
-  PROBE_OP_WORDS,
-} from '../runtime/abi.js';
+import { load, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
-import { type CompiledArgument, compileArguments, type Fetched, parseProbe, type ProbeDefinition } from './events.js';
+import { compileArguments, type Fetched, parseProbe, type ProbeDefinition } from './events.js';
 import { whyNotFtrace } from './explain.js';
-import { type ProbeCpu, type ProbeRefusal, type ProbeSupport, refuse } from '../machine/probes.js';
+import { type ProbeCpu, type ProbeRefusal, refuse } from '../machine/probes.js';
 import { FLAGS, FLAGS_2009, isOff, Kprobe, type KprobeResult, type ProbeState } from './objects.js';
+import { FtraceProbes } from './ftrace-probes.js';
+import type { ProbeEvent, ProbePlace } from './probe-event.js';
+import { ProbeImage } from './probe-image.js';
 import { compileProgram, decodeWords } from './program.js';
-import { type SlotArea, SlotPool } from './slots.js';
 import { Kprobes2009 } from './state-2009.js';
 import { KprobesModern } from './state-modern.js';
 import { type DetourPart, type ProbeStoreReason, TextMachine, type TextWatcher } from './text-machine.js';
 import { ProbeText, refusalError, type ValidProbe } from './validate.js';
-
-/** Where a probe is: in text of the image, or of a module that has gone from it. */
-export interface ProbePlace extends Pick<ValidProbe, 'address' | 'symbol' | 'offset' | 'atEntry'> {
-  readonly module: string | null;
-  /** Of the ftrace site that serves it: the ip that callbacks are told. */
-  readonly site: Address | null;
-}
-
-/** An event as it was registered. */
-export interface ProbeEvent {
-  /** Recorded with every hit. */
-  readonly id: number;
-  readonly definition: ProbeDefinition;
-  readonly place: ProbePlace;
-  readonly arguments: readonly CompiledArgument[];
-  readonly probe: Kprobe;
-  readonly optimize: boolean;
-}
 
 /** A probed address for listings. */
 export interface ListedProbe {
@@ -75,13 +47,7 @@ export interface ListedProbe {
   readonly refusal: ProbeRefusal | null;
 }
 
-/** Room for the trap of return probes, in front of all slots. */
-const TRAMPOLINE_BYTES = 16;
-const objectsOfProbes: ProbeStoreReason = { rule: 'K-SLOT-3', reason: 'object of a probe or event' };
-const roomOfProbes: ProbeStoreReason = { rule: 'K-SLOT-2', reason: 'room that no probe has' };
 const backWithModule: ProbeStoreReason = { rule: 'K-OPT-8', reason: 'a module came without the probe it had' };
-/** Objects are found by their addresses. */
-const ANYWHERE: Reach = { min: 0n, max: 1n << 64n, alignBytes: 1 };
 /** Runs of the optimizer after which everything has come to rest. */
 const RUNS = 4;
 
@@ -92,40 +58,6 @@ const RUNS = 4;
 export function probeRoomFor(probes: number): { readonly text: number; readonly data: number } {
   const pages = (bytes: number): number => Math.ceil(bytes / 0x1000) * 0x1000;
   return { text: pages(0x4000 + 0x200 * probes), data: pages(0x4000 + 0x180 * probes) };
-}
-
-/** Room for slots, and how buffers in it get to their callees. */
-interface SlotRoom extends SlotArea {
-  readonly callees: readonly Address[];
-  /**
-   * Stubs in front of the slots, with what they lead to: in modules, which lie out of the runtime's
-   * reach.
-   */
-  readonly stubs: readonly { readonly address: Address; readonly target: Address }[];
-}
-
-function roomAt(
-  address: Address,
-  size: number,
-  isFirst: boolean,
-  support: ProbeSupport,
-  callees: readonly Address[],
-  reach: Reach | null,
-  arch: Arch,
-): SlotRoom {
-  const end = address + BigInt(size);
-  const isNear = (callee: Address): boolean =>
-    reach === null || [address, end].every((from) => reaches(reach, from, callee));
-  const stubBytes = arch.loader.kind === 'none' ? 0 : arch.loader.stubs.entryBytes;
-  const stubs: { address: Address; target: Address }[] = [];
-  let at = alignUpBig(address + BigInt(isFirst ? TRAMPOLINE_BYTES : 0), 16n);
-  const ways = callees.map((target) => {
-    if (isNear(target)) return target;
-    stubs.push({ address: at, target });
-    at += BigInt(stubBytes);
-    return stubs[stubs.length - 1]!.address;
-  });
-  return { start: alignUpBig(at, BigInt(support.slots.alignBytes)), end, callees: ways, stubs };
 }
 
 const isGone = ({ probe }: Pick<ProbeEvent, 'probe'>): boolean => (probe.flags & FLAGS.GONE) !== 0;
@@ -147,8 +79,8 @@ export class ProbeSession implements ProbeHost {
   recorder: ((event: ProbeEvent, regs: ProbeCpu) => void) | null = null;
   readonly machine: TextMachine;
   readonly text: ProbeText;
-  /** Where functions with return probes go back to: a breakpoint. */
-  readonly trampoline: Address;
+  private readonly image: ProbeImage;
+  private readonly ftrace: FtraceProbes;
   private readonly program: Program;
   /** By number. */
   private readonly list = new Map<number, ProbeEvent>();
@@ -157,38 +89,17 @@ export class ProbeSession implements ProbeHost {
   private readonly all: ProbeEvent[] = [];
   private readonly byProbe = new Map<Kprobe, ProbeEvent>();
   private readonly refusals = new Map<Address, ProbeRefusal>();
-  /** Objects by probed address, and how many buffers hand them over. */
-  private readonly ops = new Map<Address, { readonly at: Address; uses: number }>();
   /** Probes that are set and whose text is in the image no more. */
   private readonly absent = new Map<Address, ProbePlace>();
   /** Bytes of ours in the text of modules that went and are in the image. */
   private readonly stale = new Map<string, { readonly address: Address; readonly size: number }[]>();
-  /** Probed addresses by object, and the number of events at each. */
-  private readonly owners = new Map<Address, Address>();
+  /** The number of events at each probed address. */
   private readonly probed = new Map<Address, number>();
-  /** Probed sites, with their ips. */
-  private readonly ftraceSites = new Map<Address, Address>();
-  private ftraceOps: Ops | null = null;
-  /** Word that points to the table of the callback. */
-  private ftraceTable: Address | null = null;
-  /** What the core says to the ops that a registration made. */
-  private ftraceOutcome: Outcome | null = null;
   private readonly wanted = new Set<Address>();
   private started: Core | null = null;
   private version: '2009' | 'modern' | null = null;
   private preempt: 'none' | 'full' | null = null;
-  /** Objects of probes. */
-  private readonly data: SlotArea;
-  private readonly room: SlotPool;
-  /** Events and tables, which are written anew each time. */
-  private written: Address[] = [];
   private nextId = 1;
-  private readonly word: 4 | 8;
-  /** The runtime's room, and those of modules. */
-  private readonly rooms: readonly SlotRoom[];
-  private readonly pool: SlotPool;
-  private readonly toc: Address | null;
-
   /**
    * @param original  the image before anything was patched, with the runtime in it
    * @param watcher  told of every store
@@ -203,49 +114,41 @@ export class ProbeSession implements ProbeHost {
   ) {
     const { program } = session.sites;
     this.program = program;
-    this.word = program.image.wordBytes;
     const own = load(readElf(original.bytes.slice()), arch);
     this.text = new ProbeText(own, findSites(own));
-    const slots = program.image.sectionsNamed(probeSections.text);
-    const data = program.image.section(probeSections.data);
-    if (slots[0] === undefined || data === undefined) {
-      throw new ElftraceError(
-        'no-runtime',
-        'the image was laid out without room for probes: lay it out with load --probes',
-        { section: probeSections.text, reason: 'no-memory' },
-      );
-    }
-    const { support } = this.text;
-    this.trampoline = slots[0].address;
-    this.data = { start: data.address, end: data.address + BigInt(data.size) };
-    this.room = new SlotPool([this.data]);
-    const { optimization } = support;
-    const callees =
-      optimization.kind === 'none'
-        ? []
-        : optimization.callees.flatMap((name) => entryPoint(program, name)?.address ?? []);
-    const reach = optimization.kind === 'none' ? null : optimization.calleeReach;
-    this.rooms = slots.map(({ address, size }, i) => roomAt(address, size, i === 0, support, callees, reach, arch));
-    this.pool = new SlotPool(this.rooms);
-    const runtime = program.loadMap?.parts.find(({ kind }) => kind === 'runtime');
-    this.toc = runtime?.toc ?? program.toc;
-    this.machine = this.textMachine(watcher, callees);
+    const isNeeded = (address: Address): boolean => this.ftrace.has(address) || (this.probed.get(address) ?? 0) > 0;
+    this.image = new ProbeImage(program, arch, this.text.support, session.ledger, isNeeded);
+    this.ftrace = new FtraceProbes(session, this.image, (address) => this.whyNotFtrace(address));
+    this.machine = this.textMachine(watcher);
+  }
+
+  /** Where functions with return probes go back to: a breakpoint. */
+  get trampoline(): Address {
+    return this.image.trampoline;
+  }
+
+  /** Events by the address of their object. */
+  get eventAddresses(): ReadonlyMap<Address, ProbeEvent> {
+    return this.image.eventAddresses;
+  }
+
+  /** Address of the object of a probed address; null: it has none. */
+  objectAt(address: Address): Address | null {
+    return this.image.objectAt(address);
   }
 
   /** How the state machines see the text of the session's image. */
-  private textMachine(watcher: TextWatcher | null, callees: readonly Address[]): TextMachine {
-    const { program } = this;
-    const { support } = this.text;
-    const { optimization } = support;
+  private textMachine(watcher: TextWatcher | null): TextMachine {
+    const { image } = this;
     return new TextMachine({
-      support,
-      slots: this.pool,
+      support: this.text.support,
+      slots: image.slots,
       watcher,
       store: {
         isFile: true,
-        read: (address, size) => this.bytes(address, size)?.slice() ?? null,
+        read: (address, size) => image.bytes(address, size)?.slice() ?? null,
         store: (address, bytes, why) => {
-          this.put(address, bytes, why);
+          image.put(address, bytes, why);
         },
         sync: () => undefined,
       },
@@ -253,45 +156,26 @@ export class ProbeSession implements ProbeHost {
         const absent = this.absent.get(address);
         if (absent) return { kind: 'absent', address, ftrace: absent.site !== null };
         const found = this.placeOf(address);
-        return found.kind === 'refused'
-          ? found
-          : {
-              kind: 'valid',
-              address: found.address,
-              code: found.code,
-              instruction: found.instruction,
-              ftrace: found.site !== null,
-            };
+        if (found.kind === 'refused') return found;
+        const { code, instruction, site } = found;
+        return { kind: 'valid', address: found.address, code, instruction, ftrace: site !== null };
       },
-      op: (address) => this.opOf(address, 1),
+      op: (address) => image.opOf(address, 1),
       freeOp: (op) => {
-        this.freeOp(op);
+        image.freeOp(op);
       },
-      callees: optimization.kind === 'none' || callees.length < optimization.callees.length ? null : callees,
-      calleesFrom: (buffer) => this.rooms.find(({ start, end }) => buffer >= start && buffer < end)?.callees ?? callees,
-      toc: this.toc,
-      redZone: program.loadMap?.base !== 'kernel',
+      callees: image.callees,
+      calleesFrom: (buffer) => image.calleesFrom(buffer),
+      toc: image.toc,
+      redZone: this.program.loadMap?.base !== 'kernel',
       armFtrace: (address) => {
-        this.armFtrace(address);
+        const absent = this.absent.get(address);
+        this.ftrace.arm(address, absent?.site ?? this.siteIp(address), absent === undefined);
       },
       disarmFtrace: (address) => {
-        this.disarmFtrace(address);
+        this.ftrace.disarm(address);
       },
     });
-  }
-
-  private bytes(address: Address, size: number): Uint8Array | null {
-    const { image } = this.program;
-    const offset = image.fileOffsetOf(address);
-    return offset < 0 || offset + size > image.bytes.length ? null : image.bytes.subarray(offset, offset + size);
-  }
-
-  /** The single store: plans name its rule and reason. */
-  private put(address: Address, bytes: Uint8Array, why: ProbeStoreReason): void {
-    const now = this.bytes(address, bytes.length);
-    if (now === null || equalBytes(now, bytes)) return;
-    this.session.ledger.note(this.program.image.fileOffsetOf(address), bytes.length, { ...why, site: -1 });
-    now.set(bytes);
   }
 
   /** What validation says of an address. */
@@ -303,8 +187,6 @@ export class ProbeSession implements ProbeHost {
     return this.text.validateAt(range, address);
   }
 
-  // ---------------------------------------------------------------------------------------- ftrace
-
   /** The site's ip as callbacks are told it. */
   private siteIp(address: Address): Address {
     const { sites } = this.session;
@@ -312,112 +194,11 @@ export class ProbeSession implements ProbeHost {
     return address;
   }
 
-  /** K-ADDR-7: all probes on ftrace sites share one ops, whose filter holds their sites. */
-  private armFtrace(address: Address): void {
-    const { core } = this.session;
-    const func = this.session.functionAddress('elftrace_probe_ftrace');
-    this.ftraceTable ??= this.allocate(1);
-    const data = this.ftraceTable;
-    const absent = this.absent.get(address);
-    if (func === null || data === null || (absent === undefined && this.opOf(address) === null)) {
-      const reason = func === null ? this.whyNotFtrace(address) : 'no room for the object of the probe';
-      this.ftraceOutcome = { kind: 'refused', errno: func === null ? 'EINVAL' : 'ENOMEM', reason };
-      return;
-    }
-    const isFirst = this.ftraceSites.size === 0;
-    const ops = isFirst
-      ? core.createOps({ name: 'probes', func, data, flags: ['SAVE_REGS'] })
-      : (this.ftraceOps ?? core.createOps({ name: 'probes', func, data, flags: ['SAVE_REGS'] }));
-    const ip = absent?.site ?? this.siteIp(address);
-    const filtered = core.setFilterAddresses(ops, 'filter', [ip]);
-    this.ftraceOutcome = filtered.kind === 'done' && isFirst ? core.register(ops) : filtered;
-    if (this.ftraceOutcome.kind !== 'done') return;
-    this.ftraceOps = ops;
-    this.ftraceSites.set(address, ip);
-  }
-
   private whyNotFtrace(address: Address): string {
     const place = this.placeOf(address);
     const site = place.kind === 'valid' ? place.site : null;
     const refusal = site === null ? null : whyNotFtrace(this.text.sites!, site);
     return refusal?.reason ?? 'the entries of the image have no callback for probes (elftrace_probe_ftrace)';
-  }
-
-  private disarmFtrace(address: Address): void {
-    const { core } = this.session;
-    const ip = this.ftraceSites.get(address);
-    if (ip === undefined || this.ftraceOps === null) return;
-    this.ftraceSites.delete(address);
-    // A filter without sites would be everything.
-    if (this.ftraceSites.size > 0) core.setFilterAddresses(this.ftraceOps, 'filter', [ip], { remove: true });
-    else {
-      core.unregister(this.ftraceOps);
-      if (this.ftraceTable !== null) this.room.free(this.ftraceTable);
-      this.ftraceTable = null;
-    }
-  }
-
-  private writeFtraceTable(): void {
-    if (this.ftraceTable === null) return;
-    const rows = [...this.ftraceSites].sort(([, a], [, b]) => (a < b ? -1 : 1));
-    const words = [BigInt(rows.length), ...rows.flatMap(([address, ip]) => [ip, this.opOf(address) ?? 0n])];
-    const table = this.allocate(words.length);
-    if (table === null) throw this.full(rows[0]?.[0] ?? 0n);
-    this.written.push(table);
-    this.writeWords(table, words);
-    this.writeWords(this.ftraceTable, [table]);
-  }
-
-  // --------------------------------------------------------------------------------------- objects
-
-  private allocate(words: number): Address | null {
-    return this.room.allocate(words * this.word, 8, this.data.start, ANYWHERE);
-  }
-
-  /** The object of a probed address. */
-  private opOf(address: Address, uses = 0): Address | null {
-    let op = this.ops.get(address);
-    if (op === undefined) {
-      const at = this.allocate(PROBE_OP_WORD_COUNT);
-      if (at === null) return null;
-      op = { at, uses: 0 };
-      this.ops.set(address, op);
-      this.owners.set(at, address);
-    }
-    op.uses += uses;
-    return op.at;
-  }
-
-  /** A buffer that handed it over is gone. */
-  private freeOp(at: Address): void {
-    const address = this.owners.get(at);
-    const op = address === undefined ? undefined : this.ops.get(address);
-    if (address === undefined || op === undefined) return;
-    op.uses--;
-    this.forget(address);
-  }
-
-  /** F-3: the object goes when no probe needs it any more. */
-  private forget(address: Address): void {
-    const op = this.ops.get(address);
-    if (op === undefined || op.uses > 0 || this.ftraceSites.has(address) || (this.probed.get(address) ?? 0) > 0) return;
-    this.ops.delete(address);
-    this.owners.delete(op.at);
-    this.room.free(op.at);
-  }
-
-  /** Address of the object of a probed address; null: it has none. */
-  objectAt(address: Address): Address | null {
-    return this.ops.get(address)?.at ?? null;
-  }
-
-  private writeWords(address: Address, words: readonly (bigint | number)[]): void {
-    const bytes = new Uint8Array(words.length * this.word);
-    const view = new ByteView(bytes, this.program.image.header.endian, probeSections.data);
-    words.forEach((word, i) => {
-      view.insertWord(i * this.word, BigInt.asUintN(8 * this.word, BigInt(word)), this.word);
-    });
-    this.put(address, bytes, objectsOfProbes);
   }
 
   // ------------------------------------------------------------------------------------ operations
@@ -483,7 +264,7 @@ export class ProbeSession implements ProbeHost {
   private settled(what: string, operation: (core: Core) => KprobeResult): Outcome {
     // What waited for its jump has it by then, as it had at the end of an earlier call.
     this.rest();
-    this.ftraceOutcome = null;
+    this.ftrace.outcome = null;
     const refused = this.outcomeOf(operation(this.core()), what);
     if (refused === null) this.rest();
     return refused ?? { kind: 'done', steps: [], warnings: [] };
@@ -539,7 +320,7 @@ export class ProbeSession implements ProbeHost {
             symbol: (name) => this.text.symbolAddress(name),
             atEntry: place.atEntry,
           });
-    compileProgram(compiled, this.word);
+    compileProgram(compiled, this.program.image.wordBytes);
     const is2009 = this.version === '2009';
     const probe = new Kprobe(
       place.address,
@@ -554,7 +335,7 @@ export class ProbeSession implements ProbeHost {
     );
     const made: ProbeEvent = { id: this.nextId++, definition, place, arguments: compiled, probe, optimize };
     if (optimize) this.wanted.add(place.address);
-    this.ftraceOutcome = null;
+    this.ftrace.outcome = null;
     const result = this.core().register(probe);
     const refused = this.outcomeOf(result, text);
     if (refused !== null) return refused;
@@ -617,7 +398,7 @@ export class ProbeSession implements ProbeHost {
       const refusal = result.refusal ?? refuse(result.errno, 'arch-refused', 'T-KP-32', 'the machine refused');
       throw refusalError(refusal, { symbol: text });
     }
-    const outcome = this.ftraceOutcome;
+    const outcome = this.ftrace.outcome;
     if (outcome === null || outcome.kind === 'done') return null;
     if (outcome.kind === 'refused') {
       throw refusalError(
@@ -637,7 +418,7 @@ export class ProbeSession implements ProbeHost {
     this.probed.set(address, (this.probed.get(address) ?? 1) - 1);
     // No thread executes a file: what the probe had is free for the next one at once.
     this.rest();
-    this.forget(address);
+    this.image.forget(address);
     return { kind: 'done', steps: [], warnings: [] };
   }
 
@@ -690,7 +471,7 @@ export class ProbeSession implements ProbeHost {
     const { image } = this.text.program;
     for (const { address, size } of this.stale.get(name) ?? []) {
       const offset = image.fileOffsetOf(address);
-      this.put(address, image.bytes.subarray(offset, offset + size), backWithModule);
+      this.image.put(address, image.bytes.subarray(offset, offset + size), backWithModule);
     }
     this.stale.delete(name);
   }
@@ -736,89 +517,18 @@ export class ProbeSession implements ProbeHost {
   /** What handlers need in the image. */
   write(): void {
     const core = this.core();
-    this.tidySlots();
-    this.put(this.data.start, new Uint8Array(Number(this.data.end - this.data.start)), roomOfProbes);
-    for (const each of this.written) this.room.free(each);
-    this.written = [];
-    this.eventAddresses.clear();
+    this.image.clear();
     const live = core.states().filter((state) => this.eventsOf(state).some((event) => !isGone(event)));
     // F-3: with the last probe everything goes.
     if (live.length === 0) return;
-    this.writeTrampoline();
-    this.writeFtraceTable();
+    this.image.writeTrampoline();
+    this.ftrace.write();
     for (const state of live) {
-      const { address, part } = state;
-      const op = this.opOf(address);
-      if (op === null) throw this.full(address);
-      let next = 0n;
-      // Handlers run in the order of the list.
-      for (const event of this.eventsOf(state).reverse()) {
-        if (!isOff(event.probe.flags)) next = this.writeEvent(event, next);
-      }
-      const words: (bigint | number)[] = Array.from({ length: PROBE_OP_WORD_COUNT }, () => 0n);
-      words[PROBE_OP_WORDS.address] = address;
-      words[PROBE_OP_WORDS.ip] = address + BigInt(this.text.support.trapDelta);
-      words[PROBE_OP_WORDS.adjust] = (part as DetourPart | null)?.buffer.stackAdjust ?? 0;
-      words[PROBE_OP_WORDS.events] = next;
-      this.writeWords(op, words);
+      this.image.writeProbe(
+        state,
+        this.eventsOf(state).filter(({ probe }) => !isOff(probe.flags)),
+      );
     }
-  }
-
-  /**
-   * Copies and buffers that were given back leave nothing, since no thread executes a file; those
-   * that stay find their callees.
-   */
-  private tidySlots(): void {
-    const map = this.program.loadMap;
-    for (const { start, end, stubs } of this.rooms) {
-      let at = start;
-      const clear = (to: Address): void => {
-        if (to > at) this.put(at, new Uint8Array(Number(to - at)), roomOfProbes);
-      };
-      const taken = this.pool.taken.filter(({ address }) => address >= start && address < end);
-      for (const { address, sizeBytes } of taken) {
-        clear(address);
-        at = address + BigInt(sizeBytes);
-      }
-      clear(end);
-      if (taken.length === 0 || map === null) continue;
-      for (const { address, target } of stubs) {
-        const bytes = farStub(map, this.arch, address, target, this.toc);
-        this.put(address, bytes, { rule: 'K-OPT-1', reason: 'the way of buffers to their callback' });
-      }
-    }
-  }
-
-  private full(address: Address): ElftraceError {
-    return refusalError(refuse('ENOMEM', 'no-memory', 'K-SLOT-3', `no room for the events at ${hex(address)}`));
-  }
-
-  private writeEvent(event: ProbeEvent, next: Address): Address {
-    const program = compileProgram(event.arguments, this.word);
-    const at = this.allocate(PROBE_EVENT_WORD_COUNT + program.length);
-    if (at === null) throw this.full(event.place.address);
-    const words: (bigint | number)[] = Array.from({ length: PROBE_EVENT_WORD_COUNT }, () => 0n);
-    const { isReturn, maxActive } = event.definition;
-    words[PROBE_EVENT_WORDS.next] = next;
-    words[PROBE_EVENT_WORDS.id] = event.id;
-    words[PROBE_EVENT_WORDS.flags] = isReturn
-      ? PROBE_EVENT_FLAGS.return | (maxActive << PROBE_EVENT_FLAGS.activeShift)
-      : 0;
-    this.writeWords(at, [...words, ...program]);
-    this.eventAddresses.set(at, event);
-    this.written.push(at);
-    return at;
-  }
-
-  /** Events by the address of their object. */
-  readonly eventAddresses = new Map<Address, ProbeEvent>();
-
-  private writeTrampoline(): void {
-    const symbol = entryPoint(this.program, 'elftrace_probe_trampoline');
-    const shortest = this.arch.target.codeAlignBytes;
-    const bytes = this.text.support.breakpoint(new Uint8Array(shortest === 1 ? 1 : 4));
-    this.put(this.trampoline, bytes, { rule: 'K-BP-1', reason: 'where return probes come back' });
-    if (symbol !== null) this.writeWords(symbol.identity, [this.trampoline]);
   }
 
   // -------------------------------------------------------------------------------------- listings
