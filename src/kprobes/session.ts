@@ -79,6 +79,10 @@ export class ProbeSession implements ProbeHost {
   recorder: ((event: ProbeEvent, regs: ProbeCpu) => void) | null = null;
   readonly machine: TextMachine;
   readonly text: ProbeText;
+  /** Where functions with return probes go back to: a breakpoint. */
+  readonly trampoline: Address;
+  /** Events by the address of their object. */
+  readonly eventAddresses: Map<Address, ProbeEvent>;
   private readonly image: ProbeImage;
   private readonly ftrace: FtraceProbes;
   private readonly program: Program;
@@ -118,18 +122,10 @@ export class ProbeSession implements ProbeHost {
     this.text = new ProbeText(own, findSites(own));
     const isNeeded = (address: Address): boolean => this.ftrace.has(address) || (this.probed.get(address) ?? 0) > 0;
     this.image = new ProbeImage(program, arch, this.text.support, session.ledger, isNeeded);
+    this.trampoline = this.image.trampoline;
+    this.eventAddresses = this.image.eventAddresses;
     this.ftrace = new FtraceProbes(session, this.image, (address) => this.whyNotFtrace(address));
     this.machine = this.textMachine(watcher);
-  }
-
-  /** Where functions with return probes go back to: a breakpoint. */
-  get trampoline(): Address {
-    return this.image.trampoline;
-  }
-
-  /** Events by the address of their object. */
-  get eventAddresses(): ReadonlyMap<Address, ProbeEvent> {
-    return this.image.eventAddresses;
   }
 
   /** Address of the object of a probed address; null: it has none. */

@@ -2,8 +2,8 @@
  * What a search of schedules has found so far, whatever its way through them: counts, outcomes,
  * bounds that cut it, and the places that threads share.
  */
-import { independent } from './world.js';
-import type { Actor, Footprint, World } from './world.js';
+import { type Footprint, independent } from './footprints.js';
+import type { Actor, World } from './world.js';
 import type { Property, Violation } from './model.js';
 export interface RaceOptions {
   readonly properties?: readonly Property[];

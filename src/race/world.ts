@@ -12,10 +12,14 @@
  */
 import type { LivePatch } from '../machine/live-patching.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { type CpuState, type Machine, type StopReason, type TrapKind } from '../emulator/index.js';
+import { type CpuState, type Machine, type TrapKind } from '../emulator/index.js';
 import type { Address } from '../units.js';
 import type { ProbeCpu } from '../machine/probes.js';
+import { type Books, booksBehind, startBooks, type ThreadState, variableIn } from './books.js';
+import { ChangedLines } from './changed-lines.js';
+import { emptyFootprint, type Footprint, overlaps, patchedLines, type Range, stepFootprint } from './footprints.js';
 import type { ProbeEntry, Property, RaceStep, Scene, Sequence, Violation } from './model.js';
+import { Places, type Wrong, wrongStop } from './places.js';
 
 /** A thread that executes, a patcher, or a CPU that fetches the window ahead of its thread. */
 export interface Actor {
@@ -25,51 +29,9 @@ export interface Actor {
   readonly name: string;
 }
 
-/** Bytes, end exclusive. */
-export type Range = readonly [start: Address, end: Address];
-
-/**
- * What an event depended on and changed. Names stand for what is not memory: `points`, `trapped`,
- * `pokes`, locks, variables.
- */
-export interface Footprint {
-  readonly reads: Range[];
-  readonly writes: Range[];
-  readonly readNames: string[];
-  readonly writtenNames: string[];
-}
-
 export interface Performed {
   readonly footprint: Footprint;
   readonly violation: Violation | null;
-}
-
-type Status = 'ready' | 'running' | 'trapped' | 'done';
-
-interface ThreadState {
-  readonly status: Status;
-  readonly round: number;
-  /** Of each call, the last one may not be over. */
-  readonly marks: readonly (readonly string[])[];
-  /** What trapped, as it was fetched; empty while nothing has. */
-  readonly trapped: string;
-}
-
-interface PatcherState {
-  readonly at: number;
-  /** Threads that the wait that comes next still waits for, as bits. */
-  readonly pending: number;
-}
-
-/** Everything but memory and registers. */
-interface Books {
-  readonly threads: readonly ThreadState[];
-  readonly patchers: readonly PatcherState[];
-  readonly variables: ReadonlyMap<string, bigint>;
-  readonly locks: ReadonlyMap<string, number>;
-  readonly published: readonly LivePatch[];
-  readonly serves: readonly ProbeEntry[];
-  readonly freed: readonly { readonly start: Address; readonly end: Address; readonly what: string }[];
 }
 
 /** A state that can be loaded again. */
@@ -88,10 +50,6 @@ interface Journal {
   readonly stores: { readonly address: Address; readonly bytes: Uint8Array }[];
 }
 
-/** What an event of a thread violates. */
-type Wrong = Omit<Violation, 'thread'>;
-
-const LINE = 64n;
 /** No instruction is longer. */
 const LONGEST = { breakpoint: 15n, word: 8n } as const;
 
@@ -99,27 +57,6 @@ const LONGEST = { breakpoint: 15n, word: 8n } as const;
 const isBreakpoint = (trap: TrapKind): boolean => trap === 'breakpoint' || trap === 'trap-instruction';
 
 const latin1 = new TextDecoder('latin1');
-
-function overlaps(ranges: readonly Range[], start: Address, end: Address): boolean {
-  for (const [from, to] of ranges) if (start < to && from < end) return true;
-  return false;
-}
-
-/** True when neither could be told from the other if they changed places. */
-export function independent(a: Footprint, b: Footprint): boolean {
-  const meets = (writes: readonly Range[], others: readonly Range[]): boolean =>
-    others.some(([start, end]) => overlaps(writes, start, end));
-  const shares = (writes: readonly string[], others: readonly string[]): boolean =>
-    others.some((each) => writes.includes(each));
-  return !(
-    meets(a.writes, b.reads) ||
-    meets(a.writes, b.writes) ||
-    meets(b.writes, a.reads) ||
-    shares(a.writtenNames, b.readNames) ||
-    shares(a.writtenNames, b.writtenNames) ||
-    shares(b.writtenNames, a.readNames)
-  );
-}
 
 /** Threads, patchers, and CPUs that fetch ahead. */
 function actorsOf(scene: Scene, sequence: Sequence, prefetch: boolean): Actor[] {
@@ -132,36 +69,16 @@ function actorsOf(scene: Scene, sequence: Sequence, prefetch: boolean): Actor[] 
   ];
 }
 
-/** Lines of code that a patcher ever stores to, ascending; none where fetching is not modelled. */
-function patchedLines(machine: Machine, { patchers }: Sequence): Address[] {
-  const lineBytes = BigInt(machine.fetchLineBytes);
-  const lines = new Set<Address>();
-  if (lineBytes === 0n) return [];
-  for (const step of patchers.flatMap(({ steps }) => steps)) {
-    if (step.kind !== 'store' && step.kind !== 'free') continue;
-    // Data is not fetched.
-    if (machine.memory.windowAt(step.address)?.permission.includes('x') === false) continue;
-    const end = step.address + BigInt(step.kind === 'store' ? step.bytes.length : step.size);
-    for (let line = step.address & -lineBytes; line < end; line += lineBytes) lines.add(line);
-  }
-  return [...lines].sort((a, b) => (a < b ? -1 : 1));
-}
-
 export class World {
   readonly actors: readonly Actor[];
   private readonly machine: Machine;
   private books: Books;
   private readonly initial: readonly CpuState[];
-  private readonly contents: Uint8Array[] = [];
-  private readonly contentIds = new Map<string, number>();
   private readonly stateIds = new Map<string, number>();
-  private readonly base = new Map<Address, number>();
-  /** Lines that differ from the start, and lines of which that is not known. */
-  private readonly lines = new Map<Address, number>();
-  private readonly stale = new Set<Address>();
+  private readonly lines: ChangedLines;
   private loading = false;
   private journal: Journal | null = null;
-  private footprint: Footprint = { reads: [], writes: [], readNames: [], writtenNames: [] };
+  private footprint = emptyFootprint();
   private readonly longest: bigint;
   /** Threads may trap at probes. */
   private readonly servesProbes: boolean;
@@ -169,8 +86,7 @@ export class World {
   private patched: readonly Range[] = [];
   /** Addresses of its lines. */
   private readonly patchedLines: readonly Address[];
-  /** Code, sorted by start, to tell where a thread got to. */
-  private readonly code: Scene['code'];
+  private readonly places: Places;
   private readonly unwatch: (() => void)[] = [];
   /** What every step of each patcher touches; never changed. */
   private readonly steps: readonly (readonly Footprint[])[];
@@ -183,6 +99,7 @@ export class World {
   ) {
     const { machine } = scene;
     this.machine = machine;
+    this.lines = new ChangedLines(machine.memory);
     if (scene.threads.length !== machine.cpuCount || scene.threads.length > 30) {
       throw new ElftraceError('usage', `${scene.threads.length} threads on ${machine.cpuCount} CPUs`, {
         value: scene.threads.length,
@@ -192,7 +109,7 @@ export class World {
     this.servesProbes =
       sequence.serves !== undefined ||
       sequence.patchers.some(({ steps }) => steps.some(({ serves }) => serves !== undefined));
-    this.code = scene.code && [...scene.code].sort((a, b) => (a.start < b.start ? -1 : 1));
+    this.places = new Places(scene);
     this.actors = actorsOf(scene, sequence, prefetch);
     if (prefetch && machine.fetchMode !== 'buffered') {
       throw new ElftraceError('usage', 'CPUs of a machine that is coherent do not fetch ahead');
@@ -201,21 +118,13 @@ export class World {
     this.patchedLines = patchedLines(machine, sequence);
     this.patched = this.patchedLines.map((line): Range => [line, line + lineBytes]);
     this.steps = sequence.patchers.map(({ steps }) =>
-      steps.map((step, at) => this.footprintOf(step, steps[at + 1]?.kind === 'wait')),
+      steps.map((step, at) => stepFootprint(step, steps[at + 1]?.kind === 'wait', this.patched)),
     );
     this.watchAll();
     for (let cpu = 0; cpu < machine.cpuCount; cpu++) machine.synchronise(cpu);
     machine.forgetInstructions();
     this.initial = scene.threads.map((_, index) => machine.saveCpu(index));
-    this.books = {
-      threads: scene.threads.map(() => ({ status: 'ready', round: 0, marks: [[]], trapped: '' })),
-      patchers: sequence.patchers.map(() => ({ at: 0, pending: 0 })),
-      variables: new Map(Object.entries(sequence.variables ?? {})),
-      locks: new Map(),
-      published: sequence.published ?? [],
-      serves: sequence.serves ?? [],
-      freed: [],
-    };
+    this.books = startBooks(scene.threads.length, sequence);
   }
 
   /** Notes what instructions touch, and lines before they change. */
@@ -241,39 +150,10 @@ export class World {
     this.machine.observeStores(null);
   }
 
-  // ---------------------------------------------------------------------------------------- states
-
-  private windowPart(line: Address): { readonly start: Address; readonly size: number } {
-    const window = this.machine.memory.windowAt(line) ?? this.machine.memory.windowAt(line + LINE - 1n);
-    if (!window) throw new ElftraceError('internal', `nothing is mapped at ${hex(line)}`, { address: line });
-    const start = window.address > line ? window.address : line;
-    const end = window.address + BigInt(window.size);
-    return { start, size: Number((end < line + LINE ? end : line + LINE) - start) };
-  }
-
-  private intern(bytes: Uint8Array): number {
-    const text = latin1.decode(bytes);
-    let id = this.contentIds.get(text);
-    if (id === undefined) {
-      id = this.contents.length;
-      this.contentIds.set(text, id);
-      this.contents.push(bytes.slice());
-    }
-    return id;
-  }
-
-  private lineContent(line: Address): number {
-    const { start, size } = this.windowPart(line);
-    return this.intern(this.machine.memory.read(start, size)!);
-  }
-
   private beforeStore(address: Address, size: number): void {
     if (this.loading) return;
     this.journal?.stores.push({ address, bytes: this.machine.memory.read(address, size)! });
-    for (let line = address & -LINE; line < address + BigInt(size); line += LINE) {
-      if (!this.base.has(line)) this.base.set(line, this.lineContent(line));
-      this.stale.add(line);
-    }
+    this.lines.beforeStore(address, size);
   }
 
   private readonly entries: (LivePatch | ProbeEntry)[] = [];
@@ -292,15 +172,6 @@ export class World {
     return id;
   }
 
-  private settle(): void {
-    for (const line of this.stale) {
-      const id = this.lineContent(line);
-      if (id === this.base.get(line)) this.lines.delete(line);
-      else this.lines.set(line, id);
-    }
-    this.stale.clear();
-  }
-
   private keyOf(cpus: readonly CpuState[]): string {
     const { threads, patchers, variables, locks, published, serves, freed } = this.books;
     let text = '';
@@ -311,7 +182,7 @@ export class World {
         own += '|';
         for (const line of this.patchedLines) {
           const kept = fetched.kept.get(line);
-          own += !fetched.lines.has(line) ? '-,' : kept ? `${this.intern(kept.bytes)},` : '=,';
+          own += !fetched.lines.has(line) ? '-,' : kept ? `${this.lines.intern(kept.bytes)},` : '=,';
         }
       }
       const { status, round, marks, trapped } = threads[index]!;
@@ -322,33 +193,20 @@ export class World {
     for (const [name, owner] of locks) text += `${name}!${owner},`;
     text += `${published.map((each) => this.entryId(each)).join()};${serves.map((each) => this.entryId(each)).join()};`;
     text += `${freed.map(({ start }) => start.toString(36)).join()};`;
-    const lines: string[] = [];
-    for (const [line, id] of this.lines) lines.push(`${line.toString(36)}:${id}`);
-    return text + lines.sort().join();
+    return text + this.lines.key;
   }
 
   save(): SavedWorld {
-    this.settle();
     const cpus = this.initial.map((_, index) => this.machine.saveCpu(index));
-    return { key: this.keyOf(cpus), cpus, lines: new Map(this.lines), books: this.books };
+    const lines = this.lines.save();
+    return { key: this.keyOf(cpus), cpus, lines, books: this.books };
   }
 
   load(saved: SavedWorld): void {
-    const { machine } = this;
-    this.settle();
     this.loading = true;
-    const put = (line: Address, id: number): void => {
-      machine.memory.write(this.windowPart(line).start, this.contents[id]!);
-    };
-    for (const [line, id] of this.lines) {
-      const wanted = saved.lines.get(line) ?? this.base.get(line)!;
-      if (id !== wanted) put(line, wanted);
-    }
-    for (const [line, id] of saved.lines) if (!this.lines.has(line)) put(line, id);
+    this.lines.load(saved.lines);
     this.loading = false;
-    this.lines.clear();
-    for (const [line, id] of saved.lines) this.lines.set(line, id);
-    machine.restoreCpus(saved.cpus);
+    this.machine.restoreCpus(saved.cpus);
     this.books = saved.books;
   }
 
@@ -424,7 +282,7 @@ export class World {
   }
 
   variable(name: string): bigint {
-    return this.books.variables.get(name) ?? 0n;
+    return variableIn(this.books, name);
   }
 
   get marks(): readonly (readonly (readonly string[])[])[] {
@@ -447,48 +305,6 @@ export class World {
     const pc = this.machine.register('pc');
     const line = BigInt(this.machine.fetchLineBytes);
     return line === 0n ? [pc, pc + this.longest] : [pc & -line, ((pc + this.longest - 1n) & -line) + line];
-  }
-
-  private footprintOf(step: RaceStep, beforeWait: boolean): Footprint {
-    const found: Footprint = { reads: [], writes: [], readNames: [], writtenNames: [] };
-    if (step.when) found.readNames.push(`=${step.when.variable}`);
-    // A wait begins when the step before it is done, and asks then who is inside.
-    if (beforeWait || step.stopped === true) found.readNames.push('points');
-    if (step.synchronises === true) found.writes.push(...this.patched);
-    if (step.serves !== undefined) found.writtenNames.push('pokes');
-    switch (step.kind) {
-      case 'store':
-        found.writes.push([step.address, step.address + BigInt(step.bytes.length)]);
-        break;
-      case 'free':
-      case 'take':
-        found.writes.push([step.address, step.address + BigInt(step.size)]);
-        break;
-      case 'serve':
-        break;
-      case 'synchronise':
-        found.writes.push(...this.patched);
-        found.readNames.push('trapped');
-        break;
-      case 'wait':
-        found.readNames.push(step.until === 'outside' ? 'points' : 'trapped');
-        break;
-      case 'publish':
-      case 'retract':
-        found.writtenNames.push('pokes');
-        break;
-      case 'lock':
-      case 'unlock':
-        found.writtenNames.push(`!${step.lock}`);
-        break;
-      case 'set':
-        found.writtenNames.push(`=${step.variable}`);
-        if (typeof step.to === 'object') found.readNames.push(`=${step.to.variable}`);
-        break;
-      default:
-        step satisfies never;
-    }
-    return found;
   }
 
   // ---------------------------------------------------------------------------------------- events
@@ -543,7 +359,7 @@ export class World {
 
   private performThread(thread: number): Performed {
     const { machine } = this;
-    const footprint: Footprint = { reads: [], writes: [], readNames: [], writtenNames: [] };
+    const footprint = emptyFootprint();
     this.footprint = footprint;
     machine.switchTo(thread);
     const isTrapped = this.books.threads[thread]!.status === 'trapped';
@@ -572,7 +388,7 @@ export class World {
       footprint.writtenNames.push('points');
       this.update(thread, { status: 'running' });
     }
-    const wrong = this.checkPlace(pc) ?? this.checkOps(pc);
+    const wrong = this.places.check(pc, this.books.freed) ?? this.checkOps(pc);
     if (wrong) return wrong;
     machine.forgetInstructions();
     const fetched = this.servesProbes ? machine.instructionBytes() : null;
@@ -587,7 +403,7 @@ export class World {
       this.update(thread, { status: 'trapped', trapped: fetched === null ? '' : hexBytes(fetched) });
       return null;
     }
-    if (stop.kind !== 'step-limit') return this.stopped(stop, pc);
+    if (stop.kind !== 'step-limit') return wrongStop(stop, pc);
     const mark = this.scene.marks.get(pc);
     if (mark !== undefined) this.mark(thread, mark);
     return machine.register('pc') === this.scene.stop ? this.returned(thread) : null;
@@ -675,65 +491,6 @@ export class World {
     return published !== undefined || patchers.some(({ steps }) => steps.some(({ kind }) => kind === 'publish'));
   }
 
-  private stopped(stop: Exclude<StopReason, { kind: 'step-limit' }>, pc: Address): Omit<Violation, 'thread'> {
-    if (stop.kind === 'fault' && stop.access === 'execute') {
-      return { rule: 'wrong-function', message: `nothing can be executed at ${hex(stop.address)}`, address: pc, stop };
-    }
-    const what =
-      stop.kind === 'fault'
-        ? `${stop.access} of ${hex(stop.address)}, which is not mapped so`
-        : stop.kind === 'trap'
-          ? `trap ${stop.trap}`
-          : stop.kind === 'unknown-instruction'
-            ? `${hexBytes(stop.bytes)} is no instruction`
-            : stop.kind;
-    return { rule: 'stopped', message: `${what}, at ${hex(pc)}`, address: pc, stop };
-  }
-
-  /** What is wrong with executing anything here, now. */
-  private checkPlace(pc: Address): Wrong | null {
-    for (const each of this.books.freed) {
-      if (pc < each.start || pc >= each.end) continue;
-      return { rule: 'freed-memory', message: `${hex(pc)} is executed, of ${each.what}, which is freed`, address: pc };
-    }
-    if (this.code && !this.inCode(pc)) {
-      return { rule: 'wrong-function', message: `${hex(pc)} is reached, where nobody may get`, address: pc };
-    }
-    for (const { address, forms } of this.scene.units) {
-      const size = forms.reduce((most, { bytes }) => Math.max(most, bytes.length), 0);
-      if (pc < address || pc >= address + BigInt(size)) continue;
-      const seen = this.machine.instructionBytes();
-      const at = Number(pc - address);
-      const whole = forms.some(
-        ({ bytes, starts }) =>
-          at < bytes.length &&
-          starts.includes(at) &&
-          seen.every((byte, i) => at + i >= bytes.length || byte === bytes[at + i]),
-      );
-      if (whole) continue;
-      return {
-        rule: 'torn-instruction',
-        message: `${hexBytes(seen)} at ${hex(pc)} is no instruction of any of: ${forms.map(({ name }) => name).join(', ')}`,
-        address: pc,
-      };
-    }
-    return null;
-  }
-
-  private inCode(pc: Address): boolean {
-    const code = this.code!;
-    let low = 0;
-    let high = code.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (code[middle]!.start <= pc) low = middle;
-      else high = middle - 1;
-    }
-    // Extents may contain one another: those in front may reach further.
-    for (let at = low; at >= 0; at--) if (pc >= code[at]!.start && pc < code[at]!.end) return true;
-    return false;
-  }
-
   private returned(thread: number): Wrong | null {
     const { machine, scene } = this;
     const { round, marks } = this.books.threads[thread]!;
@@ -809,46 +566,7 @@ export class World {
       for (let cpu = 0; cpu < machine.cpuCount; cpu++)
         if (step.thread === 'all' || step.thread === cpu) machine.synchronise(cpu);
     }
-    this.books = { ...this.books, ...this.booksBehind(step, patcher) };
-  }
-
-  /** What a step of a patcher changes beside memory. */
-  private booksBehind(step: RaceStep, patcher: number): Partial<Books> {
-    const { books } = this;
-    switch (step.kind) {
-      case 'store':
-      case 'synchronise':
-      case 'wait':
-      case 'serve':
-        return {};
-      case 'free': {
-        const { address, size, what } = step;
-        return { freed: [...books.freed, { start: address, end: address + BigInt(size), what }] };
-      }
-      case 'take': {
-        const end = step.address + BigInt(step.size);
-        return { freed: books.freed.filter((each) => each.end <= step.address || end <= each.start) };
-      }
-      case 'publish': {
-        const others = books.published.filter(({ address }) => !step.entries.some((each) => each.address === address));
-        return { published: [...others, ...step.entries].sort((x, y) => (x.address < y.address ? -1 : 1)) };
-      }
-      case 'retract':
-        return { published: books.published.filter((each) => !step.entries.includes(each)) };
-      case 'lock':
-        return { locks: new Map(books.locks).set(step.lock, patcher) };
-      case 'unlock': {
-        const locks = new Map(books.locks);
-        locks.delete(step.lock);
-        return { locks };
-      }
-      case 'set': {
-        const value = typeof step.to === 'bigint' ? step.to : this.variable(step.to.variable);
-        return { variables: new Map(books.variables).set(step.variable, value) };
-      }
-      default:
-        return step satisfies never;
-    }
+    this.books = { ...this.books, ...booksBehind(this.books, step, patcher) };
   }
 
   /** What the properties say when everything is at rest. */
