@@ -18,6 +18,8 @@ import { DescriptorCalls, type DescriptorCallName } from './descriptor-calls.js'
 import { type Description, type Descriptors, InputDescription } from './descriptions.js';
 import { EventCalls, type EventCallName } from './event-calls.js';
 import { FactCalls, type FactCallName } from './fact-calls.js';
+import { ChangeCalls, type ChangeCallName } from './change-calls.js';
+import { GuestPaths } from './guest-paths.js';
 import { FileCalls, type FileCallName } from './file-calls.js';
 import { type FileSystem, joinPath, type NodeStatus, putNumber } from './files.js';
 import type { Machine } from './machine.js';
@@ -67,7 +69,7 @@ export interface GuestOptions {
 
 /** The names of calls that have a handler: all that `calls.ts` serves, or `Guest` has no type. */
 type HandledName =
-  | ThreadCallName | MemoryCallName | FileCallName | DescriptorCallName | EventCallName | ProcessCallName | SignalCallName
+  | ThreadCallName | MemoryCallName | FileCallName | ChangeCallName | DescriptorCallName | EventCallName | ProcessCallName | SignalCallName
   | TimeCallName | FactCallName; // prettier-ignore
 
 /**
@@ -86,7 +88,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
   readonly descriptors: Descriptors;
   readonly signals: Signals;
   readonly threads: ThreadCalls;
-  readonly paths: FileCalls;
+  readonly paths: GuestPaths;
   private readonly mappings: MemoryCalls;
   private readonly times: TimeCalls;
   /** Where the handlers of other files are. */
@@ -120,7 +122,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     this.files = files;
     this.endian = machine.lifter.endian;
     this.mappings = new MemoryCalls(this);
-    this.paths = new FileCalls(this);
+    this.paths = new GuestPaths(this);
     this.times = new TimeCalls(this);
     const currentMachine = (): Machine => this.machine;
     this.signals = new Signals({
@@ -144,7 +146,8 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     this.groups = [
       this.threads,
       this.mappings,
-      this.paths,
+      new FileCalls(this, this.paths),
+      new ChangeCalls(this, this.paths),
       new DescriptorCalls(this),
       new EventCalls(this),
       new ProcessCalls(this),

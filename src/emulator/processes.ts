@@ -7,10 +7,10 @@ import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
 import type { Address } from '../units.js';
 import type { AddressSpace } from './address-space.js';
 import type { CallContext } from './call-context.js';
-import type { FileCalls } from './file-calls.js';
 import type { FileSystem } from './files.js';
 import type { Futexes } from './futex.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
+import type { GuestPaths } from './guest-paths.js';
 import type { Machine } from './machine.js';
 import type { Thread } from './thread.js';
 
@@ -83,7 +83,7 @@ export interface KnownProcess extends CallContext {
   readonly world: ProcessWorld;
   readonly identity: Identity;
   readonly threads: ProcessThreads;
-  readonly paths: Pick<FileCalls, 'inTree' | 'pathAt'>;
+  readonly paths: Pick<GuestPaths, 'inTree' | 'pathAt'>;
   space: AddressSpace;
   program: ProgramFacts;
   /** PR_SET_NAME; null: that of the program. */

@@ -1,0 +1,221 @@
+/**
+ * System calls that change the tree: directories, names, links, permissions, sizes.
+ *
+ * Source: Linux, mkdir(2), unlink(2), rename(2), symlink(2), chmod(2), chown(2), truncate(2).
+ */
+import type { Address } from '../units.js';
+import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
+import { FileDescription } from './descriptions.js';
+import type { FileChanges, FileError } from './files.js';
+import { AT_FDCWD, AT_SYMLINK_NOFOLLOW, type GuestPaths } from './guest-paths.js';
+
+const AT_REMOVEDIR = 0x200n;
+
+export type ChangeCallName =
+  | 'chmod' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'ftruncate' | 'ftruncate64' | 'link' | 'linkat' | 'mkdir' | 'mkdirat' | 'rename' | 'renameat' | 'renameat2' | 'rmdir' | 'symlink' | 'symlinkat' | 'truncate' | 'truncate64' | 'unlink' | 'unlinkat' | 'utimensat'; // prettier-ignore
+
+export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
+  constructor(
+    private readonly context: CallContext,
+    private readonly paths: GuestPaths,
+  ) {}
+
+  /** Performs a change of the tree at the path of an argument. */
+  private change(
+    from: number,
+    address: Address,
+    act: (changes: FileChanges, path: string) => FileError | null,
+  ): Answer {
+    const found = this.paths.pathAt(from, address);
+    if (typeof found === 'string') return found;
+    if (found.path === '') return 'ENOENT';
+    const changes = this.paths.changes();
+    if (typeof changes === 'string') return changes;
+    return act(changes, found.path) ?? 0n;
+  }
+
+  private makeDirectory(from: number, address: Address, mode: bigint): Answer {
+    const permissions = Number(mode & 0o777n) & ~this.paths.mask;
+    return this.change(from, address, (changes, path) => changes.makeDirectory(path, permissions));
+  }
+
+  mkdir(args: Arguments): Answer {
+    return this.makeDirectory(AT_FDCWD, arg(args, 0), arg(args, 1));
+  }
+
+  mkdirat(args: Arguments): Answer {
+    return this.makeDirectory(int(arg(args, 0)), arg(args, 1), arg(args, 2));
+  }
+
+  private remove(from: number, address: Address, kind: 'file' | 'directory'): Answer {
+    return this.change(from, address, (changes, path) => changes.remove(path, kind));
+  }
+
+  unlink(args: Arguments): Answer {
+    return this.remove(AT_FDCWD, arg(args, 0), 'file');
+  }
+
+  rmdir(args: Arguments): Answer {
+    return this.remove(AT_FDCWD, arg(args, 0), 'directory');
+  }
+
+  unlinkat(args: Arguments): Answer {
+    const isDirectory = (arg(args, 2) & AT_REMOVEDIR) !== 0n;
+    return this.remove(int(arg(args, 0)), arg(args, 1), isDirectory ? 'directory' : 'file');
+  }
+
+  private renameBetween(from: number, address: Address, to: number, place: Address): Answer {
+    const target = this.paths.pathAt(to, place);
+    if (typeof target === 'string') return target;
+    if (target.path === '') return 'ENOENT';
+    return this.change(from, address, (changes, path) => changes.rename(path, target.path));
+  }
+
+  rename(args: Arguments): Answer {
+    return this.renameBetween(AT_FDCWD, arg(args, 0), AT_FDCWD, arg(args, 1));
+  }
+
+  renameat(args: Arguments): Answer {
+    return this.renameBetween(int(arg(args, 0)), arg(args, 1), int(arg(args, 2)), arg(args, 3));
+  }
+
+  /** RENAME_NOREPLACE is served, other flags are not. */
+  renameat2(args: Arguments): Answer {
+    const flags = int(arg(args, 4));
+    const NOREPLACE = 1;
+    if ((flags & ~NOREPLACE) !== 0) {
+      this.context.deviate('rename-flags');
+      return 'EINVAL';
+    }
+    const target = flags === 0 ? 'ENOENT' : this.paths.statusAt(int(arg(args, 2)), arg(args, 3), AT_SYMLINK_NOFOLLOW);
+    if (typeof target !== 'string') return 'EEXIST';
+    return target === 'ENOENT' ? this.renameat(args) : target;
+  }
+
+  private symbolicLink(text: Address, from: number, address: Address): Answer {
+    const found = this.paths.textAt(text);
+    if (typeof found === 'string') return found;
+    if (found.text === '') return 'ENOENT';
+    return this.change(from, address, (changes, path) => changes.symbolicLink(found.text, path));
+  }
+
+  symlink(args: Arguments): Answer {
+    return this.symbolicLink(arg(args, 0), AT_FDCWD, arg(args, 1));
+  }
+
+  symlinkat(args: Arguments): Answer {
+    return this.symbolicLink(arg(args, 0), int(arg(args, 1)), arg(args, 2));
+  }
+
+  /** A tree whose lower part is read-only has no second names for files. */
+  private hardLink(from: number, address: Address): Answer {
+    return this.change(from, address, () => {
+      this.context.deviate('hard-links');
+      return 'EPERM';
+    });
+  }
+
+  link(args: Arguments): Answer {
+    return this.hardLink(AT_FDCWD, arg(args, 0));
+  }
+
+  linkat(args: Arguments): Answer {
+    return this.hardLink(int(arg(args, 0)), arg(args, 1));
+  }
+
+  private setPermissions(from: number, address: Address, mode: bigint): Answer {
+    return this.change(from, address, (changes, path) => changes.setPermissions(path, Number(mode & 0o777n)));
+  }
+
+  chmod(args: Arguments): Answer {
+    return this.setPermissions(AT_FDCWD, arg(args, 0), arg(args, 1));
+  }
+
+  fchmodat(args: Arguments): Answer {
+    return this.setPermissions(int(arg(args, 0)), arg(args, 1), arg(args, 2));
+  }
+
+  fchmod(args: Arguments): Answer {
+    const description = this.context.descriptors.get(int(arg(args, 0)));
+    if (!description) return 'EBADF';
+    const changes = this.paths.changes();
+    if (typeof changes === 'string') return changes;
+    if (!(description instanceof FileDescription)) return 0n;
+    return changes.setPermissions(description.path, Number(arg(args, 1) & 0o777n)) ?? 0n;
+  }
+
+  /** There is one user: it stays the owner, and may not make another one that. */
+  private changeOwner(owner: bigint, group: bigint): Answer {
+    const isOwn = [owner, group].every((each) => [-1, 1000].includes(int(each)));
+    const changes = this.paths.changes();
+    return typeof changes === 'string' ? changes : isOwn ? 0n : 'EPERM';
+  }
+
+  fchown(args: Arguments): Answer {
+    const status = this.paths.statusOf(int(arg(args, 0)));
+    return typeof status === 'string' ? status : this.changeOwner(arg(args, 1), arg(args, 2));
+  }
+
+  fchownat(args: Arguments): Answer {
+    const status = this.paths.statusAt(int(arg(args, 0)), arg(args, 1), arg(args, 4));
+    return typeof status === 'string' ? status : this.changeOwner(arg(args, 2), arg(args, 3));
+  }
+
+  /** Times are those of the tree; see the condition `file-times`. */
+  utimensat(args: Arguments): Answer {
+    const address = arg(args, 1);
+    const status =
+      address === 0n
+        ? this.paths.statusOf(int(arg(args, 0)))
+        : this.paths.statusAt(int(arg(args, 0)), address, arg(args, 3));
+    if (typeof status === 'string') return status;
+    const changes = this.paths.changes();
+    if (typeof changes === 'string') return changes;
+    this.context.deviate('file-times');
+    return 0n;
+  }
+
+  private resize(path: string, size: bigint): Answer {
+    if (size < 0n || size > BigInt(Number.MAX_SAFE_INTEGER)) return 'EINVAL';
+    const changes = this.paths.changes();
+    if (typeof changes === 'string') return changes;
+    const status = this.context.files.status(path, true);
+    if (typeof status === 'string') return status;
+    if (status.kind !== 'file') return 'EISDIR';
+    const file = changes.open(path, 0, false);
+    if (typeof file === 'string') return file;
+    const refusal = file.resize(Number(size));
+    file.close();
+    return refusal ?? 0n;
+  }
+
+  private truncateAt(address: Address, size: bigint): Answer {
+    const found = this.paths.pathAt(AT_FDCWD, address);
+    if (typeof found === 'string') return found;
+    return found.path === '' ? 'ENOENT' : this.resize(found.path, size);
+  }
+
+  truncate(args: Arguments): Answer {
+    return this.truncateAt(arg(args, 0), BigInt.asIntN(8 * this.context.wordBytes, arg(args, 1)));
+  }
+
+  truncate64(args: Arguments): Answer {
+    return this.truncateAt(arg(args, 0), BigInt.asIntN(64, this.context.long(args, 1)));
+  }
+
+  private resizeOpen(number: number, size: bigint): Answer {
+    const description = this.context.descriptors.get(number);
+    if (!description) return 'EBADF';
+    if (!(description instanceof FileDescription) || !description.isWritable || size < 0n) return 'EINVAL';
+    if (size > BigInt(Number.MAX_SAFE_INTEGER)) return 'EFBIG';
+    return description.resize(Number(size)) ?? 0n;
+  }
+
+  ftruncate(args: Arguments): Answer {
+    return this.resizeOpen(int(arg(args, 0)), BigInt.asIntN(8 * this.context.wordBytes, arg(args, 1)));
+  }
+
+  ftruncate64(args: Arguments): Answer {
+    return this.resizeOpen(int(arg(args, 0)), BigInt.asIntN(64, this.context.long(args, 1)));
+  }
+}

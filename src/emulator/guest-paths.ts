@@ -1,0 +1,138 @@
+/**
+ * Paths of a process: how it means them, and what they lead to. That is what exists whatever the
+ * tree is (`devices.ts`, `proc.ts`), or a place in the tree.
+ *
+ * Source: Linux, path_resolution(7).
+ */
+import type { Address } from '../units.js';
+import type { CallContext } from './call-context.js';
+import { DirectoryDescription } from './descriptions.js';
+import { deviceAt } from './devices.js';
+import type { Errno } from './errno.js';
+import { type FileChanges, joinPath, type NodeStatus } from './files.js';
+import { type ProcFile, procFileAt, procStatus } from './proc.js';
+
+const PATH_MAX = 4096;
+/** Links of `/proc` that are followed one behind the other. */
+const LINKS_MOST = 8;
+export const AT_FDCWD = -100;
+export const AT_SYMLINK_NOFOLLOW = 0x100n;
+const AT_EMPTY_PATH = 0x1000n;
+
+/** What a path leads to. */
+export type Place =
+  | { readonly kind: 'tree'; readonly path: string }
+  | { readonly kind: 'device'; readonly device: NonNullable<ReturnType<typeof deviceAt>> }
+  | { readonly kind: 'proc'; readonly path: string; readonly file: ProcFile };
+
+/** The path without `..`, as if no link were in it. */
+export function withoutParents(path: string): string {
+  if (!path.includes('..')) return path;
+  const out: string[] = [];
+  for (const each of path.split('/').filter((name) => name !== '')) {
+    if (each === '..') out.pop();
+    else out.push(each);
+  }
+  return `/${out.join('/')}`;
+}
+
+export class GuestPaths {
+  private readonly decoder = new TextDecoder();
+  /** The current directory. */
+  directory = '/';
+  /** Bits that no new file has. */
+  mask = 0o022;
+
+  constructor(private readonly context: CallContext) {}
+
+  save(): () => void {
+    const { directory, mask } = this;
+    return () => {
+      Object.assign(this, { directory, mask });
+    };
+  }
+
+  /** What a process has that begins as a copy of this one. */
+  copyTo(other: GuestPaths): void {
+    other.directory = this.directory;
+    other.mask = this.mask;
+  }
+
+  /** The text at `address`. */
+  textAt(address: Address): { readonly text: string } | Errno {
+    const { memory } = this.context.machine;
+    const bytes = memory.readCString(address, PATH_MAX);
+    if (!bytes) return memory.check(address, 1, 'read') === null ? 'ENAMETOOLONG' : 'EFAULT';
+    return { text: this.decoder.decode(bytes) };
+  }
+
+  /** The path at `address` as the guest means it from descriptor `from`; '' stays ''. */
+  pathAt(from: number, address: Address): { readonly path: string } | Errno {
+    const found = this.textAt(address);
+    if (typeof found === 'string') return found;
+    const { text } = found;
+    if (text === '' || text.startsWith('/') || from === AT_FDCWD) {
+      return { path: text === '' ? '' : joinPath(this.directory, text) };
+    }
+    const base = this.context.descriptors.get(from);
+    if (!base) return 'EBADF';
+    return base instanceof DirectoryDescription ? { path: joinPath(base.path, text) } : 'ENOTDIR';
+  }
+
+  /** Where a path leads; `follow`: through the links of `/proc`. */
+  placeOf(path: string, follow: boolean): Place | Errno {
+    let at = path;
+    for (let links = 0; links < LINKS_MOST; links++) {
+      const plain = withoutParents(at);
+      const device = deviceAt(plain, (size) => this.context.randomBytes(size));
+      if (device) return { kind: 'device', device };
+      const file = procFileAt(plain, this.context.procSubject());
+      if (!file) return { kind: 'tree', path: at };
+      if (file.kind !== 'link' || !follow) return { kind: 'proc', path: plain, file };
+      at = file.text;
+    }
+    return 'ELOOP';
+  }
+
+  /** Where a path leads in the tree; an error where that is a device, or a file of `/proc`. */
+  inTree(path: string): { readonly path: string } | Errno {
+    const place = this.placeOf(path, true);
+    if (typeof place === 'string' || place.kind === 'tree') return place;
+    return 'EACCES';
+  }
+
+  status(path: string, follow: boolean): NodeStatus | Errno {
+    const place = this.placeOf(path, follow);
+    if (typeof place === 'string') return place;
+    switch (place.kind) {
+      case 'tree':
+        return this.context.files.status(place.path, follow);
+      case 'device':
+        return place.device.status;
+      case 'proc':
+        return place.file.kind === 'descriptor' && follow ? place.file.description.status : procStatus(place.file);
+      default:
+        return place satisfies never;
+    }
+  }
+
+  statusOf(number: number): NodeStatus | Errno {
+    return this.context.descriptors.get(number)?.status ?? 'EBADF';
+  }
+
+  statusAt(from: number, address: Address, flags: bigint): NodeStatus | Errno {
+    const found = this.pathAt(from, address);
+    if (typeof found === 'string') return found;
+    if (found.path !== '') return this.status(found.path, (flags & AT_SYMLINK_NOFOLLOW) === 0n);
+    if ((flags & AT_EMPTY_PATH) === 0n) return 'ENOENT';
+    return from === AT_FDCWD ? this.status(this.directory, true) : this.statusOf(from);
+  }
+
+  /** What changes the tree; an error: nothing may. */
+  changes(): FileChanges | Errno {
+    const { files } = this.context;
+    if (files.changes) return files.changes;
+    this.context.deviate('read-only');
+    return 'EROFS';
+  }
+}
