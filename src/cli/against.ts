@@ -5,12 +5,10 @@
 import { basename } from 'node:path';
 import { statSync } from 'node:fs';
 import type { Arch } from '../machine/arch.js';
-import * as elf from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
 import type { ObjectSource } from '../livepatch/against.js';
 import { KERNEL } from '../livepatch/module.js';
-import { PatchedObject } from '../livepatch/objects.js';
-import { moduleName } from '../program/module-name.js';
+import { type PatchedObject, patchedObject } from '../livepatch/objects.js';
 import { expandPaths, readInput } from './files.js';
 import { open } from './open.js';
 
@@ -44,28 +42,7 @@ function candidatesOf(against: readonly string[], files: readonly string[]): Can
 }
 
 async function openObject(path: string, name: string, arch: Arch): Promise<PatchedObject> {
-  const opened = await open(await readInput(path, 'read'));
-  const { program } = opened;
-  if (opened.arch.target.id !== arch.target.id) {
-    const what = `${path} is of ${opened.arch.target.title}, the livepatch of ${arch.target.title}`;
-    throw new ElftraceError('usage', what, { file: path });
-  }
-  const isModule = name !== KERNEL;
-  if (isModule !== (opened.image.header.type === elf.ET_REL)) {
-    throw new ElftraceError('usage', `--against: ${path} is no ${isModule ? 'module' : 'linked kernel'}`, {
-      file: path,
-    });
-  }
-  const actual = moduleName(opened.image, path);
-  if (isModule && actual !== name) {
-    throw new ElftraceError('usage', `--against: ${path} is the module ${actual ?? '?'}, not ${name}`, { file: path });
-  }
-  if (program.symbols === opened.image.dynamicSymbols || program.symbols.count <= 1) {
-    throw new ElftraceError('bad-reference', `${path} has no symbols: name the file that was not stripped`, {
-      file: path,
-    });
-  }
-  return new PatchedObject(name, path, opened.sites);
+  return patchedObject((await open(await readInput(path, 'read'))).sites, { name, path, arch });
 }
 
 const openObjects = new Map<string, Promise<PatchedObject>>();

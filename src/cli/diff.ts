@@ -2,11 +2,11 @@
  * `elftrace diff OLD NEW`: two files, or two trees whose files are matched by path, by name and by
  * build id. One pair is in memory at a time.
  */
-import { basename, relative } from 'node:path';
+import { relative } from 'node:path';
 import { statSync } from 'node:fs';
 import { type ChangeKind, changeKinds, diffSites, type SitesDiff } from '../diff/index.js';
-import { readElf } from '../elf/read.js';
-import { ElftraceError, hexBytes } from '../errors.js';
+import { buildIdIn, type Pairing, pairFiles, type TreeFile, treeKey, TreeTotals } from '../diff/trees.js';
+import { ElftraceError } from '../errors.js';
 import { limitExceeded } from '../limits/index.js';
 import { ioError } from '../output/target.js';
 import type { HtmlDiff, HtmlDifference } from '../page/index.js';
@@ -42,11 +42,22 @@ export interface DiffArguments {
 const PAIRS = 16;
 
 /** A file of one side, read when its turn comes. */
-interface Entry {
-  readonly name: string;
-  /** Path in its tree or archive, without what compression appends. */
-  readonly key: string;
-  readonly read: () => Promise<InputFile>;
+class Entry implements TreeFile {
+  constructor(
+    readonly name: string,
+    readonly key: string,
+    readonly read: () => Promise<InputFile>,
+  ) {}
+
+  /** '' also where the file cannot be read, which is said elsewhere. */
+  async buildId(): Promise<string> {
+    try {
+      return buildIdIn((await this.read()).bytes);
+    } catch (error) {
+      if (error instanceof ElftraceError && error.code !== 'timeout') return '';
+      throw error;
+    }
+  }
 }
 
 interface Side {
@@ -55,30 +66,13 @@ interface Side {
   readonly isFile: boolean;
 }
 
-const plain = (path: string): string => path.replace(/(\.ko)\.(gz|xz|zst)$/, '$1');
-/** Modules are told by their name, in which both dashes are one. */
-const nameOf = ({ key }: Entry): string => basename(key).replaceAll('-', '_');
-
 /** Exit codes and counts of the whole. */
-class Tally {
+class Tally extends TreeTotals {
   readonly codes: number[] = [];
-  readonly counts: Record<ChangeKind, number> = { lost: 0, gained: 0, moved: 0, changed: 0 };
-  pairs = 0;
-  same = 0;
-  readonly sites = { old: 0, new: 0 };
-  readonly alone = { old: 0, new: 0 };
 
   failed(name: string, error: unknown): void {
     err(errorLine(error, name));
     this.codes.push(exitCodeOf(error));
-  }
-
-  take(diff: SitesDiff): void {
-    this.pairs++;
-    this.same += diff.same;
-    this.sites.old += diff.sites.old;
-    this.sites.new += diff.sites.new;
-    for (const change of changeKinds) this.counts[change] += diff.counts[change];
   }
 }
 
@@ -88,86 +82,31 @@ async function sideOf(path: string, failed: (name: string, error: unknown) => vo
   if (stats === undefined) throw ioError(path, 'read', new Error('no such file or directory'));
   if (stats.isDirectory()) {
     const paths = expandPaths([path], failed);
-    const entries = paths.map((file) => ({
-      name: file,
-      key: plain(relative(path, file)),
-      read: () => readInput(file, 'read'),
-    }));
+    const entries = paths.map((file) => new Entry(file, treeKey(relative(path, file)), () => readInput(file, 'read')));
     return { entries, isFile: false };
   }
   const members: Entry[] = [];
   let size = 0;
   for await (const input of readInputs(path)) {
     if (input.member === null) {
-      return { entries: [{ name: input.name, key: '', read: () => Promise.resolve(input) }], isFile: true };
+      return { entries: [new Entry(input.name, '', () => Promise.resolve(input))], isFile: true };
     }
     size += input.bytes.length;
     const most = commandLimits().file;
     if (size > most) throw limitExceeded('file', 'what is inside', most, { file: path, value: size });
-    members.push({ name: input.name, key: plain(input.member), read: () => Promise.resolve(input) });
+    members.push(new Entry(input.name, treeKey(input.member), () => Promise.resolve(input)));
   }
   if (members.length === 0) throw new ElftraceError('no-match', `${path}: no ELF file is inside`, { file: path });
   return { entries: members, isFile: false };
 }
 
-/** GNU build id of a file; '' where it has none or cannot be read, which is said elsewhere. */
-async function buildIdOf(entry: Entry): Promise<string> {
-  try {
-    const { bytes } = await entry.read();
-    const note = readElf(bytes)
-      .notes()
-      .find(({ owner, type }) => owner === 'GNU' && type === 3);
-    return note === undefined ? '' : hexBytes(note.descriptor);
-  } catch (error) {
-    if (error instanceof ElftraceError && error.code !== 'timeout') return '';
-    throw error;
+/** One file with another, whatever both are called; of trees those that belong together. */
+function pairUp(older: Side, newer: Side): Promise<Pairing<Entry>> {
+  if (older.isFile !== newer.isFile) {
+    throw new ElftraceError('usage', 'a file and a tree: name two files, or two trees');
   }
-}
-
-interface Pairing {
-  readonly pairs: readonly { readonly old: Entry; readonly new: Entry }[];
-  readonly lost: readonly Entry[];
-  readonly gained: readonly Entry[];
-}
-
-/** Entries by a key; keys that several have tell none of them, and neither does the empty one. */
-function uniquely(entries: readonly Entry[], keys: readonly string[]): ReadonlyMap<string, Entry> {
-  const found = new Map<string, Entry | null>();
-  entries.forEach((entry, i) => found.set(keys[i]!, found.has(keys[i]!) ? null : entry));
-  return new Map([...found].filter((each): each is [string, Entry] => each[0] !== '' && each[1] !== null));
-}
-
-/** By path first, then by a name that is unique on both sides, then by build id. */
-async function pairUp(older: Side, newer: Side): Promise<Pairing> {
-  if (older.isFile && newer.isFile) {
-    return { pairs: [{ old: older.entries[0]!, new: newer.entries[0]! }], lost: [], gained: [] };
-  }
-  if (older.isFile || newer.isFile) throw new ElftraceError('usage', 'a file and a tree: name two files, or two trees');
-  const pairs: { readonly old: Entry; readonly new: Entry }[] = [];
-  let [lost, gained] = [older.entries, newer.entries];
-  const match = async (keyOf: (entry: Entry) => string | Promise<string>): Promise<void> => {
-    if (lost.length === 0 || gained.length === 0) return;
-    const keys = async (entries: readonly Entry[]): Promise<string[]> => {
-      const found: string[] = [];
-      for (const entry of entries) found.push(await keyOf(entry));
-      return found;
-    };
-    const [before, after] = [uniquely(lost, await keys(lost)), uniquely(gained, await keys(gained))];
-    const taken = new Set<Entry>();
-    for (const [key, entry] of before) {
-      const other = after.get(key);
-      if (other === undefined) continue;
-      pairs.push({ old: entry, new: other });
-      taken.add(entry).add(other);
-    }
-    lost = lost.filter((each) => !taken.has(each));
-    gained = gained.filter((each) => !taken.has(each));
-  };
-  await match(({ key }) => key);
-  await match(nameOf);
-  await match(buildIdOf);
-  pairs.sort((a, b) => (a.new.name < b.new.name ? -1 : 1));
-  return { pairs, lost, gained };
+  if (!older.isFile) return pairFiles(older.entries, newer.entries);
+  return Promise.resolve({ pairs: [{ old: older.entries[0]!, new: newer.entries[0]! }], lost: [], gained: [] });
 }
 
 async function comparePair(
@@ -194,10 +133,7 @@ async function sitesOf(entry: Entry, { mcount, table }: Pick<DiffArguments, 'mco
 /** A file that the other side does not have: its sites are lost or gained as a whole. */
 async function alone(entry: Entry, change: 'lost' | 'gained', args: DiffArguments, tally: Tally): Promise<void> {
   const count = await sitesOf(entry, args);
-  const side = change === 'lost' ? 'old' : 'new';
-  tally.sites[side] += count;
-  tally.alone[side]++;
-  tally.counts[change] += count;
+  tally.takeAlone(change, count);
   if (args.json) {
     const names = change === 'lost' ? { old: entry.name, new: null } : { old: null, new: entry.name };
     out(JSON.stringify({ schema: jsonSchema, ...names, change, sites: count }));

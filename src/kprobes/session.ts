@@ -82,7 +82,7 @@ export class ProbeSession implements ProbeHost {
   /** Where functions with return probes go back to: a breakpoint. */
   readonly trampoline: Address;
   /** Events by the address of their object. */
-  readonly eventAddresses: Map<Address, ProbeEvent>;
+  readonly eventAddresses: Map<bigint, ProbeEvent>;
   private readonly image: ProbeImage;
   private readonly ftrace: FtraceProbes;
   private readonly program: Program;

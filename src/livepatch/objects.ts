@@ -7,6 +7,9 @@
  */
 import { conventionNamed } from '../machine/conventions.js';
 import * as elf from '../elf/constants.js';
+import { ElftraceError } from '../errors.js';
+import type { Arch } from '../machine/arch.js';
+import { moduleName } from '../program/module-name.js';
 import type { Sites } from '../sites/sites.js';
 import { judge } from '../sites/verdicts.js';
 import { KERNEL } from './module.js';
@@ -121,3 +124,34 @@ export class PatchedObject {
 }
 
 const isFunction = (info: number): boolean => (info & 15) === elf.STT_FUNC || (info & 15) === elf.STT_NOTYPE;
+
+/**
+ * A file as what a livepatch patches.
+ * @param wanted  `name`: KERNEL, or of a module; `arch`: of the livepatch
+ * @throws ElftraceError 'usage' for a file that is something else; 'bad-reference' where it has no
+ *   symbols
+ */
+export function patchedObject(
+  sites: Sites,
+  { name, path, arch }: { readonly name: string; readonly path: string; readonly arch: Arch },
+): PatchedObject {
+  const { program } = sites;
+  const { image, symbols } = program;
+  const refuse = (what: string): ElftraceError => new ElftraceError('usage', what, { file: path });
+  const { target } = program.arch;
+  if (target.id !== arch.target.id) {
+    throw refuse(`${path} is of ${target.title}, the livepatch of ${arch.target.title}`);
+  }
+  const isModule = name !== KERNEL;
+  if (isModule !== (image.header.type === elf.ET_REL)) {
+    throw refuse(`--against: ${path} is no ${isModule ? 'module' : 'linked kernel'}`);
+  }
+  const actual = moduleName(image, path);
+  if (isModule && actual !== name) throw refuse(`--against: ${path} is the module ${actual ?? '?'}, not ${name}`);
+  if (symbols === image.dynamicSymbols || symbols.count <= 1) {
+    throw new ElftraceError('bad-reference', `${path} has no symbols: name the file that was not stripped`, {
+      file: path,
+    });
+  }
+  return new PatchedObject(name, path, sites);
+}
