@@ -20,9 +20,10 @@
 import { createHash } from 'node:crypto';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, watch, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { createRequire, Module } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Script } from 'node:vm';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const build = join(root, 'build');
@@ -45,11 +46,37 @@ function sources() {
   );
 }
 
+/**
+ * TypeScript, of which reading and compiling costs more than a file: V8 keeps what it made of it.
+ * V8 itself refuses what another version of it has kept.
+ */
+function loadTypeScript() {
+  const require = createRequire(import.meta.url);
+  const path = require.resolve('typescript');
+  const { version } = require('typescript/package.json');
+  const keptPath = join(build, `.typescript-${version}.cache`);
+  const kept = statSync(keptPath, { throwIfNoEntry: false }) ? readFileSync(keptPath) : undefined;
+  const script = new Script(Module.wrap(readFileSync(path, 'utf8')), {
+    filename: path,
+    ...(kept === undefined ? {} : { cachedData: kept }),
+  });
+  const module = { exports: {} };
+  script.runInThisContext()(module.exports, createRequire(path), module, path, dirname(path));
+  if (kept === undefined || script.cachedDataRejected === true) {
+    // Behind its first use, so that what that compiled is kept, too.
+    process.once('exit', () => {
+      mkdirSync(build, { recursive: true });
+      writeFileSync(keptPath, script.createCachedData());
+    });
+  }
+  return module.exports;
+}
+
 let compiler;
 /** TypeScript and the options of tsconfig.json; loaded when the first file has changed. */
 function loadCompiler() {
   if (compiler) return compiler;
-  const ts = createRequire(import.meta.url)('typescript');
+  const ts = loadTypeScript();
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
   const { options } = ts.parseJsonConfigFileContent(config, { ...ts.sys, readDirectory: () => [] }, root);
   // A file alone does not see the package.json that makes it an ES module.
