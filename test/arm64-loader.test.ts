@@ -7,21 +7,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { arm64 } from '../src/arch-arm64/index.js';
-import { equalBytes } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan } from '../src/patch/apply.js';
 import { findSites } from '../src/sites/sites.js';
 import { planTracing } from '../src/tracing/tracing.js';
 import { conventionsOf } from '../src/program/conventions.js';
-import {
-  loadImages,
-  loadMore,
-  type LoadRequest,
-  type LoadResult,
-  originalCore,
-  type Source,
-  unload,
-} from '../src/program/loader.js';
+import { loadImages, type LoadRequest, type LoadResult, type Source } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';
 import type { ConventionName } from '../src/machine/conventions.js';
 import { runtimeObject } from '../src/runtime/index.js';
@@ -391,26 +382,6 @@ int main(void) { forms(results); for (int i = 0; i < 32; i++) line("r", results[
     const { bytes } = load(source('core', merge([start, main])), [source('forms', module)]);
     expect(runQemu(bytes)).toEqual(expected);
     expect(runHere(arm64, bytes)).toEqual(expected);
-  });
-
-  test('load then unload gives the image without it, byte for byte; a linked core can be cut out again', () => {
-    const [alone, a] = [merge([start, compile(ALONE)]), compile(MOD_A)];
-    const b = compile(MOD_B);
-    const parts = [source('mod_a', a), source('mod_b', b)];
-    const core = source('core', alone);
-    const [none, one, two] = [0, 1, 2].map((count) => load(core, parts.slice(0, count)).bytes);
-    expect(equalBytes(unload(readElf(two!), 'mod_b', arm64).bytes, one!)).toBe(true);
-    expect(equalBytes(unload(readElf(one!), 'mod_a', arm64).bytes, none!)).toBe(true);
-    expect(
-      equalBytes(
-        loadMore({ image: readElf(one!), modules: [parts[1]!], runtime: null, options: {} }, arm64).bytes,
-        two!,
-      ),
-    ).toBe(true);
-    const linked = link([start, compile(ALONE)], ['-Ttext-segment=0x10000000']);
-    const { bytes, map } = load(source('core', linked), parts);
-    expect(runHere(arm64, bytes)).toEqual(runQemu(linked));
-    expect(equalBytes(originalCore(readElf(bytes), map)!, linked)).toBe(true);
   });
 
   test('A-PLT-1, A-PLT-3, A-PLT-4: 720 external functions, tail calls, addends: one entry each, none where an adrp may not stand', () => {

@@ -5,11 +5,9 @@
  */
 import { spawnSync } from './support/spawn.js';
 import { describe, expect, test } from '@jest/globals';
-import { equalBytes } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { findSites } from '../src/sites/sites.js';
 import { partAt, readLoadMap } from '../src/program/load-map.js';
-import { loadMore, originalCore, unload } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';
 import {
   assemble,
@@ -192,36 +190,6 @@ describeWith(loaderTools, 'loading', () => {
           }
         }
         expect(short).toBe(3);
-      });
-
-      test('load then unload of the last module gives the image without it, byte for byte', () => {
-        const none = load(target, alone, [], { runtime });
-        const one = load(target, alone, [a], { runtime });
-        const two = load(target, alone, [a, b], { runtime });
-        const more = (bytes: Uint8Array, modules: (typeof a)[]): Uint8Array =>
-          loadMore({ image: readElf(bytes), modules, runtime, options: {} }, arch).bytes;
-        expect(equalBytes(unload(readElf(two.bytes), 'mod_b', arch).bytes, one.bytes)).toBe(true);
-        expect(equalBytes(unload(readElf(one.bytes), 'mod_a', arch).bytes, none.bytes)).toBe(true);
-        expect(equalBytes(more(one.bytes, [b]), two.bytes)).toBe(true);
-        expect(equalBytes(more(none.bytes, [a, b]), two.bytes)).toBe(true);
-        expect(equalBytes(load(target, alone, [a, b], { runtime }).bytes, two.bytes)).toBe(true);
-        expect(() => unload(readElf(two.bytes), 'mod_a', arch)).toThrow(/used by mod_b/);
-        expect(() => unload(readElf(two.bytes), 'mod_c', arch)).toThrow(/no module 'mod_c' is loaded \(mod_a, mod_b\)/);
-      });
-
-      test('a linked core keeps its bytes and can be cut out again', () => {
-        const linked = link(target, [objects.start, objects.alone, objects.runtime], ['-Ttext-segment=0x10000000']);
-        const before = runQemu(target, linked);
-        const { bytes, map } = load(target, source('core', linked), [a, b]);
-        expect(complaints(bytes)).toBe('');
-        expect(runHere(arch, bytes)).toEqual(before);
-        expect(runQemu(target, bytes)).toEqual(before);
-        const headerSize = target === 'ppc32' ? 52 : 64;
-        expect(equalBytes(bytes.subarray(headerSize, linked.length), linked.subarray(headerSize))).toBe(true);
-        expect(equalBytes(originalCore(readElf(bytes), map)!, linked)).toBe(true);
-        const smaller = unload(readElf(bytes), 'mod_b', arch);
-        expect(equalBytes(smaller.bytes, load(target, source('core', linked), [a]).bytes)).toBe(true);
-        expect(map.parts.map((part) => part.kind)).toEqual(['core', 'module', 'module']);
       });
 
       test('T-PPC-27 a near module: 32 bits without any stub, 64 bits through stubs, for the TOC changes', () => {

@@ -16,7 +16,7 @@ import { applyPlan, revert } from '../src/patch/apply.js';
 import { planSites } from '../src/patch/plan-sites.js';
 import { planTracing } from '../src/tracing/tracing.js';
 import { verify } from '../src/sites/verdicts.js';
-import { loadImages, loadMore, type LoadRequest, type LoadResult, type Source, unload } from '../src/program/loader.js';
+import { loadImages, type LoadRequest, type LoadResult, type Source } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';
 import { runtimeObject } from '../src/runtime/index.js';
 import { RISCV_TARGETS, scratch } from './support/c-programs.js';
@@ -234,38 +234,6 @@ sys:	mv a7, a0
       const { bytes } = load(core, modules, place === 'near' ? { moduleBase: 0x2000_0000n } : {});
       expect(runImage(bytes)).toMatchObject({ output: want.output, exit: want.code });
       expect(runQemu(bytes)).toEqual(want);
-    });
-
-    test('load, unload and load again give the same bytes', () => {
-      const flags = ['-mno-relax', '-fpatchable-function-entry=8'];
-      const alone = source(
-        'core',
-        merge([
-          compile(START, ['-mno-relax'], 'S'),
-          compile('int core_value; int f(int x) { return x; } int main(void) { return f(3); }', [
-            ...flags,
-            '-mcmodel=medany',
-          ]),
-        ]),
-      );
-      const module = (name: string): Source =>
-        source(
-          name,
-          compile(`extern int core_value, f(int); int ${name}(int x) { return f(x) + core_value; }`, [
-            ...flags,
-            '-fPIC',
-          ]),
-        );
-      const [a, b] = [module('a'), module('b')];
-      const more = { runtime: runtimeOf('g2'), options: {} };
-      const none = load(alone, [], more).bytes;
-      const one = load(alone, [a], more).bytes;
-      const two = load(alone, [a, b], more).bytes;
-      expect(equalBytes(unload(readElf(two), 'b', riscv64).bytes, one)).toBe(true);
-      expect(equalBytes(unload(readElf(one), 'a', riscv64).bytes, none)).toBe(true);
-      const added = loadMore({ image: readElf(none), modules: [a, b], ...more }, riscv64);
-      expect(equalBytes(added.bytes, two)).toBe(true);
-      expect(runImage(two).exit).toBe(3);
     });
 
     test.each([

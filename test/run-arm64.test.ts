@@ -1,58 +1,16 @@
 /**
- * `elftrace run` on arm64: every sample as under qemu-user, functions called, traces, profile,
- * callers, traps and landing pads.
+ * `elftrace run` on arm64: how programs end, functions called, callers, traps and landing pads,
+ * system calls.
  */
 import { spawnSync } from './support/spawn.js';
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { describe, expect, test } from '@jest/globals';
-import { buildProgram, scratch, ARM64_TARGETS, runHere, runQemu } from './support/c-programs.js';
+import { expect, test } from '@jest/globals';
+import { buildProgram, ARM64_TARGETS, runHere, runQemu } from './support/c-programs.js';
 import type { PpcTarget } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
-import { builtSamples } from './support/pipeline.js';
 import { run } from './support/run.js';
 import { describeWith } from './support/tools.js';
 
 const [target] = ARM64_TARGETS as [PpcTarget];
-const folder = join(builtSamples, 'arm64');
-const samples = readdirSync(folder).filter((name) => /^(program|pie|core)-[^.]*$/.test(name));
-const sample = (name: string): string => join(folder, name);
-
-describeWith([target.qemu], 'samples of arm64', () => {
-  test.each(samples)('%s prints what it prints under qemu', (name) => {
-    const here = run([sample(name)]);
-    const there = spawnSync(target.qemu, [sample(name)], { encoding: 'utf8' });
-    expect([here.status, here.stderr, here.stdout]).toEqual([there.status, '', there.stdout]);
-    expect(here.stdout).toMatch(/trace=\d+\n$/);
-  });
-});
-
-describe('a sample of arm64', () => {
-  const mcount = sample('program-mcount');
-
-  test('--trace: calls of the oracle', () => {
-    const file = scratch('trace');
-    const traced = run(['--trace', file, '--trace-source=oracle', '--format', 'ndjson', mcount]);
-    expect([traced.status, traced.stderr]).toEqual([0, '']);
-    const events = readFileSync(file, 'utf8').trimEnd().split('\n').slice(1);
-    const sites = events.filter((line) => line.includes('"kind":"entry"') && !line.includes('"site":null'));
-    expect(sites.filter((line) => !line.includes('"function":"quiet"')).length).toBe(49);
-    const folded = run(['--trace', file, '--trace-source=oracle', '--format', 'folded', mcount]);
-    const rows = readFileSync(file, 'utf8').trimEnd().split('\n');
-    expect(rows.reduce((total, line) => total + Number(line.slice(line.lastIndexOf(' '))), 0)).toBe(
-      folded.json['instructions'],
-    );
-  });
-
-  test('--profile: instructions by function, all of them', () => {
-    const file = scratch('profile');
-    const { json } = run(['--profile-file', file, mcount]);
-    const rows = readFileSync(file, 'utf8').trimEnd().split('\n').slice(1);
-    expect(rows.some((row) => row.endsWith('14  recurse'))).toBe(true);
-    expect(rows.reduce((sum, row) => sum + Number(row.slice(0, 14)), 0)).toBe(json['instructions']);
-  });
-});
-
 const ENDS = `
 #include "lib.h"
 typedef int function(int);

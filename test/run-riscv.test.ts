@@ -1,9 +1,9 @@
 /** `elftrace run` on RISC-V 64: ends, calls, traces, profiles and callers, as users have them. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { buildProgram, RISCV_TARGETS, scratch } from './support/c-programs.js';
+import { buildProgram, RISCV_TARGETS } from './support/c-programs.js';
 import type { Level, PpcTarget } from './support/c-programs.js';
 import { PROGRAMS, writeSource } from './support/emulator.js';
 import { builtSamples } from './support/pipeline.js';
@@ -165,44 +165,6 @@ describeWith([GC.gcc], 'ends', () => {
 });
 
 describe('samples', () => {
-  const NAMES = [
-    'program-patchable-8', 'program-patchable-4', 'program-patchable-8-4', 'program-rv64g-patchable-2', 'program-rv64g-mcount', 'program-mcount',
-    'program-mcount-relaxed', 'program-clang-patchable-8', 'pie-patchable-4', 'program-rv64g-patchable-4-2',
-  ]; // prettier-ignore
-
-  test.each(NAMES)('%s runs as expected of the C source', (name) => {
-    const result = run([sample(name)]);
-    expect([result.status, result.stderr]).toEqual([0, '']);
-    expect(result.stdout).toMatch(/\ntrace=\d+\n$/);
-  });
-
-  test.each(['program-patchable-8', 'program-rv64g-mcount', 'pie-patchable-4'])(
-    '%s: trace, folded stacks, profile',
-    (name) => {
-      const file = scratch('trace');
-      const plain = run([sample(name)]);
-      const traced = run(['--trace', file, '--trace-source=oracle', '--format', 'ndjson', sample(name)]);
-      expect([traced.status, traced.stderr, traced.stdout]).toEqual([0, '', plain.stdout]);
-      const events = readFileSync(file, 'utf8').trimEnd().split('\n').slice(1);
-      const entries = events.filter((line) => line.includes('"kind":"entry"'));
-      expect(entries.length).toBeGreaterThan(49);
-      expect(events.length - entries.length).toBe(entries.length);
-      const sites = entries.filter((line) => !line.includes('"site":null') && !line.includes('"function":"quiet"'));
-      expect(sites.length).toBe(49);
-      const folded = run(['--trace', file, '--trace-source=oracle', '--format', 'folded', sample(name)]);
-      const sum = readFileSync(file, 'utf8')
-        .trimEnd()
-        .split('\n')
-        .reduce((total, line) => total + Number(line.slice(line.lastIndexOf(' '))), 0);
-      expect(sum).toBe(folded.json['instructions']);
-      const { stderr, json } = run(['--profile-file', file, sample(name)]);
-      expect(stderr).toBe('');
-      const rows = readFileSync(file, 'utf8').trimEnd().split('\n').slice(1);
-      expect(rows.reduce((total, row) => total + Number(row.slice(0, 14)), 0)).toBe(json['instructions']);
-      expect(rows.join('\n')).toMatch(/ 14 {2}recurse$/m);
-    },
-  );
-
   test('--compare of a patched program with its original', () => {
     const result = run(['--compare', sample('program-patchable-8'), sample('program-patchable-8')]);
     expect(result.status).toBe(0);

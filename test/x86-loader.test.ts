@@ -13,14 +13,7 @@ import { equalBytes } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
 import { findSites } from '../src/sites/sites.js';
-import {
-  loadImages,
-  loadMore,
-  type LoadRequest,
-  type LoadResult,
-  originalCore,
-  unload,
-} from '../src/program/loader.js';
+import { loadImages, loadMore, type LoadRequest, type LoadResult, unload } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';
 import { runtimeObject } from '../src/runtime/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
@@ -382,15 +375,6 @@ describeWith([gcc, 'x86_64-linux-gnu-ld', 'qemu-x86_64'], 'against GNU ld', () =
   });
 
   const alone = object(CORE.replace('mod_main(3)', 'core_add(1, 2)'), ['-pg', '-mfentry', '-mrecord-mcount']);
-
-  test('a linked core keeps its bytes and can be cut out again', () => {
-    const linked = link([start, alone, object('void __fentry__(void) {}')], ['-Ttext-segment=0x10000000']);
-    const { bytes, map } = loaded(linked, [wide]);
-    const [want] = elsewhere(linked);
-    for (const each of everywhere(bytes)) expect(each).toEqual(want);
-    expect(equalBytes(bytes.subarray(64, linked.length), linked.subarray(64))).toBe(true);
-    expect(equalBytes(originalCore(readElf(bytes), map)!, linked)).toBe(true);
-  });
 
   test.each(['modern', '2014', 'none'])('modules come and go byte for byte, trampolines %s', (tramp) => {
     const flavour = tramp === '2014' ? 'y2014' : 'modern';
