@@ -232,7 +232,7 @@ describe('system registers', () => {
 
   test('the identification registers say what is executed', () => {
     expect(read(register(0, 0, 6, 0))).toBe(0x0010_0000_0021_0000n);
-    expect(read(register(0, 0, 4, 0))).toBe(0x0001_0000_00ff_0011n);
+    expect(read(register(0, 0, 4, 0))).toBe(0x0001_0000_0000_0011n);
     // Emulated as zero, and not emulated.
     expect(read(register(0, 0, 7, 2))).toBe(0n);
     expect(read(register(0, 0, 1, 0))).toBe('undefined');

@@ -13,13 +13,12 @@ const OWN_CALLS = '38 renameat';
 let calls: ReadonlyMap<number, string> | undefined;
 
 /**
- * What is executed beyond the base instructions: CRC32, ATOMICS, CPUID (identification registers
- * can be read), LRCPC, DCPOP, DIT, FLAGM, SSBS, SB; and DCPODP, BTI. FP and ASIMD, which systems
- * have together, are not in it: of integers in vectors a part is not executed.
+ * What is executed: FP, ASIMD, CRC32, ATOMICS, CPUID (identification registers can be read), LRCPC,
+ * DCPOP, DIT, FLAGM, SSBS, SB; and DCPODP, BTI.
  *
  * Source: Linux uapi/asm/hwcap.h of arm64.
  */
-const HWCAP = [7, 8, 11, 15, 16, 24, 27, 28, 29].reduce((sum, bit) => sum | (1n << BigInt(bit)), 0n);
+const HWCAP = [0, 1, 7, 8, 11, 15, 16, 24, 27, 28, 29].reduce((sum, bit) => sum | (1n << BigInt(bit)), 0n);
 const HWCAP2 = (1n << 0n) | (1n << 17n);
 
 export const arm64Emulation: IrEmulation = {

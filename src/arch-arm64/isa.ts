@@ -38,7 +38,7 @@ import { IsaTable, row } from '../isa/table.js';
 import type { Flow, Instruction, Isa } from '../isa/instruction.js';
 import { reaches, type Reach } from '../bits.js';
 import { hex, outOfRange } from '../errors.js';
-import { isLeftShift } from './vector-rows.js';
+import { integerElement, isLeftShift } from './vector-rows.js';
 import type { Address } from '../units.js';
 
 // ---------------------------------------------------------------------------------------- bitmasks
@@ -107,7 +107,9 @@ const REGISTER_FIELDS = [
   'wd wn wm ws wt wt2',
   'bt ht st dt qt st2 dt2 qt2 hd sd dd dn fd fn fm fa',
   // vectors: arrangement by size, by bytes, fixed; elements; the other register file
-  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4 vln vlm vld vtable vem vpair vfl vfn dm se',
+  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4 vln vlm vld vem vpair vfl vfn dm se',
+  // structures of one element; tables; what is twice as wide as the elements
+  've ve_2 ve_3 ve_4 vtable vtable_2 vtable_3 vtable_4 fld fln vpd',
 ].flatMap((names) => names.split(' '));
 
 const FIELDS: Readonly<Record<string, FieldSpec>> = {
@@ -128,6 +130,8 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   /** Number of an element: h:l, or h alone. */
   h: hidden,
   l: hidden,
+  /** Number of an element of a structure. */
+  lane: hidden,
   /** 64 less the digits behind the point. */
   fixed: unsigned(6),
   cmode: unsigned(2),
@@ -713,6 +717,8 @@ function fmovWidth(o: Operands): boolean {
 
 const lanes = (o: Operands): boolean => o['size'] !== 3 || o['q'] === 1;
 const V: RowAttributes = { when: lanes };
+/** Elements of 2 and 4 bytes. */
+const V_HS: RowAttributes = { when: (o) => o['size'] === 1 || o['size'] === 2 };
 /** Element sizes b, h, s only. */
 const V_BHS: RowAttributes = { when: (o) => o['size'] !== 3 };
 /**
@@ -726,24 +732,98 @@ const SHIFT: RowAttributes = {
 /** The same of elements that are half as wide as others of the row. */
 const LONG_SHIFT: RowAttributes = { not: SHIFT.not!, when: (o) => o['shiftimm']! < 64 };
 
+/** Shifts of scalars: of any size, of one that becomes narrow. */
+const SCALAR_SHIFT: RowAttributes = { not: SHIFT.not! };
+const NARROW_SHIFT: RowAttributes = { not: SHIFT.not!, when: (o) => o['shiftimm']! < 64 };
+
 /** Across all elements: of 4 bytes there are two in 8 bytes, which is a pair. */
 const ACROSS: RowAttributes = { when: (o) => o['size']! < 2 || (o['size'] === 2 && o['q'] === 1) };
 
 /**
- * ld1 or st1 of one to four registers: without write-back, with it by their size, by a register.
+ * The three rows of a structure: without write-back, with it by the bytes accessed, by a register.
+ *
+ * @param code  by bit 23 and what stands in bits 20 to 16
  */
-function structures<const M extends 'ld1' | 'st1'>(name: M, l: '0' | '1') {
-  const of = <const C extends 1 | 2 | 3 | 4>(count: C, opcode: string) => {
-    const list = count === 1 ? 'vt' : `vt_${count}`;
-    const text = `'{'~${list}~'}', [base]`;
-    const code = (post: string): string => `0 q 001100${post} ${opcode} size[1:0] base ${list}`;
-    return [
-      row(`${name}-${count}`, code(`0 ${l} 000000`), text),
-      row(`${name}-${count}-post`, code(`1 ${l} 011111`), `${text}, q`),
-      row(`${name}-${count}-postreg`, code(`1 ${l} 0 xm`), `${text}, xm`, { not: { xm: [31] } }),
-    ] as const;
+function structure<const M extends string>(
+  name: M,
+  code: (post: '0' | '1', last: string) => string,
+  text: string,
+  bytes: string,
+  when: RowAttributes = {},
+) {
+  return [
+    row(name, code('0', '00000'), text, when),
+    row(`${name}-post`, code('1', '11111'), `${text}, ${bytes}`, when),
+    row(`${name}-postreg`, code('1', 'xm'), `${text}, xm`, { ...when, not: { xm: [31] } }),
+  ] as const;
+}
+
+type Count = 1 | 2 | 3 | 4;
+const listOf = (field: string, count: Count): string => (count === 1 ? field : `${field}_${count}`);
+
+/** ld1 or st1 of one to four registers, and the others with as many as their elements. */
+function structures<const M extends 'ld' | 'st'>(name: M, l: '0' | '1') {
+  const of = <const N extends string, const C extends Count>(
+    form: N,
+    count: C,
+    opcode: string,
+    when?: RowAttributes,
+  ) => {
+    const list = listOf('vt', count);
+    return structure(
+      `${name}${form}-${count}`,
+      (post, last) => `0 q 001100${post} ${l} 0 ${last} ${opcode} size[1:0] base ${list}`,
+      `'{'~${list}~'}', [base]`,
+      'q',
+      when,
+    );
   };
-  return [...of(1, '0111'), ...of(2, '1010'), ...of(3, '0110'), ...of(4, '0010')] as const;
+  return [
+    ...of('1', 1, '0111'),
+    ...of('1', 2, '1010'),
+    ...of('1', 3, '0110'),
+    ...of('1', 4, '0010'),
+    ...of('2', 2, '1000', V),
+    ...of('3', 3, '0100', V),
+    ...of('4', 4, '0000', V),
+  ] as const;
+}
+
+/** Bits 15 to 10 of structures of one element, without what is its number; Q is its highest bit. */
+const ONE_ELEMENT = [
+  ['b', 'lane[3]', '00', 'lane[2:0]', 1],
+  ['h', 'lane[2]', '01', 'lane[1:0] 0', 2],
+  ['s', 'lane[1]', '10', 'lane[0] 00', 4],
+  ['d', 'lane[0]', '10', '0 01', 8],
+] as const;
+
+/** Structures of one element, and those that fill registers with it (`r`). */
+function singleStructures<const M extends 'ld' | 'st'>(name: M, l: '0' | '1') {
+  return ([1, 2, 3, 4] as const).flatMap((count) => {
+    const list = listOf('ve', count);
+    const [r, third] = [count % 2 === 0 ? '1' : '0', count > 2 ? '1' : '0'];
+    return ONE_ELEMENT.flatMap(([letter, q, opcode, rest, bytes]) =>
+      structure(
+        `${name}${count}-${letter}`,
+        (post, last) => `0 ${q} 001101${post} ${l} ${r} ${last} ${opcode}${third} ${rest} base ${list}`,
+        `'{'~${list}~'}'~lane, [base]`,
+        `'#${count * bytes}'`,
+      ),
+    );
+  });
+}
+
+function replicatingLoads() {
+  return ([1, 2, 3, 4] as const).flatMap((count) => {
+    const list = listOf('vt', count);
+    const [r, third] = [count % 2 === 0 ? '1' : '0', count > 2 ? '1' : '0'];
+    return structure(
+      `ld${count}r`,
+      (post, last) => `0 q 001101${post} 1 ${r} ${last} 11${third} 0 size[1:0] base ${list}`,
+      `'{'~${list}~'}', [base]`,
+      'size',
+    );
+  });
 }
 
 // Codes of vectors.
@@ -860,20 +940,50 @@ function vectors() {
         ['uminv', '1', '11010'],
       ] as const
     ).map(([name, u, opcode]) => row(name, `0 q ${u} 01110 size[1:0] 11000 ${opcode} 10 vn ad`, 'ad, vn', ACROSS)),
-    row('tbl-1', '0 q 0 01110 000 bm 0 00 0 00 vtable bd', "bd, '{'~vtable~'}', bm"),
+    ...([1, 2, 3, 4] as const).flatMap((count) => {
+      const list = listOf('vtable', count);
+      const code = (op: string): string =>
+        `0 q 0 01110 000 bm 0 ${['00', '01', '10', '11'][count - 1]!} ${op} 00 ${list} bd`;
+      return [
+        row(`tbl-${count}`, code('0'), `bd, '{'~${list}~'}', bm`),
+        row(`tbx-${count}`, code('1'), `bd, '{'~${list}~'}', bm`),
+      ];
+    }),
     row('shrn', '0 two 0 011110 shiftimm 10000 1 vln vd', 'vd, vln, shiftimm', LONG_SHIFT),
     row('sshll', '0 two 0 011110 shiftimm 10100 1 vn vld', 'vld, vn, shiftimm', LONG_SHIFT),
     row('ushll', '0 two 1 011110 shiftimm 10100 1 vn vld', 'vld, vn, shiftimm', LONG_SHIFT),
     row('xtn', '0 two 0 01110 size[1:0] 10000 10010 10 vln vd', 'vd, vln', V_BHS),
     row('addhn', '0 two 0 01110 size[1:0] 1 vlm 0100 00 vln vd', 'vd, vln, vlm', V_BHS),
     row('subhn', '0 two 0 01110 size[1:0] 1 vlm 0110 00 vln vd', 'vd, vln, vlm', V_BHS),
-    ...structures('st1', '0'),
-    ...structures('ld1', '1'),
+    row('shll', '0 two 1 01110 size[1:0] 10000 10011 10 vn vld', 'vld, vn, size', V_BHS),
+    row('addp-d', '01 0 11110 11 11000 11011 10 vpair dd', 'dd, vpair'),
+    ...(
+      [
+        ['saddlp', '0', '00010'],
+        ['sadalp', '0', '00110'],
+        ['uaddlp', '1', '00010'],
+        ['uadalp', '1', '00110'],
+      ] as const
+    ).map(([name, u, opcode]) => row(name, `0 q ${u} 01110 size[1:0] 10000 ${opcode} 10 vn vpd`, 'vpd, vn', V_BHS)),
+    row('saddlv', '0 q 0 01110 size[1:0] 11000 00011 10 vn fld', 'fld, vn', ACROSS),
+    row('uaddlv', '0 q 1 01110 size[1:0] 11000 00011 10 vn fld', 'fld, vn', ACROSS),
+    ...(
+      [
+        ['mla', '1', '0000'],
+        ['mls', '1', '0100'],
+        ['mul', '0', '1000'],
+      ] as const
+    ).map(([name, u, opcode]) =>
+      row(`${name}-e`, `0 q ${u} 01111 size[1:0] l vem ${opcode} h 0 vn vd`, 'vd, vn, vem', V_HS),
+    ),
+    ...structures('st', '0'),
+    ...structures('ld', '1'),
+    ...singleStructures('st', '0'),
+    ...singleStructures('ld', '1'),
+    ...replicatingLoads(),
   ] as const;
 }
 
-/** Elements of 2 and 4 bytes. */
-const V_HS: RowAttributes = { when: (o) => o['size'] === 1 || o['size'] === 2 };
 /** Bytes. */
 const V_B: RowAttributes = { when: (o) => o['size'] === 0 };
 /** A shift of one element of 8 bytes. */
@@ -941,8 +1051,55 @@ function vectorIntegers() {
       [
         ['sshr-d', '0', '00000'], ['ushr-d', '1', '00000'], ['ssra-d', '0', '00010'], ['usra-d', '1', '00010'], ['srshr-d', '0', '00100'],
         ['urshr-d', '1', '00100'], ['srsra-d', '0', '00110'], ['ursra-d', '1', '00110'], ['shl-d', '0', '01010'],
+        ['sri-d', '1', '01000'], ['sli-d', '1', '01010'],
       ] as const
     ).map(([name, u, opcode]) => row(name, `01 ${u} 111110 shiftimm ${opcode} 1 dn dd`, 'dd, dn, shiftimm', ONE_SHIFT)),
+  ] as const;
+} // prettier-ignore
+
+/** Those that saturate on scalars, and those with an element. */
+function scalarIntegers() {
+  return [
+    ...(
+      [
+        ['sqadd', '0', '00001', {}], ['uqadd', '1', '00001', {}], ['sqsub', '0', '00101', {}], ['uqsub', '1', '00101', {}],
+        ['sqshl-v', '0', '01001', {}], ['uqshl-v', '1', '01001', {}], ['sqrshl', '0', '01011', {}], ['uqrshl', '1', '01011', {}],
+        ['sqdmulh', '0', '10110', V_HS], ['sqrdmulh', '1', '10110', V_HS],
+      ] as const
+    ).map(([name, u, opcode, when]) => row(`${name}-s`, `01 ${u} 11110 size[1:0] 1 fm ${opcode} 1 fn fd`, 'fd, fn, fm', when)),
+    ...(
+      [['sqdmlal', '1001'], ['sqdmlsl', '1011'], ['sqdmull', '1101']] as const
+    ).map(([name, opcode]) => row(`${name}-s`, `01 0 11110 size[1:0] 1 fm ${opcode} 00 fn fld`, 'fld, fn, fm', V_HS)),
+    ...(
+      [['suqadd', '0', '00011'], ['usqadd', '1', '00011'], ['sqabs', '0', '00111'], ['sqneg', '1', '00111']] as const
+    ).map(([name, u, opcode]) => row(`${name}-s`, `01 ${u} 11110 size[1:0] 10000 ${opcode} 10 fn fd`, 'fd, fn')),
+    ...(
+      [['sqxtn', '0', '10100'], ['uqxtn', '1', '10100'], ['sqxtun', '1', '10010']] as const
+    ).map(([name, u, opcode]) => row(`${name}-s`, `01 ${u} 11110 size[1:0] 10000 ${opcode} 10 fln fd`, 'fd, fln', V_BHS)),
+    ...(
+      [['sqshlu', '1', '01100'], ['sqshl', '0', '01110'], ['uqshl', '1', '01110']] as const
+    ).map(([name, u, opcode]) => row(`${name}-s`, `01 ${u} 111110 shiftimm ${opcode} 1 fn fd`, 'fd, fn, shiftimm', SCALAR_SHIFT)),
+    ...(
+      [
+        ['sqshrun', '1', '10000'], ['sqrshrun', '1', '10001'], ['sqshrn', '0', '10010'], ['sqrshrn', '0', '10011'],
+        ['uqshrn', '1', '10010'], ['uqrshrn', '1', '10011'],
+      ] as const
+    ).map(([name, u, opcode]) => row(`${name}-s`, `01 ${u} 111110 shiftimm ${opcode} 1 fln fd`, 'fd, fln, shiftimm', NARROW_SHIFT)),
+    ...(
+      [
+        ['smlal', '0', '0010'], ['umlal', '1', '0010'], ['smlsl', '0', '0110'], ['umlsl', '1', '0110'], ['smull', '0', '1010'],
+        ['umull', '1', '1010'], ['sqdmlal', '0', '0011'], ['sqdmlsl', '0', '0111'], ['sqdmull', '0', '1011'],
+      ] as const
+    ).map(([name, u, opcode]) => row(`${name}-e`, `0 two ${u} 01111 size[1:0] l vem ${opcode} h 0 vn vld`, 'vld, vn, vem', V_HS)),
+    ...(
+      [['sqdmulh', '1100'], ['sqrdmulh', '1101']] as const
+    ).flatMap(([name, opcode]) => [
+      row(`${name}-e`, `0 q 0 01111 size[1:0] l vem ${opcode} h 0 vn vd`, 'vd, vn, vem', V_HS),
+      row(`${name}-es`, `01 0 11111 size[1:0] l vem ${opcode} h 0 fn fd`, 'fd, fn, vem', V_HS),
+    ]),
+    ...(
+      [['sqdmlal', '0011'], ['sqdmlsl', '0111'], ['sqdmull', '1011']] as const
+    ).map(([name, opcode]) => row(`${name}-es`, `01 0 11111 size[1:0] l vem ${opcode} h 0 fn fld`, 'fld, fn, vem', V_HS)),
   ] as const;
 } // prettier-ignore
 
@@ -1124,6 +1281,7 @@ const ROWS = [
   ...floatingPoint(),
   ...vectors(),
   ...vectorIntegers(),
+  ...scalarIntegers(),
   ...vectorNumbers(),
 ];
 
@@ -1245,15 +1403,19 @@ function arrangement(o: Operands): string {
   return VECTOR_SIZES[o['size']! * 2 + q]!;
 }
 
+/** Log2 of the bytes of an element. */
+const elementSize = (o: Operands): number =>
+  o['shiftimm'] === undefined ? o['size']! : 31 - Math.clz32(o['shiftimm'] >> 3);
+
 /** Arrangement of an operand whose elements are twice as wide. */
-function longArrangement(o: Operands): string {
-  const size = o['shiftimm'] === undefined ? o['size']! : 31 - Math.clz32(o['shiftimm'] >> 3);
-  return VECTOR_SIZES[(size + 1) * 2 + 1]!;
-}
+const longArrangement = (o: Operands): string => VECTOR_SIZES[(elementSize(o) + 1) * 2 + 1]!;
+
+/** A scalar whose size `size` or a shift says, or one that is twice as wide. */
+const scalarText = (o: Operands, number: number, twice = 0): string => `${'bhsd'[elementSize(o) + twice]!}${number}`;
 
 function floatingRegister(o: Operands, number: number): string {
   if (o['sz'] !== undefined) return `${'sd'[o['sz']]!}${number}`;
-  if (o['shiftimm'] !== undefined) return `${o['shiftimm'] >= 64 ? 'd' : 's'}${number}`;
+  if (o['ptype'] === undefined) return scalarText(o, number);
   return `${['s', 'd', '', 'h'][o['ptype']!]!}${number}`;
 }
 
@@ -1325,20 +1487,36 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   ...Object.fromEntries(
     ['vld', 'vln', 'vlm'].map((name): [string, Text] => [name, (value, o) => `v${value}.${longArrangement(o)}`]),
   ),
-  vtable: (value) => `v${value}.16b`,
-  // Bytes of the registers of ld1 and st1.
+  ...Object.fromEntries(
+    ([1, 2, 3, 4] as const).flatMap((count): [string, Text][] => [
+      [listOf('vtable', count), registerList(count, () => '16b')],
+      [listOf('ve', count), registerList(count, (_o, each) => each.mnemonic.split('-')[1]!)],
+    ]),
+  ),
+  lane: (value) => `[${value}]`,
+  vpd: (value, o) => `v${value}.${VECTOR_SIZES[(o['size']! + 1) * 2 + o['q']!]!}`,
+  fld: (value, o) => scalarText(o, value, 1),
+  fln: (value, o) => scalarText(o, value, 1),
+  // What ldNr has read, and by how much shll shifts.
+  size: (value, _o, _address, { mnemonic }) =>
+    `#${mnemonic === 'shll' ? 8 << value : Number(/^ld(\d)r/.exec(mnemonic)![1]) << value}`,
+  // Bytes of the registers of structures.
   q: (value, _o, _address, each) => `#${(value === 1 ? 16 : 8) * Number(each.mnemonic.split('-')[1])}`,
   ...Object.fromEntries(
     ['bd', 'bn', 'bm'].map((name): [string, Text] => [name, (value, o) => `v${value}.${o['q'] === 1 ? '16b' : '8b'}`]),
   ),
-  ...Object.fromEntries([2, 3, 4].map((count): [string, Text] => [`vt_${count}`, registerList(count)])),
+  ...Object.fromEntries([2, 3, 4].map((count): [string, Text] => [`vt_${count}`, registerList(count, arrangement)])),
   dn: (value) => `d${value}`,
   dm: (value) => `d${value}`,
   se: (value, o) => `${'bhsd'[31 - Math.clz32(o['imm5']! & -o['imm5']!)]!}${value}`,
   vfl: (value, o) => `v${value}.${o['sz'] === 1 ? '2d' : '4s'}`,
   vfn: (value, o) => `v${value}.${VECTOR_SIZES[(1 + o['sz']!) * 2 + o['two']!]!}`,
-  vpair: (value, o) => `v${value}.2${'sd'[o['sz']!]!}`,
+  vpair: (value, o) => `v${value}.2${'sd'[o['sz'] ?? 1]!}`,
   vem: (value, o) => {
+    if (o['size'] !== undefined) {
+      const { number, index } = integerElement(o);
+      return `v${number}.${'bhs'[o['size']]!}[${index}]`;
+    }
     const index = o['sz'] === 1 ? o['h']! : 2 * o['h']! + o['l']!;
     return `v${value}.${'sd'[o['sz']!]!}[${index}]`;
   },
@@ -1415,9 +1593,9 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
  * Consecutive vector registers; behind 31 comes 0. objdump writes three and more as a range where
  * they do not wrap.
  */
-function registerList(count: number): Text {
-  return (value, o) => {
-    const names = Array.from({ length: count }, (_, i) => `v${(value + i) % 32}.${arrangement(o)}`);
+function registerList(count: number, kind: (o: Operands, each: Row) => string): Text {
+  return (value, o, _address, each) => {
+    const names = Array.from({ length: count }, (_, i) => `v${(value + i) % 32}.${kind(o, each)}`);
     return count > 2 && value + count <= 32 ? `${names[0]!}-${names.at(-1)!}` : names.join(', ');
   };
 }

@@ -1,7 +1,7 @@
 /**
  * Instruction -> IR for A64 in user mode (EL0, Linux): integers, all forms of memory access,
- * exclusives and atomics, system instructions; vectors of integers; floating point on scalars and
- * vectors, by a helper.
+ * exclusives and atomics, system instructions; vectors and floating point with the files beside
+ * this one, which do most of them in ops and the others by two helpers.
  *
  * What differs from most machines:
  *
@@ -60,8 +60,12 @@ import { ByteView } from '../bytes.js';
 import { floatSemantics, modeOf, setMode } from './float-lift.js';
 import { executeFloat } from './float-instructions.js';
 import type { FloatRegisters } from './float-instructions.js';
+import { elementOf, fillVector, readElement, replicate, setVector, truncated, writeElement } from './elements.js';
+import { structureSemantics } from './structures.js';
 import { executeVector, INTEGER_ROWS } from './vector-rows.js';
+import type { IntegerRow } from './vector-rows.js';
 import { vectorSemantics } from './vectors.js';
+import type { VectorSlots } from './vectors.js';
 import { ElftraceError } from '../errors.js';
 import { lazily, WordMemo } from '../isa/memo.js';
 import type { Operands } from '../isa/table.js';
@@ -98,6 +102,8 @@ const SLOTS = new SlotLayout([
   ['vscratch', 'v128'],
   // Of the ops on lanes.
   ...numbered('lanes', 5).map((name) => [name, 'v128'] as const),
+  // What a structure load has read.
+  ...numbered('read', 4).map((name) => [name, 'v128'] as const),
 ]);
 const GPR = numbered('x', 31).map((name) => SLOTS.slot(name));
 const SP = SLOTS.slot('sp');
@@ -118,6 +124,8 @@ const MODE = SLOTS.slot('float mode');
 const VECTOR = numbered('v', 32).map((name) => SLOTS.slot(name));
 const VECTOR_SCRATCH = SLOTS.slot('vscratch');
 const [LANES_0, LANES_1, LANES_2, LANES_3, LANES_4] = [0, 1, 2, 3, 4].map((i) => SLOTS.slot(`lanes${i}`));
+const LANE_SLOTS: VectorSlots = { registers: VECTOR, scratch: [LANES_0!, LANES_1!, LANES_2!, LANES_3!, LANES_4!] };
+const READ = numbered('read', 4).map((name) => SLOTS.slot(name));
 /**
  * No access can have this address: a reservation is aligned, or of one byte and then at the end of
  * the address space.
@@ -1408,9 +1416,9 @@ const CONSTANT_REGISTERS: ReadonlyMap<number, bigint> = new Map([
   [systemRegister(0, 0, 0, 0), 0x000f_e1f0n],
   [systemRegister(0, 0, 0, 5), 0x8000_0000n],
   [systemRegister(0, 0, 0, 6), 0n],
-  // ID_AA64PFR0_EL1: EL0 and EL1 of 64 bits; floating point and Advanced SIMD: not
-  // announced (15); DIT.
-  [systemRegister(0, 0, 4, 0), 0x0001_0000_00ff_0011n],
+  // ID_AA64PFR0_EL1: EL0 and EL1 of 64 bits; floating point and Advanced SIMD without half
+  // precision (0, 0); DIT.
+  [systemRegister(0, 0, 4, 0), 0x0001_0000_0000_0011n],
   // ID_AA64PFR1_EL1: BT 1, SSBS 2.
   [systemRegister(0, 0, 4, 1), 0x21n],
   // ID_AA64ISAR0_EL1: CRC32, Atomic 2, TS 1 (FlagM).
@@ -1518,19 +1526,6 @@ function narrowVector(x: Lifting, f: Fields, d: Slot): void {
   if (f.n('q') === 0) x.b.to(d, 'wide64', x.b.make('low64', d));
 }
 
-/** Both halves, or the lower one, from one number of 64 bits. */
-function setVector(x: Lifting, full: boolean, d: Slot, value: Operand): void {
-  if (full) x.b.to(d, 'join64', value, value);
-  else x.b.to(d, 'wide64', value);
-}
-
-/** The 64-bit number in which `value` of `bits` stands again and again. */
-function replicate(value: bigint, bits: number): bigint {
-  let out = 0n;
-  for (let at = 0; at < 64; at += bits) out |= BigInt.asUintN(bits, value) << BigInt(at);
-  return out;
-}
-
 /** Floating constants of eight bits (Arm ARM, VFPExpandImm). */
 function floatingBits(imm8: number, bits: 16 | 32 | 64): bigint {
   const exponentBits = { 16: 5, 32: 8, 64: 11 }[bits];
@@ -1549,10 +1544,6 @@ const scalarBits = (f: Fields): 16 | 32 | 64 => {
   const type = f.n('ptype');
   return type === 0 || type === 1 || type === 3 ? FLOAT_BITS[type] : 64;
 };
-
-/** The low bits of a number, in 16, 32 or 64 bits. */
-const truncated = (x: Lifting, value: Operand, bits: 8 | 16 | 32 | 64): Operand =>
-  bits === 64 ? value : x.b.make(`zx${bits}`, value);
 
 const floatMove: Lift = (x, f) => {
   const low = x.b.make('low64', VECTOR[f.n('fn')]!);
@@ -1657,48 +1648,6 @@ const vectorSelect =
     return undefined;
   };
 
-/**
- * ld1 and st1 of one to four registers: in little-endian order they are the bytes, whatever the
- * elements are.
- */
-const structures =
-  (store: boolean, count: number): Lift =>
-  (x, f) => {
-    const { b } = x;
-    const first = f.n(count === 1 ? 'vt' : `vt_${count}`);
-    const base = x.base(f.n('base'));
-    const bytes = f.n('q') === 1 ? 16 : 8;
-    const vector = (i: number): Slot => VECTOR[(first + i) % 32]!;
-    // The last byte first: an access that ends in what is not mapped changes no register.
-    if (!store && count > 1) b.load('ld8u', b.temp(), base, BigInt(bytes * count - 1));
-    for (let i = 0; i < count; i++) {
-      const at = BigInt(bytes * i);
-      if (store) b.store(bytes === 16 ? 'stv128' : 'stv64', vector(i), base, at);
-      else b.load(bytes === 16 ? 'ldv128' : 'ldv64', vector(i), base, at);
-    }
-    return undefined;
-  };
-
-/** The rows of `structures` of the instruction table. */
-function structureRows<const M extends 'ld1' | 'st1'>(name: M) {
-  const rows: Record<string, Lift> = {};
-  for (const count of [1, 2, 3, 4]) {
-    const emit = structures(name === 'st1', count);
-    rows[`${name}-${count}`] = emit;
-    rows[`${name}-${count}-post`] = (x, f) => {
-      const terminator = emit(x, f);
-      x.advance(f.n('base'), BigInt((f.n('q') === 1 ? 16 : 8) * count));
-      return terminator;
-    };
-    rows[`${name}-${count}-postreg`] = (x, f) => {
-      const terminator = emit(x, f);
-      x.b.to(x.targetOrStack(f.n('base')), 'add', x.sourceOrStack(f.n('base')), x.source(f.n('xm')));
-      return terminator;
-    };
-  }
-  return rows as Record<`${M}-${1 | 2 | 3 | 4}${'' | '-post' | '-postreg'}`, Lift>;
-}
-
 const countOnes: Lift = (x, f) => {
   const d = VECTOR[f.n('bd')]!;
   x.b.to(d, 'popcnt8x16', VECTOR[f.n('bn')]!);
@@ -1728,38 +1677,6 @@ const addAcross: Lift = (x, f) => {
   return undefined;
 };
 
-interface Element {
-  readonly bits: 8 | 16 | 32 | 64;
-  readonly high: boolean;
-  /** Bits from the low end of its half. */
-  readonly shift: bigint;
-}
-
-/**
- * The element that imm5 names: the lowest bit set is the size, the index stands above it. `imm4` is
- * an index by size.
- */
-function elementOf(imm5: number, imm4?: number): Element {
-  const size = 31 - Math.clz32(imm5 & -imm5);
-  const index = imm4 === undefined ? imm5 >> (size + 1) : imm4 >> size;
-  const at = index * (8 << size);
-  return { bits: ([8, 16, 32, 64] as const)[size]!, high: at >= 64, shift: BigInt(at % 64) };
-}
-
-function readElement(x: Lifting, vector: Slot, { bits, high, shift }: Element): Operand {
-  const half = x.b.make(high ? 'high64' : 'low64', vector);
-  return truncated(x, shift === 0n ? half : x.b.make('shr', half, shift), bits);
-}
-
-function writeElement(x: Lifting, vector: Slot, { bits, high, shift }: Element, value: Operand): void {
-  const { b } = x;
-  const halves: Operand[] = [b.make('low64', vector), b.make('high64', vector)];
-  const rest = b.make('and', halves[high ? 1 : 0]!, ONES[64] & ~(lowOnes(bits) << shift));
-  const placed = b.make('shl', truncated(x, value, bits), shift);
-  halves[high ? 1 : 0] = bits === 64 ? value : b.make('or', rest, placed);
-  b.to(vector, 'join64', halves[0]!, halves[1]!);
-}
-
 const elementToInteger =
   (signed: boolean): Lift =>
   (x, f) => {
@@ -1773,11 +1690,6 @@ const elementToInteger =
     }
     return undefined;
   };
-
-function duplicate(x: Lifting, f: Fields, bits: 8 | 16 | 32 | 64, value: Operand): void {
-  const low = truncated(x, value, bits);
-  setVector(x, f.n('q') === 1, VECTOR[f.n('vd')]!, bits === 64 ? low : x.b.make('mul', low, replicate(1n, bits)));
-}
 
 // Floating point
 // -------------------------------------------------------------------------------------------------
@@ -2262,7 +2174,7 @@ const SEMANTICS = [
       return undefined;
     },
     'dup-gen': (x, f) => {
-      duplicate(x, f, elementOf(f.n('imm5')).bits, x.source(f.n('vw')));
+      fillVector(x, f.n('q') === 1, VECTOR[f.n('vd')]!, elementOf(f.n('imm5')).bits, x.source(f.n('vw')));
       return undefined;
     },
     'dup-s': (x, f) => {
@@ -2273,20 +2185,20 @@ const SEMANTICS = [
     },
     'dup-elem': (x, f) => {
       const element = elementOf(f.n('imm5'));
-      duplicate(x, f, element.bits, readElement(x, VECTOR[f.n('en')]!, element));
+      const value = readElement(x, VECTOR[f.n('en')]!, element);
+      fillVector(x, f.n('q') === 1, VECTOR[f.n('vd')]!, element.bits, value);
       return undefined;
     },
   },
-  structureRows('ld1'),
-  structureRows('st1'),
-  vectorSemantics({ registers: VECTOR, scratch: [LANES_0!, LANES_1!, LANES_2!, LANES_3!, LANES_4!] }),
+  structureSemantics(LANE_SLOTS, READ),
+  vectorSemantics(LANE_SLOTS),
 ] as const satisfies readonly Partial<Record<Arm64Mnemonic, Lift>>[];
 
 /** A row that is in neither does not compile. */
 type KeysOf<Each> = Each extends unknown ? keyof Each : never;
 type Missing = Exclude<
   Arm64Mnemonic,
-  KeysOf<(typeof SEMANTICS)[number]> | (typeof NAMED_ONLY | typeof VECTOR_NUMBERS)[number] | keyof typeof INTEGER_ROWS
+  KeysOf<(typeof SEMANTICS)[number]> | (typeof NAMED_ONLY | typeof VECTOR_NUMBERS)[number] | IntegerRow
 >;
 const NOTHING_MISSING: [Missing] extends [never] ? true : Missing = true;
 
@@ -2295,7 +2207,7 @@ const table = lazily(
     new Map<string, Lift>([
       ...SEMANTICS.flatMap((each) => Object.entries<Lift>(each)),
       ...VECTOR_NUMBERS.map((name) => [name, slowFloat] as const),
-      ...Object.keys(INTEGER_ROWS).map((name) => [name, slowVector] as const),
+      ...[...INTEGER_ROWS.keys()].map((name) => [name, slowVector] as const),
       ...floatSemantics<Lifting, Fields, Terminator | undefined>({ mode: MODE, registers: VECTOR }, slowFloat),
       ...(NOTHING_MISSING ? NAMED_ONLY : []).map((name) => [name, unsupported] as const),
     ]),

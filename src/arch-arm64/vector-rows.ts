@@ -1,7 +1,8 @@
 /**
  * Advanced SIMD on integers that has no ops (`vectors.ts`): halved, rounded and saturating sums,
  * shifts by registers, products into wider elements, and shifts that round or saturate. Rows by
- * mnemonic, over elements as integers; `-d` is one element of 8 bytes.
+ * mnemonic, over elements as integers; `-d` is one element of 8 bytes, `-s` one of any size, `-e`
+ * and `-es` have the element of a vector as their second operand.
  *
  * Source: Arm Architecture Reference Manual for A-profile, C7.2.
  */
@@ -110,7 +111,14 @@ const doubled = (sign: 0n | 1n | -1n): Row =>
     return sign === 0n ? twice : unit.clamp(d + sign * twice, true, 2 * unit.bits);
   });
 
-export const INTEGER_ROWS = {
+/** A shift that leaves the bits of the target where none come in. */
+const insertedRight: Element = (unit, a, _b, d) => {
+  const kept = ((1n << BigInt(-unit.left)) - 1n) << BigInt(unit.bits + unit.left);
+  return (a >> BigInt(-unit.left)) | (d & kept);
+};
+const insertedLeft: Element = (unit, a, _b, d) => (a << BigInt(unit.left)) | (d & ((1n << BigInt(unit.left)) - 1n));
+
+const ROWS = {
   shadd: same(true, (_unit, a, b) => (a + b) >> 1n),
   uhadd: same(false, (_unit, a, b) => (a + b) >> 1n),
   srhadd: same(true, (_unit, a, b) => (a + b + 1n) >> 1n),
@@ -173,11 +181,8 @@ export const INTEGER_ROWS = {
   urshr: right(false, true, false),
   srsra: right(true, true, true),
   ursra: right(false, true, true),
-  sri: same(false, (unit, a, _b, d) => {
-    const kept = ((1n << BigInt(-unit.left)) - 1n) << BigInt(unit.bits + unit.left);
-    return (a >> BigInt(-unit.left)) | (d & kept);
-  }),
-  sli: same(false, (unit, a, _b, d) => (a << BigInt(unit.left)) | (d & ((1n << BigInt(unit.left)) - 1n))),
+  sri: same(false, insertedRight),
+  sli: same(false, insertedLeft),
   sqshl: saturatingShift(true, true),
   uqshl: saturatingShift(false, false),
   sqshlu: saturatingShift(true, false),
@@ -229,10 +234,45 @@ export const INTEGER_ROWS = {
   'srsra-d': right(true, true, true),
   'ursra-d': right(false, true, true),
   'shl-d': same(false, (unit, a) => a << BigInt(unit.left)),
+  'sri-d': same(false, insertedRight),
+  'sli-d': same(false, insertedLeft),
 } as const satisfies Readonly<Record<string, Row>>;
 
+/** Rows that are there on scalars, too. */
+const SCALARS = [
+  'sqadd', 'uqadd', 'sqsub', 'uqsub', 'sqshl-v', 'uqshl-v', 'sqrshl', 'uqrshl', 'sqdmulh', 'sqrdmulh', 'sqdmlal', 'sqdmlsl', 'sqdmull',
+  'suqadd', 'usqadd', 'sqabs', 'sqneg', 'sqxtn', 'uqxtn', 'sqxtun', 'sqshlu', 'sqshl', 'uqshl', 'sqshrun', 'sqrshrun', 'sqshrn',
+  'sqrshrn', 'uqshrn', 'uqrshrn',
+] as const satisfies readonly (keyof typeof ROWS)[]; // prettier-ignore
+/** Rows that are there with an element. */
+const BY_ELEMENT = [
+  'smlal', 'umlal', 'smlsl', 'umlsl', 'smull', 'umull', 'sqdmlal', 'sqdmlsl', 'sqdmull', 'sqdmulh', 'sqrdmulh',
+] as const satisfies readonly (keyof typeof ROWS)[]; // prettier-ignore
+const SCALARS_BY_ELEMENT = ['sqdmlal', 'sqdmlsl', 'sqdmull', 'sqdmulh', 'sqrdmulh'] as const;
+
+/** Names of the rows of the instruction table that are executed here. */
+export type IntegerRow =
+  | keyof typeof ROWS
+  | `${(typeof SCALARS)[number]}-s`
+  | `${(typeof BY_ELEMENT)[number]}-e`
+  | `${(typeof SCALARS_BY_ELEMENT)[number]}-es`;
+
+export const INTEGER_ROWS: ReadonlyMap<string, Row> = new Map<string, Row>([
+  ...Object.entries(ROWS),
+  ...SCALARS.map((name) => [`${name}-s`, ROWS[name]] as const),
+  ...BY_ELEMENT.map((name) => [`${name}-e`, ROWS[name]] as const),
+  ...SCALARS_BY_ELEMENT.map((name) => [`${name}-es`, ROWS[name]] as const),
+]);
+
 /** Names whose immediate is a shift to the left. */
-export const isLeftShift = (mnemonic: string): boolean => /^(u?shl|sshll|ushll|sli|sqshlu?|uqshl)(-d)?$/.test(mnemonic);
+export const isLeftShift = (mnemonic: string): boolean =>
+  /^(u?shl|sshll|ushll|sli|sqshlu?|uqshl)(-[ds])?$/.test(mnemonic);
+
+/** The element of a vector that h, l and the register's field name. */
+export function integerElement(o: Operands): { readonly number: number; readonly index: number } {
+  const [field, upper] = [o['vem']!, 2 * o['h']! + o['l']!];
+  return o['size'] === 1 ? { number: field & 15, index: 2 * upper + (field >> 4) } : { number: field, index: upper };
+}
 
 /** Elements of a number from `first` on. */
 function elements(value: bigint, bits: number, first: number, count: number, signed: boolean): bigint[] {
@@ -245,32 +285,46 @@ function elements(value: bigint, bits: number, first: number, count: number, sig
 const joined = (bits: number, parts: readonly bigint[]): bigint =>
   parts.reduce((all, each, i) => all | (BigInt.asUintN(bits, each) << BigInt(bits * i)), 0n);
 
+/** Fields of registers by what they hold. */
+const FIRST = ['vn', 'vln', 'dn', 'fn', 'fln'];
+const SECOND = ['vm', 'vlm', 'dm', 'fm'];
+const TARGET = ['vd', 'vld', 'dd', 'fd', 'fld'];
+
 /**
  * Executes an instruction of `INTEGER_ROWS`; whether an element did not fit.
  * @param operands  fields of the instruction
  */
 export function executeVector(mnemonic: string, operands: Operands, registers: VectorRegisters): boolean {
-  const { shape, signed, element }: Row = INTEGER_ROWS[mnemonic as keyof typeof INTEGER_ROWS];
-  const { shiftimm, two, q } = operands;
-  const isOne = operands['dd'] !== undefined;
-  const size = shiftimm === undefined ? operands['size']! : 31 - Math.clz32(shiftimm >> 3);
-  const bits = isOne ? 64 : 8 << size;
+  const { shape, signed, element } = INTEGER_ROWS.get(mnemonic)!;
+  const { shiftimm, two, q, dd, fd, fld, vem } = operands;
+  const isOne = dd !== undefined || fd !== undefined || fld !== undefined;
+  const size = shiftimm === undefined ? (operands['size'] ?? 3) : 31 - Math.clz32(shiftimm >> 3);
+  const bits = 8 << size;
   const left = shiftimm === undefined ? 0 : isLeftShift(mnemonic) ? shiftimm - bits : shiftimm - 2 * bits;
   const unit = new Unit(bits, left);
   const count = isOne ? 1 : (shape !== 'same' || q === 0 ? 64 : 128) / bits;
   const upper = two === 1 ? count : 0;
-  const take = (names: readonly string[], isWide: boolean): bigint[] => {
+  const registerOf = (names: readonly string[]): number | undefined => {
     const name = names.find((each) => operands[each] !== undefined);
-    const value = name === undefined ? 0n : registers.vector(operands[name]!);
+    return name === undefined ? undefined : operands[name];
+  };
+  const take = (names: readonly string[], isWide: boolean): bigint[] => {
+    const number = registerOf(names);
+    const value = number === undefined ? 0n : registers.vector(number);
     return isWide
       ? elements(value, 2 * bits, 0, count, signed)
       : elements(value, bits, shape === 'same' ? 0 : upper, count, signed);
   };
-  const first = take(['vn', 'vln', 'dn'], shape === 'wide' || shape === 'narrow');
-  const second = take(['vm', 'vlm', 'dm'], shape === 'narrow');
-  const target = take(['vd', 'vld', 'dd'], shape === 'long' || shape === 'wide');
+  const takeSecond = (): bigint[] => {
+    if (vem === undefined) return take(SECOND, shape === 'narrow');
+    const { number, index } = integerElement(operands);
+    return Array<bigint>(count).fill(elements(registers.vector(number), bits, index, 1, signed)[0]!);
+  };
+  const first = take(FIRST, shape === 'wide' || shape === 'narrow');
+  const second = takeSecond();
+  const target = take(TARGET, shape === 'long' || shape === 'wide');
   const results = first.map((each, i) => element(unit, each, second[i]!, target[i]!));
-  const number = operands['vd'] ?? operands['vld'] ?? operands['dd']!;
+  const number = registerOf(TARGET)!;
   const low = joined(shape === 'long' || shape === 'wide' ? 2 * bits : bits, results);
   const isUpper = shape === 'narrow' && two === 1;
   registers.setVector(number, isUpper ? BigInt.asUintN(64, registers.vector(number)) | (low << 64n) : low);

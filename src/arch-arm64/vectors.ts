@@ -5,6 +5,7 @@
  *
  * Source: Arm Architecture Reference Manual for A-profile, C7.2.
  */
+import { integerElement } from './vector-rows.js';
 import type { BlockBuilder, Operand, Slot } from '../machine/ir.js';
 
 /** What the semantics need of the instruction being lifted. */
@@ -60,7 +61,7 @@ function replicated(value: bigint, bits: number): bigint {
 }
 
 /** One instruction's ops. Slots named `d` may be those of operands: they are written last. */
-class Lanes {
+export class Lanes {
   private readonly one: Slot;
   private readonly two: Slot;
   private readonly indices: Slot;
@@ -325,6 +326,92 @@ class VectorForms {
     };
   }
 
+  /** Products with one element of the second operand; null: alone. */
+  withElement(compute: Binary | null): VectorLift {
+    return (x, f) => {
+      const lanes = this.lanesOf(x);
+      const size = sizeOf(f);
+      const { number, index } = integerElement({ size, h: f.n('h'), l: f.n('l'), vem: f.n('vem') });
+      const d = this.of(f, 'vd');
+      lanes.pick(
+        lanes.second,
+        this.slots.registers[number]!,
+        permutation(1, size, () => index),
+      );
+      lanes.product(lanes.first, this.of(f, 'vn'), lanes.second, size);
+      compute?.(lanes, lanes.first, d, lanes.first, size);
+      lanes.finish(f.n('q'), d, lanes.first);
+    };
+  }
+
+  /** Sums of neighbours in elements of twice the size, into a slot that is free. */
+  private sumsOfNeighbours(x: Place, f: Fields, signed: boolean): Lanes {
+    const lanes = this.lanesOf(x);
+    const { first, second } = lanes;
+    const wide = (sizeOf(f) + 1) as Size;
+    const bits = bitsOf(sizeOf(f));
+    const right = (d: Slot, a: Slot): void => {
+      if (signed) lanes.shiftSigned(d, a, wide, bits);
+      else lanes.shiftRight(d, a, wide, bits);
+    };
+    right(second, this.of(f, 'vn'));
+    lanes.shiftLeft(first, this.of(f, 'vn'), wide, bits);
+    right(first, first);
+    x.b.to(first, ADD[wide], first, second);
+    return lanes;
+  }
+
+  neighboursAdded(signed: boolean, accumulates: boolean): VectorLift {
+    return (x, f) => {
+      const lanes = this.sumsOfNeighbours(x, f, signed);
+      const d = this.of(f, 'vpd');
+      if (accumulates) x.b.to(lanes.first, ADD[sizeOf(f) + 1]!, d, lanes.first);
+      lanes.finish(f.n('q'), d, lanes.first);
+    };
+  }
+
+  /** The sum of all elements, twice as wide. */
+  addedAcross(signed: boolean): VectorLift {
+    return (x, f) => {
+      const lanes = this.sumsOfNeighbours(x, f, signed);
+      const { first, second } = lanes;
+      const wide = (sizeOf(f) + 1) as Size;
+      for (let half = f.n('q') === 1 ? 8 : 4; half >= 1 << wide; half >>= 1) {
+        const moved = Array.from({ length: 16 }, (_, i) => (i < half ? i + half : i));
+        lanes.pick(second, first, moved);
+        x.b.to(first, ADD[wide], first, second);
+      }
+      const low = x.b.make('low64', first);
+      x.b.to(this.of(f, 'fld'), 'wide64', wide === 3 ? low : x.b.make(wide === 2 ? 'zx32' : 'zx16', low));
+    };
+  }
+
+  /** A table of `count` registers; where no byte of it is named there is 0, or the target's own. */
+  table(count: number, keeps: boolean): VectorLift {
+    return (x, f) => {
+      const lanes = this.lanesOf(x);
+      const { first, second, b } = lanes;
+      const table = f.n(count === 1 ? 'vtable' : `vtable_${count}`);
+      const [d, m] = [this.of(f, 'bd'), this.of(f, 'bm')];
+      for (let i = 0; i < count; i++) {
+        const register = this.slots.registers[(table + i) % 32]!;
+        if (i === 0) b.to(first, 'vswizzle', register, m);
+        else {
+          b.to(second, 'vsub8', m, lanes.each(BigInt(16 * i), 0));
+          b.to(second, 'vswizzle', register, second);
+          b.to(first, 'or128', first, second);
+        }
+      }
+      if (keeps) {
+        b.to(second, 'mov128', lanes.each(BigInt(16 * count), 0));
+        lanes.notBelow(second, m, second, 0);
+        b.to(second, 'and128', d, second);
+        b.to(first, 'or128', first, second);
+      }
+      lanes.finish(f.n('q'), d, first);
+    };
+  }
+
   /** Elements of `unit` bytes with their bytes, or halves, in the other order. */
   reversed(unit: 2 | 4 | 8): VectorLift {
     return (x, f) => {
@@ -357,14 +444,19 @@ class VectorForms {
     else x.b.to(d, 'join64', x.b.make('low64', d), low);
   }
 
+  /** Elements in fields of twice their size, shifted to the left there. */
+  wider(x: Place, f: Fields, how: { readonly signed: boolean; readonly size: 0 | 1 | 2; readonly left: number }): void {
+    const lanes = this.lanesOf(x);
+    const n = this.of(f, 'vn');
+    if (f.n('two') === 1) x.b.to(lanes.first, 'wide64', x.b.make('high64', n));
+    x.b.to(lanes.first, WIDEN[how.signed ? 'signed' : 'unsigned'][how.size], f.n('two') === 1 ? lanes.first : n);
+    lanes.shiftLeft(this.of(f, 'vld'), lanes.first, (how.size + 1) as Size, how.left);
+  }
+
   widened(signed: boolean): VectorLift {
     return (x, f) => {
-      const lanes = this.lanesOf(x);
-      const size = sizeOfShift(f);
-      const n = this.of(f, 'vn');
-      if (f.n('two') === 1) x.b.to(lanes.first, 'wide64', x.b.make('high64', n));
-      x.b.to(lanes.first, WIDEN[signed ? 'signed' : 'unsigned'][size as 0 | 1 | 2], f.n('two') === 1 ? lanes.first : n);
-      lanes.shiftLeft(this.of(f, 'vld'), lanes.first, (size + 1) as Size, f.n('shiftimm') - bitsOf(size));
+      const size = sizeOfShift(f) as 0 | 1 | 2;
+      this.wider(x, f, { signed, size, left: f.n('shiftimm') - bitsOf(size) });
     };
   }
 
@@ -483,10 +575,26 @@ function semanticsOf(forms: VectorForms) {
     uzp2: forms.permuted((i) => 2 * i + 1),
     trn1: forms.permuted((i, count) => (i % 2 === 0 ? i : i - 1 + count)),
     trn2: forms.permuted((i, count) => (i % 2 === 0 ? i + 1 : i + count)),
-    'tbl-1': (x: Place, f: Fields): undefined => {
-      const lanes = forms.lanesOf(x);
-      x.b.to(lanes.first, 'vswizzle', forms.of(f, 'vtable'), forms.of(f, 'bm'));
-      lanes.finish(f.n('q'), forms.of(f, 'bd'), lanes.first);
+    'tbl-1': forms.table(1, false),
+    'tbl-2': forms.table(2, false),
+    'tbl-3': forms.table(3, false),
+    'tbl-4': forms.table(4, false),
+    'tbx-1': forms.table(1, true),
+    'tbx-2': forms.table(2, true),
+    'tbx-3': forms.table(3, true),
+    'tbx-4': forms.table(4, true),
+    saddlp: forms.neighboursAdded(true, false),
+    uaddlp: forms.neighboursAdded(false, false),
+    sadalp: forms.neighboursAdded(true, true),
+    uadalp: forms.neighboursAdded(false, true),
+    saddlv: forms.addedAcross(true),
+    uaddlv: forms.addedAcross(false),
+    'mul-e': forms.withElement(null),
+    'mla-e': forms.withElement(named(ADD)),
+    'mls-e': forms.withElement(named(SUB)),
+    'addp-d': (x: Place, f: Fields): undefined => {
+      const pair = forms.of(f, 'vpair');
+      x.b.to(forms.of(f, 'dd'), 'wide64', x.b.make('add', x.b.make('low64', pair), x.b.make('high64', pair)));
     },
     sshr: forms.shiftedRight(true, false),
     ushr: forms.shiftedRight(false, false),
@@ -512,6 +620,10 @@ function semanticsOf(forms: VectorForms) {
     },
     sshll: forms.widened(true),
     ushll: forms.widened(false),
+    shll: (x: Place, f: Fields): undefined => {
+      const size = sizeOf(f) as 0 | 1 | 2;
+      forms.wider(x, f, { signed: false, size, left: bitsOf(size) });
+    },
     addhn: forms.highHalf(ADD),
     subhn: forms.highHalf(SUB),
   } as const;

@@ -127,7 +127,7 @@ const has = (row: Row, name: string): boolean => row.fields.some((field) => fiel
 
 const isVectorRow = (row: Row): boolean =>
   row.fields.some((field) =>
-    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|vt_\d|vl[dnm]|vtable|vem|vpair|vf[ln]|d[nm]|se)$/.test(
+    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|v[te]_\d|ve|vl[dnm]|vtable.*|vem|vpair|vf[ln]|d[nm]|se|fl[dn]|vpd)$/.test(
       field.name,
     ),
   );
@@ -144,8 +144,12 @@ export const isAlignedRow = (row: Row): boolean =>
 export function accessBytes(row: Row, operands: Operands): number {
   const { mnemonic } = row;
   const q = operands['q'] === 1 ? 16 : 8;
-  const structure = /^(?:ld|st)1-(\d)(?:-post|-postreg)?$/.exec(mnemonic);
-  if (structure) return q * Number(structure[1]);
+  const whole = /^(?:ld|st)[1-4]-(\d)/.exec(mnemonic);
+  if (whole) return q * Number(whole[1]);
+  const filling = /^ld(\d)r\b/.exec(mnemonic);
+  if (filling) return Number(filling[1]) << (operands['size'] ?? 3);
+  const single = /^(?:ld|st)(\d)-([bhsd])/.exec(mnemonic);
+  if (single) return Number(single[1]) << 'bhsd'.indexOf(single[2]!);
   const pair = /^(ldp|stp|ldnp|stnp|ldxp|stxp|stlxp|ldaxp|casp|ldpsw)/.test(mnemonic) ? 2 : 1;
   if (mnemonic.startsWith('ldpsw')) return 8;
   const vector = /-f([bhsdq])/.exec(mnemonic);
@@ -191,16 +195,20 @@ export const SYSREG = {
   ssbs: register(3, 4, 2, 6),
 };
 
-/** Vector registers out of and into memory around an instruction. */
-const withVectors = (lines: readonly A64Line[]): A64Line[] => [
+/** Vector registers out of and into memory around an instruction; `more`: q6 and q7 too. */
+const withVectors = (lines: readonly A64Line[], more = false): A64Line[] => [
   loadQ(3, 28, 0),
   loadQ(4, 28, 16),
   loadQ(5, 22, 0),
+  ...(more ? [loadQ(6, 22, 16), loadQ(7, 22, 32)] : []),
   ...lines,
   storeQ(3, 21, 80),
   storeQ(4, 21, 96),
   storeQ(5, 21, 112),
+  ...(more ? [storeQ(6, 21, 48), storeQ(7, 21, 64)] : []),
 ];
+/** Rows with more vector registers than `withVectors` has without `more`. */
+const hasList = (row: Row): boolean => row.fields.some(({ name }) => /^v(t|e|table)_[34]$/.test(name));
 
 const TARGETS = [
   'rd',
@@ -221,11 +229,16 @@ const TARGETS = [
   'ad',
   'vld',
   'se',
+  'fld',
+  'vpd',
 ];
 const SOURCES = [
   'rn', 'xn', 'wn', 'rnsp', 'xnsp', 'fn', 'vn', 'bn', 'en', 'en2', 'vw', 'rm', 'xm', 'wm', 'rmx', 'xmsp', 'fm', 'bm', 'ra', 'xa', 'high',
-  'vln', 'vlm', 'vtable', 'vm', 'dn', 'dm',
+  'vln', 'vlm', 'vtable', 'vtable_2', 'vtable_3', 'vtable_4', 'vm', 'dn', 'dm', 'fln', 'vem', 'vpair',
 ]; // prettier-ignore
+
+const QC_CLEARED: A64Line = ['msr-reg', { sysreg: SYSREG.fpsr, xt: 31 }];
+const QC_READ: A64Line = ['mrs', { sysreg: SYSREG.fpsr, xt: 7 }];
 
 /** To nearest first, then the other modes, and those with AHP (26), DN (25) and FZ (24). */
 const FLOAT_CONTROLS = [0, 0, 1 << 22, 2 << 22, 3 << 22, 1 << 24, 1 << 25, (1 << 24) | (3 << 22), 7 << 24, 1 << 26];
@@ -342,6 +355,9 @@ class Planner extends RowPlanner<Input, Aspect> {
             );
             if (others.includes('cond')) operands['cond'] = turn % 16;
             if (operands['n'] !== undefined && sf !== null) operands['n'] = sf;
+            // The bit above a register of four bits is part of the element's number.
+            if (names.includes('vem'))
+              operands['vem'] = (operands['vem']! & 15) | (operands['size'] === 1 ? 16 * (turn % 2) : 0);
             valid = encodes(arm64Table, row, operands);
           }
           if (!valid) continue;
@@ -351,7 +367,9 @@ class Planner extends RowPlanner<Input, Aspect> {
           let lines: A64Line[] = [...head, line];
           // The stack pointer is set and read; nothing goes through it.
           if (stack) lines = [addi(31, 4, 0), ...lines, addi(7, 31, 0), addi(31, 21, 0)];
-          if (vector) lines = withVectors(lines);
+          // FPSR.QC, from 0.
+          if (/^(su|us|[su])q/.test(row.mnemonic)) lines = [QC_CLEARED, ...lines, QC_READ];
+          if (vector) lines = withVectors(lines, hasList(row));
           const aspects: Aspect[] = [
             ...(aspect && !(aspect === 'zero' && stack) ? [aspect] : []),
             ...(stack ? (['stack'] as const) : []),
@@ -574,7 +592,7 @@ class Planner extends RowPlanner<Input, Aspect> {
     const names = row.fields.map((field) => field.name);
     const aligned = isAlignedRow(row);
     const vector = isVectorRow(row);
-    const value = names.find((name) => /^([wxbhsdq]t|rt|rt_pair|vt(_\d)?)$/.test(name))!;
+    const value = names.find((name) => /^([wxbhsdq]t|rt|rt_pair|v[te](_\d)?)$/.test(name))!;
     const second = names.find((name) => /^[wxsdq]t2$/.test(name));
     const status = names.find((name) => /^(ws|rs|rs_pair)$/.test(name));
     const exclusiveStore = /^stl?x/.test(mnemonic);
@@ -642,7 +660,7 @@ class Planner extends RowPlanner<Input, Aspect> {
         if (index && operands['option'] === 2) lines.push(andMask(10, 10, 7n));
         if (base === 31) lines.push(andMask(31, 9, 0xffff_ffff_ffff_fff0n));
         const body: A64Line[] = this.access(mnemonic, operands, value, second, base);
-        lines.push(...(vector ? withVectors(body) : body));
+        lines.push(...(vector ? withVectors(body, hasList(row)) : body));
         if (base === 31) lines.push(addi(7, 31, 0), addi(31, 21, 0));
         // Out of the base comes what is left of an address; under qemu and here it is the same.
         const place = (input: Input): bigint => {
@@ -656,7 +674,7 @@ class Planner extends RowPlanner<Input, Aspect> {
         // The index, shifted, must stay in the memory.
         const inputs = this.part(p === 0 ? 40 : 24).filter((at) => {
           const where = place(this.inputs.all[at]!);
-          return where >= -120n && where + BigInt(bytes) <= (vector ? 80n : 120n);
+          return where >= -120n && where + BigInt(bytes) <= (hasList(row) ? 48n : vector ? 80n : 120n);
         });
         const aspects: Aspect[] = [
           ...(aspect ? [aspect] : []),

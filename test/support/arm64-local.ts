@@ -34,7 +34,7 @@ const show = (stop: StopReason): string =>
   JSON.stringify(stop, (_, value: unknown) => (typeof value === 'bigint' ? `0x${value.toString(16)}` : value));
 
 /** Several accesses: a fault of a later one may leave bytes of the first stored, as on hardware. */
-const inPieces = (mnemonic: string): boolean => /^(stp|stnp|st1-)/.test(mnemonic);
+const inPieces = (mnemonic: string): boolean => /^(stp|stnp|st\d-)/.test(mnemonic);
 
 /** Stores, and reads that go on to write. */
 const writes = (mnemonic: string): boolean => /^(st|cas|swp|ld(add|clr|eor|set|[su]max|[su]min))/.test(mnemonic);
@@ -57,12 +57,13 @@ function formsOf(row: Row): MemoryForm[] {
     for (const { name } of row.fields) {
       if (name === 'base') operands[name] = 9;
       else if (name === 'rmx') operands[name] = 10;
-      else if (/^([wxbhsdq]t|rt|rt_pair|vt(_\d)?)$/.test(name)) operands[name] = 4;
+      else if (/^([wxbhsdq]t|rt|rt_pair|v[te](_\d)?)$/.test(name)) operands[name] = 4;
       else if (/^[wxsdq]t2$/.test(name)) operands[name] = 5;
       else if (/^(ws|rs|rs_pair)$/.test(name)) operands[name] = 6;
       else if (['pimm', 'simm', 'pairimm'].includes(name)) operands[name] = 16;
       else if (name === 'option') operands[name] = 3;
-      else operands[name] ??= 0;
+      // Loads that fill registers have elements of any size.
+      else operands[name] ??= name === 'size' && /^ld\dr\b/.test(row.mnemonic) ? 3 : 0;
     }
     const bytes = accessBytes(row, operands);
     // A scaled displacement must be a multiple.
@@ -128,7 +129,7 @@ export function runFaults(coverage: Coverage): string[] {
       }
       // The first byte that may not be accessed, except where the last byte is tried first.
       const bad = place < DATA || place > DATA + 0x1000n ? place : DATA + 0x1000n;
-      if (stop.address !== bad && !/^ld1-[234]/.test(mnemonic)) out.push(`${name}: ${show(stop)}`);
+      if (stop.address !== bad && !/^ld\d-[234]/.test(mnemonic)) out.push(`${name}: ${show(stop)}`);
       if (stateOf(here) !== stateOf(before)) out.push(`${name}: ${stateOf(here)} instead of ${stateOf(before)}`);
       const done = here.instructions - instructions;
       if (done !== 2) out.push(`${name}: ${done} instructions`);
