@@ -30,6 +30,7 @@ import {
   runQemu,
   thinned,
 } from './batch.js';
+import { FLOAT_SHAPES, hardTriple } from './hard-floats.js';
 import { Random } from './random.js';
 import type { BatchMachine, BatchResult, Item, Layout, RowInput, RowLine, RowVariant } from './batch.js';
 
@@ -90,12 +91,24 @@ function makeInputs(): Inputs {
   const numbers = (bits: 16 | 32 | 64): readonly [number, number] => {
     const first = all.length;
     for (let i = 0; i < 400; i++) {
-      const [x3, x4, x5, x6] = [0, 1, 2, 3].map(() => elementsOf(random, bits));
+      // Of hard ones, those of q4, q5 and q3 stand in x5, x4 and x3, and in x6, x5 and x4.
+      const [x3, x4, x5, x6] =
+        i % 2 === 0 ? hardElements(random, bits) : [0, 1, 2, 3].map(() => elementsOf(random, bits));
       all.push({ x3: x3!, x4: x4!, x5: x5!, x6: x6!, nzcv: BigInt(random.below(16)) << 28n, offset: 0n, x10: 0n });
     }
     return [first, all.length - first];
   };
   return { all, pairs, numbers: { 16: numbers(16), 32: numbers(32), 64: numbers(64) } };
+}
+
+/** 64 bits of hard cases each. */
+function hardElements(random: Random, bits: 16 | 32 | 64): bigint[] {
+  const out = [0n, 0n, 0n, 0n];
+  for (let at = 0n; at < 64n; at += BigInt(bits)) {
+    const [a, b, c] = hardTriple(random, FLOAT_SHAPES[bits]);
+    [c, b, a, hardTriple(random, FLOAT_SHAPES[bits])[0]].forEach((each, i) => (out[i]! |= each << at));
+  }
+  return out;
 }
 
 const FLOAT_CORNERS = { 16: floatCorners(5, 10), 32: floatCorners(8, 23), 64: floatCorners(11, 52) } as const;

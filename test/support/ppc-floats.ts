@@ -3,6 +3,8 @@
  * that is executed and in none of them fails `lift-ppc-rows.test.ts`.
  */
 
+import { HARD_C } from './hard-floats.js';
+
 const BOTH = ['', 's'] as const;
 /** Those of a 750. */
 const OLD = [
@@ -131,7 +133,7 @@ static __attribute__((noinline)) u64 operand(int i) {
   default: return bits;
   }
 }
-static int same(const char *a, const char *b) {
+${HARD_C}static int same(const char *a, const char *b) {
   while (*a && *a == *b) a++, b++;
   return *a == *b;
 }
@@ -142,10 +144,15 @@ static const u64 modes[] = {0, 0x82000000, 1, 0x82024000, 2, 3};
 /** Operands in f3 to f5, the result in f2. */
 const CLASSIC_CASE = `
 static void prepare(int i, int modes_of, int special_case) {
-  int isSpecial = i < SPECIAL * 8;
+  int isSpecial = i < SPECIAL * 5;
   x[0] = operand(isSpecial ? i % SPECIAL : i);
   x[1] = operand(isSpecial ? i * 5 / 3 % SPECIAL : i + i / 4);
   x[2] = operand(isSpecial ? i * 7 / 4 % SPECIAL : i + i / 16);
+  if (!isSpecial && i % 2) {
+    hard(11, 52, x);
+    /* A product has its second factor in f5. */
+    if (i & 2) { u64 b = x[1]; x[1] = x[2]; x[2] = b; }
+  }
   if (special_case && x[0] << 1 == 0) x[0] = special[2];
   status[0] = modes[i % modes_of];
   out[0] = out[1] = 0;
@@ -163,6 +170,17 @@ static void prepare(int i, int modes_of, int special_case) {
     x[j] = operand(i < SPECIAL * 6 ? (i * (j + 3) + j) / 3 % SPECIAL : i + j * (i / 9));
     if ((i & 7) == 5) x[j] = x[j] >> 32 | x[j] << 32;
     if ((i & 15) == 9) x[j] = (x[j] & 0xffffffff) | 0x40490fdb00000000;
+  }
+  if (i % 4 == 3) for (int j = 0; j < 2; j++) {
+    u64 three[3], singles[3];
+    if (i & 4) {
+      hard(11, 52, three);
+    } else {
+      hard(8, 23, three);
+      hard(8, 23, singles);
+      for (int k = 0; k < 3; k++) three[k] |= singles[k] << 32;
+    }
+    for (int k = 0; k < 3; k++) x[2 * k + j] = three[k];
   }
   if (special_case & 2) x[0] = x[0] >> 32 | (x[0] >> 32 << 32);
   if (special_case) x[1] = x[0];

@@ -30,6 +30,7 @@ import {
   runHere,
   runQemu,
 } from './batch.js';
+import { FLOAT_SHAPES, hardTriple } from './hard-floats.js';
 import { Random } from './random.js';
 import type { BatchMachine, BatchResult, Item, Layout, RowInput, RowLine } from './batch.js';
 
@@ -107,8 +108,9 @@ function addFloats(
     all.push({ a0: BigInt(random.below(32)), a1: a1!, a2: a2!, a3: a3!, offset: 0n });
   };
   for (const a of corners) for (let i = 0; i < 6; i++) add(a, corner(), corner());
-  for (let i = 0; i < 60; i++) add(moderate(), corner(), moderate());
-  for (let i = 0; i < 120; i++) add(moderate(), moderate(), moderate());
+  for (let i = 0; i < 40; i++) add(moderate(), corner(), moderate());
+  for (let i = 0; i < 60; i++) add(moderate(), moderate(), moderate());
+  for (let i = 0; i < 80; i++) add(...hardTriple(random, FLOAT_SHAPES[bits]));
   for (let i = 0; i < 60; i++)
     add(...([0, 1, 2].map(() => BigInt.asUintN(bits, random.wide())) as [bigint, bigint, bigint]));
   return [first, all.length - first];

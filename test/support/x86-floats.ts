@@ -3,6 +3,8 @@
  * rdi. A row that is executed and in none of them fails `lift-x86-floats.test.ts`.
  */
 
+import { HARD_C } from './hard-floats.js';
+
 const between = (names: string, operands: readonly string[]): string[] =>
   names.split(' ').flatMap((name) => operands.map((operand) => `${name} ${operand}`.trim()));
 
@@ -335,7 +337,7 @@ static const u64 special[] = {
   0xc1e0000000200000, 0x41dfffffffe00000, 0x3fdfffffffffffff, 0x3fe0000000000000, 0x7f8000017f800001, 0x3f80000000000001, 0xff800000ffc00000, 0x7fc000117f7fffff,
   0x4f0000004effffff, 0xcf000000cf000001, 0x3f0000003f000001, 0x0080000000800001, 0x007fffff80000001, 0x4080000033800000, 0x7fffffff80000000, 0x8000000000000001,
 };
-static u64 operand(int i) {
+${HARD_C}static u64 operand(int i) {
   u64 bits = next64();
   switch (i % 5) {
   case 0: case 1: return special[bits % (sizeof special / sizeof *special)];
@@ -347,6 +349,19 @@ static u64 operand(int i) {
 /* Masked exceptions; every rounding mode, denormals as zeros, flushed results. */
 static void prepare(int i) {
   for (int j = 0; j < 4; j++) x[j] = operand(i + j * (i / 7));
+  /* x[0] with x[2], x[1] with x[3]. */
+  if (i % 5 < 2) for (int j = 0; j < 2; j++) {
+    u64 three[3], singles[3];
+    if (i % 5 == 0) {
+      hard(11, 52, three);
+    } else {
+      hard(8, 23, three);
+      hard(8, 23, singles);
+      for (int k = 0; k < 3; k++) three[k] |= singles[k] << 32;
+    }
+    x[j] = three[0];
+    x[j + 2] = three[1];
+  }
   mxcsr = 0x1f80 | (i & 3) << 13 | (i & 4) << 13 | (i & 8) << 3 | (i & 16 ? next64() & 63 : 0);
   // To nearest, before inexact was raised and behind it.
   if (i % 3 == 0) mxcsr = 0x1f80 | (i & 8 ? 0x20 : i & 16 ? next64() & 63 : 0);
