@@ -36,6 +36,8 @@ import type { Begun } from './state.js';
 import {
   enterState,
   leaveWaiting,
+  NOTHING_NEW,
+  type OnWayBack,
   returnState,
   type StateCall,
   type TracerMemory,
@@ -123,10 +125,9 @@ export class OwnData {
   private state: TracerState = 'fresh';
   private call: StateCall = { owner: 0n, frame: 0n, stack: 0n, event: 0n };
   private effects: Effects | null = null;
-  /** Calls that were put on the stack on the way back. */
-  private more = 0;
-  /** The thread in which a function returned, where that is another one. */
-  private moved: Address | null = null;
+  /** What happened to the thread on the way back. */
+  private back: OnWayBack = NOTHING_NEW;
+  private random = new Random(1);
   /** What probes record in the trial that runs. */
   hits: ProbeHits | null = null;
   /** Calls that return probes wait for; null: there is no room for any. */
@@ -181,6 +182,11 @@ export class OwnData {
     return this.livepatch !== null;
   }
 
+  /** Whether a callback is the graph tracer. */
+  isGraph(place: Address): boolean {
+    return place === this.graph;
+  }
+
   private memory(world: ProofWorld): TracerMemory {
     const { word, ring, threads, stopped, watching, graphOps, waiting, program } = this;
     return {
@@ -207,15 +213,13 @@ export class OwnData {
     call: Omit<StateCall, 'owner'>,
   ): void {
     this.before.clear();
-    this.more = 0;
-    this.moved = this.effects = this.plan = null;
+    this.back = NOTHING_NEW;
+    this.effects = this.plan = null;
     this.owner = BigInt.asUintN(8 * this.word, this.key(world, registers) + 1n);
     this.call = { owner: this.owner, ...call };
     this.state = state ?? 'again';
-    if (state !== null) {
-      const random = new Random(mix(1, Number(returnAddress & 0xffff_ffffn)));
-      if (!enterState(state, this.memory(world), this.call, random)) this.state = 'fresh';
-    }
+    this.random = new Random(mix(1, Number(returnAddress & 0xffff_ffffn)));
+    if (state !== null && !enterState(state, this.memory(world), this.call, this.random)) this.state = 'fresh';
     for (const page of world.changed()) this.before.set(page, world.read(page, PAGE_BYTES));
     this.thread = this.threadOf(world);
   }
@@ -257,6 +261,10 @@ export class OwnData {
     }
     const bytes = this.before.get(page) ?? world.page(page).before;
     return numberOf(bytes.slice(skip, skip + size), this.program.image.header.endian);
+  }
+
+  private blockAt(number: number): Address {
+    return this.threads + BigInt(number * threadBytes(this.word));
   }
 
   private headOf(block: Address, name: keyof typeof THREAD_WORDS): Address {
@@ -359,16 +367,14 @@ export class OwnData {
   comeBack(world: ProofWorld): void {
     const { thread, effects, state, plan } = this;
     if (thread === null || (state !== 'others' && state !== 'left')) return;
-    const number = this.numberOf(thread);
+    const number = Number(this.numberOf(thread));
     const waits = (plan?.events.length ?? 0) > 0;
-    if (waits && state === 'left') leaveWaiting(this.memory(world), this.call, Number(number), plan!);
+    if (waits && state === 'left') leaveWaiting(this.memory(world), this.call, number, plan!, this.random);
     // Return probes know their calls by the thread.
     if (effects?.hijack !== true || (waits && state === 'others')) return;
-    const depth = this.number(world, this.headOf(thread, 'depth'), this.word);
-    if (depth === 0n || depth + 2n > BigInt(GRAPH_ENTRY_COUNT)) return;
-    returnState(state, this.memory(world), this.call, { number: Number(number), depth: Number(depth) });
-    if (state === 'left') this.more = 2;
-    if (state === 'others' && number < THREAD_COUNT - 1) this.moved = thread + BigInt(threadBytes(this.word));
+    const depth = Number(this.number(world, this.headOf(thread, 'depth'), this.word));
+    if (depth === 0) return;
+    this.back = returnState(state, this.memory(world), this.call, { number, depth }, this.random);
   }
 
   /**
@@ -393,7 +399,7 @@ export class OwnData {
   /** The first block that belongs to no other thread: the one that runs takes it. */
   private threadOf(world: ProofWorld): Address | null {
     for (let i = 0; i < THREAD_COUNT; i++) {
-      const at = this.threads + BigInt(i * threadBytes(this.word));
+      const at = this.blockAt(i);
       const owner = this.was(world, at);
       if (owner === 0n || owner === this.owner) return at;
     }
@@ -404,11 +410,12 @@ export class OwnData {
     const { effects, thread, word } = this;
     const { lost, overrun, abandoned, asked } = effects!;
     const writes: Write[] = [];
-    for (const block of [thread, this.moved]) {
+    const moved = this.back.block === null ? null : this.blockAt(this.back.block);
+    for (const block of [thread, moved]) {
       if (block === null) continue;
-      const holds = asked || block === this.moved ? [this.owner] : [this.was(world, block), this.owner];
+      const holds = asked || block === moved ? [this.owner] : [this.was(world, block), this.owner];
       // While a function is on its way back another thread took its block.
-      const isGone = block === thread && this.moved !== null;
+      const isGone = block === thread && this.back.isGone;
       writes.push({ address: block, size: word, holds: isGone ? null : holds, what: 'the owner of a thread' });
     }
     const records: Records[] = [];
@@ -434,7 +441,7 @@ export class OwnData {
     if (thread !== null && overrun) {
       writes.push(this.grown(world, this.headOf(thread, 'overrun'), 1n, 'the number of calls not taken'));
     }
-    const gone = BigInt(abandoned + (phase === 'return' ? this.more : 0));
+    const gone = BigInt(abandoned + (phase === 'return' ? this.back.left : 0));
     if (thread !== null && gone > 0n) {
       writes.push(this.grown(world, this.headOf(thread, 'abandoned'), gone, 'the number of calls left'));
       if (!wanted.hijack) {

@@ -131,6 +131,8 @@ export interface StateCall {
 const HIGH = 0xffff_ffffn;
 /** Bytes between frames of calls of one stack. */
 const STEP = 32n;
+/** Most calls of a state that are under way, or were left; loops that go two by two see both. */
+const CALLS = 6;
 
 /** Writes the state of a thread's block and of the ring. */
 class StateWriter {
@@ -153,10 +155,15 @@ class StateWriter {
     this.memory.store(this.memory.ring + BigInt(RING_HEADER[field]), value, size);
   }
 
-  /** The first blocks belong to others. */
-  others(count: number, random: Random): void {
-    for (let i = 0; i < count; i++)
-      this.memory.store(this.at(i), BigInt(0x1000 + random.below(0x1000)), this.memory.word);
+  /** So many blocks from `first` on belong to others, which have calls of their own under way. */
+  others(first: number, count: number, random: Random): void {
+    for (let i = first; i < first + count; i++) {
+      const other = new StateWriter(this.memory, { ...this.call, owner: BigInt(0x1000 + random.below(0x1000)) }, i);
+      const frames = elsewhere(random.below(CALLS));
+      other.own().calls(0, frames);
+      other.side(frames);
+      other.waiting(0, frames, random);
+    }
   }
 
   own(): this {
@@ -194,8 +201,8 @@ class StateWriter {
     this.head('sideDepth', BigInt(distances.length));
   }
 
-  /** Calls that return probes wait for: the first one of the event that comes. */
-  waiting(first: number, distances: readonly bigint[]): void {
+  /** Calls that return probes wait for: some of the event that comes, the first in any case. */
+  waiting(first: number, distances: readonly bigint[], random: Random): void {
     const { word, store, waiting } = this.memory;
     if (waiting === null) return;
     distances.forEach((distance, i) => {
@@ -203,7 +210,7 @@ class StateWriter {
         store(waiting.wordAt(this.number, first + i, name), BigInt.asUintN(8 * word, value), word);
       };
       put('frame', this.call.stack + distance);
-      put('event', first + i === 0 ? this.call.event : 0n);
+      put('event', first + i === 0 || random.below(4) === 0 ? this.call.event : 0n);
       put('parentIp', 0x1234n + BigInt(i));
     });
     store(waiting.depthAt(this.number), BigInt(first + distances.length), word);
@@ -212,6 +219,12 @@ class StateWriter {
 
 /** Frames of callers, which lie above: the oldest call first. */
 const callers = (count: number): bigint[] => Array.from({ length: count }, (_, i) => BigInt(count - i) * STEP);
+/** Frames of calls that were left: the last one as far off as one of the same stack can be. */
+const leftFrames = (count: number): bigint[] =>
+  Array.from({ length: count }, (_, i) => (i < count - 1 ? BigInt(-1 - i) * STEP : 1n - ONE_STACK));
+/** Frames of other stacks. */
+const elsewhere = (count: number): bigint[] =>
+  Array.from({ length: count }, (_, i) => BigInt(count + 2 - i) * ONE_STACK);
 
 /**
  * Brings the data into a state before a trial. `again`, `redirected` and `rewritten` are of the
@@ -235,10 +248,10 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       writer.ring('dropped', HIGH);
       return true;
     case 'others':
-      writer.others(1 + random.below(THREAD_COUNT - 1), random);
+      writer.others(0, 1 + random.below(THREAD_COUNT - 1), random);
       return true;
     case 'no-block':
-      writer.others(THREAD_COUNT, random);
+      writer.others(0, THREAD_COUNT, random);
       writer.ring('dropped', HIGH);
       return true;
     case 'stopped':
@@ -250,66 +263,103 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
     case 'not-watching':
       if (memory.watching !== null) memory.store(memory.watching, 0n, memory.word);
       return memory.watching !== null;
-    default:
-      enterCalls(state, writer);
+    default: {
+      const number = random.below(THREAD_COUNT);
+      const own = new StateWriter(memory, call, number);
+      if (enterCalls(state, own, random)) own.others(0, number, random);
       return true;
-  }
-}
-
-/** Brings what a thread has under way into a state. */
-function enterCalls(state: TracerState, writer: StateWriter): void {
-  switch (state) {
-    case 'list-runs':
-      writer.own().head('active', 5n);
-      return;
-    case 'graph-runs':
-      writer.own().head('active', 2n);
-      return;
-    case 'deep':
-      writer.own().calls(0, callers(GRAPH_ENTRY_COUNT));
-      return;
-    case 'left':
-      writer.own().calls(0, [...callers(2), -STEP, -2n * STEP, 1n - ONE_STACK]);
-      return;
-    case 'gone':
-      writer.own().calls(0, [-STEP, -2n * STEP]);
-      writer.side([-STEP]);
-      writer.waiting(0, [-STEP]);
-      return;
-    case 'other-stack':
-      writer.own().calls(0, [-2n * ONE_STACK, -ONE_STACK, 0n]);
-      return;
-    case 'tail':
-      writer.own().calls(0, [STEP, 0n]);
-      return;
-    case 'side-full':
-      writer.own().side(callers(SIDE_ENTRY_COUNT));
-      writer.waiting(0, callers(PROBE_INSTANCE_COUNT));
-      return;
-    case 'side-left':
-      writer.own().side([...callers(1), -STEP, 1n - ONE_STACK]);
-      writer.waiting(0, [...callers(1), -STEP, 1n - ONE_STACK]);
-      return;
-    default:
+    }
   }
 }
 
 /**
- * Changes the data while a function is on its way back.
- * @param number  of the block with the function's call
- * @param depth   calls under way in it
+ * Brings what a thread has under way into a state.
+ * @returns whether the state has anything under way
  */
+function enterCalls(state: TracerState, writer: StateWriter, random: Random): boolean {
+  const some = (): number => random.below(CALLS);
+  switch (state) {
+    case 'list-runs':
+      writer.own().head('active', 5n);
+      return true;
+    case 'graph-runs':
+      writer.own().head('active', 2n);
+      return true;
+    case 'deep':
+      writer.own().calls(0, callers(GRAPH_ENTRY_COUNT));
+      return true;
+    case 'left':
+      writer.own().calls(0, [...callers(some()), ...leftFrames(1 + some())]);
+      return true;
+    case 'gone':
+      writer.own().calls(0, [-STEP, -2n * STEP]);
+      writer.side([-STEP]);
+      writer.waiting(0, [-STEP], random);
+      return true;
+    case 'other-stack':
+      writer.own().calls(0, [...elsewhere(some()), -ONE_STACK, 0n]);
+      return true;
+    case 'tail':
+      writer.own().calls(0, [...callers(some()), 0n]);
+      return true;
+    case 'side-full':
+      writer.own().side(callers(SIDE_ENTRY_COUNT));
+      writer.waiting(0, callers(PROBE_INSTANCE_COUNT), random);
+      return true;
+    case 'side-left': {
+      const frames = [...callers(some()), ...leftFrames(1 + some())];
+      writer.own().side(frames);
+      writer.waiting(0, frames, random);
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+/** Where a function that was called comes back. */
+export interface CallPlace {
+  /** Of the block with its call. */
+  readonly number: number;
+  /** Calls under way in it. */
+  readonly depth: number;
+}
+
+/** What changed while a function was on its way back. */
+export interface OnWayBack {
+  /** Calls that were left since. */
+  readonly left: number;
+  /** The block of the thread that it returns in; null: its own, or, if `isGone`, it has none. */
+  readonly block: number | null;
+  /** Its own block is another's now. */
+  readonly isGone: boolean;
+}
+
+export const NOTHING_NEW: OnWayBack = { left: 0, block: null, isGone: false };
+
+/** Changes the data while a function is on its way back. */
 export function returnState(
   state: TracerState,
   memory: TracerMemory,
   call: StateCall,
-  { number, depth }: { readonly number: number; readonly depth: number },
-): void {
-  // A block of its own is taken by the thread that it returns in.
-  if (state === 'others' && number < THREAD_COUNT - 1) {
-    memory.store(memory.threads + BigInt(number * threadBytes(memory.word)), 0x7ffn, memory.word);
+  { number, depth }: CallPlace,
+  random: Random,
+): OnWayBack {
+  if (state === 'left') {
+    const left = Math.min(1 + random.below(CALLS), GRAPH_ENTRY_COUNT - depth);
+    const frames = Array.from({ length: left }, (_, i) => BigInt(i % 2 === 0 ? -1 - i : i) * STEP);
+    new StateWriter(memory, call, number).calls(depth, frames);
+    return { ...NOTHING_NEW, left };
   }
-  if (state === 'left') new StateWriter(memory, call, number).calls(depth, [-STEP, STEP]);
+  if (state !== 'others') return NOTHING_NEW;
+  // It comes back in a thread that has calls of its own, or in one for which there is no block.
+  memory.store(memory.threads + BigInt(number * threadBytes(memory.word)), 0x7ffn, memory.word);
+  const block = number + 1 + random.below(THREAD_COUNT - number);
+  const writer = new StateWriter(memory, call, block);
+  writer.others(number + 1, block - number - 1, random);
+  if (block === THREAD_COUNT) return { ...NOTHING_NEW, isGone: true };
+  writer.own().calls(0, elsewhere(random.below(CALLS)));
+  return { left: 0, block, isGone: true };
 }
 
 /** Calls that return probes wait for are left while the function is on its way back. */
@@ -318,7 +368,9 @@ export function leaveWaiting(
   call: StateCall,
   number: number,
   { depth, events }: WaitingPlan,
+  random: Random,
 ): void {
   const first = depth + events.length;
-  if (first + 2 <= PROBE_INSTANCE_COUNT) new StateWriter(memory, call, number).waiting(first, [-STEP, -2n * STEP]);
+  const left = Math.min(1 + random.below(CALLS), PROBE_INSTANCE_COUNT - first);
+  new StateWriter(memory, call, number).waiting(first, leftFrames(left), random);
 }

@@ -218,13 +218,15 @@ class Way {
 
   /**
    * A place that callbacks may name in a trial; null: they name none. Not where something else
-   * does, nor where what is above the site's stack pointer is not the function's return address.
+   * does, nor where what is above the site's stack pointer is not the function's return address. A
+   * graph tracer that is a branch behind the callbacks may take the other place for the site's ip.
    */
   private otherPlace(begun: Begun): Address | null {
     const { world, pair, trial } = this;
     const { wanted } = trial;
     if (begun.tracer !== 'redirected' || world !== pair.patched || wanted === null) return null;
-    const isTaken = wanted.direct !== null || wanted.replacement !== null || trial.ordinaryCall;
+    const isBranch = wanted.hijack && !wanted.calls.some(({ place }) => pair.data?.isGraph(place) === true);
+    const isTaken = wanted.direct !== null || wanted.replacement !== null || trial.ordinaryCall || isBranch;
     const other = begun.returnAddress + OTHER_PLACE;
     if (isTaken || pair.data?.takesOtherPlaces !== true || world.layout.owns(other)) return null;
     return other;
