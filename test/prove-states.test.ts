@@ -41,6 +41,16 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
   ['ring-wrapped', 'ppc32/pg list', 'write_record', /number of records is 0x0, not 0x100000000/],
   ['side-full', 'ppc64-elfv2-le/regs livepatch', 'elftrace_side_push', /functions in the place of others|changed/],
   ['side-left', 'ppc64-elfv2-le/regs livepatch', 'elftrace_side_push', /functions in the place of others|keeps/],
+  ['filled', 'riscv64/g2 graph', 'elftrace_graph_push', /a user of the graph tracer|users of a call/],
+  ['filled', 'riscv64/g2 list', 'ftrace_ops_list_func', /was told ops/],
+  ['filled', 'riscv64/g2 directs-list', 'ftrace_direct_func', /execute at 0x10|was not reached/],
+];
+
+/** What is wrong in any state, and would not show behind the site: image, function, what is said. */
+const inside: readonly (readonly [string, string, string, RegExp])[] = [
+  ['a function that loses what its caller has saved', 'riscv64/g0 graph', 'elftrace_graph_push', /back in s8, not/],
+  ['half of a time', 'ppc32/regs function', 'write_record', /the time of a record is 0x/],
+  ['a guard that is not there', 'riscv64/g2 list', 'ftrace_ops_list_func', /thread does not say that it runs/],
 ];
 
 /** The rest repeats them with other words. */
@@ -64,6 +74,18 @@ describe('states of the tracer', () => {
       expect(said).toContainEqual(expect.stringMatching(reason));
     },
   );
+
+  test.each(isLong ? inside : inside.slice(0, 1))('PV-1: %s is found', (_, image, symbol, reason) => {
+    const run = runOf(image, [0]);
+    expect(run.flaw).toBeNull();
+    const said: (string | null)[] = [];
+    for (const tested of run.reached()) {
+      if (tested.symbol !== symbol || tested.kind !== 'nop') continue;
+      said.push(run.says(tested, 0));
+      if (reason.test(said.at(-1) ?? '')) return;
+    }
+    expect(said).toContainEqual(expect.stringMatching(reason));
+  });
 
   test('PV-3: redirected: an entry that goes on behind the site, whatever a callback names, is found', () => {
     const numbers = [0, TRACER_STATES.indexOf('redirected')];

@@ -9,7 +9,6 @@ import type { Program } from '../program/program.js';
 import {
   GRAPH_ENTRY_COUNT,
   GRAPH_ENTRY_WORDS,
-  GRAPH_USER_COUNT,
   graphEntryBytes,
   ONE_STACK,
   OPS_WORDS,
@@ -30,12 +29,16 @@ import {
   threadBytes,
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
+import { fillTables } from './filled-tables.js';
+import { type GraphUser, graphUsers, UserCalls, wantsCall, wordReader } from './graph-users.js';
 import { differing, PAGE_BYTES } from './layout.js';
+import { PreservedRegisters } from './preserved.js';
 import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
 import {
   enterState,
   leaveWaiting,
+  LIST_ACTIVE,
   NOTHING_NEW,
   type OnWayBack,
   returnState,
@@ -46,7 +49,7 @@ import {
 import { dataRecords, type ReturnPlaces, WaitingCalls, type WaitingPlan } from './waiting-calls.js';
 import type { Wanted, WantedCall } from './wanted.js';
 import type { ProofWorld, Registers } from './world.js';
-import type { ProbeHit, Records, Write } from './writes.js';
+import type { ProbeHit, Records, Time, Write } from './writes.js';
 
 /** What is known of a call for which the tracer writes something down. */
 export interface OwnCall {
@@ -61,18 +64,14 @@ export interface OwnCall {
   readonly frame: bigint;
 }
 
-/** A function that takes all sites that its hashes match. */
-interface GraphUser {
-  readonly bit: bigint;
-  readonly isRecorded: boolean;
-  readonly takes: (ip: Address) => boolean;
-}
-
 /** What is hit at a site or a probed address; null: not all of that is known. */
 export type ProbeHits = (ip: Address) => ProbeHit | null;
 
 /** Bit of `active`: callbacks of the list run. */
 const LIST_RUNS = 4n;
+
+/** Ticks that need more than 32 bits. */
+const LATE = 0x2_1234_5678n;
 
 /** Words that a graph entry has between those that are compared. */
 const SPARE_WORD = 3;
@@ -123,11 +122,18 @@ export class OwnData {
   /** What the block of the thread has as its owner. */
   private owner = 0n;
   private state: TracerState = 'fresh';
-  private call: StateCall = { owner: 0n, frame: 0n, stack: 0n, event: 0n };
+  private call: StateCall = { owner: 0n, frame: 0n, stack: 0n, event: 0n, ip: 0n, wanted: null };
   private effects: Effects | null = null;
   /** What happened to the thread on the way back. */
   private back: OnWayBack = NOTHING_NEW;
   private random = new Random(1);
+  /** Users of the graph tracer in the trial that runs. */
+  private asked: readonly GraphUser[];
+  private readonly userCalls: UserCalls | null;
+  /** Null: the tracer's functions were not watched yet. */
+  private preserved: PreservedRegisters | null = null;
+  /** When the trial began, in ticks of the machine. */
+  private since = 0n;
   /** What probes record in the trial that runs. */
   hits: ProbeHits | null = null;
   /** Calls that return probes wait for; null: there is no room for any. */
@@ -159,6 +165,9 @@ export class OwnData {
     this.probe = place('elftrace_probe_ftrace');
     this.livepatch = place('elftrace_livepatch');
     this.waiting = WaitingCalls.of(program);
+    this.asked = users;
+    const stub = at('elftrace_stub_text');
+    this.userCalls = stub === null ? null : new UserCalls(stub, program.arch.abi, emulation.proof);
     this.guards = ['ftrace_ops_list_func', 'ftrace_ops_assist_func'].flatMap((name) => place(name) ?? []);
   }
 
@@ -220,8 +229,40 @@ export class OwnData {
     this.state = state ?? 'again';
     this.random = new Random(mix(1, Number(returnAddress & 0xffff_ffffn)));
     if (state !== null && !enterState(state, this.memory(world), this.call, this.random)) this.state = 'fresh';
+    const filled = this.state === 'filled' ? this.fill(world) : null;
+    this.asked = filled ?? this.users;
     for (const page of world.changed()) this.before.set(page, world.read(page, PAGE_BYTES));
     this.thread = this.threadOf(world);
+    this.userCalls?.begin(world, this.asked, () => this.activeNow(world), Number(returnAddress & 0xffff_ffffn));
+    this.preserved?.begin();
+    // Both halves of what the clock says are numbers that tell it from others.
+    if (world.machine.time <= LATE) world.machine.skipTime(LATE);
+    this.since = world.machine.time;
+  }
+
+  /** Tables hold what other requests left in them; null: users of the graph are the image's. */
+  private fill(world: ProofWorld): readonly GraphUser[] | null {
+    const { ip, wanted } = this.call;
+    const { program, probe, random } = this;
+    return wanted === null ? null : fillTables(program, this.memory(world), { ip, wanted, probe }, random);
+  }
+
+  /** What the thread's block says of callbacks that run; 0: there is no block. */
+  private activeNow(world: ProofWorld): bigint {
+    return this.thread === null ? 0n : this.number(world, this.headOf(this.thread, 'active'), this.word);
+  }
+
+  /** What is wrong while a callback runs that a guard calls; null: nothing is. */
+  unguarded(world: ProofWorld): string | null {
+    return this.activeNow(world) === LIST_ACTIVE ? null : 'is called, and its thread does not say that it runs';
+  }
+
+  /**
+   * Watches that the tracer's functions give back what the ABI wants preserved.
+   * @returns what ends that
+   */
+  watchCalls(world: ProofWorld): () => void {
+    return (this.preserved ??= new PreservedRegisters(this.program, this.own)).watch(world);
   }
 
   /** A page as it was when the trial began, for changes that belong to the state. */
@@ -284,7 +325,8 @@ export class OwnData {
     const known = [this.tracer, this.counter, this.graph, this.direct, this.livepatch];
     if (this.hits !== null) known.push(this.probe);
     return (
-      calls.every(({ place }) => known.includes(place)) && (!hijack || this.users.every((each) => each.isRecorded))
+      calls.every(({ place }) => known.includes(place)) &&
+      (!hijack || this.asked.every(({ isRecorded, answer }) => isRecorded || answer !== null))
     );
   }
 
@@ -309,7 +351,7 @@ export class OwnData {
     const left = pushes ? this.leftCalls(world, thread) : 0;
     const depth = pushes ? this.was(world, this.headOf(thread, 'depth')) - BigInt(left) : 0n;
     const overrun = pushes && depth >= BigInt(GRAPH_ENTRY_COUNT);
-    const isUnwanted = this.users.length > 0 && !this.users.some(({ takes }) => takes(ip));
+    const isUnwanted = this.asked.length > 0 && !this.asked.some((each) => wantsCall(each, ip));
     const isRecorded = calls.filter(({ place }) => place === this.tracer).length;
     const probed = calls.filter(({ place }) => place === this.probe).length;
     const lost = thread !== null ? 0 : Number(isGuarded) + isRecorded + probed + Number(asksGraph && !isStopped);
@@ -384,12 +426,24 @@ export class OwnData {
    */
   wrong(world: ProofWorld, wanted: Wanted | null, call: OwnCall, phase: 'enter' | 'return'): string | null {
     if (wanted !== null && !this.isKnown(wanted)) return null;
+    const { thread, effects, asked } = this;
+    const isAsked = wanted !== null && (effects!.hijack || effects!.isAsked);
+    if (isAsked && asked.some(({ answer }) => answer !== null)) {
+      const place = { ip: call.ip, parents: call.graphParents, entry: this.entryAt(thread!, effects!.depth) };
+      const reason = this.userCalls!.wrong(place, effects!.hijack || effects!.isAsked, phase);
+      if (reason !== null) return reason;
+    }
     return this.firstWrong(world, wanted === null ? [] : this.writes(world, wanted, call, phase));
   }
 
   private firstWrong(world: ProofWorld, writes: readonly Write[]): string | null {
-    for (const { address, size, holds, what } of writes) {
+    // A callback that has all registers may change those, too.
+    const lost = this.state === 'rewritten' ? null : (this.preserved?.wrong ?? null);
+    if (lost !== null) return lost;
+    for (const { address, size, holds, least, what } of writes) {
       const found = this.number(world, address, size);
+      if (least !== undefined && (found < least || found > world.machine.time))
+        return `${what} is ${hex(found)}, not between ${hex(least)} and ${hex(world.machine.time)}`;
       if (holds !== null && !holds.includes(found)) return `${what} is ${hex(found)}, not ${hex(holds[0]!)}`;
     }
     const stray = this.strayWrite(world, writes);
@@ -420,8 +474,11 @@ export class OwnData {
     }
     const records: Records[] = [];
     let counted = 0n;
-    const recordOf = (kind: number): Records => [{ kind, time: null, ip: call.ip, parents: call.parents }];
-    const ofGraph = (kind: number): Records => [{ kind, time: null, ip: call.ip, parents: call.graphParents }];
+    const recordOf = (kind: number): Records => [{ kind, time: 'clock', ip: call.ip, parents: call.parents }];
+    const isRecorded =
+      this.asked.length === 0 || this.asked.some((each) => each.isRecorded && wantsCall(each, call.ip));
+    const ofGraph = (kind: number): Records[] =>
+      isRecorded ? [[{ kind, time: 'clock', ip: call.ip, parents: call.graphParents }]] : [];
     const entered = ofGraph(RING_KINDS.entry);
     const isCallback = wanted.calls.some(({ place }) => place === this.graph);
     for (const { place, self } of wanted.calls) {
@@ -430,12 +487,12 @@ export class OwnData {
         counted++;
         const at = self + BigInt(OPS_WORDS.private * word);
         writes.push(this.grown(world, at, 1n, 'the count of the ops'));
-      } else if (place === this.graph && wanted.hijack) records.push(entered);
+      } else if (place === this.graph && wanted.hijack) records.push(...entered);
       else if (place === this.probe && thread !== null) {
         this.hit(world, this.hits?.(call.ip) ?? null, this.isFree(world), writes, records);
       }
     }
-    if (wanted.hijack && !isCallback) records.push(entered);
+    if (wanted.hijack && !isCallback) records.push(...entered);
     if (wanted.hijack) writes.push(...this.pushed(call, phase));
     else if (effects!.isAsked) writes.push(...this.pushed(call, 'return'));
     if (thread !== null && overrun) {
@@ -449,7 +506,7 @@ export class OwnData {
         writes.push({ address: this.headOf(thread, 'depth'), size: word, holds: [depth], what: 'the calls under way' });
       }
     }
-    const returned = wanted.hijack && phase === 'return' ? [ofGraph(RING_KINDS.return)] : [];
+    const returned = wanted.hijack && phase === 'return' ? ofGraph(RING_KINDS.return) : [];
     const waited = this.waited(call.probed, phase, writes);
     // Who took the return last has it first.
     records.push(...(call.probed?.isLast === true ? [...waited, ...returned] : [...returned, ...waited]));
@@ -471,7 +528,8 @@ export class OwnData {
     for (const { at, id, words, atReturn } of isFree ? hit.events : []) {
       if (atReturn !== null) continue;
       if (hit.isServed) writes.push(this.grown(world, word(at, PROBE_EVENT_WORDS.hits), 1n, 'the hits of an event'));
-      const first = { kind: RING_KINDS.probe, time: null, ip: hit.address, parents: [id] };
+      const time = hit.isServed ? ('clock' as const) : null;
+      const first = { kind: RING_KINDS.probe, time, ip: hit.address, parents: [id] };
       records.push([first, ...dataRecords(words)]);
     }
   }
@@ -549,7 +607,7 @@ export class OwnData {
     const { depth } = this.effects!;
     const entry = this.entryAt(thread, depth);
     const at = (index: number): Address => entry + BigInt(index * size);
-    const users = this.users.reduce((sum, { bit, takes }) => (takes(ip) ? sum | bit : sum), 0n);
+    const users = this.asked.reduce((sum, each) => (wantsCall(each, ip) ? sum | each.bit : sum), 0n);
     const now = phase === 'enter' ? depth + 1n : depth;
     return [
       { address: this.headOf(thread, 'depth'), size, holds: [now], what: 'the number of calls under way' },
@@ -558,8 +616,13 @@ export class OwnData {
       { address: at(GRAPH_ENTRY_WORDS.frame), size, holds: [frame], what: 'the frame of a call' },
       { address: at(SPARE_WORD), size, holds: null, what: 'the frame pointer of a call' },
       { address: at(GRAPH_ENTRY_WORDS.users), size, holds: [users], what: 'the users of a call' },
-      { address: at(6), size: 8, holds: null, what: 'the time of a call' },
+      this.timed(at(6), 'clock', 'the time of a call'),
     ];
+  }
+
+  private timed(address: Address, time: Time, what: string): Write {
+    if (time !== 'clock') return { address, size: 8, holds: time === null ? null : [time], what };
+    return { address, size: 8, holds: null, least: this.since, what: `the time of ${what.replace(/^.* of /, '')}` };
   }
 
   /** Records in the ring, and the words that count them. */
@@ -583,7 +646,7 @@ export class OwnData {
         const part = (name: keyof typeof RING_RECORD): Address => at + BigInt(RING_RECORD[name]);
         const what = kind === RING_KINDS.data ? 'what a probe fetched' : 'the ip of a record';
         writes.push(
-          { address: part('time'), size: 8, holds: time === null ? null : [time], what },
+          this.timed(part('time'), time, what),
           { address: part('ip'), size: 8, holds: ip === null ? null : [ip], what },
           {
             address: part('parentIp'),
@@ -628,31 +691,4 @@ const hex = (value: bigint): string => `0x${value.toString(16)}`;
 function numberOf(bytes: Uint8Array, endian: 'little' | 'big'): bigint {
   const read = endian === 'little' ? bytes.slice().reverse() : bytes;
   return read.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
-}
-
-function wordReader({ reader, image }: Program): (address: Address) => bigint {
-  return (address) => {
-    const value = image.wordBytes === 8 ? reader.u64(address) : BigInt(reader.u32(address));
-    return value === null || value < 0n ? 0n : value;
-  };
-}
-
-/** Users of the graph tracer, as the image lists them. */
-function graphUsers(program: Program, users: Address): GraphUser[] {
-  const word = wordReader(program);
-  const size = BigInt(program.image.wordBytes);
-  const sitesOf = (hash: Address): ReadonlySet<Address> =>
-    new Set(Array.from({ length: Number(word(hash)) }, (_, i) => word(hash + BigInt(1 + i) * size)));
-  return Array.from({ length: GRAPH_USER_COUNT }, (_, i) => {
-    const ops = word(users + BigInt(i) * size);
-    if (ops === 0n) return null;
-    const field = (name: keyof typeof OPS_WORDS): bigint => word(ops + BigInt(OPS_WORDS[name]) * size);
-    const [filter, notrace] = [field('filter'), field('notrace')];
-    const [taken, left] = [filter === 0n ? null : sitesOf(filter), notrace === 0n ? null : sitesOf(notrace)];
-    return {
-      bit: 1n << BigInt(i),
-      isRecorded: field('func') === 0n && field('directCall') === 0n,
-      takes: (ip: Address) => (taken?.has(ip) ?? true) && left?.has(ip) !== true,
-    };
-  }).filter((each) => each !== null);
 }

@@ -300,11 +300,11 @@ export class Prover {
     return place === undefined || place + size <= start ? null : { start: min(place, start), end: place + size };
   }
 
-  /** Whether a changed site is among the first of its kind; the next one is one more. */
-  private isEarly(kind: string): boolean {
+  /** How many changed sites of its kind were in front of one; the next one is one more. */
+  private place(kind: string): number {
     const seen = this.kinds.get(kind) ?? 0;
     this.kinds.set(kind, seen + 1);
-    return seen < FIRST_SITES;
+    return seen;
   }
 
   /** Passes over a site that another part proves. */
@@ -314,7 +314,7 @@ export class Prover {
     if (extent === null || !this.isChanged(subject, extent)) return;
     const shape = sites.shape(index);
     const isPlain = !this.wanted.known && this.probes === null;
-    this.isEarly(isPlain ? shape : kindOf(shape, this.tried(subject, this.home(subject), extent).trial));
+    this.place(isPlain ? shape : kindOf(shape, this.tried(subject, this.home(subject), extent).trial));
   }
 
   prove(subject: Subject): SiteProof {
@@ -332,8 +332,9 @@ export class Prover {
       return { ...base, verdict: 'inconclusive', trials: 0, reason: 'not-a-site' };
     if (!this.isChanged(subject, extent)) return { ...base, verdict: 'proved', trials: 0, reason: 'unchanged' };
     const { trial, entries } = this.tried(subject, home, extent);
-    const isEarly = this.isEarly(kindOf(base.shape, trial));
-    const verdict = this.decide(trial, entries, isEarly);
+    const place = this.place(kindOf(base.shape, trial));
+    const isEarly = place < FIRST_SITES;
+    const verdict = this.decide(trial, entries, { isEarly, isFirst: place === 0 });
     if (verdict.verdict !== 'proved') return { ...base, ...verdict };
     const between = isEarly ? this.between(trial, entries, subject.patched) : null;
     if (between !== null) return { ...base, ...between };
@@ -398,7 +399,10 @@ export class Prover {
       shape: `probe.${probe.kind}`,
     };
     const attempts = this.attemptsOf(probe);
-    return { ...base, ...this.decide(probes.trial(probe), this.entriesOf(probe), true, attempts) };
+    return {
+      ...base,
+      ...this.decide(probes.trial(probe), this.entriesOf(probe), { isEarly: true, isFirst: true }, attempts),
+    };
   }
 
   /**
@@ -424,10 +428,18 @@ export class Prover {
     return { hasData: probes.knows, once: (begun) => probes.once(probe, begun), end: () => undefined };
   }
 
+  /**
+   * Watches that functions of the tracer give back what the ABI wants preserved.
+   * @returns what ends that; null: no such function is known
+   */
+  watchCalls(): (() => void) | null {
+    return this.data?.watchCalls(this.patched.world) ?? null;
+  }
+
   private decide(
     trial: Trial,
     entries: readonly Entry[],
-    isEarly: boolean,
+    { isEarly, isFirst }: { readonly isEarly: boolean; readonly isFirst: boolean },
     probe: Attempts | null = null,
   ): Pick<SiteProof, 'verdict' | 'trials' | 'reason' | 'detail' | 'account'> {
     const isCalled = trial.wanted !== null || probe?.hasData === true;
@@ -437,18 +449,23 @@ export class Prover {
     let counted = 0;
     let open: Extract<Outcome, { kind: 'open' }> | null = null;
     const trials = probe ?? this.trials(trial);
+    const leave = isFirst && isCalled ? this.watchCalls() : null;
+    const end = (): void => {
+      leave?.();
+      trials.end();
+    };
     for (let n = 0; n < wanted; n++) {
       const { entry, seed } = this.turn(trial, entries, n);
       const outcome = this.attempt(trials, entry, seed);
       if (outcome.kind === 'different') {
         const account = this.accountOf(trials, entry, seed, outcome, null);
-        trials.end();
+        end();
         return { verdict: 'different', trials: counted, account };
       }
       if (outcome.kind === 'equal') counted++;
       else if (open?.doubt !== true && (open === null || outcome.doubt)) open = outcome;
     }
-    trials.end();
+    end();
     if (counted > 0 && open?.doubt !== true) return { verdict: 'proved', trials: counted };
     return {
       verdict: 'inconclusive',

@@ -21,6 +21,7 @@ import {
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import type { Random } from './random.js';
+import type { Wanted } from './wanted.js';
 import type { WaitingCalls, WaitingPlan } from './waiting-calls.js';
 
 export type TracerState =
@@ -68,7 +69,9 @@ export type TracerState =
    * were left. Of the event that comes one call goes on.
    */
   | 'side-full'
-  | 'side-left';
+  | 'side-left'
+  /** Tables hold what other requests left in them (filled-tables.ts). */
+  | 'filled';
 
 /** In the order in which the trials of a site take them. */
 export const TRACER_STATES: readonly TracerState[] = [
@@ -99,7 +102,14 @@ export const TRACER_STATES: readonly TracerState[] = [
   'rewritten',
   'gone',
   'unfiltered',
+  'filled',
+  'filled',
+  'filled',
+  'filled',
 ];
+
+/** What a thread's block says while callbacks of the list run. */
+export const LIST_ACTIVE = 5n;
 
 /** Where the tracer's data is, and how it is written. */
 export interface TracerMemory {
@@ -126,6 +136,9 @@ export interface StateCall {
   readonly stack: bigint;
   /** An event that waits for the function's return; 0n: none does. */
   readonly event: bigint;
+  /** Its site, and what that calls. */
+  readonly ip: Address;
+  readonly wanted: Wanted | null;
 }
 
 const HIGH = 0xffff_ffffn;
@@ -228,7 +241,7 @@ const elsewhere = (count: number): bigint[] =>
 
 /**
  * Brings the data into a state before a trial. `again`, `redirected` and `rewritten` are of the
- * trial itself.
+ * trial itself, what `filled` means is in filled-tables.ts.
  * @returns whether the state is one of this tracer
  */
 export function enterState(state: TracerState, memory: TracerMemory, call: StateCall, random: Random): boolean {
@@ -280,7 +293,7 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
   const some = (): number => random.below(CALLS);
   switch (state) {
     case 'list-runs':
-      writer.own().head('active', 5n);
+      writer.own().head('active', LIST_ACTIVE);
       return true;
     case 'graph-runs':
       writer.own().head('active', 2n);

@@ -151,7 +151,9 @@ class Way {
     const isTrap = parent === trial.trap?.address;
     if (parent !== returnAddress && parent !== topOfStack(world, pair, before) && !isTrap)
       events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(returnAddress)}`);
-    const wrong = this.rewritten.size > 0 ? null : this.wrongFrame(ip!, isTrap ? parent! : null);
+    const unguarded = this.isGuarded && pair.data !== null ? pair.data.unguarded(world) : null;
+    const frame = this.rewritten.size > 0 ? null : this.wrongFrame(ip!, isTrap ? parent! : null);
+    const wrong = unguarded ?? frame;
     if (wrong !== null) events.push(`${call.name} ${wrong}`);
     this.spend(call);
     this.redirect();

@@ -7,14 +7,19 @@ export interface Write {
   readonly size: number;
   /** What may stand there afterwards; null: anything. */
   readonly holds: readonly bigint[] | null;
+  /** The number of ticks that it has at least; at most as many as there were until now. */
+  readonly least?: bigint;
   readonly what: string;
 }
+
+/** A time, or what stands in its place: a number; when it happened; null: anything. */
+export type Time = bigint | 'clock' | null;
 
 /** A record, or records that are written together or not at all. */
 export type Records = readonly {
   readonly kind: number;
+  readonly time: Time;
   /** Null: anything, as below. */
-  readonly time: bigint | null;
   readonly ip: bigint | null;
   readonly parents: readonly bigint[] | null;
 }[];

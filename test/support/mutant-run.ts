@@ -261,6 +261,7 @@ export class MutantRun {
     const { program } = this.prover.patched.sites;
     const probes = program.symbols.find('elftrace_probe_hit') > 0 ? '+probes' : '';
     this.code = new Code(program, `${arch.target.id}/${entriesOf(program).convention?.name ?? 'none'}${probes}`);
+    this.prover.watchCalls();
     this.chooseSites();
     this.flaw = this.lookAround();
     this.targets = this.branchTargets();

@@ -1,0 +1,232 @@
+/**
+ * Tables of the tracer filled with what other requests leave in them (PV-3): ops that do not take
+ * the site, before and behind those that do; filters of many sites; users of the graph tracer up to
+ * the last place of their table; rows of other sites in those of direct callers and probes. What
+ * the site wants stays what it is, but for the users of the graph tracer.
+ */
+import { entryPoint } from '../program/entry-points.js';
+import type { Program } from '../program/program.js';
+import {
+  DIRECT_WORDS,
+  GRAPH_USER_COUNT,
+  OPS_FLAGS,
+  OPS_WORDS,
+  RING_HEADER_BYTES,
+  RING_RECORD_BYTES,
+} from '../runtime/abi.js';
+import type { Address } from '../units.js';
+import { type GraphUser, wordReader } from './graph-users.js';
+import type { Random } from './random.js';
+import type { TracerMemory } from './tracer-states.js';
+import type { Wanted } from './wanted.js';
+
+/** Records of a ring that has room behind those that a trial writes. */
+const LEAST_CAPACITY = 4096n;
+/** Most sites of a filter, rows of a table, and ops in front of one. */
+const SITES = 12;
+const OPS = 3;
+const NO_PLACE = 0x10n;
+/** Words of an ops object, as `OPS_WORDS` has them, up to its trampoline. */
+const OPS_WORD_COUNT = 8;
+
+interface Ops {
+  readonly func: Address;
+  readonly flags?: number;
+  readonly directCall?: Address;
+  readonly filter: Address;
+  readonly notrace: Address;
+}
+
+class Filler {
+  /** Where the next object goes: records far behind the first. */
+  private room: Address;
+  private readonly word: (address: Address) => bigint;
+  private readonly size: bigint;
+
+  constructor(
+    private readonly program: Program,
+    private readonly memory: TracerMemory,
+    private readonly ip: Address,
+    private readonly random: Random,
+  ) {
+    const first = (memory.capacity * 3n) / 4n;
+    this.room = memory.ring + BigInt(RING_HEADER_BYTES) + first * BigInt(RING_RECORD_BYTES);
+    this.word = wordReader(program);
+    this.size = BigInt(memory.word);
+  }
+
+  private at(name: string): Address | null {
+    return this.program.definedAt(this.program.symbols.find(name));
+  }
+
+  private store(at: Address, value: bigint): void {
+    this.memory.store(at, BigInt.asUintN(8 * this.memory.word, value), this.memory.word);
+  }
+
+  private put(words: readonly bigint[]): Address {
+    const at = this.room;
+    for (const [i, each] of words.entries()) this.store(at + BigInt(i) * this.size, each);
+    this.room += BigInt(words.length) * this.size;
+    return at;
+  }
+
+  /** Addresses that are not the site's: near it, or anywhere. */
+  private others(): bigint[] {
+    const { random, ip, memory } = this;
+    return Array.from({ length: random.below(SITES) }, () =>
+      BigInt.asUintN(
+        8 * memory.word,
+        random.below(3) === 0 ? random.double() : ip + BigInt(random.below(64) - 32) * 4n,
+      ),
+    ).filter((each) => each !== ip);
+  }
+
+  private sorted(sites: readonly bigint[]): bigint[] {
+    return [...new Set(sites)].sort((a, b) => (a < b ? -1 : 1));
+  }
+
+  private hash(takes: boolean): Address {
+    const sites = this.sorted([...this.others(), ...(takes ? [this.ip] : [])]);
+    return this.put([BigInt(sites.length), ...sites]);
+  }
+
+  /** Hashes that take the site, or do not. */
+  private filters(takes: boolean): { readonly filter: Address; readonly notrace: Address } {
+    const isSet = (): boolean => this.random.below(2) === 0;
+    if (takes) return { filter: isSet() ? this.hash(true) : 0n, notrace: isSet() ? this.hash(false) : 0n };
+    if (isSet()) return { filter: this.hash(false), notrace: isSet() ? this.hash(isSet()) : 0n };
+    return { filter: isSet() ? this.hash(true) : 0n, notrace: this.hash(true) };
+  }
+
+  private ops({ func, flags = 0, directCall = 0n, filter, notrace }: Ops): Address {
+    const words = new Array<bigint>(OPS_WORD_COUNT).fill(0n);
+    words[OPS_WORDS.func] = func;
+    words[OPS_WORDS.flags] = BigInt(flags);
+    words[OPS_WORDS.directCall] = directCall;
+    words[OPS_WORDS.filter] = filter;
+    words[OPS_WORDS.notrace] = notrace;
+    return this.put(words);
+  }
+
+  /** Ops that the list passes over. */
+  private passedOver(isTold: boolean): Address {
+    const func = entryPoint(this.program, 'elftrace_counter')?.identity ?? NO_PLACE;
+    switch (this.random.below(isTold ? 3 : 2)) {
+      case 0:
+        return this.ops({ func, ...this.filters(false) });
+      case 1:
+        return this.ops({ func, flags: OPS_FLAGS.STUB, ...this.filters(true) });
+      default:
+        return this.ops({ func, flags: OPS_FLAGS.SAVE_REGS, ...this.filters(true) });
+    }
+  }
+
+  private field(ops: Address, name: keyof typeof OPS_WORDS): Address {
+    return ops + BigInt(OPS_WORDS[name]) * this.size;
+  }
+
+  list({ calls, frame }: Wanted): void {
+    const [head, end] = ['ftrace_ops_list', 'ftrace_list_end'].map(
+      (name) => entryPoint(this.program, name)?.identity ?? null,
+    );
+    if ((head ?? null) === null || (end ?? null) === null) return;
+    const all: Address[] = [];
+    // Whether the list can tell that not all registers are there.
+    const isTold = frame === null || (!frame.full && frame.row.mark !== null);
+    const more = (): void => {
+      for (let n = this.random.below(OPS); n > 0; n--) all.push(this.passedOver(isTold));
+    };
+    more();
+    for (let at = this.word(head!); at !== 0n && at !== end; at = this.word(this.field(at, 'next'))) {
+      all.push(at);
+      const isCalled = calls.some(({ self }) => self === at);
+      const { filter, notrace } = this.filters(isCalled);
+      if (isCalled) {
+        this.store(this.field(at, 'filter'), filter);
+        this.store(this.field(at, 'notrace'), notrace);
+      }
+      more();
+    }
+    this.store(head!, all[0] ?? end!);
+    for (const [i, each] of all.entries()) this.store(this.field(each, 'next'), all[i + 1] ?? end!);
+  }
+
+  /** Users of the graph tracer in any place of the table, the first and the last among them. */
+  users(): GraphUser[] {
+    const [table, stub] = ['elftrace_graph_users', 'elftrace_stub_text'].map((name) => this.at(name));
+    if ((table ?? null) === null || (stub ?? null) === null) return [];
+    const { random, memory } = this;
+    const last = [0, GRAPH_USER_COUNT - 1, random.below(GRAPH_USER_COUNT)][random.below(3)]!;
+    const users: GraphUser[] = [];
+    for (let i = 0; i < GRAPH_USER_COUNT; i++) {
+      const kind = random.below(5);
+      const isUser = i === last || kind < 3;
+      const takes = i === last ? random.below(4) > 0 : random.below(2) > 0;
+      const isRecorded = kind === 0;
+      const hearsReturns = !isRecorded && random.below(3) > 0;
+      // No bit of an answer alone says yes.
+      const answer = [0n, 1n, 1n << BigInt(8 * memory.word - 1), random.double() | 1n][random.below(4)]!;
+      const directCall = hearsReturns ? stub! : 0n;
+      const ops = isUser ? this.ops({ func: isRecorded ? 0n : stub!, directCall, ...this.filters(takes) }) : 0n;
+      this.store(table! + BigInt(i) * this.size, ops);
+      const user = { bit: 1n << BigInt(i), ops, isRecorded, hearsReturns, takes: () => takes };
+      if (isUser) users.push({ ...user, answer: isRecorded ? null : answer });
+    }
+    return users;
+  }
+
+  /** The filter of a graph tracer that is a branch of the entry. */
+  graphFilter(takes: boolean): void {
+    const { graphOps } = this.memory;
+    if (graphOps === null || this.word(graphOps) === 0n) return;
+    this.store(graphOps, this.ops({ func: 0n, ...this.filters(takes) }));
+  }
+
+  /**
+   * A table of pairs of a site and what belongs to it, among rows of other sites.
+   * @param pointer  to the table
+   */
+  pairs(pointer: Address): void {
+    const table = this.word(pointer);
+    if (table === 0n) return;
+    const at = (i: number): Address => table + BigInt(i) * this.size;
+    const rows = new Map(this.others().map((site) => [site, NO_PLACE]));
+    for (let i = 0; i < Number(this.word(table)); i++) {
+      const [site, value] = [at(DIRECT_WORDS.pairs + 2 * i), at(DIRECT_WORDS.pairs + 2 * i + 1)].map(this.word);
+      if (site === this.ip) rows.set(site, value!);
+    }
+    const sites = this.sorted([...rows.keys()]);
+    this.store(pointer, this.put([BigInt(sites.length), ...sites.flatMap((site) => [site, rows.get(site)!])]));
+  }
+
+  direct(): void {
+    const pointer = this.at('ftrace_direct_table');
+    if (pointer !== null) this.pairs(pointer);
+  }
+
+  /** The table of probes of sites, which the ops has a pointer to the pointer of. */
+  probes(place: Address | null, { calls }: Wanted): void {
+    const ops = calls.find((each) => each.place === place && each.self !== 0n);
+    if (ops !== undefined) this.pairs(this.word(this.field(ops.self, 'private')));
+  }
+}
+
+/**
+ * Fills the tables.
+ * @param probe  the callback of probes of sites
+ * @returns the users of the graph tracer now; null: those of the image
+ */
+export function fillTables(
+  program: Program,
+  memory: TracerMemory,
+  { ip, wanted, probe }: { readonly ip: Address; readonly wanted: Wanted; readonly probe: Address | null },
+  random: Random,
+): readonly GraphUser[] | null {
+  if (memory.capacity < LEAST_CAPACITY) return null;
+  const filler = new Filler(program, memory, ip, random);
+  filler.list(wanted);
+  filler.graphFilter(wanted.hijack);
+  filler.direct();
+  filler.probes(probe, wanted);
+  return wanted.hijack ? filler.users() : null;
+}
