@@ -44,9 +44,10 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
   ['filled', 'riscv64/g2 graph', 'elftrace_graph_push', /a user of the graph tracer|users of a call/],
   ['filled', 'riscv64/g2 list', 'ftrace_ops_list_func', /was told ops/],
   ['filled', 'riscv64/g2 directs-list', 'ftrace_direct_func', /execute at 0x10|was not reached/],
+  ['unmapped', 'arm64/regs+probes probe-arguments', 'record_event', /what a probe fetched is/],
 ];
 
-/** What is wrong in any state, and would not show behind the site: image, function, what is said. */
+/** What is wrong in any state, and does not show behind the site: image, function, what is said. */
 const inside: readonly (readonly [string, string, string, RegExp])[] = [
   ['a function that loses what its caller has saved', 'riscv64/g0 graph', 'elftrace_graph_push', /back in s8, not/],
   ['half of a time', 'ppc32/regs function', 'write_record', /the time of a record is 0x/],

@@ -72,6 +72,11 @@ export class ImageLayout {
     return this.segments.some((each) => address >= each.address && address < each.end);
   }
 
+  /** Whether a part of the image is on a page. */
+  touches(page: Address): boolean {
+    return this.touching(page).next().done !== true;
+  }
+
   /** Rights of a page: those of all segments that have a part of it; the rest is data. */
   permission(page: Address): 'r' | 'rw' | 'rx' | 'rwx' {
     let [read, write, execute] = [false, false, false];

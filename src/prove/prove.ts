@@ -607,7 +607,20 @@ export class Prover {
     const addresses = (seed & 1) === 0 ? NO_ADDRESSES : this.addresses;
     // A function called by a tail call returns to where the one before it does (C-FG-3).
     const back = state === 'tail' ? this.handler : null;
-    return begin(worlds, this.patched.sites.program, this.emulation, entry, random, addresses, before, state, back);
+    ProofWorld.leaveOut(worlds, null);
+    const begun = begin(
+      worlds,
+      this.patched.sites.program,
+      this.emulation,
+      entry,
+      random,
+      addresses,
+      before,
+      state,
+      back,
+    );
+    if (state === 'unmapped') ProofWorld.leaveOut(worlds, begun.stackPointer);
+    return begun;
   }
 
   private reset(): void {

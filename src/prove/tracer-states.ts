@@ -71,7 +71,9 @@ export type TracerState =
   | 'side-full'
   | 'side-left'
   /** Tables hold what other requests left in them (filled-tables.ts). */
-  | 'filled';
+  | 'filled'
+  /** Half of what pointers lead to is not mapped. */
+  | 'unmapped';
 
 /** In the order in which the trials of a site take them. */
 export const TRACER_STATES: readonly TracerState[] = [
@@ -106,6 +108,7 @@ export const TRACER_STATES: readonly TracerState[] = [
   'filled',
   'filled',
   'filled',
+  'unmapped',
 ];
 
 /** What a thread's block says while callbacks of the list run. */
@@ -240,8 +243,8 @@ const elsewhere = (count: number): bigint[] =>
   Array.from({ length: count }, (_, i) => BigInt(count + 2 - i) * ONE_STACK);
 
 /**
- * Brings the data into a state before a trial. `again`, `redirected` and `rewritten` are of the
- * trial itself, what `filled` means is in filled-tables.ts.
+ * Brings the data into a state before a trial. `again`, `redirected`, `rewritten` and `unmapped`
+ * are of the trial itself, what `filled` means is in filled-tables.ts.
  * @returns whether the state is one of this tracer
  */
 export function enterState(state: TracerState, memory: TracerMemory, call: StateCall, random: Random): boolean {

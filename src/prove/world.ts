@@ -19,6 +19,9 @@ const CIRCLE = 2048;
 /** A trial that touches more is none. */
 const PAGES_MAX = 4096;
 
+/** Bytes on either side of the stack pointer that are the stack. */
+const AROUND_STACK = 0x20_0000n;
+
 const OFFSET = BigInt(PAGE_BYTES - 1);
 const pageOf = (address: Address): Address => address - (address & OFFSET);
 /** As marks name a page. */
@@ -101,6 +104,8 @@ export class ProofWorld {
   private readonly wordView = new DataView(new ArrayBuffer(8));
   /** Sees each instruction before it is executed; null: there is none. */
   recorder: Recorder | null = null;
+  /** Pages that do not appear; null: all do. */
+  private absent: ((page: Address) => boolean) | null = null;
   /** Serves stops of the machine, as a kernel would; true: it goes on. */
   serve: ((stop: StopReason) => boolean) | null = null;
 
@@ -193,10 +198,23 @@ export class ProofWorld {
 
   private appear(address: Address, access: AccessKind): boolean {
     const page = pageOf(address);
-    if (this.pages.has(page) || this.pages.size >= PAGES_MAX) return false;
+    if (this.pages.has(page) || this.pages.size >= PAGES_MAX || this.absent?.(page) === true) return false;
     if (access === 'execute' && !this.layout.executes(address)) return false;
     this.map(page);
     return this.machine.memory.check(address, 1, access) === null;
+  }
+
+  /**
+   * Every other page is not mapped: none of either image or of the stack, nor one that a world has
+   * already.
+   * @param stack  the stack pointer; null: every page appears
+   */
+  static leaveOut(worlds: readonly ProofWorld[], stack: Address | null): void {
+    const isThere = (page: Address): boolean =>
+      worlds.some((each) => each.pages.has(page) || each.layout.touches(page));
+    const isStack = (page: Address): boolean => page > stack! - AROUND_STACK && page < stack! + AROUND_STACK;
+    const absent = (page: Address): boolean => (numberOf(page) & 1) === 0 && !isStack(page) && !isThere(page);
+    for (const world of worlds) world.absent = stack === null ? null : absent;
   }
 
   /**
