@@ -1759,7 +1759,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'race: a store of a patcher and a fetch of a thread are taken to be independent',
-    file: 'race/world.js',
+    file: 'race/footprints.js',
     find: 'meets(b.writes, a.reads) ||',
     replace: '',
     test: 'race',
@@ -1799,7 +1799,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'race: halves of two instructions are an instruction',
-    file: 'race/world.js',
+    file: 'race/places.js',
     find: 'if (whole)',
     replace: 'if (true)',
     test: 'race-hazards',
@@ -2156,7 +2156,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: refused system calls are not noted',
-    file: 'emulator/syscalls.js',
+    file: 'emulator/guest.js',
     find: 'if (!served) {',
     replace: "if (!served) { return 'ENOSYS';",
     test: 'system-calls',
@@ -2164,7 +2164,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: conditions are not noted',
-    file: 'emulator/syscalls.js',
+    file: 'emulator/guest.js',
     find: /deviate\(condition\) \{/,
     replace: 'deviate() { return; }\n    deviateNever(condition) {',
     test: 'system-calls',
@@ -2180,7 +2180,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: a fault behind the end of a mapped file is like any other',
-    file: 'emulator/syscalls.js',
+    file: 'emulator/guest.js',
     find: 'some(([from, to]) => address >= from && address < to)',
     replace: 'some(() => false)',
     test: 'system-calls',
@@ -2317,8 +2317,8 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'Probes: handlers of disabled probes are in the image',
     file: 'kprobes/session.js',
-    find: 'if (!isOff(event.probe.flags))',
-    replace: 'if (!isGone(event))',
+    find: 'filter(({ probe }) => !isOff(probe.flags))',
+    replace: 'filter((each) => !isGone(each))',
     test: 'kprobes-steps',
     named: 'patch --session',
   },
@@ -2435,7 +2435,7 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'prove: the tracer itself is never traced',
     file: 'prove/tracer-states.js',
-    find: "writer.own().head('active', 5n);",
+    find: "writer.own().head('active', LIST_ACTIVE);",
     replace: '',
     test: 'prove-states',
     named: 'list-runs',
@@ -2483,7 +2483,7 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'prove: a thread has any owner',
     file: 'prove/own-data.js',
-    find: 'const holds = asked || block === this.moved ? [this.owner]',
+    find: 'const holds = asked || block === moved ? [this.owner]',
     replace: 'const holds = true ? null',
     test: 'prove-states',
     named: 'what is wrong in the owner',
