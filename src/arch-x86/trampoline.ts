@@ -239,6 +239,19 @@ export function trampolineLayout(
 }
 
 /**
+ * X-TR-4: what stands at the places of a template, looked for in the copy, which is what will run.
+ */
+function checkPlaces(bytes: Uint8Array, { opsLoad, call, directJump }: TrampolineTemplate): TrampolineRefusal | null {
+  const shown = (at: number, size: number): string => `at ${hex(at)} stands ${hexBytes(bytes.slice(at, at + size))}`;
+  if (!holds(bytes, opsLoad, OPS_LOAD)) return refused('ops-load', `${shown(opsLoad, 3)}, not 48 8b 15`);
+  if (bytes[call] !== 0xe8) return refused('inner-call', `${shown(call, 1)}, not a call`);
+  if (directJump !== null && bytes[directJump] !== 0x75) {
+    return refused('direct-jump', `${shown(directJump, 1)}, not 75`);
+  }
+  return null;
+}
+
+/**
  * Makes the bytes of a trampoline; writes nothing anywhere.
  * @returns the block, or why there can be none; never throws for bad templates
  * Source: X-TR-1 to 11
@@ -260,26 +273,10 @@ export function buildTrampoline(request: TrampolineRequest): BuiltTrampoline | T
   const view = new DisplacementWriter(bytes, address);
   bytes.set(request.bytes);
 
-  // X-TR-4: on the copy, which is what will run.
-  if (!holds(bytes, opsLoad, OPS_LOAD)) {
-    return refused(
-      'ops-load',
-      `at ${hex(opsLoad)} stands ${hexBytes(bytes.slice(opsLoad, opsLoad + 3))}, not 48 8b 15`,
-    );
-  }
-  if (bytes[call] !== 0xe8) {
-    return refused('inner-call', `at ${hex(call)} stands ${hexBytes(bytes.slice(call, call + 1))}, not a call`);
-  }
-  if (directJump !== null) {
-    if (bytes[directJump] !== 0x75) {
-      return refused(
-        'direct-jump',
-        `at ${hex(directJump)} stands ${hexBytes(bytes.slice(directJump, directJump + 1))}, not 75`,
-      );
-    }
-    // No direct call gets here: a site with a direct caller and no other ops calls that one.
-    bytes.set(NOP2, directJump);
-  }
+  const misplaced = checkPlaces(bytes, template);
+  if (misplaced !== null) return misplaced;
+  // No direct call gets here: a site with a direct caller and no other ops calls that one.
+  if (directJump !== null) bytes.set(NOP2, directJump);
   const moved = fixCopy(bytes, request);
   if (moved !== null) return moved;
 

@@ -232,9 +232,8 @@ function ruleLines(rule: string): readonly string[] {
 async function explain(opened: Opened, index: SiteIndex, options: VerifyOptions): Promise<Explanation> {
   const { sites, program, arch } = opened;
   const chain = siteChain(sites, index);
-  const own = directCallerOf(sites, index);
-  const direct = own?.caller ?? null;
-  const hops = noteDirect(await explainHops(opened, chain), own);
+  const direct = directCallerOf(sites, index);
+  const hops = noteDirect(await explainHops(opened, chain), direct);
   const judgement = judge(sites, index, options);
   const severity = verdictSeverity[judgement.verdict];
   const { expected, actual } = judgement;
@@ -245,7 +244,7 @@ async function explain(opened: Opened, index: SiteIndex, options: VerifyOptions)
   const name = range ? program.describe(range, ip) : '';
   const table = sites.table(index);
   const form = sites.reading(index)?.form ?? '';
-  const state = `${sites.state(index)}${form === '' || form === sites.state(index) ? '' : ` (${form})`}`;
+  const state = form === '' || form === sites.state(index) ? sites.state(index) : `${sites.state(index)} (${form})`;
   const part = chain.hops[0]?.part ?? null;
   const nop = asNop(opened, index);
 
@@ -259,8 +258,8 @@ async function explain(opened: Opened, index: SiteIndex, options: VerifyOptions)
   text.push(...chainLines(hops, part));
   text.push(...(await judgementLines(opened, ip, judgement)));
   const entries = entriesOf(opened);
-  const ends = hops.some(({ hop }) => hop.kind === 'target' && hop.is === 'other' && hop.address !== direct);
-  if (ends) text.push(...entryLines(entries));
+  if (hops.some(({ hop }) => hop.kind === 'target' && hop.is === 'other' && hop.address !== (direct?.caller ?? null)))
+    text.push(...entryLines(entries));
   if (judgement.rule !== '') text.push(...ruleLines(judgement.rule));
   if (nop.text !== '') text.push(`  ${'change'.padEnd(HOP_WIDTH)} ${nop.text}`);
 

@@ -284,12 +284,20 @@ async function* verifyAlone(paths: readonly string[], args: VerifyArguments): As
   }
 }
 
+function rethrow(error: Error): never {
+  throw error;
+}
+
+/** How many workers share the files; a worker needs 50 ms to start, so few files do without. */
+function jobsFor(paths: readonly string[], { jobs }: VerifyArguments): number {
+  if (jobs === 0 && paths.length < FEW) return 1;
+  return Math.min(jobs === 0 ? availableParallelism() : jobs, paths.length);
+}
+
 /** Results in the order of the paths; fewer than there are paths where the time was over before. */
 async function* verifyAll(paths: readonly string[], args: VerifyArguments): AsyncGenerator<FileVerdict[]> {
   const deadline = commandDeadline();
-  // A worker needs 50 ms to start: without --jobs, few files do without.
-  const few = args.jobs === 0 && paths.length < FEW;
-  const jobs = few ? 1 : Math.min(args.jobs === 0 ? availableParallelism() : args.jobs, paths.length);
+  const jobs = jobsFor(paths, args);
   if (jobs <= 1) {
     yield* verifyAlone(paths, args);
     return;
@@ -298,9 +306,7 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
   const waiting = new Map<number, FileVerdict[]>();
   let wake: () => void = () => undefined;
   const work = portions(paths, jobs, args.systemUnpack);
-  let next = 0;
-  let given = 0;
-  let printed = 0;
+  let [next, given, printed] = [0, 0, 0];
   const idle: (() => void)[] = [];
   // Not for one file: loading it takes 2 ms.
   const { Worker } = process.getBuiltinModule('node:worker_threads');
@@ -324,9 +330,7 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
       wake();
       if (message.isLast) give();
     });
-    worker.on('error', (error) => {
-      throw error;
-    });
+    worker.on('error', rethrow);
     give();
     return worker;
   });

@@ -207,6 +207,12 @@ function* extentsOf(program: Program, visited: Iterable<Address>): Generator<Cod
   }
 }
 
+/** Code of the runtime that is laid in. */
+const runtimeExtents = (image: ElfImage): CodeExtent[] =>
+  (readLoadMap(image)?.parts ?? [])
+    .filter(({ kind }) => kind === 'runtime')
+    .flatMap((part) => part.ranges.map(({ start, end }) => ({ start, end, name: 'runtime' })));
+
 /**
  * @throws ElftraceError 'no-match' for functions that are not called, 'unsupported-form' for calls
  *   that do not return by themselves
@@ -253,12 +259,9 @@ export function stageOf(request: StageRequest): ImageStage {
   });
   machine.switchTo(0);
 
-  const runtime: CodeExtent[] = (readLoadMap(before)?.parts ?? [])
-    .filter(({ kind }) => kind === 'runtime')
-    .flatMap((part) => part.ranges.map(({ start, end }) => ({ start, end, name: 'runtime' })));
   const code =
     cpus === 1
-      ? [...extentsOf(program, [...then.visited.keys(), ...later.visited.keys()]), ...runtime]
+      ? [...extentsOf(program, [...then.visited.keys(), ...later.visited.keys()]), ...runtimeExtents(before)]
       : program.code.map(({ address, bytes, name: section }) => ({ start: address, end: address + BigInt(bytes.length), name: section }));
   return {
     scene: { machine, threads, stop, stackPointer: abi.stackPointer, livePatching: arch.livePatching, code },

@@ -164,20 +164,16 @@ function readRelocatable(
       filled[slot] = 1;
     }
   }
-  let zero = 0;
   for (let i = 0; i < count; i++) {
-    if (filled[i]) continue;
-    zero++;
-    if (wordOf(contents, i * word, word, little) !== 0n) {
-      remarks.push(`slot ${i} of ${section.name} holds a word and no relocation: it names nothing before linking`);
-    }
+    if (filled[i] || wordOf(contents, i * word, word, little) === 0n) continue;
+    remarks.push(`slot ${i} of ${section.name} holds a word and no relocation: it names nothing before linking`);
   }
   return {
     name: section.name,
     source,
     role,
     count,
-    zero,
+    zero: count - filled.reduce((sum, each) => sum + each, 0),
     section: sections,
     value: values,
     position: positions,

@@ -176,10 +176,8 @@ export function graphWriter(write: TextSink, header: TraceHeader): TraceSink {
       const isBeside = event.kind === 'call' && pending?.cpu === event.cpu && pending.depth === event.depth;
       if (!isBeside) settle();
       if (event.kind !== 'entry') {
-        const what = event.probe
-          ? probeText(event, event.probe, header)
-          : `${event.kind}: ${name}+${hex(event.ip - address)}`;
-        line(event.cpu, '', event.depth, `/* ${what} */`);
+        const plain = `${event.kind}: ${name}+${hex(event.ip - address)}`;
+        line(event.cpu, '', event.depth, `/* ${event.probe ? probeText(event, event.probe, header) : plain} */`);
       } else if (!header.nested) line(event.cpu, '', 0, `${name}();`);
       else {
         for (let i = began.length; i <= event.cpu; i++) began.push([]);

@@ -152,6 +152,10 @@ interface Modules {
   readonly leave: (name: string) => void;
 }
 
+/** C-INIT-1: sites of which the machine cannot make use are no records: 0. */
+const usableSites = (sites: Sites): Uint8Array =>
+  Uint8Array.from({ length: sites.count }, (_, i) => (sites.reading(i)?.fault === 'misaligned' ? 0 : 1));
+
 /**
  * Several tracers on one image: ops, filters and their order as the ftrace core of a kernel has
  * them, at rest or while a machine runs the image. Sites are verified when it is made.
@@ -193,9 +197,7 @@ export class Session {
     const image = readElf(bytes.slice());
     const sites = findSites(load(image, arch, options));
     const text = guarded(options.text?.(image), image, options.readonlyRanges ?? []);
-    const usable = new Uint8Array(sites.count);
-    // C-INIT-1: sites of which the machine cannot make use are no records.
-    for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
+    const usable = usableSites(sites);
     requireObjects(sites.program);
     requireFixedAddresses(sites.program, entriesOf(sites.program));
     const capabilities = { ...capabilitiesOf(sites), ...options.capabilities };
