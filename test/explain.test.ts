@@ -9,7 +9,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { verdictJson, verdictLines } from '../src/cli/explain.js';
 import { findNamedSites } from '../src/sites/named.js';
-import { type ChainHop, siteChain } from '../src/sites/chain.js';
+import { type ChainHop, describeHop, siteChain } from '../src/sites/chain.js';
 import { type Verdict, verdictSeverity } from '../src/sites/verdicts.js';
 import { rules, ruleText } from '../src/report/rules.js';
 import { verdictPages } from '../src/report/verdict-pages.js';
@@ -142,6 +142,34 @@ describe('chains', () => {
     );
     expect(text).toMatch(/^ {2}actual {3}48 00 00 01 {2}bl /m);
     expect(text).toMatch(/^ {2}rule {5}C-TGT-2: a site calls the profiling entry/m);
+  });
+});
+
+describe('a hop in words', () => {
+  const place = { address: 0x1000n, bytes: new Uint8Array(), name: '', part: null };
+  const relocation = (addend: bigint) => ({ type: 'R_PPC_REL24', symbol: '_mcount', addend });
+  const stub = { kind: 'stub', form: 'ppc64.module', target: 0x20n } as const;
+
+  test.each<readonly [string, ChainHop]>([
+    ['R_PPC_REL24 _mcount', { ...place, kind: 'call', target: 8n, relocation: relocation(0n) }],
+    ['R_PPC_REL24 _mcount+0x4', { ...place, kind: 'call', target: 8n, relocation: relocation(4n) }],
+    ['R_PPC_REL24 _mcount-0x4', { ...place, kind: 'call', target: 8n, relocation: relocation(-4n) }],
+    ['leads to 0x8', { ...place, kind: 'call', target: 8n, relocation: null }],
+    ['calls nothing', { ...place, kind: 'call', target: null, relocation: null }],
+    ['ppc64.module, leads to 0x20', { ...place, ...stub, savesToc: false, targetToc: null }],
+    [
+      "ppc64.module, leads to 0x20, saves the caller's TOC pointer",
+      { ...place, ...stub, savesToc: true, targetToc: null },
+    ],
+    [
+      'ppc64.module, leads to 0x20, sets the TOC pointer to 0x8000',
+      { ...place, ...stub, savesToc: false, targetToc: 0x8000n },
+    ],
+    ['holds 0x20', { ...place, kind: 'slot', target: 0x20n, symbol: '' }],
+    ['filled by the dynamic linker with __fentry__', { ...place, kind: 'slot', target: 0n, symbol: '__fentry__' }],
+    ['no entry of a tracer', { ...place, kind: 'target', is: 'other' }],
+  ])('%s', (text, hop) => {
+    expect(describeHop(hop)).toBe(text);
   });
 });
 
