@@ -31,8 +31,8 @@ console.log(`${words.length} vectors of ${arm64Table.rows.length} rows`);
 
 // ------------------------------------------------------------------------------------------- forms
 
-/** What AT_HWCAP names, in the words of GNU as, without what is no instruction. */
-const ANNOUNCED = 'armv8-a+fp+simd+crc+lse+rcpc+flagm+ssbs+sb';
+/** What AT_HWCAP can name, in the words of GNU as, without what is no instruction. */
+const ANNOUNCED = 'armv8-a+fp+simd+crc+lse+rcpc+flagm+ssbs+sb+aes+sha2';
 const AS = OBJDUMP.replace('objdump', 'as');
 const OBJCOPY = OBJDUMP.replace('objdump', 'objcopy');
 

@@ -1,6 +1,6 @@
 /** How programs of arm64 run: the state at process start, and the numbers of the system calls. */
 import { arm64LandingPads } from './landing-pads.js';
-import { arm64Lifter } from './lift.js';
+import { arm64CryptographyLifter, arm64Lifter } from './lift.js';
 import { arm64Signals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
 import { GENERIC_CALLS, GENERIC_STAT } from '../machine/generic-linux.js';
@@ -20,11 +20,25 @@ let calls: ReadonlyMap<number, string> | undefined;
  */
 const HWCAP = [0, 1, 7, 8, 11, 15, 16, 24, 27, 28, 29].reduce((sum, bit) => sum | (1n << BigInt(bit)), 0n);
 const HWCAP2 = (1n << 0n) | (1n << 17n);
+/** AES, PMULL, SHA1, SHA2. */
+const CRYPTOGRAPHY = 0x78n;
 
 export const arm64Emulation: IrEmulation = {
   kind: 'ir',
   lifter: arm64Lifter,
   proof: arm64Proof,
+  cpus: [
+    { name: 'armv8-a', title: 'with CRC32 and LSE atomics', emulation: () => arm64Emulation },
+    {
+      name: 'armv8-a+crypto',
+      title: 'with AES, PMULL, SHA-1 and SHA-256, too',
+      emulation: () => ({
+        ...arm64Emulation,
+        lifter: arm64CryptographyLifter,
+        process: { ...arm64Emulation.process, hwcap: HWCAP | CRYPTOGRAPHY },
+      }),
+    },
+  ],
   process: {
     entry: { kind: 'code', register: null },
     hwcap: HWCAP,

@@ -109,7 +109,7 @@ const REGISTER_FIELDS = [
   // vectors: arrangement by size, by bytes, fixed; elements; the other register file
   'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4 vln vlm vld vem vpair vfl vfn dm se',
   // structures of one element; tables; what is twice as wide as the elements
-  've ve_2 ve_3 ve_4 vtable vtable_2 vtable_3 vtable_4 fld fln vpd',
+  'qd qn sn td tn tm yd yn ve ve_2 ve_3 ve_4 vtable vtable_2 vtable_3 vtable_4 fld fln vpd',
 ].flatMap((names) => names.split(' '));
 
 const FIELDS: Readonly<Record<string, FieldSpec>> = {
@@ -986,6 +986,8 @@ function vectors() {
 
 /** Bytes. */
 const V_B: RowAttributes = { when: (o) => o['size'] === 0 };
+/** Bytes, and elements of 8 bytes with cryptography. */
+const POLYNOMIALS: RowAttributes = { when: (o) => o['size'] === 0 || o['size'] === 3 };
 /** A shift of one element of 8 bytes. */
 const ONE_SHIFT: RowAttributes = { when: (o) => o['shiftimm']! >= 64 };
 
@@ -1008,7 +1010,7 @@ function vectorIntegers() {
         ['saddl', '0', '0000', V_BHS], ['uaddl', '1', '0000', V_BHS], ['ssubl', '0', '0010', V_BHS], ['usubl', '1', '0010', V_BHS],
         ['sabal', '0', '0101', V_BHS], ['uabal', '1', '0101', V_BHS], ['sabdl', '0', '0111', V_BHS], ['uabdl', '1', '0111', V_BHS],
         ['smlal', '0', '1000', V_BHS], ['umlal', '1', '1000', V_BHS], ['smlsl', '0', '1010', V_BHS], ['umlsl', '1', '1010', V_BHS],
-        ['smull', '0', '1100', V_BHS], ['umull', '1', '1100', V_BHS], ['pmull', '0', '1110', V_B], ['sqdmlal', '0', '1001', V_HS],
+        ['smull', '0', '1100', V_BHS], ['umull', '1', '1100', V_BHS], ['pmull', '0', '1110', POLYNOMIALS], ['sqdmlal', '0', '1001', V_HS],
         ['sqdmlsl', '0', '1011', V_HS], ['sqdmull', '0', '1101', V_HS],
       ] as const
     ).map(([name, u, opcode, when]) => row(name, `0 two ${u} 01110 size[1:0] 1 vm ${opcode} 00 vn vld`, 'vld, vn, vm', when)),
@@ -1100,6 +1102,25 @@ function scalarIntegers() {
     ...(
       [['sqdmlal', '0011'], ['sqdmlsl', '0111'], ['sqdmull', '1011']] as const
     ).map(([name, opcode]) => row(`${name}-es`, `01 0 11111 size[1:0] l vem ${opcode} h 0 fn fld`, 'fld, fn, vem', V_HS)),
+  ] as const;
+} // prettier-ignore
+
+function cryptography() {
+  const three = (opcode: string, registers: string): string => `01011110 000 tm 0 ${opcode} 00 ${registers}`;
+  return [
+    ...(
+      [['aese', '00100'], ['aesd', '00101'], ['aesmc', '00110'], ['aesimc', '00111']] as const
+    ).map(([name, opcode]) => row(name, `01001110 00 10100 ${opcode} 10 yn yd`, 'yd, yn')),
+    ...(
+      [['sha1c', '000'], ['sha1p', '001'], ['sha1m', '010']] as const
+    ).map(([name, opcode]) => row(name, three(opcode, 'sn qd'), 'qd, sn, tm')),
+    row('sha1su0', three('011', 'tn td'), 'td, tn, tm'),
+    row('sha256h', three('100', 'qn qd'), 'qd, qn, tm'),
+    row('sha256h2', three('101', 'qn qd'), 'qd, qn, tm'),
+    row('sha256su1', three('110', 'tn td'), 'td, tn, tm'),
+    row('sha1h', '01011110 00 10100 00000 10 sn sd', 'sd, sn'),
+    row('sha1su1', '01011110 00 10100 00001 10 tn td', 'td, tn'),
+    row('sha256su0', '01011110 00 10100 00010 10 tn td', 'td, tn'),
   ] as const;
 } // prettier-ignore
 
@@ -1282,6 +1303,7 @@ const ROWS = [
   ...vectors(),
   ...vectorIntegers(),
   ...scalarIntegers(),
+  ...cryptography(),
   ...vectorNumbers(),
 ];
 
@@ -1317,7 +1339,7 @@ const BARRIERS = [
   'sy',
 ];
 const BTI_TARGETS = ['', 'c', 'j', 'jc'];
-const VECTOR_SIZES = ['8b', '16b', '4h', '8h', '2s', '4s', '1d', '2d'];
+const VECTOR_SIZES = ['8b', '16b', '4h', '8h', '2s', '4s', '1d', '2d', '', '1q'];
 
 /**
  * System registers that kernels and C libraries name; every other one prints as
@@ -1475,7 +1497,7 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   ...Object.fromEntries(['wd', 'wn', 'wm', 'ws', 'wt', 'wt2'].map((name) => [name, w])),
   ...Object.fromEntries(
     ['b', 'h', 's', 'd', 'q'].flatMap((letter) =>
-      ['t', 't2', 'd'].map((end): [string, Text] => [`${letter}${end}`, (value) => `${letter}${value}`]),
+      ['t', 't2', 'd', 'n'].map((end): [string, Text] => [`${letter}${end}`, (value) => `${letter}${value}`]),
     ),
   ),
   ...Object.fromEntries(
@@ -1494,6 +1516,8 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
     ]),
   ),
   lane: (value) => `[${value}]`,
+  ...Object.fromEntries(['td', 'tn', 'tm'].map((name): [string, Text] => [name, (value) => `v${value}.4s`])),
+  ...Object.fromEntries(['yd', 'yn'].map((name): [string, Text] => [name, (value) => `v${value}.16b`])),
   vpd: (value, o) => `v${value}.${VECTOR_SIZES[(o['size']! + 1) * 2 + o['q']!]!}`,
   fld: (value, o) => scalarText(o, value, 1),
   fln: (value, o) => scalarText(o, value, 1),

@@ -60,6 +60,8 @@ import { ByteView } from '../bytes.js';
 import { floatSemantics, modeOf, setMode } from './float-lift.js';
 import { executeFloat } from './float-instructions.js';
 import type { FloatRegisters } from './float-instructions.js';
+import { CRYPTOGRAPHY_ROWS, executeCryptography } from './cryptography.js';
+import type { CryptographyRow } from './cryptography.js';
 import { elementOf, fillVector, readElement, replicate, setVector, truncated, writeElement } from './elements.js';
 import { structureSemantics } from './structures.js';
 import { executeVector, INTEGER_ROWS } from './vector-rows.js';
@@ -252,6 +254,8 @@ class Lifting {
   guarded = false;
   /** See `LiftLimits.slow`. */
   slow = false;
+  /** What processors of one kind have in identification registers, by their numbers. */
+  identification: ReadonlyMap<number, bigint> = BASE;
 
   constructor(readonly b: BlockBuilder) {}
 
@@ -1421,11 +1425,13 @@ const CONSTANT_REGISTERS: ReadonlyMap<number, bigint> = new Map([
   [systemRegister(0, 0, 4, 0), 0x0001_0000_0000_0011n],
   // ID_AA64PFR1_EL1: BT 1, SSBS 2.
   [systemRegister(0, 0, 4, 1), 0x21n],
-  // ID_AA64ISAR0_EL1: CRC32, Atomic 2, TS 1 (FlagM).
-  [systemRegister(0, 0, 6, 0), 0x0010_0000_0021_0000n],
   // ID_AA64ISAR1_EL1: DPB 2, LRCPC 1, SB 1.
   [systemRegister(0, 0, 6, 1), 0x0000_0010_0010_0002n],
 ]);
+
+// ID_AA64ISAR0_EL1: CRC32, Atomic 2, TS 1 (FlagM); AES 2 (with PMULL), SHA1, SHA2.
+const BASE: ReadonlyMap<number, bigint> = new Map([[systemRegister(0, 0, 6, 0), 0x0010_0000_0021_0000n]]);
+const CRYPTOGRAPHY: ReadonlyMap<number, bigint> = new Map([[systemRegister(0, 0, 6, 0), 0x0010_0000_0021_1120n]]);
 
 const NZCV = systemRegister(3, 4, 2, 0);
 const CNTVCT = systemRegister(3, 14, 0, 2);
@@ -1445,7 +1451,7 @@ const STORED_REGISTERS: ReadonlyMap<number, { readonly slot: Slot; readonly mask
 const readSystem: Lift = (x, f) => {
   const number = f.n('sysreg');
   const stored = STORED_REGISTERS.get(number);
-  const constant = CONSTANT_REGISTERS.get(number);
+  const constant = x.identification.get(number) ?? CONSTANT_REGISTERS.get(number);
   if (stored) x.b.mov(x.target(f.n('xt')), stored.slot);
   else if (constant !== undefined) x.b.mov(x.target(f.n('xt')), constant);
   else if (number === NZCV) {
@@ -1698,6 +1704,8 @@ const elementToInteger =
 const slowFloat: Lift = (x) => ({ kind: 'helper', name: 'float', argument: x.word, next: x.next });
 
 const slowVector: Lift = (x) => ({ kind: 'helper', name: 'vector', argument: x.word, next: x.next });
+
+const slowCryptography: Lift = (x) => ({ kind: 'helper', name: 'cryptography', argument: x.word, next: x.next });
 
 /** fcsel: which register it is does not matter to the number. */
 const floatSelect: Lift = (x, f) => {
@@ -2198,7 +2206,10 @@ const SEMANTICS = [
 type KeysOf<Each> = Each extends unknown ? keyof Each : never;
 type Missing = Exclude<
   Arm64Mnemonic,
-  KeysOf<(typeof SEMANTICS)[number]> | (typeof NAMED_ONLY | typeof VECTOR_NUMBERS)[number] | IntegerRow
+  | KeysOf<(typeof SEMANTICS)[number]>
+  | (typeof NAMED_ONLY | typeof VECTOR_NUMBERS)[number]
+  | IntegerRow
+  | CryptographyRow
 >;
 const NOTHING_MISSING: [Missing] extends [never] ? true : Missing = true;
 
@@ -2207,6 +2218,7 @@ const table = lazily(
     new Map<string, Lift>([
       ...SEMANTICS.flatMap((each) => Object.entries<Lift>(each)),
       ...VECTOR_NUMBERS.map((name) => [name, slowFloat] as const),
+      ...CRYPTOGRAPHY_ROWS.map((name) => [name, slowCryptography] as const),
       ...[...INTEGER_ROWS.keys()].map((name) => [name, slowVector] as const),
       ...floatSemantics<Lifting, Fields, Terminator | undefined>({ mode: MODE, registers: VECTOR }, slowFloat),
       ...(NOTHING_MISSING ? NAMED_ONLY : []).map((name) => [name, unsupported] as const),
@@ -2293,6 +2305,12 @@ const HELPERS: Readonly<Record<string, Helper>> = {
     if (saturated) setFloatControl(state, FPSR, state.get(FPSR) | (1n << 27n));
     return { kind: 'next' };
   },
+  /** The word of an instruction of `CRYPTOGRAPHY_ROWS`. */
+  cryptography: (state, argument) => {
+    const { mnemonic, fields } = meanings.of(argument >>> 0);
+    executeCryptography(mnemonic ?? '', fields.operands, floatRegisters(state));
+    return { kind: 'next' };
+  },
   /** CNTVCT_EL0. The argument is the number of the target. */
   counter: (state, number) => {
     if (number !== 31) state.set(GPR[number]!, state.time);
@@ -2335,10 +2353,16 @@ const meanings = new WordMemo((word) => {
   return { mnemonic, emit, fields: new Fields(decoded?.operands ?? {}) };
 });
 
-function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
+function liftFor(
+  identification: ReadonlyMap<number, bigint>,
+  code: Uint8Array,
+  address: Address,
+  limits: LiftLimits,
+): Block {
   const view = new ByteView(code, 'little', 'code');
   const builder = new BlockBuilder(SLOTS, address);
   const lifting = new Lifting(builder);
+  lifting.identification = identification;
   lifting.synchronises = limits.synchronises === true;
   lifting.slow = limits.slow === true;
   lifting.tracksBranches = limits.guarded !== undefined;
@@ -2382,5 +2406,11 @@ export const arm64Lifter: Lifter = {
   registers: REGISTERS,
   helpers: HELPERS,
   reservation: { address: RESERVED_ADDRESS, none: NO_RESERVATION, granuleBytes: GRANULE_BYTES },
-  lift,
+  lift: (code, address, limits) => liftFor(BASE, code, address, limits),
+};
+
+/** With cryptography announced. */
+export const arm64CryptographyLifter: Lifter = {
+  ...arm64Lifter,
+  lift: (code, address, limits) => liftFor(CRYPTOGRAPHY, code, address, limits),
 };

@@ -5,6 +5,7 @@
  *
  * Source: Power ISA 2.07B, Book I, chapter 6; FIPS 197 and FIPS 180-4 for the tables.
  */
+import { decrypted, encrypted, mixedColumns, substituted, unmixedColumns } from '../machine/aes.js';
 import type { Operands } from '../isa/table.js';
 
 /** One instruction while it is computed. */
@@ -251,63 +252,14 @@ for (const [name, sign] of [['bcdadd.', 1n], ['bcdsub.', -1n]] as const) {
 
 // ----------------------------------------------------------------------------------- cryptography
 
-/** Product of bytes in AES's field. */
-function fieldProduct(a: number, b: number): number {
-  let product = 0;
-  for (let bit = 7; bit >= 0; bit--) {
-    product = (product << 1) ^ ((product & 0x80) === 0 ? 0 : 0x11b);
-    if (((b >> bit) & 1) === 1) product ^= a;
-  }
-  return product;
-}
-
-interface SubstitutionBoxes {
-  readonly forward: readonly number[];
-  readonly backward: readonly number[];
-}
-let boxes: SubstitutionBoxes | null = null;
-
-/** FIPS 197, 5.1.1: the inverse in the field, then an affine map. */
-function substitution(): SubstitutionBoxes {
-  if (boxes) return boxes;
-  const forward = Array.from({ length: 256 }, (_, value) => {
-    let inverse = 1;
-    // The inverse is the 254th power.
-    for (let i = 0; i < 254; i++) inverse = fieldProduct(inverse, value);
-    const turned = inverse * 0x101;
-    return (inverse ^ (turned >> 7) ^ (turned >> 6) ^ (turned >> 5) ^ (turned >> 4) ^ 0x63) & 0xff;
-  });
-  const backward = new Array<number>(256).fill(0);
-  forward.forEach((to, from) => {
-    backward[to] = from;
-  });
-  boxes = { forward, backward };
-  return boxes;
-}
-
 const bytesOf = (value: bigint): number[] => elements(value, 8).map(Number);
 const ofBytes = (bytes: readonly number[]): bigint => joined(bytes.map(BigInt), 8);
 
-/** Byte 4c + r is row r of column c; row r comes from `direction` * r columns on. */
-const shiftedRows = (bytes: readonly number[], direction: 1 | -1): number[] =>
-  bytes.map((_, i) => bytes[(i + 16 + direction * 4 * (i % 4)) % 16]!);
-
-const mixedColumns = (bytes: readonly number[], row: readonly number[]): number[] =>
-  bytes.map((_, i) => {
-    const column = bytes.slice(i - (i % 4), i - (i % 4) + 4);
-    return column.reduce((sum, each, r) => sum ^ fieldProduct(each, row[(r - (i % 4) + 4) % 4]!), 0);
-  });
-
-const encrypted = (state: bigint): number[] =>
-  shiftedRows(bytesOf(state), 1).map((each) => substitution().forward[each]!);
-const decrypted = (state: bigint): number[] =>
-  shiftedRows(bytesOf(state), -1).map((each) => substitution().backward[each]!);
-
-add('vsbox', ['vra'], ([a]) => ofBytes(bytesOf(a!).map((each) => substitution().forward[each]!)));
-add('vcipher', two, ([a, b]) => ofBytes(mixedColumns(encrypted(a!), [2, 3, 1, 1])) ^ b!);
-add('vcipherlast', two, ([a, b]) => ofBytes(encrypted(a!)) ^ b!);
-add('vncipher', two, ([a, b]) => ofBytes(mixedColumns(bytesOf(ofBytes(decrypted(a!)) ^ b!), [14, 11, 13, 9])));
-add('vncipherlast', two, ([a, b]) => ofBytes(decrypted(a!)) ^ b!);
+add('vsbox', ['vra'], ([a]) => ofBytes(substituted(bytesOf(a!))));
+add('vcipher', two, ([a, b]) => ofBytes(mixedColumns(encrypted(bytesOf(a!)))) ^ b!);
+add('vcipherlast', two, ([a, b]) => ofBytes(encrypted(bytesOf(a!))) ^ b!);
+add('vncipher', two, ([a, b]) => ofBytes(unmixedColumns(bytesOf(ofBytes(decrypted(bytesOf(a!))) ^ b!))));
+add('vncipherlast', two, ([a, b]) => ofBytes(decrypted(bytesOf(a!))) ^ b!);
 
 /**
  * The functions of SHA-2 by ST and a bit of SIX: three rotations; the last of the first two is a

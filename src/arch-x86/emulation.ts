@@ -3,7 +3,7 @@
  * system calls.
  */
 import { x86LandingPads } from './landing-pads.js';
-import { x86Lifter } from './lift.js';
+import { x86Lifter, x86LifterOf } from './lift.js';
 import { x86Signals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
 import type { IrEmulation, StatLayout } from '../machine/emulation.js';
@@ -84,11 +84,21 @@ function callBefore(before: Uint8Array, address: Address): Address | 'indirect' 
   return null;
 }
 
+const LEVEL_2 = 'x86-64-v2';
+
 /** The emulation member of the x86-64 `Arch`. */
 export const x86Emulation: IrEmulation = {
   kind: 'ir',
   lifter: x86Lifter,
   proof: x86Proof,
+  cpus: [
+    { name: 'x86-64', title: 'SSE2', emulation: () => x86Emulation },
+    {
+      name: LEVEL_2,
+      title: 'with SSE3, SSSE3, SSE4.1 and SSE4.2',
+      emulation: () => ({ ...x86Emulation, lifter: x86LifterOf(LEVEL_2) }),
+    },
+  ],
   process: {
     entry: { kind: 'code', register: null },
     // AT_HWCAP is edx of cpuid leaf 1; AT_HWCAP2 bit 1 is FSGSBASE.

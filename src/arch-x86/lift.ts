@@ -3136,12 +3136,16 @@ const CACHES: readonly (readonly [type: bigint, level: bigint, ways: bigint, set
   [3n, 3n, 16n, 8192n],
 ];
 
+/** Levels of the ABI: what `cpuid` can announce. */
+export type X86Level = 'x86-64' | 'x86-64-v2';
+/** Bits of ecx of leaf 1 beyond the base's. SSE3, SSSE3, SSE4.1, SSE4.2. */
+const LEVEL_BITS = { 'x86-64': [], 'x86-64-v2': [0, 9, 19, 20] } as const satisfies Record<X86Level, readonly number[]>;
+
 /**
- * What `cpuid` announces: what is executed. The base of x86-64 (x87, MMX, SSE, SSE2) is announced.
- * eax,
- * ebx, ecx, edx by leaf.
+ * What `cpuid` announces: what is executed, or a part of it. The base of x86-64 (x87, MMX, SSE,
+ * SSE2) is announced always. eax, ebx, ecx, edx by leaf.
  */
-function cpuid(leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint, bigint] {
+function cpuid(level: X86Level, leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint, bigint] {
   const bits = (...places: readonly number[]): bigint => places.reduce((sum, place) => sum | (1n << BigInt(place)), 0n);
   switch (leaf) {
     case 0n:
@@ -3149,7 +3153,7 @@ function cpuid(leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint,
     case 1n:
       // Family 6, model 15. CX16, MOVBE, POPCNT; FPU, TSC, MSR, CX8, CMOV, CLFLUSH of 64 bytes,
       // MMX, FXSR, SSE, SSE2.
-      return [0x6f0n, 0x800n, bits(13, 22, 23), bits(0, 4, 5, 8, 15, 19, 23, 24, 25, 26)];
+      return [0x6f0n, 0x800n, bits(13, 22, 23, ...LEVEL_BITS[level]), bits(0, 4, 5, 8, 15, 19, 23, 24, 25, 26)];
     case 2n:
       // Caches are described by leaf 4, lines are prefetched by 64 bytes.
       return [0xff01n, 0xf0n, 0n, 0n];
@@ -3428,17 +3432,21 @@ function refusalOf({ memory }: HelperState, at: Address, access: 'read' | 'write
   return address === null ? null : { kind: 'fault', address, access };
 }
 
-const HELPERS: Readonly<Record<string, Helper>> = {
-  ...FLOAT_HELPERS,
-  ...VECTOR_HELPERS,
-  x87: executeX87,
-  cpuid: (state) => {
-    const values = cpuid(state.get(RAX) & 0xffff_ffffn, state.get(RCX) & 0xffff_ffffn);
+const announces =
+  (level: X86Level): Helper =>
+  (state) => {
+    const values = cpuid(level, state.get(RAX) & 0xffff_ffffn, state.get(RCX) & 0xffff_ffffn);
     [RAX, RBX, RCX, RDX].forEach((slot, i) => {
       state.set(slot, values[i]!);
     });
     return { kind: 'next' };
-  },
+  };
+
+const HELPERS: Readonly<Record<string, Helper>> = {
+  ...FLOAT_HELPERS,
+  ...VECTOR_HELPERS,
+  x87: executeX87,
+  cpuid: announces('x86-64'),
   /** To the same privilege level: the selectors must be those of user mode. */
   iret: (state) => {
     const at = state.get(RSP);
@@ -3645,3 +3653,9 @@ export const x86Lifter: Lifter = {
   },
   lift,
 };
+
+/** The front end of a processor of this level: only `cpuid` differs. */
+export const x86LifterOf = (level: X86Level): Lifter => ({
+  ...x86Lifter,
+  helpers: { ...HELPERS, cpuid: announces(level) },
+});

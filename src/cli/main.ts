@@ -955,6 +955,10 @@ const parser = yargs([])
           default: 'auto',
           describe: 'auto: compile what is hot, 0: interpret only, 1: compile everything; no result depends on it',
         })
+        .option('cpu', {
+          type: 'string',
+          describe: 'processor that the program is told of: x86-64, x86-64-v2; armv8-a, armv8-a+crypto',
+        })
         .option('seed', { type: 'string', describe: 'a number: threads take turns of random lengths, drawn from it' })
         .option('slice', { type: 'string', describe: 'most instructions of a turn of a thread; 50000' })
         .option('env', { type: 'string', array: true, nargs: 1, describe: 'NAME=VALUE of the environment; none else' })

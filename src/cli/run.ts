@@ -4,9 +4,17 @@
  * with 125 and says where it stopped. With `--compare` two images run and the exit status says
  * whether they did the same.
  */
+import type { Arch } from '../machine/arch.js';
 import { loadArch } from '../targets.js';
 import { readElf } from '../elf/read.js';
-import { type FileSystem, type GuestInput, PID, type Process, systemCalls } from '../emulator/index.js';
+import {
+  type FileSystem,
+  type GuestInput,
+  type IrEmulation,
+  PID,
+  type Process,
+  systemCalls,
+} from '../emulator/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { limitExceeded } from '../limits/index.js';
 import { visibleJson, visibleLine } from '../visible.js';
@@ -51,6 +59,7 @@ export interface RunArguments {
   readonly path: string;
   readonly arguments: readonly string[];
   readonly tier: string;
+  readonly cpu?: string | undefined;
   readonly seed?: string | undefined;
   readonly slice?: string | undefined;
   readonly env?: readonly string[] | undefined;
@@ -176,7 +185,20 @@ interface Loaded extends RunImage {
   readonly input: InputFile;
 }
 
-async function loadImage(path: string): Promise<Loaded> {
+/**
+ * The emulation that tells processes of this processor.
+ * @throws ElftraceError 'usage' for a name that the machine does not have
+ */
+function emulationOf(arch: Arch, emulation: IrEmulation, cpu: string | undefined): IrEmulation {
+  if (cpu === undefined) return emulation;
+  const { cpus = [] } = emulation;
+  const chosen = cpus.find(({ name }) => name === cpu);
+  if (chosen) return chosen.emulation();
+  const names = cpus.map(({ name, title }) => `${name} (${title})`).join(', ');
+  throw new ElftraceError('usage', `--cpu ${cpu}: ${arch.target.title} has ${names === '' ? 'one processor' : names}`);
+}
+
+async function loadImage(path: string, cpu: string | undefined): Promise<Loaded> {
   const input = await readInput(path, 'read');
   const image = readElf(input.bytes);
   const arch = await loadArch(image.header);
@@ -184,7 +206,7 @@ async function loadImage(path: string): Promise<Loaded> {
   if (emulation.kind === 'none') {
     throw new ElftraceError('unsupported-form', `${arch.target.title}: ${emulation.reason}`, { file: path });
   }
-  return { input, image, arch, emulation, program: load(image, arch) };
+  return { input, image, arch, emulation: emulationOf(arch, emulation, cpu), program: load(image, arch) };
 }
 
 function exitOf(end: End): number {
@@ -495,13 +517,13 @@ function sayProfile(rows: readonly ProfileRow[], instructions: number, path: str
 export async function runRun(args: RunArguments): Promise<number> {
   const request = checkRequest(args);
   const ignore = request.ignore === null ? null : await linePattern('--compare-ignore', request.ignore);
-  const loaded = await loadImage(args.path);
+  const loaded = await loadImage(args.path, args.cpu);
   if (args.listSyscalls) {
     for (const line of systemCallLines(systemCalls(loaded.emulation.process))) out(line);
     return exitCodes.ok;
   }
   if (args.can) return runCan({ ...loaded, name: args.path, files: request.files }, args.json);
-  const original = args.compare === undefined ? null : await loadImage(args.compare);
+  const original = args.compare === undefined ? null : await loadImage(args.compare, args.cpu);
   const refused = await refuseKernel(args, [loaded, original]);
   if (refused !== null) return refused;
   // Both runs of a comparison get the same name, so that a program that prints it is no different.

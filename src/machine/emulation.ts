@@ -15,6 +15,17 @@ export interface IrEmulation {
   readonly lifter: Lifter;
   readonly process: ProcessModel;
   readonly proof: ProofModel;
+  /** Processors that processes can be told of; the first is this one. None: there is no choice. */
+  readonly cpus?: readonly Cpu[];
+}
+
+/** What a process is told that the processor has: what is executed, or a part of it. */
+export interface Cpu {
+  /** As on the command line. */
+  readonly name: string;
+  /** What it has that the first has not. */
+  readonly title: string;
+  readonly emulation: () => IrEmulation;
 }
 
 /** What `stat` reports of a file. */

@@ -140,7 +140,7 @@ const has = (row: Row, name: string): boolean => row.fields.some((field) => fiel
 
 const isVectorRow = (row: Row): boolean =>
   row.fields.some((field) =>
-    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|v[te]_\d|ve|vl[dnm]|vtable.*|vem|vpair|vf[ln]|d[nm]|se|fl[dn]|vpd)$/.test(
+    /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|v[te]_\d|ve|vl[dnm]|vtable.*|vem|vpair|vf[ln]|d[nm]|se|fl[dn]|vpd|q[dn]|sn|t[dnm]|y[dn])$/.test(
       field.name,
     ),
   );
@@ -244,10 +244,13 @@ const TARGETS = [
   'se',
   'fld',
   'vpd',
+  'qd',
+  'td',
+  'yd',
 ];
 const SOURCES = [
   'rn', 'xn', 'wn', 'rnsp', 'xnsp', 'fn', 'vn', 'bn', 'en', 'en2', 'vw', 'rm', 'xm', 'wm', 'rmx', 'xmsp', 'fm', 'bm', 'ra', 'xa', 'high',
-  'vln', 'vlm', 'vtable', 'vtable_2', 'vtable_3', 'vtable_4', 'vm', 'dn', 'dm', 'fln', 'vem', 'vpair',
+  'vln', 'vlm', 'vtable', 'vtable_2', 'vtable_3', 'vtable_4', 'vm', 'dn', 'dm', 'fln', 'vem', 'vpair', 'sn', 'qn', 'tn', 'yn', 'tm',
 ]; // prettier-ignore
 
 const QC_CLEARED: A64Line = ['msr-reg', { sysreg: SYSREG.fpsr, xt: 31 }];
