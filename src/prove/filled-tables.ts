@@ -156,16 +156,18 @@ class Filler {
     const [table, stub] = ['elftrace_graph_users', 'elftrace_stub_text'].map((name) => this.at(name));
     if ((table ?? null) === null || (stub ?? null) === null) return [];
     const { random, memory } = this;
+    // Now and then none wants the call.
+    const mayWant = random.below(3) > 0;
     const last = [0, GRAPH_USER_COUNT - 1, random.below(GRAPH_USER_COUNT)][random.below(3)]!;
     const users: GraphUser[] = [];
     for (let i = 0; i < GRAPH_USER_COUNT; i++) {
       const kind = random.below(5);
       const isUser = i === last || kind < 3;
-      const takes = i === last ? random.below(4) > 0 : random.below(2) > 0;
-      const isRecorded = kind === 0;
+      const isRecorded = kind === 0 || (i === last && mayWant && random.below(2) > 0);
+      const takes = (mayWant || !isRecorded) && (i === last ? random.below(4) > 0 : random.below(2) > 0);
       const hearsReturns = !isRecorded && random.below(3) > 0;
       // No bit of an answer alone says yes.
-      const answer = [0n, 1n, 1n << BigInt(8 * memory.word - 1), random.double() | 1n][random.below(4)]!;
+      const answer = [0n, 1n, 1n << BigInt(8 * memory.word - 1), random.double() | 1n][mayWant ? random.below(4) : 0]!;
       const directCall = hearsReturns ? stub! : 0n;
       const ops = isUser ? this.ops({ func: isRecorded ? 0n : stub!, directCall, ...this.filters(takes) }) : 0n;
       this.store(table! + BigInt(i) * this.size, ops);

@@ -261,27 +261,50 @@ const lateProbes = (object: string): typeof ways =>
 const jumpOf = (object: string): string =>
   ({ 'x86-64/mcount': '0x11', 'riscv64/g0': '0x12' })[object] ?? (object.startsWith('x86') ? '0xd' : '0x10');
 
+/**
+ * Nested functions of x86-64 whose calls have other sizes, which callbacks see by what stands
+ * around them: images of other samples.
+ */
+const nestedWays: typeof ways = {
+  'graph-inner': ways['nested']!,
+  'function-inner': {
+    session: session('ops: { name: one, call: elftrace_function_tracer, filter: "inner.0" }', 'register: one'),
+  },
+  // The graph tracer of 2014 is a branch of the entry, which has the filter of the callbacks.
+  'hook-inner': { options: ['--enable', '--tracer', 'function_graph'] },
+};
+
+const otherSamples: readonly Row[] = ['x86-64/modern', 'x86-64/y2014'].flatMap((object) =>
+  ['indirect', 'large'].map((size) => ({
+    object: `${object} ${size}`,
+    sample: `x86-64/program-fentry-${size}`,
+    options: object.endsWith('2014') ? ['--x86-tramp', '2014'] : [],
+  })),
+);
+
 /** What probes call the instruction pointer. */
 const pcOf = (object: string): string =>
   object.startsWith('x86') ? '%ip' : object.startsWith('arm') ? '%pc' : object.startsWith('ppc') ? '%nip' : '%epc';
 
-export const mutantImages: readonly MutantImage[] = rows.flatMap(({ object, sample, options = [] }) =>
-  [
-    ...Object.entries({ ...ways, ...sharedWays(object) }).map(([way, each]) => [object, way, each] as const),
-    ...Object.entries({ ...probeWays, ...insideWays, ...lateProbes(object) }).map(
-      ([way, each]) => [`${object}+probes`, way, each] as const,
-    ),
-  ].map(([name, way, each]) => ({
+/** Images of an object in each of some ways. */
+function imagesOf({ object, sample, options = [] }: Row, waysOf: typeof ways, name = object): MutantImage[] {
+  const filled = (text: string): string =>
+    text.replaceAll('DIRECT', directOf(object)).replaceAll('%PC', pcOf(object)).replaceAll('JUMP', jumpOf(object));
+  return Object.entries(waysOf).map(([way, { options: more = [], session: steps }]) => ({
     name: `${name} ${way}`,
     sample,
-    options: [...options, ...(each.options ?? [])].map((each) =>
-      each.replace('DIRECT', directOf(object)).replace('%PC', pcOf(object)).replace('JUMP', jumpOf(object)),
-    ),
-    ...(each.session === undefined
-      ? {}
-      : { session: each.session.replaceAll('%PC', pcOf(object)).replaceAll('JUMP', jumpOf(object)) }),
-  })),
-);
+    options: [...options, ...more].map(filled),
+    ...(steps === undefined ? {} : { session: filled(steps) }),
+  }));
+}
+
+export const mutantImages: readonly MutantImage[] = [
+  ...rows.flatMap((row) => [
+    ...imagesOf(row, { ...ways, ...sharedWays(row.object) }),
+    ...imagesOf(row, { ...probeWays, ...insideWays, ...lateProbes(row.object) }, `${row.object}+probes`),
+  ]),
+  ...otherSamples.flatMap((row) => imagesOf(row, nestedWays)),
+];
 
 export interface MutantPair {
   readonly original: Uint8Array;
