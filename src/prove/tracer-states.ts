@@ -60,7 +60,7 @@ export type TracerState =
   | 'stopped'
   /** RCU does not watch: callbacks that need it are left out. */
   | 'not-watching'
-  /** The last callback names another place to go on at. */
+  /** The last callback names another place to go on at; there may be no room to keep its caller. */
   | 'redirected'
   /** A callback that has all registers changes them in its frame. */
   | 'rewritten'
@@ -85,7 +85,7 @@ export const TRACER_STATES: readonly TracerState[] = [
   'ring-full',
   'no-block',
   'list-runs',
-  'fresh',
+  'redirected',
   'left',
   'graph-runs',
   'redirected',
@@ -317,6 +317,11 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
       return true;
     case 'tail':
       writer.own().calls(0, [...callers(some()), 0n]);
+      return true;
+    case 'redirected':
+      // Only where what the caller needs is kept is there more than one way.
+      if (random.below(2) === 0) return false;
+      writer.own().side(callers(SIDE_ENTRY_COUNT));
       return true;
     case 'side-full':
       writer.own().side(callers(SIDE_ENTRY_COUNT));

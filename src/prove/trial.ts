@@ -190,8 +190,7 @@ class Way {
     const frame = world.machine.register(abi.argumentRegisters[3] ?? '');
     const row = wanted?.frame?.full === true ? wanted.frame.row : null;
     // A probe behind it would record what it wrote, and the graph tracer stop (C-FG-2).
-    const isWatched = pair.hits !== null || wanted?.hijack === true;
-    const isOther = isWatched || trial.ordinaryCall || (wanted?.direct ?? wanted?.replacement ?? null) !== null;
+    const isOther = pair.hits !== null || wanted?.hijack === true || trial.ordinaryCall;
     if (begun!.tracer !== 'rewritten' || row === null || frame === 0n || isOther) return;
     const frames = 'register' in pair.frames ? pair.frames.register : null;
     const own = [...proof.platform, abi.stackPointer, abi.linkRegister, frames, proof.toc];
@@ -260,7 +259,7 @@ class Way {
   private arrive(): void {
     this.arrived++;
     for (const name of this.pair.abi.argumentRegisters) {
-      const was = this.begun!.registers.get(name);
+      const was = this.rewritten.get(name) ?? this.begun!.registers.get(name);
       const now = this.world.machine.register(name);
       if (now !== was) this.spoiled ??= `${name} is ${hex(now)} there, and was ${hex(was)}`;
     }

@@ -97,6 +97,8 @@ export class Liveness {
   readonly all: bigint;
   /** What no caller that keeps to the ABI reads of what a function leaves. */
   private readonly lost: bigint;
+  /** What a compiled function must give back, whether or not its caller reads it (PV-1). */
+  private readonly owed: bigint;
   /** What no callee that keeps to the ABI reads. */
   private readonly unread: bigint;
   /** Places that returns lead to; null: not known. By the address of a return. */
@@ -142,6 +144,7 @@ export class Liveness {
     const flags = FLAGS.reduce((sum, name) => sum | (lifter.slots.has(name) ? bit(lifter.slots.slot(name)) : 0n), 0n);
     const scratch = [...proof.volatile, ...dead].filter((name) => !proof.results.includes(name));
     this.lost = flags | this.slotsOf(scratch);
+    this.owed = this.slotsOf(abi.preservedRegisters);
     // Frame pointers stay: unwinders begin with them. So do words of the platform.
     const kept = ['x29', 'rbp', 's0', proof.toc, ...proof.platform];
     this.unread = flags | this.slotsOf(abi.preservedRegisters.filter((name) => !kept.includes(name)));
@@ -318,7 +321,8 @@ export class Liveness {
       case 'ret': {
         const end = this.ends.get(step.address);
         if (end === undefined || end.isOpen) return all;
-        const own = end.isAbi ? all & ~this.lost : 0n;
+        const owed = this.compiled.has(step.address) ? this.owed : 0n;
+        const own = end.isAbi ? all & ~this.lost : owed;
         return [...end.behind].reduce((sum, each) => sum | this.before(each), own | named);
       }
       default:
