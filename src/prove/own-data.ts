@@ -37,6 +37,7 @@ import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
 import {
   enterState,
+  leaveSide,
   leaveWaiting,
   LIST_ACTIVE,
   NOTHING_NEW,
@@ -127,6 +128,8 @@ export class OwnData {
   /** What happened to the thread on the way back. */
   private back: OnWayBack = NOTHING_NEW;
   private random = new Random(1);
+  /** As `leftSide` says, before more is left on the way back; null: nothing asked. */
+  private sideLeft: bigint | null = null;
   /** Users of the graph tracer in the trial that runs. */
   private asked: readonly GraphUser[];
   private readonly userCalls: UserCalls | null;
@@ -223,7 +226,7 @@ export class OwnData {
   ): void {
     this.before.clear();
     this.back = NOTHING_NEW;
-    this.effects = this.plan = null;
+    this.effects = this.plan = this.sideLeft = null;
     this.owner = BigInt.asUintN(8 * this.word, this.key(world, registers) + 1n);
     this.call = { owner: this.owner, ...call };
     this.state = state ?? 'again';
@@ -412,6 +415,10 @@ export class OwnData {
     const number = Number(this.numberOf(thread));
     const waits = (plan?.events.length ?? 0) > 0;
     if (waits && state === 'left') leaveWaiting(this.memory(world), this.call, number, plan!, this.random);
+    if (state === 'left' && this.hasSide && this.call.wanted?.replacement) {
+      const depth = Number(this.number(world, this.headOf(thread, 'sideDepth'), this.word));
+      leaveSide(this.memory(world), this.call, { number, depth }, this.random);
+    }
     // Return probes know their calls by the thread.
     if (effects?.hijack !== true || (waits && state === 'others')) return;
     const depth = Number(this.number(world, this.headOf(thread, 'depth'), this.word));
@@ -572,11 +579,8 @@ export class OwnData {
     const depth = this.headOf(thread, 'sideDepth');
     const begin = this.entryAt(thread, BigInt(GRAPH_ENTRY_COUNT));
     const entry = (index: bigint): Address => begin + index * BigInt(SIDE_ENTRY_WORD_COUNT * word);
-    let left = this.was(world, depth);
-    for (; left > 0n; left--) {
-      const below = this.was(world, entry(left - 1n) + BigInt(SIDE_ENTRY_WORDS.frame * word));
-      if (!(below < this.call.frame && this.call.frame - below < ONE_STACK)) break;
-    }
+    this.sideLeft ??= this.leftSide(world, entry);
+    const left = this.sideLeft;
     const isKept = left < BigInt(SIDE_ENTRY_COUNT);
     const now = isKept && phase === 'enter' ? left + 1n : left;
     const words = Object.entries(SIDE_ENTRY_WORDS).map(([name, index]) => ({
@@ -592,6 +596,16 @@ export class OwnData {
       { address: depth, size: word, holds: [now], what: 'the number of functions in the place of others' },
       ...(isKept ? words : []),
     ];
+  }
+
+  /** Functions in the place of others that are under way when one more is called. */
+  private leftSide(world: ProofWorld, entry: (index: bigint) => Address): bigint {
+    let left = this.was(world, this.headOf(this.thread!, 'sideDepth'));
+    for (; left > 0n; left--) {
+      const below = this.was(world, entry(left - 1n) + BigInt(SIDE_ENTRY_WORDS.frame * this.word));
+      if (!(below < this.call.frame && this.call.frame - below < ONE_STACK)) break;
+    }
+    return left;
   }
 
   /** A word that grows. */

@@ -207,14 +207,14 @@ class StateWriter {
   }
 
   /** Functions in the place of others that are under way. */
-  side(distances: readonly bigint[]): void {
+  side(distances: readonly bigint[], first = 0): void {
     const { word, store } = this.memory;
     const begin = this.block + BigInt(THREAD_HEAD_WORDS * word + GRAPH_ENTRY_COUNT * graphEntryBytes(word));
     distances.forEach((distance, i) => {
-      const entry = begin + BigInt(SIDE_ENTRY_WORD_COUNT * i * word);
+      const entry = begin + BigInt(SIDE_ENTRY_WORD_COUNT * (first + i) * word);
       store(entry + BigInt(SIDE_ENTRY_WORDS.frame * word), BigInt.asUintN(8 * word, this.call.frame + distance), word);
     });
-    this.head('sideDepth', BigInt(distances.length));
+    this.head('sideDepth', BigInt(first + distances.length));
   }
 
   /** Calls that return probes wait for: some of the event that comes, the first in any case. */
@@ -394,4 +394,13 @@ export function leaveWaiting(
   const first = depth + events.length;
   const left = Math.min(1 + random.below(CALLS), PROBE_INSTANCE_COUNT - first);
   new StateWriter(memory, call, number).waiting(first, leftFrames(left), random);
+}
+
+/**
+ * Functions in the place of others are left while the one of the trial is on its way back.
+ * @param depth  of those that are under way, with it
+ */
+export function leaveSide(memory: TracerMemory, call: StateCall, { number, depth }: CallPlace, random: Random): void {
+  const left = Math.min(1 + random.below(CALLS), SIDE_ENTRY_COUNT - depth);
+  new StateWriter(memory, call, number).side(leftFrames(left), depth);
 }

@@ -274,6 +274,16 @@ const nestedWays: typeof ways = {
   'hook-inner': { options: ['--enable', '--tracer', 'function_graph'] },
 };
 
+/** The same with the code of the probes, which another function has. */
+const nestedProbeWays: typeof ways = Object.fromEntries(
+  Object.entries(nestedWays).map(([name, { options, session: steps }]) => [
+    name,
+    steps === undefined
+      ? { options: ['--probe', 'p:x many', ...options!] }
+      : { session: steps.replace('steps:\n', 'steps:\n  - probe: { define: "p:x many" }\n') },
+  ]),
+);
+
 const otherSamples: readonly Row[] = ['x86-64/modern', 'x86-64/y2014'].flatMap((object) =>
   ['indirect', 'large'].map((size) => ({
     object: `${object} ${size}`,
@@ -303,7 +313,10 @@ export const mutantImages: readonly MutantImage[] = [
     ...imagesOf(row, { ...ways, ...sharedWays(row.object) }),
     ...imagesOf(row, { ...probeWays, ...insideWays, ...lateProbes(row.object) }, `${row.object}+probes`),
   ]),
-  ...otherSamples.flatMap((row) => imagesOf(row, nestedWays)),
+  ...otherSamples.flatMap((row) => [
+    ...imagesOf(row, nestedWays),
+    ...imagesOf(row, nestedProbeWays, row.object.replace(' ', '+probes ')),
+  ]),
 ];
 
 export interface MutantPair {
