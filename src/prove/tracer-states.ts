@@ -171,11 +171,14 @@ class StateWriter {
     this.memory.store(this.memory.ring + BigInt(RING_HEADER[field]), value, size);
   }
 
-  /** So many blocks from `first` on belong to others, which have calls of their own under way. */
-  others(first: number, count: number, random: Random): void {
+  /**
+   * So many blocks from `first` on belong to others, which have calls of their own under way.
+   * @param meets  those of a thread that is gone, whose stack the running one has now
+   */
+  others(first: number, count: number, random: Random, meets = false): void {
     for (let i = first; i < first + count; i++) {
       const other = new StateWriter(this.memory, { ...this.call, owner: BigInt(0x1000 + random.below(0x1000)) }, i);
-      const frames = elsewhere(random.below(CALLS));
+      const frames = [...elsewhere(random.below(CALLS)), ...(meets ? [0n] : [])];
       other.own().calls(0, frames);
       other.side(frames);
       other.waiting(0, frames, random);
@@ -282,7 +285,7 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
     default: {
       const number = random.below(THREAD_COUNT);
       const own = new StateWriter(memory, call, number);
-      if (enterCalls(state, own, random)) own.others(0, number, random);
+      if (enterCalls(state, own, random)) own.others(0, number, random, true);
       return true;
     }
   }
