@@ -168,6 +168,15 @@ export const mutantArguments: readonly MutantArgument[] = [
     standing: 'idle',
   },
   {
+    name: 'nested function',
+    why:
+      'around the call of a nested function nothing can take its place, and the tool refuses it ' +
+      '(EINVAL): of other functions the code behind the site says so first',
+    object: /^x86-64\/(?:modern|y2014)(?:\+probes)?$/,
+    symbol: /^elftrace_livepatch$/,
+    standing: 'idle',
+  },
+  {
     name: 'kept call',
     why: "a trap where what a replaced function's caller needs is not found, which was kept on " + 'the way in',
     object: /^ppc64-/,

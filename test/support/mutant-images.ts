@@ -90,6 +90,12 @@ const ways: Readonly<Record<string, { readonly options?: readonly string[]; read
       'register: one',
     ),
   },
+  'assist-rcu': {
+    session: session(
+      'ops: { name: one, call: elftrace_function_tracer, recursion: true, rcu: true, regs: if-supported }',
+      'register: one',
+    ),
+  },
   'graph-list': {
     session: session(
       'ops: { name: one, call: elftrace_counter, filter: "leaf sum" }',
