@@ -96,10 +96,11 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'time',
-    why: 'the time of a record may be anything: no proof knows it',
+    why: 'the clock is read an instruction earlier or later: any time of the trial will do',
     object: any,
     symbol: any,
     note: 'clock',
+    kinds: ['swap'],
   },
   {
     name: 'frame of the runtime',
