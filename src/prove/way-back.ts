@@ -224,9 +224,11 @@ export function ownData(
   const parents = top === null || top === returnAddress ? [returnAddress] : [returnAddress, top];
   const isLast = trap !== null && last === trap.address;
   const between = wanted?.hijack === true && wanted.trap && trap !== null ? (isLast ? handler : trap.address) : null;
+  // Where the graph tracer asks and takes nothing, nothing says whether a return probe came first.
+  const asked = trap === null || wanted?.hijack === true ? parents : [...parents, trap.address];
   const call = {
     ...{ ip: trial.ip, parents, frame: callOf(pair, trial, begun).frame },
-    graphParents: between === null || isLast ? parents : [between],
+    graphParents: between === null || isLast ? asked : [between],
     probed:
       trap === null ? null : { parents: between !== null && isLast ? [between] : parents, trap: trap.address, isLast },
   };
