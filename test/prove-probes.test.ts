@@ -137,8 +137,8 @@ describe.each(isLong ? returns : returns.slice(0, 1))('%s', (name) => {
   });
 });
 
-test.each(repeats(['ppc32/ool+probes probe-two', 'ppc32/pg+probes return-graph']))(
-  'PV-1: %s: an argument that reads text which the patch changed, and a return that two took',
+test.each(repeats(['arm64/pg+probes probe-arguments', 'ppc32/ool+probes probe-two', 'ppc32/pg+probes return-graph']))(
+  'PV-1: %s: an argument that reads changed text or what is not mapped, and a return that two took',
   (name) => {
     expect(new Set(verdicts(proverOf(name)))).toEqual(new Set(['proved']));
   },

@@ -173,7 +173,7 @@ export class ProbeProofs {
           machine.setRegister(name, value);
         },
         memory: {
-          read: (address, size) => patched.read(address, size),
+          read: (address, size) => patched.readable(address, size),
           write: (address, bytes) => {
             patched.write(address, bytes);
             return true;
