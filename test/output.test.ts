@@ -323,6 +323,18 @@ describe('nothing is lost', () => {
     }
   });
 
+  test('a signal while an output grows, and nothing looks at signals yet, leaves nothing of it', () => {
+    const path = prepared('signal');
+    const script = `
+      import { openOutput } from ${JSON.stringify(new URL('../src/output/stream.js', import.meta.url).href)};
+      openOutput(${JSON.stringify(join(path, 'file'))}).write(new Uint8Array(3));
+      process.kill(process.pid, 'SIGINT');
+      setTimeout(() => {}, 10_000);`;
+    const { signal } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+    expect(signal).toBe('SIGINT');
+    expect(readdirSync(path).sort()).toEqual(['file', 'journal']);
+  });
+
   test('a file that changed since it was read is not replaced', () => {
     const path = prepared('changed');
     const script = `

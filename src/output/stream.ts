@@ -4,7 +4,15 @@
  */
 import * as fs from 'node:fs';
 import { ElftraceError } from '../errors.js';
-import { finishTemporary, lockOutput, openTemporary, putInPlace, refuseInput, writeFully } from './commit.js';
+import {
+  discardOutputs,
+  finishTemporary,
+  lockOutput,
+  openTemporary,
+  putInPlace,
+  refuseInput,
+  writeFully,
+} from './commit.js';
 import { ioError, resolveTarget } from './target.js';
 
 export interface OutputStream {
@@ -20,6 +28,20 @@ function naming<T>(path: string, step: () => T): T {
     if (cause instanceof ElftraceError) throw cause;
     throw ioError(path, 'write', cause);
   }
+}
+
+/** Until the returned function is called a signal that ends the command takes its outputs along. */
+function discardOnSignals(): () => void {
+  const end = (): void => {
+    process.off('SIGINT', stop).off('SIGTERM', stop);
+  };
+  const stop = (signal: NodeJS.Signals): void => {
+    end();
+    discardOutputs();
+    process.kill(process.pid, signal);
+  };
+  process.on('SIGINT', stop).on('SIGTERM', stop);
+  return end;
 }
 
 /** @throws ElftraceError as `writeOutputs`, from opening, writing and closing */
@@ -43,8 +65,16 @@ export function openOutput(path: string): OutputStream {
     };
   }
   if (target.existing !== null) refuseInput({ path }, target.existing);
-  const lock = naming(path, () => lockOutput(target.path));
-  const temporary = naming(path, () => openTemporary(target.path));
+  const signalsEnd = discardOnSignals();
+  const begin = () => ({ lock: lockOutput(target.path), temporary: openTemporary(target.path) });
+  const { lock, temporary } = naming(path, () => {
+    try {
+      return begin();
+    } catch (error) {
+      signalsEnd();
+      throw error;
+    }
+  });
   const model = target.existing === null ? null : { path: target.path, stats: target.existing };
   return {
     write: (bytes) => {
@@ -58,6 +88,7 @@ export function openOutput(path: string): OutputStream {
         putInPlace(temporary.path, target.path);
       });
       lock.release();
+      signalsEnd();
     },
   };
 }
