@@ -60,11 +60,11 @@ function entryOf(sites: Sites, symbol: SymbolIndex): bigint | null {
 
 /** What the sites of an image look like, and which places are named. */
 class Listed {
-  private readonly places = new Set<string>();
+  private readonly places = new Set<bigint>();
   readonly forms: readonly Form[];
 
   constructor(private readonly sites: Sites) {
-    const forms = new Map<string, Form>();
+    const forms = new Map<bigint, Form[]>();
     const totals = sites.tables.map(() => 0);
     for (let i = 0; i < sites.count; i++) {
       const range = sites.codeRange(i);
@@ -82,12 +82,15 @@ class Listed {
       if (reading === null || reading.state === 'foreign' || !this.isOfTable(table)) continue;
       totals[table]!++;
       const delta = sites.anchor[i]! - entry;
-      const key = `${table} ${delta} ${reading.shape.name} ${reading.startDelta}`;
-      const known = forms.get(key);
+      const { shape, startDelta } = reading;
+      const there = forms.get(delta);
+      const known = there?.find(
+        (form) => form.startDelta === startDelta && form.shape === shape && form.table === table,
+      );
       if (known) known.count++;
-      else forms.set(key, { table, delta, shape: reading.shape, startDelta: reading.startDelta, count: 1 });
+      else forms.set(delta, [...(there ?? []), { table, delta, shape, startDelta, count: 1 }]);
     }
-    this.forms = [...forms.values()].filter(({ table, count }) => count >= LEAST_SHARE * totals[table]!);
+    this.forms = [...forms.values()].flat().filter(({ table, count }) => count >= LEAST_SHARE * totals[table]!);
   }
 
   /** Sites that were found by their bytes are all that there are. */
@@ -95,8 +98,9 @@ class Listed {
     return this.sites.tables[table]!.container >= 0 && this.sites.sources[table] !== 'call';
   }
 
-  private key(range: CodeRange, value: bigint): string {
-    return this.sites.program.relocatable ? `${range.index} ${value}` : `${value}`;
+  /** A number of its own for each place; texts of them cost more than all the rest of a verify. */
+  private key(range: CodeRange, value: bigint): bigint {
+    return this.sites.program.relocatable ? (value << 32n) | BigInt(range.index) : value;
   }
 
   has(range: CodeRange, value: bigint): boolean {
