@@ -102,8 +102,8 @@ const arm64: readonly Row[] = [
   ['no result of what is no C', false, 'h: |mov x9,#1|nop| ; ret'],
   ['of the caller', false, 'f: |mov x19,#1|nop| ; ret'],
   [
-    'of the one caller, who needs it not',
-    true,
+    'of the one caller, which it is owed though it needs it not',
+    false,
     'f: mov x29,x30; bl g; mov x19,x29; ret x29; g: |mov x19,#1|nop| ; ret',
   ],
   ['of two callers, one of whom needs it', false, 'f: bl g; bl g; mov x0,x19; ret; g: |mov x19,#1|nop| ; ret'],

@@ -957,7 +957,7 @@ const parser = yargs([])
         })
         .option('cpu', {
           type: 'string',
-          describe: 'processor that the program is told of: x86-64, x86-64-v2; armv8-a, armv8-a+crypto',
+          describe: 'processor that the program is told of: x86-64-v2, armv8-a+crypto',
         })
         .option('seed', { type: 'string', describe: 'a number: threads take turns of random lengths, drawn from it' })
         .option('slice', { type: 'string', describe: 'most instructions of a turn of a thread; 50000' })
@@ -968,7 +968,7 @@ const parser = yargs([])
         })
         .option('write', {
           type: 'string',
-          describe: 'directory that keeps what the program writes; --root lies below it and stays as it is',
+          describe: 'directory that keeps what the program writes; --root stays as it is',
         })
         .option('call', { type: 'string', describe: "call one function: 'f(1,2)', integers and strings" })
         .option('compare', { type: 'string', describe: 'run this image too: 0 equal, 1 different, 125 nothing proved' })
