@@ -18,7 +18,7 @@ import {
   TARGETS,
   X86_TARGETS,
 } from './support/c-programs.js';
-import { file, runHere, source } from './support/loader-build.js';
+import { CORE_ALONE, file, MODULE_A, MODULE_B, runHere, source } from './support/loader-build.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run } from './support/tools.js';
 
@@ -44,34 +44,6 @@ const machines: readonly Machine[] = [
   { target: ARM64_TARGETS[0]!, far: [] },
 ];
 
-/** Calls modules only through a pointer that nothing sets: its image runs without any. */
-const CORE = `
-#include "lib.h"
-int core_value = 5;
-int (*hook)(int);
-__attribute__((noinline)) int core_add(int a, int b) { return a + b + core_value; }
-__attribute__((noinline)) int twice(int x) { return core_add(x, x); }
-int main(void) {
-  line("value", (u32)twice(core_value));
-  if (hook) line("hook", (u32)hook(3));
-  flush();
-  return 7;
-}
-`;
-const MODULE_A = `
-extern int core_value, core_add(int, int), twice(int);
-static int own = 100;
-int shared_counter;
-static const int table[] = { 1, 2, 3, 4 };
-int (*volatile pointer)(int, int) = core_add;
-__attribute__((noinline)) static int local(int x) { own += x; return own + table[x & 3]; }
-int mod_a(int x) { core_value += x; shared_counter++; return core_add(x, local(x)) + pointer(1, 2) + twice(own); }
-`;
-const MODULE_B = `
-extern int core_value, core_add(int, int), mod_a(int), shared_counter;
-int mod_b(int x) { int r = mod_a(x) + shared_counter; core_value *= 2; return core_add(r, core_value); }
-`;
-
 for (const { target, far, more: needed, ld = [] } of machines) {
   const { arch, gcc, qemu } = target;
   const linker = gcc.replace(/gcc$/, 'ld');
@@ -94,7 +66,10 @@ for (const { target, far, more: needed, ld = [] } of machines) {
     };
     const load = (core: Source, modules: readonly Source[]): LoadResult =>
       loadImages({ core, modules, base: 'user', runtime: null, options: {} }, arch);
-    const parts = [...(target.start ?? ['start.S']).map((name) => object([`${PROGRAMS}/${name}`])), compile(CORE)];
+    const parts = [
+      ...(target.start ?? ['start.S']).map((name) => object([`${PROGRAMS}/${name}`])),
+      compile(CORE_ALONE),
+    ];
     const [a, b] = [source('mod_a', compile(MODULE_A, far)), source('mod_b', compile(MODULE_B, far))];
 
     test('load, unload and load again give the same bytes', () => {

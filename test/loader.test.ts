@@ -12,6 +12,7 @@ import { load as loadProgram } from '../src/program/program.js';
 import {
   assemble,
   compile,
+  CORE_ALONE,
   countingRuntime,
   file,
   link,
@@ -19,6 +20,8 @@ import {
   loaderTargets,
   loaderTools,
   merge,
+  MODULE_A,
+  MODULE_B,
   runHere,
   runQemu,
   source,
@@ -41,33 +44,6 @@ int main(void) {
   return 7;
 }
 `;
-/** Calls modules only through pointers that they fill in themselves when \`_start\` is theirs. */
-const ALONE = `
-#include "lib.h"
-int core_value = 5;
-int (*hook)(int);
-__attribute__((noinline)) int core_add(int a, int b) { return a + b + core_value; }
-__attribute__((noinline)) int twice(int x) { return core_add(x, x); }
-int main(void) {
-  line("value", (u32)twice(core_value));
-  if (hook) line("hook", (u32)hook(3));
-  flush();
-  return 7;
-}
-`;
-const MOD_A = `
-extern int core_value, core_add(int, int), twice(int);
-static int own = 100;
-int shared_counter;
-static const int table[] = { 1, 2, 3, 4 };
-int (*volatile pointer)(int, int) = core_add;
-__attribute__((noinline)) static int local(int x) { own += x; return own + table[x & 3]; }
-int mod_a(int x) { core_value += x; shared_counter++; return core_add(x, local(x)) + pointer(1, 2) + twice(own); }
-`;
-const MOD_B = `
-extern int core_value, core_add(int, int), mod_a(int), shared_counter;
-int mod_b(int x) { int r = mod_a(x) + shared_counter; core_value *= 2; return core_add(r, core_value); }
-`;
 
 /** Warnings of readelf and objdump about a file. */
 function complaints(bytes: Uint8Array): string {
@@ -88,9 +64,9 @@ describeWith(loaderTools, 'loading', () => {
       const objects = {
         start: startObject(target),
         core: compile(target, CORE, flags),
-        alone: compile(target, ALONE, flags),
-        a: compile(target, MOD_A, flags),
-        b: compile(target, MOD_B, flags),
+        alone: compile(target, CORE_ALONE, flags),
+        a: compile(target, MODULE_A, flags),
+        b: compile(target, MODULE_B, flags),
         runtime: assemble(target, countingRuntime(target, 'pg')),
       };
       const core = source('core', merge(target, [objects.start, objects.core]));

@@ -11,8 +11,11 @@ import { AT_FDCWD, AT_SYMLINK_NOFOLLOW, type GuestPaths } from './guest-paths.js
 
 const AT_REMOVEDIR = 0x200n;
 
+// prettier-ignore
 export type ChangeCallName =
-  | 'chmod' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'ftruncate' | 'ftruncate64' | 'link' | 'linkat' | 'mkdir' | 'mkdirat' | 'rename' | 'renameat' | 'renameat2' | 'rmdir' | 'symlink' | 'symlinkat' | 'truncate' | 'truncate64' | 'unlink' | 'unlinkat' | 'utimensat'; // prettier-ignore
+  | 'chmod' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'ftruncate' | 'ftruncate64' | 'link'
+  | 'linkat' | 'mkdir' | 'mkdirat' | 'rename' | 'renameat' | 'renameat2' | 'rmdir' | 'symlink'
+  | 'symlinkat' | 'truncate' | 'truncate64' | 'unlink' | 'unlinkat' | 'utimensat';
 
 export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   constructor(

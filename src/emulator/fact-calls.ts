@@ -11,8 +11,10 @@ import { putNumber } from './files.js';
 import { NANOSECONDS } from './guest-times.js';
 import { type KnownProcess, USER } from './processes.js';
 
+// prettier-ignore
 export type FactCallName =
-  'arch_prctl' | 'exit_group' | 'getpid' | 'getppid' | 'getrandom' | 'getrlimit' | 'getuid' | 'prlimit64' | 'sysinfo' | 'uname'; // prettier-ignore
+  | 'arch_prctl' | 'exit_group' | 'getpid' | 'getppid' | 'getrandom' | 'getrlimit' | 'getuid'
+  | 'prlimit64' | 'sysinfo' | 'uname';
 
 /**
  * ARCH_GET_CPUID, ARCH_SET_CPUID, permissions of extended state, mapping of the vDSO. Source: Linux

@@ -27,11 +27,12 @@ const ST_VALID = 0x20n;
 const BLOCK = 4096n;
 const BLOCKS = 0x4_0000n;
 
+// prettier-ignore
 export type FileCallName =
-  | 'access' | 'chdir' | 'creat' | 'faccessat' | 'faccessat2' | 'fchdir' | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64'
-  | 'getcwd' | 'getdents64' | 'lstat' | 'lstat64' | 'newfstatat' | 'no_attributes' | 'no_attributes_of' | 'open'
-  | 'openat' | 'readlink' | 'readlinkat' | 'stat' | 'stat64' | 'statfs' | 'statfs64' | 'statx'
-  | 'umask'; // prettier-ignore
+  | 'access' | 'chdir' | 'creat' | 'faccessat' | 'faccessat2' | 'fchdir' | 'fstat' | 'fstat64'
+  | 'fstatfs' | 'fstatfs64' | 'getcwd' | 'getdents64' | 'lstat' | 'lstat64' | 'newfstatat'
+  | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat' | 'readlink' | 'readlinkat' | 'stat'
+  | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'umask';
 
 export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   private readonly encoder = new TextEncoder();

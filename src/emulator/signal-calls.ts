@@ -14,9 +14,11 @@ import type { KnownProcess } from './processes.js';
 import { bit, type Sent, SIGNALS } from './signals.js';
 import type { Thread } from './thread.js';
 
+// prettier-ignore
 export type SignalCallName =
-  | 'kill' | 'pause' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend' | 'rt_sigtimedwait'
-  | 'rt_tgsigqueueinfo' | 'sigaltstack' | 'sigreturn' | 'tgkill' | 'tkill'; // prettier-ignore
+  | 'kill' | 'pause' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo'
+  | 'rt_sigreturn' | 'rt_sigsuspend' | 'rt_sigtimedwait' | 'rt_tgsigqueueinfo' | 'sigaltstack'
+  | 'sigreturn' | 'tgkill' | 'tkill';
 
 /** Codes of `siginfo` of signals that the process sends. */
 const SI_USER = 0;

@@ -11,9 +11,11 @@ import { deadlineOf, loadTime, NANOSECONDS, storeTime } from './guest-times.js';
 import { newTimer, SIGNALS } from './signals.js';
 import type { Timer } from './thread.js';
 
+// prettier-ignore
 export type TimeCallName =
-  | 'alarm' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'getitimer' | 'gettimeofday' | 'nanosleep' | 'setitimer' | 'time' | 'timer_create'
-  | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime'; // prettier-ignore
+  | 'alarm' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'getitimer' | 'gettimeofday'
+  | 'nanosleep' | 'setitimer' | 'time' | 'timer_create' | 'timer_delete' | 'timer_getoverrun'
+  | 'timer_gettime' | 'timer_settime';
 
 /**
  * Clocks that `clock_gettime` knows; those of the CPU's time, and those that move by ticks. Source:

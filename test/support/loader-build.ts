@@ -93,6 +93,35 @@ export function link(target: LoaderTarget, objects: readonly Uint8Array[], flags
   return new Uint8Array(readFileSync(output));
 }
 
+/** Calls modules only through a pointer that nothing sets: its image runs without any. */
+export const CORE_ALONE = `
+#include "lib.h"
+int core_value = 5;
+int (*hook)(int);
+__attribute__((noinline)) int core_add(int a, int b) { return a + b + core_value; }
+__attribute__((noinline)) int twice(int x) { return core_add(x, x); }
+int main(void) {
+  line("value", (u32)twice(core_value));
+  if (hook) line("hook", (u32)hook(3));
+  flush();
+  return 7;
+}
+`;
+/** Modules that use the core, and the second the first. */
+export const MODULE_A = `
+extern int core_value, core_add(int, int), twice(int);
+static int own = 100;
+int shared_counter;
+static const int table[] = { 1, 2, 3, 4 };
+int (*volatile pointer)(int, int) = core_add;
+__attribute__((noinline)) static int local(int x) { own += x; return own + table[x & 3]; }
+int mod_a(int x) { core_value += x; shared_counter++; return core_add(x, local(x)) + pointer(1, 2) + twice(own); }
+`;
+export const MODULE_B = `
+extern int core_value, core_add(int, int), mod_a(int), shared_counter;
+int mod_b(int x) { int r = mod_a(x) + shared_counter; core_value *= 2; return core_add(r, core_value); }
+`;
+
 export interface Ran {
   readonly output: string;
   readonly code: number;
