@@ -58,6 +58,8 @@ export interface FunctionColumns {
   readonly start: BigUint64Array;
   /** First byte behind the function: by st_size, or where the next function or the section ends. */
   readonly end: BigUint64Array;
+  /** The row of a symbol's place, whichever symbol speaks for it; -1 for other symbols. */
+  rowOf(symbolIndex: SymbolIndex): number;
 }
 
 export interface FunctionIndex {
@@ -268,6 +270,8 @@ class Rows implements FunctionColumns {
   readonly #outer: Int32Array;
   readonly #relocatable: boolean;
   #rowOf: Int32Array | null = null;
+  /** Where the last search ended. */
+  #last = 0;
   readonly #symbolCount: number;
 
   constructor(
@@ -373,8 +377,16 @@ class Rows implements FunctionColumns {
     return start < address ? -1 : start > address ? 1 : 0;
   }
 
-  /** Rows whose place is not behind the given one. */
+  /** Rows whose place is not behind the given one. Places are asked for in order, mostly. */
   #upTo(section: SectionIndex, address: bigint): number {
+    const last = this.#last;
+    if (last < this.count && this.#compare(last, section, address) <= 0) {
+      for (let next = last + 1; next <= last + 2; next++) {
+        if (next < this.count && this.#compare(next, section, address) <= 0) continue;
+        this.#last = next - 1;
+        return next;
+      }
+    }
     let low = 0;
     let high = this.count;
     while (low < high) {
@@ -382,6 +394,7 @@ class Rows implements FunctionColumns {
       if (this.#compare(middle, section, address) <= 0) low = middle + 1;
       else high = middle;
     }
+    this.#last = Math.max(0, low - 1);
     return low;
   }
 
@@ -412,7 +425,7 @@ class Rows implements FunctionColumns {
     return row < 0 ? [] : [...this.#sorted.subarray(this.#first[row]!, this.#first[row + 1]!)];
   }
 
-  #row(symbolIndex: SymbolIndex): number {
+  rowOf(symbolIndex: SymbolIndex): number {
     if (this.#rowOf === null) {
       this.#rowOf = new Int32Array(this.#symbolCount).fill(-1);
       for (let row = 0; row < this.count; row++) {
@@ -423,12 +436,12 @@ class Rows implements FunctionColumns {
   }
 
   placeOf(symbolIndex: SymbolIndex): SymbolPlace | undefined {
-    const row = this.#row(symbolIndex);
+    const row = this.rowOf(symbolIndex);
     return row < 0 ? undefined : { section: this.section[row]!, value: this.start[row]! };
   }
 
   endOf(symbolIndex: SymbolIndex): bigint | undefined {
-    const row = this.#row(symbolIndex);
+    const row = this.rowOf(symbolIndex);
     return row < 0 ? undefined : this.end[row]!;
   }
 }

@@ -105,6 +105,7 @@ export class Program {
   private functionIndex: FunctionIndex | undefined;
   private readonly relocationCache = new Map<number, PlacedRelocations>();
   private readonly derivedValues = new Map<string, unknown>();
+  #namesFunctions: boolean | undefined;
   private readonly calleeCache = new Map<Address, CalleeKind>();
   /** Many sites call through few stubs. */
   private readonly stubCache = new Map<Address, StubReading | null>();
@@ -207,13 +208,17 @@ export class Program {
    * the entries that were laid in, has some.
    */
   get namesFunctions(): boolean {
-    return this.derived('namesFunctions', () => {
-      const { start, count } = this.functions.functions;
-      const map = this.loadMap;
-      if (map === null) return count > 0;
-      for (let i = 0; i < count; i++) if (partAt(map, start[i]!)?.kind !== 'runtime') return true;
-      return false;
-    });
+    // A field: it is asked for at every site.
+    this.#namesFunctions ??= this.namesSome();
+    return this.#namesFunctions;
+  }
+
+  private namesSome(): boolean {
+    const { start, count } = this.functions.functions;
+    const map = this.loadMap;
+    if (map === null) return count > 0;
+    for (let i = 0; i < count; i++) if (partAt(map, start[i]!)?.kind !== 'runtime') return true;
+    return false;
   }
 
   /** Symbol of the function that covers a place of `range`, or -1. */

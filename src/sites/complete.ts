@@ -37,8 +37,8 @@ export interface UnlistedSite {
 /** Where sites of one table lie in their functions, and what they are. */
 interface Form {
   readonly table: number;
-  /** From the entry that every call passes to the anchor. */
-  readonly delta: bigint;
+  /** Bytes from the entry that every call passes to the anchor. */
+  readonly delta: number;
   readonly shape: SiteReading['shape'];
   readonly startDelta: number;
   count: number;
@@ -51,46 +51,59 @@ const LEAST_SHARE = 1 / 50;
 const EVIDENT_NOPS = 4;
 
 /** First instruction of a function that every call passes. */
-function entryOf(sites: Sites, symbol: SymbolIndex): bigint | null {
-  const { program } = sites;
-  const place = program.functions.placeOf(symbol);
-  if (place === undefined) return null;
-  return place.value + BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
+function entryOf({ program }: Sites, symbol: SymbolIndex, start: bigint): bigint {
+  return start + BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
 }
 
-/** What the sites of an image look like, and which places are named. */
+/**
+ * What the sites of an image look like, and which places are named: a row of the functions by a
+ * mark, anything else by a search among the sorted anchors, which few functions need.
+ */
 class Listed {
-  private readonly places = new Set<bigint>();
+  private readonly marked: Uint8Array;
+  /** Starts of labels with a site. */
+  private readonly labels = new Set<bigint>();
+  private readonly totals: number[];
   readonly forms: readonly Form[];
 
   constructor(private readonly sites: Sites) {
-    const forms = new Map<bigint, Form[]>();
-    const totals = sites.tables.map(() => 0);
+    this.marked = new Uint8Array(sites.program.functions.functions.count);
+    this.totals = sites.tables.map(() => 0);
+    this.forms = this.countForms().filter(({ table, count }) => count >= LEAST_SHARE * this.totals[table]!);
+  }
+
+  /** Marks what has a slot, and counts where the sites of functions lie in them. */
+  private countForms(): Form[] {
+    const { sites } = this;
+    const { functions } = sites.program;
+    const forms: Form[] = [];
+    let last: Form | undefined;
     for (let i = 0; i < sites.count; i++) {
       const range = sites.codeRange(i);
-      if (range === undefined) continue;
-      this.places.add(this.key(range, sites.anchor[i]!));
-      const symbol = sites.functionSymbol(i);
+      const symbol = range === undefined ? -1 : sites.functionSymbol(i);
       if (symbol < 0) continue;
-      const entry = entryOf(sites, symbol);
-      const start = sites.program.functions.placeOf(symbol)?.value;
-      if (entry === null || start === undefined) continue;
+      const row = functions.functions.rowOf(symbol);
+      const start = row < 0 ? functions.placeOf(symbol)?.value : functions.functions.start[row]!;
+      if (start === undefined) continue;
       // Whatever its slot names: the function has one.
-      this.places.add(this.key(range, start));
-      const table = sites.tables.indexOf(sites.table(i));
-      const reading = sites.reading(i);
-      if (reading === null || reading.state === 'foreign' || !this.isOfTable(table)) continue;
-      totals[table]!++;
-      const delta = sites.anchor[i]! - entry;
-      const { shape, startDelta } = reading;
-      const there = forms.get(delta);
-      const known = there?.find(
-        (form) => form.startDelta === startDelta && form.shape === shape && form.table === table,
-      );
-      if (known) known.count++;
-      else forms.set(delta, [...(there ?? []), { table, delta, shape, startDelta, count: 1 }]);
+      if (row < 0) this.labels.add(this.key(range!, start));
+      else this.marked[row] = 1;
+      const table = sites.tablePosition(i);
+      const shape = sites.shapeAt(i);
+      if (shape === undefined || sites.state(i) === 'foreign' || !this.isOfTable(table)) continue;
+      this.totals[table]!++;
+      const delta = Number(sites.anchor[i]! - entryOf(sites, symbol, start));
+      const startDelta = sites.startDelta[i]!;
+      const isThis = (form: Form): boolean =>
+        form.delta === delta && form.startDelta === startDelta && form.shape === shape && form.table === table;
+      // Most sites look as the one in front of them does.
+      if (last === undefined || !isThis(last)) {
+        last = forms.find(isThis);
+        if (last === undefined) forms.push((last = { table, delta, shape, startDelta, count: 0 }));
+      }
+      last.count++;
     }
-    this.forms = [...forms.values()].flat().filter(({ table, count }) => count >= LEAST_SHARE * totals[table]!);
+    return forms;
   }
 
   /** Sites that were found by their bytes are all that there are. */
@@ -98,13 +111,23 @@ class Listed {
     return this.sites.tables[table]!.container >= 0 && this.sites.sources[table] !== 'call';
   }
 
-  /** A number of its own for each place; texts of them cost more than all the rest of a verify. */
+  /** A number of its own for each place. */
   private key(range: CodeRange, value: bigint): bigint {
     return this.sites.program.relocatable ? (value << 32n) | BigInt(range.index) : value;
   }
 
+  /** Whether a slot names the start of a function, or leads into it. */
+  hasFunction(row: number, range: CodeRange): boolean {
+    return this.marked[row] === 1 || this.has(range, this.sites.program.functions.functions.start[row]!);
+  }
+
+  /** Whether a slot names the place, or the function that begins there has one. */
   has(range: CodeRange, value: bigint): boolean {
-    return this.places.has(this.key(range, value));
+    const { program } = this.sites;
+    if (this.sites.isAnchor(range, value) || this.labels.has(this.key(range, value))) return true;
+    const symbol = program.functionStarting(range, value);
+    const row = symbol < 0 ? -1 : program.functions.functions.rowOf(symbol);
+    return row >= 0 && this.marked[row] === 1;
   }
 }
 
@@ -118,7 +141,7 @@ function slotsAstray(sites: Sites): number[] {
     const state = sites.state(i);
     const repeated = i > 0 && sites.range[i] === sites.range[i - 1] && sites.anchor[i] === sites.anchor[i - 1];
     if (state === 'zero' || state === 'outside' || state === 'unknown' || repeated) {
-      astray[sites.tables.indexOf(sites.table(i))]!++;
+      astray[sites.tablePosition(i)]!++;
     }
   }
   return astray;
@@ -140,16 +163,16 @@ export function unlistedSites(sites: Sites): UnlistedSite[] {
     program.relocatable ? ranges.get(functions.section[row]!) : program.codeAt(functions.start[row]!);
   const isListed = (row: number): boolean => {
     const range = row < 0 || row >= functions.count ? undefined : rangeOf(row);
-    return range !== undefined && listed.has(range, functions.start[row]!);
+    return range !== undefined && listed.hasFunction(row, range);
   };
   const found: UnlistedSite[] = [];
   for (let row = 0; row < functions.count; row++) {
     const symbol = functions.symbol[row]!;
-    const start = functions.start[row]!;
     if ((program.symbols.info[symbol]! & 15) !== STT_FUNC || program.symbols.size[symbol] === 0n) continue;
     const range = rangeOf(row);
-    if (range === undefined || listed.has(range, start)) continue;
-    const unlisted = unlistedIn(sites, listed, range, symbol, functions.end[row]!);
+    if (range === undefined || listed.hasFunction(row, range)) continue;
+    const entry = entryOf(sites, symbol, functions.start[row]!);
+    const unlisted = unlistedIn(sites, listed, range, symbol, entry, functions.end[row]!);
     if (unlisted === null) continue;
     if (isEvident(sites, unlisted, () => isListed(row - 1) && isListed(row + 1))) found.push(unlisted);
   }
@@ -176,13 +199,13 @@ function unlistedIn(
   listed: Listed,
   range: CodeRange,
   symbol: SymbolIndex,
+  entry: bigint,
   end: bigint,
 ): UnlistedSite | null {
-  const entry = entryOf(sites, symbol)!;
   for (const { table, delta, shape, startDelta } of listed.forms) {
     // Calls of other sections get no slot by design (M-REC-2).
     if (sites.sources[table] === 'mcount-table' && !isTracedSection(range.name)) continue;
-    const anchor = entry + delta;
+    const anchor = entry + BigInt(delta);
     const offset = Number(anchor - range.address);
     if (offset < 0 || offset >= range.bytes.length || listed.has(range, anchor)) continue;
     const reading = sites.readingAt(range, offset, table);

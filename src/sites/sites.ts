@@ -72,6 +72,8 @@ export class Sites {
     readonly anchor: BigUint64Array,
     /** ip minus anchor. */
     readonly ipDelta: Int16Array,
+    /** First byte of the site minus anchor, as it was found. */
+    readonly startDelta: Int16Array,
     private readonly shapeOf: Uint8Array,
     private readonly stateOf: Uint8Array,
     private readonly functionOf: Column<Int32Array, SymbolIndex>,
@@ -98,8 +100,12 @@ export class Sites {
 
   /** Name of the shape, '' when none fits. */
   shape(index: SiteIndex): string {
-    const shape = this.shapeOf[index]!;
-    return shape === noShape ? '' : this.program.arch.siteShapes[shape]!.name;
+    return this.shapeAt(index)?.name ?? '';
+  }
+
+  /** The shape, undefined when none fits. */
+  shapeAt(index: SiteIndex): SiteShape | undefined {
+    return this.program.arch.siteShapes[this.shapeOf[index]!];
   }
 
   functionSymbol(index: SiteIndex): SymbolIndex {
@@ -108,6 +114,11 @@ export class Sites {
 
   table(index: SiteIndex): SlotTable {
     return this.tables[this.tableOf[index]!]!;
+  }
+
+  /** Position of its table in `tables`. */
+  tablePosition(index: SiteIndex): number {
+    return this.tableOf[index]!;
   }
 
   slot(index: SiteIndex): number {
@@ -133,6 +144,20 @@ export class Sites {
 
   ip(index: SiteIndex): Address {
     return this.anchor[index]! + BigInt(this.ipDelta[index]!);
+  }
+
+  /** Whether a slot names the place. */
+  isAnchor({ index }: CodeRange, value: Address): boolean {
+    let low = 0;
+    let high = this.count;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      // Unplaced sites, of range -1, are behind all others.
+      const range = this.range[middle]! >>> 0;
+      if (range < index || (range === index && this.anchor[middle]! < value)) low = middle + 1;
+      else high = middle;
+    }
+    return low < this.count && this.range[low] === index && this.anchor[low] === value;
   }
 
   /** File position of the anchor; -1 for unplaced sites. */
@@ -719,6 +744,7 @@ function placeSlots(program: Program, tables: readonly SlotTable[]): SlotColumns
 /** Reads every placed slot with the shapes of its table's source, into columns by site. */
 class SlotReader {
   readonly ipDelta: Int16Array;
+  readonly startDelta: Int16Array;
   readonly shapeOf: Uint8Array;
   readonly stateOf: Uint8Array;
   readonly functionOf: Int32Array;
@@ -734,6 +760,7 @@ class SlotReader {
   ) {
     const total = columns.anchors.length;
     this.ipDelta = new Int16Array(total);
+    this.startDelta = new Int16Array(total);
     this.shapeOf = new Uint8Array(total).fill(noShape);
     this.stateOf = new Uint8Array(total);
     this.functionOf = new Int32Array(total).fill(-1);
@@ -750,6 +777,7 @@ class SlotReader {
     this.shapeOf[i] = shape;
     this.stateOf[i] = reading ? stateIndex[reading.state] : stateUnknown;
     this.ipDelta[i] = reading ? reading.ipDelta : 0;
+    this.startDelta[i] = reading ? reading.startDelta : 0;
     this.functionOf[i] = program.functionAt(range, anchors[i]! + BigInt(this.ipDelta[i]!));
     return reading;
   }
@@ -829,6 +857,7 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
     columns.rangeOf,
     columns.anchors,
     reader.ipDelta,
+    reader.startDelta,
     reader.shapeOf,
     reader.stateOf,
     reader.functionOf,
