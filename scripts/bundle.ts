@@ -151,6 +151,19 @@ const widths: Plugin = {
   },
 };
 
+/** `assert` of Node loads what prints its errors, for the two comparisons that yargs makes. */
+const assertions: Plugin = {
+  name: 'assertions',
+  setup: ({ onResolve, onLoad }) => {
+    onResolve({ filter: /^assert$/ }, () => ({ path: 'assert', namespace: 'assertions' }));
+    onLoad({ filter: /.*/, namespace: 'assertions' }, () => ({
+      contents: `const real = () => require('node:assert');
+        export const strictEqual = (a, b, why) => { if (!Object.is(a, b)) real().strictEqual(a, b, why); };
+        export const notStrictEqual = (a, b, why) => { if (Object.is(a, b)) real().notStrictEqual(a, b, why); };`,
+    }));
+  },
+};
+
 rmSync(dist, { recursive: true, force: true });
 mkdirSync(join(dist, 'data'), { recursive: true });
 await build({
@@ -168,7 +181,7 @@ await build({
   platform: 'node',
   target: 'node20',
   external,
-  plugins: [prebuilt, objects, pageScript, widths],
+  plugins: [prebuilt, objects, pageScript, widths, assertions],
   alias: { yaml: './node_modules/yaml/browser/index.js' },
   // Beside the entry points: shared code finds worker.js as its neighbour, bundled or not.
   chunkNames: '[name]-[hash]',

@@ -8,7 +8,7 @@ import { ByteView } from '../bytes.js';
 import { ElftraceError, malformed, truncated } from '../errors.js';
 import { defaultLimits } from '../limits/index.js';
 import { unpack, type UnpackLimits } from './compressed.js';
-import { ET_DYN, ET_EXEC } from './constants.js';
+import { EM_PPC, EM_PPC64, ET_DYN, ET_EXEC } from './constants.js';
 import { LZ4_LEGACY_MAGIC, unpackLz4Legacy } from './lz4.js';
 import { isElf, readElf } from './read.js';
 import { withoutBranchFilter } from './xz-filters.js';
@@ -114,6 +114,9 @@ function powerPcWrapper(bytes: Uint8Array): Layer | null {
   const little = bytes[5] === 1;
   const type = bytes.length < 18 ? 0 : little ? bytes[16]! : bytes[17]!;
   if (type !== ET_EXEC && type !== ET_DYN) return null;
+  // Others are read once, by the reader that opens them.
+  const machine = bytes.length < 20 ? 0 : little ? bytes[18]! | (bytes[19]! << 8) : (bytes[18]! << 8) | bytes[19]!;
+  if (machine !== EM_PPC && machine !== EM_PPC64) return null;
   let image;
   try {
     image = readElf(bytes);
