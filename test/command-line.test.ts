@@ -165,22 +165,27 @@ describeWith(['bash', 'script', 'mkfifo', 'timeout', 'grep'], 'terminals and Ctr
       env: { ...process.env, CI: '', TERM: 'xterm', NODE_OPTIONS: '', ...env },
     });
   // The file comes after a while: whoever reads it waits, and cannot draw meanwhile.
-  const waiting = `rm -f late; mkfifo late; (sleep 2; cat '${core}' > late) &`;
+  const comes = (name: string): string => `rm -f ${name}; mkfifo ${name}; (sleep 2; cat '${core}' > ${name}) &`;
 
   test('what takes more than a second is said on a terminal, and erased; not in logs, nor with --json', () => {
-    const drawn = (words: string, env: Readonly<Record<string, string>> = {}): string =>
-      shell(`${waiting} script -qec "$1 $2 ${words}" /dev/null`, env).stdout;
-    const shown = drawn('list late');
+    const drawn = 'script -qec "$1 $2 list';
+    // All at once: each waits for a file of its own.
+    const { stdout } = shell(`
+      ${comes('late')} ${drawn} late" /dev/null > shown &
+      ${comes('quiet')} CI=true ${drawn} quiet" /dev/null > in-ci &
+      ${comes('data')} ${drawn} data --json" /dev/null > as-json &
+      ${comes('log')} "$1" "$2" list log 2> in-a-log > listed &
+      wait; for each in shown in-ci as-json in-a-log; do cat $each; printf '\\0'; done`);
+    const [shown, ci, json, log] = stdout.split('\0');
     expect(shown).toMatch(/\rlist late \d+ s\u001b\[K/);
-    expect(shown.replace(/^[^]*\r\u001b\[K/, '').replaceAll('\r', '')).toBe(elftrace(['list', core]).stdout);
-    expect(drawn('list late', { CI: 'true' })).not.toContain('\u001b[K');
-    expect(drawn('list late --json')).not.toContain('\u001b[K');
-    expect(shell(`${waiting} "$1" "$2" list late`).stderr).toBe('');
+    expect(shown!.replace(/^[^]*\r\u001b\[K/, '').replaceAll('\r', '')).toBe(elftrace(['list', core]).stdout);
+    expect([ci, json].map((each) => each!.length > 0 && !each!.includes('\u001b[K'))).toEqual([true, true]);
+    expect(log).toBe('');
   }, 30_000);
 
   test('Ctrl-C ends with 130 and leaves nothing', () => {
     const { stdout } = shell(
-      `${waiting} timeout --preserve-status -s INT 1 "$1" "$2" patch late --nop -o out; echo $?; kill %1; ls -A | grep out`,
+      `${comes('late')} timeout --preserve-status -s INT 1 "$1" "$2" patch late --nop -o out; echo $?; kill %1; ls -A | grep out`,
     );
     expect(stdout).toBe('130\n');
   });

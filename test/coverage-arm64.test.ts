@@ -7,10 +7,10 @@ import { expect, test } from '@jest/globals';
 import { ARM64_QEMU, Coverage, executableRows, missingCoverage, runBatches, UNIT_ONLY } from './support/arm64-batch.js';
 import { a64Machine, runFaults, runMisaligned, runWindowCrossings, stateOf } from './support/arm64-local.js';
 import { describeWith } from './support/tools.js';
-import { isWhole, longTest } from './support/long.js';
+import { longTest, times } from './support/long.js';
 
 /** Of the inputs of an instruction each so-many-th is tried. */
-const EVERY = isWhole ? 1 : 6;
+const EVERY = times(1, 6, 48);
 
 describeWith([ARM64_QEMU], 'instruction coverage of arm64', () => {
   const coverage = new Coverage();

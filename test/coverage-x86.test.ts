@@ -17,10 +17,10 @@ import {
   runBatches,
 } from './support/x86-batch.js';
 import { runLocal } from './support/x86-local.js';
-import { isWhole, longTest } from './support/long.js';
+import { longTest, times } from './support/long.js';
 
 /** Of the inputs of an instruction each so-many-th is tried. */
-const EVERY = isWhole ? 1 : 3;
+const EVERY = times(1, 3, 24);
 
 describeWith(['gcc', 'qemu-x86_64'], 'instruction coverage of x86-64', () => {
   const coverage = new Coverage();

@@ -43,14 +43,17 @@ const OPTIMISED = ['rv64gc_zba_zbb_zbs', 'x86-64-v2'];
  */
 const levels = ({ name }: { readonly name: string }): readonly Level[] => {
   if (isWhole) return LEVELS;
-  if (MAIN.includes(name)) return isLong && !TRACED.includes(name) ? ['2'] : ['1'];
-  return isLong && OPTIMISED.includes(name) ? ['1'] : ['0'];
+  if (!isLong) return ['0'];
+  if (MAIN.includes(name)) return !TRACED.includes(name) ? ['2'] : ['1'];
+  return OPTIMISED.includes(name) ? ['1'] : ['0'];
 };
 
 /** Targets whose instructions another one has, or the traced collection. */
 const REPEATED = ['rv64g', 'ppc64-elfv2-be', 'arm64-plain'];
+/** Both orders of bytes, and both sizes of words. */
+const QUICK = [...MAIN, 'ppc32', 'ppc64-elfv2-le'];
 const taken = (targets: readonly PpcTarget[]): readonly PpcTarget[] =>
-  targets.filter(({ name }) => isWhole || !REPEATED.includes(name));
+  targets.filter(({ name }) => isWhole || (isLong ? !REPEATED.includes(name) : QUICK.includes(name)));
 
 describeCollection(taken(TARGETS), { inStep: 'ppc64-elfv1', levels });
 // Compressed, uncompressed and with bit manipulation.

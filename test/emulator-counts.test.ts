@@ -16,7 +16,7 @@ import {
 import { writeSource } from './support/emulator.js';
 import { buildNamed, COUNTED, expectSameAddresses, expectSameCount, FOLLOWED } from './support/program-tests.js';
 import { describeWith } from './support/tools.js';
-import { few, firstOf, isWhole } from './support/long.js';
+import { few, firstOf, isLong, isWhole } from './support/long.js';
 
 /** String instructions with counts of 0, 1 and more, and a comparison that ends early. */
 const STRINGS = `
@@ -88,7 +88,7 @@ for (const each of rows) {
         process.stderr.write(`${target.name} -O${level}: ${count} instructions counted\n`);
       });
     }
-    if (followed === null) return;
+    if (followed === null || (!isLong && !/^x86/.test(target.name))) return;
     const [names, level, least] = followed;
     test('each instruction has the address that it has under qemu', () => {
       const count = expectSameAddresses(target, buildNamed(target, level, names), least);

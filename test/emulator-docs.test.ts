@@ -32,7 +32,7 @@ const options: ts.CompilerOptions = {
 
 const files = blocks.map((text, index) => {
   const path = join(folder, `example-${index}.mts`);
-  writeFileSync(path, text.replace("from 'elftrace'", "from '../../src/index.js'"));
+  writeFileSync(path, text.replace("from 'elftrace'", "from '../../dist/types/index.js'"));
   return path;
 });
 

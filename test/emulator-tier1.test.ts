@@ -263,6 +263,8 @@ describe('random programs in step on both tiers', () => {
   for (const { target, emulation } of arches) {
     // The ELFv2 big-endian target has the front end of ELFv1.
     if (emulation.kind !== 'ir' || target.id === 'ppc64-elfv2-be') continue;
+    // What PowerPC's targets share is seen on one of them.
+    if (!isLong && /^ppc64-elfv1|^ppc32/.test(target.id)) continue;
     test(target.id, () => {
       const runs = SEEDS.map((seed) => randomProgram(target.id, emulation.lifter, seed, SLICES));
       expect(runs.flatMap((each) => each.differing)).toEqual([]);
@@ -270,7 +272,7 @@ describe('random programs in step on both tiers', () => {
         runs.reduce((all, each) => all + each[of], 0);
       expect(sum('instructions')).toBeGreaterThan(2500 * SEEDS.length);
       // Pages that these programs write again and again stay in tier 0.
-      expect(sum('compiled')).toBeGreaterThan(15 * SEEDS.length);
+      expect(sum('compiled')).toBeGreaterThan(10 * SEEDS.length);
       process.stderr.write(`${target.id}: ${sum('instructions')} instructions, ${sum('patches')} patches in step\n`);
     });
   }

@@ -5,7 +5,7 @@
  * compared.
  */
 import { expect, test } from '@jest/globals';
-import { covering } from './support/long.js';
+import { covering, isLong } from './support/long.js';
 import { readSample } from './support/pipeline.js';
 import { prove, runProbed, subjectOf, survey } from './support/probe-proof.js';
 
@@ -25,7 +25,10 @@ const SAMPLES: readonly (readonly [name: string, scratch: readonly string[]])[] 
 const counts = (record: Readonly<Record<string, number>>): string =>
   Object.entries(record).sort().map(([code, count]) => `${count} ${code}`).join(', ') || 'none'; // prettier-ignore
 
-test.each(covering(SAMPLES, ([name]) => name.replace(/\/.*/, '')))(
+// Of each front end one, or of each target.
+const targetOf = (name: string): string => name.replace(isLong ? /\/.*/ : /[-\d/].*/, '');
+
+test.each(covering(SAMPLES, ([name]) => targetOf(name)))(
   'T-KP-1 T-KP-32 every instruction of %s by breakpoint and by jump',
   (name, scratch) => {
     const proof = prove(subjectOf(readSample(name), { scratch }));

@@ -7,7 +7,7 @@ import { ppc64ElfV2Le } from '../src/arch-ppc/index.js';
 import { Machine } from '../src/emulator/index.js';
 import { buildProgram, runHere, runQemu, TARGETS } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
-import { isWhole } from './support/long.js';
+import { isWhole, times } from './support/long.js';
 import { ACCESSES, CASES } from './support/ppc-vectors.js';
 import { describeWith } from './support/tools.js';
 
@@ -36,7 +36,7 @@ static void digest(const u8 *bytes, int count) {
 #define LOAD "lxvd2x 34,0,%1\\n lxvd2x 35,0,%1\\n lxvd2x 36,0,%2\\n lxvd2x 37,0,%3\\n lxvd2x 3,0,%1\\n lxvd2x 4,0,%2\\n lxvd2x 5,0,%3\\n"
 #define CASE(text) do { \\
   sum = 14695981039346656037ULL; \\
-  for (int i = 0; i < 20; i++) for (int j = 0; j < 20; j += ${isWhole ? 1 : 3}) { \\
+  for (int i = 0; i < 20; i++) for (int j = 0; j < 20; j += ${times(1, 3, 9)}) { \\
     u64 cr; \\
     __asm__ volatile(".machine push\\n.machine power8\\n" LOAD "mr 9,%5\\n mr 8,%6\\n" text "\\n stxvd2x 34,0,%4\\n mfcr %0\\n.machine pop" \\
       : "=&r"(cr) : "b"(in[i]), "b"(in[j]), "b"(in[(i + j) % 20]), "b"(out), "b"(next64()), "b"(area) : "r8", "r9", "r10", "cr6", "memory"); \\

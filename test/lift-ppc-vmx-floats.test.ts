@@ -4,7 +4,7 @@
  * orders: results, VSCR and CR6.
  */
 import { describe, expect, test } from '@jest/globals';
-import { isWhole } from './support/long.js';
+import { isWhole, times } from './support/long.js';
 import { spawnSync } from './support/spawn.js';
 import { buildProgram, runHere, runQemu, TARGETS } from './support/c-programs.js';
 import { ppcMachine, writeSource } from './support/emulator.js';
@@ -49,7 +49,7 @@ static u32 operand(int i) {
 }
 #define CASE(text) do { \\
   sum = 14695981039346656037ULL; \\
-  for (int nj = 0; nj < 2; nj++) for (int i = 0; i < COUNT; i++) for (int j = 0; j < COUNT; j += ${isWhole ? 1 : 3}) { \\
+  for (int nj = 0; nj < 2; nj++) for (int i = 0; i < COUNT; i++) for (int j = 0; j < COUNT; j += ${times(1, 3, 9)}) { \\
     word cr; \\
     status[LOW] = (u32)nj << 16; \\
     __asm__ volatile(".machine push\\n.machine ${machine}\\n lvx 6,0,%1\\n mtvscr 6\\n vxor 2,2,2\\n lvx 3,0,%2\\n lvx 4,0,%3\\n lvx 5,0,%4\\n" text "\\n stvx 2,0,%5\\n mfvscr 6\\n stvx 6,0,%1\\n mfcr %0\\n.machine pop" \\

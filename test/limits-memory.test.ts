@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, expect, test } from '@jest/globals';
-import { isWhole } from './support/long.js';
+import { isLong, isWhole } from './support/long.js';
 import { root } from './support/pipeline.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run as runTool } from './support/tools.js';
@@ -109,8 +109,8 @@ describeWith(['xz', 'zstd'], 'memory', () => {
       () => packedFile('p.zst', runTool('zstd', ['-q', '-c', '--no-content-size', input])),
     ],
   ];
-  // Two members are two times what one is.
-  test.each(tools.filter(([name]) => isWhole || name !== 'gzip'))(
+  // Two members are two times what one is; a size that is said spares the reader work.
+  test.each(tools.filter(([name]) => isWhole || (name !== 'gzip' && (isLong || name !== 'zstd'))))(
     '%s: at most 1.2 times what comes out',
     (name, small, packed) => {
       const { size, code, grown } = measure(small(), packed());

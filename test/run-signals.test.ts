@@ -15,7 +15,7 @@ import {
   X86_TARGETS,
 } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
-import { firstOf, isWhole } from './support/long.js';
+import { firstOf, isLong, isWhole } from './support/long.js';
 import { isX86Linux } from './support/processor.js';
 import { run } from './support/run.js';
 import { spawnSync } from './support/spawn.js';
@@ -78,7 +78,7 @@ for (const [at, [name, gcc, qemu, root]] of TARGETS.entries()) {
         ? spawnSync(path, [...args], { encoding: 'utf8' })
         : spawnSync(qemu, ['-L', root, path, ...args], { encoding: 'utf8' });
 
-    test.each(isAll ? ['-static', '-pie'] : ['-static'])(
+    test.each(isAll && isLong ? ['-static', '-pie'] : ['-static'])(
       '%s: handlers, masks, stacks, faults, timers as on Linux',
       (link) => {
         const path = program(link);

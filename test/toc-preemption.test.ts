@@ -18,7 +18,7 @@ import { findNamedSites } from '../src/sites/named.js';
 import { Machine, type PatcherStep, runSchedule, type ScheduleStep, startProcess } from '../src/emulator/index.js';
 import { type PpcKind, type PpcLine, ppcEmulation, ppcWords } from './support/emulator.js';
 import { loadSample, sitesOf, traced } from './support/loaded-samples.js';
-import { few } from './support/long.js';
+import { few, longTest } from './support/long.js';
 import { root } from './support/pipeline.js';
 import { interleavings } from './support/interleavings.js';
 
@@ -267,7 +267,7 @@ describe.each(abis)('T-PPC-26 H3: $name', (abi) => {
     yield* place(0, 0, 0);
   }
 
-  test('two CPUs in the same function, every pair of places', () => {
+  longTest('two CPUs in the same function, every pair of places', () => {
     const bad = explore(machineOf(abi, call, 2), two([pair(abi, nops.site)]));
     const fine = (n + 1 - (r - s)) ** 2;
     expect(bad).toEqual({ count: (n + 1) ** 2, intact: fine, "core's TOC": (n + 1) ** 2 - fine, garbage: 0 });

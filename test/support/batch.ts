@@ -10,6 +10,7 @@
  * out at the end. Routines that access memory get 256 fresh bytes, in the middle of which a page
  * ends. The driver's instructions are the machine's own.
  */
+import { isLong } from './long.js';
 import { Random } from './random.js';
 import { spawnSync } from './spawn.js';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -332,13 +333,15 @@ export function thinned<V extends { readonly inputs: readonly number[] }>(
   every: number,
   rowOf: (variant: V) => unknown,
 ): V[] {
+  // How many there were is asked where long proofs run.
+  const least = isLong ? MIN_CASES : MIN_CASES / 20;
   const cases = new Map<unknown, number>();
   for (const each of variants) {
     const row = rowOf(each);
     cases.set(row, (cases.get(row) ?? 0) + Math.ceil(each.inputs.length / every));
   }
   return variants.map((each) =>
-    cases.get(rowOf(each))! < MIN_CASES ? each : { ...each, inputs: each.inputs.filter((_, i) => i % every === 0) },
+    cases.get(rowOf(each))! < least ? each : { ...each, inputs: each.inputs.filter((_, i) => i % every === 0) },
   );
 }
 
