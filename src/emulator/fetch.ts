@@ -35,6 +35,8 @@ export interface FetchedLines {
 
 export class FetchBuffers {
   private cpus: { lines: Set<Address>; kept: Map<Address, KeptLine> }[] = [];
+  /** How often anything made a CPU fetch anew. */
+  private readonly times: number[] = [];
 
   /** @param lineBytes  a power of two, 16 to 4096 */
   constructor(
@@ -96,6 +98,15 @@ export class FetchBuffers {
     }
   }
 
+  /** The CPU fetches the lines of a range now, anew where it had them. True: it had old bytes. */
+  fetchAnew(index: number, address: Address, end: Address): boolean {
+    const { kept } = this.cpu(index);
+    let stale = false;
+    for (const line of this.linesOf(address, Number(end - address))) stale = kept.delete(line) || stale;
+    this.fetched(index, address, end);
+    return stale;
+  }
+
   /**
    * Bytes are about to change: CPUs that have fetched them keep the old ones. Not so `writer`, a
    * CPU that sees its own stores: it has not fetched the line any longer.
@@ -128,7 +139,13 @@ export class FetchBuffers {
     for (const line of lines) this.memory.mark(Number(line >> CODE_PAGE_BITS), 'code', -1);
     lines.clear();
     kept.clear();
+    this.times[index] = this.synchronisations(index) + 1;
     return stale;
+  }
+
+  /** How often the CPU was made to fetch anew, by whatever; restored states count. */
+  synchronisations(index: number): number {
+    return this.times[index] ?? 0;
   }
 
   /** The range was mapped, unmapped or got another permission: no CPU has fetched it. */

@@ -269,6 +269,11 @@ export class Machine {
     return synchronise(this.parts, index);
   }
 
+  /** How often a CPU was made to fetch anew so far: a difference says that it was, between two. */
+  synchronisations(index = this.cpu): number {
+    return this.parts.fetch?.synchronisations(index) ?? 0;
+  }
+
   /** Addresses of the lines in which a CPU sees older bytes than memory has, ascending. */
   staleLines(index = this.cpu): readonly Address[] {
     return this.parts.fetch?.staleLines(index) ?? [];
@@ -474,11 +479,12 @@ export class Machine {
   }
 
   /**
-   * The CPU fetches the lines of the range, as processors do ahead of what they execute. Nothing
-   * happens in `coherent` mode.
+   * The CPU fetches the lines of the range, as processors do ahead of what they execute; anew where
+   * it had older bytes. Nothing happens in `coherent` mode.
    */
   prefetch(index: number, address: Address, size: number): void {
-    this.parts.fetch?.fetched(index, address, address + BigInt(size));
+    const { fetch, translations } = this.parts;
+    if (fetch?.fetchAnew(index, address, address + BigInt(size)) === true) translations.dropOf(index);
   }
 
   /**

@@ -5,6 +5,7 @@
  */
 import type { LivePatch } from '../machine/live-patching.js';
 import type { Address } from '../units.js';
+import type { HeldLines } from './deferred-fetch.js';
 import type { ProbeEntry, RaceStep, Sequence } from './model.js';
 
 export type Status = 'ready' | 'running' | 'trapped' | 'done';
@@ -33,6 +34,10 @@ export interface Books {
   readonly published: readonly LivePatch[];
   readonly serves: readonly ProbeEntry[];
   readonly freed: readonly { readonly start: Address; readonly end: Address; readonly what: string }[];
+  /** What the CPU of each thread may hold of the patched lines, where fetching is deferred. */
+  readonly held: readonly HeldLines[];
+  /** Stores to patched lines so far, where fetching is deferred. */
+  readonly stores: number;
 }
 
 export const startBooks = (threads: number, sequence: Sequence): Books => ({
@@ -43,6 +48,8 @@ export const startBooks = (threads: number, sequence: Sequence): Books => ({
   published: sequence.published ?? [],
   serves: sequence.serves ?? [],
   freed: [],
+  held: [],
+  stores: 0,
 });
 
 export const variableIn = ({ variables }: Books, name: string): bigint => variables.get(name) ?? 0n;

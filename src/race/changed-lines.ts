@@ -79,6 +79,11 @@ export class ChangedLines {
     return id;
   }
 
+  /** What has the number. */
+  contentsOf(id: number): Uint8Array {
+    return this.contents[id]!;
+  }
+
   private lineContent(line: Address): number {
     const { start, size } = this.windowPart(line);
     return this.intern(this.memory.read(start, size)!);

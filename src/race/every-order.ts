@@ -1,7 +1,7 @@
 /** Every order of the events: what is gone through without reduction, or with few switches. */
 import { DEFAULT_STEPS, multinomial, PROGRESS_EVENTS } from './search.js';
 import type { End, RaceProgress, Search } from './search.js';
-import type { SavedWorld } from './world.js';
+import type { SavedWorld } from './states.js';
 
 /** Runs every actor that is left to the end, one after the other, without choices. */
 function runOut(search: Search): End {

@@ -107,7 +107,11 @@ function* run(search: Search, current: { search: Search }): Generator<RaceProgre
     world.load(start);
     // Where the shortest one was not found, or not looked for, any will do.
     if (failing === null && isViolated && search.found !== null)
-      failing = { entries: entriesOf(search.found.way), violation: search.found.violation, shortest: false };
+      failing = {
+        entries: entriesOf(search.found.way, search.actors),
+        violation: search.found.violation,
+        shortest: false,
+      };
     // An end in the search for the shortest schedule cuts nothing else.
     const bounds = [...search.bounds.values()];
     const verdict = isViolated ? 'violated' : bounds.length === 0 ? 'holds' : 'undecided';

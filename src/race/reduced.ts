@@ -4,7 +4,14 @@
  */
 import { DEFAULT_STEPS, PROGRESS_EVENTS } from './search.js';
 import type { End, RaceProgress, Search, Way } from './search.js';
-import type { Actor, SavedWorld } from './world.js';
+import type { Actor } from './actors.js';
+import type { SavedWorld } from './states.js';
+
+/** An actor's turn, and what its CPU then holds (`World.choices`). */
+interface Move {
+  readonly actor: Actor;
+  readonly choice: number;
+}
 
 /** Instructions of a thread that no other actor touches, after which states are compared. */
 const SUSPICIOUS = 2048;
@@ -77,8 +84,8 @@ function settleThread(search: Search, actor: Actor, taken: number[], log: (actor
 /** The graph of states in which every thread stands in front of what another actor may notice. */
 class ReducedPass {
   private readonly nodes = new Map<string, Node>();
-  /** The nodes on the way to where the pass is, with the actors whose turn is still to come. */
-  private readonly stack: { readonly node: Node; readonly next: Actor[] }[] = [];
+  /** The nodes on the way to where the pass is, with the moves that are still to come. */
+  private readonly stack: { readonly node: Node; readonly next: Move[] }[] = [];
   private readonly limit: bigint | null;
   private readonly maxSteps: number;
   /** Schedules that were found so far. */
@@ -102,6 +109,7 @@ class ReducedPass {
     this.open(root);
     let last = 0;
     while (stack.length > 0) {
+      search.restart ||= search.world.takeGrowth();
       if (search.restart && search.events > 0) return root;
       if (search.events - last >= PROGRESS_EVENTS) {
         last = search.events;
@@ -112,11 +120,11 @@ class ReducedPass {
         }
       }
       const { node, next } = stack.at(-1)!;
-      const actor = next.shift();
-      if (actor === undefined) {
+      const move = next.shift();
+      if (move === undefined) {
         stack.pop();
         node.paths = pathsOf(node);
-      } else if (this.take(node, actor)) break;
+      } else if (this.take(node, move)) break;
     }
     // What was cut still has the schedules that were found.
     for (const { node } of stack.reverse()) node.paths = pathsOf(node);
@@ -139,7 +147,7 @@ class ReducedPass {
     const { world } = search;
     let way = from;
     const end = settle(search, counts, (actor) => {
-      way = { actor, before: way };
+      way = { actor, before: way, fetch: world.fetchNote };
     });
     if (end) this.found(end, way);
     this.count(counts);
@@ -161,8 +169,12 @@ class ReducedPass {
   /** Goes on at a new node, in whose state the world is. */
   private open(node: Node): void {
     const { search } = this;
-    const next = search.actors.filter((actor) => search.world.enabled(actor));
-    if (next.some(({ kind }) => kind !== 'prefetch')) {
+    const { world } = search;
+    const able = search.actors.filter((actor) => world.enabled(actor));
+    if (able.some(({ kind }) => kind !== 'prefetch')) {
+      const next = able.flatMap((actor) =>
+        Array.from({ length: world.choices(actor) }, (_, choice): Move => ({ actor, choice })),
+      );
       this.stack.push({ node, next });
       return;
     }
@@ -173,12 +185,11 @@ class ReducedPass {
   }
 
   /** The actor has its turn in a node. True: a bound ends the pass. */
-  private take(node: Node, actor: Actor): boolean {
+  private take(node: Node, move: Move): boolean {
     const { search, stack } = this;
-    const way: Way = { actor, before: node.way };
-    const { at: child, known } = this.step(node, actor, way);
+    const { at: child, known, way } = this.step(node, move);
     if (isNode(child) && known && child.paths === undefined && stack.some((each) => each.node === child)) {
-      const end = cycle(search, stack.slice(stack.findIndex((each) => each.node === child)), actor);
+      const end = cycle(search, stack.slice(stack.findIndex((each) => each.node === child)), move.actor);
       // A cycle that another actor could leave is no schedule: the others get their turn in the
       // end.
       if (end) {
@@ -201,10 +212,14 @@ class ReducedPass {
   }
 
   /** One event of the actor in a node, and where that leads. */
-  private step(node: Node, actor: Actor, way: Way): { readonly at: Node | End; readonly known: boolean } {
+  private step(
+    node: Node,
+    { actor, choice }: Move,
+  ): { readonly at: Node | End; readonly known: boolean; readonly way: Way } {
     const { search, maxSteps } = this;
     search.world.load(node.saved);
-    const { footprint, violation } = search.world.perform(actor);
+    const { footprint, violation } = search.world.perform(actor, choice);
+    const way: Way = { actor, before: node.way, fetch: search.world.fetchNote };
     search.events++;
     if (actor.kind === 'thread') search.note(actor.index, footprint);
     const counts = [...node.taken];
@@ -220,7 +235,7 @@ class ReducedPass {
       to = { at: { kind: 'done', outcome: 'cut' }, known: true };
     } else to = this.arrive(counts, way);
     this.count(counts);
-    return to;
+    return { ...to, way };
   }
 }
 
@@ -267,32 +282,48 @@ function countEnds(search: Search, root: Node): void {
   }
 }
 
-/** Goes through the reduced set, anew when more turns out to be shared. */
-export function* explore(search: Search): Generator<RaceProgress> {
-  const start = search.world.save();
-  // Threads one after the other, to know beforehand most of what they share.
-  if (search.world.scene.threads.length > 1) {
-    for (const actor of search.actors) {
-      if (actor.kind !== 'thread') continue;
-      for (let i = 0; i < DEFAULT_STEPS && search.world.enabled(actor); i++) {
-        const { footprint, violation } = search.world.perform(actor);
-        search.note(actor.index, footprint);
-        if (violation) break;
-      }
+/** One actor after the other as far as it gets, to know beforehand most of what threads touch. */
+function rehearse(search: Search, actors: readonly Actor[]): void {
+  for (const actor of actors) {
+    for (let i = 0; i < DEFAULT_STEPS && search.world.enabled(actor); i++) {
+      const { footprint, violation } = search.world.perform(actor);
+      if (actor.kind === 'thread') search.note(actor.index, footprint);
+      if (violation) break;
     }
-    search.world.load(start);
   }
-  for (;;) {
-    search.restart = false;
-    search.states = 0;
-    search.bounds.clear();
-    search.longest = search.actors.map(() => 0);
-    search.world.load(start);
-    const root = yield* new ReducedPass(search).run();
-    if (search.restart && search.interrupted === null) continue;
-    if (isNode(root)) countEnds(search, root);
-    else search.end(root, 1n);
-    search.world.load(start);
-    return;
+}
+
+/** Goes through the reduced set, anew when more turns out to be shared, or executed. */
+export function* explore(search: Search): Generator<RaceProgress> {
+  const { world } = search;
+  const start = world.save();
+  try {
+    world.deferFetching(true);
+    const deferred = world.save();
+    const of = (kind: Actor['kind']): Actor[] => search.actors.filter((each) => each.kind === kind);
+    if (world.scene.threads.length > 1 || of('prefetch').length > 0) {
+      rehearse(search, of('thread'));
+      world.load(deferred);
+      rehearse(search, [...of('patcher'), ...of('thread')]);
+    }
+    for (;;) {
+      search.restart = false;
+      world.takeGrowth();
+      search.states = 0;
+      search.bounds.clear();
+      search.longest = search.actors.map(() => 0);
+      world.load(start);
+      // What it held is counted by the lines that are known now.
+      world.deferFetching(!world.storesCode);
+      const root = yield* new ReducedPass(search).run();
+      const isAnew = search.restart || (world.storesCode && world.defersFetching);
+      if (isAnew && search.interrupted === null) continue;
+      if (isNode(root)) countEnds(search, root);
+      else search.end(root, 1n);
+      return;
+    }
+  } finally {
+    world.load(start);
+    world.deferFetching(false);
   }
 }

@@ -3,7 +3,8 @@
  * bounds that cut it, and the places that threads share.
  */
 import { type Footprint, independent } from './footprints.js';
-import type { Actor, World } from './world.js';
+import type { Actor } from './actors.js';
+import type { FetchNote, World } from './world.js';
 import type { Property, Violation } from './model.js';
 export interface RaceOptions {
   readonly properties?: readonly Property[];
@@ -226,10 +227,36 @@ export class Search {
 export interface Way {
   readonly actor: Actor;
   readonly before: Way | null;
+  /** Null or absent where fetching is an event of its own. */
+  readonly fetch?: FetchNote | null;
 }
 
-export function entriesOf(way: Way | null): ScheduleEntry[] {
-  const entries: ScheduleEntry[] = [];
-  for (let at = way; at !== null; at = at.before) entries.push(at.actor);
-  return entries.reverse();
+/** The events of a way. Where fetching was deferred, it is put where it can have been. */
+export function entriesOf(way: Way | null, actors: readonly Actor[]): ScheduleEntry[] {
+  const events: Way[] = [];
+  for (let at = way; at !== null; at = at.before) events.push(at);
+  events.reverse();
+  const fetches = actors.flatMap((actor) => fetchesOf(events, actor).map((at) => ({ actor, at })));
+  return events.flatMap(({ actor }, at) => [
+    ...fetches.filter((each) => each.at === at).map((each) => each.actor),
+    actor,
+  ]);
+}
+
+/**
+ * In front of which events a CPU fetches a line. What it held at an instruction it had fetched when
+ * memory had it for the last time: what earlier instructions say of the time between is the same.
+ */
+function fetchesOf(events: readonly Way[], { kind, index, line }: Actor): number[] {
+  const found: number[] = [];
+  for (let at = events.length - 1; at >= 0 && kind === 'prefetch'; at--) {
+    const { actor, fetch } = events[at]!;
+    const held = actor.kind === 'thread' && actor.index === index ? fetch?.held : undefined;
+    const origin = held?.find((each) => each.line === line)?.origin;
+    if (origin === undefined) continue;
+    const store = events.findIndex((each) => (each.fetch?.stores ?? 0) > origin);
+    at = store < 0 ? at : Math.min(store, at);
+    found.push(at);
+  }
+  return found;
 }

@@ -2,7 +2,8 @@
 import { DEFAULT_STEPS, entriesOf, PROGRESS_EVENTS } from './search.js';
 import type { FailingSchedule, RaceProgress, Search, Way } from './search.js';
 import type { Violation } from './model.js';
-import type { Actor, SavedWorld } from './world.js';
+import type { Actor } from './actors.js';
+import type { SavedWorld } from './states.js';
 
 /** States that the search for the shortest schedule looks at before it settles for a longer one. */
 const SHORTEST_STATES = 60_000;
@@ -20,7 +21,7 @@ interface Shortest {
 }
 
 function fail(way: Way | null, violation: Violation): Shortest {
-  return { found: { entries: entriesOf(way), violation, shortest: true }, complete: true };
+  return { found: { entries: entriesOf(way, []), violation, shortest: true }, complete: true };
 }
 
 /** Breadth first among all schedules in which only some threads run. */

@@ -7,7 +7,8 @@ import type { Machine } from '../emulator/index.js';
 import type { Address, RegisterName } from '../units.js';
 import type { RaceOptions, ScheduleEntry } from './search.js';
 import type { RaceStep, Scene, Sequence, Violation } from './model.js';
-import { type Actor, World } from './world.js';
+import type { Actor } from './actors.js';
+import { World } from './world.js';
 
 export interface RegisterChange {
   readonly name: RegisterName;
@@ -87,7 +88,9 @@ export function tell(
   let violation: Violation | null = null;
   try {
     for (const entry of entries) {
-      const actor = world.actors.find(({ kind, index }) => kind === entry.kind && index === entry.index)!;
+      const actor = world.actors.find(
+        ({ kind, index, line }) => kind === entry.kind && index === entry.index && line === entry.line,
+      )!;
       const { event, violation: wrong } = teller.event(actor);
       if (actor.kind !== 'prefetch') violation = wrong;
       steps.push({ actor, event, watched: watched() });

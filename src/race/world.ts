@@ -3,43 +3,35 @@
  * touched, what it violated; and saving and loading of states. Knows nothing of orders;
  * `reduced.ts` and `every-order.ts` do.
  *
- * A state is saved as the difference from the start: registers of the CPUs and those lines of 64
- * bytes of memory that differ. Contents are interned, so a state's key is a short text and two
- * states have one key exactly if they are equal; nothing is hashed.
- *
  * Virtual time stands still, so that a clock read by one thread does not depend on how far another
  * one is.
  */
-import type { LivePatch } from '../machine/live-patching.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type CpuState, type Machine, type TrapKind } from '../emulator/index.js';
 import type { Address } from '../units.js';
 import type { ProbeCpu } from '../machine/probes.js';
 import { type Books, booksBehind, startBooks, type ThreadState, variableIn } from './books.js';
+import { type Actor, actorsOf } from './actors.js';
 import { ChangedLines } from './changed-lines.js';
+import { type Choice, DeferredFetch } from './deferred-fetch.js';
 import { emptyFootprint, type Footprint, overlaps, patchedLines, type Range, stepFootprint } from './footprints.js';
-import type { ProbeEntry, Property, RaceStep, Scene, Sequence, Violation } from './model.js';
+import type { Property, RaceStep, Scene, Sequence, Violation } from './model.js';
 import { Places, type Wrong, wrongStop } from './places.js';
-
-/** A thread that executes, a patcher, or a CPU that fetches the window ahead of its thread. */
-export interface Actor {
-  readonly kind: 'thread' | 'patcher' | 'prefetch';
-  /** Of the thread or patcher. */
-  readonly index: number;
-  readonly name: string;
-}
+import { type SavedWorld, WorldStates } from './states.js';
 
 export interface Performed {
   readonly footprint: Footprint;
   readonly violation: Violation | null;
 }
 
-/** A state that can be loaded again. */
-export interface SavedWorld {
-  readonly key: string;
-  readonly cpus: readonly CpuState[];
-  readonly lines: ReadonlyMap<Address, number>;
-  readonly books: Books;
+/** Where fetching is deferred: what an event says of it, for schedules that are told afterwards. */
+export interface FetchNote {
+  /** Stores to patched lines so far. */
+  readonly stores: number;
+  /** What the CPU of the thread held: patched lines as they were behind so many stores. */
+  readonly held: readonly { readonly line: number; readonly origin: number }[];
+  /** CPUs that forgot, as bits. */
+  readonly forgot: number;
 }
 
 /** What one event of a thread did, to be taken back. */
@@ -56,27 +48,13 @@ const LONGEST = { breakpoint: 15n, word: 8n } as const;
 /** Instructions that are there to trap; those of PowerPC are conditional ones. */
 const isBreakpoint = (trap: TrapKind): boolean => trap === 'breakpoint' || trap === 'trap-instruction';
 
-const latin1 = new TextDecoder('latin1');
-
-/** Threads, patchers, and CPUs that fetch ahead. */
-function actorsOf(scene: Scene, sequence: Sequence, prefetch: boolean): Actor[] {
-  const threads = scene.threads.map(({ name }, index): Actor => ({ kind: 'thread', index, name }));
-  const fetching = threads.map(({ index, name }): Actor => ({ kind: 'prefetch', index, name: `${name} fetches` }));
-  return [
-    ...threads,
-    ...sequence.patchers.map(({ name }, index): Actor => ({ kind: 'patcher', index, name })),
-    ...(prefetch ? fetching : []),
-  ];
-}
-
 export class World {
   readonly actors: readonly Actor[];
   private readonly machine: Machine;
   private books: Books;
   private readonly initial: readonly CpuState[];
-  private readonly stateIds = new Map<string, number>();
   private readonly lines: ChangedLines;
-  private loading = false;
+  private readonly states: WorldStates;
   private journal: Journal | null = null;
   private footprint = emptyFootprint();
   private readonly longest: bigint;
@@ -88,6 +66,12 @@ export class World {
   private readonly patchedLines: readonly Address[];
   private readonly places: Places;
   private readonly unwatch: (() => void)[] = [];
+  /** Null: CPUs that fetch are actors. */
+  private deferred: DeferredFetch | null = null;
+  /** Of the last event; null where fetching is not deferred. */
+  fetchNote: FetchNote | null = null;
+  /** A thread stored to a patched line: fetching cannot be deferred. */
+  storesCode = false;
   /** What every step of each patcher touches; never changed. */
   private readonly steps: readonly (readonly Footprint[])[];
 
@@ -110,12 +94,12 @@ export class World {
       sequence.serves !== undefined ||
       sequence.patchers.some(({ steps }) => steps.some(({ serves }) => serves !== undefined));
     this.places = new Places(scene);
-    this.actors = actorsOf(scene, sequence, prefetch);
     if (prefetch && machine.fetchMode !== 'buffered') {
       throw new ElftraceError('usage', 'CPUs of a machine that is coherent do not fetch ahead');
     }
     const lineBytes = BigInt(machine.fetchLineBytes);
     this.patchedLines = patchedLines(machine, sequence);
+    this.actors = actorsOf(scene, sequence, prefetch ? this.patchedLines : []);
     this.patched = this.patchedLines.map((line): Range => [line, line + lineBytes]);
     this.steps = sequence.patchers.map(({ steps }) =>
       steps.map((step, at) => stepFootprint(step, steps[at + 1]?.kind === 'wait', this.patched)),
@@ -124,6 +108,7 @@ export class World {
     for (let cpu = 0; cpu < machine.cpuCount; cpu++) machine.synchronise(cpu);
     machine.forgetInstructions();
     this.initial = scene.threads.map((_, index) => machine.saveCpu(index));
+    this.states = new WorldStates(machine, this.lines, this.patchedLines);
     this.books = startBooks(scene.threads.length, sequence);
   }
 
@@ -150,86 +135,73 @@ export class World {
     this.machine.observeStores(null);
   }
 
+  /**
+   * From now on CPUs that fetch are no actors: threads choose among what they may hold
+   * (`deferred-fetch.ts`). The world must be as it was made.
+   */
+  deferFetching(is: boolean): void {
+    this.states.touch('all');
+    const isPossible = is && this.actors.some(({ kind }) => kind === 'prefetch') && this.patchedLines.length > 0;
+    if (!isPossible) this.deferred = null;
+    else this.deferred ??= new DeferredFetch(this.machine, this.lines, this.patchedLines, this.longest);
+    const held = this.deferred === null ? [] : this.scene.threads.map(() => this.deferred!.nothing());
+    this.books = { ...this.books, held, stores: 0 };
+  }
+
+  get defersFetching(): boolean {
+    return this.deferred !== null;
+  }
+
+  /** A thread executed a patched line for the first time: what was searched so far left it out. */
+  takeGrowth(): boolean {
+    const grew = this.deferred?.grew === true;
+    if (grew) this.deferred!.grew = false;
+    return grew;
+  }
+
   private beforeStore(address: Address, size: number): void {
-    if (this.loading) return;
+    if (this.states.loading) return;
+    this.deferred?.changed();
     this.journal?.stores.push({ address, bytes: this.machine.memory.read(address, size)! });
     this.lines.beforeStore(address, size);
   }
 
-  private readonly entries: (LivePatch | ProbeEntry)[] = [];
-
-  private entryId(entry: LivePatch | ProbeEntry): number {
-    const at = this.entries.indexOf(entry);
-    return at < 0 ? this.entries.push(entry) - 1 : at;
-  }
-
-  private stateId(text: string): number {
-    let id = this.stateIds.get(text);
-    if (id === undefined) {
-      id = this.stateIds.size;
-      this.stateIds.set(text, id);
-    }
-    return id;
-  }
-
-  private keyOf(cpus: readonly CpuState[]): string {
-    const { threads, patchers, variables, locks, published, serves, freed } = this.books;
-    let text = '';
-    cpus.forEach(({ state, pc, fetched }, index) => {
-      let own = `${pc.toString(36)} ${latin1.decode(state)}`;
-      if (fetched) {
-        // Lines that are never stored to are the same whether they were fetched or not.
-        own += '|';
-        for (const line of this.patchedLines) {
-          const kept = fetched.kept.get(line);
-          own += !fetched.lines.has(line) ? '-,' : kept ? `${this.lines.intern(kept.bytes)},` : '=,';
-        }
-      }
-      const { status, round, marks, trapped } = threads[index]!;
-      text += `${this.stateId(own)}${status[0]!}${round}${trapped}[${marks.map((each) => each.join('+')).join('/')}];`;
-    });
-    for (const { at, pending } of patchers) text += `${at}.${pending};`;
-    for (const [name, value] of variables) text += `${name}=${value},`;
-    for (const [name, owner] of locks) text += `${name}!${owner},`;
-    text += `${published.map((each) => this.entryId(each)).join()};${serves.map((each) => this.entryId(each)).join()};`;
-    text += `${freed.map(({ start }) => start.toString(36)).join()};`;
-    return text + this.lines.key;
-  }
-
   save(): SavedWorld {
-    const cpus = this.initial.map((_, index) => this.machine.saveCpu(index));
-    const lines = this.lines.save();
-    return { key: this.keyOf(cpus), cpus, lines, books: this.books };
+    return this.states.save(this.books, this.deferred);
   }
 
   load(saved: SavedWorld): void {
-    this.loading = true;
-    this.lines.load(saved.lines);
-    this.loading = false;
-    this.machine.restoreCpus(saved.cpus);
+    this.states.load(saved);
+    this.deferred?.changed();
     this.books = saved.books;
+  }
+
+  /** A CPU acts; where fetching is not deferred, what others have fetched may change, too. */
+  private touch(thread: number | null): void {
+    this.states.touch(this.deferred === null ? 'all' : thread);
   }
 
   // ------------------------------------------------------------------------------------- questions
 
   /** Nothing is left to do for this actor. */
-  finished({ kind, index }: Actor): boolean {
+  finished({ kind, index, line }: Actor): boolean {
     switch (kind) {
       case 'thread':
         return this.books.threads[index]!.status === 'done';
       case 'patcher':
         return this.books.patchers[index]!.at === this.sequence.patchers[index]!.steps.length;
       case 'prefetch':
-        return !this.canPrefetch(index);
+        return !this.canPrefetch(index, line!);
       default:
         return kind satisfies never;
     }
   }
 
-  private canPrefetch(thread: number): boolean {
-    if (this.books.threads[thread]!.status === 'done') return false;
+  private canPrefetch(thread: number, position: number): boolean {
+    if (this.deferred !== null || this.books.threads[thread]!.status === 'done') return false;
+    const line = this.patchedLines[position]!;
     const { fetched } = this.machine.saveCpu(thread);
-    return fetched !== null && this.patchedLines.some((line) => !fetched.lines.has(line) || fetched.kept.has(line));
+    return fetched !== null && (!fetched.lines.has(line) || fetched.kept.has(line));
   }
 
   /** How many of its steps a patcher has done. */
@@ -242,10 +214,32 @@ export class World {
     return this.books.threads[thread]!.status;
   }
 
-  /** What the thread executes next depends on whether its CPU fetches anew before. */
+  /** In how many ways an actor may act, by what its CPU holds where fetching is deferred. */
+  choices({ kind, index }: Actor): number {
+    return kind === 'thread' ? this.heldNext(index).length : 1;
+  }
+
+  /** What the CPU may hold when the thread executes its next instruction, by what that is then. */
+  private heldNext(thread: number): readonly Choice[] {
+    if (this.deferred === null || this.books.threads[thread]!.status === 'trapped') return [{ lines: [] }];
+    this.machine.switchTo(thread);
+    return this.deferred.choices(this.books.held[thread]!, this.machine.register('pc'), this.books.stores);
+  }
+
+  private hold(thread: number, held: Books['held'][number]): void {
+    this.books = { ...this.books, held: this.books.held.map((each, i) => (i === thread ? held : each)) };
+  }
+
+  /** What the thread executes next depends on what its CPU has fetched, or fetches anew before. */
   mayFetchAnew(thread: number, [start, end]: Range): boolean {
-    const fetches = this.actors.some(({ kind, index }) => kind === 'prefetch' && index === thread);
-    return fetches && overlaps(this.patched, start, end) && this.canPrefetch(thread);
+    if (this.deferred !== null) return this.heldNext(thread).length > 1;
+    return this.actors.some(
+      ({ kind, index, line }) =>
+        kind === 'prefetch' &&
+        index === thread &&
+        overlaps([this.patched[line!]!], start, end) &&
+        this.canPrefetch(thread, line!),
+    );
   }
 
   /** The step that a patcher does next. */
@@ -304,26 +298,29 @@ export class World {
     this.machine.switchTo(thread);
     const pc = this.machine.register('pc');
     const line = BigInt(this.machine.fetchLineBytes);
-    return line === 0n ? [pc, pc + this.longest] : [pc & -line, ((pc + this.longest - 1n) & -line) + line];
+    return line === 0n || this.deferred !== null
+      ? [pc, pc + this.longest]
+      : [pc & -line, ((pc + this.longest - 1n) & -line) + line];
   }
 
   // ---------------------------------------------------------------------------------------- events
 
-  /** One event of an actor that is enabled. */
-  perform(actor: Actor): Performed {
+  /**
+   * One event of an actor that is enabled.
+   * @param choice  of a thread, less than `choices`
+   */
+  perform(actor: Actor, choice = 0): Performed {
+    this.touch(actor.kind === 'thread' ? actor.index : null);
     switch (actor.kind) {
       case 'thread':
-        return this.performThread(actor.index);
+        return this.performThread(actor.index, choice);
       case 'patcher':
         return this.performPatcher(actor.index);
-      case 'prefetch':
-        // An interrupt is a serialising event.
-        this.machine.synchronise(actor.index);
-        for (const [start, end] of this.patched) this.machine.prefetch(actor.index, start, Number(end - start));
-        return {
-          footprint: { reads: [...this.patched], writes: [], readNames: [], writtenNames: [] },
-          violation: null,
-        };
+      case 'prefetch': {
+        const [start, end] = this.patched[actor.line!]!;
+        this.machine.prefetch(actor.index, start, Number(end - start));
+        return { footprint: { reads: [[start, end]], writes: [], readNames: [], writtenNames: [] }, violation: null };
+      }
       default:
         return actor.kind satisfies never;
     }
@@ -333,7 +330,8 @@ export class World {
   tryThread(thread: number): Performed & { undo(): void } {
     const journal: Journal = { cpu: thread, before: this.machine.saveCpu(thread), books: this.books, stores: [] };
     this.journal = journal;
-    const performed = this.performThread(thread);
+    this.touch(thread);
+    const performed = this.performThread(thread, 0);
     this.journal = null;
     return {
       ...performed,
@@ -341,6 +339,7 @@ export class World {
         for (const { address, bytes } of journal.stores.reverse()) this.machine.memory.write(address, bytes);
         this.machine.restoreCpus(this.initial.map((_, index) => (index === thread ? journal.before : null)));
         this.books = journal.books;
+        this.touch(thread);
       },
     };
   }
@@ -357,14 +356,53 @@ export class World {
     this.books = { ...this.books, patchers };
   }
 
-  private performThread(thread: number): Performed {
+  private performThread(thread: number, choice: number): Performed {
     const { machine } = this;
     const footprint = emptyFootprint();
     this.footprint = footprint;
     machine.switchTo(thread);
     const isTrapped = this.books.threads[thread]!.status === 'trapped';
-    const violation = isTrapped ? this.leaveTrap(thread) : this.performInstruction(thread);
+    if (this.deferred !== null) this.fetchNote = { stores: this.books.stores, held: [], forgot: 0 };
+    const violation = isTrapped
+      ? this.leaveTrap(thread)
+      : this.deferred === null
+        ? this.performInstruction(thread)
+        : this.performHeld(this.deferred, thread, choice);
     return { footprint, violation: violation && { thread, ...violation } };
+  }
+
+  /** The next instruction as one of what the CPU may hold has it. */
+  private performHeld(deferred: DeferredFetch, thread: number, choice: number): Wrong | null {
+    const { machine } = this;
+    const pc = machine.register('pc');
+    const choices = this.heldNext(thread);
+    const chosen = choices[choice]!;
+    if (choices.length > 1) {
+      const held = chosen.lines.map(({ line, held: [first] }) => ({ line, origin: first!.origin }));
+      this.fetchNote = { stores: this.books.stores, held, forgot: 0 };
+    }
+    const isPatched = chosen.lines.length > 0;
+    if (choice > 0) deferred.install(thread, chosen);
+    const bytes = isPatched ? machine.instructionBytes().length : 0;
+    const before = machine.synchronisations(thread);
+    const wrong = this.performInstruction(thread);
+    const { footprint } = this;
+    if (footprint.writes.some(([start, end]) => deferred.isPatched(start, end))) this.storesCode = true;
+    if (this.books.threads[thread]!.status === 'done') this.hold(thread, deferred.nothing());
+    else if (machine.synchronisations(thread) !== before) {
+      this.forget(thread);
+      footprint.reads.push(...this.patched);
+    } else if (isPatched)
+      this.hold(thread, deferred.executed(this.books.held[thread]!, chosen, pc, pc + BigInt(bytes)));
+    if (isPatched) machine.synchronise(thread);
+    return wrong;
+  }
+
+  /** The CPU of a thread fetches all anew. */
+  private forget(thread: number): void {
+    if (this.deferred === null || this.books.threads[thread]!.status === 'done') return;
+    this.hold(thread, this.deferred.nothing());
+    this.fetchNote = { ...this.fetchNote!, forgot: this.fetchNote!.forgot | (1 << thread) };
   }
 
   /** The handler of the trap that the thread is in. */
@@ -392,7 +430,7 @@ export class World {
     if (wrong) return wrong;
     machine.forgetInstructions();
     const fetched = this.servesProbes ? machine.instructionBytes() : null;
-    const before = machine.fetchLineBytes > 0 ? machine.saveCpu(thread).fetched : null;
+    const before = machine.fetchLineBytes > 0 && this.deferred === null ? machine.saveCpu(thread).fetched : null;
     const stop = machine.step();
     if (before && before.lines.size > 0 && machine.saveCpu(thread).fetched!.lines.size < before.lines.size)
       footprint.reads.push(...this.patched);
@@ -531,11 +569,11 @@ export class World {
     const state = this.books.patchers[index]!;
     const { steps } = this.sequence.patchers[index]!;
     const step = steps[state.at]!;
+    if (this.deferred !== null) this.fetchNote = { stores: this.books.stores, held: [], forgot: 0 };
     if (this.holds(step)) {
       this.act(step, index);
       if (step.serves !== undefined) this.books = { ...this.books, serves: step.serves };
-      if (step.synchronises === true)
-        for (let cpu = 0; cpu < this.machine.cpuCount; cpu++) this.machine.synchronise(cpu);
+      if (step.synchronises === true) this.synchronise('all');
     }
     const next = steps[state.at + 1];
     let pending = 0;
@@ -552,6 +590,7 @@ export class World {
   private act(step: RaceStep, patcher: number): void {
     const { machine } = this;
     const write = (address: Address, bytes: Uint8Array): void => {
+      this.holdBefore(address, bytes.length);
       if (machine.memory.write(address, bytes)) return;
       throw new ElftraceError('usage', `a patcher step stores to ${hex(address)}, which is not mapped`, { address });
     };
@@ -562,11 +601,29 @@ export class World {
         address,
         Uint8Array.from({ length: size }, (_, i) => fill[i % fill.length]!),
       );
-    } else if (step.kind === 'synchronise') {
-      for (let cpu = 0; cpu < machine.cpuCount; cpu++)
-        if (step.thread === 'all' || step.thread === cpu) machine.synchronise(cpu);
-    }
+    } else if (step.kind === 'synchronise') this.synchronise(step.thread);
     this.books = { ...this.books, ...booksBehind(this.books, step, patcher) };
+  }
+
+  private synchronise(thread: number | 'all'): void {
+    for (let cpu = 0; cpu < this.machine.cpuCount; cpu++) {
+      if (thread !== 'all' && thread !== cpu) continue;
+      this.machine.synchronise(cpu);
+      this.forget(cpu);
+    }
+  }
+
+  /** A patcher is about to store: CPUs may have fetched before. */
+  private holdBefore(address: Address, size: number): void {
+    const { deferred } = this;
+    const end = address + BigInt(size);
+    if (deferred?.isPatched(address, end) !== true) return;
+    const { stores, threads } = this.books;
+    const held = this.books.held.map((each, thread) =>
+      threads[thread]!.status === 'done' ? each : deferred.beforeStore(each, address, end, stores),
+    );
+    this.books = { ...this.books, held, stores: stores + 1 };
+    this.fetchNote = { ...this.fetchNote!, stores: stores + 1 };
   }
 
   /** What the properties say when everything is at rest. */
