@@ -4,7 +4,7 @@
  * (inputs.ts). `npm run bench -- emulator [NAME …]` measures the emulator alone: all of it, or the
  * loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named, `latency`, or
  * `rewritten` (code that writes code); `npm run bench -- programs [NAME …]` whole programs of the
- * distribution. `npm run bench -- prove` measures proofs alone,
+ * distribution. `npm run bench -- prove` measures proofs alone, `npm run bench -- race` races,
  * `npm run bench -- native` programs that write their own trace, `npm run bench -- tree [FOLDER]`
  * trees of modules.
  */
@@ -306,11 +306,33 @@ function benchTree(given?: string): void {
   );
 }
 
+/** Two threads in a function whose site changes to a call, CPUs with stale code (the aim: 5 s). */
+function benchRaces(): void {
+  const samples = {
+    'x86-64': ['x86-64/program-fentry'],
+    arm64: ['arm64/program-patchable-4-2'],
+    riscv64: ['riscv64/program-patchable-8-4-aligned', '--variant', 'stopped', '--preempt', 'none'],
+    'ppc64-elfv2-le': ['ppc64-elfv2-le/program-mprofile'],
+    ppc32: ['ppc32/program-mcount'],
+  };
+  for (const [target, [sample, ...options]] of Object.entries(samples)) {
+    const args = ['race', join(root, 'samples', 'built', sample!), '--site', 'leaf', '--cpus', '2', ...options];
+    const all = Array.from({ length: Math.min(runs, 3) }, () => cost(args));
+    const memory = Math.max(...all.map((each) => each.mebibytes));
+    const seconds = spread(
+      all.map((each) => each.seconds),
+      2,
+    );
+    console.log(`race of two threads on ${target}: ${seconds} s CPU, ${memory.toFixed(0)} MiB`);
+  }
+}
+
 try {
   const [part, ...only] = process.argv.slice(2);
   if (part === undefined) benchPatching();
   if (part === undefined || part === 'prove') benchProving();
   if (part === undefined || part === 'tree') benchTree(only[0]);
+  if (part === undefined || part === 'race') benchRaces();
   if (part === undefined || part === 'native') benchNative({ folder, cli, runs, hasTool, spread, cost });
   if ((part === undefined || part === 'programs') && hasTool('qemu-x86_64')) {
     benchPrograms({ folder, cli, runs: Math.min(runs, 3), only, spread });
