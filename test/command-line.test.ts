@@ -30,7 +30,7 @@ describe('help', () => {
   ])('%s %s', (...words: string[]) => {
     const { status, stdout, stderr } = elftrace(words);
     expect([status, stderr]).toEqual([0, '']);
-    expect(stdout).toMatch(/^elftrace patch <path>\n/);
+    expect(stdout).toMatch(/^elftrace patch \[path\]\n/);
   });
 
   test.each([['help'], ['-h'], ['--help'], ['completion', '-h']])('%s lists the verbs', (...words: string[]) => {

@@ -156,7 +156,7 @@ function requests<T>(parser: Argv<T>) {
     .option('enable', {
       type: 'boolean',
       default: false,
-      describe: 'sites call the tracer; others: nops in images of load, else as they are',
+      describe: 'sites call the tracer; others stay, or nops after load',
     })
     .option('session', {
       type: 'string',
@@ -212,8 +212,18 @@ function tracers<T>(parser: Argv<T>) {
     .option('allow-unsafe-graph', {
       type: 'boolean',
       default: false,
-      describe: 'function_graph, return probes: in programs that throw, longjmp or handle signals too',
+      describe: 'graph, return probes: programs that throw, longjmp too',
     });
+}
+
+/** Files that a list names. */
+function filesFrom<T>(parser: Argv<T>) {
+  return parser.option('files-from', {
+    type: 'string',
+    array: true,
+    nargs: 1,
+    describe: 'file with one path a line, or NUL-separated; - is standard input',
+  });
 }
 
 /** Which plans are carried out. */
@@ -416,13 +426,7 @@ const parser = yargs([])
     'verify [files..]',
     'a verdict per site; nothing to verify is a failure; - is standard input',
     (y) =>
-      common(y.positional('files', { type: 'string', array: true, default: [] }))
-        .option('files-from', {
-          type: 'string',
-          array: true,
-          nargs: 1,
-          describe: 'file with one path a line, or NUL-separated; - is standard input',
-        })
+      filesFrom(common(y.positional('files', { type: 'string', array: true, default: [] })))
         .option('format', {
           type: 'string',
           choices: verifyFormats,
@@ -547,13 +551,11 @@ const parser = yargs([])
     },
   )
   .command(
-    ['patch <path>', 'plan'],
+    ['patch [path]', 'plan'],
     'turn call sites into nops, or into calls of a tracer; plan: decide it, for apply',
     (y) =>
       patchForms(
-        planLimits(
-          tracers(requests(output(selection(common(y.positional('path', { type: 'string', demandOption: true })))))),
-        ),
+        planLimits(tracers(requests(output(selection(common(filesFrom(y.positional('path', { type: 'string' })))))))),
       )
         .showHidden('forms', 'with --help: options of single machines, and limits, too')
         .example('$0 patch ext4.ko --untrace -o quiet.ko', 'a module that no tracer sees'),
@@ -563,6 +565,7 @@ const parser = yargs([])
           ...args,
           output: args.o,
           planOnly: args._[0] === 'plan',
+          filesFrom: args.filesFrom?.map(inputName),
           machine: machineOptionsIn(args),
         });
     },

@@ -2,6 +2,7 @@
  * `elftrace patch FILE -o OUT --nop` turns call sites into nops, `--enable` into calls of a tracer;
  * everything is decided before a byte is written (`pipeline/patch.ts`).
  */
+import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { visibleJson } from '../visible.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
@@ -74,6 +75,8 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly emptySlots: boolean;
   readonly readonly?: readonly string[] | undefined;
   readonly json: boolean;
+  /** Folders of outputs are made where there are none. */
+  readonly makeFolders?: boolean;
 }
 
 // ----------------------------------------------------------------------------------------- request
@@ -113,7 +116,7 @@ function livepatchStep(text: string): PatchRequest['livepatches'][number] {
   return { kind: 'livepatch', function: name, replacement, at: null };
 }
 
-function isSession({ session, direct, livepatch, with: objects, probe }: PatchArguments): boolean {
+function isSession({ session, direct, livepatch, with: objects, probe }: Omit<PatchArguments, 'path'>): boolean {
   return [session, direct, livepatch, objects, probe].some((each) => each !== undefined);
 }
 
@@ -121,7 +124,7 @@ function isSession({ session, direct, livepatch, with: objects, probe }: PatchAr
  * What a request says must be one thing, and say how much of it.
  * @throws ElftraceError 'usage'
  */
-function checkRequest(args: PatchArguments): void {
+function checkRequest(args: Omit<PatchArguments, 'path'>): void {
   if (args.emptySlots) {
     throw new ElftraceError(
       'usage',
@@ -197,8 +200,24 @@ function hostOf(input: InputFile): PatchHost {
 
 // ------------------------------------------------------------------------------------------ output
 
-export async function runPatch(args: PatchArguments): Promise<number> {
-  checkRequest(args);
+/** A file, or each of a list. */
+export async function runPatch(
+  args: Omit<PatchArguments, 'path'> & { path?: string | undefined; filesFrom?: readonly string[] | undefined },
+): Promise<number> {
+  const { path, filesFrom, ...rest } = args;
+  if (filesFrom === undefined) {
+    if (path === undefined) throw new ElftraceError('usage', `${args.planOnly ? 'plan' : 'patch'} needs PATH`);
+    checkRequest(rest);
+    return patchFile({ ...rest, path });
+  }
+  if (path !== undefined) throw new ElftraceError('usage', `${path} and --files-from exclude each other`);
+  checkRequest(rest);
+  const { runPatchMany } = await import('./patch-many.js');
+  return runPatchMany({ ...rest, filesFrom });
+}
+
+/** One file, as `checkRequest` has found the arguments right. */
+export async function patchFile(args: PatchArguments): Promise<number> {
   const writes = !args.dryRun && !args.planOnly;
   const output = writes ? outputPath(args.path, args.output, args.inPlace) : undefined;
   const input = await readInput(args.path);
@@ -247,6 +266,8 @@ async function write(
   if (applied === null) throw new ElftraceError('internal', 'nothing was carried out', {});
   const { plan, on: opened, probes } = planned;
   const beside = args.journal !== undefined;
+  if (args.makeFolders === true)
+    for (const file of [output, args.journal]) if (file !== undefined) mkdirSync(dirname(file), { recursive: true });
   // The record first: a file that was changed must never be without the way back.
   const written = await writeOutputs([
     ...(beside && applied.recordBytes ? [await journalOutput(args.journal!, applied.recordBytes, output)] : []),

@@ -155,6 +155,20 @@ const verdictTexts = {
   undecided: 'undecided: nothing was found before the search was cut',
 } as const;
 
+/** Events of each actor; a CPU that fetches several lines is one. */
+function slotTexts(slots: RaceResult['counts']['slots']): string[] {
+  const lines = new Map<string, number[]>();
+  for (const { actor, events } of slots) {
+    const name = actor.replace(/ fetches 0x[0-9a-f]+$/, ' fetches');
+    lines.set(name, [...(lines.get(name) ?? []), events]);
+  }
+  return [...lines].map(([name, [events, ...more]]) =>
+    more.length === 0
+      ? `${name} ${String(events)}`
+      : `${name} ${String(1 + more.length)} lines, ${String(events)} each`,
+  );
+}
+
 /** The report as lines of text. */
 export function raceLines(report: RaceReport, details = true): string[] {
   const { result, story, sequence, title } = report;
@@ -164,7 +178,7 @@ export function raceLines(report: RaceReport, details = true): string[] {
     const { violation } = failing;
     lines.push(`  ${violation.rule}: ${violation.message}`);
   }
-  const slots = counts.slots.map(({ actor, events }) => `${actor} ${String(events)}`).join(', ');
+  const slots = slotTexts(counts.slots).join(', ');
   lines.push(
     `  orders: ${countText(counts.total)} of all events (${slots})`,
     `  explored: ${countText(counts.explored)} that can be told apart, ${countText(counts.violated)} of them violated; ${String(counts.states)} states`,
