@@ -31,7 +31,7 @@ export interface RegisterOperand {
 
 export interface VectorOperand {
   readonly kind: 'vector';
-  /** 0 to 15 (31 under EVEX): xmm. */
+  /** 0 to 15 (31 under EVEX): xmm; `VECTORS` of state.ts while an instruction of AVX is lifted. */
   readonly number: number;
   readonly bytes: OperandBytes;
 }
@@ -247,6 +247,8 @@ function registerOrMemory(
       return isRegister ? { kind: 'vector', number: rm, bytes: 16 } : memory(instruction, bytes, next);
     case 'H':
       return { kind: 'vector', number: instruction.vvvv, bytes: 16 };
+    case 'L':
+      return { kind: 'vector', number: (instruction.imm >> 4) & 15, bytes: 16 };
     case 'P':
     case 'Q':
     case 'N': {

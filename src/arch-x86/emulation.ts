@@ -4,7 +4,7 @@
  */
 import { x86LandingPads } from './landing-pads.js';
 import { x86Lifter, x86LifterOf } from './lift.js';
-import { x86Signals } from './signals.js';
+import { x86Signals, x86SignalsOf } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
 import type { IrEmulation, StatLayout } from '../machine/emulation.js';
 import type { Address } from '../units.js';
@@ -85,6 +85,9 @@ function callBefore(before: Uint8Array, address: Address): Address | 'indirect' 
 }
 
 const LEVEL_2 = 'x86-64-v2';
+const LEVEL_3 = 'x86-64-v3';
+/** Bytes of a signal frame with the state of `xsave`, wherever the stack pointer is. */
+const FRAME_BYTES = 1360n;
 
 /** The emulation member of the x86-64 `Arch`. */
 export const x86Emulation: IrEmulation = {
@@ -97,6 +100,15 @@ export const x86Emulation: IrEmulation = {
       name: LEVEL_2,
       title: 'with SSE3, SSSE3, SSE4.1 and SSE4.2',
       emulation: () => ({ ...x86Emulation, lifter: x86LifterOf(LEVEL_2) }),
+    },
+    {
+      name: LEVEL_3,
+      title: 'with that, AVX, AVX2, FMA and F16C',
+      emulation: () => ({
+        ...x86Emulation,
+        lifter: x86LifterOf(LEVEL_3),
+        process: { ...x86Emulation.process, signals: x86SignalsOf(true), signalFrameBytes: FRAME_BYTES },
+      }),
     },
   ],
   process: {

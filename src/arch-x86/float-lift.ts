@@ -10,11 +10,22 @@
 import { FLOAT_MODE } from '../machine/float-ops.js';
 import type { FloatName } from '../machine/float-ops.js';
 import type { BlockBuilder, Operand, Slot } from '../machine/ir.js';
-import type { FloatOperation } from './float.js';
+import { RELATION, relationsOf } from './float.js';
+import type { FloatOperation, FusedKind } from './float.js';
 
 /** Elements of an instruction: scalars, or all of a vector. */
 export const ELEMENTS = ['ss', 'sd', 'ps', 'pd'] as const;
 export type Elements = (typeof ELEMENTS)[number];
+
+/** All relations of numbers. */
+const ORDERED = RELATION.less | RELATION.equal | RELATION.greater;
+/** Comparisons by the relations that they hold with, and whether the operands are exchanged. */
+const COMPARISONS: Readonly<Record<number, readonly [name: 'feq' | 'flt' | 'fle', mirrors: boolean]>> = {
+  0: ['feq', false],
+  [RELATION.less]: ['flt', false],
+  [RELATION.equal]: ['feq', false],
+  [RELATION.less | RELATION.equal]: ['fle', false],
+};
 
 const BOX = 0xffff_ffff_0000_0000n;
 const isDouble = (elements: Elements): boolean => elements.endsWith('d');
@@ -60,7 +71,7 @@ export class FastFloat {
     b.guard(tests.reduce((all, each) => b.make('and', all, each)));
   }
 
-  private op(name: string, elements: Elements, operands: readonly [Slot, Slot?]): Slot {
+  private op(name: string, elements: Elements, operands: readonly [Slot, Slot?, Slot?]): Slot {
     const d = this.b.temp();
     this.b.float(d, `${name}${isDouble(elements) ? '64' : '32'}` as FloatName, this.mode, [...operands]);
     return d;
@@ -86,10 +97,13 @@ export class FastFloat {
         return d;
       }
       case 'cmp': {
-        // Ordered numbers: of the fourth relation none.
-        const relation = this.op((['feq', 'flt', 'fle', 'feq'] as const)[predicate & 3]!, elements, [a, c]);
-        let holds: Operand = (predicate & 3) === 3 ? b.make('and', relation, 0n) : relation;
-        if ((predicate & 4) !== 0) holds = b.make('xor', holds, 1n);
+        // Of ordered numbers: which of the three others. Whether they are is asked in any case.
+        const wanted = relationsOf(predicate) & (RELATION.less | RELATION.equal | RELATION.greater);
+        const isInverse = wanted > ORDERED - wanted;
+        const [name, mirrors] = COMPARISONS[isInverse ? ORDERED - wanted : wanted]!;
+        const relation = this.op(name, elements, mirrors ? [c, a] : [a, c]);
+        let holds: Operand = (wanted & ORDERED) === 0 || wanted === ORDERED ? b.make('and', relation, 0n) : relation;
+        if (isInverse) holds = b.make('xor', holds, 1n);
         return b.make('sub', 0n, holds);
       }
       default:
@@ -102,6 +116,23 @@ export class FastFloat {
     const [first, second] = [this.lanes(d, elements), this.lanes(source, elements)];
     this.normal(operation === 'sqrt' ? second : [...first, ...second], elements);
     const results = first.map((each, i) => this.element(operation, elements, each, second[i]!, predicate));
+    this.write(d, elements, results);
+  }
+
+  /**
+   * d := a * c + added, each element with its signs.
+   * @param kind  of the element of that number
+   */
+  fused(elements: Elements, d: Slot, [a, c, added]: readonly [Slot, Slot, Slot], kind: (i: number) => FusedKind): void {
+    const { b } = this;
+    const [first, second, third] = [this.lanes(a, elements), this.lanes(c, elements), this.lanes(added, elements)];
+    this.normal([...first, ...second, ...third], elements);
+    const sign = isDouble(elements) ? 1n << 63n : 1n << 31n;
+    const signed = (value: Slot, isOther: boolean): Slot => (isOther ? b.make('xor', value, sign) : value);
+    const results = first.map((each, i) => {
+      const { negates, subtracts } = kind(i);
+      return this.op('fma', elements, [signed(each, negates), second[i]!, signed(third[i]!, subtracts)]);
+    });
     this.write(d, elements, results);
   }
 

@@ -6,19 +6,29 @@
  */
 import {
   add,
+  BINARY16,
+  BINARY32,
   classify,
   compare,
   convert,
   divide,
   EXCEPTION,
   fromInteger,
+  isSignalling,
   multiply,
+  multiplyAdd,
   roundToIntegral,
   squareRoot,
   subtract,
   toInteger,
 } from '../float/index.js';
 import type { Environment, Format, Result, Rounding } from '../float/index.js';
+
+/** Which parts of a sum with a product change their sign. */
+export interface FusedKind {
+  readonly negates: boolean;
+  readonly subtracts: boolean;
+}
 
 /** Bits of MXCSR. */
 const MXCSR = {
@@ -38,6 +48,16 @@ const ROUNDING: readonly Rounding[] = ['nearest-even', 'down', 'up', 'to-zero'];
 /** Operations on elements, by the stems of their names. */
 export const FLOAT_OPERATIONS = ['add', 'sub', 'mul', 'div', 'min', 'max', 'sqrt', 'cmp'] as const;
 export type FloatOperation = (typeof FLOAT_OPERATIONS)[number];
+
+/** How two numbers compare, as bits of a set. */
+export const RELATION = { less: 1, equal: 2, greater: 4, unordered: 8 } as const;
+/** With which a predicate of `cmp` holds, by its low four bits. */
+const PREDICATES = [2, 1, 3, 8, 13, 14, 12, 7, 10, 9, 11, 0, 5, 6, 4, 15] as const;
+export const relationsOf = (predicate: number): number => PREDICATES[predicate & 15]!;
+/** Bit n: predicate n says that a quiet NaN is invalid; of those from 16 on the others do. */
+const SIGNALLING = 0b0110_0110_0110_0110;
+const signalsOn = (predicate: number): boolean =>
+  (((SIGNALLING >> (predicate & 15)) & 1) === 1) !== ((predicate & 16) !== 0);
 
 /** What an element, or a comparison, came to; `flags` are those of MXCSR. */
 export interface FloatResult {
@@ -105,7 +125,7 @@ export class SseFloat {
 
   /**
    * An element of an operation.
-   * @param predicate  of `cmp`: the low three bits of the immediate
+   * @param predicate  of `cmp`: below 8, with AVX below 32
    */
   element(of: Format, operation: FloatOperation, first: bigint, second: bigint, predicate: number): FloatResult {
     const env = this.environment(of);
@@ -129,19 +149,44 @@ export class SseFloat {
         return { bits: takesFirst ? a : b, flags: this.finish(of, of, [a, b], { bits: 0n, flags }).flags & 3 };
       }
       case 'cmp': {
-        const { relation, flags } = this.compare(of, a, b, /[1256]/.test(String(predicate)));
-        const holds = [
-          relation === 'equal',
-          relation === 'less',
-          relation === 'less' || relation === 'equal',
-          relation === 'unordered',
-        ][predicate & 3]!;
-        const ones = (of.signBit << 1n) - 1n;
-        return { bits: holds === ((predicate & 4) === 0) ? ones : 0n, flags };
+        const { relation, flags } = this.compare(of, a, b, signalsOn(predicate));
+        const holds = (relationsOf(predicate) & RELATION[relation]) !== 0;
+        return { bits: holds ? (of.signBit << 1n) - 1n : 0n, flags };
       }
       default:
         return operation satisfies never;
     }
+  }
+
+  /**
+   * a * b + c with signs as `kind` has them, rounded once. The first operand that is a NaN is the
+   * result, and then nothing but a signalling one is invalid.
+   */
+  fused(of: Format, { negates, subtracts }: FusedKind, first: bigint, second: bigint, third: bigint): FloatResult {
+    const [a, b, c] = [this.operand(of, first), this.operand(of, second), this.operand(of, third)];
+    const operands = [a, b, c];
+    if (operands.some((each) => isNan(of, each))) {
+      const signals = operands.some((each) => isSignalling(of, each));
+      return { bits: nanOf(of, of, operands, false), flags: signals ? MXCSR.invalid : 0 };
+    }
+    const sign = (value: bigint, isOther: boolean): bigint => (isOther ? value ^ of.signBit : value);
+    const result = multiplyAdd(of, this.environment(of), sign(a, negates), b, sign(c, subtracts));
+    return this.finish(of, of, operands, result);
+  }
+
+  /** A number of 16 bits as a single: exact, and subnormal ones are numbers. */
+  fromHalf(value: bigint): FloatResult {
+    const { bits, flags } = convert(BINARY16, BINARY32, this.environment(BINARY16), value);
+    return { bits, flags: flagsOf(flags) };
+  }
+
+  /** A single as a number of 16 bits, as the control byte of `vcvtps2ph` says; none is flushed. */
+  toHalf(value: bigint, control: number): FloatResult {
+    const env = this.environment(BINARY32);
+    const rounding = (control & 4) !== 0 ? env.rounding : ROUNDING[control & 3]!;
+    const a = this.operand(BINARY32, value);
+    const { bits, flags } = convert(BINARY32, BINARY16, { ...env, rounding }, a);
+    return { bits, flags: flagsOf(flags) | (isSubnormal(BINARY32, a) ? MXCSR.denormal : 0) };
   }
 
   /** How two numbers compare. `signals`: a quiet NaN is invalid too. */

@@ -35,649 +35,42 @@
  * Source: Intel SDM, volumes 1 to 3. Undefined results are those of the processor the tests ran on
  * where that was simple.
  */
-import {
-  BlockBuilder, recordCode, SlotLayout, slotRegister, vectorRegister, inverse,
-} from '../machine/ir.js'; // prettier-ignore
+import { BlockBuilder, recordCode } from '../machine/ir.js';
 import type {
-  Block, Condition, Helper, HelperResult, HelperState, Lifter, LiftLimits, LoadName, Operand, PureName,
-  RegisterView, Slot, StoreName, Terminator,
+  Block, Helper, HelperResult, HelperState, Lifter, LiftLimits, Operand, PureName, Slot, Terminator,
 } from '../machine/ir.js'; // prettier-ignore
-import { FLAG_ROTATED, flagBits, STATUS_FLAGS } from '../machine/status-flags.js';
-import type { FlagFamily, FlagTestName, FlagWidth } from '../machine/status-flags.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 import { operandBytes, operandsOf } from './decode.js';
-import type { MemoryOperand, RegisterOperand, X86Operand } from './decode.js';
+import type { X86Operand } from './decode.js';
 import { FLOAT_OPERATIONS, isUnmasked, SseFloat } from './float.js';
-import { isX87Control, isX87Unwaiting, X87, x87Access, X87_PENDING } from './x87.js';
+import { isX87Control, isX87Unwaiting, X87, x87Access } from './x87.js';
 import type { X87State } from './x87.js';
 import type { FloatOperation } from './float.js';
-import { ELEMENTS, FastFloat, modeOf } from './float-lift.js';
+import { ELEMENTS, FastFloat } from './float-lift.js';
 import type { Elements } from './float-lift.js';
 import {
   compareTexts, MMX_INTEGERS, runVectorOperation, VECTOR_LATER, VECTOR_CONVERSIONS, VECTOR_ESTIMATES, vectorOperation,
 } from './vector.js'; // prettier-ignore
-import type { VectorOperands } from './vector.js';
+import type { VectorOperands } from './lanes.js';
 import { BINARY32, BINARY64 } from '../float/index.js';
 import type { Format } from '../float/index.js';
-import { decodeInto, MAX_INSTRUCTION_BYTES, X86Instruction } from './isa.js';
+import { cpuid, hasAvx } from './cpuid.js';
+import { VEX_HELPERS, vexSemantics } from './vex.js';
+import type { X86Level } from './cpuid.js';
+import { EXTENDED_HELPERS } from './extended-state.js';
+import { decodeInto, MAX_INSTRUCTION_BYTES } from './isa.js';
+import type { X86Instruction } from './isa.js';
 import type { OpcodeRow } from './opcode-map.js';
 import { CONDITIONS } from './opcode-map.js';
 
-// ------------------------------------------------------------------------------------------- slots
-
-const GPR_NAMES = [
-  'rax', 'rcx', 'rdx', 'rbx', 'rsp', 'rbp', 'rsi', 'rdi', 'r8', 'r9', 'r10', 'r11', 'r12', 'r13', 'r14', 'r15',
-] as const; // prettier-ignore
-/** Registers of x87, 80 bits each, by their numbers: the top of the stack is in the status word. */
-const X87_NAMES = Array.from({ length: 8 }, (_, i) => `fpr${i}`);
-const XMM_NAMES = Array.from({ length: 16 }, (_, i) => `xmm${i}`);
-
-const SLOTS = new SlotLayout([
-  ...GPR_NAMES.map((name) => [name, 'i64'] as const),
-  // K, A, B, C of the status flags; the direction flag as 0 or -2; NT, AC and ID at their places in
-  // RFLAGS; always 0; what a helper works on.
-  ...[
-    'k',
-    'fa',
-    'fb',
-    'fc',
-    'df',
-    'system',
-    'zero',
-    'argument',
-    'fs_base',
-    'gs_base',
-    'mxcsr',
-    'float mode',
-    'fcw',
-    'fsw',
-    'ftw',
-    'fop',
-    'fip',
-    'fdp',
-    'tracker',
-  ].map((name) => [name, 'i64'] as const),
-  ...XMM_NAMES.map((name) => [name, 'v128'] as const),
-  ...X87_NAMES.map((name) => [name, 'v128'] as const),
-  ['vector', 'v128'],
-  ['second', 'v128'],
-  ['constant', 'v128'],
-]);
-const GPR = GPR_NAMES.map((name) => SLOTS.slot(name));
-const [RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI] = GPR as [Slot, Slot, Slot, Slot, Slot, Slot, Slot, Slot];
-const R11 = SLOTS.slot('r11');
-const K = SLOTS.slot('k');
-const FA = SLOTS.slot('fa');
-const FB = SLOTS.slot('fb');
-const FC = SLOTS.slot('fc');
-const DF = SLOTS.slot('df');
-const SYSTEM = SLOTS.slot('system');
-/** Never written: a base for absolute addresses. */
-const ZERO = SLOTS.slot('zero');
-const ARGUMENT = SLOTS.slot('argument');
-const FS_BASE = SLOTS.slot('fs_base');
-const GS_BASE = SLOTS.slot('gs_base');
-const MXCSR = SLOTS.slot('mxcsr');
-/** A vector operand from memory on its way. */
-const VECTOR = SLOTS.slot('vector');
-const SECOND = SLOTS.slot('second');
-const CONSTANT = SLOTS.slot('constant');
-/** 1 behind a tracked branch: endbr64 must follow. Kept only where that is checked (M-PAD-7). */
-const TRACKER = SLOTS.slot('tracker');
-const XMM = XMM_NAMES.map((name) => SLOTS.slot(name));
-
-/** Slots are 0 at the start, MXCSR is not: it is kept xored with its initial value. */
-const MXCSR_INITIAL = 0x1f80n;
-/** What MXCSR says to the ops of floating point (`modeOf`). */
-const MODE = SLOTS.slot('float mode');
-/** Of x87: control word, kept likewise, status word, a bit for each register that is not empty. */
-const FCW = SLOTS.slot('fcw');
-const FSW = SLOTS.slot('fsw');
-const FTW = SLOTS.slot('ftw');
-const FCW_INITIAL = 0x37fn;
-/** Opcode and addresses of the last instruction of x87. */
-const [FOP, FIP, FDP] = [SLOTS.slot('fop'), SLOTS.slot('fip'), SLOTS.slot('fdp')];
-const FPR = X87_NAMES.map((name) => SLOTS.slot(name));
-/** Exceptions in the low bits of control and status word; the two bits that say one is pending. */
-const X87_EXCEPTIONS = 0x3fn;
-const PENDING = BigInt(X87_PENDING);
-/** The number of the register at a place from the top of the stack. */
-const x87Number = (state: HelperState, i: number): number => (Number(state.get(FSW) >> 11n) + i) & 7;
-
-// ------------------------------------------------------------------------- registers as people see
-
-const FLAG = {
-  ...STATUS_FLAGS,
-  tf: 0x100n,
-  if: 0x200n,
-  df: 0x400n,
-  nt: 0x4000n,
-  ac: 0x4_0000n,
-  id: 0x20_0000n,
-} as const;
-const SYSTEM_FLAGS = FLAG.nt | FLAG.ac | FLAG.id;
-const STATUS = FLAG.cf | FLAG.pf | FLAG.af | FLAG.zf | FLAG.sf | FLAG.of;
-const ONES = 0xffff_ffff_ffff_ffffn;
-
-function statusOf(state: HelperState): bigint {
-  return flagBits(state.get(K), state.get(FA), state.get(FB), state.get(FC));
-}
-
-function setStatus(state: HelperState, bits: bigint): void {
-  state.set(K, 0n);
-  state.set(FA, bits & STATUS);
-  state.set(FB, 0n);
-  state.set(FC, 0n);
-}
-
-function readRflags(state: HelperState): bigint {
-  const direction = state.get(DF) === 0n ? 0n : FLAG.df;
-  return statusOf(state) | direction | state.get(SYSTEM) | FLAG.if | 2n;
-}
-
-function writeRflags(state: HelperState, value: bigint): void {
-  setStatus(state, value);
-  state.set(DF, (value & FLAG.df) === 0n ? 0n : ONES - 1n);
-  state.set(SYSTEM, value & SYSTEM_FLAGS);
-}
-
-function setMxcsr(state: HelperState, value: bigint): void {
-  state.set(MXCSR, value ^ MXCSR_INITIAL);
-  state.set(MODE, modeOf(value));
-}
-
-const REGISTERS: readonly RegisterView[] = [
-  ...GPR.map((slot, i) => slotRegister(GPR_NAMES[i]!, slot, 64)),
-  { name: 'rflags', widthBits: 64, read: readRflags, write: writeRflags },
-  slotRegister('fs_base', FS_BASE, 64),
-  slotRegister('gs_base', GS_BASE, 64),
-  {
-    name: 'mxcsr',
-    widthBits: 32,
-    read: (state) => state.get(MXCSR) ^ MXCSR_INITIAL,
-    write: (state, value) => {
-      setMxcsr(state, value & 0xffffn);
-    },
-  },
-  ...XMM.map((slot, i) => vectorRegister(`xmm${i}`, slot, slot)),
-];
-
-// ----------------------------------------------------------------------------------------- lifting
-
-/** By condition code / 2: what it asks; the lowest bit asks for the opposite. */
-const CONDITION_NAMES = ['o', 'b', 'e', 'be', 's', 'p', 'l', 'le'] as const;
-const TESTS: readonly FlagTestName[] = ['flago', 'flagb', 'flage', 'flagbe', 'flags', 'flagp', 'flagl', 'flagle'];
-
-const LOADS: Readonly<Record<1 | 2 | 4 | 8, LoadName>> = { 1: 'ld8u', 2: 'ld16u', 4: 'ld32u', 8: 'ld64' };
-const SIGNED_LOADS: Readonly<Record<1 | 2 | 4 | 8, LoadName>> = { 1: 'ld8s', 2: 'ld16s', 4: 'ld32s', 8: 'ld64' };
-const STORES: Readonly<Record<1 | 2 | 4 | 8, StoreName>> = { 1: 'st8', 2: 'st16', 4: 'st32', 8: 'st64' };
-type Bytes = 1 | 2 | 4 | 8;
-const widthOf = (bytes: Bytes): FlagWidth => (8 * bytes) as FlagWidth;
-const LOG2 = { 1: 0, 2: 1, 4: 2, 8: 3 } as const;
-
-/** A comparison that holds exactly when a condition does. */
-interface Test {
-  readonly condition: Condition;
-  readonly width: 32 | 64;
-  readonly a: Slot;
-  readonly b: Operand;
-}
-
-/** What the block knows of the record: `null` of a family whose K is computed. */
-interface Known {
-  readonly family: FlagFamily | 'bits';
-  readonly bytes: Bytes;
-  /** A constant, or the B slot. */
-  readonly b: Operand;
-  /** The carry is in C. */
-  readonly rotated: boolean;
-  /**
-   * Where the difference is, as long as the instruction behind number `count` of the block is
-   * lifted.
-   */
-  readonly result?: { readonly slot: Slot; readonly count: number };
-}
-
-/** An address as an access takes it: slot + constant, or slot + slot. */
-interface Place {
-  readonly base: Slot;
-  readonly offset: Operand;
-}
-
-type Sized = 'add' | 'sub' | 'and' | 'or' | 'xor' | 'mul' | 'shl' | 'shr' | 'sar' | 'rotl' | 'rotr';
-
-/** The instruction being lifted, and what is known of the flags in this block. */
-class Lifting {
-  readonly instruction = new X86Instruction();
-  operands: readonly X86Operand[] = [];
-  pc: Address = 0n;
-  known: Known | null = null;
-  /** A serialising instruction must end the block: see `LiftLimits.synchronises`. */
-  synchronises = false;
-  slow = false;
-  /** Some memory is guarded: indirect branches are noted. */
-  tracksBranches = false;
-
-  constructor(readonly b: BlockBuilder) {}
-
-  get next(): Address {
-    return BigInt.asUintN(64, this.pc + BigInt(this.instruction.sizeBytes));
-  }
-
-  operand(i: number): X86Operand {
-    const operand = this.operands[i];
-    if (!operand) throw new ElftraceError('internal', `the row has no operand ${i}`, { value: i });
-    return operand;
-  }
-
-  /** The size of the operation: that of the first operand unless said otherwise. */
-  bytes(i = 0): Bytes {
-    const operand = this.operand(i);
-    if (operand.kind === 'other' || operand.bytes === 16) throw new ElftraceError('internal', 'no integer operand');
-    return operand.bytes;
-  }
-
-  /** The operation in 32 or 64 bits. */
-  sized(name: Sized, bytes: Bytes): PureName {
-    return bytes === 8 ? name : `${name}32`;
-  }
-
-  // -------------------------------------------------------------------------------------- operands
-
-  private segment(operand: MemoryOperand): Slot | null {
-    return operand.segment === null ? null : operand.segment === 'fs' ? FS_BASE : GS_BASE;
-  }
-
-  /**
-   * The offset of a memory operand without its segment, in a slot: what `lea` computes. `plus` is
-   * added.
-   */
-  effective(operand: MemoryOperand, plus = 0n): Operand {
-    const { b } = this;
-    const { base, index, scale, address32 } = operand;
-    const displacement = operand.displacement + plus;
-    if (base < 0 && index < 0) return BigInt.asUintN(address32 ? 32 : 64, displacement);
-    let sum: Slot;
-    if (index < 0) sum = GPR[base]!;
-    else {
-      const shift = BigInt(scale);
-      if (base < 0) sum = scale === 0 ? GPR[index]! : b.make('shl', GPR[index]!, shift);
-      else if (scale === 0) sum = b.make('add', GPR[base]!, GPR[index]!);
-      else sum = b.make((['addsh1', 'addsh2', 'addsh3'] as const)[scale - 1]!, GPR[base]!, GPR[index]!);
-    }
-    if (displacement !== 0n) sum = b.make('add', sum, displacement);
-    return address32 ? b.make('zx32', sum) : sum;
-  }
-
-  /** Where a memory operand lies. */
-  place(operand: MemoryOperand, plus = 0n): Place {
-    const { b } = this;
-    const segment = this.segment(operand);
-    const { base, index, scale } = operand;
-    if (!operand.address32 && !(base < 0 && index < 0)) {
-      // The displacement goes into the access.
-      let sum = GPR[base < 0 ? index : base]!;
-      const displacement = operand.displacement + plus;
-      if (base < 0) {
-        if (scale > 0) sum = b.make('shl', sum, BigInt(scale));
-      } else if (index >= 0) {
-        if (scale === 0 && displacement === 0n && segment === null) return { base: sum, offset: GPR[index]! };
-        const op = (['add', 'addsh1', 'addsh2', 'addsh3'] as const)[scale];
-        sum = b.make(op, sum, GPR[index]!);
-      }
-      if (segment !== null) sum = b.make('add', sum, segment);
-      return { base: sum, offset: BigInt.asUintN(64, displacement) };
-    }
-    const offset = this.effective(operand, plus);
-    if (typeof offset === 'bigint') return { base: segment ?? ZERO, offset };
-    return { base: segment === null ? offset : b.make('add', offset, segment), offset: 0n };
-  }
-
-  load(place: Place, bytes: Bytes, signed = false, d = this.b.temp()): Slot {
-    this.b.load((signed ? SIGNED_LOADS : LOADS)[bytes], d, place.base, place.offset);
-    return d;
-  }
-
-  store(place: Place, bytes: Bytes, value: Operand): void {
-    this.b.store(STORES[bytes], value, place.base, place.offset);
-  }
-
-  /**
-   * The slot of a register of at least 16 bits, or its byte moved down. Bits above the width are
-   * anything.
-   */
-  register(operand: RegisterOperand): Slot {
-    const slot = GPR[operand.number]!;
-    return operand.high ? this.b.make('shr', slot, 8n) : slot;
-  }
-
-  /** The value of an operand; bits above `bytes` are anything. */
-  value(operand: X86Operand, bytes: Bytes): Operand {
-    switch (operand.kind) {
-      case 'register':
-        return this.register(operand);
-      case 'memory':
-        return this.load(this.place(operand), bytes);
-      case 'immediate':
-        return BigInt.asUintN(64, operand.value);
-      default:
-        throw new ElftraceError('internal', 'no integer operand');
-    }
-  }
-
-  /** The value sign-extended to 64 bits. */
-  signed(operand: X86Operand, bytes: Bytes): Operand {
-    if (operand.kind === 'memory') return this.load(this.place(operand), bytes, true);
-    if (operand.kind === 'immediate') return BigInt.asUintN(64, BigInt.asIntN(8 * bytes, operand.value));
-    return this.extend(this.value(operand, bytes), bytes);
-  }
-
-  /** The value zero-extended to 64 bits. */
-  zeroed(operand: X86Operand, bytes: Bytes): Operand {
-    if (operand.kind === 'immediate') return BigInt.asUintN(8 * bytes, operand.value);
-    const value = this.value(operand, bytes);
-    return operand.kind === 'memory' ? value : this.zero(value, bytes);
-  }
-
-  /**
-   * The value of operand `i` as the record of a difference wants it: sign-extended below 32 bits.
-   */
-  narrow(i: number, bytes: Bytes): Operand {
-    const operand = this.operand(i);
-    return bytes < 4 ? this.signed(operand, bytes) : this.value(operand, bytes);
-  }
-
-  extend(value: Operand, bytes: Bytes): Slot {
-    return bytes === 8 ? this.inSlot(value) : this.b.make(({ 1: 'sx8', 2: 'sx16', 4: 'sx32' } as const)[bytes], value);
-  }
-
-  zero(value: Operand, bytes: Bytes): Slot {
-    return bytes === 8 ? this.inSlot(value) : this.b.make(({ 1: 'zx8', 2: 'zx16', 4: 'zx32' } as const)[bytes], value);
-  }
-
-  inSlot(value: Operand): Slot {
-    return typeof value === 'number' ? value : this.copy(value);
-  }
-
-  copy(value: Operand): Slot {
-    const d = this.b.temp();
-    this.b.mov(d, value);
-    return d;
-  }
-
-  /** Writes a register; bits above the width are ignored. */
-  setRegister(operand: RegisterOperand, value: Operand): void {
-    const slot = GPR[operand.number]!;
-    switch (operand.bytes) {
-      case 8:
-        this.b.mov(slot, value);
-        break;
-      case 4:
-        if (typeof value === 'bigint') this.b.mov(slot, BigInt.asUintN(32, value));
-        else this.b.to(slot, 'zx32', value);
-        break;
-      case 2:
-        this.b.to(slot, 'ins16', slot, value);
-        break;
-      default:
-        this.b.to(slot, operand.high ? 'ins8h' : 'ins8', slot, value);
-    }
-  }
-
-  /** Register `number` in a width, for implicit operands. */
-  implicit(number: number, bytes: Bytes): RegisterOperand {
-    return { kind: 'register', number, bytes, high: false };
-  }
-
-  /**
-   * Reads, changes and writes the first operand. `compute` writes the new value to `d`, which may
-   * be the slot of `old`; `before` sees the old value (flags of a difference), `after` the new one.
-   * Both come when nothing can fault any more. Values of 8 and 16 bits come sign-extended.
-   */
-  modify(steps: {
-    readonly compute: (d: Slot, old: Slot, bytes: Bytes) => void;
-    readonly before?: (old: Slot, bytes: Bytes) => void;
-    readonly after?: (value: Slot, bytes: Bytes) => void;
-  }): void {
-    const operand = this.operand(0);
-    const bytes = this.bytes();
-    if (operand.kind === 'memory') {
-      const place = this.place(operand);
-      const old = this.load(place, bytes, bytes < 4);
-      const d = this.b.temp();
-      steps.compute(d, old, bytes);
-      this.store(place, bytes, d);
-      steps.before?.(old, bytes);
-      steps.after?.(d, bytes);
-      return;
-    }
-    if (operand.kind !== 'register') throw new ElftraceError('internal', 'a destination that cannot be written');
-    if (bytes >= 4) {
-      const slot = GPR[operand.number]!;
-      steps.before?.(slot, bytes);
-      steps.compute(slot, slot, bytes);
-      steps.after?.(slot, bytes);
-      return;
-    }
-    const old = this.extend(this.register(operand), bytes);
-    const d = this.b.temp();
-    steps.before?.(old, bytes);
-    steps.compute(d, old, bytes);
-    steps.after?.(d, bytes);
-    this.setRegister(operand, d);
-  }
-
-  /** An operand that `modify` may overwrite before it is looked at again. */
-  kept(operand: X86Operand, bytes: Bytes): Operand {
-    const value = bytes < 4 ? this.signed(operand, bytes) : this.value(operand, bytes);
-    const target = this.operand(0);
-    return target.kind === 'register' && value === GPR[target.number] ? this.copy(value) : value;
-  }
-
-  // ----------------------------------------------------------------------------------------- flags
-
-  /** Writes the record. */
-  flags(family: FlagFamily, bytes: Bytes, a: Operand, b: Operand): void {
-    this.b.record(K, `${family}${widthOf(bytes)}`, a, b);
-    this.known = { family, bytes, b: typeof b === 'bigint' ? b : FB, rotated: false };
-  }
-
-  /** The flags of a result without carry and overflow. */
-  logic(bytes: Bytes, result: Operand): void {
-    this.flags('sub', bytes, result, 0n);
-  }
-
-  flagsIf(condition: Operand, family: FlagFamily, bytes: Bytes, a: Operand, b: Operand): void {
-    this.b.recordIf(condition, K, `${family}${widthOf(bytes)}`, a, b);
-    this.known = null;
-  }
-
-  /** Literal flags, at their places in RFLAGS. */
-  literal(bits: Operand): void {
-    this.b.record(K, 'bits', bits, 0n);
-    this.known = { family: 'bits', bytes: 8, b: 0n, rotated: false };
-  }
-
-  /** Carry is bit 0 of `c`, overflow that and bit 63; the other flags stay. */
-  rotated(c: Operand): void {
-    const { known, b } = this;
-    if (known) b.mov(K, BigInt(this.codeOf(known) | FLAG_ROTATED));
-    else b.to(K, 'or', K, BigInt(FLAG_ROTATED));
-    b.mov(FC, c);
-    this.known = known && { ...known, rotated: true };
-  }
-
-  /** The same if `condition` (0 or 1) holds. */
-  rotatedIf(condition: Slot, c: Operand): void {
-    const { b } = this;
-    b.select(FC, condition, c, FC);
-    b.to(K, 'or', K, b.make('shl', condition, 6n));
-    this.known = null;
-  }
-
-  private codeOf(known: Known): number {
-    return recordCode(known.family === 'bits' ? 'bits' : `${known.family}${widthOf(known.bytes)}`);
-  }
-
-  /** All status flags. */
-  status(): Slot {
-    const { known, b } = this;
-    return known?.family === 'bits' && !known.rotated ? b.make('and', FA, STATUS) : b.test('flagbits', K);
-  }
-
-  /**
-   * The comparison of a condition code; `cc` as in the low nibble of the opcode. A temporary that
-   * is compared with 0 is 0 or 1.
-   */
-  test(cc: number): Test {
-    const plain = this.direct(cc >> 1);
-    const test = plain ?? { condition: 'ne', width: 64, a: this.b.test(TESTS[cc >> 1]!, K), b: 0n };
-    return (cc & 1) === 0 ? test : { ...test, condition: inverse(test.condition) };
-  }
-
-  /** A comparison of the operands of the record; null where only the functions know. */
-  private direct(which: number): Test | null {
-    const { known, b } = this;
-    if (!known) return null;
-    const width = known.bytes === 4 ? 32 : 64;
-    const is = (condition: Condition, a: Slot = FA, other: Operand = known.b): Test => ({
-      condition,
-      width,
-      a,
-      b: other,
-    });
-    const bit = (from: Slot, place: number): Test => ({
-      condition: 'ne',
-      width: 64,
-      a: b.make('and', place === 0 ? from : b.make('shr', from, BigInt(place)), 1n),
-      b: 0n,
-    });
-    const name = CONDITION_NAMES[which]!;
-    if (known.rotated) {
-      if (name === 'b') return bit(FC, 0);
-      if (name !== 'e' && name !== 's') return null;
-    }
-    switch (known.family) {
-      case 'sub':
-        return this.ofDifference(name, known, is);
-      case 'add':
-        if (name === 'b') return is('ltu');
-        break;
-      case 'inc':
-      case 'dec':
-      case 'shr':
-      case 'res':
-        if (name === 'b') return bit(FB, 0);
-        break;
-      case 'bits':
-        switch (name) {
-          case 'o': return bit(FA, 11);
-          case 'b': return bit(FA, 0);
-          case 'e': return bit(FA, 6);
-          case 's': return bit(FA, 7);
-          case 'p': return bit(FA, 2);
-          case 'be': return { condition: 'ne', width: 64, a: b.make('setne', b.make('and', FA, 0x41n), 0n), b: 0n };
-          default: return null;
-        } // prettier-ignore
-      default:
-        return null;
-    }
-    // Families whose A is the result.
-    if (name === 'e') return is('eq', FA, 0n);
-    return name === 's' ? is('lt', FA, 0n) : null;
-  }
-
-  /** The same where the record is of a subtraction or comparison. */
-  private ofDifference(
-    name: (typeof CONDITION_NAMES)[number],
-    known: Known,
-    is: (condition: Condition, a?: Slot, other?: Operand) => Test,
-  ): Test | null {
-    const { b } = this;
-    switch (name) {
-      case 'b': return is('ltu');
-      case 'e':
-        if (known.result?.count === b.count - 1) return { condition: 'eq', width: 64, a: known.result.slot, b: 0n };
-        return is('eq');
-      case 'be': return is('leu');
-      case 'l': return is('lt');
-      case 'le': return is('le');
-      case 's':
-        if (known.b === 0n) return is('lt');
-        if (known.bytes >= 4) return is('lt', b.make('sub', FA, known.b), 0n);
-        return is('lt', this.extend(b.make('sub', FA, known.b), known.bytes), 0n);
-      default: return null;
-    } // prettier-ignore
-  }
-
-  /** A condition as 0 or 1. */
-  truth(cc: number): Slot {
-    const { condition, width, a, b } = this.test(cc);
-    if (condition === 'ne' && b === 0n && width === 64 && a >= SLOTS.firstTemporary) return a;
-    return this.b.make(width === 32 ? `set${condition}32` : `set${condition}`, a, b);
-  }
-
-  /** The carry flag as 0 or 1. */
-  carry(): Slot {
-    return this.truth(2);
-  }
-
-  // ----------------------------------------------------------------------------------------- stack
-
-  push(value: Operand, bytes: 2 | 8 = 8): void {
-    const { b } = this;
-    const size = BigInt(bytes);
-    b.store(STORES[bytes], value, RSP, BigInt.asUintN(64, -size));
-    b.to(RSP, 'sub', RSP, size);
-  }
-
-  pop(bytes: 2 | 8 = 8): Slot {
-    const { b } = this;
-    const value = this.load({ base: RSP, offset: 0n }, bytes);
-    b.to(RSP, 'add', RSP, BigInt(bytes));
-    return value;
-  }
-
-  // --------------------------------------------------------------------------------------- vectors
-
-  vector(operand: X86Operand): Slot {
-    if (operand.kind !== 'vector') throw new ElftraceError('internal', 'no vector operand');
-    return XMM[operand.number]!;
-  }
-
-  /** A 16-byte operand in a slot; those in memory go through the temporary vector. */
-  wide(operand: X86Operand, aligned: boolean): Slot {
-    if (operand.kind !== 'memory') return this.vector(operand);
-    const place = this.place(operand);
-    if (aligned) this.aligned(place, 16);
-    this.b.load('ldv128', VECTOR, place.base, place.offset);
-    return VECTOR;
-  }
-
-  /** Goes on only when the place is a multiple of `bytes`; the slow way is the exception. */
-  aligned(place: Place, bytes: number): void {
-    const { b } = this;
-    const address = place.offset === 0n ? place.base : b.make('add', place.base, place.offset);
-    b.guard(b.make('seteq', b.make('and', address, BigInt(bytes - 1)), 0n));
-  }
-}
-
-/** Emits one instruction. A terminator ends the block. */
-type Lift = (x: Lifting) => Terminator | undefined;
-
-const UNKNOWN = { kind: 'unknown', mnemonic: null, sizeBytes: 1 } as const satisfies Terminator;
-const PROTECTION = { kind: 'trap', trap: 'protection' } as const satisfies Terminator;
-/** Signal 8. */
-const FLOAT_TRAP = { kind: 'trap', trap: 'divide' } as const satisfies Terminator;
-const UNDEFINED = { kind: 'trap', trap: 'undefined-instruction' } as const satisfies Terminator;
-
-const nothing: Lift = () => undefined;
-/** Privileged, so it faults in user mode. */
-const privileged: Lift = () => PROTECTION;
-const helper =
-  (name: string, argument = 0): Lift =>
-  (x) => ({ kind: 'helper', name, argument, next: x.next });
+import {
+  ARGUMENT, AVX_REGISTERS, CONSTANT, DF, FA, FB, FCW, FCW_INITIAL, FDP, FIP, FLAG, FOP, FPR, FS_BASE, FSW, FTW, GPR, GS_BASE, HIGH_VECTOR, K, MODE, MXCSR, MXCSR_INITIAL, ONES, PENDING, R11, RAX, RBP, RBX, RCX, RDI, RDX, readRflags, REGISTERS, RSI, RSP, SECOND, setMxcsr, setStatus, setWhole, SLOTS, STATUS, statusOf, SYSTEM, SYSTEM_FLAGS, TRACKER, VECTOR, wholeOf, writeRflags, X87_EXCEPTIONS, XMM, YMM, ZERO,
+} from './state.js'; // prettier-ignore
+import {
+  bytesConstant, FLOAT_TRAP, generalNumber, helper, immediateOf, Lifting, LOADS, LOG2, LOGIC_OPS, nothing, privileged, PROTECTION, STORES, UNDEFINED, UNKNOWN, VECTOR_FIELDS, VECTOR_OPS, vectorConstant, vectorNumber, widthOf,
+} from './lifting.js'; // prettier-ignore
+import type { Bytes, Lift, Place } from './lifting.js';
 
 // -------------------------------------------------------------------------------------- arithmetic
 
@@ -1749,9 +1142,9 @@ function moveNarrow(x: Lifting, bytes: 4 | 8): undefined {
   const [to, from] = [x.operand(0), x.operand(1)];
   if (to.kind === 'vector') {
     let value: Slot;
-    if (from.kind === 'vector') value = b.make('low64', XMM[from.number]!);
+    if (from.kind === 'vector') value = b.make('low64', x.vector(from));
     else value = x.inSlot(from.kind === 'memory' ? x.load(x.place(from), bytes) : x.zeroed(from, bytes));
-    b.to(XMM[to.number]!, 'wide64', value);
+    b.to(x.vector(to), 'wide64', value);
     return undefined;
   }
   const value = b.make('low64', x.vector(from));
@@ -1767,8 +1160,8 @@ const moveScalar =
     const { b } = x;
     const [to, from] = [x.operand(0), x.operand(1)];
     if (to.kind !== 'vector' || from.kind !== 'vector') return moveNarrow(x, bytes);
-    const d = XMM[to.number]!;
-    let low = b.make('low64', XMM[from.number]!);
+    const d = x.vector(to);
+    let low = b.make('low64', x.vector(from));
     if (bytes === 4) {
       const kept = b.make('shl', b.make('shr', b.make('low64', d), 32n), 32n);
       low = b.make('or', kept, b.make('zx32', low));
@@ -1812,63 +1205,6 @@ const unpackHigh: Lift = (x) => {
   return undefined;
 };
 
-/** The name of the op that does it, by that of the instruction; 128 bits each. */
-const VECTOR_OPS: Readonly<Record<string, PureName>> = {
-  pcmpeqb: 'veq8',
-  pcmpeqw: 'veq16',
-  pcmpeqd: 'veq32',
-  pcmpeqq: 'veq64',
-  pcmpgtb: 'vgt8',
-  pcmpgtw: 'vgt16',
-  pcmpgtd: 'vgt32',
-  pcmpgtq: 'vgt64',
-  paddb: 'vadd8',
-  paddw: 'vadd16',
-  paddd: 'vadd32',
-  paddq: 'vadd64',
-  psubb: 'vsub8',
-  psubw: 'vsub16',
-  psubd: 'vsub32',
-  psubq: 'vsub64',
-  paddsb: 'vadds8',
-  paddsw: 'vadds16',
-  paddusb: 'vaddu8',
-  paddusw: 'vaddu16',
-  psubsb: 'vsubs8',
-  psubsw: 'vsubs16',
-  psubusb: 'vsubu8',
-  psubusw: 'vsubu16',
-  pminub: 'vminu8',
-  pmaxub: 'vmaxu8',
-  pminsw: 'vmins16',
-  pmaxsw: 'vmaxs16',
-  pminsb: 'vmins8',
-  pmaxsb: 'vmaxs8',
-  pminuw: 'vminu16',
-  pmaxuw: 'vmaxu16',
-  pminsd: 'vmins32',
-  pmaxsd: 'vmaxs32',
-  pminud: 'vminu32',
-  pmaxud: 'vmaxu32',
-  pavgb: 'vavg8',
-  pavgw: 'vavg16',
-  pmullw: 'vmul16',
-  pmulld: 'vmul32',
-  pmaddwd: 'vdot16',
-  packsswb: 'vnarrows16',
-  packuswb: 'vnarrowu16',
-  packssdw: 'vnarrows32',
-  packusdw: 'vnarrowu32',
-  punpcklbw: 'vlow8',
-  punpckhbw: 'vhigh8',
-  punpcklwd: 'vlow16',
-  punpckhwd: 'vhigh16',
-  punpckldq: 'vlow32',
-  punpckhdq: 'vhigh32',
-  unpcklps: 'vlow32',
-  unpckhps: 'vhigh32',
-};
-
 const lanes =
   (name: PureName): Lift =>
   (x) => {
@@ -1899,27 +1235,6 @@ const widenLanes =
     for (const [i, name] of names.entries()) b.to(i === names.length - 1 ? d : VECTOR, name, i === 0 ? value : VECTOR);
     return undefined;
   };
-
-function immediateOf(x: Lifting, i: number): number {
-  const operand = x.operand(i);
-  if (operand.kind !== 'immediate') throw new ElftraceError('internal', 'a control byte is a constant');
-  return Number(operand.value & 0xffn);
-}
-
-/** A constant vector, in the slot for constants. */
-function vectorConstant(x: Lifting, low: bigint, high: bigint): Slot {
-  x.b.to(CONSTANT, 'join64', low, high);
-  return CONSTANT;
-}
-
-function bytesConstant(x: Lifting, byte: (i: number) => number): Slot {
-  let [low, high] = [0n, 0n];
-  for (let i = 7; i >= 0; i--) {
-    low = (low << 8n) | BigInt(byte(i));
-    high = (high << 8n) | BigInt(byte(i + 8));
-  }
-  return vectorConstant(x, low, high);
-}
 
 /** Shifts of every lane: counts from the width on give 0, or the sign. */
 const shiftLanes =
@@ -1997,13 +1312,14 @@ function blend(x: Lifting, d: Slot, source: Slot): undefined {
   return undefined;
 }
 
-/** `pblendvb` and its kin: the top bits of the lanes of xmm0 choose. */
+/** `pblendvb` and its kin: top bits of the lanes of xmm0 choose, with AVX of the last operand. */
 const blendVariable =
   (name: 'vgt8' | 'vgt32' | 'vgt64'): Lift =>
   (x) => {
     if (x.slow) return PROTECTION;
     const source = x.wide(x.operand(1), true);
-    x.b.to(CONSTANT, name, vectorConstant(x, 0n, 0n), XMM[0]!);
+    const mask = x.vex ? x.vector(x.operand(2)) : XMM[0]!;
+    x.b.to(CONSTANT, name, vectorConstant(x, 0n, 0n), mask);
     return blend(x, x.vector(x.operand(0)), source);
   };
 
@@ -2079,8 +1395,9 @@ function laneOf(
   x: Lifting,
   bytes: 1 | 2 | 4,
   index: number,
+  isSingle = false,
 ): { readonly bytes: Bytes; readonly upper: boolean; readonly shift: bigint } {
-  const own: Bytes = bytes === 4 && (x.instruction.rex & 8) !== 0 ? 8 : bytes;
+  const own: Bytes = bytes === 4 && !isSingle && (x.instruction.rex & 8) !== 0 ? 8 : bytes;
   const at = (index & (16 / own - 1)) * own;
   return { bytes: own, upper: at >= 8, shift: BigInt(8 * (at & 7)) };
 }
@@ -2101,11 +1418,12 @@ const insertLane =
     return undefined;
   };
 
+/** @param isSingle  of 4 bytes whatever REX.W says */
 const extractLane =
-  (lane: 1 | 2 | 4): Lift =>
+  (lane: 1 | 2 | 4, isSingle = false): Lift =>
   (x) => {
     const { b } = x;
-    const { bytes, upper, shift } = laneOf(x, lane, immediateOf(x, 2));
+    const { bytes, upper, shift } = laneOf(x, lane, immediateOf(x, 2), isSingle);
     const to = x.operand(0);
     const half = b.make(upper ? 'high64' : 'low64', x.vector(x.operand(1)));
     const value = shift === 0n ? half : b.make('shr', half, shift);
@@ -2130,7 +1448,7 @@ function floatSource(x: Lifting, i: number, elements: Elements): void {
     return;
   }
   const place = x.place(operand);
-  if (scalar === null) {
+  if (scalar === null && !x.vex) {
     const { b } = x;
     const address = place.offset === 0n ? place.base : b.make('add', place.base, place.offset);
     b.check('checkaligned', x.inSlot(address), 15n);
@@ -2146,31 +1464,19 @@ function fastSource(x: Lifting, i: number, elements: Elements): Slot {
   return VECTOR;
 }
 
-const vectorNumber = (x: Lifting, i: number): number => {
-  const operand = x.operand(i);
-  if (operand.kind !== 'vector') throw new ElftraceError('internal', 'no vector operand');
-  return operand.number;
-};
-const generalNumber = (x: Lifting, i: number): number => {
-  const operand = x.operand(i);
-  if (operand.kind !== 'register') throw new ElftraceError('internal', 'no general register');
-  return operand.number;
-};
-
-/** Argument: number of the target, elements, operation, predicate of a comparison. */
 const floatElements =
   (operation: FloatOperation, elements: Elements): Lift =>
   (x) => {
     const third = x.operands[2];
-    const predicate = third?.kind === 'immediate' ? Number(third.value & 7n) : 0;
+    // Only AVX knows more than eight comparisons.
+    const predicate = third?.kind === 'immediate' ? Number(third.value & (x.vex ? 31n : 7n)) : 0;
     if (!x.slow) {
       const source = fastSource(x, 1, elements);
       new FastFloat(x.b, MODE).elements(operation, elements, x.vector(x.operand(0)), source, predicate);
       return undefined;
     }
     floatSource(x, 1, elements);
-    const what = FLOAT_OPERATIONS.indexOf(operation) | (ELEMENTS.indexOf(elements) << 3) | (predicate << 5);
-    return { kind: 'helper', name: 'float', argument: vectorNumber(x, 0) | (what << 4), next: x.next };
+    return vectorHelper(x, `${operation}${elements}`, predicate);
   };
 
 /** Argument: number of the target; 16 for doubles; 32 where a quiet NaN is invalid. */
@@ -2187,7 +1493,6 @@ const floatFlags =
     return { kind: 'helper', name: 'floatflags', argument: vectorNumber(x, 0) | what, next: x.next };
   };
 
-/** Argument: number of the target; 16 for a double as a single. */
 const floatConvert =
   (from: 'ss' | 'sd'): Lift =>
   (x) => {
@@ -2196,11 +1501,9 @@ const floatConvert =
       return undefined;
     }
     floatSource(x, 1, from);
-    const argument = vectorNumber(x, 0) | (from === 'sd' ? 16 : 0);
-    return { kind: 'helper', name: 'floatconvert', argument, next: x.next };
+    return vectorHelper(x, from === 'ss' ? 'cvtss2sd' : 'cvtsd2ss');
   };
 
-/** Argument: number of the target; 16 for doubles. */
 const floatFromInteger =
   (to: 'ss' | 'sd'): Lift =>
   (x) => {
@@ -2210,9 +1513,8 @@ const floatFromInteger =
       new FastFloat(x.b, MODE).fromInteger(to, x.vector(x.operand(0)), source);
       return undefined;
     }
-    x.b.mov(ARGUMENT, x.signed(x.operand(1), bytes));
-    const argument = vectorNumber(x, 0) | (to === 'sd' ? 16 : 0);
-    return { kind: 'helper', name: 'floatfrominteger', argument, next: x.next };
+    x.b.to(VECTOR, 'wide64', x.signed(x.operand(1), bytes));
+    return vectorHelper(x, `cvtsi2${to}`);
   };
 
 /** Argument: number of the target; 16 for doubles, 32 for integers of 64 bits, 64: truncated. */
@@ -2256,8 +1558,13 @@ const X87_ROWS = `
 
 const controlOf = (x: Lifting): number => (x.operands[2]?.kind === 'immediate' ? immediateOf(x, 2) : 0);
 
-/** Where helpers on vectors find what: the numbers of operation and target, the immediate byte. */
-const VECTOR_FIELDS = { target: 8, control: 12, toMmx: 1 << 20, entersMmx: 1 << 21 } as const;
+/** The helper of a vector that is target and first operand; its source is in `VECTOR`. */
+function vectorHelper(x: Lifting, name: string, control = controlOf(x)): Extract<Terminator, { kind: 'helper' }> {
+  const number = vectorNumber(x, 0);
+  const places = (number << VECTOR_FIELDS.target) | (number << VECTOR_FIELDS.first);
+  const argument = vectorOperation(name) | places | (control << VECTOR_FIELDS.control);
+  return { kind: 'helper', name: 'vector', argument, next: x.next };
+}
 
 /** By a helper, with a source of 4, 8 or 16 bytes. */
 const byHelper =
@@ -2265,9 +1572,7 @@ const byHelper =
   (x) => {
     if (x.slow) return PROTECTION;
     floatSource(x, 1, elements);
-    const target = vectorNumber(x, 0) << VECTOR_FIELDS.target;
-    const argument = vectorOperation(name) | target | (controlOf(x) << VECTOR_FIELDS.control);
-    return { kind: 'helper', name: 'vector', argument, next: x.next };
+    return vectorHelper(x, name);
   };
 
 /** The number of a register of MMX; a prefix may have made it a vector. */
@@ -2313,8 +1618,8 @@ const fromMmx =
   (x) => {
     mmxSource(x, 1, 8);
     const enters = name === 'cvtpi2ps' || x.operand(1).kind !== 'memory' ? VECTOR_FIELDS.entersMmx : 0;
-    const argument = vectorOperation(name) | (vectorNumber(x, 0) << VECTOR_FIELDS.target) | enters;
-    return { kind: 'helper', name: 'vector', argument, next: x.next };
+    const { argument, ...rest } = vectorHelper(x, name);
+    return { ...rest, argument: argument | enters };
   };
 
 /** Bits 64 to 79 of the registers that MMX has written. */
@@ -2361,10 +1666,7 @@ const moveToMmx = entering((x) => {
 const insertElement: Lift = (x) => {
   const isMemory = x.operand(1).kind === 'memory';
   floatSource(x, 1, isMemory ? 'ss' : 'ps');
-  const control = controlOf(x) & (isMemory ? 0x3f : 0xff);
-  const target = vectorNumber(x, 0) << VECTOR_FIELDS.target;
-  const argument = vectorOperation('insertps') | target | (control << VECTOR_FIELDS.control);
-  return { kind: 'helper', name: 'vector', argument, next: x.next };
+  return vectorHelper(x, 'insertps', controlOf(x) & (isMemory ? 0x3f : 0xff));
 };
 
 /**
@@ -2756,18 +2058,7 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ['movupd', move128(false)],
   ['movdqu', move128(false)],
   ['lddqu', move128(false)],
-  ['xorps', logic128('xor128')],
-  ['xorpd', logic128('xor128')],
-  ['pxor', logic128('xor128')],
-  ['orps', logic128('or128')],
-  ['orpd', logic128('or128')],
-  ['por', logic128('or128')],
-  ['andps', logic128('and128')],
-  ['andpd', logic128('and128')],
-  ['pand', logic128('and128')],
-  ['andnps', logic128('andnot128')],
-  ['andnpd', logic128('andnot128')],
-  ['pandn', logic128('andnot128')],
+  ...Object.entries(LOGIC_OPS).map(([name, op]) => [name, logic128(op)] as const),
   ['movd', (x): undefined => moveNarrow(x, (x.instruction.rex & 8) !== 0 ? 8 : 4)],
   ['movq', (x): undefined => moveNarrow(x, 8)],
   ['movss', moveScalar(4)],
@@ -2885,7 +2176,7 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ['pextrb', extractLane(1)],
   ['pextrw', extractLane(2)],
   ['pextrd', extractLane(4)],
-  ['extractps', extractLane(4)],
+  ['extractps', extractLane(4, true)],
   [
     'ldmxcsr',
     (x): Terminator | undefined => {
@@ -3012,11 +2303,8 @@ function storeStatus(x: Lifting): undefined {
   return undefined;
 }
 
-/** Bytes of what `fxsave` stores, and of the part that it writes: the rest is the program's. */
-const FXSAVE = { bytes: 512, written: 416 } as const;
-
 /** Argument of the helpers: 1 with a 64-bit operand, which has addresses of 64 bits. */
-function extendedState(name: 'fxsave' | 'fxrstor'): Lift {
+function extendedState(name: 'fxsave' | 'fxrstor' | 'xsave' | 'xrstor'): Lift {
   return (x) => {
     const operand = x.operand(0);
     if (operand.kind !== 'memory') return UNKNOWN;
@@ -3058,10 +2346,21 @@ const isMmx = (operands: readonly X86Operand[]): boolean =>
 
 const STRING_ROW = /^(movs|stos|lods|cmps|scas)[bwdq]$/;
 
+/** What is executed only by a processor with AVX. */
+const AVX_ONLY = new Map<string, Lift>([
+  ['xsave', extendedState('xsave')],
+  ['xrstor', extendedState('xrstor')],
+  ['xgetbv', helper('xgetbv')],
+]);
+
 /** The semantics of a row; null: it stops with its name. */
-function semanticsOf(row: OpcodeRow, encoding: X86Instruction['encoding']): Lift | null {
+function semanticsOf(row: OpcodeRow, encoding: X86Instruction['encoding'], avx: boolean): Lift | null {
   const name = row.mnemonics[1];
-  if (encoding === 'vex') return VEX_GENERAL.has(name) ? (SEMANTICS.get(name) ?? null) : null;
+  if (encoding === 'vex') {
+    if (VEX_GENERAL.has(name)) return SEMANTICS.get(name) ?? null;
+    return avx ? vexSemantics(row, (each) => SEMANTICS.get(each)) : null;
+  }
+  if (avx && encoding === 'legacy' && AVX_ONLY.has(name)) return AVX_ONLY.get(name)!;
   if (encoding !== 'legacy') return null;
   const string = STRING_ROW.exec(name);
   if (string && row.operands.some((each) => /^[XY]/.test(each))) return STRINGS[string[1]!] ?? null;
@@ -3080,27 +2379,33 @@ interface Meaning {
 /** Of rows whose registers are those of MMX without 66, the others with it. */
 const ANY_SIZE_PREFIX = 3;
 
-/** Every row has one encoding. */
-const meanings = new Map<OpcodeRow, Meaning>();
+/** Without AVX, and with it. Every row has one encoding. */
+const meanings = [new Map<OpcodeRow, Meaning>(), new Map<OpcodeRow, Meaning>()] as const;
 
-function meaningOf(row: OpcodeRow, encoding: X86Instruction['encoding']): Meaning {
-  const known = meanings.get(row);
+function meaningOf(row: OpcodeRow, encoding: X86Instruction['encoding'], avx: boolean): Meaning {
+  const own = meanings[avx ? 1 : 0];
+  const known = own.get(row);
   if (known) return known;
   const hasMmx = row.operands.some((each) => /^[PQN]/.test(each));
   const isMmx = hasMmx && row.prefixMask !== ANY_SIZE_PREFIX;
   const mmx = hasMmx ? mmxSemantics(row) : undefined;
-  const made: Meaning = { emit: semanticsOf(row, encoding), mmx, isMmx };
-  meanings.set(row, made);
+  const made: Meaning = { emit: semanticsOf(row, encoding, avx), mmx, isMmx };
+  own.set(row, made);
   return made;
 }
 
 /** Whether a row is executed, and why not: for the table of coverage. */
-export function x86Coverage(row: OpcodeRow, encoding: X86Instruction['encoding'], mmx: boolean): X86Coverage {
+export function x86Coverage(
+  row: OpcodeRow,
+  encoding: X86Instruction['encoding'],
+  mmx: boolean,
+  level: X86Level = 'x86-64',
+): X86Coverage {
   const name = row.mnemonics[1];
   const code = row.operands.join();
   // Rows whose semantics refuse all their operands.
   const refused = name === 'mov' ? code === 'Sw,Ew' : (name === 'push' || name === 'pop') && /^[FG]S$/.test(code);
-  const semantics = mmx ? mmxSemantics(row) : semanticsOf(row, encoding);
+  const semantics = mmx ? mmxSemantics(row) : semanticsOf(row, encoding, hasAvx(level));
   if (!refused && semantics) return { kind: 'executed', name };
   const reason = WITHOUT.find(([pattern]) => pattern.test(name));
   return { kind: 'stops', reason: reason ? reason[1] : 'vectors' };
@@ -3113,73 +2418,6 @@ function crc32c(crc: number, byte: number): number {
   let value = crc ^ byte;
   for (let i = 0; i < 8; i++) value = (value >>> 1) ^ (value & 1 ? 0x82f6_3b78 : 0);
   return value >>> 0;
-}
-
-const text = (at: number, name: string): bigint =>
-  [...name.slice(at, at + 4)].reduceRight((sum, each) => (sum << 8n) | BigInt(each.charCodeAt(0)), 0n);
-/**
- * The maker whose processors this one is like where makers differ: 0f 0d with a register does
- * nothing (AMD: invalid opcode), an operand size prefix does not shorten near branches (AMD: to 16
- * bits). C libraries look for it before they believe any other leaf.
- */
-const VENDOR = 'GenuineIntel';
-const BRAND = 'elftrace x86-64 emulator'.padEnd(48, '\0');
-
-/**
- * Leaf 4 by subleaf: type (1 data, 2 instructions, 3 both), level, ways of lines of 64 bytes, sets.
- * One thread uses them.
- */
-const CACHES: readonly (readonly [type: bigint, level: bigint, ways: bigint, sets: bigint])[] = [
-  [1n, 1n, 8n, 64n],
-  [2n, 1n, 8n, 64n],
-  [3n, 2n, 8n, 1024n],
-  [3n, 3n, 16n, 8192n],
-];
-
-/** Levels of the ABI: what `cpuid` can announce. */
-export type X86Level = 'x86-64' | 'x86-64-v2';
-/** Bits of ecx of leaf 1 beyond the base's. SSE3, SSSE3, SSE4.1, SSE4.2. */
-const LEVEL_BITS = { 'x86-64': [], 'x86-64-v2': [0, 9, 19, 20] } as const satisfies Record<X86Level, readonly number[]>;
-
-/**
- * What `cpuid` announces: what is executed, or a part of it. The base of x86-64 (x87, MMX, SSE,
- * SSE2) is announced always. eax, ebx, ecx, edx by leaf.
- */
-function cpuid(level: X86Level, leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint, bigint] {
-  const bits = (...places: readonly number[]): bigint => places.reduce((sum, place) => sum | (1n << BigInt(place)), 0n);
-  switch (leaf) {
-    case 0n:
-      return [7n, text(0, VENDOR), text(8, VENDOR), text(4, VENDOR)];
-    case 1n:
-      // Family 6, model 15. CX16, MOVBE, POPCNT; FPU, TSC, MSR, CX8, CMOV, CLFLUSH of 64 bytes,
-      // MMX, FXSR, SSE, SSE2.
-      return [0x6f0n, 0x800n, bits(13, 22, 23, ...LEVEL_BITS[level]), bits(0, 4, 5, 8, 15, 19, 23, 24, 25, 26)];
-    case 2n:
-      // Caches are described by leaf 4, lines are prefetched by 64 bytes.
-      return [0xff01n, 0xf0n, 0n, 0n];
-    case 4n: {
-      const cache = subleaf < BigInt(CACHES.length) ? CACHES[Number(subleaf)]! : null;
-      if (cache === null) return [0n, 0n, 0n, 0n];
-      const [type, level, ways, sets] = cache;
-      return [type | (level << 5n) | (1n << 8n), ((ways - 1n) << 22n) | 63n, sets - 1n, 0n];
-    }
-    case 7n:
-      // FSGSBASE, BMI1, BMI2, ADX, CLFLUSHOPT; SERIALIZE.
-      return subleaf === 0n ? [0n, bits(0, 3, 8, 19, 23), 0n, bits(14)] : [0n, 0n, 0n, 0n];
-    case 0x8000_0000n:
-      return [0x8000_0004n, text(0, VENDOR), text(8, VENDOR), text(4, VENDOR)];
-    case 0x8000_0001n:
-      // LAHF, LZCNT, PREFETCHW; SYSCALL, NX, RDTSCP, LM.
-      return [0n, 0n, bits(0, 5, 8), bits(11, 20, 27, 29)];
-    case 0x8000_0002n:
-    case 0x8000_0003n:
-    case 0x8000_0004n: {
-      const at = 16 * Number(leaf - 0x8000_0002n);
-      return [text(at, BRAND), text(at + 4, BRAND), text(at + 8, BRAND), text(at + 12, BRAND)];
-    }
-    default:
-      return [0n, 0n, 0n, 0n];
-  }
 }
 
 const formatOf = (isDouble: boolean): Format => (isDouble ? BINARY64 : BINARY32);
@@ -3205,40 +2443,7 @@ const FLOAT_EXCEPTION = { kind: 'trap', trap: 'divide' } as const satisfies Help
 const sseOf = (state: HelperState): SseFloat => new SseFloat(Number(state.get(MXCSR) ^ MXCSR_INITIAL));
 const lowOf = (of: Format, value: bigint): bigint => (of === BINARY64 ? value : value & 0xffff_ffffn);
 
-/** Writes the low element of a vector register. */
-function setLow(state: HelperState, slot: Slot, of: Format, bits: bigint): void {
-  state.set(slot, of === BINARY64 ? bits : (state.get(slot) & ~0xffff_ffffn) | bits);
-}
-
-/** The whole of a vector register. */
-const wholeOf = (state: HelperState, slot: Slot): bigint => state.get(slot) | (state.get(slot, 1) << 64n);
-
-function setWhole(state: HelperState, slot: Slot, value: bigint): void {
-  state.set(slot, BigInt.asUintN(64, value));
-  state.set(slot, value >> 64n, 1);
-}
-
 const FLOAT_HELPERS: Readonly<Record<string, Helper>> = {
-  float: (state, argument) => {
-    const slot = XMM[argument & 15]!;
-    const operation = FLOAT_OPERATIONS[(argument >> 4) & 7]!;
-    const elements = ELEMENTS[(argument >> 7) & 3]!;
-    const of = formatOf(elements.endsWith('d'));
-    const bits = of === BINARY64 ? 64n : 32n;
-    const mask = (1n << bits) - 1n;
-    const sse = sseOf(state);
-    const [target, source] = [wholeOf(state, slot), wholeOf(state, VECTOR)];
-    let result = target;
-    let flags = 0;
-    for (let at = 0n; at < (elements.startsWith('s') ? bits : 128n); at += bits) {
-      const each = sse.element(of, operation, (target >> at) & mask, (source >> at) & mask, (argument >> 9) & 7);
-      result = (result & ~(mask << at)) | (each.bits << at);
-      flags |= each.flags;
-    }
-    if (raises(state, flags)) return FLOAT_EXCEPTION;
-    setWhole(state, slot, result);
-    return { kind: 'next' };
-  },
   floatflags: (state, argument) => {
     const of = formatOf((argument & 16) !== 0);
     const [a, b] = [XMM[argument & 15]!, VECTOR].map((slot) => lowOf(of, state.get(slot)));
@@ -3246,21 +2451,6 @@ const FLOAT_HELPERS: Readonly<Record<string, Helper>> = {
     if (raises(state, flags)) return FLOAT_EXCEPTION;
     const bits = { unordered: FLAG.zf | FLAG.pf | FLAG.cf, greater: 0n, less: FLAG.cf, equal: FLAG.zf }[relation];
     setStatus(state, bits);
-    return { kind: 'next' };
-  },
-  floatconvert: (state, argument) => {
-    const isDouble = (argument & 16) !== 0;
-    const [from, to] = [formatOf(isDouble), formatOf(!isDouble)];
-    const { bits, flags } = sseOf(state).convert(from, to, lowOf(from, state.get(VECTOR)));
-    if (raises(state, flags)) return FLOAT_EXCEPTION;
-    setLow(state, XMM[argument & 15]!, to, bits);
-    return { kind: 'next' };
-  },
-  floatfrominteger: (state, argument) => {
-    const to = formatOf((argument & 16) !== 0);
-    const { bits, flags } = sseOf(state).fromInteger(to, BigInt.asIntN(64, state.get(ARGUMENT)));
-    if (raises(state, flags)) return FLOAT_EXCEPTION;
-    setLow(state, XMM[argument & 15]!, to, bits);
     return { kind: 'next' };
   },
   floattointeger: (state, argument) => {
@@ -3282,24 +2472,51 @@ function enterMmx(state: HelperState): void {
 }
 
 const VECTOR_HELPERS: Readonly<Record<string, Helper>> = {
-  /** Argument: `VECTOR_FIELDS`. */
-  vector: (state, argument) => {
-    const isToMmx = (argument & VECTOR_FIELDS.toMmx) !== 0;
-    const enters = (argument & VECTOR_FIELDS.entersMmx) !== 0;
-    if (enters && isPending(state)) return FLOAT_EXCEPTION;
-    const number = (argument >> VECTOR_FIELDS.target) & 15;
-    const slot = isToMmx ? FPR[number]! : XMM[number]!;
+  /** The same with up to 16 bytes of the result stored. Argument: `VECTOR_FIELDS`. */
+  vectortomemory: (state, argument) => {
+    const isWide = (argument & VECTOR_FIELDS.wide) !== 0;
+    const at = state.get(ARGUMENT);
+    const bytes = isWide ? 16 : 8;
+    const address = state.memory.check(at, bytes, 'write');
+    if (address !== null) return { kind: 'fault', address, access: 'write' };
     const operands: VectorOperands = {
-      width: isToMmx ? 64 : 128,
-      a: isToMmx ? state.get(slot) : wholeOf(state, slot),
-      b: wholeOf(state, VECTOR),
+      width: isWide ? 256 : 128,
+      a: 0n,
+      b: wholeOf(state, VECTOR) | (isWide ? wholeOf(state, HIGH_VECTOR) << 128n : 0n),
+      c: 0n,
       control: (argument >> VECTOR_FIELDS.control) & 255,
       sse: sseOf(state),
       flags: 0,
     };
     const value = runVectorOperation(argument & 255, operands);
     if (raises(state, operands.flags)) return FLOAT_EXCEPTION;
-    setWhole(state, slot, isToMmx ? value | (MMX_UPPER << 64n) : value);
+    state.memory.write(at, asBytes(value, bytes));
+    return { kind: 'next' };
+  },
+  /** Argument: `VECTOR_FIELDS`. */
+  vector: (state, argument) => {
+    const isToMmx = (argument & VECTOR_FIELDS.toMmx) !== 0;
+    const enters = (argument & VECTOR_FIELDS.entersMmx) !== 0;
+    if (enters && isPending(state)) return FLOAT_EXCEPTION;
+    const target = (argument >> VECTOR_FIELDS.target) & 15;
+    const isWide = (argument & VECTOR_FIELDS.wide) !== 0;
+    const whole = (low: Slot, high: Slot): bigint => wholeOf(state, low) | (isWide ? wholeOf(state, high) << 128n : 0n);
+    const register = (number: number): bigint =>
+      isToMmx ? state.get(FPR[number]!) : whole(XMM[number]!, YMM[number]!);
+    const operands: VectorOperands = {
+      width: isToMmx ? 64 : isWide ? 256 : 128,
+      a: register(isToMmx ? target : (argument >> VECTOR_FIELDS.first) & 15),
+      b: whole(VECTOR, HIGH_VECTOR),
+      c: register(target),
+      control: (argument >> VECTOR_FIELDS.control) & 255,
+      sse: sseOf(state),
+      flags: 0,
+    };
+    const value = runVectorOperation(argument & 255, operands);
+    if (raises(state, operands.flags)) return FLOAT_EXCEPTION;
+    if (isToMmx) setWhole(state, FPR[target]!, value | (MMX_UPPER << 64n));
+    else setWhole(state, XMM[target]!, value);
+    if ((argument & (VECTOR_FIELDS.clears | VECTOR_FIELDS.wide)) !== 0) setWhole(state, YMM[target]!, value >> 128n);
     if (enters) enterMmx(state);
     return { kind: 'next' };
   },
@@ -3425,13 +2642,6 @@ const executeX87: Helper = (state, argument) => {
   return { kind: 'next' };
 };
 
-/** Why 512 bytes cannot be accessed so; null: they can. */
-function refusalOf({ memory }: HelperState, at: Address, access: 'read' | 'write'): HelperResult | null {
-  if (at % 16n !== 0n) return { kind: 'trap', trap: 'protection' };
-  const address = memory.check(at, FXSAVE.bytes, access);
-  return address === null ? null : { kind: 'fault', address, access };
-}
-
 const announces =
   (level: X86Level): Helper =>
   (state) => {
@@ -3445,6 +2655,8 @@ const announces =
 const HELPERS: Readonly<Record<string, Helper>> = {
   ...FLOAT_HELPERS,
   ...VECTOR_HELPERS,
+  ...VEX_HELPERS,
+  ...EXTENDED_HELPERS,
   x87: executeX87,
   cpuid: announces('x86-64'),
   /** To the same privilege level: the selectors must be those of user mode. */
@@ -3500,63 +2712,6 @@ const HELPERS: Readonly<Record<string, Helper>> = {
     }
     return { kind: 'next' };
   },
-  /** Source: Intel SDM volume 1, 10.5.1, and volume 2, FXSAVE. */
-  fxsave: (state, argument) => {
-    const at = state.get(ARGUMENT);
-    const refusal = refusalOf(state, at, 'write');
-    if (refusal) return refusal;
-    const bytes = state.memory.read(at, FXSAVE.written)!;
-    const view = new DataView(bytes.buffer, bytes.byteOffset);
-    view.setUint16(0, Number(state.get(FCW) ^ FCW_INITIAL), true);
-    view.setUint16(2, Number(state.get(FSW)), true);
-    view.setUint16(4, Number(state.get(FTW)), true);
-    view.setUint16(6, Number(state.get(FOP)), true);
-    const pointer = argument === 1 ? ONES : 0xffff_ffffn;
-    view.setBigUint64(8, state.get(FIP) & pointer, true);
-    view.setBigUint64(16, state.get(FDP) & pointer, true);
-    view.setUint32(24, Number(state.get(MXCSR) ^ MXCSR_INITIAL), true);
-    view.setUint32(28, 0xffff, true);
-    FPR.forEach((_, i) => {
-      const slot = FPR[x87Number(state, i)]!;
-      view.setBigUint64(32 + 16 * i, state.get(slot), true);
-      view.setBigUint64(40 + 16 * i, state.get(slot, 1) & 0xffffn, true);
-    });
-    XMM.forEach((slot, i) => {
-      view.setBigUint64(160 + 16 * i, state.get(slot), true);
-      view.setBigUint64(168 + 16 * i, state.get(slot, 1), true);
-    });
-    state.memory.write(at, bytes);
-    return { kind: 'next' };
-  },
-  fxrstor: (state, argument) => {
-    const at = state.get(ARGUMENT);
-    const refusal = refusalOf(state, at, 'read');
-    if (refusal) return refusal;
-    const bytes = state.memory.read(at, FXSAVE.written)!;
-    const view = new DataView(bytes.buffer, bytes.byteOffset);
-    const mxcsr = BigInt(view.getUint32(24, true));
-    if (mxcsr > 0xffffn) return { kind: 'trap', trap: 'protection' };
-    const control = (BigInt(view.getUint16(0, true)) & 0x1f3fn) | 0x40n;
-    const status = BigInt(view.getUint16(2, true)) & ~PENDING;
-    state.set(FCW, control ^ FCW_INITIAL);
-    state.set(FSW, (status & ~control & X87_EXCEPTIONS) === 0n ? status : status | PENDING);
-    state.set(FTW, BigInt(view.getUint8(4)));
-    state.set(FOP, BigInt(view.getUint16(6, true) & 0x7ff));
-    const pointer = argument === 1 ? ONES : 0xffff_ffffn;
-    state.set(FIP, view.getBigUint64(8, true) & pointer);
-    state.set(FDP, view.getBigUint64(16, true) & pointer);
-    setMxcsr(state, mxcsr);
-    FPR.forEach((_, i) => {
-      const slot = FPR[x87Number(state, i)]!;
-      state.set(slot, view.getBigUint64(32 + 16 * i, true));
-      state.set(slot, view.getBigUint64(40 + 16 * i, true) & 0xffffn, 1);
-    });
-    XMM.forEach((slot, i) => {
-      state.set(slot, view.getBigUint64(160 + 16 * i, true));
-      state.set(slot, view.getBigUint64(168 + 16 * i, true), 1);
-    });
-    return { kind: 'next' };
-  },
   /** Argument: bytes of the source, number of the target register. */
   crc32: (state, argument) => {
     const slot = GPR[argument >> 4]!;
@@ -3570,22 +2725,10 @@ const HELPERS: Readonly<Record<string, Helper>> = {
 
 // --------------------------------------------------------------------------------------- front end
 
-/** What `fxsave64` stores, at a multiple of 16; false: it cannot be stored there. */
-export function storeExtendedState(state: HelperState, at: Address): boolean {
-  state.set(ARGUMENT, at);
-  return HELPERS['fxsave']!(state, 1).kind === 'next';
-}
-
-/** What `fxrstor64` loads; false: it cannot be loaded, or makes no sense. */
-export function loadExtendedState(state: HelperState, at: Address): boolean {
-  state.set(ARGUMENT, at);
-  return HELPERS['fxrstor']!(state, 1).kind === 'next';
-}
-
 /** A block ends when it has this many ops, so that its records are bounded. */
 const MAX_OPS = 300;
 
-function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
+function lift(avx: boolean, code: Uint8Array, address: Address, limits: LiftLimits): Block {
   const builder = new BlockBuilder(SLOTS, address);
   const x = new Lifting(builder);
   x.synchronises = limits.synchronises === true;
@@ -3611,7 +2754,8 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
     }
     x.pc = pc;
     x.operands = operandsOf(instruction, code, offset, pc);
-    const meaning = meaningOf(instruction.row!, instruction.encoding);
+    x.vex = instruction.encoding === 'vex';
+    const meaning = meaningOf(instruction.row!, instruction.encoding, avx);
     const { mmx } = meaning;
     const emit = mmx !== undefined && (meaning.isMmx || isMmx(x.operands)) ? mmx : meaning.emit;
     builder.begin(pc);
@@ -3651,11 +2795,17 @@ export const x86Lifter: Lifter = {
     state.set(RCX, next);
     state.set(R11, readRflags(state));
   },
-  lift,
+  lift: (code, address, limits) => lift(false, code, address, limits),
 };
 
-/** The front end of a processor of this level: only `cpuid` differs. */
+/**
+ * The front end of a processor of this level: `cpuid` differs, and whether AVX is executed, with
+ * its registers.
+ */
 export const x86LifterOf = (level: X86Level): Lifter => ({
   ...x86Lifter,
   helpers: { ...HELPERS, cpuid: announces(level) },
+  ...(hasAvx(level)
+    ? { registers: AVX_REGISTERS, lift: (code, address, limits) => lift(true, code, address, limits) }
+    : {}),
 });

@@ -1,12 +1,14 @@
 /**
  * Signal frames of x86-64. From the stack pointer: the return address (`sa_restorer`), ucontext
- * (304 bytes), siginfo (128); above them, at a multiple of 64, what `fxsave` stores. 128 bytes
- * below the stack pointer are the program's.
+ * (304 bytes), siginfo (128); above them, at a multiple of 64, what `fxsave` stores, or with AVX
+ * what `xsave` does, whose size and components are said at the end of the part that `fxsave` has,
+ * and a word behind it. 128 bytes below the stack pointer are the program's.
  *
  * Source: Linux arch/x86/kernel/signal.c, traps.c and uapi/asm/sigcontext.h; offsets measured with
  * offsetof.
  */
-import { loadExtendedState, storeExtendedState, x87Raised } from './lift.js';
+import { clearExtended, fxrstor, fxsave, XSAVE, xrstor, xsave } from './extended-state.js';
+import { x87Raised } from './lift.js';
 import { CODE, FrameBytes, SIGNAL, usualCause } from '../machine/signals.js';
 import type { Cause, Raised, SignalCpu, SignalModel } from '../machine/signals.js';
 
@@ -14,15 +16,19 @@ const RED_ZONE = 128n;
 const FRAME_BYTES = 440;
 const CONTEXT_AT = 8;
 const INFO_AT = 312;
-const EXTENDED_BYTES = 512;
+/** Bytes of the state, with the word behind that of `xsave`. */
+const FXSAVE_BYTES = 512;
+const XSAVE_BYTES = XSAVE.bytes + 4;
+/** Behind what `fxsave` writes: magic, all bytes, components, bytes of `xsave`; word behind. */
+const SOFTWARE = { magic: 464, extended: 468, components: 472, size: 480, first: 0x4650_5853n, last: 0x4650_5845n } as const; // prettier-ignore
 /** From the ucontext. */
 const AT = { stack: 16, general: 40, cs: 184, ss: 190, error: 192, number: 200, mask: 208, cr2: 216, extended: 224, sigmask: 296 } as const; // prettier-ignore
 const GENERAL = [
   'r8', 'r9', 'r10', 'r11', 'r12', 'r13', 'r14', 'r15', 'rdi', 'rsi', 'rbp', 'rbx', 'rdx', 'rax', 'rcx', 'rsp', 'pc',
   'rflags',
 ] as const; // prettier-ignore
-/** UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS: there is no extended state beside that of `fxsave`. */
-const FLAGS = 6n;
+/** UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS; UC_FP_XSTATE where the state is that of `xsave`. */
+const FLAGS = { plain: 6n, extended: 7n } as const;
 const USER_CS = 0x33n;
 const USER_SS = 0x2bn;
 const DIRECTION_FLAG = 0x400n;
@@ -87,7 +93,53 @@ function trapCause(cpu: SignalCpu, raised: Extract<Raised, { kind: 'trap' }>): C
   }
 }
 
-export const x86Signals: SignalModel = {
+/** Stores the extended state of a frame; false: it cannot be. */
+function storeState(cpu: SignalCpu, at: bigint, hasAvx: boolean): boolean {
+  if (!cpu.store(at, new Uint8Array(hasAvx ? XSAVE_BYTES : FXSAVE_BYTES))) return false;
+  if (!hasAvx) return fxsave(cpu.state, at, true).kind === 'next';
+  if (xsave(cpu.state, at, XSAVE.components, true).kind !== 'next') return false;
+  const words = new FrameBytes(new Uint8Array(FXSAVE_BYTES - SOFTWARE.magic), 'little');
+  const put = (place: number, size: number, value: bigint): void => {
+    words.put(place - SOFTWARE.magic, size, value);
+  };
+  put(SOFTWARE.magic, 4, SOFTWARE.first);
+  put(SOFTWARE.extended, 4, BigInt(XSAVE_BYTES));
+  put(SOFTWARE.components, 8, XSAVE.components);
+  put(SOFTWARE.size, 4, BigInt(XSAVE.bytes));
+  const last = new FrameBytes(new Uint8Array(4), 'little');
+  last.put(0, 4, SOFTWARE.last);
+  // Readers of the part of `fxsave` do not look for what it holds in the header.
+  const header = new FrameBytes(cpu.load(at + BigInt(XSAVE.header), 8)!, 'little');
+  header.put(0, 8, header.get(0, 8) | 3n);
+  return (
+    cpu.store(at + BigInt(SOFTWARE.magic), words.bytes) &&
+    cpu.store(at + BigInt(XSAVE.header), header.bytes) &&
+    cpu.store(at + BigInt(XSAVE.bytes), last.bytes)
+  );
+}
+
+/** Loads it again: all of it where it says that it is that of `xsave`, else what `fxsave` has. */
+function loadState(cpu: SignalCpu, at: bigint, hasAvx: boolean): boolean {
+  const plain = (): boolean => fxrstor(cpu.state, at, true).kind === 'next';
+  if (!hasAvx) return plain();
+  const words = cpu.load(at, FXSAVE_BYTES);
+  if (!words || at % 64n !== 0n) return false;
+  const frame = new FrameBytes(words, 'little');
+  const size = frame.get(SOFTWARE.size, 4);
+  const isWhole =
+    frame.get(SOFTWARE.magic, 4) === SOFTWARE.first &&
+    size >= BigInt(XSAVE.upper) &&
+    size <= BigInt(XSAVE.bytes) &&
+    size <= frame.get(SOFTWARE.extended, 4);
+  const last = isWhole ? cpu.load(at + size, 4) : null;
+  const components = frame.get(SOFTWARE.components, 8) & XSAVE.components;
+  clearExtended(cpu.state);
+  if (!last || new FrameBytes(last, 'little').get(0, 4) !== SOFTWARE.last) return plain();
+  return xrstor(cpu.state, at, components, true).kind === 'next';
+}
+
+/** @param hasAvx  the processor has AVX, and `xsave` */
+export const x86SignalsOf = (hasAvx: boolean): SignalModel => ({
   trampoline: null,
 
   cause(cpu, raised) {
@@ -104,14 +156,14 @@ export const x86Signals: SignalModel = {
   },
 
   enter(cpu, { signal, handler, returnTo, top, switched, info, mask, stack, cause }) {
-    const extended = (top - (switched ? 0n : RED_ZONE) - BigInt(EXTENDED_BYTES)) & -64n;
+    const extended = (top - (switched ? 0n : RED_ZONE) - BigInt(hasAvx ? XSAVE_BYTES : FXSAVE_BYTES)) & -64n;
     const frame = ((extended - BigInt(FRAME_BYTES)) & -16n) - 8n;
     const out = new FrameBytes(new Uint8Array(FRAME_BYTES), 'little');
     const context = (at: number, size: number, value: bigint): void => {
       out.put(CONTEXT_AT + at, size, value);
     };
     out.put(0, 8, returnTo);
-    context(0, 8, FLAGS);
+    context(0, 8, hasAvx ? FLAGS.extended : FLAGS.plain);
     out.putStack(CONTEXT_AT + AT.stack, 8, stack);
     GENERAL.forEach((name, i) => {
       context(AT.general + 8 * i, 8, cpu.register(name));
@@ -125,9 +177,8 @@ export const x86Signals: SignalModel = {
     context(AT.extended, 8, extended);
     context(AT.sigmask, 8, mask);
     out.bytes.set(info, INFO_AT);
-    if (!cpu.store(extended, new Uint8Array(EXTENDED_BYTES)) || !cpu.store(frame, out.bytes)) return null;
-    if (!storeExtendedState(cpu.state, extended)) return null;
-    clearExtendedState(cpu, extended);
+    if (!storeState(cpu, extended, hasAvx) || !cpu.store(frame, out.bytes)) return null;
+    clearExtended(cpu.state);
     cpu.setRegister('rdi', BigInt(signal));
     cpu.setRegister('rax', 0n);
     cpu.setRegister('rsi', frame + BigInt(INFO_AT));
@@ -145,21 +196,12 @@ export const x86Signals: SignalModel = {
     // Code of 32 bits is not executed.
     if (frame.get(AT.cs, 2) !== USER_CS) return null;
     const extended = frame.get(AT.extended, 8);
-    if (extended !== 0n && !loadExtendedState(cpu.state, extended)) return null;
+    if (extended !== 0n && !loadState(cpu, extended, hasAvx)) return null;
     GENERAL.forEach((name, i) => {
       cpu.setRegister(name, frame.get(AT.general + 8 * i, 8));
     });
     return { mask: frame.get(AT.sigmask, 8), stack: frame.stack(AT.stack, 8) };
   },
-};
+});
 
-/** A handler begins with the state that a program begins with; what is stored at `at` stays. */
-function clearExtendedState(cpu: SignalCpu, at: bigint): void {
-  const stored = cpu.load(at, EXTENDED_BYTES)!;
-  const initial = new FrameBytes(new Uint8Array(EXTENDED_BYTES), 'little');
-  initial.put(0, 2, 0x37fn);
-  initial.put(24, 4, 0x1f80n);
-  cpu.store(at, initial.bytes);
-  loadExtendedState(cpu.state, at);
-  cpu.store(at, stored);
-}
+export const x86Signals = x86SignalsOf(false);

@@ -8,41 +8,11 @@
 import { BINARY32, BINARY64, convert, divide, squareRoot } from '../float/index.js';
 import type { Environment, Format } from '../float/index.js';
 import { isNan, isSubnormal } from './float.js';
-import type { FloatOperation, FloatResult, SseFloat } from './float.js';
-
-/** What an operation works on. */
-export interface VectorOperands {
-  /** Bits of a register: 64 for MMX. */
-  readonly width: 64 | 128;
-  /** The target as it was, and the source: at least `width` bits. */
-  readonly a: bigint;
-  readonly b: bigint;
-  /** The immediate byte. */
-  readonly control: number;
-  readonly sse: SseFloat;
-  /** Exceptions of MXCSR that it raises. */
-  flags: number;
-}
-
-type VectorOperation = (x: VectorOperands) => bigint;
-
-const lane = (value: bigint, i: number, bits: number): bigint => BigInt.asUintN(bits, value >> BigInt(i * bits));
-const signedLane = (value: bigint, i: number, bits: number): bigint => BigInt.asIntN(bits, lane(value, i, bits));
-
-/** A vector of so many lanes. */
-function pack(count: number, bits: number, at: (i: number) => bigint): bigint {
-  let out = 0n;
-  for (let i = count - 1; i >= 0; i--) out = (out << BigInt(bits)) | BigInt.asUintN(bits, at(i));
-  return out;
-}
-
-/** Lane by lane. */
-const each =
-  (bits: number, signed: boolean, operation: (a: bigint, b: bigint) => bigint): VectorOperation =>
-  ({ width, a, b }) => {
-    const take = signed ? signedLane : lane;
-    return pack(width / bits, bits, (i) => operation(take(a, i, bits), take(b, i, bits)));
-  };
+import { AVX_OPERATIONS, AVX_WHOLE } from './avx.js';
+import { FLOAT_OPERATIONS } from './float.js';
+import type { FloatOperation, FloatResult } from './float.js';
+import { bitsOf, converted, each, lane, pack, signedLane } from './lanes.js';
+import type { VectorOperands, VectorOperation } from './lanes.js';
 
 const clamp = (value: bigint, low: bigint, high: bigint): bigint => (value < low ? low : value > high ? high : value);
 const saturate = (value: bigint, bits: number, signed: boolean): bigint =>
@@ -197,52 +167,43 @@ const INTEGERS: Readonly<Record<string, VectorOperation>> = {
 
 // ------------------------------------------------------------------------------------ conversions
 
-/** So many elements, each converted; what they raise is joined. */
-function converted(x: VectorOperands, count: number, bits: number, element: (i: number) => FloatResult): bigint {
-  return pack(count, bits, (i) => {
-    const { bits: value, flags } = element(i);
-    x.flags |= flags;
-    return value;
-  });
-}
-
-const bitsOf = (of: Format): 32 | 64 => (of === BINARY64 ? 64 : 32);
-
+/** @param bits  so many of the register have an element */
 const floatsToIntegers =
-  (of: Format, count: number, truncates: boolean): VectorOperation =>
+  (of: Format, bits: 32 | 64, truncates: boolean): VectorOperation =>
   (x) =>
-    converted(x, count, 32, (i) => x.sse.toInteger(of, lane(x.b, i, bitsOf(of)), 32, truncates));
+    converted(x, x.width / bits, 32, (i) => x.sse.toInteger(of, lane(x.b, i, bitsOf(of)), 32, truncates));
 
 const integersToFloats =
-  (to: Format, count: number): VectorOperation =>
+  (to: Format): VectorOperation =>
   (x) =>
-    converted(x, count, bitsOf(to), (i) => x.sse.fromInteger(to, signedLane(x.b, i, 32)));
+    converted(x, x.width / bitsOf(to), bitsOf(to), (i) => x.sse.fromInteger(to, signedLane(x.b, i, 32)));
 
 const floatsToFloats =
   (from: Format, to: Format): VectorOperation =>
   (x) =>
-    converted(x, 2, bitsOf(to), (i) => x.sse.convert(from, to, lane(x.b, i, bitsOf(from))));
+    converted(x, x.width / 64, bitsOf(to), (i) => x.sse.convert(from, to, lane(x.b, i, bitsOf(from))));
 
 const CONVERSIONS: Readonly<Record<string, VectorOperation>> = {
   cvtps2pd: floatsToFloats(BINARY32, BINARY64),
   cvtpd2ps: floatsToFloats(BINARY64, BINARY32),
-  cvtdq2ps: integersToFloats(BINARY32, 4),
-  cvtdq2pd: integersToFloats(BINARY64, 2),
-  cvtps2dq: floatsToIntegers(BINARY32, 4, false),
-  cvttps2dq: floatsToIntegers(BINARY32, 4, true),
-  cvtpd2dq: floatsToIntegers(BINARY64, 2, false),
-  cvttpd2dq: floatsToIntegers(BINARY64, 2, true),
+  cvtdq2ps: integersToFloats(BINARY32),
+  cvtdq2pd: integersToFloats(BINARY64),
+  cvtps2dq: floatsToIntegers(BINARY32, 32, false),
+  cvttps2dq: floatsToIntegers(BINARY32, 32, true),
+  cvtpd2dq: floatsToIntegers(BINARY64, 64, false),
+  cvttpd2dq: floatsToIntegers(BINARY64, 64, true),
 };
 
 /** Between MMX and SSE. */
 const MMX_CONVERSIONS: Readonly<Record<string, VectorOperation>> = {
-  cvtps2pi: floatsToIntegers(BINARY32, 2, false),
-  cvttps2pi: floatsToIntegers(BINARY32, 2, true),
-  cvtpd2pi: floatsToIntegers(BINARY64, 2, false),
-  cvttpd2pi: floatsToIntegers(BINARY64, 2, true),
+  cvtps2pi: floatsToIntegers(BINARY32, 32, false),
+  cvttps2pi: floatsToIntegers(BINARY32, 32, true),
+  cvtpd2pi: floatsToIntegers(BINARY64, 32, false),
+  cvttpd2pi: floatsToIntegers(BINARY64, 32, true),
   /** The upper half of the target stays. */
-  cvtpi2ps: (x) => ((x.a >> 64n) << 64n) | integersToFloats(BINARY32, 2)(x),
-  cvtpi2pd: integersToFloats(BINARY64, 2),
+  cvtpi2ps: (x) =>
+    ((x.a >> 64n) << 64n) | converted(x, 2, 32, (i) => x.sse.fromInteger(BINARY32, signedLane(x.b, i, 32))),
+  cvtpi2pd: integersToFloats(BINARY64),
 };
 
 // ---------------------------------------------------------------------------------- SSE3 and SSE4
@@ -251,10 +212,48 @@ const countOf = (of: Format): number => 128 / bitsOf(of);
 
 /** One operation on elements, whose exceptions are noted. */
 function element(x: VectorOperands, of: Format, operation: FloatOperation, a: bigint, b: bigint): bigint {
-  const { bits, flags } = x.sse.element(of, operation, a, b, 0);
+  const { bits, flags } = x.sse.element(of, operation, a, b, x.control);
   x.flags |= flags;
   return bits;
 }
+
+/** All elements, or the lowest one. */
+const floats =
+  (of: Format, operation: FloatOperation, isScalar: boolean): VectorOperation =>
+  (x) => {
+    const bits = bitsOf(of);
+    return pack(countOf(of), bits, (i) => {
+      if (isScalar && i > 0) return lane(x.a, i, bits);
+      return element(x, of, operation, lane(x.a, i, bits), lane(x.b, i, bits));
+    });
+  };
+
+/** The lowest element anew. */
+const scalar =
+  (to: Format, convert: (x: VectorOperands) => FloatResult): VectorOperation =>
+  (x) => {
+    const { bits, flags } = convert(x);
+    x.flags |= flags;
+    const place = BigInt(bitsOf(to));
+    return ((x.a >> place) << place) | bits;
+  };
+
+/** Those of which ops do the most. */
+const FLOATS: Readonly<Record<string, VectorOperation>> = {
+  ...Object.fromEntries(
+    FLOAT_OPERATIONS.flatMap((name) => [
+      [`${name}ss`, floats(BINARY32, name, true)],
+      [`${name}sd`, floats(BINARY64, name, true)],
+      [`${name}ps`, floats(BINARY32, name, false)],
+      [`${name}pd`, floats(BINARY64, name, false)],
+    ]),
+  ),
+  cvtss2sd: scalar(BINARY64, ({ sse, b }) => sse.convert(BINARY32, BINARY64, lane(b, 0, 32))),
+  cvtsd2ss: scalar(BINARY32, ({ sse, b }) => sse.convert(BINARY64, BINARY32, lane(b, 0, 64))),
+  /** The integer has 64 bits. */
+  cvtsi2ss: scalar(BINARY32, ({ sse, b }) => sse.fromInteger(BINARY32, signedLane(b, 0, 64))),
+  cvtsi2sd: scalar(BINARY64, ({ sse, b }) => sse.fromInteger(BINARY64, signedLane(b, 0, 64))),
+};
 
 /** Neighbours of a, then those of b. */
 const horizontalFloats =
@@ -416,15 +415,42 @@ const OPERATIONS: readonly (readonly [name: string, operation: VectorOperation])
   ...MMX_CONVERSIONS,
   ...ESTIMATES,
   ...LATER,
+  ...FLOATS,
+  ...AVX_OPERATIONS,
 });
+
+/** Those that take 256 bits as one; of the others AVX executes each half by itself. */
+const WHOLE = new Set(['cvtps2pd', 'cvtpd2ps', 'cvtdq2pd', 'cvtpd2dq', 'cvttpd2dq', ...AVX_WHOLE]);
+/** By what the control byte of the upper half is shifted. */
+const UPPER_CONTROL: Readonly<Record<string, number>> = { mpsadbw: 3 };
+const isWhole: readonly boolean[] = OPERATIONS.map(([name]) => WHOLE.has(name));
 
 /** The number of an operation; -1: there is none of that name. */
 export const vectorOperation = (name: string): number => OPERATIONS.findIndex(([each]) => each === name);
 
 /** The result, as far as the register is wide. */
 export function runVectorOperation(number: number, operands: VectorOperands): bigint {
-  return BigInt.asUintN(operands.width, OPERATIONS[number]![1](operands));
+  const run = OPERATIONS[number]![1];
+  if (operands.width === 256 && !isWhole[number]) {
+    const shift = UPPER_CONTROL[OPERATIONS[number]![0]] ?? 0;
+    const part = (at: bigint): bigint => {
+      const [a, b, c] = [operands.a, operands.b, operands.c].map((each) => low128(each >> at)) as [
+        bigint,
+        bigint,
+        bigint,
+      ];
+      const control = at === 0n ? operands.control : operands.control >> shift;
+      const half = { ...operands, width: 128 as const, a, b, c, control };
+      const value = BigInt.asUintN(128, run(half));
+      operands.flags |= half.flags;
+      return value;
+    };
+    return part(0n) | (part(128n) << 128n);
+  }
+  return BigInt.asUintN(operands.width, run(operands));
 }
+
+const low128 = (value: bigint): bigint => BigInt.asUintN(128, value);
 
 /** Names of operations on registers of MMX alone. */
 export const MMX_INTEGERS: readonly string[] = Object.keys(INTEGERS);

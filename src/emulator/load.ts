@@ -75,6 +75,7 @@ const STACK_GAP = 0x1000_0000n;
 const AT = {
   NULL: 0, PHDR: 3, PHENT: 4, PHNUM: 5, PAGESZ: 6, BASE: 7, FLAGS: 8, ENTRY: 9, UID: 11, EUID: 12, GID: 13, EGID: 14,
   HWCAP: 16, CLKTCK: 17, DCACHEBSIZE: 19, ICACHEBSIZE: 20, SECURE: 23, RANDOM: 25, HWCAP2: 26, EXECFN: 31,
+  MINSIGSTKSZ: 51,
 } as const; // prettier-ignore
 
 /** The word at a guest address; null where none is mapped. */
@@ -240,6 +241,7 @@ function auxiliaryVector(
     [AT.SECURE, 0n],
     [AT.RANDOM, random],
     [AT.EXECFN, name],
+    ...(model.signalFrameBytes === undefined ? [] : [[AT.MINSIGSTKSZ, model.signalFrameBytes] as const]),
     ...(cacheLine === 0n ? [] : [[AT.DCACHEBSIZE, cacheLine] as const, [AT.ICACHEBSIZE, cacheLine] as const]),
     [AT.NULL, 0n],
   ];

@@ -110,6 +110,8 @@ export interface ProcessModel {
   readonly threads: { readonly pointer: RegisterName; readonly cloneTls: 3 | 4 };
   /** Frames of signal handlers. */
   readonly signals: SignalModel;
+  /** AT_MINSIGSTKSZ: bytes of the largest of them. Absent: not announced. */
+  readonly signalFrameBytes?: bigint;
   /** O_DIRECTORY, O_NOFOLLOW and O_LARGEFILE. */
   readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint; readonly largeFile: bigint };
   /** `struct epoll_event` has no padding in front of its data. */

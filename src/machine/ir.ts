@@ -1102,6 +1102,11 @@ export class BlockBuilder {
     return this.slots.firstTemporary + this.temporaries++;
   }
 
+  /** The temporaries of the instruction so far are not needed any more. */
+  reuseTemporaries(): void {
+    this.temporaries = 0;
+  }
+
   private push(op: OpName, d: Slot, a: Operand, b: Operand, c: Operand, kind: AnyKind = 'bits', mode = 0): void {
     this.ops.push({ op, d, a, b, c, kind, at: this.instructions.length - 1, mode });
   }
