@@ -6,12 +6,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
-import { buildProgram, runHere } from './support/c-programs.js';
+import { buildProgram, runHere, scratch } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
 import { everyNth, times } from './support/long.js';
 import { hasFeatures } from './support/processor.js';
+import { outputOf } from './support/spawn.js';
 import { describeWith, runProgramFile } from './support/tools.js';
-import { avxCases, avxProgram, AVX_TARGET, extended, V3 } from './support/x86-avx.js';
+import { avxCases, avxFaultProgram, avxProgram, AVX_TARGET, extended, V3 } from './support/x86-avx.js';
 import { formsOf, LEVEL_3, vexBytes, vexForms } from './support/x86-forms.js';
 import type { AvxCase } from './support/x86-avx.js';
 import type { VexForm } from './support/x86-forms.js';
@@ -53,5 +54,17 @@ describeWith(['gcc', 'objdump', 'as'], 'AVX', () => {
     expect(differing(cases, times(200, 16), 0)).toEqual([]);
     // Most of the time goes to compilers.
     expect(differing(everyNth(cases, 5), 16, 1)).toEqual([]);
+  });
+
+  test('operands beyond the last page: the fault, its place, and what was done before', () => {
+    const cases = avxCases(vexByText()).filter(({ name }) => name.includes('(%rdi') && !name.includes('['));
+    expect(cases.length).toBeGreaterThan(1000);
+    if (!isThere) return;
+    const program = scratch('faults');
+    outputOf('gcc', ['-O1', '-w', '-static', writeSource('faults.c', avxFaultProgram(cases)), '-o', program]);
+    const expected = runProgramFile(program).stdout.split('\n');
+    const here = runHere(AVX_TARGET, program).output.split('\n');
+    expect(here).toHaveLength(cases.length + 1);
+    expect(here.filter((line, i) => line !== expected[i])).toEqual([]);
   });
 });

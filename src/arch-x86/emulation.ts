@@ -86,8 +86,8 @@ function callBefore(before: Uint8Array, address: Address): Address | 'indirect' 
 
 const LEVEL_2 = 'x86-64-v2';
 const LEVEL_3 = 'x86-64-v3';
-/** Bytes of a signal frame with the state of `xsave`, wherever the stack pointer is. */
-const FRAME_BYTES = 1360n;
+/** Bytes of a signal frame with the state of `xsave`, as Linux counts them: with one of 32 bits. */
+const FRAME_BYTES = 1776n;
 
 /** The emulation member of the x86-64 `Arch`. */
 export const x86Emulation: IrEmulation = {

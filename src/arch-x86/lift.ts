@@ -1,7 +1,7 @@
 /**
  * Instruction -> IR for x86-64 in 64-bit user mode: the integer instructions, and of SSE what moves
- * and combines whole registers; floating point of SSE and x87, and MMX by helpers. AVX stops
- * with its name.
+ * and combines whole registers; floating point of SSE and x87, and MMX by helpers. AVX is in
+ * `vex.ts`, and stops with its name where the processor has none.
  *
  * What differs from most machines:
  *
@@ -2333,7 +2333,7 @@ const WITHOUT: readonly (readonly [RegExp, string])[] = [
   [/^(uiret|testui|clui|stui|senduipi|umonitor|umwait|tpause|monitorx|mwaitx|mcommit|clzero|clwb)$/, 'not announced by cpuid'],
   [/^(bnd|montmul|x(sha|store|crypt))/, 'MPX, PadLock'],
   [/^(extrq|insertq|movnts[sd]|llwpcb|slwpcb|lwp(ins|val)|bl[cs]|t1mskc|tzmsk|bextr$)/, 'AMD extensions: SSE4a, LWP, TBM'],
-  [/^(v|k|t(dp|ile)|ldtilecfg|sttilecfg|cmp.*xadd$)/, 'AVX, AVX-512, AMX'],
+  [/^(v|k|t(dp|ile)|ldtilecfg|sttilecfg|cmp.*xadd$)/, 'AVX (unless asked for), AVX-512, AMX'],
   [/^(sha|aes|encodekey|loadiwkey|gf2p8|pclmul)/, 'cryptography'],
 ]; // prettier-ignore
 

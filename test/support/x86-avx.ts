@@ -223,3 +223,79 @@ int main(int argc, char **argv) {
 }
 `;
 }
+
+const FAULTS = `
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+typedef unsigned long u64;
+static sigjmp_buf back;
+static u64 sum, x[16] __attribute__((aligned(32)));
+static unsigned char *page;
+static volatile int faults;
+static void add(u64 value) { sum = (sum ^ value) * 1099511628211ULL; sum ^= sum >> 29; }
+static void all(const void *from, int bytes) { u64 word; for (int i = 0; i < bytes; i += 8) memcpy(&word, (const char *)from + i, 8), add(word); }
+/* Where it was, and the registers as they are then. */
+static void handler(int number, siginfo_t *info, void *context) {
+  ucontext_t *c = context;
+  const char *state = (const char *)c->uc_mcontext.fpregs;
+  static const char zeros[64];
+  u64 components;
+  faults++;
+  add(number);
+  add(info->si_code);
+  add(info->si_addr ? (unsigned char *)info->si_addr - page : -1);
+  add(c->uc_mcontext.gregs[REG_RAX]);
+  add(c->uc_mcontext.gregs[REG_RCX]);
+  all(state + 160, 64);
+  memcpy(&components, state + 512, 8);
+  all(components & 4 ? state + 576 : zeros, 64);
+  siglongjmp(back, 1);
+}
+static __attribute__((noinline)) void execute(const unsigned char *code, void *at) {
+  __asm__ volatile(
+    "vmovdqu (%1),%%ymm0\\n vmovdqu 32(%1),%%ymm1\\n vmovdqu 64(%1),%%ymm2\\n vmovdqu 96(%1),%%ymm3\\n"
+    "mov $5,%%eax\\n mov $6,%%ecx\\n mov $7,%%edx\\n call *%0\\n vmovdqu %%ymm0,(%1)\\n vmovdqu %%ymm1,32(%1)\\n vmovdqu %%ymm2,64(%1)\\n vzeroupper"
+    : : "r"(code), "S"(x), "D"(at) : "rax", "rcx", "rdx", "memory", "cc");
+}
+`;
+
+/**
+ * Source of a program whose operands lie at the end of the last page that there is: what is done,
+ * or how it faults, by how many bytes there are.
+ */
+export function avxFaultProgram(cases: readonly AvxCase[]): string {
+  const routines = cases.map(({ bytes }, i) => `r${i}: .byte ${[...bytes, 0xc3].join(',')}\\n`).join('"\n  "');
+  return `${FAULTS}
+__asm__(".pushsection .text\\n  ${routines} .popsection\\n");
+${cases.map((_, i) => `extern const unsigned char r${i}[];`).join(' ')}
+static const unsigned char *const routines[] = {${cases.map((_, i) => `r${i}`).join(', ')}};
+static const char *const names[] = {${cases.map(({ name }) => `"${name}"`).join(', ')}};
+int main(void) {
+  static const int there[] = {1, 2, 3, 4, 7, 8, 12, 15, 16, 17, 24, 31, 32, 40, 48};
+  struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
+  page = mmap(0, 0x3000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(page + 0x1000, 0x1000, PROT_NONE);
+  sigaction(SIGSEGV, &action, 0);
+  for (int f = 0; f < ${cases.length}; f++) {
+    sum = 14695981039346656037ULL;
+    faults = 0;
+    for (int k = 0; k < 2 * (int)(sizeof there / sizeof *there); k++) {
+      for (int j = 0; j < 64; j++) page[0xfc0 + j] = 7 * j + k;
+      for (int j = 0; j < 12; j++) x[j] = (j * 0x9e3779b97f4a7c15 + k * 0xc2b2ae3d27d4eb4f) ^ (j * 0x123456789abcdef << (k & 15));
+      /* Indices of gathers. */
+      for (int j = 12; j < 16; j++) x[j] = names[f][1] == 'p' && names[f][8] == 'q' || names[f][1] == 'g' && names[f][7] == 'q' ? 4 * (j - 12) - 6 : 4 * (j - 12) - 6 & 0xffffffff | 8ul << 32;
+      if (!sigsetjmp(back, 1)) execute(routines[f], page + 0x1000 - there[k / 2]);
+      all(x, 96);
+      all(page + 0xfc0, 64);
+    }
+    printf("%s %d %lx\\n", names[f], faults, sum);
+  }
+  return 0;
+}
+`;
+}
