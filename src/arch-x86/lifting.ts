@@ -18,8 +18,8 @@ import {
 } from './state.js'; // prettier-ignore
 
 /** By condition code / 2: what it asks; the lowest bit asks for the opposite. */
-export const CONDITION_NAMES = ['o', 'b', 'e', 'be', 's', 'p', 'l', 'le'] as const;
-export const TESTS: readonly FlagTestName[] = [
+const CONDITION_NAMES = ['o', 'b', 'e', 'be', 's', 'p', 'l', 'le'] as const;
+const TESTS: readonly FlagTestName[] = [
   'flago',
   'flagb',
   'flage',
@@ -31,7 +31,7 @@ export const TESTS: readonly FlagTestName[] = [
 ];
 
 export const LOADS: Readonly<Record<1 | 2 | 4 | 8, LoadName>> = { 1: 'ld8u', 2: 'ld16u', 4: 'ld32u', 8: 'ld64' };
-export const SIGNED_LOADS: Readonly<Record<1 | 2 | 4 | 8, LoadName>> = { 1: 'ld8s', 2: 'ld16s', 4: 'ld32s', 8: 'ld64' };
+const SIGNED_LOADS: Readonly<Record<1 | 2 | 4 | 8, LoadName>> = { 1: 'ld8s', 2: 'ld16s', 4: 'ld32s', 8: 'ld64' };
 export const STORES: Readonly<Record<1 | 2 | 4 | 8, StoreName>> = { 1: 'st8', 2: 'st16', 4: 'st32', 8: 'st64' };
 export type Bytes = 1 | 2 | 4 | 8;
 export const widthOf = (bytes: Bytes): FlagWidth => (8 * bytes) as FlagWidth;

@@ -11,13 +11,13 @@ import { flagBits, STATUS_FLAGS } from '../machine/status-flags.js';
 import { modeOf } from './float-lift.js';
 import { X87_PENDING } from './x87.js';
 
-export const GPR_NAMES = [
+const GPR_NAMES = [
   'rax', 'rcx', 'rdx', 'rbx', 'rsp', 'rbp', 'rsi', 'rdi', 'r8', 'r9', 'r10', 'r11', 'r12', 'r13', 'r14', 'r15',
 ] as const; // prettier-ignore
 /** Registers of x87, 80 bits each, by their numbers: the top of the stack is in the status word. */
-export const X87_NAMES = Array.from({ length: 8 }, (_, i) => `fpr${i}`);
-export const XMM_NAMES = Array.from({ length: 16 }, (_, i) => `xmm${i}`);
-export const YMM_NAMES = XMM_NAMES.map((_, i) => `ymm${i}h`);
+const X87_NAMES = Array.from({ length: 8 }, (_, i) => `fpr${i}`);
+const XMM_NAMES = Array.from({ length: 16 }, (_, i) => `xmm${i}`);
+const YMM_NAMES = XMM_NAMES.map((_, i) => `ymm${i}h`);
 
 export const SLOTS = new SlotLayout([
   ...GPR_NAMES.map((name) => [name, 'i64'] as const),

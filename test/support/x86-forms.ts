@@ -17,7 +17,7 @@ export const LEVEL_3: readonly string[] = [...LEVEL_2, ...'avx avx2 bmi bmi2 f16
  * Not meant: a prefix that the encoding does not have, which binutils writes in front; what a bit
  * of its own announces; descriptor tables and segment registers, which are not executed.
  */
-export const OTHERS =
+const OTHERS =
   /^(data16|(rex\.W )*(monitor|mwait|s[gil]dt|l[gil]dt|str|ltr|[ls]msw|ver[rw]|lar|lsl|l[fgs]s|sysenter|(push|pop)w?\s+%[fg]s))\b/;
 
 const SLOT = 16;
@@ -82,7 +82,7 @@ export function vexForms(): VexForm[] {
 }
 
 /** Texts of the encodings, one in each slot; null: none. */
-export function disassembled(folder: string, all: readonly Uint8Array[]): (string | null)[] {
+function disassembled(folder: string, all: readonly Uint8Array[]): (string | null)[] {
   const bytes = new Uint8Array(all.length * SLOT).fill(0x90);
   all.forEach((each, i) => {
     bytes.set(slotOf(each), i * SLOT);
@@ -105,7 +105,7 @@ export function slotOf(encoding: Uint8Array): Uint8Array {
 }
 
 /** Of texts those that the assembler takes for the level. */
-export function ofLevel(folder: string, level: readonly string[], texts: readonly string[]): Set<string> {
+function ofLevel(folder: string, level: readonly string[], texts: readonly string[]): Set<string> {
   const head = ['.arch generic64', ...level.map((name) => `.arch .${name}`)];
   writeFileSync(join(folder, 'x.s'), `${[...head, ...texts].join('\n')}\n`);
   const errors = spawnSync('as', ['x.s', '-o', 'x.o'], { cwd: folder, maxBuffer: 1 << 28 }).stderr.toString();
