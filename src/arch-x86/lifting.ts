@@ -19,16 +19,7 @@ import {
 
 /** By condition code / 2: what it asks; the lowest bit asks for the opposite. */
 const CONDITION_NAMES = ['o', 'b', 'e', 'be', 's', 'p', 'l', 'le'] as const;
-const TESTS: readonly FlagTestName[] = [
-  'flago',
-  'flagb',
-  'flage',
-  'flagbe',
-  'flags',
-  'flagp',
-  'flagl',
-  'flagle',
-];
+const TESTS: readonly FlagTestName[] = ['flago', 'flagb', 'flage', 'flagbe', 'flags', 'flagp', 'flagl', 'flagle'];
 
 export const LOADS: Readonly<Record<1 | 2 | 4 | 8, LoadName>> = { 1: 'ld8u', 2: 'ld16u', 4: 'ld32u', 8: 'ld64' };
 const SIGNED_LOADS: Readonly<Record<1 | 2 | 4 | 8, LoadName>> = { 1: 'ld8s', 2: 'ld16s', 4: 'ld32s', 8: 'ld64' };
