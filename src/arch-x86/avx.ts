@@ -8,16 +8,8 @@ import { BINARY32, BINARY64 } from '../float/index.js';
 import { ELEMENTS } from './float-lift.js';
 import type { Elements } from './float-lift.js';
 import type { FusedKind } from './float.js';
-import { bitsOf, converted, each, lane, pack } from './lanes.js';
+import { bitsOf, converted, lane, pack } from './lanes.js';
 import type { VectorOperation } from './lanes.js';
-
-/** Each lane by its own count; from the width on nothing is left, or the sign. */
-const shiftEach = (bits: number, kind: 'left' | 'right' | 'arithmetic'): VectorOperation =>
-  each(bits, false, (a, count) => {
-    const by = count < BigInt(bits) ? count : BigInt(bits);
-    if (kind === 'left') return a << by;
-    return (kind === 'right' ? a : BigInt.asIntN(bits, a)) >> by;
-  });
 
 /** How fused operations change signs: of elements in even places, and in odd ones. */
 const FUSED: readonly (readonly [name: string, even: FusedKind, odd: FusedKind])[] = (
@@ -76,19 +68,10 @@ const fused: VectorOperation = (x) => {
 
 /** The operations by their names; that of all fused ones is `fused`. */
 export const AVX_OPERATIONS: Readonly<Record<string, VectorOperation>> = {
-  vpsllvd: shiftEach(32, 'left'),
-  vpsllvq: shiftEach(64, 'left'),
-  vpsrlvd: shiftEach(32, 'right'),
-  vpsrlvq: shiftEach(64, 'right'),
-  vpsravd: shiftEach(32, 'arithmetic'),
-  /** Lanes of the second operand. */
-  vpermd: ({ a, b }) => pack(8, 32, (i) => lane(b, Number(lane(a, i, 32) & 7n), 32)),
-  vpermilps: ({ a, b }) => pack(4, 32, (i) => lane(a, Number(lane(b, i, 32) & 3n), 32)),
-  vpermilpd: ({ a, b }) => pack(2, 64, (i) => lane(a, Number((lane(b, i, 64) >> 1n) & 1n), 64)),
   vcvtph2ps: (x) => converted(x, x.width / 32, 32, (i) => x.sse.fromHalf(lane(x.b, i, 16))),
   vcvtps2ph: (x) => converted(x, x.width / 32, 16, (i) => x.sse.toHalf(lane(x.b, i, 32), x.control)),
   fused,
 };
 
 /** Those of them that take 256 bits as one. */
-export const AVX_WHOLE: readonly string[] = ['vpermd', 'vcvtph2ps', 'vcvtps2ph', 'fused'];
+export const AVX_WHOLE: readonly string[] = ['vcvtph2ps', 'vcvtps2ph', 'fused'];

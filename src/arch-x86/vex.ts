@@ -391,6 +391,99 @@ const permuteWords: Lift = (x) => {
   return undefined;
 };
 
+/** Bytes of words that numbers choose: for each of a vector the places of its bytes. */
+function placesOf(x: Lifting, numbers: Slot, mask: bigint): Slot {
+  const { b } = x;
+  b.to(SECOND, 'and128', numbers, vectorConstant(x, mask, mask));
+  b.to(SECOND, 'vmul32', SECOND, vectorConstant(x, 0x0404_0404_0404_0404n, 0x0404_0404_0404_0404n));
+  b.to(SECOND, 'vadd8', SECOND, vectorConstant(x, 0x0302_0100_0302_0100n, 0x0302_0100_0302_0100n));
+  return SECOND;
+}
+
+/** `vpermd`: each word of 32 bits is one of eight. A place of 16 or more gives 0. */
+const permuteByVector: Lift = (x) => {
+  const { b } = x;
+  const [to, numbers] = [vectorNumber(x, 0), vectorNumber(x, 1)];
+  const [low, high] = sources(x, x.operand(2));
+  for (const half of [0, 1] as const) {
+    const d = VECTORS[RESULT_NUMBERS[half]]!;
+    const places = placesOf(x, VECTORS[numbers + 16 * half]!, 0x0000_0007_0000_0007n);
+    b.to(d, 'vswizzle', low!, places);
+    b.to(places, 'vsub8', places, vectorConstant(x, 0x1010_1010_1010_1010n, 0x1010_1010_1010_1010n));
+    b.to(places, 'vswizzle', high!, places);
+    b.to(d, 'or128', d, places);
+  }
+  commit(x, to, true);
+  return undefined;
+};
+
+/** `vpermilps` by a vector: each word of 32 bits is one of the four in its half. */
+const permuteWithin: Lift = (x) => {
+  const { b } = x;
+  const [to, first] = [vectorNumber(x, 0), vectorNumber(x, 1)];
+  const numbers = sources(x, x.operand(2));
+  halvesOf(x).forEach((half, i) => {
+    const places = placesOf(x, numbers[i]!, 0x0000_0003_0000_0003n);
+    b.to(VECTORS[to + 16 * half]!, 'vswizzle', VECTORS[first + 16 * half]!, places);
+  });
+  if (!isWide(x)) clearUpper(x, to);
+  return undefined;
+};
+
+/** `vpermilpd` by a vector: bit 1 of each number counts. */
+const permuteWordsWithin: Lift = (x) => {
+  const { b } = x;
+  const [to, first] = [vectorNumber(x, 0), vectorNumber(x, 1)];
+  const numbers = sources(x, x.operand(2));
+  halvesOf(x).forEach((half, i) => {
+    const from = VECTORS[first + 16 * half]!;
+    const [low, high] = [b.make('low64', from), b.make('high64', from)];
+    const words = (['low64', 'high64'] as const).map((name) => {
+      const d = b.temp();
+      b.select(d, b.make('and', b.make(name, numbers[i]!), 2n), high, low);
+      return d;
+    });
+    b.to(VECTORS[to + 16 * half]!, 'join64', words[0]!, words[1]!);
+  });
+  if (!isWide(x)) clearUpper(x, to);
+  return undefined;
+};
+
+/** `vpsllvd` and its kin: each lane by its own count; from the width on 0 is left, or the sign. */
+const shiftEach =
+  (op: 'shl' | 'shr' | 'sar', width: 32 | 64): Lift =>
+  (x) => {
+    const { b } = x;
+    const [to, first] = [vectorNumber(x, 0), vectorNumber(x, 1)];
+    const counts = sources(x, x.operand(2));
+    /** One lane of so many bits, with what is above them 0. */
+    const shifted = (value: Slot, by: Slot): Slot => {
+      const within = b.make('setltu', by, BigInt(width));
+      const d = b.temp();
+      if (op === 'sar') {
+        b.select(d, within, by, BigInt(width - 1));
+        return b.make('zx32', b.make('sar', b.make('sx32', value), d));
+      }
+      const plain = b.make(op, value, by);
+      b.select(d, within, width === 32 ? b.make('zx32', plain) : plain, 0n);
+      return d;
+    };
+    const half = (value: Slot, by: Slot): Slot => {
+      if (width === 64) return shifted(value, by);
+      const low = shifted(b.make('zx32', value), b.make('zx32', by));
+      const high = shifted(b.make('shr', value, 32n), b.make('shr', by, 32n));
+      return b.make('or', low, b.make('shl', high, 32n));
+    };
+    halvesOf(x).forEach((which, i) => {
+      const [from, by] = [VECTORS[first + 16 * which]!, counts[i]!];
+      const low = half(b.make('low64', from), b.make('low64', by));
+      const high = half(b.make('high64', from), b.make('high64', by));
+      b.to(VECTORS[to + 16 * which]!, 'join64', low, high);
+    });
+    if (!isWide(x)) clearUpper(x, to);
+    return undefined;
+  };
+
 /** `vpermilpd` by a constant: a bit for each word of 64 bits. */
 const permuteInHalves: Lift = (x) => {
   const { b } = x;
@@ -697,8 +790,13 @@ const OWN: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ['vpabsd', direct('vabs32')],
   ['vzeroupper', zeroes(false)],
   ['vzeroall', zeroes(true)],
-  ...'vpsllvd vpsllvq vpsrlvd vpsrlvq vpsravd vpermd'.split(' ').map((name) => [name, vectorHelper(name)] as const),
-  ['vpermps', vectorHelper('vpermd')],
+  ['vpsllvd', shiftEach('shl', 32)],
+  ['vpsllvq', shiftEach('shl', 64)],
+  ['vpsrlvd', shiftEach('shr', 32)],
+  ['vpsrlvq', shiftEach('shr', 64)],
+  ['vpsravd', shiftEach('sar', 32)],
+  ['vpermd', permuteByVector],
+  ['vpermps', permuteByVector],
   ['vcvtph2ps', vectorHelper('vcvtph2ps', 8)],
   ['vcvtps2ph', toHalves],
   ['vmaskmovps', maskedMove(4)],
@@ -765,8 +863,8 @@ export function vexSemantics(row: OpcodeRow, legacy: Legacy): Lift | null {
   const byConstant = row.operands.includes('Ib');
   // FMA4 and XOP have four registers, and names that are none of FMA.
   if (row.operands.includes('Lx') && !/^vp?blendv/.test(name)) return null;
-  if (name === 'vpermilpd') return byConstant ? permuteInHalves : vectorHelper(name);
-  if (name === 'vpermilps' && !byConstant) return vectorHelper(name);
+  if (name === 'vpermilpd') return byConstant ? permuteInHalves : permuteWordsWithin;
+  if (name === 'vpermilps' && !byConstant) return permuteWithin;
   const renamed = RENAMED[name];
   if (renamed) {
     const emit = legacy(renamed[0]);
