@@ -801,7 +801,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator, x86-64: a gather that faults forgets which elements it has',
-    file: 'arch-x86/vex.js',
+    file: 'arch-x86/vex-elements.js',
     find: 'masks &= ~(ones << place);',
     replace: '',
     test: 'lift-x86-avx',

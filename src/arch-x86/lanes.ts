@@ -52,3 +52,8 @@ export function converted(x: VectorOperands, count: number, bits: number, elemen
 }
 
 export const bitsOf = (of: Format): 32 | 64 => (of === BINARY64 ? 64 : 32);
+
+/** A number from its bytes, the lowest first; and its bytes. */
+export const numberIn = (bytes: Uint8Array): bigint => bytes.reduceRight((sum, each) => (sum << 8n) | BigInt(each), 0n);
+export const bytesOf = (value: bigint, count: number): Uint8Array =>
+  Uint8Array.from({ length: count }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));

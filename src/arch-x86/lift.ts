@@ -52,11 +52,13 @@ import type { Elements } from './float-lift.js';
 import {
   compareTexts, MMX_INTEGERS, runVectorOperation, VECTOR_LATER, VECTOR_CONVERSIONS, VECTOR_ESTIMATES, vectorOperation,
 } from './vector.js'; // prettier-ignore
+import { bytesOf, numberIn } from './lanes.js';
 import type { VectorOperands } from './lanes.js';
 import { BINARY32, BINARY64 } from '../float/index.js';
 import type { Format } from '../float/index.js';
 import { cpuid, hasAvx } from './cpuid.js';
-import { VEX_HELPERS, vexSemantics } from './vex.js';
+import { vexSemantics } from './vex.js';
+import { VEX_HELPERS } from './vex-elements.js';
 import type { X86Level } from './cpuid.js';
 import { EXTENDED_HELPERS } from './extended-state.js';
 import { decodeInto, MAX_INSTRUCTION_BYTES } from './isa.js';
@@ -2490,7 +2492,7 @@ const VECTOR_HELPERS: Readonly<Record<string, Helper>> = {
     };
     const value = runVectorOperation(argument & 255, operands);
     if (raises(state, operands.flags)) return FLOAT_EXCEPTION;
-    state.memory.write(at, asBytes(value, bytes));
+    state.memory.write(at, bytesOf(value, bytes));
     return { kind: 'next' };
   },
   /** Argument: `VECTOR_FIELDS`. */
@@ -2580,9 +2582,6 @@ const VECTOR_HELPERS: Readonly<Record<string, Helper>> = {
   },
 };
 
-const asBytes = (value: bigint, count: number): Uint8Array =>
-  Uint8Array.from({ length: count }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));
-
 /** The state of x87 in its slots, with the operand at `at`. */
 function x87State(state: HelperState, at: Address): X87State {
   return {
@@ -2600,11 +2599,10 @@ function x87State(state: HelperState, at: Address): X87State {
     },
     memory: {
       read: (bytes) => {
-        const read = state.memory.read(at, bytes)!;
-        return read.reduceRight((sum, each) => (sum << 8n) | BigInt(each), 0n);
+        return numberIn(state.memory.read(at, bytes)!);
       },
       write: (bytes, value) => {
-        state.memory.write(at, asBytes(value, bytes));
+        state.memory.write(at, bytesOf(value, bytes));
       },
     },
   };
