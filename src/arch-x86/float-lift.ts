@@ -28,6 +28,9 @@ const COMPARISONS: Readonly<Record<number, readonly [name: 'feq' | 'flt' | 'fle'
 };
 
 const BOX = 0xffff_ffff_0000_0000n;
+/** Conversions of all elements of a vector. */
+export type VectorConversion =
+  | 'cvtdq2ps' | 'cvtdq2pd' | 'cvtps2pd' | 'cvtpd2ps' | 'cvtps2dq' | 'cvttps2dq' | 'cvtpd2dq' | 'cvttpd2dq'; // prettier-ignore
 const isDouble = (elements: Elements): boolean => elements.endsWith('d');
 
 /** What MXCSR says to the ops: all exceptions masked, to nearest, nothing flushed. */
@@ -169,6 +172,48 @@ export class FastFloat {
     if (from === 'ss') this.normal([value!], 'ss');
     b.float(result, from === 'ss' ? 'fwiden' : 'fnarrow', mode, [value!]);
     this.write(d, from === 'ss' ? 'sd' : 'ss', [result]);
+  }
+
+  /**
+   * A vector converted. Of what has fewer bits behind it the elements are in the lower half, which
+   * is alone read of what gets more.
+   */
+  convertVector(name: VectorConversion, d: Slot, source: Slot): void {
+    const { b } = this;
+    const [low, high] = [b.make('low64', source), b.make('high64', source)];
+    const integers = (half: Slot): Slot[] => [b.make('sx32', half), b.make('sar', half, 32n)];
+    const singles = (half: Slot): Slot[] => [b.make('or', half, BOX), b.make('or', b.make('shr', half, 32n), BOX)];
+    const each = (operands: readonly Slot[], op: FloatName): Slot[] =>
+      operands.map((operand) => {
+        const result = b.temp();
+        b.float(result, op, this.mode, [operand]);
+        return result;
+      });
+    switch (name) {
+      case 'cvtdq2ps':
+        this.write(d, 'ps', each([...integers(low), ...integers(high)], 'fsingle_s64'));
+        break;
+      case 'cvtdq2pd':
+        this.write(d, 'pd', each(integers(low), 'fdouble_s64'));
+        break;
+      case 'cvtps2pd': {
+        const operands = singles(low);
+        this.normal(operands, 'ps');
+        this.write(d, 'pd', each(operands, 'fwiden'));
+        break;
+      }
+      case 'cvtps2dq':
+      case 'cvttps2dq': {
+        const op = name === 'cvtps2dq' ? 'fnearest32_s32' : 'fzero32_s32';
+        this.write(d, 'ps', each([...singles(low), ...singles(high)], op));
+        break;
+      }
+      default: {
+        const op = ({ cvtpd2ps: 'fnarrow', cvtpd2dq: 'fnearest64_s32', cvttpd2dq: 'fzero64_s32' } as const)[name];
+        const [first, second] = each([low, high], op);
+        b.to(d, 'wide64', b.make('or', b.make('zx32', first!), b.make('shl', second!, 32n)));
+      }
+    }
   }
 
   /** `source`: sign-extended. */

@@ -48,7 +48,7 @@ import { isX87Control, isX87Unwaiting, X87, x87Access } from './x87.js';
 import type { X87State } from './x87.js';
 import type { FloatOperation } from './float.js';
 import { ELEMENTS, FastFloat } from './float-lift.js';
-import type { Elements } from './float-lift.js';
+import type { Elements, VectorConversion } from './float-lift.js';
 import {
   compareTexts, MMX_INTEGERS, runVectorOperation, VECTOR_LATER, VECTOR_CONVERSIONS, VECTOR_ESTIMATES, vectorOperation,
 } from './vector.js'; // prettier-ignore
@@ -1506,6 +1506,19 @@ const floatConvert =
     return vectorHelper(x, from === 'ss' ? 'cvtss2sd' : 'cvtsd2ss');
   };
 
+/** Of what gets more bits memory has 8 bytes. */
+const convertVector =
+  (name: VectorConversion): Lift =>
+  (x) => {
+    const elements = /^cvt(ps2pd|dq2pd)$/.test(name) ? 'sd' : 'ps';
+    if (!x.slow) {
+      new FastFloat(x.b, MODE).convertVector(name, x.vector(x.operand(0)), fastSource(x, 1, elements));
+      return undefined;
+    }
+    floatSource(x, 1, elements);
+    return vectorHelper(x, name);
+  };
+
 const floatFromInteger =
   (to: 'ss' | 'sd'): Lift =>
   (x) => {
@@ -2201,7 +2214,7 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
     [`cvt${elements}2si`, floatToInteger(elements, false)],
     [`cvtt${elements}2si`, floatToInteger(elements, true)],
   ]),
-  ...VECTOR_CONVERSIONS.map((name) => [name, byHelper(name, /^cvt(ps2pd|dq2pd)$/.test(name) ? 'sd' : 'ps')] as const),
+  ...VECTOR_CONVERSIONS.map((name) => [name, convertVector(name)] as const),
   ...VECTOR_ESTIMATES.map((name) => [name, byHelper(name, name.endsWith('ss') ? 'ss' : 'ps')] as const),
   ...HELPED.map((name) => [name, byHelper(name)] as const),
   ...VECTOR_LATER.map((name) => {

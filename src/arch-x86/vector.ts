@@ -11,6 +11,7 @@ import { isNan, isSubnormal } from './float.js';
 import { AVX_OPERATIONS, AVX_WHOLE } from './avx.js';
 import { FLOAT_OPERATIONS } from './float.js';
 import type { FloatOperation, FloatResult } from './float.js';
+import type { VectorConversion } from './float-lift.js';
 import { bitsOf, converted, each, lane, pack, signedLane } from './lanes.js';
 import type { VectorOperands, VectorOperation } from './lanes.js';
 
@@ -183,7 +184,7 @@ const floatsToFloats =
   (x) =>
     converted(x, x.width / 64, bitsOf(to), (i) => x.sse.convert(from, to, lane(x.b, i, bitsOf(from))));
 
-const CONVERSIONS: Readonly<Record<string, VectorOperation>> = {
+const CONVERSIONS: Readonly<Record<VectorConversion, VectorOperation>> = {
   cvtps2pd: floatsToFloats(BINARY32, BINARY64),
   cvtpd2ps: floatsToFloats(BINARY64, BINARY32),
   cvtdq2ps: integersToFloats(BINARY32),
@@ -455,7 +456,7 @@ const low128 = (value: bigint): bigint => BigInt.asUintN(128, value);
 /** Names of operations on registers of MMX alone. */
 export const MMX_INTEGERS: readonly string[] = Object.keys(INTEGERS);
 /** Names of those on the other registers. */
-export const VECTOR_CONVERSIONS: readonly string[] = Object.keys(CONVERSIONS);
+export const VECTOR_CONVERSIONS = Object.keys(CONVERSIONS) as readonly VectorConversion[];
 export const VECTOR_ESTIMATES: readonly string[] = Object.keys(ESTIMATES);
 /** Names of those of SSE3 and SSE4. */
 export const VECTOR_LATER: readonly string[] = Object.keys(LATER);

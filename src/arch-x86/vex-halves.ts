@@ -63,26 +63,48 @@ export interface Variant {
 }
 
 /** The semantics of SSE on each half, in place of their target a result. */
+function computeHalves(
+  x: Lifting,
+  emit: Lift,
+  { single = false, controlShift = 0, source = halfOf }: Variant = {},
+): number {
+  const { target, first, others } = partsOf(x);
+  const all = x.operands;
+  for (const half of single ? ([0] as const) : halvesOf(x)) {
+    const result = RESULT_NUMBERS[half];
+    if (first) x.b.to(VECTORS[result]!, 'mov128', VECTORS[first.number + 16 * half]!);
+    const rest = others.map((each, i) => {
+      if (each.kind !== 'immediate') return i === 0 ? source(each, half) : halfOf(each, half);
+      return half === 0 ? each : { ...each, value: BigInt.asUintN(8, each.value) >> BigInt(controlShift) };
+    });
+    x.operands = [vectorAt(result), ...rest];
+    const ended = emit(x);
+    x.operands = all;
+    if (ended) throw new ElftraceError('internal', `${x.instruction.mnemonic} is no helper's`);
+    x.b.reuseTemporaries();
+  }
+  if (target.kind !== 'vector') throw new ElftraceError('internal', 'no vector target');
+  return target.number;
+}
+
+/** The same, and the target is written. */
 export const onHalves =
-  (emit: Lift, { single = false, controlShift = 0, source = halfOf }: Variant = {}): Lift =>
+  (emit: Lift, variant: Variant = {}): Lift =>
   (x) => {
-    const { target, first, others } = partsOf(x);
-    const all = x.operands;
-    for (const half of single ? ([0] as const) : halvesOf(x)) {
-      const result = RESULT_NUMBERS[half];
-      if (first) x.b.to(VECTORS[result]!, 'mov128', VECTORS[first.number + 16 * half]!);
-      const rest = others.map((each, i) => {
-        if (each.kind !== 'immediate') return i === 0 ? source(each, half) : halfOf(each, half);
-        return half === 0 ? each : { ...each, value: BigInt.asUintN(8, each.value) >> BigInt(controlShift) };
-      });
-      x.operands = [vectorAt(result), ...rest];
-      const ended = emit(x);
-      x.operands = all;
-      if (ended) throw new ElftraceError('internal', `${x.instruction.mnemonic} is no helper's`);
-      x.b.reuseTemporaries();
-    }
-    if (target.kind !== 'vector') throw new ElftraceError('internal', 'no vector target');
-    commit(x, target.number, !single && isWide(x));
+    const number = computeHalves(x, emit, variant);
+    commit(x, number, variant.single !== true && isWide(x));
+    return undefined;
+  };
+
+/** Of results whose upper halves are 0 the lower ones make the target: what narrows elements. */
+export const narrowing =
+  (emit: Lift): Lift =>
+  (x) => {
+    const number = computeHalves(x, emit);
+    const { b } = x;
+    const [low, high] = RESULT_NUMBERS.map((each) => VECTORS[each]!) as [Slot, Slot];
+    if (isWide(x)) b.to(low, 'join64', b.make('low64', low), b.make('low64', high));
+    commit(x, number, false);
     return undefined;
   };
 

@@ -31,7 +31,8 @@ import { ARGUMENT, GPR, HIGH_VECTOR, MODE, RESULT_NUMBERS, SECOND, VECTOR, VECTO
 import { VECTOR_CONVERSIONS, VECTOR_ESTIMATES, VECTOR_LATER, vectorOperation } from './vector.js';
 import { gather, maskedMove } from './vex-elements.js';
 import {
-  clearUpper, commit, direct, halfOf, halvesOf, isWide, onHalves, partsOf, single, sources,
+  clearUpper, commit,
+  narrowing, direct, halfOf, halvesOf, isWide, onHalves, partsOf, single, sources,
 } from './vex-halves.js'; // prettier-ignore
 import {
   broadcast, broadcastHalf, duplicateWords, extractHalf, insertHalf, move, permuteByVector, permuteHalves, permuteInHalves, permuteWithin, permuteWords, permuteWordsWithin, shiftEach, shifts, widens,
@@ -103,6 +104,14 @@ const floats =
 const converts = (name: 'cvtss2sd' | 'cvtsd2ss', emit: Lift): Lift => {
   const bytes = name === 'cvtss2sd' ? 4 : 8;
   return (x) => (x.slow ? vectorHelper(name, bytes, true)(x) : onHalves(emit, { single: true })(x));
+};
+
+/** Conversions of vectors: of half of the source, into half of the target, or half by half. */
+const convertsVector = (name: string, emit: Lift): Lift => {
+  const widensElements = /^cvt(ps2pd|dq2pd)$/.test(name);
+  const slow = vectorHelper(name, widensElements ? 8 : 16);
+  const fast = widensElements ? widens(emit, 8) : /^cvtt?pd/.test(name) ? narrowing(emit) : onHalves(emit);
+  return (x) => (x.slow ? slow(x) : fast(x));
 };
 
 const fromInteger =
@@ -289,7 +298,6 @@ const OWN: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ...Object.entries(LOGIC_OPS).map(([name, op]) => [`v${name}`, direct(op, op === 'andnot128')] as const),
   ...FUSED_OPERATIONS.map((row) => [row.name, fused(row)] as const),
   ...HELPED.split(' ').map((name) => [`v${name}`, vectorHelper(name)] as const),
-  ...VECTOR_CONVERSIONS.map((name) => [`v${name}`, vectorHelper(name, /^cvt(ps2pd|dq2pd)$/.test(name) ? 8 : 16)] as const),
   ...VECTOR_ESTIMATES.map((name) => [`v${name}`, vectorHelper(name, name.endsWith('ss') ? 4 : 16, name.endsWith('ss'))] as const),
   ...VECTOR_LATER.map((name) => {
     const scalar = ({ roundss: 4, roundsd: 8, insertps: 4 } as const)[name];
@@ -325,6 +333,7 @@ function likeLegacy(name: string, legacy: Legacy): Lift | null {
   if (isIn(SINGLE, name) || name === 'pinsrq' || name === 'pextrq') return single(emit);
   if (isIn(SAME, name)) return emit;
   if (/^pcmp[ei]strm$/.test(name)) return masksTexts(emit);
+  if (VECTOR_CONVERSIONS.some((each) => each === name)) return convertsVector(name, emit);
   if (name === 'cvtss2sd' || name === 'cvtsd2ss') return converts(name, emit);
   if (/^cvtsi2s[sd]$/.test(name)) return fromInteger(name, emit);
   const bytes = WIDENING[/^pmov[sz]x(..)$/.exec(name)?.[1] as keyof typeof WIDENING];
