@@ -216,6 +216,23 @@ export class FastFloat {
     }
   }
 
+  /**
+   * Elements rounded to integers of their format, as the control byte of `roundps` has it. An
+   * integer of 64 bits is between; a zero keeps the sign.
+   */
+  round(elements: Elements, d: Slot, source: Slot, control: number): void {
+    const { b } = this;
+    const way = (control & 4) !== 0 ? 'nearest' : (['nearest', 'down', 'up', 'zero'] as const)[control & 3]!;
+    const isWide = isDouble(elements);
+    const results = this.lanes(source, elements).map((each) => {
+      const [integer, result] = [b.temp(), b.temp()];
+      b.float(integer, `f${way}${isWide ? 64 : 32}_s64`, this.mode, [each]);
+      b.float(result, isWide ? 'fdouble_s64' : 'fsingle_s64', this.mode, [integer]);
+      return b.make('or', result, b.make('and', each, isWide ? 1n << 63n : 1n << 31n));
+    });
+    this.write(d, elements, results);
+  }
+
   /** `source`: sign-extended. */
   fromInteger(to: 'ss' | 'sd', d: Slot, source: Slot): void {
     const result = this.b.temp();

@@ -1519,6 +1519,18 @@ const convertVector =
     return vectorHelper(x, name);
   };
 
+const roundElements =
+  (elements: Elements): Lift =>
+  (x) => {
+    if (!x.slow) {
+      const source = fastSource(x, 1, elements);
+      new FastFloat(x.b, MODE).round(elements, x.vector(x.operand(0)), source, controlOf(x));
+      return undefined;
+    }
+    floatSource(x, 1, elements);
+    return vectorHelper(x, `round${elements}`);
+  };
+
 const floatFromInteger =
   (to: 'ss' | 'sd'): Lift =>
   (x) => {
@@ -2218,8 +2230,8 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ...VECTOR_ESTIMATES.map((name) => [name, byHelper(name, name.endsWith('ss') ? 'ss' : 'ps')] as const),
   ...HELPED.map((name) => [name, byHelper(name)] as const),
   ...VECTOR_LATER.map((name) => {
-    const scalar = ({ roundss: 'ss', roundsd: 'sd' } as const)[name];
-    return [name, name === 'insertps' ? insertElement : byHelper(name, scalar)] as const;
+    const rounded = ELEMENTS.find((elements) => name === `round${elements}`);
+    return [name, rounded ? roundElements(rounded) : name === 'insertps' ? insertElement : byHelper(name)] as const;
   }),
   ['pcmpestrm', textComparison(true, true)],
   ['pcmpestri', textComparison(true, false)],
@@ -2410,17 +2422,12 @@ function meaningOf(row: OpcodeRow, encoding: X86Instruction['encoding'], avx: bo
 }
 
 /** Whether a row is executed, and why not: for the table of coverage. */
-export function x86Coverage(
-  row: OpcodeRow,
-  encoding: X86Instruction['encoding'],
-  mmx: boolean,
-  level: X86Level = 'x86-64',
-): X86Coverage {
+export function x86Coverage(row: OpcodeRow, encoding: X86Instruction['encoding'], mmx: boolean): X86Coverage {
   const name = row.mnemonics[1];
   const code = row.operands.join();
   // Rows whose semantics refuse all their operands.
   const refused = name === 'mov' ? code === 'Sw,Ew' : (name === 'push' || name === 'pop') && /^[FG]S$/.test(code);
-  const semantics = mmx ? mmxSemantics(row) : semanticsOf(row, encoding, hasAvx(level));
+  const semantics = mmx ? mmxSemantics(row) : semanticsOf(row, encoding, false);
   if (!refused && semantics) return { kind: 'executed', name };
   const reason = WITHOUT.find(([pattern]) => pattern.test(name));
   return { kind: 'stops', reason: reason ? reason[1] : 'vectors' };

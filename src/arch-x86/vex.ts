@@ -299,9 +299,8 @@ const OWN: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ...FUSED_OPERATIONS.map((row) => [row.name, fused(row)] as const),
   ...HELPED.split(' ').map((name) => [`v${name}`, vectorHelper(name)] as const),
   ...VECTOR_ESTIMATES.map((name) => [`v${name}`, vectorHelper(name, name.endsWith('ss') ? 4 : 16, name.endsWith('ss'))] as const),
-  ...VECTOR_LATER.map((name) => {
-    const scalar = ({ roundss: 4, roundsd: 8, insertps: 4 } as const)[name];
-    return [`v${name}`, vectorHelper(name, scalar ?? 16, scalar !== undefined)] as const;
+  ...VECTOR_LATER.filter((name) => !name.startsWith('round')).map((name) => {
+    return [`v${name}`, name === 'insertps' ? vectorHelper(name, 4, true) : vectorHelper(name)] as const;
   }),
 ]); // prettier-ignore
 
@@ -311,7 +310,9 @@ const RENAMED: Readonly<Record<string, readonly [name: string, controlShift: num
   vpermilps: ['pshufd', 0],
 };
 
-const FLOAT_NAMES = new Set(FLOAT_OPERATIONS.flatMap((name) => ELEMENTS.map((elements) => name + elements)));
+const FLOAT_NAMES = new Set(
+  [...FLOAT_OPERATIONS, 'round'].flatMap((name) => ELEMENTS.map((elements) => name + elements)),
+);
 const isIn = (list: string, name: string): boolean => list.split(' ').includes(name);
 
 /** `vpcmpestrm` and `vpcmpistrm` have xmm0 as their target. */

@@ -42,6 +42,13 @@ const bytesOf = (form: VexForm): Uint8Array => {
   return bytes.subarray(0, decodeInto(new X86Instruction(), bytes, 0));
 };
 
+/** Control bytes to try: all comparisons and roundings, of others some. */
+function controlsOf({ map, opcode }: VexForm): readonly number[] {
+  if (map === 1 && opcode === 0xc2) return Array.from({ length: 32 }, (_, i) => i).concat(0xe3);
+  if (map === 3 && opcode >= 8 && opcode <= 11) return Array.from({ length: 16 }, (_, i) => i);
+  return [0, 2, 7, 8, 15, 16, 20, 31, 32, 0x1b, 0x4e, 0x93, 0xb1, 0xe4, 0xff];
+}
+
 /**
  * The forms with other registers: target and operands the same in all ways, and those that need
  * another prefix. Gathers have three registers that must differ.
@@ -53,6 +60,12 @@ export function avxCases(forms: ReadonlyMap<string, VexForm>): AvxCase[] {
     out.push({ name: text, bytes: bytesOf(form) });
     if (form.sib !== undefined) continue;
     const isRegister = form.modRm >= 0xc0;
+    const hasControl = bytesOf(form).at(-1) !== bytesOf({ ...form, immediate: form.immediate ^ 0xff }).at(-1);
+    // The other register of a blend is in the control byte.
+    const isBlend = form.map === 3 && form.opcode >= 0x4a && form.opcode <= 0x4c;
+    if (hasControl && !isBlend && isRegister)
+      for (const immediate of controlsOf(form))
+        out.push({ name: `${text} [control ${immediate}]`, bytes: bytesOf({ ...form, immediate }) });
     const add = (what: string, change: Partial<VexForm>): void => {
       out.push({ name: `${text} [${what}]`, bytes: bytesOf({ ...form, ...change }) });
     };
