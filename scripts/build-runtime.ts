@@ -182,7 +182,7 @@ const NATIVE: readonly Recipe[] = [
     true,
   ),
   ...native('arm64', 'aarch64', 'arch-arm64', ARM64, true),
-  ...native('riscv64', 'riscv64', 'arch-riscv', RISCV),
+  ...native('riscv64', 'riscv64', 'arch-riscv', RISCV, true),
   ...native('ppc64-elfv2-le', 'powerpc64le', 'arch-ppc', PPC64),
 ];
 

@@ -4,14 +4,15 @@
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { openTrace } from '../src/cli/native-trace.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { isWhole } from './support/long.js';
+import { machines, ROOM } from './support/native-machines.js';
 import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import {
-  compile, countsOf, describeNatively, FORMS, type NativeMachine, NOPS, oneName, patched, report, traced, truth,
+  compile, countsOf, describeNatively, FORMS, NOPS, oneName, patched, report, traced, truth,
 } from './support/native-run.js'; // prettier-ignore
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run, runProgramFile } from './support/tools.js';
@@ -208,36 +209,40 @@ int plus(int n) { return calls(other, n) + 1; } int main(void) { int sum = 0; fo
   });
 
   describeWith(['gdb'], 'debuggers', () => {
-    test('RT-44: a debugger sees the callers, in functions and in stubs', () => {
-      const source = `#include <stdio.h>\nvolatile int sink; void leaf(int n) { sink += n; } void middle(int n) { leaf(n); sink++; }
+    // Without tables of its own the program has a section of entries for debuggers.
+    test.each([[[]], [['-fno-asynchronous-unwind-tables']]])(
+      'RT-44: a debugger sees the callers, in functions and in stubs: %j',
+      (form) => {
+        const source = `#include <stdio.h>\nvolatile int sink; void leaf(int n) { sink += n; } void middle(int n) { leaf(n); sink++; }
 void top(int n) { middle(n); sink++; } int main(void) { top(7); puts("end"); return 0; }`;
-      const plain = compile(source, ['-g', ...OWN_CALLS, NOPS]);
-      const output = patched(plain, ...GRAPH);
-      const dir = scratch('trace');
-      mkdirSync(dir);
-      const script = [
-        'set startup-with-shell off',
-        `set environment ELFTRACE_DIR ${dir}`,
-        'break leaf',
-        'run',
-        'bt',
-        'finish',
-      ];
-      const steps = [...script, 'bt', ...Array.from({ length: 6 }, () => ['stepi', 'bt -1']).flat(), 'continue'];
-      const { stdout } = runProgramFile('gdb', [
-        '-nx',
-        '-q',
-        '-batch',
-        ...steps.flatMap((each) => ['-ex', each]),
-        output,
-      ]);
-      const frames = [...stdout.matchAll(/^#\d+ +(?:0x\w+ in )?(\w+|\?\?) \(/gm)].map(([, name]) => name!);
-      const once = ['middle', '??', 'top', '??', 'main'];
-      expect(frames.slice(0, 11)).toEqual(['leaf', ...once, ...once]);
-      // From whatever instruction behind it, main is the last one.
-      expect(frames.slice(11)).toEqual(Array(6).fill('main'));
-      expect(stdout).toMatch(/exited normally/);
-    });
+        const plain = compile(source, ['-g', ...OWN_CALLS, NOPS, ...form]);
+        const output = patched(plain, ...GRAPH);
+        const dir = scratch('trace');
+        mkdirSync(dir);
+        const script = [
+          'set startup-with-shell off',
+          `set environment ELFTRACE_DIR ${dir}`,
+          'break leaf',
+          'run',
+          'bt',
+          'finish',
+        ];
+        const steps = [...script, 'bt', ...Array.from({ length: 6 }, () => ['stepi', 'bt -1']).flat(), 'continue'];
+        const { stdout } = runProgramFile('gdb', [
+          '-nx',
+          '-q',
+          '-batch',
+          ...steps.flatMap((each) => ['-ex', each]),
+          output,
+        ]);
+        const frames = [...stdout.matchAll(/^#\d+ +(?:0x\w+ in )?(\w+|\?\?) \(/gm)].map(([, name]) => name!);
+        const once = ['middle', '??', 'top', '??', 'main'];
+        expect(frames.slice(0, 11)).toEqual(['leaf', ...once, ...once]);
+        // From whatever instruction behind it, main is the last one.
+        expect(frames.slice(11)).toEqual(Array(6).fill('main'));
+        expect(stdout).toMatch(/exited normally/);
+      },
+    );
   });
 
   test('RT-44, RT-45: what is refused or said', () => {
@@ -256,12 +261,6 @@ void top(int n) { middle(n); sink++; } int main(void) { top(7); puts("end"); ret
   });
 });
 
-const arm64: NativeMachine = {
-  name: 'arm64',
-  triple: 'aarch64-linux-gnu',
-  sites: ['-fpatchable-function-entry=2'],
-  run: ['qemu-aarch64', '-L', '/usr/aarch64-linux-gnu'],
-};
 const UNWOUND = `#include <pthread.h>
 #include <stdio.h>
 #include <setjmp.h>
@@ -278,30 +277,49 @@ int main(void) { pthread_t t; void *r; pthread_create(&t, 0, leaves, 0); pthread
  printf("%ld %d %d %d\\n", (long)r, freed, even(101), deep(50000)); return 5; }
 `;
 
-describeWith(['aarch64-linux-gnu-gcc', 'qemu-aarch64', 'nm'], 'programs of arm64 that write calls and returns', () => {
-  // The window of a file is memory of the emulator's, too.
-  const ROOM = { ELFTRACE_SIZE: String(1 << 26) };
-  const flags = ['-O1', '-fno-inline', '-foptimize-sibling-calls', '-fexceptions', '-fno-ipa-cp', '-pthread'];
+describe.each(machines.filter(({ graphs }) => graphs.length > 0))(
+  'programs of $name that write calls and returns',
+  (machine) => {
+    const { triple, sites, graphs, isStaticRefused } = machine;
+    const flags = [
+      '-O1',
+      '-fno-inline',
+      '-foptimize-sibling-calls',
+      '-fexceptions',
+      '-fno-ipa-cp',
+      '-pthread',
+      ...sites,
+    ];
+    const counts = { deep: 50_001, done: 6, even: 51, jump: 410, leave_at: 6, leaves: 1, main: 1, odd: 51 };
 
-  test.each([[[]], [['-mbranch-protection=standard']], [['-no-pie', '-fno-pie']]])(
-    'RT-35, RT-36: threads that are unwound, longjmp, jumps to functions, deep recursion: %j',
-    async (form) => {
-      const plain = compile(UNWOUND, [...flags, ...form, ...arm64.sites], 'c', [], arm64);
-      const ran = traced(patched(plain, ...GRAPH), [], ROOM, arm64);
-      expect([ran.status, ran.stdout]).toEqual([5, '7 6 0 50001\n']);
-      const found = report(ran.dir);
-      expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
-      const counts = { deep: 50_001, done: 6, even: 51, jump: 410, leave_at: 6, leaves: 1, main: 1, odd: 51 };
-      expect(countsOf(found)).toEqual(counts);
-      // Those that jump to the other one return where that does; those that are left do not.
-      const [returns] = await returnsOf(ran.dir);
-      expect(returns).toEqual({ deep: 50_001, done: 6, main: 1, odd: 1 });
-    },
-  );
+    describeWith([`${triple}-gcc`, machine.run[0]!, 'nm'], 'under an emulator', () => {
+      test.each(graphs.map((form) => [form]))(
+        'RT-43, RT-44: threads that are unwound, longjmp, jumps to functions, deep recursion: %j',
+        async (form) => {
+          const plain = compile(UNWOUND, [...flags, ...form], 'c', [], machine);
+          const ran = traced(patched(plain, ...GRAPH), [], ROOM, machine);
+          expect([ran.status, ran.stdout]).toEqual([5, '7 6 0 50001\n']);
+          const found = report(ran.dir);
+          expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
+          expect(countsOf(found)).toEqual(counts);
+          // Those that jump to the other one return where that does; those that are left do not.
+          const [returns] = await returnsOf(ran.dir);
+          expect(returns).toEqual({ deep: 50_001, done: 6, main: 1, odd: 1 });
+        },
+      );
 
-  test('RT-36: a static program, which has no header that could name unwind information', () => {
-    const plain = compile(UNWOUND, [...flags, '-static', ...arm64.sites], 'c', [], arm64);
-    const { status, stdout } = elftrace(['record', '-o', scratch('never'), '--json', ...GRAPH, plain]);
-    expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-unwind-tables"')]);
-  });
-});
+      test('RT-44: a static program, which may have no header that could name unwind information', () => {
+        const plain = compile(UNWOUND, [...flags, '-static'], 'c', [], machine);
+        const output = scratch('static');
+        const { status, stdout } = elftrace(['record', '-o', output, '--json', ...GRAPH, plain]);
+        if (isStaticRefused) {
+          expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-unwind-tables"')]);
+          return;
+        }
+        const ran = traced(output, [], ROOM, machine);
+        expect([status, ran.status, ran.stdout]).toEqual([0, 5, '7 6 0 50001\n']);
+        expect(countsOf(report(ran.dir))).toEqual(counts);
+      });
+    });
+  },
+);

@@ -8,81 +8,10 @@ import { describe, expect, test } from '@jest/globals';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { few, isWhole } from './support/long.js';
+import { machines, ROOM } from './support/native-machines.js';
 import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
-import {
-  compile,
-  countsOf,
-  type NativeMachine,
-  oneName,
-  patched,
-  report,
-  traced,
-  truth,
-} from './support/native-run.js';
+import { compile, countsOf, oneName, patched, report, traced, truth } from './support/native-run.js';
 import { describeWith, run, runProgramFile } from './support/tools.js';
-
-interface Emulated extends NativeMachine {
-  /** Further forms of programs. */
-  readonly forms: readonly (readonly string[])[];
-  /** Alignment of segments, as readelf prints it. */
-  readonly align: string;
-}
-
-const under = (emulator: string, triple: string): readonly string[] => [emulator, '-L', `/usr/${triple}`];
-const NO_PIE = ['-no-pie', '-fno-pie'];
-
-/** What such calls lead to while they are on: libraries have none that fits. */
-const MCOUNT = `.abiversion 2\n.text\n.globl _mcount\n.hidden _mcount\n.type _mcount, @function
-_mcount: mflr 12\nmtctr 12\nmtlr 0\nbctr\n.size _mcount, .-_mcount\n.section .note.GNU-stack,"",@progbits\n`;
-
-/** An object with a table of its calls, and with the function that they call. */
-function withTables(object: string): string {
-  const [tables, own, both] = ['tables.o', 'own.o', 'both.o'].map(scratch) as [string, string, string];
-  expect(elftrace(['mcount', object, '-o', tables]).status).toBe(0);
-  run('powerpc64le-linux-gnu-gcc', ['-c', '-x', 'assembler', '-', '-o', own], MCOUNT);
-  run('powerpc64le-linux-gnu-ld', ['-r', tables, own, '-o', both]);
-  return both;
-}
-
-const machines: readonly Emulated[] = [
-  {
-    name: 'arm64',
-    triple: 'aarch64-linux-gnu',
-    sites: ['-fpatchable-function-entry=2'],
-    run: under('qemu-aarch64', 'aarch64-linux-gnu'),
-    forms: [
-      ['-static'],
-      ['-mbranch-protection=standard'],
-      NO_PIE,
-      ['-static-pie', '-fPIE'],
-      ['-mbranch-protection=bti', '-Wl,-z,now'],
-    ],
-    align: '0x10000',
-  },
-  {
-    name: 'riscv64',
-    triple: 'riscv64-linux-gnu',
-    sites: ['-fpatchable-function-entry=4'],
-    run: under('qemu-riscv64', 'riscv64-linux-gnu'),
-    forms: [
-      ['-static'],
-      ['-march=rv64g', '-fpatchable-function-entry=2'],
-      NO_PIE,
-      ['-fpatchable-function-entry=8'],
-      ['-Wl,-z,now'],
-    ],
-    align: '0x1000',
-  },
-  {
-    name: 'ppc64le',
-    triple: 'powerpc64le-linux-gnu',
-    sites: ['-pg', '-mprofile-kernel'],
-    run: under('qemu-ppc64le', 'powerpc64le-linux-gnu'),
-    forms: [['-static'], NO_PIE, ['-Wl,-z,now'], ['-mcpu=power9'], ['-fPIC']],
-    align: '0x10000',
-    finish: withTables,
-  },
-];
 
 /** An emulator of user mode makes vfork a fork, and executes no program by itself. */
 const NEEDS_KERNEL = 'fork, vfork, exec, exit in children';
@@ -101,8 +30,8 @@ const programs = [
   forks,
 ];
 
-/** The window of a file is memory of the emulator's, too. */
-const ROOM = { ELFTRACE_SIZE: String(1 << 26) };
+const FUNCTION: readonly string[] = [];
+const GRAPH: readonly string[] = ['--tracer', 'function_graph'];
 
 const FIB = `#include <stdio.h>\nint fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 int main(void) { printf("%d\\n", fib(12)); return 3; }`;
@@ -118,40 +47,50 @@ int main(void) { struct itimerval every = { { 0, 150 }, { 0, 150 } }, never = { 
   setitimer(ITIMER_REAL, &never, 0); printf("%ld %ld %ld\\n", ticks, calls, wrong); return 0; }`;
 
 describe.each(machines)('$name', (machine) => {
-  const { triple, sites, forms, align } = machine;
+  const { triple, sites, forms, align, isStaticRefused } = machine;
   const tools = [`${triple}-gcc`, `${triple}-strip`, 'readelf', 'nm', machine.run[0]!];
+  /** What the static ones do not have to unwind by, and what CI takes of the rest. */
+  const tracersOf = (flags: readonly string[], i: number): readonly (readonly string[])[] =>
+    machine.graphs.length > 0 && !(isStaticRefused && flags.includes('-static')) && (isWhole || i % 2 === 0)
+      ? [FUNCTION, GRAPH]
+      : [FUNCTION];
   const form = (i: number): readonly string[] => [...sites, ...([[], ...forms][i % (forms.length + 1)] ?? [])];
 
   describeWith(tools, 'programs that write their own trace', () => {
     test.each(programs.map((program, i) => [program.name, program, i] as const))(
-      'RT-20, RT-22, RT-24: the calls recorded are those of the log: %s',
+      'RT-20, RT-22, RT-24, RT-43: the calls recorded are those of the log: %s',
       (_, program, i) => {
         const expected = truth(program, SAME_CALLS, machine);
         const common = [...SAME_CALLS, ...(program.flags ?? [])];
         const numbers = isWhole ? [0, 1, 2, 3, 4, 5] : [i];
         for (const flags of numbers.map(form)) {
           const plain = compile(program.source, [...common, ...flags], program.language, [], machine);
-          const ran = traced(patched(plain), [], ROOM, machine);
-          expect([flags, ran.status, ran.stdout]).toEqual([flags, expected.status, expected.stdout]);
-          const found = report(ran.dir);
-          expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
-          const counts = Object.entries(countsOf(found)).map(([name, count]) => [oneName(name), count] as const);
-          expect(Object.fromEntries(counts.sort())).toEqual(expected.counts);
+          for (const tracer of tracersOf(flags, i)) {
+            const ran = traced(patched(plain, ...tracer), [], ROOM, machine);
+            expect([tracer, flags, ran.status, ran.stdout]).toEqual([tracer, flags, expected.status, expected.stdout]);
+            const found = report(ran.dir);
+            expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
+            const counts = Object.entries(countsOf(found)).map(([name, count]) => [oneName(name), count] as const);
+            expect(Object.fromEntries(counts.sort())).toEqual(expected.counts);
+          }
         }
       },
     );
 
-    test('RT-21: handlers of signals between any two instructions', () => {
-      const plain = compile(INTERRUPTED, [...PLAIN, ...sites], 'c', [], machine);
-      const stepped = { ...machine, run: [...machine.run, '-singlestep'] };
-      const ran = traced(patched(plain), [], ROOM, stepped);
-      const [ticks, calls, wrong] = ran.stdout.trim().split(' ').map(Number);
-      expect([ran.status, wrong]).toEqual([0, 0]);
-      const found = report(ran.dir);
-      expect([found.damaged, found.unknown]).toEqual([0, 0]);
-      expect(found.calls + found.dropped).toBe(1 + calls! + 2 * ticks!);
-      expect(found.dropped).toBeLessThan(ticks!);
-    });
+    test.each((machine.graphs.length > 0 ? [FUNCTION, GRAPH] : [FUNCTION]).map((tracer) => [tracer]))(
+      'RT-21, RT-43: handlers of signals between any two instructions: %j',
+      (tracer) => {
+        const plain = compile(INTERRUPTED, [...PLAIN, ...sites], 'c', [], machine);
+        const stepped = { ...machine, run: [...machine.run, '-singlestep'] };
+        const ran = traced(patched(plain, ...tracer), [], ROOM, stepped);
+        const [ticks, calls, wrong] = ran.stdout.trim().split(' ').map(Number);
+        expect([ran.status, wrong]).toEqual([0, 0]);
+        const found = report(ran.dir);
+        expect([found.damaged, found.unknown]).toEqual([0, 0]);
+        expect(found.calls + found.dropped).toBe(1 + calls! + 2 * ticks!);
+        expect(found.dropped).toBeLessThan(ticks!);
+      },
+    );
 
     test.each(few([0, 1, 2]).map((i) => [form(i).join(' '), form(i)] as const))(
       'RT-25, RT-27: strip, readelf and revert take it: %s',
@@ -194,11 +133,13 @@ for (int i = 0; i < 100; i++) sum += first(i); printf("%d\\n", sum); return 0; }
       const found = [join(folder, 'libfirst.so'), `-Wl,-rpath,${folder}`];
       const plain = compile(source, flags, 'c', found, machine);
       const expected = traced(plain, [], {}, machine).stdout;
-      writeFileSync(join(folder, 'libfirst.so'), readFileSync(patched(first)), { mode: 0o755 });
       const counts = { below: 200, first: 100 };
-      for (const [program, more] of [[plain, {}] as const, [patched(plain), { main: 1 }] as const]) {
-        const ran = traced(program, [], ROOM, machine);
-        expect([ran.status, ran.stdout, countsOf(report(ran.dir))]).toEqual([0, expected, { ...counts, ...more }]);
+      for (const tracer of tracersOf([], 0)) {
+        writeFileSync(join(folder, 'libfirst.so'), readFileSync(patched(first, ...tracer)), { mode: 0o755 });
+        for (const [program, more] of [[plain, {}] as const, [patched(plain, ...tracer), { main: 1 }] as const]) {
+          const ran = traced(program, [], ROOM, machine);
+          expect([ran.status, ran.stdout, countsOf(report(ran.dir))]).toEqual([0, expected, { ...counts, ...more }]);
+        }
       }
     });
 

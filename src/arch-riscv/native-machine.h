@@ -12,6 +12,9 @@ typedef unsigned int u32;
 
 #include "native-calls.h"
 
+/* Records of function_graph lie at multiples of 4, where a store of 8 bytes may trap. */
+#define UNITS_APART
+
 enum { NORESERVE = 0x4000, O_NOFOLLOW_ = 0x20000 };
 
 static inline long system_call(long number, long a, long b, long c, long d, long e, long f)

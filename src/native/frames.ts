@@ -29,6 +29,21 @@ export interface FrameTable {
   readonly rows: readonly Row[];
 }
 
+/** Of a section of entries that has none. */
+const END_BYTES = 4;
+
+/**
+ * Whether a file can be unwound through: else unwinders end at its functions, and never come to
+ * what those would return to.
+ */
+export function hasFrames(image: ElfImage): boolean {
+  const { segments, sections } = image;
+  return (
+    segments.some(({ type }) => type === PT_GNU_EH_FRAME) ||
+    sections.some(({ name, size }) => name === '.eh_frame' && size > END_BYTES)
+  );
+}
+
 /**
  * The file's table; null: it has none.
  * @throws ElftraceError 'unsupported-form', reason 'no-unwind-tables', for one of another form
@@ -118,12 +133,14 @@ export function runtimeFrames(bytes: Uint8Array, address: Address, endian: Endia
 /**
  * The same as a section `.debug_frame` (DWARF 3, 6.4.1): debuggers do not look for what is in no
  * section `.eh_frame`.
+ * @param before  what the section begins with: entries of the program's own
  */
 export function debugFrames(
   bytes: Uint8Array,
   { entries, common }: RuntimeFrames,
   endian: Endian,
   wordBytes: 4 | 8,
+  before: Uint8Array,
 ): Uint8Array {
   const NO_AUGMENTATION = [1, 0];
   const NONE = 0xffff_ffff;
@@ -141,9 +158,10 @@ export function debugFrames(
   const parts = entries.map(({ code, sizeAt, instructions: { from, to } }) => {
     const head = new Uint8Array(8 + 2 * wordBytes);
     const out = new ByteView(head, endian);
+    out.insertU32(4, before.length);
     out.insertWord(8, code, wordBytes);
     out.insertWord(8 + wordBytes, BigInt(view.u32(sizeAt)), wordBytes);
     return padded(head, bytes.subarray(from, to));
   });
-  return concatBytes([padded(first, common), ...parts]);
+  return concatBytes([before, padded(first, common), ...parts]);
 }

@@ -19,7 +19,15 @@ import { sha256, type Sha256 } from '../sha256.js';
 import type { Sites } from '../sites/sites.js';
 import type { Address } from '../units.js';
 import { version } from '../version.js';
-import { debugFrames, type FrameTable, frameTable, frameTableBytes, makeFrameTable, runtimeFrames } from './frames.js';
+import {
+  debugFrames,
+  type FrameTable,
+  frameTable,
+  frameTableBytes,
+  hasFrames,
+  makeFrameTable,
+  runtimeFrames,
+} from './frames.js';
 import { type Places, placesFor, writeHeaders } from './place.js';
 import type { NativeTracer } from './reader.js';
 import { refused, type RuntimeTracing, tracingOf } from './refuse.js';
@@ -148,7 +156,7 @@ export function layIn(sites: Sites, options: LayInOptions): LaidIn {
   const tracing = tracingOf(sites);
   checkReach(sites, tracing);
   const { runtime, entry, graph } = wantedOf(sites, tracing, tracer);
-  const places = placesFor(image, runtime.wordsBytes, arch.target.pageBytes, graph !== null);
+  const places = placesFor(image, runtime.wordsBytes, arch.target.pageBytes, graph !== null && hasFrames(image));
   const id = (options.hash ?? sha256)(image.bytes);
   const facts = {
     ...places,
@@ -217,13 +225,23 @@ function withTable(
   const { entries } = found;
   const view = new ByteView(frames, endian);
   for (const { code: place, sizeAt } of entries) if (place === stubs?.start) view.insertU32(sizeAt, stubs.size);
+  const before = debugFramesOf(image);
+  const debug = before === null ? null : debugFrames(frames, found, endian, image.wordBytes, before);
+  if (places.table === null) return { plan, code, tableBytes: 0, debug };
   const table: FrameTable = frameTable(image) ?? { frames: start, rows: [] };
   const tableBytes = frameTableBytes(table, entries.length);
   const out = new Uint8Array(alignUp(code.length, TABLE_ALIGN) + tableBytes);
   out.set(code);
   const place = out.length - tableBytes;
   out.set(makeFrameTable(table, entries, places.code + BigInt(place), endian), place);
-  return { plan, code: out, tableBytes, debug: debugFrames(frames, found, endian, image.wordBytes) };
+  return { plan, code: out, tableBytes, debug };
+}
+
+/** What the section that is added begins with, for debuggers take the last; null: not readable. */
+function debugFramesOf(image: ElfImage): Uint8Array | null {
+  const section = image.sections.find(({ name }) => name === DEBUG_FRAMES);
+  if (section === undefined) return new Uint8Array(0);
+  return (section.flags & elf.SHF_COMPRESSED) === 0n ? image.contents(section) : null;
 }
 
 const TABLE_ALIGN = 16;
@@ -322,7 +340,7 @@ function write(sites: Sites, plan: Plan, id: string, parts: Parts): Uint8Array {
       alignBytes: 64,
       contents: new Uint8Array(0),
     },
-    ...(debug !== null && !image.sections.some(({ name }) => name === DEBUG_FRAMES)
+    ...(debug !== null
       ? [{ ...plain, name: DEBUG_FRAMES, type: elf.SHT_PROGBITS, flags: 0n, alignBytes: 8, contents: debug }]
       : []),
     { ...plain, name: recordSection, type: elf.SHT_NOTE, flags: 0n, alignBytes: 4, contents: note },

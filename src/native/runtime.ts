@@ -9,7 +9,7 @@ import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import type { Arch } from '../machine/arch.js';
 import type { RelocationRow } from '../relocs/kinds.js';
-import { applyRelocation, computeRelocation, relocationRow } from '../relocs/apply.js';
+import { applyRelocation, computeRelocation, extractRelocation, relocationRow } from '../relocs/apply.js';
 import { runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { CONFIG, NAME_BYTES } from './layout.js';
@@ -161,6 +161,7 @@ export function runtimeBytes(
           addend: table.addend[row]!,
           place: facts.code + BigInt(place),
           toc: tocOf(facts),
+          ...(rule.rule === 'add' || rule.rule === 'sub' ? { held: extractRelocation(rule, out, place, orders) } : {}),
           ...(rule.rule === 'pcrel-low' ? { paired: pairedValue(runtime, arch, laidOut, symbol, facts) } : {}),
         };
         const value = computeRelocation(rule, inputs, image.wordBytes);

@@ -103,7 +103,7 @@ static void put_return(struct page *page, volatile u64 *at, u64 stack)
 {
   u64 clock = put_controls(page, &at, stack);
   u64 depth = (stack - page->base) >> STACK_UNIT;
-  *at = TAG_CONTROL | CONTROL_RETURN << 2 | clock << 6 | depth << (6 + CLOCK_BITS);
+  put_word(at, TAG_CONTROL | CONTROL_RETURN << 2 | clock << 6 | depth << (6 + CLOCK_BITS));
   page->last = stack;
 }
 

@@ -485,6 +485,18 @@ static volatile u64 *reserve(struct page *page)
   return 0;
 }
 
+/* Two units of 32 bits, of which the one with the lower bits is first, in memory and in time. */
+static inline void put_word(volatile u64 *at, u64 value)
+{
+#ifdef UNITS_APART
+  volatile u32 *units = (volatile u32 *)at;
+  units[0] = (u32)value;
+  units[1] = (u32)(value >> 32);
+#else
+  *at = value;
+#endif
+}
+
 static u64 control(struct page *page, u64 kind, u64 value)
 {
   page->generation++;
@@ -506,12 +518,12 @@ static u64 put_controls(struct page *page, volatile u64 **at, u64 stack)
   u64 now = counter();
   if (page->epoch != now >> CLOCK_BITS) {
     page->epoch = now >> CLOCK_BITS;
-    *(*at)++ = control(page, CONTROL_EPOCH, page->epoch);
+    put_word((*at)++, control(page, CONTROL_EPOCH, page->epoch));
     renew_pair(page->file);
   }
   if ((stack - page->base) >> STACK_UNIT >= 1ul << STACK_BITS) {
     set_window(page, stack);
-    *(*at)++ = control(page, CONTROL_STACK, page->base);
+    put_word((*at)++, control(page, CONTROL_STACK, page->base));
   }
   return now & ((1ul << CLOCK_BITS) - 1);
 }
@@ -520,7 +532,7 @@ static void put_call(struct page *page, volatile u64 *at, u64 site, u64 stack)
 {
   u64 clock = put_controls(page, &at, stack);
   u64 depth = (stack - page->base) >> STACK_UNIT;
-  *at = TAG_CALL | clock << CLOCK_SHIFT | depth << STACK_SHIFT | site << SITE_SHIFT;
+  put_word(at, TAG_CALL | clock << CLOCK_SHIFT | depth << STACK_SHIFT | site << SITE_SHIFT);
 }
 
 static void drop(struct page *page)

@@ -98,9 +98,10 @@ export const OBJECTS: Readonly<Record<string, PrebuiltObject>> = {
   'arm64/pg': { sha256: '5a12d192d7b767dbfd04f6442be1c16ed22824fb737a0aa77a5fa70e87838abc' },
   'arm64/pg+probes': { sha256: 'd5e9e864d7f5d23d5963b0c7429550a257d7d0e301668eeeaca5b11266fb24fd' },
   'x86-64/native': { sha256: 'ad9bd6ff2d9635bbb24b5044f60a98208ef00c1cdb7fab0b178d46dddc014c08' },
-  'x86-64/native-graph': { sha256: 'da70b6661a4ee12e7b388fd17a8f1c91c78591d00627cf99fca4c630045c10c7' },
+  'x86-64/native-graph': { sha256: '7068a77a66042abe2aac2f263bc1c4b9dd48516728827dd0dc97a7c429521c03' },
   'arm64/native': { sha256: 'b2c2986e70c15f3232259a2f3b8cad2bba974ee2c54c593417f56a680f414740' },
   'arm64/native-graph': { sha256: 'c4e16233a02822e4693e4db0501f48c5e2123a40c59bb83de86886b470574bd6' },
-  'riscv64/native': { sha256: '4d607066937f6d6e57e5b5c2fce85eb317664cf02334343f853268c73e71dd57' },
+  'riscv64/native': { sha256: 'a163d61210e91ecd9aaa3d948b707fac3bedbd441a1af874ec688185227a60c2' },
+  'riscv64/native-graph': { sha256: '2ed66572523e2ba361a3196c90665b01e8f8fde322350490b13338281083ce86' },
   'ppc64-elfv2-le/native': { sha256: '369f3c0675791646338a722ba4e6ad4a1f4256dfd6ea2b4fe1b2f393bfde19cd' },
 };
