@@ -183,7 +183,7 @@ const NATIVE: readonly Recipe[] = [
   ),
   ...native('arm64', 'aarch64', 'arch-arm64', ARM64, true),
   ...native('riscv64', 'riscv64', 'arch-riscv', RISCV, true),
-  ...native('ppc64-elfv2-le', 'powerpc64le', 'arch-ppc', PPC64),
+  ...native('ppc64-elfv2-le', 'powerpc64le', 'arch-ppc', PPC64, true),
 ];
 
 function native(

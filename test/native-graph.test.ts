@@ -261,6 +261,19 @@ void top(int n) { middle(n); sink++; } int main(void) { top(7); puts("end"); ret
   });
 });
 
+/** A library and its program: their frames are unwound in turn, their data used on the way. */
+const BETWEEN_LIBRARY = `#include <unistd.h>
+volatile int passed; static void leaves(int *n) { passed += *n; }
+int passes(void) { return passed; }
+int through(void (*f)(int), int n) { __attribute__((cleanup(leaves))) int x = n; f(n); return getppid() + x; }`;
+const BETWEEN = `#include <pthread.h>
+#include <stdio.h>
+int passes(void), through(void (*)(int), int); volatile int table[100];
+static void done(int *n) { table[*n] += *n; }
+void goes(int n) { __attribute__((cleanup(done))) int x = n; if (n == 0) pthread_exit((void *)9); through(goes, n - 1); table[0] += x; }
+static void *begin(void *n) { goes(30); return n; }
+int main(void) { pthread_t t; void *r; long sum = 0; pthread_create(&t, 0, begin, 0); pthread_join(t, &r);
+ for (int i = 0; i < 100; i++) sum += table[i] * i; printf("%ld %ld %d\\n", (long)r, sum, passes()); return 4; }`;
 const UNWOUND = `#include <pthread.h>
 #include <stdio.h>
 #include <setjmp.h>
@@ -277,49 +290,54 @@ int main(void) { pthread_t t; void *r; pthread_create(&t, 0, leaves, 0); pthread
  printf("%ld %d %d %d\\n", (long)r, freed, even(101), deep(50000)); return 5; }
 `;
 
-describe.each(machines.filter(({ graphs }) => graphs.length > 0))(
-  'programs of $name that write calls and returns',
-  (machine) => {
-    const { triple, sites, graphs, isStaticRefused } = machine;
-    const flags = [
-      '-O1',
-      '-fno-inline',
-      '-foptimize-sibling-calls',
-      '-fexceptions',
-      '-fno-ipa-cp',
-      '-pthread',
-      ...sites,
-    ];
-    const counts = { deep: 50_001, done: 6, even: 51, jump: 410, leave_at: 6, leaves: 1, main: 1, odd: 51 };
+describe.each(machines)('programs of $name that write calls and returns', (machine) => {
+  const { triple, sites, graphs, isStaticRefused } = machine;
+  const flags = ['-O1', '-fno-inline', '-foptimize-sibling-calls', '-fexceptions', '-fno-ipa-cp', '-pthread', ...sites];
+  const counts = { deep: 50_001, done: 6, even: 51, jump: 410, leave_at: 6, leaves: 1, main: 1, odd: 51 };
 
-    describeWith([`${triple}-gcc`, machine.run[0]!, 'nm'], 'under an emulator', () => {
-      test.each(graphs.map((form) => [form]))(
-        'RT-43, RT-44: threads that are unwound, longjmp, jumps to functions, deep recursion: %j',
-        async (form) => {
-          const plain = compile(UNWOUND, [...flags, ...form], 'c', [], machine);
-          const ran = traced(patched(plain, ...GRAPH), [], ROOM, machine);
-          expect([ran.status, ran.stdout]).toEqual([5, '7 6 0 50001\n']);
-          const found = report(ran.dir);
-          expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
-          expect(countsOf(found)).toEqual(counts);
-          // Those that jump to the other one return where that does; those that are left do not.
-          const [returns] = await returnsOf(ran.dir);
-          expect(returns).toEqual({ deep: 50_001, done: 6, main: 1, odd: 1 });
-        },
-      );
+  describeWith([`${triple}-gcc`, machine.run[0]!, 'nm'], 'under an emulator', () => {
+    test.each(graphs.map((form) => [form]))(
+      'RT-43, RT-44: threads that are unwound, longjmp, jumps to functions, deep recursion: %j',
+      async (form) => {
+        const plain = compile(UNWOUND, [...flags, ...form], 'c', [], machine);
+        const ran = traced(patched(plain, ...GRAPH), [], ROOM, machine);
+        expect([ran.status, ran.stdout]).toEqual([5, '7 6 0 50001\n']);
+        const found = report(ran.dir);
+        expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
+        expect(countsOf(found)).toEqual(counts);
+        // Those that jump to the other one return where that does; those that are left do not.
+        const [returns] = await returnsOf(ran.dir);
+        expect(returns).toEqual({ deep: 50_001, done: 6, main: 1, odd: 1 });
+      },
+    );
 
-      test('RT-44: a static program, which may have no header that could name unwind information', () => {
-        const plain = compile(UNWOUND, [...flags, '-static'], 'c', [], machine);
-        const output = scratch('static');
-        const { status, stdout } = elftrace(['record', '-o', output, '--json', ...GRAPH, plain]);
-        if (isStaticRefused) {
-          expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-unwind-tables"')]);
-          return;
-        }
-        const ran = traced(output, [], ROOM, machine);
-        expect([status, ran.status, ran.stdout]).toEqual([0, 5, '7 6 0 50001\n']);
-        expect(countsOf(report(ran.dir))).toEqual(counts);
-      });
+    test('RT-44: a thread is unwound through functions of a library and of a program in turn', () => {
+      const folder = scratch('libraries');
+      mkdirSync(folder);
+      const path = join(folder, 'libbetween.so');
+      const shared = ['-fPIC', '-shared', '-Wl,-soname,libbetween.so'];
+      const library = compile(BETWEEN_LIBRARY, [...flags, ...shared], 'c', [], machine);
+      writeFileSync(path, readFileSync(library), { mode: 0o755 });
+      const plain = compile(BETWEEN, flags, 'c', [path, `-Wl,-rpath,${folder}`], machine);
+      writeFileSync(path, readFileSync(patched(library, ...GRAPH)), { mode: 0o755 });
+      const ran = traced(patched(plain, ...GRAPH), [], ROOM, machine);
+      expect([ran.status, ran.stdout]).toEqual([4, '9 9455 435\n']);
+      const found = report(ran.dir);
+      expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
+      expect(countsOf(found)).toEqual({ begin: 1, done: 31, goes: 31, leaves: 30, main: 1, passes: 1, through: 30 });
     });
-  },
-);
+
+    test('RT-44: a static program, which may have no header that could name unwind information', () => {
+      const plain = compile(UNWOUND, [...flags, '-static'], 'c', [], machine);
+      const output = scratch('static');
+      const { status, stdout } = elftrace(['record', '-o', output, '--json', ...GRAPH, plain]);
+      if (isStaticRefused) {
+        expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-unwind-tables"')]);
+        return;
+      }
+      const ran = traced(output, [], ROOM, machine);
+      expect([status, ran.status, ran.stdout]).toEqual([0, 5, '7 6 0 50001\n']);
+      expect(countsOf(report(ran.dir))).toEqual(counts);
+    });
+  });
+});

@@ -134,6 +134,8 @@ export function runtimeFrames(bytes: Uint8Array, address: Address, endian: Endia
  * The same as a section `.debug_frame` (DWARF 3, 6.4.1): debuggers do not look for what is in no
  * section `.eh_frame`.
  * @param before  what the section begins with: entries of the program's own
+ * @param other   instructions in place of those at an address, where debuggers number registers in
+ *   another way
  */
 export function debugFrames(
   bytes: Uint8Array,
@@ -141,6 +143,7 @@ export function debugFrames(
   endian: Endian,
   wordBytes: 4 | 8,
   before: Uint8Array,
+  other: { readonly code: Address; readonly instructions: Uint8Array } | null,
 ): Uint8Array {
   const NO_AUGMENTATION = [1, 0];
   const NONE = 0xffff_ffff;
@@ -161,7 +164,7 @@ export function debugFrames(
     out.insertU32(4, before.length);
     out.insertWord(8, code, wordBytes);
     out.insertWord(8 + wordBytes, BigInt(view.u32(sizeAt)), wordBytes);
-    return padded(head, bytes.subarray(from, to));
+    return padded(head, other?.code === code ? other.instructions : bytes.subarray(from, to));
   });
   return concatBytes([before, padded(first, common), ...parts]);
 }

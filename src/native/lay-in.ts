@@ -226,7 +226,10 @@ function withTable(
   const view = new ByteView(frames, endian);
   for (const { code: place, sizeAt } of entries) if (place === stubs?.start) view.insertU32(sizeAt, stubs.size);
   const before = debugFramesOf(image);
-  const debug = before === null ? null : debugFrames(frames, found, endian, image.wordBytes, before);
+  const own = runtime.image.sections.find(({ name }) => name === DEBUG_STUBS);
+  const other =
+    own === undefined || stubs === null ? null : { code: stubs.start, instructions: runtime.image.contents(own) };
+  const debug = before === null ? null : debugFrames(frames, found, endian, image.wordBytes, before, other);
   if (places.table === null) return { plan, code, tableBytes: 0, debug };
   const table: FrameTable = frameTable(image) ?? { frames: start, rows: [] };
   const tableBytes = frameTableBytes(table, entries.length);
@@ -246,6 +249,8 @@ function debugFramesOf(image: ElfImage): Uint8Array | null {
 
 const TABLE_ALIGN = 16;
 const DEBUG_FRAMES = '.debug_frame';
+/** Of a runtime whose rules are others for debuggers. */
+const DEBUG_STUBS = '.stubs.debug';
 
 /** The property without the bit, where it has it. */
 function withoutShadowStacks(

@@ -104,4 +104,5 @@ export const OBJECTS: Readonly<Record<string, PrebuiltObject>> = {
   'riscv64/native': { sha256: 'a163d61210e91ecd9aaa3d948b707fac3bedbd441a1af874ec688185227a60c2' },
   'riscv64/native-graph': { sha256: '2ed66572523e2ba361a3196c90665b01e8f8fde322350490b13338281083ce86' },
   'ppc64-elfv2-le/native': { sha256: '369f3c0675791646338a722ba4e6ad4a1f4256dfd6ea2b4fe1b2f393bfde19cd' },
+  'ppc64-elfv2-le/native-graph': { sha256: '3df02ed83f56cc627479f90b1b26f529b848bc17ed86f07d2733b6e2a21750f4' },
 };

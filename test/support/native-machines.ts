@@ -8,7 +8,7 @@ import { run } from './tools.js';
 export interface EmulatedMachine extends NativeMachine {
   /** Further forms of programs. */
   readonly forms: readonly (readonly string[])[];
-  /** The forms in which calls and returns are tried; none: there is no runtime for them. */
+  /** The forms in which calls and returns are tried. */
   readonly graphs: readonly (readonly string[])[];
   /** Whether static programs have no header that could name unwind information. */
   readonly isStaticRefused: boolean;
@@ -71,8 +71,8 @@ export const machines: readonly EmulatedMachine[] = [
     sites: ['-pg', '-mprofile-kernel'],
     run: under('qemu-ppc64le', 'powerpc64le-linux-gnu'),
     forms: [['-static'], NO_PIE, ['-Wl,-z,now'], ['-mcpu=power9'], ['-fPIC']],
-    graphs: [],
-    isStaticRefused: false,
+    graphs: [[], NO_PIE, ['-mcpu=power9']],
+    isStaticRefused: true,
     align: '0x10000',
     finish: withTables,
   },
