@@ -184,6 +184,8 @@ const NATIVE: readonly Recipe[] = [
   ...native('arm64', 'aarch64', 'arch-arm64', ARM64, true),
   ...native('riscv64', 'riscv64', 'arch-riscv', RISCV, true),
   ...native('ppc64-elfv2-le', 'powerpc64le', 'arch-ppc', PPC64, true),
+  // Its functions are called by their addresses alone, whatever those of the program are called by.
+  ...native('ppc64-elfv1', 'powerpc64', 'arch-ppc', [...PPC64, '-mabi=elfv2', '-DTOC_SAVE=40'], true),
 ];
 
 function native(

@@ -5,6 +5,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { openTrace } from '../src/cli/native-trace.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { few, isWhole } from './support/long.js';
@@ -136,6 +137,18 @@ for (int i = 0; i < 100; i++) sum += first(i); printf("%d\\n", sum); return 0; }
           expect([ran.status, ran.stdout, countsOf(report(ran.dir))]).toEqual([0, expected, { ...counts, ...more }]);
         }
       }
+    });
+
+    test('RT-42: functions are where their code is', async () => {
+      const ran = traced(patched(compile(FIB, [...PLAIN, ...sites], 'c', [], machine)), [], ROOM, machine);
+      const distances: Record<string, boolean> = {};
+      (await openTrace({ dir: ran.dir })).byTask(() => ({
+        enter: ({ name, address, site }) => {
+          distances[name] = address <= site && site - address <= 16n;
+        },
+        leave: () => undefined,
+      }));
+      expect(distances).toEqual({ fib: true, main: true });
     });
 
     test('RT-28: it is not run here', () => {

@@ -66,6 +66,7 @@ export const arm64NativeTracing: NativeTracing = {
   runtime: 'native',
   entry: 'elftrace_native_function',
   config: 'native_config',
+  abi: null,
   graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: graphStubs, shadowStacks: null },
   // Sites at the function's entry, whose call leaves the return address in x9.
   conventions: ['regs'],

@@ -57,7 +57,7 @@ elftrace_native_graph:
 	ld	12, PAGE_GENERATION(4)
 	cmpld	12, 5
 	bne	.Lslow
-	std	7, 0(6)
+	put_call
 	cmpdi	8, 0
 	beq	.Lkept
 	/* A function that another one jumped to returns to where that one would have. */
@@ -179,13 +179,14 @@ native_stubs:
 	\emit	0x16, \link, 60
 	CALLER	\emit
 	/*
-	 * r2: where the caller restores it behind the call (ld r2, 24(r1)), what lies there. Unwinders
-	 * look for that themselves, but where the CFA is that of the caller.
+	 * r2: where the caller restores it behind the call (ld r2, TOC_SAVE(r1)), what lies there.
+	 * Unwinders look for that themselves, but where the CFA is that of the caller.
 	 */
 	\emit	0x16, 2, 60 + 26
 	CALLER	\emit
-	\emit	0x12, 0x28, 3, 0, 0x2f, 16, 0
-	\emit	0x94, 4, 0x0c, 0x18, 0x00, 0x41, 0xe8, 0x2e, 0x28, 6, 0, 0x71, 24, 0x06, 0x2f, 2, 0
+	\emit	0x12, 0x28, HALF(0, 3), 0x2f, HALF(0, 16)
+	\emit	0x94, 4, 0x0c, WORD(0xe8, 0x41, 0, TOC_SAVE), 0x2e, 0x28, HALF(0, 6)
+	\emit	0x71, TOC_SAVE, 0x06, 0x2f, HALF(0, 2)
 	\emit	0x72, 0
 	.endm
 	RULES	.cfi_escape, 65

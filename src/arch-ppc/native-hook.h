@@ -17,6 +17,11 @@
 /* Where a function saves LR, above its caller's stack pointer. */
 #define LINK_SAVE 16
 
+/* Where callers through stubs save r2: by the ABI of the program, which may not be the runtime's. */
+#ifndef TOC_SAVE
+#define TOC_SAVE 24
+#endif
+
 #ifndef __ASSEMBLER__
 /* Whether a function would return to a stub of ours, or of another object. */
 static inline int is_hook(u64 address)

@@ -76,6 +76,17 @@
 	clrlsldi 7, 7, 64 - CLOCK_BITS, CLOCK_SHIFT
 	.endm
 
+	/* r7 to where r6 says, the unit of the lower bits first. */
+	.macro	put_call
+#ifdef UNITS_APART
+	stw	7, 0(6)
+	srdi	7, 7, 32
+	stw	7, 4(6)
+#else
+	std	7, 0(6)
+#endif
+	.endm
+
 	/* The slow way's frame is above what C may use, and holds what was spilled. */
 #define FRAME 160
 	.macro	open_frame

@@ -1,7 +1,8 @@
 /** Programs of PowerPC that write their own trace: the runtime of native.S and runtime/native.c. */
 import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
-import type { GraphStubs, NativeTracing } from '../machine/native-tracing.js';
+import { elfV2Abi } from './abi.js';
+import type { GraphStubs, GraphTracing, NativeTracing } from '../machine/native-tracing.js';
 import type { Target } from '../machine/target.js';
 import type { Address, Endian } from '../units.js';
 
@@ -65,17 +66,20 @@ const graphStubs = (endian: Endian): GraphStubs => ({
   },
 });
 
+const graph = (endian: Endian): GraphTracing => ({
+  runtime: 'native-graph',
+  entry: 'elftrace_native_graph',
+  stubs: graphStubs(endian),
+  shadowStacks: null,
+});
+
 const elfV2Le: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
   entry: 'elftrace_native_function',
   config: 'native_config',
-  graph: {
-    runtime: 'native-graph',
-    entry: 'elftrace_native_graph',
-    stubs: graphStubs('little'),
-    shadowStacks: null,
-  },
+  abi: null,
+  graph: graph('little'),
   // Sites in front of the frame, which leave the return address in r0.
   conventions: ['regs'],
   slots: { loaders: ['ld64.so.2'], libraries: ['libc.so.6'], count: 22 },
@@ -87,5 +91,22 @@ const elfV2Le: NativeTracing = {
   reach: 1 << 26,
 };
 
-export const ppcNativeTracing = (abi: Target['abiName'], endian: Endian): NativeTracing =>
-  abi === 'elfv2' && endian === 'little' ? elfV2Le : { kind: 'none', reason: 'there is no runtime for it yet' };
+const elfV1: NativeTracing = {
+  ...elfV2Le,
+  abi: elfV2Abi,
+  graph: graph('big'),
+  slots: { loaders: ['ld64.so.1'], libraries: ['libc.so.6'], count: 22 },
+  options: {
+    shortest: '-fpatchable-function-entry=2',
+    all: '-fpatchable-function-entry=2, or -pg -mprofile-kernel and tables of elftrace mcount',
+  },
+};
+
+/** Of a target of PowerPC. */
+export function ppcNativeTracing(abi: Target['abiName'], endian: Endian): NativeTracing {
+  if (abi === 'elfv2' && endian === 'little') return elfV2Le;
+  if (abi === 'elfv1') return elfV1;
+  if (abi === 'elfv2')
+    return { kind: 'none', reason: 'no GNU C library of this ABI was at hand to try a runtime with' };
+  return { kind: 'none', reason: 'there is no runtime for it yet' };
+}

@@ -36,7 +36,7 @@ elftrace_native_function:
 	ld	8, PAGE_GENERATION(4)
 	cmpld	8, 5
 	bne	.Lslow
-	std	7, 0(6)
+	put_call
 .Loff:
 	mtctr	3
 	mtlr	0

@@ -6,6 +6,7 @@ export const riscvNativeTracing: NativeTracing = {
   runtime: 'native',
   entry: 'elftrace_native_function',
   config: 'native_config',
+  abi: null,
   // Sites call it as they call the other one: native-graph.S says why no stubs are needed.
   graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: null, shadowStacks: null },
   // Sites at the function's entry, whose call links through t0.

@@ -88,6 +88,7 @@ export const x86NativeTracing: NativeTracing = {
   runtime: 'native',
   entry: 'elftrace_native_function',
   config: 'native_config',
+  abi: null,
   graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: graphStubs, shadowStacks: SHADOW_STACKS },
   // Sites at the function's entry: behind a prologue neither the stack pointer nor the registers
   // are what the entry takes them for.

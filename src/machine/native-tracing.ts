@@ -1,5 +1,6 @@
 /** What a machine brings for programs that write their own trace. Types only. */
 import type { Address } from '../units.js';
+import type { Abi } from './abi.js';
 import type { ConventionName } from './conventions.js';
 import type { SiteReading, SiteStore, SiteView } from './sites.js';
 
@@ -58,6 +59,8 @@ export type NativeTracing =
       /** The symbol that sites call, and the one of the words that are filled in. */
       readonly entry: string;
       readonly config: string;
+      /** ABI of the runtime where it is not the program's, which calls nothing but the entry. */
+      readonly abi: Abi | null;
       /** null: it records calls only. */
       readonly graph: GraphTracing | null;
       /** Conventions of entries of which a site must serve one. */

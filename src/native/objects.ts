@@ -62,7 +62,8 @@ export class TracedObject {
       const symbol = sites.functionSymbol(i);
       const site = sites.ip(i);
       const name = symbol < 0 ? `0x${site.toString(16)}` : program.symbolName(symbol);
-      const address = symbol < 0 ? site : program.symbols.value[symbol]!;
+      const place = symbol < 0 ? null : program.arch.abi.codePlace(program.image, symbol, program.symbols);
+      const address = place?.value ?? (symbol < 0 ? site : program.symbols.value[symbol]!);
       found.push({
         name,
         site,

@@ -101,7 +101,7 @@ const tocOf = ({ words }: RuntimeFacts): Address => words;
 /** What a relocation means by a symbol; branches of one object lead to local entries. */
 function valueOf(
   runtime: NativeRuntime,
-  { abi, loader }: Arch,
+  { abi, loader }: Pick<Arch, 'abi' | 'loader'>,
   symbol: number,
   rule: RelocationRow,
   facts: RuntimeFacts,
@@ -141,7 +141,7 @@ function pairedValue(
 export function runtimeBytes(
   runtime: NativeRuntime,
   arch: Arch,
-  { config, slots }: RuntimeTracing,
+  { config, slots, abi }: RuntimeTracing,
   facts: RuntimeFacts,
 ): Uint8Array {
   const { image, code, codeBytes } = runtime;
@@ -154,7 +154,7 @@ export function runtimeBytes(
       for (let row = 0; row < table.count; row++) {
         const rule = relocationRow(arch.relocations, table.type[row]!, arch.target.title);
         const place = at + Number(table.offset[row]!);
-        const symbol = valueOf(runtime, arch, table.symbol[row]!, rule, facts);
+        const symbol = valueOf(runtime, { abi: abi ?? arch.abi, loader: arch.loader }, table.symbol[row]!, rule, facts);
         if (symbol === null) throw new ElftraceError('internal', 'the runtime names a symbol that it does not have');
         const inputs = {
           symbol,

@@ -35,6 +35,11 @@
 /* A return of one unit: tag 2, 20 bits of the counter, 10 of the stack pointer. */
 #define NEAR_BITS 10
 
+/* Units of a record are stored one by one where together they would be in another order. */
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define UNITS_APART
+#endif
+
 #define HEADER_BYTES 4096
 #define NAME_BYTES 256
 

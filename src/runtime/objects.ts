@@ -105,4 +105,6 @@ export const OBJECTS: Readonly<Record<string, PrebuiltObject>> = {
   'riscv64/native-graph': { sha256: '2ed66572523e2ba361a3196c90665b01e8f8fde322350490b13338281083ce86' },
   'ppc64-elfv2-le/native': { sha256: '369f3c0675791646338a722ba4e6ad4a1f4256dfd6ea2b4fe1b2f393bfde19cd' },
   'ppc64-elfv2-le/native-graph': { sha256: '3df02ed83f56cc627479f90b1b26f529b848bc17ed86f07d2733b6e2a21750f4' },
+  'ppc64-elfv1/native': { sha256: 'eb64b1db0cc78121f90bc54bff8ea7a0d6d4d6caa368b8614f5bb2e21cf13c8b' },
+  'ppc64-elfv1/native-graph': { sha256: 'c535819e1466150c4e86a44e833d83886189779fa1b1ec7899f6d4b193f4931e' },
 };

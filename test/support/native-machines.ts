@@ -76,6 +76,18 @@ export const machines: readonly EmulatedMachine[] = [
     align: '0x10000',
     finish: withTables,
   },
+  {
+    name: 'ppc64',
+    triple: 'powerpc64-linux-gnu',
+    sites: ['-fpatchable-function-entry=2'],
+    // Frames have at least 112 bytes.
+    run: [...under('qemu-ppc64', 'powerpc64-linux-gnu'), '-s', '33554432'],
+    words: { bytes: 8, endian: 'big' },
+    forms: [['-static'], NO_PIE, ['-Wl,-z,now'], ['-mcpu=power7'], ['-fPIC']],
+    graphs: [[], NO_PIE, ['-mcpu=power7']],
+    isStaticRefused: true,
+    align: '0x10000',
+  },
 ];
 
 /** The window of a file is memory of the emulator's, too. */

@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect } from '@jest/globals';
+import { ByteView } from '../../src/bytes.js';
 import { scratch } from './c-programs.js';
 import { warmElftrace as elftrace } from './cli.js';
 import { LOG_SOURCE, type NativeProgram, SAME_CALLS } from './native-programs.js';
@@ -24,6 +25,8 @@ export interface NativeMachine {
   readonly sites: readonly string[];
   /** What starts a program. */
   readonly run: readonly string[];
+  /** Of its words, where those are not of 8 bytes with the lower ones first. */
+  readonly words?: { readonly bytes: 4 | 8; readonly endian: 'little' | 'big' };
   /** Makes the sites of an object known where compilers do not. */
   readonly finish?: (object: string) => string;
 }
@@ -165,15 +168,19 @@ export function truth(
   const symbols = run('nm', [twin]).toString();
   const start = Number.parseInt(base.exec(symbols)?.[1] ?? '0', 16);
   const names = new Map(
-    [...symbols.matchAll(/^([0-9a-f]+) [tTwW] (\S+)$/gm)].map(([, at, name]) => [
+    // Functions of some machines are told by words in their data.
+    [...symbols.matchAll(/^([0-9a-f]+) [tTwWdD] (\S+)$/gm)].map(([, at, name]) => [
       Number.parseInt(at!, 16) - start,
       name!,
     ]),
   );
   const bytes = readFileSync(file);
   const counts: Record<string, number> = {};
-  for (let at = 0; at < bytes.length; at += 8) {
-    const name = oneName(names.get(Number(bytes.readBigUInt64LE(at)))!);
+  const { words } = machine;
+  const view = new ByteView(bytes, words?.endian ?? 'little');
+  const wordBytes = words?.bytes ?? 8;
+  for (let at = 0; at < bytes.length; at += wordBytes) {
+    const name = oneName(names.get(Number(view.word(at, wordBytes)))!);
     counts[name] = (counts[name] ?? 0) + 1;
   }
   return { counts: Object.fromEntries(Object.entries(counts).sort()), status, stdout };
