@@ -7,9 +7,6 @@
 
 #include "native.h"
 
-typedef unsigned long u64;
-typedef unsigned int u32;
-
 #include "native-calls.h"
 
 enum { NORESERVE = 0x4000, O_NOFOLLOW_ = 0x8000 };

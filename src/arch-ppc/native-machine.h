@@ -1,14 +1,12 @@
 /*
- * What the slow way of a self-tracing program needs of 64-bit PowerPC under Linux with glibc:
- * system calls, the counter, the thread register. SPDX-License-Identifier: MIT
+ * What the slow way of a self-tracing program needs of PowerPC under Linux with glibc: system calls,
+ * the counter, the thread register; of 32 bits the addresses of data, too. SPDX-License-Identifier:
+ * MIT
  */
 #ifndef ELFTRACE_NATIVE_MACHINE_H
 #define ELFTRACE_NATIVE_MACHINE_H
 
 #include "native.h"
-
-typedef unsigned long u64;
-typedef unsigned int u32;
 
 enum {
   SYS_READ = 3,
@@ -17,7 +15,6 @@ enum {
   SYS_GETPPID = 64,
   SYS_MMAP = 90,
   SYS_MUNMAP = 91,
-  SYS_FSTAT = 108,
   SYS_SCHED_YIELD = 158,
   SYS_PRCTL = 171,
   SYS_SIGPROCMASK = 174,
@@ -27,6 +24,7 @@ enum {
   SYS_MINCORE = 206,
   SYS_GETTID = 207,
   SYS_CLOCK_GETTIME = 246,
+  SYS_TGKILL = 250,
   SYS_OPENAT = 286,
   SYS_FALLOCATE = 309,
   SYS_PRLIMIT = 325,
@@ -34,8 +32,18 @@ enum {
 
 enum { NORESERVE = 0x40, O_NOFOLLOW_ = 0x8000, ENOMEM_ = -12 };
 
-/* struct stat: device and number of a file are its first two words. */
+/* struct stat: device and number of a file are its first two words of 64 bits. */
+#ifdef __powerpc64__
+#define SYS_FSTAT 108
 #define STAT_BYTES 144
+#else
+#define SYS_FSTAT 197
+#define STAT_BYTES 104
+/* Numbers of 64 bits in pairs of registers, the first of which has an odd number. */
+#define FALLOCATE(file, from, size) system_call(SYS_FALLOCATE, file, 0, 0, (long)(from), 0, (long)(size))
+#define PWRITE(file, at, size, from) \
+  system_call(SYS_PWRITE, file, (long)(at), (long)(size), 0, 0, (long)(from))
+#endif
 
 /* A failure is told by the summary overflow bit, its number is positive. */
 static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
@@ -54,6 +62,7 @@ static inline long system_call(long number, long a, long b, long c, long d, long
   return r3;
 }
 
+#ifdef __powerpc64__
 static inline u64 counter(void)
 {
   u64 value;
@@ -61,11 +70,41 @@ static inline u64 counter(void)
   return value;
 }
 
-/* Where the control block ends; 0 before a C library has set r13. */
-static inline u64 thread_register(void)
+#define THREAD_REGISTER "13"
+#else
+static inline u64 counter(void)
 {
-  u64 value;
-  __asm__ volatile("mr %0, 13" : "=r"(value));
+  u32 upper, lower, again;
+  do __asm__ volatile("mftbu %0\n\tmftb %1\n\tmftbu %2" : "=r"(upper), "=r"(lower), "=r"(again));
+  while (upper != again);
+  return (u64)upper << 32 | lower;
+}
+
+/*
+ * Addresses are told from where the code is: what compilers make of them here is a table that
+ * somebody would have to relocate.
+ */
+#define NEAR(place, more)                                                                         \
+  ({                                                                                              \
+    word at_;                                                                                     \
+    __asm__("bcl 20, 31, 77f\n77:\tmflr %0\n\t"                                                   \
+            "addis %0, %0, (" place " - 77b)@ha\n\taddi %0, %0, (" place " - 77b)@l\n" more       \
+            : "=b"(at_) : : "lr");                                                                \
+    (void *)at_;                                                                                  \
+  })
+#define ADDRESS(symbol) NEAR(#symbol, "")
+#define TEXT(text) \
+  ((const char *)NEAR("78f", "\t.pushsection .rodata\n78:\t.asciz " #text "\n\t.popsection\n"))
+#define native_slot (*(volatile long *)NEAR("native_slot", ""))
+#define native_thread (*(volatile word *)NEAR("native_thread", ""))
+#define THREAD_REGISTER "2"
+#endif
+
+/* Where the control block ends; 0 before a C library has set the register. */
+static inline word thread_register(void)
+{
+  word value;
+  __asm__ volatile("mr %0, " THREAD_REGISTER : "=r"(value));
   return value ? value - THREAD_BIAS : 0;
 }
 

@@ -102,11 +102,22 @@ const elfV1: NativeTracing = {
   },
 };
 
+const sysV: NativeTracing = {
+  ...elfV1,
+  abi: null,
+  graph: null,
+  slots: { loaders: ['ld.so.1'], libraries: ['libc.so.6'], count: 22 },
+  options: {
+    shortest: '-fpatchable-function-entry=2',
+    all: '-fpatchable-function-entry=2, or -pg and tables of elftrace mcount',
+  },
+};
+
 /** Of a target of PowerPC. */
 export function ppcNativeTracing(abi: Target['abiName'], endian: Endian): NativeTracing {
   if (abi === 'elfv2' && endian === 'little') return elfV2Le;
   if (abi === 'elfv1') return elfV1;
   if (abi === 'elfv2')
     return { kind: 'none', reason: 'no GNU C library of this ABI was at hand to try a runtime with' };
-  return { kind: 'none', reason: 'there is no runtime for it yet' };
+  return sysV;
 }

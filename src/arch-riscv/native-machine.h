@@ -7,9 +7,6 @@
 
 #include "native.h"
 
-typedef unsigned long u64;
-typedef unsigned int u32;
-
 #include "native-calls.h"
 
 /* Records of function_graph lie at multiples of 4, where a store of 8 bytes may trap. */

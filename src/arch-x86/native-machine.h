@@ -7,9 +7,6 @@
 
 #include "native.h"
 
-typedef unsigned long u64;
-typedef unsigned int u32;
-
 enum {
   SYS_READ = 0,
   SYS_CLOSE = 3,

@@ -172,9 +172,9 @@ export function runtimeBytes(
   const address = symbolAddress(runtime, config, facts);
   const at = Number(address - facts.code);
   const view = new ByteView(out, image.header.endian);
-  view.insertWord(at + CONFIG.address, address, image.wordBytes);
+  view.insertWord(at + CONFIG.address, address, 8);
   out.set(facts.id, at + CONFIG.id);
-  view.insertWord(at + CONFIG.slot, BigInt(facts.id[0]! % slots.count), image.wordBytes);
+  view.insertWord(at + CONFIG.slot, BigInt(facts.id[0]! % slots.count), 8);
   const name = nameBytes(facts.name);
   out.set(name.subarray(0, NAME_BYTES - 1), at + CONFIG.name);
   return out;

@@ -3,11 +3,13 @@
  * block ends at the thread register (TLS variant I): its size differs between versions, so the
  * block is found by what lies in it, once (RT-33). From its start on:
  *
- *   0    two words of glibc, in 16 bytes
+ *   0    two words of glibc
  *   16   22 words without a purpose ("for instrumentation"): ours is one of them
  *   192  list, two words
  *   208  number of the thread, u32
  *   216  robust_prev; 224: robust_head: itself while no robust mutex is held, then -32
+ *
+ * Where words have 4 bytes: 0, 8, 96, 104, no robust_prev, 108, -20.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -15,11 +17,16 @@
 #define ELFTRACE_NATIVE_GLIBC_H
 
 #define SLOT_COUNT 22
-#define BLOCK_SLOTS 16
-#define BLOCK_THREAD 208
+#define BLOCK_SLOTS (2 * WORD_BYTES)
+#define BLOCK_THREAD (26 * WORD_BYTES)
+#if __SIZEOF_LONG__ == 8
 #define ROBUST_HEAD 16
-#define ROBUST_OFFSET 24
 #define ROBUST_CONSTANT (-32l)
+#else
+#define ROBUST_HEAD 4
+#define ROBUST_CONSTANT (-20l)
+#endif
+#define ROBUST_OFFSET (ROBUST_HEAD + WORD_BYTES)
 /* Control blocks are smaller. */
 #define BLOCK_MAX 0x1000ul
 #define PAGE_SMALLEST 4096ul
@@ -28,16 +35,18 @@
  * How far below the thread register the number of the thread lies; 0: not known. It follows
  * native_slot, where the entry finds both.
  */
-extern volatile u64 native_thread __attribute__((visibility("hidden")));
+#ifndef native_thread
+extern volatile word native_thread __attribute__((visibility("hidden")));
+#endif
 
-static inline u64 thread_word(u64 below)
+static inline word thread_word(word below)
 {
-  return *(volatile u64 *)(thread_register() - below);
+  return *(volatile word *)(thread_register() - below);
 }
 
-static inline void set_thread_word(u64 below, u64 value)
+static inline void set_thread_word(word below, word value)
 {
-  *(volatile u64 *)(thread_register() - below) = value;
+  *(volatile word *)(thread_register() - below) = value;
 }
 
 static inline u32 library_thread(void)
@@ -45,35 +54,35 @@ static inline u32 library_thread(void)
   return *(volatile u32 *)(thread_register() - native_thread);
 }
 
-static inline u64 slot_at(u64 index)
+static inline word slot_at(word index)
 {
-  return native_thread + BLOCK_THREAD - BLOCK_SLOTS - index * 8;
+  return native_thread + BLOCK_THREAD - BLOCK_SLOTS - index * WORD_BYTES;
 }
 
-static int is_block(u64 at, u32 thread)
+static int is_block(word at, u32 thread)
 {
-  return *(volatile u32 *)at == thread && *(volatile u64 *)(at + ROBUST_HEAD) == at + ROBUST_HEAD &&
+  return *(volatile u32 *)at == thread && *(volatile word *)(at + ROBUST_HEAD) == at + ROBUST_HEAD &&
          *(volatile long *)(at + ROBUST_OFFSET) == ROBUST_CONSTANT;
 }
 
 /* Looks for the thread's number. Nothing is read that is not mapped. */
 static int knows_thread(u32 thread)
 {
-  u64 end = thread_register();
+  word end = thread_register();
   if (end == 0) return 0;
   if (native_thread) return 1;
-  u64 mapped = end;
+  word mapped = end;
   unsigned char presence;
-  for (u64 below = 40; below <= BLOCK_MAX; below += 8) {
-    u64 at = end - below;
+  for (word below = 5 * WORD_BYTES; below <= BLOCK_MAX; below += WORD_BYTES) {
+    word at = end - below;
     while (mapped > at) {
-      u64 page = (mapped - 1) & ~(PAGE_SMALLEST - 1);
+      word page = (mapped - 1) & ~(PAGE_SMALLEST - 1);
       long result = system_call(SYS_MINCORE, (long)page, 1, (long)&presence, 0, 0, 0);
       /* Pages may be larger than the smallest. */
       if (result == ENOMEM_) return 0;
       mapped = page;
     }
-    if (at % 8 == 0 && is_block(at, thread)) {
+    if (at % WORD_BYTES == 0 && is_block(at, thread)) {
       native_thread = below;
       return 1;
     }

@@ -69,7 +69,7 @@ static u64 shadow_delta(u64 stack, int is_made)
 }
 
 /* All of the window has one shadow. */
-static void set_window(struct page *page, u64 stack)
+static void set_window(struct page *page, word stack)
 {
   u64 start = stack & ~SPAN_ONES, reach = 1ul << (STACK_BITS + STACK_UNIT), base = window_base(stack);
   if (base < start || base > stack) base = start;

@@ -29,6 +29,14 @@ native_slot:
 native_thread:
 	.zero	8
 	.size	native_thread, . - native_thread
+#ifdef STATE_BYTES
+	.globl	native_state
+	.hidden	native_state
+	.type	native_state, %object
+native_state:
+	.zero	STATE_BYTES
+	.size	native_state, . - native_state
+#endif
 #ifdef ELFTRACE_NATIVE_GRAPH_H
 	.globl	native_spans
 	.hidden	native_spans

@@ -39,13 +39,14 @@ struct header {
 };
 
 struct page {
-  u64 cur, end, epoch, base, generation, owner;
+  word cur, end, epoch, base, generation, owner;
   u32 thread, process;
-  u64 last, shadow;
+  word last, shadow;
   struct header *file;
   /* Up to where events may begin; `end` is that for the entry, 0 while the slow way is at work. */
-  u64 limit;
-  u64 window, size, step, stopped, busy, device, number;
+  word limit;
+  word window, size, step, stopped, busy;
+  u64 device, number;
   u32 sequence;
   /* Stacks of signal handlers are small: what is long lies here. */
   char path[1024];
@@ -62,7 +63,12 @@ enum {
 #define PATH_ROOM 1024ul
 #define FIRST_STEP 0x40000ul
 #define LAST_STEP 0x1000000ul
+/* Of the address space; a thread's file ends there. */
+#if __SIZEOF_LONG__ == 8
 #define WINDOW 0x400000000ul
+#else
+#define WINDOW 0x8000000ul
+#endif
 #define EVENT_BYTES 24ul
 /* A call of two units may begin at the last but one that `limit` allows. */
 #define SLACK 8ul
@@ -74,27 +80,50 @@ enum {
 #define MODE 1
 #endif
 
+/* Machines whose compilers know no addresses relative to the code bring their own words for it. */
+#ifndef ADDRESS
+#define ADDRESS(symbol) (&symbol)
+#define TEXT(text) text
+#endif
+
 /* Room for it is in the assembly, so that the compiler knows nothing of what it holds. */
 extern const struct config native_config __attribute__((visibility("hidden")));
 
 /* Addresses inside of it are sums: a compiler may keep them in a table that nobody relocates. */
 static inline const struct config *config(void)
 {
-  const struct config *at = &native_config;
+  const struct config *at = ADDRESS(native_config);
   __asm__("" : "+r"(at));
   return at;
 }
 
 /* 0: not begun; negative: off for good; else where our word is in thread control blocks. */
+#ifndef native_slot
 extern volatile long native_slot __attribute__((visibility("hidden")));
-/* 0, the process and thread that are at it (bit 0 set), or READY. */
-static volatile u64 phase;
+#endif
+
+struct state {
+  /* 0, the thread (and process, where it fits) that is at it (bit 0 set), or READY. */
+  volatile word phase;
+  volatile u32 owner_process;
+  volatile word dropped_without_file;
+  struct header *volatile first_file;
+  u64 file_limit;
+  char directory[PATH_ROOM];
+};
 #define READY 2
-static volatile u32 owner_process;
-static volatile u64 dropped_without_file;
-static struct header *volatile first_file;
-static u64 file_limit;
-static char directory[PATH_ROOM];
+#ifdef STATE_BYTES
+_Static_assert(sizeof(struct state) <= STATE_BYTES, "the room in the assembly");
+#else
+static struct state native_state;
+#endif
+static inline struct state *state_here(void)
+{
+  struct state *at = (struct state *)ADDRESS(native_state);
+  __asm__("" : "+r"(at));
+  return at;
+}
+#define state (*state_here())
 
 #define call0(n) system_call(n, 0, 0, 0, 0, 0, 0)
 #define call1(n, a) system_call(n, (long)(a), 0, 0, 0, 0, 0)
@@ -102,9 +131,14 @@ static char directory[PATH_ROOM];
 #define call3(n, a, b, c) system_call(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 #define call4(n, a, b, c, d) system_call(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
+#ifndef FALLOCATE
+#define FALLOCATE(file, from, size) call4(SYS_FALLOCATE, file, 0, from, size)
+#define PWRITE(file, at, size, from) call4(SYS_PWRITE, file, at, size, from)
+#endif
+
 static int failed(long result)
 {
-  return (u64)result > (u64)-4096;
+  return (word)result > (word)-4096;
 }
 
 static long open_file(const char *path, long flags)
@@ -112,14 +146,14 @@ static long open_file(const char *path, long flags)
   return call4(SYS_OPENAT, AT_HERE, path, flags, 0600);
 }
 
-static long map(u64 size, long rights, long flags, long descriptor)
+static long map(word size, long rights, long flags, long descriptor)
 {
   return system_call(SYS_MMAP, 0, (long)size, rights, flags, descriptor, 0);
 }
 
-static void copy(volatile void *to, const volatile void *from, u64 size)
+static void copy(volatile void *to, const volatile void *from, word size)
 {
-  for (u64 i = 0; i < size; i++) ((volatile u8 *)to)[i] = ((const volatile u8 *)from)[i];
+  for (word i = 0; i < size; i++) ((volatile u8 *)to)[i] = ((const volatile u8 *)from)[i];
 }
 
 static char *add_text(char *at, const char *text)
@@ -128,7 +162,7 @@ static char *add_text(char *at, const char *text)
   return at;
 }
 
-static char *add_number(char *at, u64 value, u32 base)
+static char *add_number(char *at, word value, u32 base)
 {
   char digits[24];
   u32 count = 0;
@@ -150,19 +184,19 @@ static const char *value_of(const char *text, const char *name)
 
 static int set_directory(const char *value)
 {
-  u64 at = 0;
+  word at = 0;
   if (*value == 0) return 0;
   if (*value != '/') {
-    long length = call2(SYS_GETCWD, directory, PATH_ROOM / 2);
-    if (failed(length) || length < 2 || directory[0] != '/') return 0;
-    at = (u64)length - 1;
-    directory[at++] = '/';
+    long length = call2(SYS_GETCWD, state.directory, PATH_ROOM / 2);
+    if (failed(length) || length < 2 || state.directory[0] != '/') return 0;
+    at = (word)length - 1;
+    state.directory[at++] = '/';
   }
   while (*value) {
     if (at + 80 > PATH_ROOM) return 0;
-    directory[at++] = *value++;
+    state.directory[at++] = *value++;
   }
-  directory[at] = 0;
+  state.directory[at] = 0;
   return 1;
 }
 
@@ -174,37 +208,37 @@ static u64 number_of(const char *text)
 }
 
 /* Whether the kernel says that the program has other rights than its user, or does not say. */
-static int is_secure(u64 *scratch)
+static int is_secure(word *scratch)
 {
-  long file = open_file("/proc/self/auxv", O_CLOEXEC_);
+  long file = open_file(TEXT("/proc/self/auxv"), O_CLOEXEC_);
   if (failed(file)) return 1;
   long size = call3(SYS_READ, file, scratch, SCRATCH);
   call1(SYS_CLOSE, file);
-  for (long i = 0; !failed(size) && i + 16 <= size; i += 16) {
-    if (scratch[i / 8] == AT_SECURE_) return scratch[i / 8 + 1] != 0;
+  for (long i = 0; !failed(size) && i + 2 * WORD_BYTES <= size; i += 2 * WORD_BYTES) {
+    if (scratch[i / WORD_BYTES] == AT_SECURE_) return scratch[i / WORD_BYTES + 1] != 0;
   }
   return 1;
 }
 
-/* Reads what the environment asks for; whether there is a directory to write to. */
+/* Reads what the environment asks for; whether there is a state.directory to write to. */
 static int read_environment(char *scratch)
 {
-  long file = open_file("/proc/self/environ", O_CLOEXEC_);
+  long file = open_file(TEXT("/proc/self/environ"), O_CLOEXEC_);
   if (failed(file)) return 0;
-  u64 held = 0;
+  word held = 0;
   int found = 0, is_off = 0, is_skipping = 0;
   for (;;) {
     long size = call3(SYS_READ, file, scratch + held, SCRATCH - held);
     if (failed(size) || size == 0) break;
-    held += (u64)size;
-    u64 begin = 0;
-    for (u64 i = 0; i < held; i++) {
+    held += (word)size;
+    word begin = 0;
+    for (word i = 0; i < held; i++) {
       if (scratch[i]) continue;
       const char *text = scratch + begin, *value;
       if (is_skipping) is_skipping = 0;
-      else if ((value = value_of(text, "ELFTRACE_DIR="))) found = set_directory(value);
-      else if ((value = value_of(text, "ELFTRACE_OFF="))) is_off = *value && *value != '0';
-      else if ((value = value_of(text, "ELFTRACE_SIZE="))) file_limit = number_of(value);
+      else if ((value = value_of(text, TEXT("ELFTRACE_DIR=")))) found = set_directory(value);
+      else if ((value = value_of(text, TEXT("ELFTRACE_OFF=")))) is_off = *value && *value != '0';
+      else if ((value = value_of(text, TEXT("ELFTRACE_SIZE=")))) state.file_limit = number_of(value);
       begin = i + 1;
     }
     copy(scratch, scratch + begin, held - begin);
@@ -220,40 +254,54 @@ static long begin_process(void)
 {
   long scratch = map(SCRATCH, READ | WRITE, PRIVATE | ANONYMOUS, -1);
   if (failed(scratch)) return 0;
-  int is_on = !is_secure((u64 *)scratch) && read_environment((char *)scratch);
+  int is_on = !is_secure((word *)scratch) && read_environment((char *)scratch);
   call2(SYS_MUNMAP, scratch, SCRATCH);
   if (!is_on) return -1;
-  for (u64 i = 0; i < SLOT_COUNT; i++) {
-    u64 slot = slot_at((config()->slot + i) % SLOT_COUNT);
+  for (word i = 0; i < SLOT_COUNT; i++) {
+    word slot = slot_at(((word)config()->slot + i) % SLOT_COUNT);
     if (thread_word(slot) == 0) return (long)slot;
   }
   return -1;
 }
+
+/* Whether what was seen of the phase is a thread of the process. */
+#define PROCESS_SHIFT 32
+#if __SIZEOF_LONG__ == 8
+static int is_at_it(u32 process, word seen)
+{
+  return seen >> PROCESS_SHIFT == process;
+}
+#else
+static int is_at_it(u32 process, word seen)
+{
+  return !failed(call3(SYS_TGKILL, process, seen >> 2, 0));
+}
+#endif
 
 /* One thread begins; the others wait. After a fork in between, the child begins anew. */
 static int process_is_ready(void)
 {
   u32 process = (u32)call0(SYS_GETPID);
   for (;;) {
-    u64 seen = phase;
+    word seen = state.phase;
     if (seen == READY) break;
-    u64 mine = (u64)process << 32 | (u64)library_thread() << 2 | 1;
+    word mine = (u64)process << PROCESS_SHIFT | (word)library_thread() << 2 | 1;
     if (seen == mine) return 0;
-    if ((seen & 1) && seen >> 32 == process) {
+    if ((seen & 1) && is_at_it(process, seen)) {
       call0(SYS_SCHED_YIELD);
       continue;
     }
-    if (!__atomic_compare_exchange_n(&phase, &seen, mine, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
-    owner_process = process;
+    if (!__atomic_compare_exchange_n(&state.phase, &seen, mine, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+    state.owner_process = process;
     long slot = begin_process();
     native_slot = slot;
-    __atomic_store_n(&phase, slot == 0 ? 0 : READY, __ATOMIC_RELEASE);
+    __atomic_store_n(&state.phase, slot == 0 ? 0 : READY, __ATOMIC_RELEASE);
     if (slot == 0) return 0;
   }
-  if (owner_process != process) {
-    owner_process = process;
-    first_file = 0;
-    dropped_without_file = 0;
+  if (state.owner_process != process) {
+    state.owner_process = process;
+    state.first_file = 0;
+    state.dropped_without_file = 0;
   }
   return native_slot > 0;
 }
@@ -262,19 +310,19 @@ static int process_is_ready(void)
  * Gives a file bytes that lie on its medium: a store into a hole of a full disk would kill. Beyond
  * the limit of the process the kernel would raise SIGXFSZ.
  */
-static int extend(long file, u64 from, u64 to)
+static int extend(long file, word from, word to)
 {
   u64 limits[2];
   if (failed(call4(SYS_PRLIMIT, 0, LIMIT_FILE, 0, limits)) || to > limits[0]) return 0;
-  if (file_limit && to > file_limit) return 0;
-  long result = call4(SYS_FALLOCATE, file, 0, from, to - from);
+  if (state.file_limit && to > state.file_limit) return 0;
+  long result = FALLOCATE(file, from, to - from);
   if (result != EOPNOTSUPP_) return result == 0;
   long zeros = map(SCRATCH, READ, PRIVATE | ANONYMOUS, -1);
   if (failed(zeros)) return 0;
   while (from < to) {
-    long size = call4(SYS_PWRITE, file, zeros, to - from < SCRATCH ? to - from : SCRATCH, from);
+    long size = PWRITE(file, zeros, to - from < SCRATCH ? to - from : SCRATCH, from);
     if (failed(size) || size == 0) break;
-    from += (u64)size;
+    from += (word)size;
   }
   call2(SYS_MUNMAP, zeros, SCRATCH);
   return from == to;
@@ -283,28 +331,28 @@ static int extend(long file, u64 from, u64 to)
 static const char *path_of(struct page *page)
 {
   char *at = page->path;
-  at = add_text(at, directory);
+  at = add_text(at, state.directory);
   *at++ = '/';
   at = add_number(at, page->process, 10);
   *at++ = '.';
   at = add_number(at, page->thread, 10);
   *at++ = '.';
   for (u32 i = 0; i < 4; i++) {
-    *at++ = "0123456789abcdef"[config()->id[i] >> 4];
-    *at++ = "0123456789abcdef"[config()->id[i] & 15];
+    at = add_number(at, config()->id[i] >> 4, 16);
+    at = add_number(at, config()->id[i] & 15, 16);
   }
   *at++ = '.';
   at = add_number(at, page->sequence, 10);
-  at = add_text(at, ".trace");
+  at = add_text(at, TEXT(".trace"));
   *at = 0;
   return page->path;
 }
 
 static u64 nanoseconds(long clock)
 {
-  u64 time[2] = { 0, 0 };
+  word time[2] = { 0, 0 };
   call2(SYS_CLOCK_GETTIME, clock, time);
-  return time[0] * 1000000000ul + time[1];
+  return (u64)time[0] * 1000000000ul + time[1];
 }
 
 static void set_pair(struct header *file, u32 place)
@@ -321,7 +369,8 @@ static void renew_pair(struct header *file)
 {
   u32 other = file->pair == 1 ? 2 : 1;
   set_pair(file, other);
-  __atomic_store_n(&file->pair, other, __ATOMIC_RELEASE);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  *(volatile u64 *)&file->pair = other;
 }
 
 static int same_file(long file, struct page *page, int is_new)
@@ -333,14 +382,14 @@ static int same_file(long file, struct page *page, int is_new)
 }
 
 /* No more than the file may have. A part of a small address space is ours, all of it never. */
-static u64 window_size(void)
+static word window_size(void)
 {
   u64 limits[2], size = WINDOW;
   if (failed(call4(SYS_PRLIMIT, 0, LIMIT_SPACE, 0, limits))) return SMALLEST;
-  if (limits[0] != ~0ul && limits[0] / 64 < size) size = limits[0] / 64;
-  if (file_limit && file_limit < size) size = file_limit + 0xffff;
-  size &= ~0xfffful;
-  return size < SMALLEST ? SMALLEST : size;
+  if (limits[0] != (u64)-1 && limits[0] / 64 < size) size = limits[0] / 64;
+  if (state.file_limit && state.file_limit < size) size = state.file_limit + 0xffff;
+  size &= ~(u64)0xffff;
+  return size < SMALLEST ? SMALLEST : (word)size;
 }
 
 static int map_file(struct page *page, long file)
@@ -364,11 +413,11 @@ static void write_header(struct page *page)
   file->thread = page->thread;
   file->parent = (u32)call0(SYS_GETPPID);
   file->sequence = page->sequence;
-  file->bias = (u64)config() - config()->address;
+  file->bias = (word)config() - (word)config()->address;
   file->realtime = nanoseconds(0);
   copy(file->id, config()->id, sizeof file->id);
   copy(file->name, config()->name, sizeof file->name);
-  file->dropped_elsewhere = dropped_without_file;
+  file->dropped_elsewhere = state.dropped_without_file;
   call2(SYS_PRCTL, GET_NAME, file->thread_name);
   file->pair = 1;
   set_pair(file, 1);
@@ -381,7 +430,7 @@ static void begin_thread(struct page *page)
   u64 start = counter(), start_time = nanoseconds(1);
   page->process = (u32)call0(SYS_GETPID);
   page->thread = library_thread();
-  page->owner = (u64)&native_slot;
+  page->owner = (word)&native_slot;
   page->stopped = 1;
   long file = EEXIST_;
   for (; file == EEXIST_ && page->sequence < FILES_MAX; page->sequence++) {
@@ -397,25 +446,25 @@ static void begin_thread(struct page *page)
   write_header(page);
   page->size = FIRST_STEP;
   page->step = FIRST_STEP;
-  page->cur = (u64)page->file + HEADER_BYTES;
-  page->limit = (u64)page->file + page->size - SLACK;
+  page->cur = (word)page->file + HEADER_BYTES;
+  page->limit = (word)page->file + page->size - SLACK;
   page->stopped = 0;
   struct header *none = 0;
-  __atomic_compare_exchange_n(&first_file, &none, page->file, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  __atomic_compare_exchange_n(&state.first_file, &none, page->file, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 /* The page of this very thread; 0: there is none. */
 static struct page *page_at_hand(void)
 {
   if (native_slot <= 0) return 0;
-  struct page *page = (struct page *)thread_word((u64)native_slot);
-  return page && page->owner == (u64)&native_slot && page->thread == library_thread() ? page : 0;
+  struct page *page = (struct page *)thread_word((word)native_slot);
+  return page && page->owner == (word)&native_slot && page->thread == library_thread() ? page : 0;
 }
 
 /* The thread's page, made or begun anew where it is another thread's or another process's. */
 static struct page *page_of_thread(void)
 {
-  u64 owner = (u64)&native_slot;
+  word owner = (word)&native_slot;
   struct page *page = page_at_hand();
   if (page) return page;
   /* A child that shares our memory until it executes another program: its thread is not the one
@@ -423,7 +472,7 @@ static struct page *page_of_thread(void)
   u32 thread = (u32)call0(SYS_GETTID);
   if (!knows_thread(thread) || thread != library_thread()) return 0;
   if (!process_is_ready()) return 0;
-  u64 slot = (u64)native_slot;
+  word slot = (word)native_slot;
   page = (struct page *)thread_word(slot);
   if (page == 0) {
     long at = map(4096, READ | WRITE, PRIVATE | ANONYMOUS, -1);
@@ -435,16 +484,16 @@ static struct page *page_of_thread(void)
     page = (struct page *)at;
   } else if (page->owner == owner) {
     /* The control block of a thread that is dead: nobody writes through its page any more. */
-    if (page->file && page->process == owner_process) {
-      if (first_file == page->file) first_file = 0;
+    if (page->file && page->process == state.owner_process) {
+      if (state.first_file == page->file) state.first_file = 0;
       call2(SYS_MUNMAP, page->file, page->window);
     }
-    for (u64 i = 0; i < sizeof *page / 8; i++) ((volatile u64 *)page)[i] = 0;
+    for (word i = 0; i < sizeof *page / 8; i++) ((volatile u64 *)page)[i] = 0;
   } else if (page->owner != 0) {
     return 0;
   }
   page->busy = 1;
-  set_thread_word(slot, (u64)page);
+  set_thread_word(slot, (word)page);
   begin_thread(page);
   return page;
 }
@@ -452,11 +501,11 @@ static struct page *page_of_thread(void)
 /* Makes the file longer than what was reserved of it. */
 static int grow(struct page *page)
 {
-  u64 step = page->step, size = page->size;
+  word step = page->step, size = page->size;
   do {
     step = step < LAST_STEP ? step * 2 : LAST_STEP;
     size += step;
-  } while ((u64)page->file + size < page->cur + EVENT_BYTES);
+  } while ((word)page->file + size < page->cur + EVENT_BYTES);
   page->stopped = 1;
   if (size > page->window) return 0;
   long file = open_file(path_of(page), O_RDWR_ | O_NOFOLLOW_ | O_CLOEXEC_);
@@ -466,7 +515,7 @@ static int grow(struct page *page)
   if (!is_longer) return 0;
   page->step = step;
   page->size = size;
-  page->limit = (u64)page->file + size - SLACK;
+  page->limit = (word)page->file + size - SLACK;
   page->stopped = 0;
   renew_pair(page->file);
   return 1;
@@ -479,7 +528,7 @@ static int grow(struct page *page)
 static volatile u64 *reserve(struct page *page)
 {
   do {
-    u64 at = __atomic_fetch_add(&page->cur, EVENT_BYTES, __ATOMIC_RELAXED);
+    word at = __atomic_fetch_add(&page->cur, EVENT_BYTES, __ATOMIC_RELAXED);
     if (at + EVENT_BYTES <= page->limit) return (volatile u64 *)at;
   } while (grow(page));
   return 0;
@@ -504,21 +553,21 @@ static u64 control(struct page *page, u64 kind, u64 value)
 }
 
 /* Puts the stack pointer into the window that records tell apart: most of it lies below. */
-static u64 window_base(u64 stack)
+static word window_base(word stack)
 {
-  u64 reach = 1ul << (STACK_BITS + STACK_UNIT);
+  word reach = 1ul << (STACK_BITS + STACK_UNIT);
   return (stack & ~15ul) - (stack < reach ? 0 : reach / 4 * 3);
 }
 
-static void set_window(struct page *page, u64 stack);
+static void set_window(struct page *page, word stack);
 
 /* What must stand in front of an event: upper bits that have changed. `*at` moves behind it. */
-static u64 put_controls(struct page *page, volatile u64 **at, u64 stack)
+static u64 put_controls(struct page *page, volatile u64 **at, word stack)
 {
   u64 now = counter();
-  if (page->epoch != now >> CLOCK_BITS) {
-    page->epoch = now >> CLOCK_BITS;
-    put_word((*at)++, control(page, CONTROL_EPOCH, page->epoch));
+  if (page->epoch != (word)(now >> CLOCK_BITS)) {
+    page->epoch = (word)(now >> CLOCK_BITS);
+    put_word((*at)++, control(page, CONTROL_EPOCH, now >> CLOCK_BITS));
     renew_pair(page->file);
   }
   if ((stack - page->base) >> STACK_UNIT >= 1ul << STACK_BITS) {
@@ -528,24 +577,24 @@ static u64 put_controls(struct page *page, volatile u64 **at, u64 stack)
   return now & ((1ul << CLOCK_BITS) - 1);
 }
 
-static void put_call(struct page *page, volatile u64 *at, u64 site, u64 stack)
+static void put_call(struct page *page, volatile u64 *at, word site, word stack)
 {
   u64 clock = put_controls(page, &at, stack);
   u64 depth = (stack - page->base) >> STACK_UNIT;
-  put_word(at, TAG_CALL | clock << CLOCK_SHIFT | depth << STACK_SHIFT | site << SITE_SHIFT);
+  put_word(at, TAG_CALL | clock << CLOCK_SHIFT | depth << STACK_SHIFT | (u64)site << SITE_SHIFT);
 }
 
 static void drop(struct page *page)
 {
   struct header *file = page && page->file ? page->file : 0;
   if (file) file->dropped++;
-  else __atomic_fetch_add(&dropped_without_file, 1, __ATOMIC_RELAXED);
-  file = first_file;
-  if (file) file->dropped_elsewhere = dropped_without_file;
+  else __atomic_fetch_add(&state.dropped_without_file, 1, __ATOMIC_RELAXED);
+  file = state.first_file;
+  if (file) file->dropped_elsewhere = state.dropped_without_file;
 }
 
 /* While it is so, the entry finds no room and comes here. */
-static void set_busy(struct page *page, u64 is_busy)
+static void set_busy(struct page *page, word is_busy)
 {
   volatile struct page *seen = page;
   if (is_busy) seen->busy = 1;
@@ -559,10 +608,12 @@ static void set_busy(struct page *page, u64 is_busy)
 /* The thread's page, ready for events, signals blocked; 0: the event is dropped. */
 static struct page *begin_event(u64 *before)
 {
-  u64 all = ~RAISED;
+  /* The first word has the first signals, in each order of bytes. */
+  word all[8 / WORD_BYTES] = { ~RAISED };
+  if (WORD_BYTES < 8) all[8 / WORD_BYTES - 1] = ~0ul;
   struct page *page = page_at_hand();
   if (native_slot < 0 || (page && (page->stopped || page->busy))) return 0;
-  if (failed(call4(SYS_SIGPROCMASK, 0, &all, before, 8))) return 0;
+  if (failed(call4(SYS_SIGPROCMASK, 0, all, before, 8))) return 0;
   page = page_of_thread();
   if (page && native_slot >= 0) {
     set_busy(page, 1);
@@ -579,13 +630,13 @@ static void end_event(struct page *page, u64 *before)
 }
 
 #if MODE == 1
-static void set_window(struct page *page, u64 stack)
+static void set_window(struct page *page, word stack)
 {
   page->base = window_base(stack);
 }
 
 /* An event that the entry could not write; `site` is the address behind its call. */
-__attribute__((used)) void native_record(u64 site, u64 stack)
+__attribute__((used)) void native_record(word site, word stack)
 {
   u64 before;
   struct page *page = begin_event(&before);

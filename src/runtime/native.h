@@ -7,16 +7,17 @@
 #define ELFTRACE_NATIVE_H
 
 /* The control page of a thread: offsets that the entry knows. */
+#define WORD_BYTES __SIZEOF_LONG__
 #define PAGE_CUR 0
-#define PAGE_END 8
-#define PAGE_EPOCH 16
-#define PAGE_BASE 24
-#define PAGE_GENERATION 32
-#define PAGE_OWNER 40
-#define PAGE_THREAD 48
+#define PAGE_END WORD_BYTES
+#define PAGE_EPOCH 2 * WORD_BYTES
+#define PAGE_BASE 3 * WORD_BYTES
+#define PAGE_GENERATION 4 * WORD_BYTES
+#define PAGE_OWNER 5 * WORD_BYTES
+#define PAGE_THREAD 6 * WORD_BYTES
 /* Of function_graph: the stack pointer of the last event, and from stacks to what shadows them. */
-#define PAGE_LAST 56
-#define PAGE_SHADOW 64
+#define PAGE_LAST (6 * WORD_BYTES + 8)
+#define PAGE_SHADOW (7 * WORD_BYTES + 8)
 
 /* A record: tag 1, 20 bits of the counter, 16 of the stack pointer, 26 of the site's address. */
 #define TAG_CALL 1
@@ -40,12 +41,28 @@
 #define UNITS_APART
 #endif
 
+#if __SIZEOF_LONG__ == 4
+/* Room for `struct state`. */
+#define STATE_BYTES 1088
+#endif
+
 #define HEADER_BYTES 4096
 #define NAME_BYTES 256
 
 /* glibc on x86-64: struct pthread.tid behind the thread register. */
 #define GLIBC_THREAD 0x2d0
-/* 64-bit PowerPC: r13 points so far behind the thread control block. */
+/* PowerPC: r13, of 32 bits r2, points so far behind the thread control block. */
 #define THREAD_BIAS 0x7000
+
+#ifndef __ASSEMBLER__
+typedef unsigned int u32;
+/* An address, a size; what files and records hold. */
+typedef unsigned long word;
+#if __SIZEOF_LONG__ == 8
+typedef unsigned long u64;
+#else
+typedef unsigned long long u64;
+#endif
+#endif
 
 #endif

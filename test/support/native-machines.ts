@@ -8,7 +8,7 @@ import { run } from './tools.js';
 export interface EmulatedMachine extends NativeMachine {
   /** Further forms of programs. */
   readonly forms: readonly (readonly string[])[];
-  /** The forms in which calls and returns are tried. */
+  /** The forms in which calls and returns are tried; none: they are not served. */
   readonly graphs: readonly (readonly string[])[];
   /** Whether static programs have no header that could name unwind information. */
   readonly isStaticRefused: boolean;
@@ -85,6 +85,17 @@ export const machines: readonly EmulatedMachine[] = [
     words: { bytes: 8, endian: 'big' },
     forms: [['-static'], NO_PIE, ['-Wl,-z,now'], ['-mcpu=power7'], ['-fPIC']],
     graphs: [[], NO_PIE, ['-mcpu=power7']],
+    isStaticRefused: true,
+    align: '0x10000',
+  },
+  {
+    name: 'ppc32',
+    triple: 'powerpc-linux-gnu',
+    sites: ['-fpatchable-function-entry=2'],
+    run: under('qemu-ppc', 'powerpc-linux-gnu'),
+    words: { bytes: 4, endian: 'big' },
+    forms: [['-static'], NO_PIE, ['-Wl,-z,now'], ['-O2'], ['-fPIC']],
+    graphs: [],
     isStaticRefused: true,
     align: '0x10000',
   },
