@@ -9,7 +9,7 @@ import { openTrace } from '../src/cli/native-trace.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { few, isWhole } from './support/long.js';
-import { machines, ROOM } from './support/native-machines.js';
+import { type EmulatedMachine, machines, ROOM, withTables } from './support/native-machines.js';
 import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import { compile, countsOf, oneName, patched, report, traced, truth } from './support/native-run.js';
 import { describeWith, run, runProgramFile } from './support/tools.js';
@@ -165,3 +165,47 @@ for (int i = 0; i < 100; i++) sum += first(i); printf("%d\\n", sum); return 0; }
     });
   });
 });
+
+/** What stands in for a C library: a control block as glibc has it, and a start that sets r13. */
+const OWN_LIBRARY = `
+__attribute__((no_instrument_function)) static long call(long n, long a, long b, long c) {
+  register long r0 __asm__("r0") = n; register long r3 __asm__("r3") = a; register long r4 __asm__("r4") = b; register long r5 __asm__("r5") = c;
+  __asm__ volatile("sc" : "+r"(r0), "+r"(r3), "+r"(r4), "+r"(r5) : : "r6", "r7", "r8", "r9", "r10", "r11", "r12", "cr0", "ctr", "memory");
+  return r3; }
+static struct { long words[26]; int thread, none; void *before, *head; long offset; void *pending; long more[20]; } block;
+volatile int sink; int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+int many(long a, long b, long c, long d, long e, long f, long g, long h, double x) { sink++;
+  return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + x; }
+int all(void) { return fib(12) + many(1, 2, 3, 4, 5, 6, 7, 8, 0.5) == 144 + 204 ? 3 : 4; }
+__attribute__((no_instrument_function, used)) void begin(void) {
+  block.thread = call(207, 0, 0, 0); block.head = &block.head; block.offset = -32;
+  __asm__ volatile("mr 13, %0" : : "r"((long)(&block + 1) + 0x7000));
+  call(234, all(), 0, 0); }
+__asm__(".globl _start\\n_start: addis 2,12,.TOC.-_start@ha\\naddi 2,2,.TOC.-_start@l\\nstdu 1,-64(1)\\nbl begin\\ntrap\\n"
+  ".section .note.ABI-tag,\\"a\\",@note\\n.balign 4\\n.long 4,16,1\\n.asciz \\"GNU\\"\\n.long 0,3,2,0\\n.text\\n");`;
+
+describeWith(
+  ['powerpc64-linux-gnu-gcc', 'qemu-ppc64'],
+  'big-endian programs of ELFv2, without a C library of it',
+  () => {
+    const elfV2 = ['-mabi=elfv2'];
+    const machine: EmulatedMachine = {
+      ...machines.find(({ name }) => name === 'ppc64')!,
+      finish: (object) => withTables(object, 'powerpc64-linux-gnu', elfV2),
+    };
+    const plain = (): string => {
+      const flags = [...PLAIN, ...elfV2, '-ffreestanding', '-nostdlib', '-static', '-pg', '-mprofile-kernel'];
+      return compile(OWN_LIBRARY, flags, 'c', [], machine);
+    };
+
+    test('RT-20, RT-33: calls are recorded', () => {
+      const ran = traced(patched(plain()), [], ROOM, machine);
+      expect([ran.status, countsOf(report(ran.dir))]).toEqual([3, { all: 1, fib: 465, many: 1 }]);
+    });
+
+    test('RT-44: returns are not', () => {
+      const { status, stdout } = elftrace(['record', '-o', scratch('never'), '--json', ...GRAPH, plain()]);
+      expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"tracer"')]);
+    });
+  },
+);

@@ -102,6 +102,9 @@ const elfV1: NativeTracing = {
   },
 };
 
+/** Without returns: no C library of it was at hand whose unwinder could be tried. */
+const elfV2Be: NativeTracing = { ...elfV2Le, graph: null };
+
 const sysV: NativeTracing = {
   ...elfV1,
   abi: null,
@@ -117,7 +120,6 @@ const sysV: NativeTracing = {
 export function ppcNativeTracing(abi: Target['abiName'], endian: Endian): NativeTracing {
   if (abi === 'elfv2' && endian === 'little') return elfV2Le;
   if (abi === 'elfv1') return elfV1;
-  if (abi === 'elfv2')
-    return { kind: 'none', reason: 'no GNU C library of this ABI was at hand to try a runtime with' };
+  if (abi === 'elfv2') return elfV2Be;
   return sysV;
 }

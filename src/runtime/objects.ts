@@ -107,5 +107,6 @@ export const OBJECTS: Readonly<Record<string, PrebuiltObject>> = {
   'ppc64-elfv2-le/native-graph': { sha256: '59a2121ed983d660dc41e0a7aa699537840657833e79394202ab31fb8c48eb86' },
   'ppc64-elfv1/native': { sha256: '6bdc0987873f0c44ffeba7fd2ac1431077f53d533510281fe52eb697d6787677' },
   'ppc64-elfv1/native-graph': { sha256: '5b591de424d68717a6ed8cb760bf9fa06acba44e93d150d629f80d87f8cf1781' },
+  'ppc64-elfv2-be/native': { sha256: '6bdc0987873f0c44ffeba7fd2ac1431077f53d533510281fe52eb697d6787677' },
   'ppc32/native': { sha256: '7e0e6eb4df10f7810b7be1f744666c3dc87362c8e1a8bdbefa5ab2a0f663df6f' },
 };

@@ -24,11 +24,11 @@ const MCOUNT = `.abiversion 2\n.text\n.globl _mcount\n.hidden _mcount\n.type _mc
 _mcount: mflr 12\nmtctr 12\nmtlr 0\nbctr\n.size _mcount, .-_mcount\n.section .note.GNU-stack,"",@progbits\n`;
 
 /** An object with a table of its calls, and with the function that they call. */
-function withTables(object: string): string {
+export function withTables(object: string, triple = 'powerpc64le-linux-gnu', flags: readonly string[] = []): string {
   const [tables, own, both] = ['tables.o', 'own.o', 'both.o'].map(scratch) as [string, string, string];
   expect(elftrace(['mcount', object, '-o', tables]).status).toBe(0);
-  run('powerpc64le-linux-gnu-gcc', ['-c', '-x', 'assembler', '-', '-o', own], MCOUNT);
-  run('powerpc64le-linux-gnu-ld', ['-r', tables, own, '-o', both]);
+  run(`${triple}-gcc`, [...flags, '-c', '-x', 'assembler', '-', '-o', own], MCOUNT);
+  run(`${triple}-ld`, ['-r', tables, own, '-o', both]);
   return both;
 }
 
@@ -74,7 +74,7 @@ export const machines: readonly EmulatedMachine[] = [
     graphs: [[], NO_PIE, ['-mcpu=power9']],
     isStaticRefused: true,
     align: '0x10000',
-    finish: withTables,
+    finish: (object) => withTables(object),
   },
   {
     name: 'ppc64',
