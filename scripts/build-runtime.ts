@@ -187,7 +187,10 @@ const NATIVE: readonly Recipe[] = [
   // Its functions are called by their addresses alone, whatever those of the program are called by.
   ...native('ppc64-elfv1', 'powerpc64', 'arch-ppc', [...PPC64, '-mabi=elfv2', '-DTOC_SAVE=40'], true),
   ...native('ppc64-elfv2-be', 'powerpc64', 'arch-ppc', [...PPC64, '-mabi=elfv2']),
-  ...native('ppc32', 'powerpc', 'arch-ppc', PPC).map((recipe) => ({ ...recipe, entries: ['native32.S'] })),
+  ...native('ppc32', 'powerpc', 'arch-ppc', PPC, true).map((recipe) => ({
+    ...recipe,
+    entries: recipe.entries.map((entry) => entry.replace('native', 'native32')),
+  })),
 ];
 
 function native(

@@ -30,7 +30,8 @@
 	.type	elftrace_native_graph, %function
 elftrace_native_graph:
 	.cfi_startproc
-	.cfi_register 30, 9
+	/* x30: in x9. Said so that all entries begin with the same. */
+	.cfi_escape 0x09, 30, 9
 	adrp	x10, native_slot
 	add	x10, x10, :lo12:native_slot
 	ldr	x11, [x10]
@@ -166,9 +167,8 @@ native_return:
 	.type	native_stubs, %object
 native_stubs:
 	.cfi_startproc
-	.cfi_def_cfa 31, 1
-	/* sp: CFA - 1. */
-	.cfi_escape 0x16, 31, 2, 0x31, 0x1c
+	/* CFA: sp + 1; sp: CFA - 1. */
+	.cfi_escape 0x0c, 31, 1, 0x16, 31, 2, 0x31, 0x1c
 	/*
 	 * x30: key = CFA - 1, t = native_spans, from x30, which holds 16 of the stub and
 	 * perhaps a signature above bit 47; words w of it until

@@ -32,7 +32,7 @@
 	.type	elftrace_native_graph, @function
 elftrace_native_graph:
 	.cfi_startproc
-	/* LR: in r0. As all of these are, so that they share what they begin with. */
+	/* LR: in r0. Said so that all entries begin with the same. */
 	.cfi_escape 0x09, 65, 0
 	spill
 	mflr	3

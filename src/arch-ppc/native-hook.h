@@ -1,5 +1,5 @@
 /*
- * Stubs of 64-bit PowerPC for programs that write calls and returns, drawn in native-graph.S;
+ * Stubs of PowerPC for programs that write calls and returns, drawn in native-graph.S;
  * native-tracing.ts makes them. SPDX-License-Identifier: MIT
  */
 #ifndef ELFTRACE_NATIVE_HOOK_H
@@ -15,7 +15,11 @@
 #define STUB_MARK 0x74676674
 
 /* Where a function saves LR, above its caller's stack pointer. */
+#if __SIZEOF_LONG__ == 8
 #define LINK_SAVE 16
+#else
+#define LINK_SAVE 4
+#endif
 
 /* Where callers through stubs save r2: by the ABI of the program, which may not be the runtime's. */
 #ifndef TOC_SAVE
@@ -24,7 +28,7 @@
 
 #ifndef __ASSEMBLER__
 /* Whether a function would return to a stub of ours, or of another object. */
-static inline int is_hook(u64 address)
+static inline int is_hook(word address)
 {
   if ((address - STUB_HOOK) % STUB_BYTES != 0) return 0;
   return *(volatile u32 *)(address - STUB_HOOK + STUB_MARKED) == STUB_MARK;

@@ -96,6 +96,7 @@ static inline u64 counter(void)
 #define TEXT(text) \
   ((const char *)NEAR("78f", "\t.pushsection .rodata\n78:\t.asciz " #text "\n\t.popsection\n"))
 #define native_slot (*(volatile long *)NEAR("native_slot", ""))
+#define native_spans ((volatile word *)NEAR("native_spans", ""))
 #define native_thread (*(volatile word *)NEAR("native_thread", ""))
 #define THREAD_REGISTER "2"
 #endif

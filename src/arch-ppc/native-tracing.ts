@@ -108,7 +108,6 @@ const elfV2Be: NativeTracing = { ...elfV2Le, graph: null };
 const sysV: NativeTracing = {
   ...elfV1,
   abi: null,
-  graph: null,
   slots: { loaders: ['ld.so.1'], libraries: ['libc.so.6'], count: 22 },
   options: {
     shortest: '-fpatchable-function-entry=2',

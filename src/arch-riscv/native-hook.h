@@ -15,7 +15,7 @@
 
 #ifndef __ASSEMBLER__
 /* Whether a function would return to the place of ours, or to that of another object. */
-static inline int is_hook(u64 address)
+static inline int is_hook(word address)
 {
   if (address % HOOK_ALIGN != HOOK_AT) return 0;
   return *(volatile u32 *)(address + HOOK_MARKED) == HOOK_MARK;

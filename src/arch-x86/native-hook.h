@@ -15,7 +15,7 @@
 
 #ifndef __ASSEMBLER__
 /* Whether a function would return to a stub of ours, or of another object. */
-static inline int is_hook(u64 address)
+static inline int is_hook(word address)
 {
   if ((address - STUB_HOOK) % STUB_BYTES != 0) return 0;
   return *(volatile u32 *)(address - STUB_HOOK + STUB_MARKED) >> 8 == STUB_MARK;

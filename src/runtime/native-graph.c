@@ -17,7 +17,9 @@
  * One word for each part of the address space that has a shadow, the first that is zero ends them:
  * number of the part above, page number of the shadow below. The unwinder reads it, too.
  */
-extern volatile u64 native_spans[SPANS] __attribute__((visibility("hidden")));
+#ifndef native_spans
+extern volatile word native_spans[SPANS] __attribute__((visibility("hidden")));
+#endif
 
 #define SPAN_BYTES (1ul << SPAN_SHIFT)
 #define SPAN_ONES (SPAN_BYTES - 1)
@@ -25,43 +27,82 @@ extern volatile u64 native_spans[SPANS] __attribute__((visibility("hidden")));
 #define NO_HUGE_PAGES 15
 #define SPACE_BITS 48
 
-static u64 shadow_of(u64 word)
+#if __SIZEOF_LONG__ == 8
+static word shadow_of(word span)
 {
-  return (word & ((1ul << SPAN_PAGE_BITS) - 1)) << 12;
+  return (span & ((1ul << SPAN_PAGE_BITS) - 1)) << 12;
 }
 
+static word number_of_span(word span)
+{
+  return span >> SPAN_PAGE_BITS;
+}
+
+static word span_word(word number, word shadow)
+{
+  return number << SPAN_PAGE_BITS | shadow >> 12;
+}
+
+/* Whether an address has a number that words of spans can hold. */
+static int is_told(word address)
+{
+  return address >> SPACE_BITS == 0;
+}
+#else
+static word shadow_of(word span)
+{
+  return span & ~0xffful;
+}
+
+static word number_of_span(word span)
+{
+  return span & SPAN_ONES_32;
+}
+
+static word span_word(word number, word shadow)
+{
+  return number | shadow;
+}
+
+static int is_told(word address)
+{
+  (void)address;
+  return 1;
+}
+#endif
+
 /* Memory that is only taken where it is written to; none where the process may not have much. */
-static u64 map_shadow(void)
+static word map_shadow(void)
 {
   u64 limits[2];
   if (failed(call4(SYS_PRLIMIT, 0, LIMIT_SPACE, 0, limits)) || limits[0] / 64 < SPAN_BYTES) return 0;
   if (failed(call4(SYS_PRLIMIT, 0, LIMIT_DATA, 0, limits)) || limits[0] / 64 < SPAN_BYTES) return 0;
   long at = map(SPAN_BYTES, READ | WRITE, PRIVATE | ANONYMOUS | NORESERVE, -1);
   if (failed(at)) return 0;
-  if ((u64)at >> SPACE_BITS) {
+  if (!is_told((word)at)) {
     call2(SYS_MUNMAP, at, SPAN_BYTES);
     return 0;
   }
   call3(SYS_MADVISE, at, SPAN_BYTES, NO_HUGE_PAGES);
-  return (u64)at;
+  return (word)at;
 }
 
 /* From a place of a stack to its shadow; 0: there is none. */
-static u64 shadow_delta(u64 stack, int is_made)
+static word shadow_delta(word stack, int is_made)
 {
-  u64 span = stack >> SPAN_SHIFT, made = 0;
-  if (stack >> SPACE_BITS) return 0;
-  for (u64 i = 0; i < SPANS - 1; i++) {
-    u64 word = native_spans[i];
-    if (word == 0) {
+  word number = stack >> SPAN_SHIFT, made = 0;
+  if (!is_told(stack)) return 0;
+  for (word i = 0; i < SPANS - 1; i++) {
+    word span = native_spans[i];
+    if (span == 0) {
       if (!is_made || (!made && !(made = map_shadow()))) return 0;
-      u64 mine = span << SPAN_PAGE_BITS | made >> 12;
-      if (__atomic_compare_exchange_n(&native_spans[i], &word, mine, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        return made - (span << SPAN_SHIFT);
+      word mine = span_word(number, made);
+      if (__atomic_compare_exchange_n(&native_spans[i], &span, mine, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return made - (number << SPAN_SHIFT);
     }
-    if (word >> SPAN_PAGE_BITS == span) {
+    if (number_of_span(span) == number) {
       if (made) call2(SYS_MUNMAP, made, SPAN_BYTES);
-      return shadow_of(word) - (span << SPAN_SHIFT);
+      return shadow_of(span) - (number << SPAN_SHIFT);
     }
   }
   if (made) call2(SYS_MUNMAP, made, SPAN_BYTES);
@@ -71,7 +112,7 @@ static u64 shadow_delta(u64 stack, int is_made)
 /* All of the window has one shadow. */
 static void set_window(struct page *page, word stack)
 {
-  u64 start = stack & ~SPAN_ONES, reach = 1ul << (STACK_BITS + STACK_UNIT), base = window_base(stack);
+  word start = stack & ~SPAN_ONES, reach = 1ul << (STACK_BITS + STACK_UNIT), base = window_base(stack);
   if (base < start || base > stack) base = start;
   if (base > start + SPAN_BYTES - reach) base = start + SPAN_BYTES - reach;
   page->base = base;
@@ -82,16 +123,17 @@ static void set_window(struct page *page, word stack)
  * A call that the entry could not record; `stack` is where its return address lies, or the stack
  * pointer. @returns whether it shall return to us
  */
-__attribute__((used)) u64 native_enter(u64 site, u64 stack, u64 address)
+__attribute__((used)) word native_enter(word site, word stack, word address)
 {
-  u64 before, is_hooked = 0;
+  u64 before;
+  word is_hooked = 0;
   struct page *page = begin_event(&before);
   volatile u64 *at = page && !page->stopped ? reserve(page) : 0;
   if (at) {
     put_call(page, at, site, stack);
     page->last = stack;
     if (page->shadow && !is_hook(address)) {
-      *(volatile u64 *)(stack + page->shadow) = address;
+      *(volatile word *)(stack + page->shadow) = address;
       is_hooked = 1;
     }
   } else if (native_slot >= 0) drop(page ? page : page_at_hand());
@@ -99,7 +141,7 @@ __attribute__((used)) u64 native_enter(u64 site, u64 stack, u64 address)
   return is_hooked;
 }
 
-static void put_return(struct page *page, volatile u64 *at, u64 stack)
+static void put_return(struct page *page, volatile u64 *at, word stack)
 {
   u64 clock = put_controls(page, &at, stack);
   u64 depth = (stack - page->base) >> STACK_UNIT;
@@ -108,9 +150,10 @@ static void put_return(struct page *page, volatile u64 *at, u64 stack)
 }
 
 /* A return that could not be recorded at once. @returns where it goes */
-__attribute__((used)) u64 native_leave(u64 stack)
+__attribute__((used)) word native_leave(word stack)
 {
-  u64 address = *(volatile u64 *)(stack + shadow_delta(stack, 0)), before;
+  word address = *(volatile word *)(stack + shadow_delta(stack, 0));
+  u64 before;
   struct page *page = begin_event(&before);
   volatile u64 *at = page && !page->stopped ? reserve(page) : 0;
   if (at) put_return(page, at, stack);

@@ -95,7 +95,7 @@ export const machines: readonly EmulatedMachine[] = [
     run: under('qemu-ppc', 'powerpc-linux-gnu'),
     words: { bytes: 4, endian: 'big' },
     forms: [['-static'], NO_PIE, ['-Wl,-z,now'], ['-O2'], ['-fPIC']],
-    graphs: [],
+    graphs: [[], NO_PIE],
     isStaticRefused: true,
     align: '0x10000',
   },
