@@ -8,7 +8,7 @@ import { describe, expect, test } from '@jest/globals';
 import { openTrace } from '../src/cli/native-trace.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
-import { isWhole } from './support/long.js';
+import { few, isWhole } from './support/long.js';
 import { machines, ROOM } from './support/native-machines.js';
 import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import {
@@ -306,7 +306,7 @@ describe.each(machines.filter(({ graphs }) => graphs.length > 0))(
     const counts = { deep: 50_001, done: 6, even: 51, jump: 410, leave_at: 6, leaves: 1, main: 1, odd: 51 };
 
     describeWith([`${triple}-gcc`, machine.run[0]!, 'nm'], 'under an emulator', () => {
-      test.each(graphs.map((form) => [form]))(
+      test.each(few(graphs, 2).map((form) => [form]))(
         'RT-43, RT-44: threads that are unwound, longjmp, jumps to functions, deep recursion: %j',
         async (form) => {
           const plain = compile(UNWOUND, [...flags, ...form], 'c', [], machine);

@@ -52,7 +52,7 @@ describe.each(machines)('$name', (machine) => {
   const tools = [`${triple}-gcc`, `${triple}-strip`, 'readelf', 'nm', machine.run[0]!];
   /** What the static ones do not have to unwind by, and what CI takes of the rest. */
   const tracersOf = (flags: readonly string[], i: number): readonly (readonly string[])[] =>
-    graphs.length > 0 && !(isStaticRefused && flags.includes('-static')) && (isWhole || i % 2 === 0)
+    graphs.length > 0 && !(isStaticRefused && flags.includes('-static')) && (isWhole || i % 3 === 0)
       ? [FUNCTION, GRAPH]
       : [FUNCTION];
   const form = (i: number): readonly string[] => [...sites, ...([[], ...forms][i % (forms.length + 1)] ?? [])];
