@@ -560,14 +560,17 @@ const parser = yargs([])
         .showHidden('forms', 'with --help: options of single machines, and limits, too')
         .example('$0 patch ext4.ko --untrace -o quiet.ko', 'a module that no tracer sees'),
     (args) => {
+      const request = {
+        ...args,
+        output: args.o,
+        planOnly: args._[0] === 'plan',
+        machine: machineOptionsIn(args),
+      };
+      const filesFrom = args.filesFrom?.map(inputName);
       action = async () =>
-        (await import('./patch.js')).runPatch({
-          ...args,
-          output: args.o,
-          planOnly: args._[0] === 'plan',
-          filesFrom: args.filesFrom?.map(inputName),
-          machine: machineOptionsIn(args),
-        });
+        filesFrom === undefined
+          ? (await import('./patch.js')).runPatch(request)
+          : (await import('./patch-many.js')).runPatchMany({ ...request, filesFrom });
     },
   )
   .command(

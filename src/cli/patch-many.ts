@@ -7,11 +7,13 @@ import { basename, resolve } from 'node:path';
 import { ElftraceError } from '../errors.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { readFileList } from './files.js';
-import { type PatchArguments, patchFile } from './patch.js';
+import { checkRequest, type PatchArguments, patchFile } from './patch.js';
 import { err, out } from './terminal.js';
 
 export interface PatchManyArguments extends Omit<PatchArguments, 'path'> {
   readonly filesFrom: readonly string[];
+  /** Of a file besides, which is refused. */
+  readonly path?: string | undefined;
 }
 
 /** `{}` in a pattern is the path as it was listed, `{/}` the file's name. */
@@ -29,7 +31,7 @@ function named(option: string, pattern: string, path: string): string {
  * What is asked of each file.
  * @throws ElftraceError 'usage' where outputs would meet
  */
-function requests({ filesFrom, ...args }: PatchManyArguments): PatchArguments[] {
+function requests({ filesFrom, ...args }: Omit<PatchManyArguments, 'path'>): PatchArguments[] {
   if (args.output === undefined && !args.inPlace && !args.dryRun) {
     throw new ElftraceError('usage', 'name outputs with -o PATTERN, or change the files themselves with --in-place');
   }
@@ -54,7 +56,9 @@ function requests({ filesFrom, ...args }: PatchManyArguments): PatchArguments[] 
 }
 
 /** @returns the greatest exit code of a file */
-export async function runPatchMany(args: PatchManyArguments): Promise<number> {
+export async function runPatchMany({ path, ...args }: PatchManyArguments): Promise<number> {
+  if (path !== undefined) throw new ElftraceError('usage', `${path} and --files-from exclude each other`);
+  checkRequest(args);
   let code: number = exitCodes.ok;
   let failed = 0;
   const requested = requests(args);

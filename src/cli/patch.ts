@@ -2,7 +2,6 @@
  * `elftrace patch FILE -o OUT --nop` turns call sites into nops, `--enable` into calls of a tracer;
  * everything is decided before a byte is written (`pipeline/patch.ts`).
  */
-import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { visibleJson } from '../visible.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
@@ -124,7 +123,7 @@ function isSession({ session, direct, livepatch, with: objects, probe }: Omit<Pa
  * What a request says must be one thing, and say how much of it.
  * @throws ElftraceError 'usage'
  */
-function checkRequest(args: Omit<PatchArguments, 'path'>): void {
+export function checkRequest(args: Omit<PatchArguments, 'path'>): void {
   if (args.emptySlots) {
     throw new ElftraceError(
       'usage',
@@ -200,20 +199,11 @@ function hostOf(input: InputFile): PatchHost {
 
 // ------------------------------------------------------------------------------------------ output
 
-/** A file, or each of a list. */
-export async function runPatch(
-  args: Omit<PatchArguments, 'path'> & { path?: string | undefined; filesFrom?: readonly string[] | undefined },
-): Promise<number> {
-  const { path, filesFrom, ...rest } = args;
-  if (filesFrom === undefined) {
-    if (path === undefined) throw new ElftraceError('usage', `${args.planOnly ? 'plan' : 'patch'} needs PATH`);
-    checkRequest(rest);
-    return patchFile({ ...rest, path });
-  }
-  if (path !== undefined) throw new ElftraceError('usage', `${path} and --files-from exclude each other`);
+export async function runPatch(args: Omit<PatchArguments, 'path'> & { path?: string | undefined }): Promise<number> {
+  const { path, ...rest } = args;
+  if (path === undefined) throw new ElftraceError('usage', `${args.planOnly ? 'plan' : 'patch'} needs PATH`);
   checkRequest(rest);
-  const { runPatchMany } = await import('./patch-many.js');
-  return runPatchMany({ ...rest, filesFrom });
+  return patchFile({ ...rest, path });
 }
 
 /** One file, as `checkRequest` has found the arguments right. */
@@ -266,13 +256,13 @@ async function write(
   if (applied === null) throw new ElftraceError('internal', 'nothing was carried out', {});
   const { plan, on: opened, probes } = planned;
   const beside = args.journal !== undefined;
-  if (args.makeFolders === true)
-    for (const file of [output, args.journal]) if (file !== undefined) mkdirSync(dirname(file), { recursive: true });
   // The record first: a file that was changed must never be without the way back.
-  const written = await writeOutputs([
+  const outputs = [
     ...(beside && applied.recordBytes ? [await journalOutput(args.journal!, applied.recordBytes, output)] : []),
     outputLike({ output: output, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes),
-  ]);
+  ];
+  const { makeFolders: makesFolder } = args;
+  const written = await writeOutputs(outputs.map((each) => ({ ...each, makesFolder })));
   const notices = [
     ...applied.notices,
     ...written,

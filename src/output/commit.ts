@@ -25,6 +25,8 @@ export interface Output {
   readonly executable?: boolean;
   /** The output is an input because the user said so (--in-place). */
   readonly replacesInput?: boolean;
+  /** Its folder is made where there is none. */
+  readonly makesFolder?: boolean | undefined;
   /**
    * What the file holds while the outputs behind it take their places: a record beside a file
    * reverts the old and the new file then.
@@ -229,6 +231,14 @@ function hardLinkNotices(output: Output, target: FileTarget): string[] {
   return [`${output.path} has ${names} names (hard links): the others keep the old contents`];
 }
 
+function makeFolder(path: string): void {
+  try {
+    fs.mkdirSync(dirname(path), { recursive: true });
+  } catch (cause) {
+    throw ioError(path, 'write', cause);
+  }
+}
+
 /**
  * Writes the outputs of a command, in this order. Regular files are complete before the first one
  * is put in place.
@@ -238,6 +248,7 @@ function hardLinkNotices(output: Output, target: FileTarget): string[] {
  *   with the words of the system
  */
 export async function writeOutputs(outputs: readonly Output[]): Promise<string[]> {
+  for (const output of outputs) if (output.makesFolder === true) makeFolder(output.path);
   const planned = outputs.map((output) => ({ output, target: resolveTarget(output.path) }));
   checkApart(planned);
   const guard = guardSignals();
