@@ -316,6 +316,7 @@ export function* explore(search: Search): Generator<RaceProgress> {
       // What it held is counted by the lines that are known now.
       world.deferFetching(!world.storesCode);
       const root = yield* new ReducedPass(search).run();
+      search.restart ||= world.takeGrowth();
       const isAnew = search.restart || (world.storesCode && world.defersFetching);
       if (isAnew && search.interrupted === null) continue;
       if (isNode(root)) countEnds(search, root);

@@ -30,8 +30,6 @@ export interface FetchNote {
   readonly stores: number;
   /** What the CPU of the thread held: patched lines as they were behind so many stores. */
   readonly held: readonly { readonly line: number; readonly origin: number }[];
-  /** CPUs that forgot, as bits. */
-  readonly forgot: number;
 }
 
 /** What one event of a thread did, to be taken back. */
@@ -362,7 +360,7 @@ export class World {
     this.footprint = footprint;
     machine.switchTo(thread);
     const isTrapped = this.books.threads[thread]!.status === 'trapped';
-    if (this.deferred !== null) this.fetchNote = { stores: this.books.stores, held: [], forgot: 0 };
+    if (this.deferred !== null) this.fetchNote = { stores: this.books.stores, held: [] };
     const violation = isTrapped
       ? this.leaveTrap(thread)
       : this.deferred === null
@@ -379,7 +377,7 @@ export class World {
     const chosen = choices[choice]!;
     if (choices.length > 1) {
       const held = chosen.lines.map(({ line, held: [first] }) => ({ line, origin: first!.origin }));
-      this.fetchNote = { stores: this.books.stores, held, forgot: 0 };
+      this.fetchNote = { stores: this.books.stores, held };
     }
     const isPatched = chosen.lines.length > 0;
     if (choice > 0) deferred.install(thread, chosen);
@@ -402,7 +400,6 @@ export class World {
   private forget(thread: number): void {
     if (this.deferred === null || this.books.threads[thread]!.status === 'done') return;
     this.hold(thread, this.deferred.nothing());
-    this.fetchNote = { ...this.fetchNote!, forgot: this.fetchNote!.forgot | (1 << thread) };
   }
 
   /** The handler of the trap that the thread is in. */
@@ -569,7 +566,7 @@ export class World {
     const state = this.books.patchers[index]!;
     const { steps } = this.sequence.patchers[index]!;
     const step = steps[state.at]!;
-    if (this.deferred !== null) this.fetchNote = { stores: this.books.stores, held: [], forgot: 0 };
+    if (this.deferred !== null) this.fetchNote = { stores: this.books.stores, held: [] };
     if (this.holds(step)) {
       this.act(step, index);
       if (step.serves !== undefined) this.books = { ...this.books, serves: step.serves };
