@@ -116,9 +116,14 @@ class Listed {
     return this.sites.program.relocatable ? (value << 32n) | BigInt(range.index) : value;
   }
 
+  /** Whether a slot leads into a function. */
+  isMarked(row: number): boolean {
+    return this.marked[row] === 1;
+  }
+
   /** Whether a slot names the start of a function, or leads into it. */
   hasFunction(row: number, range: CodeRange): boolean {
-    return this.marked[row] === 1 || this.has(range, this.sites.program.functions.functions.start[row]!);
+    return this.isMarked(row) || this.has(range, this.sites.program.functions.functions.start[row]!);
   }
 
   /** Whether a slot names the place, or the function that begins there has one. */
@@ -167,6 +172,7 @@ export function unlistedSites(sites: Sites): UnlistedSite[] {
   };
   const found: UnlistedSite[] = [];
   for (let row = 0; row < functions.count; row++) {
+    if (listed.isMarked(row)) continue;
     const symbol = functions.symbol[row]!;
     if ((program.symbols.info[symbol]! & 15) !== STT_FUNC || program.symbols.size[symbol] === 0n) continue;
     const range = rangeOf(row);
