@@ -12,7 +12,7 @@ import { arm64Options } from './arch-arm64/options.js';
 import { ppcOptions } from './arch-ppc/options.js';
 import { riscvOptions } from './arch-riscv/options.js';
 import { x86Options } from './arch-x86/options.js';
-import type { Arch } from './machine/arch.js';
+import type { Arch, StillArch } from './machine/arch.js';
 import type { MachineOption } from './machine/options.js';
 
 /** Names of the targets that are served. */
@@ -154,8 +154,34 @@ const machines: Readonly<Record<TargetId, () => Promise<Arch>>> = {
   loongarch64: async () => (await import('./arch-loongarch/index.js')).loongarch64,
 };
 
+/** The same without what runs code; there is none of the others. */
+const stillMachines: Readonly<Partial<Record<TargetId, () => Promise<StillArch>>>> = {
+  'x86-64': async () => (await import('./arch-x86/still.js')).x86_64Still,
+  ppc32: async () => (await import('./arch-ppc/still.js')).ppc32Still,
+  'ppc64-elfv1': async () => (await import('./arch-ppc/still.js')).ppc64ElfV1Still,
+  'ppc64-elfv2-be': async () => (await import('./arch-ppc/still.js')).ppc64ElfV2BeStill,
+  'ppc64-elfv2-le': async () => (await import('./arch-ppc/still.js')).ppc64ElfV2LeStill,
+  riscv64: async () => (await import('./arch-riscv/still.js')).riscv64Still,
+  arm64: async () => (await import('./arch-arm64/still.js')).arm64Still,
+};
+
+/** For verbs that execute nothing; that one does all the same is a fault of ours. */
+function withoutEmulation(still: StillArch): Arch {
+  return {
+    ...still,
+    get emulation(): never {
+      throw new ElftraceError('internal', `what runs ${still.target.title} is not loaded`);
+    },
+  };
+}
+
 /**
  * The machine of a file, loaded when the first file of it comes.
+ * @param use  `read`: nothing is executed, and `emulation` must not be asked for
  * @throws ElftraceError as `targetOf`
  */
-export const loadArch = (header: ElfHeader): Promise<Arch> => machines[targetOf(header)]();
+export async function loadArch(header: ElfHeader, use: 'read' | 'run' = 'run'): Promise<Arch> {
+  const id = targetOf(header);
+  const still = use === 'read' ? stillMachines[id] : undefined;
+  return still === undefined ? machines[id]() : withoutEmulation(await still());
+}

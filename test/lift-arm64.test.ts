@@ -6,7 +6,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { arm64 } from '../src/arch-arm64/index.js';
 import { arm64Table } from '../src/arch-arm64/isa.js';
-import { conditionHolds } from '../src/arch-arm64/lift.js';
+import { conditionHolds } from '../src/arch-arm64/conditions.js';
 import { Machine, runSchedule, TIME_HZ } from '../src/emulator/index.js';
 import type { A64Line } from './support/arm64-batch.js';
 import { a64Words, SYSREG } from './support/arm64-batch.js';

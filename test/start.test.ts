@@ -59,6 +59,18 @@ describe('JavaScript that is read', () => {
     expect(Math.min(...machines.map((name) => kibibytes(name, ...before) - kibibytes(...before)))).toBeGreaterThan(10);
   });
 
+  test('verbs that execute nothing load machines without what runs code', () => {
+    const before = loaded(fileOf('verify'));
+    const added = (kind: string): number[] =>
+      [...before]
+        .flatMap((name) => text(name).match(new RegExp(`(?<=import\\("\\./)${kind}[^"]+`, 'g')) ?? [])
+        .map((name) => kibibytes(name, ...before) - kibibytes(...before));
+    const still = added('still-');
+    expect(still.length).toBeGreaterThanOrEqual(4);
+    expect(Math.max(...still)).toBeLessThan(200);
+    expect(Math.max(...added('arch-'))).toBeGreaterThan(1.8 * Math.max(...still));
+  });
+
   test('nothing that is read holds tables, machine code or objects as text', () => {
     for (const name of loaded(fileOf('run'))) {
       expect([name, /[A-Za-z0-9+/]{2000}/.exec(text(name))?.[0].slice(0, 40)]).toEqual([name, undefined]);

@@ -58,7 +58,7 @@ import {
 } from '../machine/probes.js';
 import type { Address } from '../units.js';
 import { arm64Table, BRANCH_REACH, encodeB, isBti } from './isa.js';
-import { conditionHolds } from './lift.js';
+import { conditionHolds } from './conditions.js';
 
 const BRK_KPROBE = arm64Table.encode('brk', { imm16: 4 });
 const BRK_STEP = arm64Table.encode('brk', { imm16: 6 });

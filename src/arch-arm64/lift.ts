@@ -57,6 +57,7 @@ import type {
   Terminator,
 } from '../machine/ir.js';
 import { ByteView } from '../bytes.js';
+import { AL, conditionHolds, CS, EQ, GE, GT, HI, MI, VS } from './conditions.js';
 import { floatSemantics, modeOf, setMode } from './float-lift.js';
 import { executeFloat } from './float-instructions.js';
 import type { FloatRegisters } from './float-instructions.js';
@@ -210,18 +211,6 @@ type Known =
     }
   | { readonly kind: 'csub' | 'cadd'; readonly width: 32 | 64; readonly b: Operand; readonly literal: number }
   | { readonly kind: 'bits' };
-
-/**
- * Conditions by number without the lowest bit, which inverts them: eq, cs, mi, vs, hi, ge, gt, al.
- */
-const [EQ, CS, MI, VS, HI, GE, GT, AL] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
-
-/** True where the four flags fulfil a condition (Arm ARM, ConditionHolds). */
-export function conditionHolds(condition: number, nzcv: number): boolean {
-  const [n, z, c, v] = [(nzcv & 8) !== 0, (nzcv & 4) !== 0, (nzcv & 2) !== 0, (nzcv & 1) !== 0];
-  const holds = [z, c, n, v, c && !z, n === v, n === v && !z, true][condition >> 1]!;
-  return condition >> 1 === AL ? true : holds !== ((condition & 1) === 1);
-}
 
 /** Bit i: the condition holds for flags i. */
 const CONDITION_MASKS = Array.from({ length: 16 }, (_, condition) => {

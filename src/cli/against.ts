@@ -42,7 +42,7 @@ function candidatesOf(against: readonly string[], files: readonly string[]): Can
 }
 
 async function openObject(path: string, name: string, arch: Arch): Promise<PatchedObject> {
-  return patchedObject((await open(await readInput(path, 'read'))).sites, { name, path, arch });
+  return patchedObject((await open(await readInput(path, 'read'), {}, 'read')).sites, { name, path, arch });
 }
 
 const openObjects = new Map<string, Promise<PatchedObject>>();

@@ -118,14 +118,14 @@ async function comparePair(
     mcount: args.mcount,
     table: args.table,
   });
-  const older = await open(await pair.old.read(), options(args.oldSymbols));
-  const newer = await open(await pair.new.read(), options(args.newSymbols));
+  const older = await open(await pair.old.read(), options(args.oldSymbols), 'read');
+  const newer = await open(await pair.new.read(), options(args.newSymbols), 'read');
   return diffSites(older.sites, newer.sites, { ...commandLimits(), deadline: commandDeadline() });
 }
 
 /** Sites of a file that name code. */
 async function sitesOf(entry: Entry, { mcount, table }: Pick<DiffArguments, 'mcount' | 'table'>): Promise<number> {
-  const { sites } = await open(await entry.read(), { mcount, table });
+  const { sites } = await open(await entry.read(), { mcount, table }, 'read');
   const { total, byState } = sites.totals();
   return total - (byState['outside'] ?? 0);
 }

@@ -71,7 +71,7 @@ function printUnserved(input: InputFile, args: InfoArguments, error: ElftraceErr
 async function describe(input: InputFile, args: InfoArguments): Promise<number> {
   let opened: Opened;
   try {
-    opened = await open(input, args);
+    opened = await open(input, args, 'read');
   } catch (error) {
     if (error instanceof ElftraceError && error.code === 'unsupported-machine') {
       printUnserved(input, args, error);

@@ -13,7 +13,7 @@ export interface ListArguments extends OpenOptions, SelectionOptions {
 
 export async function runList(args: ListArguments): Promise<number> {
   for await (const input of readInputs(args.path)) {
-    const { sites, program, module } = await open(input, args);
+    const { sites, program, module } = await open(input, args, 'read');
     // Names alone do not say whose they are.
     if (input.wrapped.length > 0) err(`${input.name}: notice: functions of the ELF file inside`);
     const selection = selectSites(sites, module, args);

@@ -100,14 +100,16 @@ function recordOutside(image: ElfImage, journal: string | undefined): FileRecord
 
 /**
  * A file with its sites (`pipeline/open.ts`); the clock is looked at between the steps.
+ * @param use  `read`: nothing is executed; what executes is half of a machine, and is not loaded
  * @throws ElftraceError of every step, 'timeout'
  */
-export async function open(input: InputFile, options: OpenOptions = {}): Promise<Opened> {
+export async function open(input: InputFile, options: OpenOptions = {}, use: 'read' | 'run' = 'run'): Promise<Opened> {
   const opened = await openImage(input.bytes, options, {
     path: input.path,
     symbolsOf: (image) => symbolsFor(image, input.path, options.symbols),
     recordOf: (image) => recordOutside(image, options.journal),
     digest: digestLike,
+    use,
     onTime: (step) => {
       commandDeadline().check(step, { file: input.name });
     },

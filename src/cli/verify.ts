@@ -150,7 +150,7 @@ type JudgeArguments = Omit<VerifyArguments, 'jobs'>;
 
 /** Verifies one file that was read and unpacked. */
 async function judgeInput(input: InputFile, args: JudgeArguments): Promise<FileVerdict> {
-  const opened = await open(input, args);
+  const opened = await open(input, args, 'read');
   const ofSites = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
   const source = args.against === undefined ? null : objectSource(args.against, args.files);
   const found = await withLivepatch(opened, ofSites, source);

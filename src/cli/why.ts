@@ -61,7 +61,7 @@ async function inlinedIn(image: ElfImage): Promise<DebugInfo | null> {
 }
 
 async function answersOf(input: InputFile, args: WhyArguments, around: Surroundings): Promise<WhyFunction[]> {
-  const { sites, image } = await open(input, args);
+  const { sites, image } = await open(input, args, 'read');
   if (!sites.program.namesFunctions) {
     throw new ElftraceError(
       'bad-reference',

@@ -42,6 +42,8 @@ export interface OpenSources {
   /** The record beside the file; null: it has none. Asked for where none is inside. */
   readonly recordOf: (image: ElfImage) => FileRecord | null;
   readonly digest: (bytes: Uint8Array) => Sha256;
+  /** Whether code is executed afterwards. */
+  readonly use: 'read' | 'run';
   /** Each step takes time in proportion to the file: called in front of it, and may throw. */
   readonly onTime: (step: string) => void;
 }
@@ -56,7 +58,7 @@ export async function openImage(bytes: Uint8Array, names: OpenNames, sources: Op
   const image = readElf(bytes);
   // Every offset, size, link and index lies in the file: no later step checks again.
 
-  const arch = await loadArch(image.header);
+  const arch = await loadArch(image.header, sources.use);
   // Only `arch` knows which machine it is.
 
   const inside = readRecord(image);
