@@ -43,13 +43,13 @@ const more: readonly NativeProgram[] = [
     name: 'threads that are cancelled and that exit, unwound through their frames',
     language: 'c++',
     flags: ['-pthread'],
-    source: `${HEAD}#include <pthread.h>\nstatic volatile int freed;
+    source: `${HEAD}#include <pthread.h>\nstatic volatile int freed, deep;
 struct guard { OWN guard() { sink++; } OWN ~guard() { freed++; } };
-OWN void wait_at(int n) { guard g; if (n == 0) for (;;) { pthread_testcancel(); usleep(100); } wait_at(n - 1); sink++; }
+OWN void wait_at(int n) { guard g; if (n == 0) for (;;) { deep = 1; pthread_testcancel(); usleep(100); } wait_at(n - 1); sink++; }
 OWN void leave_at(int n) { guard g; if (n == 0) pthread_exit((void *)7); leave_at(n - 1); sink++; }
 static void *waits(void *n) { wait_at(5); return n; } static void *leaves(void *n) { leave_at(5); return n; }
 int main() { pthread_t a, b; void *result; long sum = 0; pthread_create(&a, 0, waits, 0); pthread_create(&b, 0, leaves, 0);
-  usleep(5000); pthread_cancel(a); pthread_join(a, &result); sum += result == PTHREAD_CANCELED; pthread_join(b, &result);
+  while (!deep) usleep(100); pthread_cancel(a); pthread_join(a, &result); sum += result == PTHREAD_CANCELED; pthread_join(b, &result);
   printf("%ld %ld %d\\n", sum, (long)result, freed); return 0; }`,
   },
   {
