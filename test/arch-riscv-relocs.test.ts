@@ -89,6 +89,29 @@ function relocatedData(next: () => number, near: Near, data: bigint): string[] {
   return lines;
 }
 
+/** What as and ld make of the lines; `symbols` are absolute ones, `name=value`. */
+function linkedFrom(lines: readonly string[], symbols: readonly string[], text: bigint, data: bigint) {
+  return inFolder((folder) => {
+    writeFileSync(join(folder, 'x.s'), lines.join('\n') + '\n');
+    run('riscv64-linux-gnu-as', ['-march=rv64gc', '-o', join(folder, 'x.o'), join(folder, 'x.s')]);
+    run('riscv64-linux-gnu-ld', [
+      '--no-relax',
+      '-e',
+      '0',
+      `-Ttext=0x${text.toString(16)}`,
+      `-Tdata=0x${data.toString(16)}`,
+      ...symbols.map((each) => `--defsym=${each}`),
+      '-o',
+      join(folder, 'x'),
+      join(folder, 'x.o'),
+    ]);
+    return {
+      object: readElf(new Uint8Array(readFileSync(join(folder, 'x.o')))),
+      linked: readElf(new Uint8Array(readFileSync(join(folder, 'x')))),
+    };
+  });
+}
+
 describeWith([...RISCV_BINUTILS, 'riscv64-linux-gnu-readelf'], 'RISC-V relocations against binutils', () => {
   test('every type has the name that readelf prints', () => {
     const count = 256;
@@ -131,25 +154,7 @@ describeWith([...RISCV_BINUTILS, 'riscv64-linux-gnu-readelf'], 'RISC-V relocatio
       return name;
     };
     const lines = [...relocatedText(next, near, text), ...relocatedData(next, near, data)];
-    const { object, linked } = inFolder((folder) => {
-      writeFileSync(join(folder, 'x.s'), lines.join('\n') + '\n');
-      run('riscv64-linux-gnu-as', ['-march=rv64gc', '-o', join(folder, 'x.o'), join(folder, 'x.s')]);
-      run('riscv64-linux-gnu-ld', [
-        '--no-relax',
-        '-e',
-        '0',
-        `-Ttext=0x${text.toString(16)}`,
-        `-Tdata=0x${data.toString(16)}`,
-        ...symbols.map((each) => `--defsym=${each}`),
-        '-o',
-        join(folder, 'x'),
-        join(folder, 'x.o'),
-      ]);
-      return {
-        object: readElf(new Uint8Array(readFileSync(join(folder, 'x.o')))),
-        linked: readElf(new Uint8Array(readFileSync(join(folder, 'x')))),
-      };
-    });
+    const { object, linked } = linkedFrom(lines, symbols, text, data);
     const addressOf = (section: ElfSection): bigint => linked.section(section.name)!.address;
     const values = new Map(symbols.map((each) => [each.split('=')[0]!, BigInt(each.split('=')[1]!)]));
     const seen = new Map<string, number>();

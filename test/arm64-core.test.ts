@@ -264,6 +264,18 @@ ${name}: hint	#34
 ${name}_hits: .space 8
 `;
 
+/** What the site of `work` calls, or the state that it is in. */
+function targetOfWork(session: Session): string {
+  const opened = openBytes(session.bytes());
+  for (let i = 0; i < opened.sites.count; i++) {
+    const reading = opened.sites.reading(i)!;
+    if (opened.program.symbolName(opened.sites.functionSymbol(i)) !== 'work') continue;
+    if (reading.state !== 'call') return reading.state;
+    return opened.program.describe(opened.program.codeAt(reading.target!)!, reading.target!).replace(/\+0x0$/, '');
+  }
+  return 'none';
+}
+
 describeWith(['aarch64-linux-gnu-gcc', 'aarch64-linux-gnu-ld'], 'direct callers', () => {
   const start = compileArm64(join(PROGRAMS, 'start-arm64.S'), []);
   const written = (name: string, text: string): string => {
@@ -316,18 +328,7 @@ describeWith(['aarch64-linux-gnu-gcc', 'aarch64-linux-gnu-ld'], 'direct callers'
           machine.readWord(opened.program.definedAt(opened.program.symbols.find(symbol))!, 8)!;
         return { hits: word(`${name}_hits`), counted: word('elftrace_count'), output, walks };
       };
-      const target = (): string => {
-        const opened = openBytes(session.bytes());
-        for (let i = 0; i < opened.sites.count; i++) {
-          const reading = opened.sites.reading(i)!;
-          if (opened.program.symbolName(opened.sites.functionSymbol(i)) !== 'work') continue;
-          if (reading.state !== 'call') return reading.state;
-          return opened.program
-            .describe(opened.program.codeAt(reading.target!)!, reading.target!)
-            .replace(/\+0x0$/, '');
-        }
-        return 'none';
-      };
+      const target = (): string => targetOfWork(session);
       const before = result();
       expect(before.output).toMatch(new RegExp(`^${plainOutput}`));
       // What everything traced counts: work 20 times, other 10 times, main and what prints.

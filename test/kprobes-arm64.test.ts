@@ -335,21 +335,27 @@ function throughBuffer({ machine, code, row, stop, prepare, calleeWords }: OneRo
   return true;
 }
 
+/** A machine with room for the three places, and what a buffer calls: it changes what it may. */
+function machineWithCallee(): { readonly machine: Machine; readonly calleeWords: number } {
+  const { emulation } = arch;
+  if (emulation.kind === 'none') throw new Error(emulation.reason);
+  const machine = new Machine({ lifter: emulation.lifter });
+  for (const address of [AT, DATA, SLOT, BUFFER, CALLEE]) machine.map({ address, size: 0x1000, permission: 'rwx' });
+  machine.map({ address: STACK, size: 0x2000, permission: 'rw' });
+  const callee = [
+    ...Array.from({ length: 18 }, (_, rd) => arm64Table.encode('movz', { sf: 1, hw: 3, imm16: 0xfe00 + rd, rd })),
+    arm64Table.encode('msr-reg', { sysreg: 0x5a10, xt: 1 }),
+    arm64Table.encode('ret', { xn: 30 }),
+  ];
+  callee.forEach((word, i) => {
+    machine.memory.write(CALLEE + BigInt(4 * i), wordBytes(word, 'little'));
+  });
+  return { machine, calleeWords: callee.length };
+}
+
 describe('arm64: one instruction, three places', () => {
   test('T-KP-1: instructions of every row do the same at their place, in a slot or simulated, and in a buffer', () => {
-    const { emulation } = arch;
-    if (emulation.kind === 'none') throw new Error(emulation.reason);
-    const machine = new Machine({ lifter: emulation.lifter });
-    for (const address of [AT, DATA, SLOT, BUFFER, CALLEE]) machine.map({ address, size: 0x1000, permission: 'rwx' });
-    machine.map({ address: STACK, size: 0x2000, permission: 'rw' });
-    const callee = [
-      ...Array.from({ length: 18 }, (_, rd) => arm64Table.encode('movz', { sf: 1, hw: 3, imm16: 0xfe00 + rd, rd })),
-      arm64Table.encode('msr-reg', { sysreg: 0x5a10, xt: 1 }),
-      arm64Table.encode('ret', { xn: 30 }),
-    ];
-    callee.forEach((word, i) => {
-      machine.memory.write(CALLEE + BigInt(4 * i), wordBytes(word, 'little'));
-    });
+    const { machine, calleeWords } = machineWithCallee();
     const random = new Random();
     const data = Uint8Array.from({ length: 0x1000 }, () => random.below(256));
     const counts = { cases: 0, simulated: 0, jumps: 0, faults: 0 };
@@ -390,7 +396,7 @@ describe('arm64: one instruction, three places', () => {
           expect([row.mnemonic, shown]).toEqual([row.mnemonic, expected]);
           counts.simulated++;
         }
-        if (!throughBuffer({ machine, code, row, stop, prepare, calleeWords: callee.length }, expected)) continue;
+        if (!throughBuffer({ machine, code, row, stop, prepare, calleeWords }, expected)) continue;
         counts.jumps++;
       }
     }

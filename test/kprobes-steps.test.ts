@@ -337,6 +337,21 @@ const NOPS: Readonly<Record<string, Uint8Array>> = {
   ppc32: Uint8Array.of(0x60, 0, 0, 0),
 };
 
+/** Memory of a caller of the library: a range of code, and what was stored over it or elsewhere. */
+function memoryOver({ address, bytes }: { readonly address: bigint; readonly bytes: Uint8Array }) {
+  const memory = new Map<bigint, number>();
+  return {
+    read: (from: bigint, size: number): Uint8Array =>
+      Uint8Array.from({ length: size }, (_, i) => {
+        const place = from + BigInt(i);
+        return memory.get(place) ?? bytes[Number(place - address)] ?? 0;
+      }),
+    store: (from: bigint, all: Uint8Array): void => {
+      all.forEach((byte, i) => memory.set(from + BigInt(i), byte));
+    },
+  };
+}
+
 describe('the public entry of the library', () => {
   test('K-OPT-9 T-KP-38: the state machines of 2009 and today, over text of the caller', async () => {
     const library = (await import(pathToFileURL(join(root, 'dist', 'index.js')).href)) as typeof Library;
@@ -356,25 +371,17 @@ describe('the public entry of the library', () => {
     const arch = machineOf(image.header);
     const text = new ProbeText(open(image, arch), null);
     for (const version of ['2009', 'modern'] as const) {
-      const memory = new Map<bigint, number>();
       const found = text.validate({ kind: 'symbol', module: null, name: 'mix64', offset: 5n });
       if (found.kind === 'refused') throw new Error(found.reason);
       const { address, range } = found;
-      const byteAt = (place: bigint): number => memory.get(place) ?? range.bytes[Number(place - range.address)] ?? 0;
-      const bytes = (): string => Buffer.from([0, 1, 2, 3, 4].map((i) => byteAt(address + BigInt(i)))).toString('hex');
+      const over = memoryOver(range);
+      const bytes = (): string => Buffer.from(over.read(address, 5)).toString('hex');
       const machine = new TextMachine({
         support: probeSupport(arch),
         slots: new SlotPool([{ start: 0x50_0000n, end: 0x50_1000n }]),
         redZone: true,
         callees: [0x50_2000n],
-        store: {
-          isFile: false,
-          read: (from, size) => Uint8Array.from({ length: size }, (_, i) => byteAt(from + BigInt(i))),
-          store: (from, all) => {
-            all.forEach((byte, i) => memory.set(from + BigInt(i), byte));
-          },
-          sync: () => undefined,
-        },
+        store: { isFile: false, ...over, sync: () => undefined },
         check: (asked) => {
           const place = text.validateAt(range, asked);
           return place.kind === 'refused' ? place : { ...place, ftrace: place.site !== null };

@@ -170,59 +170,62 @@ describe('address pairs', () => {
   });
 });
 
+/** Those that are folded or joined come more often. */
+const FREQUENT = [
+  'lui',
+  'auipc',
+  'addi',
+  'addiw',
+  'slli',
+  'c.slli',
+  'srli',
+  'c.srli',
+  'srai',
+  'add',
+  'c.add',
+  'c.li',
+  'c.mv',
+  'add.uw',
+  'addiw',
+  'addw',
+  'xor',
+  'or',
+  'and',
+];
+const LOADS = ['lb', 'lbu', 'lh', 'lhu', 'lw', 'lwu', 'ld'];
+const REGISTERS = [ZERO, A0, A1, A2, T0];
+const SHIFTS = [1, 2, 3, 4, 30, 31, 32, 33, 48, 56, 61, 62, 63];
+
+/** One of the rows, with operands that meet: few registers, shifts at borders. */
+function randomLine(next: () => number, rows: readonly ReturnType<typeof riscvTable.row>[]): RiscvLine {
+  for (;;) {
+    // Words that are extended again, and what is no word.
+    const rd = REGISTERS[next() % REGISTERS.length]!;
+    const kind = next() % 8;
+    if (kind === 0) return [LOADS[next() % LOADS.length]!, { rd, rs1: A4, imm: 8 * (next() % 8) }];
+    if (kind === 1) return ['addiw', { rd, rs1: REGISTERS[next() % REGISTERS.length]!, imm: 0 }];
+    const row = next() % 3 === 0 ? rows[next() % rows.length]! : riscvTable.row(FREQUENT[next() % FREQUENT.length]!);
+    const operands: Record<string, number> = {};
+    for (const field of row.fields) {
+      const step = 2 ** field.lowBit;
+      const span = 2 ** field.widthBits;
+      if (field.spec.kind === 'register') operands[field.name] = REGISTERS[next() % REGISTERS.length]!;
+      else if (field.name === 'shamt') operands['shamt'] = SHIFTS[next() % SHIFTS.length]! % span;
+      else operands[field.name] = (next() % (span / step)) * step - (field.signed ? span / 2 : 0);
+    }
+    if (encodes(row, operands)) return [row.mnemonic, operands];
+  }
+}
+
 test('random straight-line code: a run gives what single steps give, with the same values at every instruction', () => {
   const next = random(20261121);
   const rows = executableRows().filter(
     (row) => accessBytes(row) === 0 && row.flow === 'next' && !/^(csr|fence|pause|f)/.test(row.mnemonic),
   );
-  // Those that are folded or joined come more often.
-  const frequent = [
-    'lui',
-    'auipc',
-    'addi',
-    'addiw',
-    'slli',
-    'c.slli',
-    'srli',
-    'c.srli',
-    'srai',
-    'add',
-    'c.add',
-    'c.li',
-    'c.mv',
-    'add.uw',
-    'addiw',
-    'addw',
-    'xor',
-    'or',
-    'and',
-  ];
-  const loads = ['lb', 'lbu', 'lh', 'lhu', 'lw', 'lwu', 'ld'];
-  const registers = [ZERO, A0, A1, A2, T0];
-  const shifts = [1, 2, 3, 4, 30, 31, 32, 33, 48, 56, 61, 62, 63];
-  const one = (): RiscvLine => {
-    for (;;) {
-      // Words that are extended again, and what is no word.
-      const rd = registers[next() % registers.length]!;
-      const kind = next() % 8;
-      if (kind === 0) return [loads[next() % loads.length]!, { rd, rs1: A4, imm: 8 * (next() % 8) }];
-      if (kind === 1) return ['addiw', { rd, rs1: registers[next() % registers.length]!, imm: 0 }];
-      const row = next() % 3 === 0 ? rows[next() % rows.length]! : riscvTable.row(frequent[next() % frequent.length]!);
-      const operands: Record<string, number> = {};
-      for (const field of row.fields) {
-        const step = 2 ** field.lowBit;
-        const span = 2 ** field.widthBits;
-        if (field.spec.kind === 'register') operands[field.name] = registers[next() % registers.length]!;
-        else if (field.name === 'shamt') operands['shamt'] = shifts[next() % shifts.length]! % span;
-        else operands[field.name] = (next() % (span / step)) * step - (field.signed ? span / 2 : 0);
-      }
-      if (encodes(row, operands)) return [row.mnemonic, operands];
-    }
-  };
   const data = Uint8Array.from({ length: 64 }, () => next() & 255);
   let instructions = 0;
   for (let i = 0; i < 250; i++) {
-    const lines = Array.from({ length: 30 }, one);
+    const lines = Array.from({ length: 30 }, () => randomLine(next, rows));
     const [whole, stepped] = [riscvMachine([...lines, ['ebreak']]), riscvMachine([...lines, ['ebreak']])];
     const cut = riscvMachine([...lines, ['ebreak']]);
     const value = BigInt(next()) << BigInt(next() % 33);

@@ -10,6 +10,7 @@ import { archOf } from '../src/arches.js';
 import { startProcess } from '../src/emulator/index.js';
 import { readElf } from '../src/elf/read.js';
 import type { Ops, Outcome } from '../src/ftrace/index.js';
+import type { Arch } from '../src/machine/arch.js';
 import { entryPoint } from '../src/program/entry-points.js';
 import { Session } from '../src/tracing/session.js';
 import { runWithBoth } from './support/compare-traces.js';
@@ -156,6 +157,26 @@ const wants = ({ filter, notrace }: Model, name: string): boolean =>
 /** One convention of each machine shows it; the others are long proofs. */
 const first = firstOf([...loadedCases, ...outOfLineCases, ...arm64Cases], ({ target }) => target);
 
+/** A session, and its bytes before each store of what is recorded: a prefix of the operation. */
+function snapshotting(bytes: Uint8Array, arch: Arch) {
+  const snapshots: Uint8Array[] = [];
+  let recording = false;
+  const session: Session = Session.open(bytes, arch, {
+    text: () => ({
+      refresh: () => undefined,
+      store: () => {
+        if (recording) snapshots.push(session.bytes());
+        return true;
+      },
+      event: () => undefined,
+    }),
+  });
+  const record = (is: boolean): void => {
+    recording = is;
+  };
+  return { session, snapshots, record };
+}
+
 describe.each([...loadedCases, ...outOfLineCases, ...arm64Cases])('$name', (each) => {
   if (isWhole || first.has(each))
     test('C-REG-1 C-TGT-4 C-TGT-5 C-TGT-7: callbacks, their order and arguments equal the model after every operation', () => {
@@ -163,19 +184,7 @@ describe.each([...loadedCases, ...outOfLineCases, ...arm64Cases])('$name', (each
       const arch = archOf(readElf(bytes).header);
       fc.assert(
         fc.property(fc.array(actions, { minLength: 3, maxLength: 7 }), (sequence) => {
-          const snapshots: Uint8Array[] = [];
-          let recording = false;
-          const session: Session = Session.open(bytes, arch, {
-            text: () => ({
-              refresh: () => undefined,
-              store: () => {
-                // Called before each store: what is there now is a prefix of the operation.
-                if (recording) snapshots.push(session.bytes());
-                return true;
-              },
-              event: () => undefined,
-            }),
-          });
+          const { session, snapshots, record } = snapshotting(bytes, arch);
           const nops = session.bytes();
           const { core } = session;
           const func = session.functionAddress('elftrace_counter')!;
@@ -188,7 +197,7 @@ describe.each([...loadedCases, ...outOfLineCases, ...arm64Cases])('$name', (each
             operations++;
           };
           for (const action of sequence) {
-            recording = true;
+            record(true);
             if (action.kind === 'toggle') {
               const { ops } = action;
               if (list.includes(ops)) {
@@ -205,7 +214,7 @@ describe.each([...loadedCases, ...outOfLineCases, ...arm64Cases])('$name', (each
               on = !on;
               done(core.setEnabled(on));
             }
-            recording = false;
+            record(false);
             const seen = watch(session, all);
             const wanted = calls.flatMap(({ name, ip }) =>
               on ? list.filter((i) => wants(models[i]!, name)).map((i) => ({ name, ip, ops: models[i]!.name })) : [],
@@ -222,11 +231,9 @@ describe.each([...loadedCases, ...outOfLineCases, ...arm64Cases])('$name', (each
           if (!on) done(core.setEnabled(true));
           for (const i of list) done(core.unregister(all[i]!));
           for (const ops of all) done(core.destroy(ops));
-          const data = openBytes(nops).image.section('.elftrace.data')!;
-          const left = differences(session.bytes(), nops).filter(
-            (at) => at < data.offset || at >= data.offset + data.fileSize,
-          );
-          expect(left).toEqual([]);
+          const { offset, fileSize } = openBytes(nops).image.section('.elftrace.data')!;
+          const left = differences(session.bytes(), nops);
+          expect(left.filter((at) => at < offset || at >= offset + fileSize)).toEqual([]);
         }),
         { seed: 7, numRuns: SEQUENCES },
       );

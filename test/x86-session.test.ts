@@ -5,10 +5,12 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
+import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
 import { GraphUser, type Ops, type Outcome } from '../src/ftrace/index.js';
-import type { LivePatch } from '../src/machine/live-patching.js';
+import type { Arch } from '../src/machine/arch.js';
+import type { BreakpointPatching, LivePatch } from '../src/machine/live-patching.js';
 import { liveText, outsideTracer } from '../src/tracing/live.js';
 import { Session } from '../src/tracing/session.js';
 import { readLoadMap } from '../src/program/load-map.js';
@@ -219,6 +221,32 @@ test('C-TGT-7: filters name what callbacks are told, one byte on at 67 e8 and ei
   }
 });
 
+/** A process that runs a little at a time; its breakpoints have the handler of live patching. */
+function steered(image: ElfImage, arch: Arch, livePatching: BreakpointPatching) {
+  if (arch.emulation.kind !== 'ir') throw new Error('not executed');
+  const seen = { exit: -1, traps: 0, others: 0, output: '' };
+  const { machine } = startProcess({
+    image,
+    abi: arch.abi,
+    emulation: arch.emulation,
+    onOutput: (_fd, chunk) => {
+      seen.output += new TextDecoder().decode(chunk);
+    },
+  });
+  const go = (budget: number, published: readonly LivePatch[]): void => {
+    const end = machine.instructions + budget;
+    while (seen.exit < 0 && machine.instructions < end) {
+      const stop = machine.run({ budget: end - machine.instructions });
+      if (stop.kind === 'exit') seen.exit = stop.code;
+      else if (stop.kind === 'trap' && stop.trap === 'breakpoint') {
+        seen.traps++;
+        if (!livePatching.handle(published, stop.instruction, livePatching.trapped(machine))) seen.others++;
+      } else if (stop.kind !== 'step-limit') throw new Error(`${stop.kind} at ${machine.register('pc').toString(16)}`);
+    }
+  };
+  return Object.assign(seen, { machine, go });
+}
+
 describe('T-X86-21, X-POKE-4: a session on a machine that goes on running between the steps of the protocol', () => {
   test.each(variants)(
     'trampolines $tramp: ops come and go, the inner call is changed, and the program prints the same',
@@ -226,30 +254,9 @@ describe('T-X86-21, X-POKE-4: a session on a machine that goes on running betwee
       const bytes = imageOf(variant);
       const { image, arch } = openBytes(bytes);
       const { livePatching } = arch;
-      if (arch.emulation.kind !== 'ir' || livePatching.kind !== 'breakpoint') throw new Error('not executed');
-      let output = '';
-      const { machine } = startProcess({
-        image,
-        abi: arch.abi,
-        emulation: arch.emulation,
-        onOutput: (_fd, chunk) => {
-          output += new TextDecoder().decode(chunk);
-        },
-      });
-      let [exit, traps, others] = [-1, 0, 0];
-      const go = (budget: number, published: readonly LivePatch[]): void => {
-        const end = machine.instructions + budget;
-        while (exit < 0 && machine.instructions < end) {
-          const stop = machine.run({ budget: end - machine.instructions });
-          if (stop.kind === 'exit') exit = stop.code;
-          else if (stop.kind === 'trap' && stop.trap === 'breakpoint') {
-            traps++;
-            const handled = livePatching.handle(published, stop.instruction, livePatching.trapped(machine));
-            if (!handled) others++;
-          } else if (stop.kind !== 'step-limit')
-            throw new Error(`${stop.kind} at ${machine.register('pc').toString(16)}`);
-        }
-      };
+      if (livePatching.kind !== 'breakpoint') throw new Error('not executed');
+      const program = steered(image, arch, livePatching);
+      const { machine, go } = program;
       const code = image.sections.filter(({ flags }) => (flags & 4n) !== 0n);
       const isCode = (at: bigint): boolean =>
         code.some((each) => at >= each.address && at < each.address + BigInt(each.size));
@@ -264,7 +271,7 @@ describe('T-X86-21, X-POKE-4: a session on a machine that goes on running betwee
             },
           },
           quiesce: () => {
-            while (exit < 0 && !isOutside(machine.register('pc'))) go(1, []);
+            while (program.exit < 0 && !isOutside(machine.register('pc'))) go(1, []);
           },
         }),
       });
@@ -274,19 +281,19 @@ describe('T-X86-21, X-POKE-4: a session on a machine that goes on running betwee
       );
       const ops = core.createOps({ name: 'live', func: counter! });
       let changes = 0;
-      for (let i = 0; i < 400 && exit < 0; i++) {
+      for (let i = 0; i < 400 && program.exit < 0; i++) {
         go(150, []);
-        if (exit >= 0) break;
+        if (program.exit >= 0) break;
         if (i % 6 === 0) done(core.register(ops));
         else if (i % 6 === 5) done(core.unregister(ops));
         else done(core.setFunction(ops, i % 2 === 0 ? counter! : tracer!));
         changes++;
       }
       go(5_000_000, []);
-      expect([exit, others]).toEqual([51, 0]);
-      expect(output).toMatch(/checksum 0x931c4573/);
+      expect([program.exit, program.others]).toEqual([51, 0]);
+      expect(program.output).toMatch(/checksum 0x931c4573/);
       expect(changes).toBeGreaterThan(5);
-      expect(traps).toBeGreaterThan(0);
+      expect(program.traps).toBeGreaterThan(0);
     },
   );
 });
