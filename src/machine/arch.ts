@@ -23,16 +23,7 @@ import type { McountRules, PatchTable, RelocationRoles } from './tables.js';
 import type { Target } from './target.js';
 import type { DirectCallers, TrampolineModel } from './trampolines.js';
 
-export interface Arch extends StillArch {
-  /** How to run code of this target, or why it cannot be run. */
-  readonly emulation: EmulationModel;
-}
-
-/**
- * A target as files need it. What runs its code is as large as all the rest, and is loaded apart
- * (`still.ts` of a machine).
- */
-export interface StillArch {
+export interface Arch {
   readonly target: Target;
   readonly abi: Abi;
   readonly isa: Isa;
@@ -70,4 +61,12 @@ export interface StillArch {
   readonly probes: ProbeModel;
   /** What programs need that write their own trace, or why there is none. */
   readonly nativeTracing: NativeTracing;
+  /** How to run code of this target, or why it cannot be run. */
+  readonly emulation: EmulationModel;
 }
+
+/**
+ * A target as files need it. What runs its code is as large as all the rest, and is loaded apart
+ * (`still.ts` of a machine).
+ */
+export type StillArch = Omit<Arch, 'emulation'>;
