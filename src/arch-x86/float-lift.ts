@@ -30,7 +30,7 @@ const COMPARISONS: Readonly<Record<number, readonly [name: 'feq' | 'flt' | 'fle'
 const BOX = 0xffff_ffff_0000_0000n;
 /** Conversions of all elements of a vector. */
 export type VectorConversion =
-  | 'cvtdq2ps' | 'cvtdq2pd' | 'cvtps2pd' | 'cvtpd2ps' | 'cvtps2dq' | 'cvttps2dq' | 'cvtpd2dq' | 'cvttpd2dq'; // prettier-ignore
+  'cvtdq2ps' | 'cvtdq2pd' | 'cvtps2pd' | 'cvtpd2ps' | 'cvtps2dq' | 'cvttps2dq' | 'cvtpd2dq' | 'cvttpd2dq';
 const isDouble = (elements: Elements): boolean => elements.endsWith('d');
 
 /** What MXCSR says to the ops: all exceptions masked, to nearest, nothing flushed. */

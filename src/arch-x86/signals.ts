@@ -20,9 +20,27 @@ const INFO_AT = 312;
 const FXSAVE_BYTES = 512;
 const XSAVE_BYTES = XSAVE.bytes + 4;
 /** Behind what `fxsave` writes: magic, all bytes, components, bytes of `xsave`; word behind. */
-const SOFTWARE = { magic: 464, extended: 468, components: 472, size: 480, first: 0x4650_5853n, last: 0x4650_5845n } as const; // prettier-ignore
+const SOFTWARE = {
+  magic: 464,
+  extended: 468,
+  components: 472,
+  size: 480,
+  first: 0x4650_5853n,
+  last: 0x4650_5845n,
+} as const;
 /** From the ucontext. */
-const AT = { stack: 16, general: 40, cs: 184, ss: 190, error: 192, number: 200, mask: 208, cr2: 216, extended: 224, sigmask: 296 } as const; // prettier-ignore
+const AT = {
+  stack: 16,
+  general: 40,
+  cs: 184,
+  ss: 190,
+  error: 192,
+  number: 200,
+  mask: 208,
+  cr2: 216,
+  extended: 224,
+  sigmask: 296,
+} as const;
 const GENERAL = [
   'r8', 'r9', 'r10', 'r11', 'r12', 'r13', 'r14', 'r15', 'rdi', 'rsi', 'rbp', 'rbx', 'rdx', 'rax', 'rcx', 'rsp', 'pc',
   'rflags',
@@ -33,7 +51,17 @@ const USER_CS = 0x33n;
 const USER_SS = 0x2bn;
 const DIRECTION_FLAG = 0x400n;
 /** Exceptions of the processor. */
-const EXCEPTION = { divide: 0n, debug: 1n, breakpoint: 3n, opcode: 6n, protection: 13n, page: 14n, x87: 16n, simd: 19n, control: 21n } as const; // prettier-ignore
+const EXCEPTION = {
+  divide: 0n,
+  debug: 1n,
+  breakpoint: 3n,
+  opcode: 6n,
+  protection: 13n,
+  page: 14n,
+  x87: 16n,
+  simd: 19n,
+  control: 21n,
+} as const;
 /** Error codes of page faults: rights were missing, a store, user mode, a fetch. */
 const PAGE = { rights: 1n, write: 2n, user: 4n, fetch: 16n } as const;
 /** By exception bits: invalid, denormal, divide, overflow, underflow, inexact. */

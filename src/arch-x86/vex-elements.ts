@@ -14,7 +14,17 @@ import { ARGUMENT, FS_BASE, GS_BASE, HIGH_VECTOR, setWhole, VECTOR, wholeOf, XMM
 import { isWide } from './vex-halves.js';
 
 /** Fields of the arguments of helpers that touch elements of memory. */
-const ELEMENT_FIELDS = { mask: 4, index: 8, scale: 12, wide: 1 << 14, long: 1 << 15, stores: 1 << 16, longIndex: 1 << 17, narrow: 1 << 18, segment: 19 } as const; // prettier-ignore
+const ELEMENT_FIELDS = {
+  mask: 4,
+  index: 8,
+  scale: 12,
+  wide: 1 << 14,
+  long: 1 << 15,
+  stores: 1 << 16,
+  longIndex: 1 << 17,
+  narrow: 1 << 18,
+  segment: 19,
+} as const;
 
 /** `vmaskmovps` and its kin, from or to memory. */
 export const maskedMove =

@@ -185,7 +185,12 @@ const tests =
         out.push(bitsOf(SECOND));
       } // prettier-ignore
     });
-    const isZero = (all: readonly Slot[]): Slot => b.make('seteq', all.reduce((sum, each) => b.make('or', sum, each)), 0n); // prettier-ignore
+    const isZero = (all: readonly Slot[]): Slot =>
+      b.make(
+        'seteq',
+        all.reduce((sum, each) => b.make('or', sum, each)),
+        0n,
+      );
     const zero = isZero(both!);
     x.literal(b.make('or', b.make('shl', zero, 6n), isZero(only!)));
     return undefined;
