@@ -270,16 +270,19 @@ const BETWEEN = `#include <pthread.h>
 #include <stdio.h>
 int passes(void), through(void (*)(int), int); volatile int table[100];
 static void done(int *n) { table[*n] += *n; }
-void goes(int n) { __attribute__((cleanup(done))) int x = n; if (n == 0) pthread_exit((void *)9); through(goes, n - 1); table[0] += x; }
+void goes(int n) { __attribute__((cleanup(done))) int x = n;
+ if (n == 0) pthread_exit((void *)9); through(goes, n - 1); table[0] += x; }
 static void *begin(void *n) { goes(30); return n; }
 int main(void) { pthread_t t; void *r; long sum = 0; pthread_create(&t, 0, begin, 0); pthread_join(t, &r);
- for (int i = 0; i < 100; i++) sum += table[i] * i; printf("%ld %ld %d\\n", (long)r, sum, passes()); return 4; }`;
+ for (int i = 0; i < 100; i++) sum += table[i] * i;
+ printf("%ld %ld %d\\n", (long)r, sum, passes()); return 4; }`;
 const UNWOUND = `#include <pthread.h>
 #include <stdio.h>
 #include <setjmp.h>
 static jmp_buf b; volatile int sink, freed;
 static void done(int *n) { freed++; (void)n; }
-void leave_at(int n) { __attribute__((cleanup(done))) int x = n; if (n == 0) pthread_exit((void *)7); leave_at(n - 1); sink += x; }
+void leave_at(int n) { __attribute__((cleanup(done))) int x = n;
+ if (n == 0) pthread_exit((void *)7); leave_at(n - 1); sink += x; }
 static void *leaves(void *n) { leave_at(5); return n; }
 void jump(int n) { if (n == 0) longjmp(b, 1); jump(n - 1); sink++; }
 int odd(int n); int even(int n) { sink++; return n == 0 ? 1 : odd(n - 1); }
