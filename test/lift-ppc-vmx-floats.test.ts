@@ -3,6 +3,7 @@
  * of special and random operands, subnormal numbers kept and not (VSCR.NJ), in both tiers and byte
  * orders: results, VSCR and CR6.
  */
+import { C_RANDOM } from './support/c-random.js';
 import { describe, expect, test } from '@jest/globals';
 import { isWhole, times } from './support/long.js';
 import { spawnSync } from './support/spawn.js';
@@ -21,13 +22,7 @@ static vector in[COUNT + 2];
 static vector out[2];
 static vector status;
 static u64 sum;
-static u64 state = 88172645463325252ULL;
-static u64 next64(void) {
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return state;
-}
+${C_RANDOM}
 static void digest(u32 value) {
   sum = (sum ^ value) * 1099511628211ULL;
   sum ^= sum >> 29;

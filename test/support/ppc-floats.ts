@@ -3,6 +3,7 @@
  * that is executed and in none of them fails `lift-ppc-rows.test.ts`.
  */
 
+import { C_RANDOM } from './c-random.js';
 import { HARD_C } from './hard-floats.js';
 
 const BOTH = ['', 's'] as const;
@@ -106,13 +107,7 @@ static u64 x[6] __attribute__((aligned(16)));
 static u64 out[2] __attribute__((aligned(16)));
 static u64 status[1];
 static word cr;
-static u64 state = 88172645463325252ULL;
-static u64 next64(void) {
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return state;
-}
+${C_RANDOM}
 static __attribute__((noinline)) void add(u64 value) { sum = (sum ^ value) * 1099511628211ULL; sum ^= sum >> 29; }
 static const u64 special[] = {
   0, 0x8000000000000000, 0x3ff0000000000000, 0xbff0000000000000, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000011,

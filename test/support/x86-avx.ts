@@ -3,6 +3,7 @@
  * each: of all vector registers, general registers, flags, MXCSR and memory. With the name of a
  * form as argument a program prints what that one does, too.
  */
+import { C_RANDOM } from './c-random.js';
 import { x86_64 } from '../../src/arch-x86/index.js';
 import { decodeInto, X86Instruction } from '../../src/arch-x86/isa.js';
 import type { PpcTarget } from './c-programs.js';
@@ -99,13 +100,7 @@ static u32 mxcsr;
 static u64 flags, sum;
 /* Sets of operands. */
 static struct set { u64 x[64], memory[64], general[4], flags, indices[2][4]; u32 mxcsr; } sets[COUNT];
-static u64 state = 88172645463325252ULL;
-static u64 next64(void) {
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return state;
-}
+${C_RANDOM}
 static inline void add(u64 value) { sum = (sum ^ value) * 1099511628211ULL; sum ^= sum >> 29; }
 static const u64 special[] = {
   0, 0x8000000000000000, 0x3ff0000000000000, 0xbff0000000000000, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000011, 0xfff8000000000022,

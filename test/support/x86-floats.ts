@@ -3,6 +3,7 @@
  * rdi. A row that is executed and in none of them fails `lift-x86-floats.test.ts`.
  */
 
+import { C_RANDOM } from './c-random.js';
 import { HARD_C } from './hard-floats.js';
 
 const between = (names: string, operands: readonly string[]): string[] =>
@@ -109,13 +110,7 @@ static u64 sum;
 static struct image before, after;
 static u8 memory[128] __attribute__((aligned(16)));
 static u64 flags;
-static u64 state = 88172645463325252ULL;
-static u64 next64(void) {
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return state;
-}
+${C_RANDOM}
 static __attribute__((noinline)) void add(u64 value) { sum = (sum ^ value) * 1099511628211ULL; sum ^= sum >> 29; }
 struct extended { u16 high; u64 low; };
 static const struct extended special[] = {
@@ -322,13 +317,7 @@ const SSE_COMMON = `
 static u64 x[4] __attribute__((aligned(16)));
 static u32 mxcsr;
 static u64 sum;
-static u64 state = 88172645463325252ULL;
-static u64 next64(void) {
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return state;
-}
+${C_RANDOM}
 static __attribute__((noinline)) void add(u64 value) { sum = (sum ^ value) * 1099511628211ULL; sum ^= sum >> 29; }
 static const u64 special[] = {
   0, 0x8000000000000000, 0x3ff0000000000000, 0xbff0000000000000, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000011, 0xfff8000000000022,
