@@ -44,6 +44,9 @@ const NAME_LIMIT = 1 << 20;
  */
 const HASHED_BYTES = 256;
 
+/** So many names are looked for in the string table before an index is worth its cost. */
+const SEARCHES = 8;
+
 interface Columns {
   readonly value: BigUint64Array;
   readonly size: BigUint64Array;
@@ -67,6 +70,8 @@ export class LazySymbolTable implements SymbolTable {
   #columns: Columns | null = null;
   #names: (string | undefined)[] | null = null;
   #index: NameIndex | null = null;
+  /** Names that were looked for without the index. */
+  #searched = 0;
 
   constructor(source: SymbolSource) {
     this.#source = source;
@@ -140,8 +145,10 @@ export class LazySymbolTable implements SymbolTable {
   find(name: string): number {
     if (this.count === 0) return -1;
     const { view, strings } = this.#source;
-    const index = (this.#index ??= this.#buildIndex());
+    this.#columns ??= readColumns(this.#source);
     const wanted = nameBytes(name);
+    if (this.#index === null && this.#searched < SEARCHES && !this.#mayHave(wanted)) return -1;
+    const index = (this.#index ??= this.#buildIndex());
     const end = strings.offset + strings.size;
     const hash = hashName(wanted, 0, wanted.length);
     for (let row = index.heads[hash & (index.heads.length - 1)]!; row >= 0; row = index.next[row]!) {
@@ -153,6 +160,18 @@ export class LazySymbolTable implements SymbolTable {
       if (i === wanted.length) return row;
     }
     return -1;
+  }
+
+  /**
+   * False where the string table has no such string. Many files are asked for few names that they
+   * do not have, and an index of all names costs fifty times as much as this search.
+   */
+  #mayHave(wanted: Uint8Array): boolean {
+    this.#searched++;
+    const { view, strings } = this.#source;
+    const { buffer, byteOffset } = view.bytes;
+    if (typeof Buffer === 'undefined') return true;
+    return Buffer.from(buffer, byteOffset + strings.offset, strings.size).includes(Buffer.from(wanted));
   }
 
   #buildIndex(): NameIndex {

@@ -6,6 +6,7 @@
  *
  * The image must be the one without probes: bytes of the file are taken for the original ones.
  */
+import { moduleInfo } from '../elf/modinfo.js';
 import { lookBack } from '../machine/patterns.js';
 import type { Arch } from '../machine/arch.js';
 import { ByteView } from '../bytes.js';
@@ -238,8 +239,7 @@ export class ProbeText {
     // Modules may be built otherwise than what they are loaded into.
     if (this.program.loadMap !== null) return false;
     if (image.section('.retpoline_sites')) return true;
-    const info = image.section('.modinfo');
-    return info !== undefined && new TextDecoder('latin1').decode(image.contents(info)).includes('retpoline=Y\0');
+    return moduleInfo(image, 'retpoline') === 'Y';
   }
 
   /**

@@ -15,6 +15,7 @@
 import { ByteView, cString } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage, ElfSection } from '../elf/image.js';
+import { moduleInfo } from '../elf/modinfo.js';
 import { relocationsSorted, type SortedRelocations } from '../relocs/read.js';
 import type { SectionIndex } from '../units.js';
 
@@ -64,27 +65,11 @@ const OBJECT_SECTIONS = ['.init.klp_objects', '__klp_objects'];
 /** What klp_patch names first. */
 const THIS_MODULE = '__this_module';
 
-/** `key=value` pairs of `.modinfo`. */
-function moduleInfo(image: ElfImage): ReadonlyMap<string, string> {
-  const found = new Map<string, string>();
-  const section = image.section('.modinfo');
-  const bytes = section ? image.contents(section) : new Uint8Array(0);
-  for (let at = 0; at < bytes.length;) {
-    const text = cString(bytes, at, bytes.length);
-    const equals = text.indexOf('=');
-    if (equals > 0 && !found.has(text.slice(0, equals))) found.set(text.slice(0, equals), text.slice(equals + 1));
-    const end = bytes.indexOf(0, at);
-    if (end < 0) break;
-    at = end + 1;
-  }
-  return found;
-}
-
 /** True for a module that says it is a livepatch, or has what only livepatches have. */
 export function isLivepatch(image: ElfImage): boolean {
   if (image.header.type !== elf.ET_REL) return false;
   return (
-    moduleInfo(image).has('livepatch') ||
+    moduleInfo(image, 'livepatch') !== null ||
     image.sections.some(
       ({ name, flags }) => (flags & elf.SHF_RELA_LIVEPATCH) !== 0n || name.startsWith('.klp.rela.'),
     ) ||
@@ -298,14 +283,13 @@ function classicObjects(words: Words): PatchedObjectRow[] | string {
  * @param pointerType  relocation type of a pointer on this machine
  */
 export function readLivepatch(image: ElfImage, pointerType: number): LivepatchModule {
-  const info = moduleInfo(image);
-  const version = /^(\d+)\.(\d+)/.exec(info.get('vermagic') ?? '');
+  const version = /^(\d+)\.(\d+)/.exec(moduleInfo(image, 'vermagic') ?? '');
   const words = new Words(image, pointerType);
   const external = OBJECT_SECTIONS.map((name) => image.section(name)).find((section) => section !== undefined);
   const objects = external ? externalObjects(words, external) : classicObjects(words);
   return {
     image,
-    isMarked: info.has('livepatch'),
+    isMarked: moduleInfo(image, 'livepatch') !== null,
     kernel: version ? [Number(version[1]), Number(version[2])] : null,
     objects: typeof objects === 'string' ? [] : objects,
     unread: typeof objects === 'string' ? objects : null,

@@ -102,6 +102,7 @@ export class Program {
   readonly code: readonly CodeRange[];
   private readonly mcountNames: ReadonlySet<string>;
   private readonly ownTracers: ReadonlySet<string>;
+  private readonly rangeOfSection: (CodeRange | undefined)[] = [];
   private functionIndex: FunctionIndex | undefined;
   private readonly relocationCache = new Map<number, PlacedRelocations>();
   private readonly derivedValues = new Map<string, unknown>();
@@ -138,6 +139,7 @@ export class Program {
     this.ownTracers = new Set(options.tracerNames);
     this.companions = new Set(arch.relocationRoles.companions);
     this.code = this.findCode();
+    for (const range of this.code) if (range.section >= 0) this.rangeOfSection[range.section] = range;
   }
 
   private findCode(): CodeRange[] {
@@ -173,7 +175,7 @@ export class Program {
 
   /** The code range of a section, or undefined when the section holds no code. */
   codeOfSection(section: SectionIndex): CodeRange | undefined {
-    return this.code.find((range) => range.section === section);
+    return this.rangeOfSection[section];
   }
 
   /** The code range that holds `address` in a linked file. */
@@ -634,4 +636,18 @@ export function lowerBound(placed: PlacedRelocations, offset: number): number {
     else high = middle;
   }
   return low;
+}
+
+/**
+ * The same, looked for from `hint` on: callers that ask in ascending order give the last answer,
+ * and are a few steps away from the next.
+ */
+export function lowerBoundFrom(placed: PlacedRelocations, offset: number, hint: number): number {
+  const { offset: offsets } = placed;
+  let i = hint;
+  if (i < offsets.length && offsets[i]! < offset) {
+    for (let step = 0; step < 16 && i < offsets.length && offsets[i]! < offset; step++) i++;
+    return i < offsets.length && offsets[i]! < offset ? lowerBound(placed, offset) : i;
+  }
+  return i === 0 || i > offsets.length || offsets[i - 1]! >= offset ? lowerBound(placed, offset) : i;
 }

@@ -9,25 +9,21 @@ import { ET_EXEC, SHF_ALLOC, SHF_EXECINSTR, SHN_UNDEF, SHT_NOTE, STT_FUNC } from
 import type { ElfSection } from '../elf/image.js';
 import { hex } from '../errors.js';
 import { checkedPads } from '../program/landing.js';
-import type { Program } from '../program/program.js';
 import type { LandingPads } from '../machine/landing-pads.js';
-import type { Address, SectionIndex, SiteIndex } from '../units.js';
+import type { Address, SiteIndex, SymbolIndex } from '../units.js';
 import type { Sites } from './sites.js';
 
-interface IndirectEntries {
-  readonly pads: LandingPads;
-  /** Place of a pointer to a function, by the function's place. */
-  readonly pointers: ReadonlyMap<string, string>;
-}
+/** What a pointer to a function is, for messages. */
+type Pointer = () => string;
 
-const known = new WeakMap<Sites, IndirectEntries | null>();
+/** Pointers by the symbol that speaks for their function. */
+type Pointers = Map<SymbolIndex, Pointer>;
+
+const knownPads = new WeakMap<Sites, LandingPads | null>();
+const knownPointers = new WeakMap<Sites, Pointers>();
 
 /** Lists of functions for other uses than calls: what is never probed, or kept from the linker. */
 const NOT_CALLED = /^(?:\.discard\.|_kprobe_blacklist|_error_injection_whitelist)/;
-
-/** Key of a place in code; the section counts in relocatable files only. */
-const keyOf = ({ relocatable }: Program, section: SectionIndex, value: Address): string =>
-  relocatable ? `${section} ${value}` : `${value}`;
 
 /** Sections whose words may be pointers that code calls through. */
 function dataSections({ program, tables }: Sites): ElfSection[] {
@@ -38,34 +34,32 @@ function dataSections({ program, tables }: Sites): ElfSection[] {
   });
 }
 
-function pointersOfObject(sites: Sites): Map<string, string> {
+function pointersOfObject(sites: Sites): Pointers {
   const { program } = sites;
   const { symbols } = program.image;
-  const pointers = new Map<string, string>();
+  const pointers: Pointers = new Map();
   for (const section of dataSections(sites)) {
     for (const { count, type, symbol, addend, offset } of program.image.relocationsOf(section)) {
       for (let row = 0; row < count; row++) {
         if (type[row] !== program.arch.relocationRoles.word) continue;
-        const home = symbols.sectionIndex[symbol[row]!]!;
-        const value = symbols.value[symbol[row]!]! + addend[row]!;
-        const range = program.codeOfSection(home);
-        if (range === undefined || program.functionStarting(range, value) < 0) continue;
-        pointers.set(keyOf(program, home, value), `the word at ${section.name}+${hex(offset[row]!)}`);
+        const range = program.codeOfSection(symbols.sectionIndex[symbol[row]!]!);
+        if (range === undefined) continue;
+        const target = program.functionStarting(range, symbols.value[symbol[row]!]! + addend[row]!);
+        if (target >= 0) pointers.set(target, () => `the word at ${section.name}+${hex(offset[row]!)}`);
       }
     }
   }
   return pointers;
 }
 
-function pointersOfLinked(sites: Sites): Map<string, string> {
+function pointersOfLinked(sites: Sites): Pointers {
   const { program, tables } = sites;
   const { image, arch } = program;
-  const pointers = new Map<string, string>();
-  const add = (target: Address, pointer: string): void => {
+  const pointers: Pointers = new Map();
+  const add = (target: Address, pointer: Pointer): void => {
     const range = program.codeAt(target);
-    const key = keyOf(program, 0, target);
-    if (range === undefined || pointers.has(key) || program.functionStarting(range, target) < 0) return;
-    pointers.set(key, pointer);
+    const symbol = range === undefined ? -1 : program.functionStarting(range, target);
+    if (symbol >= 0 && !pointers.has(symbol)) pointers.set(symbol, pointer);
   };
   const word = image.wordBytes;
   for (const section of image.header.type === ET_EXEC ? dataSections(sites) : []) {
@@ -73,7 +67,7 @@ function pointersOfLinked(sites: Sites): Map<string, string> {
     const view = new ByteView(image.contents(section), image.header.endian, section.name);
     // From the first aligned address of the section on.
     for (let at = Number(-section.address & BigInt(word - 1)); at + word <= view.size; at += word) {
-      add(view.word(at, word), `the word at ${hex(section.address + BigInt(at))}`);
+      add(view.word(at, word), () => `the word at ${hex(section.address + BigInt(at))}`);
     }
   }
   const ofTables = new Set(tables.map(({ container }) => container));
@@ -81,28 +75,34 @@ function pointersOfLinked(sites: Sites): Map<string, string> {
     for (let row = 0; row < count && addends === 'row'; row++) {
       const home = image.sectionAt(offset[row]!)?.index ?? -1;
       if (type[row] !== arch.relocationRoles.relative || ofTables.has(home)) continue;
-      add(BigInt.asUintN(8 * word, addend[row]!), `the word at ${hex(offset[row]!)}`);
+      add(BigInt.asUintN(8 * word, addend[row]!), () => `the word at ${hex(offset[row]!)}`);
     }
   }
   // Other files call it through their PLT.
   const { dynamicSymbols: exported } = image;
   for (let i = 1; i < exported.count; i++) {
     const isFunction = (exported.info[i]! & 15) === STT_FUNC && exported.sectionIndex[i] !== SHN_UNDEF;
-    if (isFunction) add(exported.value[i]!, `the dynamic symbol ${exported.name(i)}`);
+    if (isFunction) add(exported.value[i]!, () => `the dynamic symbol ${exported.name(i)}`);
   }
   return pointers;
 }
 
 /** Null: the processor checks no branch into the image. */
-function entriesOf(sites: Sites): IndirectEntries | null {
-  const found = known.get(sites);
+function padsOf(sites: Sites): LandingPads | null {
+  const found = knownPads.get(sites);
   if (found !== undefined) return found;
-  const { program } = sites;
-  const pads = checkedPads(program.image, program.arch);
-  const pointers = (): Map<string, string> => (program.relocatable ? pointersOfObject(sites) : pointersOfLinked(sites));
-  const made = pads === null ? null : { pads, pointers: pointers() };
-  known.set(sites, made);
-  return made;
+  const pads = checkedPads(sites.program.image, sites.program.arch);
+  knownPads.set(sites, pads);
+  return pads;
+}
+
+/** Looked for where a function without a pad asks for them: few images have one. */
+function pointersOf(sites: Sites): Pointers {
+  const found = knownPointers.get(sites);
+  if (found !== undefined) return found;
+  const pointers = sites.program.relocatable ? pointersOfObject(sites) : pointersOfLinked(sites);
+  knownPointers.set(sites, pointers);
+  return pointers;
 }
 
 /** A pointer to the function of a site that has no landing pad. */
@@ -116,16 +116,17 @@ export interface MissingPad {
 
 /** Null: the function begins with a pad, no pointer leads to it, or the processor checks none. */
 export function missingPad(sites: Sites, index: SiteIndex): MissingPad | null {
-  const entries = entriesOf(sites);
-  const symbol = entries === null ? -1 : sites.functionSymbol(index);
+  const pads = padsOf(sites);
+  const symbol = pads === null ? -1 : sites.functionSymbol(index);
   const place = symbol < 0 ? undefined : sites.program.functions.placeOf(symbol);
-  if (entries === null || place === undefined) return null;
+  if (pads === null || place === undefined) return null;
   const { program } = sites;
-  const pointer = entries.pointers.get(keyOf(program, place.section, place.value));
   const range = program.relocatable ? program.codeOfSection(place.section) : program.codeAt(place.value);
-  if (pointer === undefined || range === undefined) return null;
+  if (range === undefined) return null;
   const at = Number(place.value - range.address);
   if (at + 4 > range.bytes.length) return null;
   const word = new ByteView(range.bytes, program.arch.target.codeEndian, range.name).u32(at);
-  return entries.pads.isPadOfPointer(word) ? null : { title: entries.pads.title, entry: place.value, pointer };
+  if (pads.isPadOfPointer(word)) return null;
+  const pointer = pointersOf(sites).get(program.functionStarting(range, place.value));
+  return pointer === undefined ? null : { title: pads.title, entry: place.value, pointer: pointer() };
 }

@@ -11,9 +11,8 @@
 import type { PatchField, PatchTable } from '../machine/tables.js';
 import { ByteView } from '../bytes.js';
 import { SHN_UNDEF } from '../elf/constants.js';
-import type { ElfSection } from '../elf/image.js';
-import type { CodeRange, Program } from '../program/program.js';
-import { relocationsSorted, type SortedRelocations } from '../relocs/read.js';
+import type { ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
+import { type CodeRange, lowerBoundFrom, type PlacedRelocations, type Program } from '../program/program.js';
 import type { Address, SectionIndex } from '../units.js';
 
 /**
@@ -36,18 +35,18 @@ interface Place {
 
 /** One table of a file, with what gives its fields their values. */
 class TableReader {
-  private readonly bytes: Uint8Array;
   private readonly view: ByteView;
-  private readonly placed: SortedRelocations | null;
+  private readonly placed: PlacedRelocations | null;
+  /** Where the last search in `placed` ended: entries are read in order. */
+  private hint = 0;
 
   constructor(
     private readonly program: Program,
     readonly section: ElfSection,
   ) {
     const { image } = program;
-    this.bytes = image.contents(section);
-    this.view = new ByteView(this.bytes, image.header.endian, section.name);
-    this.placed = program.relocatable ? relocationsSorted(image, section) : null;
+    this.view = new ByteView(image.contents(section), image.header.endian, section.name);
+    this.placed = program.relocatable ? program.relocationsOf(section.index) : null;
   }
 
   /**
@@ -57,7 +56,7 @@ class TableReader {
   place(entry: number, field: PatchField): Place | null {
     const at = entry + field.at;
     const base = field.from === 'field' ? at : entry;
-    return this.placed === null ? this.linkedPlace(at, base, field) : this.relocatedPlace(at, base);
+    return this.placed === null ? this.linkedPlace(at, base, field) : this.relocatedPlace(this.placed, at, base);
   }
 
   private linkedPlace(at: number, base: number, { bytes, from }: PatchField): Place | null {
@@ -67,12 +66,24 @@ class TableReader {
     return { section: -1, value: BigInt.asUintN(bits, start + value) };
   }
 
-  private relocatedPlace(at: number, base: number): Place | null {
+  private seek(placed: PlacedRelocations, at: number): number {
+    this.hint = lowerBoundFrom(placed, at, this.hint);
+    return this.hint;
+  }
+
+  private relocatedPlace(placed: PlacedRelocations, at: number, base: number): Place | null {
+    const { relocations } = this.program.arch;
     let found = null as Place | null;
-    for (const { rule, section, value } of this.relocationsAt(at)) {
+    for (let rank = this.seek(placed, at); placed.offset[rank] === at; rank++) {
+      const { table, row, symbols } = rowAt(placed, rank);
+      const rule = relocations.get(table.type[row]!)?.rule;
+      if (rule === undefined || rule === 'none' || symbols === null) continue;
+      const symbol = table.symbol[row]!;
+      const section = symbols.sectionIndex[symbol]!;
+      const value = symbols.value[symbol]! + table.addend[row]!;
       if (rule === 'abs') found = { section, value };
       // S + A - P is added to the base: only the distance from the base to the field is left of P.
-      else if (rule === 'pcrel') found = { section, value: value - BigInt(at - base) };
+      else if (rule === 'pcrel') found = { section, value: at === base ? value : value - BigInt(at - base) };
       else if (rule === 'add') found = { section, value: (found?.value ?? 0n) + value };
       else if (rule === 'sub' && section === this.section.index && found) {
         found = { section: found.section, value: found.value - value + BigInt(base) };
@@ -83,61 +94,49 @@ class TableReader {
 
   /** A length: of a pair of relocations their difference, else what stands in the file. */
   length(entry: number, { at, bytes }: { readonly at: number; readonly bytes: 1 | 2 | 8 }): bigint {
+    const { view, placed } = this;
+    const place = entry + at;
     let sum = 0n;
-    for (const { rule, value } of this.relocationsAt(entry + at)) {
-      if (rule === 'add') sum += value;
-      else if (rule === 'sub') sum -= value;
+    for (let rank = placed ? this.seek(placed, place) : 0; placed?.offset[rank] === place; rank++) {
+      const { table, row, symbols } = rowAt(placed, rank);
+      const rule = this.program.arch.relocations.get(table.type[row]!)?.rule;
+      if (symbols === null || (rule !== 'add' && rule !== 'sub')) continue;
+      const value = symbols.value[table.symbol[row]!]! + table.addend[row]!;
+      sum += rule === 'add' ? value : -value;
     }
-    const { view } = this;
     const stored =
-      bytes === 1
-        ? BigInt(view.u8(entry + at))
-        : bytes === 2
-          ? BigInt(view.u16(entry + at))
-          : view.word(entry + at, bytes);
+      bytes === 1 ? BigInt(view.u8(place)) : bytes === 2 ? BigInt(view.u16(place)) : view.word(place, bytes);
     return BigInt.asUintN(bytes * 8, stored + sum);
   }
 
-  private *relocationsAt(at: number): Generator<{ rule: string; section: SectionIndex; value: bigint }> {
-    const { placed, program } = this;
-    if (placed === null) return;
-    for (let rank = placed.from(BigInt(at)); rank < placed.count && placed.offset[rank] === BigInt(at); rank++) {
-      const table = placed.tables[placed.table[rank]!]!;
-      const row = placed.row[rank]!;
-      const rule = program.arch.relocations.get(table.type[row]!)?.rule;
-      if (rule === undefined || rule === 'none' || table.symbols === null) continue;
-      const symbol = table.symbol[row]!;
-      yield {
-        rule,
-        section: table.symbols.sectionIndex[symbol]!,
-        value: table.symbols.value[symbol]! + table.addend[row]!,
-      };
-    }
-  }
-
   /**
-   * Whether the table is of this format: whole entries, a place in each (in nearly each of a linked
-   * file), nothing that names code elsewhere.
+   * Where the entries lead, one for each, null for those that lead to no code. Null for a table
+   * that is not of this format: whole entries, a place in each (in nearly each of a linked file),
+   * nothing that names code elsewhere.
    */
-  fits({ entryBytes, place, reach, targets, replacement }: PatchTable): boolean {
+  entries({ entryBytes, place, reach, targets, replacement }: PatchTable): readonly (Place | null)[] | null {
     const { section, placed, program } = this;
-    if (section.size % entryBytes !== 0) return false;
+    if (section.size % entryBytes !== 0) return null;
+    const places: (Place | null)[] = [];
     let missing = 0;
     for (let entry = 0; entry < section.size; entry += entryBytes) {
       const found = this.place(entry, place);
-      if (found === null || rangeOf(program, found) === undefined) missing++;
+      const isCode = found !== null && rangeOf(program, found) !== undefined;
+      // Of relocatable files all must be there.
+      if (!isCode && placed !== null) return null;
+      if (!isCode) missing++;
+      places.push(isCode ? found : null);
     }
     // Entries about text that a kernel has no more lead anywhere.
-    if (placed === null) return missing * 8 < section.size / entryBytes;
-    if (missing > 0) return false;
+    if (placed === null) return missing * 8 < section.size / entryBytes ? places : null;
     const fields = [place, ...(targets ?? []), ...(replacement ?? [])].map(({ at }) => at);
     if (typeof reach === 'object') fields.push('end' in reach ? reach.end.at : reach.at);
     for (let rank = 0; rank < placed.count; rank++) {
-      const table = placed.tables[placed.table[rank]!]!;
-      const home = table.symbols?.sectionIndex[table.symbol[placed.row[rank]!]!] ?? 0;
-      if (program.codeOfSection(home) && !fields.includes(Number(placed.offset[rank]!) % entryBytes)) return false;
+      if (fields.includes(placed.offset[rank]! % entryBytes)) continue;
+      const { table, row, symbols } = rowAt(placed, rank);
+      if (program.codeOfSection(symbols?.sectionIndex[table.symbol[row]!] ?? 0)) return null;
     }
-    return true;
+    return places;
   }
 
   /**
@@ -147,15 +146,21 @@ class TableReader {
   *named(): Generator<Place> {
     const { placed, program } = this;
     for (let rank = 0; placed !== null && rank < placed.count; rank++) {
-      const table = placed.tables[placed.table[rank]!]!;
-      const row = placed.row[rank]!;
+      const { table, row, symbols } = rowAt(placed, rank);
       const symbol = table.symbol[row]!;
-      const section = table.symbols?.sectionIndex[symbol] ?? 0;
-      if (program.codeOfSection(section)) {
-        yield { section, value: table.symbols!.value[symbol]! + table.addend[row]! };
-      }
+      const section = symbols?.sectionIndex[symbol] ?? 0;
+      if (program.codeOfSection(section)) yield { section, value: symbols!.value[symbol]! + table.addend[row]! };
     }
   }
+}
+
+/** The relocation of a rank, and the table of the symbols that it names. */
+function rowAt(
+  placed: PlacedRelocations,
+  rank: number,
+): { readonly table: RelocationTable; readonly row: number; readonly symbols: SymbolTable | null } {
+  const table = placed.tables[placed.table[rank]!]!;
+  return { table, row: placed.row[rank]!, symbols: table.symbols };
 }
 
 function rangeOf(program: Program, { section, value }: Place): CodeRange | undefined {
@@ -241,30 +246,39 @@ export function otherRanges(program: Program): OtherRanges {
 function rangesOf(program: Program, section: ElfSection): OtherRange[] {
   const reader = new TableReader(program, section);
   const formats = program.arch.patchTables.filter((each) => each.section === section.name);
-  const format = formats.find((each) => reader.fits(each));
-  if (format === undefined) {
-    const what = `${formats[0]!.what} of a form that is not known`;
-    return [...reader.named()].map(({ section: home, value }) => ({
-      section: home,
-      offset: value,
-      end: value + 1n,
-      what,
-      kind: 'patched',
-    }));
+  for (const format of formats) {
+    const places = reader.entries(format);
+    if (places !== null) return rangesOfFormat(program, reader, places, format);
   }
-  const { what, entryBytes, place, targets } = format;
+  const what = `${formats[0]!.what} of a form that is not known`;
+  return [...reader.named()].map(({ section: home, value }) => ({
+    section: home,
+    offset: value,
+    end: value + 1n,
+    what,
+    kind: 'patched',
+  }));
+}
+
+function rangesOfFormat(
+  program: Program,
+  reader: TableReader,
+  places: readonly (Place | null)[],
+  format: PatchTable,
+): OtherRange[] {
+  const { what, entryBytes, targets = [] } = format;
   const found: OtherRange[] = [];
-  for (let entry = 0; entry < section.size; entry += entryBytes) {
-    const start = reader.place(entry, place);
-    if (start === null || rangeOf(program, start) === undefined) continue;
+  places.forEach((start, index) => {
+    if (start === null) return;
+    const entry = index * entryBytes;
     const end = endOf(program, reader, entry, start, format);
     if (end > start.value) found.push({ section: start.section, offset: start.value, end, what, kind: 'patched' });
-    for (const field of targets ?? []) {
+    for (const field of targets) {
       const to = reader.place(entry, field);
       if (to === null || rangeOf(program, to) === undefined) continue;
       found.push({ section: to.section, offset: to.value, end: to.value + 1n, what, kind: 'target' });
     }
-  }
+  });
   return found;
 }
 

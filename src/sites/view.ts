@@ -6,7 +6,7 @@
 import type { SiteStub } from '../machine/out-of-line.js';
 import type { CalleeKind, SiteRelocation, SiteView } from '../machine/sites.js';
 import type { StubReading } from '../machine/stubs.js';
-import { type CodeRange, lowerBound, type PlacedRelocations, type Program } from '../program/program.js';
+import { type CodeRange, lowerBoundFrom, type PlacedRelocations, type Program } from '../program/program.js';
 import { readTable } from './direct-table.js';
 import type { Address } from '../units.js';
 import type { SiteStubs } from './site-stubs.js';
@@ -91,17 +91,8 @@ export class ProgramView implements SiteView {
   }
 
   private seek(placed: PlacedRelocations, offset: number): number {
-    const { offset: offsets } = placed;
-    let i = this.hint;
-    if (i < offsets.length && offsets[i]! < offset) {
-      // A short walk from the last place; the binary search when that does not arrive.
-      for (let step = 0; step < 16 && i < offsets.length && offsets[i]! < offset; step++) i++;
-      if (i < offsets.length && offsets[i]! < offset) i = lowerBound(placed, offset);
-    } else if (i === 0 || i > offsets.length || offsets[i - 1]! >= offset) {
-      i = lowerBound(placed, offset);
-    }
-    this.hint = i;
-    return i;
+    this.hint = lowerBoundFrom(placed, offset, this.hint);
+    return this.hint;
   }
 
   relocation(delta: number): SiteRelocation | null {
