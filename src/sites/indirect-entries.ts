@@ -9,6 +9,7 @@ import { ET_EXEC, SHF_ALLOC, SHF_EXECINSTR, SHN_UNDEF, SHT_NOTE, STT_FUNC } from
 import type { ElfSection } from '../elf/image.js';
 import { hex } from '../errors.js';
 import { checkedPads } from '../program/landing.js';
+import type { CodeRange, Program } from '../program/program.js';
 import type { LandingPads } from '../machine/landing-pads.js';
 import type { Address, SiteIndex, SymbolIndex } from '../units.js';
 import type { Sites } from './sites.js';
@@ -16,7 +17,7 @@ import type { Sites } from './sites.js';
 /** What a pointer to a function is, for messages. */
 type Pointer = () => string;
 
-/** Pointers by the symbol that speaks for their function. */
+/** Pointers to functions without a pad, by the symbol that speaks for the function. */
 type Pointers = Map<SymbolIndex, Pointer>;
 
 const knownPads = new WeakMap<Sites, LandingPads | null>();
@@ -34,7 +35,13 @@ function dataSections({ program, tables }: Sites): ElfSection[] {
   });
 }
 
-function pointersOfObject(sites: Sites): Pointers {
+/** Whether code without a pad is at an offset of a range: what most pointers lead to has one. */
+function lacksPad(program: Program, pads: LandingPads, range: CodeRange, offset: number): boolean {
+  if (offset < 0 || offset + 4 > range.bytes.length) return false;
+  return !pads.isPadOfPointer(new ByteView(range.bytes, program.arch.target.codeEndian, range.name).u32(offset));
+}
+
+function pointersOfObject(sites: Sites, pads: LandingPads): Pointers {
   const { program } = sites;
   const { symbols } = program.image;
   const pointers: Pointers = new Map();
@@ -43,8 +50,9 @@ function pointersOfObject(sites: Sites): Pointers {
       for (let row = 0; row < count; row++) {
         if (type[row] !== program.arch.relocationRoles.word) continue;
         const range = program.codeOfSection(symbols.sectionIndex[symbol[row]!]!);
-        if (range === undefined) continue;
-        const target = program.functionStarting(range, symbols.value[symbol[row]!]! + addend[row]!);
+        const value = symbols.value[symbol[row]!]! + addend[row]!;
+        if (range === undefined || !lacksPad(program, pads, range, Number(value))) continue;
+        const target = program.functionStarting(range, value);
         if (target >= 0) pointers.set(target, () => `the word at ${section.name}+${hex(offset[row]!)}`);
       }
     }
@@ -52,13 +60,14 @@ function pointersOfObject(sites: Sites): Pointers {
   return pointers;
 }
 
-function pointersOfLinked(sites: Sites): Pointers {
+function pointersOfLinked(sites: Sites, pads: LandingPads): Pointers {
   const { program, tables } = sites;
   const { image, arch } = program;
   const pointers: Pointers = new Map();
   const add = (target: Address, pointer: Pointer): void => {
     const range = program.codeAt(target);
-    const symbol = range === undefined ? -1 : program.functionStarting(range, target);
+    if (range === undefined || !lacksPad(program, pads, range, Number(target - range.address))) return;
+    const symbol = program.functionStarting(range, target);
     if (symbol >= 0 && !pointers.has(symbol)) pointers.set(symbol, pointer);
   };
   const word = image.wordBytes;
@@ -97,10 +106,10 @@ function padsOf(sites: Sites): LandingPads | null {
 }
 
 /** Looked for where a function without a pad asks for them: few images have one. */
-function pointersOf(sites: Sites): Pointers {
+function pointersOf(sites: Sites, pads: LandingPads): Pointers {
   const found = knownPointers.get(sites);
   if (found !== undefined) return found;
-  const pointers = sites.program.relocatable ? pointersOfObject(sites) : pointersOfLinked(sites);
+  const pointers = sites.program.relocatable ? pointersOfObject(sites, pads) : pointersOfLinked(sites, pads);
   knownPointers.set(sites, pointers);
   return pointers;
 }
@@ -123,10 +132,7 @@ export function missingPad(sites: Sites, index: SiteIndex): MissingPad | null {
   const { program } = sites;
   const range = program.relocatable ? program.codeOfSection(place.section) : program.codeAt(place.value);
   if (range === undefined) return null;
-  const at = Number(place.value - range.address);
-  if (at + 4 > range.bytes.length) return null;
-  const word = new ByteView(range.bytes, program.arch.target.codeEndian, range.name).u32(at);
-  if (pads.isPadOfPointer(word)) return null;
-  const pointer = pointersOf(sites).get(program.functionStarting(range, place.value));
+  if (!lacksPad(program, pads, range, Number(place.value - range.address))) return null;
+  const pointer = pointersOf(sites, pads).get(program.functionStarting(range, place.value));
   return pointer === undefined ? null : { title: pads.title, entry: place.value, pointer: pointer() };
 }
