@@ -182,7 +182,7 @@ function runTests(names, args) {
   if (names.some(runsBundle) && !bundle()) return 1;
   const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js');
   const pattern = `/(?:${names.map((each) => each.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|')})\\.test\\.js$`;
-  const command = ['--single-threaded-gc', jest, ...args, pattern];
+  const command = ['--single-threaded-gc', '--interrupt-budget=200000', jest, ...args, pattern];
   return spawnSync(process.execPath, command, { cwd: root, stdio: 'inherit' }).status ?? 1;
 }
 

@@ -13,9 +13,10 @@ import { compiledFiles } from './support/elf-compile.js';
 import { ElfMutator, SeededRandom } from './support/elf-mutator.js';
 import { touchElf } from './support/touch-elf.js';
 import { fastest } from './support/timing.js';
+import { times } from './support/long.js';
 
-/** 5,000 in CI; `npm run soak` asks for more. */
-const MUTANTS = Number(process.env['ELFTRACE_MUTANTS'] ?? 5000);
+/** `npm run soak` asks for more. */
+const MUTANTS = Number(process.env['ELFTRACE_MUTANTS'] ?? times(5000, 5000, 1200));
 const LIMIT_MS = 1000;
 const LIMIT_BYTES = 64 << 20;
 

@@ -5,11 +5,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { arches } from '../src/arches.js';
 import { oneBlock } from './support/one-block.js';
-import { few, isLong } from './support/long.js';
+import { few, isLong, times } from './support/long.js';
 
 /** Of each some 7,500 instructions. `scripts/soak-tiers.ts` goes on with more. */
 const SEEDS = few([1, 2, 3]);
-const SEQUENCES = 2000;
+const SEQUENCES = times(2000, 2000, 700);
 
 describe('a block does what its instructions do one by one', () => {
   for (const { target, emulation } of arches) {

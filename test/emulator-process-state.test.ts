@@ -17,6 +17,7 @@ import { ElftraceError } from '../src/errors.js';
 import { buildPpc, ppcGcc, PROGRAMS, writeSource } from './support/emulator.js';
 import type { PpcKind } from './support/emulator.js';
 import { describeWith } from './support/tools.js';
+import { repeats } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'process-state-'));
 mkdirSync(join(folder, 'dir'));
@@ -142,41 +143,44 @@ describeWith([ppcGcc('le'), ppcGcc('be'), ppcGcc('32')], 'process state in snaps
     return path;
   };
 
-  test.each(['le', 'be', '32'] as const)('%s: restored at any point, a program does again what it did', (kind) => {
-    const whole = finish(start(program(kind)));
-    expect(whole.stop).toMatchObject({ kind: 'signal', signal: 1 });
-    expect(whole.output.split('\n').length).toBeGreaterThan(90);
-    const total = whole.state.cpus[0]!.instructions;
-    const point = fc.integer({ min: 0, max: total - 1 });
-    fc.assert(
-      fc.property(point, point, point, (first, second, further) => {
-        const started = start(program(kind));
-        const { machine } = started.guest;
-        const [a, b] = first < second ? [first, second] : [second, first];
-        machine.run({ budget: a });
-        const early = machine.snapshot();
-        const printed = started.output().length;
-        machine.run({ budget: b - a });
-        const late = machine.snapshot();
-        const printedLater = started.output().length;
-        machine.run({ budget: further });
-        machine.restore(early);
-        started.cut(printed);
-        expectSame(finish(started), whole);
-        // Forward again, from a state that was thrown away in between.
-        machine.restore(late);
-        started.cut(printed);
-        expect(started.output().length).toBeLessThanOrEqual(printedLater);
-        const again = finish(started);
-        expect(again.stop).toEqual(whole.stop);
-        expect(compareStates(again.state, whole.state)).toEqual([]);
-        machine.restore(early);
-        started.cut(printed);
-        expectSame(finish(started), whole);
-      }),
-      { numRuns: 12, seed: 3 },
-    );
-  });
+  test.each(repeats(['le', 'be', '32'] as const))(
+    '%s: restored at any point, a program does again what it did',
+    (kind) => {
+      const whole = finish(start(program(kind)));
+      expect(whole.stop).toMatchObject({ kind: 'signal', signal: 1 });
+      expect(whole.output.split('\n').length).toBeGreaterThan(90);
+      const total = whole.state.cpus[0]!.instructions;
+      const point = fc.integer({ min: 0, max: total - 1 });
+      fc.assert(
+        fc.property(point, point, point, (first, second, further) => {
+          const started = start(program(kind));
+          const { machine } = started.guest;
+          const [a, b] = first < second ? [first, second] : [second, first];
+          machine.run({ budget: a });
+          const early = machine.snapshot();
+          const printed = started.output().length;
+          machine.run({ budget: b - a });
+          const late = machine.snapshot();
+          const printedLater = started.output().length;
+          machine.run({ budget: further });
+          machine.restore(early);
+          started.cut(printed);
+          expectSame(finish(started), whole);
+          // Forward again, from a state that was thrown away in between.
+          machine.restore(late);
+          started.cut(printed);
+          expect(started.output().length).toBeLessThanOrEqual(printedLater);
+          const again = finish(started);
+          expect(again.stop).toEqual(whole.stop);
+          expect(compareStates(again.state, whole.state)).toEqual([]);
+          machine.restore(early);
+          started.cut(printed);
+          expectSame(finish(started), whole);
+        }),
+        { numRuns: 12, seed: 3 },
+      );
+    },
+  );
 
   test('the clock of a process is that of all CPUs', () => {
     const source = `

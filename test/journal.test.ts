@@ -22,6 +22,7 @@ import {
 import { verify } from '../src/sites/verdicts.js';
 import { codeOf, differences, edited, errorOf, openBytes, planNop, readSample, sameBytes } from './support/pipeline.js';
 import { note, words } from './support/elf-builder.js';
+import { times } from './support/long.js';
 
 const seeded = { seed: 20240817, numRuns: 300 } as const;
 const bytesOf = (size: number): fc.Arbitrary<Uint8Array> => fc.uint8Array({ minLength: size, maxLength: size });
@@ -253,7 +254,7 @@ describe('merging', () => {
         };
         expect(decodeRecord(encodeRecord(record)).edits).toEqual(merged);
       }),
-      { ...seeded, numRuns: 1000 },
+      { ...seeded, numRuns: times(1000, 1000, 250) },
     );
   });
 });

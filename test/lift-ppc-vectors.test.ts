@@ -7,7 +7,7 @@ import { ppc64ElfV2Le } from '../src/arch-ppc/index.js';
 import { Machine } from '../src/emulator/index.js';
 import { buildProgram, runHere, runQemu, TARGETS } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
-import { isWhole, times } from './support/long.js';
+import { isWhole, repeats, times } from './support/long.js';
 import { ACCESSES, CASES } from './support/ppc-vectors.js';
 import { describeWith } from './support/tools.js';
 
@@ -70,7 +70,7 @@ ${ACCESSES.map((text) => `  ACCESS("${escaped(text)}");`).join('\n')}
 `;
 
 const targets = TARGETS.filter(({ name }) => name.startsWith('ppc64-elfv2'));
-for (const target of targets) {
+for (const target of repeats(targets)) {
   describeWith([target.gcc, target.qemu], `VMX and VSX on ${target.name}`, () => {
     const path = (): string => buildProgram(target, '1', [writeSource('vectors.c', SOURCE)]);
 

@@ -30,6 +30,7 @@ import type { RiscvLine } from './support/riscv-batch.js';
 import { CODE, DATA, namedOnly, riscvMachine, stateOf } from './support/riscv-local.js';
 import { random } from './support/riscv-tools.js';
 import { describeWith } from './support/tools.js';
+import { times } from './support/long.js';
 
 const { emulation } = riscv64;
 if (emulation.kind === 'none') throw new Error(emulation.reason);
@@ -224,7 +225,8 @@ test('random straight-line code: a run gives what single steps give, with the sa
   );
   const data = Uint8Array.from({ length: 64 }, () => next() & 255);
   let instructions = 0;
-  for (let i = 0; i < 250; i++) {
+  const programs = times(250, 250, 60);
+  for (let i = 0; i < programs; i++) {
     const lines = Array.from({ length: 30 }, () => randomLine(next, rows));
     const [whole, stepped] = [riscvMachine([...lines, ['ebreak']]), riscvMachine([...lines, ['ebreak']])];
     const cut = riscvMachine([...lines, ['ebreak']]);
@@ -242,7 +244,7 @@ test('random straight-line code: a run gives what single steps give, with the sa
     expect(stateOf(cut)).toBe(stateOf(whole));
     instructions += lines.length;
   }
-  expect(instructions).toBe(7500);
+  expect(instructions).toBe(30 * programs);
 });
 
 // --------------------------------------------------------------------------------- borders of code

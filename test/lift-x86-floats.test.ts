@@ -39,8 +39,8 @@ if (!isAmd) process.stderr.write('left out: what x87 leaves to processors is com
 
 describeWith(['gcc'], 'x87', () => {
   test.each([
-    ['x87', X87_HERE, times(150, 60)],
-    ['MMX', MMX_CASES, 40],
+    ['x87', X87_HERE, times(150, 60, 20)],
+    ['MMX', MMX_CASES, times(40, 40, 15)],
   ])('%s: each instruction does what it does on this processor, in both tiers', (_name, cases, count) => {
     const program = buildProgram(target!, '1', [writeSource('x87.c', x87Program(cases, count))]);
     const expected = runProgramFile(program);

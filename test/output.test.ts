@@ -22,7 +22,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { concatBytes } from '../src/bytes.js';
-import { isLong, isWhole, repeats } from './support/long.js';
+import { isLong, isWhole, repeats, sampled } from './support/long.js';
 import { builtSamples, root } from './support/pipeline.js';
 import { journalOutput } from '../src/cli/journal.js';
 import { decodeRecord, encodeRecord } from '../src/record/journal.js';
@@ -97,7 +97,7 @@ describeWith(['gcc'], 'a writer that dies', () => {
     test(`${kind}: kill -9 at each call on a file leaves old or new, and the next writer is not hindered`, async () => {
       const states = new Map<string, number>();
       const calls = callsOf(kind);
-      for (const i of calls.split('').keys()) {
+      for (const i of sampled([...calls.split('').keys()], 3)) {
         const path = prepared('killed');
         faulty(kind, path, { FAULT_AT: String(i + 1), FAULT_KIND: 'kill' });
         const state = stateOf(path, kind);
@@ -108,7 +108,8 @@ describeWith(['gcc'], 'a writer that dies', () => {
       }
       const counted = [...states].map((each) => each.join(': ')).join(', ');
       process.stdout.write(`${kind}: killed at ${calls.length} calls (${calls}): ${counted}\n`);
-      expect([...states.keys()].sort()).toEqual([...whole[kind]!].sort());
+      if (isLong) expect([...states.keys()].sort()).toEqual([...whole[kind]!].sort());
+      else for (const state of states.keys()) expect(whole[kind]).toContain(state);
     }, 120_000);
 
     // A pair has the calls of a single file too.

@@ -11,9 +11,10 @@ import { hash } from '../src/cli/open.js';
 import { ElfMutator, SeededRandom } from './support/elf-mutator.js';
 import { openBytes, planNop, readSample, sameBytes, sampleFiles } from './support/pipeline.js';
 import { fastest } from './support/timing.js';
+import { times } from './support/long.js';
 
-/** 5,000 in CI; `npm run soak` asks for more. */
-const MUTANTS = Number(process.env['ELFTRACE_MUTANTS'] ?? 5000);
+/** `npm run soak` asks for more. */
+const MUTANTS = Number(process.env['ELFTRACE_MUTANTS'] ?? times(5000, 5000, 1200));
 const LIMIT_MS = 2000;
 
 /**

@@ -18,7 +18,7 @@ import { findNamedSites } from '../src/sites/named.js';
 import { Machine, type PatcherStep, runSchedule, type ScheduleStep, startProcess } from '../src/emulator/index.js';
 import { type PpcKind, type PpcLine, ppcEmulation, ppcWords } from './support/emulator.js';
 import { loadSample, sitesOf, traced } from './support/loaded-samples.js';
-import { few, longTest } from './support/long.js';
+import { few, longTest, repeats } from './support/long.js';
 import { root } from './support/pipeline.js';
 import { interleavings } from './support/interleavings.js';
 
@@ -190,7 +190,7 @@ function path(abi: Abi): { readonly n: number; readonly s: number; readonly r: n
   return { n: places.length, s: places.indexOf(SITE), r: places.indexOf(SITE + 4n) };
 }
 
-describe.each(abis)('T-PPC-26 H3: $name', (abi) => {
+describe.each(repeats(abis))('T-PPC-26 H3: $name', (abi) => {
   const { n, s, r } = path(abi);
   const one = (patcher: readonly PatcherStep[]): Iterable<readonly ScheduleStep[]> =>
     interleavings({ cpu: 0, instructions: n, patcher, after: 60 });

@@ -63,7 +63,8 @@ class Server {
     const [requests, answers] = ['requests', 'answers'].map((name) => join(this.folder, name)) as [string, string];
     const made = spawnSync('mkfifo', [requests, answers]);
     if (made.status !== 0) throw new Error('mkfifo failed');
-    spawn(process.execPath, [join(root, 'build', 'test', 'support', 'cli-server.js'), requests, answers], {
+    const server = join(root, 'build', 'test', 'support', 'cli-server.js');
+    spawn(process.execPath, ['--interrupt-budget=200000', server, requests, answers], {
       stdio: ['ignore', ...(this.outputs as [number, number])],
       env: { ...process.env, NODE_OPTIONS: '' },
     }).unref();

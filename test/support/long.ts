@@ -44,6 +44,10 @@ export function covering<T>(rows: readonly T[], ...questions: readonly ((row: T)
 /** The first rows of a table of which each shows the same; all of them where whole tables run. */
 export const few = <T>(rows: readonly T[], count = 1): readonly T[] => (isWhole ? rows : rows.slice(0, count));
 
+/** Rows of which each shows the same for its own values: each n-th in quick runs, else all. */
+export const sampled = <T>(rows: readonly T[], n: number): readonly T[] =>
+  isLong ? rows : rows.filter((_, i) => i % n === 0);
+
 /** How often something random is tried: in whole runs, in CI, in `npm test`. */
 export const times = (whole: number, ci: number, quick = ci): number => (isWhole ? whole : isLong ? ci : quick);
 

@@ -28,6 +28,7 @@ import {
   RowPlanner,
   runHere,
   runQemu,
+  thinned,
 } from './batch.js';
 import { Random } from './random.js';
 import type { BatchMachine, BatchResult, Item, Layout, Outside, RowInput, RowVariant } from './batch.js';
@@ -744,8 +745,10 @@ function lowWords(variants: readonly Variant[], { output, why }: Outside): Outsi
 }
 
 /** Runs all rows of a kind here and under qemu, and records what was executed. */
-export function runBatches(kind: PpcKind, coverage: Coverage): BatchResult {
-  const { inputs, variants } = planOf(kind);
+/** @param every  of the inputs of an instruction each so-many-th is tried */
+export function runBatches(kind: PpcKind, coverage: Coverage, every = 1): BatchResult {
+  const { inputs, variants: all } = planOf(kind);
+  const variants = thinned(all, every, ({ row }) => row);
   const byCpu = new Map<string, Variant[]>();
   for (const variant of variants) {
     const cpu = qemuCpu(kind, variant.row) ?? LOW_WORDS;
