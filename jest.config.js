@@ -3,8 +3,8 @@
 // WebAssembly memories fail instanceof. `npm test` starts node with --single-threaded-gc: machines
 // of the emulator come and go by the thousand, each collection of them is a short one, and the
 // threads that help with it take up to a third of the CPU time from the other workers. And with
-// --interrupt-budget: V8 compiles code that has run three times as much as it would by itself, since
-// most code of a test runs once more at most (an eighth less of CPU time).
+// --interrupt-budget: V8 compiles code that has run three times as much as it would by itself,
+// since most code of a test runs once more at most (an eighth less of CPU time).
 export default {
   testEnvironment: 'node',
   runner: 'jest-light-runner',

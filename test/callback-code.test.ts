@@ -16,6 +16,7 @@ import { runtimeObject } from '../src/runtime/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
+import { sampled } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-callbacks-'));
 afterAll(() => {
@@ -59,7 +60,7 @@ describeWith(
   compilers.map(([, gcc]) => gcc),
   'objects with callbacks',
   () => {
-    test.each(compilers)(
+    test.each(sampled(compilers, 2))(
       'C-FG-7: %s: verify and load refuse the callback, and take the object with a wrapper',
       (target, gcc, flags) => {
         const object = (name: string, source: string): string => {

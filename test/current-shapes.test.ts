@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { verify } from '../src/sites/verdicts.js';
 import { warmElftrace as elftrace } from './support/cli.js';
-import { isWhole } from './support/long.js';
+import { isWhole, repeats } from './support/long.js';
 import { openBytes, type Opened } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
 
@@ -89,7 +89,7 @@ function look(object: string): Opened {
 describe.each(machines)('$name', (machine) => {
   const { binutils, compilers, landing, unit, room, toggle, pad } = machine;
   describeWith([`${binutils}-gcc`, `${binutils}-nm`, 'clang'], 'areas of any number', () => {
-    test.each(compilers)('M-PAD-1 A-SITE-5 R-SITE-7 X-SITE-2 sites are at the function, behind its pad: %s', (...compiler) => {
+    test.each(repeats(compilers))('M-PAD-1 A-SITE-5 R-SITE-7 X-SITE-2 sites are at the function, behind its pad: %s', (...compiler) => {
       const [command, ...target] = compiler as unknown as [string, ...string[]];
       for (const option of landing === '' ? [''] : ['', landing]) {
         for (const [all, front] of isWhole ? numbers : numbers.filter((_, i) => i % 2 === 0 || i === numbers.length - 1)) {

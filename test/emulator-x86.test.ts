@@ -3,7 +3,7 @@
  * serialising; F-7), torn instructions, repeated strings, helpers, static programs of
  * glibc, and what `run` offers on the samples.
  */
-import { times } from './support/long.js';
+import { repeats, times } from './support/long.js';
 import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -267,7 +267,7 @@ describe('instruction fetch', () => {
     expect(torn.wrong).toBeGreaterThan(0);
   });
 
-  test.each(['coherent', 'buffered'] as const)(
+  test.each(repeats(['buffered', 'coherent'] as const))(
     'H1: the three phases with int3 are right at every interleaving (%s)',
     (fetch) => {
       const sync: PatcherStep = { kind: 'synchronise', cpu: 1 };

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { builtFolder as built } from '../scripts/build-samples.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { sampled } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'kprobes-images-'));
 
@@ -65,7 +66,7 @@ function probed({ name, middle }: Sample, flags: readonly string[]): Outcome {
   return { events, output: ran.stdout, patched: patched.stdout + patched.stderr };
 }
 
-describe.each(SAMPLES)('$name', (sample) => {
+describe.each(sampled(SAMPLES, 2))('$name', (sample) => {
   test('T-KP-1, T-KP-6: entry, middle and return of functions, as breakpoints and as jumps', () => {
     const breakpoints = probed(sample, []);
     const jumps = probed(sample, ['--optimize']);

@@ -27,6 +27,7 @@ import { warmElftrace as elftrace } from './support/cli.js';
 import { placesOf } from './support/probe-everywhere.js';
 import { builtSamples } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
+import { sampled } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-kept-'));
 afterAll(() => {
@@ -182,7 +183,10 @@ function compareEntries(
   return { moved, neutral };
 }
 
-for (const { name: machine, target, flags = [], moves = ['breakpoint', 'jump'], drops, but = '' } of SUBJECTS) {
+for (const { name: machine, target, flags = [], moves = ['breakpoint', 'jump'], drops, but = '' } of sampled(
+  SUBJECTS,
+  2,
+)) {
   describeWith([target.gcc, 'readelf'], `K-REL-2 kept relocations: ${machine}`, () => {
     test('entries go with copies or become NONE, all are as true as before, the program does the same, revert gives the file', () => {
       const source = scratch('kept.c');

@@ -20,6 +20,7 @@ import { entryPoint } from '../src/program/entry-points.js';
 import { load, type Program } from '../src/program/program.js';
 import { THREAD_MODES } from '../src/runtime/abi.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { sampled } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'kprobes-returns-'));
 
@@ -126,7 +127,7 @@ function probed(name: string, probes: readonly string[], form: 'breakpoint' | 'j
 const forms = ['breakpoint', 'jump'] as const;
 const IN = 'p:in recurse n=$arg1:u32';
 
-describe.each(SAMPLES)('%s', (name) => {
+describe.each(sampled(SAMPLES, 2))('%s', (name) => {
   test('MAXACTIVE: deeper calls than instances are missed, and counted', () => {
     for (const form of forms) {
       const depths: number[] = [];

@@ -18,6 +18,7 @@ import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, errorOf, openBytes, readSample, root } from './support/pipeline.js';
 import { type ReadPage, readPage } from './support/page.js';
 import { describeWith, run } from './support/tools.js';
+import { repeats } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'page-'));
 afterAll(() => {
@@ -182,7 +183,7 @@ describeWith(['objdump', 'nm'], 'against binutils', () => {
     expect(checked).toBeGreaterThan(5);
   }); // prettier-ignore
 
-  test.each(['x86-64', 'ppc64-elfv2-le', 'arm64', 'riscv64'])('%s: far sites lead over a stub and an entry to the tracer', (target) => {
+  test.each(repeats(['ppc64-elfv2-le', 'arm64', 'riscv64', 'x86-64'], 2))('%s: far sites lead over a stub and an entry to the tracer', (target) => {
     const [image, traced] = [at(`image-${target}`), at(`traced-${target}`)];
     const parts = ['core.o', 'far-one.ko', 'far-two.ko'].map((each) => sample(`${target}/${each}`));
     expect(elftrace(['load', ...parts, '-o', image]).status).toBe(0);

@@ -26,7 +26,7 @@ import {
   probeMachines,
 } from './support/probe-races.js';
 import { scratch } from './support/c-programs.js';
-import { few, firstOf, isLong, isWhole } from './support/long.js';
+import { few, firstOf, isLong, isWhole, sampled } from './support/long.js';
 import { describeWith, run } from './support/tools.js';
 
 let orders = 0n;
@@ -78,7 +78,7 @@ const armed = (life: ProbeLife): ProbeLife => life.arm();
 const jumps = (life: ProbeLife): ProbeLife => life.arm().settle();
 const wholeLife = (life: ProbeLife): ProbeLife => life.begin().arm().settle().remove().settle();
 
-describe.each(probeMachines)('$name', (each) => {
+describe.each(sampled(probeMachines, 2))('$name', (each) => {
   const several = each.inside !== null;
   const versions = versionsOf(each);
 

@@ -14,6 +14,7 @@ import { warmElftrace as elftrace } from './support/cli.js';
 import { withCrel } from './support/crel.js';
 import { openBytes, readSample, sameBytes } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
+import { sampled } from './support/long.js';
 
 const INLINE = `
 inline __attribute__((noinline)) int common(int a) { asm volatile(""); return a * 11 + 1; }
@@ -115,7 +116,7 @@ const machines = [
   ['powerpc-linux-gnu', '2', []],
 ] as const;
 
-describe.each(machines)('%s =%s', (prefix, number, flags) => {
+describe.each(sampled(machines, 2))('%s =%s', (prefix, number, flags) => {
   describeWith([`${prefix}-gcc`, `${prefix}-ld`, 'ld.lld', `${prefix}-nm`], 'a function that nobody uses', () => {
     test('M-LINK-4 no slot goes but with its function', () => {
       const object = at(`${prefix}-${number}.o`);

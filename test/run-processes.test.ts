@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { PROGRAMS, writeSource } from './support/emulator.js';
-import { firstOf, isWhole } from './support/long.js';
+import { firstOf, isWhole, sampled } from './support/long.js';
 import { isX86Linux } from './support/processor.js';
 import { run } from './support/run.js';
 import { describeWith, run as runTool, runProgramFile } from './support/tools.js';
@@ -46,7 +46,7 @@ function onLinux(): string {
 }
 
 const first = firstOf(TARGETS, () => 'all');
-for (const target of TARGETS) {
+for (const target of sampled(TARGETS, 2)) {
   const [name, gcc] = target;
   if (!isX86Linux) continue;
   describeWith([gcc, 'gcc'], `processes of ${name}`, () => {

@@ -19,6 +19,7 @@ import {
   valueOf,
 } from './support/runtime-harness.js';
 import { describeWith } from './support/tools.js';
+import { sampled } from './support/long.js';
 
 const FLAVOURS = [
   ['pg', 'ftrace_caller'],
@@ -26,7 +27,7 @@ const FLAVOURS = [
   ['regs', 'ftrace_regs_caller'],
 ] as const;
 
-for (const target of TARGETS) {
+for (const target of sampled(TARGETS, 2)) {
   const is64 = target.name !== 'ppc32';
   describeWith([target.gcc, target.qemu], `lists on ${target.name}`, () => {
     test.each(FLAVOURS)('C-TGT-5, C-HASH-1, C-HASH-2, C-HASH-3, P-ENT-4: %s, %s', (flavour, entry) => {

@@ -7,6 +7,7 @@ import { expect, test } from '@jest/globals';
 import { TARGETS } from './support/c-programs.js';
 import { buildTraced, PROGRAMS, runTracedHere, runTracedQemu } from './support/runtime-harness.js';
 import { describeWith } from './support/tools.js';
+import { repeats } from './support/long.js';
 
 const CR = 0x5a3c_96e1n;
 const XER = 0x6000_0000n;
@@ -31,7 +32,7 @@ for (const target of TARGETS) {
       ['regs', 'ftrace_caller'],
       ['regs', 'ftrace_regs_caller'],
     ] as const) {
-      test.each(['near', 'far'])(`P-ENT-2, P-ENT-3, T-PPC-8: ${flavour}, ${entry}, %s`, (place) => {
+      test.each(repeats(['far', 'near']))(`P-ENT-2, P-ENT-3, T-PPC-8: ${flavour}, ${entry}, %s`, (place) => {
         const isFar = place === 'far';
         const path = buildTraced({
           target,
