@@ -384,8 +384,8 @@ int main(void) { forms(results); for (int i = 0; i < 32; i++) line("r", results[
     expect(runHere(arm64, bytes)).toEqual(expected);
   });
 
-  test('A-PLT-1, A-PLT-3, A-PLT-4: 720 external functions, tail calls, addends: one entry each, none where an adrp may not stand', () => {
-    const count = 720;
+  /** A core of many functions, and a module that calls each of them, and some by tail calls. */
+  function withManyFunctions(count: number): { readonly core: Uint8Array[]; readonly module: Uint8Array } {
     const range = Array.from({ length: count }, (_, i) => i);
     const core = [
       start,
@@ -430,6 +430,12 @@ mod_multi: stp x29, x30, [sp, #-16]!
 	ret
 `),
     ]);
+    return { core, module };
+  }
+
+  test('A-PLT-1, A-PLT-3, A-PLT-4: 720 external functions, tail calls, addends: one entry each, none where an adrp may not stand', () => {
+    const count = 720;
+    const { core, module } = withManyFunctions(count);
     const expected = runQemu(link([...core, module]));
     expect(expected.code).toBe(0);
     const { bytes, map } = load(source('core', merge(core)), [source('module', module)]);
