@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { readSample } from './support/pipeline.js';
+import { describeWith, run as runTool } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-many-'));
 afterAll(() => {
@@ -86,4 +87,32 @@ test('nothing is begun where outputs would meet, would be inputs, or are not nam
   expect(run(names[0]!, '--files-from', twice, '-o', 'x/{}').status).toBe(2);
   expect(elftrace(['plan', '--nop', '--files-from', twice, '-o', 'x/{}'], { cwd: folder }).status).toBe(2);
   expect(run('-o', 'x').stderr).toContain('patch needs PATH');
+});
+
+describeWith(['setfattr', 'getfattr', 'setfacl', 'getfacl'], 'attributes of many', () => {
+  /** All that a file has beside its bytes. */
+  const attributesOf = (name: string): string =>
+    runTool('getfattr', ['-d', '-m', '-', '--absolute-names', join(folder, name)])
+      .toString()
+      .split('\n')
+      .slice(1)
+      .join('\n');
+  test('each output has those of its input, and those of the file that it replaces', () => {
+    for (const name of names) writeFileSync(join(folder, `${name}.own`), bytesOf(name));
+    const [plain, marked, listed] = names.map((name) => `${name}.own`) as [string, string, string];
+    runTool('setfattr', ['-n', 'user.origin', '-v', 'here', join(folder, marked)]);
+    runTool('setfacl', ['-m', 'u:daemon:r', join(folder, listed)]);
+    const own = list('own', [plain, marked, listed]);
+    for (const round of [1, 2]) {
+      expect([round, run('--files-from', own, '-o', 'kept/{/}').status]).toEqual([round, 0]);
+      for (const name of [plain, marked, listed]) {
+        expect([name, attributesOf(`kept/${name.replace(/.*\//, '')}`)]).toEqual([name, attributesOf(name)]);
+      }
+    }
+    // A folder that gives new files a list of its own does not give it to these.
+    mkdirSync(join(folder, 'giving'));
+    runTool('setfacl', ['-d', '-m', 'u:daemon:rw', join(folder, 'giving')]);
+    expect(run('--files-from', own, '-o', 'giving/{/}').status).toBe(0);
+    expect(attributesOf('giving/x86.ko.own')).toBe(attributesOf(plain));
+  });
 });

@@ -5,6 +5,7 @@
  */
 import { basename, resolve } from 'node:path';
 import { ElftraceError } from '../errors.js';
+import { OutputBatch } from '../output/batch.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { readFileList } from './files.js';
 import { checkRequest, type PatchArguments, patchFile } from './patch.js';
@@ -40,7 +41,7 @@ function requests({ filesFrom, ...args }: Omit<PatchManyArguments, 'path'>): Pat
   const requested = paths.map((path): PatchArguments => {
     const output = args.output === undefined ? undefined : named('-o', args.output, path);
     const journal = args.journal === undefined ? undefined : named('--journal', args.journal, path);
-    return { ...args, path, output, journal, makeFolders: true };
+    return { ...args, path, output, journal };
   });
   const taken = new Map(paths.map((path) => [resolve(path), `${path} is read`]));
   for (const { path, output, journal } of requested) {
@@ -62,17 +63,27 @@ export async function runPatchMany({ path, ...args }: PatchManyArguments): Promi
   let code: number = exitCodes.ok;
   let failed = 0;
   const requested = requests(args);
+  const batch = new OutputBatch(
+    args.dryRun
+      ? []
+      : requested.flatMap(({ path, output = path, journal }) => [
+          path,
+          output,
+          ...(journal === undefined ? [] : [journal]),
+        ]),
+  );
   for (const request of requested) {
     // What comes out of a plan does not say of what.
     if (args.dryRun && !args.json) out(`${request.path}:`);
     try {
-      code = Math.max(code, await patchFile(request));
+      code = Math.max(code, await patchFile({ ...request, batch }));
     } catch (error) {
       failed++;
       err(errorLine(error, request.path));
       code = Math.max(code, exitCodeOf(error));
     }
   }
+  batch.end();
   if (!args.json) out(`${requested.length} files: ${requested.length - failed} as asked, ${failed} refused`);
   return code;
 }

@@ -14,6 +14,7 @@ import type { Planned } from '../pipeline/planned.js';
 import type { PatchHost, PatchRequest } from '../pipeline/request.js';
 import type { Tracer } from '../tracing/tracing.js';
 import { machineOptions, targetOf } from '../targets.js';
+import type { OutputBatch } from '../output/batch.js';
 import { writeOutputs } from '../output/commit.js';
 import {
   hazardNotices,
@@ -74,8 +75,8 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly emptySlots: boolean;
   readonly readonly?: readonly string[] | undefined;
   readonly json: boolean;
-  /** Folders of outputs are made where there are none. */
-  readonly makeFolders?: boolean;
+  /** One of many files: folders of outputs are made where there are none. */
+  readonly batch?: OutputBatch;
 }
 
 // ----------------------------------------------------------------------------------------- request
@@ -261,8 +262,12 @@ async function write(
     ...(beside && applied.recordBytes ? [await journalOutput(args.journal!, applied.recordBytes, output)] : []),
     outputLike({ output: output, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes),
   ];
-  const { makeFolders: makesFolder } = args;
-  const written = await writeOutputs(outputs.map((each) => ({ ...each, makesFolder })));
+  const { batch } = args;
+  const makesFolder = batch !== undefined;
+  const written = await writeOutputs(
+    outputs.map((each) => ({ ...each, makesFolder })),
+    batch,
+  );
   const notices = [
     ...applied.notices,
     ...written,

@@ -16,6 +16,8 @@ export interface Model {
 export interface AttributeOptions {
   /** All who may read the file may run it. */
   readonly executable: boolean;
+  /** Neither the model nor the new file is known to have more than owner and mode. */
+  readonly isPlain?: boolean;
 }
 
 /**
@@ -28,7 +30,7 @@ export function copyAttributes(
   descriptor: number,
   path: string,
   { path: from, stats }: Model,
-  { executable }: AttributeOptions,
+  { executable, isPlain = false }: AttributeOptions,
 ): void {
   const own = fs.fstatSync(descriptor, { bigint: true });
   let owned = own.uid === stats.uid && own.gid === stats.gid;
@@ -42,7 +44,7 @@ export function copyAttributes(
   }
   const like = Number(stats.mode);
   const mode = executable ? like | ((like & 0o444) >> 2) : like;
-  carryExtended(from, path, owned || (like & SET_ID) === 0);
+  if (!isPlain) carryExtended(from, path, owned || (like & SET_ID) === 0);
   fs.fchmodSync(descriptor, mode & (owned ? SET_ID | 0o1000 | PERMISSIONS : PERMISSIONS));
 }
 

@@ -12,6 +12,7 @@ import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ElftraceError } from '../errors.js';
 import { copyAttributes, type Model } from './attributes.js';
+import { type OutputBatch, syncFolder } from './batch.js';
 import { checkUnchanged, inputOf } from './inputs.js';
 import { isLeftOfLock, type Lock, prefixOf, takeLock } from './lock.js';
 import { ioError, resolveTarget, type Target } from './target.js';
@@ -52,9 +53,9 @@ function temporaryOf(path: string): string {
  * Removes what commands that were killed have left of this output. Its lock is held, so no other
  * command works on it.
  */
-function removeLeftovers(path: string): void {
+function removeLeftovers(path: string, batch?: OutputBatch): void {
   const prefix = prefixOf(path);
-  for (const name of fs.readdirSync(dirname(path))) {
+  for (const name of batch?.hiddenIn(dirname(path)) ?? fs.readdirSync(dirname(path))) {
     if (!name.startsWith(prefix)) continue;
     const leftover = join(dirname(path), name);
     const word = name.slice(prefix.length);
@@ -72,10 +73,10 @@ export function discardOutputs(): void {
 }
 
 /** A lock on the output, known to `discardOutputs`. */
-export function lockOutput(path: string): Lock {
+export function lockOutput(path: string, batch?: OutputBatch): Lock {
   const lock = takeLock(path);
   locks.add(lock);
-  removeLeftovers(path);
+  removeLeftovers(path, batch);
   return {
     release: () => {
       if (locks.delete(lock)) lock.release();
@@ -108,26 +109,25 @@ export function finishTemporary(
   temporary: { readonly path: string; readonly descriptor: number },
   model: Model | null,
   executable = false,
+  batch?: OutputBatch,
 ): void {
   const { descriptor, path } = temporary;
-  if (model !== null) copyAttributes(descriptor, path, model, { executable });
+  const isPlain = model !== null && batch?.hasPlainAttributes(model.path, path) === true;
+  if (model !== null) copyAttributes(descriptor, path, model, { executable, isPlain });
   else fs.fchmodSync(descriptor, NEW_FILE & ~process.umask());
   fs.fsyncSync(descriptor);
   fs.closeSync(descriptor);
 }
 
-/** Puts a finished temporary file in place; the folder's entry is on disk when this returns. */
-export function putInPlace(temporary: string, path: string): void {
+/**
+ * Puts a finished temporary file in place; the folder's entry is on disk when this returns, or when
+ * the batch ends.
+ */
+export function putInPlace(temporary: string, path: string, batch?: OutputBatch): void {
   fs.renameSync(temporary, path);
   temporaries.delete(temporary);
-  const folder = fs.openSync(dirname(path), 'r');
-  try {
-    fs.fsyncSync(folder);
-  } catch {
-    // Some file systems cannot do that for folders.
-  } finally {
-    fs.closeSync(folder);
-  }
+  if (batch === undefined) syncFolder(dirname(path));
+  else batch.placed(dirname(path));
 }
 
 /**
@@ -171,11 +171,11 @@ interface Staged {
   readonly temporary: string;
 }
 
-function stage(output: Output, target: FileTarget, bytes: Uint8Array): Staged {
+function stage(output: Output, target: FileTarget, bytes: Uint8Array, batch?: OutputBatch): Staged {
   const opened = openTemporary(target.path);
   try {
     writeFully(opened.descriptor, bytes);
-    finishTemporary(opened, modelOf(target, output.like), output.executable);
+    finishTemporary(opened, modelOf(target, output.like), output.executable, batch);
   } catch (cause) {
     fs.rmSync(opened.path, { force: true });
     throw ioError(output.path, 'write', cause);
@@ -242,22 +242,23 @@ function makeFolder(path: string): void {
 /**
  * Writes the outputs of a command, in this order. Regular files are complete before the first one
  * is put in place.
+ * @param batch  of a command that writes many outputs, one after the other
  * @returns notices for the user
  * @throws ElftraceError 'usage' where an output is an input or another output; 'output-busy' where
  *   another process writes it; 'output-changed' where it changed since this command read it; 'io'
  *   with the words of the system
  */
-export async function writeOutputs(outputs: readonly Output[]): Promise<string[]> {
+export async function writeOutputs(outputs: readonly Output[], batch?: OutputBatch): Promise<string[]> {
   for (const output of outputs) if (output.makesFolder === true) makeFolder(output.path);
   const planned = outputs.map((output) => ({ output, target: resolveTarget(output.path) }));
   checkApart(planned);
   const guard = guardSignals();
   try {
     const files = planned.flatMap(({ output, target }) => (target.kind === 'file' ? [{ output, target }] : []));
-    for (const { output, target } of files) within(output, () => lockOutput(target.path));
-    const first = files.map(({ output, target }) => stage(output, target, output.meanwhile ?? output.bytes));
+    for (const { output, target } of files) within(output, () => lockOutput(target.path, batch));
+    const first = files.map(({ output, target }) => stage(output, target, output.meanwhile ?? output.bytes, batch));
     const last = files.flatMap(({ output, target }) =>
-      output.meanwhile === undefined ? [] : [stage(output, target, output.bytes)],
+      output.meanwhile === undefined ? [] : [stage(output, target, output.bytes, batch)],
     );
     for (const { output, target } of planned) {
       if (target.kind === 'file') continue;
@@ -270,7 +271,7 @@ export async function writeOutputs(outputs: readonly Output[]): Promise<string[]
       const now = fs.lstatSync(target.path, { throwIfNoEntry: false, bigint: true });
       if (now !== undefined) checkUnchanged(output.path, now);
     }
-    for (const { path, temporary } of [...first, ...last]) putInPlace(temporary, path);
+    for (const { path, temporary } of [...first, ...last]) putInPlace(temporary, path, batch);
     return files.flatMap(({ output, target }) => hardLinkNotices(output, target));
   } finally {
     discardOutputs();

@@ -64,9 +64,11 @@ function numbering(): string {
   return `${(textOf('/proc/sys/kernel/random/boot_id') ?? '').trim()} ${namespace}`;
 }
 
+let known: Omit<Holder, 'nonce'> | null = null;
+
 function ourselves(): Holder {
-  const nonce = randomBytes(8).toString('hex');
-  return { pid: process.pid, began: beginOf(process.pid), host: hostname(), numbering: numbering(), nonce };
+  known ??= { pid: process.pid, began: beginOf(process.pid), host: hostname(), numbering: numbering() };
+  return { ...known, nonce: randomBytes(8).toString('hex') };
 }
 
 function holderOf(path: string): Holder | null {
