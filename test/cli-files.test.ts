@@ -17,6 +17,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from '@jest/globals';
+import { readPolicy } from '../src/cli/verify-policy.js';
+import { verifyAll } from '../src/cli/verify.js';
 import { isArchive, memberBytes, readArchive } from '../src/elf/archive.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes, readSample, sameBytes } from './support/pipeline.js';
@@ -214,6 +216,28 @@ describe('containers', () => {
     const text = elftrace(['verify', '--quiet', '--jobs', '2', builtSamples]);
     expect(text.stdout).toBe(elftrace(['verify', '--quiet', builtSamples]).stdout);
     expect(text.stdout.trimEnd().split('\n').at(-1)).toMatch(/^\d+ files, \d+ failed, \d+ sites: /);
+  });
+
+  test('directories: where one thread is slow the rest goes to others, in the same order', async () => {
+    const folder = join(builtSamples, 'x86-64');
+    const paths = readdirSync(folder)
+      .sort()
+      .slice(0, 9)
+      .map((name) => join(folder, name));
+    const args = { files: [], format: 'text', strict: false, quiet: true, policy: readPolicy({}), jobs: 0 } as const;
+    const resultsOf = async (isSlow: (spent: number, done: number, all: number) => boolean): Promise<unknown[]> => {
+      const found: unknown[] = [];
+      for await (const results of verifyAll(paths, { ...args, systemUnpack: true }, isSlow)) found.push(results);
+      return found;
+    };
+    const asked: number[] = [];
+    const alone = await resultsOf((_, done, all) => {
+      asked.push(all - done);
+      return false;
+    });
+    expect(asked).toEqual([8, 7, 6, 5, 4, 3, 2, 1, 0]);
+    expect(alone).toHaveLength(9);
+    for (const first of [1, 4, 9]) expect(await resultsOf((_, done) => done === first)).toEqual(alone);
   });
 
   test('directories: a damaged file is reported and the others go on', () => {

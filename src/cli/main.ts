@@ -453,7 +453,7 @@ const parser = yargs([])
           type: 'number',
           default: 0,
           coerce: jobs,
-          describe: 'files at the same time; 0 (default): one per processor',
+          describe: 'files at the same time; 0 (default): one per processor where there is work for seconds',
         })
         .option('system-unpack', {
           type: 'boolean',
