@@ -11,7 +11,7 @@ import { withRuntime } from '../src/tracing/inject.js';
 import { Session } from '../src/tracing/session.js';
 import { sha256 } from '../src/sha256.js';
 import { warmElftrace as elftrace } from './support/cli.js';
-import { covering } from './support/long.js';
+import { covering, sampled } from './support/long.js';
 import { builtSamples, openBytes } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-idle-'));
@@ -87,7 +87,7 @@ const taken = covering(
   ({ throughSite, livepatch, direct }) => [throughSite, livepatch, direct].join(),
 );
 
-describe.each(taken)('$name', ({ name, throughSite, livepatch, direct }) => {
+describe.each(sampled(taken, 2))('$name', ({ name, throughSite, livepatch, direct }) => {
   const program = join(builtSamples, name);
   const key = name.replace('/', '-');
   /** Patches; says which sites are others, and that the way back is whole. */

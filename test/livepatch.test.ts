@@ -20,6 +20,7 @@ import {
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
+import { sampled } from './support/long.js';
 
 /**
  * Eight arguments, a caller that keeps values in every kind of register, recursion through the old
@@ -104,7 +105,7 @@ const cases: readonly Case[] = [
 
 const tools = [...new Set(cases.flatMap(({ target }) => [target.gcc, target.qemu]))];
 describeWith(tools, 'livepatch', () => {
-  describe.each(cases.map((each) => [each.target.name, each.flags.join(' '), each] as const))(
+  describe.each(sampled(cases, 2).map((each) => [each.target.name, each.flags.join(' '), each] as const))(
     '%s %s',
     (_name, _flags, { target, flags, mcount, works }) => {
       const object = (text: string, language: string, more: readonly string[] = []): string => {

@@ -10,7 +10,7 @@ import { interpreterPath, startProcess } from '../src/emulator/index.js';
 import { readElf } from '../src/elf/read.js';
 import { archOf } from '../src/arches.js';
 import { writeSource } from './support/emulator.js';
-import { isWhole } from './support/long.js';
+import { isWhole, sampled } from './support/long.js';
 import { run } from './support/run.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run as runTool } from './support/tools.js';
@@ -77,7 +77,7 @@ function build({ name, gcc, floats }: DynamicTarget, link: keyof typeof LINKS): 
   return path;
 }
 
-for (const target of TARGETS) {
+for (const target of sampled(TARGETS, 2)) {
   const { name, gcc, qemu, root } = target;
   describeWith([gcc, qemu], `programs of ${name} with their C library`, () => {
     // How a program is linked is the same on all machines: on the others the usual way.

@@ -91,7 +91,7 @@ describeWith(['gcc'], 'the clock', () => {
       for (const tier of tiers) {
         const { status, stderr, seconds } = await execute([
           '--timeout',
-          '0.8',
+          isLong ? '0.8' : '0.3',
           '--max-instructions',
           'none',
           '--tier',

@@ -11,6 +11,7 @@ import { Session } from '../src/tracing/session.js';
 import { arm64Cases, loadedCases, outOfLineCases, loadSamples, type LoadedCase, runImage } from './support/loaded.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { differences, openBytes } from './support/pipeline.js';
+import { sampled } from './support/long.js';
 
 const images = new Map<string, Uint8Array>();
 function imageOf(each: LoadedCase): Uint8Array {
@@ -64,7 +65,7 @@ function sum(each: LoadedCase, names: (name: string) => boolean): number {
   return total;
 }
 
-describe.each([...loadedCases, ...outOfLineCases, ...arm64Cases])('$name', (each) => {
+describe.each(sampled([...loadedCases, ...outOfLineCases, ...arm64Cases], 2))('$name', (each) => {
   test('C-REG-1 C-TGT-4 C-TGT-5: two ops on overlapping filters count their own functions; the text is the nops again at the end', () => {
     const session = open(each);
     const { core } = session;

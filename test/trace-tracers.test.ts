@@ -11,6 +11,7 @@ import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes, readSample } from './support/pipeline.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run } from './support/tools.js';
+import { sampled } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-tracers-'));
 afterAll(() => {
@@ -110,7 +111,7 @@ const GRAPH = [{ graph: { name: 'g' } }];
 /** Which tracer hears of a call first follows from the order. */
 const ORDERS = { 'function, then graph': [...FUNCTION, ...GRAPH], 'graph, then function': [...GRAPH, ...FUNCTION] };
 
-for (const { sample, qemu, objdump, isPower } of CASES) {
+for (const { sample, qemu, objdump, isPower } of sampled(CASES, 2)) {
   describeWith([qemu, objdump], sample, () => {
     const path = join(builtSamples, sample);
     const { sites } = openBytes(readSample(sample));

@@ -26,6 +26,7 @@ import { differences, edited, type Opened, openBytes, readSample } from './suppo
 import { interleavings } from './support/interleavings.js';
 import { runProgramFile } from './support/tools.js';
 import { isX86Linux } from './support/processor.js';
+import { repeats } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-x86-tramp-'));
 afterAll(() => {
@@ -744,7 +745,7 @@ describe('T-X86-21 H1: the inner call changed while two processors run through t
   });
 
   test.each(
-    variants.flatMap((variant) => (['coherent', 'buffered'] as const).map((fetch) => [variant, fetch] as const)),
+    variants.flatMap((variant) => repeats(['buffered', 'coherent'] as const).map((fetch) => [variant, fetch] as const)),
   )(
     '%s, fetch %s: with int3 every processor calls the old function or the new one, at every interleaving',
     (variant, fetch) => {

@@ -13,6 +13,7 @@ import { readElf } from '../src/elf/read.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { root } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
+import { sampled } from './support/long.js';
 
 /** Work with ten calls, five of them tail calls; two returns in one function. */
 const PROGRAM = `
@@ -162,7 +163,7 @@ afterAll(() => {
 });
 
 describeWith(['clang', ...MACHINES.flatMap(({ gcc, qemu }) => [gcc, qemu])], 'sleds of XRay', () => {
-  describe.each(MACHINES)('$name', (machine) => {
+  describe.each(sampled(MACHINES, 2))('$name', (machine) => {
     const at = (name: string): string => join(folder, `${machine.name}-${name}`);
     writeFileSync(at('program.c'), PROGRAM);
     writeFileSync(at('handler.c'), HANDLER);
