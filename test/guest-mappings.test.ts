@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { warmElftrace } from './support/cli.js';
-import { covering } from './support/long.js';
+import { covering, times } from './support/long.js';
 import { isX86Linux } from './support/processor.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run } from './support/tools.js';
@@ -131,10 +131,11 @@ void program(void) {
 `;
 
 /** Equal neighbours are one area: there is no end but that of memory. */
+const NEIGHBOURS = times(100_000, 100_000, 20_000);
 const ADJACENT = `${HEAD}
 void program(void) {
   long made = 0; word last = 0;
-  for (; made < 100000; made++) {
+  for (; made < ${NEIGHBOURS}; made++) {
     long r = call(MAP, 0, 4096, RW, ANON, -1, 0);
     if (r < 0 && r > -4096) break;
     if (made % 5000 == 0) *(volatile long *)r = made;
@@ -216,7 +217,7 @@ describeWith(['gcc'], 'address space of x86-64', () => {
     expect(emulated(file)).toBe(native(file));
   });
 
-  test('a hundred thousand equal neighbours are one area', () => {
+  test(`${NEIGHBOURS} equal neighbours are one area`, () => {
     if (!isX86Linux) return;
     const file = build(x86, 'adjacent', ADJACENT);
     expect(emulated(file)).toBe(native(file));

@@ -23,6 +23,7 @@ import { builtSamples, root } from './support/pipeline.js';
 import { run } from './support/run.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run as runTool } from './support/tools.js';
+import { repeats } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'limits-'));
 afterAll(() => {
@@ -117,7 +118,7 @@ describeWith(['xz', 'zstd'], 'bombs', () => {
   test.each(bombs)('%s', (_name, make, message) => {
     const input = make();
     expect(statSync(input).size).toBeLessThan(16 * MIB);
-    for (const verb of [['patch', '--nop', '-o', at('out')], ['verify']]) {
+    for (const verb of repeats([['patch', '--nop', '-o', at('out')], ['verify']])) {
       const begin = performance.now();
       const { status, stderr } = warmElftrace([...verb, input]);
       expect([status, stderr]).toEqual([2, expect.stringMatching(message)]);

@@ -15,7 +15,7 @@ import {
   X86_TARGETS,
 } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
-import { firstOf, isLong, isWhole } from './support/long.js';
+import { firstOf, isLong, isWhole, sampled } from './support/long.js';
 import { isX86Linux } from './support/processor.js';
 import { run } from './support/run.js';
 import { spawnSync } from './support/spawn.js';
@@ -59,7 +59,7 @@ function masked(output: string): string {
 
 const source = join(PROGRAMS, 'signals', 'signals.c');
 
-for (const [at, [name, gcc, qemu, root]] of TARGETS.entries()) {
+for (const [at, [name, gcc, qemu, root]] of sampled(TARGETS, 2).entries()) {
   // What all machines share is seen on the first one; each way to end on another one as well.
   const isAll = isWhole || at === 0;
   describeWith([gcc, qemu], `signals of ${name}`, () => {
