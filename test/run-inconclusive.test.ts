@@ -48,8 +48,9 @@ const whats = (result: RunResult): string[] =>
 // --------------------------------------------------------------------------------------- C library
 
 /**
- * Writes VALUE in a thread, a child, a handler, or once a child has stored into memory that both
- * share, which it does not in the emulator. What is written elsewhere is the same.
+ * Writes VALUE in a thread, a child, a handler, once a child has stored into memory that both
+ * share, or once the descriptor of a timer can be read, which is not served. What is written
+ * elsewhere is the same.
  */
 const LIBRARY = `
 #define _GNU_SOURCE
@@ -58,6 +59,7 @@ const LIBRARY = `
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 static void say(const char *text) { (void)!write(1, text, strlen(text)); }
@@ -80,6 +82,13 @@ int main(int argc, char **argv) {
     if (*shared) body(0);
     break;
   }
+  case 'd': {
+    struct itimerspec soon = {{0, 0}, {0, 1000}};
+    long expired = 0;
+    int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+    if (timerfd_settime(timer, 0, &soon, 0) == 0 && read(timer, &expired, 8) == 8) body(0);
+    break;
+  }
   case 'i': {
     struct itimerval soon = {{0, 0}, {0, 1000}};
     signal(SIGALRM, handler);
@@ -94,12 +103,13 @@ int main(int argc, char **argv) {
 }
 `;
 
-const CASES = [['m', 'what a child stores into shared memory', 'clone']] as const;
+const CASES = [['d', "a timer's descriptor", 'timerfd_create']] as const;
 
 /** Cases that are executed as on Linux. */
 const SERVED_CASES = [
   ['t', 'a thread', 0],
   ['f', 'a child', 0],
+  ['m', 'what a child stores into shared memory', 0],
   ['i', 'a timer', 0],
   ['r', 'a signal to itself', 0],
   ['s', 'a handler of faults', 3],

@@ -211,12 +211,7 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
     ],
   ],
   'process-limit': [['fork', 'for (int i = 0; i < 130; i++) if (sys(__NR_fork) == 0) for (;;) sys(__NR_pause);']],
-  'shared-memory': [
-    [
-      'fork',
-      'sys(__NR_mmap, 0L, 4096L, 3L, 0x21L, -1L, 0L); if (sys(__NR_fork) == 0) sys(__NR_exit_group, 0L); sys(__NR_wait4, -1L, 0L, 0L, 0L);',
-    ],
-  ],
+  'shared-twice': [],
   'other-programs': [
     ['execve', 'char *none[] = {0}; sys(__NR_execve, "/samples/built/riscv64/program-mcount", none, none);'],
   ],
@@ -225,7 +220,6 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   ],
   'process-descriptors': [['waitid', 'sys(__NR_waitid, 3L, 3L, 0L, 4L, 0L);']],
   'process-codes': [['prctl', 'sys(__NR_prctl, 1L, 9L);']],
-  'shared-file': [],
   remapping: [['mremap', 'sys(__NR_mremap, space, 4096L, 4096L, 3L, space + 4096);']],
   'rename-flags': [['renameat2', 'sys(__NR_renameat2, -100L, "/a", -100L, "/b", 2L);']],
   'hard-links': [],

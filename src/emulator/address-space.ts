@@ -4,6 +4,9 @@
  */
 import { ElftraceError } from '../errors.js';
 import type { Machine } from './machine.js';
+import type { GuestMemory } from './memory.js';
+import type { SharedObject } from './shared-memory.js';
+import type { Permission } from './windows.js';
 import type { Address } from '../units.js';
 
 export const PAGE = 4096n;
@@ -91,6 +94,22 @@ interface FileMapping {
   readonly offset: bigint;
 }
 
+/** Where an address space has what it shares. */
+export interface SharedMapping {
+  /** Multiples of pages. */
+  readonly from: Address;
+  readonly to: Address;
+  readonly object: SharedObject;
+  /** In the object, bytes, of `from`. */
+  readonly offset: number;
+  /** That of pages that a file grows to. */
+  permission: Permission;
+  /** What is stored there is stored for all. */
+  readonly mayWrite: boolean;
+  /** The version of the object that is here; -1: none. */
+  seen: number;
+}
+
 /** What `brk` and `mmap` keep of an address space; part of the snapshots of its machine. */
 export class AddressSpace {
   heapEnd: Address;
@@ -100,6 +119,8 @@ export class AddressSpace {
   behindFiles: readonly (readonly [Address, Address])[] = [];
   /** What was mapped of files, the newest last. */
   private mapped: readonly FileMapping[] = [];
+  /** What others may see, or change. */
+  shared: readonly SharedMapping[] = [];
   readonly heapStart: Address;
   readonly mappingTop: Address;
 
@@ -117,7 +138,41 @@ export class AddressSpace {
   copy(machine: Machine): AddressSpace {
     const out = new AddressSpace(this.stack.copy(machine), this);
     const { heapEnd, mappingBottom, behindFiles, mapped } = this;
-    return Object.assign(out, { heapEnd, mappingBottom, behindFiles, mapped });
+    const shared = this.shared.map((each) => ({ ...each }));
+    return Object.assign(out, { heapEnd, mappingBottom, behindFiles, mapped, shared });
+  }
+
+  /** Nothing of a range is shared any more. */
+  unshare(from: Address, to: Address): void {
+    this.shared = this.shared.flatMap((each) => {
+      if (each.to <= from || each.from >= to) return [each];
+      const parts: SharedMapping[] = [];
+      if (each.from < from) parts.push({ ...each, to: from });
+      if (each.to > to) parts.push({ ...each, from: to, offset: each.offset + Number(to - each.from) });
+      return parts;
+    });
+  }
+
+  /** Where in what is shared an address lies; null: it is not. */
+  sharedAt(address: Address): { readonly object: SharedObject; readonly offset: number } | null {
+    const found = this.shared.find(({ from, to }) => address >= from && address < to);
+    return found ? { object: found.object, offset: found.offset + Number(address - found.from) } : null;
+  }
+
+  /**
+   * Of what is mapped of a file from `from` to `to`, the first `size` bytes lie in the file; the
+   * rest cannot be accessed. False: no memory is left.
+   */
+  showFile(memory: GuestMemory, from: Address, to: Address, size: bigint, permission: Permission): boolean {
+    const end = size < 0n ? from : from + size;
+    const hidden = this.behindFiles.filter(([low, high]) => low < to && high > from);
+    const shown = hidden.reduce((least, [low]) => (low < least ? low : least), to);
+    let done = true;
+    if (end > shown) done = memory.protect(shown, Number(end - shown), permission);
+    else if (end < shown) done = memory.protect(end, Number(shown - end), 'none');
+    const others = this.behindFiles.filter((each) => !hidden.includes(each));
+    this.behindFiles = end < to ? [...others, [end, to]] : others;
+    return done;
   }
 
   /** Notes that a file was mapped. */
@@ -134,9 +189,11 @@ export class AddressSpace {
 
   save(): () => void {
     const { heapEnd, mappingBottom, behindFiles, mapped } = this;
+    const shared = this.shared.map((each) => ({ ...each }));
     const putStackBack = this.stack.save();
     return () => {
-      Object.assign(this, { heapEnd, mappingBottom, behindFiles, mapped });
+      const again = shared.map((each) => ({ ...each }));
+      Object.assign(this, { heapEnd, mappingBottom, behindFiles, mapped, shared: again });
       putStackBack();
     };
   }

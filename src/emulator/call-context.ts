@@ -14,6 +14,7 @@ import type { Machine } from './machine.js';
 import type { SyscallResult } from './stops.js';
 import type { AccessKind } from './memory.js';
 import type { ProcSubject } from './proc.js';
+import type { SharedMemory } from './shared-memory.js';
 import type { Signals } from './signals.js';
 import type { Wait } from './thread.js';
 
@@ -51,6 +52,7 @@ export interface CallContext {
   readonly space: AddressSpace;
   readonly descriptors: Descriptors;
   readonly files: FileSystem;
+  readonly sharing: SharedMemory;
   /** Bytes that repeat from run to run. */
   randomBytes(size: number): Uint8Array;
   /** What `/proc/self` tells of the process. */
@@ -77,6 +79,15 @@ export interface CallContext {
     attempt: () => bigint | Errno | null,
     /** What is done so far: the answer of a call that a handler interrupts. Default: nothing. */
     done?: () => bigint,
+  ): Answer;
+  /**
+   * Waits, and attempts again whenever `ready` says so, until there is an answer. `over` is called
+   * when the wait ends, whatever ends it.
+   */
+  retry(
+    ready: () => boolean,
+    attempt: () => bigint | Errno | null,
+    more?: { readonly done?: () => bigint; readonly over?: (() => void) | null },
   ): Answer;
   /** Bytes that the process may read; null: it may not. */
   load(address: Address, size: number): Uint8Array | null;

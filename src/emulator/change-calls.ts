@@ -5,7 +5,7 @@
  */
 import type { Address } from '../units.js';
 import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
-import { FileDescription } from './descriptions.js';
+import { FileDescription, O } from './descriptions.js';
 import type { FileChanges, FileError } from './files.js';
 import { AT_FDCWD, AT_SYMLINK_NOFOLLOW, type GuestPaths } from './guest-paths.js';
 
@@ -187,8 +187,11 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     if (status.kind !== 'file') return 'EISDIR';
     const file = changes.open(path, 0, false);
     if (typeof file === 'string') return file;
-    const refusal = file.resize(Number(size));
-    file.close();
+    const description = new FileDescription(path, file, O.RDWR, this.context.sharing);
+    description.hold();
+    this.context.sharing.copied(status.inode, description);
+    const refusal = description.resize(Number(size));
+    description.release();
     return refusal ?? 0n;
   }
 

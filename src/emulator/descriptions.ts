@@ -185,17 +185,32 @@ abstract class Seekable extends Description {
   }
 }
 
+/** Who has files in memory, too, and is asked before and told behind what is done to them. */
+export interface FileSharing {
+  /** A file is about to be read, written or cut. */
+  beforeAccess(inode: number): void;
+  written(inode: number, offset: number, size: number): void;
+  resized(inode: number): void;
+  /** A file that had the inode `before` is to be changed, and has another one from now on. */
+  copied(before: number, description: FileDescription): void;
+}
+
 /** A regular file of the tree. */
 export class FileDescription extends Seekable {
+  readonly inode: number;
+
   constructor(
     readonly path: string,
     private current: OpenFile | WritableFile,
     flags: number,
+    private readonly sharing: FileSharing | null = null,
   ) {
-    super(flags, current.status);
+    const { status } = current;
+    super(flags, status);
+    this.inode = status.inode;
   }
 
-  get file(): OpenFile {
+  get file(): OpenFile | WritableFile {
     return this.current;
   }
 
@@ -212,12 +227,13 @@ export class FileDescription extends Seekable {
   }
 
   override read(size: number): Uint8Array {
-    const bytes = this.current.read(this.position, size);
+    const bytes = this.readAt(this.position, size);
     this.position += bytes.length;
     return bytes;
   }
 
   override readAt(offset: number, size: number): Uint8Array {
+    this.sharing?.beforeAccess(this.inode);
     return this.current.read(offset, size);
   }
 
@@ -229,11 +245,19 @@ export class FileDescription extends Seekable {
   }
 
   override writeAt(offset: number, bytes: Uint8Array): number | Errno {
-    return 'write' in this.current ? this.current.write(offset, bytes) : 'EBADF';
+    if (!('write' in this.current)) return 'EBADF';
+    this.sharing?.beforeAccess(this.inode);
+    const written = this.current.write(offset, bytes);
+    if (typeof written === 'number') this.sharing?.written(this.inode, offset, written);
+    return written;
   }
 
   resize(size: number): FileError | null {
-    return 'write' in this.current ? this.current.resize(size) : 'EINVAL';
+    if (!('write' in this.current)) return 'EINVAL';
+    this.sharing?.beforeAccess(this.inode);
+    const refusal = this.current.resize(size);
+    this.sharing?.resized(this.inode);
+    return refusal;
   }
 
   protected override closed(): void {
@@ -310,6 +334,8 @@ interface Entry {
 /** Open descriptors of a process. */
 export class Descriptors {
   private table = new Map<number, Entry>();
+  /** Called when a descriptor was closed. */
+  onClose: (description: Description) => void = () => undefined;
 
   /** @param files  where files of a snapshot are opened again that were closed since */
   constructor(private readonly files: FileSystem) {}
@@ -350,6 +376,7 @@ export class Descriptors {
     if (!entry) return false;
     this.table.delete(number);
     entry.description.release();
+    this.onClose(entry.description);
     return true;
   }
 

@@ -7,6 +7,7 @@
 import { type Answer, arg, type Arguments, type CallContext, int, type Service, storeOr } from './call-context.js';
 import type { Errno } from './errno.js';
 import { CHANGEABLE, type Description, InputDescription, O, OPEN_MAX, POLL, READABLE } from './descriptions.js';
+import type { LockCalls } from './lock-calls.js';
 import { EventCounter, LooseSocket, makePipe, makeSocketPair, PIPE_BYTES, PipeEnd, SocketEnd } from './pipes.js';
 import type { Address } from '../units.js';
 
@@ -47,7 +48,10 @@ type Tried = bigint | Errno | null;
 export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Service>> {
   private readonly decoder = new TextDecoder();
 
-  constructor(private readonly context: CallContext) {}
+  constructor(
+    private readonly context: CallContext,
+    private readonly locks: LockCalls,
+  ) {}
 
   // --------------------------------------------------------------------------------------- reading
 
@@ -325,9 +329,11 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
       }
       case F.GETPIPE_SZ:
         return description instanceof PipeEnd ? BigInt(PIPE_BYTES) : 'EBADF';
-      default:
-        context.deviate('descriptor-commands');
-        return 'EINVAL';
+      default: {
+        const locked = this.locks.command(description, int(arg(args, 1)), arg(args, 2));
+        if (locked === null) context.deviate('descriptor-commands');
+        return locked ?? 'EINVAL';
+      }
     }
   }
 

@@ -115,10 +115,18 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
       return isCreating || isWriting ? 'EISDIR' : new DirectoryDescription(path, status, kept);
     }
     if ((flags & model.openFlags.directory) !== 0n) return 'ENOTDIR';
-    if (isWriting) return this.openForWriting(path, kept, mode, (wanted & O.TRUNC) !== 0);
+    const { sharing } = this.context;
+    if (isWriting) {
+      const truncates = (wanted & O.TRUNC) !== 0;
+      const opened = this.openForWriting(path, kept, mode, truncates);
+      if (!(opened instanceof FileDescription)) return opened;
+      sharing.copied(status.inode, opened);
+      if (truncates) sharing.resized(opened.inode);
+      return opened;
+    }
     if ((status.permissions & 0o400) === 0) return 'EACCES';
     const file = files.open(path);
-    return typeof file === 'string' ? file : new FileDescription(path, file, kept);
+    return typeof file === 'string' ? file : new FileDescription(path, file, kept, sharing);
   }
 
   private openForWriting(path: string, kept: number, mode: number, truncates: boolean): Description | Errno {
@@ -130,7 +138,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const changes = this.paths.changes();
     if (typeof changes === 'string') return changes;
     const file = changes.open(path, mode & ~this.paths.mask, truncates);
-    return typeof file === 'string' ? file : new FileDescription(path, file, kept);
+    return typeof file === 'string' ? file : new FileDescription(path, file, kept, this.context.sharing);
   }
 
   open(args: Arguments): Answer {

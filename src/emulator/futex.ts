@@ -1,13 +1,15 @@
 /**
- * Futexes: threads that sleep until others wake them by the address of a word. What is private to a
- * process and what is shared are the same here: a word is found by its address in the machine's
- * memory. Waiters are woken in the order in which they came.
+ * Futexes: threads that sleep until others wake them by the address of a word. A word is found by
+ * its address in the machine's memory, and one that processes share by its place in what they share
+ * (unless the call says that it is private). Waiters are woken in the order in which they came.
  *
  * Source: Linux, futex(2), uapi/linux/futex.h, locking/robust-futexes.rst.
  */
 import { type Answer, arg, type Arguments, type CallContext } from './call-context.js';
 import type { Errno } from './errno.js';
 import { checkTime, deadlineOf } from './guest-times.js';
+import type { Machine } from './machine.js';
+import type { SharedObject } from './shared-memory.js';
 import type { Thread } from './thread.js';
 import type { Address } from '../units.js';
 
@@ -24,8 +26,21 @@ const OWNER = 0x3fff_ffffn;
 /** Most locks of a list that are looked at. */
 const ROBUST_MOST = 2048;
 
+/** Where a word is: in the memory of a machine, or in what processes share. */
+interface Word {
+  readonly home: Machine | SharedObject;
+  readonly at: bigint;
+}
+
+const isSame = (a: Word, b: Word): boolean => a.home === b.home && a.at === b.at;
+
+function wordAt({ machine, space }: CallContext, address: Address, isPrivate: boolean): Word {
+  const shared = isPrivate ? null : space.sharedAt(address);
+  return shared ? { home: shared.object, at: BigInt(shared.offset) } : { home: machine, at: address };
+}
+
 interface Waiter {
-  address: Address;
+  word: Word;
   readonly bits: bigint;
   isWoken: boolean;
 }
@@ -47,12 +62,12 @@ export class Futexes {
     this.waiters = this.waiters.filter((each) => each !== waiter);
   }
 
-  /** Wakes waiters at `address`, at most `count`; how many that were. */
-  wake(address: Address, count: number, bits = ALL_BITS): number {
+  /** Wakes waiters at a word, at most `count`; how many that were. */
+  private wake(word: Word, count: number, bits = ALL_BITS): number {
     let woken = 0;
     for (const each of this.waiters) {
       if (woken >= count) break;
-      if (each.address !== address || (each.bits & bits) === 0n) continue;
+      if (!isSame(each.word, word) || (each.bits & bits) === 0n) continue;
       each.isWoken = true;
       woken++;
     }
@@ -61,9 +76,9 @@ export class Futexes {
   }
 
   /** Moves waiters, at most `count`, behind those at another address. */
-  private requeue(from: Address, to: Address, count: number): number {
-    const moved = this.waiters.filter((each) => each.address === from).slice(0, count);
-    for (const each of moved) each.address = to;
+  private requeue(from: Word, to: Word, count: number): number {
+    const moved = this.waiters.filter((each) => isSame(each.word, from)).slice(0, count);
+    for (const each of moved) each.word = to;
     this.waiters = [...this.waiters.filter((each) => !moved.includes(each)), ...moved];
     return moved.length;
   }
@@ -91,7 +106,7 @@ export class Futexes {
         const bits = command === FUTEX.WAKE ? ALL_BITS : BigInt.asUintN(32, arg(args, 5));
         if (bits === 0n) return 'EINVAL';
         const wrong = checkWord(context, address, isShared);
-        return wrong ?? BigInt(this.wake(address, countOf(arg(args, 2)), bits));
+        return wrong ?? BigInt(this.wake(wordAt(context, address, !isShared), countOf(arg(args, 2)), bits));
       }
       case FUTEX.REQUEUE:
       case FUTEX.CMP_REQUEUE:
@@ -116,7 +131,8 @@ export class Futexes {
     const deadline = time === 0n ? null : deadlineOf(context, time, words, isAbsolute);
     if (typeof deadline === 'string') return deadline;
     if (deadline !== null && deadline <= context.machine.time) return 'ETIMEDOUT';
-    const waiter: Waiter = { address, bits, isWoken: false };
+    const isPrivate = (BigInt.asUintN(32, arg(args, 1)) & PRIVATE) !== 0n;
+    const waiter: Waiter = { word: wordAt(context, address, isPrivate), bits, isWoken: false };
     this.waiters = [...this.waiters, waiter];
     return context.waitFor({
       deadline,
@@ -142,8 +158,9 @@ export class Futexes {
     const wrong = checkWord(context, from, isShared || compares) ?? checkWord(context, to, isShared);
     if (wrong !== null) return wrong;
     if (compares && context.loadNumber(from, 4) !== BigInt.asUintN(32, arg(args, 5))) return 'EAGAIN';
-    const count = this.wake(from, Number(woken));
-    return BigInt(count + this.requeue(from, to, Number(moved)));
+    const [first, second] = [wordAt(context, from, !isShared), wordAt(context, to, !isShared)];
+    const count = this.wake(first, Number(woken));
+    return BigInt(count + this.requeue(first, second, Number(moved)));
   }
 
   /** Changes the second word, wakes at the first, and at the second as its old value says. */
@@ -170,14 +187,16 @@ export class Futexes {
     ];
     const isSecond = holds[comparison];
     if (isSecond === undefined) return 'ENOSYS';
-    const count = this.wake(first, countOf(arg(args, 2)));
-    return BigInt(count + (isSecond ? this.wake(second, countOf(arg(args, 3))) : 0));
+    const [word, other] = [wordAt(context, first, !isShared), wordAt(context, second, !isShared)];
+    const count = this.wake(word, countOf(arg(args, 2)));
+    return BigInt(count + (isSecond ? this.wake(other, countOf(arg(args, 3))) : 0));
   }
 
   /** A thread ends: who waits for that is woken, and for locks that it leaves behind. */
   ended(context: CallContext, { id, clearAddress, robustList }: Thread): void {
     if (robustList !== 0n) this.leaveLocks(context, BigInt(id), robustList);
-    if (clearAddress !== 0n && context.storeNumbers(clearAddress, [0n], 4)) this.wake(clearAddress, 1);
+    if (clearAddress === 0n || !context.storeNumbers(clearAddress, [0n], 4)) return;
+    this.wake(wordAt(context, clearAddress, false), 1);
   }
 
   /**
@@ -204,7 +223,7 @@ export class Futexes {
     const value = address % 4n === 0n ? context.loadNumber(address, 4) : null;
     if (value === null || (value & OWNER) !== owner) return;
     if (context.storeNumbers(address, [(value & WAITERS) | OWNER_DIED], 4) && (value & WAITERS) !== 0n) {
-      this.wake(address, 1);
+      this.wake(wordAt(context, address, false), 1);
     }
   }
 }

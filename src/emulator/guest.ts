@@ -22,6 +22,7 @@ import { ChangeCalls, type ChangeCallName } from './change-calls.js';
 import { GuestPaths } from './guest-paths.js';
 import { FileCalls, type FileCallName } from './file-calls.js';
 import { type FileSystem, joinPath, type NodeStatus, putNumber } from './files.js';
+import { LockCalls, lockedInode, type LockCallName } from './lock-calls.js';
 import type { Machine } from './machine.js';
 import type { SyscallResult } from './stops.js';
 import { MemoryCalls, type MemoryCallName } from './memory-calls.js';
@@ -30,6 +31,7 @@ import type { ProcSubject } from './proc.js';
 import { ProcessCalls, type ProcessCallName } from './process-calls.js';
 import { type Identity, type KnownProcess, type ProcessWorld, type ProgramFacts, USER } from './processes.js';
 import type { Task } from './scheduler.js';
+import type { SharedMemory } from './shared-memory.js';
 import { SignalCalls, type SignalCallName } from './signal-calls.js';
 import { Signals } from './signals.js';
 import { ThreadCalls, type ThreadCallName } from './thread-calls.js';
@@ -69,7 +71,7 @@ export interface GuestOptions {
 
 /** The names of calls that have a handler: all that `calls.ts` serves, or `Guest` has no type. */
 type HandledName =
-  | ThreadCallName | MemoryCallName | FileCallName | ChangeCallName | DescriptorCallName | EventCallName | ProcessCallName | SignalCallName
+  | ThreadCallName | MemoryCallName | FileCallName | ChangeCallName | DescriptorCallName | LockCallName | EventCallName | ProcessCallName | SignalCallName
   | TimeCallName | FactCallName; // prettier-ignore
 
 /**
@@ -115,6 +117,9 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     this.identity = identity;
     this.program = options.program;
     this.descriptors = options.descriptors;
+    this.descriptors.onClose = (description) => {
+      world.locks.closed(identity.id, description, lockedInode(description));
+    };
     this.model = model;
     this.convention = abi.syscall;
     this.stackPointer = abi.stackPointer;
@@ -143,12 +148,14 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       process: BigInt(identity.id),
     });
     this.threads = new ThreadCalls(this);
+    const locks = new LockCalls(this);
     this.groups = [
       this.threads,
       this.mappings,
       new FileCalls(this, this.paths),
       new ChangeCalls(this, this.paths),
-      new DescriptorCalls(this),
+      new DescriptorCalls(this, locks),
+      locks,
       new EventCalls(this),
       new ProcessCalls(this),
       new SignalCalls(this),
@@ -182,6 +189,10 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
   /** The running thread gives way to another. */
   leave(): void {
     this.threads.leave();
+  }
+
+  get sharing(): SharedMemory {
+    return this.world.sharing;
   }
 
   private get memory(): GuestMemory {
@@ -431,11 +442,19 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     const first = attempt();
     if (first !== null) return first;
     if (description instanceof InputDescription) throw new InputPending();
-    if (description.isNonBlocking) return 'EAGAIN';
+    return description.isNonBlocking ? 'EAGAIN' : this.retry(ready, attempt, { done });
+  }
+
+  retry(
+    ready: () => boolean,
+    attempt: () => bigint | Errno | null,
+    { done = () => 0n, over = null }: { readonly done?: () => bigint; readonly over?: (() => void) | null } = {},
+  ): Answer {
     const restart = this.restarting();
     this.waitFor({
       deadline: null,
       ready,
+      over,
       woken: () => {
         const answer = attempt();
         if (answer === null) this.signals.thread.waiting = waiting;

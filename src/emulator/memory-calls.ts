@@ -4,7 +4,7 @@
  * Source: Linux, brk(2), mmap(2), mremap(2), madvise(2).
  */
 import { alignUpBig } from '../bits.js';
-import { type AddressSpace, PAGE, SHARED_NAME } from './address-space.js';
+import { type AddressSpace, PAGE, SHARED_NAME, type SharedMapping } from './address-space.js';
 import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
 import type { Errno } from './errno.js';
 import { FileDescription } from './descriptions.js';
@@ -132,9 +132,34 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     if (!(description instanceof FileDescription)) return isSpecial(description.status) ? 'ENODEV' : 'EACCES';
     if (!description.isReadable) return 'EACCES';
     if (type === MAP_PRIVATE || (protection & PROT_WRITE) === 0n) return description;
-    if (!description.isWritable) return 'EACCES';
-    this.context.deviate('shared-file');
-    return description;
+    return description.isWritable ? description : 'EACCES';
+  }
+
+  /** Nothing that lies in a range is there any more: what was stored there for others is theirs. */
+  private leave(from: Address, to: Address): void {
+    const { space, context } = this;
+    if (!space.shared.some((each) => each.from < to && each.to > from)) return;
+    context.sharing.publish(context);
+    space.unshare(from, to);
+    context.sharing.settle();
+  }
+
+  /** Notes that what was mapped is shared. `file`: null: it is anonymous. */
+  private share(
+    file: FileDescription | null,
+    mapping: Pick<SharedMapping, 'from' | 'to' | 'offset' | 'permission'>,
+  ): void {
+    const { space, context } = this;
+    const object = context.sharing.objectFor(file);
+    const [begin, end] = [mapping.offset, mapping.offset + Number(mapping.to - mapping.from)];
+    const isTwice = ({ object: other, offset, from, to }: SharedMapping): boolean =>
+      other === object && offset < end && offset + Number(to - from) > begin;
+    if (space.shared.some(isTwice)) context.deviate('shared-twice');
+    const mayWrite = file?.isWritable !== false;
+    space.shared = [...space.shared, { ...mapping, object, mayWrite, seen: object.version }];
+    if (!file) return;
+    const contents = this.memory.read(mapping.from, Math.min(object.end - begin, end - begin));
+    if (contents) object.cover(begin, contents);
   }
 
   /**
@@ -173,8 +198,7 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
   }
 
   /**
-   * `offset` in bytes. Files are copied and never written to, so that shared and private mappings
-   * are the same.
+   * `offset` in bytes. Files are copied; where files may change, what is shared of them is noted.
    */
   private map(args: Arguments, offset: bigint): bigint | Errno {
     const { memory } = this;
@@ -198,18 +222,22 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     const permission = permissionOf(protection);
     if (permission !== 'none' && !memory.hasRoom(Number(size))) return this.outOfMemory();
     // What a fixed mapping lies on is gone.
+    this.leave(address, address + size);
     if (!memory.unmap(address, Number(size))) return 'ENOMEM';
     const guarded = this.guards(protection);
     const name = !isAnonymous ? 'file' : type === MAP_PRIVATE ? 'mapping' : SHARED_NAME;
     const refusal = memory.tryMap({ address, size: Number(size), permission, guarded, name });
     if (refusal !== null) return refusal.code === 'areas' ? 'ENOMEM' : this.outOfMemory();
     if (file) {
-      const contents = file.file.read(Number(offset), Number(length));
+      const contents = file.readAt(Number(offset), Number(size));
       this.space.noteFile({ from: address, to: address + size, path: file.path, offset });
       memory.write(address, contents);
       const end = alignUpBig(BigInt(contents.length), PAGE);
       if (end < size) this.hide(address + end, address + size);
     }
+    const isShared = type !== MAP_PRIVATE && (!file || this.context.files.changes !== undefined);
+    if (isShared)
+      this.share(file, { from: address, to: address + size, offset: file ? Number(offset) : 0, permission });
     return address;
   }
 
@@ -233,6 +261,7 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     if (address % PAGE !== 0n || address > userEnd || length > userEnd - address) return 'EINVAL';
     const size = alignUpBig(length, PAGE);
     if (size === 0n) return 'EINVAL';
+    this.leave(address, address + size);
     if (!this.memory.unmap(address, Number(size))) return 'ENOMEM';
     const end = address + size;
     if (end > this.space.mappingBottom && address < this.space.mappingTop) {
@@ -250,9 +279,15 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     const end = BigInt.asUintN(8 * this.context.wordBytes, address + size);
     if (end <= address) return 'ENOMEM';
     this.checkProtection(protection);
+    const shared = this.space.shared.filter((each) => each.from < end && each.to > address);
+    if ((protection & PROT_WRITE) !== 0n && shared.some(({ mayWrite }) => !mayWrite)) return 'EACCES';
+    if (shared.length > 0) this.context.sharing.publish(this.context);
     const mapped = this.memory.mappedFrom(address, Number(size));
     const refusal =
       mapped > 0 ? this.memory.tryProtect(address, mapped, permissionOf(protection), this.guards(protection)) : null;
+    // Pages that could not be accessed may have memory now.
+    for (const each of shared) Object.assign(each, { seen: -1, permission: permissionOf(protection) });
+    if (shared.length > 0) this.context.sharing.fetch(this.context);
     if (refusal !== null) return refusal.code === 'areas' ? 'ENOMEM' : this.outOfMemory();
     return BigInt(mapped) === size ? 0n : 'ENOMEM';
   }
@@ -276,8 +311,10 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
       const windowEnd = window.address + BigInt(window.size);
       const to = windowEnd < end ? windowEnd : end;
       if (advice === MADV_DONTNEED) {
-        if (window.name === 'file' || window.name === 'segment') this.context.deviate('keeps-contents');
-        else this.clear(from < address ? address : from, to);
+        // What is shared comes from its object again.
+        const isShared = window.name === SHARED_NAME || this.space.sharedAt(window.address) !== null;
+        if (!isShared && (window.name === 'file' || window.name === 'segment')) this.context.deviate('keeps-contents');
+        else if (!isShared) this.clear(from < address ? address : from, to);
       }
       if (at >= 0n) at = to;
     }
@@ -314,11 +351,12 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     const window = memory.windowAt(address);
     if (!window || memory.mappedFrom(address, Number(oldSize)) !== Number(oldSize)) return 'EFAULT';
     if (newSize <= oldSize) {
+      this.leave(address + newSize, address + oldSize);
       return memory.unmap(address + newSize, Number(oldSize - newSize)) ? address : 'ENOMEM';
     }
     if (BigInt(window.size) - (address - window.address) < oldSize) return 'EFAULT';
     const { permission, guarded, name } = window;
-    if (name === 'file' || name === 'segment') this.context.deviate('remapping');
+    if (name === 'file' || name === 'segment' || name === SHARED_NAME) this.context.deviate('remapping');
     const more = Number(newSize - oldSize);
     if (permission !== 'none' && !memory.hasRoom(more)) return this.outOfMemory();
     const end = address + oldSize;
@@ -332,11 +370,23 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     const refusal = memory.tryMap({ address: place, size: Number(newSize), permission, guarded, name });
     if (refusal !== null) return this.outOfMemory();
     if (permission !== 'none') memory.write(place, memory.read(address, Number(oldSize))!);
+    const moved = this.sharedIn(address, address + oldSize, place - address);
+    this.leave(address, address + oldSize);
+    this.space.shared = [...this.space.shared, ...moved];
     memory.unmap(address, Number(oldSize));
     return place;
   }
 
-  /** What is mapped of files is theirs already, or never will be. */
+  /** What is shared of a range, moved by `by`. */
+  private sharedIn(from: Address, to: Address, by: bigint): SharedMapping[] {
+    return this.space.shared.flatMap((each) => {
+      const [low, high] = [each.from > from ? each.from : from, each.to < to ? each.to : to];
+      if (low >= high) return [];
+      return [{ ...each, from: low + by, to: high + by, offset: each.offset + Number(low - each.from) }];
+    });
+  }
+
+  /** What is shared of files is theirs when anything looks at them. */
   msync(args: Arguments): Answer {
     const [address, length, flags] = [arg(args, 0), arg(args, 1), arg(args, 2)];
     if (address % PAGE !== 0n || (flags & ~7n) !== 0n || (flags & 5n) === 5n) return 'EINVAL';

@@ -7,11 +7,12 @@ import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
 import type { Address } from '../units.js';
 import type { AddressSpace } from './address-space.js';
 import type { CallContext } from './call-context.js';
+import type { FileLocks } from './file-locks.js';
 import type { FileSystem } from './files.js';
 import type { Futexes } from './futex.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
 import type { GuestPaths } from './guest-paths.js';
-import type { Machine } from './machine.js';
+import type { SharedMemory } from './shared-memory.js';
 import type { Thread } from './thread.js';
 
 /** User and group of every process. */
@@ -112,7 +113,9 @@ export interface ProcessWorld {
   randomBytes(size: number): Uint8Array;
   isZombie(id: number): boolean;
   programIn(bytes: Uint8Array): ProcessImage | null;
-  futexesOf(machine: Machine): Futexes;
+  readonly futexes: Futexes;
+  readonly sharing: SharedMemory;
+  readonly locks: FileLocks;
   hasRoom(maker: KnownProcess, isShared: boolean): boolean;
   fork(maker: KnownProcess, request: ForkRequest): KnownProcess;
   leaveMemory(process: KnownProcess): void;

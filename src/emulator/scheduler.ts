@@ -207,7 +207,8 @@ export class Scheduler {
   /** Lets time pass until something happens; a stop: nothing will. */
   private idle(): StopReason | null {
     const { world, turns } = this;
-    const { machine } = world.current;
+    // The current process may have ended.
+    const { machine } = (turns.find(({ task }) => task === world.current) ?? turns[0])?.task ?? world.current;
     let least: bigint | null = null;
     const atMost = (ticks: bigint | null): void => {
       if (ticks !== null && (least === null || ticks < least)) least = ticks;

@@ -6,7 +6,6 @@
  * Source: Linux, clone(2), uapi/linux/sched.h, uapi/linux/rseq.h.
  */
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
-import { SHARED_NAME } from './address-space.js';
 import type { Futexes } from './futex.js';
 import type { CloneRequest, KnownProcess } from './processes.js';
 import { newThread, type Thread } from './thread.js';
@@ -44,8 +43,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
   private firstCode: number | null = null;
 
   constructor(private readonly context: KnownProcess) {
-    // Those who share memory wake each other.
-    this.futexes = context.world.futexesOf(context.machine);
+    this.futexes = context.world.futexes;
   }
 
   save(): () => void {
@@ -172,8 +170,6 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
       context.deviate('process-limit');
       return 'EAGAIN';
     }
-    const shares = context.machine.memory.windows.some(({ name }) => name === SHARED_NAME);
-    if (shares && !has(CLONE.VM)) context.deviate('shared-memory');
     const id = world.nextId();
     if (has(CLONE.PARENT_SETTID)) context.storeNumbers(request.parentId, [BigInt(id)], 4);
     let isReleased = false;

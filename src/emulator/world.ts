@@ -10,10 +10,12 @@
  * come.
  */
 import { Descriptors, InputDescription, OutputDescription } from './descriptions.js';
+import { FileLocks } from './file-locks.js';
 import { type FileSystem, ReplayedInput } from './files.js';
 import { Futexes } from './futex.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
 import { Machine, type MachineOptions } from './machine.js';
+import { SharedMemory } from './shared-memory.js';
 import { Scheduler, type Slices, type Tasks } from './scheduler.js';
 import { Guest, type GuestInput, type GuestOutput, PID } from './guest.js';
 import type { Ending, ForkRequest, ProcessWorld, ProgramFacts, Zombie } from './processes.js';
@@ -136,7 +138,9 @@ export class World implements Tasks, ProcessWorld {
   private pastInstructions = 0;
   /** What is done when the system call is completed. */
   private births: readonly (() => void)[] = [];
-  private readonly futexes = new WeakMap<Machine, Futexes>();
+  readonly futexes = new Futexes();
+  readonly locks = new FileLocks();
+  readonly sharing: SharedMemory;
   /** Puts zeros into the registers of the running CPU. */
   private readonly resets = new WeakMap<Machine, () => void>();
 
@@ -147,6 +151,16 @@ export class World implements Tasks, ProcessWorld {
     this.wordBytes = options.wordBytes;
     this.input = new ReplayedInput(options.input);
     this.scheduler = new Scheduler(this, options.slices);
+    const now = (): Guest | null => this.running;
+    const all = (): readonly Guest[] => this.guests;
+    this.sharing = new SharedMemory({
+      get running() {
+        return now();
+      },
+      get all() {
+        return all();
+      },
+    });
   }
 
   // ------------------------------------------------------------------------------------- processes
@@ -176,7 +190,7 @@ export class World implements Tasks, ProcessWorld {
   private memoryOfOthers(machine: Machine): number {
     let bytes = 0;
     for (const each of this.machines()) if (each !== machine) bytes += each.memory.usedBytes;
-    return bytes;
+    return bytes + this.sharing.usedBytes;
   }
 
   /** Each machine once. */
@@ -184,12 +198,6 @@ export class World implements Tasks, ProcessWorld {
     const out = new Set(this.guests.map(({ machine }) => machine));
     if (this.first && this.firstStop) out.add(this.first.machine);
     return out;
-  }
-
-  futexesOf(machine: Machine): Futexes {
-    const known = this.futexes.get(machine) ?? new Futexes();
-    this.futexes.set(machine, known);
-    return known;
   }
 
   /** Makes the first process of a program that lies in a machine. */
@@ -216,6 +224,7 @@ export class World implements Tasks, ProcessWorld {
 
   /** Makes a process that is a copy of the one that runs, whose running thread it goes on with. */
   fork(maker: Guest, { id, exitSignal, isShared }: ForkRequest): Guest {
+    if (!isShared) this.sharing.forked(maker);
     const machine = isShared ? maker.machine : this.copyOf(maker.machine);
     const { group, session } = maker.identity;
     const guest = new Guest({
@@ -263,6 +272,7 @@ export class World implements Tasks, ProcessWorld {
    * program.
    */
   leaveMemory(guest: Guest): void {
+    this.sharing.publish(guest);
     if (guest.borrows) {
       guest.borrows.threads.giveCpu(guest.signals.thread.cpu);
       guest.borrows = null;
@@ -283,6 +293,7 @@ export class World implements Tasks, ProcessWorld {
 
   /** Another program has taken the place of a process. */
   replaced({ identity, program, machine }: Guest): void {
+    this.sharing.settle();
     this.options.onProcess?.({ kind: 'replaced', process: identity.id, program: program.path, machine });
   }
 
@@ -306,14 +317,18 @@ export class World implements Tasks, ProcessWorld {
   private end(guest: Guest, ending: Ending): void {
     const { identity, machine, borrows } = guest;
     const { id, parent, group, exitSignal } = identity;
-    guest.descriptors.closeAll();
+    this.synchronise();
     for (const thread of guest.signals.threads) {
+      guest.threads.left(thread);
       thread.isGone = true;
       if (borrows) borrows.threads.giveCpu(thread.cpu);
     }
+    this.sharing.publish(guest);
+    guest.descriptors.closeAll();
     guest.borrows = null;
     guest.released();
     this.guests = this.guests.filter((each) => each !== guest);
+    this.sharing.settle();
     if (guest !== this.first && !this.machines().has(machine)) this.pastInstructions += machine.totalInstructions;
     for (const each of this.guests) if (each.identity.parent === id) each.identity.parent = INIT;
     this.zombies = this.zombies.filter((each) => each.parent !== id);
@@ -379,6 +394,7 @@ export class World implements Tasks, ProcessWorld {
   }
 
   enter(guest: Guest): void {
+    if (this.running) this.sharing.switched(this.running, guest);
     this.running = guest;
   }
 
@@ -404,6 +420,13 @@ export class World implements Tasks, ProcessWorld {
 
   /** Runs until something stops the program, or so many instructions are completed. */
   run(budget: number, onStop: OnStop | undefined): StopReason {
+    const stop = this.runProcesses(budget, onStop);
+    // Files hold what was stored in their memory.
+    if (this.guests.length > 0) this.sharing.publish(this.current);
+    return stop;
+  }
+
+  private runProcesses(budget: number, onStop: OnStop | undefined): StopReason {
     const last = this.instructions + budget;
     for (;;) {
       const stop = this.scheduler.prepare();
@@ -457,8 +480,10 @@ export class World implements Tasks, ProcessWorld {
     const parts = [
       this.scheduler.save(),
       this.input.save(),
+      this.futexes.save(),
+      this.locks.save(),
+      this.sharing.save(),
       ...guests.map((each) => each.save()),
-      ...machines.map((each) => this.futexesOf(each).save()),
     ];
     return () => {
       const state = { guests, zombies, running, firstStop, lastId, lastInode, random, pastInstructions, births };

@@ -19,8 +19,10 @@ export const CONDITIONS = {
   'behind-file': 'an access behind the end of a mapped file: signal 11, where Linux raises 7',
   protection: 'protection bits beside read, write, execute and those of guarded pages: left out',
   'keeps-contents': 'advice that discards or replaces memory that is not anonymous: it keeps its contents',
-  'shared-file': 'shared mappings of files that may be written: what is stored there is not written to the file',
-  remapping: 'flags beside MREMAP_MAYMOVE, and mappings of files that grow: EINVAL, or zeros behind the old end',
+  'shared-twice':
+    'what is mapped as shared twice in one process: a store shows in the other place when another process has run',
+  remapping:
+    'flags beside MREMAP_MAYMOVE, and mappings of files or shared ones that grow: EINVAL, or zeros behind the old end',
   'read-only': 'files cannot be written, made or changed without --write: EROFS',
   'rename-flags': 'flags beside RENAME_NOREPLACE: EINVAL',
   'hard-links': 'second names of a file: EPERM',
@@ -28,7 +30,7 @@ export const CONDITIONS = {
   'path-descriptor': 'O_PATH: the descriptor is an ordinary one',
   holes: 'SEEK_DATA, SEEK_HOLE: EINVAL',
   'access-flags': 'flags: left out',
-  'descriptor-commands': 'commands beside those of copies, flags, F_GETFL, F_SETFL and F_GETPIPE_SZ: EINVAL',
+  'descriptor-commands': 'commands beside those of copies, flags, locks and F_GETPIPE_SZ: EINVAL',
   'non-blocking': 'flags beside O_APPEND and O_NONBLOCK, and O_NONBLOCK of standard input: left out',
   packets: 'O_DIRECT: EINVAL',
   sockets: 'sockets of other families than AF_UNIX: EAFNOSUPPORT',
@@ -43,7 +45,6 @@ export const CONDITIONS = {
   'futex-priority': 'locks with priority inheritance: ENOSYS',
   'clone-flags': 'flags beside those of ordinary threads, fork and vfork, and ids that are asked for: EINVAL or EPERM',
   'process-limit': 'more processes than --max-processes, or than there is memory for: EAGAIN',
-  'shared-memory': 'memory that is mapped as shared and that a new process would share: each has a copy of its own',
   'other-programs': 'programs for other machines: ENOEXEC',
   'execveat-flags': 'flags: EINVAL',
   'process-descriptors': 'descriptors of processes: EBADF',
@@ -61,7 +62,7 @@ export type ServiceName =
   | 'access' | 'alarm' | 'arch_prctl' | 'brk' | 'chdir' | 'chmod' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'clone' | 'clone3'
   | 'close' | 'close_range' | 'connect' | 'creat' | 'dup' | 'dup2' | 'dup3' | 'epoll_create' | 'epoll_create1' | 'epoll_ctl' | 'epoll_pwait'
   | 'epoll_pwait2' | 'epoll_wait' | 'eventfd' | 'eventfd2' | 'execve' | 'execveat' | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise'
-  | 'fchdir' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'fcntl' | 'flush_icache' | 'fork' | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64'
+  | 'fchdir' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'fcntl' | 'flock' | 'flush_icache' | 'fork' | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64'
   | 'fsync' | 'ftruncate' | 'ftruncate64' | 'futex' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents64' | 'getgroups' | 'getitimer' | 'getpgid'
   | 'getpgrp' | 'getpid' | 'getppid' | 'getrandom' | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'gettid' | 'gettimeofday' | 'getuid'
   | 'ioctl' | 'kill' | 'link' | 'linkat' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise' | 'membarrier' | 'mkdir' | 'mkdirat' | 'mmap'
@@ -117,6 +118,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   getcwd: row('getcwd'),
   fcntl: row('fcntl', 'descriptor-commands', 'non-blocking'),
   fcntl64: row('fcntl', 'descriptor-commands', 'non-blocking'),
+  flock: row('flock'),
   ioctl: row('ioctl', 'requests'),
   chmod: changing('chmod'),
   creat: changing('creat'),
@@ -188,8 +190,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   pselect6_time64: wide('pselect6', 'input-ready'),
   // Memory.
   brk: row('brk', 'limits'),
-  mmap: row('mmap', 'limits', 'mapping-kind', 'behind-file', 'protection', 'shared-file'),
-  mmap2: row('mmap2', 'limits', 'mapping-kind', 'behind-file', 'protection', 'shared-file'),
+  mmap: row('mmap', 'limits', 'mapping-kind', 'behind-file', 'protection', 'shared-twice'),
+  mmap2: row('mmap2', 'limits', 'mapping-kind', 'behind-file', 'protection', 'shared-twice'),
   munmap: row('munmap'),
   mprotect: row('mprotect', 'limits', 'protection'),
   madvise: row('madvise', 'keeps-contents'),
@@ -199,9 +201,9 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   // The process.
   exit: row('exit'),
   exit_group: row('exit_group'),
-  clone: row('clone', 'clone-flags', 'thread-limit', 'process-limit', 'shared-memory'),
-  clone3: row('clone3', 'clone-flags', 'thread-limit', 'process-limit', 'shared-memory'),
-  fork: row('fork', 'process-limit', 'shared-memory'),
+  clone: row('clone', 'clone-flags', 'thread-limit', 'process-limit'),
+  clone3: row('clone3', 'clone-flags', 'thread-limit', 'process-limit'),
+  fork: row('fork', 'process-limit'),
   vfork: row('vfork', 'process-limit'),
   execve: row('execve', 'other-programs'),
   execveat: row('execveat', 'other-programs', 'execveat-flags'),

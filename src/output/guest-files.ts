@@ -109,12 +109,14 @@ function walk(root: string, path: string, follow: boolean): Place | FileError {
 class Statuses {
   private readonly inodes = new Map<string, number>();
 
+  constructor(private readonly firstInode: number) {}
+
   of(stats: fs.Stats): FileStatus | FileError {
     const kind = stats.isFile() ? 'file' : stats.isDirectory() ? 'directory' : stats.isSymbolicLink() ? 'link' : null;
     if (kind === null) return 'EACCES';
     // The host's numbers would differ from copy to copy; these follow from what the guest looks at.
     const key = `${stats.dev}:${stats.ino}`;
-    const inode = this.inodes.get(key) ?? this.inodes.size + 2;
+    const inode = this.inodes.get(key) ?? this.inodes.size + this.firstInode;
     this.inodes.set(key, inode);
     return {
       kind,
@@ -127,13 +129,19 @@ class Statuses {
   }
 }
 
-/** Reads from an open file of the host, as far as it reached when it was opened. */
-function openFile(descriptor: number, stats: fs.Stats, status: FileStatus): OpenFile {
+/**
+ * Reads from an open file of the host, as far as it reached when it was opened; `changes`: as far
+ * as it reaches now.
+ */
+function openFile(descriptor: number, first: FileStatus, changes: boolean): OpenFile {
   let open = true;
+  const sizeNow = (): number => (changes && open ? fs.fstatSync(descriptor).size : first.sizeBytes);
   return {
-    status,
+    get status() {
+      return { ...first, sizeBytes: sizeNow() };
+    },
     read(offset, size) {
-      const bytes = new Uint8Array(Math.max(0, Math.min(size, Math.max(stats.size - offset, 0))));
+      const bytes = new Uint8Array(Math.max(0, Math.min(size, Math.max(sizeNow() - offset, 0))));
       let done = 0;
       while (open && done < bytes.length) {
         const count = fs.readSync(descriptor, bytes, done, bytes.length - done, offset + done);
@@ -149,7 +157,7 @@ function openFile(descriptor: number, stats: fs.Stats, status: FileStatus): Open
   };
 }
 
-function openPlace(place: Place, statuses: Statuses): OpenFile | FileError {
+function openPlace(place: Place, statuses: Statuses, changes: boolean): OpenFile | FileError {
   if (place.stats.isDirectory()) return 'EISDIR';
   if (!place.stats.isFile()) return 'EACCES';
   let descriptor = -1;
@@ -163,20 +171,27 @@ function openPlace(place: Place, statuses: Statuses): OpenFile | FileError {
       fs.closeSync(descriptor);
       return 'EACCES';
     }
-    return openFile(descriptor, stats, status);
+    return openFile(descriptor, status, changes);
   } catch (cause) {
     if (descriptor >= 0) fs.closeSync(descriptor);
     return errorOf(cause);
   }
 }
 
+/** Of a tree whose files change while they are open, and stand beside those of another tree. */
+export interface ChangingTree {
+  readonly option: string;
+  /** Of the first file that is looked at; the next ones count up. */
+  readonly firstInode: number;
+}
+
 /**
  * The tree below `directory`.
  * @throws ElftraceError 'io' when it is no directory
  */
-export function filesBelow(directory: string, option = '--root'): FileSystem {
-  const root = rootOf(directory, option);
-  const statuses = new Statuses();
+export function filesBelow(directory: string, changing?: ChangingTree): FileSystem {
+  const root = rootOf(directory, changing?.option ?? '--root');
+  const statuses = new Statuses(changing?.firstInode ?? 2);
   return {
     status(path, follow) {
       const place = walk(root, path, follow);
@@ -184,7 +199,7 @@ export function filesBelow(directory: string, option = '--root'): FileSystem {
     },
     open(path) {
       const place = walk(root, path, true);
-      return typeof place === 'string' ? place : openPlace(place, statuses);
+      return typeof place === 'string' ? place : openPlace(place, statuses, changing !== undefined);
     },
     readLink(path) {
       const place = walk(root, path, false);

@@ -15,6 +15,8 @@ import { errorOf, filesBelow } from './guest-files.js';
 const LINKS_MOST = 40;
 const WHITEOUT = '.wh.';
 const OPAQUE = '.wh..wh..opq';
+/** Far above the numbers of files of the lower tree: no two files have the same. */
+const UPPER = { option: '--write', firstInode: 0x4000_0000 } as const;
 const COPY_BYTES = 0x10_0000;
 
 interface Place {
@@ -38,7 +40,7 @@ class Overlay implements FileSystem, FileChanges {
     private readonly directory: string,
     private room: number,
   ) {
-    this.upper = filesBelow(directory, '--write');
+    this.upper = filesBelow(directory, UPPER);
   }
 
   get changes(): FileChanges {
@@ -372,6 +374,6 @@ class Overlay implements FileSystem, FileChanges {
  */
 export function overlayOf(lower: FileSystem, directory: string, room: number): FileSystem {
   // Asks for the directory, too.
-  filesBelow(directory, '--write');
+  filesBelow(directory, UPPER);
   return new Overlay(lower, fs.realpathSync(directory), room);
 }
