@@ -5,11 +5,10 @@
 import { ElftraceError } from '../errors.js';
 import type { Machine } from './machine.js';
 import type { GuestMemory } from './memory.js';
-import type { SharedObject } from './shared-memory.js';
+import type { SharedObject } from './shared-object.js';
 import type { Permission } from './windows.js';
 import type { Address } from '../units.js';
 
-export const PAGE = 4096n;
 /** The name of windows that processes would share. */
 export const SHARED_NAME = 'shared';
 /**

@@ -17,14 +17,14 @@
  * Source: System V ABI, processor supplements (process initialisation); facts measured with
  * qemu-user 7.2.
  */
-import { AddressSpace, PAGE, Stack, STACK_BYTES } from './address-space.js';
+import { AddressSpace, Stack, STACK_BYTES } from './address-space.js';
 import type { Abi } from '../machine/abi.js';
 import { gnuProperty } from '../elf/gnu-property.js';
 import { alignUpBig } from '../bits.js';
 import { ElftraceError, hex } from '../errors.js';
 import { putNumber } from './files.js';
 import type { Machine } from './machine.js';
-import type { Permission } from './windows.js';
+import { PAGE, type Permission } from './windows.js';
 import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
 import type { Address, Endian } from '../units.js';
 

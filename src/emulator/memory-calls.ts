@@ -4,13 +4,13 @@
  * Source: Linux, brk(2), mmap(2), mremap(2), madvise(2).
  */
 import { alignUpBig } from '../bits.js';
-import { type AddressSpace, PAGE, SHARED_NAME, type SharedMapping } from './address-space.js';
+import { type AddressSpace, SHARED_NAME, type SharedMapping } from './address-space.js';
 import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
 import type { Errno } from './errno.js';
 import { FileDescription } from './descriptions.js';
 import { isSpecial } from './files.js';
 import type { GuestMemory } from './memory.js';
-import type { Permission } from './windows.js';
+import { PAGE, type Permission } from './windows.js';
 import type { Address } from '../units.js';
 
 const PROT_WRITE = 2n;

@@ -9,6 +9,7 @@ import { type Answer, arg, type Arguments, int, type Service, storeOr } from './
 import type { Futexes } from './futex.js';
 import type { CloneRequest, KnownProcess } from './processes.js';
 import { newThread, type Thread } from './thread.js';
+import { PAGE } from './windows.js';
 
 const CLONE = {
   VM: 0x100n, FS: 0x200n, FILES: 0x400n, SIGHAND: 0x800n, PIDFD: 0x1000n, THREAD: 0x1_0000n, SYSVSEM: 0x4_0000n, SETTLS: 0x8_0000n, VFORK: 0x4000n,
@@ -24,7 +25,6 @@ const CSIGNAL = 0xffn;
 /** Least size of `struct clone_args`, and how much of it is known. */
 const CLONE_ARGS_LEAST = 64n;
 const CLONE_ARGS_BYTES = 88;
-const PAGE = 4096n;
 /** Most threads of a process. */
 const THREADS_MOST = 1024;
 const SIGCHLD = 17;

@@ -9,6 +9,9 @@
  */
 import type { Address } from '../units.js';
 
+/** Bytes of a page, on all targets. */
+export const PAGE = 4096n;
+
 /** What the guest may do with a window. */
 export type Permission = 'none' | 'r' | 'rw' | 'rx' | 'rwx';
 
