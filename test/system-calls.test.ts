@@ -219,7 +219,7 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
     ['execveat', 'char *none[] = {0}; sys(__NR_execveat, -100L, "/package.json", none, none, 0x100L);'],
   ],
   'process-descriptors': [['waitid', 'sys(__NR_waitid, 3L, 3L, 0L, 4L, 0L);']],
-  'process-codes': [['prctl', 'sys(__NR_prctl, 1L, 9L);']],
+  'process-codes': [['prctl', 'sys(__NR_prctl, 29L, 9L);']],
   remapping: [['mremap', 'sys(__NR_mremap, space, 4096L, 4096L, 3L, space + 4096);']],
   'rename-flags': [['renameat2', 'sys(__NR_renameat2, -100L, "/a", -100L, "/b", 2L);']],
   'hard-links': [],
@@ -233,6 +233,13 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
     [
       'sendto',
       'u32 *two = (u32 *)space; sys(__NR_socketpair, 1L, 1L, 0L, two); sys(__NR_sendto, (word)two[0], "x", 1L, 0x40L, 0L, 0L);',
+    ],
+  ],
+  'transfer-flags': [['preadv2', 'sys(__NR_preadv2, 0L, space, 0L, -1L, 0L, 1L);']],
+  'socket-options': [
+    [
+      'setsockopt',
+      'u32 *two = (u32 *)space; sys(__NR_socketpair, 1L, 1L, 0L, two); sys(__NR_setsockopt, (word)two[0], 1L, 7L, space + 64, 4L);',
     ],
   ],
   'time-left': [['select', 'word time[2] = {0, 1}; sys(__NR_select, 0L, 0L, 0L, 0L, time);']],

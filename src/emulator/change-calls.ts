@@ -6,14 +6,16 @@
 import type { Address } from '../units.js';
 import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
 import { FileDescription, O } from './descriptions.js';
-import type { FileChanges, FileError } from './files.js';
-import { AT_FDCWD, AT_SYMLINK_NOFOLLOW, type GuestPaths } from './guest-paths.js';
+import type { Errno } from './errno.js';
+import type { FileChanges, FileError, NodeStatus } from './files.js';
+import { AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, type GuestPaths } from './guest-paths.js';
 
 const AT_REMOVEDIR = 0x200n;
+const AT_SYMLINK_FOLLOW = 0x400n;
 
 // prettier-ignore
 export type ChangeCallName =
-  | 'chmod' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'ftruncate' | 'ftruncate64' | 'link'
+  | 'chmod' | 'chown' | 'futimesat' | 'lchown' | 'utime' | 'utimes' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'ftruncate' | 'ftruncate64' | 'link'
   | 'linkat' | 'mkdir' | 'mkdirat' | 'rename' | 'renameat' | 'renameat2' | 'rmdir' | 'symlink'
   | 'symlinkat' | 'truncate' | 'truncate64' | 'unlink' | 'unlinkat' | 'utimensat';
 
@@ -110,20 +112,31 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     return this.symbolicLink(arg(args, 0), int(arg(args, 1)), arg(args, 2));
   }
 
-  /** A tree whose lower part is read-only has no second names for files. */
-  private hardLink(from: number, address: Address): Answer {
-    return this.change(from, address, () => {
+  private hardLink(from: number, address: Address, to: number, place: Address, flags: bigint): Answer {
+    if ((flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) !== 0n) return 'EINVAL';
+    const target = this.paths.pathAt(to, place);
+    if (typeof target === 'string') return target;
+    if (target.path === '') return 'ENOENT';
+    const follow = (flags & AT_SYMLINK_FOLLOW) !== 0n;
+    const make = (changes: FileChanges, path: string): FileError | null => {
+      if (changes.link) return changes.link(path, target.path, follow);
       this.context.deviate('hard-links');
       return 'EPERM';
-    });
+    };
+    const source = this.paths.textAt(address);
+    if (typeof source === 'string') return source;
+    if (source.text !== '' || (flags & AT_EMPTY_PATH) === 0n) return this.change(from, address, make);
+    // A descriptor's own file may have no name any more.
+    this.context.deviate('hard-links');
+    return 'ENOENT';
   }
 
   link(args: Arguments): Answer {
-    return this.hardLink(AT_FDCWD, arg(args, 0));
+    return this.hardLink(AT_FDCWD, arg(args, 0), AT_FDCWD, arg(args, 1), 0n);
   }
 
   linkat(args: Arguments): Answer {
-    return this.hardLink(int(arg(args, 0)), arg(args, 1));
+    return this.hardLink(int(arg(args, 0)), arg(args, 1), int(arg(args, 2)), arg(args, 3), arg(args, 4));
   }
 
   private setPermissions(from: number, address: Address, mode: bigint): Answer {
@@ -164,13 +177,39 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     return typeof status === 'string' ? status : this.changeOwner(arg(args, 2), arg(args, 3));
   }
 
-  /** Times are those of the tree; see the condition `file-times`. */
+  private chownAt(address: Address, flags: bigint, args: Arguments): Answer {
+    const status = this.paths.statusAt(AT_FDCWD, address, flags);
+    return typeof status === 'string' ? status : this.changeOwner(arg(args, 1), arg(args, 2));
+  }
+
+  chown(args: Arguments): Answer {
+    return this.chownAt(arg(args, 0), 0n, args);
+  }
+
+  lchown(args: Arguments): Answer {
+    return this.chownAt(arg(args, 0), AT_SYMLINK_NOFOLLOW, args);
+  }
+
   utimensat(args: Arguments): Answer {
     const address = arg(args, 1);
-    const status =
-      address === 0n
-        ? this.paths.statusOf(int(arg(args, 0)))
-        : this.paths.statusAt(int(arg(args, 0)), address, arg(args, 3));
+    const own = int(arg(args, 0));
+    return this.setTimes(address === 0n ? this.paths.statusOf(own) : this.paths.statusAt(own, address, arg(args, 3)));
+  }
+
+  utimes(args: Arguments): Answer {
+    return this.setTimes(this.paths.statusAt(AT_FDCWD, arg(args, 0), 0n));
+  }
+
+  utime(args: Arguments): Answer {
+    return this.utimes(args);
+  }
+
+  futimesat(args: Arguments): Answer {
+    return this.utimensat(args.slice(0, 2));
+  }
+
+  /** Times are those of the tree; see the condition `file-times`. */
+  private setTimes(status: NodeStatus | Errno): Answer {
     if (typeof status === 'string') return status;
     const changes = this.paths.changes();
     if (typeof changes === 'string') return changes;

@@ -8,7 +8,7 @@ import { type Answer, arg, type Arguments, type CallContext, int, type Service, 
 import type { Errno } from './errno.js';
 import { CHANGEABLE, type Description, InputDescription, O, OPEN_MAX, POLL, READABLE } from './descriptions.js';
 import type { LockCalls } from './lock-calls.js';
-import { EventCounter, LooseSocket, makePipe, makeSocketPair, PIPE_BYTES, PipeEnd, SocketEnd } from './pipes.js';
+import { EventCounter, makePipe, PIPE_BYTES, PipeEnd, SocketEnd } from './pipes.js';
 import type { Address } from '../units.js';
 
 /** Most pieces of a `writev`. */
@@ -25,29 +25,23 @@ const SI_USER = 0;
  */
 const ANY_DESCRIPTOR: ReadonlySet<number> = new Set([0x1b, 0x21, 0x50, 0x51, 0x52, 0x60]);
 
+type PlainRequest = 'available' | 'non-blocking' | 'close-on-exec' | 'keep-on-exec' | 'clone';
+/** Requests of any descriptor, those of PowerPC behind the others'; FICLONE is that of files. */
+const PLAIN_REQUESTS: ReadonlyMap<number, PlainRequest> = new Map([
+  [0x541b, 'available'], [0x5421, 'non-blocking'], [0x5451, 'close-on-exec'], [0x5450, 'keep-on-exec'], [0x4004_9409, 'clone'],
+  [0x4004_667f, 'available'], [0x8004_667e, 'non-blocking'], [0x2000_6601, 'close-on-exec'], [0x2000_6602, 'keep-on-exec'], [0x8004_9409, 'clone'],
+]); // prettier-ignore
+
 /** Commands of `fcntl`. Source: Linux asm-generic/fcntl.h, uapi/linux/fcntl.h. */
 const F = { DUPFD: 0, GETFD: 1, SETFD: 2, GETFL: 3, SETFL: 4, DUPFD_CLOEXEC: 1030, GETPIPE_SZ: 1032 } as const;
 
-/** Of `socket` and `socketpair`. Source: Linux linux/socket.h, linux/net.h. */
-const SOCKET = {
-  UNIX: 1,
-  STREAM: 1,
-  DGRAM: 2,
-  SEQPACKET: 5,
-  TYPE: 0xf,
-  MSG_NOSIGNAL: 0x4000,
-  MSG_DONTWAIT: 0x40,
-} as const;
-
 export type DescriptorCallName =
-  | 'close' | 'close_range' | 'connect' | 'dup' | 'dup2' | 'dup3' | 'eventfd' | 'eventfd2' | 'fadvise' | 'fcntl' | 'fsync' | 'ioctl' | 'llseek' | 'lseek' | 'pipe' | 'pipe2' | 'pread64' | 'pwrite64' | 'read'
-  | 'readv' | 'recv' | 'recvfrom' | 'send' | 'sendto' | 'shutdown' | 'socket' | 'socketpair' | 'write' | 'writev'; // prettier-ignore
+  | 'close' | 'close_range' | 'dup' | 'dup2' | 'dup3' | 'eventfd' | 'eventfd2' | 'fadvise' | 'fcntl' | 'fsync' | 'ioctl' | 'llseek' | 'lseek' | 'pipe' | 'pipe2' | 'pread64' | 'pwrite64' | 'read'
+  | 'readv' | 'write' | 'writev'; // prettier-ignore
 
 type Tried = bigint | Errno | null;
 
 export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Service>> {
-  private readonly decoder = new TextDecoder();
-
   constructor(
     private readonly context: CallContext,
     private readonly locks: LockCalls,
@@ -56,7 +50,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
   // --------------------------------------------------------------------------------------- reading
 
   /** One attempt to read; `at` null: from where the description is, which moves. */
-  private tryRead(description: Description, address: Address, size: bigint, at: bigint | null): Tried {
+  tryRead(description: Description, address: Address, size: bigint, at: bigint | null): Tried {
     const { context } = this;
     const { memory } = context.machine;
     const most = Number(size > TRANSFER_MAX ? TRANSFER_MAX : size);
@@ -111,7 +105,8 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     return out;
   }
 
-  readv(args: Arguments): Answer {
+  /** Descriptor, pieces and their count; `at`: where in the file, null: from where that is. */
+  readPieces(args: Arguments, at: bigint | null): Answer {
     const description = this.readable(int(arg(args, 0)));
     if (typeof description === 'string') return description;
     const pieces = this.pieces(arg(args, 1), arg(args, 2));
@@ -119,13 +114,17 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     return this.context.attempt(description, isReadable(description), () => {
       let total = 0n;
       for (const [base, length] of pieces) {
-        const done = this.tryRead(description, base, length, null);
+        const done = this.tryRead(description, base, length, at === null ? null : at + total);
         if (done === null || typeof done === 'string') return total > 0n ? total : done;
         total += done;
         if (done < length) break;
       }
       return total;
     });
+  }
+
+  readv(args: Arguments): Answer {
+    return this.readPieces(args, null);
   }
 
   /** The offset of a call with one, from argument `i` on. */
@@ -147,7 +146,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
   /**
    * Writes pieces, one behind the other; what may wait goes on where it was. `silent`: no SIGPIPE.
    */
-  private writeAll(description: Description, pieces: readonly (readonly [Address, bigint])[], silent = false): Answer {
+  writeAll(description: Description, pieces: readonly (readonly [Address, bigint])[], silent = false): Answer {
     const { context } = this;
     if (pieces.length > 1 && description instanceof SocketEnd && description.hasMessages) context.deviate('messages');
     const isStream = description instanceof PipeEnd || description instanceof SocketEnd;
@@ -163,7 +162,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
         const written = pending === null ? 'EFAULT' : description.write(pending);
         if (written === null) return description.isNonBlocking && total > 0n ? total : null;
         pending = null;
-        if (written === 'EPIPE' && !silent) context.signals.post(SIGPIPE, context.signals.ownInfo(SIGPIPE, SI_USER));
+        if (written === 'EPIPE' && !silent) raiseBroken(context);
         if (typeof written === 'string') return total > 0n ? total : written;
         done += BigInt(written);
         total += BigInt(written);
@@ -189,11 +188,32 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     return typeof description === 'string' ? description : this.writeAll(description, [[arg(args, 1), arg(args, 2)]]);
   }
 
-  writev(args: Arguments): Answer {
+  /** As `readPieces`. `silent`: no SIGPIPE. */
+  writePieces(args: Arguments, at: bigint | null, silent = false): Answer {
     const description = this.writable(int(arg(args, 0)));
     if (typeof description === 'string') return description;
     const pieces = this.pieces(arg(args, 1), arg(args, 2));
-    return typeof pieces === 'string' ? pieces : this.writeAll(description, pieces);
+    if (typeof pieces === 'string') return pieces;
+    if (at === null) return this.writeAll(description, pieces, silent);
+    let total = 0n;
+    for (const [base, length] of pieces) {
+      const written = this.writeAt(description, base, length, at + total);
+      if (typeof written === 'string') return total > 0n ? total : written;
+      total += written;
+      if (written < length) break;
+    }
+    return total;
+  }
+
+  writev(args: Arguments): Answer {
+    return this.writePieces(args, null);
+  }
+
+  private writeAt(description: Description, address: Address, size: bigint, at: bigint): bigint | Errno {
+    const bytes = this.bytesAt(address, size > TRANSFER_MAX ? TRANSFER_MAX : size);
+    if (bytes === null) return 'EFAULT';
+    const written = description.writeAt(Number(at), bytes);
+    return typeof written === 'number' ? BigInt(written) : written;
   }
 
   pwrite64(args: Arguments): Answer {
@@ -201,11 +221,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     if (offset === null) return 'EINVAL';
     const description = this.writable(int(arg(args, 0)));
     if (typeof description === 'string') return description;
-    const size = arg(args, 2);
-    const bytes = this.bytesAt(arg(args, 1), size > TRANSFER_MAX ? TRANSFER_MAX : size);
-    if (bytes === null) return 'EFAULT';
-    const written = description.writeAt(Number(offset), bytes);
-    return typeof written === 'number' ? BigInt(written) : written;
+    return this.writeAt(description, arg(args, 1), arg(args, 2), offset);
   }
 
   // ------------------------------------------------------------------------------------- positions
@@ -342,7 +358,10 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     const number = int(arg(args, 0));
     const description = context.descriptors.get(number);
     if (!description) return 'EBADF';
-    const request = Number(arg(args, 1) & 0xffffn);
+    const whole = Number(BigInt.asUintN(32, arg(args, 1)));
+    const plain = PLAIN_REQUESTS.get(whole);
+    if (plain !== undefined) return this.plainRequest(plain, number, description, arg(args, 2));
+    const request = whole & 0xffff;
     // Requests of terminals are of type T or t; those of any descriptor that some machines number
     // among them are not theirs.
     const isTerminal = (request >> 8 === 0x54 || request >> 8 === 0x74) && !ANY_DESCRIPTOR.has(request & 0xff);
@@ -350,10 +369,41 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     return 'ENOTTY';
   }
 
+  /** Requests that any descriptor serves. */
+  private plainRequest(kind: PlainRequest, number: number, description: Description, place: Address): Answer {
+    const { context } = this;
+    switch (kind) {
+      case 'close-on-exec':
+      case 'keep-on-exec':
+        context.descriptors.setCloseOnExec(number, kind === 'close-on-exec');
+        return 0n;
+      case 'non-blocking': {
+        const value = context.loadNumber(place, 4);
+        if (value === null) return 'EFAULT';
+        if (description instanceof InputDescription && value !== 0n) context.deviate('non-blocking');
+        description.flags = (description.flags & ~O.NONBLOCK) | (value === 0n ? 0 : O.NONBLOCK);
+        return 0n;
+      }
+      case 'available': {
+        const isKnown = 'file' in description || description instanceof PipeEnd || description instanceof SocketEnd;
+        if (!isKnown) context.deviate('requests');
+        if (!isKnown) return 'ENOTTY';
+        const size =
+          description instanceof SocketEnd && description.hasMessages ? null : description.available(READ_MAX);
+        if (size === null) context.deviate('requests');
+        return size === null ? 'ENOTTY' : storeOr(context.storeNumbers(place, [BigInt(size)], 4));
+      }
+      case 'clone':
+        return 'file' in description ? 'EOPNOTSUPP' : 'EINVAL';
+      default:
+        return kind satisfies never;
+    }
+  }
+
   // ----------------------------------------------------------------------- pipes, sockets, events
 
   /** Two new descriptors, stored at an address; nothing stays open where that cannot be done. */
-  private pair(ends: readonly [Description, Description], address: Address, closeOnExec: boolean): bigint | Errno {
+  pair(ends: readonly [Description, Description], address: Address, closeOnExec: boolean): bigint | Errno {
     const { context } = this;
     const { descriptors } = context;
     if (!descriptors.hasRoom(2)) return 'EMFILE';
@@ -378,95 +428,6 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     return this.pair(ends, arg(args, 0), (flags & O.CLOEXEC) !== 0);
   }
 
-  private checkSocket(args: Arguments): Errno | null {
-    const [family, type, protocol] = [int(arg(args, 0)), int(arg(args, 1)), int(arg(args, 2))];
-    if (family !== SOCKET.UNIX) {
-      this.context.deviate('sockets');
-      return 'EAFNOSUPPORT';
-    }
-    if ((type & ~(SOCKET.TYPE | O.NONBLOCK | O.CLOEXEC)) !== 0) return 'EINVAL';
-    const kind = type & SOCKET.TYPE;
-    if (kind !== SOCKET.STREAM && kind !== SOCKET.DGRAM && kind !== SOCKET.SEQPACKET) return 'ESOCKTNOSUPPORT';
-    return protocol === 0 || protocol === SOCKET.UNIX ? null : 'EPROTONOSUPPORT';
-  }
-
-  socketpair(args: Arguments): Answer {
-    const wrong = this.checkSocket(args);
-    if (wrong !== null) return wrong;
-    const type = int(arg(args, 1));
-    const inodes = [this.context.nextInode(), this.context.nextInode()] as const;
-    const ends = makeSocketPair(type & O.NONBLOCK, (type & SOCKET.TYPE) !== SOCKET.STREAM, inodes);
-    return this.pair(ends, arg(args, 3), (type & O.CLOEXEC) !== 0);
-  }
-
-  socket(args: Arguments): Answer {
-    const wrong = this.checkSocket(args);
-    if (wrong !== null) return wrong;
-    const type = int(arg(args, 1));
-    const description = new LooseSocket(type & O.NONBLOCK, this.context.nextInode());
-    const number = this.context.descriptors.add(description, (type & O.CLOEXEC) !== 0);
-    return number < 0 ? 'EMFILE' : BigInt(number);
-  }
-
-  /** No process listens anywhere. `struct sockaddr_un`: the family in 2 bytes, a path. */
-  connect(args: Arguments): Answer {
-    const { context } = this;
-    const description = context.descriptors.get(int(arg(args, 0)));
-    if (!description) return 'EBADF';
-    const size = int(arg(args, 2));
-    if (size < 3 || size > 110) return 'EINVAL';
-    if (!(description instanceof LooseSocket)) return description instanceof SocketEnd ? 'EISCONN' : 'ENOTSOCK';
-    const bytes = context.load(arg(args, 1), size);
-    if (!bytes) return 'EFAULT';
-    if (context.loadNumber(arg(args, 1), 2) !== BigInt(SOCKET.UNIX)) return 'EINVAL';
-    // A name that begins with a zero is in no tree.
-    if (bytes[2] === 0) return 'ECONNREFUSED';
-    const end = bytes.indexOf(0, 2);
-    const text = this.decoder.decode(bytes.subarray(2, end < 0 ? size : end));
-    const status = context.statusOfPath(text);
-    return typeof status === 'string' ? status : 'ECONNREFUSED';
-  }
-
-  private socketAt(number: number): SocketEnd | Errno {
-    const description = this.context.descriptors.get(number);
-    if (!description) return 'EBADF';
-    return description instanceof SocketEnd ? description : 'ENOTSOCK';
-  }
-
-  shutdown(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
-    if (typeof socket === 'string') return socket;
-    const how = int(arg(args, 1));
-    if (how < 0 || how > 2) return 'EINVAL';
-    socket.shutdown(how);
-    return 0n;
-  }
-
-  /** `send` and `recv` are these two without an address. */
-  sendto(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
-    if (typeof socket === 'string') return socket;
-    const flags = int(arg(args, 3));
-    if ((flags & ~SOCKET.MSG_NOSIGNAL) !== 0 || arg(args, 4) !== 0n) this.context.deviate('messages');
-    return this.writeAll(socket, [[arg(args, 1), arg(args, 2)]], (flags & SOCKET.MSG_NOSIGNAL) !== 0);
-  }
-
-  send(args: Arguments): Answer {
-    return this.sendto(args.slice(0, 4));
-  }
-
-  recv(args: Arguments): Answer {
-    return this.recvfrom(args.slice(0, 4));
-  }
-
-  recvfrom(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
-    if (typeof socket === 'string') return socket;
-    if (int(arg(args, 3)) !== 0 || arg(args, 4) !== 0n) this.context.deviate('messages');
-    const [address, size] = [arg(args, 1), arg(args, 2)];
-    return this.context.attempt(socket, isReadable(socket), () => this.tryRead(socket, address, size, null));
-  }
-
   private counter(value: bigint, flags: number): bigint | Errno {
     const SEMAPHORE = 1;
     if ((flags & ~(SEMAPHORE | O.CLOEXEC | O.NONBLOCK)) !== 0) return 'EINVAL';
@@ -486,7 +447,12 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
   }
 }
 
+/** A write found that what it writes to is read no more. */
+export function raiseBroken({ signals }: CallContext): void {
+  signals.post(SIGPIPE, signals.ownInfo(SIGPIPE, SI_USER));
+}
+
 /** What says that a read may have something. */
-function isReadable(description: Description): () => boolean {
+export function isReadable(description: Description): () => boolean {
   return () => (description.events() & (READABLE | POLL.HUP)) !== 0;
 }

@@ -1,20 +1,17 @@
 /**
- * System calls by which a process asks who it is, what the system is, and how much it may have; the
- * way it ends.
+ * System calls by which a process asks who it is and what the system is; the way it ends.
  *
- * Source: Linux, uname(2), sysinfo(2), getrlimit(2), getrandom(2), arch_prctl(2).
+ * Source: Linux, uname(2), sysinfo(2), getrandom(2), arch_prctl(2).
  */
-import { STACK_BYTES } from './address-space.js';
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
-import { OPEN_MAX } from './descriptions.js';
 import { putNumber } from './files.js';
 import { NANOSECONDS } from './guest-times.js';
 import { type KnownProcess, USER } from './processes.js';
 
 // prettier-ignore
 export type FactCallName =
-  | 'arch_prctl' | 'exit_group' | 'getpid' | 'getppid' | 'getrandom' | 'getrlimit' | 'getuid'
-  | 'prlimit64' | 'sysinfo' | 'uname';
+  | 'arch_prctl' | 'exit_group' | 'getpid' | 'getppid' | 'getrandom' | 'getuid'
+  | 'sysinfo' | 'uname';
 
 /**
  * ARCH_GET_CPUID, ARCH_SET_CPUID, permissions of extended state, mapping of the vDSO. Source: Linux
@@ -24,9 +21,6 @@ const OTHER_CODES: ReadonlySet<number> = new Set([
   0x1011, 0x1012, 0x1021, 0x1022, 0x1023, 0x1024, 0x1025, 0x2001, 0x2002, 0x2003,
 ]); // prettier-ignore
 
-const RLIMIT_STACK = 3n;
-const RLIMIT_NOFILE = 7n;
-const RLIMITS = 16n;
 /** Bytes of memory that the machine says it has. */
 const MEMORY_BYTES = 0x4000_0000n;
 /** Longest piece that `getrandom` gives at once. */
@@ -75,32 +69,6 @@ export class FactCalls implements Readonly<Record<FactCallName, Service>> {
       bytes.set(this.encoder.encode(text), i * FIELD_BYTES);
     });
     return storeOr(this.context.store(arg(args, 0), bytes));
-  }
-
-  /** What stands for no limit, in a word. */
-  private get infinity(): bigint {
-    return (1n << BigInt(8 * this.context.wordBytes)) - 1n;
-  }
-
-  private limit(resource: bigint): readonly [bigint, bigint] {
-    if (resource === RLIMIT_NOFILE) return [BigInt(OPEN_MAX), BigInt(OPEN_MAX)];
-    return [resource === RLIMIT_STACK ? BigInt(STACK_BYTES) : this.infinity, this.infinity];
-  }
-
-  getrlimit(args: Arguments): Answer {
-    const resource = BigInt.asUintN(32, arg(args, 0));
-    return resource >= RLIMITS ? 'EINVAL' : storeOr(this.context.storeNumbers(arg(args, 1), this.limit(resource)));
-  }
-
-  prlimit64(args: Arguments): Answer {
-    const [id, resource, next, old] = [int(arg(args, 0)), BigInt.asUintN(32, arg(args, 1)), arg(args, 2), arg(args, 3)];
-    if (resource >= RLIMITS) return 'EINVAL';
-    if (next !== 0n && this.context.load(next, 16) === null) return 'EFAULT';
-    if (id !== 0 && !this.context.signals.find(id)) return 'ESRCH';
-    if (next !== 0n) this.context.deviate('set-limit');
-    if (old === 0n) return 0n;
-    const words = this.limit(resource).map((value) => (value === this.infinity ? (1n << 64n) - 1n : value));
-    return storeOr(this.context.storeNumbers(old, words, 8));
   }
 
   getrandom(args: Arguments): Answer {

@@ -51,17 +51,17 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (typeof found === 'string') return found;
     if (found.path === '') return 'ENOENT';
     const wanted = Number(BigInt.asUintN(32, flags));
-    if ((wanted & O.PATH) !== 0) context.deviate('path-descriptor');
     const place = this.paths.placeOf(found.path, true);
     if (typeof place === 'string') return place;
     if (!context.descriptors.hasRoom(1)) return 'EMFILE';
     const isDirectory = (flags & openFlags.directory) !== 0n;
-    const kept = (wanted & (O.ACCMODE | CHANGEABLE)) | this.largeFile(flags);
+    const kept = (wanted & (O.ACCMODE | O.PATH | CHANGEABLE)) | this.largeFile(flags);
     const opened =
       place.kind === 'tree'
         ? this.openInTree(place.path, flags, kept, Number(mode & 0o7777n))
         : this.openSpecial(place, kept, wanted, isDirectory);
     if (typeof opened === 'string') return opened;
+    if ((wanted & O.PATH) !== 0 && !(opened instanceof DirectoryDescription)) context.deviate('path-descriptor');
     const number = context.descriptors.add(opened, (wanted & O.CLOEXEC) !== 0);
     if (number >= 0) return BigInt(number);
     if (opened instanceof FileDescription) opened.file.close();
@@ -263,6 +263,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const description = context.descriptors.get(int(arg(args, 0)));
     if (!description) return 'EBADF';
     if (!(description instanceof DirectoryDescription)) return 'ENOTDIR';
+    if ((description.flags & O.PATH) !== 0) return 'EBADF';
     const names = this.namesIn(description.path);
     if (typeof names === 'string') return names;
     const all = ['.', '..', ...names];

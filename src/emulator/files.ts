@@ -48,6 +48,11 @@ export interface FileChanges {
   remove(path: string, kind: 'file' | 'directory'): FileError | null;
   rename(from: string, to: string): FileError | null;
   symbolicLink(text: string, path: string): FileError | null;
+  /**
+   * Gives the file at `from` a second name; `follow`: that which a symbolic link there leads to.
+   * Default: files have one name.
+   */
+  link?(from: string, to: string, follow: boolean): FileError | null;
   setPermissions(path: string, permissions: number): FileError | null;
 }
 

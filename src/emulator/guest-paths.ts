@@ -17,7 +17,7 @@ const PATH_MAX = 4096;
 const LINKS_MOST = 8;
 export const AT_FDCWD = -100;
 export const AT_SYMLINK_NOFOLLOW = 0x100n;
-const AT_EMPTY_PATH = 0x1000n;
+export const AT_EMPTY_PATH = 0x1000n;
 
 /** What a path leads to. */
 export type Place =

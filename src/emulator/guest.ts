@@ -29,11 +29,14 @@ import { MemoryCalls, type MemoryCallName } from './memory-calls.js';
 import type { AccessKind, GuestMemory } from './memory.js';
 import type { ProcSubject } from './proc.js';
 import { ProcessCalls, type ProcessCallName } from './process-calls.js';
-import { type Identity, type KnownProcess, type ProcessWorld, type ProgramFacts, USER } from './processes.js';
+import { FIRST_STANDING, type Identity, type KnownProcess, type ProcessWorld, type ProgramFacts, type Standing, USER } from './processes.js'; // prettier-ignore
+import { RightsCalls, type RightsCallName } from './rights-calls.js';
 import type { Task } from './scheduler.js';
 import type { SharedMemory } from './shared-memory.js';
 import { SignalCalls, type SignalCallName } from './signal-calls.js';
 import { Signals } from './signals.js';
+import { SocketCalls, type SocketCallName } from './socket-calls.js';
+import { TransferCalls, type TransferCallName } from './transfer-calls.js';
 import { ThreadCalls, type ThreadCallName } from './thread-calls.js';
 import type { Wait } from './thread.js';
 import { TimeCalls, type TimeCallName } from './time-calls.js';
@@ -72,7 +75,7 @@ export interface GuestOptions {
 /** The names of calls that have a handler: all that `calls.ts` serves, or `Guest` has no type. */
 type HandledName =
   | ThreadCallName | MemoryCallName | FileCallName | ChangeCallName | DescriptorCallName | LockCallName | EventCallName | ProcessCallName | SignalCallName
-  | TimeCallName | FactCallName; // prettier-ignore
+  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName; // prettier-ignore
 
 /**
  * Handlers are methods rather than closures in one function: V8 compiles each when it is called
@@ -87,6 +90,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
   readonly files: FileSystem;
   readonly world: ProcessWorld;
   readonly identity: Identity;
+  readonly standing: Standing = { ...FIRST_STANDING };
   readonly descriptors: Descriptors;
   readonly signals: Signals;
   readonly threads: ThreadCalls;
@@ -149,18 +153,22 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     });
     this.threads = new ThreadCalls(this);
     const locks = new LockCalls(this);
+    const descriptorCalls = new DescriptorCalls(this, locks);
     this.groups = [
       this.threads,
       this.mappings,
       new FileCalls(this, this.paths),
       new ChangeCalls(this, this.paths),
-      new DescriptorCalls(this, locks),
+      descriptorCalls,
+      new TransferCalls(this, descriptorCalls),
+      new SocketCalls(this, descriptorCalls),
       locks,
       new EventCalls(this),
       new ProcessCalls(this),
       new SignalCalls(this),
       this.times,
       new FactCalls(this),
+      new RightsCalls(this),
     ];
   }
 
@@ -228,6 +236,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
   save(): () => void {
     const { machine, space, program, name, borrows, onRelease } = this;
     const { parent, group, session } = this.identity;
+    const standing = { ...this.standing };
     const putBack = [
       this.threads.save(),
       this.signals.save(),
@@ -239,6 +248,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     return () => {
       Object.assign(this, { machine, space, program, name, borrows, onRelease });
       Object.assign(this.identity, { parent, group, session });
+      Object.assign(this.standing, standing);
       for (const each of putBack) each();
     };
   }

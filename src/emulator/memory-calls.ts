@@ -52,7 +52,7 @@ function permissionOf(protection: bigint): Permission {
 }
 
 export type MemoryCallName =
-  'brk' | 'flush_icache' | 'madvise' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munmap';
+  | 'brk' | 'flush_icache' | 'madvise' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock' | 'munlockall' | 'munmap'; // prettier-ignore
 
 export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
   constructor(private readonly context: CallContext) {}
@@ -384,6 +384,33 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
       if (low >= high) return [];
       return [{ ...each, from: low + by, to: high + by, offset: each.offset + Number(low - each.from) }];
     });
+  }
+
+  /** Memory is always there: what is mapped is locked, too. */
+  mlock(args: Arguments): Answer {
+    const begin = arg(args, 0) & -PAGE;
+    const size = this.pagesOf(arg(args, 1) + (arg(args, 0) - begin));
+    if (BigInt.asUintN(8 * this.context.wordBytes, begin + size) < begin) return 'EINVAL';
+    return this.memory.mappedFrom(begin, Number(size)) === Number(size) ? 0n : 'ENOMEM';
+  }
+
+  mlock2(args: Arguments): Answer {
+    const ONFAULT = 1;
+    return (int(arg(args, 2)) & ~ONFAULT) !== 0 ? 'EINVAL' : this.mlock(args);
+  }
+
+  munlock(args: Arguments): Answer {
+    return this.mlock(args);
+  }
+
+  mlockall(args: Arguments): Answer {
+    const flags = int(arg(args, 0));
+    // MCL_ONFAULT alone, or what Linux does not know.
+    return flags === 4 || flags <= 0 || flags > 7 ? 'EINVAL' : 0n;
+  }
+
+  munlockall(): Answer {
+    return 0n;
   }
 
   /** What is shared of files is theirs when anything looks at them. */

@@ -223,6 +223,7 @@ export class SocketEnd extends End {}
 /** A socket that is connected to nothing. */
 export class LooseSocket extends Description {
   readonly path: string;
+  readonly hasMessages = false;
 
   constructor(flags: number, inode: number) {
     super(O.RDWR | flags, nodeOf('socket', inode));

@@ -11,7 +11,7 @@ import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 
 export type ProcessCallName =
-  | 'execve' | 'execveat' | 'getcpu' | 'getgroups' | 'getpgid' | 'getpgrp' | 'getresuid' | 'getrusage' | 'getsid' | 'membarrier' | 'prctl' | 'scheduler_policy' | 'setpgid' | 'setsid' | 'times'
+  | 'execve' | 'execveat' | 'getcpu' | 'getgroups' | 'getpgid' | 'getpgrp' | 'getresuid' | 'getrusage' | 'getsid' | 'membarrier' | 'prctl' | 'setpgid' | 'setsid' | 'times'
   | 'wait4' | 'waitid' | 'waitpid'; // prettier-ignore
 
 /** Most bytes of one string, and of all, that a program is started with; most strings. */
@@ -33,7 +33,17 @@ const W = { NOHANG: 1, UNTRACED: 2, EXITED: 4, CONTINUED: 8, NOWAIT: 0x100_0000,
 const WAIT_FLAGS = (W.NOHANG | W.UNTRACED | W.CONTINUED | W.NOTHREAD | W.ALL | W.CLONE) >>> 0;
 const WAITID_FLAGS = (WAIT_FLAGS | W.EXITED | W.NOWAIT) >>> 0;
 
-const PR = { SET_NAME: 15, GET_NAME: 16, SET_PDEATHSIG: 1, GET_DUMPABLE: 3, SET_DUMPABLE: 4, SET_VMA: 0x5356_4d41 } as const; // prettier-ignore
+/** Codes of `prctl`. Source: Linux uapi/linux/prctl.h. */
+const PR = {
+  SET_PDEATHSIG: 1, GET_PDEATHSIG: 2, GET_DUMPABLE: 3, SET_DUMPABLE: 4, GET_KEEPCAPS: 7, SET_KEEPCAPS: 8, SET_NAME: 15, GET_NAME: 16, GET_SECCOMP: 21,
+  CAPBSET_READ: 23, CAPBSET_DROP: 24, GET_SECUREBITS: 27, SET_TIMERSLACK: 29, GET_TIMERSLACK: 30, SET_MM: 35, SET_NO_NEW_PRIVS: 38, GET_NO_NEW_PRIVS: 39,
+  SET_THP_DISABLE: 41, GET_THP_DISABLE: 42, CAP_AMBIENT: 47, SET_VMA: 0x5356_4d41, SET_PTRACER: 0x5961_6d61,
+} as const; // prettier-ignore
+/** Codes from 1 on that Linux 6.1 knows, on one machine or another. */
+const PR_MOST = 65;
+const CAPABILITIES = 41n;
+/** Nanoseconds by which timers may be late, as Linux begins. */
+const TIMER_SLACK = 50_000n;
 
 /** What is started in place of a program. */
 interface Start {
@@ -347,7 +357,54 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
       case PR.SET_DUMPABLE:
         return arg(args, 1) <= 1n ? 0n : 'EINVAL';
       default:
-        context.deviate('process-codes');
+        return this.rightsCode(code, args);
+    }
+  }
+
+  /** Codes about what the process may do. */
+  private rightsCode(code: number, args: Arguments): Answer {
+    const { context } = this;
+    const { standing } = context;
+    const value = arg(args, 1);
+    const hasOthers = args.slice(2, 5).some((each) => each !== 0n);
+    switch (code) {
+      case PR.SET_PDEATHSIG:
+        if (value > 64n) return 'EINVAL';
+        standing.deathSignal = Number(value);
+        return 0n;
+      case PR.GET_PDEATHSIG:
+        return storeOr(context.storeNumbers(value, [BigInt(standing.deathSignal)], 4));
+      case PR.GET_KEEPCAPS:
+        return standing.keepsCapabilities ? 1n : 0n;
+      case PR.SET_KEEPCAPS:
+        if (value > 1n) return 'EINVAL';
+        standing.keepsCapabilities = value === 1n;
+        return 0n;
+      case PR.SET_NO_NEW_PRIVS:
+        if (value !== 1n || hasOthers) return 'EINVAL';
+        standing.hasNoNewPrivileges = true;
+        return 0n;
+      case PR.GET_NO_NEW_PRIVS:
+        return value !== 0n || hasOthers ? 'EINVAL' : standing.hasNoNewPrivileges ? 1n : 0n;
+      case PR.CAPBSET_READ:
+        return value < CAPABILITIES ? 1n : 'EINVAL';
+      case PR.CAPBSET_DROP:
+      case PR.SET_MM:
+        return 'EPERM';
+      case PR.GET_SECCOMP:
+      case PR.GET_SECUREBITS:
+      case PR.GET_THP_DISABLE:
+        return 0n;
+      case PR.GET_TIMERSLACK:
+        return TIMER_SLACK;
+      case PR.CAP_AMBIENT:
+        return ambient(args);
+      // Without CONFIG_ANON_VMA_NAME, and without Yama.
+      case PR.SET_VMA:
+      case PR.SET_PTRACER:
+        return 'EINVAL';
+      default:
+        if (code >= 1 && code <= PR_MOST) context.deviate('process-codes');
         return 'EINVAL';
     }
   }
@@ -394,16 +451,21 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
   getresuid(args: Arguments): Answer {
     return storeOr([0, 1, 2].every((i) => this.context.storeNumbers(arg(args, i), [USER], 4)));
   }
-
-  /** SCHED_OTHER, whose priorities are all 0. */
-  scheduler_policy(): Answer {
-    return 0n;
-  }
 }
 
 const AT_FDCWD = -100;
 const INFO_BYTES = 128;
 const USER = 1000n;
+
+/** PR_CAP_AMBIENT: no capability is, nor may be. */
+function ambient(args: Arguments): Answer {
+  const [IS_SET, RAISE, LOWER, CLEAR_ALL] = [1n, 2n, 3n, 4n];
+  const [what, capability] = [arg(args, 1), arg(args, 2)];
+  if (what === CLEAR_ALL) return args.slice(2, 5).every((each) => each === 0n) ? 0n : 'EINVAL';
+  const isOne = what === IS_SET || what === RAISE || what === LOWER;
+  if (!isOne || capability >= CAPABILITIES || arg(args, 3) !== 0n || arg(args, 4) !== 0n) return 'EINVAL';
+  return what === RAISE ? 'EPERM' : 0n;
+}
 
 /** The status that `wait4` stores. */
 function waitStatus(ending: Ending): number {

@@ -1,6 +1,7 @@
 /**
  * What processes and the world that owns them know of each other, as far as system calls are about
- * both: types alone. A process is `Guest` (`guest.ts`), the world is `World` (`world.ts`).
+ * both: types, and how a process begins. A process is `Guest` (`guest.ts`), the world is `World`
+ * (`world.ts`).
  */
 import type { Abi } from '../machine/abi.js';
 import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
@@ -40,6 +41,31 @@ export interface Identity {
   /** The signal that tells its parent that it has ended; 0: none. */
   readonly exitSignal: number;
 }
+
+/** What a process may do, as far as it can change that; a new one has what its maker had. */
+export interface Standing {
+  /** -20 to 19. */
+  nice: number;
+  /** That of the scheduler. */
+  policy: number;
+  /** Limits that were set, by resource: soft and hard. */
+  limits: ReadonlyMap<number, readonly [bigint, bigint]>;
+  /** PR_SET_NO_NEW_PRIVS. */
+  hasNoNewPrivileges: boolean;
+  /** PR_SET_KEEPCAPS. */
+  keepsCapabilities: boolean;
+  /** PR_SET_PDEATHSIG; 0: none. A new process has none. */
+  deathSignal: number;
+}
+
+export const FIRST_STANDING: Standing = {
+  nice: 0,
+  policy: 0,
+  limits: new Map(),
+  hasNoNewPrivileges: false,
+  keepsCapabilities: false,
+  deathSignal: 0,
+};
 
 /** What a process executes, for `/proc/self`. */
 export interface ProgramFacts {
@@ -83,6 +109,7 @@ export interface ProcessThreads {
 export interface KnownProcess extends CallContext {
   readonly world: ProcessWorld;
   readonly identity: Identity;
+  readonly standing: Standing;
   readonly threads: ProcessThreads;
   readonly paths: Pick<GuestPaths, 'inTree' | 'pathAt'>;
   space: AddressSpace;

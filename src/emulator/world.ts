@@ -236,6 +236,7 @@ export class World implements Tasks, ProcessWorld {
       descriptors: maker.descriptors.copy(),
     });
     guest.name = maker.name;
+    Object.assign(guest.standing, { ...maker.standing, deathSignal: 0 });
     maker.paths.copyTo(guest.paths);
     maker.signals.copyTo(guest.signals);
     if (isShared) {
@@ -330,7 +331,12 @@ export class World implements Tasks, ProcessWorld {
     this.guests = this.guests.filter((each) => each !== guest);
     this.sharing.settle();
     if (guest !== this.first && !this.machines().has(machine)) this.pastInstructions += machine.totalInstructions;
-    for (const each of this.guests) if (each.identity.parent === id) each.identity.parent = INIT;
+    for (const each of this.guests) {
+      if (each.identity.parent !== id) continue;
+      each.identity.parent = INIT;
+      const { deathSignal } = each.standing;
+      if (deathSignal !== 0) each.signals.post(deathSignal, each.signals.ownInfo(deathSignal, SI_USER), null);
+    }
     this.zombies = this.zombies.filter((each) => each.parent !== id);
     const maker = this.guests.find((each) => each.identity.id === parent);
     if (!maker) return;
@@ -495,4 +501,5 @@ export class World implements Tasks, ProcessWorld {
 }
 
 const SIGCHLD = 17;
+const SI_USER = 0;
 const USER = 1000n;

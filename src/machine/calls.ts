@@ -25,9 +25,9 @@ export const CONDITIONS = {
     'flags beside MREMAP_MAYMOVE, and mappings of files or shared ones that grow: EINVAL, or zeros behind the old end',
   'read-only': 'files cannot be written, made or changed without --write: EROFS',
   'rename-flags': 'flags beside RENAME_NOREPLACE: EINVAL',
-  'hard-links': 'second names of a file: EPERM',
+  'hard-links': 'second names of a file that only a descriptor leads to: ENOENT',
   'file-times': 'times of files: they stay those of the tree',
-  'path-descriptor': 'O_PATH: the descriptor is an ordinary one',
+  'path-descriptor': 'O_PATH of what is no directory: the descriptor is an ordinary one',
   holes: 'SEEK_DATA, SEEK_HOLE: EINVAL',
   'access-flags': 'flags: left out',
   'descriptor-commands': 'commands beside those of copies, flags, locks and F_GETPIPE_SZ: EINVAL',
@@ -35,11 +35,13 @@ export const CONDITIONS = {
   packets: 'O_DIRECT: EINVAL',
   sockets: 'sockets of other families than AF_UNIX: EAFNOSUPPORT',
   messages: 'flags beside MSG_NOSIGNAL, addresses, and pieces of one message: left out, or several messages',
+  'transfer-flags': 'flags: EOPNOTSUPP',
+  'socket-options': 'options beside type, family, error and sizes, and new values: ENOPROTOOPT, or left out',
   'time-left': 'the time that is left when it ends: the argument keeps what it was',
   'nested-epoll': 'an epoll in another: ELOOP',
   'epoll-flags': 'EPOLLEXCLUSIVE: left out',
-  requests: 'requests beside those of terminals: ENOTTY',
-  'set-limit': 'new limits: left out',
+  requests: 'requests beside those of terminals and of any descriptor: ENOTTY',
+  'set-limit': 'lower limits of time, memory, files, processes: told, and without effect',
   codes: 'codes beside those of fs and gs: EINVAL',
   'other-clocks': 'clocks of other processes, of devices, and waiting for CPU clocks: EINVAL',
   'futex-priority': 'locks with priority inheritance: ENOSYS',
@@ -48,7 +50,7 @@ export const CONDITIONS = {
   'other-programs': 'programs for other machines: ENOEXEC',
   'execveat-flags': 'flags: EINVAL',
   'process-descriptors': 'descriptors of processes: EBADF',
-  'process-codes': 'codes beside those of the name and of core dumps: EINVAL',
+  'process-codes': 'codes beside those of names, core dumps and rights: EINVAL',
   'thread-limit': 'more than 1024 threads: EAGAIN',
   'input-ready': 'standard input: always ready, whether something is there or not',
   'stop-signal': 'signals that stop a process: the run stops',
@@ -59,21 +61,26 @@ export type Condition = keyof typeof CONDITIONS;
 
 /** The handlers: methods of `Guest` and of the classes beside it. */
 export type ServiceName =
-  | 'access' | 'alarm' | 'arch_prctl' | 'brk' | 'chdir' | 'chmod' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'clone' | 'clone3'
-  | 'close' | 'close_range' | 'connect' | 'creat' | 'dup' | 'dup2' | 'dup3' | 'epoll_create' | 'epoll_create1' | 'epoll_ctl' | 'epoll_pwait'
-  | 'epoll_pwait2' | 'epoll_wait' | 'eventfd' | 'eventfd2' | 'execve' | 'execveat' | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise'
-  | 'fchdir' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'fcntl' | 'flock' | 'flush_icache' | 'fork' | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64'
-  | 'fsync' | 'ftruncate' | 'ftruncate64' | 'futex' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents64' | 'getgroups' | 'getitimer' | 'getpgid'
-  | 'getpgrp' | 'getpid' | 'getppid' | 'getrandom' | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'gettid' | 'gettimeofday' | 'getuid'
-  | 'ioctl' | 'kill' | 'link' | 'linkat' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise' | 'membarrier' | 'mkdir' | 'mkdirat' | 'mmap'
-  | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munmap' | 'nanosleep' | 'newfstatat' | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat'
-  | 'pause' | 'pipe' | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'read' | 'readlink' | 'readlinkat'
-  | 'readv' | 'recv' | 'recvfrom' | 'rename' | 'renameat' | 'renameat2' | 'rmdir' | 'rseq' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask'
-  | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend' | 'rt_sigtimedwait' | 'rt_tgsigqueueinfo' | 'sched_getaffinity' | 'sched_yield'
-  | 'scheduler_policy' | 'select' | 'send' | 'sendto' | 'set_robust_list' | 'set_tid_address' | 'setitimer' | 'setpgid' | 'setsid' | 'shutdown'
-  | 'sigaltstack' | 'sigreturn' | 'socket' | 'socketpair' | 'stat' | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'symlink' | 'symlinkat' | 'sysinfo'
-  | 'tgkill' | 'time' | 'timer_create' | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime' | 'times' | 'tkill' | 'truncate'
-  | 'truncate64' | 'umask' | 'uname' | 'unlink' | 'unlinkat' | 'utimensat' | 'vfork' | 'wait4' | 'waitid' | 'waitpid' | 'write' | 'writev'; // prettier-ignore
+  | 'access' | 'alarm' | 'arch_prctl' | 'brk' | 'capget' | 'capset' | 'chdir' | 'chmod' | 'chown' | 'clock_getres' | 'clock_gettime'
+  | 'clock_nanosleep' | 'clone' | 'clone3' | 'close' | 'close_range' | 'connect' | 'copy_file_range' | 'creat' | 'dup' | 'dup2' | 'dup3'
+  | 'epoll_create' | 'epoll_create1' | 'epoll_ctl' | 'epoll_pwait' | 'epoll_pwait2' | 'epoll_wait' | 'eventfd' | 'eventfd2' | 'execve' | 'execveat'
+  | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise' | 'fallocate' | 'fchdir' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat'
+  | 'fcntl' | 'flock' | 'flush_icache' | 'fork' | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64' | 'fsync' | 'ftruncate' | 'ftruncate64' | 'futex'
+  | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents64' | 'getgroups' | 'getitimer' | 'getpeername' | 'getpgid' | 'getpgrp'
+  | 'getpid' | 'getppid' | 'getpriority' | 'getrandom' | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'getsockname' | 'getsockopt'
+  | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'kill' | 'lchown' | 'link' | 'linkat' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
+  | 'membarrier' | 'mkdir' | 'mkdirat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock'
+  | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat' | 'pause' | 'pipe'
+  | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'pwritev' | 'pwritev2'
+  | 'read' | 'readahead' | 'readlink' | 'readlinkat' | 'readv' | 'recv' | 'recvfrom' | 'recvmsg' | 'rename' | 'renameat' | 'renameat2' | 'rmdir'
+  | 'rseq' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend' | 'rt_sigtimedwait'
+  | 'rt_tgsigqueueinfo' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getaffinity' | 'sched_getparam' | 'sched_getscheduler'
+  | 'sched_setaffinity' | 'sched_setparam' | 'sched_setscheduler' | 'sched_yield' | 'select' | 'send' | 'sendfile' | 'sendfile64' | 'sendmsg'
+  | 'sendto' | 'set_robust_list' | 'set_tid_address' | 'setfsuid' | 'setgroups' | 'setitimer' | 'setpgid' | 'setpriority' | 'setresuid'
+  | 'setreuid' | 'setrlimit' | 'setsid' | 'setsockopt' | 'setuid' | 'shutdown' | 'sigaltstack' | 'sigreturn' | 'socket' | 'socketpair' | 'stat'
+  | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'symlink' | 'symlinkat' | 'sync' | 'sync_file_range' | 'syncfs' | 'sysinfo' | 'tgkill' | 'time'
+  | 'timer_create' | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime' | 'times' | 'tkill' | 'truncate' | 'truncate64'
+  | 'umask' | 'uname' | 'unlink' | 'unlinkat' | 'utime' | 'utimensat' | 'utimes' | 'vfork' | 'wait4' | 'waitid' | 'waitpid' | 'write' | 'writev'; // prettier-ignore
 
 export interface ServedCall {
   readonly by: ServiceName;
@@ -155,6 +162,12 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   lgetxattr: row('no_attributes'),
   listxattr: row('no_attributes'),
   llistxattr: row('no_attributes'),
+  setxattr: row('no_attributes'),
+  lsetxattr: row('no_attributes'),
+  removexattr: row('no_attributes'),
+  lremovexattr: row('no_attributes'),
+  fsetxattr: row('no_attributes_of'),
+  fremovexattr: row('no_attributes_of'),
   fgetxattr: row('no_attributes_of'),
   flistxattr: row('no_attributes_of'),
   fadvise64: row('fadvise'),
@@ -162,6 +175,24 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   fsync: row('fsync'),
   fdatasync: row('fsync'),
   close_range: row('close_range'),
+  sendfile: row('sendfile'),
+  sendfile64: row('sendfile64'),
+  copy_file_range: row('copy_file_range'),
+  preadv: row('preadv', 'partial'),
+  preadv2: row('preadv2', 'partial', 'transfer-flags'),
+  pwritev: row('pwritev', 'partial'),
+  pwritev2: row('pwritev2', 'partial', 'transfer-flags'),
+  fallocate: row('fallocate'),
+  readahead: row('readahead'),
+  sync: row('sync'),
+  syncfs: row('syncfs'),
+  sync_file_range: row('sync_file_range'),
+  sync_file_range2: row('sync_file_range'),
+  chown: changing('chown'),
+  lchown: changing('lchown'),
+  utime: changing('utime', 'file-times'),
+  utimes: changing('utimes', 'file-times'),
+  futimesat: changing('futimesat', 'file-times'),
   dup: row('dup'),
   dup2: row('dup2'),
   dup3: row('dup3'),
@@ -176,6 +207,12 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   recv: row('recv', 'partial', 'messages'),
   sendto: row('sendto', 'partial', 'messages'),
   recvfrom: row('recvfrom', 'partial', 'messages'),
+  sendmsg: row('sendmsg', 'partial', 'messages'),
+  recvmsg: row('recvmsg', 'partial', 'messages'),
+  getsockname: row('getsockname'),
+  getpeername: row('getpeername'),
+  getsockopt: row('getsockopt', 'socket-options'),
+  setsockopt: row('setsockopt', 'socket-options'),
   eventfd: row('eventfd'),
   eventfd2: row('eventfd2'),
   epoll_create: row('epoll_create'),
@@ -197,6 +234,11 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   madvise: row('madvise', 'keeps-contents'),
   mremap: row('mremap', 'limits', 'remapping'),
   msync: row('msync'),
+  mlock: row('mlock'),
+  mlock2: row('mlock2'),
+  mlockall: row('mlockall'),
+  munlock: row('munlock'),
+  munlockall: row('munlockall'),
   riscv_flush_icache: row('flush_icache'),
   // The process.
   exit: row('exit'),
@@ -223,8 +265,27 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   getgroups: row('getgroups'),
   getresuid: row('getresuid'),
   getresgid: row('getresuid'),
-  sched_getscheduler: row('scheduler_policy'),
-  sched_get_priority_min: row('scheduler_policy'),
+  sched_getscheduler: row('sched_getscheduler'),
+  sched_setscheduler: row('sched_setscheduler'),
+  sched_getparam: row('sched_getparam'),
+  sched_setparam: row('sched_setparam'),
+  sched_get_priority_max: row('sched_get_priority_max'),
+  sched_get_priority_min: row('sched_get_priority_min'),
+  sched_setaffinity: row('sched_setaffinity'),
+  getpriority: row('getpriority'),
+  setpriority: row('setpriority'),
+  nice: row('nice'),
+  setuid: row('setuid'),
+  setgid: row('setuid'),
+  setreuid: row('setreuid'),
+  setregid: row('setreuid'),
+  setresuid: row('setresuid'),
+  setresgid: row('setresuid'),
+  setfsuid: row('setfsuid'),
+  setfsgid: row('setfsuid'),
+  setgroups: row('setgroups'),
+  capget: row('capget'),
+  capset: row('capset'),
   getpid: row('getpid'),
   getppid: row('getppid'),
   gettid: row('gettid'),
@@ -240,6 +301,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   sysinfo: row('sysinfo'),
   getrlimit: row('getrlimit'),
   ugetrlimit: row('getrlimit'),
+  setrlimit: row('setrlimit', 'set-limit'),
   prlimit64: row('prlimit64', 'set-limit'),
   sched_yield: row('sched_yield'),
   sched_getaffinity: row('sched_getaffinity'),

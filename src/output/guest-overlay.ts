@@ -307,6 +307,21 @@ class Overlay implements FileSystem, FileChanges {
     });
   }
 
+  /** Names of one file of the lower tree become names of two, once one is copied up. */
+  link(from: string, path: string, follow: boolean): FileError | null {
+    const source = this.walk(from, follow);
+    if (typeof source === 'string') return source;
+    if (!source.status) return 'ENOENT';
+    const to = this.placeForNew(path);
+    if (typeof to !== 'string') return to.error;
+    if (source.status.kind === 'directory') return 'EPERM';
+    const refusal = this.copyUp(source.path);
+    return refusal ?? this.attempt(() => {
+      fs.linkSync(this.host(source.path), this.host(to));
+      this.forgetWhiteout(to);
+    }); // prettier-ignore
+  }
+
   /** Takes what is at a path without links away, and hides what lies below it. */
   private take(path: string): FileError | null {
     const isUnder = typeof this.inLower(path) !== 'string';

@@ -1,0 +1,67 @@
+/**
+ * What a process without rights may change of itself, and system calls that move bytes, under
+ * `elftrace run`: every answer, and what is there afterwards, is that of Linux.
+ */
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from '@jest/globals';
+import { PROGRAMS } from './support/emulator.js';
+import { covering } from './support/long.js';
+import { isX86Linux } from './support/processor.js';
+import { run } from './support/run.js';
+import { describeWith, run as runTool, runProgramFile } from './support/tools.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'run-rights-'));
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+const USER = 1000;
+
+const TARGETS = [
+  ['x86-64', 'gcc', 'little, 64'],
+  ['ppc32', 'powerpc-linux-gnu-gcc', 'big, 32'],
+  ['arm64', 'aarch64-linux-gnu-gcc', 'little, 64'],
+  ['riscv64', 'riscv64-linux-gnu-gcc', 'little, 64'],
+  ['ppc64-elfv1', 'powerpc64-linux-gnu-gcc', 'big, 64'],
+  ['ppc64le', 'powerpc64le-linux-gnu-gcc', 'little, 64'],
+] as const;
+
+function build(name: string, gcc: string): string {
+  const path = join(folder, name);
+  runTool(gcc, ['-O1', '-w', '-static', '-o', path, join(PROGRAMS, 'processes', 'rights.c')]);
+  return path;
+}
+
+/** What Linux answers a user; the tests may run as root, who may do more. */
+function onLinux(): string {
+  const native = build('native', 'gcc');
+  const files = join(folder, 'native-files');
+  mkdirSync(files, { recursive: true });
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot) {
+    // The other user must find the way there.
+    chmodSync(tmpdir(), statSync(tmpdir()).mode | 0o111);
+    for (const each of [folder, files]) chownSync(each, USER, USER);
+  }
+  const id = String(USER);
+  const as = isRoot ? ['setpriv', '--reuid', id, '--regid', id, '--clear-groups'] : [];
+  const [command = '', ...args] = [...as, native, files];
+  const { stdout, status } = runProgramFile(command, args);
+  expect(status).toBe(4);
+  return stdout;
+}
+
+for (const [name, gcc] of covering(TARGETS, ([, , form]) => form)) {
+  if (!isX86Linux) continue;
+  describeWith([gcc, 'gcc'], `a process of ${name} without rights`, () => {
+    test('answers are those of Linux', () => {
+      const tree = join(folder, `${name}-tree`);
+      mkdirSync(join(tree, 'files'), { recursive: true });
+      mkdirSync(join(folder, `${name}-kept`));
+      const here = run(['--root', tree, '--write', join(folder, `${name}-kept`), build(name, gcc), '/files']);
+      expect(here.stdout.split('\n')).toEqual(onLinux().split('\n'));
+      expect([here.status, here.json['deviations']]).toEqual([4, []]);
+    });
+  });
+}
