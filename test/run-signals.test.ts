@@ -19,7 +19,7 @@ import { firstOf, isLong, isWhole, sampled } from './support/long.js';
 import { isX86Linux } from './support/processor.js';
 import { run } from './support/run.js';
 import { spawnSync } from './support/spawn.js';
-import { describeWith, run as runTool } from './support/tools.js';
+import { describeWith, run as runTool, runProgramFile } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'run-signals-'));
 afterAll(() => {
@@ -153,6 +153,41 @@ for (const [at, [name, gcc]] of TARGETS.filter(([each]) => each.startsWith('ppc6
     );
   });
 }
+
+/** A handler that takes the floating point state out of its frame, and has one of its own. */
+const WITHOUT_STATE = `
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+static void handler(int signal, siginfo_t *info, void *context) {
+  unsigned mxcsr = 0x3f80;
+  ((ucontext_t *)context)->uc_mcontext.fpregs = 0;
+  __asm__ volatile("ldmxcsr %0\\n fldpi\\n pcmpeqd %%xmm9,%%xmm9" : : "m"(mxcsr) : "xmm9");
+}
+int main(void) {
+  struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
+  unsigned mxcsr = 0x7f80; unsigned short control = 0x27f, status = 0; unsigned long low = 5, high = 5; long answer = SYS_kill;
+  sigaction(SIGUSR1, &action, 0);
+  __asm__ volatile("ldmxcsr %1\\n fldcw %2\\n fldpi\\n pcmpeqd %%xmm9,%%xmm9\\n syscall\\n stmxcsr %1\\n fnstcw %2\\n fnstsw %3\\n"
+    "movq %%xmm9,%4\\n psrldq $8,%%xmm9\\n movq %%xmm9,%5"
+    : "+a"(answer), "+m"(mxcsr), "+m"(control), "=m"(status), "=r"(low), "=r"(high) : "D"(getpid()), "S"(SIGUSR1) : "rcx", "r11", "xmm9", "memory");
+  __asm__ volatile("fninit");
+  printf("%ld %x %x %x %lx %lx\\n", answer, mxcsr, control, status, low, high);
+  return 0;
+}
+`;
+describeWith(['gcc'], 'a frame of x86-64 without floating point state', () => {
+  test.each(['x86-64', 'x86-64-v3'])('%s: the registers are those of a new program, as on Linux', (cpu) => {
+    const path = join(folder, 'without-state');
+    runTool('gcc', ['-O1', '-w', '-static', '-o', path, writeSource('without-state.c', WITHOUT_STATE)]);
+    const { status, stdout } = run(['--cpu', cpu, path]);
+    expect([status, stdout]).toEqual([0, '0 1f80 37f 0 0 0\n']);
+    if (isX86Linux) expect(runProgramFile(path, []).stdout).toBe(stdout);
+  });
+});
 
 // ------------------------------------------------------------------------------------ freestanding
 

@@ -2,7 +2,16 @@
  * Trees with the programs of a distribution: packages as apt delivers them for another
  * architecture, unpacked below one folder for each. They stay in the cache from run to run.
  */
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { cacheFolder, configure, output, PackageError } from '../boot/packages.js';
 
@@ -15,8 +24,11 @@ export interface Distribution {
 /** What the programs of the census come from; their libraries come along. */
 const PACKAGES = [
   'coreutils', 'gzip', 'xz-utils', 'bc', 'lua5.4', 'sqlite3', 'perl-base', 'python3-minimal', 'busybox-static', 'openssl', 'dash', 'libstdc++6',
-  'musl-dev',
+  'musl-dev', 'ripgrep', 'hexyl',
 ] as const; // prettier-ignore
+
+/** What a tree was made of: of others it is made anew. */
+const PACKAGE_LIST = 'packages.txt';
 
 /** Folders that are links since Debian merged them into /usr. */
 const MERGED = ['bin', 'sbin', 'lib', 'lib64'] as const;
@@ -33,7 +45,9 @@ export function censusFolder(): string {
 export function rootOf(distribution: Distribution): string {
   const cache = censusFolder();
   const into = join(cache, `${distribution.architecture}-${distribution.suite}`);
-  if (existsSync(into)) return into;
+  const list = join(into, PACKAGE_LIST);
+  if (existsSync(list) && readFileSync(list, 'utf8') === PACKAGES.join('\n')) return into;
+  rmSync(into, { recursive: true, force: true });
   mkdirSync(cache, { recursive: true });
   const config = configure(distribution, cache);
   const apt = (...args: readonly string[]): string => output('apt-get', ['-q', '-y', '-c', config, ...args]);
@@ -52,6 +66,7 @@ export function rootOf(distribution: Distribution): string {
     'set -o pipefail; dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink --no-same-owner -C "$2"';
   for (const each of packages) output('bash', ['-c', pipe, 'unpack', join(archives, each), folder]);
   for (const each of ['tmp', 'dev', 'proc']) mkdirSync(join(folder, each), { recursive: true });
+  writeFileSync(join(folder, PACKAGE_LIST), PACKAGES.join('\n'));
   rmSync(archives, { recursive: true });
   // The user that programs are under the emulator.
   if (process.getuid?.() === 0) output('chown', ['-Rh', '1000:1000', folder]);

@@ -224,7 +224,9 @@ export const x86SignalsOf = (hasAvx: boolean): SignalModel => ({
     // Code of 32 bits is not executed.
     if (frame.get(AT.cs, 2) !== USER_CS) return null;
     const extended = frame.get(AT.extended, 8);
-    if (extended !== 0n && !loadState(cpu, extended, hasAvx)) return null;
+    // Without a state the registers are those of a new program.
+    if (extended === 0n) clearExtended(cpu.state);
+    else if (!loadState(cpu, extended, hasAvx)) return null;
     GENERAL.forEach((name, i) => {
       cpu.setRegister(name, frame.get(AT.general + 8 * i, 8));
     });
