@@ -84,6 +84,27 @@ for (const target of all) {
       expect(callsOf(target).map(({ number, name }) => [number, name])).toEqual(expected);
     });
 
+    test('a stack for handlers has MINSIGSTKSZ bytes of asm/signal.h at least', () => {
+      const text = spawnSync(target.gcc, ['-E', '-dM', writeSource('stack.c', '#include <asm/signal.h>\n')], { encoding: 'utf8' }).stdout; // prettier-ignore
+      const least = /^#define MINSIGSTKSZ\s+(\d+)$/m.exec(text)![1]!;
+      const program = `
+        #include <asm/unistd.h>
+        #define SYS_WRITE __NR_write
+        #include "lib.h"
+        static word stack[3] = {0x100000, 0, ${least}};
+        int main(void) {
+          line("enough", -sys(__NR_sigaltstack, stack, 0L));
+          stack[2]--;
+          line("less", -sys(__NR_sigaltstack, stack, 0L));
+          flush();
+          return 0;
+        }`;
+      const ENOMEM = 'c';
+      const { output, deviations } = runHere(target, program);
+      expect(output.match(/[0-9a-f]+$/gm)!.map((each) => each.replace(/^0+(?=.)/, ''))).toEqual(['0', ENOMEM]);
+      expect(deviations).toEqual([]);
+    });
+
     test('every number from 0 to 600: refused ones return ENOSYS and are noted, others do not', () => {
       const program = `
         #include <asm/unistd.h>
@@ -257,7 +278,6 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   ],
   'input-ready': [['poll', '*(u32 *)space = 0; *(u32 *)(space + 4) = 1; sys(__NR_poll, space, 1L, 0L);']],
   'stop-signal': [['kill', 'sys(__NR_kill, sys(__NR_getpid), 20L);']],
-  'small-stack': [['sigaltstack', 'word stack[3] = {(word)space, 0, 4096}; sys(__NR_sigaltstack, stack, 0L);']],
 };
 
 /** What Linux does the same: none of it is a deviation. */

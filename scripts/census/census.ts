@@ -156,6 +156,17 @@ function build(machine: CensusMachine, program: OwnProgram, libc: 'glibc' | 'mus
   return status === 0 ? out : null;
 }
 
+const stripped = new Set<string>();
+
+/** GNU ld of bookworm fails on the debugging information of trixie's compilers. */
+function withoutDebugging(machine: CensusMachine, library: string): void {
+  if (stripped.has(library)) return;
+  for (const name of ['crt1.o', 'crti.o', 'crtn.o', 'libc.a']) {
+    execute(`${machine.tools}objcopy`, ['-g', join(library, name)]);
+  }
+  stripped.add(library);
+}
+
 /** As `musl-gcc` calls a compiler, for the files of the tree. */
 function muslFlags(machine: CensusMachine): readonly string[] | null {
   if (!machine.tree || machine.musl === null) return null;
@@ -164,11 +175,10 @@ function muslFlags(machine: CensusMachine): readonly string[] | null {
   if (!existsSync(join(library, 'libc.a'))) return null;
   const at = (name: string): string => join(library, name);
   const long = machine.name === 'ppc64le' ? ['-mlong-double-64'] : [];
-  // GNU ld of bookworm fails on attributes of trixie's files.
-  const newer = machine.tree.suite === 'trixie' ? ['-fuse-ld=lld'] : [];
+  if (machine.tree.suite === 'trixie') withoutDebugging(machine, library);
   return [
     ...long, '-nostdinc', '-isystem', join(root, 'usr', 'include', machine.musl), '-static', '-nostartfiles', '-nodefaultlibs', at('crt1.o'), at('crti.o'), `-L${library}`,
-    '-lc', '-lgcc', '-lgcc_eh', '-lc', at('crtn.o'), ...newer,
+    '-lc', '-lgcc', '-lgcc_eh', '-lc', at('crtn.o'),
   ]; // prettier-ignore
 }
 

@@ -57,6 +57,7 @@ function takeFloats(cpu: SignalCpu, frame: FrameBytes): boolean {
 }
 
 export const arm64Signals: SignalModel = {
+  leastStackBytes: 5120,
   trampoline: () => TRAMPOLINE,
   usesRestorer: true,
   cause: usualCause,

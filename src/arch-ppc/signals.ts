@@ -314,6 +314,7 @@ export function createPpcSignals(options: PpcSignalOptions): SignalModel {
   const { wordBytes, abi } = options;
   return {
     trampoline: (wantsInfo) => trampoline(options, wantsInfo),
+    leastStackBytes: wordBytes === 8 ? 8192 : 2048,
     cause: causeOf,
     enter: (cpu, delivery) => {
       if (wordBytes === 8) return enter64(cpu, delivery, abi);

@@ -23,6 +23,7 @@ const TRAMPOLINE = Uint8Array.of(0x93, 0x08, 0xb0, 0x08, 0x73, 0, 0, 0);
 
 export const riscvSignals: SignalModel = {
   trampoline: () => TRAMPOLINE,
+  leastStackBytes: 2048,
   cause: usualCause,
 
   enter(cpu, { signal, handler, returnTo, top, info, mask, stack }) {

@@ -169,6 +169,7 @@ function loadState(cpu: SignalCpu, at: bigint, hasAvx: boolean): boolean {
 /** @param hasAvx  the processor has AVX, and `xsave` */
 export const x86SignalsOf = (hasAvx: boolean): SignalModel => ({
   trampoline: null,
+  leastStackBytes: 2048,
 
   cause(cpu, raised) {
     if (raised.kind === 'trap') return trapCause(cpu, raised);

@@ -223,9 +223,8 @@ export class SignalCalls implements Readonly<Record<SignalCallName, Service>> {
       const flags = this.context.loadNumber(next + BigInt(word), 4);
       const size = this.context.loadNumber(next + BigInt(2 * word));
       if (pointer === null || flags === null || size === null) return 'EFAULT';
-      const done = this.context.signals.setStack({ pointer, flags, size });
-      if (done === 'small') this.context.deviate('small-stack');
-      else if (done !== 'done') return done;
+      const refusal = this.context.signals.setStack({ pointer, flags, size });
+      if (refusal) return refusal;
     }
     if (old === 0n) return 0n;
     const bytes = new Uint8Array(3 * word);

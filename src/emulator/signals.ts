@@ -33,9 +33,6 @@ const SA = { NOCLDWAIT: 2n, SIGINFO: 4n, RESTORER: 0x0400_0000n, ONSTACK: 0x0800
 const SS = { ONSTACK: 1n, DISABLE: 2n, AUTODISARM: 0x8000_0000n } as const;
 const INFO_BYTES = 128;
 const SI_TIMER = -2;
-/** Least and most size of a stack for signals that not every machine accepts. */
-const STACK_BYTES = 2048n;
-const STACK_ENOUGH = 0x4000n;
 
 /** The bit of `signal` in a set of signals. */
 export function bit(signal: number): bigint {
@@ -577,18 +574,18 @@ export class Signals {
     return { pointer, size, flags: mode | (flags & SS.AUTODISARM) };
   }
 
-  /** Sets the stack for handlers. `small`: not every machine accepts that size. */
-  setStack({ pointer, flags, size }: SignalStack): 'done' | 'small' | 'EPERM' | 'EINVAL' | 'ENOMEM' {
+  /** Sets the stack for handlers; null: it is done. */
+  setStack({ pointer, flags, size }: SignalStack): 'EPERM' | 'EINVAL' | 'ENOMEM' | null {
     if (this.isOnStack(this.options.machine.register(this.options.stackPointer))) return 'EPERM';
     const mode = flags & ~SS.AUTODISARM;
     if (mode > SS.DISABLE) return 'EINVAL';
     if (mode === SS.DISABLE) {
       this.thread.stack = { pointer: 0n, flags, size: 0n };
-      return 'done';
+      return null;
     }
-    if (size < STACK_BYTES) return 'ENOMEM';
+    if (size < BigInt(this.options.model.leastStackBytes)) return 'ENOMEM';
     this.thread.stack = { pointer, flags: flags & SS.AUTODISARM, size };
-    return size < STACK_ENOUGH ? 'small' : 'done';
+    return null;
   }
 
   /** `siginfo` that a timer's signal has. */

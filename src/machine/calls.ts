@@ -54,7 +54,6 @@ export const CONDITIONS = {
   'thread-limit': 'more than 1024 threads: EAGAIN',
   'input-ready': 'standard input: always ready, whether something is there or not',
   'stop-signal': 'signals that stop a process: the run stops',
-  'small-stack': 'a stack between 2 KiB and 16 KiB: accepted, where some machines want more',
 } as const;
 
 export type Condition = keyof typeof CONDITIONS;
@@ -348,7 +347,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   timer_gettime64: wide('timer_gettime'),
   timer_getoverrun: row('timer_getoverrun'),
   timer_delete: row('timer_delete'),
-  sigaltstack: row('sigaltstack', 'small-stack'),
+  sigaltstack: row('sigaltstack'),
 };
 
 /**

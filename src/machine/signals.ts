@@ -85,6 +85,11 @@ export interface SignalModel {
   readonly trampoline: ((wantsInfo: boolean) => Uint8Array) | null;
   /** `sa_restorer` is used where a program gives it, in place of the trampoline. Default: no. */
   readonly usesRestorer?: boolean;
+  /**
+   * Least bytes of a stack for handlers (MINSIGSTKSZ). Source: Linux uapi/asm/signal.h of the
+   * machine.
+   */
+  readonly leastStackBytes: number;
   /** How Linux names what an instruction raised; the CPU stands at it. */
   cause(cpu: SignalCpu, raised: Raised): Cause;
   /** Leaves the frame and enters the handler; its address, null: there is no room. */
