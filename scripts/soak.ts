@@ -8,6 +8,7 @@
  *   both tiers of the emulator in step, for MINUTES (10)
  *   probes on every instruction of PROGRAMS random programs for each target (1,000: hours)
  *   the census: programs of a distribution on every machine (100 MB at the first time)
+ *   random programs with floating point, 200 of each machine
  *   all mutants of what is laid in (PV-5)
  *   BOOTS boots of each kind of every kernel (5: an hour, and 5 GB at the first time)
  *   proofs of the kernels in PACKAGES, a folder of unpacked packages (none by default)
@@ -47,6 +48,7 @@ function soak([
     run('soak-tiers.js', minutes),
     run('soak-probes.js', programs),
     run('census/census.js'),
+    run('soak-floats.js'),
     run('mutants.js'),
     run('boot.js', '--boots', boots),
     packages === undefined ? 0 : run('soak-prove.js', packages),

@@ -4,72 +4,10 @@
  * be the same. Prints a table; the exit status says whether all were equal.
  */
 import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { spawnSync } from 'node:child_process';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import { type CensusMachine, environment, execute, home, inEmulator, MACHINES, type Ran } from './machines.js';
 import { FILES, OWN_PROGRAMS, type OwnProgram, PROCESS_PROGRAMS, TREE_PROGRAMS, type TreeProgram } from './programs.js';
 import { censusFolder, rootOf } from './roots.js';
-
-const home = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
-/** The command line; a copy of `dist` may be named, which builds leave alone. */
-const cli = join(process.env['ELFTRACE_DIST'] ?? join(home, 'dist'), 'cli.js');
-
-interface CensusMachine {
-  readonly name: string;
-  /** Debian's architecture and release; null: it has none, and programs of our own only. */
-  readonly tree: { readonly architecture: string; readonly suite: string } | null;
-  readonly qemu: string;
-  /** The processor that the emulator announces. */
-  readonly cpu: string;
-  /** Prefix of the compilers. */
-  readonly tools: string;
-  /** Folder of musl in the tree; null: it is for another ABI, or Debian has none. */
-  readonly musl: string | null;
-}
-
-const MACHINES: readonly CensusMachine[] = [
-  { name: 'x86-64', tree: { architecture: 'amd64', suite: 'bookworm' }, qemu: 'qemu-x86_64', cpu: 'qemu64', tools: 'x86_64-linux-gnu-', musl: 'x86_64-linux-musl' },
-  { name: 'arm64', tree: { architecture: 'arm64', suite: 'bookworm' }, qemu: 'qemu-aarch64', cpu: 'cortex-a57', tools: 'aarch64-linux-gnu-', musl: 'aarch64-linux-musl' },
-  { name: 'riscv64', tree: { architecture: 'riscv64', suite: 'trixie' }, qemu: 'qemu-riscv64', cpu: 'rv64', tools: 'riscv64-linux-gnu-', musl: 'riscv64-linux-musl' },
-  { name: 'ppc64le', tree: { architecture: 'ppc64el', suite: 'bookworm' }, qemu: 'qemu-ppc64le', cpu: 'power9', tools: 'powerpc64le-linux-gnu-', musl: 'powerpc64le-linux-musl' },
-  { name: 'ppc64', tree: null, qemu: 'qemu-ppc64', cpu: 'power9', tools: 'powerpc64-linux-gnu-', musl: null },
-  { name: 'ppc32', tree: null, qemu: 'qemu-ppc', cpu: '750', tools: 'powerpc-linux-gnu-', musl: null },
-]; // prettier-ignore
-
-/** What a run did. */
-interface Ran {
-  readonly status: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-const ENVIRONMENT = ['LC_ALL=C', 'HOME=/', 'PATH=/usr/bin:/bin', 'PYTHONDONTWRITEBYTECODE=1'];
-const LIMIT = 600_000;
-
-function execute(command: string, args: readonly string[], input = '', env?: NodeJS.ProcessEnv): Ran {
-  const { status, stdout, stderr, error } = spawnSync(command, [...args], {
-    encoding: 'latin1',
-    input,
-    maxBuffer: 1 << 28,
-    timeout: LIMIT,
-    ...(env && { env }),
-  });
-  return { status, stdout, stderr: error ? error.message : stderr };
-}
-
-function inEmulator(path: string, args: readonly string[], root: string | null, input = ''): Ran {
-  const tree = root === null ? [] : ['--root', root];
-  const env = ENVIRONMENT.flatMap((each) => ['--env', each]);
-  return execute(
-    process.execPath,
-    [cli, 'run', ...tree, ...env, '--max-instructions', '20000000000', '--', path, ...args],
-    input,
-  );
-}
-
-const environment: NodeJS.ProcessEnv = Object.fromEntries(
-  ENVIRONMENT.map((each) => each.split('=') as [string, string]),
-);
 
 /**
  * In the tree as `/`; natively where the machine can, for qemu-user does not execute others itself.
