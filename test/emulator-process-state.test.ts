@@ -16,8 +16,8 @@ import type { FileSystem, Process, Snapshot, StopReason } from '../src/emulator/
 import { ElftraceError } from '../src/errors.js';
 import { buildPpc, ppcGcc, PROGRAMS, writeSource } from './support/emulator.js';
 import type { PpcKind } from './support/emulator.js';
-import { describeWith } from './support/tools.js';
 import { repeats } from './support/long.js';
+import { describeWith, run } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'process-state-'));
 mkdirSync(join(folder, 'dir'));
@@ -259,5 +259,64 @@ int main(void) {
     expect(() => {
       machine.restore(saved);
     }).toThrow(/\/dir\/a was open in the snapshot.*ENOENT/);
+  });
+});
+
+/** Two processes take turns at a lock and count in memory that both have. */
+const SHARED = `
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+struct both { pthread_mutex_t mutex; pthread_cond_t condition; int turn, sum; };
+int main(void) {
+  struct both *both = mmap(0, sizeof *both, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pthread_mutexattr_t mutex;
+  pthread_condattr_t condition;
+  pthread_mutexattr_init(&mutex), pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
+  pthread_condattr_init(&condition), pthread_condattr_setpshared(&condition, PTHREAD_PROCESS_SHARED);
+  pthread_mutex_init(&both->mutex, &mutex), pthread_cond_init(&both->condition, &condition);
+  setvbuf(stdout, 0, _IONBF, 0);
+  int child = fork(), mine = child != 0;
+  for (int i = 0; i < 20; i++) {
+    pthread_mutex_lock(&both->mutex);
+    while (both->turn != mine) pthread_cond_wait(&both->condition, &both->mutex);
+    printf("%d %d\\n", mine, both->sum += 1 + 100 * mine);
+    both->turn = !mine;
+    pthread_cond_broadcast(&both->condition);
+    pthread_mutex_unlock(&both->mutex);
+  }
+  if (child) waitpid(child, 0, 0), printf("%d\\n", both->sum);
+  return 0;
+}
+`;
+describeWith(['gcc'], 'processes that share memory', () => {
+  test('restored at any point they do again what they did', () => {
+    const path = join(folder, 'shared');
+    run('gcc', ['-O1', '-w', '-static', '-pthread', '-o', path, writeSource('shared.c', SHARED)]);
+    const image = readElf(new Uint8Array(readFileSync(path)));
+    const { abi, emulation } = archOf(image.header);
+    if (emulation.kind === 'none') throw new Error(emulation.reason);
+    let output = '';
+    const onOutput = (_: number, bytes: Uint8Array): void => void (output += Buffer.from(bytes).toString('latin1'));
+    const start = (): Process => startProcess({ image, abi, emulation, onOutput });
+    const whole = start();
+    whole.run();
+    const [expected, total] = [output, whole.instructions];
+    expect(expected.trimEnd().split('\n')).toHaveLength(41);
+    for (const part of [0.2, 0.5, 0.8, 0.97]) {
+      const process = start();
+      output = '';
+      process.run({ budget: Math.floor(total * part) });
+      const before = output;
+      const saved = process.machine.snapshot();
+      for (let again = 0; again < 2; again++) {
+        output = before;
+        expect(process.run().kind).toBe('exit');
+        expect(output).toBe(expected);
+        process.machine.restore(saved);
+      }
+    }
   });
 });

@@ -233,7 +233,7 @@ const RAW_CASES: readonly (readonly [how: string, what: string, why: RegExp])[] 
   ['w', 'system call openat', /EROFS/],
   ['u', 'system call unlinkat', /EROFS/],
   ['d', 'system call fcntl', /^commands beside/],
-  ['l', 'system call prlimit64', /^new limits/],
+  ['l', 'system call prlimit64', /^lower limits/],
   ['k', 'system call kill', /stop a process/],
 ];
 

@@ -43,8 +43,8 @@ describe('JavaScript that is read', () => {
     ['list', 640],
     ['revert', 600],
     ['patch', 1200],
-    ['prove', 1600],
-    ['run', 1060],
+    ['prove', 1640],
+    ['run', 1100],
   ] as const)('for %s: at most %i KiB', (verb, most) => {
     expect(kibibytes('cli.js', 'main.js', fileOf(verb))).toBeLessThan(most);
   });
