@@ -210,7 +210,6 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   ],
   'path-descriptor': [['openat', 'sys(__NR_openat, -100L, "/package.json", 010000000L);']],
   holes: [['lseek', `${FILE} sys(__NR_lseek, fd, 0L, 4L);`]],
-  'access-flags': [['faccessat2', 'sys(__NR_faccessat2, -100L, "/package.json", 4L, 0x100L);']],
   'descriptor-commands': [['fcntl', 'sys(__NR_fcntl, 1L, 8L, 10L);']],
   'non-blocking': [['fcntl', 'sys(__NR_fcntl, 0L, 4L, 04000L);']],
   requests: [['ioctl', 'sys(__NR_ioctl, 0L, 0x541bL, space);']],

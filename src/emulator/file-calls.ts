@@ -15,7 +15,14 @@ import {
   TextDescription,
 } from './descriptions.js';
 import { directoryEntry, isSpecial, joinPath, type NodeStatus, putNumber, statBytes, statxBytes } from './files.js';
-import { AT_FDCWD, AT_SYMLINK_NOFOLLOW, type GuestPaths, type Place, withoutParents } from './guest-paths.js';
+import {
+  AT_EMPTY_PATH,
+  AT_FDCWD,
+  AT_SYMLINK_NOFOLLOW,
+  type GuestPaths,
+  type Place,
+  withoutParents,
+} from './guest-paths.js';
 import { procStatus } from './proc.js';
 import type { StatLayout } from '../machine/emulation.js';
 import type { Address } from '../units.js';
@@ -25,6 +32,7 @@ const TREE_MAGIC = 0x794c_7630n;
 const ST_RDONLY = 1n;
 const ST_VALID = 0x20n;
 const BLOCK = 4096n;
+const AT_EACCESS = 0x200n;
 const BLOCKS = 0x4_0000n;
 
 // prettier-ignore
@@ -203,10 +211,12 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     return storeOr(this.context.store(arg(args, 4), statxBytes(status, this.context.endian)));
   }
 
-  private accessAt(from: number, address: Address, mode: bigint): bigint | Errno {
-    const status = this.paths.statusAt(from, address, 0n);
+  private accessAt(from: number, address: Address, mode: bigint, flags = 0n): bigint | Errno {
+    if (BigInt.asUintN(32, mode) > 7n) return 'EINVAL';
+    const status = this.paths.statusAt(from, address, flags);
     if (typeof status === 'string') return status;
-    if (isSpecial(status)) return 0n;
+    if (isSpecial(status) || status.kind === 'link') return 0n;
+    if ((mode & 4n) !== 0n && (status.permissions & 0o400) === 0) return 'EACCES';
     if ((mode & 2n) !== 0n) {
       const changes = this.paths.changes();
       if (typeof changes === 'string') return changes;
@@ -225,8 +235,10 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   }
 
   faccessat2(args: Arguments): Answer {
-    if (arg(args, 3) !== 0n) this.context.deviate('access-flags');
-    return this.faccessat(args);
+    const flags = BigInt.asUintN(32, arg(args, 3));
+    if ((flags & ~(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) !== 0n) return 'EINVAL';
+    // Effective and real users are one.
+    return this.accessAt(int(arg(args, 0)), arg(args, 1), arg(args, 2), flags & ~AT_EACCESS);
   }
 
   private readLink(from: number, address: Address, to: Address, size: bigint): bigint | Errno {

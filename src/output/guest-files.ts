@@ -138,7 +138,9 @@ function openFile(descriptor: number, first: FileStatus, changes: boolean): Open
   const sizeNow = (): number => (changes && open ? fs.fstatSync(descriptor).size : first.sizeBytes);
   return {
     get status() {
-      return { ...first, sizeBytes: sizeNow() };
+      if (!changes || !open) return first;
+      const { size, mode, nlink } = fs.fstatSync(descriptor);
+      return { ...first, sizeBytes: size, permissions: mode & 0o777, links: nlink };
     },
     read(offset, size) {
       const bytes = new Uint8Array(Math.max(0, Math.min(size, Math.max(sizeNow() - offset, 0))));

@@ -250,7 +250,9 @@ class Overlay implements FileSystem, FileChanges {
     const first = this.upper.status(path, false) as FileStatus;
     return {
       get status() {
-        return isOpen ? { ...first, sizeBytes: sizeNow() } : first;
+        if (!isOpen) return first;
+        const { size, mode, nlink } = fs.fstatSync(descriptor);
+        return { ...first, sizeBytes: size, permissions: mode & 0o777, links: nlink };
       },
       read: (offset, size) => {
         const bytes = new Uint8Array(Math.max(0, Math.min(size, sizeNow() - offset)));

@@ -128,6 +128,18 @@ static void transfers(const char *folder) {
   S(linkat(AT_FDCWD, text, AT_FDCWD, path, 1)); S(unlink(text)); S(chown(folder, -1, -1)); S(lchown(folder, getuid(), getgid())); S(chown(folder, 0, 0));
 }
 
+static void accesses(const char *folder) {
+  char text[512]; snprintf(text, sizeof text, "%s/c", folder); unlink(text);
+  int fd = in(folder, "c", O_RDWR | O_CREAT | O_TRUNC);
+  struct stat status;
+  fchmod(fd, 0200); fstat(fd, &status); S(status.st_mode & 0777);
+  snprintf(text, sizeof text, "%s/link", folder); unlink(text); symlink("nowhere", text);
+  for (int mode = 0; mode < 9; mode++) S(RAW(SYS_faccessat2, -100L, path, (long)mode, 0L));
+  S(RAW(SYS_faccessat2, -100L, path, 2L, 0x200L)); S(RAW(SYS_faccessat2, -100L, text, 4L, 0L)); S(RAW(SYS_faccessat2, -100L, text, 4L, 0x100L));
+  S(RAW(SYS_faccessat2, (long)fd, "", 2L, 0x1000L)); S(RAW(SYS_faccessat2, (long)fd, "", 4L, 0x1200L)); S(RAW(SYS_faccessat2, (long)fd, "", 2L, 0L)); S(RAW(SYS_faccessat2, -100L, path, 2L, 0x400L));
+  S(RAW(SYS_faccessat, -100L, path, 4L)); S(RAW(SYS_faccessat, -100L, path, 8L)); S(RAW(SYS_faccessat, -100L, "/", 5L));
+}
+
 static void sockets(void) {
   int two[2], none[2], loose = socket(AF_UNIX, SOCK_STREAM, 0);
   pipe(none);
@@ -152,6 +164,6 @@ static void locked(void) {
 int main(int argc, char **argv) {
   setvbuf(stdout, 0, _IONBF, 0);
   if (argc < 2) return 1;
-  users(); codes(); priorities(); inherited(); limits(); transfers(argv[1]); sockets(); locked();
+  users(); codes(); priorities(); inherited(); limits(); transfers(argv[1]); accesses(argv[1]); sockets(); locked();
   return 4;
 }
