@@ -315,9 +315,9 @@ int main(void) {
 `;
 describeWith(['gcc'], 'processes that share memory', () => {
   test.each([
-    ['a lock', SHARED, 41],
-    ['a store on its way', ON_ITS_WAY, 2],
-  ] as const)('restored at any point they do again what they did: %s', (name, source, lines) => {
+    ['a lock', SHARED, /^(?:\d+ \d+\n){40}2040\n$/],
+    ['a store on its way', ON_ITS_WAY, /^1\n2\n$/],
+  ] as const)('restored at any point they do again what they did: %s', (name, source, printed) => {
     const path = join(folder, name.replaceAll(' ', '-'));
     run('gcc', ['-O1', '-w', '-static', '-pthread', '-o', path, writeSource('shared.c', source)]);
     const image = readElf(new Uint8Array(readFileSync(path)));
@@ -329,7 +329,7 @@ describeWith(['gcc'], 'processes that share memory', () => {
     const whole = start();
     whole.run();
     const [expected, total] = [output, whole.instructions];
-    expect(expected.trimEnd().split('\n')).toHaveLength(lines);
+    expect(expected).toMatch(printed);
     for (const part of [0.2, 0.5, 0.8, 0.97]) {
       const process = start();
       output = '';
