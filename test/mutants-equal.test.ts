@@ -42,7 +42,8 @@ function assembled(name: Name, source: string) {
 
 /**
  * Whether `|A|B|` in the source may be B in place of A. `f` is called from elsewhere, `g` from the
- * source alone, `h` is no C; the tool may write something else at `label`.
+ * source alone, `h` is no C, `v` is as `f` and has no result; the tool may write something else at
+ * `label`.
  */
 function isSame(name: Name, source: string): boolean {
   const form = (index: 1 | 2): string =>
@@ -53,10 +54,11 @@ function isSame(name: Name, source: string): boolean {
   const { emulation, abi } = arches.find(({ target }) => target.id === name)!;
   if (emulation.kind !== 'ir') throw new Error('no emulation');
   const machine = { lifter: emulation.lifter, proof: emulation.proof, abi };
-  const functions = ['f', 'g', 'h'].flatMap((each): CodeFunction[] => {
+  const callersOf = { f: 'abi', g: 'inside', h: 'any', v: 'abi' } as const;
+  const functions = (['f', 'g', 'h', 'v'] as const).flatMap((each): CodeFunction[] => {
     const start = original.at(each);
-    const callers = ({ f: 'abi', g: 'inside', h: 'any' } as const)[each as 'f' | 'g' | 'h'];
-    return start === null ? [] : [{ starts: [start], callers, isCompiled: each !== 'h', calls: 0 }];
+    if (start === null) return [];
+    return [{ starts: [start], callers: callersOf[each], isCompiled: each !== 'h', calls: 0, isVoid: each === 'v' }];
   });
   const label = original.at('label');
   const range = { start: 0n, end: BigInt(original.bytes.length), bytes: original.bytes };
@@ -142,6 +144,43 @@ const arm64: readonly Row[] = [
   ['a branch into what is for nothing', true, 'f: |cbz x0,1f|cbz x0,2f| ; mov x0,#2; ret; 1: mov x9,#1; 2: ret'],
   ['a branch past a result', false, 'f: |cbz x0,1f|cbz x0,2f| ; mov x0,#2; ret; 1: mov x0,#1; 2: ret'],
   ['the same once more', false, 'f: 1: add x0,x0,#1; |cbnz x0,1b|nop| ; ret'],
+  ['what another function would have as its result', true, 'v: |mov x0,#1|nop| ; ret'],
+  ...(
+    [
+      ['asked whether it is 0', true, 'mov x20,#2', 'cbz x20,1f'],
+      ['asked whether it is 0, and it is', false, 'mov x20,#0', 'cbz x20,1f'],
+      ['asked for a bit', false, 'mov x20,#2', 'tbz x20,#0,1f'],
+    ] as const
+  ).flatMap(([what, expected, changed, ask]): Row[] =>
+    [
+      ['by an unknown callee', 'blr x8', ''],
+      ['by a callee that uses the register', 'bl g', 'g: str x20,[sp,#-16]!; mov x20,x0; ldr x20,[sp],#16; ret'],
+    ].map(([by, call, callee]) => [
+      `${what}, kept ${by!}`,
+      expected,
+      `f: mov x29,x30; |mov x20,#1|${changed}| ; ${call!}; ${ask}; mov x20,#0; ret x29; 1: mov x20,#1; ret x29; ${callee!}`,
+    ]),
+  ),
+  [
+    'a second look at what a store has kept',
+    true,
+    'f: str x1,[sp,#8]; cbz x1,1f; ldr x2,[sp,#8]; |cbz x2,1f|nop| ; add x0,x0,#1; 1: ret',
+  ],
+  [
+    'a second look at what another store may have changed',
+    false,
+    'f: str x1,[sp,#8]; cbz x1,1f; str x3,[x4]; ldr x2,[sp,#8]; |cbz x2,1f|nop| ; add x0,x0,#1; 1: ret',
+  ],
+  [
+    'a second look at the same comparison',
+    true,
+    'f: cmp x1,x2; b.eq 1f; cmp x1,x2; |b.eq 1f|nop| ; add x0,x0,#1; 1: ret',
+  ],
+  [
+    'a second look at another comparison',
+    false,
+    'f: cmp x1,x2; b.eq 1f; cmp x1,x3; |b.eq 1f|nop| ; add x0,x0,#1; 1: ret',
+  ],
   ['where the tool writes', false, 'f: label: |mov x9,#1|nop| ; ret'],
   ['in front of where the tool writes', false, 'f: |mov x9,#1|nop| ; label: nop; ret'],
 ];
@@ -149,6 +188,28 @@ const arm64: readonly Row[] = [
 const riscv64: readonly Row[] = [
   ['the link register, which the return reads', false, 'f: |j 1f|jal ra,1f| ; nop; 1: ret'],
   ['the link register, which is loaded again', true, 'f: |j 1f|jal ra,1f| ; nop; 1: ld ra,8(sp); ret'],
+  ['a bit of an address that jumps leave out', true, 'f: |jr 0(ra)|jr 1(ra)| ; nop'],
+  ['a bit of an address that jumps do not leave out', false, 'f: |jr 0(ra)|jr 2(ra)| ; nop'],
+  [
+    'a load with a reservation of what was just read',
+    true,
+    'f: ld a4,0(a0); bnez a4,1f; lr.d a5,(a0); |bnez a5,1f|nop| ; sc.d a6,a1,(a0); li a1,2; 1: mv a0,a1; ret',
+  ],
+  [
+    'a load with a reservation of something else',
+    false,
+    'f: ld a4,0(a0); bnez a4,1f; lr.d a5,(a2); |bnez a5,1f|nop| ; sc.d a6,a1,(a2); li a1,2; 1: mv a0,a1; ret',
+  ],
+  [
+    'a store under a reservation, which one hart does',
+    true,
+    'f: lr.d a5,(a0); sc.d a6,a1,(a0); |bnez a6,1f|nop| ; li a1,2; 1: mv a0,a1; ret',
+  ],
+  [
+    'a store under the reservation of another word',
+    false,
+    'f: lr.d a5,(a0); sc.d a6,a1,(a2); |bnez a6,1f|nop| ; li a1,2; 1: mv a0,a1; ret',
+  ],
   [
     'an argument of a pair that calls',
     false,
@@ -162,6 +223,21 @@ const riscv64: readonly Row[] = [
 ];
 
 const ppc: readonly Row[] = [
+  [
+    'asked by a record whether it is 0',
+    true,
+    'f: mflr 29; |li 30,1|li 30,2| ; bctrl; cmpdi 30,0; li 30,0; mtlr 29; beqlr; li 30,1; blr',
+  ],
+  [
+    'asked by a record whether it is 1',
+    false,
+    'f: mflr 29; |li 30,1|li 30,2| ; bctrl; cmpdi 30,1; li 30,0; mtlr 29; beqlr; li 30,1; blr',
+  ],
+  [
+    'asked by a record whether it is more',
+    false,
+    'f: mflr 29; |li 30,1|li 30,-2| ; bctrl; cmpdi 30,0; li 30,0; mtlr 29; bgtlr; li 30,1; blr',
+  ],
   ['a return under a condition in front of a return', true, 'f: cmpdi 3,0; |beqlr|nop| ; li 9,1; blr'],
   ['a return under a condition in front of a result', false, 'f: cmpdi 3,0; |beqlr|nop| ; li 3,1; blr'],
   ['a field of cr that the caller keeps', false, 'f: |cmpdi 2,3,0|nop| ; blr'],
@@ -175,6 +251,16 @@ const x86: readonly Row[] = [
   ['a register of the caller at the end', false, 'f: |mov $1,%ebx|.fill 5,1,0x90| ; ret'],
   ['half of a register', false, 'f: mov %rdi,%rax; |mov $1,%al|.fill 2,1,0x90| ; ret'],
   ['flags that are asked later', false, 'f: |test %edi,%edi|.fill 2,1,0x90| ; mov $1,%eax; je 1f; mov $2,%eax; 1: ret'],
+  [
+    'a second look at the same flags',
+    true,
+    'f: test %rdi,%rdi; je 1f; test %rdi,%rdi; |je 1f|.fill 2,1,0x90| ; mov $1,%eax; ret; 1: mov $2,%eax; ret',
+  ],
+  [
+    'a second look at other flags',
+    false,
+    'f: test %rdi,%rdi; je 1f; test %rsi,%rsi; |je 1f|.fill 2,1,0x90| ; mov $1,%eax; ret; 1: mov $2,%eax; ret',
+  ],
   ['the return address', false, 'f: |push %rax; pop %rcx|pop %rcx; push %rax| ; ret'],
 ];
 

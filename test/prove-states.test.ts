@@ -52,6 +52,13 @@ const inside: readonly (readonly [string, string, string, RegExp])[] = [
   ['a function that loses what its caller has saved', 'riscv64/g0 graph', 'elftrace_graph_push', /back in s8, not/],
   ['half of a time', 'ppc32/regs function', 'write_record', /the time of a record is 0x/],
   ['a guard that is not there', 'riscv64/g2 list', 'ftrace_ops_list_func', /thread does not say that it runs/],
+  ['a callback with a stack that is not aligned', 'riscv64/g1 list-rcu', 'elftrace_invoke', /not aligned to 16 bytes/],
+  [
+    'a hit that the thread does not tell of',
+    'arm64/regs+probes probe-arguments',
+    'handle',
+    /a hit is handled, and its/,
+  ],
 ];
 
 /** The rest repeats them with other words. */

@@ -26,6 +26,9 @@ const LEAST_CAPACITY = 4096n;
 const SITES = 12;
 const OPS = 3;
 const NO_PLACE = 0x10n;
+/** Flags of an ops that decide whether it is called, and how. */
+const ASKED_FLAGS = BigInt(OPS_FLAGS.SAVE_REGS | OPS_FLAGS.STUB | OPS_FLAGS.RCU);
+const ALL_FLAGS = 0x7_ffffn;
 /** Words of an ops object, as `OPS_WORDS` has them, up to its trampoline. */
 const OPS_WORD_COUNT = 8;
 
@@ -125,6 +128,21 @@ class Filler {
     return ops + BigInt(OPS_WORDS[name]) * this.size;
   }
 
+  /** Flags that nothing asks are any; now and then an ops needs RCU. */
+  private anyFlags(ops: Address): void {
+    const at = this.field(ops, 'flags');
+    const rcu = this.random.below(3) === 0 ? BigInt(OPS_FLAGS.RCU) : 0n;
+    this.store(at, this.word(at) | rcu | (this.random.double() & ALL_FLAGS & ~ASKED_FLAGS));
+  }
+
+  /** Calls are counted from any number on; RCU watches or does not. */
+  words(): void {
+    const { random, memory } = this;
+    const count = this.at('elftrace_count');
+    if (count !== null) this.store(count, random.double());
+    if (memory.watching !== null && random.below(3) === 0) this.store(memory.watching, 0n);
+  }
+
   list({ calls, frame }: Wanted): void {
     const [head, end] = ['ftrace_ops_list', 'ftrace_list_end'].map(
       (name) => entryPoint(this.program, name)?.identity ?? null,
@@ -144,6 +162,7 @@ class Filler {
       if (isCalled) {
         this.store(this.field(at, 'filter'), filter);
         this.store(this.field(at, 'notrace'), notrace);
+        this.anyFlags(at);
       }
       more();
     }
@@ -226,6 +245,7 @@ export function fillTables(
 ): readonly GraphUser[] | null {
   if (memory.capacity < LEAST_CAPACITY) return null;
   const filler = new Filler(program, memory, ip, random);
+  filler.words();
   filler.list(wanted);
   filler.graphFilter(wanted.hijack);
   filler.direct();

@@ -8,6 +8,7 @@ import type { Program } from '../program/program.js';
 import { GRAPH_USER_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import type { Address, RegisterName } from '../units.js';
 import { mix, Random } from './random.js';
+import { isAligned } from './state.js';
 import type { ProofWorld } from './world.js';
 
 /** A function that takes all sites that its hashes match. */
@@ -63,6 +64,8 @@ interface Seen {
   readonly arguments: readonly bigint[];
   /** What the thread's block said of callbacks that run. */
   readonly active: bigint;
+  /** The stack pointer was as the ABI wants it at a function's entry. */
+  readonly isAligned: boolean;
 }
 
 /** Calls of users' callbacks in a trial. */
@@ -101,13 +104,13 @@ export class UserCalls {
     const told = abi.argumentRegisters.slice(0, 4).map((name) => machine.register(name));
     const user = this.users.find(({ ops }) => ops === told[2]);
     if (user === undefined) return;
-    this.seen.push({ user, arguments: told, active: this.active() });
-    const back = abi.linkRegister === null ? world.word(machine.register(abi.stackPointer)) : null;
+    const pointer = machine.register(abi.stackPointer);
+    this.seen.push({ user, arguments: told, active: this.active(), isAligned: isAligned(pointer, proof) });
+    const back = abi.linkRegister === null ? world.word(pointer) : null;
     if (back === null) machine.setRegister('pc', machine.register(abi.linkRegister!));
     else {
       machine.setRegister('pc', back);
-      const stack = machine.register(abi.stackPointer) + BigInt(machine.lifter.addressBits / 8);
-      machine.setRegister(abi.stackPointer, stack);
+      machine.setRegister(abi.stackPointer, pointer + BigInt(machine.lifter.addressBits / 8));
     }
     // Not all entries save the static chain.
     const free = [...abi.argumentRegisters, ...proof.results].filter((name) => proof.volatile.includes(name));
@@ -132,10 +135,11 @@ export class UserCalls {
     const asked = isAsked ? this.users.filter(({ takes }) => takes(ip)) : [];
     const told = phase === 'enter' ? [] : asked.filter((each) => each.hearsReturns && wantsCall(each, ip));
     const wanted = [...asked, ...told];
-    for (const [i, { user, arguments: found, active }] of this.seen.entries()) {
+    for (const [i, { user, arguments: found, active, isAligned: isRightStack }] of this.seen.entries()) {
       if (wanted[i] !== user) return `a user of the graph tracer was asked that should not be`;
       const isRight = found[0] === ip && parents.includes(found[1]!) && found[3] === entry;
       if (!isRight) return 'a user of the graph tracer was told another call';
+      if (!isRightStack) return 'a user of the graph tracer was called with a stack that is not aligned';
       if ((active & GRAPH_RUNS) === 0n) return 'a callback of the graph tracer runs, and its thread does not say so';
     }
     return this.seen.length === wanted.length ? null : 'a user of the graph tracer was not asked';

@@ -11,6 +11,7 @@ import {
   GRAPH_ENTRY_WORDS,
   graphEntryBytes,
   ONE_STACK,
+  OPS_FLAGS,
   OPS_WORDS,
   PROBE_EVENT_WORDS,
   PROBE_OP_WORDS,
@@ -31,6 +32,7 @@ import {
 import type { Address } from '../units.js';
 import { fillTables } from './filled-tables.js';
 import { type GraphUser, graphUsers, UserCalls, wantsCall, wordReader } from './graph-users.js';
+import { HandledHits } from './handled-hits.js';
 import { differing, PAGE_BYTES } from './layout.js';
 import { PreservedRegisters } from './preserved.js';
 import { mix, Random } from './random.js';
@@ -77,6 +79,9 @@ const LATE = 0x2_1234_5678n;
 /** Words that a graph entry has between those that are compared. */
 const SPARE_WORD = 3;
 
+/** What a thread has under way beside tables that are filled. */
+const BESIDE_FILLED: readonly TracerState[] = ['fresh', 'left', 'gone', 'other-stack', 'deep', 'side-left', 'others'];
+
 /** What a state adds to what callbacks do, or takes from it. */
 interface Effects {
   /** Callbacks are asked by code that guards against recursion. */
@@ -109,6 +114,8 @@ export class OwnData {
   private readonly direct: Address | null;
   private readonly graph: Address | null;
   private readonly probe: Address | null;
+  /** Null: nothing reads memory for probes. */
+  private readonly handled: HandledHits | null;
   private readonly stopped: Address | null;
   private readonly watching: Address | null;
   private readonly graphOps: Address | null;
@@ -166,6 +173,8 @@ export class OwnData {
     this.graph = place('ftrace_graph_func');
     this.direct = place('ftrace_direct_func');
     this.probe = place('elftrace_probe_ftrace');
+    const peek = place('elftrace_probe_peek');
+    this.handled = peek === null ? null : new HandledHits(peek);
     this.livepatch = place('elftrace_livepatch');
     this.waiting = WaitingCalls.of(program);
     this.asked = users;
@@ -197,6 +206,11 @@ export class OwnData {
   /** Whether a callback is the graph tracer. */
   isGraph(place: Address): boolean {
     return place === this.graph;
+  }
+
+  /** Whether a callback is that of probes of sites. */
+  isProbe(place: Address): boolean {
+    return place === this.probe;
   }
 
   private memory(world: ProofWorld): TracerMemory {
@@ -232,10 +246,15 @@ export class OwnData {
     this.state = state ?? 'again';
     this.random = new Random(mix(1, Number(returnAddress & 0xffff_ffffn)));
     if (state !== null && !enterState(state, this.memory(world), this.call, this.random)) this.state = 'fresh';
+    if (this.state === 'filled') {
+      const beside = BESIDE_FILLED[this.random.below(BESIDE_FILLED.length)]!;
+      enterState(beside, this.memory(world), this.call, this.random);
+    }
     const filled = this.state === 'filled' ? this.fill(world) : null;
     this.asked = filled ?? this.users;
     for (const page of world.changed()) this.before.set(page, world.read(page, PAGE_BYTES));
     this.thread = this.threadOf(world);
+    this.handled?.begin(world, () => this.activeNow(world) !== 0n);
     this.userCalls?.begin(world, this.asked, () => this.activeNow(world), Number(returnAddress & 0xffff_ffffn));
     this.preserved?.begin();
     // Both halves of what the clock says are numbers that tell it from others.
@@ -345,7 +364,7 @@ export class OwnData {
     const active = thread === null ? 0n : this.was(world, this.headOf(thread, 'active'));
     const isSkipped = isGuarded && (thread === null || active !== 0n);
     const isBlind = isGuarded && this.watching !== null && this.was(world, this.watching) === 0n;
-    const calls = isSkipped ? [] : wanted.calls.filter(({ needsRcu }) => !(isBlind && needsRcu));
+    const calls = isSkipped ? [] : wanted.calls.filter((each) => !(isBlind && this.needsRcu(world, each)));
     const isCallback = wanted.calls.some(({ place }) => place === this.graph);
     const asksGraph = isCallback ? calls.some(({ place }) => place === this.graph) : wanted.hijack;
     const isStopped = this.stopped !== null && this.was(world, this.stopped) !== 0n;
@@ -376,6 +395,13 @@ export class OwnData {
       direct: isSkipped ? null : wanted.direct,
       replacement: calls.some(({ place }) => place === this.livepatch) ? wanted.replacement : null,
     };
+  }
+
+  /** Whether a callback is left out while RCU does not watch. */
+  private needsRcu(world: ProofWorld, { self, needsRcu }: WantedCall): boolean {
+    if (self === 0n) return needsRcu;
+    const flags = this.was(world, self + BigInt(OPS_WORDS.flags * this.word));
+    return (flags & BigInt(OPS_FLAGS.RCU)) !== 0n;
   }
 
   /** Whether a hit is none inside another one; a callback of the list that hits a probe is one. */
@@ -447,6 +473,7 @@ export class OwnData {
     // A callback that has all registers may change those, too.
     const lost = this.state === 'rewritten' ? null : (this.preserved?.wrong ?? null);
     if (lost !== null) return lost;
+    if (this.handled?.isUnsaid === true) return 'a hit is handled, and its thread does not say so';
     for (const { address, size, holds, least, what } of writes) {
       const found = this.number(world, address, size);
       if (least !== undefined && (found < least || found > world.machine.time))

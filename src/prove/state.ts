@@ -38,6 +38,10 @@ const FREE = {
   32: { stack: 0x5e5e_0000n, back: 0x6d6d_0000n },
 };
 
+/** Whether a stack pointer is one that the ABI lets a function be called with. */
+export const isAligned = (stackPointer: bigint, { stackAlign, stackSkew }: ProofModel): boolean =>
+  (stackPointer + stackSkew) % stackAlign === 0n;
+
 /** Pages that stacks begin in: few, since each stays mapped. */
 const STACKS = 8;
 

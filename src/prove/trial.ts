@@ -21,7 +21,7 @@ import {
 } from './compare.js';
 import { wrongFrame } from './frames.js';
 import { mix, Random } from './random.js';
-import type { Begun } from './state.js';
+import { type Begun, isAligned } from './state.js';
 import type { TracerState } from './tracer-states.js';
 import type { Wanted, WantedCall } from './wanted.js';
 import { callOf, comeBack, ownData } from './way-back.js';
@@ -141,7 +141,8 @@ class Way {
     const { returnAddress } = this.begun!;
     const [ip, parent, ops] = pair.abi.argumentRegisters.slice(0, 3).map((name) => world.machine.register(name));
     const left = same.filter((each) => !calls.has(each));
-    const call = left.find((each) => each.ops === ops) ?? left[0] ?? same[0]!;
+    // The list hands the ops on, whether or not entries do.
+    const call = left.find((each) => each.self === ops) ?? left[0] ?? same[0]!;
     calls.set(call, (calls.get(call) ?? 0) + 1);
     if (ip !== trial.ip) events.push(`${call.name} was told ip ${hex(ip!)}, not ${hex(trial.ip)}`);
     if (call.ops !== null && ops !== call.ops)
@@ -153,12 +154,24 @@ class Way {
       events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(returnAddress)}`);
     const unguarded = this.isGuarded && pair.data !== null ? pair.data.unguarded(world) : null;
     const frame = this.rewritten.size > 0 ? null : this.wrongFrame(ip!, isTrap ? parent! : null);
-    const wrong = unguarded ?? frame;
+    const wrong = unguarded ?? frame ?? this.wrongStack();
     if (wrong !== null) events.push(`${call.name} ${wrong}`);
     this.spend(call);
     this.redirect();
-    this.rewrite();
+    this.rewrite(call);
     return 'continue';
+  }
+
+  /**
+   * What is wrong with the stack pointer that a callback finds, in a sentence; null: nothing. Code
+   * that asks callbacks one by one may call any C; entries call what needs no alignment.
+   */
+  private wrongStack(): string | null {
+    if (!this.isGuarded) return null;
+    const { abi, proof } = this.pair;
+    const stack = this.world.machine.register(abi.stackPointer);
+    if (isAligned(stack, proof)) return null;
+    return `finds the stack pointer ${hex(stack)}, which is not aligned to ${proof.stackAlign} bytes`;
   }
 
   /**
@@ -183,17 +196,20 @@ class Way {
   }
 
   /** The callback changes the registers of its frame: the site goes on with those. */
-  private rewrite(): void {
+  private rewrite(call: WantedCall): void {
     const { world, pair, trial, begun } = this;
     const { abi, proof } = pair;
     const { wanted } = trial;
     const frame = world.machine.register(abi.argumentRegisters[3] ?? '');
     const row = wanted?.frame?.full === true ? wanted.frame.row : null;
-    // A probe behind it would record what it wrote, and the graph tracer stop (C-FG-2).
-    const isOther = pair.hits !== null || wanted?.hijack === true || trial.ordinaryCall;
+    // A probe behind it would record what it wrote.
+    const isOther = !this.isProbed(call) || trial.ordinaryCall;
     if (begun!.tracer !== 'rewritten' || row === null || frame === 0n || isOther) return;
-    const frames = 'register' in pair.frames ? pair.frames.register : null;
-    const own = [...proof.platform, abi.stackPointer, abi.linkRegister, frames, proof.toc];
+    // Another frame pointer would stop the graph tracer (C-FG-2).
+    const { frames } = pair;
+    const pointer = 'register' in frames ? frames.register : null;
+    const graphed = 'framePointer' in frames && wanted?.hijack === true ? frames.framePointer : null;
+    const own = [...proof.platform, abi.stackPointer, abi.linkRegister, pointer, graphed, proof.toc];
     const random = new Random(mix(2, Number(begun!.returnAddress & 0xffff_ffffn)));
     for (const { at, holds, writer } of (row.restoresPlain === true ? row.plain : row.full) ?? []) {
       if (holds.is !== 'register' || writer !== undefined || own.includes(holds.name)) continue;
@@ -203,6 +219,13 @@ class Way {
       world.writeWord(frame + BigInt(at), value);
       if (proof.compared[holds.name] !== 0n) this.rewritten.set(holds.name, value);
     }
+  }
+
+  /** Whether the probe of the site was hit, where there is one, before a callback is called. */
+  private isProbed(call: WantedCall): boolean {
+    const { data } = this.pair;
+    const probes = this.trial.wanted!.calls.filter(({ place }) => data?.isProbe(place) === true);
+    return probes.every((each) => each !== call && this.calls.has(each));
   }
 
   /** The callback names another place to go on at: the word of the frame that the entry reads. */

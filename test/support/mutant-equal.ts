@@ -170,9 +170,12 @@ export class Equality {
     if (a.at !== null && this.isInside(a.at) && !(a.isAway && b.isAway)) return false;
     const original = a.isChanged ? b : a;
     if (a.at === null && !(a.to !== null && b.to !== null && isSame(a.to, b.to))) return false;
-    const live = a.at === null ? liveness.behind(original.last!) : liveness.before(a.at);
+    const live = liveness.parts(a.at === null ? liveness.behind(original.last!) : liveness.before(a.at));
     for (const slot of new Set([...a.slots.keys(), ...b.slots.keys()])) {
-      if ((live & bit(slot)) !== 0n && !isSame(this.slot(a, slot), this.slot(b, slot))) return false;
+      if (((live.read | live.asked) & bit(slot)) === 0n) continue;
+      const [x, y] = [this.slot(a, slot), this.slot(b, slot)];
+      if (isSame(x, y)) continue;
+      if ((live.read & bit(slot)) !== 0n || !terms.isSet(x, facts) || !terms.isSet(y, facts)) return false;
     }
     // A load that the original has not may fault.
     const changed = a.isChanged ? a : b;
@@ -231,11 +234,22 @@ export class Equality {
       }
       case 'calli':
       case 'ind':
-      case 'ret':
-        return this.leave(value(terminator.s), facts, (at, to, known) => go(at, to, known));
+      case 'ret': {
+        const to = this.goal(value(terminator.s), terminator);
+        return this.leave(to, facts, (at, known, others) => go(at, known, others));
+      }
       default:
         return null;
     }
+  }
+
+  /** Addresses of code have none of the bits that a jump ignores: what is added to them may. */
+  private goal(to: Term, { mask }: { readonly mask: bigint }): Term {
+    const { terms } = this;
+    const number = terms.value(to);
+    if (number !== null) return terms.number(number & mask);
+    const [base, offset] = terms.sum(to);
+    return offset === 0n ? to : terms.make('add', base, terms.number(offset & mask));
   }
 
   /** Where a slot says where to go: a return under a condition goes on behind it, or not. */

@@ -24,6 +24,8 @@ export interface CodeFunction {
   readonly isCompiled: boolean;
   /** Calls that its relocations tell of: as many must be found. */
   readonly calls: number;
+  /** It has no result. */
+  readonly isVoid: boolean;
 }
 
 export interface Machine {
@@ -50,6 +52,25 @@ const MOST_BYTES = 16;
 
 export const bit = (slot: Slot): bigint => 1n << BigInt(slot);
 
+/**
+ * Sets of slots in one number: those that are read; those of which code asks no more than whether
+ * they are 0; fields of records that are compared with each other, equal or not.
+ */
+const PLANE = 1024n;
+const ASKED = PLANE;
+const COMPARED = 2n * PLANE;
+
+/** Comparisons that ask whether the first, or the second operand is 0. */
+const ASKS_FIRST: Readonly<Record<string, bigint>> = {
+  ...{ seteq: 0n, setne: 0n, seteq32: 0n, setne32: 0n, setgtu: 0n, setleu: 0n, setltu: 1n, setgeu: 1n },
+};
+const ASKS_SECOND: Readonly<Record<string, bigint>> = { seteq: 0n, setne: 0n, setltu: 0n, setgeu: 0n };
+/** Ops of which the result is not 0 where no operand is. */
+const KEEPS_ZERO = new Set(['mov', 'or', 'sx32', 'zx32', 'select']);
+/** Kinds of records of whole registers, or their lower halves. */
+const WHOLE = /^(?:cmp[su]|sub|nzcvsub)(?:64|32)$/;
+const ASKS_EQUAL = new Set(['testeq', 'flage']);
+
 /** Operands that an op reads. */
 export function operandsOf({ op, a, b, c }: Op): readonly Operand[] {
   const row = OPS[op];
@@ -64,6 +85,38 @@ export function stepAt(lifter: Lifter, bytes: Uint8Array, address: Address): Ste
   const { kind } = block.terminator;
   if (kind === 'unknown' || kind === 'fetch' || block.end <= address) return null;
   return { address, end: block.end, block, target: null };
+}
+
+/** Slots in all planes. */
+const inAll = (slots: bigint): bigint => slots | (slots << ASKED) | (slots << COMPARED);
+
+type Mark = (operand: Operand, plane?: bigint) => void;
+
+/** Fields of a record of which an op asks whether two are equal. */
+function compared(op: Op, mark: Mark): void {
+  for (const [i, each] of operandsOf(op).entries()) mark(each, i === 1 || i === 2 ? COMPARED : 0n);
+}
+
+/** What a record reads: of its kind nothing, of what is compared with 0 whether it is. */
+function recorded({ d, a, b, kind }: Op, live: bigint, mark: Mark): void {
+  for (const [i, [own, other]] of [
+    [a, b],
+    [b, a],
+  ].entries() as IterableIterator<[number, [Operand, Operand]]>) {
+    const at = bit(d + 1 + i);
+    if ((live & at) !== 0n) mark(own);
+    if ((live & (at << COMPARED)) !== 0n) mark(own, other === 0n && WHOLE.test(kind) ? ASKED : 0n);
+  }
+}
+
+/** What an op reads of whose result code asks no more than whether it is 0. */
+function asked(op: Op, mark: Mark): void {
+  const { a, b } = op;
+  if (ASKS_FIRST[op.op] !== undefined && ASKS_FIRST[op.op] === b) mark(a, ASKED);
+  else if (ASKS_SECOND[op.op] !== undefined && ASKS_SECOND[op.op] === a) mark(b, ASKED);
+  else if (ASKS_EQUAL.has(op.op)) compared(op, mark);
+  else if (KEEPS_ZERO.has(op.op) || (op.op === 'and' && a === b)) for (const each of operandsOf(op)) mark(each, ASKED);
+  else for (const each of operandsOf(op)) mark(each);
 }
 
 /** Places to which an instruction may go, of those that it names itself. */
@@ -97,12 +150,18 @@ export class Liveness {
   readonly all: bigint;
   /** What no caller that keeps to the ABI reads of what a function leaves. */
   private readonly lost: bigint;
+  private readonly results: bigint;
   /** What a compiled function must give back, whether or not its caller reads it (PV-1). */
   private readonly owed: bigint;
+  /** What each callee that keeps to the ABI gives back, whatever it has in it meanwhile. */
+  private readonly kept: bigint;
   /** What no callee that keeps to the ABI reads. */
   private readonly unread: bigint;
   /** Places that returns lead to; null: not known. By the address of a return. */
-  private readonly ends = new Map<Address, { behind: Set<Address>; isAbi: boolean; isOpen: boolean }>();
+  private readonly ends = new Map<
+    Address,
+    { behind: Set<Address>; isAbi: boolean; isOpen: boolean; hasResult: boolean }
+  >();
   /** Instructions from which code comes to an address. */
   private readonly sources = new Map<Address, Step[]>();
   /** Addresses of compiled code. */
@@ -144,10 +203,12 @@ export class Liveness {
     const flags = FLAGS.reduce((sum, name) => sum | (lifter.slots.has(name) ? bit(lifter.slots.slot(name)) : 0n), 0n);
     const scratch = [...proof.volatile, ...dead].filter((name) => !proof.results.includes(name));
     this.lost = flags | this.slotsOf(scratch);
+    this.results = this.slotsOf(proof.results);
     this.owed = this.slotsOf(abi.preservedRegisters);
     // Frame pointers stay: unwinders begin with them. So do words of the platform.
-    const kept = ['x29', 'rbp', 's0', proof.toc, ...proof.platform];
-    this.unread = flags | this.slotsOf(abi.preservedRegisters.filter((name) => !kept.includes(name)));
+    const frames = ['x29', 'rbp', 's0', proof.toc, ...proof.platform];
+    this.kept = this.slotsOf(abi.preservedRegisters.filter((name) => !frames.includes(name)));
+    this.unread = flags | this.kept;
     this.follow();
     this.solve();
     for (const step of this.steps.values()) {
@@ -260,7 +321,7 @@ export class Liveness {
         if (isCall) behind.set(to, [...(behind.get(to) ?? []), terminator.ret]);
       }
     }
-    for (const { starts, callers, isCompiled, calls } of this.functions) {
+    for (const { starts, callers, isCompiled, calls, isVoid } of this.functions) {
       const found = starts.reduce((sum, each) => sum + (reached.get(each) ?? 0), 0);
       const inside = this.inside(starts);
       const goes = [...inside].map((at) => this.steps.get(at)!);
@@ -270,10 +331,11 @@ export class Liveness {
       for (const at of inside) {
         if (isCompiled) this.compiled.add(at);
         if (this.steps.get(at)!.block.terminator.kind !== 'ret') continue;
-        const end = this.ends.get(at) ?? { behind: new Set(), isAbi: false, isOpen: false };
+        const end = this.ends.get(at) ?? { behind: new Set(), isAbi: false, isOpen: false, hasResult: false };
         this.ends.set(at, end);
         for (const each of starts.flatMap((start) => behind.get(start) ?? [])) end.behind.add(each);
         if (callers === 'abi') end.isAbi = true;
+        if (!isVoid) end.hasResult = true;
         if (callers === 'any' || !isCompiled || found < calls) end.isOpen = true;
       }
     }
@@ -301,6 +363,11 @@ export class Liveness {
     return step.target === null && (terminator.kind === 'ind' || terminator.kind === 'calli');
   }
 
+  /** What code reads of all slots, and of which it asks no more than whether they are 0. */
+  parts(live: bigint): { readonly read: bigint; readonly asked: bigint } {
+    return { read: (live | (live >> COMPARED)) & this.all, asked: (live >> ASKED) & this.all };
+  }
+
   /** What is read behind an instruction. */
   behind(step: Step): bigint {
     const { terminator } = step.block;
@@ -313,7 +380,12 @@ export class Liveness {
       case 'call':
       case 'calli': {
         const to = targetsOf(step)[0];
-        if (to !== undefined && this.steps.has(to) && !this.labels.has(step.address)) return named;
+        if (to !== undefined && this.steps.has(to) && !this.labels.has(step.address)) {
+          if (!this.compiled.has(to) || !this.compiled.has(step.address)) return named;
+          // What a callee keeps and gives back it does not read.
+          const kept = inAll(this.kept);
+          return (named & ~kept) | (this.before(terminator.ret) & kept);
+        }
         return this.compiled.has(step.address) ? (all & ~this.unread) | this.before(terminator.ret) : all;
       }
       case 'ind':
@@ -322,7 +394,8 @@ export class Liveness {
         const end = this.ends.get(step.address);
         if (end === undefined || end.isOpen) return all;
         const owed = this.compiled.has(step.address) ? this.owed : 0n;
-        const own = end.isAbi ? all & ~this.lost : owed;
+        const lost = end.hasResult ? this.lost : this.lost | this.results;
+        const own = end.isAbi ? all & ~lost : owed;
         return [...end.behind].reduce((sum, each) => sum | this.before(each), own | named);
       }
       default:
@@ -366,22 +439,33 @@ export class Liveness {
   /** What is read in front of an instruction, from what is read behind it. */
   private through({ block: { ops, terminator } }: Step, behind: bigint): bigint {
     let live = behind;
-    const read = (operand: Operand): void => {
-      if (typeof operand === 'number') live |= bit(operand);
+    const mark = (operand: Operand, plane = 0n): void => {
+      if (typeof operand === 'number') live |= bit(operand) << plane;
     };
-    if (terminator.kind === 'br') [terminator.a, terminator.b].forEach(read);
-    else if ('s' in terminator) read(terminator.s);
+    const read = (operand: Operand): void => {
+      mark(operand);
+    };
+    if (terminator.kind === 'br') {
+      const asks = (terminator.condition === 'eq' || terminator.condition === 'ne') && terminator.b === 0n;
+      if (asks) mark(terminator.a, ASKED);
+      else [terminator.a, terminator.b].forEach(read);
+    } else if ('s' in terminator) read(terminator.s);
     for (const op of [...ops].reverse()) {
       const row = OPS[op.op];
       if (row.form === 'leave' || row.form === 'float') return this.all;
       const isWrite = row.form !== 'store' && row.form !== 'aligned' && row.form !== 'check';
       const slots = row.form === 'record' ? [0, 1, 2] : [0];
-      const written = isWrite ? slots.reduce((sum, i) => sum | bit(op.d + i), 0n) : 0n;
+      const written = isWrite ? slots.reduce((sum, i) => sum | inAll(bit(op.d + i)), 0n) : 0n;
+      const before = live;
       // What is computed for nothing reads nothing; an address may be one that faults.
       if (isWrite && row.form !== 'load' && (live & written) === 0n) continue;
-      if (!(row.form === 'record' && row.guarded)) live &= ~written;
-      operandsOf(op).forEach(read);
+      const isGuarded = row.form === 'record' && row.guarded;
+      if (!isGuarded) live &= ~written;
+      if (row.form === 'record' && !isGuarded) recorded(op, before, mark);
+      else if (isWrite && (before & bit(op.d)) === 0n && row.form !== 'load') asked(op, mark);
+      else if (ASKS_EQUAL.has(op.op)) compared(op, mark);
+      else operandsOf(op).forEach(read);
     }
-    return live & this.all;
+    return live & inAll(this.all);
   }
 }

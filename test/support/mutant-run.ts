@@ -28,6 +28,8 @@ const IDLE_FRAME = /^add\s+x29, sp, #0(?:x0)?$|^mov\s+x29, sp$/;
 const SITES = 2;
 /** Trials of a mutant that none of them finds. */
 const MOST = 32;
+/** Trials after which the code is asked whether the mutant does the same: then no others follow. */
+const FIRST = 8;
 /** Further trials once one of them says nothing: the proof is no yes any more. */
 const MORE = 3;
 /** Instructions: many more than any way has that does not go in circles. */
@@ -197,7 +199,7 @@ class Code {
     if (emulation.kind !== 'ir') throw new Error(`${arch.target.id} has no emulation`);
     const machine = { lifter: emulation.lifter, proof: emulation.proof, abi };
     const called = calledIn(this.object);
-    const unknown: Called = { callers: 'any', isCompiled: false, calls: 0 };
+    const unknown: Called = { callers: 'any', isCompiled: false, calls: 0, isVoid: false };
     const functions = this.names.flatMap(({ address, name, local }) => {
       if (local === null) return [];
       return [{ ...(called.get(name) ?? unknown), starts: local === 0n ? [address] : [address, address + local] }];
@@ -428,10 +430,13 @@ export class MutantRun {
 
   /** Trials that come to a mutant; of neighbours that change places to the one or to the other. */
   private reachesOf({ address, mutant }: Pick<Tested, 'address' | 'mutant'>): readonly Reach[] {
-    const own = this.reaches.get(address);
-    if (own !== undefined || mutant.kind !== 'swap') return own ?? [];
+    const own = this.reaches.get(address) ?? [];
+    if (mutant.kind !== 'swap') return own;
     const { sizeBytes } = this.prover.arch.isa.decode(mutant.before, 0, address);
-    return this.reaches.get(address + BigInt(sizeBytes)) ?? [];
+    const second = this.reaches.get(address + BigInt(sizeBytes)) ?? [];
+    // Trials that come by another way to the second one, first: fewer of them are like another.
+    const isOwn = new Set(own.map(({ site, n }) => `${site} ${n}`));
+    return [...second.filter(({ site, n }) => !isOwn.has(`${site} ${n}`)), ...own];
   }
 
   private *at(address: Address): Generator<Tested> {
@@ -527,7 +532,8 @@ export class MutantRun {
     let isFound = false;
     let isOpen = false;
     let left = MOST;
-    for (const { site, n } of reaches) {
+    for (const [i, { site, n }] of reaches.entries()) {
+      if (i === FIRST && counted === FIRST && this.isSame(tested)) break;
       const outcome = this.attempt(site, n);
       if (outcome === 'equal') counted++;
       if (outcome === 'doubt' && !isOpen) [isOpen, left] = [true, MORE];

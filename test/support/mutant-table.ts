@@ -114,6 +114,8 @@ export class MutantTable {
     for (const tested of run.reached()) {
       const state = this.stateOf(tested);
       if (state === null || state.standing === 'found' || state.standing === 'alike') continue;
+      // What the code says of it needs no more trials.
+      if (state.standing === 'survived' && state.sameIn?.includes(tested.object) === true) continue;
       const verdict = run.judge(tested);
       // What no trial counts for is no yes, whatever trials of another image say.
       if (state.standing !== 'open' || verdict === 'found' || verdict === 'alike') state.standing = verdict;

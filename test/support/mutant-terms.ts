@@ -49,6 +49,12 @@ const FOLD: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   setlt: (a, b) => word(signed(a, 64) < signed(b, 64)),
 };
 
+/** Comparisons of a number with itself. */
+const SAME: Readonly<Record<string, bigint>> = {
+  ...{ seteq: 1n, setle: 1n, setge: 1n, setleu: 1n, setgeu: 1n },
+  ...{ setne: 0n, setlt: 0n, setgt: 0n, setltu: 0n, setgtu: 0n, sub: 0n, xor: 0n },
+};
+
 /** Conditions as one of three, its operands in their order or not, itself or its opposite. */
 const CONDITIONS: Readonly<Record<Condition, readonly ['eq' | 'lt' | 'ltu', boolean, boolean]>> = {
   eq: ['eq', false, true],
@@ -71,6 +77,21 @@ const RECORDS: readonly (readonly [isSigned: boolean, width: 32 | 64] | null)[] 
   [true, 32],
   [false, 32],
 ];
+
+/** What code asks of the status flags of a subtraction, by the kind of the record: its width. */
+const FLAGS: Readonly<Record<string, Condition>> = {
+  ...{ flage: 'eq', flagb: 'ltu', flagbe: 'leu', flagl: 'lt', flagle: 'le' },
+};
+const FLAG_WIDTHS = new Map((['sub8', 'sub16', 'sub32', 'sub64'] as const).map((k, i) => [recordCode(k), 8 << i]));
+const NZCV_WIDTHS = new Map([
+  [recordCode('nzcvsub64'), 64],
+  [recordCode('nzcvsub32'), 32],
+]);
+/** The bit of Z among N, Z, C and V. */
+const Z = 4n;
+
+/** Loads for a store under a reservation are loads. */
+const PLAIN: Readonly<Record<string, string>> = { ld64rmw: 'ld64', ld32srmw: 'ld32s' };
 
 export class Terms {
   private readonly numbers = new Map<string, Term>();
@@ -121,6 +142,7 @@ export class Terms {
     const [x, y] = [this.value(a), b === undefined ? 0n : this.value(b)];
     const fold = FOLD[op];
     if (fold !== undefined && x !== null && y !== null) return this.number(fold(x, y));
+    if (a === b && SAME[op] !== undefined) return this.number(SAME[op]);
     if (op === 'sub' && y !== null) return this.make('add', a, this.number(-y));
     if (op === 'add') {
       const [first, one] = this.sum(a);
@@ -163,17 +185,24 @@ export class Terms {
     return this.make(`store ${bytes} ${op}`, memory, at, value);
   }
 
-  load(op: string, bytes: number, memory: Term, at: Term): Term {
+  /** @param name  of the op */
+  load(name: string, bytes: number, memory: Term, at: Term): Term {
+    const op = PLAIN[name] ?? name;
     let place = memory;
-    for (let node = this.nodes[place]!; /^store \d+ /.test(node.op); node = this.nodes[place]!) {
-      if (!this.areApart(at, bytes, node.of[1]!, Number(node.op.split(' ')[1]))) break;
+    for (let node = this.nodes[place]!; /^(?:store \d+ |event$)/.test(node.op); node = this.nodes[place]!) {
+      if (node.op !== 'event') {
+        const [, size, by] = node.op.split(' ') as [string, string, string];
+        // What a whole register was stored to says what is loaded.
+        if (node.of[1] === at && by === op.replace(/^ld/, 'st') && /64/.test(op)) return node.of[2]!;
+        if (!this.areApart(at, bytes, node.of[1]!, Number(size))) break;
+      }
       place = node.of[0]!;
     }
     return this.make(`load ${bytes} ${op}`, place, at);
   }
 
   /** A condition as an atom, and whether it must hold. */
-  condition(condition: Condition, width: 32 | 64, a: Term, b: Term): readonly [Term, boolean] {
+  condition(condition: Condition, width: number, a: Term, b: Term): readonly [Term, boolean] {
     const [name, isMirrored, holds] = CONDITIONS[condition];
     const [x, y] = isMirrored ? [b, a] : [a, b];
     if (name === 'eq' && this.value(y) === 0n) {
@@ -188,6 +217,14 @@ export class Terms {
     const { op, of } = this.nodes[term]!;
     const set = /^set(eq|ne|lt|ge|gt|le|ltu|geu|gtu|leu)(32)?$/.exec(op);
     if (set !== null) return this.condition(set[1] as Condition, set[2] === undefined ? 64 : 32, of[0]!, of[1]!);
+    const flags = FLAGS[op];
+    const bits = flags === undefined ? undefined : FLAG_WIDTHS.get(Number(this.value(of[0]!) ?? -1n));
+    if (flags !== undefined && bits !== undefined) return this.condition(flags, bits, of[1]!, of[2]!);
+    if (op === 'and' && this.value(of[1]!) === Z && this.nodes[of[0]!]!.op === 'testnzcv') {
+      const [kind, a, b] = this.nodes[of[0]!]!.of as [Term, Term, Term];
+      const width = NZCV_WIDTHS.get(Number(this.value(kind) ?? -1n));
+      return width === undefined ? null : this.condition('eq', width, a, b);
+    }
     const test = /^test(eq|lt|gt)$/.exec(op);
     const code = test === null ? null : this.value(of[0]!);
     const row = code === null ? null : RECORDS[Number(code)];
@@ -222,6 +259,12 @@ export class Terms {
     }
     if (of[0] === of[1]) return op.startsWith('eq');
     return facts.truths.get(known) ?? facts.truths.get(atom) ?? null;
+  }
+
+  /** Whether a term is known not to be 0, as a whole and in its lower half. */
+  isSet(term: Term, facts: Facts): boolean {
+    const value = this.value(this.known(term, facts));
+    return value !== null && low(value) !== 0n;
   }
 
   /** @param is32  registers have 32 bits: comparisons of so many say all */

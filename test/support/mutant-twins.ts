@@ -68,24 +68,34 @@ export function usesOf(
   return uses;
 }
 
-/** Names of functions that are in C, and in no machine's own code: those are compiled. */
-function compiledNames(): ReadonlySet<string> {
+/**
+ * Functions that are in C, and in no machine's own code: those are compiled. By their names whether
+ * they have no result.
+ */
+function compiledFunctions(): ReadonlyMap<string, boolean> {
   const source = join(root, 'src');
   const folders = readdirSync(source).filter((name) => name === 'runtime' || name.startsWith('arch-'));
   const files = folders.flatMap((folder) =>
     readdirSync(join(source, folder)).map((file) => join(source, folder, file)),
   );
-  const namesIn = (ending: string, pattern: RegExp): string[] =>
+  const found = (ending: string, pattern: RegExp): (readonly [name: string, line: string])[] =>
     files
       .filter((file) => file.endsWith(ending))
-      .flatMap((file) => [...readFileSync(file, 'utf8').matchAll(pattern)].map(([, name]) => name!));
-  const names = namesIn('.c', /^(?![#/ ]|extern).*?\b(\w+)\((?:[^()]|\([^()]*\))*\)\s*\{/gm);
-  const other = new Set(namesIn('.S', /\bFUNCTION\((\w+)\)/g));
-  return new Set(names.filter((name) => !other.has(name)));
+      .flatMap((file) =>
+        [...readFileSync(file, 'utf8').matchAll(pattern)].map(([line, name]) => [name!, line] as const),
+      );
+  const names = found('.c', /^(?![#/ ]|extern).*?\b(\w+)\((?:[^()]|\([^()]*\))*\)\s*\{/gm);
+  const other = new Set(found('.S', /\bFUNCTION\((\w+)\)/g).map(([name]) => name));
+  const isVoid = new Map<string, boolean>();
+  for (const [name, line] of names) {
+    const says = new RegExp(`\\bvoid\\s+${name}\\(`).test(line);
+    if (!other.has(name)) isVoid.set(name, (isVoid.get(name) ?? true) && says);
+  }
+  return isVoid;
 }
 
 /** A function of an object: who calls it, how many calls its relocations tell of. */
-export type Called = Pick<CodeFunction, 'callers' | 'isCompiled' | 'calls'>;
+export type Called = Pick<CodeFunction, 'callers' | 'isCompiled' | 'calls' | 'isVoid'>;
 
 /** Visibility of what no other file sees. */
 const HIDDEN = 2;
@@ -102,7 +112,7 @@ export function calledIn(object: string): ReadonlyMap<string, Called> {
   if (image === null) return called;
   const { symbols, sections, bytes } = image;
   const arch = archOf(image.header);
-  const names = compiledNames();
+  const compiled = compiledFunctions();
   // By section and place: how often it is called, and whether its address is taken.
   const calls = new Map<string, number>();
   const taken = new Set<string>();
@@ -134,10 +144,12 @@ export function calledIn(object: string): ReadonlyMap<string, Called> {
       ...[0n, local].map((offset) => `${place.section} ${place.value + offset}`),
     ];
     const isHidden = symbols.info[i]! >> 4 === elf.STB_LOCAL || (symbols.other[i]! & 3) === HIDDEN;
-    const isCompiled = names.has(name.replace(/^\./, ''));
+    const plain = name.replace(/^\./, '');
+    const isCompiled = compiled.has(plain);
     const isTaken = !isHidden || keys.some((key) => taken.has(key));
     const count = [...new Set(keys)].reduce((sum, key) => sum + (calls.get(key) ?? 0), 0);
-    called.set(name, { callers: !isCompiled ? 'any' : isTaken ? 'abi' : 'inside', isCompiled, calls: count });
+    const callers = !isCompiled ? 'any' : isTaken ? 'abi' : 'inside';
+    called.set(name, { callers, isCompiled, calls: count, isVoid: compiled.get(plain) ?? false });
   }
   return called;
 }
