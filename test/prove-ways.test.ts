@@ -114,6 +114,13 @@ describe.each(targets.map((each, i) => [...each, i] as const))('%s', (name, call
   );
 });
 
+test('PV-1: an ops that waits for a module takes no site, and is not asked for one', () => {
+  const waiting = 'ops: { name: one, call: elftrace_counter, filter: ":mod:other" }';
+  const other = 'ops: { name: two, call: elftrace_function_tracer, filter: "leaf sum" }';
+  const options = session('waiting', waiting, other, 'register: one', 'register: two');
+  expect(answerOf(sample('riscv64/program-patchable-8'), options)).toBe('proved');
+});
+
 /** A session that makes each kind of target one from the other: list, trampolines, graph, none. */
 const steps = [
   'ops: { name: one, call: elftrace_counter, filter: "leaf sum" }',

@@ -155,8 +155,8 @@ export class WantedCalls {
     let full = false;
     let replacement: WantedCall | null = null;
     for (const ops of this.ops) {
-      const takes =
-        (ops.filter === null || ops.filter.size === 0 || ops.filter.has(ip)) && ops.notrace?.has(ip) !== true;
+      // C-HASH-2: a filter without entries waits for a module, and takes nothing.
+      const takes = (ops.filter === null || ops.filter.has(ip)) && ops.notrace?.has(ip) !== true;
       if (!takes) continue;
       full ||= (ops.flags & OPS_FLAGS.SAVE_REGS) !== 0;
       if ((ops.flags & OPS_FLAGS.DIRECT) !== 0) continue;
