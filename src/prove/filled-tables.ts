@@ -131,7 +131,7 @@ class Filler {
   /** Flags that nothing asks are any; now and then an ops needs RCU. */
   private anyFlags(ops: Address): void {
     const at = this.field(ops, 'flags');
-    const rcu = this.random.below(3) === 0 ? BigInt(OPS_FLAGS.RCU) : 0n;
+    const rcu = this.random.below(2) === 0 ? BigInt(OPS_FLAGS.RCU) : 0n;
     this.store(at, this.word(at) | rcu | (this.random.double() & ALL_FLAGS & ~ASKED_FLAGS));
   }
 
@@ -140,7 +140,7 @@ class Filler {
     const { random, memory } = this;
     const count = this.at('elftrace_count');
     if (count !== null) this.store(count, random.double());
-    if (memory.watching !== null && random.below(3) === 0) this.store(memory.watching, 0n);
+    if (memory.watching !== null && random.below(2) === 0) this.store(memory.watching, 0n);
   }
 
   list({ calls, frame }: Wanted): void {
@@ -175,14 +175,15 @@ class Filler {
     const [table, stub] = ['elftrace_graph_users', 'elftrace_stub_text'].map((name) => this.at(name));
     if ((table ?? null) === null || (stub ?? null) === null) return [];
     const { random, memory } = this;
-    // Now and then none wants the call.
+    // Now and then none wants the call, or none that wants it is recorded.
     const mayWant = random.below(3) > 0;
+    const mayRecord = random.below(2) > 0;
     const last = [0, GRAPH_USER_COUNT - 1, random.below(GRAPH_USER_COUNT)][random.below(3)]!;
     const users: GraphUser[] = [];
     for (let i = 0; i < GRAPH_USER_COUNT; i++) {
       const kind = random.below(5);
       const isUser = i === last || kind < 3;
-      const isRecorded = kind === 0 || (i === last && mayWant && random.below(2) > 0);
+      const isRecorded = mayRecord && (kind === 0 || (i === last && mayWant && random.below(2) > 0));
       const takes = (mayWant || !isRecorded) && (i === last ? random.below(4) > 0 : random.below(2) > 0);
       const hearsReturns = !isRecorded && random.below(3) > 0;
       // No bit of an answer alone says yes.

@@ -153,6 +153,11 @@ export class Liveness {
   private readonly results: bigint;
   /** What a compiled function must give back, whether or not its caller reads it (PV-1). */
   private readonly owed: bigint;
+  /**
+   * What no code reads behind an entry: registers that are dead at sites and returns, but for those
+   * that say where code of the object goes.
+   */
+  private readonly dead: bigint;
   /** What each callee that keeps to the ABI gives back, whatever it has in it meanwhile. */
   private readonly kept: bigint;
   /** What no callee that keeps to the ABI reads. */
@@ -210,6 +215,12 @@ export class Liveness {
     this.kept = this.slotsOf(abi.preservedRegisters.filter((name) => !frames.includes(name)));
     this.unread = flags | this.kept;
     this.follow();
+    const goals = [...this.steps.values()].flatMap(({ block }) =>
+      's' in block.terminator ? [block.terminator.s] : [],
+    );
+    this.dead =
+      this.slotsOf(dead.filter((name) => name !== proof.entryAddress)) &
+      ~goals.reduce((sum, each) => sum | bit(each), 0n);
     this.solve();
     for (const step of this.steps.values()) {
       for (const to of targetsOf(step)) this.sources.set(to, [...(this.sources.get(to) ?? []), step]);
@@ -389,10 +400,10 @@ export class Liveness {
         return this.compiled.has(step.address) ? (all & ~this.unread) | this.before(terminator.ret) : all;
       }
       case 'ind':
-        return step.target === null ? all : named;
+        return step.target === null ? this.outside(step) : named;
       case 'ret': {
         const end = this.ends.get(step.address);
-        if (end === undefined || end.isOpen) return all;
+        if (end === undefined || end.isOpen) return this.outside(step);
         const owed = this.compiled.has(step.address) ? this.owed : 0n;
         const lost = end.hasResult ? this.lost : this.lost | this.results;
         const own = end.isAbi ? all & ~lost : owed;
@@ -401,6 +412,11 @@ export class Liveness {
       default:
         return all;
     }
+  }
+
+  /** What is read where code goes to a place that is not known. */
+  private outside({ address }: Step): bigint {
+    return this.compiled.has(address) ? this.all : this.all & ~this.dead;
   }
 
   /** What is read from an address on. */
