@@ -165,10 +165,10 @@ export class Equality {
   private isEqual(a: Way, b: Way, facts: Facts): boolean {
     const { terms, liveness } = this;
     const isSame = (x: Term, y: Term): boolean => x === y || terms.known(x, facts) === terms.known(y, facts);
-    if (a.at !== b.at || !isSame(a.memory, b.memory)) return false;
+    const original = a.isChanged ? b : a;
+    if (a.at !== b.at || !isSame(this.memory(a, original), this.memory(b, original))) return false;
     // In the changed code both are again only once they have been elsewhere.
     if (a.at !== null && this.isInside(a.at) && !(a.isAway && b.isAway)) return false;
-    const original = a.isChanged ? b : a;
     if (a.at === null && !(a.to !== null && b.to !== null && isSame(a.to, b.to))) return false;
     const live = liveness.parts(a.at === null ? liveness.behind(original.last!) : liveness.before(a.at));
     for (const slot of new Set([...a.slots.keys(), ...b.slots.keys()])) {
@@ -180,6 +180,13 @@ export class Equality {
     // A load that the original has not may fault.
     const changed = a.isChanged ? a : b;
     return [...changed.loads].every((each) => original.loads.has(each) || this.isOwnFrame(each));
+  }
+
+  /** Memory as far as it matters: where a function has returned its frame does not. */
+  private memory({ memory, slots }: Way, { at, last }: Way): Term {
+    const isBack = at === null && last!.block.terminator.kind === 'ret' && this.liveness.isCompiled(last!.address);
+    const stack = slots.get(this.stackPointer);
+    return isBack && stack !== undefined ? this.terms.above(memory, stack, FRAME) : memory;
   }
 
   private isOwnFrame(load: string): boolean {

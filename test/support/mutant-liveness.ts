@@ -300,6 +300,10 @@ export class Liveness {
     return this.steps.get(address);
   }
 
+  isCompiled(address: Address): boolean {
+    return this.compiled.has(address);
+  }
+
   isLabel(address: Address): boolean {
     return this.labels.has(address);
   }

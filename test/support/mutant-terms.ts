@@ -90,6 +90,8 @@ const NZCV_WIDTHS = new Map([
 /** The bit of Z among N, Z, C and V. */
 const Z = 4n;
 
+const STACK_ALIGN = 16n;
+
 /** Loads for a store under a reservation are loads. */
 const PLAIN: Readonly<Record<string, string>> = { ld64rmw: 'ld64', ld32srmw: 'ld32s' };
 
@@ -183,6 +185,23 @@ export class Terms {
 
   private push(op: string, bytes: number, memory: Term, at: Term, value: Term): Term {
     return this.make(`store ${bytes} ${op}`, memory, at, value);
+  }
+
+  /** Memory without what was stored to the bytes below an address. */
+  above(memory: Term, end: Term, reach: bigint): Term {
+    const { op, of } = this.nodes[memory]!;
+    if (!/^(?:store \d+ |event$)/.test(op)) return memory;
+    const before = this.above(of[0]!, end, reach);
+    const [, bytes, name] = op.split(' ') as [string, string, string];
+    const [[base, at], [own, top]] = [this.sum(of[1]!), this.sum(end)];
+    // Stacks are aligned.
+    if (op === 'event' && base === own && (at - top) % STACK_ALIGN === 0n) return before;
+    if (op !== 'event') {
+      const distance = signed(top - at, 64);
+      if (base === own && distance >= BigInt(bytes) && distance < reach) return before;
+      return before === of[0]! ? memory : this.store(name, Number(bytes), before, of[1]!, of[2]!);
+    }
+    return before === of[0]! ? memory : this.make(op, before, ...of.slice(1));
   }
 
   /** @param name  of the op */
