@@ -1,6 +1,6 @@
 /**
- * Functions that read their own return address, as kernels do for tracepoints, or that copy parts
- * of their stack. Under a graph tracer that address is the handler's, wherever the function puts
+ * Functions that read their own return address, as kernels do for tracepoints, the clock, or that
+ * copy parts of their stack. Under a graph tracer that address is the handler's, wherever the function puts
  * it: that is no fault of the patch, in the first call or in one after it.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -32,6 +32,17 @@ void unaligned(struct odd *to) { to->second = (word)__builtin_return_address(0);
 void copied(volatile char *to) {
   const char *from = __builtin_frame_address(0);
   for (int i = 0; i < COPIED; i++) to[i] = from[i];
+}
+/* Two readings of the clock, with the tracer's instructions in front of them. */
+#ifdef __x86_64__
+#define CLOCK() __builtin_ia32_rdtsc()
+#else
+#define CLOCK() ({ word now; __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now)); now; })
+#endif
+word timed(word *to) {
+  word before = CLOCK();
+  to[0] = before;
+  return CLOCK() - before;
 }
 /* Some bits of it are others: bytes that differ are still its. */
 word cut(void) { return (word)__builtin_return_address(0) & ~255ul; }
@@ -84,6 +95,7 @@ describeWith(['x86_64-linux-gnu-gcc', 'aarch64-linux-gnu-gcc'], 'return addresse
       stored: 'proved',
       unaligned: 'proved',
       copied: 'proved',
+      timed: 'proved',
       cut: 'proved',
       changed: 'inconclusive',
       summed: 'inconclusive',

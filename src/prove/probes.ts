@@ -44,7 +44,7 @@ import type { Begun, Entry } from './state.js';
 import type { OwnData } from './own-data.js';
 import type { ReturnPlaces } from './waiting-calls.js';
 import { callOf, comeBack, type OwnCheck } from './way-back.js';
-import type { ProofWorld, Registers } from './world.js';
+import { ProofWorld, type Registers } from './world.js';
 import type { FetchedWords, ProbeHit } from './writes.js';
 
 /** A probe that changes bytes. */
@@ -344,6 +344,7 @@ export class ProbeProofs {
     // On the way from the entry the site of the function may have been hit.
     const data = isThere ? this.data : null;
     data?.begin(patched, begun.tracer, begun, callOf(this.pair, this.trial(probe), begun));
+    ProofWorld.sameTime([original, patched]);
     if (!isThere) {
       const [a, b] = [original, patched].map((world) => runTo(world, probe.address, BUDGET));
       if (a!.kind !== 'hook' || b!.kind !== 'hook') return this.apart(a!, b!, probe.address);

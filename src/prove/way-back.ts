@@ -26,7 +26,7 @@ import { PAGE_BYTES } from './layout.js';
 import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
 import type { StateCall } from './tracer-states.js';
-import type { ProofWorld } from './world.js';
+import { ProofWorld } from './world.js';
 
 type OwnFrames = Omit<StateCall, 'owner'>;
 
@@ -74,7 +74,10 @@ export function comeBack(
     return a >> 64n === b >> 64n;
   };
   const hasBody = begun.isPlain && trial.body !== null && (trial.wanted?.replacement ?? null) === null;
-  if (hasBody) forgetDead(pair, isTaken);
+  if (hasBody) {
+    forgetDead(pair, isTaken);
+    ProofWorld.sameTime([original, patched]);
+  }
   if (hasBody && trial.isCalledAlike === true) {
     callAlike(pair, begun, words, isTaken);
     isTaken = (a, b) => a === handler && b === handler;

@@ -217,6 +217,13 @@ export class ProofWorld {
     for (const world of worlds) world.absent = stack === null ? null : absent;
   }
 
+  /** Both have the later of their times: what reads the clock from here on finds the same. */
+  static sameTime([a, b]: readonly [ProofWorld, ProofWorld]): void {
+    const ahead = a.machine.time - b.machine.time;
+    if (ahead > 0n) b.machine.skipTime(ahead);
+    else if (ahead < 0n) a.machine.skipTime(-ahead);
+  }
+
   /**
    * Code of the image around an address is there: where a trial stops, an instruction may begin on
    * one page and end on the next.
