@@ -1,7 +1,7 @@
 /**
- * Functions that read their own return address, as kernels do for tracepoints, the clock, or that
- * copy parts of their stack. Under a graph tracer that address is the handler's, wherever the function puts
- * it: that is no fault of the patch, in the first call or in one after it.
+ * Functions that read their own return address, as kernels do for tracepoints, or the clock, or
+ * that copy parts of their stack. Under a graph tracer that address is the handler's, wherever the
+ * function puts it: that is no fault of the patch, in the first call or in one after it.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
