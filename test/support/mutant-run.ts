@@ -527,6 +527,8 @@ export class MutantRun {
     const { patched } = this.prover.pair;
     const size = BigInt(mutant.before.length);
     const reaches = inTurn(this.reachesOf(tested));
+    // It is made of the code as it is without a mutant.
+    void this.code.equality;
     patched.rewrite(address, mutant.after);
     let counted = 0;
     let isFound = false;
