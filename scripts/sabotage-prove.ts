@@ -118,13 +118,24 @@ const AT_ONCE = 30;
 /** Files of the healthy build, which many breakages are compared with. */
 const healthy = new Map<string, Uint8Array | null>();
 
+/** So many of a list, spread over it. */
+const spread = <T>(list: readonly T[], most: number): readonly T[] =>
+  list.filter((_, i) => Math.floor(((i + 1) * most) / list.length) > Math.floor((i * most) / list.length));
+
 /**
  * What `prove` says of a breakage.
  * @param build  the folder of the broken code
  * @param good   the folder of the same code without the breakage
+ * @param most   images that are tried, spread over all of them
  */
-export async function judge(each: Breakage, build: string, good: string): Promise<{ said: Judgement; image: string }> {
-  const images = imagesFor(each);
+export async function judge(
+  each: Breakage,
+  build: string,
+  good: string,
+  most = Infinity,
+): Promise<{ said: Judgement; image: string }> {
+  const all = imagesFor(each);
+  const images = most < all.length ? spread(all, most) : all;
   let said: Judgement = 'same';
   let place = '';
   for (let at = 0; at < images.length; at += AT_ONCE) {

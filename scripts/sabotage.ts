@@ -4,7 +4,8 @@
  * it. Works on a copy of build/, so that an interrupted run leaves nothing broken behind.
  *
  * With `--prove` the broken code patches samples instead, and the healthy code proves what comes
- * out: which breakages of code that writes files does `prove` find alone?
+ * out: which breakages of code that writes files does `prove` find alone? `--images N`: in so many
+ * images in which a breakage could show, and not in all.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -74,10 +75,14 @@ async function tryProof(each: Breakage): Promise<string> {
   const good = readFileSync(path, 'utf8');
   if (places(each, good) !== 1) return 'NOT APPLIED';
   writeFileSync(path, broken(each, good));
-  const { said, image } = await judge(each, join(copy, 'build'), join(root, 'build'));
+  const { said, image } = await judge(each, join(copy, 'build'), join(root, 'build'), mostImages);
   writeFileSync(path, good);
   return image === '' ? said : `${said.padEnd(12)} [${image}]`;
 }
+
+const words = process.argv.slice(2);
+const imagesAt = words.indexOf('--images');
+const mostImages = imagesAt < 0 ? Infinity : Number(words.splice(imagesAt, 2)[1]);
 
 let unnoticed = 0;
 try {
@@ -95,8 +100,8 @@ try {
     symlinkSync(join(root, entry), join(copy, entry));
   }
   cpSync(join(root, 'build'), join(copy, 'build'), { recursive: true });
-  const byProof = process.argv.includes('--prove');
-  const wanted = process.argv.slice(2).filter((word) => word !== '--prove');
+  const byProof = words.includes('--prove');
+  const wanted = words.filter((word) => word !== '--prove');
   for (const each of breakages) {
     if (wanted.length > 0 && !wanted.some((word) => each.name.includes(word))) continue;
     if (byProof) {
