@@ -43,7 +43,7 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
   ['side-left', 'ppc64-elfv2-le/regs livepatch', 'elftrace_side_push', /functions in the place of others|keeps/],
   ['filled', 'riscv64/g2 graph', 'elftrace_graph_push', /a user of the graph tracer|users of a call/],
   ['filled', 'riscv64/g2 list', 'ftrace_ops_list_func', /was told ops|data of the tracer at/],
-  ['filled', 'riscv64/g2 directs-list', 'ftrace_direct_func', /execute at 0x10|was not reached/],
+  ['filled', 'x86-64/modern directs-list', 'ftrace_direct_func', /execute at 0x10|was not reached/],
   ['rewritten', 'riscv64/g1 graph-list', 'ftrace_regs_call', /"register","name":"s\d+"/],
   ['unmapped', 'arm64/regs+probes probe-arguments', 'record_event', /what a probe fetched is/],
 ];
