@@ -51,6 +51,7 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
 /** What is wrong in any state, and does not show behind the site: image, function, what is said. */
 const inside: readonly (readonly [string, string, string, RegExp])[] = [
   ['a function that loses what its caller has saved', 'riscv64/g0 graph', 'elftrace_graph_push', /back in s8, not/],
+  ['a field of CR that is lost', 'ppc64-elfv2-le/regs list', 'ftrace_ops_list_func', /back in cr, not/],
   ['half of a time', 'ppc32/regs function', 'write_record', /the time of a record is 0x/],
   ['a guard that is not there', 'riscv64/g2 list', 'ftrace_ops_list_func', /thread does not say that it runs/],
   ['a callback with a stack that is not aligned', 'riscv64/g1 list-rcu', 'elftrace_invoke', /not aligned to 16 bytes/],

@@ -284,7 +284,7 @@ export class OwnData {
    * @returns what ends that
    */
   watchCalls(world: ProofWorld): () => void {
-    return (this.preserved ??= new PreservedRegisters(this.program, this.own)).watch(world);
+    return (this.preserved ??= new PreservedRegisters(this.program, this.own, this.emulation.proof)).watch(world);
   }
 
   /** A page as it was when the trial began, for changes that belong to the state. */

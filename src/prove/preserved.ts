@@ -3,6 +3,7 @@
  * registers that the ABI wants preserved, whether or not its caller has anything in them.
  */
 import { SHF_EXECINSTR } from '../elf/constants.js';
+import type { ProofModel } from '../machine/proof.js';
 import type { Program } from '../program/program.js';
 import type { Address, RegisterName } from '../units.js';
 import type { ProofWorld } from './world.js';
@@ -26,6 +27,8 @@ export class PreservedRegisters {
   private readonly functions = new Map<Address, string>();
   private readonly returns = new Set<Address>();
   private readonly names: readonly RegisterName[];
+  /** Bits of each that are given back: fields of a condition register are; null: all. */
+  private readonly masks: readonly (bigint | null)[];
   private calls: Call[] = [];
   private found: string | null = null;
 
@@ -33,10 +36,14 @@ export class PreservedRegisters {
   constructor(
     private readonly program: Program,
     own: readonly Range[],
+    { compared }: ProofModel,
   ) {
     const { symbols, functions, arch } = program;
     const isOwn = (at: Address): boolean => own.some(({ start, end }) => at >= start && at < end);
-    this.names = arch.abi.preservedRegisters;
+    const { preservedRegisters } = arch.abi;
+    const parts = Object.entries(compared).filter(([, mask]) => mask !== 0n);
+    this.names = [...preservedRegisters, ...parts.map(([name]) => name)];
+    this.masks = [...preservedRegisters.map(() => null), ...parts.map(([, mask]) => mask)];
     for (let i = 1; i < symbols.count; i++) {
       const place = functions.placeOf(i)?.value;
       if (place === undefined || !isOwn(place)) continue;
@@ -112,7 +119,9 @@ export class PreservedRegisters {
       this.calls.pop();
       for (const [i, name] of this.names.entries()) {
         const [was, now] = [call.registers[i]!, machine.register(name)];
-        if (was !== now) this.found ??= `${call.name} gives ${hex(now)} back in ${name}, not ${hex(was)}`;
+        const mask = this.masks[i]!;
+        if (mask === null ? was !== now : ((was ^ now) & mask) !== 0n)
+          this.found ??= `${call.name} gives ${hex(now)} back in ${name}, not ${hex(was)}`;
       }
     }
   }
