@@ -150,16 +150,22 @@ for (int i = 0; i < 100; i++) sum += first(i); printf("%d\\n", sum); return 0; }
         }
       });
 
-    test('RT-42: functions are where their code is', async () => {
-      const ran = traced(patched(compile(FIB, [...PLAIN, ...sites], 'c', [], machine)), [], ROOM, machine);
+    test('RT-42: functions are where their code is, and have the lines of their sources', async () => {
+      const plain = compile(FIB, [...PLAIN, '-g', ...sites], 'c', [], machine);
+      const ran = traced(patched(plain), [], ROOM, machine);
       const distances: Record<string, boolean> = {};
-      (await openTrace({ dir: ran.dir })).byTask(() => ({
-        enter: ({ name, address, site }) => {
+      const lines: Record<string, number | undefined> = {};
+      (await openTrace({ dir: ran.dir, sources: true })).byTask(() => ({
+        enter: ({ name, address, site, source }) => {
           distances[name] = address <= site && site - address <= 16n;
+          lines[name] = source?.line;
         },
         leave: () => undefined,
       }));
-      expect(distances).toEqual({ fib: true, main: true });
+      expect([distances, lines]).toEqual([
+        { fib: true, main: true },
+        { fib: 2, main: 3 },
+      ]);
     });
 
     test('RT-28: it is not run here', () => {

@@ -62,6 +62,7 @@ test.each(['little', 'big'] as const)('RT-34: calls and returns, %s-endian', (en
       name: String(reader.site),
       address: 0n,
       site: 0n,
+      end: 0n,
       object: '',
       isProgram: true,
       source: null,
@@ -88,7 +89,16 @@ test('RT-34: of two calls with the same lowest bits the inner one returns; what 
     enter: ({ name }) => lines.push(name),
     leave: ({ name }) => lines.push(`/${name}`),
   });
-  const of = (name: string) => ({ index: 0, name, address: 0n, site: 0n, object: '', isProgram: true, source: null });
+  const of = (name: string) => ({
+    index: 0,
+    name,
+    address: 0n,
+    site: 0n,
+    end: 0n,
+    object: '',
+    isProgram: true,
+    source: null,
+  });
   tree.event(of('a'), BASE + 0x8000, 1);
   tree.event(of('b'), BASE + 0x6000, 2);
   tree.event(null, (BASE + 0x100) % 8192, 3);

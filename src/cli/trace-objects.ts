@@ -5,7 +5,7 @@
  */
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
-import { sourceLines } from '../elf/debug-lines.js';
+import { type CodeRange, sourceLines } from '../elf/debug-lines.js';
 import { isBadDebugInfo } from '../elf/dwarf.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -126,7 +126,7 @@ export class ObjectFinder {
     const from = debug === null ? image : readElf(readBytes(debug));
     const lines = await linesOf(
       from,
-      plain.functions.map(({ address }) => address),
+      plain.functions.map(({ address: start, end }) => ({ start, end })),
     );
     return new TracedObject(
       header.id,
@@ -147,8 +147,8 @@ export class ObjectFinder {
 }
 
 /** Lines of addresses; damage in debugging information is no fault of a trace. */
-async function linesOf(image: ElfImage, addresses: readonly Address[]): Promise<ReadonlyMap<Address, SourcePlace>> {
-  const sorted = [...addresses].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+async function linesOf(image: ElfImage, functions: readonly CodeRange[]): Promise<ReadonlyMap<Address, SourcePlace>> {
+  const sorted = [...functions].sort((a, b) => (a.start < b.start ? -1 : a.start > b.start ? 1 : 0));
   try {
     return await sourceLines(image, sorted, { ...commandLimits(), deadline: commandDeadline() });
   } catch (error) {

@@ -255,18 +255,40 @@ function runLines(section: DebugSection, header: LineHeader, row: Row): void {
   }
 }
 
+/** Code of which the line of its first instruction is asked for, in the file: [start, end). */
+export interface CodeRange {
+  readonly start: Address;
+  readonly end: Address;
+}
+
+/** Takes rows in pairs; a row holds up to the next one. */
+type Span = (from: number, to: number, file: number, line: number) => void;
+
+function spansOf(section: DebugSection, header: LineHeader, span: Span): void {
+  let before: { readonly address: number; readonly file: number; readonly line: number } | null = null;
+  runLines(section, header, (address, file, line, isEnd) => {
+    // Of several rows at one address the last counts.
+    if (before !== null && address > before.address) span(before.address, address, before.file, before.line);
+    before = isEnd ? null : { address, file, line };
+  });
+}
+
 /**
- * The lines of addresses, as far as they are known.
- * @param wanted  in the file, in ascending order
+ * The lines of functions, as far as they are known: of the first row that begins inside, or else of
+ * the one that holds the first instruction. Nops in front of a function's first row are those of
+ * the function before, as far as rows go.
+ * @param wanted  in ascending order of their starts
  * @throws ElftraceError 'elf-malformed', 'elf-truncated', 'limit-exceeded', 'timeout'
  */
 export async function sourceLines(
   image: ElfImage,
-  wanted: readonly Address[],
+  wanted: readonly CodeRange[],
   limits: UnpackLimits = {},
 ): Promise<ReadonlyMap<Address, SourceLine>> {
   const found = new Map<Address, SourceLine>();
-  const places = Float64Array.from(wanted, Number);
+  const starts = Float64Array.from(wanted, ({ start }) => Number(start));
+  /** How far inside the row begins that was found; Infinity: in front of the function. */
+  const inside = new Float64Array(wanted.length).fill(Infinity);
   const section = await debugSection(image, '.debug_line', limits);
   if (section === null) return found;
   const strings = {
@@ -276,16 +298,20 @@ export async function sourceLines(
   for (let at = 0; at + 4 < section.bytes.length;) {
     limits.deadline?.check('reading .debug_line');
     const header = readHeader(section, at, image.wordBytes, strings);
-    let before: { readonly address: number; readonly file: number; readonly line: number } | null = null;
-    runLines(section, header, (address, file, line, isEnd) => {
-      // A row holds up to the next one; of several at one address the last.
-      if (before !== null && address > before.address) {
-        const name = header.files[before.file - header.firstFile];
-        for (let i = firstAtLeast(places, before.address); i < places.length && places[i]! < address; i++) {
-          if (name !== undefined && !found.has(wanted[i]!)) found.set(wanted[i]!, { file: name, line: before.line });
-        }
-      }
-      before = isEnd ? null : { address, file, line };
+    spansOf(section, header, (from, to, number, line) => {
+      const file = header.files[number - header.firstFile];
+      if (file === undefined) return;
+      const take = (i: number): void => {
+        const { start, end } = wanted[i]!;
+        const offset = from - Number(start);
+        const distance = offset < 0 || (offset > 0 && from >= Number(end)) ? Infinity : offset;
+        if (distance >= inside[i]! && found.has(start)) return;
+        inside[i] = distance;
+        found.set(start, { file, line });
+      };
+      const first = firstAtLeast(starts, from);
+      for (let i = first; i < starts.length && starts[i]! < to; i++) take(i);
+      if (first > 0 && Number(wanted[first - 1]!.end) > from) take(first - 1);
     });
     at = header.end;
   }

@@ -11,6 +11,8 @@ export interface NativeFunction {
   /** Its first instruction and its site, in the file. */
   readonly address: Address;
   readonly site: Address;
+  /** Behind its last instruction, as its symbol says; its address where that is not known. */
+  readonly end: Address;
   /** Path of the object that it is in, and whether that is a program, not a library. */
   readonly object: string;
   readonly isProgram: boolean;
@@ -68,6 +70,7 @@ export class TracedObject {
         name,
         site,
         address,
+        end: symbol < 0 ? address : address + program.symbols.size[symbol]!,
         object: path,
         isProgram: this.isProgram,
         source: sourceOf(address),
