@@ -92,6 +92,7 @@ elftrace_native_graph:
 	add	x0, x10, #STUB_CALL - 8
 	add	x1, sp, #96
 	mov	x2, x9
+	mov	x3, sp
 	bl	native_enter
 	mov	x10, x0
 	ldr	x8, [sp, #80]
@@ -145,6 +146,8 @@ native_return:
 	stp	x6, x7, [sp, #48]
 	str	x8, [sp, #64]
 	add	x0, sp, #80
+	/* As the entry lays them, behind two others. */
+	sub	x1, sp, #16
 	bl	native_leave
 	mov	x30, x0
 	ldp	x0, x1, [sp]

@@ -1,7 +1,7 @@
 /** Programs of arm64 that write their own trace: the runtime of native.S and runtime/native.c. */
 import { ByteView } from '../bytes.js';
 import { reaches } from '../bits.js';
-import type { GraphStubs, NativeTracing } from '../machine/native-tracing.js';
+import type { GraphStubs, NativeTracing, ValuePlaces } from '../machine/native-tracing.js';
 import type { Address } from '../units.js';
 
 const BRANCH_REACH = { min: -0x800_0000n, max: 0x7ff_fffcn, alignBytes: 4 };
@@ -61,6 +61,29 @@ const graphStubs: GraphStubs = {
   },
 };
 
+/** As the slow way of native.S saves them: x9 and x30 lie in front. */
+const SAVED_IN_FRONT = 2;
+const REGISTERS = [0, 1, 2, 3, 4, 5, 6, 7] as const;
+
+/** Procedure call standard for AArch64, 6.8.2. */
+const VALUES: ValuePlaces = {
+  wordBytes: 8,
+  registers: REGISTERS.map((each) => SAVED_IN_FRONT + each),
+  result: SAVED_IN_FRONT,
+  named: Object.fromEntries(
+    REGISTERS.flatMap((each) => [
+      [`x${each}`, { kind: 'register' as const, place: SAVED_IN_FRONT + each }] as const,
+      [`d${each}`, { kind: 'floating' as const, place: each }] as const,
+    ]),
+  ),
+  floatRegisters: REGISTERS.length,
+  longDoubles: null,
+  longDoubleResult: null,
+  // They are copied somewhere, and passed by address.
+  largeAggregates: 'reference',
+  hiddenResult: false,
+};
+
 export const arm64NativeTracing: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
@@ -71,6 +94,7 @@ export const arm64NativeTracing: NativeTracing = {
   // Sites at the function's entry, whose call leaves the return address in x9.
   conventions: ['regs'],
   slots: { loaders: ['ld-linux-aarch64.so.1'], libraries: ['libc.so.6'], count: 22 },
+  values: VALUES,
   callInFront: () => null,
   options: { shortest: '-fpatchable-function-entry=2', all: '-fpatchable-function-entry=2' },
   reach: 1 << 26,

@@ -48,6 +48,7 @@ elftrace_native_function:
 	str	x8, [sp, #80]
 	mov	x0, x30
 	add	x1, sp, #96
+	mov	x2, sp
 	bl	native_record
 	ldr	x8, [sp, #80]
 	ldp	x6, x7, [sp, #64]

@@ -83,6 +83,7 @@ const elfV2Le: NativeTracing = {
   // Sites in front of the frame, which leave the return address in r0.
   conventions: ['regs'],
   slots: { loaders: ['ld64.so.2'], libraries: ['libc.so.6'], count: 22 },
+  values: null,
   callInFront: () => null,
   options: {
     shortest: '-fpatchable-function-entry=2 (GCC 13 or later)',

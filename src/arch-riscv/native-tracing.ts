@@ -16,6 +16,7 @@ export const riscvNativeTracing: NativeTracing = {
     libraries: ['libc.so.6'],
     count: 22,
   },
+  values: null,
   callInFront: () => null,
   options: {
     shortest: '-fpatchable-function-entry=4 (2 without compressed instructions)',

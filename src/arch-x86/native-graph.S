@@ -113,6 +113,7 @@ elftrace_native_graph:
 	addl	$STUB_HOOK - STUB_ENTERED, %edi
 	leaq	72(%rsp), %rsi
 	movq	72(%rsp), %rdx
+	movq	%rsp, %rcx
 	call	native_enter
 	movq	%rax, %r11
 	popq	%r10
@@ -197,6 +198,7 @@ native_return:
 	pushq	%r9
 	pushq	%r10
 	leaq	64(%rsp), %rdi
+	movq	%rsp, %rsi
 	call	native_leave
 	movq	%rax, 64(%rsp)
 	popq	%r10

@@ -27,6 +27,7 @@ enum {
   SYS_OPENAT = 257,
   SYS_FALLOCATE = 285,
   SYS_PRLIMIT = 302,
+  SYS_PROCESS_VM_READV = 310,
 };
 
 enum { NORESERVE = 0x4000, O_NOFOLLOW_ = 0x20000 };
@@ -89,6 +90,35 @@ static inline int knows_thread(u32 thread)
 {
   (void)thread;
   return thread_register() != 0;
+}
+
+/* From where a function's return address lies to its arguments on the stack. */
+#define STACK_ARGUMENTS 8
+
+/* The slow way saves these, from its stack pointer on: r10, r9, r8, rdi, rsi, rcx, rdx, rax. */
+#define HAS_VALUES
+
+#define FLOATING_CASE(n) \
+  case n: \
+    __asm__ volatile("movq %%xmm" #n ", %0" : "=m"(*to)); \
+    break;
+
+/* Low half of xmm0 to xmm7, or (8) what st0 holds. The compiler uses none of them here. */
+static inline void floating_register(u32 place, u32 bytes, u64 *to)
+{
+  (void)bytes;
+  switch (place) {
+    FLOATING_CASE(0)
+    FLOATING_CASE(1)
+    FLOATING_CASE(2)
+    FLOATING_CASE(3)
+    FLOATING_CASE(4)
+    FLOATING_CASE(5)
+    FLOATING_CASE(6)
+    FLOATING_CASE(7)
+    case 8:
+      __asm__ volatile("fstpt %0\n\tfldt %0" : "=m"(*(u8 (*)[16])to));
+  }
 }
 
 /* struct stat: device and number of a file are its first two words. */

@@ -1,6 +1,6 @@
 /** Programs of x86-64 that write their own trace: the runtime of native.S and runtime/native.c. */
 import { ByteView, concatBytes } from '../bytes.js';
-import type { GraphStubs, NativeTracing } from '../machine/native-tracing.js';
+import type { GraphStubs, NativeTracing, ValuePlaces } from '../machine/native-tracing.js';
 import type { SiteReading, SiteStore, SiteView } from '../machine/sites.js';
 import type { Address } from '../units.js';
 import { CALL5_REACH, encodeBranch5 } from './sites.js';
@@ -83,6 +83,29 @@ const graphStubs: GraphStubs = {
 /** GNU_PROPERTY_X86_FEATURE_1_AND, and its bit SHSTK. */
 const SHADOW_STACKS = { property: 0xc000_0002, bit: 2 } as const;
 
+/** As the slow way of native.S saves them, from the last push on. */
+const SAVED = ['r10', 'r9', 'r8', 'rdi', 'rsi', 'rcx', 'rdx', 'rax'] as const;
+const ARGUMENTS = ['rdi', 'rsi', 'rdx', 'rcx', 'r8', 'r9'] as const;
+const VECTORS = [0, 1, 2, 3, 4, 5, 6, 7] as const;
+/** What native-machine.h takes st0 for. */
+const ST0 = 8;
+
+/** System V ABI, 3.2.3. */
+const VALUES: ValuePlaces = {
+  wordBytes: 8,
+  registers: ARGUMENTS.map((each) => SAVED.indexOf(each)),
+  result: SAVED.indexOf('rax'),
+  named: Object.fromEntries([
+    ...SAVED.map((name, place) => [name, { kind: 'register' as const, place }] as const),
+    ...VECTORS.map((place) => [`xmm${place}`, { kind: 'floating' as const, place }] as const),
+  ]),
+  floatRegisters: VECTORS.length,
+  longDoubles: 'stack',
+  longDoubleResult: ST0,
+  largeAggregates: 'stack',
+  hiddenResult: true,
+};
+
 export const x86NativeTracing: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
@@ -94,6 +117,7 @@ export const x86NativeTracing: NativeTracing = {
   // are what the entry takes them for.
   conventions: ['modern'],
   slots: { loaders: ['ld-linux-x86-64.so.2'], libraries: ['libc.so.6'], count: 32 },
+  values: VALUES,
   callInFront,
   options: {
     shortest: '-fpatchable-function-entry=5',

@@ -50,6 +50,7 @@ elftrace_native_function:
 	pushq	%r10
 	movq	64(%rsp), %rdi
 	leaq	72(%rsp), %rsi
+	movq	%rsp, %rdx
 	call	native_record
 	popq	%r10
 	popq	%r9

@@ -94,6 +94,22 @@ const traceSize = (value: number): number => {
   return value;
 };
 
+const listOf = (describe: string) => ({ type: 'string', array: true, nargs: 1, describe }) as const;
+
+/** What of a program is recorded, as uftrace has it. */
+const choiceOptions = {
+  F: { alias: 'filter', ...listOf('record only these functions and what they call') },
+  N: { alias: 'notrace', ...listOf('record nothing of these functions and of what they call') },
+  D: { alias: 'depth', type: 'number', describe: 'levels of calls that are recorded' },
+  t: { alias: 'time-filter', type: 'string', describe: 'record calls that last so long: 10us' },
+  T: { alias: 'trigger', ...listOf('F@depth=N, time=T, filter, notrace, trace_on, trace_off') },
+  A: { alias: 'argument', ...listOf('arguments: F@arg1/s,arg2/i32; F: as its types say') },
+  R: { alias: 'retval', ...listOf('return values: F@retval/x; F: as its type says') },
+  a: { alias: 'auto-args', type: 'boolean', describe: 'all arguments and return values that types tell' },
+  disable: { type: 'boolean', describe: 'record nothing before a trigger trace_on' },
+  choice: { type: 'string', describe: 'write these options for ELFTRACE_CHOICE, run nothing' },
+} as const;
+
 /** What verbs take that read a trace of `record`. */
 function traceOptions<T>(parser: Argv<T>) {
   return parser
@@ -879,6 +895,7 @@ const parser = yargs([])
           default: 'function' as const,
           describe: 'what is recorded: calls, or calls and returns',
         })
+        .options(choiceOptions)
         .option('size', { type: 'number', coerce: traceSize, describe: 'bytes of the file of each thread, at most' })
         .option('symbols', { type: 'string', describe: 'names for a stripped file: System.map or an ELF file' })
         .option('json', { type: 'boolean', default: false, describe: 'with -o: print JSON' })

@@ -18,6 +18,8 @@ import { keepDirectoryAs, makeDirectory } from '../output/directory.js';
 import { ioError } from '../output/target.js';
 import { jsonSchema, refusalsJson } from '../report/json.js';
 import { version } from '../version.js';
+import { isEverything } from '../native/choice.js';
+import { type ChoiceOptions, choiceFor, choiceOf, writeChoice } from './record-choice.js';
 import { errorLine, exitCodes } from './exit.js';
 import { outputPath, readInput } from './files.js';
 import { RUN_FILE, type RunFacts, runFacts, traceFiles } from './native-trace.js';
@@ -25,7 +27,7 @@ import { hash, open, type Opened } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { err, flush, out } from './terminal.js';
 
-export interface RecordArguments extends SelectionOptions {
+export interface RecordArguments extends SelectionOptions, ChoiceOptions {
   readonly path: string;
   readonly arguments: readonly string[];
   readonly symbols?: string | undefined;
@@ -33,10 +35,25 @@ export interface RecordArguments extends SelectionOptions {
   readonly dir: string;
   readonly size?: number | undefined;
   readonly output?: string | undefined;
+  readonly choice?: string | undefined;
   readonly json: boolean;
 }
 
+/** What is recorded, beside the trace. */
+const CHOICE_FILE = 'elftrace.choice';
+
 export async function runRecord(args: RecordArguments): Promise<number> {
+  const isChosen = !isEverything(choiceOf(args));
+  if (args.choice !== undefined) {
+    if (args.output !== undefined || args.json) throw new ElftraceError('usage', '--choice goes without -o and --json');
+    return writeChoice(args, [args.path, ...args.arguments], args.choice);
+  }
+  if (isChosen && args.output !== undefined) {
+    throw new ElftraceError(
+      'usage',
+      'what is recorded is chosen when the program runs: -o patches it, --choice FILE writes the choice',
+    );
+  }
   if (args.output !== undefined) {
     try {
       return await writePatched(args, args.output);
@@ -181,6 +198,7 @@ async function runPatched(args: RecordArguments): Promise<number> {
   const made = await patched(args, program);
   checkMachine(made.opened);
   checkOrigin(made.opened);
+  const choice = await choiceFor(args, made.opened, made.laid.id, args.tracer);
   const file = await intoCache(made);
   const dir = prepareDirectory(args.dir);
   const facts = {
@@ -197,6 +215,12 @@ async function runPatched(args: RecordArguments): Promise<number> {
   await say(null);
   const environment: NodeJS.ProcessEnv = { ...process.env, ELFTRACE_DIR: dir };
   delete environment['ELFTRACE_OFF'];
+  delete environment['ELFTRACE_CHOICE'];
+  if (choice !== null) {
+    const path = join(dir, CHOICE_FILE);
+    await writeOutputs([{ path, bytes: choice }]);
+    environment['ELFTRACE_CHOICE'] = path;
+  }
   if (args.size !== undefined) environment['ELFTRACE_SIZE'] = String(args.size);
   flush();
   const status = await runProgram(file, args, environment);

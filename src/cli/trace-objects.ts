@@ -45,12 +45,14 @@ function originalOf(bytes: Uint8Array, id: string): Uint8Array | null {
   }
 }
 
-/** Where the debugging information of a build lies below a root; null: it has no number. */
-function debugFileOf(image: ElfImage): string | null {
+/** The debugging information of the same build, below one of some roots; null: it is not there. */
+export function debugFileOf(image: ElfImage, roots: readonly string[]): string | null {
   const note = image.notes().find(({ owner, type }) => owner === 'GNU' && type === NT_GNU_BUILD_ID);
   if (note === undefined) return null;
   const id = Buffer.from(note.descriptor).toString('hex');
-  return join('usr/lib/debug/.build-id', id.slice(0, 2), `${id.slice(2)}.debug`);
+  const name = join('usr/lib/debug/.build-id', id.slice(0, 2), `${id.slice(2)}.debug`);
+  const paths = roots.map((root) => join(root, name));
+  return paths.find((path) => fs.statSync(path, { throwIfNoEntry: false })?.isFile() === true) ?? null;
 }
 
 export class ObjectFinder {
@@ -118,7 +120,8 @@ export class ObjectFinder {
 
   private async opened(header: ThreadHeader, path: string, bytes: Uint8Array): Promise<TracedObject> {
     const image = readElf(bytes);
-    const debug = image.section('.symtab') && image.section('.debug_line') ? null : this.debugFile(image);
+    const debug =
+      image.section('.symtab') && image.section('.debug_line') ? null : debugFileOf(image, [...this.places.roots, '/']);
     const symbols = image.section('.symtab') === undefined && debug !== null ? { symbols: debug } : {};
     const opened = await open({ name: path, path, bytes, form: 'none', member: null, wrapped: [] }, symbols);
     const plain = new TracedObject(header.id, header.object, opened.sites, this.count);
@@ -135,14 +138,6 @@ export class ObjectFinder {
       this.count,
       (address) => lines.get(address) ?? null,
     );
-  }
-
-  /** The debugging information of the same build, below a root or here. */
-  private debugFile(image: ElfImage): string | null {
-    const name = debugFileOf(image);
-    if (name === null) return null;
-    const paths = [...this.places.roots, '/'].map((root) => join(root, name));
-    return paths.find((path) => fs.statSync(path, { throwIfNoEntry: false })?.isFile() === true) ?? null;
   }
 }
 

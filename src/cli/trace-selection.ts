@@ -16,14 +16,11 @@ const UNITS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, ms: 1e6, s: 1e
  * A time of `--time-range`: with a unit since the beginning of the trace, without one in seconds of
  * CLOCK_MONOTONIC. @returns nanoseconds since the beginning; undefined: not given
  */
-function timeOf(text: string, origin: bigint, option: string): number | undefined {
+export function timeOf(text: string, origin: bigint, option: string): number | undefined {
   if (text === '') return undefined;
   const [, number, unit] = /^(\d+(?:\.\d+)?)(ns|us|ms|s|m)?$/.exec(text) ?? [];
   if (number === undefined) {
-    throw new ElftraceError(
-      'usage',
-      `--time-range ${option}: ${text} is no time, such as 100us, 1.5ms, 2s or 1234.567`,
-    );
+    throw new ElftraceError('usage', `${option}: ${text} is no time, such as 100us, 1.5ms, 2s or 1234.567`);
   }
   if (unit !== undefined) return Number(number) * UNITS[unit]!;
   const [seconds, part = ''] = number.split('.');
@@ -40,6 +37,8 @@ export function selectionOf(trace: NativeTrace, args: TraceSelectionOptions): Ca
   if (parts !== undefined && parts.length !== 2) {
     throw new ElftraceError('usage', `--time-range ${timeRange} is not of the form FROM~TO; either may be left out`);
   }
-  const [from, to] = (parts ?? []).map((each) => timeOf(each, trace.clock.origin.nanoseconds, timeRange!));
+  const [from, to] = (parts ?? []).map((each) =>
+    timeOf(each, trace.clock.origin.nanoseconds, `--time-range ${timeRange!}`),
+  );
   return { only: filter, not: notrace, depth, from, to };
 }

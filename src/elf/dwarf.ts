@@ -34,6 +34,10 @@ const DW_AT_specification = 0x47;
 const DW_AT_linkage_name = 0x6e;
 const DW_AT_MIPS_linkage_name = 0x2007;
 const DW_AT_str_offsets_base = 0x72;
+const DW_AT_addr_base = 0x73;
+const DW_AT_language = 0x13;
+/** C89, C, C99, C11, C17. */
+const LANGUAGES_C: ReadonlySet<number> = new Set([0x01, 0x02, 0x0c, 0x1d, 0x2c]);
 const DW_UT_skeleton = 4;
 const DW_UT_split_compile = 5;
 const DW_UT_type = 2;
@@ -149,6 +153,21 @@ interface Unit {
   readonly offsetBytes: 4 | 8;
   readonly abbreviations: ReadonlyMap<number, Abbreviation>;
   strOffsetsBase: number;
+  addressesBase: number;
+  language: number;
+}
+
+/** An entry with those of its attributes that are numbers, texts or references. */
+export interface DebugEntry {
+  /** Position in `.debug_info`, which references are, too. */
+  readonly at: number;
+  readonly tag: number;
+  /** Number of entries around it: 0 for that of a unit. */
+  readonly level: number;
+  readonly numbers: ReadonlyMap<number, number>;
+  readonly name: string;
+  /** Whether it is of a language in which types are passed by their size alone: C. */
+  readonly isC: boolean;
 }
 
 /** What of an entry's attributes is asked for. */
@@ -176,6 +195,7 @@ export class DebugInfo {
     private readonly strings: DebugSection | null,
     private readonly lineStrings: DebugSection | null,
     private readonly strOffsets: DebugSection | null,
+    private readonly addresses: DebugSection | null,
     private readonly deadline: Deadline,
   ) {
     for (let at = 0; at < info.bytes.length;) at = this.#readUnit(at);
@@ -192,7 +212,81 @@ export class DebugInfo {
     if (info === null || abbrev === null) return null;
     const [strings, lines] = [await section('.debug_str'), await section('.debug_line_str')];
     const offsets = await section('.debug_str_offsets');
-    return new DebugInfo(info, abbrev, strings, lines, offsets, limits.deadline ?? Deadline.never);
+    const addresses = await section('.debug_addr');
+    return new DebugInfo(info, abbrev, strings, lines, offsets, addresses, limits.deadline ?? Deadline.never);
+  }
+
+  /** Calls `visit` for each entry whose tag is one of some. */
+  entries(tags: ReadonlySet<number>, visit: (entry: DebugEntry) => void): void {
+    for (const unit of this.#units) {
+      this.deadline.check('reading .debug_info');
+      let level = 0;
+      this.#at = unit.first;
+      while (this.#at < unit.end) {
+        const at = this.#at;
+        const kind = unit.abbreviations.get(this.#leb(this.info.bytes));
+        if (kind === undefined) {
+          level--;
+          continue;
+        }
+        const isWanted = level === 0 || tags.has(kind.tag);
+        const numbers = new Map<number, number>();
+        let name = '';
+        for (const { name: attribute, form, constant } of kind.attributes) {
+          if (isWanted && attribute === DW_AT_name) name = this.#string(this.#at, form, unit);
+          else if (isWanted) {
+            const value = this.#number(unit, form, constant);
+            if (value !== null) numbers.set(attribute, value);
+          }
+          this.#skip(unit, form);
+        }
+        if (level === 0) {
+          unit.language = numbers.get(DW_AT_language) ?? 0;
+          unit.addressesBase = numbers.get(DW_AT_addr_base) ?? 2 * unit.offsetBytes;
+        }
+        if (tags.has(kind.tag)) {
+          visit({ at, tag: kind.tag, level, numbers, name, isC: LANGUAGES_C.has(unit.language) });
+        }
+        if (kind.hasChildren) level++;
+      }
+    }
+  }
+
+  /** The number or reference at the cursor, which stays; null for other forms. */
+  #number(unit: Unit, form: number, constant: number): number | null {
+    const { view } = this.info;
+    const at = this.#at;
+    if (form === 0x21) return constant;
+    if (form === 0x01) return unit.addressBytes === 8 ? Number(view.u64(at)) : view.u32(at);
+    if (form === 0x0b) return view.u8(at);
+    if (form === 0x05) return view.u16(at);
+    if (form === 0x06) return view.u32(at);
+    if (form === 0x07) return Number(view.u64(at));
+    if (form === 0x0c) return view.u8(at);
+    if (form === 0x19) return 1;
+    if (form === 0x17) return this.info.offset(at, unit.offsetBytes);
+    if (form === 0x0d || form === 0x0f) return this.#lebAt(at);
+    if (form === 0x1b || (form >= 0x29 && form <= 0x2c)) return this.#address(unit, form);
+    const reference = this.#reference(unit, form, at);
+    return reference < 0 ? null : reference;
+  }
+
+  /** An address by its number in `.debug_addr`. */
+  #address(unit: Unit, form: number): number | null {
+    const { view } = this.info;
+    const at = this.#at;
+    const index = form === 0x1b ? this.#lebAt(at) : form === 0x29 ? view.u8(at) : form === 0x2a ? view.u16(at) : -1;
+    const place = unit.addressesBase + index * unit.addressBytes;
+    if (index < 0 || this.addresses === null || place + unit.addressBytes > this.addresses.bytes.length) return null;
+    return this.addresses.offset(place, unit.addressBytes);
+  }
+
+  #lebAt(at: number): number {
+    const here = this.#at;
+    this.#at = at;
+    const value = this.#leb(this.info.bytes);
+    this.#at = here;
+    return value;
   }
 
   /**
@@ -264,6 +358,8 @@ export class DebugInfo {
       offsetBytes,
       abbreviations: this.#abbreviations(abbreviations),
       strOffsetsBase: 2 * offsetBytes,
+      addressesBase: 2 * offsetBytes,
+      language: 0,
     });
     return end;
   }
@@ -348,12 +444,7 @@ export class DebugInfo {
     if (form === 0x12) return unit.start + view.u16(at);
     if (form === 0x13) return unit.start + view.u32(at);
     if (form === 0x14) return unit.start + Number(view.u64(at));
-    if (form !== 0x15) return -1;
-    const here = this.#at;
-    this.#at = at;
-    const value = unit.start + this.#leb(this.info.bytes);
-    this.#at = here;
-    return value;
+    return form === 0x15 ? unit.start + this.#lebAt(at) : -1;
   }
 
   #skip(unit: Unit, form: number): void {
@@ -439,12 +530,7 @@ export class DebugInfo {
     if (form === 0x25) return view.u8(at);
     if (form === 0x26) return view.u16(at);
     if (form === 0x28) return view.u32(at);
-    if (form !== 0x1a) return -1;
-    const here = this.#at;
-    this.#at = at;
-    const index = this.#leb(this.info.bytes);
-    this.#at = here;
-    return index;
+    return form === 0x1a ? this.#lebAt(at) : -1;
   }
 }
 

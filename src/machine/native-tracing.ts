@@ -51,6 +51,24 @@ export interface GraphTracing {
   readonly shadowStacks: { readonly property: number; readonly bit: number } | null;
 }
 
+/** Where functions find their arguments, and leave what they return, as the runtime sees it. */
+export interface ValuePlaces {
+  readonly wordBytes: 4 | 8;
+  /** Places of the registers for integers, in order, in what the entry saves. */
+  readonly registers: readonly number[];
+  readonly result: number;
+  /** Registers by their names. */
+  readonly named: Readonly<Record<string, { readonly kind: 'register' | 'floating'; readonly place: number }>>;
+  readonly floatRegisters: number;
+  /** Where values of floating point with more than 64 bits are; null: not known. */
+  readonly longDoubles: 'stack' | null;
+  readonly longDoubleResult: number | null;
+  /** Structures of more than two words: copied on the stack, or elsewhere and passed by address. */
+  readonly largeAggregates: 'stack' | 'reference';
+  /** Whether the place for a structure that is returned is the first argument. */
+  readonly hiddenResult: boolean;
+}
+
 export type NativeTracing =
   | {
       readonly kind: 'runtime';
@@ -66,6 +84,8 @@ export type NativeTracing =
       /** Conventions of entries of which a site must serve one. */
       readonly conventions: readonly ConventionName[];
       readonly slots: ThreadSlots;
+      /** null: the runtime records no values. */
+      readonly values: ValuePlaces | null;
       /**
        * The stores of a site whose nops behind the function's entry have room for a jump only, to
        * nops in front of it, where the call is; null: it is no such site.

@@ -56,6 +56,8 @@ export const RECORD = {
   controlEpoch: 1,
   controlStack: 2,
   controlReturn: 3,
+  /** So many units of values follow, of the event behind them. */
+  controlValues: 4,
   /** Bits of the stack pointer that a return of one unit has. */
   nearBits: 10,
 } as const;

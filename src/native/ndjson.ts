@@ -6,6 +6,7 @@ import { foreign, perFunction } from './names.js';
 import type { NativeFunction } from './objects.js';
 import { type CallSelection, selector } from './select.js';
 import type { NativeTrace } from './trace.js';
+import { jsonOf } from './values.js';
 
 const SCHEMA = 1;
 
@@ -34,7 +35,8 @@ export function writeNdjson(trace: NativeTrace, sink: ByteSink, selection: CallS
   const select = selector(selection);
   trace.inOrder(({ header }) => {
     const where = blockOf(`,"process":${header.process},"thread":${header.thread}`);
-    const end = (depth: number, time: number): void => {
+    const end = (depth: number, time: number, values: string): void => {
+      if (values !== '') out.text(values);
       out.block(where);
       out.block(depthWord);
       out.number(depth);
@@ -43,14 +45,14 @@ export function writeNdjson(trace: NativeTrace, sink: ByteSink, selection: CallS
       out.block(close);
     };
     return select({
-      enter: (called, depth, time) => {
+      enter: (called, depth, time, values = null) => {
         out.block(entry(called));
-        end(depth, time);
+        end(depth, time, values === null ? '' : `,"arguments":${foreign(values.map(jsonOf))}`);
       },
-      leave: (called, depth, time) => {
+      leave: (called, depth, time, _isExact, values = null) => {
         if (!returns) return;
         out.block(exit(called));
-        end(depth, time);
+        end(depth, time, values?.[0] === undefined ? '' : `,"returned":${foreign(jsonOf(values[0]))}`);
       },
     });
   });

@@ -40,7 +40,7 @@ export class TracedObject {
   /** Addresses that its segments cover, in the file: [start, end). */
   readonly extent: { readonly start: Address; readonly end: Address };
   /** What tables name: where sites begin, with the nops in front of their functions. */
-  private readonly starts: BigUint64Array;
+  readonly starts: BigUint64Array;
 
   /**
    * @param id     SHA-256 of the object before it was patched

@@ -5,6 +5,7 @@
 import { ByteView, cString } from '../bytes.js';
 import { ElftraceError, hexBytes, malformed } from '../errors.js';
 import type { Endian } from '../units.js';
+import { type RecordedValue, readValues } from './values.js';
 import { HEADER, HEADER_BYTES, MAGIC, MODES, NAME_BYTES, RECORD } from './layout.js';
 
 /** A file. */
@@ -142,6 +143,8 @@ const STACK_LOW_BITS = 32 - RECORD.stackShift;
 const STACK_HIGH_ONES = 2 ** (RECORD.stackBits - STACK_LOW_BITS) - 1;
 const SITE_HIGH_SHIFT = RECORD.siteShift - 32;
 const STACK_BYTES = 2 ** RECORD.stackUnit;
+/** Units of values of one event, at most. */
+const VALUES_MAX = 256;
 const NEAR_ONES = 2 ** RECORD.nearBits - 1;
 /**
  * Stack pointers of returns below it are known modulo this number of bytes, for the call that ended
@@ -160,6 +163,8 @@ export class ThreadReader {
   stack = 0;
   /** Lowest 26 bits of the address behind the site's call; of calls. */
   site = 0;
+  /** Arguments of the call, or what it returned; null: none were recorded. */
+  values: readonly RecordedValue[] | null = null;
   /** Words that are no record, or that nothing can be made of. */
   damaged = 0;
 
@@ -192,6 +197,7 @@ export class ThreadReader {
 
   /** Goes on to the next event; false at the end. */
   next(): boolean {
+    this.values = null;
     for (;;) {
       if (this.at === this.end && !this.fill()) return false;
       const low = this.words[this.at++]!;
@@ -261,8 +267,27 @@ export class ThreadReader {
       this.isReturn = true;
       this.stack = this.base + Math.floor(value / EPOCH_TICKS) * STACK_BYTES;
       return true;
-    } else this.damaged++;
+    } else if (kind === RECORD.controlValues) this.values = this.readValues(value);
+    else this.damaged++;
     return false;
+  }
+
+  /** Values of the event behind them; an odd number of units is filled up. */
+  private readValues(count: number): readonly RecordedValue[] | null {
+    const padded = count + (count % 2);
+    const units = new Uint32Array(padded);
+    for (let i = 0; i < padded; i++) {
+      if (count > VALUES_MAX || (this.at === this.end && !this.fill())) {
+        this.damaged++;
+        return null;
+      }
+      units[i] = this.words[this.at++]!;
+    }
+    // The program was killed between these units and the event.
+    if (units.every((each) => each === 0)) return null;
+    const values = readValues(units.subarray(0, count), this.header.endian);
+    if (values === null) this.damaged++;
+    return values;
   }
 
   private fill(): boolean {

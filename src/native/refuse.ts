@@ -24,6 +24,9 @@ export type NativeRefusal =
   | 'no-unwind-tables'
   | 'tracer'
   | 'text-too-large'
+  | 'values'
+  | 'returns'
+  | 'too-many'
   | 'set-id'
   | 'other-machine'
   | 'origin';

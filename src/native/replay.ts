@@ -13,7 +13,9 @@
 import type { NativeFunction } from './objects.js';
 import { type CallSelection, selector } from './select.js';
 import type { NativeTrace } from './trace.js';
-import type { CallListener } from './tree.js';
+import type { CallListener, Values } from './tree.js';
+import { argumentsText, resultText } from './values.js';
+import { visibleLine } from '../visible.js';
 
 const WAITING_MAX = 1 << 14;
 /** Deeper calls are indented as far as this. */
@@ -69,10 +71,18 @@ export function replayLines(
   send();
 }
 
+/** A call of which nothing is known to be inside. */
+interface Pending {
+  readonly line: Line;
+  readonly called: NativeFunction;
+  readonly depth: number;
+  readonly values: Values;
+}
+
 /** Lines of one thread. */
 class Reader implements CallListener {
   private readonly starts: number[] = [];
-  private pending: { readonly line: Line; readonly called: NativeFunction; readonly depth: number } | null = null;
+  private pending: Pending | null = null;
 
   constructor(
     private readonly thread: string,
@@ -80,37 +90,41 @@ class Reader implements CallListener {
     private readonly add: (line: Line) => void,
   ) {}
 
-  enter(called: NativeFunction, depth: number, time: number): void {
+  enter(called: NativeFunction, depth: number, time: number, values: Values = null): void {
     this.settle();
     this.starts[depth] = time;
     const line = { text: '' };
-    this.pending = { line, called, depth };
+    this.pending = { line, called, depth, values };
     this.add(line);
   }
 
-  leave(called: NativeFunction, depth: number, time: number): void {
+  leave(called: NativeFunction, depth: number, time: number, _isExact: boolean, values: Values = null): void {
+    const result = visibleLine(resultText(values));
     const spent = durationText(time - this.starts[depth]!);
     const { pending } = this;
     if (pending?.depth === depth) {
       this.pending = null;
-      pending.line.text = `${spent} ${this.thread} ${indent(depth)}${this.shown(called)};`;
+      pending.line.text = `${spent} ${this.thread} ${indent(depth)}${this.shown(called, pending.values)}${result};`;
       return;
     }
     this.settle();
-    this.add({ text: `${spent} ${this.thread} ${indent(depth)}} /* ${this.nameOf(called)} */` });
+    this.add({
+      text: `${spent} ${this.thread} ${indent(depth)}}${result}${result === '' ? '' : ';'} /* ${this.nameOf(called)} */`,
+    });
   }
 
   /** The call that waits calls something. */
   settle(): void {
     if (this.pending === null) return;
-    const { line, called, depth } = this.pending;
-    line.text = `${NO_DURATION} ${this.thread} ${indent(depth)}${this.shown(called)} {`;
+    const { line, called, depth, values } = this.pending;
+    line.text = `${NO_DURATION} ${this.thread} ${indent(depth)}${this.shown(called, values)} {`;
     this.pending = null;
   }
 
   /** Names of C++ have their arguments with them. */
-  private shown(called: NativeFunction): string {
+  private shown(called: NativeFunction, values: Values): string {
     const name = this.nameOf(called);
+    if (values !== null) return `${name.replace(/\(.*\)$/, '')}${visibleLine(argumentsText(values))}`;
     return name.endsWith(')') ? name : `${name}()`;
   }
 }

@@ -19,7 +19,8 @@ export interface CallSelection {
   readonly to?: number | undefined;
 }
 
-function matcherOf(texts: readonly string[]): (called: NativeFunction) => boolean {
+/** Whether a function has a name, as its symbol is or as it was written, that one of some patterns takes. */
+export function matcherOf(texts: readonly string[]): (called: NativeFunction) => boolean {
   const patterns: Pattern[] = texts.map(compilePattern);
   const known: (boolean | undefined)[] = [];
   return (called) =>
@@ -54,7 +55,7 @@ export function selector(selection: CallSelection): (listener: CallListener) => 
     /** Levels from which depths count. */
     const bases: number[] = [];
     return {
-      enter: (called, at, time) => {
+      enter: (called, at, time, values) => {
         if (notAt === Infinity && isNot(called)) notAt = at;
         const isChosen = notAt === Infinity && only.length > 0 && isOnly(called);
         if (onlyAt === Infinity && isChosen) onlyAt = at;
@@ -62,19 +63,19 @@ export function selector(selection: CallSelection): (listener: CallListener) => 
         bases[at] = base;
         const isLevel = at < notAt && at >= onlyAt;
         const isShown = isLevel && levels - base < depth && time >= from && time < to;
-        if (isShown) listener.enter(called, open, time);
+        if (isShown) listener.enter(called, open, time, values);
         if (isLevel) levels++;
         if (isShown) open++;
         shown[at] = isShown;
         counts[at] = isLevel;
       },
-      leave: (called, at, time, isExact) => {
+      leave: (called, at, time, isExact, values) => {
         if (at === notAt) notAt = Infinity;
         if (at === onlyAt) onlyAt = Infinity;
         if (counts[at] === true) levels--;
         if (shown[at] !== true) return;
         open--;
-        listener.leave(called, open, time, isExact);
+        listener.leave(called, open, time, isExact, values);
       },
       executed: (session) => listener.executed?.(session),
     };

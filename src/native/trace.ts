@@ -166,7 +166,7 @@ export class NativeTrace {
       }
       // While it is the first, which is for long where threads take turns.
       const limit = nextTime(heap);
-      do first.tree.event(first.called, first.reader.stack, first.reader.time);
+      do first.tree.event(first.called, first.reader.stack, first.reader.time, first.reader.values);
       while (this.advance(first) && first.reader.time < limit);
       if (first.isOver) {
         const last = heap.pop()!;

@@ -8,16 +8,20 @@
  */
 import type { NativeFunction } from './objects.js';
 import { NEAR_BYTES } from './reader.js';
+import type { RecordedValue } from './values.js';
 
 /** How far apart two frames of one stack may be, bytes. */
 const FAR = 1 << 20;
 
+/** Arguments of a call, or what it returned; null: they were not recorded. */
+export type Values = readonly RecordedValue[] | null;
+
 /** What hears of calls as they begin and end, properly nested. */
 export interface CallListener {
   /** `depth` of the outermost call is 0. */
-  enter(called: NativeFunction, depth: number, time: number): void;
+  enter(called: NativeFunction, depth: number, time: number, values?: Values): void;
   /** When it returned, where that is recorded (`isExact`), or at the event that showed it. */
-  leave(called: NativeFunction, depth: number, time: number, isExact: boolean): void;
+  leave(called: NativeFunction, depth: number, time: number, isExact: boolean, values?: Values): void;
   /** The thread's process executed another program, of this number; no call is open. */
   executed?(session: number): void;
 }
@@ -42,13 +46,13 @@ export class CallTree {
   constructor(private readonly listener: CallListener) {}
 
   /** A function was entered, or (null) the call returned that began with this stack pointer. */
-  event(called: NativeFunction | null, stack: number, time: number): void {
-    if (called !== null) this.enter(called, stack, time);
-    else this.returned(stack, time);
+  event(called: NativeFunction | null, stack: number, time: number, values: Values = null): void {
+    if (called !== null) this.enter(called, stack, time, values);
+    else this.returned(stack, time, values);
   }
 
   /** What is open inside of the call was left without a return. */
-  private returned(stack: number, time: number): void {
+  private returned(stack: number, time: number, values: Values): void {
     const { stacks } = this;
     this.last = time;
     const isNear = stack < NEAR_BYTES;
@@ -57,15 +61,15 @@ export class CallTree {
     // Its entry was not recorded, or it was seen to be over.
     if (at < 0) return;
     while (stacks.length > at + 1) this.leave(time);
-    this.leave(time, true);
+    this.leave(time, true, values);
   }
 
   /** A function was entered with this stack pointer. */
-  enter(called: NativeFunction, stack: number, time: number): void {
+  enter(called: NativeFunction, stack: number, time: number, values: Values = null): void {
     this.last = time;
     const region = this.regionOf(stack, time);
     while (this.stacks.length > region.below && this.stacks[this.stacks.length - 1]! <= stack) this.leave(time);
-    this.listener.enter(called, this.functions.length, time);
+    this.listener.enter(called, this.functions.length, time, values);
     this.functions.push(called);
     this.stacks.push(stack);
   }
@@ -77,10 +81,10 @@ export class CallTree {
     this.regions.length = 0;
   }
 
-  private leave(time: number, isExact = false): void {
+  private leave(time: number, isExact = false, values: Values = null): void {
     this.stacks.pop();
     const called = this.functions.pop()!;
-    this.listener.leave(called, this.functions.length, time, isExact);
+    this.listener.leave(called, this.functions.length, time, isExact, values);
   }
 
   private regionOf(stack: number, time: number): Region {

@@ -10,6 +10,8 @@ import { ByteView } from '../bytes.js';
 import type { NativeFunction } from './objects.js';
 import { baseOf, titleOf } from './names.js';
 import type { NativeTrace, TraceThread } from './trace.js';
+import type { Values } from './tree.js';
+import { UftraceValues } from './uftrace-values.js';
 
 /** Receives the bytes of one file after the other. */
 export type FileSink = (name: string) => { readonly write: (bytes: Uint8Array) => void; readonly close: () => void };
@@ -25,6 +27,12 @@ const DEPTH_MAX = 1 << 10;
 /** TASK_SESSION, SYM_REL_ADDR, MAX_STACK; exename, cmdline, taskinfo. */
 const FEATURES = 0x62n;
 const CONTENTS = 0x89n;
+
+/** ARGUMENT, RETVAL; argument specifications and the type of their patterns. */
+const VALUE_FEATURES = 0x18n;
+const VALUE_CONTENTS = 0x1400n;
+/** Of a record behind which values follow. */
+const MORE = 1 << 2;
 
 const encoder = new TextEncoder();
 
@@ -59,7 +67,6 @@ export function writeUftrace(trace: NativeTrace, command: readonly string[], ope
     file.close();
   };
   const sessions = sessionsOf(trace);
-  put('info', info(trace, command));
   put('task.txt', tasks(sessions));
   for (const session of sessions) put(`sid-${session.id}.map`, mapOf(trace, session));
   const known = new Set<string>();
@@ -68,11 +75,15 @@ export function writeUftrace(trace: NativeTrace, command: readonly string[], ope
     if (!known.has(name)) put(name, symbols(trace, thread));
     known.add(name);
   }
-  writeRecords(trace, open);
+  const specs = new UftraceValues();
+  writeRecords(trace, specs, open);
+  // What values are is known when they were all seen.
+  put('info', info(trace, command, specs));
 }
 
-function info({ tasks: all, threads }: NativeTrace, command: readonly string[]): Uint8Array {
+function info({ tasks: all, threads }: NativeTrace, command: readonly string[], specs: UftraceValues): Uint8Array {
   const HEADER_BYTES = 40;
+  const lines = specs.lines();
   const ids = all.map(([first]) => first!.header.thread);
   const text = encoder.encode(
     [
@@ -81,6 +92,7 @@ function info({ tasks: all, threads }: NativeTrace, command: readonly string[]):
       'taskinfo:lines=2',
       `taskinfo:nr_tid=${ids.length}`,
       `taskinfo:tids=${ids.join(',')}`,
+      ...lines,
       '',
     ].join('\n'),
   );
@@ -91,8 +103,8 @@ function info({ tasks: all, threads }: NativeTrace, command: readonly string[]):
   view.insertU16(12, HEADER_BYTES);
   // Little-endian, 64 bits.
   out.set([1, 2], 14);
-  view.insertWord(16, FEATURES, 8);
-  view.insertWord(24, CONTENTS, 8);
+  view.insertWord(16, FEATURES | (lines.length > 0 ? VALUE_FEATURES : 0n), 8);
+  view.insertWord(24, CONTENTS | (lines.length > 0 ? VALUE_CONTENTS : 0n), 8);
   view.insertU16(32, DEPTH_MAX);
   out.set(text, HEADER_BYTES);
   return out;
@@ -155,20 +167,24 @@ class Records {
     private readonly file: ReturnType<FileSink>,
     private session: number,
     private readonly origin: number,
+    private readonly specs: UftraceValues,
   ) {}
 
-  add(type: number, each: NativeFunction, depth: number, time: number): void {
+  add(type: number, each: NativeFunction, depth: number, time: number, values: Values = null): void {
     if (depth >= DEPTH_MAX) return;
-    if (this.used === PIECE_RECORDS) this.flush();
+    if (this.used + RECORD_BYTES > this.bytes.length) this.flush();
     const now = this.origin + time;
     const low = this.places[each.index] ?? this.placeOf(each);
-    const { view } = this;
-    const at = this.used * RECORD_BYTES;
+    const { view, used: at } = this;
+    const more = values === null ? 0 : MORE;
     view.setUint32(at, now >>> 0, true);
     view.setUint32(at + 4, now / 2 ** 32, true);
-    view.setUint32(at + 8, type | (MAGIC << 3) | (depth << 6) | ((low & 0xffff) << 16), true);
+    view.setUint32(at + 8, type | more | (MAGIC << 3) | (depth << 6) | ((low & 0xffff) << 16), true);
     view.setUint32(at + 12, low / 2 ** 16, true);
-    this.used++;
+    this.used += RECORD_BYTES;
+    if (values === null) return;
+    this.flush();
+    this.file.write(this.specs.encode(each, values));
   }
 
   private placeOf(each: NativeFunction): number {
@@ -185,7 +201,7 @@ class Records {
   }
 
   flush(): void {
-    if (this.used > 0) this.file.write(this.bytes.slice(0, this.used * RECORD_BYTES));
+    if (this.used > 0) this.file.write(this.bytes.slice(0, this.used));
     this.used = 0;
   }
 
@@ -195,20 +211,20 @@ class Records {
   }
 }
 
-function writeRecords(trace: NativeTrace, open: FileSink): void {
+function writeRecords(trace: NativeTrace, specs: UftraceValues, open: FileSink): void {
   // Nanoseconds of months, and addresses of 47 bits, are exact.
   const origin = Number(trace.clock.origin.nanoseconds);
   let last: Records | null = null;
   trace.byTask(({ header, session }) => {
     last?.close();
-    const records = new Records(trace, open(`${header.thread}.dat`), session, origin);
+    const records = new Records(trace, open(`${header.thread}.dat`), session, origin, specs);
     last = records;
     return {
-      enter: (called, depth, time) => {
-        records.add(ENTRY, called, depth, time);
+      enter: (called, depth, time, values) => {
+        records.add(ENTRY, called, depth, time, values);
       },
-      leave: (called, depth, time) => {
-        records.add(EXIT, called, depth, time);
+      leave: (called, depth, time, _isExact, values) => {
+        records.add(EXIT, called, depth, time, values);
       },
       executed: (next) => {
         records.executed(next);

@@ -119,43 +119,127 @@ static void set_window(struct page *page, word stack)
   page->shadow = shadow_delta(stack, 1);
 }
 
+/* Puts our return address in the place of a function's own; not where it is ours, nor without a shadow. */
+static word hook(struct page *page, word stack, word address)
+{
+  if ((stack - page->base) >> STACK_UNIT >= 1ul << STACK_BITS) return 0;
+  if (!page->shadow || is_hook(address)) return 0;
+  *(volatile word *)(stack + page->shadow) = address;
+  return 1;
+}
+
 /*
  * A call that the entry could not record; `stack` is where its return address lies, or the stack
  * pointer. @returns whether it shall return to us
  */
-__attribute__((used)) word native_enter(word site, word stack, word address)
+__attribute__((used)) word native_enter(word site, word stack, word address, const word *registers)
 {
   u64 before;
   word is_hooked = 0;
-  struct page *page = begin_event(&before);
-  volatile u64 *at = page && !page->stopped ? reserve(page) : 0;
+  struct page *page = page_at_hand();
+  if (page && state.choice && is_passed_over(page, site, stack)) return 0;
+  page = begin_event(&before);
+  if (page && state.choice) {
+    if (choose_call(page, site, stack, registers, stack + STACK_ARGUMENTS)) is_hooked = hook(page, stack, address);
+    page->last = stack;
+    end_event(page, &before);
+    return is_hooked;
+  }
+  volatile u64 *at = page && !page->stopped ? reserve(page, EVENT_BYTES) : 0;
   if (at) {
     put_call(page, at, site, stack);
     page->last = stack;
-    if (page->shadow && !is_hook(address)) {
-      *(volatile word *)(stack + page->shadow) = address;
-      is_hooked = 1;
-    }
+    is_hooked = hook(page, stack, address);
   } else if (native_slot >= 0) drop(page ? page : page_at_hand());
   if (page) end_event(page, &before);
   return is_hooked;
 }
 
-static void put_return(struct page *page, volatile u64 *at, word stack)
+static void put_leave(struct page *page, volatile u64 *at, u64 clock, word stack)
 {
-  u64 clock = put_controls(page, &at, stack);
   u64 depth = (stack - page->base) >> STACK_UNIT;
   put_word(at, TAG_CONTROL | CONTROL_RETURN << 2 | clock << 6 | depth << (6 + CLOCK_BITS));
   page->last = stack;
 }
 
+static void put_return(struct page *page, volatile u64 *at, word stack)
+{
+  u64 clock = put_controls(page, &at, stack);
+  put_leave(page, at, clock, stack);
+}
+
+/* The innermost open call that began there, which is over, and those inside of it; 0: none is kept. */
+static struct open_call *close_call(struct opened *opened, word stack)
+{
+  for (word i = opened->count; i-- > 0;) {
+    struct open_call *call = &opened->calls[i];
+    if (call->stack > stack && call->stack - stack <= FAR_FRAMES) return 0;
+    if (call->stack != stack) continue;
+    opened->count = i;
+    while (opened->regions && opened->region[opened->regions - 1].below > i) opened->regions--;
+    return call;
+  }
+  return 0;
+}
+
+/* Whether the call lasted for less than was asked for. */
+static int is_short(const struct open_call *call)
+{
+  u64 spent = counter() - call->start;
+  return call->time && spent >> 40 == 0 && spent * state.span_time < call->time * state.span_ticks;
+}
+
+/* Takes back what was recorded of a call: zeros are no records. A child has its parent's calls open. */
+static void erase(struct page *page, const struct open_call *call)
+{
+  word file = (word)page->file;
+  if (file == 0 || call->at < file || call->at >= file + page->window) return;
+  for (word at = call->at + call->bytes; at > call->at;) *(volatile u64 *)(at -= 8) = 0;
+  give_back(page, call->at, call->at + call->bytes);
+}
+
+static void choose_return(struct page *page, word stack, const word *registers)
+{
+  const struct choice *choice = choice_here();
+  const struct open_call *call = close_call(opened_of(page), stack);
+  if (call == 0 ? (choice->flags & CHOICE_TREE) != 0 : !call->is_recorded) return;
+  if (call && is_short(call)) {
+    erase(page, call);
+    return;
+  }
+  u32 units = 0;
+#ifdef HAS_VALUES
+  if (call && call->row && call->row->results) {
+    const struct value *values = values_of(choice, call->row) + call->row->arguments;
+    units = take_values(page, values, call->row->results, registers, 0);
+  }
+#else
+  (void)registers;
+#endif
+  word bytes = event_bytes(units);
+  volatile u64 *start = page->stopped ? 0 : reserve(page, bytes), *at = start;
+  if (at == 0) {
+    if (page->file) page->file->dropped_returns++;
+    return;
+  }
+  u64 clock = put_controls(page, &at, stack);
+  put_values(page, &at, units);
+  put_leave(page, at, clock, stack);
+  give_back(page, (word)(at + 1), (word)start + bytes);
+}
+
 /* A return that could not be recorded at once. @returns where it goes */
-__attribute__((used)) word native_leave(word stack)
+__attribute__((used)) word native_leave(word stack, const word *registers)
 {
   word address = *(volatile word *)(stack + shadow_delta(stack, 0));
   u64 before;
   struct page *page = begin_event(&before);
-  volatile u64 *at = page && !page->stopped ? reserve(page) : 0;
+  if (page && state.choice) {
+    choose_return(page, stack, registers);
+    end_event(page, &before);
+    return address;
+  }
+  volatile u64 *at = page && !page->stopped ? reserve(page, EVENT_BYTES) : 0;
   if (at) put_return(page, at, stack);
   else {
     struct page *own = page ? page : page_at_hand();

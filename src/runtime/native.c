@@ -10,7 +10,7 @@
  */
 #include "native-machine.h"
 
-typedef unsigned char u8;
+#include "native-choice.h"
 
 /* Filled in when the runtime is laid in. `name` is the path of the original. */
 struct config {
@@ -38,6 +38,9 @@ struct header {
   u64 dropped_returns;
 };
 
+/* Of values of one event. */
+#define DATA_UNITS 256u
+
 struct page {
   word cur, end, epoch, base, generation, owner;
   u32 thread, process;
@@ -50,7 +53,9 @@ struct page {
   u32 sequence;
   /* Stacks of signal handlers are small: what is long lies here. */
   char path[1024];
+  u32 data[DATA_UNITS];
 };
+_Static_assert(sizeof(struct page) <= 4096, "behind it lies what is open");
 
 /* The kernel's interface, as far as it is the same everywhere. */
 enum {
@@ -109,6 +114,11 @@ struct state {
   volatile word dropped_without_file;
   struct header *volatile first_file;
   u64 file_limit;
+  /* What is recorded; 0: every call. */
+  const struct choice *choice;
+  volatile word is_silent;
+  word reading;
+  u64 span_ticks, span_time;
   char directory[PATH_ROOM];
 };
 #define READY 2
@@ -130,6 +140,11 @@ static inline struct state *state_here(void)
 #define call2(n, a, b) system_call(n, (long)(a), (long)(b), 0, 0, 0, 0)
 #define call3(n, a, b, c) system_call(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 #define call4(n, a, b, c, d) system_call(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+
+/* From the place of a function's return address, or its stack pointer, to arguments on the stack. */
+#ifndef STACK_ARGUMENTS
+#define STACK_ARGUMENTS 0
+#endif
 
 #ifndef FALLOCATE
 #define FALLOCATE(file, from, size) call4(SYS_FALLOCATE, file, 0, from, size)
@@ -200,6 +215,9 @@ static int set_directory(const char *value)
   return 1;
 }
 
+static int begin_choice(const char *path);
+static struct opened *opened_of(struct page *page);
+
 static u64 number_of(const char *text)
 {
   u64 value = 0;
@@ -226,7 +244,7 @@ static int read_environment(char *scratch)
   long file = open_file(TEXT("/proc/self/environ"), O_CLOEXEC_);
   if (failed(file)) return 0;
   word held = 0;
-  int found = 0, is_off = 0, is_skipping = 0;
+  int found = 0, is_off = 0, is_skipping = 0, is_chosen = 1;
   for (;;) {
     long size = call3(SYS_READ, file, scratch + held, SCRATCH - held);
     if (failed(size) || size == 0) break;
@@ -239,6 +257,7 @@ static int read_environment(char *scratch)
       else if ((value = value_of(text, TEXT("ELFTRACE_DIR=")))) found = set_directory(value);
       else if ((value = value_of(text, TEXT("ELFTRACE_OFF=")))) is_off = *value && *value != '0';
       else if ((value = value_of(text, TEXT("ELFTRACE_SIZE=")))) state.file_limit = number_of(value);
+      else if ((value = value_of(text, TEXT("ELFTRACE_CHOICE=")))) is_chosen = *value == 0 || begin_choice(value);
       begin = i + 1;
     }
     copy(scratch, scratch + begin, held - begin);
@@ -246,7 +265,7 @@ static int read_environment(char *scratch)
     if (held == SCRATCH) held = 0, is_skipping = 1;
   }
   call1(SYS_CLOSE, file);
-  return found && !is_off;
+  return found && is_chosen && !is_off;
 }
 
 /* Decides once for the process: a slot, or off; 0: not now. */
@@ -424,13 +443,19 @@ static void write_header(struct page *page)
   copy(file->magic, config()->magic, sizeof file->magic);
 }
 
+/* Whose pages are; where a choice is made it is none that the entry knows. */
+static word owner_mark(void)
+{
+  return (word)&native_slot + (state.choice != 0);
+}
+
 /* A file for the thread; `page` has nothing but zeros. It stays stopped where there is none. */
 static void begin_thread(struct page *page)
 {
   u64 start = counter(), start_time = nanoseconds(1);
   page->process = (u32)call0(SYS_GETPID);
   page->thread = library_thread();
-  page->owner = (word)&native_slot;
+  page->owner = owner_mark();
   page->stopped = 1;
   long file = EEXIST_;
   for (; file == EEXIST_ && page->sequence < FILES_MAX; page->sequence++) {
@@ -458,13 +483,12 @@ static struct page *page_at_hand(void)
 {
   if (native_slot <= 0) return 0;
   struct page *page = (struct page *)thread_word((word)native_slot);
-  return page && page->owner == (word)&native_slot && page->thread == library_thread() ? page : 0;
+  return page && page->owner == owner_mark() && page->thread == library_thread() ? page : 0;
 }
 
 /* The thread's page, made or begun anew where it is another thread's or another process's. */
 static struct page *page_of_thread(void)
 {
-  word owner = (word)&native_slot;
   struct page *page = page_at_hand();
   if (page) return page;
   /* A child that shares our memory until it executes another program: its thread is not the one
@@ -472,23 +496,25 @@ static struct page *page_of_thread(void)
   u32 thread = (u32)call0(SYS_GETTID);
   if (!knows_thread(thread) || thread != library_thread()) return 0;
   if (!process_is_ready()) return 0;
-  word slot = (word)native_slot;
+  word slot = (word)native_slot, size = 4096 + (state.choice ? OPENED_BYTES : 0);
   page = (struct page *)thread_word(slot);
   if (page == 0) {
-    long at = map(4096, READ | WRITE, PRIVATE | ANONYMOUS, -1);
+    long at = map(size, READ | WRITE, PRIVATE | ANONYMOUS | NORESERVE, -1);
     if (failed(at)) return 0;
+    /* What is open stays so in a child. */
     if (failed(call3(SYS_MADVISE, at, 4096, WIPE_ON_FORK))) {
-      call2(SYS_MUNMAP, at, 4096);
+      call2(SYS_MUNMAP, at, size);
       return 0;
     }
     page = (struct page *)at;
-  } else if (page->owner == owner) {
+  } else if (page->owner == owner_mark()) {
     /* The control block of a thread that is dead: nobody writes through its page any more. */
     if (page->file && page->process == state.owner_process) {
       if (state.first_file == page->file) state.first_file = 0;
       call2(SYS_MUNMAP, page->file, page->window);
     }
     for (word i = 0; i < sizeof *page / 8; i++) ((volatile u64 *)page)[i] = 0;
+    if (state.choice) opened_of(page)->count = opened_of(page)->regions = 0;
   } else if (page->owner != 0) {
     return 0;
   }
@@ -499,13 +525,13 @@ static struct page *page_of_thread(void)
 }
 
 /* Makes the file longer than what was reserved of it. */
-static int grow(struct page *page)
+static int grow(struct page *page, word bytes)
 {
   word step = page->step, size = page->size;
   do {
     step = step < LAST_STEP ? step * 2 : LAST_STEP;
     size += step;
-  } while ((word)page->file + size < page->cur + EVENT_BYTES);
+  } while ((word)page->file + size < page->cur + bytes);
   page->stopped = 1;
   if (size > page->window) return 0;
   long file = open_file(path_of(page), O_RDWR_ | O_NOFOLLOW_ | O_CLOEXEC_);
@@ -525,12 +551,12 @@ static int grow(struct page *page)
  * Words for an event with its controls; 0: there is no room. By one instruction, and all at once:
  * handlers of signals that our own instructions raise reserve words, too.
  */
-static volatile u64 *reserve(struct page *page)
+static volatile u64 *reserve(struct page *page, word bytes)
 {
   do {
-    word at = __atomic_fetch_add(&page->cur, EVENT_BYTES, __ATOMIC_RELAXED);
-    if (at + EVENT_BYTES <= page->limit) return (volatile u64 *)at;
-  } while (grow(page));
+    word at = __atomic_fetch_add(&page->cur, bytes, __ATOMIC_RELAXED);
+    if (at + bytes <= page->limit) return (volatile u64 *)at;
+  } while (grow(page, bytes));
   return 0;
 }
 
@@ -577,11 +603,16 @@ static u64 put_controls(struct page *page, volatile u64 **at, word stack)
   return now & ((1ul << CLOCK_BITS) - 1);
 }
 
+static void put_site(struct page *page, volatile u64 *at, u64 clock, word site, word stack)
+{
+  u64 depth = (stack - page->base) >> STACK_UNIT;
+  put_word(at, TAG_CALL | clock << CLOCK_SHIFT | depth << STACK_SHIFT | (u64)site << SITE_SHIFT);
+}
+
 static void put_call(struct page *page, volatile u64 *at, word site, word stack)
 {
   u64 clock = put_controls(page, &at, stack);
-  u64 depth = (stack - page->base) >> STACK_UNIT;
-  put_word(at, TAG_CALL | clock << CLOCK_SHIFT | depth << STACK_SHIFT | (u64)site << SITE_SHIFT);
+  put_site(page, at, clock, site, stack);
 }
 
 static void drop(struct page *page)
@@ -612,7 +643,8 @@ static struct page *begin_event(u64 *before)
   word all[8 / WORD_BYTES] = { ~RAISED };
   if (WORD_BYTES < 8) all[8 / WORD_BYTES - 1] = ~0ul;
   struct page *page = page_at_hand();
-  if (native_slot < 0 || (page && (page->stopped || page->busy))) return 0;
+  /* Where a choice is made, only those are counted that would be recorded. */
+  if (native_slot < 0 || (page && ((page->stopped && !state.choice) || page->busy))) return 0;
   if (failed(call4(SYS_SIGPROCMASK, 0, all, before, 8))) return 0;
   page = page_of_thread();
   if (page && native_slot >= 0) {
@@ -629,18 +661,30 @@ static void end_event(struct page *page, u64 *before)
   call4(SYS_SIGPROCMASK, 2, before, 0, 8);
 }
 
+#include "native-choice.c"
+
 #if MODE == 1
 static void set_window(struct page *page, word stack)
 {
   page->base = window_base(stack);
 }
 
-/* An event that the entry could not write; `site` is the address behind its call. */
-__attribute__((used)) void native_record(word site, word stack)
+/*
+ * An event that the entry could not write; `site` is the address behind its call, `registers` are
+ * those that the entry saved, where the machine has values.
+ */
+__attribute__((used)) void native_record(word site, word stack, const word *registers)
 {
   u64 before;
-  struct page *page = begin_event(&before);
-  volatile u64 *at = page && !page->stopped ? reserve(page) : 0;
+  struct page *page = page_at_hand();
+  if (page && state.choice && is_passed_over(page, site, stack)) return;
+  page = begin_event(&before);
+  if (page && state.choice) {
+    choose_call(page, site, stack, registers, stack + STACK_ARGUMENTS);
+    end_event(page, &before);
+    return;
+  }
+  volatile u64 *at = page && !page->stopped ? reserve(page, EVENT_BYTES) : 0;
   if (at) put_call(page, at, site, stack);
   else if (native_slot >= 0) drop(page ? page : page_at_hand());
   if (page) end_event(page, &before);

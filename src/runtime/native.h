@@ -33,6 +33,8 @@
 #define CONTROL_EPOCH 1
 #define CONTROL_STACK 2
 #define CONTROL_RETURN 3
+/* Values of the event behind it follow: so many units. */
+#define CONTROL_VALUES 4
 /* A return of one unit: tag 2, 20 bits of the counter, 10 of the stack pointer. */
 #define NEAR_BITS 10
 
@@ -43,7 +45,7 @@
 
 #if __SIZEOF_LONG__ == 4
 /* Room for `struct state`. */
-#define STATE_BYTES 1088
+#define STATE_BYTES 1152
 #endif
 
 #define HEADER_BYTES 4096
@@ -55,6 +57,8 @@
 #define THREAD_BIAS 0x7000
 
 #ifndef __ASSEMBLER__
+typedef unsigned char u8;
+typedef unsigned short u16;
 typedef unsigned int u32;
 /* An address, a size; what files and records hold. */
 typedef unsigned long word;

@@ -1,0 +1,161 @@
+/**
+ * What of a program is recorded, as options in the words of uftrace say it: `-F`, `-N`, `-D`, `-t`,
+ * `-T`, `-A`, `-R`, `-a`, `--disable`. They become a file that the program reads.
+ */
+import { ElftraceError } from '../errors.js';
+import { signatures } from '../elf/dwarf-types.js';
+import { isBadDebugInfo } from '../elf/dwarf.js';
+import type { ElfImage } from '../elf/image.js';
+import { readElf } from '../elf/read.js';
+import { type Choice, type ChosenObject, encodeChoice, isEverything, type Trigger } from '../native/choice.js';
+import { TracedObject } from '../native/objects.js';
+import type { NativeTracer } from '../native/reader.js';
+import { parseFunctionSpecs } from '../native/values.js';
+import { writeOutputs } from '../output/commit.js';
+import { revert } from '../patch/apply.js';
+import { readRecord } from '../record/journal.js';
+import { exitCodes } from './exit.js';
+import { outputPath, readBytes, readInput } from './files.js';
+import { commandDeadline, commandLimits } from './limits.js';
+import { hash, open, type Opened } from './open.js';
+import { debugFileOf } from './trace-objects.js';
+import { out } from './terminal.js';
+import { timeOf } from './trace-selection.js';
+
+export interface ChoiceOptions {
+  readonly filter?: readonly string[] | undefined;
+  readonly notrace?: readonly string[] | undefined;
+  readonly depth?: number | undefined;
+  readonly timeFilter?: string | undefined;
+  readonly trigger?: readonly string[] | undefined;
+  readonly argument?: readonly string[] | undefined;
+  readonly retval?: readonly string[] | undefined;
+  readonly autoArgs?: boolean | undefined;
+  readonly disable?: boolean | undefined;
+}
+
+function nanoseconds(text: string, option: string): number {
+  const plain = /^\d+$/.test(text) ? `${text}ns` : text;
+  const time = timeOf(plain, 0n, option);
+  if (time === undefined || time < 1) throw new ElftraceError('usage', `${option} takes a time, such as 10us`);
+  return Math.round(time);
+}
+
+function levels(text: string | number, option: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1 || value > 0xffff_ffff) {
+    throw new ElftraceError('usage', `${option} takes a number of at least 1`);
+  }
+  return value;
+}
+
+const ACTIONS = {
+  filter: 'only',
+  notrace: 'not',
+  trace_on: 'on',
+  'trace-on': 'on',
+  trace_off: 'off',
+  'trace-off': 'off',
+} as const;
+
+/** `f@depth=2,time=1us;g@trace_on`. */
+function parseTrigger(text: string): Trigger {
+  const at = text.lastIndexOf('@');
+  if (at < 1) throw new ElftraceError('usage', `-T ${text} is not of the form FUNCTION@ACTION`);
+  let trigger: Trigger = { pattern: text.slice(0, at), flags: [], depth: null, time: null };
+  for (const word of text.slice(at + 1).split(',')) {
+    const [name = '', value] = word.split('=');
+    if (name === 'depth' && value !== undefined) trigger = { ...trigger, depth: levels(value, '-T depth') };
+    else if (name === 'time' && value !== undefined) trigger = { ...trigger, time: nanoseconds(value, '-T time') };
+    else if (name in ACTIONS && value === undefined) {
+      trigger = { ...trigger, flags: [...trigger.flags, ACTIONS[name as keyof typeof ACTIONS]] };
+    } else {
+      const known = ['depth=N', 'time=T', 'filter', 'notrace', 'trace_on', 'trace_off'].join(', ');
+      throw new ElftraceError('usage', `-T ${word}: actions are ${known}`);
+    }
+  }
+  return trigger;
+}
+
+const split = (texts: readonly string[] | undefined): string[] =>
+  (texts ?? []).flatMap((each) => each.split(';')).filter((each) => each !== '');
+
+/** @throws ElftraceError 'usage' */
+export function choiceOf(args: ChoiceOptions): Choice {
+  const plain =
+    (flag: 'only' | 'not') =>
+    (pattern: string): Trigger => ({ pattern, flags: [flag], depth: null, time: null });
+  return {
+    triggers: [
+      ...split(args.filter).map(plain('only')),
+      ...split(args.notrace).map(plain('not')),
+      ...split(args.trigger).map(parseTrigger),
+    ],
+    depth: args.depth === undefined ? null : levels(args.depth, '--depth'),
+    time: args.timeFilter === undefined ? null : nanoseconds(args.timeFilter, '--time-filter'),
+    isOff: args.disable === true,
+    values: [...parseFunctionSpecs(args.argument ?? [], false), ...parseFunctionSpecs(args.retval ?? [], true)],
+    isAuto: args.autoArgs === true,
+  };
+}
+
+async function signaturesOf(image: ElfImage): Promise<ChosenObject['signatures']> {
+  const debug = image.section('.debug_info') === undefined ? debugFileOf(image, ['/']) : null;
+  try {
+    const from = debug === null ? image : readElf(readBytes(debug));
+    return await signatures(from, { ...commandLimits(), deadline: commandDeadline() });
+  } catch (error) {
+    if (isBadDebugInfo(error)) return null;
+    throw error;
+  }
+}
+
+async function chosenObject({ sites }: Opened, id: string, choice: Choice): Promise<ChosenObject> {
+  const { functions, starts } = new TracedObject(id, '', sites, 0);
+  const { arch, image } = sites.program;
+  const places = arch.nativeTracing.kind === 'runtime' ? arch.nativeTracing.values : null;
+  const isTyped = choice.isAuto || choice.values.length > 0;
+  return { id, functions, starts: [...starts], places, signatures: isTyped ? await signaturesOf(image) : null };
+}
+
+/** The file for a program that is about to run; null: every call is recorded, and no more. */
+export async function choiceFor(
+  args: ChoiceOptions,
+  opened: Opened,
+  id: string,
+  tracer: NativeTracer,
+): Promise<Uint8Array | null> {
+  const choice = choiceOf(args);
+  if (isEverything(choice)) return null;
+  const object = await chosenObject(opened, id, choice);
+  return encodeChoice([object], choice, opened.sites.program.image.header.endian, tracer);
+}
+
+/** Writes the file for programs and libraries that are patched already, or will be. */
+export async function writeChoice(
+  args: ChoiceOptions & { readonly symbols?: string | undefined; readonly tracer: NativeTracer },
+  paths: readonly string[],
+  wanted: string,
+): Promise<number> {
+  const choice = choiceOf(args);
+  const objects: ChosenObject[] = [];
+  let endian: 'little' | 'big' = 'little';
+  const tracers = new Set<NativeTracer>();
+  for (const path of paths) {
+    const input = await readInput(path);
+    const image = readElf(input.bytes);
+    const record = readRecord(image);
+    const bytes = record === null ? input.bytes : revert(image, null, hash);
+    const opened = await open({ ...input, bytes }, args);
+    const isGraph =
+      record === null ? args.tracer === 'function_graph' : record.requests.includes('record function_graph');
+    tracers.add(isGraph ? 'function_graph' : 'function');
+    endian = image.header.endian;
+    objects.push(await chosenObject(opened, hash(bytes), choice));
+  }
+  const bytes = encodeChoice(objects, choice, endian, tracers.has('function') ? 'function' : 'function_graph');
+  const output = outputPath(paths[0]!, wanted, false);
+  await writeOutputs([{ path: output, bytes }]);
+  out(`${output}: what the program records where ELFTRACE_CHOICE names this file`);
+  return exitCodes.ok;
+}

@@ -1,0 +1,93 @@
+/*
+ * What of a program is recorded, as a file says that the tool made (RT-47 to RT-50); native/choice.ts
+ * writes it. Numbers have the byte order of the program. SPDX-License-Identifier: MIT
+ */
+#ifndef ELFTRACE_NATIVE_CHOICE_H
+#define ELFTRACE_NATIVE_CHOICE_H
+
+/* A part for one object, rows and values behind it; the part with an id of zeros is for others. */
+struct choice {
+  u8 magic[8];
+  u8 id[32];
+  /* With all that belongs to it. */
+  u32 bytes;
+  u32 flags;
+  /* Levels of calls that are recorded, 0: all. */
+  u32 depth;
+  u32 row_count;
+  /* Nanoseconds that a call must last. */
+  u64 time;
+};
+
+/* `flags`: only what rows with ROW_ONLY call is recorded; nothing is, until a row switches it on. */
+#define CHOICE_ONLY 1
+#define CHOICE_OFF 2
+/* What is recorded of a call depends on what is open. */
+#define CHOICE_TREE 4
+
+/* A function: site addresses in the file, (start, end], of which the lower 32 bits. */
+struct row {
+  u32 start, end;
+  u32 flags;
+  u32 depth;
+  u64 time;
+  /* Values at the call, and behind it those of the return; the first one's number in the list. */
+  u32 first;
+  u16 arguments, results;
+};
+
+#define ROW_ONLY 1
+#define ROW_NOT 2
+#define ROW_ON 4
+#define ROW_OFF 8
+#define ROW_DEPTH 16
+#define ROW_TIME 32
+
+/* A value: where it is, how it is read, what readers are told of it. */
+struct value {
+  u8 kind;
+  /* A letter: s text, S text of a std::string; others are numbers. */
+  u8 format;
+  u8 bytes;
+  /* As readers get it: number below, class above (native/values.ts). */
+  u8 number;
+  /* A register's place where the entry saved them, a floating register, a word of the stack. */
+  u16 place;
+  u16 none;
+};
+
+#define VALUE_REGISTER 0
+#define VALUE_FLOATING 1
+#define VALUE_STACK 2
+
+/* What is open of the calls of a thread. It survives a fork, beside its page. */
+#if __SIZEOF_LONG__ == 8
+#define OPEN_MAX 0x20000
+#else
+#define OPEN_MAX 0x4000
+#endif
+#define REGIONS_MAX 16
+/* How far apart two frames of one stack may be, bytes. */
+#define FAR_FRAMES 0x100000ul
+
+struct open_call {
+  word stack;
+  /* Where its records begin in the file and how many bytes they are; 0: there are none. */
+  word at, bytes;
+  u64 start;
+  u64 time;
+  const struct row *row;
+  u32 levels, depth;
+  u8 is_inside, is_left_out, is_recorded;
+};
+
+struct opened {
+  word count, regions;
+  struct {
+    word below, highest;
+  } region[REGIONS_MAX];
+  struct open_call calls[OPEN_MAX];
+};
+#define OPENED_BYTES ((sizeof(struct opened) + 4095) & ~4095ul)
+
+#endif
