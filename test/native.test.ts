@@ -38,8 +38,11 @@ describeWith([COMPILER], 'facts for the compiler', () => {
       SITE_SHIFT: RECORD.siteShift,
       CONTROL_EPOCH: RECORD.controlEpoch,
       CONTROL_STACK: RECORD.controlStack,
+      CONTROL_RETURN: RECORD.controlReturn,
+      CONTROL_VALUES: RECORD.controlValues,
+      NEAR_BITS: RECORD.nearBits,
     });
-    const structures = /typedef unsigned char u8;[^]*?(?=struct page)/.exec(
+    const structures = /\/\* Filled in when the runtime is laid in[^]*?(?=\/\* Of values of one event)/.exec(
       readFileSync(join(root, 'src/runtime/native.c'), 'utf8'),
     )![0];
     const fields: readonly (readonly [string, string, number])[] = [
@@ -62,12 +65,17 @@ describeWith([COMPILER], 'facts for the compiler', () => {
       ).map((field) => ['header', field, HEADER[field]] as const),
       ['header', 'dropped_elsewhere', HEADER.droppedElsewhere],
       ['header', 'thread_name', HEADER.threadName],
+      ['header', 'dropped_returns', HEADER.droppedReturns],
+      ['header', 'overwritten', HEADER.overwritten],
+      ['header', 'overwritten_returns', HEADER.overwrittenReturns],
+      ['header', 'block', HEADER.block],
+      ['header', 'turns', HEADER.turns],
       ...(['address', 'id', 'slot', 'name'] as const).map((field) => ['config', field, CONFIG[field]] as const),
     ];
     const checks = fields.map(
       ([type, field, at]) => `_Static_assert(__builtin_offsetof(struct ${type}, ${field}) == ${at}, "${field}");`,
     );
-    const text = `${header}\ntypedef unsigned long u64; typedef unsigned int u32;\n${structures}\n${checks.join('\n')}`;
+    const text = `${header}\ntypedef unsigned char u8; typedef unsigned long u64; typedef unsigned int u32;\n${structures}\n${checks.join('\n')}`;
     run(COMPILER, ['-fsyntax-only', '-x', 'c', '-'], text);
   });
 });

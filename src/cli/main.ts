@@ -897,6 +897,11 @@ const parser = yargs([])
         })
         .options(choiceOptions)
         .option('size', { type: 'number', coerce: traceSize, describe: 'bytes of the file of each thread, at most' })
+        .option('policy', {
+          choices: ['stop', 'ring'] as const,
+          default: 'stop' as const,
+          describe: 'at that size: record no more, or make room for what is new',
+        })
         .option('symbols', { type: 'string', describe: 'names for a stripped file: System.map or an ELF file' })
         .option('json', { type: 'boolean', default: false, describe: 'with -o: print JSON' })
         .parserConfiguration({ 'populate--': false })

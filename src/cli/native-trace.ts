@@ -159,8 +159,11 @@ export const tracerOf = (trace: NativeTrace): 'function' | 'function_graph' =>
   trace.returns ? 'function_graph' : 'function';
 
 /** Says what a trace lacks. @returns the exit code: damage is no yes */
-export function sayDoubts(dir: string, { dropped, damaged, unknown }: TraceDoubts): number {
+export function sayDoubts(dir: string, doubts: TraceDoubts): number {
+  const { dropped, droppedReturns, overwritten, damaged, unknown } = doubts;
   if (dropped > 0) err(`${dir}: notice: ${dropped} calls were not recorded: there was no room for them`);
+  if (droppedReturns > 0) err(`${dir}: notice: ${droppedReturns} returns were not recorded: their calls last too long`);
+  if (overwritten > 0) err(`${dir}: notice: ${overwritten} calls made room for later ones`);
   if (damaged > 0) err(`${dir}: error: ${damaged} words are no records: files are damaged`);
   if (unknown > 0) err(`${dir}: error: ${unknown} records name no site of their object`);
   return damaged + unknown > 0 ? exitCodes.failed : exitCodes.ok;

@@ -3,7 +3,7 @@
  * `-T`, `-A`, `-R`, `-a`, `--disable`. They become a file that the program reads.
  */
 import { ElftraceError } from '../errors.js';
-import { signatures } from '../elf/dwarf-types.js';
+import { Signatures } from '../elf/dwarf-types.js';
 import { isBadDebugInfo } from '../elf/dwarf.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -103,7 +103,7 @@ async function signaturesOf(image: ElfImage): Promise<ChosenObject['signatures']
   const debug = image.section('.debug_info') === undefined ? debugFileOf(image, ['/']) : null;
   try {
     const from = debug === null ? image : readElf(readBytes(debug));
-    return await signatures(from, { ...commandLimits(), deadline: commandDeadline() });
+    return await Signatures.read(from, { ...commandLimits(), deadline: commandDeadline() });
   } catch (error) {
     if (isBadDebugInfo(error)) return null;
     throw error;

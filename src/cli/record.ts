@@ -34,21 +34,23 @@ export interface RecordArguments extends SelectionOptions, ChoiceOptions {
   readonly tracer: NativeTracer;
   readonly dir: string;
   readonly size?: number | undefined;
+  readonly policy: 'stop' | 'ring';
   readonly output?: string | undefined;
   readonly choice?: string | undefined;
   readonly json: boolean;
 }
 
+/** The smallest file in which old records make room for new ones. */
+const RING_MIN = 1 << 18;
 /** What is recorded, beside the trace. */
 const CHOICE_FILE = 'elftrace.choice';
 
 export async function runRecord(args: RecordArguments): Promise<number> {
-  const isChosen = !isEverything(choiceOf(args));
   if (args.choice !== undefined) {
     if (args.output !== undefined || args.json) throw new ElftraceError('usage', '--choice goes without -o and --json');
     return writeChoice(args, [args.path, ...args.arguments], args.choice);
   }
-  if (isChosen && args.output !== undefined) {
+  if (args.output !== undefined && !isEverything(choiceOf(args))) {
     throw new ElftraceError(
       'usage',
       'what is recorded is chosen when the program runs: -o patches it, --choice FILE writes the choice',
@@ -194,6 +196,9 @@ function checkMachine({ sites }: Opened): void {
 }
 
 async function runPatched(args: RecordArguments): Promise<number> {
+  if (args.policy === 'ring' && (args.size ?? 0) < RING_MIN) {
+    throw new ElftraceError('usage', `--policy ring needs --size, of at least ${RING_MIN} bytes`);
+  }
   const program = findProgram(args.path);
   const made = await patched(args, program);
   checkMachine(made.opened);
@@ -222,6 +227,7 @@ async function runPatched(args: RecordArguments): Promise<number> {
     environment['ELFTRACE_CHOICE'] = path;
   }
   if (args.size !== undefined) environment['ELFTRACE_SIZE'] = String(args.size);
+  environment['ELFTRACE_POLICY'] = args.policy;
   flush();
   const status = await runProgram(file, args, environment);
   await say(status);

@@ -153,25 +153,45 @@ function baseType({ numbers }: DebugEntry, bytes: number): ValueType {
   }
 }
 
-/**
- * Signatures of functions by where their code begins.
- * @returns null where the file has no `.debug_info`
- * @throws ElftraceError 'elf-malformed', 'elf-truncated', 'limit-exceeded', 'timeout'
- */
-export async function signatures(
-  image: ElfImage,
-  limits: UnpackLimits = {},
-): Promise<ReadonlyMap<Address, Signature> | null> {
-  const info = await DebugInfo.read(image, limits);
-  if (info === null) return null;
-  const types = new Types();
-  info.entries(new Set(Object.values(TAG)), (entry) => {
-    types.add(entry);
-  });
-  const found = new Map<Address, Signature>();
-  for (const each of types.subprograms) {
-    const low = each.entry.numbers.get(AT.low);
-    if (low !== undefined && low > 0) found.set(BigInt(low), types.signature(each));
+/** What the debugging information of a file says of its functions. */
+export class Signatures {
+  /** Where code begins behind nops of sites, ascending. */
+  private readonly starts: readonly number[];
+
+  private constructor(private readonly byStart: ReadonlyMap<number, Signature>) {
+    this.starts = [...byStart.keys()].sort((a, b) => a - b);
   }
-  return found;
+
+  /**
+   * @returns null where the file has no `.debug_info`
+   * @throws ElftraceError 'elf-malformed', 'elf-truncated', 'limit-exceeded', 'timeout'
+   */
+  static async read(image: ElfImage, limits: UnpackLimits = {}): Promise<Signatures | null> {
+    const info = await DebugInfo.read(image, limits);
+    if (info === null) return null;
+    const types = new Types();
+    info.entries(new Set(Object.values(TAG)), (entry) => {
+      types.add(entry);
+    });
+    const found = new Map<number, Signature>();
+    for (const each of types.subprograms) {
+      const low = each.entry.numbers.get(AT.low);
+      if (low !== undefined && low > 0) found.set(low, types.signature(each));
+    }
+    return new Signatures(found);
+  }
+
+  /** Of the function with this code, [start, end): compilers begin some behind nops. */
+  of(start: Address, end: Address): Signature | null {
+    const { starts } = this;
+    let [from, to] = [0, starts.length];
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if (starts[middle]! < Number(start)) from = middle + 1;
+      else to = middle;
+    }
+    const found = starts[from];
+    if (found === undefined || (found > Number(start) && found >= Number(end))) return null;
+    return this.byStart.get(found)!;
+  }
 }

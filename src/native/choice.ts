@@ -4,7 +4,7 @@
  * when it starts; it is made without patching again. Layout: `runtime/native-choice.h`.
  */
 import { ByteView, concatBytes } from '../bytes.js';
-import type { Signature, ValueType } from '../elf/dwarf-types.js';
+import type { Signature, Signatures, ValueType } from '../elf/dwarf-types.js';
 import { ElftraceError } from '../errors.js';
 import type { ValuePlaces } from '../machine/native-tracing.js';
 import type { Address, Endian } from '../units.js';
@@ -61,8 +61,8 @@ export interface ChosenObject {
   readonly starts: readonly Address[];
   /** null: no values can be recorded. */
   readonly places: ValuePlaces | null;
-  /** By addresses of functions; null: there is no debugging information. */
-  readonly signatures: ReadonlyMap<Address, Signature> | null;
+  /** null: there is no debugging information. */
+  readonly signatures: Signatures | null;
 }
 
 /** Structures of so many bytes may lie in registers of floating point where large ones are addresses. */
@@ -240,7 +240,7 @@ function valuesOf(
   if (specs.length === 0 && !choice.isAuto) return [];
   const { places } = object;
   if (places === null) throw refused('values', 'arguments and return values are not recorded on this machine yet');
-  const signature = object.signatures?.get(called.address);
+  const signature = object.signatures?.of(called.address, called.end);
   const types = {
     arguments: signature ? typedArguments(signature, places) : [],
     results: signature ? typedResults(signature, places) : [],
@@ -251,6 +251,12 @@ function valuesOf(
   };
   if (choice.isAuto) [...types.arguments, ...types.results].forEach(add);
   for (const spec of specs) {
+    if (spec.values.length === 0 && object.signatures === null) {
+      throw new ElftraceError(
+        'no-match',
+        `${spec.pattern}: its debugging information says nothing: name the values, such as @arg1/i32`,
+      );
+    }
     if (spec.values.length === 0) (spec.isResult ? types.results : types.arguments).forEach(add);
     for (const each of spec.values) add(placed(each, [...types.arguments, ...types.results], places));
   }

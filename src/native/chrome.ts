@@ -5,6 +5,7 @@
 import { blockOf, ByteWriter, type ByteSink } from './byte-writer.js';
 import { baseOf, foreign, perFunction, threadTitle, titleOf } from './names.js';
 import type { NativeTrace } from './trace.js';
+import { jsonOf, nameOf, type RecordedValue } from './values.js';
 
 function about(trace: NativeTrace): string[] {
   const lines: string[] = [];
@@ -15,6 +16,9 @@ function about(trace: NativeTrace): string[] {
   }
   return lines;
 }
+
+const argumentsOf = (values: readonly RecordedValue[]): string =>
+  `,"args":${foreign(Object.fromEntries(values.map((each) => [nameOf(each), jsonOf(each)])))}`;
 
 export function writeChrome(trace: NativeTrace, sink: ByteSink): void {
   const out = new ByteWriter(sink);
@@ -36,14 +40,16 @@ export function writeChrome(trace: NativeTrace, sink: ByteSink): void {
     });
     const end = perFunction((called) => blockOf(`,\n{"ph":"E","name":${foreign(titleOf(called))},${where},"ts":`));
     return {
-      enter: (called, _depth, time) => {
+      enter: (called, _depth, time, values = null) => {
         out.block(begin(called));
         out.thousandths(time);
+        if (values !== null) out.text(argumentsOf(values));
         out.block(close);
       },
-      leave: (called, _depth, time) => {
+      leave: (called, _depth, time, _isExact, values = null) => {
         out.block(end(called));
         out.thousandths(time);
+        if (values !== null) out.text(argumentsOf(values));
         out.block(close);
       },
     };

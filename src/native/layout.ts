@@ -33,7 +33,14 @@ export const HEADER = {
   name: 152,
   threadName: 408,
   droppedReturns: 424,
+  overwritten: 432,
+  overwrittenReturns: 440,
+  block: 448,
+  turns: 456,
 } as const;
+
+/** Blocks of a file that keeps its size. */
+export const RING_BLOCKS = 7;
 
 /** Byte offsets in what is filled in of the runtime. */
 export const CONFIG = { address: 8, id: 16, slot: 48, name: 56 } as const;

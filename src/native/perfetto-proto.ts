@@ -68,6 +68,7 @@ message TrackEvent {
     TYPE_COUNTER = 4;
   }
   repeated uint64 category_iids = 3;
+  repeated DebugAnnotation debug_annotations = 4;
   optional Type type = 9;
   oneof name_field {
     uint64 name_iid = 10;
@@ -75,6 +76,19 @@ message TrackEvent {
   optional uint64 track_uuid = 11;
   oneof source_location_field {
     uint64 source_location_iid = 34;
+  }
+}
+
+message DebugAnnotation {
+  oneof name_field {
+    string name = 10;
+  }
+  oneof value {
+    uint64 uint_value = 3;
+    int64 int_value = 4;
+    double double_value = 5;
+    string string_value = 6;
+    uint64 pointer_value = 7;
   }
 }
 

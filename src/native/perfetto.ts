@@ -13,6 +13,8 @@ import { baseOf, perFunction, threadTitle, titleOf } from './names.js';
 import type { NativeFunction } from './objects.js';
 import { PERFETTO_PROTO } from './perfetto-proto.js';
 import type { NativeTrace, TraceThread } from './trace.js';
+import type { Values } from './tree.js';
+import { floatOf, jsonOf, nameOf, type RecordedValue } from './values.js';
 
 /** A clock of our own, whose times are distances. */
 const DISTANCES = 64;
@@ -39,11 +41,28 @@ const varintBytes = (value: number): number => {
   return count;
 };
 
+/** The event of a function, and its fields for those that have more. */
+interface Begin {
+  readonly block: Block;
+  readonly fields: Fields;
+}
+
+/** A value by its name; what a number of JavaScript does not hold is text. */
+function annotation(value: RecordedValue): Fields {
+  const { format, bits } = value;
+  const name = nameOf(value);
+  const json = jsonOf(value);
+  if (format === 'f') return { name, doubleValue: floatOf(value) };
+  if (typeof json === 'number') return format === 'u' ? { name, uintValue: json } : { name, intValue: json };
+  const isAddress = value.text === null && format !== 'c' && bits <= BigInt(Number.MAX_SAFE_INTEGER);
+  return isAddress ? { name, pointerValue: Number(bits) } : { name, stringValue: json ?? '' };
+}
+
 /** Writes packets of one sequence: that of one thread. */
 class Sequence {
   private last = 0;
   private readonly end: Block;
-  private readonly begins: (Block | undefined)[] = [];
+  private readonly begins: (Begin | undefined)[] = [];
   private readonly categories = new Set<number>();
 
   constructor(
@@ -62,12 +81,13 @@ class Sequence {
     this.out.text(bytes);
   }
 
-  enter(called: NativeFunction, time: number): void {
-    this.timed((this.begins[called.index] ??= this.begin(called)), time);
+  enter(called: NativeFunction, time: number, values: Values): void {
+    const { block, fields } = (this.begins[called.index] ??= this.begin(called));
+    this.timed(values === null ? block : this.event({ ...fields, debugAnnotations: values.map(annotation) }), time);
   }
 
-  leave(time: number): void {
-    this.timed(this.end, time);
+  leave(time: number, values: Values): void {
+    this.timed(values === null ? this.end : this.event({ type: 2, debugAnnotations: values.map(annotation) }), time);
   }
 
   private timed(rest: Block, time: number): void {
@@ -86,7 +106,7 @@ class Sequence {
   }
 
   /** The event of a function, whose names are sent first. */
-  private begin(called: NativeFunction): Block {
+  private begin(called: NativeFunction): Begin {
     const iid = called.index + 1;
     const category = this.categoryOf(called);
     const { source } = called;
@@ -99,12 +119,13 @@ class Sequence {
       ...(eventCategories.length > 0 ? { eventCategories } : {}),
     };
     this.packet({ sequenceFlags: NEEDS_STATE, internedData });
-    return this.event({
+    const fields = {
       type: 1,
       nameIid: iid,
       categoryIids: [category],
       ...(place.length > 0 ? { sourceLocationIid: iid } : {}),
-    });
+    };
+    return { block: this.event(fields), fields };
   }
 }
 
@@ -129,11 +150,11 @@ export function writePerfetto(trace: NativeTrace, sink: ByteSink): void {
     const sequence = new Sequence(out, thread.task + 1, categoryOf);
     begin(sequence, thread, track, origin, named);
     return {
-      enter: (called, _depth, time) => {
-        sequence.enter(called, time);
+      enter: (called, _depth, time, values = null) => {
+        sequence.enter(called, time, values);
       },
-      leave: (_called, _depth, time) => {
-        sequence.leave(time);
+      leave: (_called, _depth, time, _isExact, values = null) => {
+        sequence.leave(time, values);
       },
     };
   });

@@ -6,7 +6,7 @@ import { ByteView, cString } from '../bytes.js';
 import { ElftraceError, hexBytes, malformed } from '../errors.js';
 import type { Endian } from '../units.js';
 import { type RecordedValue, readValues } from './values.js';
-import { HEADER, HEADER_BYTES, MAGIC, MODES, NAME_BYTES, RECORD } from './layout.js';
+import { HEADER, HEADER_BYTES, MAGIC, MODES, NAME_BYTES, RECORD, RING_BLOCKS } from './layout.js';
 
 /** A file. */
 export interface TraceSource {
@@ -49,6 +49,12 @@ export interface ThreadHeader {
   readonly droppedElsewhere: number;
   /** Returns of calls that were recorded, which were not recorded themselves. */
   readonly droppedReturns: number;
+  /** Calls and returns that made room for later ones. */
+  readonly overwritten: number;
+  readonly overwrittenReturns: number;
+  /** Bytes of a block of a file that keeps its size, and how many were begun; 0: the file grew. */
+  readonly block: number;
+  readonly turns: number;
 }
 
 const VERSION = 1;
@@ -98,6 +104,10 @@ export function readThreadHeader(source: TraceSource): ThreadHeader {
     dropped: Number(view.word(HEADER.dropped, 8)),
     droppedElsewhere: Number(view.word(HEADER.droppedElsewhere, 8)),
     droppedReturns: Number(view.word(HEADER.droppedReturns, 8)),
+    overwritten: Number(view.word(HEADER.overwritten, 8)),
+    overwrittenReturns: Number(view.word(HEADER.overwrittenReturns, 8)),
+    block: Number(view.word(HEADER.block, 8)),
+    turns: Number(view.word(HEADER.turns, 8)),
   };
 }
 
@@ -171,6 +181,8 @@ export class ThreadReader {
   private readonly words: Uint32Array;
   private readonly bytes: Uint8Array;
   private position = HEADER_BYTES;
+  /** Blocks that were read, of a file that keeps its size. */
+  private blocks = 0;
   private at = 0;
   private end = 0;
   private epoch = -1;
@@ -291,13 +303,33 @@ export class ThreadReader {
   }
 
   private fill(): boolean {
-    const count = this.source.read(this.position, this.bytes);
-    this.position += count;
+    const { header, source, bytes } = this;
+    let count = 0;
+    if (header.block === 0) {
+      count = source.read(this.position, bytes);
+      this.position += count;
+    } else {
+      const inBlock = (this.position - HEADER_BYTES) % header.block;
+      if (this.position > HEADER_BYTES && inBlock === 0) this.blocks++;
+      if (this.blocks >= Math.min(header.turns, RING_BLOCKS)) return false;
+      // Nothing is known where a block begins.
+      if (inBlock === 0) this.epoch = this.base = -1;
+      const size = Math.min(bytes.length, header.block - inBlock);
+      count = source.read(HEADER_BYTES + this.blockAt() * header.block + inBlock, bytes.subarray(0, size));
+      this.position += count;
+      if (count < size) this.blocks = RING_BLOCKS;
+    }
     // The end of a file that was cut is no word.
     if (count % 4 !== 0) this.damaged++;
     this.at = 0;
     this.end = Math.floor(count / 4);
-    if (this.header.endian !== HOST_ENDIAN) swapUnits(this.words, this.end);
+    if (header.endian !== HOST_ENDIAN) swapUnits(this.words, this.end);
     return this.end > 0;
+  }
+
+  /** The block that is read: the oldest is the one that would be next. */
+  private blockAt(): number {
+    const { turns } = this.header;
+    return turns <= RING_BLOCKS ? this.blocks : (turns + this.blocks) % RING_BLOCKS;
   }
 }

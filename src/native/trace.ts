@@ -8,6 +8,10 @@ import { type CallListener, CallTree } from './tree.js';
 export interface TraceDoubts {
   /** Events that the program could not record, by its own count. */
   readonly dropped: number;
+  /** Returns that it could not, of calls that it did record. */
+  readonly droppedReturns: number;
+  /** Calls that made room for later ones, by its own count. */
+  readonly overwritten: number;
   /** Words of files that are no records. */
   readonly damaged: number;
   /** Records that name no site of their object. */
@@ -108,13 +112,15 @@ export class NativeTrace {
   get doubts(): TraceDoubts {
     // What a process lost without a file stands, so far, in the files of some of its threads.
     const elsewhere = new Map<number, number>();
-    let dropped = 0;
+    let [dropped, droppedReturns, overwritten] = [0, 0, 0];
     for (const { header } of this.threads) {
       dropped += header.dropped;
+      droppedReturns += header.droppedReturns;
+      overwritten += header.overwritten;
       elsewhere.set(header.process, Math.max(elsewhere.get(header.process) ?? 0, header.droppedElsewhere));
     }
     for (const each of elsewhere.values()) dropped += each;
-    return { dropped, damaged: this.damaged, unknown: this.unknown };
+    return { dropped, droppedReturns, overwritten, damaged: this.damaged, unknown: this.unknown };
   }
 
   /** Whether the ends of all calls were recorded. */

@@ -6,13 +6,14 @@
 import { alignUp } from '../bits.js';
 import { titleOf } from './names.js';
 import type { NativeFunction } from './objects.js';
-import { type RecordedValue, textOf } from './values.js';
+import { nameOf, type RecordedValue, textOf } from './values.js';
 
 const isText = ({ format }: Pick<RecordedValue, 'format'>): boolean => format === 's' || format === 'S';
 
 /** `arg1/i32`, as options have it. */
-function wordOf({ class: kind, number, format, bytes }: RecordedValue): string {
-  const name = kind === 'retval' ? kind : `${kind}${number}`;
+function wordOf(value: RecordedValue): string {
+  const { class: kind, format, bytes } = value;
+  const name = nameOf(value);
   if (format === 's' || format === 'S') return `${name}/s`;
   if (format === 'c' || format === 'p') return `${name}/${format}`;
   if (kind === 'fparg') return `${name}/${8 * bytes}`;

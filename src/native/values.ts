@@ -87,6 +87,10 @@ export function parseFunctionSpecs(texts: readonly string[], isResult: boolean):
     });
 }
 
+/** What a value is called: `arg1`, `retval`. */
+export const nameOf = ({ class: kind, number }: Pick<ValueSpec, 'class' | 'number'>): string =>
+  kind === 'retval' ? kind : `${kind}${number}`;
+
 /** The number by which records name a value. */
 export const valueNumber = ({ class: kind, number }: Pick<ValueSpec, 'class' | 'number'>): number =>
   (CLASSES.indexOf(kind) << NUMBER_BITS) | number;

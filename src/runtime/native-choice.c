@@ -216,6 +216,8 @@ static word read_memory(void *to, word from, word size)
       long got = system_call(SYS_PROCESS_VM_READV, state.owner_process, (long)local, 1, (long)remote, 1, 0);
       if (got != (long)part) break;
     } else if (state.reading == READ_BY_PROBE) {
+      /* No set of signals is asked for at 0. */
+      if (here <= PAGE_ONES) break;
       if (call4(SYS_SIGPROCMASK, NO_SUCH_HOW, here & ~7ul, 0, 8) == EFAULT_) break;
       copy((u8 *)to + done, (const u8 *)here, part);
     } else break;
@@ -368,6 +370,7 @@ static struct open_call *choose_call(
   put_site(page, at, clock, site, stack);
   call->bytes = (word)(at + 1) - call->at;
   call->start = counter();
+  call->turns = page->file->turns;
   give_back(page, (word)(at + 1), (word)start + bytes);
   return call;
 }

@@ -76,6 +76,8 @@ struct open_call {
   word at, bytes;
   u64 start;
   u64 time;
+  /* Blocks that had begun. */
+  u64 turns;
   const struct row *row;
   u32 levels, depth;
   u8 is_inside, is_left_out, is_recorded;

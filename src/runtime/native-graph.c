@@ -194,6 +194,7 @@ static void erase(struct page *page, const struct open_call *call)
 {
   word file = (word)page->file;
   if (file == 0 || call->at < file || call->at >= file + page->window) return;
+  if (page->file->turns >= call->turns + RING_BLOCKS) return;
   for (word at = call->at + call->bytes; at > call->at;) *(volatile u64 *)(at -= 8) = 0;
   give_back(page, call->at, call->at + call->bytes);
 }

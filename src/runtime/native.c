@@ -36,6 +36,8 @@ struct header {
   char name[NAME_BYTES];
   char thread_name[16];
   u64 dropped_returns;
+  /* Where old records make room for new ones: what was lost, size of a block, blocks begun. */
+  u64 overwritten, overwritten_returns, block, turns;
 };
 
 /* Of values of one event. */
@@ -78,6 +80,8 @@ enum {
 /* A call of two units may begin at the last but one that `limit` allows. */
 #define SLACK 8ul
 #define SMALLEST 0x100000ul
+/* Of a file that keeps its size; native/layout.ts has it, too. */
+#define RING_BLOCKS 7
 #define FILES_MAX 0x10000
 
 /* What is recorded: 1 calls, 2 calls and returns (native-graph.c). */
@@ -114,6 +118,7 @@ struct state {
   volatile word dropped_without_file;
   struct header *volatile first_file;
   u64 file_limit;
+  word is_ring;
   /* What is recorded; 0: every call. */
   const struct choice *choice;
   volatile word is_silent;
@@ -257,6 +262,7 @@ static int read_environment(char *scratch)
       else if ((value = value_of(text, TEXT("ELFTRACE_DIR=")))) found = set_directory(value);
       else if ((value = value_of(text, TEXT("ELFTRACE_OFF=")))) is_off = *value && *value != '0';
       else if ((value = value_of(text, TEXT("ELFTRACE_SIZE=")))) state.file_limit = number_of(value);
+      else if ((value = value_of(text, TEXT("ELFTRACE_POLICY=ring")))) state.is_ring = *value == 0;
       else if ((value = value_of(text, TEXT("ELFTRACE_CHOICE=")))) is_chosen = *value == 0 || begin_choice(value);
       begin = i + 1;
     }
@@ -411,10 +417,18 @@ static word window_size(void)
   return size < SMALLEST ? SMALLEST : (word)size;
 }
 
+/* Bytes of a block of a file that keeps its size; 0: files grow. */
+static word ring_block(void)
+{
+  return state.is_ring && state.file_limit >= FIRST_STEP ? (word)(state.file_limit >> 3) & ~0xffful : 0;
+}
+
 static int map_file(struct page *page, long file)
 {
-  if (!same_file(file, page, 1) || !extend(file, 0, FIRST_STEP)) return 0;
-  for (page->window = window_size(); page->window >= SMALLEST; page->window /= 2) {
+  word block = ring_block();
+  page->size = block ? HEADER_BYTES + RING_BLOCKS * block : FIRST_STEP;
+  if (!same_file(file, page, 1) || !extend(file, 0, page->size)) return 0;
+  for (page->window = window_size(); page->window >= SMALLEST && page->window >= page->size; page->window /= 2) {
     long at = map(page->window, READ | WRITE, SHARED | NORESERVE, file);
     if (failed(at)) continue;
     page->file = (struct header *)at;
@@ -469,10 +483,14 @@ static void begin_thread(struct page *page)
   page->file->pairs[0][0] = start;
   page->file->pairs[0][1] = start_time;
   write_header(page);
-  page->size = FIRST_STEP;
   page->step = FIRST_STEP;
   page->cur = (word)page->file + HEADER_BYTES;
   page->limit = (word)page->file + page->size - SLACK;
+  if (ring_block()) {
+    page->limit = page->cur + ring_block() - SLACK;
+    page->file->turns = 1;
+    page->file->block = ring_block();
+  }
   page->stopped = 0;
   struct header *none = 0;
   __atomic_compare_exchange_n(&state.first_file, &none, page->file, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
@@ -524,9 +542,48 @@ static struct page *page_of_thread(void)
   return page;
 }
 
+/* Counts the records of a block, which are read as native/reader.ts reads them. */
+static void count_lost(struct header *file, const volatile u32 *units, word count)
+{
+  for (word i = 0; i < count;) {
+    u32 low = units[i++];
+    if (low == 0) continue;
+    if (MODE == 2 && (low & 3) == TAG_RETURN) {
+      file->overwritten_returns++;
+      continue;
+    }
+    u32 high = i < count ? units[i++] : 0, kind = low >> 2 & 15;
+    if ((low & 3) == TAG_CALL) file->overwritten += high != 0;
+    else if ((low & 3) == TAG_CONTROL && kind == CONTROL_RETURN) file->overwritten_returns++;
+    else if ((low & 3) == TAG_CONTROL && kind == CONTROL_VALUES) i += ((low >> 6) + 1) & ~1u;
+  }
+}
+
+/*
+ * The next block, whose records make room. It is cleared from its end, so that what is left of them
+ * is whole where the program is killed. It begins with controls, for nothing is known there.
+ */
+static int turn(struct page *page)
+{
+  struct header *file = page->file;
+  word block = (word)file->block, at = (word)file + HEADER_BYTES + (word)file->turns % RING_BLOCKS * block;
+  if (file->turns >= RING_BLOCKS) {
+    count_lost(file, (const volatile u32 *)at, block / 4);
+    for (word word_at = at + block; word_at > at;) *(volatile u64 *)(word_at -= 8) = 0;
+  }
+  page->generation++;
+  page->epoch = page->base = ~0ul;
+  page->cur = at;
+  page->limit = at + block - SLACK;
+  file->turns++;
+  renew_pair(file);
+  return 1;
+}
+
 /* Makes the file longer than what was reserved of it. */
 static int grow(struct page *page, word bytes)
 {
+  if (page->file->block) return turn(page);
   word step = page->step, size = page->size;
   do {
     step = step < LAST_STEP ? step * 2 : LAST_STEP;

@@ -1,0 +1,382 @@
+/**
+ * What of a program is recorded, chosen when it runs: functions, levels, calls that last, as uftrace
+ * shows them of the whole trace; arguments and return values, as the program prints them itself.
+ */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { scratch } from './support/c-programs.js';
+import { warmElftrace as elftrace } from './support/cli.js';
+import { repeats } from './support/long.js';
+import { machines, ROOM } from './support/native-machines.js';
+import {
+  compile, countsOf, describeNatively, type NativeMachine, NOPS, patched, type Ran, type Report, report, traced,
+} from './support/native-run.js'; // prettier-ignore
+import { describeWith, run } from './support/tools.js';
+
+const PLAIN = [
+  '-O1',
+  '-fno-inline',
+  '-fno-optimize-sibling-calls',
+  '-fno-ipa-cp',
+  '-fno-ipa-sra',
+  '-fno-ipa-pure-const',
+];
+const GRAPH = ['--tracer', 'function_graph'] as const;
+
+/** A file that says what is recorded of a patched program. */
+function choice(program: string, ...options: readonly string[]): string {
+  const output = scratch('choice');
+  const { status, stderr } = elftrace(['record', '--choice', output, ...options, program]);
+  expect([status, stderr]).toEqual([0, '']);
+  return output;
+}
+
+function chosen(program: string, options: readonly string[], machine?: NativeMachine): Ran {
+  const env = { ELFTRACE_CHOICE: choice(program, ...options), ...(machine ? ROOM : {}) };
+  const ran = traced(program, [], env, machine);
+  expect(ran.status).toBe(0);
+  return ran;
+}
+
+function verb(...words: readonly string[]): string {
+  const { status, stdout, stderr } = elftrace(words);
+  expect([status, stderr]).toEqual([0, '']);
+  return stdout;
+}
+
+/** Lines of a replay without durations and threads, as both tools print them. */
+const shape = (text: string): string[] =>
+  text
+    .split('\n')
+    .filter((row) => row !== '' && !row.startsWith('#'))
+    .map((row) => row.replace(/^.*?\] \| /, '').trimEnd());
+
+/** Calls in a thread, and in a handler on a stack of its own. */
+const TREE = `#define _GNU_SOURCE
+#include <pthread.h>\n#include <signal.h>\n#include <stdlib.h>
+volatile int sink; static char room[65536];
+void leaf(void) { sink++; }
+void middle(int n) { for (int i = 0; i < n; i++) leaf(); sink++; }
+int again(int n) { leaf(); return n == 0 ? 0 : again(n - 1) + 1; }
+void handler(int n) { middle(1); again(1); (void)n; }
+void *work(void *n) { middle(2); again(2); return n; }
+void inside(void) { middle(1); raise(SIGUSR1); again(3); }
+int main(void) { stack_t stack = { .ss_sp = room, .ss_size = sizeof room }; sigaltstack(&stack, 0);
+  struct sigaction action = { .sa_handler = handler, .sa_flags = SA_ONSTACK }; sigaction(SIGUSR1, &action, 0);
+  middle(3); leaf(); inside(); again(4); raise(SIGUSR1);
+  pthread_t id; pthread_create(&id, 0, work, 0); pthread_join(id, 0); middle(2); return 0; }`;
+
+const SELECTIONS: readonly (readonly string[])[] = [
+  ['-F', 'middle'],
+  ['-N', 'again'],
+  ['-F', 'inside', '-N', 'middle'],
+  ['-D', '2'],
+  ['-F', 'again', '-D', '2'],
+  ['-F', 'inside', '-F', 'work', '-D', '3'],
+  ['-T', 'again@depth=2'],
+  ['-F', 'main', '-T', 'inside@depth=1', '-N', 'handler'],
+  ['-T', 'again@filter,depth=3'],
+];
+
+describeNatively('RT-47: calls are recorded that uftrace shows of the whole trace', () => {
+  /** Programs of both tracers, and their whole traces for uftrace. */
+  let made: readonly (readonly [string, string])[] = [];
+  const both = (): typeof made => {
+    if (made.length === 0) {
+      const plain = compile(TREE, [...PLAIN, '-pthread', NOPS]);
+      made = [[], GRAPH].map((tracer) => {
+        const program = patched(plain, ...tracer);
+        const whole = scratch('uftrace');
+        verb('export', traced(program).dir, '--format', 'uftrace', '-o', whole);
+        return [program, whole] as const;
+      });
+    }
+    return made;
+  };
+
+  test.each(repeats(SELECTIONS, 5).map((each) => [each]))('%j', (options) => {
+    for (const [i, [program, whole]] of both().entries()) {
+      const wanted = shape(run('uftrace', ['replay', '--no-pager', '-d', whole, ...options]).toString());
+      expect(wanted.length).toBeGreaterThan(4);
+      const counts: Record<string, number> = {};
+      for (const row of wanted) {
+        const [, name] = /^ *(\w+)\(/.exec(row) ?? [];
+        if (name !== undefined) counts[name] = (counts[name] ?? 0) + 1;
+      }
+      const found = chosen(program, options);
+      const all = report(found.dir);
+      expect([all.dropped, countsOf(all)]).toEqual([0, counts]);
+      // Where returns are not recorded, fewer calls show less of what is over.
+      if (i === 1) expect(shape(verb('replay', found.dir))).toEqual(wanted);
+    }
+  });
+
+  test.each([[[]], [GRAPH]])('a child goes on where its parent was: %j', (tracer) => {
+    const source = `#include <sys/wait.h>\n#include <unistd.h>\nvolatile int sink; void leaf(void) { sink++; } void middle(void) { leaf(); leaf(); }
+void inside(void) { middle(); if (fork() == 0) { middle(); leaf(); _exit(0); } wait(0); leaf(); }
+int main(void) { middle(); inside(); leaf(); if (fork() == 0) { middle(); _exit(0); } wait(0); return 0; }`;
+    const program = patched(compile(source, [...PLAIN, NOPS]), ...tracer);
+    const counts = (...options: string[]): Record<string, number> => countsOf(report(chosen(program, options).dir));
+    expect(counts('-F', 'inside')).toEqual({ inside: 1, leaf: 6, middle: 2 });
+    expect(counts('-F', 'inside', '-D', '2')).toEqual({ inside: 1, leaf: 2, middle: 2 });
+    expect(counts('-N', 'inside')).toEqual({ leaf: 5, main: 1, middle: 2 });
+  });
+});
+
+describeNatively('RT-48: what is switched', () => {
+  const SWITCHED = `#include <time.h>\nvolatile int sink; void leaf(void) { sink++; } void on(void) { leaf(); } void off(void) { leaf(); }
+void slow(void) { struct timespec time = { 0, 3000000 }; leaf(); nanosleep(&time, 0); }
+int main(void) { leaf(); on(); leaf(); leaf(); slow(); off(); leaf(); slow(); return 0; }`;
+
+  test('trace_on and trace_off, from the beginning or not', () => {
+    const program = patched(compile(SWITCHED, [...PLAIN, NOPS]));
+    const counts = (...options: string[]): Record<string, number> => countsOf(report(chosen(program, options).dir));
+    expect(counts('--disable', '-T', 'on@trace_on', '-T', 'off@trace_off')).toEqual({ leaf: 4, on: 1, slow: 1 });
+    expect(counts('-T', 'on@trace_off')).toEqual({ leaf: 1, main: 1 });
+    expect(counts('-N', 'slow', '-T', 'off@trace_off')).toEqual({ leaf: 4, main: 1, on: 1 });
+  });
+
+  test('calls that last, of all and of single functions; the others leave no word', () => {
+    const program = patched(compile(SWITCHED, [...PLAIN, NOPS]), ...GRAPH);
+    const ran = (...options: string[]): Ran => chosen(program, options);
+    const long = ran('-t', '2ms');
+    expect(countsOf(report(long.dir))).toEqual({ main: 1, slow: 2 });
+    expect(shape(verb('replay', long.dir))).toEqual(['main() {', '  slow();', '  slow();', '} /* main */']);
+    expect(countsOf(report(ran('-T', 'leaf@time=1ms').dir))).toEqual({ main: 1, off: 1, on: 1, slow: 2 });
+    expect(countsOf(report(ran('-t', '2ms', '-T', 'main@time=10s').dir))).toEqual({});
+  });
+
+  test('a loop of short calls does not fill the file', () => {
+    const source =
+      'volatile int sink; void leaf(void) { sink++; } int main(void) { for (int i = 0; i < 100000; i++) leaf(); return 0; }';
+    const program = patched(compile(source, [...PLAIN, NOPS]), ...GRAPH);
+    for (const options of [
+      ['-N', 'leaf'],
+      ['-t', '1s'],
+      ['-D', '1'],
+    ]) {
+      const env = { ELFTRACE_CHOICE: choice(program, ...options), ELFTRACE_SIZE: String(1 << 20) };
+      const { dir } = traced(program, [], env);
+      expect(report(dir).dropped).toBe(0);
+      const [file] = readdirSync(dir);
+      expect(readFileSync(join(dir, file!)).length).toBeLessThan(1 << 19);
+    }
+  });
+});
+
+/** Prints each call as it is, with what it returns, before anything is returned. */
+const VALUES = `#include <stdio.h>\n#include <string.h>
+int add(int a, const char *text, double d, char c) { int sum = a + (int)strlen(text) + (int)d + c;
+  printf("add(%d, \\"%s\\", %f, '%c') = %d;\\n", a, text, d, c, sum); return sum; }
+const char *name(unsigned n) { const char *text = n ? "hello" : "other"; printf("name(%u) = \\"%s\\";\\n", n, text); return text; }
+double half(float f, double d) { double sum = f / 2 + d; printf("half(%f, %f) = %f;\\n", (double)f, d, sum); return sum; }
+long many(long a, short b, signed char c, unsigned char d, long long e, unsigned long f, int g, short h) {
+  printf("many(%ld, %d, '%c', '%c', %lld, %lu, %d, %d) = %ld;\\n", a, b, c, d, e, f, g, h, a + h); return a + h; }
+int main(void) { add(-3, "world", 2.5, 'x'); name(0); name(7); half(3.0f, -1.25); add(1 << 30, "", 1e10, '~');
+  many(-1, -2, 'c', 'd', -5, 6, -7, -8); return 0; }`;
+const TYPED = ['-A', 'add', '-A', 'name;half;many', '-R', '*'];
+const SPELLED = [
+  ['-A', 'add@arg1/i32,arg2/s,fparg1/64,arg3/c'],
+  ['-A', 'name@arg1/u32;half@fparg1/32,fparg2/64'],
+  ['-A', 'many@arg1,arg2/i16,arg3/c,arg4/c,arg5/i64,arg6/u,arg7/i32,arg8/i16'],
+  ['-R', 'add@retval/i32;name@retval/s;half@retval/f64;many@retval'],
+].flat();
+
+/** Calls beside `main`, as the program prints them. */
+const leaves = (text: string): string[] =>
+  shape(text)
+    .map((row) => row.trim().replace(/ \{$/, ';'))
+    .filter((row) => /^\w+\(.*;$/.test(row) && !row.startsWith('main('));
+
+describeNatively('RT-49: arguments and return values are what the program prints', () => {
+  test.each([
+    ['by their types', TYPED, ['-g']],
+    ['by their types, of clang-like sections', TYPED, ['-gdwarf-4', '-gz']],
+    ['as they are spelled', SPELLED, ['-g0']],
+  ])('%s', (_, options, flags) => {
+    const plain = compile(VALUES, [...PLAIN, '-fno-builtin', ...flags, NOPS]);
+    const program = patched(plain, ...GRAPH);
+    const ran = chosen(program, options);
+    const printed = ran.stdout.trim().split('\n');
+    expect(printed).toHaveLength(6);
+    expect(leaves(verb('replay', ran.dir))).toEqual(printed);
+    // uftrace reads the same.
+    const data = scratch('uftrace');
+    verb('export', ran.dir, '--format', 'uftrace', '-o', data);
+    expect(leaves(run('uftrace', ['replay', '--no-pager', '-d', data]).toString())).toEqual(printed);
+    // Arguments alone need no returns.
+    const calls = patched(plain);
+    const onlyArguments = options.filter((each, i) => each !== '-R' && options[i - 1] !== '-R');
+    const found = leaves(verb('replay', chosen(calls, onlyArguments).dir));
+    expect(found).toEqual(printed.map((line) => line.replace(/\) = .*$/, ');')));
+  });
+});
+
+/** Addresses of text that is not there, ends where nothing is mapped behind it, or is long. */
+const TEXTS = `#define _GNU_SOURCE\n#include <stdio.h>\n#include <string.h>\n#include <sys/mman.h>
+volatile int sink; int take(const char *text) { sink++; return text == 0; }
+int main(void) { char *page = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *shut = page + 4096;
+  static char large[5000]; memset(large, 'l', sizeof large - 1); strcpy(shut - 6, "fence"); mprotect(shut, 4096, PROT_NONE);
+  take(0); take((char *)1); take(shut); take((char *)-4096L); take(shut - 6); take("a\\"b\\n\\x1b"); take(large); take("");
+  shut[-1] = 'd'; take(shut - 4); munmap(shut, 4096); take(shut - 4); take(shut); printf("0x%lx\\n", (unsigned long)shut); return 0; }`;
+
+interface Call {
+  readonly function: string;
+  readonly arguments?: readonly unknown[];
+}
+
+const callsOf = (dir: string): Call[] =>
+  verb('replay', dir, '--json')
+    .trim()
+    .split('\n')
+    .slice(1)
+    .map((line) => JSON.parse(line) as Call);
+
+function textsOf(machine?: NativeMachine): readonly [readonly unknown[], string] {
+  const sites = machine?.sites ?? [NOPS];
+  const program = patched(compile(TEXTS, [...PLAIN, '-g', ...sites], 'c', [], machine));
+  const ran = chosen(program, ['-A', 'take'], machine);
+  const found = callsOf(ran.dir).filter((each) => each.function === 'take');
+  return [found.map(({ arguments: values }) => values?.[0]), ran.stdout.trim()];
+}
+
+describeNatively('RT-50: text that cannot be read is its address, and the program goes on', () => {
+  test('in pieces that end with pages', () => {
+    const [texts, shut] = textsOf();
+    const ends = ['fence', 'a"b\n\u001b', 'l'.repeat(256), '', 'nced', 'nced', shut];
+    expect(texts).toEqual([null, '0x1', shut, '0xfffffffffffff000', ...ends]);
+  });
+
+  test('of C++: this, references, structures, enumerations, std::string', () => {
+    const source = `#include <cstdio>\n#include <string>\nvolatile int sink; enum color { RED = 1, BLUE = 7 };\nstruct big { long words[9]; };\nstruct pair { int a, b; };
+struct shape { int sides; int grow(int by, color c) { sides += by; return sides; } };
+int length(const std::string &text, std::string copy) { return sink = (int)(text.size() + copy.size()); }
+big make(int n, const char *text) { big b = {}; b.words[0] = sink = n + text[0]; return b; }
+int behind(big b, int n, bool is) { return sink = (int)b.words[1] + n + is; } int small(int n, pair p, int m) { return sink = n + p.a + m; }
+int main() { shape s = { 3 }; s.grow(4, BLUE); std::string text(300, 's'); length("ab", text); make(5, "five"); behind({}, 6, true); small(1, {}, 2); return 0; }`;
+    const program = patched(compile(source, [...PLAIN, '-g', NOPS], 'c++'), ...GRAPH);
+    const found = callsOf(chosen(program, ['-F', 'main', '-D', '2', '-a', '-A', 'length*@arg1/S,arg2/S']).dir);
+    const values = Object.fromEntries(
+      found.flatMap((each) => {
+        const name = /(grow|length|make|behind|small)/.exec(each.function)?.[1];
+        return name !== undefined && each.arguments ? [[name, each.arguments] as const] : [];
+      }),
+    );
+    expect(values).toEqual({
+      grow: [expect.stringMatching(/^0x7f/), 4, 7],
+      length: ['ab', 's'.repeat(256)],
+      make: [5, 'five'],
+      behind: [6, 1],
+      // Behind a small structure nothing is known.
+      small: [1],
+    });
+  });
+});
+
+describeNatively('RT-47: a choice that cannot be made', () => {
+  test.each<readonly [readonly string[], number, RegExp]>([
+    [['-F', 'nowhere'], 2, /nowhere: no traced function has such a name/],
+    [['-t', '1ms'], 4, /how long calls last needs --tracer function_graph/],
+    [['-R', 'leaf@retval'], 4, /return values need --tracer function_graph/],
+    [['-A', 'leaf@retval'], 2, /-A takes arg and fparg/],
+    [['-A', 'leaf@arg0'], 2, /numbers of arguments are 1 to 31/],
+    [['-A', 'leaf@arg1/q'], 2, /it is no value such as/],
+    [['-A', 'leaf@arg1%rbp'], 2, /rbp is no register of arguments/],
+    [['-A', 'leaf'], 2, /its debugging information says nothing/],
+    [['-T', 'leaf@backtrace'], 2, /actions are depth=N/],
+    [['-D', '0'], 2, /takes a number of at least 1/],
+    [['-t', 'soon'], 2, /is no time/],
+  ])('%j', (options, code, text) => {
+    const plain = compile('volatile int sink; void leaf(void) { sink++; } int main(void) { leaf(); return 0; }', [
+      ...PLAIN,
+      '-g0',
+      NOPS,
+    ]);
+    const { status, stderr } = elftrace(['record', '--choice', scratch('never'), ...options, plain]);
+    expect([status, stderr]).toEqual([code, expect.stringMatching(text)]);
+    // Of what is run all other codes are the program's.
+    expect(elftrace(['record', '-d', scratch('never'), ...options, plain])).toMatchObject({ status: 125 });
+  });
+
+  test('a file that is none, is not there, or is about other programs alone', () => {
+    const program = patched(compile(TREE, [...PLAIN, '-pthread', NOPS]));
+    const none = scratch('none');
+    writeFileSync(none, 'no choice');
+    for (const path of [none, '/nowhere']) {
+      const { status, dir } = traced(program, [], { ELFTRACE_CHOICE: path });
+      expect([status, readdirSync(dir)]).toEqual([0, []]);
+    }
+    const other = patched(compile(`${TREE} int other(void) { return 5; }`, [...PLAIN, '-pthread', NOPS, '-fPIE']));
+    // Filters of functions leave out what has none of them; levels hold for all.
+    expect(report(traced(other, [], { ELFTRACE_CHOICE: choice(program, '-F', 'leaf') }).dir).calls).toBe(0);
+    expect(countsOf(report(traced(other, [], { ELFTRACE_CHOICE: choice(program, '-D', '1') }).dir))).toMatchObject({
+      main: 1,
+    });
+  });
+
+  test('a program and its options at once: the choice lies beside the trace', () => {
+    const plain = compile(VALUES, [...PLAIN, '-fno-builtin', '-g', NOPS]);
+    const dir = scratch('data');
+    const env = { ...process.env, XDG_CACHE_HOME: scratch('cache') };
+    const ran = elftrace(['record', '-d', dir, '-F', 'name', '-A', 'name', plain], { env });
+    expect([ran.status, ran.stderr]).toEqual([0, '']);
+    expect(leaves(verb('replay', dir))).toEqual(['name(0);', 'name(7);']);
+    expect(readdirSync(dir)).toContain('elftrace.choice');
+    const both = elftrace(['record', '-o', scratch('never'), '-F', 'name', plain]);
+    expect([both.status, both.stderr]).toEqual([2, expect.stringContaining('--choice FILE writes the choice')]);
+  });
+});
+
+describe.each(machines)('programs of $name', (machine) => {
+  describeWith([`${machine.triple}-gcc`, machine.run[0]!], 'under an emulator', () => {
+    test('RT-47: functions and levels', () => {
+      const program = patched(compile(TREE, [...PLAIN, '-pthread', ...machine.sites], 'c', [], machine));
+      const whole = traced(program, [], ROOM, machine).dir;
+      for (const options of [
+        ['-F', 'inside', '-F', 'work', '-D', '2'],
+        ['-N', 'again'],
+      ]) {
+        const wanted = JSON.parse(verb('report', whole, '--json', ...options)) as Report;
+        expect(countsOf(report(chosen(program, options, machine).dir))).toEqual(countsOf(wanted));
+      }
+    });
+
+    if (machine.name !== 'arm64') {
+      test('RT-49: values are refused', () => {
+        const plain = compile(VALUES, [...PLAIN, ...machine.sites], 'c', [], machine);
+        const { status, stderr } = elftrace(['record', '--choice', scratch('never'), '-A', 'name@arg1', plain]);
+        expect([status, stderr]).toEqual([4, expect.stringContaining('are not recorded on this machine yet')]);
+      });
+      return;
+    }
+
+    test('RT-49: arguments and return values are what the program prints', () => {
+      for (const options of [TYPED, SPELLED]) {
+        const program = patched(
+          compile(VALUES, [...PLAIN, '-fno-builtin', '-g', ...machine.sites], 'c', [], machine),
+          ...GRAPH,
+        );
+        const ran = chosen(program, options, machine);
+        expect(leaves(verb('replay', ran.dir))).toEqual(ran.stdout.trim().split('\n'));
+      }
+    });
+
+    test('RT-50: text that cannot be read is its address', () => {
+      const [texts, shut] = textsOf(machine);
+      expect(texts).toEqual([
+        null,
+        '0x1',
+        shut,
+        '0xfffffffffffff000',
+        'fence',
+        'a"b\n\u001b',
+        'l'.repeat(256),
+        '',
+        'nced',
+        'nced',
+        shut,
+      ]);
+    });
+  });
+});
