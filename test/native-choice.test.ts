@@ -226,8 +226,8 @@ interface Call {
   readonly arguments?: readonly unknown[];
 }
 
-const callsOf = (dir: string): Call[] =>
-  verb('replay', dir, '--json')
+const callsOf = (dir: string, isPart = false): Call[] =>
+  (isPart ? elftrace(['replay', dir, '--json']).stdout : verb('replay', dir, '--json'))
     .trim()
     .split('\n')
     .slice(1)
@@ -267,10 +267,82 @@ int main() { shape s = { 3 }; s.grow(4, BLUE); std::string text(300, 's'); lengt
       grow: [expect.stringMatching(/^0x7f/), 4, 7],
       length: ['ab', 's'.repeat(256)],
       make: [5, 'five'],
-      behind: [6, 1],
-      // Behind a small structure nothing is known.
+      // Behind a structure that may lie in registers nothing is known.
       small: [1],
     });
+    const plain = `volatile int sink; struct big { long words[9]; }; long behind(struct big b, int n, _Bool is) { return sink = b.words[1] + n + is; }
+int main(void) { return behind((struct big) { { 1 } }, 6, 1) - 7; }`;
+    const ran = chosen(patched(compile(plain, [...PLAIN, '-g', NOPS])), ['-A', 'behind']);
+    expect(callsOf(ran.dir).find((each) => each.function === 'behind')?.arguments).toEqual([6, 1]);
+  });
+});
+
+/** As for RT-21, with the trap flag: the handler, which is traced itself, runs behind each instruction. */
+const STEPPED = `#define _GNU_SOURCE\n#include <signal.h>\n#include <stdio.h>
+volatile long sink, handled; __attribute__((noinline)) long inner(long n) { sink++; return n; }
+static void on_trap(int n) { handled++; inner(handled); (void)n; }
+__attribute__((noinline)) long work(long a, const char *b, long c, long d, long e, long f) { return a ^ b[0] ^ c ^ d ^ e ^ f; }
+#define FLAG(how) __asm__ volatile("sub $128,%%rsp; pushf; " how ",(%%rsp); popf; add $128,%%rsp" ::: "memory", "cc")
+int main(void) { struct sigaction action = { .sa_handler = on_trap }; sigaction(SIGTRAP, &action, 0); long sum = 0;
+  for (long i = 0; i < 9; i++) { FLAG("orl $0x100"); sum += work(i, "text", 3, 4, 5, 6); FLAG("andl $~0x100"); }
+  printf("%ld %ld\\n", sum, handled); return 0; }`;
+
+describeNatively('RT-21, RT-47: a signal behind each instruction of what chooses and records values', () => {
+  test.each([
+    [[], ['-A', 'work@arg1,arg2/s']],
+    [[], ['-F', 'work', '-D', '1', '-A', 'work@arg1,arg2/s']],
+    [GRAPH, ['-A', 'work@arg1,arg2/s', '-R', 'work@retval;inner@retval']],
+    [GRAPH, ['-N', 'on_trap', '-t', '1ns', '-A', 'work@arg1,arg2/s', '-R', 'work']],
+  ])('%j %j', (tracer, options) => {
+    const plain = compile(STEPPED, [...PLAIN, '-g', NOPS]);
+    const expected = run(plain, []).toString().split(' ')[0];
+    const ran = chosen(patched(plain, ...tracer), options);
+    const [sum, handled] = ran.stdout.trim().split(' ');
+    expect([sum, Number(handled) > 1000]).toEqual([expected, true]);
+    const found = report(ran.dir);
+    const calls = callsOf(ran.dir, true).filter((each) => each.function === 'work' && each.arguments !== undefined);
+    const numbers = calls.map(({ arguments: values }) => Number(values![0]));
+    // Those that are there are right, once each, and the others are counted.
+    expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
+    expect(calls.every(({ arguments: values }) => values![1] === 'text')).toBe(true);
+    expect(numbers.length + found.dropped).toBeGreaterThanOrEqual(9);
+    expect(numbers.length).toBeGreaterThan(3);
+    if (options.length === 2) expect(found.calls + found.dropped).toBe(1 + 9 + 2 * Number(handled));
+  });
+});
+
+/** Calls that are told apart by their argument, in a file that keeps its size. */
+const NUMBERED = `volatile int sink; int step(int n) { sink = n; return n + 1; } void outer(int n) { step(n); }
+int main(int count, char **words) { for (int i = 0; i < 200000; i++) outer(i); return 0; }`;
+
+describeNatively('RT-51: old records make room for new ones', () => {
+  test.each([
+    [[], []],
+    [GRAPH, []],
+    [GRAPH, ['-A', 'step', '-R', 'step']],
+    [[], ['-F', 'step', '-A', 'step']],
+  ])('%j %j: the last calls are there, the others are counted', (tracer, options) => {
+    const program = patched(compile(NUMBERED, [...PLAIN, '-g', NOPS]), ...tracer);
+    const size = 1 << 18;
+    const env = { ELFTRACE_SIZE: String(size), ELFTRACE_POLICY: 'ring' };
+    const ran = traced(
+      program,
+      [],
+      options.length > 0 ? { ...env, ELFTRACE_CHOICE: choice(program, ...options) } : env,
+    );
+    const [file] = readdirSync(ran.dir);
+    expect(readFileSync(join(ran.dir, file!)).length).toBeLessThanOrEqual(size);
+    const { status, stdout, stderr } = elftrace(['report', ran.dir, '--json']);
+    const found = JSON.parse(stdout) as Report & { overwritten: number };
+    expect([status, found.damaged, found.unknown, found.dropped]).toEqual([0, 0, 0, 0]);
+    const all = options.includes('-F') ? 200_000 : 400_001;
+    expect(found.calls + found.overwritten).toBe(all);
+    expect(stderr).toContain(`${found.overwritten} calls made room for later ones`);
+    expect(found.calls).toBeGreaterThan(5000);
+    if (options.length === 0) return;
+    const steps = callsOf(ran.dir, true).filter((each) => each.function === 'step' && each.arguments !== undefined);
+    const numbers = steps.map(({ arguments: values }) => Number(values![0]));
+    expect(numbers).toEqual(Array.from(numbers, (_, i) => 200_000 - numbers.length + i));
   });
 });
 

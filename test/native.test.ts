@@ -40,6 +40,7 @@ describeWith([COMPILER], 'facts for the compiler', () => {
       CONTROL_STACK: RECORD.controlStack,
       CONTROL_RETURN: RECORD.controlReturn,
       CONTROL_VALUES: RECORD.controlValues,
+      VALUES_BITS: RECORD.valuesBits,
       NEAR_BITS: RECORD.nearBits,
     });
     const structures = /\/\* Filled in when the runtime is laid in[^]*?(?=\/\* Of values of one event)/.exec(

@@ -5,6 +5,7 @@
 import { ElftraceError } from '../errors.js';
 import { Signatures } from '../elf/dwarf-types.js';
 import { isBadDebugInfo } from '../elf/dwarf.js';
+import { PF_W, PT_LOAD } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { type Choice, type ChosenObject, encodeChoice, isEverything, type Trigger } from '../native/choice.js';
@@ -110,12 +111,34 @@ async function signaturesOf(image: ElfImage): Promise<ChosenObject['signatures']
   }
 }
 
+/** The segment that is only read and holds texts of the program. */
+function constantsOf({ sections, segments }: ElfImage): ChosenObject['constants'] {
+  const section = sections.find(({ name }) => name === '.rodata');
+  const found = segments.find(
+    ({ type, flags, address, memorySize }) =>
+      type === PT_LOAD &&
+      (flags & PF_W) === 0 &&
+      section !== undefined &&
+      section.address >= address &&
+      section.address < address + memorySize,
+  );
+  return found === undefined ? { start: 0n, end: 0n } : { start: found.address, end: found.address + found.memorySize };
+}
+
 async function chosenObject({ sites }: Opened, id: string, choice: Choice): Promise<ChosenObject> {
   const { functions, starts } = new TracedObject(id, '', sites, 0);
   const { arch, image } = sites.program;
   const places = arch.nativeTracing.kind === 'runtime' ? arch.nativeTracing.values : null;
   const isTyped = choice.isAuto || choice.values.length > 0;
-  return { id, functions, starts: [...starts], places, signatures: isTyped ? await signaturesOf(image) : null };
+  const constants = constantsOf(image);
+  return {
+    id,
+    functions,
+    starts: [...starts],
+    places,
+    constants,
+    signatures: isTyped ? await signaturesOf(image) : null,
+  };
 }
 
 /** The file for a program that is about to run; null: every call is recorded, and no more. */

@@ -15,7 +15,7 @@ import { matcherOf } from './select.js';
 import { type FunctionSpec, type ValueFormat, valueNumber, type ValueSpec } from './values.js';
 
 const MAGIC = 'ELFCHOI1';
-const PART_BYTES = 64;
+const PART_BYTES = 80;
 const ROW_BYTES = 32;
 const VALUE_BYTES = 8;
 /** The runtime takes no larger file. */
@@ -61,6 +61,8 @@ export interface ChosenObject {
   readonly starts: readonly Address[];
   /** null: no values can be recorded. */
   readonly places: ValuePlaces | null;
+  /** Addresses of constants, which are there as long as the program: [start, end). */
+  readonly constants: { readonly start: Address; readonly end: Address };
   /** null: there is no debugging information. */
   readonly signatures: Signatures | null;
 }
@@ -298,14 +300,14 @@ function partOf(object: ChosenObject, choice: Choice, endian: Endian, tracer: Na
     rows.push(row);
     for (const each of [...before, ...results]) values.push(encodeValue(each, wordBytes, endian));
   });
-  return part(object.id, choice, [rows, values], endian);
+  return part(object, choice, [rows, values], endian);
 }
 
 /** A call ends within so many bytes behind the site. */
 const CALL_BYTES = 16n;
 
 function part(
-  id: string,
+  { id, constants }: Pick<ChosenObject, 'id' | 'constants'>,
   { triggers, depth, time, isOff }: Choice,
   [rows, values]: readonly [readonly Uint8Array[], readonly Uint8Array[]],
   endian: Endian,
@@ -326,10 +328,12 @@ function part(
   view.insertU32(48, depth ?? 0);
   view.insertU32(52, rows.length);
   view.insertWord(56, BigInt(time ?? 0), 8);
+  view.insertWord(64, constants.start, 8);
+  view.insertWord(72, constants.end, 8);
   return concatBytes([head, body]);
 }
 
-const NO_ID = '00'.repeat(32);
+const OTHERS = { id: '00'.repeat(32), constants: { start: 0n, end: 0n } };
 
 /**
  * The file for some objects, and for all others that a process may have.
@@ -351,7 +355,7 @@ export function encodeChoice(
     }
   }
   const parts = objects.map((each) => partOf(each, choice, endian, tracer));
-  const bytes = concatBytes([...parts, part(NO_ID, choice, [[], []], endian)]);
+  const bytes = concatBytes([...parts, part(OTHERS, choice, [[], []], endian)]);
   if (bytes.length >= FILE_MAX) {
     throw refused(
       'too-many',

@@ -65,6 +65,8 @@ export const RECORD = {
   controlReturn: 3,
   /** So many units of values follow, of the event behind them. */
   controlValues: 4,
+  /** Of their number; the bit above is set while they are written. */
+  valuesBits: 16,
   /** Bits of the stack pointer that a return of one unit has. */
   nearBits: 10,
 } as const;

@@ -153,8 +153,9 @@ const STACK_LOW_BITS = 32 - RECORD.stackShift;
 const STACK_HIGH_ONES = 2 ** (RECORD.stackBits - STACK_LOW_BITS) - 1;
 const SITE_HIGH_SHIFT = RECORD.siteShift - 32;
 const STACK_BYTES = 2 ** RECORD.stackUnit;
-/** Units of values of one event, at most. */
+/** Units of values of one event, at most, and the bit that is set while they are written. */
 const VALUES_MAX = 256;
+const VALUES_ONES = 2 ** RECORD.valuesBits;
 const NEAR_ONES = 2 ** RECORD.nearBits - 1;
 /**
  * Stack pointers of returns below it are known modulo this number of bytes, for the call that ended
@@ -279,13 +280,13 @@ export class ThreadReader {
       this.isReturn = true;
       this.stack = this.base + Math.floor(value / EPOCH_TICKS) * STACK_BYTES;
       return true;
-    } else if (kind === RECORD.controlValues) this.values = this.readValues(value);
+    } else if (kind === RECORD.controlValues) this.values = this.readValues(value % VALUES_ONES, value >= VALUES_ONES);
     else this.damaged++;
     return false;
   }
 
   /** Values of the event behind them; an odd number of units is filled up. */
-  private readValues(count: number): readonly RecordedValue[] | null {
+  private readValues(count: number, isUnfinished: boolean): readonly RecordedValue[] | null {
     const padded = count + (count % 2);
     const units = new Uint32Array(padded);
     for (let i = 0; i < padded; i++) {
@@ -295,8 +296,8 @@ export class ThreadReader {
       }
       units[i] = this.words[this.at++]!;
     }
-    // The program was killed between these units and the event.
-    if (units.every((each) => each === 0)) return null;
+    // The program was killed, or a handler went elsewhere, while they were written.
+    if (isUnfinished) return null;
     const values = readValues(units.subarray(0, count), this.header.endian);
     if (values === null) this.damaged++;
     return values;

@@ -139,7 +139,7 @@ static int is_passed_over(struct page *page, word site, word stack)
 }
 
 /* The stack that a call is on, as native/tree.ts tells it; what is over there is taken away. */
-static void settle(struct opened *opened, word stack)
+static void settle(volatile struct opened *opened, word stack)
 {
   word top = opened->count;
   for (word i = opened->regions; i-- > 0;) {
@@ -160,33 +160,42 @@ static void settle(struct opened *opened, word stack)
   opened->regions++;
 }
 
-/*
- * A call, as it is kept while it is open, if that matters: inside what is asked for or not, and how
- * deep. The file of the thread is not touched. @returns 0: it is not recorded, nor kept
- */
-static struct open_call *open_call(struct page *page, word site, word stack)
+/* What is decided of a call. */
+struct decision {
+  const struct row *row;
+  /* As it is kept while it is open; 0: that does not matter. */
+  struct open_call *call;
+  int is_recorded;
+};
+
+/* Inside what is asked for or not, and how deep. The file of the thread is not touched. */
+static void try_call(struct page *page, word stack, struct decision *decision)
 {
   const struct choice *choice = choice_here();
-  const struct row *row = row_of(choice, site);
-  struct opened *opened = opened_of(page);
+  const struct row *row = decision->row;
+  volatile struct opened *opened = opened_of(page);
   u32 flags = row ? row->flags : 0;
-  settle(opened, stack);
   if (flags & ROW_ON) state.is_silent = 0;
   if (flags & ROW_OFF) state.is_silent = 1;
-  const struct open_call *outer = opened->count ? &opened->calls[opened->count - 1] : 0;
+  settle(opened, stack);
+  word place = opened->count;
+  const volatile struct open_call *outer = place ? &opened->calls[place - 1] : 0;
   int is_left_out = (outer && outer->is_left_out) || (flags & ROW_NOT);
   int is_chosen = !is_left_out && (flags & ROW_ONLY);
   int is_inside = is_chosen || !(choice->flags & CHOICE_ONLY) || (outer && outer->is_inside);
   u32 above = outer && !is_chosen && !(flags & ROW_DEPTH) ? outer->levels : 0;
   u32 depth = flags & ROW_DEPTH ? row->depth : outer ? outer->depth : choice->depth;
   int is_level = is_inside && !is_left_out;
-  int is_recorded = is_level && !(depth && above >= depth) && !state.is_silent;
-  if (!is_recorded && !flags) return 0;
-  if (opened->count == OPEN_MAX) {
-    if (is_recorded) drop(page);
-    return 0;
+  decision->is_recorded = is_level && !(depth && above >= depth) && !state.is_silent;
+  decision->call = 0;
+  int is_kept = (choice->flags & CHOICE_TREE) || (row && row->results);
+  if (!is_kept || (!decision->is_recorded && !flags)) return;
+  if (place == OPEN_MAX) {
+    if (decision->is_recorded) drop(page);
+    decision->is_recorded = 0;
+    return;
   }
-  struct open_call *call = &opened->calls[opened->count];
+  volatile struct open_call *call = &opened->calls[place];
   call->stack = stack;
   call->at = call->bytes = 0;
   call->start = 0;
@@ -196,9 +205,33 @@ static struct open_call *open_call(struct page *page, word site, word stack)
   call->depth = depth;
   call->is_inside = (u8)is_inside;
   call->is_left_out = (u8)is_left_out;
-  call->is_recorded = (u8)is_recorded;
-  if ((choice->flags & CHOICE_TREE) || (row && row->results)) opened->count++;
-  return call;
+  call->is_recorded = (u8)decision->is_recorded;
+  opened->count = place + 1;
+  opened->serial++;
+  decision->call = (struct open_call *)call;
+}
+
+/*
+ * Decides. Handlers of signals that come in between are over when it goes on, and what they changed
+ * is told by the serial number: then it is done once more with signals blocked, where handlers of
+ * signals that instructions raise find the page busy.
+ */
+static void decide(struct page *page, word site, word stack, struct decision *decision)
+{
+  volatile struct opened *opened = opened_of(page);
+  word serial = opened->serial;
+  decision->row = row_of(choice_here(), site);
+  try_call(page, stack, decision);
+  if (opened->serial == serial + (decision->call != 0)) return;
+  u64 before;
+  if (begin_event(&before) == 0) {
+    decision->call = 0;
+    decision->is_recorded = 0;
+    drop(page);
+    return;
+  }
+  try_call(page, stack, decision);
+  end_event(page, &before);
 }
 
 #ifdef HAS_VALUES
@@ -211,7 +244,11 @@ static word read_memory(void *to, word from, word size)
   while (done < size) {
     word here = from + done, part = PAGE_ONES + 1 - (here & PAGE_ONES);
     if (part > size - done) part = size - done;
-    if (state.reading == READ_BY_KERNEL) {
+    word file_place = here - ((word)config() - (word)config()->address);
+    if (file_place >= choice_here()->start && file_place < choice_here()->end) {
+      if (part > choice_here()->end - file_place) part = (word)(choice_here()->end - file_place);
+      copy((u8 *)to + done, (const u8 *)here, part);
+    } else if (state.reading == READ_BY_KERNEL) {
       word local[2] = { (word)to + done, part }, remote[2] = { here, part };
       long got = system_call(SYS_PROCESS_VM_READV, state.owner_process, (long)local, 1, (long)remote, 1, 0);
       if (got != (long)part) break;
@@ -267,9 +304,8 @@ static u32 put_text(u32 *units, const struct value *value, word address, word mo
     if (!wanted && !is_ended) is_ended = -1;
   } else {
     while (length < wanted && !is_ended) {
-      /* Little at a time: most texts are short, and lie on one page. */
-      word part = 64 - (address + length) % 64;
-      if (part > wanted - length) part = wanted - length;
+      /* Little at a time: most texts are short. */
+      word part = wanted - length < 64 ? wanted - length : 64;
       got = read_memory(text + length, address + length, part);
       for (word end = length + got; length < end && !is_ended;) {
         if (text[length] == 0) is_ended = 1;
@@ -285,22 +321,33 @@ static u32 put_text(u32 *units, const struct value *value, word address, word mo
   return 1 + (u32)(length + 3) / 4;
 }
 
+/* The most units that values of a list take. */
+static u32 most_units(const struct value *values, u32 count)
+{
+  u32 most = 2;
+  for (u32 i = 0; i < count; i++) {
+    int is_text = values[i].format == 's' || values[i].format == 'S';
+    most += is_text ? 1 + TEXT_MAX / 4 : 5;
+  }
+  return most < DATA_UNITS ? most & ~1u : DATA_UNITS;
+}
+
 /*
- * The values of a list as units in the page. @param stack  where the stack's words of arguments begin
+ * The values of a list as units. @param stack  where the stack's words of arguments begin
  * @returns number of units; what has no room is left out
  */
-static u32 take_values(struct page *page, const struct value *values, u32 count, const word *registers, word stack)
+static u32 take_values(u32 *units, const struct value *values, u32 count, const word *registers, word stack)
 {
-  u32 *units = page->data, used = 0;
+  u32 used = 0, room = most_units(values, count);
   for (u32 i = 0; i < count; i++) {
     const struct value *value = &values[i];
     u64 number[2] = { 0, 0 };
-    if (used + 5 > DATA_UNITS) break;
+    if (used + 5 > room) break;
     if (value->kind == VALUE_REGISTER) number[0] = registers[value->place];
     else if (value->kind == VALUE_FLOATING) floating_register(value->place, value->bytes, number);
     else copy(number, (const u8 *)(stack + (word)value->place * WORD_BYTES), value->bytes > 8 ? 16 : WORD_BYTES);
     if (value->format == 's' || value->format == 'S') {
-      used += put_text(units + used, value, (word)number[0], (DATA_UNITS - used - 1) * 4ul);
+      used += put_text(units + used, value, (word)number[0], (room - used - 1) * 4ul);
     } else if (value->bytes > 8) {
       units[used] = value_head(value, value->bytes, VALUE_WHOLE);
       copy(units + used + 1, number, 16);
@@ -319,58 +366,153 @@ static const struct value *values_of(const struct choice *choice, const struct r
 }
 #endif
 
-/* Of an event with its controls and values. */
-static word event_bytes(u32 units)
-{
-  return EVENT_BYTES + (units ? 8 + ((units + 1) & ~1u) * 4 : 0);
-}
-
-/* Puts values, which belong to the event behind them. */
-static void put_values(struct page *page, volatile u64 **at, u32 units)
-{
-  if (units == 0) return;
-  put_word((*at)++, TAG_CONTROL | CONTROL_VALUES << 2 | (u64)units << 6);
-  volatile u32 *to = (volatile u32 *)*at;
-  for (u32 i = 0; i < units; i++) to[i] = page->data[i];
-  *at += (units + 1) / 2;
-}
-
 /* What was reserved and not used, where nothing was reserved behind it. */
 static void give_back(struct page *page, word from, word to)
 {
   __atomic_compare_exchange_n(&page->cur, &to, from, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+/* An event on its way into the file. */
+struct event {
+  volatile u64 *at;
+  /* Behind what was reserved. */
+  word end;
+  u64 clock, depth, before;
+  int is_slow;
+};
+
+/*
+ * Room for an event at once, if no upper bits must stand in front of it: as the entry does it, what is
+ * looked at before and after is told by the generation.
+ */
+static int begin_fast(struct page *page, word bytes, word stack, struct event *event)
+{
+  volatile struct page *seen = page;
+  word generation = seen->generation;
+  if (seen->end == 0) return 0;
+  word at = __atomic_fetch_add(&page->cur, bytes, __ATOMIC_RELAXED);
+  if (at + bytes > seen->end) return 0;
+  u64 now = counter();
+  word depth = (stack - seen->base) >> STACK_UNIT;
+  if (seen->epoch != (word)(now >> CLOCK_BITS) || depth >> STACK_BITS || seen->generation != generation) return 0;
+  event->at = (volatile u64 *)at;
+  event->end = at + bytes;
+  event->clock = now & ((1ul << CLOCK_BITS) - 1);
+  event->depth = depth;
+  event->is_slow = 0;
+  return 1;
+}
+
+/* The same, or with signals blocked; 0: there is no room, or no way to tell. */
+static int begin_words(struct page *page, word bytes, word stack, struct event *event)
+{
+  if (begin_fast(page, bytes, stack, event)) return 1;
+  if (begin_event(&event->before) == 0) return 0;
+  bytes += EVENT_BYTES - 8;
+  event->at = page->stopped ? 0 : reserve(page, bytes);
+  if (event->at == 0) {
+    end_event(page, &event->before);
+    return 0;
+  }
+  event->end = (word)event->at + bytes;
+  event->clock = put_controls(page, &event->at, stack);
+  event->depth = (stack - page->base) >> STACK_UNIT;
+  event->is_slow = 1;
+  return 1;
+}
+
+static void end_words(struct page *page, struct event *event)
+{
+  give_back(page, (word)event->at, event->end);
+  if (event->is_slow) end_event(page, &event->before);
+}
+
+#ifdef HAS_VALUES
+/*
+ * Values go straight into the file, in front of their event. While they are written their control says
+ * so, and how much it may be.
+ */
+static void put_values(struct event *event, const struct value *values, u32 count, const word *registers, word stack)
+{
+  if (count == 0) return;
+  u64 head = TAG_CONTROL | CONTROL_VALUES << 2;
+  volatile u64 *at = event->at;
+  u64 most = most_units(values, count);
+  put_word(at, head | (most | 1ul << VALUES_BITS) << 6);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  u32 units = take_values((u32 *)(at + 1), values, count, registers, stack);
+  u32 *rest = (u32 *)(at + 1);
+  for (u32 i = units; i < most; i++) rest[i] = 0;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  put_word(at, head | (u64)units << 6);
+  event->at = at + 1 + (units + 1) / 2;
+}
+
+static word bytes_of_values(const struct value *values, u32 count)
+{
+  return count ? 8 + most_units(values, count) * 4 : 0;
+}
+#endif
+
+/* The thread's page where a choice is made; 0: there is none yet, or every call is recorded. */
+static struct page *chosen_page(void)
+{
+  struct page *page = page_at_hand();
+  if (page == 0 && native_slot >= 0) {
+    /* The first event of a process, or of a thread. */
+    u64 before;
+    if (state.phase == READY && state.choice == 0) return 0;
+    page = begin_event(&before);
+    if (page) end_event(page, &before);
+  }
+  return state.choice ? page : 0;
+}
+
+/* Handlers of signals that our own instructions raise: what they call is counted, no more. */
+static int is_refused(struct page *page)
+{
+  if (!page->busy) return 0;
+  drop(page);
+  return 1;
+}
+
 /*
  * A call that may be recorded. @param arguments  where the stack's words of arguments begin
- * @returns the call as it is kept; 0: nothing is
+ * @returns whether its return is of interest
  */
-static struct open_call *choose_call(
-  struct page *page, word site, word stack, const word *registers, word arguments)
+static int choose_call(struct page *page, word site, word stack, const word *registers, word arguments)
 {
-  struct open_call *call = open_call(page, site, stack);
-  if (call == 0 || !call->is_recorded) return call;
-  u32 units = 0;
+  struct decision decision;
+  decide(page, site, stack, &decision);
+  struct open_call *call = decision.call;
+  if (!decision.is_recorded) return call != 0;
+  struct event event;
+  word bytes = 8;
 #ifdef HAS_VALUES
-  if (call->row && call->row->arguments)
-    units = take_values(page, values_of(choice_here(), call->row), call->row->arguments, registers, arguments);
+  u32 count = decision.row ? decision.row->arguments : 0;
+  const struct value *values = count ? values_of(choice_here(), decision.row) : 0;
+  bytes += bytes_of_values(values, count);
 #else
   (void)registers, (void)arguments;
 #endif
-  word bytes = event_bytes(units);
-  volatile u64 *start = page->stopped ? 0 : reserve(page, bytes), *at = start;
-  if (at == 0) {
+  if (!begin_words(page, bytes, stack, &event)) {
     drop(page);
-    call->is_recorded = 0;
-    return call;
+    if (call) call->is_recorded = 0;
+    return call != 0;
   }
-  u64 clock = put_controls(page, &at, stack);
-  call->at = (word)at;
-  put_values(page, &at, units);
-  put_site(page, at, clock, site, stack);
-  call->bytes = (word)(at + 1) - call->at;
-  call->start = counter();
-  call->turns = page->file->turns;
-  give_back(page, (word)(at + 1), (word)start + bytes);
-  return call;
+  word start = (word)event.at;
+#ifdef HAS_VALUES
+  put_values(&event, values, count, registers, arguments);
+#endif
+  put_word(event.at, TAG_CALL | event.clock << CLOCK_SHIFT | event.depth << STACK_SHIFT | (u64)site << SITE_SHIFT);
+  event.at++;
+  /* Of a handler, where it interrupted us on a stack close by. */
+  if (call && call->stack == stack) {
+    call->at = start;
+    call->bytes = (word)event.at - start;
+    if (call->time) call->start = counter();
+    call->turns = page->file->turns;
+  }
+  end_words(page, &event);
+  return 1;
 }

@@ -17,6 +17,8 @@ struct choice {
   u32 row_count;
   /* Nanoseconds that a call must last. */
   u64 time;
+  /* Addresses in the file of what is only read, [start, end): texts there need no look. */
+  u64 start, end;
 };
 
 /* `flags`: only what rows with ROW_ONLY call is recorded; nothing is, until a row switches it on. */
@@ -84,6 +86,8 @@ struct open_call {
 };
 
 struct opened {
+  /* Counts what changed, so that a change which a signal's handler interrupts is made once more. */
+  word serial;
   word count, regions;
   struct {
     word below, highest;

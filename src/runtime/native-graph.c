@@ -119,12 +119,13 @@ static void set_window(struct page *page, word stack)
   page->shadow = shadow_delta(stack, 1);
 }
 
-/* Puts our return address in the place of a function's own; not where it is ours, nor without a shadow. */
-static word hook(struct page *page, word stack, word address)
+/* Keeps a function's return address, and says so; not where it is ours, nor where there is no shadow. */
+static word hook(word stack, word address)
 {
-  if ((stack - page->base) >> STACK_UNIT >= 1ul << STACK_BITS) return 0;
-  if (!page->shadow || is_hook(address)) return 0;
-  *(volatile word *)(stack + page->shadow) = address;
+  if (is_hook(address)) return 0;
+  word delta = shadow_delta(stack, 0);
+  if (delta == 0) return 0;
+  *(volatile word *)(stack + delta) = address;
   return 1;
 }
 
@@ -136,48 +137,45 @@ __attribute__((used)) word native_enter(word site, word stack, word address, con
 {
   u64 before;
   word is_hooked = 0;
-  struct page *page = page_at_hand();
-  if (page && state.choice && is_passed_over(page, site, stack)) return 0;
-  page = begin_event(&before);
-  if (page && state.choice) {
-    if (choose_call(page, site, stack, registers, stack + STACK_ARGUMENTS)) is_hooked = hook(page, stack, address);
-    page->last = stack;
-    end_event(page, &before);
-    return is_hooked;
+  struct page *page = chosen_page();
+  if (page) {
+    if (is_passed_over(page, site, stack) || is_refused(page)) return 0;
+    return choose_call(page, site, stack, registers, stack + STACK_ARGUMENTS) ? hook(stack, address) : 0;
   }
+  page = begin_event(&before);
   volatile u64 *at = page && !page->stopped ? reserve(page, EVENT_BYTES) : 0;
   if (at) {
     put_call(page, at, site, stack);
     page->last = stack;
-    is_hooked = hook(page, stack, address);
+    is_hooked = hook(stack, address);
   } else if (native_slot >= 0) drop(page ? page : page_at_hand());
   if (page) end_event(page, &before);
   return is_hooked;
 }
 
-static void put_leave(struct page *page, volatile u64 *at, u64 clock, word stack)
+static u64 return_word(u64 clock, u64 depth)
 {
-  u64 depth = (stack - page->base) >> STACK_UNIT;
-  put_word(at, TAG_CONTROL | CONTROL_RETURN << 2 | clock << 6 | depth << (6 + CLOCK_BITS));
-  page->last = stack;
+  return TAG_CONTROL | CONTROL_RETURN << 2 | clock << 6 | depth << (6 + CLOCK_BITS);
 }
 
 static void put_return(struct page *page, volatile u64 *at, word stack)
 {
   u64 clock = put_controls(page, &at, stack);
-  put_leave(page, at, clock, stack);
+  put_word(at, return_word(clock, (stack - page->base) >> STACK_UNIT));
+  page->last = stack;
 }
 
 /* The innermost open call that began there, which is over, and those inside of it; 0: none is kept. */
-static struct open_call *close_call(struct opened *opened, word stack)
+static struct open_call *close_call(volatile struct opened *opened, word stack)
 {
   for (word i = opened->count; i-- > 0;) {
-    struct open_call *call = &opened->calls[i];
+    volatile struct open_call *call = &opened->calls[i];
     if (call->stack > stack && call->stack - stack <= FAR_FRAMES) return 0;
     if (call->stack != stack) continue;
     opened->count = i;
     while (opened->regions && opened->region[opened->regions - 1].below > i) opened->regions--;
-    return call;
+    opened->serial++;
+    return (struct open_call *)call;
   }
   return 0;
 }
@@ -202,31 +200,31 @@ static void erase(struct page *page, const struct open_call *call)
 static void choose_return(struct page *page, word stack, const word *registers)
 {
   const struct choice *choice = choice_here();
-  const struct open_call *call = close_call(opened_of(page), stack);
+  struct open_call *call = close_call(opened_of(page), stack);
   if (call == 0 ? (choice->flags & CHOICE_TREE) != 0 : !call->is_recorded) return;
   if (call && is_short(call)) {
     erase(page, call);
     return;
   }
-  u32 units = 0;
+  struct event event;
+  word bytes = 8;
 #ifdef HAS_VALUES
-  if (call && call->row && call->row->results) {
-    const struct value *values = values_of(choice, call->row) + call->row->arguments;
-    units = take_values(page, values, call->row->results, registers, 0);
-  }
+  const struct row *row = call ? call->row : 0;
+  u32 count = row ? row->results : 0;
+  const struct value *values = count ? values_of(choice, row) + row->arguments : 0;
+  bytes += bytes_of_values(values, count);
 #else
   (void)registers;
 #endif
-  word bytes = event_bytes(units);
-  volatile u64 *start = page->stopped ? 0 : reserve(page, bytes), *at = start;
-  if (at == 0) {
+  if (!begin_words(page, bytes, stack, &event)) {
     if (page->file) page->file->dropped_returns++;
     return;
   }
-  u64 clock = put_controls(page, &at, stack);
-  put_values(page, &at, units);
-  put_leave(page, at, clock, stack);
-  give_back(page, (word)(at + 1), (word)start + bytes);
+#ifdef HAS_VALUES
+  put_values(&event, values, count, registers, 0);
+#endif
+  put_word(event.at++, return_word(event.clock, event.depth));
+  end_words(page, &event);
 }
 
 /* A return that could not be recorded at once. @returns where it goes */
@@ -234,12 +232,13 @@ __attribute__((used)) word native_leave(word stack, const word *registers)
 {
   word address = *(volatile word *)(stack + shadow_delta(stack, 0));
   u64 before;
-  struct page *page = begin_event(&before);
-  if (page && state.choice) {
-    choose_return(page, stack, registers);
-    end_event(page, &before);
+  struct page *page = chosen_page();
+  if (page) {
+    if (!page->busy) choose_return(page, stack, registers);
+    else if (page->file) page->file->dropped_returns++;
     return address;
   }
+  page = begin_event(&before);
   volatile u64 *at = page && !page->stopped ? reserve(page, EVENT_BYTES) : 0;
   if (at) put_return(page, at, stack);
   else {

@@ -55,7 +55,6 @@ struct page {
   u32 sequence;
   /* Stacks of signal handlers are small: what is long lies here. */
   char path[1024];
-  u32 data[DATA_UNITS];
 };
 _Static_assert(sizeof(struct page) <= 4096, "behind it lies what is open");
 
@@ -555,7 +554,8 @@ static void count_lost(struct header *file, const volatile u32 *units, word coun
     u32 high = i < count ? units[i++] : 0, kind = low >> 2 & 15;
     if ((low & 3) == TAG_CALL) file->overwritten += high != 0;
     else if ((low & 3) == TAG_CONTROL && kind == CONTROL_RETURN) file->overwritten_returns++;
-    else if ((low & 3) == TAG_CONTROL && kind == CONTROL_VALUES) i += ((low >> 6) + 1) & ~1u;
+    else if ((low & 3) == TAG_CONTROL && kind == CONTROL_VALUES)
+      i += ((low >> 6 & ((1u << VALUES_BITS) - 1)) + 1) & ~1u;
   }
 }
 
@@ -733,14 +733,12 @@ static void set_window(struct page *page, word stack)
 __attribute__((used)) void native_record(word site, word stack, const word *registers)
 {
   u64 before;
-  struct page *page = page_at_hand();
-  if (page && state.choice && is_passed_over(page, site, stack)) return;
-  page = begin_event(&before);
-  if (page && state.choice) {
-    choose_call(page, site, stack, registers, stack + STACK_ARGUMENTS);
-    end_event(page, &before);
+  struct page *page = chosen_page();
+  if (page) {
+    if (!is_passed_over(page, site, stack) && !is_refused(page)) choose_call(page, site, stack, registers, stack + STACK_ARGUMENTS);
     return;
   }
+  page = begin_event(&before);
   volatile u64 *at = page && !page->stopped ? reserve(page, EVENT_BYTES) : 0;
   if (at) put_call(page, at, site, stack);
   else if (native_slot >= 0) drop(page ? page : page_at_hand());

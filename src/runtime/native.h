@@ -33,8 +33,9 @@
 #define CONTROL_EPOCH 1
 #define CONTROL_STACK 2
 #define CONTROL_RETURN 3
-/* Values of the event behind it follow: so many units. */
+/* Values of the event behind it follow: so many units; the bit is set while they are written. */
 #define CONTROL_VALUES 4
+#define VALUES_BITS 16
 /* A return of one unit: tag 2, 20 bits of the counter, 10 of the stack pointer. */
 #define NEAR_BITS 10
 
