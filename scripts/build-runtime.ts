@@ -181,6 +181,9 @@ const NATIVE: readonly Recipe[] = [
     X86.filter((flag) => flag !== '-ffixed-r10'),
     true,
   ),
+  ...native('x86-64', 'x86_64', 'arch-x86', [...X86.filter((flag) => flag !== '-ffixed-r10'), '-DMUSL'], true).map(
+    (recipe) => ({ ...recipe, name: `${recipe.name}-musl` }),
+  ),
   ...native('arm64', 'aarch64', 'arch-arm64', ARM64, true),
   ...native('riscv64', 'riscv64', 'arch-riscv', RISCV, true),
   ...native('ppc64-elfv2-le', 'powerpc64le', 'arch-ppc', PPC64, true),

@@ -93,7 +93,7 @@ export const arm64NativeTracing: NativeTracing = {
   graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: graphStubs, shadowStacks: null },
   // Sites at the function's entry, whose call leaves the return address in x9.
   conventions: ['regs'],
-  slots: { loaders: ['ld-linux-aarch64.so.1'], libraries: ['libc.so.6'], count: 22 },
+  slots: [{ library: 'glibc', suffix: '', loaders: ['ld-linux-aarch64.so.1'], libraries: ['libc.so.6'], count: 22 }],
   values: VALUES,
   callInFront: () => null,
   options: { shortest: '-fpatchable-function-entry=2', all: '-fpatchable-function-entry=2' },

@@ -82,7 +82,7 @@ const elfV2Le: NativeTracing = {
   graph: graph('little'),
   // Sites in front of the frame, which leave the return address in r0.
   conventions: ['regs'],
-  slots: { loaders: ['ld64.so.2'], libraries: ['libc.so.6'], count: 22 },
+  slots: [{ library: 'glibc', suffix: '', loaders: ['ld64.so.2'], libraries: ['libc.so.6'], count: 22 }],
   values: null,
   callInFront: () => null,
   options: {
@@ -96,7 +96,7 @@ const elfV1: NativeTracing = {
   ...elfV2Le,
   abi: elfV2Abi,
   graph: graph('big'),
-  slots: { loaders: ['ld64.so.1'], libraries: ['libc.so.6'], count: 22 },
+  slots: [{ library: 'glibc', suffix: '', loaders: ['ld64.so.1'], libraries: ['libc.so.6'], count: 22 }],
   options: {
     shortest: '-fpatchable-function-entry=2',
     all: '-fpatchable-function-entry=2, or -pg -mprofile-kernel and tables of elftrace mcount',
@@ -109,7 +109,7 @@ const elfV2Be: NativeTracing = { ...elfV2Le, graph: null };
 const sysV: NativeTracing = {
   ...elfV1,
   abi: null,
-  slots: { loaders: ['ld.so.1'], libraries: ['libc.so.6'], count: 22 },
+  slots: [{ library: 'glibc', suffix: '', loaders: ['ld.so.1'], libraries: ['libc.so.6'], count: 22 }],
   options: {
     shortest: '-fpatchable-function-entry=2',
     all: '-fpatchable-function-entry=2, or -pg and tables of elftrace mcount',

@@ -11,11 +11,15 @@ export const riscvNativeTracing: NativeTracing = {
   graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: null, shadowStacks: null },
   // Sites at the function's entry, whose call links through t0.
   conventions: ['g2'],
-  slots: {
-    loaders: ['ld-linux-riscv64-lp64d.so.1', 'ld-linux-riscv64-lp64.so.1'],
-    libraries: ['libc.so.6'],
-    count: 22,
-  },
+  slots: [
+    {
+      library: 'glibc',
+      suffix: '',
+      loaders: ['ld-linux-riscv64-lp64d.so.1', 'ld-linux-riscv64-lp64.so.1'],
+      libraries: ['libc.so.6'],
+      count: 22,
+    },
+  ],
   values: null,
   callInFront: () => null,
   options: {

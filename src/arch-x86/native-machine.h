@@ -1,5 +1,5 @@
 /*
- * What the slow way of a self-tracing program needs of x86-64 under Linux with glibc: system calls,
+ * What the slow way of a self-tracing program needs of x86-64 under Linux with glibc or musl: calls,
  * the counter, words of the thread control block. SPDX-License-Identifier: MIT
  */
 #ifndef ELFTRACE_NATIVE_MACHINE_H
@@ -74,12 +74,21 @@ static inline void set_thread_word(u64 offset, u64 value)
 
 static inline u32 library_thread(void)
 {
-  return (u32)thread_word(GLIBC_THREAD);
+  return (u32)thread_word(LIBRARY_THREAD);
 }
 
-/* Words of the thread control block that glibc does not use, from the first on. */
+/*
+ * Words of the thread control block that the library does not use, from the first on. In musl it is
+ * one, which holds something on i386 and is copied into the block of each new thread.
+ */
+#ifdef MUSL
+#define SLOT_FIRST 0x20
+#define SLOT_COUNT 1
+#define SLOT_COPIED
+#else
 #define SLOT_FIRST 0x100
 #define SLOT_COUNT 32
+#endif
 static inline u64 slot_at(u64 index)
 {
   return SLOT_FIRST + index * 8;

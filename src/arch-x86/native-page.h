@@ -11,7 +11,7 @@
 	leaq	native_slot(%rip), %rax
 	cmpq	%rax, PAGE_OWNER(%r11)
 	jne	\slow
-	movl	%fs:GLIBC_THREAD, %eax
+	movl	%fs:LIBRARY_THREAD, %eax
 	cmpl	%eax, PAGE_THREAD(%r11)
 	jne	\slow
 	movq	PAGE_GENERATION(%r11), %rsi

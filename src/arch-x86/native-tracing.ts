@@ -116,7 +116,16 @@ export const x86NativeTracing: NativeTracing = {
   // Sites at the function's entry: behind a prologue neither the stack pointer nor the registers
   // are what the entry takes them for.
   conventions: ['modern'],
-  slots: { loaders: ['ld-linux-x86-64.so.2'], libraries: ['libc.so.6'], count: 32 },
+  slots: [
+    { library: 'glibc', suffix: '', loaders: ['ld-linux-x86-64.so.2'], libraries: ['libc.so.6'], count: 32 },
+    {
+      library: 'musl',
+      suffix: '-musl',
+      loaders: ['ld-musl-x86_64.so.1'],
+      libraries: ['libc.musl-x86_64.so.1', 'libc.so'],
+      count: 1,
+    },
+  ],
   values: VALUES,
   callInFront,
   options: {

@@ -4,8 +4,11 @@ import type { Abi } from './abi.js';
 import type { ConventionName } from './conventions.js';
 import type { SiteReading, SiteStore, SiteView } from './sites.js';
 
-/** How the runtime that is laid in tells threads apart: by words of their control blocks. */
+/** How the runtime that is laid in tells threads apart: by words of control blocks of a C library. */
 export interface ThreadSlots {
+  readonly library: 'glibc' | 'musl';
+  /** Behind the names of the runtimes. */
+  readonly suffix: string;
   /** File names of the dynamic loaders whose C library has such words. */
   readonly loaders: readonly string[];
   /** Libraries of which one is needed by every shared object that runs beside it. */
@@ -83,7 +86,8 @@ export type NativeTracing =
       readonly graph: GraphTracing | null;
       /** Conventions of entries of which a site must serve one. */
       readonly conventions: readonly ConventionName[];
-      readonly slots: ThreadSlots;
+      /** By C library. */
+      readonly slots: readonly ThreadSlots[];
       /** null: the runtime records no values. */
       readonly values: ValuePlaces | null;
       /**

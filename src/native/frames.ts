@@ -7,7 +7,7 @@
  */
 import { alignUp } from '../bits.js';
 import { ByteView, concatBytes } from '../bytes.js';
-import { PT_GNU_EH_FRAME } from '../elf/constants.js';
+import { PT_GNU_EH_FRAME, PT_INTERP } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import type { Address, Endian } from '../units.js';
 import { refused } from './refuse.js';
@@ -34,13 +34,14 @@ const END_BYTES = 4;
 
 /**
  * Whether a file can be unwound through: else unwinders end at its functions, and never come to
- * what those would return to.
+ * what those would return to. Start-up files of static programs register what no header names.
  */
 export function hasFrames(image: ElfImage): boolean {
   const { segments, sections } = image;
+  const isStatic = !segments.some(({ type }) => type === PT_INTERP);
   return (
     segments.some(({ type }) => type === PT_GNU_EH_FRAME) ||
-    sections.some(({ name, size }) => name === '.eh_frame' && size > END_BYTES)
+    (isStatic && sections.some(({ name, size }) => name === '.eh_frame' && size > END_BYTES))
   );
 }
 

@@ -20,6 +20,8 @@ export interface Places {
   /** The segment that grows, and the one whose header is used. */
   readonly data: ElfSegment;
   readonly given: ElfSegment;
+  /** Takes in the code of `given`, which is one of code then; null: that one named notes. */
+  readonly joined: ElfSegment | null;
   /** The one that names, or shall name, unwind information; null: none is asked for. */
   readonly table: ElfSegment | null;
   readonly pageBytes: number;
@@ -38,15 +40,35 @@ function givenUp(image: ElfImage, taken?: ElfSegment): ElfSegment | null {
 }
 
 /**
+ * Two loads of which one can do the work of both: what is only read in front of the code (headers,
+ * tables of the loader), as far from it in the file as in memory. Linkers put both into one segment
+ * unless they are asked for separate ones.
+ */
+function joinable(image: ElfImage): readonly [ElfSegment, ElfSegment] | null {
+  const loads = image.segments.filter(({ type }) => type === elf.PT_LOAD);
+  for (const [i, first] of loads.entries()) {
+    const second = loads[i + 1];
+    if (second === undefined) return null;
+    const isClose = second.address - first.address === BigInt(second.offset - first.offset);
+    const isWhole = first.memorySize === BigInt(first.fileSize) && second.offset > first.offset;
+    const isCode = first.flags === elf.PF_R && second.flags === (elf.PF_R | elf.PF_X);
+    if (isClose && isWhole && isCode && first.alignBytes === second.alignBytes) return [first, second];
+  }
+  return null;
+}
+
+/**
  * @param wordsBytes  size of what must be zero at the start
  * @throws ElftraceError 'unsupported-form', reason 'no-room'
  */
 export function placesFor(image: ElfImage, wordsBytes: number, pageBytes: number, needsTable: boolean): Places {
-  const given = givenUp(image);
+  const unused = givenUp(image);
+  const [joined = null, code = null] = unused === null ? (joinable(image) ?? []) : [];
+  const given = unused ?? code;
   if (given === null) {
     throw refused(
       'no-room',
-      'no program header can be given up (PT_NULL, PT_NOTE), and the table cannot grow in place',
+      'no program header can be given up (PT_NULL, PT_NOTE, two loads that can be one), and the table cannot grow in place',
     );
   }
   const named = image.segments.find(({ type }) => type === elf.PT_GNU_EH_FRAME) ?? givenUp(image, given);
@@ -66,7 +88,7 @@ export function placesFor(image: ElfImage, wordsBytes: number, pageBytes: number
     throw refused('no-room', 'another segment begins behind the data: there is no place for words');
   }
   const behind = loads.map(endOf).reduce((last, each) => (each > last ? each : last), end);
-  return { code: alignUp(behind, page), words, data, given, table, pageBytes };
+  return { code: alignUp(behind, page), words, data, given, joined, table, pageBytes };
 }
 
 /** File position of a program header. */
@@ -98,7 +120,7 @@ export function writeHeaders(
   wordsBytes: number,
 ): void {
   const view = new ByteView(bytes, image.header.endian);
-  const { data, given, table, pageBytes } = places;
+  const { data, given, joined, table, pageBytes } = places;
   const added: Omit<ElfSegment, 'index'> = {
     type: elf.PT_LOAD,
     flags: elf.PF_R | elf.PF_X,
@@ -121,9 +143,20 @@ export function writeHeaders(
     memorySize: BigInt(code.tableBytes),
     alignBytes: 4n,
   };
+  const both = joined && {
+    ...joined,
+    flags: given.flags,
+    fileSize: given.offset + given.fileSize - joined.offset,
+    memorySize: given.address + given.memorySize - joined.address,
+  };
+  const replaced = new Map<ElfSegment | null, Omit<ElfSegment, 'index'>>([
+    [data, grown],
+    [table, newTable],
+    ...(both === null ? [] : [[joined, both] as const]),
+  ]);
   const rest: Omit<ElfSegment, 'index'>[] = image.segments
     .filter((segment) => segment !== given)
-    .map((segment) => (segment === data ? grown : segment === table ? newTable : segment));
+    .map((segment) => replaced.get(segment) ?? segment);
   const lastLoad = rest.reduce((last, { type }, i) => (type === elf.PT_LOAD ? i : last), 0);
   // In place where that is behind them, so that the other headers stay where they are.
   const at = Math.max(lastLoad + 1, given.index);

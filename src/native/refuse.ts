@@ -6,7 +6,7 @@ import { ByteView, cString } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
-import type { NativeTracing } from '../machine/native-tracing.js';
+import type { NativeTracing, ThreadSlots } from '../machine/native-tracing.js';
 import { readRecord } from '../record/journal.js';
 import type { Sites } from '../sites/sites.js';
 
@@ -57,23 +57,33 @@ export function dynamicStrings(image: ElfImage, tag: bigint): string[] {
   );
 }
 
-/** Whether the C library is one in whose thread control blocks the runtime may keep a word. */
-function hasThreadSlots(image: ElfImage, { loaders, libraries }: RuntimeTracing['slots']): boolean {
+/** Functions of a static program that only musl has. */
+const MUSL_SYMBOLS = ['__init_libc', '__init_tp'] as const;
+
+/** The C library in whose thread control blocks the runtime may keep a word; null: it is none of these. */
+function slotsOf(image: ElfImage, all: AnyTracing['slots']): ThreadSlots | null {
   const interpreter = image.segments.find(({ type }) => type === elf.PT_INTERP);
   if (interpreter !== undefined) {
     const path = cString(image.bytes, interpreter.offset, interpreter.offset + interpreter.fileSize);
-    return loaders.includes(path.split('/').at(-1)!);
+    return all.find(({ loaders }) => loaders.includes(path.split('/').at(-1)!)) ?? null;
   }
-  if (dynamicStrings(image, elf.DT_NEEDED).some((name) => libraries.includes(name) || loaders.includes(name)))
-    return true;
-  // A static program: its start-up files of the GNU C library say for which system they are.
+  const needed = dynamicStrings(image, elf.DT_NEEDED);
+  const linked = all.find(({ libraries, loaders }) => needed.some((name) => [...libraries, ...loaders].includes(name)));
+  if (linked !== undefined) return linked;
+  // A static program: start-up files of the GNU C library say for which system they are.
   const isDynamic = image.segments.some(({ type }) => type === elf.PT_DYNAMIC);
   const isProgram = image.header.type === elf.ET_EXEC || (isDynamic && image.header.entry !== 0n);
+  if (!isProgram) return null;
   const NT_GNU_ABI_TAG = 1;
-  return isProgram && image.notes().some(({ owner, type }) => owner === 'GNU' && type === NT_GNU_ABI_TAG);
+  const isGlibc = image.notes().some(({ owner, type }) => owner === 'GNU' && type === NT_GNU_ABI_TAG);
+  const isMusl = MUSL_SYMBOLS.every((name) => image.symbols.find(name) > 0);
+  return all.find(({ library }) => (library === 'glibc' ? isGlibc : isMusl)) ?? null;
 }
 
-export type RuntimeTracing = Extract<NativeTracing, { kind: 'runtime' }>;
+type AnyTracing = Extract<NativeTracing, { kind: 'runtime' }>;
+
+/** What the machine brings for a C library. */
+export type RuntimeTracing = Omit<AnyTracing, 'slots'> & { readonly slots: ThreadSlots };
 
 /**
  * What the machine brings, for a file that can take it.
@@ -97,12 +107,19 @@ export function tracingOf({ program, count }: Sites): RuntimeTracing {
   if (count === 0) {
     throw refused('no-sites', `the file has no sites: compile with ${nativeTracing.options.all}`);
   }
-  if (!hasThreadSlots(image, nativeTracing.slots)) {
-    const libraries = nativeTracing.slots.libraries.join(', ');
+  const slots = slotsOf(image, nativeTracing.slots);
+  if (slots === null) {
+    const libraries = nativeTracing.slots.map(({ library }) => library).join(' or ');
     throw refused(
       'no-thread-slot',
-      `the runtime keeps a word for each thread where ${libraries} of GNU leaves room, and this file uses another C library or none`,
+      `the runtime keeps a word for each thread where ${libraries} leaves room, and this file uses another C library or none`,
     );
   }
-  return nativeTracing;
+  const { runtime, graph } = nativeTracing;
+  return {
+    ...nativeTracing,
+    slots,
+    runtime: runtime + slots.suffix,
+    graph: graph && { ...graph, runtime: graph.runtime + slots.suffix },
+  };
 }

@@ -70,7 +70,10 @@ enum {
 #define FIRST_STEP 0x40000ul
 #define LAST_STEP 0x1000000ul
 /* Of the address space; a thread's file ends there. */
-#if __SIZEOF_LONG__ == 8
+#ifdef SLOT_COPIED
+/* Of threads that ended nothing tells, and their files stay mapped. */
+#define WINDOW 0x40000000ul
+#elif __SIZEOF_LONG__ == 8
 #define WINDOW 0x400000000ul
 #else
 #define WINDOW 0x8000000ul
@@ -515,6 +518,10 @@ static struct page *page_of_thread(void)
   if (!process_is_ready()) return 0;
   word slot = (word)native_slot, size = 4096 + (state.choice ? OPENED_BYTES : 0);
   page = (struct page *)thread_word(slot);
+#ifdef SLOT_COPIED
+  /* That of the thread that made this one, which may be alive. */
+  if (page && page->owner == owner_mark()) page = 0;
+#endif
   if (page == 0) {
     long at = map(size, READ | WRITE, PRIVATE | ANONYMOUS | NORESERVE, -1);
     if (failed(at)) return 0;

@@ -52,8 +52,12 @@
 #define HEADER_BYTES 4096
 #define NAME_BYTES 256
 
-/* glibc on x86-64: struct pthread.tid behind the thread register. */
-#define GLIBC_THREAD 0x2d0
+/* On x86-64 the thread's number lies here behind the thread register: glibc, or (MUSL) musl from 1.2 on. */
+#ifdef MUSL
+#define LIBRARY_THREAD 0x30
+#else
+#define LIBRARY_THREAD 0x2d0
+#endif
 /* PowerPC: r13, of 32 bits r2, points so far behind the thread control block. */
 #define THREAD_BIAS 0x7000
 

@@ -99,6 +99,8 @@ export const OBJECTS: Readonly<Record<string, PrebuiltObject>> = {
   'arm64/pg+probes': { sha256: 'd5e9e864d7f5d23d5963b0c7429550a257d7d0e301668eeeaca5b11266fb24fd' },
   'x86-64/native': { sha256: '6cb6a471ba463e613a32f26e469b7f818973b7ec6ed9557493abd47b2a0fe47a' },
   'x86-64/native-graph': { sha256: '90e81e69ca25716e4e39de0252f1a7f939e707831457c3e0dfdcd06b5d107898' },
+  'x86-64/native-musl': { sha256: '65b4909a7c16a46bb97e3b39f8ee90191061706c0cc5cf37fd0cb6103744a26c' },
+  'x86-64/native-graph-musl': { sha256: 'a8e3b29a1bab07ef958fd942417c886d8956d7c22ba3aa4af377fa3724e558e1' },
   'arm64/native': { sha256: 'fd7d17977d7bd8cc5b83e1b0b344773daab72073b538eb6750b790a8c70e021e' },
   'arm64/native-graph': { sha256: 'e60d5f48f63aa5fdf07923cc5cd11e17abf75d7031c567a1df6d794578a79c3f' },
   'riscv64/native': { sha256: 'ea1f1dbf94550b4b4a7185a9d984015cf8565794271a9f211d935771a900a9ac' },
