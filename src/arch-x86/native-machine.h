@@ -16,6 +16,7 @@ enum {
   SYS_SIGPROCMASK = 14,
   SYS_PWRITE = 18,
   SYS_SCHED_YIELD = 24,
+  SYS_MINCORE = 27,
   SYS_MADVISE = 28,
   SYS_GETPID = 39,
   SYS_GETCWD = 79,
@@ -30,7 +31,7 @@ enum {
   SYS_PROCESS_VM_READV = 310,
 };
 
-enum { NORESERVE = 0x4000, O_NOFOLLOW_ = 0x20000 };
+enum { NORESERVE = 0x4000, O_NOFOLLOW_ = 0x20000, ENOMEM_ = -12 };
 
 static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
 {

@@ -276,6 +276,18 @@ static int read_environment(char *scratch)
   return found && is_chosen && !is_off;
 }
 
+/*
+ * Whether a page is one of an object that was unloaded: of none that is there, or of one that lay where
+ * we lie. Nothing of it runs any more.
+ */
+static int is_left(const struct page *page)
+{
+  word owner = page->owner & ~(word)1;
+  unsigned char presence;
+  return owner == (word)&native_slot ||
+         (owner && call3(SYS_MINCORE, owner & ~4095ul, 1, &presence) == ENOMEM_);
+}
+
 /* Decides once for the process: a slot, or off; 0: not now. */
 static long begin_process(void)
 {
@@ -286,7 +298,8 @@ static long begin_process(void)
   if (!is_on) return -1;
   for (word i = 0; i < SLOT_COUNT; i++) {
     word slot = slot_at(((word)config()->slot + i) % SLOT_COUNT);
-    if (thread_word(slot) == 0) return (long)slot;
+    const struct page *page = (const struct page *)thread_word(slot);
+    if (page == 0 || is_left(page)) return (long)slot;
   }
   return -1;
 }
@@ -531,7 +544,7 @@ static struct page *page_of_thread(void)
       return 0;
     }
     page = (struct page *)at;
-  } else if (page->owner == owner_mark()) {
+  } else if (is_left(page)) {
     /* The control block of a thread that is dead: nobody writes through its page any more. */
     if (page->file && page->process == state.owner_process) {
       if (state.first_file == page->file) state.first_file = 0;
