@@ -1,10 +1,11 @@
 /**
- * What of a program is recorded, chosen when it runs: functions, levels, calls that last, as uftrace
- * shows them of the whole trace; arguments and return values, as the program prints them itself.
+ * What of a program is recorded, chosen when it runs: functions, levels, calls that last, as
+ * uftrace shows them of the whole trace; arguments and return values, as the program prints them.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { PERFETTO_PROTO } from '../src/native/perfetto-proto.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { repeats } from './support/long.js';
@@ -213,6 +214,55 @@ describeNatively('RT-49: arguments and return values are what the program prints
   });
 });
 
+describeNatively('RT-49: values in the forms of others', () => {
+  test('of Chrome, of Perfetto, of uftrace with names of C++', () => {
+    const source = `#include <cstdio>\nnamespace deep { struct box { int n; double put(int a, const char *text, double d); }; }
+double deep::box::put(int a, const char *text, double d) { std::printf("%d", n); return a + d + text[0]; }
+unsigned long wide(unsigned long n) { std::printf("."); return n + 1; }
+int main() { deep::box one = { 5 }; one.put(-7, "t\\"x", 0.5); wide(~0ul - 1); return 0; }`;
+    const ran = chosen(patched(compile(source, [...PLAIN, '-g', NOPS], 'c++'), ...GRAPH), ['-a']);
+    const { traceEvents } = JSON.parse(verb('export', ran.dir, '--format', 'chrome')) as {
+      traceEvents: { ph: string; name: string; args?: Record<string, unknown> }[];
+    };
+    const shown = traceEvents
+      .filter(({ ph }) => ph !== 'M')
+      .map(({ ph, name, args }) => [ph, name.replace(/\(.*/, ''), args]);
+    const box = expect.stringMatching(/^0x7/);
+    expect(shown).toEqual([
+      ['B', 'main', undefined],
+      ['B', 'deep::box::put', { arg1: box, arg2: -7, arg3: 't"x', fparg1: 0.5 }],
+      ['E', 'deep::box::put', { retval: 109.5 }],
+      ['B', 'wide', { arg1: '18446744073709551614' }],
+      ['E', 'wide', { retval: '18446744073709551615' }],
+      ['E', 'main', { retval: 0 }],
+    ]);
+    const data = scratch('uftrace');
+    verb('export', ran.dir, '--format', 'uftrace', '-o', data);
+    const replayed = run('uftrace', ['replay', '--no-pager', '-d', data]).toString();
+    expect(replayed).toMatch(/deep::box::put.*\(0x7\w+, -7, "t\\?"x", 0\.500000\) = 109\.500000;/);
+    expect(replayed).toMatch(/wide.*\((?:18446744073709551614|0xf{15}e)\) = (?:18446744073709551615|0xf{16});/);
+    const packets = scratch('packets');
+    verb('export', ran.dir, '--format', 'perfetto', '-o', packets);
+    const proto = scratch('perfetto.proto');
+    writeFileSync(proto, PERFETTO_PROTO);
+    const options = ['--decode=perfetto.protos.Trace', `--proto_path=${dirname(proto)}`, proto];
+    const text = run('protoc', options, readFileSync(packets)).toString();
+    const notes = [...text.matchAll(/debug_annotations \{\s+(\w+): (\S+)\s+(\w+): (\S+)\s+\}/g)].map(
+      ([, a, b, c, d]) => (a === 'name' ? [b, c, d] : [d, a, b]),
+    );
+    expect(notes).toEqual([
+      ['"arg1"', 'pointer_value', expect.stringMatching(/^1407/)],
+      ['"arg2"', 'int_value', '-7'],
+      ['"arg3"', 'string_value', '"t\\"x"'],
+      ['"fparg1"', 'double_value', '0.5'],
+      ['"retval"', 'double_value', '109.5'],
+      ['"arg1"', 'string_value', '"18446744073709551614"'],
+      ['"retval"', 'string_value', '"18446744073709551615"'],
+      ['"retval"', 'int_value', '0'],
+    ]);
+  });
+});
+
 /** Addresses of text that is not there, ends where nothing is mapped behind it, or is long. */
 const TEXTS = `#define _GNU_SOURCE\n#include <stdio.h>\n#include <string.h>\n#include <sys/mman.h>
 volatile int sink; int take(const char *text) { sink++; return text == 0; }
@@ -277,7 +327,7 @@ int main(void) { return behind((struct big) { { 1 } }, 6, 1) - 7; }`;
   });
 });
 
-/** As for RT-21, with the trap flag: the handler, which is traced itself, runs behind each instruction. */
+/** The trap flag: the handler, which is traced itself, runs behind each instruction. */
 const STEPPED = `#define _GNU_SOURCE\n#include <signal.h>\n#include <stdio.h>
 volatile long sink, handled; __attribute__((noinline)) long inner(long n) { sink++; return n; }
 static void on_trap(int n) { handled++; inner(handled); (void)n; }

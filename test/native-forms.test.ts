@@ -1,6 +1,6 @@
 /**
- * Programs as other tools make and change them, which write their own trace all the same: musl, packed
- * relocations, patchelf, strip; libraries that come and go.
+ * Programs as other tools make and change them, which write their own trace all the same: musl,
+ * packed relocations, patchelf, strip; libraries that come and go.
  */
 import { cpSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';

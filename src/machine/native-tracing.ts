@@ -4,7 +4,7 @@ import type { Abi } from './abi.js';
 import type { ConventionName } from './conventions.js';
 import type { SiteReading, SiteStore, SiteView } from './sites.js';
 
-/** How the runtime that is laid in tells threads apart: by words of control blocks of a C library. */
+/** How the runtime tells threads apart: by words of a C library's control blocks. */
 export interface ThreadSlots {
   readonly library: 'glibc' | 'musl';
   /** Behind the names of the runtimes. */

@@ -1,7 +1,7 @@
 /**
- * The file that says what a patched program records (RT-47 to RT-50): calls of some functions with what
- * they call, levels, how long calls must last, arguments and return values. The program reads it
- * when it starts; it is made without patching again. Layout: `runtime/native-choice.h`.
+ * The file that says what a patched program records (RT-47 to RT-50): calls of some functions with
+ * what they call, levels, how long calls must last, arguments and return values. The program reads
+ * it when it starts; it is made without patching again. Layout: `runtime/native-choice.h`.
  */
 import { ByteView, concatBytes } from '../bytes.js';
 import type { Signature, Signatures, ValueType } from '../elf/dwarf-types.js';
@@ -67,7 +67,7 @@ export interface ChosenObject {
   readonly signatures: Signatures | null;
 }
 
-/** Structures of so many bytes may lie in registers of floating point where large ones are addresses. */
+/** Structures of so many bytes may lie in registers where larger ones are passed by address. */
 const HOMOGENEOUS_MAX = 64;
 
 /** A value where it lies. */

@@ -60,7 +60,7 @@ export function dynamicStrings(image: ElfImage, tag: bigint): string[] {
 /** Functions of a static program that only musl has. */
 const MUSL_SYMBOLS = ['__init_libc', '__init_tp'] as const;
 
-/** The C library in whose thread control blocks the runtime may keep a word; null: it is none of these. */
+/** The C library in whose control blocks the runtime may keep a word; null: it is none of these. */
 function slotsOf(image: ElfImage, all: AnyTracing['slots']): ThreadSlots | null {
   const interpreter = image.segments.find(({ type }) => type === elf.PT_INTERP);
   if (interpreter !== undefined) {

@@ -19,7 +19,7 @@ export interface CallSelection {
   readonly to?: number | undefined;
 }
 
-/** Whether a function has a name, as its symbol is or as it was written, that one of some patterns takes. */
+/** Whether a function's name, as its symbol is or as it was written, is one of some patterns. */
 export function matcherOf(texts: readonly string[]): (called: NativeFunction) => boolean {
   const patterns: Pattern[] = texts.map(compilePattern);
   const known: (boolean | undefined)[] = [];

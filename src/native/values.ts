@@ -1,6 +1,6 @@
 /**
- * Arguments and return values (RT-49, RT-50): how they are asked for, in the words of uftrace, and how
- * they stand in a record.
+ * Arguments and return values (RT-49, RT-50): how they are asked for, in the words of uftrace, and
+ * how they stand in a record.
  *
  *   f@arg1/s,arg2/i32,fparg1/64,arg3/x%rdi,arg7/u%stack+1;g@retval/s
  *
@@ -158,7 +158,7 @@ export function floatOf({ bits, bytes }: RecordedValue): number {
   return sign * fraction * 2 ** (exponent - 16383 - 63);
 }
 
-export const signedOf = ({ bits, bytes }: RecordedValue): bigint => BigInt.asIntN(8 * bytes, bits);
+const signedOf = ({ bits, bytes }: RecordedValue): bigint => BigInt.asIntN(8 * bytes, bits);
 
 /** As JSON has it: numbers as far as they are exact, else text. */
 export function jsonOf(value: RecordedValue): number | string | null {
