@@ -204,77 +204,7 @@ static const char *value_of(const char *text, const char *name)
   return *name ? 0 : text;
 }
 
-static int set_directory(const char *value)
-{
-  word at = 0;
-  if (*value == 0) return 0;
-  if (*value != '/') {
-    long length = call2(SYS_GETCWD, state.directory, PATH_ROOM / 2);
-    if (failed(length) || length < 2 || state.directory[0] != '/') return 0;
-    at = (word)length - 1;
-    state.directory[at++] = '/';
-  }
-  while (*value) {
-    if (at + 80 > PATH_ROOM) return 0;
-    state.directory[at++] = *value++;
-  }
-  state.directory[at] = 0;
-  return 1;
-}
-
-static int begin_choice(const char *path);
-static struct opened *opened_of(struct page *page);
-
-static u64 number_of(const char *text)
-{
-  u64 value = 0;
-  while (*text >= '0' && *text <= '9') value = value * 10 + (u64)(*text++ - '0');
-  return *text == 0 ? value : 0;
-}
-
-/* Whether the kernel says that the program has other rights than its user, or does not say. */
-static int is_secure(word *scratch)
-{
-  long file = open_file(TEXT("/proc/self/auxv"), O_CLOEXEC_);
-  if (failed(file)) return 1;
-  long size = call3(SYS_READ, file, scratch, SCRATCH);
-  call1(SYS_CLOSE, file);
-  for (long i = 0; !failed(size) && i + 2 * WORD_BYTES <= size; i += 2 * WORD_BYTES) {
-    if (scratch[i / WORD_BYTES] == AT_SECURE_) return scratch[i / WORD_BYTES + 1] != 0;
-  }
-  return 1;
-}
-
-/* Reads what the environment asks for; whether there is a state.directory to write to. */
-static int read_environment(char *scratch)
-{
-  long file = open_file(TEXT("/proc/self/environ"), O_CLOEXEC_);
-  if (failed(file)) return 0;
-  word held = 0;
-  int found = 0, is_off = 0, is_skipping = 0, is_chosen = 1;
-  for (;;) {
-    long size = call3(SYS_READ, file, scratch + held, SCRATCH - held);
-    if (failed(size) || size == 0) break;
-    held += (word)size;
-    word begin = 0;
-    for (word i = 0; i < held; i++) {
-      if (scratch[i]) continue;
-      const char *text = scratch + begin, *value;
-      if (is_skipping) is_skipping = 0;
-      else if ((value = value_of(text, TEXT("ELFTRACE_DIR=")))) found = set_directory(value);
-      else if ((value = value_of(text, TEXT("ELFTRACE_OFF=")))) is_off = *value && *value != '0';
-      else if ((value = value_of(text, TEXT("ELFTRACE_SIZE=")))) state.file_limit = number_of(value);
-      else if ((value = value_of(text, TEXT("ELFTRACE_POLICY=ring")))) state.is_ring = *value == 0;
-      else if ((value = value_of(text, TEXT("ELFTRACE_CHOICE=")))) is_chosen = *value == 0 || begin_choice(value);
-      begin = i + 1;
-    }
-    copy(scratch, scratch + begin, held - begin);
-    held -= begin;
-    if (held == SCRATCH) held = 0, is_skipping = 1;
-  }
-  call1(SYS_CLOSE, file);
-  return found && is_chosen && !is_off;
-}
+#include "native-environment.c"
 
 /*
  * Whether a page is one of an object that was unloaded: of none that is there, or of one that lay where
@@ -561,68 +491,7 @@ static struct page *page_of_thread(void)
   return page;
 }
 
-/* Counts the records of a block, which are read as native/reader.ts reads them. */
-static void count_lost(struct header *file, const volatile u32 *units, word count)
-{
-  for (word i = 0; i < count;) {
-    u32 low = units[i++];
-    if (low == 0) continue;
-    if (MODE == 2 && (low & 3) == TAG_RETURN) {
-      file->overwritten_returns++;
-      continue;
-    }
-    u32 high = i < count ? units[i++] : 0, kind = low >> 2 & 15;
-    if ((low & 3) == TAG_CALL) file->overwritten += high != 0;
-    else if ((low & 3) == TAG_CONTROL && kind == CONTROL_RETURN) file->overwritten_returns++;
-    else if ((low & 3) == TAG_CONTROL && kind == CONTROL_VALUES)
-      i += ((low >> 6 & ((1u << VALUES_BITS) - 1)) + 1) & ~1u;
-  }
-}
-
-/*
- * The next block, whose records make room. It is cleared from its end, so that what is left of them
- * is whole where the program is killed. It begins with controls, for nothing is known there.
- */
-static int turn(struct page *page)
-{
-  struct header *file = page->file;
-  word block = (word)file->block, at = (word)file + HEADER_BYTES + (word)file->turns % RING_BLOCKS * block;
-  if (file->turns >= RING_BLOCKS) {
-    count_lost(file, (const volatile u32 *)at, block / 4);
-    for (word word_at = at + block; word_at > at;) *(volatile u64 *)(word_at -= 8) = 0;
-  }
-  page->generation++;
-  page->epoch = page->base = ~0ul;
-  page->cur = at;
-  page->limit = at + block - SLACK;
-  file->turns++;
-  renew_pair(file);
-  return 1;
-}
-
-/* Makes the file longer than what was reserved of it. */
-static int grow(struct page *page, word bytes)
-{
-  if (page->file->block) return turn(page);
-  word step = page->step, size = page->size;
-  do {
-    step = step < LAST_STEP ? step * 2 : LAST_STEP;
-    size += step;
-  } while ((word)page->file + size < page->cur + bytes);
-  page->stopped = 1;
-  if (size > page->window) return 0;
-  long file = open_file(path_of(page), O_RDWR_ | O_NOFOLLOW_ | O_CLOEXEC_);
-  if (failed(file)) return 0;
-  int is_longer = same_file(file, page, 0) && extend(file, page->size, size);
-  call1(SYS_CLOSE, file);
-  if (!is_longer) return 0;
-  page->step = step;
-  page->size = size;
-  page->limit = (word)page->file + size - SLACK;
-  page->stopped = 0;
-  renew_pair(page->file);
-  return 1;
-}
+#include "native-room.c"
 
 /*
  * Words for an event with its controls; 0: there is no room. By one instruction, and all at once:
