@@ -132,7 +132,11 @@ static int is_passed_over(struct page *page, word site, word stack)
   if (state.is_silent) return 1;
   const volatile struct opened *opened = opened_of(page);
   word count = opened->count;
-  if (count == 0) return (choice->flags & CHOICE_ONLY) != 0;
+  if (count == 0) {
+    /* Which stack came first says what a handler's stack stands above. */
+    word region = opened->regions, highest = region ? opened->region[region - 1].highest : 0;
+    return (choice->flags & CHOICE_ONLY) && region && stack <= highest && highest - stack <= FAR_FRAMES;
+  }
   const volatile struct open_call *top = &opened->calls[count - 1];
   if (stack >= top->stack || top->stack - stack > FAR_FRAMES) return 0;
   return top->is_left_out || !top->is_inside || (top->depth && top->levels >= top->depth);
