@@ -3,8 +3,9 @@
  * are printed for orientation only; machines differ and are noisy. Inputs are made here
  * (inputs.ts). `npm run bench -- emulator [NAME …]` measures the emulator alone: all of it, or the
  * loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named, `latency`, or
- * `rewritten` (code that writes code); `npm run bench -- programs [NAME …]` whole programs of the
- * distribution. `npm run bench -- prove` measures proofs alone, `npm run bench -- race` races,
+ * `rewritten` (code that writes code); `npm run bench -- yardstick` whole programs that were written
+ * to measure with, on every machine (yardstick.ts has its options), `npm run bench -- programs
+ * [NAME …]` whole programs of the distribution. `npm run bench -- prove` measures proofs alone, `npm run bench -- race` races,
  * `npm run bench -- native` programs that write their own trace, `npm run bench -- tree [FOLDER]`
  * trees of modules.
  */
@@ -26,6 +27,7 @@ import { filterTable, kernelNames } from '../test/support/kernel-names.js';
 import { benchEmulator } from './emulator.js';
 import { benchNative } from './native.js';
 import { benchPrograms } from './programs.js';
+import { benchYardstick } from './yardstick.js';
 import { arm64Image, ppc64LoadedImage, ppc64StubImage, x86Image, x86Object } from './inputs.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -337,6 +339,8 @@ try {
   if ((part === undefined || part === 'programs') && hasTool('qemu-x86_64')) {
     benchPrograms({ folder, cli, runs: Math.min(runs, 3), only, spread });
   }
+  // Hours for everything: by name only.
+  if (part === 'yardstick') benchYardstick({ root, folder, cli, runs, words: only, hasTool, spread });
   if (part === undefined || part === 'emulator') benchEmulator({ root, folder, runs, only, hasTool, spread });
 } finally {
   rmSync(folder, { recursive: true, force: true });

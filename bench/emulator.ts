@@ -11,6 +11,8 @@ import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
 import type { Process } from '../src/emulator/index.js';
+import { childSeconds } from './cpu.js';
+import { type BenchMachine, compileFor, MACHINES } from './machines.js';
 
 export interface EmulatorBench {
   readonly root: string;
@@ -29,19 +31,6 @@ export interface EmulatorBench {
 function cpuSeconds(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1e6;
-}
-
-/**
- * CPU seconds of a child, from the difference in what the kernel charges for waited-for children
- * (`times` of the shell).
- */
-function childSeconds(command: string, args: readonly string[]): { seconds: number; output: string } {
-  const script = '"$@"; times >&2';
-  const result = spawnSync('sh', ['-c', script, 'sh', command, ...args], { encoding: 'utf8' });
-  const match = /(\d+)m([\d.]+)s (\d+)m([\d.]+)s\s*$/.exec(result.stderr);
-  if (result.status !== 0 || !match) throw new Error(`${command}: ${result.stderr}`);
-  const [, um, us, sm, ss] = match.map(Number) as [number, number, number, number, number];
-  return { seconds: um * 60 + us + sm * 60 + ss, output: result.stdout };
 }
 
 function start(path: string, tier: 0 | 'auto', onOutput: (bytes: Uint8Array) => void): Process {
@@ -71,79 +60,22 @@ function runHere(path: string, tier: 0 | 'auto'): { seconds: number; instruction
   return { seconds, instructions: guest.machine.instructions, output };
 }
 
-interface BenchMachine {
-  readonly name: string;
-  readonly compiler: string;
-  readonly qemu: string;
-  readonly flags: readonly string[];
-  /** Start-up code in test/programs. */
-  readonly start: readonly string[];
-  readonly libraries?: readonly string[];
-}
-
 /**
  * The programs of loops.c, with how much longer than the shortest useful run the compiled tier runs
  * them; tier 0 a third of that.
  */
 const PROGRAMS = { SIEVE: 6, CRC: 6, SHA256: 18, CALLS: 6, QUICKSORT: 6, SWITCH: 6, MIXED: 6 } as const;
 
-const MACHINES: readonly BenchMachine[] = [
-  { name: 'ppc32', compiler: 'powerpc-linux-gnu-gcc', qemu: 'qemu-ppc', flags: [], start: ['start.S'] },
-  {
-    name: 'ppc64-elfv1',
-    compiler: 'powerpc64-linux-gnu-gcc',
-    qemu: 'qemu-ppc64',
-    flags: ['-mno-vsx', '-mno-altivec'],
-    start: ['start.S'],
-  },
-  {
-    name: 'ppc64-elfv2-be',
-    compiler: 'powerpc64-linux-gnu-gcc',
-    qemu: 'qemu-ppc64',
-    flags: ['-mabi=elfv2', '-mcpu=power8', '-mno-vsx', '-mno-altivec'],
-    start: ['start.S'],
-    libraries: [],
-  },
-  {
-    name: 'ppc64le',
-    compiler: 'powerpc64le-linux-gnu-gcc',
-    qemu: 'qemu-ppc64le',
-    flags: ['-mno-vsx', '-mno-altivec'],
-    start: ['start.S'],
-  },
-  {
-    name: 'riscv64',
-    compiler: 'riscv64-linux-gnu-gcc',
-    qemu: 'qemu-riscv64',
-    flags: ['-march=rv64gc', '-mabi=lp64d', '-DSYS_WRITE=64'],
-    start: ['start-riscv64.S'],
-  },
-  {
-    name: 'arm64',
-    compiler: 'aarch64-linux-gnu-gcc',
-    qemu: 'qemu-aarch64',
-    flags: ['-mgeneral-regs-only', '-DSYS_WRITE=64'],
-    start: ['start-arm64.S'],
-  },
-  {
-    name: 'x86-64',
-    compiler: 'x86_64-linux-gnu-gcc',
-    qemu: 'qemu-x86_64',
-    flags: ['-mgeneral-regs-only', '-fcf-protection=none'],
-    start: ['start.S'],
-  },
-];
-
+/** A program of integers only, for one machine. */
 function build(machine: BenchMachine, options: EmulatorBench, flags: readonly string[], source: string): string {
-  const { root, folder } = options;
-  const path = join(folder, [machine.name, ...flags].join('').replace(/\W/g, '-'));
-  const programs = join(root, 'test', 'programs');
-  const sources = [source, ...machine.start.map((each) => join(programs, each))];
-  const common = ['-O2', '-ffreestanding', '-fno-builtin', '-fno-stack-protector', '-fno-pie', '-w', '-I', programs];
-  const link = ['-nostdlib', '-static', '-no-pie', ...sources, '-o', path, ...(machine.libraries ?? ['-lgcc'])];
-  const built = spawnSync(machine.compiler, [...common, ...machine.flags, ...flags, ...link], { encoding: 'utf8' });
-  if (built.status !== 0) throw new Error(built.stderr);
-  return path;
+  const output = join(options.folder, [machine.name, ...flags].join('').replace(/\W/g, '-'));
+  compileFor(machine, {
+    programs: join(options.root, 'test', 'programs'),
+    source,
+    output,
+    flags: ['-O2', ...machine.integers, ...flags],
+  });
+  return output;
 }
 
 /** True when `name` is one of those wanted, or none of its kind is. */

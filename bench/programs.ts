@@ -3,9 +3,9 @@
  * user of `elftrace run` waits for. CPU time of whole processes, start and translation included, of
  * both tiers together, of tier 0 alone and of qemu-user, in turn; each writes the same bytes.
  */
-import { spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { childSeconds, geometricMean } from './cpu.js';
 
 export interface ProgramBench {
   readonly folder: string;
@@ -59,49 +59,30 @@ insert into t select i, 'row ' || i from n; select count(*), sum(a), max(b) from
   ];
 }
 
-/** CPU seconds of a command and what it wrote. */
-function cpuOf(command: readonly string[]): { readonly seconds: number; readonly output: string } {
-  const result = spawnSync('sh', ['-c', '"$@"; status=$?; times >&2; exit $status', 'sh', ...command], {
-    encoding: 'latin1',
-    env: { PATH: process.env['PATH'] },
-    maxBuffer: 1 << 28,
-  });
-  const match = /(\d+)m([\d.]+)s (\d+)m([\d.]+)s\s*$/.exec(result.stderr);
-  if (result.status !== 0 || !match) throw new Error(`${command.join(' ')}: ${result.stderr}`);
-  const [minutes, seconds, systemMinutes, systemSeconds] = match.slice(1).map(Number) as [
-    number,
-    number,
-    number,
-    number,
-  ];
-  return { seconds: 60 * (minutes + systemMinutes) + seconds + systemSeconds, output: result.stdout };
-}
-
 /** Each program: ratios of qemu-user's CPU time to ours (more is faster), and of the tiers. */
 export function benchPrograms({ folder, cli, runs, only, spread }: ProgramBench): void {
-  const logs: number[] = [];
+  const all: number[] = [];
   for (const { name, command } of programsIn(folder)) {
     if (!existsSync(command[0]!) || (only.length > 0 && !only.includes(name.split(' ')[0]!))) continue;
-    const ours = [process.execPath, cli, 'run', '--root', '/', '--max-instructions', 'none'];
+    const ours = [cli, 'run', '--root', '/', '--max-instructions', 'none'];
     const ratios: number[] = [];
     const tiers: number[] = [];
     const spent: number[] = [];
     for (let i = 0; i < runs; i++) {
-      const both = cpuOf([...ours, ...command]);
-      const qemu = cpuOf([QEMU, ...command]);
-      const alone = cpuOf([...ours, '--tier', '0', ...command]);
+      const both = childSeconds(process.execPath, [...ours, ...command]);
+      const qemu = childSeconds(QEMU, command);
+      const alone = childSeconds(process.execPath, [...ours, '--tier', '0', ...command]);
       if (both.output !== alone.output || both.output !== qemu.output) throw new Error(`${name}: outputs differ`);
       ratios.push(qemu.seconds / both.seconds);
       tiers.push(both.seconds / alone.seconds);
       spent.push(both.seconds);
     }
-    logs.push(...ratios.map(Math.log));
+    all.push(...ratios);
     console.log(
       `${name}: ${spread(spent, 2)} s CPU; ${spread(ratios, 2)} of qemu-user's speed; ` +
         `both tiers take ${spread(tiers, 2)} times the CPU time of tier 0`,
     );
   }
-  if (logs.length === 0) return;
-  const mean = Math.exp(logs.reduce((sum, each) => sum + each, 0) / logs.length);
-  console.log(`programs: geometric mean ${mean.toFixed(2)} of qemu-user's speed`);
+  if (all.length === 0) return;
+  console.log(`programs: geometric mean ${geometricMean(all).toFixed(2)} of qemu-user's speed`);
 }
