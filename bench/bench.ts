@@ -3,11 +3,11 @@
  * are printed for orientation only; machines differ and are noisy. Inputs are made here
  * (inputs.ts). `npm run bench -- emulator [NAME …]` measures the emulator alone: all of it, or the
  * loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named, `latency`, or
- * `rewritten` (code that writes code); `npm run bench -- yardstick` whole programs that were written
- * to measure with, on every machine (yardstick.ts has its options), `npm run bench -- programs
- * [NAME …]` whole programs of the distribution. `npm run bench -- prove` measures proofs alone, `npm run bench -- race` races,
- * `npm run bench -- native` programs that write their own trace, `npm run bench -- tree [FOLDER]`
- * trees of modules.
+ * `rewritten` (code that writes code); `npm run bench -- yardstick` whole programs that were
+ * written to measure with, on every machine (yardstick.ts has its options); `npm run bench --
+ * programs [NAME …]` whole programs of the distribution. `npm run bench -- prove` measures proofs
+ * alone, `npm run bench -- race` races, `npm run bench -- native` programs that write their own
+ * trace, `npm run bench -- tree [FOLDER]` trees of modules.
  */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
