@@ -464,6 +464,8 @@ export class CompiledTier {
       }
       this.pending.add(entry);
       if (total >= 2 * enough || this.pending.size >= BATCH_REGIONS) this.flush(entry);
+      // It waits for others: counting what is reached of it costs more than a sample.
+      else this.due.set(entry, 2 * enough);
       return;
     }
     // The region of its function is there, and tier 0 is here nevertheless.
