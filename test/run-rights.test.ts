@@ -9,7 +9,7 @@ import { afterAll, expect, test } from '@jest/globals';
 import { PROGRAMS } from './support/emulator.js';
 import { covering } from './support/long.js';
 import { isX86Linux } from './support/processor.js';
-import { run } from './support/run.js';
+import { LINUX_TARGETS, run } from './support/run.js';
 import { describeWith, run as runTool, runProgramFile } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'run-rights-'));
@@ -17,15 +17,6 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 const USER = 1000;
-
-const TARGETS = [
-  ['x86-64', 'gcc', 'little, 64'],
-  ['ppc32', 'powerpc-linux-gnu-gcc', 'big, 32'],
-  ['arm64', 'aarch64-linux-gnu-gcc', 'little, 64'],
-  ['riscv64', 'riscv64-linux-gnu-gcc', 'little, 64'],
-  ['ppc64-elfv1', 'powerpc64-linux-gnu-gcc', 'big, 64'],
-  ['ppc64le', 'powerpc64le-linux-gnu-gcc', 'little, 64'],
-] as const;
 
 function build(name: string, gcc: string): string {
   const path = join(folder, name);
@@ -52,7 +43,7 @@ function onLinux(): string {
   return stdout;
 }
 
-for (const [name, gcc] of covering(TARGETS, ([, , form]) => form)) {
+for (const [name, gcc] of covering(LINUX_TARGETS, ([, , form]) => form)) {
   if (!isX86Linux) continue;
   describeWith([gcc, 'gcc'], `a process of ${name} without rights`, () => {
     test('answers are those of Linux', () => {

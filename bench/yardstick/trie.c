@@ -1,4 +1,7 @@
-/* Tries: words by letters, addresses by bits with the longest prefix, suffixes in an array, a filter of Bloom. */
+/*
+ * Tries: words by letters, addresses by bits with the longest prefix, suffixes in an array, a filter
+ * of Bloom.
+ */
 #include "yard.h"
 
 #define ROUTES 400

@@ -16,6 +16,16 @@ const schema = JSON.parse(readFileSync(join(root, 'schemas', 'run-status.schema.
 const validate = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false }).compile(schema);
 const folder = mkdtempSync(join(tmpdir(), 'run-status-'));
 
+/** Machines with a C library, their compilers, and what their numbers are like. */
+export const LINUX_TARGETS = [
+  ['x86-64', 'gcc', 'little, 64'],
+  ['ppc32', 'powerpc-linux-gnu-gcc', 'big, 32'],
+  ['arm64', 'aarch64-linux-gnu-gcc', 'little, 64'],
+  ['riscv64', 'riscv64-linux-gnu-gcc', 'little, 64'],
+  ['ppc64-elfv1', 'powerpc64-linux-gnu-gcc', 'big, 64'],
+  ['ppc64le', 'powerpc64le-linux-gnu-gcc', 'little, 64'],
+] as const;
+
 export interface RunResult extends CliResult {
   /** What --json-status wrote; empty when it wrote nothing. */
   readonly json: Readonly<Record<string, unknown>>;
