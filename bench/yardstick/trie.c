@@ -1,6 +1,6 @@
 /*
- * Tries: words by letters, addresses by bits with the longest prefix, suffixes in an array, a filter
- * of Bloom.
+ * Tries: words by letters, addresses by bits with the longest prefix, suffixes in an array, a
+ * filter of Bloom.
  */
 #include "yard.h"
 
