@@ -9,6 +9,7 @@ import type { OriginKind } from '../program/origin.js';
 import { isRuntimeObject, type UnsavedUse, unsavedUses } from '../tracing/callback-code.js';
 import { withLivepatch } from '../livepatch/against.js';
 import { objectSource } from './against.js';
+import { compileAsUsual, compileLate } from './compile-late.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, type InputFile, readFileList, readInputs } from './files.js';
@@ -291,6 +292,8 @@ async function* verifyAlone(
   isEnough: (done: number) => boolean = () => false,
 ): AsyncGenerator<FileVerdict[]> {
   let done = 0;
+  const begin = performance.now();
+  if (paths.length > 1) compileLate();
   for (const portion of portions(paths, 1, args.systemUnpack)) {
     unpackAhead(portion);
     for (const path of portion) {
@@ -298,6 +301,7 @@ async function* verifyAlone(
       yield await verifyPath(path, args);
     }
     done += portion.length;
+    if (performance.now() - begin > ALONE_MS) compileAsUsual();
     if (isEnough(done)) return;
   }
 }
