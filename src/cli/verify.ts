@@ -13,7 +13,7 @@ import { compileAsUsual, compileLate } from './compile-late.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, type InputFile, readFileList, readInputs } from './files.js';
-import { commandDeadline, limitsLeft } from './limits.js';
+import { commandDeadline } from './limits.js';
 import { open, type Opened, type OpenOptions } from './open.js';
 import { progress } from './progress.js';
 import { STANDARD_INPUT } from './standard-input.js';
@@ -21,6 +21,7 @@ import { portions, unpackAhead } from './system-unpack.js';
 import { err } from './terminal.js';
 import { expectation } from './verify-expect.js';
 import { type FileVerdict, verifyOutput, type VerifyFormat } from './verify-output.js';
+import { VerifyWorkers } from './verify-workers.js';
 import { underPolicy, type VerifyPolicy } from '../sites/policy.js';
 import { type PolicyOptions, readPolicy } from './verify-policy.js';
 
@@ -260,15 +261,6 @@ export function worst(codes: Iterable<number>): number {
   return result;
 }
 
-/** What a worker says: results of paths that follow each other. */
-export interface VerifyResults {
-  /** Place of the first path among all. */
-  readonly index: number;
-  readonly results: FileVerdict[][];
-  /** Whether its portion is done. */
-  readonly isLast: boolean;
-}
-
 /** One thread judges for so long before others may help. */
 const ALONE_MS = 400;
 
@@ -278,9 +270,6 @@ const ALONE_MS = 400;
  * by one thread than by two; of more processors more are idle meanwhile.
  */
 const WORTH_MS = 5000;
-
-/** Results for each worker that may wait to be printed. */
-const AHEAD = 16;
 
 /**
  * Results of one thread.
@@ -304,10 +293,6 @@ async function* verifyAlone(
     if (performance.now() - begin > ALONE_MS) compileAsUsual();
     if (isEnough(done)) return;
   }
-}
-
-function rethrow(error: Error): never {
-  throw error;
 }
 
 /** Whether others shall help one thread that has done so many files in so many milliseconds. */
@@ -345,62 +330,20 @@ async function* verifyWith(
   paths: readonly string[],
   args: VerifyArguments,
 ): AsyncGenerator<FileVerdict[]> {
-  const deadline = commandDeadline();
   const jobs = Math.min(most, paths.length);
   if (jobs <= 1) {
     yield* verifyAlone(paths, args);
     return;
   }
-  // Results come in the order of the paths whatever worker made them.
-  const waiting = new Map<number, FileVerdict[]>();
-  let wake: () => void = () => undefined;
-  const work = portions(paths, jobs, args.systemUnpack);
-  let [next, given, printed] = [0, 0, 0];
-  const idle: (() => void)[] = [];
-  // Not for one file: loading it takes 2 ms.
-  const { Worker } = process.getBuiltinModule('node:worker_threads');
-  const workers = Array.from({ length: jobs }, () => {
-    const worker = new Worker(new URL('./worker.js', import.meta.url), {
-      workerData: { job: 'verify', args: { ...args, files: [] }, limits: limitsLeft() },
-    });
-    const give = (): void => {
-      // Results wait for those before them: a large file does not make the others pile up.
-      const portion = work[next];
-      if (portion === undefined) void worker.terminate();
-      else if (given - printed >= AHEAD * jobs) idle.push(give);
-      else {
-        worker.postMessage({ index: given, paths: portion });
-        given += portion.length;
-        next++;
-      }
-    };
-    worker.on('message', (message: VerifyResults) => {
-      message.results.forEach((results, at) => waiting.set(message.index + at, results));
-      wake();
-      if (message.isLast) give();
-    });
-    worker.on('error', rethrow);
-    give();
-    return worker;
-  });
-  // A worker in the middle of a file is not waited for.
-  const longest = Math.min(deadline.remaining(), 2 ** 31 - 1);
-  const alarm = setTimeout(() => {
-    wake();
-  }, longest);
+  const workers = new VerifyWorkers(jobs, portions(paths, jobs, args.systemUnpack), { ...args, files: [] });
   try {
     for (let i = 0; i < paths.length; i++) {
-      while (!waiting.has(i) && !deadline.expired()) await new Promise<void>((resolve) => (wake = resolve));
-      const results = waiting.get(i);
-      if (results === undefined) return;
+      const results = await workers.results(i);
+      if (results === null) return;
       yield results;
-      waiting.delete(i);
-      printed = i + 1;
-      for (const give of idle.splice(0)) give();
     }
   } finally {
-    clearTimeout(alarm);
-    await Promise.all(workers.map((worker) => worker.terminate()));
+    await workers.end();
   }
 }
 

@@ -8,7 +8,8 @@ import type { Limits } from '../limits/index.js';
 import type { SiteProof } from '../prove/index.js';
 import { adoptLimits } from './limits.js';
 import { BATCH, type PartMessage, type PartWork } from './prove-parts.js';
-import type { VerifyArguments, VerifyResults } from './verify.js';
+import type { VerifyArguments } from './verify.js';
+import type { VerifyResults } from './verify-workers.js';
 
 /** Results that follow each other sooner go in one message. */
 const SILENT_MS = 20;
