@@ -5,11 +5,11 @@
  * dist/data, read when it is asked for: V8 scans every byte of a module at each start.
  */
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { deflateRawSync } from 'node:zlib';
 import { build } from 'esbuild';
-import type { Plugin } from 'esbuild';
+import type { BuildOptions, Metafile, Plugin } from 'esbuild';
 import { arm64Table } from '../src/arch-arm64/isa.js';
 import { ppc32Table, ppc64Table } from '../src/arch-ppc/isa.js';
 import { riscvTable } from '../src/arch-riscv/isa.js';
@@ -164,9 +164,111 @@ const assertions: Plugin = {
   },
 };
 
+type Outputs = Metafile['outputs'];
+
+/** What these files import, without asking for it later, and what that imports. */
+function importedBy(files: readonly string[], outputs: Outputs): Set<string> {
+  const found = new Set<string>();
+  const walk = (file: string): void => {
+    for (const { path, kind } of outputs[file]!.imports) {
+      if (kind !== 'import-statement' || !(path in outputs) || found.has(path)) continue;
+      found.add(path);
+      walk(path);
+    }
+  };
+  files.forEach(walk);
+  return found;
+}
+
+/** The file that begins with a source. */
+function fileOf(source: string, outputs: Outputs): string {
+  const file = Object.keys(outputs).find((path) => outputs[path]!.entryPoint === `build/src/cli/${source}`);
+  if (file === undefined) throw new Error(`nothing begins with ${source}`);
+  return file;
+}
+
+/**
+ * Chunks that become one file. esbuild cuts a chunk for each set of verbs that share something, and
+ * Node takes a third of a millisecond for each file that it finds, whatever is in it.
+ */
+interface Joined {
+  /** Without its folder. */
+  readonly name: string;
+  readonly files: ReadonlySet<string>;
+}
+
+/**
+ * What each verb takes is one file, and what `verify` takes besides is another, which most verbs
+ * take a part of. What `--version` takes stays apart.
+ */
+function chunksToJoin(outputs: Outputs): readonly Joined[] {
+  const taken = importedBy([fileOf('start.js', outputs), fileOf('terminal.js', outputs)], outputs);
+  return [
+    { name: 'verbs.js', source: 'main.js' },
+    { name: 'sites.js', source: 'verify.js' },
+  ].map(({ name, source }) => {
+    const wanted = importedBy([fileOf(source, outputs)], outputs);
+    const files = [...wanted].filter((file) => !taken.has(file) && outputs[file]!.entryPoint === undefined);
+    for (const file of files) taken.add(file);
+    return { name, files: new Set(files) };
+  });
+}
+
+/**
+ * Writes the joined files, with what their chunks export under names that are their own, lets the
+ * other files import from there, and removes the chunks.
+ */
+async function joinChunks(outputs: Outputs, all: readonly Joined[]): Promise<void> {
+  const chunks = all.flatMap(({ files }) => [...files]);
+  const renamed = (chunk: string, write: (name: string, unique: string) => string): string =>
+    outputs[chunk]!.exports.map((name) => write(name, `${name}_${chunks.indexOf(chunk)}`)).join();
+  /** A build of files in which chunks are found where they are now. */
+  const rebuild = (options: BuildOptions, inside?: Joined): Promise<unknown> =>
+    build({
+      absWorkingDir: root,
+      bundle: true,
+      format: 'esm',
+      platform: 'node',
+      target: 'node20',
+      external,
+      minifyWhitespace: true,
+      minifySyntax: true,
+      legalComments: 'none',
+      logLevel: 'warning',
+      ...options,
+      plugins: [
+        {
+          name: 'joined',
+          setup: ({ onResolve, onLoad }) => {
+            onResolve({ filter: /^\.\// }, ({ path, kind }) => {
+              if (kind === 'entry-point') return null;
+              const chunk = join('dist', path);
+              if (inside?.files.has(chunk)) return { path: join(root, chunk) };
+              const isJoined = kind === 'import-statement' && chunks.includes(chunk);
+              return isJoined ? { path: chunk, namespace: 'joined' } : { path, external: true };
+            });
+            onLoad({ filter: /.*/, namespace: 'joined' }, ({ path }) => {
+              const names = renamed(path, (name, unique) => `${unique} as ${name}`);
+              return { contents: `export {${names}} from './${all.find(({ files }) => files.has(path))!.name}';` };
+            });
+          },
+        },
+      ],
+    });
+  for (const each of all) {
+    const lines = [...each.files].map(
+      (file) => `export {${renamed(file, (name, unique) => `${name} as ${unique}`)}} from './${basename(file)}';`,
+    );
+    await rebuild({ stdin: { contents: lines.join('\n'), resolveDir: dist }, outfile: join('dist', each.name) }, each);
+  }
+  const entryPoints = Object.keys(outputs).filter((file) => !chunks.includes(file));
+  await rebuild({ entryPoints, outdir: 'dist', allowOverwrite: true });
+  for (const chunk of chunks) rmSync(join(root, chunk));
+}
+
 rmSync(dist, { recursive: true, force: true });
 mkdirSync(join(dist, 'data'), { recursive: true });
-await build({
+const { metafile } = await build({
   absWorkingDir: root,
   entryPoints: {
     cli: 'build/src/cli/start.js',
@@ -194,7 +296,9 @@ await build({
   minifySyntax: true,
   legalComments: 'none',
   logLevel: 'warning',
+  metafile: true,
 });
+await joinChunks(metafile.outputs, chunksToJoin(metafile.outputs));
 chmodSync(join(dist, 'cli.js'), 0o755);
 writeManPages();
 // What tsc has declared, of sources that are still there.
