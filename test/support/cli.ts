@@ -56,8 +56,11 @@ class Server {
   private readonly outputs = ['stdout', 'stderr'].map((name) => openSync(join(this.folder, name), 'a+'));
   private readonly requests: number;
   private readonly answers: number;
-  /** Commands evaluate the main module anew, and none is ever freed: a new process now and then. */
-  private left = 50;
+  /**
+   * Commands evaluate the main module anew, and none is ever freed: a quarter of a megabyte each.
+   * A new process costs what V8 has compiled.
+   */
+  private left = 500;
 
   constructor() {
     const [requests, answers] = ['requests', 'answers'].map((name) => join(this.folder, name)) as [string, string];
