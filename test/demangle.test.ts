@@ -9,6 +9,7 @@ import { spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { demangle, demangledText } from '../src/demangle/index.js';
 import { type CliResult, warmElftrace } from './support/cli.js';
+import { sampled } from './support/long.js';
 import { edited, openBytes } from './support/pipeline.js';
 import { describeWith, run, tool } from './support/tools.js';
 
@@ -91,11 +92,16 @@ describeWith(['g++', 'c++filt', 'nm'], 'C++', () => {
     expect(symbols.filter((each) => demangle(each) === null)).toEqual([]);
   });
 
-  test.each([
-    ['g++', 'c++17', '-O0'],
-    ['g++', 'c++20', '-O2'],
-    ['clang++', 'c++17', '-O1'],
-  ])('a program by %s -std=%s %s', (compiler, standard, level) => {
+  test.each(
+    sampled(
+      [
+        ['g++', 'c++17', '-O0'],
+        ['g++', 'c++20', '-O2'],
+        ['clang++', 'c++17', '-O1'],
+      ] as const,
+      2,
+    ),
+  )('a program by %s -std=%s %s', (compiler, standard, level) => {
     if (tool(compiler) === null) throw new Error(`${compiler} is missing`);
     writeFileSync(at('a.cc'), CXX);
     run(compiler, [`-std=${standard}`, level, '-w', '-c', '-o', at('a.o'), at('a.cc')]);

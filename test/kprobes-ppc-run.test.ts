@@ -13,7 +13,7 @@ import { ppc32Table, ppc64Table } from '../src/arch-ppc/isa.js';
 import { wordBytes } from '../src/bytes.js';
 import type { Arch } from '../src/machine/arch.js';
 import { builtFolder as built } from '../scripts/build-samples.js';
-import { covering } from './support/long.js';
+import { covering, sampled } from './support/long.js';
 import { type EverywhereResult, runEverywhere } from './support/probe-everywhere.js';
 
 const TARGETS = ['ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le'] as const;
@@ -51,7 +51,7 @@ const taken = new Set(
   ),
 );
 
-for (const target of TARGETS) {
+for (const target of sampled(TARGETS, 2)) {
   describe(target, () => {
     const names = namesOf(target);
     test.each(names.filter((name) => taken.has(`${target}/${name}`)))(

@@ -185,7 +185,7 @@ function compareEntries(
 
 for (const { name: machine, target, flags = [], moves = ['breakpoint', 'jump'], drops, but = '' } of sampled(
   SUBJECTS,
-  2,
+  4,
 )) {
   describeWith([target.gcc, 'readelf'], `K-REL-2 kept relocations: ${machine}`, () => {
     test('entries go with copies or become NONE, all are as true as before, the program does the same, revert gives the file', () => {

@@ -127,7 +127,7 @@ function probed(name: string, probes: readonly string[], form: 'breakpoint' | 'j
 const forms = ['breakpoint', 'jump'] as const;
 const IN = 'p:in recurse n=$arg1:u32';
 
-describe.each(sampled(SAMPLES, 2))('%s', (name) => {
+describe.each(sampled(SAMPLES, 3))('%s', (name) => {
   test('MAXACTIVE: deeper calls than instances are missed, and counted', () => {
     for (const form of forms) {
       const depths: number[] = [];

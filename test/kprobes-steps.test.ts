@@ -17,6 +17,7 @@ import { planProbes, probeRoomFor, ProbeRun } from '../src/kprobes/index.js';
 import { load } from '../src/program/program.js';
 import type * as Library from '../src/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { sampled } from './support/long.js';
 import { builtSamples, readSample, root } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
 
@@ -65,7 +66,7 @@ function subject(name: string, probes = 4) {
   return { performed, textOf };
 }
 
-describe.each(SAMPLES)('%s', (name, inside, elsewhere, site) => {
+describe.each(sampled(SAMPLES, 2))('%s', (name, inside, elsewhere, site) => {
   const { performed, textOf } = subject(name);
   // A session of x86-64 begins with the nops of kernels.
   const plain = textOf(performed(['tracing: on']).bytes);

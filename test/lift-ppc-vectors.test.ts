@@ -7,12 +7,14 @@ import { ppc64ElfV2Le } from '../src/arch-ppc/index.js';
 import { Machine } from '../src/emulator/index.js';
 import { buildProgram, runHere, runQemu, TARGETS } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
-import { isWhole, repeats, times } from './support/long.js';
+import { isWhole, repeats, sampled, times } from './support/long.js';
 import { ACCESSES, CASES } from './support/ppc-vectors.js';
 import { describeWith } from './support/tools.js';
 
 const escaped = (text: string): string => text.replaceAll(';', '\\n');
 
+const TRIED = sampled(CASES, 2);
+const TRIED_ACCESSES = sampled(ACCESSES, 2);
 const SOURCE = `
 #include "lib.h"
 static u8 in[20][16] __attribute__((aligned(16)));
@@ -62,8 +64,8 @@ int main(int argc, char **argv) {
     for (int j = 0; j < 16; j++) in[i][j] = i < 8 ? corners[i] : i < 12 ? corners[next64() & 7] : (u8)(next64() >> 20);
   for (int j = 0; j < 16; j++) in[19][j] = in[18][j];
   in[19][5] ^= 1;
-${CASES.map((text) => `  CASE("${escaped(text)}");`).join('\n')}
-${ACCESSES.map((text) => `  ACCESS("${escaped(text)}");`).join('\n')}
+${TRIED.map((text) => `  CASE("${escaped(text)}");`).join('\n')}
+${TRIED_ACCESSES.map((text) => `  ACCESS("${escaped(text)}");`).join('\n')}
   flush();
   return 0;
 }
@@ -78,7 +80,7 @@ for (const target of repeats(targets)) {
       const program = path();
       const expected = runQemu(target, program);
       expect(expected.end).toBe(0);
-      expect(expected.output.split('\n').length).toBeGreaterThan(CASES.length + ACCESSES.length);
+      expect(expected.output.split('\n').length).toBeGreaterThan(TRIED.length + TRIED_ACCESSES.length);
       for (const tier of target === targets[0] || isWhole ? ([0, 1] as const) : ([1] as const)) {
         const here = runHere(target, program, { tier });
         expect(here.end).toBe(0);

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { cliPath, elftrace, warmElftrace } from './support/cli.js';
+import { repeats } from './support/long.js';
 import { root } from './support/pipeline.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run } from './support/tools.js';
@@ -117,10 +118,12 @@ describeWith(['fish', 'zsh'], 'completion', () => {
     expect(said).toContain('verify:');
   });
 
-  test.each([
-    ['elftrace ver', 'elftrace verify'],
-    ['elftrace patch --unt', 'elftrace patch --untrace'],
-  ])('zsh: a tab behind %j on a terminal makes %j of it', (typed, completed) => {
+  test.each(
+    repeats([
+      ['elftrace ver', 'elftrace verify'],
+      ['elftrace patch --unt', 'elftrace patch --untrace'],
+    ]),
+  )('zsh: a tab behind %j on a terminal makes %j of it', (typed, completed) => {
     // Reading waits for the pattern: what is not completed runs into the timeout.
     const script = `zmodload zsh/zpty
       zpty -b z zsh -f -i

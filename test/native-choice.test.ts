@@ -8,7 +8,7 @@ import { describe, expect, test } from '@jest/globals';
 import { PERFETTO_PROTO } from '../src/native/perfetto-proto.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
-import { isWhole } from './support/long.js';
+import { isWhole, sampled } from './support/long.js';
 import { machines, ROOM } from './support/native-machines.js';
 import {
   compile, countsOf, describeNatively, type NativeMachine, NOPS, patched, type Ran, type Report, report, traced,
@@ -453,7 +453,7 @@ describeNatively('RT-47: a choice that cannot be made', () => {
   });
 });
 
-describe.each(machines)('programs of $name', (machine) => {
+describe.each(sampled(machines, 2))('programs of $name', (machine) => {
   describeWith([`${machine.triple}-gcc`, machine.run[0]!], 'under an emulator', () => {
     test('RT-47: functions and levels', () => {
       const program = patched(compile(TREE, [...PLAIN, '-pthread', ...machine.sites], 'c', [], machine));

@@ -8,7 +8,7 @@ import { describe, expect, test } from '@jest/globals';
 import { openTrace } from '../src/cli/native-trace.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
-import { few, isWhole } from './support/long.js';
+import { few, isWhole, sampled } from './support/long.js';
 import { machines, ROOM } from './support/native-machines.js';
 import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import {
@@ -293,65 +293,59 @@ int main(void) { pthread_t t; void *r; pthread_create(&t, 0, leaves, 0); pthread
  printf("%ld %d %d %d\\n", (long)r, freed, even(101), deep(50000)); return 5; }
 `;
 
-describe.each(machines.filter(({ graphs }) => graphs.length > 0))(
-  'programs of $name that write calls and returns',
-  (machine) => {
-    const { triple, sites, graphs, isStaticRefused } = machine;
-    const flags = [
-      '-O1',
-      '-fno-inline',
-      '-foptimize-sibling-calls',
-      '-fexceptions',
-      '-fno-ipa-cp',
-      '-pthread',
-      ...sites,
-    ];
-    const counts = { deep: 50_001, done: 6, even: 51, jump: 410, leave_at: 6, leaves: 1, main: 1, odd: 51 };
+describe.each(
+  sampled(
+    machines.filter(({ graphs }) => graphs.length > 0),
+    2,
+  ),
+)('programs of $name that write calls and returns', (machine) => {
+  const { triple, sites, graphs, isStaticRefused } = machine;
+  const flags = ['-O1', '-fno-inline', '-foptimize-sibling-calls', '-fexceptions', '-fno-ipa-cp', '-pthread', ...sites];
+  const counts = { deep: 50_001, done: 6, even: 51, jump: 410, leave_at: 6, leaves: 1, main: 1, odd: 51 };
 
-    describeWith([`${triple}-gcc`, machine.run[0]!, 'nm'], 'under an emulator', () => {
-      test.each(few(graphs, 2).map((form) => [form]))(
-        'RT-43, RT-44: threads that are unwound, longjmp, jumps to functions, deep recursion: %j',
-        async (form) => {
-          const plain = compile(UNWOUND, [...flags, ...form], 'c', [], machine);
-          const ran = traced(patched(plain, ...GRAPH), [], ROOM, machine);
-          expect([ran.status, ran.stdout]).toEqual([5, '7 6 0 50001\n']);
-          const found = report(ran.dir);
-          expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
-          expect(countsOf(found)).toEqual(counts);
-          // Those that jump to the other one return where that does; those that are left do not.
-          const [returns] = await returnsOf(ran.dir);
-          expect(returns).toEqual({ deep: 50_001, done: 6, main: 1, odd: 1 });
-        },
-      );
-
-      test('RT-44: a thread is unwound through functions of a library and of a program in turn', () => {
-        const folder = scratch('libraries');
-        mkdirSync(folder);
-        const path = join(folder, 'libbetween.so');
-        const shared = ['-fPIC', '-shared', '-Wl,-soname,libbetween.so'];
-        const library = compile(BETWEEN_LIBRARY, [...flags, ...shared], 'c', [], machine);
-        writeFileSync(path, readFileSync(library), { mode: 0o755 });
-        const plain = compile(BETWEEN, flags, 'c', [path, `-Wl,-rpath,${folder}`], machine);
-        writeFileSync(path, readFileSync(patched(library, ...GRAPH)), { mode: 0o755 });
+  describeWith([`${triple}-gcc`, machine.run[0]!, 'nm'], 'under an emulator', () => {
+    test.each(few(graphs, 2).map((form) => [form]))(
+      'RT-43, RT-44: threads that are unwound, longjmp, jumps to functions, deep recursion: %j',
+      async (form) => {
+        const plain = compile(UNWOUND, [...flags, ...form], 'c', [], machine);
         const ran = traced(patched(plain, ...GRAPH), [], ROOM, machine);
-        expect([ran.status, ran.stdout]).toEqual([4, '9 9455 435\n']);
+        expect([ran.status, ran.stdout]).toEqual([5, '7 6 0 50001\n']);
         const found = report(ran.dir);
         expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
-        expect(countsOf(found)).toEqual({ begin: 1, done: 31, goes: 31, leaves: 30, main: 1, passes: 1, through: 30 });
-      });
+        expect(countsOf(found)).toEqual(counts);
+        // Those that jump to the other one return where that does; those that are left do not.
+        const [returns] = await returnsOf(ran.dir);
+        expect(returns).toEqual({ deep: 50_001, done: 6, main: 1, odd: 1 });
+      },
+    );
 
-      test('RT-44: a static program, which may have no header that could name unwind information', () => {
-        const plain = compile(UNWOUND, [...flags, '-static'], 'c', [], machine);
-        const output = scratch('static');
-        const { status, stdout } = elftrace(['record', '-o', output, '--json', ...GRAPH, plain]);
-        if (isStaticRefused) {
-          expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-unwind-tables"')]);
-          return;
-        }
-        const ran = traced(output, [], ROOM, machine);
-        expect([status, ran.status, ran.stdout]).toEqual([0, 5, '7 6 0 50001\n']);
-        expect(countsOf(report(ran.dir))).toEqual(counts);
-      });
+    test('RT-44: a thread is unwound through functions of a library and of a program in turn', () => {
+      const folder = scratch('libraries');
+      mkdirSync(folder);
+      const path = join(folder, 'libbetween.so');
+      const shared = ['-fPIC', '-shared', '-Wl,-soname,libbetween.so'];
+      const library = compile(BETWEEN_LIBRARY, [...flags, ...shared], 'c', [], machine);
+      writeFileSync(path, readFileSync(library), { mode: 0o755 });
+      const plain = compile(BETWEEN, flags, 'c', [path, `-Wl,-rpath,${folder}`], machine);
+      writeFileSync(path, readFileSync(patched(library, ...GRAPH)), { mode: 0o755 });
+      const ran = traced(patched(plain, ...GRAPH), [], ROOM, machine);
+      expect([ran.status, ran.stdout]).toEqual([4, '9 9455 435\n']);
+      const found = report(ran.dir);
+      expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
+      expect(countsOf(found)).toEqual({ begin: 1, done: 31, goes: 31, leaves: 30, main: 1, passes: 1, through: 30 });
     });
-  },
-);
+
+    test('RT-44: a static program, which may have no header that could name unwind information', () => {
+      const plain = compile(UNWOUND, [...flags, '-static'], 'c', [], machine);
+      const output = scratch('static');
+      const { status, stdout } = elftrace(['record', '-o', output, '--json', ...GRAPH, plain]);
+      if (isStaticRefused) {
+        expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-unwind-tables"')]);
+        return;
+      }
+      const ran = traced(output, [], ROOM, machine);
+      expect([status, ran.status, ran.stdout]).toEqual([0, 5, '7 6 0 50001\n']);
+      expect(countsOf(report(ran.dir))).toEqual(counts);
+    });
+  });
+});

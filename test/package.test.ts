@@ -2,7 +2,7 @@
  * The package as it is published: `npm pack`, unpacked in an empty folder, with a PATH that holds
  * node and nothing else. No binutils, no qemu, no compiler.
  */
-import { repeats } from './support/long.js';
+import { longTest } from './support/long.js';
 import { spawnSync } from './support/spawn.js';
 import {
   copyFileSync,
@@ -177,7 +177,7 @@ describeWith(packing, 'npm pack', () => {
 
   const testTools = join(root, 'tools', 'node_modules');
   describeWith([join(testTools, 'typescript-5.4')], 'declaration files', () => {
-    test.each(repeats(['typescript-5.4', 'typescript-7']))('every one of them compiles with %s', (name) => {
+    longTest.each(['typescript-5.4', 'typescript-7'])('every one of them compiles with %s', (name) => {
       const compiler = join(testTools, name);
       expect(compile(compiler, '--version').stdout).toMatch(
         name === 'typescript-7' ? /^Version 7\./ : /^Version 5\.4\./,

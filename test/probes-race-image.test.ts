@@ -6,7 +6,7 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { ElftraceError } from '../src/errors.js';
 import { parseProbeStates, probeRace, type ProbeRaceRequest, race, type RaceOptions } from '../src/race/index.js';
-import { covering } from './support/long.js';
+import { covering, longTest } from './support/long.js';
 import { readSample } from './support/pipeline.js';
 
 let orders = 0n;
@@ -78,7 +78,7 @@ test('T-KP-2: 2009, on kernels without preemption', () => {
   expect([life.verdict, life.outcomes]).toEqual(['holds', ['-', 'probe']]);
 });
 
-test('two threads', () => {
+longTest('two threads', () => {
   const { verdict, outcomes } = raced('x86-64/program-fentry', 'leaf+5', { from: 'probe', cpus: 2 });
   expect([verdict, outcomes]).toEqual(['holds', ['probe probe']]);
 });

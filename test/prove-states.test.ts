@@ -64,7 +64,7 @@ const inside: readonly (readonly [string, string, string, RegExp])[] = [
 ];
 
 /** The rest repeats them with other words. */
-const always = rows.filter(([state]) => ['list-runs', 'tail', 'deep', 'side-full'].includes(state));
+const always = rows.filter(([state]) => ['list-runs', 'deep', 'side-full'].includes(state));
 
 describe('states of the tracer', () => {
   test.each(isLong ? rows : always)(

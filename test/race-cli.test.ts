@@ -155,7 +155,7 @@ describe('images', () => {
       child.on('close', resolve);
     });
     // The handler is there when the search has begun.
-    const again = setInterval(() => child.kill('SIGINT'), 4000);
+    const again = setInterval(() => child.kill('SIGINT'), 2500);
     const status = await ended;
     clearInterval(again);
     expect(status).toBe(130);

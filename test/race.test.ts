@@ -24,6 +24,7 @@ import {
 } from '../src/race/index.js';
 import { World } from '../src/race/world.js';
 import { interleavings, type PatcherStep } from './support/interleavings.js';
+import { times } from './support/long.js';
 
 const build = (id: string, form: string, threads?: number): RaceCase =>
   hazards
@@ -32,7 +33,7 @@ const build = (id: string, form: string, threads?: number): RaceCase =>
     .build(threads);
 
 /** Random sequences; scripts/soak-race.ts asks for more. */
-const runs = Number(process.env['ELFTRACE_RACES'] ?? 60);
+const runs = Number(process.env['ELFTRACE_RACES'] ?? times(60, 60, 30));
 const seed = Number(process.env['ELFTRACE_SEED'] ?? 10);
 
 let orders = 0n;

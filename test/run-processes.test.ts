@@ -46,7 +46,7 @@ function onLinux(): string {
 }
 
 const first = firstOf(TARGETS, () => 'all');
-for (const target of sampled(TARGETS, 2)) {
+for (const target of sampled(TARGETS, 3)) {
   const [name, gcc] = target;
   if (!isX86Linux) continue;
   describeWith([gcc, 'gcc'], `processes of ${name}`, () => {

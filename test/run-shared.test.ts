@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { PROGRAMS } from './support/emulator.js';
-import { covering } from './support/long.js';
+import { covering, sampled } from './support/long.js';
 import { isX86Linux } from './support/processor.js';
 import { LINUX_TARGETS, run } from './support/run.js';
 import { describeWith, run as runTool, runProgramFile } from './support/tools.js';
@@ -40,7 +40,10 @@ const onLinux = (): string => {
   return stdout;
 };
 
-for (const [name, gcc] of covering(LINUX_TARGETS, ([, , form]) => form)) {
+for (const [name, gcc] of sampled(
+  covering(LINUX_TARGETS, ([, , form]) => form),
+  2,
+)) {
   if (!isX86Linux) continue;
   describeWith([gcc, 'gcc'], `what processes of ${name} share`, () => {
     test.each([

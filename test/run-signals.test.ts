@@ -59,7 +59,7 @@ function masked(output: string): string {
 
 const source = join(PROGRAMS, 'signals', 'signals.c');
 
-for (const [at, [name, gcc, qemu, root]] of sampled(TARGETS, 2).entries()) {
+for (const [at, [name, gcc, qemu, root]] of sampled(TARGETS, 3).entries()) {
   // What all machines share is seen on the first one; each way to end on another one as well.
   const isAll = isWhole || at === 0;
   describeWith([gcc, qemu], `signals of ${name}`, () => {

@@ -57,7 +57,7 @@ function program(gcc: string, source: string, ...flags: readonly string[]): stri
   return path;
 }
 
-for (const [at, [name, gcc, qemu, root]] of sampled(TARGETS, 2).entries()) {
+for (const [at, [name, gcc, qemu, root]] of sampled(TARGETS, 3).entries()) {
   // Threads are the same on all machines, but for how they are made and for atomics.
   const isAll = isWhole || at === 0;
   describeWith([gcc, qemu], `threads of ${name}`, () => {

@@ -11,7 +11,7 @@ import { entryPoint } from '../src/program/entry-points.js';
 import { Session } from '../src/tracing/session.js';
 import { readLoadMap } from '../src/program/load-map.js';
 import { arm64Cases, loadedCases, outOfLineCases, type LoadedCase, loadSamples, runImage } from './support/loaded.js';
-import { firstOf, isLong, isWhole } from './support/long.js';
+import { firstOf, isLong, isWhole, sampled } from './support/long.js';
 
 /** The freed ops of x86-64 have tests of their own. */
 const others: readonly LoadedCase[] = [
@@ -23,7 +23,7 @@ const cases = [...loadedCases, ...outOfLineCases, ...arm64Cases, ...others];
 /** Schedules of one convention of each word size and byte order; the others repeat them. */
 const first = firstOf(cases, ({ target }) => target.replace(isLong ? /-.*-/ : /[-\d].*/, '-'));
 
-describe.each(cases)('$name', (each) => {
+describe.each(sampled(cases, 2))('$name', (each) => {
   const { bytes } = loadSamples(each);
   const plain = runImage(bytes);
 

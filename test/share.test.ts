@@ -14,12 +14,14 @@ import { parse } from 'junit2json';
 import { parse as parseYaml } from 'yaml';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { cliPath } from './support/cli.js';
-import { repeats } from './support/long.js';
+import { longTest, repeats, times } from './support/long.js';
 import { root } from './support/pipeline.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith } from './support/tools.js';
 
 const share = join(root, 'share');
+/** What fails fails again: nothing is left that a second build takes for done. */
+const AGAIN = times(2, 2, 1);
 const folder = mkdtempSync(join(tmpdir(), 'share-'));
 afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
@@ -129,7 +131,7 @@ describeWith([kernel, 'make', 'gcc'], 'Kbuild: each module is verified after its
   });
 
   test('a slot that is wrong fails the build, each time; options of verify decide', () => {
-    for (let i = 0; i < 2; i++) {
+    for (let i = 0; i < AGAIN; i++) {
       const { status, said } = make('BAD=y');
       expect([status, said]).toEqual([2, expect.stringMatching(/demo\.ko:\S+ \(demo_value\+0x1\): error: /)]);
       expect(existsSync(module)).toBe(false);
@@ -138,7 +140,7 @@ describeWith([kernel, 'make', 'gcc'], 'Kbuild: each module is verified after its
     rmSync(module);
   });
 
-  test('a module without sites is an error, or said where that is allowed', () => {
+  longTest('a module without sites is an error, or said where that is allowed', () => {
     expect(make('QUIET=y')).toMatchObject({ status: 2, said: expect.stringContaining('no patch site') });
     expect(existsSync(module)).toBe(false);
     const allowed = make('QUIET=y', 'ELFTRACE_EMPTY=ok');
@@ -213,7 +215,7 @@ describeWith(['make', 'gcc'], 'Make', () => {
     expect(run(cwd, ['make', 'checked', 'other.verified']).stdout).toMatch(/'checked' is up to date/);
     for (const target of ['checked', 'other.verified']) {
       run(cwd, ['rm', '-f', 'checked', 'other', 'other.verified']);
-      for (let i = 0; i < 2; i++) {
+      for (let i = 0; i < AGAIN; i++) {
         const { status, said } = run(cwd, ['make', target, 'EXTRA=-DWRONG']);
         expect([target, status, said]).toEqual([target, 2, expect.stringMatching(WRONG)]);
         expect(existsSync(join(cwd, target))).toBe(false);
@@ -250,7 +252,7 @@ describeWith(['cmake', 'make', 'ninja', 'gcc'], 'CMake', () => {
     expect(cmake('--build', tree)).toMatchObject({ status: 0, said: expect.stringContaining('sites: ') });
     expect(run(join(cwd, tree), ['elftrace', 'status', 'program.init']).stdout).toContain('# record: init');
     expect(cmake('-B', tree, '-DBAD=ON').status).toBe(0);
-    for (let i = 0; i < 2; i++) {
+    for (let i = 0; i < AGAIN; i++) {
       const { status, said } = cmake('--build', tree);
       expect([status === 0, said]).toEqual([false, expect.stringMatching(WRONG)]);
       expect(existsSync(join(cwd, tree, 'program'))).toBe(false);
@@ -286,7 +288,7 @@ custom_target('program verified', input: program, output: 'program.verified',
     expect(run(cwd, ['ninja', '-C', 'build'])).toMatchObject({ status: 0 });
     expect(existsSync(join(cwd, 'build', 'program.verified'))).toBe(true);
     expect(run(cwd, ['meson', 'configure', 'build', '-Dbad=true']).status).toBe(0);
-    for (let i = 0; i < 2; i++) {
+    for (let i = 0; i < AGAIN; i++) {
       const { status, said } = run(cwd, ['ninja', '-C', 'build']);
       expect([status, said]).toEqual([1, expect.stringMatching(WRONG)]);
     }

@@ -9,6 +9,7 @@ import { readElf } from '../src/elf/read.js';
 import { scratch, type PpcTarget, TARGETS } from './support/c-programs.js';
 import { comparable, runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { PROGRAMS } from './support/emulator.js';
+import { sampled } from './support/long.js';
 import { buildTraced, type Tracer, valueOf } from './support/runtime-harness.js';
 import { run } from './support/run.js';
 import { describeWith } from './support/tools.js';
@@ -27,7 +28,7 @@ function build(target: PpcTarget, flavour: 'pg' | 'regs', tracer: Tracer, progra
 let compared = 0;
 
 describeWith(TARGETS.flatMap(({ gcc }) => [gcc, gcc.replace('gcc', 'objcopy')]), 'programs with the runtime', () => {
-  describe.each(TARGETS)('$name', (target) => {
+  describe.each(sampled(TARGETS, 2))('$name', (target) => {
     const flavours = target.name === 'ppc64-elfv1' || target.name === 'ppc32' ? (['pg', 'regs'] as const) : (['regs'] as const);
     test.each(flavours.flatMap((flavour) => (['function', 'graph'] as const).map((tracer) => [flavour, tracer] as const)))(
       '%s, %s: entries, parents and returns are those of the machine (RT-15)',

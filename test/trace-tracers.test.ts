@@ -111,7 +111,7 @@ const GRAPH = [{ graph: { name: 'g' } }];
 /** Which tracer hears of a call first follows from the order. */
 const ORDERS = { 'function, then graph': [...FUNCTION, ...GRAPH], 'graph, then function': [...GRAPH, ...FUNCTION] };
 
-for (const { sample, qemu, objdump, isPower } of sampled(CASES, 2)) {
+for (const { sample, qemu, objdump, isPower } of sampled(CASES, 3)) {
   describeWith([qemu, objdump], sample, () => {
     const path = join(builtSamples, sample);
     const { sites } = openBytes(readSample(sample));

@@ -163,7 +163,7 @@ afterAll(() => {
 });
 
 describeWith(['clang', ...MACHINES.flatMap(({ gcc, qemu }) => [gcc, qemu])], 'sleds of XRay', () => {
-  describe.each(sampled(MACHINES, 2))('$name', (machine) => {
+  describe.each(sampled(MACHINES, 3))('$name', (machine) => {
     const at = (name: string): string => join(folder, `${machine.name}-${name}`);
     writeFileSync(at('program.c'), PROGRAM);
     writeFileSync(at('handler.c'), HANDLER);
