@@ -2,6 +2,7 @@
 import { callCosts } from '../cost/index.js';
 import { ElftraceError } from '../errors.js';
 import { costJson, costLines } from '../report/cost.js';
+import { compileLate, LATE_FOR_PROGRAMS } from './compile-late.js';
 import { exitCodes } from './exit.js';
 import { readInput } from './files.js';
 import { commandDeadline, commandLimits } from './limits.js';
@@ -16,6 +17,7 @@ export interface CostArguments extends OpenOptions {
 }
 
 export async function runCost(args: CostArguments): Promise<number> {
+  compileLate(LATE_FOR_PROGRAMS);
   const { arch, sites, record } = await open(await readInput(args.path, 'read'), args);
   if (record !== null) {
     throw new ElftraceError('unsupported-form', 'the file is patched: revert it, cost lays its own tracers in');

@@ -23,6 +23,7 @@ import { revert } from '../patch/apply.js';
 import { type Json, jsonSchema } from '../report/json.js';
 import { accountLines, type AccountRow, type AccountStep, type AccountText } from '../report/proof-account.js';
 import { CertificateWork, type Certified } from './certificate.js';
+import { compileLate, LATE_FOR_PROGRAMS } from './compile-late.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes, ofFile } from './exit.js';
 import { type InputFile, readBytes, readInput } from './files.js';
@@ -130,6 +131,7 @@ function checkNumbers({ seed, trials, sample }: ProveArguments): void {
 }
 
 export async function runProve(given: ProveArguments): Promise<number> {
+  compileLate(LATE_FOR_PROGRAMS);
   checkNumbers(given);
   const certificate = new CertificateWork(given);
   const args = certificate.arguments;

@@ -9,7 +9,7 @@ import type { OriginKind } from '../program/origin.js';
 import { isRuntimeObject, type UnsavedUse, unsavedUses } from '../tracing/callback-code.js';
 import { withLivepatch } from '../livepatch/against.js';
 import { objectSource } from './against.js';
-import { compileAsUsual, compileLate } from './compile-late.js';
+import { compileAsUsual, compileLate, LATE_FOR_FILES } from './compile-late.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, type InputFile, readFileList, readInputs } from './files.js';
@@ -282,7 +282,7 @@ async function* verifyAlone(
 ): AsyncGenerator<FileVerdict[]> {
   let done = 0;
   const begin = performance.now();
-  if (paths.length > 1) compileLate();
+  if (paths.length > 1) compileLate(LATE_FOR_FILES);
   for (const portion of portions(paths, 1, args.systemUnpack)) {
     unpackAhead(portion);
     for (const path of portion) {
