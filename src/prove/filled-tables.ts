@@ -25,6 +25,8 @@ const LEAST_CAPACITY = 4096n;
 /** Most sites of a filter, rows of a table, and ops in front of one. */
 const SITES = 12;
 const OPS = 3;
+/** Of so many lists one is empty. */
+const EMPTY = 6;
 const NO_PLACE = 0x10n;
 /** Flags of an ops that decide whether it is called, and how. */
 const ASKED_FLAGS = BigInt(OPS_FLAGS.SAVE_REGS | OPS_FLAGS.STUB | OPS_FLAGS.RCU);
@@ -143,11 +145,17 @@ class Filler {
     if (memory.watching !== null && random.below(2) === 0) this.store(memory.watching, 0n);
   }
 
-  list({ calls, frame }: Wanted): void {
+  /** @returns whether the list is empty */
+  list({ calls, frame }: Wanted): boolean {
     const [head, end] = ['ftrace_ops_list', 'ftrace_list_end'].map(
       (name) => entryPoint(this.program, name)?.identity ?? null,
     );
-    if ((head ?? null) === null || (end ?? null) === null) return;
+    if ((head ?? null) === null || (end ?? null) === null) return false;
+    if (this.random.below(EMPTY) === 0) {
+      // The end, or nothing: the code takes both.
+      this.store(head!, this.random.below(2) === 0 ? end! : 0n);
+      return true;
+    }
     const all: Address[] = [];
     // Whether the list can tell that not all registers are there.
     const isTold = frame === null || (!frame.full && frame.row.mark !== null);
@@ -167,7 +175,9 @@ class Filler {
       more();
     }
     this.store(head!, all[0] ?? end!);
-    for (const [i, each] of all.entries()) this.store(this.field(each, 'next'), all[i + 1] ?? end!);
+    const last = this.random.below(2) === 0 ? end! : 0n;
+    for (const [i, each] of all.entries()) this.store(this.field(each, 'next'), all[i + 1] ?? last);
+    return false;
   }
 
   /** Users of the graph tracer in any place of the table, the first and the last among them. */
@@ -233,23 +243,29 @@ class Filler {
   }
 }
 
+export interface FilledTables {
+  /** The users of the graph tracer now; null: those of the image. */
+  readonly users: readonly GraphUser[] | null;
+  readonly isUnlisted: boolean;
+}
+
 /**
  * Fills the tables.
  * @param probe  the callback of probes of sites
- * @returns the users of the graph tracer now; null: those of the image
+ * @returns null: there is no room
  */
 export function fillTables(
   program: Program,
   memory: TracerMemory,
   { ip, wanted, probe }: { readonly ip: Address; readonly wanted: Wanted; readonly probe: Address | null },
   random: Random,
-): readonly GraphUser[] | null {
+): FilledTables | null {
   if (memory.capacity < LEAST_CAPACITY) return null;
   const filler = new Filler(program, memory, ip, random);
   filler.words();
-  filler.list(wanted);
+  const isUnlisted = filler.list(wanted);
   filler.graphFilter(wanted.hijack);
   filler.direct();
   filler.probes(probe, wanted);
-  return wanted.hijack ? filler.users() : null;
+  return { users: wanted.hijack ? filler.users() : null, isUnlisted };
 }

@@ -25,6 +25,12 @@ export interface GraphUser {
   readonly takes: (ip: Address) => boolean;
 }
 
+/** Users that come and go while a function is on its way back. */
+export interface ChangedUsers {
+  readonly gone: ReadonlySet<GraphUser>;
+  readonly came: readonly GraphUser[];
+}
+
 /** Whether a user wants to hear of the return of a call. */
 export const wantsCall = ({ takes, answer }: GraphUser, ip: Address): boolean => takes(ip) && answer !== 0n;
 
@@ -68,9 +74,20 @@ interface Seen {
   readonly isAligned: boolean;
 }
 
+/** A call of which users are told. */
+export interface UserCall {
+  readonly ip: Address;
+  readonly parents: readonly Address[];
+  /** Its entry on the graph tracer's stack. */
+  readonly entry: Address;
+  readonly active: { readonly enter: bigint; readonly return: bigint };
+  readonly isAsked: boolean;
+}
+
 /** Calls of users' callbacks in a trial. */
 export class UserCalls {
   private users: readonly GraphUser[] = [];
+  private gone: ReadonlySet<GraphUser> = new Set();
   private seen: Seen[] = [];
   private random = new Random(1);
   private isHooked = false;
@@ -84,9 +101,21 @@ export class UserCalls {
 
   begin(world: ProofWorld, users: readonly GraphUser[], active: () => bigint, seed: number): void {
     this.users = users.filter(({ answer }) => answer !== null);
+    this.gone = new Set();
     this.seen = [];
     this.random = new Random(mix(3, seed));
     this.active = active;
+    this.watch(world);
+  }
+
+  /** Users come and go before the function returns. */
+  change(world: ProofWorld, { gone, came }: ChangedUsers): void {
+    this.gone = gone;
+    this.users = [...this.users, ...came];
+    this.watch(world);
+  }
+
+  private watch(world: ProofWorld): void {
     if (this.isHooked || this.users.length === 0) return;
     this.isHooked = true;
     world.machine.hook(this.text, () => {
@@ -118,29 +147,30 @@ export class UserCalls {
     this.set(world, proof.results[0]!, user.answer!);
   }
 
+  private hears(user: GraphUser): boolean {
+    return user.hearsReturns && !this.gone.has(user);
+  }
+
   private set({ machine }: ProofWorld, name: RegisterName, value: bigint): void {
     machine.setRegister(name, BigInt.asUintN(machine.lifter.addressBits, value));
   }
 
   /**
    * What is wrong with the calls of callbacks, in a sentence; null: nothing is.
-   * @param entry    of the call on the graph tracer's stack
-   * @param parents  where the function may be said to return to
+   * @param call  with where the function may be said to return to, and what the thread's block says
+   *   of other callbacks around the call and the return
    */
-  wrong(
-    { ip, parents, entry }: { readonly ip: Address; readonly parents: readonly Address[]; readonly entry: Address },
-    isAsked: boolean,
-    phase: 'enter' | 'return',
-  ): string | null {
+  wrong({ ip, parents, entry, active: around, isAsked }: UserCall, phase: 'enter' | 'return'): string | null {
     const asked = isAsked ? this.users.filter(({ takes }) => takes(ip)) : [];
-    const told = phase === 'enter' ? [] : asked.filter((each) => each.hearsReturns && wantsCall(each, ip));
+    const told = phase === 'enter' ? [] : asked.filter((each) => this.hears(each) && wantsCall(each, ip));
     const wanted = [...asked, ...told];
     for (const [i, { user, arguments: found, active, isAligned: isRightStack }] of this.seen.entries()) {
       if (wanted[i] !== user) return `a user of the graph tracer was asked that should not be`;
       const isRight = found[0] === ip && parents.includes(found[1]!) && found[3] === entry;
       if (!isRight) return 'a user of the graph tracer was told another call';
       if (!isRightStack) return 'a user of the graph tracer was called with a stack that is not aligned';
-      if ((active & GRAPH_RUNS) === 0n) return 'a callback of the graph tracer runs, and its thread does not say so';
+      if (active !== (around[i < asked.length ? 'enter' : 'return'] | GRAPH_RUNS))
+        return 'a callback of the graph tracer runs, and its thread does not say so';
     }
     return this.seen.length === wanted.length ? null : 'a user of the graph tracer was not asked';
   }

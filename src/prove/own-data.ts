@@ -30,13 +30,15 @@ import {
   threadBytes,
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
-import { fillTables } from './filled-tables.js';
-import { type GraphUser, graphUsers, UserCalls, wantsCall, wordReader } from './graph-users.js';
+import { changeUsers, NO_CHANGE } from './changed-users.js';
+import { type FilledTables, fillTables } from './filled-tables.js';
+import { type ChangedUsers, type GraphUser, graphUsers, UserCalls, wantsCall, wordReader } from './graph-users.js';
 import { HandledHits } from './handled-hits.js';
 import { differing, PAGE_BYTES } from './layout.js';
 import { PreservedRegisters } from './preserved.js';
 import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
+import { ThreadKey } from './thread-key.js';
 import {
   enterState,
   leaveSide,
@@ -51,7 +53,7 @@ import {
 } from './tracer-states.js';
 import { dataRecords, type ReturnPlaces, WaitingCalls, type WaitingPlan } from './waiting-calls.js';
 import type { Wanted, WantedCall } from './wanted.js';
-import type { ProofWorld, Registers } from './world.js';
+import type { ProofWorld } from './world.js';
 import type { ProbeHit, Records, Time, Write } from './writes.js';
 
 /** What is known of a call for which the tracer writes something down. */
@@ -78,6 +80,9 @@ const LATE = 0x2_1234_5678n;
 
 /** Words that a graph entry has between those that are compared. */
 const SPARE_WORD = 3;
+
+/** States in which users of the graph tracer come and go while a function is on its way back. */
+const CHANGES_USERS: readonly TracerState[] = ['filled', 'ring-wrapped'];
 
 /** What a thread has under way beside tables that are filled. */
 const BESIDE_FILLED: readonly TracerState[] = ['fresh', 'left', 'gone', 'other-stack', 'deep', 'side-left', 'others'];
@@ -123,6 +128,10 @@ export class OwnData {
   private readonly hasSide: boolean;
   /** Code that asks callbacks under a guard against recursion. */
   readonly guards: readonly Address[];
+  /** The one that asks those of the list. */
+  private readonly list: Address | null;
+  /** The list is empty: the site still calls it, while its callbacks are taken off. */
+  private isUnlisted = false;
   /** Pages as they were when the trial began, where that is not as they are in the image. */
   private readonly before = new Map<Address, Uint8Array>();
   /** The block of the thread that runs; null: all belong to others. */
@@ -140,6 +149,9 @@ export class OwnData {
   /** Users of the graph tracer in the trial that runs. */
   private asked: readonly GraphUser[];
   private readonly userCalls: UserCalls | null;
+  /** Those that came and went since the function was called. */
+  private changed: ChangedUsers = NO_CHANGE;
+  private readonly key: ThreadKey;
   /** Null: the tracer's functions were not watched yet. */
   private preserved: PreservedRegisters | null = null;
   /** When the trial began, in ticks of the machine. */
@@ -158,6 +170,7 @@ export class OwnData {
     private readonly emulation: IrEmulation,
     { ring, threads }: { ring: Address; threads: Address },
   ) {
+    this.key = new ThreadKey(program, emulation, (world, address) => this.number(world, address, this.word));
     this.word = program.image.wordBytes;
     this.ring = ring;
     this.threads = threads;
@@ -180,7 +193,8 @@ export class OwnData {
     this.asked = users;
     const stub = at('elftrace_stub_text');
     this.userCalls = stub === null ? null : new UserCalls(stub, program.arch.abi, emulation.proof);
-    this.guards = ['ftrace_ops_list_func', 'ftrace_ops_assist_func'].flatMap((name) => place(name) ?? []);
+    this.list = place('ftrace_ops_list_func');
+    this.guards = [this.list, place('ftrace_ops_assist_func')].filter((each) => each !== null);
   }
 
   /** @param own  ranges of the tracer; null where the image has no ring and no threads */
@@ -241,17 +255,25 @@ export class OwnData {
     this.before.clear();
     this.back = NOTHING_NEW;
     this.effects = this.plan = this.sideLeft = null;
-    this.owner = BigInt.asUintN(8 * this.word, this.key(world, registers) + 1n);
-    this.call = { owner: this.owner, ...call };
+    this.changed = NO_CHANGE;
     this.state = state ?? 'again';
     this.random = new Random(mix(1, Number(returnAddress & 0xffff_ffffn)));
+    if (state === 'filled') {
+      const { store } = this.memory(world);
+      this.key.vary(this.random, (address, value) => {
+        store(address, value, this.word);
+      });
+    }
+    this.owner = BigInt.asUintN(8 * this.word, this.key.of(world, registers) + 1n);
+    this.call = { owner: this.owner, ...call };
     if (state !== null && !enterState(state, this.memory(world), this.call, this.random)) this.state = 'fresh';
     if (this.state === 'filled') {
       const beside = BESIDE_FILLED[this.random.below(BESIDE_FILLED.length)]!;
       enterState(beside, this.memory(world), this.call, this.random);
     }
     const filled = this.state === 'filled' ? this.fill(world) : null;
-    this.asked = filled ?? this.users;
+    this.asked = filled?.users ?? this.users;
+    this.isUnlisted = filled?.isUnlisted === true;
     for (const page of world.changed()) this.before.set(page, world.read(page, PAGE_BYTES));
     this.thread = this.threadOf(world);
     this.handled?.begin(world, () => this.activeNow(world) !== 0n);
@@ -262,8 +284,8 @@ export class OwnData {
     this.since = world.machine.time;
   }
 
-  /** Tables hold what other requests left in them; null: users of the graph are the image's. */
-  private fill(world: ProofWorld): readonly GraphUser[] | null {
+  /** Tables hold what other requests left in them. */
+  private fill(world: ProofWorld): FilledTables | null {
     const { ip, wanted } = this.call;
     const { program, probe, random } = this;
     return wanted === null ? null : fillTables(program, this.memory(world), { ip, wanted, probe }, random);
@@ -293,16 +315,6 @@ export class OwnData {
     let bytes = this.before.get(page);
     if (bytes === undefined) this.before.set(page, (bytes = world.page(page).before.slice()));
     return bytes;
-  }
-
-  /** What tells the running thread from others. */
-  private key(world: ProofWorld, registers: Registers): bigint {
-    const { proof, process } = this.emulation;
-    if (proof.threadKey === undefined) return registers.get(process.threads.pointer);
-    const { mode, at } = proof.threadKey;
-    const symbol = this.program.definedAt(this.program.symbols.find(mode));
-    const register = symbol === null ? undefined : at[String(this.number(world, symbol, this.word))];
-    return register === undefined ? 0n : this.number(world, registers.get(register), this.word);
   }
 
   private isOwn(page: Address): boolean {
@@ -348,21 +360,28 @@ export class OwnData {
     if (this.hits !== null) known.push(this.probe);
     return (
       calls.every(({ place }) => known.includes(place)) &&
-      (!hijack || this.asked.every(({ isRecorded, answer }) => isRecorded || answer !== null))
+      (!hijack || this.knowsUsers)
     );
+  }
+
+  /** Whether all is known of the users of the graph tracer. */
+  private get knowsUsers(): boolean {
+    return this.asked.every(({ isRecorded, answer }) => isRecorded || answer !== null);
   }
 
   /**
    * What a site calls in the state that the trial began with.
-   * @param wanted     what it calls as a rule
-   * @param isGuarded  its callbacks are asked under a guard against recursion
-   * @param ip         of the site
+   * @param wanted  what it calls as a rule
+   * @param guard   what asks its callbacks under a guard against recursion; null: nothing does
+   * @param ip      of the site
    * Source: C-TGT-5, C-TGT-6, C-FG-1
    */
-  happens(world: ProofWorld, wanted: Wanted, isGuarded: boolean, ip: Address): Wanted {
+  happens(world: ProofWorld, wanted: Wanted, guard: Address | null, ip: Address): Wanted {
     const { thread } = this;
+    const isGuarded = guard !== null;
     const active = thread === null ? 0n : this.was(world, this.headOf(thread, 'active'));
-    const isSkipped = isGuarded && (thread === null || active !== 0n);
+    const isGone = this.isUnlisted && guard === this.list;
+    const isSkipped = isGone || (isGuarded && (thread === null || active !== 0n));
     const isBlind = isGuarded && this.watching !== null && this.was(world, this.watching) === 0n;
     const calls = isSkipped ? [] : wanted.calls.filter((each) => !(isBlind && this.needsRcu(world, each)));
     const isCallback = wanted.calls.some(({ place }) => place === this.graph);
@@ -437,6 +456,10 @@ export class OwnData {
   /** Changes the data while the function is on its way back (PV-3). */
   comeBack(world: ProofWorld): void {
     const { thread, effects, state, plan } = this;
+    if (CHANGES_USERS.includes(state) && effects?.hijack === true && this.knowsUsers) {
+      this.changed = changeUsers(this.program, this.memory(world), this.asked, this.random);
+      this.userCalls?.change(world, this.changed);
+    }
     if (thread === null || (state !== 'others' && state !== 'left')) return;
     const number = Number(this.numberOf(thread));
     const waits = (plan?.events.length ?? 0) > 0;
@@ -461,9 +484,12 @@ export class OwnData {
     if (wanted !== null && !this.isKnown(wanted)) return null;
     const { thread, effects, asked } = this;
     const isAsked = wanted !== null && (effects!.hijack || effects!.isAsked);
-    if (isAsked && asked.some(({ answer }) => answer !== null)) {
-      const place = { ip: call.ip, parents: call.graphParents, entry: this.entryAt(thread!, effects!.depth) };
-      const reason = this.userCalls!.wrong(place, effects!.hijack || effects!.isAsked, phase);
+    if (isAsked && (this.changed.came.length > 0 || asked.some(({ answer }) => answer !== null))) {
+      const was = this.was(world, this.headOf(thread!, 'active'));
+      const isInList = effects!.isGuarded && effects!.calls.some(({ place }) => place === this.graph);
+      const active = { enter: isInList ? LIST_ACTIVE : was, return: was };
+      const entry = this.entryAt(thread!, effects!.depth);
+      const reason = this.userCalls!.wrong({ ip: call.ip, parents: call.graphParents, entry, active, isAsked }, phase);
       if (reason !== null) return reason;
     }
     return this.firstWrong(world, wanted === null ? [] : this.writes(world, wanted, call, phase));
@@ -509,11 +535,12 @@ export class OwnData {
     const records: Records[] = [];
     let counted = 0n;
     const recordOf = (kind: number): Records => [{ kind, time: 'clock', ip: call.ip, parents: call.parents }];
-    const isRecorded =
-      this.asked.length === 0 || this.asked.some((each) => each.isRecorded && wantsCall(each, call.ip));
-    const ofGraph = (kind: number): Records[] =>
-      isRecorded ? [[{ kind, time: 'clock', ip: call.ip, parents: call.graphParents }]] : [];
-    const entered = ofGraph(RING_KINDS.entry);
+    const recorders = this.asked.filter((each) => each.isRecorded && wantsCall(each, call.ip));
+    const ofGraph = (kind: number, by: readonly GraphUser[]): Records[] =>
+      this.asked.length === 0 || by.length > 0
+        ? [[{ kind, time: 'clock', ip: call.ip, parents: call.graphParents }]]
+        : [];
+    const entered = ofGraph(RING_KINDS.entry, recorders);
     const isCallback = wanted.calls.some(({ place }) => place === this.graph);
     for (const { place, self } of wanted.calls) {
       if (place === this.tracer) records.push(recordOf(RING_KINDS.call));
@@ -540,7 +567,8 @@ export class OwnData {
         writes.push({ address: this.headOf(thread, 'depth'), size: word, holds: [depth], what: 'the calls under way' });
       }
     }
-    const returned = wanted.hijack && phase === 'return' ? ofGraph(RING_KINDS.return) : [];
+    const left = recorders.filter((each) => !this.changed.gone.has(each));
+    const returned = wanted.hijack && phase === 'return' ? ofGraph(RING_KINDS.return, left) : [];
     const waited = this.waited(call.probed, phase, writes);
     // Who took the return last has it first.
     records.push(...(call.probed?.isLast === true ? [...waited, ...returned] : [...returned, ...waited]));

@@ -81,7 +81,7 @@ export const TRACER_STATES: readonly TracerState[] = [
   'ring-end',
   'again',
   'others',
-  'fresh',
+  'unmapped',
   'ring-full',
   'no-block',
   'list-runs',
@@ -266,9 +266,13 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       writer.ring('flags', BigInt(RING_FLAGS.keepOldest));
       writer.ring('dropped', HIGH);
       return true;
-    case 'others':
-      writer.others(0, 1 + random.below(THREAD_COUNT - 1), random);
+    case 'others': {
+      const first = 1 + random.below(THREAD_COUNT - 1);
+      writer.others(0, first, random);
+      // Now and then the call is not the first one of its thread.
+      if (random.below(2) === 0) new StateWriter(memory, call, first).own().calls(0, callers(random.below(CALLS)));
       return true;
+    }
     case 'no-block':
       writer.others(0, THREAD_COUNT, random);
       writer.ring('dropped', HIGH);

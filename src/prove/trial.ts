@@ -42,8 +42,8 @@ interface Seen {
   readonly spoiled: string | null;
   /** Registers where the site begins; null: it was not executed. */
   readonly before: Registers | null;
-  /** Callbacks were asked by code that guards against recursion. */
-  readonly isGuarded: boolean;
+  /** Code that asks callbacks under a guard against recursion asked them; null: entries did. */
+  readonly guard: Address | null;
   /** A callback named another place, and the site went on there (PV-3). */
   readonly isRedirected: boolean;
   /** What a callback wrote into its frame, by register. */
@@ -75,7 +75,7 @@ class Way {
   private arrived = 0;
   private spoiled: string | null = null;
   private before: Registers | null = null;
-  private isGuarded = false;
+  private guard: Address | null = null;
   /** Where callbacks make the site go on; null: where it does. */
   private other: Address | null = null;
   private isRedirected = false;
@@ -119,7 +119,7 @@ class Way {
     }
     for (const place of watches === null ? [] : (pair.data?.guards ?? [])) {
       this.hook(place, () => {
-        this.isGuarded = true;
+        this.guard = place;
         return 'continue';
       });
     }
@@ -152,7 +152,7 @@ class Way {
     const isTrap = parent === trial.trap?.address;
     if (parent !== returnAddress && parent !== topOfStack(world, pair, before) && !isTrap)
       events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(returnAddress)}`);
-    const unguarded = this.isGuarded && pair.data !== null ? pair.data.unguarded(world) : null;
+    const unguarded = this.guard !== null && pair.data !== null ? pair.data.unguarded(world) : null;
     const frame = this.rewritten.size > 0 ? null : this.wrongFrame(ip!, isTrap ? parent! : null);
     const wrong = unguarded ?? frame ?? this.wrongStack();
     if (wrong !== null) events.push(`${call.name} ${wrong}`);
@@ -167,7 +167,7 @@ class Way {
    * that asks callbacks one by one may call any C; entries call what needs no alignment.
    */
   private wrongStack(): string | null {
-    if (!this.isGuarded) return null;
+    if (this.guard === null) return null;
     const { abi, proof } = this.pair;
     const stack = this.world.machine.register(abi.stackPointer);
     if (isAligned(stack, proof)) return null;
@@ -295,7 +295,8 @@ class Way {
     if (this.events.length > 0) this.events = [];
     this.arrived = 0;
     this.spoiled = null;
-    this.isGuarded = this.isRedirected = this.isProfiled = false;
+    this.guard = null;
+    this.isRedirected = this.isProfiled = false;
     if (this.watches !== null) {
       this.calls = new Map();
       this.rewritten = new Map();
@@ -316,8 +317,8 @@ class Way {
       this.arrive();
       stop = AT_SITE;
     }
-    const { events, calls, arrived, spoiled, before, isGuarded, isRedirected, rewritten } = this;
-    const said = { events, calls, arrived, spoiled, isGuarded, isRedirected, rewritten };
+    const { events, calls, arrived, spoiled, before, guard, isRedirected, rewritten } = this;
+    const said = { events, calls, arrived, spoiled, guard, isRedirected, rewritten };
     return { stop, site: before !== null, before, ...said };
   }
 
@@ -488,7 +489,7 @@ export class Trials {
 /** What a site calls in the state of a trial; null: nothing. */
 function happening({ data, patched }: Pair, { wanted, ip }: Trial, begun: Begun, b: Seen): Wanted | null {
   if (wanted === null || data === null) return wanted;
-  const now = data.happens(patched, wanted, b.isGuarded, ip);
+  const now = data.happens(patched, wanted, b.guard, ip);
   if (!b.isRedirected) return now;
   const place = begun.returnAddress + OTHER_PLACE;
   const other = { name: 'the place that a callback named', place, ops: null, self: 0n, needsRcu: false };

@@ -130,6 +130,9 @@ const ways: Readonly<Record<string, { readonly options?: readonly string[]; read
   },
   // A nested function, whose site has the static chain around it.
   nested: { session: session('graph: { name: one, filter: "inner.0" }') },
+  'nested-list': {
+    session: session('ops: { name: one, call: elftrace_function_tracer, filter: "inner.0" }', 'register: one'),
+  },
   'nested-livepatch': { options: ['--livepatch', 'inner.0=bump'] },
   direct: { options: ['--direct', 'leaf=DIRECT'] },
   directs: {
@@ -152,7 +155,7 @@ const ways: Readonly<Record<string, { readonly options?: readonly string[]; read
 
 /** Arguments of every kind: registers, words and elements of memory, text behind pointers. */
 const FETCHED =
-  'a=$arg1 b=%PC c=+8($stack):u32 d=+4(+16($arg1)):s16 e=+2($arg2):x8[3] f=+0($arg1):string g=+0($stack):string[2] h=\\7';
+  'a=$arg1 b=%PC c=+8($stack):u32 d=+4(+16($arg1)):s16 i=\\9 e=+2($arg2):x8[3] f=+0($arg1):string g=+0($stack):string[2] h=\\7';
 
 /** The same for places that are no entries. */
 const ELSEWHERE = FETCHED.replace('a=$arg1 ', '').replaceAll('$arg1', '$stack').replaceAll('$arg2', '$stack');
@@ -213,6 +216,14 @@ const probeWays: typeof ways = {
   'beside-graph': {
     session: session('probe: { define: "p:x many" }', 'graph: { name: one, notrace: "many" }'),
   },
+  // Which of both has the return first is told by their order.
+  'return-then-graph': {
+    session: session('probe: { define: "r:x leaf a=$retval" }', 'graph: { name: one, filter: "leaf sum" }'),
+  },
+  'graph-then-return': {
+    session: session('graph: { name: one, filter: "leaf sum" }', 'probe: { define: "r:x leaf a=$retval" }'),
+  },
+  'return-once': { options: ['--probe', 'r1:x leaf'] },
   'return-graph': { options: ['--probe', 'r:x leaf', '--enable', '--tracer', 'function_graph'] },
 };
 
