@@ -11,7 +11,7 @@ import type { TracerMemory } from './tracer-states.js';
 export const NO_CHANGE: ChangedUsers = { gone: new Set(), came: [] };
 
 /**
- * Takes some users off the table, and puts others in places that nobody had.
+ * Takes some users off the table, and puts others in free places.
  * @param users  those of the table
  */
 export function changeUsers(

@@ -358,10 +358,7 @@ export class OwnData {
   private isKnown({ calls, hijack }: Wanted): boolean {
     const known = [this.tracer, this.counter, this.graph, this.direct, this.livepatch];
     if (this.hits !== null) known.push(this.probe);
-    return (
-      calls.every(({ place }) => known.includes(place)) &&
-      (!hijack || this.knowsUsers)
-    );
+    return calls.every(({ place }) => known.includes(place)) && (!hijack || this.knowsUsers);
   }
 
   /** Whether all is known of the users of the graph tracer. */
@@ -460,7 +457,8 @@ export class OwnData {
       this.changed = changeUsers(this.program, this.memory(world), this.asked, this.random);
       this.userCalls?.change(world, this.changed);
     }
-    if (thread === null || (state !== 'others' && state !== 'left')) return;
+    const isMoved = state === 'others' || state === 'moved';
+    if (thread === null || (!isMoved && state !== 'left')) return;
     const number = Number(this.numberOf(thread));
     const waits = (plan?.events.length ?? 0) > 0;
     if (waits && state === 'left') leaveWaiting(this.memory(world), this.call, number, plan!, this.random);
@@ -469,7 +467,7 @@ export class OwnData {
       leaveSide(this.memory(world), this.call, { number, depth }, this.random);
     }
     // Return probes know their calls by the thread.
-    if (effects?.hijack !== true || (waits && state === 'others')) return;
+    if (effects?.hijack !== true || (waits && isMoved)) return;
     const depth = Number(this.number(world, this.headOf(thread, 'depth'), this.word));
     if (depth === 0) return;
     this.back = returnState(state, this.memory(world), this.call, { number, depth }, this.random);

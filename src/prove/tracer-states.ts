@@ -38,6 +38,8 @@ export type TracerState =
   | 'ring-nearly-full'
   /** Blocks in front of the thread's own belong to others; functions return in another thread. */
   | 'others'
+  /** The same, and the call has others of its thread under it. */
+  | 'moved'
   /** All blocks belong to others. */
   | 'no-block'
   /** A callback of the list calls the site: the tracer itself is traced. */
@@ -98,8 +100,8 @@ export const TRACER_STATES: readonly TracerState[] = [
   'side-full',
   'ring-nearly-full',
   'side-left',
-  'again',
-  'ring-full',
+  'moved',
+  'moved',
   'left',
   'rewritten',
   'gone',
@@ -266,11 +268,13 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       writer.ring('flags', BigInt(RING_FLAGS.keepOldest));
       writer.ring('dropped', HIGH);
       return true;
-    case 'others': {
-      const first = 1 + random.below(THREAD_COUNT - 1);
+    case 'others':
+      writer.others(0, 1 + random.below(THREAD_COUNT - 1), random);
+      return true;
+    case 'moved': {
+      const first = random.below(THREAD_COUNT - 1);
       writer.others(0, first, random);
-      // Now and then the call is not the first one of its thread.
-      if (random.below(2) === 0) new StateWriter(memory, call, first).own().calls(0, callers(random.below(CALLS)));
+      new StateWriter(memory, call, first).own().calls(0, callers(1 + random.below(CALLS)));
       return true;
     }
     case 'no-block':
@@ -373,21 +377,23 @@ export function returnState(
   { number, depth }: CallPlace,
   random: Random,
 ): OnWayBack {
-  if (state === 'left') {
-    const left = Math.min(1 + random.below(CALLS), GRAPH_ENTRY_COUNT - depth);
+  const leave = (most: number): number => {
+    const left = Math.min(most, GRAPH_ENTRY_COUNT - depth);
     const frames = Array.from({ length: left }, (_, i) => BigInt(i % 2 === 0 ? -1 - i : i) * STEP);
     new StateWriter(memory, call, number).calls(depth, frames);
-    return { ...NOTHING_NEW, left };
-  }
-  if (state !== 'others') return NOTHING_NEW;
+    return left;
+  };
+  if (state === 'left') return { ...NOTHING_NEW, left: leave(1 + random.below(CALLS)) };
+  if (state !== 'others' && state !== 'moved') return NOTHING_NEW;
+  const left = state === 'moved' ? leave(random.below(CALLS)) : 0;
   // It comes back in a thread that has calls of its own, or in one for which there is no block.
   memory.store(memory.threads + BigInt(number * threadBytes(memory.word)), 0x7ffn, memory.word);
   const block = number + 1 + random.below(THREAD_COUNT - number);
   const writer = new StateWriter(memory, call, block);
   writer.others(number + 1, block - number - 1, random);
-  if (block === THREAD_COUNT) return { ...NOTHING_NEW, isGone: true };
-  writer.own().calls(0, elsewhere(random.below(CALLS)));
-  return { left: 0, block, isGone: true };
+  if (block === THREAD_COUNT) return { ...NOTHING_NEW, left, isGone: true };
+  writer.own().calls(0, elsewhere(random.below(2) * random.below(CALLS)));
+  return { left, block, isGone: true };
 }
 
 /** Calls that return probes wait for are left while the function is on its way back. */

@@ -213,9 +213,11 @@ class Way {
     const random = new Random(mix(2, Number(begun!.returnAddress & 0xffff_ffffn)));
     for (const { at, holds, writer } of (row.restoresPlain === true ? row.plain : row.full) ?? []) {
       if (holds.is !== 'register' || writer !== undefined || own.includes(holds.name)) continue;
-      // Flags and control words have bits that no program sets.
-      if (proof.random[holds.name] !== undefined || proof.fixed.includes(holds.name)) continue;
-      const value = BigInt.asUintN(world.machine.lifter.addressBits, random.double());
+      if (proof.fixed.includes(holds.name)) continue;
+      const drawn = BigInt.asUintN(world.machine.lifter.addressBits, random.double());
+      // Flags have bits that no program sets.
+      const free = proof.random[holds.name] ?? -1n;
+      const value = (world.word(frame + BigInt(at)) & ~free) | (drawn & free);
       world.writeWord(frame + BigInt(at), value);
       if (proof.compared[holds.name] !== 0n) this.rewritten.set(holds.name, value);
     }
@@ -555,11 +557,12 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
  * Registers that a callback wrote into its frame must be those of the patched behind the site; the
  * original goes on with them, too.
  */
-function takeOver({ original, patched }: Pair, rewritten: ReadonlyMap<RegisterName, bigint>): Difference | null {
+function takeOver({ original, patched, proof }: Pair, rewritten: ReadonlyMap<RegisterName, bigint>): Difference | null {
   let found: Difference | null = null;
   for (const [name, value] of rewritten) {
     const now = patched.machine.register(name);
-    if (now !== value) found ??= { what: 'register', name, original: value, patched: now };
+    if (((now ^ value) & (proof.compared[name] ?? -1n)) !== 0n)
+      found ??= { what: 'register', name, original: value, patched: now };
     original.machine.setRegister(name, value);
   }
   return found;

@@ -580,10 +580,14 @@ static int take_records(struct ring *ring, word count, word *number) {
   return 1;
 }
 
-/* Text at an address: the rest of its room is 0. Not 0: it is not mapped. */
-static word fetch_text(u64 *out, word at) {
+/*
+ * Text at an address: the rest of its room is 0. Not 0: it is not mapped, or `fault` says that its
+ * address is not known.
+ */
+static word fetch_text(u64 *out, word at, word fault) {
   unsigned char *const text = (unsigned char *)out;
   for (word i = 0; i < PROBE_STRING_BYTES / 8; i++) out[i] = 0;
+  if (fault) return fault;
   for (word i = 0; i < PROBE_STRING_BYTES - 1; i++) {
     u64 byte;
     if (elftrace_probe_peek(&byte, at + i, 1)) return 1;
@@ -639,7 +643,7 @@ static word fetch(const word *program, const regs *regs, u64 *out) {
         u64 text = base;
         word bad = fault;
         if (!bad && pointers) bad = elftrace_probe_peek(&text, base + i * WORD, WORD);
-        if (bad || fetch_text(&out[at], (word)text)) *faults |= (u64)1 << i;
+        if (fetch_text(&out[at], (word)text, bad)) *faults |= (u64)1 << i;
         at += PROBE_STRING_BYTES / 8;
       }
       program += 2;

@@ -14,10 +14,10 @@ import { bit, type Liveness, type Machine, operandsOf, type Step, stepAt } from 
 import { Terms, type Facts, type Term } from './mutant-terms.js';
 
 /** Steps of all ways together. */
-const MOST_STEPS = 80;
+const MOST_STEPS = 400;
 /** Ways that lead to a change, and steps of each. */
-const MOST_WAYS = 12;
-const LONGEST = 16;
+const MOST_WAYS = 24;
+const LONGEST = 24;
 const MOST_BYTES = 16;
 /** Frames in which a load cannot fault, bytes above the stack pointer. */
 const FRAME = 2048n;
@@ -146,10 +146,22 @@ export class Equality {
     if (this.terms.isContradiction(facts)) return true;
     if (this.isEqual(a, b, facts)) return true;
     if (--this.left < 0) return false;
+    if (a.at !== null && a.at === b.at) return this.meetBehind(a, b, facts);
     const isFirst = b.at === null || (a.at !== null && a.at <= b.at);
     const next = this.advance(isFirst ? a : b, facts);
     if (next === null) return false;
     return next.every(({ way, facts: known }) => (isFirst ? this.meet(way, b, known) : this.meet(a, way, known)));
+  }
+
+  /** Both do what is at one place: what the one decides the other knows. */
+  private meetBehind(a: Way, b: Way, facts: Facts): boolean {
+    const next = this.advance(a, facts);
+    if (next === null) return false;
+    return next.every(({ way, facts: known }) => {
+      if (this.terms.isContradiction(known)) return true;
+      const other = this.advance(b, known);
+      return other !== null && other.every((each) => this.meet(way, each.way, each.facts));
+    });
   }
 
   private slot(way: Way, slot: Slot): Term {

@@ -157,6 +157,13 @@ const ways: Readonly<Record<string, { readonly options?: readonly string[]; read
 const FETCHED =
   'a=$arg1 b=%PC c=+8($stack):u32 d=+4(+16($arg1)):s16 i=\\9 e=+2($arg2):x8[3] f=+0($arg1):string g=+0($stack):string[2] h=\\7';
 
+/**
+ * Memory behind pointers that may not be mapped, more elements than a word of 32 bits has bits. A
+ * pointer that was not read must not be followed to the next page, nor spoil what comes later.
+ */
+const FAULTS =
+  'a=+4096(+0($arg1)):u32 b=\\9 c=+2($arg1):x8[40] d=+0($arg1):string[2] e=+4096(+0($arg2)):u16 f=\\7 g=+2($arg2):x16[3]';
+
 /** The same for places that are no entries. */
 const ELSEWHERE = FETCHED.replace('a=$arg1 ', '').replaceAll('$arg1', '$stack').replaceAll('$arg2', '$stack');
 
@@ -165,6 +172,7 @@ const probeWays: typeof ways = {
   probe: { options: ['--probe', 'p:x leaf'] },
   'probe-list': { options: ['--probe', 'p:x leaf', '--enable', '--tracer', 'function'] },
   'probe-arguments': { options: ['--probe', `p:x leaf ${FETCHED}`] },
+  'probe-faults': { options: ['--probe', `p:x leaf ${FAULTS}`] },
   'probe-two': {
     session: session(
       `probe: { define: "p:one leaf ${FETCHED.replaceAll('\\', '\\\\')}" }`,

@@ -34,6 +34,22 @@ const FOLD: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   xor: (a, b) => a ^ b,
   shl: (a, b) => a << (b & 63n),
   shr: (a, b) => a >> (b & 63n),
+  sar: (a, b) => signed(a, 64) >> (b & 63n),
+  mul: (a, b) => a * b,
+  addsh1: (a, b) => a + (b << 1n),
+  addsh2: (a, b) => a + (b << 2n),
+  addsh3: (a, b) => a + (b << 3n),
+  mul32: (a, b) => low(a * b),
+  shl32: (a, b) => low(a << (b & 31n)),
+  shr32: (a, b) => low(a) >> (b & 31n),
+  sar32: (a, b) => low(signed(a, 32) >> (b & 31n)),
+  add32s: (a, b) => signed(a + b, 32),
+  sub32s: (a, b) => signed(a - b, 32),
+  mul32s: (a, b) => signed(a * b, 32),
+  shl32s: (a, b) => signed(a << (b & 31n), 32),
+  sar32s: (a, b) => signed(a, 32) >> (b & 31n),
+  sx8: (a) => signed(a, 8),
+  sx16: (a) => signed(a, 16),
   add32: (a, b) => low(a + b),
   sub32: (a, b) => low(a - b),
   and32: (a, b) => low(a & b),
@@ -90,6 +106,11 @@ const NZCV_WIDTHS = new Map([
 /** The bit of Z among N, Z, C and V. */
 const Z = 4n;
 
+/** Ops that read the lower halves of their operands alone. */
+const LOWER = /^(?:(?:add|sub|mul|and|or|xor|shl|shr|sar|rotl|rotr)32s?|sx32|zx32|set\w+32)$/;
+/** Ops whose operands may change places. */
+const EITHER = /^(?:add|and|or|xor|mul|mulhu|mulhs|(?:add|and|or|xor|mul)32s?|set(?:eq|ne)(?:32)?|mul[sz]x32)$/;
+
 const STACK_ALIGN = 16n;
 
 /** Loads for a store under a reservation are loads. */
@@ -141,23 +162,32 @@ export class Terms {
   make(op: string, ...of: readonly Term[]): Term {
     const [a, b] = of as [Term, Term];
     if (op === 'mov') return a;
+    if (LOWER.test(op) && of.some((each) => this.isWide(each)))
+      return this.make(op, ...of.map((each) => this.lower(each)));
     const [x, y] = [this.value(a), b === undefined ? 0n : this.value(b)];
     const fold = FOLD[op];
     if (fold !== undefined && x !== null && y !== null) return this.number(fold(x, y));
     if (a === b && SAME[op] !== undefined) return this.number(SAME[op]);
-    if (op === 'sub' && y !== null) return this.make('add', a, this.number(-y));
-    if (op === 'add') {
-      const [first, one] = this.sum(a);
-      const [second, two] = this.sum(b);
-      const sum = BigInt.asUintN(64, one + two);
-      if (this.value(b) !== null || this.value(a) !== null) {
-        const rest = this.value(b) !== null ? first : second;
-        if (sum === 0n) return rest;
-        const number = this.number(sum);
-        return this.intern(`add ${rest} ${number}`, { op, of: [rest, number], value: null });
-      }
-    }
+    if (op === 'add' || op === 'sub') return this.made(op, a, b);
+    if (EITHER.test(op) && a > b) return this.make(op, b, a);
     return this.intern(`${op} ${of.join(' ')}`, { op, of, value: null });
+  }
+
+  /** A sum or a difference: what is a number comes last. */
+  private made(op: 'add' | 'sub', a: Term, b: Term): Term {
+    const [[first, one], [second, two]] = [this.sum(a), this.sum(b)];
+    const isNumber = (term: Term): boolean => this.value(term) === 0n;
+    const sum = BigInt.asUintN(64, op === 'add' ? one + two : one - two);
+    const last = this.number(sum);
+    let rest: Term;
+    if (isNumber(second)) rest = first;
+    else if (op === 'add' && isNumber(first)) rest = second;
+    else if (op === 'sub' && first === second) return last;
+    else {
+      const of = op === 'add' && first > second ? [second, first] : [first, second];
+      rest = this.intern(`${op} ${of.join(' ')}`, { op, of, value: null });
+    }
+    return sum === 0n ? rest : this.intern(`add ${rest} ${last}`, { op: 'add', of: [rest, last], value: null });
   }
 
   /** Whether two ranges have no byte in common; false: not known. */
@@ -218,6 +248,18 @@ export class Terms {
       place = node.of[0]!;
     }
     return this.make(`load ${bytes} ${op}`, place, at);
+  }
+
+  /** A number of more than 32 bits, or one that is made of the lower half of another. */
+  private isWide(term: Term): boolean {
+    return this.lower(term) !== term;
+  }
+
+  /** Another term with the same lower half. */
+  private lower(term: Term): Term {
+    const { op, of, value } = this.nodes[term]!;
+    if (value !== null) return this.number(low(value));
+    return op === 'zx32' || op === 'sx32' ? this.lower(of[0]!) : term;
   }
 
   /** A condition as an atom, and whether it must hold. */
