@@ -5,6 +5,7 @@
 import {
   GRAPH_ENTRY_COUNT,
   GRAPH_ENTRY_WORDS,
+  GRAPH_USER_COUNT,
   graphEntryBytes,
   ONE_STACK,
   PROBE_INSTANCE_COUNT,
@@ -147,6 +148,7 @@ export interface StateCall {
 }
 
 const HIGH = 0xffff_ffffn;
+const ALL_USERS = (1n << BigInt(GRAPH_USER_COUNT)) - 1n;
 /** Bytes between frames of calls of one stack. */
 const STEP = 32n;
 /** Most calls of a state that are under way, or were left; loops that go two by two see both. */
@@ -207,6 +209,8 @@ class StateWriter {
       };
       put('frame', BigInt.asUintN(8 * word, this.call.frame + distance));
       put('parentIp', 0x1234n + BigInt(i));
+      // Users that wanted them: of calls that were left the next one must not have any.
+      put('users', ALL_USERS);
     });
     this.head('depth', BigInt(first + distances.length));
   }

@@ -15,8 +15,11 @@ export interface MutantArgument {
   readonly kinds?: readonly MutantKind[];
   /** What the code around it says. */
   readonly note?: MutantNote;
-  /** Computed, of trials or not: the code does the same (`mutant-equal.ts`). */
-  readonly isSame?: true;
+  /**
+   * Computed, of trials or not: the code does the same (`mutant-equal.ts`), always or but for ways
+   * on which the graph tracer stops for good.
+   */
+  readonly isSame?: 'always' | 'unless it stops';
   /** `idle`: no trial comes to the instruction. Default: `survived`. */
   readonly standing?: 'survived' | 'idle';
 }
@@ -32,7 +35,17 @@ export const mutantArguments: readonly MutantArgument[] = [
       'reads from there on',
     object: any,
     symbol: any,
-    isSame: true,
+    isSame: 'always',
+  },
+  {
+    name: 'gives up',
+    why:
+      'only where the graph tracer stops for good, as a return is not on its stack, or a ' +
+      "function lost its caller's frame pointer (C-FG-2): no function that keeps to its ABI " +
+      'comes there, and elsewhere it is the same code, as computed',
+    object: any,
+    symbol: any,
+    isSame: 'unless it stops',
   },
   {
     name: 'one hart',

@@ -60,9 +60,15 @@ export class Equality {
     this.stackPointer = lifter.registers.find(({ name }) => name === abi.stackPointer)!.parts![0]![0];
   }
 
-  /** Whether a change makes no difference. */
-  isSame(change: Change): boolean {
+  private forgiven: ReadonlySet<Address> = new Set();
+
+  /**
+   * Whether a change makes no difference.
+   * @param forgiven  places behind which anything may happen
+   */
+  isSame(change: Change, forgiven: ReadonlySet<Address> = new Set()): boolean {
     const { liveness } = this;
+    this.forgiven = forgiven;
     const end = change.address + BigInt(change.before.length);
     // Where the tool writes something else, or right behind it, nothing is known.
     for (let at = change.address - 8n; at < end; at++) if (liveness.isLabel(at)) return false;
@@ -94,15 +100,17 @@ export class Equality {
     return ways.length > 0 && ways.every((way) => this.come(way).every(({ way: each, facts }) => isSame(each, facts)));
   }
 
-  /** Ways to a place, of which one is taken whenever code comes there; none: not known. */
+  /**
+   * Ways to a place, of which one is taken whenever code comes there; none: not known. Those that
+   * were in the changed code before did there what the original does: this is the first difference.
+   */
   private waysTo(at: Address): readonly (readonly Address[])[] {
-    const isInside = (each: Step): boolean => this.isInside(each.address);
     let ways: (readonly Address[])[] = [[at]];
     for (let length = 1; length < LONGEST; length++) {
       const longer = ways.flatMap((way) => {
         // One that is shorter begins where something else comes in.
         const before = way.length < length ? null : this.liveness.comesFrom(way[0]!);
-        return before === null || before.some(isInside) ? [way] : before.map(({ address }) => [address, ...way]);
+        return before === null ? [way] : before.map(({ address }) => [address, ...way]);
       });
       if (longer.length > MOST_WAYS) break;
       ways = longer;
@@ -118,7 +126,9 @@ export class Equality {
         const next = this.advance(way, facts);
         // What is not followed may leave any state.
         if (next === null) return [{ way: this.begin(to), facts: this.terms.facts() }];
-        return next.filter((each) => each.way.at === to && !this.terms.isContradiction(each.facts));
+        return next
+          .filter((each) => each.way.at === to && !this.terms.isContradiction(each.facts))
+          .map((each) => ({ ...each, way: { ...each.way, isAway: false } }));
       });
     }
     return ways;
@@ -145,6 +155,8 @@ export class Equality {
   private meet(a: Way, b: Way, facts: Facts): boolean {
     if (this.terms.isContradiction(facts)) return true;
     if (this.isEqual(a, b, facts)) return true;
+    const { at } = a.isChanged ? b : a;
+    if (at !== null && this.forgiven.has(at)) return true;
     if (--this.left < 0) return false;
     if (a.at !== null && a.at === b.at) return this.meetBehind(a, b, facts);
     const isFirst = b.at === null || (a.at !== null && a.at <= b.at);

@@ -48,6 +48,13 @@ const FLAGS = [
   ...['flagsk', 'flagsa', 'flagsb', 'flagsc', 'k', 'fa', 'fb', 'fc', 'ca', 'ca32', 'ov', 'ov32'],
   ...[0, 1, 5, 6, 7].flatMap((field) => ['k', 'a', 'b'].map((part) => `cr${field}${part}`)),
 ];
+/** Registers that are flags, by the register of all of them that says what is compared of it. */
+const FLAGS_OF: Readonly<Record<string, readonly string[]>> = {
+  xer: ['so', 'ca', 'ca32', 'ov', 'ov32'],
+  cr: [0, 1, 5, 6, 7].flatMap((field) => ['k', 'a', 'b'].map((part) => `cr${field}${part}`)),
+  rflags: FLAGS.filter((name) => name.startsWith('flags')),
+  nzcv: ['k', 'fa', 'fb', 'fc'],
+};
 const MOST_BYTES = 16;
 
 export const bit = (slot: Slot): bigint => 1n << BigInt(slot);
@@ -205,7 +212,10 @@ export class Liveness {
     this.open();
     const { abi, proof } = machine;
     const dead = Object.entries(proof.compared).flatMap(([name, mask]) => (mask === 0n ? [name] : []));
-    const flags = FLAGS.reduce((sum, name) => sum | (lifter.slots.has(name) ? bit(lifter.slots.slot(name)) : 0n), 0n);
+    const bitsOf = (names: readonly string[]): bigint =>
+      names.reduce((sum, name) => sum | (lifter.slots.has(name) ? bit(lifter.slots.slot(name)) : 0n), 0n);
+    const flags = bitsOf(FLAGS);
+    const deadFlags = bitsOf(Object.keys(proof.compared).flatMap((name) => FLAGS_OF[name] ?? []));
     const scratch = [...proof.volatile, ...dead].filter((name) => !proof.results.includes(name));
     this.lost = flags | this.slotsOf(scratch);
     this.results = this.slotsOf(proof.results);
@@ -219,7 +229,7 @@ export class Liveness {
       's' in block.terminator ? [block.terminator.s] : [],
     );
     this.dead =
-      this.slotsOf(dead.filter((name) => name !== proof.entryAddress)) &
+      (deadFlags | this.slotsOf(dead.filter((name) => name !== proof.entryAddress))) &
       ~goals.reduce((sum, each) => sum | bit(each), 0n);
     this.solve();
     for (const step of this.steps.values()) {

@@ -24,6 +24,8 @@ const LOAD_RESERVED = /^(?:lda?xr|l[wd]arx|lr\.[wd])/;
 const CLOCK = /cntvct|rdtsc|rdtime|mftb|spr\w* r\d+,26[89]/;
 /** arm64: functions of the runtime have frame pointers, and no unwinder looks at them there. */
 const IDLE_FRAME = /^add\s+x29, sp, #0(?:x0)?$|^mov\s+x29, sp$/;
+/** Where functions with the graph tracer return to. */
+const HANDLER = /^\.?(?:return_to_handler|elftrace_return_text)$/;
 /** Sites of an image that are tried, in all states of the tracer's data. */
 const SITES = 2;
 /** Trials of a mutant that none of them finds. */
@@ -223,6 +225,12 @@ class Code {
       for (const each of this.flow.onlyWith(entry, cuts)) found.add(each);
     }
     return (this.givesUp = found);
+  }
+
+  /** Traps behind a return that is not known. */
+  get traps(): readonly Address[] {
+    const isTrap = (at: Address): boolean => this.equality.liveness.at(at)?.block.terminator.kind === 'trap';
+    return [...this.instructions()].filter((at) => isTrap(at) && HANDLER.test(this.placeOf(at)!.symbol));
   }
 
   /** Every instruction of the runtime's object. */
@@ -426,6 +434,13 @@ export class MutantRun {
   /** Whether a mutant does the same as what it stands for, as its code says. */
   isSame({ object, address, mutant }: Tested): boolean {
     return object === this.object && this.code.equality.isSame({ address, ...mutant });
+  }
+
+  /** The same, but where the graph tracer stops for good, or traps as it knows no return. */
+  isSameUnlessStopped({ object, address, mutant }: Tested): boolean {
+    const { equality, stops } = this.code;
+    if (object !== this.object || stops.has(address)) return false;
+    return equality.isSame({ address, ...mutant }, new Set([...stops, ...this.code.traps]));
   }
 
   /** Trials that come to a mutant; of neighbours that change places to the one or to the other. */

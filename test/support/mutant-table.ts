@@ -22,6 +22,8 @@ export interface MutantState {
   standing: Standing;
   /** Objects in which the code does the same, whatever the state, as far as they were asked. */
   sameIn?: readonly string[];
+  /** The same, but for ways on which the graph tracer stops for good. */
+  elseIn?: readonly string[];
 }
 
 /** A row of the table. */
@@ -63,11 +65,15 @@ function isIn(key: string, { index, of }: Share): boolean {
 /** Whether all objects that have a mutant say that it does the same. */
 const isSameCode = ({ objects, sameIn = [] }: MutantState): boolean => objects.every((each) => sameIn.includes(each));
 
+/** Whether they say so of all ways but those on which the graph tracer stops for good. */
+const isSameElse = ({ objects, sameIn = [], elseIn = [] }: MutantState): boolean =>
+  objects.every((each) => sameIn.includes(each) || elseIn.includes(each));
+
 /** An argument fits a mutant. */
 function fits(argument: MutantArgument, each: MutantState): boolean {
   const { object, symbol, text, kinds, note, standing, isSame } = argument;
   // What is computed needs no trial.
-  if (isSame === true) return isSameCode(each);
+  if (isSame !== undefined) return isSame === 'always' ? isSameCode(each) : isSameElse(each);
   return (
     (note === undefined || note === each.note) &&
     (standing ?? 'survived') === each.standing &&
@@ -88,8 +94,11 @@ export interface FunctionRow {
 
 /** Notes whether the code of an object does the same with a mutant. */
 function askCode(state: MutantState, run: MutantRun, tested: Tested): void {
-  const { sameIn = [] } = state;
-  if (!sameIn.includes(tested.object) && run.isSame(tested)) state.sameIn = [...sameIn, tested.object];
+  const { sameIn = [], elseIn = [] } = state;
+  const { object } = tested;
+  if (sameIn.includes(object)) return;
+  if (run.isSame(tested)) state.sameIn = [...sameIn, object];
+  else if (!elseIn.includes(object) && run.isSameUnlessStopped(tested)) state.elseIn = [...elseIn, object];
 }
 
 export class MutantTable {
@@ -142,7 +151,7 @@ export class MutantTable {
 
   /** Mutants that a trial found, and that the code calls the same: one of both is wrong. */
   contradictions(): readonly MutantState[] {
-    return [...this.states.values()].filter((each) => each.standing === 'found' && isSameCode(each));
+    return [...this.states.values()].filter((each) => each.standing === 'found' && isSameElse(each));
   }
 
   private stateOf(tested: Tested): MutantState | null {

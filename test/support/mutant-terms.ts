@@ -103,6 +103,9 @@ const NZCV_WIDTHS = new Map([
   [recordCode('nzcvsub64'), 64],
   [recordCode('nzcvsub32'), 32],
 ]);
+/** What code asks of literal flags, a record of kind 0: their bits. */
+const BITS: Readonly<Record<string, bigint>> = { testlt: 8n, testgt: 4n, testeq: 2n };
+
 /** The bit of Z among N, Z, C and V. */
 const Z = 4n;
 
@@ -169,8 +172,15 @@ export class Terms {
     if (fold !== undefined && x !== null && y !== null) return this.number(fold(x, y));
     if (a === b && SAME[op] !== undefined) return this.number(SAME[op]);
     if (op === 'add' || op === 'sub') return this.made(op, a, b);
+    if (BITS[op] !== undefined && x === 0n && this.hasBit(b!, BITS[op])) return this.number(1n);
     if (EITHER.test(op) && a > b) return this.make(op, b, a);
     return this.intern(`${op} ${of.join(' ')}`, { op, of, value: null });
+  }
+
+  /** Whether bits of a term are known to be set: another one is or'ed to them. */
+  private hasBit(term: Term, bit: bigint): boolean {
+    const { op, of, value } = this.nodes[term]!;
+    return value === null ? op === 'or' && of.some((each) => this.hasBit(each, bit)) : (value & bit) !== 0n;
   }
 
   /** A sum or a difference: what is a number comes last. */
