@@ -206,7 +206,8 @@ function native(
   return ['native', ...(hasGraph ? ['native-graph'] : [])].map((name) => ({
     name: `${target}/${name}`,
     triple: `${triple}-linux-gnu`,
-    flags,
+    // Such tables may hold addresses, which no loader relocates there.
+    flags: [...flags, '-fno-jump-tables'],
     folder,
     entries: [`${name}.S`],
     common: `runtime/${name}.c`,

@@ -174,14 +174,25 @@ const char *name(unsigned n) { const char *text = n ? "hello" : "other"; printf(
 double half(float f, double d) { double sum = f / 2 + d; printf("half(%f, %f) = %f;\\n", (double)f, d, sum); return sum; }
 long many(long a, short b, signed char c, unsigned char d, long long e, unsigned long f, int g, short h) {
   printf("many(%ld, %d, '%c', '%c', %lld, %lu, %d, %d) = %ld;\\n", a, b, c, d, e, f, g, h, a + h); return a + h; }
-int main(void) { add(-3, "world", 2.5, 'x'); name(0); name(7); half(3.0f, -1.25); add(1 << 30, "", 1e10, '~');
+long long wide(int a, long long b, int c, unsigned long long d, short e, long long f, int g, long long h) { long long sum = b + h;
+  printf("wide(%d, %lld, %d, %llu, %d, %lld, %d, %lld) = %lld;\\n", a, b, c, d, e, f, g, h, sum); return sum; }
+float lots(float a, double b, int c, float d, double e, float f, double g, float h, double i, float j, const char *k, double l, float m, double n, float o, double p, float q) {
+  float sum = a + (float)q; printf("lots(%f, %f, %d, %f, %f, %f, %f, %f, %f, %f, \\"%s\\", %f, %f, %f, %f, %f, %f) = %f;\\n",
+    a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, sum); return sum; }
+int main(void) { wide(-1, -2, 3, 98765, -5, 6ll << 40, 7, -8ll << 33); add(-3, "world", 2.5, 'x'); name(0);
+  lots(1.5f, 2.25, -3, 4.5f, 5.125, 6.5f, 7.75, 8.5f, 9.25, 10.5f, "k", 11.5, 12.5f, 13.5, 14.5f, 15.25, 16.5f); name(7); half(3.0f, -1.25); add(1 << 30, "", 1e10, '~');
   many(-1, -2, 'c', 'd', -5, 6, -7, -8); return 0; }`;
-const TYPED = ['-A', 'add', '-A', 'name;half;many', '-R', '*'];
+const TYPED = ['-A', 'add', '-A', 'name;half;many;wide;lots', '-R', '*'];
 const SPELLED = [
   ['-A', 'add@arg1/i32,arg2/s,fparg1/64,arg3/c'],
   ['-A', 'name@arg1/u32;half@fparg1/32,fparg2/64'],
   ['-A', 'many@arg1,arg2/i16,arg3/c,arg4/c,arg5/i64,arg6/u,arg7/i32,arg8/i16'],
-  ['-R', 'add@retval/i32;name@retval/s;half@retval/f64;many@retval'],
+  ['-A', 'wide@arg1/i32,arg2/i64,arg3/i32,arg4/u64,arg5/i16,arg6/i64,arg7/i32,arg8/i64'],
+  [
+    '-A',
+    `lots@${[1, 2].map((n) => `fparg${n}/${32 * n}`).join()},arg1/i32,${[3, 4, 5, 6, 7, 8, 9].map((n) => `fparg${n}/${n % 2 ? 32 : 64}`).join()},arg2/s,${[10, 11, 12, 13, 14, 15].map((n) => `fparg${n}/${n % 2 ? 32 : 64}`).join()}`,
+  ],
+  ['-R', 'add@retval/i32;name@retval/s;half@retval/f64;many@retval;wide@retval/i64;lots@retval/f32'],
 ].flat();
 
 /** Calls beside `main`, as the program prints them. */
@@ -200,7 +211,7 @@ describeNatively('RT-49: arguments and return values are what the program prints
     const program = patched(plain, ...GRAPH);
     const ran = chosen(program, options);
     const printed = ran.stdout.trim().split('\n');
-    expect(printed).toHaveLength(6);
+    expect(printed).toHaveLength(8);
     expect(leaves(verb('replay', ran.dir))).toEqual(printed);
     // uftrace reads the same.
     const data = scratch('uftrace');
@@ -453,6 +464,24 @@ describeNatively('RT-47: a choice that cannot be made', () => {
   });
 });
 
+describe.each([
+  ['riscv64', ['-march=rv64imac', '-mabi=lp64']],
+  ['ppc32', ['-msoft-float']],
+] as const)('programs of %s without floating point', (name, flags) => {
+  const machine = machines.find((each) => each.name === name)!;
+  describeWith([`${machine.triple}-gcc`], 'compiled', () => {
+    test('RT-49: values are refused: the runtime would look into registers that may not be there', () => {
+      const own = ['-ffreestanding', '-nostdlib', '-static', '-g', ...flags];
+      const source = 'double half(double d) { return d; } void _start(void) { half(0); }';
+      const program = compile(source, [...PLAIN, ...own, ...machine.sites], 'c', [], machine);
+      for (const options of [['-a'], ['-A', 'half@arg1']]) {
+        const { status, stderr } = elftrace(['record', '--choice', scratch('never'), ...options, program]);
+        expect([status, stderr]).toEqual([4, expect.stringContaining('are not recorded of programs of this ABI')]);
+      }
+    });
+  });
+});
+
 describe.each(sampled(machines, 2))('programs of $name', (machine) => {
   describeWith([`${machine.triple}-gcc`, machine.run[0]!], 'under an emulator', () => {
     test('RT-47: functions and levels', () => {
@@ -467,41 +496,49 @@ describe.each(sampled(machines, 2))('programs of $name', (machine) => {
       }
     });
 
-    if (machine.name !== 'arm64') {
-      test('RT-49: values are refused', () => {
-        const plain = compile(VALUES, [...PLAIN, ...machine.sites], 'c', [], machine);
-        const { status, stderr } = elftrace(['record', '--choice', scratch('never'), '-A', 'name@arg1', plain]);
-        expect([status, stderr]).toEqual([4, expect.stringContaining('are not recorded on this machine yet')]);
-      });
-      return;
-    }
-
     test('RT-49: arguments and return values are what the program prints', () => {
+      const program = patched(
+        compile(VALUES, [...PLAIN, '-fno-builtin', '-g', ...machine.sites], 'c', [], machine),
+        ...GRAPH,
+      );
       for (const options of [TYPED, SPELLED]) {
-        const program = patched(
-          compile(VALUES, [...PLAIN, '-fno-builtin', '-g', ...machine.sites], 'c', [], machine),
-          ...GRAPH,
-        );
         const ran = chosen(program, options, machine);
         expect(leaves(verb('replay', ran.dir))).toEqual(ran.stdout.trim().split('\n'));
       }
     });
 
+    test('RT-49: structures, as far as their sizes say where they and what is behind them are', () => {
+      const source = `volatile int sink; struct big { long words[40]; }; struct pair { int a, b; };
+struct big make(int n, const char *text) { struct big b = { { sink = n + text[0] } }; return b; }
+int behind(int n, struct big b, int m) { return sink = (int)b.words[1] + n + m; }
+int small(int n, struct pair p, int m) { return sink = n + p.a + m; }
+int main(void) { struct big b = make(5, "five"); struct pair p = { 3, 4 }; return behind(6, b, 7) + small(1, p, 2) == 0; }`;
+      const program = patched(compile(source, [...PLAIN, '-g', ...machine.sites], 'c', [], machine));
+      const calls = callsOf(chosen(program, ['-A', '*'], machine).dir);
+      const found = calls.filter((each) => each.function !== 'main');
+      const address = expect.stringMatching(/^0x/);
+      // 64-bit PowerPC passes them in words of registers, 32-bit all by address.
+      const [behind, small] =
+        machine.name === 'ppc32'
+          ? [
+              [6, address, 7],
+              [1, address, 2],
+            ]
+          : machine.name.startsWith('ppc64')
+            ? [[6], [1]]
+            : [[6, address, 7], [1]];
+      expect(Object.fromEntries(found.map((each) => [each.function, each.arguments]))).toEqual({
+        make: [5, 'five'],
+        behind,
+        small,
+      });
+    });
+
     test('RT-50: text that cannot be read is its address', () => {
       const [texts, shut] = textsOf(machine);
-      expect(texts).toEqual([
-        null,
-        '0x1',
-        shut,
-        '0xfffffffffffff000',
-        'fence',
-        'a"b\n\u001b',
-        'l'.repeat(256),
-        '',
-        'nced',
-        'nced',
-        shut,
-      ]);
+      const last = machine.words?.bytes === 4 ? '0xfffff000' : '0xfffffffffffff000';
+      const ends = ['fence', 'a"b\n\u001b', 'l'.repeat(256), '', 'nced', 'nced', shut];
+      expect(texts).toEqual([null, '0x1', shut, last, ...ends]);
     });
   });
 });

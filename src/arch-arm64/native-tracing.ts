@@ -79,9 +79,11 @@ const VALUES: ValuePlaces = {
   floatRegisters: REGISTERS.length,
   longDoubles: null,
   longDoubleResult: null,
-  // They are copied somewhere, and passed by address.
-  largeAggregates: 'reference',
-  hiddenResult: false,
+  floatsBeyond: 'stack',
+  isOneList: false,
+  // Four values of the largest type of floating point lie in registers.
+  aggregates: { above: 64, are: 'reference' },
+  hiddenResult: null,
 };
 
 export const arm64NativeTracing: NativeTracing = {
@@ -94,7 +96,7 @@ export const arm64NativeTracing: NativeTracing = {
   // Sites at the function's entry, whose call leaves the return address in x9.
   conventions: ['regs'],
   slots: [{ library: 'glibc', suffix: '', loaders: ['ld-linux-aarch64.so.1'], libraries: ['libc.so.6'], count: 22 }],
-  values: VALUES,
+  valuesOf: () => VALUES,
   callInFront: () => null,
   options: { shortest: '-fpatchable-function-entry=2', all: '-fpatchable-function-entry=2' },
   reach: 1 << 26,

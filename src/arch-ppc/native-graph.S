@@ -99,6 +99,7 @@ elftrace_native_graph:
 	addi	3, 3, STUB_CALL - STUB_ENTERED
 	addi	4, 1, FRAME
 	mr	5, 0
+	addi	6, 1, SAVED
 	call_c	native_enter
 	cmpdi	3, 0
 	close_frame
@@ -142,11 +143,12 @@ native_return:
 .Lslow_return:
 	stdu	1, -FRAME(1)
 	std	2, 40(1)
-	std	3, 72(1)
+	std	3, FRAME-8(1)
 	addi	3, 1, FRAME
+	addi	4, 1, SAVED
 	call_c	native_leave
 	mtlr	3
-	ld	3, 72(1)
+	ld	3, FRAME-8(1)
 	ld	2, 40(1)
 	addi	1, 1, FRAME
 	ld	4, -16(1)

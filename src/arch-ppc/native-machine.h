@@ -110,6 +110,48 @@ static inline word thread_register(void)
   return value ? value - THREAD_BIAS : 0;
 }
 
+/* What the slow way saves is where native-page.h and native32-page.h say. */
+#define HAS_VALUES
+
+/* From the caller's stack pointer to arguments that are in no register. */
+#ifndef __powerpc64__
+#define STACK_ARGUMENTS 8
+#elif TOC_SAVE == 40
+/* Callers are those of ELFv1: six words, then room for what is in registers. */
+#define STACK_ARGUMENTS 112
+#else
+#define STACK_ARGUMENTS 96
+#endif
+
+/* A register holds each number as one of 64 bits. */
+#define FLOATING_CASE(n) \
+  case n - 1: \
+    if (bytes == 4) __asm__ volatile("stfs " #n ", %0" : "=m"(single)); \
+    else __asm__ volatile("stfd " #n ", %0" : "=m"(*to)); \
+    break;
+
+/* f1 to f13. The compiler uses none of them here. */
+static inline void floating_register(u32 place, u32 bytes, u64 *to)
+{
+  u32 single = 0;
+  switch (place) {
+    FLOATING_CASE(1)
+    FLOATING_CASE(2)
+    FLOATING_CASE(3)
+    FLOATING_CASE(4)
+    FLOATING_CASE(5)
+    FLOATING_CASE(6)
+    FLOATING_CASE(7)
+    FLOATING_CASE(8)
+    FLOATING_CASE(9)
+    FLOATING_CASE(10)
+    FLOATING_CASE(11)
+    FLOATING_CASE(12)
+    FLOATING_CASE(13)
+  }
+  if (bytes == 4) *to = single;
+}
+
 #include "native-glibc.h"
 
 #endif

@@ -87,8 +87,12 @@
 #endif
 	.endm
 
-	/* The slow way's frame is above what C may use, and holds what was spilled. */
+	/*
+	 * The slow way's frame is above what C may use, and holds what was spilled. From SAVED on lie r9,
+	 * r10, r11, three others, two that are not used, and r8 down to r3.
+	 */
 #define FRAME 160
+#define SAVED 48
 	.macro	open_frame
 	stdu	1, -FRAME(1)
 	std	0, 32(1)

@@ -1,8 +1,10 @@
 /** Programs of PowerPC that write their own trace: the runtime of native.S and runtime/native.c. */
 import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
+import { gnuAttributes } from '../elf/gnu-attributes.js';
+import type { ElfImage } from '../elf/image.js';
 import { elfV2Abi } from './abi.js';
-import type { GraphStubs, GraphTracing, NativeTracing } from '../machine/native-tracing.js';
+import type { GraphStubs, GraphTracing, NativeTracing, ValuePlaces } from '../machine/native-tracing.js';
 import type { Target } from '../machine/target.js';
 import type { Address, Endian } from '../units.js';
 
@@ -73,6 +75,79 @@ const graph = (endian: Endian): GraphTracing => ({
   shadowStacks: null,
 });
 
+/** Numbers of the first registers with arguments, of integers and of floating point. */
+const FIRST_INTEGER = 3;
+const FIRST_FLOAT = 1;
+
+function placesOf(
+  registers: readonly number[],
+  floatRegisters: number,
+  more: Pick<ValuePlaces, 'wordBytes' | 'isOneList' | 'aggregates' | 'hiddenResult'>,
+): ValuePlaces {
+  const floats = Array.from({ length: floatRegisters }, (_, i) => i);
+  return {
+    ...more,
+    registers,
+    result: registers[0]!,
+    named: Object.fromEntries([
+      ...registers.map((place, i) => [`r${FIRST_INTEGER + i}`, { kind: 'register' as const, place }] as const),
+      ...floats.map((place) => [`f${FIRST_FLOAT + place}`, { kind: 'floating' as const, place }] as const),
+    ]),
+    floatRegisters,
+    floatsBeyond: 'stack',
+    longDoubles: null,
+    longDoubleResult: null,
+  };
+}
+
+/** r3 to r10 as native-page.h saves them. */
+const SAVED_64 = [13, 12, 11, 10, 9, 8, 0, 1] as const;
+const FLOATS_64 = 13;
+
+/**
+ * OpenPOWER ELFv2 ABI, 2.2.3 and 2.2.4: an argument has a word in the order of all. What is passed
+ * of structures depends on what is in them; up to eight numbers of 16 bytes are returned in
+ * registers.
+ */
+const VALUES_V2 = placesOf(SAVED_64, FLOATS_64, {
+  wordBytes: 8,
+  isOneList: true,
+  aggregates: null,
+  hiddenResult: { never: 16, always: 128 },
+});
+
+/** 64-bit PowerPC ELF ABI supplement, 3.2.3 and 3.2.4. */
+const VALUES_V1 = placesOf(SAVED_64, FLOATS_64, {
+  wordBytes: 8,
+  isOneList: true,
+  aggregates: null,
+  hiddenResult: { never: 0, always: 0 },
+});
+
+/** System V ABI, PowerPC supplement, 3.2.3 and 3.2.4; registers as native32-page.h saves them. */
+const VALUES_SYSV = placesOf([0, 1, 2, 3, 4, 5, 6, 7], 8, {
+  wordBytes: 4,
+  isOneList: false,
+  aggregates: { above: 0, are: 'reference' },
+  hiddenResult: { never: 0, always: 0 },
+});
+
+/** Tag_GNU_Power_ABI_FP, whose lowest bits are 1 for double precision or 0 where it is not said. */
+const TAG_FLOAT = 4;
+/** Tag_GNU_Power_ABI_Struct_Return: in r3 and r4. */
+const TAG_STRUCT_RETURN = 12;
+const IN_REGISTERS = 1;
+
+/** Without registers of floating point, or with single precision alone, none is looked at. */
+const ofFloatAbi =
+  (values: ValuePlaces) =>
+  (image: ElfImage): ValuePlaces | null => {
+    const attributes = gnuAttributes(image);
+    if (((attributes.get(TAG_FLOAT) ?? 0) & 3) > 1) return null;
+    if (attributes.get(TAG_STRUCT_RETURN) !== IN_REGISTERS) return values;
+    return { ...values, hiddenResult: { never: 2 * values.wordBytes, always: 2 * values.wordBytes } };
+  };
+
 const elfV2Le: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
@@ -83,7 +158,7 @@ const elfV2Le: NativeTracing = {
   // Sites in front of the frame, which leave the return address in r0.
   conventions: ['regs'],
   slots: [{ library: 'glibc', suffix: '', loaders: ['ld64.so.2'], libraries: ['libc.so.6'], count: 22 }],
-  values: null,
+  valuesOf: ofFloatAbi(VALUES_V2),
   callInFront: () => null,
   options: {
     shortest: '-fpatchable-function-entry=2 (GCC 13 or later)',
@@ -95,6 +170,7 @@ const elfV2Le: NativeTracing = {
 const elfV1: NativeTracing = {
   ...elfV2Le,
   abi: elfV2Abi,
+  valuesOf: ofFloatAbi(VALUES_V1),
   graph: graph('big'),
   slots: [{ library: 'glibc', suffix: '', loaders: ['ld64.so.1'], libraries: ['libc.so.6'], count: 22 }],
   options: {
@@ -109,6 +185,7 @@ const elfV2Be: NativeTracing = { ...elfV2Le, graph: null };
 const sysV: NativeTracing = {
   ...elfV1,
   abi: null,
+  valuesOf: ofFloatAbi(VALUES_SYSV),
   slots: [{ library: 'glibc', suffix: '', loaders: ['ld.so.1'], libraries: ['libc.so.6'], count: 22 }],
   options: {
     shortest: '-fpatchable-function-entry=2',

@@ -46,6 +46,7 @@ elftrace_native_function:
 .Lslow:
 	open_frame
 	addi	4, 1, FRAME
+	addi	5, 1, SAVED
 	call_c	native_record
 	close_frame
 	b	.Loff

@@ -81,6 +81,7 @@ elftrace_native_graph:
 	addi	3, 3, STUB_CALL - STUB_ENTERED
 	addi	4, 1, FRAME
 	mr	5, 0
+	addi	6, 1, SAVED
 	bl	native_enter
 	cmpwi	3, 0
 	restore_call
@@ -124,6 +125,7 @@ native_return:
 
 .Lslow_return:
 	addi	3, 1, FRAME
+	addi	4, 1, SAVED
 	bl	native_leave
 	mtlr	3
 	lwz	4, 12(1)

@@ -4,6 +4,8 @@
  * pointer: there is a frame all the while. SPDX-License-Identifier: MIT
  */
 #define FRAME 64
+/* From here on lie r3 to r10. */
+#define SAVED 8
 
 	.macro	spill
 	stwu	1, -FRAME(1)
@@ -99,8 +101,8 @@
 
 	/* What else C may change. */
 	.macro	save_call
-	stw	0, 36(1)
-	stw	10, 40(1)
+	stw	10, 36(1)
+	stw	0, 40(1)
 	stw	11, 44(1)
 	stw	3, 48(1)
 	.endm
@@ -108,6 +110,6 @@
 	.macro	restore_call
 	lwz	3, 48(1)
 	lwz	11, 44(1)
-	lwz	10, 40(1)
-	lwz	0, 36(1)
+	lwz	0, 40(1)
+	lwz	10, 36(1)
 	.endm

@@ -43,6 +43,7 @@ elftrace_native_function:
 .Lslow:
 	save_call
 	addi	4, 1, FRAME
+	addi	5, 1, SAVED
 	bl	native_record
 	restore_call
 	b	.Loff

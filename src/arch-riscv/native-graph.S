@@ -71,6 +71,7 @@ elftrace_native_graph:
 	mv	a0, t0
 	addi	a1, sp, 96
 	mv	a2, ra
+	mv	a3, sp
 	call	native_enter
 	mv	t1, a0
 	restore_call
@@ -145,6 +146,8 @@ native_return:
 	sd	a0, 0(sp)
 	sd	a1, 8(sp)
 	addi	a0, sp, 32
+	/* As the entry lays them, behind three others. */
+	addi	a1, sp, -24
 	call	native_leave
 	mv	ra, a0
 	ld	a0, 0(sp)

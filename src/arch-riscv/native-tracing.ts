@@ -1,5 +1,35 @@
 /** Programs of RISC-V that write their own trace: the runtime of native.S and runtime/native.c. */
-import type { NativeTracing } from '../machine/native-tracing.js';
+import type { ElfImage } from '../elf/image.js';
+import type { NativeTracing, ValuePlaces } from '../machine/native-tracing.js';
+
+/** As the slow way of native-page.h saves them: ra, t0 and t2 lie in front. */
+const SAVED_IN_FRONT = 3;
+const REGISTERS = [0, 1, 2, 3, 4, 5, 6, 7] as const;
+
+/** Calling conventions of the RISC-V ELF psABI, with registers of floating point of 64 bits. */
+const VALUES: ValuePlaces = {
+  wordBytes: 8,
+  registers: REGISTERS.map((each) => SAVED_IN_FRONT + each),
+  result: SAVED_IN_FRONT,
+  named: Object.fromEntries(
+    REGISTERS.flatMap((each) => [
+      [`a${each}`, { kind: 'register' as const, place: SAVED_IN_FRONT + each }] as const,
+      [`fa${each}`, { kind: 'floating' as const, place: each }] as const,
+    ]),
+  ),
+  floatRegisters: REGISTERS.length,
+  floatsBeyond: 'integers',
+  isOneList: false,
+  longDoubles: null,
+  longDoubleResult: null,
+  aggregates: { above: 16, are: 'reference' },
+  hiddenResult: { never: 16, always: 16 },
+};
+
+/** Two bits of e_flags: which values of floating point are passed in their registers. */
+const FLOAT_ABI = 6;
+const FLOAT_ABI_DOUBLE = 4;
+const isDoubleFloat = ({ header }: ElfImage): boolean => (header.flags & FLOAT_ABI) === FLOAT_ABI_DOUBLE;
 
 export const riscvNativeTracing: NativeTracing = {
   kind: 'runtime',
@@ -20,7 +50,7 @@ export const riscvNativeTracing: NativeTracing = {
       count: 22,
     },
   ],
-  values: null,
+  valuesOf: (image) => (isDoubleFloat(image) ? VALUES : null),
   callInFront: () => null,
   options: {
     shortest: '-fpatchable-function-entry=4 (2 without compressed instructions)',

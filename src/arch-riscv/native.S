@@ -37,6 +37,7 @@ elftrace_native_function:
 	save_call
 	mv	a0, t0
 	addi	a1, sp, 96
+	mv	a2, sp
 	call	native_record
 	restore_call
 	jr	t0

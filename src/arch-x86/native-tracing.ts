@@ -102,8 +102,10 @@ const VALUES: ValuePlaces = {
   floatRegisters: VECTORS.length,
   longDoubles: 'stack',
   longDoubleResult: ST0,
-  largeAggregates: 'stack',
-  hiddenResult: true,
+  floatsBeyond: 'stack',
+  isOneList: false,
+  aggregates: { above: 16, are: 'stack' },
+  hiddenResult: { never: 16, always: 16 },
 };
 
 export const x86NativeTracing: NativeTracing = {
@@ -126,7 +128,7 @@ export const x86NativeTracing: NativeTracing = {
       count: 1,
     },
   ],
-  values: VALUES,
+  valuesOf: () => VALUES,
   callInFront,
   options: {
     shortest: '-fpatchable-function-entry=5',

@@ -128,7 +128,7 @@ function constantsOf({ sections, segments }: ElfImage): ChosenObject['constants'
 async function chosenObject({ sites }: Opened, id: string, choice: Choice): Promise<ChosenObject> {
   const { functions, starts } = new TracedObject(id, '', sites, 0);
   const { arch, image } = sites.program;
-  const places = arch.nativeTracing.kind === 'runtime' ? arch.nativeTracing.values : null;
+  const places = arch.nativeTracing.kind === 'runtime' ? arch.nativeTracing.valuesOf(image) : null;
   const isTyped = choice.isAuto || choice.values.length > 0;
   const constants = constantsOf(image);
   return {

@@ -1,4 +1,5 @@
 /** What a machine brings for programs that write their own trace. Types only. */
+import type { ElfImage } from '../elf/image.js';
 import type { Address } from '../units.js';
 import type { Abi } from './abi.js';
 import type { ConventionName } from './conventions.js';
@@ -63,13 +64,23 @@ export interface ValuePlaces {
   /** Registers by their names. */
   readonly named: Readonly<Record<string, { readonly kind: 'register' | 'floating'; readonly place: number }>>;
   readonly floatRegisters: number;
+  /** Where values of floating point are that have no such register. */
+  readonly floatsBeyond: 'stack' | 'integers';
+  /** Whether a value of floating point takes a word from those of integers, too. */
+  readonly isOneList: boolean;
   /** Where values of floating point with more than 64 bits are; null: not known. */
   readonly longDoubles: 'stack' | null;
   readonly longDoubleResult: number | null;
-  /** Structures of more than two words: copied on the stack, or elsewhere and passed by address. */
-  readonly largeAggregates: 'stack' | 'reference';
-  /** Whether the place for a structure that is returned is the first argument. */
-  readonly hiddenResult: boolean;
+  /**
+   * Structures of more than so many bytes: copied on the stack, or elsewhere and passed by address;
+   * of others, and where it is null, it is not known.
+   */
+  readonly aggregates: { readonly above: number; readonly are: 'stack' | 'reference' } | null;
+  /**
+   * Of how many bytes structures are that are returned where the first argument says: all of more
+   * than `always`, none of up to `never`; null: no argument says it.
+   */
+  readonly hiddenResult: { readonly never: number; readonly always: number } | null;
 }
 
 export type NativeTracing =
@@ -88,8 +99,8 @@ export type NativeTracing =
       readonly conventions: readonly ConventionName[];
       /** By C library. */
       readonly slots: readonly ThreadSlots[];
-      /** null: the runtime records no values. */
-      readonly values: ValuePlaces | null;
+      /** By the ABI that a file says it has; null: no values are recorded of it. */
+      readonly valuesOf: (image: ElfImage) => ValuePlaces | null;
       /**
        * The stores of a site whose nops behind the function's entry have room for a jump only, to
        * nops in front of it, where the call is; null: it is no such site.

@@ -4,7 +4,7 @@
  * it when it starts; it is made without patching again. Layout: `runtime/native-choice.h`.
  */
 import { ByteView, concatBytes } from '../bytes.js';
-import type { Signature, Signatures, ValueType } from '../elf/dwarf-types.js';
+import type { Signatures } from '../elf/dwarf-types.js';
 import { ElftraceError } from '../errors.js';
 import type { ValuePlaces } from '../machine/native-tracing.js';
 import type { Address, Endian } from '../units.js';
@@ -12,7 +12,8 @@ import type { NativeFunction } from './objects.js';
 import type { NativeTracer } from './reader.js';
 import { refused } from './refuse.js';
 import { matcherOf } from './select.js';
-import { type FunctionSpec, type ValueFormat, valueNumber, type ValueSpec } from './values.js';
+import { KINDS, placed, type Placed, shapeOf, typedArguments, typedResults } from './value-places.js';
+import { type FunctionSpec, valueNumber } from './values.js';
 
 const MAGIC = 'ELFCHOI1';
 const PART_BYTES = 80;
@@ -23,7 +24,6 @@ const FILE_MAX = 0xf_ffff;
 
 const PART_FLAGS = { only: 1, off: 2, tree: 4 } as const;
 const ROW_FLAGS = { only: 1, not: 2, on: 4, off: 8, depth: 16, time: 32 } as const;
-const KINDS = { register: 0, floating: 1, stack: 2 } as const;
 
 /** What is done at a function, beside what is asked for of all. */
 export interface Trigger {
@@ -67,162 +67,6 @@ export interface ChosenObject {
   readonly signatures: Signatures | null;
 }
 
-/** Structures of so many bytes may lie in registers where larger ones are passed by address. */
-const HOMOGENEOUS_MAX = 64;
-
-/** A value where it lies. */
-interface Placed {
-  readonly spec: ValueSpec;
-  readonly kind: keyof typeof KINDS;
-  readonly place: number;
-  /** null: no debugging information says it. */
-  readonly type: ValueType | null;
-}
-
-/** Gives arguments their places, one after the other, as an ABI does. */
-class Arguments {
-  readonly found: Placed[] = [];
-  private integers = 0;
-  private floats = 0;
-  private stack = 0;
-
-  constructor(private readonly places: ValuePlaces) {}
-
-  /** A place that the caller made for a structure which is returned. */
-  hideResult(): void {
-    if (this.places.hiddenResult) this.integers++;
-  }
-
-  /** @returns whether it is known where the next one is */
-  add(type: ValueType): boolean {
-    const { floatRegisters, wordBytes, largeAggregates, longDoubles } = this.places;
-    if (type.kind === 'unknown') return false;
-    if (type.kind === 'floating' && type.bytes > 8) {
-      if (longDoubles !== 'stack') return false;
-      this.stack += this.stack % 2;
-      this.push('fparg', 'stack', this.stack, type);
-      this.stack += 2;
-    } else if (type.kind === 'floating') {
-      if (this.floats < floatRegisters) this.push('fparg', 'floating', this.floats++, type);
-      else this.push('fparg', 'stack', this.stack++, type);
-    } else if (type.kind === 'aggregate' && type.isPlain !== false) {
-      // Small ones lie in registers by what is in them; those of no language are not told.
-      const small = largeAggregates === 'stack' ? 2 * wordBytes : HOMOGENEOUS_MAX;
-      if (type.isPlain === null || type.bytes <= small) return false;
-      if (largeAggregates === 'stack') this.stack += Math.ceil(type.bytes / wordBytes);
-      else this.addInteger(type);
-    } else this.addInteger(type);
-    return true;
-  }
-
-  private addInteger(type: ValueType): void {
-    const { registers } = this.places;
-    if (this.integers < registers.length) this.push('arg', 'register', registers[this.integers++]!, type);
-    else this.push('arg', 'stack', this.stack++, type);
-  }
-
-  private push(valueClass: 'arg' | 'fparg', kind: Placed['kind'], place: number, type: ValueType): void {
-    const number = this.found.filter(({ spec }) => spec.class === valueClass).length + 1;
-    if (number > 31) return;
-    // What is passed by reference is seen as its address.
-    const seen: ValueType = type.kind === 'aggregate' ? { kind: 'pointer' } : type;
-    this.found.push({
-      spec: { class: valueClass, number, format: null, bytes: null, place: null },
-      kind,
-      place,
-      type: seen,
-    });
-  }
-}
-
-/** Arguments as far as types say where they are. */
-function typedArguments({ parameters, result }: Signature, places: ValuePlaces): readonly Placed[] {
-  const list = new Arguments(places);
-  if (result?.kind === 'aggregate') {
-    const isSmall = result.bytes <= 2 * places.wordBytes;
-    if (isSmall && result.isPlain === null) return [];
-    if (!isSmall || result.isPlain === false) list.hideResult();
-  }
-  for (const type of parameters) if (!list.add(type)) break;
-  return list.found;
-}
-
-function typedResults({ result }: Signature, places: ValuePlaces): readonly Placed[] {
-  if (result === null || result.kind === 'unknown' || result.kind === 'aggregate') return [];
-  const spec = { class: 'retval', number: 0, format: null, bytes: null, place: null } as const;
-  if (result.kind !== 'floating') return [{ spec, kind: 'register', place: places.result, type: result }];
-  if (result.bytes <= 8) return [{ spec, kind: 'floating', place: 0, type: result }];
-  return places.longDoubleResult === null
-    ? []
-    : [{ spec, kind: 'floating', place: places.longDoubleResult, type: result }];
-}
-
-/** Where a value is that was asked for. */
-function placed(spec: ValueSpec, typed: readonly Placed[], places: ValuePlaces): Placed {
-  const known = typed.find(({ spec: each }) => each.class === spec.class && each.number === spec.number);
-  const type = known?.type ?? null;
-  if (typeof spec.place === 'number') return { spec, kind: 'stack', place: spec.place - 1, type };
-  if (typeof spec.place === 'string') {
-    const named = places.named[spec.place];
-    if (named === undefined) {
-      throw new ElftraceError(
-        'usage',
-        `${spec.place} is no register of arguments: ${Object.keys(places.named).join(', ')}`,
-      );
-    }
-    return { spec, kind: named.kind, place: named.place, type };
-  }
-  if (spec.class === 'retval' && spec.format === 'f') {
-    const isLong = spec.bytes === 10;
-    if (isLong && places.longDoubleResult === null) throw refused('values', 'values of 80 bits are not served here');
-    return { spec, kind: 'floating', place: isLong ? places.longDoubleResult! : 0, type };
-  }
-  if (known !== undefined) return { ...known, spec };
-  if (spec.class === 'retval') return { spec, kind: 'register', place: places.result, type };
-  if (spec.class === 'fparg') {
-    return spec.number <= places.floatRegisters
-      ? { spec, kind: 'floating', place: spec.number - 1, type }
-      : { spec, kind: 'stack', place: spec.number - places.floatRegisters - 1, type };
-  }
-  const register = places.registers[spec.number - 1];
-  return register !== undefined
-    ? { spec, kind: 'register', place: register, type }
-    : { spec, kind: 'stack', place: spec.number - places.registers.length - 1, type };
-}
-
-/** Format and size of a value, by what was asked for, then by its type. */
-function shapeOf({ spec, type }: Placed, wordBytes: number): readonly [ValueFormat, number] {
-  const [format, bytes] = shapeOfType(spec, type, wordBytes);
-  // A text's size is that of its address; 80 bits take 10 bytes.
-  if (spec.format === 's' || spec.format === 'S' || spec.format === 'p') return [spec.format, wordBytes];
-  if (spec.format === 'c') return ['c', 1];
-  return [spec.format ?? format, spec.bytes ?? bytes];
-}
-
-function shapeOfType(
-  { class: valueClass, format }: ValueSpec,
-  type: ValueType | null,
-  wordBytes: number,
-): readonly [ValueFormat, number] {
-  const isFloating = valueClass === 'fparg' || format === 'f';
-  switch (type?.kind) {
-    case 'signed':
-      return ['i', type.bytes];
-    case 'unsigned':
-      return ['u', type.bytes];
-    case 'character':
-      return ['c', 1];
-    case 'text':
-      return ['s', wordBytes];
-    case 'pointer':
-      return ['x', wordBytes];
-    case 'floating':
-      return ['f', Math.min(type.bytes, 10)];
-    default:
-      return isFloating ? ['f', 8] : ['d', wordBytes];
-  }
-}
-
 function encodeValue(value: Placed, wordBytes: number, endian: Endian): Uint8Array {
   const [format, bytes] = shapeOf(value, wordBytes);
   const out = new Uint8Array(VALUE_BYTES);
@@ -241,7 +85,11 @@ function valuesOf(
   const specs = choice.values.filter(matches);
   if (specs.length === 0 && !choice.isAuto) return [];
   const { places } = object;
-  if (places === null) throw refused('values', 'arguments and return values are not recorded on this machine yet');
+  if (places === null)
+    throw refused(
+      'values',
+      'arguments and return values are not recorded of programs of this ABI: it passes no double in registers',
+    );
   const signature = object.signatures?.of(called.address, called.end);
   const types = {
     arguments: signature ? typedArguments(signature, places) : [],

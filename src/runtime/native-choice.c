@@ -336,6 +336,22 @@ static u32 most_units(const struct value *values, u32 count)
   return most < DATA_UNITS ? most & ~1u : DATA_UNITS;
 }
 
+/* A value of up to 64 bits in one word, or in two. */
+static u64 number_at(const volatile word *at, u32 bytes)
+{
+#if __SIZEOF_LONG__ == 4
+  if (bytes <= WORD_BYTES) return at[0];
+#ifdef UNITS_APART
+  return (u64)at[0] << 32 | at[1];
+#else
+  return (u64)at[1] << 32 | at[0];
+#endif
+#else
+  (void)bytes;
+  return at[0];
+#endif
+}
+
 /*
  * The values of a list as units. @param stack  where the stack's words of arguments begin
  * @returns number of units; what has no room is left out
@@ -347,9 +363,10 @@ static u32 take_values(u32 *units, const struct value *values, u32 count, const 
     const struct value *value = &values[i];
     u64 number[2] = { 0, 0 };
     if (used + 5 > room) break;
-    if (value->kind == VALUE_REGISTER) number[0] = registers[value->place];
+    if (value->kind == VALUE_REGISTER) number[0] = number_at(registers + value->place, value->bytes);
     else if (value->kind == VALUE_FLOATING) floating_register(value->place, value->bytes, number);
-    else copy(number, (const u8 *)(stack + (word)value->place * WORD_BYTES), value->bytes > 8 ? 16 : WORD_BYTES);
+    else if (value->bytes > 8) copy(number, (const u8 *)(stack + (word)value->place * WORD_BYTES), 16);
+    else number[0] = number_at((const word *)stack + value->place, value->bytes);
     if (value->format == 's' || value->format == 'S') {
       used += put_text(units + used, value, (word)number[0], (room - used - 1) * 4ul);
     } else if (value->bytes > 8) {
