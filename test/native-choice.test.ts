@@ -5,13 +5,14 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { PERFETTO_PROTO } from '../src/native/perfetto-proto.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { isWhole, sampled } from './support/long.js';
 import { machines, ROOM } from './support/native-machines.js';
 import {
-  compile, countsOf, describeNatively, type NativeMachine, NOPS, patched, type Ran, type Report, report, traced,
+  compile, countsOf, describeNatively, type NativeMachine, NOPS, patched, type Ran, type Report, report, schemaOf, traced,
 } from './support/native-run.js'; // prettier-ignore
 import { describeWith, run } from './support/tools.js';
 
@@ -78,6 +79,10 @@ const SELECTIONS: readonly (readonly string[])[] = [
   ['-T', 'again@depth=2'],
   ['-F', 'main', '-T', 'inside@depth=1', '-N', 'handler'],
   ['-T', 'again@filter,depth=3'],
+  ['-C', 'again'],
+  ['-Z', '60', '-D', '2'],
+  ['-C', 'leaf', '-D', '2', '-N', 'handler'],
+  ['-C', 'middle', '-F', 'inside'],
 ];
 
 describeNatively('RT-47: calls are recorded that uftrace shows of the whole trace', () => {
@@ -98,6 +103,8 @@ describeNatively('RT-47: calls are recorded that uftrace shows of the whole trac
 
   test.each(SELECTIONS.filter((_, i) => isWhole || i % 2 === 0).map((each) => [each]))('%j', (options) => {
     for (const [i, [program, whole]] of both().entries()) {
+      // Who calls what is known when it returns.
+      if (i === 0 && options.includes('-C')) continue;
       const wanted = shape(run('uftrace', ['replay', '--no-pager', '-d', whole, ...options]).toString());
       expect(wanted.length).toBeGreaterThan(4);
       const counts: Record<string, number> = {};
@@ -136,6 +143,7 @@ int main(void) { leaf(); on(); leaf(); leaf(); slow(); off(); leaf(); slow(); re
     expect(counts('--disable', '-T', 'on@trace_on', '-T', 'off@trace_off')).toEqual({ leaf: 4, on: 1, slow: 1 });
     expect(counts('-T', 'on@trace_off')).toEqual({ leaf: 1, main: 1 });
     expect(counts('-N', 'slow', '-T', 'off@trace_off')).toEqual({ leaf: 4, main: 1, on: 1 });
+    expect(counts('-T', 'on@finish', '-T', 'slow@traceon')).toEqual({ leaf: 1, main: 1, on: 1 });
   });
 
   test('calls that last, of all and of single functions; the others leave no word', () => {
@@ -144,6 +152,8 @@ int main(void) { leaf(); on(); leaf(); leaf(); slow(); off(); leaf(); slow(); re
     const long = ran('-t', '2ms');
     expect(countsOf(report(long.dir))).toEqual({ main: 1, slow: 2 });
     expect(shape(verb('replay', long.dir))).toEqual(['main() {', '  slow();', '  slow();', '} /* main */']);
+    const kept = countsOf(report(ran('-t', '2ms', '-T', 'on@trace').dir));
+    expect(kept).toEqual({ main: 1, on: 1, slow: 2 });
     expect(countsOf(report(ran('-T', 'leaf@time=1ms').dir))).toEqual({ main: 1, off: 1, on: 1, slow: 2 });
     expect(countsOf(report(ran('-t', '2ms', '-T', 'main@time=10s').dir))).toEqual({});
   });
@@ -156,6 +166,7 @@ int main(void) { leaf(); on(); leaf(); leaf(); slow(); off(); leaf(); slow(); re
       ['-N', 'leaf'],
       ['-t', '1s'],
       ['-D', '1'],
+      ['-C', 'main'],
     ]) {
       const env = { ELFTRACE_CHOICE: choice(program, ...options), ELFTRACE_SIZE: String(1 << 20) };
       const { dir } = traced(program, [], env);
@@ -179,8 +190,8 @@ long long wide(int a, long long b, int c, unsigned long long d, short e, long lo
 float lots(float a, double b, int c, float d, double e, float f, double g, float h, double i, float j, const char *k, double l, float m, double n, float o, double p, float q) {
   float sum = a + (float)q; printf("lots(%f, %f, %d, %f, %f, %f, %f, %f, %f, %f, \\"%s\\", %f, %f, %f, %f, %f, %f) = %f;\\n",
     a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, sum); return sum; }
-int main(void) { wide(-1, -2, 3, 98765, -5, 6ll << 40, 7, -8ll << 33); add(-3, "world", 2.5, 'x'); name(0);
-  lots(1.5f, 2.25, -3, 4.5f, 5.125, 6.5f, 7.75, 8.5f, 9.25, 10.5f, "k", 11.5, 12.5f, 13.5, 14.5f, 15.25, 16.5f); name(7); half(3.0f, -1.25); add(1 << 30, "", 1e10, '~');
+int main(void) { lots(1.5f, 2.25, -3, 4.5f, 5.125, 6.5f, 7.75, 8.5f, 9.25, 10.5f, "k", 11.5, 12.5f, 13.5, 14.5f, 15.25, 16.5f); wide(-1, -2, 3, 98765, -5, 6ll << 40, 7, -8ll << 33); add(-3, "world", 2.5, 'x'); name(0);
+ name(7); half(3.0f, -1.25); add(1 << 30, "", 1e10, '~');
   many(-1, -2, 'c', 'd', -5, 6, -7, -8); return 0; }`;
 const TYPED = ['-A', 'add', '-A', 'name;half;many;wide;lots', '-R', '*'];
 const SPELLED = [
@@ -354,6 +365,7 @@ describeNatively('RT-21, RT-47: a signal behind each instruction of what chooses
     [[], ['-F', 'work', '-D', '1', '-A', 'work@arg1,arg2/s']],
     [GRAPH, ['-A', 'work@arg1,arg2/s', '-R', 'work@retval;inner@retval']],
     [GRAPH, ['-N', 'on_trap', '-t', '1ns', '-A', 'work@arg1,arg2/s', '-R', 'work']],
+    [GRAPH, ['-C', 'work', '-A', 'work@arg1,arg2/s']],
   ])('%j %j', (tracer, options) => {
     const plain = compile(STEPPED, [...PLAIN, '-g', NOPS]);
     const expected = run(plain, []).toString().split(' ')[0];
@@ -418,7 +430,13 @@ describeNatively('RT-47: a choice that cannot be made', () => {
     [['-A', 'leaf@arg1/q'], 2, /it is no value such as/],
     [['-A', 'leaf@arg1%rbp'], 2, /rbp is no register of arguments/],
     [['-A', 'leaf'], 2, /its debugging information says nothing/],
-    [['-T', 'leaf@backtrace'], 2, /actions are depth=N/],
+    [['-T', 'leaf@backtrack'], 2, /actions are depth=N/],
+    [['-T', 'leaf@depth=2,backtrace'], 4, /-T backtrace: it is about what is shown/],
+    [['-T', 'leaf@size=9'], 4, /-T size=9: the size that functions must have is one for all: -Z/],
+    [['-T', 'leaf@arg1'], 4, /values are those of -A and -R/],
+    [['-C', 'leaf'], 4, /what calls a function \(-C\) needs --tracer function_graph/],
+    [['-C', 'leaf', '-t', '1ms'], 2, /-C goes without times/],
+    [['-Z', '0'], 2, /takes a number of at least 1/],
     [['-D', '0'], 2, /takes a number of at least 1/],
     [['-t', 'soon'], 2, /is no time/],
   ])('%j', (options, code, text) => {
@@ -433,6 +451,19 @@ describeNatively('RT-47: a choice that cannot be made', () => {
     expect([status, stderr]).toEqual([code, expect.stringMatching(text)]);
     // Of what is run all other codes are the program's.
     expect(elftrace(['record', '-d', scratch('never'), ...options, plain])).toMatchObject({ status: 125 });
+  });
+
+  test('reasons are there for programs', () => {
+    const valid = new Ajv2020().compile(schemaOf('record'));
+    const said = (...options: string[]): unknown => {
+      const { stdout } = elftrace(['record', '--choice', scratch('choice'), '--json', ...options, plain]);
+      const found: unknown = JSON.parse(stdout);
+      expect([valid(found), valid.errors]).toEqual([true, null]);
+      return found;
+    };
+    expect(said('-F', 'leaf')).toMatchObject({ choice: expect.any(String) });
+    expect(said('-T', 'leaf@recover')).toMatchObject({ refused: { code: 'unsupported-form', reason: 'trigger' } });
+    expect(said('-R', 'leaf@retval')).toMatchObject({ refused: { reason: 'returns' } });
   });
 
   test('a file that is none, is not there, or is about other programs alone', () => {

@@ -100,9 +100,11 @@ const listOf = (describe: string) => ({ type: 'string', array: true, nargs: 1, d
 const choiceOptions = {
   F: { alias: 'filter', ...listOf('record only these functions and what they call') },
   N: { alias: 'notrace', ...listOf('record nothing of these functions and of what they call') },
+  C: { alias: 'caller-filter', ...listOf('record only these functions and what they are called by') },
   D: { alias: 'depth', type: 'number', describe: 'levels of calls that are recorded' },
   t: { alias: 'time-filter', type: 'string', describe: 'record calls that last so long: 10us' },
-  T: { alias: 'trigger', ...listOf('F@depth=N, time=T, filter, notrace, trace_on, trace_off') },
+  Z: { alias: 'size-filter', type: 'number', describe: 'pass over functions of fewer bytes' },
+  T: { alias: 'trigger', ...listOf('F@depth=N, time=T, filter, notrace, trace, trace_on, trace_off, finish') },
   A: { alias: 'argument', ...listOf('arguments: F@arg1/s,arg2/i32; F: as its types say') },
   R: { alias: 'retval', ...listOf('return values: F@retval/x; F: as its type says') },
   a: { alias: 'auto-args', type: 'boolean', describe: 'all arguments and return values that types tell' },
@@ -903,7 +905,7 @@ const parser = yargs([])
           describe: 'at that size: record no more, or make room for what is new',
         })
         .option('symbols', { type: 'string', describe: 'names for a stripped file: System.map or an ELF file' })
-        .option('json', { type: 'boolean', default: false, describe: 'with -o: print JSON' })
+        .option('json', { type: 'boolean', default: false, describe: 'with -o or --choice: print JSON' })
         .parserConfiguration({ 'populate--': false })
         .example('$0 record ./program 10', 'then elftrace report'),
     (args) => {

@@ -8,13 +8,17 @@ import { isBadDebugInfo } from '../elf/dwarf.js';
 import { PF_W, PT_LOAD } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
-import { type Choice, type ChosenObject, encodeChoice, isEverything, type Trigger } from '../native/choice.js';
+import {
+  type Choice, type ChosenObject, encodeChoice, isEverything, type Trigger, type TriggerFlag,
+} from '../native/choice.js'; // prettier-ignore
 import { TracedObject } from '../native/objects.js';
 import type { NativeTracer } from '../native/reader.js';
+import { refused } from '../native/refuse.js';
 import { parseFunctionSpecs } from '../native/values.js';
 import { writeOutputs } from '../output/commit.js';
 import { revert } from '../patch/apply.js';
 import { readRecord } from '../record/journal.js';
+import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput } from './files.js';
 import { commandDeadline, commandLimits } from './limits.js';
@@ -27,7 +31,9 @@ export interface ChoiceOptions {
   readonly filter?: readonly string[] | undefined;
   readonly notrace?: readonly string[] | undefined;
   readonly depth?: number | undefined;
+  readonly callerFilter?: readonly string[] | undefined;
   readonly timeFilter?: string | undefined;
+  readonly sizeFilter?: number | undefined;
   readonly trigger?: readonly string[] | undefined;
   readonly argument?: readonly string[] | undefined;
   readonly retval?: readonly string[] | undefined;
@@ -50,14 +56,28 @@ function levels(text: string | number, option: string): number {
   return value;
 }
 
-const ACTIONS = {
+const ACTIONS: Readonly<Record<string, TriggerFlag>> = {
   filter: 'only',
   notrace: 'not',
+  trace: 'kept',
   trace_on: 'on',
   'trace-on': 'on',
+  traceon: 'on',
   trace_off: 'off',
   'trace-off': 'off',
-} as const;
+  traceoff: 'off',
+  finish: 'finish',
+};
+
+/** Actions of uftrace that there are not, and what there is. */
+const NO_ACTIONS: Readonly<Record<string, string>> = {
+  backtrace: 'it is about what is shown: graph FUNCTION shows who called it',
+  color: 'it is about what is shown',
+  recover: 'return addresses need no help: the place of each says where the original is',
+  read: 'nothing is read at a call but its arguments',
+  size: 'the size that functions must have is one for all: -Z',
+  hide: '-N leaves out a function with what it calls, -Z small ones alone',
+};
 
 /** `f@depth=2,time=1us;g@trace_on`. */
 function parseTrigger(text: string): Trigger {
@@ -66,12 +86,14 @@ function parseTrigger(text: string): Trigger {
   let trigger: Trigger = { pattern: text.slice(0, at), flags: [], depth: null, time: null };
   for (const word of text.slice(at + 1).split(',')) {
     const [name = '', value] = word.split('=');
+    const flag = value === undefined && Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined;
     if (name === 'depth' && value !== undefined) trigger = { ...trigger, depth: levels(value, '-T depth') };
     else if (name === 'time' && value !== undefined) trigger = { ...trigger, time: nanoseconds(value, '-T time') };
-    else if (name in ACTIONS && value === undefined) {
-      trigger = { ...trigger, flags: [...trigger.flags, ACTIONS[name as keyof typeof ACTIONS]] };
-    } else {
-      const known = ['depth=N', 'time=T', 'filter', 'notrace', 'trace_on', 'trace_off'].join(', ');
+    else if (flag !== undefined) trigger = { ...trigger, flags: [...trigger.flags, flag] };
+    else if (Object.hasOwn(NO_ACTIONS, name)) throw refused('trigger', `-T ${word}: ${NO_ACTIONS[name]!}`);
+    else if (/^(?:fp)?arg\d|^retval/.test(name)) throw refused('trigger', `-T ${word}: values are those of -A and -R`);
+    else {
+      const known = 'depth=N, time=T, filter, notrace, trace, trace_on, trace_off, finish';
       throw new ElftraceError('usage', `-T ${word}: actions are ${known}`);
     }
   }
@@ -81,23 +103,30 @@ function parseTrigger(text: string): Trigger {
 const split = (texts: readonly string[] | undefined): string[] =>
   (texts ?? []).flatMap((each) => each.split(';')).filter((each) => each !== '');
 
-/** @throws ElftraceError 'usage' */
+/** @throws ElftraceError 'usage'; 'unsupported-form' with reason `trigger` */
 export function choiceOf(args: ChoiceOptions): Choice {
   const plain =
-    (flag: 'only' | 'not') =>
+    (flag: TriggerFlag) =>
     (pattern: string): Trigger => ({ pattern, flags: [flag], depth: null, time: null });
-  return {
+  const choice: Choice = {
     triggers: [
       ...split(args.filter).map(plain('only')),
       ...split(args.notrace).map(plain('not')),
+      ...split(args.callerFilter).map(plain('called')),
       ...split(args.trigger).map(parseTrigger),
     ],
     depth: args.depth === undefined ? null : levels(args.depth, '--depth'),
     time: args.timeFilter === undefined ? null : nanoseconds(args.timeFilter, '--time-filter'),
+    size: args.sizeFilter === undefined ? null : levels(args.sizeFilter, '--size-filter'),
     isOff: args.disable === true,
     values: [...parseFunctionSpecs(args.argument ?? [], false), ...parseFunctionSpecs(args.retval ?? [], true)],
     isAuto: args.autoArgs === true,
   };
+  const isTimed = choice.time !== null || choice.triggers.some(({ time }) => time !== null);
+  if (isTimed && split(args.callerFilter).length > 0) {
+    throw new ElftraceError('usage', '-C goes without times: callers are recorded however long they last');
+  }
+  return choice;
 }
 
 async function signaturesOf(image: ElfImage): Promise<ChosenObject['signatures']> {
@@ -156,7 +185,11 @@ export async function choiceFor(
 
 /** Writes the file for programs and libraries that are patched already, or will be. */
 export async function writeChoice(
-  args: ChoiceOptions & { readonly symbols?: string | undefined; readonly tracer: NativeTracer },
+  args: ChoiceOptions & {
+    readonly symbols?: string | undefined;
+    readonly tracer: NativeTracer;
+    readonly json: boolean;
+  },
   paths: readonly string[],
   wanted: string,
 ): Promise<number> {
@@ -179,6 +212,7 @@ export async function writeChoice(
   const bytes = encodeChoice(objects, choice, endian, tracers.has('function') ? 'function' : 'function_graph');
   const output = outputPath(paths[0]!, wanted, false);
   await writeOutputs([{ path: output, bytes }]);
-  out(`${output}: what the program records where ELFTRACE_CHOICE names this file`);
+  if (args.json) out(JSON.stringify({ schema: jsonSchema, file: paths[0], choice: output }));
+  else out(`${output}: what the program records where ELFTRACE_CHOICE names this file`);
   return exitCodes.ok;
 }

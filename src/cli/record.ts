@@ -47,8 +47,9 @@ const CHOICE_FILE = 'elftrace.choice';
 
 export async function runRecord(args: RecordArguments): Promise<number> {
   if (args.choice !== undefined) {
-    if (args.output !== undefined || args.json) throw new ElftraceError('usage', '--choice goes without -o and --json');
-    return writeChoice(args, [args.path, ...args.arguments], args.choice);
+    if (args.output !== undefined) throw new ElftraceError('usage', '--choice goes without -o');
+    const { choice } = args;
+    return sayingRefusals(args, () => writeChoice(args, [args.path, ...args.arguments], choice));
   }
   if (args.output !== undefined && !isEverything(choiceOf(args))) {
     throw new ElftraceError(
@@ -56,21 +57,26 @@ export async function runRecord(args: RecordArguments): Promise<number> {
       'what is recorded is chosen when the program runs: -o patches it, --choice FILE writes the choice',
     );
   }
-  if (args.output !== undefined) {
-    try {
-      return await writePatched(args, args.output);
-    } catch (error) {
-      if (args.json && error instanceof ElftraceError) sayRefused(args.path, error);
-      throw error;
-    }
+  const { output } = args;
+  if (output !== undefined) return sayingRefusals(args, () => writePatched(args, output));
+  if (args.json) {
+    throw new ElftraceError('usage', "--json goes with -o or --choice: the standard output is the program's");
   }
-  if (args.json) throw new ElftraceError('usage', "--json goes with -o: the standard output is the program's");
   try {
     return await runPatched(args);
   } catch (error) {
     // The other codes are the program's.
     err(errorLine(error, findProgram(args.path)));
     return exitCodes.runFailed;
+  }
+}
+
+async function sayingRefusals(args: RecordArguments, action: () => Promise<number>): Promise<number> {
+  try {
+    return await action();
+  } catch (error) {
+    if (args.json && error instanceof ElftraceError) sayRefused(args.path, error);
+    throw error;
   }
 }
 

@@ -22,13 +22,22 @@ const VALUE_BYTES = 8;
 /** The runtime takes no larger file. */
 const FILE_MAX = 0xf_ffff;
 
-const PART_FLAGS = { only: 1, off: 2, tree: 4 } as const;
-const ROW_FLAGS = { only: 1, not: 2, on: 4, off: 8, depth: 16, time: 32 } as const;
+const PART_FLAGS = { only: 1, off: 2, tree: 4, callers: 8 } as const;
+const ROW_FLAGS = {
+  only: 1, not: 2, on: 4, off: 8, depth: 16, time: 32, kept: 64, called: 128, hidden: 256, finish: 512,
+} as const; // prettier-ignore
+
+/**
+ * `only`: what it calls, and itself; `not`: none of that; `called`: what it is called by, and
+ * itself; `kept`: how long it lasts does not matter; `on`, `off`, `finish`: recording begins,
+ * stops, is over.
+ */
+export type TriggerFlag = 'only' | 'not' | 'called' | 'kept' | 'on' | 'off' | 'finish';
 
 /** What is done at a function, beside what is asked for of all. */
 export interface Trigger {
   readonly pattern: string;
-  readonly flags: readonly ('only' | 'not' | 'on' | 'off')[];
+  readonly flags: readonly TriggerFlag[];
   readonly depth: number | null;
   /** Nanoseconds. */
   readonly time: number | null;
@@ -40,6 +49,8 @@ export interface Choice {
   readonly depth: number | null;
   /** Nanoseconds that a call must last; null: any. */
   readonly time: number | null;
+  /** Bytes that functions must have; others are passed over, not what they call. null: any. */
+  readonly size: number | null;
   /** Whether nothing is recorded until a trigger switches it on. */
   readonly isOff: boolean;
   readonly values: readonly FunctionSpec[];
@@ -48,8 +59,8 @@ export interface Choice {
 }
 
 /** Whether every call is recorded, and nothing more. */
-export const isEverything = ({ triggers, depth, time, isOff, values, isAuto }: Choice): boolean =>
-  triggers.length + values.length === 0 && depth === null && time === null && !isOff && !isAuto;
+export const isEverything = ({ triggers, depth, time, size, isOff, values, isAuto }: Choice): boolean =>
+  triggers.length + values.length === 0 && depth === null && time === null && size === null && !isOff && !isAuto;
 
 /** What a choice is made of one object by. */
 export interface ChosenObject {
@@ -125,11 +136,13 @@ function partOf(object: ChosenObject, choice: Choice, endian: Endian, tracer: Na
     const list = valuesOf(called, object, choice, (spec) => specs.get(spec)!(called));
     const results = tracer === 'function' ? [] : list.filter(({ spec }) => spec.class === 'retval');
     const before = list.filter(({ spec }) => spec.class !== 'retval');
-    if (own.length + before.length + results.length === 0) return;
+    const isHidden = isSmall(called, choice);
+    if (own.length + before.length + results.length === 0 && !isHidden) return;
     const depth = own.findLast((each) => each.depth !== null)?.depth ?? null;
     const time = own.findLast((each) => each.time !== null)?.time ?? null;
     let flags = 0;
     for (const { flags: names } of own) for (const name of names) flags |= ROW_FLAGS[name];
+    if (isHidden) flags |= ROW_FLAGS.hidden;
     if (depth !== null) flags |= ROW_FLAGS.depth;
     if (time !== null) flags |= ROW_FLAGS.time;
     const row = new Uint8Array(ROW_BYTES);
@@ -151,12 +164,28 @@ function partOf(object: ChosenObject, choice: Choice, endian: Endian, tracer: Na
   return part(object, choice, [rows, values], endian);
 }
 
+/** Whether a function has fewer bytes than were asked for; not where its symbol does not say it. */
+const isSmall = ({ address, end }: NativeFunction, { size }: Choice): boolean =>
+  size !== null && end > address && end - address < BigInt(size);
+
 /** A call ends within so many bytes behind the site. */
 const CALL_BYTES = 16n;
 
+/** What holds for a whole object. */
+function flagsOf({ triggers, depth, time, size, isOff }: Choice, isOthers: boolean): number {
+  const has = (flag: TriggerFlag): boolean => triggers.some(({ flags }) => flags.includes(flag));
+  const isTree = triggers.length > 0 || depth !== null || time !== null || size !== null || isOff;
+  let flags = isTree ? PART_FLAGS.tree : 0;
+  // Nothing in others calls what was asked for: of them nothing would stay.
+  if (has('only') || (isOthers && has('called'))) flags |= PART_FLAGS.only;
+  if (isOff) flags |= PART_FLAGS.off;
+  if (has('called')) flags |= PART_FLAGS.callers;
+  return flags;
+}
+
 function part(
   { id, constants }: Pick<ChosenObject, 'id' | 'constants'>,
-  { triggers, depth, time, isOff }: Choice,
+  choice: Choice,
   [rows, values]: readonly [readonly Uint8Array[], readonly Uint8Array[]],
   endian: Endian,
 ): Uint8Array {
@@ -167,15 +196,12 @@ function part(
     Uint8Array.from(id.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16)),
     8,
   );
-  const isOnly = triggers.some(({ flags }) => flags.includes('only'));
-  const isTree = triggers.length > 0 || depth !== null || time !== null || isOff;
-  const flags = (isOnly ? PART_FLAGS.only : 0) | (isOff ? PART_FLAGS.off : 0) | (isTree ? PART_FLAGS.tree : 0);
   const body = concatBytes([...rows, ...values]);
   view.insertU32(40, PART_BYTES + body.length);
-  view.insertU32(44, flags);
-  view.insertU32(48, depth ?? 0);
+  view.insertU32(44, flagsOf(choice, id === OTHERS.id));
+  view.insertU32(48, choice.depth ?? 0);
   view.insertU32(52, rows.length);
-  view.insertWord(56, BigInt(time ?? 0), 8);
+  view.insertWord(56, BigInt(choice.time ?? 0), 8);
   view.insertWord(64, constants.start, 8);
   view.insertWord(72, constants.end, 8);
   return concatBytes([head, body]);
@@ -195,13 +221,8 @@ export function encodeChoice(
   tracer: NativeTracer,
 ): Uint8Array {
   checkPatterns(objects, choice);
-  if (tracer === 'function') {
-    const timed = choice.time !== null || choice.triggers.some(({ time }) => time !== null);
-    const asks = choice.values.some(({ isResult }) => isResult);
-    if (timed || asks) {
-      throw refused('returns', `${asks ? 'return values need' : 'how long calls last needs'} --tracer function_graph`);
-    }
-  }
+  const needed = tracer === 'function' ? returnsFor(choice) : null;
+  if (needed !== null) throw refused('returns', `${needed} --tracer function_graph`);
   const parts = objects.map((each) => partOf(each, choice, endian, tracer));
   const bytes = concatBytes([...parts, part(OTHERS, choice, [[], []], endian)]);
   if (bytes.length >= FILE_MAX) {
@@ -211,6 +232,13 @@ export function encodeChoice(
     );
   }
   return bytes;
+}
+
+/** What of a choice needs returns; null: nothing. */
+function returnsFor({ triggers, time, values }: Choice): string | null {
+  if (values.some(({ isResult }) => isResult)) return 'return values need';
+  if (time !== null || triggers.some((each) => each.time !== null)) return 'how long calls last needs';
+  return triggers.some(({ flags }) => flags.includes('called')) ? 'what calls a function (-C) needs' : null;
 }
 
 /** A name that is none is a mistake; so is an option that changes nothing. */

@@ -26,6 +26,7 @@ export type NativeRefusal =
   | 'text-too-large'
   | 'values'
   | 'returns'
+  | 'trigger'
   | 'too-many'
   | 'set-id'
   | 'other-machine'

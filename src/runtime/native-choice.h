@@ -26,6 +26,8 @@ struct choice {
 #define CHOICE_OFF 2
 /* What is recorded of a call depends on what is open. */
 #define CHOICE_TREE 4
+/* Calls are taken back when they return, but for those within which a row with ROW_CALLED was called. */
+#define CHOICE_CALLERS 8
 
 /* A function: site addresses in the file, (start, end], of which the lower 32 bits. */
 struct row {
@@ -44,6 +46,13 @@ struct row {
 #define ROW_OFF 8
 #define ROW_DEPTH 16
 #define ROW_TIME 32
+/* Recorded however long it lasts; what it is called by, too. */
+#define ROW_KEPT 64
+#define ROW_CALLED 128
+/* As if it had no site; what it calls is recorded. */
+#define ROW_HIDDEN 256
+/* Nothing is recorded behind its call. */
+#define ROW_FINISH 512
 
 /* A value: where it is, how it is read, what readers are told of it. */
 struct value {
@@ -82,7 +91,7 @@ struct open_call {
   u64 turns;
   const struct row *row;
   u32 levels, depth;
-  u8 is_inside, is_left_out, is_recorded;
+  u8 is_inside, is_left_out, is_recorded, is_kept;
 };
 
 struct opened {

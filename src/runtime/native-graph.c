@@ -180,9 +180,11 @@ static struct open_call *close_call(volatile struct opened *opened, word stack)
   return 0;
 }
 
-/* Whether the call lasted for less than was asked for. */
-static int is_short(const struct open_call *call)
+/* Whether the call lasted for less than was asked for, or called nothing that was. */
+static int is_unwanted(const struct open_call *call)
 {
+  if (call->is_kept) return 0;
+  if (choice_here()->flags & CHOICE_CALLERS) return 1;
   u64 spent = counter() - call->start;
   return call->time && spent >> 40 == 0 && spent * state.span_time < call->time * state.span_ticks;
 }
@@ -202,7 +204,7 @@ static void choose_return(struct page *page, word stack, const word *registers)
   const struct choice *choice = choice_here();
   struct open_call *call = close_call(opened_of(page), stack);
   if (call == 0 ? (choice->flags & CHOICE_TREE) != 0 : !call->is_recorded) return;
-  if (call && is_short(call)) {
+  if (call && is_unwanted(call)) {
     erase(page, call);
     return;
   }
