@@ -14,7 +14,7 @@
  *   proofs of the kernels in PACKAGES, a folder of unpacked packages (none by default)
  *
  * `npm run soak -- native [PROGRAM …]`: programs of Debian that record their own calls, and nothing
- * else.
+ * else; `-- native --machine NAME [PROGRAM …]`: those of another machine, under qemu-user.
  */
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
@@ -57,4 +57,5 @@ function soak([
 }
 
 const [first, ...rest] = process.argv.slice(2);
-process.exitCode = first === 'native' ? run('soak-native.js', ...rest) : soak(process.argv.slice(2));
+const native = rest[0] === '--machine' ? ['soak-native-machines.js', ...rest.slice(1)] : ['soak-native.js', ...rest];
+process.exitCode = first === 'native' ? run(native[0]!, ...native.slice(1)) : soak(process.argv.slice(2));

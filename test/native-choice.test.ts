@@ -388,6 +388,32 @@ describeNatively('RT-21, RT-47: a signal behind each instruction of what chooses
 const NUMBERED = `volatile int sink; int step(int n) { sink = n; return n + 1; } void outer(int n) { step(n); }
 int main(int count, char **words) { for (int i = 0; i < 200000; i++) outer(i); return 0; }`;
 
+/** Records of a ring are whole, the last ones, and with those that made room they are all. */
+function checkRing(
+  program: string,
+  calls: number,
+  options: readonly string[],
+  all: number,
+  machine?: NativeMachine,
+): void {
+  const size = 1 << 18;
+  const env: Record<string, string> = { ELFTRACE_SIZE: String(size), ELFTRACE_POLICY: 'ring' };
+  if (options.length > 0) env['ELFTRACE_CHOICE'] = choice(program, ...options);
+  const ran = traced(program, [], env, machine);
+  const [file] = readdirSync(ran.dir);
+  expect(readFileSync(join(ran.dir, file!)).length).toBeLessThanOrEqual(size);
+  const { status, stdout, stderr } = elftrace(['report', ran.dir, '--json']);
+  const found = JSON.parse(stdout) as Report & { overwritten: number };
+  expect([status, found.damaged, found.unknown, found.dropped]).toEqual([0, 0, 0, 0]);
+  expect(found.calls + found.overwritten).toBe(all);
+  expect(stderr).toContain(`${found.overwritten} calls made room for later ones`);
+  expect(found.calls).toBeGreaterThan(5000);
+  if (options.length === 0) return;
+  const steps = callsOf(ran.dir, true).filter((each) => each.function === 'step' && each.arguments !== undefined);
+  const numbers = steps.map(({ arguments: values }) => Number(values![0]));
+  expect(numbers).toEqual(Array.from(numbers, (_, i) => calls - numbers.length + i));
+}
+
 describeNatively('RT-51: old records make room for new ones', () => {
   test.each([
     [[], []],
@@ -396,26 +422,7 @@ describeNatively('RT-51: old records make room for new ones', () => {
     [[], ['-F', 'step', '-A', 'step']],
   ])('%j %j: the last calls are there, the others are counted', (tracer, options) => {
     const program = patched(compile(NUMBERED, [...PLAIN, '-g', NOPS]), ...tracer);
-    const size = 1 << 18;
-    const env = { ELFTRACE_SIZE: String(size), ELFTRACE_POLICY: 'ring' };
-    const ran = traced(
-      program,
-      [],
-      options.length > 0 ? { ...env, ELFTRACE_CHOICE: choice(program, ...options) } : env,
-    );
-    const [file] = readdirSync(ran.dir);
-    expect(readFileSync(join(ran.dir, file!)).length).toBeLessThanOrEqual(size);
-    const { status, stdout, stderr } = elftrace(['report', ran.dir, '--json']);
-    const found = JSON.parse(stdout) as Report & { overwritten: number };
-    expect([status, found.damaged, found.unknown, found.dropped]).toEqual([0, 0, 0, 0]);
-    const all = options.includes('-F') ? 200_000 : 400_001;
-    expect(found.calls + found.overwritten).toBe(all);
-    expect(stderr).toContain(`${found.overwritten} calls made room for later ones`);
-    expect(found.calls).toBeGreaterThan(5000);
-    if (options.length === 0) return;
-    const steps = callsOf(ran.dir, true).filter((each) => each.function === 'step' && each.arguments !== undefined);
-    const numbers = steps.map(({ arguments: values }) => Number(values![0]));
-    expect(numbers).toEqual(Array.from(numbers, (_, i) => 200_000 - numbers.length + i));
+    checkRing(program, 200_000, options, options.includes('-F') ? 200_000 : 400_001);
   });
 });
 
@@ -563,6 +570,16 @@ int main(void) { struct big b = make(5, "five"); struct pair p = { 3, 4 }; retur
         behind,
         small,
       });
+    });
+
+    // What is left is common to all: of 32 bits, the upper first, and of 64 CI tries one each.
+    if (!isWhole && !['riscv64', 'ppc32'].includes(machine.name)) return;
+
+    test('RT-51: old records make room for new ones', () => {
+      const plain = compile(NUMBERED.replace('200000', '40000'), [...PLAIN, '-g', ...machine.sites], 'c', [], machine);
+      checkRing(patched(plain), 40_000, [], 80_001, machine);
+      if (isWhole) checkRing(patched(plain), 40_000, ['-F', 'step', '-A', 'step'], 40_000, machine);
+      checkRing(patched(plain, ...GRAPH), 40_000, ['-A', 'step', '-R', 'step'], 80_001, machine);
     });
 
     test('RT-50: text that cannot be read is its address', () => {

@@ -8,6 +8,7 @@ import { describe, expect, test } from '@jest/globals';
 import { openTrace } from '../src/cli/native-trace.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { functionEntries, loggedCalls, logSettings } from './support/exec-log.js';
 import { few, isLong, isWhole } from './support/long.js';
 import { type EmulatedMachine, machines, ROOM, withTables } from './support/native-machines.js';
 import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
@@ -149,6 +150,29 @@ for (int i = 0; i < 100; i++) sum += first(i); printf("%d\\n", sum); return 0; }
           }
         }
       });
+
+    // Of another run these calls would be others: lua seeds its hashes so.
+    test.each(few([GRAPH, FUNCTION]).map((tracer) => [tracer]))(
+      "RT-20: calls are those of the emulator's log of the same run, whatever decides on them: %j",
+      (tracer) => {
+        const source = `#include <time.h>\nstatic unsigned seed; static unsigned next(void) { return seed = seed * 1103515245 + 12345; }
+static int odd(int n); static int even(int n) { return n == 0 ? 1 : odd(n - 1); } static int odd(int n) { return n == 0 ? 0 : even(n - 1); }
+static void hit(void) { seed++; } static void miss(void) { seed--; }
+int main(void) { struct timespec now; clock_gettime(CLOCK_MONOTONIC, &now); seed = (unsigned)now.tv_nsec ^ (unsigned)(unsigned long)&now;
+  for (int i = 0; i < 400; i++) { if (next() & 0x10000) hit(); else miss(); odd((int)(next() >> 28)); } return 0; }`;
+        const flags = ['-O1', '-fno-inline', '-fno-optimize-sibling-calls', '-no-pie', '-fno-pie', ...sites];
+        const plain = compile(source, flags, 'c', [], machine);
+        const logs = scratch('logs');
+        mkdirSync(logs);
+        const entries = functionEntries(plain, triple);
+        const logging = { ...machine, run: [...machine.run, '-D', join(logs, '%d')] };
+        const ran = traced(patched(plain, ...tracer), [], { ...ROOM, ...logSettings(entries, 0) }, logging);
+        const names = ['even', 'hit', 'main', 'miss', 'next', 'odd'];
+        const expected = loggedCalls(logs, entries, 0, (name) => names.includes(name));
+        expect(expected.get('next')).toBe(800);
+        expect([ran.status, countsOf(report(ran.dir))]).toEqual([0, Object.fromEntries([...expected].sort())]);
+      },
+    );
 
     test('RT-42: functions are where their code is, and have the lines of their sources', async () => {
       const plain = compile(FIB, [...PLAIN, '-g', ...sites], 'c', [], machine);
