@@ -51,13 +51,11 @@ int main(void) { struct itimerval every = { { 0, 150 }, { 0, 150 } }, never = { 
 describe.each(machines)('$name', (machine) => {
   // Where long proofs do not run each program is one machine's.
   const own = programs.filter((_, i) => isLong || i % machines.length === machines.indexOf(machine));
-  const { triple, sites, forms, graphs, align, isStaticRefused } = machine;
+  const { triple, sites, forms, graphs, align } = machine;
   const tools = [`${triple}-gcc`, `${triple}-strip`, 'readelf', 'nm', machine.run[0]!];
-  /** What the static ones do not have to unwind by, and what CI takes of the rest. */
-  const tracersOf = (flags: readonly string[], i: number): readonly (readonly string[])[] =>
-    graphs.length > 0 && !(isStaticRefused && flags.includes('-static')) && (isWhole || i % 3 === 0)
-      ? [FUNCTION, GRAPH]
-      : [FUNCTION];
+  /** CI takes a part. */
+  const tracersOf = (i: number): readonly (readonly string[])[] =>
+    graphs.length > 0 && (isWhole || i % 3 === 0) ? [FUNCTION, GRAPH] : [FUNCTION];
   /** Little-endian 64-bit and big-endian 32-bit code show it. */
   const isShown = isLong || /^(arm64|ppc32)$/.test(machine.name);
   const form = (i: number): readonly string[] => [...sites, ...([[], ...forms][i % (forms.length + 1)] ?? [])];
@@ -71,7 +69,7 @@ describe.each(machines)('$name', (machine) => {
         const numbers = isWhole ? [0, 1, 2, 3, 4, 5] : [i];
         for (const flags of numbers.map(form)) {
           const plain = compile(program.source, [...common, ...flags], program.language, [], machine);
-          for (const tracer of tracersOf(flags, i)) {
+          for (const tracer of tracersOf(i)) {
             const ran = traced(patched(plain, ...tracer), [], ROOM, machine);
             expect([tracer, flags, ran.status, ran.stdout]).toEqual([tracer, flags, expected.status, expected.stdout]);
             const found = report(ran.dir);
@@ -84,7 +82,7 @@ describe.each(machines)('$name', (machine) => {
     );
 
     if (isShown)
-      test.each(tracersOf([], 0).map((tracer) => [tracer]))(
+      test.each(tracersOf(0).map((tracer) => [tracer]))(
         'RT-21, RT-43: handlers of signals between any two instructions: %j',
         (tracer) => {
           const plain = compile(INTERRUPTED, [...PLAIN, ...sites], 'c', [], machine);
@@ -142,7 +140,7 @@ for (int i = 0; i < 100; i++) sum += first(i); printf("%d\\n", sum); return 0; }
         const plain = compile(source, flags, 'c', found, machine);
         const expected = traced(plain, [], {}, machine).stdout;
         const counts = { below: 200, first: 100 };
-        for (const tracer of tracersOf([], 0)) {
+        for (const tracer of tracersOf(0)) {
           writeFileSync(join(folder, 'libfirst.so'), readFileSync(patched(first, ...tracer)), { mode: 0o755 });
           for (const [program, more] of [[plain, {}] as const, [patched(plain, ...tracer), { main: 1 }] as const]) {
             const ran = traced(program, [], ROOM, machine);

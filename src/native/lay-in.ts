@@ -230,7 +230,7 @@ function withTable(
   const other =
     own === undefined || stubs === null ? null : { code: stubs.start, instructions: runtime.image.contents(own) };
   const debug = before === null ? null : debugFrames(frames, found, endian, image.wordBytes, before, other);
-  if (places.table === null) return { plan, code, tableBytes: 0, debug };
+  if (places.table === null && places.moved === null) return { plan, code, tableBytes: 0, debug };
   const table: FrameTable = frameTable(image) ?? { frames: start, rows: [] };
   const tableBytes = frameTableBytes(table, entries.length);
   const out = new Uint8Array(alignUp(code.length, TABLE_ALIGN) + tableBytes);
@@ -300,7 +300,7 @@ function recordOf({ program: { image } }: Sites, plan: Plan, id: string, parts: 
     sha256: id,
     originalSize: image.bytes.length,
     keptSize: image.bytes.length,
-    headers: [kept(0, is64 ? 64 : 52), kept(phoff, phnum * phentsize)],
+    headers: [kept(0, is64 ? 64 : 52), kept(phoff, (phnum + (parts.places.moved === null ? 0 : 1)) * phentsize)],
     requests: [parts.request],
     injected: false,
     session: [],
@@ -317,6 +317,7 @@ function write(sites: Sites, plan: Plan, id: string, parts: Parts): Uint8Array {
   const { runtime, places, code, tableBytes, debug } = parts;
   const tableAt = code.length - tableBytes;
   const { image } = sites.program;
+  const notes = movedNotes(image, places);
   const plain = { link: 0, info: 0, entrySize: 0 };
   const note = noteBytes(encodeRecord(recordOf(sites, plan, id, parts)), image.header.endian === 'little');
   const table: NewSection = {
@@ -325,7 +326,7 @@ function write(sites: Sites, plan: Plan, id: string, parts: Parts): Uint8Array {
     type: elf.SHT_PROGBITS,
     flags: elf.SHF_ALLOC,
     alignBytes: TABLE_ALIGN,
-    contents: code.subarray(tableAt),
+    contents: concatBytes([code.subarray(tableAt), notes]),
   };
   const appendSections: NewSection[] = [
     {
@@ -353,15 +354,41 @@ function write(sites: Sites, plan: Plan, id: string, parts: Parts): Uint8Array {
   const patches = editsOf(plan, parts).map(({ offset, after }) => ({ offset, bytes: after }));
   const { bytes, sections } = writeElf(image, { patches, appendSections });
   const { offset } = sections[0]!;
-  writeHeaders(bytes, image, places, { offset, size: code.length, tableBytes }, runtime.wordsBytes);
+  const size = code.length + notes.length;
   giveAddresses(bytes, sections[0]!.index, [places.code, null]);
   if (tableBytes > 0) {
     if (sections[1]!.offset !== offset + tableAt)
       throw new ElftraceError('internal', 'the table is not behind the code');
-    giveAddresses(bytes, sections[1]!.index, [places.code + BigInt(tableAt), null]);
+    giveAddresses(bytes, sections[1]!.index, [places.code + BigInt(tableAt), BigInt(tableBytes)]);
   }
+  if (places.moved !== null) moveSections(bytes, image, places, offset, code.length);
   giveAddresses(bytes, sections[tableBytes > 0 ? 2 : 1]!.index, [places.words, BigInt(runtime.wordsBytes)]);
+  writeHeaders(bytes, image, places, { offset, size, tableAt, tableBytes }, runtime.wordsBytes);
   return bytes;
+}
+
+/** Notes that make room for a program header; they go behind the table, which ends with words. */
+function movedNotes({ bytes }: ElfImage, { moved }: Places): Uint8Array {
+  return moved === null ? new Uint8Array(0) : bytes.slice(moved.offset, moved.offset + moved.fileSize);
+}
+
+/** Sections of such notes, to where they lie now: `at` in the code that begins at `offset`. */
+function moveSections(
+  bytes: Uint8Array,
+  { sections }: ElfImage,
+  { moved, code }: Places,
+  offset: number,
+  at: number,
+): void {
+  const { header, wordBytes } = readElf(bytes);
+  const view = new ByteView(bytes, header.endian);
+  const { offset: from, fileSize } = moved!;
+  for (const { index, type, offset: old } of sections) {
+    if (type !== elf.SHT_NOTE || old < from || old >= from + fileSize) continue;
+    const row = header.shoff + index * header.shentsize + 8 + wordBytes;
+    view.insertWord(row, code + BigInt(at + old - from), wordBytes);
+    view.insertWord(row + wordBytes, BigInt(offset + at + old - from), wordBytes);
+  }
 }
 
 /** Writes address and, where it is given, size of a section's header. */

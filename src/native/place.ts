@@ -1,8 +1,9 @@
 /**
- * Where the runtime goes in a linked file (RT-27): a segment of code in place of a
- * program header that names notes, words behind the last data that is zero at the start, sections
- * that say so. The table of program headers stays where it is, so that AT_PHDR stays right and
- * `strip` works; nothing of the program moves.
+ * Where the runtime goes in a linked file (RT-27): a segment of code in place of a program header
+ * that names notes, words behind the last data that is zero at the start, sections that say so. The
+ * table of program headers stays where it is, so that AT_PHDR stays right and `strip` works;
+ * nothing of the program moves, but for notes behind that table, where it must become longer: they
+ * go behind the code, and their sections with them.
  */
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
@@ -22,8 +23,10 @@ export interface Places {
   readonly given: ElfSegment;
   /** Takes in the code of `given`, which is one of code then; null: that one named notes. */
   readonly joined: ElfSegment | null;
-  /** The one that names, or shall name, unwind information; null: none is asked for. */
+  /** The one that names, or shall name, unwind information; null: none does, or a new one. */
   readonly table: ElfSegment | null;
+  /** The notes that make room for a new one, and are `given`; null: there is none. */
+  readonly moved: ElfSegment | null;
   readonly pageBytes: number;
 }
 
@@ -58,6 +61,30 @@ function joinable(image: ElfImage): readonly [ElfSegment, ElfSegment] | null {
 }
 
 /**
+ * Whether notes lie right behind the table of program headers, with room for one more of these. Of
+ * the loads, the first alone holds both; all other sections are elsewhere.
+ */
+function makesRoom({ header, segments, sections }: ElfImage, notes: ElfSegment): boolean {
+  const { phoff, phnum, phentsize } = header;
+  const start = phoff + phnum * phentsize;
+  const end = start + phentsize;
+  const noteEnd = notes.offset + notes.fileSize;
+  const isBehind = notes.type === elf.PT_NOTE && notes.offset >= start && notes.offset < end && noteEnd >= end;
+  const overlaps = (offset: number, size: number): boolean => offset < noteEnd && offset + size > start;
+  const others = segments.filter((each) => each !== notes && each.type !== elf.PT_LOAD);
+  const inside = sections.filter(({ offset, fileSize }) => fileSize > 0 && overlaps(offset, fileSize));
+  return (
+    isBehind &&
+    others.every(
+      ({ offset, fileSize, type }) => fileSize === 0 || (type !== elf.PT_PHDR && !overlaps(offset, fileSize)),
+    ) &&
+    inside.every(
+      ({ type, offset, size }) => type === elf.SHT_NOTE && offset >= notes.offset && offset + size <= noteEnd,
+    )
+  );
+}
+
+/**
  * @param wordsBytes  size of what must be zero at the start
  * @throws ElftraceError 'unsupported-form', reason 'no-room'
  */
@@ -73,7 +100,8 @@ export function placesFor(image: ElfImage, wordsBytes: number, pageBytes: number
   }
   const named = image.segments.find(({ type }) => type === elf.PT_GNU_EH_FRAME) ?? givenUp(image, given);
   const table = needsTable ? named : null;
-  if (needsTable && table === null) {
+  const moved = needsTable && table === null && makesRoom(image, given) ? given : null;
+  if (needsTable && table === null && moved === null) {
     throw refused('no-unwind-tables', 'no program header names its unwind information, and none more can be given up');
   }
   const loads = image.segments.filter(({ type }) => type === elf.PT_LOAD);
@@ -88,7 +116,7 @@ export function placesFor(image: ElfImage, wordsBytes: number, pageBytes: number
     throw refused('no-room', 'another segment begins behind the data: there is no place for words');
   }
   const behind = loads.map(endOf).reduce((last, each) => (each > last ? each : last), end);
-  return { code: alignUp(behind, page), words, data, given, joined, table, pageBytes };
+  return { code: alignUp(behind, page), words, data, given, joined, table, moved, pageBytes };
 }
 
 /** File position of a program header. */
@@ -116,11 +144,11 @@ export function writeHeaders(
   bytes: Uint8Array,
   image: ElfImage,
   places: Places,
-  code: { readonly offset: number; readonly size: number; readonly tableBytes: number },
+  code: { readonly offset: number; readonly size: number; readonly tableAt: number; readonly tableBytes: number },
   wordsBytes: number,
 ): void {
   const view = new ByteView(bytes, image.header.endian);
-  const { data, given, joined, table, pageBytes } = places;
+  const { data, given, joined, table, moved, pageBytes } = places;
   const added: Omit<ElfSegment, 'index'> = {
     type: elf.PT_LOAD,
     flags: elf.PF_R | elf.PF_X,
@@ -132,7 +160,7 @@ export function writeHeaders(
     alignBytes: BigInt(pageBytes),
   };
   const grown = { ...data, memorySize: places.words + BigInt(wordsBytes) - data.address };
-  const start = code.size - code.tableBytes;
+  const start = code.tableAt;
   const newTable: Omit<ElfSegment, 'index'> = {
     type: elf.PT_GNU_EH_FRAME,
     flags: elf.PF_R,
@@ -161,5 +189,8 @@ export function writeHeaders(
   // In place where that is behind them, so that the other headers stay where they are.
   const at = Math.max(lastLoad + 1, given.index);
   rest.splice(at, 0, added);
+  if (moved !== null) rest.push(newTable);
+  // e_phnum.
+  view.insertU16(image.header.is64 ? 56 : 44, rest.length);
   rest.forEach((segment, i) => writeLoad(view, headerAt(image, i), image.wordBytes, segment));
 }

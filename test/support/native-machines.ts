@@ -10,8 +10,6 @@ export interface EmulatedMachine extends NativeMachine {
   readonly forms: readonly (readonly string[])[];
   /** The forms in which calls and returns are tried; none: they are not served. */
   readonly graphs: readonly (readonly string[])[];
-  /** Whether static programs have no header that could name unwind information. */
-  readonly isStaticRefused: boolean;
   /** Alignment of segments, as readelf prints it. */
   readonly align: string;
 }
@@ -46,7 +44,6 @@ export const machines: readonly EmulatedMachine[] = [
       ['-mbranch-protection=bti', '-Wl,-z,now'],
     ],
     graphs: [[], ['-mbranch-protection=standard'], NO_PIE],
-    isStaticRefused: true,
     align: '0x10000',
   },
   {
@@ -62,7 +59,6 @@ export const machines: readonly EmulatedMachine[] = [
       ['-Wl,-z,now'],
     ],
     graphs: [[], ['-march=rv64g', '-fpatchable-function-entry=2'], NO_PIE],
-    isStaticRefused: true,
     align: '0x1000',
   },
   {
@@ -72,7 +68,6 @@ export const machines: readonly EmulatedMachine[] = [
     run: under('qemu-ppc64le', 'powerpc64le-linux-gnu'),
     forms: [['-static'], NO_PIE, ['-Wl,-z,now'], ['-mcpu=power9'], ['-fPIC']],
     graphs: [[], NO_PIE, ['-mcpu=power9']],
-    isStaticRefused: true,
     align: '0x10000',
     finish: (object) => withTables(object),
   },
@@ -85,7 +80,6 @@ export const machines: readonly EmulatedMachine[] = [
     words: { bytes: 8, endian: 'big' },
     forms: [['-static'], NO_PIE, ['-Wl,-z,now'], ['-mcpu=power7'], ['-fPIC']],
     graphs: [[], NO_PIE, ['-mcpu=power7']],
-    isStaticRefused: true,
     align: '0x10000',
   },
   {
@@ -96,7 +90,6 @@ export const machines: readonly EmulatedMachine[] = [
     words: { bytes: 4, endian: 'big' },
     forms: [['-static'], NO_PIE, ['-Wl,-z,now'], ['-O2'], ['-fPIC']],
     graphs: [[], NO_PIE],
-    isStaticRefused: true,
     align: '0x10000',
   },
 ];
