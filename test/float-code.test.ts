@@ -10,7 +10,7 @@ import { Code, writeModule } from '../src/emulator/wasm.js';
 import type { ValueType, WasmFunction } from '../src/emulator/wasm.js';
 import {
   add, BINARY32, BINARY64, compare, convert, divide, EXCEPTION, extremeNumber, fromInteger, multiply, multiplyAdd,
-  squareRoot, subtract, toInteger,
+  roundToIntegral, squareRoot, subtract, toInteger,
 } from '../src/float/index.js'; // prettier-ignore
 import type { Environment, Format, Result, Rounding } from '../src/float/index.js';
 import { FLOAT_FUNCTIONS, FLOAT_MODE, FLOAT_OPS } from '../src/machine/float-ops.js';
@@ -128,6 +128,10 @@ function wanted(name: FloatName, slots: readonly bigint[]): { readonly bits: big
   if (name === 'fnarrow') return boxed(convert(BINARY64, BINARY32, ENVIRONMENT, a!), true);
   if (name === 'fwiden') return convert(BINARY32, BINARY64, ENVIRONMENT, BigInt.asUintN(32, a!));
   const operation = name.slice(0, -2);
+  const integral = /^fint(\w+)$/.exec(operation);
+  if (integral) {
+    return boxed(roundToIntegral(of, { ...ENVIRONMENT, rounding: DIRECTIONS[integral[1]!]! }, a!, false));
+  }
   if (operation === 'fma') return boxed(multiplyAdd(of, ENVIRONMENT, a!, b!, c!));
   if (operation === 'fsqrt') return boxed(squareRoot(of, ENVIRONMENT, a!));
   const compute = BINARY[operation];

@@ -62,6 +62,16 @@ int main(int argc, char **argv) {
   static const u8 corners[8] = {0, 0xff, 0x80, 0x7f, 1, 0xfe, 0x0f, 0x55};
   for (int i = 0; i < 20; i++)
     for (int j = 0; j < 16; j++) in[i][j] = i < 8 ? corners[i] : i < 12 ? corners[next64() & 7] : (u8)(next64() >> 20);
+  // Limits of elements of 2, 4 and 8 bytes, and what two products of halfwords do not fit into.
+  for (int i = 12; i < 15; i++) {
+    int bytes = 2 << (i - 12);
+    for (int j = 0; j < 16; j += bytes) {
+      u64 top = (u64)1 << (8 * bytes - 1);
+      u64 value = (u64[]){top, top - 1, -(u64)1, 1}[next64() >> 20 & 3];
+      for (int k = 0; k < bytes; k++) in[i][j + k] = value >> (8 * (bytes - 1 - k));
+    }
+  }
+  for (int j = 0; j < 16; j++) in[15][j] = j & 1 ? 0 : 0x80;
   for (int j = 0; j < 16; j++) in[19][j] = in[18][j];
   in[19][5] ^= 1;
 ${TRIED.map((text) => `  CASE("${escaped(text)}");`).join('\n')}

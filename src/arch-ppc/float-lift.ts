@@ -16,12 +16,14 @@ import type { Decoded, Operands } from '../isa/table.js';
 import { EXCEPTIONS, FloatUnit, FPSCR, isTrapping, modeOf, withBits } from './float.js';
 import { SCALAR_ROWS, SIGN_ROWS, TEST_ROWS, VECTOR_ROWS, VECTOR_TESTS } from './float-rows.js';
 import type { ScalarRow } from './float-rows.js';
+import { INTEGRAL, Numbers, vsxFloatSemantics } from './vector-float-lift.js';
 
 /** Slots that the semantics use. */
 export interface FloatSlots {
   readonly floats: readonly Slot[];
   readonly lower: readonly Slot[];
   readonly vectors: readonly Slot[];
+  readonly vscr: Slot;
   readonly fpscr: Slot;
   /** What FPSCR says to the ops (`modeOf`). */
   readonly mode: Slot;
@@ -287,8 +289,18 @@ const helper =
   (x) => ({ kind: 'helper', name, argument: x.word, next: x.next });
 const slowly = helper('float');
 
-/** An op for an instruction, and what is negated on the way. */
-interface Fast {
+/** What an instruction does in ops. */
+type Fast = FastOp | FastOps;
+
+/** Several ops, from and to bits of registers. */
+interface FastOps {
+  readonly compute: (numbers: Numbers, x: readonly Slot[]) => Slot;
+  /** It leaves FR, FI and FPRF as they are. */
+  readonly isSilent?: true;
+}
+
+/** An op, and what is negated on the way. */
+interface FastOp {
   readonly op: FloatName;
   readonly negatesAddend?: boolean;
   readonly negates?: boolean;
@@ -310,8 +322,33 @@ function fastOf(name: string): Fast | null {
       negates: fused[1] === 'n',
     };
   }
-  return CONVERSIONS[name] ?? null;
+  const integral = /^(?:fr|xsrdp)(in|i[cmpz]?)$/.exec(name);
+  if (integral) {
+    const how = INTEGRAL[integral[1] === 'in' ? 'i' : (integral[1] as keyof typeof INTEGRAL)];
+    return { compute: (numbers, [b]) => numbers.integral(64, b!, how) };
+  }
+  return CONVERSIONS[name] ?? SEVERAL[name] ?? null;
 }
+
+/** The same bits in both words. */
+const twice = (b: BlockBuilder, word: Slot): Slot => b.make('or', b.make('shl', word, 32n), b.make('zx32', word));
+const reciprocal: FastOps = { compute: (numbers, [b]) => numbers.op('fdiv', 64, [numbers.one(64), b!]) };
+const reciprocalRoot: FastOps = {
+  compute: (numbers, [b]) => numbers.op('fdiv', 64, [numbers.one(64), numbers.op('fsqrt', 64, [b!])]),
+};
+const SEVERAL: Readonly<Record<string, FastOps>> = {
+  xsmaxdp: { compute: (numbers, x) => numbers.op('fmax', 64, x), isSilent: true },
+  xsmindp: { compute: (numbers, x) => numbers.op('fmin', 64, x), isSilent: true },
+  xscvdpsp: { compute: (numbers, [b]) => twice(numbers.b, numbers.convert('fnarrow', b!)) },
+  xscvspdp: {
+    compute: (numbers, [x]) =>
+      numbers.convert('fwiden', numbers.b.make('or', numbers.b.make('shr', x!, 32n), 0xffff_ffff_0000_0000n)),
+  },
+  fre: reciprocal,
+  xsredp: reciprocal,
+  frsqrte: reciprocalRoot,
+  xsrsqrtedp: reciprocalRoot,
+};
 
 const CONVERSIONS: Readonly<Record<string, Fast>> = {
   frsp: { op: 'fnarroww' },
@@ -372,6 +409,17 @@ class FloatLifts {
     }
   }
 
+  /** The bits of what an op gives, from registers and their bits. */
+  private computed(b: BlockBuilder, fast: FastOp, sources: readonly Slot[], bits: readonly Slot[]): Slot {
+    const taken = fast.fromInteger === true ? [...bits] : [...sources];
+    if (fast.negatesAddend === true) taken[2] = b.make('xor', bits[2]!, SIGN);
+    const result = b.temp();
+    b.float(result, fast.op, this.slots.mode, [taken[0]!, taken[1], taken[2]]);
+    if (fast.negates === true) return b.make('xor', result, SIGN);
+    if (fast.integer === 'zx32') return b.make('zx32', result);
+    return fast.integer === 'twice' ? twice(b, result) : result;
+  }
+
   arithmetic(row: ScalarRow, fast: Fast): FloatLift {
     const { mode, last, operands } = this.slots;
     return (x, f) => {
@@ -379,15 +427,9 @@ class FloatLifts {
       const { b } = x;
       const sources = row.sources.map((name) => this.source(x, f, name));
       const bits = sources.map((slot) => this.bits(x, slot));
-      const taken = fast.fromInteger === true ? bits : [...sources];
-      if (fast.negatesAddend === true) taken[2] = b.make('xor', bits[2]!, SIGN);
-      const result = b.temp();
-      b.float(result, fast.op, mode, [taken[0]!, taken[1], taken[2]]);
-      let value = result;
-      if (fast.negates === true) value = b.make('xor', result, SIGN);
-      if (fast.integer === 'zx32') value = b.make('zx32', result);
-      if (fast.integer === 'twice') value = b.make('or', b.make('shl', result, 32n), b.make('zx32', result));
+      const value = 'op' in fast ? this.computed(b, fast, sources, bits) : fast.compute(new Numbers(b, mode), bits);
       this.write(x, f, value);
+      if ('isSilent' in fast) return undefined;
       bits.forEach((slot, i) => {
         b.mov(operands[i]!, slot);
       });
@@ -467,6 +509,8 @@ export function floatSemantics(slots: FloatSlots): {
     out.push([name, fast ? lifts.arithmetic(row, fast) : slowly]);
   }
   for (const name of [...TEST_ROWS.keys(), ...VECTOR_ROWS.keys(), ...VECTOR_TESTS.keys()]) out.push([name, slowly]);
+  for (const [name, lift] of vsxFloatSemantics(slots))
+    out.push([name, (x, f) => (lift(x, f) ? undefined : slowly(x, f))]);
   // Only unordered numbers make a difference between these.
   for (const name of ['fcmpu', 'fcmpo']) out.push([name, lifts.compare('fra', 'frb')]);
   for (const name of ['xscmpudp', 'xscmpodp']) out.push([name, lifts.compare('xa', 'xb')]);

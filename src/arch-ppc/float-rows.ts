@@ -79,8 +79,8 @@ function classicRows(): Entry<ScalarRow>[] {
 }
 
 /** The forms of fused instructions of VSX: the target is the addend, or a factor. */
-const FUSED_FORMS = { a: ['xa', 'xb', 'xt'], m: ['xa', 'xt', 'xb'] } as const;
-const FUSED = ['madd', 'msub', 'nmadd', 'nmsub'] as const;
+export const FUSED_FORMS = { a: ['xa', 'xb', 'xt'], m: ['xa', 'xt', 'xb'] } as const;
+export const FUSED = ['madd', 'msub', 'nmadd', 'nmsub'] as const;
 const PRECISIONS = [['dp', BINARY64], ['sp', BINARY32]] as const; // prettier-ignore
 
 /** A word in both halves of the first doubleword, where the manual leaves the second one open. */

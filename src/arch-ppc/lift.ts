@@ -75,39 +75,43 @@ import type { PpcMnemonic } from './isa.js';
 const numbered = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 
 /** Slots of both sizes. A field of CR is the record at `cr<n>k`. */
-const SLOTS = new SlotLayout([
-  ...numbered('r', 32).map((name) => [name, 'i64'] as const),
-  ...[
-    'lr',
-    'ctr',
-    'ca',
-    'so',
-    'ov',
-    'xerlow',
-    'tar',
-    'vrsave',
-    'resaddress',
-    'resvalue',
-    'reshigh',
-    'ca32',
-    'ov32',
-    'dscr',
-    'ppr',
-    'vscr',
-    'fpscr',
-    'float mode',
-    'last float',
-    'last a',
-    'last b',
-    'last c',
-  ].map((name) => [name, 'i64'] as const),
-  ...numbered('cr', 8).flatMap((name) => (['k', 'a', 'b'] as const).map((part) => [name + part, 'i64'] as const)),
-  ...numbered('f', 32).map((name) => [name, 'f64'] as const),
-  // The lower doublewords of the VSR that these are in, VR, and what ops on lanes use.
-  ...numbered('vsl', 32).map((name) => [name, 'i64'] as const),
-  ...numbered('v', 32).map((name) => [name, 'v128'] as const),
-  ...numbered('lanes', 6).map((name) => [name, 'v128'] as const),
-]);
+/** Of one instruction: shifts of bytes by bytes need 50. */
+const VECTOR_TEMPORARIES = 64;
+const SLOTS = new SlotLayout(
+  [
+    ...numbered('r', 32).map((name) => [name, 'i64'] as const),
+    ...[
+      'lr',
+      'ctr',
+      'ca',
+      'so',
+      'ov',
+      'xerlow',
+      'tar',
+      'vrsave',
+      'resaddress',
+      'resvalue',
+      'reshigh',
+      'ca32',
+      'ov32',
+      'dscr',
+      'ppr',
+      'vscr',
+      'fpscr',
+      'float mode',
+      'last float',
+      'last a',
+      'last b',
+      'last c',
+    ].map((name) => [name, 'i64'] as const),
+    ...numbered('cr', 8).flatMap((name) => (['k', 'a', 'b'] as const).map((part) => [name + part, 'i64'] as const)),
+    ...numbered('f', 32).map((name) => [name, 'f64'] as const),
+    // The lower doublewords of the VSR that these are in, and VR.
+    ...numbered('vsl', 32).map((name) => [name, 'i64'] as const),
+    ...numbered('v', 32).map((name) => [name, 'v128'] as const),
+  ],
+  VECTOR_TEMPORARIES,
+);
 const GPR = numbered('r', 32).map((name) => SLOTS.slot(name));
 const LR = SLOTS.slot('lr');
 const CTR = SLOTS.slot('ctr');
@@ -134,6 +138,7 @@ const FLOAT_SLOTS: FloatSlots = {
   floats: numbered('f', 32).map((name) => SLOTS.slot(name)),
   lower: numbered('vsl', 32).map((name) => SLOTS.slot(name)),
   vectors: numbered('v', 32).map((name) => SLOTS.slot(name)),
+  vscr: VSCR,
   fpscr: SLOTS.slot('fpscr'),
   mode: SLOTS.slot('float mode'),
   last: SLOTS.slot('last float'),
@@ -1789,19 +1794,7 @@ function writeUpper({ b }: Lifting, number: number, bits: Slot): void {
   }
 }
 
-const LANES = [0, 1, 2, 3, 4, 5].map((i) => SLOTS.slot(`lanes${i}`));
-const vectors = lazily(
-  () =>
-    new Map<string, Lift>(
-      vectorSemantics({
-        vectors: FLOAT_SLOTS.vectors,
-        floats: FPR,
-        lower: FLOAT_SLOTS.lower,
-        vscr: VSCR,
-        scratch: [LANES[0]!, LANES[1]!, LANES[2]!, LANES[3]!, LANES[4]!, LANES[5]!],
-      }),
-    ),
-);
+const vectors = lazily(() => new Map<string, Lift>(vectorSemantics(FLOAT_SLOTS)));
 const floating = lazily(() => floatSemantics(FLOAT_SLOTS));
 /** Of VMX. VSX, the rest of `vectors`, is for 64-bit programs. */
 const isOfVmx = (name: string): boolean => /^(l|st)?v|^m[ft]vscr|^bcd/.test(name);
@@ -2254,7 +2247,7 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
     helpers: {
       ...helpers(is64),
       ...floatHelpers(floats, FLOAT_SLOTS, setField, is64),
-      vector: vectorHelper({ vectors: FLOAT_SLOTS.vectors, vscr: VSCR }, endian, (word) => floats.of(word), setField),
+      vector: vectorHelper(FLOAT_SLOTS, endian, (word) => floats.of(word), setField),
     },
     reservation: { address: RESERVED_ADDRESS, none: NO_RESERVATION, granuleBytes: CACHE_LINE_BYTES[is64 ? 64 : 32] },
     lift,

@@ -40,11 +40,8 @@ export interface VmxRow {
 }
 
 const two = ['vra', 'vrb'];
-const three = ['vra', 'vrb', 'vrc'];
 const LETTERS = { b: 8, h: 16, w: 32, d: 64 } as const;
-const NARROW = [['b', 8], ['h', 16], ['w', 32]] as const; // prettier-ignore
 const ALL = Object.entries(LETTERS);
-const SIGNS = [['s', true], ['u', false]] as const; // prettier-ignore
 
 /** Elements of `bits` bits, the first one first. */
 export function elements(value: bigint, bits: number, signed = false): bigint[] {
@@ -59,108 +56,12 @@ export function joined(parts: readonly bigint[], bits: number): bigint {
 }
 
 const full = (value: bigint): bigint => BigInt.asUintN(128, value);
-const total = (parts: readonly bigint[]): bigint => parts.reduce((sum, each) => sum + each, 0n);
 
 const ROWS = new Map<string, VmxRow>();
 
 function add(name: string, sources: readonly string[], run: VmxRow['run']): void {
   ROWS.set(name, { sources, run });
 }
-
-type OfElement = (a: bigint, b: bigint, unit: VectorUnit) => bigint;
-
-/** Element by element. */
-function lanes(name: string, bits: number, compute: OfElement, signed = false): void {
-  add(name, two, ([a, b], unit) => {
-    const second = elements(b!, bits, signed);
-    return joined(elements(a!, bits, signed).map((each, i) => compute(each, second[i]!, unit)), bits); // prettier-ignore
-  });
-}
-
-function lanesOfOne(name: string, bits: number, compute: (value: bigint) => bigint): void {
-  add(name, ['vrb'], ([b]) => joined(elements(b!, bits).map(compute), bits));
-}
-
-// ------------------------------------------------------------------------------ sums and products
-
-for (const [letter, bits] of NARROW) {
-  for (const [sign, signed] of SIGNS) {
-    lanes(`vavg${sign}${letter}`, bits, (a, b) => (a + b + 1n) >> 1n, signed);
-    for (const [where, offset] of [['e', 0], ['o', 1]] as const) {
-      add(`vmul${where}${sign}${letter}`, two, ([a, b]) => {
-        const second = elements(b!, bits, signed);
-        const products = elements(a!, bits, signed).map((each, i) => each * second[i]!);
-        return joined(products.filter((_, i) => i % 2 === offset), 2 * bits); // prettier-ignore
-      });
-    } // prettier-ignore
-  }
-}
-for (const [sign, signed] of SIGNS) {
-  lanes(`vadd${sign}ws`, 32, (a, b, unit) => unit.clamp(a + b, 32, signed), signed);
-  lanes(`vsub${sign}ws`, 32, (a, b, unit) => unit.clamp(a - b, 32, signed), signed);
-}
-lanes('vaddcuw', 32, (a, b) => (a + b) >> 32n);
-lanes('vsubcuw', 32, (a, b) => (a >= b ? 1n : 0n));
-lanes('vmuluwm', 32, (a, b) => a * b);
-
-/** Sums of quadwords with a carry in; differences add the complement. */
-for (const [name, isDifference] of [['add', false], ['sub', true]] as const) {
-  const sum = (a: bigint, b: bigint, carry: bigint): bigint => a + (isDifference ? full(~b) : b) + carry;
-  const carry = isDifference ? 1n : 0n;
-  add(`v${name}cuq`, two, ([a, b]) => sum(a!, b!, carry) >> 128n);
-  add(`v${name}euqm`, three, ([a, b, c]) => full(sum(a!, b!, c! & 1n)));
-  add(`v${name}ecuq`, three, ([a, b, c]) => sum(a!, b!, c! & 1n) >> 128n);
-} // prettier-ignore
-
-add('vmladduhm', three, ([a, b, c]) => {
-  const [second, third] = [elements(b!, 16), elements(c!, 16)];
-  return joined(elements(a!, 16).map((each, i) => each * second[i]! + third[i]!), 16); // prettier-ignore
-});
-for (const [name, half] of [['vmhaddshs', 0n], ['vmhraddshs', 0x4000n]] as const) {
-  add(name, three, ([a, b, c], unit) => {
-    const [second, third] = [elements(b!, 16, true), elements(c!, 16, true)];
-    const sum = (each: bigint, i: number): bigint => ((each * second[i]! + half) >> 15n) + third[i]!;
-    return joined(elements(a!, 16, true).map((each, i) => unit.clamp(sum(each, i), 16, true)), 16);
-  });
-} // prettier-ignore
-
-/** Products summed into the words of a third operand; `limit`: saturated, and signed. */
-function productSums(name: string, bits: 8 | 16, signs: readonly [a: boolean, b: boolean], limit?: boolean): void {
-  add(name, three, ([a, b, c], unit) => {
-    const second = elements(b!, bits, signs[1]);
-    const products = elements(a!, bits, signs[0]).map((each, i) => each * second[i]!);
-    const count = 32 / bits;
-    const words = elements(c!, 32, limit === true).map((each, i) => {
-      const sum = each + total(products.slice(i * count, (i + 1) * count));
-      return limit === undefined ? sum : unit.clamp(sum, 32, limit);
-    });
-    return joined(words, 32);
-  });
-}
-productSums('vmsumubm', 8, [false, false]);
-productSums('vmsummbm', 8, [true, false]);
-productSums('vmsumuhm', 16, [false, false]);
-productSums('vmsumshm', 16, [true, true]);
-productSums('vmsumuhs', 16, [false, false], false);
-productSums('vmsumshs', 16, [true, true], true);
-
-/** Elements of the first operand across parts of `into` bits, and the last word of each part. */
-function across(name: string, bits: number, into: number, signed: boolean): void {
-  add(name, two, ([a, b], unit) => {
-    const [first, last] = [elements(a!, bits, signed), elements(b!, 32, signed)];
-    const count = into / bits;
-    const sums = Array.from({ length: 128 / into }, (_, i) => {
-      const sum = total(first.slice(i * count, (i + 1) * count)) + last[((i + 1) * into) / 32 - 1]!;
-      return BigInt.asUintN(32, unit.clamp(sum, 32, signed));
-    });
-    return joined(sums, into);
-  });
-}
-across('vsum4ubs', 8, 32, false);
-across('vsum4sbs', 8, 32, true);
-across('vsum4shs', 16, 32, true);
-across('vsum2sws', 32, 64, true);
-across('vsumsws', 32, 128, true);
 
 /** Product of polynomials over GF(2). */
 function polynomialProduct(a: bigint, b: bigint): bigint {
@@ -177,56 +78,6 @@ for (const [letter, bits] of ALL) {
   });
 }
 
-// ------------------------------------------------------------------------------------- bits
-
-const rotated = (value: bigint, right: bigint, bits: number): bigint =>
-  (value >> right) | BigInt.asUintN(bits, value << (BigInt(bits) - right));
-
-for (const [letter, bits] of ALL) {
-  const count = (value: bigint): bigint => value & BigInt(bits - 1);
-  lanes(`vrl${letter}`, bits, (a, b) => rotated(a, count(-b), bits));
-  lanes(`vsl${letter}`, bits, (a, b) => a << count(b));
-  lanes(`vsr${letter}`, bits, (a, b) => a >> count(b));
-  lanes(`vsra${letter}`, bits, (a, b) => BigInt.asIntN(bits, a) >> count(b));
-  lanesOfOne(`vclz${letter}`, bits, (value) => BigInt(bits - (value === 0n ? 0 : value.toString(2).length)));
-  lanesOfOne(`vpopcnt${letter}`, bits, (value) => BigInt(value.toString(2).replaceAll('0', '').length));
-}
-add('vbpermq', two, ([a, b]) => {
-  const bits = elements(b!, 8).map((index) => (index < 128n ? (a! >> (127n - index)) & 1n : 0n));
-  return joined(bits, 1) << 64n;
-});
-add('vpermxor', three, ([a, b, c]) => {
-  const [first, second] = [elements(a!, 8), elements(b!, 8)];
-  return joined(elements(c!, 8).map((by) => first[Number(by >> 4n)]! ^ second[Number(by & 15n)]!), 8); // prettier-ignore
-});
-
-// --------------------------------------------------------------------------------- pack, unpack
-
-for (const [letter, bits] of [['h', 16], ['w', 32], ['d', 64]] as const) {
-  const packed = (name: string, from: boolean, narrow: (value: bigint, unit: VectorUnit) => bigint): void => {
-    add(name, two, ([a, b], unit) => {
-      const all = [...elements(a!, bits, from), ...elements(b!, bits, from)];
-      return joined(all.map((each) => narrow(each, unit)), bits / 2); // prettier-ignore
-    });
-  };
-  packed(`vpku${letter}us`, false, (value, unit) => unit.clamp(value, bits / 2, false));
-  packed(`vpks${letter}us`, true, (value, unit) => unit.clamp(value, bits / 2, false));
-  packed(`vpks${letter}ss`, true, (value, unit) => unit.clamp(value, bits / 2, true));
-} // prettier-ignore
-for (const [half, offset] of [['h', 0n], ['l', 64n]] as const) {
-  // Pixels: a bit, which fills a byte, and three numbers of 5 bits.
-  add(`vupk${half}px`, ['vrb'], ([b]) => {
-    const pixels = elements(full(b! << offset), 16).slice(0, 4);
-    const wide = (pixel: bigint): bigint =>
-      ((pixel >> 15n) * 0xff00_0000n) | ((pixel & 0x7c00n) << 6n) | ((pixel & 0x3e0n) << 3n) | (pixel & 31n);
-    return joined(pixels.map(wide), 32);
-  });
-} // prettier-ignore
-add('vpkpx', two, ([a, b]) => {
-  const narrow = (word: bigint): bigint =>
-    ((word >> 9n) & 0x8000n) | ((word >> 9n) & 0x7c00n) | ((word >> 6n) & 0x3e0n) | ((word >> 3n) & 31n);
-  return joined([...elements(a!, 32), ...elements(b!, 32)].map(narrow), 16);
-});
 // -------------------------------------------------------------------------------- decimal numbers
 
 /** 31 decimal digits and a sign behind them; null: it is none. */
@@ -269,6 +120,8 @@ const SHA = {
   w: { bits: 32, rotations: [[7, 18, 3], [17, 19, 10], [2, 13, 22], [6, 11, 25]] },
   d: { bits: 64, rotations: [[1, 8, 7], [19, 61, 6], [28, 34, 39], [14, 18, 41]] },
 } as const; // prettier-ignore
+const rotated = (value: bigint, right: bigint, bits: number): bigint =>
+  (value >> right) | BigInt.asUintN(bits, value << (BigInt(bits) - right));
 for (const [letter, { bits, rotations }] of Object.entries(SHA)) {
   add(`vshasigma${letter}`, ['vra'], ([a], unit) => {
     const { st, six } = unit.operands;

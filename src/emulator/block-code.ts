@@ -43,6 +43,12 @@ interface FinalStop {
   readonly refund: number;
 }
 
+/** `v128.const`, which compilers keep in registers and look into. */
+function vectorConstant(low: bigint, high: bigint): readonly number[] {
+  const halves = BigUint64Array.of(BigInt.asUintN(64, low), BigInt.asUintN(64, high));
+  return [0xfd, 0x0c, ...new Uint8Array(halves.buffer)];
+}
+
 export class BlockCode {
   private readonly code: Code;
   private readonly accesses: AccessCode;
@@ -194,6 +200,8 @@ export class BlockCode {
     const { code, region } = this;
     if (row.form === 'float') {
       this.writeFloat(op, row);
+    } else if (op.op === 'join64' && typeof op.a === 'bigint' && typeof op.b === 'bigint') {
+      code.raw(vectorConstant(op.a, op.b));
     } else {
       region.value(op.a, row.type);
       code.raw(row.a);

@@ -198,6 +198,10 @@ const fromInteger = (to: Width, each: Bytes, convert: number, clean: FloatFuncti
 const SIGNED_WORD: Bytes = [I64.extend32];
 const UNSIGNED_WORD: Bytes = [I32.wrap, I64.extendU];
 
+/** Rounded to an integer of its format; opcodes of singles are 14 lower. */
+const integral = (width: Width, rounding: IntegralRounding): FloatRow =>
+  row(width, 1, opcode(width, TO_INTEGRAL[rounding][0]), { settled: FINITE[width] });
+
 /** The rows. Names end with the width of the numbers: `fadd64`, `fadd32`. */
 export const FLOAT_OPS = {
   fadd64: sum(64, 0xa0, 'cleanadd64'),
@@ -243,6 +247,15 @@ export const FLOAT_OPS = {
   fsingle_u64: fromInteger(32, [], 0xb5, 'cleanunsigned32'),
   fsingle_s32: fromInteger(32, SIGNED_WORD, 0xb4, 'cleansigned32'),
   fsingle_u32: fromInteger(32, UNSIGNED_WORD, 0xb5, 'cleanunsigned32'),
+  /** Numbers rounded so to integers; inexact is not raised. */
+  fintzero64: integral(64, 'zero'),
+  fintdown64: integral(64, 'down'),
+  fintup64: integral(64, 'up'),
+  fintnearest64: integral(64, 'nearest'),
+  fintzero32: integral(32, 'zero'),
+  fintdown32: integral(32, 'down'),
+  fintup32: integral(32, 'up'),
+  fintnearest32: integral(32, 'nearest'),
   /** To integers, rounded so. */
   fzero64_s32: toInteger(64, 'zero', 's32'),
   fzero64_u32: toInteger(64, 'zero', 'u32'),

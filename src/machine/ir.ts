@@ -50,13 +50,15 @@ export class SlotLayout {
   /** First temporary; every slot from here on is dead at the end of an instruction. */
   readonly firstTemporary: Slot;
 
-  constructor(registers: readonly (readonly [name: string, type: SlotType])[]) {
+  /** @param vectors  so many temporaries are vectors */
+  constructor(registers: readonly (readonly [name: string, type: SlotType])[], vectors = 0) {
     for (const [name, type] of registers) {
       this.names.set(name, this.types.length);
       this.add(type);
     }
     this.firstTemporary = this.types.length;
     for (let i = 0; i < TEMPORARIES; i++) this.add('i64');
+    for (let i = 0; i < vectors; i++) this.add('v128');
   }
 
   private add(type: SlotType): void {
@@ -406,6 +408,9 @@ const swizzle = (lanes: Bytes): Bytes => [
 ]; // prettier-ignore
 const LANES32 = swizzle([3, 2, 1, 0, 0xff, 0xff, 0xff, 0xff]);
 const LANES64 = swizzle([7, 6, 5, 4, 3, 2, 1, 0]);
+const LANES128: Bytes = [
+  0xfd, 0x0c, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0xfd, SIMD.swizzle,
+]; // prettier-ignore
 const SPLAT64 = [0xfd, SIMD.splat64];
 const LOW_LANE = [0xfd, SIMD.lane64, 0];
 /**
@@ -426,7 +431,7 @@ const SWAP_LOADED = {
   2: SWAP16.slice(constant(0xffff).length + 1),
   4: [...LANES32, ...LOW_LANE],
   8: [...LANES64, ...LOW_LANE],
-  16: [],
+  16: LANES128,
 } as const satisfies Record<number, Bytes>;
 /** What precedes a store, which stores a lane of a vector where it has 4 or 8 bytes. */
 const SWAP_STORED = {
@@ -434,7 +439,7 @@ const SWAP_STORED = {
   2: SWAP16.slice(0, -constant(0xffff).length - 1),
   4: [...SPLAT64, ...LANES32],
   8: [...SPLAT64, ...LANES64],
-  16: [],
+  16: LANES128,
 } as const satisfies Record<number, Bytes>;
 
 const ZERO128: Bytes = [0xfd, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -459,18 +464,18 @@ const store = (bytes: AccessRow['bytes'], access: Bytes, endian: Endian = 'littl
 }); // prettier-ignore
 
 const vectorShift = (opcode: number): PureRow => ({ ...vectors(opcode), second: 'i64', b: [I32.wrap] });
+/** Bytes of a, and of b as 16 to 31. */
+const shuffle = (lanes: Bytes): PureRow => ({
+  form: 'binary', d: 'v128', type: 'v128', a: [], b: [], both: [0xfd, SIMD.shuffle, ...lanes],
+}); // prettier-ignore
 /** Lanes of `bytes` of the lower or upper halves of a and b in turn. */
-const interleave = (bytes: number, upper: boolean): PureRow => ({
-  form: 'binary', d: 'v128', type: 'v128', a: [], b: [],
-  both: [
-    0xfd,
-    SIMD.shuffle,
-    ...Array.from({ length: 16 }, (_, i) => {
+const interleave = (bytes: number, upper: boolean): PureRow =>
+  shuffle(
+    Array.from({ length: 16 }, (_, i) => {
       const lane = Math.floor(i / (2 * bytes)) * bytes + (i % bytes) + (upper ? 8 : 0);
       return Math.floor(i / bytes) % 2 === 0 ? lane : lane + 16;
     }),
-  ],
-}); // prettier-ignore
+  );
 const ofSlots = (slots: SlotsRow['slots'], call: FunctionName): SlotsRow => ({ form: 'slots', slots, call });
 
 /**
@@ -613,6 +618,8 @@ const OP_TABLE = {
   stf64: { ...store(8, [F64.store]), type: 'f64' },
   ldv128: { ...load(16, false, V128.load), type: 'v128' },
   stv128: { ...store(16, V128.store), type: 'v128' },
+  ldv128be: { ...load(16, false, V128.load, 'big'), type: 'v128' },
+  stv128be: { ...store(16, V128.store, 'big'), type: 'v128' },
   /** Moves 64 bits between an i64 and an f64 slot. */
   f64bits: { form: 'unary', d: 'i64', type: 'f64', a: [], b: [], both: [0xbd] },
   bitsf64: { form: 'unary', d: 'f64', type: 'i64', a: [], b: [], both: [0xbf] },
@@ -751,6 +758,11 @@ const OP_TABLE = {
   vhigh16: interleave(2, true),
   vlow32: interleave(4, false),
   vhigh32: interleave(4, true),
+  vlow64: interleave(8, false),
+  vhigh64: interleave(8, true),
+  /** The upper half of a and the lower one of b; the lower half of a and the upper one of b. */
+  vcross64: shuffle([8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23]),
+  vouter64: shuffle([0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31]),
   vabs8: vector([0xfd, 0x60]),
   vabs16: vector([0xfd, 0x80, 0x01]),
   vabs32: vector([0xfd, 0xa0, 0x01]),
@@ -1064,6 +1076,7 @@ export class BlockBuilder {
   private readonly ops: Op[] = [];
   private readonly instructions: Address[] = [];
   private temporaries = 0;
+  private vectors = 0;
   /** Ops in front of the instruction that was begun last. */
   private opsBefore = 0;
 
@@ -1084,6 +1097,7 @@ export class BlockBuilder {
   begin(address: Address): void {
     this.instructions.push(address);
     this.temporaries = 0;
+    this.vectors = 0;
     this.opsBefore = this.ops.length;
   }
 
@@ -1100,6 +1114,14 @@ export class BlockBuilder {
     if (this.temporaries === TEMPORARIES)
       throw new ElftraceError('internal', 'an instruction needs too many temporaries');
     return this.slots.firstTemporary + this.temporaries++;
+  }
+
+  /** The same of those that are vectors. */
+  vectorTemp(): Slot {
+    const slot = this.slots.firstTemporary + TEMPORARIES + this.vectors++;
+    if (slot >= this.slots.count)
+      throw new ElftraceError('internal', 'an instruction needs too many temporaries that are vectors');
+    return slot;
   }
 
   /** The temporaries of the instruction so far are not needed any more. */
