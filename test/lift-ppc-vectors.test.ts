@@ -8,83 +8,19 @@ import { Machine } from '../src/emulator/index.js';
 import { buildProgram, runHere, runQemu, TARGETS } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
 import { isWhole, repeats, sampled, times } from './support/long.js';
-import { ACCESSES, CASES } from './support/ppc-vectors.js';
+import { ACCESSES, CASES, vectorProgram } from './support/ppc-vectors.js';
 import { describeWith } from './support/tools.js';
-
-const escaped = (text: string): string => text.replaceAll(';', '\\n');
 
 const TRIED = sampled(CASES, 2);
 const TRIED_ACCESSES = sampled(ACCESSES, 2);
-const SOURCE = `
-#include "lib.h"
-static u8 in[20][16] __attribute__((aligned(16)));
-static u8 out[16] __attribute__((aligned(16)));
-static u8 area[64] __attribute__((aligned(64)));
-static u64 sum;
-static u64 vector_state = 88172645463325252ULL;
-static u64 next64(void) {
-  vector_state ^= vector_state << 13;
-  vector_state ^= vector_state >> 7;
-  vector_state ^= vector_state << 17;
-  return vector_state;
-}
-static void digest(const u8 *bytes, int count) {
-  const u64 *words = (const u64 *)bytes;
-  for (int i = 0; i < count / 8; i++) {
-    sum = (sum ^ words[i]) * 1099511628211ULL;
-    sum ^= sum >> 29;
-  }
-}
-#define LOAD "lxvd2x 34,0,%1\\n lxvd2x 35,0,%1\\n lxvd2x 36,0,%2\\n lxvd2x 37,0,%3\\n lxvd2x 3,0,%1\\n lxvd2x 4,0,%2\\n lxvd2x 5,0,%3\\n"
-#define CASE(text) do { \\
-  sum = 14695981039346656037ULL; \\
-  for (int i = 0; i < 20; i++) for (int j = 0; j < 20; j += ${times(1, 3, 9)}) { \\
-    u64 cr; \\
-    __asm__ volatile(".machine push\\n.machine power8\\n" LOAD "mr 9,%5\\n mr 8,%6\\n" text "\\n stxvd2x 34,0,%4\\n mfcr %0\\n.machine pop" \\
-      : "=&r"(cr) : "b"(in[i]), "b"(in[j]), "b"(in[(i + j) % 20]), "b"(out), "b"(next64()), "b"(area) : "r8", "r9", "r10", "cr6", "memory"); \\
-    digest(out, 16); \\
-    sum = (sum ^ (cr & 0xf0)) * 1099511628211ULL; \\
-  } \\
-  line(text, sum); \\
-} while (0)
-#define ACCESS(text) do { \\
-  sum = 14695981039346656037ULL; \\
-  for (u64 at = 0; at < 32; at++) { \\
-    for (int i = 0; i < 64; i++) area[i] = (u8)(i * 37 + 1); \\
-    __asm__ volatile(".machine push\\n.machine power8\\n lxvd2x 34,0,%0\\n lxvd2x 35,0,%0\\n lxvd2x 3,0,%1\\n mr 9,%3\\n mr 8,%4\\n" text "\\n stxvd2x 34,0,%2\\n.machine pop" \\
-      :: "b"(in[at % 20]), "b"(in[(at * 7) % 20]), "b"(out), "b"(at), "b"(area) : "r8", "r9", "r10", "memory"); \\
-    digest(out, 16); \\
-    digest(area, 64); \\
-  } \\
-  line(text, sum); \\
-} while (0)
-int main(int argc, char **argv) {
-  static const u8 corners[8] = {0, 0xff, 0x80, 0x7f, 1, 0xfe, 0x0f, 0x55};
-  for (int i = 0; i < 20; i++)
-    for (int j = 0; j < 16; j++) in[i][j] = i < 8 ? corners[i] : i < 12 ? corners[next64() & 7] : (u8)(next64() >> 20);
-  // Limits of elements of 2, 4 and 8 bytes, and what two products of halfwords do not fit into.
-  for (int i = 12; i < 15; i++) {
-    int bytes = 2 << (i - 12);
-    for (int j = 0; j < 16; j += bytes) {
-      u64 top = (u64)1 << (8 * bytes - 1);
-      u64 value = (u64[]){top, top - 1, -(u64)1, 1}[next64() >> 20 & 3];
-      for (int k = 0; k < bytes; k++) in[i][j + k] = value >> (8 * (bytes - 1 - k));
-    }
-  }
-  for (int j = 0; j < 16; j++) in[15][j] = j & 1 ? 0 : 0x80;
-  for (int j = 0; j < 16; j++) in[19][j] = in[18][j];
-  in[19][5] ^= 1;
-${TRIED.map((text) => `  CASE("${escaped(text)}");`).join('\n')}
-${TRIED_ACCESSES.map((text) => `  ACCESS("${escaped(text)}");`).join('\n')}
-  flush();
-  return 0;
-}
-`;
 
 const targets = TARGETS.filter(({ name }) => name.startsWith('ppc64-elfv2'));
 for (const target of repeats(targets)) {
   describeWith([target.gcc, target.qemu], `VMX and VSX on ${target.name}`, () => {
-    const path = (): string => buildProgram(target, '1', [writeSource('vectors.c', SOURCE)]);
+    const path = (): string =>
+      buildProgram(target, '1', [
+        writeSource('vectors.c', vectorProgram(TRIED, TRIED_ACCESSES, 'power8', times(1, 3, 9))),
+      ]);
 
     test('every instruction gives what it gives under qemu', () => {
       const program = path();

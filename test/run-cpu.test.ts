@@ -109,6 +109,29 @@ describeWith([ARM64_GCC, 'qemu-aarch64'], 'arm64', () => {
   });
 });
 
+const PPC64LE_GCC = 'powerpc64le-linux-gnu-gcc';
+/** What is announced, and sums of quad precision, in place of the features of x86. */
+const POWER9 = STRINGS.replace('__builtin_cpu_supports("sse4.2") ? "sse4.2" : "none"', 'announced()')
+  .replace('static int numbers', '#include <sys/auxv.h>\n#define announced() ((getauxval(AT_HWCAP2) & 0xc00000) == 0xc00000 ? "ISA 3.0" : "none")\nstatic int numbers')
+  .replace('return 0;', '#ifdef __FLOAT128__\nvolatile __float128 quad = mean;\nprintf("%.17g\\n", (double)(quad * quad / 3 - all));\n#endif\nreturn 0;'); // prettier-ignore
+
+describeWith([PPC64LE_GCC, 'qemu-ppc64le'], 'PowerPC 64, little-endian', () => {
+  test('a program of POWER9 does what it does under qemu; without the option it stops with a name', () => {
+    const [source, program] = [scratch('power9.c'), scratch('power9')];
+    writeFileSync(source, POWER9);
+    const flags = ['-O3', '-mcpu=power9', '-mfloat128', '-D_GNU_SOURCE', '-w', '-static'];
+    outputOf(PPC64LE_GCC, [...flags, source, '-lm', '-o', program]);
+    const there = spawnSync('qemu-ppc64le', ['-cpu', 'power9', program], { encoding: 'utf8' }).stdout;
+    expect(there).toMatch(/ ISA 3\.0\n\S+\n$/);
+    expect(run(['--cpu', 'power9', program]).stdout).toBe(there);
+    const base = run([program]);
+    expect([base.status, base.stderr]).toEqual([
+      125,
+      expect.stringMatching(/instruction \w+ at .* is decoded and not executed yet/),
+    ]);
+  });
+});
+
 describe('--cpu', () => {
   test('a name that the machine does not have is refused with those that it has', () => {
     const { status, stderr } = elftrace(['run', '--cpu', 'x86-64', 'samples/built/arm64/program-mcount']);

@@ -6,7 +6,7 @@ import { CACHE_LINE_BYTES, createPpcLifter } from './lift.js';
 import type { PpcDecode } from './lift.js';
 import { createPpcSignals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
-import type { IrEmulation, StatLayout } from '../machine/emulation.js';
+import type { Cpu, IrEmulation, StatLayout } from '../machine/emulation.js';
 import type { Endian } from '../units.js';
 import { ppcProof } from './proof.js';
 
@@ -113,6 +113,8 @@ const STAT64_32: StatLayout = {
 const FEATURE = {
   is32: 0x8000_0000n, is64: 0x4000_0000n, vmx: 0x1000_0000n, floats: 0x0800_0000n, isa206: 0x100n, vsx: 0x80n,
 } as const; // prettier-ignore
+/** With POWER9's numbers of quad precision; without its random numbers, which repeat here. */
+const POWER9 = 0x0080_0000n | 0x0040_0000n;
 const FEATURE2 = { isa207: 0x8000_0000n, isel: 0x0800_0000n, tar: 0x0400_0000n, cryptography: 0x0200_0000n } as const;
 const sum = (features: readonly bigint[]): bigint => features.reduce((all, each) => all | each, 0n);
 const HWCAP = { 4: FEATURE.is32 | FEATURE.vmx | FEATURE.floats, 8: sum(Object.values(FEATURE)) } as const;
@@ -127,11 +129,12 @@ export interface PpcEmulationOptions {
 
 /** The emulation member of a PowerPC `Arch`. */
 export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
-  const { wordBytes, abi } = options;
-  return {
+  const { wordBytes, abi, endian, decode } = options;
+  const base: IrEmulation = {
     kind: 'ir',
-    lifter: createPpcLifter(wordBytes, options.endian, options.decode),
+    lifter: createPpcLifter(wordBytes === 8 ? 'power8' : 'ppc32', endian, decode),
     proof: ppcProof(abi),
+    ...(wordBytes === 8 ? { cpus: processors(() => base, options) } : {}),
     process: {
       // ELFv1: e_entry is a descriptor. ELFv2: r12 = entry, which the entry code may use to find
       // its TOC.
@@ -162,4 +165,21 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
       anchors: new Map(wordBytes === 4 ? [['r13', '_SDA_BASE_']] : []),
     },
   };
+  return base;
+}
+
+/** Vectors up to POWER8, which is what there is without a choice, or those of POWER9. */
+function processors(base: () => IrEmulation, { endian, decode }: PpcEmulationOptions): readonly Cpu[] {
+  return [
+    { name: 'power8', title: 'with VSX and cryptography', emulation: base },
+    {
+      name: 'power9',
+      title: 'with the vectors and numbers of ISA 3.0, too',
+      emulation: () => ({
+        ...base(),
+        lifter: createPpcLifter('power9', endian, decode),
+        process: { ...base().process, hwcap2: HWCAP2[8] | POWER9 },
+      }),
+    },
+  ];
 }

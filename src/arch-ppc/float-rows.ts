@@ -17,17 +17,20 @@ export interface ScalarRow {
   readonly run: (unit: FloatUnit, x: readonly bigint[]) => bigint;
 }
 
+/** An immediate of the instruction, or 0. */
+type Immediate = (name: string) => number;
+
 /** An instruction on the elements of vectors. */
 export interface VectorRow {
   readonly sources: readonly string[];
   /** Of 128 bits, as the result is. */
-  readonly run: (unit: FloatUnit, x: readonly bigint[]) => bigint;
+  readonly run: (unit: FloatUnit, x: readonly bigint[], n: Immediate) => bigint;
 }
 
 /** A comparison or test into a field of CR. */
 export interface TestRow {
   readonly sources: readonly string[];
-  readonly run: (unit: FloatUnit, x: readonly bigint[]) => number;
+  readonly run: (unit: FloatUnit, x: readonly bigint[], n: Immediate) => number;
 }
 
 const SIGN64 = BINARY64.signBit;

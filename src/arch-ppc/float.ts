@@ -16,6 +16,7 @@
  */
 import {
   add,
+  BINARY128,
   BINARY32,
   BINARY64,
   classify,
@@ -241,12 +242,17 @@ export class FloatUnit {
     this.fpscr = withBits(this.fpscr, FPSCR.fr | FPSCR.fi | FPSCR.fprf, fraction | (fprf << FPRF_SHIFT));
   }
 
-  /** The result of a scalar operation as a double; `towardsZero` is the result cut off. */
-  private scalarResult(to: Format, outcome: Outcome, towardsZero: () => bigint): bigint {
+  /** The result of a scalar operation, which FPSCR tells of; `towardsZero` is it cut off. */
+  private told(to: Format, outcome: Outcome, towardsZero: () => bigint): bigint {
     this.raiseFlags(outcome);
     const isInexact = (outcome.flags & EXCEPTION.inexact) !== 0;
     this.tell(isInexact, isInexact && towardsZero() !== outcome.bits, CLASS[classify(to, outcome.bits)]);
-    return widened(to, outcome.bits);
+    return outcome.bits;
+  }
+
+  /** The same as a double. */
+  private scalarResult(to: Format, outcome: Outcome, towardsZero: () => bigint): bigint {
+    return widened(to, this.told(to, outcome, towardsZero));
   }
 
   /** An operation on doubles whose result is a number of `to`, as a double. */
@@ -281,9 +287,7 @@ export class FloatUnit {
       ...convert(from, to, environment(from, rounding), a),
       invalid: isSignalling(from, a) ? vxsnan : 0,
     });
-    const outcome = result(this.rounding);
-    this.scalarResult(to, outcome, () => result('to-zero').bits);
-    return outcome.bits;
+    return this.told(to, result(this.rounding), () => result('to-zero').bits);
   }
 
   /** An integer as a number of `to`, as a double. */
@@ -313,9 +317,9 @@ export class FloatUnit {
   }
 
   /** The same of a scalar, which tells of its fraction. */
-  toInteger(a: bigint, form: IntegerForm, mode: IntegralMode): bigint {
-    const { value, inexact } = this.toIntegerElement(BINARY64, a, form, mode);
-    const cut = inexact ? toInteger(BINARY64, 'to-zero', a, form) : null;
+  toInteger(a: bigint, form: IntegerForm, mode: IntegralMode, of: Format = BINARY64): bigint {
+    const { value, inexact } = this.toIntegerElement(of, a, form, mode);
+    const cut = inexact ? toInteger(of, 'to-zero', a, form) : null;
     this.tell(inexact, cut?.kind === 'integer' && cut.value !== value, 0);
     return value;
   }
@@ -361,12 +365,68 @@ export class FloatUnit {
   }
 
   /** A comparison into a field of CR, and FPCC. */
-  compare(a: bigint, b: bigint, ordered: boolean): number {
-    const field = { less: 8, greater: 4, equal: 2, unordered: 1 }[this.relation(BINARY64, a, b, ordered)];
+  compare(a: bigint, b: bigint, ordered: boolean, of: Format = BINARY64): number {
+    return this.tellField({ less: 8, greater: 4, equal: 2, unordered: 1 }[this.relation(of, a, b, ordered)]);
+  }
+
+  /** A field of CR is FPCC, too. */
+  tellField(field: number): number {
     this.fpscr = withBits(this.fpscr, FPSCR.fpcc, field << FPRF_SHIFT);
     return field;
   }
+
+  // ------------------------------------------------------------------------------- quad precision
+
+  /** An operation on numbers of quad precision. `toOdd`: the last bit is 1 where it is inexact. */
+  quad(operation: Operation, x: readonly bigint[], toOdd: boolean): bigint {
+    const cut = (): Outcome => operate(operation, BINARY128, BINARY128, 'to-zero', x);
+    const outcome = toOdd ? odd(cut()) : operate(operation, BINARY128, BINARY128, this.rounding, x);
+    return this.told(BINARY128, outcome, () => cut().bits);
+  }
+
+  /** A double of a number of quad precision. */
+  narrowedQuad(a: bigint, toOdd: boolean): bigint {
+    const result = (rounding: Rounding): Outcome => ({
+      ...convert(BINARY128, BINARY64, environment(BINARY128, rounding), a),
+      invalid: isSignalling(BINARY128, a) ? vxsnan : 0,
+    });
+    return this.told(BINARY64, toOdd ? odd(result('to-zero')) : result(this.rounding), () => result('to-zero').bits);
+  }
+
+  integerQuad(value: bigint): bigint {
+    const result = fromInteger(BINARY128, environment(BINARY128, this.rounding), value);
+    return this.told(BINARY128, { ...result, invalid: 0 }, () => result.bits);
+  }
+
+  integralQuad(a: bigint, mode: IntegralMode, raises: boolean): bigint {
+    const result = (rounding: Rounding): Outcome => ({
+      ...roundToIntegral(BINARY128, environment(BINARY128, rounding), a, raises),
+      invalid: isSignalling(BINARY128, a) ? vxsnan : 0,
+    });
+    return this.told(BINARY128, result(mode ?? this.rounding), () => result('to-zero').bits);
+  }
+
+  /** Rounded to the 64 bits of double-extended precision, to which a NaN is cut. */
+  extendedQuad(a: bigint, mode: IntegralMode): bigint {
+    const lost = isNan(BINARY128, a) ? (1n << 49n) - 1n : 0n;
+    const result = (rounding: Rounding): Outcome => {
+      const env = { ...environment(BINARY128, rounding), precision: 64 };
+      const { bits, flags } = convert(BINARY128, BINARY128, env, a);
+      return { bits: bits & ~lost, flags, invalid: isSignalling(BINARY128, a) ? vxsnan : 0 };
+    };
+    return this.told(BINARY128, result(mode ?? this.rounding), () => result('to-zero').bits);
+  }
+
+  /** Whether a double is one of the singles. */
+  isSingle(a: bigint): boolean {
+    if (isNan(BINARY64, a)) return (a & 0x1fff_ffffn) === 0n;
+    const { bits } = convert(BINARY64, BINARY32, environment(BINARY64, 'nearest-even'), a);
+    return widened(BINARY32, bits) === a;
+  }
 }
+
+/** A result that was cut off, rounded to odd. */
+const odd = (cut: Outcome): Outcome => ((cut.flags & EXCEPTION.inexact) !== 0 ? { ...cut, bits: cut.bits | 1n } : cut);
 
 export function narrowed(rounding: Rounding, a: bigint): Outcome {
   const { bits, flags } = convert(BINARY64, BINARY32, environment(BINARY64, rounding), a);

@@ -32,6 +32,7 @@ import type { Flow, Instruction, Isa } from '../isa/instruction.js';
 import { IsaTable, row } from '../isa/table.js';
 import type { Alias, Decoded, FieldSpec, Operands, RowAttributes, RowSpec } from '../isa/table.js';
 import type { Endian } from '../units.js';
+import { rowsPower9 } from './isa-power9.js';
 
 // ------------------------------------------------------------------------------------------ fields
 
@@ -117,6 +118,7 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   l2: unsigned(2),
   l3: unsigned(3),
   drm: unsigned(3),
+  dcmx: unsigned(7),
   rm: unsigned(2),
   sc2: unsigned(2),
   wc: unsigned(2),
@@ -1301,7 +1303,7 @@ const rowsVsx: readonly RowSpec[] = [
 
 /** Rows that are decoded and named; executing one is a stop. */
 const rowsDecodeOnlyCommon: readonly RowSpec[] = [...rowsSystem, ...rowsFloat, ...rowsVector, ...rowsVsx];
-const rowsDecodeOnly64: readonly RowSpec[] = rowsSystem64;
+const rowsDecodeOnly64: readonly RowSpec[] = [...rowsSystem64, ...rowsPower9];
 
 // ----------------------------------------------------------------------------------------- aliases
 

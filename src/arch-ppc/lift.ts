@@ -60,8 +60,11 @@ import type {
   Terminator,
 } from '../machine/ir.js';
 import { ByteView } from '../bytes.js';
-import { floatHelpers, floatSemantics, FloatState } from './float-lift.js';
-import type { FloatSlots } from './float-lift.js';
+import { floatSemantics } from './float-lift.js';
+import { floatHelpers, FloatState } from './float-state.js';
+import type { FloatSlots } from './float-state.js';
+import { power9Semantics } from './power9.js';
+import { power9Helpers } from './power9-memory.js';
 import { readVscr, vectorHelper, vectorSemantics, writeVscr } from './vectors.js';
 import { ElftraceError } from '../errors.js';
 import { lazily, WordMemo } from '../isa/memo.js';
@@ -1780,6 +1783,27 @@ const SINGLES: readonly (readonly [string, Lift])[] = [
   ],
 ];
 
+/** Singles of POWER9 in memory, which are in VR. */
+const POWER9_SINGLES: readonly (readonly [string, Lift])[] = [
+  [
+    'lxssp',
+    (x, f) => {
+      const word = x.b.temp();
+      x.b.load(loadName(4, false, x.width.endian), word, f.base(), f.big('ds'));
+      writeUpper(x, 32 + f.n('vrt'), doubleOfSingle(x, word));
+      return undefined;
+    },
+  ],
+  [
+    'stxssp',
+    (x, f) => {
+      const word = singleOfDouble(x, readUpper(x, 32 + f.n('vrs')));
+      x.b.store(storeName(4, x.width.endian), word, f.base(), f.big('ds'));
+      return undefined;
+    },
+  ],
+];
+
 /** The first doubleword of a VSR. */
 function readUpper({ b }: Lifting, number: number): Slot {
   return number < 32 ? b.make('f64bits', FPR[number]!) : b.make('high64', FLOAT_SLOTS.vectors[number - 32]!);
@@ -1809,6 +1833,16 @@ const table = lazily(
     ]),
 );
 const table64 = lazily(() => new Map<string, Lift>([...table(), ...vectors(), ...floating().vsx, ...SINGLES]));
+const tablePower9 = lazily(
+  () =>
+    new Map<string, Lift>([
+      ...table64(),
+      ...power9Semantics(FLOAT_SLOTS),
+      ...floating().power9,
+      ...POWER9_SINGLES,
+      ...['lwat', 'ldat', 'stwat', 'stdat'].map((name): [string, Lift] => [name, helper('atomic')]),
+    ]),
+);
 
 // ----------------------------------------------------------------------------------------- helpers
 
@@ -2185,26 +2219,31 @@ interface Meaning {
   readonly fields: Fields;
 }
 
-function meaningOf(mnemonic: string | null, operands: Operands, is64: boolean): Meaning {
-  const emit = (mnemonic !== null && (is64 ? table64() : table()).get(mnemonic)) || unsupported;
+function meaningOf(mnemonic: string | null, operands: Operands, processor: Processor): Meaning {
+  const semantics = { ppc32: table, power8: table64, power9: tablePower9 }[processor];
+  const emit = (mnemonic !== null && semantics().get(mnemonic)) || unsupported;
   return { mnemonic, emit, fields: new Fields(operands) };
 }
 
+/** Whose vectors and floating point are executed. */
+export type Processor = 'ppc32' | 'power8' | 'power9';
+
 /**
- * The front end for one size and byte order.
- * @param decode  decoder over the rows of that size
+ * The front end for one processor and byte order.
+ * @param decode  decoder over the rows of its size
  */
-export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDecode): Lifter {
-  const is64 = wordBytes === 8;
+export function createPpcLifter(processor: Processor, endian: Endian, decode: PpcDecode): Lifter {
+  const is64 = processor !== 'ppc32';
+  const wordBytes = is64 ? 8 : 4;
   const width: Width = { is64, endian };
   const floats = new FloatState(FLOAT_SLOTS, decode);
   const meanings = new WordMemo((word) => {
     const decoded = decode(word);
-    return meaningOf(decoded?.row.mnemonic ?? null, decoded?.operands ?? {}, is64);
+    return meaningOf(decoded?.row.mnemonic ?? null, decoded?.operands ?? {}, processor);
   });
   const prefixed = (prefix: number, suffix: number): Meaning => {
     const { mnemonic, operands } = decodePrefixed(prefix, suffix);
-    return meaningOf(mnemonic, operands, is64);
+    return meaningOf(mnemonic, operands, processor);
   };
   const lift = (code: Uint8Array, address: Address, limits: LiftLimits): Block => {
     const view = new ByteView(code, endian, 'code');
@@ -2248,6 +2287,7 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
       ...helpers(is64),
       ...floatHelpers(floats, FLOAT_SLOTS, setField, is64),
       vector: vectorHelper(FLOAT_SLOTS, endian, (word) => floats.of(word), setField),
+      ...(processor === 'power9' ? power9Helpers(FLOAT_SLOTS, GPR, endian, (word) => floats.of(word)) : {}),
     },
     reservation: { address: RESERVED_ADDRESS, none: NO_RESERVATION, granuleBytes: CACHE_LINE_BYTES[is64 ? 64 : 32] },
     lift,

@@ -1,6 +1,6 @@
 /**
- * Ops on vector registers for the lifts of VMX and VSX: how a register is read and written, and what
- * several instructions are made of.
+ * Ops on vector registers for the lifts of VMX and VSX: how a register is read and written, and
+ * what several instructions are made of.
  *
  * A vector register is a number of 128 bits in a v128 slot, so element 0, the most significant, is
  * the last lane, and a little-endian quadword in memory is the slot as it stands. VSR 32 to 63 are
@@ -115,15 +115,15 @@ export class Vectors {
     else this.write(number, this.b.make('high64', value), this.b.make('low64', value));
   }
 
-  /** Bytes of `a`, and of `c` as 16 to 31, by their numbers in storage order of element 0. */
+  /** Bytes of `a`, and of `c` as 16 to 31, by their numbers from element 0 on; 32 is a zero. */
   pick(a: Slot, c: Slot, bytes: readonly number[]): Slot {
     // Byte i of the elements is byte 15 - i of the number.
     const ofNumber = [...bytes].reverse();
     const of = (from: Slot, number: (each: number) => number): Slot =>
       this.op('vswizzle', from, this.constant(...halvesOf(ofNumber.map(number))));
-    if (a === c) return of(a, (each) => 15 - (each & 15));
+    if (a === c) return of(a, (each) => (each < 32 ? 15 - (each & 15) : NONE));
     const first = of(a, (each) => (each < 16 ? 15 - each : NONE));
-    return this.op('or128', first, of(c, (each) => (each < 16 ? NONE : 31 - each))); // prettier-ignore
+    return this.op('or128', first, of(c, (each) => (each < 16 || each >= 32 ? NONE : 31 - each))); // prettier-ignore
   }
 
   /** The same where the numbers are in a vector. */

@@ -38,14 +38,14 @@ const ADD = { 8: 'vadd8', 16: 'vadd16', 32: 'vadd32', 64: 'vadd64' } as const;
 type Narrow = 8 | 16 | 32;
 
 /** Both halves of a result, from those of its operands. */
-function byHalves(v: Vectors, operands: readonly Slot[], compute: (x: readonly Slot[]) => Operand): Slot {
+export function byHalves(v: Vectors, operands: readonly Slot[], compute: (x: readonly Slot[]) => Operand): Slot {
   const halves = operands.map((each) => v.halves(each));
   const [upper, lower] = [0, 1].map((i) => compute(halves.map((each) => each[i]!)));
   return v.joined(upper!, lower!);
 }
 
 /** The same of words. */
-function byWords(v: Vectors, operands: readonly Slot[], compute: (x: readonly Slot[]) => Slot): Slot {
+export function byWords(v: Vectors, operands: readonly Slot[], compute: (x: readonly Slot[]) => Slot): Slot {
   const { b } = v;
   return byHalves(v, operands, (x) => {
     const upper = compute(x.map((each) => b.make('shr', each, 32n)));
@@ -57,7 +57,7 @@ function byWords(v: Vectors, operands: readonly Slot[], compute: (x: readonly Sl
 
 type Shift = (v: Vectors, bits: 8 | 16, a: Slot, by: number) => Slot;
 /** Every element of 1 or 2 bytes by the same count. */
-const SHIFTS: Readonly<Record<'l' | 'r' | 'ra' | 'rotate', Shift>> = {
+export const SHIFTS: Readonly<Record<'l' | 'r' | 'ra' | 'rotate', Shift>> = {
   l: (v, bits, a, by) => {
     const moved = v.op('vshl16', a, BigInt(by));
     return bits === 16 ? moved : v.op('and128', moved, v.each(0xffn << BigInt(by), 8));
@@ -76,7 +76,7 @@ const SHIFTS: Readonly<Record<'l' | 'r' | 'ra' | 'rotate', Shift>> = {
 };
 
 /** By the counts of another vector: by 1, 2, 4 where those have that bit. */
-function shifted(v: Vectors, how: keyof typeof SHIFTS, bits: 8 | 16, a: Slot, counts: Slot): Slot {
+export function shifted(v: Vectors, how: keyof typeof SHIFTS, bits: 8 | 16, a: Slot, counts: Slot): Slot {
   let value = a;
   for (let by = 1; by < bits; by *= 2) {
     const bit = v.each(BigInt(by), bits);
@@ -252,7 +252,7 @@ binary('vsumsws', (v, a, c) => {
   return v.joined(0n, clampedWord(v, v.b.make('add', v.b.make('add', upper!, lower!), last)));
 });
 
-// ----------------------------------------------------------------------- averages, carries, extremes
+// --------------------------------------------------------------------- averages, carries, extremes
 
 for (const [letter, bits] of [['b', 8], ['h', 16]] as const) {
   binary(`vavgu${letter}`, (v, a, c) => v.op(`vavg${bits}`, a, c));
@@ -390,7 +390,7 @@ function leadingZeros(v: Vectors, a: Slot, bits: Narrow): Slot {
   return v.op(ADD[bits], upper, v.op('and128', lower, isAll));
 }
 
-function ones(v: Vectors, a: Slot, bits: Narrow): Slot {
+export function ones(v: Vectors, a: Slot, bits: Narrow): Slot {
   if (bits === 8) return v.op('popcnt8x16', a);
   const half = (bits / 2) as 8 | 16;
   const counts = ones(v, a, half);

@@ -80,12 +80,19 @@ for (const [letter, bits] of ALL) {
 
 // -------------------------------------------------------------------------------- decimal numbers
 
-/** 31 decimal digits and a sign behind them; null: it is none. */
+/** 31 decimal digits, as nibbles, and a sign behind them; null: it is none. */
+export function signedDecimal(bits: bigint): { readonly digits: bigint; readonly isNegative: boolean } | null {
+  const sign = bits & 15n;
+  const digits = bits >> 4n;
+  if (sign < 10n || /[a-f]/.test(digits.toString(16))) return null;
+  return { digits, isNegative: sign === 0xbn || sign === 0xdn };
+}
+
 function decimalOf(bits: bigint): bigint | null {
-  const sign = Number(bits & 15n);
-  const digits = (bits >> 4n).toString(16);
-  if (sign < 10 || /[a-f]/.test(digits)) return null;
-  return sign === 0xb || sign === 0xd ? -BigInt(digits) : BigInt(digits);
+  const number = signedDecimal(bits);
+  if (number === null) return null;
+  const value = BigInt(number.digits.toString(16));
+  return number.isNegative ? -value : value;
 }
 
 for (const [name, sign] of [['bcdadd.', 1n], ['bcdsub.', -1n]] as const) {

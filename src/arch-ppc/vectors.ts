@@ -12,13 +12,14 @@ import type { Endian } from '../units.js';
 import { INTEGER_ROWS, VectorUnit } from './vector-rows.js';
 import type { VmxRow } from './vector-rows.js';
 import { FLOAT_ROWS } from './vmx-floats.js';
+import { POWER9_VECTORS } from './power9-rows.js';
 import { BYTES, EQUAL, halvesOf, ONES, recordAll, replicated, Vectors } from './vector-builder.js';
 import type { VectorSlots } from './vector-builder.js';
 import { ELEMENT_ROWS } from './vector-elements.js';
 import { vmxFloatSemantics } from './vector-float-lift.js';
 
 /** What the semantics need of the instruction being lifted. */
-interface Place {
+export interface Place {
   readonly b: BlockBuilder;
   readonly word: number;
   readonly next: bigint;
@@ -27,14 +28,15 @@ interface Place {
   sized(name: 'add'): PureName;
   setBits(field: number, bits: Operand): void;
 }
-interface Fields {
+export interface Fields {
   n(name: string): number;
   r(name: string): Slot;
   base(): Operand;
+  big(name: string): bigint;
   flag(name: string): boolean;
   has(name: string): boolean;
 }
-type VectorLift = (x: Place, f: Fields) => Terminator | undefined;
+export type VectorLift = (x: Place, f: Fields) => Terminator | undefined;
 
 const GREATER = ['vgt8', 'vgt16', 'vgt32', 'vgt64'] as const;
 
@@ -66,39 +68,39 @@ const merged =
   (v, a, c) =>
     v.op(name, c, a);
 
-const vr = (f: Fields, name: string): number => 32 + f.n(name);
+export const vr = (f: Fields, name: string): number => 32 + f.n(name);
 
 /** Address of an access by register and index. */
-function indexed(x: Place, f: Fields): Slot {
+export function indexed(x: Place, f: Fields): Slot {
   const base = f.base();
   return typeof base === 'bigint' ? f.r('rb') : x.b.make(x.sized('add'), base, f.r('rb'));
 }
 
 /** An op by the byte order of the machine. */
-const load64 = (x: Place, at: Slot): Slot => {
+export const load64 = (x: Place, at: Operand, offset = 0n): Slot => {
   const d = x.b.temp();
-  x.b.load(x.width.endian === 'little' ? 'ld64' : 'ld64be', d, at, 0n);
+  x.b.load(x.width.endian === 'little' ? 'ld64' : 'ld64be', d, at, offset);
   return d;
 };
-const store64 = (x: Place, value: Operand, at: Slot): void => {
-  x.b.store(x.width.endian === 'little' ? 'st64' : 'st64be', value, at, 0n);
+export const store64 = (x: Place, value: Operand, at: Operand, offset = 0n): void => {
+  x.b.store(x.width.endian === 'little' ? 'st64' : 'st64be', value, at, offset);
 };
-/** A quadword: in little-endian order the byte at the lowest address is the least significant one. */
-const load128 = (x: Place, at: Slot): Slot => {
+/** A quadword: in little-endian order the byte at the lowest address is the least significant. */
+export const load128 = (x: Place, at: Operand, offset = 0n): Slot => {
   const d = x.b.vectorTemp();
-  x.b.load(x.width.endian === 'little' ? 'ldv128' : 'ldv128be', d, at, 0n);
+  x.b.load(x.width.endian === 'little' ? 'ldv128' : 'ldv128be', d, at, offset);
   return d;
 };
-const store128 = (x: Place, value: Slot, at: Slot): void => {
-  x.b.store(x.width.endian === 'little' ? 'stv128' : 'stv128be', value, at, 0n);
+export const store128 = (x: Place, value: Slot, at: Operand, offset = 0n): void => {
+  x.b.store(x.width.endian === 'little' ? 'stv128' : 'stv128be', value, at, offset);
 };
-/** Elements of a quadword in memory whose bytes alone are in the order of the machine, and back. */
-const ordered = (v: Vectors, x: Place, value: Slot, bytes: 4 | 8): Slot => {
+/** Elements of so many bytes in memory, the first of which is element 0, as a number; and back. */
+export const ordered = (v: Vectors, x: Place, value: Slot, bytes: 1 | 2 | 4 | 8): Slot => {
   if (x.width.endian === 'big') return value;
   if (bytes === 8) return v.op('vcross64', value, value);
-  return v.pick(value, value, Array.from({ length: 16 }, (_, i) => 12 - 4 * (i >> 2) + (i & 3)));
+  return v.pick(value, value, from(0).map((i) => 16 - bytes - (i - (i % bytes)) + (i % bytes)));
 }; // prettier-ignore
-const load32 = (x: Place, at: Slot, signed = false): Slot => {
+export const load32 = (x: Place, at: Slot, signed = false): Slot => {
   const d = x.b.temp();
   const little = signed ? 'ld32s' : 'ld32u';
   const big = signed ? 'ld32sbe' : 'ld32ube';
@@ -106,7 +108,7 @@ const load32 = (x: Place, at: Slot, signed = false): Slot => {
   return d;
 };
 
-const from = (start: number) => Array.from({ length: 16 }, (_, i) => start + i);
+export const from = (start: number) => Array.from({ length: 16 }, (_, i) => start + i);
 const splat = (bytes: number, element: number): number[] =>
   Array.from({ length: 16 }, (_, i) => element * bytes + (i % bytes));
 
@@ -480,7 +482,7 @@ export function writeVscr(state: HelperState, slot: Slot, endian: Endian, value:
   state.set(slot, (value & VSCR_BITS) ^ startingVscr(endian));
 }
 
-const computed: VectorLift = (x) => ({ kind: 'helper', name: 'vector', argument: x.word, next: x.next });
+export const computed: VectorLift = (x) => ({ kind: 'helper', name: 'vector', argument: x.word, next: x.next });
 
 /** Instructions that have no ops. */
 const ROWS: ReadonlyMap<string, VmxRow> = new Map([...INTEGER_ROWS, ...FLOAT_ROWS]);
@@ -498,7 +500,7 @@ export function vectorHelper(
 ): Helper {
   return (state, word) => {
     const { mnemonic, operands } = known(word);
-    const row = ROWS.get(mnemonic)!;
+    const row = ROWS.get(mnemonic) ?? POWER9_VECTORS.get(mnemonic)!;
     const slotOf = (field: string): Slot => slots.vectors[operands[field]!]!;
     const unit = new VectorUnit(operands, (readVscr(state, slots.vscr, endian) & NON_JAVA) !== 0n);
     const values = row.sources.map((name) => (state.get(slotOf(name), 1) << 64n) | state.get(slotOf(name)));

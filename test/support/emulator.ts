@@ -86,6 +86,13 @@ export function ppcEmulation(kind: PpcKind): IrEmulation {
   return emulation;
 }
 
+/** The same of a processor of `--cpu`. */
+export function processorOf(emulation: Arch['emulation'], name: string): IrEmulation {
+  const found = emulation.kind === 'ir' ? emulation.cpus?.find((each) => each.name === name) : undefined;
+  if (!found) throw new Error(`no processor ${name}`);
+  return found.emulation();
+}
+
 /** One instruction of the rows: mnemonic and operands by field name. */
 export type PpcLine = readonly [mnemonic: string, operands?: Readonly<Record<string, number>>];
 
@@ -106,10 +113,15 @@ export function ppcWords(kind: PpcKind, lines: readonly PpcLine[]): Uint8Array {
 export function ppcMachine(
   kind: PpcKind,
   lines: readonly PpcLine[],
-  options: { readonly address?: bigint; readonly permission?: 'rx' | 'rwx'; readonly tier?: 0 | 1 | 'auto' } = {},
+  options: {
+    readonly address?: bigint;
+    readonly permission?: 'rx' | 'rwx';
+    readonly tier?: 0 | 1 | 'auto';
+    readonly emulation?: IrEmulation;
+  } = {},
 ): Machine {
-  const { address = 0x1_0000n, permission = 'rx', tier } = options;
-  const machine = new Machine({ lifter: ppcEmulation(kind).lifter, ...(tier !== undefined && { tier }) });
+  const { address = 0x1_0000n, permission = 'rx', tier, emulation = ppcEmulation(kind) } = options;
+  const machine = new Machine({ lifter: emulation.lifter, ...(tier !== undefined && { tier }) });
   machine.load(address, ppcWords(kind, lines), { permission, size: 0x1000 });
   machine.map({ address: 0x2_0000n, size: 0x1000, permission: 'rw' });
   machine.setRegister('pc', address);

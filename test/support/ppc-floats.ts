@@ -157,6 +157,23 @@ static void prepare(int i, int modes_of, int special_case) {
   __asm__ volatile("lfd 2,0(%1)\\n mtfsf 255,2\\n lfd 2,0(%3)\\n lfd 3,0(%2)\\n lfd 4,8(%2)\\n lfd 5,16(%2)\\n" text "\\n stfd 2,0(%3)\\n mffs 2\\n stfd 2,0(%1)\\n mfcr %0\\n mtfsfi 7,0" \\
     : "=&r"(cr) : "b"(status), "b"(x), "b"(out) : "fr2", "fr3", "fr4", "fr5", "cr0", "cr1", "cr2", "cr3", "cr4", "cr5", "cr6", "cr7", "memory")
 `;
+/** Numbers of quad and half precision among the others. */
+const QUADS = `
+#define QUADS 1
+static const u64 special_quads[] = {
+  0x7fff000000000000, 0xffff000000000000, 0x7fff800000000011, 0xffff000000000022, 0x3fff000000000000, 0xbfff8000000000ff, 0x0000000000000001,
+  0x8000800000000000, 0x0001000000000000, 0x7ffeffffffffffff, 0x403e000000000000, 0xc03e000000000001, 0x401e000000000000, 0xc01dffffffffffff,
+  0x43fe000000000000, 0x3c00000000000000, 0x3bcd000000000001, 0x403dffffffffffff, 0x3ffe000000000000, 0x3f8e000000000000, 0x0000000000007c00,
+  0x000000000000fc01, 0x0000000000000001, 0x3e70000000000000, 0x40effc0000000000, 0x40effe0000000000, 0x3f0ffc0000000000, 0x47f0000000007e11,
+};
+static void quads(int i) {
+  for (int k = 0; k < 3; k++) {
+    if (i < 100 ? (i >> k & 1) == 0 : (i + k) % 5 != 0) continue;
+    x[2 * k] = special_quads[(i * (k + 3) + k) % 28];
+    if ((i & 12) == 0) x[2 * k + 1] = i & 16 ? -(u64)1 : 0;
+  }
+}
+`;
 /** Sources vs3 to vs5 and vs35 to vs37, the result in vs34. */
 const VSX_CASE = `
 static u64 area[1];
@@ -177,8 +194,12 @@ static void prepare(int i, int modes_of, int special_case) {
     }
     for (int k = 0; k < 3; k++) x[2 * k + j] = three[k];
   }
+#ifdef QUADS
+  quads(i);
+#endif
+  if (special_case & 4 && (x[2] >> 52 & 2047) - 1 < 0x380) x[2] = special[2];
   if (special_case & 2) x[0] = x[0] >> 32 | (x[0] >> 32 << 32);
-  if (special_case) x[1] = x[0];
+  if (special_case & 3) x[1] = x[0];
   status[0] = modes[i % modes_of];
 }
 #define COUNT 200
@@ -246,7 +267,7 @@ const STATUS_BITS = {
 function statusMask(text: string): number {
   const { vxsnan, fx, ux, zx, fr, fi, c, fprf } = STATUS_BITS;
   let out = fr;
-  if (/fcti|xscvdp[su]x/.test(text)) out |= fprf;
+  if (/fcti|xscv[dq]p[su][xdw]/.test(text)) out |= fprf;
   if (/^(f\w+s\.? |frsp|xs\w+sp )/.test(text)) out |= c;
   if (/^xs\w+sp /.test(text)) out |= ux | fx;
   if (/^(xs|xv|f)r(e|sqrte)/.test(text)) out |= zx | fx;
@@ -254,25 +275,31 @@ function statusMask(text: string): number {
   if (/^xv/.test(text)) out |= fi | ux;
   if (/^fcfid(u|s)/.test(text)) out |= fprf;
   if (/m(add|sub)/.test(text)) out |= vxsnan;
+  // Of a quiet NaN and a signalling one.
+  if (/^xsm(ax|in)jdp/.test(text)) out |= vxsnan | fx | 0x2000_0000;
   return ~out >>> 0;
 }
 const resultMask = (text: string): string => (/^fctiw/.test(text) ? '0xffffffffu' : '~0ull');
 /**
  * 1: zeros are left out, or both doublewords of a vector are the same; 2: all words are. qemu gives
- * all elements behind a NaN what it gives for the NaN.
+ * all elements behind a NaN what it gives for the NaN. 4: no doubles that are subnormal as singles,
+ * which qemu takes for members of every class.
  */
 const specialCase = (text: string): number =>
-  /^fres?\.? |^xvcvdp[su]x/.test(text) ? 1 : /^xvcvsp[su]x/.test(text) ? 3 : 0;
+  /^fres?\.? |^xvcvdp[su]x/.test(text) ? 1 : /^xvcvsp[su]x/.test(text) ? 3 : /^xststdcsp/.test(text) ? 4 : 0;
 
 /** Modes of the program: qemu rounds what `fnmadd` and its kin negate after they negated it. */
-const modesOf = (text: string): number => (/nm(add|sub)/.test(text) ? 4 : 6);
+const modesOf = (text: string): number =>
+  // It takes another direction where an instruction of POWER9 leaves that to FPSCR.
+  /^xsrq\w+ 0,.*,3$/.test(text) ? 2 : /nm(add|sub)/.test(text) ? 4 : 6;
 
 /**
  * Source of a program that prints a digest for each case; with the text of a case as argument, its
  * operands and results too.
  */
-export function floatProgram(cases: readonly string[], kind: 'classic' | 'vsx'): string {
-  const caseMacro = kind === 'classic' ? CLASSIC_CASE : VSX_CASE;
+export function floatProgram(cases: readonly string[], kind: 'classic' | 'vsx' | 'power9'): string {
+  const vsxCase = kind === 'power9' ? `${QUADS}${VSX_CASE.replace('power8', 'power9')}` : VSX_CASE;
+  const caseMacro = kind === 'classic' ? CLASSIC_CASE : vsxCase;
   const functions = cases.map((text, i) => `static void f${i}(void) { CASE("${escaped(text)}"); }\n`);
   const calls = cases.map((text, i) => {
     const name = `"${escaped(text)}"`;
