@@ -180,9 +180,8 @@ function bundle() {
 /** Runs test files; the exit status of jest. */
 function runTests(names, args) {
   if (names.some(runsBundle) && !bundle()) return 1;
-  const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js');
   const pattern = `/(?:${names.map((each) => each.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|')})\\.test\\.js$`;
-  const command = ['--single-threaded-gc', '--interrupt-budget=200000', jest, ...args, pattern];
+  const command = [join(root, 'scripts', 'jest.js'), ...args, pattern];
   return spawnSync(process.execPath, command, { cwd: root, stdio: 'inherit' }).status ?? 1;
 }
 

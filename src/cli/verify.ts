@@ -282,7 +282,8 @@ async function* verifyAlone(
 ): AsyncGenerator<FileVerdict[]> {
   let done = 0;
   const begin = performance.now();
-  if (paths.length > 1) compileLate(LATE_FOR_FILES);
+  let isLate = paths.length > 1;
+  if (isLate) compileLate(LATE_FOR_FILES);
   for (const portion of portions(paths, 1, args.systemUnpack)) {
     unpackAhead(portion);
     for (const path of portion) {
@@ -290,7 +291,10 @@ async function* verifyAlone(
       yield await verifyPath(path, args);
     }
     done += portion.length;
-    if (performance.now() - begin > ALONE_MS) compileAsUsual();
+    if (isLate && performance.now() - begin > ALONE_MS) {
+      compileAsUsual();
+      isLate = false;
+    }
     if (isEnough(done)) return;
   }
 }

@@ -67,7 +67,8 @@ class Server {
     const made = spawnSync('mkfifo', [requests, answers]);
     if (made.status !== 0) throw new Error('mkfifo failed');
     const server = join(root, 'build', 'test', 'support', 'cli-server.js');
-    spawn(process.execPath, ['--interrupt-budget=200000', server, requests, answers], {
+    const options = process.execArgv.filter((each) => each.startsWith('--interrupt-budget'));
+    spawn(process.execPath, [...options, server, requests, answers], {
       stdio: ['ignore', ...(this.outputs as [number, number])],
       env: { ...process.env, NODE_OPTIONS: '' },
     }).unref();
