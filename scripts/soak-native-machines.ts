@@ -79,6 +79,7 @@ if [ -z "$compiles" ]; then
   exec ${triple}-gcc "\${words[@]}" "${folder}/mcount.o"
 fi
 ${triple}-gcc "$@" || exit $?
+[[ "$source" = *conftest.c ]] && exit 0
 out="\${out:-$(basename "\${source%.c}").o}"
 ${cli} mcount "$out" -o "$out.tables" > /dev/null 2>&1 && mv "$out.tables" "$out"
 exit 0

@@ -293,6 +293,7 @@ const editsOf = ({ steps }: Plan, { more }: Parts): readonly FileEdit[] =>
 
 function recordOf({ program: { image } }: Sites, plan: Plan, id: string, parts: Parts): FileRecord {
   const { phoff, phnum, phentsize, is64 } = image.header;
+  const count = parts.places.moved === null ? phnum : phnum + 1;
   const kept = (offset: number, size: number) => ({ offset, bytes: image.bytes.slice(offset, offset + size) });
   return {
     schema: recordSchema,
@@ -300,7 +301,7 @@ function recordOf({ program: { image } }: Sites, plan: Plan, id: string, parts: 
     sha256: id,
     originalSize: image.bytes.length,
     keptSize: image.bytes.length,
-    headers: [kept(0, is64 ? 64 : 52), kept(phoff, (phnum + (parts.places.moved === null ? 0 : 1)) * phentsize)],
+    headers: [kept(0, is64 ? 64 : 52), kept(phoff, count * phentsize)],
     requests: [parts.request],
     injected: false,
     session: [],

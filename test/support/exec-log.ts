@@ -5,20 +5,27 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { run } from './tools.js';
+import { spawnSync } from './spawn.js';
+
+/** A tool's output; soaks have no test runner, so `run` of the tests is none for them. */
+function output(tool: string, args: readonly string[]): string {
+  const { status, stdout, stderr } = spawnSync(tool, args, { encoding: 'utf8', maxBuffer: 1 << 28 });
+  if (status !== 0) throw new Error(`${tool}: ${stderr}`);
+  return stdout;
+}
 
 /** Functions by where they are entered, of ELFv2 at two places. */
 export function functionEntries(program: string, triple: string): Map<number, string> {
   const entries = new Map<number, string>();
   // Symbols of ELFv1 are those of descriptors; nm makes one for the code of each.
   if (triple === 'powerpc64-linux-gnu') {
-    const text = run(`${triple}-nm`, ['--synthetic', program]).toString();
+    const text = output(`${triple}-nm`, ['--synthetic', program]);
     for (const [, at, name] of text.matchAll(/^([0-9a-f]+) [tTwW] \.(\S+)$/gm)) {
       entries.set(Number.parseInt(at!, 16), name!);
     }
     return entries;
   }
-  const text = run(`${triple}-readelf`, ['-sW', program]).toString();
+  const text = output(`${triple}-readelf`, ['-sW', program]);
   const rows = /^ *\d+: ([0-9a-f]+) +\S+ FUNC +\S+ +\S+ +(?:\[<localentry>: (\d+)\] +)?(\S+) (\S+)$/gm;
   for (const [, at, local, section, name] of text.matchAll(rows)) {
     if (section === 'UND') continue;
