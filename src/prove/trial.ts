@@ -24,7 +24,7 @@ import { mix, Random } from './random.js';
 import { type Begun, isAligned } from './state.js';
 import type { TracerState } from './tracer-states.js';
 import type { Wanted, WantedCall } from './wanted.js';
-import { callOf, comeBack, ownData } from './way-back.js';
+import { callOf, comeBack, ofSite, ownData } from './way-back.js';
 import type { ProofWorld, Registers } from './world.js';
 
 /** Instructions from a function's entry to the place behind its site. */
@@ -550,7 +550,9 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
     memory(pair, trial, begun, words);
   if (difference !== null) return { kind: 'different', phase: 'enter', difference, registers: differing };
   // The caller of a tail call is the tracer: where that returns to says the trial of its function.
-  return handler === null || begun.tracer === 'tail' ? { kind: 'equal' } : comeBack(pair, trial, begun, handler, words);
+  return handler === null || begun.tracer === 'tail'
+    ? { kind: 'equal' }
+    : comeBack(pair, trial, begun, handler, words, ofSite(pair, trial, begun, taken ?? handler));
 }
 
 /**
@@ -569,13 +571,18 @@ function takeOver({ original, patched, proof }: Pair, rewritten: ReadonlyMap<Reg
 }
 
 /** Who has the return address: the graph tracer or a return probe, the last that took it. */
-function handlerOf(pair: Pair, { handler, trap, wanted }: Trial, begun: Begun): Address | null {
+function handlerOf(pair: Pair, trial: Trial, begun: Begun): Address | null {
+  const { handler, trap, wanted } = trial;
   const graph = wanted?.hijack === true ? handler : null;
   const probe = wanted?.trap === true && trap !== null ? trap.address : null;
   if (graph === null || probe === null) return graph ?? probe;
-  const { patched, abi } = pair;
-  const isLast = abi.linkRegister !== null && patched.machine.register(abi.linkRegister) === probe;
-  return isLast || hijackedWords(pair, begun, probe).length > 0 ? probe : graph;
+  const { patched, abi, data } = pair;
+  const link = abi.linkRegister === null ? null : patched.machine.register(abi.linkRegister);
+  if (link === probe || hijackedWords(pair, begun, probe).length > 0) return probe;
+  if (link === graph || wayBackOf(pair, trial, begun) === null) return graph;
+  // What the two left is kept until the function that runs in the place is back.
+  const last = wanted!.calls.findLast(({ place }) => data!.isGraph(place) || data!.isProbe(place));
+  return last !== undefined && data!.isProbe(last.place) ? probe : graph;
 }
 
 /**

@@ -101,9 +101,10 @@ export interface OwnCheck {
   wrong(): Difference | null;
 }
 
-const ofSite = (pair: Pair, trial: Trial, begun: Begun, handler: Address): OwnCheck => ({
+/** @param last  who took the return last */
+export const ofSite = (pair: Pair, trial: Trial, begun: Begun, last: Address): OwnCheck => ({
   begin: () => pair.data?.comeBack(pair.patched),
-  wrong: () => ownData(pair, trial, begun, 'return', handler),
+  wrong: () => ownData(pair, trial, begun, 'return', last),
 });
 
 /**

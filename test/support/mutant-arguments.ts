@@ -53,12 +53,27 @@ export const mutantArguments: readonly MutantArgument[] = [
     object: any,
     symbol: any,
     note: 'retry',
+    text: /^(?:cbnz|bne|bnez) [^;]*$/,
+    kinds: ['nop', 'immediate'],
+  },
+  {
+    name: 'one hart',
+    why:
+      'where one hart runs, a store with a reservation succeeds: the branch that tries again is ' +
+      'not taken, wherever it stands',
+    object: any,
+    symbol: any,
+    note: 'retry',
+    text: /^(?:cbnz|bne|bnez) [^;]*; (?!cmp|subs)/,
+    kinds: ['swap'],
   },
   {
     name: 'looked at twice',
     why: 'a plain look in front of a load with a reservation: the second one decides',
     object: any,
-    symbol: any,
+    symbol: /^(?!write_record$|record_event$)/,
+    text: /^(?:cbnz|bne|bnez) /,
+    kinds: ['nop'],
     note: 'look',
   },
   {
@@ -72,32 +87,41 @@ export const mutantArguments: readonly MutantArgument[] = [
     kinds: ['nop', 'immediate'],
   },
   {
+    name: 'compare and exchange',
+    why:
+      'where one hart runs, a compare and exchange finds what was read just before: the ' +
+      'branch for another value is not taken',
+    object: any,
+    symbol: any,
+    note: 'exchange',
+    text: /; (?:stl?xr|st[wd]cx|sc\.[wd])/,
+    kinds: ['swap'],
+  },
+  {
+    name: 'a fourth',
+    why:
+      'a search in ascending numbers that looks at a fourth of what is left and not at the half looks at ' +
+      'one that is left, too: it finds the same',
+    object: /^riscv64\//,
+    symbol: /^(?:matches|ftrace_direct_func|elftrace_probe_ftrace)$/,
+    text: /^srli a\d,a\d,0x1$/,
+    kinds: ['immediate'],
+  },
+  {
+    name: 'lowest bit',
+    why: 'a stack pointer is even: the mask that aligns it need not clear its lowest bit',
+    object: /^riscv64\//,
+    symbol: /^elftrace_invoke$/,
+    text: /^andi sp,sp,-16$/,
+    kinds: ['immediate'],
+  },
+  {
     name: 'hint',
     why: 'the hint of a load with a reservation says nothing about what it does',
     object: /^ppc/,
     symbol: any,
     text: /^l[wd]arx r\d+,(?:0|r\d+),r\d+,0$/,
     kinds: ['immediate'],
-  },
-  {
-    name: 'restored by the buffer',
-    why:
-      'only detour buffers call this function, and load all registers from their frame ' +
-      "behind it: what it saves of its caller's is not needed",
-    object: /^(?:arm64|ppc64-\w+(?:-\w+)?|riscv64)\//,
-    symbol: /^elftrace_probe_hit$/,
-    text: /^(?:stp x(?:19|2\d), x2\d, \[sp, #\d+\]|str x(?:19|2\d), \[sp, #\d+\]|std r(?:1[4-9]|2\d|3[01]),-?\d+\(r1\)|sd s\d+,\d+\(sp\))$/,
-    kinds: ['nop'],
-  },
-  {
-    name: 'restored by the buffer',
-    why:
-      'only detour buffers call this function, and load all registers from their frame ' +
-      "behind it: what it loads of its caller's is not needed",
-    object: /^(?:arm64|ppc64-\w+(?:-\w+)?|riscv64)\//,
-    symbol: /^elftrace_probe_hit$/,
-    text: /^(?:ldp x(?:19|2\d), x2\d, \[sp, #\d+\]|ldr x(?:19|2\d), \[sp, #\d+\]|ld r(?:1[4-9]|2\d|3[01]),-?\d+\(r1\)|ld s\d+,\d+\(sp\))$/,
-    kinds: ['nop', 'immediate'],
   },
   {
     name: 'behind a return',
@@ -121,6 +145,7 @@ export const mutantArguments: readonly MutantArgument[] = [
     object: /^arm64\//,
     symbol: any,
     note: 'idle frame',
+    kinds: ['nop'],
   },
   {
     name: 'readers beside',
@@ -188,7 +213,18 @@ export const mutantArguments: readonly MutantArgument[] = [
       '(EINVAL): of other functions the code behind the site says so first',
     object: /^x86-64\/(?:modern|y2014)(?:\+probes)?$/,
     symbol: /^elftrace_livepatch$/,
+    text: /^(?:cmp|je|jne|jmp|movzx|nop)/,
     standing: 'idle',
+  },
+  {
+    name: 'nested function',
+    why:
+      'around the call of a nested function nothing can take its place, and the tool refuses it ' +
+      '(EINVAL): of other functions the code behind the site says so first',
+    object: /^x86-64\/(?:modern|y2014)(?:\+probes)?$/,
+    symbol: /^elftrace_livepatch$/,
+    text: /^cmp(?:; je)?$/,
+    kinds: ['nop', 'swap'],
   },
   {
     name: 'kept call',
