@@ -11,7 +11,7 @@
  * written behind each image, so that objects may be tried in several runs (with the WORD `none`,
  * nothing is tried again).
  * `--same`: no trials; asks the code of one image of each object which known mutants do the same
- * as what they stand for. One that a trial found is an error.
+ * as what they stand for. One that a trial found, and that an argument fits, is an error, always.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { mutantImages } from '../test/support/mutant-images.js';
@@ -63,7 +63,7 @@ if (args.includes('--keys')) console.log(table.bare().join('\n'));
 const wrong = table.contradictions();
 for (const { tested, text } of wrong) {
   console.log(
-    `found, and the same by its code: ${tested.object} ${tested.symbol}+${tested.offset} ${tested.kind}: ${text}`,
+    `found, and an argument says that it is not: ${tested.object} ${tested.symbol}+${tested.offset} ${tested.kind}: ${text}`,
   );
 }
 // What the page says was found must be found: the rest of it is open work.

@@ -71,12 +71,17 @@ const isSameElse = ({ objects, sameIn = [], elseIn = [] }: MutantState): boolean
 
 /** An argument fits a mutant. */
 function fits(argument: MutantArgument, each: MutantState): boolean {
-  const { object, symbol, text, kinds, note, standing, isSame } = argument;
+  const { standing, isSame } = argument;
   // What is computed needs no trial.
+  return isSaidOf(argument, each) && (isSame !== undefined || (standing ?? 'survived') === each.standing);
+}
+
+/** An argument says that a mutant changes nothing, whatever trials say. */
+function isSaidOf(argument: MutantArgument, each: MutantState): boolean {
+  const { object, symbol, text, kinds, note, isSame } = argument;
   if (isSame !== undefined) return isSame === 'always' ? isSameCode(each) : isSameElse(each);
   return (
     (note === undefined || note === each.note) &&
-    (standing ?? 'survived') === each.standing &&
     (kinds === undefined || kinds.includes(each.tested.kind)) &&
     object.test(each.tested.object) &&
     symbol.test(each.tested.symbol) &&
@@ -149,9 +154,11 @@ export class MutantTable {
     return true;
   }
 
-  /** Mutants that a trial found, and that the code calls the same: one of both is wrong. */
+  /** Mutants that a trial found, though an argument says that none can: one of both is wrong. */
   contradictions(): readonly MutantState[] {
-    return [...this.states.values()].filter((each) => each.standing === 'found' && isSameElse(each));
+    return [...this.states.values()].filter(
+      (each) => each.standing === 'found' && mutantArguments.some((argument) => isSaidOf(argument, each)),
+    );
   }
 
   private stateOf(tested: Tested): MutantState | null {
