@@ -134,6 +134,11 @@ describe('states of the tracer', () => {
     expect(runOf('ppc32/regs+probes probe-faults', unmapped).flaw).toBeNull();
   });
 
+  test('PV-3: redirected: a return probe behind the graph tracer has the return last', () => {
+    const redirected = TRACER_STATES.flatMap((state, n) => (state === 'redirected' ? [n] : []));
+    expect(runOf('ppc64-elfv2-le/regs+probes return-then-graph', redirected).flaw).toBeNull();
+  });
+
   test('PV-1: sites beside a probe are told what to call, where no table names them', () => {
     const run = runOf('ppc64-elfv2-le/regs+probes beside-list', [0]);
     expect(run.flaw).toBeNull();
