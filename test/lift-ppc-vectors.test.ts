@@ -7,6 +7,7 @@ import { ppc64ElfV2Le } from '../src/arch-ppc/index.js';
 import { Machine } from '../src/emulator/index.js';
 import { buildProgram, runHere, runQemu, TARGETS } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
+import { namedOnly } from './support/ppc-local.js';
 import { isWhole, repeats, sampled, times } from './support/long.js';
 import { ACCESSES, CASES, vectorProgram } from './support/ppc-vectors.js';
 import { describeWith } from './support/tools.js';
@@ -53,4 +54,30 @@ test('an access that ends in what is not mapped changes no register', () => {
     expect(machine.register('vs3')).toBe(0x1111_2222_3333_4444_5555_6666_7777_8888n);
     expect(machine.register('f3')).toBe(0x1111_2222_3333_4444n);
   }
+});
+
+/** Rows of POWER8 that end a block with a helper of vectors or of floating point, by names. */
+function callingOut(): string[] {
+  const { emulation } = ppc64ElfV2Le;
+  if (emulation.kind !== 'ir') throw new Error('no emulation');
+  const { lifter } = emulation;
+  const limits = { maxInstructions: 1, startsAt: () => false };
+  const calls = namedOnly('le').filter(({ word }) => {
+    const code = new Uint8Array(Uint32Array.of(word).buffer);
+    const { terminator } = lifter.lift(code, 0x1_0000n, limits);
+    return terminator.kind === 'helper' && /^(vector|float)$/.test(terminator.name);
+  });
+  return calls.map(({ mnemonic }) => mnemonic);
+}
+
+test('what is not compiled is polynomials, cryptography, decimal numbers, tests and rare estimates', () => {
+  const expected = [
+    ...['b', 'h', 'w', 'd'].map((letter) => `vpmsum${letter}`),
+    ...['vcipher', 'vcipherlast', 'vncipher', 'vncipherlast', 'vsbox', 'vshasigmaw', 'vshasigmad'],
+    ...['bcdadd.', 'bcdsub.', 'vcmpbfp', 'vexptefp', 'vlogefp'],
+    ...['fres', 'frsqrtes', 'xsresp', 'xsrsqrtesp', 'fctiwu', 'fctidu', 'ftdiv', 'ftsqrt'],
+    ...['xs', 'xv'].flatMap((start) => [`${start}tdivdp`, `${start}tsqrtdp`]),
+    ...['xvtdivsp', 'xvtsqrtsp'],
+  ];
+  expect(callingOut().sort()).toEqual(expected.sort());
 });

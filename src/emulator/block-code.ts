@@ -5,10 +5,10 @@
 import { AccessCode, groupAccesses } from './access-code.js';
 import type { Group } from './access-code.js';
 import { emitFloat } from './float-code.js';
-import { compareOpcode } from './functions.js';
+import { compareOpcode, recordTest } from './functions.js';
 import { CONTROL } from './host.js';
 import { I32, I64, OPS, recordCode } from '../machine/ir.js';
-import type { Block, Op, OpRow } from '../machine/ir.js';
+import type { Block, FunctionName, Op, OpRow, RecordTest } from '../machine/ir.js';
 import type { RegionCode } from './region-code.js';
 import { STACK } from './region-frames.js';
 import type { StopName } from './region-frames.js';
@@ -48,6 +48,8 @@ function vectorConstant(low: bigint, high: bigint): readonly number[] {
   const halves = BigUint64Array.of(BigInt.asUintN(64, low), BigInt.asUintN(64, high));
   return [0xfd, 0x0c, ...new Uint8Array(halves.buffer)];
 }
+
+const ASKED: Partial<Record<FunctionName, RecordTest>> = { testlt: 'lt', testgt: 'gt', testeq: 'eq' };
 
 export class BlockCode {
   private readonly code: Code;
@@ -173,9 +175,7 @@ export class BlockCode {
         this.writeRecord(op, row);
         break;
       case 'slots':
-        for (let i = 0; i < row.slots; i++) region.value(Number(op.a) + i);
-        code.call(region.context.functionIndex(row.call));
-        region.assign(op.d, 'i64');
+        this.writeSlots(op, row);
         break;
       case 'aligned':
       case 'check':
@@ -213,6 +213,22 @@ export class BlockCode {
       code.raw(row.both);
     }
     region.assign(op.d, row.d);
+  }
+
+  /** What a condition record is asked is written out: mostly its kind is known to the compiler. */
+  private writeSlots(op: Op, row: Form<'slots'>): void {
+    const { code, region } = this;
+    const test = ASKED[row.call];
+    if (test !== undefined) {
+      recordTest(code, test, (field) => {
+        region.value(Number(op.a) + field);
+      });
+      code.op(I64.extendU);
+    } else {
+      for (let i = 0; i < row.slots; i++) region.value(Number(op.a) + i);
+      code.call(region.context.functionIndex(row.call));
+    }
+    region.assign(op.d, 'i64');
   }
 
   private writeFloat(op: Op, row: Form<'float'>): void {
