@@ -2228,6 +2228,16 @@ function meaningOf(mnemonic: string | null, operands: Operands, processor: Proce
 /** Whose vectors and floating point are executed. */
 export type Processor = 'ppc32' | 'power8' | 'power9';
 
+function helpersOf(processor: Processor, endian: Endian, floats: FloatState): Lifter['helpers'] {
+  const is64 = processor !== 'ppc32';
+  return {
+    ...helpers(is64),
+    ...floatHelpers(floats, FLOAT_SLOTS, setField, is64),
+    vector: vectorHelper(FLOAT_SLOTS, endian, (word) => floats.of(word), setField),
+    ...(processor === 'power9' ? power9Helpers(FLOAT_SLOTS, GPR, endian, (word) => floats.of(word)) : {}),
+  };
+}
+
 /**
  * The front end for one processor and byte order.
  * @param decode  decoder over the rows of its size
@@ -2283,12 +2293,7 @@ export function createPpcLifter(processor: Processor, endian: Endian, decode: Pp
     endian,
     slots: SLOTS,
     registers: registerViews(is64, endian, floats),
-    helpers: {
-      ...helpers(is64),
-      ...floatHelpers(floats, FLOAT_SLOTS, setField, is64),
-      vector: vectorHelper(FLOAT_SLOTS, endian, (word) => floats.of(word), setField),
-      ...(processor === 'power9' ? power9Helpers(FLOAT_SLOTS, GPR, endian, (word) => floats.of(word)) : {}),
-    },
+    helpers: helpersOf(processor, endian, floats),
     reservation: { address: RESERVED_ADDRESS, none: NO_RESERVATION, granuleBytes: CACHE_LINE_BYTES[is64 ? 64 : 32] },
     lift,
   };
