@@ -44,7 +44,10 @@ function bytesOf(value: bigint, size: number): Uint8Array {
 const DATA = Uint8Array.from({ length: 64 }, (_, k) => (k * 37 + 0x85) & 0xff);
 
 function expectedLoad(row: AccessRow, at: number): bigint {
-  const bytes = [...DATA.slice(at, at + Math.min(8, row.bytes))];
+  // Of a vector the low doubleword, which is the last one in memory where the order is big.
+  const size = Math.min(8, row.bytes);
+  const first = row.endian === 'big' ? at + row.bytes - size : at;
+  const bytes = [...DATA.slice(first, first + size)];
   if (row.endian === 'little') bytes.reverse();
   const value = bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
   return BigInt.asUintN(64, row.signed ? BigInt.asIntN(8 * row.bytes, value) : value);
