@@ -104,8 +104,8 @@ function build(program: string): string {
 function ownNames(): ReadonlySet<string> {
   must('empty program', shell(`echo 'int main(void) { return 0; }' | ${triple}-gcc -x c - -o empty`, folder));
   const library = must('libgcc', shell(`${triple}-nm $(${triple}-gcc -print-libgcc-file-name) 2> /dev/null`, folder));
-  const helpers = [...library.toString().matchAll(/ T \.?(\S+)$/gm)].map(([, symbol]) => symbol!);
-  const own = [...functionEntries(join(folder, 'empty'), triple).values(), ...helpers, '_mcount'];
+  const parts = [...library.toString().matchAll(/ T \.?(\S+)$/gm)].map(([, symbol]) => symbol!);
+  const own = [...functionEntries(join(folder, 'empty'), triple).values(), ...parts, '_mcount'];
   return new Set(own.filter((each) => each !== 'main'));
 }
 

@@ -58,14 +58,7 @@ static inline void floating_register(u32 place, u32 bytes, u64 *to)
 {
   (void)bytes;
   switch (place) {
-    FLOATING_CASE(0)
-    FLOATING_CASE(1)
-    FLOATING_CASE(2)
-    FLOATING_CASE(3)
-    FLOATING_CASE(4)
-    FLOATING_CASE(5)
-    FLOATING_CASE(6)
-    FLOATING_CASE(7)
+    EIGHT_FLOATING_CASES
   }
 }
 

@@ -61,6 +61,11 @@
 /* PowerPC: r13, of 32 bits r2, points so far behind the thread control block. */
 #define THREAD_BIAS 0x7000
 
+/* What `floating_register` of most machines asks: FLOATING_CASE is the machine's, for one number. */
+#define EIGHT_FLOATING_CASES \
+  FLOATING_CASE(0) FLOATING_CASE(1) FLOATING_CASE(2) FLOATING_CASE(3) \
+  FLOATING_CASE(4) FLOATING_CASE(5) FLOATING_CASE(6) FLOATING_CASE(7)
+
 #ifndef __ASSEMBLER__
 typedef unsigned char u8;
 typedef unsigned short u16;
