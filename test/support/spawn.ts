@@ -6,6 +6,10 @@
  * every page that the process writes to afterwards. The test files share one process of hundreds of
  * megabytes, where one start costs between 10 and 200 ms of CPU time, as much as a short
  * compilation.
+ *
+ * A program that a test has just written may be refused for an instant (ETXTBSY): another test
+ * file, which started a process of its own meanwhile, has handed it the descriptor that wrote the
+ * program, until that process has become its program. Such a start is tried again.
  */
 import { spawn, spawnSync as spawnHere, type SpawnSyncOptions, type SpawnSyncReturns } from 'node:child_process';
 import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs';
@@ -69,6 +73,19 @@ export function spawnSync(
   command: string,
   args: readonly string[] = [],
   options: Options & { readonly encoding?: 'utf8' | 'latin1' } = {},
+): SpawnSyncReturns<Buffer | string> {
+  for (let tries = 0; ; tries++) {
+    const result = spawnOnce(command, args, options);
+    const isBusy = result.error !== undefined && 'code' in result.error && result.error.code === 'ETXTBSY';
+    if (!isBusy || tries >= 100) return result;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+  }
+}
+
+function spawnOnce(
+  command: string,
+  args: readonly string[],
+  options: Options & { readonly encoding?: 'utf8' | 'latin1' },
 ): SpawnSyncReturns<Buffer | string> {
   server ??= start();
   if (server === null) return spawnHere(command, args, options);

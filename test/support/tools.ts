@@ -9,19 +9,9 @@ import { delimiter, isAbsolute, join } from 'node:path';
 import { describe, test } from '@jest/globals';
 import { spawnSync } from './spawn.js';
 
-/**
- * Runs a program that a test has just written, or a tool on it. Test files share this process, and
- * one that starts a program at the moment in which another writes its own keeps that file open for
- * writing until it has become the program: the kernel then refuses to execute it (ETXTBSY), for an
- * instant.
- */
+/** Runs a program that a test has just written, or a tool on it, for at most 20 seconds. */
 export function runProgramFile(command: string, args: readonly string[] = []): SpawnSyncReturns<string> {
-  for (let tries = 0; ; tries++) {
-    const result = spawnSync(command, [...args], { encoding: 'utf8', timeout: 20_000 });
-    const isBusy = result.error !== undefined && 'code' in result.error && result.error.code === 'ETXTBSY';
-    if (!isBusy || tries >= 100) return result;
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
-  }
+  return spawnSync(command, args, { encoding: 'utf8', timeout: 20_000 });
 }
 
 const found = new Map<string, string | null>();
