@@ -205,6 +205,25 @@ describe('what a path may be', () => {
     expect(readFileSync(at('from-fifo')).equals(patched())).toBe(true);
   });
 
+  const hasSharedMemory = existsSync('/dev/shm');
+  (hasSharedMemory ? test : test.skip)('files of /dev/shm are files: made anew, or replaced as a whole', () => {
+    const shared = mkdtempSync('/dev/shm/elftrace-output-');
+    try {
+      const output = join(shared, 'out.ko');
+      const longer = Buffer.concat([readFileSync(sample), Buffer.alloc(1000, 1)]);
+      for (const before of [null, longer]) {
+        if (before !== null) writeFileSync(output, before);
+        expect(elftrace(['patch', '--nop', sample, '-o', output]).status).toBe(0);
+        expect(readFileSync(output).equals(patched())).toBe(true);
+        expect(readdirSync(shared)).toEqual(['out.ko']);
+      }
+    } finally {
+      rmSync(shared, { recursive: true });
+    }
+    expect(elftrace(['patch', '--nop', sample, '-o', '/dev/no-such-device']).status).toBe(2);
+    expect(existsSync('/dev/no-such-device')).toBe(false);
+  });
+
   test('a link is written through, also one that names nothing yet', () => {
     symlinkSync('not-yet.ko', at('dangling.ko'));
     expect(elftrace(['patch', '--nop', sample, '-o', at('dangling.ko')]).status).toBe(0);

@@ -35,12 +35,19 @@ function behindLinks(path: string): string {
 }
 
 /**
+ * What is open somewhere, by its name: descriptors, and what a driver makes in /dev itself. A new
+ * file in its place would be another one. Folders of /dev such as /dev/shm hold files as others do.
+ */
+function isOpenAlready(path: string): boolean {
+  return /^\/(proc|dev\/fd)\//.test(path) || dirname(path) === '/dev';
+}
+
+/**
  * @throws ElftraceError 'io' when the folder does not exist, or the path is one
  */
 export function resolveTarget(path: string): Target {
   if (path === '-') return { kind: 'standard-output' };
-  // What stands below these is open somewhere already: a new file there would be another one.
-  if (/^\/(dev|proc)\//.test(resolve(path))) return { kind: 'stream', path };
+  if (isOpenAlready(resolve(path))) return { kind: 'stream', path };
   try {
     const real = behindLinks(path);
     const existing = fs.lstatSync(real, { throwIfNoEntry: false, bigint: true }) ?? null;
