@@ -40,6 +40,15 @@ const onLinux = (): string => {
   return stdout;
 };
 
+/**
+ * What the file holds. What was stored behind its end shows on tmpfs when it grows, and is 0
+ * on a disk and in the emulator; a program may expect neither (mmap(2)).
+ */
+function stored(files: string): Buffer {
+  const bytes = readFileSync(join(files, 'file'));
+  return bytes.fill(0, 6000, 6004);
+}
+
 for (const [name, gcc] of sampled(
   covering(LINUX_TARGETS, ([, , form]) => form),
   2,
@@ -67,9 +76,7 @@ for (const [name, gcc] of sampled(
       expect(said.filter((why) => !TWICE.test(why))).toEqual([]);
       expect(said).not.toEqual([]);
       // The files hold what was stored in their memory.
-      const file = readFileSync(join(kept, 'files', 'file'));
-      const there = readFileSync(join(folder, 'native-files', 'file'));
-      expect(file.equals(there)).toBe(true);
+      expect(stored(join(kept, 'files')).equals(stored(join(folder, 'native-files')))).toBe(true);
     });
   });
 }

@@ -124,8 +124,9 @@ static void transfers(const char *folder) {
   int count = -1, on = 1;
   lseek(a, 5, SEEK_SET); S(ioctl(a, FIONREAD, &count)); S(count); write(pipes[1], "four", 4); S(ioctl(pipes[0], FIONREAD, &count)); S(count); S(ioctl(pipes[0], FIONREAD, 16L));
   S(ioctl(a, FIOCLEX)); S(fcntl(a, F_GETFD)); S(ioctl(a, FIONCLEX)); S(fcntl(a, F_GETFD)); S(ioctl(pipes[0], FIONBIO, &on)); read(pipes[0], text, 4); S(read(pipes[0], text, 4));
-  S(link(path, strcat(strcpy(text, folder), "/second"))); struct stat one, other; stat(path, &one), stat(text, &other); S(one.st_ino == other.st_ino); S(one.st_nlink); S(link(path, text)); S(unlink(path)); stat(text, &other); S(other.st_nlink); show("second", open(text, O_RDONLY)); S(link(path, "/none"));
-  S(linkat(AT_FDCWD, text, AT_FDCWD, path, 1)); S(unlink(text)); S(chown(folder, -1, -1)); S(lchown(folder, getuid(), getgid())); S(chown(folder, 0, 0));
+  static char second[512];
+  S(link(path, strcat(strcpy(second, folder), "/second"))); struct stat one, other; stat(path, &one), stat(second, &other); S(one.st_ino == other.st_ino); S(one.st_nlink); S(link(path, second)); S(unlink(path)); stat(second, &other); S(other.st_nlink); show("second", open(second, O_RDONLY)); S(link(path, "/none"));
+  S(linkat(AT_FDCWD, second, AT_FDCWD, path, 1)); S(unlink(second)); S(chown(folder, -1, -1)); S(lchown(folder, getuid(), getgid())); S(chown(folder, 0, 0));
 }
 
 static void accesses(const char *folder) {
