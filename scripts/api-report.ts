@@ -131,11 +131,12 @@ export interface ApiBreak {
 
 /**
  * Exports that are gone, or of whose declaration a line is: what a program could rely on. Lines
- * that came are no break, although a member that an argument must have now would be one.
+ * that came are no break, although a member that an argument must have now would be one. Nor are
+ * quotes, which compilers choose for the texts of types that they found themselves.
  */
 export function apiBreaks(before: string, now: string): readonly ApiBreak[] {
-  const present = declarationsOf(now);
-  return [...declarationsOf(before)].flatMap(([name, lines]): ApiBreak[] => {
+  const present = declarationsOf(now.replaceAll('"', "'"));
+  return [...declarationsOf(before.replaceAll('"', "'"))].flatMap(([name, lines]): ApiBreak[] => {
     const left = present.get(name);
     if (left === undefined) return [{ name, lines: null }];
     const gone = lines.filter((line) => !left.includes(line));

@@ -13,9 +13,10 @@
  * `npm run build` runs `compile` behind tsc: outputs of sources that are gone go, and what a file
  * was made of is known from then on.
  *
- * Each file is compiled alone by TypeScript's own emitter, so build/ holds what tsc would write,
- * byte for byte, and both may take turns. Needs no build before. Only declaration files (for the
- * tests of the package) come from `npm run build` alone.
+ * Each file is compiled alone by TypeScript's own emitter (version 6, whose compiler is a library),
+ * so build/ holds the JavaScript that tsc (version 7) would write, byte for byte, and both may take
+ * turns. Needs no build before. Only declaration files (for the tests of the package) come from
+ * `npm run build` alone.
  */
 import { createHash } from 'node:crypto';
 import { spawnSync } from 'node:child_process';
