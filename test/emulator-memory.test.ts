@@ -6,7 +6,7 @@ import type { AccessRow, LoadName, OpName, StoreName } from '../src/machine/ir.j
 import { ElftraceError } from '../src/errors.js';
 import { handMachine, HAND_SLOTS, ppcMachine, ppcWords, registersOf, s } from './support/emulator.js';
 import type { HandInstruction } from './support/emulator.js';
-import { isWhole, times } from './support/long.js';
+import { isWhole, sampled, times } from './support/long.js';
 
 const isLoad = (name: OpName): name is LoadName => OPS[name].form === 'load';
 const isStore = (name: OpName): name is StoreName => OPS[name].form === 'store';
@@ -60,7 +60,7 @@ const WINDOWS = [
   ['zero page', 0n],
 ] as const;
 
-describe.each(WINDOWS)('every access in a window at %s', (_name, base) => {
+describe.each(sampled(WINDOWS, 2))('every access in a window at %s', (_name, base) => {
   for (const { name, row } of accesses) {
     test(name, () => {
       // How an address is made does not depend on the window.

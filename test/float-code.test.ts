@@ -16,6 +16,7 @@ import type { Environment, Format, Result, Rounding } from '../src/float/index.j
 import { FLOAT_FUNCTIONS, FLOAT_MODE, FLOAT_OPS } from '../src/machine/float-ops.js';
 import type { FloatName, FloatRow } from '../src/machine/float-ops.js';
 import { I32 } from '../src/machine/ir.js';
+import { sampled } from './support/long.js';
 import { Random } from './support/random.js';
 
 const NAMES = Object.keys(FLOAT_OPS).filter((name): name is FloatName => name in FLOAT_OPS);
@@ -180,7 +181,7 @@ function plainOperand({ type, boxed }: Pick<FloatRow, 'type' | 'boxed'>, kind: '
 
 const text = (values: readonly bigint[]): string => values.map((each) => each.toString(16)).join(' ');
 
-describe.each(NAMES)('%s', (name) => {
+describe.each(sampled(NAMES, 3))('%s', (name) => {
   const row = rowOf(name);
   const operandsOf = (kind: 'ordinary' | 'short' | 'any'): bigint[] =>
     Array.from({ length: row.operands }, () => operand(name, kind));

@@ -13,6 +13,7 @@ import { keptTables } from '../src/program/kept-tables.js';
 import { load } from '../src/program/program.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { buildKernel, kernelTargets, kernelTools } from './support/kernels.js';
+import { sampled } from './support/long.js';
 import { describeWith } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-kernels-'));
@@ -22,7 +23,7 @@ afterAll(() => {
 const at = (name: string): string => join(folder, name);
 
 describeWith(kernelTools, 'linked kernels', () => {
-  describe.each(kernelTargets.map((target) => [target.name, target] as const))('%s', (name, target) => {
+  describe.each(sampled(kernelTargets, 3).map((target) => [target.name, target] as const))('%s', (name, target) => {
     const vmlinux = at(`${name}.vmlinux`);
     let bytes: Uint8Array;
     beforeAll(() => {

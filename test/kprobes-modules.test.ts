@@ -31,7 +31,7 @@ import { load } from '../src/program/program.js';
 import { runtimeObject } from '../src/runtime/index.js';
 import { sha256 } from '../src/sha256.js';
 import { readRing } from '../src/trace/index.js';
-import { covering } from './support/long.js';
+import { covering, sampled } from './support/long.js';
 import { openBytes, readSample } from './support/pipeline.js';
 
 type Version = '2009' | 'modern';
@@ -65,7 +65,7 @@ const taken = covering(
   ({ base }) => base,
 );
 
-describe.each(taken)(
+describe.each(sampled(taken, 3))(
   '$target $flavour $base, kprobes of $version',
   ({ target, flavour, ending, base, version, site }) => {
     const source = (name: string, file: string): Source => ({ name, image: readElf(readSample(`${target}/${file}`)) });

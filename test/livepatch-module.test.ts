@@ -16,6 +16,7 @@ import { PatchedObject } from '../src/livepatch/objects.js';
 import { load } from '../src/program/program.js';
 import { findSites, type Sites } from '../src/sites/sites.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { sampled } from './support/long.js';
 import { describeWith, run } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'livepatch-'));
@@ -297,7 +298,7 @@ describeWith(tools, 'livepatch modules', () => {
     return check(buildLivepatch(machine, twin), kernel, widget);
   };
 
-  describe.each(machines.map((each) => [each.name, each] as const))('%s', (_name, machine) => {
+  describe.each(sampled(machines, 2).map((each) => [each.name, each] as const))('%s', (_name, machine) => {
     test.each(['ext', 'classic'] as const)('nothing is wrong with a good one (%s)', (form) => {
       const path = buildLivepatch(machine, { form });
       const module = readLivepatch(readElf(readFileSync(path)), machine.types.word);

@@ -9,7 +9,7 @@ import { openTrace } from '../src/cli/native-trace.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { functionEntries, loggedCalls, logSettings } from './support/exec-log.js';
-import { few, isLong, isWhole } from './support/long.js';
+import { few, isLong, isWhole, sampled } from './support/long.js';
 import { type EmulatedMachine, machines, ROOM, withTables } from './support/native-machines.js';
 import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import { compile, countsOf, oneName, patched, report, traced, truth } from './support/native-run.js';
@@ -48,7 +48,7 @@ int main(void) { struct itimerval every = { { 0, 150 }, { 0, 150 } }, never = { 
   long i = 0, wrong = 0; for (; ticks < 400; i++) wrong += work(i, 1, 2, 4, 8, 16, 32, 64) != (i ^ 127);
   setitimer(ITIMER_REAL, &never, 0); printf("%ld %ld %ld\\n", ticks, calls, wrong); return 0; }`;
 
-describe.each(machines)('$name', (machine) => {
+describe.each(sampled(machines, 2))('$name', (machine) => {
   // Where long proofs do not run each program is one machine's.
   const own = programs.filter((_, i) => isLong || i % machines.length === machines.indexOf(machine));
   const { triple, sites, forms, graphs, align } = machine;

@@ -22,6 +22,7 @@ import {
   start,
 } from './support/loader-build.js';
 import { siteOf } from './support/loaded.js';
+import { sampled } from './support/long.js';
 import { openBytes } from './support/pipeline.js';
 import { ppcTargets } from './support/ppc-build.js';
 import { describeWith, run } from './support/tools.js';
@@ -129,7 +130,7 @@ function imageOf(each: Case): Uint8Array {
 }
 
 describeWith(loaderTools, 'ops in a word of the site', () => {
-  describe.each(CASES)('$target $convention', (each) => {
+  describe.each(sampled(CASES, 2))('$target $convention', (each) => {
     const { target } = each;
     const { arch } = ppcTargets[target];
     const image = imageOf(each);

@@ -119,7 +119,7 @@ function untraced(each: LoadedCase): ReturnType<typeof runImage> {
 
 // --------------------------------------------------------------------------------- all conventions
 
-describe.each(loadedCases)('$name', (each) => {
+describe.each(sampled(loadedCases, 2))('$name', (each) => {
   test('T-PPC-9: calls of _mcount become nops and calls of ftrace_caller, and the image does the same', () => {
     const bytes = imageOf(each);
     const opened = openBytes(bytes);

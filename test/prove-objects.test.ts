@@ -9,6 +9,7 @@ import { loadImages } from '../src/program/loader.js';
 import { neighbours } from '../src/prove/neighbours.js';
 import { layOut } from '../src/prove/relocatable.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { sampled } from './support/long.js';
 import { builtSamples } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-prove-objects-'));
@@ -45,7 +46,7 @@ const modules = [
   'ppc64-elfv2-le/module-power10-mcount.ko',
 ];
 
-describe.each(modules)('%s', (name) => {
+describe.each(sampled(modules, 2))('%s', (name) => {
   test('PV-1: turned off is proved, laid out as load would', () => {
     const [status, line] = proof(patched(name, '--nop'), name);
     expect([status, line]).toEqual([0, expect.stringMatching(/: [1-9]\d* proved, 0 unchanged, 0 different, 0 inc/)]);

@@ -9,6 +9,7 @@ import { describe, expect, test } from '@jest/globals';
 import { ARM64_TARGETS, buildProgram, RISCV_TARGETS, scratch, TARGETS, X86_TARGETS } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { writeSource } from './support/emulator.js';
+import { sampled } from './support/long.js';
 import { builtSamples, root } from './support/pipeline.js';
 import { run } from './support/run.js';
 import { describeWith, run as runTool } from './support/tools.js';
@@ -83,7 +84,7 @@ int main(int argc, char **argv) { direct(argc); return 6; }
 
 const ALL = [...TARGETS, X86_TARGETS[0]!, RISCV_TARGETS[0]!, ARM64_TARGETS[0]!];
 
-for (const target of ALL) {
+for (const target of sampled(ALL, 3)) {
   describeWith([target.gcc], `run --can on ${target.name}`, () => {
     const source = writeSource('can.c', SOURCE);
     const build = (...flags: string[]): string => buildProgram(target, '1', [source], ['-fno-inline', ...flags]);

@@ -18,6 +18,7 @@ import {
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { scratch } from './support/c-programs.js';
+import { sampled } from './support/long.js';
 import { run } from './support/run.js';
 
 const recipes = readRecipes();
@@ -34,7 +35,7 @@ const sumOfEnds = (text: string): number =>
     .split('\n')
     .reduce((total, line) => total + Number(line.slice(line.lastIndexOf(' '))), 0);
 
-for (const [id, target] of Object.entries(recipes.targets)) {
+for (const [id, target] of sampled(Object.entries(recipes.targets), 2)) {
   const own = names.filter((recipe) => targetOf(recipes, recipe) === target).map(({ name }) => name);
   if (own.length === 0) continue;
 

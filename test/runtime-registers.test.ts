@@ -7,7 +7,7 @@ import { expect, test } from '@jest/globals';
 import { TARGETS } from './support/c-programs.js';
 import { buildTraced, PROGRAMS, runTracedHere, runTracedQemu } from './support/runtime-harness.js';
 import { describeWith } from './support/tools.js';
-import { repeats } from './support/long.js';
+import { repeats, sampled } from './support/long.js';
 
 const CR = 0x5a3c_96e1n;
 const XER = 0x6000_0000n;
@@ -24,7 +24,7 @@ function pattern(n: number, bits: 32 | 64): bigint {
 /** Of 64-bit -pg sites the registers that a call keeps; everywhere else all. */
 const CALL_KEEPS = [...Array.from({ length: 18 }, (_, n) => n + 14), 13];
 
-for (const target of TARGETS) {
+for (const target of sampled(TARGETS, 2)) {
   const bits = target.name === 'ppc32' ? 32 : 64;
   describeWith([target.gcc, target.qemu], `registers on ${target.name}`, () => {
     for (const [flavour, entry] of [

@@ -25,6 +25,7 @@ import { DIRECT_WORDS, OPS_WORDS, runtimeObject, THREAD_MODES } from '../src/run
 import { describeWith, run, tool } from './support/tools.js';
 import { isX86Linux } from './support/processor.js';
 import { conventionNames, conventionRow } from './support/conventions.js';
+import { sampled } from './support/long.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const sources = join(root, 'test/programs/x86-runtime');
@@ -204,7 +205,7 @@ function runAll(cpu: 'native' | 'qemu', builds: readonly Build[]): void {
   for (const flavour of FLAVOURS) {
     for (const build of builds) {
       describe(`${cpu}: ${flavour}, ${build}`, () => {
-        for (const [name, title] of SCENARIOS) {
+        for (const [name, title] of sampled(SCENARIOS, 2)) {
           if (!applies(name, flavour, build)) continue;
           test(`${name}: ${title}`, () => {
             expectOk(cpu, program(flavour, build), [name]);

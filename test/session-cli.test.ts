@@ -11,6 +11,7 @@ import { readElf } from '../src/elf/read.js';
 import { withRoomFor } from '../src/tracing/inject.js';
 import { runtimeObject } from '../src/runtime/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { sampled } from './support/long.js';
 import { builtSamples, openBytes } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-session-'));
@@ -33,7 +34,7 @@ steps:
   - filter: { ops: all, words: 'far_one_* :mod:far_two' }
 `;
 
-describe.each(['ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le'])('%s', (target) => {
+describe.each(sampled(['ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le'], 2))('%s', (target) => {
   const name = (file: string): string => `${target}-${file}`;
   beforeAll(() => {
     const [core, one, two] = ['core.o', 'far-one.ko', 'far-two.ko'].map((file) => join(builtSamples, target, file));

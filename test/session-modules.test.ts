@@ -22,6 +22,7 @@ import { loadImages, loadMore, type Source } from '../src/program/loader.js';
 import { runtimeObject } from '../src/runtime/index.js';
 import { sha256 } from '../src/sha256.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { sampled } from './support/long.js';
 import { builtSamples, openBytes, readSample } from './support/pipeline.js';
 
 const cases: readonly { readonly target: TargetId; readonly flavour: ConventionName; readonly ending: string }[] = [
@@ -66,7 +67,7 @@ function call(bytes: Uint8Array, name: string, argument: bigint): { result: bigi
   return { result: outcome.result, counted: process.machine.readWord(at, image.wordBytes)! };
 }
 
-describe.each(cases)('$target $flavour', ({ target, flavour, ending }) => {
+describe.each(sampled(cases, 2))('$target $flavour', ({ target, flavour, ending }) => {
   const source = (name: string, file: string): Source => ({ name, image: readElf(readSample(`${target}/${file}`)) });
   const core = source('core', `core${ending}.o`);
   const one = source('far_one', `far-one${ending}.ko`);

@@ -17,6 +17,7 @@ import { functionCover, planTableSort } from '../src/sites/table-sort.js';
 import { findTableRange } from '../src/sites/tables.js';
 import type { SortedTable, SortOptions } from '../src/sites/table-sort.js';
 import type { Endian } from '../src/units.js';
+import { sampled } from './support/long.js';
 import { describeWith, run, tool } from './support/tools.js';
 
 const SEED = 20_240_612;
@@ -290,7 +291,7 @@ for (const [triple, relative] of [
     { ...common, name: `${triple} lld PIE, RELR`, flags: [...flags, '-Wl,--pack-dyn-relocs=relr'], values: 'words' },
   );
 }
-for (const each of [...CASES, ...lldCases]) {
+for (const each of sampled([...CASES, ...lldCases], 2)) {
   const { name, compiler, flags, relative, word, endian, values } = each;
   const tools = [compiler, 'readelf', 'objdump', 'nm', ...(compiler === clang ? ['ld.lld'] : [])];
   describeWith(tools, name, () => {

@@ -12,6 +12,7 @@ import { verify } from '../src/sites/verdicts.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { runWithBoth, traceDifferences, type BothTraces } from './support/compare-traces.js';
 import { loadedSamples, loadSample, sitesOf, traced } from './support/loaded-samples.js';
+import { sampled } from './support/long.js';
 import { root } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'loaded-'));
@@ -31,7 +32,7 @@ function shape(both: BothTraces): string[] {
 
 const shapes = new Map<string, string[]>();
 
-describe.each(loadedSamples)('$target, runtime $flavour', (sample) => {
+describe.each(sampled(loadedSamples, 3))('$target, runtime $flavour', (sample) => {
   const image = loadSample(sample);
 
   test('every site is fine as loaded, off and on', () => {
