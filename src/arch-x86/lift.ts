@@ -45,7 +45,7 @@ import { operandBytes, operandsOf } from './decode.js';
 import type { X86Operand } from './decode.js';
 import { FLOAT_OPERATIONS, isUnmasked, SseFloat } from './float.js';
 import { isX87Control, isX87Unwaiting, X87, x87Access } from './x87.js';
-import type { X87State } from './x87.js';
+import type { X87State } from './x87-unit.js';
 import type { FloatOperation } from './float.js';
 import { ELEMENTS, FastFloat } from './float-lift.js';
 import type { Elements, VectorConversion } from './float-lift.js';

@@ -9,7 +9,7 @@ import { SlotLayout, slotRegister, vectorRegister } from '../machine/ir.js';
 import type { HelperState, RegisterView, Slot } from '../machine/ir.js';
 import { flagBits, STATUS_FLAGS } from '../machine/status-flags.js';
 import { modeOf } from './float-lift.js';
-import { X87_PENDING } from './x87.js';
+import { X87_PENDING } from './x87-unit.js';
 
 const GPR_NAMES = [
   'rax', 'rcx', 'rdx', 'rbx', 'rsp', 'rbp', 'rsi', 'rdi', 'r8', 'r9', 'r10', 'r11', 'r12', 'r13', 'r14', 'r15',

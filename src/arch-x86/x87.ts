@@ -1,7 +1,7 @@
 /**
  * x87: instructions on a stack of eight registers of 80 bits, as helpers execute them. Exact under
  * every rounding mode and precision, with flags, tags, stack faults and exceptions that are not
- * masked. Transcendental functions are those of `transcendental.ts`.
+ * masked. Here they are decoded, compare, load and store; the stack itself is `x87-unit.ts`.
  *
  * An instruction is named by the eleven bits that processors keep of it (FOP): the low three of its
  * opcode, and ModRM.
@@ -10,147 +10,16 @@
  * of today does.
  */
 import {
-  add, compare, convert, divide, fromInteger, multiply, roundToIntegral, squareRoot, subtract, toInteger,
-  BINARY32, BINARY64, EXTENDED, format, pack, unpack,
+  compare, convert, roundToIntegral, squareRoot, toInteger, BINARY32, BINARY64, EXTENDED, unpack,
 } from '../float/index.js'; // prettier-ignore
-import type { Environment, Format, Result, Rounding, Unpacked } from '../float/index.js';
-import {
-  angleOf, powerLessOne, quarterTurns, timesLogarithm, timesLogarithmOfMore, trigonometric,
-} from './transcendental.js'; // prettier-ignore
-import type { Computed } from './transcendental.js';
+import type { Format } from '../float/index.js';
 import { defaultNan, flagsOf, isNan, isSubnormal } from './float.js';
-
-/** Exceptions, at their places in the status word and, as masks, in the control word. */
-const FLAG = { invalid: 1, denormal: 2, divide: 4, overflow: 8, underflow: 16, precision: 32, stack: 64 } as const;
-const EXCEPTIONS = 0x3f;
-/** Exceptions that are found before there is a result. */
-const EARLY = FLAG.invalid | FLAG.denormal | FLAG.divide;
-/** Of the status word: an exception that is not masked has been noted. */
-export const X87_PENDING = 0x8080;
-const CODE = { c0: 0x100, c1: 0x200, c2: 0x400, c3: 0x4000 } as const;
-const CODES = CODE.c0 | CODE.c1 | CODE.c2 | CODE.c3;
-const ROUNDING: readonly Rounding[] = ['nearest-even', 'down', 'up', 'to-zero'];
-/** Bits of precision by the field of the control word; the second is reserved. */
-const PRECISION = [24, 64, 53, 64] as const;
-
-/** Exponents without bounds, as far as results of two operands need them. */
-const WIDE = format(18, 63);
-/** What exponents are changed by where overflow or underflow is not masked. */
-const BIAS_ADJUST = 24576;
-
-/** An 80-bit pattern: sign and exponent above a significand of 64 bits with its integer bit. */
-type Extended = bigint;
-const SIGN = 1n << 79n;
-const INTEGER_BIT = 1n << 63n;
-const SIGNIFICAND = (1n << 64n) - 1n;
-const INFINITE = 0x7fff_8000_0000_0000_0000n;
-/** The NaN of invalid operations. */
-const INDEFINITE: Extended = 0xffff_c000_0000_0000_0000n;
-const ONE: Extended = 0x3fff_8000_0000_0000_0000n;
-
-const exponentOf = (value: Extended): number => Number((value >> 64n) & 0x7fffn);
-
-/** A number as an operation reads it. */
-interface Source {
-  /** In `EXTENDED`, without the integer bit. */
-  readonly bits: bigint;
-  /** In the format it came from. */
-  readonly isDenormal: boolean;
-  /** Patterns that no processor since the 80387 makes: an integer bit of 0 in a normal number. */
-  readonly isUnsupported: boolean;
-}
-
-function sourceOf(value: Extended): Source {
-  const sign = (value & SIGN) >> 1n;
-  const fraction = value & (INTEGER_BIT - 1n);
-  const hasInteger = (value & INTEGER_BIT) !== 0n;
-  const exponent = exponentOf(value);
-  // A denormal number with an integer bit has the exponent of the smallest normal one.
-  const biased = exponent === 0 && hasInteger ? 1 : exponent;
-  return {
-    bits: sign | (BigInt(biased) << 63n) | fraction,
-    isDenormal: exponent === 0 && (value & SIGNIFICAND) !== 0n,
-    isUnsupported: exponent !== 0 && !hasInteger,
-  };
-}
-
-/** A number with its integer bit. */
-function extendedOf(bits: bigint): Extended {
-  const exponent = (bits >> 63n) & 0x7fffn;
-  const integer = exponent === 0n ? 0n : INTEGER_BIT;
-  return ((bits & EXTENDED.signBit) << 1n) | (exponent << 64n) | integer | (bits & EXTENDED.fractionMask);
-}
-
-/** A number of memory; a signalling NaN stays one. */
-function widened(of: Format, bits: bigint): Source {
-  const isDenormal = isSubnormal(of, bits);
-  const sign = (bits & of.signBit) === 0n ? 0n : EXTENDED.signBit;
-  const wide = isNan(of, bits)
-    ? sign | EXTENDED.infinity | ((bits & of.fractionMask) << BigInt(EXTENDED.fractionBits - of.fractionBits))
-    : convert(of, EXTENDED, { rounding: 'to-zero', tininess: 'after', nan: () => 0n }, bits).bits;
-  return { bits: wide, isDenormal, isUnsupported: false };
-}
-
-const integerSource = (value: bigint): Source => ({
-  bits: fromInteger(EXTENDED, { rounding: 'to-zero', tininess: 'after', nan: () => 0n }, value).bits,
-  isDenormal: false,
-  isUnsupported: false,
-});
-
-/**
- * The NaN of x87: of a quiet and a signalling one the quiet one, else the one with the larger
- * significand, else the positive one; quiet, in the format of the result.
- */
-function nanOf(to: Format, operands: readonly bigint[], invalid: boolean): bigint {
-  const nans = invalid ? [] : operands.filter((each) => isNan(EXTENDED, each));
-  if (nans.length === 0) return defaultNan(to);
-  const quiet = nans.filter((each) => (each & EXTENDED.quietBit) !== 0n);
-  const among = quiet.length === 1 ? quiet : nans;
-  const significand = (each: bigint): bigint => each & EXTENDED.fractionMask;
-  const found = among.reduce((best, each) => {
-    if (significand(each) !== significand(best)) return significand(each) > significand(best) ? each : best;
-    return (each & EXTENDED.signBit) === 0n ? each : best;
-  });
-  const sign = (found & EXTENDED.signBit) === 0n ? 0n : to.signBit;
-  return sign | to.infinity | to.quietBit | (significand(found) >> BigInt(EXTENDED.fractionBits - to.fractionBits));
-}
-
-/** What instructions read and write besides memory. */
-export interface X87State {
-  control: number;
-  /** The top of the stack in bits 11 to 13. */
-  status: number;
-  /** A bit for each register, by its number, that is not empty. */
-  tags: number;
-  /** ZF, PF and CF at their places in RFLAGS, and the other status flags. */
-  flags: number;
-  readonly registers: { get: (number: number) => Extended; set: (number: number, value: Extended) => void };
-  /** The operand in memory, lowest byte first. */
-  readonly memory: { read: (bytes: number) => bigint; write: (bytes: number, value: bigint) => void };
-  /** Of the last instruction that was no control instruction: opcode, own address, operand's. */
-  pointers: { readonly opcode: number; readonly instruction: bigint; readonly operand: bigint };
-}
-
-type Operation = (of: Format, env: Environment, operands: readonly bigint[]) => Result;
-
-/** What an operation came to, and whether its magnitude was rounded up. */
-interface Outcome {
-  readonly value: Extended;
-  readonly flags: number;
-  readonly up: boolean;
-}
-
-const INVALID: Outcome = { value: INDEFINITE, flags: FLAG.invalid, up: false };
-
-/** Stem of an instruction of two operands, by the reg field; comparisons are apart. */
-const BINARY: Readonly<Record<number, Operation>> = {
-  0: (of, env, [a, b]) => add(of, env, a!, b!),
-  1: (of, env, [a, b]) => multiply(of, env, a!, b!),
-  4: (of, env, [a, b]) => subtract(of, env, a!, b!),
-  5: (of, env, [a, b]) => subtract(of, env, b!, a!),
-  6: (of, env, [a, b]) => divide(of, env, a!, b!),
-  7: (of, env, [a, b]) => divide(of, env, b!, a!),
-};
+import { angle, arcTangent, extract, logarithm, logarithmOfMore, power, remainder, scale } from './x87-functions.js';
+import {
+  CODE, CODES, EXCEPTIONS, exponentOf, extendedOf, FLAG, INDEFINITE, INFINITE, INTEGER_BIT,
+  integerSource, SIGN, sourceOf, widened, X87_PENDING, X87Unit,
+} from './x87-unit.js'; // prettier-ignore
+import type { Source } from './x87-unit.js';
 
 /** Significand rounded to zero, exponent, and whether the nearest one is the next. */
 const CONSTANTS: readonly (readonly [significand: bigint, exponent: bigint, isNextNearer: boolean] | null)[] = [
@@ -163,217 +32,12 @@ const CONSTANTS: readonly (readonly [significand: bigint, exponent: bigint, isNe
   [0n, 0n, false],
 ];
 
-/** Bits of a magnitude up to its highest 1, and the exponent. */
-const leading = ({ magnitude, exponent }: Unpacked): number => exponent + magnitude.toString(2).length;
-
-/**
- * What is left of finite x by y, and the codes: the low bits of the quotient, or C2 while some of
- * it is left, because one instruction makes 63 bits at most.
- */
-function remainderOf(
-  x: Unpacked,
-  y: Unpacked,
-  isNearest: boolean,
-): Omit<Unpacked, 'kind'> & { readonly codes: number } {
-  const distance = leading(x) - leading(y);
-  const isPartial = distance >= 64;
-  // The low bits of a partial quotient are 0: so many are left to the next time.
-  const left = isPartial ? distance - (32 + (distance & 31)) : 0;
-  const exponent = Math.min(x.exponent, y.exponent + left);
-  const dividend = x.magnitude << BigInt(x.exponent - exponent);
-  const divisor = y.magnitude << BigInt(y.exponent + left - exponent);
-  let quotient = dividend / divisor;
-  let rest = dividend - quotient * divisor;
-  if (isNearest && !isPartial && (2n * rest > divisor || (2n * rest === divisor && (quotient & 1n) === 1n))) {
-    quotient++;
-    rest -= divisor;
-  }
-  const bit = (place: bigint, code: number): number => (((quotient >> place) & 1n) === 1n ? code : 0);
-  const codes = isPartial ? CODE.c2 : bit(2n, CODE.c0) | bit(1n, CODE.c3) | bit(0n, CODE.c1);
-  const sign = rest < 0n === (x.sign === 1) ? 0 : 1;
-  return { sign, magnitude: rest < 0n ? -rest : rest, exponent, codes };
-}
-
-const isZero = ({ kind, magnitude }: Unpacked): boolean => kind === 'finite' && magnitude === 0n;
-/** The exponent of the highest bit; below all others for 0. */
-const leadingOf = (value: Unpacked): number => (isZero(value) ? -Infinity : leading(value) - 1);
-/** Below 0, 0 or above: a positive number against 1. */
-const compareWithOne = (value: Unpacked): number => {
-  const place = leadingOf(value);
-  return place !== 0 ? place : (value.magnitude & (value.magnitude - 1n)) === 0n ? 0 : 1;
-};
-const signed = (magnitude: Extended, sign: 0 | 1): { readonly value: Extended; readonly up: false } => ({
-  value: sign === 1 ? magnitude | SIGN : magnitude,
-  up: false,
-});
-/** What an exact result of these raises. */
-const denormalsOf = (sources: readonly Source[]): number =>
-  sources.some((each) => each.isDenormal) ? FLAG.denormal : 0;
-
 /** Bytes of the environment by the operand size, and of it with the registers. */
 const ENVIRONMENT = { 2: 14, 4: 28 } as const;
 const REGISTER_BYTES = 80;
 
 /** One instruction on the state. */
-export class X87 {
-  constructor(private readonly state: X87State) {}
-
-  // ----------------------------------------------------------------------------------- the stack
-
-  private get top(): number {
-    return (this.state.status >> 11) & 7;
-  }
-
-  private number(i: number): number {
-    return (this.top + i) & 7;
-  }
-
-  private isEmpty(i: number): boolean {
-    return ((this.state.tags >> this.number(i)) & 1) === 0;
-  }
-
-  private get(i: number): Extended {
-    return this.state.registers.get(this.number(i));
-  }
-
-  private set(i: number, value: Extended): void {
-    this.state.registers.set(this.number(i), value);
-    this.state.tags |= 1 << this.number(i);
-  }
-
-  private free(i: number): void {
-    this.state.tags &= ~(1 << this.number(i));
-  }
-
-  private turn(by: 1 | -1): void {
-    this.state.status = (this.state.status & ~0x3800) | (((this.top + by) & 7) << 11);
-  }
-
-  private pop(times = 1): void {
-    for (let i = 0; i < times; i++) {
-      this.free(0);
-      this.turn(1);
-    }
-  }
-
-  /** Pushes what an instruction loads; onto a full stack, the NaN of a stack fault. */
-  private push({ value, flags, up }: Outcome): void {
-    const isFull = !this.isEmpty(7);
-    if (isFull) {
-      if (!this.note(FLAG.invalid | FLAG.stack, true)) return;
-    } else if (!this.note(flags, up)) return;
-    this.turn(-1);
-    this.set(0, isFull ? INDEFINITE : value);
-  }
-
-  // ----------------------------------------------------------------------------------- exceptions
-
-  /**
-   * Notes exceptions, and in C1 that a magnitude was rounded up or a full stack.
-   * @returns false where the instruction ends here: one is not masked that is found early
-   */
-  private note(flags: number, c1 = false): boolean {
-    const { state } = this;
-    const unmasked = flags & ~state.control & EXCEPTIONS;
-    const ends = (unmasked & EARLY) !== 0;
-    const noted = ends ? flags & (EARLY | FLAG.stack) : flags;
-    state.status =
-      (state.status & ~CODE.c1) |
-      noted |
-      (c1 && (!ends || (flags & FLAG.stack) !== 0) ? CODE.c1 : 0) |
-      (unmasked !== 0 ? X87_PENDING : 0);
-    return !ends;
-  }
-
-  /** Notes a stack fault where one of these registers is empty; false: none is. */
-  private underflows(...registers: readonly number[]): 'masked' | 'ends' | false {
-    if (!registers.some((i) => this.isEmpty(i))) return false;
-    return this.note(FLAG.invalid | FLAG.stack) ? 'masked' : 'ends';
-  }
-
-  // ----------------------------------------------------------------------------------- arithmetic
-
-  private environment(precision?: number): Environment {
-    const rounding = ROUNDING[(this.state.control >> 10) & 3]!;
-    const bounded = precision === undefined ? {} : { precision };
-    return { rounding, tininess: 'after', nan: nanOf, ...bounded };
-  }
-
-  private get precision(): number {
-    return PRECISION[(this.state.control >> 8) & 3]!;
-  }
-
-  /** @param precision  bits that are asked for; all where the control word has no say */
-  private compute(operation: Operation, sources: readonly Source[], precision?: number): Outcome {
-    if (sources.some((each) => each.isUnsupported)) return INVALID;
-    const env = this.environment(precision);
-    const operands = sources.map((each) => each.bits);
-    const { bits, flags: raised } = operation(EXTENDED, env, operands);
-    let flags = flagsOf(raised);
-    const isPlain = (flags & (FLAG.invalid | FLAG.divide)) === 0 && !operands.some((each) => isNan(EXTENDED, each));
-    if (isPlain && sources.some((each) => each.isDenormal)) flags |= FLAG.denormal;
-    if (isPlain && (~this.state.control & (FLAG.overflow | FLAG.underflow)) !== 0) {
-      const scaled = this.scaled(operation, env, operands);
-      if (scaled) return { ...scaled, flags: scaled.flags | (flags & FLAG.denormal) };
-    }
-    const inward = (): bigint => operation(EXTENDED, { ...env, rounding: 'to-zero' }, operands).bits;
-    return { value: extendedOf(bits), flags, up: (flags & FLAG.precision) !== 0 && bits !== inward() };
-  }
-
-  /** A result beyond the bounds where that is not masked: its exponent is moved between them. */
-  private scaled(operation: Operation, env: Environment, operands: readonly bigint[]): Outcome | null {
-    const wide = operands.map((each) => convert(EXTENDED, WIDE, this.environment(), each).bits);
-    const { bits, flags } = operation(WIDE, env, wide);
-    const { kind, sign, magnitude, exponent } = unpack(WIDE, bits);
-    if (kind !== 'finite' || magnitude === 0n) return null;
-    const leading = exponent + magnitude.toString(2).length - 1;
-    const which = leading > 16383 ? FLAG.overflow : leading < -16382 ? FLAG.underflow : 0;
-    if ((which & ~this.state.control) === 0) return null;
-    const by = which === FLAG.overflow ? -BIAS_ADJUST : BIAS_ADJUST;
-    const moved = pack(EXTENDED, { rounding: 'nearest-even', tininess: 'after' }, sign, magnitude, exponent + by);
-    if (moved.flags !== 0) {
-      // Too far beyond them (`fscale`): infinity, or 0 whatever the rounding mode is.
-      const value = which === FLAG.overflow ? INFINITE : 0n;
-      const flags = which | FLAG.precision;
-      return { value: sign === 1 ? value | SIGN : value, flags, up: which === FLAG.overflow };
-    }
-    const inward = operation(WIDE, { ...env, rounding: 'to-zero' }, wide).bits;
-    return { value: extendedOf(moved.bits), flags: flagsOf(flags) | which, up: bits !== inward };
-  }
-
-  /** An operation on a register and something, into the register; then so many pops. */
-  private binary(which: number, target: number, source: Source | number, pops: number): void {
-    const registers = typeof source === 'number' ? [target, source] : [target];
-    const fault = this.underflows(...registers);
-    if (fault === 'ends') return;
-    if (fault === 'masked') this.set(target, INDEFINITE);
-    else {
-      const second = typeof source === 'number' ? sourceOf(this.get(source)) : source;
-      const { value, flags, up } = this.compute(BINARY[which]!, [sourceOf(this.get(target)), second], this.precision);
-      if (!this.note(flags, up)) return;
-      this.set(target, value);
-    }
-    this.pop(pops);
-  }
-
-  private unary(operation: Operation, precision?: number): void {
-    this.replace(() => this.compute(operation, [sourceOf(this.get(0))], precision));
-  }
-
-  /**
-   * Replaces the top of the stack, which must not be empty, nor the others.
-   * @returns whether the result is there
-   */
-  private replace(result: () => Outcome, ...others: readonly number[]): boolean {
-    const fault = this.underflows(0, ...others);
-    if (fault === 'masked') this.set(0, INDEFINITE);
-    if (fault) return false;
-    const { value, flags, up } = result();
-    if (!this.note(flags, up)) return false;
-    this.set(0, value);
-    return true;
-  }
-
+export class X87 extends X87Unit {
   // ----------------------------------------------------------------------------------- comparisons
 
   /** @param into  the codes of the status word, or ZF, PF and CF */
@@ -402,10 +66,6 @@ export class X87 {
     if (!ends) this.pop(pops);
   }
 
-  private codes(bits: number, among: number = CODES): void {
-    this.state.status = (this.state.status & ~among) | bits;
-  }
-
   private examine(): void {
     const value = this.get(0);
     const { bits, isDenormal, isUnsupported } = sourceOf(value);
@@ -419,234 +79,6 @@ export class X87 {
       : isDenormal ? c3 | c2
       : c2; // prettier-ignore
     this.codes(kind | ((value & SIGN) === 0n ? 0 : CODE.c1));
-  }
-
-  // ----------------------------------------------------------------------------- other operations
-
-  private scale(): Outcome {
-    const [number, by] = [sourceOf(this.get(0)), sourceOf(this.get(1))];
-    if (number.isUnsupported || by.isUnsupported) return INVALID;
-    const count = unpack(EXTENDED, by.bits);
-    const isNanAmong = isNan(EXTENDED, number.bits) || isNan(EXTENDED, by.bits);
-    if (isNanAmong) return this.compute(BINARY[0]!, [number, by]);
-    const value = unpack(EXTENDED, number.bits);
-    if (count.kind === 'infinite') {
-      const isInvalid =
-        count.sign === 1 ? value.kind === 'infinite' : value.kind === 'finite' && value.magnitude === 0n;
-      if (isInvalid) return INVALID;
-      const magnitude = count.sign === 1 ? 0n : INFINITE;
-      const flags = number.isDenormal ? FLAG.denormal : 0;
-      return { value: value.sign === 1 ? magnitude | SIGN : magnitude, flags, up: false };
-    }
-    // Larger ones leave every bound behind too.
-    const limit = 1n << 17n;
-    const whole = toInteger(EXTENDED, 'to-zero', by.bits, { bits: 64, signed: true });
-    let shift = whole.kind === 'integer' ? whole.value : count.sign === 1 ? -limit : limit;
-    shift = shift > limit ? limit : shift < -limit ? -limit : shift;
-    const operation: Operation = (of, env, [bits]) => {
-      const { kind, sign, magnitude, exponent } = unpack(of, bits!);
-      return kind === 'finite' ? pack(of, env, sign, magnitude, exponent + Number(shift)) : { bits: bits!, flags: 0 };
-    };
-    const outcome = this.compute(operation, [number]);
-    return by.isDenormal ? { ...outcome, flags: outcome.flags | FLAG.denormal } : outcome;
-  }
-
-  /** `fprem`, `fprem1`. An invalid one leaves C0 and C3 as they are. */
-  private remainder(isNearest: boolean): void {
-    let codes: number | null = null;
-    const isDone = this.replace(() => {
-      const [first, second] = [sourceOf(this.get(0)), sourceOf(this.get(1))];
-      if (first.isUnsupported || second.isUnsupported) return INVALID;
-      const [x, y] = [unpack(EXTENDED, first.bits), unpack(EXTENDED, second.bits)];
-      if (x.kind === 'nan' || y.kind === 'nan') return this.compute(BINARY[0]!, [first, second]);
-      if (x.kind === 'infinite' || (y.kind === 'finite' && y.magnitude === 0n)) return INVALID;
-      codes = 0;
-      let rest: Omit<Unpacked, 'kind'> = x;
-      if (y.kind !== 'infinite' && x.magnitude !== 0n) ({ codes, ...rest } = remainderOf(x, y, isNearest));
-      // Exact, but where underflow is not masked it may be one.
-      return this.compute((of, env) => pack(of, env, rest.sign, rest.magnitude, rest.exponent), [first, second]);
-    }, 1);
-    if (isDone && codes !== null) this.codes(codes);
-    else this.codes(0, CODE.c1 | CODE.c2);
-  }
-
-  /** `fxtract`: the exponent, and above it the significand. */
-  private extract(): void {
-    const fault = this.underflows(0);
-    if (fault === 'ends') return;
-    const value = this.get(0);
-    const source = sourceOf(value);
-    const number = unpack(EXTENDED, source.bits);
-    let [exponent, significand, flags]: [Extended, Extended, number] = [INDEFINITE, INDEFINITE, 0];
-    if (!fault) {
-      if (!this.isEmpty(7)) {
-        if (!this.note(FLAG.invalid | FLAG.stack, true)) return;
-      } else {
-        if (source.isUnsupported) flags = FLAG.invalid;
-        else if (number.kind === 'nan') {
-          const quiet = this.compute((of, env, [a]) => convert(of, of, env, a!), [source]);
-          [exponent, significand, flags] = [quiet.value, quiet.value, quiet.flags];
-        } else if (number.kind === 'infinite') [exponent, significand] = [INFINITE, value];
-        else if (number.magnitude === 0n) [exponent, significand, flags] = [INFINITE | SIGN, value, FLAG.divide];
-        else {
-          const digits = number.magnitude.toString(2).length;
-          exponent = extendedOf(integerSource(BigInt(number.exponent + digits - 1)).bits);
-          significand = (value & SIGN) | (ONE & ~SIGNIFICAND) | (number.magnitude << BigInt(64 - digits));
-          flags = source.isDenormal ? FLAG.denormal : 0;
-        }
-        if (!this.note(flags)) return;
-      }
-    }
-    this.set(0, exponent);
-    this.turn(-1);
-    this.set(0, significand);
-  }
-
-  // ---------------------------------------------------------------------- transcendental functions
-
-  /** A computed result with the exceptions of its operands. It is never called exact. */
-  private rounded({ sign, magnitude, exponent, more }: Computed, sources: readonly Source[]): Outcome {
-    const outcome = this.compute((of, env) => pack(of, env, sign, magnitude, exponent, more), sources);
-    // So one that is exact and tiny is an underflow, too.
-    const isTiny = exponentOf(outcome.value) === 0 && (outcome.value & SIGNIFICAND) !== 0n;
-    return { ...outcome, flags: outcome.flags | FLAG.precision | (isTiny ? FLAG.underflow : 0) };
-  }
-
-  /** What NaNs and what is no number give; null: the operands are numbers. */
-  private unordinary(sources: readonly Source[]): Outcome | null {
-    if (sources.some((each) => each.isUnsupported)) return INVALID;
-    if (!sources.some((each) => isNan(EXTENDED, each.bits))) return null;
-    const [first, second = first] = sources;
-    return this.compute(BINARY[0]!, [first!, second!]);
-  }
-
-  /**
-   * `fsin` and its kin: replaces the top, and pushes another result or 1. An angle of 2^63 or more
-   * stays as it is, which C2 tells.
-   */
-  private angle(which: 'sine' | 'cosine' | 'tangent', pushed: 'cosine' | 'one' | null): void {
-    this.codes(0, CODE.c2);
-    const fault = this.underflows(0);
-    if (fault === 'ends') return;
-    let results: readonly Outcome[] = [INVALID, INVALID];
-    if (!fault) {
-      const source = sourceOf(this.get(0));
-      const number = unpack(EXTENDED, source.bits);
-      const isFull = pushed !== null && !this.isEmpty(7);
-      if (isFull) {
-        if (!this.note(FLAG.invalid | FLAG.stack, true)) return;
-      } else if (number.kind === 'finite' && !source.isUnsupported && exponentOf(this.get(0)) >= 0x3fff + 63) {
-        this.codes(CODE.c2, CODE.c1 | CODE.c2);
-        return;
-      } else {
-        results = this.angles(source, which, pushed);
-        if (
-          !this.note(
-            results.reduce((sum, { flags }) => sum | flags, 0),
-            results[0]!.up,
-          )
-        )
-          return;
-      }
-    }
-    this.set(0, results[0]!.value);
-    if (pushed === null) return;
-    this.turn(-1);
-    this.set(0, results[1]!.value);
-  }
-
-  /** The results of `angle`. */
-  private angles(source: Source, which: 'sine' | 'cosine' | 'tangent', pushed: 'cosine' | 'one' | null): Outcome[] {
-    const number = unpack(EXTENDED, source.bits);
-    const strange = number.kind === 'infinite' ? INVALID : this.unordinary([source]);
-    if (strange) return [strange, strange];
-    const one: Outcome = { value: ONE, flags: 0, up: false };
-    const isZero = number.magnitude === 0n;
-    const functions = isZero ? null : trigonometric(number);
-    const result = (name: typeof which): Outcome => {
-      if (functions) return this.rounded(functions[name], [source]);
-      return name === 'cosine' ? one : { value: extendedOf(source.bits), flags: 0, up: false };
-    };
-    return [result(which), pushed === 'cosine' ? result('cosine') : one];
-  }
-
-  /** A function of the second and the first register, in place of both. */
-  private ofTwo(result: (y: Unpacked, x: Unpacked, sources: readonly Source[]) => Outcome): void {
-    const fault = this.underflows(0, 1);
-    if (fault === 'ends') return;
-    let value = INDEFINITE;
-    if (!fault) {
-      const sources = [sourceOf(this.get(1)), sourceOf(this.get(0))];
-      const [y, x] = sources.map((each) => unpack(EXTENDED, each.bits));
-      const outcome = this.unordinary(sources) ?? result(y!, x!, sources);
-      if (!this.note(outcome.flags, outcome.up)) return;
-      ({ value } = outcome);
-    }
-    this.set(1, value);
-    this.pop();
-  }
-
-  private arcTangent(): void {
-    this.ofTwo((y, x, sources) => {
-      const [isZeroX, isZeroY] = [isZero(x), isZero(y)];
-      if (isZeroY || (x.kind === 'infinite' && y.kind !== 'infinite')) {
-        if (x.sign === 0) return { ...signed(0n, y.sign), flags: denormalsOf(sources) };
-        return this.rounded(quarterTurns(4, y.sign), sources);
-      }
-      if (y.kind === 'infinite') {
-        const quarters = x.kind !== 'infinite' ? 2 : x.sign === 1 ? 3 : 1;
-        return this.rounded(quarterTurns(quarters, y.sign), sources);
-      }
-      return this.rounded(isZeroX ? quarterTurns(2, y.sign) : angleOf(y, x), sources);
-    });
-  }
-
-  /** `fyl2x`. */
-  private logarithm(): void {
-    this.ofTwo((y, x, sources) => {
-      if (x.sign === 1 && !isZero(x)) return INVALID;
-      // The logarithm: its sign, whether it is 0 or infinite.
-      const place = x.kind === 'infinite' ? 1 : isZero(x) ? -1 : compareWithOne(x);
-      const sign = place < 0 === (y.sign === 1) ? 0 : 1;
-      const isInfinite = x.kind === 'infinite' || isZero(x);
-      if ((isInfinite && isZero(y)) || (place === 0 && y.kind === 'infinite')) return INVALID;
-      if (isInfinite || y.kind === 'infinite') {
-        const flags = isZero(x) && y.kind !== 'infinite' ? FLAG.divide : denormalsOf(sources);
-        return { ...signed(INFINITE, sign), flags };
-      }
-      if (place === 0 || isZero(y)) return { ...signed(0n, sign), flags: denormalsOf(sources) };
-      return this.rounded(timesLogarithm(y, x), sources);
-    });
-  }
-
-  /** `fyl2xp1`. From -1 down the manual leaves the result open: the number itself. */
-  private logarithmOfMore(): void {
-    this.ofTwo((y, x, sources) => {
-      if (x.sign === 1 && x.kind === 'infinite') return INVALID;
-      const sign = x.sign === y.sign ? 0 : 1;
-      if (x.kind === 'infinite' || y.kind === 'infinite') {
-        return isZero(x) || isZero(y) ? INVALID : { ...signed(INFINITE, sign), flags: denormalsOf(sources) };
-      }
-      if (isZero(x) || isZero(y)) return { ...signed(0n, sign), flags: denormalsOf(sources) };
-      const flags = FLAG.precision | denormalsOf(sources);
-      if (x.sign === 1 && leadingOf(x) >= 0) return { value: this.get(0), flags, up: false };
-      return this.rounded(timesLogarithmOfMore(y, x), sources);
-    });
-  }
-
-  /** `f2xm1`. Beyond 1 the manual leaves the result open: the number itself. */
-  private power(): void {
-    this.replace(() => {
-      const source = sourceOf(this.get(0));
-      const strange = this.unordinary([source]);
-      if (strange) return strange;
-      const x = unpack(EXTENDED, source.bits);
-      const own: Outcome = { value: extendedOf(source.bits), flags: 0, up: false };
-      if (x.kind === 'infinite') return x.sign === 1 ? { ...own, value: ONE | SIGN } : own;
-      if (isZero(x)) return own;
-      const isBeyond = leadingOf(x) > 0 || (leadingOf(x) === 0 && (x.magnitude & (x.magnitude - 1n)) !== 0n);
-      return isBeyond ? { ...own, flags: FLAG.precision } : this.rounded(powerLessOne(x), [source]);
-    });
   }
 
   // ------------------------------------------------------------------------------ loads and stores
@@ -985,22 +417,22 @@ export class X87 {
       case 0xe1: this.replace(() => ({ value: this.get(0) & ~SIGN, flags: 0, up: false })); break;
       case 0xe4: this.compare(sourceOf(0n), true, 0); break;
       case 0xe5: this.examine(); break;
-      case 0xf0: this.power(); break;
-      case 0xf1: this.logarithm(); break;
-      case 0xf2: this.angle('tangent', 'one'); break;
-      case 0xf3: this.arcTangent(); break;
-      case 0xf9: this.logarithmOfMore(); break;
-      case 0xfb: this.angle('sine', 'cosine'); break;
-      case 0xfe: this.angle('sine', null); break;
-      case 0xff: this.angle('cosine', null); break;
-      case 0xf4: this.extract(); break;
-      case 0xf5: this.remainder(true); break;
+      case 0xf0: power(this); break;
+      case 0xf1: logarithm(this); break;
+      case 0xf2: angle(this, 'tangent', 'one'); break;
+      case 0xf3: arcTangent(this); break;
+      case 0xf9: logarithmOfMore(this); break;
+      case 0xfb: angle(this, 'sine', 'cosine'); break;
+      case 0xfe: angle(this, 'sine', null); break;
+      case 0xff: angle(this, 'cosine', null); break;
+      case 0xf4: extract(this); break;
+      case 0xf5: remainder(this, true); break;
       case 0xf6: this.turn(-1); this.codes(0, CODE.c1); break;
       case 0xf7: this.turn(1); this.codes(0, CODE.c1); break;
-      case 0xf8: this.remainder(false); break;
+      case 0xf8: remainder(this, false); break;
       case 0xfa: this.unary((of, env, [a]) => squareRoot(of, env, a!), this.precision); break;
       case 0xfc: this.unary((of, env, [a]) => roundToIntegral(of, env, a!, true)); break;
-      case 0xfd: this.replace(() => this.scale(), 1); break;
+      case 0xfd: this.replace(() => scale(this), 1); break;
     } // prettier-ignore
   }
 }
