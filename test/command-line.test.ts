@@ -164,8 +164,9 @@ describeWith(['bash', 'script', 'mkfifo', 'timeout', 'grep'], 'terminals and Ctr
       cwd: folder,
       env: { ...process.env, CI: '', TERM: 'xterm', NODE_OPTIONS: '', ...env },
     });
-  // The file comes after a while: whoever reads it waits, and cannot draw meanwhile.
-  const comes = (name: string): string => `rm -f ${name}; mkfifo ${name}; (sleep 2; cat '${core}' > ${name}) &`;
+  // The file is open, and comes after a while: the program that reads it waits, and cannot draw.
+  const comes = (name: string): string =>
+    `rm -f ${name}; mkfifo ${name}; (exec 3> ${name}; sleep 2; cat '${core}' >&3) &`;
 
   test('what takes more than a second is said on a terminal, and erased; not in logs, nor with --json', () => {
     const drawn = 'script -qec "$1 $2 list';
