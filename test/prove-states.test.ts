@@ -52,6 +52,8 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
   ['ring-wrapped', 'x86-64/modern graph', 'depart', /a user of the graph tracer was asked that should not be/],
   ['rewritten', 'ppc32/regs registers', 'ftrace_regs_call', /"register","name":"cr"/],
   ['rewritten', 'riscv64/g1 graph-list', 'ftrace_regs_call', /"register","name":"s\d+"/],
+  // Behind an ordinary call, too, for what calls keep.
+  ['rewritten', 'riscv64/g0 registers', 'ftrace_regs_call', /"register","name":"s\d+"/],
   ['unmapped', 'arm64/regs+probes probe-arguments', 'record_event', /what a probe fetched is/],
 ];
 
@@ -59,6 +61,12 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
 const inside: readonly (readonly [string, string, string, RegExp])[] = [
   ['a function that loses what its caller has saved', 'riscv64/g0 graph', 'elftrace_graph_push', /back in s8, not/],
   ['a field of CR that is lost', 'ppc64-elfv2-le/regs list', 'ftrace_ops_list_func', /back in cr, not/],
+  [
+    'another function that does not find its own place',
+    'ppc64-elfv2-le/regs livepatch',
+    'ftrace_regs_caller_end',
+    /r12 is 0x\w+ there, not 0x/,
+  ],
   ['half of a time', 'ppc32/regs function', 'write_record', /the time of a record is 0x/],
   ['a guard that is not there', 'riscv64/g2 list', 'ftrace_ops_list_func', /thread does not say that it runs/],
   ['a callback with a stack that is not aligned', 'riscv64/g1 list-rcu', 'elftrace_invoke', /not aligned to 16 bytes/],

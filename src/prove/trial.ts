@@ -126,8 +126,9 @@ class Way {
     const goal = watches?.replacement ?? watches?.direct ?? null;
     if (goal !== null) {
       this.hook(goal.place, () => {
-        this.arrive();
-        return (watches?.replacement ?? null) === null ? 'continue' : 'stop';
+        const isReplacement = (watches?.replacement ?? null) !== null;
+        this.arrive(isReplacement ? goal.entry : null);
+        return isReplacement ? 'stop' : 'continue';
       });
     }
   }
@@ -203,8 +204,7 @@ class Way {
     const frame = world.machine.register(abi.argumentRegisters[3] ?? '');
     const row = wanted?.frame?.full === true ? wanted.frame.row : null;
     // A probe behind it would record what it wrote.
-    const isOther = !this.isProbed(call) || trial.ordinaryCall;
-    if (begun!.tracer !== 'rewritten' || row === null || frame === 0n || isOther) return;
+    if (begun!.tracer !== 'rewritten' || row === null || frame === 0n || !this.isProbed(call)) return;
     // Another frame pointer would stop the graph tracer (C-FG-2).
     const { frames } = pair;
     const pointer = 'register' in frames ? frames.register : null;
@@ -213,7 +213,9 @@ class Way {
     const random = new Random(mix(2, Number(begun!.returnAddress & 0xffff_ffffn)));
     for (const { at, holds, writer } of (row.restoresPlain === true ? row.plain : row.full) ?? []) {
       if (holds.is !== 'register' || writer !== undefined || own.includes(holds.name)) continue;
-      if (proof.fixed.includes(holds.name)) continue;
+      // Behind an ordinary call nothing asks what others held.
+      if (proof.fixed.includes(holds.name) || (trial.ordinaryCall && !abi.preservedRegisters.includes(holds.name)))
+        continue;
       const drawn = BigInt.asUintN(world.machine.lifter.addressBits, random.double());
       // Flags have bits that no program sets.
       const free = proof.random[holds.name] ?? -1n;
@@ -281,8 +283,22 @@ class Way {
     });
   }
 
-  private arrive(): void {
+  /**
+   * Where another function runs instead, or behind the site's call.
+   * @param entry  its global entry, where it runs instead: it finds itself there (P-ENT-4)
+   */
+  private arrive(entry: Address | null): void {
     this.arrived++;
+    const { proof, program } = this.pair;
+    // Functions that have descriptors find the second word of theirs.
+    const [name, wants] =
+      proof.entryAddress !== null
+        ? [proof.entryAddress, entry]
+        : [proof.toc, entry === null || proof.toc === null ? null : program.tocAt(entry)];
+    if (name !== null && wants !== null) {
+      const now = this.world.machine.register(name);
+      if (now !== wants) this.spoiled ??= `${name} is ${hex(now)} there, not ${hex(wants)}`;
+    }
     for (const name of this.pair.abi.argumentRegisters) {
       const was = this.rewritten.get(name) ?? this.begun!.registers.get(name);
       const now = this.world.machine.register(name);
@@ -292,7 +308,7 @@ class Way {
 
   /** Runs once. */
   run(begun: Begun, budget: number): Seen {
-    const { world, trial } = this;
+    const { world, trial, pair } = this;
     this.begun = begun;
     if (this.events.length > 0) this.events = [];
     this.arrived = 0;
@@ -316,7 +332,7 @@ class Way {
       this.isQuiet = false;
     }
     if (this.isRedirected && stop.kind === 'fault' && stop.access === 'execute' && stop.address === this.other) {
-      this.arrive();
+      this.arrive(pair.proof.entryAddress === null ? null : this.other);
       stop = AT_SITE;
     }
     const { events, calls, arrived, spoiled, before, guard, isRedirected, rewritten } = this;
@@ -494,7 +510,7 @@ function happening({ data, patched }: Pair, { wanted, ip }: Trial, begun: Begun,
   const now = data.happens(patched, wanted, b.guard, ip);
   if (!b.isRedirected) return now;
   const place = begun.returnAddress + OTHER_PLACE;
-  const other = { name: 'the place that a callback named', place, ops: null, self: 0n, needsRcu: false };
+  const other = { name: 'the place that a callback named', place, entry: place, ops: null, self: 0n, needsRcu: false };
   return { ...now, replacement: other };
 }
 

@@ -16,6 +16,8 @@ export interface WantedCall {
   readonly name: string;
   /** Where all ways in come by: its local entry, where it has one. */
   readonly place: Address;
+  /** Where it is entered from elsewhere: with ELFv2 its global entry, `place` is the local one. */
+  readonly entry: Address;
   /** The ops that it is told; null: nothing is known of that. */
   readonly ops: Address | null;
   /** The ops that it is of; 0n: none. */
@@ -131,7 +133,7 @@ export class WantedCalls {
     const symbol = range === undefined ? -1 : program.functionStarting(range, address);
     const local = symbol < 0 ? 0n : BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
     const name = symbol < 0 ? `0x${address.toString(16)}` : program.symbolName(symbol);
-    return { name, place: address + local, ops, self, needsRcu };
+    return { name, place: address + local, entry: address, ops, self, needsRcu };
   }
 
   /** A direct caller, as the table has it: bit 0 says that the site jumps, unless it is its own. */

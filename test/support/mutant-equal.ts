@@ -10,6 +10,7 @@
  */
 import { type Op, type Operand, OPS, type Slot } from '../../src/machine/ir.js';
 import type { Address } from '../../src/units.js';
+import { effectOf } from './mutant-helpers.js';
 import { bit, type Liveness, type Machine, operandsOf, type Step, stepAt } from './mutant-liveness.js';
 import { Terms, type Facts, type Term } from './mutant-terms.js';
 
@@ -34,6 +35,8 @@ interface Way {
   readonly memory: Term;
   /** Loads so far: address and op. */
   readonly loads: ReadonlySet<string>;
+  /** Looks at the clock so far: whenever they are, the same number of them finds the same time. */
+  readonly looks: number;
   /** It has been elsewhere than in the changed code. */
   readonly isAway: boolean;
 }
@@ -84,7 +87,17 @@ export class Equality {
 
   private begin(at: Address): Way {
     const memory = this.terms.symbol('memory');
-    return { isChanged: false, at, to: null, last: null, slots: new Map(), memory, loads: new Set(), isAway: false };
+    return {
+      isChanged: false,
+      at,
+      to: null,
+      last: null,
+      slots: new Map(),
+      memory,
+      loads: new Set(),
+      looks: 0,
+      isAway: false,
+    };
   }
 
   /** Whether both are the same from a place on: in any state, or in those that ways to it leave. */
@@ -252,6 +265,14 @@ export class Equality {
       case 'jmp':
       case 'call':
         return [go(terminator.pc, null, facts)];
+      case 'helper': {
+        const effect = effectOf(this.machine.lifter, terminator);
+        if (effect === null) return null;
+        const read = effect.isClock ? [this.terms.symbol(`look ${way.looks}`)] : effect.reads.map(value);
+        for (const { slot, op } of effect.writes) kept.set(slot, this.terms.make(op, ...read));
+        const { way: next, facts: known } = go(terminator.next, null, facts);
+        return [{ way: { ...next, looks: way.looks + (effect.isClock ? 1 : 0) }, facts: known }];
+      }
       case 'br': {
         const { condition, width, pc, next } = terminator;
         const [atom, holds] = this.terms.condition(condition, width, value(terminator.a), value(terminator.b));

@@ -12,6 +12,7 @@ import { type Block, type Lifter, type Op, type Operand, OPS, type Slot } from '
 import type { ProofModel } from '../../src/machine/proof.js';
 import type { Address } from '../../src/units.js';
 import type { CodeRange } from './mutant-flow.js';
+import { effectOf } from './mutant-helpers.js';
 
 /** Who calls a function: direct calls of the code at hand alone, C code, anything. */
 export type Callers = 'inside' | 'abi' | 'any';
@@ -50,7 +51,7 @@ const FLAGS = [
 ];
 /** Registers that are flags, by the register of all of them that says what is compared of it. */
 const FLAGS_OF: Readonly<Record<string, readonly string[]>> = {
-  xer: ['so', 'ca', 'ca32', 'ov', 'ov32'],
+  xer: ['so', 'ca', 'ca32', 'ov', 'ov32', 'xerlow'],
   cr: [0, 1, 5, 6, 7].flatMap((field) => ['k', 'a', 'b'].map((part) => `cr${field}${part}`)),
   rflags: FLAGS.filter((name) => name.startsWith('flags')),
   nzcv: ['k', 'fa', 'fb', 'fc'],
@@ -136,6 +137,8 @@ function targetsOf({ block, end, target }: Step): readonly Address[] {
       return [terminator.pc];
     case 'br':
       return [terminator.pc, terminator.next];
+    case 'helper':
+      return [terminator.next];
     case 'ret':
     case 'ind': {
       // A return under a condition goes on behind it where that does not hold.
@@ -402,6 +405,12 @@ export class Liveness {
       case 'jmp':
       case 'br':
         return named;
+      case 'helper': {
+        const effect = effectOf(this.machine.lifter, terminator);
+        if (effect === null) return all;
+        const written = effect.writes.reduce((sum, { slot }) => sum | inAll(bit(slot)), 0n);
+        return effect.reads.reduce((sum, slot) => sum | bit(slot), named & ~written);
+      }
       case 'call':
       case 'calli': {
         const to = targetsOf(step)[0];
@@ -411,7 +420,9 @@ export class Liveness {
           const kept = inAll(this.kept);
           return (named & ~kept) | (this.before(terminator.ret) & kept);
         }
-        return this.compiled.has(step.address) ? (all & ~this.unread) | this.before(terminator.ret) : all;
+        // A function that an entry goes to has as little from it as one that a site is in.
+        const read = this.compiled.has(step.address) ? all & ~this.unread : this.outside(step);
+        return read | this.before(terminator.ret);
       }
       case 'ind':
         return step.target === null ? this.outside(step) : named;
@@ -423,6 +434,9 @@ export class Liveness {
         const own = end.isAbi ? all & ~lost : owed;
         return [...end.behind].reduce((sum, each) => sum | this.before(each), own | named);
       }
+      // A trial that comes to a trap of the runtime is different, whatever registers hold.
+      case 'trap':
+        return terminator.trap === 'trap-instruction' ? 0n : all;
       default:
         return all;
     }
