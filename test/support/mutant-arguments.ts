@@ -64,7 +64,8 @@ export const mutantArguments: readonly MutantArgument[] = [
     object: any,
     symbol: any,
     note: 'retry',
-    text: /^(?:cbnz|bne|bnez) [^;]*; (?!cmp|subs)/,
+    // The other one neither goes elsewhere nor changes what the branch asks.
+    text: /^(?:bne [^;]*; (?!cmp|b)|(?:cbnz|bnez) [wx]?(\w+),[^;]*; (?!subs|c?b|\S+ [wx]?\1\b))/,
     kinds: ['swap'],
   },
   {

@@ -12,6 +12,8 @@ export interface MutantImage {
   /** `TARGET/CONVENTION[+probes] WHAT` */
   readonly name: string;
   readonly sample: string;
+  /** Modules that `load` lays out beside it; the image is what comes out. */
+  readonly modules?: readonly string[];
   readonly options: readonly string[];
   /** Steps of a session, in YAML. */
   readonly session?: string;
@@ -333,6 +335,21 @@ function imagesOf({ object, sample, options = [] }: Row, waysOf: typeof ways, na
   }));
 }
 
+/**
+ * A module and its core, each with a table of contents of its own: what does not give the register
+ * back that points to it shows.
+ */
+const loadedRows: readonly (Row & { readonly module: string })[] = [
+  { object: 'ppc64-elfv1/regs', sample: 'ppc64-elfv1/core-mprofile.o', module: 'ppc64-elfv1/far-one-mprofile.ko' },
+  { object: 'ppc64-elfv2-le/regs', sample: 'ppc64-elfv2-le/core.o', module: 'ppc64-elfv2-le/far-one.ko' },
+];
+const loadedWays: typeof ways = Object.fromEntries(
+  ['function', 'graph', 'registers'].map((name) => [
+    `loaded-${name}`,
+    { options: [...ways[name]!.options!, '-l', 'far_*'] },
+  ]),
+);
+
 export const mutantImages: readonly MutantImage[] = [
   ...rows.flatMap((row) => [
     ...imagesOf(row, { ...ways, ...sharedWays(row.object) }),
@@ -342,6 +359,7 @@ export const mutantImages: readonly MutantImage[] = [
     ...imagesOf(row, nestedWays),
     ...imagesOf(row, nestedProbeWays, row.object.replace(' ', '+probes ')),
   ]),
+  ...loadedRows.flatMap((row) => imagesOf(row, loadedWays).map((each) => ({ ...each, modules: [row.module] }))),
 ];
 
 export interface MutantPair {
@@ -349,35 +367,43 @@ export interface MutantPair {
   readonly patched: Uint8Array;
 }
 
-/** The command that makes an image. */
+/**
+ * The command that makes an image.
+ * @param original  what is patched, where that is no sample
+ */
 export function argumentsOf(
   { sample, options, session: steps }: MutantImage,
   session: string,
   output: string,
+  original = join(builtSamples, sample),
 ): string[] {
-  return [
-    'patch',
-    join(builtSamples, sample),
-    ...options,
-    ...(steps === undefined ? [] : ['--session', session]),
-    '-o',
-    output,
-  ];
+  return ['patch', original, ...options, ...(steps === undefined ? [] : ['--session', session]), '-o', output];
 }
 
 /** Patches the sample of an image; text: why it is refused. */
 export function makeImage(image: MutantImage): MutantPair | string {
+  const { sample, modules } = image;
   const folder = mkdtempSync(join(tmpdir(), 'elftrace-mutants-'));
+  const [output, session, loaded] = [join(folder, 'out'), join(folder, 'session'), join(folder, 'image')];
+  const original = modules === undefined ? join(builtSamples, sample) : loaded;
   try {
-    const [output, session] = [join(folder, 'out'), join(folder, 'session')];
     if (image.session !== undefined) writeFileSync(session, image.session);
-    const { status, stderr } = warmElftrace(argumentsOf(image, session, output));
-    if (status !== 0) return stderr;
-    return { original: originalOf(image), patched: new Uint8Array(readFileSync(output)) };
+    const parts = [sample, ...(modules ?? [])].map((each) => join(builtSamples, each));
+    const commands = [
+      ...(modules === undefined ? [] : [['load', ...parts, '-o', loaded]]),
+      argumentsOf(image, session, output, original),
+    ];
+    for (const command of commands) {
+      const { status, stderr } = warmElftrace(command);
+      if (status !== 0) return stderr;
+    }
+    const [before, after] = [original, output].map((path) => new Uint8Array(readFileSync(path)));
+    return { original: before!, patched: after! };
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
+/** The sample itself, where nothing is loaded beside it. */
 export const originalOf = ({ sample }: MutantImage): Uint8Array =>
   new Uint8Array(readFileSync(join(builtSamples, sample)));

@@ -293,7 +293,8 @@ export class MutantRun {
     });
     for (const subject of prover.subjects) {
       const tried = prover.trialOf(subject);
-      if (tried === null || tried.trial.start !== tried.entries[0]!.address) continue;
+      // The first instruction, or that of its local entry.
+      if (tried?.entries.some(({ address }) => address === tried.trial.start) !== true) continue;
       const { wanted } = tried.trial;
       const shape = subject.patched < 0 ? '' : prover.patched.sites.shape(subject.patched);
       const kind = JSON.stringify([
@@ -486,7 +487,9 @@ export class MutantRun {
     const isBranch = decoded.flow.kind === 'branch';
     const isStore = STORE_CONDITIONAL.test(decoded.mnemonic) && kind === 'swap' && behind.flow.kind === 'branch';
     const front = isa.decode(codeAt(address - 4n), 0, address - 4n);
-    if (isStore || (isBranch && STORE_CONDITIONAL.test(front.mnemonic))) return 'retry';
+    // What comes to the second of both by another way has other flags.
+    const isOther = kind === 'swap' && this.isEntered(address, address + BigInt(before.length));
+    if (isStore || (isBranch && STORE_CONDITIONAL.test(front.mnemonic))) return isOther ? null : 'retry';
     if (!isBranch) return null;
     if (this.isExchange(address, decoded.sizeBytes)) return 'exchange';
     for (let at = address + BigInt(decoded.sizeBytes), n = 0; n < 3; n++) {

@@ -149,7 +149,9 @@ export class MutantTable {
     const run = new MutantRun(pair.original, pair.patched, []);
     for (const tested of run.unreached()) {
       const state = this.states.get(keyOf(tested));
-      if (state !== undefined && isAsked(state)) askCode(state, run, tested);
+      if (state === undefined) continue;
+      state.note = tested.note;
+      if (isAsked(state)) askCode(state, run, tested);
     }
     return true;
   }
