@@ -42,8 +42,8 @@ function assembled(name: Name, source: string) {
 
 /**
  * Whether `|A|B|` in the source may be B in place of A. `f` is called from elsewhere, `g` from the
- * source alone, `h` is no C, `v` is as `f` and has no result; the tool may write something else at
- * `label`.
+ * source alone, `h` is no C, `v` is as `f` and has no result, `o` is the entry of sites that are
+ * ordinary calls; the tool may write something else at `label`.
  */
 function isSame(name: Name, source: string): boolean {
   const form = (index: 1 | 2): string =>
@@ -54,11 +54,13 @@ function isSame(name: Name, source: string): boolean {
   const { emulation, abi } = arches.find(({ target }) => target.id === name)!;
   if (emulation.kind !== 'ir') throw new Error('no emulation');
   const machine = { lifter: emulation.lifter, proof: emulation.proof, abi };
-  const callersOf = { f: 'abi', g: 'inside', h: 'any', v: 'abi' } as const;
-  const functions = (['f', 'g', 'h', 'v'] as const).flatMap((each): CodeFunction[] => {
+  const callersOf = { f: 'abi', g: 'inside', h: 'any', v: 'abi', o: 'any' } as const;
+  const functions = (['f', 'g', 'h', 'v', 'o'] as const).flatMap((each): CodeFunction[] => {
     const start = original.at(each);
     if (start === null) return [];
-    return [{ starts: [start], callers: callersOf[each], isCompiled: each !== 'h', calls: 0, isVoid: each === 'v' }];
+    const isCompiled = each !== 'h' && each !== 'o';
+    const is = { isCompiled, isVoid: each === 'v', isOrdinary: each === 'o' };
+    return [{ starts: [start], callers: callersOf[each], calls: 0, ...is }];
   });
   const label = original.at('label');
   const range = { start: 0n, end: BigInt(original.bytes.length), bytes: original.bytes };
@@ -200,6 +202,14 @@ const arm64: readonly Row[] = [
 ];
 
 const riscv64: readonly Row[] = [
+  [
+    'the clock an instruction later',
+    true,
+    'v: |rdtime a5; li a4,1|li a4,1; rdtime a5| ; sd a5,0(a0); sd a4,8(a0); ret',
+  ],
+  ['what an ordinary call changes', true, 'o: |ld t2,0(sp)|nop| ; ret'],
+  ['what an ordinary call keeps', false, 'o: |ld s2,0(sp)|nop| ; ret'],
+  ['the same in another entry', false, 'h: |ld t2,0(sp)|nop| ; ret'],
   ['the link register, which the return reads', false, 'f: |j 1f|jal ra,1f| ; nop; 1: ret'],
   ['the link register, which is loaded again', true, 'f: |j 1f|jal ra,1f| ; nop; 1: ld ra,8(sp); ret'],
   ['a bit of an address that jumps leave out', true, 'f: |jr 0(ra)|jr 1(ra)| ; nop'],
@@ -258,6 +268,17 @@ const ppc: readonly Row[] = [
   ['a field of cr that the caller does not keep', true, 'f: |cmpdi 7,3,0|nop| ; blr'],
   ['read behind a return under a condition', false, 'f: cmpdi 3,0; |li 9,1|nop| ; beqlr; mr 3,9; blr'],
   ['the table of contents', false, 'f: mflr 30; |li 2,1|nop| ; bctrl; mtlr 30; blr'],
+  ['the clock an instruction later', true, 'f: |mftb 9; li 8,1|li 8,1; mftb 9| ; std 9,0(3); std 8,8(3); blr'],
+  ['another part of the clock', false, 'f: |mftb 9|mfspr 9,269| ; std 9,0(3); blr'],
+  ['one look at the clock for two', false, 'f: mftb 9; std 9,0(3); |mftb 9|nop| ; std 9,8(3); blr'],
+  ['xer where an entry goes on', true, 'h: |mtxer 3|nop| ; li 3,0; bctr'],
+  ['xer that is read', false, 'h: |mtxer 3|nop| ; mfxer 3; bctr'],
+  ['xer at a function that an entry calls', true, 'h: |mtxer 3|nop| ; li 3,0; bctrl; mtxer 4; bctr'],
+  ['xer behind a function that an entry calls', false, 'h: |mtxer 3|nop| ; li 3,0; bctrl; mfxer 3; bctr'],
+  ['in front of a trap', true, 'f: |li 9,1|nop| ; cmpdi 3,0; bnelr; trap'],
+  ['stored in front of a trap', false, 'f: |li 9,1|nop| ; cmpdi 3,0; bnelr; std 9,0(4); trap'],
+  ['the upper half of a factor', true, 'f: li 9,-1; |nop|clrldi 9,9,32| ; mulld 10,4,9; stw 10,0(3); blr'],
+  ['the upper half of a product', false, 'f: li 9,-1; |nop|clrldi 9,9,32| ; mulld 10,4,9; std 10,0(3); blr'],
 ];
 
 const x86: readonly Row[] = [

@@ -109,6 +109,34 @@ export const mutantArguments: readonly MutantArgument[] = [
     kinds: ['immediate'],
   },
   {
+    name: 'number of a thread',
+    why:
+      'the number is the distance of two blocks through their size, a division that leaves out as ' +
+      'many of the lowest bits as blocks are aligned to: a pointer into the block is enough',
+    object: /^riscv64\//,
+    symbol: /^(?:pop|elftrace_graph_push|elftrace_graph_return)$/,
+    text: /^mv a0,s1$/,
+    kinds: ['immediate'],
+  },
+  {
+    name: 'number of a thread',
+    why:
+      'the distance is a multiple of the size: what is left out and what is multiplied by may change ' +
+      'places, as both are exact',
+    object: /^x86-64\//,
+    symbol: /^(?:write_record|record_event|handle|elftrace_probe_hit)$/,
+    text: /^sar; imul$/,
+    kinds: ['swap'],
+  },
+  {
+    name: 'stack pointer of a frame',
+    why: 'the word of the frame is the stack pointer that the entry has: no callback may change it',
+    object: /^riscv64\//,
+    symbol: /^ftrace_regs_call$/,
+    text: /^ld sp,16\(sp\)$/,
+    kinds: ['nop'],
+  },
+  {
     name: 'lowest bit',
     why: 'a stack pointer is even: the mask that aligns it need not clear its lowest bit',
     object: /^riscv64\//,

@@ -27,6 +27,8 @@ export interface CodeFunction {
   readonly calls: number;
   /** It has no result. */
   readonly isVoid: boolean;
+  /** An entry of sites that are ordinary calls: what those change no code reads behind them. */
+  readonly isOrdinary?: boolean;
 }
 
 export interface Machine {
@@ -183,6 +185,9 @@ export class Liveness {
   private readonly compiled = new Set<Address>();
   /** Those of functions that go nowhere but where an instruction says, or back. */
   private readonly direct = new Set<Address>();
+  /** Addresses of entries of sites that are ordinary calls. */
+  private readonly ordinary = new Set<Address>();
+  private readonly volatile: bigint;
   /** Where functions begin, labels are, and calls come back to. */
   private readonly begins: ReadonlySet<Address>;
 
@@ -221,6 +226,7 @@ export class Liveness {
     const deadFlags = bitsOf(Object.keys(proof.compared).flatMap((name) => FLAGS_OF[name] ?? []));
     const scratch = [...proof.volatile, ...dead].filter((name) => !proof.results.includes(name));
     this.lost = flags | this.slotsOf(scratch);
+    this.volatile = this.slotsOf(proof.volatile);
     this.results = this.slotsOf(proof.results);
     this.owed = this.slotsOf(abi.preservedRegisters);
     // Frame pointers stay: unwinders begin with them. So do words of the platform.
@@ -367,12 +373,16 @@ export class Liveness {
         if (callers === 'any' || !isCompiled || found < calls) end.isOpen = true;
       }
     }
-    // Code that something else comes to, too, is none that was compiled.
-    for (const { starts, isCompiled } of this.functions) {
+    for (const { starts, isOrdinary } of this.functions) {
+      if (isOrdinary === true) for (const at of this.inside(starts)) this.ordinary.add(at);
+    }
+    // Code that something else comes to, too, is none that was compiled, nor that of such an entry.
+    for (const { starts, isCompiled, isOrdinary } of this.functions) {
       if (isCompiled) continue;
       for (const at of this.inside(starts)) {
         this.compiled.delete(at);
         this.direct.delete(at);
+        if (isOrdinary !== true) this.ordinary.delete(at);
       }
     }
   }
@@ -444,7 +454,8 @@ export class Liveness {
 
   /** What is read where code goes to a place that is not known. */
   private outside({ address }: Step): bigint {
-    return this.compiled.has(address) ? this.all : this.all & ~this.dead;
+    if (this.compiled.has(address)) return this.all;
+    return this.all & ~(this.ordinary.has(address) ? this.dead | this.volatile : this.dead);
   }
 
   /** What is read from an address on. */

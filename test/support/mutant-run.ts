@@ -26,6 +26,8 @@ const CLOCK = /cntvct|rdtsc|rdtime|mftb|spr\w* r\d+,26[89]/;
 const IDLE_FRAME = /^add\s+x29, sp, #0(?:x0)?$|^mov\s+x29, sp$/;
 /** Where functions with the graph tracer return to. */
 const HANDLER = /^\.?(?:return_to_handler|elftrace_return_text)$/;
+/** Entries of sites. */
+const ENTRY = /^(?:ftrace_(?:regs_)?caller|_?mcount)$/;
 /** Sites of an image that are tried, in all states of the tracer's data. */
 const SITES = 2;
 /** Trials of a mutant that none of them finds. */
@@ -202,9 +204,12 @@ class Code {
     const machine = { lifter: emulation.lifter, proof: emulation.proof, abi };
     const called = calledIn(this.object);
     const unknown: Called = { callers: 'any', isCompiled: false, calls: 0, isVoid: false };
+    const isOrdinary = entriesOf(this.program).convention?.ordinaryCall === true;
     const functions = this.names.flatMap(({ address, name, local }) => {
       if (local === null) return [];
-      return [{ ...(called.get(name) ?? unknown), starts: local === 0n ? [address] : [address, address + local] }];
+      const said = called.get(name) ?? unknown;
+      const starts = local === 0n ? [address] : [address, address + local];
+      return [{ ...said, starts, isOrdinary: isOrdinary && !said.isCompiled && ENTRY.test(name) }];
     });
     const labels = this.names.filter(({ local }) => local === null).map(({ address }) => address);
     const liveness = new Liveness(machine, this.codeRanges(), functions, labels);

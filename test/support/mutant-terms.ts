@@ -111,6 +111,12 @@ const Z = 4n;
 
 /** Ops that read the lower halves of their operands alone. */
 const LOWER = /^(?:(?:add|sub|mul|and|or|xor|shl|shr|sar|rotl|rotr)32s?|sx32|zx32|set\w+32)$/;
+/** Ops on halves, by those of which the lower half of the result needs no more of the operands. */
+const NARROWS: Readonly<Record<string, string>> = Object.fromEntries(
+  ['add', 'sub', 'mul', 'and', 'or', 'xor'].flatMap((op) =>
+    [op, `${op}32`, `${op}32s`].map((each) => [each, `${op}32`]),
+  ),
+);
 /** Ops whose operands may change places. */
 const EITHER = /^(?:add|and|or|xor|mul|mulhu|mulhs|(?:add|and|or|xor|mul)32s?|set(?:eq|ne)(?:32)?|mul[sz]x32)$/;
 
@@ -208,7 +214,8 @@ export class Terms {
     return distance >= BigInt(sizeA) || -distance >= BigInt(sizeB);
   }
 
-  store(op: string, bytes: number, memory: Term, at: Term, value: Term): Term {
+  store(op: string, bytes: number, memory: Term, at: Term, all: Term): Term {
+    const value = bytes === 4 ? this.narrow(all) : all;
     const last = this.nodes[memory]!;
     // Stores that do not meet are in the order of their addresses.
     if (/^store \d+ /.test(last.op)) {
@@ -270,6 +277,15 @@ export class Terms {
     const { op, of, value } = this.nodes[term]!;
     if (value !== null) return this.number(low(value));
     return op === 'zx32' || op === 'sx32' ? this.lower(of[0]!) : term;
+  }
+
+  /** What the lower half of a term is made of: of sums and products it is that of lower halves. */
+  private narrow(term: Term): Term {
+    const { op, of, value } = this.nodes[term]!;
+    if (value !== null) return this.number(low(value));
+    if (op === 'zx32' || op === 'sx32') return this.narrow(of[0]!);
+    const plain = NARROWS[op];
+    return plain === undefined ? term : this.make(plain, ...of.slice(0, 2).map((each) => this.narrow(each)));
   }
 
   /** A condition as an atom, and whether it must hold. */
