@@ -278,6 +278,13 @@ const ppc: readonly Row[] = [
   ['in front of a trap', true, 'f: |li 9,1|nop| ; cmpdi 3,0; bnelr; trap'],
   ['stored in front of a trap', false, 'f: |li 9,1|nop| ; cmpdi 3,0; bnelr; std 9,0(4); trap'],
   ['the upper half of a factor', true, 'f: li 9,-1; |nop|clrldi 9,9,32| ; mulld 10,4,9; stw 10,0(3); blr'],
+  [
+    'a mask of the lower half of a product',
+    true,
+    'f: li 9,-1; |nop|clrldi 9,9,32| ; mulld 10,4,9; rldic 3,10,3,29; blr',
+  ],
+  ['a mask of more than that', false, 'f: li 9,-1; |nop|clrldi 9,9,32| ; mulld 10,4,9; rldic 3,10,3,28; blr'],
+  ['operands in another order', true, 'f: |and 3,4,5|and 3,5,4| ; blr'],
   ['the upper half of a product', false, 'f: li 9,-1; |nop|clrldi 9,9,32| ; mulld 10,4,9; std 10,0(3); blr'],
 ];
 

@@ -48,6 +48,7 @@ import {
   type OnWayBack,
   returnState,
   type StateCall,
+  TAILS,
   type TracerMemory,
   type TracerState,
 } from './tracer-states.js';
@@ -160,6 +161,9 @@ export class OwnData {
   hits: ProbeHits | null = null;
   /** Calls that return probes wait for; null: there is no room for any. */
   private readonly waiting: WaitingCalls | null;
+  /** Where functions return to that the graph tracer took, or a return probe; null: none does. */
+  private readonly handler: Address | null;
+  readonly trap: Address | null;
   /** What the hit of the trial that runs adds to them; null: there was none yet. */
   private plan: WaitingPlan | null = null;
 
@@ -190,6 +194,10 @@ export class OwnData {
     this.handled = peek === null ? null : new HandledHits(peek);
     this.livepatch = place('elftrace_livepatch');
     this.waiting = WaitingCalls.of(program);
+    this.handler = entryPoint(program, 'return_to_handler')?.identity ?? null;
+    const trampoline = this.waiting === null || this.handler === null ? null : at('elftrace_probe_trampoline');
+    // Functions of an image without return probes return to none.
+    this.trap = trampoline === null ? null : wordReader(program)(trampoline) || null;
     this.asked = users;
     const stub = at('elftrace_stub_text');
     this.userCalls = stub === null ? null : new UserCalls(stub, program.arch.abi, emulation.proof);
@@ -228,9 +236,9 @@ export class OwnData {
   }
 
   private memory(world: ProofWorld): TracerMemory {
-    const { word, ring, threads, stopped, watching, graphOps, waiting, program } = this;
+    const { word, ring, threads, stopped, watching, graphOps, waiting, program, handler, trap } = this;
     return {
-      ...{ word, ring, threads, stopped, watching, graphOps, waiting },
+      ...{ word, ring, threads, stopped, watching, graphOps, waiting, handler, trap },
       capacity: this.number(world, ring + BigInt(RING_HEADER.capacity), 4),
       store: (at, value, size) => {
         const bytes = Uint8Array.from({ length: size }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));
@@ -438,7 +446,7 @@ export class OwnData {
   /** Calls on top of the graph tracer's stack whose functions are gone. */
   private leftCalls(world: ProofWorld, thread: Address): number {
     const { frame } = this.call;
-    const isTail = this.state === 'tail';
+    const isTail = TAILS.has(this.state);
     let depth = this.was(world, this.headOf(thread, 'depth'));
     let count = 0;
     for (; depth > 0n; depth--, count++) {

@@ -45,6 +45,7 @@ import type { OwnData } from './own-data.js';
 import type { ReturnPlaces } from './waiting-calls.js';
 import { callOf, comeBack, type OwnCheck } from './way-back.js';
 import { ProofWorld, type Registers } from './world.js';
+import { TAILS } from './tracer-states.js';
 import type { FetchedWords, ProbeHit } from './writes.js';
 
 /** A probe that changes bytes. */
@@ -392,7 +393,7 @@ export class ProbeProofs {
     const difference = firstRegister(differing) ?? memory(pair, trial, begun, words, live);
     if (difference !== null) return different(difference, differing);
     // Behind a tail call the tracer is the caller.
-    if (taken === null || begun.tracer === 'tail') return { kind: 'equal' };
+    if (taken === null || TAILS.has(begun.tracer)) return { kind: 'equal' };
     return comeBack(pair, trial, begun, taken, words, isKnown ? own.onWayBack(places) : NOTHING_KNOWN);
   }
 

@@ -25,7 +25,7 @@ import { isRelocatable, layOut, placeInFile } from './relocatable.js';
 import { type ProbeSubject, ProbeProofs } from './probes.js';
 import { type Begun, begin, type Entry } from './state.js';
 import { changedPages, type Outcome, type Pair, type Trial } from './compare.js';
-import { TRACER_STATES, type TracerState } from './tracer-states.js';
+import { TAILS, TRACER_STATES, type TracerState } from './tracer-states.js';
 import { Trials } from './trial.js';
 import type { Account, ProofSummary, SiteProof } from './verdict.js';
 import { type Wanted, WantedCalls } from './wanted.js';
@@ -606,7 +606,8 @@ export class Prover {
     const random = new Random(seed);
     const addresses = (seed & 1) === 0 ? NO_ADDRESSES : this.addresses;
     // A function called by a tail call returns to where the one before it does (C-FG-3).
-    const back = state === 'tail' ? this.handler : null;
+    const trap = state === 'probed-tail' ? (this.data?.trap ?? null) : null;
+    const back = trap ?? (TAILS.has(state) ? this.handler : null);
     ProofWorld.leaveOut(worlds, null);
     const begun = begin(
       worlds,

@@ -55,6 +55,8 @@ export type TracerState =
   | 'other-stack'
   /** The function was called by a tail call: the one before it has this frame, and its return. */
   | 'tail'
+  /** The same, and a return probe took the return of that one behind the graph tracer. */
+  | 'probed-tail'
   /** All calls of the thread were left. */
   | 'gone'
   /** A graph tracer that is a branch of the entry has no filter of its own. */
@@ -91,7 +93,7 @@ export const TRACER_STATES: readonly TracerState[] = [
   'redirected',
   'left',
   'graph-runs',
-  'redirected',
+  'probed-tail',
   'other-stack',
   'ring-wrapped',
   'stopped',
@@ -114,6 +116,9 @@ export const TRACER_STATES: readonly TracerState[] = [
   'unmapped',
 ];
 
+/** Those in which a function returns to where the one before it does. */
+export const TAILS: ReadonlySet<TracerState | null> = new Set<TracerState>(['tail', 'probed-tail']);
+
 /** What a thread's block says while callbacks of the list run. */
 export const LIST_ACTIVE = 5n;
 
@@ -129,6 +134,9 @@ export interface TracerMemory {
   readonly capacity: bigint;
   /** Calls that return probes wait for; null: there are none. */
   readonly waiting: WaitingCalls | null;
+  /** Where functions return to that the graph tracer took, or a return probe; null: none does. */
+  readonly handler: Address | null;
+  readonly trap: Address | null;
   store(at: Address, value: bigint, size: number): void;
 }
 
@@ -240,6 +248,16 @@ class StateWriter {
     });
     store(waiting.depthAt(this.number), BigInt(first + distances.length), word);
   }
+
+  /** The last ones took their return from each other, the first of them from the graph tracer. */
+  chain(end: number, count: number): void {
+    const { word, store, waiting, handler, trap } = this.memory;
+    if (waiting === null || trap === null) return;
+    for (let i = 0; i < count; i++) {
+      const parent = i === count - 1 ? handler! : trap;
+      store(waiting.wordAt(this.number, end - 1 - i, 'parentIp'), parent, word);
+    }
+  }
 }
 
 /** Frames of callers, which lie above: the oldest call first. */
@@ -333,6 +351,13 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
     case 'tail':
       writer.own().calls(0, [...callers(some()), 0n]);
       return true;
+    case 'probed-tail': {
+      const [before, count] = [some(), 1 + random.below(2)];
+      writer.own().calls(0, [...callers(some()), 0n]);
+      writer.waiting(0, [...callers(before), ...new Array<bigint>(count).fill(0n)], random);
+      writer.chain(before + count, count);
+      return true;
+    }
     case 'redirected':
       // Only where what the caller needs is kept is there more than one way.
       if (random.below(2) === 0) return false;

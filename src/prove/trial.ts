@@ -22,7 +22,7 @@ import {
 import { wrongFrame } from './frames.js';
 import { mix, Random } from './random.js';
 import { type Begun, isAligned } from './state.js';
-import type { TracerState } from './tracer-states.js';
+import { TAILS, type TracerState } from './tracer-states.js';
 import type { Wanted, WantedCall } from './wanted.js';
 import { callOf, comeBack, ofSite, ownData } from './way-back.js';
 import type { ProofWorld, Registers } from './world.js';
@@ -566,7 +566,7 @@ function judge(pair: Pair, site: Trial, begun: Begun, a: Seen, b: Seen): Outcome
     memory(pair, trial, begun, words);
   if (difference !== null) return { kind: 'different', phase: 'enter', difference, registers: differing };
   // The caller of a tail call is the tracer: where that returns to says the trial of its function.
-  return handler === null || begun.tracer === 'tail'
+  return handler === null || TAILS.has(begun.tracer)
     ? { kind: 'equal' }
     : comeBack(pair, trial, begun, handler, words, ofSite(pair, trial, begun, taken ?? handler));
 }

@@ -129,6 +129,26 @@ export const mutantArguments: readonly MutantArgument[] = [
     kinds: ['swap'],
   },
   {
+    name: 'number of a thread',
+    why:
+      'the distance is a multiple of the size: what is left out and what is multiplied by may change ' +
+      'places, as both are exact',
+    object: /^riscv64\//,
+    symbol: /^(?:write_record|record_event|handle|elftrace_probe_hit|elftrace_graph_push)$/,
+    text: /^srai (\w+),\1,0x4; mul \1,\1,\w+$/,
+    kinds: ['swap'],
+  },
+  {
+    name: 'frame of the runtime',
+    why:
+      'functions of the runtime that call no callback keep the link to the frame above for who ' +
+      'unwinds: no code reads it, and nothing unwinds there',
+    object: /^ppc/,
+    symbol: /^\.?(?:handle|record_event)$/,
+    text: /^st[wd]u r1,-\d+\(r1\)$/,
+    kinds: ['registers'],
+  },
+  {
     name: 'stack pointer of a frame',
     why: 'the word of the frame is the stack pointer that the entry has: no callback may change it',
     object: /^riscv64\//,

@@ -23,6 +23,9 @@ const MOST_BYTES = 16;
 /** Frames in which a load cannot fault, bytes above the stack pointer. */
 const FRAME = 2048n;
 
+/** Operands of ops that have fewer than three. */
+const COUNT: Readonly<Record<string, number>> = { unary: 1, binary: 2 };
+
 /** A machine on its way. */
 interface Way {
   readonly isChanged: boolean;
@@ -358,7 +361,7 @@ export class Equality {
         slots.set(op.d, terms.load(op.op, row.bytes, memory, at));
       } else if (form === 'record') this.record(slots, op, operands, row.guarded ? pick : null);
       else if (form === 'select') slots.set(op.d, pick(operands[2], operands[0], operands[1]));
-      else slots.set(op.d, terms.make(op.op, ...operands));
+      else slots.set(op.d, terms.make(op.op, ...operands.slice(0, COUNT[form] ?? operands.length)));
     }
     return { slots, memory, loads };
   }

@@ -111,6 +111,8 @@ const Z = 4n;
 
 /** Ops that read the lower halves of their operands alone. */
 const LOWER = /^(?:(?:add|sub|mul|and|or|xor|shl|shr|sar|rotl|rotr)32s?|sx32|zx32|set\w+32)$/;
+/** Bits of the lower half. */
+const LOW = 0xffff_ffffn;
 /** Ops on halves, by those of which the lower half of the result needs no more of the operands. */
 const NARROWS: Readonly<Record<string, string>> = Object.fromEntries(
   ['add', 'sub', 'mul', 'and', 'or', 'xor'].flatMap((op) =>
@@ -178,6 +180,11 @@ export class Terms {
     if (fold !== undefined && x !== null && y !== null) return this.number(fold(x, y));
     if (a === b && SAME[op] !== undefined) return this.number(SAME[op]);
     if (op === 'add' || op === 'sub') return this.made(op, a, b);
+    if (op === 'zx32' && this.narrow(a) !== a) return this.narrow(a);
+    if (op === 'and') {
+      const part = this.lowerPart(a, b) ?? this.lowerPart(b, a);
+      if (part !== null) return part;
+    }
     if (BITS[op] !== undefined && x === 0n && this.hasBit(b!, BITS[op])) return this.number(1n);
     if (EITHER.test(op) && a > b) return this.make(op, b, a);
     return this.intern(`${op} ${of.join(' ')}`, { op, of, value: null });
@@ -286,6 +293,16 @@ export class Terms {
     if (op === 'zx32' || op === 'sx32') return this.narrow(of[0]!);
     const plain = NARROWS[op];
     return plain === undefined ? term : this.make(plain, ...of.slice(0, 2).map((each) => this.narrow(each)));
+  }
+
+  /** What a mask leaves of a shifted term, where that is of its lower half; null: it is not. */
+  private lowerPart(shifted: Term, mask: Term): Term | null {
+    const { op, of } = this.nodes[shifted]!;
+    const [bits, count] = [this.value(mask), of[1] === undefined ? null : this.value(of[1])];
+    if (bits === null || count === null || (op !== 'shl' && op !== 'rotl') || count > 32n) return null;
+    const inner = this.narrow(of[0]!);
+    if (inner === of[0] || (bits & ~(LOW << count)) !== 0n) return null;
+    return this.make('and', this.make(op, inner, of[1]!), mask);
   }
 
   /** A condition as an atom, and whether it must hold. */
