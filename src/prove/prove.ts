@@ -136,6 +136,8 @@ export interface Tried {
 export interface Attempts {
   /** Whether it is known what the tracer's data holds afterwards. */
   readonly hasData: boolean;
+  /** A return probe takes the return of the function. */
+  readonly hasTrap: boolean;
   once(begun: Begun, isCalledAlike?: boolean): Outcome;
   end(): void;
 }
@@ -425,7 +427,8 @@ export class Prover {
   /** The trials of a probe. */
   attemptsOf(probe: ProbeSubject): Attempts {
     const probes = this.probes!;
-    return { hasData: probes.knows, once: (begun) => probes.once(probe, begun), end: () => undefined };
+    const hasTrap = probes.trial(probe).trap !== null;
+    return { hasData: probes.knows, hasTrap, once: (begun) => probes.once(probe, begun), end: () => undefined };
   }
 
   /**
@@ -571,7 +574,9 @@ export class Prover {
 
   /** The state of a trial; its seed says which one of the tracer's data (PV-3). */
   private begin(trials: Attempts, entry: Entry, seed: number): Begun {
-    const state = TRACER_STATES[(seed & STATE_MASK) >>> STATE_SHIFT] ?? 'fresh';
+    const said = TRACER_STATES[(seed & STATE_MASK) >>> STATE_SHIFT] ?? 'fresh';
+    // What returns to a return probe does not tell whether the site's own took the return.
+    const state = said === 'probed-tail' && trials.hasTrap ? 'tail' : said;
     if (!trials.hasData) return this.first(entry, seed, null, null);
     if (state !== 'again') return this.first(entry, seed, null, state);
     const before = this.first(entry, (~seed & ~STATE_MASK) >>> 0, null, 'fresh');

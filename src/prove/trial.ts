@@ -482,6 +482,11 @@ export class Trials {
     return judge(this.pair, isCalledAlike ? { ...this.trial, isCalledAlike } : this.trial, begun, a, b);
   }
 
+  /** Whether a return probe takes the return of the function. */
+  get hasTrap(): boolean {
+    return this.trial.trap !== null;
+  }
+
   /** Whether it is known what the tracer's data holds behind the site. */
   get hasData(): boolean {
     return this.pair.data !== null;
