@@ -246,20 +246,44 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   'file-times': [],
   packets: [['pipe2', 'sys(__NR_pipe2, space, 040000L);']],
   sockets: [
-    ['socket', 'sys(__NR_socket, 2L, 1L, 0L);'],
-    ['socketpair', 'sys(__NR_socketpair, 2L, 1L, 0L, space);'],
+    ['socket', 'sys(__NR_socket, 16L, 3L, 0L);'],
+    ['socketpair', 'sys(__NR_socketpair, 16L, 1L, 0L, space);'],
   ],
   messages: [
     [
       'sendto',
-      'u32 *two = (u32 *)space; sys(__NR_socketpair, 1L, 1L, 0L, two); sys(__NR_sendto, (word)two[0], "x", 1L, 0x40L, 0L, 0L);',
+      'u32 *two = (u32 *)space; sys(__NR_socketpair, 1L, 1L, 0L, two); sys(__NR_sendto, (word)two[0], "x", 1L, 1L, 0L, 0L);',
+    ],
+  ],
+  'control-data': [
+    [
+      'sendmsg',
+      'u32 *two = (u32 *)space; word *m = (word *)(space + 64); sys(__NR_socketpair, 1L, 1L, 0L, two); m[4] = (word)(space + 256); m[5] = 16; *(word *)(space + 256) = 16; sys(__NR_sendmsg, (word)two[0], m, 0L);',
+    ],
+  ],
+  queues: [
+    [
+      'sendto',
+      'u32 *two = (u32 *)space; for (int i = 0; i < 400; i++) { sys(__NR_socketpair, 1L, 1L, 0L, two); for (int k = 0; k < 30; k++) sys(__NR_sendto, (word)two[0], space, 8192L, 0x40L, 0L, 0L); }',
+    ],
+  ],
+  'connect-queue': [
+    [
+      'connect',
+      'u32 name[4] = {2, 0x0100007f}; word s = sys(__NR_socket, 2L, 1L, 0L); u32 size = 16; sys(__NR_bind, s, name, 16L); sys(__NR_listen, s, 0L); sys(__NR_getsockname, s, name, &size); for (int i = 0; i < 3; i++) sys(__NR_connect, sys(__NR_socket, 2L, 0x801L, 0L), name, 16L);',
+    ],
+  ],
+  disconnect: [
+    [
+      'connect',
+      'u32 name[4] = {2, 0x0100007f}; word s = sys(__NR_socket, 2L, 1L, 0L), t = sys(__NR_socket, 2L, 1L, 0L); u32 size = 16; sys(__NR_bind, s, name, 16L); sys(__NR_listen, s, 0L); sys(__NR_getsockname, s, name, &size); sys(__NR_connect, t, name, 16L); name[0] = 0; sys(__NR_connect, t, name, 16L);',
     ],
   ],
   'transfer-flags': [['preadv2', 'sys(__NR_preadv2, 0L, space, 0L, -1L, 0L, 1L);']],
   'socket-options': [
     [
       'setsockopt',
-      'u32 *two = (u32 *)space; sys(__NR_socketpair, 1L, 1L, 0L, two); sys(__NR_setsockopt, (word)two[0], 1L, 7L, space + 64, 4L);',
+      'u32 *two = (u32 *)space; sys(__NR_socketpair, 1L, 1L, 0L, two); sys(__NR_setsockopt, (word)two[0], 1L, 26L, space + 64, 4L);',
     ],
   ],
   'time-left': [['select', 'word time[2] = {0, 1}; sys(__NR_select, 0L, 0L, 0L, 0L, time);']],

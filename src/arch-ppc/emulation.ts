@@ -6,7 +6,7 @@ import { CACHE_LINE_BYTES, createPpcLifter } from './lift.js';
 import type { PpcDecode } from './lift.js';
 import { createPpcSignals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
-import type { Cpu, IrEmulation, StatLayout } from '../machine/emulation.js';
+import type { Cpu, IrEmulation, SocketOptions, StatLayout } from '../machine/emulation.js';
 import type { Endian } from '../units.js';
 import { ppcProof } from './proof.js';
 
@@ -54,6 +54,15 @@ const CALLS = `
   443 quotactl_fd landlock_create_ruleset landlock_add_rule landlock_restrict_self - process_mrelease futex_waitv
   450 set_mempolicy_home_node
 `;
+
+/** Source: Linux, uapi/asm/socket.h of PowerPC. */
+const SOCKET_OPTIONS: SocketOptions = {
+  passCredentials: 20,
+  peerCredentials: 21,
+  receiveLeast: 16,
+  receiveTime: 18,
+  sendTime: 19,
+};
 
 /** Those of one size only. */
 const OWN_CALLS = {
@@ -160,6 +169,7 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
       stat: wordBytes === 4 ? { plain: STAT_32, large: STAT64_32 } : { plain: STAT_64, large: STAT_64 },
       // They differ from asm-generic's.
       openFlags: { directory: 0o40000n, noFollow: 0o100000n, largeFile: 0o200000n },
+      socketOptions: SOCKET_OPTIONS,
       packedEvents: false,
       frames: { kind: 'back-chain', linkOffset: wordBytes === 4 ? 4 : 16 },
       anchors: new Map(wordBytes === 4 ? [['r13', '_SDA_BASE_']] : []),

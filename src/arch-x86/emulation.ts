@@ -7,6 +7,7 @@ import { x86Lifter, x86LifterOf } from './lift.js';
 import { x86Signals, x86SignalsOf } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
 import type { IrEmulation, StatLayout } from '../machine/emulation.js';
+import { GENERIC_SOCKET_OPTIONS } from '../machine/generic-linux.js';
 import type { Address } from '../units.js';
 import { x86Proof } from './proof.js';
 
@@ -133,6 +134,7 @@ export const x86Emulation: IrEmulation = {
     kernelCode: [0xffff_ffff_ff60_0000n, 0xffff_ffff_ff60_1000n],
     stat: { plain: STAT, large: STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n, largeFile: 0o100000n },
+    socketOptions: GENERIC_SOCKET_OPTIONS,
     packedEvents: true,
     frames: { kind: 'scan', callBefore },
     anchors: new Map(),

@@ -11,6 +11,7 @@ import type { Description, Descriptors } from './descriptions.js';
 import type { Errno } from './errno.js';
 import type { FileSystem, NodeStatus } from './files.js';
 import type { Machine } from './machine.js';
+import type { Network } from './network.js';
 import type { SyscallResult } from './stops.js';
 import type { AccessKind } from './memory.js';
 import type { ProcSubject } from './proc.js';
@@ -40,6 +41,18 @@ export const int = (value: bigint): number => Number(BigInt.asIntN(32, value));
 
 export const storeOr = (stored: boolean, result = 0n): bigint | Errno => (stored ? result : 'EFAULT');
 
+/** How a call waits that may do so. */
+export interface Patience {
+  /** What is done so far: the answer of a call that a handler interrupts. Default: nothing. */
+  readonly done?: () => bigint;
+  /** It does not wait. Default: as its description says. */
+  readonly isHasty?: boolean;
+  /** The time at which it gives up; null: never, the default. */
+  readonly deadline?: bigint | null;
+  /** A handler interrupts it even where it would be made again. */
+  readonly isBrittle?: boolean;
+}
+
 /** The process that makes a system call. */
 export interface CallContext {
   readonly machine: Machine;
@@ -53,6 +66,7 @@ export interface CallContext {
   readonly descriptors: Descriptors;
   readonly files: FileSystem;
   readonly sharing: SharedMemory;
+  readonly network: Network;
   /** Bytes that repeat from run to run. */
   randomBytes(size: number): Uint8Array;
   /** What `/proc/self` tells of the process. */
@@ -77,8 +91,7 @@ export interface CallContext {
     description: Description,
     ready: () => boolean,
     attempt: () => bigint | Errno | null,
-    /** What is done so far: the answer of a call that a handler interrupts. Default: nothing. */
-    done?: () => bigint,
+    patience?: Patience,
   ): Answer;
   /**
    * Waits, and attempts again whenever `ready` says so, until there is an answer. `over` is called
@@ -87,7 +100,7 @@ export interface CallContext {
   retry(
     ready: () => boolean,
     attempt: () => bigint | Errno | null,
-    more?: { readonly done?: () => bigint; readonly over?: (() => void) | null },
+    more?: Patience & { readonly over?: (() => void) | null },
   ): Answer;
   /** Bytes that the process may read; null: it may not. */
   load(address: Address, size: number): Uint8Array | null;

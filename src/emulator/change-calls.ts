@@ -8,6 +8,7 @@ import { type Answer, arg, type Arguments, type CallContext, int, type Service }
 import { FileDescription, O } from './descriptions.js';
 import type { Errno } from './errno.js';
 import type { FileChanges, FileError, NodeStatus } from './files.js';
+import type { SocketNode } from './network.js';
 import { AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, type GuestPaths } from './guest-paths.js';
 
 const AT_REMOVEDIR = 0x200n;
@@ -30,12 +31,16 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     from: number,
     address: Address,
     act: (changes: FileChanges, path: string) => FileError | null,
+    /** What is done where a socket is. Default: something is in the way. */
+    onSocket: (path: string, node: SocketNode) => Errno | null = () => 'EEXIST',
   ): Answer {
     const found = this.paths.pathAt(from, address);
     if (typeof found === 'string') return found;
     if (found.path === '') return 'ENOENT';
     const changes = this.paths.changes();
     if (typeof changes === 'string') return changes;
+    const place = this.paths.placeOf(found.path, false);
+    if (typeof place !== 'string' && place.kind === 'socket') return onSocket(place.path, place.node) ?? 0n;
     return act(changes, found.path) ?? 0n;
   }
 
@@ -53,7 +58,25 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   }
 
   private remove(from: number, address: Address, kind: 'file' | 'directory'): Answer {
-    return this.change(from, address, (changes, path) => changes.remove(path, kind));
+    const { network } = this.context;
+    return this.change(
+      from,
+      address,
+      (changes, path) => (this.holdsSockets(path) ? 'ENOTEMPTY' : changes.remove(path, kind)),
+      (path) => {
+        if (kind === 'directory') return 'ENOTDIR';
+        network.removeNode(path);
+        return null;
+      },
+    );
+  }
+
+  /** A directory in which sockets are is not empty. */
+  private holdsSockets(path: string): boolean {
+    const { network, files } = this.context;
+    if (!network.hasNodes) return false;
+    const real = files.realPath?.(path) ?? { path };
+    return typeof real !== 'string' && network.nodesIn(real.path).length > 0;
   }
 
   unlink(args: Arguments): Answer {
@@ -73,7 +96,32 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     const target = this.paths.pathAt(to, place);
     if (typeof target === 'string') return target;
     if (target.path === '') return 'ENOENT';
-    return this.change(from, address, (changes, path) => changes.rename(path, target.path));
+    const { network } = this.context;
+    const goal = network.hasNodes ? this.paths.nodePath(target.path) : null;
+    if (typeof goal === 'string') return goal;
+    const renamed = (path: string): null => {
+      if (goal && path !== goal.path) {
+        network.removeNode(goal.path);
+        network.renamed(path, goal.path);
+      }
+      return null;
+    };
+    return this.change(
+      from,
+      address,
+      (changes, path) => {
+        const source = goal && this.paths.nodePath(path);
+        const wrong = changes.rename(path, target.path);
+        return wrong === null && source && typeof source !== 'string' ? renamed(source.path) : wrong;
+      },
+      (path) => {
+        const there = this.context.files.status(target.path, false);
+        if (typeof there !== 'string' && there.kind === 'directory') return 'EISDIR';
+        const changes = this.paths.changes();
+        if (typeof there !== 'string' && typeof changes !== 'string') changes.remove(target.path, 'file');
+        return renamed(path);
+      },
+    );
   }
 
   rename(args: Arguments): Answer {
@@ -140,7 +188,16 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   }
 
   private setPermissions(from: number, address: Address, mode: bigint): Answer {
-    return this.change(from, address, (changes, path) => changes.setPermissions(path, Number(mode & 0o777n)));
+    const permissions = Number(mode & 0o777n);
+    return this.change(
+      from,
+      address,
+      (changes, path) => changes.setPermissions(path, permissions),
+      (_path, node) => {
+        node.permissions = permissions;
+        return null;
+      },
+    );
   }
 
   chmod(args: Arguments): Answer {

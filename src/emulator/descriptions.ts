@@ -116,6 +116,11 @@ export abstract class Description {
     return this.references > 0;
   }
 
+  /** The same of one that is on its way to another process. */
+  savePassed(): () => void {
+    return this.save();
+  }
+
   /** Remembers its state; what is returned puts that back. */
   save(): () => void {
     const { references, flags } = this;

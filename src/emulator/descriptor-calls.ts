@@ -4,11 +4,22 @@
  *
  * Source: Linux, read(2), write(2), pipe(2), dup(2), fcntl(2), socketpair(2), eventfd(2).
  */
-import { type Answer, arg, type Arguments, type CallContext, int, type Service, storeOr } from './call-context.js';
+import {
+  type Answer,
+  arg,
+  type Arguments,
+  type CallContext,
+  int,
+  type Patience,
+  type Service,
+  storeOr,
+} from './call-context.js';
 import type { Errno } from './errno.js';
 import { CHANGEABLE, type Description, InputDescription, O, OPEN_MAX, POLL, READABLE } from './descriptions.js';
 import type { LockCalls } from './lock-calls.js';
-import { EventCounter, makePipe, PIPE_BYTES, PipeEnd, SocketEnd } from './pipes.js';
+import { PIPE_BYTES } from './channels.js';
+import { EventCounter, makePipe, PipeEnd } from './pipes.js';
+import { BUFFER_BYTES, Socket } from './sockets.js';
 import type { Address } from '../units.js';
 
 /** Most pieces of a `writev`. */
@@ -40,6 +51,20 @@ export type DescriptorCallName =
   | 'readv' | 'write' | 'writev'; // prettier-ignore
 
 type Tried = bigint | Errno | null;
+/** A piece of a vector. */
+export type Piece = readonly [base: Address, size: bigint];
+
+/** How something is written. */
+interface Writing {
+  /** No SIGPIPE. */
+  readonly isSilent?: boolean;
+  /** It does not wait. Default: as the description says. */
+  readonly isHasty?: boolean;
+  /** Default: the description's `write`. */
+  readonly write?: (bytes: Uint8Array) => number | Errno | null;
+  /** True when another attempt would bring something. Default: the description says it. */
+  readonly isReady?: () => boolean;
+}
 
 export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Service>> {
   constructor(
@@ -84,17 +109,21 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     const description = this.readable(int(arg(args, 0)));
     if (typeof description === 'string') return description;
     const [address, size] = [arg(args, 1), arg(args, 2)];
-    return this.context.attempt(description, isReadable(description), () =>
-      this.tryRead(description, address, size, null),
+    const attempt = (): Tried => this.tryRead(description, address, size, null);
+    return this.context.attempt(
+      description,
+      isReadable(description),
+      attempt,
+      readingPatience(this.context, description),
     );
   }
 
   /** Addresses and sizes of the pieces of a vector. */
-  private pieces(address: Address, count: bigint): readonly (readonly [base: Address, size: bigint])[] | Errno {
+  pieces(address: Address, count: bigint): readonly Piece[] | Errno {
     const { context } = this;
     const word = BigInt(context.wordBytes);
     if (count > IOV_MAX) return 'EINVAL';
-    const out: (readonly [Address, bigint])[] = [];
+    const out: Piece[] = [];
     for (let i = 0n; i < count; i++) {
       const base = context.loadNumber(address + i * 2n * word);
       const length = context.loadNumber(address + i * 2n * word + word);
@@ -111,7 +140,8 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     if (typeof description === 'string') return description;
     const pieces = this.pieces(arg(args, 1), arg(args, 2));
     if (typeof pieces === 'string') return pieces;
-    return this.context.attempt(description, isReadable(description), () => {
+    const attempt = (): Tried => {
+      if (description instanceof Socket && description.hasMessages) return this.readMessage(description, pieces);
       let total = 0n;
       for (const [base, length] of pieces) {
         const done = this.tryRead(description, base, length, at === null ? null : at + total);
@@ -120,7 +150,43 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
         if (done < length) break;
       }
       return total;
-    });
+    };
+    return this.context.attempt(
+      description,
+      isReadable(description),
+      attempt,
+      readingPatience(this.context, description),
+    );
+  }
+
+  private readMessage(socket: Socket, pieces: readonly Piece[]): Tried {
+    const size = socket.available(sizeOf(pieces));
+    if (!this.takesAll(pieces, size)) return 'EFAULT';
+    const bytes = socket.read(sizeOf(pieces));
+    if (bytes === null || typeof bytes === 'string') return bytes;
+    this.scatter(pieces, bytes);
+    return BigInt(bytes.length);
+  }
+
+  /** True when the first `size` bytes of pieces may be written. */
+  takesAll(pieces: readonly Piece[], size: number): boolean {
+    let left = size;
+    for (const [base, length] of pieces) {
+      const part = Math.min(left, Number(length));
+      if (!this.context.usableBuffer(base, part, 'write')) return false;
+      left -= part;
+    }
+    return true;
+  }
+
+  /** Stores bytes in pieces, which may be written. */
+  scatter(pieces: readonly Piece[], bytes: Uint8Array): void {
+    let at = 0;
+    for (const [base, length] of pieces) {
+      const part = bytes.subarray(at, at + Math.min(bytes.length - at, Number(length)));
+      this.context.machine.memory.write(base, part);
+      at += part.length;
+    }
   }
 
   readv(args: Arguments): Answer {
@@ -143,27 +209,45 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
 
   // --------------------------------------------------------------------------------------- writing
 
-  /**
-   * Writes pieces, one behind the other; what may wait goes on where it was. `silent`: no SIGPIPE.
-   */
-  writeAll(description: Description, pieces: readonly (readonly [Address, bigint])[], silent = false): Answer {
+  /** All pieces in one, for what is sent as one message; an error where that cannot be. */
+  private joined(pieces: readonly Piece[], most: number): Uint8Array | Errno {
+    const size = pieces.reduce((sum, [, length]) => sum + length, 0n);
+    if (size > BigInt(most)) return 'EMSGSIZE';
+    const out = new Uint8Array(Number(size));
+    let at = 0;
+    for (const [base, length] of pieces) {
+      const bytes = this.bytesAt(base, length);
+      if (bytes === null) return 'EFAULT';
+      out.set(bytes, at);
+      at += bytes.length;
+    }
+    return out;
+  }
+
+  /** Writes pieces, one behind the other; what may wait goes on where it was. */
+  writeAll(description: Description, pieces: readonly Piece[], how: Writing = {}): Answer {
     const { context } = this;
-    if (pieces.length > 1 && description instanceof SocketEnd && description.hasMessages) context.deviate('messages');
-    const isStream = description instanceof PipeEnd || description instanceof SocketEnd;
+    const write = how.write ?? ((bytes: Uint8Array): number | Errno | null => description.write(bytes));
+    const whole = description instanceof Socket && description.hasMessages ? this.joined(pieces, BUFFER_BYTES) : null;
+    if (typeof whole === 'string') return whole;
+    const isStream = description instanceof PipeEnd || description instanceof Socket;
+    const isHasty = how.isHasty ?? description.isNonBlocking;
     let [piece, done, total] = [0, 0n, 0n];
     /** What could not be written yet. */
-    let pending: Uint8Array | null = null;
+    let pending: Uint8Array | null = whole;
     const attempt = (): Tried => {
       for (;;) {
-        if (piece === pieces.length) return total;
-        const [base, length] = pieces[piece]!;
+        if (piece === pieces.length && pending === null) return total;
+        const [base, length] = pieces[piece] ?? [0n, 0n];
         const most = isStream && length - done > BigInt(PIPE_BYTES) ? BigInt(PIPE_BYTES) : length - done;
         pending ??= this.bytesAt(base + done, most > TRANSFER_MAX ? TRANSFER_MAX : most);
-        const written = pending === null ? 'EFAULT' : description.write(pending);
-        if (written === null) return description.isNonBlocking && total > 0n ? total : null;
+        const written = pending === null ? 'EFAULT' : write(pending);
+        if (written === null) return isHasty && total > 0n ? total : null;
         pending = null;
-        if (written === 'EPIPE' && !silent) raiseBroken(context);
+        if (written === 'EPIPE' && how.isSilent !== true && !(description instanceof Socket && description.hasMessages)) raiseBroken(context); // prettier-ignore
+        if (written === 'ENOBUFS') context.deviate('queues');
         if (typeof written === 'string') return total > 0n ? total : written;
+        if (whole) return BigInt(written);
         done += BigInt(written);
         total += BigInt(written);
         if (!isStream && BigInt(written) < most) return total;
@@ -172,8 +256,9 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
         done = 0n;
       }
     };
-    const isReady = (): boolean => pending === null || description.accepts(pending);
-    return context.attempt(description, isReady, attempt, () => total);
+    const isReady = how.isReady ?? ((): boolean => pending === null || description.accepts(pending));
+    const patience = { done: (): bigint => total, isHasty, deadline: deadlineOf(context, description, 'send'), isBrittle: isTimed(description, 'send') }; // prettier-ignore
+    return context.attempt(description, isReady, attempt, patience);
   }
 
   private bytesAt(address: Address, size: bigint): Uint8Array | null {
@@ -188,13 +273,13 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     return typeof description === 'string' ? description : this.writeAll(description, [[arg(args, 1), arg(args, 2)]]);
   }
 
-  /** As `readPieces`. `silent`: no SIGPIPE. */
-  writePieces(args: Arguments, at: bigint | null, silent = false): Answer {
+  /** As `readPieces`. */
+  writePieces(args: Arguments, at: bigint | null): Answer {
     const description = this.writable(int(arg(args, 0)));
     if (typeof description === 'string') return description;
     const pieces = this.pieces(arg(args, 1), arg(args, 2));
     if (typeof pieces === 'string') return pieces;
-    if (at === null) return this.writeAll(description, pieces, silent);
+    if (at === null) return this.writeAll(description, pieces);
     let total = 0n;
     for (const [base, length] of pieces) {
       const written = this.writeAt(description, base, length, at + total);
@@ -385,13 +470,11 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
         return 0n;
       }
       case 'available': {
-        const isKnown = 'file' in description || description instanceof PipeEnd || description instanceof SocketEnd;
+        const isKnown = 'file' in description || description instanceof PipeEnd || description instanceof Socket;
         if (!isKnown) context.deviate('requests');
         if (!isKnown) return 'ENOTTY';
-        const size =
-          description instanceof SocketEnd && description.hasMessages ? null : description.available(READ_MAX);
-        if (size === null) context.deviate('requests');
-        return size === null ? 'ENOTTY' : storeOr(context.storeNumbers(place, [BigInt(size)], 4));
+        if (description instanceof Socket && description.state === 'listening') return 'EINVAL';
+        return storeOr(context.storeNumbers(place, [BigInt(description.available(READ_MAX))], 4));
       }
       case 'clone':
         return 'file' in description ? 'EOPNOTSUPP' : 'EINVAL';
@@ -414,7 +497,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
   }
 
   pipe(args: Arguments): Answer {
-    return this.pair(makePipe(0, this.context.nextInode()), arg(args, 0), false);
+    return this.pair(makePipe(0, this.context.nextInode(), this.context.network.queues), arg(args, 0), false);
   }
 
   pipe2(args: Arguments): Answer {
@@ -424,7 +507,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
       if ((flags & ~(O.CLOEXEC | O.NONBLOCK)) === O_DIRECT) this.context.deviate('packets');
       return 'EINVAL';
     }
-    const ends = makePipe(flags & O.NONBLOCK, this.context.nextInode());
+    const ends = makePipe(flags & O.NONBLOCK, this.context.nextInode(), this.context.network.queues);
     return this.pair(ends, arg(args, 0), (flags & O.CLOEXEC) !== 0);
   }
 
@@ -452,7 +535,32 @@ export function raiseBroken({ signals }: CallContext): void {
   signals.post(SIGPIPE, signals.ownInfo(SIGPIPE, SI_USER));
 }
 
+/** Bytes of pieces, as many as one read may bring. */
+export function sizeOf(pieces: readonly Piece[]): number {
+  const size = pieces.reduce((sum, [, length]) => sum + length, 0n);
+  return Number(size > BigInt(READ_MAX) ? BigInt(READ_MAX) : size);
+}
+
+/** The time at which a call gives up on a socket that has a limit; null: never. */
+export function deadlineOf(
+  { machine }: CallContext,
+  description: Description,
+  what: 'receive' | 'send',
+): bigint | null {
+  const limit = description instanceof Socket ? description.patience[what] : null;
+  return limit === null ? null : machine.time + limit;
+}
+
+/** Calls that give up at some time are not made again behind a handler. */
+export function isTimed(description: Description, what: 'receive' | 'send'): boolean {
+  return description instanceof Socket && description.patience[what] !== null;
+}
+
+function readingPatience(context: CallContext, description: Description): Patience {
+  return { deadline: deadlineOf(context, description, 'receive'), isBrittle: isTimed(description, 'receive') };
+}
+
 /** What says that a read may have something. */
 export function isReadable(description: Description): () => boolean {
-  return () => (description.events() & (READABLE | POLL.HUP)) !== 0;
+  return () => (description.events() & (READABLE | POLL.HUP | POLL.ERR)) !== 0;
 }

@@ -89,6 +89,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     isDirectory: boolean,
   ): Description | Errno {
     if ((wanted & O.CREAT) !== 0 && (wanted & O.EXCL) !== 0) return 'EEXIST';
+    if (place.kind === 'socket') return isDirectory ? 'ENOTDIR' : 'ENXIO';
     if (place.kind === 'device') return isDirectory ? 'ENOTDIR' : place.device.open(kept);
     const { file, path } = place;
     const isWriting = (kept & O.ACCMODE) !== O.RDONLY;
@@ -256,7 +257,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
 
   private linkOf(place: Place): { readonly text: string } | Errno {
     if (place.kind === 'tree') return this.context.files.readLink(place.path);
-    if (place.kind === 'device') return 'EINVAL';
+    if (place.kind !== 'proc') return 'EINVAL';
     const { file } = place;
     if (file.kind === 'descriptor') return { text: file.description.path };
     return file.kind === 'link' ? file : 'EINVAL';
@@ -303,7 +304,13 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   private namesIn(path: string): readonly string[] | Errno {
     const place = this.paths.placeOf(path, true);
     if (typeof place === 'string') return place;
-    if (place.kind === 'tree') return this.context.files.list(place.path);
+    if (place.kind === 'tree') {
+      const names = this.context.files.list(place.path);
+      const { network, files } = this.context;
+      if (typeof names === 'string' || !network.hasNodes) return names;
+      const real = files.realPath?.(place.path) ?? place;
+      return typeof real === 'string' ? names : [...names, ...network.nodesIn(real.path)];
+    }
     return place.kind === 'proc' && place.file.kind === 'list' ? place.file.names : 'ENOTDIR';
   }
 

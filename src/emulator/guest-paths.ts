@@ -10,6 +10,7 @@ import { DirectoryDescription } from './descriptions.js';
 import { deviceAt } from './devices.js';
 import type { Errno } from './errno.js';
 import { type FileChanges, joinPath, type NodeStatus } from './files.js';
+import { nodeStatus, type SocketNode } from './network.js';
 import { type ProcFile, procFileAt, procStatus } from './proc.js';
 
 const PATH_MAX = 4096;
@@ -23,7 +24,8 @@ export const AT_EMPTY_PATH = 0x1000n;
 export type Place =
   | { readonly kind: 'tree'; readonly path: string }
   | { readonly kind: 'device'; readonly device: NonNullable<ReturnType<typeof deviceAt>> }
-  | { readonly kind: 'proc'; readonly path: string; readonly file: ProcFile };
+  | { readonly kind: 'proc'; readonly path: string; readonly file: ProcFile }
+  | { readonly kind: 'socket'; readonly path: string; readonly node: SocketNode };
 
 /** The path without `..`, as if no link were in it. */
 export function withoutParents(path: string): string {
@@ -87,11 +89,31 @@ export class GuestPaths {
       const device = deviceAt(plain, (size) => this.context.randomBytes(size));
       if (device) return { kind: 'device', device };
       const file = procFileAt(plain, this.context.procSubject());
-      if (!file) return { kind: 'tree', path: at };
+      if (!file) return this.socketAt(at) ?? { kind: 'tree', path: at };
       if (file.kind !== 'link' || !follow) return { kind: 'proc', path: plain, file };
       at = file.text;
     }
     return 'ELOOP';
+  }
+
+  /** The socket that a path leads to; null: there is none. */
+  private socketAt(path: string): Place | null {
+    if (!this.context.network.hasNodes) return null;
+    const place = this.nodePath(path);
+    const node = typeof place === 'string' ? null : this.context.network.nodeAt(place.path);
+    return node && typeof place !== 'string' ? { kind: 'socket', path: place.path, node } : null;
+  }
+
+  /** The path of a place in a directory that is there, without links in front of its name. */
+  nodePath(text: string): { readonly path: string } | Errno {
+    const path = withoutParents(joinPath(this.directory, text));
+    const parent = path.replace(/\/[^/]*$/, '') || '/';
+    const status = this.context.files.status(parent, true);
+    if (typeof status === 'string') return status;
+    if (status.kind !== 'directory') return 'ENOTDIR';
+    const real = this.context.files.realPath?.(parent) ?? { path: parent };
+    if (typeof real === 'string') return real;
+    return { path: joinPath(real.path, path.slice(path.lastIndexOf('/') + 1)) };
   }
 
   /** Where a path leads in the tree; an error where that is a device, or a file of `/proc`. */
@@ -109,6 +131,8 @@ export class GuestPaths {
         return this.context.files.status(place.path, follow);
       case 'device':
         return place.device.status;
+      case 'socket':
+        return nodeStatus(place.node);
       case 'proc':
         return place.file.kind === 'descriptor' && follow ? place.file.description.status : procStatus(place.file);
       default:

@@ -12,7 +12,15 @@
  */
 import type { Abi } from '../machine/abi.js';
 import type { AddressSpace } from './address-space.js';
-import { type Answer, arg, type Arguments, int, type Service } from './call-context.js';
+import {
+  type Answer,
+  arg,
+  type Arguments,
+  type CallContext,
+  int,
+  type Patience,
+  type Service,
+} from './call-context.js';
 import { ERRNO, type Errno } from './errno.js';
 import { DescriptorCalls, type DescriptorCallName } from './descriptor-calls.js';
 import { type Description, type Descriptors, InputDescription } from './descriptions.js';
@@ -27,6 +35,9 @@ import type { Machine } from './machine.js';
 import type { SyscallResult } from './stops.js';
 import { MemoryCalls, type MemoryCallName } from './memory-calls.js';
 import type { AccessKind, GuestMemory } from './memory.js';
+import { MessageCalls, type MessageCallName } from './message-calls.js';
+import type { Network } from './network.js';
+import { OptionCalls, type OptionCallName } from './option-calls.js';
 import type { ProcSubject } from './proc.js';
 import { ProcessCalls, type ProcessCallName } from './process-calls.js';
 import { FIRST_STANDING, type Identity, type KnownProcess, type ProcessWorld, type ProgramFacts, type Standing, USER } from './processes.js'; // prettier-ignore
@@ -75,7 +86,7 @@ export interface GuestOptions {
 /** The names of calls that have a handler: all that `calls.ts` serves, or `Guest` has no type. */
 type HandledName =
   | ThreadCallName | MemoryCallName | FileCallName | ChangeCallName | DescriptorCallName | LockCallName | EventCallName | ProcessCallName | SignalCallName
-  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName; // prettier-ignore
+  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName | OptionCallName; // prettier-ignore
 
 /**
  * Handlers are methods rather than closures in one function: V8 compiles each when it is called
@@ -152,16 +163,23 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       process: BigInt(identity.id),
     });
     this.threads = new ThreadCalls(this);
+    this.groups = this.handlers();
+  }
+
+  private handlers(): Guest['groups'] {
     const locks = new LockCalls(this);
-    const descriptorCalls = new DescriptorCalls(this, locks);
-    this.groups = [
+    const descriptors = new DescriptorCalls(this, locks);
+    const sockets = new SocketCalls(this, descriptors);
+    return [
       this.threads,
       this.mappings,
       new FileCalls(this, this.paths),
       new ChangeCalls(this, this.paths),
-      descriptorCalls,
-      new TransferCalls(this, descriptorCalls),
-      new SocketCalls(this, descriptorCalls),
+      descriptors,
+      new TransferCalls(this, descriptors),
+      sockets,
+      new MessageCalls(this, descriptors, sockets),
+      new OptionCalls(this),
       locks,
       new EventCalls(this),
       new ProcessCalls(this),
@@ -203,6 +221,10 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     return this.world.sharing;
   }
 
+  get network(): Network {
+    return this.world.network;
+  }
+
   private get memory(): GuestMemory {
     return this.machine.memory;
   }
@@ -210,7 +232,14 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
   /** True when something is to be done before the program goes on. */
   get hasWork(): boolean {
     const { signals, world } = this;
-    return world.isShared || signals.threads.length > 1 || signals.thread.isGone || world.hasBirths || signals.hasWork;
+    return (
+      world.isShared ||
+      world.network.due !== null ||
+      signals.threads.length > 1 ||
+      signals.thread.isGone ||
+      world.hasBirths ||
+      signals.hasWork
+    );
   }
 
   /** Puts the answer of a system call where the program finds it. */
@@ -447,22 +476,26 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     description: Description,
     ready: () => boolean,
     attempt: () => bigint | Errno | null,
-    done = (): bigint => 0n,
+    patience: Patience = {},
   ): Answer {
     const first = attempt();
     if (first !== null) return first;
     if (description instanceof InputDescription) throw new InputPending();
-    return description.isNonBlocking ? 'EAGAIN' : this.retry(ready, attempt, { done });
+    return (patience.isHasty ?? description.isNonBlocking) ? 'EAGAIN' : this.retry(ready, attempt, patience);
   }
 
   retry(
     ready: () => boolean,
     attempt: () => bigint | Errno | null,
-    { done = () => 0n, over = null }: { readonly done?: () => bigint; readonly over?: (() => void) | null } = {},
+    { done = () => 0n, over = null, deadline = null, isBrittle = false }: Parameters<CallContext['retry']>[2] = {},
   ): Answer {
     const restart = this.restarting();
+    const answerPart = (error: Errno): void => {
+      const part = done();
+      this.answer(part > 0n ? part : error);
+    };
     this.waitFor({
-      deadline: null,
+      deadline,
       ready,
       over,
       woken: () => {
@@ -470,16 +503,20 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
         if (answer === null) this.signals.thread.waiting = waiting;
         else this.answer(answer);
       },
+      expired: () => {
+        answerPart('EAGAIN');
+      },
       interrupted: () => {
-        const part = done();
-        this.answer(part > 0n ? part : 'EINTR');
+        answerPart('EINTR');
       },
-      restart: () => {
-        // What is done is not done again.
-        const part = done();
-        if (part > 0n) this.answer(part);
-        else restart();
-      },
+      restart: isBrittle
+        ? null
+        : () => {
+            // What is done is not done again.
+            const part = done();
+            if (part > 0n) this.answer(part);
+            else restart();
+          },
     });
     const { waiting } = this.signals.thread;
     return { kind: 'waits' };

@@ -13,6 +13,7 @@ import type { FileSystem } from './files.js';
 import type { Futexes } from './futex.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
 import type { GuestPaths } from './guest-paths.js';
+import type { Network } from './network.js';
 import type { SharedMemory } from './shared-memory.js';
 import type { Thread } from './thread.js';
 
@@ -111,7 +112,7 @@ export interface KnownProcess extends CallContext {
   readonly identity: Identity;
   readonly standing: Standing;
   readonly threads: ProcessThreads;
-  readonly paths: Pick<GuestPaths, 'inTree' | 'pathAt'>;
+  readonly paths: Pick<GuestPaths, 'changes' | 'directory' | 'inTree' | 'mask' | 'nodePath' | 'pathAt' | 'status'>;
   space: AddressSpace;
   program: ProgramFacts;
   /** PR_SET_NAME; null: that of the program. */
@@ -143,6 +144,7 @@ export interface ProcessWorld {
   readonly futexes: Futexes;
   readonly sharing: SharedMemory;
   readonly locks: FileLocks;
+  readonly network: Network;
   hasRoom(maker: KnownProcess, isShared: boolean): boolean;
   fork(maker: KnownProcess, request: ForkRequest): KnownProcess;
   leaveMemory(process: KnownProcess): void;

@@ -36,6 +36,8 @@ export interface Tasks {
   readonly current: Task;
   /** Instructions of all processes together. */
   readonly instructions: number;
+  /** The time at which something happens that a thread may wait for; null: nothing will. */
+  readonly due: bigint | null;
   /** Makes what begins that a system call has made. */
   begin(): void;
   /** Makes the clocks of all machines show the same. */
@@ -163,6 +165,7 @@ export class Scheduler {
     // The processors of the others stand still.
     for (const task of world.tasks) if (task !== current) atMost(task.signals.ticks(true));
     const { time } = current.machine;
+    if (world.due !== null) atMost(world.due - time);
     for (const { task, thread } of this.turns) {
       const deadline = thread.waiting?.deadline ?? null;
       if (deadline !== null) atMost(deadline - time);
@@ -214,6 +217,7 @@ export class Scheduler {
       if (ticks !== null && (least === null || ticks < least)) least = ticks;
     };
     for (const { signals } of world.tasks) atMost(signals.ticks(true));
+    if (world.due !== null) atMost(world.due - machine.time);
     for (const { thread } of turns) {
       const deadline = thread.waiting?.deadline ?? null;
       if (deadline !== null) atMost(deadline - machine.time);

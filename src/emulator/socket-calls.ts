@@ -1,158 +1,104 @@
 /**
- * System calls on sockets. There are pairs of them and such as are connected to nothing
- * (`pipes.ts`), which have no names.
+ * System calls that make sockets, name them and connect them: within the run, and nowhere else
+ * (`network.ts`). A machine without other networks than its own answers so.
  *
- * Source: Linux, socketpair(2), unix(7), socket(7), sendmsg(2), asm/socket.h.
+ * Source: Linux, socket(2), bind(2), listen(2), accept(2), connect(2), unix(7), ip(7).
  */
-import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
-import { type DescriptorCalls, isReadable } from './descriptor-calls.js';
+import { type Answer, arg, type Arguments, int, type Service } from './call-context.js';
+import { deadlineOf, type DescriptorCalls, isTimed } from './descriptor-calls.js';
 import { O } from './descriptions.js';
 import type { Errno } from './errno.js';
-import { LooseSocket, makeSocketPair, SocketEnd } from './pipes.js';
+import type { KnownProcess } from './processes.js';
+import { AF, isLoopback, LOOPBACK, NAME_BYTES, nameBytes, parseName, type SocketName } from './socket-names.js';
+import { join, Socket, type SocketKind, type SocketType } from './sockets.js';
 import type { Address } from '../units.js';
 
 // prettier-ignore
 export type SocketCallName =
-  | 'connect' | 'getpeername' | 'getsockname' | 'getsockopt' | 'recv' | 'recvfrom' | 'recvmsg' | 'send' | 'sendmsg' | 'sendto' | 'setsockopt'
-  | 'shutdown' | 'socket' | 'socketpair';
+  | 'accept' | 'accept4' | 'bind' | 'connect' | 'getpeername' | 'getsockname' | 'listen' | 'shutdown' | 'socket' | 'socketpair';
 
-/** Of `socket` and `socketpair`. Source: Linux linux/socket.h, linux/net.h. */
-const SOCKET = {
-  UNIX: 1,
-  STREAM: 1,
-  DGRAM: 2,
-  SEQPACKET: 5,
-  TYPE: 0xf,
-  MSG_NOSIGNAL: 0x4000,
-  MSG_DONTWAIT: 0x40,
-} as const;
-
-const UNIX = 1n;
-const SOL_SOCKET = 1;
-/** Options; those from RCVLOWAT to PEERCRED have other numbers on PowerPC. */
-const SO = { REUSEADDR: 2, TYPE: 3, ERROR: 4, BROADCAST: 6, SNDBUF: 7, RCVBUF: 8, KEEPALIVE: 9, LINGER: 13, REUSEPORT: 15, ACCEPTCONN: 30, SNDBUFFORCE: 32, RCVBUFFORCE: 33, PROTOCOL: 38, DOMAIN: 39 } as const; // prettier-ignore
-/** Options that change nothing that a pair of sockets does. */
-const WITHOUT_EFFECT: ReadonlySet<number> = new Set([SO.REUSEADDR, SO.BROADCAST, SO.SNDBUF, SO.RCVBUF, SO.KEEPALIVE, SO.REUSEPORT]); // prettier-ignore
-/** What Linux gives a buffer (`net.core.wmem_default`). */
-const BUFFER_BYTES = 212_992n;
-const STREAM = 1n;
-const MSG_CMSG_CLOEXEC = 0x4000_0000;
-
-interface Message {
-  /** There is a name, or room for control data. */
-  readonly hasMore: boolean;
-  /** Address and count of the pieces. */
-  readonly pieces: Address;
-  readonly count: bigint;
-}
+/** Of `socket` and `socketpair`. Source: Linux linux/net.h; equal on all targets. */
+const TYPE_MASK = 0xf;
+const TYPES: Readonly<Record<number, SocketType>> = { 1: 'stream', 2: 'datagram', 5: 'sequence' };
+const RAW = 3;
+/** Protocols of AF_INET by the type that they have. */
+const PROTOCOLS: Readonly<Record<SocketType, number>> = { stream: 6, datagram: 17, sequence: -1 };
+/** Families above this number are none. */
+const FAMILY_MOST = 46;
+const AF_INET6 = 10;
+/** `net.core.somaxconn`. */
+const BACKLOG_MOST = 4096;
 
 export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
   private readonly decoder = new TextDecoder();
 
   constructor(
-    private readonly context: CallContext,
+    private readonly context: KnownProcess,
     private readonly descriptors: DescriptorCalls,
   ) {}
 
-  // ------------------------------------------------------------------ making, sending, receiving
+  // ---------------------------------------------------------------------------------------- making
 
-  private checkSocket(args: Arguments): Errno | null {
+  private kindOf(args: Arguments): SocketKind | Errno {
     const [family, type, protocol] = [int(arg(args, 0)), int(arg(args, 1)), int(arg(args, 2))];
-    if (family !== SOCKET.UNIX) {
-      this.context.deviate('sockets');
-      return 'EAFNOSUPPORT';
+    if ((type & ~(TYPE_MASK | O.NONBLOCK | O.CLOEXEC)) !== 0) return 'EINVAL';
+    const number = type & TYPE_MASK;
+    const kind = TYPES[number];
+    if (family === AF.UNIX) {
+      // SOCK_RAW is another name of datagrams there.
+      const known = number === RAW ? 'datagram' : kind;
+      if (protocol !== 0 && protocol !== AF.UNIX) return 'EPROTONOSUPPORT';
+      return known ? { family: 'unix', type: known } : 'ESOCKTNOSUPPORT';
     }
-    if ((type & ~(SOCKET.TYPE | O.NONBLOCK | O.CLOEXEC)) !== 0) return 'EINVAL';
-    const kind = type & SOCKET.TYPE;
-    if (kind !== SOCKET.STREAM && kind !== SOCKET.DGRAM && kind !== SOCKET.SEQPACKET) return 'ESOCKTNOSUPPORT';
-    return protocol === 0 || protocol === SOCKET.UNIX ? null : 'EPROTONOSUPPORT';
+    if (family === AF.INET) {
+      if (number === RAW) return 'EPERM';
+      if (kind === undefined || kind === 'sequence') return 'ESOCKTNOSUPPORT';
+      if (protocol !== 0 && protocol !== PROTOCOLS[kind]) return 'EPROTONOSUPPORT';
+      return { family: 'inet', type: kind };
+    }
+    // A machine may be without IPv6.
+    if (family > 0 && family < FAMILY_MOST && family !== AF_INET6) this.context.deviate('sockets');
+    return 'EAFNOSUPPORT';
+  }
+
+  private make(kind: SocketKind, type: number): Socket {
+    const { context } = this;
+    return new Socket(kind, type & O.NONBLOCK, context.nextInode(), context.network, context.identity.id);
   }
 
   socketpair(args: Arguments): Answer {
-    const wrong = this.checkSocket(args);
-    if (wrong !== null) return wrong;
+    const kind = this.kindOf(args);
+    if (typeof kind === 'string') return kind;
+    if (kind.family !== 'unix') return 'EOPNOTSUPP';
+    if (!this.context.descriptors.hasRoom(2)) return 'EMFILE';
     const type = int(arg(args, 1));
-    const inodes = [this.context.nextInode(), this.context.nextInode()] as const;
-    const ends = makeSocketPair(type & O.NONBLOCK, (type & SOCKET.TYPE) !== SOCKET.STREAM, inodes);
+    const ends = [this.make(kind, type), this.make(kind, type)] as const;
+    join(...ends);
     return this.descriptors.pair(ends, arg(args, 3), (type & O.CLOEXEC) !== 0);
   }
 
   socket(args: Arguments): Answer {
-    const wrong = this.checkSocket(args);
-    if (wrong !== null) return wrong;
+    const kind = this.kindOf(args);
+    if (typeof kind === 'string') return kind;
+    if (!this.context.descriptors.hasRoom(1)) return 'EMFILE';
     const type = int(arg(args, 1));
-    const description = new LooseSocket(type & O.NONBLOCK, this.context.nextInode());
-    const number = this.context.descriptors.add(description, (type & O.CLOEXEC) !== 0);
-    return number < 0 ? 'EMFILE' : BigInt(number);
+    return BigInt(this.context.descriptors.add(this.make(kind, type), (type & O.CLOEXEC) !== 0));
   }
 
-  /** No process listens anywhere. `struct sockaddr_un`: the family in 2 bytes, a path. */
-  connect(args: Arguments): Answer {
-    const { context } = this;
-    const description = context.descriptors.get(int(arg(args, 0)));
-    if (!description) return 'EBADF';
-    const size = int(arg(args, 2));
-    if (size < 3 || size > 110) return 'EINVAL';
-    if (!(description instanceof LooseSocket)) return description instanceof SocketEnd ? 'EISCONN' : 'ENOTSOCK';
-    const bytes = context.load(arg(args, 1), size);
-    if (!bytes) return 'EFAULT';
-    if (context.loadNumber(arg(args, 1), 2) !== BigInt(SOCKET.UNIX)) return 'EINVAL';
-    // A name that begins with a zero is in no tree.
-    if (bytes[2] === 0) return 'ECONNREFUSED';
-    const end = bytes.indexOf(0, 2);
-    const text = this.decoder.decode(bytes.subarray(2, end < 0 ? size : end));
-    const status = context.statusOfPath(text);
-    return typeof status === 'string' ? status : 'ECONNREFUSED';
-  }
-
-  private connectedAt(number: number): SocketEnd | Errno {
+  private socketAt(number: number): Socket | Errno {
     const description = this.context.descriptors.get(number);
     if (!description) return 'EBADF';
-    return description instanceof SocketEnd ? description : 'ENOTSOCK';
+    return description instanceof Socket ? description : 'ENOTSOCK';
   }
 
-  shutdown(args: Arguments): Answer {
-    const socket = this.connectedAt(int(arg(args, 0)));
-    if (typeof socket === 'string') return socket;
-    const how = int(arg(args, 1));
-    if (how < 0 || how > 2) return 'EINVAL';
-    socket.shutdown(how);
-    return 0n;
-  }
+  // ----------------------------------------------------------------------------------------- names
 
-  /** `send` and `recv` are these two without an address. */
-  sendto(args: Arguments): Answer {
-    const socket = this.connectedAt(int(arg(args, 0)));
-    if (typeof socket === 'string') return socket;
-    const flags = int(arg(args, 3));
-    if ((flags & ~SOCKET.MSG_NOSIGNAL) !== 0 || arg(args, 4) !== 0n) this.context.deviate('messages');
-    return this.descriptors.writeAll(socket, [[arg(args, 1), arg(args, 2)]], (flags & SOCKET.MSG_NOSIGNAL) !== 0);
-  }
-
-  send(args: Arguments): Answer {
-    return this.sendto(args.slice(0, 4));
-  }
-
-  recv(args: Arguments): Answer {
-    return this.recvfrom(args.slice(0, 4));
-  }
-
-  recvfrom(args: Arguments): Answer {
-    const socket = this.connectedAt(int(arg(args, 0)));
-    if (typeof socket === 'string') return socket;
-    if (int(arg(args, 3)) !== 0 || arg(args, 4) !== 0n) this.context.deviate('messages');
-    const [address, size] = [arg(args, 1), arg(args, 2)];
-    return this.context.attempt(socket, isReadable(socket), () =>
-      this.descriptors.tryRead(socket, address, size, null),
-    );
-  }
-
-  // ---------------------------------------------------------------------------- names and options
-
-  private socketAt(number: number): SocketEnd | LooseSocket | Errno {
-    const description = this.context.descriptors.get(number);
-    if (!description) return 'EBADF';
-    return description instanceof SocketEnd || description instanceof LooseSocket ? description : 'ENOTSOCK';
+  /** The name at an address. */
+  private nameAt(socket: Socket, address: Address, length: bigint): SocketName | 'unspecified' | Errno {
+    const size = int(length);
+    if (size < 0 || size > NAME_BYTES) return 'EINVAL';
+    const bytes = this.context.load(address, size);
+    return bytes ? parseName(bytes, socket.kind.family, this.context.endian) : 'EFAULT';
   }
 
   /** Stores bytes, of which there is room for as many as stand at `length`; how many there are. */
@@ -166,110 +112,242 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     return context.storeNumbers(length, [BigInt(bytes.length)], 4) ? 0n : 'EFAULT';
   }
 
-  /** A family, and no path. */
-  private get name(): Uint8Array {
-    return Uint8Array.from(this.context.endian === 'little' ? [Number(UNIX), 0] : [0, Number(UNIX)]);
+  private storeName(socket: Socket, name: SocketName | null, args: Arguments): Answer {
+    return this.storeSized(arg(args, 1), arg(args, 2), nameBytes(name, socket.kind.family, this.context.endian));
   }
 
   getsockname(args: Arguments): Answer {
     const socket = this.socketAt(int(arg(args, 0)));
-    return typeof socket === 'string' ? socket : this.storeSized(arg(args, 1), arg(args, 2), this.name);
+    if (typeof socket === 'string') return socket;
+    return this.storeName(socket, socket.local, args);
   }
 
   getpeername(args: Arguments): Answer {
     const socket = this.socketAt(int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
-    if (socket instanceof LooseSocket) return 'ENOTCONN';
-    return this.storeSized(arg(args, 1), arg(args, 2), this.name);
+    const isConnected = socket.isUnix ? socket.peer !== null : socket.remote !== null && socket.state !== 'connecting';
+    if (!isConnected || (socket.hasEnd && socket.isShut && !socket.isUnix)) return 'ENOTCONN';
+    return this.storeName(socket, socket.remote, args);
   }
 
-  private option(socket: SocketEnd | LooseSocket, option: number): bigint | null {
-    switch (option) {
-      case SO.TYPE:
-        return socket instanceof LooseSocket || socket.hasMessages ? null : STREAM;
-      case SO.DOMAIN:
-        return UNIX;
-      case SO.SNDBUF:
-      case SO.RCVBUF:
-        return BUFFER_BYTES;
-      case SO.ERROR:
-      case SO.ACCEPTCONN:
-      case SO.PROTOCOL:
-      case SO.REUSEADDR:
-      case SO.REUSEPORT:
-      case SO.BROADCAST:
-      case SO.KEEPALIVE:
-        return 0n;
-      default:
-        return null;
+  bind(args: Arguments): Answer {
+    const socket = this.socketAt(int(arg(args, 0)));
+    if (typeof socket === 'string') return socket;
+    const name = this.nameAt(socket, arg(args, 1), arg(args, 2));
+    if (typeof name === 'string' && name !== 'unspecified') return name;
+    // A place in the tree is made first, whatever name the socket has.
+    const isPlace = name !== 'unspecified' && name.family === 'unix' && name.path.length > 0 && name.path[0] !== 0;
+    if (socket.local && !isPlace) return 'EINVAL';
+    if (name === 'unspecified') return socket.isUnix ? 'EINVAL' : 'EAFNOSUPPORT';
+    if (name.family === 'inet') return this.context.network.bindPort(socket, name) ?? 0n;
+    return this.bindPath(socket, name.path) ?? 0n;
+  }
+
+  private bindPath(socket: Socket, path: Uint8Array): Errno | null {
+    const { context } = this;
+    const { network, paths } = context;
+    if (path.length === 0) return network.bindNameless(socket, network.freeName());
+    if (path[0] === 0) return network.bindNameless(socket, path);
+    const changes = paths.changes();
+    if (typeof changes === 'string') return changes;
+    const place = paths.nodePath(this.decoder.decode(path));
+    if (typeof place === 'string') return place;
+    const status = paths.status(place.path, false);
+    if (status !== 'ENOENT') return typeof status === 'string' ? status : 'EADDRINUSE';
+    if (socket.local) return 'EINVAL';
+    const wrong = network.addNode(place.path, { socket, inode: context.nextInode(), permissions: 0o777 & ~paths.mask });
+    if (wrong === null) socket.local = { family: 'unix', path };
+    return wrong;
+  }
+
+  /** The socket of AF_UNIX that a name leads to. */
+  private socketNamed(path: Uint8Array): Socket | Errno {
+    const { network, paths } = this.context;
+    if (path[0] === 0) return network.nameless(path) ?? 'ECONNREFUSED';
+    if (path.length === 0) return 'ECONNREFUSED';
+    const place = paths.nodePath(this.decoder.decode(path));
+    if (typeof place === 'string') return place;
+    const node = network.nodeAt(place.path);
+    if (node) return node.socket ?? 'ECONNREFUSED';
+    const status = paths.status(place.path, true);
+    return typeof status === 'string' ? status : 'ECONNREFUSED';
+  }
+
+  /** Where a datagram to a name goes; null: no socket is there, which is not said. */
+  destination(socket: Socket, address: Address, length: bigint): Socket | Errno | null {
+    const name = this.nameAt(socket, address, length);
+    if (name === 'unspecified') return 'EINVAL';
+    if (typeof name === 'string') return name;
+    if (name.family === 'inet') {
+      if (name.port === 0) return 'EINVAL';
+      if (name.address !== 0 && !isLoopback(name.address)) return 'ENETUNREACH';
+      return this.context.network.bindAny(socket) ?? this.context.network.listenerOf(socket.kind, name);
     }
+    const target = this.socketNamed(name.path);
+    if (typeof target === 'string') return target;
+    return target.kind.type === socket.kind.type ? target : 'EPROTOTYPE';
   }
 
-  getsockopt(args: Arguments): Answer {
-    const { context } = this;
+  // ------------------------------------------------------------------------------------ connecting
+
+  listen(args: Arguments): Answer {
     const socket = this.socketAt(int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
-    if (int(arg(args, 1)) !== SOL_SOCKET) return 'EOPNOTSUPP';
-    const value = this.option(socket, int(arg(args, 2)));
-    if (value === null) {
-      context.deviate('socket-options');
-      return 'ENOPROTOOPT';
+    if (socket.kind.type === 'datagram') return 'EOPNOTSUPP';
+    if (socket.state !== 'new' && socket.state !== 'listening') return 'EINVAL';
+    if (socket.isUnix && !socket.local) return 'EINVAL';
+    if (!socket.local) {
+      const wrong = this.context.network.bindPort(socket, { family: 'inet', address: 0, port: 0 });
+      if (wrong !== null) return wrong;
     }
-    const room = context.loadNumber(arg(args, 4), 4);
-    if (room === null) return 'EFAULT';
-    if (int(room) < 0) return 'EINVAL';
-    const size = Math.min(4, Number(room));
-    const bytes = new Uint8Array(4);
-    new DataView(bytes.buffer).setUint32(0, Number(value), context.endian === 'little');
-    if (size > 0 && !context.store(arg(args, 3), bytes.subarray(0, size))) return 'EFAULT';
-    return context.storeNumbers(arg(args, 4), [BigInt(size)], 4) ? 0n : 'EFAULT';
+    const wanted = Number(BigInt.asUintN(32, arg(args, 1)));
+    socket.backlog = Math.min(wanted, BACKLOG_MOST);
+    socket.state = 'listening';
+    socket.process = this.context.identity.id;
+    return 0n;
   }
 
-  /** Options that would be asked for again are not kept, which is said. */
-  setsockopt(args: Arguments): Answer {
+  private acceptWith(args: Arguments, flags: number): Answer {
     const { context } = this;
+    const { descriptors } = context;
+    if ((flags & ~(O.NONBLOCK | O.CLOEXEC)) !== 0) return 'EINVAL';
     const socket = this.socketAt(int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
-    if (int(arg(args, 1)) !== SOL_SOCKET) return 'EOPNOTSUPP';
-    const option = int(arg(args, 2));
-    if (int(arg(args, 4)) < 4) return 'EINVAL';
-    if (context.loadNumber(arg(args, 3), 4) === null) return 'EFAULT';
-    context.deviate('socket-options');
-    return WITHOUT_EFFECT.has(option) ? 0n : 'ENOPROTOOPT';
+    if (socket.kind.type === 'datagram') return 'EOPNOTSUPP';
+    if (socket.state !== 'listening') return 'EINVAL';
+    const attempt = (): bigint | Errno | null => {
+      if (socket.state !== 'listening') return 'EINVAL';
+      if (!descriptors.hasRoom(1)) return 'EMFILE';
+      const next = socket.accept();
+      if (!next) return null;
+      next.flags |= flags & O.NONBLOCK;
+      const number = descriptors.add(next, (flags & O.CLOEXEC) !== 0);
+      const stored = arg(args, 1) === 0n ? 0n : this.storeName(next, next.remote, args);
+      if (typeof stored !== 'string') return BigInt(number);
+      descriptors.close(number);
+      return stored;
+    };
+    const isReady = (): boolean => socket.waiting.length > 0 || socket.state !== 'listening';
+    const patience = { deadline: deadlineOf(context, socket, 'receive'), isBrittle: isTimed(socket, 'receive') };
+    return context.attempt(socket, isReady, attempt, patience);
   }
 
-  /** `struct msghdr`: a name and its size, pieces and their count, control data and its size. */
-  private messageAt(address: Address): Message | Errno {
-    const { context } = this;
-    const word = BigInt(context.wordBytes);
-    const [name, pieces, count, control] = [0n, 2n, 3n, 5n].map((i) => context.loadNumber(address + i * word));
-    if (name === null || pieces === null || count === null || control === null) return 'EFAULT';
-    return { hasMore: name !== 0n || control !== 0n, pieces: pieces ?? 0n, count: count ?? 0n };
+  accept(args: Arguments): Answer {
+    return this.acceptWith(args, 0);
   }
 
-  sendmsg(args: Arguments): Answer {
+  accept4(args: Arguments): Answer {
+    return this.acceptWith(args, int(arg(args, 3)));
+  }
+
+  connect(args: Arguments): Answer {
     const socket = this.socketAt(int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
-    const flags = int(arg(args, 2));
-    const message = this.messageAt(arg(args, 1));
-    if (typeof message === 'string') return message;
-    if (message.hasMore || (flags & ~SOCKET.MSG_NOSIGNAL) !== 0) this.context.deviate('messages');
-    return this.descriptors.writePieces([arg(args, 0), message.pieces, message.count], null, (flags & SOCKET.MSG_NOSIGNAL) !== 0); // prettier-ignore
+    const name = this.nameAt(socket, arg(args, 1), arg(args, 2));
+    if (typeof name === 'string' && name !== 'unspecified') return name;
+    if (socket.kind.type === 'datagram') return this.connectDatagrams(socket, name);
+    if (name === 'unspecified') {
+      if (!socket.isUnix && socket.state !== 'new') this.context.deviate('disconnect');
+      return socket.isUnix ? 'EINVAL' : 0n;
+    }
+    if (socket.state === 'connecting') return this.connected(socket);
+    if (socket.state === 'connected') return 'EISCONN';
+    if (socket.state === 'listening') return socket.isUnix ? 'EINVAL' : 'EISCONN';
+    return name.family === 'unix' ? this.connectUnix(socket, name.path) : this.connectTcp(socket, name);
   }
 
-  /** Nothing comes beside the bytes: sizes of name and control data are 0, and no flag is set. */
-  recvmsg(args: Arguments): Answer {
+  /** The answer about a connection that a call did not wait for. */
+  private connected(socket: Socket): Answer {
+    const error = socket.takeError();
+    socket.state = error || !socket.peer ? 'new' : 'connected';
+    return error ?? 0n;
+  }
+
+  private connectDatagrams(socket: Socket, name: SocketName | 'unspecified'): Answer {
+    if (name === 'unspecified') {
+      Object.assign(socket, { peer: null, remote: null, state: 'new' });
+      return 0n;
+    }
+    if (name.family === 'unix') {
+      const target = this.socketNamed(name.path);
+      if (typeof target === 'string') return target;
+      if (target.kind.type !== socket.kind.type) return 'EPROTOTYPE';
+      if (target.peer !== null && target.peer !== socket) return 'EPERM';
+      socket.peer = target;
+    } else if (name.address !== 0 && !isLoopback(name.address)) return 'ENETUNREACH';
+    else {
+      const wrong = this.context.network.bindAny(socket);
+      if (wrong !== null) return wrong;
+      if (socket.local?.family === 'inet' && socket.local.address === 0) socket.local = { ...socket.local, address: LOOPBACK }; // prettier-ignore
+    }
+    socket.remote = name;
+    socket.state = 'connected';
+    return 0n;
+  }
+
+  private connectUnix(socket: Socket, path: Uint8Array): Answer {
     const { context } = this;
+    const attempt = (): bigint | Errno | null => {
+      const target = this.socketNamed(path);
+      if (typeof target === 'string') return target;
+      if (target.kind.type !== socket.kind.type) return 'EPROTOTYPE';
+      if (target.state !== 'listening' || target.hasEnd) return 'ECONNREFUSED';
+      if (!target.hasPlace) return null;
+      Socket.connect(socket, target, context.nextInode());
+      return 0n;
+    };
+    const isReady = (): boolean => {
+      const target = this.socketNamed(path);
+      return typeof target === 'string' || target.state !== 'listening' || target.hasPlace;
+    };
+    return context.attempt(socket, isReady, attempt, { deadline: deadlineOf(context, socket, 'send') });
+  }
+
+  private connectTcp(socket: Socket, { address, port }: Extract<SocketName, { family: 'inet' }>): Answer {
+    const { context } = this;
+    const { network } = context;
+    if (address !== 0 && !isLoopback(address)) return 'ENETUNREACH';
+    const wrong = network.bindAny(socket);
+    if (wrong !== null) return wrong;
+    const remote = { family: 'inet', address: address === 0 ? LOOPBACK : address, port } as const;
+    if (socket.local?.family === 'inet' && socket.local.address === 0) socket.local = { ...socket.local, address: LOOPBACK }; // prettier-ignore
+    const attempt = (): bigint | Errno | null => {
+      const target = network.listenerOf(socket.kind, remote);
+      if (!target) return 'ECONNREFUSED';
+      if (!target.hasPlace) return null;
+      socket.remote = remote;
+      Socket.connect(socket, target, context.nextInode());
+      return 0n;
+    };
+    if (socket.isNonBlocking) {
+      // It is made behind the answer, which is when the call lets go of the socket.
+      const answer = attempt();
+      socket.state = 'connecting';
+      socket.remote = remote;
+      if (answer === null) context.deviate('connect-queue');
+      if (answer !== 0n) socket.fail(typeof answer === 'string' ? answer : 'ETIMEDOUT');
+      return 'EINPROGRESS';
+    }
+    const isReady = (): boolean => network.listenerOf(socket.kind, remote)?.hasPlace !== false;
+    return context.attempt(socket, isReady, attempt, { deadline: deadlineOf(context, socket, 'send') });
+  }
+
+  shutdown(args: Arguments): Answer {
     const socket = this.socketAt(int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
-    if (socket instanceof LooseSocket) return 'EINVAL';
-    const header = arg(args, 1);
-    const word = BigInt(context.wordBytes);
-    const message = this.messageAt(header);
-    if (typeof message === 'string') return message;
-    if (socket.hasMessages || (int(arg(args, 2)) & ~MSG_CMSG_CLOEXEC) !== 0) context.deviate('messages');
-    if (!context.storeNumbers(header + word, [0n], 4) || !context.storeNumbers(header + 5n * word, [0n])) return 'EFAULT'; // prettier-ignore
-    if (!context.storeNumbers(header + 6n * word, [0n], 4)) return 'EFAULT';
-    return this.descriptors.readPieces([arg(args, 0), message.pieces, message.count], null);
+    const how = int(arg(args, 1));
+    if (how < 0 || how > 2) return 'EINVAL';
+    if (!socket.isUnix && socket.state === 'new') return 'ENOTCONN';
+    if (!socket.isUnix && socket.state === 'listening') {
+      if (how === 1) return 0n;
+      for (let next = socket.accept(); next; next = socket.accept()) {
+        next.peer?.fail('ECONNRESET');
+        next.abandon();
+      }
+      socket.state = 'new';
+      return 0n;
+    }
+    socket.shutdown(how);
+    return 0n;
   }
 }

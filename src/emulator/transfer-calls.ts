@@ -8,7 +8,8 @@ import { type Answer, arg, type Arguments, type CallContext, int, type Service }
 import { type Description, DirectoryDescription, FileDescription, O, TextDescription } from './descriptions.js';
 import { raiseBroken, type DescriptorCalls } from './descriptor-calls.js';
 import type { Errno } from './errno.js';
-import { PipeEnd, SocketEnd } from './pipes.js';
+import { PipeEnd } from './pipes.js';
+import { Socket } from './sockets.js';
 import type { Address } from '../units.js';
 
 // prettier-ignore
@@ -86,7 +87,7 @@ export class TransferCalls implements Readonly<Record<TransferCallName, Service>
       return end();
     };
     const isReady = (): boolean => pending === null || to.accepts(pending);
-    return context.attempt(to, isReady, attempt, () => BigInt(done));
+    return context.attempt(to, isReady, attempt, { done: () => BigInt(done) });
   }
 
   sendfile(args: Arguments): Answer {
@@ -197,6 +198,6 @@ export class TransferCalls implements Readonly<Record<TransferCallName, Service>
   sync_file_range(args: Arguments): Answer {
     const description = this.at(int(arg(args, 0)));
     if (!description) return 'EBADF';
-    return description instanceof PipeEnd || description instanceof SocketEnd ? 'ESPIPE' : 0n;
+    return description instanceof PipeEnd || description instanceof Socket ? 'ESPIPE' : 0n;
   }
 }

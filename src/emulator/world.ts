@@ -15,6 +15,7 @@ import { type FileSystem, ReplayedInput } from './files.js';
 import { Futexes } from './futex.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
 import { Machine, type MachineOptions } from './machine.js';
+import { Network } from './network.js';
 import { SharedMemory } from './shared-memory.js';
 import { Scheduler, type Slices, type Tasks } from './scheduler.js';
 import { Guest, type GuestInput, type GuestOutput, PID } from './guest.js';
@@ -140,6 +141,7 @@ export class World implements Tasks, ProcessWorld {
   private births: readonly (() => void)[] = [];
   readonly futexes = new Futexes();
   readonly locks = new FileLocks();
+  readonly network = new Network();
   readonly sharing: SharedMemory;
   /** Puts zeros into the registers of the running CPU. */
   private readonly resets = new WeakMap<Machine, () => void>();
@@ -171,6 +173,10 @@ export class World implements Tasks, ProcessWorld {
 
   get current(): Guest {
     return this.running!;
+  }
+
+  get due(): bigint | null {
+    return this.network.due;
   }
 
   /** A machine in which nothing is. */
@@ -488,6 +494,7 @@ export class World implements Tasks, ProcessWorld {
       this.input.save(),
       this.futexes.save(),
       this.locks.save(),
+      this.network.save(),
       this.sharing.save(),
       ...guests.map((each) => each.save()),
     ];

@@ -32,10 +32,14 @@ export const CONDITIONS = {
   'descriptor-commands': 'commands beside those of copies, flags, locks and F_GETPIPE_SZ: EINVAL',
   'non-blocking': 'flags beside O_APPEND and O_NONBLOCK, and O_NONBLOCK of standard input: left out',
   packets: 'O_DIRECT: EINVAL',
-  sockets: 'sockets of other families than AF_UNIX: EAFNOSUPPORT',
-  messages: 'flags beside MSG_NOSIGNAL, addresses, and pieces of one message: left out, or several messages',
+  sockets: 'families beside AF_UNIX and AF_INET: EAFNOSUPPORT',
+  messages: 'flags beside those of looking, waiting, cutting, signals and more to come: left out',
+  'control-data': 'control data beside descriptors and credentials: left out, or EINVAL',
+  queues: 'more than 64 MiB in all pipes and sockets together: ENOBUFS',
+  'connect-queue': 'O_NONBLOCK with a full queue of connections: ETIMEDOUT at once',
+  disconnect: 'AF_UNSPEC for a connection: left out',
   'transfer-flags': 'flags: EOPNOTSUPP',
-  'socket-options': 'options beside type, family, error and sizes, and new values: ENOPROTOOPT, or left out',
+  'socket-options': 'options beside the usual ones of sockets, IP and TCP: ENOPROTOOPT',
   'time-left': 'the time that is left when it ends: the argument keeps what it was',
   'nested-epoll': 'an epoll in another: ELOOP',
   'epoll-flags': 'EPOLLEXCLUSIVE: left out',
@@ -59,14 +63,14 @@ export type Condition = keyof typeof CONDITIONS;
 
 /** The handlers: methods of `Guest` and of the classes beside it. */
 export type ServiceName =
-  | 'access' | 'alarm' | 'arch_prctl' | 'brk' | 'capget' | 'capset' | 'chdir' | 'chmod' | 'chown' | 'clock_getres' | 'clock_gettime'
+  | 'accept' | 'accept4' | 'access' | 'alarm' | 'arch_prctl' | 'bind' | 'brk' | 'capget' | 'capset' | 'chdir' | 'chmod' | 'chown' | 'clock_getres' | 'clock_gettime'
   | 'clock_nanosleep' | 'clone' | 'clone3' | 'close' | 'close_range' | 'connect' | 'copy_file_range' | 'creat' | 'dup' | 'dup2' | 'dup3'
   | 'epoll_create' | 'epoll_create1' | 'epoll_ctl' | 'epoll_pwait' | 'epoll_pwait2' | 'epoll_wait' | 'eventfd' | 'eventfd2' | 'execve' | 'execveat'
   | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise' | 'fallocate' | 'fchdir' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat'
   | 'fcntl' | 'flock' | 'flush_icache' | 'fork' | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64' | 'fsync' | 'ftruncate' | 'ftruncate64' | 'futex'
   | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents64' | 'getgroups' | 'getitimer' | 'getpeername' | 'getpgid' | 'getpgrp'
   | 'getpid' | 'getppid' | 'getpriority' | 'getrandom' | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'getsockname' | 'getsockopt'
-  | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'kill' | 'lchown' | 'link' | 'linkat' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
+  | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
   | 'membarrier' | 'mkdir' | 'mkdirat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock'
   | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat' | 'pause' | 'pipe'
   | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'pwritev' | 'pwritev2'
@@ -98,8 +102,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   read: row('read', 'partial'),
   readv: row('readv', 'partial'),
   pread64: row('pread64', 'partial'),
-  write: row('write', 'partial'),
-  writev: row('writev', 'partial'),
+  write: row('write', 'partial', 'queues'),
+  writev: row('writev', 'partial', 'queues'),
   open: row('open', 'read-only', 'path-descriptor'),
   openat: row('openat', 'read-only', 'path-descriptor'),
   close: row('close'),
@@ -199,13 +203,17 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   pipe2: row('pipe2', 'packets'),
   socketpair: row('socketpair', 'sockets'),
   socket: row('socket', 'sockets'),
-  connect: row('connect'),
+  bind: row('bind', 'read-only'),
+  listen: row('listen'),
+  accept: row('accept'),
+  accept4: row('accept4'),
+  connect: row('connect', 'connect-queue', 'disconnect'),
   shutdown: row('shutdown'),
-  send: row('send', 'partial', 'messages'),
+  send: row('send', 'partial', 'messages', 'queues'),
   recv: row('recv', 'partial', 'messages'),
-  sendto: row('sendto', 'partial', 'messages'),
+  sendto: row('sendto', 'partial', 'messages', 'queues'),
   recvfrom: row('recvfrom', 'partial', 'messages'),
-  sendmsg: row('sendmsg', 'partial', 'messages'),
+  sendmsg: row('sendmsg', 'partial', 'messages', 'control-data', 'queues'),
   recvmsg: row('recvmsg', 'partial', 'messages'),
   getsockname: row('getsockname'),
   getpeername: row('getpeername'),

@@ -64,6 +64,15 @@ export interface FrameRule {
   readonly framePointer: number | null;
 }
 
+/** Numbers of options of sockets: PASSCRED, PEERCRED, RCVLOWAT, RCVTIMEO, SNDTIMEO. */
+export interface SocketOptions {
+  readonly passCredentials: number;
+  readonly peerCredentials: number;
+  readonly receiveLeast: number;
+  readonly receiveTime: number;
+  readonly sendTime: number;
+}
+
 /** The state in which a process starts. Register values not named are 0. */
 export interface ProcessModel {
   /**
@@ -114,6 +123,8 @@ export interface ProcessModel {
   readonly signalFrameBytes?: bigint;
   /** O_DIRECTORY, O_NOFOLLOW and O_LARGEFILE. */
   readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint; readonly largeFile: bigint };
+  /** Options of sockets whose numbers are not the same on all machines. */
+  readonly socketOptions: SocketOptions;
   /** `struct epoll_event` has no padding in front of its data. */
   readonly packedEvents: boolean;
   /**

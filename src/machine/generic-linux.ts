@@ -5,7 +5,7 @@
  * Source: Linux asm-generic/unistd.h and asm-generic/stat.h; the offsets were measured with
  * offsetof on both.
  */
-import type { StatLayout } from './emulation.js';
+import type { SocketOptions, StatLayout } from './emulation.js';
 
 /** In Linux 6.1; those that it answers with ENOSYS itself are left out. A port adds its own. */
 export const GENERIC_CALLS = `
@@ -48,4 +48,13 @@ export const GENERIC_STAT: StatLayout = {
     dev: [0, 8], ino: [8, 8], mode: [16, 4], nlink: [20, 4], uid: [24, 4], gid: [28, 4], rdev: [32, 8], size: [48, 8],
     blksize: [56, 4], blocks: [64, 8], atime: [72, 8], mtime: [88, 8], ctime: [104, 8],
   }, // prettier-ignore
+};
+
+/** Source: Linux asm-generic/socket.h; x86 has the same. */
+export const GENERIC_SOCKET_OPTIONS: SocketOptions = {
+  passCredentials: 16,
+  peerCredentials: 17,
+  receiveLeast: 18,
+  receiveTime: 20,
+  sendTime: 21,
 };
