@@ -1,6 +1,7 @@
 /**
- * Sockets under `elftrace run`: what threads and processes of one run send each other over names,
- * paths and ports is what Linux makes of the same program; nothing leaves the run.
+ * Sockets under `elftrace run`, and timers, signals, processes and memory as descriptors: what
+ * threads and processes of one run send each other is what Linux makes of the same program; nothing
+ * leaves the run.
  */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -33,29 +34,36 @@ function runHere(program: string, options: readonly string[] = []): ReturnType<t
   return run([...options, '--root', join(folder, 'tree'), '--write', kept, program, '/tmp']);
 }
 
-const SOURCE = join(PROGRAMS, 'processes', 'sockets.c');
-let linux: readonly string[] | undefined;
+/** Programs, their exit status, and what they are about. */
+const SOURCES = [
+  ['sockets', 7, 'names, paths, ports, datagrams, passed descriptors, ends'],
+  ['specials', 6, 'timers, signals, processes and memory as descriptors; bytes between pipes'],
+] as const;
+const sourceOf = (name: string): string => join(PROGRAMS, 'processes', `${name}.c`);
+const linux = new Map<string, readonly string[]>();
 /** What Linux does. */
-function onLinux(): readonly string[] {
-  if (linux) return linux;
-  const { stdout, status } = runProgramFile(build('gcc', SOURCE), [join(folder, 'native')]);
-  expect(status).toBe(7);
-  return (linux = stdout.split('\n'));
+function onLinux(source: string, wanted: number): readonly string[] {
+  const known = linux.get(source);
+  if (known) return known;
+  const { stdout, status } = runProgramFile(build('gcc', sourceOf(source)), [join(folder, 'native')]);
+  expect(status).toBe(wanted);
+  linux.set(source, stdout.split('\n'));
+  return stdout.split('\n');
 }
 
 for (const [name, gcc] of covering(LINUX_TARGETS, ([, , form]) => form)) {
   if (!isX86Linux) continue;
-  describeWith([gcc, 'gcc'], `sockets of ${name}`, () => {
-    test('names, paths, ports, datagrams, passed descriptors, ends: as on Linux', () => {
-      const here = runHere(build(gcc, SOURCE));
-      expect(here.stdout.split('\n')).toEqual(onLinux());
-      expect([here.status, here.json['deviations']]).toEqual([7, []]);
+  describeWith([gcc, 'gcc'], `processes of ${name}`, () => {
+    test.each(SOURCES)('%s, %d: %s: as on Linux', (source, status, _what) => {
+      const here = runHere(build(gcc, sourceOf(source)));
+      expect(here.stdout.split('\n')).toEqual(onLinux(source, status));
+      expect([here.status, here.json['deviations']]).toEqual([status, []]);
     });
 
     if (isWhole)
-      test('turns drawn from a seed', () => {
-        const here = runHere(build(gcc, SOURCE), ['--seed', '5', '--slice', '500']);
-        expect(here.stdout.split('\n')).toEqual(onLinux());
+      test.each(SOURCES)('%s, %d: %s: turns drawn from a seed', (source, status, _what) => {
+        const here = runHere(build(gcc, sourceOf(source)), ['--seed', '5', '--slice', '500']);
+        expect(here.stdout.split('\n')).toEqual(onLinux(source, status));
       });
   });
 }

@@ -238,7 +238,13 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   'execveat-flags': [
     ['execveat', 'char *none[] = {0}; sys(__NR_execveat, -100L, "/package.json", none, none, 0x100L);'],
   ],
-  'process-descriptors': [['waitid', 'sys(__NR_waitid, 3L, 3L, 0L, 4L, 0L);']],
+  'signal-owner': [
+    [
+      'poll',
+      '*(word *)space = 512; word s = sys(__NR_signalfd4, -1L, space, 8L, 0L); *(u32 *)space = s; *(u32 *)(space + 4) = 1; if (sys(__NR_fork) == 0) { sys(__NR_poll, space, 1L, 0L); sys(__NR_exit_group, 0L); } sys(__NR_wait4, -1L, 0L, 0L, 0L);',
+    ],
+  ],
+  'huge-pages': [['memfd_create', 'sys(__NR_memfd_create, "x", 4L);']],
   'process-codes': [['prctl', 'sys(__NR_prctl, 29L, 9L);']],
   remapping: [['mremap', 'sys(__NR_mremap, space, 4096L, 4096L, 3L, space + 4096);']],
   'rename-flags': [['renameat2', 'sys(__NR_renameat2, -100L, "/a", -100L, "/b", 2L);']],
@@ -374,7 +380,7 @@ describeWith([X86_TARGETS[0]!.gcc], 'conditions', () => {
     '%s: noted for %s',
     (condition, call, i) => {
       const { deviations } = runFile(target, triggers(), [String.fromCharCode(65 + i)], files);
-      expect(deviations.map((each) => [each.what.replace(/^system call (\w+) \(\d+\)$/, '$1'), each.why])).toEqual([
+      expect(deviations.map((each) => [each.what.replace(/^system call (\w+) \(\d+\)( of process 1001)?$/, '$1'), each.why])).toEqual([
         [call, CONDITIONS[condition]],
       ]);
       // The list says so.

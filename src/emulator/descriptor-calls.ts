@@ -15,9 +15,19 @@ import {
   storeOr,
 } from './call-context.js';
 import type { Errno } from './errno.js';
-import { CHANGEABLE, type Description, InputDescription, O, OPEN_MAX, POLL, READABLE } from './descriptions.js';
+import {
+  CHANGEABLE,
+  type Description,
+  FileDescription,
+  InputDescription,
+  O,
+  OPEN_MAX,
+  POLL,
+  READABLE,
+} from './descriptions.js';
 import type { LockCalls } from './lock-calls.js';
 import { PIPE_BYTES } from './channels.js';
+import { MemoryFile, SEAL } from './memory-file.js';
 import { EventCounter, makePipe, PipeEnd } from './pipes.js';
 import { BUFFER_BYTES, Socket } from './sockets.js';
 import type { Address } from '../units.js';
@@ -44,7 +54,17 @@ const PLAIN_REQUESTS: ReadonlyMap<number, PlainRequest> = new Map([
 ]); // prettier-ignore
 
 /** Commands of `fcntl`. Source: Linux asm-generic/fcntl.h, uapi/linux/fcntl.h. */
-const F = { DUPFD: 0, GETFD: 1, SETFD: 2, GETFL: 3, SETFL: 4, DUPFD_CLOEXEC: 1030, GETPIPE_SZ: 1032 } as const;
+const F = {
+  DUPFD: 0,
+  GETFD: 1,
+  SETFD: 2,
+  GETFL: 3,
+  SETFL: 4,
+  DUPFD_CLOEXEC: 1030,
+  GETPIPE_SZ: 1032,
+  ADD_SEALS: 1033,
+  GET_SEALS: 1034,
+} as const;
 
 export type DescriptorCallName =
   | 'close' | 'close_range' | 'dup' | 'dup2' | 'dup3' | 'eventfd' | 'eventfd2' | 'fadvise' | 'fcntl' | 'fsync' | 'ioctl' | 'llseek' | 'lseek' | 'pipe' | 'pipe2' | 'pread64' | 'pwrite64' | 'read'
@@ -370,6 +390,20 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     return 0n;
   }
 
+  /** Adds seals to memory; null: tells them. */
+  private seal(description: Description, added: number | null): Answer {
+    const file = description instanceof FileDescription ? description.file : null;
+    if (!(file instanceof MemoryFile) || !(description instanceof FileDescription)) return 'EINVAL';
+    if (added === null) return BigInt(file.seals);
+    const ALL = 0x1f;
+    if (!description.isWritable) return 'EPERM';
+    if ((added & ~ALL) !== 0) return 'EINVAL';
+    if ((file.seals & SEAL.SEAL) !== 0) return 'EPERM';
+    if ((added & SEAL.WRITE) !== 0 && (file.seals & SEAL.WRITE) === 0 && this.locks.isMappedForWriting(file)) return 'EBUSY'; // prettier-ignore
+    file.seals |= added;
+    return 0n;
+  }
+
   private copyOf(number: number, least: number, closeOnExec: boolean): bigint | Errno {
     const description = this.context.descriptors.get(number);
     if (!description) return 'EBADF';
@@ -430,6 +464,9 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
       }
       case F.GETPIPE_SZ:
         return description instanceof PipeEnd ? BigInt(PIPE_BYTES) : 'EBADF';
+      case F.ADD_SEALS:
+      case F.GET_SEALS:
+        return this.seal(description, int(arg(args, 1)) === F.ADD_SEALS ? value : null);
       default: {
         const locked = this.locks.command(description, int(arg(args, 1)), arg(args, 2));
         if (locked === null) context.deviate('descriptor-commands');

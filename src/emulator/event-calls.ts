@@ -8,6 +8,7 @@ import type { Errno } from './errno.js';
 import { Description, InputDescription, O, OPEN_MAX, POLL, READABLE, WRITABLE } from './descriptions.js';
 import { putNumber } from './files.js';
 import { deadlineOf } from './guest-times.js';
+import { SignalDescription } from './special-descriptions.js';
 import type { Address } from '../units.js';
 
 export type EventCallName =
@@ -106,6 +107,7 @@ export class EventCalls implements Readonly<Record<EventCallName, Service>> {
     if (!description) return POLL.NVAL;
     const came = description.events() & (events | ALWAYS);
     if (description instanceof InputDescription && (came & READABLE) !== 0) this.context.deviate('input-ready');
+    if (description instanceof SignalDescription && description.owner !== this.context.signals) this.context.deviate('signal-owner'); // prettier-ignore
     return came;
   }
 

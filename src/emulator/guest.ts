@@ -45,6 +45,8 @@ import { RightsCalls, type RightsCallName } from './rights-calls.js';
 import type { Task } from './scheduler.js';
 import type { SharedMemory } from './shared-memory.js';
 import { SignalCalls, type SignalCallName } from './signal-calls.js';
+import { SpecialCalls, type SpecialCallName } from './special-calls.js';
+import { SpliceCalls, type SpliceCallName } from './splice-calls.js';
 import { Signals } from './signals.js';
 import { SocketCalls, type SocketCallName } from './socket-calls.js';
 import { TransferCalls, type TransferCallName } from './transfer-calls.js';
@@ -86,7 +88,7 @@ export interface GuestOptions {
 /** The names of calls that have a handler: all that `calls.ts` serves, or `Guest` has no type. */
 type HandledName =
   | ThreadCallName | MemoryCallName | FileCallName | ChangeCallName | DescriptorCallName | LockCallName | EventCallName | ProcessCallName | SignalCallName
-  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName | OptionCallName; // prettier-ignore
+  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName | OptionCallName | SpecialCallName | SpliceCallName; // prettier-ignore
 
 /**
  * Handlers are methods rather than closures in one function: V8 compiles each when it is called
@@ -170,6 +172,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     const locks = new LockCalls(this);
     const descriptors = new DescriptorCalls(this, locks);
     const sockets = new SocketCalls(this, descriptors);
+    const signalCalls = new SignalCalls(this);
     return [
       this.threads,
       this.mappings,
@@ -177,13 +180,15 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       new ChangeCalls(this, this.paths),
       descriptors,
       new TransferCalls(this, descriptors),
+      new SpliceCalls(this, descriptors),
       sockets,
       new MessageCalls(this, descriptors, sockets),
       new OptionCalls(this),
       locks,
       new EventCalls(this),
       new ProcessCalls(this),
-      new SignalCalls(this),
+      signalCalls,
+      new SpecialCalls(this, signalCalls),
       this.times,
       new FactCalls(this),
       new RightsCalls(this),

@@ -8,6 +8,7 @@ import { type Description, FileDescription } from './descriptions.js';
 import type { Errno } from './errno.js';
 import type { LockOwner, LockRequest } from './file-locks.js';
 import { putNumber } from './files.js';
+import type { MemoryFile } from './memory-file.js';
 import type { KnownProcess } from './processes.js';
 import type { Address } from '../units.js';
 
@@ -38,6 +39,13 @@ export type LockCallName = 'flock';
 
 export class LockCalls implements Readonly<Record<LockCallName, Service>> {
   constructor(private readonly context: KnownProcess) {}
+
+  /** True when a process has mapped a file so that it may store there. */
+  isMappedForWriting(file: MemoryFile): boolean {
+    return this.context.world.guests.some(({ space }) =>
+      space.shared.some((each) => each.mayWrite && each.object.isOf(file)),
+    );
+  }
 
   /** Waits for what is in the way, or says so; null: the lock is the owner's. */
   private take(wanted: LockRequest, waits: boolean, refusal: Errno): Answer {

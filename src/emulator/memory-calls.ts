@@ -9,6 +9,7 @@ import { type Answer, arg, type Arguments, type CallContext, int, type Service }
 import type { Errno } from './errno.js';
 import { FileDescription } from './descriptions.js';
 import { isSpecial } from './files.js';
+import { MemoryFile, SEAL } from './memory-file.js';
 import type { GuestMemory } from './memory.js';
 import { PAGE, type Permission } from './windows.js';
 import type { Address } from '../units.js';
@@ -131,7 +132,11 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     if (!description) return 'EBADF';
     if (!(description instanceof FileDescription)) return isSpecial(description.status) ? 'ENODEV' : 'EACCES';
     if (!description.isReadable) return 'EACCES';
-    if (type === MAP_PRIVATE || (protection & PROT_WRITE) === 0n) return description;
+    if (type === MAP_PRIVATE) return description;
+    const { file } = description;
+    const isSealed = file instanceof MemoryFile && (file.seals & (SEAL.WRITE | SEAL.FUTURE_WRITE)) !== 0;
+    if (isSealed && (protection & PROT_WRITE) !== 0n) return 'EPERM';
+    if ((protection & PROT_WRITE) === 0n) return description;
     return description.isWritable ? description : 'EACCES';
   }
 
@@ -155,7 +160,8 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     const isTwice = ({ object: other, offset, from, to }: SharedMapping): boolean =>
       other === object && offset < end && offset + Number(to - from) > begin;
     if (space.shared.some(isTwice)) context.deviate('shared-twice');
-    const mayWrite = file?.isWritable !== false;
+    const isSealed = file?.file instanceof MemoryFile && (file.file.seals & (SEAL.WRITE | SEAL.FUTURE_WRITE)) !== 0;
+    const mayWrite = file?.isWritable !== false && !isSealed;
     space.shared = [...space.shared, { ...mapping, object, mayWrite, seen: object.version }];
     if (!file) return;
     const contents = this.memory.read(mapping.from, Math.min(object.end - begin, end - begin));
@@ -235,7 +241,7 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
       const end = alignUpBig(BigInt(contents.length), PAGE);
       if (end < size) this.hide(address + end, address + size);
     }
-    const isShared = type !== MAP_PRIVATE && (!file || this.context.files.changes !== undefined);
+    const isShared = type !== MAP_PRIVATE && (!file || file.file instanceof MemoryFile || this.context.files.changes !== undefined); // prettier-ignore
     if (isShared)
       this.share(file, { from: address, to: address + size, offset: file ? Number(offset) : 0, permission });
     return address;

@@ -10,7 +10,7 @@
 import { Queues } from './channels.js';
 import type { Errno } from './errno.js';
 import type { SpecialStatus } from './files.js';
-import type { Socket, SocketKind } from './sockets.js';
+import type { Socket, SocketHome, SocketKind } from './sockets.js';
 import { type InetName, isLoopback, LOOPBACK, type SocketName } from './socket-names.js';
 
 /** Ports that are given to sockets without one (`net.ipv4.ip_local_port_range`). */
@@ -42,7 +42,7 @@ export interface Alarm extends Remembered {
 
 const textOf = (bytes: Uint8Array): string => String.fromCharCode(...bytes);
 
-export class Network {
+export class Network implements SocketHome {
   readonly queues = new Queues();
   private sockets: ReadonlySet<Socket> = new Set();
   private abstract: ReadonlyMap<string, Socket> = new Map();
@@ -186,7 +186,6 @@ export class Network {
     });
   }
 
-  /** The socket to which a name leads that a socket of this kind sends to; null: none. */
   listenerOf({ family, type }: SocketKind, name: SocketName): Socket | null {
     if (family !== 'inet' || name.family !== 'inet') return null;
     const address = name.address === 0 ? LOOPBACK : name.address;

@@ -131,8 +131,8 @@ export class EventCounter extends Description {
     super(O.RDWR | flags, nodeOf('anonymous', inode));
   }
 
-  override available(): number {
-    return 8;
+  override available(size: number): number {
+    return Math.min(size, 8);
   }
 
   override read(size: number): Uint8Array | Errno | null {

@@ -3,6 +3,7 @@
  *
  * Source: Linux, execve(2), wait4(2), waitid(2), setpgid(2), prctl(2), getrusage(2), times(2).
  */
+import { ProcessDescription } from './special-descriptions.js';
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
 import type { Errno } from './errno.js';
 import { checkForm, interpreterPath, loadProgram, type ProcessImage } from './load.js';
@@ -273,8 +274,12 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     const P = { ALL: 0, PID: 1, PGID: 2, PIDFD: 3 } as const;
     if ((flags & ~WAITID_FLAGS) !== 0 || (flags & (W.EXITED | W.UNTRACED | W.CONTINUED)) === 0) return 'EINVAL';
     if (type === P.PIDFD) {
-      context.deviate('process-descriptors');
-      return 'EBADF';
+      const process = id < 0 ? 'EINVAL' : context.descriptors.get(id);
+      if (!(process instanceof ProcessDescription)) return process === 'EINVAL' ? process : 'EBADF';
+      const hangs = process.isNonBlocking ? W.NOHANG : 0;
+      const answer = this.waitid([1n, BigInt(process.id), info, BigInt(flags | hangs), usage]);
+      if (hangs === 0 || (flags & W.NOHANG) !== 0 || answer !== 0n) return answer;
+      return process.hasEnded() ? answer : 'EAGAIN';
     }
     if (type < 0 || type > P.PIDFD || (type === P.PID && id <= 0) || (type === P.PGID && id < 0)) return 'EINVAL';
     const group = id === 0 ? context.identity.group : id;

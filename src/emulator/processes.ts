@@ -13,6 +13,7 @@ import type { FileSystem } from './files.js';
 import type { Futexes } from './futex.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
 import type { GuestPaths } from './guest-paths.js';
+import type { FileMemory } from './memory-file.js';
 import type { Network } from './network.js';
 import type { SharedMemory } from './shared-memory.js';
 import type { Thread } from './thread.js';
@@ -145,6 +146,10 @@ export interface ProcessWorld {
   readonly sharing: SharedMemory;
   readonly locks: FileLocks;
   readonly network: Network;
+  /** The process that runs. */
+  readonly current: KnownProcess;
+  readonly time: bigint;
+  readonly fileMemory: FileMemory;
   hasRoom(maker: KnownProcess, isShared: boolean): boolean;
   fork(maker: KnownProcess, request: ForkRequest): KnownProcess;
   leaveMemory(process: KnownProcess): void;

@@ -5,6 +5,7 @@
 import type { FileDescription } from './descriptions.js';
 import type { OpenFile, WritableFile } from './files.js';
 import { firstDifference } from './memory.js';
+import { MemoryFile } from './memory-file.js';
 import { PAGE } from './windows.js';
 
 const PAGE_BYTES = Number(PAGE);
@@ -41,6 +42,11 @@ export class SharedObject {
 
   get usedBytes(): number {
     return this.pages.size * PAGE_BYTES;
+  }
+
+  /** True of what is mapped of this file. */
+  isOf(file: OpenFile): boolean {
+    return this.held.some((each) => each.file === file);
   }
 
   get isFile(): boolean {
@@ -111,7 +117,10 @@ export class SharedObject {
     const { file } = this;
     const at = number * PAGE_BYTES + first;
     const size = file ? Math.min(last + 1 - first, file.status.sizeBytes - at) : 0;
-    if (file && 'write' in file && size > 0) file.write(at, page.subarray(first, first + size));
+    if (size <= 0) return true;
+    // Seals leave the mappings that were there.
+    if (file instanceof MemoryFile) file.store(at, page.slice(first, first + size));
+    else if (file && 'write' in file) file.write(at, page.subarray(first, first + size));
     return true;
   }
 

@@ -298,6 +298,12 @@ export class Signals {
     return [...thread.pending, ...shared];
   }
 
+  /** Signals that a descriptor of them may have; those of one thread only where there is one. */
+  get readableSet(): bigint {
+    const own = this.threads.length === 1 ? this.thread.pending : [];
+    return [...own, ...this.shared].reduce((set, { signal }) => set | bit(signal), 0n);
+  }
+
   /** The set of signals that are pending. */
   get pendingSet(): bigint {
     return [...this.thread.pending, ...this.shared].reduce((set, { signal }) => set | bit(signal), 0n);

@@ -9,10 +9,9 @@
  *
  * Source: Linux, socket(7), unix(7), tcp(7), udp(7), net/unix/af_unix.c, net/ipv4/tcp.c.
  */
-import { Channel, type Parcel, type Taken } from './channels.js';
+import { Channel, type Parcel, type Queues, type Taken } from './channels.js';
 import { Description, O, POLL, READABLE, WRITABLE } from './descriptions.js';
 import type { Errno } from './errno.js';
-import type { Network } from './network.js';
 import { nodeOf } from './pipes.js';
 import type { Family, SocketName } from './socket-names.js';
 
@@ -32,6 +31,15 @@ const NOTHING: Taken = { bytes: new Uint8Array(), whole: 0, parcel: null };
 export interface SocketKind {
   readonly family: Family;
   readonly type: SocketType;
+}
+
+/** What knows all sockets of a run. */
+export interface SocketHome {
+  readonly queues: Queues;
+  add(socket: Socket): void;
+  remove(socket: Socket): void;
+  /** The socket to which a name leads that a socket of this kind sends to; null: none. */
+  listenerOf(kind: SocketKind, name: SocketName): Socket | null;
 }
 
 /** Where a datagram goes: to the other end, or to a name; an error: no socket is there. */
@@ -73,7 +81,7 @@ export class Socket extends Description {
     readonly kind: SocketKind,
     flags: number,
     inode: number,
-    readonly network: Network,
+    readonly network: SocketHome,
     public process: number,
   ) {
     super(O.RDWR | flags, nodeOf('socket', inode));

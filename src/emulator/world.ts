@@ -142,6 +142,14 @@ export class World implements Tasks, ProcessWorld {
   readonly futexes = new Futexes();
   readonly locks = new FileLocks();
   readonly network = new Network();
+  /** Of files that are memory. */
+  readonly fileMemory = {
+    bytes: 0,
+    hasRoom: (bytes: number): boolean => {
+      const { machine } = this.current;
+      return bytes <= this.options.memoryBytes - this.memoryOfOthers(machine) - machine.memory.usedBytes;
+    },
+  };
   readonly sharing: SharedMemory;
   /** Puts zeros into the registers of the running CPU. */
   private readonly resets = new WeakMap<Machine, () => void>();
@@ -175,6 +183,10 @@ export class World implements Tasks, ProcessWorld {
     return this.running!;
   }
 
+  get time(): bigint {
+    return this.current.machine.time;
+  }
+
   get due(): bigint | null {
     return this.network.due;
   }
@@ -196,7 +208,7 @@ export class World implements Tasks, ProcessWorld {
   private memoryOfOthers(machine: Machine): number {
     let bytes = 0;
     for (const each of this.machines()) if (each !== machine) bytes += each.memory.usedBytes;
-    return bytes + this.sharing.usedBytes;
+    return bytes + this.sharing.usedBytes + this.fileMemory.bytes;
   }
 
   /** Each machine once. */
@@ -486,6 +498,7 @@ export class World implements Tasks, ProcessWorld {
   /** Remembers everything but the machine of the first process, whose state this is part of. */
   private save(): () => void {
     const { guests, zombies, running, firstStop, lastId, lastInode, random, pastInstructions, births } = this;
+    const fileBytes = this.fileMemory.bytes;
     const own = this.first!.machine;
     const machines = [...this.machines()];
     const others = machines.filter((each) => each !== own).map((each) => [each, each.snapshot()] as const);
@@ -501,6 +514,7 @@ export class World implements Tasks, ProcessWorld {
     return () => {
       const state = { guests, zombies, running, firstStop, lastId, lastInode, random, pastInstructions, births };
       Object.assign(this, state);
+      this.fileMemory.bytes = fileBytes;
       for (const each of parts) each();
       for (const [machine, snapshot] of others) machine.restore(snapshot);
     };

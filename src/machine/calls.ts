@@ -52,7 +52,8 @@ export const CONDITIONS = {
   'process-limit': 'more processes than --max-processes, or than there is memory for: EAGAIN',
   'other-programs': 'programs for other machines: ENOEXEC',
   'execveat-flags': 'flags: EINVAL',
-  'process-descriptors': 'descriptors of processes: EBADF',
+  'signal-owner': 'a descriptor of signals that another process made: it is told of the signals of that one',
+  'huge-pages': 'MFD_HUGETLB: EINVAL',
   'process-codes': 'codes beside those of names, core dumps and rights: EINVAL',
   'thread-limit': 'more than 1024 threads: EAGAIN',
   'input-ready': 'standard input: always ready, whether something is there or not',
@@ -71,18 +72,18 @@ export type ServiceName =
   | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents64' | 'getgroups' | 'getitimer' | 'getpeername' | 'getpgid' | 'getpgrp'
   | 'getpid' | 'getppid' | 'getpriority' | 'getrandom' | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'getsockname' | 'getsockopt'
   | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
-  | 'membarrier' | 'mkdir' | 'mkdirat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock'
-  | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat' | 'pause' | 'pipe'
+  | 'membarrier' | 'memfd_create' | 'mkdir' | 'mkdirat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock'
+  | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat' | 'pause' | 'pidfd_getfd' | 'pidfd_open' | 'pidfd_send_signal' | 'pipe'
   | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'pwritev' | 'pwritev2'
   | 'read' | 'readahead' | 'readlink' | 'readlinkat' | 'readv' | 'recv' | 'recvfrom' | 'recvmsg' | 'rename' | 'renameat' | 'renameat2' | 'rmdir'
   | 'rseq' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend' | 'rt_sigtimedwait'
   | 'rt_tgsigqueueinfo' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getaffinity' | 'sched_getparam' | 'sched_getscheduler'
   | 'sched_setaffinity' | 'sched_setparam' | 'sched_setscheduler' | 'sched_yield' | 'select' | 'send' | 'sendfile' | 'sendfile64' | 'sendmsg'
   | 'sendto' | 'set_robust_list' | 'set_tid_address' | 'setfsuid' | 'setgroups' | 'setitimer' | 'setpgid' | 'setpriority' | 'setresuid'
-  | 'setreuid' | 'setrlimit' | 'setsid' | 'setsockopt' | 'setuid' | 'shutdown' | 'sigaltstack' | 'sigreturn' | 'socket' | 'socketpair' | 'stat'
-  | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'symlink' | 'symlinkat' | 'sync' | 'sync_file_range' | 'syncfs' | 'sysinfo' | 'tgkill' | 'time'
-  | 'timer_create' | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime' | 'times' | 'tkill' | 'truncate' | 'truncate64'
-  | 'umask' | 'uname' | 'unlink' | 'unlinkat' | 'utime' | 'utimensat' | 'utimes' | 'vfork' | 'wait4' | 'waitid' | 'waitpid' | 'write' | 'writev'; // prettier-ignore
+  | 'setreuid' | 'setrlimit' | 'setsid' | 'setsockopt' | 'setuid' | 'shutdown' | 'sigaltstack' | 'signalfd' | 'signalfd4' | 'sigreturn' | 'splice' | 'socket' | 'socketpair' | 'stat'
+  | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'symlink' | 'symlinkat' | 'sync' | 'sync_file_range' | 'syncfs' | 'sysinfo' | 'tee' | 'tgkill' | 'time'
+  | 'timer_create' | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime' | 'timerfd_create' | 'timerfd_gettime' | 'timerfd_settime' | 'times' | 'tkill' | 'truncate' | 'truncate64'
+  | 'umask' | 'uname' | 'unlink' | 'unlinkat' | 'utime' | 'utimensat' | 'utimes' | 'vfork' | 'vmsplice' | 'wait4' | 'waitid' | 'waitpid' | 'write' | 'writev'; // prettier-ignore
 
 export interface ServedCall {
   readonly by: ServiceName;
@@ -227,10 +228,24 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   epoll_wait: row('epoll_wait', 'input-ready'),
   epoll_pwait: row('epoll_pwait', 'input-ready'),
   epoll_pwait2: row('epoll_pwait2', 'input-ready'),
-  select: row('select', 'input-ready', 'time-left'),
-  _newselect: row('select', 'input-ready', 'time-left'),
-  pselect6: row('pselect6', 'input-ready'),
-  pselect6_time64: wide('pselect6', 'input-ready'),
+  select: row('select', 'input-ready', 'signal-owner', 'time-left'),
+  _newselect: row('select', 'input-ready', 'signal-owner', 'time-left'),
+  pselect6: row('pselect6', 'input-ready', 'signal-owner'),
+  pselect6_time64: wide('pselect6', 'input-ready', 'signal-owner'),
+  splice: row('splice'),
+  tee: row('tee'),
+  vmsplice: row('vmsplice'),
+  timerfd_create: row('timerfd_create'),
+  timerfd_settime: row('timerfd_settime'),
+  timerfd_settime64: wide('timerfd_settime'),
+  timerfd_gettime: row('timerfd_gettime'),
+  timerfd_gettime64: wide('timerfd_gettime'),
+  signalfd: row('signalfd'),
+  signalfd4: row('signalfd4'),
+  pidfd_open: row('pidfd_open'),
+  pidfd_send_signal: row('pidfd_send_signal'),
+  pidfd_getfd: row('pidfd_getfd'),
+  memfd_create: row('memfd_create', 'huge-pages'),
   // Memory.
   brk: row('brk', 'limits'),
   mmap: row('mmap', 'limits', 'mapping-kind', 'behind-file', 'protection', 'shared-twice'),
@@ -256,7 +271,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   execve: row('execve', 'other-programs'),
   execveat: row('execveat', 'other-programs', 'execveat-flags'),
   wait4: row('wait4'),
-  waitid: row('waitid', 'process-descriptors'),
+  waitid: row('waitid'),
   waitpid: row('waitpid'),
   getpgrp: row('getpgrp'),
   getpgid: row('getpgid'),
@@ -340,9 +355,9 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   rt_sigreturn: row('rt_sigreturn', 'stop-signal'),
   sigreturn: row('sigreturn', 'stop-signal'),
   pause: row('pause'),
-  poll: row('poll', 'input-ready'),
-  ppoll: row('ppoll', 'input-ready'),
-  ppoll_time64: wide('ppoll', 'input-ready'),
+  poll: row('poll', 'input-ready', 'signal-owner'),
+  ppoll: row('ppoll', 'input-ready', 'signal-owner'),
+  ppoll_time64: wide('ppoll', 'input-ready', 'signal-owner'),
   // Timers: in virtual time.
   alarm: row('alarm'),
   getitimer: row('getitimer'),
