@@ -124,47 +124,62 @@ for (const target of sampled(ALL, 3)) {
   });
 }
 
-describeWith(['gcc', 'riscv64-linux-gnu-gcc', 'riscv64-linux-gnu-objdump'], 'run --can', () => {
-  test('code that asks for nothing else is served, and runs', () => {
-    const source = writeSource('served.S', '.globl _start\n_start: mov $231, %eax\nmov $5, %edi\nsyscall\n');
-    const path = scratch('served');
-    runTool('gcc', ['-nostdlib', '-static', '-o', path, source]);
-    const result = elftrace(['run', '--can', path]);
-    expect([result.status, result.stdout]).toEqual([0, `${path}: 3 instructions looked at\nall is served\n`]);
-    expect(run([path])).toMatchObject({ status: 5, stderr: '' });
-  });
+describeWith(
+  ['gcc', 'powerpc64le-linux-gnu-gcc', 'riscv64-linux-gnu-gcc', 'riscv64-linux-gnu-objdump'],
+  'run --can',
+  () => {
+    test('code that asks for nothing else is served, and runs', () => {
+      const source = writeSource('served.S', '.globl _start\n_start: mov $231, %eax\nmov $5, %edi\nsyscall\n');
+      const path = scratch('served');
+      runTool('gcc', ['-nostdlib', '-static', '-o', path, source]);
+      const result = elftrace(['run', '--can', path]);
+      expect([result.status, result.stdout]).toEqual([0, `${path}: 3 instructions looked at\nall is served\n`]);
+      expect(run([path])).toMatchObject({ status: 5, stderr: '' });
+    });
 
-  test('libraries are those of the tree, with the loader; what is not found is said', () => {
-    const source = writeSource('library.c', '#include <math.h>\nint main(int c, char **v) { return (int)sin(c); }');
-    const path = scratch('dynamic');
-    runTool('riscv64-linux-gnu-gcc', ['-O1', '-o', path, source, '-lm']);
-    const tree = '/usr/riscv64-linux-gnu';
-    const { files, missing } = can(['--root', tree, path], 1);
-    expect(files.map((each) => each.file.replace(/^.*\//, '')).slice(1).sort()).toEqual([
+    test('decimal floating point of PowerPC, which is not announced, has its names', () => {
+      const names = ['dadd', 'dctqpq', 'dqua', 'denbcdq', 'dcmpu', 'dscri'];
+      const text = 'dadd 1,2,3\ndctqpq 2,4\ndqua 1,2,3,0\ndenbcdq 0,2,4\ndcmpu 1,2,3\ndscri 1,2,5\n';
+      const source = writeSource('decimal.S', `.machine "power8"\n.globl _start\n_start: ${text}li 0,1\nsc\n`);
+      const path = scratch('decimal');
+      runTool('powerpc64le-linux-gnu-gcc', ['-nostdlib', '-static', '-o', path, source]);
+      const [{ instructions }] = can([path], 1).files as [Can['files'][0]];
+      expect(instructions.map((each) => each.mnemonic).sort()).toEqual([...names].sort());
+      expect(run([path]).stderr).toContain('instruction dadd at ');
+    });
+
+    test('libraries are those of the tree, with the loader; what is not found is said', () => {
+      const source = writeSource('library.c', '#include <math.h>\nint main(int c, char **v) { return (int)sin(c); }');
+      const path = scratch('dynamic');
+      runTool('riscv64-linux-gnu-gcc', ['-O1', '-o', path, source, '-lm']);
+      const tree = '/usr/riscv64-linux-gnu';
+      const { files, missing } = can(['--root', tree, path], 1);
+      expect(files.map((each) => each.file.replace(/^.*\//, '')).slice(1).sort()).toEqual([
       'ld-linux-riscv64-lp64d.so.1',
       'libc.so.6',
       'libm.so.6',
     ]); // prettier-ignore
-    expect(missing).toEqual([]);
-    const without = can([path], 1);
-    expect([without.files.length, without.missing.length]).toEqual([1, 3]);
-    // The numbers of the C library, by another reader: `li a7,N` in front of an ecall.
-    const library = join(tree, files.find((each) => each.file.endsWith('libc.so.6'))!.file);
-    const lines = runTool('riscv64-linux-gnu-objdump', ['-d', '--no-show-raw-insn', library]).toString().split('\n');
-    const numbers = new Set<number>();
-    lines.forEach((line, i) => {
-      const number = /\tli\ta7,(\d+)$/.exec(lines[i - 1] ?? '')?.[1];
-      if (/\tecall$/.test(line) && number !== undefined) numbers.add(Number(number));
+      expect(missing).toEqual([]);
+      const without = can([path], 1);
+      expect([without.files.length, without.missing.length]).toEqual([1, 3]);
+      // The numbers of the C library, by another reader: `li a7,N` in front of an ecall.
+      const library = join(tree, files.find((each) => each.file.endsWith('libc.so.6'))!.file);
+      const lines = runTool('riscv64-linux-gnu-objdump', ['-d', '--no-show-raw-insn', library]).toString().split('\n');
+      const numbers = new Set<number>();
+      lines.forEach((line, i) => {
+        const number = /\tli\ta7,(\d+)$/.exec(lines[i - 1] ?? '')?.[1];
+        if (/\tecall$/.test(line) && number !== undefined) numbers.add(Number(number));
+      });
+      const { stdout } = elftrace(['run', '--list-syscalls', path]);
+      const refused = new Set(stdout.split('\n').flatMap((line) => /^ *(\d+) +\S+ +refused/.exec(line)?.[1] ?? []).map(Number)); // prettier-ignore
+      const expected = [...numbers].filter((each) => refused.has(each)).sort((a, b) => a - b);
+      const found = files.find((each) => each.file.endsWith('libc.so.6'))!.calls;
+      const listed = found.filter((each) => each.class === 'refused').map((each) => each.number);
+      expect(expected.length).toBeGreaterThan(50);
+      expect(expected.filter((each) => !listed.includes(each))).toEqual([]);
     });
-    const { stdout } = elftrace(['run', '--list-syscalls', path]);
-    const refused = new Set(stdout.split('\n').flatMap((line) => /^ *(\d+) +\S+ +refused/.exec(line)?.[1] ?? []).map(Number)); // prettier-ignore
-    const expected = [...numbers].filter((each) => refused.has(each)).sort((a, b) => a - b);
-    const found = files.find((each) => each.file.endsWith('libc.so.6'))!.calls;
-    const listed = found.filter((each) => each.class === 'refused').map((each) => each.number);
-    expect(expected.length).toBeGreaterThan(50);
-    expect(expected.filter((each) => !listed.includes(each))).toEqual([]);
-  });
-});
+  },
+);
 
 describe('run --json', () => {
   test('goes with --can', () => {

@@ -32,6 +32,7 @@ import type { Flow, Instruction, Isa } from '../isa/instruction.js';
 import { IsaTable, row } from '../isa/table.js';
 import type { Alias, Decoded, FieldSpec, Operands, RowAttributes, RowSpec } from '../isa/table.js';
 import type { Endian } from '../units.js';
+import { rowsDecimal } from './isa-decimal.js';
 import { rowsPower9 } from './isa-power9.js';
 
 // ------------------------------------------------------------------------------------------ fields
@@ -47,6 +48,8 @@ const register: FieldSpec = { kind: 'register', width: 5, prefix: 'r' };
 /** A base register: 0 means the number zero. */
 const registerOrZero: FieldSpec = { kind: 'register', width: 5, format: (value) => (value === 0 ? '0' : `r${value}`) };
 const floating: FieldSpec = { kind: 'register', width: 5, prefix: 'f' };
+/** The first of two registers, by half its number. */
+const floatingPair: FieldSpec = { kind: 'register', width: 4, format: (value) => `f${2 * value}` };
 const vector: FieldSpec = { kind: 'register', width: 5, prefix: 'v' };
 const scalarVector: FieldSpec = { kind: 'register', width: 6, prefix: 'vs' };
 const conditionBit: FieldSpec = { kind: 'register', width: 5, format: crBit };
@@ -71,6 +74,9 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   fra: floating,
   frb: floating,
   frc: floating,
+  frtp: floatingPair,
+  frap: floatingPair,
+  frbp: floatingPair,
   vrt: vector,
   vrs: vector,
   vra: vector,
@@ -119,6 +125,7 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   l3: unsigned(3),
   drm: unsigned(3),
   dcmx: unsigned(7),
+  dcm: unsigned(6),
   rm: unsigned(2),
   sc2: unsigned(2),
   wc: unsigned(2),
@@ -1302,7 +1309,13 @@ const rowsVsx: readonly RowSpec[] = [
 ];
 
 /** Rows that are decoded and named; executing one is a stop. */
-const rowsDecodeOnlyCommon: readonly RowSpec[] = [...rowsSystem, ...rowsFloat, ...rowsVector, ...rowsVsx];
+const rowsDecodeOnlyCommon: readonly RowSpec[] = [
+  ...rowsSystem,
+  ...rowsFloat,
+  ...rowsDecimal,
+  ...rowsVector,
+  ...rowsVsx,
+];
 const rowsDecodeOnly64: readonly RowSpec[] = [...rowsSystem64, ...rowsPower9];
 
 // ----------------------------------------------------------------------------------------- aliases
