@@ -49,14 +49,15 @@ const whats = (result: RunResult): string[] =>
 
 /**
  * Writes VALUE in a thread, a child, a handler, once a child has stored into memory that both
- * share, or once the descriptor of a timer can be read, which is not served. What is written
- * elsewhere is the same.
+ * share, once the descriptor of a timer can be read, or once a directory is watched, which is not
+ * served. What is written elsewhere is the same.
  */
 const LIBRARY = `
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
@@ -89,6 +90,7 @@ int main(int argc, char **argv) {
     if (timerfd_settime(timer, 0, &soon, 0) == 0 && read(timer, &expired, 8) == 8) body(0);
     break;
   }
+  case 'w': if (inotify_add_watch(inotify_init1(0), "/", IN_OPEN) > 0) body(0); break;
   case 'i': {
     struct itimerval soon = {{0, 0}, {0, 1000}};
     signal(SIGALRM, handler);
@@ -103,13 +105,14 @@ int main(int argc, char **argv) {
 }
 `;
 
-const CASES = [['d', "a timer's descriptor", 'timerfd_create']] as const;
+const CASES = [['w', 'a directory that is watched', 'inotify_init1']] as const;
 
 /** Cases that are executed as on Linux. */
 const SERVED_CASES = [
   ['t', 'a thread', 0],
   ['f', 'a child', 0],
   ['m', 'what a child stores into shared memory', 0],
+  ['d', "a timer's descriptor", 0],
   ['i', 'a timer', 0],
   ['r', 'a signal to itself', 0],
   ['s', 'a handler of faults', 3],
@@ -201,7 +204,7 @@ static __attribute__((noinline)) int inner(char how) {
   word two[2] = {0, 0};
   switch (how) {
   case 'c': return (int)-sys(__NR_mount, 0L, 0L, 0L, 0L, 0L);
-  case 't': return (int)-sys(__NR_timerfd_create, 0L, 0L);
+  case 't': return (int)-sys(__NR_inotify_init1, 0L);
   case 'w': return (int)-sys(__NR_openat, -100L, "/new", 0101L, 0644L);
   case 'u': return (int)-sys(__NR_unlinkat, -100L, "/old", 0L);
   case 'i': return (int)-sys(__NR_setitimer, 0L, space, 0L);
@@ -229,7 +232,7 @@ __attribute__((used, noinline)) int twice(int n) { return 2 * n; }
 
 const RAW_CASES: readonly (readonly [how: string, what: string, why: RegExp])[] = [
   ['c', 'system call mount', /^not served: ENOSYS$/],
-  ['t', 'system call timerfd_create', /^not served: ENOSYS$/],
+  ['t', 'system call inotify_init1', /^not served: ENOSYS$/],
   ['w', 'system call openat', /EROFS/],
   ['u', 'system call unlinkat', /EROFS/],
   ['d', 'system call fcntl', /^commands beside/],
@@ -285,7 +288,7 @@ describeWith([X86_TARGETS[0]!.gcc], 'runs that prove nothing', () => {
     const result = run([program(), 'c']);
     expect([result.status, result.json['exit']]).toEqual([38, 38]);
     expect(result.stderr).toMatch(
-      /^[^\n]*: warning: system call mount \(165\) at 0x[0-9a-f]+ \(sys\+0x[0-9a-f]+\): not served: ENOSYS\n$/,
+      /^[^\n]*: warning: system call mount \(165\) at 0x[0-9a-f]+ \(sys\+0x[0-9a-f]+\) with (?:0x[0-9a-f]+, ){5}0x[0-9a-f]+: not served: ENOSYS\n$/,
     );
     expect(run([program(), 'n']).stderr).toBe('');
   });

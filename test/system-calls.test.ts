@@ -245,7 +245,8 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
     ],
   ],
   'huge-pages': [['memfd_create', 'sys(__NR_memfd_create, "x", 4L);']],
-  'process-codes': [['prctl', 'sys(__NR_prctl, 29L, 9L);']],
+  'process-codes': [['prctl', 'sys(__NR_prctl, 26L, 1L);']],
+  resident: [['mincore', 'sys(__NR_mincore, space, 4096L, space);']],
   remapping: [['mremap', 'sys(__NR_mremap, space, 4096L, 4096L, 3L, space + 4096);']],
   'rename-flags': [['renameat2', 'sys(__NR_renameat2, -100L, "/a", -100L, "/b", 2L);']],
   'hard-links': [],
@@ -380,9 +381,9 @@ describeWith([X86_TARGETS[0]!.gcc], 'conditions', () => {
     '%s: noted for %s',
     (condition, call, i) => {
       const { deviations } = runFile(target, triggers(), [String.fromCharCode(65 + i)], files);
-      expect(deviations.map((each) => [each.what.replace(/^system call (\w+) \(\d+\)( of process 1001)?$/, '$1'), each.why])).toEqual([
-        [call, CONDITIONS[condition]],
-      ]);
+      expect(
+        deviations.map((each) => [each.what.replace(/^system call (\w+) \(\d+\)( of process 1001)?$/, '$1'), each.why]),
+      ).toEqual([[call, CONDITIONS[condition]]]);
       // The list says so.
       const row = SERVED_CALLS[condition === 'behind-file' ? 'mmap' : call]!;
       expect(row.unless).toContain(condition);

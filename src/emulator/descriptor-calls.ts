@@ -486,7 +486,9 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     const request = whole & 0xffff;
     // Requests of terminals are of type T or t; those of any descriptor that some machines number
     // among them are not theirs.
-    const isTerminal = (request >> 8 === 0x54 || request >> 8 === 0x74) && !ANY_DESCRIPTOR.has(request & 0xff);
+    // Of consoles they are of type K or V.
+    const type = request >> 8;
+    const isTerminal = ((type === 0x54 || type === 0x74) && !ANY_DESCRIPTOR.has(request & 0xff)) || type === 0x4b || type === 0x56; // prettier-ignore
     if (!isTerminal) context.deviate('requests');
     return 'ENOTTY';
   }

@@ -16,7 +16,13 @@ export class Deviations {
   note(deviation: Omit<Deviation, 'instruction' | 'count'>, instruction: Address): void {
     const key = `${deviation.kind} ${deviation.what}: ${deviation.why}`;
     const known = this.noted.get(key);
-    const noted = { ...deviation, instruction: known?.instruction ?? instruction, count: (known?.count ?? 0) + 1 };
+    const first = known ?? deviation;
+    const noted = {
+      ...deviation,
+      ...(first.arguments && { arguments: first.arguments }),
+      instruction: known?.instruction ?? instruction,
+      count: (known?.count ?? 0) + 1,
+    };
     this.noted.set(key, noted);
     if (!known) this.observer?.(noted);
   }

@@ -124,6 +124,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
   name: string | null = null;
   /** The system call that is being served. */
   private what = '';
+  private given: Arguments = [];
 
   constructor(options: GuestOptions) {
     const { world, machine, identity } = options;
@@ -327,9 +328,10 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     // Linux has no such call either.
     if (name === undefined) return 'ENOSYS';
     this.what = `system call ${name} (${number})`;
+    this.given = args;
     const served = SERVED_CALLS[name];
     if (!served) {
-      this.machine.deviate({ kind: 'refused', what: this.what, why: 'not served: ENOSYS' });
+      this.machine.deviate({ kind: 'refused', what: this.what, why: 'not served: ENOSYS', arguments: args });
       return 'ENOSYS';
     }
     try {
@@ -344,7 +346,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
 
   /** Notes that the call is not served as Linux serves it. */
   deviate(condition: Condition): void {
-    this.machine.deviate({ kind: 'half', what: this.what, why: CONDITIONS[condition] });
+    this.machine.deviate({ kind: 'half', what: this.what, why: CONDITIONS[condition], arguments: this.given });
   }
 
   private isBehindFile(address: Address): boolean {

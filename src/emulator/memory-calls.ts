@@ -53,7 +53,7 @@ function permissionOf(protection: bigint): Permission {
 }
 
 export type MemoryCallName =
-  | 'brk' | 'flush_icache' | 'madvise' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock' | 'munlockall' | 'munmap'; // prettier-ignore
+  | 'brk' | 'flush_icache' | 'madvise' | 'mincore' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock' | 'munlockall' | 'munmap'; // prettier-ignore
 
 export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
   constructor(private readonly context: CallContext) {}
@@ -334,6 +334,19 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     for (let at = from; at < to; at += ZEROS_AT_ONCE) {
       this.memory.write(at, to - at < ZEROS_AT_ONCE ? zeros.subarray(0, Number(to - at)) : zeros);
     }
+  }
+
+  /** Which pages are in memory: what is mapped is. */
+  mincore(args: Arguments): Answer {
+    const [address, length, place] = [arg(args, 0), arg(args, 1), arg(args, 2)];
+    if (address % PAGE !== 0n) return 'EINVAL';
+    if (length === 0n) return 0n;
+    const size = this.pagesOf(length);
+    const { userEnd } = this.context.model;
+    if (address > userEnd || size > userEnd - address || size === 0n) return 'ENOMEM';
+    if (BigInt(this.memory.mappedFrom(address, Number(size))) < size) return 'ENOMEM';
+    this.context.deviate('resident');
+    return this.context.store(place, new Uint8Array(Number(size / PAGE)).fill(1)) ? 0n : 'EFAULT';
   }
 
   /** A system call synchronises the CPU by itself. */

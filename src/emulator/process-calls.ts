@@ -398,10 +398,19 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
         return 'EPERM';
       case PR.GET_SECCOMP:
       case PR.GET_SECUREBITS:
+        return 0n;
+      case PR.SET_THP_DISABLE:
+        if (hasOthers) return 'EINVAL';
+        standing.hasNoHugePages = value !== 0n;
+        return 0n;
       case PR.GET_THP_DISABLE:
+        return value !== 0n || hasOthers ? 'EINVAL' : standing.hasNoHugePages ? 1n : 0n;
+      case PR.SET_TIMERSLACK:
+        // 0, or what is no positive number, is what a process begins with.
+        standing.timerSlack = BigInt.asIntN(64, value) <= 0n ? TIMER_SLACK : value;
         return 0n;
       case PR.GET_TIMERSLACK:
-        return TIMER_SLACK;
+        return standing.timerSlack ?? TIMER_SLACK;
       case PR.CAP_AMBIENT:
         return ambient(args);
       // Without CONFIG_ANON_VMA_NAME, and without Yama.

@@ -56,6 +56,10 @@ export interface Standing {
   hasNoNewPrivileges: boolean;
   /** PR_SET_KEEPCAPS. */
   keepsCapabilities: boolean;
+  /** PR_SET_THP_DISABLE. */
+  hasNoHugePages: boolean;
+  /** PR_SET_TIMERSLACK, in nanoseconds; null: that of a new process. */
+  timerSlack: bigint | null;
   /** PR_SET_PDEATHSIG; 0: none. A new process has none. */
   deathSignal: number;
 }
@@ -66,6 +70,8 @@ export const FIRST_STANDING: Standing = {
   limits: new Map(),
   hasNoNewPrivileges: false,
   keepsCapabilities: false,
+  hasNoHugePages: false,
+  timerSlack: null,
   deathSignal: 0,
 };
 

@@ -90,6 +90,8 @@ export interface Deviation {
   readonly what: string;
   /** What was done, or not done. */
   readonly why: string;
+  /** Argument registers of the system call that it is about, as they were there first. */
+  readonly arguments?: readonly bigint[];
   /** Where it was done first. */
   readonly instruction: Address;
   readonly count: number;

@@ -282,8 +282,9 @@ export class World implements Tasks, ProcessWorld {
   }
 
   /** What a later process does otherwise than Linux is noted with the first. */
-  private deviated({ kind, what, why }: Deviation): void {
-    this.first?.machine.deviate({ kind, what: `${what} of process ${this.current.identity.id}`, why }, 0n);
+  private deviated({ kind, what, why, arguments: given }: Deviation): void {
+    const of = `${what} of process ${this.current.identity.id}`;
+    this.first?.machine.deviate({ kind, what: of, why, ...(given && { arguments: given }) }, 0n);
   }
 
   /**

@@ -54,6 +54,7 @@ export const CONDITIONS = {
   'execveat-flags': 'flags: EINVAL',
   'signal-owner': 'a descriptor of signals that another process made: it is told of the signals of that one',
   'huge-pages': 'MFD_HUGETLB: EINVAL',
+  resident: 'pages of memory: each is told to be there',
   'process-codes': 'codes beside those of names, core dumps and rights: EINVAL',
   'thread-limit': 'more than 1024 threads: EAGAIN',
   'input-ready': 'standard input: always ready, whether something is there or not',
@@ -72,7 +73,7 @@ export type ServiceName =
   | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents64' | 'getgroups' | 'getitimer' | 'getpeername' | 'getpgid' | 'getpgrp'
   | 'getpid' | 'getppid' | 'getpriority' | 'getrandom' | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'getsockname' | 'getsockopt'
   | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
-  | 'membarrier' | 'memfd_create' | 'mkdir' | 'mkdirat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock'
+  | 'membarrier' | 'memfd_create' | 'mincore' | 'mkdir' | 'mkdirat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock'
   | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat' | 'pause' | 'pidfd_getfd' | 'pidfd_open' | 'pidfd_send_signal' | 'pipe'
   | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'pwritev' | 'pwritev2'
   | 'read' | 'readahead' | 'readlink' | 'readlinkat' | 'readv' | 'recv' | 'recvfrom' | 'recvmsg' | 'rename' | 'renameat' | 'renameat2' | 'rmdir'
@@ -255,6 +256,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   madvise: row('madvise', 'keeps-contents'),
   mremap: row('mremap', 'limits', 'remapping'),
   msync: row('msync'),
+  mincore: row('mincore', 'resident'),
   mlock: row('mlock'),
   mlock2: row('mlock2'),
   mlockall: row('mlockall'),

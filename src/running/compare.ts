@@ -26,6 +26,8 @@ export interface Doubt {
   /** `system call clone (56)`. */
   readonly what: string;
   readonly why: string;
+  /** Of a system call: argument registers, at the first place. */
+  readonly arguments?: readonly string[];
   /** Address and function of the first place, where there is one. */
   readonly instruction: string | null;
   readonly function: string;

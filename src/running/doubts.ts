@@ -5,10 +5,13 @@ import type { Doubt } from './compare.js';
 import { nameAt, place, type RunImage } from './image.js';
 import { endText, type Outcome } from './outcome.js';
 
-/** `system call clone (56) at 0x4011d6 (start+0x10): not served: ENOSYS`. */
-export function deviationText(loaded: RunImage, guest: Process, { what, why, instruction }: Deviation): string {
+/**
+ * `system call mount (165) at 0x4011d6 (start+0x10) with 0x402000, 0x0, …: not served: ENOSYS`.
+ */
+export function deviationText(loaded: RunImage, guest: Process, deviation: Deviation): string {
+  const { what, why, instruction, arguments: given } = deviation;
   const at = instruction === 0n ? '' : ` at ${place(loaded, guest, instruction)}`;
-  return `${what}${at}: ${why}`;
+  return `${what}${at}${given ? ` with ${given.map(hex).join(', ')}` : ''}: ${why}`;
 }
 
 /** Why the run proves nothing. */
@@ -22,10 +25,11 @@ export function doubtsOf(
     instruction: address === null || address === 0n ? null : hex(address),
     function: address === null ? '' : nameAt(loaded, guest, address),
   });
-  const out = guest.machine.deviations.map(({ kind, what, why, instruction, count }): Doubt => ({
+  const out = guest.machine.deviations.map(({ kind, what, why, instruction, count, arguments: given }): Doubt => ({
     kind,
     what,
     why,
+    ...(given && { arguments: given.map(hex) }),
     ...where(instruction),
     count,
   }));
