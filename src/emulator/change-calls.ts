@@ -5,19 +5,22 @@
  */
 import type { Address } from '../units.js';
 import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
+import { Channel } from './channels.js';
 import { FileDescription, O } from './descriptions.js';
 import type { Errno } from './errno.js';
 import type { FileChanges, FileError, NodeStatus } from './files.js';
-import type { SocketNode } from './network.js';
+import type { TreeNode } from './network.js';
 import { AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, type GuestPaths } from './guest-paths.js';
 
+/** Kinds of files in `st_mode`. */
+const [S_IFMT, S_IFIFO, S_IFCHR, S_IFDIR, S_IFBLK, S_IFREG, S_IFSOCK] = [0o170000n, 0o010000, 0o020000, 0o040000, 0o060000, 0o100000, 0o140000] as const; // prettier-ignore
 const AT_REMOVEDIR = 0x200n;
 const AT_SYMLINK_FOLLOW = 0x400n;
 
 // prettier-ignore
 export type ChangeCallName =
   | 'chmod' | 'chown' | 'futimesat' | 'lchown' | 'utime' | 'utimes' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'ftruncate' | 'ftruncate64' | 'link'
-  | 'linkat' | 'mkdir' | 'mkdirat' | 'rename' | 'renameat' | 'renameat2' | 'rmdir' | 'symlink'
+  | 'linkat' | 'mkdir' | 'mkdirat' | 'mknod' | 'mknodat' | 'rename' | 'renameat' | 'renameat2' | 'rmdir' | 'symlink'
   | 'symlinkat' | 'truncate' | 'truncate64' | 'unlink' | 'unlinkat' | 'utimensat';
 
 export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
@@ -30,9 +33,9 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   private change(
     from: number,
     address: Address,
-    act: (changes: FileChanges, path: string) => FileError | null,
-    /** What is done where a socket is. Default: something is in the way. */
-    onSocket: (path: string, node: SocketNode) => Errno | null = () => 'EEXIST',
+    act: (changes: FileChanges, path: string) => Errno | null,
+    /** What is done where a socket or a pipe is. Default: something is in the way. */
+    onNode: (path: string, node: TreeNode) => Errno | null = () => 'EEXIST',
   ): Answer {
     const found = this.paths.pathAt(from, address);
     if (typeof found === 'string') return found;
@@ -40,7 +43,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     const changes = this.paths.changes();
     if (typeof changes === 'string') return changes;
     const place = this.paths.placeOf(found.path, false);
-    if (typeof place !== 'string' && place.kind === 'socket') return onSocket(place.path, place.node) ?? 0n;
+    if (typeof place !== 'string' && place.kind === 'node') return onNode(place.path, place.node) ?? 0n;
     return act(changes, found.path) ?? 0n;
   }
 
@@ -62,7 +65,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     return this.change(
       from,
       address,
-      (changes, path) => (this.holdsSockets(path) ? 'ENOTEMPTY' : changes.remove(path, kind)),
+      (changes, path) => (this.holdsNodes(path) ? 'ENOTEMPTY' : changes.remove(path, kind)),
       (path) => {
         if (kind === 'directory') return 'ENOTDIR';
         network.removeNode(path);
@@ -71,8 +74,8 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     );
   }
 
-  /** A directory in which sockets are is not empty. */
-  private holdsSockets(path: string): boolean {
+  /** A directory in which sockets or pipes are is not empty. */
+  private holdsNodes(path: string): boolean {
     const { network, files } = this.context;
     if (!network.hasNodes) return false;
     const real = files.realPath?.(path) ?? { path };
@@ -90,6 +93,40 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   unlinkat(args: Arguments): Answer {
     const isDirectory = (arg(args, 2) & AT_REMOVEDIR) !== 0n;
     return this.remove(int(arg(args, 0)), arg(args, 1), isDirectory ? 'directory' : 'file');
+  }
+
+  /** Files, pipes and sockets; devices are made by users with rights. */
+  private makeNode(from: number, address: Address, mode: bigint): Answer {
+    const { context } = this;
+    const { network } = context;
+    const permissions = Number(mode & 0o777n) & ~this.paths.mask;
+    const kind = Number(mode & S_IFMT);
+    if (kind === S_IFDIR || kind === S_IFCHR || kind === S_IFBLK) return 'EPERM';
+    const isNode = kind === S_IFIFO || kind === S_IFSOCK;
+    if (!isNode && kind !== S_IFREG && kind !== 0) return 'EINVAL';
+    return this.change(from, address, (changes, path) => {
+      const there = this.paths.status(path, false);
+      if (typeof there !== 'string') return 'EEXIST';
+      if (there !== 'ENOENT') return there;
+      if (isNode) {
+        const place = this.paths.nodePath(path);
+        if (typeof place === 'string') return place;
+        const pipe = kind === S_IFIFO ? new Channel('pages', network.queues) : null;
+        return network.addNode(place.path, { socket: null, pipe, inode: context.nextInode(), permissions });
+      }
+      const file = changes.open(path, permissions, false);
+      if (typeof file === 'string') return file;
+      file.close();
+      return null;
+    });
+  }
+
+  mknod(args: Arguments): Answer {
+    return this.makeNode(AT_FDCWD, arg(args, 0), arg(args, 1));
+  }
+
+  mknodat(args: Arguments): Answer {
+    return this.makeNode(int(arg(args, 0)), arg(args, 1), arg(args, 2));
   }
 
   private renameBetween(from: number, address: Address, to: number, place: Address): Answer {

@@ -69,6 +69,9 @@ export class Channel {
   size = 0;
   readers = 0;
   writers = 0;
+  /** How often it was opened for reading, and for writing. */
+  opensToRead = 0;
+  opensToWrite = 0;
   /** How often bytes came, and how often there was room again. */
   puts = 0;
   takes = 0;
@@ -218,10 +221,10 @@ export class Channel {
   }
 
   save(): () => void {
-    const { pieces, size, readers, writers, puts, takes } = this;
+    const { pieces, size, readers, writers, opensToRead, opensToWrite, puts, takes } = this;
     const passed = pieces.flatMap(({ parcel }) => parcel?.rights ?? []).map((each) => each.savePassed());
     return () => {
-      Object.assign(this, { pieces, size, readers, writers, puts, takes });
+      Object.assign(this, { pieces, size, readers, writers, opensToRead, opensToWrite, puts, takes });
       for (const each of passed) each();
     };
   }

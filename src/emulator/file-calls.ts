@@ -5,6 +5,7 @@
  * Source: Linux, open(2), stat(2), statfs(2), path_resolution(7).
  */
 import { type Answer, arg, type Arguments, type CallContext, int, type Service, storeOr } from './call-context.js';
+import type { Channel } from './channels.js';
 import type { Errno } from './errno.js';
 import {
   CHANGEABLE,
@@ -23,6 +24,7 @@ import {
   type Place,
   withoutParents,
 } from './guest-paths.js';
+import { PipeEnd } from './pipes.js';
 import { procStatus } from './proc.js';
 import type { StatLayout } from '../machine/emulation.js';
 import type { Address } from '../units.js';
@@ -52,7 +54,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
 
   // --------------------------------------------------------------------------------------- opening
 
-  private openAt(from: number, address: Address, flags: bigint, mode: bigint): bigint | Errno {
+  private openAt(from: number, address: Address, flags: bigint, mode: bigint): Answer {
     const { context } = this;
     const { openFlags } = context.model;
     const found = this.paths.pathAt(from, address);
@@ -64,6 +66,8 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (!context.descriptors.hasRoom(1)) return 'EMFILE';
     const isDirectory = (flags & openFlags.directory) !== 0n;
     const kept = (wanted & (O.ACCMODE | O.PATH | CHANGEABLE)) | this.largeFile(flags);
+    const isNew = (wanted & O.CREAT) !== 0 && (wanted & O.EXCL) !== 0;
+    if (place.kind === 'node' && place.node.pipe && !isDirectory && !isNew) return this.openPipe(place.path, place.node.pipe, place.node.inode, kept, (wanted & O.CLOEXEC) !== 0); // prettier-ignore
     const opened =
       place.kind === 'tree'
         ? this.openInTree(place.path, flags, kept, Number(mode & 0o7777n))
@@ -74,6 +78,30 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (number >= 0) return BigInt(number);
     if (opened instanceof FileDescription) opened.file.close();
     return 'EMFILE';
+  }
+
+  /** Opens one end, or both, of a pipe in the tree: each waits for the other. */
+  private openPipe(path: string, channel: Channel, inode: number, kept: number, closeOnExec: boolean): Answer {
+    const { context } = this;
+    const mode = kept & O.ACCMODE;
+    const [reads, writes] = [mode !== O.WRONLY, mode !== O.RDONLY];
+    const isHasty = (kept & O.NONBLOCK) !== 0;
+    if (isHasty && !reads && channel.readers === 0) return 'ENXIO';
+    const end = new PipeEnd(kept, inode, reads ? channel : null, writes ? channel : null, path);
+    const { opensToRead, opensToWrite } = channel;
+    // The other end may have been opened and closed again meanwhile.
+    const isReady = (): boolean =>
+      reads ? writes || channel.writers > 0 || channel.opensToWrite !== opensToWrite : channel.readers > 0 || channel.opensToRead !== opensToRead; // prettier-ignore
+    const attempt = (): bigint | Errno => {
+      const number = context.descriptors.add(end, closeOnExec);
+      if (number < 0) end.abandon();
+      return number < 0 ? 'EMFILE' : BigInt(number);
+    };
+    if (isHasty || isReady()) return attempt();
+    const over = (): void => {
+      if (!isReady()) end.abandon();
+    };
+    return context.retry(isReady, attempt, { over });
   }
 
   /** O_LARGEFILE, which is always on where words have 8 bytes. */
@@ -89,7 +117,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     isDirectory: boolean,
   ): Description | Errno {
     if ((wanted & O.CREAT) !== 0 && (wanted & O.EXCL) !== 0) return 'EEXIST';
-    if (place.kind === 'socket') return isDirectory ? 'ENOTDIR' : 'ENXIO';
+    if (place.kind === 'node') return isDirectory ? 'ENOTDIR' : 'ENXIO';
     if (place.kind === 'device') return isDirectory ? 'ENOTDIR' : place.device.open(kept);
     const { file, path } = place;
     const isWriting = (kept & O.ACCMODE) !== O.RDONLY;

@@ -10,7 +10,7 @@ import { DirectoryDescription } from './descriptions.js';
 import { deviceAt } from './devices.js';
 import type { Errno } from './errno.js';
 import { type FileChanges, joinPath, type NodeStatus } from './files.js';
-import { nodeStatus, type SocketNode } from './network.js';
+import { nodeStatus, type TreeNode } from './network.js';
 import { type ProcFile, procFileAt, procStatus } from './proc.js';
 
 const PATH_MAX = 4096;
@@ -25,7 +25,7 @@ export type Place =
   | { readonly kind: 'tree'; readonly path: string }
   | { readonly kind: 'device'; readonly device: NonNullable<ReturnType<typeof deviceAt>> }
   | { readonly kind: 'proc'; readonly path: string; readonly file: ProcFile }
-  | { readonly kind: 'socket'; readonly path: string; readonly node: SocketNode };
+  | { readonly kind: 'node'; readonly path: string; readonly node: TreeNode };
 
 /** The path without `..`, as if no link were in it. */
 export function withoutParents(path: string): string {
@@ -89,19 +89,19 @@ export class GuestPaths {
       const device = deviceAt(plain, (size) => this.context.randomBytes(size));
       if (device) return { kind: 'device', device };
       const file = procFileAt(plain, this.context.procSubject());
-      if (!file) return this.socketAt(at) ?? { kind: 'tree', path: at };
+      if (!file) return this.nodeAt(at) ?? { kind: 'tree', path: at };
       if (file.kind !== 'link' || !follow) return { kind: 'proc', path: plain, file };
       at = file.text;
     }
     return 'ELOOP';
   }
 
-  /** The socket that a path leads to; null: there is none. */
-  private socketAt(path: string): Place | null {
+  /** The socket or pipe that a path leads to; null: there is none. */
+  private nodeAt(path: string): Place | null {
     if (!this.context.network.hasNodes) return null;
     const place = this.nodePath(path);
     const node = typeof place === 'string' ? null : this.context.network.nodeAt(place.path);
-    return node && typeof place !== 'string' ? { kind: 'socket', path: place.path, node } : null;
+    return node && typeof place !== 'string' ? { kind: 'node', path: place.path, node } : null;
   }
 
   /** The path of a place in a directory that is there, without links in front of its name. */
@@ -131,7 +131,7 @@ export class GuestPaths {
         return this.context.files.status(place.path, follow);
       case 'device':
         return place.device.status;
-      case 'socket':
+      case 'node':
         return nodeStatus(place.node);
       case 'proc':
         return place.file.kind === 'descriptor' && follow ? place.file.description.status : procStatus(place.file);

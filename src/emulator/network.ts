@@ -7,7 +7,7 @@
  *
  * Source: Linux, unix(7), ip(7).
  */
-import { Queues } from './channels.js';
+import { type Channel, Queues } from './channels.js';
 import type { Errno } from './errno.js';
 import type { SpecialStatus } from './files.js';
 import type { Socket, SocketHome, SocketKind } from './sockets.js';
@@ -18,13 +18,15 @@ const FIRST_PORT = 32_768;
 const LAST_PORT = 60_999;
 /** Ports below are those of users with rights. */
 const PORT_OF_USERS = 1024;
-/** Most places in the tree that are sockets. */
+/** Most places in the tree that are sockets or pipes. */
 const NODES_MOST = 4096;
 
-/** A place in the tree that is a socket. */
-export interface SocketNode {
-  /** Null: the socket that made it is gone. */
+/** A place in the tree that is a socket, or a pipe. */
+export interface TreeNode {
+  /** Null: the socket that made it is gone, or it is a pipe. */
   socket: Socket | null;
+  /** Null: it is a socket. */
+  readonly pipe: Channel | null;
   readonly inode: number;
   permissions: number;
 }
@@ -46,7 +48,7 @@ export class Network implements SocketHome {
   readonly queues = new Queues();
   private sockets: ReadonlySet<Socket> = new Set();
   private abstract: ReadonlyMap<string, Socket> = new Map();
-  private nodes: ReadonlyMap<string, SocketNode> = new Map();
+  private nodes: ReadonlyMap<string, TreeNode> = new Map();
   /** Sockets with a port. */
   private ports: readonly Socket[] = [];
   private lastPort = FIRST_PORT - 1;
@@ -117,7 +119,7 @@ export class Network implements SocketHome {
   }
 
   /** `path`: in the tree, without links. */
-  nodeAt(path: string): SocketNode | null {
+  nodeAt(path: string): TreeNode | null {
     return this.nodes.get(path) ?? null;
   }
 
@@ -125,7 +127,7 @@ export class Network implements SocketHome {
     return this.nodes.size > 0;
   }
 
-  addNode(path: string, node: SocketNode): Errno | null {
+  addNode(path: string, node: TreeNode): Errno | null {
     if (this.nodes.size >= NODES_MOST) return 'ENOSPC';
     this.nodes = new Map([...this.nodes, [path, node]]);
     return null;
@@ -204,7 +206,8 @@ export class Network implements SocketHome {
   save(): () => void {
     const { sockets, abstract, nodes, ports, lastPort, lastName, alarms, others } = this;
     const copies = [...nodes].map(([path, node]) => [path, node, { ...node }] as const);
-    const parts = [this.queues, ...sockets, ...alarms, ...others].map((each) => each.save());
+    const pipes = [...nodes.values()].flatMap(({ pipe }) => pipe ?? []);
+    const parts = [this.queues, ...sockets, ...pipes, ...alarms, ...others].map((each) => each.save());
     return () => {
       Object.assign(this, { sockets, abstract, ports, lastPort, lastName, alarms, others });
       for (const [, node, copy] of copies) Object.assign(node, copy);
@@ -214,6 +217,6 @@ export class Network implements SocketHome {
   }
 }
 
-export function nodeStatus({ inode, permissions }: SocketNode): SpecialStatus {
-  return { kind: 'socket', permissions, inode, device: 0 };
+export function nodeStatus({ inode, permissions, pipe }: TreeNode): SpecialStatus {
+  return { kind: pipe ? 'pipe' : 'socket', permissions, inode, device: 0 };
 }

@@ -16,22 +16,30 @@ export function nodeOf(kind: 'pipe' | 'socket' | 'anonymous', inode: number): Sp
 /** One end of a pipe; of `from` and `to` one is there: that which is read, or written. */
 export class PipeEnd extends Description {
   readonly path: string;
+  private readonly channel: Channel;
+  /** How often it had been opened for writing. */
+  private readonly opensBefore: number;
 
   constructor(
     flags: number,
     inode: number,
     private readonly from: Channel | null,
     private readonly to: Channel | null,
+    path = `pipe:[${inode}]`,
   ) {
     super(flags, nodeOf('pipe', inode));
     if (from) from.readers++;
     if (to) to.writers++;
-    this.path = `pipe:[${inode}]`;
+    this.channel = (from ?? to)!;
+    if (from) from.opensToRead++;
+    if (to) to.opensToWrite++;
+    this.opensBefore = this.channel.opensToWrite;
+    this.path = path;
   }
 
   /** True of both ends of one pipe. */
   isOf(other: PipeEnd): boolean {
-    return (this.from ?? this.to) === (other.from ?? other.to);
+    return this.channel === other.channel;
   }
 
   override available(size: number): number {
@@ -83,7 +91,7 @@ export class PipeEnd extends Description {
     let out = 0;
     if (from) {
       if (!from.isEmpty) out |= READABLE;
-      if (from.writers === 0) out |= POLL.HUP;
+      if (from.writers === 0 && this.opensBefore !== from.opensToWrite) out |= POLL.HUP;
     }
     if (to) {
       if (to.isOpen) out |= WRITABLE;
@@ -92,12 +100,16 @@ export class PipeEnd extends Description {
     return out;
   }
 
+  /** No descriptor will lead to it. */
+  abandon(): void {
+    this.closed();
+  }
+
   protected override closed(): void {
-    if (this.from) {
-      this.from.readers = 0;
-      this.from.drain();
-    }
-    if (this.to) this.to.writers = 0;
+    const { channel } = this;
+    if (this.from) channel.readers--;
+    if (this.to) channel.writers--;
+    if (channel.readers === 0 && channel.writers === 0) channel.drain();
   }
 
   override save(): () => void {

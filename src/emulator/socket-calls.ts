@@ -155,7 +155,12 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     const status = paths.status(place.path, false);
     if (status !== 'ENOENT') return typeof status === 'string' ? status : 'EADDRINUSE';
     if (socket.local) return 'EINVAL';
-    const wrong = network.addNode(place.path, { socket, inode: context.nextInode(), permissions: 0o777 & ~paths.mask });
+    const wrong = network.addNode(place.path, {
+      socket,
+      pipe: null,
+      inode: context.nextInode(),
+      permissions: 0o777 & ~paths.mask,
+    });
     if (wrong === null) socket.local = { family: 'unix', path };
     return wrong;
   }

@@ -73,7 +73,7 @@ export type ServiceName =
   | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents64' | 'getgroups' | 'getitimer' | 'getpeername' | 'getpgid' | 'getpgrp'
   | 'getpid' | 'getppid' | 'getpriority' | 'getrandom' | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'getsockname' | 'getsockopt'
   | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
-  | 'membarrier' | 'memfd_create' | 'mincore' | 'mkdir' | 'mkdirat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock'
+  | 'membarrier' | 'memfd_create' | 'mincore' | 'mkdir' | 'mkdirat' | 'mknod' | 'mknodat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock'
   | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat' | 'pause' | 'pidfd_getfd' | 'pidfd_open' | 'pidfd_send_signal' | 'pipe'
   | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'pwritev' | 'pwritev2'
   | 'read' | 'readahead' | 'readlink' | 'readlinkat' | 'readv' | 'recv' | 'recvfrom' | 'recvmsg' | 'rename' | 'renameat' | 'renameat2' | 'rmdir'
@@ -143,6 +143,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   linkat: changing('linkat', 'hard-links'),
   mkdir: changing('mkdir'),
   mkdirat: changing('mkdirat'),
+  mknod: changing('mknod'),
+  mknodat: changing('mknodat'),
   rename: changing('rename'),
   renameat: changing('renameat'),
   renameat2: changing('renameat2', 'rename-flags'),

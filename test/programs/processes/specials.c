@@ -281,12 +281,63 @@ static void moves(void) {
   say(splice(q[0], 0, m, 0, 100, 0));
 }
 
-int main(void) {
+/* Pipes in the tree. */
+static void fifos(const char *folder) {
+  char path[200], other[200], b[32] = "";
+  struct stat st;
+  snprintf(path, sizeof path, "%s/pipe", folder);
+  snprintf(other, sizeof other, "%s/renamed", folder);
+  say(mkfifo(path, 0640));
+  say(mkfifo(path, 0640));
+  say(mknod(other, S_IFREG | 0600, 0));
+  say(unlink(other));
+  say(stat(path, &st));
+  printf("%o %d\n", st.st_mode & (S_IFMT | 0777), (int)st.st_size);
+  say(open(path, O_WRONLY | O_NONBLOCK));
+  say(open(path, O_RDONLY | O_CREAT | O_EXCL, 0600));
+  int r = open(path, O_RDONLY | O_NONBLOCK);
+  printf("events %x\n", events(r, POLLIN, 0));
+  say(read(r, b, 8));
+  int w = open(path, O_WRONLY | O_NONBLOCK);
+  say(read(r, b, 8));
+  say(write(w, "hello", 5));
+  say(read(r, b, 8));
+  close(w);
+  printf("events %x\n", events(r, POLLIN, 0));
+  close(r);
+  say(rename(path, other));
+  say(access(path, F_OK));
+  /* Each end waits for the other. */
+  for (int i = 0; i < 2; i++) {
+    pid_t c = begin();
+    if (c == 0) {
+      if (i) rest(10);
+      int out = open(other, O_WRONLY);
+      write(out, i ? "late" : "early", 5);
+      _exit(5);
+    }
+    if (!i) rest(10);
+    r = open(other, O_RDONLY);
+    say(read(r, b, 20));
+    say(read(r, b, 20));
+    printf("%.4s %d\n", b, end(c));
+    close(r);
+  }
+  r = open(other, O_RDWR);
+  say(write(r, "both", 4));
+  say(read(r, b, 20));
+  close(r);
+  say(unlink(other));
+  say(mknod(path, S_IFDIR | 0700, 0));
+}
+
+int main(int count, char **arguments) {
   setvbuf(stdout, 0, _IOFBF, 1 << 16);
   timers();
   signals();
   processes();
   memory();
   moves();
+  fifos(count > 1 ? arguments[1] : "/tmp");
   return 6;
 }
