@@ -95,7 +95,41 @@ int main(void) {
 }
 `;
 
+/** Of ARMv8.2, and what the program is told of it. */
+const ARMV8_2 = `
+#include <arm_neon.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+int main(void) {
+  uint64x2_t a = vdupq_n_u64(0x6a09e667f3bcc908), b = vdupq_n_u64(0xbb67ae8584caa73b);
+  int16x8_t r = vdupq_n_s16(-12345);
+  uint32x4_t d = vdupq_n_u32(7);
+  for (int i = 0; i < 20; i++) {
+    a = vsha512hq_u64(a, b, vsha512su0q_u64(b, a));
+    b = vsha512h2q_u64(b, a, vsha512su1q_u64(a, b, b));
+    a = vxarq_u64(veor3q_u64(a, b, vrax1q_u64(b, a)), b, 13);
+    r = vqrdmlahq_s16(r, vreinterpretq_s16_u64(a), vqrdmlshq_laneq_s16(r, vreinterpretq_s16_u64(b), r, 3));
+    d = vdotq_laneq_u32(vdotq_u32(d, vreinterpretq_u8_u64(a), vreinterpretq_u8_u64(b)), vreinterpretq_u8_s16(r), vreinterpretq_u8_u64(b), 2);
+  }
+  printf("%llx %llx %x %x\\n", (unsigned long long)vgetq_lane_u64(a, 0), (unsigned long long)vgetq_lane_u64(b, 1), vgetq_lane_s16(r, 5) & 0xffff, vgetq_lane_u32(d, 2));
+  unsigned long isar;
+  __asm__("mrs %0, s3_0_c0_c6_0" : "=r"(isar));
+  printf("%lx %lx\\n", getauxval(AT_HWCAP) & 0x321000, isar & 0xf00ff000f000);
+  return 0;
+}
+`;
+
 describeWith([ARM64_GCC, 'qemu-aarch64'], 'arm64', () => {
+  test('RDM, DotProd, SHA-512 and SHA-3 are what they are under qemu, and announced where asked for', () => {
+    const [source, program] = [scratch('armv82.c'), scratch('armv82')];
+    writeFileSync(source, ARMV8_2);
+    outputOf(ARM64_GCC, ['-O1', '-march=armv8.2-a+dotprod+sha3', '-static', source, '-o', program]);
+    const there = spawnSync('qemu-aarch64', ['-cpu', 'max', program], { encoding: 'utf8' }).stdout;
+    expect(there).toMatch(/\n321000 100110002000\n$/);
+    expect(run(['--cpu', 'armv8.2-a+dotprod+sha3', program]).stdout).toBe(there);
+    expect(run([program]).stdout).toBe(there.replace('\n321000 100110002000\n', '\n0 0\n'));
+  });
+
   test('cryptography is what it is under qemu, and announced where it was asked for', () => {
     const [source, program] = [scratch('cryptography.c'), scratch('cryptography')];
     writeFileSync(source, CRYPTOGRAPHY);

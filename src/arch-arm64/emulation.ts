@@ -1,6 +1,6 @@
 /** How programs of arm64 run: the state at process start, and the numbers of the system calls. */
 import { arm64LandingPads } from './landing-pads.js';
-import { arm64CryptographyLifter, arm64Lifter } from './lift.js';
+import { arm64CryptographyLifter, arm64Lifter, armv82Lifter } from './lift.js';
 import { arm64Signals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
 import { GENERIC_CALLS, GENERIC_SOCKET_OPTIONS, GENERIC_STAT } from '../machine/generic-linux.js';
@@ -22,6 +22,8 @@ const HWCAP = [0, 1, 7, 8, 11, 15, 16, 24, 27, 28, 29].reduce((sum, bit) => sum 
 const HWCAP2 = (1n << 0n) | (1n << 17n);
 /** AES, PMULL, SHA1, SHA2. */
 const CRYPTOGRAPHY = 0x78n;
+/** ASIMDRDM, SHA3, ASIMDDP, SHA512. */
+const ARMV8_2 = (1n << 12n) | (1n << 17n) | (1n << 20n) | (1n << 21n);
 
 export const arm64Emulation: IrEmulation = {
   kind: 'ir',
@@ -36,6 +38,15 @@ export const arm64Emulation: IrEmulation = {
         ...arm64Emulation,
         lifter: arm64CryptographyLifter,
         process: { ...arm64Emulation.process, hwcap: HWCAP | CRYPTOGRAPHY },
+      }),
+    },
+    {
+      name: 'armv8.2-a+dotprod+sha3',
+      title: 'with RDM, DotProd, SHA-512 and SHA-3, too',
+      emulation: () => ({
+        ...arm64Emulation,
+        lifter: armv82Lifter,
+        process: { ...arm64Emulation.process, hwcap: HWCAP | CRYPTOGRAPHY | ARMV8_2 },
       }),
     },
   ],

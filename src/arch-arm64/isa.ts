@@ -110,6 +110,8 @@ const REGISTER_FIELDS = [
   'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4 vln vlm vld vem vpair vfl vfn dm se',
   // structures of one element; tables; what is twice as wide as the elements
   'qd qn sn td tn tm yd yn ve ve_2 ve_3 ve_4 vtable vtable_2 vtable_3 vtable_4 fld fln vpd',
+  // sums of four products; words of SHA-512; bytes
+  'dotd dote kd kn km ym ya',
 ].flatMap((names) => names.split(' '));
 
 const FIELDS: Readonly<Record<string, FieldSpec>> = {
@@ -148,6 +150,7 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   immr: unsigned(6),
   imms: unsigned(6),
   amount: unsigned(6),
+  rotate: unsigned(6),
   extend: unsigned(3),
   pimm: { kind: 'unsigned' },
   simm: { kind: 'signed', width: 9 },
@@ -1006,6 +1009,14 @@ function vectorIntegers() {
       ] as const
     ).map(([name, u, opcode, when]) => row(name, `0 q ${u} 01110 size[1:0] 1 vm ${opcode} 1 vn vd`, 'vd, vn, vm', when)),
     ...(
+      [['sqrdmlah', '10000', '1101'], ['sqrdmlsh', '10001', '1111']] as const
+    ).flatMap(([name, opcode, byElement]) => [
+      row(name, `0 q 1 01110 size[1:0] 0 vm ${opcode} 1 vn vd`, 'vd, vn, vm', V_HS),
+      row(`${name}-s`, `01 1 11110 size[1:0] 0 fm ${opcode} 1 fn fd`, 'fd, fn, fm', V_HS),
+      row(`${name}-e`, `0 q 1 01111 size[1:0] l vem ${byElement} h 0 vn vd`, 'vd, vn, vem', V_HS),
+      row(`${name}-es`, `01 1 11111 size[1:0] l vem ${byElement} h 0 fn fd`, 'fd, fn, vem', V_HS),
+    ]),
+    ...(
       [
         ['saddl', '0', '0000', V_BHS], ['uaddl', '1', '0000', V_BHS], ['ssubl', '0', '0010', V_BHS], ['usubl', '1', '0010', V_BHS],
         ['sabal', '0', '0101', V_BHS], ['uabal', '1', '0101', V_BHS], ['sabdl', '0', '0111', V_BHS], ['uabdl', '1', '0111', V_BHS],
@@ -1102,6 +1113,26 @@ function scalarIntegers() {
     ...(
       [['sqdmlal', '0011'], ['sqdmlsl', '0111'], ['sqdmull', '1011']] as const
     ).map(([name, opcode]) => row(`${name}-es`, `01 0 11111 size[1:0] l vem ${opcode} h 0 fn fld`, 'fld, fn, vem', V_HS)),
+  ] as const;
+} // prettier-ignore
+
+/** FEAT_DotProd, FEAT_SHA512, FEAT_SHA3. */
+function laterOnes() {
+  return [
+    ...(
+      [['sdot', '0'], ['udot', '1']] as const
+    ).flatMap(([name, u]) => [
+      row(name, `0 q ${u} 01110 100 bm 100101 bn dotd`, 'dotd, bn, bm'),
+      row(`${name}-e`, `0 q ${u} 01111 10 l dote 1110 h 0 bn dotd`, 'dotd, bn, dote'),
+    ]),
+    row('sha512h', '11001110 011 km 100000 qn qd', 'qd, qn, km'),
+    row('sha512h2', '11001110 011 km 100001 qn qd', 'qd, qn, km'),
+    row('sha512su1', '11001110 011 km 100010 kn kd', 'kd, kn, km'),
+    row('sha512su0', '11001110 110 00000 100000 kn kd', 'kd, kn'),
+    row('eor3', '11001110 000 ym 0 ya yn yd', 'yd, yn, ym, ya'),
+    row('bcax', '11001110 001 ym 0 ya yn yd', 'yd, yn, ym, ya'),
+    row('rax1', '11001110 011 km 100011 kn kd', 'kd, kn, km'),
+    row('xar', '11001110 100 km rotate kn kd', 'kd, kn, km, rotate'),
   ] as const;
 } // prettier-ignore
 
@@ -1304,6 +1335,7 @@ const ROWS = [
   ...vectorIntegers(),
   ...scalarIntegers(),
   ...cryptography(),
+  ...laterOnes(),
   ...vectorNumbers(),
 ];
 
@@ -1517,7 +1549,10 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   ),
   lane: (value) => `[${value}]`,
   ...Object.fromEntries(['td', 'tn', 'tm'].map((name): [string, Text] => [name, (value) => `v${value}.4s`])),
-  ...Object.fromEntries(['yd', 'yn'].map((name): [string, Text] => [name, (value) => `v${value}.16b`])),
+  ...Object.fromEntries(['yd', 'yn', 'ym', 'ya'].map((name): [string, Text] => [name, (value) => `v${value}.16b`])),
+  ...Object.fromEntries(['kd', 'kn', 'km'].map((name): [string, Text] => [name, (value) => `v${value}.2d`])),
+  dotd: (value, o) => `v${value}.${o['q'] === 1 ? '4s' : '2s'}`,
+  dote: (value, o) => `v${value}.4b[${2 * o['h']! + o['l']!}]`,
   vpd: (value, o) => `v${value}.${VECTOR_SIZES[(o['size']! + 1) * 2 + o['q']!]!}`,
   fld: (value, o) => scalarText(o, value, 1),
   fln: (value, o) => scalarText(o, value, 1),

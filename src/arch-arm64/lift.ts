@@ -65,6 +65,8 @@ import { CRYPTOGRAPHY_ROWS, executeCryptography } from './cryptography.js';
 import type { CryptographyRow } from './cryptography.js';
 import { elementOf, fillVector, readElement, replicate, setVector, truncated, writeElement } from './elements.js';
 import { structureSemantics } from './structures.js';
+import { executeLater, LATER_ROWS } from './later-rows.js';
+import type { LaterRow } from './later-rows.js';
 import { executeVector, INTEGER_ROWS } from './vector-rows.js';
 import type { IntegerRow } from './vector-rows.js';
 import { vectorSemantics } from './vectors.js';
@@ -1421,6 +1423,8 @@ const CONSTANT_REGISTERS: ReadonlyMap<number, bigint> = new Map([
 // ID_AA64ISAR0_EL1: CRC32, Atomic 2, TS 1 (FlagM); AES 2 (with PMULL), SHA1, SHA2.
 const BASE: ReadonlyMap<number, bigint> = new Map([[systemRegister(0, 0, 6, 0), 0x0010_0000_0021_0000n]]);
 const CRYPTOGRAPHY: ReadonlyMap<number, bigint> = new Map([[systemRegister(0, 0, 6, 0), 0x0010_0000_0021_1120n]]);
+/** With RDM, DotProd, SHA-512 and SHA-3 beside it. */
+const ARMV8_2: ReadonlyMap<number, bigint> = new Map([[systemRegister(0, 0, 6, 0), 0x0010_1001_1021_2120n]]);
 
 const NZCV = systemRegister(3, 4, 2, 0);
 const CNTVCT = systemRegister(3, 14, 0, 2);
@@ -1695,6 +1699,8 @@ const slowFloat: Lift = (x) => ({ kind: 'helper', name: 'float', argument: x.wor
 const slowVector: Lift = (x) => ({ kind: 'helper', name: 'vector', argument: x.word, next: x.next });
 
 const slowCryptography: Lift = (x) => ({ kind: 'helper', name: 'cryptography', argument: x.word, next: x.next });
+
+const slowLater: Lift = (x) => ({ kind: 'helper', name: 'later', argument: x.word, next: x.next });
 
 /** fcsel: which register it is does not matter to the number. */
 const floatSelect: Lift = (x, f) => {
@@ -2199,6 +2205,7 @@ type Missing = Exclude<
   | (typeof NAMED_ONLY | typeof VECTOR_NUMBERS)[number]
   | IntegerRow
   | CryptographyRow
+  | LaterRow
 >;
 const NOTHING_MISSING: [Missing] extends [never] ? true : Missing = true;
 
@@ -2208,6 +2215,7 @@ const table = lazily(
       ...SEMANTICS.flatMap((each) => Object.entries<Lift>(each)),
       ...VECTOR_NUMBERS.map((name) => [name, slowFloat] as const),
       ...CRYPTOGRAPHY_ROWS.map((name) => [name, slowCryptography] as const),
+      ...LATER_ROWS.map((name) => [name, slowLater] as const),
       ...[...INTEGER_ROWS.keys()].map((name) => [name, slowVector] as const),
       ...floatSemantics<Lifting, Fields, Terminator | undefined>({ mode: MODE, registers: VECTOR }, slowFloat),
       ...(NOTHING_MISSING ? NAMED_ONLY : []).map((name) => [name, unsupported] as const),
@@ -2298,6 +2306,12 @@ const HELPERS: Readonly<Record<string, Helper>> = {
   cryptography: (state, argument) => {
     const { mnemonic, fields } = meanings.of(argument >>> 0);
     executeCryptography(mnemonic ?? '', fields.operands, floatRegisters(state));
+    return { kind: 'next' };
+  },
+  /** The word of an instruction of `LATER_ROWS`. */
+  later: (state, argument) => {
+    const { mnemonic, fields } = meanings.of(argument >>> 0);
+    executeLater(mnemonic ?? '', fields.operands, floatRegisters(state));
     return { kind: 'next' };
   },
   /** CNTVCT_EL0. The argument is the number of the target. */
@@ -2402,4 +2416,10 @@ export const arm64Lifter: Lifter = {
 export const arm64CryptographyLifter: Lifter = {
   ...arm64Lifter,
   lift: (code, address, limits) => liftFor(CRYPTOGRAPHY, code, address, limits),
+};
+
+/** With what `armv8.2-a+dotprod+sha3` announces. */
+export const armv82Lifter: Lifter = {
+  ...arm64Lifter,
+  lift: (code, address, limits) => liftFor(ARMV8_2, code, address, limits),
 };

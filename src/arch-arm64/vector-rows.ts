@@ -111,6 +111,13 @@ const doubled = (sign: 0n | 1n | -1n): Row =>
     return sign === 0n ? twice : unit.clamp(d + sign * twice, true, 2 * unit.bits);
   });
 
+/** The high half of twice a product and of what it is added to, rounded once (FEAT_RDM). */
+const roundedHigh = (sign: 1n | -1n): Row =>
+  same(true, (unit, a, b, d) => {
+    const bits = BigInt(unit.bits);
+    return unit.clamp(((d << bits) + sign * 2n * a * b + half(unit.bits)) >> bits, true);
+  });
+
 /** A shift that leaves the bits of the target where none come in. */
 const insertedRight: Element = (unit, a, _b, d) => {
   const kept = ((1n << BigInt(-unit.left)) - 1n) << BigInt(unit.bits + unit.left);
@@ -143,6 +150,8 @@ const ROWS = {
   uaba: same(false, accumulated),
   sqdmulh: same(true, (unit, a, b) => unit.clamp((2n * a * b) >> BigInt(unit.bits), true)),
   sqrdmulh: same(true, (unit, a, b) => unit.clamp((2n * a * b + half(unit.bits)) >> BigInt(unit.bits), true)),
+  sqrdmlah: roundedHigh(1n),
+  sqrdmlsh: roundedHigh(-1n),
   pmul: same(false, (_unit, a, b) => polynomialProduct(a, b)),
   saddl: long(true, sum),
   uaddl: long(false, sum),
@@ -242,13 +251,13 @@ const ROWS = {
 const SCALARS = [
   'sqadd', 'uqadd', 'sqsub', 'uqsub', 'sqshl-v', 'uqshl-v', 'sqrshl', 'uqrshl', 'sqdmulh', 'sqrdmulh', 'sqdmlal', 'sqdmlsl', 'sqdmull',
   'suqadd', 'usqadd', 'sqabs', 'sqneg', 'sqxtn', 'uqxtn', 'sqxtun', 'sqshlu', 'sqshl', 'uqshl', 'sqshrun', 'sqrshrun', 'sqshrn',
-  'sqrshrn', 'uqshrn', 'uqrshrn',
+  'sqrshrn', 'uqshrn', 'uqrshrn', 'sqrdmlah', 'sqrdmlsh',
 ] as const satisfies readonly (keyof typeof ROWS)[]; // prettier-ignore
 /** Rows that are there with an element. */
 const BY_ELEMENT = [
-  'smlal', 'umlal', 'smlsl', 'umlsl', 'smull', 'umull', 'sqdmlal', 'sqdmlsl', 'sqdmull', 'sqdmulh', 'sqrdmulh',
+  'smlal', 'umlal', 'smlsl', 'umlsl', 'smull', 'umull', 'sqdmlal', 'sqdmlsl', 'sqdmull', 'sqdmulh', 'sqrdmulh', 'sqrdmlah', 'sqrdmlsh',
 ] as const satisfies readonly (keyof typeof ROWS)[]; // prettier-ignore
-const SCALARS_BY_ELEMENT = ['sqdmlal', 'sqdmlsl', 'sqdmull', 'sqdmulh', 'sqrdmulh'] as const;
+const SCALARS_BY_ELEMENT = ['sqdmlal', 'sqdmlsl', 'sqdmull', 'sqdmulh', 'sqrdmulh', 'sqrdmlah', 'sqrdmlsh'] as const;
 
 /** Names of the rows of the instruction table that are executed here. */
 export type IntegerRow =

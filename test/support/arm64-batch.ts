@@ -247,10 +247,13 @@ const TARGETS = [
   'qd',
   'td',
   'yd',
+  'dotd',
+  'kd',
 ];
 const SOURCES = [
   'rn', 'xn', 'wn', 'rnsp', 'xnsp', 'fn', 'vn', 'bn', 'en', 'en2', 'vw', 'rm', 'xm', 'wm', 'rmx', 'xmsp', 'fm', 'bm', 'ra', 'xa', 'high',
   'vln', 'vlm', 'vtable', 'vtable_2', 'vtable_3', 'vtable_4', 'vm', 'dn', 'dm', 'fln', 'vem', 'vpair', 'sn', 'qn', 'tn', 'yn', 'tm',
+  'dote', 'kn', 'km', 'ym', 'ya',
 ]; // prettier-ignore
 
 const QC_CLEARED: A64Line = ['msr-reg', { sysreg: SYSREG.fpsr, xt: 31 }];
