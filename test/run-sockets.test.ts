@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { PROGRAMS, writeSource } from './support/emulator.js';
-import { covering, isWhole } from './support/long.js';
+import { covering, isWhole, repeats } from './support/long.js';
 import { isX86Linux } from './support/processor.js';
 import { LINUX_TARGETS, run } from './support/run.js';
 import { describeWith, run as runTool, runProgramFile } from './support/tools.js';
@@ -51,7 +51,7 @@ function onLinux(source: string, wanted: number): readonly string[] {
   return stdout.split('\n');
 }
 
-for (const [name, gcc] of covering(LINUX_TARGETS, ([, , form]) => form)) {
+for (const [name, gcc] of repeats(covering(LINUX_TARGETS, ([, , form]) => form))) {
   if (!isX86Linux) continue;
   describeWith([gcc, 'gcc'], `processes of ${name}`, () => {
     test.each(SOURCES)('%s, %d: %s: as on Linux', (source, status, _what) => {
