@@ -97,6 +97,7 @@ export const STT_SECTION = 3;
 export const STT_FILE = 4;
 export const STT_COMMON = 5;
 export const STT_TLS = 6;
+export const STV_HIDDEN = 2;
 export const STT_GNU_IFUNC = 10;
 
 export const PT_NULL = 0;

@@ -14,6 +14,7 @@ import { ByteView, equalBytes, nameBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import * as C from './constants.js';
 import type { ElfImage, ElfSection } from './image.js';
+import type { Address } from '../units.js';
 import { symbolBytes } from './symbols.js';
 
 export interface Patch {
@@ -47,12 +48,23 @@ export interface Edits {
    * ones lay there are dead bytes.
    */
   readonly growSections?: readonly Growth[];
-  /** Names of new undefined symbols behind those of `.symtab`, in this order. */
-  readonly undefinedSymbols?: readonly string[];
+  /** New global symbols behind those of `.symtab`, in this order. */
+  readonly addSymbols?: readonly NewSymbol[];
   /** Cuts what follows the ELF part (a module signature that no longer holds). */
   readonly dropTrailing?: boolean;
   /** Appends bytes and names them in a program header of type PT_NULL, which becomes PT_NOTE. */
   readonly noteSegment?: { readonly contents: Uint8Array; readonly alignBytes: 4 | 8 };
+}
+
+/** A global symbol. */
+export interface NewSymbol {
+  readonly name: string;
+  /** null: it is undefined. */
+  readonly code: {
+    readonly section: number;
+    readonly address: Address;
+    readonly size: number;
+  } | null;
 }
 
 /** More bytes for a section that has its place in the file and is not loaded. */
@@ -99,6 +111,17 @@ export function whyNoSections(image: ElfImage): string | null {
   return null;
 }
 
+/** Why symbols cannot be added, or null when they can. */
+export function whyNoSymbols(image: ElfImage): string | null {
+  const table = image.sections[image.symbols.section];
+  const strings = table === undefined ? undefined : image.sections[table.link];
+  if (table?.type !== C.SHT_SYMTAB || strings === undefined) return 'the file has no symbol table';
+  if (((table.flags | strings.flags) & C.SHF_ALLOC) !== 0n) return 'its symbol table is part of the loaded image';
+  return image.sections.some(({ type, link }) => type === C.SHT_SYMTAB_SHNDX && link === table.index)
+    ? 'their section numbers have a table of their own'
+    : null;
+}
+
 /** Why a note segment cannot be added, or null when it can. */
 export function whyNoNoteSegment(image: ElfImage): string | null {
   if (image.segments.some((segment) => segment.type === C.PT_NULL)) return null;
@@ -121,7 +144,7 @@ export function writeElf(image: ElfImage, edits: Edits): Written {
   checkPatches(image, edits.patches);
   const added = edits.appendSections ?? [];
   const grown = edits.growSections ?? [];
-  const symbols = edits.undefinedSymbols ?? [];
+  const symbols = edits.addSymbols ?? [];
   const layout =
     added.length + grown.length + symbols.length === 0 ? null : planSections(image, added, grown, symbols, keptSize);
   let end = layout === null ? keptSize : layout.end;
@@ -243,28 +266,29 @@ interface Layout {
  * New symbols as growth of the symbol table and of its names; the names may be those of the
  * sections, too (clang).
  */
-function growSymbols(image: ElfImage, names: readonly string[], sectionNames: NameTable): Growth[] {
-  const table = image.sections[image.symbols.section];
-  const strings = table === undefined ? undefined : image.sections[table.link];
-  if (table?.type !== C.SHT_SYMTAB || strings === undefined) {
-    throw new ElftraceError('unsupported-form', 'cannot add symbols: the file has no symbol table', {
-      what: '.symtab',
-    });
+function growSymbols(image: ElfImage, symbols: readonly NewSymbol[], sectionNames: NameTable): Growth[] {
+  const refusal = whyNoSymbols(image);
+  if (refusal !== null) {
+    throw new ElftraceError('unsupported-form', `cannot add symbols: ${refusal}`, { what: '.symtab' });
   }
-  if (image.sections.some(({ type, link }) => type === C.SHT_SYMTAB_SHNDX && link === table.index)) {
-    throw new ElftraceError('unsupported-form', 'cannot add symbols: their section numbers have a table of their own', {
-      what: table.name,
-    });
-  }
+  const table = image.sections[image.symbols.section]!;
+  const strings = image.sections[table.link]!;
   const shared = strings.index === image.header.shstrndx;
   const own = shared ? sectionNames : new NameTable(image.contents(strings));
-  const size = symbolBytes(image.header.is64);
-  const rows = new Uint8Array(size * names.length);
+  const { is64 } = image.header;
+  const size = symbolBytes(is64);
+  const rows = new Uint8Array(size * symbols.length);
   const view = new ByteView(rows, image.header.endian);
-  names.forEach((name, i) => {
-    view.insertU32(i * size, own.add(name));
-    // STB_GLOBAL, STT_NOTYPE; no section, no value.
-    rows[i * size + (image.header.is64 ? 4 : 12)] = 0x10;
+  symbols.forEach(({ name, code }, i) => {
+    const at = i * size;
+    view.insertU32(at, own.add(name));
+    // STB_GLOBAL, STT_NOTYPE or STT_FUNC; then visibility and section.
+    rows[at + (is64 ? 4 : 12)] = code === null ? 0x10 : 0x12;
+    if (code === null) return;
+    rows[at + (is64 ? 5 : 13)] = C.STV_HIDDEN;
+    view.insertU16(at + (is64 ? 6 : 14), code.section);
+    view.insertWord(at + (is64 ? 8 : 4), code.address, image.wordBytes);
+    view.insertWord(at + (is64 ? 16 : 8), BigInt(code.size), image.wordBytes);
   });
   const growth: Growth[] = [{ index: table.index, appended: rows }];
   if (!shared) growth.push({ index: strings.index, appended: own.join().subarray(strings.fileSize) });
@@ -285,7 +309,7 @@ function planSections(
   image: ElfImage,
   added: readonly NewSection[],
   grown: readonly Growth[],
-  symbols: readonly string[],
+  symbols: readonly NewSymbol[],
   start: number,
 ): Layout {
   const refusal = whyNoSections(image);

@@ -8,7 +8,7 @@ import * as elf from '../elf/constants.js';
 import { gnuPropertyOffset } from '../elf/gnu-property.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
-import { type NewSection, writeElf } from '../elf/write.js';
+import { firstNewSection, type NewSection, type NewSymbol, whyNoSymbols, writeElf } from '../elf/write.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { GraphTracing } from '../machine/native-tracing.js';
 import { noteBytes } from '../patch/apply.js';
@@ -172,15 +172,15 @@ export function layIn(sites: Sites, options: LayInOptions): LaidIn {
   const base = runtimeBytes(runtime, arch, tracing, facts);
   const { plan, ...made } =
     graph === null
-      ? { plan: called, code: base, tableBytes: 0, debug: null }
-      : withReturns({ image, plan: called, graph, runtime, places, facts, base });
+      ? { plan: called, code: base, tableBytes: 0, debug: null, symbols: [] }
+      : withReturns({ sites, plan: called, graph, runtime, places, facts, base });
   const more = graph?.shadowStacks ? withoutShadowStacks(image, graph.shadowStacks) : [];
   const bytes = write(sites, plan, id, { runtime, places, ...made, more, request: name });
   return { bytes, plan, id, clearsShadowStacks: more.length > 0 };
 }
 
 interface Graphed {
-  readonly image: ElfImage;
+  readonly sites: Sites;
   readonly plan: Plan;
   readonly graph: GraphTracing;
   readonly runtime: NativeRuntime;
@@ -197,26 +197,49 @@ interface Code {
   readonly tableBytes: number;
   /** A section for debuggers; null: none. */
   readonly debug: Uint8Array | null;
+  /** Names of the stubs. */
+  readonly symbols: readonly NewSymbol[];
 }
 
 /** Stubs behind the runtime (RT-43), then the table by which they are unwound (RT-44). */
 function withReturns(input: Graphed): Code {
-  const { plan, graph, runtime, places, facts, base } = input;
+  const { sites, plan, graph, runtime, places, facts, base } = input;
   const shape = graph.stubs;
-  if (shape === null) return withTable(input, plan, base, null);
+  if (shape === null) return { ...withTable(input, plan, base, null), symbols: [] };
   const start = symbolAddress(runtime, shape.symbol, facts);
   const named = shape.names.map((symbol) => symbolAddress(runtime, symbol, facts));
-  const { steps, stubs } = withStubs(plan.steps, shape, start, named);
+  const { steps, stubs, sites: stubbed } = withStubs(plan.steps, shape, start, named);
   const code = concatBytes([base.subarray(0, Number(start - places.code)), stubs]);
-  return withTable(input, { ...plan, steps }, code, { start, size: stubs.length });
+  const made = withTable(input, { ...plan, steps }, code, { start, size: stubs.length });
+  return { ...made, symbols: stubSymbols(sites, stubbed, start, shape.bytes) };
+}
+
+/** What the names of stubs end with; demanglers show it as the name of a copy. */
+const STUB_SUFFIX = '.return';
+
+/**
+ * Names of stubs: profilers and debuggers that meet a return address of ours say whose return it
+ * waits for. None where the file has no names itself.
+ */
+function stubSymbols(sites: Sites, stubbed: readonly number[], start: Address, size: number): NewSymbol[] {
+  const { program } = sites;
+  const section = firstNewSection(program.image);
+  if (whyNoSymbols(program.image) !== null || section >= elf.SHN_LORESERVE) return [];
+  return stubbed.flatMap((site, i) => {
+    const symbol = sites.functionSymbol(site);
+    if (symbol < 0) return [];
+    const code = { section, address: start + BigInt(i * size), size };
+    return [{ name: `${program.symbolName(symbol)}${STUB_SUFFIX}`, code }];
+  });
 }
 
 function withTable(
-  { image, runtime, places }: Graphed,
+  { sites, runtime, places }: Graphed,
   plan: Plan,
   code: Uint8Array,
   stubs: { readonly start: Address; readonly size: number } | null,
-): Code {
+): Omit<Code, 'symbols'> {
+  const { image } = sites.program;
   const { endian } = image.header;
   const { section, at } = runtime.code.find((each) => each.section.name === '.eh_frame')!;
   const start = places.code + BigInt(at);
@@ -281,6 +304,7 @@ interface Parts {
   /** Bytes at the end of the code that are a section of their own. */
   readonly tableBytes: number;
   readonly debug: Uint8Array | null;
+  readonly symbols: readonly NewSymbol[];
   /** Changes beside those of sites. */
   readonly more: readonly FileEdit[];
   readonly request: string;
@@ -353,7 +377,7 @@ function write(sites: Sites, plan: Plan, id: string, parts: Parts): Uint8Array {
     { ...plain, name: recordSection, type: elf.SHT_NOTE, flags: 0n, alignBytes: 4, contents: note },
   ];
   const patches = editsOf(plan, parts).map(({ offset, after }) => ({ offset, bytes: after }));
-  const { bytes, sections } = writeElf(image, { patches, appendSections });
+  const { bytes, sections } = writeElf(image, { patches, appendSections, addSymbols: parts.symbols });
   const { offset } = sections[0]!;
   const size = code.length + notes.length;
   giveAddresses(bytes, sections[0]!.index, [places.code, null]);

@@ -9,6 +9,8 @@ export interface Stubbed {
   /** The steps, each site leading to its stub. */
   readonly steps: readonly Step[];
   readonly stubs: Uint8Array;
+  /** The site of each stub, in their order. */
+  readonly sites: readonly number[];
 }
 
 /**
@@ -40,5 +42,9 @@ export function withStubs(
     stubs.push(made);
     group.forEach((step, i) => out.push({ ...step, after: site.stores[i]! }));
   }
-  return { steps: out.sort((a, b) => a.fileOffset - b.fileOffset), stubs: concatBytes(stubs) };
+  return {
+    steps: out.sort((a, b) => a.fileOffset - b.fileOffset),
+    stubs: concatBytes(stubs),
+    sites: [...groups.keys()],
+  };
 }

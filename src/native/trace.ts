@@ -189,10 +189,17 @@ export class NativeTrace {
    * program runs on while its first thread does.
    */
   private endOf({ header: { process, thread } }: TraceThread, session: number): number {
-    const { origin, nanosecondsPerTick } = this.clock;
     const files = this.sessions[session]!.files.filter(({ header }) => thread === process || header.thread === thread);
-    const ticks = files.map(({ header }) => Number(header.last.counter - origin.counter));
-    return Math.round(ticks.reduce((most, each) => Math.max(most, each), 0) * nanosecondsPerTick);
+    return files.reduce((most, { header }) => Math.max(most, this.timeOf(header.last.counter)), 0);
+  }
+
+  /**
+   * When a counter stood so, ns since the origin, not rounded up. The clock beside a counter in a
+   * header may be later: a thread may wait for the processor in between.
+   */
+  timeOf(counter: bigint): number {
+    const { origin, nanosecondsPerTick } = this.clock;
+    return Math.floor(Number(counter - origin.counter) * nanosecondsPerTick);
   }
 
   private begin(): void {
@@ -247,7 +254,7 @@ function nextTime(heap: readonly Running[]): number {
 function sessionsOf(files: readonly TraceFile[], objects: ReadonlyMap<string, TracedObject>): TraceFile[][] {
   const sessions: TraceFile[][] = [];
   const latest = new Map<number, { readonly files: TraceFile[]; sequence: number; program: string | null }>();
-  for (const file of [...files].sort((a, b) => Number(a.header.first.nanoseconds - b.header.first.nanoseconds))) {
+  for (const file of [...files].sort((a, b) => Number(a.header.first.counter - b.header.first.counter))) {
     const { process, sequence, id } = file.header;
     const program = objects.get(id)?.isProgram === true ? id : null;
     const current = latest.get(process);

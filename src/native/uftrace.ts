@@ -44,9 +44,13 @@ interface Session {
   readonly files: readonly TraceThread[];
 }
 
-const sessionsOf = ({ sessions }: NativeTrace): Session[] =>
-  sessions.map(({ process, files }, i) => {
-    const times = files.map(({ header }) => header.first.nanoseconds);
+/** No later than the thread's first record: uftrace passes over what is in front of its task. */
+const startOf = (trace: NativeTrace, { header }: TraceThread): bigint =>
+  trace.clock.origin.nanoseconds + BigInt(trace.timeOf(header.first.counter));
+
+const sessionsOf = (trace: NativeTrace): Session[] =>
+  trace.sessions.map(({ process, files }, i) => {
+    const times = files.map((each) => startOf(trace, each));
     const start = times.reduce((least, each) => (each < least ? each : least), times[0]!);
     return { id: (i + 1).toString(16).padStart(16, '0'), process, start, files };
   });
@@ -67,7 +71,7 @@ export function writeUftrace(trace: NativeTrace, command: readonly string[], ope
     file.close();
   };
   const sessions = sessionsOf(trace);
-  put('task.txt', tasks(sessions));
+  put('task.txt', tasks(trace, sessions));
   for (const session of sessions) put(`sid-${session.id}.map`, mapOf(trace, session));
   const known = new Set<string>();
   for (const thread of trace.threads) {
@@ -110,7 +114,7 @@ function info({ tasks: all, threads }: NativeTrace, command: readonly string[], 
   return out;
 }
 
-function tasks(sessions: readonly Session[]): string {
+function tasks(trace: NativeTrace, sessions: readonly Session[]): string {
   const lines = sessions.map(({ id, process, start, files }) => {
     const text = `SESS timestamp=${stamp(start)} pid=${process} sid=${id} exename="${files[0]!.header.object}"`;
     return { start, order: 0, text };
@@ -118,10 +122,11 @@ function tasks(sessions: readonly Session[]): string {
   for (const { files } of sessions) {
     // Of an executed program, too: it is how uftrace knows that the thread has another session.
     const seen = new Set<number>();
-    for (const { task, header } of files) {
+    for (const thread of files) {
+      const { task, header } = thread;
       if (seen.has(task)) continue;
       seen.add(task);
-      const { nanoseconds: start } = header.first;
+      const start = startOf(trace, thread);
       lines.push({
         start,
         order: 1,
