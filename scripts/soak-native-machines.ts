@@ -10,7 +10,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { basename, join } from 'node:path';
 import { functionEntries, loggedCalls, logSettings } from '../test/support/exec-log.js';
 import {
-  cli, differences, flag, folder, must, programs, recorded, runs, shell, soakAll, unpack,
+  cli, differences, flag, folder, must, programs, recorded, repairing, runs, shell, soakAll, unpack,
 } from './soak-programs.js'; // prettier-ignore
 
 interface Machine {
@@ -61,26 +61,27 @@ const MCOUNT = `.abiversion 2\n.text\n.globl _mcount\n.type _mcount, @function
 _mcount: mflr 12\nmtctr 12\nmtlr 0\nbctr\n.size _mcount, .-_mcount\n.section .note.GNU-stack,"",@progbits\n`;
 
 /** A compiler that makes tables of sites behind each object, and links without what -pg brings. */
-function compiler(): string {
-  if (hasTables !== true) return `${triple}-gcc`;
-  const script = join(folder, 'compiler');
+function compiler(tool: string, ending: string): string {
+  const own = `${triple}-${tool}`;
+  if (hasTables !== true) return tool === 'gcc' ? own : repairing(own);
+  const script = join(folder, `compiler-${tool}`);
   writeFileSync(join(folder, 'mcount.s'), MCOUNT);
   must('mcount', shell(`${triple}-gcc -c mcount.s -o mcount.o`, folder));
   const text = `#!/bin/bash
 last= out= source= compiles= words=()
 for word in "$@"; do
   case "$last" in -o) out="$word" ;; esac
-  case "$word" in -c) compiles=1 ;; *.c) source="$word" ;; esac
+  case "$word" in -c) compiles=1 ;; *.${ending}) source="$word" ;; esac
   [ "$word" = -pg ] || words+=("$word")
   last="$word"
 done
 if [ -z "$compiles" ]; then
-  [ -n "$source" ] && exec ${triple}-gcc "\${words[@]}"
-  exec ${triple}-gcc "\${words[@]}" "${folder}/mcount.o"
+  [ -n "$source" ] && exec ${own} "\${words[@]}"
+  exec ${own} "\${words[@]}" "${folder}/mcount.o"
 fi
-${triple}-gcc "$@" || exit $?
-[[ "$source" = *conftest.c ]] && exit 0
-out="\${out:-$(basename "\${source%.c}").o}"
+${own} "$@" || exit $?
+[[ "$source" = *conftest.${ending} ]] && exit 0
+out="\${out:-$(basename "\${source%.${ending}}").o}"
 ${cli} mcount "$out" -o "$out.tables" > /dev/null 2>&1 && mv "$out.tables" "$out"
 exit 0
 `;
@@ -89,14 +90,20 @@ exit 0
 }
 
 function build(program: string): string {
-  const { source, build: steps, program: file } = programs[program]!;
+  const { source, build: own, cross, program: file } = programs[program]!;
   const place = unpack(source, join(folder, `${program}-${name}`));
+  const steps = cross ?? own.replace('./configure', `./configure --host=${triple}`);
+  const flags = (language: string): string =>
+    `${flag(language)} ${flag('CPPFLAGS')} ${sites}`.replaceAll('-fcf-protection', '');
   const env = {
-    CC: compiler(),
-    CFLAGS: `${flag('CFLAGS')} ${flag('CPPFLAGS')} ${sites}`.replaceAll('-fcf-protection', ''),
+    CROSS: `${triple}-`,
+    CC: compiler('gcc', 'c'),
+    CXX: compiler('g++', 'cc'),
+    CFLAGS: flags('CFLAGS'),
+    CXXFLAGS: flags('CXXFLAGS'),
     LDFLAGS: flag('LDFLAGS'),
   };
-  must(`building ${program}`, shell(steps.replace('./configure', `./configure --host=${triple}`), place, env));
+  must(`building ${program}`, shell(steps, place, env));
   return join(place, file);
 }
 

@@ -17,7 +17,9 @@ import {
   folder,
   must,
   programs,
+  type Ran,
   recorded,
+  repairing,
   runs,
   shell,
   soakAll,
@@ -64,7 +66,7 @@ function build(name: string, variant: string, option: string, more: string): str
   const place = unpack(source, join(folder, `${name}-${variant}`));
   const env = {
     CC: 'gcc',
-    CXX: 'g++',
+    CXX: repairing('g++'),
     CFLAGS: `${flag('CFLAGS')} ${flag('CPPFLAGS')} ${option}`,
     CXXFLAGS: `${flag('CXXFLAGS')} ${flag('CPPFLAGS')} ${option}`,
     LDFLAGS: `${flag('LDFLAGS')} ${more}`,
@@ -112,32 +114,43 @@ function logged(program: string, log: string): Map<string, number> {
 
 function soak(name: string): boolean {
   const plain = build(name, 'plain', '-fpatchable-function-entry=5', '');
-  const patched = `${plain}.traced`;
-  must('record', shell(`${cli} record -o '${patched}' '${plain}'`, folder));
   const log = join(folder, 'log.o');
   writeFileSync(join(folder, 'log.c'), LOG);
   must('log', shell(`gcc -O1 -fPIE -c log.c -o log.o`, folder));
   const twin = build(name, 'twin', '-pg -mfentry', log);
-  const dir = mkdtempSync(join(folder, `trace-${name}-`));
   const truth = join(folder, `truth-${name}`);
   rmSync(truth, { force: true });
   const before = runs(name, plain, {});
-  const traced = runs(name, patched, { ELFTRACE_DIR: dir });
   runs(name, twin, { TRUTH: truth });
+  const expected = logged(twin, truth);
+  rmSync(truth, { force: true });
+  return ['function', 'function_graph'].map((tracer) => soakWith(name, plain, tracer, before, expected)).every(Boolean);
+}
+
+function soakWith(
+  name: string,
+  plain: string,
+  tracer: string,
+  before: readonly Ran[],
+  expected: ReadonlyMap<string, number>,
+): boolean {
+  const patched = `${plain}.${tracer}`;
+  must('record', shell(`${cli} record --tracer ${tracer} -o '${patched}' '${plain}'`, folder));
+  const dir = mkdtempSync(join(folder, `trace-${name}-`));
+  const traced = runs(name, patched, { ELFTRACE_DIR: dir });
   const isSame = before.every(
     ({ status, text }, i) => status === traced[i]!.status && text === traced[i]!.text.replaceAll(patched, 'P'),
   );
   const { counts, dropped } = recorded(dir);
-  const wrong = differences(logged(twin, truth), counts);
+  const wrong = differences(expected, counts);
   const calls = [...counts.values()].reduce((sum, each) => sum + each, 0);
   console.log(
-    `${name}: ${before.length} runs, ${isSame ? 'output and status as before' : 'OUTPUT OR STATUS DIFFERS'}; ` +
+    `${name}, ${tracer}: ${before.length} runs, ${isSame ? 'output and status as before' : 'OUTPUT OR STATUS DIFFERS'}; ` +
       `${counts.size} functions, ${calls} calls, ${dropped} dropped, ${wrong.length} functions differ from the log; ` +
       `${readdirSync(dir).length} files`,
   );
   for (const line of wrong.slice(0, 20)) console.log(`  ${line}`);
   rmSync(dir, { recursive: true });
-  rmSync(truth, { force: true });
   return isSame && dropped === 0 && wrong.length === 0;
 }
 

@@ -18,6 +18,8 @@ interface Program {
   readonly source: string;
   /** In the folder of the source, with CC, CXX, CFLAGS, CXXFLAGS and LDFLAGS in the environment. */
   readonly build: string;
+  /** The same for another machine, where it is not; CROSS is the prefix of its tools. */
+  readonly cross?: string;
   /** The program, in that folder. */
   readonly program: string;
   /** What it is run with, in a folder of its own: `$P` is the program, `$S` a file of text. */
@@ -56,6 +58,9 @@ export const programs: Readonly<Record<string, Program>> = {
   ninja: {
     source: 'ninja-build',
     build: 'python3 configure.py --bootstrap > /dev/null',
+    // It is built by itself otherwise.
+    cross:
+      'objects=; for file in $(ls src/*.cc | grep -Ev "_test|_perftest|win32|msvc|test|hash_collision|canon_perf|browse"); do $CXX $CXXFLAGS -Isrc -c "$file" -o "${file%.cc}.o" || exit 1; objects="$objects ${file%.cc}.o"; done; $CXX $objects -o ninja $LDFLAGS -lpthread',
     program: 'ninja',
     runs: [
       `printf 'rule c\\n  command = cat $in > $out\\nbuild a: c in\\nbuild b: c a\\n' > build.ninja && echo x > in && $P -j1 && $P -j1 && $P -t graph && $P -t clean`,
@@ -67,6 +72,8 @@ export const programs: Readonly<Record<string, Program>> = {
     source: 'busybox',
     build:
       'make -s defconfig > /dev/null && make -s CC="$CC" EXTRA_CFLAGS="$CFLAGS" EXTRA_LDFLAGS="$LDFLAGS" SKIP_STRIP=y > /dev/null 2>&1',
+    cross:
+      'make -s defconfig > /dev/null && make -s CROSS_COMPILE="$CROSS" CC="$CC" EXTRA_CFLAGS="$CFLAGS" EXTRA_LDFLAGS="$LDFLAGS" SKIP_STRIP=y > /dev/null 2>&1',
     program: 'busybox_unstripped',
     runs: [
       '$P sha256sum < $S',
@@ -100,6 +107,27 @@ export const flag = (name: string): string =>
   must(name, shell(`dpkg-buildflags --get ${name}`, folder))
     .toString()
     .trim();
+
+/**
+ * A C++ compiler behind which tables of sites are made such that a link of older GNU tools takes
+ * them: functions of which it drops all copies but one have tables of their own.
+ */
+export function repairing(compiler: string): string {
+  const script = join(folder, `repairing-${compiler}`);
+  const text = `#!/bin/bash
+last= out= compiles=
+for word in "$@"; do
+  case "$last" in -o) out="$word" ;; esac
+  [ "$word" = -c ] && compiles=1
+  last="$word"
+done
+${compiler} "$@" || exit $?
+[ -n "$compiles" ] && ${cli} mcount --repair "$out" --in-place > /dev/null 2>&1
+exit 0
+`;
+  writeFileSync(script, text, { mode: 0o755 });
+  return script;
+}
 
 /** Unpacks a source package, anew. */
 export function unpack(source: string, into: string): string {

@@ -83,6 +83,10 @@ const SELECTIONS: readonly (readonly string[])[] = [
   ['-Z', '60', '-D', '2'],
   ['-C', 'leaf', '-D', '2', '-N', 'handler'],
   ['-C', 'middle', '-F', 'inside'],
+  ['-F', 'inside', '-H', 'middle', '-H', 'again'],
+  ['-H', 'main', '-D', '2', '-T', 'handler@hide'],
+  ['-F', 'work', '-T', 'again@hide', '-D', '2'],
+  ['--match', 'regex', '-F', '^(w|in).*[dk]e?$', '-N', 'dd.e'],
 ];
 
 describeNatively('RT-47: calls are recorded that uftrace shows of the whole trace', () => {
@@ -129,6 +133,34 @@ int main(void) { middle(); inside(); leaf(); if (fork() == 0) { middle(); _exit(
     expect(counts('-F', 'inside')).toEqual({ inside: 1, leaf: 6, middle: 2 });
     expect(counts('-F', 'inside', '-D', '2')).toEqual({ inside: 1, leaf: 2, middle: 2 });
     expect(counts('-N', 'inside')).toEqual({ leaf: 5, main: 1, middle: 2 });
+  });
+});
+
+describeNatively('RT-53: functions by the files that they were written in', () => {
+  test('of some files, and not of others', () => {
+    const source = `volatile int sink;
+#line 1 "/there/lib/low.c"
+void low(void) { sink++; } void lower(void) { low(); }
+#line 1 "/there/lib/high.c"
+void high(void) { lower(); low(); }
+#line 1 "main.c"
+int main(void) { high(); low(); return 0; }`;
+    const plain = compile(source, [...PLAIN, '-g', NOPS]);
+    const program = patched(plain, ...GRAPH);
+    const counts = (...options: string[]): Record<string, number> => countsOf(report(chosen(program, options).dir));
+    expect(counts('-L', 'low.c')).toEqual({ low: 3, lower: 1 });
+    expect(counts('-L', 'lib/*.c')).toEqual({ high: 1, low: 3, lower: 1 });
+    expect(counts('-L', '/there/lib/high.c;main.c')).toEqual({ high: 1, main: 1 });
+    expect(counts('-L', 'low.c@hide', '-D', '2')).toEqual({ high: 1, main: 1 });
+    expect(counts('-L', 'lib/*', '-L', 'low.c@hide')).toEqual({ high: 1 });
+    expect(counts('-L', 'low.c', '-F', 'high', '-N', 'lower')).toEqual({ low: 1 });
+    for (const [place, file, why] of [
+      ['ow.c', plain, 'no traced function was written in such a file'],
+      ['low.c', compile(source, [...PLAIN, '-g0', NOPS]), 'no debugging information names files'],
+    ] as const) {
+      const { status, stderr } = elftrace(['record', '--choice', scratch('never'), '-L', place, file]);
+      expect([status, stderr]).toEqual([2, expect.stringContaining(why)]);
+    }
   });
 });
 
@@ -195,7 +227,7 @@ int main(void) { lots(1.5f, 2.25, -3, 4.5f, 5.125, 6.5f, 7.75, 8.5f, 9.25, 10.5f
   many(-1, -2, 'c', 'd', -5, 6, -7, -8); return 0; }`;
 const TYPED = ['-A', 'add', '-A', 'name;half;many;wide;lots', '-R', '*'];
 const SPELLED = [
-  ['-A', 'add@arg1/i32,arg2/s,fparg1/64,arg3/c'],
+  ['-T', 'add@arg1/i32,arg2/s,fparg1/64,arg3/c'],
   ['-A', 'name@arg1/u32;half@fparg1/32,fparg2/64'],
   ['-A', 'many@arg1,arg2/i16,arg3/c,arg4/c,arg5/i64,arg6/u,arg7/i32,arg8/i16'],
   ['-A', 'wide@arg1/i32,arg2/i64,arg3/i32,arg4/u64,arg5/i16,arg6/i64,arg7/i32,arg8/i64'],
@@ -440,7 +472,9 @@ describeNatively('RT-47: a choice that cannot be made', () => {
     [['-T', 'leaf@backtrack'], 2, /actions are depth=N/],
     [['-T', 'leaf@depth=2,backtrace'], 4, /-T backtrace: it is about what is shown/],
     [['-T', 'leaf@size=9'], 4, /-T size=9: the size that functions must have is one for all: -Z/],
-    [['-T', 'leaf@arg1'], 4, /values are those of -A and -R/],
+    [['-T', 'leaf@retval'], 4, /return values need --tracer function_graph/],
+    [['--signal', 'SIGUSR1@trace_on'], 4, /handlers of signals are the program's own/],
+    [['--match', 'regex', '-F', 'le(af'], 2, /le\(af: Invalid regular expression/],
     [['-C', 'leaf'], 4, /what calls a function \(-C\) needs --tracer function_graph/],
     [['-C', 'leaf', '-t', '1ms'], 2, /-C goes without times/],
     [['-Z', '0'], 2, /takes a number of at least 1/],

@@ -66,6 +66,8 @@ describeNatively('verbs', () => {
       [['-D', '2']],
       [['-F', 'again', '-D', '2']],
       [['-F', 'middle', '-F', 'again']],
+      [['-H', 'middle', '-H', 'again', '-D', '3']],
+      [['--match', 'regex', '-F', 'g.in', '-N', '^l.+f$']],
     ])('replay %j', (options) => {
       expect(shape(verb('replay', here()[0], ...options))).toEqual(shape(uftrace('replay', ...options)));
     });

@@ -96,15 +96,25 @@ const traceSize = (value: number): number => {
 
 const listOf = (describe: string) => ({ type: 'string', array: true, nargs: 1, describe }) as const;
 
+const matchOption = {
+  choices: ['glob', 'regex'],
+  default: 'glob',
+  describe: 'how functions are named',
+} as const;
+
 /** What of a program is recorded, as uftrace has it. */
 const choiceOptions = {
   F: { alias: 'filter', ...listOf('record only these functions and what they call') },
   N: { alias: 'notrace', ...listOf('record nothing of these functions and of what they call') },
+  H: { alias: 'hide', ...listOf('do not record these functions, but what they call') },
+  L: { alias: 'loc-filter', ...listOf('record only functions of these source files; FILE@hide: not them') },
   C: { alias: 'caller-filter', ...listOf('record only these functions and what they are called by') },
   D: { alias: 'depth', type: 'number', describe: 'levels of calls that are recorded' },
   t: { alias: 'time-filter', type: 'string', describe: 'record calls that last so long: 10us' },
   Z: { alias: 'size-filter', type: 'number', describe: 'pass over functions of fewer bytes' },
-  T: { alias: 'trigger', ...listOf('F@depth=N, time=T, filter, notrace, trace, trace_on, trace_off, finish') },
+  T: { alias: 'trigger', ...listOf('F@depth=N, time=T, filter, notrace, hide, trace, trace_on, trace_off, finish') },
+  match: { ...matchOption },
+  signal: { ...listOf('of uftrace; refused with the reason'), hidden: true },
   A: { alias: 'argument', ...listOf('arguments: F@arg1/s,arg2/i32; F: as its types say') },
   R: { alias: 'retval', ...listOf('return values: F@retval/x; F: as its type says') },
   a: { alias: 'auto-args', type: 'boolean', describe: 'all arguments and return values that types tell' },
@@ -147,6 +157,8 @@ function callSelection<T>(parser: Argv<T>) {
       nargs: 1,
       describe: 'not these functions, nor what they call',
     })
+    .option('H', { alias: 'hide', ...listOf('not these functions themselves') })
+    .option('match', matchOption)
     .option('D', { alias: 'depth', type: 'number', describe: 'levels of calls, the outermost is 1' })
     .option('r', {
       alias: 'time-range',
@@ -902,7 +914,7 @@ const parser = yargs([])
         .option('policy', {
           choices: ['stop', 'ring'] as const,
           default: 'stop' as const,
-          describe: 'at that size: record no more, or make room for what is new',
+          describe: 'at that size: no more, or the last calls',
         })
         .option('symbols', { type: 'string', describe: 'names for a stripped file: System.map or an ELF file' })
         .option('json', { type: 'boolean', default: false, describe: 'with -o or --choice: print JSON' })

@@ -1,6 +1,7 @@
 /**
- * What of a program is recorded, as options in the words of uftrace say it: `-F`, `-N`, `-D`, `-t`,
- * `-T`, `-A`, `-R`, `-a`, `--disable`. They become a file that the program reads.
+ * What of a program is recorded, as options in the words of uftrace say it: `-F`, `-N`, `-H`, `-L`,
+ * `-D`, `-t`, `-T`, `-A`, `-R`, `-a`, `--disable` and others. They become a file that the program
+ * reads.
  */
 import { ElftraceError } from '../errors.js';
 import { Signatures } from '../elf/dwarf-types.js';
@@ -9,12 +10,13 @@ import { PF_W, PT_LOAD } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import {
-  type Choice, type ChosenObject, encodeChoice, isEverything, type Trigger, type TriggerFlag,
+  type Choice, type ChosenObject, encodeChoice, isEverything, type LocationChoice, type Trigger, type TriggerFlag,
 } from '../native/choice.js'; // prettier-ignore
 import { TracedObject } from '../native/objects.js';
 import type { NativeTracer } from '../native/reader.js';
 import { refused } from '../native/refuse.js';
-import { parseFunctionSpecs } from '../native/values.js';
+import type { PatternMatch } from '../native/select.js';
+import { type FunctionSpec, parseFunctionSpecs } from '../native/values.js';
 import { writeOutputs } from '../output/commit.js';
 import { revert } from '../patch/apply.js';
 import { readRecord } from '../record/journal.js';
@@ -23,13 +25,17 @@ import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput } from './files.js';
 import { commandDeadline, commandLimits } from './limits.js';
 import { hash, open, type Opened } from './open.js';
-import { debugFileOf } from './trace-objects.js';
+import { debugFileOf, withSources } from './trace-objects.js';
 import { out } from './terminal.js';
 import { timeOf } from './trace-selection.js';
 
 export interface ChoiceOptions {
   readonly filter?: readonly string[] | undefined;
   readonly notrace?: readonly string[] | undefined;
+  readonly hide?: readonly string[] | undefined;
+  readonly locFilter?: readonly string[] | undefined;
+  readonly match: PatternMatch;
+  readonly signal?: readonly string[] | undefined;
   readonly depth?: number | undefined;
   readonly callerFilter?: readonly string[] | undefined;
   readonly timeFilter?: string | undefined;
@@ -59,6 +65,7 @@ function levels(text: string | number, option: string): number {
 const ACTIONS: Readonly<Record<string, TriggerFlag>> = {
   filter: 'only',
   notrace: 'not',
+  hide: 'hide',
   trace: 'kept',
   trace_on: 'on',
   'trace-on': 'on',
@@ -76,14 +83,21 @@ const NO_ACTIONS: Readonly<Record<string, string>> = {
   recover: 'return addresses need no help: the place of each says where the original is',
   read: 'nothing is read at a call but its arguments',
   size: 'the size that functions must have is one for all: -Z',
-  hide: '-N leaves out a function with what it calls, -Z small ones alone',
 };
 
-/** `f@depth=2,time=1us;g@trace_on`. */
-function parseTrigger(text: string): Trigger {
+/** What a trigger asks for, values included. */
+interface ParsedTrigger {
+  readonly trigger: Trigger;
+  readonly values: readonly FunctionSpec[];
+}
+
+/** `f@depth=2,time=1us,arg1/s`. */
+function parseTrigger(text: string): ParsedTrigger {
   const at = text.lastIndexOf('@');
   if (at < 1) throw new ElftraceError('usage', `-T ${text} is not of the form FUNCTION@ACTION`);
-  let trigger: Trigger = { pattern: text.slice(0, at), flags: [], depth: null, time: null };
+  const pattern = text.slice(0, at);
+  let trigger: Trigger = { pattern, flags: [], depth: null, time: null };
+  const values: FunctionSpec[] = [];
   for (const word of text.slice(at + 1).split(',')) {
     const [name = '', value] = word.split('=');
     const flag = value === undefined && Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined;
@@ -91,13 +105,25 @@ function parseTrigger(text: string): Trigger {
     else if (name === 'time' && value !== undefined) trigger = { ...trigger, time: nanoseconds(value, '-T time') };
     else if (flag !== undefined) trigger = { ...trigger, flags: [...trigger.flags, flag] };
     else if (Object.hasOwn(NO_ACTIONS, name)) throw refused('trigger', `-T ${word}: ${NO_ACTIONS[name]!}`);
-    else if (/^(?:fp)?arg\d|^retval/.test(name)) throw refused('trigger', `-T ${word}: values are those of -A and -R`);
-    else {
-      const known = 'depth=N, time=T, filter, notrace, trace, trace_on, trace_off, finish';
+    else if (/^(?:fp)?arg\d|^retval/.test(word)) {
+      values.push(...parseFunctionSpecs([`${pattern}@${word}`], word.startsWith('retval')));
+    } else {
+      const known = 'depth=N, time=T, filter, notrace, hide, trace, trace_on, trace_off, finish, argN, retval';
       throw new ElftraceError('usage', `-T ${word}: actions are ${known}`);
     }
   }
-  return trigger;
+  return { trigger, values };
+}
+
+/** Whether a trigger asks for more than values. */
+const isAnything = ({ flags, depth, time }: Trigger): boolean => flags.length > 0 || depth !== null || time !== null;
+
+/** `lib.c`, `src/*.c@hide`. */
+function parseLocation(text: string): LocationChoice {
+  const HIDE = '@hide';
+  return text.endsWith(HIDE)
+    ? { pattern: text.slice(0, -HIDE.length), isHidden: true }
+    : { pattern: text, isHidden: false };
 }
 
 const split = (texts: readonly string[] | undefined): string[] =>
@@ -108,18 +134,32 @@ export function choiceOf(args: ChoiceOptions): Choice {
   const plain =
     (flag: TriggerFlag) =>
     (pattern: string): Trigger => ({ pattern, flags: [flag], depth: null, time: null });
+  if (args.signal !== undefined) {
+    throw refused(
+      'trigger',
+      `--signal ${args.signal[0] ?? ''}: handlers of signals are the program's own: switch at a function, -T F@trace_on`,
+    );
+  }
+  const parsed = split(args.trigger).map(parseTrigger);
   const choice: Choice = {
+    match: args.match,
+    locations: split(args.locFilter).map(parseLocation),
     triggers: [
       ...split(args.filter).map(plain('only')),
       ...split(args.notrace).map(plain('not')),
+      ...split(args.hide).map(plain('hide')),
       ...split(args.callerFilter).map(plain('called')),
-      ...split(args.trigger).map(parseTrigger),
+      ...parsed.map(({ trigger }) => trigger).filter(isAnything),
     ],
     depth: args.depth === undefined ? null : levels(args.depth, '--depth'),
     time: args.timeFilter === undefined ? null : nanoseconds(args.timeFilter, '--time-filter'),
     size: args.sizeFilter === undefined ? null : levels(args.sizeFilter, '--size-filter'),
     isOff: args.disable === true,
-    values: [...parseFunctionSpecs(args.argument ?? [], false), ...parseFunctionSpecs(args.retval ?? [], true)],
+    values: [
+      ...parseFunctionSpecs(args.argument ?? [], false),
+      ...parseFunctionSpecs(args.retval ?? [], true),
+      ...parsed.flatMap(({ values }) => values),
+    ],
     isAuto: args.autoArgs === true,
   };
   const isTimed = choice.time !== null || choice.triggers.some(({ time }) => time !== null);
@@ -154,9 +194,12 @@ function constantsOf({ sections, segments }: ElfImage): ChosenObject['constants'
   return found === undefined ? { start: 0n, end: 0n } : { start: found.address, end: found.address + found.memorySize };
 }
 
-async function chosenObject({ sites }: Opened, id: string, choice: Choice): Promise<ChosenObject> {
-  const { functions, starts } = new TracedObject(id, '', sites, 0);
+async function chosenObject(opened: Opened, id: string, choice: Choice): Promise<ChosenObject> {
+  const { sites } = opened;
   const { arch, image } = sites.program;
+  const plain = new TracedObject(id, '', sites, 0);
+  const debug = image.section('.debug_line') === undefined ? debugFileOf(image, ['/']) : null;
+  const { functions, starts } = choice.locations.length > 0 ? await withSources(plain, opened, debug) : plain;
   const places = arch.nativeTracing.kind === 'runtime' ? arch.nativeTracing.valuesOf(image) : null;
   const isTyped = choice.isAuto || choice.values.length > 0;
   const constants = constantsOf(image);

@@ -17,7 +17,7 @@ import { readRecord } from '../record/journal.js';
 import type { Address } from '../units.js';
 import { readBytes } from './files.js';
 import { commandDeadline, commandLimits } from './limits.js';
-import { hash, open } from './open.js';
+import { hash, open, type Opened } from './open.js';
 
 export interface ObjectPlaces {
   /** Files that may be it, whatever the trace says. */
@@ -126,19 +126,25 @@ export class ObjectFinder {
     const opened = await open({ name: path, path, bytes, form: 'none', member: null, wrapped: [] }, symbols);
     const plain = new TracedObject(header.id, header.object, opened.sites, this.count);
     if (!this.places.sources) return plain;
-    const from = debug === null ? image : readElf(readBytes(debug));
-    const lines = await linesOf(
-      from,
-      plain.functions.map(({ address: start, end }) => ({ start, end })),
-    );
-    return new TracedObject(
-      header.id,
-      header.object,
-      opened.sites,
-      this.count,
-      (address) => lines.get(address) ?? null,
-    );
+    return withSources(plain, opened, debug);
   }
+}
+
+/**
+ * The same object with the lines of its functions.
+ * @param debug  file with the debugging information; null: its own
+ */
+export async function withSources(
+  { id, path, first, functions }: TracedObject,
+  { sites }: Opened,
+  debug: string | null,
+): Promise<TracedObject> {
+  const from = debug === null ? sites.program.image : readElf(readBytes(debug));
+  const lines = await linesOf(
+    from,
+    functions.map(({ address: start, end }) => ({ start, end })),
+  );
+  return new TracedObject(id, path, sites, first, (address) => lines.get(address) ?? null);
 }
 
 /** Lines of addresses; damage in debugging information is no fault of a trace. */

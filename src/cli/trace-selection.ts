@@ -1,11 +1,13 @@
 /** Options of verbs that read traces, which say what of a trace is shown (RT-40). */
 import { ElftraceError } from '../errors.js';
-import type { CallSelection } from '../native/select.js';
+import type { CallSelection, PatternMatch } from '../native/select.js';
 import type { NativeTrace } from '../native/trace.js';
 
 export interface TraceSelectionOptions {
   readonly filter?: readonly string[] | undefined;
   readonly notrace?: readonly string[] | undefined;
+  readonly hide?: readonly string[] | undefined;
+  readonly match: PatternMatch;
   readonly depth?: number | undefined;
   readonly timeRange?: string | undefined;
 }
@@ -29,7 +31,7 @@ export function timeOf(text: string, origin: bigint, option: string): number | u
 
 /** @throws ElftraceError 'usage' */
 export function selectionOf(trace: NativeTrace, args: TraceSelectionOptions): CallSelection {
-  const { filter, notrace, depth, timeRange } = args;
+  const { filter, notrace, hide, match, depth, timeRange } = args;
   if (depth !== undefined && !(Number.isInteger(depth) && depth > 0)) {
     throw new ElftraceError('usage', '--depth takes a number of at least 1');
   }
@@ -40,5 +42,5 @@ export function selectionOf(trace: NativeTrace, args: TraceSelectionOptions): Ca
   const [from, to] = (parts ?? []).map((each) =>
     timeOf(each, trace.clock.origin.nanoseconds, `--time-range ${timeRange!}`),
   );
-  return { only: filter, not: notrace, depth, from, to };
+  return { only: filter, not: notrace, hide, match, depth, from, to };
 }

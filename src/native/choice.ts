@@ -6,12 +6,13 @@
 import { ByteView, concatBytes } from '../bytes.js';
 import type { Signatures } from '../elf/dwarf-types.js';
 import { ElftraceError } from '../errors.js';
+import { compilePattern } from '../sites/filter.js';
 import type { ValuePlaces } from '../machine/native-tracing.js';
 import type { Address, Endian } from '../units.js';
 import type { NativeFunction } from './objects.js';
 import type { NativeTracer } from './reader.js';
 import { refused } from './refuse.js';
-import { matcherOf } from './select.js';
+import { matcherOf, type PatternMatch } from './select.js';
 import { KINDS, placed, type Placed, shapeOf, typedArguments, typedResults } from './value-places.js';
 import { type FunctionSpec, valueNumber } from './values.js';
 
@@ -24,15 +25,22 @@ const FILE_MAX = 0xf_ffff;
 
 const PART_FLAGS = { only: 1, off: 2, tree: 4, callers: 8 } as const;
 const ROW_FLAGS = {
-  only: 1, not: 2, on: 4, off: 8, depth: 16, time: 32, kept: 64, called: 128, hidden: 256, finish: 512,
+  only: 1, not: 2, on: 4, off: 8, depth: 16, time: 32, kept: 64, called: 128, hide: 256, finish: 512,
 } as const; // prettier-ignore
 
 /**
- * `only`: what it calls, and itself; `not`: none of that; `called`: what it is called by, and
- * itself; `kept`: how long it lasts does not matter; `on`, `off`, `finish`: recording begins,
- * stops, is over.
+ * `only`: what it calls, and itself; `not`: none of that; `hide`: not itself; `called`: what it is
+ * called by, and itself; `kept`: how long it lasts does not matter; `on`, `off`, `finish`:
+ * recording begins, stops, is over.
  */
-export type TriggerFlag = 'only' | 'not' | 'called' | 'kept' | 'on' | 'off' | 'finish';
+export type TriggerFlag = 'only' | 'not' | 'hide' | 'called' | 'kept' | 'on' | 'off' | 'finish';
+
+/** Files of sources whose functions are recorded, or are not; what those call is asked anew. */
+export interface LocationChoice {
+  /** A path, the end of one, or a pattern. */
+  readonly pattern: string;
+  readonly isHidden: boolean;
+}
 
 /** What is done at a function, beside what is asked for of all. */
 export interface Trigger {
@@ -45,6 +53,9 @@ export interface Trigger {
 
 export interface Choice {
   readonly triggers: readonly Trigger[];
+  readonly locations: readonly LocationChoice[];
+  /** How functions are named. */
+  readonly match: PatternMatch;
   /** Levels of calls; null: all. */
   readonly depth: number | null;
   /** Nanoseconds that a call must last; null: any. */
@@ -59,8 +70,13 @@ export interface Choice {
 }
 
 /** Whether every call is recorded, and nothing more. */
-export const isEverything = ({ triggers, depth, time, size, isOff, values, isAuto }: Choice): boolean =>
-  triggers.length + values.length === 0 && depth === null && time === null && size === null && !isOff && !isAuto;
+export const isEverything = ({ triggers, locations, depth, time, size, isOff, values, isAuto }: Choice): boolean =>
+  triggers.length + locations.length + values.length === 0 &&
+  depth === null &&
+  time === null &&
+  size === null &&
+  !isOff &&
+  !isAuto;
 
 /** What a choice is made of one object by. */
 export interface ChosenObject {
@@ -127,8 +143,9 @@ function valuesOf(
 /** Rows of the functions about which something is special, in ascending order of addresses. */
 function partOf(object: ChosenObject, choice: Choice, endian: Endian, tracer: NativeTracer): Uint8Array {
   const wordBytes = object.places?.wordBytes ?? 8;
-  const triggers = choice.triggers.map((each) => [each, matcherOf([each.pattern])] as const);
-  const specs = new Map(choice.values.map((each) => [each, matcherOf([each.pattern])]));
+  const triggers = choice.triggers.map((each) => [each, matcherOf([each.pattern], choice.match)] as const);
+  const specs = new Map(choice.values.map((each) => [each, matcherOf([each.pattern], choice.match)]));
+  const isElsewhere = locationFilter(choice);
   const rows: Uint8Array[] = [];
   const values: Uint8Array[] = [];
   object.functions.forEach((called, i) => {
@@ -136,13 +153,13 @@ function partOf(object: ChosenObject, choice: Choice, endian: Endian, tracer: Na
     const list = valuesOf(called, object, choice, (spec) => specs.get(spec)!(called));
     const results = tracer === 'function' ? [] : list.filter(({ spec }) => spec.class === 'retval');
     const before = list.filter(({ spec }) => spec.class !== 'retval');
-    const isHidden = isSmall(called, choice);
+    const isHidden = isSmall(called, choice) || isElsewhere(called);
     if (own.length + before.length + results.length === 0 && !isHidden) return;
     const depth = own.findLast((each) => each.depth !== null)?.depth ?? null;
     const time = own.findLast((each) => each.time !== null)?.time ?? null;
     let flags = 0;
     for (const { flags: names } of own) for (const name of names) flags |= ROW_FLAGS[name];
-    if (isHidden) flags |= ROW_FLAGS.hidden;
+    if (isHidden) flags |= ROW_FLAGS.hide;
     if (depth !== null) flags |= ROW_FLAGS.depth;
     if (time !== null) flags |= ROW_FLAGS.time;
     const row = new Uint8Array(ROW_BYTES);
@@ -168,16 +185,35 @@ function partOf(object: ChosenObject, choice: Choice, endian: Endian, tracer: Na
 const isSmall = ({ address, end }: NativeFunction, { size }: Choice): boolean =>
   size !== null && end > address && end - address < BigInt(size);
 
+/** Whether a path of a source is what was written: all of it, its end, or a pattern of either. */
+function locationMatcher(pattern: string): (path: string) => boolean {
+  const compiled = /^\d/.test(pattern) ? { matches: (name: string) => name === pattern } : compilePattern(pattern);
+  return (path) => {
+    for (let at = 0; at >= 0; at = path.indexOf('/', at) + 1 || -1) if (compiled.matches(path.slice(at))) return true;
+    return false;
+  };
+}
+
+/** Whether a function is passed over for where it was written. */
+function locationFilter({ locations }: Choice): (called: NativeFunction) => boolean {
+  const wanted = locations.filter(({ isHidden }) => !isHidden).map(({ pattern }) => locationMatcher(pattern));
+  const hidden = locations.filter(({ isHidden }) => isHidden).map(({ pattern }) => locationMatcher(pattern));
+  return ({ source }) =>
+    (wanted.length > 0 && !(source !== null && wanted.some((matches) => matches(source.file)))) ||
+    (source !== null && hidden.some((matches) => matches(source.file)));
+}
+
 /** A call ends within so many bytes behind the site. */
 const CALL_BYTES = 16n;
 
 /** What holds for a whole object. */
-function flagsOf({ triggers, depth, time, size, isOff }: Choice, isOthers: boolean): number {
+function flagsOf({ triggers, locations, depth, time, size, isOff }: Choice, isOthers: boolean): number {
   const has = (flag: TriggerFlag): boolean => triggers.some(({ flags }) => flags.includes(flag));
-  const isTree = triggers.length > 0 || depth !== null || time !== null || size !== null || isOff;
+  const isTree = triggers.length + locations.length > 0 || depth !== null || time !== null || size !== null || isOff;
   let flags = isTree ? PART_FLAGS.tree : 0;
   // Nothing in others calls what was asked for: of them nothing would stay.
-  if (has('only') || (isOthers && has('called'))) flags |= PART_FLAGS.only;
+  const isElsewhere = locations.some(({ isHidden }) => !isHidden);
+  if (has('only') || (isOthers && (has('called') || isElsewhere))) flags |= PART_FLAGS.only;
   if (isOff) flags |= PART_FLAGS.off;
   if (has('called')) flags |= PART_FLAGS.callers;
   return flags;
@@ -242,10 +278,18 @@ function returnsFor({ triggers, time, values }: Choice): string | null {
 }
 
 /** A name that is none is a mistake; so is an option that changes nothing. */
-function checkPatterns(objects: readonly ChosenObject[], { triggers, values }: Choice): void {
+function checkPatterns(objects: readonly ChosenObject[], { triggers, locations, values, match }: Choice): void {
   for (const { pattern } of [...triggers, ...values]) {
-    const matches = matcherOf([pattern]);
+    const matches = matcherOf([pattern], match);
     if (objects.some(({ functions }) => functions.some(matches))) continue;
     throw new ElftraceError('no-match', `${pattern}: no traced function has such a name`);
+  }
+  for (const { pattern } of locations) {
+    const matches = locationMatcher(pattern);
+    const isThere = ({ source }: NativeFunction): boolean => source !== null && matches(source.file);
+    if (objects.some(({ functions }) => functions.some(isThere))) continue;
+    const isTold = objects.some(({ functions }) => functions.some(({ source }) => source !== null));
+    const why = isTold ? 'no traced function was written in such a file' : 'no debugging information names files';
+    throw new ElftraceError('no-match', `${pattern}: ${why}`);
   }
 }

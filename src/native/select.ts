@@ -3,6 +3,7 @@
  * they call, without others, not deeper than so many, begun in a span of time.
  */
 import { demangle } from '../demangle/index.js';
+import { ElftraceError } from '../errors.js';
 import { compilePattern, type Pattern } from '../sites/filter.js';
 import type { NativeFunction } from './objects.js';
 import type { CallListener } from './tree.js';
@@ -12,6 +13,10 @@ export interface CallSelection {
   readonly only?: readonly string[] | undefined;
   /** Patterns of functions that are left out, with what they call. */
   readonly not?: readonly string[] | undefined;
+  /** Patterns of functions that are left out themselves. */
+  readonly hide?: readonly string[] | undefined;
+  /** Default: `glob`. */
+  readonly match?: PatternMatch | undefined;
   /** The outermost call that is shown has depth 1. */
   readonly depth?: number | undefined;
   /** Nanoseconds since the trace's beginning, [from, to). */
@@ -19,9 +24,28 @@ export interface CallSelection {
   readonly to?: number | undefined;
 }
 
-/** Whether a function's name, as its symbol is or as it was written, is one of some patterns. */
-export function matcherOf(texts: readonly string[]): (called: NativeFunction) => boolean {
-  const patterns: Pattern[] = texts.map(compilePattern);
+/** How patterns are written: with `*`, `?` and sets, or as regular expressions. */
+export type PatternMatch = 'glob' | 'regex';
+
+/** What makes a name a regular expression for uftrace; it may match anywhere in a name. */
+const REGEX_LETTERS = /[.?*+\-^$|()[\]{}]/;
+
+function expressionOf(text: string): Pick<Pattern, 'matches'> {
+  if (!REGEX_LETTERS.test(text)) return { matches: (name) => name === text };
+  try {
+    const expression = new RegExp(text);
+    return { matches: (name) => expression.test(name) };
+  } catch (cause) {
+    throw new ElftraceError('bad-pattern', `${text}: ${(cause as Error).message}`);
+  }
+}
+
+/**
+ * Whether a function's name, as its symbol is or as it was written, is one of some patterns.
+ * @throws ElftraceError 'bad-pattern'
+ */
+export function matcherOf(texts: readonly string[], match: PatternMatch = 'glob'): (called: NativeFunction) => boolean {
+  const patterns = texts.map(match === 'glob' ? compilePattern : expressionOf);
   const known: (boolean | undefined)[] = [];
   return (called) =>
     (known[called.index] ??= patterns.some(
@@ -30,8 +54,8 @@ export function matcherOf(texts: readonly string[]): (called: NativeFunction) =>
 }
 
 /** Whether everything is shown. */
-function isEverything({ only = [], not = [], depth, from, to }: CallSelection): boolean {
-  return only.length + not.length === 0 && depth === undefined && from === undefined && to === undefined;
+function isEverything({ only = [], not = [], hide = [], depth, from, to }: CallSelection): boolean {
+  return only.length + not.length + hide.length === 0 && depth === undefined && from === undefined && to === undefined;
 }
 
 /**
@@ -40,9 +64,10 @@ function isEverything({ only = [], not = [], depth, from, to }: CallSelection): 
  */
 export function selector(selection: CallSelection): (listener: CallListener) => CallListener {
   if (isEverything(selection)) return (listener) => listener;
-  const { only = [], not = [], depth = Infinity, from = -Infinity, to = Infinity } = selection;
-  const isOnly = matcherOf(only);
-  const isNot = matcherOf(not);
+  const { only = [], not = [], hide = [], match, depth = Infinity, from = -Infinity, to = Infinity } = selection;
+  const isOnly = matcherOf(only, match);
+  const isNot = matcherOf(not, match);
+  const isHidden = matcherOf(hide, match);
   return (listener) => {
     /** Depth of the outermost call of `only`, and of one of `not`, that is open. */
     let onlyAt = only.length === 0 ? -1 : Infinity;
@@ -61,7 +86,7 @@ export function selector(selection: CallSelection): (listener: CallListener) => 
         if (onlyAt === Infinity && isChosen) onlyAt = at;
         const base = isChosen ? levels : (bases[at - 1] ?? 0);
         bases[at] = base;
-        const isLevel = at < notAt && at >= onlyAt;
+        const isLevel = at < notAt && at >= onlyAt && !isHidden(called);
         const isShown = isLevel && levels - base < depth && time >= from && time < to;
         if (isShown) listener.enter(called, open, time, values);
         if (isLevel) levels++;
