@@ -48,24 +48,27 @@ export interface Edits {
    * ones lay there are dead bytes.
    */
   readonly growSections?: readonly Growth[];
-  /** New global symbols behind those of `.symtab`, in this order. */
-  readonly addSymbols?: readonly NewSymbol[];
+  /** Names of new undefined symbols behind those of `.symtab`, in this order. */
+  readonly undefinedSymbols?: readonly string[];
+  /** Global symbols of code behind those, in this order. */
+  readonly codeSymbols?: readonly CodeSymbol[];
   /** Cuts what follows the ELF part (a module signature that no longer holds). */
   readonly dropTrailing?: boolean;
   /** Appends bytes and names them in a program header of type PT_NULL, which becomes PT_NOTE. */
   readonly noteSegment?: { readonly contents: Uint8Array; readonly alignBytes: 4 | 8 };
 }
 
-/** A global symbol. */
-export interface NewSymbol {
+/** A hidden symbol of a function. */
+export interface CodeSymbol {
   readonly name: string;
-  /** null: it is undefined. */
-  readonly code: {
-    readonly section: number;
-    readonly address: Address;
-    readonly size: number;
-  } | null;
+  readonly section: number;
+  readonly address: Address;
+  /** Bytes. */
+  readonly size: number;
 }
+
+/** The name of an undefined symbol, or one of code. */
+type NewSymbol = string | CodeSymbol;
 
 /** More bytes for a section that has its place in the file and is not loaded. */
 export interface Growth {
@@ -144,7 +147,7 @@ export function writeElf(image: ElfImage, edits: Edits): Written {
   checkPatches(image, edits.patches);
   const added = edits.appendSections ?? [];
   const grown = edits.growSections ?? [];
-  const symbols = edits.addSymbols ?? [];
+  const symbols = [...(edits.undefinedSymbols ?? []), ...(edits.codeSymbols ?? [])];
   const layout =
     added.length + grown.length + symbols.length === 0 ? null : planSections(image, added, grown, symbols, keptSize);
   let end = layout === null ? keptSize : layout.end;
@@ -279,9 +282,10 @@ function growSymbols(image: ElfImage, symbols: readonly NewSymbol[], sectionName
   const size = symbolBytes(is64);
   const rows = new Uint8Array(size * symbols.length);
   const view = new ByteView(rows, image.header.endian);
-  symbols.forEach(({ name, code }, i) => {
+  symbols.forEach((symbol, i) => {
+    const code = typeof symbol === 'string' ? null : symbol;
     const at = i * size;
-    view.insertU32(at, own.add(name));
+    view.insertU32(at, own.add(typeof symbol === 'string' ? symbol : symbol.name));
     // STB_GLOBAL, STT_NOTYPE or STT_FUNC; then visibility and section.
     rows[at + (is64 ? 4 : 12)] = code === null ? 0x10 : 0x12;
     if (code === null) return;

@@ -8,7 +8,7 @@ import * as elf from '../elf/constants.js';
 import { gnuPropertyOffset } from '../elf/gnu-property.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
-import { firstNewSection, type NewSection, type NewSymbol, whyNoSymbols, writeElf } from '../elf/write.js';
+import { firstNewSection, type NewSection, type CodeSymbol, whyNoSymbols, writeElf } from '../elf/write.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { GraphTracing } from '../machine/native-tracing.js';
 import { noteBytes } from '../patch/apply.js';
@@ -198,7 +198,7 @@ interface Code {
   /** A section for debuggers; null: none. */
   readonly debug: Uint8Array | null;
   /** Names of the stubs. */
-  readonly symbols: readonly NewSymbol[];
+  readonly symbols: readonly CodeSymbol[];
 }
 
 /** Stubs behind the runtime (RT-43), then the table by which they are unwound (RT-44). */
@@ -221,15 +221,15 @@ const STUB_SUFFIX = '.return';
  * Names of stubs: profilers and debuggers that meet a return address of ours say whose return it
  * waits for. None where the file has no names itself.
  */
-function stubSymbols(sites: Sites, stubbed: readonly number[], start: Address, size: number): NewSymbol[] {
+function stubSymbols(sites: Sites, stubbed: readonly number[], start: Address, size: number): CodeSymbol[] {
   const { program } = sites;
   const section = firstNewSection(program.image);
   if (whyNoSymbols(program.image) !== null || section >= elf.SHN_LORESERVE) return [];
   return stubbed.flatMap((site, i) => {
     const symbol = sites.functionSymbol(site);
     if (symbol < 0) return [];
-    const code = { section, address: start + BigInt(i * size), size };
-    return [{ name: `${program.symbolName(symbol)}${STUB_SUFFIX}`, code }];
+    const name = `${program.symbolName(symbol)}${STUB_SUFFIX}`;
+    return [{ name, section, address: start + BigInt(i * size), size }];
   });
 }
 
@@ -304,7 +304,7 @@ interface Parts {
   /** Bytes at the end of the code that are a section of their own. */
   readonly tableBytes: number;
   readonly debug: Uint8Array | null;
-  readonly symbols: readonly NewSymbol[];
+  readonly symbols: readonly CodeSymbol[];
   /** Changes beside those of sites. */
   readonly more: readonly FileEdit[];
   readonly request: string;
@@ -377,7 +377,7 @@ function write(sites: Sites, plan: Plan, id: string, parts: Parts): Uint8Array {
     { ...plain, name: recordSection, type: elf.SHT_NOTE, flags: 0n, alignBytes: 4, contents: note },
   ];
   const patches = editsOf(plan, parts).map(({ offset, after }) => ({ offset, bytes: after }));
-  const { bytes, sections } = writeElf(image, { patches, appendSections, addSymbols: parts.symbols });
+  const { bytes, sections } = writeElf(image, { patches, appendSections, codeSymbols: parts.symbols });
   const { offset } = sections[0]!;
   const size = code.length + notes.length;
   giveAddresses(bytes, sections[0]!.index, [places.code, null]);

@@ -9,14 +9,7 @@ import { PT_LOAD, SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/c
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
-import {
-  type Growth,
-  type NewSection,
-  type NewSymbol,
-  whyNoNoteSegment,
-  whyNoSections,
-  writeElf,
-} from '../elf/write.js';
+import { type Growth, type NewSection, whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { readLoadMap } from '../program/load-map.js';
 import { originalCore, unload } from '../program/loader.js';
@@ -315,15 +308,13 @@ function sectionsWith(
 ): Omit<Parameters<typeof writeElf>[1], 'patches'> {
   const added = additions ? additionsOf(base, additions) : null;
   return {
-    ...(added ? { growSections: added.grown, addSymbols: undefinedSymbols(additions!) } : {}),
+    ...(added ? { growSections: added.grown, undefinedSymbols: additions!.symbols } : {}),
     appendSections: [
       ...(added?.sections ?? []),
       { name: recordSection, type: SHT_NOTE, flags: 0n, link: 0, info: 0, alignBytes: 4, entrySize: 0, contents },
     ],
   };
 }
-
-const undefinedSymbols = ({ symbols }: Additions): NewSymbol[] => symbols.map((name) => ({ name, code: null }));
 
 /** Sections that a plan's relocations grow, or make. */
 function additionsOf(image: ElfImage, additions: Additions): { grown: Growth[]; sections: NewSection[] } {
