@@ -37,6 +37,7 @@ describeNatively('forms of programs', () => {
       [[], TRACERS[0]],
       [[], TRACERS[1]],
       [['-static'], TRACERS[0]],
+      [['-static'], TRACERS[1]],
       [['-no-pie'], TRACERS[1]],
     ])('%j %j', (flags, tracer) => {
       const plain = musl(...flags);
@@ -54,14 +55,17 @@ describeNatively('forms of programs', () => {
       run('cmp', [plain, back]);
     });
 
-    test('arguments, and returns of a static program are refused', () => {
+    test('arguments; a static program that unwinds itself, of which returns are refused', () => {
       const choice = scratch('choice');
       const program = patched(musl());
       expect(elftrace(['record', '--choice', choice, '-F', 'work', '-A', 'fib@arg1/i32', program]).status).toBe(0);
       const ran = traced(program, [], { ELFTRACE_CHOICE: choice });
       const lines = elftrace(['replay', ran.dir]).stdout.match(/fib\(10\)/g);
       expect([lines?.length, countsOf(report(ran.dir))]).toEqual([12, { fib: 12 * 177, work: 12 }]);
-      const never = elftrace(['record', '-o', scratch('never'), '--json', ...TRACERS[1], musl('-static')]);
+      const unwinds = scratch('unwinds');
+      const source = `${THREADS} int _Unwind_Backtrace(void) { return 0; }`;
+      run('musl-gcc', [...PLAIN, '-w', '-static', '-x', 'c', '-', '-o', unwinds], source);
+      const never = elftrace(['record', '-o', scratch('never'), '--json', ...TRACERS[1], unwinds]);
       expect([never.status, never.stdout]).toEqual([4, expect.stringContaining('"reason":"no-unwind-tables"')]);
     });
   });

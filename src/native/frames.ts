@@ -32,16 +32,24 @@ export interface FrameTable {
 /** Of a section of entries that has none. */
 const END_BYTES = 4;
 
+/** Of which each unwinder of a program has one at least (Itanium C++ ABI: exception handling, 1.3). */
+const UNWINDERS = ['_Unwind_RaiseException', '_Unwind_ForcedUnwind', '_Unwind_Backtrace', '_Unwind_Find_FDE'] as const;
+
+/** Whether a static program may have an unwinder of its own: no library brings one. */
+const hasUnwinder = ({ symbols }: ElfImage): boolean =>
+  symbols.count === 0 || UNWINDERS.some((name) => symbols.find(name) > 0);
+
 /**
  * Whether a file can be unwound through: else unwinders end at its functions, and never come to
- * what those would return to. Start-up files of static programs register what no header names.
+ * what those would return to. Start-up files of static programs register what no header names, for
+ * the unwinder in the program.
  */
 export function hasFrames(image: ElfImage): boolean {
   const { segments, sections } = image;
   const isStatic = !segments.some(({ type }) => type === PT_INTERP);
   return (
     segments.some(({ type }) => type === PT_GNU_EH_FRAME) ||
-    (isStatic && sections.some(({ name, size }) => name === '.eh_frame' && size > END_BYTES))
+    (isStatic && hasUnwinder(image) && sections.some(({ name, size }) => name === '.eh_frame' && size > END_BYTES))
   );
 }
 
