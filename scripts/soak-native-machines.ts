@@ -83,6 +83,7 @@ ${own} "$@" || exit $?
 [[ "$source" = *conftest.${ending} ]] && exit 0
 out="\${out:-$(basename "\${source%.${ending}}").o}"
 ${cli} mcount "$out" -o "$out.tables" > /dev/null 2>&1 && mv "$out.tables" "$out"
+${cli} mcount --repair "$out" --in-place > /dev/null 2>&1
 exit 0
 `;
   writeFileSync(script, text, { mode: 0o755 });

@@ -26,7 +26,10 @@ import {
   unpack,
 } from './soak-programs.js';
 
-/** The log of calls: the address behind each call of the hook, less where the program lies. */
+/**
+ * The log of calls: the address behind each call of the hook, less where the program lies. Weak, for
+ * some builds link it into their parts, too.
+ */
 const LOG = `
 #include <fcntl.h>
 #include <stdlib.h>
@@ -43,7 +46,7 @@ PLAIN static unsigned long *open_log(void) {
   close(file);
   return at == MAP_FAILED ? (abort(), (void *)0) : at;
 }
-PLAIN void log_call(unsigned long place) {
+PLAIN __attribute__((weak)) void log_call(unsigned long place) {
   if (!log_words) {
     // Programs of configure are run, too.
     if (!getenv("TRUTH")) return;
@@ -53,7 +56,7 @@ PLAIN void log_call(unsigned long place) {
   if (at >= WORDS) abort();
   log_words[at] = place - (unsigned long)__executable_start;
 }
-__asm__(".globl __fentry__\\n.type __fentry__, @function\\n__fentry__:\\n"
+__asm__(".weak __fentry__\\n.type __fentry__, @function\\n__fentry__:\\n"
   "push %rax\\npush %rdi\\npush %rsi\\npush %rdx\\npush %rcx\\npush %r8\\npush %r9\\npush %r10\\npush %r11\\n"
   "mov 72(%rsp), %rdi\\nmov %rsp, %r11\\nsub $560, %rsp\\nand $-64, %rsp\\nfxsave (%rsp)\\nmov %r11, 520(%rsp)\\n"
   "call log_call\\nmov 520(%rsp), %r11\\nfxrstor (%rsp)\\nmov %r11, %rsp\\n"

@@ -60,7 +60,7 @@ export const programs: Readonly<Record<string, Program>> = {
     build: 'python3 configure.py --bootstrap > /dev/null',
     // It is built by itself otherwise.
     cross:
-      'objects=; for file in $(ls src/*.cc | grep -Ev "_test|_perftest|win32|msvc|test|hash_collision|canon_perf|browse"); do $CXX $CXXFLAGS -c "$file" -o "${file%.cc}.o" || exit 1; objects="$objects ${file%.cc}.o"; done; $CXX $objects -o ninja $LDFLAGS -lpthread',
+      'objects=; for file in $(ls src/*.cc | grep -Ev "_test|_perftest|win32|msvc|test|hash_collision|canon_perf|browse|[.]in[.]cc"); do $CXX $CXXFLAGS -c "$file" -o "${file%.cc}.o" || exit 1; objects="$objects ${file%.cc}.o"; done; $CXX $objects -o ninja $LDFLAGS -lpthread',
     program: 'ninja',
     runs: [
       `printf 'rule c\\n  command = cat $in > $out\\nbuild a: c in\\nbuild b: c a\\n' > build.ninja && echo x > in && $P -j1 && $P -j1 && $P -t graph | sed "s/0x[0-9a-f]*/N/g" && $P -t clean`,
@@ -183,7 +183,7 @@ export function recorded(dir: string): { readonly counts: Map<string, number>; r
   return { counts, dropped };
 }
 
-/** Constructors and destructors of complete objects and of bases may be one function of two names. */
+/** Constructors and destructors of complete objects and of bases may be one function. */
 function byFunction(counts: ReadonlyMap<string, number>): Map<string, number> {
   const found = new Map<string, number>();
   for (const [name, calls] of counts) {

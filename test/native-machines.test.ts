@@ -10,6 +10,7 @@ import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { functionEntries, loggedCalls, logSettings } from './support/exec-log.js';
 import { few, isLong, isWhole, sampled } from './support/long.js';
+import { checkCsmith, csmithSeeds } from './support/native-csmith.js';
 import { type EmulatedMachine, machines, ROOM, withTables } from './support/native-machines.js';
 import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import { compile, countsOf, oneName, patched, report, traced, truth } from './support/native-run.js';
@@ -80,6 +81,12 @@ describe.each(sampled(machines, 2))('$name', (machine) => {
         }
       },
     );
+
+    // With the programs above, sixty and more for each machine.
+    if (isWhole)
+      test.each(csmithSeeds(53).map((seed) => [seed]))('RT-20, RT-43: csmith %i', (seed) => {
+        checkCsmith(seed, form(seed), seed % 2 === 0 ? FUNCTION : GRAPH, machine, ROOM);
+      });
 
     if (isShown)
       test.each(tracersOf(0).map((tracer) => [tracer]))(

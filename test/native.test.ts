@@ -2,22 +2,18 @@
  * Programs that write their own trace, natively: what they record are the calls of an independent
  * log; they do what they did before; their files are accepted by the system's tools and come back.
  */
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { CONFIG, HEADER, HEADER_BYTES, NAME_BYTES, RECORD } from '../src/native/layout.js';
-import { scratch } from './support/c-programs.js';
-import { times } from './support/long.js';
+import { isWhole, times } from './support/long.js';
+import { checkCsmith, csmithSeeds } from './support/native-csmith.js';
 import { nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import {
   COMPILER, compile, countsOf, describeNatively, FORMS, oneName, patched, report, traced, truth,
 } from './support/native-run.js'; // prettier-ignore
 import { root } from './support/pipeline.js';
-import { spawnSync } from './support/spawn.js';
 import { describeWith, run } from './support/tools.js';
-
-/** Programs that end by themselves. */
-const csmithSeeds = Array.from({ length: times(10, 4, 1) }, (_, i) => i + 1);
 
 describeWith([COMPILER], 'facts for the compiler', () => {
   test('RT-26: layout.ts says what native.h and native.c say', () => {
@@ -98,24 +94,12 @@ describeNatively('programs that write their own trace', () => {
     );
   });
 
-  // Without optimisation: a call that the compiler may leave out is none of a program's own.
-  test.each(csmithSeeds.map((seed) => [seed, FORMS[seed % FORMS.length]!] as const))(
+  // With the programs above, sixty and more; each form with both tracers.
+  test.each(csmithSeeds(times(53, 4, 1)).map((seed) => [seed, FORMS[seed % FORMS.length]!] as const))(
     'RT-20: csmith %i, %j',
     (seed, form) => {
-      // It leaves a file where it runs.
-      const folder = scratch('csmith');
-      mkdirSync(folder);
-      const source = spawnSync('csmith', ['--seed', String(seed), '--max-funcs', '12'], {
-        encoding: 'utf8',
-        cwd: folder,
-      }).stdout;
-      const flags = ['-O0', '-g0', '-w', '-I/usr/include/csmith'];
-      const expected = truth({ name: '', source, flags }, []);
-      const ran = traced(patched(compile(source, [...flags, ...form])));
-      expect([ran.status, ran.stdout]).toEqual([expected.status, expected.stdout]);
-      const found = report(ran.dir);
-      expect([found.dropped, found.damaged, found.unknown]).toEqual([0, 0, 0]);
-      expect(countsOf(found)).toEqual(expected.counts);
+      checkCsmith(seed, form);
+      if (isWhole) checkCsmith(seed, form, ['--tracer', 'function_graph']);
     },
   );
 });
