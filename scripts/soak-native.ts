@@ -27,8 +27,8 @@ import {
 } from './soak-programs.js';
 
 /**
- * The log of calls: the address behind each call of the hook, less where the program lies. Weak, for
- * some builds link it into their parts, too.
+ * The log of calls: the address behind each call of the hook, less where the program lies. Weak,
+ * for some builds link it into their parts, too.
  */
 const LOG = `
 #include <fcntl.h>

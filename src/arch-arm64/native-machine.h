@@ -46,13 +46,13 @@ static inline u64 thread_register(void)
 
 #define FLOATING_CASE(n) \
   case n: \
-    __asm__ volatile("fmov %0, d" #n : "=r"(*to)); \
+    if (bytes > 8) __asm__ volatile("str q" #n ", %0" : "=Q"(*(u8 (*)[16])to)); \
+    else __asm__ volatile("fmov %0, d" #n : "=r"(*to)); \
     break;
 
-/* Low half of v0 to v7. The compiler uses none of them here. */
+/* Low half of v0 to v7, or all of it. The compiler uses none of them here. */
 static inline void floating_register(u32 place, u32 bytes, u64 *to)
 {
-  (void)bytes;
   switch (place) {
     EIGHT_FLOATING_CASES
   }

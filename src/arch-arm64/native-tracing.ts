@@ -77,8 +77,7 @@ const VALUES: ValuePlaces = {
     ]),
   ),
   floatRegisters: REGISTERS.length,
-  longDoubles: null,
-  longDoubleResult: null,
+  longDoubles: { format: 'binary128', are: 'floating', result: { kind: 'floating', place: 0 } },
   floatsBeyond: 'stack',
   isOneList: false,
   // Four values of the largest type of floating point lie in registers.

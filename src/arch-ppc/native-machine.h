@@ -130,6 +130,9 @@ static inline word thread_register(void)
     else __asm__ volatile("stfd " #n ", %0" : "=m"(*to)); \
     break;
 
+/* What is longer lies in two of them. */
+#define PAIRED_FLOATS
+
 /* f1 to f13. The compiler uses none of them here. */
 static inline void floating_register(u32 place, u32 bytes, u64 *to)
 {

@@ -4,7 +4,7 @@ import { ByteView } from '../bytes.js';
 import { gnuAttributes } from '../elf/gnu-attributes.js';
 import type { ElfImage } from '../elf/image.js';
 import { elfV2Abi } from './abi.js';
-import type { GraphStubs, GraphTracing, NativeTracing, ValuePlaces } from '../machine/native-tracing.js';
+import type { GraphStubs, GraphTracing, NativeTracing, ValuePlaces, LongDoubles } from '../machine/native-tracing.js';
 import type { Target } from '../machine/target.js';
 import type { Address, Endian } from '../units.js';
 
@@ -96,7 +96,6 @@ function placesOf(
     floatRegisters,
     floatsBeyond: 'stack',
     longDoubles: null,
-    longDoubleResult: null,
   };
 }
 
@@ -134,16 +133,22 @@ const VALUES_SYSV = placesOf([0, 1, 2, 3, 4, 5, 6, 7], 8, {
 
 /** Tag_GNU_Power_ABI_FP, whose lowest bits are 1 for double precision or 0 where it is not said. */
 const TAG_FLOAT = 4;
+/** Its next two bits: `long double` is a pair of numbers of double precision. */
+const LONG_DOUBLE = 12;
+const IBM_LONG_DOUBLE = 4;
+const PAIRS: LongDoubles = { format: 'pair', are: 'floating-pair', result: { kind: 'floating', place: 0 } };
 /** Tag_GNU_Power_ABI_Struct_Return: in r3 and r4. */
 const TAG_STRUCT_RETURN = 12;
 const IN_REGISTERS = 1;
 
 /** Without registers of floating point, or with single precision alone, none is looked at. */
 const ofFloatAbi =
-  (values: ValuePlaces) =>
+  (plain: ValuePlaces) =>
   (image: ElfImage): ValuePlaces | null => {
     const attributes = gnuAttributes(image);
-    if (((attributes.get(TAG_FLOAT) ?? 0) & 3) > 1) return null;
+    const float = attributes.get(TAG_FLOAT) ?? 0;
+    if ((float & 3) > 1) return null;
+    const values = (float & LONG_DOUBLE) === IBM_LONG_DOUBLE ? { ...plain, longDoubles: PAIRS } : plain;
     if (attributes.get(TAG_STRUCT_RETURN) !== IN_REGISTERS) return values;
     return { ...values, hiddenResult: { never: 2 * values.wordBytes, always: 2 * values.wordBytes } };
   };

@@ -20,8 +20,11 @@ const VALUES: ValuePlaces = {
   floatRegisters: REGISTERS.length,
   floatsBeyond: 'integers',
   isOneList: false,
-  longDoubles: null,
-  longDoubleResult: null,
+  longDoubles: {
+    format: 'binary128',
+    are: 'integer-pair',
+    result: { kind: 'register', place: SAVED_IN_FRONT },
+  },
   aggregates: { above: 16, are: 'reference' },
   hiddenResult: { never: 16, always: 16 },
 };

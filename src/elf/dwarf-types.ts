@@ -134,10 +134,11 @@ class Types {
   }
 }
 
-function baseType({ numbers }: DebugEntry, bytes: number): ValueType {
+function baseType({ numbers, name }: DebugEntry, bytes: number): ValueType {
   switch (numbers.get(AT.encoding)) {
     case ENCODING.float:
-      return { kind: 'floating', bytes };
+      // Others of that size are passed in other ways than `long double`: __float128 on x86.
+      return bytes <= 8 || name === 'long double' ? { kind: 'floating', bytes } : UNKNOWN;
     case ENCODING.signed:
       return bytes <= 8 ? { kind: 'signed', bytes } : UNKNOWN;
     case ENCODING.unsigned:

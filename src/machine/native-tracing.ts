@@ -55,6 +55,18 @@ export interface GraphTracing {
   readonly shadowStacks: { readonly property: number; readonly bit: number } | null;
 }
 
+/** How `long double` is made and passed. */
+export interface LongDoubles {
+  /** 80 bits of x87; binary128; a pair of numbers of double precision, whose sum it is. */
+  readonly format: 'x87' | 'binary128' | 'pair';
+  /**
+   * On the stack; in one register of floating point, or in two that follow each other; in two for
+   * integers.
+   */
+  readonly are: 'stack' | 'floating' | 'floating-pair' | 'integer-pair';
+  readonly result: { readonly kind: 'register' | 'floating'; readonly place: number };
+}
+
 /** Where functions find their arguments, and leave what they return, as the runtime sees it. */
 export interface ValuePlaces {
   readonly wordBytes: 4 | 8;
@@ -68,9 +80,8 @@ export interface ValuePlaces {
   readonly floatsBeyond: 'stack' | 'integers';
   /** Whether a value of floating point takes a word from those of integers, too. */
   readonly isOneList: boolean;
-  /** Where values of floating point with more than 64 bits are; null: not known. */
-  readonly longDoubles: 'stack' | null;
-  readonly longDoubleResult: number | null;
+  /** `long double` of more than 64 bits; null: not known. */
+  readonly longDoubles: LongDoubles | null;
   /**
    * Structures of more than so many bytes: copied on the stack, or elsewhere and passed by address;
    * of others, and where it is null, it is not known.

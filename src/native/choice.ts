@@ -94,8 +94,8 @@ export interface ChosenObject {
   readonly signatures: Signatures | null;
 }
 
-function encodeValue(value: Placed, wordBytes: number, endian: Endian): Uint8Array {
-  const [format, bytes] = shapeOf(value, wordBytes);
+function encodeValue(value: Placed, places: ValuePlaces, endian: Endian): Uint8Array {
+  const [format, bytes] = shapeOf(value, places);
   const out = new Uint8Array(VALUE_BYTES);
   out.set([KINDS[value.kind], format.charCodeAt(0), bytes, valueNumber(value.spec)]);
   new ByteView(out, endian).insertU16(4, value.place);
@@ -142,7 +142,6 @@ function valuesOf(
 
 /** Rows of the functions about which something is special, in ascending order of addresses. */
 function partOf(object: ChosenObject, choice: Choice, endian: Endian, tracer: NativeTracer): Uint8Array {
-  const wordBytes = object.places?.wordBytes ?? 8;
   const triggers = choice.triggers.map((each) => [each, matcherOf([each.pattern], choice.match)] as const);
   const specs = new Map(choice.values.map((each) => [each, matcherOf([each.pattern], choice.match)]));
   const isElsewhere = locationFilter(choice);
@@ -176,7 +175,7 @@ function partOf(object: ChosenObject, choice: Choice, endian: Endian, tracer: Na
     view.insertU16(28, before.length);
     view.insertU16(30, results.length);
     rows.push(row);
-    for (const each of [...before, ...results]) values.push(encodeValue(each, wordBytes, endian));
+    for (const each of [...before, ...results]) values.push(encodeValue(each, object.places!, endian));
   });
   return part(object, choice, [rows, values], endian);
 }

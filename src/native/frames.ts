@@ -32,7 +32,7 @@ export interface FrameTable {
 /** Of a section of entries that has none. */
 const END_BYTES = 4;
 
-/** Of which each unwinder of a program has one at least (Itanium C++ ABI: exception handling, 1.3). */
+/** Of which each unwinder of a program has one (Itanium C++ ABI: exception handling, 1.3). */
 const UNWINDERS = ['_Unwind_RaiseException', '_Unwind_ForcedUnwind', '_Unwind_Backtrace', '_Unwind_Find_FDE'] as const;
 
 /** Whether a static program may have an unwinder of its own: no library brings one. */

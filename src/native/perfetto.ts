@@ -14,7 +14,7 @@ import type { NativeFunction } from './objects.js';
 import { PERFETTO_PROTO } from './perfetto-proto.js';
 import type { NativeTrace, TraceThread } from './trace.js';
 import type { Values } from './tree.js';
-import { floatOf, jsonOf, nameOf, type RecordedValue } from './values.js';
+import { floatOf, isFloat, jsonOf, nameOf, type RecordedValue } from './values.js';
 
 /** A clock of our own, whose times are distances. */
 const DISTANCES = 64;
@@ -52,7 +52,7 @@ function annotation(value: RecordedValue): Fields {
   const { format, bits } = value;
   const name = nameOf(value);
   const json = jsonOf(value);
-  if (format === 'f') return { name, doubleValue: floatOf(value) };
+  if (isFloat(value)) return { name, doubleValue: floatOf(value) };
   if (typeof json === 'number') return format === 'u' ? { name, uintValue: json } : { name, intValue: json };
   const isAddress = value.text === null && format !== 'c' && bits <= BigInt(Number.MAX_SAFE_INTEGER);
   return isAddress ? { name, pointerValue: Number(bits) } : { name, stringValue: json ?? '' };

@@ -6,7 +6,7 @@
 import { alignUp } from '../bits.js';
 import { titleOf } from './names.js';
 import type { NativeFunction } from './objects.js';
-import { nameOf, type RecordedValue, textOf } from './values.js';
+import { floatOf, isFloat, nameOf, type RecordedValue, textOf } from './values.js';
 
 const isText = ({ format }: Pick<RecordedValue, 'format'>): boolean => format === 's' || format === 'S';
 
@@ -20,6 +20,14 @@ function wordOf(value: RecordedValue): string {
   return `${name}/${format}${8 * bytes}`;
 }
 
+/** It knows none of 128 bits: the nearest of 64. */
+function narrowed(value: RecordedValue): RecordedValue {
+  if (value.bytes !== 16 || !isFloat(value)) return value;
+  const view = new DataView(new ArrayBuffer(8));
+  view.setFloat64(0, floatOf(value));
+  return { ...value, format: 'f', bytes: 8, bits: view.getBigUint64(0) };
+}
+
 interface Shape {
   readonly name: string;
   readonly values: readonly RecordedValue[];
@@ -30,7 +38,8 @@ export class UftraceValues {
   private readonly returns: (Shape | undefined)[] = [];
 
   /** The bytes behind a record. */
-  encode(called: NativeFunction, values: readonly RecordedValue[]): Uint8Array {
+  encode(called: NativeFunction, recorded: readonly RecordedValue[]): Uint8Array {
+    const values = recorded.map(narrowed);
     const shapes = values[0]?.class === 'retval' ? this.returns : this.calls;
     const shape = (shapes[called.index] ??= { name: titleOf(called), values });
     const parts: Uint8Array[] = [];

@@ -11,6 +11,9 @@ import type { ValueFormat, ValueSpec } from './values.js';
 /** Kinds of places, by the numbers that the runtime knows. */
 export const KINDS = { register: 0, floating: 1, stack: 2 } as const;
 
+const X87_BYTES = 10;
+const LONG_DOUBLE_BYTES = 16;
+
 /** A value where it lies. */
 export interface Placed {
   readonly spec: ValueSpec;
@@ -45,17 +48,38 @@ class Arguments {
   }
 
   private addFloating(type: ValueType & { readonly kind: 'floating' }): boolean {
-    const { floatRegisters, floatsBeyond, isOneList, longDoubles } = this.places;
-    if (type.bytes > 8) {
-      if (longDoubles !== 'stack') return false;
-      this.stack += this.stack % 2;
-      this.push('fparg', 'stack', this.stack, type);
-      this.stack += 2;
-    } else if (this.floats < floatRegisters) {
+    const { floatRegisters, floatsBeyond, isOneList } = this.places;
+    if (type.bytes > 8) return this.addLongDouble(type);
+    if (this.floats < floatRegisters) {
       this.push('fparg', 'floating', this.floats++, type);
       if (isOneList) this.takeWord();
     } else if (isOneList || floatsBeyond === 'integers') this.addInteger('fparg', type);
     else this.addToStack('fparg', type);
+    return true;
+  }
+
+  /** Those of which a part is in registers and a part elsewhere are not told. */
+  private addLongDouble(type: ValueType): boolean {
+    const { longDoubles, floatRegisters, registers, wordBytes, isOneList } = this.places;
+    if (longDoubles === null) return false;
+    const { are } = longDoubles;
+    const words = LONG_DOUBLE_BYTES / wordBytes;
+    const count = are === 'floating-pair' ? 2 : 1;
+    if (are === 'integer-pair' && this.integers < registers.length) {
+      if (this.integers + words > registers.length) return false;
+      this.push('fparg', 'register', registers[this.integers]!, type);
+      this.integers += words;
+    } else if (are.startsWith('floating') && this.floats + count <= floatRegisters) {
+      this.push('fparg', 'floating', this.floats, type);
+      this.floats += count;
+      if (isOneList) for (let i = 0; i < words; i++) this.takeWord();
+    } else {
+      if (isOneList) return false;
+      if (are.startsWith('floating')) this.floats = floatRegisters;
+      this.stack += this.stack % 2;
+      this.push('fparg', 'stack', this.stack, type);
+      this.stack += words;
+    }
     return true;
   }
 
@@ -136,9 +160,7 @@ export function typedResults({ result }: Signature, places: ValuePlaces): readon
   const spec = { class: 'retval', number: 0, format: null, bytes: null, place: null } as const;
   if (result.kind !== 'floating') return [{ spec, kind: 'register', place: places.result, type: result }];
   if (result.bytes <= 8) return [{ spec, kind: 'floating', place: 0, type: result }];
-  return places.longDoubleResult === null
-    ? []
-    : [{ spec, kind: 'floating', place: places.longDoubleResult, type: result }];
+  return places.longDoubles === null ? [] : [{ spec, ...places.longDoubles.result, type: result }];
 }
 
 function namedRegister(
@@ -157,13 +179,11 @@ function namedRegister(
 export function placed(spec: ValueSpec, typed: readonly Placed[], places: ValuePlaces): Placed {
   const known = typed.find(({ spec: each }) => each.class === spec.class && each.number === spec.number);
   const type = known?.type ?? null;
-  if (spec.bytes === 10 && places.longDoubles === null) {
-    throw refused('values', 'values of 80 bits are not served here');
-  }
+  checkLongDouble(spec, known, places);
   if (typeof spec.place === 'number') return { spec, kind: 'stack', place: spec.place - 1, type };
   if (typeof spec.place === 'string') return { spec, ...namedRegister(spec.place, places), type };
   if (spec.class === 'retval' && spec.format === 'f') {
-    return { spec, kind: 'floating', place: spec.bytes === 10 ? places.longDoubleResult! : 0, type };
+    return { spec, kind: 'floating', place: 0, type, ...longResult(spec, places) };
   }
   if (known !== undefined) return { ...known, spec };
   if (spec.class === 'retval') return { spec, kind: 'register', place: places.result, type };
@@ -171,6 +191,23 @@ export function placed(spec: ValueSpec, typed: readonly Placed[], places: ValueP
 }
 
 type Place = Pick<Placed, 'kind' | 'place'>;
+
+const isLong = ({ bytes }: ValueSpec): boolean => bytes === X87_BYTES || bytes === LONG_DOUBLE_BYTES;
+
+const longResult = (spec: ValueSpec, { longDoubles }: ValuePlaces): Partial<Place> =>
+  isLong(spec) && longDoubles !== null ? longDoubles.result : {};
+
+/** 80 bits are those of x87, 128 the others'; of arguments types say where those are. */
+function checkLongDouble(spec: ValueSpec, known: Placed | undefined, { longDoubles }: ValuePlaces): void {
+  if (!isLong(spec)) return;
+  const isX87 = longDoubles?.format === 'x87';
+  if (longDoubles === null || isX87 !== (spec.bytes === X87_BYTES)) {
+    throw refused('values', `values of ${8 * spec.bytes!} bits are not served here`);
+  }
+  if (!isX87 && spec.class !== 'retval' && (known === undefined || spec.place !== null)) {
+    throw refused('values', 'where arguments of 128 bits are is known by their types alone');
+  }
+}
 
 /** The N-th value of floating point where nothing says what else is passed. */
 function numberedFloat({ number }: ValueSpec, places: ValuePlaces): Place {
@@ -195,8 +232,11 @@ function numberedInteger({ number, bytes }: ValueSpec, { registers, wordBytes }:
 }
 
 /** Format and size of a value, by what was asked for, then by its type. */
-export function shapeOf({ spec, type }: Placed, wordBytes: number): readonly [ValueFormat, number] {
-  const [format, bytes] = shapeOfType(spec, type, wordBytes);
+export function shapeOf({ spec, type }: Placed, places: ValuePlaces): readonly [ValueFormat, number] {
+  const { wordBytes } = places;
+  const [format, bytes] = shapeOfType(spec, type, places);
+  if (bytes > 8 && isLongType(type)) return [format, bytes];
+  if (isLong(spec)) return longShape(places);
   // A text's size is that of its address; 80 bits take 10 bytes.
   if (spec.format === 's' || spec.format === 'S' || spec.format === 'p') return [spec.format, wordBytes];
   if (spec.format === 'c') return ['c', 1];
@@ -205,12 +245,20 @@ export function shapeOf({ spec, type }: Placed, wordBytes: number): readonly [Va
   return [spec.format ?? format, Math.min(spec.bytes ?? bytes, most)];
 }
 
+const isLongType = (type: ValueType | null): boolean => type?.kind === 'floating' && type.bytes > 8;
+
+function longShape({ longDoubles }: ValuePlaces): readonly [ValueFormat, number] {
+  if (longDoubles?.format === 'x87') return ['f', X87_BYTES];
+  return [longDoubles?.format === 'pair' ? 'b' : 'f', LONG_DOUBLE_BYTES];
+}
+
 function shapeOfType(
   { class: valueClass, format }: ValueSpec,
   type: ValueType | null,
-  wordBytes: number,
+  places: ValuePlaces,
 ): readonly [ValueFormat, number] {
   const isFloating = valueClass === 'fparg' || format === 'f';
+  const { wordBytes } = places;
   switch (type?.kind) {
     case 'signed':
       return ['i', type.bytes];
@@ -223,7 +271,7 @@ function shapeOfType(
     case 'pointer':
       return ['x', wordBytes];
     case 'floating':
-      return ['f', Math.min(type.bytes, 10)];
+      return type.bytes > 8 ? longShape(places) : ['f', type.bytes];
     default:
       return isFloating ? ['f', 8] : ['d', wordBytes];
   }

@@ -17,8 +17,9 @@ const CLASSES: readonly ValueClass[] = ['arg', 'fparg', 'retval'];
 const NUMBER_BITS = 5;
 
 /** d: decimal or, where it is large, hexadecimal; S: std::string; p: of a function. */
-const FORMATS = 'diuxcsSpf';
-export type ValueFormat = 'd' | 'i' | 'u' | 'x' | 'c' | 's' | 'S' | 'p' | 'f';
+const FORMATS = 'diuxcsSpfb';
+/** b: the sum of two numbers of double precision. */
+export type ValueFormat = 'd' | 'i' | 'u' | 'x' | 'c' | 's' | 'S' | 'p' | 'f' | 'b';
 
 /** A value that is asked for. */
 export interface ValueSpec {
@@ -42,7 +43,7 @@ export interface FunctionSpec {
 }
 
 const SPEC =
-  /^(?:(arg|fparg)(\d{1,2})|(retval))(?:\/([diuxcsSpf])?(8|16|32|64|80)?)?(?:%(?:stack\+?(\d{1,3})|([a-z]\w*)))?$/;
+  /^(?:(arg|fparg)(\d{1,2})|(retval))(?:\/([diuxcsSpf])?(8|16|32|64|80|128)?)?(?:%(?:stack\+?(\d{1,3})|([a-z]\w*)))?$/;
 
 function parseValue(text: string, where: string): ValueSpec {
   const wrong = (why: string): ElftraceError => new ElftraceError('usage', `${where}: ${text}: ${why}`);
@@ -53,8 +54,8 @@ function parseValue(text: string, where: string): ValueSpec {
     throw wrong('numbers of arguments are 1 to 31');
   }
   const isFloating = valueClass === 'fparg' || format === 'f';
-  if (bits === '80' && !isFloating) throw wrong('80 bits are those of floating point');
-  if (isFloating && (bits === '8' || bits === '16')) throw wrong('floating point has 32, 64 or 80 bits');
+  if ((bits === '80' || bits === '128') && !isFloating) throw wrong(`${bits} bits are those of floating point`);
+  if (isFloating && (bits === '8' || bits === '16')) throw wrong('floating point has 32, 64, 80 or 128 bits');
   return {
     class: valueClass,
     number: Number(number ?? 0),
@@ -140,23 +141,48 @@ export function readValues(units: Uint32Array, endian: Endian): readonly Recorde
 
 const decoder = new TextDecoder();
 
-/** Of 4, 8 or (x87) 10 bytes. */
-export function floatOf({ bits, bytes }: RecordedValue): number {
+function doubleOf(bits: bigint): number {
+  const view = new DataView(new ArrayBuffer(8));
+  view.setBigUint64(0, bits);
+  return view.getFloat64(0);
+}
+
+const FRACTION_BITS_128 = 112n;
+
+/** Of binary128, as near as a number of double precision is. */
+function quadOf(bits: bigint): number {
+  const sign = bits >> 127n ? -1 : 1;
+  const exponent = Number((bits >> FRACTION_BITS_128) & 0x7fffn);
+  const fraction = bits & ((1n << FRACTION_BITS_128) - 1n);
+  if (exponent === 0x7fff) return fraction === 0n ? sign * Infinity : NaN;
+  const whole = exponent === 0 ? fraction : fraction | (1n << FRACTION_BITS_128);
+  const scale = Math.max(exponent, 1) - 16383 - Number(FRACTION_BITS_128);
+  // In two steps, for a factor alone may be out of reach.
+  return sign * Number(whole) * 2 ** Math.ceil(scale / 2) * 2 ** Math.floor(scale / 2);
+}
+
+/** Of 4, 8, 10 (x87) or 16 bytes, the latter as near as 64 bits are. */
+export function floatOf({ format, bits, bytes }: RecordedValue): number {
+  if (bytes === 16 && format === 'f') return quadOf(bits);
+  if (bytes === 16) {
+    const [high, low] = [doubleOf(bits & 0xffff_ffff_ffff_ffffn), doubleOf(bits >> 64n)];
+    return low === 0 ? high : high + low;
+  }
   const view = new DataView(new ArrayBuffer(8));
   if (bytes === 4) {
     view.setUint32(0, Number(bits & 0xffff_ffffn));
     return view.getFloat32(0);
   }
-  if (bytes === 8) {
-    view.setBigUint64(0, bits);
-    return view.getFloat64(0);
-  }
+  if (bytes === 8) return doubleOf(bits);
   const fraction = Number(bits & 0xffff_ffff_ffff_ffffn);
   const exponent = Number((bits >> 64n) & 0x7fffn);
   const sign = (bits >> 79n) & 1n ? -1 : 1;
   if (exponent === 0x7fff) return (bits & 0x7fff_ffff_ffff_ffffn) === 0n ? sign * Infinity : NaN;
   return sign * fraction * 2 ** (exponent - 16383 - 63);
 }
+
+/** Whether a value is one of floating point. */
+export const isFloat = ({ format }: Pick<RecordedValue, 'format'>): boolean => format === 'f' || format === 'b';
 
 const signedOf = ({ bits, bytes }: RecordedValue): bigint => BigInt.asIntN(8 * bytes, bits);
 
@@ -165,7 +191,7 @@ export function jsonOf(value: RecordedValue): number | string | null {
   const { format, state, text, bits } = value;
   if (text !== null) return decoder.decode(text);
   if (state === 'unreadable') return bits === 0n ? null : hex(bits);
-  if (format === 'f') {
+  if (isFloat(value)) {
     const number = floatOf(value);
     return Number.isFinite(number) ? number : String(number);
   }
@@ -179,6 +205,18 @@ const ESCAPES: Readonly<Record<string, string>> = { '\n': '\\n', '\t': '\\t', '\
 /** From where on uftrace prints numbers of no type in hexadecimal. */
 const LARGE = 100_000n;
 
+/** From where on `toFixed` writes exponents. */
+const EXPONENTS_FROM = 1e21;
+
+/** As %f of C. */
+function floatText(number: number): string {
+  if (Number.isNaN(number)) return 'nan';
+  const sign = number < 0 || Object.is(number, -0) ? '-' : '';
+  const size = Math.abs(number);
+  if (size === Infinity) return `${sign}inf`;
+  return `${sign}${size < EXPONENTS_FROM ? size.toFixed(6) : `${BigInt(size)}.000000`}`;
+}
+
 /** As uftrace prints it. */
 export function textOf(value: RecordedValue): string {
   const { format, state, text, bits } = value;
@@ -188,7 +226,7 @@ export function textOf(value: RecordedValue): string {
     return `"${shown}"${state === 'cut' ? '...' : ''}`;
   }
   if (state === 'unreadable') return bits === 0n ? '"NULL"' : `<${hex(bits)}>`;
-  if (format === 'f') return floatOf(value).toFixed(6);
+  if (isFloat(value)) return floatText(floatOf(value));
   if (format === 'x' || format === 'p') return hex(bits);
   if (format === 'u') return String(bits);
   if (format === 'c') return characterText(Number(bits));

@@ -126,15 +126,26 @@ static u32 take_values(u32 *units, const struct value *values, u32 count, const 
     const struct value *value = &values[i];
     u64 number[2] = { 0, 0 };
     if (used + 5 > room) break;
-    if (value->kind == VALUE_REGISTER) number[0] = number_at(registers + value->place, value->bytes);
-    else if (value->kind == VALUE_FLOATING) floating_register(value->place, value->bytes, number);
-    else if (value->bytes > 8) copy(number, (const u8 *)(stack + (word)value->place * WORD_BYTES), 16);
+    int is_long = value->bytes > 8;
+    if (value->kind == VALUE_REGISTER) {
+      number[0] = number_at(registers + value->place, value->bytes);
+      if (is_long) number[1] = registers[value->place + 1];
+    } else if (value->kind == VALUE_FLOATING) {
+#ifdef PAIRED_FLOATS
+      floating_register(value->place, is_long ? 8 : value->bytes, number);
+      if (is_long) floating_register(value->place + 1u, 8, number + 1);
+#else
+      floating_register(value->place, value->bytes, number);
+#endif
+    } else if (is_long) copy(number, (const u8 *)(stack + (word)value->place * WORD_BYTES), 16);
     else number[0] = number_at((const word *)stack + value->place, value->bytes);
     if (value->format == 's' || value->format == 'S') {
       used += put_text(units + used, value, (word)number[0], (room - used - 1) * 4ul);
-    } else if (value->bytes > 8) {
+    } else if (is_long) {
+      put_number(units + used, value, number[0], 8, VALUE_WHOLE);
       units[used] = value_head(value, value->bytes, VALUE_WHOLE);
-      copy(units + used + 1, number, 16);
+      units[used + 3] = (u32)number[1];
+      if (value->bytes > 12) units[used + 4] = (u32)(number[1] >> 32);
       used += 1 + (value->bytes + 3u) / 4;
     } else {
       u64 ones = value->bytes == 8 ? ~(u64)0 : ((u64)1 << value->bytes * 8) - 1;
