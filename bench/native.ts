@@ -1,7 +1,8 @@
 /**
  * Programs that write their own trace: what a call costs (CPU time of the loop, less that of the
- * loop without sites), bytes of a call, losses; beside -finstrument-functions and uftrace, where it
- * is installed. Then what reading such a trace costs. Directories are on a tmpfs.
+ * loop without sites), without and with its return, bytes of a call, losses; beside
+ * -finstrument-functions and uftrace, where it is installed. Then what reading such a trace costs.
+ * Directories are on a tmpfs.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
@@ -39,7 +40,7 @@ export interface NativeBench {
   readonly cost: (args: readonly string[]) => { readonly seconds: number; readonly mebibytes: number };
 }
 
-type Form = 'plain' | 'nops' | 'traced' | 'limited' | 'hooks' | 'uftrace';
+type Form = 'plain' | 'nops' | 'traced' | 'graph' | 'limited' | 'hooks' | 'uftrace';
 
 function must(
   command: string,
@@ -79,6 +80,7 @@ function buildForms(folder: string, cli: string): void {
   build('hooks', ['-finstrument-functions'], '', HOOKS);
   build('uftrace', ['-pg', '-mfentry'], '');
   must(process.execPath, [cli, 'record', '-o', at('traced'), at('nops')]);
+  must(process.execPath, [cli, 'record', '--tracer', 'function_graph', '-o', at('graph'), at('nops')]);
 }
 
 function runForm(form: Form, threads: number, folder: string, shared: string): LoopRun {
@@ -101,7 +103,14 @@ function benchCalls(
   run: (form: Form, threads: number) => LoopRun,
   threads: number,
 ): void {
-  const forms: Form[] = ['nops', 'traced', 'limited', 'hooks', ...(hasTool('uftrace') ? (['uftrace'] as const) : [])];
+  const forms: Form[] = [
+    'nops',
+    'traced',
+    'graph',
+    'limited',
+    'hooks',
+    ...(hasTool('uftrace') ? (['uftrace'] as const) : []),
+  ];
   const spent = new Map<Form, number[]>();
   const bytes = new Map<Form, number>();
   // One after the other, so that a slow minute is one for all.
@@ -111,7 +120,8 @@ function benchCalls(
       const found = run(form, threads);
       spent.set(form, [...(spent.get(form) ?? []), (found.time - base) / calls]);
       bytes.set(form, found.bytes / calls);
-      if (i === 0 && (form === 'traced' || form === 'limited')) checkLosses(must, cli, found.dir, form);
+      if (i === 0 && (form === 'traced' || form === 'graph' || form === 'limited'))
+        checkLosses(must, cli, found.dir, form);
     }
   }
   for (const form of forms) {
