@@ -206,6 +206,8 @@ export class ThreadReader {
     this.startEpoch = Number(counter >> BigInt(RECORD.clockBits));
     this.startTicks = Number(counter & BigInt(CLOCK_ONES));
     this.rate = clock.nanosecondsPerTick;
+    // The entry begins with zero, and says nothing while the counter's upper bits are that.
+    if (header.first.counter >> BigInt(RECORD.clockBits) === 0n) this.epoch = 0;
   }
 
   /** Goes on to the next event; false at the end. */
