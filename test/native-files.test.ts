@@ -244,6 +244,16 @@ int main(void) { struct sigaction action = { .sa_handler = on_trap }; sigaction(
     expect([main, work <= 400, inner <= Number(handled), traps <= Number(handled)]).toEqual([1, true, true, true]);
   });
 
+  test('RT-20: the emulator executes the same file, whose trace says the same', () => {
+    const output = patched(compile(FIB, [...PLAIN, '-static']));
+    const root = scratch('root');
+    mkdirSync(join(root, 'trace'), { recursive: true });
+    const ran = elftrace(['run', '--root', root, '--write', root, '--env', 'ELFTRACE_DIR=/trace', output]);
+    const natively = traced(output);
+    expect([ran.status, ran.stdout]).toEqual([natively.status, natively.stdout]);
+    expect(countsOf(report(join(root, 'trace'), output))).toEqual(countsOf(report(natively.dir)));
+  });
+
   describe('RT-23: what cannot be recorded is dropped and counted, and the program goes on', () => {
     const CALLS = 92_735 + 1;
     const limited = (limit: string, env: Readonly<Record<string, string>> = {}, file = program()): Ran => {
