@@ -2,7 +2,7 @@
 import { expect, test } from '@jest/globals';
 import type { Endian } from '../src/units.js';
 import { HEADER, HEADER_BYTES } from '../src/native/layout.js';
-import { readThreadHeader, ThreadReader, type TraceSource } from '../src/native/reader.js';
+import { clockOf, readThreadHeader, ThreadReader, type TraceSource } from '../src/native/reader.js';
 import { CallTree } from '../src/native/tree.js';
 
 /** A file with these units behind its header. */
@@ -126,4 +126,31 @@ test('RT-46: a call that a signal handler interrupted stands in front of it, and
   const times: number[] = [];
   while (reader.next()) times.push(reader.time);
   expect(times).toEqual([50, 50, 50, 60]);
+});
+
+test.each([
+  ['none', []],
+  ['the first of all', [0]],
+  ['the last of all', [1]],
+  ['both of a thread', [2, 3]],
+  ['one at each end', [0, 5]],
+] as const)('RT-29: pairs whose clock is late do not count: %s', (_, late) => {
+  // A tick of 3 ns; of three threads the first covers all, and each runs for some milliseconds.
+  const counters = [0, 6_000_000, 1_000_000, 5_000_000, 2_000_000, 5_500_000];
+  const pairs = counters.map((counter, i) => ({
+    counter: BigInt(1_000_000_000 + counter),
+    nanoseconds: BigInt(7_000_000_000 + 3 * counter + ((late as readonly number[]).includes(i) ? 50_000_000 : 0)),
+  }));
+  const headers = [0, 2, 4].map((i) => ({ first: pairs[i]!, last: pairs[i + 1]! }));
+  expect(clockOf(headers)).toEqual({
+    origin: { counter: 1_000_000_000n, nanoseconds: 7_000_000_000n },
+    nanosecondsPerTick: 3,
+  });
+});
+
+test('RT-29: of one pair, and of clocks that stand still, nothing is measured', () => {
+  const pair = { counter: 5n, nanoseconds: 9n };
+  expect(clockOf([{ first: pair, last: pair }])).toEqual({ origin: pair, nanosecondsPerTick: 1 });
+  expect(clockOf([{ first: pair, last: { counter: 8n, nanoseconds: 9n } }]).nanosecondsPerTick).toBe(1);
+  expect(clockOf([])).toEqual({ origin: { counter: 0n, nanoseconds: 0n }, nanosecondsPerTick: 1 });
 });

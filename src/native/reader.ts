@@ -119,20 +119,39 @@ export interface Clock {
 }
 
 /**
- * The clock of several files: measured over the longest time that one of them covers, from the
- * earliest counter on.
+ * The clock of several files (RT-29). The clock of a pair is read behind its counter: it may be
+ * late, where the thread waited for a processor in between, and is never early. So the true line
+ * has no pair below it, and it is that between the two neighbours on the lower hull of all pairs
+ * that are the furthest apart.
  */
 export function clockOf(headers: readonly Pick<ThreadHeader, 'first' | 'last'>[]): Clock {
-  const [one] = headers;
-  if (one === undefined) return { origin: { counter: 0n, nanoseconds: 0n }, nanosecondsPerTick: 1 };
-  const origin = headers.reduce((least, { first }) => (first.counter < least.counter ? first : least), one.first);
-  const spans = headers.map(({ first, last }) => ({
-    ticks: Number(last.counter - first.counter),
-    time: Number(last.nanoseconds - first.nanoseconds),
-  }));
-  const longest = spans.reduce((most, each) => (each.ticks > most.ticks ? each : most), spans[0]!);
-  return { origin, nanosecondsPerTick: longest.ticks > 0 ? longest.time / longest.ticks : 1 };
+  const pairs = headers
+    .flatMap(({ first, last }) => [first, last])
+    .sort((a, b) => Number(a.counter - b.counter) || Number(a.nanoseconds - b.nanoseconds));
+  const [origin] = pairs;
+  if (origin === undefined) return { origin: { counter: 0n, nanoseconds: 0n }, nanosecondsPerTick: 1 };
+  const hull: ClockPair[] = [];
+  for (const pair of pairs) {
+    while (hull.length > 1 && !turnsUp(hull.at(-2)!, hull.at(-1)!, pair)) hull.pop();
+    if (hull.at(-1)?.counter !== pair.counter) hull.push(pair);
+  }
+  let best: { readonly from: ClockPair; readonly ticks: bigint; readonly time: bigint } | null = null;
+  for (let i = 1; i < hull.length; i++) {
+    const [from, to] = [hull[i - 1]!, hull[i]!];
+    const [ticks, time] = [to.counter - from.counter, to.nanoseconds - from.nanoseconds];
+    if (time > 0n && (best === null || ticks > best.ticks)) best = { from, ticks, time };
+  }
+  if (best === null) return { origin, nanosecondsPerTick: 1 };
+  const nanoseconds = best.from.nanoseconds - ((best.from.counter - origin.counter) * best.time) / best.ticks;
+  return {
+    origin: { counter: origin.counter, nanoseconds },
+    nanosecondsPerTick: Number(best.time) / Number(best.ticks),
+  };
 }
+
+/** Whether the line from b to c is steeper than that from a to b. */
+const turnsUp = (a: ClockPair, b: ClockPair, c: ClockPair): boolean =>
+  (b.nanoseconds - a.nanoseconds) * (c.counter - b.counter) < (c.nanoseconds - b.nanoseconds) * (b.counter - a.counter);
 
 const HOST_ENDIAN: Endian = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1 ? 'little' : 'big';
 
