@@ -12,6 +12,7 @@ import { readElf } from '../src/elf/read.js';
 import { findSites, type Sites } from '../src/sites/sites.js';
 import { load } from '../src/program/program.js';
 import { asChange } from './support/fake-view.js';
+import { sampled } from './support/long.js';
 import { describeWith, run, runProgramFile, tool } from './support/tools.js';
 import { isX86Linux } from './support/processor.js';
 
@@ -191,7 +192,7 @@ function checkObject(compiler: string, [flags, shape, state, size, ipDelta]: Row
 }
 
 describeWith(['gcc', 'readelf'], 'X-SITE-1 X-SITE-2 X-SITE-3 gcc objects', () => {
-  test.each([...CALLS_BOTH, ...CALLS_GCC, ...PADS])('gcc %s: %s %s', (...row) => {
+  test.each(sampled([...CALLS_BOTH, ...CALLS_GCC, ...PADS], 2))('gcc %s: %s %s', (...row) => {
     checkObject('gcc', row);
   });
 
@@ -210,7 +211,7 @@ describeWith(['gcc', 'readelf'], 'X-SITE-1 X-SITE-2 X-SITE-3 gcc objects', () =>
 });
 
 describeWith(['clang', 'readelf'], 'X-SITE-1 X-SITE-2 X-SITE-3 clang objects', () => {
-  test.each([...CALLS_BOTH, ...CALLS_CLANG, ...PADS])('clang %s: %s %s', (...row) => {
+  test.each(sampled([...CALLS_BOTH, ...CALLS_CLANG, ...PADS], 2))('clang %s: %s %s', (...row) => {
     checkObject('clang', row);
   });
 
@@ -218,7 +219,7 @@ describeWith(['clang', 'readelf'], 'X-SITE-1 X-SITE-2 X-SITE-3 clang objects', (
     checkPadding('clang', flags);
   });
 
-  test.each([6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20])('clang pad of %i bytes holds a call', (size) => {
+  test.each(sampled([6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20], 3))('clang pad of %i bytes holds a call', (size) => {
     const sites = sitesOf(compile('clang', `-fpatchable-function-entry=${size}`, 'object.o'));
     for (const reading of readingsOf(sites)) {
       expect([reading.state, reading.form, reading.sizeBytes]).toEqual(['compiled', 'long-nop', Math.min(size, 10)]);
@@ -270,7 +271,7 @@ function status(bytes: Uint8Array): number {
 const canRun = isX86Linux || tool('qemu-x86_64') !== null;
 
 describeWith(['gcc', 'clang', 'ld.bfd', 'ld.lld'], 'X-SITE-1 linked images', () => {
-  test.each(LINKS)('%s %s %s: %s %s, by both linkers', (compiler, flags, link, shape, form, runs) => {
+  test.each(sampled(LINKS, 2))('%s %s %s: %s %s, by both linkers', (compiler, flags, link, shape, form, runs) => {
     compile(compiler, flags, 'sample.o');
     run('gcc', ['-c', join(folder, 'tracer.S'), '-o', join(folder, 'tracer.o')]);
     for (const linker of ['ld.bfd', 'ld.lld']) checkLinked(linker, link, shape, form, runs);

@@ -24,7 +24,7 @@ import { type Event, FakeMachine } from './support/fake-ftrace.js';
 import { type MFunction, Model } from './support/ftrace-model.js';
 import { type Action, ModelDriver, type PoolEntry, tracerOf, userNames } from './support/model-driver.js';
 
-const SEQUENCES = Number(process.env['ELFTRACE_SEQUENCES'] ?? times(1000, 500, 300));
+const SEQUENCES = Number(process.env['ELFTRACE_SEQUENCES'] ?? times(1000, 500, 150));
 /** Sequences of which the last write fails. */
 const FAULTS = Math.max(SEQUENCES, 500);
 const SEED = Number(process.env['ELFTRACE_SEED'] ?? '20240601');

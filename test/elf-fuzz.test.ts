@@ -16,7 +16,7 @@ import { fastest } from './support/timing.js';
 import { times } from './support/long.js';
 
 /** `npm run soak` asks for more. */
-const MUTANTS = Number(process.env['ELFTRACE_MUTANTS'] ?? times(5000, 5000, 1200));
+const MUTANTS = Number(process.env['ELFTRACE_MUTANTS'] ?? times(5000, 5000, 500));
 const LIMIT_MS = 1000;
 const LIMIT_BYTES = 64 << 20;
 

@@ -9,7 +9,7 @@ import { few, isLong, times } from './support/long.js';
 
 /** Of each some 7,500 instructions. `scripts/soak-tiers.ts` goes on with more. */
 const SEEDS = few([1, 2, 3]);
-const SEQUENCES = times(2000, 2000, 700);
+const SEQUENCES = times(2000, 2000, 250);
 
 describe('a block does what its instructions do one by one', () => {
   for (const { target, emulation } of arches) {

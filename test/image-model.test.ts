@@ -26,7 +26,7 @@ import {
 import { type Action, ModelDriver, type PoolEntry, tracerOf, userNames } from './support/model-driver.js';
 import { describeWith } from './support/tools.js';
 
-const SEQUENCES = Number(process.env['ELFTRACE_IMAGE_MODEL'] ?? times(1000, 400, 100));
+const SEQUENCES = Number(process.env['ELFTRACE_IMAGE_MODEL'] ?? times(1000, 400, 40));
 const SEED = Number(process.env['ELFTRACE_SEED'] ?? '20240601');
 /** Images of each case: other numbers, other calls. */
 const IMAGES = Number(process.env['ELFTRACE_IMAGES'] ?? '1');

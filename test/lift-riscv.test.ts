@@ -225,7 +225,7 @@ test('random straight-line code: a run gives what single steps give, with the sa
   );
   const data = Uint8Array.from({ length: 64 }, () => next() & 255);
   let instructions = 0;
-  const programs = times(250, 250, 60);
+  const programs = times(250, 250, 30);
   for (let i = 0; i < programs; i++) {
     const lines = Array.from({ length: 30 }, () => randomLine(next, rows));
     const [whole, stepped] = [riscvMachine([...lines, ['ebreak']]), riscvMachine([...lines, ['ebreak']])];

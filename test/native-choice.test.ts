@@ -105,7 +105,12 @@ describeNatively('RT-47: calls are recorded that uftrace shows of the whole trac
     return made;
   };
 
-  test.each(SELECTIONS.filter((_, i) => isWhole || i % 2 === 0).map((each) => [each]))('%j', (options) => {
+  test.each(
+    sampled(
+      SELECTIONS.filter((_, i) => isWhole || i % 2 === 0),
+      2,
+    ).map((each) => [each]),
+  )('%j', (options) => {
     for (const [i, [program, whole]] of both().entries()) {
       // Who calls what is known when it returns.
       if (i === 0 && options.includes('-C')) continue;

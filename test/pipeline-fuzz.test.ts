@@ -14,7 +14,7 @@ import { fastest } from './support/timing.js';
 import { times } from './support/long.js';
 
 /** `npm run soak` asks for more. */
-const MUTANTS = Number(process.env['ELFTRACE_MUTANTS'] ?? times(5000, 5000, 1200));
+const MUTANTS = Number(process.env['ELFTRACE_MUTANTS'] ?? times(5000, 5000, 500));
 const LIMIT_MS = 2000;
 
 /**
@@ -109,8 +109,8 @@ describe('damaged files through the pipeline', () => {
       process.stdout.write(
         `pipeline-fuzz: ${MUTANTS} mutants of ${files.length} files: ${text.join('; ')}; slowest ${slowest.toFixed(0)} ms\n`,
       );
-      expect(outcomes.get('findings, patched')).toBeGreaterThan(100);
-      expect(outcomes.get('clean, patched')).toBeGreaterThan(100);
+      expect(outcomes.get('findings, patched')).toBeGreaterThan(MUTANTS / 12);
+      expect(outcomes.get('clean, patched')).toBeGreaterThan(MUTANTS / 12);
     },
     60_000 + MUTANTS * 10,
   );

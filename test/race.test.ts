@@ -33,7 +33,7 @@ const build = (id: string, form: string, threads?: number): RaceCase =>
     .build(threads);
 
 /** Random sequences; scripts/soak-race.ts asks for more. */
-const runs = Number(process.env['ELFTRACE_RACES'] ?? times(60, 60, 30));
+const runs = Number(process.env['ELFTRACE_RACES'] ?? times(60, 60, 16));
 const seed = Number(process.env['ELFTRACE_SEED'] ?? 10);
 
 let orders = 0n;

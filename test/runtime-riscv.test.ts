@@ -199,7 +199,7 @@ for (const [at, target] of TRACED_TARGETS.entries()) {
 
     test.each(
       at === 0
-        ? sampled(ENTRIES, 2)
+        ? sampled(ENTRIES, 4)
         : few(
             ENTRIES.filter(([flavour]) => flavour === 'g2'),
             2,

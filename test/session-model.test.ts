@@ -16,9 +16,9 @@ import { Session } from '../src/tracing/session.js';
 import { runWithBoth } from './support/compare-traces.js';
 import { arm64Cases, loadedCases, outOfLineCases, loadSamples, type LoadedCase, runImage } from './support/loaded.js';
 import { differences, openBytes } from './support/pipeline.js';
-import { firstOf, isLong, isWhole } from './support/long.js';
+import { firstOf, isLong, isWhole, times } from './support/long.js';
 
-const SEQUENCES = Number(process.env['ELFTRACE_IMAGE_SEQUENCES'] ?? (isWhole ? '20' : '6'));
+const SEQUENCES = Number(process.env['ELFTRACE_IMAGE_SEQUENCES'] ?? times(20, 6));
 let events = 0;
 let operations = 0;
 let prefixes = 0;

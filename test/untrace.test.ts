@@ -14,6 +14,7 @@ import { readRecord } from '../src/record/journal.js';
 import { planUntrace } from '../src/patch/untrace.js';
 import { verify } from '../src/sites/verdicts.js';
 import { warmElftrace as elftrace } from './support/cli.js';
+import { sampled } from './support/long.js';
 import { builtSamples, errorOf, openBytes, readSample, sameBytes } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
 
@@ -69,25 +70,28 @@ function slotsOf(image: ElfImage, name: string): string[] {
 }
 
 describe('C-INIT-1 untraced modules', () => {
-  test.each(modules)('%s: every second function leaves the table, which shrinks; the others stay in it', (name) => {
-    const bytes = readSample(name);
-    const { image, sites } = openBytes(bytes);
-    const selection = Uint8Array.from({ length: sites.count }, (_, i) => i % 2);
-    const before = slotsOf(image, name);
-    const plan = planUntrace(sites, { selection });
-    expect(plan.refusals).toEqual([]);
-    expect(plan.changed).toBe(Math.floor(sites.count / 2));
-    const { bytes: out } = applyPlan(image, plan);
-    const after = openBytes(out);
-    const gone = new Set<string>();
-    for (const each of sites) if (each.index % 2 === 1) gone.add(`${each.range!.name}+${each.anchor}`);
-    expect(slotsOf(after.image, name)).toEqual(before.filter((slot) => !gone.has(slot)));
-    expect(after.sites.count).toBe(sites.count - plan.changed);
-    expect(verify(after.sites).findings.filter((finding) => finding.severity !== 'note')).toEqual([]);
-    expect(sameBytes(revert(readElf(out)), bytes)).toBe(true);
-  });
+  test.each(sampled(modules, 2))(
+    '%s: every second function leaves the table, which shrinks; the others stay in it',
+    (name) => {
+      const bytes = readSample(name);
+      const { image, sites } = openBytes(bytes);
+      const selection = Uint8Array.from({ length: sites.count }, (_, i) => i % 2);
+      const before = slotsOf(image, name);
+      const plan = planUntrace(sites, { selection });
+      expect(plan.refusals).toEqual([]);
+      expect(plan.changed).toBe(Math.floor(sites.count / 2));
+      const { bytes: out } = applyPlan(image, plan);
+      const after = openBytes(out);
+      const gone = new Set<string>();
+      for (const each of sites) if (each.index % 2 === 1) gone.add(`${each.range!.name}+${each.anchor}`);
+      expect(slotsOf(after.image, name)).toEqual(before.filter((slot) => !gone.has(slot)));
+      expect(after.sites.count).toBe(sites.count - plan.changed);
+      expect(verify(after.sites).findings.filter((finding) => finding.severity !== 'note')).toEqual([]);
+      expect(sameBytes(revert(readElf(out)), bytes)).toBe(true);
+    },
+  );
 
-  test.each(modules)('%s: without a site there is no table, and no call', (name) => {
+  test.each(sampled(modules, 2))('%s: without a site there is no table, and no call', (name) => {
     const bytes = readSample(name);
     const { image, sites } = openBytes(bytes);
     const { bytes: out } = applyPlan(image, planUntrace(sites));
@@ -100,7 +104,7 @@ describe('C-INIT-1 untraced modules', () => {
 });
 
 describeWith(['readelf'], 'C-INIT-1 untraced modules by readelf', () => {
-  test.each(modules)('%s', (name) => {
+  test.each(sampled(modules, 2))('%s', (name) => {
     const { image, sites } = openBytes(readSample(name));
     const path = join(folder, 'object.ko');
     const read = (bytes: Uint8Array): string => {

@@ -26,7 +26,7 @@ import { differences, edited, type Opened, openBytes, readSample } from './suppo
 import { interleavings } from './support/interleavings.js';
 import { runProgramFile } from './support/tools.js';
 import { isX86Linux } from './support/processor.js';
-import { repeats } from './support/long.js';
+import { repeats, sampled } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-x86-tramp-'));
 afterAll(() => {
@@ -196,7 +196,7 @@ function expectShared({ bytes, plan }: Done, notices: readonly unknown[]): void 
   expect(state.at(room.address, room.size).every((byte) => byte === 0xcc)).toBe(true);
 }
 
-describe.each(variants)('%s', (variant) => {
+describe.each(sampled(variants, 2))('%s', (variant) => {
   test.each(['plain', 'regs'] as const)(
     'C-TRAMP-1 C-TRAMP-2 C-TRAMP-6 T-X86-3 T-X86-7 T-X86-8 T-X86-11 T-X86-12 T-X86-13 T-X86-14 T-X86-16 T-X86-20 T-X86-24 T-X86-27: %s, made, called and run',
     (kind) => {

@@ -48,8 +48,9 @@ export const few = <T>(rows: readonly T[], count = 1): readonly T[] => (isWhole 
 export const sampled = <T>(rows: readonly T[], n: number): readonly T[] =>
   isLong ? rows : rows.filter((_, i) => i % n === 0);
 
-/** How often something random is tried: in whole runs, in CI, in `npm test`. */
-export const times = (whole: number, ci: number, quick = ci): number => (isWhole ? whole : isLong ? ci : quick);
+/** How often something random is tried: in whole runs, in CI, in `npm test` (a third of CI's). */
+export const times = (whole: number, ci: number, quick = Math.ceil(ci / 3)): number =>
+  isWhole ? whole : isLong ? ci : quick;
 
 /** The first of each group of rows. */
 export function firstOf<T>(rows: readonly T[], groupOf: (row: T) => string): ReadonlySet<T> {
