@@ -118,3 +118,15 @@ export interface CallContext {
   /** Makes the system call again: registers and `pc` are those before it. */
   restarting(): () => void;
 }
+
+/**
+ * The offset of a transfer, `size` bytes in memory; null: there is none, and the description's
+ * position counts.
+ */
+export function offsetAt(context: CallContext, address: Address, size: number): number | null | Errno {
+  if (address === 0n) return null;
+  const value = context.loadNumber(address, size);
+  if (value === null) return 'EFAULT';
+  const offset = BigInt.asIntN(8 * size, value);
+  return offset < 0n ? 'EINVAL' : Number(offset);
+}

@@ -3,7 +3,7 @@
  *
  * Source: Linux, splice(2), tee(2), vmsplice(2), fs/splice.c.
  */
-import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
+import { type Answer, arg, type Arguments, type CallContext, int, offsetAt, type Service } from './call-context.js';
 import { type DescriptorCalls, raiseBroken } from './descriptor-calls.js';
 import { type Description, FileDescription, O } from './descriptions.js';
 import type { Errno } from './errno.js';
@@ -31,12 +31,8 @@ export class SpliceCalls implements Readonly<Record<SpliceCallName, Service>> {
 
   /** Where a transfer begins; null: where the description is. */
   private offsetOf(description: Description, address: Address): number | null | Errno {
-    if (address === 0n) return null;
-    if (description instanceof PipeEnd || description instanceof Socket) return 'ESPIPE';
-    const value = this.context.loadNumber(address, 8);
-    if (value === null) return 'EFAULT';
-    const offset = BigInt.asIntN(64, value);
-    return offset < 0n ? 'EINVAL' : Number(offset);
+    if (address !== 0n && (description instanceof PipeEnd || description instanceof Socket)) return 'ESPIPE';
+    return offsetAt(this.context, address, 8);
   }
 
   /** The transfer of `count` bytes was made. */

@@ -4,7 +4,7 @@
  *
  * Source: Linux, sendfile(2), copy_file_range(2), preadv(2), fallocate(2), sync(2), readahead(2).
  */
-import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
+import { type Answer, arg, type Arguments, type CallContext, int, offsetAt, type Service } from './call-context.js';
 import { type Description, DirectoryDescription, FileDescription, O, TextDescription } from './descriptions.js';
 import { raiseBroken, type DescriptorCalls } from './descriptor-calls.js';
 import type { Errno } from './errno.js';
@@ -35,15 +35,6 @@ export class TransferCalls implements Readonly<Record<TransferCallName, Service>
 
   // ------------------------------------------------------------------------ between descriptors
 
-  /** An offset of `size` bytes; null: there is none, and the description's position counts. */
-  private offsetAt(address: Address, size: number): number | null | Errno {
-    if (address === 0n) return null;
-    const value = this.context.loadNumber(address, size);
-    if (value === null) return 'EFAULT';
-    const offset = BigInt.asIntN(8 * size, value);
-    return offset < 0n ? 'EINVAL' : Number(offset);
-  }
-
   /** The transfer was made: its offset, or the description's position, is behind it. */
   private moved(description: Description, address: Address, size: number, offset: number): Errno | null {
     if (address !== 0n) return this.context.storeNumbers(address, [BigInt(offset)], size) ? null : 'EFAULT';
@@ -64,7 +55,7 @@ export class TransferCalls implements Readonly<Record<TransferCallName, Service>
     if (!(from instanceof FileDescription) && !(from instanceof TextDescription)) return 'EINVAL';
     if ((to.flags & O.APPEND) !== 0) return 'EINVAL';
     const place = arg(args, 2);
-    const offset = this.offsetAt(place, offsetBytes);
+    const offset = offsetAt(this.context, place, offsetBytes);
     if (typeof offset === 'string') return offset;
     const count = Number(arg(args, 3) > TRANSFER_MAX ? TRANSFER_MAX : arg(args, 3));
     const begin = offset ?? this.positionOf(from);
@@ -105,7 +96,7 @@ export class TransferCalls implements Readonly<Record<TransferCallName, Service>
     if (from instanceof DirectoryDescription || to instanceof DirectoryDescription) return 'EISDIR';
     if (!(from instanceof FileDescription) || !(to instanceof FileDescription)) return 'EINVAL';
     if (!from.isReadable || !to.isWritable || (to.flags & O.APPEND) !== 0) return 'EBADF';
-    const [first, second] = [this.offsetAt(arg(args, 1), 8), this.offsetAt(arg(args, 3), 8)];
+    const [first, second] = [offsetAt(this.context, arg(args, 1), 8), offsetAt(this.context, arg(args, 3), 8)];
     if (typeof first === 'string') return first;
     if (typeof second === 'string') return second;
     const [source, target] = [first ?? from.position, second ?? to.position];
