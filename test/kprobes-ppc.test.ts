@@ -660,15 +660,9 @@ const STACK = 0x4_0000n;
 /** Time and random numbers differ from one execution to the next. */
 const NEVER_SAME = /^(mftb|darn)$/;
 
-/**
- * Executes instructions of every row at their place, in a slot and in a buffer with a callback that
- * spoils registers.
- */
-function threePlaces(name: PpcTargetName): { cases: number; faults: number } {
-  const { arch } = ppcTargets[name];
-  const support = probesOf(name);
-  const jump = jumpOf(name);
-  const { emulation } = arch;
+/** A machine with the places, and a callback that spoils registers; with its length in words. */
+function machineOfPlaces(name: PpcTargetName): { machine: Machine; calleeWords: number } {
+  const { emulation } = ppcTargets[name].arch;
   if (emulation.kind === 'none') throw new Error(emulation.reason);
   const table = name === 'ppc32' ? ppc32Table : ppc64Table;
   const endian = endianOf(name);
@@ -686,6 +680,49 @@ function threePlaces(name: PpcTargetName): { cases: number; faults: number } {
   callee.forEach((word, i) => {
     machine.memory.write(CALLEE + BigInt(4 * i), wordBytes(word, endian));
   });
+  return { machine, calleeWords: callee.length };
+}
+
+/** Registers that a seed says, the same data and stack, and the program at `pc`. */
+function prepareAt(machine: Machine, name: PpcTargetName, seed: number, data: Uint8Array, pc: bigint): void {
+  const own = new Random(seed);
+  machine.memory.write(DATA, data);
+  machine.memory.write(STACK, new Uint8Array(0x2000));
+  for (let i = 0; i < 32; i++) {
+    // Most are addresses of the data, so that loads and stores find some.
+    const value = own.below(4) === 0 ? BigInt(own.below(0x7fff_ffff)) : DATA + 0x800n + BigInt(8 * own.below(16));
+    machine.setRegister(`r${i}`, i === 1 ? STACK + 0x1800n : value);
+    machine.setRegister(`f${i}`, BigInt(own.below(0x7fff_ffff)) << 32n);
+  }
+  machine.setRegister('cr', BigInt(own.below(0xffff_ffff)));
+  machine.setRegister('xer', (BigInt(own.below(8)) << 29n) | BigInt(own.below(128)));
+  machine.setRegister('ctr', BigInt(own.below(3)) * 4n + DATA);
+  machine.setRegister('lr', DATA + 0x40n);
+  if (name !== 'ppc32') machine.setRegister('tar', DATA + 0x80n);
+  machine.setRegister('pc', pc);
+}
+
+/** What an execution came to: where it ended, registers, data and stack; null: at the next one. */
+function stateOf(machine: Machine, name: PpcTargetName, stop: StopReason | null): string {
+  const below = name === 'ppc32' ? 0n : 288n;
+  const end = stop?.kind === 'fault' ? `fault ${stop.access} ${stop.address.toString(16)}` : (stop?.kind ?? 'next');
+  const registers = machine.registerNames
+    .filter((each) => each !== 'pc' || stop === null)
+    .map((each) => `${each}=${machine.register(each).toString(16)}`);
+  const stack = machine.memory.read(STACK + 0x1800n - below, 0x800)!;
+  return [end, ...registers, digest(machine.memory.read(DATA, 0x1000)!), digest(stack)].join(' ');
+}
+
+/**
+ * Executes instructions of every row at their place, in a slot and in a buffer with a callback that
+ * spoils registers.
+ */
+function threePlaces(name: PpcTargetName): { cases: number; faults: number } {
+  const support = probesOf(name);
+  const jump = jumpOf(name);
+  const table = name === 'ppc32' ? ppc32Table : ppc64Table;
+  const endian = endianOf(name);
+  const { machine, calleeWords } = machineOfPlaces(name);
   const random = new Random();
   const data = Uint8Array.from({ length: 0x1000 }, () => random.below(256));
   let cases = 0;
@@ -699,31 +736,9 @@ function threePlaces(name: PpcTargetName): { cases: number; faults: number } {
     if (instruction.kind === 'refused') continue;
     const seed = random.below(0x7fff_ffff);
     const prepare = (pc: bigint): void => {
-      const own = new Random(seed);
-      machine.memory.write(DATA, data);
-      machine.memory.write(STACK, new Uint8Array(0x2000));
-      for (let i = 0; i < 32; i++) {
-        // Most are addresses of the data, so that loads and stores find some.
-        const value = own.below(4) === 0 ? BigInt(own.below(0x7fff_ffff)) : DATA + 0x800n + BigInt(8 * own.below(16));
-        machine.setRegister(`r${i}`, i === 1 ? STACK + 0x1800n : value);
-        machine.setRegister(`f${i}`, BigInt(own.below(0x7fff_ffff)) << 32n);
-      }
-      machine.setRegister('cr', BigInt(own.below(0xffff_ffff)));
-      machine.setRegister('xer', (BigInt(own.below(8)) << 29n) | BigInt(own.below(128)));
-      machine.setRegister('ctr', BigInt(own.below(3)) * 4n + DATA);
-      machine.setRegister('lr', DATA + 0x40n);
-      if (name !== 'ppc32') machine.setRegister('tar', DATA + 0x80n);
-      machine.setRegister('pc', pc);
+      prepareAt(machine, name, seed, data, pc);
     };
-    const below = name === 'ppc32' ? 0n : 288n;
-    const state = (stop: StopReason | null): string => {
-      const end = stop?.kind === 'fault' ? `fault ${stop.access} ${stop.address.toString(16)}` : (stop?.kind ?? 'next');
-      const registers = machine.registerNames
-        .filter((each) => each !== 'pc' || stop === null)
-        .map((each) => `${each}=${machine.register(each).toString(16)}`);
-      const stack = machine.memory.read(STACK + 0x1800n - below, 0x800)!;
-      return [end, ...registers, digest(machine.memory.read(DATA, 0x1000)!), digest(stack)].join(' ');
-    };
+    const state = (stop: StopReason | null): string => stateOf(machine, name, stop);
     const done = (stop: StopReason): StopReason | null => (stop.kind === 'step-limit' ? null : stop);
     // At its place.
     prepare(CODE);
@@ -758,7 +773,7 @@ function threePlaces(name: PpcTargetName): { cases: number; faults: number } {
     for (const step of jump.optimize(window, BUFFER)) {
       if (step.kind === 'store') machine.memory.write(step.address, step.bytes);
     }
-    const budget = 1 + buffer.bytes.length / 4 + callee.length;
+    const budget = 1 + buffer.bytes.length / 4 + calleeWords;
     expect([row.mnemonic, state(done(machine.run({ budget })))]).toEqual([row.mnemonic, expected]);
   }
   return { cases, faults };

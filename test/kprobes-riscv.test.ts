@@ -505,7 +505,8 @@ const BUFFER = 0x3_1000n;
 const CALLEE = 0x3_2000n;
 const STACK = 0x4_0000n;
 
-function threePlaces(): { cases: number; faults: number; jumps: number } {
+/** A machine with the places, and a callback that spoils registers; with its length in words. */
+function machineOfPlaces(): { machine: Machine; calleeWords: number } {
   const machine = machineAt(new Uint8Array(0));
   for (const address of [DATA, 0x3_0000n, BUFFER, CALLEE]) machine.map({ address, size: 0x1000, permission: 'rwx' });
   machine.map({ address: STACK, size: 0x2000, permission: 'rw' });
@@ -519,6 +520,39 @@ function threePlaces(): { cases: number; faults: number; jumps: number } {
       Uint8Array.of(word & 0xff, (word >>> 8) & 0xff, (word >>> 16) & 0xff, word >>> 24),
     );
   });
+  return { machine, calleeWords: callee.length };
+}
+
+/** Registers that a seed says, the same data and stack, and the program at `pc`. */
+function prepareAt(machine: Machine, seed: number, data: Uint8Array, pc: bigint): void {
+  const own = new Random(seed);
+  machine.memory.write(DATA, data);
+  machine.memory.write(STACK, new Uint8Array(0x2000));
+  REGISTER_NAMES.slice(1).forEach((name) => {
+    const value = own.below(4) === 0 ? BigInt(own.below(0x7fff_ffff)) : DATA + 0x800n + BigInt(8 * own.below(16));
+    machine.setRegister(name, name === 'sp' ? STACK + 0x1000n : value);
+  });
+  machine.setRegister('pc', pc);
+}
+
+/** What an execution came to: where it ended, registers, data and stack. */
+function stateOf(machine: Machine, stop: StopReason): string {
+  const done = stop.kind === 'step-limit';
+  const end = stop.kind === 'fault' ? `fault ${stop.access} ${stop.address.toString(16)}` : stop.kind;
+  const registers = machine.registerNames
+    .filter((each) => each !== 'pc' || done)
+    .map((each) => `${each}=${machine.register(each).toString(16)}`);
+  return [
+    end,
+    done ? machine.register('pc').toString(16) : '',
+    ...registers,
+    digest(machine.memory.read(DATA, 0x1000)!),
+    digest(machine.memory.read(STACK + 0x1000n, 0x1000)!),
+  ].join(' ');
+}
+
+function threePlaces(): { cases: number; faults: number; jumps: number } {
+  const { machine, calleeWords } = machineOfPlaces();
   const random = new Random();
   const data = Uint8Array.from({ length: 0x1000 }, () => random.below(256));
   let [cases, faults, jumps] = [0, 0, 0];
@@ -532,29 +566,9 @@ function threePlaces(): { cases: number; faults: number; jumps: number } {
     if (instruction.kind === 'refused') continue;
     const seed = random.below(0x7fff_ffff);
     const prepare = (pc: bigint): void => {
-      const own = new Random(seed);
-      machine.memory.write(DATA, data);
-      machine.memory.write(STACK, new Uint8Array(0x2000));
-      REGISTER_NAMES.slice(1).forEach((name) => {
-        const value = own.below(4) === 0 ? BigInt(own.below(0x7fff_ffff)) : DATA + 0x800n + BigInt(8 * own.below(16));
-        machine.setRegister(name, name === 'sp' ? STACK + 0x1000n : value);
-      });
-      machine.setRegister('pc', pc);
+      prepareAt(machine, seed, data, pc);
     };
-    const state = (stop: StopReason): string => {
-      const done = stop.kind === 'step-limit';
-      const end = stop.kind === 'fault' ? `fault ${stop.access} ${stop.address.toString(16)}` : stop.kind;
-      const registers = machine.registerNames
-        .filter((each) => each !== 'pc' || done)
-        .map((each) => `${each}=${machine.register(each).toString(16)}`);
-      return [
-        end,
-        done ? machine.register('pc').toString(16) : '',
-        ...registers,
-        digest(machine.memory.read(DATA, 0x1000)!),
-        digest(machine.memory.read(STACK + 0x1000n, 0x1000)!),
-      ].join(' ');
-    };
+    const state = (stop: StopReason): string => stateOf(machine, stop);
     machine.memory.write(AT, code.bytes);
     prepare(AT);
     const stop = machine.step();
@@ -579,7 +593,7 @@ function threePlaces(): { cases: number; faults: number; jumps: number } {
     // Until it is out of the buffer and the callback again.
     const isOurs = (pc: bigint): boolean =>
       (pc >= BUFFER && pc < BUFFER + 0x1000n) || (pc >= CALLEE && pc < CALLEE + 0x1000n);
-    let result = machine.run({ budget: 1 + buffer.copiedOffset / 4 + callee.length - 1 });
+    let result = machine.run({ budget: 1 + buffer.copiedOffset / 4 + calleeWords - 1 });
     for (let n = 0; n < 12 && result.kind === 'step-limit' && isOurs(machine.register('pc')); n++)
       result = machine.step();
     // A window of two has executed c.nop besides.
