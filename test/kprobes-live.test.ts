@@ -83,19 +83,7 @@ class Live {
 
   constructor(private readonly options: Options) {
     const { machine } = this;
-    machine.memory.write(F, CODE);
-    machine.memory.write(SLOTS, new Uint8Array(0x1000));
-    machine.memory.write(DATA, new Uint8Array(0x1000));
-    machine.synchronise(0);
-    // incq COUNTER(%rip); ret
-    const away = Number(COUNTER - (CALLBACK + 7n));
-    machine.memory.write(
-      CALLBACK,
-      Uint8Array.of(0x48, 0xff, 0x05, away & 0xff, (away >> 8) & 0xff, (away >> 16) & 0xff, 0, 0xc3),
-    );
-    machine.memory.write(DATA, Uint8Array.of(5, 0, 0, 0));
-    // mov (%rax),%rcx; nop
-    machine.memory.write(HANDLER, Uint8Array.of(0x48, 0x8b, 0x08, 0x90));
+    this.layOut();
     this.cpu = {
       register: (name) => machine.register(name),
       setRegister: (name, value) => {
@@ -147,6 +135,24 @@ class Live {
             literal: options.core === 'literal',
             ...(options.publish === undefined ? {} : { publish: options.publish }),
           });
+  }
+
+  /** The function, a callback that counts, and a handler that loads through rax. */
+  private layOut(): void {
+    const { machine } = this;
+    machine.memory.write(F, CODE);
+    machine.memory.write(SLOTS, new Uint8Array(0x1000));
+    machine.memory.write(DATA, new Uint8Array(0x1000));
+    machine.synchronise(0);
+    // incq COUNTER(%rip); ret
+    const away = Number(COUNTER - (CALLBACK + 7n));
+    machine.memory.write(
+      CALLBACK,
+      Uint8Array.of(0x48, 0xff, 0x05, away & 0xff, (away >> 8) & 0xff, (away >> 16) & 0xff, 0, 0xc3),
+    );
+    machine.memory.write(DATA, Uint8Array.of(5, 0, 0, 0));
+    // mov (%rax),%rcx; nop
+    machine.memory.write(HANDLER, Uint8Array.of(0x48, 0x8b, 0x08, 0x90));
   }
 
   probe(address = F, flags: number = FLAGS_2009.OPTIMIZE, handlers: KprobeHandlers = {}): Kprobe {
