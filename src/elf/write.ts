@@ -23,6 +23,17 @@ export interface Patch {
   readonly bytes: Uint8Array;
 }
 
+/** Patches that are kept otherwise: many small ones as columns. */
+export interface PatchList {
+  readonly count: number;
+  /** File positions, bytes; `count` entries. */
+  readonly offset: Float64Array;
+  /** Bytes of a patch. */
+  size(i: number): number;
+  /** Writes the bytes of a patch to their place in the file. */
+  put(i: number, bytes: Uint8Array): void;
+}
+
 export interface NewSection {
   readonly name: string;
   readonly type: number;
@@ -41,7 +52,7 @@ export interface NewSection {
 
 export interface Edits {
   /** Sorted by offset, not overlapping, inside the ELF part of the file. */
-  readonly patches: readonly Patch[];
+  readonly patches: readonly Patch[] | PatchList;
   readonly appendSections?: readonly NewSection[];
   /**
    * Sections that get more bytes: their contents, patches included, move to the end. Where the old
@@ -144,7 +155,8 @@ export function whyNoNoteSegment(image: ElfImage): string | null {
 export function writeElf(image: ElfImage, edits: Edits): Written {
   const input = image.bytes;
   const keptSize = edits.dropTrailing === true ? image.elfSize : input.length;
-  checkPatches(image, edits.patches);
+  const patches = 'put' in edits.patches ? edits.patches : listOf(edits.patches);
+  checkPatches(image, patches);
   const added = edits.appendSections ?? [];
   const grown = edits.growSections ?? [];
   const symbols = [...(edits.undefinedSymbols ?? []), ...(edits.codeSymbols ?? [])];
@@ -160,7 +172,7 @@ export function writeElf(image: ElfImage, edits: Edits): Written {
 
   const bytes = new Uint8Array(end);
   bytes.set(input.subarray(0, keptSize));
-  for (const patch of edits.patches) insert(bytes, patch);
+  for (let i = 0; i < patches.count; i++) patches.put(i, bytes);
   const view = new ByteView(bytes, image.header.endian, 'output');
   const touched: Touched[] = [];
   if (layout !== null) touched.push(...writeSections(image, view, layout));
@@ -174,7 +186,7 @@ export function writeElf(image: ElfImage, edits: Edits): Written {
     // Made when asked for: a plan has its own list already.
     get changes() {
       changes ??= listChanges(input, bytes, [
-        ...edits.patches.map((patch) => ({ offset: patch.offset, size: patch.bytes.length })),
+        ...Array.from(patches.offset.subarray(0, patches.count), (offset, i) => ({ offset, size: patches.size(i) })),
         ...touched,
       ]);
       return changes;
@@ -217,23 +229,27 @@ function fault(message: string, fileOffset: number): ElftraceError {
   return new ElftraceError('internal', `edits: ${message}`, { fileOffset });
 }
 
-/**
- * Patches are a few bytes each and there may be 100,000: a loop costs less than the call of `set`.
- */
-function insert(output: Uint8Array, { offset, bytes }: Patch): void {
-  if (bytes.length > 32) output.set(bytes, offset);
-  else for (let i = 0; i < bytes.length; i++) output[offset + i] = bytes[i]!;
+function listOf(patches: readonly Patch[]): PatchList {
+  return {
+    count: patches.length,
+    offset: Float64Array.from(patches, ({ offset }) => offset),
+    size: (i) => patches[i]!.bytes.length,
+    put: (i, bytes) => {
+      bytes.set(patches[i]!.bytes, patches[i]!.offset);
+    },
+  };
 }
 
-function checkPatches(image: ElfImage, patches: readonly Patch[]): void {
+function checkPatches(image: ElfImage, patches: PatchList): void {
   let end = 0;
-  for (const patch of patches) {
-    if (!Number.isSafeInteger(patch.offset) || patch.offset < end) {
-      throw fault(`the patch at ${patch.offset} is not behind the one before it, which ends at ${end}`, patch.offset);
+  for (let i = 0; i < patches.count; i++) {
+    const offset = patches.offset[i]!;
+    if (!Number.isSafeInteger(offset) || offset < end) {
+      throw fault(`the patch at ${offset} is not behind the one before it, which ends at ${end}`, offset);
     }
-    end = patch.offset + patch.bytes.length;
+    end = offset + patches.size(i);
     if (end > image.elfSize)
-      throw fault(`the patch at ${patch.offset} leaves the ELF part of ${image.elfSize} bytes`, patch.offset);
+      throw fault(`the patch at ${offset} leaves the ELF part of ${image.elfSize} bytes`, offset);
   }
 }
 

@@ -4,7 +4,7 @@
  * the headers that carry it are the input's bytes.
  */
 import type { Arch } from '../machine/arch.js';
-import { holdsAt, isZero } from '../bytes.js';
+import { isZero } from '../bytes.js';
 import { PT_LOAD, SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -18,7 +18,7 @@ import { version } from '../version.js';
 import {
   decodeRecords,
   disagreements,
-  encodeRecord,
+  encodeWithEdits,
   type FileRecord,
   type JournalEdit,
   mergeEdits,
@@ -29,7 +29,9 @@ import {
   recordSection,
 } from '../record/journal.js';
 import type { GoneModule } from '../record/gone-modules.js';
+import { EditColumns } from '../record/edit-columns.js';
 import { type Additions, additionRows, type Plan } from './plan.js';
+import { editsOf, stepAt, stepCount } from './step-columns.js';
 
 /**
  * Whether a record can be a part of the file: as a section, or as a segment where it has no
@@ -108,13 +110,8 @@ export function noteBytes(descriptor: Uint8Array, littleEndian: boolean): Uint8A
  * stays as it is.
  * @param beside  the record is kept in a file of its own
  */
-export function keepsEmptyRecord(
-  { steps, additions }: Plan,
-  image: ElfImage,
-  record: FileRecord | null,
-  beside: boolean,
-): boolean {
-  if (steps.length > 0 || additions !== undefined || record !== null) return false;
+export function keepsEmptyRecord(plan: Plan, image: ElfImage, record: FileRecord | null, beside: boolean): boolean {
+  if (stepCount(plan) > 0 || plan.additions !== undefined || record !== null) return false;
   return beside || (!readModuleSignature(image.bytes) && canCarryRecord(image));
 }
 
@@ -130,37 +127,25 @@ export function withoutCarrier(image: ElfImage, record: FileRecord | null): Uint
 }
 
 /** Whether every place holds its `before`, and may be stored to. */
-function checkSteps(bytes: Uint8Array, plan: Plan, mayStore: ApplyOptions['mayStore']): void {
-  for (const step of plan.steps) {
-    if (!holdsAt(bytes, step.fileOffset, step.before)) {
-      const actual = bytes.subarray(step.fileOffset, step.fileOffset + step.before.length);
-      throw new ElftraceError(
-        'site-mismatch',
-        `${step.section}+${hex(step.address)}: expected ${hexBytes(step.before)}, actual ${hexBytes(actual)}; nothing was written`,
-        {
-          section: step.section,
-          address: step.address,
-          fileOffset: step.fileOffset,
-          expected: hexBytes(step.before),
-          actual: hexBytes(actual),
-        },
-      );
-    }
+function checkSteps(bytes: Uint8Array, plan: Plan, edits: EditColumns, mayStore: ApplyOptions['mayStore']): void {
+  for (let i = 0; i < edits.count; i++) {
+    if (edits.pairs.holds(edits.pair[i]!, bytes, edits.offset[i]!)) continue;
+    const { section, address, fileOffset, before } = stepAt(plan, i);
+    const actual = bytes.subarray(fileOffset, fileOffset + before.length);
+    throw new ElftraceError(
+      'site-mismatch',
+      `${section}+${hex(address)}: expected ${hexBytes(before)}, actual ${hexBytes(actual)}; nothing was written`,
+      { section, address, fileOffset, expected: hexBytes(before), actual: hexBytes(actual) },
+    );
   }
-  if (mayStore) {
-    for (const step of plan.steps) {
-      if (!mayStore(step.fileOffset, step.after)) {
-        throw new ElftraceError(
-          'site-mismatch',
-          `${step.section}+${hex(step.address)}: the store was refused (EPERM)`,
-          {
-            section: step.section,
-            address: step.address,
-            fileOffset: step.fileOffset,
-          },
-        );
-      }
-    }
+  if (!mayStore) return;
+  for (const { section, address, fileOffset, after } of plan.steps) {
+    if (mayStore(fileOffset, after)) continue;
+    throw new ElftraceError('site-mismatch', `${section}+${hex(address)}: the store was refused (EPERM)`, {
+      section,
+      address,
+      fileOffset,
+    });
   }
 }
 
@@ -253,16 +238,10 @@ function changedHeaders({ bytes, header }: ElfImage, useSegment: boolean): { off
  */
 export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {}): Applied {
   const { bytes } = image;
-  checkSteps(bytes, plan, options.mayStore);
-  // One object serves the journal (before, after) and the writer (bytes).
-  const edits = plan.steps.map(({ fileOffset, before, after }) => ({
-    offset: fileOffset,
-    before,
-    after,
-    bytes: after,
-  }));
-  if (edits.length === 0 && plan.additions === undefined && options.keep !== true) {
-    return { bytes: bytes.slice(), edits, record: null, recordBytes: null, notices: [] };
+  const edits = editsOf(plan);
+  checkSteps(bytes, plan, edits, options.mayStore);
+  if (edits.count === 0 && plan.additions === undefined && options.keep !== true) {
+    return { bytes: bytes.slice(), edits: [], record: null, recordBytes: null, notices: [] };
   }
   const { inside, earlier } = earlierRecord(image, plan, options);
   const base = baseOf(image, inside, earlier);
@@ -270,6 +249,8 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
   const hash = options.hash ?? sha256;
   const wanted = options.record ?? 'note';
   const useSegment = wanted === 'note' && needsSegment(base.image);
+  const before = earlier?.edits ?? [];
+  const all = before.length === 0 ? edits : EditColumns.of(mergeEdits(before, edits.asEdits, bytes));
   const record: FileRecord = {
     schema: recordSchema,
     tool: version,
@@ -284,20 +265,29 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     brought: options.brought ?? [],
     gone: options.gone ?? [],
     untraced: [...new Set([...(earlier?.untraced ?? []), ...(plan.untraced ?? [])])].sort((a, b) => a - b),
-    edits: mergeEdits(earlier?.edits ?? [], edits, bytes),
+    get edits() {
+      return all.asEdits;
+    },
     cut,
   };
-  const descriptor = encodeRecord(record);
+  const descriptor = encodeWithEdits(record, all);
+  const applied = (written: Uint8Array, recordBytes: Uint8Array | null): Applied => ({
+    bytes: written,
+    get edits() {
+      return edits.asEdits;
+    },
+    record,
+    recordBytes,
+    notices,
+  });
   if (wanted === 'beside') {
-    const written = writeElf(base.image, { patches: edits, dropTrailing });
-    return { bytes: written.bytes, edits, record, recordBytes: descriptor, notices };
+    return applied(writeElf(base.image, { patches: edits, dropTrailing }).bytes, descriptor);
   }
   const contents = noteBytes(descriptor, image.header.endian === 'little');
   const carrier = useSegment
     ? { noteSegment: { contents, alignBytes: 4 as const } }
     : sectionsWith(base.image, plan, contents);
-  const written = writeElf(base.image, { patches: edits, dropTrailing, ...carrier });
-  return { bytes: written.bytes, edits, record, recordBytes: null, notices };
+  return applied(writeElf(base.image, { patches: edits, dropTrailing, ...carrier }).bytes, null);
 }
 
 /** The section of the record, and those that relocations of the plan need. */

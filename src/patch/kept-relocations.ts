@@ -17,6 +17,7 @@ import type { RelocationRow } from '../relocs/kinds.js';
 import { type SortedRelocations, sortRelocations } from '../relocs/read.js';
 import type { Address, SiteIndex } from '../units.js';
 import type { Plan, Step } from './plan.js';
+import { stepCount } from './step-columns.js';
 
 /** Code whose bytes are not executed at their place any more, [start, end). */
 export interface ReplacedCode {
@@ -273,7 +274,7 @@ export function settleKeptRelocations(
  * The plan of an image that `load` or the runtime made, with the changes of its kept relocations.
  */
 export function withKeptRelocations(plan: Plan, { image, arch, loadMap }: Program): Plan {
-  if (loadMap === null || plan.steps.length === 0 || tablesOfCode(image).length === 0) return plan;
+  if (loadMap === null || stepCount(plan) === 0 || tablesOfCode(image).length === 0) return plan;
   const written = image.bytes.slice();
   for (const { fileOffset, after } of plan.steps) written.set(after, fileOffset);
   const stored = plan.steps.map(({ fileOffset, after }) => [fileOffset, fileOffset + after.length] as const);

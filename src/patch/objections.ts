@@ -137,6 +137,7 @@ const packedReason =
 
 /** Rows of compact tables have no bytes of their own. */
 function changesPackedRows(view: ProgramView, { neutralise, relocate }: SiteChange): boolean {
+  if (!view.hasPackedRelocations) return false;
   const deltas = [...neutralise, ...(relocate ?? []).map(({ delta }) => delta)];
   return deltas.some((delta) => view.relocationsAt(delta).some(({ table }) => table.form === 'crel'));
 }

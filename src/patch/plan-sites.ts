@@ -6,9 +6,10 @@
 import type { Sites } from '../sites/sites.js';
 import { hex } from '../errors.js';
 import { type Objection, SiteDecisions } from './objections.js';
-import type { Additions, NewRelocation, Plan, PlanRequest, Refusal, Step } from './plan.js';
+import type { Additions, Plan, PlanRequest, Refusal } from './plan.js';
 import { StepMaker } from './site-steps.js';
-import type { SiteIndex } from '../units.js';
+import { planOf, type StepColumns } from './step-columns.js';
+import type { Address, SiteIndex } from '../units.js';
 
 /**
  * Decides the changes that bring the selected sites to a state.
@@ -17,11 +18,6 @@ import type { SiteIndex } from '../units.js';
 export function planSites(sites: Sites, request: PlanRequest): Plan {
   const decisions = new SiteDecisions(sites, request);
   const maker = new StepMaker(sites, request.readonlyRanges ?? []);
-  // Stores and relocation entries lie in different sections: each list comes out in order, or
-  // nearly so.
-  const stores: Step[] = [];
-  const relocations: Step[] = [];
-  const added: NewRelocation[] = [];
   const refusals: Refusal[] = [];
   const counts = { selected: 0, changed: 0, unchanged: 0 };
   for (let i = 0; i < sites.count; i++) {
@@ -39,35 +35,31 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       continue;
     }
     const own = maker.of(i, outcome.change, outcome.view, outcome.range);
-    if (own.blocked !== '') {
-      refusals.push(refusalOf(sites, i, { code: 'not-writable', errno: 'EPERM', reason: own.blocked }));
-    } else if (own.steps.length + own.added.length === 0) counts.unchanged++;
-    else {
-      counts.changed++;
-      added.push(...own.added);
-      for (const step of own.steps) (step.kind === 'store' ? stores : relocations).push(step);
-    }
+    if (typeof own === 'string')
+      refusals.push(refusalOf(sites, i, { code: 'not-writable', errno: 'EPERM', reason: own }));
+    else if (own) counts.changed++;
+    else counts.unchanged++;
   }
-  const steps = inOrder(stores, relocations);
+  const steps = maker.finish();
   const doubled = overlappingSites(steps);
-  for (const [site, other] of doubled) {
-    const reason = `its bytes are also those of the site at ${hex(other.address)}`;
+  for (const [site, address] of doubled) {
+    const reason = `its bytes are also those of the site at ${hex(address)}`;
     refusals.push(refusalOf(sites, site, { code: 'overlap', errno: 'EINVAL', reason }));
     counts.changed--;
   }
   if (doubled.size > 0) refusals.sort((a, b) => a.site - b.site);
+  const { added } = maker;
   const additions: Additions = {
     relocations: doubled.size === 0 ? added : added.filter(({ site }) => !doubled.has(site)),
     symbols: maker.numbers.added,
   };
-  return {
+  return planOf(steps.without(doubled), {
     target: sites.program.arch.target.id,
     request: request.name ?? (typeof request.to === 'function' ? 'sites' : request.to.kind),
-    steps: doubled.size === 0 ? steps : steps.filter((step) => !doubled.has(step.site)),
     refusals,
     ...counts,
     ...(added.length + additions.symbols.length > 0 ? { additions } : {}),
-  };
+  });
 }
 
 function refusalOf(sites: Sites, site: SiteIndex, objection: Objection): Refusal {
@@ -83,28 +75,22 @@ function refusalOf(sites: Sites, site: SiteIndex, objection: Objection): Refusal
   };
 }
 
-/** Both lists as one, by file position. */
-function inOrder(stores: Step[], relocations: Step[]): Step[] {
-  const steps =
-    stores.length > 0 && relocations.length > 0 && relocations[0]!.fileOffset < stores[0]!.fileOffset
-      ? [...relocations, ...stores]
-      : [...stores, ...relocations];
-  if (steps.some((step, i) => i > 0 && step.fileOffset < steps[i - 1]!.fileOffset)) {
-    steps.sort((a, b) => a.fileOffset - b.fileOffset);
-  }
-  return steps;
-}
-
 /**
  * Sites that claim bytes which a step before them claims (of another site, or, where section
- * headers overlap, their own): written twice, one of the two would be lost. Never guessed, refused.
+ * headers overlap, their own), with the address of that step: written twice, one of the two would
+ * be lost. Never guessed, refused.
  */
-function overlappingSites(steps: readonly Step[]): Map<number, Step> {
-  const found = new Map<number, Step>();
-  let last: Step | undefined;
-  for (const step of steps) {
-    if (last && last.fileOffset + last.before.length > step.fileOffset) found.set(step.site, last);
-    else last = step;
+function overlappingSites(steps: StepColumns): Map<SiteIndex, Address> {
+  const found = new Map<SiteIndex, Address>();
+  let last = -1;
+  let end = 0;
+  for (let i = 0; i < steps.count; i++) {
+    const offset = steps.edits.offset[i]!;
+    if (offset < end) found.set(steps.siteOf(i), steps.at(last).address);
+    else {
+      last = i;
+      end = offset + steps.edits.size(i);
+    }
   }
   return found;
 }

@@ -3,13 +3,14 @@
  * their type or are new (F-2).
  */
 import type { SiteChange } from '../machine/sites.js';
-import { ByteView, equalBytes, holdsAt } from '../bytes.js';
+import { ByteView, equalBytes } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { CodeRange } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
 import type { ProgramView } from '../sites/view.js';
-import { type NewRelocation, relocationInfo, type Step } from './plan.js';
+import { type NewRelocation, relocationInfo } from './plan.js';
+import { type StepColumns, StepWriter } from './step-columns.js';
 import type { SiteIndex } from '../units.js';
 
 /** Numbers of symbols by name: those of the file, and new ones behind them. */
@@ -56,44 +57,15 @@ function storedWord(image: ElfImage, change: SiteChange, delta: number): bigint 
   return null;
 }
 
-/**
- * Sites of one kind change the same bytes into the same: equal arrays are kept once. 60,000 sites
- * would otherwise keep 240,000 small arrays alive, and collecting those takes longer than planning.
- */
-class Shared {
-  private readonly recent: Uint8Array[] = [];
+const NONE: ReadonlyMap<number, Uint8Array> = new Map();
 
-  /** The kept array that equals `size` bytes at `offset`. */
-  at(bytes: Uint8Array, offset: number, size: number): Uint8Array {
-    for (const known of this.recent) if (known.length === size && holdsAt(bytes, offset, known)) return known;
-    const kept = bytes.slice(offset, offset + size);
-    this.recent.unshift(kept);
-    if (this.recent.length > 8) this.recent.pop();
-    return kept;
-  }
-
-  of(bytes: Uint8Array): Uint8Array {
-    return this.at(bytes, 0, bytes.length);
-  }
-}
-
-/** What one site adds to a plan. */
-export interface SiteSteps {
-  readonly steps: readonly Step[];
-  readonly added: readonly NewRelocation[];
-  /** Why nothing of it may be written; empty: it may. */
-  readonly blocked: string;
-}
-
-/** A relocation of a call, in its table. */
-type Row = ReturnType<ProgramView['relocationsAt']>[number];
-
-/** Makes the steps of sites; what several sites share is kept once. */
+/** Makes the steps of sites, one site after the other. */
 export class StepMaker {
   readonly numbers: SymbolNumbers;
+  readonly added: NewRelocation[] = [];
   private readonly image: ElfImage;
   private readonly forbidden: readonly { readonly start: number; readonly end: number }[];
-  private readonly shared = new Shared();
+  private readonly writer: StepWriter;
   /** Few addends, one entry each: null, or the word of a nop. */
   private readonly neutralEntries = new Map<bigint | null, Uint8Array>();
   /** Stores that are no part of a site, which several sites may ask for, by their place. */
@@ -109,69 +81,83 @@ export class StepMaker {
     this.image = program.image;
     this.forbidden = [...protectedRanges(this.image), ...readonlyRanges];
     this.numbers = new SymbolNumbers(this.image.symbols);
+    this.writer = new StepWriter(sites);
     const { neutralInModule, none } = program.arch.relocationRoles;
     this.neutral = program.isModule ? neutralInModule : { type: none, addend: 'kept' };
   }
 
-  of(site: SiteIndex, change: SiteChange, view: ProgramView, range: CodeRange): SiteSteps {
-    const steps: Step[] = [];
-    const added: NewRelocation[] = [];
-    this.addStores(steps, site, change, range);
-    const blocked = this.neutralise(steps, site, change, view);
-    for (const wanted of change.relocate ?? []) this.relocate(steps, added, site, wanted, view, range);
-    return { steps, added, blocked: this.forbids(steps) ?? blocked };
+  /**
+   * Adds what one site changes.
+   * @returns whether that is anything, or why nothing of it may be written
+   */
+  of(site: SiteIndex, change: SiteChange, view: ProgramView, range: CodeRange): boolean | string {
+    const { writer, added } = this;
+    writer.begin();
+    const addedBefore = added.length;
+    const elsewhere = this.addStores(site, change, range);
+    const blocked = this.neutralise(site, change, view);
+    for (const wanted of change.relocate ?? []) this.relocate(site, wanted, view, range);
+    const why = this.forbids() ?? blocked;
+    if (why === null) {
+      for (const [offset, after] of elsewhere) this.elsewhere.set(offset, after);
+      return writer.size > 0 || added.length > addedBefore;
+    }
+    writer.forget();
+    added.length = addedBefore;
+    return why;
   }
 
-  private addStores(steps: Step[], site: SiteIndex, change: SiteChange, range: CodeRange): void {
-    const { image, shared } = this;
+  /** All that was added. */
+  finish(): StepColumns {
+    return this.writer.finish();
+  }
+
+  /** @returns the stores that are no part of the site, by their place */
+  private addStores(site: SiteIndex, change: SiteChange, range: CodeRange): ReadonlyMap<number, Uint8Array> {
     const anchor = this.sites.anchor[site]!;
     const base = range.fileOffset + Number(anchor - range.address);
+    let elsewhere: Map<number, Uint8Array> | undefined;
     for (const store of change.stores) {
-      const fileOffset = store.at === undefined ? base + store.delta : image.fileOffsetOf(store.at);
-      if (equalBytes(store.before, store.after)) continue;
-      if (fileOffset < 0 || store.before.length !== store.after.length) {
-        throw new ElftraceError('internal', `a store at ${hex(store.at ?? anchor)} is not in the file`);
+      const { delta, at, before, after } = store;
+      const fileOffset = at === undefined ? base + delta : this.image.fileOffsetOf(at);
+      if (equalBytes(before, after)) continue;
+      if (fileOffset < 0 || before.length !== after.length) {
+        throw new ElftraceError('internal', `a store at ${hex(at ?? anchor)} is not in the file`);
       }
-      if (store.at !== undefined) {
-        const known = this.elsewhere.get(fileOffset);
-        if (known !== undefined && equalBytes(known, store.after)) continue;
-        this.elsewhere.set(fileOffset, store.after);
+      if (at === undefined) {
+        this.writer.store(site, delta, fileOffset, before, after, change.rule);
+        continue;
       }
-      steps.push({
-        kind: 'store',
-        site,
-        section: store.at === undefined ? range.name : (image.sectionAt(store.at)?.name ?? ''),
-        address: store.at ?? anchor + BigInt(store.delta),
-        fileOffset,
-        before: shared.of(store.before),
-        after: shared.of(store.after),
-        rule: change.rule,
-      });
+      elsewhere ??= new Map();
+      const known = elsewhere.get(fileOffset) ?? this.elsewhere.get(fileOffset);
+      if (known !== undefined && equalBytes(known, after)) continue;
+      elsewhere.set(fileOffset, after);
+      const section = this.image.sectionAt(at)?.name ?? '';
+      const { rule } = change;
+      this.writer.step({ kind: 'store', site, section, address: at, fileOffset, before, after, rule });
     }
+    return elsewhere ?? NONE;
   }
 
   /**
    * Relocations of the call lose their meaning.
-   * @returns why they cannot; empty: they can
+   * @returns why they cannot; null: they can
    */
-  private neutralise(steps: Step[], site: SiteIndex, change: SiteChange, view: ProgramView): string {
+  private neutralise(site: SiteIndex, change: SiteChange, view: ProgramView): string | null {
     const { image, neutral } = this;
     const { none } = this.sites.program.arch.relocationRoles;
-    let blocked = '';
+    let blocked: string | null = null;
     for (const delta of change.neutralise) {
-      for (const found of view.relocationsAt(delta)) {
-        const { table, row } = found;
+      view.eachRelocation(delta, (table, row) => {
         const type = table.type[row]!;
-        if (type === none || (type === neutral.type && table.symbol[row] === 0)) continue;
+        if (type === none || (type === neutral.type && table.symbol[row] === 0)) return;
         // A marker that rides on another relocation of the module needs no value of its own.
         const wantsWord = neutral.addend === 'stored-word' && table.form === 'rela';
         const addend = wantsWord ? storedWord(image, change, delta) : null;
         if (wantsWord && addend === null) {
           blocked = 'a relocation of the call lies on bytes that do not change: a module loader would apply it';
-          continue;
-        }
-        steps.push(this.rowStep(site, delta, found, neutral.type, this.neutralBytes(addend)));
-      }
+        } else this.writer.row(site, delta, { table, row }, neutral.type, this.neutralBytes(addend));
+      });
     }
     return blocked;
   }
@@ -185,31 +171,8 @@ export class StepMaker {
     return bytes;
   }
 
-  /** A row of a table that becomes another one. */
-  private rowStep(site: SiteIndex, delta: number, { table, row }: Row, becomes: number, after: Uint8Array): Step {
-    const { image } = this;
-    const { program, anchor } = this.sites;
-    const fileOffset = table.fileOffset(row) + image.wordBytes;
-    return {
-      kind: 'reloc',
-      site,
-      section: image.sections[table.section]?.name ?? '',
-      row,
-      type: table.type[row]!,
-      becomes,
-      symbol: program.labelOf(table.symbols, table.symbol[row]!),
-      address: anchor[site]! + BigInt(delta),
-      fileOffset,
-      before: this.shared.at(image.bytes, fileOffset, after.length),
-      after,
-      rule: 'F-2',
-    };
-  }
-
   /** The site's relocation names another symbol: its own row does, or a new one. */
   private relocate(
-    steps: Step[],
-    added: NewRelocation[],
     site: SiteIndex,
     { delta, type, symbol }: NonNullable<SiteChange['relocate']>[number],
     view: ProgramView,
@@ -223,30 +186,22 @@ export class StepMaker {
     for (const found of rows) {
       const old = found.table.type[found.row]!;
       if (!program.isCompanion(old) || old === neutral.type) continue;
-      const step = this.rowStep(site, delta, found, neutral.type, neutralEntry(image, neutral.type, null));
-      steps.push(step.kind === 'reloc' ? { ...step, symbol: '' } : step);
+      this.writer.row(site, delta, found, neutral.type, neutralEntry(image, neutral.type, null));
     }
     const own = rows.find(({ table, row }) => !program.isCompanion(table.type[row]!));
     if (own === undefined) {
       const offset = anchor[site]! + BigInt(delta);
-      added.push({ site, section: range.section, offset, type, symbol, symbolIndex });
+      this.added.push({ site, section: range.section, offset, type, symbol, symbolIndex });
       return;
     }
     const after = new ByteView(new Uint8Array(2 * image.wordBytes), image.header.endian);
     after.insertWord(0, relocationInfo(image, symbolIndex, type), image.wordBytes);
-    steps.push(this.rowStep(site, delta, own, type, after.bytes));
+    this.writer.row(site, delta, own, type, after.bytes);
   }
 
-  /** Why one of the steps may not be written; null: all may. */
-  private forbids(steps: readonly Step[]): string | null {
-    let why: string | null = null;
-    for (const { fileOffset, before } of steps) {
-      const end = fileOffset + before.length;
-      for (const each of this.forbidden) {
-        if (fileOffset >= each.end || end <= each.start) continue;
-        why = `bytes ${hex(fileOffset)}..${hex(end)} of the file may not be written`;
-      }
-    }
-    return why;
+  /** Why one of the site's steps may not be written; null: all may. */
+  private forbids(): string | null {
+    const hit = this.writer.within(this.forbidden);
+    return hit === null ? null : `bytes ${hex(hit[0])}..${hex(hit[1])} of the file may not be written`;
   }
 }

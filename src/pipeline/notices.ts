@@ -2,6 +2,7 @@
 import { readModuleSignature } from '../elf/signature.js';
 import { keepsEmptyRecord } from '../patch/apply.js';
 import type { Plan } from '../patch/plan.js';
+import { someStep, stepCount } from '../patch/step-columns.js';
 import type { Sites } from '../sites/sites.js';
 import type { SiteIndex } from '../units.js';
 import type { OpenedImage } from './open.js';
@@ -31,7 +32,7 @@ function tableNotice(plan: Plan, { program, sites }: OpenedImage): string[] {
   if (!kernel || plan.untraced !== undefined || plan.changed === 0) return [];
   if (!sites.tables.some(({ role, position }) => role === 'sites' && (position[0] ?? -1) >= 0)) return [];
   // Stubs out of line are written again at start, whatever they hold; the sites are as they were.
-  const touched = plan.steps.some((step) => step.kind !== 'store' || ownsAddress(sites, step.site, step.address));
+  const touched = someStep(plan, (step) => step.kind !== 'store' || ownsAddress(sites, step.site, step.address));
   if (!touched) return [];
   return [
     `the site table still names the ${plan.changed} changed sites: a kernel with dynamic ftrace that loads this file stops function ` +
@@ -51,7 +52,7 @@ function ownsAddress(sites: Sites, site: SiteIndex, address: bigint): boolean {
 function formNotice(plan: Plan, { arch }: OpenedImage, { machine }: PatchRequest): string[] {
   return arch.options.flatMap(({ name, hazards }) => {
     const hazard = hazards?.[machine[name] ?? ''];
-    return hazard !== undefined && plan.steps.some(({ rule }) => rule === hazard.rule) ? [hazard.text] : [];
+    return hazard !== undefined && someStep(plan, ({ rule }) => rule === hazard.rule) ? [hazard.text] : [];
   });
 }
 
@@ -74,7 +75,7 @@ function undefinedNotice({ additions }: Plan): string[] {
 
 /** Why a file in which nothing was to be done has no record. */
 export function copyNotice(plan: Plan, { image, record }: OpenedImage, beside: boolean): string[] {
-  if (plan.steps.length > 0 || plan.additions !== undefined || record !== null) return [];
+  if (stepCount(plan) > 0 || plan.additions !== undefined || record !== null) return [];
   if (keepsEmptyRecord(plan, image, record, beside)) return [];
   const why = readModuleSignature(image.bytes) ? 'its signature holds' : 'it has no room for one';
   return [`nothing was to be changed: the output is a copy without a record, because ${why}`];

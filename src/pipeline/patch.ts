@@ -12,6 +12,7 @@ import { ElftraceError } from '../errors.js';
 import { type Applied, applyPlan, keepsEmptyRecord, unpatched } from '../patch/apply.js';
 import { checkAcceptance, type Refusal } from '../patch/plan.js';
 import { encodePlanFile, injectionOf } from '../patch/plan-file.js';
+import { stepCount } from '../patch/step-columns.js';
 import type { Address } from '../units.js';
 import { planNotices } from './notices.js';
 import type { OpenedImage } from './open.js';
@@ -72,7 +73,7 @@ export async function patchImage(
 
 /** The bytes that a plan makes. */
 function applyPlanned({ plan, on, kept }: Planned, { hash }: PatchHost, { record, progress }: PatchOptions): Applied {
-  progress(`writing ${plan.steps.length} places`);
+  progress(`writing ${stepCount(plan)} places`);
   return applyPlan(on.image, plan, {
     hash,
     record,

@@ -21,6 +21,7 @@
 import { ByteView, concatBytes, equalBytes, holdsAt } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { EditColumns } from './edit-columns.js';
 import { decodeGone, encodeGone, type GoneModule, isSavedGone, type SavedGone } from './gone-modules.js';
 
 export const recordOwner = 'elftrace';
@@ -209,57 +210,66 @@ function headerOf(record: FileRecord): RecordHeader {
   };
 }
 
-/** The different pairs of bytes before and after, and which of them each edit has. */
-function pairsOf(edits: readonly JournalEdit[]): { readonly pairs: readonly JournalEdit[]; readonly of: Uint32Array } {
-  const pairs = new Map<string, number>();
-  const pairList: JournalEdit[] = [];
-  const pairOf = new Uint32Array(edits.length);
-  // Plans share equal arrays, so most pairs are known by their two objects alone.
-  const known = new Map<Uint8Array, { readonly after: Uint8Array; readonly pair: number }>();
-  edits.forEach((edit, i) => {
-    const same = known.get(edit.before);
-    if (same?.after === edit.after) {
-      pairOf[i] = same.pair;
-      return;
-    }
+/**
+ * The different pairs of bytes before and after in the order in which edits have them, as numbers
+ * of one that each is, and which of them each pair of the columns is.
+ */
+function differentPairs({ count, pair, pairs }: EditColumns): {
+  readonly different: readonly number[];
+  readonly numberOf: Int32Array;
+} {
+  const numbers = new Map<string, number>();
+  const different: number[] = [];
+  const numberOf = new Int32Array(pairs.count).fill(-1);
+  for (let i = 0; i < count; i++) {
+    const each = pair[i]!;
+    if (numberOf[each] !== -1) continue;
+    const { before, after } = pairs.of(each);
     let key = '';
-    for (const byte of edit.before) key += String.fromCharCode(byte);
-    for (const byte of edit.after) key += String.fromCharCode(byte);
-    let pair = pairs.get(key);
-    if (pair === undefined) {
-      pair = pairList.length;
-      pairs.set(key, pair);
-      pairList.push(edit);
-    }
-    pairOf[i] = pair;
-    known.set(edit.before, { after: edit.after, pair });
-  });
-  return { pairs: pairList, of: pairOf };
+    for (const byte of before) key += String.fromCharCode(byte);
+    for (const byte of after) key += String.fromCharCode(byte);
+    const known = numbers.get(key);
+    numberOf[each] = known ?? different.length;
+    if (known !== undefined) continue;
+    numbers.set(key, different.length);
+    different.push(each);
+  }
+  return { different, numberOf };
 }
 
 /** The note's descriptor. Deterministic: the same record gives the same bytes. */
 export function encodeRecord(record: FileRecord): Uint8Array {
+  return encodeWithEdits(record, EditColumns.of(record.edits));
+}
+
+/**
+ * The same of a record whose edits are there as columns.
+ * @param record  its own edits are not looked at
+ */
+export function encodeWithEdits(record: FileRecord, edits: EditColumns): Uint8Array {
   const json = new TextEncoder().encode(JSON.stringify(headerOf(record)));
-  const { pairs, of } = pairsOf(record.edits);
+  const { different, numberOf } = differentPairs(edits);
   const writer = new Writer();
   writer.bytes(magic);
   const size = new Uint8Array(4);
   new ByteView(size, 'little').insertU32(0, json.length);
   writer.bytes(size);
   writer.bytes(json);
-  writer.varint(pairs.length);
-  for (const { before, after } of pairs) {
+  writer.varint(different.length);
+  for (const each of different) {
+    const { before, after } = edits.pairs.of(each);
     writer.varint(before.length);
     writer.bytes(before);
     writer.bytes(after);
   }
-  writer.varint(record.edits.length);
+  writer.varint(edits.count);
   let end = 0;
-  record.edits.forEach((edit, i) => {
-    writer.varint(edit.offset - end);
-    writer.varint(of[i]!);
-    end = edit.offset + edit.before.length;
-  });
+  for (let i = 0; i < edits.count; i++) {
+    const offset = edits.offset[i]!;
+    writer.varint(offset - end);
+    writer.varint(numberOf[edits.pair[i]!]!);
+    end = offset + edits.size(i);
+  }
   writer.varint(record.cut.length);
   writer.bytes(record.cut);
   return writer.finish();

@@ -79,15 +79,25 @@ export class ProgramView implements SiteView {
   }
 
   /** Every relocation at exactly anchor + delta, companions included. */
-  relocationsAt(delta: number): RelocationPlace[] {
+  eachRelocation(delta: number, visit: (table: RelocationPlace['table'], row: number) => void): void {
     const { placed } = this;
-    if (!placed) return [];
+    if (!placed) return;
     const offset = this.at + delta;
-    const found: RelocationPlace[] = [];
     for (let i = this.seek(placed, offset); i < placed.offset.length && placed.offset[i] === offset; i++) {
-      found.push({ table: placed.tables[placed.table[i]!]!, row: placed.row[i]! });
+      visit(placed.tables[placed.table[i]!]!, placed.row[i]!);
     }
+  }
+
+  /** The same, as objects. */
+  relocationsAt(delta: number): RelocationPlace[] {
+    const found: RelocationPlace[] = [];
+    this.eachRelocation(delta, (table, row) => found.push({ table, row }));
     return found;
+  }
+
+  /** Whether a table of the section's relocations has compact rows (SHT_CREL). */
+  get hasPackedRelocations(): boolean {
+    return this.placed?.tables.some(({ form }) => form === 'crel') === true;
   }
 
   private seek(placed: PlacedRelocations, offset: number): number {

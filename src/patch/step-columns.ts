@@ -1,0 +1,273 @@
+/**
+ * The steps of a plan as columns. A relocatable file of a million sites has two million steps: as
+ * objects they are most of what a patch takes, in time and memory, and hardly anyone looks at them.
+ * So plans of many sites keep columns (`planSites`), and `Plan.steps` makes objects of them when it
+ * is read. What writes goes by the columns; a plan that was made of another one, with steps of its
+ * own, has none, and they are made of its steps.
+ */
+import type { Sites } from '../sites/sites.js';
+import { BytePairs, EditColumns, grown } from '../record/edit-columns.js';
+import type { RelocationPlace } from '../sites/view.js';
+import type { Plan, Step } from './plan.js';
+import type { SiteIndex } from '../units.js';
+
+/** A relocation table, and what rows of it become. */
+interface Becoming {
+  readonly table: RelocationPlace['table'];
+  readonly becomes: number;
+}
+
+/** What a step is beyond its bytes: a store at a site, a row of a table, or an object. */
+type Detail =
+  | { readonly kind: 'store'; readonly rule: string }
+  | ({ readonly kind: 'row' } & Becoming)
+  | { readonly kind: 'step'; readonly step: Step };
+
+/** Columns that grow as sites are planned. */
+class GrowingSteps {
+  count = 0;
+  site: Int32Array = new Int32Array(16);
+  offset: Float64Array = new Float64Array(16);
+  pair: Uint32Array = new Uint32Array(16);
+  detail: Uint32Array = new Uint32Array(16);
+  /** From the anchor of the site, bytes. */
+  delta: Int32Array = new Int32Array(16);
+  /** In the table, of a relocation. */
+  row: Uint32Array = new Uint32Array(16);
+
+  push(site: SiteIndex, offset: number, pair: number, detail: number, delta: number, row: number): void {
+    const { count } = this;
+    if (count === this.site.length) {
+      this.site = grown(this.site, count + 1);
+      this.offset = grown(this.offset, count + 1);
+      this.pair = grown(this.pair, count + 1);
+      this.detail = grown(this.detail, count + 1);
+      this.delta = grown(this.delta, count + 1);
+      this.row = grown(this.row, count + 1);
+    }
+    this.site[count] = site;
+    this.offset[count] = offset;
+    this.pair[count] = pair;
+    this.detail[count] = detail;
+    this.delta[count] = delta;
+    this.row[count] = row;
+    this.count++;
+  }
+}
+
+/** Steps in the order in which sites are planned. */
+export class StepWriter {
+  private readonly pairs = new BytePairs();
+  /**
+   * Stores and relocation entries lie in different sections: each list comes out in order, or
+   * nearly so.
+   */
+  private readonly stores = new GrowingSteps();
+  private readonly rows = new GrowingSteps();
+  private readonly details: Detail[] = [];
+  /** Steps of the site that is being planned begin here. */
+  private readonly began = { stores: 0, rows: 0 };
+
+  constructor(private readonly sites: Sites) {}
+
+  /** What is written from here on belongs to another site. */
+  begin(): void {
+    this.began.stores = this.stores.count;
+    this.began.rows = this.rows.count;
+  }
+
+  /** How many steps the site has. */
+  get size(): number {
+    return this.stores.count - this.began.stores + this.rows.count - this.began.rows;
+  }
+
+  /** Takes the steps of the site back. */
+  forget(): void {
+    this.stores.count = this.began.stores;
+    this.rows.count = this.began.rows;
+  }
+
+  /** The first step of the site that has bytes in one of the ranges, as [start, end); or null. */
+  within(ranges: readonly { readonly start: number; readonly end: number }[]): readonly [number, number] | null {
+    for (const list of [this.stores, this.rows]) {
+      for (let i = list === this.stores ? this.began.stores : this.began.rows; i < list.count; i++) {
+        const start = list.offset[i]!;
+        const end = start + this.pairs.sizeOf(list.pair[i]!);
+        for (const each of ranges) if (start < each.end && end > each.start) return [start, end];
+      }
+    }
+    return null;
+  }
+
+  /** A store at a site, `delta` bytes from its anchor. */
+  store(site: SiteIndex, delta: number, offset: number, before: Uint8Array, after: Uint8Array, rule: string): void {
+    const detail = this.detail((each) => each.kind === 'store' && each.rule === rule, { kind: 'store', rule });
+    this.stores.push(site, offset, this.pairs.add(before, 0, after), detail, delta, 0);
+  }
+
+  /** A row of a table that becomes another one: its r_info, and r_addend where `after` has both. */
+  row(site: SiteIndex, delta: number, { table, row }: RelocationPlace, becomes: number, after: Uint8Array): void {
+    const { image } = this.sites.program;
+    const offset = table.fileOffset(row) + image.wordBytes;
+    const isSame = (each: Detail): boolean => each.kind === 'row' && each.table === table && each.becomes === becomes;
+    const detail = this.detail(isSame, { kind: 'row', table, becomes });
+    this.rows.push(site, offset, this.pairs.add(image.bytes, offset, after), detail, delta, row);
+  }
+
+  /** A step of another kind. */
+  step(step: Step): void {
+    const list = step.kind === 'store' ? this.stores : this.rows;
+    const pair = this.pairs.add(step.before, 0, step.after);
+    list.push(step.site, step.fileOffset, pair, this.details.push({ kind: 'step', step }) - 1, 0, 0);
+  }
+
+  /** The number of a detail; mostly it is one of the last. */
+  private detail(isSame: (each: Detail) => boolean, made: Detail): number {
+    const { details } = this;
+    for (let i = details.length - 1; i >= 0 && i >= details.length - 8; i--) if (isSame(details[i]!)) return i;
+    return details.push(made) - 1;
+  }
+
+  /** All of it, sorted by file position. */
+  finish(): StepColumns {
+    const { stores, rows, pairs, details, sites } = this;
+    const rowsFirst = stores.count > 0 && rows.count > 0 && rows.offset[0]! < stores.offset[0]!;
+    return StepColumns.sorted(sites, rowsFirst ? [rows, stores] : [stores, rows], pairs, details);
+  }
+}
+
+/** The steps of a plan. */
+export class StepColumns {
+  private made: readonly Step[] | undefined;
+
+  private constructor(
+    private readonly sites: Sites,
+    readonly edits: EditColumns,
+    private readonly details: readonly Detail[],
+    private readonly columns: Pick<GrowingSteps, 'site' | 'detail' | 'delta' | 'row'>,
+  ) {}
+
+  static sorted(
+    sites: Sites,
+    lists: readonly GrowingSteps[],
+    pairs: BytePairs,
+    details: readonly Detail[],
+  ): StepColumns {
+    const count = lists.reduce((sum, each) => sum + each.count, 0);
+    const joined = <K extends 'site' | 'offset' | 'pair' | 'detail' | 'delta' | 'row'>(key: K): GrowingSteps[K] => {
+      const { constructor } = lists[0]![key];
+      const column = new (constructor as new (length: number) => GrowingSteps[K])(count);
+      let at = 0;
+      for (const list of lists) {
+        column.set(list[key].subarray(0, list.count), at);
+        at += list.count;
+      }
+      return column;
+    };
+    const edits = new EditColumns(count, joined('offset'), joined('pair'), pairs);
+    const columns = { site: joined('site'), detail: joined('detail'), delta: joined('delta'), row: joined('row') };
+    const steps = new StepColumns(sites, edits, details, columns);
+    return edits.offset.every((each, i) => i === 0 || each >= edits.offset[i - 1]!) ? steps : steps.picked(null);
+  }
+
+  /**
+   * The steps of the sites that stay, or all of them, sorted by file position; those at one
+   * position stay in their order.
+   */
+  private picked(stays: ((site: SiteIndex) => boolean) | null): StepColumns {
+    const { edits, columns } = this;
+    let order = Uint32Array.from({ length: edits.count }, (_, i) => i);
+    if (stays !== null) order = order.filter((i) => stays(columns.site[i]!));
+    order.sort((a, b) => edits.offset[a]! - edits.offset[b]!);
+    const offset = Float64Array.from(order, (i) => edits.offset[i]!);
+    const pair = Uint32Array.from(order, (i) => edits.pair[i]!);
+    return new StepColumns(this.sites, new EditColumns(order.length, offset, pair, edits.pairs), this.details, {
+      site: Int32Array.from(order, (i) => columns.site[i]!),
+      detail: Uint32Array.from(order, (i) => columns.detail[i]!),
+      delta: Int32Array.from(order, (i) => columns.delta[i]!),
+      row: Uint32Array.from(order, (i) => columns.row[i]!),
+    });
+  }
+
+  /** Without the steps of some sites. */
+  without(sites: ReadonlyMap<SiteIndex, unknown>): StepColumns {
+    return sites.size === 0 ? this : this.picked((site) => !sites.has(site));
+  }
+
+  get count(): number {
+    return this.edits.count;
+  }
+
+  siteOf(i: number): SiteIndex {
+    return this.columns.site[i]!;
+  }
+
+  /** A step as an object. */
+  at(i: number): Step {
+    const { sites, edits, columns } = this;
+    const detail = this.details[columns.detail[i]!]!;
+    if (detail.kind === 'step') return detail.step;
+    const { program } = sites;
+    const site = columns.site[i]!;
+    const { before, after } = edits.pairs.of(edits.pair[i]!);
+    const place = {
+      address: sites.anchor[site]! + BigInt(columns.delta[i]!),
+      fileOffset: edits.offset[i]!,
+      before,
+      after,
+    };
+    if (detail.kind === 'store') {
+      return { kind: 'store', site, section: sites.codeRange(site)?.name ?? '', ...place, rule: detail.rule };
+    }
+    const { table, becomes } = detail;
+    const row = columns.row[i]!;
+    const section = program.image.sections[table.section]?.name ?? '';
+    const symbol = program.labelOf(table.symbols, table.symbol[row]!);
+    return { kind: 'reloc', site, section, row, type: table.type[row]!, becomes, symbol, ...place, rule: 'F-2' };
+  }
+
+  /** All of them as objects, made when they are first asked for. */
+  get steps(): readonly Step[] {
+    this.made ??= Array.from({ length: this.count }, (_, i) => this.at(i));
+    return this.made;
+  }
+}
+
+const columnsOf = new WeakMap<Plan, StepColumns>();
+
+/** A plan whose steps are made when they are read. */
+export function planOf(columns: StepColumns, rest: Omit<Plan, 'steps'>): Plan {
+  const plan: Plan = {
+    ...rest,
+    get steps() {
+      return columns.steps;
+    },
+  };
+  columnsOf.set(plan, columns);
+  return plan;
+}
+
+/** How many steps a plan has. */
+export function stepCount(plan: Plan): number {
+  return columnsOf.get(plan)?.count ?? plan.steps.length;
+}
+
+/** Whether a step of a plan is such a one. */
+export function someStep(plan: Plan, isSuch: (step: Step) => boolean): boolean {
+  const columns = columnsOf.get(plan);
+  if (columns === undefined) return plan.steps.some(isSuch);
+  for (let i = 0; i < columns.count; i++) if (isSuch(columns.at(i))) return true;
+  return false;
+}
+
+/** The step of a plan with that number. */
+export function stepAt(plan: Plan, i: number): Step {
+  return columnsOf.get(plan)?.at(i) ?? plan.steps[i]!;
+}
+
+/** What a plan writes, in the order of its steps. */
+export function editsOf(plan: Plan): EditColumns {
+  const columns = columnsOf.get(plan);
+  if (columns !== undefined) return columns.edits;
+  return EditColumns.of(plan.steps.map(({ fileOffset, before, after }) => ({ offset: fileOffset, before, after })));
+}
