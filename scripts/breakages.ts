@@ -165,8 +165,8 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'write before verifying: a step is applied whatever stands there',
     file: 'patch/apply.js',
-    find: 'if (!holdsAt(bytes, step.fileOffset, step.before)) {',
-    replace: 'if (false) {',
+    find: 'if (edits.pairs.holds(edits.pair[i], bytes, edits.offset[i]))',
+    replace: 'if (true)',
     test: 'plan-apply',
   },
   {
@@ -428,13 +428,13 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'the store hook is not asked',
     file: 'patch/apply.js',
-    find: 'if (!mayStore(step.fileOffset, step.after)) {',
-    replace: 'if (false) {',
+    find: 'if (mayStore(fileOffset, after))',
+    replace: 'if (true)',
     test: 'plan-apply',
   },
   {
     name: 'revert does not compare the hash of what it restored',
-    file: 'patch/apply.js',
+    file: 'patch/undo.js',
     find: 'if (actual !== record.sha256) {',
     replace: 'if (false) {',
     test: 'journal',
@@ -1343,7 +1343,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'revert of an injected program stops at the image with the runtime',
-    file: 'patch/apply.js',
+    file: 'patch/revert.js',
     find: 'if (record.injected)',
     replace: 'if (false)',
     test: 'patch-enable',

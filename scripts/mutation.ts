@@ -42,6 +42,7 @@ const fileTests: Readonly<Record<string, readonly string[]>> = {
   'sites/filter-names.js': ['filter'],
   'sites/indirect-entries.js': ['landing-pads'],
   'patch/apply.js': ['plan-apply', 'journal'],
+  'patch/undo.js': ['journal', 'plan-apply'],
   'patch/empty-slots.js': ['untrace-linked'],
   'patch/kept-relocations.js': ['plan-apply', 'untrace-linked', 'kprobes-relocations'],
   'patch/objections.js': ['plan-apply'],

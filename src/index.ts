@@ -204,18 +204,19 @@ export {
   type ListedFunction,
   type Outcome,
 } from './ftrace/index.js';
-export { applyPlan, revert, type Applied, type ApplyOptions } from './patch/apply.js';
+export { applyPlan, type Applied, type ApplyOptions } from './patch/apply.js';
+export { revert } from './patch/revert.js';
 export {
   decodeRecord,
   decodeRecords,
   disagreements,
-  encodeRecord,
   readRecord,
   recordedState,
   type Disagreement,
   type FileRecord,
-  type JournalEdit,
 } from './record/journal.js';
+export { encodeRecord } from './record/encode.js';
+export type { JournalEdit } from './record/edit-columns.js';
 export { filterNames } from './sites/filter-names.js';
 export { applyFilter, select, type FilterNames, type Selection, type SelectRequest } from './sites/filter.js';
 export { type Btf, btfKind, readBtf } from './elf/btf.js';

@@ -8,13 +8,14 @@ import { readElf } from '../src/elf/read.js';
 import type { GoneModule } from '../src/record/gone-modules.js';
 import { writeElf } from '../src/elf/write.js';
 import { ElftraceError } from '../src/errors.js';
-import { applyPlan, revert } from '../src/patch/apply.js';
+import { applyPlan } from '../src/patch/apply.js';
+import { revert } from '../src/patch/revert.js';
+import type { JournalEdit } from '../src/record/edit-columns.js';
+import { encodeRecord } from '../src/record/encode.js';
 import {
   decodeRecord,
   disagreements,
-  encodeRecord,
   type FileRecord,
-  type JournalEdit,
   mergeEdits,
   readRecord,
   recordedState,

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
-import { revert } from '../src/patch/apply.js';
+import { revert } from '../src/patch/revert.js';
 import { Session } from '../src/tracing/session.js';
 import { planTracing } from '../src/tracing/tracing.js';
 import { archOf } from '../src/arches.js';

@@ -5,7 +5,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { ElftraceError } from '../src/errors.js';
 import { readElf } from '../src/elf/read.js';
-import { applyPlan, revert } from '../src/patch/apply.js';
+import { applyPlan } from '../src/patch/apply.js';
+import { revert } from '../src/patch/revert.js';
 import { verdictSeverity, verify } from '../src/sites/verdicts.js';
 import { hash } from '../src/cli/open.js';
 import { ElfMutator, SeededRandom } from './support/elf-mutator.js';

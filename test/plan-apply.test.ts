@@ -20,7 +20,8 @@ import {
 } from '../scripts/build-samples.js';
 import { readFileSync } from 'node:fs';
 import { readElf } from '../src/elf/read.js';
-import { applyPlan, revert } from '../src/patch/apply.js';
+import { applyPlan } from '../src/patch/apply.js';
+import { revert } from '../src/patch/revert.js';
 import { decodeRecord, readRecord } from '../src/record/journal.js';
 import { checkAcceptance, type Plan } from '../src/patch/plan.js';
 import { planSites } from '../src/patch/plan-sites.js';

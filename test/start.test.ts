@@ -40,12 +40,12 @@ describe('JavaScript that is read', () => {
   });
 
   test.each([
-    ['verify', 710, 12],
-    ['list', 730, 14],
-    ['revert', 720, 12],
-    ['patch', 1280, 30],
-    ['prove', 1810, 40],
-    ['run', 1275, 40],
+    ['verify', 640, 12],
+    ['list', 650, 14],
+    ['revert', 720, 15],
+    ['patch', 750, 30],
+    ['prove', 1830, 40],
+    ['run', 1200, 40],
   ] as const)('for %s: at most %i KiB in %i files', (verb, bytes, files) => {
     const names = ['cli.js', 'main.js', fileOf(verb)];
     expect(kibibytes(...names)).toBeLessThan(bytes);

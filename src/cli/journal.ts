@@ -6,8 +6,9 @@ import { existsSync } from 'node:fs';
 import { concatBytes } from '../bytes.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { recordBeside } from '../patch/apply.js';
-import { decodeRecord, decodeRecords, encodeRecord } from '../record/journal.js';
+import { recordBeside } from '../patch/undo.js';
+import { encodeRecord } from '../record/encode.js';
+import { decodeRecord, decodeRecords } from '../record/journal.js';
 import type { Output } from '../output/commit.js';
 import { readBytes, readUnnoted, unpackInput } from './files.js';
 

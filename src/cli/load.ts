@@ -2,22 +2,19 @@
  * `elftrace load CORE MODULE… -o IMAGE`: core and modules in one address space;
  * `load IMAGE MODULE…` adds to a loaded image.
  */
-import { basename } from 'node:path';
 import type { Arch } from '../machine/arch.js';
-import { loadArch, targetOf } from '../targets.js';
-import { readElf } from '../elf/read.js';
-import type { ElfImage } from '../elf/image.js';
+import { loadArch } from '../targets.js';
 import { ElftraceError } from '../errors.js';
 import { loadFiles, type LoadRequest } from '../pipeline/loading.js';
 import type { LoadBase } from '../program/load-map.js';
-import { moduleName } from '../program/module-name.js';
 import type { LoadResult, Source } from '../program/loader.js';
 import { loadJson } from '../report/json.js';
 import type { Address } from '../units.js';
 import { disassemblerOf } from './disassembly.js';
 import { exitCodes } from './exit.js';
-import { outputPath, readInput, writeOutput } from './files.js';
+import { outputPath, writeOutput } from './files.js';
 import { hash } from './open.js';
+import { sourceOf } from './source.js';
 import { err, out } from './terminal.js';
 
 export interface LoadArguments {
@@ -45,25 +42,6 @@ function parseAddress(text: string, option: string): Address {
 
 const parseBase = (text: string): LoadBase | Address =>
   text === 'user' || text === 'kernel' ? text : parseAddress(text, '--base');
-
-/** A part's name: that of the module, else the file's without its ending. */
-function partName(image: ElfImage, path: string): string {
-  return moduleName(image, path) ?? basename(path).replace(/\.(o|ko|elf)$/, '');
-}
-
-/** A file that becomes a part. */
-export async function sourceOf(path: string, arch: Arch | null): Promise<Source> {
-  const input = await readInput(path);
-  const image = readElf(input.bytes);
-  const target = targetOf(image.header);
-  if (arch !== null && target !== arch.target.id) {
-    const { title } = (await loadArch(image.header)).target;
-    throw new ElftraceError('usage', `${path} is of ${title}, the core of ${arch.target.title}`, {
-      file: path,
-    });
-  }
-  return { name: partName(image, path), image };
-}
 
 /** Reads the files of a request, and the arguments about them. */
 async function requestOf(args: LoadArguments, core: Source, arch: Arch): Promise<LoadRequest> {

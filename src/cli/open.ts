@@ -6,7 +6,7 @@ import { cString } from '../bytes.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { recordBeside } from '../patch/apply.js';
+import { recordBeside } from '../patch/undo.js';
 import { type OpenedImage, openImage, type OpenNames } from '../pipeline/open.js';
 import type { FileRecord } from '../record/journal.js';
 import { symbolTableOf } from '../program/symbols.js';

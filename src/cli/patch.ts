@@ -6,7 +6,6 @@ import { dirname, join } from 'node:path';
 import { visibleJson } from '../visible.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { readElf } from '../elf/read.js';
-import { UnsafeGraphError } from '../tracing/graph-safety.js';
 import { checkAcceptance, type Plan, type Step } from '../patch/plan.js';
 import { copyNotice, initialisedNotice, planNotices } from '../pipeline/notices.js';
 import { patchImage, planFileText, type Patched } from '../pipeline/patch.js';
@@ -31,11 +30,10 @@ import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { type InputFile, outputLike, outputPath, readBytes, readInput } from './files.js';
 import { journalOutput } from './journal.js';
-import { sourceOf } from './load.js';
+import { sourceOf } from './source.js';
 import { hash, open, type OpenOptions } from './open.js';
 import { didYouMean } from './nearest.js';
 import { progress } from './progress.js';
-import { probeJson, probeSummary } from './probes.js';
 import { filterTexts, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
 
@@ -212,7 +210,8 @@ export async function patchFile(args: PatchArguments): Promise<number> {
   const writes = !args.dryRun && !args.planOnly;
   const output = writes ? outputPath(args.path, args.output, args.inPlace) : undefined;
   const input = await readInput(args.path);
-  const opened = await open(input, args);
+  const runs = args.prove === true || !(args.nop || args.init || args.untrace);
+  const opened = await open(input, args, runs ? 'run' : 'read');
   const request = requestOf(args);
   const beside = args.journal !== undefined;
   const patched = await patchImage(opened, request, hostOf(input), {
@@ -225,8 +224,8 @@ export async function patchFile(args: PatchArguments): Promise<number> {
     progress: (step) => {
       progress(`patch ${args.path}: ${step}`);
     },
-  }).catch((error: unknown) => {
-    if (error instanceof UnsafeGraphError && args.json) printUnsafe(error, input, args);
+  }).catch(async (error: unknown) => {
+    if (args.json) await printUnsafe(error, input, args);
     throw tracerHint(error, args.tracer);
   });
   const { planned } = patched;
@@ -277,6 +276,7 @@ async function write(
   ];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - input.bytes.length;
+  const told = probes.length > 0 ? await import('./probes.js') : null;
   if (args.json) {
     out(
       JSON.stringify({
@@ -288,7 +288,7 @@ async function write(
         additions: applied.record ? [{ section: beside ? null : '.note.elftrace', bytes: additions }] : [],
         refusals: refusalsJson(plan),
         ...initialisedJson(plan),
-        ...(probes.length > 0 ? { probes: probes.map(probeJson) } : {}),
+        ...(told === null ? {} : { probes: probes.map(told.probeJson) }),
         hazards: hazardsJson(plan),
         notices,
       }),
@@ -297,7 +297,7 @@ async function write(
     out(
       `${output}: ${plan.changed} of ${plan.selected} sites changed, ${initialisedText(plan)}${plan.unchanged} already as asked` +
         (plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : '') +
-        (probes.length > 0 ? `; ${probeSummary(probes)}` : ''),
+        (told === null ? '' : `; ${told.probeSummary(probes)}`),
     );
   }
   return exitCodes.ok;
@@ -314,7 +314,11 @@ function tracerHint(error: unknown, tracer: string): unknown {
  * A request that was refused as a whole, as JSON: of `--dry-run` a plan without steps. Nothing is
  * written.
  */
-function printUnsafe({ what, hazards }: UnsafeGraphError, input: InputFile, args: PatchArguments): void {
+async function printUnsafe(error: unknown, input: InputFile, args: PatchArguments): Promise<void> {
+  if (!(error instanceof ElftraceError) || error.code !== 'unsafe-graph') return;
+  const { UnsafeGraphError } = await import('../tracing/graph-safety.js');
+  if (!(error instanceof UnsafeGraphError)) return;
+  const { what, hazards } = error;
   const refusals = unsafeGraphJson(hazards);
   const common = { schema: jsonSchema, file: input.name };
   out(

@@ -19,7 +19,7 @@ import {
   waysOf,
   whyOpen,
 } from '../prove/index.js';
-import { revert } from '../patch/apply.js';
+import { revert } from '../patch/revert.js';
 import { type Json, jsonSchema } from '../report/json.js';
 import { accountLines, type AccountRow, type AccountStep, type AccountText } from '../report/proof-account.js';
 import { CertificateWork, type Certified } from './certificate.js';

@@ -18,7 +18,7 @@ import { refused } from '../native/refuse.js';
 import type { PatternMatch } from '../native/select.js';
 import { type FunctionSpec, parseFunctionSpecs } from '../native/values.js';
 import { writeOutputs } from '../output/commit.js';
-import { revert } from '../patch/apply.js';
+import { revert } from '../patch/revert.js';
 import { readRecord } from '../record/journal.js';
 import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';

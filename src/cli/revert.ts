@@ -4,7 +4,8 @@
  * write another one, and its sum too.
  */
 import { loadArch } from '../targets.js';
-import { recordBeside, revert } from '../patch/apply.js';
+import { revert } from '../patch/revert.js';
+import { recordBeside } from '../patch/undo.js';
 import { readRecord } from '../record/journal.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';

@@ -12,7 +12,7 @@ import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { type SourcePlace, TracedObject } from '../native/objects.js';
 import type { ThreadHeader } from '../native/reader.js';
-import { revert } from '../patch/apply.js';
+import { revert } from '../patch/revert.js';
 import { readRecord } from '../record/journal.js';
 import type { Address } from '../units.js';
 import { readBytes } from './files.js';

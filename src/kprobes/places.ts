@@ -2,7 +2,7 @@
 import type { Arch } from '../machine/arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
-import { unpatched } from '../patch/apply.js';
+import { unpatched } from '../patch/undo.js';
 import { load, type Program } from '../program/program.js';
 import type { FileRecord } from '../record/journal.js';
 import type { Sha256 } from '../sha256.js';

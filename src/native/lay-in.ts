@@ -12,7 +12,8 @@ import { firstNewSection, type NewSection, type CodeSymbol, whyNoSymbols, writeE
 import { ElftraceError, hex } from '../errors.js';
 import type { GraphTracing } from '../machine/native-tracing.js';
 import { noteBytes } from '../patch/apply.js';
-import { encodeRecord, type FileRecord, recordSchema, recordSection } from '../record/journal.js';
+import { encodeRecord } from '../record/encode.js';
+import { type FileRecord, recordSchema, recordSection } from '../record/journal.js';
 import type { Plan, Step } from '../patch/plan.js';
 import { planSites } from '../patch/plan-sites.js';
 import { sha256, type Sha256 } from '../sha256.js';

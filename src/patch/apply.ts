@@ -1,26 +1,19 @@
 /**
- * Executes plans and undoes them. All or nothing: every `before` is compared first, then everything
- * is written into a fresh array; the input is never changed. Bytes outside the plan, the record and
- * the headers that carry it are the input's bytes.
+ * Executes plans; `revert.ts` is the way back. All or nothing: every `before` is compared first,
+ * then everything is written into a fresh array; the input is never changed. Bytes outside the
+ * plan, the record and the headers that carry it are the input's bytes.
  */
-import type { Arch } from '../machine/arch.js';
-import { isZero } from '../bytes.js';
 import { PT_LOAD, SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
 import { type Growth, type NewSection, whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { readLoadMap } from '../program/load-map.js';
-import { originalCore, unload } from '../program/loader.js';
 import { sha256, type Sha256 } from '../sha256.js';
 import { version } from '../version.js';
 import {
-  decodeRecords,
   disagreements,
-  encodeWithEdits,
   type FileRecord,
-  type JournalEdit,
   mergeEdits,
   readRecord,
   recordNoteType,
@@ -29,9 +22,11 @@ import {
   recordSection,
 } from '../record/journal.js';
 import type { GoneModule } from '../record/gone-modules.js';
-import { EditColumns } from '../record/edit-columns.js';
+import { EditColumns, type JournalEdit } from '../record/edit-columns.js';
+import { encodeWithEdits } from '../record/encode.js';
 import { type Additions, additionRows, type Plan } from './plan.js';
 import { editsOf, stepAt, stepCount } from './step-columns.js';
+import { withoutCarrier } from './undo.js';
 
 /**
  * Whether a record can be a part of the file: as a section, or as a segment where it has no
@@ -113,17 +108,6 @@ export function noteBytes(descriptor: Uint8Array, littleEndian: boolean): Uint8A
 export function keepsEmptyRecord(plan: Plan, image: ElfImage, record: FileRecord | null, beside: boolean): boolean {
   if (stepCount(plan) > 0 || plan.additions !== undefined || record !== null) return false;
   return beside || (!readModuleSignature(image.bytes) && canCarryRecord(image));
-}
-
-/**
- * The file without what carries its record: appended structures cut off, headers as they were;
- * edits stay. Positions are those of the original. The image itself when it carries no record.
- */
-export function withoutCarrier(image: ElfImage, record: FileRecord | null): Uint8Array {
-  if (!record) return image.bytes;
-  const bytes = image.bytes.slice(0, record.keptSize);
-  for (const header of record.headers) bytes.set(header.bytes, header.offset);
-  return bytes;
 }
 
 /** Whether every place holds its `before`, and may be stored to. */
@@ -344,133 +328,4 @@ function hasAdditions(image: ElfImage, { keptSize }: FileRecord): boolean {
 
 function hasBuildId(image: ElfImage): boolean {
   return image.section('.note.gnu.build-id') !== undefined;
-}
-
-/**
- * The file as it was before its record's edits; where a runtime was laid in first, the image with
- * it. Throws as `revert`.
- */
-export function unpatched(image: ElfImage, beside: Uint8Array | null = null, hash: Sha256 = sha256): Uint8Array {
-  return undo(image, beside, hash).bytes;
-}
-
-/**
- * The original of a patched file, byte for byte, trailing data and headers included.
- * @param beside  a record that was kept in a file of its own
- * @param arch    the machine: needed where the patch brought parts into the image, which are taken
- *                out again
- * @throws ElftraceError 'no-record' without a record; 'state-mismatch', with the places, when the
- *   bytes are not those that the
- *         record describes; 'bad-record' when the restored bytes do not have the recorded hash
- */
-export function revert(
-  image: ElfImage,
-  beside: Uint8Array | null = null,
-  hash: Sha256 = sha256,
-  arch: Arch | null = null,
-): Uint8Array {
-  const { bytes, record } = undo(image, beside, hash);
-  if (record.injected) {
-    const loaded = readElf(bytes);
-    const map = readLoadMap(loaded);
-    return (map && originalCore(loaded, map, hash)) ?? bytes;
-  }
-  if (record.brought.length === 0) return bytes;
-  if (arch === null) {
-    throw new ElftraceError('usage', `taking ${record.brought.join(', ')} out of the image needs its machine: archOf`);
-  }
-  // The latest first: each is the last part of its image, so that its file comes back byte for
-  // byte.
-  return record.brought.reduceRight(
-    (loaded, part) => unload(readElf(loaded), part, arch, { sha256: hash }).bytes,
-    bytes,
-  );
-}
-
-/**
- * The record beside a file that is this file's. Where none of several leads back to its original it
- * is the first.
- * @throws ElftraceError 'bad-record' as `decodeRecords`
- */
-export function recordBeside(image: ElfImage, beside: Uint8Array, hash: Sha256 = sha256): FileRecord {
-  const records = decodeRecords(beside);
-  if (records.length === 1) return records[0];
-  return records.find((record) => undoes(image, record, hash)) ?? records[0];
-}
-
-function undoes(image: ElfImage, record: FileRecord, hash: Sha256): boolean {
-  try {
-    undoRecord(image, record, false, hash);
-    return true;
-  } catch (error) {
-    if (error instanceof ElftraceError) return false;
-    throw error;
-  }
-}
-
-interface Undone {
-  readonly bytes: Uint8Array;
-  readonly record: FileRecord;
-}
-
-function undo(image: ElfImage, beside: Uint8Array | null, hash: Sha256): Undone {
-  const inside = readRecord(image);
-  const record = inside ?? (beside ? recordBeside(image, beside, hash) : null);
-  if (!record) {
-    throw new ElftraceError('no-record', `the file has no ${recordSection}: nothing says what its original was`, {
-      section: recordSection,
-    });
-  }
-  return undoRecord(image, record, inside !== null, hash);
-}
-
-/** Bytes that are looked at at once. */
-const PAGE = 4096;
-
-/**
- * Copies to where everything is zero yet. Pages of zeros are not written: memory that is never
- * touched costs nothing, and most of a kernel whose debugging sections are left out is that.
- */
-function copyKept(from: Uint8Array, to: Uint8Array): void {
-  for (let at = 0; at < from.length; at += PAGE) {
-    const page = from.subarray(at, at + PAGE);
-    if (!isZero(page)) to.set(page, at);
-  }
-}
-
-/** @param carried  whether the image carries this record in its note */
-function undoRecord(image: ElfImage, record: FileRecord, carried: boolean, hash: Sha256): Undone {
-  if (record.keptSize > image.bytes.length) {
-    throw new ElftraceError(
-      'bad-record',
-      `the record describes a file of at least ${record.keptSize} bytes, this one has ${image.bytes.length}; nothing was written`,
-      { value: record.keptSize, max: image.bytes.length },
-    );
-  }
-  const wrong = disagreements(record, image.bytes);
-  if (wrong.length > 0) {
-    const first = wrong[0]!;
-    throw new ElftraceError(
-      'state-mismatch',
-      `${wrong.length} of ${record.edits.length} recorded places hold other bytes than were written, the first at file offset ` +
-        `${hex(first.offset)}: recorded ${hexBytes(first.recorded)}, actual ${hexBytes(first.actual)}; nothing was written`,
-      { fileOffset: first.offset, expected: hexBytes(first.recorded), actual: hexBytes(first.actual) },
-    );
-  }
-  const out = new Uint8Array(record.originalSize);
-  copyKept(image.bytes.subarray(0, record.keptSize), out);
-  for (const header of carried ? record.headers : []) {
-    out.set(header.bytes.subarray(0, Math.max(0, record.keptSize - header.offset)), header.offset);
-  }
-  for (const { offset, before } of record.edits) out.set(before, offset);
-  out.set(record.cut, record.keptSize);
-  const actual = hash(out);
-  if (actual !== record.sha256) {
-    throw new ElftraceError(
-      'bad-record',
-      'bytes outside the recorded places were changed too: the restored file is not the original; nothing was written',
-      { expected: record.sha256, actual },
-    );
-  }
-  return { bytes: out, record };
 }

@@ -15,7 +15,7 @@ import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import { readElf } from '../elf/read.js';
 import { type FileRecord, readRecord } from '../record/journal.js';
-import { withoutCarrier } from './apply.js';
+import { withoutCarrier } from './undo.js';
 import { planEmptySlots } from './empty-slots.js';
 import type { Plan, PlanRequest, Refusal, Step, TableStep } from './plan.js';
 import { planSites } from './plan-sites.js';

@@ -1,7 +1,8 @@
 /** A plan that another process made, carried out on exactly the file that it was made for. */
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { type Applied, applyPlan, keepsEmptyRecord, unpatched } from '../patch/apply.js';
+import { type Applied, applyPlan, keepsEmptyRecord } from '../patch/apply.js';
+import { unpatched } from '../patch/undo.js';
 import { type Acceptance, checkAcceptance } from '../patch/plan.js';
 import { inject, type PlanFile } from '../patch/plan-file.js';
 import { readRecord } from '../record/journal.js';

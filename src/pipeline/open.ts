@@ -6,7 +6,7 @@ import type { Arch } from '../machine/arch.js';
 import { loadArch } from '../targets.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
-import { unpatched } from '../patch/apply.js';
+import { unpatched } from '../patch/undo.js';
 import { load, type Program } from '../program/program.js';
 import { moduleName } from '../program/module-name.js';
 import { disagreements, enabledEntries, type FileRecord, readRecord, recordedState } from '../record/journal.js';

@@ -9,7 +9,8 @@
  */
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { type Applied, applyPlan, keepsEmptyRecord, unpatched } from '../patch/apply.js';
+import { type Applied, applyPlan, keepsEmptyRecord } from '../patch/apply.js';
+import { unpatched } from '../patch/undo.js';
 import { checkAcceptance, type Refusal } from '../patch/plan.js';
 import { encodePlanFile, injectionOf } from '../patch/plan-file.js';
 import { stepCount } from '../patch/step-columns.js';

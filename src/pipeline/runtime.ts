@@ -2,8 +2,7 @@
  * The image that a request is about: the file itself, or one with the tracing entries that the
  * request needs. And whether entries that are there already are those that were asked for.
  */
-import { conventionNamed } from '../machine/conventions.js';
-import { chosen, layoutChoices, type LaidPolicy, type MachineOption } from '../machine/options.js';
+import { layoutChoices, type LaidPolicy, type MachineOption } from '../machine/options.js';
 import { ElftraceError } from '../errors.js';
 import { probeRoomFor } from '../kprobes/index.js';
 import { entryPoint } from '../program/entry-points.js';
@@ -11,23 +10,13 @@ import { load } from '../program/program.js';
 import { findSites } from '../sites/sites.js';
 import { entriesOf } from '../tracing/entries.js';
 import { withRuntime } from '../tracing/inject.js';
+import { conventionAsked } from './forms.js';
 import type { OpenedImage } from './open.js';
 import type { PatchHost, PatchRequest } from './request.js';
 
 /** A file, and whether a runtime was laid into it for the request. */
 export interface PreparedImage extends OpenedImage {
   readonly injected: boolean;
-}
-
-/** The name of the convention that an option of the machine asks for. */
-const conventionAsked = ({ arch }: OpenedImage, { machine }: PatchRequest): string | undefined =>
-  chosen(arch.options, 'convention', machine);
-
-/** The same as the form of a site, on machines whose shapes have one for each convention. */
-export function formAsked(opened: OpenedImage, request: PatchRequest): { readonly form?: string } {
-  const form = conventionAsked(opened, request);
-  if (form === undefined || conventionNamed(opened.arch.conventions, form)?.idle.named !== true) return {};
-  return { form };
 }
 
 /** The options that decide how entries are laid out. */

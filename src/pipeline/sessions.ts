@@ -8,7 +8,7 @@ import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { planProbes, unoptimised } from '../kprobes/index.js';
-import { unpatched } from '../patch/apply.js';
+import { unpatched } from '../patch/undo.js';
 import { readLoadMap } from '../program/load-map.js';
 import type { Source } from '../program/loader.js';
 import type { FileRecord } from '../record/journal.js';

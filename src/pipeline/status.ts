@@ -6,7 +6,7 @@
 import { ElftraceError, hex } from '../errors.js';
 import { type ProbeSessionPlan, replayProbes } from '../kprobes/index.js';
 import { laidPolicy } from '../machine/options.js';
-import { revert } from '../patch/apply.js';
+import { revert } from '../patch/revert.js';
 import { untracedFunctions } from '../patch/untrace.js';
 import type { Program } from '../program/program.js';
 import { disagreements, type FileRecord } from '../record/journal.js';

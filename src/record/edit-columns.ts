@@ -5,7 +5,12 @@
  *
  * After `push`: a pair's two halves have equal length. Equal pairs are mostly one, but need not be.
  */
-import type { JournalEdit } from './journal.js';
+/** One range of the original that was changed; sizes are equal. */
+export interface JournalEdit {
+  readonly offset: number;
+  readonly before: Uint8Array;
+  readonly after: Uint8Array;
+}
 
 /** Pairs that a new one is compared with. */
 const RECENT = 8;

@@ -18,24 +18,17 @@
  * What is *wanted* comes from here; what the text *is* always comes from the bytes. Where they
  * disagree nothing is written.
  */
-import { ByteView, concatBytes, equalBytes, holdsAt } from '../bytes.js';
+import { ByteView, equalBytes, holdsAt } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
-import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { EditColumns } from './edit-columns.js';
-import { decodeGone, encodeGone, type GoneModule, isSavedGone, type SavedGone } from './gone-modules.js';
+import { ElftraceError, hex } from '../errors.js';
+import type { JournalEdit } from './edit-columns.js';
+import { decodeGone, type GoneModule, isSavedGone, type SavedGone } from './gone-modules.js';
 
 export const recordOwner = 'elftrace';
 export const recordSection = '.note.elftrace';
 export const recordNoteType = 1;
 export const recordSchema = 1;
-const magic = new TextEncoder().encode('ELFTRCJ1');
-
-/** One range of the original that was changed; sizes are equal. */
-export interface JournalEdit {
-  readonly offset: number;
-  readonly before: Uint8Array;
-  readonly after: Uint8Array;
-}
+export const recordMagic = new TextEncoder().encode('ELFTRCJ1');
 
 const enableEntryPrefix = 'enable entry ';
 
@@ -95,39 +88,6 @@ export interface FileRecord {
   readonly cut: Uint8Array;
 }
 
-class Writer {
-  private readonly parts: Uint8Array[] = [];
-  private chunk = new Uint8Array(65536);
-  private used = 0;
-
-  private reserve(size: number): void {
-    if (this.used + size <= this.chunk.length) return;
-    this.parts.push(this.chunk.subarray(0, this.used));
-    this.chunk = new Uint8Array(Math.max(65536, size));
-    this.used = 0;
-  }
-
-  varint(value: number): void {
-    this.reserve(8);
-    let rest = value;
-    while (rest >= 0x80) {
-      this.chunk[this.used++] = (rest % 0x80) | 0x80;
-      rest = Math.floor(rest / 0x80);
-    }
-    this.chunk[this.used++] = rest;
-  }
-
-  bytes(bytes: Uint8Array): void {
-    this.reserve(bytes.length);
-    this.chunk.set(bytes, this.used);
-    this.used += bytes.length;
-  }
-
-  finish(): Uint8Array {
-    return concatBytes([...this.parts, this.chunk.subarray(0, this.used)]);
-  }
-}
-
 class Reader {
   private at = 0;
   constructor(private readonly data: Uint8Array) {}
@@ -164,7 +124,8 @@ function damaged(cause: string): ElftraceError {
   return new ElftraceError('bad-record', `record in ${recordSection}: ${cause}`, { section: recordSection });
 }
 
-interface RecordHeader {
+/** What a descriptor says in words. */
+export interface RecordHeader {
   schema: number;
   tool: string;
   sha256: string;
@@ -187,92 +148,6 @@ function fromHex(text: string): Uint8Array {
   const out = new Uint8Array(text.length / 2);
   for (let i = 0; i < out.length; i++) out[i] = Number.parseInt(text.slice(i * 2, i * 2 + 2), 16);
   return out;
-}
-
-/** What the descriptor says in words. */
-function headerOf(record: FileRecord): RecordHeader {
-  return {
-    schema: record.schema,
-    tool: record.tool,
-    sha256: record.sha256,
-    originalSize: record.originalSize,
-    keptSize: record.keptSize,
-    headers: record.headers.map(({ offset, bytes }) => ({ offset, bytes: hexBytes(bytes).replaceAll(' ', '') })),
-    requests: [...record.requests],
-    ...(record.injected ? { injected: true } : {}),
-    ...(record.session.length > 0 ? { session: [...record.session] } : {}),
-    ...(Object.keys(record.forms).length > 0 ? { forms: { ...record.forms } } : {}),
-    ...(record.brought.length > 0 ? { brought: [...record.brought] } : {}),
-    ...(record.gone.length > 0 ? { gone: record.gone.map(encodeGone) } : {}),
-    ...(record.untraced.length > 0
-      ? { untraced: record.untraced.map((each, i) => each - (record.untraced[i - 1] ?? 0)) }
-      : {}),
-  };
-}
-
-/**
- * The different pairs of bytes before and after in the order in which edits have them, as numbers
- * of one that each is, and which of them each pair of the columns is.
- */
-function differentPairs({ count, pair, pairs }: EditColumns): {
-  readonly different: readonly number[];
-  readonly numberOf: Int32Array;
-} {
-  const numbers = new Map<string, number>();
-  const different: number[] = [];
-  const numberOf = new Int32Array(pairs.count).fill(-1);
-  for (let i = 0; i < count; i++) {
-    const each = pair[i]!;
-    if (numberOf[each] !== -1) continue;
-    const { before, after } = pairs.of(each);
-    let key = '';
-    for (const byte of before) key += String.fromCharCode(byte);
-    for (const byte of after) key += String.fromCharCode(byte);
-    const known = numbers.get(key);
-    numberOf[each] = known ?? different.length;
-    if (known !== undefined) continue;
-    numbers.set(key, different.length);
-    different.push(each);
-  }
-  return { different, numberOf };
-}
-
-/** The note's descriptor. Deterministic: the same record gives the same bytes. */
-export function encodeRecord(record: FileRecord): Uint8Array {
-  return encodeWithEdits(record, EditColumns.of(record.edits));
-}
-
-/**
- * The same of a record whose edits are there as columns.
- * @param record  its own edits are not looked at
- */
-export function encodeWithEdits(record: FileRecord, edits: EditColumns): Uint8Array {
-  const json = new TextEncoder().encode(JSON.stringify(headerOf(record)));
-  const { different, numberOf } = differentPairs(edits);
-  const writer = new Writer();
-  writer.bytes(magic);
-  const size = new Uint8Array(4);
-  new ByteView(size, 'little').insertU32(0, json.length);
-  writer.bytes(size);
-  writer.bytes(json);
-  writer.varint(different.length);
-  for (const each of different) {
-    const { before, after } = edits.pairs.of(each);
-    writer.varint(before.length);
-    writer.bytes(before);
-    writer.bytes(after);
-  }
-  writer.varint(edits.count);
-  let end = 0;
-  for (let i = 0; i < edits.count; i++) {
-    const offset = edits.offset[i]!;
-    writer.varint(offset - end);
-    writer.varint(numberOf[edits.pair[i]!]!);
-    end = offset + edits.size(i);
-  }
-  writer.varint(record.cut.length);
-  writer.bytes(record.cut);
-  return writer.finish();
 }
 
 /**
@@ -302,7 +177,8 @@ export function decodeRecords(bytes: Uint8Array): [FileRecord, ...FileRecord[]] 
 }
 
 function decodeFirst(descriptor: Uint8Array): { readonly record: FileRecord; readonly size: number } {
-  if (descriptor.length < 12 || !equalBytes(descriptor.subarray(0, 8), magic)) throw damaged('no record begins here');
+  if (descriptor.length < 12 || !equalBytes(descriptor.subarray(0, 8), recordMagic))
+    throw damaged('no record begins here');
   const jsonSize = new ByteView(descriptor, 'little').u32(8);
   if (12 + jsonSize > descriptor.length) throw damaged('its header reaches past its end');
   let header: unknown;

@@ -1,0 +1,128 @@
+/**
+ * Records as bytes: the writing half of `journal.ts`, which says what they look like. Verbs that
+ * only read do without it.
+ */
+import { ByteView, concatBytes } from '../bytes.js';
+import { hexBytes } from '../errors.js';
+import { EditColumns } from './edit-columns.js';
+import { encodeGone } from './gone-modules.js';
+import { type FileRecord, type RecordHeader, recordMagic } from './journal.js';
+
+class Writer {
+  private readonly parts: Uint8Array[] = [];
+  private chunk = new Uint8Array(65536);
+  private used = 0;
+
+  private reserve(size: number): void {
+    if (this.used + size <= this.chunk.length) return;
+    this.parts.push(this.chunk.subarray(0, this.used));
+    this.chunk = new Uint8Array(Math.max(65536, size));
+    this.used = 0;
+  }
+
+  varint(value: number): void {
+    this.reserve(8);
+    let rest = value;
+    while (rest >= 0x80) {
+      this.chunk[this.used++] = (rest % 0x80) | 0x80;
+      rest = Math.floor(rest / 0x80);
+    }
+    this.chunk[this.used++] = rest;
+  }
+
+  bytes(bytes: Uint8Array): void {
+    this.reserve(bytes.length);
+    this.chunk.set(bytes, this.used);
+    this.used += bytes.length;
+  }
+
+  finish(): Uint8Array {
+    return concatBytes([...this.parts, this.chunk.subarray(0, this.used)]);
+  }
+}
+
+/** What the descriptor says in words. */
+function headerOf(record: FileRecord): RecordHeader {
+  return {
+    schema: record.schema,
+    tool: record.tool,
+    sha256: record.sha256,
+    originalSize: record.originalSize,
+    keptSize: record.keptSize,
+    headers: record.headers.map(({ offset, bytes }) => ({ offset, bytes: hexBytes(bytes).replaceAll(' ', '') })),
+    requests: [...record.requests],
+    ...(record.injected ? { injected: true } : {}),
+    ...(record.session.length > 0 ? { session: [...record.session] } : {}),
+    ...(Object.keys(record.forms).length > 0 ? { forms: { ...record.forms } } : {}),
+    ...(record.brought.length > 0 ? { brought: [...record.brought] } : {}),
+    ...(record.gone.length > 0 ? { gone: record.gone.map(encodeGone) } : {}),
+    ...(record.untraced.length > 0
+      ? { untraced: record.untraced.map((each, i) => each - (record.untraced[i - 1] ?? 0)) }
+      : {}),
+  };
+}
+
+/**
+ * The different pairs of bytes before and after in the order in which edits have them, as numbers
+ * of one that each is, and which of them each pair of the columns is.
+ */
+function differentPairs({ count, pair, pairs }: EditColumns): {
+  readonly different: readonly number[];
+  readonly numberOf: Int32Array;
+} {
+  const numbers = new Map<string, number>();
+  const different: number[] = [];
+  const numberOf = new Int32Array(pairs.count).fill(-1);
+  for (let i = 0; i < count; i++) {
+    const each = pair[i]!;
+    if (numberOf[each] !== -1) continue;
+    const { before, after } = pairs.of(each);
+    let key = '';
+    for (const byte of before) key += String.fromCharCode(byte);
+    for (const byte of after) key += String.fromCharCode(byte);
+    const known = numbers.get(key);
+    numberOf[each] = known ?? different.length;
+    if (known !== undefined) continue;
+    numbers.set(key, different.length);
+    different.push(each);
+  }
+  return { different, numberOf };
+}
+
+/** The note's descriptor. Deterministic: the same record gives the same bytes. */
+export function encodeRecord(record: FileRecord): Uint8Array {
+  return encodeWithEdits(record, EditColumns.of(record.edits));
+}
+
+/**
+ * The same of a record whose edits are there as columns.
+ * @param record  its own edits are not looked at
+ */
+export function encodeWithEdits(record: FileRecord, edits: EditColumns): Uint8Array {
+  const json = new TextEncoder().encode(JSON.stringify(headerOf(record)));
+  const { different, numberOf } = differentPairs(edits);
+  const writer = new Writer();
+  writer.bytes(recordMagic);
+  const size = new Uint8Array(4);
+  new ByteView(size, 'little').insertU32(0, json.length);
+  writer.bytes(size);
+  writer.bytes(json);
+  writer.varint(different.length);
+  for (const each of different) {
+    const { before, after } = edits.pairs.of(each);
+    writer.varint(before.length);
+    writer.bytes(before);
+    writer.bytes(after);
+  }
+  writer.varint(edits.count);
+  let end = 0;
+  for (let i = 0; i < edits.count; i++) {
+    const offset = edits.offset[i]!;
+    writer.varint(offset - end);
+    writer.varint(numberOf[edits.pair[i]!]!);
+    end = offset + edits.size(i);
+  }
+  writer.varint(record.cut.length);
+  writer.bytes(record.cut);
+  return writer.finish();
+}
