@@ -116,3 +116,8 @@ export function sortedOrder(keys: readonly Uint32Array[], count: number): Uint32
   }
   return order;
 }
+
+/** The numbers in order, each once. */
+export function ascending(numbers: readonly number[]): number[] {
+  return [...Float64Array.from(numbers).sort()].filter((each, i, all) => each !== all[i - 1]);
+}

@@ -5,6 +5,7 @@
  */
 import { PT_LOAD, SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
+import { ascending } from '../elf/lookup.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
 import { type Growth, type NewSection, whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
@@ -248,7 +249,7 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     forms: options.forms ?? {},
     brought: options.brought ?? [],
     gone: options.gone ?? [],
-    untraced: [...new Set([...(earlier?.untraced ?? []), ...(plan.untraced ?? [])])].sort((a, b) => a - b),
+    untraced: ascending([...(earlier?.untraced ?? []), ...(plan.untraced ?? [])]),
     get edits() {
       return all.asEdits;
     },

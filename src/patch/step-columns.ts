@@ -23,6 +23,8 @@ type Detail =
   | ({ readonly kind: 'row' } & Becoming)
   | { readonly kind: 'step'; readonly step: Step };
 
+type Columns = Pick<GrowingSteps, 'site' | 'detail' | 'delta' | 'row'>;
+
 /** Columns that grow as sites are planned. */
 class GrowingSteps {
   count = 0;
@@ -34,6 +36,11 @@ class GrowingSteps {
   delta: Int32Array = new Int32Array(16);
   /** In the table, of a relocation. */
   row: Uint32Array = new Uint32Array(16);
+
+  /** Begins with columns that there are. */
+  take({ count, offset, pair }: EditColumns, { site, detail, delta, row }: Columns): void {
+    Object.assign(this, { count, offset, pair, site, detail, delta, row });
+  }
 
   push(site: SiteIndex, offset: number, pair: number, detail: number, delta: number, row: number): void {
     const { count } = this;
@@ -144,7 +151,7 @@ export class StepColumns {
     private readonly sites: Sites,
     readonly edits: EditColumns,
     private readonly details: readonly Detail[],
-    private readonly columns: Pick<GrowingSteps, 'site' | 'detail' | 'delta' | 'row'>,
+    private readonly columns: Columns,
   ) {}
 
   static sorted(
@@ -192,6 +199,19 @@ export class StepColumns {
   /** Without the steps of some sites. */
   without(sites: ReadonlyMap<SiteIndex, unknown>): StepColumns {
     return sites.size === 0 ? this : this.picked((site) => !sites.has(site));
+  }
+
+  /** With steps that no site has, each as an object. */
+  with(more: readonly Step[]): StepColumns {
+    const { pairs } = this.edits;
+    const list = new GrowingSteps();
+    list.take(this.edits, this.columns);
+    const details = [...this.details];
+    for (const step of more) {
+      const detail = details.push({ kind: 'step', step }) - 1;
+      list.push(step.site, step.fileOffset, pairs.add(step.before, 0, step.after), detail, 0, 0);
+    }
+    return StepColumns.sorted(this.sites, [list], pairs, details);
   }
 
   get count(): number {
@@ -245,6 +265,22 @@ export function planOf(columns: StepColumns, rest: Omit<Plan, 'steps'>): Plan {
   };
   columnsOf.set(plan, columns);
   return plan;
+}
+
+/** A plan with the steps of another one, and more. */
+export function planWith(plan: Plan, more: readonly Step[], rest: Omit<Plan, 'steps'>): Plan {
+  const columns = columnsOf.get(plan);
+  if (columns !== undefined) return planOf(columns.with(more), rest);
+  return { ...rest, steps: [...plan.steps, ...more].sort((a, b) => a.fileOffset - b.fileOffset) };
+}
+
+/** Nonzero for each of so many sites that a step of a plan is about. */
+export function sitesWritten(plan: Plan, count: number): Uint8Array {
+  const written = new Uint8Array(count);
+  const columns = columnsOf.get(plan);
+  if (columns === undefined) for (const { site } of plan.steps) written[site] = 1;
+  else for (let i = 0; i < columns.count; i++) written[columns.siteOf(i)] = 1;
+  return written;
 }
 
 /** How many steps a plan has. */

@@ -13,12 +13,14 @@
 import type { SiteReading } from '../machine/sites.js';
 import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
+import { ascending } from '../elf/lookup.js';
 import { readElf } from '../elf/read.js';
 import { type FileRecord, readRecord } from '../record/journal.js';
 import { withoutCarrier } from './undo.js';
 import { planEmptySlots } from './empty-slots.js';
 import type { Plan, PlanRequest, Refusal, Step, TableStep } from './plan.js';
 import { planSites } from './plan-sites.js';
+import { planWith, sitesWritten } from './step-columns.js';
 import { planShrinking, type SlotsToDrop } from './shrink-table.js';
 import type { CodeRange, Program } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
@@ -175,27 +177,26 @@ export function planUntrace(sites: Sites, request: UntraceRequest = {}): Plan {
   const drop = slotsToDrop(sites, accepted);
   const inTables = program.relocatable ? shrinkingOf(sites, drop, record) : planEmptySlots(sites, drop);
   checkWritable(inTables, request);
-  const written = new Set(code.steps.map(({ site }) => site));
+  const written = sitesWritten(code, sites.count);
   const untraced: number[] = [];
   let selected = code.refusals.length;
   let changed = 0;
   for (let i = 0; i < sites.count; i++) {
     if (!accepted[i]) continue;
     selected++;
-    if (!written.has(i) && sites.table(i).position[sites.slot(i)]! < 0) continue;
+    if (!written[i] && sites.table(i).position[sites.slot(i)]! < 0) continue;
     changed++;
     untraced.push(sites.fileOffset(i) + sites.ipDelta[i]!);
   }
-  return {
+  return planWith(code, inTables, {
     target: program.arch.target.id,
     request: untraceRequest,
-    steps: [...code.steps, ...inTables].sort((a, b) => a.fileOffset - b.fileOffset),
     refusals: code.refusals,
     selected,
     changed,
     unchanged: selected - changed - code.refusals.length,
-    untraced: [...new Set(untraced)].sort((a, b) => a - b),
-  };
+    untraced: ascending(untraced),
+  });
 }
 
 /**
