@@ -2,9 +2,11 @@
  * Whole programs that were written to measure with, on every machine:
  * `npm run bench -- yardstick [MACHINE…] [PROGRAM…] [--seconds S]… [--level O1|O2|Os]…
  * [--set tuning|reporting|all] [--runs N]`. CPU time of whole processes, start and translation
- * included, of `elftrace run` and of qemu-user, in turn. `--seconds` is how long a run takes under
- * qemu-user (0.1, 1, 10): the number of turns that take as long is found first.
+ * included, of `elftrace run` and of qemu-user, in turn, and of libunicorn on the machines that it
+ * has, where it is installed. `--seconds` is how long a run takes under qemu-user (0.1, 1, 10): the
+ * number of turns that take as long is found first.
  */
+import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { childSeconds, geometricMean } from './cpu.js';
 import { type BenchMachine, compileFor, MACHINES } from './machines.js';
@@ -99,27 +101,55 @@ function turnsFor(qemu: string, path: string): (seconds: number) => number {
   }
 }
 
-interface Timed {
-  /** qemu-user's CPU seconds, ours, and those without an emulator, run by run. */
-  readonly theirs: readonly number[];
-  readonly ours: readonly number[];
-  readonly native: readonly number[];
+/** What programs of a machine run on, as commands in front of their own. */
+interface Runners {
+  readonly theirs: readonly string[];
+  readonly ours: readonly string[];
+  /** The program itself, and `unicorn-run.c`; null: not here. */
+  readonly native: readonly string[] | null;
+  readonly unicorn: readonly string[] | null;
 }
 
+/** CPU seconds of each runner, run by run; none where there is no such runner. */
+type Timed = Readonly<Record<keyof Runners, readonly number[]>>;
+
 /** Runs in turn; each writes the same. */
-function timed(path: string, turns: number, qemu: string, runs: number, cli: string, isNative: boolean): Timed {
-  const [theirs, ours, native]: [number[], number[], number[]] = [[], [], []];
+function timed(path: string, turns: number, runners: Runners, runs: number): Timed {
+  const found = { theirs: [] as number[], ours: [] as number[], native: [] as number[], unicorn: [] as number[] };
   for (let i = 0; i < runs; i++) {
-    const there = childSeconds(qemu, [path, String(turns)]);
-    const here = childSeconds(process.execPath, [cli, 'run', '--max-instructions', 'none', path, String(turns)]);
-    if (there.output !== here.output) {
-      throw new Error(`${path} ${turns}: ${here.output} here, ${there.output} under qemu-user`);
+    let expected: string | undefined;
+    for (const runner of ['theirs', 'ours', 'native', 'unicorn'] as const) {
+      const words = runners[runner];
+      if (words === null) continue;
+      const [command, ...rest] = [...words, path, String(turns)];
+      const { seconds, output } = childSeconds(command!, rest);
+      expected ??= output;
+      if (output !== expected) throw new Error(`${path} ${turns}: ${output} (${runner}), ${expected} under qemu-user`);
+      found[runner].push(seconds);
     }
-    theirs.push(there.seconds);
-    ours.push(here.seconds);
-    if (isNative) native.push(childSeconds(path, [String(turns)]).seconds);
   }
-  return { theirs, ours, native };
+  return found;
+}
+
+const IN_UNICORN = ['x86-64', 'arm64', 'riscv64'];
+
+/** The runner for libunicorn; null where the library or a compiler is absent. */
+function unicornRunner(machine: string, { root, folder }: YardstickOptions): string | null {
+  if (!IN_UNICORN.includes(machine)) return null;
+  const output = join(folder, 'unicorn-run');
+  const source = join(root, 'bench', 'unicorn-run.c');
+  return spawnSync('gcc', ['-O2', '-o', output, source, '-lunicorn'], { stdio: 'ignore' }).status === 0 ? output : null;
+}
+
+function runnersFor(machine: BenchMachine, options: YardstickOptions): Runners {
+  const unicorn = unicornRunner(machine.name, options);
+  const isNative = machine.name === 'x86-64' && process.arch === 'x64' && process.platform === 'linux';
+  return {
+    theirs: [machine.qemu],
+    ours: [process.execPath, options.cli, 'run', '--max-instructions', 'none'],
+    native: isNative ? [] : null,
+    unicorn: unicorn === null ? null : [unicorn],
+  };
 }
 
 const middle = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1]!;
@@ -146,48 +176,78 @@ export function fixedAndSlope(points: readonly (readonly [theirs: number, ours: 
 }
 
 /** What the programs of one machine, at one level, in runs of one length, come to. */
-function summary(where: string, ratios: ReadonlyMap<string, number>, natives: readonly number[]): string {
+function summary(
+  where: string,
+  ratios: ReadonlyMap<string, number>,
+  natives: readonly number[],
+  unicorns: readonly number[],
+): string {
   const worst = [...ratios].sort((a, b) => a[1] - b[1]).slice(0, 5);
   const worstText = worst.map(([name, ratio]) => `${name} ${ratio.toFixed(2)}`).join(', ');
-  const native = natives.length > 0 ? `; ${(100 * geometricMean(natives)).toFixed(1)} % of native` : '';
+  const native =
+    (natives.length > 0 ? `; ${(100 * geometricMean(natives)).toFixed(1)} % of native` : '') +
+    (unicorns.length > 0 ? `; ${geometricMean(unicorns).toFixed(2)} of libunicorn's` : '');
   const mean = geometricMean([...ratios.values()]).toFixed(2);
   return `${where}: geometric mean ${mean} of qemu-user's speed, ${ratios.size} programs${native}; worst: ${worstText}`;
 }
 
+/** Ratios of the programs that were measured with one length of run. */
+interface Ratios {
+  readonly theirs: Map<string, number>;
+  readonly native: number[];
+  readonly unicorn: number[];
+}
+
+const quotients = (others: readonly number[], ours: readonly number[]): number[] =>
+  others.map((each, i) => Math.max(each, 0.001) / ours[i]!);
+
+/** One program, in runs of each length; the points of its line. */
+function benchProgram(
+  where: string,
+  path: string,
+  runners: Runners,
+  { seconds, runs }: Chosen,
+  ratios: readonly Ratios[],
+  spread: YardstickOptions['spread'],
+): [number, number][] {
+  const name = where.split(' ').at(-1)!;
+  const turns = turnsFor(runners.theirs[0]!, path);
+  return seconds.map((length, at) => {
+    const { theirs, ours, native, unicorn } = timed(path, turns(length), runners, runs);
+    const pairs = quotients(theirs, ours);
+    ratios[at]!.theirs.set(name, middle(pairs));
+    if (native.length > 0) ratios[at]!.native.push(middle(quotients(native, ours)));
+    if (unicorn.length > 0) ratios[at]!.unicorn.push(middle(quotients(unicorn, ours)));
+    const beside = unicorn.length > 0 ? `; libunicorn ${spread(unicorn, 2)}` : '';
+    console.log(`${where} ${length} s: ${spread(pairs, 2)}; ${spread(ours, 2)} s CPU${beside}`);
+    return [middle(theirs), middle(ours)];
+  });
+}
+
 function benchMachine(machine: BenchMachine, level: string, chosen: Chosen, options: YardstickOptions): void {
-  const { programs, seconds, runs } = chosen;
-  const { root, folder, cli, hasTool, spread } = options;
+  const { programs, seconds } = chosen;
+  const { root, folder, hasTool, spread } = options;
   const { name, compiler, qemu } = machine;
   const missing = [compiler, qemu].filter((each) => !hasTool(each));
   if (missing.length > 0) {
     console.log(`yardstick on ${name}: not measured, ${missing.join(' and ')} absent`);
     return;
   }
-  const isNative = name === 'x86-64' && process.arch === 'x64' && process.platform === 'linux';
-  const ratios = seconds.map(() => new Map<string, number>());
-  const natives: number[][] = seconds.map(() => []);
+  const runners = runnersFor(machine, options);
+  const ratios = seconds.map((): Ratios => ({ theirs: new Map(), native: [], unicorn: [] }));
   const lines: { readonly fixed: number; readonly slope: number }[] = [];
   for (const program of programs) {
     const path = compileYardstick(machine, program, { root, folder, level });
-    const turns = turnsFor(qemu, path);
-    const points: [number, number][] = [];
-    seconds.forEach((length, at) => {
-      const { theirs, ours, native } = timed(path, turns(length), qemu, runs, cli, isNative);
-      const pairs = theirs.map((each, i) => each / ours[i]!);
-      ratios[at]!.set(program.name, middle(pairs));
-      points.push([middle(theirs), middle(ours)]);
-      if (isNative) natives[at]!.push(middle(native.map((each, i) => Math.max(each, 0.001) / ours[i]!)));
-      console.log(`${name} -${level} ${program.name} ${length} s: ${spread(pairs, 2)}; ${spread(ours, 2)} s CPU`);
-    });
+    const where = `${name} -${level} ${program.name}`;
+    const points = benchProgram(where, path, runners, chosen, ratios, spread);
     if (points.length < 2) continue;
     const line = fixedAndSlope(points);
     lines.push(line);
-    console.log(
-      `${name} -${level} ${program.name}: ${line.fixed.toFixed(2)} s, and ${line.slope.toFixed(2)} s for each of qemu-user's`,
-    );
+    console.log(`${where}: ${line.fixed.toFixed(2)} s, and ${line.slope.toFixed(2)} s for each of qemu-user's`);
   }
   seconds.forEach((length, at) => {
-    console.log(summary(`${name} -${level}, runs of ${length} s`, ratios[at]!, natives[at]!));
+    const { theirs, native, unicorn } = ratios[at]!;
+    console.log(summary(`${name} -${level}, runs of ${length} s`, theirs, native, unicorn));
   });
   if (lines.length === 0) return;
   const fixed = middle(lines.map((each) => each.fixed));
