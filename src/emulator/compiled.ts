@@ -60,6 +60,19 @@ const PROBE_FRAME_BYTES = 32;
 export const COST = 18_000;
 /** The same for leaving compiled code and coming back, which takes some microseconds. */
 const EXIT_COST = 700;
+/**
+ * A stay in compiled code of fewer instructions is lost, if it ends because what follows is not
+ * compiled: tier 0 would have been as far in the time that leaving and coming back take.
+ */
+const SHORT_STAY = 1000;
+/**
+ * What a region may lose so, in instructions of tier 0, while none is made that it leads to. Code
+ * that jumps about in more of it than is worth compiling (a state machine of thousands of blocks)
+ * is left to tier 0 then.
+ */
+const MOST_LOST = 4_000_000;
+/** The same work has to be worth so many times as much when the region is made again. */
+const AGAIN = 4;
 /** Exits of one kind (misses, jumps that lead elsewhere) after which a region may be made anew. */
 const LEAST_EXITS = 16;
 /** Times that compiled code must ask for a region at least until it is made. */
@@ -102,6 +115,9 @@ interface Unit {
   exitsDue: number;
   /** Jumps went where the region does not know of. */
   hasNewTargets: boolean;
+  /** What stays that began here have lost since `lostSince` regions had been made; `SHORT_STAY`. */
+  lost: number;
+  lostSince: number;
   dropped: boolean;
 }
 
@@ -212,6 +228,8 @@ export class CompiledTier {
   private readonly asked = new Map<Address, number>();
   /** Count at which such a region is looked at again. */
   private readonly askedDue = new Map<Address, number>();
+  /** How often regions were given up (`MOST_LOST`), by their entries. */
+  private readonly givenUp = new Map<Address, number>();
   /** How often regions were made anew. */
   private readonly remade = new Map<Address, number>();
   /** Regions that are made anew as soon as they are asked for a few times. */
@@ -307,7 +325,7 @@ export class CompiledTier {
     const anew = this.worthAnew.has(address);
     if (!anew) {
       if (count < (this.askedDue.get(address) ?? LEAST_ASKED)) return there;
-      const enough = exitsFor(this.sizeOf(address));
+      const enough = exitsFor(this.sizeOf(address)) * this.dearness(address);
       // Those that are about as hot share a module: each costs V8 some 100 KB.
       const isAlone = count >= 2 * enough;
       this.askedDue.set(address, Math.max(2 * count, enough));
@@ -400,6 +418,34 @@ export class CompiledTier {
     this.compile(unit.entry);
   }
 
+  /** How many times as much work as usual the region of an entry must save. */
+  private dearness(entry: Address): number {
+    return AGAIN ** (this.givenUp.get(entry) ?? 0);
+  }
+
+  /**
+   * A stay that began at the address came to code that is not compiled, after so many instructions.
+   */
+  ended(address: Address, instructions: number): void {
+    const unit = this.places.get(address)?.unit;
+    if (!unit) return;
+    if (unit.lostSince !== this.compiledCount) {
+      unit.lost = 0;
+      unit.lostSince = this.compiledCount;
+    }
+    unit.lost = Math.max(-MOST_LOST, unit.lost + SHORT_STAY - instructions);
+    if (unit.lost >= MOST_LOST) this.giveUp(unit);
+  }
+
+  /** Leaves the code of a region to tier 0, until it has executed much more of it. */
+  private giveUp(unit: Unit): void {
+    const { entry } = unit;
+    this.givenUp.set(entry, (this.givenUp.get(entry) ?? 0) + 1);
+    this.drop(unit);
+    this.worthAnew.delete(entry);
+    for (const known of [this.heat, this.due, this.asked, this.askedDue]) known.delete(entry);
+  }
+
   private unitsAt(address: Address): readonly Unit[] {
     const known = this.covering.get(address);
     if (known) return known;
@@ -456,7 +502,7 @@ export class CompiledTier {
     if (entry !== address) this.heat.set(entry, total);
     if (!unit) {
       if (total < (this.due.get(entry) ?? LEAST_HEAT)) return;
-      const enough = Math.ceil((this.sizeOf(entry) * COST) / SAMPLE);
+      const enough = Math.ceil((this.sizeOf(entry) * COST * this.dearness(entry)) / SAMPLE);
       if (total < enough) {
         // By then more of it may have been reached.
         this.due.set(entry, Math.max(total + 1, enough));
@@ -470,9 +516,16 @@ export class CompiledTier {
     }
     // The region of its function is there, and tier 0 is here nevertheless.
     if (this.places.has(address)) return;
+    if (heat < (this.due.get(address) ?? 0)) return;
     const isHeld = covers(unit.region, address);
-    if (heat * SAMPLE < COST * this.sizeOf(isHeld ? address : entry)) return;
+    const enough = Math.ceil((this.sizeOf(isHeld ? address : entry) * COST) / SAMPLE);
+    if (heat < enough) {
+      // By then regions may be there that it leads to, and less of it has to be made.
+      this.due.set(address, Math.min(2 * heat, enough));
+      return;
+    }
     this.heat.delete(address);
+    this.due.delete(address);
     if (!isHeld) this.remake(unit);
     if (!this.places.has(address)) this.compile(address);
   }
@@ -606,6 +659,7 @@ export class CompiledTier {
     const unit: Unit = {
       ...{ entry, region, index, pages, groups, made, size },
       ...{ misses: 0, jumps: 0, exitsDue: LEAST_EXITS, hasNewTargets: false, dropped: false },
+      ...{ lost: 0, lostSince: 0 },
     };
     this.covering.clear();
     this.units.set(entry, unit);
@@ -830,6 +884,7 @@ export class CompiledTier {
     this.askedDue.clear();
     this.worthAnew.clear();
     this.remade.clear();
+    this.givenUp.clear();
     this.heat.clear();
     this.due.clear();
   }

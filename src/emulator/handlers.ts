@@ -539,7 +539,7 @@ function enterIndirect({ code, enter, exit, codeShift }: Context, at: number): v
   slotValue(code, at + 4);
   constantValue(code, at + 8);
   code.op(I64.and).tee(ADDRESS);
-  // The entry of the hash; see lookupEntry.
+  // The entry of the hash, or its neighbour where that has another address; see lookupEntries.
   code.op(I32.wrap).tee(HOST).i32(codeShift).op(I32.shr);
   code
     .get(HOST)
@@ -551,7 +551,9 @@ function enterIndirect({ code, enter, exit, codeShift }: Context, at: number): v
     .op(I32.and)
     .i32(4)
     .op(I32.shl)
-    .set(HOST);
+    .tee(HOST);
+  code.get(HOST).memory([I64.load], LOOKUP.start).get(ADDRESS).op(I64.ne);
+  code.i32(4).op(I32.shl).op(I32.xor).set(HOST);
   code.get(HOST).memory([I64.load], LOOKUP.start).get(ADDRESS).op(I64.eq).if();
   code
     .get(HOST)

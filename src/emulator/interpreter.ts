@@ -49,11 +49,11 @@ import { Code, writeModule } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
 import { ElftraceError } from '../errors.js';
 
-/** Host address of the lookup entry of a guest address. The code above computes the same. */
-function lookupEntry(address: bigint, codeShift: number): number {
+/** Host addresses of the two entries of the lookup table that may hold a guest address. */
+function lookupEntries(address: bigint, codeShift: number): readonly [number, number] {
   const low = Number(address & 0xffff_ffffn);
   const hash = ((low >>> codeShift) ^ (low >>> (codeShift + 11))) & (LOOKUP.entries - 1);
-  return LOOKUP.start + hash * LOOKUP.entryBytes;
+  return [LOOKUP.start + hash * LOOKUP.entryBytes, LOOKUP.start + (hash ^ 1) * LOOKUP.entryBytes];
 }
 
 /**
@@ -399,14 +399,22 @@ export class Interpreter {
 
   /** Makes an indirect branch to `address` find the block. */
   enterLookup(address: bigint, header: number): void {
-    const entry = lookupEntry(address, this.codeShift);
-    this.host.u64[entry >> 3] = address;
-    this.host.u32[(entry + 8) >> 2] = header;
+    const [first, second] = lookupEntries(address, this.codeShift);
+    const { u64, u32 } = this.host;
+    const other = u64[first >> 3]!;
+    // Two that share an entry, and come after each other all the time, both stay.
+    if (other !== address && u32[(first + 8) >> 2] !== 0 && lookupEntries(other, this.codeShift)[0] === first) {
+      u64[second >> 3] = other;
+      u32[(second + 8) >> 2] = u32[(first + 8) >> 2]!;
+    }
+    u64[first >> 3] = address;
+    u32[(first + 8) >> 2] = header;
   }
 
   removeLookup(address: bigint): void {
-    const entry = lookupEntry(address, this.codeShift);
-    if (this.host.u64[entry >> 3] === address) this.host.u32[(entry + 8) >> 2] = 0;
+    for (const entry of lookupEntries(address, this.codeShift)) {
+      if (this.host.u64[entry >> 3] === address) this.host.u32[(entry + 8) >> 2] = 0;
+    }
   }
 
   clearLookup(): void {
