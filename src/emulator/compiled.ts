@@ -84,6 +84,8 @@ const LEAST_ASKED = 100;
  */
 const FEW_ASKED = 16;
 const WORTH_ANEW = 1_000_000;
+/** An access that went to another window so often in tier 0 is one that may go to any. */
+const MANY_MOVES = 4;
 /** Samples that a function needs at least. */
 const LEAST_HEAT = 3;
 /** The most instructions that are counted of a function that is not compiled yet. */
@@ -132,9 +134,11 @@ interface Place {
 export interface CodeSource extends Omit<BlockSource, 'placed'> {
   /**
    * The window descriptors that the accesses of the block at an address, as tier 0 knows it, hit
-   * last.
+   * last, and how often they went to another one than before.
    */
-  predictions(address: Address): readonly { readonly instruction: Address; readonly descriptor: number }[];
+  predictions(
+    address: Address,
+  ): readonly { readonly instruction: Address; readonly descriptor: number; readonly moves: number }[];
   /** Instructions executed so far. */
   instructions(): number;
   /** Tier 0 asks before it executes the block at this address. */
@@ -693,7 +697,8 @@ export class CompiledTier {
     const common = new Map<Address, number>();
     for (const { block } of region.blocks) {
       const ordinals = new Map<Address, number>();
-      for (const { instruction, descriptor } of this.source.predictions(block.address)) {
+      for (const { instruction, descriptor, moves } of this.source.predictions(block.address)) {
+        if (moves >= MANY_MOVES) this.searching.add(instruction);
         const ordinal = ordinals.get(instruction) ?? 0;
         ordinals.set(instruction, ordinal + 1);
         if (descriptor === WINDOW.start) continue;

@@ -19,7 +19,7 @@ import {
   UPDATING,
 } from './handlers.js';
 import type { ExitReason, Variant } from './handlers.js';
-import { CONTROL, STATE, WINDOW } from './host.js';
+import { CONTROL, MOVES, STATE, WINDOW } from './host.js';
 import type { HostMemory } from './host.js';
 import { inverse, mirrored, OPS, recordCode } from '../machine/ir.js';
 import type { AccessRow, Condition, Op, OpName, Operand, SlotLayout, Terminator } from '../machine/ir.js';
@@ -403,16 +403,26 @@ export class Encoder {
   }
 }
 
-/** The window descriptor that each executed access of a block hit last, with its op. */
-export function predictions(host: HostMemory, encoded: EncodedBlock): readonly { op: Op; descriptor: number }[] {
-  const out: { op: Op; descriptor: number }[] = [];
+/** What tier 0 knows of an access. */
+interface Prediction {
+  readonly op: Op;
+  /** The window descriptor that it hit last. */
+  readonly descriptor: number;
+  /** How often it went to another window than before, up to 255; now and then of another access. */
+  readonly moves: number;
+}
+
+/** The accesses of a block that were executed. */
+export function predictions(host: HostMemory, encoded: EncodedBlock): readonly Prediction[] {
+  const out: Prediction[] = [];
   encoded.ops.forEach((op, index) => {
     const form = op && OPS[op.op].form;
     if (!op || (form !== 'load' && form !== 'store')) return;
     const record = encoded.header + HEADER_BYTES + RECORD_BYTES * index;
     const key = HANDLER_KEYS[host.u16[record >> 1]!] ?? '';
     if (!key.startsWith(`${op.op}:`)) return;
-    out.push({ op, descriptor: host.u16[(record + 6) >> 1]! });
+    const moves = host.u8[MOVES.start + ((record >> 4) & (MOVES.count - 1))]!;
+    out.push({ op, descriptor: host.u16[(record + 6) >> 1]!, moves });
   });
   return out;
 }

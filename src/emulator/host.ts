@@ -8,7 +8,9 @@
  *   0x0001_0000  page map: one byte of `PAGE_MARK` per guest page number modulo 65,536
  *   0x0002_0000  lookup table: guest address -> block, 16 bytes an entry
  *   0x0004_0000  lookup table of the compiled tier: guest address -> region, 16 bytes an entry
- *   0x0005_0000  records of translated blocks, the first megabyte
+ *   0x0008_0000  records of accesses that may go to any window, in compiled code (`HINT`)
+ *   0x0009_0000  how often accesses of tier 0 went to another window than before (`MOVES`)
+ *   0x0009_4000  records of translated blocks, the first megabyte
  *   above        backing of guest windows, more room for records
  *
  * Everything below 64 KiB can be named with 16 bits, which is what makes a decoded record 16 bytes
@@ -111,7 +113,12 @@ export const LOOKUP_TABLE = { start: 0x4_0000, bits: 14 } as const;
  * window that such an access hit last.
  */
 export const HINT = { start: 0x8_0000, bytes: 8, window: 6, count: 0x2000 } as const;
-export const RECORDS_START = 0x9_0000;
+/**
+ * Counts, one byte each, by the address of an access's record, a unit of 16 bytes; few of different
+ * accesses share one.
+ */
+export const MOVES = { start: 0x9_0000, count: 0x4000 } as const;
+export const RECORDS_START = MOVES.start + MOVES.count;
 const WASM_PAGE = 0x1_0000;
 const BACKING_UNIT = 0x1000;
 /** The first room for records, about 8,000 guest instructions; more is allocated like backing. */

@@ -40,7 +40,17 @@ import {
   RECORD_BYTES,
 } from './handlers.js';
 import type { Context, Handler, ModuleShape, Place, PlacedHandler } from './handlers.js';
-import { CODE_MAP, compileModule, CONTROL, instantiate, LOOKUP, PAGE_MARK, WINDOW, WINDOW_FLAG } from './host.js';
+import {
+  CODE_MAP,
+  compileModule,
+  CONTROL,
+  instantiate,
+  LOOKUP,
+  MOVES,
+  PAGE_MARK,
+  WINDOW,
+  WINDOW_FLAG,
+} from './host.js';
 import type { HostMemory } from './host.js';
 import { I32, I64, isFloatOp, isLaneOp } from '../machine/ir.js';
 import type { Lifter } from '../machine/ir.js';
@@ -54,6 +64,26 @@ function lookupEntries(address: bigint, codeShift: number): readonly [number, nu
   const low = Number(address & 0xffff_ffffn);
   const hash = ((low >>> codeShift) ^ (low >>> (codeShift + 11))) & (LOOKUP.entries - 1);
   return [LOOKUP.start + hash * LOOKUP.entryBytes, LOOKUP.start + (hash ^ 1) * LOOKUP.entryBytes];
+}
+
+/**
+ * Counts that the access of a record goes to another window than before, up to 255, unless it is
+ * its first. What moves about is compiled as an access that may go to any window.
+ */
+function countMove(code: Code, record: number): void {
+  const at = (): Code =>
+    code
+      .get(record)
+      .i32(4)
+      .op(I32.shr)
+      .i32(MOVES.count - 1)
+      .op(I32.and);
+  code.get(record).memory([I32.load16u], 6).i32(WINDOW.start).op(I32.ne).if();
+  at();
+  at().memory([I32.load8u], MOVES.start);
+  at().memory([I32.load8u], MOVES.start).i32(255).op(I32.ne).op(I32.add);
+  code.memory([I32.store8], MOVES.start);
+  code.end();
 }
 
 /**
@@ -84,6 +114,7 @@ export function resolveFunction({ triesLast }: { readonly triesLast: boolean }):
   code.get(window).i32(0).memory([I32.load], CONTROL.windowsEnd).op(I32.geu).brIf(done);
   code.get(address).get(window).memory([I64.load], WINDOW.base).op(I64.sub).tee(offset);
   code.get(window).get(limit).op(I32.add).memory([I64.load]).op(I64.ltu).if();
+  if (!triesLast) countMove(code, record);
   code.get(record).get(window).memory([I32.store16], 6);
   code.get(window).memory([I32.load], WINDOW.host).get(offset).op(I32.wrap).op(I32.add).return();
   code.end();
@@ -128,6 +159,7 @@ function predictFunction(): WasmFunction {
     .op(I32.and)
     .brIf(done);
   code.get(window).get(record).memory([I32.load16u], 6).op(I32.eq).brIf(done);
+  countMove(code, record);
   code.get(record).get(window).memory([I32.store16], 6).i32(1).return();
   code.end();
   code.get(window).i32(WINDOW.bytes).op(I32.add).set(window).br(loop);

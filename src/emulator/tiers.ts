@@ -102,9 +102,10 @@ export class Tiers {
       predictions: (address) => {
         const known = blocks.get(address);
         if (!known) return [];
-        return predictions(host, known.encoded).map(({ op, descriptor }) => ({
+        return predictions(host, known.encoded).map(({ op, descriptor, moves }) => ({
           instruction: known.block.instructions[op.at]!,
           descriptor,
+          moves,
         }));
       },
       known: (address) => this.tier === 1 || blocks.has(address),
