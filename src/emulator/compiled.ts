@@ -64,13 +64,13 @@ const EXIT_COST = 700;
  * A stay in compiled code of fewer instructions is lost, if it ends because what follows is not
  * compiled: tier 0 would have been as far in the time that leaving and coming back take.
  */
-const SHORT_STAY = 1000;
+const SHORT_STAY = 250;
 /**
  * What a region may lose so, in instructions of tier 0, while none is made that it leads to. Code
  * that jumps about in more of it than is worth compiling (a state machine of thousands of blocks)
  * is left to tier 0 then.
  */
-const MOST_LOST = 4_000_000;
+const MOST_LOST = 2_000_000;
 /** The same work has to be worth so many times as much when the region is made again. */
 const AGAIN = 4;
 /** Exits of one kind (misses, jumps that lead elsewhere) after which a region may be made anew. */
@@ -167,20 +167,15 @@ interface FrameModules {
   readonly enter: object;
 }
 
-const frames = new Map<number, FrameModules>();
+let frames: FrameModules | undefined;
 
-/** Compiled once for all machines with such a `codeShift`. */
-function frameModules(codeShift: number): FrameModules {
-  let known = frames.get(codeShift);
-  if (!known) {
-    const functions = [enterFunction(codeShift), emptyFunction(), probeFunction(2)];
-    known = {
-      empty: compileModule(writeModule([emptyFunction()])),
-      enter: compileModule(writeModule(functions, 1)),
-    };
-    frames.set(codeShift, known);
-  }
-  return known;
+/** Compiled once for all machines. */
+function frameModules(): FrameModules {
+  frames ??= {
+    empty: compileModule(writeModule([emptyFunction()])),
+    enter: compileModule(writeModule([enterFunction(), emptyFunction(), probeFunction(2)], 1)),
+  };
+  return frames;
 }
 
 export class CompiledTier {
@@ -188,7 +183,6 @@ export class CompiledTier {
   private readonly enterModule: (place: number, stack: number) => number;
   private readonly probe: RunFunction;
   private readonly empty: unknown;
-  private readonly codeShift: number;
   /** Functions that every module has. */
   private readonly common: readonly WasmFunction[];
   /** Table entries by the address of the callee. */
@@ -248,13 +242,8 @@ export class CompiledTier {
     private readonly source: CodeSource,
     private readonly maxModuleBytes = MAX_MODULE_BYTES,
   ) {
-    this.codeShift = { 1: 0, 2: 1, 4: 2 }[lifter.codeAlignBytes];
-    this.common = [
-      gotoFunction(this.codeShift, 'lookup'),
-      gotoFunction(this.codeShift, 'jump'),
-      resolveFunction({ triesLast: true }),
-    ];
-    const modules = frameModules(this.codeShift);
+    this.common = [gotoFunction('lookup'), gotoFunction('jump'), resolveFunction({ triesLast: true })];
+    const modules = frameModules();
     const { empty } = instantiate(modules.empty, host);
     this.table = makeTable(TABLE_ENTRIES, empty);
     const { enter, probe } = instantiate(modules.enter, host, this.table);
@@ -354,11 +343,11 @@ export class CompiledTier {
 
   /** Compiled code finds the region of an address by itself from now on. */
   private remember(address: Address, place: Place): void {
-    const [first, second] = lookupPlaces(address, this.codeShift);
+    const [first, second] = lookupPlaces(address);
     const { u64, u32 } = this.host;
     // Two that share a place, and come after each other all the time, both stay.
     const other = u64[first >> 3]!;
-    if (other !== address && u32[(first + 8) >> 2] !== 0 && lookupPlaces(other, this.codeShift)[0] === first) {
+    if (other !== address && u32[(first + 8) >> 2] !== 0 && lookupPlaces(other)[0] === first) {
       u64[second >> 3] = other;
       u32[(second + 8) >> 2] = u32[(first + 8) >> 2]!;
     }
@@ -368,7 +357,7 @@ export class CompiledTier {
 
   /** Compiled code no longer finds a region at an address. */
   private forget(address: Address): void {
-    for (const at of lookupPlaces(address, this.codeShift)) {
+    for (const at of lookupPlaces(address)) {
       if (this.host.u64[at >> 3] === address) this.host.u32[(at + 8) >> 2] = 0;
     }
   }

@@ -5,6 +5,7 @@
 import { emitFloat } from './float-code.js';
 import { compareOpcode, recordTest } from './functions.js';
 import { CONTROL, LOOKUP, WINDOW } from './host.js';
+import { writeLookupHash } from './lookup-hash.js';
 import { F64, I32, I64, OPS, OP_NAMES, V128 } from '../machine/ir.js';
 import type { FloatRow } from '../machine/float-ops.js';
 import type { AccessRow, Condition, Lifter, OpName, OpRow, PureRow, SlotType } from '../machine/ir.js';
@@ -61,7 +62,6 @@ export interface Context {
   readonly calls: ReadonlyMap<string, number>;
   readonly resolve: number;
   readonly is32: boolean;
-  readonly codeShift: number;
   /** Goes to the record after this one. */
   next(records?: number): void;
   /** Enters the block whose header the stack top names. */
@@ -535,23 +535,14 @@ function callHandler(): Handler {
  * Enters the block whose guest address the slot of the record at `at` holds, where the lookup table
  * knows it.
  */
-function enterIndirect({ code, enter, exit, codeShift }: Context, at: number): void {
+function enterIndirect({ code, enter, exit }: Context, at: number): void {
   slotValue(code, at + 4);
   constantValue(code, at + 8);
   code.op(I64.and).tee(ADDRESS);
   // The entry of the hash, or its neighbour where that has another address; see lookupEntries.
-  code.op(I32.wrap).tee(HOST).i32(codeShift).op(I32.shr);
-  code
-    .get(HOST)
-    .i32(codeShift + 11)
-    .op(I32.shr)
-    .op(I32.xor);
-  code
-    .i32(LOOKUP.entries - 1)
-    .op(I32.and)
-    .i32(4)
-    .op(I32.shl)
-    .tee(HOST);
+  code.op(I32.wrap);
+  writeLookupHash(code, LOOKUP.bits);
+  code.i32(4).op(I32.shl).tee(HOST);
   code.get(HOST).memory([I64.load], LOOKUP.start).get(ADDRESS).op(I64.ne);
   code.i32(4).op(I32.shl).op(I32.xor).set(HOST);
   code.get(HOST).memory([I64.load], LOOKUP.start).get(ADDRESS).op(I64.eq).if();
@@ -646,10 +637,7 @@ function controlHandlers(): Handler[] {
  * What modules depend on: address width, code alignment, whether they have the ops on lanes of
  * vectors and those of floating point, and what is hot in them.
  */
-export type ModuleShape = Pick<
-  Lifter,
-  'addressBits' | 'codeAlignBytes' | 'lanes' | 'floats' | 'endian' | 'conditionRecords'
->;
+export type ModuleShape = Pick<Lifter, 'addressBits' | 'lanes' | 'floats' | 'endian' | 'conditionRecords'>;
 
 /**
  * What compiled programs spend their time in: ops with their variants. All other handlers are

@@ -52,6 +52,7 @@ import {
   WINDOW_FLAG,
 } from './host.js';
 import type { HostMemory } from './host.js';
+import { lookupHash } from './lookup-hash.js';
 import { I32, I64, isFloatOp, isLaneOp } from '../machine/ir.js';
 import type { Lifter } from '../machine/ir.js';
 import { PREBUILT } from './prebuilt.js';
@@ -60,9 +61,8 @@ import type { ValueType, WasmFunction } from './wasm.js';
 import { ElftraceError } from '../errors.js';
 
 /** Host addresses of the two entries of the lookup table that may hold a guest address. */
-function lookupEntries(address: bigint, codeShift: number): readonly [number, number] {
-  const low = Number(address & 0xffff_ffffn);
-  const hash = ((low >>> codeShift) ^ (low >>> (codeShift + 11))) & (LOOKUP.entries - 1);
+function lookupEntries(address: bigint): readonly [number, number] {
+  const hash = lookupHash(address, LOOKUP.bits);
   return [LOOKUP.start + hash * LOOKUP.entryBytes, LOOKUP.start + (hash ^ 1) * LOOKUP.entryBytes];
 }
 
@@ -175,7 +175,7 @@ function predictFunction(): WasmFunction {
  */
 function outside(
   handlers: readonly Handler[],
-  context: Pick<Context, 'calls' | 'resolve' | 'is32' | 'codeShift'>,
+  context: Pick<Context, 'calls' | 'resolve' | 'is32'>,
   floats: boolean,
 ): WasmFunction {
   const code = new Code(128);
@@ -216,28 +216,20 @@ function outside(
 }
 
 /** The same for lifters whose machines can have the same module. */
-export function moduleKey({
-  addressBits,
-  codeAlignBytes,
-  lanes,
-  floats,
-  endian,
-  conditionRecords,
-}: ModuleShape): string {
-  return [addressBits, codeAlignBytes, endian, lanes === true, floats === true, conditionRecords !== false].join('/');
+export function moduleKey({ addressBits, lanes, floats, endian, conditionRecords }: ModuleShape): string {
+  return [addressBits, endian, lanes === true, floats === true, conditionRecords !== false].join('/');
 }
 
 /** What all handlers of a module are written with. */
-type Common = Pick<Context, 'calls' | 'resolve' | 'is32' | 'codeShift'>;
+type Common = Pick<Context, 'calls' | 'resolve' | 'is32'>;
 
 /** The module for machines of such a shape. */
 export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer> {
-  const { addressBits, codeAlignBytes, lanes } = shape;
+  const { addressBits, lanes } = shape;
   const floats = shape.floats === true;
   const { names, functions } = buildFunctions(floats);
   const calls = new Map<string, number>(names.map((name, index) => [name, index]));
-  const codeShift = ({ 1: 0, 2: 1, 4: 2 } as const)[codeAlignBytes];
-  const common = { calls, resolve: functions.length, is32: addressBits === 32, codeShift };
+  const common = { calls, resolve: functions.length, is32: addressBits === 32 };
   const hot = hotKeys();
   const all = handlers();
   const placeOf = ({ key, place }: PlacedHandler): Place =>
@@ -411,7 +403,6 @@ const modules = new Map<string, object>();
 export class Interpreter {
   /** Executes from a block header with so much fuel; the number of an exit reason. */
   readonly run: (header: number, fuel: number) => number;
-  private readonly codeShift: number;
 
   constructor(
     private readonly host: HostMemory,
@@ -426,16 +417,15 @@ export class Interpreter {
     const { run } = instantiate(module, host);
     if (typeof run !== 'function') throw new ElftraceError('internal', 'the interpreter exports no run');
     this.run = (header, fuel) => Number(run(header, fuel));
-    this.codeShift = { 1: 0, 2: 1, 4: 2 }[lifter.codeAlignBytes];
   }
 
   /** Makes an indirect branch to `address` find the block. */
   enterLookup(address: bigint, header: number): void {
-    const [first, second] = lookupEntries(address, this.codeShift);
+    const [first, second] = lookupEntries(address);
     const { u64, u32 } = this.host;
     const other = u64[first >> 3]!;
     // Two that share an entry, and come after each other all the time, both stay.
-    if (other !== address && u32[(first + 8) >> 2] !== 0 && lookupEntries(other, this.codeShift)[0] === first) {
+    if (other !== address && u32[(first + 8) >> 2] !== 0 && lookupEntries(other)[0] === first) {
       u64[second >> 3] = other;
       u32[(second + 8) >> 2] = u32[(first + 8) >> 2]!;
     }
@@ -444,12 +434,12 @@ export class Interpreter {
   }
 
   removeLookup(address: bigint): void {
-    for (const entry of lookupEntries(address, this.codeShift)) {
+    for (const entry of lookupEntries(address)) {
       if (this.host.u64[entry >> 3] === address) this.host.u32[(entry + 8) >> 2] = 0;
     }
   }
 
   clearLookup(): void {
-    this.host.u8.fill(0, LOOKUP.start, LOOKUP.start + LOOKUP.entries * LOOKUP.entryBytes);
+    this.host.u8.fill(0, LOOKUP.start, LOOKUP.start + (LOOKUP.entryBytes << LOOKUP.bits));
   }
 }

@@ -3,6 +3,7 @@
  * and the functions around them that every machine with a compiled tier has.
  */
 import { CONTROL, LOOKUP_TABLE } from './host.js';
+import { lookupHash, writeLookupHash } from './lookup-hash.js';
 import { I32, I64 } from '../machine/ir.js';
 import { Code } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
@@ -38,11 +39,11 @@ export const PARAMETERS = 2;
  * is told from places that regions behind it look for. Either way the address is in the control
  * block.
  */
-export function gotoFunction(codeShift: number, missing: 'lookup' | 'jump'): WasmFunction {
+export function gotoFunction(missing: 'lookup' | 'jump'): WasmFunction {
   const code = new Code();
   const [address, stack, entry, place] = [0, 1, 2, 3];
   code.i32(0).get(address).memory([I64.store], CONTROL.place);
-  lookup(code, address, entry, codeShift);
+  lookup(code, address, entry);
   code.get(entry).memory([I64.load], LOOKUP_TABLE.start).get(address).op(I64.ne).if();
   code.i64(BigInt(STOP[missing])).return();
   code.end();
@@ -58,18 +59,17 @@ export function gotoFunction(codeShift: number, missing: 'lookup' | 'jump'): Was
  * Sets `entry` to the offset of the entry of an address in the lookup table: its first place, or
  * the neighbour where that holds another address. `lookupPlaces` computes the same.
  */
-function lookup(code: Code, address: number, entry: number, codeShift: number): void {
-  code.get(address).op(I32.wrap).tee(entry).i32(codeShift).op(I32.shr);
-  code.get(entry).i32(codeShift + LOOKUP_TABLE.bits).op(I32.shr).op(I32.xor); // prettier-ignore
-  code.i32((1 << LOOKUP_TABLE.bits) - 1).op(I32.and).i32(4).op(I32.shl).tee(entry); // prettier-ignore
+function lookup(code: Code, address: number, entry: number): void {
+  code.get(address).op(I32.wrap);
+  writeLookupHash(code, LOOKUP_TABLE.bits);
+  code.i32(4).op(I32.shl).tee(entry);
   code.get(entry).memory([I64.load], LOOKUP_TABLE.start).get(address).op(I64.ne);
   code.i32(4).op(I32.shl).op(I32.xor).set(entry);
 }
 
 /** Host addresses of the two lookup entries that may hold a guest address. */
-export function lookupPlaces(address: Address, codeShift: number): readonly [number, number] {
-  const low = Number(address & 0xffff_ffffn);
-  const hash = ((low >>> codeShift) ^ (low >>> (codeShift + LOOKUP_TABLE.bits))) & ((1 << LOOKUP_TABLE.bits) - 1);
+export function lookupPlaces(address: Address): readonly [number, number] {
+  const hash = lookupHash(address, LOOKUP_TABLE.bits);
   return [LOOKUP_TABLE.start + 16 * hash, LOOKUP_TABLE.start + 16 * (hash ^ 1)];
 }
 
@@ -78,7 +78,7 @@ export function lookupPlaces(address: Address, codeShift: number): readonly [num
  * and, above, the selector. Calls regions as long as they return addresses of regions; the number
  * of the stop at last.
  */
-export function enterFunction(codeShift: number): WasmFunction {
+export function enterFunction(): WasmFunction {
   const code = new Code();
   const [place, stack, result] = [0, 1, 2];
   const loop = code.loop();
@@ -88,7 +88,7 @@ export function enterFunction(codeShift: number): WasmFunction {
   code.i32(0).get(result).op(I32.wrap).op(I32.sub).return();
   code.end();
   code.i32(0).get(result).memory([I64.store], CONTROL.place);
-  lookup(code, result, 3, codeShift);
+  lookup(code, result, 3);
   code.get(3).memory([I64.load], LOOKUP_TABLE.start).get(result).op(I64.ne).if();
   code.i32(-STOP.lookup).return();
   code.end();
