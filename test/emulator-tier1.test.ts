@@ -259,6 +259,39 @@ test('much code that is executed a little is not compiled for more than it could
   defaults.tier = 1;
 });
 
+test('code that jumps about in more of itself than a region holds is left to tier 0', () => {
+  const BLOCKS = 512;
+  const at = (line: number): bigint => CODE + BigInt(4 * line);
+  // Where each of them goes depends on all that came before.
+  const blocks = Array.from({ length: BLOCKS }, (_, i): readonly HandInstruction[] => [
+    (b) => void b.to(s(0), 'mul', s(0), 6_364_136_223_846_793_005n),
+    (b) => void b.to(s(0), 'add', s(0), BigInt(2 * i + 1)),
+    (b) => void b.to(s(1), 'shr', s(0), 55n),
+    (b) => {
+      b.to(s(1), 'shl', s(1), 4n);
+      b.to(s(1), 'mul', s(1), 5n);
+      b.to(s(1), 'shr', s(1), 2n);
+    },
+    (b) => {
+      b.to(s(1), 'add', s(1), at(0));
+      return { kind: 'ind', s: s(1), mask: ~0n };
+    },
+  ]);
+  const run = (tier: 0 | 'auto'): Machine => {
+    defaults.tier = tier;
+    const machine = handMachine(blocks.flat());
+    machine.run({ budget: 60_000_000 });
+    return machine;
+  };
+  const machine = run('auto');
+  defaults.tier = 1;
+  expect(differences(run(0), machine)).toEqual([]);
+  defaults.tier = 1;
+  const { compiled, dropped } = machine.compiledCounts!;
+  expect(compiled).toBeGreaterThan(0);
+  expect(dropped).toBeGreaterThan(0);
+});
+
 describe('random programs in step on both tiers', () => {
   for (const { target, emulation } of arches) {
     // The ELFv2 big-endian target has the front end of ELFv1.

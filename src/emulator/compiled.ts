@@ -71,6 +71,8 @@ const SHORT_STAY = 250;
  * is left to tier 0 then.
  */
 const MOST_LOST = 2_000_000;
+/** The same for all regions together: many small ones lose little each. */
+const MOST_LOST_BY_ALL = 8_000_000;
 /** The same work has to be worth so many times as much when the region is made again. */
 const AGAIN = 4;
 /** Exits of one kind (misses, jumps that lead elsewhere) after which a region may be made anew. */
@@ -226,6 +228,9 @@ export class CompiledTier {
   private readonly asked = new Map<Address, number>();
   /** Count at which such a region is looked at again. */
   private readonly askedDue = new Map<Address, number>();
+  /** What short stays have lost since `lostSince` regions had been made. */
+  private lost = 0;
+  private lostSince = 0;
   /** How often regions were given up (`MOST_LOST`), by their entries. */
   private readonly givenUp = new Map<Address, number>();
   /** How often regions were made anew. */
@@ -426,8 +431,19 @@ export class CompiledTier {
       unit.lost = 0;
       unit.lostSince = this.compiledCount;
     }
-    unit.lost = Math.max(-MOST_LOST, unit.lost + SHORT_STAY - instructions);
-    if (unit.lost >= MOST_LOST) this.giveUp(unit);
+    if (this.lostSince !== this.compiledCount) {
+      this.lost = 0;
+      this.lostSince = this.compiledCount;
+    }
+    const lost = SHORT_STAY - instructions;
+    unit.lost = Math.max(-MOST_LOST, unit.lost + lost);
+    this.lost = Math.max(0, this.lost + lost);
+    if (this.lost >= MOST_LOST_BY_ALL) {
+      this.lost = 0;
+      for (const each of [...this.units.values()]) {
+        if (each.lost > 0 && each.lostSince === this.compiledCount) this.giveUp(each);
+      }
+    } else if (unit.lost >= MOST_LOST) this.giveUp(unit);
   }
 
   /** Leaves the code of a region to tier 0, until it has executed much more of it. */
