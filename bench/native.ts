@@ -1,8 +1,8 @@
 /**
  * Programs that write their own trace: what a call costs (CPU time of the loop, less that of the
- * loop without sites), without and with its return, bytes of a call, losses; beside
- * -finstrument-functions and uftrace, where it is installed. Then what reading such a trace costs.
- * Directories are on a tmpfs.
+ * loop without sites), without and with its return, without times, counted alone, bytes of a call,
+ * losses; beside -finstrument-functions and uftrace, where it is installed. Then what reading such
+ * a trace costs. Directories are on a tmpfs.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
@@ -40,7 +40,7 @@ export interface NativeBench {
   readonly cost: (args: readonly string[]) => { readonly seconds: number; readonly mebibytes: number };
 }
 
-type Form = 'plain' | 'nops' | 'traced' | 'graph' | 'limited' | 'hooks' | 'uftrace';
+type Form = 'plain' | 'nops' | 'traced' | 'graph' | 'no-clock' | 'counter' | 'limited' | 'hooks' | 'uftrace';
 
 function must(
   command: string,
@@ -59,6 +59,8 @@ function must(
 
 const bytesIn = (dir: string): number =>
   readdirSync(dir).reduce((sum, name) => sum + statSync(join(dir, name)).blocks * 512, 0);
+
+const TRACES: readonly Form[] = ['traced', 'graph', 'no-clock', 'counter', 'limited'];
 
 /** One run of the loop: nanoseconds, bytes written, and where the trace is. */
 interface LoopRun {
@@ -81,6 +83,8 @@ function buildForms(folder: string, cli: string): void {
   build('uftrace', ['-pg', '-mfentry'], '');
   must(process.execPath, [cli, 'record', '-o', at('traced'), at('nops')]);
   must(process.execPath, [cli, 'record', '--tracer', 'function_graph', '-o', at('graph'), at('nops')]);
+  must(process.execPath, [cli, 'record', '--clock', 'none', '-o', at('no-clock'), at('nops')]);
+  must(process.execPath, [cli, 'record', '--tracer', 'counter', '-o', at('counter'), at('nops')]);
 }
 
 function runForm(form: Form, threads: number, folder: string, shared: string): LoopRun {
@@ -107,6 +111,8 @@ function benchCalls(
     'nops',
     'traced',
     'graph',
+    'no-clock',
+    'counter',
     'limited',
     'hooks',
     ...(hasTool('uftrace') ? (['uftrace'] as const) : []),
@@ -120,8 +126,7 @@ function benchCalls(
       const found = run(form, threads);
       spent.set(form, [...(spent.get(form) ?? []), (found.time - base) / calls]);
       bytes.set(form, found.bytes / calls);
-      if (i === 0 && (form === 'traced' || form === 'graph' || form === 'limited'))
-        checkLosses(must, cli, found.dir, form);
+      if (i === 0 && TRACES.includes(form)) checkLosses(must, cli, found.dir, form);
     }
   }
   for (const form of forms) {

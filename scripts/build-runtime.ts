@@ -189,7 +189,7 @@ const NATIVE: readonly Recipe[] = [
   ...native('ppc64-elfv2-le', 'powerpc64le', 'arch-ppc', PPC64, true),
   // Its functions are called by their addresses alone, whatever those of the program are called by.
   ...native('ppc64-elfv1', 'powerpc64', 'arch-ppc', [...PPC64, '-mabi=elfv2', '-DTOC_SAVE=40'], true),
-  ...native('ppc64-elfv2-be', 'powerpc64', 'arch-ppc', [...PPC64, '-mabi=elfv2']),
+  ...native('ppc64-elfv2-be', 'powerpc64', 'arch-ppc', [...PPC64, '-mabi=elfv2'], true),
   ...native('ppc32', 'powerpc', 'arch-ppc', PPC, true).map((recipe) => ({
     ...recipe,
     entries: recipe.entries.map((entry) => entry.replace('native', 'native32')),

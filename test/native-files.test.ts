@@ -217,9 +217,11 @@ int main(int count, char **words) { int n = atoi(words[1]); for (int i = 0; i < 
     }
   });
 
-  test('RT-21: a signal behind each instruction of the entry, whose handler is traced itself', () => {
-    // The trap flag: the handler runs behind each instruction, those of the runtime too.
-    const source = `#define _GNU_SOURCE\n#include <signal.h>\n#include <stdio.h>
+  test.each([[[]], [['--clock', 'none']], [['--tracer', 'counter']]])(
+    'RT-21: a signal behind each instruction of the entry, whose handler is traced itself: %j',
+    (options) => {
+      // The trap flag: the handler runs behind each instruction, those of the runtime too.
+      const source = `#define _GNU_SOURCE\n#include <signal.h>\n#include <stdio.h>
 volatile long sink, handled; __attribute__((noinline)) void inner(void) { sink++; }
 static void on_trap(int n) { handled++; inner(); (void)n; }
 __attribute__((noinline)) long work(long a, long b, long c, long d, long e, long f) { return a ^ b ^ c ^ d ^ e ^ f; }
@@ -231,18 +233,19 @@ int main(void) { struct sigaction action = { .sa_handler = on_trap }; sigaction(
     FLAG("andl $~0x100");
   }
   printf("%ld %ld\\n", sum, handled); return 0; }`;
-    const plain = compile(source, PLAIN);
-    const expected = spawnSync(plain, [], { encoding: 'utf8' }).stdout.split(' ')[0];
-    const ran = traced(patched(plain));
-    const [sum, handled] = ran.stdout.trim().split(' ');
-    expect([ran.status, sum, Number(handled) > 8000]).toEqual([0, expected, true]);
-    const found = report(ran.dir);
-    // Nothing twice, nothing invented; what the slow way could not take is counted.
-    expect(found.calls + found.dropped).toBe(1 + 400 + 2 * Number(handled));
-    expect(found.dropped).toBeLessThan(Number(handled));
-    const { main, work = 0, inner = 0, on_trap: traps = 0 } = countsOf(found);
-    expect([main, work <= 400, inner <= Number(handled), traps <= Number(handled)]).toEqual([1, true, true, true]);
-  });
+      const plain = compile(source, PLAIN);
+      const expected = spawnSync(plain, [], { encoding: 'utf8' }).stdout.split(' ')[0];
+      const ran = traced(patched(plain, ...options));
+      const [sum, handled] = ran.stdout.trim().split(' ');
+      expect([ran.status, sum, Number(handled) > 8000]).toEqual([0, expected, true]);
+      const found = report(ran.dir);
+      // Nothing twice, nothing invented; what the slow way could not take is counted.
+      expect(found.calls + found.dropped).toBe(1 + 400 + 2 * Number(handled));
+      expect(found.dropped).toBeLessThan(Number(handled));
+      const { main, work = 0, inner = 0, on_trap: traps = 0 } = countsOf(found);
+      expect([main, work <= 400, inner <= Number(handled), traps <= Number(handled)]).toEqual([1, true, true, true]);
+    },
+  );
 
   test('RT-20: the emulator executes the same file, whose trace says the same', () => {
     const output = patched(compile(FIB, [...PLAIN, '-static']));

@@ -12,21 +12,12 @@ import { functionEntries, loggedCalls, logSettings } from './support/exec-log.js
 import { few, isLong, isWhole, sampled } from './support/long.js';
 import { checkCsmith, csmithSeeds } from './support/native-csmith.js';
 import { type EmulatedMachine, machines, ROOM, withTables } from './support/native-machines.js';
-import { type NativeProgram, nativePrograms, SAME_CALLS } from './support/native-programs.js';
+import { forks, nativePrograms, SAME_CALLS } from './support/native-programs.js';
 import { compile, countsOf, oneName, patched, report, traced, truth } from './support/native-run.js';
 import { describeWith, run, runProgramFile } from './support/tools.js';
 
 /** An emulator of user mode makes vfork a fork, and executes no program by itself. */
 const NEEDS_KERNEL = 'fork, vfork, exec, exit in children';
-const forks: NativeProgram = {
-  name: 'fork, exit in children',
-  source: `#include <stdio.h>\n#include <sys/wait.h>\n#include <unistd.h>\n#define OWN __attribute__((noinline))
-volatile int sink; static OWN int work(int n) { sink += n; return n * 2; }
-static OWN int child(int n) { for (int i = 0; i < 30; i++) work(i); return n; }
-int main(void) { int sum = work(1), status;
-  for (int i = 0; i < 3; i++) { pid_t pid = fork(); if (pid == 0) { if (fork() == 0) _exit(child(1)); wait(0); _exit(child(i)); }
-    waitpid(pid, &status, 0); sum += WEXITSTATUS(status); } printf("%d\\n", sum); return 0; }`,
-};
 const programs = [
   // There is no cross compiler of C++.
   ...nativePrograms.filter(({ name, language }) => name !== NEEDS_KERNEL && language === undefined),
@@ -35,6 +26,10 @@ const programs = [
 
 const FUNCTION: readonly string[] = [];
 const GRAPH: readonly string[] = ['--tracer', 'function_graph'];
+const COUNTER: readonly string[] = ['--tracer', 'counter'];
+const NO_CLOCK: readonly string[] = ['--clock', 'none'];
+/** What CI runs of each program beside FUNCTION. */
+const BESIDE: readonly (readonly (readonly string[])[])[] = [[GRAPH], [], [COUNTER], [GRAPH], [NO_CLOCK], [], [GRAPH]];
 
 const FIB = `#include <stdio.h>\nint fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 int main(void) { printf("%d\\n", fib(12)); return 3; }`;
@@ -52,11 +47,11 @@ int main(void) { struct itimerval every = { { 0, 150 }, { 0, 150 } }, never = { 
 describe.each(sampled(machines, 2))('$name', (machine) => {
   // Where long proofs do not run each program is one machine's.
   const own = programs.filter((_, i) => isLong || i % machines.length === machines.indexOf(machine));
-  const { triple, sites, forms, graphs, align } = machine;
+  const { triple, sites, forms, align } = machine;
   const tools = [`${triple}-gcc`, `${triple}-strip`, 'readelf', 'nm', machine.run[0]!];
   /** CI takes a part. */
   const tracersOf = (i: number): readonly (readonly string[])[] =>
-    graphs.length > 0 && (isWhole || i % 3 === 0) ? [FUNCTION, GRAPH] : [FUNCTION];
+    isWhole ? [FUNCTION, GRAPH, COUNTER, NO_CLOCK] : [FUNCTION, ...BESIDE[i]!];
   /** Little-endian 64-bit and big-endian 32-bit code show it. */
   const isShown = isLong || /^(arm64|ppc32)$/.test(machine.name);
   const form = (i: number): readonly string[] => [...sites, ...([[], ...forms][i % (forms.length + 1)] ?? [])];
@@ -246,9 +241,9 @@ describeWith(
       expect([ran.status, countsOf(report(ran.dir))]).toEqual([3, { all: 1, fib: 465, many: 1 }]);
     });
 
-    test('RT-44: returns are not', () => {
-      const { status, stdout } = elftrace(['record', '-o', scratch('never'), '--json', ...GRAPH, plain()]);
-      expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"tracer"')]);
+    test.each([[GRAPH], [COUNTER], [NO_CLOCK]])('RT-43, RT-54, RT-55: %j', (tracer) => {
+      const ran = traced(patched(plain(), ...tracer), [], ROOM, machine);
+      expect([ran.status, countsOf(report(ran.dir))]).toEqual([3, { all: 1, fib: 465, many: 1 }]);
     });
   },
 );

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { CONFIG, HEADER, HEADER_BYTES, NAME_BYTES, RECORD } from '../src/native/layout.js';
+import { CONFIG, HEADER, HEADER_BYTES, MODES, NAME_BYTES, RECORD } from '../src/native/layout.js';
 import { isWhole, times } from './support/long.js';
 import { checkCsmith, csmithSeeds } from './support/native-csmith.js';
 import { nativePrograms, SAME_CALLS } from './support/native-programs.js';
@@ -24,6 +24,10 @@ describeWith([COMPILER], 'facts for the compiler', () => {
     expect(defined).toMatchObject({
       HEADER_BYTES,
       NAME_BYTES,
+      MODE_FUNCTION: MODES.function,
+      MODE_GRAPH: MODES.function_graph,
+      MODE_COUNTER: MODES.counter,
+      MODE_NO_CLOCK: MODES.noClock,
       TAG_CALL: RECORD.tagCall,
       TAG_CONTROL: RECORD.tagControl,
       CLOCK_BITS: RECORD.clockBits,
@@ -67,7 +71,8 @@ describeWith([COMPILER], 'facts for the compiler', () => {
       ['header', 'overwritten_returns', HEADER.overwrittenReturns],
       ['header', 'block', HEADER.block],
       ['header', 'turns', HEADER.turns],
-      ...(['address', 'id', 'slot', 'name'] as const).map((field) => ['config', field, CONFIG[field]] as const),
+      ['header', 'counters', HEADER.counters],
+      ...(['address', 'id', 'slot', 'name', 'mode', 'counters', 'library'] as const).map((field) => ['config', field, CONFIG[field]] as const),
     ];
     const checks = fields.map(
       ([type, field, at]) => `_Static_assert(__builtin_offsetof(struct ${type}, ${field}) == ${at}, "${field}");`,

@@ -31,16 +31,25 @@
 	b.hs	\slow
 	.endm
 
-	/* x13 = counter, x15 = units from the base to sp. x10 is lost. */
-	.macro	place slow
+	/* x13 = counter. x15 is lost. */
+	.macro	clock slow
 	mrs	x13, cntvct_el0
 	ldr	x15, [x11, #PAGE_EPOCH]
 	cmp	x15, x13, lsr #CLOCK_BITS
 	b.ne	\slow
+	.endm
+
+	/* x15 = units from the base to sp. x10 is lost. */
+	.macro	depth slow
 	mov	x15, sp
 	ldr	x10, [x11, #PAGE_BASE]
 	sub	x15, x15, x10
 	lsr	x15, x15, #STACK_UNIT
 	lsr	x10, x15, #STACK_BITS
 	cbnz	x10, \slow
+	.endm
+
+	.macro	place slow
+	clock	\slow
+	depth	\slow
 	.endm

@@ -1,7 +1,13 @@
 /** Programs of arm64 that write their own trace: the runtime of native.S and runtime/native.c. */
 import { ByteView } from '../bytes.js';
 import { reaches } from '../bits.js';
-import type { GraphStubs, NativeTracing, ValuePlaces } from '../machine/native-tracing.js';
+import {
+  type CounterStubs,
+  type GraphStubs,
+  muslSlots,
+  type NativeTracing,
+  type ValuePlaces,
+} from '../machine/native-tracing.js';
 import type { Address } from '../units.js';
 
 const BRANCH_REACH = { min: -0x800_0000n, max: 0x7ff_fffcn, alignBytes: 4 };
@@ -61,6 +67,23 @@ const graphStubs: GraphStubs = {
   },
 };
 
+const MOVZ_X16 = 0xd280_0010;
+const MOVK_X16_UPPER = 0xf2a0_0010;
+/** Where movz and movk have their 16 bits. */
+const MOV_SHIFT = 5;
+
+/** `movz x16; movk x16; b entry` */
+const counterStubs: CounterStubs = {
+  bytes: 16,
+  make: (stub, place, entry) =>
+    words([
+      (MOVZ_X16 | ((place & 0xffff) << MOV_SHIFT)) >>> 0,
+      (MOVK_X16_UPPER | ((place >>> 16) << MOV_SHIFT)) >>> 0,
+      branch(B, stub + 8n, entry),
+      NOP,
+    ]),
+};
+
 /** As the slow way of native.S saves them: x9 and x30 lie in front. */
 const SAVED_IN_FRONT = 2;
 const REGISTERS = [0, 1, 2, 3, 4, 5, 6, 7] as const;
@@ -88,13 +111,21 @@ const VALUES: ValuePlaces = {
 export const arm64NativeTracing: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
-  entry: 'elftrace_native_function',
+  entries: {
+    function: 'elftrace_native_function',
+    noClock: 'elftrace_native_no_clock',
+    counter: 'elftrace_native_counter',
+  },
+  counterStubs,
   config: 'native_config',
   abi: null,
   graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: graphStubs, shadowStacks: null },
   // Sites at the function's entry, whose call leaves the return address in x9.
   conventions: ['regs'],
-  slots: [{ library: 'glibc', suffix: '', loaders: ['ld-linux-aarch64.so.1'], libraries: ['libc.so.6'], count: 22 }],
+  slots: [
+    { library: 'glibc', suffix: '', loaders: ['ld-linux-aarch64.so.1'], libraries: ['libc.so.6'], count: 22 },
+    muslSlots('aarch64'),
+  ],
   valuesOf: () => VALUES,
   callInFront: () => null,
   options: { shortest: '-fpatchable-function-entry=2', all: '-fpatchable-function-entry=2' },

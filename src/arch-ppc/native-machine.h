@@ -1,5 +1,5 @@
 /*
- * What the slow way of a self-tracing program needs of PowerPC under Linux with glibc: system calls,
+ * What the slow way of a self-tracing program needs of PowerPC under Linux with glibc or musl: system calls,
  * the counter, the thread register; of 32 bits the addresses of data, too. SPDX-License-Identifier:
  * MIT
  */
@@ -155,6 +155,6 @@ static inline void floating_register(u32 place, u32 bytes, u64 *to)
   if (bytes == 4) *to = single;
 }
 
-#include "native-glibc.h"
+#include "native-blocks.h"
 
 #endif

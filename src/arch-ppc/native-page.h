@@ -59,13 +59,18 @@
 	bge	\slow
 	.endm
 
-	/* r7 = counter, at its place in a record; r8 = stack pointer, at its own. */
-	.macro	place slow
+	/* r7 = counter, at its place in a record. r8 and r12 are lost. */
+	.macro	clock slow
 	mftb	7
 	ld	8, PAGE_EPOCH(4)
 	srdi	12, 7, CLOCK_BITS
 	cmpld	8, 12
 	bne	\slow
+	clrlsldi 7, 7, 64 - CLOCK_BITS, CLOCK_SHIFT
+	.endm
+
+	/* r8 = stack pointer, at its place in a record. r12 is lost. */
+	.macro	depth slow
 	ld	8, PAGE_BASE(4)
 	subf	8, 8, 1
 	srdi	12, 8, STACK_BITS + STACK_UNIT
@@ -73,7 +78,11 @@
 	bne	\slow
 	/* Stack pointers are multiples of 16. */
 	sldi	8, 8, STACK_SHIFT - STACK_UNIT
-	clrlsldi 7, 7, 64 - CLOCK_BITS, CLOCK_SHIFT
+	.endm
+
+	.macro	place slow
+	clock	\slow
+	depth	\slow
 	.endm
 
 	/* r7 to where r6 says, the unit of the lower bits first. */

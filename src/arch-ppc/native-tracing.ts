@@ -4,7 +4,10 @@ import { ByteView } from '../bytes.js';
 import { gnuAttributes } from '../elf/gnu-attributes.js';
 import type { ElfImage } from '../elf/image.js';
 import { elfV2Abi } from './abi.js';
-import type { GraphStubs, GraphTracing, NativeTracing, ValuePlaces, LongDoubles } from '../machine/native-tracing.js';
+import {
+  type CounterStubs, type GraphStubs, type GraphTracing, type LongDoubles, muslSlots, type NativeTracing,
+  type ThreadSlots, type ValuePlaces,
+} from '../machine/native-tracing.js'; // prettier-ignore
 import type { Target } from '../machine/target.js';
 import type { Address, Endian } from '../units.js';
 
@@ -66,6 +69,17 @@ const graphStubs = (endian: Endian): GraphStubs => ({
       endian,
     );
   },
+});
+
+const LIS_R12 = 0x3d80_0000;
+const ORI_R12_R12 = 0x618c_0000;
+const NOP = 0x6000_0000;
+
+/** `lis r12; ori r12; b entry` */
+const counterStubs = (endian: Endian): CounterStubs => ({
+  bytes: 16,
+  make: (stub, place, entry) =>
+    words([LIS_R12 + (place >>> 16), ORI_R12_R12 + (place & 0xffff), branch(B, stub + 8n, entry), NOP], endian),
 });
 
 const graph = (endian: Endian): GraphTracing => ({
@@ -153,16 +167,29 @@ const ofFloatAbi =
     return { ...values, hiddenResult: { never: 2 * values.wordBytes, always: 2 * values.wordBytes } };
   };
 
+const GLIBC_V2: ThreadSlots = {
+  library: 'glibc',
+  suffix: '',
+  loaders: ['ld64.so.2'],
+  libraries: ['libc.so.6'],
+  count: 22,
+};
+
 const elfV2Le: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
-  entry: 'elftrace_native_function',
+  entries: {
+    function: 'elftrace_native_function',
+    noClock: 'elftrace_native_no_clock',
+    counter: 'elftrace_native_counter',
+  },
+  counterStubs: counterStubs('little'),
   config: 'native_config',
   abi: null,
   graph: graph('little'),
   // Sites in front of the frame, which leave the return address in r0.
   conventions: ['regs'],
-  slots: [{ library: 'glibc', suffix: '', loaders: ['ld64.so.2'], libraries: ['libc.so.6'], count: 22 }],
+  slots: [GLIBC_V2, muslSlots('powerpc64le')],
   valuesOf: ofFloatAbi(VALUES_V2),
   callInFront: () => null,
   options: {
@@ -176,6 +203,7 @@ const elfV1: NativeTracing = {
   ...elfV2Le,
   abi: elfV2Abi,
   valuesOf: ofFloatAbi(VALUES_V1),
+  counterStubs: counterStubs('big'),
   graph: graph('big'),
   slots: [{ library: 'glibc', suffix: '', loaders: ['ld64.so.1'], libraries: ['libc.so.6'], count: 22 }],
   options: {
@@ -184,14 +212,21 @@ const elfV1: NativeTracing = {
   },
 };
 
-/** Without returns: no C library of it was at hand whose unwinder could be tried. */
-const elfV2Be: NativeTracing = { ...elfV2Le, graph: null };
+const elfV2Be: NativeTracing = {
+  ...elfV2Le,
+  counterStubs: counterStubs('big'),
+  graph: graph('big'),
+  slots: [GLIBC_V2, muslSlots('powerpc64')],
+};
 
 const sysV: NativeTracing = {
   ...elfV1,
   abi: null,
   valuesOf: ofFloatAbi(VALUES_SYSV),
-  slots: [{ library: 'glibc', suffix: '', loaders: ['ld.so.1'], libraries: ['libc.so.6'], count: 22 }],
+  slots: [
+    { library: 'glibc', suffix: '', loaders: ['ld.so.1'], libraries: ['libc.so.6'], count: 22 },
+    muslSlots('powerpc'),
+  ],
   options: {
     shortest: '-fpatchable-function-entry=2',
     all: '-fpatchable-function-entry=2, or -pg and tables of elftrace mcount',

@@ -67,8 +67,8 @@
 	bge	\slow
 	.endm
 
-	/* r7 = the lower unit of a record, without its tag; r8 = bytes from the base to the stack. */
-	.macro	place slow
+	/* r7 = counter, at its place in the lower unit of a record. r8, r9 and r12 are lost. */
+	.macro	clock slow
 79:	mftbu	9
 	mftb	7
 	mftbu	8
@@ -80,15 +80,24 @@
 	lwz	12, PAGE_EPOCH(4)
 	cmplw	8, 12
 	bne	\slow
+	clrlslwi 7, 7, 32 - CLOCK_BITS, CLOCK_SHIFT
+	.endm
+
+	/* r7 with the stack pointer in it; r8 = bytes from the base to the stack. r12 is lost. */
+	.macro	depth slow
 	addi	8, 1, FRAME
 	lwz	12, PAGE_BASE(4)
 	subf	8, 12, 8
 	srwi.	12, 8, STACK_BITS + STACK_UNIT
 	bne	\slow
 	/* Stack pointers are multiples of 16. */
-	clrlslwi 7, 7, 32 - CLOCK_BITS, CLOCK_SHIFT
 	slwi	12, 8, STACK_SHIFT - STACK_UNIT
 	or	7, 7, 12
+	.endm
+
+	.macro	place slow
+	clock	\slow
+	depth	\slow
 	.endm
 
 	/* r7, r8 = the record of a call, behind whose site r12 is. */

@@ -1,5 +1,5 @@
 /*
- * What the slow way of a self-tracing program needs of RISC-V under Linux with glibc: system calls,
+ * What the slow way of a self-tracing program needs of RISC-V under Linux with glibc or musl: system calls,
  * the counter, the thread register. SPDX-License-Identifier: MIT
  */
 #ifndef ELFTRACE_NATIVE_MACHINE_H
@@ -62,6 +62,6 @@ static inline void floating_register(u32 place, u32 bytes, u64 *to)
   }
 }
 
-#include "native-glibc.h"
+#include "native-blocks.h"
 
 #endif

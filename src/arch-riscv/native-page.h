@@ -25,8 +25,8 @@
 	bgeu	t5, t6, \slow
 	.endm
 
-	/* t6 = counter, t1 = bytes from the base to sp. */
-	.macro	place slow
+	/* t6 = counter, at its place in a record. t1 is lost. */
+	.macro	clock slow
 	rdtime	t6
 	/* The epoch is the upper bits of the counter. */
 	ld	t1, PAGE_EPOCH(t3)
@@ -34,14 +34,23 @@
 	xor	t1, t1, t6
 	srli	t1, t1, CLOCK_BITS
 	bnez	t1, \slow
+	slli	t6, t6, 64 - CLOCK_BITS
+	srli	t6, t6, 64 - CLOCK_BITS - CLOCK_SHIFT
+	.endm
+
+	/* t1 = bytes from the base to sp. */
+	.macro	depth slow
 	ld	t1, PAGE_BASE(t3)
 	sub	t1, sp, t1
 	srli	t1, t1, STACK_BITS + STACK_UNIT
 	bnez	t1, \slow
-	slli	t6, t6, 64 - CLOCK_BITS
-	srli	t6, t6, 64 - CLOCK_BITS - CLOCK_SHIFT
 	ld	t1, PAGE_BASE(t3)
 	sub	t1, sp, t1
+	.endm
+
+	.macro	place slow
+	clock	\slow
+	depth	\slow
 	.endm
 
 	/* t6 = the record of a call, from what `place` left. */

@@ -1,6 +1,8 @@
 /** Programs of RISC-V that write their own trace: the runtime of native.S and runtime/native.c. */
+import { reaches } from '../bits.js';
+import { ByteView } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
-import type { NativeTracing, ValuePlaces } from '../machine/native-tracing.js';
+import { type CounterStubs, muslSlots, type NativeTracing, type ValuePlaces } from '../machine/native-tracing.js';
 
 /** As the slow way of native-page.h saves them: ra, t0 and t2 lie in front. */
 const SAVED_IN_FRONT = 3;
@@ -29,6 +31,36 @@ const VALUES: ValuePlaces = {
   hiddenResult: { never: 16, always: 16 },
 };
 
+const JAL_REACH = { min: -0x10_0000n, max: 0xf_fffen, alignBytes: 2 };
+const LUI_T6 = 0xfb7;
+const ADDI_T6_T6 = 0x000f_8f93;
+const JAL_ZERO = 0x6f;
+const NOP = 0x13;
+
+/** The distance of a `jal` as its bits lie: 20, 10 to 1, 11, 19 to 12. */
+const jumpBits = (distance: number): number =>
+  ((distance >> 20) & 1) * 0x8000_0000 +
+  (((distance >> 1) & 0x3ff) << 21) +
+  (((distance >> 11) & 1) << 20) +
+  (((distance >> 12) & 0xff) << 12);
+
+/** `lui t6; addi t6; j entry`; a jump through a register would want a landing pad. */
+const counterStubs: CounterStubs = {
+  bytes: 16,
+  make: (stub, place, entry) => {
+    const from = stub + 8n;
+    if (!reaches(JAL_REACH, from, entry)) return null;
+    const out = new Uint8Array(16);
+    const view = new ByteView(out, 'little');
+    const low = (place << 20) >> 20;
+    view.insertU32(0, (LUI_T6 | ((place - low) & 0xffff_f000)) >>> 0);
+    view.insertU32(4, (ADDI_T6_T6 | ((low & 0xfff) << 20)) >>> 0);
+    view.insertU32(8, jumpBits(Number(entry - from)) + JAL_ZERO);
+    view.insertU32(12, NOP);
+    return out;
+  },
+};
+
 /** Two bits of e_flags: which values of floating point are passed in their registers. */
 const FLOAT_ABI = 6;
 const FLOAT_ABI_DOUBLE = 4;
@@ -37,7 +69,12 @@ const isDoubleFloat = ({ header }: ElfImage): boolean => (header.flags & FLOAT_A
 export const riscvNativeTracing: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
-  entry: 'elftrace_native_function',
+  entries: {
+    function: 'elftrace_native_function',
+    noClock: 'elftrace_native_no_clock',
+    counter: 'elftrace_native_counter',
+  },
+  counterStubs,
   config: 'native_config',
   abi: null,
   // Sites call it as they call the other one: native-graph.S says why no stubs are needed.
@@ -52,6 +89,7 @@ export const riscvNativeTracing: NativeTracing = {
       libraries: ['libc.so.6'],
       count: 22,
     },
+    muslSlots('riscv64'),
   ],
   valuesOf: (image) => (isDoubleFloat(image) ? VALUES : null),
   callInFront: () => null,

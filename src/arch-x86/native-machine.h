@@ -82,13 +82,15 @@ static inline u32 library_thread(void)
  * Words of the thread control block that the library does not use, from the first on. In musl it is
  * one, which holds something on i386 and is copied into the block of each new thread.
  */
+#define IS_MUSL_KNOWN
 #ifdef MUSL
 #define SLOT_FIRST 0x20
 #define SLOT_COUNT 1
-#define SLOT_COPIED
+#define IS_COPIED 1
 #else
 #define SLOT_FIRST 0x100
 #define SLOT_COUNT 32
+#define IS_COPIED 0
 #endif
 static inline u64 slot_at(u64 index)
 {

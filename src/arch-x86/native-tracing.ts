@@ -1,12 +1,13 @@
 /** Programs of x86-64 that write their own trace: the runtime of native.S and runtime/native.c. */
 import { ByteView, concatBytes } from '../bytes.js';
-import type { GraphStubs, NativeTracing, ValuePlaces } from '../machine/native-tracing.js';
+import type { CounterStubs, GraphStubs, NativeTracing, ValuePlaces } from '../machine/native-tracing.js';
 import type { SiteReading, SiteStore, SiteView } from '../machine/sites.js';
 import type { Address } from '../units.js';
 import { CALL5_REACH, encodeBranch5 } from './sites.js';
 import { reaches } from '../bits.js';
 
 const NOP = 0x90;
+const INT3 = 0xcc;
 const ENDBR64 = 0xfa1e_0ff3;
 /** A call of five bytes and a jump of two. */
 const FRONT_BYTES = 7;
@@ -80,6 +81,20 @@ const graphStubs: GraphStubs = {
   },
 };
 
+/** `mov $place, %r11d; jmp entry` */
+const counterStubs: CounterStubs = {
+  bytes: 16,
+  make: (stub, place, entry) => {
+    const jumpAt = 6;
+    if (!reaches(CALL5_REACH, stub + BigInt(jumpAt), entry)) return null;
+    const out = new Uint8Array(16).fill(INT3);
+    out.set([0x41, 0xbb]);
+    new ByteView(out, 'little').insertU32(2, place);
+    out.set(encodeBranch5(0xe9, stub + BigInt(jumpAt), entry), jumpAt);
+    return out;
+  },
+};
+
 /** GNU_PROPERTY_X86_FEATURE_1_AND, and its bit SHSTK. */
 const SHADOW_STACKS = { property: 0xc000_0002, bit: 2 } as const;
 
@@ -110,7 +125,12 @@ const VALUES: ValuePlaces = {
 export const x86NativeTracing: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
-  entry: 'elftrace_native_function',
+  entries: {
+    function: 'elftrace_native_function',
+    noClock: 'elftrace_native_no_clock',
+    counter: 'elftrace_native_counter',
+  },
+  counterStubs,
   config: 'native_config',
   abi: null,
   graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: graphStubs, shadowStacks: SHADOW_STACKS },

@@ -8,7 +8,7 @@ import { writeCtf } from '../native/ctf.js';
 import { type FileSink, writeUftrace } from '../native/uftrace.js';
 import { makeDirectory } from '../output/directory.js';
 import { openOutput } from '../output/stream.js';
-import { openTrace, runFacts, sayDoubts, type TraceArguments } from './native-trace.js';
+import { needRecords, needTimes, openTrace, runFacts, sayDoubts, type TraceArguments } from './native-trace.js';
 import { flush, outBytes } from './terminal.js';
 
 /** The forms that are directories. */
@@ -37,6 +37,8 @@ function writeDirectory(trace: NativeTrace, format: DirectoryFormat, { dir, outp
 export async function runExport(args: ExportArguments): Promise<number> {
   const { format } = args;
   const trace = await openTrace({ ...args, sources: format === 'ndjson' || format === 'perfetto' });
+  if (format === 'folded' || format === 'ndjson') needRecords(trace, `--format ${format}`);
+  else needTimes(trace, `--format ${format}`);
   if (format === 'uftrace' || format === 'ctf') {
     writeDirectory(trace, format, args);
     return sayDoubts(args.dir, trace.doubts);

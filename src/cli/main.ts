@@ -905,9 +905,14 @@ const parser = yargs([])
         .option('d', { alias: 'data', type: 'string', default: TRACE_DIRECTORY, describe: 'directory for the trace' })
         .option('o', { alias: 'output', type: 'string', describe: 'write the patched program, do not run it' })
         .option('tracer', {
-          choices: ['function', 'function_graph'] as const,
+          choices: ['function', 'function_graph', 'counter'] as const,
           default: 'function' as const,
-          describe: 'what is recorded: calls, or calls and returns',
+          describe: 'what is recorded: calls, calls and returns, how often each function is called',
+        })
+        .option('clock', {
+          choices: ['mono', 'none'] as const,
+          default: 'mono' as const,
+          describe: 'none: calls without times, at half the cost',
         })
         .options(choiceOptions)
         .option('size', { type: 'number', coerce: traceSize, describe: 'bytes of the file of each thread, at most' })
@@ -941,13 +946,11 @@ const parser = yargs([])
         .option('s', {
           alias: 'sort',
           type: 'string',
-          default: 'total',
-          describe: 'columns, the most first: those of --fields, or func',
+          describe: 'columns, the most first: those of --fields, or func [total; call where there are no times]',
         })
         .option('f', {
           alias: 'fields',
           type: 'string',
-          default: 'total,self,call',
           describe: 'columns: total, self, call, total-avg, total-min, total-max, self-avg, threads',
         })
         .example('$0 report -s call', 'the most called function first'),

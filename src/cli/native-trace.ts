@@ -4,7 +4,8 @@ import { dirname, join, resolve } from 'node:path';
 import { ElftraceError } from '../errors.js';
 import { FILE_NAME } from '../native/layout.js';
 import type { TracedObject } from '../native/objects.js';
-import { readThreadHeader, type ThreadHeader, type TraceSource } from '../native/reader.js';
+import { refused } from '../native/refuse.js';
+import { type NativeTracer, readThreadHeader, type ThreadHeader, type TraceSource } from '../native/reader.js';
 import { NativeTrace, type TraceDoubts } from '../native/trace.js';
 import { ioError } from '../output/target.js';
 import { exitCodes } from './exit.js';
@@ -143,6 +144,11 @@ export async function openTrace({
       err(`elftrace: notice: ${error.message}`);
     }
   }
+  if (files.length === 0) {
+    throw new ElftraceError('unsupported-form', `${dir}: no file of the trace was opened by its program`, {
+      reason: 'unfinished',
+    });
+  }
   const threads = chosen(files, tid);
   const objects = new Map<string, TracedObject>();
   const given = [...object, ...(facts ? [facts.program, facts.patched] : [])];
@@ -155,8 +161,31 @@ export async function openTrace({
   return new NativeTrace(threads, objects);
 }
 
-export const tracerOf = (trace: NativeTrace): 'function' | 'function_graph' =>
-  trace.returns ? 'function_graph' : 'function';
+export const tracerOf = (trace: NativeTrace): NativeTracer =>
+  trace.threads.every(({ header }) => header.tracer === 'counter')
+    ? 'counter'
+    : trace.returns
+      ? 'function_graph'
+      : 'function';
+
+/** What is asked of a trace that has no such thing is refused, with the reason for programs. */
+export function needRecords({ counts }: NativeTrace, asked: string): void {
+  if (!counts) return;
+  throw refused(
+    'no-records',
+    `${asked}: the trace says how often functions were called, not when or by whom: elftrace report`,
+  );
+}
+
+/** @throws ElftraceError 'unsupported-form', reason `no-records` or `no-times` */
+export function needTimes(trace: NativeTrace, asked: string): void {
+  needRecords(trace, asked);
+  if (trace.isTimed) return;
+  throw refused('no-times', `${asked}: the trace has no times (record --clock none)`);
+}
+
+/** Says how little is known of when calls were. */
+export const NO_TIMES = '# times are not recorded: threads stand one after the other, so do libraries of one';
 
 /** Says what a trace lacks. @returns the exit code: damage is no yes */
 export function sayDoubts(dir: string, doubts: TraceDoubts): number {

@@ -226,6 +226,10 @@ export async function choiceFor(
   return encodeChoice([object], choice, opened.sites.program.image.header.endian, tracer);
 }
 
+/** What a patched file records, by its record. */
+const tracerOfRequest = (requests: readonly string[]): NativeTracer =>
+  (['function_graph', 'counter'] as const).find((each) => requests.includes(`record ${each}`)) ?? 'function';
+
 /** Writes the file for programs and libraries that are patched already, or will be. */
 export async function writeChoice(
   args: ChoiceOptions & {
@@ -246,13 +250,12 @@ export async function writeChoice(
     const record = readRecord(image);
     const bytes = record === null ? input.bytes : revert(image, null, hash);
     const opened = await open({ ...input, bytes }, args);
-    const isGraph =
-      record === null ? args.tracer === 'function_graph' : record.requests.includes('record function_graph');
-    tracers.add(isGraph ? 'function_graph' : 'function');
+    tracers.add(record === null ? args.tracer : tracerOfRequest(record.requests));
     endian = image.header.endian;
     objects.push(await chosenObject(opened, hash(bytes), choice));
   }
-  const bytes = encodeChoice(objects, choice, endian, tracers.has('function') ? 'function' : 'function_graph');
+  const least = (['counter', 'function'] as const).find((each) => tracers.has(each)) ?? 'function_graph';
+  const bytes = encodeChoice(objects, choice, endian, least);
   const output = outputPath(paths[0]!, wanted, false);
   await writeOutputs([{ path: output, bytes }]);
   if (args.json) out(JSON.stringify({ schema: jsonSchema, file: paths[0], choice: output }));

@@ -12,7 +12,7 @@ import { DT_RPATH, DT_RUNPATH } from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
 import { type LaidIn, layIn } from '../native/lay-in.js';
 import { dynamicStrings, refused } from '../native/refuse.js';
-import type { NativeTracer } from '../native/reader.js';
+import type { NativeTracer, TraceClock } from '../native/reader.js';
 import { writeOutputs } from '../output/commit.js';
 import { keepDirectoryAs, makeDirectory } from '../output/directory.js';
 import { ioError } from '../output/target.js';
@@ -32,6 +32,7 @@ export interface RecordArguments extends SelectionOptions, ChoiceOptions {
   readonly arguments: readonly string[];
   readonly symbols?: string | undefined;
   readonly tracer: NativeTracer;
+  readonly clock: TraceClock;
   readonly dir: string;
   readonly size?: number | undefined;
   readonly policy: 'stop' | 'ring';
@@ -111,7 +112,8 @@ async function patched(args: RecordArguments, program: string): Promise<Patched>
   }
   const opened = await open(input, args);
   const selection = selectSites(opened.sites, opened.module, args);
-  const laid = layIn(opened.sites, { name: path, tracer: args.tracer, hash, ...(selection ? { selection } : {}) });
+  const { tracer, clock } = args;
+  const laid = layIn(opened.sites, { name: path, tracer, clock, hash, ...(selection ? { selection } : {}) });
   for (const { function: name, code, reason } of laid.plan.refusals) {
     err(`${program} (${name}): notice: not traced: ${code}: ${reason}`);
   }
@@ -120,6 +122,12 @@ async function patched(args: RecordArguments, program: string): Promise<Patched>
   }
   return { opened, path, laid };
 }
+
+const WRITES: Readonly<Record<NativeTracer, string>> = {
+  function: 'write their calls',
+  function_graph: 'write their calls and returns',
+  counter: 'write how often they are called',
+};
 
 async function writePatched(args: RecordArguments, wanted: string): Promise<number> {
   if (args.arguments.length > 0) throw new ElftraceError('usage', '-o only writes the program: it takes no arguments');
@@ -132,12 +140,20 @@ async function writePatched(args: RecordArguments, wanted: string): Promise<numb
   for (const notice of notices) err(`${program}: notice: ${notice}`);
   if (args.json) {
     const counts = { traced: plan.changed, refusals: refusalsJson(plan) };
-    out(JSON.stringify({ schema: jsonSchema, file: args.path, output, id, tracer: args.tracer, ...counts }));
+    out(
+      JSON.stringify({
+        schema: jsonSchema,
+        file: args.path,
+        output,
+        id,
+        tracer: args.tracer,
+        clock: args.tracer === 'counter' ? 'none' : args.clock,
+        ...counts,
+      }),
+    );
   } else {
     const left = plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : '';
-    out(
-      `${output}: ${plan.changed} functions write their calls${args.tracer === 'function' ? '' : ' and returns'} to the directory that ELFTRACE_DIR names${left}`,
-    );
+    out(`${output}: ${plan.changed} functions ${WRITES[args.tracer]} to the directory that ELFTRACE_DIR names${left}`);
   }
   return exitCodes.ok;
 }
@@ -202,6 +218,9 @@ function checkMachine({ sites }: Opened): void {
 }
 
 async function runPatched(args: RecordArguments): Promise<number> {
+  if (args.policy === 'ring' && args.tracer === 'counter') {
+    throw refused('counts', '--policy ring: where calls are counted, files do not grow');
+  }
   if (args.policy === 'ring' && (args.size ?? 0) < RING_MIN) {
     throw new ElftraceError('usage', `--policy ring needs --size, of at least ${RING_MIN} bytes`);
   }

@@ -2,6 +2,7 @@
 import { ElftraceError } from '../errors.js';
 import type { CallSelection, PatternMatch } from '../native/select.js';
 import type { NativeTrace } from '../native/trace.js';
+import { needRecords, needTimes } from './native-trace.js';
 
 export interface TraceSelectionOptions {
   readonly filter?: readonly string[] | undefined;
@@ -35,6 +36,8 @@ export function selectionOf(trace: NativeTrace, args: TraceSelectionOptions): Ca
   if (depth !== undefined && !(Number.isInteger(depth) && depth > 0)) {
     throw new ElftraceError('usage', '--depth takes a number of at least 1');
   }
+  if (timeRange !== undefined) needTimes(trace, '--time-range');
+  if (trace.counts && depth !== undefined) needRecords(trace, '--depth');
   const parts = timeRange?.split('~');
   if (parts !== undefined && parts.length !== 2) {
     throw new ElftraceError('usage', `--time-range ${timeRange} is not of the form FROM~TO; either may be left out`);

@@ -1,4 +1,4 @@
-/** What a machine brings for programs that write their own trace. Types only. */
+/** What a machine brings for programs that write their own trace. */
 import type { ElfImage } from '../elf/image.js';
 import type { Address } from '../units.js';
 import type { Abi } from './abi.js';
@@ -17,6 +17,15 @@ export interface ThreadSlots {
   /** Number of the words. */
   readonly count: number;
 }
+
+/** A musl whose word is found as native-blocks.h says; `name` as it names the machine. */
+export const muslSlots = (name: string): ThreadSlots => ({
+  library: 'musl',
+  suffix: '',
+  loaders: [`ld-musl-${name}.so.1`],
+  libraries: [`libc.musl-${name}.so.1`, 'libc.so'],
+  count: 1,
+});
 
 /** One store of a site, by its address. */
 export interface PlacedStore {
@@ -40,6 +49,13 @@ export interface GraphStubs {
   /** Symbols that a stub names, in the order in which `make` takes them. */
   readonly names: readonly string[];
   readonly make: (stub: Address, body: Address, named: readonly Address[]) => Uint8Array | null;
+}
+
+/** Stubs that sites call where calls are counted, one for each: it says which number is theirs. */
+export interface CounterStubs {
+  readonly bytes: number;
+  /** `place`: of the number, in bytes; goes on to the runtime's entry. null: out of reach. */
+  readonly make: (stub: Address, place: number, entry: Address) => Uint8Array | null;
 }
 
 /** How calls and returns are recorded. */
@@ -99,8 +115,14 @@ export type NativeTracing =
       readonly kind: 'runtime';
       /** Name of the runtime's object, after the target's. */
       readonly runtime: string;
-      /** The symbol that sites call, and the one of the words that are filled in. */
-      readonly entry: string;
+      /** The symbols that sites call, and the one of the words that are filled in. */
+      readonly entries: {
+        readonly function: string;
+        /** Without times. */
+        readonly noClock: string;
+        readonly counter: string;
+      };
+      readonly counterStubs: CounterStubs;
       readonly config: string;
       /** ABI of the runtime where it is not the program's, which calls nothing but the entry. */
       readonly abi: Abi | null;

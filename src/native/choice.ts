@@ -247,7 +247,7 @@ const OTHERS = { id: '00'.repeat(32), constants: { start: 0n, end: 0n } };
 /**
  * The file for some objects, and for all others that a process may have.
  * @throws ElftraceError 'no-match' where a pattern names no function, 'usage'; 'unsupported-form'
- *   with reason `values`, `returns` or `too-many`
+ *   with reason `values`, `returns`, `counts` or `too-many`
  */
 export function encodeChoice(
   objects: readonly ChosenObject[],
@@ -256,6 +256,12 @@ export function encodeChoice(
   tracer: NativeTracer,
 ): Uint8Array {
   checkPatterns(objects, choice);
+  if (tracer === 'counter') {
+    throw refused(
+      'counts',
+      'calls are counted whoever made them, without arguments: functions are chosen by -l and -n',
+    );
+  }
   const needed = tracer === 'function' ? returnsFor(choice) : null;
   if (needed !== null) throw refused('returns', `${needed} --tracer function_graph`);
   const parts = objects.map((each) => partOf(each, choice, endian, tracer));

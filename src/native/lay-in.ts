@@ -30,7 +30,9 @@ import {
   runtimeFrames,
 } from './frames.js';
 import { type Places, placesFor, writeHeaders } from './place.js';
-import type { NativeTracer } from './reader.js';
+import { type CountedSites, countedSites } from './counter.js';
+import { MODES } from './layout.js';
+import type { NativeTracer, TraceClock } from './reader.js';
 import { refused, type RuntimeTracing, tracingOf } from './refuse.js';
 import { type NativeRuntime, nativeRuntime, runtimeBytes, type RuntimeFacts, symbolAddress } from './runtime.js';
 import { withStubs } from './stubs.js';
@@ -39,13 +41,16 @@ import { withStubs } from './stubs.js';
 const nativeSections = { code: '.elftrace.text', table: '.elftrace.frames', words: '.elftrace.bss' } as const;
 
 /** What the record of a file that writes its own trace calls the request. */
-const requestOf = (tracer: NativeTracer): string => `record ${tracer}`;
+const requestOf = (tracer: NativeTracer, clock: TraceClock): string =>
+  `record ${tracer}${tracer === 'function' && clock === 'none' ? ' without clock' : ''}`;
 
 export interface LayInOptions {
   /** Path of the file, which traces name. */
   readonly name: string;
-  /** What is recorded: calls, or calls and returns. Default: `function`. */
+  /** Calls, calls and returns, or how often what is called. Default: `function`. */
   readonly tracer?: NativeTracer;
+  /** Whether calls have times. Default: `mono`. */
+  readonly clock?: TraceClock;
   /** One byte per site, nonzero for selected; all when absent. */
   readonly selection?: Uint8Array;
   readonly hash?: Sha256;
@@ -77,12 +82,17 @@ function servedSites(sites: Sites, { conventions }: RuntimeTracing, selection?: 
  * Steps of sites that call in front of their functions (RT-32), which are taken out of the
  * selection: their shape cannot change them.
  */
-function frontSteps(sites: Sites, { callInFront }: RuntimeTracing, entry: Address, selection: Uint8Array): Step[] {
+function frontSteps(
+  sites: Sites,
+  { callInFront }: RuntimeTracing,
+  entryOf: (site: number) => Address,
+  selection: Uint8Array,
+): Step[] {
   const steps: Step[] = [];
   for (let site = 0; site < sites.count; site++) {
     const reading = selection[site] === 0 ? null : sites.reading(site);
     if (reading?.state !== 'foreign') continue;
-    const stores = callInFront(sites.viewOf(site), reading, entry);
+    const stores = callInFront(sites.viewOf(site), reading, entryOf(site));
     if (stores === null) continue;
     selection[site] = 0;
     const anchor = sites.anchor[site]!;
@@ -132,17 +142,26 @@ function noneServed(sites: Sites, { options }: RuntimeTracing, { refusals: [firs
 interface Wanted {
   readonly runtime: NativeRuntime;
   readonly entry: string;
+  readonly mode: number;
   readonly graph: GraphTracing | null;
 }
 
-function wantedOf({ program: { arch } }: Sites, tracing: RuntimeTracing, tracer: NativeTracer): Wanted {
-  const { graph } = tracing;
-  if (tracer === 'function')
-    return { runtime: nativeRuntime(arch, tracing.runtime), entry: tracing.entry, graph: null };
-  if (graph === null) {
-    throw refused('tracer', `${arch.target.title}: there is no runtime for ${tracer} yet: record --tracer function`);
+function wantedOf(
+  { program: { arch } }: Sites,
+  tracing: RuntimeTracing,
+  { tracer = 'function', clock = 'mono' }: LayInOptions,
+): Wanted {
+  const { graph, entries } = tracing;
+  if (tracer === 'function_graph') {
+    if (graph === null) {
+      throw refused('tracer', `${arch.target.title}: there is no runtime for ${tracer} yet: record --tracer function`);
+    }
+    if (clock === 'none')
+      throw refused('tracer', 'returns are recorded with their times: --clock none goes with calls');
+    return { runtime: nativeRuntime(arch, graph.runtime), entry: graph.entry, mode: MODES.function_graph, graph };
   }
-  return { runtime: nativeRuntime(arch, graph.runtime), entry: graph.entry, graph };
+  const kind = tracer === 'function' && clock === 'none' ? 'noClock' : tracer;
+  return { runtime: nativeRuntime(arch, tracing.runtime), entry: entries[kind], mode: MODES[kind], graph: null };
 }
 
 /**
@@ -153,24 +172,28 @@ function wantedOf({ program: { arch } }: Sites, tracing: RuntimeTracing, tracer:
  */
 export function layIn(sites: Sites, options: LayInOptions): LaidIn {
   const { image, arch } = sites.program;
-  const { tracer = 'function' } = options;
   const tracing = tracingOf(sites);
-  checkReach(sites, tracing);
-  const { runtime, entry, graph } = wantedOf(sites, tracing, tracer);
+  const { runtime, entry, mode, graph } = wantedOf(sites, tracing, options);
+  if (mode !== MODES.counter) checkReach(sites, tracing);
   const places = placesFor(image, runtime.wordsBytes, arch.target.pageBytes, graph !== null && hasFrames(image));
   const id = (options.hash ?? sha256)(image.bytes);
+  const selection = servedSites(sites, tracing, options.selection);
+  const target = symbolAddress(runtime, entry, places);
+  const counted = mode === MODES.counter ? withCounters(sites, tracing, runtime, [places, target], selection) : null;
   const facts = {
     ...places,
     id: Uint8Array.from(id.match(/../g)!, (digits) => Number.parseInt(digits, 16)),
     name: options.name,
+    mode,
+    counters: counted?.counters ?? 0,
   };
-  const target = symbolAddress(runtime, entry, facts);
-  const selection = servedSites(sites, tracing, options.selection);
-  const front = frontSteps(sites, tracing, target, selection);
-  const name = requestOf(tracer);
-  const called = withSteps(planSites(sites, { to: { kind: 'call', target }, name, selection }), front);
+  const targetOf = (site: number): Address => counted?.targets.get(site) ?? target;
+  const front = frontSteps(sites, tracing, targetOf, selection);
+  const name = requestOf(options.tracer ?? 'function', options.clock ?? 'mono');
+  const to = (site: number) => [{ kind: 'call', target: targetOf(site) }] as const;
+  const called = withSteps(planSites(sites, { to, name, selection }), front);
   if (called.changed === 0) throw noneServed(sites, tracing, called);
-  const base = runtimeBytes(runtime, arch, tracing, facts);
+  const base = withStubsBehind(runtimeBytes(runtime, arch, tracing, facts), counted);
   const { plan, ...made } =
     graph === null
       ? { plan: called, code: base, tableBytes: 0, debug: null, symbols: [] }
@@ -178,6 +201,26 @@ export function layIn(sites: Sites, options: LayInOptions): LaidIn {
   const more = graph?.shadowStacks ? withoutShadowStacks(image, graph.shadowStacks) : [];
   const bytes = write(sites, plan, id, { runtime, places, ...made, more, request: name });
   return { bytes, plan, id, clearsShadowStacks: more.length > 0 };
+}
+
+/** Where stubs begin behind the runtime's code. */
+const stubsAt = (codeBytes: number): number => alignUp(codeBytes, STUB_ALIGN);
+
+/** Stubs of sites whose calls are counted, behind the runtime. */
+function withCounters(
+  sites: Sites,
+  { counterStubs }: RuntimeTracing,
+  { codeBytes }: NativeRuntime,
+  [{ code }, entry]: readonly [Places, Address],
+  selection: Uint8Array,
+): CountedSites {
+  return countedSites(sites, counterStubs, [code + BigInt(stubsAt(codeBytes)), entry], selection);
+}
+
+function withStubsBehind(code: Uint8Array, counted: CountedSites | null): Uint8Array {
+  if (counted === null) return code;
+  const gap = new Uint8Array(stubsAt(code.length) - code.length);
+  return concatBytes([code, gap, counted.stubs]);
 }
 
 interface Graphed {
@@ -272,6 +315,7 @@ function debugFramesOf(image: ElfImage): Uint8Array | null {
 }
 
 const TABLE_ALIGN = 16;
+const STUB_ALIGN = 16;
 const DEBUG_FRAMES = '.debug_frame';
 /** Of a runtime whose rules are others for debuggers. */
 const DEBUG_STUBS = '.stubs.debug';

@@ -11,8 +11,8 @@ export const HEADER_BYTES = 4096;
 /** Room for a path, its terminating zero included. */
 export const NAME_BYTES = 256;
 
-/** What a file records: calls, or calls and their returns. */
-export const MODES = { function: 1, function_graph: 2 } as const;
+/** What a file has: calls, calls and their returns, numbers of calls; calls without times. */
+export const MODES = { function: 1, function_graph: 2, counter: 3, noClock: 4 } as const;
 
 /** Byte offsets in the header of a file. Numbers have the byte order of the program. */
 export const HEADER = {
@@ -37,13 +37,17 @@ export const HEADER = {
   overwrittenReturns: 440,
   block: 448,
   turns: 456,
+  counters: 464,
 } as const;
 
 /** Blocks of a file that keeps its size. */
 export const RING_BLOCKS = 7;
 
 /** Byte offsets in what is filled in of the runtime. */
-export const CONFIG = { address: 8, id: 16, slot: 48, name: 56 } as const;
+export const CONFIG = { address: 8, id: 16, slot: 48, name: 56, mode: 312, counters: 316, library: 320 } as const;
+
+/** What the runtime is told of the C library. */
+export const LIBRARIES = { glibc: 1, musl: 2 } as const;
 
 /**
  * Fields of a record, from bit 0 on. A record is two units of 32 bits, the one with the lower bits

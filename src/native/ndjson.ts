@@ -25,7 +25,8 @@ export function writeNdjson(trace: NativeTrace, sink: ByteSink, selection: CallS
   const out = new ByteWriter(sink);
   const { returns } = trace;
   const tracer = returns ? 'function_graph' : 'function';
-  const first = { schema: SCHEMA, source: 'native', tracer, clock: 'nanoseconds', returns };
+  const clock = trace.isTimed ? 'nanoseconds' : 'none';
+  const first = { schema: SCHEMA, source: 'native', tracer, clock, returns };
   out.text(`${JSON.stringify({ ...first, dropped: trace.doubts.dropped })}\n`);
   const depthWord = blockOf(',"depth":');
   const timeWord = blockOf(',"time":');
@@ -40,8 +41,10 @@ export function writeNdjson(trace: NativeTrace, sink: ByteSink, selection: CallS
       out.block(where);
       out.block(depthWord);
       out.number(depth);
-      out.block(timeWord);
-      out.number(time);
+      if (trace.isTimed) {
+        out.block(timeWord);
+        out.number(time);
+      }
       out.block(close);
     };
     return select({

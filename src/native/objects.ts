@@ -25,6 +25,13 @@ export interface SourcePlace {
   readonly line: number;
 }
 
+/** The sites that lie in code, by ascending address: the order of a file's functions. */
+export function sitesInOrder(sites: Sites): number[] {
+  const found = Array.from({ length: sites.count }, (_, i) => i).filter((i) => sites.codeRange(i) !== undefined);
+  const { anchor } = sites;
+  return found.sort((a, b) => (anchor[a]! < anchor[b]! ? -1 : anchor[a]! > anchor[b]! ? 1 : 0));
+}
+
 /** A call ends within so many bytes behind the site, if not in front of it (RT-32). */
 const CALL_BYTES = 16n;
 const ADDRESS_ONES = 0x3ff_ffffn;
@@ -59,8 +66,7 @@ export class TracedObject {
     const hasLoader = segments.some(({ type }) => type === PT_INTERP);
     this.isProgram = header.type === ET_EXEC || hasLoader || header.entry !== 0n;
     const found: (Omit<NativeFunction, 'index'> & { readonly anchor: Address })[] = [];
-    for (let i = 0; i < sites.count; i++) {
-      if (sites.codeRange(i) === undefined) continue;
+    for (const i of sitesInOrder(sites)) {
       const symbol = sites.functionSymbol(i);
       const site = sites.ip(i);
       const name = symbol < 0 ? `0x${site.toString(16)}` : program.symbolName(symbol);
@@ -77,7 +83,6 @@ export class TracedObject {
         anchor: sites.anchor[i]!,
       });
     }
-    found.sort((a, b) => (a.anchor < b.anchor ? -1 : a.anchor > b.anchor ? 1 : 0));
     this.functions = found.map(({ anchor: _, ...each }, i) => ({ ...each, index: first + i }));
     const loads = program.image.segments.filter(({ type }) => type === PT_LOAD);
     const page = BigInt(program.arch.target.pageBytes);

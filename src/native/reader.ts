@@ -23,11 +23,18 @@ export interface ClockPair {
   readonly nanoseconds: bigint;
 }
 
-export type NativeTracer = keyof typeof MODES;
+/** What is recorded: calls, calls and their returns, how often each function is called. */
+export type NativeTracer = 'function' | 'function_graph' | 'counter';
+/** Whether calls have times. */
+export type TraceClock = 'mono' | 'none';
 
 export interface ThreadHeader {
   readonly endian: Endian;
   readonly tracer: NativeTracer;
+  /** `none`: calls of a file have an order, and no times. */
+  readonly clock: TraceClock;
+  /** Numbers of calls that follow; 0: records do. */
+  readonly counters: number;
   readonly process: number;
   readonly thread: number;
   readonly parent: number;
@@ -66,9 +73,10 @@ const VERSION = 1;
  */
 export function readThreadHeader(source: TraceSource): ThreadHeader {
   const bytes = new Uint8Array(HEADER_BYTES);
-  if (source.read(0, bytes) < HEADER_BYTES) throw malformed(source.name, 'it is shorter than the header of a trace');
+  const size = source.read(0, bytes);
+  if (size > 0 && size < HEADER_BYTES) throw malformed(source.name, 'it is shorter than the header of a trace');
   if (bytes.subarray(0, MAGIC.length).every((byte) => byte === 0)) {
-    throw new ElftraceError('unsupported-form', `${source.name}: its program ended before it had opened it`, {
+    throw new ElftraceError('unsupported-form', `${source.name}: its program ended before it had opened it, or had no room for it`, {
       reason: 'unfinished',
     });
   }
@@ -79,8 +87,8 @@ export function readThreadHeader(source: TraceSource): ThreadHeader {
   const version = view.u32(HEADER.version);
   const mode = view.u32(HEADER.mode);
   if (version !== VERSION) throw malformed(source.name, `it has version ${version}, this program knows ${VERSION}`);
-  const tracer = (Object.keys(MODES) as NativeTracer[]).find((each) => MODES[each] === mode);
-  if (tracer === undefined) throw malformed(source.name, `tracer ${mode} is not known`);
+  const name = (Object.keys(MODES) as (keyof typeof MODES)[]).find((each) => MODES[each] === mode);
+  if (name === undefined) throw malformed(source.name, `tracer ${mode} is not known`);
   const pairAt = (index: number): ClockPair => ({
     counter: view.word(HEADER.pairs + 16 * index, 8),
     nanoseconds: view.word(HEADER.pairs + 16 * index + 8, 8),
@@ -89,7 +97,9 @@ export function readThreadHeader(source: TraceSource): ThreadHeader {
   if (pair !== 1n && pair !== 2n) throw malformed(source.name, `it names clock pair ${pair}`);
   return {
     endian,
-    tracer,
+    tracer: name === 'noClock' ? 'function' : name,
+    clock: name === 'noClock' || name === 'counter' ? 'none' : 'mono',
+    counters: Number(view.word(HEADER.counters, 8)),
     process: view.u32(HEADER.process),
     thread: view.u32(HEADER.thread),
     parent: view.u32(HEADER.parent),
@@ -211,6 +221,7 @@ export class ThreadReader {
   private readonly startEpoch: number;
   private readonly startTicks: number;
   private readonly rate: number;
+  private readonly isTimed: boolean;
 
   constructor(
     private readonly source: TraceSource,
@@ -225,8 +236,9 @@ export class ThreadReader {
     this.startEpoch = Number(counter >> BigInt(RECORD.clockBits));
     this.startTicks = Number(counter & BigInt(CLOCK_ONES));
     this.rate = clock.nanosecondsPerTick;
+    this.isTimed = header.clock !== 'none';
     // The entry begins with zero, and says nothing while the counter's upper bits are that.
-    if (header.first.counter >> BigInt(RECORD.clockBits) === 0n) this.epoch = 0;
+    if (!this.isTimed || header.first.counter >> BigInt(RECORD.clockBits) === 0n) this.epoch = 0;
   }
 
   /** Goes on to the next event; false at the end. */
@@ -276,6 +288,7 @@ export class ThreadReader {
   }
 
   private setTime(clock: number): void {
+    if (!this.isTimed) return;
     this.ticks = (this.epoch - this.startEpoch) * EPOCH_TICKS + (clock & CLOCK_ONES) - this.startTicks;
     const time = Math.round(this.ticks * this.rate);
     if (time > this.time) this.time = time;
@@ -335,7 +348,10 @@ export class ThreadReader {
       if (this.position > HEADER_BYTES && inBlock === 0) this.blocks++;
       if (this.blocks >= Math.min(header.turns, RING_BLOCKS)) return false;
       // Nothing is known where a block begins.
-      if (inBlock === 0) this.epoch = this.base = -1;
+      if (inBlock === 0) {
+        this.epoch = this.isTimed ? -1 : 0;
+        this.base = -1;
+      }
       const size = Math.min(bytes.length, header.block - inBlock);
       count = source.read(HEADER_BYTES + this.blockAt() * header.block + inBlock, bytes.subarray(0, size));
       this.position += count;

@@ -28,6 +28,9 @@ export type NativeRefusal =
   | 'returns'
   | 'trigger'
   | 'too-many'
+  | 'counts'
+  | 'no-times'
+  | 'no-records'
   | 'set-id'
   | 'other-machine'
   | 'origin';

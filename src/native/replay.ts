@@ -7,6 +7,8 @@
  *      0.040 us [  1044] |   leaf();
  *      1.200 us [  1044] | } (main)
  *
+ * Where there are no times, durations are left out, and threads stand one after the other.
+ *
  * Whether a call calls anything is known at the next event of its thread. Lines wait for that, so
  * many of them at most.
  */
@@ -58,7 +60,8 @@ export function replayLines(
   };
   const listeners: Reader[] = [];
   trace.inOrder(({ header }) => {
-    const reader = new Reader(`[${String(header.thread).padStart(6)}] |`, nameOf, (line) => {
+    const title = `[${String(header.thread).padStart(6)}] |`;
+    const reader = new Reader(title, trace.isTimed, nameOf, (line) => {
       waiting.push(line);
       // One that waits for too long is a call that calls something, for all that is known.
       if (waiting.length - first > WAITING_MAX) for (const each of listeners) each.settle();
@@ -86,6 +89,7 @@ class Reader implements CallListener {
 
   constructor(
     private readonly thread: string,
+    private readonly isTimed: boolean,
     private readonly nameOf: (called: NativeFunction) => string,
     private readonly add: (line: Line) => void,
   ) {}
@@ -100,7 +104,7 @@ class Reader implements CallListener {
 
   leave(called: NativeFunction, depth: number, time: number, _isExact: boolean, values: Values = null): void {
     const result = visibleLine(resultText(values));
-    const spent = durationText(time - this.starts[depth]!);
+    const spent = this.isTimed ? durationText(time - this.starts[depth]!) : NO_DURATION;
     const { pending } = this;
     if (pending?.depth === depth) {
       this.pending = null;

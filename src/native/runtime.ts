@@ -12,7 +12,7 @@ import type { RelocationRow } from '../relocs/kinds.js';
 import { applyRelocation, computeRelocation, extractRelocation, relocationRow } from '../relocs/apply.js';
 import { runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
-import { CONFIG, NAME_BYTES } from './layout.js';
+import { CONFIG, LIBRARIES, NAME_BYTES } from './layout.js';
 import type { RuntimeTracing } from './refuse.js';
 
 interface Laid {
@@ -70,10 +70,16 @@ export interface RuntimeFacts {
   readonly id: Uint8Array;
   /** Path of the original. */
   readonly name: string;
+  /** One of MODES, and how many numbers of calls there are. */
+  readonly mode: number;
+  readonly counters: number;
 }
 
+/** Where the runtime is laid. */
+type LaidAt = Pick<RuntimeFacts, 'code' | 'words'>;
+
 /** Address of a symbol of the runtime where it is laid. */
-export function symbolAddress(runtime: NativeRuntime, name: string, facts: RuntimeFacts): Address {
+export function symbolAddress(runtime: NativeRuntime, name: string, facts: LaidAt): Address {
   const { image } = runtime;
   const index = image.symbols.find(name);
   const found = index > 0 ? addressOf(runtime, index, facts) : null;
@@ -81,13 +87,13 @@ export function symbolAddress(runtime: NativeRuntime, name: string, facts: Runti
   return found;
 }
 
-function addressOf(runtime: NativeRuntime, symbol: number, facts: RuntimeFacts): Address | null {
+function addressOf(runtime: NativeRuntime, symbol: number, facts: LaidAt): Address | null {
   const { image } = runtime;
   const start = addressOfSection(runtime, image.symbols.sectionIndex[symbol]!, facts);
   return start === null ? null : start + image.symbols.value[symbol]!;
 }
 
-function addressOfSection({ code, words }: NativeRuntime, index: number, facts: RuntimeFacts): Address | null {
+function addressOfSection({ code, words }: NativeRuntime, index: number, facts: LaidAt): Address | null {
   for (const [list, base] of [[code, facts.code] as const, [words, facts.words] as const]) {
     const place = list.find(({ section }) => section.index === index);
     if (place !== undefined) return base + BigInt(place.at);
@@ -177,5 +183,8 @@ export function runtimeBytes(
   view.insertWord(at + CONFIG.slot, BigInt(facts.id[0]! % slots.count), 8);
   const name = nameBytes(facts.name);
   out.set(name.subarray(0, NAME_BYTES - 1), at + CONFIG.name);
+  view.insertU32(at + CONFIG.mode, facts.mode);
+  view.insertU32(at + CONFIG.counters, facts.counters);
+  view.insertU32(at + CONFIG.library, LIBRARIES[slots.library]);
   return out;
 }

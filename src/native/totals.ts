@@ -3,7 +3,7 @@
  * Times are nanoseconds; where ends of calls are inferred (RT-30), they are at most those.
  */
 import type { NativeFunction } from './objects.js';
-import { type CallSelection, selector } from './select.js';
+import { type CallSelection, matcherOf, selector } from './select.js';
 import type { NativeTrace } from './trace.js';
 import type { CallListener } from './tree.js';
 
@@ -21,6 +21,16 @@ export interface FunctionTotal {
   most: number;
 }
 
+const newTotal = (called: NativeFunction): FunctionTotal => ({
+  called,
+  calls: 0,
+  threads: new Set(),
+  total: 0,
+  self: 0,
+  least: Infinity,
+  most: 0,
+});
+
 class FunctionCounter implements CallListener {
   private readonly starts: number[] = [];
   /** Time in what the call at a depth called. */
@@ -35,7 +45,7 @@ class FunctionCounter implements CallListener {
   enter(called: NativeFunction, depth: number, time: number): void {
     let total = this.totals[called.index];
     if (total === undefined) {
-      total = { called, calls: 0, threads: new Set(), total: 0, self: 0, least: Infinity, most: 0 };
+      total = newTotal(called);
       this.totals[called.index] = total;
     }
     const open = this.open[called.index];
@@ -60,11 +70,25 @@ class FunctionCounter implements CallListener {
   }
 }
 
+/** Functions whose calls were counted. What they called is not known: they are asked about alone. */
+function addCounted(totals: (FunctionTotal | undefined)[], trace: NativeTrace, selection: CallSelection): void {
+  const { only, not = [], hide = [], match } = selection;
+  const isOnly = only === undefined ? () => true : matcherOf(only, match);
+  const isLeftOut = matcherOf([...not, ...hide], match);
+  for (const [called, { task }, calls] of trace.counted()) {
+    if (!isOnly(called) || isLeftOut(called)) continue;
+    const total = (totals[called.index] ??= newTotal(called));
+    total.calls += calls;
+    total.threads.add(task);
+  }
+}
+
 /** Each function that was called, the most called first, then by name. */
 export function functionTotals(trace: NativeTrace, selection: CallSelection = {}): FunctionTotal[] {
   const totals: (FunctionTotal | undefined)[] = [];
   const select = selector(selection);
   trace.byTask(({ task }) => select(new FunctionCounter(totals, task)));
+  if (trace.counts) addCounted(totals, trace, selection);
   return totals
     .filter((each) => each !== undefined)
     .sort((a, b) => b.calls - a.calls || (a.called.name < b.called.name ? -1 : 1));

@@ -1,5 +1,6 @@
 /** A whole trace: the files of its threads with the functions that they name, in order of time. */
-import { ElftraceError } from '../errors.js';
+import { ElftraceError, malformed } from '../errors.js';
+import { countsOf } from './counter.js';
 import type { NativeFunction, TracedObject } from './objects.js';
 import { type Clock, clockOf, type ThreadHeader, ThreadReader, type TraceSource } from './reader.js';
 import { type CallListener, CallTree } from './tree.js';
@@ -22,7 +23,10 @@ export interface TraceDoubts {
 export interface TraceThread {
   /** Position in `NativeTrace.threads`. */
   readonly index: number;
-  /** Number of the thread, which has a file for each object. */
+  /**
+   * Number of the thread, which has a file for each object; where calls have no times each file has
+   * its own, for the order of calls of two objects is not known.
+   */
   readonly task: number;
   /** Number of its program: a process that executes another one has several. */
   readonly session: number;
@@ -72,6 +76,8 @@ export class NativeTrace {
   readonly tasks: readonly (readonly TraceThread[])[];
   readonly sessions: readonly TraceSession[];
   readonly clock: Clock;
+  /** Whether all calls have times. */
+  readonly isTimed: boolean;
   private damaged = 0;
   private unknown = 0;
 
@@ -91,10 +97,13 @@ export class NativeTrace {
         { reason: 'object-missing', expected: header.id },
       );
     }
+    for (const { source, header } of files) checkCounters(source, header, objects.get(header.id)!);
+    this.isTimed = files.every(({ header }) => header.clock !== 'none');
     const numbers = new Map<string, number>();
     const sessions = sessionsOf(files, objects);
     this.threads = files.map((file, index) => {
-      const key = `${file.header.process}.${file.header.thread}`;
+      const { process, thread, id } = file.header;
+      const key = `${process}.${thread}${this.isTimed ? '' : `.${id}`}`;
       const task = numbers.get(key) ?? numbers.size;
       numbers.set(key, task);
       const session = sessions.findIndex((each) => each.includes(file));
@@ -128,13 +137,40 @@ export class NativeTrace {
     return this.threads.every(({ header }) => header.tracer === 'function_graph');
   }
 
+  /** Whether some files have numbers of calls in the place of calls. */
+  get counts(): boolean {
+    return this.threads.some(isCounting);
+  }
+
+  /** How many threads have a file. */
+  get threadCount(): number {
+    return new Set(this.threads.map(({ header: { process, thread } }) => `${process}.${thread}`)).size;
+  }
+
+  /** Functions that were counted, with the thread and how often it called them. */
+  *counted(): Generator<readonly [NativeFunction, TraceThread, number]> {
+    for (const thread of this.threads.filter(isCounting)) {
+      const { functions } = this.objectOf(thread);
+      let at = 0;
+      for (const calls of countsOf(thread.source, thread.header)) {
+        if (calls > 0) yield [functions[at]!, thread, calls];
+        at++;
+      }
+      if (at < functions.length) this.damaged += functions.length - at;
+    }
+  }
+
   /** The object of a file. */
   objectOf({ header }: TraceThread): TracedObject {
     return this.objects.get(header.id)!;
   }
 
-  /** The calls of all threads in order of time; those of one file in its order. */
+  /** Calls of all threads in order of time, where that is known; those of one file in its order. */
   inOrder(listeners: Listeners): void {
+    if (!this.isTimed) {
+      this.byTask(listeners);
+      return;
+    }
     this.begin();
     this.merge(this.threads, listeners);
   }
@@ -142,7 +178,10 @@ export class NativeTrace {
   /** The calls of one thread after the other. */
   byTask(listeners: Listeners): void {
     this.begin();
-    for (const files of this.tasks) this.merge(files, listeners);
+    for (const files of this.tasks) {
+      const recorded = files.filter((each) => !isCounting(each));
+      if (recorded.length > 0) this.merge(recorded, listeners);
+    }
   }
 
   private merge(files: readonly TraceThread[], listeners: Listeners): void {
@@ -239,6 +278,14 @@ export class NativeTrace {
     running.isOver = true;
     return false;
   }
+}
+
+const isCounting = ({ header }: TraceThread): boolean => header.tracer === 'counter';
+
+/** @throws ElftraceError 'elf-malformed' for a file with numbers of another object's sites */
+function checkCounters({ name }: TraceSource, { tracer, counters }: ThreadHeader, { count }: TracedObject): void {
+  if (tracer !== 'counter' || counters === count) return;
+  throw malformed(name, `it has ${counters} numbers of calls, its object has ${count} sites`);
 }
 
 /** The time of the first event of the other files. */

@@ -8,7 +8,7 @@
  * A call whose stack has no shadow, or that cannot be recorded, keeps its return address, and its
  * return is not seen. A return always finds its address. SPDX-License-Identifier: MIT
  */
-#define MODE 2
+#define MODE MODE_GRAPH
 #include "native.c"
 #include "native-graph.h"
 #include "native-hook.h"

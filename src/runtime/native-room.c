@@ -9,7 +9,7 @@ static void count_lost(struct header *file, const volatile u32 *units, word coun
   for (word i = 0; i < count;) {
     u32 low = units[i++];
     if (low == 0) continue;
-    if (MODE == 2 && (low & 3) == TAG_RETURN) {
+    if (MODE == MODE_GRAPH && (low & 3) == TAG_RETURN) {
       file->overwritten_returns++;
       continue;
     }
@@ -42,15 +42,20 @@ static int turn(struct page *page)
   return 1;
 }
 
+/* A 64th of what there is: what is not written in the end is no more than that. */
+static word step_of(word size)
+{
+  word step = (size >> 6) & ~(FIRST_STEP - 1);
+  return step < FIRST_STEP ? FIRST_STEP : step > LAST_STEP ? LAST_STEP : step;
+}
+
 /* Makes the file longer than what was reserved of it. */
 static int grow(struct page *page, word bytes)
 {
   if (page->file->block) return turn(page);
-  word step = page->step, size = page->size;
-  do {
-    step = step < LAST_STEP ? step * 2 : LAST_STEP;
-    size += step;
-  } while ((word)page->file + size < page->cur + bytes);
+  word size = page->size;
+  do size += step_of(size);
+  while ((word)page->file + size < page->cur + bytes);
   page->stopped = 1;
   if (size > page->window) return 0;
   long file = open_file(path_of(page), O_RDWR_ | O_NOFOLLOW_ | O_CLOEXEC_);
@@ -58,7 +63,6 @@ static int grow(struct page *page, word bytes)
   int is_longer = same_file(file, page, 0) && extend(file, page->size, size);
   call1(SYS_CLOSE, file);
   if (!is_longer) return 0;
-  page->step = step;
   page->size = size;
   page->limit = (word)page->file + size - SLACK;
   page->stopped = 0;

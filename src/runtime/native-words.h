@@ -12,10 +12,10 @@
 	.type	native_config, %object
 native_config:
 	.ascii	"ELFTRCN1"
-	.zero	8 + 32 + 8 + NAME_BYTES
+	.zero	8 + 32 + 8 + NAME_BYTES + 16
 	.size	native_config, . - native_config
 
-	/* Where ours and the thread's number are: native.c, native-glibc.h. */
+	/* Where ours and the thread's number are: native.c, native-blocks.h. */
 	.section .bss
 	.balign	16
 	.globl	native_slot, native_thread

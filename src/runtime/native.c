@@ -19,6 +19,10 @@ struct config {
   u8 id[32];
   u64 slot;
   char name[NAME_BYTES];
+  /* What is recorded (MODE_...), and of how many sites calls are counted. */
+  u32 mode, counters;
+  /* LIBRARY_MUSL, or another. */
+  u32 library, none;
 };
 
 struct header {
@@ -38,6 +42,8 @@ struct header {
   u64 dropped_returns;
   /* Where old records make room for new ones: what was lost, size of a block, blocks begun. */
   u64 overwritten, overwritten_returns, block, turns;
+  /* Numbers behind the header, where calls are counted. */
+  u64 counters;
 };
 
 /* Of values of one event. */
@@ -50,7 +56,7 @@ struct page {
   struct header *file;
   /* Up to where events may begin; `end` is that for the entry, 0 while the slow way is at work. */
   word limit;
-  word window, size, step, stopped, busy;
+  word window, size, stopped, busy;
   u64 device, number;
   u32 sequence;
   /* Stacks of signal handlers are small: what is long lies here. */
@@ -68,15 +74,14 @@ enum {
 #define SCRATCH 0x10000
 #define PATH_ROOM 1024ul
 #define FIRST_STEP 0x40000ul
-#define LAST_STEP 0x1000000ul
-/* Of the address space; a thread's file ends there. */
-#ifdef SLOT_COPIED
-/* Of threads that ended nothing tells, and their files stay mapped. */
-#define WINDOW 0x40000000ul
-#elif __SIZEOF_LONG__ == 8
+#define LAST_STEP 0x400000ul
+/* Of the address space; a thread's file ends there. The other: where those of ended threads stay mapped. */
+#if __SIZEOF_LONG__ == 8
 #define WINDOW 0x400000000ul
+#define WINDOW_LEFT 0x40000000ul
 #else
 #define WINDOW 0x8000000ul
+#define WINDOW_LEFT 0x2000000ul
 #endif
 #define EVENT_BYTES 24ul
 /* A call of two units may begin at the last but one that `limit` allows. */
@@ -86,9 +91,9 @@ enum {
 #define RING_BLOCKS 7
 #define FILES_MAX 0x10000
 
-/* What is recorded: 1 calls, 2 calls and returns (native-graph.c). */
+/* Which runtime it is: of calls, or of calls and returns (native-graph.c). */
 #ifndef MODE
-#define MODE 1
+#define MODE MODE_FUNCTION
 #endif
 
 /* Machines whose compilers know no addresses relative to the code bring their own words for it. */
@@ -106,6 +111,18 @@ static inline const struct config *config(void)
   const struct config *at = ADDRESS(native_config);
   __asm__("" : "+r"(at));
   return at;
+}
+
+#ifndef IS_MUSL_KNOWN
+static inline int is_musl(void)
+{
+  return config()->library == LIBRARY_MUSL;
+}
+#endif
+
+static inline int is_counting(void)
+{
+  return MODE == MODE_FUNCTION && config()->mode == MODE_COUNTER;
 }
 
 /* 0: not begun; negative: off for good; else where our word is in thread control blocks. */
@@ -354,7 +371,7 @@ static int same_file(long file, struct page *page, int is_new)
 /* No more than the file may have. A part of a small address space is ours, all of it never. */
 static word window_size(void)
 {
-  u64 limits[2], size = WINDOW;
+  u64 limits[2], size = IS_COPIED ? WINDOW_LEFT : WINDOW;
   if (failed(call4(SYS_PRLIMIT, 0, LIMIT_SPACE, 0, limits))) return SMALLEST;
   if (limits[0] != (u64)-1 && limits[0] / 64 < size) size = limits[0] / 64;
   if (state.file_limit && state.file_limit < size) size = state.file_limit + 0xffff;
@@ -365,15 +382,18 @@ static word window_size(void)
 /* Bytes of a block of a file that keeps its size; 0: files grow. */
 static word ring_block(void)
 {
-  return state.is_ring && state.file_limit >= FIRST_STEP ? (word)(state.file_limit >> 3) & ~0xffful : 0;
+  return state.is_ring && !is_counting() && state.file_limit >= FIRST_STEP ? (word)(state.file_limit >> 3) & ~0xffful : 0;
 }
 
 static int map_file(struct page *page, long file)
 {
-  word block = ring_block();
+  word block = ring_block(), least = SMALLEST;
   page->size = block ? HEADER_BYTES + RING_BLOCKS * block : FIRST_STEP;
+  page->window = window_size();
+  /* Such a file is whole from the start. */
+  if (is_counting()) page->size = page->window = least = (HEADER_BYTES + 8ul * config()->counters + 0xfff) & ~0xffful;
   if (!same_file(file, page, 1) || !extend(file, 0, page->size)) return 0;
-  for (page->window = window_size(); page->window >= SMALLEST && page->window >= page->size; page->window /= 2) {
+  for (; page->window >= least && page->window >= page->size; page->window /= 2) {
     long at = map(page->window, READ | WRITE, SHARED | NORESERVE, file);
     if (failed(at)) continue;
     page->file = (struct header *)at;
@@ -386,7 +406,8 @@ static void write_header(struct page *page)
 {
   struct header *file = page->file;
   file->version = 1;
-  file->mode = MODE;
+  file->mode = config()->mode;
+  file->counters = config()->counters;
   file->process = page->process;
   file->thread = page->thread;
   file->parent = (u32)call0(SYS_GETPPID);
@@ -428,7 +449,6 @@ static void begin_thread(struct page *page)
   page->file->pairs[0][0] = start;
   page->file->pairs[0][1] = start_time;
   write_header(page);
-  page->step = FIRST_STEP;
   page->cur = (word)page->file + HEADER_BYTES;
   page->limit = (word)page->file + page->size - SLACK;
   if (ring_block()) {
@@ -461,10 +481,8 @@ static struct page *page_of_thread(void)
   if (!process_is_ready()) return 0;
   word slot = (word)native_slot, size = 4096 + (state.choice ? OPENED_BYTES : 0);
   page = (struct page *)thread_word(slot);
-#ifdef SLOT_COPIED
   /* That of the thread that made this one, which may be alive. */
-  if (page && page->owner == owner_mark()) page = 0;
-#endif
+  if (IS_COPIED && page && page->owner == owner_mark()) page = 0;
   if (page == 0) {
     long at = map(size, READ | WRITE, PRIVATE | ANONYMOUS | NORESERVE, -1);
     if (failed(at)) return 0;
@@ -536,8 +554,9 @@ static void set_window(struct page *page, word stack);
 /* What must stand in front of an event: upper bits that have changed. `*at` moves behind it. */
 static u64 put_controls(struct page *page, volatile u64 **at, word stack)
 {
-  u64 now = counter();
-  if (page->epoch != (word)(now >> CLOCK_BITS)) {
+  int is_timed = MODE != MODE_FUNCTION || config()->mode != MODE_NO_CLOCK;
+  u64 now = is_timed ? counter() : 0;
+  if (is_timed && page->epoch != (word)(now >> CLOCK_BITS)) {
     page->epoch = (word)(now >> CLOCK_BITS);
     put_word((*at)++, control(page, CONTROL_EPOCH, now >> CLOCK_BITS));
     renew_pair(page->file);
@@ -609,7 +628,9 @@ static void end_event(struct page *page, u64 *before)
 
 #include "native-choice.c"
 
-#if MODE == 1
+#if MODE == MODE_FUNCTION
+#include "native-count.c"
+
 static void set_window(struct page *page, word stack)
 {
   page->base = window_base(stack);

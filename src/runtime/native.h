@@ -6,6 +6,15 @@
 #ifndef ELFTRACE_NATIVE_H
 #define ELFTRACE_NATIVE_H
 
+/* What a file has: calls, calls and returns, numbers of calls, calls without times. */
+#define MODE_FUNCTION 1
+#define MODE_GRAPH 2
+#define MODE_COUNTER 3
+#define MODE_NO_CLOCK 4
+
+/* The C library, where the runtime asks. */
+#define LIBRARY_MUSL 2
+
 /* The control page of a thread: offsets that the entry knows. */
 #define WORD_BYTES __SIZEOF_LONG__
 #define PAGE_CUR 0

@@ -126,6 +126,17 @@ int main() { int sum = 0; for (int i = 0; i < 20; i++) sum += outer(i); std::pri
   },
 ];
 
+/** What emulators of user mode do: they make vfork a fork, and execute no program by themselves. */
+export const forks: NativeProgram = {
+  name: 'fork, exit in children',
+  source: `#include <stdio.h>\n#include <sys/wait.h>\n#include <unistd.h>\n#define OWN __attribute__((noinline))
+volatile int sink; static OWN int work(int n) { sink += n; return n * 2; }
+static OWN int child(int n) { for (int i = 0; i < 30; i++) work(i); return n; }
+int main(void) { int sum = work(1), status;
+  for (int i = 0; i < 3; i++) { pid_t pid = fork(); if (pid == 0) { if (fork() == 0) _exit(child(1)); wait(0); _exit(child(i)); }
+    waitpid(pid, &status, 0); sum += WEXITSTATUS(status); } printf("%d\\n", sum); return 0; }`,
+};
+
 /** What a compiler may do to calls is switched off, so that both builds make the same ones. */
 export const SAME_CALLS = [
   '-O1', '-g0', '-fno-inline', '-fno-ipa-cp', '-fno-ipa-sra', '-fno-ipa-pure-const', '-fno-partial-inlining',

@@ -25,6 +25,9 @@ export interface NativeMachine {
   readonly sites: readonly string[];
   /** What starts a program. */
   readonly run: readonly string[];
+  /** Where headers are, and what is linked at the end, where the compiler does not bring it. */
+  readonly flags?: readonly string[];
+  readonly libraries?: readonly string[];
   /** Of its words, where those are not of 8 bytes with the lower ones first. */
   readonly words?: { readonly bytes: 4 | 8; readonly endian: 'little' | 'big' };
   /** Makes the sites of an object known where compilers do not. */
@@ -35,13 +38,14 @@ const here: NativeMachine = { name: 'x86-64', triple: 'x86_64-linux-gnu', sites:
 
 export function compile(
   source: string,
-  flags: readonly string[],
+  own: readonly string[],
   language = 'c',
   more: readonly string[] = [],
-  { triple, finish }: NativeMachine = here,
+  { triple, finish, flags: common = [], libraries = [] }: NativeMachine = here,
 ): string {
   const output = scratch('program');
-  const cxx = language === 'c++' ? ['-lstdc++'] : [];
+  const cxx = language === 'c++' ? ['-lstdc++'] : libraries;
+  const flags = [...common, ...own];
   const compiler = `${triple}-gcc`;
   if (finish === undefined || flags.includes('-finstrument-functions')) {
     run(compiler, [...flags, '-x', language, '-', '-x', 'none', ...more, '-o', output, ...cxx], source);
@@ -153,7 +157,11 @@ export function truth(
   let log = logs.get(machine.name);
   if (log === undefined) {
     log = scratch('log.o');
-    run(`${machine.triple}-gcc`, ['-O1', '-fPIE', '-c', '-x', 'c', '-', '-o', log], LOG_SOURCE);
+    run(
+      `${machine.triple}-gcc`,
+      [...(machine.flags ?? []), '-O1', '-fPIE', '-c', '-x', 'c', '-', '-o', log],
+      LOG_SOURCE,
+    );
     logs.set(machine.name, log);
   }
   const flags = [...common, ...(program.flags ?? []), '-finstrument-functions'];

@@ -1,7 +1,7 @@
 /*
- * How the slow way of a self-tracing program knows its thread on machines where glibc's control
- * block ends at the thread register (TLS variant I): its size differs between versions, so the
- * block is found by what lies in it, once (RT-33). From its start on:
+ * How the slow way of a self-tracing program knows its thread on machines where the control block of
+ * the C library ends at the thread register (TLS variant I): its size differs between versions, so
+ * the block is found by what lies in it, once (RT-33). From its start on, in glibc:
  *
  *   0    two words of glibc
  *   16   22 words without a purpose ("for instrumentation"): ours is one of them
@@ -11,14 +11,21 @@
  *
  * Where words have 4 bytes: 0, 8, 96, 104, no robust_prev, 108, -20.
  *
+ * In musl (RT-52), in words: its own address, two words of musl, one that is used on i386 alone and
+ * copied into the block of each new thread, which is ours; then the number of the thread, u32.
+ *
  * SPDX-License-Identifier: MIT
  */
-#ifndef ELFTRACE_NATIVE_GLIBC_H
-#define ELFTRACE_NATIVE_GLIBC_H
+#ifndef ELFTRACE_NATIVE_BLOCKS_H
+#define ELFTRACE_NATIVE_BLOCKS_H
 
-#define SLOT_COUNT 22
+/* Whether the library is musl. */
+static inline int is_musl(void);
+#define IS_COPIED is_musl()
+#define SLOT_COUNT (is_musl() ? 1u : 22u)
 #define BLOCK_SLOTS (2 * WORD_BYTES)
 #define BLOCK_THREAD (26 * WORD_BYTES)
+#define MUSL_THREAD (4 * WORD_BYTES)
 #if __SIZEOF_LONG__ == 8
 #define ROBUST_HEAD 16
 #define ROBUST_CONSTANT (-32l)
@@ -56,11 +63,14 @@ static inline u32 library_thread(void)
 
 static inline word slot_at(word index)
 {
+  if (is_musl()) return native_thread + WORD_BYTES;
   return native_thread + BLOCK_THREAD - BLOCK_SLOTS - index * WORD_BYTES;
 }
 
+/* Whether the thread's number lies there in a control block. */
 static int is_block(word at, u32 thread)
 {
+  if (is_musl()) return *(volatile u32 *)at == thread && *(volatile word *)(at - MUSL_THREAD) == at - MUSL_THREAD;
   return *(volatile u32 *)at == thread && *(volatile word *)(at + ROBUST_HEAD) == at + ROBUST_HEAD &&
          *(volatile long *)(at + ROBUST_OFFSET) == ROBUST_CONSTANT;
 }
