@@ -72,7 +72,9 @@ describeWith([COMPILER], 'facts for the compiler', () => {
       ['header', 'block', HEADER.block],
       ['header', 'turns', HEADER.turns],
       ['header', 'counters', HEADER.counters],
-      ...(['address', 'id', 'slot', 'name', 'mode', 'counters', 'library'] as const).map((field) => ['config', field, CONFIG[field]] as const),
+      ...(['address', 'id', 'slot', 'name', 'mode', 'counters', 'library'] as const).map(
+        (field) => ['config', field, CONFIG[field]] as const,
+      ),
     ];
     const checks = fields.map(
       ([type, field, at]) => `_Static_assert(__builtin_offsetof(struct ${type}, ${field}) == ${at}, "${field}");`,

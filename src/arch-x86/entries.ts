@@ -41,14 +41,15 @@ const MAX_PROLOGUE = 256;
  */
 export function siteConvention(view: SiteView, ipDelta: number): SiteConvention {
   const before = (size: number): number => ipDelta - size;
+  const begins = (delta: number): boolean => view.functionAt(delta) || view.unwindsFrom(delta);
   const starts = (delta: number): boolean =>
-    view.functionAt(delta) || (view.u32(delta - 4) === ENDBR64 && view.functionAt(delta - 4));
+    begins(delta) || (view.u32(delta - 4) === ENDBR64 && begins(delta - 4));
   const framed = (delta: number): boolean =>
     view.u32(delta) === FRAME || (view.u32(delta) === ENDBR64 && view.u32(delta + 4) === FRAME);
   if (starts(ipDelta)) return 'fentry';
   if (view.u16(before(2)) === PUSH_R10 && starts(before(2))) return 'fentry-nested';
   for (let size = 4; size <= MAX_PROLOGUE; size++) {
-    if (!view.functionAt(before(size))) continue;
+    if (!begins(before(size))) continue;
     return framed(before(size)) ? 'mcount' : 'unknown';
   }
   // Without symbols: what stands directly before.

@@ -515,13 +515,14 @@ function nopRun(view: SiteView, delta: number): number {
 function padAfterSymbol(view: SiteView): number {
   let run = 0;
   while (run < MAX_PAD_BYTES && view.u8(run) === 0x90) run++;
-  const atStart = view.functionAt(0) || view.u32(-4) === ENDBR64;
+  const beginsAt = (delta: number): boolean => view.functionAt(delta) || view.unwindsFrom(delta);
+  const atStart = beginsAt(0) || view.u32(-4) === ENDBR64;
   // The symbol may lie inside the run (no endbr64) or at its end. With a symbol for the pad itself
   // (`__pfx_f`) the function's own comes later and wins; a run of five nops that ends at no symbol
   // is the usual case and is not searched.
-  if (run > 5 || !atStart || view.functionAt(run)) {
+  if (run > 5 || !atStart || beginsAt(run)) {
     for (let k = run; k >= 1; k--) {
-      if (view.functionAt(k)) return view.u32(k) === ENDBR64 ? k + 4 : k;
+      if (beginsAt(k)) return view.u32(k) === ENDBR64 ? k + 4 : k;
     }
   }
   return atStart ? 0 : -1;

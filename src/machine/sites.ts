@@ -47,6 +47,11 @@ export interface SiteView {
    */
   functionAt(delta: number): boolean;
   /**
+   * True when unwind information of a file without `.symtab` begins there: compilers of some machines
+   * let it begin where functions do, of others behind the nops.
+   */
+  unwindsFrom(delta: number): boolean;
+  /**
    * True at the first instruction that every call of a function passes: its symbol, or the entry
    * for local calls behind it where it has one (ELFv2).
    */

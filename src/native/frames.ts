@@ -1,33 +1,16 @@
 /**
  * Unwind information for code that is laid in (RT-44): entries of the runtime's own, and a new
- * search table for all that the file has, for the old one cannot grow (LSB Core 5.0, 10.6.2).
- *
- *   u8 version 1 | u8 0x1b | u8 0x03 | u8 0x3b | s32 to .eh_frame | u32 rows |
- *   rows, ascending: s32 function, s32 its entry, both relative to the table
+ * search table for all that the file has, for the old one cannot grow (elf/frame-table.ts).
  */
 import { alignUp } from '../bits.js';
 import { ByteView, concatBytes } from '../bytes.js';
 import { PT_GNU_EH_FRAME, PT_INTERP } from '../elf/constants.js';
+import {
+  FRAME_FORM, FRAME_HEADER_BYTES, FRAME_ROW_BYTES, type FrameRow, type FrameTable, readFrameTable,
+} from '../elf/frame-table.js'; // prettier-ignore
 import type { ElfImage } from '../elf/image.js';
 import type { Address, Endian } from '../units.js';
 import { refused } from './refuse.js';
-
-const HEADER_BYTES = 12;
-const ROW_BYTES = 8;
-/** Version; pointers relative to their place, counts of 4 bytes, rows relative to the table. */
-const FORM = [1, 0x1b, 0x03, 0x3b] as const;
-
-interface Row {
-  readonly code: Address;
-  readonly entry: Address;
-}
-
-/** The table that a file has. */
-export interface FrameTable {
-  /** Where `.eh_frame` is. */
-  readonly frames: Address;
-  readonly rows: readonly Row[];
-}
 
 /** Of a section of entries that has none. */
 const END_BYTES = 4;
@@ -49,7 +32,10 @@ export function hasFrames(image: ElfImage): boolean {
   const isStatic = !segments.some(({ type }) => type === PT_INTERP);
   return (
     segments.some(({ type }) => type === PT_GNU_EH_FRAME) ||
-    (isStatic && hasUnwinder(image) && sections.some(({ name, size }) => name === '.eh_frame' && size > END_BYTES))
+    // Without section headers it is not known.
+    (isStatic &&
+      hasUnwinder(image) &&
+      (sections.length === 0 || sections.some(({ name, size }) => name === '.eh_frame' && size > END_BYTES)))
   );
 }
 
@@ -58,51 +44,40 @@ export function hasFrames(image: ElfImage): boolean {
  * @throws ElftraceError 'unsupported-form', reason 'no-unwind-tables', for one of another form
  */
 export function frameTable(image: ElfImage): FrameTable | null {
-  const segment = image.segments.find(({ type }) => type === PT_GNU_EH_FRAME);
-  if (segment === undefined) return null;
-  const { offset, fileSize, address } = segment;
-  const view = new ByteView(image.bytes.subarray(offset, offset + fileSize), image.header.endian);
-  const isKnown = fileSize >= HEADER_BYTES && FORM.every((byte, i) => view.u8(i) === byte);
-  const count = isKnown ? view.u32(8) : 0;
-  if (!isKnown || HEADER_BYTES + count * ROW_BYTES > fileSize) {
-    throw refused('no-unwind-tables', 'the search table of its unwind information has another form than the usual one');
-  }
-  const rows = Array.from({ length: count }, (_, i) => ({
-    code: address + BigInt(view.i32(HEADER_BYTES + i * ROW_BYTES)),
-    entry: address + BigInt(view.i32(HEADER_BYTES + i * ROW_BYTES + 4)),
-  }));
-  return { frames: address + 4n + BigInt(view.i32(4)), rows };
+  const table = readFrameTable(image);
+  if (table !== 'unknown') return table;
+  throw refused('no-unwind-tables', 'the search table of its unwind information has another form than the usual one');
 }
 
 /** Size of the table with so many rows more. */
 export const frameTableBytes = ({ rows }: FrameTable, more: number): number =>
-  HEADER_BYTES + (rows.length + more) * ROW_BYTES;
+  FRAME_HEADER_BYTES + (rows.length + more) * FRAME_ROW_BYTES;
 
 /** The table with further rows, to lie at an address. */
 export function makeFrameTable(
   { frames, rows }: FrameTable,
-  more: readonly Row[],
+  more: readonly FrameRow[],
   address: Address,
   endian: Endian,
 ): Uint8Array {
   const all = [...rows, ...more].sort((a, b) => (a.code < b.code ? -1 : a.code > b.code ? 1 : 0));
-  const out = new Uint8Array(HEADER_BYTES + all.length * ROW_BYTES);
+  const out = new Uint8Array(FRAME_HEADER_BYTES + all.length * FRAME_ROW_BYTES);
   const view = new ByteView(out, endian);
-  out.set(FORM);
+  out.set(FRAME_FORM);
   const relative = (at: number, value: bigint): void => {
     view.insertU32(at, Number(BigInt.asUintN(32, value)));
   };
   relative(4, frames - address - 4n);
   view.insertU32(8, all.length);
   all.forEach(({ code, entry }, i) => {
-    relative(HEADER_BYTES + i * ROW_BYTES, code - address);
-    relative(HEADER_BYTES + i * ROW_BYTES + 4, entry - address);
+    relative(FRAME_HEADER_BYTES + i * FRAME_ROW_BYTES, code - address);
+    relative(FRAME_HEADER_BYTES + i * FRAME_ROW_BYTES + 4, entry - address);
   });
   return out;
 }
 
 /** An entry of `.eh_frame`, and where its field for the size of the code is. */
-export interface FrameEntry extends Row {
+export interface FrameEntry extends FrameRow {
   readonly sizeAt: number;
   /** Its instructions. */
   readonly instructions: { readonly from: number; readonly to: number };

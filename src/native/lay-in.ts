@@ -5,6 +5,7 @@
 import { alignUp } from '../bits.js';
 import { ByteView, concatBytes } from '../bytes.js';
 import * as elf from '../elf/constants.js';
+import type { FrameTable } from '../elf/frame-table.js';
 import { gnuPropertyOffset } from '../elf/gnu-property.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -13,22 +14,14 @@ import { ElftraceError, hex } from '../errors.js';
 import type { GraphTracing } from '../machine/native-tracing.js';
 import { noteBytes } from '../patch/apply.js';
 import { encodeRecord } from '../record/encode.js';
-import { type FileRecord, recordSchema, recordSection } from '../record/journal.js';
+import { type FileRecord, recordAtEnd, recordSchema, recordSection } from '../record/journal.js';
 import type { Plan, Step } from '../patch/plan.js';
 import { planSites } from '../patch/plan-sites.js';
 import { sha256, type Sha256 } from '../sha256.js';
 import type { Sites } from '../sites/sites.js';
 import type { Address } from '../units.js';
 import { version } from '../version.js';
-import {
-  debugFrames,
-  type FrameTable,
-  frameTable,
-  frameTableBytes,
-  hasFrames,
-  makeFrameTable,
-  runtimeFrames,
-} from './frames.js';
+import { debugFrames, frameTable, frameTableBytes, hasFrames, makeFrameTable, runtimeFrames } from './frames.js';
 import { type Places, placesFor, writeHeaders } from './place.js';
 import { type CountedSites, countedSites } from './counter.js';
 import { MODES } from './layout.js';
@@ -316,6 +309,7 @@ function debugFramesOf(image: ElfImage): Uint8Array | null {
 
 const TABLE_ALIGN = 16;
 const STUB_ALIGN = 16;
+const NOTE_ALIGN = 4;
 const DEBUG_FRAMES = '.debug_frame';
 /** Of a runtime whose rules are others for debuggers. */
 const DEBUG_STUBS = '.stubs.debug';
@@ -390,6 +384,7 @@ function write(sites: Sites, plan: Plan, id: string, parts: Parts): Uint8Array {
   const notes = movedNotes(image, places);
   const plain = { link: 0, info: 0, entrySize: 0 };
   const note = noteBytes(encodeRecord(recordOf(sites, plan, id, parts)), image.header.endian === 'little');
+  if (image.header.shnum === 0) return writeBare(image, plan, parts, concatBytes([code, notes]), note);
   const table: NewSection = {
     ...plain,
     name: nativeSections.table,
@@ -433,6 +428,27 @@ function write(sites: Sites, plan: Plan, id: string, parts: Parts): Uint8Array {
   }
   if (places.moved !== null) moveSections(bytes, image, places, offset, code.length);
   giveAddresses(bytes, sections[tableBytes > 0 ? 2 : 1]!.index, [places.words, BigInt(runtime.wordsBytes)]);
+  writeHeaders(bytes, image, places, { offset, size, tableAt, tableBytes }, runtime.wordsBytes);
+  return bytes;
+}
+
+/**
+ * A file without section headers (RT-56) gets none: some that name a part of it alone would make
+ * `strip` throw the rest away. The record lies in the segment of code, whose end tells it.
+ * @param laid  code, table, and notes that moved
+ */
+function writeBare(image: ElfImage, plan: Plan, parts: Parts, laid: Uint8Array, note: Uint8Array): Uint8Array {
+  const { places, runtime, code, tableBytes } = parts;
+  const offset = alignUp(image.bytes.length, places.pageBytes);
+  const noteAt = alignUp(laid.length, NOTE_ALIGN);
+  const record = recordAtEnd(note, offset + noteAt, image.header.endian);
+  const size = noteAt + record.length;
+  const bytes = new Uint8Array(offset + size);
+  bytes.set(image.bytes);
+  for (const edit of editsOf(plan, parts)) bytes.set(edit.after, edit.offset);
+  bytes.set(laid, offset);
+  bytes.set(record, offset + noteAt);
+  const tableAt = code.length - tableBytes;
   writeHeaders(bytes, image, places, { offset, size, tableAt, tableBytes }, runtime.wordsBytes);
   return bytes;
 }

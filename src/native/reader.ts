@@ -76,9 +76,13 @@ export function readThreadHeader(source: TraceSource): ThreadHeader {
   const size = source.read(0, bytes);
   if (size > 0 && size < HEADER_BYTES) throw malformed(source.name, 'it is shorter than the header of a trace');
   if (bytes.subarray(0, MAGIC.length).every((byte) => byte === 0)) {
-    throw new ElftraceError('unsupported-form', `${source.name}: its program ended before it had opened it, or had no room for it`, {
-      reason: 'unfinished',
-    });
+    throw new ElftraceError(
+      'unsupported-form',
+      `${source.name}: its program ended before it had opened it, or had no room for it`,
+      {
+        reason: 'unfinished',
+      },
+    );
   }
   if (cString(bytes, 0, MAGIC.length) !== MAGIC) throw malformed(source.name, 'it does not begin as a trace does');
   // Its program's byte order is the one in which the version is a small number.

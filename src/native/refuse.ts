@@ -106,8 +106,11 @@ export function tracingOf({ program, count }: Sites): RuntimeTracing {
   if (image.bytes.length > image.elfSize) {
     throw refused('trailing-data', 'data lies behind the ELF file, which the program may look for at its end');
   }
-  if (image.header.shnum === 0)
-    throw refused('no-sections', 'the file has no section headers: nothing names its sites');
+  if (count === 0 && image.header.shnum === 0) {
+    const message =
+      'the file has no section headers, and neither calls of a profiling entry nor relocated words tell its sites without doubt';
+    throw refused('no-sections', message);
+  }
   if (count === 0) {
     throw refused('no-sites', `the file has no sites: compile with ${nativeTracing.options.all}`);
   }

@@ -11,6 +11,7 @@ import type { Arch } from '../machine/arch.js';
 import type { CalleeKind } from '../machine/sites.js';
 import type { AddressReader, StubReading } from '../machine/stubs.js';
 import * as elf from '../elf/constants.js';
+import { readFrameTable } from '../elf/frame-table.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { ByteView } from '../bytes.js';
@@ -107,6 +108,7 @@ export class Program {
   private readonly relocationCache = new Map<number, PlacedRelocations>();
   private readonly derivedValues = new Map<string, unknown>();
   #namesFunctions: boolean | undefined;
+  #unwound: ReadonlySet<Address> | undefined;
   private readonly calleeCache = new Map<Address, CalleeKind>();
   /** Many sites call through few stubs. */
   private readonly stubCache = new Map<Address, StubReading | null>();
@@ -231,6 +233,22 @@ export class Program {
   /** Symbol of a function that starts exactly at a place, or -1. */
   functionStarting(range: CodeRange, value: bigint): SymbolIndex {
     return this.functions.starting(this.relocatable ? range.section : -1, value);
+  }
+
+  /**
+   * Whether unwind information of a file without `.symtab` begins there, as it does where a function
+   * or a part of one does.
+   */
+  unwindsFrom(address: Address): boolean {
+    this.#unwound ??= this.unwindStarts();
+    return this.#unwound.has(address);
+  }
+
+  private unwindStarts(): ReadonlySet<Address> {
+    const { image, symbols } = this;
+    const isNamed = this.relocatable || this.loadMap !== null || symbols !== image.dynamicSymbols;
+    const table = isNamed ? null : readFrameTable(image);
+    return new Set(table === null || table === 'unknown' ? [] : table.rows.map(({ code }) => code));
   }
 
   /** Name of a function without the dot that ELFv1 code symbols may have; '' for -1. */

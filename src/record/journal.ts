@@ -18,9 +18,12 @@
  * What is *wanted* comes from here; what the text *is* always comes from the bytes. Where they
  * disagree nothing is written.
  */
-import { ByteView, equalBytes, holdsAt } from '../bytes.js';
-import type { ElfImage } from '../elf/image.js';
+import { ByteView, cString, equalBytes, holdsAt } from '../bytes.js';
+import { PT_LOAD } from '../elf/constants.js';
+import type { ElfImage, ElfNote } from '../elf/image.js';
+import { readNotes } from '../elf/notes.js';
 import { ElftraceError, hex } from '../errors.js';
+import type { Endian } from '../units.js';
 import type { JournalEdit } from './edit-columns.js';
 import { decodeGone, type GoneModule, isSavedGone, type SavedGone } from './gone-modules.js';
 
@@ -273,7 +276,8 @@ function isTexts(value: unknown): value is string[] {
 
 /** The record of a file, or null when it carries none. A file with several is damaged. */
 export function readRecord(image: ElfImage): FileRecord | null {
-  const notes = image.notes().filter((note) => note.owner === recordOwner && note.type === recordNoteType);
+  const isRecord = ({ owner, type }: ElfNote): boolean => owner === recordOwner && type === recordNoteType;
+  const notes = [...image.notes(), ...notesAtEnd(image)].filter(isRecord);
   if (notes.length === 0) return null;
   if (notes.length > 1) throw damaged('the file carries more than one');
   const record = decodeRecord(notes[0]!.descriptor);
@@ -281,6 +285,34 @@ export function readRecord(image: ElfImage): FileRecord | null {
     throw damaged('it describes a larger file than this one');
   }
   return record;
+}
+
+/**
+ * What stands at the end of a file without section headers that has no program header for the
+ * record: it lies in a segment, so that nobody cuts it off. Then a word: where its note begins.
+ */
+const END_MARK = 'ELFTRREC';
+const END_BYTES = END_MARK.length + 8;
+
+/** A record's note and how it is found, for the end of a segment that begins at `offset`. */
+export function recordAtEnd(note: Uint8Array, offset: number, endian: Endian): Uint8Array {
+  const out = new Uint8Array(note.length + END_BYTES);
+  out.set(note);
+  out.set(new TextEncoder().encode(END_MARK), note.length);
+  new ByteView(out, endian).insertWord(note.length + END_MARK.length, BigInt(offset), 8);
+  return out;
+}
+
+function notesAtEnd({ bytes, header, sections, segments }: ElfImage): readonly ElfNote[] {
+  if (sections.length > 0) return [];
+  const loads = segments.filter(({ type }) => type === PT_LOAD);
+  const end = loads.reduce((last, { offset, fileSize }) => Math.max(last, offset + fileSize), 0);
+  const at = end - END_BYTES;
+  if (at < 0 || cString(bytes, at, at + END_MARK.length) !== END_MARK) return [];
+  const view = new ByteView(bytes, header.endian, 'record');
+  const start = view.word(at + END_MARK.length, 8);
+  if (start >= BigInt(at)) throw damaged('what names its place names none');
+  return readNotes(view, 'record', -1, Number(start), at - Number(start), 4n);
 }
 
 /** A place where the bytes are not what the record says it wrote. */

@@ -14,6 +14,7 @@ import { type FileRecord, readRecord } from '../record/journal.js';
 import { SiteStubs } from './site-stubs.js';
 import { otherRanges } from './overlaps.js';
 import { readTables, type SlotTable, type TableOptions } from './tables.js';
+import { unnamedTable } from './unnamed-table.js';
 import { ProgramView } from './view.js';
 
 /** States in the order of the `state` column; `unknown` is bytes that no shape knows. */
@@ -666,12 +667,35 @@ interface Sources {
   readonly sources: readonly SiteSource[];
 }
 
+/** A landing pad in front of nops. */
+const LANDING_PAD_BYTES = 4;
+
+/**
+ * Whether nops with room for a call begin a function: unwind information begins there, at the landing
+ * pad in front of them, or where compilers of some machines let it begin, behind them.
+ */
+function isEntry(view: ProgramView, reading: SiteReading | null): boolean {
+  if (reading === null || reading.target !== null) return false;
+  if (reading.state !== 'compiled' && reading.state !== 'nop') return false;
+  const end = reading.startDelta + reading.sizeBytes;
+  for (let delta = 0; delta <= end; delta++) if (view.unwindsFrom(delta)) return true;
+  const { landingPads } = view.program.arch;
+  return landingPads?.isPad(view.u32(-LANDING_PAD_BYTES)) === true && view.unwindsFrom(-LANDING_PAD_BYTES);
+}
+
 /** The tables of a file, and what stands for one where calls or slots have none. */
 function sourcesOf(program: Program, view: ProgramView, record: FileRecord | null, options: FindOptions): Sources {
   let tables: SlotTable[] = readTables(program, { ...options, hadCalls: hadTabledCalls(program, record) }).map(
     (table) =>
       isPadding(program, table, decideSource(program, table, view), view) ? { ...table, role: 'padding' } : table,
   );
+  if (program.image.sections.length === 0 && tables.length === 0) {
+    const unnamed = unnamedTable(program, ({ range, offset }) => {
+      view.move(range, offset);
+      return isEntry(view, readAt(view, 'patchable-table').reading);
+    });
+    if (unnamed !== null) tables.push(unnamed);
+  }
   // Beside a table of padding the calls are the sites (-pg -mfentry without -mrecord-mcount).
   if (!tables.some((table) => table.role === 'sites')) {
     const calls = findCalls(program, options.signal);

@@ -127,6 +127,10 @@ export class ProgramView implements SiteView {
     return this.range !== undefined && this.program.functionStarting(this.range, this.address + BigInt(delta)) >= 0;
   }
 
+  unwindsFrom(delta: number): boolean {
+    return this.program.unwindsFrom(this.address + BigInt(delta));
+  }
+
   entryAt(delta: number): boolean {
     const { range, program } = this;
     if (range === undefined) return false;

@@ -106,6 +106,10 @@ export class FakeView implements SiteView {
     return this.functions.has(this.anchor + delta);
   }
 
+  unwindsFrom(): boolean {
+    return false;
+  }
+
   entryAt(delta: number): boolean {
     return this.entries?.has(this.anchor + delta) ?? this.functionAt(delta);
   }

@@ -1,0 +1,162 @@
+/**
+ * Linked files without section headers, and those without symbols: their sites are told by dynamic
+ * relocations, by what they call, and by unwind information; what leaves a doubt is refused. And
+ * files that lose their section headers when they are patched.
+ */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { scratch } from './support/c-programs.js';
+import { warmElftrace as elftrace } from './support/cli.js';
+import { covering, sampled } from './support/long.js';
+import { machines, ROOM } from './support/native-machines.js';
+import { compile, countsOf, describeNatively, NOPS, patched, report, traced } from './support/native-run.js';
+import { describeWith, run } from './support/tools.js';
+
+const FIB = `#include <stdio.h>\nstatic int half(int n) { return n / 2; }
+int fib(int n) { return n < 2 ? n + half(n) : fib(n - 1) + fib(n - 2); }
+int main(void) { printf("%d\\n", fib(12)); return 3; }`;
+const FIB12 = { fib: 465, half: 233, main: 1 };
+const PLAIN = ['-O1', '-fno-inline', '-fno-optimize-sibling-calls'];
+const FENTRY = ['-pg', '-mfentry'];
+const TRACERS = [[], ['--tracer', 'function_graph'], ['--tracer', 'counter'], ['--clock', 'none']] as const;
+
+function bare(file: string): string {
+  const output = scratch('bare');
+  run('llvm-strip', ['--strip-sections', '-o', output, file]);
+  return output;
+}
+
+/** Counts by the names that a file with symbols has for the addresses of one without. */
+function named(counts: Readonly<Record<string, number>>, file: string): Record<string, number> {
+  const symbols = [
+    ...run('nm', [file])
+      .toString()
+      .matchAll(/^([0-9a-f]+) [tTdD] (\w+)$/gm),
+  ];
+  const starts = symbols.map(([, at, name]) => [Number.parseInt(at!, 16), name!] as const).sort(([a], [b]) => b - a);
+  /** A site lies a few bytes behind the start of its function. */
+  const nameAt = (text: string): string => {
+    const found = starts.find(([start]) => start <= Number(text));
+    return found !== undefined && Number(text) - found[0] < 16 ? found[1] : text;
+  };
+  return Object.fromEntries(
+    Object.entries(counts).map(([name, calls]) => [name.startsWith('0x') ? nameAt(name) : name, calls]),
+  );
+}
+
+const rows = [
+  [NOPS],
+  [NOPS, '-Wl,-z,pack-relative-relocs'],
+  ['-fpatchable-function-entry=9,2'],
+  [NOPS, '-fcf-protection', '-fuse-ld=lld'],
+  FENTRY,
+  [...FENTRY, '-mrecord-mcount'],
+  [NOPS, '-static-pie', '-fPIE'],
+].flatMap((form, i) => TRACERS.map((tracer, k) => ({ form, tracer, at: i + k, name: form.join(' ') })));
+
+describeNatively('without section headers', () => {
+  describeWith(['llvm-strip'], 'with sites that are told', () => {
+    const some = covering(
+      rows.filter(({ at }) => at % 4 === 0),
+      ({ name }) => name,
+    );
+    test.each(some.map(({ name, tracer, form }) => [name, tracer, form] as const))(
+      'RT-56: %s, %j: patched, run, without section headers again, reverted',
+      (_, tracer, form) => {
+        const whole = compile(FIB, [...PLAIN, ...form]);
+        const plain = bare(whole);
+        const output = patched(plain, ...tracer);
+        expect(readFileSync(bare(output)).equals(readFileSync(output))).toBe(true);
+        const ran = traced(output);
+        expect([ran.status, ran.stdout]).toEqual([3, '144\n']);
+        for (const object of [plain, output]) expect(named(countsOf(report(ran.dir, object)), whole)).toEqual(FIB12);
+        const back = scratch('back');
+        expect(elftrace(['revert', output, '-o', back]).status).toBe(0);
+        expect(readFileSync(back).equals(readFileSync(plain))).toBe(true);
+      },
+    );
+
+    test('RT-56: a library, whose dynamic symbols are names', () => {
+      const source = 'int getppid(void), g; static int below(int n) { return g += getppid() ? n : 0; } int first(int n) { return below(n); }'; // prettier-ignore
+      const folder = scratch('libraries');
+      mkdirSync(folder);
+      const path = join(folder, 'libfirst.so');
+      const shared = compile(source, [...PLAIN, NOPS, '-fPIC', '-shared', '-Wl,-soname,libfirst.so']);
+      writeFileSync(path, readFileSync(shared), { mode: 0o755 });
+      const program = compile('int first(int); int main(void) { return first(2) == 2 ? 3 : 4; }', ['-O1'], 'c', [path, `-Wl,-rpath,${folder}`]); // prettier-ignore
+      writeFileSync(path, readFileSync(patched(bare(shared))), { mode: 0o755 });
+      const ran = traced(program);
+      const counts = countsOf(report(ran.dir));
+      expect([ran.status, counts['first'], named(counts, shared)]).toEqual([3, 1, { below: 1, first: 1 }]);
+    });
+
+    test('RT-56: a patched file that loses its section headers runs, and the original names its calls', () => {
+      const plain = compile(FIB, [...PLAIN, NOPS]);
+      for (const tracer of TRACERS) {
+        const ran = traced(bare(patched(plain, ...tracer)));
+        expect([ran.status, ran.stdout, countsOf(report(ran.dir, plain))]).toEqual([3, '144\n', FIB12]);
+      }
+    });
+
+    test('RT-56: without relocations nothing is told', () => {
+      const plain = bare(compile(FIB, [...PLAIN, NOPS, '-no-pie', '-fno-pie']));
+      const output = scratch('never');
+      const { status, stdout } = elftrace(['record', '-o', output, '--json', plain]);
+      expect([status, existsSync(output)]).toEqual([4, false]);
+      expect(stdout).toContain('"reason":"no-sections"');
+    });
+  });
+
+  test.each([[NOPS], FENTRY])('RT-56: symbols that are gone are no loss: %s', (...form) => {
+    const whole = compile(FIB, [...PLAIN, ...form]);
+    const stripped = scratch('stripped');
+    run('strip', ['-o', stripped, whole]);
+    const ran = traced(patched(stripped));
+    expect([ran.status, named(countsOf(report(ran.dir)), whole)]).toEqual([3, FIB12]);
+  });
+});
+
+describe.each(sampled(machines, 3))('$name', (machine) => {
+  // Calls that lead to a function of the program itself, and functions without unwind information.
+  const isTold = machine.finish === undefined;
+  describeWith([`${machine.triple}-gcc`, 'llvm-strip', machine.run[0]!], 'without section headers', () => {
+    const whole = (source: string): string =>
+      compile(source, [...PLAIN, '-pie', '-fPIE', '-fasynchronous-unwind-tables', ...machine.sites], 'c', [], machine);
+
+    if (isTold)
+      test('RT-56: sites are told by relocated words', () => {
+        const plain = whole(FIB);
+        const ran = traced(patched(bare(plain)), [], ROOM, machine);
+        const counts = countsOf(report(ran.dir));
+        // Symbols of ELFv1 name descriptors.
+        const isNamed = machine.name !== 'ppc64';
+        expect([ran.status, isNamed ? named(counts, plain) : Object.values(counts).sort()]).toEqual([
+          3,
+          isNamed ? FIB12 : Object.values(FIB12).sort(),
+        ]);
+      });
+
+    if (machine.name === 'arm64')
+      test('RT-56: nops inside a function are none of the table, whatever leads there', () => {
+        const doubt = `${FIB}\n__asm__(".pushsection .data.rel.ro,\\"aw\\"\\n.quad there\\n.popsection\\n.text\\nnop\\nthere: nop\\nnop\\nnop\\n");`;
+        const { status, stdout } = elftrace(['record', '-o', scratch('traced'), '--json', bare(whole(doubt))]);
+        expect([status, (JSON.parse(stdout) as { traced: number }).traced]).toEqual([0, 3]);
+      });
+
+    if (isTold)
+      test('RT-56: without unwind information nothing tells them', () => {
+        const flags = [
+          ...PLAIN,
+          '-pie',
+          '-fPIE',
+          '-fno-asynchronous-unwind-tables',
+          '-fno-unwind-tables',
+          ...machine.sites,
+        ];
+        const plain = bare(compile(FIB, flags, 'c', [], machine));
+        const { status, stdout } = elftrace(['record', '-o', scratch('never'), '--json', plain]);
+        expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-sections"')]);
+      });
+  });
+});
