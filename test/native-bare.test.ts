@@ -91,14 +91,6 @@ describeNatively('without section headers', () => {
       expect([ran.status, counts['first'], named(counts, shared)]).toEqual([3, 1, { below: 1, first: 1 }]);
     });
 
-    test('RT-56: a patched file that loses its section headers runs, and the original names its calls', () => {
-      const plain = compile(FIB, [...PLAIN, NOPS]);
-      for (const tracer of TRACERS) {
-        const ran = traced(bare(patched(plain, ...tracer)));
-        expect([ran.status, ran.stdout, countsOf(report(ran.dir, plain))]).toEqual([3, '144\n', FIB12]);
-      }
-    });
-
     test('RT-56: without relocations nothing is told', () => {
       const plain = bare(compile(FIB, [...PLAIN, NOPS, '-no-pie', '-fno-pie']));
       const output = scratch('never');
@@ -106,14 +98,6 @@ describeNatively('without section headers', () => {
       expect([status, existsSync(output)]).toEqual([4, false]);
       expect(stdout).toContain('"reason":"no-sections"');
     });
-  });
-
-  test.each([[NOPS], FENTRY])('RT-56: symbols that are gone are no loss: %s', (...form) => {
-    const whole = compile(FIB, [...PLAIN, ...form]);
-    const stripped = scratch('stripped');
-    run('strip', ['-o', stripped, whole]);
-    const ran = traced(patched(stripped));
-    expect([ran.status, named(countsOf(report(ran.dir)), whole)]).toEqual([3, FIB12]);
   });
 });
 

@@ -1,6 +1,6 @@
 /**
- * The search table of unwind information that PT_GNU_EH_FRAME names (LSB Core 5.0, 10.6.2). It stays
- * where a file is stripped, and says where functions begin.
+ * The search table of unwind information that PT_GNU_EH_FRAME names (LSB Core 5.0, 10.6.2). It
+ * stays where a file is stripped, and says where functions begin.
  *
  *   u8 version 1 | u8 0x1b | u8 0x03 | u8 0x3b | s32 to .eh_frame | u32 rows |
  *   rows, ascending: s32 function, s32 its entry, both relative to the table

@@ -70,7 +70,7 @@ class FunctionCounter implements CallListener {
   }
 }
 
-/** Functions whose calls were counted. What they called is not known: they are asked about alone. */
+/** Functions whose calls were counted. What they called is not known: each is asked about alone. */
 function addCounted(totals: (FunctionTotal | undefined)[], trace: NativeTrace, selection: CallSelection): void {
   const { only, not = [], hide = [], match } = selection;
   const isOnly = only === undefined ? () => true : matcherOf(only, match);

@@ -236,8 +236,8 @@ export class Program {
   }
 
   /**
-   * Whether unwind information of a file without `.symtab` begins there, as it does where a function
-   * or a part of one does.
+   * Whether unwind information of a file without `.symtab` begins there, as it does where a
+   * function or a part of one does.
    */
   unwindsFrom(address: Address): boolean {
     this.#unwound ??= this.unwindStarts();

@@ -289,7 +289,7 @@ export function readRecord(image: ElfImage): FileRecord | null {
 
 /**
  * What stands at the end of a file without section headers that has no program header for the
- * record: it lies in a segment, so that nobody cuts it off. Then a word: where its note begins.
+ * record: it lies in a segment, so that no tool cuts it off. Then a word: where its note begins.
  */
 const END_MARK = 'ELFTRREC';
 const END_BYTES = END_MARK.length + 8;

@@ -671,8 +671,8 @@ interface Sources {
 const LANDING_PAD_BYTES = 4;
 
 /**
- * Whether nops with room for a call begin a function: unwind information begins there, at the landing
- * pad in front of them, or where compilers of some machines let it begin, behind them.
+ * Whether nops with room for a call begin a function: unwind information begins there, at the
+ * landing pad in front of them, or where compilers of some machines let it begin, behind them.
  */
 function isEntry(view: ProgramView, reading: SiteReading | null): boolean {
   if (reading === null || reading.target !== null) return false;

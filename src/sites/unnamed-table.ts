@@ -1,8 +1,9 @@
 /**
  * The table of patchable entries of a linked file without section headers: nothing names it, so it
- * is told by what the dynamic loader does (RT-56). A word that is relocated by the load address and
- * then leads to nops that a compiler left for a call is one of the table, or a pointer to a function
- * that the table names, too. The table is the longest run of such words.
+ * is told by what the dynamic loader does (RT-56). A word that is relocated by the load address,
+ * and then leads to nops which a compiler left for a call where unwind information says that a
+ * function begins, is one of the table, or a pointer to a function that the table names, too. The
+ * table is the longest run of such words.
  */
 import * as elf from '../elf/constants.js';
 import { isDynamic } from '../relocs/read.js';
@@ -11,7 +12,7 @@ import type { Address } from '../units.js';
 import type { SlotTable } from './tables.js';
 import { ByteView } from '../bytes.js';
 
-/** Words of a file that the loader relocates by where it loads the file: their addresses and values. */
+/** Words that the loader relocates by where it loads the file: their addresses and values. */
 function relocatedWords({ image, arch }: Program): Map<Address, Address> {
   const words = new Map<Address, Address>();
   const view = new ByteView(image.bytes, image.header.endian, 'relocated words');
