@@ -61,7 +61,9 @@ function muslMachine(name: string, form: (typeof FORMS)[number]): NativeMachine 
 
 if (isWhole && existsSync(root))
   describe.each(Object.keys(names))('%s', (name) => {
-    test.each(FORMS.flatMap((form) => programs.map((program) => [form, program.name, program] as const)))(
+    // Tables of calls in read-only memory, which musl's loader cannot relocate.
+    const forms = FORMS.filter((form) => form !== 'PIE' || !muslMachine(name, form).sites.includes('-mprofile-kernel'));
+    test.each(forms.flatMap((form) => programs.map((program) => [form, program.name, program] as const)))(
       'RT-52, RT-54, RT-55: %s: %s',
       (form, _, program) => {
         const machine = muslMachine(name, form);
