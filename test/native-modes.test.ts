@@ -120,6 +120,16 @@ describeNatively('calls that are counted', () => {
     expect(of(NO_CLOCK, { ELFTRACE_CHOICE: choice })).toEqual({ fib: 15 });
   });
 
+  test('RT-23, RT-54: behind its first call a thread makes no system call: a sandbox that kills for them', () => {
+    const source = `#include <sys/prctl.h>\n#include <sys/syscall.h>\n#include <unistd.h>\nvolatile int sink; void work(void) { sink++; }
+int main(void) { prctl(22, 1); for (int i = 0; i < 100000; i++) work(); syscall(SYS_exit, 3); return 4; }`;
+    const plain = compile(source, PLAIN);
+    const ran = traced(patched(plain, ...COUNTER));
+    expect([ran.status, countsOf(report(ran.dir))]).toEqual([3, { main: 1, work: 100_000 }]);
+    // Records with times need the clock now and then, and their files more room.
+    expect(traced(patched(plain)).status).toBe(128);
+  });
+
   test('RT-31: numbers of another object, and a file that was cut, are no yes', () => {
     const ran = traced(program(...COUNTER));
     const path = join(ran.dir, readdirSync(ran.dir)[0]!);
