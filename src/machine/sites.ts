@@ -47,8 +47,8 @@ export interface SiteView {
    */
   functionAt(delta: number): boolean;
   /**
-   * True when unwind information of a file without `.symtab` begins there: compilers of some machines
-   * let it begin where functions do, of others behind the nops.
+   * True when unwind information of a file without `.symtab` begins there: compilers of some
+   * machines let it begin where functions do, of others behind the nops.
    */
   unwindsFrom(delta: number): boolean;
   /**
