@@ -27,6 +27,8 @@ const SITES = 12;
 const OPS = 3;
 /** Of so many lists one is empty. */
 const EMPTY = 6;
+/** Of so many tables of users of the graph tracer. */
+const USERLESS = 5;
 const NO_PLACE = 0x10n;
 /** Flags of an ops that decide whether it is called, and how. */
 const ASKED_FLAGS = BigInt(OPS_FLAGS.SAVE_REGS | OPS_FLAGS.STUB | OPS_FLAGS.RCU);
@@ -190,6 +192,11 @@ class Filler {
     const mayRecord = random.below(2) > 0;
     const last = [0, GRAPH_USER_COUNT - 1, random.below(GRAPH_USER_COUNT)][random.below(3)]!;
     const users: GraphUser[] = [];
+    // A graph tracer that has none at all records what it takes.
+    if (random.below(USERLESS) === 0) {
+      for (let i = 0; i < GRAPH_USER_COUNT; i++) this.store(table! + BigInt(i) * this.size, 0n);
+      return users;
+    }
     for (let i = 0; i < GRAPH_USER_COUNT; i++) {
       const kind = random.below(5);
       const isUser = i === last || kind < 3;

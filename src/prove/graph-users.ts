@@ -143,7 +143,7 @@ export class UserCalls {
     }
     // Not all entries save the static chain.
     const free = [...abi.argumentRegisters, ...proof.results].filter((name) => proof.volatile.includes(name));
-    for (const name of free) this.set(world, name, this.random.double());
+    for (const name of free) this.set(world, name, this.random.leftover());
     this.set(world, proof.results[0]!, user.answer!);
   }
 

@@ -47,6 +47,7 @@ import {
   NOTHING_NEW,
   type OnWayBack,
   returnState,
+  REWRITES,
   type StateCall,
   TAILS,
   type TracerMemory,
@@ -446,7 +447,7 @@ export class OwnData {
   /** Calls on top of the graph tracer's stack whose functions are gone. */
   private leftCalls(world: ProofWorld, thread: Address): number {
     const { frame } = this.call;
-    const isTail = TAILS.has(this.state);
+    const isTail = TAILS.has(this.state) && this.state !== 'lost-tail';
     let depth = this.was(world, this.headOf(thread, 'depth'));
     let count = 0;
     for (; depth > 0n; depth--, count++) {
@@ -503,7 +504,7 @@ export class OwnData {
 
   private firstWrong(world: ProofWorld, writes: readonly Write[]): string | null {
     // A callback that has all registers may change those, too.
-    const lost = this.state === 'rewritten' ? null : (this.preserved?.wrong ?? null);
+    const lost = REWRITES.has(this.state) ? null : (this.preserved?.wrong ?? null);
     if (lost !== null) return lost;
     if (this.handled?.isUnsaid === true) return 'a hit is handled, and its thread does not say so';
     for (const { address, size, holds, least, what } of writes) {

@@ -25,7 +25,7 @@ import { isRelocatable, layOut, placeInFile } from './relocatable.js';
 import { type ProbeSubject, ProbeProofs } from './probes.js';
 import { type Begun, begin, type Entry } from './state.js';
 import { changedPages, type Outcome, type Pair, type Trial } from './compare.js';
-import { TAILS, TRACER_STATES, type TracerState } from './tracer-states.js';
+import { PROBED_TAILS, TAILS, TRACER_STATES, type TracerState } from './tracer-states.js';
 import { Trials } from './trial.js';
 import type { Account, ProofSummary, SiteProof } from './verdict.js';
 import { type Wanted, WantedCalls } from './wanted.js';
@@ -576,7 +576,9 @@ export class Prover {
   private begin(trials: Attempts, entry: Entry, seed: number): Begun {
     const said = TRACER_STATES[(seed & STATE_MASK) >>> STATE_SHIFT] ?? 'fresh';
     // What returns to a return probe does not tell whether the site's own took the return.
-    const state = said === 'probed-tail' && trials.hasTrap ? 'tail' : said;
+    const isPlain = trials.hasTrap || (this.data?.trap ?? null) === null;
+    const other = said === 'lost-tail' ? 'left' : 'tail';
+    const state = PROBED_TAILS.has(said) && isPlain ? other : said;
     if (!trials.hasData) return this.first(entry, seed, null, null);
     if (state !== 'again') return this.first(entry, seed, null, state);
     const before = this.first(entry, (~seed & ~STATE_MASK) >>> 0, null, 'fresh');
@@ -611,7 +613,7 @@ export class Prover {
     const random = new Random(seed);
     const addresses = (seed & 1) === 0 ? NO_ADDRESSES : this.addresses;
     // A function called by a tail call returns to where the one before it does (C-FG-3).
-    const trap = state === 'probed-tail' ? (this.data?.trap ?? null) : null;
+    const trap = PROBED_TAILS.has(state) ? (this.data?.trap ?? null) : null;
     const back = trap ?? (TAILS.has(state) ? this.handler : null);
     ProofWorld.leaveOut(worlds, null);
     const begun = begin(

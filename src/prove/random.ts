@@ -41,4 +41,10 @@ export class Random {
   double(): bigint {
     return (BigInt(this.word()) << 32n) | BigInt(this.word());
   }
+
+  /** What code leaves in a register that it may change: anything, and now and then a small number. */
+  leftover(): bigint {
+    const kind = this.below(4);
+    return kind < 2 ? BigInt(kind) : this.double();
+  }
 }

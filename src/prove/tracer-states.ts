@@ -57,6 +57,11 @@ export type TracerState =
   | 'tail'
   /** The same, and a return probe took the return of that one behind the graph tracer. */
   | 'probed-tail'
+  /**
+   * The same, but that one is not known in this thread: nothing says who had the return before the
+   * return probe.
+   */
+  | 'lost-tail'
   /** All calls of the thread were left. */
   | 'gone'
   /** A graph tracer that is a branch of the entry has no filter of its own. */
@@ -105,7 +110,7 @@ export const TRACER_STATES: readonly TracerState[] = [
   'side-left',
   'moved',
   'probed-tail',
-  'left',
+  'lost-tail',
   'rewritten',
   'gone',
   'unfiltered',
@@ -117,7 +122,13 @@ export const TRACER_STATES: readonly TracerState[] = [
 ];
 
 /** Those in which a function returns to where the one before it does. */
-export const TAILS: ReadonlySet<TracerState | null> = new Set<TracerState>(['tail', 'probed-tail']);
+export const TAILS: ReadonlySet<TracerState | null> = new Set<TracerState>(['tail', 'probed-tail', 'lost-tail']);
+
+/** Those of them in which it returns to a return probe. */
+export const PROBED_TAILS: ReadonlySet<TracerState | null> = new Set<TracerState>(['probed-tail', 'lost-tail']);
+
+/** Those in which callbacks change registers in their frames; in one of them also without room. */
+export const REWRITES: ReadonlySet<TracerState | null> = new Set<TracerState>(['rewritten', 'side-full']);
 
 /** What a thread's block says while callbacks of the list run. */
 export const LIST_ACTIVE = 5n;
@@ -234,7 +245,7 @@ class StateWriter {
     this.head('sideDepth', BigInt(first + distances.length));
   }
 
-  /** Calls that return probes wait for: some of the event that comes, the first in any case. */
+  /** Calls that return probes wait for: some of the event that comes. */
   waiting(first: number, distances: readonly bigint[], random: Random): void {
     const { word, store, waiting } = this.memory;
     if (waiting === null) return;
@@ -243,19 +254,31 @@ class StateWriter {
         store(waiting.wordAt(this.number, first + i, name), BigInt.asUintN(8 * word, value), word);
       };
       put('frame', this.call.stack + distance);
-      put('event', first + i === 0 || random.below(4) === 0 ? this.call.event : 0n);
+      put('event', random.below(2) === 0 ? this.call.event : 0n);
       put('parentIp', 0x1234n + BigInt(i));
     });
     store(waiting.depthAt(this.number), BigInt(first + distances.length), word);
   }
 
-  /** The last ones took their return from each other, the first of them from the graph tracer. */
-  chain(end: number, count: number): void {
+  /**
+   * The last ones took their return from each other, the first of them from the graph tracer, or,
+   * where that is not known, from another one, too.
+   */
+  chain(end: number, count: number, isKnown = true): void {
     const { word, store, waiting, handler, trap } = this.memory;
     if (waiting === null || trap === null) return;
     for (let i = 0; i < count; i++) {
-      const parent = i === count - 1 ? handler! : trap;
+      const parent = isKnown && i === count - 1 ? handler! : trap;
       store(waiting.wordAt(this.number, end - 1 - i, 'parentIp'), parent, word);
+    }
+  }
+
+  /** The thread's neighbour has as many calls under way as there can be, of a traced function. */
+  neighbour(): void {
+    const { word, store, waiting, handler } = this.memory;
+    if (waiting === null || handler === null || this.number === 0) return;
+    for (let i = 0; i < PROBE_INSTANCE_COUNT; i++) {
+      store(waiting.wordAt(this.number - 1, i, 'parentIp'), handler, word);
     }
   }
 }
@@ -358,6 +381,14 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
       writer.chain(before + count, count);
       return true;
     }
+    case 'lost-tail': {
+      const count = some();
+      writer.own().calls(0, [...callers(some()), 0n]);
+      writer.waiting(0, new Array<bigint>(count).fill(0n), random);
+      writer.chain(count, count, false);
+      writer.neighbour();
+      return true;
+    }
     case 'redirected':
       // Only where what the caller needs is kept is there more than one way.
       if (random.below(2) === 0) return false;
@@ -421,7 +452,8 @@ export function returnState(
   const writer = new StateWriter(memory, call, block);
   writer.others(number + 1, block - number - 1, random);
   if (block === THREAD_COUNT) return { ...NOTHING_NEW, left, isGone: true };
-  writer.own().calls(0, elsewhere(random.below(2) * random.below(CALLS)));
+  // Or in one that no callback has asked for yet: it takes its block now.
+  if (random.below(2) === 0) writer.own().calls(0, elsewhere(random.below(2) * random.below(CALLS)));
   return { left, block, isGone: true };
 }
 

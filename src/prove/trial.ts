@@ -22,7 +22,7 @@ import {
 import { wrongFrame } from './frames.js';
 import { mix, Random } from './random.js';
 import { type Begun, isAligned } from './state.js';
-import { TAILS, type TracerState } from './tracer-states.js';
+import { REWRITES, TAILS, type TracerState } from './tracer-states.js';
 import type { Wanted, WantedCall } from './wanted.js';
 import { callOf, comeBack, ofSite, ownData } from './way-back.js';
 import type { ProofWorld, Registers } from './world.js';
@@ -191,7 +191,7 @@ class Way {
       const isFlag = proof.random[name] !== undefined || proof.fixed.includes(name);
       const isFree = !isFlag && ((saved.has(name) && proof.volatile.includes(name)) || proof.compared[name] === 0n);
       if (isFree && !kept.has(name)) {
-        world.machine.setRegister(name, BigInt.asUintN(widthBits, random.double()));
+        world.machine.setRegister(name, BigInt.asUintN(widthBits, random.leftover()));
       }
     }
   }
@@ -204,7 +204,7 @@ class Way {
     const frame = world.machine.register(abi.argumentRegisters[3] ?? '');
     const row = wanted?.frame?.full === true ? wanted.frame.row : null;
     // A probe behind it would record what it wrote.
-    if (begun!.tracer !== 'rewritten' || row === null || frame === 0n || !this.isProbed(call)) return;
+    if (!REWRITES.has(begun!.tracer) || row === null || frame === 0n || !this.isProbed(call)) return;
     // Another frame pointer would stop the graph tracer (C-FG-2).
     const { frames } = pair;
     const pointer = 'register' in frames ? frames.register : null;

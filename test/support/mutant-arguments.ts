@@ -13,6 +13,11 @@ export interface MutantArgument {
   /** Of the text of the instruction, or of both. */
   readonly text?: RegExp;
   readonly kinds?: readonly MutantKind[];
+  /**
+   * These alone, which were looked at one by one: function, place, kind, and what tells its code
+   * from any other (`MutantState`).
+   */
+  readonly places?: readonly string[];
   /** What the code around it says. */
   readonly note?: MutantNote;
   /**
@@ -115,7 +120,7 @@ export const mutantArguments: readonly MutantArgument[] = [
       'many of the lowest bits as blocks are aligned to: a pointer into the block is enough',
     object: /^riscv64\//,
     symbol: /^(?:pop|elftrace_graph_push|elftrace_graph_return)$/,
-    text: /^mv a0,s1$/,
+    text: /^mv a0,s[13]$/,
     kinds: ['immediate'],
   },
   {
@@ -137,6 +142,115 @@ export const mutantArguments: readonly MutantArgument[] = [
     symbol: /^(?:write_record|record_event|handle|elftrace_probe_hit|elftrace_graph_push)$/,
     text: /^srai (\w+),\1,0x4; mul \1,\1,\w+$/,
     kinds: ['swap'],
+  },
+  {
+    name: 'number of a thread',
+    why:
+      'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
+      'says nothing',
+    object: /^ppc64-/,
+    symbol: /^(?:record_event|handle|elftrace_probe_hit|elftrace_graph_push)$/,
+    text: /^(?:lis r\d+,13594|ori (r\d+),\1,10144)$/,
+    kinds: ['nop', 'immediate'],
+  },
+  {
+    name: 'number of a thread',
+    why:
+      'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
+      'says nothing',
+    object: /^ppc64-/,
+    symbol: /^elftrace_graph_push$/,
+    text: /^sldi (r10),\1,32$/,
+    kinds: ['immediate'],
+  },
+  {
+    name: 'a third',
+    why:
+      'a third of a small number is found by multiplication: the lower bits of what it is multiplied by ' +
+      'say nothing',
+    object: /^ppc64-/,
+    symbol: /^record_event$/,
+    text: /^(?:lis r6,-21846|ori r6,r6,43690)$/,
+    kinds: ['immediate'],
+  },
+  {
+    name: 'no call under way',
+    why:
+      'a look at the word in front of the first call finds what the thread says of callbacks that run: a ' +
+      'number that is far from every stack, as where a call of another stack is found',
+    object: any,
+    symbol: /^elftrace_graph_push$/,
+    places: [
+      'x86-64 elftrace_graph_push+41 nop 69bdea9cdcd6',
+      'arm64 elftrace_graph_push+48 nop d38e69ef457d',
+      'ppc64-elfv1 elftrace_graph_push+48 nop 5a45da8e7b43',
+      'ppc64-elfv2-le elftrace_graph_push+56 nop df9431d23837',
+    ],
+  },
+  {
+    name: 'read again',
+    why:
+      'whether a user of the graph tracer has a callback is asked again behind that callback, which changes ' +
+      'no ops: it has one',
+    object: any,
+    symbol: /^elftrace_graph_push$/,
+    places: [
+      'ppc64-elfv2-le elftrace_graph_push+636 nop df9431d23837',
+      'ppc64-elfv2-le elftrace_graph_push+636 immediate e012a1960b19',
+      'ppc64-elfv2-be elftrace_graph_push+636 immediate bfde7dedb068',
+      'arm64 elftrace_graph_push+600 nop 8bf94ab86d96',
+    ],
+  },
+  {
+    name: 'read again',
+    why:
+      'whether a user of the graph tracer has a callback is asked again behind that callback, which changes ' +
+      'no ops: it has one',
+    object: any,
+    symbol: /^elftrace_graph_push$/,
+    places: [
+      'arm64 elftrace_graph_push+608 nop 8bf94ab86d96',
+      'arm64 elftrace_graph_push+608 nop acb95b04eb3b',
+      'arm64 elftrace_graph_push+608 nop 7778901de03f',
+      'ppc64-elfv1 elftrace_graph_push+644 nop 6848d137a8fa',
+      'ppc64-elfv2-le elftrace_graph_push+644 nop e012a1960b19',
+      'ppc64-elfv2-be elftrace_graph_push+836 nop d850c1e62afd',
+      'ppc64-elfv2-le elftrace_graph_push+836 nop 70cd02ddbdc3',
+    ],
+    standing: 'idle',
+  },
+  {
+    name: 'end of the list',
+    why:
+      'what stands at the end of the list of ops is passed over as any stub is, and nothing is behind it: it ' +
+      'need not be known by its address',
+    object: any,
+    symbol: /^\.?ftrace_ops_list_func$/,
+    places: [
+      'arm64 ftrace_ops_list_func+196 immediate 4dc6c25a5df9',
+      'arm64 ftrace_ops_list_func+276 swap 4dc6c25a5df9',
+      'ppc64-elfv1 ftrace_ops_list_func+268 immediate 091ec20dadd0',
+      'ppc64-elfv1 ftrace_ops_list_func+272 swap 091ec20dadd0',
+      'ppc64-elfv1 .ftrace_ops_list_func+288 nop c400ea520597',
+      'ppc64-elfv2-le ftrace_ops_list_func+288 swap 71b783e0b250',
+      'riscv64 ftrace_ops_list_func+228 immediate 107844231b69',
+      'x86-64 ftrace_ops_list_func+111 nop 44d0f40e8566',
+    ],
+  },
+  {
+    name: 'half of a word',
+    why:
+      'the branch leads one byte too far, behind what makes an operation one of 64 bits: on a small number ' +
+      'that of 32 does the same',
+    object: /^x86-64\//,
+    symbol: any,
+    places: [
+      'x86-64 ftrace_ops_list_func+116 immediate e2aeb70861dc',
+      'x86-64 elftrace_graph_push+99 immediate fabe513abe5c',
+      'x86-64 elftrace_graph_push+125 immediate fabe513abe5c',
+      'x86-64 elftrace_graph_push+242 immediate 6ff41e00ea81',
+      'x86-64 elftrace_graph_push+562 immediate 6ff41e00ea81',
+    ],
   },
   {
     name: 'frame of the runtime',

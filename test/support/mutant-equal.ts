@@ -11,6 +11,7 @@
 import { type Op, type Operand, OPS, type Slot } from '../../src/machine/ir.js';
 import type { Address } from '../../src/units.js';
 import { effectOf } from './mutant-helpers.js';
+import { type Follow, Known } from './mutant-known.js';
 import { bit, type Liveness, type Machine, operandsOf, type Step, stepAt } from './mutant-liveness.js';
 import { Terms, type Facts, type Term } from './mutant-terms.js';
 
@@ -18,7 +19,7 @@ import { Terms, type Facts, type Term } from './mutant-terms.js';
 const MOST_STEPS = 400;
 /** Ways that lead to a change, and steps of each. */
 const MOST_WAYS = 24;
-const LONGEST = 24;
+const LONGEST = 40;
 const MOST_BYTES = 16;
 /** Frames in which a load cannot fault, bytes above the stack pointer. */
 const FRAME = 2048n;
@@ -50,6 +51,8 @@ export interface Change {
   readonly after: Uint8Array;
 }
 
+const NO_CHANGE: Change = { address: -1n, before: new Uint8Array(), after: new Uint8Array() };
+
 export class Equality {
   private terms = new Terms();
   private left = 0;
@@ -78,14 +81,57 @@ export class Equality {
     const end = change.address + BigInt(change.before.length);
     // Where the tool writes something else, or right behind it, nothing is known.
     for (let at = change.address - 8n; at < end; at++) if (liveness.isLabel(at)) return false;
-    this.change = change;
     for (let at = change.address; at < end; at++) {
       if (at !== change.address && !liveness.entered.has(at)) continue;
-      this.terms = new Terms();
       if (liveness.at(at) === undefined) return false;
-      if (!this.isSameFrom(at)) return false;
+      if (!liveness.isReached(at)) continue;
+      // Made of the code as it is.
+      const known = this.known;
+      this.change = change;
+      if (!this.isSameKnowing(at, null) && !this.isSameKnowing(at, known)) return false;
     }
     return true;
+  }
+
+  private facts: Known | null = null;
+
+  private get known(): Known {
+    if (this.facts !== null) return this.facts;
+    this.change = NO_CHANGE;
+    this.terms = new Terms();
+    const follow: Follow = (at, slots) => {
+      const next = this.advance({ ...this.begin(at), slots }, this.terms.facts());
+      return next?.map(({ way, facts }) => ({ at: way.at, slots: this.substitute(way.slots, facts) })) ?? null;
+    };
+    const { firstTemporary } = this.machine.lifter.slots;
+    return (this.facts = new Known(this.liveness, this.terms, firstTemporary, (slot) => this.initial(slot), follow));
+  }
+
+  /** All slots, with what a branch says of them. */
+  private substitute(slots: ReadonlyMap<Slot, Term>, facts: Facts): ReadonlyMap<Slot, Term> {
+    const { terms } = this;
+    const found = new Map(slots);
+    for (let slot = 0; slot < this.machine.lifter.slots.firstTemporary; slot++) {
+      const was = slots.get(slot) ?? this.initial(slot);
+      const now = terms.known(was, facts);
+      if (now !== was) found.set(slot, now);
+    }
+    return found;
+  }
+
+  /** What is known of registers on the ways that are followed; null: nothing. */
+  private knowing: Known | null = null;
+  /** Both must be in the very same state: what is known holds for what no code reads, too. */
+  private isExact = false;
+
+  private isSameKnowing(at: Address, known: Known | null): boolean {
+    this.terms = new Terms();
+    this.knowing = known;
+    this.isExact = known !== null && this.liveness.isCyclic(at);
+    const isSame = this.isSameFrom(at);
+    this.knowing = null;
+    this.isExact = false;
+    return isSame;
   }
 
   private begin(at: Address): Way {
@@ -95,7 +141,7 @@ export class Equality {
       at,
       to: null,
       last: null,
-      slots: new Map(),
+      slots: this.knowing?.slots(at, this.terms, (slot) => this.initial(slot)) ?? new Map<Slot, Term>(),
       memory,
       loads: new Set(),
       looks: 0,
@@ -140,8 +186,9 @@ export class Equality {
     for (const to of places.slice(1)) {
       ways = ways.flatMap(({ way, facts }) => {
         const next = this.advance(way, facts);
-        // What is not followed may leave any state.
-        if (next === null) return [{ way: this.begin(to), facts: this.terms.facts() }];
+        // What is not followed may leave any state; so may what goes where nothing says.
+        const isOpen = next?.some(({ way: { last } }) => last !== null && last.block.terminator.kind !== 'ret');
+        if (next === null || isOpen === true) return [{ way: this.begin(to), facts: this.terms.facts() }];
         return next
           .filter((each) => each.way.at === to && !this.terms.isContradiction(each.facts))
           .map((each) => ({ ...each, way: { ...each.way, isAway: false } }));
@@ -210,7 +257,8 @@ export class Equality {
     // In the changed code both are again only once they have been elsewhere.
     if (a.at !== null && this.isInside(a.at) && !(a.isAway && b.isAway)) return false;
     if (a.at === null && !(a.to !== null && b.to !== null && isSame(a.to, b.to))) return false;
-    const live = liveness.parts(a.at === null ? liveness.behind(original.last!) : liveness.before(a.at));
+    const said = liveness.parts(a.at === null ? liveness.behind(original.last!) : liveness.before(a.at));
+    const live = this.isExact ? { read: liveness.all, asked: 0n } : said;
     for (const slot of new Set([...a.slots.keys(), ...b.slots.keys()])) {
       if (((live.read | live.asked) & bit(slot)) === 0n) continue;
       const [x, y] = [this.slot(a, slot), this.slot(b, slot)];
@@ -224,6 +272,7 @@ export class Equality {
 
   /** Memory as far as it matters: where a function has returned its frame does not. */
   private memory({ memory, slots }: Way, { at, last }: Way): Term {
+    if (this.isExact) return memory;
     const isBack = at === null && last!.block.terminator.kind === 'ret' && this.liveness.isCompiled(last!.address);
     const stack = slots.get(this.stackPointer);
     return isBack && stack !== undefined ? this.terms.above(memory, stack, FRAME) : memory;
@@ -290,6 +339,9 @@ export class Equality {
       case 'calli':
       case 'ind':
       case 'ret': {
+        // The instruction in front of it says where it goes, and is as it was.
+        const isPair = step.target !== null && !this.isInside(step.address - 4n) && !this.isInside(step.address);
+        if (isPair) return [go(step.target, null, facts)];
         const to = this.goal(value(terminator.s), terminator);
         return this.leave(to, facts, (at, known, others) => go(at, known, others));
       }

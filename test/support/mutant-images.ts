@@ -197,16 +197,16 @@ const probeWays: typeof ways = {
   // The function has no site: its entry can have a jump with every convention.
   'jump-return': {
     session: session(
-      'probe: { define: "r1:one sample_log a=$retval", optimize: true }',
+      'probe: { define: "r2:one sample_log a=$retval", optimize: true }',
       'probe: { define: "p:two sample_log a=%PC", optimize: true }',
       'probe: { define: "r:three sample_log", optimize: true }',
     ),
   },
   return: { options: ['--probe', 'r:x leaf'] },
-  // Two events of returns, one of which may be under way once, and one of the call.
+  // Two events of returns, one of which may be under way twice, and one of the call.
   'return-two': {
     session: session(
-      'probe: { define: "r1:one leaf a=$retval b=+0($stack):u32 c=%PC" }',
+      'probe: { define: "r2:one leaf a=$retval b=+0($stack):u32 c=%PC" }',
       'probe: { define: "p:two leaf a=$arg1" }',
       'probe: { define: "r:three leaf a=$retval" }',
       'ops: { name: one, call: elftrace_function_tracer, filter: "leaf sum" }',
@@ -232,6 +232,10 @@ const probeWays: typeof ways = {
   },
   'graph-then-return': {
     session: session('graph: { name: one, filter: "leaf sum" }', 'probe: { define: "r:x leaf a=$retval" }'),
+  },
+  // Traced functions, and others that have a return probe and may call one by a tail call.
+  'return-beside-graph': {
+    options: ['--probe', 'r:x sample_log', '--optimize', '--enable', '--tracer', 'function_graph'],
   },
   'return-once': { options: ['--probe', 'r1:x leaf'] },
   'return-graph': { options: ['--probe', 'r:x leaf', '--enable', '--tracer', 'function_graph'] },

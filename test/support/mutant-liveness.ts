@@ -171,7 +171,7 @@ export class Liveness {
    */
   private readonly dead: bigint;
   /** What each callee that keeps to the ABI gives back, whatever it has in it meanwhile. */
-  private readonly kept: bigint;
+  readonly kept: bigint;
   /** What no callee that keeps to the ABI reads. */
   private readonly unread: bigint;
   /** Places that returns lead to; null: not known. By the address of a return. */
@@ -179,6 +179,15 @@ export class Liveness {
     Address,
     { behind: Set<Address>; isAbi: boolean; isOpen: boolean; hasResult: boolean }
   >();
+  /** Instructions of functions that a table of jumps may lead to. */
+  private readonly opened = new Set<Address>();
+  private readonly reached = new Set<Address>();
+  /** Where functions begin. */
+  private readonly starts: ReadonlySet<Address>;
+  /** Places behind calls. */
+  private readonly behindCalls: ReadonlySet<Address>;
+  /** Where functions begin that only calls at hand lead to. */
+  private readonly closed = new Set<Address>();
   /** Instructions from which code comes to an address. */
   private readonly sources = new Map<Address, Step[]>();
   /** Addresses of compiled code. */
@@ -215,6 +224,8 @@ export class Liveness {
     const returns = [...this.steps.values()].flatMap(({ block }) =>
       'ret' in block.terminator ? [block.terminator.ret] : [],
     );
+    this.behindCalls = new Set(returns);
+    this.starts = new Set(functions.flatMap(({ starts }) => starts));
     this.begins = new Set([...labels, ...functions.flatMap(({ starts }) => starts), ...returns]);
     for (const each of this.begins) this.entered.add(each);
     this.open();
@@ -241,19 +252,35 @@ export class Liveness {
       (deadFlags | this.slotsOf(dead.filter((name) => name !== proof.entryAddress))) &
       ~goals.reduce((sum, each) => sum | bit(each), 0n);
     this.solve();
-    for (const step of this.steps.values()) {
+    this.reach();
+    for (const address of this.reached) {
+      const step = this.steps.get(address)!;
       for (const to of targetsOf(step)) this.sources.set(to, [...(this.sources.get(to) ?? []), step]);
     }
   }
 
   /**
    * Instructions from which code comes to an address; null: that is not known. So it is where
-   * functions begin, behind calls, and where a register says where to go.
+   * functions begin that anything may call, behind calls, and where a register says where to go.
    */
   comesFrom(address: Address): readonly Step[] | null {
-    if (!this.direct.has(address) || this.begins.has(address)) return null;
+    if (!this.direct.has(address)) return null;
     const from = this.sources.get(address) ?? [];
-    return from.length === 0 || from.some(({ block }) => block.terminator.kind.startsWith('call')) ? null : from;
+    const isClosed = this.closed.has(address) && from.every((each) => !this.labels.has(each.address));
+    if (this.begins.has(address) && !isClosed) return null;
+    const isCall = from.some(({ block }) => block.terminator.kind.startsWith('call'));
+    return from.length === 0 || (isCall && !isClosed) ? null : from;
+  }
+
+  /** What any way leads to: padding behind a return is none of it. */
+  private reach(): void {
+    const left = [...[...this.begins].filter((at) => !this.closed.has(at)), ...this.opened];
+    for (let at = left.pop(); at !== undefined; at = left.pop()) {
+      const step = this.steps.get(at);
+      if (step === undefined || this.reached.has(at)) continue;
+      this.reached.add(at);
+      left.push(...targetsOf(step));
+    }
   }
 
   /** A table of jumps may lead to any instruction of its function. */
@@ -264,7 +291,8 @@ export class Liveness {
     for (const { address, block, target } of this.steps.values()) {
       if (block.terminator.kind === 'ind' && target === null) isOpen.add(placeOf(address));
     }
-    for (const address of this.steps.keys()) if (isOpen.has(placeOf(address))) this.entered.add(address);
+    for (const address of this.steps.keys()) if (isOpen.has(placeOf(address))) this.opened.add(address);
+    for (const address of this.opened) this.entered.add(address);
   }
 
   private slotsOf(names: readonly string[]): bigint {
@@ -315,6 +343,61 @@ export class Liveness {
     return value === undefined ? null : value & both.terminator.mask;
   }
 
+  /** Whether some way leads to an instruction. */
+  isReached(address: Address): boolean {
+    return this.reached.has(address);
+  }
+
+  /** Instructions that some way leads to. */
+  addresses(): Iterable<Address> {
+    return this.reached;
+  }
+
+  /** Where the callee of an instruction returns to, in code that was compiled; null: it calls none. */
+  returnOf(address: Address): Address | null {
+    const step = this.steps.get(address);
+    const isCall = step?.block.terminator.kind === 'call' || step?.block.terminator.kind === 'calli';
+    return isCall && this.compiled.has(address) && 'ret' in step.block.terminator ? step.block.terminator.ret : null;
+  }
+
+  /** Whether it is known from where code comes to a place; behind a call it comes from there, too. */
+  isFollowed(address: Address): boolean {
+    if (!this.direct.has(address) || this.labels.has(address)) return false;
+    if (this.starts.has(address)) return this.closed.has(address) && this.comesFrom(address) !== null;
+    return this.behindCalls.has(address) || this.comesFrom(address) !== null;
+  }
+
+  /** Places to which an instruction may go, as far as it names them. */
+  goals(address: Address): readonly Address[] {
+    const step = this.steps.get(address);
+    return step === undefined ? [] : targetsOf(step);
+  }
+
+  /**
+   * Whether code comes from a place to the same one again, other than by way of a function that
+   * anything may call.
+   */
+  isCyclic(address: Address): boolean {
+    const seen = new Set<Address>();
+    const left = [address];
+    for (let at = left.pop(); at !== undefined; at = left.pop()) {
+      const step = this.steps.get(at);
+      if (step === undefined) continue;
+      const { terminator } = step.block;
+      const next = targetsOf(step).filter((each) => !this.starts.has(each) || this.closed.has(each));
+      if ('ret' in terminator) next.push(terminator.ret);
+      if (terminator.kind === 'ret') next.push(...(this.ends.get(at)?.behind ?? []));
+      for (const each of next) {
+        if (each === address) return true;
+        if (!seen.has(each)) {
+          seen.add(each);
+          left.push(each);
+        }
+      }
+    }
+    return false;
+  }
+
   at(address: Address): Step | undefined {
     return this.steps.get(address);
   }
@@ -362,6 +445,7 @@ export class Liveness {
       const isDirect =
         isCompiled && goes.every(({ block, target }) => block.terminator.kind !== 'ind' || target !== null);
       if (isDirect) for (const at of inside) this.direct.add(at);
+      if (isCompiled && callers === 'inside' && found >= calls) for (const at of starts) this.closed.add(at);
       for (const at of inside) {
         if (isCompiled) this.compiled.add(at);
         if (this.steps.get(at)!.block.terminator.kind !== 'ret') continue;

@@ -78,11 +78,12 @@ function fits(argument: MutantArgument, each: MutantState): boolean {
 
 /** An argument says that a mutant changes nothing, whatever trials say. */
 function isSaidOf(argument: MutantArgument, each: MutantState): boolean {
-  const { object, symbol, text, kinds, note, isSame } = argument;
+  const { object, symbol, text, kinds, note, places, isSame } = argument;
   if (isSame !== undefined) return isSame === 'always' ? isSameCode(each) : isSameElse(each);
   return (
     (note === undefined || note === each.note) &&
     (kinds === undefined || kinds.includes(each.tested.kind)) &&
+    (places === undefined || places.includes(keyOf(each.tested))) &&
     object.test(each.tested.object) &&
     symbol.test(each.tested.symbol) &&
     (text === undefined || text.test(each.text))

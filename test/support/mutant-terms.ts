@@ -339,6 +339,8 @@ export class Terms {
   }
 
   private atom(name: string, width: number, a: Term, b: Term): Term {
+    // Which of two equal ones is named first makes no difference.
+    if (name === 'eq' && a > b) return this.atom(name, width, b, a);
     return this.make(`${name} ${width}`, a, b);
   }
 

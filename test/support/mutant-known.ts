@@ -1,0 +1,115 @@
+/**
+ * What is known of registers wherever code of the runtime's object comes from (PV-5): numbers that
+ * they hold, and registers that hold the same. Forwards over all ways through functions that were
+ * compiled, and into those that only calls at hand lead to; where a function begins that anything
+ * may call, and behind whatever is not followed, nothing is known. A callee gives back what the ABI
+ * says it keeps.
+ */
+import type { Slot } from '../../src/machine/ir.js';
+import type { Address } from '../../src/units.js';
+import { bit, type Liveness } from './mutant-liveness.js';
+import type { Term, Terms } from './mutant-terms.js';
+
+/** For each slot the first one that holds the same, and the number that it holds. */
+interface Classes {
+  readonly first: readonly Slot[];
+  readonly numbers: ReadonlyMap<Slot, bigint>;
+}
+
+/** Where a machine goes from a place, and what its slots hold then, in terms of before. */
+export interface Onward {
+  readonly at: Address | null;
+  readonly slots: ReadonlyMap<Slot, Term>;
+}
+
+export type Follow = (at: Address, slots: ReadonlyMap<Slot, Term>) => readonly Onward[] | null;
+
+export class Known {
+  private readonly classes = new Map<Address, Classes>();
+  private readonly nothing: Classes;
+  private readonly left = new Set<Address>();
+
+  /**
+   * @param follow   executes one instruction
+   * @param initial  the term of a slot of which nothing is known
+   */
+  constructor(
+    private readonly liveness: Liveness,
+    private readonly terms: Terms,
+    private readonly count: number,
+    private readonly initial: (slot: Slot) => Term,
+    private readonly follow: Follow,
+  ) {
+    this.nothing = { first: Array.from({ length: count }, (_, slot) => slot), numbers: new Map() };
+    for (const at of liveness.addresses()) {
+      if (liveness.isFollowed(at)) continue;
+      this.classes.set(at, this.nothing);
+      this.left.add(at);
+    }
+    for (const at of this.left) {
+      this.left.delete(at);
+      this.goOn(at);
+    }
+  }
+
+  /** What slots hold in front of an instruction, as far as that is known: terms of other slots. */
+  slots(at: Address, terms: Terms, initial: (slot: Slot) => Term): Map<Slot, Term> {
+    const { first, numbers } = this.classes.get(at) ?? this.nothing;
+    const found = new Map<Slot, Term>();
+    for (const [slot, number] of numbers) found.set(slot, terms.number(number));
+    for (const [slot, other] of first.entries()) {
+      if (slot !== other && !numbers.has(slot)) found.set(slot, initial(other));
+    }
+    return found;
+  }
+
+  private goOn(at: Address): void {
+    const before = this.slots(at, this.terms, this.initial);
+    const next = this.follow(at, before);
+    const { liveness } = this;
+    const behind = liveness.returnOf(at);
+    if (behind !== null) this.join(behind, this.kept(before));
+    for (const each of next ?? []) if (each.at !== null && liveness.at(each.at) !== undefined) this.join(each.at, each.slots);
+    // What is not followed leaves anything.
+    if (next === null) for (const each of liveness.goals(at)) this.join(each, null);
+  }
+
+  /** What a callee gives back. */
+  private kept(before: ReadonlyMap<Slot, Term>): ReadonlyMap<Slot, Term> {
+    const { liveness, terms } = this;
+    const slots = new Map<Slot, Term>();
+    for (let slot = 0; slot < this.count; slot++) {
+      const isKept = (liveness.kept & bit(slot)) !== 0n;
+      slots.set(slot, isKept ? (before.get(slot) ?? this.initial(slot)) : terms.symbol(`lost ${slot}`));
+    }
+    return slots;
+  }
+
+  /** @param slots  null: anything */
+  private join(at: Address, slots: ReadonlyMap<Slot, Term> | null): void {
+    const old = this.classes.get(at);
+    if (old === this.nothing) return;
+    if (slots === null) {
+      this.classes.set(at, this.nothing);
+      this.left.add(at);
+      return;
+    }
+    const firsts = new Map<string, Slot>();
+    const numbers = new Map<Slot, bigint>();
+    const first: Slot[] = [];
+    for (let slot = 0; slot < this.count; slot++) {
+      const term = slots.get(slot) ?? this.initial(slot);
+      const key = `${old === undefined ? '' : old.first[slot]!} ${term}`;
+      const other = firsts.get(key) ?? slot;
+      if (other === slot) firsts.set(key, slot);
+      first.push(other);
+      const number = this.terms.value(term);
+      if (number !== null && (old === undefined || old.numbers.get(slot) === number)) numbers.set(slot, number);
+    }
+    const isSame =
+      old !== undefined && numbers.size === old.numbers.size && first.every((each, slot) => each === old.first[slot]);
+    if (isSame) return;
+    this.classes.set(at, { first, numbers });
+    this.left.add(at);
+  }
+}
