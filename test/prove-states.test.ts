@@ -33,6 +33,7 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
   ['left', 'arm64/regs graph', 'pop', /"return".*/],
   ['tail', 'arm64/regs graph', 'elftrace_graph_push', /calls under way is 0x\w+, not 0x/],
   ['probed-tail', 'arm64/regs+probes return-graph', 'elftrace_graph_push', /calls under way is 0x\w+, not 0x/],
+  ['lost-tail', 'arm64/regs+probes return-beside-graph', 'elftrace_graph_push', /calls? under way|calls left/],
   ['other-stack', 'arm64/regs graph', 'elftrace_graph_push', /calls under way is 0x\w+, not 0x/],
   ['deep', 'arm64/regs graph', 'elftrace_graph_push', /calls not taken is 0x0, not 0x1/],
   ['gone', 'arm64/regs graph', 'elftrace_graph_push', /calls under way is 0x[02], not 0x1/],

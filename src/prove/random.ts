@@ -42,7 +42,7 @@ export class Random {
     return (BigInt(this.word()) << 32n) | BigInt(this.word());
   }
 
-  /** What code leaves in a register that it may change: anything, and now and then a small number. */
+  /** What code leaves in a register that it may change: anything, now and then a small number. */
   leftover(): bigint {
     const kind = this.below(4);
     return kind < 2 ? BigInt(kind) : this.double();

@@ -171,7 +171,10 @@ export class Equality {
     for (let length = 1; length < LONGEST; length++) {
       const longer = ways.flatMap((way) => {
         // One that is shorter begins where something else comes in.
-        const before = way.length < length ? null : this.liveness.comesFrom(way[0]!);
+        const from = way.length < length ? null : this.liveness.comesFrom(way[0]!);
+        // What comes by way of the changed code's beginning is asked there.
+        const isFirst = length === 1 && at !== this.change.address;
+        const before = isFirst ? (from?.filter(({ address }) => !this.isInside(address)) ?? null) : from;
         return before === null ? [way] : before.map(({ address }) => [address, ...way]);
       });
       if (longer.length > MOST_WAYS) break;

@@ -69,7 +69,8 @@ export class Known {
     const { liveness } = this;
     const behind = liveness.returnOf(at);
     if (behind !== null) this.join(behind, this.kept(before));
-    for (const each of next ?? []) if (each.at !== null && liveness.at(each.at) !== undefined) this.join(each.at, each.slots);
+    for (const each of next ?? [])
+      if (each.at !== null && liveness.at(each.at) !== undefined) this.join(each.at, each.slots);
     // What is not followed leaves anything.
     if (next === null) for (const each of liveness.goals(at)) this.join(each, null);
   }

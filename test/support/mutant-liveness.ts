@@ -353,14 +353,14 @@ export class Liveness {
     return this.reached;
   }
 
-  /** Where the callee of an instruction returns to, in code that was compiled; null: it calls none. */
+  /** Where the callee of an instruction returns to, in compiled code; null: it calls none. */
   returnOf(address: Address): Address | null {
     const step = this.steps.get(address);
     const isCall = step?.block.terminator.kind === 'call' || step?.block.terminator.kind === 'calli';
     return isCall && this.compiled.has(address) && 'ret' in step.block.terminator ? step.block.terminator.ret : null;
   }
 
-  /** Whether it is known from where code comes to a place; behind a call it comes from there, too. */
+  /** Whether it is known from where code comes to a place; a callee may be such a place. */
   isFollowed(address: Address): boolean {
     if (!this.direct.has(address) || this.labels.has(address)) return false;
     if (this.starts.has(address)) return this.closed.has(address) && this.comesFrom(address) !== null;
