@@ -32,7 +32,7 @@ console.log(`${words.length} vectors of ${arm64Table.rows.length} rows`);
 // ------------------------------------------------------------------------------------------- forms
 
 /** What AT_HWCAP can name, in the words of GNU as, without what is no instruction. */
-const ANNOUNCED = 'armv8-a+fp+simd+crc+lse+rcpc+flagm+ssbs+sb+aes+sha2';
+const ANNOUNCED = 'armv8-a+fp+simd+crc+lse+rcpc+flagm+ssbs+sb+aes+sha2+rdma+fp16fml+dotprod+sha3';
 const AS = OBJDUMP.replace('objdump', 'as');
 const OBJCOPY = OBJDUMP.replace('objdump', 'objcopy');
 

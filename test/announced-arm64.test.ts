@@ -12,7 +12,7 @@ const HWCAP = { fp: [0], simd: [1], crc: [7], lse: [8], rcpc: [15], flagm: [27],
 /** AES, PMULL, SHA1, SHA2: of another processor (`--cpu`). */
 const CRYPTO = [3, 4, 5, 6];
 /** Of a third, under their names in `-march` where they have one. */
-const LATER = { rdma: 12, sha3: 17, dotprod: 20, sha512: 21 } as const;
+const LATER = { fphp: 9, asimdhp: 10, rdma: 12, sha3: 17, dotprod: 20, sha512: 21, fhm: 23 } as const;
 const OTHERS = { cpuid: 11, dcpop: 16, dit: 24 } as const;
 
 /** Undefined at EL0. */
@@ -22,14 +22,14 @@ const FORMS = readFileSync(new URL('../../test/vectors/arm64-forms.txt', import.
 
 test('each form of what is announced is executed', () => {
   const march = /-march=armv8-a(\S+),/.exec(FORMS[0]!)![1]!.split('+').slice(1);
-  expect(march).toEqual([...Object.keys(HWCAP), 'aes', 'sha2']);
+  expect(march).toEqual([...Object.keys(HWCAP), 'aes', 'sha2', 'rdma', 'fp16fml', 'dotprod', 'sha3']);
   const wordOf = (bits: readonly number[]): bigint => bits.reduce((sum, bit) => sum | (1n << BigInt(bit)), 0n);
   const bits = [...Object.values(HWCAP).flat(), ...Object.values(OTHERS)];
   const told = arm64Emulation.cpus!.map(({ name, emulation }) => [name, emulation().process.hwcap]);
   expect(told).toEqual([
     ['armv8-a', wordOf(bits)],
     ['armv8-a+crypto', wordOf([...bits, ...CRYPTO])],
-    ['armv8.2-a+dotprod+sha3', wordOf([...bits, ...CRYPTO, ...Object.values(LATER)])],
+    ['armv8.2-a+fp16fml+dotprod+sha3', wordOf([...bits, ...CRYPTO, ...Object.values(LATER)])],
   ]);
   // DCPODP and BTI
   expect(arm64Emulation.process.hwcap2).toBe(0x2_0001n);

@@ -111,23 +111,27 @@ int main(void) {
     r = vqrdmlahq_s16(r, vreinterpretq_s16_u64(a), vqrdmlshq_laneq_s16(r, vreinterpretq_s16_u64(b), r, 3));
     d = vdotq_laneq_u32(vdotq_u32(d, vreinterpretq_u8_u64(a), vreinterpretq_u8_u64(b)), vreinterpretq_u8_s16(r), vreinterpretq_u8_u64(b), 2);
   }
-  printf("%llx %llx %x %x\\n", (unsigned long long)vgetq_lane_u64(a, 0), (unsigned long long)vgetq_lane_u64(b, 1), vgetq_lane_s16(r, 5) & 0xffff, vgetq_lane_u32(d, 2));
-  unsigned long isar;
+  float16x8_t h = vcvtq_f16_u16(vreinterpretq_u16_u64(a)), g = vrndaq_f16(vdivq_f16(h, vdupq_n_f16(3)));
+  h = vfmaq_f16(vsqrtq_f16(vabsq_f16(h)), g, vrecpeq_f16(h));
+  float32x4_t s = vfmlalq_laneq_high_f16(vfmlslq_low_f16(vdupq_n_f32(1), h, g), g, h, 5);
+  printf("%llx %llx %x %x %g %g\\n", (unsigned long long)vgetq_lane_u64(a, 0), (unsigned long long)vgetq_lane_u64(b, 1), vgetq_lane_s16(r, 5) & 0xffff, vgetq_lane_u32(d, 2), (double)vmaxvq_f16(h), (double)vgetq_lane_f32(s, 2));
+  unsigned long isar, pfr;
   __asm__("mrs %0, s3_0_c0_c6_0" : "=r"(isar));
-  printf("%lx %lx\\n", getauxval(AT_HWCAP) & 0x321000, isar & 0xf00ff000f000);
+  __asm__("mrs %0, s3_0_c0_c4_0" : "=r"(pfr));
+  printf("%lx %lx %lx\\n", getauxval(AT_HWCAP) & 0xb21600, isar & 0xff00ff000f000, pfr >> 16 & 0xff);
   return 0;
 }
 `;
 
 describeWith([ARM64_GCC, 'qemu-aarch64'], 'arm64', () => {
-  test('RDM, DotProd, SHA-512 and SHA-3 are what they are under qemu, and announced where asked for', () => {
+  test('half precision, RDM, DotProd, SHA-512 and SHA-3 are what they are under qemu, and announced where asked for', () => {
     const [source, program] = [scratch('armv82.c'), scratch('armv82')];
     writeFileSync(source, ARMV8_2);
-    outputOf(ARM64_GCC, ['-O1', '-march=armv8.2-a+dotprod+sha3', '-static', source, '-o', program]);
+    outputOf(ARM64_GCC, ['-O1', '-march=armv8.2-a+fp16fml+dotprod+sha3', '-static', source, '-o', program]);
     const there = spawnSync('qemu-aarch64', ['-cpu', 'max', program], { encoding: 'utf8' }).stdout;
-    expect(there).toMatch(/\n321000 100110002000\n$/);
-    expect(run(['--cpu', 'armv8.2-a+dotprod+sha3', program]).stdout).toBe(there);
-    expect(run([program]).stdout).toBe(there.replace('\n321000 100110002000\n', '\n0 0\n'));
+    expect(there).toMatch(/\nb21600 1100110002000 11\n$/);
+    expect(run(['--cpu', 'armv8.2-a+fp16fml+dotprod+sha3', program]).stdout).toBe(there);
+    expect(run([program]).stdout).toBe(there.replace('\nb21600 1100110002000 11\n', '\n0 0 0\n'));
   });
 
   test('cryptography is what it is under qemu, and announced where it was asked for', () => {

@@ -22,8 +22,8 @@ const HWCAP = [0, 1, 7, 8, 11, 15, 16, 24, 27, 28, 29].reduce((sum, bit) => sum 
 const HWCAP2 = (1n << 0n) | (1n << 17n);
 /** AES, PMULL, SHA1, SHA2. */
 const CRYPTOGRAPHY = 0x78n;
-/** ASIMDRDM, SHA3, ASIMDDP, SHA512. */
-const ARMV8_2 = (1n << 12n) | (1n << 17n) | (1n << 20n) | (1n << 21n);
+/** FPHP, ASIMDHP, ASIMDRDM, SHA3, ASIMDDP, SHA512, ASIMDFHM. */
+const ARMV8_2 = [9, 10, 12, 17, 20, 21, 23].reduce((sum, bit) => sum | (1n << BigInt(bit)), 0n);
 
 export const arm64Emulation: IrEmulation = {
   kind: 'ir',
@@ -41,8 +41,8 @@ export const arm64Emulation: IrEmulation = {
       }),
     },
     {
-      name: 'armv8.2-a+dotprod+sha3',
-      title: 'with RDM, DotProd, SHA-512 and SHA-3, too',
+      name: 'armv8.2-a+fp16fml+dotprod+sha3',
+      title: 'with half precision, RDM, DotProd, SHA-512 and SHA-3, too',
       emulation: () => ({
         ...arm64Emulation,
         lifter: armv82Lifter,

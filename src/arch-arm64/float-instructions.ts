@@ -5,12 +5,14 @@
  *
  * Rows of the instruction table are named by their mnemonic and a form: none and `-s` for scalars,
  * `-v` for vectors, `-e` and `-es` for those with an element, `-fix`, `-sfix` and `-vfix` for
- * numbers with a fixed point, `…z` for comparisons with zero.
+ * numbers with a fixed point, `…z` for comparisons with zero, `…h` for half precision where that
+ * has a row of its own.
  *
  * Source: Arm Architecture Reference Manual for A-profile, C7.2.
  */
 import { ArmFloat, BINARY16, BINARY32, BINARY64, magnitudeOf, reciprocalOfInteger, rootOfInteger } from './float.js';
 import type { OwnRounding } from './float.js';
+import { halfElement } from './vector-rows.js';
 import type { Format } from '../float/index.js';
 
 /** The machine as an instruction finds and changes it. */
@@ -31,7 +33,7 @@ class Execution {
   readonly float: ArmFloat;
 
   constructor(
-    private readonly fields: Readonly<Record<string, number>>,
+    readonly fields: Readonly<Record<string, number>>,
     readonly registers: FloatRegisters,
   ) {
     this.float = new ArmFloat(registers.fpcr);
@@ -43,7 +45,8 @@ class Execution {
 
   /** The format that the fields name. */
   get format(): Format {
-    const { ptype, sz, shiftimm } = this.fields;
+    const { ptype, sz, shiftimm, half } = this.fields;
+    if (half !== undefined || shiftimm! < 32) return BINARY16;
     if (ptype !== undefined) return ptype === 3 ? BINARY16 : ptype === 1 ? BINARY64 : BINARY32;
     const isDouble = shiftimm === undefined ? sz === 1 : shiftimm >= 64;
     return isDouble ? BINARY64 : BINARY32;
@@ -69,6 +72,12 @@ const widthOf = (of: Format): number => 1 + of.exponentBits + of.fractionBits;
 const lowOnes = (bits: number): bigint => (1n << BigInt(bits)) - 1n;
 const element = (vector: bigint, bits: number, index: number): bigint =>
   (vector >> BigInt(bits * index)) & lowOnes(bits);
+
+/** The element of 2 bytes that an instruction names. */
+function halfOf(x: Execution, field: string): bigint {
+  const { number, index } = halfElement(x.n(field), { h: x.n('h'), l: x.n('l') });
+  return element(x.registers.vector(number), 16, index);
+}
 
 /** The low element of a register. */
 const low = (x: Execution, field: string, of: Format): bigint =>
@@ -194,8 +203,9 @@ const vector =
     x.registers.setVector(x.n('vd'), joined(bits, results));
   };
 
-/** The element of the second operand that h:l names. */
+/** The element of the second operand that h:l names, with a bit of the register for halves. */
 function indexed(x: Execution, of: Format): bigint {
+  if (of === BINARY16) return halfOf(x, 'vem');
   const index = of === BINARY64 ? x.n('h') : 2 * x.n('h') + x.n('l');
   return element(x.registers.vector(x.n('vem')), widthOf(of), index);
 }
@@ -240,15 +250,33 @@ const pair =
     x.registers.setVector(x.n('fd'), operation(x, of, element(value, bits, 0), element(value, bits, 1), 0n));
   };
 
-/** All four elements: neighbours first. */
+/** All elements: those of the lower half first, and so on. */
 const across =
   (operation: Operation): Execute =>
   (x) => {
     const of = x.format;
+    const bits = widthOf(of);
     const value = x.registers.vector(x.n('vn'));
-    const [a, b, c, d] = [0, 1, 2, 3].map((i) => element(value, 32, i));
-    const first = operation(x, of, a!, b!, 0n);
-    x.registers.setVector(x.n('fd'), operation(x, of, first, operation(x, of, c!, d!, 0n), 0n));
+    const reduced = (first: number, count: number): bigint =>
+      count === 1
+        ? element(value, bits, first)
+        : operation(x, of, reduced(first, count / 2), reduced(first + count / 2, count / 2), 0n);
+    x.registers.setVector(x.n('fd'), reduced(0, (x.isFull ? 128 : 64) / bits));
+  };
+
+/** Products of halves, of the lower or upper ones of what is read, added to singles. */
+const longProduct =
+  (isUpper: boolean, negates: boolean): Execute =>
+  (x) => {
+    const count = x.isFull ? 4 : 2;
+    const first = isUpper ? count : 0;
+    const [a, b, sums] = [x.registers.vector(x.n('hvn')), x.fields['hvm'], x.registers.vector(x.n('v4s'))];
+    const results = Array.from({ length: count }, (_, i) => {
+      const one = element(a, 16, first + i) ^ (negates ? BINARY16.signBit : 0n);
+      const other = b === undefined ? halfOf(x, 'hve') : element(x.registers.vector(b), 16, first + i);
+      return x.float.multiplyAddLong(element(sums, 32, i), one, other);
+    });
+    x.registers.setVector(x.n('v4s'), joined(32, results));
   };
 
 const fused =
@@ -385,6 +413,17 @@ const EXECUTE: ReadonlyMap<string, Execute> = new Map<string, Execute>([
       x.registers.setVector(x.n('sd'), x.float.convertToOdd(BINARY64, BINARY32, low(x, 'dn', BINARY64)));
     },
   ],
+  ...(
+    [
+      ['fmlal', false],
+      ['fmlsl', true],
+    ] as const
+  ).flatMap(([name, negates]) =>
+    ['', '-e'].flatMap((form): [string, Execute][] => [
+      [`${name}${form}`, longProduct(false, negates)],
+      [`${name}2${form}`, longProduct(true, negates)],
+    ]),
+  ),
   ['urecpe', onWords(reciprocalOfInteger)],
   ['ursqrte', onWords(rootOfInteger)],
 ]);
@@ -399,7 +438,7 @@ export function executeFloat(
   fields: Readonly<Record<string, number>>,
   registers: FloatRegisters,
 ): number | null {
-  const execute = EXECUTE.get(row);
+  const execute = EXECUTE.get(row) ?? EXECUTE.get(row.replace(/-?h$/, ''));
   if (execute === undefined) return null;
   const execution = new Execution(fields, registers);
   execute(execution);

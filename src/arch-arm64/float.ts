@@ -6,7 +6,8 @@
  * - Of several NaNs the first signalling one comes out, made quiet, else the first quiet one; the
  *   addend of a fused operation is the first.
  * - Whether a result is tiny is asked before rounding. FZ makes a tiny result a zero, which raises
- *   underflow alone, and a subnormal operand a zero, which raises IDC; of halves it does neither.
+ *   underflow alone, and a subnormal operand a zero, which raises IDC. Halves have a bit of their
+ *   own, FZ16, which raises no IDC and does not bear on conversions from and to other formats.
  * - Conversions to integers saturate; NaN gives 0.
  *
  * Source: Arm Architecture Reference Manual for A-profile, J1.2 (shared/functions/float).
@@ -34,7 +35,7 @@ import {
 import type { Comparison, Environment, Format, Result, Rounding } from '../float/index.js';
 
 /** Bits of FPCR. */
-const FPCR = { alternative: 1 << 26, defaultNan: 1 << 25, flush: 1 << 24 } as const;
+const FPCR = { alternative: 1 << 26, defaultNan: 1 << 25, flush: 1 << 24, flushHalves: 1 << 19 } as const;
 /** The field RMode, by number. */
 const MODES: readonly Rounding[] = ['nearest-even', 'up', 'down', 'to-zero'];
 
@@ -101,7 +102,7 @@ export class ArmFloat {
   }
 
   private flushes(of: Format): boolean {
-    return (this.fpcr & FPCR.flush) !== 0 && of !== BINARY16;
+    return (this.fpcr & (of === BINARY16 ? FPCR.flushHalves : FPCR.flush)) !== 0;
   }
 
   /** The NaN that `operands`, in this order, give; without one, or where DN is set, the default. */
@@ -126,7 +127,7 @@ export class ArmFloat {
   /** An operand, as a zero where it is subnormal and to be flushed. */
   private operand(of: Format, bits: bigint): bigint {
     if (!this.flushes(of) || !isSubnormal(of, bits)) return bits;
-    this.flags |= FPSR.denormal;
+    if (of !== BINARY16) this.flags |= FPSR.denormal;
     return signOf(of, bits);
   }
 
@@ -197,6 +198,18 @@ export class ArmFloat {
     return this.finish(of, multiplyAdd(of, env, x, y, z));
   }
 
+  /** addend + a * b of two halves in a single, rounded once. */
+  multiplyAddLong(addend: bigint, a: bigint, b: bigint): bigint {
+    const [x, y] = [a, b].map((each) => {
+      const half = this.operand(BINARY16, each);
+      if (!isNan(BINARY16, half)) return convert(BINARY16, BINARY32, this.environment(BINARY16), half).bits;
+      // As it is, a signalling one too.
+      const payload = (half & BINARY16.fractionMask) << BigInt(BINARY32.fractionBits - BINARY16.fractionBits);
+      return (signOf(BINARY16, half) << 16n) | BINARY32.infinity | payload;
+    });
+    return this.multiplyAdd(BINARY32, addend, x!, y!);
+  }
+
   /** The smaller or larger one, or a NaN. */
   extreme(of: Format, which: 'less' | 'greater', a: bigint, b: bigint): bigint {
     const [x, y] = [this.operand(of, a), this.operand(of, b)];
@@ -247,9 +260,10 @@ export class ArmFloat {
     return this.finish(to, convert(BINARY128, to, env, wide));
   }
 
-  /** A number in another format. */
+  /** A number in another format; halves are not flushed. */
   convert(from: Format, to: Format, value: bigint, rounding: OwnRounding = null): bigint {
-    const a = this.operand(from, value);
+    const a = from === BINARY16 ? value : this.operand(from, value);
+    const flushes = to !== BINARY16 && this.flushes(to);
     const alternative = (this.fpcr & FPCR.alternative) !== 0;
     if (alternative && from === BINARY16 && exponentOf(from, a) === largestExponent(from)) {
       // No infinities and NaNs, but one exponent more.
@@ -257,19 +271,19 @@ export class ArmFloat {
       return this.convert(BINARY64, to, this.multiply(BINARY64, half, this.constant(BINARY64, 2)));
     }
     const result = convert(from, to, this.environment(from, rounding), a);
-    if (!alternative || to !== BINARY16) return this.finish(to, result);
+    if (!alternative || to !== BINARY16) return this.finish(to, result, flushes);
     if (isNan(from, a)) {
       this.flags |= FPSR.invalid;
       return signOf(from, a) === 0n ? 0n : to.signBit;
     }
-    if (!isInfinite(from, a) && (result.flags & EXCEPTION.overflow) === 0) return this.finish(to, result);
+    if (!isInfinite(from, a) && (result.flags & EXCEPTION.overflow) === 0) return this.finish(to, result, flushes);
     const halved = isInfinite(from, a) ? a : a - (1n << BigInt(from.fractionBits));
     const near = convert(from, to, this.environment(from), halved);
     if (isInfinite(from, a) || (near.flags & EXCEPTION.overflow) !== 0) {
       this.flags |= FPSR.invalid;
       return (to.signBit - 1n) | signOf(to, result.bits);
     }
-    return this.finish(to, { ...near, bits: near.bits + (1n << BigInt(to.fractionBits)) });
+    return this.finish(to, { ...near, bits: near.bits + (1n << BigInt(to.fractionBits)) }, flushes);
   }
 
   /** FCVTXN: an inexact result has its lowest bit set. */

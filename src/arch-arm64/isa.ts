@@ -38,7 +38,7 @@ import { IsaTable, row } from '../isa/table.js';
 import type { Flow, Instruction, Isa } from '../isa/instruction.js';
 import { reaches, type Reach } from '../bits.js';
 import { hex, outOfRange } from '../errors.js';
-import { integerElement, isLeftShift } from './vector-rows.js';
+import { halfElement, integerElement, isLeftShift } from './vector-rows.js';
 import type { Address } from '../units.js';
 
 // ---------------------------------------------------------------------------------------- bitmasks
@@ -112,6 +112,8 @@ const REGISTER_FIELDS = [
   'qd qn sn td tn tm yd yn ve ve_2 ve_3 ve_4 vtable vtable_2 vtable_3 vtable_4 fld fln vpd',
   // sums of four products; words of SHA-512; bytes
   'dotd dote kd kn km ym ya',
+  // halves whose products are singles
+  'hvn hvm hve',
 ].flatMap((names) => names.split(' '));
 
 const FIELDS: Readonly<Record<string, FieldSpec>> = {
@@ -129,6 +131,8 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   size: hidden,
   /** 1: doubles. */
   sz: hidden,
+  /** Where it stands numbers are of half precision. */
+  half: hidden,
   /** Number of an element: h:l, or h alone. */
   h: hidden,
   l: hidden,
@@ -1159,141 +1163,82 @@ function cryptography() {
 const NUMBERS: RowAttributes = { when: (o) => o['sz'] === 0 || o['q'] === 1 };
 /** An element of 8 bytes is one of two. */
 const ELEMENT: RowAttributes = { when: (o) => o['sz'] === 0 || (o['l'] === 0 && o['q'] !== 0) };
-/** Fixed points in numbers of 4 bytes, or of 8 in whole registers. */
+/** Fixed points in numbers of 2 or 4 bytes, or of 8 in whole registers. */
 const FIXED_NUMBERS: RowAttributes = {
   not: SHIFT.not!,
-  when: (o) => o['shiftimm']! >= 32 && (o['shiftimm']! < 64 || o['q'] !== 0),
+  when: (o) => o['shiftimm']! >= 16 && (o['shiftimm']! < 64 || o['q'] !== 0),
 };
 
-/** Operations on numbers: mnemonic, U, bit 23, opcode. */
+/** Operations on numbers: mnemonic, U, bit 23 (not with an element), opcode. */
+const THREE_NUMBERS = [
+  ['fmaxnm', '0', '0', '11000'], ['fmla', '0', '0', '11001'], ['fadd', '0', '0', '11010'],
+  ['fmulx', '0', '0', '11011'], ['fcmeq', '0', '0', '11100'], ['fmax', '0', '0', '11110'],
+  ['frecps', '0', '0', '11111'], ['fminnm', '0', '1', '11000'], ['fmls', '0', '1', '11001'],
+  ['fsub', '0', '1', '11010'], ['fmin', '0', '1', '11110'], ['frsqrts', '0', '1', '11111'],
+  ['fmaxnmp', '1', '0', '11000'], ['faddp', '1', '0', '11010'], ['fmul', '1', '0', '11011'],
+  ['fcmge', '1', '0', '11100'], ['facge', '1', '0', '11101'], ['fmaxp', '1', '0', '11110'],
+  ['fdiv', '1', '0', '11111'], ['fminnmp', '1', '1', '11000'], ['fabd', '1', '1', '11010'],
+  ['fcmgt', '1', '1', '11100'], ['facgt', '1', '1', '11101'], ['fminp', '1', '1', '11110'],
+] as const; // prettier-ignore
+const ONE_NUMBER = [
+  ['frintn', '0', '0', '11000'], ['frintm', '0', '0', '11001'], ['fcvtns', '0', '0', '11010'],
+  ['fcvtms', '0', '0', '11011'], ['fcvtas', '0', '0', '11100'], ['scvtf', '0', '0', '11101'],
+  ['fabs', '0', '1', '01111'], ['frintp', '0', '1', '11000'], ['frintz', '0', '1', '11001'],
+  ['fcvtps', '0', '1', '11010'], ['fcvtzs', '0', '1', '11011'], ['frecpe', '0', '1', '11101'],
+  ['frinta', '1', '0', '11000'], ['frintx', '1', '0', '11001'], ['fcvtnu', '1', '0', '11010'],
+  ['fcvtmu', '1', '0', '11011'], ['fcvtau', '1', '0', '11100'], ['ucvtf', '1', '0', '11101'],
+  ['fneg', '1', '1', '01111'], ['frinti', '1', '1', '11001'], ['fcvtpu', '1', '1', '11010'],
+  ['fcvtzu', '1', '1', '11011'], ['frsqrte', '1', '1', '11101'], ['fsqrt', '1', '1', '11111'],
+] as const; // prettier-ignore
+const AGAINST_ZERO = [
+  ['fcmgt', '0', '1', '01100'], ['fcmeq', '0', '1', '01101'], ['fcmlt', '0', '1', '01110'],
+  ['fcmge', '1', '1', '01100'], ['fcmle', '1', '1', '01101'],
+] as const; // prettier-ignore
+const THREE_SCALARS = [
+  ['fmulx', '0', '0', '11011'], ['fcmeq', '0', '0', '11100'], ['frecps', '0', '0', '11111'],
+  ['frsqrts', '0', '1', '11111'], ['fcmge', '1', '0', '11100'], ['facge', '1', '0', '11101'],
+  ['fabd', '1', '1', '11010'], ['fcmgt', '1', '1', '11100'], ['facgt', '1', '1', '11101'],
+] as const; // prettier-ignore
+const ONE_SCALAR = [
+  ['fcvtns', '0', '0', '11010'], ['fcvtms', '0', '0', '11011'], ['fcvtas', '0', '0', '11100'],
+  ['scvtf', '0', '0', '11101'], ['fcvtps', '0', '1', '11010'], ['fcvtzs', '0', '1', '11011'],
+  ['frecpe', '0', '1', '11101'], ['fcvtnu', '1', '0', '11010'], ['fcvtmu', '1', '0', '11011'],
+  ['fcvtau', '1', '0', '11100'], ['ucvtf', '1', '0', '11101'], ['fcvtpu', '1', '1', '11010'],
+  ['fcvtzu', '1', '1', '11011'], ['frsqrte', '1', '1', '11101'], ['frecpx', '0', '1', '11111'],
+] as const; // prettier-ignore
+const EXTREMES = [
+  ['fmaxnm', '0', '01100'], ['fmax', '0', '01111'], ['fminnm', '1', '01100'], ['fmin', '1', '01111'],
+] as const; // prettier-ignore
+const BY_ELEMENT = [
+  ['fmla', '0', '0001'], ['fmls', '0', '0101'], ['fmul', '0', '1001'], ['fmulx', '1', '1001'],
+] as const; // prettier-ignore
+
 function vectorNumbers() {
   return [
-    ...(
-      [
-        ['fmaxnm', '0', '0', '11000'],
-        ['fmla', '0', '0', '11001'],
-        ['fadd', '0', '0', '11010'],
-        ['fmulx', '0', '0', '11011'],
-        ['fcmeq', '0', '0', '11100'],
-        ['fmax', '0', '0', '11110'],
-        ['frecps', '0', '0', '11111'],
-        ['fminnm', '0', '1', '11000'],
-        ['fmls', '0', '1', '11001'],
-        ['fsub', '0', '1', '11010'],
-        ['fmin', '0', '1', '11110'],
-        ['frsqrts', '0', '1', '11111'],
-        ['fmaxnmp', '1', '0', '11000'],
-        ['faddp', '1', '0', '11010'],
-        ['fmul', '1', '0', '11011'],
-        ['fcmge', '1', '0', '11100'],
-        ['facge', '1', '0', '11101'],
-        ['fmaxp', '1', '0', '11110'],
-        ['fdiv', '1', '0', '11111'],
-        ['fminnmp', '1', '1', '11000'],
-        ['fabd', '1', '1', '11010'],
-        ['fcmgt', '1', '1', '11100'],
-        ['facgt', '1', '1', '11101'],
-        ['fminp', '1', '1', '11110'],
-      ] as const
-    ).map(([name, u, a, opcode]) =>
+    ...THREE_NUMBERS.map(([name, u, a, opcode]) =>
       row(`${name}-v`, `0 q ${u} 01110 ${a} sz 1 vm ${opcode} 1 vn vd`, 'vd, vn, vm', NUMBERS),
     ),
-    ...(
-      [
-        ['frintn', '0', '0', '11000'],
-        ['frintm', '0', '0', '11001'],
-        ['fcvtns', '0', '0', '11010'],
-        ['fcvtms', '0', '0', '11011'],
-        ['fcvtas', '0', '0', '11100'],
-        ['scvtf', '0', '0', '11101'],
-        ['fabs', '0', '1', '01111'],
-        ['frintp', '0', '1', '11000'],
-        ['frintz', '0', '1', '11001'],
-        ['fcvtps', '0', '1', '11010'],
-        ['fcvtzs', '0', '1', '11011'],
-        ['frecpe', '0', '1', '11101'],
-        ['frinta', '1', '0', '11000'],
-        ['frintx', '1', '0', '11001'],
-        ['fcvtnu', '1', '0', '11010'],
-        ['fcvtmu', '1', '0', '11011'],
-        ['fcvtau', '1', '0', '11100'],
-        ['ucvtf', '1', '0', '11101'],
-        ['fneg', '1', '1', '01111'],
-        ['frinti', '1', '1', '11001'],
-        ['fcvtpu', '1', '1', '11010'],
-        ['fcvtzu', '1', '1', '11011'],
-        ['frsqrte', '1', '1', '11101'],
-        ['fsqrt', '1', '1', '11111'],
-      ] as const
-    ).map(([name, u, a, opcode]) =>
+    ...ONE_NUMBER.map(([name, u, a, opcode]) =>
       row(`${name}-v`, `0 q ${u} 01110 ${a} sz 10000 ${opcode} 10 vn vd`, 'vd, vn', NUMBERS),
     ),
-    ...(
-      [
-        ['fcmgt', '0', '1', '01100'],
-        ['fcmeq', '0', '1', '01101'],
-        ['fcmlt', '0', '1', '01110'],
-        ['fcmge', '1', '1', '01100'],
-        ['fcmle', '1', '1', '01101'],
-      ] as const
-    ).flatMap(([name, u, a, opcode]) => [
+    ...AGAINST_ZERO.flatMap(([name, u, a, opcode]) => [
       row(`${name}-vz`, `0 q ${u} 01110 ${a} sz 10000 ${opcode} 10 vn vd`, "vd, vn, '#0.0'", NUMBERS),
       row(`${name}-sz`, `01 ${u} 11110 ${a} sz 10000 ${opcode} 10 fn fd`, "fd, fn, '#0.0'"),
     ]),
-    ...(
-      [
-        ['fmulx', '0', '0', '11011'],
-        ['fcmeq', '0', '0', '11100'],
-        ['frecps', '0', '0', '11111'],
-        ['frsqrts', '0', '1', '11111'],
-        ['fcmge', '1', '0', '11100'],
-        ['facge', '1', '0', '11101'],
-        ['fabd', '1', '1', '11010'],
-        ['fcmgt', '1', '1', '11100'],
-        ['facgt', '1', '1', '11101'],
-      ] as const
-    ).map(([name, u, a, opcode]) => row(`${name}-s`, `01 ${u} 11110 ${a} sz 1 fm ${opcode} 1 fn fd`, 'fd, fn, fm')),
-    ...(
-      [
-        ['fcvtns', '0', '0', '11010'],
-        ['fcvtms', '0', '0', '11011'],
-        ['fcvtas', '0', '0', '11100'],
-        ['scvtf', '0', '0', '11101'],
-        ['fcvtps', '0', '1', '11010'],
-        ['fcvtzs', '0', '1', '11011'],
-        ['frecpe', '0', '1', '11101'],
-        ['fcvtnu', '1', '0', '11010'],
-        ['fcvtmu', '1', '0', '11011'],
-        ['fcvtau', '1', '0', '11100'],
-        ['ucvtf', '1', '0', '11101'],
-        ['fcvtpu', '1', '1', '11010'],
-        ['fcvtzu', '1', '1', '11011'],
-        ['frsqrte', '1', '1', '11101'],
-        ['frecpx', '0', '1', '11111'],
-      ] as const
-    ).map(([name, u, a, opcode]) => row(`${name}-s`, `01 ${u} 11110 ${a} sz 10000 ${opcode} 10 fn fd`, 'fd, fn')),
-    ...(
-      [
-        ['fmaxnm', '0', '01100'],
-        ['fmax', '0', '01111'],
-        ['fminnm', '1', '01100'],
-        ['fmin', '1', '01111'],
-      ] as const
-    ).flatMap(([name, a, opcode]) => [
+    ...THREE_SCALARS.map(([name, u, a, opcode]) =>
+      row(`${name}-s`, `01 ${u} 11110 ${a} sz 1 fm ${opcode} 1 fn fd`, 'fd, fn, fm'),
+    ),
+    ...ONE_SCALAR.map(([name, u, a, opcode]) =>
+      row(`${name}-s`, `01 ${u} 11110 ${a} sz 10000 ${opcode} 10 fn fd`, 'fd, fn'),
+    ),
+    ...EXTREMES.flatMap(([name, a, opcode]) => [
       row(`${name}p-s`, `01 1 11110 ${a} sz 11000 ${opcode} 10 vpair fd`, 'fd, vpair'),
       row(`${name}v`, `0 q 1 01110 ${a} sz 11000 ${opcode} 10 vn fd`, 'fd, vn', {
         when: (o) => o['q'] === 1 && o['sz'] === 0,
       }),
     ]),
     row('faddp-s', '01 1 11110 0 sz 11000 01101 10 vpair fd', 'fd, vpair'),
-    ...(
-      [
-        ['fmla', '0', '0001'],
-        ['fmls', '0', '0101'],
-        ['fmul', '0', '1001'],
-        ['fmulx', '1', '1001'],
-      ] as const
-    ).flatMap(([name, u, opcode]) => [
+    ...BY_ELEMENT.flatMap(([name, u, opcode]) => [
       row(`${name}-e`, `0 q ${u} 01111 1 sz l vem ${opcode} h 0 vn vd`, 'vd, vn, vem', ELEMENT),
       row(`${name}-es`, `01 ${u} 11111 1 sz l vem ${opcode} h 0 fn fd`, 'fd, fn, vem', ELEMENT),
     ]),
@@ -1319,6 +1264,50 @@ function vectorNumbers() {
   ] as const;
 }
 
+/** The same of half precision, whose sign of it is a bit that is the same in all rows. */
+function vectorHalves() {
+  const ONE: RowAttributes = { not: { half: [0] } };
+  const ZERO: RowAttributes = { not: { half: [1] } };
+  const low = (opcode: string): string => opcode.slice(2);
+  return [
+    ...THREE_NUMBERS.map(([name, u, a, opcode]) =>
+      row(`${name}-vh`, `0 q ${u} 01110 ${a} half 0 vm 00 ${low(opcode)} 1 vn vd`, 'vd, vn, vm', ONE),
+    ),
+    ...ONE_NUMBER.map(([name, u, a, opcode]) =>
+      row(`${name}-vh`, `0 q ${u} 01110 ${a} half 11100 ${opcode} 10 vn vd`, 'vd, vn', ONE),
+    ),
+    ...AGAINST_ZERO.flatMap(([name, u, a, opcode]) => [
+      row(`${name}-vzh`, `0 q ${u} 01110 ${a} half 11100 ${opcode} 10 vn vd`, "vd, vn, '#0.0'", ONE),
+      row(`${name}-szh`, `01 ${u} 11110 ${a} half 11100 ${opcode} 10 fn fd`, "fd, fn, '#0.0'", ONE),
+    ]),
+    ...THREE_SCALARS.map(([name, u, a, opcode]) =>
+      row(`${name}-sh`, `01 ${u} 11110 ${a} half 0 fm 00 ${low(opcode)} 1 fn fd`, 'fd, fn, fm', ONE),
+    ),
+    ...ONE_SCALAR.map(([name, u, a, opcode]) =>
+      row(`${name}-sh`, `01 ${u} 11110 ${a} half 11100 ${opcode} 10 fn fd`, 'fd, fn', ONE),
+    ),
+    ...EXTREMES.flatMap(([name, a, opcode]) => [
+      row(`${name}p-sh`, `01 0 11110 ${a} half 11000 ${opcode} 10 vpair fd`, 'fd, vpair', ZERO),
+      row(`${name}v-h`, `0 q 0 01110 ${a} half 11000 ${opcode} 10 vn fd`, 'fd, vn', ZERO),
+    ]),
+    row('faddp-sh', '01 0 11110 0 half 11000 01101 10 vpair fd', 'fd, vpair', ZERO),
+    ...BY_ELEMENT.flatMap(([name, u, opcode]) => [
+      row(`${name}-eh`, `0 q ${u} 01111 0 half l vem ${opcode} h 0 vn vd`, 'vd, vn, vem', ZERO),
+      row(`${name}-esh`, `01 ${u} 11111 0 half l vem ${opcode} h 0 fn fd`, 'fd, fn, vem', ZERO),
+    ]),
+    row('fmov-v8h', '0 q 0 0111100000 imm8[7:5] 1111 11 imm8[4:0] v8h', 'v8h, imm8'),
+    // Products of halves as singles (FEAT_FHM).
+    ...(
+      [['fmlal', '0'], ['fmlsl', '1']] as const
+    ).flatMap(([name, s]) => [
+      row(name, `0 q 0 01110 ${s} half 1 hvm 11101 1 hvn v4s`, 'v4s, hvn, hvm', ZERO),
+      row(`${name}2`, `0 q 1 01110 ${s} half 1 hvm 11001 1 hvn v4s`, 'v4s, hvn, hvm', ZERO),
+      row(`${name}-e`, `0 q 0 01111 1 half l hve 0 ${s} 00 h 0 hvn v4s`, 'v4s, hvn, hve', ZERO),
+      row(`${name}2-e`, `0 q 1 01111 1 half l hve 1 ${s} 00 h 0 hvn v4s`, 'v4s, hvn, hve', ZERO),
+    ]),
+  ] as const;
+} // prettier-ignore
+
 function dupValid(o: Operands): boolean {
   const imm5 = o['imm5']!;
   return (imm5 & 15) !== 0 && ((imm5 & 7) !== 0 || o['q'] === 1);
@@ -1337,6 +1326,7 @@ const ROWS = [
   ...cryptography(),
   ...laterOnes(),
   ...vectorNumbers(),
+  ...vectorHalves(),
 ];
 
 /** Name of a row: mnemonic, or mnemonic-form. */
@@ -1452,6 +1442,7 @@ function arrangement(o: Operands): string {
     const size = 31 - Math.clz32(o['imm5'] & -o['imm5']);
     return VECTOR_SIZES[size * 2 + q]!;
   }
+  if (o['half'] !== undefined) return VECTOR_SIZES[2 + q]!;
   if (o['sz'] !== undefined) return VECTOR_SIZES[(2 + o['sz']) * 2 + q]!;
   if (o['shiftimm'] !== undefined) return VECTOR_SIZES[(31 - Math.clz32(o['shiftimm'] >> 3)) * 2 + q]!;
   return VECTOR_SIZES[o['size']! * 2 + q]!;
@@ -1468,6 +1459,7 @@ const longArrangement = (o: Operands): string => VECTOR_SIZES[(elementSize(o) + 
 const scalarText = (o: Operands, number: number, twice = 0): string => `${'bhsd'[elementSize(o) + twice]!}${number}`;
 
 function floatingRegister(o: Operands, number: number): string {
+  if (o['half'] !== undefined) return `h${number}`;
   if (o['sz'] !== undefined) return `${'sd'[o['sz']]!}${number}`;
   if (o['ptype'] === undefined) return scalarText(o, number);
   return `${['s', 'd', '', 'h'][o['ptype']!]!}${number}`;
@@ -1570,8 +1562,18 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   se: (value, o) => `${'bhsd'[31 - Math.clz32(o['imm5']! & -o['imm5']!)]!}${value}`,
   vfl: (value, o) => `v${value}.${o['sz'] === 1 ? '2d' : '4s'}`,
   vfn: (value, o) => `v${value}.${VECTOR_SIZES[(1 + o['sz']!) * 2 + o['two']!]!}`,
-  vpair: (value, o) => `v${value}.2${'sd'[o['sz'] ?? 1]!}`,
+  vpair: (value, o) => `v${value}.2${o['half'] === undefined ? 'sd'[o['sz'] ?? 1]! : 'h'}`,
+  hvn: (value, o) => `v${value}.${o['q'] === 1 ? '4h' : '2h'}`,
+  hvm: (value, o) => `v${value}.${o['q'] === 1 ? '4h' : '2h'}`,
+  hve: (value, o) => {
+    const { number, index } = halfElement(value, o);
+    return `v${number}.h[${index}]`;
+  },
   vem: (value, o) => {
+    if (o['half'] !== undefined) {
+      const { number, index } = halfElement(value, o);
+      return `v${number}.h[${index}]`;
+    }
     if (o['size'] !== undefined) {
       const { number, index } = integerElement(o);
       return `v${number}.${'bhs'[o['size']]!}[${index}]`;

@@ -1423,9 +1423,13 @@ const CONSTANT_REGISTERS: ReadonlyMap<number, bigint> = new Map([
 // ID_AA64ISAR0_EL1: CRC32, Atomic 2, TS 1 (FlagM); AES 2 (with PMULL), SHA1, SHA2.
 const BASE: ReadonlyMap<number, bigint> = new Map([[systemRegister(0, 0, 6, 0), 0x0010_0000_0021_0000n]]);
 const CRYPTOGRAPHY: ReadonlyMap<number, bigint> = new Map([[systemRegister(0, 0, 6, 0), 0x0010_0000_0021_1120n]]);
-/** With RDM, DotProd, SHA-512 and SHA-3 beside it. */
-const ARMV8_2: ReadonlyMap<number, bigint> = new Map([[systemRegister(0, 0, 6, 0), 0x0010_1001_1021_2120n]]);
+/** With RDM, DotProd, SHA-512, SHA-3 and FHM beside it, and half precision in ID_AA64PFR0_EL1. */
+const ARMV8_2: ReadonlyMap<number, bigint> = new Map([
+  [systemRegister(0, 0, 6, 0), 0x0011_1001_1021_2120n],
+  [systemRegister(0, 0, 4, 0), 0x0001_0000_0011_0011n],
+]);
 
+const FZ16 = 1n << 19n;
 const NZCV = systemRegister(3, 4, 2, 0);
 const CNTVCT = systemRegister(3, 14, 0, 2);
 /**
@@ -1434,7 +1438,7 @@ const CNTVCT = systemRegister(3, 14, 0, 2);
  */
 const STORED_REGISTERS: ReadonlyMap<number, { readonly slot: Slot; readonly mask: bigint }> = new Map([
   [systemRegister(3, 13, 0, 2), { slot: SLOTS.slot('tpidr_el0'), mask: ONES[64] }],
-  // FPCR: AHP, DN, FZ, RMode. FPSR: QC, IDC, the five of IEEE 754.
+  // FPCR: AHP, DN, FZ, RMode (FZ16 with half precision). FPSR: QC, IDC, the five of IEEE 754.
   [systemRegister(3, 4, 4, 0), { slot: FPCR, mask: 0x07c0_0000n }],
   [systemRegister(3, 4, 4, 1), { slot: FPSR, mask: 0x0800_009fn }],
   [systemRegister(3, 4, 2, 5), { slot: SLOTS.slot('dit'), mask: 1n << 24n }],
@@ -1462,7 +1466,8 @@ const writeSystem: Lift = (x, f) => {
   const stored = STORED_REGISTERS.get(number);
   const source = x.source(f.n('xt'));
   if (stored) {
-    x.b.to(stored.slot, 'and', source, stored.mask);
+    const more = stored.slot === FPCR && x.identification === ARMV8_2 ? FZ16 : 0n;
+    x.b.to(stored.slot, 'and', source, stored.mask | more);
     if (stored.slot === FPCR || stored.slot === FPSR) setMode(x.b, MODE, FPCR, FPSR);
   } else if (number === NZCV) x.setBits(x.b.make('and', x.b.make('shr', source, 28n), 15n));
   else return UNDEFINED;
@@ -1792,6 +1797,14 @@ const VECTOR_NUMBERS = [
   'ucvtf-vfix', 'ucvtf-sfix', 'fcvtzs-vfix', 'fcvtzs-sfix', 'fcvtzu-vfix', 'fcvtzu-sfix', 'fcvtl', 'fcvtn', 'fcvtxn',
   'fcvtxn-s', 'urecpe', 'ursqrte',
 ] as const satisfies readonly Arm64Mnemonic[]; // prettier-ignore
+
+/** Rows of half precision alone (FEAT_FP16, FEAT_FHM). */
+type HalfRow = Extract<
+  Arm64Mnemonic,
+  `${string}${'-vh' | '-sh' | '-vzh' | '-szh' | '-eh' | '-esh' | 'v-h'}` | `fml${'a' | 's'}l${string}`
+>;
+const isHalfRow = (name: string): name is HalfRow =>
+  /^(f|[su]cvtf).*-(vz?|sz?|es?)h$|^f(max|min)(nm)?v-h$|^fml[as]l2?(-e)?$/.test(name);
 
 /** Named, not lifted yet. */
 const NAMED_ONLY = [
@@ -2137,6 +2150,10 @@ const SEMANTICS = [
       setVector(x, f.n('q') === 1, VECTOR[f.n('v4s')]!, replicate(floatingBits(f.n('imm8'), 32), 32));
       return undefined;
     },
+    'fmov-v8h': (x, f) => {
+      setVector(x, f.n('q') === 1, VECTOR[f.n('v8h')]!, replicate(floatingBits(f.n('imm8'), 16), 16));
+      return undefined;
+    },
     'fmov-v2d': (x, f) => {
       setVector(x, true, VECTOR[f.n('v2d')]!, floatingBits(f.n('imm8'), 64));
       return undefined;
@@ -2206,6 +2223,7 @@ type Missing = Exclude<
   | IntegerRow
   | CryptographyRow
   | LaterRow
+  | HalfRow
 >;
 const NOTHING_MISSING: [Missing] extends [never] ? true : Missing = true;
 
@@ -2213,7 +2231,9 @@ const table = lazily(
   () =>
     new Map<string, Lift>([
       ...SEMANTICS.flatMap((each) => Object.entries<Lift>(each)),
-      ...VECTOR_NUMBERS.map((name) => [name, slowFloat] as const),
+      ...[...VECTOR_NUMBERS, ...arm64Table.rows.map(({ mnemonic }) => mnemonic).filter(isHalfRow)].map(
+        (name) => [name, slowFloat] as const,
+      ),
       ...CRYPTOGRAPHY_ROWS.map((name) => [name, slowCryptography] as const),
       ...LATER_ROWS.map((name) => [name, slowLater] as const),
       ...[...INTEGER_ROWS.keys()].map((name) => [name, slowVector] as const),
@@ -2418,7 +2438,7 @@ export const arm64CryptographyLifter: Lifter = {
   lift: (code, address, limits) => liftFor(CRYPTOGRAPHY, code, address, limits),
 };
 
-/** With what `armv8.2-a+dotprod+sha3` announces. */
+/** With what `armv8.2-a+fp16fml+dotprod+sha3` announces. */
 export const armv82Lifter: Lifter = {
   ...arm64Lifter,
   lift: (code, address, limits) => liftFor(ARMV8_2, code, address, limits),

@@ -277,10 +277,21 @@ export const INTEGER_ROWS: ReadonlyMap<string, Row> = new Map<string, Row>([
 export const isLeftShift = (mnemonic: string): boolean =>
   /^(u?shl|sshll|ushll|sli|sqshlu?|uqshl)(-[ds])?$/.test(mnemonic);
 
+interface ElementPlace {
+  readonly number: number;
+  readonly index: number;
+}
+
+/** The element of 2 bytes that h, l and the highest bit of the register's field name. */
+export const halfElement = (field: number, o: Operands): ElementPlace => ({
+  number: field & 15,
+  index: 4 * o['h']! + 2 * o['l']! + (field >> 4),
+});
+
 /** The element of a vector that h, l and the register's field name. */
-export function integerElement(o: Operands): { readonly number: number; readonly index: number } {
-  const [field, upper] = [o['vem']!, 2 * o['h']! + o['l']!];
-  return o['size'] === 1 ? { number: field & 15, index: 2 * upper + (field >> 4) } : { number: field, index: upper };
+export function integerElement(o: Operands): ElementPlace {
+  const field = o['vem']!;
+  return o['size'] === 1 ? halfElement(field, o) : { number: field, index: 2 * o['h']! + o['l']! };
 }
 
 /** Elements of a number from `first` on. */

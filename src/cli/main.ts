@@ -1002,7 +1002,7 @@ const parser = yargs([])
         })
         .option('cpu', {
           type: 'string',
-          describe: 'processor: x86-64-v2, -v3, armv8-a+crypto, armv8.2-a+dotprod+sha3, power9',
+          describe: 'one of x86-64-v2, -v3, armv8-a+crypto, armv8.2-a+fp16fml+dotprod+sha3, power9',
         })
         .option('seed', { type: 'string', describe: 'a number: threads take turns of random lengths, drawn from it' })
         .option('slice', { type: 'string', describe: 'most instructions of a turn of a thread; 50000' })
