@@ -3,7 +3,7 @@ import { arm64LandingPads } from './landing-pads.js';
 import { arm64CryptographyLifter, arm64Lifter, armv82Lifter } from './lift.js';
 import { arm64Signals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
-import { GENERIC_CALLS, GENERIC_SOCKET_OPTIONS, GENERIC_STAT } from '../machine/generic-linux.js';
+import { GENERIC_CALLS, GENERIC_IPC, GENERIC_SOCKET_OPTIONS, GENERIC_STAT } from '../machine/generic-linux.js';
 import type { IrEmulation } from '../machine/emulation.js';
 import { arm64Proof } from './proof.js';
 
@@ -70,6 +70,7 @@ export const arm64Emulation: IrEmulation = {
     // They differ from asm-generic's.
     openFlags: { directory: 0o40000n, noFollow: 0o100000n, largeFile: 0o400000n },
     socketOptions: GENERIC_SOCKET_OPTIONS,
+    ipc: GENERIC_IPC,
     packedEvents: false,
     frames: { kind: 'frame-record', register: 'x29' },
     // PROT_BTI

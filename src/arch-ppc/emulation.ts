@@ -6,7 +6,8 @@ import { CACHE_LINE_BYTES, createPpcLifter } from './lift.js';
 import type { PpcDecode } from './lift.js';
 import { createPpcSignals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
-import type { Cpu, IrEmulation, SocketOptions, StatLayout } from '../machine/emulation.js';
+import type { Cpu, IpcLayout, IrEmulation, SocketOptions, StatLayout } from '../machine/emulation.js';
+import { GENERIC_IPC } from '../machine/generic-linux.js';
 import type { Endian } from '../units.js';
 import { ppcProof } from './proof.js';
 
@@ -62,6 +63,24 @@ const SOCKET_OPTIONS: SocketOptions = {
   receiveLeast: 16,
   receiveTime: 18,
   sendTime: 19,
+};
+
+/** Source: Linux, uapi/asm/ipcbuf.h, shmbuf.h, sembuf.h, msgbuf.h of PowerPC. */
+const IPC: Readonly<Record<4 | 8, IpcLayout>> = {
+  8: {
+    ...GENERIC_IPC,
+    sequenceBytes: 4,
+    shm: { attached: 48, detached: 56, changed: 64, size: 72, maker: 80, last: 84, count: 88, bytes: 112 },
+  },
+  // High halves of times stand in front of them.
+  4: {
+    sequenceBytes: 4,
+    shm: { attached: 52, detached: 60, changed: 68, size: 76, maker: 80, last: 84, count: 88, bytes: 104 },
+    sem: { operated: 52, changed: 60, count: 64, bytes: 80 },
+    msg: {
+      sent: 52, received: 60, changed: 68, size: 72, count: 76, most: 80, sender: 84, receiver: 88, bytes: 104,
+    }, // prettier-ignore
+  },
 };
 
 /** Those of one size only. */
@@ -170,6 +189,7 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
       // They differ from asm-generic's.
       openFlags: { directory: 0o40000n, noFollow: 0o100000n, largeFile: 0o200000n },
       socketOptions: SOCKET_OPTIONS,
+      ipc: IPC[wordBytes],
       packedEvents: false,
       frames: { kind: 'back-chain', linkOffset: wordBytes === 4 ? 4 : 16 },
       anchors: new Map(wordBytes === 4 ? [['r13', '_SDA_BASE_']] : []),

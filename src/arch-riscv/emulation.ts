@@ -7,7 +7,7 @@ import { riscvLifter } from './lift.js';
 import { frameRule } from './unwind.js';
 import { riscvSignals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
-import { GENERIC_CALLS, GENERIC_SOCKET_OPTIONS, GENERIC_STAT } from '../machine/generic-linux.js';
+import { GENERIC_CALLS, GENERIC_IPC, GENERIC_SOCKET_OPTIONS, GENERIC_STAT } from '../machine/generic-linux.js';
 import type { IrEmulation } from '../machine/emulation.js';
 import { riscvProof } from './proof.js';
 
@@ -42,6 +42,7 @@ export const riscvEmulation: IrEmulation = {
     stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n, largeFile: 0o100000n },
     socketOptions: GENERIC_SOCKET_OPTIONS,
+    ipc: GENERIC_IPC,
     packedEvents: false,
     sigactionRestorer: false,
     threads: { pointer: 'tp', cloneTls: 3 },

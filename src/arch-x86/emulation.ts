@@ -7,7 +7,7 @@ import { x86Lifter, x86LifterOf } from './lift.js';
 import { x86Signals, x86SignalsOf } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
 import type { IrEmulation, StatLayout } from '../machine/emulation.js';
-import { GENERIC_SOCKET_OPTIONS } from '../machine/generic-linux.js';
+import { GENERIC_IPC, GENERIC_SOCKET_OPTIONS } from '../machine/generic-linux.js';
 import type { Address } from '../units.js';
 import { x86Proof } from './proof.js';
 
@@ -135,6 +135,8 @@ export const x86Emulation: IrEmulation = {
     stat: { plain: STAT, large: STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n, largeFile: 0o100000n },
     socketOptions: GENERIC_SOCKET_OPTIONS,
+    // Times have a word of padding behind them.
+    ipc: { ...GENERIC_IPC, sem: { operated: 48, changed: 64, count: 80, bytes: 104 } },
     packedEvents: true,
     frames: { kind: 'scan', callBefore },
     anchors: new Map(),

@@ -69,8 +69,9 @@ export interface CallContext {
   readonly network: Network;
   /** Bytes that repeat from run to run. */
   randomBytes(size: number): Uint8Array;
-  /** What `/proc/self` tells of the process. */
+  /** What `/proc` tells of the process, or of another by its id; null: there is none. */
   procSubject(): ProcSubject;
+  procSubjectOf(id: number): ProcSubject | null;
   /** What is at a path, seen from the current directory. */
   statusOfPath(path: string): NodeStatus | Errno;
   /** Number of the next pipe, socket or other thing without a name. */

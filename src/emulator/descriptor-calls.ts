@@ -28,6 +28,7 @@ import {
 import type { LockCalls } from './lock-calls.js';
 import { PIPE_BYTES } from './channels.js';
 import { MemoryFile, SEAL } from './memory-file.js';
+import { interfaceRequest } from './interface-requests.js';
 import { EventCounter, makePipe, PipeEnd } from './pipes.js';
 import { BUFFER_BYTES, Socket } from './sockets.js';
 import type { Address } from '../units.js';
@@ -483,6 +484,10 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     const whole = Number(BigInt.asUintN(32, arg(args, 1)));
     const plain = PLAIN_REQUESTS.get(whole);
     if (plain !== undefined) return this.plainRequest(plain, number, description, arg(args, 2));
+    if (description instanceof Socket) {
+      const told = interfaceRequest(context, description, whole, arg(args, 2));
+      if (told !== null) return told;
+    }
     const request = whole & 0xffff;
     // Requests of terminals are of type T or t; those of any descriptor that some machines number
     // among them are not theirs.

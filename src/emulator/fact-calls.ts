@@ -10,7 +10,7 @@ import { type KnownProcess, USER } from './processes.js';
 
 // prettier-ignore
 export type FactCallName =
-  | 'arch_prctl' | 'exit_group' | 'getpid' | 'getppid' | 'getrandom' | 'getuid'
+  | 'absent' | 'arch_prctl' | 'exit_group' | 'getpid' | 'getppid' | 'getrandom' | 'getuid'
   | 'sysinfo' | 'uname';
 
 /**
@@ -30,6 +30,11 @@ export class FactCalls implements Readonly<Record<FactCallName, Service>> {
   private readonly encoder = new TextEncoder();
 
   constructor(private readonly context: KnownProcess) {}
+
+  /** What Linux may be built without. */
+  absent(): Answer {
+    return 'ENOSYS';
+  }
 
   exit_group(args: Arguments): Answer {
     return { kind: 'exit', code: Number(arg(args, 0) & 0xffn) };

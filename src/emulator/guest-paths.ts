@@ -11,7 +11,7 @@ import { deviceAt } from './devices.js';
 import type { Errno } from './errno.js';
 import { type FileChanges, joinPath, type NodeStatus } from './files.js';
 import { nodeStatus, type TreeNode } from './network.js';
-import { type ProcFile, procFileAt, procStatus } from './proc.js';
+import { processOf, type ProcFile, procFileAt, procStatus } from './proc.js';
 
 const PATH_MAX = 4096;
 /** Links of `/proc` that are followed one behind the other. */
@@ -88,7 +88,9 @@ export class GuestPaths {
       const plain = withoutParents(at);
       const device = deviceAt(plain, (size) => this.context.randomBytes(size));
       if (device) return { kind: 'device', device };
-      const file = procFileAt(plain, this.context.procSubject());
+      const id = plain.startsWith('/proc/') ? processOf(plain) : null;
+      const subject = id === null ? this.context.procSubject() : this.context.procSubjectOf(id);
+      const file = subject && procFileAt(plain, subject);
       if (!file) return this.nodeAt(at) ?? { kind: 'tree', path: at };
       if (file.kind !== 'link' || !follow) return { kind: 'proc', path: plain, file };
       at = file.text;

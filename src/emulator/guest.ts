@@ -22,6 +22,7 @@ import {
   type Service,
 } from './call-context.js';
 import { ERRNO, type Errno } from './errno.js';
+import { BatchCalls, type BatchCallName } from './batch-calls.js';
 import { DescriptorCalls, type DescriptorCallName } from './descriptor-calls.js';
 import { type Description, type Descriptors, InputDescription } from './descriptions.js';
 import { EventCalls, type EventCallName } from './event-calls.js';
@@ -30,6 +31,7 @@ import { ChangeCalls, type ChangeCallName } from './change-calls.js';
 import { GuestPaths } from './guest-paths.js';
 import { FileCalls, type FileCallName } from './file-calls.js';
 import { type FileSystem, joinPath, type NodeStatus, putNumber } from './files.js';
+import { IpcCalls, type IpcCallName } from './ipc-calls.js';
 import { LockCalls, lockedInode, type LockCallName } from './lock-calls.js';
 import type { Machine } from './machine.js';
 import type { SyscallResult } from './stops.js';
@@ -44,6 +46,7 @@ import { FIRST_STANDING, type Identity, type KnownProcess, type ProcessWorld, ty
 import { RightsCalls, type RightsCallName } from './rights-calls.js';
 import type { Task } from './scheduler.js';
 import type { SharedMemory } from './shared-memory.js';
+import { SemaphoreCalls, type SemaphoreCallName } from './semaphore-calls.js';
 import { SignalCalls, type SignalCallName } from './signal-calls.js';
 import { SpecialCalls, type SpecialCallName } from './special-calls.js';
 import { SpliceCalls, type SpliceCallName } from './splice-calls.js';
@@ -88,7 +91,7 @@ export interface GuestOptions {
 /** The names of calls that have a handler: all that `calls.ts` serves, or `Guest` has no type. */
 type HandledName =
   | ThreadCallName | MemoryCallName | FileCallName | ChangeCallName | DescriptorCallName | LockCallName | EventCallName | ProcessCallName | SignalCallName
-  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName | OptionCallName | SpecialCallName | SpliceCallName; // prettier-ignore
+  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName | BatchCallName | IpcCallName | SemaphoreCallName | OptionCallName | SpecialCallName | SpliceCallName; // prettier-ignore
 
 /**
  * Handlers are methods rather than closures in one function: V8 compiles each when it is called
@@ -173,6 +176,8 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     const locks = new LockCalls(this);
     const descriptors = new DescriptorCalls(this, locks);
     const sockets = new SocketCalls(this, descriptors);
+    const semaphores = new SemaphoreCalls(this);
+    const messages = new MessageCalls(this, descriptors, sockets);
     const signalCalls = new SignalCalls(this);
     return [
       this.threads,
@@ -183,8 +188,11 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       new TransferCalls(this, descriptors),
       new SpliceCalls(this, descriptors),
       sockets,
-      new MessageCalls(this, descriptors, sockets),
+      messages,
+      new BatchCalls(this, messages),
       new OptionCalls(this),
+      semaphores,
+      new IpcCalls(this, this.mappings, semaphores),
       locks,
       new EventCalls(this),
       new ProcessCalls(this),
@@ -305,6 +313,8 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     const { id, parent, group, session } = identity;
     return {
       id,
+      isRunning: this.world.current === this,
+      hasOthers: this.world.isShared,
       parent,
       group,
       session,
@@ -320,6 +330,10 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       cwd: this.paths.directory,
       mappedAt: (address) => space.mappedAt(address),
     };
+  }
+
+  procSubjectOf(id: number): ProcSubject | null {
+    return this.world.guests.find((each) => each.identity.id === id)?.procSubject() ?? null;
   }
 
   /** Serves the call with this number. */

@@ -205,14 +205,15 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
 
   /**
    * `offset` in bytes. Files are copied; where files may change, what is shared of them is noted.
+   * `given`: the file, in place of a descriptor.
    */
-  private map(args: Arguments, offset: bigint): bigint | Errno {
+  private map(args: Arguments, offset: bigint, given: FileDescription | null = null): bigint | Errno {
     const { memory } = this;
     const [hint, length, protection, flags] = [args[0]!, args[1]!, args[2]!, args[3]!];
     const type = flags & MAP_TYPE;
     if (offset % PAGE !== 0n) return 'EINVAL';
     const isAnonymous = (flags & MAP_ANONYMOUS) !== 0n;
-    const file = isAnonymous ? null : this.mappedFile(int(args[4]!), protection, type);
+    const file = isAnonymous ? null : (given ?? this.mappedFile(int(args[4]!), protection, type));
     if (file === 'EBADF') return file;
     if (length === 0n) return 'EINVAL';
     const size = this.pagesOf(length);
@@ -251,6 +252,13 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
   private hide(from: Address, to: Address): void {
     if (!this.memory.protect(from, Number(to - from), 'none')) this.context.deviate('limits');
     this.space.behindFiles = [...this.space.behindFiles, [from, to]];
+  }
+
+  /** Maps a file as shared at an address, 0: anywhere. `replaces`: what is there goes. */
+  attach(file: FileDescription, at: Address, size: number, protection: number, replaces: boolean): bigint | Errno {
+    const place = at === 0n ? 0n : replaces ? MAP_FIXED : MAP_FIXED_NOREPLACE;
+    const answer = this.map([at, BigInt(size), BigInt(protection), MAP_SHARED | place], 0n, file);
+    return answer === 'EEXIST' ? 'EINVAL' : answer;
   }
 
   mmap(args: Arguments): Answer {

@@ -19,7 +19,7 @@ import type { Address } from '../units.js';
 export type MessageCallName = 'recv' | 'recvfrom' | 'recvmsg' | 'send' | 'sendmsg' | 'sendto';
 
 /** Flags of messages; equal on all targets. */
-const MSG = {
+export const MSG = {
   PEEK: 2, CTRUNC: 8, TRUNC: 0x20, DONTWAIT: 0x40, EOR: 0x80, WAITALL: 0x100, CONFIRM: 0x800, NOSIGNAL: 0x4000, MORE: 0x8000, CMSG_CLOEXEC: 0x4000_0000,
 } as const; // prettier-ignore
 const SEND_FLAGS = MSG.DONTWAIT | MSG.EOR | MSG.CONFIRM | MSG.NOSIGNAL | MSG.MORE;
@@ -57,7 +57,7 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
     private readonly sockets: SocketCalls,
   ) {}
 
-  private socketAt(number: number): Socket | Errno {
+  socketAt(number: number): Socket | Errno {
     const description = this.context.descriptors.get(number);
     if (!description) return 'EBADF';
     return description instanceof Socket ? description : 'ENOTSOCK';
@@ -99,7 +99,9 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
 
   /** Where a message goes; `lost`: no socket is there, and it is not said. */
   private target(socket: Socket, [address, length]: readonly [Address, bigint]): Target | 'lost' {
+    if (socket.kind.family === 'netlink' && !socket.local) this.context.network.bindNetlink(socket, 0, 0);
     if (address === 0n || length === 0n) {
+      if (socket.kind.family === 'netlink') return null;
       if (socket.kind.type === 'datagram' && !socket.isUnix && !socket.remote) return 'EDESTADDRREQ';
       return null;
     }
@@ -184,16 +186,26 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
 
   sendmsg(args: Arguments): Answer {
     const socket = this.socketAt(int(arg(args, 0)));
-    if (typeof socket === 'string') return socket;
-    const header = this.headerAt(arg(args, 1));
+    return typeof socket === 'string' ? socket : this.sendAt(socket, arg(args, 1), int(arg(args, 2)));
+  }
+
+  /** Sends what a `struct msghdr` says, behind its first `done` bytes. */
+  sendAt(socket: Socket, place: Address, flags: number, done = 0): Answer {
+    const header = this.headerAt(place);
     if (typeof header === 'string') return header;
-    const rights = this.rightsIn(header);
+    const rights = done > 0 ? [] : this.rightsIn(header);
     if (typeof rights === 'string') return rights;
     if (!socket.isUnix && header.controlLength > 0 && header.control !== 0n) {
       this.context.deviate('control-data');
       return 'EINVAL';
     }
-    return this.sendPieces(socket, header.pieces, int(arg(args, 2)), [header.name, header.nameLength], rights);
+    return this.sendPieces(socket, skipped(header.pieces, done), flags, [header.name, header.nameLength], rights);
+  }
+
+  /** Bytes of the message that a `struct msghdr` tells of. */
+  sizeAt(place: Address): number {
+    const header = this.headerAt(place);
+    return typeof header === 'string' ? 0 : sizeOf(header.pieces);
   }
 
   // ------------------------------------------------------------------------------------- receiving
@@ -263,13 +275,15 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
   }
 
   recvmsg(args: Arguments): Answer {
-    const { context } = this;
     const socket = this.socketAt(int(arg(args, 0)));
-    if (typeof socket === 'string') return socket;
-    const place = arg(args, 1);
+    return typeof socket === 'string' ? socket : this.receiveAt(socket, arg(args, 1), int(arg(args, 2)));
+  }
+
+  /** Receives where a `struct msghdr` says. */
+  receiveAt(socket: Socket, place: Address, flags: number): Answer {
+    const { context } = this;
     const header = this.headerAt(place);
     if (typeof header === 'string') return header;
-    const flags = int(arg(args, 2));
     const word = BigInt(context.wordBytes);
     const finish = (bytes: number, taken: Taken): Errno | null => {
       const control = this.storeControl(socket, header, taken, flags);

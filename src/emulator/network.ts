@@ -1,11 +1,12 @@
 /**
  * What sockets of one run are called, and who is where: names without a place, names in the tree,
- * ports of the loopback address. Nothing leaves the run, and the only network is 127.0.0.0/8.
+ * ports of the loopback addresses. Nothing leaves the run, and the only networks are 127.0.0.0/8
+ * and ::1.
  *
  * Also here is what has to be remembered of things that no descriptor leads to: sockets on their
  * way, files in memory, timers.
  *
- * Source: Linux, unix(7), ip(7).
+ * Source: Linux, unix(7), ip(7), ipv6(7).
  */
 import { type Channel, Queues } from './channels.js';
 import type { Errno } from './errno.js';
@@ -152,7 +153,7 @@ export class Network implements SocketHome {
     this.nodes = new Map([...this.nodes].map(([path, node]) => [moved(path), node]));
   }
 
-  // ----------------------------------------------------------------------------- names of AF_INET
+  // ----------------------------------------------------------------------------- ports
 
   /** Gives a socket a port, or the address that it asks for; null: it is done. */
   bindPort(socket: Socket, name: InetName): Errno | null {
@@ -166,39 +167,53 @@ export class Network implements SocketHome {
   }
 
   /** A name for a socket that connects without one. */
-  bindAny(socket: Socket): Errno | null {
-    return socket.local ? null : this.bindPort(socket, { family: 'inet', address: LOOPBACK, port: 0 });
+  bindAny(socket: Socket, six: boolean): Errno | null {
+    return socket.local ? null : this.bindPort(socket, { family: 'inet', six, address: LOOPBACK, port: 0 });
+  }
+
+  /** Gives a socket of AF_NETLINK a port: that of its process, or one that no process has. */
+  bindNetlink(socket: Socket, port: number, groups: number): Errno | null {
+    const isTaken = (wanted: number): boolean =>
+      [...this.sockets].some(({ local }) => local?.family === 'netlink' && local.port === wanted);
+    if (port !== 0 && isTaken(port)) return 'EADDRINUSE';
+    let free = port === 0 ? socket.process : port;
+    for (let next = 0xffff_f000; isTaken(free); next--) free = next;
+    socket.local = { family: 'netlink', port: free, groups };
+    return null;
   }
 
   private freePort(socket: Socket): number | null {
     for (let tries = FIRST_PORT; tries <= LAST_PORT; tries++) {
       this.lastPort = this.lastPort >= LAST_PORT ? FIRST_PORT : this.lastPort + 1;
-      if (this.isFree(socket, { family: 'inet', address: 0, port: this.lastPort })) return this.lastPort;
+      if (this.isFree(socket, { family: 'inet', six: socket.kind.family === 'inet6', address: 0, port: this.lastPort }))
+        return this.lastPort;
     }
     return null;
   }
 
-  private isFree(socket: Socket, { address, port }: InetName): boolean {
+  private isFree(socket: Socket, name: InetName): boolean {
     return this.ports.every((each) => {
       const { local, kind } = each;
-      if (kind.type !== socket.kind.type || local?.family !== 'inet' || local.port !== port) return true;
-      if (local.address !== 0 && address !== 0 && local.address !== address) return true;
+      if (kind.type !== socket.kind.type || local?.family !== 'inet' || local.port !== name.port) return true;
+      if (!covers(each, local, name) && !covers(socket, name, local)) return true;
       if (each.reuses('port') && socket.reuses('port')) return true;
       return each.reuses('address') && socket.reuses('address') && each.state !== 'listening';
     });
   }
 
   listenerOf({ family, type }: SocketKind, name: SocketName): Socket | null {
-    if (family !== 'inet' || name.family !== 'inet') return null;
-    const address = name.address === 0 ? LOOPBACK : name.address;
-    const fits = this.ports.filter(({ kind, local, state }) => {
+    if (family === 'unix' || name.family !== 'inet') return null;
+    const wanted = name.address === 0 ? { ...name, address: LOOPBACK } : name;
+    const fits = this.ports.filter((each) => {
+      const { kind, local, state } = each;
       if (kind.type !== type || local?.family !== 'inet' || local.port !== name.port) return false;
       if (type === 'stream' && state !== 'listening') return false;
-      return local.address === 0 || local.address === address;
+      return covers(each, local, wanted);
     });
     // The address itself comes before all addresses, the last that came before others.
     const exact = fits.filter(({ local }) => local?.family === 'inet' && local.address !== 0);
-    return exact.at(-1) ?? fits.at(-1) ?? null;
+    const own = fits.filter(({ kind }) => (kind.family === 'inet6') === name.six);
+    return exact.at(-1) ?? own.at(-1) ?? fits.at(-1) ?? null;
   }
 
   // ----------------------------------------------------------------------------------------- state
@@ -215,6 +230,13 @@ export class Network implements SocketHome {
       for (const each of parts) each();
     };
   }
+}
+
+/** True when what goes to `name` comes to a socket that is called `local`. */
+function covers(socket: Socket, local: InetName, name: InetName): boolean {
+  if (local.six === name.six) return local.address === 0 || local.address === name.address;
+  // All addresses of IPv6 are those of IPv4, too.
+  return local.six && local.address === 0 && !socket.isSixOnly;
 }
 
 export function nodeStatus({ inode, permissions, pipe }: TreeNode): SpecialStatus {

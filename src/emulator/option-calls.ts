@@ -2,7 +2,7 @@
  * System calls on options of sockets. An option that says how packets travel, or how long something
  * takes, is kept and changes nothing.
  *
- * Source: Linux, socket(7), tcp(7), ip(7), asm/socket.h, linux/tcp.h, linux/in.h.
+ * Source: Linux, socket(7), tcp(7), ip(7), ipv6(7), asm/socket.h, linux/tcp.h, linux/in.h.
  */
 import { type Answer, arg, type Arguments, int, type Service } from './call-context.js';
 import { ERRNO, type Errno } from './errno.js';
@@ -10,12 +10,13 @@ import { putNumber } from './files.js';
 import { NANOSECONDS } from './guest-times.js';
 import { type KnownProcess, USER } from './processes.js';
 import { BUFFER_BYTES, Socket } from './sockets.js';
-import { AF } from './socket-names.js';
+import { FAMILY_NUMBER } from './socket-names.js';
 import type { Address } from '../units.js';
 
 export type OptionCallName = 'getsockopt' | 'setsockopt';
 
-const SOL = { IP: 0, SOCKET: 1, TCP: 6 } as const;
+const SOL = { IP: 0, SOCKET: 1, TCP: 6, IPV6: 41, NETLINK: 270 } as const;
+const V6ONLY = 26;
 /** Options of any socket; others have the machine's numbers (`ProcessModel.socketOptions`). */
 const SO = { REUSEADDR: 2, TYPE: 3, ERROR: 4, SNDBUF: 7, RCVBUF: 8, LINGER: 13, REUSEPORT: 15, ACCEPTCONN: 30, SNDBUFFORCE: 32, RCVBUFFORCE: 33, PROTOCOL: 38, DOMAIN: 39, RCVTIMEO_NEW: 66, SNDTIMEO_NEW: 67 } as const; // prettier-ignore
 /**
@@ -30,7 +31,20 @@ const KEPT_SOCKET: ReadonlyMap<number, number> = new Map([[6, 0], [9, 0], [10, 0
 const KEPT_TCP: ReadonlyMap<number, number> = new Map([[1, 0], [3, 0], [4, 7200], [5, 75], [6, 9], [7, 6], [8, 60], [9, 0], [12, 1], [18, 0], [23, 0], [25, 0]]); // prettier-ignore
 /** TOS, TTL, RECVERR, MTU_DISCOVER, FREEBIND, PKTINFO, RECVTTL, RECVTOS, BIND_ADDRESS_NO_PORT. */
 const KEPT_IP: ReadonlyMap<number, number> = new Map([[1, 0], [2, 64], [8, 0], [10, 1], [11, 0], [12, 0], [13, 0], [15, 0], [24, 0]]); // prettier-ignore
-const KEPT: Readonly<Record<number, ReadonlyMap<number, number>>> = { [SOL.IP]: KEPT_IP, [SOL.SOCKET]: KEPT_SOCKET, [SOL.TCP]: KEPT_TCP }; // prettier-ignore
+/**
+ * UNICAST_HOPS, MULTICAST_HOPS, MULTICAST_LOOP, MTU_DISCOVER, RECVERR, RECVPKTINFO, RECVHOPLIMIT,
+ * RECVTCLASS, TCLASS.
+ */
+const KEPT_IPV6: ReadonlyMap<number, number> = new Map([[16, 64], [18, 1], [19, 1], [23, 1], [25, 0], [49, 0], [51, 0], [66, 0], [67, 0]]); // prettier-ignore
+/** PKTINFO, NO_ENOBUFS, CAP_ACK, EXT_ACK, GET_STRICT_CHK. */
+const KEPT_NETLINK: ReadonlyMap<number, number> = new Map([
+  [3, 0],
+  [5, 0],
+  [10, 0],
+  [11, 0],
+  [12, 0],
+]);
+const KEPT: Readonly<Record<number, ReadonlyMap<number, number>>> = { [SOL.IP]: KEPT_IP, [SOL.SOCKET]: KEPT_SOCKET, [SOL.TCP]: KEPT_TCP, [SOL.IPV6]: KEPT_IPV6, [SOL.NETLINK]: KEPT_NETLINK }; // prettier-ignore
 /** `net.core.rmem_max`. */
 const BUFFER_MOST = 212_992;
 const BUFFER_LEAST = { [SO.SNDBUF]: 4608, [SO.RCVBUF]: 2304 } as const;
@@ -66,9 +80,11 @@ export class OptionCalls implements Readonly<Record<OptionCallName, Service>> {
       case SO.TYPE:
         return this.numbers([TYPE_NUMBERS[kind.type]]);
       case SO.DOMAIN:
-        return this.numbers([kind.family === 'unix' ? AF.UNIX : AF.INET]);
+        return this.numbers([FAMILY_NUMBER[kind.family]]);
       case SO.PROTOCOL:
-        return this.numbers([kind.family === 'unix' ? 0 : kind.type === 'stream' ? 6 : 17]);
+        return this.numbers([
+          kind.family === 'unix' || kind.family === 'netlink' ? 0 : kind.type === 'stream' ? 6 : 17,
+        ]);
       case SO.ERROR: {
         const error = socket.takeError();
         return this.numbers([error ? ERRNO[error] : 0]);
@@ -105,14 +121,16 @@ export class OptionCalls implements Readonly<Record<OptionCallName, Service>> {
 
   /** Where TCP begins: `tcp_wmem`, `tcp_rmem`. */
   private bufferBytes({ kind }: Socket, option: number): Uint8Array {
-    const isTcp = kind.family === 'inet' && kind.type === 'stream';
+    const isTcp = kind.family !== 'unix' && kind.type === 'stream';
     return this.numbers([!isTcp ? BUFFER_BYTES : option === SO.SNDBUF ? 16_384 : 131_072]);
   }
 
   /** True when a socket has options of a level. */
   private hasLevel({ kind }: Socket, level: number): boolean {
     if (level === SOL.SOCKET) return true;
-    return kind.family === 'inet' && (level === SOL.IP || (level === SOL.TCP && kind.type === 'stream'));
+    if (level === SOL.IPV6) return kind.family === 'inet6';
+    if (kind.family === 'netlink') return level === SOL.NETLINK;
+    return kind.family !== 'unix' && (level === SOL.IP || (level === SOL.TCP && kind.type === 'stream'));
   }
 
   getsockopt(args: Arguments): Answer {
@@ -126,7 +144,8 @@ export class OptionCalls implements Readonly<Record<OptionCallName, Service>> {
     if (!this.hasLevel(socket, level)) return 'EOPNOTSUPP';
     const first = KEPT[level]!.get(option);
     const kept = first === undefined ? null : (socket.options.get(`${level}:${option}`) ?? this.numbers([first]));
-    const value = (level === SOL.SOCKET ? this.ownOption(socket, option) : null) ?? kept;
+    const own = level === SOL.IPV6 && option === V6ONLY ? this.numbers([Number(socket.isSixOnly)]) : null;
+    const value = (level === SOL.SOCKET ? this.ownOption(socket, option) : own) ?? kept;
     if (value === null) {
       context.deviate('socket-options');
       return 'ENOPROTOOPT';
@@ -151,6 +170,11 @@ export class OptionCalls implements Readonly<Record<OptionCallName, Service>> {
     if (level === SOL.SOCKET) {
       const set = this.setOwn(socket, option, int(value), place, size);
       if (set !== null) return set;
+    }
+    if (level === SOL.IPV6 && option === V6ONLY) {
+      if (socket.local) return 'EINVAL';
+      socket.isSixOnly = value !== 0n;
+      return 0n;
     }
     if (!KEPT[level]!.has(option)) {
       context.deviate('socket-options');

@@ -1,5 +1,6 @@
 /**
- * What a process finds about itself below `/proc/self`: made when it is asked for.
+ * What a process finds about itself below `/proc/self`, and about the others of its run below
+ * `/proc/ID`: made when it is asked for.
  *
  * Source: Linux, proc(5), fs/proc/array.c, fs/proc/task_mmu.c.
  */
@@ -11,6 +12,10 @@ import type { Window } from './memory.js';
 /** What is told of a process. */
 export interface ProcSubject {
   readonly id: number;
+  /** It is the one that asks. */
+  readonly isRunning: boolean;
+  /** There are others, which have what it has not written since. */
+  readonly hasOthers: boolean;
   readonly parent: number;
   readonly group: number;
   readonly session: number;
@@ -48,7 +53,8 @@ const commOf = ({ program, name }: ProcSubject): string => name ?? program.repla
 /** Column at which the name of a mapping begins. */
 const NAME_COLUMN = 73;
 
-function mapsOf(subject: ProcSubject): string {
+/** The line of each mapping; behind it what `more` tells. */
+function mapsOf(subject: ProcSubject, more: (window: Window) => string = () => ''): string {
   const hex = (value: bigint): string => value.toString(16).padStart(8, '0');
   return subject.windows
     .map((window) => {
@@ -61,9 +67,44 @@ function mapsOf(subject: ProcSubject): string {
       const special: Readonly<Record<string, string>> = { heap: '[heap]', stack: '[stack]', vdso: '[vdso]' };
       const shown = file?.path ?? special[name] ?? '';
       const head = `${hex(address)}-${hex(end)} ${rights} ${hex(file?.offset ?? 0n)} 00:00 ${file ? 1 : 0}`;
-      return shown === '' ? `${head}\n` : `${head.padEnd(NAME_COLUMN)}${shown}\n`;
+      const line = shown === '' ? head : `${head.padEnd(NAME_COLUMN)}${shown}`;
+      return `${line}\n${more(window)}`;
     })
     .join('');
+}
+
+/** Sizes of a mapping in KiB. All of it is told to be there, and what may be written to be. */
+function smapsOf(subject: ProcSubject): string {
+  return mapsOf(subject, ({ size, permission, name }) => {
+    const all = Math.ceil(size / 1024);
+    const isThere = permission !== 'none';
+    const isDirty = permission.includes('w');
+    const isShared = name === SHARED_NAME || subject.hasOthers;
+    const of = (dirty: boolean, shared: boolean): number =>
+      isThere && dirty === isDirty && shared === isShared ? all : 0;
+    const rss = isThere ? all : 0;
+    const rows: readonly (readonly [string, number])[] = [
+      ['Size', all], ['KernelPageSize', 4], ['MMUPageSize', 4], ['Rss', rss], ['Pss', rss], ['Shared_Clean', of(false, true)],
+      ['Shared_Dirty', of(true, true)], ['Private_Clean', of(false, false)], ['Private_Dirty', of(true, false)], ['Referenced', rss],
+      ['Anonymous', isDirty ? all : 0], ['LazyFree', 0], ['AnonHugePages', 0], ['ShmemPmdMapped', 0], ['FilePmdMapped', 0], ['Shared_Hugetlb', 0],
+      ['Private_Hugetlb', 0], ['Swap', 0], ['SwapPss', 0], ['Locked', 0],
+    ]; // prettier-ignore
+    const lines = rows.map(([row, value]) => `${`${row}:`.padEnd(16)}${String(value).padStart(8)} kB\n`);
+    const flags = [['r', 'rd'], ['w', 'wr'], ['x', 'ex']].flatMap(([letter, flag]) =>
+      isThere && (letter === 'r' || permission.includes(letter!)) ? [flag] : [],
+    ); // prettier-ignore
+    return `${lines.join('')}THPeligible:           0\nVmFlags: ${[...flags, 'mr', 'mw', 'me'].join(' ')} \n`;
+  });
+}
+
+/** Pages: all, there, shared, text, 0, data, 0. */
+function statmOf({ windows }: ProcSubject): string {
+  const pages = (of: (window: Window) => boolean): number =>
+    windows.filter(of).reduce((sum, { size }) => sum + Math.ceil(size / 4096), 0);
+  const all = pages(() => true);
+  const shared = pages(({ name }) => name === SHARED_NAME || name === 'file');
+  const text = pages(({ permission }) => permission.includes('x'));
+  return `${all} ${pages(({ permission }) => permission !== 'none')} ${shared} ${text} 0 ${pages(({ permission }) => permission.includes('w'))} 0\n`;
 }
 
 /** Fields of `stat` behind the state; those that nothing here measures are 0. */
@@ -73,14 +114,14 @@ function statOf(subject: ProcSubject): string {
   const before = [parent, group, session, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0, threads.length, 0, 0, bytes];
   const after = [Math.ceil(bytes / 4096), '18446744073709551615', 1, 1, stackTop - 1n, 0, 0];
   const rest = Array<number>(52 - 3 - before.length - after.length).fill(0);
-  return `${id} (${commOf(subject)}) R ${[...before, ...after, ...rest].join(' ')}\n`;
+  return `${id} (${commOf(subject)}) ${subject.isRunning ? 'R' : 'S'} ${[...before, ...after, ...rest].join(' ')}\n`;
 }
 
 function statusOf(subject: ProcSubject): string {
   const { id, parent, threads } = subject;
   const rows: readonly (readonly [string, string])[] = [
     ['Name', commOf(subject)],
-    ['State', 'R (running)'],
+    ['State', subject.isRunning ? 'R (running)' : 'S (sleeping)'],
     ['Tgid', String(id)],
     ['Pid', String(id)],
     ['PPid', String(parent)],
@@ -101,7 +142,9 @@ const FILES: Readonly<Record<string, (subject: ProcSubject) => ProcFile>> = {
   fd: ({ descriptors }) => ({ kind: 'list', names: descriptors.numbers.map(String) }),
   maps: (subject) => text(mapsOf(subject)),
   root: () => ({ kind: 'link', text: '/' }),
+  smaps: (subject) => text(smapsOf(subject)),
   stat: (subject) => text(statOf(subject)),
+  statm: (subject) => text(statmOf(subject)),
   status: (subject) => text(statusOf(subject)),
   task: ({ threads }) => ({ kind: 'list', names: threads.map(String) }),
 };
@@ -121,7 +164,13 @@ function ownPath(path: string, id: number): string | null {
   return null;
 }
 
-/** The file of a path; null: none of these. */
+/** The process that a path below `/proc` names by its id; null: none. */
+export function processOf(path: string): number | null {
+  const id = /^\/proc\/(\d{1,9})(?:\/|$)/.exec(path)?.[1];
+  return id === undefined ? null : Number(id);
+}
+
+/** The file of a path about a process; null: none of these. */
 export function procFileAt(path: string, subject: ProcSubject): ProcFile | null {
   const own = ownPath(path, subject.id);
   if (own === null) return null;

@@ -11,6 +11,7 @@ import type { CallContext } from './call-context.js';
 import type { FileLocks } from './file-locks.js';
 import type { FileSystem } from './files.js';
 import type { Futexes } from './futex.js';
+import type { Ipc } from './ipc.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
 import type { GuestPaths } from './guest-paths.js';
 import type { FileMemory } from './memory-file.js';
@@ -152,6 +153,7 @@ export interface ProcessWorld {
   readonly sharing: SharedMemory;
   readonly locks: FileLocks;
   readonly network: Network;
+  readonly ipc: Ipc;
   /** The process that runs. */
   readonly current: KnownProcess;
   readonly time: bigint;

@@ -168,7 +168,8 @@ export class Scheduler {
     if (world.due !== null) atMost(world.due - time);
     for (const { task, thread } of this.turns) {
       const deadline = thread.waiting?.deadline ?? null;
-      if (deadline !== null) atMost(deadline - time);
+      // Whose time has come waits for the end of the slice, as others that can go on.
+      if (deadline !== null && deadline > time) atMost(deadline - time);
       const isOther = task !== current || thread !== task.signals.thread;
       if (isOther && task.signals.canGoOn(thread)) atMost(BigInt(this.sliceEnd - world.instructions));
     }

@@ -2,14 +2,15 @@
  * System calls that make sockets, name them and connect them: within the run, and nowhere else
  * (`network.ts`). A machine without other networks than its own answers so.
  *
- * Source: Linux, socket(2), bind(2), listen(2), accept(2), connect(2), unix(7), ip(7).
+ * Source: Linux, socket(2), bind(2), listen(2), accept(2), connect(2), unix(7), ip(7), ipv6(7).
  */
 import { type Answer, arg, type Arguments, int, type Service } from './call-context.js';
 import { deadlineOf, type DescriptorCalls, isTimed } from './descriptor-calls.js';
 import { O } from './descriptions.js';
 import type { Errno } from './errno.js';
+import { NetlinkSocket } from './netlink.js';
 import type { KnownProcess } from './processes.js';
-import { AF, isLoopback, LOOPBACK, NAME_BYTES, nameBytes, parseName, type SocketName } from './socket-names.js';
+import { AF, type InetName, isLoopback, LOOPBACK, NAME_BYTES, nameBytes, parseName, type SocketName } from './socket-names.js'; // prettier-ignore
 import { join, Socket, type SocketKind, type SocketType } from './sockets.js';
 import type { Address } from '../units.js';
 
@@ -21,11 +22,12 @@ export type SocketCallName =
 const TYPE_MASK = 0xf;
 const TYPES: Readonly<Record<number, SocketType>> = { 1: 'stream', 2: 'datagram', 5: 'sequence' };
 const RAW = 3;
-/** Protocols of AF_INET by the type that they have. */
+/** The protocol of AF_NETLINK that tells of networks. */
+const NETLINK_ROUTE = 0;
+/** Protocols of AF_INET and AF_INET6 by the type that they have. */
 const PROTOCOLS: Readonly<Record<SocketType, number>> = { stream: 6, datagram: 17, sequence: -1 };
 /** Families above this number are none. */
 const FAMILY_MOST = 46;
-const AF_INET6 = 10;
 /** `net.core.somaxconn`. */
 const BACKLOG_MOST = 4096;
 
@@ -50,19 +52,29 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
       if (protocol !== 0 && protocol !== AF.UNIX) return 'EPROTONOSUPPORT';
       return known ? { family: 'unix', type: known } : 'ESOCKTNOSUPPORT';
     }
-    if (family === AF.INET) {
+    if (family === AF.INET || family === AF.INET6) {
       if (number === RAW) return 'EPERM';
       if (kind === undefined || kind === 'sequence') return 'ESOCKTNOSUPPORT';
       if (protocol !== 0 && protocol !== PROTOCOLS[kind]) return 'EPROTONOSUPPORT';
-      return { family: 'inet', type: kind };
+      return { family: family === AF.INET ? 'inet' : 'inet6', type: kind };
     }
-    // A machine may be without IPv6.
-    if (family > 0 && family < FAMILY_MOST && family !== AF_INET6) this.context.deviate('sockets');
+    if (family === AF.NETLINK) {
+      if (number !== RAW && kind !== 'datagram') return 'ESOCKTNOSUPPORT';
+      if (protocol === NETLINK_ROUTE) return { family: 'netlink', type: 'datagram' };
+      this.context.deviate('sockets');
+      return 'EPROTONOSUPPORT';
+    }
+    if (family > 0 && family < FAMILY_MOST) this.context.deviate('sockets');
     return 'EAFNOSUPPORT';
   }
 
   private make(kind: SocketKind, type: number): Socket {
     const { context } = this;
+    if (kind.family === 'netlink') {
+      return new NetlinkSocket(type & O.NONBLOCK, context.nextInode(), context.network, context.identity.id, context.endian, () => {
+        context.deviate('netlink');
+      }); // prettier-ignore
+    }
     return new Socket(kind, type & O.NONBLOCK, context.nextInode(), context.network, context.identity.id);
   }
 
@@ -140,6 +152,7 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     if (socket.local && !isPlace) return 'EINVAL';
     if (name === 'unspecified') return socket.isUnix ? 'EINVAL' : 'EAFNOSUPPORT';
     if (name.family === 'inet') return this.context.network.bindPort(socket, name) ?? 0n;
+    if (name.family === 'netlink') return this.context.network.bindNetlink(socket, name.port, name.groups) ?? 0n;
     return this.bindPath(socket, name.path) ?? 0n;
   }
 
@@ -186,8 +199,10 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     if (name.family === 'inet') {
       if (name.port === 0) return 'EINVAL';
       if (name.address !== 0 && !isLoopback(name.address)) return 'ENETUNREACH';
-      return this.context.network.bindAny(socket) ?? this.context.network.listenerOf(socket.kind, name);
+      return this.context.network.bindAny(socket, name.six) ?? this.context.network.listenerOf(socket.kind, name);
     }
+    // The kernel is at the other end.
+    if (name.family === 'netlink') return name.port === 0 ? socket : 'ECONNREFUSED';
     const target = this.socketNamed(name.path);
     if (typeof target === 'string') return target;
     return target.kind.type === socket.kind.type ? target : 'EPROTOTYPE';
@@ -202,7 +217,12 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     if (socket.state !== 'new' && socket.state !== 'listening') return 'EINVAL';
     if (socket.isUnix && !socket.local) return 'EINVAL';
     if (!socket.local) {
-      const wrong = this.context.network.bindPort(socket, { family: 'inet', address: 0, port: 0 });
+      const wrong = this.context.network.bindPort(socket, {
+        family: 'inet',
+        six: socket.kind.family === 'inet6',
+        address: 0,
+        port: 0,
+      });
       if (wrong !== null) return wrong;
     }
     const wanted = Number(BigInt.asUintN(32, arg(args, 1)));
@@ -258,6 +278,7 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     if (socket.state === 'connecting') return this.connected(socket);
     if (socket.state === 'connected') return 'EISCONN';
     if (socket.state === 'listening') return socket.isUnix ? 'EINVAL' : 'EISCONN';
+    if (name.family === 'netlink') return 'EINVAL';
     return name.family === 'unix' ? this.connectUnix(socket, name.path) : this.connectTcp(socket, name);
   }
 
@@ -279,11 +300,13 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
       if (target.kind.type !== socket.kind.type) return 'EPROTOTYPE';
       if (target.peer !== null && target.peer !== socket) return 'EPERM';
       socket.peer = target;
+    } else if (name.family === 'netlink') {
+      if (!socket.local) this.context.network.bindNetlink(socket, 0, 0);
     } else if (name.address !== 0 && !isLoopback(name.address)) return 'ENETUNREACH';
     else {
-      const wrong = this.context.network.bindAny(socket);
+      const wrong = this.context.network.bindAny(socket, name.six);
       if (wrong !== null) return wrong;
-      if (socket.local?.family === 'inet' && socket.local.address === 0) socket.local = { ...socket.local, address: LOOPBACK }; // prettier-ignore
+      settle(socket, name.six);
     }
     socket.remote = name;
     socket.state = 'connected';
@@ -308,14 +331,14 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     return context.attempt(socket, isReady, attempt, { deadline: deadlineOf(context, socket, 'send') });
   }
 
-  private connectTcp(socket: Socket, { address, port }: Extract<SocketName, { family: 'inet' }>): Answer {
+  private connectTcp(socket: Socket, { six, address, port }: InetName): Answer {
     const { context } = this;
     const { network } = context;
     if (address !== 0 && !isLoopback(address)) return 'ENETUNREACH';
-    const wrong = network.bindAny(socket);
+    const wrong = network.bindAny(socket, six);
     if (wrong !== null) return wrong;
-    const remote = { family: 'inet', address: address === 0 ? LOOPBACK : address, port } as const;
-    if (socket.local?.family === 'inet' && socket.local.address === 0) socket.local = { ...socket.local, address: LOOPBACK }; // prettier-ignore
+    const remote = { family: 'inet', six, address: address === 0 ? LOOPBACK : address, port } as const;
+    settle(socket, six);
     const attempt = (): bigint | Errno | null => {
       const target = network.listenerOf(socket.kind, remote);
       if (!target) return 'ECONNREFUSED';
@@ -342,6 +365,7 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     if (typeof socket === 'string') return socket;
     const how = int(arg(args, 1));
     if (how < 0 || how > 2) return 'EINVAL';
+    if (socket.kind.family === 'netlink') return 'EOPNOTSUPP';
     if (!socket.isUnix && socket.state === 'new') return 'ENOTCONN';
     if (!socket.isUnix && socket.state === 'listening') {
       if (how === 1) return 0n;
@@ -355,4 +379,10 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     socket.shutdown(how);
     return 0n;
   }
+}
+
+/** A socket that all addresses lead to has one address once it is connected. */
+function settle(socket: Socket, six: boolean): void {
+  const { local } = socket;
+  if (local?.family === 'inet' && local.address === 0) socket.local = { ...local, six, address: LOOPBACK };
 }

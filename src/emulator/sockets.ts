@@ -69,6 +69,8 @@ export class Socket extends Description {
   options: ReadonlyMap<string, Uint8Array> = new Map();
   /** PASSCRED: messages tell of the process that sent them. */
   tellsSender = false;
+  /** V6ONLY: addresses of IPv4 are not its own. */
+  isSixOnly = false;
   /** Nanoseconds that a call waits; null: for ever. */
   patience: { readonly receive: bigint | null; readonly send: bigint | null } = { receive: null, send: null };
   /** REUSEADDR, REUSEPORT. */
@@ -86,7 +88,7 @@ export class Socket extends Description {
   ) {
     super(O.RDWR | flags, nodeOf('socket', inode));
     this.path = `socket:[${inode}]`;
-    const isTcp = kind.family === 'inet' && kind.type === 'stream';
+    const isTcp = kind.family !== 'unix' && kind.type === 'stream';
     this.inbox = new Channel(kind.type === 'stream' ? 'bytes' : 'messages', network.queues, isTcp ? TCP_BYTES : BUFFER_BYTES); // prettier-ignore
     network.add(this);
   }
@@ -253,11 +255,12 @@ export class Socket extends Description {
   static connect(client: Socket, listener: Socket, inode: number): void {
     const server = new Socket(listener.kind, 0, inode, listener.network, listener.process);
     join(client, server);
-    server.local = client.kind.family === 'inet' ? client.remote : listener.local;
+    server.local = client.isUnix ? listener.local : client.remote;
     server.remote = client.local;
     client.remote ??= listener.local;
     server.options = listener.options;
     server.tellsSender = listener.tellsSender;
+    server.isSixOnly = listener.isSixOnly;
     listener.waiting = [...listener.waiting, server];
     listener.touch();
   }
@@ -345,13 +348,13 @@ export class Socket extends Description {
   }
 
   override save(): () => void {
-    const { state, peer, local, remote, error, hasEnd, isShut, isGone, waiting, backlog, options, tellsSender, patience, moves, peerProcess, process } = this; // prettier-ignore
+    const { state, peer, local, remote, error, hasEnd, isShut, isGone, waiting, backlog, options, tellsSender, isSixOnly, patience, moves, peerProcess, process } = this; // prettier-ignore
     const putBack = [super.save(), this.inbox.save()];
     const reused = [...this.reused];
     return () => {
       this.reused.clear();
       for (const each of reused) this.reused.add(each);
-      Object.assign(this, { state, peer, local, remote, error, hasEnd, isShut, isGone, waiting, backlog, options, tellsSender, patience, moves, peerProcess, process }); // prettier-ignore
+      Object.assign(this, { state, peer, local, remote, error, hasEnd, isShut, isGone, waiting, backlog, options, tellsSender, isSixOnly, patience, moves, peerProcess, process }); // prettier-ignore
       for (const each of putBack) each();
     };
   }

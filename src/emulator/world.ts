@@ -15,6 +15,7 @@ import { type FileSystem, ReplayedInput } from './files.js';
 import { Futexes } from './futex.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
 import { Machine, type MachineOptions } from './machine.js';
+import { Ipc } from './ipc.js';
 import { Network } from './network.js';
 import { SharedMemory } from './shared-memory.js';
 import { Scheduler, type Slices, type Tasks } from './scheduler.js';
@@ -142,6 +143,7 @@ export class World implements Tasks, ProcessWorld {
   readonly futexes = new Futexes();
   readonly locks = new FileLocks();
   readonly network = new Network();
+  readonly ipc = new Ipc();
   /** Of files that are memory. */
   readonly fileMemory = {
     bytes: 0,
@@ -345,6 +347,7 @@ export class World implements Tasks, ProcessWorld {
     }
     this.sharing.publish(guest);
     guest.descriptors.closeAll();
+    this.ipc.ended(id);
     guest.borrows = null;
     guest.released();
     this.guests = this.guests.filter((each) => each !== guest);
@@ -509,6 +512,7 @@ export class World implements Tasks, ProcessWorld {
       this.futexes.save(),
       this.locks.save(),
       this.network.save(),
+      this.ipc.save(),
       this.sharing.save(),
       ...guests.map((each) => each.save()),
     ];

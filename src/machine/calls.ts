@@ -32,7 +32,8 @@ export const CONDITIONS = {
   'descriptor-commands': 'commands beside those of copies, flags, locks and F_GETPIPE_SZ: EINVAL',
   'non-blocking': 'flags beside O_APPEND and O_NONBLOCK, and O_NONBLOCK of standard input: left out',
   packets: 'O_DIRECT: EINVAL',
-  sockets: 'families beside AF_UNIX and AF_INET: EAFNOSUPPORT',
+  sockets: 'families beside AF_UNIX, AF_INET, AF_INET6 and NETLINK_ROUTE: EAFNOSUPPORT',
+  netlink: 'requests beside those for interfaces and addresses: EOPNOTSUPP',
   messages: 'flags beside those of looking, waiting, cutting, signals and more to come: left out',
   'control-data': 'control data beside descriptors and credentials: left out, or EINVAL',
   queues: 'more than 64 MiB in all pipes and sockets together: ENOBUFS',
@@ -44,6 +45,8 @@ export const CONDITIONS = {
   'nested-epoll': 'an epoll in another: ELOOP',
   'epoll-flags': 'EPOLLEXCLUSIVE: left out',
   requests: 'requests beside those of terminals and of any descriptor: ENOTTY',
+  'left-out': 'ENOSYS, as of a Linux that was built without it',
+  'ipc-commands': 'commands beside IPC_STAT, IPC_SET, IPC_RMID and those of values: EINVAL',
   'set-limit': 'lower limits of time, memory, files, processes: told, and without effect',
   codes: 'codes beside those of fs and gs: EINVAL',
   'other-clocks': 'clocks of other processes, of devices, and waiting for CPU clocks: EINVAL',
@@ -65,23 +68,23 @@ export type Condition = keyof typeof CONDITIONS;
 
 /** The handlers: methods of `Guest` and of the classes beside it. */
 export type ServiceName =
-  | 'accept' | 'accept4' | 'access' | 'alarm' | 'arch_prctl' | 'bind' | 'brk' | 'capget' | 'capset' | 'chdir' | 'chmod' | 'chown' | 'clock_getres' | 'clock_gettime'
+  | 'absent' | 'accept' | 'accept4' | 'access' | 'alarm' | 'arch_prctl' | 'bind' | 'brk' | 'capget' | 'capset' | 'chdir' | 'chmod' | 'chown' | 'clock_getres' | 'clock_gettime'
   | 'clock_nanosleep' | 'clone' | 'clone3' | 'close' | 'close_range' | 'connect' | 'copy_file_range' | 'creat' | 'dup' | 'dup2' | 'dup3'
   | 'epoll_create' | 'epoll_create1' | 'epoll_ctl' | 'epoll_pwait' | 'epoll_pwait2' | 'epoll_wait' | 'eventfd' | 'eventfd2' | 'execve' | 'execveat'
   | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise' | 'fallocate' | 'fchdir' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat'
   | 'fcntl' | 'flock' | 'flush_icache' | 'fork' | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64' | 'fsync' | 'ftruncate' | 'ftruncate64' | 'futex'
   | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents64' | 'getgroups' | 'getitimer' | 'getpeername' | 'getpgid' | 'getpgrp'
   | 'getpid' | 'getppid' | 'getpriority' | 'getrandom' | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'getsockname' | 'getsockopt'
-  | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
-  | 'membarrier' | 'memfd_create' | 'mincore' | 'mkdir' | 'mkdirat' | 'mknod' | 'mknodat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msync' | 'munlock'
+  | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'ipc' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
+  | 'membarrier' | 'memfd_create' | 'mincore' | 'mkdir' | 'mkdirat' | 'mknod' | 'mknodat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msgctl' | 'msgget' | 'msgrcv' | 'msgsnd' | 'msync' | 'munlock'
   | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat' | 'pause' | 'pidfd_getfd' | 'pidfd_open' | 'pidfd_send_signal' | 'pipe'
   | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'pwritev' | 'pwritev2'
-  | 'read' | 'readahead' | 'readlink' | 'readlinkat' | 'readv' | 'recv' | 'recvfrom' | 'recvmsg' | 'rename' | 'renameat' | 'renameat2' | 'rmdir'
+  | 'read' | 'readahead' | 'readlink' | 'readlinkat' | 'readv' | 'recv' | 'recvfrom' | 'recvmmsg' | 'recvmsg' | 'rename' | 'renameat' | 'renameat2' | 'rmdir'
   | 'rseq' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend' | 'rt_sigtimedwait'
   | 'rt_tgsigqueueinfo' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getaffinity' | 'sched_getparam' | 'sched_getscheduler'
-  | 'sched_setaffinity' | 'sched_setparam' | 'sched_setscheduler' | 'sched_yield' | 'select' | 'send' | 'sendfile' | 'sendfile64' | 'sendmsg'
+  | 'sched_setaffinity' | 'sched_setparam' | 'sched_setscheduler' | 'sched_yield' | 'select' | 'semctl' | 'semget' | 'semop' | 'semtimedop' | 'send' | 'sendfile' | 'sendfile64' | 'sendmmsg' | 'sendmsg'
   | 'sendto' | 'set_robust_list' | 'set_tid_address' | 'setfsuid' | 'setgroups' | 'setitimer' | 'setpgid' | 'setpriority' | 'setresuid'
-  | 'setreuid' | 'setrlimit' | 'setsid' | 'setsockopt' | 'setuid' | 'shutdown' | 'sigaltstack' | 'signalfd' | 'signalfd4' | 'sigreturn' | 'splice' | 'socket' | 'socketpair' | 'stat'
+  | 'setreuid' | 'setrlimit' | 'setsid' | 'setsockopt' | 'setuid' | 'shmat' | 'shmctl' | 'shmdt' | 'shmget' | 'shutdown' | 'sigaltstack' | 'signalfd' | 'signalfd4' | 'sigreturn' | 'splice' | 'socket' | 'socketpair' | 'stat'
   | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'symlink' | 'symlinkat' | 'sync' | 'sync_file_range' | 'syncfs' | 'sysinfo' | 'tee' | 'tgkill' | 'time'
   | 'timer_create' | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime' | 'timerfd_create' | 'timerfd_gettime' | 'timerfd_settime' | 'times' | 'tkill' | 'truncate' | 'truncate64'
   | 'umask' | 'uname' | 'unlink' | 'unlinkat' | 'utime' | 'utimensat' | 'utimes' | 'vfork' | 'vmsplice' | 'wait4' | 'waitid' | 'waitpid' | 'write' | 'writev'; // prettier-ignore
@@ -104,8 +107,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   read: row('read', 'partial'),
   readv: row('readv', 'partial'),
   pread64: row('pread64', 'partial'),
-  write: row('write', 'partial', 'queues'),
-  writev: row('writev', 'partial', 'queues'),
+  write: row('write', 'partial', 'queues', 'netlink'),
+  writev: row('writev', 'partial', 'queues', 'netlink'),
   open: row('open', 'read-only', 'path-descriptor'),
   openat: row('openat', 'read-only', 'path-descriptor'),
   close: row('close'),
@@ -213,12 +216,43 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   accept4: row('accept4'),
   connect: row('connect', 'connect-queue', 'disconnect'),
   shutdown: row('shutdown'),
-  send: row('send', 'partial', 'messages', 'queues'),
+  send: row('send', 'partial', 'messages', 'queues', 'netlink'),
   recv: row('recv', 'partial', 'messages'),
-  sendto: row('sendto', 'partial', 'messages', 'queues'),
+  sendto: row('sendto', 'partial', 'messages', 'queues', 'netlink'),
   recvfrom: row('recvfrom', 'partial', 'messages'),
-  sendmsg: row('sendmsg', 'partial', 'messages', 'control-data', 'queues'),
+  sendmsg: row('sendmsg', 'partial', 'messages', 'control-data', 'queues', 'netlink'),
   recvmsg: row('recvmsg', 'partial', 'messages'),
+  // Files that are read and written meanwhile, and which memory is near: programs do without.
+  io_setup: row('absent', 'left-out'),
+  get_mempolicy: row('absent', 'left-out'),
+  set_mempolicy: row('absent', 'left-out'),
+  mbind: row('absent', 'left-out'),
+  io_destroy: row('absent', 'left-out'),
+  io_submit: row('absent', 'left-out'),
+  io_cancel: row('absent', 'left-out'),
+  io_getevents: row('absent', 'left-out'),
+  io_pgetevents: row('absent', 'left-out'),
+  io_pgetevents_time64: row('absent', 'left-out'),
+  io_uring_setup: row('absent', 'left-out'),
+  io_uring_enter: row('absent', 'left-out'),
+  io_uring_register: row('absent', 'left-out'),
+  shmget: row('shmget'),
+  shmat: row('shmat', 'limits', 'shared-twice'),
+  shmdt: row('shmdt'),
+  shmctl: row('shmctl', 'ipc-commands'),
+  semget: row('semget'),
+  semop: row('semop'),
+  semtimedop: row('semtimedop'),
+  semtimedop_time64: wide('semtimedop'),
+  semctl: row('semctl', 'ipc-commands'),
+  msgget: row('msgget'),
+  msgsnd: row('msgsnd'),
+  msgrcv: row('msgrcv', 'ipc-commands'),
+  msgctl: row('msgctl', 'ipc-commands'),
+  ipc: row('ipc', 'ipc-commands', 'limits', 'shared-twice'),
+  sendmmsg: row('sendmmsg', 'partial', 'messages', 'control-data', 'queues', 'netlink'),
+  recvmmsg: row('recvmmsg', 'partial', 'messages'),
+  recvmmsg_time64: wide('recvmmsg', 'partial', 'messages'),
   getsockname: row('getsockname'),
   getpeername: row('getpeername'),
   getsockopt: row('getsockopt', 'socket-options'),

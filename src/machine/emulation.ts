@@ -73,6 +73,22 @@ export interface SocketOptions {
   readonly sendTime: number;
 }
 
+/**
+ * Structures of System V's calls: places of fields, and bytes of the whole. They begin with
+ * `struct ipc64_perm`, which is the same but for its last field.
+ */
+export interface IpcLayout {
+  /** Bytes of the sequence number at 24. */
+  readonly sequenceBytes: 2 | 4;
+  readonly shm: Readonly<
+    Record<'size' | 'attached' | 'detached' | 'changed' | 'maker' | 'last' | 'count' | 'bytes', number>
+  >;
+  readonly sem: Readonly<Record<'operated' | 'changed' | 'count' | 'bytes', number>>;
+  readonly msg: Readonly<
+    Record<'sent' | 'received' | 'changed' | 'size' | 'count' | 'most' | 'sender' | 'receiver' | 'bytes', number>
+  >;
+}
+
 /** The state in which a process starts. Register values not named are 0. */
 export interface ProcessModel {
   /**
@@ -125,6 +141,7 @@ export interface ProcessModel {
   readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint; readonly largeFile: bigint };
   /** Options of sockets whose numbers are not the same on all machines. */
   readonly socketOptions: SocketOptions;
+  readonly ipc: IpcLayout;
   /** `struct epoll_event` has no padding in front of its data. */
   readonly packedEvents: boolean;
   /**

@@ -5,7 +5,7 @@
  * Source: Linux asm-generic/unistd.h and asm-generic/stat.h; the offsets were measured with
  * offsetof on both.
  */
-import type { SocketOptions, StatLayout } from './emulation.js';
+import type { IpcLayout, SocketOptions, StatLayout } from './emulation.js';
 
 /** In Linux 6.1; those that it answers with ENOSYS itself are left out. A port adds its own. */
 export const GENERIC_CALLS = `
@@ -47,6 +47,16 @@ export const GENERIC_STAT: StatLayout = {
   fields: {
     dev: [0, 8], ino: [8, 8], mode: [16, 4], nlink: [20, 4], uid: [24, 4], gid: [28, 4], rdev: [32, 8], size: [48, 8],
     blksize: [56, 4], blocks: [64, 8], atime: [72, 8], mtime: [88, 8], ctime: [104, 8],
+  }, // prettier-ignore
+};
+
+/** Source: Linux asm-generic/ipcbuf.h, shmbuf.h, sembuf.h, msgbuf.h with words of 8 bytes. */
+export const GENERIC_IPC: IpcLayout = {
+  sequenceBytes: 2,
+  shm: { size: 48, attached: 56, detached: 64, changed: 72, maker: 80, last: 84, count: 88, bytes: 112 },
+  sem: { operated: 48, changed: 56, count: 64, bytes: 88 },
+  msg: {
+    sent: 48, received: 56, changed: 64, size: 72, count: 80, most: 88, sender: 96, receiver: 100, bytes: 120,
   }, // prettier-ignore
 };
 
