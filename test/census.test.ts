@@ -3,16 +3,17 @@
  * machine: output and exit status are those of qemu-user. `npm run soak` runs all programs on all
  * machines, and those of a distribution.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { OWN_PROGRAMS, type OwnProgram } from '../scripts/census/programs.js';
+import { elftrace } from './support/cli.js';
 import { PROGRAMS } from './support/emulator.js';
 import { run } from './support/run.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run as runTool, tool } from './support/tools.js';
-import { isLong } from './support/long.js';
+import { isLong, isWhole } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'census-'));
 afterAll(() => {
@@ -51,6 +52,45 @@ OWN_PROGRAMS.forEach((program, i) => {
       expect(there.stdout).not.toBe('');
     });
   });
+});
+
+/** Of the programs each so-many-th, on one machine; whole runs try all on all. */
+const PATCHED = isWhole ? 1 : 3;
+const SITES = {
+  gcc: ['-mfentry', '-fno-pie'],
+} as Readonly<Record<string, readonly string[]>>;
+
+/** The program with sites in its own code: a table is made for its object before it is linked. */
+function buildWithSites(name: string, gcc: string, { source, flags }: OwnProgram): string {
+  const [object, table, path] = ['o', 'table.o', 'sites'].map((each) => join(folder, `${name}.${each}`)) as [string, string, string]; // prettier-ignore
+  const compiler = source.endsWith('.cc') ? 'g++' : gcc;
+  const libraries = flags.filter((each) => each.startsWith('-l'));
+  const others = flags.filter((each) => !each.startsWith('-l'));
+  runTool(compiler, ['-w', ...others, '-pg', ...(SITES[gcc] ?? []), '-c', '-o', object, join(PROGRAMS, 'census', source)]); // prettier-ignore
+  expect(elftrace(['mcount', '-o', table, object]).status).toBe(0);
+  runTool(compiler, ['-w', '-static', '-no-pie', ...others, '-o', path, table, ...libraries]);
+  return path;
+}
+
+OWN_PROGRAMS.forEach((program, i) => {
+  if (!isLong || i % PATCHED > 0) return;
+  for (const [name, gcc, qemu] of MACHINES) {
+    const isOther = program.source.endsWith('.cc') ? gcc !== 'gcc' : !isWhole && name !== MACHINES[(i / 3) % MACHINES.length]![0]; // prettier-ignore
+    if (isOther) continue;
+    describeWith([gcc, qemu, 'g++'], `${program.name} with sites on ${name}`, () => {
+      test('with its calls patched away it does the same; it is traced', () => {
+        const path = buildWithSites(`${program.name}-${name}`, gcc, program);
+        const patched = `${path}.nop`;
+        expect(elftrace(['patch', '--nop', '-o', patched, path]).status).toBe(0);
+        const compared = run(['--compare', path, patched]);
+        expect([compared.status, compared.json['compare']]).toMatchObject([0, { equal: true }]);
+        const trace = `${path}.folded`;
+        const traced = run(['--trace', trace, '--trace-source', 'oracle', '--format', 'folded', path]);
+        expect(traced.stdout).toBe(run([patched]).stdout);
+        expect(readFileSync(trace, 'utf8')).toMatch(/;?main(;\S+)* \d+$/m);
+      });
+    });
+  }
 });
 
 /** Shells make processes: what busybox of this machine prints is what Linux does. */
