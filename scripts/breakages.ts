@@ -786,8 +786,8 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'emulator, arm64: an element of 16 bits is that of the upper bits of its number',
     file: 'arch-arm64/vector-rows.js',
-    find: 'index: 2 * upper + (field >> 4)',
-    replace: 'index: 2 * upper',
+    find: "index: 4 * o['h'] + 2 * o['l'] + (field >> 4)",
+    replace: "index: 4 * o['h'] + 2 * o['l']",
     test: 'coverage-arm64',
     named: 'gives what it gives under qemu',
   },
