@@ -108,10 +108,11 @@ const arm64: readonly Row[] = [
   ['dead, but where what is no C goes on', false, 'h: |mov x9,#1|nop| ; cbz x0,1f; ret; 1: ret x9'],
   ['of the caller', false, 'f: |mov x19,#1|nop| ; ret'],
   [
-    'of the one caller, which it is owed though it needs it not',
-    false,
+    'of the one caller, which writes it over',
+    true,
     'f: mov x29,x30; bl g; mov x19,x29; ret x29; g: |mov x19,#1|nop| ; ret',
   ],
+  ['of the one caller, which owes it to its own', false, 'f: mov x29,x30; bl g; ret x29; g: |mov x19,#1|nop| ; ret'],
   ['of two callers, one of whom needs it', false, 'f: bl g; bl g; mov x0,x19; ret; g: |mov x19,#1|nop| ; ret'],
   ['the link register', false, 'f: |mov x30,x9|nop| ; ret'],
   ['an argument on the stack', false, 'f: mov x29,x30; |str x9,[sp]|nop| ; blr x8; mov x30,x29; ret'],
