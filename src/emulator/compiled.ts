@@ -11,17 +11,16 @@
  * When the bound on modules or on the table is reached everything is dropped: what is hot comes
  * back within milliseconds.
  */
-import { CELL, compileModule, CONTROL, HINT, instantiate, LOOKUP_TABLE, makeTable, STATE, WINDOW } from './host.js';
+import { compileModule, CONTROL, instantiate, LOOKUP_TABLE, makeTable, STATE } from './host.js';
 import type { HostMemory, WasmTable } from './host.js';
 import { RegionCompiler } from './compile.js';
 import { FunctionEntries } from './function-entries.js';
 import { someFunctions } from './functions.js';
 import { resolveFunction } from './interpreter.js';
-import { OPS } from '../machine/ir.js';
 import type { Block, FunctionName, Lifter, Op } from '../machine/ir.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
-import type { CompileContext, Site } from './region-code.js';
+import type { CompileContext } from './region-code.js';
 import {
   emptyFunction,
   enterFunction,
@@ -31,8 +30,11 @@ import {
   STOP_NAMES,
 } from './region-frames.js';
 import type { StopName } from './region-frames.js';
+import { RegionWindows } from './region-windows.js';
+import type { PredictedAccess } from './region-windows.js';
 import { findRegion } from './regions.js';
 import type { BlockSource, Region } from './regions.js';
+import { Balance, MOST_LOST, MOST_LOST_BY_ALL } from './short-stays.js';
 import { writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
 import { ElftraceError } from '../errors.js';
@@ -60,19 +62,6 @@ const PROBE_FRAME_BYTES = 32;
 export const COST = 18_000;
 /** The same for leaving compiled code and coming back, which takes some microseconds. */
 const EXIT_COST = 700;
-/**
- * A stay in compiled code of fewer instructions is lost, if it ends because what follows is not
- * compiled: tier 0 would have been as far in the time that leaving and coming back take.
- */
-const SHORT_STAY = 250;
-/**
- * What a region may lose so, in instructions of tier 0, while none is made that it leads to. Code
- * that jumps about in more of it than is worth compiling (a state machine of thousands of blocks)
- * is left to tier 0 then.
- */
-const MOST_LOST = 2_000_000;
-/** The same for all regions together: many small ones lose little each. */
-const MOST_LOST_BY_ALL = 8_000_000;
 /** The same work has to be worth so many times as much when the region is made again. */
 const AGAIN = 4;
 /** Exits of one kind (misses, jumps that lead elsewhere) after which a region may be made anew. */
@@ -86,8 +75,6 @@ const LEAST_ASKED = 100;
  */
 const FEW_ASKED = 16;
 const WORTH_ANEW = 1_000_000;
-/** An access that went to another window so often in tier 0 is one that may go to any. */
-const MANY_MOVES = 4;
 /** Samples that a function needs at least. */
 const LEAST_HEAT = 3;
 /** The most instructions that are counted of a function that is not compiled yet. */
@@ -119,9 +106,7 @@ interface Unit {
   exitsDue: number;
   /** Jumps went where the region does not know of. */
   hasNewTargets: boolean;
-  /** What stays that began here have lost since `lostSince` regions had been made; `SHORT_STAY`. */
-  lost: number;
-  lostSince: number;
+  readonly balance: Balance;
   dropped: boolean;
 }
 
@@ -138,9 +123,7 @@ export interface CodeSource extends Omit<BlockSource, 'placed'> {
    * The window descriptors that the accesses of the block at an address, as tier 0 knows it, hit
    * last, and how often they went to another one than before.
    */
-  predictions(
-    address: Address,
-  ): readonly { readonly instruction: Address; readonly descriptor: number; readonly moves: number }[];
+  predictions(address: Address): readonly PredictedAccess[];
   /** Instructions executed so far. */
   instructions(): number;
   /** Tier 0 asks before it executes the block at this address. */
@@ -183,6 +166,7 @@ function frameModules(): FrameModules {
 export class CompiledTier {
   private readonly table: WasmTable;
   private readonly enterModule: (place: number, stack: number) => number;
+  private readonly windows: RegionWindows;
   private readonly probe: RunFunction;
   private readonly empty: unknown;
   /** Functions that every module has. */
@@ -194,19 +178,11 @@ export class CompiledTier {
   private readonly byPage = new Map<number, Set<Unit>>();
   /** Addresses at which no region begins, until code changes. */
   private readonly refused = new Set<Address>();
-  /** Window cells in use, by base and host address. */
-  private readonly cells = new Map<string, { readonly base: Address; readonly host: number; readonly at: number }>();
-  /** An address in the window that each access of an instruction hit last, in tier 0. */
-  private readonly hints = new Map<Address, (Address | undefined)[]>();
-  /** Instructions whose accesses went to several windows. */
-  private readonly searching = new Set<Address>();
   /** Where indirect jumps and calls went. */
   private readonly jumps = new Map<Address, Set<Address>>();
   /** What tier 0 has ever translated: what it never reached is not worth compiling. */
   private readonly reached = new Map<Address, Block>();
   private readonly functions = new FunctionEntries();
-  /** Accesses that were given a HINT record. */
-  private searches = 0;
   private moduleBytes = 0;
   private moduleCount = 0;
   private compiledCount = 0;
@@ -228,9 +204,8 @@ export class CompiledTier {
   private readonly asked = new Map<Address, number>();
   /** Count at which such a region is looked at again. */
   private readonly askedDue = new Map<Address, number>();
-  /** What short stays have lost since `lostSince` regions had been made. */
-  private lost = 0;
-  private lostSince = 0;
+  /** What short stays have lost in all regions. */
+  private readonly balance = new Balance();
   /** How often regions were given up (`MOST_LOST`), by their entries. */
   private readonly givenUp = new Map<Address, number>();
   /** How often regions were made anew. */
@@ -258,8 +233,9 @@ export class CompiledTier {
     this.enterModule = (place, stack) => Number(enter(place, stack));
     this.probe = (...values) => probe(...values) as unknown;
     this.empty = empty;
+    this.windows = new RegionWindows(host, lifter, (address) => source.predictions(address));
     memory.onPublish = () => {
-      this.publish();
+      this.windows.publish();
     };
   }
 
@@ -370,7 +346,7 @@ export class CompiledTier {
   /** An access at the instruction was not served by its window. */
   missed(instruction: Address): void {
     for (const unit of this.unitsAt(instruction)) {
-      for (const each of unit.groups.get(instruction) ?? [instruction]) this.searching.add(each);
+      for (const each of unit.groups.get(instruction) ?? [instruction]) this.windows.mayGoAnywhere(each);
       if (this.isDue(unit, ++unit.misses)) this.remake(unit);
     }
   }
@@ -427,23 +403,13 @@ export class CompiledTier {
   ended(address: Address, instructions: number): void {
     const unit = this.places.get(address)?.unit;
     if (!unit) return;
-    if (unit.lostSince !== this.compiledCount) {
-      unit.lost = 0;
-      unit.lostSince = this.compiledCount;
-    }
-    if (this.lostSince !== this.compiledCount) {
-      this.lost = 0;
-      this.lostSince = this.compiledCount;
-    }
-    const lost = SHORT_STAY - instructions;
-    unit.lost = Math.max(-MOST_LOST, unit.lost + lost);
-    this.lost = Math.max(0, this.lost + lost);
-    if (this.lost >= MOST_LOST_BY_ALL) {
-      this.lost = 0;
-      for (const each of [...this.units.values()]) {
-        if (each.lost > 0 && each.lostSince === this.compiledCount) this.giveUp(each);
-      }
-    } else if (unit.lost >= MOST_LOST) this.giveUp(unit);
+    const made = this.compiledCount;
+    const all = this.balance.add(instructions, made) >= MOST_LOST_BY_ALL;
+    const own = unit.balance.add(instructions, made) >= MOST_LOST;
+    if (all) {
+      this.balance.clear();
+      for (const each of [...this.units.values()]) if (each.balance.isLoss(made)) this.giveUp(each);
+    } else if (own) this.giveUp(unit);
   }
 
   /** Leaves the code of a region to tier 0, until it has executed much more of it. */
@@ -626,7 +592,7 @@ export class CompiledTier {
     for (const { region } of regions) {
       const own = new Map<Address, readonly Address[]>();
       groups.push(own);
-      const sites = this.sitesOf(region);
+      const sites = this.windows.sitesOf(region);
       const context: CompileContext = {
         slots: lifter.slots,
         addressBits: lifter.addressBits,
@@ -668,7 +634,7 @@ export class CompiledTier {
     const unit: Unit = {
       ...{ entry, region, index, pages, groups, made, size },
       ...{ misses: 0, jumps: 0, exitsDue: LEAST_EXITS, hasNewTargets: false, dropped: false },
-      ...{ lost: 0, lostSince: 0 },
+      balance: new Balance(),
     };
     this.covering.clear();
     this.units.set(entry, unit);
@@ -692,130 +658,6 @@ export class CompiledTier {
       this.remember(address, place);
       this.source.entered(address);
     }
-  }
-
-  // --------------------------------------------------------------------------------------- windows
-
-  /** Predicts the windows of the accesses of a region. */
-  private sitesOf(region: Region): CompileContext['site'] {
-    const { host } = this;
-    const common = new Map<Address, number>();
-    for (const { block } of region.blocks) {
-      const ordinals = new Map<Address, number>();
-      for (const { instruction, descriptor, moves } of this.source.predictions(block.address)) {
-        if (moves >= MANY_MOVES) this.searching.add(instruction);
-        const ordinal = ordinals.get(instruction) ?? 0;
-        ordinals.set(instruction, ordinal + 1);
-        if (descriptor === WINDOW.start) continue;
-        const base = host.u64[(descriptor + WINDOW.base) >> 3]!;
-        const list = this.hints.get(instruction) ?? [];
-        list[ordinal] = base;
-        this.hints.set(instruction, list);
-        common.set(base, (common.get(base) ?? 0) + 1);
-      }
-    }
-    const most = [...common].sort((a, b) => b[1] - a[1])[0]?.[0];
-    const usual = most === undefined ? undefined : this.descriptorOf(most);
-    const cache = new Map<Op, Site>();
-    return (instruction, ordinal, op) => {
-      const known = cache.get(op);
-      if (known) return known;
-      const site = ((): Site => {
-        if (this.searching.has(instruction)) return this.search();
-        const hint = this.hints.get(instruction)?.[ordinal];
-        const seen = hint === undefined ? undefined : this.descriptorOf(hint);
-        const constant =
-          typeof op.a === 'bigint' && typeof op.b === 'bigint'
-            ? BigInt.asUintN(this.lifter.addressBits, op.a + op.b)
-            : null;
-        const descriptor = constant !== null ? this.descriptorOf(constant) : (seen ?? this.guess(op) ?? usual);
-        if (descriptor === undefined) return this.search();
-        const row = OPS[op.op];
-        const limits = row.form === 'store' ? WINDOW.writeLimits : WINDOW.readLimits;
-        if (host.u64[(descriptor + limits) >> 3] === 0n) return this.search();
-        const base = host.u64[(descriptor + WINDOW.base) >> 3]!;
-        const first = host.u32[(descriptor + WINDOW.host) >> 2]!;
-        const cells = this.cellsOf(base, first);
-        return cells === 0 ? this.search() : { kind: 'window', base, host: first, cells };
-      })();
-      cache.set(op, site);
-      return site;
-    };
-  }
-
-  /** An access that may go to any window; many of them share records, which costs time alone. */
-  private search(): Site {
-    const record = HINT.start + HINT.bytes * (this.searches++ % HINT.count);
-    this.host.u16[(record + HINT.window) >> 1] = WINDOW.start;
-    return { kind: 'search', record };
-  }
-
-  /** The window to which the registers point as they are now. */
-  private guess(op: Op): number | undefined {
-    let address = 0n;
-    for (const each of [op.a, op.b]) {
-      if (typeof each === 'bigint') address += each;
-      else if (each >= this.lifter.slots.firstTemporary) return undefined;
-      else address += this.host.u64[(STATE + this.lifter.slots.offset(each)) >> 3]!;
-    }
-    return this.descriptorOf(BigInt.asUintN(this.lifter.addressBits, address));
-  }
-
-  private descriptorOf(address: Address): number | undefined {
-    const { host } = this;
-    const end = host.u32[CONTROL.windowsEnd >> 2]!;
-    for (let at = WINDOW.start + WINDOW.bytes; at < end; at += WINDOW.bytes) {
-      const offset = address - host.u64[(at + WINDOW.base) >> 3]!;
-      if (offset >= 0n && offset < host.u64[(at + WINDOW.size) >> 3]!) return at;
-    }
-    return undefined;
-  }
-
-  /** Host address of the cells of a window; 0 when there are too many windows. */
-  private cellsOf(base: Address, first: number): number {
-    const key = `${base}:${first}`;
-    const known = this.cells.get(key);
-    if (known) return known.at;
-    if (this.cells.size >= CELL.count) return 0;
-    const cells = { base, host: first, at: CELL.start + CELL.bytes * this.cells.size };
-    this.cells.set(key, cells);
-    this.fill(cells);
-    return cells.at;
-  }
-
-  private publish(): void {
-    for (const each of this.cells.values()) this.fill(each);
-  }
-
-  /** Writes how far a window reaches now. */
-  private fill({
-    base,
-    host: first,
-    at,
-  }: {
-    readonly base: Address;
-    readonly host: number;
-    readonly at: number;
-  }): void {
-    const { host } = this;
-    const descriptor = this.descriptorOf(base);
-    let readable = 0n;
-    let writable = 0n;
-    if (descriptor !== undefined) {
-      const skip = base - host.u64[(descriptor + WINDOW.base) >> 3]!;
-      const size = host.u64[(descriptor + WINDOW.size) >> 3]! - skip;
-      if (host.u32[(descriptor + WINDOW.host) >> 2]! + Number(skip) === first) {
-        if (host.u64[(descriptor + WINDOW.readLimits) >> 3] !== 0n) {
-          readable = size;
-          if (host.u64[(descriptor + WINDOW.writeLimits) >> 3] !== 0n) writable = size;
-        }
-      }
-    }
-    CELL.spans.forEach((span, index) => {
-      const bound = (size: bigint): bigint => (size >= BigInt(span) ? size - BigInt(span) + 1n : 0n);
-      host.u64[(at + CELL.read + 8 * index) >> 3] = bound(readable);
-      host.u64[(at + CELL.write + 8 * index) >> 3] = bound(writable);
-    });
   }
 
   // -------------------------------------------------------------------------------------- dropping
