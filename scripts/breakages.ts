@@ -1082,7 +1082,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'compiled tier: a window that is gone goes on to be accessed',
-    file: 'emulator/compiled.js',
+    file: 'emulator/region-windows.js',
     find: 'for (const each of this.cells.values())',
     replace: 'for (const each of [])',
     test: 'emulator-tier1',
