@@ -31,7 +31,7 @@ export const recordOwner = 'elftrace';
 export const recordSection = '.note.elftrace';
 export const recordNoteType = 1;
 export const recordSchema = 1;
-export const recordMagic = new TextEncoder().encode('ELFTRCJ1');
+export const recordMagic: Uint8Array = new TextEncoder().encode('ELFTRCJ1');
 
 const enableEntryPrefix = 'enable entry ';
 
