@@ -1,10 +1,11 @@
 /**
  * Whole programs that were written to measure with, on every machine:
  * `npm run bench -- yardstick [MACHINE…] [PROGRAM…] [--seconds S]… [--level O1|O2|Os]…
- * [--set tuning|reporting|all] [--runs N]`. CPU time of whole processes, start and translation
- * included, of `elftrace run` and of qemu-user, in turn, and of libunicorn on the machines that it
- * has, where it is installed. `--seconds` is how long a run takes under qemu-user (0.1, 1, 10): the
- * number of turns that take as long is found first.
+ * [--set tuning|reporting|all] [--runs N] [--unicorn]`. CPU time of whole processes, start and
+ * translation included, of `elftrace run` and of qemu-user, in turn; with `--unicorn` of
+ * libunicorn, too, on the machines that it has, where it is installed (it takes ten to thirty times
+ * as long). `--seconds` is how long a run takes under qemu-user (0.1, 1, 10): the number of turns
+ * that take as long is found first.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -34,6 +35,7 @@ interface Chosen {
   readonly seconds: readonly number[];
   readonly levels: readonly string[];
   readonly runs: number;
+  readonly unicorn: boolean;
 }
 
 /**
@@ -45,6 +47,7 @@ function choose({ words, runs }: YardstickOptions): Chosen {
   const names: string[] = [];
   for (let i = 0; i < words.length; i++) {
     const word = words[i]!;
+    if (word === '--unicorn') continue;
     if (word in given) given[word]!.push(...(words[++i] ?? '').split(','));
     else names.push(word);
   }
@@ -70,6 +73,7 @@ function choose({ words, runs }: YardstickOptions): Chosen {
     seconds: seconds.length > 0 ? seconds : [1],
     levels: levels.length > 0 ? levels : ['O2'],
     runs: Number(given['--runs']!.at(-1) ?? Math.min(runs, 3)),
+    unicorn: words.includes('--unicorn'),
   };
 }
 
@@ -141,8 +145,8 @@ function unicornRunner(machine: string, { root, folder }: YardstickOptions): str
   return spawnSync('gcc', ['-O2', '-o', output, source, '-lunicorn'], { stdio: 'ignore' }).status === 0 ? output : null;
 }
 
-function runnersFor(machine: BenchMachine, options: YardstickOptions): Runners {
-  const unicorn = unicornRunner(machine.name, options);
+function runnersFor(machine: BenchMachine, chosen: Chosen, options: YardstickOptions): Runners {
+  const unicorn = chosen.unicorn ? unicornRunner(machine.name, options) : null;
   const isNative = machine.name === 'x86-64' && process.arch === 'x64' && process.platform === 'linux';
   return {
     theirs: [machine.qemu],
@@ -233,7 +237,7 @@ function benchMachine(machine: BenchMachine, level: string, chosen: Chosen, opti
     console.log(`yardstick on ${name}: not measured, ${missing.join(' and ')} absent`);
     return;
   }
-  const runners = runnersFor(machine, options);
+  const runners = runnersFor(machine, chosen, options);
   const ratios = seconds.map((): Ratios => ({ theirs: new Map(), native: [], unicorn: [] }));
   const lines: { readonly fixed: number; readonly slope: number }[] = [];
   for (const program of programs) {
