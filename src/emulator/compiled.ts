@@ -11,24 +11,18 @@
  * When the bound on modules or on the table is reached everything is dropped: what is hot comes
  * back within milliseconds.
  */
-import { compileModule, CONTROL, instantiate, LOOKUP_TABLE, makeTable, STATE } from './host.js';
+import { compileModule, CONTROL, instantiate, makeTable, REGION_TABLE, STATE } from './host.js';
 import type { HostMemory, WasmTable } from './host.js';
 import { RegionCompiler } from './compile.js';
 import { FunctionEntries } from './function-entries.js';
 import { someFunctions } from './functions.js';
 import { resolveFunction } from './interpreter.js';
+import { LookupTable } from './lookup-table.js';
 import type { Block, FunctionName, Lifter, Op } from '../machine/ir.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
 import type { CompileContext } from './region-code.js';
-import {
-  emptyFunction,
-  enterFunction,
-  gotoFunction,
-  lookupPlaces,
-  probeFunction,
-  STOP_NAMES,
-} from './region-frames.js';
+import { emptyFunction, enterFunction, gotoFunction, probeFunction, STOP_NAMES } from './region-frames.js';
 import type { StopName } from './region-frames.js';
 import { RegionWindows } from './region-windows.js';
 import type { PredictedAccess } from './region-windows.js';
@@ -166,6 +160,8 @@ function frameModules(): FrameModules {
 export class CompiledTier {
   private readonly table: WasmTable;
   private readonly enterModule: (place: number, stack: number) => number;
+  /** Regions that compiled code finds by itself. */
+  private readonly known: LookupTable;
   private readonly windows: RegionWindows;
   private readonly probe: RunFunction;
   private readonly empty: unknown;
@@ -233,6 +229,7 @@ export class CompiledTier {
     this.enterModule = (place, stack) => Number(enter(place, stack));
     this.probe = (...values) => probe(...values) as unknown;
     this.empty = empty;
+    this.known = new LookupTable(host, REGION_TABLE);
     this.windows = new RegionWindows(host, lifter, (address) => source.predictions(address));
     memory.onPublish = () => {
       this.windows.publish();
@@ -288,7 +285,7 @@ export class CompiledTier {
   wanted(address: Address): number {
     const place = this.places.get(address);
     if (place) {
-      this.remember(address, place);
+      this.known.set(address, place.packed);
       // What is called directly must begin a region of its own to be found.
       if (place.unit.entry === address || !this.indices.has(address)) return place.packed;
     }
@@ -320,27 +317,6 @@ export class CompiledTier {
       this.askedDue.delete(each);
     }
     this.compile(address, batch);
-  }
-
-  /** Compiled code finds the region of an address by itself from now on. */
-  private remember(address: Address, place: Place): void {
-    const [first, second] = lookupPlaces(address);
-    const { u64, u32 } = this.host;
-    // Two that share a place, and come after each other all the time, both stay.
-    const other = u64[first >> 3]!;
-    if (other !== address && u32[(first + 8) >> 2] !== 0 && lookupPlaces(other)[0] === first) {
-      u64[second >> 3] = other;
-      u32[(second + 8) >> 2] = u32[(first + 8) >> 2]!;
-    }
-    u64[first >> 3] = address;
-    u32[(first + 8) >> 2] = place.packed;
-  }
-
-  /** Compiled code no longer finds a region at an address. */
-  private forget(address: Address): void {
-    for (const at of lookupPlaces(address)) {
-      if (this.host.u64[at >> 3] === address) this.host.u32[(at + 8) >> 2] = 0;
-    }
   }
 
   /** An access at the instruction was not served by its window. */
@@ -655,7 +631,7 @@ export class CompiledTier {
       if (number !== 0 && this.places.has(address)) continue;
       const place: Place = { unit, packed: index | ((number === 0 ? 0 : number + 1) << 16) };
       this.places.set(address, place);
-      this.remember(address, place);
+      this.known.set(address, place.packed);
       this.source.entered(address);
     }
   }
@@ -697,7 +673,7 @@ export class CompiledTier {
       const { address } = unit.region.blocks[number]!.block;
       if (this.places.get(address)?.unit !== unit) continue;
       this.places.delete(address);
-      this.forget(address);
+      this.known.remove(address);
     }
     for (const page of unit.pages) {
       const set = this.byPage.get(page);
@@ -727,7 +703,7 @@ export class CompiledTier {
     for (const unit of [...this.units.values()]) this.drop(unit);
     for (const index of this.indices.values()) this.table.set(index, this.empty);
     this.indices = new Map();
-    this.host.u8.fill(0, LOOKUP_TABLE.start, LOOKUP_TABLE.start + (16 << LOOKUP_TABLE.bits));
+    this.known.clear();
     this.moduleBytes = 0;
     this.moduleCount = 0;
     this.refused.clear();

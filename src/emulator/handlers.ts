@@ -4,8 +4,8 @@
  */
 import { emitFloat } from './float-code.js';
 import { compareOpcode, recordTest } from './functions.js';
-import { CONTROL, LOOKUP, WINDOW } from './host.js';
-import { writeLookupHash } from './lookup-hash.js';
+import { BLOCK_TABLE, CONTROL, WINDOW } from './host.js';
+import { readLookup, writeLookup } from './lookup-table.js';
 import { F64, I32, I64, OPS, OP_NAMES, V128 } from '../machine/ir.js';
 import type { FloatRow } from '../machine/float-ops.js';
 import type { AccessRow, Condition, Lifter, OpName, OpRow, PureRow, SlotType } from '../machine/ir.js';
@@ -538,19 +538,10 @@ function callHandler(): Handler {
 function enterIndirect({ code, enter, exit }: Context, at: number): void {
   slotValue(code, at + 4);
   constantValue(code, at + 8);
-  code.op(I64.and).tee(ADDRESS);
-  // The entry of the hash, or its neighbour where that has another address; see lookupEntries.
-  code.op(I32.wrap);
-  writeLookupHash(code, LOOKUP.bits);
-  code.i32(4).op(I32.shl).tee(HOST);
-  code.get(HOST).memory([I64.load], LOOKUP.start).get(ADDRESS).op(I64.ne);
-  code.i32(4).op(I32.shl).op(I32.xor).set(HOST);
-  code.get(HOST).memory([I64.load], LOOKUP.start).get(ADDRESS).op(I64.eq).if();
-  code
-    .get(HOST)
-    .memory([I32.load], LOOKUP.start + 8)
-    .tee(HOST);
+  code.op(I64.and).set(ADDRESS);
+  writeLookup(code, BLOCK_TABLE, ADDRESS, HOST);
   code.if();
+  readLookup(code, BLOCK_TABLE, HOST).tee(HOST).if();
   code.get(HOST);
   enter();
   code.end();

@@ -106,8 +106,9 @@ export const PAGE_MARK = { code: 1, write: 2, read: 4 } as const;
 
 export const STATE = 0x8000;
 export const CODE_MAP = 0x1_0000;
-export const LOOKUP = { start: 0x2_0000, bits: 13, entryBytes: 16 } as const;
-export const LOOKUP_TABLE = { start: 0x4_0000, bits: 14 } as const;
+/** Blocks of tier 0, and regions of the compiled tier, by address (`lookup-table.ts`). */
+export const BLOCK_TABLE = { start: 0x2_0000, bits: 13 } as const;
+export const REGION_TABLE = { start: 0x4_0000, bits: 14 } as const;
 /**
  * Records of accesses in compiled code that may go to any window, as `resolve` knows them: the
  * window that such an access hit last.

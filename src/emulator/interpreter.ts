@@ -41,30 +41,24 @@ import {
 } from './handlers.js';
 import type { Context, Handler, ModuleShape, Place, PlacedHandler } from './handlers.js';
 import {
+  BLOCK_TABLE,
   CODE_MAP,
   compileModule,
   CONTROL,
   instantiate,
-  LOOKUP,
   MOVES,
   PAGE_MARK,
   WINDOW,
   WINDOW_FLAG,
 } from './host.js';
 import type { HostMemory } from './host.js';
-import { lookupHash } from './lookup-hash.js';
+import { LookupTable } from './lookup-table.js';
 import { I32, I64, isFloatOp, isLaneOp } from '../machine/ir.js';
 import type { Lifter } from '../machine/ir.js';
 import { PREBUILT } from './prebuilt.js';
 import { Code, writeModule } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
 import { ElftraceError } from '../errors.js';
-
-/** Host addresses of the two entries of the lookup table that may hold a guest address. */
-function lookupEntries(address: bigint): readonly [number, number] {
-  const hash = lookupHash(address, LOOKUP.bits);
-  return [LOOKUP.start + hash * LOOKUP.entryBytes, LOOKUP.start + (hash ^ 1) * LOOKUP.entryBytes];
-}
 
 /**
  * Counts that the access of a record goes to another window than before, up to 255, unless it is
@@ -403,11 +397,11 @@ const modules = new Map<string, object>();
 export class Interpreter {
   /** Executes from a block header with so much fuel; the number of an exit reason. */
   readonly run: (header: number, fuel: number) => number;
+  /** Headers of blocks, by which indirect branches find them. */
+  readonly blocks: LookupTable;
 
-  constructor(
-    private readonly host: HostMemory,
-    lifter: Lifter,
-  ) {
+  constructor(host: HostMemory, lifter: Lifter) {
+    this.blocks = new LookupTable(host, BLOCK_TABLE);
     const key = moduleKey(lifter);
     let module = modules.get(key);
     if (module === undefined) {
@@ -417,29 +411,5 @@ export class Interpreter {
     const { run } = instantiate(module, host);
     if (typeof run !== 'function') throw new ElftraceError('internal', 'the interpreter exports no run');
     this.run = (header, fuel) => Number(run(header, fuel));
-  }
-
-  /** Makes an indirect branch to `address` find the block. */
-  enterLookup(address: bigint, header: number): void {
-    const [first, second] = lookupEntries(address);
-    const { u64, u32 } = this.host;
-    const other = u64[first >> 3]!;
-    // Two that share an entry, and come after each other all the time, both stay.
-    if (other !== address && u32[(first + 8) >> 2] !== 0 && lookupEntries(other)[0] === first) {
-      u64[second >> 3] = other;
-      u32[(second + 8) >> 2] = u32[(first + 8) >> 2]!;
-    }
-    u64[first >> 3] = address;
-    u32[(first + 8) >> 2] = header;
-  }
-
-  removeLookup(address: bigint): void {
-    for (const entry of lookupEntries(address)) {
-      if (this.host.u64[entry >> 3] === address) this.host.u32[(entry + 8) >> 2] = 0;
-    }
-  }
-
-  clearLookup(): void {
-    this.host.u8.fill(0, LOOKUP.start, LOOKUP.start + (LOOKUP.entryBytes << LOOKUP.bits));
   }
 }

@@ -2,12 +2,11 @@
  * How regions are entered and left: what they return, how the address at which to go on is found,
  * and the functions around them that every machine with a compiled tier has.
  */
-import { CONTROL, LOOKUP_TABLE } from './host.js';
-import { lookupHash, writeLookupHash } from './lookup-hash.js';
+import { CONTROL, REGION_TABLE } from './host.js';
+import { readLookup, writeLookup } from './lookup-table.js';
 import { I32, I64 } from '../machine/ir.js';
 import { Code } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
-import type { Address } from '../units.js';
 
 /**
  * What a region returns instead of an address. Addresses of the guest may have these values:
@@ -43,34 +42,13 @@ export function gotoFunction(missing: 'lookup' | 'jump'): WasmFunction {
   const code = new Code();
   const [address, stack, entry, place] = [0, 1, 2, 3];
   code.i32(0).get(address).memory([I64.store], CONTROL.place);
-  lookup(code, address, entry);
-  code.get(entry).memory([I64.load], LOOKUP_TABLE.start).get(address).op(I64.ne).if();
+  writeLookup(code, REGION_TABLE, address, entry);
+  code.op(I32.eqz).if();
   code.i64(BigInt(STOP[missing])).return();
   code.end();
-  code
-    .get(entry)
-    .memory([I32.load], LOOKUP_TABLE.start + 8)
-    .tee(place);
+  readLookup(code, REGION_TABLE, entry).tee(place);
   code.i32(16).op(I32.shr).get(stack).get(place).i32(0xffff).op(I32.and).callIndirect(0);
   return { parameters: ['i64', 'i32'], results: ['i64'], locals: ['i32', 'i32'], code };
-}
-
-/**
- * Sets `entry` to the offset of the entry of an address in the lookup table: its first place, or
- * the neighbour where that holds another address. `lookupPlaces` computes the same.
- */
-function lookup(code: Code, address: number, entry: number): void {
-  code.get(address).op(I32.wrap);
-  writeLookupHash(code, LOOKUP_TABLE.bits);
-  code.i32(4).op(I32.shl).tee(entry);
-  code.get(entry).memory([I64.load], LOOKUP_TABLE.start).get(address).op(I64.ne);
-  code.i32(4).op(I32.shl).op(I32.xor).set(entry);
-}
-
-/** Host addresses of the two lookup entries that may hold a guest address. */
-export function lookupPlaces(address: Address): readonly [number, number] {
-  const hash = lookupHash(address, LOOKUP_TABLE.bits);
-  return [LOOKUP_TABLE.start + 16 * hash, LOOKUP_TABLE.start + 16 * (hash ^ 1)];
 }
 
 /**
@@ -88,15 +66,11 @@ export function enterFunction(): WasmFunction {
   code.i32(0).get(result).op(I32.wrap).op(I32.sub).return();
   code.end();
   code.i32(0).get(result).memory([I64.store], CONTROL.place);
-  lookup(code, result, 3);
-  code.get(3).memory([I64.load], LOOKUP_TABLE.start).get(result).op(I64.ne).if();
+  writeLookup(code, REGION_TABLE, result, 3);
+  code.op(I32.eqz).if();
   code.i32(-STOP.lookup).return();
   code.end();
-  code
-    .get(3)
-    .memory([I32.load], LOOKUP_TABLE.start + 8)
-    .set(place)
-    .br(loop);
+  readLookup(code, REGION_TABLE, 3).set(place).br(loop);
   code.end();
   code.unreachable();
   return { parameters: ['i32', 'i32'], results: ['i32'], locals: ['i64', 'i32'], code, export: 'enter' };

@@ -174,7 +174,7 @@ export class Runner {
       if (tiers.isCompiled(cpus.pc)) return;
     }
     const block = this.found(run);
-    if (block) interpreter.enterLookup(cpus.pc, block.encoded.header);
+    if (block) interpreter.blocks.set(cpus.pc, block.encoded.header);
   }
 
   /** A direct branch to a block that it is not linked with yet. */

@@ -98,7 +98,7 @@ export class Translations {
     const next = this.blocksOf(cpu);
     if (this.blocks === next) return;
     this.blocks = next;
-    this.options.interpreter.clearLookup();
+    this.options.interpreter.blocks.clear();
   }
 
   private blocksOf(cpu: number): Blocks {
@@ -309,7 +309,7 @@ export class Translations {
     translated.dropped = true;
     const { block, encoded } = translated;
     translated.home.delete(block.address);
-    interpreter.removeLookup(block.address);
+    interpreter.blocks.remove(block.address);
     writeDropped(host, encoded.header, block.address);
     for (const page of translated.pages) {
       const set = this.byPage.get(page);
@@ -376,7 +376,7 @@ export class Translations {
       this.byPage.clear();
       for (const each of this.ofCpus.values()) each.clear();
       for (const each of this.byHeader) each.dropped = true;
-      interpreter.clearLookup();
+      interpreter.blocks.clear();
     }
     this.byHeader = [];
     this.chunk = 0;
