@@ -43,6 +43,7 @@ export function cooked(text: string): string {
       mode: 0o755,
     });
     const cwd = join(folder, 'work');
+    mkdirSync(cwd);
     for (const each of words(text, 'files')) {
       const [name, sample] = each.split('=') as [string, string];
       mkdirSync(dirname(join(cwd, name)), { recursive: true });
