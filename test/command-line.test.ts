@@ -179,7 +179,9 @@ describeWith(['bash', 'script', 'mkfifo', 'timeout', 'grep'], 'terminals and Ctr
       wait; for each in shown in-ci as-json in-a-log; do cat $each; printf '\\0'; done`);
     const [shown, ci, json, log] = stdout.split('\0');
     expect(shown).toMatch(/\rlist late \d+ s\u001b\[K/);
-    expect(shown!.replace(/^[^]*\r\u001b\[K/, '').replaceAll('\r', '')).toBe(elftrace(['list', core]).stdout);
+    // What is drawn is erased; a slow machine may draw once more behind the output, and erase that.
+    expect(shown).toMatch(/\r\u001b\[K(core_|$)/);
+    expect(shown!.replaceAll(/\r[^\n]*?\u001b\[K/g, '').replaceAll('\r', '')).toBe(elftrace(['list', core]).stdout);
     expect([ci, json].map((each) => each!.length > 0 && !each!.includes('\u001b[K'))).toEqual([true, true]);
     expect(log).toBe('');
   }, 30_000);
