@@ -348,13 +348,13 @@ export class Socket extends Description {
   }
 
   override save(): () => void {
-    const { state, peer, local, remote, error, hasEnd, isShut, isGone, waiting, backlog, options, tellsSender, isSixOnly, patience, moves, peerProcess, process } = this; // prettier-ignore
+    const before = Object.assign({}, this);
     const putBack = [super.save(), this.inbox.save()];
     const reused = [...this.reused];
     return () => {
       this.reused.clear();
       for (const each of reused) this.reused.add(each);
-      Object.assign(this, { state, peer, local, remote, error, hasEnd, isShut, isGone, waiting, backlog, options, tellsSender, isSixOnly, patience, moves, peerProcess, process }); // prettier-ignore
+      Object.assign(this, before);
       for (const each of putBack) each();
     };
   }
