@@ -50,6 +50,16 @@
 	.size	\name, . - \name
 	.endm
 
+	/* What C may change, from the last on. */
+	.macro restore_call
+	popq	%r10
+	popq	%r9
+	popq	%r8
+	popq	%rdi
+	popq	%rsi
+	popq	%rcx
+	.endm
+
 	.text
 	function_entry elftrace_native_function, 1
 	function_entry elftrace_native_no_clock, 0
@@ -63,12 +73,7 @@
 	leaq	72(%rsp), %rsi
 	movq	%rsp, %rdx
 	call	native_record
-	popq	%r10
-	popq	%r9
-	popq	%r8
-	popq	%rdi
-	popq	%rsi
-	popq	%rcx
+	restore_call
 	popq	%rdx
 	popq	%rax
 	ret
@@ -112,12 +117,7 @@ elftrace_native_counter:
 	pushq	%r10
 	movq	%r11, %rdi
 	call	native_count
-	popq	%r10
-	popq	%r9
-	popq	%r8
-	popq	%rdi
-	popq	%rsi
-	popq	%rcx
+	restore_call
 	jmp	.Lcounted
 	.size	elftrace_native_counter, . - elftrace_native_counter
 
