@@ -31,6 +31,16 @@ export interface MutantArgument {
 
 const any = /^/;
 
+/** Of mutants that trials come to, and of those that they do not. */
+const askedAgain = {
+  name: 'read again',
+  why:
+    'whether a user of the graph tracer has a callback is asked again behind that callback, which changes ' +
+    'no ops: it has one',
+  object: any,
+  symbol: /^elftrace_graph_push$/,
+};
+
 export const mutantArguments: readonly MutantArgument[] = [
   {
     name: 'same code',
@@ -188,12 +198,7 @@ export const mutantArguments: readonly MutantArgument[] = [
     ],
   },
   {
-    name: 'read again',
-    why:
-      'whether a user of the graph tracer has a callback is asked again behind that callback, which changes ' +
-      'no ops: it has one',
-    object: any,
-    symbol: /^elftrace_graph_push$/,
+    ...askedAgain,
     places: [
       'ppc64-elfv2-le elftrace_graph_push+636 nop df9431d23837',
       'ppc64-elfv2-le elftrace_graph_push+636 immediate e012a1960b19',
@@ -202,12 +207,7 @@ export const mutantArguments: readonly MutantArgument[] = [
     ],
   },
   {
-    name: 'read again',
-    why:
-      'whether a user of the graph tracer has a callback is asked again behind that callback, which changes ' +
-      'no ops: it has one',
-    object: any,
-    symbol: /^elftrace_graph_push$/,
+    ...askedAgain,
     places: [
       'arm64 elftrace_graph_push+608 nop 8bf94ab86d96',
       'arm64 elftrace_graph_push+608 nop acb95b04eb3b',
