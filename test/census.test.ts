@@ -62,11 +62,24 @@ const SITES = {
 
 /** The program with sites in its own code: a table is made for its object before it is linked. */
 function buildWithSites(name: string, gcc: string, { source, flags }: OwnProgram): string {
-  const [object, table, path] = ['o', 'table.o', 'sites'].map((each) => join(folder, `${name}.${each}`)) as [string, string, string]; // prettier-ignore
+  const [object, table, path] = ['o', 'table.o', 'sites'].map((each) => join(folder, `${name}.${each}`)) as [
+    string,
+    string,
+    string,
+  ];
   const compiler = source.endsWith('.cc') ? 'g++' : gcc;
   const libraries = flags.filter((each) => each.startsWith('-l'));
   const others = flags.filter((each) => !each.startsWith('-l'));
-  runTool(compiler, ['-w', ...others, '-pg', ...(SITES[gcc] ?? []), '-c', '-o', object, join(PROGRAMS, 'census', source)]); // prettier-ignore
+  runTool(compiler, [
+    '-w',
+    ...others,
+    '-pg',
+    ...(SITES[gcc] ?? []),
+    '-c',
+    '-o',
+    object,
+    join(PROGRAMS, 'census', source),
+  ]);
   expect(elftrace(['mcount', '-o', table, object]).status).toBe(0);
   runTool(compiler, ['-w', '-static', '-no-pie', ...others, '-o', path, table, ...libraries]);
   return path;
@@ -75,7 +88,9 @@ function buildWithSites(name: string, gcc: string, { source, flags }: OwnProgram
 OWN_PROGRAMS.forEach((program, i) => {
   if (!isLong || i % PATCHED > 0) return;
   for (const [name, gcc, qemu] of MACHINES) {
-    const isOther = program.source.endsWith('.cc') ? gcc !== 'gcc' : !isWhole && name !== MACHINES[(i / 3) % MACHINES.length]![0]; // prettier-ignore
+    const isOther = program.source.endsWith('.cc')
+      ? gcc !== 'gcc'
+      : !isWhole && name !== MACHINES[(i / 3) % MACHINES.length]![0];
     if (isOther) continue;
     describeWith([gcc, qemu, 'g++'], `${program.name} with sites on ${name}`, () => {
       test('with its calls patched away it does the same; it is traced', () => {

@@ -78,13 +78,17 @@ describeNatively('without section headers', () => {
     );
 
     test('RT-56: a library, whose dynamic symbols are names', () => {
-      const source = 'int getppid(void), g; static int below(int n) { return g += getppid() ? n : 0; } int first(int n) { return below(n); }'; // prettier-ignore
+      const source =
+        'int getppid(void), g; static int below(int n) { return g += getppid() ? n : 0; } int first(int n) { return below(n); }';
       const folder = scratch('libraries');
       mkdirSync(folder);
       const path = join(folder, 'libfirst.so');
       const shared = compile(source, [...PLAIN, NOPS, '-fPIC', '-shared', '-Wl,-soname,libfirst.so']);
       writeFileSync(path, readFileSync(shared), { mode: 0o755 });
-      const program = compile('int first(int); int main(void) { return first(2) == 2 ? 3 : 4; }', ['-O1'], 'c', [path, `-Wl,-rpath,${folder}`]); // prettier-ignore
+      const program = compile('int first(int); int main(void) { return first(2) == 2 ? 3 : 4; }', ['-O1'], 'c', [
+        path,
+        `-Wl,-rpath,${folder}`,
+      ]);
       writeFileSync(path, readFileSync(patched(bare(shared))), { mode: 0o755 });
       const ran = traced(program);
       const counts = countsOf(report(ran.dir));

@@ -156,13 +156,37 @@ describeNatively('calls without times', () => {
       return stdout.trimEnd().split('\n');
     };
     const replayed = shown('replay').map((row) => row.replace(/\[ *\d+\]/, '[T]').trim());
-    expect(replayed.slice(2)).toEqual(['[T] | main() {', '[T] |   fib() {', '[T] |     fib();', '[T] |     fib();', '[T] |   } /* fib */', '[T] | } /* main */']); // prettier-ignore
+    expect(replayed.slice(2)).toEqual([
+      '[T] | main() {',
+      '[T] |   fib() {',
+      '[T] |     fib();',
+      '[T] |     fib();',
+      '[T] |   } /* fib */',
+      '[T] | } /* main */',
+    ]);
     expect(replayed[1]).toContain('times are not recorded');
-    expect(shown('graph').map((row) => row.trim())).toEqual(['# TOTAL TIME   FUNCTION', ': (1) main', ':   (1) fib', ':     (2) fib', '# times are not recorded']); // prettier-ignore
-    expect(shown('report').slice(2, 4).map((row) => row.trim().split(/ +/))).toEqual([['3', '1', 'fib'], ['1', '1', 'main']]); // prettier-ignore
+    expect(shown('graph').map((row) => row.trim())).toEqual([
+      '# TOTAL TIME   FUNCTION',
+      ': (1) main',
+      ':   (1) fib',
+      ':     (2) fib',
+      '# times are not recorded',
+    ]);
+    expect(
+      shown('report')
+        .slice(2, 4)
+        .map((row) => row.trim().split(/ +/)),
+    ).toEqual([
+      ['3', '1', 'fib'],
+      ['1', '1', 'main'],
+    ]);
     expect(shown('export', '--format', 'folded')).toEqual(['main 1', 'main;fib 1', 'main;fib;fib 2']);
     const [head, ...events] = shown('export', '--format', 'ndjson').map((row) => JSON.parse(row) as object);
-    expect([head, events.length, events.some((each) => 'time' in each)]).toEqual([expect.objectContaining({ clock: 'none' }), 4, false]); // prettier-ignore
+    expect([head, events.length, events.some((each) => 'time' in each)]).toEqual([
+      expect.objectContaining({ clock: 'none' }),
+      4,
+      false,
+    ]);
   });
 
   test('RT-51, RT-55: the last calls are kept', () => {

@@ -46,14 +46,27 @@ function muslMachine(name: string, form: (typeof FORMS)[number]): NativeMachine 
     dynamic: ['-no-pie', '-fno-pie'],
     PIE: ['-pie', '-fPIE'],
   };
-  const library = form === 'static' ? [at('libc.a')] : ['-L', join(folder, 'lib'), '-lc', `-Wl,-dynamic-linker,/lib/ld-musl-${loader}.so.1`]; // prettier-ignore
+  const library =
+    form === 'static'
+      ? [at('libc.a')]
+      : ['-L', join(folder, 'lib'), '-lc', `-Wl,-dynamic-linker,/lib/ld-musl-${loader}.so.1`];
   const isElfV2Be = name === 'ppc64';
   return {
     ...machine,
     name: `${name} ${form}`,
     sites: isElfV2Be ? ['-pg', '-mprofile-kernel'] : machine.sites,
     run: machine.run.map((word) => (word === `/usr/${triple}` ? folder : word)),
-    flags: [...flags, ...kinds[form], '-nostdlib', '-nostdinc', '-isystem', join(folder, 'include'), '-isystem', headers, '-fno-stack-protector'], // prettier-ignore
+    flags: [
+      ...flags,
+      ...kinds[form],
+      '-nostdlib',
+      '-nostdinc',
+      '-isystem',
+      join(folder, 'include'),
+      '-isystem',
+      headers,
+      '-fno-stack-protector',
+    ],
     libraries: [at(form === 'PIE' ? 'Scrt1.o' : 'crt1.o'), at('crti.o'), ...library, ...helpers, at('crtn.o')],
     ...(isElfV2Be ? { finish: (object: string) => withTables(object, triple, ['-mabi=elfv2']) } : {}),
   };

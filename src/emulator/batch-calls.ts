@@ -82,7 +82,8 @@ export class BatchCalls implements Readonly<Record<BatchCallName, Service>> {
         const answer = messages.receiveAt(socket, header, (flags & ~WAIT_FOR_ONE) | MSG.DONTWAIT);
         const waits = !isHasty && !((flags & WAIT_FOR_ONE) !== 0 && taken > 0);
         if (answer === 'EAGAIN' && waits) return null;
-        if (typeof answer !== 'bigint') return this.failed(socket, typeof answer === 'string' ? answer : 'EINTR', taken, finish); // prettier-ignore
+        if (typeof answer !== 'bigint')
+          return this.failed(socket, typeof answer === 'string' ? answer : 'EINTR', taken, finish);
         if (!context.storeNumbers(length, [answer], 4)) return taken > 0 ? BigInt(taken) : 'EFAULT';
         taken++;
         // The time is asked behind a message, and ends no wait for one.

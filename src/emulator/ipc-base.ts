@@ -78,7 +78,8 @@ export class IpcBase {
     const { context } = this;
     const [owner, group, mode] = [4n, 8n, 20n].map((at) => context.loadNumber(place + at, 4));
     const extra = more === null ? 0n : context.loadNumber(place + BigInt(more));
-    if (typeof owner !== 'bigint' || typeof group !== 'bigint' || typeof mode !== 'bigint' || extra === null) return 'EFAULT'; // prettier-ignore
+    if (typeof owner !== 'bigint' || typeof group !== 'bigint' || typeof mode !== 'bigint' || extra === null)
+      return 'EFAULT';
     if (object.owner !== Number(USER)) return 'EPERM';
     Object.assign(object, { owner: Number(owner), group: Number(group), changed: this.now });
     object.mode = (object.mode & ~0o777) | (Number(mode) & 0o777);

@@ -20,7 +20,14 @@ import { alignUpBig } from '../bits.js';
 export type IpcCallName =
   | 'ipc' | 'msgctl' | 'msgget' | 'msgrcv' | 'msgsnd' | 'shmat' | 'shmctl' | 'shmdt' | 'shmget';
 
-const SHM = { READ_ONLY: 0o10000, ROUND: 0o20000, REMAP: 0o40000, EXECUTE: 0o100000, HUGE: 0o4000, GONE: 0o1000 } as const; // prettier-ignore
+const SHM = {
+  READ_ONLY: 0o10000,
+  ROUND: 0o20000,
+  REMAP: 0o40000,
+  EXECUTE: 0o100000,
+  HUGE: 0o4000,
+  GONE: 0o1000,
+} as const;
 const MSG = { NOERROR: 0o10000, EXCEPT: 0o20000, COPY: 0o40000 } as const;
 /** `kernel.shmmni`, `kernel.msgmni`. */
 const MOST = { segments: 4096, queues: 1000 } as const;
@@ -30,7 +37,20 @@ const QUEUE_BYTES = 16_384;
 const PAGE = 4096n;
 const COMMANDS: readonly number[] = [IPC.REMOVE, IPC.SET, IPC.STATUS];
 /** Codes of `ipc`. */
-const MULTIPLEXED = { semop: 1, semget: 2, semctl: 3, semtimedop: 4, msgsnd: 11, msgrcv: 12, msgget: 13, msgctl: 14, shmat: 21, shmdt: 22, shmget: 23, shmctl: 24 } as const; // prettier-ignore
+const MULTIPLEXED = {
+  semop: 1,
+  semget: 2,
+  semctl: 3,
+  semtimedop: 4,
+  msgsnd: 11,
+  msgrcv: 12,
+  msgget: 13,
+  msgctl: 14,
+  shmat: 21,
+  shmdt: 22,
+  shmget: 23,
+  shmctl: 24,
+} as const;
 
 export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Service>> {
   constructor(
@@ -263,7 +283,13 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
   ipc(args: Arguments): Answer {
     const { context, semaphores } = this;
     const [version, code] = [int(arg(args, 0)) >> 16, int(arg(args, 0)) & 0xffff];
-    const [first, second, third, place, fifth] = [1, 2, 3, 4, 5].map((i) => arg(args, i)) as [bigint, bigint, bigint, bigint, bigint]; // prettier-ignore
+    const [first, second, third, place, fifth] = [1, 2, 3, 4, 5].map((i) => arg(args, i)) as [
+      bigint,
+      bigint,
+      bigint,
+      bigint,
+      bigint,
+    ];
     switch (code) {
       case MULTIPLEXED.semop:
         return semaphores.semop([first, place, second]);

@@ -35,7 +35,17 @@ const KEPT_IP: ReadonlyMap<number, number> = new Map([[1, 0], [2, 64], [8, 0], [
  * UNICAST_HOPS, MULTICAST_HOPS, MULTICAST_LOOP, MTU_DISCOVER, RECVERR, RECVPKTINFO, RECVHOPLIMIT,
  * RECVTCLASS, TCLASS.
  */
-const KEPT_IPV6: ReadonlyMap<number, number> = new Map([[16, 64], [18, 1], [19, 1], [23, 1], [25, 0], [49, 0], [51, 0], [66, 0], [67, 0]]); // prettier-ignore
+const KEPT_IPV6: ReadonlyMap<number, number> = new Map([
+  [16, 64],
+  [18, 1],
+  [19, 1],
+  [23, 1],
+  [25, 0],
+  [49, 0],
+  [51, 0],
+  [66, 0],
+  [67, 0],
+]);
 /** PKTINFO, NO_ENOBUFS, CAP_ACK, EXT_ACK, GET_STRICT_CHK. */
 const KEPT_NETLINK: ReadonlyMap<number, number> = new Map([
   [3, 0],
@@ -44,7 +54,13 @@ const KEPT_NETLINK: ReadonlyMap<number, number> = new Map([
   [11, 0],
   [12, 0],
 ]);
-const KEPT: Readonly<Record<number, ReadonlyMap<number, number>>> = { [SOL.IP]: KEPT_IP, [SOL.SOCKET]: KEPT_SOCKET, [SOL.TCP]: KEPT_TCP, [SOL.IPV6]: KEPT_IPV6, [SOL.NETLINK]: KEPT_NETLINK }; // prettier-ignore
+const KEPT: Readonly<Record<number, ReadonlyMap<number, number>>> = {
+  [SOL.IP]: KEPT_IP,
+  [SOL.SOCKET]: KEPT_SOCKET,
+  [SOL.TCP]: KEPT_TCP,
+  [SOL.IPV6]: KEPT_IPV6,
+  [SOL.NETLINK]: KEPT_NETLINK,
+};
 /** `net.core.rmem_max`. */
 const BUFFER_MOST = 212_992;
 const BUFFER_LEAST = { [SO.SNDBUF]: 4608, [SO.RCVBUF]: 2304 } as const;

@@ -12,7 +12,16 @@ import type { Address } from '../units.js';
 
 export type SemaphoreCallName = 'semctl' | 'semget' | 'semop' | 'semtimedop';
 
-const SEM = { GETPID: 11, GETVAL: 12, GETALL: 13, GETNCNT: 14, GETZCNT: 15, SETVAL: 16, SETALL: 17, UNDO: 0x1000 } as const; // prettier-ignore
+const SEM = {
+  GETPID: 11,
+  GETVAL: 12,
+  GETALL: 13,
+  GETNCNT: 14,
+  GETZCNT: 15,
+  SETVAL: 16,
+  SETALL: 17,
+  UNDO: 0x1000,
+} as const;
 /** Semaphores of one set, and of all; operations of one call; the largest value (`kernel.sem`). */
 const MOST = { set: 32_000, all: 256_000, operations: 500, value: 32_767 } as const;
 
@@ -128,7 +137,12 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
 
   semctl(args: Arguments): Answer {
     const { context } = this;
-    const [id, number, command, value] = [int(arg(args, 0)), int(arg(args, 1)), int(arg(args, 2)) & ~FORM_64, arg(args, 3)]; // prettier-ignore
+    const [id, number, command, value] = [
+      int(arg(args, 0)),
+      int(arg(args, 1)),
+      int(arg(args, 2)) & ~FORM_64,
+      arg(args, 3),
+    ];
     if (id < 0) return 'EINVAL';
     const known = [IPC.REMOVE, IPC.SET, IPC.STATUS, ...Object.values(SEM)] as readonly number[];
     if (!known.includes(command)) return this.unknown();

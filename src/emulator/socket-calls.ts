@@ -10,7 +10,16 @@ import { O } from './descriptions.js';
 import type { Errno } from './errno.js';
 import { NetlinkSocket } from './netlink.js';
 import type { KnownProcess } from './processes.js';
-import { AF, type InetName, isLoopback, LOOPBACK, NAME_BYTES, nameBytes, parseName, type SocketName } from './socket-names.js'; // prettier-ignore
+import {
+  AF,
+  type InetName,
+  isLoopback,
+  LOOPBACK,
+  NAME_BYTES,
+  nameBytes,
+  parseName,
+  type SocketName,
+} from './socket-names.js';
 import { join, Socket, type SocketKind, type SocketType } from './sockets.js';
 import type { Address } from '../units.js';
 
