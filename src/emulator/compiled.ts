@@ -18,7 +18,7 @@ import { FunctionEntries } from './function-entries.js';
 import { someFunctions } from './functions.js';
 import { resolveFunction } from './interpreter.js';
 import { LookupTable } from './lookup-table.js';
-import type { Block, FunctionName, Lifter, Op } from '../machine/ir.js';
+import type { Block, FunctionName, Lifter, Op, Terminator } from '../machine/ir.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
 import type { CompileContext } from './region-code.js';
@@ -157,6 +157,15 @@ function frameModules(): FrameModules {
   return frames;
 }
 
+/** A block that tier 0 has translated. */
+export interface ReachedBlock {
+  readonly address: Address;
+  /** Its instructions, and the address of the last of them. */
+  readonly count: number;
+  readonly last: Address;
+  readonly terminator: Terminator;
+}
+
 export class CompiledTier {
   private readonly table: WasmTable;
   private readonly enterModule: (place: number, stack: number) => number;
@@ -177,7 +186,7 @@ export class CompiledTier {
   /** Where indirect jumps and calls went. */
   private readonly jumps = new Map<Address, Set<Address>>();
   /** What tier 0 has ever translated: what it never reached is not worth compiling. */
-  private readonly reached = new Map<Address, Block>();
+  private readonly reached = new Map<Address, ReachedBlock>();
   private readonly functions = new FunctionEntries();
   private moduleBytes = 0;
   private moduleCount = 0;
@@ -409,7 +418,7 @@ export class CompiledTier {
   // --------------------------------------------------------------------------------------- profile
 
   /** Tier 0 has translated a block. */
-  translated(block: Block): void {
+  translated(block: ReachedBlock): void {
     // The program begins somewhere, and nothing calls that place.
     if (this.functions.isEmpty) this.functions.add(block.address);
     if (block.terminator.kind === 'call') this.functions.add(block.terminator.pc);
@@ -424,10 +433,9 @@ export class CompiledTier {
     for (const address of queue) {
       const block = this.reached.get(address);
       if (!block) continue;
-      size += block.instructions.length;
+      size += block.count;
       if (size > MAX_COUNTED) break;
-      const last = block.instructions.at(-1);
-      const indirect = last === undefined ? undefined : this.jumps.get(last);
+      const indirect = this.jumps.get(block.last);
       for (const each of [...waysOf(block), ...(indirect ?? [])]) {
         if (seen.has(each) || this.places.has(each)) continue;
         seen.add(each);
@@ -719,7 +727,7 @@ export class CompiledTier {
 }
 
 /** Where a block leads directly, behind a call where that returns to. */
-function waysOf({ terminator }: Block): readonly Address[] {
+function waysOf({ terminator }: ReachedBlock): readonly Address[] {
   // Behind a call its callee comes back; `pc` of others is where they go.
   if ('ret' in terminator) return [terminator.ret];
   const next = 'next' in terminator ? [terminator.next] : [];

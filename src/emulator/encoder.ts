@@ -22,7 +22,10 @@ import type { ExitReason, Variant } from './handlers.js';
 import { CONTROL, MOVES, STATE, WINDOW } from './host.js';
 import type { HostMemory } from './host.js';
 import { inverse, mirrored, OPS, recordCode } from '../machine/ir.js';
-import type { AccessRow, Condition, Op, OpName, Operand, SlotLayout, Terminator } from '../machine/ir.js';
+import type {
+  AccessRow, Block, Condition, Lifter, Op, OpName, Operand, SlotLayout, Terminator,
+} from '../machine/ir.js'; // prettier-ignore
+import { eliminateDeadOps } from './passes.js';
 import { ElftraceError } from '../errors.js';
 
 /** Operand `a` is constant and the operation does not mind the order. */
@@ -40,17 +43,23 @@ function plainBranch(terminator: Terminator): Terminator {
   return { ...terminator, condition: inverse(condition), pc: next, next: pc };
 }
 
-/** What tier 0 knows of an encoded block beside its records. */
-export interface EncodedBlock {
-  /** Host address of the header. */
-  readonly header: number;
-  /** Host address after the last byte. */
-  readonly end: number;
+/** What the records of a block are of. */
+export interface RecordNotes {
+  /** Bytes of the header and all records. */
+  readonly bytes: number;
   /** Instruction index of each record. */
   readonly at: readonly number[];
   /** The op of each record; undefined for terminators and stubs. */
   readonly ops: readonly (Op | undefined)[];
 }
+
+/** What asks a block for its entry before its first instruction. */
+type Prefix = 'hook' | 'region' | null;
+
+type RecordedLifter = Pick<Lifter, 'slots' | 'addressBits'>;
+
+/** Memory that records are written to. */
+type RecordMemory = Pick<HostMemory, 'u16' | 'u32' | 'i64'>;
 
 /** True when one handler does the op and the branch that compares what it has just written. */
 function fusible(op: Op, branch: Branch): boolean {
@@ -140,11 +149,9 @@ export function encodedBound(ops: number): number {
   return HEADER_BYTES + (ops * 4 + 16) * RECORD_BYTES;
 }
 
-/** Writes the records of a block to the memory at `start`. */
-export class Encoder {
+/** Writes the records of a block to the memory at `header`. */
+class Encoder {
   private pointer: number;
-  private readonly at: number[] = [];
-  private readonly ops: (Op | undefined)[] = [];
   private index = 0;
   private op: Op | undefined;
   /** Stubs that side exits need behind the block. */
@@ -155,10 +162,11 @@ export class Encoder {
   private readonly scratch: number;
 
   constructor(
-    private readonly host: HostMemory,
+    private readonly host: RecordMemory,
     private readonly slots: SlotLayout,
     addressBits: 32 | 64,
     private readonly header: number,
+    private readonly notes: { readonly at: number[]; readonly ops: (Op | undefined)[] } | null,
   ) {
     this.addition = addressBits === 32 ? 'add32' : 'add';
     this.pointer = header + HEADER_BYTES;
@@ -174,9 +182,13 @@ export class Encoder {
     host.u16[half + 3] = b;
     host.i64[(pointer + 8) >> 3] = BigInt.asIntN(64, constant);
     this.pointer += RECORD_BYTES;
-    this.at.push(this.index);
-    this.ops.push(this.op);
+    this.note(this.op);
     return pointer;
+  }
+
+  private note(op: Op | undefined): void {
+    this.notes?.at.push(this.index);
+    this.notes?.ops.push(op);
   }
 
   private address(slot: number): number {
@@ -314,13 +326,15 @@ export class Encoder {
     this.host.u32[(header + 12) >> 2] = 0;
     this.host.u32[link >> 2] = header;
     this.pointer += HEADER_BYTES;
-    this.at.push(this.index);
-    this.ops.push(undefined);
+    this.note(undefined);
     this.exit('untranslated', address);
   }
 
-  /** Writes everything and the header. `prefix` runs before the first op. */
-  write(ops: readonly Op[], ending: Terminator, count: number, prefix: 'hook' | 'region' | null): EncodedBlock {
+  /**
+   * Writes everything and the header; returns the address after the last byte. `prefix` runs before
+   * the first op.
+   */
+  write(ops: readonly Op[], ending: Terminator, count: number, prefix: Prefix): number {
     const terminator = plainBranch(ending);
     if (prefix) this.exit(prefix, 0n);
     const fusion = fusionOf(ops.at(-1), terminator, this.slots);
@@ -339,7 +353,7 @@ export class Encoder {
     const { header } = this;
     this.host.u32[header >> 2] = 0;
     this.host.u32[(header + 12) >> 2] = count;
-    return { header, end: this.pointer, at: this.at, ops: this.ops };
+    return this.pointer;
   }
 
   private end(terminator: Terminator, fusion: Fusion | null): void {
@@ -403,6 +417,30 @@ export class Encoder {
   }
 }
 
+/** Writes a block to the memory at `header`; returns the address after its last byte. */
+export function writeBlock(
+  block: Block,
+  lifter: RecordedLifter,
+  host: HostMemory,
+  header: number,
+  prefix: Prefix,
+): number {
+  const { slots, addressBits } = lifter;
+  const encoder = new Encoder(host, slots, addressBits, header, null);
+  return encoder.write(eliminateDeadOps(block, slots), block.terminator, block.instructions.length, prefix);
+}
+
+/** What the records are of that `writeBlock` writes: they are written once more, elsewhere. */
+export function describeRecords(block: Block, lifter: RecordedLifter, prefix: Prefix): RecordNotes {
+  const { slots, addressBits } = lifter;
+  const buffer = new ArrayBuffer(encodedBound(block.ops.length));
+  const memory = { u16: new Uint16Array(buffer), u32: new Uint32Array(buffer), i64: new BigInt64Array(buffer) };
+  const notes = { at: [], ops: [] };
+  const encoder = new Encoder(memory, slots, addressBits, 0, notes);
+  const bytes = encoder.write(eliminateDeadOps(block, slots), block.terminator, block.instructions.length, prefix);
+  return { bytes, ...notes };
+}
+
 /** What tier 0 knows of an access. */
 interface Prediction {
   readonly op: Op;
@@ -412,13 +450,13 @@ interface Prediction {
   readonly moves: number;
 }
 
-/** The accesses of a block that were executed. */
-export function predictions(host: HostMemory, encoded: EncodedBlock): readonly Prediction[] {
+/** The accesses of a block that were executed; `header`: where its records are. */
+export function predictions(host: HostMemory, header: number, { ops }: RecordNotes): readonly Prediction[] {
   const out: Prediction[] = [];
-  encoded.ops.forEach((op, index) => {
+  ops.forEach((op, index) => {
     const form = op && OPS[op.op].form;
     if (!op || (form !== 'load' && form !== 'store')) return;
-    const record = encoded.header + HEADER_BYTES + RECORD_BYTES * index;
+    const record = header + HEADER_BYTES + RECORD_BYTES * index;
     const key = HANDLER_KEYS[host.u16[record >> 1]!] ?? '';
     if (!key.startsWith(`${op.op}:`)) return;
     const moves = host.u8[MOVES.start + ((record >> 4) & (MOVES.count - 1))]!;

@@ -33,18 +33,16 @@ function callAndSettle(parts: MachineParts, run: Running, owner: Translated): St
     cpu.passHook = null;
     return result;
   }
-  rewind(parts.cpus, run, owner, owner.block.instructions.length - 1);
+  rewind(parts, run, owner, owner.count - 1);
   if (result.kind === 'trap' || result.kind === 'fault') synchronise(parts, parts.cpus.index);
   if (result.kind !== 'fault') return result;
   return parts.onFault(result.address, result.access) ? null : result;
 }
 
 /** A stop but for `exit` and `signal` is one before the instruction. */
-function callHelper(parts: MachineParts, { block }: Translated): StopReason | null {
+function callHelper(parts: MachineParts, { terminator, last: instruction }: Translated): StopReason | null {
   const { cpus, lifter } = parts;
-  const { terminator } = block;
   if (terminator.kind !== 'helper') throw new ElftraceError('internal', 'a helper exit without a helper');
-  const instruction = block.instructions.at(-1)!;
   cpus.pc = instruction;
   const isSyscall = terminator.name === 'syscall';
   if (lifter.fetch ? lifter.fetch.synchronising.has(terminator.name) : isSyscall) synchronise(parts, cpus.index);

@@ -31,12 +31,12 @@ interface Missed {
 
 /** `index`: the record of the access. */
 export function serveMiss(parts: MachineParts, run: Running, owner: Translated, index: number): StopReason | null {
-  const { encoded } = owner;
-  const op = encoded.ops[index];
-  const at = encoded.at[index]!;
+  const { records } = parts.translations.describe(owner);
+  const op = records.ops[index];
+  const at = records.at[index]!;
   const row = op && OPS[op.op];
   if (row?.form === 'aligned') {
-    const instruction = rewind(parts.cpus, run, owner, at);
+    const instruction = rewind(parts, run, owner, at);
     synchronise(parts, parts.cpus.index);
     return { kind: 'trap', trap: 'alignment', instruction };
   }
@@ -53,7 +53,7 @@ export function serveMiss(parts: MachineParts, run: Running, owner: Translated, 
     if (served !== 'seen') return served;
   }
   if (access === 'write' && parts.translations.changesWith(address, row.bytes)) {
-    rewind(parts.cpus, run, owner, at);
+    rewind(parts, run, owner, at);
     parts.stores.toCode(address, row.bytes);
     run.alone = true;
     return null;
@@ -61,13 +61,13 @@ export function serveMiss(parts: MachineParts, run: Running, owner: Translated, 
   // Where there are many windows, the one that is accessed now gets a descriptor.
   parts.memory.touch(address);
   perform(parts, missed);
-  const record = encoded.header + HEADER_BYTES + RECORD_BYTES * (index + 1);
+  const record = owner.header + HEADER_BYTES + RECORD_BYTES * (index + 1);
   run.entry = writeTrampoline(parts.host, record, 0);
   return null;
 }
 
 function serveFault(parts: MachineParts, run: Running, missed: Missed, bad: Address): StopReason | null {
-  const instruction = rewind(parts.cpus, run, missed.owner, missed.at);
+  const instruction = rewind(parts, run, missed.owner, missed.at);
   const access = missed.row.update === true ? 'write' : missed.access;
   synchronise(parts, parts.cpus.index);
   if (!parts.onFault(bad, access)) return { kind: 'fault', address: bad, access, instruction };
@@ -82,16 +82,15 @@ function serveFault(parts: MachineParts, run: Running, missed: Missed, bad: Addr
 function serveWatches(parts: MachineParts, run: Running, missed: Missed): StopReason | null | 'seen' {
   const { cpu } = run;
   const { owner, at, op, row, address, access } = missed;
-  const { block } = owner;
-  const instructions = cpu.instructions - (block.instructions.length - at);
-  const instruction = block.instructions[at]!;
+  const instructions = cpu.instructions - (owner.count - at);
+  const instruction = parts.translations.describe(owner).block.instructions[at]!;
   let pass = cpu.passWatch;
   if (pass?.pc !== instruction || pass.instructions !== instructions) {
     pass = { pc: instruction, instructions, served: 0 };
     run.watched = 0;
   }
   if (++run.watched <= pass.served) return 'seen';
-  rewind(parts.cpus, run, owner, at);
+  rewind(parts, run, owner, at);
   cpu.passWatch = { ...pass, served: run.watched };
   const bytes = access === 'write' ? bytesOfStore(parts, op, row) : null;
   const event = { address, size: row.bytes, access, instruction, bytes } as const;

@@ -86,11 +86,9 @@ export class Runner {
     if (gate) return this.passGate(run, gate);
     const block = this.blockToRun(run, known, passing);
     if (!block) return { kind: 'fault', address: cpus.pc, access: 'execute', instruction: cpus.pc };
-    const { header } = block.encoded;
+    const { header } = block;
     const skips = (passing && block.prefix === 'hook') || block.prefix === 'region';
-    run.entry = skips
-      ? writeTrampoline(this.parts.host, header + HEADER_BYTES + RECORD_BYTES, block.block.instructions.length)
-      : header;
+    run.entry = skips ? writeTrampoline(this.parts.host, header + HEADER_BYTES + RECORD_BYTES, block.count) : header;
     return null;
   }
 
@@ -99,7 +97,7 @@ export class Runner {
     const { cpus, hooks, translations } = this.parts;
     const { alone, slow } = run;
     let block = alone ? null : known && !known.dropped ? known : translations.translate(cpus.pc);
-    if (alone || (block && block.block.instructions.length > run.remaining)) {
+    if (alone || (block && block.count > run.remaining)) {
       const hooked = !passing && hooks.has(cpus.pc);
       block = translations.translateOnce(cpus.pc, alone ? 1 : run.remaining, hooked, slow);
     }
@@ -148,7 +146,7 @@ export class Runner {
 
   private ranOut(run: Running, pointer: number): void {
     const { cpus, tiers, translations } = this.parts;
-    cpus.pc = translations.ownerOf(pointer).block.address;
+    cpus.pc = translations.ownerOf(pointer).address;
     run.cpu.passHook = null;
     tiers.ranOut();
   }
@@ -174,7 +172,7 @@ export class Runner {
       if (tiers.isCompiled(cpus.pc)) return;
     }
     const block = this.found(run);
-    if (block) interpreter.blocks.set(cpus.pc, block.encoded.header);
+    if (block) interpreter.blocks.set(cpus.pc, block.header);
   }
 
   /** A direct branch to a block that it is not linked with yet. */
@@ -188,38 +186,39 @@ export class Runner {
     if (!tiers.isRestless(cpus.pc) && tiers.isCompiled(cpus.pc)) return;
     const block = this.found(run);
     if (!block || generation !== translations.generation || pointer < BLOCKS_START) return;
-    if (link === 0) writeForward(host, header, block.encoded.header);
-    else host.u32[link >> 2] = block.encoded.header;
+    if (link === 0) writeForward(host, header, block.header);
+    else host.u32[link >> 2] = block.header;
   }
 
   /** `pointer`: the record that tier 0 has left from. */
   private serveExit(run: Running, reason: RareExit, pointer: number): StopReason | null {
-    const { cpus, tiers, translations } = this.parts;
+    const { parts } = this;
+    const { cpus, tiers, translations } = parts;
     const owner = translations.ownerOf(pointer);
-    const { encoded } = owner;
-    const { terminator, instructions } = owner.block;
+    const { terminator } = owner;
     /** Index of the record in the block. */
-    const index = (pointer - encoded.header - HEADER_BYTES) / RECORD_BYTES;
+    const index = (pointer - owner.header - HEADER_BYTES) / RECORD_BYTES;
     switch (reason) {
       case 'region':
-        rewind(cpus, run, owner, 0);
+        rewind(parts, run, owner, 0);
         // A region that is gone left this behind.
         if (!tiers.hasRegion(cpus.pc)) translations.drop(owner);
         return null;
       case 'hook':
-        rewind(cpus, run, owner, 0);
+        rewind(parts, run, owner, 0);
         // A block without instructions costs nothing, so it can be reached with nothing left.
-        return run.remaining > 0 ? this.serveHooks(run, owner.block.address) : null;
+        return run.remaining > 0 ? this.serveHooks(run, owner.address) : null;
       case 'helper':
         return runHelper(this.parts, run, owner);
       case 'trap':
         if (terminator.kind !== 'trap') throw new ElftraceError('internal', 'a trap without a trap');
-        return this.trap(run, owner, instructions.length - 1, terminator.trap);
+        return this.trap(run, owner, owner.count - 1, terminator.trap);
       case 'check': {
-        const op = encoded.ops[index];
+        const { ops, at } = translations.describe(owner).records;
+        const op = ops[index];
         const row = op && OPS[op.op];
         if (row?.form !== 'check') throw new ElftraceError('internal', 'a check that failed without a check');
-        return this.trap(run, owner, encoded.at[index]!, row.trap);
+        return this.trap(run, owner, at[index]!, row.trap);
       }
       case 'sync':
       case 'unknown':
@@ -227,7 +226,7 @@ export class Runner {
         return this.serveEnd(run, owner, reason);
       case 'slow':
         // Its hooks were served when the block was entered, or it is not the first.
-        run.cpu.passHook = rewind(cpus, run, owner, encoded.at[index]!);
+        run.cpu.passHook = rewind(parts, run, owner, translations.describe(owner).records.at[index]!);
         run.alone = true;
         run.slow = true;
         return null;
@@ -240,7 +239,7 @@ export class Runner {
 
   /** `at`: the instruction of the block that traps. */
   private trap(run: Running, owner: Translated, at: number, trap: TrapKind): StopReason {
-    const instruction = rewind(this.parts.cpus, run, owner, at);
+    const instruction = rewind(this.parts, run, owner, at);
     synchronise(this.parts, this.parts.cpus.index);
     return { kind: 'trap', trap, instruction };
   }
@@ -248,7 +247,7 @@ export class Runner {
   /** All of the block is done; what is behind it cannot simply follow. */
   private serveEnd(run: Running, owner: Translated, reason: 'sync' | 'unknown' | 'fetch'): StopReason | null {
     const { cpus, memory, translations } = this.parts;
-    const { terminator, end } = owner.block;
+    const { terminator, end } = owner;
     if (reason === 'sync') {
       if (terminator.kind !== 'sync') throw new ElftraceError('internal', 'a synchronisation without a cause');
       cpus.pc = terminator.next;

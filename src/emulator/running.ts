@@ -1,6 +1,6 @@
 /** Where a call of `run` is, and how it gives back what it has not done. */
 import type { Cpu, Cpus } from './cpus.js';
-import type { Translated } from './translations.js';
+import type { Translated, Translations } from './translations.js';
 import type { Address } from '../units.js';
 
 export interface Running {
@@ -40,13 +40,25 @@ export function beginRun(cpu: Cpu, budget: number): Running {
   };
 }
 
+/** The address of an instruction of a block; of the one behind the last, its end. */
+function addressOf(translations: Translations, owner: Translated, index: number): Address {
+  if (index === 0 && owner.count > 0) return owner.address;
+  if (index >= owner.count) return owner.end;
+  return index === owner.count - 1 ? owner.last : translations.describe(owner).block.instructions[index]!;
+}
+
+interface RewindParts {
+  readonly cpus: Cpus;
+  readonly translations: Translations;
+}
+
 /** Gives back the instructions of a block from `index` on and stands before that one. */
-export function rewind(cpus: Cpus, run: Running, { block }: Translated, index: number): Address {
+export function rewind({ cpus, translations }: RewindParts, run: Running, owner: Translated, index: number): Address {
   const { cpu } = run;
-  const unused = block.instructions.length - index;
+  const unused = owner.count - index;
   run.remaining += unused;
   cpu.instructions -= unused;
-  cpus.pc = block.instructions[index] ?? block.end;
+  cpus.pc = addressOf(translations, owner, index);
   if (cpus.pc !== cpu.passHook) cpu.passHook = null;
   return cpus.pc;
 }

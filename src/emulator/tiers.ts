@@ -83,7 +83,7 @@ export class Tiers {
   private beginCompiling(): CompiledTier {
     const { lifter, host, memory, translations } = this.options;
     const compiled = new CompiledTier(host, lifter, memory, this.codeSource());
-    for (const each of translations.blocks.values()) compiled.translated(each.block);
+    for (const each of translations.blocks.values()) compiled.translated(each);
     for (const [site, target] of this.indirectCalls) compiled.calledFrom(site, target);
     for (const [site, target] of this.indirectJumps) compiled.jumped(site, target);
     this.compiled = compiled;
@@ -102,8 +102,9 @@ export class Tiers {
       predictions: (address) => {
         const known = blocks.get(address);
         if (!known) return [];
-        return predictions(host, known.encoded).map(({ op, descriptor, moves }) => ({
-          instruction: known.block.instructions[op.at]!,
+        const { block, records } = translations.describe(known);
+        return predictions(host, known.header, records).map(({ op, descriptor, moves }) => ({
+          instruction: block.instructions[op.at]!,
           descriptor,
           moves,
         }));
@@ -157,9 +158,8 @@ export class Tiers {
   noteJump(pointer: number): void {
     if (this.tier === 0) return;
     const { cpus, translations } = this.options;
-    const { block } = translations.ownerOf(pointer);
-    const { kind } = block.terminator;
-    const site = block.instructions.at(-1)!;
+    const { terminator, last: site } = translations.ownerOf(pointer);
+    const { kind } = terminator;
     if (kind === 'calli') {
       if (this.compiled) this.compiled.calledFrom(site, cpus.pc);
       else if (this.indirectCalls.length < BRANCHES_KEPT) this.indirectCalls.push([site, cpus.pc]);

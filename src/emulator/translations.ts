@@ -11,13 +11,12 @@ import type { FetchBuffers } from './fetch.js';
 import { RECORDS_END, RECORDS_START } from './host.js';
 import type { HostMemory } from './host.js';
 import type { Hooks } from './hooks.js';
-import { Encoder, encodedBound, writeDropped } from './encoder.js';
-import type { EncodedBlock } from './encoder.js';
+import { describeRecords, encodedBound, writeBlock, writeDropped } from './encoder.js';
+import type { RecordNotes } from './encoder.js';
 import type { Interpreter } from './interpreter.js';
-import type { Block, Lifter, LiftLimits } from '../machine/ir.js';
+import type { Block, Lifter, LiftLimits, Terminator } from '../machine/ir.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
-import { eliminateDeadOps } from './passes.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address } from '../units.js';
 
@@ -32,21 +31,47 @@ const DEFAULT_RECORD_BYTES = 0x100_0000;
 /** So many are dropped one by one in less time than the lookup table is cleared. */
 const FEW_BLOCKS = 128;
 
+/** So many descriptions are kept of blocks that were asked for theirs. */
+const DESCRIPTIONS = 256;
+
 const NOWHERE = (): boolean => false;
 
-/** A block as tier 0 executes it. */
+/**
+ * A block as tier 0 executes it. What it was made of is not kept: a large program has tens of
+ * thousands of blocks, few of which are ever asked for their ops (`Translations.describe`).
+ */
 export interface Translated {
-  readonly block: Block;
-  readonly encoded: EncodedBlock;
+  readonly address: Address;
+  /** Address after the last byte. */
+  readonly end: Address;
+  /** So many instructions, which is what it costs. */
+  readonly count: number;
+  /** Address of the last of them; its own where there is none. */
+  readonly last: Address;
+  readonly terminator: Terminator;
+  /** Host addresses: of the header, and after the last record. */
+  readonly header: number;
+  readonly recordsEnd: number;
   /** What it asks for before its first instruction. */
   readonly prefix: 'hook' | 'region' | null;
-  readonly pages: readonly number[];
   /** Where it is found by its address. */
   readonly home: Map<Address, Translated>;
+  /** Kept where it could not be lifted again as it was. */
+  readonly described: Described | null;
   dropped: boolean;
 }
 
+/** What a translated block was made of. */
+export interface Described {
+  readonly block: Block;
+  readonly records: RecordNotes;
+}
+
 type Blocks = Map<Address, Translated>;
+
+const firstPage = ({ address }: Translated): number => Number(address >> CODE_PAGE_BITS);
+const lastPage = ({ address, end }: Translated): number =>
+  Number((end > address ? end - 1n : address) >> CODE_PAGE_BITS);
 
 /** What a cache of translated code works with. */
 export interface TranslationsOptions {
@@ -72,6 +97,8 @@ export class Translations {
   private byHeader: Translated[] = [];
   private readonly byPage = new Map<number, Set<Translated>>();
   private scratch: Translated | null = null;
+  /** Of blocks that were asked lately. */
+  private readonly described = new Map<Translated, Described>();
   /** Room for blocks, ascending; `recordsEnd` is in `chunks[chunk]`. */
   private readonly chunks: { readonly start: number; readonly end: number }[];
   private chunk = 0;
@@ -163,10 +190,34 @@ export class Translations {
   /** A block for the compiled tier, which ends before each of the `leaders`. */
   liftForRegion(address: Address, leaders: ReadonlySet<Address> | null): Block | null {
     const known = this.blocks.get(address);
-    if (known && !leaders) return known.block;
+    if (known && !leaders) return this.describe(known).block;
     const { hooks } = this.options;
     const startsAt = (place: Address): boolean => leaders?.has(place) === true || hooks.has(place);
     return this.liftMemory(address, startsAt, MAX_BLOCK_INSTRUCTIONS);
+  }
+
+  /**
+   * What a block was made of. It is lifted again from the bytes that it was lifted from: a block
+   * whose bytes change is dropped before anything asks, and one that ended for want of room or at a
+   * hook ends where it did.
+   */
+  describe(translated: Translated): Described {
+    const known = translated.described ?? this.described.get(translated);
+    if (known) return known;
+    const { address, end, header, recordsEnd, prefix, terminator } = translated;
+    const startsAt = terminator.kind === 'jmp' ? (place: Address) => place === end : NOWHERE;
+    const { memory, lifter } = this.options;
+    const code = translated.dropped ? null : memory.code(address, MAX_CODE_BYTES);
+    const limits = { maxInstructions: this.blockInstructions, startsAt, ...this.guardedLimits() };
+    const block = code && lifter.lift(code, address, limits);
+    const records = block && describeRecords(block, lifter, prefix);
+    if (!block || records?.bytes !== recordsEnd - header) {
+      throw new ElftraceError('internal', `what the block at ${hex(address)} was made of is not there any more`);
+    }
+    const made = { block, records };
+    if (this.described.size >= DESCRIPTIONS) this.described.clear();
+    this.described.set(translated, made);
+    return made;
   }
 
   /**
@@ -190,12 +241,23 @@ export class Translations {
     return code && code.length >= size ? code.slice(0, size) : (memory.read(address, size) ?? new Uint8Array());
   }
 
-  private encode(block: Block, start: number, prefix: Translated['prefix'], pages: readonly number[]): Translated {
+  /** `keep`: it cannot be lifted again as it was, or hardly costs anything to keep. */
+  private encode(block: Block, start: number, prefix: Translated['prefix'], keep: boolean): Translated {
     const { host, lifter } = this.options;
-    const ops = eliminateDeadOps(block, lifter.slots);
-    const encoder = new Encoder(host, lifter.slots, lifter.addressBits, start);
-    const encoded = encoder.write(ops, block.terminator, block.instructions.length, prefix);
-    return { block, encoded, prefix, pages, home: this.blocks, dropped: false };
+    const { address, end, instructions, terminator } = block;
+    return {
+      address,
+      end,
+      count: instructions.length,
+      last: instructions.at(-1) ?? address,
+      terminator,
+      header: start,
+      recordsEnd: writeBlock(block, lifter, host, start, prefix),
+      prefix,
+      home: this.blocks,
+      described: keep ? { block, records: describeRecords(block, lifter, prefix) } : null,
+      dropped: false,
+    };
   }
 
   private prefixOf(address: Address): Translated['prefix'] {
@@ -210,15 +272,13 @@ export class Translations {
     const block = this.lift(address, this.blockInstructions);
     if (!block) return null;
     if (this.recordsEnd + encodedBound(block.ops.length) > this.chunks[this.chunk]!.end) this.makeRoom();
-    const pages: number[] = [];
-    const last = block.end > address ? block.end - 1n : address;
-    for (let page = address >> CODE_PAGE_BITS; page <= last >> CODE_PAGE_BITS; page++) pages.push(Number(page));
-    const translated = this.encode(block, this.recordsEnd, this.prefixOf(address), pages);
-    this.compiled?.translated(block);
-    this.recordsEnd = translated.encoded.end;
+    const translated = this.encode(block, this.recordsEnd, this.prefixOf(address), this.options.fetch !== null);
+    this.compiled?.translated(translated);
+    this.recordsEnd = translated.recordsEnd;
     this.blocks.set(address, translated);
     this.byHeader.push(translated);
-    for (const page of pages) this.markPage(page, translated);
+    const last = lastPage(translated);
+    for (let page = firstPage(translated); page <= last; page++) this.markPage(page, translated);
     return translated;
   }
 
@@ -249,8 +309,8 @@ export class Translations {
   translateOnce(address: Address, count: number, hooked: boolean, slow: boolean): Translated | null {
     const block = this.lift(address, Math.min(count, MAX_BLOCK_INSTRUCTIONS), slow);
     if (!block) return null;
-    this.scratch = this.encode(block, RECORDS_START, hooked ? 'hook' : null, []);
-    if (this.scratch.encoded.end > BLOCKS_START) throw new ElftraceError('internal', 'a block is too long');
+    this.scratch = this.encode(block, RECORDS_START, hooked ? 'hook' : null, true);
+    if (this.scratch.recordsEnd > BLOCKS_START) throw new ElftraceError('internal', 'a block is too long');
     return this.scratch;
   }
 
@@ -266,7 +326,7 @@ export class Translations {
     let high = this.byHeader.length - 1;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if (this.byHeader[middle]!.encoded.header <= pointer) low = middle;
+      if (this.byHeader[middle]!.header <= pointer) low = middle;
       else high = middle - 1;
     }
     const found = this.byHeader[low];
@@ -294,8 +354,7 @@ export class Translations {
     const end = address + BigInt(size);
     for (const place of [address, end - 1n]) {
       for (const each of this.byPage.get(Number(place >> CODE_PAGE_BITS)) ?? []) {
-        const { block } = each;
-        if (each.home === this.blocks && block.address < end && block.end > address) out.add(each);
+        if (each.home === this.blocks && each.address < end && each.end > address) out.add(each);
       }
     }
     return [...out];
@@ -307,11 +366,12 @@ export class Translations {
   drop(translated: Translated): void {
     const { interpreter, host, memory } = this.options;
     translated.dropped = true;
-    const { block, encoded } = translated;
-    translated.home.delete(block.address);
-    interpreter.blocks.remove(block.address);
-    writeDropped(host, encoded.header, block.address);
-    for (const page of translated.pages) {
+    const { address } = translated;
+    translated.home.delete(address);
+    interpreter.blocks.remove(address);
+    writeDropped(host, translated.header, address);
+    const last = lastPage(translated);
+    for (let page = firstPage(translated); page <= last; page++) {
       const set = this.byPage.get(page);
       if (set?.delete(translated) && set.size === 0) {
         this.byPage.delete(page);
@@ -349,7 +409,7 @@ export class Translations {
     const last = Number((end - 1n) >> CODE_PAGE_BITS);
     const dropPage = (page: number): void => {
       for (const each of [...(this.byPage.get(page) ?? [])]) {
-        if (!only || (each.block.address < end && each.block.end + reach > address)) this.drop(each);
+        if (!only || (each.address < end && each.end + reach > address)) this.drop(each);
       }
     };
     if (last - first < this.byPage.size) {
@@ -362,7 +422,7 @@ export class Translations {
   dropCovering(address: Address): void {
     const set = this.byPage.get(Number(address >> CODE_PAGE_BITS));
     if (!set) return;
-    for (const each of [...set]) if (address >= each.block.address && address < each.block.end) this.drop(each);
+    for (const each of [...set]) if (address >= each.address && address < each.end) this.drop(each);
   }
 
   /** Forgets what was translated, and gives its memory back. */
