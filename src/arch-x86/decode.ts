@@ -80,12 +80,13 @@ function general(number: number, bytes: OperandBytes, instruction: X86Instructio
   return { kind: 'register', number: high ? number - 4 : number, bytes, high };
 }
 
-function memory(instruction: X86Instruction, bytes: OperandBytes, next: Address): MemoryOperand {
+function memory(instruction: X86Instruction, bytes: OperandBytes, address: Address): MemoryOperand {
   const { modRm, rex, sib, segmentPrefix } = instruction;
   const segment = segmentPrefix === 0x64 ? 'fs' : segmentPrefix === 0x65 ? 'gs' : null;
   const address32 = instruction.addressSizePrefix;
   const displacement = BigInt(instruction.disp);
   if (instruction.ripRelative) {
+    const next = address + BigInt(instruction.sizeBytes);
     const absolute = BigInt.asUintN(address32 ? 32 : 64, next + displacement);
     return { kind: 'memory', bytes, base: -1, index: -1, scale: 0, displacement: absolute, segment, address32 };
   }
@@ -168,7 +169,6 @@ export function operandsOf(
 ): readonly X86Operand[] {
   const { row, rex } = instruction;
   if (!row) return [];
-  const next = address + BigInt(instruction.sizeBytes);
   let immediateAt = instruction.immOffset;
   const { operands } = row;
   // As long as it will be: an array that grows begins with room for 17.
@@ -183,7 +183,7 @@ export function operandsOf(
       immediateAt += width;
     } else if (place === 'O') {
       out[i] = absolute(instruction, littleEndian(code, offset + immediateAt, instruction.immBytes), bytes);
-    } else out[i] = registerOrMemory(of, instruction, row, bytes, next);
+    } else out[i] = registerOrMemory(of, instruction, row, bytes, address);
   }
   return out;
 }
@@ -219,7 +219,7 @@ function registerOrMemory(
   instruction: X86Instruction,
   { modReg }: OpcodeRow,
   bytes: OperandBytes,
-  next: Address,
+  address: Address,
 ): X86Operand {
   const { modRm, rex } = instruction;
   const isRegister = modRm >= 0xc0 || modReg;
@@ -229,7 +229,7 @@ function registerOrMemory(
     case 'E':
     case 'R':
     case 'M':
-      return isRegister ? general(rm, bytes, instruction) : memory(instruction, bytes, next);
+      return isRegister ? general(rm, bytes, instruction) : memory(instruction, bytes, address);
     case 'G':
       return general(reg, bytes, instruction);
     case 'Z':
@@ -244,7 +244,7 @@ function registerOrMemory(
       return { kind: 'vector', number: reg, bytes: 16 };
     case 'U':
     case 'W':
-      return isRegister ? { kind: 'vector', number: rm, bytes: 16 } : memory(instruction, bytes, next);
+      return isRegister ? { kind: 'vector', number: rm, bytes: 16 } : memory(instruction, bytes, address);
     case 'H':
       return { kind: 'vector', number: instruction.vvvv, bytes: 16 };
     case 'L':
@@ -254,7 +254,7 @@ function registerOrMemory(
     case 'N': {
       // MMX rows that exist on XMM registers under 66.
       const isMmx = !instruction.operandSizePrefix || instruction.repeatPrefix !== 0;
-      if (place !== 'P' && !isRegister) return memory(instruction, isMmx ? 8 : 16, next);
+      if (place !== 'P' && !isRegister) return memory(instruction, isMmx ? 8 : 16, address);
       const which = place === 'P' ? reg : rm;
       if (isMmx) return { kind: 'other', code: place, number: which & 7 };
       return { kind: 'vector', number: which, bytes: 16 };

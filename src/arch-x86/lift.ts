@@ -70,7 +70,7 @@ import {
   ARGUMENT, AVX_REGISTERS, CONSTANT, DF, FA, FB, FCW, FCW_INITIAL, FDP, FIP, FLAG, FOP, FPR, FS_BASE, FSW, FTW, GPR, GS_BASE, HIGH_VECTOR, K, MODE, MXCSR, MXCSR_INITIAL, ONES, PENDING, R11, RAX, RBP, RBX, RCX, RDI, RDX, readRflags, REGISTERS, RSI, RSP, SECOND, setMxcsr, setStatus, setWhole, SLOTS, STATUS, statusOf, SYSTEM, SYSTEM_FLAGS, TRACKER, VECTOR, wholeOf, writeRflags, X87_EXCEPTIONS, XMM, YMM, ZERO,
 } from './state.js'; // prettier-ignore
 import {
-  bytesConstant, FLOAT_TRAP, generalNumber, helper, immediateOf, Lifting, LOADS, LOG2, LOGIC_OPS, nothing, privileged, PROTECTION, STORES, UNDEFINED, UNKNOWN, VECTOR_FIELDS, VECTOR_OPS, vectorConstant, vectorNumber, widthOf,
+  bytesConstant, FLAG_KINDS, FLOAT_TRAP, generalNumber, helper, immediateOf, Lifting, LOADS, LOG2, LOGIC_OPS, nothing, privileged, PROTECTION, STORES, UNDEFINED, UNKNOWN, VECTOR_FIELDS, VECTOR_OPS, vectorConstant, vectorNumber,
 } from './lifting.js'; // prettier-ignore
 import type { Bytes, Lift, Place } from './lifting.js';
 
@@ -99,7 +99,7 @@ const sub: Lift = (x) => {
   });
   const target = x.operand(0);
   if (x.known && target.kind === 'register' && bytes >= 4) {
-    x.known = { ...x.known, result: { slot: GPR[target.number]!, count: x.b.count } };
+    x.known.result = { slot: GPR[target.number]!, count: x.b.count };
   }
   return undefined;
 };
@@ -154,7 +154,7 @@ const withCarry =
     const bytes = x.bytes();
     const source = x.kept(x.operand(1), bytes);
     const carry = x.copy(x.carry());
-    const code = recordCode(`${subtract ? 'sub' : 'add'}${widthOf(bytes)}`);
+    const code = recordCode(FLAG_KINDS[subtract ? 'sub' : 'add'][bytes]);
     const record = (a: Slot): void => {
       b.to(K, 'add', b.make('shl', carry, 2n), BigInt(code));
       b.mov(FA, a);
@@ -1003,7 +1003,10 @@ const ret: Lift = (x) => {
 
 const branch =
   (cc: number): Lift =>
-  (x) => ({ kind: 'br', ...x.test(cc), pc: target(x), next: x.next });
+  (x) => {
+    const { condition, width, a, b } = x.test(cc);
+    return { kind: 'br', condition, width, a, b, pc: target(x), next: x.next };
+  };
 
 /** `loop`, `loope`, `loopne`: rcx counts, or ecx with 67. */
 const loop =
@@ -2771,6 +2774,7 @@ function lift(avx: boolean, code: Uint8Array, address: Address, limits: LiftLimi
       return builder.finish(pc, { kind: 'unknown', mnemonic: null, sizeBytes: 1 });
     }
     x.pc = pc;
+    x.next = BigInt.asUintN(64, pc + BigInt(instruction.sizeBytes));
     x.operands = operandsOf(instruction, code, offset, pc);
     x.vex = instruction.encoding === 'vex';
     const meaning = meaningOf(instruction.row!, instruction.encoding, avx);

@@ -7,8 +7,8 @@ import { inverse, recordCode } from '../machine/ir.js';
 import type {
   BlockBuilder, Condition, LoadName, Operand, PureName, Slot, StoreName, Terminator,
 } from '../machine/ir.js'; // prettier-ignore
-import { FLAG_ROTATED } from '../machine/status-flags.js';
-import type { FlagFamily, FlagTestName, FlagWidth } from '../machine/status-flags.js';
+import { FLAG_FAMILIES, FLAG_ROTATED } from '../machine/status-flags.js';
+import type { FlagFamily, FlagKind, FlagTestName } from '../machine/status-flags.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 import type { MemoryOperand, RegisterOperand, X86Operand } from './decode.js';
@@ -25,8 +25,23 @@ export const LOADS: Readonly<Record<1 | 2 | 4 | 8, LoadName>> = { 1: 'ld8u', 2: 
 const SIGNED_LOADS: Readonly<Record<1 | 2 | 4 | 8, LoadName>> = { 1: 'ld8s', 2: 'ld16s', 4: 'ld32s', 8: 'ld64' };
 export const STORES: Readonly<Record<1 | 2 | 4 | 8, StoreName>> = { 1: 'st8', 2: 'st16', 4: 'st32', 8: 'st64' };
 export type Bytes = 1 | 2 | 4 | 8;
-export const widthOf = (bytes: Bytes): FlagWidth => (8 * bytes) as FlagWidth;
+const flagKinds = (family: FlagFamily) =>
+  ({ 1: `${family}8`, 2: `${family}16`, 4: `${family}32`, 8: `${family}64` }) as const satisfies Record<
+    Bytes,
+    FlagKind
+  >;
+/** Kinds of records by family and bytes: nearly every instruction asks for one. */
+export const FLAG_KINDS = Object.fromEntries(FLAG_FAMILIES.map((each) => [each, flagKinds(each)])) as Readonly<
+  Record<FlagFamily, Readonly<Record<Bytes, FlagKind>>>
+>;
 export const LOG2 = { 1: 0, 2: 1, 4: 2, 8: 3 } as const;
+
+export type Sized = 'add' | 'sub' | 'and' | 'or' | 'xor' | 'mul' | 'shl' | 'shr' | 'sar' | 'rotl' | 'rotr';
+/** The same operations in 32 bits. */
+const NARROW: Readonly<Record<Sized, PureName>> = {
+  add: 'add32', sub: 'sub32', and: 'and32', or: 'or32', xor: 'xor32', mul: 'mul32', shl: 'shl32', shr: 'shr32',
+  sar: 'sar32', rotl: 'rotl32', rotr: 'rotr32',
+}; // prettier-ignore
 
 /** A comparison that holds exactly when a condition does. */
 export interface Test {
@@ -48,7 +63,7 @@ export interface Known {
    * Where the difference is, as long as the instruction behind number `count` of the block is
    * lifted.
    */
-  readonly result?: { readonly slot: Slot; readonly count: number };
+  result: { readonly slot: Slot; readonly count: number } | null;
 }
 
 /** An address as an access takes it: slot + constant, or slot + slot. */
@@ -57,13 +72,16 @@ export interface Place {
   readonly offset: Operand;
 }
 
-export type Sized = 'add' | 'sub' | 'and' | 'or' | 'xor' | 'mul' | 'shl' | 'shr' | 'sar' | 'rotl' | 'rotr';
+/** One is lifted at a time. */
+const INSTRUCTION = new X86Instruction();
 
 /** The instruction being lifted, and what is known of the flags in this block. */
 export class Lifting {
-  readonly instruction = new X86Instruction();
+  readonly instruction = INSTRUCTION;
   operands: readonly X86Operand[] = [];
   pc: Address = 0n;
+  /** Behind the instruction. */
+  next: Address = 0n;
   known: Known | null = null;
   /** A serialising instruction must end the block: see `LiftLimits.synchronises`. */
   synchronises = false;
@@ -74,10 +92,6 @@ export class Lifting {
   tracksBranches = false;
 
   constructor(readonly b: BlockBuilder) {}
-
-  get next(): Address {
-    return BigInt.asUintN(64, this.pc + BigInt(this.instruction.sizeBytes));
-  }
 
   operand(i: number): X86Operand {
     const operand = this.operands[i];
@@ -94,7 +108,7 @@ export class Lifting {
 
   /** The operation in 32 or 64 bits. */
   sized(name: Sized, bytes: Bytes): PureName {
-    return bytes === 8 ? name : `${name}32`;
+    return bytes === 8 ? name : NARROW[name];
   }
 
   // -------------------------------------------------------------------------------------- operands
@@ -293,8 +307,8 @@ export class Lifting {
 
   /** Writes the record. */
   flags(family: FlagFamily, bytes: Bytes, a: Operand, b: Operand): void {
-    this.b.record(K, `${family}${widthOf(bytes)}`, a, b);
-    this.known = { family, bytes, b: typeof b === 'bigint' ? b : FB, rotated: false };
+    this.b.record(K, FLAG_KINDS[family][bytes], a, b);
+    this.known = { family, bytes, b: typeof b === 'bigint' ? b : FB, rotated: false, result: null };
   }
 
   /** The flags of a result without carry and overflow. */
@@ -303,14 +317,14 @@ export class Lifting {
   }
 
   flagsIf(condition: Operand, family: FlagFamily, bytes: Bytes, a: Operand, b: Operand): void {
-    this.b.recordIf(condition, K, `${family}${widthOf(bytes)}`, a, b);
+    this.b.recordIf(condition, K, FLAG_KINDS[family][bytes], a, b);
     this.known = null;
   }
 
   /** Literal flags, at their places in RFLAGS. */
   literal(bits: Operand): void {
     this.b.record(K, 'bits', bits, 0n);
-    this.known = { family: 'bits', bytes: 8, b: 0n, rotated: false };
+    this.known = { family: 'bits', bytes: 8, b: 0n, rotated: false, result: null };
   }
 
   /** Carry is bit 0 of `c`, overflow that and bit 63; the other flags stay. */
@@ -331,7 +345,7 @@ export class Lifting {
   }
 
   private codeOf(known: Known): number {
-    return recordCode(known.family === 'bits' ? 'bits' : `${known.family}${widthOf(known.bytes)}`);
+    return recordCode(known.family === 'bits' ? 'bits' : FLAG_KINDS[known.family][known.bytes]);
   }
 
   /** All status flags. */

@@ -4,7 +4,7 @@
  * memory that say how far a window reaches (`WindowCells`).
  */
 import { CELL, WINDOW } from './host.js';
-import { I32, I64, OPS } from '../machine/ir.js';
+import { I32, I64 } from '../machine/ir.js';
 import type { AccessRow, Op, Slot } from '../machine/ir.js';
 import type { CompileContext, RegionCode, Site } from './region-code.js';
 import { writesOf } from './region-flow.js';
@@ -88,7 +88,7 @@ export function groupAccesses(
   const groups = new Map<string, Group>();
   const ordinals = new Map<number, number>();
   for (const op of ops) {
-    const row = OPS[op.op];
+    const { row } = op;
     if (row.form === 'load' || row.form === 'store') {
       const ordinal = ordinals.get(op.at) ?? 0;
       ordinals.set(op.at, ordinal + 1);

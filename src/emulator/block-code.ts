@@ -7,7 +7,7 @@ import type { Group } from './access-code.js';
 import { emitFloat } from './float-code.js';
 import { compareOpcode, recordTest } from './functions.js';
 import { CONTROL } from './host.js';
-import { I32, I64, OPS, recordCode } from '../machine/ir.js';
+import { I32, I64, recordCode } from '../machine/ir.js';
 import type { Block, FunctionName, Op, OpRow, RecordTest } from '../machine/ir.js';
 import type { RegionCode } from './region-code.js';
 import { STACK } from './region-frames.js';
@@ -91,7 +91,7 @@ export class BlockCode {
     this.exit = this.region.openExits(levels);
     this.payFuel();
     for (const op of ops) {
-      this.writeOp(op, OPS[op.op]);
+      this.writeOp(op, op.row);
       writesOf(op, (slot) => {
         if (slot < this.registers) this.dirty.add(slot);
       });

@@ -29,7 +29,7 @@
  */
 import { BlockCode } from './block-code.js';
 import { CONTROL } from './host.js';
-import { I32, OPS } from '../machine/ir.js';
+import { I32 } from '../machine/ir.js';
 import { RegionCode } from './region-code.js';
 import type { CompileContext } from './region-code.js';
 import { SELECT, STACK, STOP } from './region-frames.js';
@@ -77,7 +77,7 @@ export class RegionCompiler {
     let accesses = 0;
     for (const { ops } of this.region.blocks) {
       for (const op of ops) {
-        const { form } = OPS[op.op];
+        const { form } = op.row;
         if (form === 'load' || form === 'store') accesses++;
         readsOf(op, (slot) => this.body.slotLocal(slot));
         writesOf(op, (slot) => this.body.slotLocal(slot));

@@ -21,7 +21,7 @@ import {
 import type { ExitReason, Variant } from './handlers.js';
 import { CONTROL, MOVES, STATE, WINDOW } from './host.js';
 import type { HostMemory } from './host.js';
-import { inverse, mirrored, OPS, recordCode } from '../machine/ir.js';
+import { CONDITIONS, inverse, mirrored, recordCode } from '../machine/ir.js';
 import type {
   AccessRow, Block, Condition, Lifter, Op, OpName, Operand, SlotLayout, Terminator,
 } from '../machine/ir.js'; // prettier-ignore
@@ -60,6 +60,30 @@ type RecordedLifter = Pick<Lifter, 'slots' | 'addressBits'>;
 
 /** Memory that records are written to. */
 type RecordMemory = Pick<HostMemory, 'u16' | 'u32' | 'i64'>;
+
+/**
+ * Names of records with branches are looked up, not put together: a string that is new has to be
+ * hashed before its handler is found.
+ */
+const named = (name: (condition: Condition) => string): Readonly<Record<Condition, string>> =>
+  Object.fromEntries(CONDITIONS.map((each) => [each, name(each)] as const)) as Record<Condition, string>;
+const BRANCHES = { 32: named((each) => `br:${each}:32`), 64: named((each) => `br:${each}:64`) };
+const STEPS = named((each) => `step+br:${each}`);
+/** What stands behind the name of an op that is fused with a branch. */
+const ON_RESULT = { 32: named((each) => `+br:${each}:32`), 64: named((each) => `+br:${each}:64`) };
+/** The same where the branch compares what the op writes with 0. */
+const ON_ZERO = { 32: named((each) => `0+br:${each}:32`), 64: named((each) => `0+br:${each}:64`) };
+
+const joinedNames = new Map<string, Map<string, string>>();
+
+function joined(name: string, suffix: string): string {
+  if (suffix === '') return name;
+  let names = joinedNames.get(suffix);
+  if (!names) joinedNames.set(suffix, (names = new Map<string, string>()));
+  let made = names.get(name);
+  if (made === undefined) names.set(name, (made = name + suffix));
+  return made;
+}
 
 /** True when one handler does the op and the branch that compares what it has just written. */
 function fusible(op: Op, branch: Branch): boolean {
@@ -207,7 +231,7 @@ class Encoder {
   private updates(op: Op, next: Op | undefined): boolean {
     if (next?.op !== this.addition || next.d !== op.a || next.a !== op.a || next.b !== op.b) return false;
     if (!UPDATING.has(op.op) || typeof op.b !== 'bigint') return false;
-    return OPS[op.op].form === 'load' ? op.d !== op.a : typeof op.c === 'number';
+    return op.row.form === 'load' ? op.d !== op.a : typeof op.c === 'number';
   }
 
   /**
@@ -217,7 +241,7 @@ class Encoder {
   private encode(op: Op, next: Op | undefined, suffix = ''): void {
     this.op = op;
     this.index = op.at;
-    const row = OPS[op.op];
+    const { row } = op;
     switch (row.form) {
       case 'unary':
         if (op.op === 'mov' && typeof op.a === 'bigint') this.record('mov', 'k', this.address(op.d), 0, 0, op.a);
@@ -250,8 +274,10 @@ class Encoder {
         this.record(op.op, '', this.address(op.d), this.place(op.a, 0), 0, 0n);
         break;
       case 'float': {
-        const [a, b, c] = [op.a, op.b, op.c].map((each, i) => (i < row.operands ? this.place(each, i) : 0));
-        this.record(op.op, '', this.address(op.d), a!, b!, BigInt(c!) | (BigInt(this.address(op.mode)) << 16n));
+        const a = this.place(op.a, 0);
+        const b = row.operands > 1 ? this.place(op.b, 1) : 0;
+        const c = row.operands > 2 ? this.place(op.c, 2) : 0;
+        this.record(op.op, '', this.address(op.d), a, b, BigInt((c | (this.address(op.mode) << 16)) >>> 0));
         break;
       }
       case 'check':
@@ -267,7 +293,7 @@ class Encoder {
     const a = swap ? op.b : op.a;
     const b = swap ? op.a : op.b;
     const first = this.place(a, 0);
-    if (typeof b === 'bigint') this.record(`${op.op}${suffix}`, 'sk', this.address(op.d), first, 0, b);
+    if (typeof b === 'bigint') this.record(joined(op.op, suffix), 'sk', this.address(op.d), first, 0, b);
     else this.record(op.op, 'ss', this.address(op.d), first, this.address(b), 0n);
   }
 
@@ -289,9 +315,9 @@ class Encoder {
     const kind = recordCode(op.kind);
     const a = this.place(op.a, 0);
     const condition = guarded ? this.place(op.c, 2) : 0;
-    const name = guarded ? 'recif' : 'rec';
-    if (typeof op.b === 'bigint') this.record(`${name}${suffix}`, 'sk', this.address(op.d), a, kind, op.b);
-    else this.record(`${name}${suffix}`, 'ss', this.address(op.d), a, this.address(op.b), BigInt(kind));
+    const name = joined(guarded ? 'recif' : 'rec', suffix);
+    if (typeof op.b === 'bigint') this.record(name, 'sk', this.address(op.d), a, kind, op.b);
+    else this.record(name, 'ss', this.address(op.d), a, this.address(op.b), BigInt(kind));
     if (guarded) this.record('more', '', condition, 0, 0, 0n);
   }
 
@@ -299,7 +325,7 @@ class Encoder {
     if (typeof op.a !== 'number' || typeof and.b !== 'bigint') throw new ElftraceError('internal', 'not a field');
     this.op = op;
     this.index = op.at;
-    this.record(`${op.op}+and`, '', this.address(and.d), this.address(op.a), Number(op.b), and.b);
+    this.record(joined(op.op, '+and'), '', this.address(and.d), this.address(op.a), Number(op.b), and.b);
   }
 
   /** The first record of `step+br`. */
@@ -307,7 +333,7 @@ class Encoder {
     if (typeof op.a !== 'number' || typeof op.b !== 'bigint') throw new ElftraceError('internal', 'not a step');
     this.op = op;
     this.index = op.at;
-    this.record(`step+br:${condition}`, '', this.address(op.d), this.address(op.a), this.address(other), op.b);
+    this.record(STEPS[condition], '', this.address(op.d), this.address(op.a), this.address(other), op.b);
   }
 
   /** An `exit` record; the constant goes to the handler of the exit. */
@@ -397,7 +423,7 @@ class Encoder {
     if (!fusion) {
       const variant = typeof b === 'bigint' ? 'sk' : 'ss';
       const second = typeof b === 'bigint' ? 0 : this.address(b);
-      const record = this.record(`br:${condition}:${width}`, variant, 0, this.address(a), second, 0n);
+      const record = this.record(BRANCHES[width][condition], variant, 0, this.address(a), second, 0n);
       if (typeof b === 'bigint') this.record('goto', '', 0, 0, 0, b);
       this.stub(pc, record + 8);
       this.stub(next, record + 12);
@@ -405,8 +431,8 @@ class Encoder {
     }
     const { kind, op } = fusion;
     if (kind === 'result') {
-      const zero = comparesResult(op, branch) ? '0' : '';
-      this.encode(op, undefined, `${zero}+br:${condition}:${width}`);
+      const suffixes = comparesResult(op, branch) ? ON_ZERO : ON_RESULT;
+      this.encode(op, undefined, suffixes[width][condition]);
     } else if (kind === 'step') this.encodeStep(op, fusion);
     else if (kind === 'test') this.record(fusion.handler, '', 0, this.place(op.a, 0), 0, 0n);
     const links = this.record('goto', '', 0, 0, 0, 0n) + 8;
@@ -454,7 +480,7 @@ interface Prediction {
 export function predictions(host: HostMemory, header: number, { ops }: RecordNotes): readonly Prediction[] {
   const out: Prediction[] = [];
   ops.forEach((op, index) => {
-    const form = op && OPS[op.op].form;
+    const form = op?.row.form;
     if (!op || (form !== 'load' && form !== 'store')) return;
     const record = header + HEADER_BYTES + RECORD_BYTES * index;
     const key = HANDLER_KEYS[host.u16[record >> 1]!] ?? '';

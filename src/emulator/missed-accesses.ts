@@ -5,7 +5,6 @@
 import { CONTROL, STATE } from './host.js';
 import { writeTrampoline } from './encoder.js';
 import { HEADER_BYTES, RECORD_BYTES } from './handlers.js';
-import { OPS } from '../machine/ir.js';
 import type { AccessRow, Op } from '../machine/ir.js';
 import { checkCpu, synchronise } from './parts.js';
 import type { MachineParts } from './parts.js';
@@ -34,7 +33,7 @@ export function serveMiss(parts: MachineParts, run: Running, owner: Translated, 
   const { records } = parts.translations.describe(owner);
   const op = records.ops[index];
   const at = records.at[index]!;
-  const row = op && OPS[op.op];
+  const row = op?.row;
   if (row?.form === 'aligned') {
     const instruction = rewind(parts, run, owner, at);
     synchronise(parts, parts.cpus.index);

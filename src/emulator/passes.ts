@@ -3,12 +3,10 @@
  * seen are dropped, which is what makes carry bits and condition records free when the next
  * instruction overwrites them.
  */
-import { OPS } from '../machine/ir.js';
 import type { Block, Op, Operand, SlotLayout } from '../machine/ir.js';
 
 /** True when code may leave at the op. */
-export function mayExit(op: Op): boolean {
-  const { form } = OPS[op.op];
+export function mayExit({ row: { form } }: Op): boolean {
   return (
     form === 'load' ||
     form === 'store' ||
@@ -86,7 +84,7 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
   const kept: Op[] = [];
   for (let i = ops.length - 1; i >= 0; i--) {
     const op = ops[i]!;
-    const row = OPS[op.op];
+    const { row } = op;
     const { form } = row;
     if (mayExit(op)) {
       marks.stop();

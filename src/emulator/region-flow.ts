@@ -1,5 +1,4 @@
 /** Data flow of a region: which registers may be dirty, which are needed, and how much fuel is. */
-import { OPS } from '../machine/ir.js';
 import type { Op } from '../machine/ir.js';
 import { mayExit } from './passes.js';
 import { returnsHere } from './regions.js';
@@ -51,7 +50,7 @@ export class SlotSet {
 
 /** Slots that an op reads and writes, those of records included. */
 export function readsOf(op: Op, see: (slot: number) => void): void {
-  const row = OPS[op.op];
+  const { row } = op;
   if (row.form === 'slots') {
     for (let i = 0; i < row.slots; i++) see(Number(op.a) + i);
     return;
@@ -63,7 +62,7 @@ export function readsOf(op: Op, see: (slot: number) => void): void {
 }
 
 export function writesOf(op: Op, see: (slot: number) => void): void {
-  const row = OPS[op.op];
+  const { row } = op;
   switch (row.form) {
     case 'store':
     case 'aligned':

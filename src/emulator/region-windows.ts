@@ -5,7 +5,6 @@
  */
 import { CELL, CONTROL, HINT, STATE, WINDOW } from './host.js';
 import type { HostMemory } from './host.js';
-import { OPS } from '../machine/ir.js';
 import type { Lifter, Op } from '../machine/ir.js';
 import type { CompileContext, Site } from './region-code.js';
 import type { Region } from './regions.js';
@@ -78,7 +77,7 @@ export class RegionWindows {
             : null;
         const descriptor = constant !== null ? this.descriptorOf(constant) : (seen ?? this.guess(op) ?? usual);
         if (descriptor === undefined) return this.search();
-        const row = OPS[op.op];
+        const { row } = op;
         const limits = row.form === 'store' ? WINDOW.writeLimits : WINDOW.readLimits;
         if (host.u64[(descriptor + limits) >> 3] === 0n) return this.search();
         const base = host.u64[(descriptor + WINDOW.base) >> 3]!;

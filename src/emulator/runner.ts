@@ -8,7 +8,6 @@ import { CONTROL } from './host.js';
 import { writeForward, writeTrampoline } from './encoder.js';
 import { EXIT_REASONS, HEADER_BYTES, RECORD_BYTES } from './handlers.js';
 import type { ExitReason } from './handlers.js';
-import { OPS } from '../machine/ir.js';
 import type { TrapKind } from '../machine/ir.js';
 import { serveMiss } from './missed-accesses.js';
 import { checkCpu, synchronise } from './parts.js';
@@ -216,7 +215,7 @@ export class Runner {
       case 'check': {
         const { ops, at } = translations.describe(owner).records;
         const op = ops[index];
-        const row = op && OPS[op.op];
+        const row = op?.row;
         if (row?.form !== 'check') throw new ElftraceError('internal', 'a check that failed without a check');
         return this.trap(run, owner, at[index]!, row.trap);
       }

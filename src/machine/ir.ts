@@ -206,10 +206,13 @@ export type RecordKind = keyof typeof RECORD_KINDS;
 /** Any kind of record. */
 export type AnyKind = RecordKind | FlagKind;
 
+const PLAIN_CODES: ReadonlyMap<string, number> = new Map(
+  Object.entries<RecordKindRow>(RECORD_KINDS).map(([kind, { code }]) => [kind, code]),
+);
+
 /** Value of the K slot for a kind. */
 export function recordCode(kind: AnyKind): number {
-  const isPlain = (name: AnyKind): name is RecordKind => name in RECORD_KINDS;
-  return isPlain(kind) ? RECORD_KINDS[kind].code : flagCode(kind);
+  return PLAIN_CODES.get(kind) ?? flagCode(kind as FlagKind);
 }
 
 /** Kinds by their codes. */
@@ -830,6 +833,8 @@ export type PureName = Exclude<
  */
 export interface Op {
   readonly op: OpName;
+  /** Its row in the table. */
+  readonly row: OpRow;
   readonly d: Slot;
   readonly a: Operand;
   readonly b: Operand;
@@ -1130,7 +1135,7 @@ export class BlockBuilder {
   }
 
   private push(op: OpName, d: Slot, a: Operand, b: Operand, c: Operand, kind: AnyKind = 'bits', mode = 0): void {
-    this.ops.push({ op, d, a, b, c, kind, at: this.instructions.length - 1, mode });
+    this.ops.push({ op, row: OPS[op], d, a, b, c, kind, at: this.instructions.length - 1, mode });
   }
 
   /** A pure op into slot `d`. */
