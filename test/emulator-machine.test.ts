@@ -258,6 +258,32 @@ describe('hooks', () => {
     expect(calls).toBeGreaterThan(95);
   });
 
+  test('that were taken off: faults of the block that ended in front of them are exact', () => {
+    const lines: readonly PpcLine[] = [
+      ['addi', { rt: 3, ra0: 3, si: 1 }],
+      ['lwz', { rt: 4, ra0: 5, d: 0 }],
+      ['addi', { rt: 3, ra0: 3, si: 1 }],
+      ['addi', { rt: 3, ra0: 3, si: 1 }],
+      ['lwz', { rt: 6, ra0: 5, d: 8 }],
+      ['tw', { to: 31, ra: 0, rb: 0 }],
+    ];
+    const machine = ppcMachine('le', lines, { tier: 0 });
+    const from = (address: bigint, r5: bigint): StopReason => {
+      machine.setRegister('pc', address);
+      machine.setRegister('r5', r5);
+      return machine.run();
+    };
+    const offs = [0x1_0008n, 0x1_0010n].map((address) => machine.hook(address, () => 'continue'));
+    expect(from(0x1_0000n, 0x2_0000n)).toEqual({ kind: 'trap', trap: 'trap-instruction', instruction: 0x1_0014n });
+    for (const off of offs) off();
+    const fault = { kind: 'fault', access: 'read' };
+    expect(from(0x1_0000n, 0x3_0000n)).toEqual({ ...fault, address: 0x3_0000n, instruction: 0x1_0004n });
+    expect(machine.instructions).toBe(6);
+    expect(from(0x1_0008n, 0x3_0000n)).toEqual({ ...fault, address: 0x3_0008n, instruction: 0x1_0010n });
+    expect(machine.instructions).toBe(8);
+    expect(machine.register('r3')).toBe(6n);
+  });
+
   test('stop, then go on past the hook; several hooks at one place', () => {
     const machine = ppcMachine('le', LOOP);
     let other = 0;
