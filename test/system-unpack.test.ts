@@ -187,6 +187,7 @@ describeWith(['xz', 'zstd', 'gzip'], 'compressed trees', () => {
 
   test.each([
     ['gives too little', (real: string) => `${real} "$@" | /usr/bin/head -c 5000`],
+    ['leaves out the first file', (real: string) => `shift 3; exec ${real} -dc -- "$@"`],
     ['gives too much', (real: string) => `${real} "$@"; echo more`],
     ['ends with a failure', (real: string) => `${real} "$@"; exit 2`],
     ['dies', () => 'kill -9 $$'],

@@ -17,7 +17,7 @@ import { expandPaths, type InputFile, readInput, readInputs } from './files.js';
 import { commandDeadline, commandLimits } from './limits.js';
 import { open, type OpenOptions } from './open.js';
 import { progress } from './progress.js';
-import { unpackAhead } from './system-unpack.js';
+import { unpackedAhead } from './system-unpack.js';
 import { err, out, paint } from './terminal.js';
 import { worst } from './verify.js';
 
@@ -216,10 +216,13 @@ export async function runDiff(args: DiffArguments): Promise<number> {
     }
     progress(`diff ${name}`);
   };
-  for (let at = 0; at < pairs.length; at += PAIRS) {
-    const portion = pairs.slice(at, at + PAIRS);
-    // What is no file of its own is not found, and goes the ordinary way.
-    if (several && args.systemUnpack) unpackAhead(portion.flatMap((pair) => [pair.old.name, pair.new.name]));
+  const portions = Array.from({ length: Math.ceil(pairs.length / PAIRS) }, (_, i) =>
+    pairs.slice(i * PAIRS, (i + 1) * PAIRS),
+  );
+  // What is no file of its own is not found, and goes the ordinary way.
+  const pathsOf = (portion: typeof pairs): string[] =>
+    several && args.systemUnpack ? portion.flatMap((pair) => [pair.old.name, pair.new.name]) : [];
+  for await (const portion of unpackedAhead(portions, pathsOf)) {
     for (const pair of portion) {
       await attempt(pair.new.name, async () => {
         const diff = await comparePair(pair, args);

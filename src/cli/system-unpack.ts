@@ -6,18 +6,25 @@
  * Nothing here decides about a file. What a program gave is taken where it ended well and gave for
  * all files together what they state of their sizes; everything else is left to `unpack`, whose
  * errors are those that users see.
+ *
+ * A program writes to a file that no folder has any more, not to a pipe: it unpacks the next
+ * portion while this one is judged, and this thread, which is busy, would not empty a pipe.
  */
+import type { ChildProcess } from 'node:child_process';
 import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { type CompressedForm, compressedForm, statedSize } from '../elf/compressed.js';
 import { noteInput } from '../output/inputs.js';
 import { commandDeadline, commandLimits } from './limits.js';
 
+/** Portions of which one is judged, one is ready or nearly so, and one is begun. */
+const AHEAD = 3;
 /** Files of one process. A start costs as much as several small files: this process is copied. */
 const BATCH = 128;
 /** Other files of one portion. */
 const PLAIN_BATCH = 8;
-/** Most that one process may give: so much is in memory besides the file that is judged. */
+/** Most that one process may give; `AHEAD` times as much is in temporary files. */
 const BATCH_BYTES = 64 << 20;
 /** Compressed files that there must be: for fewer the ordinary way is as fast. */
 const FEW = 8;
@@ -37,18 +44,30 @@ interface Packed {
   readonly size: number;
 }
 
+/** A file of a portion in what its program gave. */
 interface Ready {
   readonly form: CompressedForm;
-  readonly bytes: Uint8Array;
+  /** Open as long as the portion is. */
+  readonly descriptor: number;
+  readonly at: number;
+  readonly size: number;
 }
 
 const ready = new Map<string, Ready>();
 
-/** What `unpackAhead` has of a file. It is given away once. */
-export function takeUnpacked(path: string): Ready | null {
-  const found = ready.get(path) ?? null;
+/** What was unpacked ahead of a file. It is given away once. */
+export function takeUnpacked(path: string): { readonly form: CompressedForm; readonly bytes: Uint8Array } | null {
+  const found = ready.get(path);
+  if (!found) return null;
   ready.delete(path);
-  return found;
+  const { form, descriptor, at, size } = found;
+  const bytes = new Uint8Array(size);
+  for (let done = 0; done < size;) {
+    const more = fs.readSync(descriptor, bytes, done, size - done, at + done);
+    if (more === 0) return null;
+    done += more;
+  }
+  return { form, bytes };
 }
 
 const isNamedCompressed = (path: string): boolean => /\.(gz|xz|zst)$/.test(path);
@@ -76,20 +95,120 @@ export function portions(paths: readonly string[], jobs: number, system: boolean
   return out;
 }
 
-/** Unpacks what programs of the system can of the files of a portion. */
-export function unpackAhead(paths: readonly string[]): void {
-  ready.clear();
-  if (paths.length < 2) return;
-  const packed = paths.filter(isNamedCompressed).map(packedFile);
-  let room = BATCH_BYTES;
-  for (const [form, name] of programs) {
-    const files: Packed[] = [];
-    for (const file of packed) {
-      if (file?.form !== form || file.size > room) continue;
-      room -= file.size;
-      files.push(file);
+/** Files of a portion that programs of the system unpack. */
+class UnpackedPortion {
+  readonly #children = new Set<ChildProcess>();
+  readonly #descriptors: number[] = [];
+  readonly #paths: readonly string[];
+  /** All programs have ended. */
+  readonly done: Promise<unknown>;
+
+  constructor(paths: readonly string[]) {
+    this.#paths = paths;
+    this.done = paths.length < 2 ? Promise.resolve() : Promise.all(this.#begin());
+  }
+
+  #begin(): Promise<void>[] {
+    const packed = this.#paths.filter(isNamedCompressed).map(packedFile);
+    let room = BATCH_BYTES;
+    const running: Promise<void>[] = [];
+    for (const [form, name] of programs) {
+      const files: Packed[] = [];
+      for (const file of packed) {
+        if (file?.form !== form || file.size > room) continue;
+        room -= file.size;
+        files.push(file);
+      }
+      if (files.length > 1) running.push(this.#run(name, files));
     }
-    if (files.length > 1) runProgram(name, files);
+    return running;
+  }
+
+  async #run(name: string, files: readonly Packed[]): Promise<void> {
+    const program = programPath(name);
+    const descriptor = program === null ? null : namelessFile();
+    if (program === null || descriptor === null) return;
+    this.#descriptors.push(descriptor);
+    const { spawn } = process.getBuiltinModule('node:child_process');
+    // Each name is a file of its own for the program: what is wrong with one reaches no other. None
+    // of the variables that change what these programs do (XZ_OPT, GZIP) is handed on.
+    const child = spawn(program, ['-dc', '--', ...files.map(({ path }) => path)], {
+      env: { LC_ALL: 'C' },
+      stdio: ['ignore', descriptor, 'ignore'],
+      timeout: Math.max(1, Math.min(commandDeadline().remaining(), PATIENCE_MS)),
+      killSignal: 'SIGKILL',
+    });
+    this.#children.add(child);
+    const status = await new Promise<number | null>((resolve) => {
+      child.once('error', () => {
+        resolve(null);
+      });
+      child.once('close', resolve);
+    });
+    this.#children.delete(child);
+    const size = files.reduce((sum, file) => sum + file.size, 0);
+    if (status !== 0 || fs.fstatSync(descriptor).size !== size) return;
+    let at = 0;
+    for (const { path, form, size: own } of files) {
+      ready.set(path, { form, descriptor, at, size: own });
+      at += own;
+    }
+  }
+
+  /** Nothing of it is asked for any more. */
+  async end(): Promise<void> {
+    for (const child of this.#children) child.kill('SIGKILL');
+    await this.done;
+    for (const path of this.#paths) ready.delete(path);
+    for (const descriptor of this.#descriptors) fs.closeSync(descriptor);
+  }
+}
+
+/**
+ * The same portions, each when what programs of the system can unpack of its files is there; those
+ * of the next one run meanwhile.
+ * @param pathsOf  files of a portion; none: nothing of it is unpacked
+ */
+export async function* unpackedAhead<Portion>(
+  portions: readonly Portion[],
+  pathsOf: (portion: Portion) => readonly string[],
+): AsyncGenerator<Portion, void, undefined> {
+  const begun: { readonly portion: Portion; readonly unpacked: UnpackedPortion }[] = [];
+  let next = 0;
+  const begin = (): void => {
+    for (; next < portions.length && begun.length < AHEAD; next++) {
+      const portion = portions[next]!;
+      begun.push({ portion, unpacked: new UnpackedPortion(pathsOf(portion)) });
+    }
+  };
+  try {
+    for (begin(); begun.length > 0;) {
+      const { portion, unpacked } = begun[0]!;
+      await unpacked.done;
+      begin();
+      yield portion;
+      begun.shift();
+      await unpacked.end();
+    }
+  } finally {
+    for (const { unpacked } of begun) await unpacked.end();
+  }
+}
+
+/** A new file that has no name any more; null where no temporary file can be made. */
+function namelessFile(): number | null {
+  try {
+    const folder = fs.mkdtempSync(join(tmpdir(), 'elftrace-'));
+    try {
+      const path = join(folder, 'unpacked');
+      const descriptor = fs.openSync(path, 'wx+', 0o600);
+      fs.unlinkSync(path);
+      return descriptor;
+    } finally {
+      fs.rmdirSync(folder);
+    }
+  } catch {
+    return null;
   }
 }
 
@@ -105,28 +224,6 @@ function packedFile(path: string): Packed | null {
   } catch {
     // The ordinary way says what it is.
     return null;
-  }
-}
-
-function runProgram(name: string, files: readonly Packed[]): void {
-  const program = programPath(name);
-  if (program === null) return;
-  const size = files.reduce((sum, file) => sum + file.size, 0);
-  const { spawnSync } = process.getBuiltinModule('node:child_process');
-  // Each name is a file of its own for the program: what is wrong with one reaches no other. None
-  // of the variables that change what these programs do (XZ_OPT, GZIP) is handed on.
-  const { status, stdout } = spawnSync(program, ['-dc', '--', ...files.map(({ path }) => path)], {
-    env: { LC_ALL: 'C' },
-    stdio: ['ignore', 'pipe', 'ignore'],
-    maxBuffer: size,
-    timeout: Math.max(1, Math.min(commandDeadline().remaining(), PATIENCE_MS)),
-    killSignal: 'SIGKILL',
-  });
-  if (status !== 0 || stdout.length !== size) return;
-  let at = 0;
-  for (const { path, form, size: own } of files) {
-    ready.set(path, { form, bytes: new Uint8Array(stdout.subarray(at, at + own)) });
-    at += own;
   }
 }
 

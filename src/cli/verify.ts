@@ -17,7 +17,7 @@ import { commandDeadline } from './limits.js';
 import { open, type Opened, type OpenOptions } from './open.js';
 import { progress } from './progress.js';
 import { STANDARD_INPUT } from './standard-input.js';
-import { portions, unpackAhead } from './system-unpack.js';
+import { portions, unpackedAhead } from './system-unpack.js';
 import { err } from './terminal.js';
 import { expectation } from './verify-expect.js';
 import { type FileVerdict, verifyOutput, type VerifyFormat } from './verify-output.js';
@@ -284,8 +284,7 @@ async function* verifyAlone(
   const begin = performance.now();
   let isLate = paths.length > 1;
   if (isLate) compileLate(LATE_FOR_FILES);
-  for (const portion of portions(paths, 1, args.systemUnpack)) {
-    unpackAhead(portion);
+  for await (const portion of unpackedAhead(portions(paths, 1, args.systemUnpack), (each) => each)) {
     for (const path of portion) {
       if (commandDeadline().expired()) return;
       yield await verifyPath(path, args);

@@ -17,7 +17,7 @@ import { expandPaths, type InputFile, looksLikeElf, readInputs } from './files.j
 import { commandDeadline, commandLimits } from './limits.js';
 import { open, type OpenOptions } from './open.js';
 import { progress } from './progress.js';
-import { portions, unpackAhead } from './system-unpack.js';
+import { portions, unpackedAhead } from './system-unpack.js';
 import { err, out } from './terminal.js';
 import { worst } from './verify.js';
 
@@ -106,8 +106,8 @@ async function eachInput(
       }
     }
   };
-  for (const portion of portions(expandPaths(args.files, failed), 1, args.systemUnpack)) {
-    unpackAhead(portion);
+  const all = portions(expandPaths(args.files, failed), 1, args.systemUnpack);
+  for await (const portion of unpackedAhead(all, (paths) => paths)) {
     for (const path of portion) {
       await each(path).catch((error: unknown) => {
         failed(path, error);

@@ -21,9 +21,11 @@ interface VerifyWork {
 
 async function judgeFiles(port: MessagePort, { args }: VerifyWork): Promise<void> {
   const { verifyPath } = await import('./verify.js');
-  const { unpackAhead } = await import('./system-unpack.js');
+  const { unpackedAhead } = await import('./system-unpack.js');
   const judge = async (first: number, paths: readonly string[]): Promise<void> => {
-    unpackAhead(paths);
+    for await (const portion of unpackedAhead([paths], (each) => each)) await judgePortion(first, portion);
+  };
+  const judgePortion = async (first: number, paths: readonly string[]): Promise<void> => {
     let waiting: VerifyResults['results'] = [];
     let index = first;
     let said = performance.now();
