@@ -9,8 +9,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import { startProcess } from '../src/emulator/index.js';
-import type { Process } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
+import type { Process } from '../src/guest/index.js';
 import { childSeconds } from './cpu.js';
 import { type BenchMachine, compileFor, MACHINES } from './machines.js';
 

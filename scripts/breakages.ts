@@ -929,7 +929,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: a reservation survives the end of a turn',
-    file: 'emulator/scheduler.js',
+    file: 'guest/scheduler.js',
     find: 'machine.loseReservation();',
     replace: '',
     test: 'run-threads',
@@ -937,7 +937,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: who waits for the end of a thread is not woken',
-    file: 'emulator/futex.js',
+    file: 'guest/futex.js',
     find: 'this.wake(wordAt(context, clearAddress, false), 1);',
     replace: ';',
     test: 'run-threads',
@@ -945,7 +945,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: a process that gets the CPU does not see what others have stored',
-    file: 'emulator/shared-memory.js',
+    file: 'guest/shared-memory.js',
     find: 'this.publish(from);\n        this.fetch(to);',
     replace: 'this.publish(from);',
     test: 'emulator-process-state',
@@ -1010,7 +1010,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: a restored process goes on reading where it had got to',
-    file: 'emulator/descriptions.js',
+    file: 'guest/descriptions.js',
     find: 'for (const putBack of states.values())',
     replace: 'for (const putBack of [])',
     test: 'emulator-process-state',
@@ -2220,7 +2220,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: what a handler blocked stays blocked when it returns',
-    file: 'emulator/signals.js',
+    file: 'guest/signals.js',
     find: 'this.thread.blocked = restored.mask & ~NEVER_BLOCKED;',
     replace: '',
     test: 'run-signals',
@@ -2236,7 +2236,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: refused system calls are not noted',
-    file: 'emulator/guest.js',
+    file: 'guest/guest.js',
     find: 'if (!served) {',
     replace: "if (!served) { return 'ENOSYS';",
     test: 'system-calls',
@@ -2244,7 +2244,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: conditions are not noted',
-    file: 'emulator/guest.js',
+    file: 'guest/guest.js',
     find: /deviate\(condition\) \{/,
     replace: 'deviate() { return; }\n    deviateNever(condition) {',
     test: 'system-calls',
@@ -2252,7 +2252,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: discarded memory keeps its contents',
-    file: 'emulator/memory-calls.js',
+    file: 'guest/memory-calls.js',
     find: 'if (advice === MADV_DONTNEED) {',
     replace: 'if (false) {',
     test: 'system-calls',
@@ -2260,7 +2260,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: a fault behind the end of a mapped file is like any other',
-    file: 'emulator/guest.js',
+    file: 'guest/guest.js',
     find: 'some(([from, to]) => address >= from && address < to)',
     replace: 'some(() => false)',
     test: 'system-calls',

@@ -11,7 +11,7 @@ import { guestRing } from '../src/running/guest-trace.js';
 import { equalBytes } from '../src/bytes.js';
 import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
-import { startProcess } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import { hex, hexBytes } from '../src/errors.js';
 import { applyPlan } from '../src/patch/apply.js';
 import { revert } from '../src/patch/revert.js';

@@ -8,7 +8,7 @@ import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { arches } from '../src/arches.js';
-import { systemCalls } from '../src/emulator/index.js';
+import { systemCalls } from '../src/guest/index.js';
 import { type CallColumn, systemCallsPage } from '../src/report/system-calls.js';
 
 /** Targets with the same calls share a column: what their ids begin with. */

@@ -344,12 +344,8 @@ export {
   registersOf,
   runSchedule,
   scanCode,
-  signalOf,
-  startProcess,
-  systemCalls,
   TIME_HZ,
   type AccessKind,
-  type CallClass,
   type CallConvention,
   type CallResult,
   type CompareOptions,
@@ -370,9 +366,6 @@ export {
   type MapRequest,
   type PatcherStep,
   type Permission,
-  type Process,
-  type ProcessImage,
-  type ProcessOptions,
   type ScannedCall,
   type ScannedCode,
   type ScanResult,
@@ -383,12 +376,21 @@ export {
   type StopReason,
   type SyscallHandler,
   type SyscallResult,
-  type SystemCall,
   type WatchEvent,
   type UnservedInstruction,
   type WatchHook,
   type WatchRequest,
 } from './emulator/index.js';
+export {
+  signalOf,
+  startProcess,
+  systemCalls,
+  type CallClass,
+  type Process,
+  type ProcessImage,
+  type ProcessOptions,
+  type SystemCall,
+} from './guest/index.js';
 
 export { type LaidIn, layIn, type LayInOptions } from './native/lay-in.js';
 export { NativeTrace, type TraceDoubts, type TraceThread } from './native/trace.js';

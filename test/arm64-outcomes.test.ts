@@ -5,7 +5,7 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
-import { startProcess } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import type { Ops, Outcome } from '../src/ftrace/index.js';
 import { withRuntime } from '../src/tracing/inject.js';
 import { entryPoint } from '../src/program/entry-points.js';

@@ -14,7 +14,7 @@ import { applyPlan } from '../src/patch/apply.js';
 import { entryPoint } from '../src/program/entry-points.js';
 import { planTracing } from '../src/tracing/tracing.js';
 import { verify } from '../src/sites/verdicts.js';
-import { startProcess } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import { guestRing } from '../src/running/guest-trace.js';
 import { replayRing, tracedFunctions, type TraceEvent } from '../src/trace/index.js';
 import { objdump, OBJDUMP } from './support/arm64-tools.js';

@@ -5,9 +5,9 @@
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { ElftraceError } from '../src/errors.js';
-import { startProcess } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import { buildPpc, ppcEmulation, ppcGcc, ppcQemu, PROGRAMS, qemu, startPpc, writeSource } from './support/emulator.js';
-import type { ProcessImage } from '../src/emulator/index.js';
+import type { ProcessImage } from '../src/guest/index.js';
 import { isWhole } from './support/long.js';
 import { describeWith } from './support/tools.js';
 

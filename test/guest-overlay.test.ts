@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { filesBelow } from '../src/output/guest-files.js';
 import { overlayOf } from '../src/output/guest-overlay.js';
-import type { FileChanges, FileSystem } from '../src/emulator/index.js';
+import type { FileChanges, FileSystem } from '../src/guest/index.js';
 import { elftrace } from './support/cli.js';
 import { randomNumbers } from './support/tiers.js';
 import { repeats } from './support/long.js';

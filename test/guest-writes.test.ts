@@ -4,7 +4,8 @@
  * pointer, because no site has anything there (P-ENT-6).
  */
 import { describe, expect, test } from '@jest/globals';
-import { type Machine, startProcess, type StopReason } from '../src/emulator/index.js';
+import type { Machine, StopReason } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan } from '../src/patch/apply.js';
 import { withRuntime } from '../src/tracing/inject.js';

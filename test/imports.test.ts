@@ -61,6 +61,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'kprobes',
       'trace',
       'record',
+      'guest',
       'emulator',
       'runtime',
       'sites',
@@ -83,7 +84,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'kprobes',
       'trace',
       'race',
-      'emulator',
+      'guest',
       'elf',
       'program',
       'machine',
@@ -98,7 +99,7 @@ const rules: Readonly<Record<string, Rule>> = {
     types: ['diff', 'record', 'program', 'machine'],
   },
   cost: {
-    values: ['tracing', 'patch', 'sites', 'runtime', 'emulator', 'program', 'elf', 'sha256'],
+    values: ['tracing', 'patch', 'sites', 'runtime', 'guest', 'emulator', 'program', 'elf', 'sha256'],
     types: ['machine', 'ftrace'],
   },
   why: { values: ['kprobes', 'diff', 'sites', 'program', 'elf'] },
@@ -111,6 +112,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'ftrace',
       'sites',
       'runtime',
+      'guest',
       'emulator',
       'program',
       'elf',
@@ -158,7 +160,8 @@ const rules: Readonly<Record<string, Rule>> = {
   ftrace: { values: ['sites', 'runtime'], types: ['machine'] },
   sites: { values: ['record', 'program', 'relocs', 'elf', 'isa', 'runtime', 'demangle'], types: ['machine'] },
   record: { values: ['elf'] },
-  emulator: { values: ['machine', 'program', 'elf', 'isa'] },
+  guest: { values: ['emulator', 'elf', 'machine'] },
+  emulator: { values: ['machine'], types: ['isa'] },
   trace: { values: ['elf', 'program'], types: ['emulator'] },
   runtime: { values: [], types: ['machine'] },
   program: { values: ['elf', 'relocs', 'isa', 'sha256', 'machine'] },
@@ -183,7 +186,7 @@ const rules: Readonly<Record<string, Rule>> = {
   float: { values: [] },
   demangle: { values: [] },
   sha256: { values: [] },
-  output: { values: [], types: ['emulator'] },
+  output: { values: [], types: ['guest'] },
 };
 
 /** Packages and who may import them; everything else that is no path is forbidden. */

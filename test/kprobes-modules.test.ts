@@ -8,7 +8,7 @@ import type { ConventionName } from '../src/machine/conventions.js';
 import type { TargetId } from '../src/targets.js';
 import { ByteView } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
-import { callFunction, startProcess } from '../src/emulator/index.js';
+import { callFunction, startProcess } from '../src/guest/index.js';
 import { applyPlan } from '../src/patch/apply.js';
 import { revert } from '../src/patch/revert.js';
 import { unpatched } from '../src/patch/undo.js';

@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import { startProcess } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import { withRuntime } from '../src/tracing/inject.js';
 import { findSites } from '../src/sites/sites.js';
 import { planProbes, probeRoomFor, ProbeRun } from '../src/kprobes/index.js';

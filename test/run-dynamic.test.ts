@@ -6,7 +6,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { interpreterPath, startProcess } from '../src/emulator/index.js';
+import { interpreterPath, startProcess } from '../src/guest/index.js';
 import { readElf } from '../src/elf/read.js';
 import { archOf } from '../src/arches.js';
 import { writeSource } from './support/emulator.js';

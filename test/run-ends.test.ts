@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { x86_64 } from '../src/arch-x86/index.js';
 import { readElf } from '../src/elf/read.js';
-import { startProcess } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import { cliPath } from './support/cli.js';
 import { isLong, isWhole } from './support/long.js';
 import { describeWith, run } from './support/tools.js';

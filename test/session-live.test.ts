@@ -5,7 +5,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import { Gates, startProcess } from '../src/emulator/index.js';
+import { Gates } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import { liveText, outsideTracer } from '../src/tracing/live.js';
 import { entryPoint } from '../src/program/entry-points.js';
 import { Session } from '../src/tracing/session.js';

@@ -7,7 +7,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
-import { startProcess } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import { readElf } from '../src/elf/read.js';
 import type { Ops, Outcome } from '../src/ftrace/index.js';
 import type { Arch } from '../src/machine/arch.js';

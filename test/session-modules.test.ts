@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import type { ConventionName } from '../src/machine/conventions.js';
 import type { TargetId } from '../src/targets.js';
-import { callFunction, startProcess } from '../src/emulator/index.js';
+import { callFunction, startProcess } from '../src/guest/index.js';
 import { readElf } from '../src/elf/read.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan } from '../src/patch/apply.js';

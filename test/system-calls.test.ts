@@ -8,7 +8,8 @@ import { describe, expect, test } from '@jest/globals';
 import { filesBelow } from '../src/output/guest-files.js';
 import { readElf } from '../src/elf/read.js';
 import { CONDITIONS, type Condition, SERVED_CALLS } from '../src/machine/calls.js';
-import { type Deviation, type FileSystem, startProcess, systemCalls } from '../src/emulator/index.js';
+import type { Deviation } from '../src/emulator/index.js';
+import { type FileSystem, startProcess, systemCalls } from '../src/guest/index.js';
 import { systemCallsPage } from '../src/report/system-calls.js';
 import { callColumns } from '../scripts/syscalls-page.js';
 import {

@@ -3,7 +3,7 @@
  * the events themselves, by other means than the writers use.
  */
 import { describe, expect, test } from '@jest/globals';
-import { startProcess } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import {
   isTraceFormat,
   type TracedFunction,

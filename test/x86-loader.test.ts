@@ -11,7 +11,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { x86_64 } from '../src/arch-x86/index.js';
 import { equalBytes } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
-import { startProcess } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import { findSites } from '../src/sites/sites.js';
 import { loadImages, loadMore, type LoadRequest, type LoadResult, unload } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';

@@ -7,7 +7,7 @@ import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
-import { startProcess } from '../src/emulator/index.js';
+import { startProcess } from '../src/guest/index.js';
 import { GraphUser, type Ops, type Outcome } from '../src/ftrace/index.js';
 import type { Arch } from '../src/machine/arch.js';
 import type { BreakpointPatching, LivePatch } from '../src/machine/live-patching.js';

@@ -7,14 +7,8 @@
 import type { Arch } from '../machine/arch.js';
 import { loadArch } from '../targets.js';
 import { readElf } from '../elf/read.js';
-import {
-  type FileSystem,
-  type GuestInput,
-  type IrEmulation,
-  PID,
-  type Process,
-  systemCalls,
-} from '../emulator/index.js';
+import type { IrEmulation } from '../emulator/index.js';
+import { type FileSystem, type GuestInput, PID, type Process, systemCalls } from '../guest/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { limitExceeded } from '../limits/index.js';
 import { visibleJson, visibleLine } from '../visible.js';

@@ -1,7 +1,7 @@
 /**
  * What a machine adds to signals: the frame that Linux leaves on the stack for a handler, how it is
  * taken down, and what `siginfo` says of an instruction that raised one. Which signal is delivered
- * when is the emulator's (`emulator/signals.ts`).
+ * when is the emulator's (`guest/signals.ts`).
  */
 import type { HelperState, TrapKind } from './ir.js';
 import type { Address, Endian, RegisterName } from '../units.js';

@@ -6,7 +6,7 @@
  */
 import * as fs from 'node:fs';
 import { join, relative, resolve } from 'node:path';
-import type { FileError, FileStatus, FileSystem } from '../emulator/index.js';
+import type { FileError, FileStatus, FileSystem } from '../guest/index.js';
 import { ElftraceError } from '../errors.js';
 
 type OpenFile = Exclude<ReturnType<FileSystem['open']>, FileError>;

@@ -9,7 +9,7 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import type { FileChanges, FileError, FileStatus, FileSystem, WritableFile } from '../emulator/index.js';
+import type { FileChanges, FileError, FileStatus, FileSystem, WritableFile } from '../guest/index.js';
 import { errorOf, filesBelow } from './guest-files.js';
 
 const LINKS_MOST = 40;

@@ -5,7 +5,8 @@
  */
 import type { Arch } from '../machine/arch.js';
 import type { ElfImage } from '../elf/image.js';
-import { callFunction, type CpuState, type IrEmulation, Machine, startProcess } from '../emulator/index.js';
+import { type CpuState, type IrEmulation, Machine } from '../emulator/index.js';
+import { callFunction, startProcess } from '../guest/index.js';
 import { ElftraceError, hex } from '../errors.js';
 import { readLoadMap } from '../program/load-map.js';
 import type { Program } from '../program/program.js';

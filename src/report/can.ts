@@ -1,5 +1,5 @@
 /** What `run --can` says of the code of a program and its libraries: lines for people, and JSON. */
-import type { SystemCall } from '../emulator/index.js';
+import type { SystemCall } from '../guest/index.js';
 import { hex, hexBytes } from '../errors.js';
 import type { ScannedFile, ScanReport } from '../running/can.js';
 import { jsonSchema, type Json } from './json.js';

@@ -2,7 +2,7 @@
  * What the emulator serves of Linux's system calls, for people: the lines of `run --list-syscalls`,
  * and `docs/syscalls.md`.
  */
-import type { CallClass, SystemCall } from '../emulator/index.js';
+import type { CallClass, SystemCall } from '../guest/index.js';
 import { wrapped } from './wrapped.js';
 
 /** Headings of the classes, in the order in which the page has them. */

@@ -1,5 +1,6 @@
 /** A call of one function of an image, with nothing of the program run before it. */
-import { beginCall, type CallOutcome, type Process, type StopReason } from '../emulator/index.js';
+import type { StopReason } from '../emulator/index.js';
+import { beginCall, type CallOutcome, type Process } from '../guest/index.js';
 import { ElftraceError } from '../errors.js';
 import type { RunImage } from './image.js';
 

@@ -6,15 +6,8 @@ import { targetOf } from '../targets.js';
 import { readElf } from '../elf/read.js';
 import { neededLibraries } from '../elf/needed.js';
 import type { ElfImage } from '../elf/image.js';
-import {
-  type FileSystem,
-  interpreterPath,
-  type IrEmulation,
-  scanCode,
-  type ScanResult,
-  type SystemCall,
-  systemCalls,
-} from '../emulator/index.js';
+import { type IrEmulation, scanCode, type ScanResult } from '../emulator/index.js';
+import { type FileSystem, interpreterPath, type SystemCall, systemCalls } from '../guest/index.js';
 import type { Arch } from '../machine/arch.js';
 import { load, type Program } from '../program/program.js';
 import type { Address } from '../units.js';

@@ -1,5 +1,6 @@
 /** Why a run proves nothing about Linux. */
-import type { Deviation, Process } from '../emulator/index.js';
+import type { Deviation } from '../emulator/index.js';
+import type { Process } from '../guest/index.js';
 import { hex } from '../errors.js';
 import type { Doubt } from './compare.js';
 import { nameAt, place, type RunImage } from './image.js';

@@ -5,18 +5,17 @@
 import type { Arch } from '../machine/arch.js';
 import { targetOf } from '../targets.js';
 import { readElf } from '../elf/read.js';
+import type { Machine, StopReason } from '../emulator/index.js';
 import {
   type CallOutcome,
   type FileSystem,
   type GuestInput,
-  type Machine,
   type Process,
   type ProcessEvent,
   type ProcessImage,
   type Slices,
   startProcess,
-  type StopReason,
-} from '../emulator/index.js';
+} from '../guest/index.js';
 import type { ProbeRun } from '../kprobes/index.js';
 import type { Limits } from '../limits/index.js';
 import { probeSections } from '../program/program.js';

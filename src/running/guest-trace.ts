@@ -3,7 +3,7 @@
  * in a form.
  */
 import type { Arch } from '../machine/arch.js';
-import { PID, type Process } from '../emulator/index.js';
+import { PID, type Process } from '../guest/index.js';
 import { ByteView } from '../bytes.js';
 import { GRAPH_ENTRY_COUNT, THREAD_COUNT, THREAD_WORDS, threadBytes } from '../runtime/index.js';
 import { findSites } from '../sites/sites.js';

@@ -4,13 +4,8 @@ import { targetOf } from '../targets.js';
 import { PT_LOAD } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
-import {
-  type FileSystem,
-  interpreterPath,
-  type IrEmulation,
-  type Process,
-  type RelativeRelocation,
-} from '../emulator/index.js';
+import type { IrEmulation } from '../emulator/index.js';
+import { type FileSystem, interpreterPath, type Process, type RelativeRelocation } from '../guest/index.js';
 import { ElftraceError, hex } from '../errors.js';
 import { keptTables } from '../program/kept-tables.js';
 import type { Program } from '../program/program.js';

@@ -1,5 +1,6 @@
 /** How a run ended, by why it stopped: what each kind of stop is called, and where it was. */
-import { backtrace, type Process, signalOf, type StopReason } from '../emulator/index.js';
+import type { StopReason } from '../emulator/index.js';
+import { backtrace, type Process, signalOf } from '../guest/index.js';
 import { hex, hexBytes } from '../errors.js';
 import { sizeText } from '../limits/index.js';
 import { visibleLine } from '../visible.js';

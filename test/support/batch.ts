@@ -18,7 +18,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Arch } from '../../src/machine/arch.js';
 import { readElf } from '../../src/elf/read.js';
-import { startProcess } from '../../src/emulator/index.js';
+import { startProcess } from '../../src/guest/index.js';
 import type { Machine } from '../../src/emulator/index.js';
 import type { IsaTable, Operands, Row } from '../../src/isa/table.js';
 

@@ -19,8 +19,8 @@ import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-pp
 import { x86_64 } from '../../src/arch-x86/index.js';
 import { riscv64 } from '../../src/arch-riscv/index.js';
 import { readElf } from '../../src/elf/read.js';
-import { startProcess } from '../../src/emulator/index.js';
-import type { Process } from '../../src/emulator/index.js';
+import { startProcess } from '../../src/guest/index.js';
+import type { Process } from '../../src/guest/index.js';
 
 /** The sources lie beside the TypeScript, the tests run from `build/`. */
 export const PROGRAMS = join(dirname(fileURLToPath(import.meta.url)), '../../../test/programs');

@@ -8,7 +8,8 @@ import { guestRing } from '../../src/running/guest-trace.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
 import { archOf } from '../../src/arches.js';
-import { type StopReason, startProcess } from '../../src/emulator/index.js';
+import type { StopReason } from '../../src/emulator/index.js';
+import { startProcess } from '../../src/guest/index.js';
 import { findSites } from '../../src/sites/sites.js';
 import { load, type LoadOptions, type Program } from '../../src/program/program.js';
 import {

@@ -6,7 +6,7 @@ import { readElf } from '../../src/elf/read.js';
 import { applyPlan } from '../../src/patch/apply.js';
 import { checkAcceptance } from '../../src/patch/plan.js';
 import { planTracing, type TracingRequest } from '../../src/tracing/tracing.js';
-import { startProcess } from '../../src/emulator/index.js';
+import { startProcess } from '../../src/guest/index.js';
 import { loadImages, type LoadRequest, type LoadResult } from '../../src/program/loader.js';
 import { runtimeObject } from '../../src/runtime/index.js';
 import { type Opened, openBytes, readSample } from './pipeline.js';

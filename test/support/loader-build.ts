@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import type { Arch } from '../../src/machine/arch.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
-import { type Process, startProcess } from '../../src/emulator/index.js';
+import { type Process, startProcess } from '../../src/guest/index.js';
 import { loadImages, type LoadRequest, type LoadResult, type Source } from '../../src/program/loader.js';
 import { type PpcTarget, ppcTargets } from './ppc-build.js';
 import { run } from './tools.js';

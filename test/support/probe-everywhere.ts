@@ -4,7 +4,7 @@
  * everything a callback may. What handlers see is summed up, so that two runs can be compared.
  */
 import { reaches } from '../../src/bits.js';
-import { type Process, startProcess } from '../../src/emulator/index.js';
+import { type Process, startProcess } from '../../src/guest/index.js';
 import type { Machine, StopReason } from '../../src/emulator/index.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import type { Arch } from '../../src/machine/arch.js';

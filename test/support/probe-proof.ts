@@ -11,13 +11,8 @@ import type { Arch } from '../../src/machine/arch.js';
 import { ByteView } from '../../src/bytes.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
-import {
-  type IrEmulation,
-  type Machine,
-  type Process,
-  startProcess,
-  type StopReason,
-} from '../../src/emulator/index.js';
+import type { IrEmulation, Machine, StopReason } from '../../src/emulator/index.js';
+import { type Process, startProcess } from '../../src/guest/index.js';
 import { applyPlan } from '../../src/patch/apply.js';
 import { withRuntime } from '../../src/tracing/inject.js';
 import { planSites } from '../../src/patch/plan-sites.js';

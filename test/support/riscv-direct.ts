@@ -6,7 +6,7 @@
 import { expect } from '@jest/globals';
 import { archOf } from '../../src/arches.js';
 import { readElf } from '../../src/elf/read.js';
-import { type Process, startProcess } from '../../src/emulator/index.js';
+import { type Process, startProcess } from '../../src/guest/index.js';
 import type { Ops, Outcome } from '../../src/ftrace/index.js';
 import { withRuntime } from '../../src/tracing/inject.js';
 import { Session, type SessionOptions } from '../../src/tracing/session.js';

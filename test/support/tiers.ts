@@ -6,7 +6,8 @@
 import { compareStates, Machine } from '../../src/emulator/index.js';
 import { startHere } from './c-programs.js';
 import type { PpcTarget } from './c-programs.js';
-import type { Lifter, Process, Snapshot, StopReason } from '../../src/emulator/index.js';
+import type { Lifter, Snapshot, StopReason } from '../../src/emulator/index.js';
+import type { Process } from '../../src/guest/index.js';
 
 /** Numbers of a linear congruential generator, 0 to `below` - 1. */
 export function randomNumbers(seed: number): (below: number) => number {

@@ -12,7 +12,8 @@ import { archOf } from '../../src/arches.js';
 import type { Arch } from '../../src/machine/arch.js';
 import { reaches } from '../../src/bits.js';
 import { readElf } from '../../src/elf/read.js';
-import { type Machine, startProcess } from '../../src/emulator/index.js';
+import type { Machine } from '../../src/emulator/index.js';
+import { startProcess } from '../../src/guest/index.js';
 import { findSites } from '../../src/sites/sites.js';
 import {
   type JumpOptimization,

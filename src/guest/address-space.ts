@@ -3,10 +3,10 @@
  * Processes of which one waits for the other (`vfork`) share one.
  */
 import { ElftraceError } from '../errors.js';
-import type { Machine } from './machine.js';
-import type { GuestMemory } from './memory.js';
+import type { Machine } from '../emulator/machine.js';
+import type { GuestMemory } from '../emulator/memory.js';
 import type { SharedObject } from './shared-object.js';
-import type { Permission } from './windows.js';
+import type { Permission } from '../emulator/windows.js';
 import type { Address } from '../units.js';
 
 /** The name of windows that processes would share. */

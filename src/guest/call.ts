@@ -5,8 +5,8 @@
  */
 import type { Abi } from '../machine/abi.js';
 import { ElftraceError } from '../errors.js';
-import type { Machine } from './machine.js';
-import type { StopReason } from './stops.js';
+import type { Machine } from '../emulator/machine.js';
+import type { StopReason } from '../emulator/stops.js';
 import type { IrEmulation } from '../machine/emulation.js';
 import { readWord } from './load.js';
 import type { Process } from './process.js';

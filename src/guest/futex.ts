@@ -8,7 +8,7 @@
 import { type Answer, arg, type Arguments, type CallContext } from './call-context.js';
 import type { Errno } from './errno.js';
 import { checkTime, deadlineOf } from './guest-times.js';
-import type { Machine } from './machine.js';
+import type { Machine } from '../emulator/machine.js';
 import type { SharedObject } from './shared-object.js';
 import type { Thread } from './thread.js';
 import type { Address } from '../units.js';

@@ -18,9 +18,9 @@
  */
 import type { AddressSpace, SharedMapping } from './address-space.js';
 import type { FileDescription, FileSharing } from './descriptions.js';
-import { firstDifference, type GuestMemory } from './memory.js';
+import { firstDifference, type GuestMemory } from '../emulator/memory.js';
 import { SharedObject } from './shared-object.js';
-import { PAGE } from './windows.js';
+import { PAGE } from '../emulator/windows.js';
 
 const PAGE_BYTES = Number(PAGE);
 

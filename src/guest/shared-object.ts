@@ -4,9 +4,9 @@
  */
 import type { FileDescription } from './descriptions.js';
 import type { OpenFile, WritableFile } from './files.js';
-import { firstDifference } from './memory.js';
+import { firstDifference } from '../emulator/memory.js';
 import { MemoryFile } from './memory-file.js';
-import { PAGE } from './windows.js';
+import { PAGE } from '../emulator/windows.js';
 
 const PAGE_BYTES = Number(PAGE);
 const ZEROS = new Uint8Array(PAGE_BYTES);

@@ -5,9 +5,9 @@
  *
  * When no thread can go on, time passes until one can; when none ever could, that is a deadlock.
  */
-import type { Machine } from './machine.js';
+import type { Machine } from '../emulator/machine.js';
 import type { Signals } from './signals.js';
-import type { StopReason } from './stops.js';
+import type { StopReason } from '../emulator/stops.js';
 import type { Thread } from './thread.js';
 
 /** How threads share the CPU. */

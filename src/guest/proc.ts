@@ -7,7 +7,7 @@
 import { SHARED_NAME } from './address-space.js';
 import type { Description } from './descriptions.js';
 import type { FileStatus } from './files.js';
-import type { Window } from './memory.js';
+import type { Window } from '../emulator/memory.js';
 
 /** What is told of a process. */
 export interface ProcSubject {

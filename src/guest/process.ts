@@ -6,8 +6,8 @@
 import type { Abi } from '../machine/abi.js';
 import { type FileSystem, NO_FILES } from './files.js';
 import { checkForm, loadProgram, type ProcessImage, type RelativeRelocation } from './load.js';
-import type { Machine, MachineOptions } from './machine.js';
-import type { StopReason } from './stops.js';
+import type { Machine, MachineOptions } from '../emulator/machine.js';
+import type { StopReason } from '../emulator/stops.js';
 import type { IrEmulation } from '../machine/emulation.js';
 import type { Slices } from './scheduler.js';
 import type { GuestInput, GuestOutput } from './guest.js';

@@ -7,8 +7,8 @@
  * instruction that raised a signal, and when a timer expires, which is at an exact count of
  * instructions. So the same program does the same at every run.
  */
-import type { Machine } from './machine.js';
-import type { StopReason } from './stops.js';
+import type { Machine } from '../emulator/machine.js';
+import type { StopReason } from '../emulator/stops.js';
 import { putNumber } from './files.js';
 import { newThread, NO_STACK } from './thread.js';
 import type { Pending, Thread, Timer, Wait } from './thread.js';

@@ -23,8 +23,8 @@ import { gnuProperty } from '../elf/gnu-property.js';
 import { alignUpBig } from '../bits.js';
 import { ElftraceError, hex } from '../errors.js';
 import { putNumber } from './files.js';
-import type { Machine } from './machine.js';
-import { PAGE, type Permission } from './windows.js';
+import type { Machine } from '../emulator/machine.js';
+import { PAGE, type Permission } from '../emulator/windows.js';
 import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
 import type { Address, Endian } from '../units.js';
 

@@ -9,7 +9,7 @@ import { type Answer, arg, type Arguments, int, type Service, storeOr } from './
 import type { Futexes } from './futex.js';
 import type { CloneRequest, KnownProcess } from './processes.js';
 import { newThread, type Thread } from './thread.js';
-import { PAGE } from './windows.js';
+import { PAGE } from '../emulator/windows.js';
 
 const CLONE = {
   VM: 0x100n, FS: 0x200n, FILES: 0x400n, SIGHAND: 0x800n, PIDFD: 0x1000n, THREAD: 0x1_0000n, SYSVSEM: 0x4_0000n, SETTLS: 0x8_0000n, VFORK: 0x4000n,

@@ -10,8 +10,8 @@ import type { Errno } from './errno.js';
 import { FileDescription } from './descriptions.js';
 import { isSpecial } from './files.js';
 import { MemoryFile, SEAL } from './memory-file.js';
-import type { GuestMemory } from './memory.js';
-import { PAGE, type Permission } from './windows.js';
+import type { GuestMemory } from '../emulator/memory.js';
+import { PAGE, type Permission } from '../emulator/windows.js';
 import type { Address } from '../units.js';
 
 const PROT_WRITE = 2n;
