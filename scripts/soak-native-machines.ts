@@ -68,16 +68,18 @@ function compiler(tool: string, ending: string): string {
   writeFileSync(join(folder, 'mcount.s'), MCOUNT);
   must('mcount', shell(`${triple}-gcc -c mcount.s -o mcount.o`, folder));
   const text = `#!/bin/bash
-last= out= source= compiles= words=()
+last= out= source= compiles= asks= words=()
 for word in "$@"; do
   case "$last" in -o) out="$word" ;; esac
-  case "$word" in -c) compiles=1 ;; *.${ending}) source="$word" ;; esac
+  case "$word" in -c) compiles=1 ;; -E | -S | -M | -MM | -r) asks=1 ;; *.${ending}) source="$word" ;; esac
   [ "$word" = -pg ] || words+=("$word")
   last="$word"
 done
+[ -n "$asks" ] && exec ${own} "$@"
 if [ -z "$compiles" ]; then
   [ -n "$source" ] && exec ${own} "\${words[@]}"
-  exec ${own} "\${words[@]}" "${folder}/mcount.o"
+  # Builds ask with the source as the input (-x c -), which would be the language of the object, too.
+  exec ${own} "\${words[@]}" -x none "${folder}/mcount.o"
 fi
 ${own} "$@" || exit $?
 [[ "$source" = *conftest.${ending} ]] && exit 0

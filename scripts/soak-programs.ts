@@ -72,9 +72,9 @@ export const programs: Readonly<Record<string, Program>> = {
     source: 'busybox',
     // The log's -pg does not go with it.
     build:
-      'sed -i s/-fomit-frame-pointer// Makefile.flags && make -s defconfig > /dev/null && make -s CC="$CC" EXTRA_CFLAGS="$CFLAGS" EXTRA_LDFLAGS="$LDFLAGS" SKIP_STRIP=y > /dev/null 2>&1',
+      'sed -i s/-fomit-frame-pointer// Makefile.flags && make -s defconfig > /dev/null && make -s CC="$CC" EXTRA_CFLAGS="$CFLAGS" EXTRA_LDFLAGS="$LDFLAGS" SKIP_STRIP=y',
     cross:
-      'make -s defconfig > /dev/null && make -s CROSS_COMPILE="$CROSS" CC="$CC" EXTRA_CFLAGS="$CFLAGS" EXTRA_LDFLAGS="$LDFLAGS" SKIP_STRIP=y > /dev/null 2>&1',
+      'make -s defconfig > /dev/null && make -s CROSS_COMPILE="$CROSS" CC="$CC" EXTRA_CFLAGS="$CFLAGS" EXTRA_LDFLAGS="$LDFLAGS" SKIP_STRIP=y',
     program: 'busybox_unstripped',
     runs: [
       '$P sha256sum < $S',
