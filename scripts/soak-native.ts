@@ -1,9 +1,9 @@
 /**
  * `npm run soak -- native [PROGRAM …]`: programs of Debian, from its sources and with its flags
  * and one option more, record their own calls. What they print and how they end is what they did
- * before. Built with `-pg -mfentry`, too, each function was called as often as a log of the same run
- * says that is none of ours: `__fentry__` appends the address of each function to a file. Of the same
- * run, for what is called may depend on when signals and children come.
+ * before. Built with `-pg -mfentry`, too, each function was called as often as a log of the same
+ * run says that is none of ours: `__fentry__` appends the address of each function to a file. Of
+ * the same run, for what is called may depend on when signals and children come.
  *
  * Sources come from the mirror by `apt-get source`, with lists of their own, without Debian's
  * patches, which change how some of them are built.

@@ -55,6 +55,19 @@ describeNatively('forms of programs', () => {
       run('cmp', [plain, back]);
     });
 
+    test.each(['function', 'counter'])('RT-52: a static program without symbols, or section headers: %s', (tracer) => {
+      const stripped = scratch('stripped');
+      run('strip', ['-o', stripped, musl('-static')]);
+      const bare = scratch('bare');
+      run('llvm-strip', ['--strip-sections', '-o', bare, stripped]);
+      for (const each of [stripped, bare]) {
+        const ran = traced(patched(each, '--tracer', tracer));
+        const found = report(ran.dir);
+        const counts = Object.values(countsOf(found)).sort();
+        expect([ran.status, ran.stdout, found.dropped, counts]).toEqual([3, '144\n', 0, Object.values(COUNTS).sort()]);
+      }
+    });
+
     test('arguments; a static program that unwinds itself, of which returns are refused', () => {
       const choice = scratch('choice');
       const program = patched(musl());

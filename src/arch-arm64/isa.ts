@@ -1815,6 +1815,16 @@ export function encodeB(place: Address, target: Address): number {
   return branchWord('b', place, target);
 }
 
+/** What `adrp xN, page; add xN, xN, #low` computes: how code names a place of its own file. */
+export function pairedAddress(code: Uint8Array, at: number, place: Address): Address | null {
+  const adrp = arm64Isa.decode(code, at, place);
+  if (adrp.mnemonic !== 'adrp' || at + 8 > code.length) return null;
+  const { mnemonic, operands } = arm64Isa.decode(code, at + 4, place + 4n);
+  const isSame = operands['rdsp'] === operands['rnsp'] && operands['rnsp'] === adrp.operands['xd'];
+  if (mnemonic !== 'add-imm' || !isSame || operands['sh'] !== 0) return null;
+  return (place & ~0xfffn) + BigInt(adrp.operands['pages']!) + BigInt(operands['imm12']!);
+}
+
 /**
  * `adrp register, target` at `place`: the page of `target`. Throws 'branch-out-of-range' beyond +-4
  * GiB of pages.

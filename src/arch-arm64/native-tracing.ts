@@ -1,5 +1,5 @@
 /** Programs of arm64 that write their own trace: the runtime of native.S and runtime/native.c. */
-import { ByteView } from '../bytes.js';
+import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { reaches } from '../bits.js';
 import {
   type CounterStubs,
@@ -9,6 +9,9 @@ import {
   type ValuePlaces,
 } from '../machine/native-tracing.js';
 import type { Address } from '../units.js';
+
+/** msr tpidr_el0, x0; mov w0, #0; ret: musl, __set_thread_area. */
+const MUSL_SETTER = concatBytes([0xd51b_d040, 0x5280_0000, 0xd65f_03c0].map((each) => wordBytes(each, 'little')));
 
 const BRANCH_REACH = { min: -0x800_0000n, max: 0x7ff_fffcn, alignBytes: 4 };
 const B = 0x1400_0000;
@@ -123,8 +126,15 @@ export const arm64NativeTracing: NativeTracing = {
   // Sites at the function's entry, whose call leaves the return address in x9.
   conventions: ['regs'],
   slots: [
-    { library: 'glibc', suffix: '', loaders: ['ld-linux-aarch64.so.1'], libraries: ['libc.so.6'], count: 22 },
-    muslSlots('aarch64'),
+    {
+      library: 'glibc',
+      suffix: '',
+      loaders: ['ld-linux-aarch64.so.1'],
+      libraries: ['libc.so.6'],
+      count: 22,
+      threadSetter: null,
+    },
+    muslSlots('aarch64', MUSL_SETTER),
   ],
   valuesOf: () => VALUES,
   callInFront: () => null,

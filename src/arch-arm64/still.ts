@@ -6,7 +6,7 @@ import { arm64LandingPads } from './landing-pads.js';
 import { arm64Abi, arm64Mcount } from './abi.js';
 import { arm64Conventions } from './conventions.js';
 import { arm64Options } from './options.js';
-import { arm64Isa } from './isa.js';
+import { arm64Isa, pairedAddress } from './isa.js';
 import { arm64Probes } from './kprobes.js';
 import { arm64Loader } from './loader.js';
 import { arm64NativeTracing } from './native-tracing.js';
@@ -40,6 +40,7 @@ export const arm64Still: StillArch = {
   stubForms: arm64StubForms,
   outOfLine: null,
   branches: arm64Branches,
+  computedAddress: pairedAddress,
   landingPads: arm64LandingPads,
   sleds: arm64Sleds,
   trampolines: {

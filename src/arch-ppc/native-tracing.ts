@@ -1,6 +1,6 @@
 /** Programs of PowerPC that write their own trace: the runtime of native.S and runtime/native.c. */
 import { reaches } from '../bits.js';
-import { ByteView } from '../bytes.js';
+import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { gnuAttributes } from '../elf/gnu-attributes.js';
 import type { ElfImage } from '../elf/image.js';
 import { elfV2Abi } from './abi.js';
@@ -167,12 +167,17 @@ const ofFloatAbi =
     return { ...values, hiddenResult: { never: 2 * values.wordBytes, always: 2 * values.wordBytes } };
   };
 
+/** mr REGISTER, 3; li 3, 0; blr: musl, __set_thread_area. */
+const muslSetter = (register: number, endian: Endian): Uint8Array =>
+  concatBytes([0x7c60_1b78 | (register << 16), 0x3860_0000, 0x4e80_0020].map((each) => wordBytes(each, endian)));
+
 const GLIBC_V2: ThreadSlots = {
   library: 'glibc',
   suffix: '',
   loaders: ['ld64.so.2'],
   libraries: ['libc.so.6'],
   count: 22,
+  threadSetter: null,
 };
 
 const elfV2Le: NativeTracing = {
@@ -189,7 +194,7 @@ const elfV2Le: NativeTracing = {
   graph: graph('little'),
   // Sites in front of the frame, which leave the return address in r0.
   conventions: ['regs'],
-  slots: [GLIBC_V2, muslSlots('powerpc64le')],
+  slots: [GLIBC_V2, muslSlots('powerpc64le', muslSetter(13, 'little'))],
   valuesOf: ofFloatAbi(VALUES_V2),
   callInFront: () => null,
   options: {
@@ -205,7 +210,9 @@ const elfV1: NativeTracing = {
   valuesOf: ofFloatAbi(VALUES_V1),
   counterStubs: counterStubs('big'),
   graph: graph('big'),
-  slots: [{ library: 'glibc', suffix: '', loaders: ['ld64.so.1'], libraries: ['libc.so.6'], count: 22 }],
+  slots: [
+    { library: 'glibc', suffix: '', loaders: ['ld64.so.1'], libraries: ['libc.so.6'], count: 22, threadSetter: null },
+  ],
   options: {
     shortest: '-fpatchable-function-entry=2',
     all: '-fpatchable-function-entry=2, or -pg -mprofile-kernel and tables of elftrace mcount',
@@ -216,7 +223,7 @@ const elfV2Be: NativeTracing = {
   ...elfV2Le,
   counterStubs: counterStubs('big'),
   graph: graph('big'),
-  slots: [GLIBC_V2, muslSlots('powerpc64')],
+  slots: [GLIBC_V2, muslSlots('powerpc64', muslSetter(13, 'big'))],
 };
 
 const sysV: NativeTracing = {
@@ -224,8 +231,8 @@ const sysV: NativeTracing = {
   abi: null,
   valuesOf: ofFloatAbi(VALUES_SYSV),
   slots: [
-    { library: 'glibc', suffix: '', loaders: ['ld.so.1'], libraries: ['libc.so.6'], count: 22 },
-    muslSlots('powerpc'),
+    { library: 'glibc', suffix: '', loaders: ['ld.so.1'], libraries: ['libc.so.6'], count: 22, threadSetter: null },
+    muslSlots('powerpc', muslSetter(2, 'big')),
   ],
   options: {
     shortest: '-fpatchable-function-entry=2',

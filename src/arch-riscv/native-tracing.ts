@@ -4,6 +4,9 @@ import { ByteView } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { type CounterStubs, muslSlots, type NativeTracing, type ValuePlaces } from '../machine/native-tracing.js';
 
+/** c.mv tp, a0; c.li a0, 0; ret: musl, __set_thread_area. */
+const MUSL_SETTER = Uint8Array.of(0x2a, 0x82, 0x01, 0x45, 0x82, 0x80);
+
 /** As the slow way of native-page.h saves them: ra, t0 and t2 lie in front. */
 const SAVED_IN_FRONT = 3;
 const REGISTERS = [0, 1, 2, 3, 4, 5, 6, 7] as const;
@@ -88,8 +91,9 @@ export const riscvNativeTracing: NativeTracing = {
       loaders: ['ld-linux-riscv64-lp64d.so.1', 'ld-linux-riscv64-lp64.so.1'],
       libraries: ['libc.so.6'],
       count: 22,
+      threadSetter: null,
     },
-    muslSlots('riscv64'),
+    muslSlots('riscv64', MUSL_SETTER),
   ],
   valuesOf: (image) => (isDoubleFloat(image) ? VALUES : null),
   callInFront: () => null,

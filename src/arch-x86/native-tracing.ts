@@ -31,7 +31,7 @@ function callInFront(view: SiteView, reading: SiteReading, entry: Address): read
   const ip = reading.ipDelta;
   if (reading.form !== 'small' || view.u8(ip) !== NOP || view.u8(ip + 1) !== NOP) return null;
   const symbol = view.u32(ip - 4) === ENDBR64 ? ip - 4 : ip;
-  if (!view.functionAt(symbol)) return null;
+  if (!view.functionAt(symbol) && !view.unwindsFrom(symbol) && !view.calledFrom(symbol)) return null;
   const start = symbol - FRONT_BYTES;
   for (let delta = start; delta < symbol; delta++) if (delta < 0 || view.u8(delta) !== NOP) return null;
   const address = view.address + BigInt(start);
@@ -105,6 +105,9 @@ const VECTORS = [0, 1, 2, 3, 4, 5, 6, 7] as const;
 /** What native-machine.h takes st0 for. */
 const ST0 = 8;
 
+/** __set_thread_area of musl: mov %rdi,%rsi; mov $ARCH_SET_FS,%edi; mov $158,%eax; syscall; ret. */
+const MUSL_SETTER = Uint8Array.of(0x48, 0x89, 0xfe, 0xbf, 2, 0x10, 0, 0, 0xb8, 0x9e, 0, 0, 0, 0x0f, 5, 0xc3);
+
 /** System V ABI, 3.2.3. */
 const VALUES: ValuePlaces = {
   wordBytes: 8,
@@ -138,13 +141,21 @@ export const x86NativeTracing: NativeTracing = {
   // are what the entry takes them for.
   conventions: ['modern'],
   slots: [
-    { library: 'glibc', suffix: '', loaders: ['ld-linux-x86-64.so.2'], libraries: ['libc.so.6'], count: 32 },
+    {
+      library: 'glibc',
+      suffix: '',
+      loaders: ['ld-linux-x86-64.so.2'],
+      libraries: ['libc.so.6'],
+      count: 32,
+      threadSetter: null,
+    },
     {
       library: 'musl',
       suffix: '-musl',
       loaders: ['ld-musl-x86_64.so.1'],
       libraries: ['libc.musl-x86_64.so.1', 'libc.so'],
       count: 1,
+      threadSetter: MUSL_SETTER,
     },
   ],
   valuesOf: () => VALUES,

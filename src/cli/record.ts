@@ -117,6 +117,7 @@ async function patched(args: RecordArguments, program: string): Promise<Patched>
   for (const { function: name, code, reason } of laid.plan.refusals) {
     err(`${program} (${name}): notice: not traced: ${code}: ${reason}`);
   }
+  for (const remark of opened.sites.tables.flatMap(({ remarks }) => remarks)) err(`${program}: notice: ${remark}`);
   if (laid.clearsShadowStacks) {
     err(`${program}: notice: the program asked for shadow stacks, and does not any more: returns lead through stubs`);
   }

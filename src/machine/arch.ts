@@ -4,6 +4,7 @@
  * found through `arches.ts`. No member is optional and none may refuse.
  */
 import type { Isa } from '../isa/instruction.js';
+import type { Address } from '../units.js';
 import type { RelocationRow } from '../relocs/kinds.js';
 import type { Abi } from './abi.js';
 import type { Branches } from './branches.js';
@@ -44,6 +45,11 @@ export interface Arch {
   /** Stubs of the sites themselves, where the machine has such sites. */
   readonly outOfLine: OutOfLineModel | null;
   readonly branches: Branches;
+  /**
+   * The address that the instruction at `at`, which lies at `address`, computes with the one behind
+   * it; null: none. Absent where a sweep of `probes` tells more.
+   */
+  readonly computedAddress?: (code: Uint8Array, at: number, address: Address) => Address | null;
   /** null: no indirect branch of a process is checked, or none of ours is. */
   readonly landingPads: LandingPads | null;
   /** Sleds of XRay; null: they are not read. */

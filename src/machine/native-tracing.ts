@@ -16,15 +16,21 @@ export interface ThreadSlots {
   readonly libraries: readonly string[];
   /** Number of the words. */
   readonly count: number;
+  /**
+   * The library's function, as it is assembled, that gives a thread its control block: static
+   * programs have it without symbols, too. null: they are told by something else.
+   */
+  readonly threadSetter: Uint8Array | null;
 }
 
 /** A musl whose word is found as native-blocks.h says; `name` as it names the machine. */
-export const muslSlots = (name: string): ThreadSlots => ({
+export const muslSlots = (name: string, threadSetter: Uint8Array): ThreadSlots => ({
   library: 'musl',
   suffix: '',
   loaders: [`ld-musl-${name}.so.1`],
   libraries: [`libc.musl-${name}.so.1`, 'libc.so'],
   count: 1,
+  threadSetter,
 });
 
 /** One store of a site, by its address. */

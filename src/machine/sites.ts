@@ -51,6 +51,8 @@ export interface SiteView {
    * machines let it begin where functions do, of others behind the nops.
    */
   unwindsFrom(delta: number): boolean;
+  /** True when code of a file without `.symtab` calls that place, or computes its address. */
+  calledFrom(delta: number): boolean;
   /**
    * True at the first instruction that every call of a function passes: its symbol, or the entry
    * for local calls behind it where it has one (ELFv2).

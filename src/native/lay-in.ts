@@ -121,10 +121,10 @@ function checkReach(sites: Sites, { reach }: RuntimeTracing): void {
 /** Why no site can be served: by the first of those that the plan refuses. */
 function noneServed(sites: Sites, { options }: RuntimeTracing, { refusals: [first] }: Plan): ElftraceError {
   const { program } = sites;
-  if (first !== undefined && sites.reading(first.site)?.nops === 'few') {
-    return refused('too-small', `${first.function}: ${first.reason}: compile with ${options.shortest}`);
-  }
   const place = first === undefined ? '' : first.function || hex(first.address);
+  if (first !== undefined && sites.reading(first.site)?.nops === 'few') {
+    return refused('too-small', `${place}: ${first.reason}: compile with ${options.shortest}`);
+  }
   const why = first === undefined ? 'functions must begin with their sites' : `${place}: ${first.reason}`;
   const hint = program.namesFunctions ? '' : ': name them with --symbols FILE';
   const message = `no site of the file can call the runtime: ${why}${hint}`;

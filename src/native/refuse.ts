@@ -64,6 +64,15 @@ export function dynamicStrings(image: ElfImage, tag: bigint): string[] {
 /** Functions of a static program that only musl has. */
 const MUSL_SYMBOLS = ['__init_libc', '__init_tp'] as const;
 
+/** Whether bytes stand in what is executed. */
+function hasCode({ segments, bytes }: ElfImage, code: Uint8Array): boolean {
+  return segments
+    .filter(({ type, flags }) => type === elf.PT_LOAD && (flags & elf.PF_X) !== 0)
+    .some(({ offset, fileSize }) =>
+      Buffer.from(bytes.buffer, bytes.byteOffset + offset, fileSize).includes(Buffer.from(code)),
+    );
+}
+
 /** The C library in whose control blocks the runtime may keep a word; null: it is none of these. */
 function slotsOf(image: ElfImage, all: AnyTracing['slots']): ThreadSlots | null {
   const interpreter = image.segments.find(({ type }) => type === elf.PT_INTERP);
@@ -80,8 +89,9 @@ function slotsOf(image: ElfImage, all: AnyTracing['slots']): ThreadSlots | null 
   if (!isProgram) return null;
   const NT_GNU_ABI_TAG = 1;
   const isGlibc = image.notes().some(({ owner, type }) => owner === 'GNU' && type === NT_GNU_ABI_TAG);
-  const isMusl = MUSL_SYMBOLS.every((name) => image.symbols.find(name) > 0);
-  return all.find(({ library }) => (library === 'glibc' ? isGlibc : isMusl)) ?? null;
+  if (isGlibc) return all.find(({ library }) => library === 'glibc') ?? null;
+  const isNamed = MUSL_SYMBOLS.every((name) => image.symbols.find(name) > 0);
+  return all.find(({ threadSetter }) => threadSetter !== null && (isNamed || hasCode(image, threadSetter))) ?? null;
 }
 
 type AnyTracing = Extract<NativeTracing, { kind: 'runtime' }>;
@@ -107,9 +117,11 @@ export function tracingOf({ program, count }: Sites): RuntimeTracing {
     throw refused('trailing-data', 'data lies behind the ELF file, which the program may look for at its end');
   }
   if (count === 0 && image.header.shnum === 0) {
-    const message =
-      'the file has no section headers, and neither calls of a profiling entry nor relocated words tell its sites without doubt';
-    throw refused('no-sections', message);
+    const told = 'neither calls of a profiling entry nor words in its data tell its sites without doubt';
+    throw refused(
+      'no-sections',
+      `the file has no section headers, and ${told}: keep them, or compile with ${nativeTracing.options.shortest}`,
+    );
   }
   if (count === 0) {
     throw refused('no-sites', `the file has no sites: compile with ${nativeTracing.options.all}`);

@@ -18,6 +18,7 @@ import { ByteView } from '../bytes.js';
 import { ElftraceError, malformed } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address, CodeIndex, SectionIndex, SymbolIndex } from '../units.js';
+import { calledPlaces } from './called.js';
 import { joinSymbols, placeSymbols } from './symbols.js';
 import { type LoadedPart, type LoadMap, partAt, readLoadMap } from './load-map.js';
 
@@ -88,6 +89,9 @@ export interface LoadOptions {
    */
   readonly symbols?: SymbolTable;
 }
+
+/** Segments that files for processes have, and kernels have not. */
+const PROCESS_SEGMENTS: ReadonlySet<number> = new Set([elf.PT_INTERP, elf.PT_DYNAMIC, elf.PT_TLS, elf.PT_GNU_STACK]);
 
 /**
  * An image as code in one address space: ranges of code, relocations by place, functions, what an
@@ -244,10 +248,23 @@ export class Program {
     return this.#unwound.has(address);
   }
 
+  /**
+   * Whether code of a file without `.symtab` calls a place, or computes its address; asked of what
+   * runs in a process alone, for kernels are large.
+   */
+  calledFrom(address: Address): boolean {
+    const isProcess = ({ type }: { readonly type: number }): boolean => PROCESS_SEGMENTS.has(type);
+    if (this.isNamed || !this.image.segments.some(isProcess)) return false;
+    const { called, computed } = this.derived('called-places', () => calledPlaces(this));
+    return called.has(address) || computed.has(address);
+  }
+
+  private get isNamed(): boolean {
+    return this.relocatable || this.loadMap !== null || this.symbols !== this.image.dynamicSymbols;
+  }
+
   private unwindStarts(): ReadonlySet<Address> {
-    const { image, symbols } = this;
-    const isNamed = this.relocatable || this.loadMap !== null || symbols !== image.dynamicSymbols;
-    const table = isNamed ? null : readFrameTable(image);
+    const table = this.isNamed ? null : readFrameTable(this.image);
     return new Set(table === null || table === 'unknown' ? [] : table.rows.map(({ code }) => code));
   }
 

@@ -14,7 +14,7 @@ import { type FileRecord, readRecord } from '../record/journal.js';
 import { SiteStubs } from './site-stubs.js';
 import { otherRanges } from './overlaps.js';
 import { readTables, type SlotTable, type TableOptions } from './tables.js';
-import { unnamedTable } from './unnamed-table.js';
+import { type Entry, unnamedTable } from './unnamed-table.js';
 import { ProgramView } from './view.js';
 
 /** States in the order of the `state` column; `unknown` is bytes that no shape knows. */
@@ -671,16 +671,27 @@ interface Sources {
 const LANDING_PAD_BYTES = 4;
 
 /**
- * Whether nops with room for a call begin a function: unwind information begins there, at the
- * landing pad in front of them, or where compilers of some machines let it begin, behind them.
+ * Whether nops with room for a call begin a function: that is told of their place, of the landing
+ * pad in front of them, or, where compilers of some machines let unwind information begin, of the
+ * place behind them.
  */
-function isEntry(view: ProgramView, reading: SiteReading | null): boolean {
-  if (reading === null || reading.target !== null) return false;
-  if (reading.state !== 'compiled' && reading.state !== 'nop') return false;
+function entryOf(view: ProgramView, reading: SiteReading | null, room: 'enough' | 'few'): Entry | null {
+  if (reading === null || reading.target !== null) return null;
+  if (reading.state === 'foreign') {
+    const { expected, form, nops } = reading;
+    const isSmall = room === 'few' && nops === 'few';
+    // Nops as they should be, and nothing known of where the function begins.
+    const isUnplaced = form === 'unplaced' && expected?.every((byte, i) => view.u8(i) === byte) === true;
+    if (!isSmall && !isUnplaced) return null;
+  } else if (reading.state === 'call') return null;
   const end = reading.startDelta + reading.sizeBytes;
-  for (let delta = 0; delta <= end; delta++) if (view.unwindsFrom(delta)) return true;
+  for (let delta = 0; delta <= end; delta++) if (view.unwindsFrom(delta)) return 'unwound';
+  for (let delta = 0; delta <= reading.ipDelta; delta++) if (view.calledFrom(delta)) return 'called';
   const { landingPads } = view.program.arch;
-  return landingPads?.isPad(view.u32(-LANDING_PAD_BYTES)) === true && view.unwindsFrom(-LANDING_PAD_BYTES);
+  const isPadded = landingPads?.isPad(view.u32(-LANDING_PAD_BYTES)) === true;
+  if (!isPadded) return 'unknown';
+  if (view.unwindsFrom(-LANDING_PAD_BYTES)) return 'unwound';
+  return view.calledFrom(-LANDING_PAD_BYTES) ? 'called' : 'unknown';
 }
 
 /** The tables of a file, and what stands for one where calls or slots have none. */
@@ -690,11 +701,14 @@ function sourcesOf(program: Program, view: ProgramView, record: FileRecord | nul
       isPadding(program, table, decideSource(program, table, view), view) ? { ...table, role: 'padding' } : table,
   );
   if (program.image.sections.length === 0 && tables.length === 0) {
-    const unnamed = unnamedTable(program, ({ range, offset }) => {
-      view.move(range, offset);
-      return isEntry(view, readAt(view, 'patchable-table').reading);
-    });
-    if (unnamed !== null) tables.push(unnamed);
+    const unnamed = (room: 'enough' | 'few'): SlotTable | null =>
+      unnamedTable(program, ({ range, offset }) => {
+        view.move(range, offset);
+        return entryOf(view, readAt(view, 'patchable-table').reading, room);
+      });
+    // Nops in front of a function may hold the call, where its own have no room (RT-32).
+    const table = unnamed('enough') ?? unnamed('few');
+    if (table !== null) tables.push(table);
   }
   // Beside a table of padding the calls are the sites (-pg -mfentry without -mrecord-mcount).
   if (!tables.some((table) => table.role === 'sites')) {

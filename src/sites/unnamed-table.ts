@@ -1,9 +1,11 @@
 /**
  * The table of patchable entries of a linked file without section headers: nothing names it, so it
- * is told by what the dynamic loader does (RT-56). A word that is relocated by the load address,
- * and then leads to nops which a compiler left for a call where unwind information says that a
- * function begins, is one of the table, or a pointer to a function that the table names, too. The
- * table is the longest run of such words.
+ * is told by what lies in it (RT-56). A word that is an address, as the dynamic loader relocates it
+ * or, without position-independent code, as it lies in data, and that leads to nops which a
+ * compiler left for a call where a function begins, is one of the table, or a pointer to a function
+ * that the table names, too. The table is the longest run of such words. Where nothing tells that a
+ * function begins (no unwind information, nothing calls it), a word counts in the middle of others,
+ * in the order of their addresses.
  */
 import * as elf from '../elf/constants.js';
 import { isDynamic } from '../relocs/read.js';
@@ -40,34 +42,104 @@ interface Place {
   readonly offset: number;
 }
 
+/** Words of data that may be addresses of code, of a file that lies where it says. */
+function wordsOfData({ image, code }: Program): Map<Address, Address> {
+  const words = new Map<Address, Address>();
+  const view = new ByteView(image.bytes, image.header.endian, 'words of data');
+  const { wordBytes } = image;
+  const first = code.reduce((least, { address }) => (address < least ? address : least), code[0]?.address ?? 0n);
+  const end = code.reduce((most, { address, bytes }) => {
+    const behind = address + BigInt(bytes.length);
+    return behind > most ? behind : most;
+  }, first);
+  for (const { type, flags, offset, address, fileSize } of image.segments) {
+    if (type !== elf.PT_LOAD || (flags & elf.PF_W) === 0) continue;
+    const start = Number(-address & BigInt(wordBytes - 1));
+    for (let at = start; at + wordBytes <= fileSize; at += wordBytes) {
+      const value = view.word(offset + at, wordBytes);
+      if (value >= first && value < end) words.set(address + BigInt(at), value);
+    }
+  }
+  return words;
+}
+
 /**
- * @param isEntry  whether a function begins with nops at a place, with room for a call
- * @returns null: there is none, or more than one could be it
+ * What a word leads to: where unwind information begins, what code calls or another word names,
+ * too, or nops of which nothing is known.
  */
-export function unnamedTable(program: Program, isEntry: (place: Place) => boolean): SlotTable | null {
+export type Entry = 'unwound' | 'called' | 'unknown';
+
+/** What is a table, and how many words at its ends lead to nops of which nothing is known. */
+interface Run {
+  readonly values: readonly Address[];
+  readonly left: number;
+}
+
+interface Slot {
+  readonly value: Address;
+  readonly entry: Entry;
+}
+
+/**
+ * The run without what is not known at its ends, or out of the order of what is known around it.
+ * @returns null: more than half of it is not known
+ */
+function enclosed(run: readonly Slot[]): Run | null {
+  const values: Address[] = [];
+  let open: Address[] = [];
+  let last: Address | null = null;
+  let known = 0;
+  for (const { value, entry } of run) {
+    if (entry === 'unknown') {
+      open.push(value);
+      continue;
+    }
+    known++;
+    const all: readonly Address[] = [...open, value];
+    const isBetween = last !== null && all.every((each, i) => each > (i === 0 ? last! : all[i - 1]!));
+    if (isBetween) values.push(...open);
+    else if (open.length > 0 && last !== null) return null;
+    values.push(value);
+    open = [];
+    last = value;
+  }
+  return known * 2 >= values.length ? { values, left: run.length - values.length } : null;
+}
+
+/**
+ * @param entryOf  what nops with room for a call at a place are; null: there are none
+ * @returns null: there is no table, or more than one could be it
+ */
+export function unnamedTable(program: Program, entryOf: (place: Place) => Entry | null): SlotTable | null {
   const step = BigInt(program.image.wordBytes);
-  const words = relocatedWords(program);
-  const runs: { readonly start: Address; readonly values: Address[] }[] = [];
+  const words = program.positionIndependent ? relocatedWords(program) : wordsOfData(program);
+  /** What another word leads to, too, is what a pointer leads to. */
+  const seen = new Set<Address>();
+  const twice = new Set<Address>();
+  for (const value of words.values()) (seen.has(value) ? twice : seen).add(value);
+  const runs: { readonly start: Address; readonly slots: Slot[] }[] = [];
   let end: Address | null = null;
   for (const at of [...words.keys()].sort((a, b) => (a < b ? -1 : 1))) {
     const value = words.get(at)!;
     const range = program.codeAt(value);
-    if (range === undefined || !isEntry({ range, offset: Number(value - range.address) })) continue;
-    if (at === end) runs.at(-1)!.values.push(value);
-    else runs.push({ start: at, values: [value] });
+    const found = range === undefined ? null : entryOf({ range, offset: Number(value - range.address) });
+    if (found === null) continue;
+    const slot: Slot = { value, entry: found === 'unknown' && twice.has(value) ? 'called' : found };
+    if (at === end) runs.at(-1)!.slots.push(slot);
+    else runs.push({ start: at, slots: [slot] });
     end = at + step;
   }
-  const longest = runs.reduce<(typeof runs)[number] | null>(
-    (most, each) => (most === null || each.values.length > most.values.length ? each : most),
-    null,
-  );
+  const known = runs.map(({ slots }) => slots.filter(({ entry }) => entry !== 'unknown'));
+  const most = Math.max(0, ...known.map(({ length }) => length));
+  const longest = most === 0 ? null : enclosed(runs[known.findIndex(({ length }) => length === most)]!.slots);
   if (longest === null) return null;
   const named = new Set(longest.values);
-  // What no other word doubts: pointers to functions lead to what the table names.
-  if (runs.some(({ values }) => values.some((value) => !named.has(value)))) return null;
+  // What no other word doubts: pointers to functions lead to what the table names. Linkers leave
+  // nops where functions of others begin (ELFv1), which are called, too.
+  if (known.some((slots) => slots.some(({ value, entry }) => entry === 'unwound' && !named.has(value)))) return null;
   const values = [...named];
   return {
-    name: 'relocated words',
+    name: 'unnamed words',
     source: 'patchable-table',
     role: 'sites',
     count: values.length,
@@ -77,7 +149,10 @@ export function unnamedTable(program: Program, isEntry: (place: Place) => boolea
     position: new Float64Array(values.length).fill(-1),
     container: -1,
     sorted: values.every((value, i) => i === 0 || value > values[i - 1]!),
-    origin: 'relative',
-    remarks: [],
+    origin: program.positionIndependent ? 'relative' : 'contents',
+    remarks:
+      longest.left === 0
+        ? []
+        : [`${longest.left} places with nops are left off: nothing tells that functions begin there`],
   };
 }

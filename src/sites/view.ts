@@ -131,6 +131,10 @@ export class ProgramView implements SiteView {
     return this.program.unwindsFrom(this.address + BigInt(delta));
   }
 
+  calledFrom(delta: number): boolean {
+    return this.program.calledFrom(this.address + BigInt(delta));
+  }
+
   entryAt(delta: number): boolean {
     const { range, program } = this;
     if (range === undefined) return false;

@@ -110,6 +110,10 @@ export class FakeView implements SiteView {
     return false;
   }
 
+  calledFrom(): boolean {
+    return false;
+  }
+
   entryAt(delta: number): boolean {
     return this.entries?.has(this.anchor + delta) ?? this.functionAt(delta);
   }
