@@ -274,6 +274,8 @@ int main(void) { struct sigaction action = { .sa_handler = on_trap }; sigaction(
     test.each<readonly [string, string, Readonly<Record<string, string>>]>([
       ['files may not grow (RLIMIT_FSIZE)', 'ulimit -f 512', {}],
       ['ELFTRACE_SIZE', 'true', { ELFTRACE_SIZE: '600000' }],
+      ['not even the first records (RLIMIT_FSIZE)', 'ulimit -f 8', {}],
+      ['not even the first records', 'true', { ELFTRACE_SIZE: '8000' }],
     ])('%s', (_, limit, env) => {
       const ran = limited(limit, env);
       expect([ran.status, ran.stdout]).toEqual([3, '28657\n']);
@@ -419,6 +421,8 @@ int main(void) { int sum = 0; for (int i = 0; i < 5; i++) sum += chosen(i); prin
       const ran = traced(patched(compile(early, [...OWN_CALLS, NOPS, ...form])));
       expect([ran.status, ran.stdout]).toEqual([4, '20\n']);
       const found = report(ran.dir);
+      const { stderr } = elftrace(['report', ran.dir]);
+      expect(stderr).toEqual(found.dropped === 0 ? '' : expect.stringMatching(/^\S+ notice: 2 calls .*IFUNC.*\n$/));
       return [countsOf(found), found.dropped];
     };
     expect(counts(['-static'])).toEqual([{ main: 1, real: 5 }, 2]);

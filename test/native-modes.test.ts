@@ -103,10 +103,13 @@ describeNatively('calls that are counted', () => {
     }
   });
 
-  test('RT-23, RT-54: where a file may not have room for the numbers, nothing is written, and that is said', () => {
-    const ran = traced(program(...COUNTER), [], { ELFTRACE_SIZE: '4096' });
-    expect([ran.status, ran.stdout, readdirSync(ran.dir).length]).toEqual([3, '144\n', 1]);
-    const { status, stderr } = elftrace(['report', ran.dir]);
+  test('RT-23, RT-54: where a file has no room but for its header, all calls are counted as dropped', () => {
+    for (const mode of [COUNTER, NO_CLOCK, ['--tracer', 'function_graph']]) {
+      const ran = traced(program(...mode), [], { ELFTRACE_SIZE: '4096' });
+      const { calls, dropped } = report(ran.dir);
+      expect([mode, ran.status, ran.stdout, calls, dropped]).toEqual([mode, 3, '144\n', 0, 466]);
+    }
+    const { status, stderr } = elftrace(['report', traced(program(...COUNTER), [], { ELFTRACE_SIZE: '4095' }).dir]);
     expect([status, stderr]).toEqual([4, expect.stringContaining('no file of the trace was opened')]);
   });
 

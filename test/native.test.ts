@@ -72,6 +72,7 @@ describeWith([COMPILER], 'facts for the compiler', () => {
       ['header', 'block', HEADER.block],
       ['header', 'turns', HEADER.turns],
       ['header', 'counters', HEADER.counters],
+      ['header', 'dropped_early', HEADER.droppedEarly],
       ...(['address', 'id', 'slot', 'name', 'mode', 'counters', 'library'] as const).map(
         (field) => ['config', field, CONFIG[field]] as const,
       ),

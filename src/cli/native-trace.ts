@@ -189,8 +189,12 @@ export const NO_TIMES = '# times are not recorded: threads stand one after the o
 
 /** Says what a trace lacks. @returns the exit code: damage is no yes */
 export function sayDoubts(dir: string, doubts: TraceDoubts): number {
-  const { dropped, droppedReturns, overwritten, damaged, unknown } = doubts;
-  if (dropped > 0) err(`${dir}: notice: ${dropped} calls were not recorded: there was no room for them`);
+  const { dropped, droppedEarly, droppedReturns, overwritten, damaged, unknown } = doubts;
+  const noRoom = dropped - droppedEarly;
+  if (droppedEarly > 0) {
+    err(`${dir}: notice: ${droppedEarly} calls were not recorded: the C library had not begun (resolvers of IFUNCs)`);
+  }
+  if (noRoom > 0) err(`${dir}: notice: ${noRoom} calls were not recorded: there was no room for them`);
   if (droppedReturns > 0) err(`${dir}: notice: ${droppedReturns} returns were not recorded: their calls last too long`);
   if (overwritten > 0) err(`${dir}: notice: ${overwritten} calls made room for later ones`);
   if (damaged > 0) err(`${dir}: error: ${damaged} words are no records: files are damaged`);

@@ -38,6 +38,7 @@ export const HEADER = {
   block: 448,
   turns: 456,
   counters: 464,
+  droppedEarly: 472,
 } as const;
 
 /** Blocks of a file that keeps its size. */

@@ -55,6 +55,8 @@ export interface ThreadHeader {
   readonly dropped: number;
   readonly droppedElsewhere: number;
   /** Returns of calls that were recorded, which were not recorded themselves. */
+  /** Of these: before the C library knew the thread, as resolvers of static programs run. */
+  readonly droppedEarly: number;
   readonly droppedReturns: number;
   /** Calls and returns that made room for later ones. */
   readonly overwritten: number;
@@ -117,6 +119,7 @@ export function readThreadHeader(source: TraceSource): ThreadHeader {
     realtime: view.word(HEADER.realtime, 8),
     dropped: Number(view.word(HEADER.dropped, 8)),
     droppedElsewhere: Number(view.word(HEADER.droppedElsewhere, 8)),
+    droppedEarly: Number(view.word(HEADER.droppedEarly, 8)),
     droppedReturns: Number(view.word(HEADER.droppedReturns, 8)),
     overwritten: Number(view.word(HEADER.overwritten, 8)),
     overwrittenReturns: Number(view.word(HEADER.overwrittenReturns, 8)),

@@ -9,6 +9,8 @@ import { type CallListener, CallTree } from './tree.js';
 export interface TraceDoubts {
   /** Events that the program could not record, by its own count. */
   readonly dropped: number;
+  /** Of these: before the C library knew its thread, as resolvers of static programs run. */
+  readonly droppedEarly: number;
   /** Returns that it could not, of calls that it did record. */
   readonly droppedReturns: number;
   /** Calls that made room for later ones, by its own count. */
@@ -121,15 +123,25 @@ export class NativeTrace {
   get doubts(): TraceDoubts {
     // What a process lost without a file stands, so far, in the files of some of its threads.
     const elsewhere = new Map<number, number>();
+    const early = new Map<number, number>();
     let [dropped, droppedReturns, overwritten] = [0, 0, 0];
     for (const { header } of this.threads) {
       dropped += header.dropped;
       droppedReturns += header.droppedReturns;
       overwritten += header.overwritten;
       elsewhere.set(header.process, Math.max(elsewhere.get(header.process) ?? 0, header.droppedElsewhere));
+      early.set(header.process, Math.max(early.get(header.process) ?? 0, header.droppedEarly));
     }
-    for (const each of elsewhere.values()) dropped += each;
-    return { dropped, droppedReturns, overwritten, damaged: this.damaged, unknown: this.unknown };
+    const sumOf = (counts: ReadonlyMap<number, number>): number => [...counts.values()].reduce((a, b) => a + b, 0);
+    dropped += sumOf(elsewhere);
+    return {
+      dropped,
+      droppedEarly: sumOf(early),
+      droppedReturns,
+      overwritten,
+      damaged: this.damaged,
+      unknown: this.unknown,
+    };
   }
 
   /** Whether the ends of all calls were recorded. */
@@ -156,7 +168,7 @@ export class NativeTrace {
         if (calls > 0) yield [functions[at]!, thread, calls];
         at++;
       }
-      if (at < functions.length) this.damaged += functions.length - at;
+      if (at < thread.header.counters) this.damaged += functions.length - at;
     }
   }
 
@@ -284,7 +296,8 @@ const isCounting = ({ header }: TraceThread): boolean => header.tracer === 'coun
 
 /** @throws ElftraceError 'elf-malformed' for a file with numbers of another object's sites */
 function checkCounters({ name }: TraceSource, { tracer, counters }: ThreadHeader, { count }: TracedObject): void {
-  if (tracer !== 'counter' || counters === count) return;
+  // None where there was room for the header alone: all calls are counted as dropped.
+  if (tracer !== 'counter' || counters === count || counters === 0) return;
   throw malformed(name, `it has ${counters} numbers of calls, its object has ${count} sites`);
 }
 

@@ -42,8 +42,10 @@ struct header {
   u64 dropped_returns;
   /* Where old records make room for new ones: what was lost, size of a block, blocks begun. */
   u64 overwritten, overwritten_returns, block, turns;
-  /* Numbers behind the header, where calls are counted. */
+  /* Numbers behind the header, where calls are counted and there was room for them. */
   u64 counters;
+  /* Of those without a file: before there was a C library that knew the thread. */
+  u64 dropped_early;
 };
 
 /* Of values of one event. */
@@ -134,7 +136,7 @@ struct state {
   /* 0, the thread (and process, where it fits) that is at it (bit 0 set), or READY. */
   volatile word phase;
   volatile u32 owner_process;
-  volatile word dropped_without_file;
+  volatile word dropped_without_file, dropped_early, is_early;
   struct header *volatile first_file;
   u64 file_limit;
   word is_ring;
@@ -288,7 +290,7 @@ static int process_is_ready(void)
   if (state.owner_process != process) {
     state.owner_process = process;
     state.first_file = 0;
-    state.dropped_without_file = 0;
+    state.dropped_without_file = state.dropped_early = 0;
   }
   return native_slot > 0;
 }
@@ -392,7 +394,12 @@ static int map_file(struct page *page, long file)
   page->window = window_size();
   /* Such a file is whole from the start. */
   if (is_counting()) page->size = page->window = least = (HEADER_BYTES + 8ul * config()->counters + 0xfff) & ~0xffful;
-  if (!same_file(file, page, 1) || !extend(file, 0, page->size)) return 0;
+  if (!same_file(file, page, 1)) return 0;
+  if (!extend(file, 0, page->size)) {
+    /* No room for events, but perhaps for the number of those that are dropped. */
+    page->size = HEADER_BYTES;
+    if (!extend(file, 0, page->size)) return 0;
+  }
   for (; page->window >= least && page->window >= page->size; page->window /= 2) {
     long at = map(page->window, READ | WRITE, SHARED | NORESERVE, file);
     if (failed(at)) continue;
@@ -407,7 +414,7 @@ static void write_header(struct page *page)
   struct header *file = page->file;
   file->version = 1;
   file->mode = config()->mode;
-  file->counters = config()->counters;
+  file->counters = page->size > HEADER_BYTES ? config()->counters : 0;
   file->process = page->process;
   file->thread = page->thread;
   file->parent = (u32)call0(SYS_GETPPID);
@@ -417,6 +424,7 @@ static void write_header(struct page *page)
   copy(file->id, config()->id, sizeof file->id);
   copy(file->name, config()->name, sizeof file->name);
   file->dropped_elsewhere = state.dropped_without_file;
+  file->dropped_early = state.dropped_early;
   call2(SYS_PRCTL, GET_NAME, file->thread_name);
   file->pair = 1;
   set_pair(file, 1);
@@ -427,6 +435,18 @@ static void write_header(struct page *page)
 static word owner_mark(void)
 {
   return (word)&native_slot + (state.choice != 0);
+}
+
+static void begin_records(struct page *page)
+{
+  page->cur = (word)page->file + HEADER_BYTES;
+  page->limit = (word)page->file + page->size - SLACK;
+  if (ring_block()) {
+    page->limit = page->cur + ring_block() - SLACK;
+    page->file->turns = 1;
+    page->file->block = ring_block();
+  }
+  page->stopped = 0;
 }
 
 /* A file for the thread; `page` has nothing but zeros. It stays stopped where there is none. */
@@ -449,14 +469,7 @@ static void begin_thread(struct page *page)
   page->file->pairs[0][0] = start;
   page->file->pairs[0][1] = start_time;
   write_header(page);
-  page->cur = (word)page->file + HEADER_BYTES;
-  page->limit = (word)page->file + page->size - SLACK;
-  if (ring_block()) {
-    page->limit = page->cur + ring_block() - SLACK;
-    page->file->turns = 1;
-    page->file->block = ring_block();
-  }
-  page->stopped = 0;
+  if (page->size > HEADER_BYTES) begin_records(page);
   struct header *none = 0;
   __atomic_compare_exchange_n(&state.first_file, &none, page->file, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
@@ -477,7 +490,11 @@ static struct page *page_of_thread(void)
   /* A child that shares our memory until it executes another program: its thread is not the one
      that the library knows. And code that runs before there is a library. */
   u32 thread = (u32)call0(SYS_GETTID);
-  if (!knows_thread(thread) || thread != library_thread()) return 0;
+  if (!knows_thread(thread) || thread != library_thread()) {
+    state.is_early = state.phase == 0;
+    return 0;
+  }
+  state.is_early = 0;
   if (!process_is_ready()) return 0;
   word slot = (word)native_slot, size = 4096 + (state.choice ? OPENED_BYTES : 0);
   page = (struct page *)thread_word(slot);
@@ -584,7 +601,10 @@ static void drop(struct page *page)
 {
   struct header *file = page && page->file ? page->file : 0;
   if (file) file->dropped++;
-  else __atomic_fetch_add(&state.dropped_without_file, 1, __ATOMIC_RELAXED);
+  else {
+    __atomic_fetch_add(&state.dropped_without_file, 1, __ATOMIC_RELAXED);
+    if (state.is_early) state.dropped_early++;
+  }
   file = state.first_file;
   if (file) file->dropped_elsewhere = state.dropped_without_file;
 }
