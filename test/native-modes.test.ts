@@ -133,6 +133,30 @@ int main(void) { prctl(22, 1); for (int i = 0; i < 100000; i++) work(); syscall(
     expect(traced(patched(plain)).status).toBe(128);
   });
 
+  test('RT-57: threads and children that begin in a sandbox are counted, where the first thread alone has a file', () => {
+    // It kills for what opens a file: openat, fallocate, prlimit64, gettid, getppid.
+    const source = `#include <linux/filter.h>\n#include <linux/seccomp.h>\n#include <pthread.h>\n#include <sys/prctl.h>
+#include <sys/wait.h>\n#include <unistd.h>\n#define KILL(n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, n, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+volatile int sink; void leaf(void) { sink++; }
+void *thread(void *p) { for (int i = 0; i < 1000; i++) leaf(); return p; }
+int main(void) { struct sock_filter rules[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), KILL(257), KILL(285), KILL(302), KILL(186), KILL(110),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+  struct sock_fprog filter = { sizeof rules / sizeof *rules, rules }; pthread_t ids[4]; int status;
+  leaf(); prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); if (prctl(PR_SET_SECCOMP, 2, &filter)) return 9;
+  for (int i = 0; i < 4; i++) pthread_create(ids + i, 0, thread, 0);
+  for (int i = 0; i < 4; i++) pthread_join(ids[i], 0);
+  if (fork() == 0) { leaf(); _exit(7); } wait(&status); return WIFEXITED(status) && WEXITSTATUS(status) == 7 ? 3 : 4; }`;
+    const plain = compile(source, [...PLAIN, '-pthread']);
+    for (const mode of [COUNTER, NO_CLOCK, [], ['--tracer', 'function_graph']]) {
+      const program = patched(plain, ...mode);
+      expect([mode, traced(program).status === 3]).toEqual([mode, false]);
+      const ran = traced(program, [], { ELFTRACE_THREADS: 'first' });
+      const found = report(ran.dir);
+      expect([mode, ran.status, countsOf(found)]).toEqual([mode, 3, { leaf: 1, main: 1 }]);
+      expect([mode, found.threads, found.dropped]).toEqual([mode, 1, 4 * 1001 + 1]);
+    }
+  });
+
   test('RT-31: numbers of another object, and a file that was cut, are no yes', () => {
     const ran = traced(program(...COUNTER));
     const path = join(ran.dir, readdirSync(ran.dir)[0]!);

@@ -64,6 +64,7 @@ static int read_environment(char *scratch)
       else if ((value = value_of(text, TEXT("ELFTRACE_OFF=")))) is_off = *value && *value != '0';
       else if ((value = value_of(text, TEXT("ELFTRACE_SIZE=")))) state.file_limit = number_of(value);
       else if ((value = value_of(text, TEXT("ELFTRACE_POLICY=ring")))) state.is_ring = *value == 0;
+      else if ((value = value_of(text, TEXT("ELFTRACE_THREADS=first")))) state.is_first_only = *value == 0;
       else if ((value = value_of(text, TEXT("ELFTRACE_CHOICE=")))) is_chosen = *value == 0 || (!is_counting() && begin_choice(value));
       begin = i + 1;
     }

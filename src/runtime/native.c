@@ -139,7 +139,7 @@ struct state {
   volatile word dropped_without_file, dropped_early, is_early;
   struct header *volatile first_file;
   u64 file_limit;
-  word is_ring;
+  word is_ring, is_first_only;
   /* What is recorded; 0: every call. */
   const struct choice *choice;
   volatile word is_silent;
@@ -597,15 +597,28 @@ static void put_call(struct page *page, volatile u64 *at, word site, word stack)
   put_site(page, at, clock, site, stack);
 }
 
+/* A number in a file is changed by one instruction, which handlers of signals cannot split. */
+static void add_one(word at)
+{
+#if __SIZEOF_LONG__ == 8
+  __atomic_fetch_add((u64 *)at, 1, __ATOMIC_RELAXED);
+#else
+  /* The upper unit first: bytes are in this order here. */
+  if (__atomic_add_fetch((u32 *)at + 1, 1, __ATOMIC_RELAXED) == 0) __atomic_fetch_add((u32 *)at, 1, __ATOMIC_RELAXED);
+#endif
+}
+
 static void drop(struct page *page)
 {
-  struct header *file = page && page->file ? page->file : 0;
+  struct header *file = page && page->file ? page->file : 0, *first = state.first_file;
   if (file) file->dropped++;
+  /* That file is there for good, and a child's, too: it has no own number. */
+  else if (state.is_first_only && first) add_one((word)&first->dropped_elsewhere);
   else {
     __atomic_fetch_add(&state.dropped_without_file, 1, __ATOMIC_RELAXED);
     if (state.is_early) state.dropped_early++;
   }
-  file = state.first_file;
+  file = state.is_first_only ? 0 : state.first_file;
   if (file) file->dropped_elsewhere = state.dropped_without_file;
 }
 
@@ -628,6 +641,8 @@ static struct page *begin_event(u64 *before)
   word all[8 / WORD_BYTES] = { ~RAISED };
   if (WORD_BYTES < 8) all[8 / WORD_BYTES - 1] = ~0ul;
   struct page *page = page_at_hand();
+  /* It makes no system call: where it began may be a sandbox that kills for them. */
+  if (page == 0 && state.is_first_only && state.phase == READY) return 0;
   /* Where a choice is made, only those are counted that would be recorded. */
   if (native_slot < 0 || (page && ((page->stopped && !state.choice) || page->busy))) return 0;
   if (failed(call4(SYS_SIGPROCMASK, 0, all, before, 8))) return 0;
