@@ -42,7 +42,7 @@ const MAX_PROLOGUE = 256;
 export function siteConvention(view: SiteView, ipDelta: number): SiteConvention {
   const before = (size: number): number => ipDelta - size;
   const begins = (delta: number): boolean =>
-    view.functionAt(delta) || view.unwindsFrom(delta) || view.calledFrom(delta);
+    view.functionAt(delta) || view.unwindsFrom(delta) || view.calledFrom(delta) !== null;
   const starts = (delta: number): boolean => begins(delta) || (view.u32(delta - 4) === ENDBR64 && begins(delta - 4));
   const framed = (delta: number): boolean =>
     view.u32(delta) === FRAME || (view.u32(delta) === ENDBR64 && view.u32(delta + 4) === FRAME);

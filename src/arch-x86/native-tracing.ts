@@ -31,7 +31,7 @@ function callInFront(view: SiteView, reading: SiteReading, entry: Address): read
   const ip = reading.ipDelta;
   if (reading.form !== 'small' || view.u8(ip) !== NOP || view.u8(ip + 1) !== NOP) return null;
   const symbol = view.u32(ip - 4) === ENDBR64 ? ip - 4 : ip;
-  if (!view.functionAt(symbol) && !view.unwindsFrom(symbol) && !view.calledFrom(symbol)) return null;
+  if (!view.functionAt(symbol) && !view.unwindsFrom(symbol) && view.calledFrom(symbol) === null) return null;
   const start = symbol - FRONT_BYTES;
   for (let delta = start; delta < symbol; delta++) if (delta < 0 || view.u8(delta) !== NOP) return null;
   const address = view.address + BigInt(start);

@@ -516,7 +516,7 @@ function padAfterSymbol(view: SiteView): number {
   let run = 0;
   while (run < MAX_PAD_BYTES && view.u8(run) === 0x90) run++;
   const beginsAt = (delta: number): boolean =>
-    view.functionAt(delta) || view.unwindsFrom(delta) || view.calledFrom(delta);
+    view.functionAt(delta) || view.unwindsFrom(delta) || view.calledFrom(delta) !== null;
   const atStart = beginsAt(0) || view.u32(-4) === ENDBR64;
   // The symbol may lie inside the run (no endbr64) or at its end. With a symbol for the pad itself
   // (`__pfx_f`) the function's own comes later and wins; a run of five nops that ends at no symbol

@@ -20,6 +20,9 @@ export interface SiteRelocation {
  * the anchor. The anchor is the address that the table names (or, for calls found without a table,
  * the first byte of the call). One view object is moved from site to site; shapes must not keep it.
  */
+/** It calls a place, or names it by its address. */
+export type CodeReference = 'called' | 'named';
+
 export interface SiteView {
   /** Address of the anchor, or its offset in the section for relocatable files. */
   readonly address: Address;
@@ -51,8 +54,8 @@ export interface SiteView {
    * machines let it begin where functions do, of others behind the nops.
    */
   unwindsFrom(delta: number): boolean;
-  /** True when code of a file without `.symtab` calls that place, or computes its address. */
-  calledFrom(delta: number): boolean;
+  /** What a file without `.symtab` does with that place; null: nothing that is seen. */
+  calledFrom(delta: number): CodeReference | null;
   /**
    * True at the first instruction that every call of a function passes: its symbol, or the entry
    * for local calls behind it where it has one (ELFv2).

@@ -1,5 +1,5 @@
 /**
- * Places that code leads to by a direct call, and those whose address it computes: where functions
+ * Places that code calls, and those that it jumps to or computes the address of: where functions
  * of a file begin that has neither symbols nor unwind information. A call is read where decoding
  * from the start of the code arrives at one, so a place that nothing but a mistake in that leads to
  * may be among them: who asks has a place in mind that something else names, too.
@@ -10,7 +10,7 @@ import type { Address } from '../units.js';
 
 export interface CalledPlaces {
   readonly called: ReadonlySet<Address>;
-  readonly computed: ReadonlySet<Address>;
+  readonly reached: ReadonlySet<Address>;
 }
 
 interface Code {
@@ -21,7 +21,7 @@ interface Code {
 
 export function calledPlaces({ arch, code, positionIndependent }: Code): CalledPlaces {
   const called = new Set<Address>();
-  const computed = new Set<Address>();
+  const reached = new Set<Address>();
   const { probes, isa } = arch;
   const optimization = probes.kind === 'none' || probes.optimization.kind === 'none' ? null : probes.optimization;
   const sweep = optimization?.sweep?.(() => null) ?? null;
@@ -33,13 +33,14 @@ export function calledPlaces({ arch, code, positionIndependent }: Code): CalledP
       const next = address + BigInt(at + sizeBytes);
       // The next instruction is called to learn where it lies.
       if (flow.kind === 'call' && flow.target !== next) called.add(flow.target);
+      if (flow.kind === 'jump') reached.add(flow.target);
       sweep?.step(bytes, at, swept);
       const pair = arch.computedAddress?.(bytes, at, address + BigInt(at)) ?? null;
-      if (pair !== null) computed.add(pair);
-      if (sweep !== null && !Number.isNaN(swept.address)) computed.add(address + BigInt(at + swept.address));
-      if (sweep !== null && !positionIndependent && swept.constant > 0) computed.add(BigInt(swept.constant));
+      if (pair !== null) reached.add(pair);
+      if (sweep !== null && !Number.isNaN(swept.address)) reached.add(address + BigInt(at + swept.address));
+      if (sweep !== null && !positionIndependent && swept.constant > 0) reached.add(BigInt(swept.constant));
       at += sizeBytes;
     }
   }
-  return { called, computed };
+  return { called, reached };
 }

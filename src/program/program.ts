@@ -8,7 +8,7 @@
  * and no shape.
  */
 import type { Arch } from '../machine/arch.js';
-import type { CalleeKind } from '../machine/sites.js';
+import type { CalleeKind, CodeReference } from '../machine/sites.js';
 import type { AddressReader, StubReading } from '../machine/stubs.js';
 import * as elf from '../elf/constants.js';
 import { readFrameTable } from '../elf/frame-table.js';
@@ -19,6 +19,7 @@ import { ElftraceError, malformed } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address, CodeIndex, SectionIndex, SymbolIndex } from '../units.js';
 import { calledPlaces } from './called.js';
+import { type CodeWords, codeWords } from './code-words.js';
 import { joinSymbols, placeSymbols } from './symbols.js';
 import { type LoadedPart, type LoadMap, partAt, readLoadMap } from './load-map.js';
 
@@ -249,14 +250,22 @@ export class Program {
   }
 
   /**
-   * Whether code of a file without `.symtab` calls a place, or computes its address; asked of what
-   * runs in a process alone, for kernels are large.
+   * Whether code of a file without `.symtab` calls a place, or names it (jumps there, computes its
+   * address, has it in a word); null: neither. Asked of what runs in a process alone, for kernels
+   * are large.
+   * @param words  how many words make a name: two where one is that of a table of sites
    */
-  calledFrom(address: Address): boolean {
+  calledFrom(address: Address, words: 1 | 2): CodeReference | null {
     const isProcess = ({ type }: { readonly type: number }): boolean => PROCESS_SEGMENTS.has(type);
-    if (this.isNamed || !this.image.segments.some(isProcess)) return false;
-    const { called, computed } = this.derived('called-places', () => calledPlaces(this));
-    return called.has(address) || computed.has(address);
+    if (this.isNamed || !this.image.segments.some(isProcess)) return null;
+    const { called, reached } = this.derived('called-places', () => calledPlaces(this));
+    if (called.has(address)) return 'called';
+    const isNamed = reached.has(address) || (this.codeWords.counts.get(address) ?? 0) >= words;
+    return isNamed ? 'named' : null;
+  }
+
+  get codeWords(): CodeWords {
+    return this.derived('code-words', () => codeWords(this));
   }
 
   private get isNamed(): boolean {

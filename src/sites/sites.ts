@@ -686,12 +686,13 @@ function entryOf(view: ProgramView, reading: SiteReading | null, room: 'enough' 
   } else if (reading.state === 'call') return null;
   const end = reading.startDelta + reading.sizeBytes;
   for (let delta = 0; delta <= end; delta++) if (view.unwindsFrom(delta)) return 'unwound';
-  for (let delta = 0; delta <= reading.ipDelta; delta++) if (view.calledFrom(delta)) return 'called';
+  const references = Array.from({ length: reading.ipDelta + 1 }, (_, delta) => view.calledFrom(delta));
   const { landingPads } = view.program.arch;
   const isPadded = landingPads?.isPad(view.u32(-LANDING_PAD_BYTES)) === true;
-  if (!isPadded) return 'unknown';
-  if (view.unwindsFrom(-LANDING_PAD_BYTES)) return 'unwound';
-  return view.calledFrom(-LANDING_PAD_BYTES) ? 'called' : 'unknown';
+  if (isPadded && view.unwindsFrom(-LANDING_PAD_BYTES)) return 'unwound';
+  if (isPadded) references.push(view.calledFrom(-LANDING_PAD_BYTES));
+  if (references.includes('called')) return 'called';
+  return references.includes('named') ? 'named' : 'unknown';
 }
 
 /** The tables of a file, and what stands for one where calls or slots have none. */

@@ -7,34 +7,9 @@
  * function begins (no unwind information, nothing calls it), a word counts in the middle of others,
  * in the order of their addresses.
  */
-import * as elf from '../elf/constants.js';
-import { isDynamic } from '../relocs/read.js';
 import type { CodeRange, Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import type { SlotTable } from './tables.js';
-import { ByteView } from '../bytes.js';
-
-/** Words that the loader relocates by where it loads the file: their addresses and values. */
-function relocatedWords({ image, arch }: Program): Map<Address, Address> {
-  const words = new Map<Address, Address>();
-  const view = new ByteView(image.bytes, image.header.endian, 'relocated words');
-  const { wordBytes } = image;
-  const ones = (1n << BigInt(8 * wordBytes)) - 1n;
-  const held = (address: Address): Address => {
-    const at = image.fileOffsetOf(address);
-    return at < 0 || at + wordBytes > image.bytes.length ? 0n : view.word(at, wordBytes);
-  };
-  for (const table of image.relocations) {
-    if (!isDynamic(image, table)) continue;
-    const { offset, type, addend, count, addends } = table;
-    for (let row = 0; row < count; row++) {
-      if (type[row] !== arch.relocationRoles.relative && type[row] !== elf.RELR_RELATIVE) continue;
-      const at = offset[row]!;
-      words.set(at, addends === 'row' ? addend[row]! & ones : held(at));
-    }
-  }
-  return words;
-}
 
 /** A place in code. */
 interface Place {
@@ -42,32 +17,12 @@ interface Place {
   readonly offset: number;
 }
 
-/** Words of data that may be addresses of code, of a file that lies where it says. */
-function wordsOfData({ image, code }: Program): Map<Address, Address> {
-  const words = new Map<Address, Address>();
-  const view = new ByteView(image.bytes, image.header.endian, 'words of data');
-  const { wordBytes } = image;
-  const first = code.reduce((least, { address }) => (address < least ? address : least), code[0]?.address ?? 0n);
-  const end = code.reduce((most, { address, bytes }) => {
-    const behind = address + BigInt(bytes.length);
-    return behind > most ? behind : most;
-  }, first);
-  for (const { type, flags, offset, address, fileSize } of image.segments) {
-    if (type !== elf.PT_LOAD || (flags & elf.PF_W) === 0) continue;
-    const start = Number(-address & BigInt(wordBytes - 1));
-    for (let at = start; at + wordBytes <= fileSize; at += wordBytes) {
-      const value = view.word(offset + at, wordBytes);
-      if (value >= first && value < end) words.set(address + BigInt(at), value);
-    }
-  }
-  return words;
-}
-
 /**
- * What a word leads to: where unwind information begins, what code calls or another word names,
- * too, or nops of which nothing is known.
+ * What a word leads to: where unwind information begins, what code calls, what code or another word
+ * names, too, or nops of which nothing is known. Labels inside of functions are named, but not
+ * called, so a quarter of a table's words at least is more than that.
  */
-export type Entry = 'unwound' | 'called' | 'unknown';
+export type Entry = 'unwound' | 'called' | 'named' | 'unknown';
 
 /** What is a table, and how many words at its ends lead to nops of which nothing is known. */
 interface Run {
@@ -82,28 +37,29 @@ interface Slot {
 
 /**
  * The run without what is not known at its ends, or out of the order of what is known around it.
- * @returns null: more than half of it is not known
+ * @returns null: too few are unwound or called, or one stands twice
  */
 function enclosed(run: readonly Slot[]): Run | null {
   const values: Address[] = [];
   let open: Address[] = [];
   let last: Address | null = null;
-  let known = 0;
+  let told = 0;
   for (const { value, entry } of run) {
     if (entry === 'unknown') {
       open.push(value);
       continue;
     }
-    known++;
+    if (entry !== 'named') told++;
     const all: readonly Address[] = [...open, value];
     const isBetween = last !== null && all.every((each, i) => each > (i === 0 ? last! : all[i - 1]!));
     if (isBetween) values.push(...open);
-    else if (open.length > 0 && last !== null) return null;
     values.push(value);
     open = [];
     last = value;
   }
-  return known * 2 >= values.length ? { values, left: run.length - values.length } : null;
+  // A table names each place once.
+  const isTable = told * 4 >= values.length && new Set(values).size === values.length;
+  return isTable ? { values, left: run.length - values.length } : null;
 }
 
 /**
@@ -112,11 +68,7 @@ function enclosed(run: readonly Slot[]): Run | null {
  */
 export function unnamedTable(program: Program, entryOf: (place: Place) => Entry | null): SlotTable | null {
   const step = BigInt(program.image.wordBytes);
-  const words = program.positionIndependent ? relocatedWords(program) : wordsOfData(program);
-  /** What another word leads to, too, is what a pointer leads to. */
-  const seen = new Set<Address>();
-  const twice = new Set<Address>();
-  for (const value of words.values()) (seen.has(value) ? twice : seen).add(value);
+  const { words } = program.codeWords;
   const runs: { readonly start: Address; readonly slots: Slot[] }[] = [];
   let end: Address | null = null;
   for (const at of [...words.keys()].sort((a, b) => (a < b ? -1 : 1))) {
@@ -124,7 +76,7 @@ export function unnamedTable(program: Program, entryOf: (place: Place) => Entry 
     const range = program.codeAt(value);
     const found = range === undefined ? null : entryOf({ range, offset: Number(value - range.address) });
     if (found === null) continue;
-    const slot: Slot = { value, entry: found === 'unknown' && twice.has(value) ? 'called' : found };
+    const slot: Slot = { value, entry: found };
     if (at === end) runs.at(-1)!.slots.push(slot);
     else runs.push({ start: at, slots: [slot] });
     end = at + step;

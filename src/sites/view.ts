@@ -4,7 +4,7 @@
  * code range and relocation rows.
  */
 import type { SiteStub } from '../machine/out-of-line.js';
-import type { CalleeKind, SiteRelocation, SiteView } from '../machine/sites.js';
+import type { CalleeKind, CodeReference, SiteRelocation, SiteView } from '../machine/sites.js';
 import type { StubReading } from '../machine/stubs.js';
 import { type CodeRange, lowerBoundFrom, type PlacedRelocations, type Program } from '../program/program.js';
 import { readTable } from './direct-table.js';
@@ -131,8 +131,9 @@ export class ProgramView implements SiteView {
     return this.program.unwindsFrom(this.address + BigInt(delta));
   }
 
-  calledFrom(delta: number): boolean {
-    return this.program.calledFrom(this.address + BigInt(delta));
+  calledFrom(delta: number): CodeReference | null {
+    // A word of the table names the anchor itself.
+    return this.program.calledFrom(this.address + BigInt(delta), delta === 0 ? 2 : 1);
   }
 
   entryAt(delta: number): boolean {

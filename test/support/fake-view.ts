@@ -110,8 +110,8 @@ export class FakeView implements SiteView {
     return false;
   }
 
-  calledFrom(): boolean {
-    return false;
+  calledFrom(): null {
+    return null;
   }
 
   entryAt(delta: number): boolean {
