@@ -120,6 +120,14 @@ describeNatively('without section headers', () => {
       expect([ran.status, counts['first'], named(counts, shared)]).toEqual([3, 1, { below: 1, first: 1 }]);
     });
 
+    test('RT-56: a function of its own unwind information that begins with nops, which another word names, is a doubt', () => {
+      const other = `${FIB}\n__asm__(".pushsection .data.rel.ro,\\"aw\\"\\n.quad 0, other\\n.popsection\\n.text\\nother: .cfi_startproc\\n.rept 5\\nnop\\n.endr\\nret\\n.cfi_endproc\\n");`;
+      const { status, stdout } = elftrace([
+        'record', '-o', scratch('never'), '--json', bare(compile(other, [...PLAIN, NOPS])),
+      ]); // prettier-ignore
+      expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-sections"')]);
+    });
+
     test('RT-56: a static program, whose words lie where it says', () => {
       const whole = compile(FIB, [...PLAIN, NOPS, '-static', ...NO_PIE]);
       const plain = cut(whole);
