@@ -57,6 +57,12 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
   // Behind an ordinary call, too, for what calls keep.
   ['rewritten', 'riscv64/g0 registers', 'ftrace_regs_call', /"register","name":"s\d+"/],
   ['unmapped', 'arm64/regs+probes probe-arguments', 'record_event', /what a probe fetched is/],
+  ['off', 'arm64/regs+probes jump-arguments', 'handle', /number of records is 0xf, not 0x0/],
+  ['off', 'riscv64/g2+probes probe', 'handle', /number of records is 0x1, not 0x0/],
+  ['rowless', 'ppc32/ool-ops directs-list', 'ftrace_direct_func', /in circles|execute at 0x10/],
+  ['retried', 'arm64/regs function', 'elftrace_function_tracer', /the owner of a thread is 0x0, not/],
+  ['overtaken', 'riscv64/g2 function', 'elftrace_function_tracer', /the owner of a thread|the thread of a record/],
+  ['overtaken', 'x86-64/modern function', 'current', /the owner of a thread is 0x0, not 0x1/],
 ];
 
 /** What is wrong in any state, and does not show behind the site: image, function, what is said. */

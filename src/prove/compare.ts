@@ -77,6 +77,8 @@ export interface Trial {
   readonly handler: Address | null;
   /** A return probe on the site, or on the way to it; null: there is none. */
   readonly trap: ReturnTrap | null;
+  /** The object of the probe that the tracer handles at the site, or there; 0n: there is none. */
+  readonly handled: Address;
   /** A probe beside the site is on the way, and records something of its own. */
   readonly probed: boolean;
   /** The function from its first instruction on: [start, end); null: its size is not known. */

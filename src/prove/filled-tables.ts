@@ -224,13 +224,18 @@ class Filler {
   /**
    * A table of pairs of a site and what belongs to it, among rows of other sites.
    * @param pointer  to the table
+   * @param takes    the site has its row; else there may be no table either
    */
-  pairs(pointer: Address): void {
+  pairs(pointer: Address, takes = true): void {
     const table = this.word(pointer);
     if (table === 0n) return;
+    if (!takes && this.random.below(3) === 0) {
+      this.store(pointer, 0n);
+      return;
+    }
     const at = (i: number): Address => table + BigInt(i) * this.size;
     const rows = new Map(this.others().map((site) => [site, NO_PLACE]));
-    for (let i = 0; i < Number(this.word(table)); i++) {
+    for (let i = 0; takes && i < Number(this.word(table)); i++) {
       const [site, value] = [at(DIRECT_WORDS.pairs + 2 * i), at(DIRECT_WORDS.pairs + 2 * i + 1)].map(this.word);
       if (site === this.ip) rows.set(site, value!);
     }
@@ -238,15 +243,15 @@ class Filler {
     this.store(pointer, this.put([BigInt(sites.length), ...sites.flatMap((site) => [site, rows.get(site)!])]));
   }
 
-  direct(): void {
+  direct(takes = true): void {
     const pointer = this.at('ftrace_direct_table');
-    if (pointer !== null) this.pairs(pointer);
+    if (pointer !== null) this.pairs(pointer, takes);
   }
 
   /** The table of probes of sites, which the ops has a pointer to the pointer of. */
-  probes(place: Address | null, { calls }: Wanted): void {
+  probes(place: Address | null, { calls }: Wanted, takes = true): void {
     const ops = calls.find((each) => each.place === place && each.self !== 0n);
-    if (ops !== undefined) this.pairs(this.word(this.field(ops.self, 'private')));
+    if (ops !== undefined) this.pairs(this.word(this.field(ops.self, 'private')), takes);
   }
 }
 
@@ -275,4 +280,22 @@ export function fillTables(
   filler.direct();
   filler.probes(probe, wanted);
   return { users: wanted.hijack ? filler.users() : null, isUnlisted };
+}
+
+/**
+ * Takes the rows of the site off the tables of direct callers and probes, whose callbacks still ask
+ * them.
+ * @returns whether there is room for that
+ */
+export function takeRowsOff(
+  program: Program,
+  memory: TracerMemory,
+  { ip, wanted, probe }: { readonly ip: Address; readonly wanted: Wanted; readonly probe: Address | null },
+  random: Random,
+): boolean {
+  if (memory.capacity < LEAST_CAPACITY) return false;
+  const filler = new Filler(program, memory, ip, random);
+  filler.direct(false);
+  filler.probes(probe, wanted, false);
+  return true;
 }

@@ -14,6 +14,7 @@ import {
   OPS_FLAGS,
   OPS_WORDS,
   PROBE_EVENT_WORDS,
+  PROBE_OP_FLAGS,
   PROBE_OP_WORDS,
   RING_FLAGS,
   RING_HEADER,
@@ -31,7 +32,8 @@ import {
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import { changeUsers, NO_CHANGE } from './changed-users.js';
-import { type FilledTables, fillTables } from './filled-tables.js';
+import { Contention } from './contention.js';
+import { type FilledTables, fillTables, takeRowsOff } from './filled-tables.js';
 import { type ChangedUsers, type GraphUser, graphUsers, UserCalls, wantsCall, wordReader } from './graph-users.js';
 import { HandledHits } from './handled-hits.js';
 import { differing, PAGE_BYTES } from './layout.js';
@@ -44,6 +46,7 @@ import {
   leaveSide,
   leaveWaiting,
   LIST_ACTIVE,
+  MOVES,
   NOTHING_NEW,
   type OnWayBack,
   returnState,
@@ -88,6 +91,8 @@ const CHANGES_USERS: readonly TracerState[] = ['filled', 'ring-wrapped'];
 
 /** What a thread has under way beside tables that are filled. */
 const BESIDE_FILLED: readonly TracerState[] = ['fresh', 'left', 'gone', 'other-stack', 'deep', 'side-left', 'others'];
+/** The same where the graph tracer has no filter of its own. */
+const BESIDE_UNFILTERED: readonly TracerState[] = ['fresh', 'no-block', 'graph-runs', 'stopped', 'left', 'others'];
 
 /** What a state adds to what callbacks do, or takes from it. */
 interface Effects {
@@ -141,7 +146,7 @@ export class OwnData {
   /** What the block of the thread has as its owner. */
   private owner = 0n;
   private state: TracerState = 'fresh';
-  private call: StateCall = { owner: 0n, frame: 0n, stack: 0n, event: 0n, ip: 0n, wanted: null };
+  private call: StateCall = { owner: 0n, frame: 0n, stack: 0n, event: 0n, probe: 0n, ip: 0n, wanted: null };
   private effects: Effects | null = null;
   /** What happened to the thread on the way back. */
   private back: OnWayBack = NOTHING_NEW;
@@ -154,6 +159,11 @@ export class OwnData {
   /** Those that came and went since the function was called. */
   private changed: ChangedUsers = NO_CHANGE;
   private readonly key: ThreadKey;
+  private readonly contention: Contention;
+  /** Ends what is watched in one trial alone. */
+  private readonly off: (() => void)[] = [];
+  /** The table of direct callers, which has no row of the site, was asked for one. */
+  private isLookedUp = false;
   /** Null: the tracer's functions were not watched yet. */
   private preserved: PreservedRegisters | null = null;
   /** When the trial began, in ticks of the machine. */
@@ -176,6 +186,7 @@ export class OwnData {
     { ring, threads }: { ring: Address; threads: Address },
   ) {
     this.key = new ThreadKey(program, emulation, (world, address) => this.number(world, address, this.word));
+    this.contention = new Contention(program, own, emulation);
     this.word = program.image.wordBytes;
     this.ring = ring;
     this.threads = threads;
@@ -276,21 +287,73 @@ export class OwnData {
     this.owner = BigInt.asUintN(8 * this.word, this.key.of(world, registers) + 1n);
     this.call = { owner: this.owner, ...call };
     if (state !== null && !enterState(state, this.memory(world), this.call, this.random)) this.state = 'fresh';
-    if (this.state === 'filled') {
-      const beside = BESIDE_FILLED[this.random.below(BESIDE_FILLED.length)]!;
+    // Calls of others, none left, or a thread without a block: no filter of its own changes that.
+    if (this.state === 'filled' || this.state === 'unfiltered') {
+      const more = this.state === 'filled' ? BESIDE_FILLED : BESIDE_UNFILTERED;
+      const beside = more[this.random.below(more.length)]!;
       enterState(beside, this.memory(world), this.call, this.random);
     }
+    for (const each of this.off.splice(0)) each();
+    this.isLookedUp = false;
+    this.takeAway(world);
     const filled = this.state === 'filled' ? this.fill(world) : null;
     this.asked = filled?.users ?? this.users;
     this.isUnlisted = filled?.isUnlisted === true;
     for (const page of world.changed()) this.before.set(page, world.read(page, PAGE_BYTES));
     this.thread = this.threadOf(world);
+    this.contention.end();
+    if (this.state === 'retried' || this.state === 'overtaken') this.contend(world, this.state === 'overtaken');
     this.handled?.begin(world, () => this.activeNow(world) !== 0n);
     this.userCalls?.begin(world, this.asked, () => this.activeNow(world), Number(returnAddress & 0xffff_ffffn));
     this.preserved?.begin();
     // Both halves of what the clock says are numbers that tell it from others.
     if (world.machine.time <= LATE) world.machine.skipTime(LATE);
     this.since = world.machine.time;
+  }
+
+  /** The probe is off, or tables have no row of the site. */
+  private takeAway(world: ProofWorld): void {
+    const { program, probe, random, call, word } = this;
+    const memory = this.memory(world);
+    if (this.state === 'off') {
+      const flags = call.probe + BigInt(PROBE_OP_WORDS.flags * word);
+      memory.store(flags, this.number(world, flags, word) | BigInt(PROBE_OP_FLAGS.off), word);
+    } else if (this.state === 'rowless') {
+      const { ip, wanted } = call;
+      const hasRow = wanted !== null && (wanted.direct !== null || wanted.calls.some(({ place }) => place === probe));
+      const isOff = hasRow && takeRowsOff(program, memory, { ip, wanted, probe }, random);
+      if (!isOff) this.state = 'fresh';
+      else if (this.direct !== null) this.watchLookup(world, this.direct);
+    }
+  }
+
+  /** Whether the direct caller of the site is looked up: others need no table. */
+  private watchLookup({ machine }: ProofWorld, place: Address): void {
+    this.off.push(
+      machine.hook(place, () => {
+        this.isLookedUp = true;
+        return 'continue';
+      }),
+    );
+  }
+
+  /** Another hart takes a free block first, or a store under a reservation fails. */
+  private contend(world: ProofWorld, takes: boolean): void {
+    const { store } = this.memory(world);
+    const other = BigInt(0x1000 + this.random.below(0x1000));
+    this.contention.begin(world, {
+      takes: () => {
+        const { thread, word, back } = this;
+        const block = back.block === null ? thread : this.blockAt(back.block);
+        const isFree = takes && block !== null && this.number(world, block, word) === 0n;
+        if (!isFree) return false;
+        store(block, other, word);
+        if (back.block === null) this.thread = this.threadOf(world);
+        else this.back = { ...back, block: back.block + 1 < THREAD_COUNT ? back.block + 1 : null };
+        return true;
+      },
+      fails: () => !takes,
+    });
   }
 
   /** Tables hold what other requests left in them. */
@@ -400,7 +463,8 @@ export class OwnData {
     const overrun = pushes && depth >= BigInt(GRAPH_ENTRY_COUNT);
     const isUnwanted = this.asked.length > 0 && !this.asked.some((each) => wantsCall(each, ip));
     const isRecorded = calls.filter(({ place }) => place === this.tracer).length;
-    const probed = calls.filter(({ place }) => place === this.probe).length;
+    const isHit = this.state !== 'off' && this.state !== 'rowless';
+    const probed = isHit ? calls.filter(({ place }) => place === this.probe).length : 0;
     const lost = thread !== null ? 0 : Number(isGuarded) + isRecorded + probed + Number(asksGraph && !isStopped);
     this.effects = {
       ...{ isGuarded, calls, depth, overrun, lost },
@@ -408,7 +472,8 @@ export class OwnData {
       hijack: pushes && !overrun && !isUnwanted,
       isAsked: pushes && !overrun && isUnwanted,
       abandoned: left,
-      asked: isGuarded || isRecorded + probed > 0 || asksGraph,
+      // A probe that is off asks, too.
+      asked: isGuarded || isRecorded + probed > 0 || asksGraph || (this.state === 'off' && calls.length > 0),
     };
     const hit = probed === 0 ? null : (this.hits?.(ip) ?? null);
     if (hit !== null && this.isFree(world)) this.planCalls(world, hit);
@@ -417,7 +482,7 @@ export class OwnData {
       calls,
       trap: (this.plan?.events.length ?? 0) > 0,
       hijack: this.effects.hijack,
-      direct: isSkipped ? null : wanted.direct,
+      direct: isSkipped || this.isLookedUp ? null : wanted.direct,
       replacement: calls.some(({ place }) => place === this.livepatch) ? wanted.replacement : null,
     };
   }
@@ -466,7 +531,7 @@ export class OwnData {
       this.changed = changeUsers(this.program, this.memory(world), this.asked, this.random);
       this.userCalls?.change(world, this.changed);
     }
-    const isMoved = state === 'others' || state === 'moved';
+    const isMoved = MOVES.has(state);
     if (thread === null || (!isMoved && state !== 'left')) return;
     const number = Number(this.numberOf(thread));
     const waits = (plan?.events.length ?? 0) > 0;
@@ -480,6 +545,9 @@ export class OwnData {
     const depth = Number(this.number(world, this.headOf(thread, 'depth'), this.word));
     if (depth === 0) return;
     this.back = returnState(state, this.memory(world), this.call, { number, depth }, this.random);
+    if (state !== 'overtaken') return;
+    this.contention.end();
+    this.contend(world, true);
   }
 
   /**
@@ -586,7 +654,7 @@ export class OwnData {
 
   /** What a hit leaves: counts, records of its events. A hit inside another one is missed. */
   private hit(world: ProofWorld, hit: ProbeHit | null, isFree: boolean, writes: Write[], records: Records[]): void {
-    if (hit === null) return;
+    if (hit === null || this.state === 'off' || this.state === 'rowless') return;
     const word = (at: Address, index: number): Address => at + BigInt(index * this.word);
     const counter = isFree ? PROBE_OP_WORDS.hits : PROBE_OP_WORDS.missed;
     const other = isFree ? PROBE_OP_WORDS.missed : PROBE_OP_WORDS.hits;
@@ -616,8 +684,9 @@ export class OwnData {
    * @returns whether one of its return events waits for the return
    */
   hitBy(world: ProofWorld, hit: ProbeHit): boolean {
-    const { thread } = this;
-    if (thread !== null && this.was(world, this.headOf(thread, 'active')) === 0n) this.planCalls(world, hit);
+    const { thread, state } = this;
+    const isFree = thread !== null && this.was(world, this.headOf(thread, 'active')) === 0n;
+    if (isFree && state !== 'off') this.planCalls(world, hit);
     return (this.plan?.events.length ?? 0) > 0;
   }
 

@@ -232,13 +232,24 @@ export class ProbeProofs {
     return { address: this.session.trampoline, event: found?.[0] ?? 0n };
   }
 
-  /** What is hit at a site whose probe ftrace serves; null: not all of it is known. */
-  hitAtSite(ip: Address, before: Registers): ProbeHit | null {
-    const found = this.session
+  /** The probe of a site that ftrace serves. */
+  private atSite(ip: Address): ListedProbe | undefined {
+    return this.session
       .probes()
       .find(
         ({ gone, state, events }) => !gone && state.text === 'ftrace' && events.some(({ place }) => place.site === ip),
       );
+  }
+
+  /** The object of the probe of a site; 0n: none is there. */
+  handledAt(ip: Address): Address {
+    const found = this.atSite(ip);
+    return found === undefined ? 0n : (this.session.objectAt(found.address) ?? 0n);
+  }
+
+  /** What is hit at a site whose probe ftrace serves; null: not all of it is known. */
+  hitAtSite(ip: Address, before: Registers): ProbeHit | null {
+    const found = this.atSite(ip);
     return found === undefined ? null : this.hitOf(found.address, true, before);
   }
 
@@ -330,11 +341,13 @@ export class ProbeProofs {
   }
 
   /** A probe as the trials of sites know their sites. */
-  trial({ address, end }: ProbeSubject): Trial {
+  trial({ address, end, kind }: ProbeSubject): Trial {
     return {
       ...{ start: address, end, ip: address, wanted: null, own: this.own },
       ...{ ordinaryCall: false, profiles: false, handler: null, probed: false, body: null, steps: new Map() },
       trap: this.trapOf(address),
+      // A kernel's handler serves a breakpoint.
+      handled: kind === 'jump' ? (this.session.objectAt(address) ?? 0n) : 0n,
     };
   }
 

@@ -18,14 +18,14 @@ import type { Address } from '../units.js';
 import { giveAccount } from './account.js';
 import { enterMoment, momentsOf } from './between.js';
 import { unexplainedChanges } from './changes.js';
-import { differing, ImageLayout } from './layout.js';
+import { differing, ImageLayout, PAGE_BYTES } from './layout.js';
 import { OwnData } from './own-data.js';
 import { mix, Random } from './random.js';
 import { isRelocatable, layOut, placeInFile } from './relocatable.js';
 import { type ProbeSubject, ProbeProofs } from './probes.js';
 import { type Begun, begin, type Entry } from './state.js';
 import { changedPages, type Outcome, type Pair, type Trial } from './compare.js';
-import { PROBED_TAILS, TAILS, TRACER_STATES, type TracerState } from './tracer-states.js';
+import { NULL_POINTERS, PROBED_TAILS, TAILS, TRACER_STATES, type TracerState } from './tracer-states.js';
 import { Trials } from './trial.js';
 import type { Account, ProofSummary, SiteProof } from './verdict.js';
 import { type Wanted, WantedCalls } from './wanted.js';
@@ -63,7 +63,7 @@ const NO_CALLS: Wanted = { calls: [], hijack: false, trap: false, direct: null, 
 const FIRST_TRIALS = 12;
 /** Bits of a trial's seed that say in which state the tracer's data is. */
 const STATE_SHIFT = 8;
-const STATE_MASK = 0x1f00;
+const STATE_MASK = 0x3f00;
 const FIRST_SITES = 3;
 /** From where a site begins, which may be in front of its function: more than any has. */
 const SITE_BYTES = 64n;
@@ -367,6 +367,7 @@ export class Prover {
       ordinaryCall: this.isOrdinaryCall(home),
       handler: this.handler,
       trap: null,
+      handled: 0n,
       probed: false,
       body: this.body(home, start),
       steps: new Map(),
@@ -386,8 +387,9 @@ export class Prover {
     // Breakpoints in the body would be no steps of it, nor would ways through detour buffers.
     const isFree = trial.body !== null && probes.within(trial.body.start, trial.body.end).length === 0;
     const body = isFree ? trial.body : null;
-    if (trap === null) return { ...trial, probed, body };
-    return { ...trial, trap, probed, body, wanted: { ...(trial.wanted ?? NO_CALLS), trap: true } };
+    const handled = probes.handledAt(trial.ip);
+    if (trap === null) return { ...trial, handled, probed, body };
+    return { ...trial, trap, handled, probed, body, wanted: { ...(trial.wanted ?? NO_CALLS), trap: true } };
   }
 
   /** Proves a probe. */
@@ -628,7 +630,20 @@ export class Prover {
       back,
     );
     if (state === 'unmapped') ProofWorld.leaveOut(worlds, begun.stackPointer);
+    if (NULL_POINTERS.has(state) && this.isEmptyAtFirst(begun, state)) ProofWorld.leaveOutFirst(worlds);
     return begun;
+  }
+
+  /**
+   * Whether nothing need be at address 0: no thread has its number there, and no probe is handled,
+   * which may read any memory.
+   */
+  private isEmptyAtFirst({ registers }: Begun, state: TracerState | null): boolean {
+    const places = Object.values(this.emulation.proof.threadKey?.at ?? {});
+    // The word of the last address ends at the first one.
+    const isAway = (at: Address): boolean => BigInt.asUintN(64, at + 8n) >= BigInt(PAGE_BYTES) + 8n;
+    const isFree = places.every((name) => isAway(registers.get(name)));
+    return isFree && (state === 'rowless' || this.probes === null);
   }
 
   private reset(): void {

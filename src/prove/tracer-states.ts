@@ -34,7 +34,7 @@ export type TracerState =
   | 'ring-end'
   /** So many records that their number needs more than 32 bits next. */
   | 'ring-wrapped'
-  /** The oldest records are kept, and one more fits, or none. */
+  /** The oldest records are kept, and one more fits, or some, or none. */
   | 'ring-full'
   | 'ring-nearly-full'
   /** Blocks in front of the thread's own belong to others; functions return in another thread. */
@@ -83,7 +83,15 @@ export type TracerState =
   /** Tables hold what other requests left in them (filled-tables.ts). */
   | 'filled'
   /** Half of what pointers lead to is not mapped. */
-  | 'unmapped';
+  | 'unmapped'
+  /** The probe is off: its place still leads to the tracer. */
+  | 'off'
+  /** Direct callers and probes are taken off: tables have no row of the site, or are gone. */
+  | 'rowless'
+  /** Stores under a reservation fail once, as when another hart comes between (contention.ts). */
+  | 'retried'
+  /** Another thread takes a free block between the look at it and the attempt to take it. */
+  | 'overtaken';
 
 /** In the order in which the trials of a site take them. */
 export const TRACER_STATES: readonly TracerState[] = [
@@ -119,6 +127,19 @@ export const TRACER_STATES: readonly TracerState[] = [
   'filled',
   'filled',
   'unmapped',
+  'off',
+  'rowless',
+  'retried',
+  'overtaken',
+  'rowless',
+  'unfiltered',
+  'unfiltered',
+  'unfiltered',
+  'ring-nearly-full',
+  'ring-nearly-full',
+  'retried',
+  'retried',
+  'overtaken',
 ];
 
 /** Those in which a function returns to where the one before it does. */
@@ -129,6 +150,15 @@ export const PROBED_TAILS: ReadonlySet<TracerState | null> = new Set<TracerState
 
 /** Those in which callbacks change registers in their frames; in one of them also without room. */
 export const REWRITES: ReadonlySet<TracerState | null> = new Set<TracerState>(['rewritten', 'side-full']);
+
+/** Those in which code that follows a pointer of 0 must find nothing there. */
+export const NULL_POINTERS: ReadonlySet<TracerState | null> = new Set<TracerState>([
+  'filled',
+  'rowless',
+  'unfiltered',
+  'no-block',
+  'others',
+]);
 
 /** What a thread's block says while callbacks of the list run. */
 export const LIST_ACTIVE = 5n;
@@ -161,12 +191,16 @@ export interface StateCall {
   readonly stack: bigint;
   /** An event that waits for the function's return; 0n: none does. */
   readonly event: bigint;
+  /** The object of the probe that the tracer handles there; 0n: there is none. */
+  readonly probe: Address;
   /** Its site, and what that calls. */
   readonly ip: Address;
   readonly wanted: Wanted | null;
 }
 
 const HIGH = 0xffff_ffffn;
+/** Records for which there is room at last: one, or more than any event of a probe needs. */
+const roomLeft = (random: Random): number => (random.below(3) === 0 ? 1 : 1 + random.below(48));
 const ALL_USERS = (1n << BigInt(GRAPH_USER_COUNT)) - 1n;
 /** Bytes between frames of calls of one stack. */
 const STEP = 32n;
@@ -273,6 +307,16 @@ class StateWriter {
     }
   }
 
+  /** One of the calls in a chain goes to its caller: those below it are none of the chain. */
+  breakChain(end: number, place: number, random: Random): void {
+    const { word, store, waiting, handler, trap } = this.memory;
+    if (waiting === null || trap === null || handler === null) return;
+    store(waiting.wordAt(this.number, end - 1 - place, 'parentIp'), 0x1234n, word);
+    for (let i = place + 1; i < end; i++) {
+      store(waiting.wordAt(this.number, end - 1 - i, 'parentIp'), random.below(3) > 0 ? handler : trap, word);
+    }
+  }
+
   /** The thread's neighbour has as many calls under way as there can be, of a traced function. */
   neighbour(): void {
     const { word, store, waiting, handler } = this.memory;
@@ -294,7 +338,7 @@ const elsewhere = (count: number): bigint[] =>
 
 /**
  * Brings the data into a state before a trial. `again`, `redirected`, `rewritten` and `unmapped`
- * are of the trial itself, what `filled` means is in filled-tables.ts.
+ * are of the trial itself, what `filled` and `rowless` mean is in filled-tables.ts.
  * @returns whether the state is one of this tracer
  */
 export function enterState(state: TracerState, memory: TracerMemory, call: StateCall, random: Random): boolean {
@@ -309,12 +353,25 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       return true;
     case 'ring-full':
     case 'ring-nearly-full':
-      writer.ring('head', state === 'ring-full' ? capacity : capacity - 1n);
+      writer.ring('head', state === 'ring-full' ? capacity : capacity - BigInt(roomLeft(random)));
       writer.ring('flags', BigInt(RING_FLAGS.keepOldest));
       writer.ring('dropped', HIGH);
       return true;
     case 'others':
       writer.others(0, 1 + random.below(THREAD_COUNT - 1), random);
+      return true;
+    case 'off':
+      // The word that says so is in the object of the probe (`own-data.ts`).
+      return call.probe !== 0n;
+    case 'retried':
+      writer.others(0, random.below(3) === 0 ? THREAD_COUNT : random.below(THREAD_COUNT - 1), random);
+      if (random.below(2) === 0) return true;
+      // Numbers of records are taken with the same instructions.
+      writer.ring('flags', BigInt(RING_FLAGS.keepOldest));
+      writer.ring('head', capacity - BigInt(roomLeft(random)));
+      return true;
+    case 'overtaken':
+      writer.others(0, random.below(THREAD_COUNT - 1), random);
       return true;
     case 'moved': {
       const first = random.below(THREAD_COUNT - 1);
@@ -387,6 +444,7 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
       writer.waiting(0, new Array<bigint>(count).fill(0n), random);
       writer.chain(count, count, false);
       writer.neighbour();
+      if (count > 0 && random.below(2) === 0) writer.breakChain(count, random.below(count), random);
       return true;
     }
     case 'redirected':
@@ -429,6 +487,9 @@ export interface OnWayBack {
 
 export const NOTHING_NEW: OnWayBack = { left: 0, block: null, isGone: false };
 
+/** States in which a function comes back in another thread. */
+export const MOVES: ReadonlySet<TracerState> = new Set<TracerState>(['others', 'moved', 'retried', 'overtaken']);
+
 /** Changes the data while a function is on its way back. */
 export function returnState(
   state: TracerState,
@@ -444,7 +505,7 @@ export function returnState(
     return left;
   };
   if (state === 'left') return { ...NOTHING_NEW, left: leave(1 + random.below(CALLS)) };
-  if (state !== 'others' && state !== 'moved') return NOTHING_NEW;
+  if (!MOVES.has(state)) return NOTHING_NEW;
   const left = state === 'moved' ? leave(random.below(CALLS)) : 0;
   // It comes back in a thread that has calls of its own, or in one for which there is no block.
   memory.store(memory.threads + BigInt(number * threadBytes(memory.word)), 0x7ffn, memory.word);
@@ -453,7 +514,8 @@ export function returnState(
   writer.others(number + 1, block - number - 1, random);
   if (block === THREAD_COUNT) return { ...NOTHING_NEW, left, isGone: true };
   // Or in one that no callback has asked for yet: it takes its block now.
-  if (random.below(2) === 0) writer.own().calls(0, elsewhere(random.below(2) * random.below(CALLS)));
+  const isContended = state === 'retried' || state === 'overtaken';
+  if (!isContended && random.below(2) === 0) writer.own().calls(0, elsewhere(random.below(2) * random.below(CALLS)));
   return { left, block, isGone: true };
 }
 

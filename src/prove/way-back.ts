@@ -199,14 +199,14 @@ function returnedRegisters({ original, patched, abi, proof }: Pair, isMadeOf: Ta
 /** What tells the call of a function from others on stacks of calls under way. */
 export function callOf(
   { patched, abi, frames }: Pair,
-  { ordinaryCall, trap, ip, wanted }: Trial,
+  { ordinaryCall, trap, handled, ip, wanted }: Trial,
   begun: Begun,
 ): OwnFrames {
   const { stackPointer, registers } = begun;
   const stack = stackPointer + (abi.linkRegister === null ? BigInt(patched.machine.lifter.addressBits / 8) : 0n);
   // An entry behind a prologue that makes a frame record knows the caller's record, not its stack.
   const record = ordinaryCall && frames.kind === 'frame-record' ? registers.get(frames.register) : undefined;
-  return { frame: record ?? stack, stack, event: trap?.event ?? 0n, ip, wanted };
+  return { frame: record ?? stack, stack, event: trap?.event ?? 0n, probe: handled, ip, wanted };
 }
 
 /**

@@ -217,6 +217,25 @@ export class ProofWorld {
     for (const world of worlds) world.absent = stack === null ? null : absent;
   }
 
+  /** Nothing is at address 0, as in programs and kernels, but where an image is laid out there. */
+  static leaveOutFirst(worlds: readonly ProofWorld[]): void {
+    if (worlds.some(({ layout }) => layout.touches(0n))) return;
+    for (const world of worlds) {
+      world.forget(0n);
+      world.absent = (page) => page === 0n;
+    }
+  }
+
+  /** A page that nothing was stored to appears anew. */
+  private forget(address: Address): void {
+    const page = this.pages.get(address);
+    if (page === undefined || page.isTouched) return;
+    const { memory } = this.machine;
+    if (page.isWritable) memory.mark(page.number, 'write', -1);
+    memory.unmap(address, PAGE_BYTES);
+    this.pages.delete(address);
+  }
+
   /** Both have the later of their times: what reads the clock from here on finds the same. */
   static sameTime([a, b]: readonly [ProofWorld, ProofWorld]): void {
     const ahead = a.machine.time - b.machine.time;

@@ -63,27 +63,6 @@ export const mutantArguments: readonly MutantArgument[] = [
     isSame: 'unless it stops',
   },
   {
-    name: 'one hart',
-    why: 'where one hart runs, a store with a reservation succeeds: the branch that tries ' + 'again is not taken',
-    object: any,
-    symbol: any,
-    note: 'retry',
-    text: /^(?:cbnz|bne|bnez) [^;]*$/,
-    kinds: ['nop', 'immediate'],
-  },
-  {
-    name: 'one hart',
-    why:
-      'where one hart runs, a store with a reservation succeeds: the branch that tries again is ' +
-      'not taken, wherever it stands',
-    object: any,
-    symbol: any,
-    note: 'retry',
-    // The other one neither goes elsewhere nor changes what the branch asks.
-    text: /^(?:bne [^;]*; (?!cmp|b)|(?:cbnz|bnez) [wx]?(\w+),[^;]*; (?!subs|c?b|\S+ [wx]?\1\b))/,
-    kinds: ['swap'],
-  },
-  {
     name: 'looked at twice',
     why: 'a plain look in front of a load with a reservation: the second one decides',
     object: any,
@@ -91,27 +70,6 @@ export const mutantArguments: readonly MutantArgument[] = [
     text: /^(?:cbnz|bne|bnez) /,
     kinds: ['nop'],
     note: 'look',
-  },
-  {
-    name: 'compare and exchange',
-    why:
-      'where one hart runs, a compare and exchange finds what was read just before: the ' +
-      'branch for another value is not taken',
-    object: any,
-    symbol: any,
-    note: 'exchange',
-    kinds: ['nop', 'immediate'],
-  },
-  {
-    name: 'compare and exchange',
-    why:
-      'where one hart runs, a compare and exchange finds what was read just before: the ' +
-      'branch for another value is not taken',
-    object: any,
-    symbol: any,
-    note: 'exchange',
-    text: /; (?:stl?xr|st[wd]cx|sc\.[wd])/,
-    kinds: ['swap'],
   },
   {
     name: 'a fourth',

@@ -8,7 +8,7 @@
  * That is enough for all that comes later, too: from there on both execute the same code, until it
  * comes to the changed place again, in states of which the same is true.
  */
-import { type Op, type Operand, OPS, type Slot } from '../../src/machine/ir.js';
+import { type Block, type Lifter, type Op, type Operand, OPS, type Slot } from '../../src/machine/ir.js';
 import type { Address } from '../../src/units.js';
 import { effectOf } from './mutant-helpers.js';
 import { type Follow, Known } from './mutant-known.js';
@@ -41,6 +41,8 @@ interface Way {
   readonly loads: ReadonlySet<string>;
   /** Looks at the clock so far: whenever they are, the same number of them finds the same time. */
   readonly looks: number;
+  /** Looks at what other harts may change meanwhile, so far: each may find something else. */
+  readonly finds: number;
   /** It has been elsewhere than in the changed code. */
   readonly isAway: boolean;
 }
@@ -52,6 +54,20 @@ export interface Change {
 }
 
 const NO_CHANGE: Change = { address: -1n, before: new Uint8Array(), after: new Uint8Array() };
+
+/**
+ * Whether an instruction finds what other harts may have changed: a load with a reservation, a
+ * store under one, or one that loads and stores a word.
+ */
+function sharedOf({ reservation }: Lifter, { ops }: Block): 'reserves' | 'stores' | null {
+  if (reservation === undefined) {
+    const places = ops.filter(({ op }) => OPS[op].form === 'load').map(({ a, b }) => `${a} ${b}`);
+    const isBoth = ops.some(({ op, a, b }) => OPS[op].form === 'store' && places.includes(`${a} ${b}`));
+    return isBoth ? 'stores' : null;
+  }
+  const sets = ops.findLast(({ op, d }) => op === 'mov' && d === reservation.address);
+  return sets === undefined ? null : sets.a === reservation.none ? 'stores' : 'reserves';
+}
 
 export class Equality {
   private terms = new Terms();
@@ -145,6 +161,7 @@ export class Equality {
       memory,
       loads: new Set(),
       looks: 0,
+      finds: 0,
       isAway: false,
     };
   }
@@ -294,7 +311,7 @@ export class Equality {
     if (step === null || this.liveness.isLabel(step.address)) return null;
     const done = this.execute(way, step, facts);
     if (done === null) return null;
-    const { slots, memory, loads } = done;
+    const { slots, memory, loads, finds } = done;
     const value = (operand: Operand): Term =>
       typeof operand === 'bigint' ? this.terms.number(operand) : (slots.get(operand) ?? this.initial(operand));
     const { firstTemporary } = this.machine.lifter.slots;
@@ -310,6 +327,7 @@ export class Equality {
           slots: kept,
           memory,
           loads,
+          finds,
           isAway: way.isAway || isAway,
         },
         facts: known,
@@ -346,6 +364,7 @@ export class Equality {
         const isPair = step.target !== null && !this.isInside(step.address - 4n) && !this.isInside(step.address);
         if (isPair) return [go(step.target, null, facts)];
         const to = this.goal(value(terminator.s), terminator);
+        if (step.jumps !== undefined) return this.jump(to, step.jumps, facts, (at, known) => go(at, null, known));
         return this.leave(to, facts, (at, known, others) => go(at, known, others));
       }
       default:
@@ -360,6 +379,23 @@ export class Equality {
     if (number !== null) return terms.number(number & mask);
     const [base, offset] = terms.sum(to);
     return offset === 0n ? to : terms.make('add', base, terms.number(offset & mask));
+  }
+
+  /** By a table of jumps: to each place of which nothing says that it is another one. */
+  private jump(
+    to: Term,
+    goals: readonly Address[],
+    facts: Facts,
+    go: (at: Address, facts: Facts) => { way: Way; facts: Facts },
+  ): readonly { readonly way: Way; readonly facts: Facts }[] {
+    const { terms } = this;
+    const number = terms.value(terms.known(to, facts));
+    if (number !== null) return [go(number, facts)];
+    const is32 = this.machine.lifter.addressBits === 32;
+    return goals.map((goal) => {
+      const [atom, holds] = terms.condition('eq', 64, to, terms.number(goal));
+      return go(goal, terms.with(facts, atom, holds, is32));
+    });
   }
 
   /** Where a slot says where to go: a return under a condition goes on behind it, or not. */
@@ -391,6 +427,8 @@ export class Equality {
     const slots = new Map(way.slots);
     const loads = new Set(way.loads);
     let { memory } = way;
+    const shared = sharedOf(this.machine.lifter, block);
+    const finds = way.finds + (shared === null ? 0 : 1);
     const value = (operand: Operand): Term =>
       terms.known(
         typeof operand === 'bigint' ? terms.number(operand) : (slots.get(operand) ?? this.initial(operand)),
@@ -413,12 +451,16 @@ export class Equality {
       } else if (form === 'load') {
         const at = terms.make('add', operands[0], operands[1]);
         loads.add(`${op.op} ${at}`);
-        slots.set(op.d, terms.load(op.op, row.bytes, memory, at));
+        const found = terms.load(op.op, row.bytes, memory, at);
+        slots.set(op.d, shared === null ? found : terms.make(`found ${finds}`, found));
       } else if (form === 'record') this.record(slots, op, operands, row.guarded ? pick : null);
       else if (form === 'select') slots.set(op.d, pick(operands[2], operands[0], operands[1]));
       else slots.set(op.d, terms.make(op.op, ...operands.slice(0, COUNT[form] ?? operands.length)));
     }
-    return { slots, memory, loads };
+    // Whether a reservation holds until the store nothing says.
+    const { reservation } = this.machine.lifter;
+    if (shared === 'reserves') slots.set(reservation!.address, terms.symbol(`reserved ${finds}`));
+    return { slots, memory, loads, finds };
   }
 
   private record(

@@ -33,11 +33,15 @@ export class CodeFlow {
   private readonly steps = new Map<Address, Step>();
   private readonly reached: ReadonlySet<Address>;
 
-  /** @param names  of functions and labels that anything may come to */
+  /**
+   * @param names  of functions and labels that anything may come to
+   * @param jumps  where tables of jumps lead, by the function that has them
+   */
   constructor(
     isa: Isa,
     ranges: readonly CodeRange[],
     private readonly names: readonly Address[],
+    private readonly jumps: ReadonlyMap<Address, readonly Address[]> = new Map(),
   ) {
     for (const { start, end, bytes } of ranges) {
       for (let at = start; at < end;) {
@@ -58,13 +62,15 @@ export class CodeFlow {
     this.reached = this.from(names, new Set(), true);
   }
 
-  /** Instructions of the function, or of the label, that an address is in. */
-  private around(address: Address): readonly Step[] {
+  /** Where a register may lead: in a function or label, anywhere, or where its tables say. */
+  private around(address: Address): readonly Pick<Step, 'address'>[] {
     let [start, end] = [-1n, -1n];
     for (const each of this.names) {
       if (each <= address && each > start) start = each;
       if (each > address && (end < 0n || each < end)) end = each;
     }
+    const goals = this.jumps.get(start);
+    if (goals !== undefined) return goals.map((each) => ({ address: each }));
     return [...this.steps.values()].filter((step) => step.address >= start && (end < 0n || step.address < end));
   }
 

@@ -166,6 +166,10 @@ const FETCHED =
 const FAULTS =
   'a=+4096(+0($arg1)):u32 b=\\9 c=+2($arg1):x8[40] d=+0($arg1):string[2] e=+4096(+0($arg2)):u16 f=\\7 g=+2($arg2):x16[3]';
 
+/** Elements of the sizes that the others have not, and texts, few and many. */
+const SIZES =
+  'a=+0($arg1):x64[2] b=+1($arg1):u8 c=+0(+8($arg1)):x64 d=$arg1:u8 e=+0($arg2):string[1] f=+2($arg1):s64 g=+0($arg1):u32[5]';
+
 /** The same for places that are no entries. */
 const ELSEWHERE = FETCHED.replace('a=$arg1 ', '').replaceAll('$arg1', '$stack').replaceAll('$arg2', '$stack');
 
@@ -175,6 +179,13 @@ const probeWays: typeof ways = {
   'probe-list': { options: ['--probe', 'p:x leaf', '--enable', '--tracer', 'function'] },
   'probe-arguments': { options: ['--probe', `p:x leaf ${FETCHED}`] },
   'probe-faults': { options: ['--probe', `p:x leaf ${FAULTS}`] },
+  'probe-sizes': { options: ['--probe', `p:x leaf ${SIZES}`] },
+  'jump-sizes': {
+    options: [
+      ...['--probe', `p:x outer+JUMP ${SIZES.replaceAll('$arg1', '$stack').replaceAll('$arg2', '$stack')}`],
+      '--optimize',
+    ],
+  },
   'probe-two': {
     session: session(
       `probe: { define: "p:one leaf ${FETCHED.replaceAll('\\', '\\\\')}" }`,
@@ -305,20 +316,22 @@ const nestedWays: typeof ways = {
   'hook-inner': { options: ['--enable', '--tracer', 'function_graph'] },
 };
 
-/** The same with the code of the probes, which another function has. */
+/** The same with the code of the probes, which another function has, of its call or its return. */
 const nestedProbeWays: typeof ways = Object.fromEntries(
-  Object.entries(nestedWays).map(([name, { options, session: steps }]) => [
-    name,
-    steps === undefined
-      ? { options: ['--probe', 'p:x many', ...options!] }
-      : { session: steps.replace('steps:\n', 'steps:\n  - probe: { define: "p:x many" }\n') },
-  ]),
+  Object.entries(nestedWays).flatMap(([name, { options, session: steps }]) =>
+    (['p', 'r'] as const).map((kind) => [
+      kind === 'p' ? name : `return-${name}`,
+      steps === undefined
+        ? { options: ['--probe', `${kind}:x many`, ...options!] }
+        : { session: steps.replace('steps:\n', `steps:\n  - probe: { define: "${kind}:x many" }\n`) },
+    ]),
+  ),
 );
 
 const otherSamples: readonly Row[] = ['x86-64/modern', 'x86-64/y2014'].flatMap((object) =>
-  ['indirect', 'large'].map((size) => ({
+  ['direct', 'indirect', 'large'].map((size) => ({
     object: `${object} ${size}`,
-    sample: `x86-64/program-fentry-${size}`,
+    sample: size === 'direct' ? 'x86-64/program-fentry' : `x86-64/program-fentry-${size}`,
     options: object.endsWith('2014') ? ['--x86-tramp', '2014'] : [],
   })),
 );

@@ -27,6 +27,8 @@ export interface CodeFunction {
   readonly calls: number;
   /** It has no result. */
   readonly isVoid: boolean;
+  /** Where its tables of jumps lead; null: it has none, or they are not known. */
+  readonly jumps?: readonly Address[] | null;
   /** An entry of sites that are ordinary calls: what those change no code reads behind them. */
   readonly isOrdinary?: boolean;
 }
@@ -44,6 +46,8 @@ export interface Step {
   readonly block: Block;
   /** Where an indirect call or jump goes, which the instruction in front of it says. */
   readonly target: Address | null;
+  /** Where it may go by a table of jumps. */
+  readonly jumps?: readonly Address[];
 }
 
 /** Slots with flags that no caller keeps, beside registers of their own. */
@@ -130,9 +134,10 @@ function asked(op: Op, mark: Mark): void {
 }
 
 /** Places to which an instruction may go, of those that it names itself. */
-function targetsOf({ block, end, target }: Step): readonly Address[] {
+function targetsOf({ block, end, target, jumps }: Step): readonly Address[] {
   const { terminator } = block;
   if (target !== null) return [target];
+  if (jumps !== undefined) return jumps;
   switch (terminator.kind) {
     case 'jmp':
     case 'call':
@@ -213,6 +218,7 @@ export class Liveness {
     this.labels = new Set(labels);
     this.all = bit(lifter.slots.firstTemporary) - 1n;
     for (const { start, bytes } of ranges) this.take(start, bytes);
+    this.takeTables();
     for (const step of this.steps.values()) {
       for (const each of targetsOf(step)) if (each !== step.end) this.entered.add(each);
     }
@@ -283,13 +289,26 @@ export class Liveness {
     }
   }
 
-  /** A table of jumps may lead to any instruction of its function. */
+  /** Jumps of functions whose tables are known. */
+  private takeTables(): void {
+    const marks = this.functions
+      .flatMap(({ starts, jumps = null }) => starts.map((start) => ({ start, jumps })))
+      .concat([...this.labels].map((start) => ({ start, jumps: null })))
+      .sort((a, b) => (a.start < b.start ? -1 : 1));
+    for (const step of this.steps.values()) {
+      if (step.block.terminator.kind !== 'ind' || step.target !== null) continue;
+      const jumps = marks.findLast(({ start }) => start <= step.address)?.jumps ?? null;
+      if (jumps !== null) this.steps.set(step.address, { ...step, jumps });
+    }
+  }
+
+  /** A table of jumps that is not known may lead to any instruction of its function. */
   private open(): void {
     const marks = [...this.labels, ...this.functions.flatMap(({ starts }) => starts)].sort((a, b) => (a < b ? -1 : 1));
     const isOpen = new Set<number>();
     const placeOf = (at: Address): number => marks.findLastIndex((each) => each <= at);
-    for (const { address, block, target } of this.steps.values()) {
-      if (block.terminator.kind === 'ind' && target === null) isOpen.add(placeOf(address));
+    for (const { address, block, target, jumps } of this.steps.values()) {
+      if (block.terminator.kind === 'ind' && target === null && jumps === undefined) isOpen.add(placeOf(address));
     }
     for (const address of this.steps.keys()) if (isOpen.has(placeOf(address))) this.opened.add(address);
     for (const address of this.opened) this.entered.add(address);
@@ -443,7 +462,10 @@ export class Liveness {
       const inside = this.inside(starts);
       const goes = [...inside].map((at) => this.steps.get(at)!);
       const isDirect =
-        isCompiled && goes.every(({ block, target }) => block.terminator.kind !== 'ind' || target !== null);
+        isCompiled &&
+        goes.every(
+          ({ block, target, jumps }) => block.terminator.kind !== 'ind' || target !== null || jumps !== undefined,
+        );
       if (isDirect) for (const at of inside) this.direct.add(at);
       if (isCompiled && callers === 'inside' && found >= calls) for (const at of starts) this.closed.add(at);
       for (const at of inside) {
@@ -482,7 +504,9 @@ export class Liveness {
       const end = this.ends.get(from);
       return end === undefined || end.isOpen || end.isAbi || end.behind.has(to);
     }
-    return step.target === null && (terminator.kind === 'ind' || terminator.kind === 'calli');
+    return (
+      step.target === null && step.jumps === undefined && (terminator.kind === 'ind' || terminator.kind === 'calli')
+    );
   }
 
   /** What code reads of all slots, and of which it asks no more than whether they are 0. */
@@ -519,7 +543,7 @@ export class Liveness {
         return read | this.before(terminator.ret);
       }
       case 'ind':
-        return step.target === null ? this.outside(step) : named;
+        return step.target === null && step.jumps === undefined ? this.outside(step) : named;
       case 'ret': {
         const end = this.ends.get(step.address);
         if (end === undefined || end.isOpen) return this.outside(step);

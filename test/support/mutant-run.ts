@@ -190,7 +190,18 @@ class Code {
   /** Ways through the object's code. */
   get flow(): CodeFlow {
     const names = this.names.map(({ address }) => address);
-    return (this.made ??= new CodeFlow(this.program.arch.isa, this.codeRanges(), names));
+    return (this.made ??= new CodeFlow(this.program.arch.isa, this.codeRanges(), names, this.jumps()));
+  }
+
+  /** Where tables of jumps lead, by the function that has them. */
+  private jumps(): ReadonlyMap<Address, readonly Address[]> {
+    const called = calledIn(this.object);
+    return new Map(
+      this.names.flatMap(({ address, name }) => {
+        const jumps = called.get(name)?.jumps ?? null;
+        return jumps === null ? [] : [[address, jumps.map((offset) => address + BigInt(offset))] as const];
+      }),
+    );
   }
 
   private same: Equality | null = null;
@@ -203,13 +214,15 @@ class Code {
     if (emulation.kind !== 'ir') throw new Error(`${arch.target.id} has no emulation`);
     const machine = { lifter: emulation.lifter, proof: emulation.proof, abi };
     const called = calledIn(this.object);
-    const unknown: Called = { callers: 'any', isCompiled: false, calls: 0, isVoid: false };
+    const unknown: Called = { callers: 'any', isCompiled: false, calls: 0, isVoid: false, jumps: null };
+    const jumps = this.jumps();
     const isOrdinary = entriesOf(this.program).convention?.ordinaryCall === true;
     const functions = this.names.flatMap(({ address, name, local }) => {
       if (local === null) return [];
       const said = called.get(name) ?? unknown;
       const starts = local === 0n ? [address] : [address, address + local];
-      return [{ ...said, starts, isOrdinary: isOrdinary && !said.isCompiled && ENTRY.test(name) }];
+      const goals = jumps.get(address) ?? null;
+      return [{ ...said, starts, jumps: goals, isOrdinary: isOrdinary && !said.isCompiled && ENTRY.test(name) }];
     });
     const labels = this.names.filter(({ local }) => local === null).map(({ address }) => address);
     const liveness = new Liveness(machine, this.codeRanges(), functions, labels);
@@ -323,12 +336,15 @@ export class MutantRun {
       const tried = { trial: prover.probes!.trial(probe), entries: prover.entriesOf(probe) };
       this.sites.push({ tried, trials: prover.attemptsOf(probe), shape: 'probe.jump' });
     }
-    // Behind a prologue: the site is not the first instruction.
-    if (this.sites.length > 0) return;
+    // Behind a prologue: the site is not the first instruction. Nested functions have such sites.
+    let late = 0;
     for (const subject of prover.subjects) {
-      const tried = this.sites.length < SITES ? prover.trialOf(subject) : null;
-      if (tried !== null)
-        this.sites.push(siteOf(tried, subject.patched < 0 ? '' : prover.patched.sites.shape(subject.patched)));
+      const tried = late < SITES ? prover.trialOf(subject) : null;
+      if (tried === null || this.sites.some((each) => each.tried.trial.start === tried.trial.start)) continue;
+      const isFirst = tried.entries.some(({ address }) => address === tried.trial.start);
+      if (isFirst) continue;
+      late++;
+      this.sites.push(siteOf(tried, subject.patched < 0 ? '' : prover.patched.sites.shape(subject.patched)));
     }
   }
 

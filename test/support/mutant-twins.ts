@@ -10,6 +10,7 @@ import * as elf from '../../src/elf/constants.js';
 import { type ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
 import { runtimeObject } from '../../src/runtime/index.js';
+import { jumpsOf } from './mutant-jumps.js';
 import type { CodeFunction } from './mutant-liveness.js';
 import { root } from './pipeline.js';
 
@@ -30,6 +31,44 @@ function referencesOf(image: ElfImage, section: number, start: number, end: numb
     }
   }
   return found.sort();
+}
+
+/** Stores of PowerPC with a base and a distance: stw, std. */
+const STORES: Readonly<Record<number, number>> = { 36: 0xffff, 62: 0xfffc };
+
+/**
+ * Stores of PowerPC to a variable that a function reaches from another place of its section, of
+ * which alone its relocations tell.
+ */
+function anchoredStores(
+  image: ElfImage,
+  { section, start, end }: { readonly section: number; readonly start: number; readonly end: number },
+  variable: number,
+): number[] {
+  const { symbols, sections, bytes, header } = image;
+  if (!archOf(header).target.id.startsWith('ppc')) return [];
+  const anchors = new Set<bigint>();
+  for (const { count, offset, symbol, addend } of image.relocationsOf(sections[section]!)) {
+    for (let row = 0; row < count; row++) {
+      const isInside = offset[row]! >= BigInt(start) && offset[row]! < BigInt(end);
+      const isHome = symbols.sectionIndex[symbol[row]!] === symbols.sectionIndex[variable];
+      if (isInside && isHome) anchors.add(symbols.value[symbol[row]!]! + BigInt(addend[row]!));
+    }
+  }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const found: number[] = [];
+  for (let at = start; at + 4 <= end; at += 4) {
+    const word = view.getUint32(sections[section]!.offset + at, header.endian === 'little');
+    const mask = STORES[word >>> 26];
+    const base = (word >>> 16) & 31;
+    if (mask === undefined || base === 1) continue;
+    const distance = BigInt.asIntN(16, BigInt(word & mask));
+    // Further off than a distance says, code adds to the upper half of the base.
+    const from = symbols.value[variable]! - distance;
+    const isFrom = [...anchors].some((anchor) => from >= anchor && (from - anchor) % 0x1_0000n === 0n);
+    if (distance !== 0n && isFrom) found.push(at - start);
+  }
+  return found;
 }
 
 /**
@@ -64,6 +103,8 @@ export function usesOf(
         if (at >= 0 && at < end - value && isSame) uses.set(name, [...(uses.get(name) ?? []), at]);
       }
     }
+    const far = anchoredStores(image, { section, start: value, end }, wanted);
+    if (far.length > 0) uses.set(name, [...(uses.get(name) ?? []), ...far]);
   }
   return uses;
 }
@@ -95,7 +136,10 @@ function compiledFunctions(): ReadonlyMap<string, boolean> {
 }
 
 /** A function of an object: who calls it, how many calls its relocations tell of. */
-export type Called = Pick<CodeFunction, 'callers' | 'isCompiled' | 'calls' | 'isVoid'>;
+export type Called = Pick<CodeFunction, 'callers' | 'isCompiled' | 'calls' | 'isVoid'> & {
+  /** Where its tables of jumps lead, in bytes from its beginning; null: none is known. */
+  readonly jumps: readonly number[] | null;
+};
 
 /** Visibility of what no other file sees. */
 const HIDDEN = 2;
@@ -116,6 +160,7 @@ export function calledIn(object: string): ReadonlyMap<string, Called> {
   // By section and place: how often it is called, and whether its address is taken.
   const calls = new Map<string, number>();
   const taken = new Set<string>();
+  const labels = labelsOf(image);
   for (const section of sections) {
     if (section.name === '.opd' || (section.flags & elf.SHF_ALLOC) === 0n) continue;
     for (const { count, offset, type, symbol, addend } of image.relocationsOf(section)) {
@@ -149,7 +194,10 @@ export function calledIn(object: string): ReadonlyMap<string, Called> {
     const isTaken = !isHidden || keys.some((key) => taken.has(key));
     const count = [...new Set(keys)].reduce((sum, key) => sum + (calls.get(key) ?? 0), 0);
     const callers = !isCompiled ? 'any' : isTaken ? 'abi' : 'inside';
-    called.set(name, { callers, isCompiled, calls: count, isVoid: compiled.get(plain) ?? false });
+    const later = labels.filter((each) => each.section === place.section && each.value > Number(place.value));
+    const end = Math.min(sections[place.section]!.size, ...later.map((each) => each.value));
+    const jumps = isCompiled ? jumpsOf(image, { section: place.section, start: Number(place.value), end }) : null;
+    called.set(name, { callers, isCompiled, calls: count, isVoid: compiled.get(plain) ?? false, jumps });
   }
   return called;
 }
