@@ -194,6 +194,14 @@ const arm64: readonly Row[] = [
     'f: cmp x1,x2; b.eq 1f; cmp x1,x2; |b.eq 1f|nop| ; add x0,x0,#1; 1: ret',
   ],
   [
+    'operands of a comparison for equality',
+    true,
+    'f: |cmp x1,x2|cmp x2,x1| ; b.eq 1f; mov x0,#3; ret; 1: mov x0,#1; ret',
+  ],
+  ['operands of another comparison', false, 'f: |cmp x1,x2|cmp x2,x1| ; b.lt 1f; mov x0,#3; ret; 1: mov x0,#1; ret'],
+  ['operands of a choice between equal ones', true, 'f: |cmp x1,x2|cmp x2,x1| ; csel x0,x3,x4,ne; ret'],
+  ['operands of another choice', false, 'f: |cmp x1,x2|cmp x2,x1| ; csel x0,x3,x4,hi; ret'],
+  [
     'a second look at another comparison',
     false,
     'f: cmp x1,x2; b.eq 1f; cmp x1,x3; |b.eq 1f|nop| ; add x0,x0,#1; 1: ret',
@@ -216,8 +224,8 @@ const riscv64: readonly Row[] = [
   ['a bit of an address that jumps leave out', true, 'f: |jr 0(ra)|jr 1(ra)| ; nop'],
   ['a bit of an address that jumps do not leave out', false, 'f: |jr 0(ra)|jr 2(ra)| ; nop'],
   [
-    'a load with a reservation of what was just read',
-    true,
+    'a load with a reservation of what was just read, and another hart may have changed',
+    false,
     'f: ld a4,0(a0); bnez a4,1f; lr.d a5,(a0); |bnez a5,1f|nop| ; sc.d a6,a1,(a0); li a1,2; 1: mv a0,a1; ret',
   ],
   [
@@ -226,8 +234,8 @@ const riscv64: readonly Row[] = [
     'f: ld a4,0(a0); bnez a4,1f; lr.d a5,(a2); |bnez a5,1f|nop| ; sc.d a6,a1,(a2); li a1,2; 1: mv a0,a1; ret',
   ],
   [
-    'a store under a reservation, which one hart does',
-    true,
+    'a branch that tries again where a store under a reservation fails',
+    false,
     'f: lr.d a5,(a0); sc.d a6,a1,(a0); |bnez a6,1f|nop| ; li a1,2; 1: mv a0,a1; ret',
   ],
   [
@@ -286,12 +294,19 @@ const ppc: readonly Row[] = [
   ],
   ['a mask of more than that', false, 'f: li 9,-1; |nop|clrldi 9,9,32| ; mulld 10,4,9; rldic 3,10,3,28; blr'],
   ['operands in another order', true, 'f: |and 3,4,5|and 3,5,4| ; blr'],
+  ['operands of a record for equality', true, 'f: |cmpld 3,4|cmpld 4,3| ; li 3,1; beqlr; li 3,2; blr'],
+  ['operands of another record', false, 'f: |cmpld 3,4|cmpld 4,3| ; li 3,1; bltlr; li 3,2; blr'],
   ['the upper half of a product', false, 'f: li 9,-1; |nop|clrldi 9,9,32| ; mulld 10,4,9; std 10,0(3); blr'],
 ];
 
 const x86: readonly Row[] = [
   ['a scratch register at the end', true, 'f: |mov $1,%r11d|.fill 6,1,0x90| ; ret'],
   ['a register of the caller at the end', false, 'f: |mov $1,%ebx|.fill 5,1,0x90| ; ret'],
+  [
+    'what a word was that others may change, too',
+    false,
+    'f: mov (%rdi),%rax; |lock incq (%rdi); mov (%rdi),%rax|mov (%rdi),%rax; lock incq (%rdi)| ; ret',
+  ],
   ['half of a register', false, 'f: mov %rdi,%rax; |mov $1,%al|.fill 2,1,0x90| ; ret'],
   ['flags that are asked later', false, 'f: |test %edi,%edi|.fill 2,1,0x90| ; mov $1,%eax; je 1f; mov $2,%eax; 1: ret'],
   [

@@ -18,6 +18,8 @@ export interface MutantArgument {
    * from any other (`MutantState`).
    */
   readonly places?: readonly string[];
+  /** Bytes of the symbol: from, up to. */
+  readonly range?: readonly [from: number, to: number];
   /** What the code around it says. */
   readonly note?: MutantNote;
   /**
@@ -279,7 +281,8 @@ export const mutantArguments: readonly MutantArgument[] = [
     name: 'link register',
     why: 'a jump that leaves its own address in ra: the function has a frame, and loads ra ' + 'before it returns',
     object: /^riscv64\//,
-    symbol: any,
+    // One that calls nothing has no frame.
+    symbol: /^(?!ftrace_direct_func$)/,
     text: /^j (?:0x)?[0-9a-f]+$/,
     kinds: ['registers'],
   },
@@ -318,6 +321,107 @@ export const mutantArguments: readonly MutantArgument[] = [
       'no call, and is in no image that is proved',
     object: /^riscv64\/g2-plain(?:\+probes)?$/,
     symbol: /^ftrace_graph_func$/,
+    standing: 'idle',
+  },
+  {
+    name: 'all registers',
+    why:
+      'whether there are all registers is asked of a frame that has them: ops that want all of them are ' +
+      'called by the entry that hands them on, and the list passes over them elsewhere',
+    object: any,
+    symbol: /^(?:ftrace_direct_func|elftrace_probe_ftrace)$/,
+    places: [
+      'riscv64 ftrace_direct_func+20 swap 00932f08852c',
+      'riscv64 ftrace_direct_func+28 nop 750eeb01d823',
+      'riscv64 ftrace_direct_func+28 swap 7cf0fd75a0fd',
+      'ppc32 ftrace_direct_func+24 nop 71a29a063035',
+      'ppc32 ftrace_direct_func+36 nop 4e0a5d4c06fc',
+      'ppc32 ftrace_direct_func+36 swap 4e0a5d4c06fc',
+      'ppc64-elfv1 ftrace_direct_func+40 nop 01af7ce31f89',
+      'ppc64-elfv2-le ftrace_direct_func+44 nop 3bb705c6343f',
+      'ppc64-elfv1 elftrace_probe_ftrace+36 swap 881e799d03c6',
+      'ppc64-elfv1 elftrace_probe_ftrace+40 swap 29860d6b50b2',
+      'ppc64-elfv2-be elftrace_probe_ftrace+44 nop a036803b3507',
+      'ppc64-elfv2-be elftrace_probe_ftrace+48 nop a036803b3507',
+    ],
+  },
+  {
+    name: 'direct from the plain entry',
+    why:
+      'ops of direct callers want all registers, so that a site with a direct caller calls the ' +
+      'other entry: the plain one never goes to a direct caller',
+    object: /^ppc64-.*\/ool-ops(?:\+probes)?$/,
+    symbol: /^ftrace_regs_caller_end$/,
+    range: [0, 0x60],
+    standing: 'idle',
+  },
+  {
+    name: 'direct from the plain entry',
+    why:
+      'ops of direct callers want all registers, so that a site with a direct caller calls the ' +
+      'other entry: the plain one never goes to a direct caller',
+    object: /^ppc32\/ool-ops(?:\+probes)?$/,
+    symbol: /^ftrace_regs_caller_end$/,
+    range: [0, 0x5c],
+    standing: 'idle',
+  },
+  {
+    name: 'users of a call',
+    why:
+      'whether users wait for a return is asked again behind its record, which changes no call under way: ' +
+      'none does',
+    object: any,
+    symbol: /^depart$/,
+    places: [
+      'ppc32 depart+292 registers 91a70b43e989',
+      'ppc32 depart+296 swap 91a70b43e989',
+      'ppc32 depart+296 immediate 6a34e13a8775',
+      'ppc32 depart+296 swap 6a34e13a8775',
+      'ppc64-elfv1 depart+292 registers ef1b0e1ab6d1',
+      'ppc64-elfv1 depart+300 nop ef1b0e1ab6d1',
+      'ppc64-elfv2-be depart+288 nop d8d60e3b8108',
+      'ppc64-elfv2-le depart+296 nop 7cce06631022',
+      'ppc64-elfv2-le depart+300 immediate 7cce06631022',
+      'ppc64-elfv2-le depart+292 nop 9c062161c8a5',
+      'arm64 depart+212 immediate 5f938caa4395',
+      'arm64 depart+216 nop 5f938caa4395',
+    ],
+    standing: 'idle',
+  },
+  {
+    name: 'global entry',
+    why:
+      'the table of contents of a function that is called from elsewhere: entries and the list call it ' +
+      'behind that, with the table that they have themselves',
+    object: /^ppc64-elfv2-/,
+    symbol: /^(?:ftrace_ops_(?:list|assist)_func|elftrace_probe_hit)$/,
+    places: [
+      'ppc64-elfv2-be ftrace_ops_assist_func+0 swap 358eb3041e13',
+      'ppc64-elfv2-be ftrace_ops_assist_func+4 registers 358eb3041e13',
+      'ppc64-elfv2-be ftrace_ops_list_func+0 registers 29c24bd80aad',
+      'ppc64-elfv2-le ftrace_ops_list_func+4 nop b3ccb52c5c0b',
+      'ppc64-elfv2-be elftrace_probe_hit+0 immediate 9a067e9b6028',
+      'ppc64-elfv2-be elftrace_probe_hit+4 nop 9a067e9b6028',
+      'ppc64-elfv2-be elftrace_probe_hit+4 immediate 9a067e9b6028',
+      'ppc64-elfv2-le elftrace_probe_hit+0 registers cb157d021eea',
+      'ppc64-elfv2-le elftrace_probe_hit+4 registers 6efb307af79f',
+    ],
+    standing: 'idle',
+  },
+  {
+    name: 'profiling entry',
+    why: 'the entry of sites that are not patched, for images that have none: a proof is about patched sites',
+    object: any,
+    symbol: /^\.?_mcount$/,
+    standing: 'idle',
+  },
+  {
+    name: 'wrapper of vectors',
+    why:
+      'callbacks of ordinary C are called by way of it where a program registers them itself: no request of ' +
+      'the tool does; test/runtime-x86.test.ts executes it',
+    object: /^x86-64\//,
+    symbol: /^elftrace_vector_func$/,
     standing: 'idle',
   },
   {

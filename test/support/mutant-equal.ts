@@ -278,16 +278,32 @@ export class Equality {
     if (a.at !== null && this.isInside(a.at) && !(a.isAway && b.isAway)) return false;
     if (a.at === null && !(a.to !== null && b.to !== null && isSame(a.to, b.to))) return false;
     const said = liveness.parts(a.at === null ? liveness.behind(original.last!) : liveness.before(a.at));
-    const live = this.isExact ? { read: liveness.all, asked: 0n } : said;
+    const live = this.isExact ? { read: liveness.all, asked: 0n, mirrored: 0n } : said;
     for (const slot of new Set([...a.slots.keys(), ...b.slots.keys()])) {
       if (((live.read | live.asked) & bit(slot)) === 0n) continue;
       const [x, y] = [this.slot(a, slot), this.slot(b, slot)];
-      if (isSame(x, y)) continue;
+      if (isSame(x, y) || this.isMirrored(a, b, slot, said.mirrored, isSame)) continue;
       if ((live.read & bit(slot)) !== 0n || !terms.isSet(x, facts) || !terms.isSet(y, facts)) return false;
     }
     // A load that the original has not may fault.
     const changed = a.isChanged ? a : b;
     return [...changed.loads].every((each) => original.loads.has(each) || this.isOwnFrame(each));
+  }
+
+  /**
+   * Whether two operands changed places of a comparison of which code asks no more than whether
+   * they are equal.
+   * @param asked  slots that are read for that alone
+   */
+  private isMirrored(a: Way, b: Way, slot: Slot, asked: bigint, isSame: (x: Term, y: Term) => boolean): boolean {
+    if (this.isExact || (asked & bit(slot)) === 0n) return false;
+    return [slot - 1, slot + 1].some(
+      (other) =>
+        other >= 0 &&
+        (asked & bit(other)) !== 0n &&
+        isSame(this.slot(a, slot), this.slot(b, other)) &&
+        isSame(this.slot(a, other), this.slot(b, slot)),
+    );
   }
 
   /** Memory as far as it matters: where a function has returned its frame does not. */
@@ -437,7 +453,7 @@ export class Equality {
     const pick = (c: Term, a: Term, b: Term): Term => {
       const [atom, holds] = terms.condition('ne', 64, c, terms.number(0n));
       const known = terms.truth(atom, facts);
-      return known === null ? terms.make('select', c, a, b) : known === holds ? a : b;
+      return known === null ? terms.make('select', atom, ...(holds ? [a, b] : [b, a])) : known === holds ? a : b;
     };
     for (const op of block.ops) {
       const row = OPS[op.op];

@@ -509,9 +509,13 @@ export class Liveness {
     );
   }
 
-  /** What code reads of all slots, and of which it asks no more than whether they are 0. */
-  parts(live: bigint): { readonly read: bigint; readonly asked: bigint } {
-    return { read: (live | (live >> COMPARED)) & this.all, asked: (live >> ASKED) & this.all };
+  /**
+   * What code reads of all slots, of which it asks no more than whether they are 0, and which of
+   * those that it reads it only compares with each other, equal or not.
+   */
+  parts(live: bigint): { readonly read: bigint; readonly asked: bigint; readonly mirrored: bigint } {
+    const [plain, compared, asked] = [live & this.all, (live >> COMPARED) & this.all, (live >> ASKED) & this.all];
+    return { read: plain | compared, asked, mirrored: compared & ~plain & ~asked };
   }
 
   /** What is read behind an instruction. */

@@ -78,12 +78,14 @@ function fits(argument: MutantArgument, each: MutantState): boolean {
 
 /** An argument says that a mutant changes nothing, whatever trials say. */
 function isSaidOf(argument: MutantArgument, each: MutantState): boolean {
-  const { object, symbol, text, kinds, note, places, isSame } = argument;
+  const { object, symbol, text, kinds, note, places, range, isSame } = argument;
+  const { offset } = each.tested;
   if (isSame !== undefined) return isSame === 'always' ? isSameCode(each) : isSameElse(each);
   return (
     (note === undefined || note === each.note) &&
     (kinds === undefined || kinds.includes(each.tested.kind)) &&
     (places === undefined || places.includes(keyOf(each.tested))) &&
+    (range === undefined || (offset >= range[0] && offset < range[1])) &&
     object.test(each.tested.object) &&
     symbol.test(each.tested.symbol) &&
     (text === undefined || text.test(each.text))

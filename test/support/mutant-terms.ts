@@ -308,7 +308,8 @@ export class Terms {
   /** A condition as an atom, and whether it must hold. */
   condition(condition: Condition, width: number, a: Term, b: Term): readonly [Term, boolean] {
     const [name, isMirrored, holds] = CONDITIONS[condition];
-    const [x, y] = isMirrored ? [b, a] : [a, b];
+    const isZeroFirst = name === 'eq' && this.value(a) === 0n;
+    const [x, y] = isMirrored || isZeroFirst ? [b, a] : [a, b];
     if (name === 'eq' && this.value(y) === 0n) {
       const inner = this.truthOf(x);
       if (inner !== null) return [inner[0], inner[1] !== holds];
@@ -319,13 +320,15 @@ export class Terms {
   /** Atom of a term that is 0 or not, and what it is where the term is not 0. */
   private truthOf(term: Term): readonly [Term, boolean] | null {
     const { op, of } = this.nodes[term]!;
+    if (/^(?:eq|lt|ltu) \d+$/.test(op)) return [term, true];
     const set = /^set(eq|ne|lt|ge|gt|le|ltu|geu|gtu|leu)(32)?$/.exec(op);
     if (set !== null) return this.condition(set[1] as Condition, set[2] === undefined ? 64 : 32, of[0]!, of[1]!);
     const flags = FLAGS[op];
     const bits = flags === undefined ? undefined : FLAG_WIDTHS.get(Number(this.value(of[0]!) ?? -1n));
     if (flags !== undefined && bits !== undefined) return this.condition(flags, bits, of[1]!, of[2]!);
-    if (op === 'and' && this.value(of[1]!) === Z && this.nodes[of[0]!]!.op === 'testnzcv') {
-      const [kind, a, b] = this.nodes[of[0]!]!.of as [Term, Term, Term];
+    const nzcv = op === 'and' ? of.find((each) => this.nodes[each]!.op === 'testnzcv') : undefined;
+    if (nzcv !== undefined && of.some((each) => this.value(each) === Z)) {
+      const [kind, a, b] = this.nodes[nzcv]!.of as [Term, Term, Term];
       const width = NZCV_WIDTHS.get(Number(this.value(kind) ?? -1n));
       return width === undefined ? null : this.condition('eq', width, a, b);
     }
