@@ -264,6 +264,12 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   'rename-flags': [['renameat2', 'sys(__NR_renameat2, -100L, "/a", -100L, "/b", 2L);']],
   'hard-links': [],
   'file-times': [],
+  watches: [
+    [
+      'inotify_add_watch',
+      `long fd = sys(__NR_inotify_init1, 0L); sys(__NR_inotify_add_watch, fd, "/dev/null", 0x20L);`,
+    ],
+  ],
   packets: [['pipe2', 'sys(__NR_pipe2, space, 040000L);']],
   sockets: [
     ['socket', 'sys(__NR_socket, 17L, 3L, 0L);'],

@@ -9,7 +9,8 @@ import type { Address, Endian } from '../units.js';
 import type { AddressSpace } from './address-space.js';
 import type { Description, Descriptors } from './descriptions.js';
 import type { Errno } from './errno.js';
-import type { FileSystem, NodeStatus } from './files.js';
+import type { NodeStatus } from './files.js';
+import type { FollowedFiles } from './followed-files.js';
 import type { Machine } from '../emulator/machine.js';
 import type { Network } from './network.js';
 import type { SyscallResult } from '../emulator/stops.js';
@@ -64,7 +65,7 @@ export interface CallContext {
   readonly signals: Signals;
   readonly space: AddressSpace;
   readonly descriptors: Descriptors;
-  readonly files: FileSystem;
+  readonly files: FollowedFiles;
   readonly sharing: SharedMemory;
   readonly network: Network;
   /** Bytes that repeat from run to run. */

@@ -6,9 +6,11 @@
 import type { Address } from '../units.js';
 import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
 import { Channel } from './channels.js';
-import { FileDescription, O } from './descriptions.js';
+import { DirectoryDescription, FileDescription, O } from './descriptions.js';
 import type { Errno } from './errno.js';
 import type { FileChanges, FileError, NodeStatus } from './files.js';
+import { EVENT, type FollowedFiles, OpenName } from './followed-files.js';
+import { loadTime, NANOSECONDS } from './guest-times.js';
 import type { TreeNode } from './network.js';
 import { AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, type GuestPaths } from './guest-paths.js';
 
@@ -22,6 +24,11 @@ export type ChangeCallName =
   | 'chmod' | 'chown' | 'futimesat' | 'lchown' | 'utime' | 'utimes' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'ftruncate' | 'ftruncate64' | 'link'
   | 'linkat' | 'mkdir' | 'mkdirat' | 'mknod' | 'mknodat' | 'rename' | 'renameat' | 'renameat2' | 'rmdir' | 'symlink'
   | 'symlinkat' | 'truncate' | 'truncate64' | 'unlink' | 'unlinkat' | 'utimensat';
+
+/** `utimensat`: the time is now; it stays. Source: Linux uapi/linux/stat.h. */
+const [UTIME_NOW, UTIME_OMIT] = [0x3fff_ffffn, 0x3fff_fffen];
+/** Nanoseconds since 1970; null: now. */
+type SetTime = bigint | 'omit' | null;
 
 export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   constructor(
@@ -69,6 +76,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
       (path) => {
         if (kind === 'directory') return 'ENOTDIR';
         network.removeNode(path);
+        this.context.files.nodeChanged(path, EVENT.DELETE);
         return null;
       },
     );
@@ -112,7 +120,9 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
         const place = this.paths.nodePath(path);
         if (typeof place === 'string') return place;
         const pipe = kind === S_IFIFO ? new Channel('pages', network.queues) : null;
-        return network.addNode(place.path, { socket: null, pipe, inode: context.nextInode(), permissions });
+        const wrong = network.addNode(place.path, { socket: null, pipe, inode: context.nextInode(), permissions });
+        if (wrong === null) context.files.nodeChanged(place.path, EVENT.CREATE);
+        return wrong;
       }
       const file = changes.open(path, permissions, false);
       if (typeof file === 'string') return file;
@@ -140,6 +150,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
       if (goal && path !== goal.path) {
         network.removeNode(goal.path);
         network.renamed(path, goal.path);
+        this.context.files.nodeRenamed(path, goal.path);
       }
       return null;
     };
@@ -284,31 +295,105 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     return this.chownAt(arg(args, 0), AT_SYMLINK_NOFOLLOW, args);
   }
 
-  utimensat(args: Arguments): Answer {
-    const address = arg(args, 1);
-    const own = int(arg(args, 0));
-    return this.setTimes(address === 0n ? this.paths.statusOf(own) : this.paths.statusAt(own, address, arg(args, 3)));
+  utimensat(args: Arguments, words: 4 | 8): Answer {
+    const [from, path, address, flags] = [int(arg(args, 0)), arg(args, 1), arg(args, 2), arg(args, 3)];
+    const times: SetTime[] = [null, null];
+    for (let i = 0; address !== 0n && i < 2; i++) {
+      const time = this.timeAt(address + BigInt(2 * i * words), words);
+      if (time === 'EFAULT' || time === 'EINVAL') return time;
+      times[i] = time;
+    }
+    if (times.every((each) => each === 'omit')) return 0n;
+    if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) !== 0n) return 'EINVAL';
+    if (path === 0n && from !== AT_FDCWD) return flags === 0n ? this.setTimesOf(from, times) : 'EINVAL';
+    const found = this.paths.pathAt(from, path);
+    if (typeof found === 'string') return found;
+    if (found.path !== '') return this.setTimesAt(found.path, (flags & AT_SYMLINK_NOFOLLOW) === 0n, times);
+    if ((flags & AT_EMPTY_PATH) === 0n) return 'ENOENT';
+    return from === AT_FDCWD ? this.setTimesAt(this.paths.directory, true, times) : this.setTimesOf(from, times);
   }
 
   utimes(args: Arguments): Answer {
-    return this.setTimes(this.paths.statusAt(AT_FDCWD, arg(args, 0), 0n));
-  }
-
-  utime(args: Arguments): Answer {
-    return this.utimes(args);
+    return this.setMicroseconds(AT_FDCWD, arg(args, 0), arg(args, 1));
   }
 
   futimesat(args: Arguments): Answer {
-    return this.utimensat(args.slice(0, 2));
+    return this.setMicroseconds(int(arg(args, 0)), arg(args, 1), arg(args, 2));
   }
 
-  /** Times are those of the tree; see the condition `file-times`. */
-  private setTimes(status: NodeStatus | Errno): Answer {
+  private setMicroseconds(from: number, path: Address, address: Address): Answer {
+    const { wordBytes } = this.context;
+    const times: SetTime[] = [null, null];
+    for (let i = 0; address !== 0n && i < 2; i++) {
+      const time = loadTime(this.context, address + BigInt(2 * i * wordBytes), wordBytes);
+      if (!time) return 'EFAULT';
+      if (time[1] < 0n || time[1] >= 1_000_000n) return 'EINVAL';
+      times[i] = time[0] * NANOSECONDS + time[1] * 1000n;
+    }
+    return path === 0n && from !== AT_FDCWD ? this.setTimesOf(from, times) : this.setTimesBelow(from, path, times);
+  }
+
+  /** Whole seconds. */
+  utime(args: Arguments): Answer {
+    const { context } = this;
+    const address = arg(args, 1);
+    const times: SetTime[] = [null, null];
+    for (let i = 0; address !== 0n && i < 2; i++) {
+      const seconds = context.loadNumber(address + BigInt(i * context.wordBytes));
+      if (seconds === null) return 'EFAULT';
+      times[i] = BigInt.asIntN(8 * context.wordBytes, seconds) * NANOSECONDS;
+    }
+    return this.setTimesBelow(AT_FDCWD, arg(args, 0), times);
+  }
+
+  private setTimesBelow(from: number, path: Address, times: readonly SetTime[]): Answer {
+    const found = this.paths.pathAt(from, path);
+    if (typeof found === 'string') return found;
+    return found.path === '' ? 'ENOENT' : this.setTimesAt(found.path, true, times);
+  }
+
+  /** A time that is to be set, of `struct timespec`. */
+  private timeAt(address: Address, words: 4 | 8): SetTime | 'EFAULT' | 'EINVAL' {
+    const time = loadTime(this.context, address, words);
+    if (!time) return 'EFAULT';
+    const [seconds, rest] = time;
+    if (rest === UTIME_NOW) return null;
+    if (rest === UTIME_OMIT) return 'omit';
+    return rest < 0n || rest >= NANOSECONDS ? 'EINVAL' : seconds * NANOSECONDS + rest;
+  }
+
+  private setTimesAt(path: string, follow: boolean, times: readonly SetTime[]): Answer {
+    const place = this.paths.placeOf(path, follow);
+    if (typeof place === 'string') return place;
+    if (place.kind === 'tree') return this.setTimes({ path: place.path, follow }, times);
+    return this.keepTimes(this.paths.status(path, follow));
+  }
+
+  private setTimesOf(number: number, times: readonly SetTime[]): Answer {
+    const description = this.context.descriptors.get(number);
+    if (!description) return 'EBADF';
+    if (description instanceof DirectoryDescription) return this.setTimesAt(description.path, true, times);
+    const name = description instanceof FileDescription ? description.file.name : null;
+    return name instanceof OpenName ? this.setTimes(name, times) : this.keepTimes(description.status);
+  }
+
+  /** Times of what is no file of the tree; see the condition `file-times`. */
+  private keepTimes(status: NodeStatus | Errno): Answer {
     if (typeof status === 'string') return status;
     const changes = this.paths.changes();
     if (typeof changes === 'string') return changes;
     this.context.deviate('file-times');
     return 0n;
+  }
+
+  private setTimes(at: Parameters<FollowedFiles['setTimes']>[0], times: readonly SetTime[]): Answer {
+    const { files, machine } = this.context;
+    const there = at instanceof OpenName ? null : files.status(at.path, at.follow);
+    if (typeof there === 'string') return there;
+    const changes = this.paths.changes();
+    if (typeof changes === 'string') return changes;
+    const [accessed, modified] = times.map((each) => (each === 'omit' ? null : (each ?? machine.time)));
+    return files.setTimes(at, accessed!, modified!) ?? 0n;
   }
 
   private resize(path: string, size: bigint): Answer {

@@ -5,7 +5,16 @@
  */
 import { ElftraceError } from '../errors.js';
 import type { Errno } from './errno.js';
-import type { FileError, FileStatus, FileSystem, NodeStatus, OpenFile, ReplayedInput, WritableFile } from './files.js';
+import type {
+  FileError,
+  FileStatus,
+  FileSystem,
+  FileUse,
+  NodeStatus,
+  OpenFile,
+  ReplayedInput,
+  WritableFile,
+} from './files.js';
 
 /** Flags that a description keeps. Source: Linux asm-generic/fcntl.h; equal on all targets. */
 export const O = {
@@ -238,6 +247,13 @@ export class FileDescription extends Seekable {
   }
 
   override readAt(offset: number, size: number): Uint8Array {
+    const bytes = this.contents(offset, size);
+    if (bytes.length > 0) this.current.told?.('access');
+    return bytes;
+  }
+
+  /** What it holds, for who maps it. */
+  contents(offset: number, size: number): Uint8Array {
     this.sharing?.beforeAccess(this.inode);
     return this.current.read(offset, size);
   }
@@ -253,7 +269,9 @@ export class FileDescription extends Seekable {
     if (!('write' in this.current)) return 'EBADF';
     this.sharing?.beforeAccess(this.inode);
     const written = this.current.write(offset, bytes);
-    if (typeof written === 'number') this.sharing?.written(this.inode, offset, written);
+    if (typeof written !== 'number') return written;
+    this.sharing?.written(this.inode, offset, written);
+    if (written > 0) this.current.told?.('modify');
     return written;
   }
 
@@ -262,10 +280,17 @@ export class FileDescription extends Seekable {
     this.sharing?.beforeAccess(this.inode);
     const refusal = this.current.resize(size);
     this.sharing?.resized(this.inode);
+    if (refusal === null) this.current.told?.('modify');
     return refusal;
   }
 
+  /** A process has opened it by its name. */
+  opened(): void {
+    this.current.told?.('open');
+  }
+
   protected override closed(): void {
+    this.current.told?.(this.isWritable ? 'close-written' : 'close');
     this.current.close();
   }
 
@@ -310,16 +335,32 @@ export class TextDescription extends Seekable {
   }
 }
 
+/** A directory whose uses are told. */
+export interface Followed {
+  told(use: FileUse): void;
+  timed(status: FileStatus): FileStatus;
+}
+
 /** A directory of the tree; its position counts entries. */
 export class DirectoryDescription extends Seekable {
   protected readonly sizeBytes = 0;
 
   constructor(
     readonly path: string,
-    status: FileStatus,
+    private readonly first: FileStatus,
     flags: number,
+    /** Null: its uses are not told. */
+    readonly followed: Followed | null = null,
   ) {
-    super(flags, status);
+    super(flags, first);
+  }
+
+  override get status(): FileStatus {
+    return this.followed?.timed(this.first) ?? this.first;
+  }
+
+  protected override closed(): void {
+    this.followed?.told('close');
   }
 
   override read(): Errno {

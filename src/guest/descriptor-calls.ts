@@ -31,6 +31,7 @@ import { MemoryFile, SEAL } from './memory-file.js';
 import { interfaceRequest } from './interface-requests.js';
 import { EventCounter, makePipe, PipeEnd } from './pipes.js';
 import { BUFFER_BYTES, Socket } from './sockets.js';
+import { WatchDescription } from './watch-description.js';
 import type { Address } from '../units.js';
 
 /** Most pieces of a `writev`. */
@@ -514,7 +515,8 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
         return 0n;
       }
       case 'available': {
-        const isKnown = 'file' in description || description instanceof PipeEnd || description instanceof Socket;
+        const isKnown =
+          'file' in description || [PipeEnd, Socket, WatchDescription].some((each) => description instanceof each);
         if (!isKnown) context.deviate('requests');
         if (!isKnown) return 'ENOTTY';
         if (description instanceof Socket && description.state === 'listening') return 'EINVAL';

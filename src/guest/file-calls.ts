@@ -75,7 +75,12 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (typeof opened === 'string') return opened;
     if ((wanted & O.PATH) !== 0 && !(opened instanceof DirectoryDescription)) context.deviate('path-descriptor');
     const number = context.descriptors.add(opened, (wanted & O.CLOEXEC) !== 0);
-    if (number >= 0) return BigInt(number);
+    if (number >= 0) {
+      // A file of /proc may lead to what is open already.
+      if (place.kind === 'tree' && opened instanceof FileDescription) opened.opened();
+      if (opened instanceof DirectoryDescription) opened.followed?.told('open');
+      return BigInt(number);
+    }
     if (opened instanceof FileDescription) opened.file.close();
     return 'EMFILE';
   }
@@ -149,7 +154,8 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (isCreating && (wanted & O.EXCL) !== 0) return 'EEXIST';
     if (status.kind === 'link') return 'ELOOP';
     if (status.kind === 'directory') {
-      return isCreating || isWriting ? 'EISDIR' : new DirectoryDescription(path, status, kept);
+      if (isCreating || isWriting) return 'EISDIR';
+      return new DirectoryDescription(path, status, kept, (wanted & O.PATH) === 0 ? files.nameOf(path, status) : null);
     }
     if ((flags & model.openFlags.directory) !== 0n) return 'ENOTDIR';
     const { sharing } = this.context;
@@ -325,6 +331,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
       pieces.push(...entry);
     }
     if (!context.store(arg(args, 1), Uint8Array.from(pieces))) return 'EFAULT';
+    description.followed?.told('access');
     description.position = position;
     return BigInt(pieces.length);
   }

@@ -17,13 +17,20 @@ export interface FileStatus {
   /** Permission bits, 0o000 to 0o777. */
   readonly permissions: number;
   readonly sizeBytes: number;
-  /** Seconds since 1970. */
-  readonly modified: number;
+  /** Nanoseconds since 1970. */
+  readonly modified: bigint;
+  /** Default: `modified`. */
+  readonly accessed?: bigint;
+  /** Default: `modified`. */
+  readonly changed?: bigint;
   /** Different for different files. */
   readonly inode: number;
   /** Names of the file. Default: 1. */
   readonly links?: number;
 }
+
+/** What a process does with what it has opened. */
+export type FileUse = 'open' | 'access' | 'modify' | 'close' | 'close-written';
 
 /** A regular file open for reading. */
 export interface OpenFile {
@@ -31,6 +38,10 @@ export interface OpenFile {
   /** At most `size` bytes from `offset`; fewer only at the end of the file. */
   read(offset: number, size: number): Uint8Array;
   close(): void;
+  /** Tells what a process did with it by a system call. */
+  told?(use: FileUse): void;
+  /** By which name it was opened. */
+  readonly name?: object;
 }
 
 /** A regular file open for reading and writing. */
@@ -54,6 +65,11 @@ export interface FileChanges {
    */
   link?(from: string, to: string, follow: boolean): FileError | null;
   setPermissions(path: string, permissions: number): FileError | null;
+  /**
+   * Nanoseconds since 1970, which may be kept less exactly. Default: they are not kept beyond the
+   * run.
+   */
+  setTimes?(path: string, accessed: bigint, modified: bigint, follow: boolean): FileError | null;
 }
 
 /** A tree of files. Paths are absolute, components separated by single slashes. */
@@ -143,12 +159,19 @@ const MODE = {
 const BLOCK_BYTES = 4096;
 const SECTOR_BYTES = 512;
 
-type Fields = Readonly<Record<StatField, number>>;
+type Fields = Readonly<Record<Exclude<StatField, TimeField>, number>> & Readonly<Record<TimeField, bigint>>;
+type TimeField = 'atime' | 'mtime' | 'ctime';
+const NANOSECONDS = 1_000_000_000n;
+/** Whole seconds, and nanoseconds behind them. */
+const partsOf = (time: bigint): readonly [bigint, bigint] => {
+  const rest = ((time % NANOSECONDS) + NANOSECONDS) % NANOSECONDS;
+  return [(time - rest) / NANOSECONDS, rest];
+};
 
 function fieldsOf(status: NodeStatus): Fields {
   const special = isSpecial(status);
   const size = special ? 0 : status.sizeBytes;
-  const time = special ? 0 : status.modified;
+  const time = special ? 0n : status.modified;
   return {
     dev: special ? 2 : 1,
     ino: status.inode,
@@ -160,9 +183,9 @@ function fieldsOf(status: NodeStatus): Fields {
     size,
     blksize: BLOCK_BYTES,
     blocks: alignUp(size, BLOCK_BYTES) / SECTOR_BYTES,
-    atime: time,
+    atime: special ? 0n : (status.accessed ?? time),
     mtime: time,
-    ctime: time,
+    ctime: special ? 0n : (status.changed ?? time),
   };
 }
 
@@ -181,7 +204,15 @@ export function statBytes(status: NodeStatus, layout: StatLayout, endian: Endian
   const fields = fieldsOf(status);
   const put = (name: StatField): void => {
     const [at, size] = layout.fields[name];
-    putNumber(bytes, at, size, fields[name], endian);
+    const value = fields[name];
+    if (typeof value === 'number') {
+      putNumber(bytes, at, size, value, endian);
+      return;
+    }
+    // On all targets the nanoseconds stand behind the seconds, and are as wide.
+    partsOf(value).forEach((part, i) => {
+      putNumber(bytes, at + i * size, size, part, endian);
+    });
   };
   put('dev');
   put('ino');
@@ -207,6 +238,11 @@ export function statxBytes(status: NodeStatus, endian: Endian): Uint8Array {
   const put = (at: number, size: number, value: number): void => {
     putNumber(bytes, at, size, value, endian);
   };
+  const putTime = (at: number, time: bigint): void => {
+    const [seconds, rest] = partsOf(time);
+    putNumber(bytes, at, 8, seconds, endian);
+    putNumber(bytes, at + 8, 4, rest, endian);
+  };
   put(0, 4, STATX_BASIC_STATS);
   put(4, 4, fields.blksize);
   put(16, 4, fields.nlink);
@@ -216,9 +252,9 @@ export function statxBytes(status: NodeStatus, endian: Endian): Uint8Array {
   put(32, 8, fields.ino);
   put(40, 8, fields.size);
   put(48, 8, fields.blocks);
-  put(64, 8, fields.atime);
-  put(96, 8, fields.ctime);
-  put(112, 8, fields.mtime);
+  putTime(64, fields.atime);
+  putTime(96, fields.ctime);
+  putTime(112, fields.mtime);
   // Major and minor number, of the device itself and of the one that holds the file.
   put(128, 4, fields.rdev >> 8);
   put(132, 4, fields.rdev & 0xff);

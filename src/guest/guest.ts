@@ -30,7 +30,7 @@ import { FactCalls, type FactCallName } from './fact-calls.js';
 import { ChangeCalls, type ChangeCallName } from './change-calls.js';
 import { GuestPaths } from './guest-paths.js';
 import { FileCalls, type FileCallName } from './file-calls.js';
-import { type FileSystem, joinPath, type NodeStatus, putNumber } from './files.js';
+import { joinPath, type NodeStatus, putNumber } from './files.js';
 import { IpcCalls, type IpcCallName } from './ipc-calls.js';
 import { LockCalls, lockedInode, type LockCallName } from './lock-calls.js';
 import type { Machine } from '../emulator/machine.js';
@@ -48,6 +48,8 @@ import type { Task } from './scheduler.js';
 import type { SharedMemory } from './shared-memory.js';
 import { SemaphoreCalls, type SemaphoreCallName } from './semaphore-calls.js';
 import { SignalCalls, type SignalCallName } from './signal-calls.js';
+import type { FollowedFiles } from './followed-files.js';
+import { WatchCalls, type WatchCallName } from './watch-calls.js';
 import { SpecialCalls, type SpecialCallName } from './special-calls.js';
 import { SpliceCalls, type SpliceCallName } from './splice-calls.js';
 import { Signals } from './signals.js';
@@ -91,7 +93,7 @@ export interface GuestOptions {
 /** The names of calls that have a handler: all that `calls.ts` serves, or `Guest` has no type. */
 type HandledName =
   | ThreadCallName | MemoryCallName | FileCallName | ChangeCallName | DescriptorCallName | LockCallName | EventCallName | ProcessCallName | SignalCallName
-  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName | BatchCallName | IpcCallName | SemaphoreCallName | OptionCallName | SpecialCallName | SpliceCallName; // prettier-ignore
+  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName | BatchCallName | IpcCallName | SemaphoreCallName | OptionCallName | SpecialCallName | SpliceCallName | WatchCallName; // prettier-ignore
 
 /**
  * Handlers are methods rather than closures in one function: V8 compiles each when it is called
@@ -103,7 +105,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
   readonly stackPointer: Abi['stackPointer'];
   readonly wordBytes: 4 | 8;
   readonly endian: Endian;
-  readonly files: FileSystem;
+  readonly files: FollowedFiles;
   readonly world: ProcessWorld;
   readonly identity: Identity;
   readonly standing: Standing = { ...FIRST_STANDING };
@@ -198,6 +200,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       new ProcessCalls(this),
       signalCalls,
       new SpecialCalls(this, signalCalls),
+      new WatchCalls(this, this.paths),
       this.times,
       new FactCalls(this),
       new RightsCalls(this),

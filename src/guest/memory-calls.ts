@@ -236,7 +236,8 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     const refusal = memory.tryMap({ address, size: Number(size), permission, guarded, name });
     if (refusal !== null) return refusal.code === 'areas' ? 'ENOMEM' : this.outOfMemory();
     if (file) {
-      const contents = file.readAt(Number(offset), Number(size));
+      if (this.context.files.isWatched(file.path)) this.context.deviate('watches');
+      const contents = file.contents(Number(offset), Number(size));
       this.space.noteFile({ from: address, to: address + size, path: file.path, offset });
       memory.write(address, contents);
       const end = alignUpBig(BigInt(contents.length), PAGE);

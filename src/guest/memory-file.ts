@@ -33,7 +33,7 @@ export class MemoryFile implements WritableFile, Remembered {
   }
 
   get status(): FileStatus {
-    return { kind: 'file', permissions: 0o777, sizeBytes: this.size, modified: 0, inode: this.inode, links: 0 };
+    return { kind: 'file', permissions: 0o777, sizeBytes: this.size, modified: 0n, inode: this.inode, links: 0 };
   }
 
   read(offset: number, size: number): Uint8Array {

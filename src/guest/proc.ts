@@ -187,5 +187,5 @@ export function procFileAt(path: string, subject: ProcSubject): ProcFile | null 
 export function procStatus(file: ProcFile): FileStatus {
   const kinds = { text: 'file', list: 'directory', link: 'link', descriptor: 'link' } as const;
   const permissions = { text: 0o444, list: 0o555, link: 0o777, descriptor: 0o700 } as const;
-  return { kind: kinds[file.kind], permissions: permissions[file.kind], sizeBytes: 0, modified: 0, inode: 3 };
+  return { kind: kinds[file.kind], permissions: permissions[file.kind], sizeBytes: 0, modified: 0n, inode: 3 };
 }

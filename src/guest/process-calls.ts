@@ -93,6 +93,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     if (status.sizeBytes > PROGRAM_MOST) return 'ENOMEM';
     const file = files.open(path);
     if (typeof file === 'string') return file;
+    if (files.isWatched(path)) this.context.deviate('watches');
     const bytes = file.read(0, PROGRAM_MOST);
     file.close();
     return { path, bytes };

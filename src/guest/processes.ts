@@ -9,7 +9,7 @@ import type { Address } from '../units.js';
 import type { AddressSpace } from './address-space.js';
 import type { CallContext } from './call-context.js';
 import type { FileLocks } from './file-locks.js';
-import type { FileSystem } from './files.js';
+import type { FollowedFiles } from './followed-files.js';
 import type { Futexes } from './futex.js';
 import type { Ipc } from './ipc.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
@@ -135,7 +135,7 @@ export interface ProcessWorld {
   readonly abi: Pick<Abi, 'stackPointer' | 'syscall'>;
   readonly emulation: IrEmulation;
   readonly model: ProcessModel;
-  readonly files: FileSystem;
+  readonly files: FollowedFiles;
   readonly wordBytes: 4 | 8;
   readonly guests: readonly KnownProcess[];
   zombies: readonly Zombie[];

@@ -155,7 +155,7 @@ export class SharedMemory implements FileSharing {
 
   copied(before: number, description: FileDescription): void {
     const object = this.files.get(before);
-    if (!object || before === description.inode) return;
+    if (!object || (before === description.inode && object.isWritten)) return;
     object.hold(description);
     this.files = new Map([...this.files, [description.inode, object]]);
   }

@@ -49,6 +49,11 @@ export class SharedObject {
     return this.held.some((each) => each.file === file);
   }
 
+  /** It is written through its description already. */
+  get isWritten(): boolean {
+    return this.held.at(-1)?.isWritable === true;
+  }
+
   get isFile(): boolean {
     return this.held.length > 0;
   }

@@ -8,6 +8,7 @@ import { type Answer, arg, type Arguments, int, type Service } from './call-cont
 import { deadlineOf, type DescriptorCalls, isTimed } from './descriptor-calls.js';
 import { O } from './descriptions.js';
 import type { Errno } from './errno.js';
+import { EVENT } from './followed-files.js';
 import { NetlinkSocket } from './netlink.js';
 import type { KnownProcess } from './processes.js';
 import {
@@ -183,8 +184,10 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
       inode: context.nextInode(),
       permissions: 0o777 & ~paths.mask,
     });
-    if (wrong === null) socket.local = { family: 'unix', path };
-    return wrong;
+    if (wrong !== null) return wrong;
+    socket.local = { family: 'unix', path };
+    context.files.nodeChanged(place.path, EVENT.CREATE);
+    return null;
   }
 
   /** The socket of AF_UNIX that a name leads to. */

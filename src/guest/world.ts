@@ -12,6 +12,7 @@
 import { Descriptors, InputDescription, OutputDescription } from './descriptions.js';
 import { FileLocks } from './file-locks.js';
 import { type FileSystem, ReplayedInput } from './files.js';
+import { FollowedFiles } from './followed-files.js';
 import { Futexes } from './futex.js';
 import type { LoadedProgram, ProcessImage } from './load.js';
 import { Machine, type MachineOptions } from '../emulator/machine.js';
@@ -122,7 +123,7 @@ export type OnStop = (stop: StopReason, machine: Machine) => boolean;
 export class World implements Tasks, ProcessWorld {
   readonly abi: WorldOptions['abi'];
   readonly model: ProcessModel;
-  readonly files: FileSystem;
+  readonly files: FollowedFiles;
   readonly wordBytes: 4 | 8;
   /** Those that have not ended, in the order in which they were made. */
   guests: readonly Guest[] = [];
@@ -159,7 +160,7 @@ export class World implements Tasks, ProcessWorld {
   constructor(private readonly options: WorldOptions) {
     this.abi = options.abi;
     this.model = options.emulation.process;
-    this.files = options.files;
+    this.files = new FollowedFiles(options.files, () => this.running?.machine.time ?? 0n);
     this.wordBytes = options.wordBytes;
     this.input = new ReplayedInput(options.input);
     this.scheduler = new Scheduler(this, options.slices);
@@ -514,6 +515,7 @@ export class World implements Tasks, ProcessWorld {
       this.network.save(),
       this.ipc.save(),
       this.sharing.save(),
+      this.files.save(),
       ...guests.map((each) => each.save()),
     ];
     return () => {

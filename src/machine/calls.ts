@@ -26,7 +26,8 @@ export const CONDITIONS = {
   'read-only': 'files cannot be written, made or changed without --write: EROFS',
   'rename-flags': 'flags beside RENAME_NOREPLACE: EINVAL',
   'hard-links': 'second names of a file that only a descriptor leads to: ENOENT',
-  'file-times': 'times of files: they stay those of the tree',
+  'file-times': 'times of pipes, sockets and devices: they stay',
+  watches: 'watched files that are executed, mapped, or no files: not all events are told',
   'path-descriptor': 'O_PATH of what is no directory: the descriptor is an ordinary one',
   holes: 'SEEK_DATA, SEEK_HOLE: EINVAL',
   'descriptor-commands': 'commands beside those of copies, flags, locks and F_GETPIPE_SZ: EINVAL',
@@ -75,7 +76,7 @@ export type ServiceName =
   | 'fcntl' | 'flock' | 'flush_icache' | 'fork' | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64' | 'fsync' | 'ftruncate' | 'ftruncate64' | 'futex'
   | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents64' | 'getgroups' | 'getitimer' | 'getpeername' | 'getpgid' | 'getpgrp'
   | 'getpid' | 'getppid' | 'getpriority' | 'getrandom' | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'getsockname' | 'getsockopt'
-  | 'gettid' | 'gettimeofday' | 'getuid' | 'ioctl' | 'ipc' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
+  | 'gettid' | 'gettimeofday' | 'getuid' | 'inotify_add_watch' | 'inotify_init' | 'inotify_init1' | 'inotify_rm_watch' | 'ioctl' | 'ipc' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
   | 'membarrier' | 'memfd_create' | 'mincore' | 'mkdir' | 'mkdirat' | 'mknod' | 'mknodat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msgctl' | 'msgget' | 'msgrcv' | 'msgsnd' | 'msync' | 'munlock'
   | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat' | 'pause' | 'pidfd_getfd' | 'pidfd_open' | 'pidfd_send_signal' | 'pipe'
   | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'pwritev' | 'pwritev2'
@@ -159,6 +160,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   unlink: changing('unlink'),
   unlinkat: changing('unlinkat'),
   utimensat: changing('utimensat', 'file-times'),
+  utimensat_time64: wide('utimensat', 'read-only', 'file-times'),
   pwrite64: row('pwrite64', 'partial'),
   chdir: row('chdir'),
   fchdir: row('fchdir'),
@@ -202,6 +204,10 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   utime: changing('utime', 'file-times'),
   utimes: changing('utimes', 'file-times'),
   futimesat: changing('futimesat', 'file-times'),
+  inotify_init: row('inotify_init'),
+  inotify_init1: row('inotify_init1'),
+  inotify_add_watch: row('inotify_add_watch', 'watches'),
+  inotify_rm_watch: row('inotify_rm_watch'),
   dup: row('dup'),
   dup2: row('dup2'),
   dup3: row('dup3'),
@@ -285,8 +291,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   memfd_create: row('memfd_create', 'huge-pages'),
   // Memory.
   brk: row('brk', 'limits'),
-  mmap: row('mmap', 'limits', 'mapping-kind', 'behind-file', 'protection', 'shared-twice'),
-  mmap2: row('mmap2', 'limits', 'mapping-kind', 'behind-file', 'protection', 'shared-twice'),
+  mmap: row('mmap', 'limits', 'mapping-kind', 'behind-file', 'protection', 'shared-twice', 'watches'),
+  mmap2: row('mmap2', 'limits', 'mapping-kind', 'behind-file', 'protection', 'shared-twice', 'watches'),
   munmap: row('munmap'),
   mprotect: row('mprotect', 'limits', 'protection'),
   madvise: row('madvise', 'keeps-contents'),
@@ -306,8 +312,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   clone3: row('clone3', 'clone-flags', 'thread-limit', 'process-limit'),
   fork: row('fork', 'process-limit'),
   vfork: row('vfork', 'process-limit'),
-  execve: row('execve', 'other-programs'),
-  execveat: row('execveat', 'other-programs', 'execveat-flags'),
+  execve: row('execve', 'other-programs', 'watches'),
+  execveat: row('execveat', 'other-programs', 'watches', 'execveat-flags'),
   wait4: row('wait4'),
   waitid: row('waitid'),
   waitpid: row('waitpid'),

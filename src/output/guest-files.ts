@@ -41,7 +41,7 @@ export function errorOf(cause: unknown): FileError {
 interface Place {
   /** Path on the host; no component of it below the root is a link, except perhaps the last. */
   readonly host: string;
-  readonly stats: fs.Stats;
+  readonly stats: fs.BigIntStats;
 }
 
 /**
@@ -72,28 +72,30 @@ function rootOf(directory: string, option: string): string {
 
 const componentsOf = (path: string): string[] => path.split('/').filter((each) => each !== '' && each !== '.');
 
+const statusOf = (path: string): fs.BigIntStats => fs.lstatSync(path, { bigint: true });
+
 /** Where a path of the guest leads. */
 function walk(root: string, path: string, follow: boolean): Place | FileError {
   const left = componentsOf(path);
   const real: string[] = [];
   let links = 0;
   try {
-    let stats = fs.lstatSync(root);
+    let stats = statusOf(root);
     for (let name = left.shift(); name !== undefined; name = left.shift()) {
       if (name === '..') {
         real.pop();
-        stats = fs.lstatSync(join(root, ...real));
+        stats = statusOf(join(root, ...real));
         continue;
       }
       if (name.includes('\0')) return 'ENOENT';
       const host = join(root, ...real, name);
-      stats = fs.lstatSync(host);
+      stats = statusOf(host);
       if (stats.isSymbolicLink() && (follow || left.length > 0)) {
         if (++links > LINKS_MAX) return 'ELOOP';
         const text = fs.readlinkSync(host);
         if (text.startsWith('/')) real.length = 0;
         left.unshift(...componentsOf(text));
-        stats = fs.lstatSync(join(root, ...real));
+        stats = statusOf(join(root, ...real));
         continue;
       }
       if (left.length > 0 && !stats.isDirectory()) return 'ENOTDIR';
@@ -111,7 +113,7 @@ class Statuses {
 
   constructor(private readonly firstInode: number) {}
 
-  of(stats: fs.Stats): FileStatus | FileError {
+  of(stats: fs.BigIntStats): FileStatus | FileError {
     const kind = stats.isFile() ? 'file' : stats.isDirectory() ? 'directory' : stats.isSymbolicLink() ? 'link' : null;
     if (kind === null) return 'EACCES';
     // The host's numbers would differ from copy to copy; these follow from what the guest looks at.
@@ -120,11 +122,12 @@ class Statuses {
     this.inodes.set(key, inode);
     return {
       kind,
-      permissions: stats.mode & 0o777,
-      sizeBytes: stats.size,
-      modified: Math.max(0, Math.floor(stats.mtimeMs / 1000)),
+      permissions: Number(stats.mode & 0o777n),
+      sizeBytes: Number(stats.size),
+      // When the host looked at a file, or copied the tree, is not the same at every run.
+      modified: stats.mtimeNs,
       inode,
-      links: stats.nlink,
+      links: Number(stats.nlink),
     };
   }
 }
@@ -167,7 +170,7 @@ function openPlace(place: Place, statuses: Statuses, changes: boolean): OpenFile
     // Another process may exchange names between the walk and now: the open file must be the
     // one that was seen.
     descriptor = fs.openSync(place.host, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
-    const stats = fs.fstatSync(descriptor);
+    const stats = fs.fstatSync(descriptor, { bigint: true });
     const status = statuses.of(stats);
     if (typeof status === 'string' || stats.dev !== place.stats.dev || stats.ino !== place.stats.ino) {
       fs.closeSync(descriptor);

@@ -31,8 +31,18 @@ const parentOf = (path: string): string => path.replace(/\/[^/]*$/, '') || '/';
 const nameOf = (path: string): string => path.replace(/^.*\//, '');
 const below = (folder: string, name: string): string => (folder === '/' ? `/${name}` : `${folder}/${name}`);
 
+/** Node takes seconds in one number, which hold a quarter of a microsecond. */
+function setHostTimes(path: string, accessed: bigint, modified: bigint): void {
+  fs.lutimesSync(path, Number(accessed) / 1e9, Number(modified) / 1e9);
+}
+
 class Overlay implements FileSystem, FileChanges {
   private readonly upper: FileSystem;
+  /**
+   * By inode in the upper tree: what was copied up in this run keeps its times, and its number,
+   * where it was the only name of its file.
+   */
+  private readonly origins = new Map<number, { readonly inode?: number; readonly modified: bigint }>();
 
   /** @param room  bytes that files may have in the directory, beside those that are there */
   constructor(
@@ -70,7 +80,23 @@ class Overlay implements FileSystem, FileChanges {
   private at(path: string): FileStatus | FileError {
     if (nameOf(path).startsWith(WHITEOUT)) return 'ENOENT';
     const over = this.upper.status(path, false);
-    return typeof over === 'string' ? this.inLower(path) : over;
+    return typeof over === 'string' ? this.inLower(path) : this.known(over);
+  }
+
+  private known(status: FileStatus): FileStatus {
+    const origin = this.origins.get(status.inode);
+    return origin ? { ...status, ...origin } : status;
+  }
+
+  /** What was copied to a path of the upper tree is what it was. */
+  private isCopyOf(path: string, lower: FileStatus): void {
+    const status = this.upper.status(path, false);
+    if (typeof status === 'string') return;
+    const isAlone = lower.kind === 'directory' || (lower.links ?? 1) === 1;
+    this.origins.set(status.inode, { modified: lower.modified, ...(isAlone && { inode: lower.inode }) });
+    this.attempt(() => {
+      setHostTimes(this.host(path), lower.modified, lower.modified);
+    });
   }
 
   private isInUpper(path: string): boolean {
@@ -146,7 +172,22 @@ class Overlay implements FileSystem, FileChanges {
     if (typeof place === 'string') return place;
     if (permissions !== undefined) return this.openForWriting(place, permissions, truncates);
     if (!place.status) return 'ENOENT';
-    return this.isInUpper(place.path) ? this.upper.open(place.path) : this.lower.open(place.path);
+    return this.isInUpper(place.path) ? this.openAbove(place.path) : this.lower.open(place.path);
+  }
+
+  private openAbove(path: string): ReturnType<FileSystem['open']> {
+    const file = this.upper.open(path);
+    if (typeof file === 'string') return file;
+    const known = (): FileStatus => this.known(file.status);
+    return {
+      get status() {
+        return known();
+      },
+      read: (offset, size) => file.read(offset, size),
+      close: () => {
+        file.close();
+      },
+    };
   }
 
   private host(path: string): string {
@@ -175,6 +216,7 @@ class Overlay implements FileSystem, FileChanges {
         fs.mkdirSync(this.host(at), { mode });
       });
       if (refusal) return refusal;
+      if (typeof under !== 'string') this.isCopyOf(at, under);
     }
     return null;
   }
@@ -201,6 +243,12 @@ class Overlay implements FileSystem, FileChanges {
     if (parents) return parents;
     const status = this.at(path);
     if (typeof status === 'string') return status;
+    const refusal = this.copy(path, status, truncates);
+    if (refusal === null) this.isCopyOf(path, status);
+    return refusal;
+  }
+
+  private copy(path: string, status: FileStatus, truncates: boolean): FileError | null {
     if (status.kind === 'directory') return this.attempt(() => void fs.mkdirSync(this.host(path), { mode: status.permissions | 0o700 })); // prettier-ignore
     if (status.kind === 'link') {
       const link = this.lower.readLink(path);
@@ -247,7 +295,7 @@ class Overlay implements FileSystem, FileChanges {
     let isOpen = true;
     const sizeNow = (): number => fs.fstatSync(descriptor).size;
     const grow = (size: number): boolean => size <= sizeNow() || this.takeRoom(size - sizeNow());
-    const first = this.upper.status(path, false) as FileStatus;
+    const first = this.at(path) as FileStatus;
     return {
       get status() {
         if (!isOpen) return first;
@@ -326,6 +374,10 @@ class Overlay implements FileSystem, FileChanges {
 
   /** Takes what is at a path without links away, and hides what lies below it. */
   private take(path: string): FileError | null {
+    const over = this.upper.status(path, false);
+    // The host may give its number to another file.
+    if (typeof over !== 'string' && (over.kind === 'directory' || (over.links ?? 1) <= 1))
+      this.origins.delete(over.inode);
     const isUnder = typeof this.inLower(path) !== 'string';
     const parents = isUnder ? this.makeParents(path) : null;
     if (parents) return parents;
@@ -372,6 +424,13 @@ class Overlay implements FileSystem, FileChanges {
       if (isUnder) fs.writeFileSync(this.host(below(parentOf(source.path), WHITEOUT + nameOf(source.path))), '');
       this.forgetWhiteout(target.path);
     });
+  }
+
+  setTimes(path: string, accessed: bigint, modified: bigint, follow: boolean): FileError | null {
+    const place = this.walk(path, follow);
+    if (typeof place === 'string') return place;
+    if (!place.status) return 'ENOENT';
+    return this.copyUp(place.path) ?? this.attempt(() => { setHostTimes(this.host(place.path), accessed, modified); }); // prettier-ignore
   }
 
   setPermissions(path: string, permissions: number): FileError | null {

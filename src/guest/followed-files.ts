@@ -1,0 +1,507 @@
+/**
+ * The tree as the processes of a run see it, over the one that the run was given: what they change
+ * has times of the guest's own clock, and is told to who watches (`inotify`). What no process has
+ * changed keeps the times of the tree, also when it is read, as on a file system that is mounted
+ * with `noatime`; of what was changed the time of a read is kept as `relatime` says.
+ *
+ *   system calls -- FollowedFiles -- the tree of the run
+ *                        |
+ *                     watchers
+ *
+ * Source: Linux, inode(7), inotify(7), mount(2), the order of events by experiment.
+ */
+import type { FileChanges, FileError, FileStatus, FileSystem, FileUse, OpenFile, WritableFile } from './files.js';
+
+/** Events of files. Source: Linux uapi/linux/inotify.h; equal on all targets. */
+export const EVENT = {
+  ACCESS: 1, MODIFY: 2, ATTRIB: 4, CLOSE_WRITE: 8, CLOSE_NOWRITE: 0x10, OPEN: 0x20, MOVED_FROM: 0x40, MOVED_TO: 0x80,
+  CREATE: 0x100, DELETE: 0x200, DELETE_SELF: 0x400, MOVE_SELF: 0x800, IGNORED: 0x8000, DIRECTORY: 0x4000_0000,
+} as const; // prettier-ignore
+
+const EVENT_OF = {
+  open: EVENT.OPEN, access: EVENT.ACCESS, modify: EVENT.MODIFY, close: EVENT.CLOSE_NOWRITE, 'close-written': EVENT.CLOSE_WRITE,
+} as const satisfies Record<FileUse, number>; // prettier-ignore
+
+/** Something that happened to a file. */
+export interface FileNews {
+  readonly event: number;
+  /** In the directory that is told; null: it is told to the watchers of the file itself. */
+  readonly name: string | null;
+  /** Joins the two halves of a renaming; else 0. */
+  readonly cookie: number;
+  /** The name by which the file was opened is gone. */
+  readonly isUnlinked: boolean;
+}
+
+export interface FileWatcher {
+  /** False: it does not watch the file with this inode. */
+  watches(inode: number): boolean;
+  tell(inode: number, news: FileNews): void;
+  /** There is no such file any more. */
+  gone(inode: number): void;
+}
+
+interface Times {
+  readonly accessed: bigint;
+  readonly modified: bigint;
+  readonly changed: bigint;
+}
+
+const parentOf = (path: string): string => path.replace(/\/[^/]*$/, '') || '/';
+const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
+const isError = <T extends object>(status: T | FileError): status is FileError => typeof status === 'string';
+
+/** A name by which a file or directory is open. */
+export class OpenName {
+  isUnlinked = false;
+  private isTold = false;
+
+  constructor(
+    private readonly files: FollowedFiles,
+    /** Without links, where the tree tells. */
+    public path: string,
+    readonly inode: number,
+    readonly isDirectory: boolean,
+  ) {}
+
+  timed(status: FileStatus): FileStatus {
+    return this.files.timed(status);
+  }
+
+  told(use: FileUse): void {
+    if (use === 'open') {
+      this.isTold = true;
+      this.files.addName(this);
+    }
+    // Files are opened on the way of other calls, too, of which nothing is told.
+    if (!this.isTold && use !== 'modify') return;
+    this.files.used(this, use);
+    if (use === 'close' || use === 'close-written') {
+      this.isTold = false;
+      this.files.dropName(this);
+    }
+  }
+}
+
+class FollowedFile implements OpenFile {
+  constructor(
+    protected readonly files: FollowedFiles,
+    protected readonly file: OpenFile,
+    readonly name: OpenName,
+  ) {}
+
+  get status(): FileStatus {
+    return this.files.timed(this.file.status);
+  }
+
+  read(offset: number, size: number): Uint8Array {
+    return this.file.read(offset, size);
+  }
+
+  close(): void {
+    this.file.close();
+  }
+
+  told(use: FileUse): void {
+    this.name.told(use);
+  }
+}
+
+class FollowedWritable extends FollowedFile implements WritableFile {
+  constructor(
+    files: FollowedFiles,
+    protected override readonly file: WritableFile,
+    name: OpenName,
+  ) {
+    super(files, file, name);
+  }
+
+  write(offset: number, bytes: Uint8Array): number | FileError {
+    const written = this.file.write(offset, bytes);
+    if (typeof written === 'number' && written > 0) this.files.stamp(this.name.inode, this.file);
+    return written;
+  }
+
+  resize(size: number): FileError | null {
+    const refusal = this.file.resize(size);
+    if (refusal === null) this.files.stamp(this.name.inode, this.file);
+    return refusal;
+  }
+}
+
+export class FollowedFiles implements FileSystem {
+  /** Not there: nothing may be changed. */
+  readonly changes?: FileChanges;
+  /** By inode: of what was changed in this run. */
+  private times = new Map<number, Times>();
+  private watchers: ReadonlySet<FileWatcher> = new Set();
+  private names: ReadonlySet<OpenName> = new Set();
+  private lastCookie = 0;
+
+  constructor(
+    private readonly tree: FileSystem,
+    /** Nanoseconds since 1970. */
+    private readonly clock: () => bigint,
+  ) {
+    if (tree.changes) this.changes = new FollowedChanges(this, tree, tree.changes);
+  }
+
+  save(): () => void {
+    const { watchers, names, lastCookie } = this;
+    const times = new Map(this.times);
+    const paths = [...names].map((each) => [each, each.path, each.isUnlinked] as const);
+    return () => {
+      Object.assign(this, { watchers, names, lastCookie });
+      this.times = new Map(times);
+      for (const [name, path, isUnlinked] of paths) Object.assign(name, { path, isUnlinked });
+    };
+  }
+
+  // --------------------------------------------------------------------------------------- looking
+
+  /** A status with the times of this run. */
+  timed(status: FileStatus): FileStatus {
+    const times = this.times.get(status.inode);
+    return times ? { ...status, ...times } : status;
+  }
+
+  status(path: string, follow: boolean): FileStatus | FileError {
+    const status = this.tree.status(path, follow);
+    return isError(status) ? status : this.timed(status);
+  }
+
+  open(path: string): OpenFile | FileError {
+    const file = this.tree.open(path);
+    return isError(file) ? file : new FollowedFile(this, file, this.nameOf(path, file.status));
+  }
+
+  readLink(path: string): { readonly text: string } | FileError {
+    return this.tree.readLink(path);
+  }
+
+  list(path: string): readonly string[] | FileError {
+    return this.tree.list(path);
+  }
+
+  realPath(path: string): { readonly path: string } | FileError {
+    return this.tree.realPath?.(path) ?? { path };
+  }
+
+  /** Where a place is without links; `follow`: the one at its end, too. */
+  realPlace(path: string, follow: boolean): string {
+    const real = this.realPath(follow ? path : parentOf(path));
+    if (isError(real)) return path;
+    return follow ? real.path : `${real.path === '/' ? '' : real.path}/${nameOf(path)}`;
+  }
+
+  /** The name by which a file or directory is opened. */
+  nameOf(path: string, { inode, kind }: FileStatus): OpenName {
+    // Where nothing changes the path can be looked at again later.
+    return new OpenName(this, this.changes ? this.realPlace(path, true) : path, inode, kind === 'directory');
+  }
+
+  // -------------------------------------------------------------------------------------- changing
+
+  private get now(): bigint {
+    return this.clock();
+  }
+
+  /** A file was written now. */
+  stamp(inode: number, file: OpenFile): void {
+    const { now } = this;
+    const accessed = this.times.get(inode)?.accessed ?? file.status.accessed ?? file.status.modified;
+    this.times.set(inode, { accessed, modified: now, changed: now });
+  }
+
+  /** A file was made now. */
+  stampNew(inode: number): void {
+    const { now } = this;
+    this.times.set(inode, { accessed: now, modified: now, changed: now });
+  }
+
+  /** Something of a file but its contents was changed now. */
+  stampChanged(status: FileStatus, times: { readonly accessed?: bigint; readonly modified?: bigint } = {}): void {
+    const { accessed, modified } = {
+      accessed: status.accessed ?? status.modified,
+      modified: status.modified,
+      ...times,
+    };
+    this.times.set(status.inode, { accessed, modified, changed: this.now });
+  }
+
+  /** A directory was written now; `real`: a place in it, without links. */
+  stampParent(real: string): void {
+    const status = this.status(parentOf(real), true);
+    if (!isError(status)) this.stampChanged(status, { modified: this.now });
+  }
+
+  /**
+   * Sets the times of a file; null: one stays as it is. `name`: by which it is open; else `path`
+   * leads to it.
+   */
+  setTimes(
+    at: { readonly path: string; readonly follow: boolean } | OpenName,
+    accessed: bigint | null,
+    modified: bigint | null,
+  ): FileError | null {
+    const isOpen = at instanceof OpenName;
+    const follow = !isOpen && at.follow;
+    const before = isOpen && at.isUnlinked ? null : this.status(at.path, follow);
+    if (typeof before === 'string') return before;
+    if (before) {
+      const [first, second] = [accessed ?? before.accessed ?? before.modified, modified ?? before.modified];
+      const refusal = this.tree.changes?.setTimes?.(at.path, first, second, follow) ?? null;
+      if (refusal) return refusal;
+      const after = this.status(at.path, follow);
+      if (isError(after)) return after;
+      this.stampChanged(after, { accessed: first, modified: second });
+    } else if (isOpen) {
+      const old = this.times.get(at.inode) ?? { accessed: this.now, modified: this.now };
+      this.times.set(at.inode, {
+        accessed: accessed ?? old.accessed,
+        modified: modified ?? old.modified,
+        changed: this.now,
+      });
+    }
+    const event = accessed === null ? EVENT.MODIFY : modified === null ? EVENT.ACCESS : EVENT.ATTRIB;
+    const inode = isOpen ? at.inode : before!.inode;
+    this.tell(event, {
+      real: isOpen ? at.path : this.realPlace(at.path, follow),
+      inode,
+      isDirectory: before?.kind === 'directory',
+    });
+    return null;
+  }
+
+  // -------------------------------------------------------------------------------------- watching
+
+  addWatcher(watcher: FileWatcher): void {
+    this.watchers = new Set([...this.watchers, watcher]);
+  }
+
+  removeWatcher(watcher: FileWatcher): void {
+    this.watchers = new Set([...this.watchers].filter((each) => each !== watcher));
+  }
+
+  addName(name: OpenName): void {
+    this.names = new Set([...this.names, name]);
+  }
+
+  dropName(name: OpenName): void {
+    this.names = new Set([...this.names].filter((each) => each !== name));
+    if (name.isUnlinked) this.checkGone(name.inode);
+  }
+
+  get nextCookie(): number {
+    return ++this.lastCookie;
+  }
+
+  get watcherCount(): number {
+    return this.watchers.size;
+  }
+
+  get areWatched(): boolean {
+    return this.watchers.size > 0;
+  }
+
+  /** True when a file is watched, or the directory that it is in. */
+  isWatched(path: string): boolean {
+    if (!this.areWatched) return false;
+    const inodes = [path, parentOf(this.realPlace(path, true))].flatMap((each) => {
+      const status = this.tree.status(each, true);
+      return isError(status) ? [] : [status.inode];
+    });
+    return [...this.watchers].some((watcher) => inodes.some((each) => watcher.watches(each)));
+  }
+
+  /** A process did something with what it has open. */
+  used(name: OpenName, use: FileUse): void {
+    const { inode, isDirectory, isUnlinked } = name;
+    const times = use === 'access' ? this.times.get(inode) : undefined;
+    if (times && (times.accessed <= times.modified || times.accessed <= times.changed)) {
+      this.times.set(inode, { ...times, accessed: this.now });
+    }
+    if (!this.areWatched) return;
+    const real = this.changes ? name.path : this.realPlace(name.path, true);
+    this.tell(EVENT_OF[use], { real, inode, isDirectory, isUnlinked });
+  }
+
+  /** Tells of a file who watches it, or its directory. */
+  tell(
+    event: number,
+    file: {
+      readonly real: string;
+      readonly inode: number;
+      readonly isDirectory: boolean;
+      readonly isUnlinked?: boolean;
+    },
+  ): void {
+    if (!this.areWatched) return;
+    const { real, inode, isDirectory, isUnlinked = false } = file;
+    const whole = isDirectory ? event | EVENT.DIRECTORY : event;
+    if (real !== '/') this.tellIn(real, whole, 0, isUnlinked);
+    for (const each of this.watchers) each.tell(inode, { event: whole, name: null, cookie: 0, isUnlinked });
+  }
+
+  /** Tells who watches a file alone. */
+  tellSelf(event: number, inode: number): void {
+    for (const each of this.watchers) each.tell(inode, { event, name: null, cookie: 0, isUnlinked: false });
+  }
+
+  /** Tells of a name who watches its directory. */
+  tellIn(real: string, event: number, cookie = 0, isUnlinked = false): void {
+    if (!this.areWatched) return;
+    const parent = this.tree.status(parentOf(real), true);
+    if (isError(parent)) return;
+    for (const each of this.watchers) each.tell(parent.inode, { event, name: nameOf(real), cookie, isUnlinked });
+  }
+
+  /** A name of a file is gone; `isLast`: it was the only one. */
+  unlinked(real: string, status: FileStatus, isLast: boolean): void {
+    for (const each of this.names) if (each.path === real && each.inode === status.inode) each.isUnlinked = true;
+    if (isLast) this.checkGone(status.inode);
+  }
+
+  /** Another thing without a file is made or gone: a socket or a pipe. */
+  nodeChanged(real: string, event: number): void {
+    this.stampParent(real);
+    this.tellIn(real, event);
+  }
+
+  nodeRenamed(from: string, to: string): void {
+    for (const each of [from, to]) this.stampParent(each);
+    const cookie = this.nextCookie;
+    this.tellIn(from, EVENT.MOVED_FROM, cookie);
+    this.tellIn(to, EVENT.MOVED_TO, cookie);
+  }
+
+  private checkGone(inode: number): void {
+    if ([...this.names].some((each) => each.inode === inode)) return;
+    for (const each of this.watchers) each.gone(inode);
+  }
+
+  renamed(from: string, to: string): void {
+    for (const each of this.names) {
+      if (each.isUnlinked) continue;
+      if (each.path === from) each.path = to;
+      else if (each.path.startsWith(`${from}/`)) each.path = to + each.path.slice(from.length);
+    }
+  }
+}
+
+/** What changes the tree, and is told of. */
+class FollowedChanges implements FileChanges {
+  /** Not there: files have one name. */
+  readonly link?: NonNullable<FileChanges['link']>;
+
+  constructor(
+    private readonly files: FollowedFiles,
+    private readonly tree: FileSystem,
+    private readonly changes: FileChanges,
+  ) {
+    if (changes.link) this.link = (from, to, follow) => this.linked(to, changes.link!(from, to, follow));
+  }
+
+  open(path: string, permissions: number, truncates: boolean): WritableFile | FileError {
+    const { files } = this;
+    const before = this.tree.status(path, true);
+    const file = this.changes.open(path, permissions, truncates);
+    if (isError(file)) return file;
+    const { status } = file;
+    const name = files.nameOf(path, status);
+    if (isError(before)) this.made(name.path, status);
+    else if (truncates) {
+      files.stamp(status.inode, file);
+      files.tell(EVENT.MODIFY, { real: name.path, inode: status.inode, isDirectory: false });
+    }
+    return new FollowedWritable(files, file, name);
+  }
+
+  private made(real: string, { inode, kind }: FileStatus): void {
+    this.files.stampNew(inode);
+    this.files.stampParent(real);
+    this.files.tellIn(real, kind === 'directory' ? EVENT.CREATE | EVENT.DIRECTORY : EVENT.CREATE);
+  }
+
+  /** What is new at a path, when that was made. */
+  private madeAt(path: string, refusal: FileError | null): FileError | null {
+    const status = refusal === null ? this.tree.status(path, false) : refusal;
+    if (!isError(status)) this.made(this.files.realPlace(path, false), status);
+    return refusal;
+  }
+
+  makeDirectory(path: string, permissions: number): FileError | null {
+    return this.madeAt(path, this.changes.makeDirectory(path, permissions));
+  }
+
+  symbolicLink(text: string, path: string): FileError | null {
+    return this.madeAt(path, this.changes.symbolicLink(text, path));
+  }
+
+  remove(path: string, kind: 'file' | 'directory'): FileError | null {
+    const { files } = this;
+    const status = files.status(path, false);
+    const refusal = this.changes.remove(path, kind);
+    if (refusal !== null || isError(status)) return refusal;
+    const real = files.realPlace(path, false);
+    const isDirectory = kind === 'directory';
+    files.stampParent(real);
+    files.stampChanged(status);
+    if (!isDirectory) files.tellSelf(EVENT.ATTRIB, status.inode);
+    files.tellIn(real, isDirectory ? EVENT.DELETE | EVENT.DIRECTORY : EVENT.DELETE);
+    files.unlinked(real, status, isDirectory || (status.links ?? 1) <= 1);
+    return null;
+  }
+
+  rename(from: string, to: string): FileError | null {
+    const { files } = this;
+    const target = files.status(to, false);
+    const before = files.realPlace(from, false);
+    const refusal = this.changes.rename(from, to);
+    if (refusal !== null) return refusal;
+    const after = files.realPlace(to, false);
+    const source = files.status(to, false);
+    if (before === after || isError(source)) return null;
+    const flag = source.kind === 'directory' ? EVENT.DIRECTORY : 0;
+    for (const each of [before, after]) files.stampParent(each);
+    files.stampChanged(source);
+    const cookie = files.nextCookie;
+    files.tellIn(before, EVENT.MOVED_FROM | flag, cookie);
+    files.tellIn(after, EVENT.MOVED_TO | flag, cookie);
+    if (!isError(target)) {
+      files.stampChanged(target);
+      files.tellSelf(EVENT.ATTRIB, target.inode);
+    }
+    files.tellSelf(EVENT.MOVE_SELF, source.inode);
+    if (!isError(target)) files.unlinked(after, target, target.kind === 'directory' || (target.links ?? 1) <= 1);
+    files.renamed(before, after);
+    return null;
+  }
+
+  private linked(to: string, refusal: FileError | null): FileError | null {
+    const { files } = this;
+    const status = refusal === null ? files.status(to, false) : refusal;
+    if (isError(status)) return refusal;
+    const real = files.realPlace(to, false);
+    files.stampChanged(status);
+    files.stampParent(real);
+    files.tellSelf(EVENT.ATTRIB, status.inode);
+    files.tellIn(real, EVENT.CREATE);
+    return null;
+  }
+
+  setPermissions(path: string, permissions: number): FileError | null {
+    const { files } = this;
+    const before = files.status(path, true);
+    const refusal = this.changes.setPermissions(path, permissions);
+    const status = refusal === null ? this.tree.status(path, true) : refusal;
+    if (isError(status) || isError(before)) return refusal;
+    files.stampChanged({ ...before, inode: status.inode });
+    files.tell(EVENT.ATTRIB, {
+      real: files.realPlace(path, true),
+      inode: status.inode,
+      isDirectory: status.kind === 'directory',
+    });
+    return null;
+  }
+}
