@@ -157,6 +157,14 @@ function frameModules(): FrameModules {
   return frames;
 }
 
+/** A region that is not there. */
+interface Asked {
+  /** How often compiled code asked for it. */
+  count: number;
+  /** Count at which it is looked at again. */
+  due: number;
+}
+
 /** A block that tier 0 has translated. */
 export interface ReachedBlock {
   readonly address: Address;
@@ -180,6 +188,9 @@ export class CompiledTier {
   private indices = new Map<Address, number>();
   private readonly units = new Map<Address, Unit>();
   private readonly places = new Map<Address, Place>();
+  /** What `placeAt` was asked last, while no place came or went. */
+  private lastAsked: Address | null = null;
+  private lastPlace: Place | undefined;
   private readonly byPage = new Map<number, Set<Unit>>();
   /** Addresses at which no region begins, until code changes. */
   private readonly refused = new Set<Address>();
@@ -205,10 +216,8 @@ export class CompiledTier {
   private readonly due = new Map<Address, number>();
   /** Regions that compiled code has asked for often enough; they wait for others. */
   private readonly pending = new Set<Address>();
-  /** How often compiled code asked for a region that is not there. */
-  private readonly asked = new Map<Address, number>();
-  /** Count at which such a region is looked at again. */
-  private readonly askedDue = new Map<Address, number>();
+  /** Regions that are not there, and that compiled code asked for. */
+  private readonly asked = new Map<Address, Asked>();
   /** What short stays have lost in all regions. */
   private readonly balance = new Balance();
   /** How often regions were given up (`MOST_LOST`), by their entries. */
@@ -260,7 +269,31 @@ export class CompiledTier {
 
   /** Where a region can be begun for the address; 0: nowhere. */
   find(address: Address): number {
-    return this.places.get(address)?.packed ?? 0;
+    return this.placeAt(address)?.packed ?? 0;
+  }
+
+  /**
+   * On the way into compiled code and out of it three ask for the same address, and to find it in a
+   * large map takes as long as twenty instructions.
+   */
+  private placeAt(address: Address): Place | undefined {
+    if (address !== this.lastAsked) {
+      this.lastPlace = this.places.get(address);
+      this.lastAsked = address;
+    }
+    return this.lastPlace;
+  }
+
+  private setPlace(address: Address, place: Place): void {
+    this.places.set(address, place);
+    this.known.set(address, place.packed);
+    this.lastAsked = null;
+  }
+
+  private deletePlace(address: Address): void {
+    this.places.delete(address);
+    this.known.remove(address);
+    this.lastAsked = null;
   }
 
   /** True when there is stack enough for compiled code. */
@@ -292,23 +325,24 @@ export class CompiledTier {
    * often.
    */
   wanted(address: Address): number {
-    const place = this.places.get(address);
+    const place = this.placeAt(address);
     if (place) {
       this.known.set(address, place.packed);
       // What is called directly must begin a region of its own to be found.
       if (place.unit.entry === address || !this.indices.has(address)) return place.packed;
     }
     const there = place?.packed ?? 0;
-    const count = (this.asked.get(address) ?? 0) + 1;
-    this.asked.set(address, count);
+    let asked = this.asked.get(address);
+    if (!asked) this.asked.set(address, (asked = { count: 0, due: LEAST_ASKED }));
+    const count = ++asked.count;
     if (count < FEW_ASKED) return there;
     const anew = this.worthAnew.has(address);
     if (!anew) {
-      if (count < (this.askedDue.get(address) ?? LEAST_ASKED)) return there;
+      if (count < asked.due) return there;
       const enough = exitsFor(this.sizeOf(address)) * this.dearness(address);
       // Those that are about as hot share a module: each costs V8 some 100 KB.
       const isAlone = count >= 2 * enough;
-      this.askedDue.set(address, Math.max(2 * count, enough));
+      asked.due = Math.max(2 * count, enough);
       if (count >= enough) this.pending.add(address);
       if (!isAlone && this.pending.size < BATCH_REGIONS) return there;
     }
@@ -321,10 +355,7 @@ export class CompiledTier {
   private flush(address: Address): void {
     const batch = [...this.pending];
     this.pending.clear();
-    for (const each of batch) {
-      this.asked.delete(each);
-      this.askedDue.delete(each);
-    }
+    for (const each of batch) this.asked.delete(each);
     this.compile(address, batch);
   }
 
@@ -386,7 +417,7 @@ export class CompiledTier {
    * A stay that began at the address came to code that is not compiled, after so many instructions.
    */
   ended(address: Address, instructions: number): void {
-    const unit = this.places.get(address)?.unit;
+    const unit = this.placeAt(address)?.unit;
     if (!unit) return;
     const made = this.compiledCount;
     const all = this.balance.add(instructions, made) >= MOST_LOST_BY_ALL;
@@ -403,7 +434,7 @@ export class CompiledTier {
     this.givenUp.set(entry, (this.givenUp.get(entry) ?? 0) + 1);
     this.drop(unit);
     this.worthAnew.delete(entry);
-    for (const known of [this.heat, this.due, this.asked, this.askedDue]) known.delete(entry);
+    for (const known of [this.heat, this.due, this.asked]) known.delete(entry);
   }
 
   private unitsAt(address: Address): readonly Unit[] {
@@ -425,6 +456,13 @@ export class CompiledTier {
     this.reached.set(block.address, block);
   }
 
+  /** Where a block leads, as far as it is known. */
+  private waysOf({ terminator, last }: ReachedBlock): readonly Address[] {
+    const indirect = terminator.kind === 'ind' || terminator.kind === 'calli' ? this.jumps.get(last) : undefined;
+    const direct = waysOf(terminator);
+    return indirect ? [...direct, ...indirect] : direct;
+  }
+
   /** Instructions of the function at an address, as far as tier 0 has reached it. */
   private sizeOf(entry: Address): number {
     const queue = [entry];
@@ -435,8 +473,7 @@ export class CompiledTier {
       if (!block) continue;
       size += block.count;
       if (size > MAX_COUNTED) break;
-      const indirect = this.jumps.get(block.last);
-      for (const each of [...waysOf(block), ...(indirect ?? [])]) {
+      for (const each of this.waysOf(block)) {
         if (seen.has(each) || this.places.has(each)) continue;
         seen.add(each);
         queue.push(each);
@@ -638,8 +675,7 @@ export class CompiledTier {
       const { address } = region.blocks[number]!.block;
       if (number !== 0 && this.places.has(address)) continue;
       const place: Place = { unit, packed: index | ((number === 0 ? 0 : number + 1) << 16) };
-      this.places.set(address, place);
-      this.known.set(address, place.packed);
+      this.setPlace(address, place);
       this.source.entered(address);
     }
   }
@@ -680,8 +716,7 @@ export class CompiledTier {
     for (const number of unit.region.entries) {
       const { address } = unit.region.blocks[number]!.block;
       if (this.places.get(address)?.unit !== unit) continue;
-      this.places.delete(address);
-      this.known.remove(address);
+      this.deletePlace(address);
     }
     for (const page of unit.pages) {
       const set = this.byPage.get(page);
@@ -717,7 +752,6 @@ export class CompiledTier {
     this.refused.clear();
     this.pending.clear();
     this.asked.clear();
-    this.askedDue.clear();
     this.worthAnew.clear();
     this.remade.clear();
     this.givenUp.clear();
@@ -727,11 +761,11 @@ export class CompiledTier {
 }
 
 /** Where a block leads directly, behind a call where that returns to. */
-function waysOf({ terminator }: ReachedBlock): readonly Address[] {
+function waysOf(terminator: Terminator): readonly Address[] {
   // Behind a call its callee comes back; `pc` of others is where they go.
   if ('ret' in terminator) return [terminator.ret];
-  const next = 'next' in terminator ? [terminator.next] : [];
-  return 'pc' in terminator ? [...next, terminator.pc] : next;
+  if (!('next' in terminator)) return 'pc' in terminator ? [terminator.pc] : [];
+  return 'pc' in terminator ? [terminator.next, terminator.pc] : [terminator.next];
 }
 
 /** True when an instruction of the region holds the address. */

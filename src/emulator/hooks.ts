@@ -39,7 +39,7 @@ export class Hooks {
   }
 
   has(address: Address): boolean {
-    return this.hooks.has(address) || (this.gates.size > 0 && this.gates.has(address));
+    return (this.hooks.size > 0 && this.hooks.has(address)) || (this.gates.size > 0 && this.gates.has(address));
   }
 
   /** The hooks of an address: while there are some it is the same list, whatever comes and goes. */

@@ -63,17 +63,16 @@ export class Runner {
    * there, and something else is next.
    */
   private enter(run: Running): StopReason | null {
-    const { cpus, hooks, translations, tiers } = this.parts;
+    const { cpus, hooks, tiers } = this.parts;
     const { cpu } = run;
     if (run.remaining <= 0) return { kind: 'step-limit' };
     let passing = cpu.passHook === cpus.pc;
     if (!passing) cpu.passHook = null;
     run.watched = 0;
-    const known = run.alone || run.isOnlyHooked ? undefined : translations.blocks.get(cpus.pc);
     // What tier 0 would come back for after its first record.
-    const isOnlyHooked = run.isOnlyHooked || (!passing && !known && !run.alone && this.isOnlyHooked(cpus.pc));
+    const isServed = !passing && (run.isOnlyHooked || (hooks.has(cpus.pc) && this.asksForHooks(run, cpus.pc)));
     run.isOnlyHooked = false;
-    if (!passing && (isOnlyHooked || known?.prefix === 'hook')) {
+    if (isServed) {
       const stop = this.serveHooks(run, cpus.pc);
       if (stop) return stop;
       if (cpu.passHook === null) return null;
@@ -83,7 +82,7 @@ export class Runner {
     run.asked = false;
     const gate = passing ? hooks.gateAt(cpus.pc) : undefined;
     if (gate) return this.passGate(run, gate);
-    const block = this.blockToRun(run, known, passing);
+    const block = this.blockToRun(run, passing);
     if (!block) return { kind: 'fault', address: cpus.pc, access: 'execute', instruction: cpus.pc };
     const { header } = block;
     const skips = (passing && block.prefix === 'hook') || block.prefix === 'region';
@@ -92,10 +91,10 @@ export class Runner {
   }
 
   /** The block at `pc`, or as much of it as may run; null where nothing may be executed. */
-  private blockToRun(run: Running, known: Translated | undefined, passing: boolean): Translated | null {
+  private blockToRun(run: Running, passing: boolean): Translated | null {
     const { cpus, hooks, translations } = this.parts;
     const { alone, slow } = run;
-    let block = alone ? null : known && !known.dropped ? known : translations.translate(cpus.pc);
+    let block = alone ? null : translations.translate(cpus.pc);
     if (alone || (block && block.count > run.remaining)) {
       const hooked = !passing && hooks.has(cpus.pc);
       block = translations.translateOnce(cpus.pc, alone ? 1 : run.remaining, hooked, slow);
@@ -114,6 +113,13 @@ export class Runner {
     run.remaining--;
     run.cpu.passHook = null;
     return result === 'stop' ? { kind: 'hook', address } : null;
+  }
+
+  /** Hooks are at an address, and tier 0 would leave there for them. */
+  private asksForHooks({ alone }: Running, address: Address): boolean {
+    if (alone) return false;
+    const known = this.parts.translations.blocks.get(address);
+    return known ? known.prefix === 'hook' : this.isOnlyHooked(address);
   }
 
   /**
