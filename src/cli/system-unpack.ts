@@ -12,10 +12,10 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { type CompressedForm, compressedForm, statedSize } from '../elf/compressed.js';
 import { noteInput } from '../output/inputs.js';
+import { namelessFile } from '../output/nameless.js';
 import { commandDeadline, commandLimits } from './limits.js';
 
 /** Portions of which one is judged, one is ready or nearly so, and one is begun. */
@@ -192,23 +192,6 @@ export async function* unpackedAhead<Portion>(
     }
   } finally {
     for (const { unpacked } of begun) await unpacked.end();
-  }
-}
-
-/** A new file that has no name any more; null where no temporary file can be made. */
-function namelessFile(): number | null {
-  try {
-    const folder = fs.mkdtempSync(join(tmpdir(), 'elftrace-'));
-    try {
-      const path = join(folder, 'unpacked');
-      const descriptor = fs.openSync(path, 'wx+', 0o600);
-      fs.unlinkSync(path);
-      return descriptor;
-    } finally {
-      fs.rmdirSync(folder);
-    }
-  } catch {
-    return null;
   }
 }
 
