@@ -42,10 +42,10 @@ static int turn(struct page *page)
   return 1;
 }
 
-/* A 64th of what there is: what is not written in the end is no more than that. */
+/* A 256th of what there is: what is not written in the end is no more than that. */
 static word step_of(word size)
 {
-  word step = (size >> 6) & ~(FIRST_STEP - 1);
+  word step = (size >> 8) & ~(FIRST_STEP - 1);
   return step < FIRST_STEP ? FIRST_STEP : step > LAST_STEP ? LAST_STEP : step;
 }
 

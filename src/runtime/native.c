@@ -76,7 +76,7 @@ enum {
 #define SCRATCH 0x10000
 #define PATH_ROOM 1024ul
 #define FIRST_STEP 0x40000ul
-#define LAST_STEP 0x400000ul
+#define LAST_STEP 0x100000ul
 /* Of the address space; a thread's file ends there. The other: where those of ended threads stay mapped. */
 #if __SIZEOF_LONG__ == 8
 #define WINDOW 0x400000000ul
