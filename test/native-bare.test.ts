@@ -102,13 +102,16 @@ describeNatively('without section headers', () => {
       },
     );
 
-    test('RT-56: a library, whose dynamic symbols are names', () => {
+    test.each([
+      ['with unwind information', []],
+      ['without', NO_UNWINDING],
+    ])('RT-56: a library, whose dynamic symbols are names: %s', (_, unwinding) => {
       const source =
         'int getppid(void), g; static int below(int n) { return g += getppid() ? n : 0; } int first(int n) { return below(n); }';
       const folder = scratch('libraries');
       mkdirSync(folder);
       const path = join(folder, 'libfirst.so');
-      const shared = compile(source, [...PLAIN, NOPS, '-fPIC', '-shared', '-Wl,-soname,libfirst.so']);
+      const shared = compile(source, [...PLAIN, NOPS, ...unwinding, '-fPIC', '-shared', '-Wl,-soname,libfirst.so']);
       writeFileSync(path, readFileSync(shared), { mode: 0o755 });
       const program = compile('int first(int); int main(void) { return first(2) == 2 ? 3 : 4; }', ['-O1'], 'c', [
         path,

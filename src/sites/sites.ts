@@ -686,11 +686,12 @@ function entryOf(view: ProgramView, reading: SiteReading | null, room: 'enough' 
   } else if (reading.state === 'call') return null;
   const end = reading.startDelta + reading.sizeBytes;
   for (let delta = 0; delta <= end; delta++) if (view.unwindsFrom(delta)) return 'unwound';
-  const references = Array.from({ length: reading.ipDelta + 1 }, (_, delta) => view.calledFrom(delta));
+  const referenceTo = (delta: number) => (view.functionAt(delta) ? 'called' : view.calledFrom(delta));
+  const references = Array.from({ length: reading.ipDelta + 1 }, (_, delta) => referenceTo(delta));
   const { landingPads } = view.program.arch;
   const isPadded = landingPads?.isPad(view.u32(-LANDING_PAD_BYTES)) === true;
   if (isPadded && view.unwindsFrom(-LANDING_PAD_BYTES)) return 'unwound';
-  if (isPadded) references.push(view.calledFrom(-LANDING_PAD_BYTES));
+  if (isPadded) references.push(referenceTo(-LANDING_PAD_BYTES));
   if (references.includes('called')) return 'called';
   return references.includes('named') ? 'named' : 'unknown';
 }
