@@ -131,6 +131,21 @@ describeNatively('without section headers', () => {
       expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-sections"')]);
     });
 
+    test('RT-41: names that were given for a stripped program are given to those that read its trace', () => {
+      // Calls of a profiling entry of its own, which nothing else names.
+      const whole = compile(FIB, [...PLAIN, ...FENTRY, '-static', ...NO_PIE]);
+      const stripped = scratch('stripped');
+      run('strip', ['-o', stripped, whole]);
+      const ran = traced(patched(stripped, '--symbols', whole));
+      const { status, stdout } = elftrace(['report', ran.dir, '--json', '--symbols', whole]);
+      const { functions } = JSON.parse(stdout) as { functions: { function: string; calls: number }[] };
+      const counts = Object.fromEntries(functions.map(({ function: name, calls }) => [name, calls]));
+      expect([status, counts]).toEqual([0, FIB12]);
+      const dir = scratch('recorded');
+      expect(elftrace(['record', '-d', dir, '--symbols', whole, stripped]).status).toBe(3);
+      expect(countsOf(report(dir))).toEqual(FIB12);
+    });
+
     test('RT-56: a static program, whose words lie where it says', () => {
       const whole = compile(FIB, [...PLAIN, NOPS, '-static', ...NO_PIE]);
       const plain = cut(whole);

@@ -137,7 +137,8 @@ function traceOptions<T>(parser: Argv<T>) {
       array: true,
       nargs: 1,
       describe: 'directory in which programs, libraries and their debugging information are looked for',
-    });
+    })
+    .option('symbols', { type: 'string', describe: 'names for a stripped program, as record took them' });
 }
 
 /** What of a trace is shown, as uftrace has it. */

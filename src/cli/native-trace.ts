@@ -23,6 +23,8 @@ export interface RunFacts {
   readonly program: string;
   readonly patched: string;
   readonly id: string;
+  /** Where names of a stripped program were, without which its sites are not known. */
+  readonly symbols?: string;
   /** Exit status as shells count; null: it could not be started. */
   readonly exit: number | null;
 }
@@ -32,6 +34,8 @@ export interface TraceArguments {
   readonly object?: readonly string[] | undefined;
   /** Directories that are the root of where the program ran, or hold its files. */
   readonly root?: readonly string[] | undefined;
+  /** Names of a stripped program; default: those that `record` was given. */
+  readonly symbols?: string | undefined;
   /** Numbers of threads, with commas. */
   readonly tid?: string | undefined;
   /** Whether lines of sources are looked for. */
@@ -126,6 +130,7 @@ export async function openTrace({
   dir,
   object = [],
   root = [],
+  symbols,
   tid,
   sources = false,
 }: TraceArguments): Promise<NativeTrace> {
@@ -152,7 +157,8 @@ export async function openTrace({
   const threads = chosen(files, tid);
   const objects = new Map<string, TracedObject>();
   const given = [...object, ...(facts ? [facts.program, facts.patched] : [])];
-  const finder = new ObjectFinder({ given, roots: root, beside: dirname(resolve(dir)), sources });
+  const beside = dirname(resolve(dir));
+  const finder = new ObjectFinder({ given, roots: root, beside, sources, symbols: symbols ?? facts?.symbols });
   for (const { header } of threads) {
     if (objects.has(header.id)) continue;
     const found = await finder.find(header);

@@ -238,6 +238,7 @@ async function runPatched(args: RecordArguments): Promise<number> {
     program: made.path,
     patched: file,
     id: made.laid.id,
+    ...(args.symbols === undefined ? {} : { symbols: resolve(args.symbols) }),
   } as const;
   const say = async (exit: number | null): Promise<void> => {
     const text = `${JSON.stringify({ ...facts, tool: version, exit } satisfies RunFacts & { tool: string })}\n`;

@@ -26,6 +26,8 @@ export interface ObjectPlaces {
   /** The directory that the trace lies in. */
   readonly beside: string;
   readonly sources: boolean;
+  /** Names of a program that has none. */
+  readonly symbols: string | undefined;
 }
 
 /** Files that are looked at below roots, at most. */
@@ -122,8 +124,11 @@ export class ObjectFinder {
     const image = readElf(bytes);
     const debug =
       image.section('.symtab') && image.section('.debug_line') ? null : debugFileOf(image, [...this.places.roots, '/']);
-    const symbols = image.section('.symtab') === undefined && debug !== null ? { symbols: debug } : {};
-    const opened = await open({ name: path, path, bytes, form: 'none', member: null, wrapped: [] }, symbols);
+    const isStripped = image.section('.symtab') === undefined;
+    // Libraries have no entry, and other names.
+    const given = image.header.entry === 0n ? undefined : this.places.symbols;
+    const symbols = isStripped ? (given ?? debug ?? undefined) : undefined;
+    const opened = await open({ name: path, path, bytes, form: 'none', member: null, wrapped: [] }, { symbols });
     const plain = new TracedObject(header.id, header.object, opened.sites, this.count);
     if (!this.places.sources) return plain;
     return withSources(plain, opened, debug);
