@@ -337,13 +337,21 @@ export class OwnData {
     );
   }
 
-  /** Another hart takes a free block first, or a store under a reservation fails. */
+  /** Another hart takes a free block or a record first, or a store under a reservation fails. */
   private contend(world: ProofWorld, takes: boolean): void {
     const { store } = this.memory(world);
     const other = BigInt(0x1000 + this.random.below(0x1000));
+    const isOwn = this.thread !== null && this.number(world, this.thread, this.word) !== 0n;
+    // What is done at once before it is something else.
+    let before = this.random.below(3) === 0 ? this.random.below(4) : 0;
     this.contention.begin(world, {
       takes: () => {
         const { thread, word, back } = this;
+        if (isOwn && takes && back.block === null) {
+          if (before-- > 0) return false;
+          this.overtake(world);
+          return true;
+        }
         const block = back.block === null ? thread : this.blockAt(back.block);
         const isFree = takes && block !== null && this.number(world, block, word) === 0n;
         if (!isFree) return false;
@@ -354,6 +362,13 @@ export class OwnData {
       },
       fails: () => !takes,
     });
+  }
+
+  /** Another thread takes the number of the next record, where this one has none yet. */
+  private overtake(world: ProofWorld): void {
+    const head = this.ring + BigInt(RING_HEADER.head);
+    const [was, now] = [this.was(world, head, 8), this.number(world, head, 8)];
+    if (was === now && now < this.memory(world).capacity) this.memory(world).store(head, now + 1n, 8);
   }
 
   /** Tables hold what other requests left in them. */

@@ -90,7 +90,10 @@ export type TracerState =
   | 'rowless'
   /** Stores under a reservation fail once, as when another hart comes between (contention.ts). */
   | 'retried'
-  /** Another thread takes a free block between the look at it and the attempt to take it. */
+  /**
+   * Another thread takes a free block, or the number of a record, between the look at it and the
+   * attempt to take it.
+   */
   | 'overtaken';
 
 /** In the order in which the trials of a site take them. */
@@ -139,6 +142,8 @@ export const TRACER_STATES: readonly TracerState[] = [
   'ring-nearly-full',
   'retried',
   'retried',
+  'overtaken',
+  'overtaken',
   'overtaken',
 ];
 
@@ -371,7 +376,7 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       writer.ring('head', capacity - BigInt(roomLeft(random)));
       return true;
     case 'overtaken':
-      writer.others(0, random.below(THREAD_COUNT - 1), random);
+      enterOvertaken(memory, call, random);
       return true;
     case 'moved': {
       const first = random.below(THREAD_COUNT - 1);
@@ -399,6 +404,16 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       return true;
     }
   }
+}
+
+/** A block that is free, or the thread's own: then another thread takes a record's number. */
+function enterOvertaken(memory: TracerMemory, call: StateCall, random: Random): void {
+  const first = random.below(THREAD_COUNT - 1);
+  const writer = new StateWriter(memory, call, first);
+  writer.others(0, first, random);
+  if (random.below(2) === 0) return;
+  writer.own().ring('flags', BigInt(RING_FLAGS.keepOldest));
+  writer.ring('head', memory.capacity - BigInt(roomLeft(random)));
 }
 
 /**
