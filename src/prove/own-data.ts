@@ -278,7 +278,8 @@ export class OwnData {
     this.changed = NO_CHANGE;
     this.state = state ?? 'again';
     this.random = new Random(mix(1, Number(returnAddress & 0xffff_ffffn)));
-    if (state === 'filled') {
+    // A body may store to the word that tells threads apart, where that is in any memory.
+    if (state === 'filled' && call.wanted?.hijack !== true) {
       const { store } = this.memory(world);
       this.key.vary(this.random, (address, value) => {
         store(address, value, this.word);
