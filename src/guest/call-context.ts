@@ -77,6 +77,8 @@ export interface CallContext {
   statusOfPath(path: string): NodeStatus | Errno;
   /** Number of the next pipe, socket or other thing without a name. */
   nextInode(): number;
+  /** The path without links; as it is where nothing is there any more. */
+  realPath(path: string): string;
   /** A set of signals; null: the program may not read it. */
   loadSet(address: Address): bigint | null;
   /** A 64-bit argument from index `i` on. */

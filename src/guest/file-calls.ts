@@ -293,7 +293,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (place.kind === 'tree') return this.context.files.readLink(place.path);
     if (place.kind !== 'proc') return 'EINVAL';
     const { file } = place;
-    if (file.kind === 'descriptor') return { text: file.description.path };
+    if (file.kind === 'descriptor') return { text: this.context.realPath(file.description.path) };
     return file.kind === 'link' ? file : 'EINVAL';
   }
 

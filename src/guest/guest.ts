@@ -311,6 +311,12 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     return this.world.nextInode();
   }
 
+  /** The path without links; as it is where nothing is there any more. */
+  realPath(path: string): string {
+    const real = this.files.realPath(path);
+    return typeof real === 'string' ? path : real.path;
+  }
+
   procSubject(): ProcSubject {
     const { identity, program, signals, space, descriptors } = this;
     const { id, parent, group, session } = identity;
@@ -331,6 +337,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       windows: this.memory.windows,
       stackTop: this.model.stackTop,
       cwd: this.paths.directory,
+      real: (path) => this.realPath(path),
       mappedAt: (address) => space.mappedAt(address),
     };
   }

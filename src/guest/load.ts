@@ -188,6 +188,17 @@ function mapSegments(
   return { end, headers };
 }
 
+/** Notes which file, and where in it, the segments come from. */
+function noteSegments(space: AddressSpace, { segments }: ProcessImage, bias: Address, path: string): void {
+  for (const segment of segments) {
+    if (segment.type !== PT_LOAD || segment.memorySize === 0n) continue;
+    const address = segment.address + bias;
+    const from = address & -PAGE;
+    const offset = BigInt(segment.offset) - (address - from);
+    space.noteFile({ from, to: alignUpBig(address + segment.memorySize, PAGE), path, offset });
+  }
+}
+
 /** Where things are in a process. */
 interface Places {
   readonly wordBytes: 4 | 8;
@@ -382,5 +393,8 @@ export function loadProgram(machine: Machine, options: LoadOptions): LoadedProgr
       interpreter && base !== null ? { wordBytes, bias: base, entry: interpreter.header.entry + base } : places;
     enter(machine, model, first);
   }
-  return { bias, space: new AddressSpace(stack, { heapStart: end, mappingTop }), auxiliary };
+  const space = new AddressSpace(stack, { heapStart: end, mappingTop });
+  noteSegments(space, image, bias, options.path);
+  if (interpreter && base !== null) noteSegments(space, interpreter, base, interpreterPath(image) ?? options.path);
+  return { bias, space, auxiliary };
 }

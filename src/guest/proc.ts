@@ -31,6 +31,8 @@ export interface ProcSubject {
   readonly windows: readonly Window[];
   readonly stackTop: bigint;
   readonly cwd: string;
+  /** The path of a file without links, as Linux tells of what is open, mapped or executed. */
+  real(path: string): string;
   /** The path and offset of what is mapped from a file at an address. */
   mappedAt(address: bigint): { readonly path: string; readonly offset: bigint } | null;
   readonly descriptors: { readonly numbers: readonly number[]; get(number: number): Description | undefined };
@@ -62,10 +64,9 @@ function mapsOf(subject: ProcSubject, more: (window: Window) => string = () => '
       const end = address + BigInt(size);
       const has = (letter: string): string => (permission.includes(letter) ? letter : '-');
       const rights = `${permission === 'none' ? '-' : 'r'}${has('w')}${has('x')}${name === SHARED_NAME ? 's' : 'p'}`;
-      const file =
-        name === 'segment' ? { path: subject.program, offset: 0n } : name === 'file' ? subject.mappedAt(address) : null;
+      const file = name === 'segment' || name === 'file' ? subject.mappedAt(address) : null;
       const special: Readonly<Record<string, string>> = { heap: '[heap]', stack: '[stack]', vdso: '[vdso]' };
-      const shown = file?.path ?? special[name] ?? '';
+      const shown = file ? subject.real(file.path) : (special[name] ?? '');
       const head = `${hex(address)}-${hex(end)} ${rights} ${hex(file?.offset ?? 0n)} 00:00 ${file ? 1 : 0}`;
       const line = shown === '' ? head : `${head.padEnd(NAME_COLUMN)}${shown}`;
       return `${line}\n${more(window)}`;
@@ -138,7 +139,7 @@ const FILES: Readonly<Record<string, (subject: ProcSubject) => ProcFile>> = {
   comm: (subject) => text(`${commOf(subject)}\n`),
   cwd: ({ cwd }) => ({ kind: 'link', text: cwd }),
   environ: ({ env }) => strings(env),
-  exe: ({ program }) => ({ kind: 'link', text: program.startsWith('/') ? program : `/${program}` }),
+  exe: ({ program, real }) => ({ kind: 'link', text: real(program.startsWith('/') ? program : `/${program}`) }),
   fd: ({ descriptors }) => ({ kind: 'list', names: descriptors.numbers.map(String) }),
   maps: (subject) => text(mapsOf(subject)),
   root: () => ({ kind: 'link', text: '/' }),
