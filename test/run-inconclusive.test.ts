@@ -49,8 +49,8 @@ const whats = (result: RunResult): string[] =>
 
 /**
  * Writes VALUE in a thread, a child, a handler, once a child has stored into memory that both
- * share, once the descriptor of a timer can be read, or once a directory is watched, which is not
- * served. What is written elsewhere is the same.
+ * share, once the descriptor of a timer can be read, or once a directory is watched, of which a run
+ * without `--root` has none. What is written elsewhere is the same.
  */
 const LIBRARY = `
 #define _GNU_SOURCE
@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
 }
 `;
 
-const CASES = [['w', 'a directory that is watched', 'inotify_init1']] as const;
+const CASES = [['w', 'a directory that is watched, where there is none', 'inotify_add_watch']] as const;
 
 /** Cases that are executed as on Linux. */
 const SERVED_CASES = [
@@ -204,7 +204,7 @@ static __attribute__((noinline)) int inner(char how) {
   word two[2] = {0, 0};
   switch (how) {
   case 'c': return (int)-sys(__NR_mount, 0L, 0L, 0L, 0L, 0L);
-  case 't': return (int)-sys(__NR_inotify_init1, 0L);
+  case 't': return (int)-sys(__NR_fanotify_init, 0L, 0L);
   case 'w': return (int)-sys(__NR_openat, -100L, "/new", 0101L, 0644L);
   case 'u': return (int)-sys(__NR_unlinkat, -100L, "/old", 0L);
   case 'i': return (int)-sys(__NR_setitimer, 0L, space, 0L);
@@ -232,7 +232,7 @@ __attribute__((used, noinline)) int twice(int n) { return 2 * n; }
 
 const RAW_CASES: readonly (readonly [how: string, what: string, why: RegExp])[] = [
   ['c', 'system call mount', /^not served: ENOSYS$/],
-  ['t', 'system call inotify_init1', /^not served: ENOSYS$/],
+  ['t', 'system call fanotify_init', /^not served: ENOSYS$/],
   ['w', 'system call openat', /EROFS/],
   ['u', 'system call unlinkat', /EROFS/],
   ['d', 'system call fcntl', /^commands beside/],

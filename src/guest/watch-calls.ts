@@ -63,7 +63,11 @@ export class WatchCalls implements Readonly<Record<WatchCallName, Service>> {
       arg(args, 1),
       (mask & WATCH.DONT_FOLLOW) === 0 ? 0n : AT_SYMLINK_NOFOLLOW,
     );
-    if (typeof status === 'string') return status;
+    if (typeof status === 'string') {
+      // A run without a tree: Linux has one.
+      if (this.context.files.status('/', true) === 'ENOENT') this.context.deviate('watches');
+      return status;
+    }
     if ((mask & WATCH.ONLYDIR) !== 0 && status.kind !== 'directory') return 'ENOTDIR';
     if ((status.permissions & 0o400) === 0) return 'EACCES';
     // What is no file of the tree is read and written without being looked at.
