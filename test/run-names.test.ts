@@ -6,6 +6,7 @@ import { afterAll, expect, test } from '@jest/globals';
 import { PROGRAMS } from './support/emulator.js';
 import { covering, sampled } from './support/long.js';
 import { isX86Linux } from './support/processor.js';
+import { elftrace } from './support/cli.js';
 import { LINUX_TARGETS, run } from './support/run.js';
 import { describeWith, run as runTool, runProgramFile } from './support/tools.js';
 
@@ -44,13 +45,29 @@ for (const [name, gcc] of sampled(
   describeWith([gcc, 'gcc'], `names of ${name}`, () => {
     test('are those of the files, and tell where in them a mapping is, as on Linux', () => {
       const native = tree(`${name}-native`, 'gcc');
-      const linux = runProgramFile(native.program, [native.root]);
+      const linux = runProgramFile(native.program, [native.root], join(native.root, 'alias'));
       expect(linux.status).toBe(3);
       const { root, program } = tree(name, gcc);
-      const here = run(['--root', root, program, '']);
+      const here = run(['--root', root, '--chdir', '/alias', program, '']);
       expect(here.status).toBe(3);
       expect(namesOf(here.stdout)).toEqual(namesOf(linux.stdout));
       if (gcc === 'gcc') expect(here.stdout).toBe(linux.stdout);
+    });
+
+    test('a program begins in a directory of its tree, or not at all', () => {
+      const { root, program } = tree(`${name}-begin`, gcc);
+      const said = (...options: readonly string[]): string[] => {
+        const { status, stdout, stderr } = elftrace(['run', ...options, program, '']);
+        return [String(status), (status === 3 ? stdout : stderr).split('\n')[0]!];
+      };
+      expect(said('--root', root)).toEqual(['3', 'begins in /']);
+      expect(said('--root', root, '--chdir', 'lib/../bin')).toEqual(['3', 'begins in /bin']);
+      expect(said('--root', root, '--chdir', '/none')).toEqual([
+        '125',
+        expect.stringMatching(/the program cannot begin in \/none \(ENOENT\)/),
+      ]);
+      expect(said('--root', root, '--chdir', '/alias/data')[1]).toMatch(/\(ENOTDIR\)/);
+      expect(said('--chdir', '/')[1]).toMatch(/--chdir goes with --root/);
     });
   });
 }

@@ -1016,6 +1016,7 @@ const parser = yargs([])
           type: 'string',
           describe: 'directory that keeps what the program writes; --root stays as it is',
         })
+        .option('chdir', { type: 'string', describe: 'directory of the tree that the program begins in; /' })
         .option('call', { type: 'string', describe: "call one function: 'f(1,2)', integers and strings" })
         .option('compare', { type: 'string', describe: 'run this image too: 0 equal, 1 different, 125 nothing proved' })
         .option('compare-ignore', { type: 'string', describe: 'lines of output that match do not count' })
@@ -1029,7 +1030,7 @@ const parser = yargs([])
         .option('can', {
           type: 'boolean',
           default: false,
-          describe: 'instructions and system calls of the code that are not served; nothing is run: 0 none, 1 some',
+          describe: 'instructions and calls that are not served, without a run: 0 none, 1 some',
         })
         .option('json', { type: 'boolean', default: false, describe: 'with --can: print JSON' })
         .option('list-syscalls', {

@@ -60,6 +60,7 @@ export interface RunArguments {
   readonly env?: readonly string[] | undefined;
   readonly root?: string | undefined;
   readonly write?: string | undefined;
+  readonly chdir?: string | undefined;
   readonly jsonStatus?: string | undefined;
   readonly call?: string | undefined;
   readonly compare?: string | undefined;
@@ -130,7 +131,7 @@ function wholeNumber(option: string, text: string, least: number): number {
 }
 
 /** The tree of the program; undefined: it has none. */
-function treeOf({ root, write, compare }: RunArguments): FileSystem | undefined {
+function treeOf({ root, write, chdir, compare }: RunArguments): FileSystem | undefined {
   if (write !== undefined && root === undefined) throw new ElftraceError('usage', '--write goes with --root');
   if (write !== undefined && compare !== undefined) {
     throw new ElftraceError(
@@ -138,7 +139,10 @@ function treeOf({ root, write, compare }: RunArguments): FileSystem | undefined 
       '--write does not go with --compare: the second run would find what the first wrote',
     );
   }
-  if (root === undefined) return undefined;
+  if (root === undefined) {
+    if (chdir !== undefined) throw new ElftraceError('usage', '--chdir goes with --root');
+    return undefined;
+  }
   const tree = filesBelow(root);
   return write === undefined ? tree : overlayOf(tree, write, commandLimits().output);
 }
@@ -167,6 +171,7 @@ export function checkRequest(args: RunArguments): Request {
     },
     env,
     files: treeOf(args),
+    directory: args.chdir ?? '/',
     call: args.call === undefined ? null : parseCall(args.call),
     ignore: args.compareIgnore ?? null,
     trace: checkTrace(args),

@@ -10,6 +10,7 @@
  *
  * What signals do is in `signals.ts`, what waits and who runs next in `scheduler.ts`.
  */
+import { ElftraceError } from '../errors.js';
 import type { Abi } from '../machine/abi.js';
 import type { AddressSpace } from './address-space.js';
 import {
@@ -309,6 +310,20 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
 
   nextInode(): number {
     return this.world.nextInode();
+  }
+
+  /**
+   * The process begins in a directory.
+   * @throws ElftraceError 'usage' when it is none that the process may enter
+   */
+  begin(directory: string): void {
+    const status = this.paths.status(directory, true);
+    const isDirectory = typeof status !== 'string' && status.kind === 'directory';
+    if (!isDirectory) {
+      const why = typeof status === 'string' ? status : 'ENOTDIR';
+      throw new ElftraceError('usage', `the program cannot begin in ${directory} (${why})`, { file: directory });
+    }
+    this.paths.directory = this.realPath(joinPath('/', directory));
   }
 
   /** The path without links; as it is where nothing is there any more. */

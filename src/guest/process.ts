@@ -43,6 +43,8 @@ export interface ProcessOptions {
   readonly onProcess?: (event: ProcessEvent) => void;
   /** Files that the program may read. Default: none. */
   readonly files?: FileSystem;
+  /** The current directory at the start, in `files`. Default: `/`. */
+  readonly directory?: string;
   /** The file that `interpreterPath` names, which is started in place of the program. */
   readonly interpreter?: ProcessImage;
   /** `none`: nothing is started; pc is 0 and `callFunction` decides. Default: `entry`. */
@@ -80,7 +82,7 @@ export interface Process {
 /**
  * Creates the machine and the process in it.
  * @throws ElftraceError 'unsupported-form' when the file is no executable, or one that asks for a
- *   loader which was not given; 'usage' when its segments cannot be mapped
+ *   loader which was not given; 'usage' when its segments cannot be mapped, or `directory` is none
  */
 export function startProcess(options: ProcessOptions): Process {
   const { image, abi, emulation, interpreter, start = 'entry', args = ['program'], env = [] } = options;
@@ -110,6 +112,7 @@ export function startProcess(options: ProcessOptions): Process {
     relocations: options.relocations,
   });
   const guest = world.start(machine, loaded, { path, args, env, auxiliary: loaded.auxiliary });
+  if (options.directory !== undefined) guest.begin(options.directory);
   return {
     machine,
     bias: loaded.bias,

@@ -37,7 +37,7 @@ const rows = {
     option: 'max-unpacked',
     unit: 'bytes',
     default: 256 * MIB,
-    what: 'a compressed input, or a member of a compressed archive, when it is unpacked',
+    what: 'a compressed input, or a member of an archive, when it is unpacked',
     message: 'unpacks to more than',
     code: 'limit-exceeded',
   },

@@ -59,6 +59,8 @@ export interface RunRequest {
   readonly env: readonly string[];
   /** The tree of the program; undefined: it has none. */
   readonly files: FileSystem | undefined;
+  /** Where in it the program begins. */
+  readonly directory: string;
   /** One function instead of the program. */
   readonly call: FunctionCall | null;
 }
@@ -237,7 +239,7 @@ function startGuest(loaded: RunImage, options: RunOptions): Started {
       processes.push(event);
       if (event.kind === 'replaced' && event.machine === guest.machine) oracle?.finish();
     },
-    ...(request.files ? { files: request.files } : {}),
+    ...(request.files ? { files: request.files, directory: request.directory } : {}),
     ...(interpreter ? { interpreter } : {}),
     ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded, () => leftOut++) } : {}),
   });

@@ -10,8 +10,8 @@ import { describe, test } from '@jest/globals';
 import { spawnSync } from './spawn.js';
 
 /** Runs a program that a test has just written, or a tool on it, for at most 20 seconds. */
-export function runProgramFile(command: string, args: readonly string[] = []): SpawnSyncReturns<string> {
-  return spawnSync(command, args, { encoding: 'utf8', timeout: 20_000 });
+export function runProgramFile(command: string, args: readonly string[] = [], cwd?: string): SpawnSyncReturns<string> {
+  return spawnSync(command, args, { encoding: 'utf8', timeout: 20_000, ...(cwd !== undefined && { cwd }) });
 }
 
 const found = new Map<string, string | null>();

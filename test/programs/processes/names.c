@@ -42,6 +42,7 @@ int main(int argc, char **argv) {
   (void)argc;
   strcpy(text, argv[1]);
   prefix = strlen(text);
+  if (getcwd(path, sizeof path)) say("begins in", path);
   link_of("program", "/proc/self/exe");
   mapped("code", (const void *)((unsigned long)main & -4096ul));
   mapped("constant", (const void *)((unsigned long)constant & -4096ul));
