@@ -219,6 +219,31 @@ describe('terminators', () => {
   });
 });
 
+test('code that nothing calls is compiled when it is worth its own size, not that of the function in front of it', () => {
+  const loop: readonly PpcLine[] = [
+    ['addi', { rt: 3, ra0: 3, si: 1 }],
+    ['cmp', { bf: 0, l: 0, ra: 3, rb: 7 }],
+    ['bc', { bo: 12, bi: 0, bd: -8 }],
+    ['mtspr', { rs: 4, spr: 8 }],
+    ['bclr', { bo: 20, bi: 0, bh: 0 }],
+  ];
+  const large: readonly PpcLine[] = [
+    ...Array.from({ length: 600 }, (): PpcLine => ['addi', { rt: 5, ra0: 5, si: 1 }]),
+    ['addi', { rt: 6, ra0: 6, si: 1 }],
+    ['cmp', { bf: 0, l: 0, ra: 6, rb: 8 }],
+    ['bc', { bo: 12, bi: 0, bd: -4 * 602 }],
+    ['tw', { to: 31, ra: 0, rb: 0 }],
+  ];
+  const machine = ppcMachine('le', [...loop, ...large]);
+  const values = { r4: 0x1_0014n, r7: 600_000n, r8: 3000n };
+  for (const [name, value] of Object.entries(values)) machine.setRegister(name, value);
+  expect(machine.run()).toMatchObject({ kind: 'trap', trap: 'trap-instruction' });
+  expect(machine.register('r5')).toBe(1_800_000n);
+  // The loop is; what the rest would save is a tenth of what making it costs.
+  expect(machine.compiledCounts?.instructions).toBeGreaterThan(0);
+  expect(machine.compiledCounts?.instructions).toBeLessThan(100);
+});
+
 describe('hooks', () => {
   test('are called before each execution, see exact state, and can be taken off', () => {
     const machine = ppcMachine('le', LOOP);

@@ -28,7 +28,7 @@ import { RegionWindows } from './region-windows.js';
 import type { PredictedAccess } from './region-windows.js';
 import { findRegion } from './regions.js';
 import type { BlockSource, Region } from './regions.js';
-import { Balance, MOST_LOST, MOST_LOST_BY_ALL } from './short-stays.js';
+import { Balance, Gains, MOST_LOST, MOST_LOST_BY_ALL } from './short-stays.js';
 import { writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
 import { ElftraceError } from '../errors.js';
@@ -218,6 +218,7 @@ export class CompiledTier {
   private readonly pending = new Set<Address>();
   /** Regions that are not there, and that compiled code asked for. */
   private readonly asked = new Map<Address, Asked>();
+  private readonly gains = new Gains();
   /** What short stays have lost in all regions. */
   private readonly balance = new Balance();
   /** How often regions were given up (`MOST_LOST`), by their entries. */
@@ -317,6 +318,7 @@ export class CompiledTier {
     host.u32[CONTROL.fuel >> 2] = fuel;
     const stop = STOP_NAMES[this.enterModule(packed, STACK_BYTES) - 1];
     if (stop === undefined) throw new ElftraceError('internal', 'compiled code stopped for no reason');
+    this.gains.executed(fuel - host.u32[CONTROL.fuel >> 2]!);
     return stop;
   }
 
@@ -410,7 +412,7 @@ export class CompiledTier {
 
   /** How many times as much work as usual the region of an entry must save. */
   private dearness(entry: Address): number {
-    return AGAIN ** (this.givenUp.get(entry) ?? 0);
+    return AGAIN ** (this.givenUp.get(entry) ?? 0) * this.gains.caution;
   }
 
   /**
@@ -514,7 +516,9 @@ export class CompiledTier {
     if (this.places.has(address)) return;
     if (heat < (this.due.get(address) ?? 0)) return;
     const isHeld = covers(unit.region, address);
-    const enough = Math.ceil((this.sizeOf(isHeld ? address : entry) * COST) / SAMPLE);
+    // Where another function was taken for its own (nothing calls it directly), it is made as well.
+    const size = isHeld ? this.sizeOf(address) : Math.max(this.sizeOf(entry), this.sizeOf(address));
+    const enough = Math.ceil((size * COST * this.gains.caution) / SAMPLE);
     if (heat < enough) {
       // By then regions may be there that it leads to, and less of it has to be made.
       this.due.set(address, Math.min(2 * heat, enough));
@@ -662,6 +666,7 @@ export class CompiledTier {
     this.worthAnew.delete(entry);
     this.compiledCount++;
     this.instructionCount += size;
+    this.gains.made(size * COST);
     for (const page of pages) {
       let set = this.byPage.get(page);
       if (!set) {
