@@ -234,7 +234,7 @@ test('code that nothing calls is compiled when it is worth its own size, not tha
     ['bc', { bo: 12, bi: 0, bd: -4 * 602 }],
     ['tw', { to: 31, ra: 0, rb: 0 }],
   ];
-  const machine = ppcMachine('le', [...loop, ...large]);
+  const machine = ppcMachine('le', [...loop, ...large], { tier: 'auto' });
   const values = { r4: 0x1_0014n, r7: 600_000n, r8: 3000n };
   for (const [name, value] of Object.entries(values)) machine.setRegister(name, value);
   expect(machine.run()).toMatchObject({ kind: 'trap', trap: 'trap-instruction' });
