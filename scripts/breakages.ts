@@ -68,6 +68,22 @@ export const breakages: readonly Breakage[] = [
     named: 'doubt',
   },
   {
+    name: 'native traces: of two functions that could be the profiling entry one is taken',
+    file: 'sites/unnamed-entry.js',
+    find: 'entries.length === 1',
+    replace: 'entries.length > 0',
+    test: 'native-bare',
+    named: 'two of them',
+  },
+  {
+    name: 'native traces: static programs without symbols hand no unwind information over',
+    file: 'native/frame-entries.js',
+    find: 'holds(bytes, address, entries)',
+    replace: 'false',
+    test: 'native-bare',
+    named: 'something may',
+  },
+  {
     name: 'native traces: words of data are not looked at where code does not move',
     file: 'program/code-words.js',
     find: '(flags & elf.PF_W) === 0',

@@ -5,12 +5,14 @@
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from '@jest/globals';
+
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { covering, sampled } from './support/long.js';
 import { machines, ROOM } from './support/native-machines.js';
-import { compile, countsOf, describeNatively, NOPS, patched, report, traced } from './support/native-run.js';
+import { compile, countsOf, describeNatively, NOPS, patched, report, schemaOf, traced } from './support/native-run.js';
 import { describeWith, run } from './support/tools.js';
 
 const FIB = `#include <stdio.h>\nstatic int half(int n) { return n / 2; }
@@ -31,7 +33,7 @@ function bare(file: string): string {
   return output;
 }
 
-/** The same of static programs of x86-64, which llvm-strip does not take. */
+/** The same of static programs of 64 bits, little-endian, which llvm-strip does not take. */
 function cut(file: string): string {
   const bytes = readFileSync(file);
   const [headers, count] = [Number(bytes.readBigUInt64LE(32)), bytes.readUInt16LE(56)];
@@ -155,15 +157,108 @@ describeNatively('without section headers', () => {
       expect(named(countsOf(report(ran.dir)), whole)).toEqual(FIB12);
     });
 
+    test('RT-56: what is left off is counted for programs: no word but one of the table leads there', () => {
+      // The last of the table, and nothing calls it.
+      const last = `${FIB}\nvoid never(void) { puts("never"); }`;
+      const plain = bare(compile(last, [...PLAIN, NOPS, ...NO_UNWINDING]));
+      const { status, stdout, stderr } = elftrace(['record', '-o', scratch('traced'), '--json', plain]);
+      const found = JSON.parse(stdout) as { traced: number; leftOff: { count: number; reason: string }[] };
+      expect([new Ajv2020().compile(schemaOf('record'))(found), status, found.traced]).toEqual([true, 0, 3]);
+      expect(found.leftOff).toMatchObject([{ count: 1, reason: 'no-start' }]);
+      expect(stderr).toContain('1 places with nops are left off');
+    });
+
     test.each([
-      ['calls that nothing names', [...FENTRY, '-static-pie', '-fPIE'], 'no-sections'],
-      ['nops without room', ['-fpatchable-function-entry=2'], 'too-small'],
-    ])('RT-56: %s are refused', (_, flags, reason) => {
-      const output = scratch('never');
-      const { status, stdout } = elftrace(['record', '-o', output, '--json', cut(compile(FIB, [...PLAIN, ...flags]))]);
-      expect([status, existsSync(output)]).toEqual([4, false]);
-      expect(stdout).toContain(`"reason":"${reason}"`);
-      expect(stdout).toContain(`compile with ${NOPS}`);
+      [cut, [...FENTRY, '-static-pie', '-fPIE'], []],
+      [cut, [...FENTRY, '-static', ...NO_PIE], ['--tracer', 'counter']],
+      [cut, [...FENTRY, '-static', ...NO_PIE, ...NO_UNWINDING], ['--clock', 'none']],
+    ] as const)('RT-58: calls of a profiling entry that nothing names: %p, %j, %j', (strip, flags, tracer) => {
+      const whole = compile(FIB, [...PLAIN, ...flags]);
+      const plain = strip(whole);
+      const output = patched(plain, ...tracer);
+      const ran = traced(output);
+      expect([ran.status, ran.stdout]).toEqual([3, '144\n']);
+      for (const object of [plain, output]) expect(named(countsOf(report(ran.dir, object)), whole)).toEqual(FIB12);
+      const back = scratch('back');
+      expect(elftrace(['revert', output, '-o', back]).status).toBe(0);
+      expect(readFileSync(back).equals(readFileSync(plain))).toBe(true);
+    });
+
+    const KEEPS = 'push %rax; push %rcx; push %rdx; push %rsi; push %rdi; push %r8; push %r9;';
+    const GIVES = 'pop %r9; pop %r8; pop %rdi; pop %rsi; pop %rdx; pop %rcx; pop %rax; ret';
+    test.each([
+      ['one that keeps nothing', `.globl __fentry__; __fentry__: ret`, 4],
+      ['two of them', `.globl __fentry__; __fentry__: ${KEEPS} ${GIVES}\n.globl other; other: ${KEEPS} ${GIVES}`, 4],
+      ['one of the program itself', `.globl __fentry__; __fentry__: ${KEEPS} ${GIVES}`, 0],
+    ])('RT-58: %s', (_, code, status) => {
+      // The second is called where a function of its own begins.
+      const own = code.includes('other')
+        ? 'call_other: call other; ret\n.pushsection .data; .quad call_other; .popsection'
+        : '';
+      const text = `${FIB}\n__asm__(${JSON.stringify(`${code}\n${own}`)});`;
+      const plain = cut(compile(text, [...PLAIN, '-pg', '-mfentry', '-static', ...NO_PIE]));
+      const found = elftrace(['record', '-o', scratch('never'), '--json', plain]);
+      expect([found.status, found.stdout.includes('"reason":"no-sections"')]).toEqual([status, status !== 0]);
+    });
+
+    test.each([['nops without room', ['-fpatchable-function-entry=2'], 'too-small']])(
+      'RT-56: %s are refused',
+      (_, flags, reason) => {
+        const output = scratch('never');
+        const { status, stdout } = elftrace([
+          'record',
+          '-o',
+          output,
+          '--json',
+          cut(compile(FIB, [...PLAIN, ...flags])),
+        ]);
+        expect([status, existsSync(output)]).toEqual([4, false]);
+        expect(stdout).toContain(`"reason":"${reason}"`);
+        expect(stdout).toContain(`compile with ${NOPS}`);
+      },
+    );
+  });
+});
+
+/** As little of an unwinder as looks for its entries where a start-up file says they are. */
+const UNWINDER = `const void *registered; void __register_frame(const void *at) { registered = at; }
+extern const char begin[] __asm__("begin_of_frames"); int main(void) { __register_frame(begin); return registered == begin ? 3 : 4; }
+__asm__(".pushsection .eh_frame,\\"a\\"\\nbegin_of_frames:\\n.popsection");`;
+
+describeNatively('static programs of musl without symbols', () => {
+  describeWith(['musl-gcc'], 'whose returns are recorded', () => {
+    const GRAPH = ['--tracer', 'function_graph'];
+    const musl = (source: string): string => {
+      const output = scratch('program');
+      run(
+        'musl-gcc',
+        [...PLAIN, NOPS, '-fasynchronous-unwind-tables', '-static', '-x', 'c', '-', '-o', output],
+        source,
+      );
+      return output;
+    };
+    const stripped = (file: string): string => {
+      const output = scratch('stripped');
+      run('strip', ['-o', output, file]);
+      return output;
+    };
+
+    test.each([
+      ['stripped', stripped],
+      ['without section headers', cut],
+    ])('RT-44: nothing hands unwind information over: %s', (_, strip) => {
+      const whole = musl(FIB);
+      const ran = traced(patched(strip(whole), ...GRAPH));
+      expect([ran.status, named(countsOf(report(ran.dir)), whole)]).toEqual([3, FIB12]);
+    });
+
+    test.each([
+      ['stripped', stripped],
+      ['without section headers', cut],
+    ])('RT-44: something may: %s', (_, strip) => {
+      const plain = strip(musl(UNWINDER));
+      const { status, stdout } = elftrace(['record', '-o', scratch('never'), '--json', ...GRAPH, plain]);
+      expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-unwind-tables"')]);
     });
   });
 });
@@ -186,6 +281,23 @@ describe.each(sampled(machines, 3))('$name', (machine) => {
           3,
           isNamed ? FIB12 : Object.values(FIB12).sort(),
         ]);
+      });
+
+    // Programs of such machines bring an entry of their own, or the C library's static one.
+    const ownEntry =
+      machine.name === 'ppc64le' ? machine : machine.name === 'ppc32' ? { ...machine, sites: ['-pg'] } : null;
+    if (ownEntry !== null)
+      test.each([
+        ['-fasynchronous-unwind-tables', machine.name === 'ppc64le' ? '-fPIE' : '-static'],
+        machine.name === 'ppc64le' ? [...NO_UNWINDING, ...NO_PIE] : [...NO_UNWINDING, '-static'],
+        ['-Os', '-static'],
+      ])('RT-58: calls in front of the frame, of an entry that nothing names: %s %s', (...form) => {
+        const flags = [...PLAIN, ...form, ...ownEntry.sites];
+        const plain = compile(FIB, flags, 'c', [], ownEntry);
+        const without = scratch('stripped');
+        run(`${machine.triple}-strip`, ['-R', '__mcount_loc', '-o', without, plain]);
+        const ran = traced(patched(form.includes('-static') ? without : bare(plain)), [], ROOM, machine);
+        expect([ran.status, Object.values(countsOf(report(ran.dir))).sort()]).toEqual([3, Object.values(FIB12).sort()]);
       });
 
     if (machine.name === 'arm64')

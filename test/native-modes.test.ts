@@ -9,7 +9,9 @@ import { HEADER_BYTES } from '../src/native/layout.js';
 import { scratch } from './support/c-programs.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { covering } from './support/long.js';
-import { nativePrograms, SAME_CALLS } from './support/native-programs.js';
+import { nativePrograms, SAME_CALLS, TOGETHER, TOGETHER_CALLS } from './support/native-programs.js';
+import { root } from './support/pipeline.js';
+import { spawnSync } from './support/spawn.js';
 import {
   compile, countsOf, describeNatively, FORMS, NOPS, oneName, patched, report, traced, truth,
 } from './support/native-run.js'; // prettier-ignore
@@ -19,6 +21,12 @@ const NO_CLOCK = ['--clock', 'none'];
 const FIB = `#include <stdio.h>\n#include <stdlib.h>
 int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); } void never(void) { puts("never"); }
 int main(int count, char **words) { printf("%d\\n", fib(count > 1 ? atoi(words[1]) : 12)); return 3; }`;
+/** A child fills the disk, too: each process has a page. */
+const FILLS = `#include <fcntl.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\nvolatile int sink; void leaf(void) { sink++; }
+__attribute__((patchable_function_entry(0))) int main(int count, char **words) { static char page[4096]; int status;
+  int file = open("/mnt/fill", O_WRONLY | O_CREAT, 0600); while (write(file, page, sizeof page) > 0) ;
+  if (fork() == 0) { for (int i = 0; i < 7; i++) leaf(); _exit(atoi(words[1])); }
+  for (int i = 0; i < 1000; i++) leaf(); wait(&status); return WEXITSTATUS(status); }`;
 const PLAIN = ['-O1', '-fno-inline', '-fno-optimize-sibling-calls', NOPS];
 const FIB12 = { fib: 465, main: 1 };
 const files = new Map<string, string>();
@@ -155,6 +163,41 @@ int main(void) { struct sock_filter rules[] = { BPF_STMT(BPF_LD | BPF_W | BPF_AB
       expect([mode, ran.status, countsOf(found)]).toEqual([mode, 3, { leaf: 1, main: 1 }]);
       expect([mode, found.threads, found.dropped]).toEqual([mode, 1, 4 * 1001 + 1]);
     }
+  });
+
+  test('RT-57: threads that come together: one has a file, and all calls of the others are counted', () => {
+    const plain = compile(TOGETHER, ['-O1', '-pthread', NOPS]);
+    for (const mode of [COUNTER, [], ['--tracer', 'function_graph']]) {
+      const program = patched(plain, ...mode);
+      for (let i = 0; i < 5; i++) {
+        const ran = traced(program, [], { ELFTRACE_THREADS: 'first' });
+        const { threads, calls, dropped } = report(ran.dir);
+        expect([mode, ran.status, threads, calls + dropped]).toEqual([mode, 3, 1, TOGETHER_CALLS]);
+      }
+    }
+  });
+
+  // It takes rights to mount, which some places of tests have not.
+  const mounts = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0;
+  (mounts ? test : test.skip)('RT-23: a full disk: pages that were there before count what is lost', () => {
+    const plain = compile(TOGETHER, ['-O1', '-pthread', NOPS]);
+    // The program itself takes what room there is, before it calls a traced function.
+    const fills = compile(FILLS, ['-O1', NOPS]);
+    const script = `set -e; mount -t tmpfs -o size=256k none /mnt; mkdir /mnt/by-hand
+{ printf ELFTRSPR; head -c 4088 /dev/zero; } > /mnt/by-hand/spare.3
+set +e; dd if=/dev/zero of=/mnt/fill bs=4096 status=none 2> /dev/null; ELFTRACE_DIR=/mnt/by-hand ${patched(plain)}; echo $?; cp -r /mnt/by-hand $1; rm -r /mnt/fill /mnt/by-hand
+"$2" "$3" record -d /mnt/recorded ${fills} 7; echo $?; rm /mnt/fill; cp -r /mnt/recorded $1`;
+    const kept = scratch('kept');
+    mkdirSync(kept);
+    const cli = join(root, 'dist', 'cli.js');
+    const env = { PATH: process.env['PATH']!, XDG_CACHE_HOME: scratch('cache') };
+    const words = ['-rm', 'bash', '-c', script, 'bash', kept, process.execPath, cli];
+    const { stdout } = spawnSync('unshare', words, { encoding: 'utf8', env });
+    expect(stdout).toBe('3\n7\n');
+    const lost = (name: string): unknown => JSON.parse(elftrace(['report', join(kept, name), '--json']).stdout);
+    expect(lost('by-hand')).toMatchObject({ calls: 0, dropped: TOGETHER_CALLS });
+    expect(lost('recorded')).toMatchObject({ calls: 0, dropped: 1007 });
+    expect(readdirSync(join(kept, 'recorded')).filter((name) => name.startsWith('spare'))).toEqual([]);
   });
 
   test('RT-31: numbers of another object, and a file that was cut, are no yes', () => {

@@ -122,7 +122,13 @@ export const arm64NativeTracing: NativeTracing = {
   counterStubs,
   config: 'native_config',
   abi: null,
-  graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: graphStubs, shadowStacks: null },
+  graph: {
+    runtime: 'native-graph',
+    entry: 'elftrace_native_graph',
+    stubs: graphStubs,
+    shadowStacks: null,
+    holds: null,
+  },
   // Sites at the function's entry, whose call leaves the return address in x9.
   conventions: ['regs'],
   slots: [

@@ -86,6 +86,7 @@ const graph = (endian: Endian): GraphTracing => ({
   runtime: 'native-graph',
   entry: 'elftrace_native_graph',
   stubs: graphStubs(endian),
+  holds: null,
   shadowStacks: null,
 });
 

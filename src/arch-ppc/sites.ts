@@ -311,6 +311,7 @@ function mprofileKernel(flavour: Flavour): SiteShape {
     sources: ['mcount-table', 'call'],
     title: 'mflr r0; bl _mcount in front of the frame (gcc -pg -mprofile-kernel)',
     entries: ['regs'],
+    leadsToEntry: givesLinkBack,
     read(view, source) {
       const words = profileKernelWords((delta) => view.u32(delta));
       if (words === 0) return null;
@@ -353,6 +354,25 @@ function mprofileKernel(flavour: Flavour): SiteShape {
     write: (reading, to, view) => toggle(reading, to, view, flavour, NOP, 'P-NEW-1'),
   };
   return shape;
+}
+
+/** `mtlr` of any register. */
+const isMtlr = (word: number): boolean => (word & 0xfc1f_ffff) >>> 0 === 0x7c08_03a6;
+const MOST_ENTRY_WORDS = 256;
+
+/**
+ * Whether code gives LR another value before it leaves for the first time. What is called between
+ * `mflr r0` and the frame must, for LR is the caller's no more; routines that save registers, which
+ * are called there, too, return with `blr` alone, and leave LR to their caller. Any other function
+ * would write over r0.
+ */
+function givesLinkBack(view: SiteView, target: Address): boolean {
+  for (let i = 0; i < MOST_ENTRY_WORDS; i++) {
+    const word = view.wordAt(target + BigInt(4 * i));
+    if (isMtlr(word)) return true;
+    if (word < 0 || word === BLR || word === BCTR || isBranch(word)) return false;
+  }
+  return false;
 }
 
 function expectedCall(startDelta: number, previous: number, flavour: Flavour): Uint8Array {
@@ -817,6 +837,7 @@ function pg32(flavour: Flavour): SiteShape {
     sources: ['mcount-table', 'call'],
     title: 'mflr r0; stw r0,4(r1); bl _mcount in front of the frame (gcc -pg)',
     entries: ['pg', 'regs'],
+    leadsToEntry: givesLinkBack,
     read(view, source) {
       const saved = view.u32(-4) === STW_R0;
       const moved = view.u32(-8) === MFLR_R0;

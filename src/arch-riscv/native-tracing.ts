@@ -81,7 +81,7 @@ export const riscvNativeTracing: NativeTracing = {
   config: 'native_config',
   abi: null,
   // Sites call it as they call the other one: native-graph.S says why no stubs are needed.
-  graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: null, shadowStacks: null },
+  graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: null, shadowStacks: null, holds: null },
   // Sites at the function's entry, whose call links through t0.
   conventions: ['g2'],
   slots: [

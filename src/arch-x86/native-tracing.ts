@@ -49,6 +49,29 @@ const JUMP5_BYTES = 5;
 /** As native-hook.h and the picture in native-graph.S have it. */
 const STUB = { bytes: 32, carry: 5, call: 15, hook: 20, spans: 25, mark: [0x66, 0x74, 0x67] } as const;
 
+const LEA = 0x8d;
+/** ModRM of a distance from the end of the instruction, whatever the register is. */
+const isRelative = (modRm: number): boolean => (modRm & 0xc7) === 5;
+
+/**
+ * An address stands in code and data as its lower 32 bits, or is computed by
+ * `lea distance(%rip),%reg`; wherever an instruction begins.
+ */
+function holds(bytes: Uint8Array, address: Address, some: ReadonlySet<Address>): boolean {
+  const low = new Set(Array.from(some, (each) => Number(each & 0xffff_ffffn)));
+  const start = Number(address & 0xffff_ffffn) + 1;
+  if (low.size === 0) return false;
+  let word = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    word = ((word >>> 8) | (bytes[at]! << 24)) >>> 0;
+    if (at < 3) continue;
+    if (low.has(word)) return true;
+    const isLea = at >= 5 && isRelative(bytes[at - 4]!) && bytes[at - 5] === LEA;
+    if (isLea && low.has((start + at + word) >>> 0)) return true;
+  }
+  return false;
+}
+
 const graphStubs: GraphStubs = {
   symbol: 'native_stubs',
   bytes: STUB.bytes,
@@ -136,7 +159,13 @@ export const x86NativeTracing: NativeTracing = {
   counterStubs,
   config: 'native_config',
   abi: null,
-  graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: graphStubs, shadowStacks: SHADOW_STACKS },
+  graph: {
+    runtime: 'native-graph',
+    entry: 'elftrace_native_graph',
+    stubs: graphStubs,
+    shadowStacks: SHADOW_STACKS,
+    holds,
+  },
   // Sites at the function's entry: behind a prologue neither the stack pointer nor the registers
   // are what the entry takes them for.
   conventions: ['modern'],

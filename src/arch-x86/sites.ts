@@ -267,6 +267,7 @@ const call5: SiteShape = {
   title: 'call rel32 of the profiling entry (5 bytes)',
   entries: X86_ENTRIES,
   servedAt: servedAround,
+  leadsToEntry: keepsArguments,
 
   read(view, source) {
     const opcode = view.u8(0);
@@ -299,6 +300,42 @@ const call5: SiteShape = {
     return refusal ?? store(from, view, branch5(to, address), to.jump ? 'X-JMP-1' : 'X-MOD-2');
   },
 };
+
+/** Registers of arguments, and rax, which says how many of them are vectors. */
+const ARGUMENT_REGISTERS = [0, 1, 2, 6, 7, 8, 9] as const;
+const MOST_ENTRY_BYTES = 256;
+
+/**
+ * Whether code keeps all registers of arguments on the stack and gives them back before its first
+ * `ret`, as only what is called in front of a function's own code has to.
+ *
+ *   kept: mov %reg,disp(%rsp) or push %reg; given back: the reverse
+ */
+function keepsArguments(view: SiteView, target: Address): boolean {
+  const code = view.bytesAt(target, MOST_ENTRY_BYTES);
+  const kept = new Set<number>();
+  const given = new Set<number>();
+  const STACK = 4;
+  for (let at = 0; at < code.length;) {
+    const size = decodeInto(scratch, code, at);
+    if (size === 0 || scratch.map !== 0) {
+      if (size === 0) return false;
+      at += size;
+      continue;
+    }
+    const { opcode, modRm, sib, rex, hasRex } = scratch;
+    if (opcode === 0xc3) return ARGUMENT_REGISTERS.every((each) => kept.has(each) && given.has(each));
+    const isOnStack = hasRex && (rex & 8) !== 0 && modRm < 0xc0 && (modRm & 7) === STACK && (sib & 0x3f) === 0x24;
+    const register = ((modRm >> 3) & 7) | ((rex & 4) << 1);
+    const own = (opcode & 7) | ((rex & 1) << 3);
+    if (opcode === 0x89 && isOnStack) kept.add(register);
+    else if (opcode === 0x8b && isOnStack && kept.has(register)) given.add(register);
+    else if (opcode >= 0x50 && opcode < 0x58) kept.add(own);
+    else if (opcode >= 0x58 && opcode < 0x60 && kept.has(own)) given.add(own);
+    at += size;
+  }
+  return false;
+}
 
 function readCall5(view: SiteView, source: SiteSource): SiteReading | null {
   const field = view.u32(1);
@@ -345,6 +382,7 @@ const call6: SiteShape = {
   title: 'call of the profiling entry through the GOT, or relaxed by the linker (6 bytes)',
   entries: X86_ENTRIES,
   servedAt: servedAround,
+  leadsToEntry: keepsArguments,
   entryCountsBack: 5,
 
   read(view) {

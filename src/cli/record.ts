@@ -19,6 +19,8 @@ import { ioError } from '../output/target.js';
 import { jsonSchema, refusalsJson } from '../report/json.js';
 import { version } from '../version.js';
 import { isEverything } from '../native/choice.js';
+import { HEADER_BYTES, SPARES } from '../native/layout.js';
+import { makeSpares, removeSpares } from '../output/spares.js';
 import { type ChoiceOptions, choiceFor, choiceOf, writeChoice } from './record-choice.js';
 import { errorLine, exitCodes } from './exit.js';
 import { outputPath, readInput } from './files.js';
@@ -96,6 +98,20 @@ function findProgram(name: string): string {
   return name;
 }
 
+/** What may be sites and is not traced, with words for programs. */
+const leftOff = ({ tables }: Opened['sites']) =>
+  tables.flatMap(({ leftOff: count = 0 }) =>
+    count === 0
+      ? []
+      : [
+          {
+            count,
+            reason: 'no-start',
+            message: 'with nops are left off: nothing tells that functions begin there',
+          },
+        ],
+  );
+
 interface Patched {
   readonly opened: Opened;
   readonly path: string;
@@ -118,6 +134,7 @@ async function patched(args: RecordArguments, program: string): Promise<Patched>
     err(`${program} (${name}): notice: not traced: ${code}: ${reason}`);
   }
   for (const remark of opened.sites.tables.flatMap(({ remarks }) => remarks)) err(`${program}: notice: ${remark}`);
+  for (const { count, message } of leftOff(opened.sites)) err(`${program}: notice: ${count} places ${message}`);
   if (laid.clearsShadowStacks) {
     err(`${program}: notice: the program asked for shadow stacks, and does not any more: returns lead through stubs`);
   }
@@ -135,12 +152,12 @@ async function writePatched(args: RecordArguments, wanted: string): Promise<numb
   // A file is meant, as in other verbs that write one.
   const program = fs.existsSync(args.path) ? args.path : findProgram(args.path);
   const output = outputPath(program, wanted, false);
-  const { laid } = await patched(args, program);
+  const { laid, opened } = await patched(args, program);
   const { plan, id, bytes } = laid;
   const notices = await writeOutputs([{ path: output, bytes, like: program, executable: true }]);
   for (const notice of notices) err(`${program}: notice: ${notice}`);
   if (args.json) {
-    const counts = { traced: plan.changed, refusals: refusalsJson(plan) };
+    const counts = { traced: plan.changed, refusals: refusalsJson(plan), leftOff: leftOff(opened.sites) };
     out(
       JSON.stringify({
         schema: jsonSchema,
@@ -253,10 +270,13 @@ async function runPatched(args: RecordArguments): Promise<number> {
     await writeOutputs([{ path, bytes: choice }]);
     environment['ELFTRACE_CHOICE'] = path;
   }
+  const spares = SPARES.names.map((name) => join(dir, name));
+  makeSpares(spares, SPARES.magic, HEADER_BYTES);
   if (args.size !== undefined) environment['ELFTRACE_SIZE'] = String(args.size);
   environment['ELFTRACE_POLICY'] = args.policy;
   flush();
   const status = await runProgram(file, args, environment);
+  removeSpares(spares);
   await say(status);
   if (traceFiles(dir).length === 0) {
     err(

@@ -75,6 +75,11 @@ export interface GraphTracing {
    * what is laid in was not tried under them.
    */
   readonly shadowStacks: { readonly property: number; readonly bit: number } | null;
+  /**
+   * Whether bytes at an address, code and data, may hold one of some addresses, or compute it;
+   * null: that is not known of the machine's code.
+   */
+  readonly holds: ((bytes: Uint8Array, address: Address, some: ReadonlySet<Address>) => boolean) | null;
 }
 
 /** How `long double` is made and passed. */

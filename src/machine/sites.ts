@@ -232,6 +232,12 @@ export interface SiteShape {
    * of them: the one that most of its sites have. What looks like another does so by chance.
    */
   readonly family?: string;
+  /**
+   * Whether the code of a linked file at a place is the profiling entry that calls of this shape
+   * lead to, by what it does: nothing names it there. Only of shapes that stand where no compiler
+   * calls another function that does so.
+   */
+  leadsToEntry?(view: SiteView, target: Address): boolean;
   /** Its sites call through stubs out of line, one for each. */
   readonly outOfLine?: boolean;
   /** Changes that bring the site from `reading` to `to`. An empty change: it is there already. */

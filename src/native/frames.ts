@@ -10,6 +10,8 @@ import {
 } from '../elf/frame-table.js'; // prettier-ignore
 import type { ElfImage } from '../elf/image.js';
 import type { Address, Endian } from '../units.js';
+import type { GraphTracing } from '../machine/native-tracing.js';
+import { handsOverFrames } from './frame-entries.js';
 import { refused } from './refuse.js';
 
 /** Of a section of entries that has none. */
@@ -18,24 +20,24 @@ const END_BYTES = 4;
 /** Of which each unwinder of a program has one (Itanium C++ ABI: exception handling, 1.3). */
 const UNWINDERS = ['_Unwind_RaiseException', '_Unwind_ForcedUnwind', '_Unwind_Backtrace', '_Unwind_Find_FDE'] as const;
 
-/** Whether a static program may have an unwinder of its own: no library brings one. */
-const hasUnwinder = ({ symbols }: ElfImage): boolean =>
-  symbols.count === 0 || UNWINDERS.some((name) => symbols.find(name) > 0);
+/** Whether a static program may have an unwinder that knows its frames: no library brings one. */
+const hasUnwinder = (image: ElfImage, graph: GraphTracing): boolean =>
+  image.symbols.count === 0 ? handsOverFrames(image, graph) : UNWINDERS.some((name) => image.symbols.find(name) > 0);
 
 /**
  * Whether a file can be unwound through: else unwinders end at its functions, and never come to
  * what those would return to. Start-up files of static programs register what no header names, for
  * the unwinder in the program.
  */
-export function hasFrames(image: ElfImage): boolean {
+export function hasFrames(image: ElfImage, graph: GraphTracing): boolean {
   const { segments, sections } = image;
   const isStatic = !segments.some(({ type }) => type === PT_INTERP);
   return (
     segments.some(({ type }) => type === PT_GNU_EH_FRAME) ||
     // Without section headers it is not known.
     (isStatic &&
-      hasUnwinder(image) &&
-      (sections.length === 0 || sections.some(({ name, size }) => name === '.eh_frame' && size > END_BYTES)))
+      (sections.length === 0 || sections.some(({ name, size }) => name === '.eh_frame' && size > END_BYTES)) &&
+      hasUnwinder(image, graph))
   );
 }
 

@@ -168,7 +168,7 @@ export function layIn(sites: Sites, options: LayInOptions): LaidIn {
   const tracing = tracingOf(sites);
   const { runtime, entry, mode, graph } = wantedOf(sites, tracing, options);
   if (mode !== MODES.counter) checkReach(sites, tracing);
-  const places = placesFor(image, runtime.wordsBytes, arch.target.pageBytes, graph !== null && hasFrames(image));
+  const places = placesFor(image, runtime.wordsBytes, arch.target.pageBytes, graph !== null && hasFrames(image, graph));
   const id = (options.hash ?? sha256)(image.bytes);
   const selection = servedSites(sites, tracing, options.selection);
   const target = symbolAddress(runtime, entry, places);

@@ -78,3 +78,6 @@ export const RECORD = {
 
 /** Name of a trace file: process, thread, beginning of the object's sum, number. */
 export const FILE_NAME = /^(\d+)\.(\d+)\.([0-9a-f]{8})\.(\d+)\.trace$/;
+
+/** Files of a header's size in a trace's directory, which begin so: room on a full disk. */
+export const SPARES = { names: Array.from({ length: 16 }, (_, i) => `spare.${i}`), magic: 'ELFTRSPR' } as const;

@@ -117,7 +117,7 @@ export class Program {
   private readonly calleeCache = new Map<Address, CalleeKind>();
   /** Many sites call through few stubs. */
   private readonly stubCache = new Map<Address, StubReading | null>();
-  private entryAddresses: ReadonlyMap<Address, CalleeKind> | undefined;
+  private entryAddresses: Map<Address, CalleeKind> | undefined;
   private importedSlots: ReadonlyMap<Address, Address> | undefined;
   private tocValue: Address | null | undefined;
   private companions: ReadonlySet<number>;
@@ -256,8 +256,7 @@ export class Program {
    * @param words  how many words make a name: two where one is that of a table of sites
    */
   calledFrom(address: Address, words: 1 | 2): CodeReference | null {
-    const isProcess = ({ type }: { readonly type: number }): boolean => PROCESS_SEGMENTS.has(type);
-    if (this.isNamed || !this.image.segments.some(isProcess)) return null;
+    if (!this.isUnnamedProcess) return null;
     const { called, reached } = this.derived('called-places', () => calledPlaces(this));
     if (called.has(address)) return 'called';
     const isNamed = reached.has(address) || (this.codeWords.counts.get(address) ?? 0) >= words;
@@ -266,6 +265,11 @@ export class Program {
 
   get codeWords(): CodeWords {
     return this.derived('code-words', () => codeWords(this));
+  }
+
+  /** Whether it runs in a process, and has no `.symtab`. */
+  get isUnnamedProcess(): boolean {
+    return !this.isNamed && this.image.segments.some(({ type }) => PROCESS_SEGMENTS.has(type));
   }
 
   private get isNamed(): boolean {
@@ -502,7 +506,7 @@ export class Program {
   }
 
   /** Entry addresses of the profiling functions and of known tracers, local entries included. */
-  private get entries(): ReadonlyMap<Address, CalleeKind> {
+  private get entries(): Map<Address, CalleeKind> {
     if (this.entryAddresses) return this.entryAddresses;
     const entries = new Map<Address, CalleeKind>([
       [importedMcount, 'mcount'],
@@ -528,6 +532,12 @@ export class Program {
     }
     this.entryAddresses = entries;
     return entries;
+  }
+
+  /** From now on a place is the profiling entry, which nothing names. */
+  takeProfilingEntry(address: Address): void {
+    this.entries.set(address, 'mcount');
+    this.calleeCache.clear();
   }
 
   /**

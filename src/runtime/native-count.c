@@ -8,7 +8,7 @@ __attribute__((used)) void native_count(word place)
 {
   u64 before;
   struct page *page = begin_event(&before);
-  if (page && !page->stopped) add_one(page->cur + place);
+  if (page && !page->stopped) add(page->cur + place, 1);
   else if (native_slot >= 0) drop(page ? page : page_at_hand());
   if (page) end_event(page, &before);
 }

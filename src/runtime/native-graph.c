@@ -219,7 +219,7 @@ static void choose_return(struct page *page, word stack, const word *registers)
   (void)registers;
 #endif
   if (!begin_words(page, bytes, stack, &event)) {
-    if (page->file) page->file->dropped_returns++;
+    if (page->file) add((word)&page->file->dropped_returns, 1);
     return;
   }
 #ifdef HAS_VALUES
@@ -237,7 +237,7 @@ __attribute__((used)) word native_leave(word stack, const word *registers)
   struct page *page = chosen_page();
   if (page) {
     if (!page->busy) choose_return(page, stack, registers);
-    else if (page->file) page->file->dropped_returns++;
+    else if (page->file) add((word)&page->file->dropped_returns, 1);
     return address;
   }
   page = begin_event(&before);
@@ -245,7 +245,7 @@ __attribute__((used)) word native_leave(word stack, const word *registers)
   if (at) put_return(page, at, stack);
   else {
     struct page *own = page ? page : page_at_hand();
-    if (own && own->file) own->file->dropped_returns++;
+    if (own && own->file) add((word)&own->file->dropped_returns, 1);
   }
   if (page) end_event(page, &before);
   return address;

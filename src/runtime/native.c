@@ -140,6 +140,8 @@ struct state {
   struct header *volatile first_file;
   u64 file_limit;
   word is_ring, is_first_only;
+  /* Of those that came together, the one that began. */
+  u32 first_thread;
   /* What is recorded; 0: every call. */
   const struct choice *choice;
   volatile word is_silent;
@@ -282,6 +284,7 @@ static int process_is_ready(void)
     }
     if (!__atomic_compare_exchange_n(&state.phase, &seen, mine, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
     state.owner_process = process;
+    state.first_thread = library_thread();
     long slot = begin_process();
     native_slot = slot;
     __atomic_store_n(&state.phase, slot == 0 ? 0 : READY, __ATOMIC_RELEASE);
@@ -387,6 +390,35 @@ static word ring_block(void)
   return state.is_ring && !is_counting() && state.file_limit >= FIRST_STEP ? (word)(state.file_limit >> 3) & ~0xffful : 0;
 }
 
+/* What `record` left for those who find no room; whole pages, which begin so. native/layout.ts has it, too. */
+#define SPARES 16
+
+/*
+ * One of those in the place of the thread's empty file, which is closed. @returns a descriptor, or that
+ * there is none
+ */
+static long take_spare(struct page *page, long file)
+{
+  char *name = (char *)map(SCRATCH, READ | WRITE, PRIVATE | ANONYMOUS, -1);
+  if (failed((long)name)) return file;
+  char *end = add_text(add_text(name, state.directory), TEXT("/spare."));
+  for (u32 i = 0; i < SPARES; i++) {
+    *add_number(end, i, 10) = 0;
+    long spare = open_file(name, O_RDWR_ | O_NOFOLLOW_ | O_CLOEXEC_);
+    if (failed(spare)) continue;
+    /* Another name of a file of somebody's is none; another process may have taken it meanwhile. */
+    char *magic = name + PATH_ROOM;
+    int is_ours = call3(SYS_READ, spare, magic, 8) == 8 && value_of(magic, TEXT("ELFTRSPR")) &&
+                  !failed(system_call(SYS_RENAMEAT2, AT_HERE, (long)name, AT_HERE, (long)page->path, 0, 0));
+    call1(SYS_CLOSE, is_ours ? file : spare);
+    if (!is_ours) continue;
+    file = spare;
+    break;
+  }
+  call2(SYS_MUNMAP, name, SCRATCH);
+  return file;
+}
+
 static int map_file(struct page *page, long file)
 {
   word block = ring_block(), least = SMALLEST;
@@ -423,7 +455,6 @@ static void write_header(struct page *page)
   file->realtime = nanoseconds(0);
   copy(file->id, config()->id, sizeof file->id);
   copy(file->name, config()->name, sizeof file->name);
-  file->dropped_elsewhere = state.dropped_without_file;
   file->dropped_early = state.dropped_early;
   call2(SYS_PRCTL, GET_NAME, file->thread_name);
   file->pair = 1;
@@ -449,6 +480,28 @@ static void begin_records(struct page *page)
   page->stopped = 0;
 }
 
+/* A number in a file is changed by one instruction, which handlers of signals cannot split. */
+static void add(word at, word count)
+{
+#if __SIZEOF_LONG__ == 8
+  __atomic_fetch_add((u64 *)at, count, __ATOMIC_RELAXED);
+#else
+  /* The upper unit first: bytes are in this order here. */
+  if (__atomic_add_fetch((u32 *)at + 1, count, __ATOMIC_RELAXED) < count) __atomic_fetch_add((u32 *)at, 1, __ATOMIC_RELAXED);
+#endif
+}
+
+/*
+ * What was counted without a file goes to the first one of the process, which stays mapped. Who counts
+ * looks for that behind it, and who publishes it for counts: each is seen by one of them, and taken once.
+ */
+static void hand_over(void)
+{
+  struct header *first = __atomic_load_n(&state.first_file, __ATOMIC_SEQ_CST);
+  word count = first ? __atomic_exchange_n(&state.dropped_without_file, 0, __ATOMIC_SEQ_CST) : 0;
+  if (count) add((word)&first->dropped_elsewhere, count);
+}
+
 /* A file for the thread; `page` has nothing but zeros. It stays stopped where there is none. */
 static void begin_thread(struct page *page)
 {
@@ -464,6 +517,11 @@ static void begin_thread(struct page *page)
   if (failed(file)) return;
   page->sequence--;
   int is_mapped = map_file(page, file);
+  /* Its header is enough for the losses of all threads. */
+  if (!is_mapped && state.first_file == 0) {
+    file = take_spare(page, file);
+    is_mapped = map_file(page, file);
+  }
   call1(SYS_CLOSE, file);
   if (!is_mapped) return;
   page->file->pairs[0][0] = start;
@@ -471,7 +529,8 @@ static void begin_thread(struct page *page)
   write_header(page);
   if (page->size > HEADER_BYTES) begin_records(page);
   struct header *none = 0;
-  __atomic_compare_exchange_n(&state.first_file, &none, page->file, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  __atomic_compare_exchange_n(&state.first_file, &none, page->file, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+  hand_over();
 }
 
 /* The page of this very thread; 0: there is none. */
@@ -496,6 +555,7 @@ static struct page *page_of_thread(void)
   }
   state.is_early = 0;
   if (!process_is_ready()) return 0;
+  if (state.is_first_only && state.first_thread != thread) return 0;
   word slot = (word)native_slot, size = 4096 + (state.choice ? OPENED_BYTES : 0);
   page = (struct page *)thread_word(slot);
   /* That of the thread that made this one, which may be alive. */
@@ -511,8 +571,7 @@ static struct page *page_of_thread(void)
     page = (struct page *)at;
   } else if (is_left(page)) {
     /* The control block of a thread that is dead: nobody writes through its page any more. */
-    if (page->file && page->process == state.owner_process) {
-      if (state.first_file == page->file) state.first_file = 0;
+    if (page->file && page->process == state.owner_process && state.first_file != page->file) {
       call2(SYS_MUNMAP, page->file, page->window);
     }
     for (word i = 0; i < sizeof *page / 8; i++) ((volatile u64 *)page)[i] = 0;
@@ -597,29 +656,15 @@ static void put_call(struct page *page, volatile u64 *at, word site, word stack)
   put_site(page, at, clock, site, stack);
 }
 
-/* A number in a file is changed by one instruction, which handlers of signals cannot split. */
-static void add_one(word at)
-{
-#if __SIZEOF_LONG__ == 8
-  __atomic_fetch_add((u64 *)at, 1, __ATOMIC_RELAXED);
-#else
-  /* The upper unit first: bytes are in this order here. */
-  if (__atomic_add_fetch((u32 *)at + 1, 1, __ATOMIC_RELAXED) == 0) __atomic_fetch_add((u32 *)at, 1, __ATOMIC_RELAXED);
-#endif
-}
-
 static void drop(struct page *page)
 {
-  struct header *file = page && page->file ? page->file : 0, *first = state.first_file;
-  if (file) file->dropped++;
-  /* That file is there for good, and a child's, too: it has no own number. */
-  else if (state.is_first_only && first) add_one((word)&first->dropped_elsewhere);
-  else {
-    __atomic_fetch_add(&state.dropped_without_file, 1, __ATOMIC_RELAXED);
-    if (state.is_early) state.dropped_early++;
+  if (page && page->file) {
+    add((word)&page->file->dropped, 1);
+    return;
   }
-  file = state.is_first_only ? 0 : state.first_file;
-  if (file) file->dropped_elsewhere = state.dropped_without_file;
+  __atomic_fetch_add(&state.dropped_without_file, 1, __ATOMIC_SEQ_CST);
+  if (state.is_early) state.dropped_early++;
+  hand_over();
 }
 
 /* While it is so, the entry finds no room and comes here. */

@@ -14,6 +14,7 @@ import { type FileRecord, readRecord } from '../record/journal.js';
 import { SiteStubs } from './site-stubs.js';
 import { otherRanges } from './overlaps.js';
 import { readTables, type SlotTable, type TableOptions } from './tables.js';
+import { tellUnnamedEntry } from './unnamed-entry.js';
 import { type Entry, unnamedTable } from './unnamed-table.js';
 import { ProgramView } from './view.js';
 
@@ -714,6 +715,9 @@ function sourcesOf(program: Program, view: ProgramView, record: FileRecord | nul
   }
   // Beside a table of padding the calls are the sites (-pg -mfentry without -mrecord-mcount).
   if (!tables.some((table) => table.role === 'sites')) {
+    const edited = (record?.edits ?? []).map(({ offset }) => offset);
+    tellUnnamedEntry(program, edited);
+    if (options.original) tellUnnamedEntry(options.original, []);
     const calls = findCalls(program, options.signal);
     const before = options.original ? callsBefore(options.original, calls) : [];
     const recorded = recordedPlaces(program, record, [calls, ...before]);

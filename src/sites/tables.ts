@@ -55,6 +55,8 @@ export interface SlotTable {
   /** Where the values came from, for `info`. */
   readonly origin: 'relocations' | 'contents' | 'relative' | 'contents and relative' | 'code' | 'record';
   readonly remarks: readonly string[];
+  /** Places that may belong to it, of which nothing tells that functions begin there (RT-56). */
+  readonly leftOff?: number;
 }
 
 const mcountSection = '__mcount_loc';

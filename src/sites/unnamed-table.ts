@@ -102,9 +102,7 @@ export function unnamedTable(program: Program, entryOf: (place: Place) => Entry 
     container: -1,
     sorted: values.every((value, i) => i === 0 || value > values[i - 1]!),
     origin: program.positionIndependent ? 'relative' : 'contents',
-    remarks:
-      longest.left === 0
-        ? []
-        : [`${longest.left} places with nops are left off: nothing tells that functions begin there`],
+    remarks: [],
+    leftOff: longest.left,
   };
 }

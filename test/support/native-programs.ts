@@ -142,3 +142,13 @@ export const SAME_CALLS = [
   '-O1', '-g0', '-fno-inline', '-fno-ipa-cp', '-fno-ipa-sra', '-fno-ipa-pure-const', '-fno-partial-inlining',
   '-foptimize-sibling-calls', '-w',
 ]; // prettier-ignore
+
+/** Eight threads that call a traced function at the same moment, and nothing did before. */
+export const TOGETHER = `#include <pthread.h>
+#define OFF __attribute__((patchable_function_entry(0)))
+volatile int sink; static pthread_barrier_t start; __attribute__((noinline)) void leaf(void) { sink++; }
+OFF static void *work(void *p) { pthread_barrier_wait(&start); for (int i = 0; i < 20000; i++) leaf(); return p; }
+OFF int main(void) { pthread_t ids[8]; pthread_barrier_init(&start, 0, 8);
+  for (int i = 0; i < 8; i++) pthread_create(ids + i, 0, work, 0);
+  for (int i = 0; i < 8; i++) pthread_join(ids[i], 0); return 3; }`;
+export const TOGETHER_CALLS = 160_000;
