@@ -1,7 +1,8 @@
 /**
  * Entries of unwind information by their bytes (RT-44): where neither a program header nor a
  * symbol tells of an unwinder, one that is there can only begin at an entry that start-up files
- * hand to it. Where nothing in the file holds or computes the address of one, unwinders end at its functions.
+ * hand to it. Where nothing in the file holds or computes the address of one, unwinders end at its
+ * functions.
  *
  *   u32 size | u32 0: a common entry | u8 version | augmentation, ends with zero
  *            | u32 distance back to it: an entry of a function

@@ -1,8 +1,9 @@
 /**
  * The profiling entry of a linked file that names none (RT-58): a static program without symbols,
- * or one whose own `_mcount` is in no dynamic table. It is told by what its code does, which no other
- * function does that is called in front of a frame (`SiteShape.leadsToEntry`), and by its callers:
- * each call of it stands as the compiler's, and at least one where a function is known to begin.
+ * or one whose own `_mcount` is in no dynamic table. It is told by what its code does, which no
+ * other function does that is called in front of a frame (`SiteShape.leadsToEntry`), and by its
+ * callers: each call of it stands as the compiler's, and at least one where a function is known to
+ * begin.
  */
 import type { SiteReading, SiteView } from '../machine/sites.js';
 import type { Program } from '../program/program.js';
