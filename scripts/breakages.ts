@@ -2553,6 +2553,22 @@ export const breakages: readonly Breakage[] = [
     named: 'the body is executed',
   },
   {
+    name: 'prove: words of callees count where a body has moved its stack',
+    file: 'prove/way-back.js',
+    find: '[...stale, ...given]',
+    replace: 'stale',
+    test: 'prove-bodies',
+    named: 'words that callees write',
+  },
+  {
+    name: "prove: a body that comes to the tracer's data goes on",
+    file: 'prove/prove.js',
+    find: "return 'stop';",
+    replace: "return 'continue';",
+    test: 'prove-bodies',
+    named: 'ends where it comes',
+  },
+  {
     name: "prove: the tracer's own data is not looked at",
     file: 'prove/own-data.js',
     find: 'if (holds !== null && !holds.includes(found))',

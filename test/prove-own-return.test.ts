@@ -7,14 +7,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import { applyPlan } from '../src/patch/apply.js';
-import { load } from '../src/program/program.js';
-import { prove, type ProofSummary, type SiteProof } from '../src/prove/index.js';
-import { layOut } from '../src/prove/relocatable.js';
-import { findSites } from '../src/sites/sites.js';
-import { planTracing } from '../src/tracing/tracing.js';
+import { graphProofs } from './support/graph-proofs.js';
 import { describeWith, run } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-own-return-'));
@@ -55,23 +49,6 @@ void summed(word *to) {
 }
 `;
 
-async function results(image: ReturnType<typeof readElf>, trials: number): Promise<[SiteProof[], ProofSummary]> {
-  const arch = archOf(image.header);
-  const { original } = layOut(image, image, arch);
-  const plan = planTracing(findSites(load(original, arch)), {
-    tracer: { kind: 'function_graph' },
-    others: 'nop',
-    allowUnsafeGraph: true,
-  });
-  const found: SiteProof[] = [];
-  const proofs = prove(original, readElf(applyPlan(original, plan).bytes), arch, { trials });
-  for (;;) {
-    const { done, value } = await proofs.next();
-    if (done === true) return [found, value];
-    found.push(value);
-  }
-}
-
 describeWith(['x86_64-linux-gnu-gcc', 'aarch64-linux-gnu-gcc'], 'return addresses that functions read', () => {
   test.each([
     [
@@ -85,7 +62,7 @@ describeWith(['x86_64-linux-gnu-gcc', 'aarch64-linux-gnu-gcc'], 'return addresse
     writeFileSync(source, SOURCE);
     const common = ['-O2', '-fno-omit-frame-pointer', '-fno-tree-loop-distribute-patterns', '-fno-tree-vectorize'];
     run(compiler, [...common, ...options, '-c', source, '-o', object]);
-    const [sites, { unexplained }] = await results(readElf(new Uint8Array(readFileSync(object))), 24);
+    const [sites, { unexplained }] = await graphProofs(readElf(new Uint8Array(readFileSync(object))), 24);
     expect(unexplained).toEqual([]);
     const verdicts = Object.fromEntries(
       sites.map(({ function: name, verdict }) => [name.replace(/\+.*/, ''), verdict]),

@@ -552,11 +552,40 @@ export class Prover {
     const outcome = trials.once(this.begin(trials, entry, seed));
     this.reset();
     if (outcome.kind !== 'different' || outcome.phase !== 'return') return outcome;
-    const other = trials.once(this.begin(trials, entry, seed), true);
-    this.reset();
+    const [ended, other] = this.outsideTracer(trials, entry, seed);
+    if (ended !== null && ended.kind !== 'different') return ended;
     if (other.kind !== 'equal') return outcome;
     const detail = 'the function computes with its own return address, which the tracer replaces';
     return { kind: 'open', reason: 'uses-return-address', detail, doubt: true };
+  }
+
+  /**
+   * The trial once more, with a body that ends where it would come to the tracer's data, as any
+   * pointer that a trial makes up may where addresses have 32 bits: there it finds other numbers in
+   * the patched. Code of a tracer that the original has runs on.
+   * @returns what comes of it, null if the body comes to no such place; then, with a body that has
+   *   the tracer's return address in the original, too
+   */
+  private outsideTracer(trials: Attempts, entry: Entry, seed: number): [Outcome | null, Outcome] {
+    const { machine } = this.original.world;
+    let isThere = false;
+    const isOwn = (address: Address): boolean => this.own.some(({ start, end }) => address >= start && address < end);
+    const once = (isCalledAlike: boolean): Outcome => {
+      const begun = this.begin(trials, entry, seed);
+      const off = this.own.map(({ start, end }) =>
+        machine.watch({ address: start, size: Number(end - start), access: 'any' }, (_machine, { instruction }) => {
+          if (isOwn(instruction)) return 'continue';
+          isThere = true;
+          return 'stop';
+        }),
+      );
+      const outcome = trials.once(begun, isCalledAlike);
+      for (const each of off) each();
+      this.reset();
+      return outcome;
+    };
+    const outcome = once(false);
+    return [isThere ? outcome : null, once(true)];
   }
 
   get pair(): Pair {

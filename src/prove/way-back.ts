@@ -64,6 +64,8 @@ export function comeBack(
   if (!inRegister && words.length === 0) {
     return different(NO_RETURN);
   }
+  // Callees may write there. A body that moves its stack has those words in the midst of it.
+  const given = calleeWords(pair, original.machine.register(abi.stackPointer));
   let isTaken: Taken = (a, b) => a === begun.returnAddress && b === handler;
   const isMadeOf: Taken = (a, b) => {
     for (let at = 0n; at < 64n; at += 8n) {
@@ -86,7 +88,7 @@ export function comeBack(
   if (typeof end !== 'string') return end;
   const stale = [...words, ...copiedWords(pair, begun, handler)];
   if (end === 'elsewhere') {
-    const difference = hasBody ? memory(pair, trial, begun, stale) : null;
+    const difference = hasBody ? memory(pair, trial, begun, [...stale, ...given]) : null;
     if (difference !== null) return different(difference);
     returnBoth(pair, begun, handler);
   }
@@ -136,15 +138,20 @@ function forgetDead({ original, patched, abi }: Pair, isTaken: Taken): void {
  * of the words that the ABI gives to callees those that only one of the two wrote: no body can need
  * one, and one that walks over its whole stack reads them.
  */
-function callAlike({ original, patched, proof }: Pair, begun: Begun, words: readonly Address[], isTaken: Taken): void {
+function callAlike(pair: Pair, begun: Begun, words: readonly Address[], isTaken: Taken): void {
+  const { original, patched } = pair;
   for (const name of original.differingRegisters(patched)) {
     const [a, b] = [original.machine.register(name), patched.machine.register(name)];
     if (isTaken(a, b)) original.machine.setRegister(name, b);
   }
-  const free = proof.calleeWords.map((offset) => begun.stackPointer + BigInt(offset));
+  const free = calleeWords(pair, begun.stackPointer);
   const isFree = (address: Address): boolean => isUntouched(original, address) || isUntouched(patched, address);
   for (const address of [...words, ...free.filter(isFree)]) original.writeWord(address, patched.word(address));
 }
+
+/** Words of a frame that the ABI gives to callees. */
+const calleeWords = ({ proof }: Pair, stackPointer: bigint): Address[] =>
+  proof.calleeWords.map((offset) => stackPointer + BigInt(offset));
 
 function isUntouched(world: ProofWorld, address: Address): boolean {
   const skip = Number(address % BigInt(PAGE_BYTES));
@@ -279,7 +286,9 @@ function callsOut({ flow, address, sizeBytes }: Instruction, trial: Trial): bool
 function straightOn({ original, program }: Pair, trial: Trial, from: Address): Straight {
   const { lifter } = original.machine;
   const code = original.read(from, STRAIGHT_BYTES);
-  const { instructions } = lifter.lift(code, from, { maxInstructions: STRAIGHT_INSTRUCTIONS, startsAt: () => false });
+  const lifted = lifter.lift(code, from, { maxInstructions: STRAIGHT_INSTRUCTIONS, startsAt: () => false });
+  // Behind a last call that does not return stands another function.
+  const instructions = lifted.instructions.filter((at) => at < trial.body!.end);
   const last = instructions.at(-1) ?? from;
   const instruction = program.arch.isa.decode(code, Number(last - from), last);
   const leaves = callsOut(instruction, trial);
@@ -294,7 +303,8 @@ const STRAIGHT_BYTES = 1024;
 /**
  * Runs both through the body, from one branch to the next: the same instructions in the same order.
  * @returns 'returned': the original is at the return address, the patched at the handler;
- *   'elsewhere': both are in the same state at another place; or what is wrong
+ *   'elsewhere': both are in the same state at another place, or in front of an access that the
+ *   original's watch ends; or what is wrong
  */
 function runBody(
   pair: Pair,
@@ -324,7 +334,11 @@ function runBody(
     }
     const count = Math.min(step.count, BODY_INSTRUCTIONS - n);
     n += count;
-    const [a, b] = [original.run(count), patched.run(count)];
+    const before = original.machine.instructions;
+    const a = original.run(count);
+    const isEnded = a.kind === 'hook' && a.watch !== undefined;
+    const b = patched.run(isEnded ? original.machine.instructions - before : count);
+    if (isEnded && b.kind === 'step-limit') break;
     if (a.kind === 'step-limit' && b.kind === 'step-limit') continue;
     if (isTaken(original.machine.register('pc'), patched.machine.register('pc'))) return 'returned';
     const isSamePlace = original.machine.register('pc') === patched.machine.register('pc');
