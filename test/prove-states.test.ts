@@ -45,6 +45,9 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
   ['side-full', 'ppc64-elfv2-le/regs livepatch', 'elftrace_side_push', /functions in the place of others|changed/],
   ['side-left', 'ppc64-elfv2-le/regs livepatch', 'elftrace_side_push', /functions in the place of others|keeps/],
   ['filled', 'riscv64/g2 graph', 'elftrace_graph_push', /a user of the graph tracer|users of a call/],
+  // Frames that callbacks may walk over.
+  ['filled', 'arm64/callops graph-list', 'pop', /frames that do not lead to/],
+  ['filled', 'ppc32/regs graph-list', 'depart', /frames that do not lead to/],
   ['filled', 'riscv64/g2 list', 'ftrace_ops_list_func', /was told ops|data of the tracer at/],
   ['filled', 'x86-64/modern directs-list', 'ftrace_direct_func', /execute at 0x10|was not reached/],
   // The thread has its number elsewhere.

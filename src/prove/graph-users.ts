@@ -72,6 +72,8 @@ interface Seen {
   readonly active: bigint;
   /** The stack pointer was as the ABI wants it at a function's entry. */
   readonly isAligned: boolean;
+  /** The frames above lead to the function's caller. */
+  readonly leadsUp: boolean;
 }
 
 /** A call of which users are told. */
@@ -99,12 +101,21 @@ export class UserCalls {
     private readonly proof: ProofModel,
   ) {}
 
-  begin(world: ProofWorld, users: readonly GraphUser[], active: () => bigint, seed: number): void {
+  /**
+   * @param active   what the thread's block says of callbacks that run
+   * @param leadsUp  whether the frames above a callback lead to the function's caller
+   */
+  begin(
+    world: ProofWorld,
+    users: readonly GraphUser[],
+    { active, leadsUp, seed }: { active: () => bigint; leadsUp: () => boolean; seed: number },
+  ): void {
     this.users = users.filter(({ answer }) => answer !== null);
     this.gone = new Set();
     this.seen = [];
     this.random = new Random(mix(3, seed));
     this.active = active;
+    this.leadsUp = leadsUp;
     this.watch(world);
   }
 
@@ -125,6 +136,7 @@ export class UserCalls {
   }
 
   private active = (): bigint => 0n;
+  private leadsUp = (): boolean => true;
 
   /** Answers in the place of a callback, which leaves anything in what calls may change. */
   private serve(world: ProofWorld): void {
@@ -134,7 +146,13 @@ export class UserCalls {
     const user = this.users.find(({ ops }) => ops === told[2]);
     if (user === undefined) return;
     const pointer = machine.register(abi.stackPointer);
-    this.seen.push({ user, arguments: told, active: this.active(), isAligned: isAligned(pointer, proof) });
+    this.seen.push({
+      user,
+      arguments: told,
+      active: this.active(),
+      isAligned: isAligned(pointer, proof),
+      leadsUp: this.leadsUp(),
+    });
     const back = abi.linkRegister === null ? world.word(pointer) : null;
     if (back === null) machine.setRegister('pc', machine.register(abi.linkRegister!));
     else {
@@ -164,11 +182,13 @@ export class UserCalls {
     const asked = isAsked ? this.users.filter(({ takes }) => takes(ip)) : [];
     const told = phase === 'enter' ? [] : asked.filter((each) => this.hears(each) && wantsCall(each, ip));
     const wanted = [...asked, ...told];
-    for (const [i, { user, arguments: found, active, isAligned: isRightStack }] of this.seen.entries()) {
+    for (const [i, { user, arguments: found, active, isAligned: isRightStack, leadsUp }] of this.seen.entries()) {
       if (wanted[i] !== user) return `a user of the graph tracer was asked that should not be`;
       const isRight = found[0] === ip && parents.includes(found[1]!) && found[3] === entry;
       if (!isRight) return 'a user of the graph tracer was told another call';
       if (!isRightStack) return 'a user of the graph tracer was called with a stack that is not aligned';
+      if (!leadsUp)
+        return "a user of the graph tracer was called with frames that do not lead to the function's caller";
       if (active !== (around[i < asked.length ? 'enter' : 'return'] | GRAPH_RUNS))
         return 'a callback of the graph tracer runs, and its thread does not say so';
     }

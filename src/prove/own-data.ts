@@ -57,6 +57,7 @@ import {
   type TracerState,
 } from './tracer-states.js';
 import { dataRecords, type ReturnPlaces, WaitingCalls, type WaitingPlan } from './waiting-calls.js';
+import { leadsUp } from './unwinding.js';
 import type { Wanted, WantedCall } from './wanted.js';
 import type { ProofWorld } from './world.js';
 import type { ProbeHit, Records, Time, Write } from './writes.js';
@@ -266,12 +267,8 @@ export class OwnData {
    * @param state  null: as it is
    * @param call   what tells the function's call from others on stacks of calls under way
    */
-  begin(
-    world: ProofWorld,
-    state: TracerState | null,
-    { registers, returnAddress }: Begun,
-    call: Omit<StateCall, 'owner'>,
-  ): void {
+  begin(world: ProofWorld, state: TracerState | null, begun: Begun, call: Omit<StateCall, 'owner'>): void {
+    const { registers, returnAddress } = begun;
     this.before.clear();
     this.back = NOTHING_NEW;
     this.effects = this.plan = this.sideLeft = null;
@@ -305,7 +302,11 @@ export class OwnData {
     this.contention.end();
     if (this.state === 'retried' || this.state === 'overtaken') this.contend(world, this.state === 'overtaken');
     this.handled?.begin(world, () => this.activeNow(world) !== 0n);
-    this.userCalls?.begin(world, this.asked, () => this.activeNow(world), Number(returnAddress & 0xffff_ffffn));
+    this.userCalls?.begin(world, this.asked, {
+      active: () => this.activeNow(world),
+      leadsUp: () => leadsUp(world, this.emulation.process.frames, this.program.arch.abi, begun),
+      seed: Number(returnAddress & 0xffff_ffffn),
+    });
     this.preserved?.begin();
     // Both halves of what the clock says are numbers that tell it from others.
     if (world.machine.time <= LATE) world.machine.skipTime(LATE);

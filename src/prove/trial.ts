@@ -23,6 +23,7 @@ import { wrongFrame } from './frames.js';
 import { mix, Random } from './random.js';
 import { type Begun, isAligned } from './state.js';
 import { REWRITES, TAILS, type TracerState } from './tracer-states.js';
+import { leadsUp } from './unwinding.js';
 import type { Wanted, WantedCall } from './wanted.js';
 import { callOf, comeBack, ofSite, ownData } from './way-back.js';
 import type { ProofWorld, Registers } from './world.js';
@@ -155,7 +156,9 @@ class Way {
       events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(returnAddress)}`);
     const unguarded = this.guard !== null && pair.data !== null ? pair.data.unguarded(world) : null;
     const frame = this.rewritten.size > 0 ? null : this.wrongFrame(ip!, isTrap ? parent! : null);
-    const wrong = unguarded ?? frame ?? this.wrongStack();
+    const isLinked = leadsUp(world, pair.frames, pair.abi, this.begun!);
+    const unlinked = isLinked ? null : "was called with frames that do not lead to the function's caller";
+    const wrong = unguarded ?? frame ?? this.wrongStack() ?? unlinked;
     if (wrong !== null) events.push(`${call.name} ${wrong}`);
     this.spend(call);
     this.redirect();
