@@ -1007,6 +1007,10 @@ const parser = yargs([])
         })
         .option('seed', { type: 'string', describe: 'a number: threads take turns of random lengths, drawn from it' })
         .option('slice', { type: 'string', describe: 'most instructions of a turn of a thread; 50000' })
+        .option('date', {
+          type: 'string',
+          describe: "start of the program's clock: 2026-01-31T12:00:00Z, @SECONDS, now",
+        })
         .option('env', { type: 'string', array: true, nargs: 1, describe: 'NAME=VALUE of the environment; none else' })
         .option('root', {
           type: 'string',
@@ -1036,7 +1040,7 @@ const parser = yargs([])
         .option('list-syscalls', {
           type: 'boolean',
           default: false,
-          describe: "system calls of the image's machine, and what of each is served; nothing is run",
+          describe: 'system calls, and what of each is served; nothing is run',
         })
         .parserConfiguration({ 'populate--': false })
         .example('$0 run --compare original quiet', 'proves that both do the same'),

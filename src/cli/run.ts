@@ -40,6 +40,7 @@ import { parseCall } from './call-expression.js';
 import { runCan } from './can.js';
 import { compileLate, LATE_FOR_PROGRAMS } from './compile-late.js';
 import { oneLine } from './disassembly.js';
+import { dateOf, dateText } from './date.js';
 import { exitCodes } from './exit.js';
 import { type InputFile, readInput } from './files.js';
 import { readInputBytes, replayedInput } from './guest-input.js';
@@ -57,6 +58,7 @@ export interface RunArguments {
   readonly cpu?: string | undefined;
   readonly seed?: string | undefined;
   readonly slice?: string | undefined;
+  readonly date?: string | undefined;
   readonly env?: readonly string[] | undefined;
   readonly root?: string | undefined;
   readonly write?: string | undefined;
@@ -169,6 +171,7 @@ export function checkRequest(args: RunArguments): Request {
       ...(args.seed !== undefined && { seed: wholeNumber('--seed', args.seed, 0) }),
       ...(args.slice !== undefined && { instructions: wholeNumber('--slice', args.slice, 1) }),
     },
+    date: args.date === undefined ? null : dateOf(args.date),
     env,
     files: treeOf(args),
     directory: args.chdir ?? '/',
@@ -527,6 +530,7 @@ export async function runRun(args: RunArguments): Promise<number> {
   const original = args.compare === undefined ? null : await loadImage(args.compare, args.cpu);
   const refused = await refuseKernel(args, [loaded, original]);
   if (refused !== null) return refused;
+  if (args.date === 'now') err(`${args.path}: notice: --date ${dateText(request.date!)} is this run's`);
   // Both runs of a comparison get the same name, so that a program that prints it is no different.
   const argv = [pathInTree(args.path, args.root) ?? args.path, ...args.arguments];
   return runImages(args, { loaded, original, request, argv }, ignore);

@@ -68,7 +68,7 @@ export class BatchCalls implements Readonly<Record<BatchCallName, Service>> {
     const socket = messages.socketAt(int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     const [flags, count, limit] = [int(arg(args, 3)), this.countOf(args), arg(args, 4)];
-    const deadline = limit === 0n ? null : deadlineOf(context, limit, words, false);
+    const deadline = limit === 0n ? null : deadlineOf(context, limit, words, null);
     if (typeof deadline === 'string') return deadline;
     const isHasty = socket.isNonBlocking || (flags & MSG.DONTWAIT) !== 0;
     let taken = 0;

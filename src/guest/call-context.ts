@@ -68,6 +68,8 @@ export interface CallContext {
   readonly files: FollowedFiles;
   readonly sharing: SharedMemory;
   readonly network: Network;
+  /** What the wall clock showed when the run began: nanoseconds since 1970. */
+  readonly date: bigint;
   /** Bytes that repeat from run to run. */
   randomBytes(size: number): Uint8Array;
   /** What `/proc` tells of the process, or of another by its id; null: there is none. */

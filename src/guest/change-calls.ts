@@ -6,9 +6,9 @@
 import type { Address } from '../units.js';
 import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
 import { Channel } from './channels.js';
-import { DirectoryDescription, FileDescription, O } from './descriptions.js';
+import { type Description, DirectoryDescription, FileDescription, O } from './descriptions.js';
 import type { Errno } from './errno.js';
-import type { FileChanges, FileError, NodeStatus } from './files.js';
+import { type FileChanges, type FileError, isSpecial, type NodeStatus } from './files.js';
 import { EVENT, type FollowedFiles, OpenName } from './followed-files.js';
 import { loadTime, NANOSECONDS } from './guest-times.js';
 import type { TreeNode } from './network.js';
@@ -261,8 +261,10 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     if (!description) return 'EBADF';
     const changes = this.paths.changes();
     if (typeof changes === 'string') return changes;
-    if (!(description instanceof FileDescription)) return 0n;
-    return changes.setPermissions(description.path, Number(arg(args, 1) & 0o777n)) ?? 0n;
+    const name = this.nameOf(description);
+    const { status } = description;
+    if (!name || isSpecial(status)) return 0n;
+    return this.context.files.setOpenPermissions(name, status, Number(arg(args, 1) & 0o777n)) ?? 0n;
   }
 
   /** There is one user: it stays the owner, and may not make another one that. */
@@ -372,9 +374,19 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   private setTimesOf(number: number, times: readonly SetTime[]): Answer {
     const description = this.context.descriptors.get(number);
     if (!description) return 'EBADF';
-    if (description instanceof DirectoryDescription) return this.setTimesAt(description.path, true, times);
-    const name = description instanceof FileDescription ? description.file.name : null;
-    return name instanceof OpenName ? this.setTimes(name, times) : this.keepTimes(description.status);
+    const name = this.nameOf(description);
+    return name ? this.setTimes(name, times) : this.keepTimes(description.status);
+  }
+
+  /** The name by which a file or directory of the tree is open; null: it is something else. */
+  private nameOf(description: Description): OpenName | null {
+    const name =
+      description instanceof DirectoryDescription
+        ? description.followed
+        : description instanceof FileDescription
+          ? description.file.name
+          : null;
+    return name instanceof OpenName ? name : null;
   }
 
   /** Times of what is no file of the tree; see the condition `file-times`. */
@@ -387,12 +399,12 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   }
 
   private setTimes(at: Parameters<FollowedFiles['setTimes']>[0], times: readonly SetTime[]): Answer {
-    const { files, machine } = this.context;
+    const { files, machine, date } = this.context;
     const there = at instanceof OpenName ? null : files.status(at.path, at.follow);
     if (typeof there === 'string') return there;
     const changes = this.paths.changes();
     if (typeof changes === 'string') return changes;
-    const [accessed, modified] = times.map((each) => (each === 'omit' ? null : (each ?? machine.time)));
+    const [accessed, modified] = times.map((each) => (each === 'omit' ? null : (each ?? date + machine.time)));
     return files.setTimes(at, accessed!, modified!) ?? 0n;
   }
 

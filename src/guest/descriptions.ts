@@ -214,7 +214,7 @@ export class FileDescription extends Seekable {
   readonly inode: number;
 
   constructor(
-    readonly path: string,
+    private readonly first: string,
     private current: OpenFile | WritableFile,
     flags: number,
     private readonly sharing: FileSharing | null = null,
@@ -226,6 +226,11 @@ export class FileDescription extends Seekable {
 
   get file(): OpenFile | WritableFile {
     return this.current;
+  }
+
+  /** Where it is now, which is where it was opened unless it was renamed. */
+  get path(): string {
+    return this.current.name?.path ?? this.first;
   }
 
   override get status(): FileStatus {
@@ -335,8 +340,11 @@ export class TextDescription extends Seekable {
   }
 }
 
-/** A directory whose uses are told. */
+/** A directory whose uses are told, and whose name moves along. */
 export interface Followed {
+  readonly path: string;
+  readonly isUnlinked: boolean;
+  follow(): void;
   told(use: FileUse): void;
   timed(status: FileStatus): FileStatus;
 }
@@ -346,13 +354,29 @@ export class DirectoryDescription extends Seekable {
   protected readonly sizeBytes = 0;
 
   constructor(
-    readonly path: string,
+    private readonly place: string,
     private readonly first: FileStatus,
     flags: number,
-    /** Null: its uses are not told. */
+    /** Null: it is none of the tree. */
     readonly followed: Followed | null = null,
   ) {
     super(flags, first);
+  }
+
+  /** A process has opened it. */
+  opened(): void {
+    if ((this.flags & O.PATH) === 0) this.followed?.told('open');
+    else this.followed?.follow();
+  }
+
+  /** Where it is now. */
+  get path(): string {
+    return this.followed?.path ?? this.place;
+  }
+
+  /** There is no such directory any more. */
+  get isGone(): boolean {
+    return this.followed?.isUnlinked === true;
   }
 
   override get status(): FileStatus {

@@ -154,7 +154,7 @@ export class EventCalls implements Readonly<Record<EventCallName, Service>> {
 
   /** A time that is given by its length; 0: none. */
   private untilTime(address: Address, words: 4 | 8): bigint | null | Errno {
-    return address === 0n ? null : deadlineOf(this.context, address, words, false);
+    return address === 0n ? null : deadlineOf(this.context, address, words, null);
   }
 
   ppoll(args: Arguments, words: 4 | 8): Answer {

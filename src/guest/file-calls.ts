@@ -78,7 +78,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (number >= 0) {
       // A file of /proc may lead to what is open already.
       if (place.kind === 'tree' && opened instanceof FileDescription) opened.opened();
-      if (opened instanceof DirectoryDescription) opened.followed?.told('open');
+      if (opened instanceof DirectoryDescription) opened.opened();
       return BigInt(number);
     }
     if (opened instanceof FileDescription) opened.file.close();
@@ -155,7 +155,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (status.kind === 'link') return 'ELOOP';
     if (status.kind === 'directory') {
       if (isCreating || isWriting) return 'EISDIR';
-      return new DirectoryDescription(path, status, kept, (wanted & O.PATH) === 0 ? files.nameOf(path, status) : null);
+      return new DirectoryDescription(path, status, kept, files.nameOf(path, status));
     }
     if ((flags & model.openFlags.directory) !== 0n) return 'ENOTDIR';
     const { sharing } = this.context;
@@ -310,6 +310,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const description = context.descriptors.get(int(arg(args, 0)));
     if (!description) return 'EBADF';
     if (!(description instanceof DirectoryDescription)) return 'ENOTDIR';
+    if (description.isGone) return 'ENOENT';
     if ((description.flags & O.PATH) !== 0) return 'EBADF';
     const names = this.namesIn(description.path);
     if (typeof names === 'string') return names;
@@ -376,7 +377,8 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   fchdir(args: Arguments): Answer {
     const description = this.context.descriptors.get(int(arg(args, 0)));
     if (!description) return 'EBADF';
-    return description instanceof DirectoryDescription ? this.enter(description.path) : 'ENOTDIR';
+    if (!(description instanceof DirectoryDescription)) return 'ENOTDIR';
+    return description.isGone ? 'ENOENT' : this.enter(description.path);
   }
 
   umask(args: Arguments): Answer {

@@ -41,7 +41,7 @@ export interface OpenFile {
   /** Tells what a process did with it by a system call. */
   told?(use: FileUse): void;
   /** By which name it was opened. */
-  readonly name?: object;
+  readonly name?: { readonly path: string };
 }
 
 /** A regular file open for reading and writing. */

@@ -51,10 +51,11 @@ const parentOf = (path: string): string => path.replace(/\/[^/]*$/, '') || '/';
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 const isError = <T extends object>(status: T | FileError): status is FileError => typeof status === 'string';
 
-/** A name by which a file or directory is open. */
+/** A name by which a file or directory is open; it moves along when that is renamed. */
 export class OpenName {
   isUnlinked = false;
   private isTold = false;
+  private isFollowed = false;
 
   constructor(
     private readonly files: FollowedFiles,
@@ -68,17 +69,23 @@ export class OpenName {
     return this.files.timed(status);
   }
 
+  /** A process has it open, of which nothing is told: as a place only (O_PATH). */
+  follow(): void {
+    this.isFollowed = true;
+    this.files.addName(this);
+  }
+
   told(use: FileUse): void {
     if (use === 'open') {
       this.isTold = true;
-      this.files.addName(this);
+      this.follow();
     }
     // Files are opened on the way of other calls, too, of which nothing is told.
-    if (!this.isTold && use !== 'modify') return;
-    this.files.used(this, use);
+    if (this.isTold || use === 'modify') this.files.used(this, use);
     if (use === 'close' || use === 'close-written') {
+      if (this.isFollowed) this.files.dropName(this);
       this.isTold = false;
-      this.files.dropName(this);
+      this.isFollowed = false;
     }
   }
 }
@@ -134,6 +141,8 @@ export class FollowedFiles implements FileSystem {
   readonly changes?: FileChanges;
   /** By inode: of what was changed in this run. */
   private times = new Map<number, Times>();
+  /** By inode: as they were set in this run, also of files that have no name any more. */
+  private permissions = new Map<number, number>();
   private watchers: ReadonlySet<FileWatcher> = new Set();
   private names: ReadonlySet<OpenName> = new Set();
   private lastCookie = 0;
@@ -148,21 +157,24 @@ export class FollowedFiles implements FileSystem {
 
   save(): () => void {
     const { watchers, names, lastCookie } = this;
-    const times = new Map(this.times);
+    const [times, permissions] = [new Map(this.times), new Map(this.permissions)];
     const paths = [...names].map((each) => [each, each.path, each.isUnlinked] as const);
     return () => {
       Object.assign(this, { watchers, names, lastCookie });
       this.times = new Map(times);
+      this.permissions = new Map(permissions);
       for (const [name, path, isUnlinked] of paths) Object.assign(name, { path, isUnlinked });
     };
   }
 
   // --------------------------------------------------------------------------------------- looking
 
-  /** A status with the times of this run. */
+  /** A status with the times and permissions of this run. */
   timed(status: FileStatus): FileStatus {
     const times = this.times.get(status.inode);
-    return times ? { ...status, ...times } : status;
+    const permissions = this.permissions.get(status.inode);
+    if (!times && permissions === undefined) return status;
+    return { ...status, ...times, ...(permissions !== undefined && { permissions }) };
   }
 
   status(path: string, follow: boolean): FileStatus | FileError {
@@ -217,6 +229,8 @@ export class FollowedFiles implements FileSystem {
   stampNew(inode: number): void {
     const { now } = this;
     this.times.set(inode, { accessed: now, modified: now, changed: now });
+    // The number may be that of a file which is gone.
+    this.permissions.delete(inode);
   }
 
   /** Something of a file but its contents was changed now. */
@@ -233,6 +247,24 @@ export class FollowedFiles implements FileSystem {
   stampParent(real: string): void {
     const status = this.status(parentOf(real), true);
     if (!isError(status)) this.stampChanged(status, { modified: this.now });
+  }
+
+  /** The permissions of the file with this status were set. */
+  permitted(status: FileStatus, permissions: number): void {
+    this.permissions.set(status.inode, permissions);
+    this.stampChanged(status);
+  }
+
+  /**
+   * Sets the permissions of what is open by a name.
+   * @returns null: it is done
+   */
+  setOpenPermissions(name: OpenName, status: FileStatus, permissions: number): FileError | null {
+    const { path: real, inode, isDirectory, isUnlinked } = name;
+    if (!isUnlinked) return this.changes!.setPermissions(real, permissions);
+    this.permitted({ ...status, inode }, permissions);
+    this.tell(EVENT.ATTRIB, { real, inode, isDirectory, isUnlinked });
+    return null;
   }
 
   /**
@@ -496,7 +528,7 @@ class FollowedChanges implements FileChanges {
     const refusal = this.changes.setPermissions(path, permissions);
     const status = refusal === null ? this.tree.status(path, true) : refusal;
     if (isError(status) || isError(before)) return refusal;
-    files.stampChanged({ ...before, inode: status.inode });
+    files.permitted({ ...before, inode: status.inode }, permissions);
     files.tell(EVENT.ATTRIB, {
       real: files.realPlace(path, true),
       inode: status.inode,

@@ -127,11 +127,13 @@ export class Futexes {
     const value = context.loadNumber(address, 4);
     if (value === null) return 'EFAULT';
     if (value !== BigInt.asUintN(32, wanted)) return 'EAGAIN';
-    const isAbsolute = (BigInt.asUintN(32, arg(args, 1)) & 0x7fn) === BigInt(FUTEX.WAIT_BITSET);
-    const deadline = time === 0n ? null : deadlineOf(context, time, words, isAbsolute);
+    const operation = BigInt.asUintN(32, arg(args, 1));
+    const isAbsolute = (operation & 0x7fn) === BigInt(FUTEX.WAIT_BITSET);
+    const origin = (operation & CLOCK_REALTIME) !== 0n ? context.date : 0n;
+    const deadline = time === 0n ? null : deadlineOf(context, time, words, isAbsolute ? origin : null);
     if (typeof deadline === 'string') return deadline;
     if (deadline !== null && deadline <= context.machine.time) return 'ETIMEDOUT';
-    const isPrivate = (BigInt.asUintN(32, arg(args, 1)) & PRIVATE) !== 0n;
+    const isPrivate = (operation & PRIVATE) !== 0n;
     const waiter: Waiter = { word: wordAt(context, address, isPrivate), bits, isWoken: false };
     this.waiters = [...this.waiters, waiter];
     return context.waitFor({

@@ -78,7 +78,8 @@ export class GuestPaths {
     }
     const base = this.context.descriptors.get(from);
     if (!base) return 'EBADF';
-    return base instanceof DirectoryDescription ? { path: joinPath(base.path, text) } : 'ENOTDIR';
+    if (!(base instanceof DirectoryDescription)) return 'ENOTDIR';
+    return base.isGone ? 'ENOENT' : { path: joinPath(base.path, text) };
   }
 
   /** Where a path leads; `follow`: through the links of `/proc`. */

@@ -169,6 +169,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
         this.deviate('stop-signal');
       },
       user: USER,
+      date: world.date,
       process: BigInt(identity.id),
     });
     this.threads = new ThreadCalls(this);
@@ -233,6 +234,10 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
   /** The running thread gives way to another. */
   leave(): void {
     this.threads.leave();
+  }
+
+  get date(): bigint {
+    return this.world.date;
   }
 
   get sharing(): SharedMemory {

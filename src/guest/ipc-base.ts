@@ -8,6 +8,7 @@ import type { Answer } from './call-context.js';
 import type { Errno } from './errno.js';
 import { putNumber } from './files.js';
 import type { IpcObject, IpcTable } from './ipc.js';
+import { NANOSECONDS } from './guest-times.js';
 import { type KnownProcess, USER } from './processes.js';
 import type { Address } from '../units.js';
 
@@ -48,7 +49,7 @@ export class IpcBase {
   }
 
   protected get now(): bigint {
-    return this.context.world.time / 1_000_000_000n;
+    return (this.context.date + this.context.world.time) / NANOSECONDS;
   }
 
   protected get self(): number {

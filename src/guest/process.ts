@@ -5,6 +5,7 @@
  */
 import type { Abi } from '../machine/abi.js';
 import { type FileSystem, NO_FILES } from './files.js';
+import { DEFAULT_DATE } from './guest-times.js';
 import { checkForm, loadProgram, type ProcessImage, type RelativeRelocation } from './load.js';
 import type { Machine, MachineOptions } from '../emulator/machine.js';
 import type { StopReason } from '../emulator/stops.js';
@@ -52,6 +53,8 @@ export interface ProcessOptions {
   /** Whether hot code is compiled (`MachineOptions`). */
   readonly tier?: MachineOptions['tier'];
   readonly tierUpAfter?: number;
+  /** What the wall clock shows at the start: nanoseconds since 1970. Default: 2030-01-01 (UTC). */
+  readonly date?: bigint;
   /** How threads share the CPU. Default: slices of one length, in turn. */
   readonly slices?: Slices;
   /** Applied before anything runs; for `start: 'none'`. */
@@ -94,6 +97,7 @@ export function startProcess(options: ProcessOptions): Process {
     files: options.files ?? NO_FILES,
     input: options.onInput ?? ((): Uint8Array => new Uint8Array()),
     output: options.onOutput ?? ((): void => undefined),
+    date: options.date ?? DEFAULT_DATE,
     slices: options.slices ?? {},
     machine: {
       ...(options.tier !== undefined && { tier: options.tier }),

@@ -156,6 +156,8 @@ export interface ProcessWorld {
   readonly ipc: Ipc;
   /** The process that runs. */
   readonly current: KnownProcess;
+  /** What the wall clock showed when the run began: nanoseconds since 1970. */
+  readonly date: bigint;
   readonly time: bigint;
   readonly fileMemory: FileMemory;
   hasRoom(maker: KnownProcess, isShared: boolean): boolean;

@@ -94,7 +94,7 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
     if (place === 0n) return this.operateWith(args, null);
     const wrong = checkTime(this.context, place, words);
     if (wrong !== null) return wrong;
-    const deadline = deadlineOf(this.context, place, words, false);
+    const deadline = deadlineOf(this.context, place, words, null);
     return typeof deadline === 'string' ? deadline : this.operateWith(args, deadline);
   }
 

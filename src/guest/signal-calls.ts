@@ -185,7 +185,7 @@ export class SignalCalls implements Readonly<Record<SignalCallName, Service>> {
     if (size !== 8n) return 'EINVAL';
     const set = this.context.loadSet(wanted);
     if (set === null) return 'EFAULT';
-    const deadline = time === 0n ? null : deadlineOf(this.context, time, words, false);
+    const deadline = time === 0n ? null : deadlineOf(this.context, time, words, null);
     if (typeof deadline === 'string') return deadline;
     const accepted = (signal: number, found: Uint8Array): bigint | Errno =>
       storeOr(info === 0n || this.context.store(info, found), BigInt(signal));

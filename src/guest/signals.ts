@@ -66,6 +66,8 @@ export interface SignalOptions {
   /** User and process, for `siginfo`. */
   readonly user: bigint;
   readonly process: bigint;
+  /** What the wall clock showed when the run began: nanoseconds since 1970. */
+  readonly date: bigint;
 }
 
 /** What becomes of a signal that is sent. */
@@ -345,8 +347,9 @@ export class Signals {
 
   /** What the clock of a timer shows. */
   clock({ clock }: Pick<Timer, 'clock'>): bigint {
-    const { machine } = this.options;
-    return clock === 'real' ? machine.time : BigInt(machine.totalInstructions);
+    const { machine, date } = this.options;
+    if (clock === 'cpu') return BigInt(machine.totalInstructions);
+    return clock === 'wall' ? date + machine.time : machine.time;
   }
 
   /** Sends the signals of timers that have expired. */

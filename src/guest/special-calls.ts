@@ -20,8 +20,9 @@ export type SpecialCallName =
   | 'memfd_create' | 'pidfd_getfd' | 'pidfd_open' | 'pidfd_send_signal' | 'signalfd' | 'signalfd4' | 'timerfd_create' | 'timerfd_gettime'
   | 'timerfd_settime';
 
+const REALTIME = 0;
 /** REALTIME, MONOTONIC, BOOTTIME; those behind wake a machine that sleeps. */
-const CLOCKS: ReadonlySet<number> = new Set([0, 1, 7]);
+const CLOCKS: ReadonlySet<number> = new Set([REALTIME, 1, 7]);
 const WAKING_CLOCKS: ReadonlySet<number> = new Set([8, 9]);
 /** Flags of `timerfd_settime`. */
 const TFD = { ABSTIME: 1, CANCEL_ON_SET: 2 } as const;
@@ -52,6 +53,7 @@ export class SpecialCalls implements Readonly<Record<SpecialCallName, Service>> 
       context.nextInode(),
       context.endian,
       () => context.world.time,
+      clock === REALTIME ? context.date : 0n,
       (each) => {
         network.removeAlarm(each);
       },
@@ -87,7 +89,7 @@ export class SpecialCalls implements Readonly<Record<SpecialCallName, Service>> 
     if (typeof timer === 'string') return timer;
     const [interval, first] = values as [bigint, bigint];
     const { left, interval: before } = timer;
-    const from = (flags & TFD.ABSTIME) !== 0 ? 0n : context.machine.time;
+    const from = (flags & TFD.ABSTIME) !== 0 ? -timer.origin : context.machine.time;
     timer.set(first === 0n ? null : from + first, interval);
     if (old === 0n) return 0n;
     const isStored = storeTime(context, old, before, words) && storeTime(context, old + BigInt(2 * words), left, words);

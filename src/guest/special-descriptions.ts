@@ -26,6 +26,8 @@ export class TimerDescription extends Description implements Alarm {
     inode: number,
     private readonly endian: Endian,
     private readonly clock: () => bigint,
+    /** What its clock showed when that of the machine showed 0. */
+    readonly origin: bigint,
     private readonly closes: (timer: TimerDescription) => void,
   ) {
     super(O.RDWR | flags, anonymous(inode));

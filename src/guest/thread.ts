@@ -5,7 +5,7 @@ import type { Address } from '../units.js';
 /** A timer of `setitimer`, or of `timer_create`. */
 export interface Timer {
   /** Real time, or the instructions of the process. */
-  readonly clock: 'real' | 'cpu';
+  readonly clock: 'real' | 'wall' | 'cpu';
   /** 0: it makes no signal. */
   readonly signal: number;
   readonly info: Uint8Array | null;

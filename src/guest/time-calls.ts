@@ -23,6 +23,8 @@ export type TimeCallName =
  */
 const CLOCKS: ReadonlySet<number> = new Set([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
 const CPU_CLOCKS: ReadonlySet<number> = new Set([2, 3]);
+/** Those that show the date: REALTIME, coarse and waking too, and TAI, without an offset. */
+const WALL_CLOCKS: ReadonlySet<number> = new Set([0, 5, 8, 11]);
 const COARSE_CLOCKS: ReadonlySet<number> = new Set([5, 6]);
 /** Nanoseconds of a tick: 250 a second. */
 const COARSE_TICK = 4_000_000n;
@@ -44,13 +46,18 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
     };
   }
 
+  /** What the wall clock shows. */
+  private get now(): bigint {
+    return this.context.date + this.context.machine.time;
+  }
+
   time(args: Arguments): Answer {
-    const seconds = this.context.machine.time / NANOSECONDS;
+    const seconds = this.now / NANOSECONDS;
     return arg(args, 0) === 0n ? seconds : storeOr(this.context.storeNumbers(arg(args, 0), [seconds]), seconds);
   }
 
   gettimeofday(args: Arguments): Answer {
-    const time = this.context.machine.time;
+    const time = this.now;
     if (arg(args, 1) !== 0n && !this.context.storeNumbers(arg(args, 1), [0n, 0n], 4)) return 'EFAULT';
     if (arg(args, 0) === 0n) return 0n;
     return storeOr(this.context.storeNumbers(arg(args, 0), [time / NANOSECONDS, (time % NANOSECONDS) / 1000n]));
@@ -69,7 +76,7 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
     }
     if (!CLOCKS.has(id)) return null;
     if (CPU_CLOCKS.has(id)) return BigInt(this.context.machine.totalInstructions);
-    const now = this.context.machine.time;
+    const now = WALL_CLOCKS.has(id) ? this.now : this.context.machine.time;
     return COARSE_CLOCKS.has(id) ? now - (now % COARSE_TICK) : now;
   }
 
@@ -86,11 +93,11 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
   }
 
   /**
-   * Time passes at once, unless a timer expires before. `absolute`: until then, not for so long.
-   * `rest`: where what is left is stored.
+   * Time passes at once, unless a timer expires before. `origin`: as `deadlineOf` takes it. `rest`:
+   * where what is left of a time from now on is stored.
    */
-  private sleep(address: Address, size: number, absolute: boolean, rest: Address): Answer {
-    const deadline = deadlineOf(this.context, address, size, absolute);
+  private sleep(address: Address, size: number, origin: bigint | null, rest: Address): Answer {
+    const deadline = deadlineOf(this.context, address, size, origin);
     if (typeof deadline === 'string') return deadline;
     if (deadline <= this.context.machine.time) return 0n;
     return this.context.waitFor({
@@ -100,14 +107,14 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
       },
       interrupted: () => {
         const left = deadline - this.context.machine.time;
-        const stored = absolute || rest === 0n || storeTime(this.context, rest, left > 0n ? left : 0n, size);
+        const stored = origin !== null || rest === 0n || storeTime(this.context, rest, left > 0n ? left : 0n, size);
         this.context.answer(stored ? 'EINTR' : 'EFAULT');
       },
     });
   }
 
   nanosleep(args: Arguments): Answer {
-    return this.sleep(arg(args, 0), this.context.wordBytes, false, arg(args, 1));
+    return this.sleep(arg(args, 0), this.context.wordBytes, null, arg(args, 1));
   }
 
   clock_nanosleep(args: Arguments, words: 4 | 8): Answer {
@@ -117,7 +124,9 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
       this.context.deviate('other-clocks');
       return 'EINVAL';
     }
-    return this.sleep(arg(args, 2), words, (arg(args, 1) & 1n) !== 0n, arg(args, 3));
+    const isAbsolute = (arg(args, 1) & 1n) !== 0n;
+    const origin = WALL_CLOCKS.has(id) ? this.context.date : 0n;
+    return this.sleep(arg(args, 2), words, isAbsolute ? origin : null, arg(args, 3));
   }
 
   /** Interval and time that is left, in units of `unit` nanoseconds. */
@@ -196,7 +205,10 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
     if (!this.context.storeNumbers(place, [BigInt(number)], 4)) return 'EFAULT';
     const sends = notify === 1 ? 0 : signal;
     const info = sends === 0 ? null : this.context.signals.timerInfo(sends, number, value);
-    timers.set(number, newTimer(CPU_CLOCKS.has(id) ? 'cpu' : 'real', sends, info, thread));
+    timers.set(
+      number,
+      newTimer(CPU_CLOCKS.has(id) ? 'cpu' : WALL_CLOCKS.has(id) ? 'wall' : 'real', sends, info, thread),
+    );
     this.timerCount++;
     return 0n;
   }

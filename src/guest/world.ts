@@ -96,6 +96,8 @@ export interface WorldOptions {
   readonly files: FileSystem;
   readonly input: GuestInput;
   readonly output: GuestOutput;
+  /** What the wall clock shows when the run begins: nanoseconds since 1970. */
+  readonly date: bigint;
   /** How threads share the CPU. */
   readonly slices: Slices;
   readonly machine: Pick<MachineOptions, 'tier' | 'tierUpAfter'>;
@@ -160,7 +162,7 @@ export class World implements Tasks, ProcessWorld {
   constructor(private readonly options: WorldOptions) {
     this.abi = options.abi;
     this.model = options.emulation.process;
-    this.files = new FollowedFiles(options.files, () => this.running?.machine.time ?? 0n);
+    this.files = new FollowedFiles(options.files, () => this.date + (this.running?.machine.time ?? 0n));
     this.wordBytes = options.wordBytes;
     this.input = new ReplayedInput(options.input);
     this.scheduler = new Scheduler(this, options.slices);
@@ -184,6 +186,10 @@ export class World implements Tasks, ProcessWorld {
 
   get current(): Guest {
     return this.running!;
+  }
+
+  get date(): bigint {
+    return this.options.date;
   }
 
   get time(): bigint {

@@ -5,8 +5,8 @@
  * a row is refused: it returns ENOSYS. Numbers are the target's (`ProcessModel.syscalls`).
  *
  * A condition is no condition where Linux may answer the same on some machine: there is one CPU of
- * 1 GHz, whose clock began in 1970, user 1000, a memory of 1 GiB, descriptors 0 to 2 are devices
- * that are no terminals, and files are those that were given.
+ * 1 GHz, whose clock begins at a date that is given, user 1000, a memory of 1 GiB, descriptors 0 to
+ * 2 are devices that are no terminals, and files are those that were given.
  */
 import type { ProcessModel } from './emulation.js';
 

@@ -56,6 +56,8 @@ export interface RunRequest {
   readonly budget: number;
   readonly tier: 'auto' | 0 | 1;
   readonly slices: Slices;
+  /** What the wall clock shows at the start: nanoseconds since 1970; null: as a process has it. */
+  readonly date: bigint | null;
   readonly env: readonly string[];
   /** The tree of the program; undefined: it has none. */
   readonly files: FileSystem | undefined;
@@ -231,6 +233,7 @@ function startGuest(loaded: RunImage, options: RunOptions): Started {
     onInput: options.onInput,
     tier: request.tier,
     slices: request.slices,
+    ...(request.date === null ? {} : { date: request.date }),
     memoryBytes: options.limits.memory,
     processes: options.limits.processes,
     path: options.argv[0]!,

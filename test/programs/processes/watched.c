@@ -153,6 +153,70 @@ static void clocks(void) {
   changed("rmdir in", "folder");
 }
 
+static void mode(const char *path) {
+  struct stat status;
+  if (stat(path, &status)) printf("%s: %s\n", path, strerror(errno));
+  else printf("%s: mode %o, %lld bytes, written %lld\n", path, status.st_mode, S_ISDIR(status.st_mode) ? 0LL : (long long)status.st_size,
+              (long long)(status.st_mtim.tv_sec < 100 ? status.st_mtim.tv_sec : -1));
+}
+static void link_of(int fd) {
+  char name[64], text[4096] = "";
+  snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+  if (readlink(name, text, sizeof text - 1) < 0) printf("readlink: %s\n", strerror(errno));
+  printf("fd leads to %s\n", strrchr(text, '/'));
+}
+/* What a descriptor leads to stays what it is, whatever becomes of its name. */
+static void renaming(void) {
+  struct timespec both[2] = {{41, 0}, {42, 0}};
+  struct stat open_one;
+  int fd = open("one", O_RDWR | O_CREAT, 0644);
+  rename("one", "two");
+  put("one", 0, "another");
+  tell("ftruncate", ftruncate(fd, 3));
+  tell("fchmod", fchmod(fd, 0600));
+  tell("fchown", fchown(fd, -1, -1));
+  tell("futimens", futimens(fd, both));
+  mode("one");
+  mode("two");
+  link_of(fd);
+  chmod("two", 0640);
+  fstat(fd, &open_one);
+  printf("fstat %o\n", open_one.st_mode);
+  unlink("two");
+  tell("unlinked: fchmod", fchmod(fd, 0711));
+  tell("futimens", futimens(fd, both));
+  fstat(fd, &open_one);
+  printf("fstat %o, written %lld\n", open_one.st_mode, (long long)open_one.st_mtim.tv_sec);
+  mode("one");
+  close(fd);
+  mkdir("old", 0755);
+  int flags[2] = {O_RDONLY | O_DIRECTORY, O_PATH | O_DIRECTORY};
+  for (int i = 0; i < 2; i++) {
+    int dir = open("old", flags[i]);
+    mkdir("above", 0755);
+    rename("old", "above/new");
+    mkdir("old", 0755);
+    close(openat(dir, "in", O_WRONLY | O_CREAT, 0644));
+    mode("old/in");
+    mode("above/new/in");
+    if (i == 0) tell("fchmod", fchmod(dir, 0750));
+    if (i == 0) tell("futimens", futimens(dir, both));
+    mode("above/new");
+    link_of(dir);
+    char *was = getcwd(0, 0), here[4096] = "";
+    printf("fchdir %d", fchdir(dir));
+    printf(" to %s\n", strrchr(getcwd(here, sizeof here), '/'));
+    chdir(was);
+    unlink("above/new/in");
+    rmdir("above/new");
+    mkdir("above/new", 0755);
+    tell("in what is gone", openat(dir, "in", O_WRONLY | O_CREAT, 0644));
+    mode("above/new/in");
+    rmdir("above/new");
+    close(dir);
+  }
+}
+
 static const struct { unsigned bit; const char *name; } BITS[] = {
     {IN_ACCESS, "ACCESS"}, {IN_MODIFY, "MODIFY"}, {IN_ATTRIB, "ATTRIB"}, {IN_CLOSE_WRITE, "CLOSE_WRITE"},
     {IN_CLOSE_NOWRITE, "CLOSE_NOWRITE"}, {IN_OPEN, "OPEN"}, {IN_MOVED_FROM, "MOVED_FROM"}, {IN_MOVED_TO, "MOVED_TO"},
@@ -285,6 +349,7 @@ int main(int argc, char **argv) {
   if (chdir(argv[1])) return 1;
   setting();
   clocks();
+  renaming();
   watching();
   return 3;
 }
