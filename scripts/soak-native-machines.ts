@@ -6,109 +6,17 @@
  * the same run, for what is called may depend on addresses and on the time (lua seeds its hashes
  * so).
  */
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { functionEntries, loggedCalls, logSettings } from '../test/support/exec-log.js';
-import {
-  cli, differences, flag, folder, must, programs, recorded, repairing, runs, shell, soakAll, unpack,
-} from './soak-programs.js'; // prettier-ignore
-
-interface Machine {
-  readonly triple: string;
-  readonly emulator: string;
-  readonly sites: string;
-  /** Whether tables of sites are made by `elftrace mcount`. */
-  readonly hasTables?: boolean;
-}
-
-const machines: Readonly<Record<string, Machine>> = {
-  arm64: {
-    triple: 'aarch64-linux-gnu',
-    emulator: 'qemu-aarch64',
-    sites: '-fpatchable-function-entry=2',
-  },
-  riscv64: {
-    triple: 'riscv64-linux-gnu',
-    emulator: 'qemu-riscv64',
-    sites: '-fpatchable-function-entry=4',
-  },
-  ppc64le: {
-    triple: 'powerpc64le-linux-gnu',
-    emulator: 'qemu-ppc64le',
-    sites: '-pg -mprofile-kernel',
-    hasTables: true,
-  },
-  ppc64: {
-    triple: 'powerpc64-linux-gnu',
-    emulator: 'qemu-ppc64',
-    sites: '-fpatchable-function-entry=2',
-  },
-  ppc32: {
-    triple: 'powerpc-linux-gnu',
-    emulator: 'qemu-ppc',
-    sites: '-fpatchable-function-entry=2',
-  },
-};
+import { buildCross, crossMachines } from './soak-cross.js';
+import { cli, differences, folder, must, programs, recorded, runs, shell, soakAll } from './soak-programs.js';
 
 const [name = '', ...wanted] = process.argv.slice(2);
-const machine = machines[name];
-if (machine === undefined) throw new Error(`--machine takes ${Object.keys(machines).join(', ')}`);
-const { triple, emulator, sites, hasTables } = machine;
+const machine = crossMachines[name];
+if (machine === undefined) throw new Error(`--machine takes ${Object.keys(crossMachines).join(', ')}`);
+const { triple, emulator } = machine;
 const under = `${emulator} -L /usr/${triple}`;
-
-/** What calls of -mprofile-kernel lead to while they are on. */
-const MCOUNT = `.abiversion 2\n.text\n.globl _mcount\n.type _mcount, @function
-_mcount: mflr 12\nmtctr 12\nmtlr 0\nbctr\n.size _mcount, .-_mcount\n.section .note.GNU-stack,"",@progbits\n`;
-
-/** A compiler that makes tables of sites behind each object, and links without what -pg brings. */
-function compiler(tool: string, ending: string): string {
-  const own = `${triple}-${tool}`;
-  if (hasTables !== true) return tool === 'gcc' ? own : repairing(own);
-  const script = join(folder, `compiler-${tool}`);
-  writeFileSync(join(folder, 'mcount.s'), MCOUNT);
-  must('mcount', shell(`${triple}-gcc -c mcount.s -o mcount.o`, folder));
-  const text = `#!/bin/bash
-last= out= source= compiles= asks= words=()
-for word in "$@"; do
-  case "$last" in -o) out="$word" ;; esac
-  case "$word" in -c) compiles=1 ;; -E | -S | -M | -MM | -r) asks=1 ;; *.${ending}) source="$word" ;; esac
-  [ "$word" = -pg ] || words+=("$word")
-  last="$word"
-done
-[ -n "$asks" ] && exec ${own} "$@"
-if [ -z "$compiles" ]; then
-  [ -n "$source" ] && exec ${own} "\${words[@]}"
-  # Builds ask with the source as the input (-x c -), which would be the language of the object, too.
-  exec ${own} "\${words[@]}" -x none "${folder}/mcount.o"
-fi
-${own} "$@" || exit $?
-[[ "$source" = *conftest.${ending} ]] && exit 0
-out="\${out:-$(basename "\${source%.${ending}}").o}"
-${cli} mcount "$out" -o "$out.tables" > /dev/null 2>&1 && mv "$out.tables" "$out"
-${cli} mcount --repair "$out" --in-place > /dev/null 2>&1
-exit 0
-`;
-  writeFileSync(script, text, { mode: 0o755 });
-  return script;
-}
-
-function build(program: string): string {
-  const { source, build: own, cross, program: file } = programs[program]!;
-  const place = unpack(source, join(folder, `${program}-${name}`));
-  const steps = cross ?? own.replace('./configure', `./configure --host=${triple}`);
-  const flags = (language: string): string =>
-    `${flag(language)} ${flag('CPPFLAGS')} ${sites}`.replaceAll('-fcf-protection', '');
-  const env = {
-    CROSS: `${triple}-`,
-    CC: compiler('gcc', 'c'),
-    CXX: compiler('g++', 'cc'),
-    CFLAGS: flags('CFLAGS'),
-    CXXFLAGS: flags('CXXFLAGS'),
-    LDFLAGS: flag('LDFLAGS'),
-  };
-  must(`building ${program}`, shell(steps, place, env));
-  return join(place, file);
-}
 
 /** Names of what compilers bring, which has no sites: of an empty program, and of their library. */
 function ownNames(): ReadonlySet<string> {
@@ -165,6 +73,6 @@ mkdirSync(folder, { recursive: true });
 const FOREIGN = ['gzip', 'lua', 'sqlite3'];
 soakAll(wanted.length > 0 ? wanted : FOREIGN, (program) => {
   const kept = join(folder, `${program}-${name}`, programs[program]!.program);
-  const plain = existsSync(kept) && process.env['ELFTRACE_SOAK_KEEP'] !== undefined ? kept : build(program);
+  const plain = existsSync(kept) && process.env['ELFTRACE_SOAK_KEEP'] !== undefined ? kept : buildCross(program, name);
   return ['function', 'function_graph'].map((tracer) => soakWith(program, plain, tracer)).every(Boolean);
 });

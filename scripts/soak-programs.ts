@@ -18,7 +18,7 @@ interface Program {
   readonly source: string;
   /** In the folder of the source, with CC, CXX, CFLAGS, CXXFLAGS and LDFLAGS in the environment. */
   readonly build: string;
-  /** The same for another machine, where it is not; CROSS is the prefix of its tools. */
+  /** The same for another machine, where it is not; CROSS is the prefix of its tools, EMULATOR runs. */
   readonly cross?: string;
   /** The program, in that folder. */
   readonly program: string;
@@ -32,6 +32,19 @@ export const programs: Readonly<Record<string, Program>> = {
     build: './configure --quiet && make -s',
     program: 'gzip',
     runs: ['$P -9 -c $S', '$P -1 -c $S | $P -d -c', '$P -l nothing', '$P --version'],
+  },
+  bc: {
+    source: 'bc',
+    build: './configure --quiet && make -s MAKEINFO=true',
+    // The functions of `-l` are made by a program of the machine.
+    cross:
+      './configure --quiet --host=${CROSS%-} && sed -i "s#[.]/fbc#$EMULATOR ./fbc#" bc/Makefile && make -s MAKEINFO=true',
+    program: 'bc/bc',
+    runs: [
+      `echo 'scale=40; 4*a(1); e(1); sqrt(2)' | $P -l`,
+      `printf 'define f(n) { if (n < 2) return n; return f(n-1) + f(n-2); }\\nf(15)\\n2^500 %% 997\\n' | $P`,
+      'echo "1/0" | $P',
+    ],
   },
   lua: {
     source: 'lua5.4',

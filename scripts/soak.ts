@@ -7,14 +7,16 @@
  *   100,000 sequences of the models of the ftrace core
  *   both tiers of the emulator in step, for MINUTES (10)
  *   probes on every instruction of PROGRAMS random programs for each target (1,000: hours)
- *   the census: programs of a distribution on every machine (100 MB at the first time)
+ *   the census: programs of a distribution on every machine (100 MB at the first time), and more of
+ *   them (500 MB for each machine, once more)
  *   random programs with floating point, 200 of each machine
  *   all mutants of what is laid in (PV-5)
  *   BOOTS boots of each kind of every kernel (5: an hour, and 5 GB at the first time)
  *   proofs of the kernels in PACKAGES, a folder of unpacked packages (none by default)
  *
  * `npm run soak -- native [PROGRAM …]`: programs of Debian that record their own calls, and nothing
- * else; `-- native --machine NAME [PROGRAM …]`: those of another machine, under qemu-user.
+ * else; `-- native --machine NAME [PROGRAM …]`: those of another machine, under qemu-user. `-- traced
+ * [MACHINE …]`: programs of Debian with all sites enabled, in the emulator.
  */
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
@@ -48,6 +50,7 @@ function soak([
     run('soak-tiers.js', minutes),
     run('soak-probes.js', programs),
     run('census/census.js'),
+    run('census/census.js', '--more'),
     run('soak-floats.js'),
     run('mutants.js'),
     run('boot.js', '--boots', boots),
@@ -58,4 +61,5 @@ function soak([
 
 const [first, ...rest] = process.argv.slice(2);
 const native = rest[0] === '--machine' ? ['soak-native-machines.js', ...rest.slice(1)] : ['soak-native.js', ...rest];
-process.exitCode = first === 'native' ? run(native[0]!, ...native.slice(1)) : soak(process.argv.slice(2));
+const own = first === 'traced' ? ['soak-traced.js', ...rest] : first === 'native' ? native : null;
+process.exitCode = own ? run(own[0]!, ...own.slice(1)) : soak(process.argv.slice(2));

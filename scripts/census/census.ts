@@ -1,11 +1,13 @@
 /**
- * `node build/scripts/census/census.js [MACHINE…] [--only WORDS]`: the programs of the census on
- * each machine, in the emulator and under qemu-user of the same tree: output and exit status must
- * be the same. Prints a table; the exit status says whether all were equal.
+ * `node build/scripts/census/census.js [--more] [MACHINE…] [--only WORDS]`: the programs of the
+ * census on each machine, in the emulator and under qemu-user of the same tree: output and exit
+ * status must be the same. Prints a table; the exit status says whether all were equal. `--more`:
+ * other programs, in larger trees (`more-programs.ts`).
  */
 import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CensusMachine, environment, execute, home, inEmulator, MACHINES, type Ran } from './machines.js';
+import { MORE_FILES, MORE_PACKAGES, MORE_PROGRAMS } from './more-programs.js';
 import { FILES, OWN_PROGRAMS, type OwnProgram, PROCESS_PROGRAMS, TREE_PROGRAMS, type TreeProgram } from './programs.js';
 import { censusFolder, rootOf } from './roots.js';
 
@@ -53,13 +55,14 @@ interface Row {
 
 function* treeRows(machine: CensusMachine, only: RegExp): Generator<Row> {
   if (!machine.tree) return;
-  const root = rootOf(machine.tree);
+  const root = isMore ? rootOf(machine.tree, MORE_PACKAGES) : rootOf(machine.tree);
   mkdirSync(join(root, 'tmp', 'census'), { recursive: true });
-  for (const [name, text] of Object.entries(FILES)) writeFileSync(join(root, 'tmp', 'census', name), text);
+  for (const [name, text] of Object.entries({ ...FILES, ...(isMore && MORE_FILES) }))
+    writeFileSync(join(root, 'tmp', 'census', name), text);
   const isNative = machine.name === 'x86-64' && process.arch === 'x64';
-  for (const program of [...TREE_PROGRAMS, ...PROCESS_PROGRAMS]) {
+  for (const program of isMore ? MORE_PROGRAMS : [...TREE_PROGRAMS, ...PROCESS_PROGRAMS]) {
     if (!only.test(program.name)) continue;
-    const forks = PROCESS_PROGRAMS.includes(program);
+    const { forks = false, isUnordered = false } = program;
     const there = forks && !isNative ? expected.get(program.name) : inTree(machine, root, program, forks);
     if (!there) continue;
     if (forks) expected.set(program.name, there);
@@ -69,11 +72,13 @@ function* treeRows(machine: CensusMachine, only: RegExp): Generator<Row> {
     yield {
       machine: machine.name,
       program: program.name,
-      result: judge(here, there),
+      result: isUnordered ? judge(inOrder(here), inOrder(there)) : judge(here, there),
       seconds: (performance.now() - begin) / 1000,
     };
   }
 }
+
+const inOrder = (ran: Ran): Ran => ({ ...ran, stdout: ran.stdout.split('\n').sort().join('\n') });
 
 /** What programs that make others did on the machine that can execute them. */
 const expected = new Map<string, Ran>();
@@ -143,7 +148,9 @@ function* ownRows(machine: CensusMachine, only: RegExp): Generator<Row> {
   }
 }
 
-const words = process.argv.slice(2);
+const given = process.argv.slice(2);
+const isMore = given.includes('--more');
+const words = given.filter((each) => each !== '--more');
 const filter = words.indexOf('--only');
 const only = new RegExp(filter >= 0 ? (words[filter + 1] ?? '') : '');
 const names = filter >= 0 ? words.slice(0, filter) : words;
@@ -151,7 +158,7 @@ let differing = 0;
 let count = 0;
 for (const machine of MACHINES) {
   if (names.length > 0 && !names.includes(machine.name)) continue;
-  for (const rows of [treeRows(machine, only), ownRows(machine, only)]) {
+  for (const rows of isMore ? [treeRows(machine, only)] : [treeRows(machine, only), ownRows(machine, only)]) {
     for (const { program, result, seconds } of rows) {
       count++;
       if (!result.startsWith('equal')) differing++;

@@ -8,6 +8,10 @@ export interface TreeProgram {
   readonly name: string;
   readonly command: readonly string[];
   readonly input?: string;
+  /** It makes others, which qemu-user cannot execute by itself. */
+  readonly forks?: boolean;
+  /** Its lines come in the order in which a file system keeps names. */
+  readonly isUnordered?: boolean;
 }
 
 /** Files below `/tmp/census` of each tree. */
@@ -35,7 +39,7 @@ insert into t select i, i / 7.0, 'row ' || i from n; select count(*), sum(b), av
 select round(sum(a * b), 4), total(b) from t; select printf('%.8f', sqrt(2)), abs(-3.5), 1e300 * 10;`,
 };
 
-const at = (name: string): string => `/tmp/census/${name}`;
+export const at = (name: string): string => `/tmp/census/${name}`;
 
 /** Those of coreutils and the like, then those that need most. */
 export const TREE_PROGRAMS: readonly TreeProgram[] = [
@@ -89,13 +93,13 @@ export const TREE_PROGRAMS: readonly TreeProgram[] = [
 
 /** Beyond the census: programs that make others. qemu-user cannot execute them by itself. */
 export const PROCESS_PROGRAMS: readonly TreeProgram[] = [
-  { name: 'dash', command: ['/bin/dash', '-c', 'for i in 1 2 3; do echo $i; done | sort -r; (exit 5); echo $? $(echo sub)'] },
+  { name: 'dash', command: ['/bin/dash', '-c', 'for i in 1 2 3; do echo $i; done | sort -r; (exit 5); echo $? $(echo sub)'], forks: true },
   { name: 'dash pipeline', command: ['/bin/dash', '-c', `cat ${at('words.txt')} | tr ' ' '\\n' | sort | uniq -c | sort -rn | head -n 3`] },
-  { name: 'env', command: ['/usr/bin/env', '-i', 'A=b', '/bin/printenv'] },
-  { name: 'timeout', command: ['/usr/bin/timeout', '5', '/bin/echo', 'in time'] },
-  { name: 'busybox sh', command: ['/bin/busybox', 'sh', '-c', 'x=$(busybox seq 1 5 | busybox wc -l); echo $x; busybox false || echo no'] },
-  { name: 'perl fork', command: ['/usr/bin/perl', '-e', 'if (my $p = fork) { waitpid $p, 0; print $? >> 8, "\\n" } else { exit 3 } print `echo back`;'] },
-  { name: 'python subprocess', command: ['/usr/bin/python3', '-S', '-c', 'import os; r, w = os.pipe(); p = os.fork()\nif p == 0: os.write(w, b"child"); os._exit(4)\nprint(os.read(r, 9), os.waitpid(p, 0)[1] >> 8); print(os.popen("echo hi").read())'] },
+  { name: 'env', command: ['/usr/bin/env', '-i', 'A=b', '/bin/printenv'], forks: true },
+  { name: 'timeout', command: ['/usr/bin/timeout', '5', '/bin/echo', 'in time'], forks: true },
+  { name: 'busybox sh', command: ['/bin/busybox', 'sh', '-c', 'x=$(busybox seq 1 5 | busybox wc -l); echo $x; busybox false || echo no'], forks: true },
+  { name: 'perl fork', command: ['/usr/bin/perl', '-e', 'if (my $p = fork) { waitpid $p, 0; print $? >> 8, "\\n" } else { exit 3 } print `echo back`;'], forks: true },
+  { name: 'python subprocess', command: ['/usr/bin/python3', '-S', '-c', 'import os; r, w = os.pipe(); p = os.fork()\nif p == 0: os.write(w, b"child"); os._exit(4)\nprint(os.read(r, 9), os.waitpid(p, 0)[1] >> 8); print(os.popen("echo hi").read())'], forks: true },
 ]; // prettier-ignore
 
 /** A program of our own: a source in `test/programs/census`. */

@@ -21,11 +21,18 @@ export interface Distribution {
   readonly suite: string;
 }
 
-/** What the programs of the census come from; their libraries come along. */
-const PACKAGES = [
+/** What programs come from; their libraries come along. */
+export interface Packages {
+  /** Behind the name of the tree. */
+  readonly suffix: string;
+  readonly names: readonly string[];
+}
+
+/** Those of the census. */
+const CENSUS: Packages = { suffix: '', names: [
   'coreutils', 'gzip', 'xz-utils', 'bc', 'lua5.4', 'sqlite3', 'perl-base', 'python3-minimal', 'busybox-static', 'openssl', 'dash', 'libstdc++6',
   'musl-dev', 'ripgrep', 'hexyl',
-] as const; // prettier-ignore
+] }; // prettier-ignore
 
 /** What a tree was made of: of others it is made anew. */
 const PACKAGE_LIST = 'packages.txt';
@@ -42,20 +49,20 @@ export function censusFolder(): string {
  * The tree of a distribution; downloaded when the cache has none.
  * @throws PackageError when a package cannot be had
  */
-export function rootOf(distribution: Distribution): string {
+export function rootOf(distribution: Distribution, { suffix, names }: Packages = CENSUS): string {
   const cache = censusFolder();
-  const into = join(cache, `${distribution.architecture}-${distribution.suite}`);
+  const into = join(cache, `${distribution.architecture}-${distribution.suite}${suffix}`);
   const list = join(into, PACKAGE_LIST);
-  if (existsSync(list) && readFileSync(list, 'utf8') === PACKAGES.join('\n')) return into;
+  if (existsSync(list) && readFileSync(list, 'utf8') === names.join('\n')) return into;
   rmSync(into, { recursive: true, force: true });
   mkdirSync(cache, { recursive: true });
   const config = configure(distribution, cache);
   const apt = (...args: readonly string[]): string => output('apt-get', ['-q', '-y', '-c', config, ...args]);
   apt('-o', 'APT::Update::Error-Mode=any', 'update');
-  apt('install', '--download-only', '--no-install-recommends', ...PACKAGES);
+  apt('install', '--download-only', '--no-install-recommends', ...names);
   const archives = join(cache, 'apt', `${distribution.architecture}-${distribution.suite}`, 'archives');
   const packages = readdirSync(archives).filter((name) => name.endsWith('.deb'));
-  if (packages.length < PACKAGES.length) throw new PackageError(`${archives}: ${packages.length} packages`);
+  if (packages.length < names.length) throw new PackageError(`${archives}: ${packages.length} packages`);
   const folder = `${into}.new`;
   rmSync(folder, { recursive: true, force: true });
   for (const each of MERGED) {
@@ -66,7 +73,7 @@ export function rootOf(distribution: Distribution): string {
     'set -o pipefail; dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink --no-same-owner -C "$2"';
   for (const each of packages) output('bash', ['-c', pipe, 'unpack', join(archives, each), folder]);
   for (const each of ['tmp', 'dev', 'proc']) mkdirSync(join(folder, each), { recursive: true });
-  writeFileSync(join(folder, PACKAGE_LIST), PACKAGES.join('\n'));
+  writeFileSync(join(folder, PACKAGE_LIST), names.join('\n'));
   rmSync(archives, { recursive: true });
   // The user that programs are under the emulator.
   if (process.getuid?.() === 0) output('chown', ['-Rh', '1000:1000', folder]);
