@@ -18,7 +18,7 @@ interface Program {
   readonly source: string;
   /** In the folder of the source, with CC, CXX, CFLAGS, CXXFLAGS and LDFLAGS in the environment. */
   readonly build: string;
-  /** The same for another machine, where it is not; CROSS is the prefix of its tools, EMULATOR runs. */
+  /** The same for another machine; CROSS is the prefix of its tools, EMULATOR what runs them. */
   readonly cross?: string;
   /** The program, in that folder. */
   readonly program: string;
@@ -38,7 +38,7 @@ export const programs: Readonly<Record<string, Program>> = {
     build: './configure --quiet && make -s MAKEINFO=true',
     // The functions of `-l` are made by a program of the machine.
     cross:
-      './configure --quiet --host=${CROSS%-} && sed -i "s#[.]/fbc#$EMULATOR ./fbc#" bc/Makefile && make -s MAKEINFO=true',
+      './configure --quiet --host=${CROSS%-} && sed -i "s#[.]/fbc -c#$EMULATOR ./fbc -c#" bc/Makefile && make -s MAKEINFO=true',
     program: 'bc/bc',
     runs: [
       `echo 'scale=40; 4*a(1); e(1); sqrt(2)' | $P -l`,

@@ -15,8 +15,8 @@
  *   proofs of the kernels in PACKAGES, a folder of unpacked packages (none by default)
  *
  * `npm run soak -- native [PROGRAM …]`: programs of Debian that record their own calls, and nothing
- * else; `-- native --machine NAME [PROGRAM …]`: those of another machine, under qemu-user. `-- traced
- * [MACHINE …]`: programs of Debian with all sites enabled, in the emulator.
+ * else; `-- native --machine NAME [PROGRAM …]`: those of another machine, under qemu-user.
+ * `-- traced [MACHINE …]`: programs of Debian with all sites enabled, in the emulator.
  */
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';

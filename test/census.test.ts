@@ -13,7 +13,7 @@ import { PROGRAMS } from './support/emulator.js';
 import { run } from './support/run.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run as runTool, tool } from './support/tools.js';
-import { isLong, isWhole } from './support/long.js';
+import { few, isLong, isWhole } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'census-'));
 afterAll(() => {
@@ -107,6 +107,37 @@ OWN_PROGRAMS.forEach((program, i) => {
     });
   }
 });
+
+/** Room in front of functions, of which `patch --enable` makes calls of the tracer. */
+const ENTRIES: Readonly<Record<string, readonly string[]>> = {
+  'x86-64': ['-fpatchable-function-entry=5', '-fno-pie'],
+  arm64: ['-fpatchable-function-entry=2'],
+  riscv64: ['-fpatchable-function-entry=4'],
+  ppc64: ['-fpatchable-function-entry=2'],
+  ppc32: ['-fpatchable-function-entry=2'],
+};
+
+/** `npm run soak -- traced` does the same to programs of Debian. */
+for (const [name, gcc] of few(
+  MACHINES.filter((each) => each[0] in ENTRIES),
+  2,
+)) {
+  if (!isLong) continue;
+  describeWith([gcc], `a program whose sites call the tracer, on ${name}`, () => {
+    test('prints and ends as it did before, and records its calls', () => {
+      const path = join(folder, `enabled-${name}`);
+      const source = join(PROGRAMS, 'census', 'qsort.c');
+      runTool(gcc, ['-w', '-O2', '-static', '-no-pie', ...ENTRIES[name]!, '-o', path, source]);
+      const patched = `${path}.traced`;
+      expect(elftrace(['patch', '--enable', '-o', patched, path]).status).toBe(0);
+      const trace = `${path}.folded`;
+      const [before, after] = [run([path]), run(['--trace', trace, '--format', 'folded', patched])];
+      expect([after.status, after.stdout]).toEqual([before.status, before.stdout]);
+      expect(before.stdout).not.toBe('');
+      expect(readFileSync(trace, 'utf8')).toMatch(/;by_name \d+$/m);
+    });
+  });
+}
 
 /** Shells make processes: what busybox of this machine prints is what Linux does. */
 const SCRIPT =

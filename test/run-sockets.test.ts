@@ -37,7 +37,7 @@ function runHere(program: string, options: readonly string[] = []): ReturnType<t
 /** Programs, their exit status, and what they are about. */
 const SOURCES = [
   ['sockets', 7, 'names, paths, ports, datagrams, passed descriptors, ends'],
-  ['exchange', 4, 'System V, IPv6, several messages in one call, the interface lo'],
+  ['exchange', 4, 'System V, IPv6, several messages in one call, the interface lo, sizes of memory'],
   ['specials', 6, 'timers, signals, processes and memory as descriptors; bytes between pipes'],
 ] as const;
 const sourceOf = (name: string): string => join(PROGRAMS, 'processes', `${name}.c`);

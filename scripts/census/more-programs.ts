@@ -48,7 +48,7 @@ export const MORE_PROGRAMS: readonly TreeProgram[] = [
   { name: 'zstd', command: ['/usr/bin/zstd', '-T2', '-c', '-q', at('numbers.txt')] },
   { name: 'pigz', command: ['/usr/bin/pigz', '-c', '-n', '-p2', at('numbers.txt')] },
   { name: 'xz -T2', command: ['/usr/bin/xz', '-T2', '-c', at('numbers.txt')] },
-  { name: 'rsync', command: ['/usr/bin/rsync', '--version'] },
+  { name: 'rsync', command: ['/usr/bin/rsync', '-nri', '--include=*.txt', '--exclude=*', at(''), '/tmp/absent/'] },
   { name: 'rsync list', command: ['/usr/bin/rsync', '-r', '--list-only', '--include=*.txt', '--exclude=*', at('')] },
   { name: 'gdb', command: ['/usr/bin/gdb', '--version'] },
   { name: 'qpdf', command: ['/usr/bin/qpdf', '--version'] },

@@ -74,27 +74,31 @@ function mapsOf(subject: ProcSubject, more: (window: Window) => string = () => '
     .join('');
 }
 
-/** Sizes of a mapping in KiB. All of it is told to be there, and what may be written to be. */
+/**
+ * Sizes of a mapping in KiB. All of it is told to be there, and to be written: what is of a file,
+ * where it may be. Memory that processes share is so while there are others.
+ */
 function smapsOf(subject: ProcSubject): string {
-  return mapsOf(subject, ({ size, permission, name }) => {
+  return mapsOf(subject, ({ address, size, permission, name }) => {
     const all = Math.ceil(size / 1024);
     const isThere = permission !== 'none';
-    const isDirty = permission.includes('w');
-    const isShared = name === SHARED_NAME || subject.hasOthers;
+    const isFile = name === 'segment' || subject.mappedAt(address) !== null;
+    const isCommon = name === SHARED_NAME;
+    const isDirty = permission.includes('w') || (!isFile && !isCommon);
     const of = (dirty: boolean, shared: boolean): number =>
-      isThere && dirty === isDirty && shared === isShared ? all : 0;
+      isThere && dirty === isDirty && shared === subject.hasOthers ? all : 0;
     const rss = isThere ? all : 0;
     const rows: readonly (readonly [string, number])[] = [
       ['Size', all], ['KernelPageSize', 4], ['MMUPageSize', 4], ['Rss', rss], ['Pss', rss], ['Shared_Clean', of(false, true)],
       ['Shared_Dirty', of(true, true)], ['Private_Clean', of(false, false)], ['Private_Dirty', of(true, false)], ['Referenced', rss],
-      ['Anonymous', isDirty ? all : 0], ['LazyFree', 0], ['AnonHugePages', 0], ['ShmemPmdMapped', 0], ['FilePmdMapped', 0], ['Shared_Hugetlb', 0],
+      ['Anonymous', isDirty && !isCommon ? rss : 0], ['LazyFree', 0], ['AnonHugePages', 0], ['ShmemPmdMapped', 0], ['FilePmdMapped', 0], ['Shared_Hugetlb', 0],
       ['Private_Hugetlb', 0], ['Swap', 0], ['SwapPss', 0], ['Locked', 0],
     ]; // prettier-ignore
     const lines = rows.map(([row, value]) => `${`${row}:`.padEnd(16)}${String(value).padStart(8)} kB\n`);
     const flags = [['r', 'rd'], ['w', 'wr'], ['x', 'ex']].flatMap(([letter, flag]) =>
       isThere && (letter === 'r' || permission.includes(letter!)) ? [flag] : [],
     ); // prettier-ignore
-    return `${lines.join('')}THPeligible:           0\nVmFlags: ${[...flags, 'mr', 'mw', 'me'].join(' ')} \n`;
+    return `${lines.join('')}THPeligible:           0\nVmFlags: ${[...flags, ...(isCommon ? ['sh', 'mr', 'mw', 'me', 'ms'] : ['mr', 'mw', 'me'])].join(' ')} \n`;
   });
 }
 
@@ -104,8 +108,9 @@ function statmOf({ windows }: ProcSubject): string {
     windows.filter(of).reduce((sum, { size }) => sum + Math.ceil(size / 4096), 0);
   const all = pages(() => true);
   const shared = pages(({ name }) => name === SHARED_NAME || name === 'file');
-  const text = pages(({ permission }) => permission.includes('x'));
-  return `${all} ${pages(({ permission }) => permission !== 'none')} ${shared} ${text} 0 ${pages(({ permission }) => permission.includes('w'))} 0\n`;
+  const text = pages(({ name, permission }) => name === 'segment' && permission.includes('x'));
+  const data = pages(({ name, permission }) => name !== SHARED_NAME && permission.includes('w'));
+  return `${all} ${pages(({ permission }) => permission !== 'none')} ${shared} ${text} 0 ${data} 0\n`;
 }
 
 /** Fields of `stat` behind the state; those that nothing here measures are 0. */

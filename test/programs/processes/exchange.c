@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -391,6 +392,60 @@ static void others(void) {
   say(fopen(path, "r") == 0);
 }
 
+static long statm[7];
+static void measure(void) {
+  FILE *f = fopen("/proc/self/statm", "r");
+  for (int i = 0; i < 7; i++) if (fscanf(f, "%ld", &statm[i]) != 1) statm[i] = -1;
+  fclose(f);
+}
+/* What smaps says of the mapping at an address. */
+static void mapping(const char *what, void *at) {
+  static const char *const rows[] = {"Size", "Rss", "Pss", "Private_Dirty", "Private_Clean", "Shared_Dirty", "Anonymous", "Swap", "Locked"};
+  char line[4096], name[64], wanted[32];
+  int inside = 0;
+  long kb;
+  FILE *f = fopen("/proc/self/smaps", "r");
+  snprintf(wanted, sizeof wanted, "%lx-", (unsigned long)at);
+  printf("%s:", what);
+  while (fgets(line, sizeof line, f)) {
+    if (strchr(line, '-') && strspn(line, "0123456789abcdef") > 4) {
+      inside = !strncmp(line + strspn(line, "0"), wanted, strlen(wanted));
+      if (inside) printf(" %.4s", strchr(line, ' ') + 1);
+    } else if (inside && sscanf(line, "%63[^:]: %ld kB", name, &kb) == 2) {
+      for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) if (!strcmp(name, rows[i])) printf(" %s %ld", name, kb);
+    } else if (inside && !strncmp(line, "VmFlags:", 8)) {
+      for (char *flag = strtok(line + 8, " \n"); flag; flag = strtok(0, " \n"))
+        if (strlen(flag) == 2 && strstr("rd wr ex sh mr mw me ms", flag)) printf(" %s", flag);
+    }
+  }
+  fclose(f);
+  printf("\n");
+}
+/* Mappings, each between two that nothing may use, so that it stands alone. */
+static void measuring(void) {
+  enum { PAGES = 512 };
+  static const struct { const char *name; int protection, flags; } kinds[] = {
+      {"private", PROT_READ | PROT_WRITE, MAP_PRIVATE}, {"shared", PROT_READ | PROT_WRITE, MAP_SHARED},
+      {"code", PROT_READ | PROT_EXEC, MAP_PRIVATE}, {"none", PROT_NONE, MAP_PRIVATE},
+  };
+  for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    long before[7], page = 4096;
+    char *around = mmap(0, (PAGES + 32) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    measure();
+    memcpy(before, statm, sizeof before);
+    char *at = mmap(around + 16 * page, PAGES * page, PROT_READ | PROT_WRITE, kinds[i].flags | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (kinds[i].protection != PROT_NONE) memset(at, 1, PAGES * page);
+    mprotect(at, PAGES * page, kinds[i].protection);
+    measure();
+    printf("%s: size %ld, text %ld, library %ld, data %ld, dirty %ld, resident %s, shared %s\n", kinds[i].name, statm[0] - before[0],
+           statm[3] - before[3], statm[4], statm[5] - before[5], statm[6], statm[1] - before[1] > PAGES / 2 ? "grows" : "stays",
+           statm[2] - before[2] > PAGES / 2 ? "grows" : "stays");
+    say(statm[1] <= statm[0] && statm[2] <= statm[1] && statm[3] > 0 && statm[5] > 0);
+    mapping(kinds[i].name, at);
+    munmap(around, (PAGES + 32) * page);
+  }
+}
+
 int main(void) {
   signal(SIGPIPE, SIG_IGN);
   some_key = 0x5a000000 + (getpid() & 0xffff) * 16;
@@ -400,6 +455,7 @@ int main(void) {
   addresses();
   batches();
   interfaces();
+  measuring();
   others();
   return 4;
 }
