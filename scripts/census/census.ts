@@ -2,7 +2,8 @@
  * `node build/scripts/census/census.js [--more] [MACHINE…] [--only WORDS]`: the programs of the
  * census on each machine, in the emulator and under qemu-user of the same tree: output and exit
  * status must be the same. Prints a table; the exit status says whether all were equal. `--more`:
- * other programs, in larger trees (`more-programs.ts`).
+ * other programs, in larger trees (`more-programs.ts`); `--host`: of both those that this machine
+ * has, under its own `/`.
  */
 import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,6 +16,7 @@ import { censusFolder, rootOf } from './roots.js';
  * In the tree as `/`; natively where the machine can, for qemu-user does not execute others itself.
  */
 function inTree(machine: CensusMachine, root: string, { command, input }: TreeProgram, native: boolean): Ran {
+  if (root === '/') return execute(command[0]!, command.slice(1), input, environment);
   const qemu = `/tmp/census/${machine.qemu}`;
   copyFileSync(`/usr/bin/${machine.qemu}-static`, join(root, qemu));
   // Natively programs open it; the emulator has its own.
@@ -55,13 +57,13 @@ interface Row {
 
 function* treeRows(machine: CensusMachine, only: RegExp): Generator<Row> {
   if (!machine.tree) return;
-  const root = isMore ? rootOf(machine.tree, MORE_PACKAGES) : rootOf(machine.tree);
+  const root = isHost ? '/' : isMore ? rootOf(machine.tree, MORE_PACKAGES) : rootOf(machine.tree);
   mkdirSync(join(root, 'tmp', 'census'), { recursive: true });
-  for (const [name, text] of Object.entries({ ...FILES, ...(isMore && MORE_FILES) }))
+  for (const [name, text] of Object.entries({ ...FILES, ...((isMore || isHost) && MORE_FILES) }))
     writeFileSync(join(root, 'tmp', 'census', name), text);
   const isNative = machine.name === 'x86-64' && process.arch === 'x64';
-  for (const program of isMore ? MORE_PROGRAMS : [...TREE_PROGRAMS, ...PROCESS_PROGRAMS]) {
-    if (!only.test(program.name)) continue;
+  for (const program of programs) {
+    if (!only.test(program.name) || (isHost && (program.showsOwners || !existsSync(program.command[0]!)))) continue;
     const { forks = false, isUnordered = false } = program;
     const there = forks && !isNative ? expected.get(program.name) : inTree(machine, root, program, forks);
     if (!there) continue;
@@ -150,7 +152,10 @@ function* ownRows(machine: CensusMachine, only: RegExp): Generator<Row> {
 
 const given = process.argv.slice(2);
 const isMore = given.includes('--more');
-const words = given.filter((each) => each !== '--more');
+const isHost = given.includes('--host');
+const words = given.filter((each) => each !== '--more' && each !== '--host');
+const census = [...TREE_PROGRAMS, ...PROCESS_PROGRAMS];
+const programs = isHost ? [...census, ...MORE_PROGRAMS] : isMore ? MORE_PROGRAMS : census;
 const filter = words.indexOf('--only');
 const only = new RegExp(filter >= 0 ? (words[filter + 1] ?? '') : '');
 const names = filter >= 0 ? words.slice(0, filter) : words;
@@ -158,7 +163,8 @@ let differing = 0;
 let count = 0;
 for (const machine of MACHINES) {
   if (names.length > 0 && !names.includes(machine.name)) continue;
-  for (const rows of isMore ? [treeRows(machine, only)] : [treeRows(machine, only), ownRows(machine, only)]) {
+  if (isHost && !(machine.name === 'x86-64' && process.arch === 'x64')) continue;
+  for (const rows of isMore || isHost ? [treeRows(machine, only)] : [treeRows(machine, only), ownRows(machine, only)]) {
     for (const { program, result, seconds } of rows) {
       count++;
       if (!result.startsWith('equal')) differing++;

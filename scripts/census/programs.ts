@@ -10,6 +10,8 @@ export interface TreeProgram {
   readonly input?: string;
   /** It makes others, which qemu-user cannot execute by itself. */
   readonly forks?: boolean;
+  /** It prints owners and blocks of files, which in trees are those that the emulator tells. */
+  readonly showsOwners?: boolean;
   /** Its lines come in the order in which a file system keeps names. */
   readonly isUnordered?: boolean;
 }
@@ -44,7 +46,7 @@ export const at = (name: string): string => `/tmp/census/${name}`;
 /** Those of coreutils and the like, then those that need most. */
 export const TREE_PROGRAMS: readonly TreeProgram[] = [
   { name: 'true', command: ['/bin/true'] },
-  { name: 'ls', command: ['/bin/ls', '-la', '--time-style=full-iso', '/usr/share/doc/dash'] },
+  { name: 'ls', command: ['/bin/ls', '-la', '--time-style=full-iso', '/usr/share/doc/dash'], showsOwners: true },
   { name: 'cat', command: ['/bin/cat', at('words.txt')] },
   { name: 'sort', command: ['/bin/sort', '-n', at('numbers.txt')] },
   { name: 'date', command: ['/bin/date', '-u', '-d', '@1700000000', '+%s %F %T %A'] },
@@ -84,7 +86,7 @@ export const TREE_PROGRAMS: readonly TreeProgram[] = [
     command: ['/usr/bin/rg', '--no-config', '-n', '--sort', 'path', 'line [0-9]*7$|lazy d.g', '/tmp/census'],
   },
   { name: 'hexyl', command: ['/usr/bin/hexyl', '--color=never', '-n', '300', at('numbers.txt')] },
-  { name: 'busybox ls', command: ['/bin/busybox', 'ls', '-l', '/usr/share/doc/dash'] },
+  { name: 'busybox ls', command: ['/bin/busybox', 'ls', '-l', '/usr/share/doc/dash'], showsOwners: true },
   { name: 'busybox sort', command: ['/bin/busybox', 'sort', '-n', at('numbers.txt')] },
   { name: 'busybox awk', command: ['/bin/busybox', 'awk', 'BEGIN{print 1/3,sin(1),exp(2),int(7.9)}'] },
   { name: 'busybox sha256', command: ['/bin/busybox', 'sha256sum', at('words.txt')] },
