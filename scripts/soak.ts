@@ -8,7 +8,7 @@
  *   both tiers of the emulator in step, for MINUTES (10)
  *   probes on every instruction of PROGRAMS random programs for each target (1,000: hours)
  *   the census: programs of a distribution on every machine (100 MB at the first time), and more of
- *   them (500 MB for each machine, once more)
+ *   them (800 MB for each machine), also of this one
  *   random programs with floating point, 200 of each machine
  *   all mutants of what is laid in (PV-5)
  *   BOOTS boots of each kind of every kernel (5: an hour, and 5 GB at the first time)
@@ -51,6 +51,7 @@ function soak([
     run('soak-probes.js', programs),
     run('census/census.js'),
     run('census/census.js', '--more'),
+    run('census/census.js', '--host'),
     run('soak-floats.js'),
     run('mutants.js'),
     run('boot.js', '--boots', boots),

@@ -1,5 +1,5 @@
 /**
- * Beyond the census: more of what a distribution has, in trees of their own (400 MB for each
+ * Beyond the census: more of what a distribution has, in trees of their own (800 MB for each
  * machine). Command lines are such that output depends neither on the user nor on the order in
  * which a file system keeps names.
  */
