@@ -66,6 +66,16 @@ function named(counts: Readonly<Record<string, number>>, file: string): Record<s
   );
 }
 
+/** The patched file records the calls of the program, and reverts to what it was. */
+function expectTraced(whole: string, plain: string, output: string): void {
+  const ran = traced(output);
+  expect([ran.status, ran.stdout]).toEqual([3, '144\n']);
+  for (const object of [plain, output]) expect(named(countsOf(report(ran.dir, object)), whole)).toEqual(FIB12);
+  const back = scratch('back');
+  expect(elftrace(['revert', output, '-o', back]).status).toBe(0);
+  expect(readFileSync(back).equals(readFileSync(plain))).toBe(true);
+}
+
 const rows = [
   [NOPS],
   [NOPS, '-Wl,-z,pack-relative-relocs'],
@@ -95,12 +105,7 @@ describeNatively('without section headers', () => {
         const plain = bare(whole);
         const output = patched(plain, ...tracer);
         expect(readFileSync(bare(output)).equals(readFileSync(output))).toBe(true);
-        const ran = traced(output);
-        expect([ran.status, ran.stdout]).toEqual([3, '144\n']);
-        for (const object of [plain, output]) expect(named(countsOf(report(ran.dir, object)), whole)).toEqual(FIB12);
-        const back = scratch('back');
-        expect(elftrace(['revert', output, '-o', back]).status).toBe(0);
-        expect(readFileSync(back).equals(readFileSync(plain))).toBe(true);
+        expectTraced(whole, plain, output);
       },
     );
 
@@ -182,12 +187,7 @@ describeNatively('without section headers', () => {
       const whole = compile(FIB, [...PLAIN, ...flags]);
       const plain = cut(whole);
       const output = patched(plain, ...tracer);
-      const ran = traced(output);
-      expect([ran.status, ran.stdout]).toEqual([3, '144\n']);
-      for (const object of [plain, output]) expect(named(countsOf(report(ran.dir, object)), whole)).toEqual(FIB12);
-      const back = scratch('back');
-      expect(elftrace(['revert', output, '-o', back]).status).toBe(0);
-      expect(readFileSync(back).equals(readFileSync(plain))).toBe(true);
+      expectTraced(whole, plain, output);
     });
 
     const KEEPS = 'push %rax; push %rcx; push %rdx; push %rsi; push %rdi; push %r8; push %r9;';

@@ -209,8 +209,23 @@ export interface FileSharing {
   copied(before: number, description: FileDescription): void;
 }
 
+/** Has bytes that are read from a position on. */
+abstract class Readable extends Seekable {
+  override available(size: number): number {
+    return Math.max(0, Math.min(size, this.sizeBytes - this.position));
+  }
+
+  override read(size: number): Uint8Array {
+    const bytes = this.readAt(this.position, size);
+    this.position += bytes.length;
+    return bytes;
+  }
+
+  abstract override readAt(offset: number, size: number): Uint8Array;
+}
+
 /** A regular file of the tree. */
-export class FileDescription extends Seekable {
+export class FileDescription extends Readable {
   readonly inode: number;
 
   constructor(
@@ -239,16 +254,6 @@ export class FileDescription extends Seekable {
 
   protected get sizeBytes(): number {
     return this.current.status.sizeBytes;
-  }
-
-  override available(size: number): number {
-    return Math.max(0, Math.min(size, this.sizeBytes - this.position));
-  }
-
-  override read(size: number): Uint8Array {
-    const bytes = this.readAt(this.position, size);
-    this.position += bytes.length;
-    return bytes;
   }
 
   override readAt(offset: number, size: number): Uint8Array {
@@ -312,7 +317,7 @@ export class FileDescription extends Seekable {
 }
 
 /** A file that is made of text when it is opened. */
-export class TextDescription extends Seekable {
+export class TextDescription extends Readable {
   constructor(
     readonly path: string,
     status: NodeStatus,
@@ -323,16 +328,6 @@ export class TextDescription extends Seekable {
 
   protected get sizeBytes(): number {
     return this.bytes.length;
-  }
-
-  override available(size: number): number {
-    return Math.max(0, Math.min(size, this.sizeBytes - this.position));
-  }
-
-  override read(size: number): Uint8Array {
-    const bytes = this.readAt(this.position, size);
-    this.position += bytes.length;
-    return bytes;
   }
 
   override readAt(offset: number, size: number): Uint8Array {
