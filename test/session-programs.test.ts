@@ -65,7 +65,9 @@ test.each(
   const run = runImage(session.bytes());
   const word = BigInt(3 * arch.target.wordBytes);
   const [ofA, ofB] = [a, b].map((ops) => Number(run.at(session.backend.addressOf(ops) + word))) as [number, number];
-  expect([ofA > (leaf ? 40 : 5), ofB > 0, ofB < ofA]).toEqual([true, true, true]);
+  // Functions of a stripped program share one name, that of none.
+  const names = new Set(session.core.records.filter((each) => !each.skipped).map((each) => each.name));
+  expect([ofA > (leaf ? 40 : 5), ofB > 0, names.size === 1 ? ofB === ofA : ofB < ofA]).toEqual([true, true, true]);
   expect(lines(run.output)).toBe(lines(runImage(original).output));
   done(session.core.unregister(a));
   done(session.core.unregister(b));

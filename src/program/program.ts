@@ -267,9 +267,10 @@ export class Program {
     return this.derived('code-words', () => codeWords(this));
   }
 
-  /** Whether it runs in a process, and has no `.symtab`. */
+  /** Whether it runs in a process, and has no `.symtab` but of what was laid in. */
   get isUnnamedProcess(): boolean {
-    return !this.isNamed && this.image.segments.some(({ type }) => PROCESS_SEGMENTS.has(type));
+    const isUnnamed = !this.isNamed || (!this.relocatable && !this.namesFunctions);
+    return isUnnamed && this.image.segments.some(({ type }) => PROCESS_SEGMENTS.has(type));
   }
 
   private get isNamed(): boolean {
