@@ -238,7 +238,7 @@ describe('--timeout', () => {
   });
 
   test('cost', () => {
-    const { status, stderr } = warmElftrace(['cost', '--timeout', '0.001', sample('x86-64/program-fentry')]);
+    const { status, stderr } = warmElftrace(['cost', '--timeout', '0.0001', sample('x86-64/program-fentry')]);
     expect([status, stderr]).toEqual([2, expect.stringMatching(/\(--timeout\) \[timeout\]/)]);
   });
 });
