@@ -28,7 +28,13 @@ const first = Number(process.argv[3] ?? 1);
 const names = process.argv.slice(4);
 const folder = mkdtempSync(join(tmpdir(), 'soak-floats-'));
 /** Processors of qemu that are what the emulator announces. */
-const ANNOUNCED: Readonly<Record<string, string>> = { arm64: 'cortex-a57', riscv64: 'rv64', ppc64le: 'power8', ppc64: '970', ppc32: '750' }; // prettier-ignore
+const ANNOUNCED: Readonly<Record<string, string>> = {
+  arm64: 'cortex-a57',
+  riscv64: 'rv64',
+  ppc64le: 'power8',
+  ppc64: '970',
+  ppc32: '750',
+};
 /** qemu writes a line for each instruction. */
 const FOLLOWED_MOST = 300_000;
 
@@ -81,7 +87,11 @@ for (const { name, tools, qemu, cpu } of MACHINES) {
   let followed = 0;
   let long = 0;
   for (let seed = first; compared < count; seed++) {
-    const [source, object, program] = ['program.c', 'program.o', 'program'].map((each) => join(folder, each)) as [string, string, string]; // prettier-ignore
+    const [source, object, program] = ['program.c', 'program.o', 'program'].map((each) => join(folder, each)) as [
+      string,
+      string,
+      string,
+    ];
     const level = LEVELS[seed % LEVELS.length]!;
     const made = execute(
       'csmith',

@@ -24,8 +24,12 @@ const MOST = Number(most);
 const FORMATS: Readonly<Record<string, Format>> = { f16: BINARY16, f32: BINARY32, f64: BINARY64, f128: BINARY128 };
 const INTEGERS = { i32: [32, true], i64: [64, true], ui32: [32, false], ui64: [64, false] } as const;
 const MODES: Readonly<Record<string, Rounding>> = {
-  '-rnear_even': 'nearest-even', '-rminMag': 'to-zero', '-rmin': 'down', '-rmax': 'up', '-rnear_maxMag': 'nearest-away',
-}; // prettier-ignore
+  '-rnear_even': 'nearest-even',
+  '-rminMag': 'to-zero',
+  '-rmin': 'down',
+  '-rmax': 'up',
+  '-rnear_maxMag': 'nearest-away',
+};
 const TINY = { '-tininessbefore': 'before', '-tininessafter': 'after' } as const;
 
 type Run = (env: Environment, operands: readonly bigint[]) => Result;
@@ -52,15 +56,23 @@ function integer(of: Format, env: Environment, a: bigint, bits: number, signed: 
 }
 
 function functionsOf(name: string, of: Format): Function[] {
-  const rounded = (operands: number, run: Run, op: string, mayBeTiny = true): Function =>
-    ({ name: `${name}_${op}`, run, rounds: true, mayBeTiny, operands }); // prettier-ignore
+  const rounded = (operands: number, run: Run, op: string, mayBeTiny = true): Function => ({
+    name: `${name}_${op}`,
+    run,
+    rounds: true,
+    mayBeTiny,
+    operands,
+  });
   const asked = (op: string, signals: boolean, is: (relation: string) => boolean): Function => ({
-    name: `${name}_${op}`, rounds: false, mayBeTiny: false, operands: 2,
+    name: `${name}_${op}`,
+    rounds: false,
+    mayBeTiny: false,
+    operands: 2,
     run: (_, [a, b]) => {
       const { relation, flags } = compare(of, a!, b!, signals);
       return truth(is(relation), flags);
     },
-  }); // prettier-ignore
+  });
   const equal = (relation: string): boolean => relation === 'equal';
   const less = (relation: string): boolean => relation === 'less';
   const both = (relation: string): boolean => equal(relation) || less(relation);
@@ -79,8 +91,9 @@ function functionsOf(name: string, of: Format): Function[] {
     asked('le_quiet', false, both),
     asked('lt', true, less),
     asked('lt_quiet', false, less),
-    ...Object.entries(FORMATS).filter(([, to]) => to !== of).map(([other, to]) =>
-      rounded(1, (env, [a]) => convert(of, to, env, a!), `to_${other}`)),
+    ...Object.entries(FORMATS)
+      .filter(([, to]) => to !== of)
+      .map(([other, to]) => rounded(1, (env, [a]) => convert(of, to, env, a!), `to_${other}`)),
     ...Object.entries(INTEGERS).flatMap(([other, [bits, signed]]) => [
       { ...rounded(1, (env, [a]) => integer(of, env, a!, bits, signed), `to_${other}`, false), more: ['-exact'] },
       {
@@ -88,7 +101,7 @@ function functionsOf(name: string, of: Format): Function[] {
         name: `${other}_to_${name}`,
       },
     ]),
-  ]; // prettier-ignore
+  ];
 }
 
 const hex = (text: string): bigint => BigInt(`0x${text}`);

@@ -133,8 +133,12 @@ describeNatively('without section headers', () => {
     test('RT-56: a function of its own unwind information that begins with nops, which another word names, is a doubt', () => {
       const other = `${FIB}\n__asm__(".pushsection .data.rel.ro,\\"aw\\"\\n.quad 0, other\\n.popsection\\n.text\\nother: .cfi_startproc\\n.rept 5\\nnop\\n.endr\\nret\\n.cfi_endproc\\n");`;
       const { status, stdout } = elftrace([
-        'record', '-o', scratch('never'), '--json', bare(compile(other, [...PLAIN, NOPS])),
-      ]); // prettier-ignore
+        'record',
+        '-o',
+        scratch('never'),
+        '--json',
+        bare(compile(other, [...PLAIN, NOPS])),
+      ]);
       expect([status, stdout]).toEqual([4, expect.stringContaining('"reason":"no-sections"')]);
     });
 

@@ -15,7 +15,14 @@ export type WatchCallName = 'inotify_add_watch' | 'inotify_init' | 'inotify_init
 
 /** `fs.inotify.max_user_instances`. */
 const WATCHERS_MOST = 128;
-const KNOWN = WATCH.EVENTS | WATCH.ONLYDIR | WATCH.DONT_FOLLOW | WATCH.EXCL_UNLINK | WATCH.MASK_CREATE | WATCH.MASK_ADD | WATCH.ONESHOT; // prettier-ignore
+const KNOWN =
+  WATCH.EVENTS |
+  WATCH.ONLYDIR |
+  WATCH.DONT_FOLLOW |
+  WATCH.EXCL_UNLINK |
+  WATCH.MASK_CREATE |
+  WATCH.MASK_ADD |
+  WATCH.ONESHOT;
 /** Told whether asked for or not, and may be named. */
 const NAMED = 0x2000 | 0x4000 | 0x8000 | 0x4000_0000;
 

@@ -430,7 +430,12 @@ class Overlay implements FileSystem, FileChanges {
     const place = this.walk(path, follow);
     if (typeof place === 'string') return place;
     if (!place.status) return 'ENOENT';
-    return this.copyUp(place.path) ?? this.attempt(() => { setHostTimes(this.host(place.path), accessed, modified); }); // prettier-ignore
+    return (
+      this.copyUp(place.path) ??
+      this.attempt(() => {
+        setHostTimes(this.host(place.path), accessed, modified);
+      })
+    );
   }
 
   setPermissions(path: string, permissions: number): FileError | null {

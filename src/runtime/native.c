@@ -390,7 +390,7 @@ static word ring_block(void)
   return state.is_ring && !is_counting() && state.file_limit >= FIRST_STEP ? (word)(state.file_limit >> 3) & ~0xffful : 0;
 }
 
-/* What `record` left for those who find no room; whole pages, which begin so. native/layout.ts has it, too. */
+/* Files that `record` leaves for those who find no room: as many as native/layout.ts says. */
 #define SPARES 16
 
 /*
