@@ -105,7 +105,8 @@ class UnpackedPortion {
 
   constructor(paths: readonly string[]) {
     this.#paths = paths;
-    this.done = paths.length < 2 ? Promise.resolve() : Promise.all(this.#begin());
+    // What goes wrong here is left to the ordinary way, too.
+    this.done = paths.length < 2 ? Promise.resolve() : Promise.all(this.#begin()).catch(() => undefined);
   }
 
   #begin(): Promise<void>[] {
