@@ -88,20 +88,22 @@ test('accesses that share a check: at both ends of a window, all or the right on
   }
 });
 
+const MASK = ~1n;
+const LINK = s(15);
+const lineAt = (line: number): bigint => CODE + BigInt(4 * line);
+const call =
+  (line: number, to: number, ret = line + 1): HandInstruction =>
+  (b) => {
+    b.mov(LINK, lineAt(ret));
+    return { kind: 'call', pc: lineAt(to), ret: lineAt(line + 1) };
+  };
+const ret: HandInstruction = () => ({ kind: 'ret', s: LINK, mask: MASK });
+const branch = (a: number, b: bigint, to: number, next: number): HandInstruction => () => ({
+  kind: 'br', condition: 'eq', width: 64, a: s(a), b, pc: lineAt(to), next: lineAt(next),
+}); // prettier-ignore
+const DATA = 0x2_0000n;
+
 describe('functions that are copied to their calls', () => {
-  const MASK = ~1n;
-  const LINK = s(15);
-  const address = (line: number): bigint => CODE + BigInt(4 * line);
-  const call =
-    (line: number, to: number, ret = line + 1): HandInstruction =>
-    (b) => {
-      b.mov(LINK, address(ret));
-      return { kind: 'call', pc: address(to), ret: address(line + 1) };
-    };
-  const ret: HandInstruction = () => ({ kind: 'ret', s: LINK, mask: MASK });
-  const branch = (a: number, b: bigint, to: number, next: number): HandInstruction => () => ({
-    kind: 'br', condition: 'eq', width: 64, a: s(a), b, pc: address(to), next: address(next),
-  }); // prettier-ignore
   /**
    * A loop that calls a function directly and one indirectly; the first calls a third one, has a
    * loop of its own and an access that faults in the round that s14 says, and comes back somewhere
@@ -112,15 +114,15 @@ describe('functions that are copied to their calls', () => {
     call(1, 9),
     (b) => void b.to(s(1), 'xor', s(1), s(2)),
     (b) => {
-      b.mov(LINK, address(4));
-      return { kind: 'calli', s: s(12), mask: MASK, ret: address(4) };
+      b.mov(LINK, lineAt(4));
+      return { kind: 'calli', s: s(12), mask: MASK, ret: lineAt(4) };
     },
     branch(0, 60n, 6, 5),
-    () => ({ kind: 'jmp', pc: address(0) }),
+    () => ({ kind: 'jmp', pc: lineAt(0) }),
     () => ({ kind: 'trap', trap: 'trap-instruction' }),
     // Where the function comes back to when it does not come back.
     (b) => void b.to(s(9), 'add', s(9), 1000n),
-    () => ({ kind: 'jmp', pc: address(2) }),
+    () => ({ kind: 'jmp', pc: lineAt(2) }),
     // 9: the function; keeps its way back, calls 20
     (b) => void b.mov(s(11), LINK),
     (b) => void b.mov(s(5), 3n),
@@ -135,7 +137,7 @@ describe('functions that are copied to their calls', () => {
     (b) => void b.load('ld64', s(7), s(6), 0n),
     (b) => {
       b.to(s(8), 'seteq', s(0), s(13));
-      b.select(LINK, s(8), address(7), s(11));
+      b.select(LINK, s(8), lineAt(7), s(11));
     },
     (b) => void b.store('st64', s(2), s(10), 8n),
     ret,
@@ -147,13 +149,12 @@ describe('functions that are copied to their calls', () => {
     ret,
   ];
   const SIZE = 0x1000;
-  const DATA = 0x2_0000n;
   const start = (tier: 0 | 1, more: readonly HandInstruction[] = program): Machine => {
     defaults.tier = tier;
     const machine = handMachine(more);
     machine.map({ address: DATA, size: SIZE, permission: 'rw' });
     machine.setRegister('s10', DATA);
-    machine.setRegister('s12', address(22));
+    machine.setRegister('s12', lineAt(22));
     return machine;
   };
   const both = (): readonly [Machine, Machine] => [start(0), start(1)];
@@ -207,13 +208,13 @@ describe('functions that are copied to their calls', () => {
     for (let round = 0; round < 6; round++) {
       version *= 10n;
       both((machine) => {
-        machine.memory.write(address(20), Uint8Array.of(round));
+        machine.memory.write(lineAt(20), Uint8Array.of(round));
         machine.run({ budget: 50 });
       });
     }
     expect(pair[1]!.compiledCounts?.dropped).toBeGreaterThan(5);
     both((machine, which) => {
-      const off = machine.hook(address(20), (each) => {
+      const off = machine.hook(lineAt(20), (each) => {
         events[which]!.push(each.instructions);
         return 'continue';
       });
@@ -223,6 +224,124 @@ describe('functions that are copied to their calls', () => {
     });
     expect(events[1]).toEqual(events[0]);
     expect(events[0]!.length).toBeGreaterThan(5);
+  });
+});
+
+/**
+ * Two functions that call each other to a depth of s8, so that none is copied: return addresses are
+ * in memory, s0 is the stack pointer. Code of one module calls directly.
+ */
+describe('functions that call each other', () => {
+  const SIZE = 0x10_0000;
+  const push: HandInstruction = (b) => {
+    b.store('st64', LINK, s(0), 0n);
+    b.to(s(0), 'add', s(0), 8n);
+  };
+  const pop: HandInstruction = (b) => {
+    b.to(s(0), 'sub', s(0), 8n);
+    b.load('ld64', LINK, s(0), 0n);
+  };
+  let step = 1n;
+  const program: readonly HandInstruction[] = [
+    (b) => void b.mov(s(1), s(8)),
+    call(1, 5),
+    (b) => void b.to(s(9), 'add', s(9), 1n),
+    branch(9, 1_000_000n, 4, 0),
+    () => ({ kind: 'trap', trap: 'trap-instruction' }),
+    // 5
+    push,
+    (b) => void b.to(s(2), 'add', s(2), s(1)),
+    (b) => void b.to(s(1), 'sub', s(1), 1n),
+    branch(1, 0n, 11, 9),
+    call(9, 24),
+    (b) => void b.to(s(3), 'xor', s(3), s(2)),
+    pop,
+    ret,
+    // Not so near that what is written there is a part of the other.
+    ...Array.from({ length: 11 }, () => ret),
+    // 24
+    push,
+    (b) => void b.to(s(4), 'add', s(4), step),
+    call(26, 5),
+    pop,
+    ret,
+  ];
+  const machines = (depth: bigint): readonly [Machine, Machine] => {
+    const [interpreted, compiled] = ([0, 1] as const).map((tier) => {
+      defaults.tier = tier;
+      const machine = handMachine(program);
+      machine.map({ address: DATA, size: SIZE, permission: 'rw' });
+      machine.setRegister('s0', DATA);
+      machine.setRegister('s8', depth);
+      return machine;
+    });
+    return [interpreted!, compiled!];
+  };
+  const inStep = (pair: readonly Machine[], act: (machine: Machine) => void): void => {
+    pair.forEach(act);
+    expect(differences(pair[0]!, pair[1]!)).toEqual([]);
+  };
+
+  test('one that is overwritten, or hooked, is not executed by callers that stay', () => {
+    step = 1n;
+    const pair = machines(20n);
+    inStep(pair, (machine) => machine.run({ budget: 5000 }));
+    expect(pair[1].compiledCounts).toMatchObject({ modules: 1, dropped: 0 });
+    for (const line of [24, 5, 24, 24]) {
+      step *= 10n;
+      const { dropped } = pair[1].compiledCounts!;
+      inStep(pair, (machine) => {
+        machine.memory.write(lineAt(line), Uint8Array.of(0));
+        machine.run({ budget: 777 });
+      });
+      expect(pair[1].compiledCounts!.dropped).toBeGreaterThan(dropped);
+    }
+    const events: bigint[][] = [];
+    inStep(pair, (machine) => {
+      const seen: bigint[] = [];
+      events.push(seen);
+      const off = machine.hook(lineAt(25), (each) => {
+        seen.push(each.register('s4'));
+        return 'continue';
+      });
+      machine.run({ budget: 777 });
+      off();
+      machine.run({ budget: 777 });
+    });
+    expect(events[0]!.length).toBeGreaterThan(10);
+    expect(events[1]).toEqual(events[0]);
+  });
+
+  test('deeper than the stack of compiled code', () => {
+    step = 3n;
+    const pair = machines(50_000n);
+    for (const budget of [9973, 300_000, 450_001, 777, 1_000_003]) inStep(pair, (machine) => machine.run({ budget }));
+    expect(pair[0].register('s9')).toBe(2n);
+  });
+
+  test('one that comes back with another stack pointer', () => {
+    const changing: readonly HandInstruction[] = [
+      (b) => void b.to(s(9), 'add', s(9), 1n),
+      call(1, 6),
+      (b) => void b.to(s(3), 'xor', s(3), s(0)),
+      (b) => void b.to(s(0), 'and', s(0), 0xffn),
+      branch(9, 300n, 5, 0),
+      () => ({ kind: 'trap', trap: 'trap-instruction' }),
+      // 6: an indirect jump, so that it is not copied
+      (b) => void b.to(s(7), 'and', s(9), 8n),
+      (b) => {
+        b.mov(s(6), lineAt(8));
+        return { kind: 'ind', s: s(6), mask: MASK };
+      },
+      (b) => void b.to(s(0), 'add', s(0), s(7)),
+      ret,
+    ];
+    const pair = ([0, 1] as const).map((tier) => {
+      defaults.tier = tier;
+      return handMachine(changing);
+    });
+    for (let budget = 1; budget < 90; budget++) inStep(pair, (machine) => machine.run({ budget }));
+    expect(pair[0]!.register('s9')).toBe(300n);
   });
 });
 

@@ -2422,6 +2422,7 @@ function liftFor(
 export const arm64Lifter: Lifter = {
   addressBits: 64,
   codeAlignBytes: 4,
+  stackPointer: { slot: SLOTS.slot('sp'), popped: 0n },
   lanes: true,
   floats: true,
   endian: 'little',

@@ -2288,6 +2288,7 @@ export function createPpcLifter(processor: Processor, endian: Endian, decode: Pp
   return {
     addressBits: is64 ? 64 : 32,
     codeAlignBytes: 4,
+    stackPointer: { slot: SLOTS.slot('r1'), popped: 0n },
     lanes: true,
     floats: true,
     endian,

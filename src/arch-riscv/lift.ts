@@ -1179,6 +1179,7 @@ export const riscvLifter: Lifter = {
   addressBits: 64,
   codeAlignBytes: 2,
   conditionRecords: false,
+  stackPointer: { slot: SLOTS.slot('sp'), popped: 0n },
   floats: true,
   endian: 'little',
   slots: SLOTS,

@@ -2805,6 +2805,7 @@ function lift(avx: boolean, code: Uint8Array, address: Address, limits: LiftLimi
 export const x86Lifter: Lifter = {
   addressBits: 64,
   codeAlignBytes: 1,
+  stackPointer: { slot: RSP, popped: 8n },
   lanes: true,
   floats: true,
   endian: 'little',

@@ -10,7 +10,6 @@ import { CONTROL } from './host.js';
 import { I32, I64, recordCode } from '../machine/ir.js';
 import type { Block, FunctionName, Op, OpRow, RecordTest } from '../machine/ir.js';
 import type { RegionCode } from './region-code.js';
-import { STACK } from './region-frames.js';
 import type { StopName } from './region-frames.js';
 import { mayExit } from './passes.js';
 import { SlotSet, writesOf } from './region-flow.js';
@@ -301,7 +300,7 @@ export class BlockCode {
 
   /**
    * Goes to the one of the region's targets that the value of a slot is; goes on here when it is
-   * none, with everything stored.
+   * none.
    */
   private chooseTarget({ s, mask }: { readonly s: number; readonly mask: bigint }): void {
     const { region, code } = this;
@@ -313,12 +312,6 @@ export class BlockCode {
     });
     this.nextEdge += targets.length;
     this.nextSuccessor += targets.length;
-    this.storeAll();
-  }
-
-  private storeAll(): void {
-    this.region.storeSlots(this.dirty.slots());
-    this.region.storeFuel();
   }
 
   private writeEnd(terminator: Block['terminator']): void {
@@ -335,15 +328,20 @@ export class BlockCode {
         break;
       case 'calli':
         this.chooseTarget(terminator);
-        this.dirty = new SlotSet(this.registers);
-        code.get(region.target).get(STACK).call(region.context.functionIndex('goto'));
+        region.storeForCall(this.dirty);
+        code.get(region.target);
+        region.pushHanded();
+        code.call(region.context.functionIndex('goto'));
         this.goOnBehindCall(terminator.ret);
         break;
       case 'ret':
         this.chooseTarget(terminator);
+        region.storeSlots(this.dirty.slots());
+        region.storeFuel();
         // An address may look like a stop.
         code.i32(0).get(region.target).memory([I64.store], CONTROL.place);
-        code.get(region.target).return();
+        code.get(region.target);
+        region.returnResult();
         break;
       case 'ind':
         this.writeJump(terminator);
@@ -378,10 +376,13 @@ export class BlockCode {
       this.goOn(pc);
       return;
     }
-    this.storeAll();
-    region.storePlace(pc);
-    this.dirty = new SlotSet(this.registers);
-    code.i32(0).get(STACK).i32(region.context.tableIndex(pc)).callIndirect(0);
+    region.storeForCall(this.dirty);
+    const member = region.context.memberIndex(pc);
+    if (member === null) region.storePlace(pc);
+    code.i32(0);
+    region.pushHanded();
+    if (member === null) code.i32(region.context.tableIndex(pc)).callIndirect(0);
+    else code.call(member);
     this.goOnBehindCall(ret);
   }
 
@@ -389,20 +390,26 @@ export class BlockCode {
     const { code, region } = this;
     const { target } = region;
     this.chooseTarget(terminator);
+    region.storeForCall(this.dirty);
     code.i32(0).i64(this.instructions.at(-1)!).memory([I64.store], CONTROL.site);
-    code.get(target).get(STACK).call(region.context.functionIndex('jump')).return();
+    code.get(target);
+    region.pushHanded();
+    code.call(region.context.functionIndex('jump')).return();
   }
 
   /**
-   * The callee's result is on the stack. Goes on when it returned to `ret`; returns it otherwise.
+   * The callee's results are on the stack. Goes on when it returned to `ret`; returns them
+   * otherwise.
    */
   private goOnBehindCall(ret: Address): void {
     const { code, region } = this;
     const successor = this.place.block.successors.at(-1)!;
-    code.write(region.target).read(region.target).i64(ret).op(I64.ne).if();
-    code.get(region.target).return();
+    code.set(region.fuel).write(region.target).read(region.target).i64(ret).op(I64.ne).if();
+    code.get(region.target);
+    region.returnResult();
     code.end();
-    code.i32(0).memory([I32.load], CONTROL.fuel).set(region.fuel);
+    region.takePointer();
+    this.dirty = new SlotSet(this.registers);
     if (successor >= 0) region.loadSlots(this.place.live(successor));
     this.goOn(ret);
   }

@@ -3,7 +3,9 @@
  * same op table as tier 0. Slots are locals; where a function is begun it loads what is live, where
  * it leaves it stores what may be dirty.
  *
- *   region(selector i32, stack i32) -> i64    the guest address at which to go on, or one of `STOP`
+ *   region(selector i32, stack i32, stack pointer i64, fuel i32) -> (i64, fuel i32)
+ *
+ * where the first result is the guest address at which to go on, or one of `STOP`.
  *
  * Only the fast path is here. An access outside the window that it was predicted in, a check that
  * fails, a helper, a trap, a lack of fuel: the code stores its dirty registers, writes where it
@@ -15,11 +17,13 @@
  * way to the next such place. So it never becomes negative, counts are exact, and tier 0 executes
  * the last few instructions of a budget.
  *
- * **Calls** that go on in no copy of the callee (`regions.ts`) store everything, look up the callee
- * in a table by the number of its address and call it. The caller goes on when the callee came back
- * to the return address and returns its result otherwise: a caller further up may find that the
- * address is its own. `stack` bounds the depth: a region that has too little left stops, and is
- * begun anew on an empty stack.
+ * **Calls** that go on in no copy of the callee (`regions.ts`) store everything but what is handed
+ * on in registers of the host (`region-frames.ts`), and call the callee: directly where it is made
+ * with the caller, by a table and the number of its address otherwise. The caller goes on when the
+ * callee came back to the return address and returns its result otherwise: a caller further up may
+ * find that the address is its own. `stack` bounds the depth: a region that has too little left
+ * stops, and is begun anew on an empty stack. One that was dropped needs more than there is
+ * (`FRAMES`): who still calls it directly gets what the table has now.
  *
  * **Accesses** of a block with one base and constant offsets share one check where they are
  * predicted in one window: at the first, for all. What is compared with are cells in memory that
@@ -28,11 +32,10 @@
  * looks through all windows.
  */
 import { BlockCode } from './block-code.js';
-import { CONTROL } from './host.js';
 import { I32 } from '../machine/ir.js';
 import { RegionCode } from './region-code.js';
 import type { CompileContext } from './region-code.js';
-import { SELECT, STACK, STOP } from './region-frames.js';
+import { REGION, SELECT, STACK, STOP } from './region-frames.js';
 import { costsOf, flowOf, readsOf, writesOf } from './region-flow.js';
 import type { Flow } from './region-flow.js';
 import { buildGraph, structureOf } from './region-graph.js';
@@ -53,16 +56,16 @@ export class RegionCompiler {
   private readonly labels = new Map<number, number>();
   private readonly loopLabels = new Map<number, number>();
   private readonly entries: ReadonlySet<number>;
-  /** Filled in when the number of locals is known. */
-  private frameBytes = 0;
+  /** Stack that the function needs, bytes; filled in when the number of locals is known. */
+  frameBytes = 0;
 
   constructor(
     private readonly region: Region,
-    context: CompileContext,
+    private readonly context: CompileContext,
   ) {
     this.body = new RegionCode(context);
     this.code = this.body.code;
-    this.flow = flowOf(region, context.slots.firstTemporary);
+    this.flow = flowOf(region, context.slots.firstTemporary, context.pointer.slot);
     this.costs = costsOf(region);
     this.graph = buildGraph(region);
     this.structure = structureOf(this.graph);
@@ -86,7 +89,7 @@ export class RegionCompiler {
     this.frameBytes = FRAME_BYTES + 8 * (2 * locals.length + Math.min(accesses, 100));
     this.tree(this.graph.root);
     this.code.unreachable();
-    return { parameters: ['i32', 'i32'], results: ['i64'], locals, code: this.code, export: name };
+    return { ...REGION, locals, code: this.code, export: name };
   }
 
   // ------------------------------------------------------------------------------------- structure
@@ -195,11 +198,10 @@ export class RegionCompiler {
 
   private emitRoot(node: number): void {
     const { code } = this;
-    code.get(STACK).i32(this.frameBytes).op(I32.lt).if();
-    code.i64(BigInt(STOP.lookup)).return();
+    code.get(STACK).i32(0).memory([I32.load], this.context.frame).op(I32.lt).if();
+    this.refuse();
     code.end();
     code.get(STACK).i32(this.frameBytes).op(I32.sub).set(STACK);
-    code.i32(0).memory([I32.load], CONTROL.fuel).set(this.body.fuel);
     const { edges } = this.graph.nodes[node]!;
     const enter = (edge: GraphEdge) => (): void => {
       this.body.loadSlots(this.flow.live[edge.block]!);
@@ -211,6 +213,29 @@ export class RegionCompiler {
       rest.map(enter),
       enter(edges[0]!),
     );
+  }
+
+  /**
+   * There is too little stack; or the region was dropped, and a function of its module that called
+   * it goes on in what is there now.
+   */
+  private refuse(): void {
+    const { code, body, context } = this;
+    const entry = this.region.blocks[0]!.block.address;
+    // Who calls a function of its own module leaves this to it.
+    code.get(SELECT).op(I32.eqz).if();
+    body.storePlace(entry);
+    code.end();
+    code.get(STACK).i32(this.frameBytes).op(I32.lt).if();
+    body.storeSlots([context.pointer.slot]);
+    body.storeFuel();
+    code.i64(BigInt(STOP.lookup));
+    body.returnResult();
+    code.end();
+    code.get(STACK).i32(this.frameBytes).op(I32.sub).set(STACK);
+    code.get(SELECT);
+    body.pushHanded();
+    code.i32(context.tableIndex(entry)).callIndirect(0).return();
   }
 
   private emitBlock(node: number, index: number): void {

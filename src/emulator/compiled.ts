@@ -11,7 +11,7 @@
  * When the bound on modules or on the table is reached everything is dropped: what is hot comes
  * back within milliseconds.
  */
-import { compileModule, CONTROL, instantiate, makeTable, REGION_TABLE, STATE } from './host.js';
+import { compileModule, CONTROL, FRAMES, instantiate, makeTable, REGION_TABLE, STATE } from './host.js';
 import type { HostMemory, WasmTable } from './host.js';
 import { RegionCompiler } from './compile.js';
 import { FunctionEntries } from './function-entries.js';
@@ -21,7 +21,7 @@ import { LookupTable } from './lookup-table.js';
 import type { Block, FunctionName, Lifter, Op, Terminator } from '../machine/ir.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
-import type { CompileContext } from './region-code.js';
+import type { CompileContext, StackPointer } from './region-code.js';
 import { emptyFunction, enterFunction, gotoFunction, probeFunction, STOP_NAMES } from './region-frames.js';
 import type { StopName } from './region-frames.js';
 import { RegionWindows } from './region-windows.js';
@@ -82,14 +82,21 @@ const exitsFor = (instructions: number): number => Math.ceil((instructions * COS
 /** Functions that every module has behind its regions, in this order. */
 const COMMON = ['goto', 'jump', 'resolve'] as const;
 
-/** A region with its place. */
-interface Unit {
+/** A region whose code is written. */
+interface Made {
   readonly entry: Address;
   readonly region: Region;
-  readonly index: number;
-  readonly pages: ReadonlySet<number>;
   /** Instructions that are to blame when a shared check fails, by the instruction that makes it. */
   readonly groups: ReadonlyMap<Address, readonly Address[]>;
+  /** Host address of its word in `FRAMES`, and what stands there while the region is there. */
+  readonly frame: number;
+  readonly frameBytes: number;
+}
+
+/** A region with its place. */
+interface Unit extends Omit<Made, 'frameBytes'> {
+  readonly index: number;
+  readonly pages: ReadonlySet<number>;
   /** Instructions that the machine had executed when it was made. */
   readonly made: number;
   /** Instructions of its blocks, those of copies too. */
@@ -146,15 +153,20 @@ interface FrameModules {
   readonly enter: object;
 }
 
-let frames: FrameModules | undefined;
+/** By where the state has the stack pointer. */
+const frames = new Map<number, FrameModules>();
 
-/** Compiled once for all machines. */
-function frameModules(): FrameModules {
-  frames ??= {
-    empty: compileModule(writeModule([emptyFunction()])),
-    enter: compileModule(writeModule([enterFunction(), emptyFunction(), probeFunction(2)], 1)),
-  };
-  return frames;
+/** Compiled once for all machines of an architecture. */
+function frameModules(pointer: number): FrameModules {
+  let modules = frames.get(pointer);
+  if (!modules) {
+    modules = {
+      empty: compileModule(writeModule([emptyFunction(pointer)])),
+      enter: compileModule(writeModule([enterFunction(pointer), emptyFunction(pointer), probeFunction(2)], 1)),
+    };
+    frames.set(pointer, modules);
+  }
+  return modules;
 }
 
 /** A region that is not there. */
@@ -176,6 +188,7 @@ export interface ReachedBlock {
 
 export class CompiledTier {
   private readonly table: WasmTable;
+  private readonly pointer: StackPointer;
   private readonly enterModule: (place: number, stack: number) => number;
   /** Regions that compiled code finds by itself. */
   private readonly known: LookupTable;
@@ -201,6 +214,8 @@ export class CompiledTier {
   private readonly functions = new FunctionEntries();
   private moduleBytes = 0;
   private moduleCount = 0;
+  /** Words of `FRAMES` in use. */
+  private frameCount = 0;
   private compiledCount = 0;
   private droppedCount = 0;
   private instructionCount = 0;
@@ -237,8 +252,14 @@ export class CompiledTier {
     private readonly source: CodeSource,
     private readonly maxModuleBytes = MAX_MODULE_BYTES,
   ) {
-    this.common = [gotoFunction('lookup'), gotoFunction('jump'), resolveFunction({ triesLast: true })];
-    const modules = frameModules();
+    this.pointer = lifter.stackPointer ?? { slot: 0, popped: 0n };
+    const pointer = STATE + lifter.slots.offset(this.pointer.slot);
+    this.common = [
+      gotoFunction('lookup', pointer),
+      gotoFunction('jump', pointer),
+      resolveFunction({ triesLast: true }),
+    ];
+    const modules = frameModules(pointer);
     const { empty } = instantiate(modules.empty, host);
     this.table = makeTable(TABLE_ENTRIES, empty);
     const { enter, probe } = instantiate(modules.enter, host, this.table);
@@ -539,7 +560,7 @@ export class CompiledTier {
   compile(address: Address, others: readonly Address[] = []): boolean {
     if (this.units.has(address)) return true;
     if (this.refused.has(address)) return false;
-    if (this.moduleBytes > this.maxModuleBytes || this.indices.size > TABLE_ENTRIES - 256) this.dropAll();
+    if (this.isFull) this.dropAll();
     const wanted = [
       ...new Set([address, ...others.filter((each) => !this.units.has(each) && !this.refused.has(each))]),
     ];
@@ -608,21 +629,32 @@ export class CompiledTier {
     return index;
   }
 
+  /** Everything must go before more can be made. */
+  private get isFull(): boolean {
+    const { moduleBytes, maxModuleBytes, indices, frameCount } = this;
+    return (
+      moduleBytes > maxModuleBytes || indices.size > TABLE_ENTRIES - 256 || frameCount > FRAMES.count - BATCH_REGIONS
+    );
+  }
+
   private build(regions: readonly { readonly entry: Address; readonly region: Region }[]): void {
     const { host, lifter } = this;
     const used = new Set<FunctionName>();
     const firstHelper = regions.length + COMMON.length;
+    const members = new Map(regions.map(({ entry }, number) => [entry, number]));
     const compiled: WasmFunction[] = [];
-    const groups: Map<Address, readonly Address[]>[] = [];
-    for (const { region } of regions) {
+    const made: Made[] = [];
+    for (const { entry, region } of regions) {
       const own = new Map<Address, readonly Address[]>();
-      groups.push(own);
       const sites = this.windows.sitesOf(region);
       const context: CompileContext = {
         slots: lifter.slots,
+        pointer: this.pointer,
+        frame: this.newFrame(),
         addressBits: lifter.addressBits,
         state: STATE,
         site: sites,
+        memberIndex: (address) => members.get(address) ?? null,
         tableIndex: (address) => this.tableIndex(address),
         functionIndex: (name) => {
           if (name === 'goto' || name === 'jump' || name === 'resolve') return regions.length + COMMON.indexOf(name);
@@ -633,22 +665,32 @@ export class CompiledTier {
           own.set(first, members);
         },
       };
-      compiled.push(new RegionCompiler(region, context).compile(`r${compiled.length}`));
+      const compiler = new RegionCompiler(region, context);
+      compiled.push(compiler.compile(`r${compiled.length}`));
+      made.push({ entry, region, groups: own, frame: context.frame, frameBytes: compiler.frameBytes });
     }
     const functions = someFunctions(used, firstHelper);
     const bytes = writeModule([...compiled, ...this.common, ...functions], 0);
     const exports = instantiate(compileModule(bytes), host, this.table);
     this.moduleBytes += bytes.length;
     this.moduleCount++;
-    regions.forEach(({ entry, region }, number) => {
-      const index = this.tableIndex(entry);
+    made.forEach((each, number) => {
+      const index = this.tableIndex(each.entry);
       if (index === 0) return;
       this.table.set(index, exports[`r${number}`]);
-      this.add(entry, region, index, groups[number]!);
+      this.add(each, index);
     });
   }
 
-  private add(entry: Address, region: Region, index: number, groups: ReadonlyMap<Address, readonly Address[]>): void {
+  /** The word of a region that is not there yet. */
+  private newFrame(): number {
+    const frame = FRAMES.start + FRAMES.bytes * this.frameCount++;
+    this.host.u32[frame >> 2] = FRAMES.dropped;
+    return frame;
+  }
+
+  private add({ entry, region, groups, frame, frameBytes }: Made, index: number): void {
+    this.host.u32[frame >> 2] = frameBytes;
     const pages = new Set<number>();
     for (const { block } of region.blocks) {
       const last = block.end > block.address ? block.end - 1n : block.address;
@@ -657,7 +699,7 @@ export class CompiledTier {
     const made = this.source.instructions();
     const size = region.blocks.reduce((sum, { block }) => sum + block.instructions.length, 0);
     const unit: Unit = {
-      ...{ entry, region, index, pages, groups, made, size },
+      ...{ entry, region, index, frame, pages, groups, made, size },
       ...{ misses: 0, jumps: 0, exitsDue: LEAST_EXITS, hasNewTargets: false, dropped: false },
       balance: new Balance(),
     };
@@ -718,6 +760,7 @@ export class CompiledTier {
     this.units.delete(unit.entry);
     if (this.source.instructions() - unit.made >= WORTH_ANEW) this.worthAnew.add(unit.entry);
     this.table.set(unit.index, this.empty);
+    this.host.u32[unit.frame >> 2] = FRAMES.dropped;
     for (const number of unit.region.entries) {
       const { address } = unit.region.blocks[number]!.block;
       if (this.places.get(address)?.unit !== unit) continue;
@@ -751,6 +794,7 @@ export class CompiledTier {
     for (const unit of [...this.units.values()]) this.drop(unit);
     for (const index of this.indices.values()) this.table.set(index, this.empty);
     this.indices = new Map();
+    this.frameCount = 0;
     this.known.clear();
     this.moduleBytes = 0;
     this.moduleCount = 0;

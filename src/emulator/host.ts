@@ -10,7 +10,8 @@
  *   0x0004_0000  lookup table of the compiled tier: guest address -> region, 16 bytes an entry
  *   0x0008_0000  records of accesses that may go to any window, in compiled code (`HINT`)
  *   0x0009_0000  how often accesses of tier 0 went to another window than before (`MOVES`)
- *   0x0009_4000  records of translated blocks, the first megabyte
+ *   0x0009_4000  how much stack compiled regions need, by their numbers (`FRAMES`)
+ *   0x0009_8000  records of translated blocks, the first megabyte
  *   above        backing of guest windows, more room for records
  *
  * Everything below 64 KiB can be named with 16 bits, which is what makes a decoded record 16 bytes
@@ -119,7 +120,12 @@ export const HINT = { start: 0x8_0000, bytes: 8, window: 6, count: 0x2000 } as c
  * accesses share one.
  */
 export const MOVES = { start: 0x9_0000, count: 0x4000 } as const;
-export const RECORDS_START = MOVES.start + MOVES.count;
+/**
+ * One word for each region of the compiled tier: the stack that its function needs, bytes, or
+ * `dropped`, which is more than there ever is.
+ */
+export const FRAMES = { start: 0x9_4000, bytes: 4, count: 0x1000, dropped: 0x7fff_ffff } as const;
+export const RECORDS_START = FRAMES.start + FRAMES.bytes * FRAMES.count;
 const WASM_PAGE = 0x1_0000;
 const BACKING_UNIT = 0x1000;
 /** The first room for records, about 8,000 guest instructions; more is allocated like backing. */

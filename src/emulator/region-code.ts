@@ -4,8 +4,8 @@
  */
 import { CONTROL } from './host.js';
 import { F64, I32, I64, V128 } from '../machine/ir.js';
-import type { FunctionName, Op, Operand, SlotLayout, SlotType } from '../machine/ir.js';
-import { PARAMETERS, STACK, STOP } from './region-frames.js';
+import type { FunctionName, Lifter, Op, Operand, SlotLayout, SlotType } from '../machine/ir.js';
+import { FUEL, PARAMETERS, POINTER, STACK, STOP } from './region-frames.js';
 import type { StopName } from './region-frames.js';
 import type { SlotSet } from './region-flow.js';
 import { Code } from './wasm.js';
@@ -28,11 +28,17 @@ export type Site =
 
 export interface CompileContext {
   readonly slots: SlotLayout;
+  /** What calls keep the stack in (`Lifter.stackPointer`). */
+  readonly pointer: StackPointer;
+  /** Host address of the word of the region in `FRAMES`. */
+  readonly frame: number;
   readonly addressBits: 32 | 64;
   /** Offset of the state block. */
   readonly state: number;
   /** The site of access number `ordinal` of an instruction. */
   site(instruction: Address, ordinal: number, op: Op): Site;
+  /** Number of the function of a region that is made with this one; null where it is not. */
+  memberIndex(address: Address): number | null;
   /** Number of the table entry of the region of an address. */
   tableIndex(address: Address): number;
   /** Number of a function in the module. */
@@ -40,6 +46,8 @@ export interface CompileContext {
   /** Several accesses share a check at `first`: what to blame for a miss. */
   group(first: Address, members: readonly Address[]): void;
 }
+
+export type StackPointer = NonNullable<Lifter['stackPointer']>;
 
 const LOAD: Readonly<Record<SlotType, readonly number[]>> = { i64: [I64.load], f64: [F64.load], v128: V128.load };
 const STORE: Readonly<Record<SlotType, readonly number[]>> = { i64: [I64.store], f64: [F64.store], v128: V128.store };
@@ -49,14 +57,14 @@ export class RegionCode {
   readonly locals: ValueType[] = [];
   private readonly slotLocals = new Map<number, number>();
   private readonly scratches = new Map<ValueType, number>();
-  readonly fuel: number;
+  readonly fuel = FUEL;
   /** Where an indirect branch goes, or where the code stops. */
   readonly target: number;
   readonly wide: number;
   readonly narrow: number;
 
   constructor(readonly context: CompileContext) {
-    this.fuel = this.local('i32');
+    this.slotLocals.set(context.pointer.slot, POINTER);
     this.target = this.local('i64');
     this.wide = this.local('i64');
     this.narrow = this.local('i32');
@@ -122,15 +130,13 @@ export class RegionCode {
   loadSlots(set: SlotSet): void {
     const { code } = this;
     for (const slot of set.slots()) {
+      if (slot === this.context.pointer.slot) continue;
       code.i32(0).memory(LOAD[this.context.slots.type(slot)], this.offset(slot)).set(this.slotLocal(slot));
     }
   }
 
-  storeFuel(refund = 0): void {
-    const { code } = this;
-    code.i32(0).get(this.fuel);
-    if (refund !== 0) code.i32(refund).op(I32.add);
-    code.memory([I32.store], CONTROL.fuel);
+  storeFuel(): void {
+    this.code.i32(0).get(this.fuel).memory([I32.store], CONTROL.fuel);
   }
 
   storePlace(address: Address): void {
@@ -161,15 +167,42 @@ export class RegionCode {
     }
     code.i32(0).get(this.fuel).get(this.narrow).i32(0xff).op(I32.and).op(I32.add).memory([I32.store], CONTROL.fuel);
     code.i32(0).get(this.target).memory([I64.store], CONTROL.place);
-    code.i64(0n).get(this.narrow).i32(8).op(I32.shr).op(I64.extendU).op(I64.sub).return();
+    code.i64(0n).get(this.narrow).i32(8).op(I32.shr).op(I64.extendU).op(I64.sub);
+    this.returnResult();
+  }
+
+  /** Returns the i64 on the stack. */
+  returnResult(): void {
+    this.code.get(this.fuel).return();
+  }
+
+  /** Pushes what a call hands on, behind the first parameter. */
+  pushHanded(): void {
+    this.code.get(STACK).get(POINTER).get(this.fuel);
+  }
+
+  /** What is dirty is written, but for what a call hands on. */
+  storeForCall(dirty: SlotSet): void {
+    this.storeSlots(dirty.slots().filter((slot) => slot !== this.context.pointer.slot));
+  }
+
+  /** Behind a call: the stack pointer is mostly what is expected; then nothing waits for memory. */
+  takePointer(): void {
+    const { code } = this;
+    const { slot, popped } = this.context.pointer;
+    if (popped !== 0n) code.get(POINTER).i64(popped).op(I64.add).set(POINTER);
+    code.i32(0).memory([I64.load], this.offset(slot)).tee(this.wide).get(POINTER).op(I64.ne).if();
+    code.get(this.wide).set(POINTER);
+    code.end();
   }
 
   /** Leaves the region for an address at which no block of it begins. */
   leaveFor(address: Address, dirty: SlotSet): void {
     const { code } = this;
-    this.storeSlots(dirty.slots());
-    this.storeFuel();
-    code.i64(address).get(STACK).call(this.context.functionIndex('goto')).return();
+    this.storeForCall(dirty);
+    code.i64(address);
+    this.pushHanded();
+    code.call(this.context.functionIndex('goto')).return();
   }
 
   /** Goes to the one of `targets` that is `this.target`, if any. */

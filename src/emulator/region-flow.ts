@@ -121,12 +121,12 @@ const emptySets = (count: number, registers: number): SlotSet[] =>
 
 /**
  * May-dirty sets and liveness. An exit needs what is dirty there, for it is written back: a
- * register that one path wrote must hold its value on the other one too. Nothing is dirty where an
- * entry begins or a call returns.
+ * register that one path wrote must hold its value on the other one too. Nothing is dirty where a
+ * call returns, and where an entry begins only `pointer`, the slot of the stack pointer.
  */
-export function flowOf(region: Region, registers: number): Flow {
+export function flowOf(region: Region, registers: number, pointer: number): Flow {
   const effects = effectsOf(region, registers);
-  const dirty = dirtyOf(region, registers, effects);
+  const dirty = dirtyOf(region, registers, effects, pointer);
   return { dirty, live: liveOf(region, registers, effects, dirty) };
 }
 
@@ -172,8 +172,14 @@ function effectsOf({ blocks, entries }: Region, registers: number): Effects {
 }
 
 /** Forwards: what may be dirty. */
-function dirtyOf({ blocks }: Region, registers: number, { defined }: Effects): readonly SlotSet[] {
+function dirtyOf(
+  { blocks, entries }: Region,
+  registers: number,
+  { defined }: Effects,
+  pointer: number,
+): readonly SlotSet[] {
   const dirty = emptySets(blocks.length, registers);
+  for (const each of entries) dirty[each]!.add(pointer);
   for (let changed = true; changed;) {
     changed = false;
     blocks.forEach((each, index) => {

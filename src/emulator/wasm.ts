@@ -254,6 +254,11 @@ export class Code extends Bytes {
     return this;
   }
 
+  drop(): this {
+    this.push(0x1a);
+    return this;
+  }
+
   return(): this {
     this.push(0x0f);
     return this;

@@ -1015,6 +1015,12 @@ export interface Lifter {
   readonly registers: readonly RegisterView[];
   readonly helpers: Readonly<Record<string, Helper>>;
   /**
+   * The register in which calls keep the stack, and how many bytes a return takes off it: what
+   * compiled code hands from function to function in registers of the host, since each call waits
+   * for the last one's. Any other slot of 64 bits costs time alone. Default: the first slot.
+   */
+  readonly stackPointer?: { readonly slot: Slot; readonly popped: bigint };
+  /**
    * Where load-and-reserve keeps its address, if the machine has such instructions. The ordinary
    * ops of the lifter set it, and set it to `none` when the CPU gives it up; the machine does so
    * when another CPU stores to the granule.
