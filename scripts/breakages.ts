@@ -1123,7 +1123,7 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'compiled tier: code that was overwritten stays',
     file: 'emulator/compiled.js',
-    find: 'for (const unit of this.unitsIn(address, size))',
+    find: 'for (const unit of this.units.in(address, size))',
     replace: 'for (const unit of [])',
     test: 'emulator-tier1',
     named: 'random programs in step on both tiers',

@@ -1,0 +1,105 @@
+/**
+ * What tier 0 has reached of a program: blocks, where they lead, where functions begin. What it
+ * never reached is not worth compiling.
+ */
+import { FunctionEntries } from './function-entries.js';
+import type { Terminator } from '../machine/ir.js';
+import type { Address } from '../units.js';
+
+/** The most instructions that are counted of a function. */
+const MAX_COUNTED = 1000;
+/** The most targets of one indirect jump that are kept. */
+const MAX_TARGETS = 256;
+
+/** A block that tier 0 has translated. */
+export interface ReachedBlock {
+  readonly address: Address;
+  /** Its instructions, and the address of the last of them. */
+  readonly count: number;
+  readonly last: Address;
+  readonly terminator: Terminator;
+}
+
+export class ReachedCode {
+  private readonly blocks = new Map<Address, ReachedBlock>();
+  private readonly functions = new FunctionEntries();
+  /** Where indirect jumps and calls went, by their instructions. */
+  private readonly jumps = new Map<Address, Set<Address>>();
+
+  /** @param isPlaced  where a region can be begun */
+  constructor(private readonly isPlaced: (address: Address) => boolean) {}
+
+  has(address: Address): boolean {
+    return this.blocks.has(address);
+  }
+
+  /** Tier 0 has translated a block. */
+  add(block: ReachedBlock): void {
+    // The program begins somewhere, and nothing calls that place.
+    if (this.functions.isEmpty) this.functions.add(block.address);
+    if (block.terminator.kind === 'call') this.functions.add(block.terminator.pc);
+    this.blocks.set(block.address, block);
+  }
+
+  /** The indirect call of the instruction went to an address. */
+  addCall(instruction: Address, target: Address): void {
+    this.functions.add(target);
+    this.addTarget(instruction, target);
+  }
+
+  /** Where an indirect jump or call goes; false when that was known, or is too much. */
+  addTarget(instruction: Address, target: Address): boolean {
+    const targets = this.jumps.get(instruction);
+    if (!targets) {
+      this.jumps.set(instruction, new Set([target]));
+      return true;
+    }
+    if (targets.has(target) || targets.size >= MAX_TARGETS) return false;
+    targets.add(target);
+    return true;
+  }
+
+  /** Where the indirect jump or call of the instruction went. */
+  targets(instruction: Address): readonly Address[] {
+    return [...(this.jumps.get(instruction) ?? [])];
+  }
+
+  /** The entry of the function that an address belongs to. */
+  entryOf(address: Address): Address {
+    return this.functions.of(address);
+  }
+
+  /** Instructions from an address to the end of its function, without what is in regions. */
+  sizeOf(entry: Address): number {
+    const queue = [entry];
+    const seen = new Set(queue);
+    let size = 0;
+    for (const address of queue) {
+      const block = this.blocks.get(address);
+      if (!block) continue;
+      size += block.count;
+      if (size > MAX_COUNTED) break;
+      for (const each of this.waysOf(block)) {
+        if (seen.has(each) || this.isPlaced(each)) continue;
+        seen.add(each);
+        queue.push(each);
+      }
+    }
+    return size;
+  }
+
+  /** Where a block leads, as far as it is known. */
+  private waysOf({ terminator, last }: ReachedBlock): readonly Address[] {
+    const indirect = terminator.kind === 'ind' || terminator.kind === 'calli' ? this.jumps.get(last) : undefined;
+    const direct = directWays(terminator);
+    return indirect ? [...direct, ...indirect] : direct;
+  }
+}
+
+/** Where a block leads directly, behind a call where that returns to. */
+function directWays(terminator: Terminator): readonly Address[] {
+  // Behind a call its callee comes back; `pc` of others is where they go.
+  if ('ret' in terminator) return [terminator.ret];
+  if (!('next' in terminator)) return 'pc' in terminator ? [terminator.pc] : [];
+  return 'pc' in terminator ? [terminator.next, terminator.pc] : [terminator.next];
+}
