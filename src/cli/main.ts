@@ -992,7 +992,7 @@ const parser = yargs([])
     'execute a program in the emulator',
     (y) =>
       y
-        .positional('path', { type: 'string', demandOption: true })
+        .positional('path', { type: 'string', demandOption: true, describe: 'a program; a script below --root' })
         .positional('arguments', { type: 'string', array: true, default: [] as string[] })
         .options(limitOptions(['instructions']))
         .options(limitOptions(['memory', 'output', 'trace', 'processes']))

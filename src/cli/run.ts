@@ -4,10 +4,6 @@
  * with 125 and says where it stopped. With `--compare` two images run and the exit status says
  * whether they did the same.
  */
-import type { Arch } from '../machine/arch.js';
-import { loadArch } from '../targets.js';
-import { readElf } from '../elf/read.js';
-import type { IrEmulation } from '../emulator/index.js';
 import { type FileSystem, type GuestInput, PID, type Process, systemCalls } from '../guest/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { limitExceeded } from '../limits/index.js';
@@ -16,13 +12,12 @@ import { filesBelow, pathInTree } from '../output/guest-files.js';
 import { overlayOf } from '../output/guest-overlay.js';
 import { writeOutputs } from '../output/commit.js';
 import { openOutput, type OutputStream } from '../output/stream.js';
-import { load } from '../program/program.js';
 import { jsonSchema, type Json } from '../report/json.js';
 import { systemCallLines } from '../report/system-calls.js';
 import { compareRuns, type Comparison, type RunDifference, type RunResult } from '../running/compare.js';
 import { execute, type Execution, type RunOptions, type RunRequest } from '../running/execute.js';
 import { enabledSites, graphOverruns, guestRing, writeGuestTrace } from '../running/guest-trace.js';
-import { functionName, kernelAddress, nameAt, place, type RunImage } from '../running/image.js';
+import { functionName, kernelAddress, nameAt, place } from '../running/image.js';
 import { type End, endText, stopPlace } from '../running/outcome.js';
 import { probeEvent } from '../running/probe-events.js';
 import {
@@ -42,11 +37,11 @@ import { compileLate, LATE_FOR_PROGRAMS } from './compile-late.js';
 import { oneLine } from './disassembly.js';
 import { dateOf, dateText } from './date.js';
 import { exitCodes } from './exit.js';
-import { type InputFile, readInput } from './files.js';
 import { readInputBytes, replayedInput } from './guest-input.js';
 import { commandDeadline, commandLimits } from './limits.js';
 import { hash } from './open.js';
 import { Pace } from './pace.js';
+import { loadImage, type Loaded } from './run-image.js';
 import { linePattern } from './patterns.js';
 import { profileJson, profileNotices } from './probe-counts.js';
 import { err, errBytes, flush, out, outBytes } from './terminal.js';
@@ -182,35 +177,7 @@ export function checkRequest(args: RunArguments): Request {
   };
 }
 
-// ------------------------------------------------------------------------------------------- image
-
-interface Loaded extends RunImage {
-  readonly input: InputFile;
-}
-
-/**
- * The emulation that tells processes of this processor.
- * @throws ElftraceError 'usage' for a name that the machine does not have
- */
-function emulationOf(arch: Arch, emulation: IrEmulation, cpu: string | undefined): IrEmulation {
-  if (cpu === undefined) return emulation;
-  const { cpus = [] } = emulation;
-  const chosen = cpus.find(({ name }) => name === cpu);
-  if (chosen) return chosen.emulation();
-  const names = cpus.map(({ name, title }) => `${name} (${title})`).join(', ');
-  throw new ElftraceError('usage', `--cpu ${cpu}: ${arch.target.title} has ${names === '' ? 'one processor' : names}`);
-}
-
-async function loadImage(path: string, cpu: string | undefined): Promise<Loaded> {
-  const input = await readInput(path, 'read');
-  const image = readElf(input.bytes);
-  const arch = await loadArch(image.header);
-  const { emulation } = arch;
-  if (emulation.kind === 'none') {
-    throw new ElftraceError('unsupported-form', `${arch.target.title}: ${emulation.reason}`, { file: path });
-  }
-  return { input, image, arch, emulation: emulationOf(arch, emulation, cpu), program: load(image, arch) };
-}
+// -------------------------------------------------------------------------------------------- ends
 
 function exitOf(end: End): number {
   switch (end.kind) {
@@ -480,6 +447,7 @@ async function compareWith(original: Loaded, { loaded, request, argv }: Runs, fi
   const other = await execute(original, {
     ...systemOf(original, `${original.input.name} (original)`),
     argv,
+    script: null,
     request,
     onInput: first.input,
     onOutput: captured.receive,
@@ -521,18 +489,19 @@ export async function runRun(args: RunArguments): Promise<number> {
   compileLate(LATE_FOR_PROGRAMS);
   const request = checkRequest(args);
   const ignore = request.ignore === null ? null : await linePattern('--compare-ignore', request.ignore);
-  const loaded = await loadImage(args.path, args.cpu);
+  const loaded = await loadImage(args, request);
   if (args.listSyscalls) {
     for (const line of systemCallLines(systemCalls(loaded.emulation.process))) out(line);
     return exitCodes.ok;
   }
-  if (args.can) return runCan({ ...loaded, name: args.path, files: request.files }, args.json);
-  const original = args.compare === undefined ? null : await loadImage(args.compare, args.cpu);
+  if (args.can) return runCan({ ...loaded, name: loaded.input.name, files: request.files }, args.json);
+  const original = args.compare === undefined ? null : await loadImage({ ...args, path: args.compare }, request);
   const refused = await refuseKernel(args, [loaded, original]);
   if (refused !== null) return refused;
   if (args.date === 'now') err(`${args.path}: notice: --date ${dateText(request.date!)} is this run's`);
   // Both runs of a comparison get the same name, so that a program that prints it is no different.
-  const argv = [pathInTree(args.path, args.root) ?? args.path, ...args.arguments];
+  const own = [pathInTree(args.path, args.root) ?? args.path, ...args.arguments];
+  const argv = loaded.script?.argv ?? own;
   return runImages(args, { loaded, original, request, argv }, ignore);
 }
 
@@ -548,6 +517,7 @@ async function runImages(args: RunArguments, runs: Runs, ignore: FirstRun['ignor
   const execution = await execute(loaded, {
     ...systemOf(loaded, loaded.input.name),
     argv,
+    script: loaded.script,
     request,
     onInput: original ? input() : readInputBytes,
     onOutput: (descriptor, bytes) => {

@@ -349,7 +349,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       session,
       descriptors,
       program: program.path,
-      name: this.name,
+      name: this.name ?? program.name.replace(/^.*\//, ''),
       args: program.args,
       env: program.env,
       auxiliary: program.auxiliary,

@@ -5,6 +5,8 @@ export { NO_FILES } from './files.js';
 export type { FileChanges, FileError, FileStatus, FileSystem, WritableFile } from './files.js';
 export { interpreterPath } from './load.js';
 export type { ProcessImage, RelativeRelocation } from './load.js';
+export { executableFile, isScript, throughScripts } from './scripts.js';
+export type { ExecutableFile } from './scripts.js';
 export { startProcess } from './process.js';
 export type { Process, ProcessOptions } from './process.js';
 export { signalOf } from './world.js';

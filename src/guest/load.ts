@@ -275,7 +275,7 @@ function fillStack(
   const encoder = new TextEncoder();
   const pushText = (text: string): Address => push(encoder.encode(`${text}\0`));
   const { args } = options;
-  const name = pushText(options.path);
+  const name = pushText(options.name);
   const random = push(Uint8Array.from({ length: 16 }, (_, i) => (i * 0x1d + 0x5a) & 0xff));
   const environment = options.env.map(pushText);
   const pointers = args.map(pushText);
@@ -349,8 +349,10 @@ export interface LoadOptions {
   readonly emulation: IrEmulation;
   /** The file that `interpreterPath` names, which is started in place of the program. */
   readonly interpreter?: ProcessImage | undefined;
-  /** As the program was called, in its tree. */
+  /** Where the program is in its tree. */
   readonly path: string;
+  /** How the file was called that was executed (AT_EXECFN). */
+  readonly name: string;
   readonly args: readonly string[];
   readonly env: readonly string[];
   /** Applied before anything runs. */

@@ -21,8 +21,8 @@ export interface ProcSubject {
   readonly session: number;
   /** The path of the program, in the tree. */
   readonly program: string;
-  /** What the process called itself; null: nothing. */
-  readonly name: string | null;
+  /** What the process called itself, else the file that was executed: a script, too. */
+  readonly name: string;
   readonly args: readonly string[];
   readonly env: readonly string[];
   /** The bytes of the auxiliary vector. */
@@ -50,7 +50,7 @@ const encoder = new TextEncoder();
 const text = (value: string): ProcFile => ({ kind: 'text', bytes: encoder.encode(value) });
 const strings = (values: readonly string[]): ProcFile => text(values.map((each) => `${each}\0`).join(''));
 
-const commOf = ({ program, name }: ProcSubject): string => name ?? program.replace(/^.*\//, '').slice(0, 15);
+const commOf = ({ name }: ProcSubject): string => name.slice(0, 15);
 
 /** Column at which the name of a mapping begins. */
 const NAME_COLUMN = 73;

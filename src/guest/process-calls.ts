@@ -7,7 +7,9 @@ import { ProcessDescription } from './special-descriptions.js';
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
 import type { Errno } from './errno.js';
 import { checkForm, interpreterPath, loadProgram, type ProcessImage } from './load.js';
+import { joinPath } from './files.js';
 import type { Ending, KnownProcess, Zombie } from './processes.js';
+import { executableFile, type ExecutableFile, throughScripts } from './scripts.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 
@@ -19,11 +21,6 @@ export type ProcessCallName =
 const STRING_MOST = 0x2_0000;
 const STRINGS_MOST = 0x20_0000;
 const STRING_COUNT = 0x4_0000;
-/** Most bytes of a program or its loader. */
-const PROGRAM_MOST = 0x2000_0000;
-/** Bytes of a script's first line that are looked at, and interpreters that are scripts. */
-const LINE_BYTES = 255;
-const SCRIPTS_MOST = 5;
 const SIGKILL = 9;
 const SIGCHLD = 17;
 const TICKS = 100n;
@@ -51,6 +48,8 @@ interface Start {
   readonly image: ProcessImage;
   readonly interpreter: ProcessImage | undefined;
   readonly path: string;
+  /** How the file was called that is executed, a script also. */
+  readonly name: string;
   readonly args: readonly string[];
 }
 
@@ -81,22 +80,14 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     return 'E2BIG';
   }
 
-  /** A file that may be executed, and where it is in the tree: `/proc/self/exe` leads there. */
-  private executable(name: string): { readonly path: string; readonly bytes: Uint8Array } | Errno {
+  /** A file that may be executed; `name` is meant from the current directory. */
+  private executable(name: string): ExecutableFile | Errno {
     const { files, paths } = this.context;
-    const place = paths.inTree(name);
+    const place = paths.inTree(joinPath(paths.directory, name));
     if (typeof place === 'string') return place;
-    const { path } = place;
-    const status = files.status(path, true);
-    if (typeof status === 'string') return status;
-    if (status.kind !== 'file' || (status.permissions & 0o111) === 0) return 'EACCES';
-    if (status.sizeBytes > PROGRAM_MOST) return 'ENOMEM';
-    const file = files.open(path);
-    if (typeof file === 'string') return file;
-    if (files.isWatched(path)) this.context.deviate('watches');
-    const bytes = file.read(0, PROGRAM_MOST);
-    file.close();
-    return { path, bytes };
+    const file = executableFile(files, place.path);
+    if (typeof file !== 'string' && files.isWatched(place.path)) this.context.deviate('watches');
+    return file;
   }
 
   private imageIn(bytes: Uint8Array): ProcessImage | null {
@@ -109,26 +100,15 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
   }
 
   /** What is started when a path is executed: through the interpreters of scripts. */
-  private startOf(path: string, args: readonly string[]): Start | Errno {
-    let [at, given] = [path, args];
-    for (let scripts = 0; scripts < SCRIPTS_MOST; scripts++) {
-      const file = this.executable(at);
-      if (typeof file === 'string') return file;
-      const { bytes } = file;
-      if (bytes[0] === 0x23 && bytes[1] === 0x21) {
-        const line = this.decoder.decode(bytes.subarray(2, LINE_BYTES)).split('\n')[0]!.trim();
-        const [interpreter = '', rest = ''] = /^(\S+)(?:[ \t]+(.*))?$/.exec(line)?.slice(1) ?? [];
-        if (interpreter === '') return 'ENOEXEC';
-        given = [interpreter, ...(rest === '' ? [] : [rest]), at, ...given.slice(1)];
-        at = interpreter.startsWith('/') ? interpreter : `/${interpreter}`;
-        continue;
-      }
-      return this.imageStart(file.path, bytes, given);
-    }
-    return 'ELOOP';
+  private startOf(path: string, name: string, args: readonly string[]): Start | Errno {
+    const file = this.executable(path);
+    if (typeof file === 'string') return file;
+    const found = throughScripts(file, name, args, (each) => this.executable(each));
+    if (typeof found === 'string') return found;
+    return this.imageStart(found.file, name, found.args);
   }
 
-  private imageStart(path: string, bytes: Uint8Array, args: readonly string[]): Start | Errno {
+  private imageStart({ path, bytes }: ExecutableFile, name: string, args: readonly string[]): Start | Errno {
     const image = this.imageIn(bytes);
     if (!image) {
       const isElf = bytes[0] === 0x7f && bytes[1] === 0x45;
@@ -144,7 +124,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
         interpreter = this.imageIn(found.bytes) ?? undefined;
       }
       checkForm(image, 'entry', interpreter);
-      return { image, interpreter, path, args };
+      return { image, interpreter, path, name, args };
     } catch (error) {
       if (error instanceof ElftraceError) return 'ENOEXEC';
       throw error;
@@ -152,7 +132,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
   }
 
   /** Decides first; what lies in memory is gone only when the other program can be started. */
-  private exec(path: string, list: Address, environment: Address): Answer {
+  private exec(path: string, name: string, list: Address, environment: Address): Answer {
     const { context } = this;
     const { world } = context;
     const budget = { bytes: STRINGS_MOST };
@@ -166,7 +146,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
       return 'ENOEXEC';
     }
     // Linux gives a program that was called without a name an empty one.
-    const start = this.startOf(path, given.length === 0 ? [''] : given);
+    const start = this.startOf(path, name, given.length === 0 ? [''] : given);
     if (typeof start === 'string') return start;
     context.threads.left(context.signals.thread);
     context.threads.exec();
@@ -183,7 +163,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
         start: 'entry',
       });
       context.space = space;
-      context.program = { path: start.path, args: start.args, env, auxiliary };
+      context.program = { path: start.path, name: start.name, args: start.args, env, auxiliary };
       context.name = null;
     } catch (error) {
       if (!(error instanceof ElftraceError)) throw error;
@@ -194,8 +174,19 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
   }
 
   execve(args: Arguments): Answer {
-    const found = this.context.paths.pathAt(AT_FDCWD, arg(args, 0));
-    return typeof found === 'string' ? found : this.exec(found.path, arg(args, 1), arg(args, 2));
+    return this.execFrom(AT_FDCWD, args);
+  }
+
+  /** `args`: the path, as it is meant from a descriptor, and the two lists. */
+  private execFrom(from: number, args: Arguments): Answer {
+    const { paths } = this.context;
+    const found = paths.pathAt(from, arg(args, 0));
+    if (typeof found === 'string') return found;
+    const said = paths.textAt(arg(args, 0));
+    if (typeof said === 'string') return said;
+    const isOwn = from === AT_FDCWD || said.text.startsWith('/');
+    const name = isOwn ? said.text : `/dev/fd/${from}/${said.text}`;
+    return this.exec(found.path, name, arg(args, 1), arg(args, 2));
   }
 
   execveat(args: Arguments): Answer {
@@ -203,8 +194,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
       this.context.deviate('execveat-flags');
       return 'EINVAL';
     }
-    const found = this.context.paths.pathAt(int(arg(args, 0)), arg(args, 1));
-    return typeof found === 'string' ? found : this.exec(found.path, arg(args, 2), arg(args, 3));
+    return this.execFrom(int(arg(args, 0)), args.slice(1));
   }
 
   // --------------------------------------------------------------------------------------- waiting
@@ -355,7 +345,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
       }
       case PR.GET_NAME: {
         const bytes = new Uint8Array(16);
-        bytes.set(this.encoder.encode(context.procSubject().name ?? context.program.path.replace(/^.*\//, '')).subarray(0, 15)); // prettier-ignore
+        bytes.set(this.encoder.encode(context.procSubject().name).subarray(0, 15)); // prettier-ignore
         return storeOr(context.store(arg(args, 1), bytes));
       }
       case PR.GET_DUMPABLE:

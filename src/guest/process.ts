@@ -21,6 +21,8 @@ export interface ProcessOptions {
   readonly emulation: IrEmulation;
   /** The path of the program in `files`. Default: its name. */
   readonly path?: string;
+  /** How the file was called that was executed, which may be a script. Default: as the program. */
+  readonly name?: string;
   /** argv, the program's name first. Default: `['program']`. */
   readonly args?: readonly string[];
   /** `NAME=value`. Default: none. */
@@ -110,12 +112,14 @@ export function startProcess(options: ProcessOptions): Process {
   });
   const machine = world.newMachine();
   const path = options.path ?? args[0] ?? '';
+  const name = options.name ?? args[0] ?? '';
   const loaded = loadProgram(machine, {
     ...{ image, abi, emulation, interpreter, args, env, start },
-    path: args[0] ?? '',
+    path,
+    name,
     relocations: options.relocations,
   });
-  const guest = world.start(machine, loaded, { path, args, env, auxiliary: loaded.auxiliary });
+  const guest = world.start(machine, loaded, { path, name, args, env, auxiliary: loaded.auxiliary });
   if (options.directory !== undefined) guest.begin(options.directory);
   return {
     machine,

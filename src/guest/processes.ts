@@ -80,6 +80,8 @@ export const FIRST_STANDING: Standing = {
 export interface ProgramFacts {
   /** Its path in the tree. */
   readonly path: string;
+  /** How the file was called that was executed: a script also, whose interpreter this is. */
+  readonly name: string;
   readonly args: readonly string[];
   readonly env: readonly string[];
   readonly auxiliary: LoadedProgram['auxiliary'];
@@ -120,7 +122,10 @@ export interface KnownProcess extends CallContext {
   readonly identity: Identity;
   readonly standing: Standing;
   readonly threads: ProcessThreads;
-  readonly paths: Pick<GuestPaths, 'changes' | 'directory' | 'inTree' | 'mask' | 'nodePath' | 'pathAt' | 'status'>;
+  readonly paths: Pick<
+    GuestPaths,
+    'changes' | 'directory' | 'inTree' | 'mask' | 'nodePath' | 'pathAt' | 'status' | 'textAt'
+  >;
   space: AddressSpace;
   program: ProgramFacts;
   /** PR_SET_NAME; null: that of the program. */

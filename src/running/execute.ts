@@ -81,6 +81,8 @@ export interface RunOptions {
   /** What the image is called, for the names of its threads. */
   readonly name: string;
   readonly argv: readonly string[];
+  /** The program in the tree, and the name of the script that it executes; null: it is argv[0]. */
+  readonly script: { readonly path: string; readonly name: string } | null;
   readonly request: RunRequest;
   readonly limits: Pick<Limits, 'output' | 'memory' | 'processes'>;
   readonly pace: () => Pacer;
@@ -236,7 +238,8 @@ function startGuest(loaded: RunImage, options: RunOptions): Started {
     ...(request.date === null ? {} : { date: request.date }),
     memoryBytes: options.limits.memory,
     processes: options.limits.processes,
-    path: options.argv[0]!,
+    path: options.script?.path ?? options.argv[0]!,
+    ...(options.script ? { name: options.script.name } : {}),
     program: (bytes) => programOf(bytes, arch),
     onProcess: (event) => {
       processes.push(event);

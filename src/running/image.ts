@@ -5,7 +5,7 @@ import { PT_LOAD } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import type { IrEmulation } from '../emulator/index.js';
-import { type FileSystem, interpreterPath, type Process, type RelativeRelocation } from '../guest/index.js';
+import { executableFile, type ExecutableFile, type FileSystem, interpreterPath, type Process, type RelativeRelocation, throughScripts } from '../guest/index.js'; // prettier-ignore
 import { ElftraceError, hex } from '../errors.js';
 import { keptTables } from '../program/kept-tables.js';
 import type { Program } from '../program/program.js';
@@ -50,6 +50,37 @@ export function interpreterOf({ image, arch }: RunImage, files: FileSystem | und
   } finally {
     file.close();
   }
+}
+
+/**
+ * The program that executes a script, out of the tree of `--root`, and what it is given.
+ * @param name  the script's path in that tree; null: it is in none
+ * @param args  those of the script
+ * @param directory  where the program begins
+ * @throws ElftraceError 'unsupported-form' where Linux would not execute it, with the error's name
+ */
+export function interpreterOfScript(
+  bytes: Uint8Array,
+  name: string | null,
+  args: readonly string[],
+  { files, directory }: { readonly files: FileSystem | undefined; readonly directory: string },
+): { readonly file: ExecutableFile; readonly args: readonly string[] } {
+  if (!files) {
+    const why = 'this is a script: --root DIR names the tree with the program of its first line';
+    throw new ElftraceError('unsupported-form', why);
+  }
+  if (name === null || typeof files.status(name, true) === 'string') {
+    const why = 'this is a script, and not in the tree of --root, where the program of its first line would read it';
+    throw new ElftraceError('unsupported-form', why);
+  }
+  let wanted = name;
+  const found = throughScripts({ path: name, bytes }, name, [name, ...args], (each) => {
+    wanted = each;
+    return executableFile(files, each.startsWith('/') ? each : `${directory}/${each}`);
+  });
+  if (typeof found !== 'string') return found;
+  const why = wanted === name ? 'its first line' : `${visibleLine(wanted)} in the tree of --root`;
+  throw new ElftraceError('unsupported-form', `the script cannot be executed: ${why} (${found})`);
 }
 
 /**
