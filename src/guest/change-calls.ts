@@ -8,8 +8,10 @@ import { type Answer, arg, type Arguments, type CallContext, int, type Service }
 import { Channel } from './channels.js';
 import { type Description, DirectoryDescription, FileDescription, O } from './descriptions.js';
 import type { Errno } from './errno.js';
-import { type FileChanges, type FileError, isSpecial, type NodeStatus } from './files.js';
-import { EVENT, type FollowedFiles, OpenName } from './followed-files.js';
+import { type FileChanges, type FileError, isSpecial, lastName, type NodeStatus } from './files.js';
+import { EVENT } from './file-events.js';
+import type { FollowedFiles } from './followed-files.js';
+import { OpenName } from './open-names.js';
 import { loadTime, NANOSECONDS } from './guest-times.js';
 import type { TreeNode } from './network.js';
 import { AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, type GuestPaths } from './guest-paths.js';
@@ -67,8 +69,19 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     return this.makeDirectory(int(arg(args, 0)), arg(args, 1), arg(args, 2));
   }
 
+  /** What a path ends in that is no name: the directory itself, the one above it, or the root. */
+  private endOf(address: Address): '.' | '..' | '/' | null {
+    const found = this.paths.textAt(address);
+    if (typeof found === 'string' || found.text === '') return null;
+    const last = lastName(found.text.replace(/\/+$/, ''));
+    return last === '' ? '/' : last === '.' || last === '..' ? last : null;
+  }
+
   private remove(from: number, address: Address, kind: 'file' | 'directory'): Answer {
     const { network } = this.context;
+    const end = this.endOf(address);
+    if (end !== null)
+      return kind === 'file' ? 'EISDIR' : ({ '.': 'EINVAL', '..': 'ENOTEMPTY', '/': 'EBUSY' } as const)[end];
     return this.change(
       from,
       address,
@@ -143,6 +156,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     const target = this.paths.pathAt(to, place);
     if (typeof target === 'string') return target;
     if (target.path === '') return 'ENOENT';
+    if (this.endOf(address) !== null || this.endOf(place) !== null) return 'EBUSY';
     const { network } = this.context;
     const goal = network.hasNodes ? this.paths.nodePath(target.path) : null;
     if (typeof goal === 'string') return goal;
@@ -150,7 +164,6 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
       if (goal && path !== goal.path) {
         network.removeNode(goal.path);
         network.renamed(path, goal.path);
-        this.context.files.nodeRenamed(path, goal.path);
       }
       return null;
     };
@@ -167,7 +180,9 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
         if (typeof there !== 'string' && there.kind === 'directory') return 'EISDIR';
         const changes = this.paths.changes();
         if (typeof there !== 'string' && typeof changes !== 'string') changes.remove(target.path, 'file');
-        return renamed(path);
+        renamed(path);
+        if (goal && path !== goal.path) this.context.files.nodeRenamed(path, goal.path);
+        return null;
       },
     );
   }

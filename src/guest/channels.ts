@@ -24,6 +24,9 @@ export class Queues {
   /** Descriptions in messages that were not received. */
   rights = 0;
 
+  /** @param now  nanoseconds since 1970 */
+  constructor(readonly now: () => bigint) {}
+
   hasRoom(size: number): boolean {
     return this.bytes + size <= QUEUED_MOST;
   }
@@ -75,12 +78,16 @@ export class Channel {
   /** How often bytes came, and how often there was room again. */
   puts = 0;
   takes = 0;
+  /** When it was made: nanoseconds since 1970. */
+  readonly made: bigint;
 
   constructor(
     readonly kind: 'pages' | 'bytes' | 'messages',
     private readonly queues: Queues,
     private readonly capacity = PIPE_BYTES,
-  ) {}
+  ) {
+    this.made = queues.now();
+  }
 
   get messages(): boolean {
     return this.kind === 'messages';

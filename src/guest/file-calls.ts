@@ -130,12 +130,12 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
       case 'link':
         return 'ELOOP';
       case 'list':
-        return isWriting ? 'EISDIR' : new DirectoryDescription(path, procStatus(file), kept);
+        return isWriting ? 'EISDIR' : new DirectoryDescription(path, procStatus(file, this.context.date), kept);
       case 'descriptor':
         return isDirectory ? 'ENOTDIR' : file.description;
       case 'text':
         if (isDirectory) return 'ENOTDIR';
-        return isWriting ? 'EACCES' : new TextDescription(path, procStatus(file), file.bytes);
+        return isWriting ? 'EACCES' : new TextDescription(path, procStatus(file, this.context.date), file.bytes);
       default:
         return file satisfies never;
     }
@@ -196,9 +196,14 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     return this.openAt(AT_FDCWD, arg(args, 0), BigInt(O.CREAT | O.WRONLY | O.TRUNC), arg(args, 1));
   }
 
+  /** Devices, and what has no name, are as old as the run. */
+  private dated(status: NodeStatus): NodeStatus {
+    return isSpecial(status) && status.kind !== 'socket' ? { made: this.context.date, ...status } : status;
+  }
+
   private storeStatus(status: NodeStatus | Errno, layout: StatLayout, to: Address): bigint | Errno {
     if (typeof status === 'string') return status;
-    return storeOr(this.context.store(to, statBytes(status, layout, this.context.endian)));
+    return storeOr(this.context.store(to, statBytes(this.dated(status), layout, this.context.endian)));
   }
 
   stat(args: Arguments): Answer {
@@ -243,7 +248,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   statx(args: Arguments): Answer {
     const status = this.paths.statusAt(int(arg(args, 0)), arg(args, 1), arg(args, 2));
     if (typeof status === 'string') return status;
-    return storeOr(this.context.store(arg(args, 4), statxBytes(status, this.context.endian)));
+    return storeOr(this.context.store(arg(args, 4), statxBytes(this.dated(status), this.context.endian)));
   }
 
   private accessAt(from: number, address: Address, mode: bigint, flags = 0n): bigint | Errno {
@@ -353,6 +358,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   // ------------------------------------------------------------------------- the current directory
 
   getcwd(args: Arguments): Answer {
+    if (this.paths.isGone) return 'ENOENT';
     const bytes = this.encoder.encode(`${this.paths.directory}\0`);
     const length = BigInt(bytes.length);
     return arg(args, 1) < length ? 'ERANGE' : storeOr(this.context.store(arg(args, 0), bytes), length);
@@ -363,8 +369,10 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (typeof status === 'string') return status;
     if (status.kind !== 'directory') return 'ENOTDIR';
     if ((status.permissions & 0o100) === 0) return 'EACCES';
-    const real = this.context.files.realPath?.(path);
-    this.paths.directory = typeof real === 'object' ? real.path : withoutParents(path);
+    const real = this.context.files.realPath(path);
+    const place = this.paths.placeOf(path, true);
+    const isInTree = typeof place !== 'string' && place.kind === 'tree';
+    this.paths.enter(typeof real === 'object' ? real.path : withoutParents(path), isInTree ? status : null);
     return 0n;
   }
 

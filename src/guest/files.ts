@@ -143,6 +143,8 @@ export interface SpecialStatus {
   readonly inode: number;
   /** Of a device: as `makedev` joins its numbers. */
   readonly device: number;
+  /** Nanoseconds since 1970: all of its times. Default: 1970, as of sockets without a place. */
+  readonly made?: bigint;
 }
 
 export type NodeStatus = FileStatus | SpecialStatus;
@@ -171,7 +173,7 @@ const partsOf = (time: bigint): readonly [bigint, bigint] => {
 function fieldsOf(status: NodeStatus): Fields {
   const special = isSpecial(status);
   const size = special ? 0 : status.sizeBytes;
-  const time = special ? 0n : status.modified;
+  const time = special ? (status.made ?? 0n) : status.modified;
   return {
     dev: special ? 2 : 1,
     ino: status.inode,
@@ -183,9 +185,9 @@ function fieldsOf(status: NodeStatus): Fields {
     size,
     blksize: BLOCK_BYTES,
     blocks: alignUp(size, BLOCK_BYTES) / SECTOR_BYTES,
-    atime: special ? 0n : (status.accessed ?? time),
+    atime: special ? time : (status.accessed ?? time),
     mtime: time,
-    ctime: special ? 0n : (status.changed ?? time),
+    ctime: special ? time : (status.changed ?? time),
   };
 }
 
@@ -280,6 +282,13 @@ export function directoryEntry(
   bytes.set(name, 19);
   return bytes;
 }
+
+/** The directory that a path without `..` is in. */
+export const parentPath = (path: string): string => path.replace(/\/[^/]*$/, '') || '/';
+/** The last name of a path. */
+export const lastName = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
+
+export const isFileError = <T extends object>(status: T | FileError): status is FileError => typeof status === 'string';
 
 /**
  * The absolute path that `path` means from the directory `base`; `.` and `..` are left to the tree.

@@ -10,36 +10,20 @@
  *
  * Source: Linux, inode(7), inotify(7), mount(2), the order of events by experiment.
  */
-import type { FileChanges, FileError, FileStatus, FileSystem, FileUse, OpenFile, WritableFile } from './files.js';
-
-/** Events of files. Source: Linux uapi/linux/inotify.h; equal on all targets. */
-export const EVENT = {
-  ACCESS: 1, MODIFY: 2, ATTRIB: 4, CLOSE_WRITE: 8, CLOSE_NOWRITE: 0x10, OPEN: 0x20, MOVED_FROM: 0x40, MOVED_TO: 0x80,
-  CREATE: 0x100, DELETE: 0x200, DELETE_SELF: 0x400, MOVE_SELF: 0x800, IGNORED: 0x8000, DIRECTORY: 0x4000_0000,
-} as const; // prettier-ignore
-
-const EVENT_OF = {
-  open: EVENT.OPEN, access: EVENT.ACCESS, modify: EVENT.MODIFY, close: EVENT.CLOSE_NOWRITE, 'close-written': EVENT.CLOSE_WRITE,
-} as const satisfies Record<FileUse, number>; // prettier-ignore
-
-/** Something that happened to a file. */
-export interface FileNews {
-  readonly event: number;
-  /** In the directory that is told; null: it is told to the watchers of the file itself. */
-  readonly name: string | null;
-  /** Joins the two halves of a renaming; else 0. */
-  readonly cookie: number;
-  /** The name by which the file was opened is gone. */
-  readonly isUnlinked: boolean;
-}
-
-export interface FileWatcher {
-  /** False: it does not watch the file with this inode. */
-  watches(inode: number): boolean;
-  tell(inode: number, news: FileNews): void;
-  /** There is no such file any more. */
-  gone(inode: number): void;
-}
+import { EVENT, EVENT_OF, type FileWatcher } from './file-events.js';
+import {
+  type FileChanges,
+  type FileError,
+  type FileStatus,
+  type FileSystem,
+  type FileUse,
+  isFileError,
+  lastName,
+  type OpenFile,
+  parentPath,
+} from './files.js';
+import { FollowedChanges } from './followed-changes.js';
+import { FollowedFile, OpenName, type OpenTree } from './open-names.js';
 
 interface Times {
   readonly accessed: bigint;
@@ -47,96 +31,7 @@ interface Times {
   readonly changed: bigint;
 }
 
-const parentOf = (path: string): string => path.replace(/\/[^/]*$/, '') || '/';
-const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
-const isError = <T extends object>(status: T | FileError): status is FileError => typeof status === 'string';
-
-/** A name by which a file or directory is open; it moves along when that is renamed. */
-export class OpenName {
-  isUnlinked = false;
-  private isTold = false;
-  private isFollowed = false;
-
-  constructor(
-    private readonly files: FollowedFiles,
-    /** Without links, where the tree tells. */
-    public path: string,
-    readonly inode: number,
-    readonly isDirectory: boolean,
-  ) {}
-
-  timed(status: FileStatus): FileStatus {
-    return this.files.timed(status);
-  }
-
-  /** A process has it open, of which nothing is told: as a place only (O_PATH). */
-  follow(): void {
-    this.isFollowed = true;
-    this.files.addName(this);
-  }
-
-  told(use: FileUse): void {
-    if (use === 'open') {
-      this.isTold = true;
-      this.follow();
-    }
-    // Files are opened on the way of other calls, too, of which nothing is told.
-    if (this.isTold || use === 'modify') this.files.used(this, use);
-    if (use === 'close' || use === 'close-written') {
-      if (this.isFollowed) this.files.dropName(this);
-      this.isTold = false;
-      this.isFollowed = false;
-    }
-  }
-}
-
-class FollowedFile implements OpenFile {
-  constructor(
-    protected readonly files: FollowedFiles,
-    protected readonly file: OpenFile,
-    readonly name: OpenName,
-  ) {}
-
-  get status(): FileStatus {
-    return this.files.timed(this.file.status);
-  }
-
-  read(offset: number, size: number): Uint8Array {
-    return this.file.read(offset, size);
-  }
-
-  close(): void {
-    this.file.close();
-  }
-
-  told(use: FileUse): void {
-    this.name.told(use);
-  }
-}
-
-class FollowedWritable extends FollowedFile implements WritableFile {
-  constructor(
-    files: FollowedFiles,
-    protected override readonly file: WritableFile,
-    name: OpenName,
-  ) {
-    super(files, file, name);
-  }
-
-  write(offset: number, bytes: Uint8Array): number | FileError {
-    const written = this.file.write(offset, bytes);
-    if (typeof written === 'number' && written > 0) this.files.stamp(this.name.inode, this.file);
-    return written;
-  }
-
-  resize(size: number): FileError | null {
-    const refusal = this.file.resize(size);
-    if (refusal === null) this.files.stamp(this.name.inode, this.file);
-    return refusal;
-  }
-}
-
-export class FollowedFiles implements FileSystem {
+export class FollowedFiles implements FileSystem, OpenTree {
   /** Not there: nothing may be changed. */
   readonly changes?: FileChanges;
   /** By inode: of what was changed in this run. */
@@ -179,12 +74,12 @@ export class FollowedFiles implements FileSystem {
 
   status(path: string, follow: boolean): FileStatus | FileError {
     const status = this.tree.status(path, follow);
-    return isError(status) ? status : this.timed(status);
+    return isFileError(status) ? status : this.timed(status);
   }
 
   open(path: string): OpenFile | FileError {
     const file = this.tree.open(path);
-    return isError(file) ? file : new FollowedFile(this, file, this.nameOf(path, file.status));
+    return isFileError(file) ? file : new FollowedFile(this, file, this.nameOf(path, file.status));
   }
 
   readLink(path: string): { readonly text: string } | FileError {
@@ -201,9 +96,9 @@ export class FollowedFiles implements FileSystem {
 
   /** Where a place is without links; `follow`: the one at its end, too. */
   realPlace(path: string, follow: boolean): string {
-    const real = this.realPath(follow ? path : parentOf(path));
-    if (isError(real)) return path;
-    return follow ? real.path : `${real.path === '/' ? '' : real.path}/${nameOf(path)}`;
+    const real = this.realPath(follow ? path : parentPath(path));
+    if (isFileError(real)) return path;
+    return follow ? real.path : `${real.path === '/' ? '' : real.path}/${lastName(path)}`;
   }
 
   /** The name by which a file or directory is opened. */
@@ -245,8 +140,8 @@ export class FollowedFiles implements FileSystem {
 
   /** A directory was written now; `real`: a place in it, without links. */
   stampParent(real: string): void {
-    const status = this.status(parentOf(real), true);
-    if (!isError(status)) this.stampChanged(status, { modified: this.now });
+    const status = this.status(parentPath(real), true);
+    if (!isFileError(status)) this.stampChanged(status, { modified: this.now });
   }
 
   /** The permissions of the file with this status were set. */
@@ -285,7 +180,7 @@ export class FollowedFiles implements FileSystem {
       const refusal = this.tree.changes?.setTimes?.(at.path, first, second, follow) ?? null;
       if (refusal) return refusal;
       const after = this.status(at.path, follow);
-      if (isError(after)) return after;
+      if (isFileError(after)) return after;
       this.stampChanged(after, { accessed: first, modified: second });
     } else if (isOpen) {
       const old = this.times.get(at.inode) ?? { accessed: this.now, modified: this.now };
@@ -339,9 +234,9 @@ export class FollowedFiles implements FileSystem {
   /** True when a file is watched, or the directory that it is in. */
   isWatched(path: string): boolean {
     if (!this.areWatched) return false;
-    const inodes = [path, parentOf(this.realPlace(path, true))].flatMap((each) => {
+    const inodes = [path, parentPath(this.realPlace(path, true))].flatMap((each) => {
       const status = this.tree.status(each, true);
-      return isError(status) ? [] : [status.inode];
+      return isFileError(status) ? [] : [status.inode];
     });
     return [...this.watchers].some((watcher) => inodes.some((each) => watcher.watches(each)));
   }
@@ -383,9 +278,9 @@ export class FollowedFiles implements FileSystem {
   /** Tells of a name who watches its directory. */
   tellIn(real: string, event: number, cookie = 0, isUnlinked = false): void {
     if (!this.areWatched) return;
-    const parent = this.tree.status(parentOf(real), true);
-    if (isError(parent)) return;
-    for (const each of this.watchers) each.tell(parent.inode, { event, name: nameOf(real), cookie, isUnlinked });
+    const parent = this.tree.status(parentPath(real), true);
+    if (isFileError(parent)) return;
+    for (const each of this.watchers) each.tell(parent.inode, { event, name: lastName(real), cookie, isUnlinked });
   }
 
   /** A name of a file is gone; `isLast`: it was the only one. */
@@ -418,122 +313,5 @@ export class FollowedFiles implements FileSystem {
       if (each.path === from) each.path = to;
       else if (each.path.startsWith(`${from}/`)) each.path = to + each.path.slice(from.length);
     }
-  }
-}
-
-/** What changes the tree, and is told of. */
-class FollowedChanges implements FileChanges {
-  /** Not there: files have one name. */
-  readonly link?: NonNullable<FileChanges['link']>;
-
-  constructor(
-    private readonly files: FollowedFiles,
-    private readonly tree: FileSystem,
-    private readonly changes: FileChanges,
-  ) {
-    if (changes.link) this.link = (from, to, follow) => this.linked(to, changes.link!(from, to, follow));
-  }
-
-  open(path: string, permissions: number, truncates: boolean): WritableFile | FileError {
-    const { files } = this;
-    const before = this.tree.status(path, true);
-    const file = this.changes.open(path, permissions, truncates);
-    if (isError(file)) return file;
-    const { status } = file;
-    const name = files.nameOf(path, status);
-    if (isError(before)) this.made(name.path, status);
-    else if (truncates) {
-      files.stamp(status.inode, file);
-      files.tell(EVENT.MODIFY, { real: name.path, inode: status.inode, isDirectory: false });
-    }
-    return new FollowedWritable(files, file, name);
-  }
-
-  private made(real: string, { inode, kind }: FileStatus): void {
-    this.files.stampNew(inode);
-    this.files.stampParent(real);
-    this.files.tellIn(real, kind === 'directory' ? EVENT.CREATE | EVENT.DIRECTORY : EVENT.CREATE);
-  }
-
-  /** What is new at a path, when that was made. */
-  private madeAt(path: string, refusal: FileError | null): FileError | null {
-    const status = refusal === null ? this.tree.status(path, false) : refusal;
-    if (!isError(status)) this.made(this.files.realPlace(path, false), status);
-    return refusal;
-  }
-
-  makeDirectory(path: string, permissions: number): FileError | null {
-    return this.madeAt(path, this.changes.makeDirectory(path, permissions));
-  }
-
-  symbolicLink(text: string, path: string): FileError | null {
-    return this.madeAt(path, this.changes.symbolicLink(text, path));
-  }
-
-  remove(path: string, kind: 'file' | 'directory'): FileError | null {
-    const { files } = this;
-    const status = files.status(path, false);
-    const refusal = this.changes.remove(path, kind);
-    if (refusal !== null || isError(status)) return refusal;
-    const real = files.realPlace(path, false);
-    const isDirectory = kind === 'directory';
-    files.stampParent(real);
-    files.stampChanged(status);
-    if (!isDirectory) files.tellSelf(EVENT.ATTRIB, status.inode);
-    files.tellIn(real, isDirectory ? EVENT.DELETE | EVENT.DIRECTORY : EVENT.DELETE);
-    files.unlinked(real, status, isDirectory || (status.links ?? 1) <= 1);
-    return null;
-  }
-
-  rename(from: string, to: string): FileError | null {
-    const { files } = this;
-    const target = files.status(to, false);
-    const before = files.realPlace(from, false);
-    const refusal = this.changes.rename(from, to);
-    if (refusal !== null) return refusal;
-    const after = files.realPlace(to, false);
-    const source = files.status(to, false);
-    if (before === after || isError(source)) return null;
-    const flag = source.kind === 'directory' ? EVENT.DIRECTORY : 0;
-    for (const each of [before, after]) files.stampParent(each);
-    files.stampChanged(source);
-    const cookie = files.nextCookie;
-    files.tellIn(before, EVENT.MOVED_FROM | flag, cookie);
-    files.tellIn(after, EVENT.MOVED_TO | flag, cookie);
-    if (!isError(target)) {
-      files.stampChanged(target);
-      files.tellSelf(EVENT.ATTRIB, target.inode);
-    }
-    files.tellSelf(EVENT.MOVE_SELF, source.inode);
-    if (!isError(target)) files.unlinked(after, target, target.kind === 'directory' || (target.links ?? 1) <= 1);
-    files.renamed(before, after);
-    return null;
-  }
-
-  private linked(to: string, refusal: FileError | null): FileError | null {
-    const { files } = this;
-    const status = refusal === null ? files.status(to, false) : refusal;
-    if (isError(status)) return refusal;
-    const real = files.realPlace(to, false);
-    files.stampChanged(status);
-    files.stampParent(real);
-    files.tellSelf(EVENT.ATTRIB, status.inode);
-    files.tellIn(real, EVENT.CREATE);
-    return null;
-  }
-
-  setPermissions(path: string, permissions: number): FileError | null {
-    const { files } = this;
-    const before = files.status(path, true);
-    const refusal = this.changes.setPermissions(path, permissions);
-    const status = refusal === null ? this.tree.status(path, true) : refusal;
-    if (isError(status) || isError(before)) return refusal;
-    files.permitted({ ...before, inode: status.inode }, permissions);
-    files.tell(EVENT.ATTRIB, {
-      real: files.realPlace(path, true),
-      inode: status.inode,
-      isDirectory: status.kind === 'directory',
-    });
-    return null;
   }
 }

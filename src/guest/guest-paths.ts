@@ -9,7 +9,8 @@ import type { CallContext } from './call-context.js';
 import { DirectoryDescription } from './descriptions.js';
 import { deviceAt } from './devices.js';
 import type { Errno } from './errno.js';
-import { type FileChanges, joinPath, type NodeStatus } from './files.js';
+import { type FileChanges, type FileStatus, joinPath, lastName, type NodeStatus, parentPath } from './files.js';
+import type { OpenName } from './open-names.js';
 import { nodeStatus, type TreeNode } from './network.js';
 import { processOf, type ProcFile, procFileAt, procStatus } from './proc.js';
 
@@ -40,24 +41,51 @@ export function withoutParents(path: string): string {
 
 export class GuestPaths {
   private readonly decoder = new TextDecoder();
-  /** The current directory. */
-  directory = '/';
+  /** The current directory: where it was, and its name, which moves along, where it may move. */
+  private place = '/';
+  private current: OpenName | null = null;
   /** Bits that no new file has. */
   mask = 0o022;
 
   constructor(private readonly context: CallContext) {}
 
   save(): () => void {
-    const { directory, mask } = this;
+    const { place, current, mask } = this;
     return () => {
-      Object.assign(this, { directory, mask });
+      Object.assign(this, { place, current, mask });
     };
   }
 
   /** What a process has that begins as a copy of this one. */
   copyTo(other: GuestPaths): void {
-    other.directory = this.directory;
+    other.place = this.place;
+    other.current = this.current?.another() ?? null;
     other.mask = this.mask;
+  }
+
+  /** The current directory. */
+  get directory(): string {
+    return this.current?.path ?? this.place;
+  }
+
+  /** There is no current directory any more. */
+  get isGone(): boolean {
+    return this.current?.isUnlinked === true;
+  }
+
+  /** Makes a directory the current one; `path`: without links, `status`: of one in the tree. */
+  enter(path: string, status: FileStatus | null): void {
+    const { files } = this.context;
+    this.leave();
+    this.place = path;
+    this.current = status && files.changes ? files.nameOf(path, status) : null;
+    this.current?.follow();
+  }
+
+  /** The process has ended, or goes elsewhere. */
+  leave(): void {
+    this.current?.told('close');
+    this.current = null;
   }
 
   /** The text at `address`. */
@@ -74,6 +102,7 @@ export class GuestPaths {
     if (typeof found === 'string') return found;
     const { text } = found;
     if (text === '' || text.startsWith('/') || from === AT_FDCWD) {
+      if (text !== '' && !text.startsWith('/') && this.isGone) return 'ENOENT';
       return { path: text === '' ? '' : joinPath(this.directory, text) };
     }
     const base = this.context.descriptors.get(from);
@@ -110,13 +139,13 @@ export class GuestPaths {
   /** The path of a place in a directory that is there, without links in front of its name. */
   nodePath(text: string): { readonly path: string } | Errno {
     const path = withoutParents(joinPath(this.directory, text));
-    const parent = path.replace(/\/[^/]*$/, '') || '/';
+    const parent = parentPath(path);
     const status = this.context.files.status(parent, true);
     if (typeof status === 'string') return status;
     if (status.kind !== 'directory') return 'ENOTDIR';
     const real = this.context.files.realPath?.(parent) ?? { path: parent };
     if (typeof real === 'string') return real;
-    return { path: joinPath(real.path, path.slice(path.lastIndexOf('/') + 1)) };
+    return { path: joinPath(real.path, lastName(path)) };
   }
 
   /** Where a path leads in the tree; an error where that is a device, or a file of `/proc`. */
@@ -137,7 +166,9 @@ export class GuestPaths {
       case 'node':
         return nodeStatus(place.node);
       case 'proc':
-        return place.file.kind === 'descriptor' && follow ? place.file.description.status : procStatus(place.file);
+        return place.file.kind === 'descriptor' && follow
+          ? place.file.description.status
+          : procStatus(place.file, this.context.date);
       default:
         return place satisfies never;
     }

@@ -323,12 +323,11 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
    */
   begin(directory: string): void {
     const status = this.paths.status(directory, true);
-    const isDirectory = typeof status !== 'string' && status.kind === 'directory';
-    if (!isDirectory) {
+    if (typeof status === 'string' || status.kind !== 'directory') {
       const why = typeof status === 'string' ? status : 'ENOTDIR';
       throw new ElftraceError('usage', `the program cannot begin in ${directory} (${why})`, { file: directory });
     }
-    this.paths.directory = this.realPath(joinPath('/', directory));
+    this.paths.enter(this.realPath(joinPath('/', directory)), status);
   }
 
   /** The path without links; as it is where nothing is there any more. */
@@ -356,7 +355,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       threads: signals.threads.map((each) => each.id),
       windows: this.memory.windows,
       stackTop: this.model.stackTop,
-      cwd: this.paths.directory,
+      cwd: `${this.paths.directory}${this.paths.isGone ? ' (deleted)' : ''}`,
       real: (path) => this.realPath(path),
       mappedAt: (address) => space.mappedAt(address),
     };

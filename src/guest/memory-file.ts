@@ -15,6 +15,8 @@ const PAGE_BYTES = 4096;
 export interface FileMemory {
   bytes: number;
   hasRoom(bytes: number): boolean;
+  /** Nanoseconds since 1970. */
+  now(): bigint;
 }
 
 export class MemoryFile implements WritableFile, Remembered {
@@ -22,6 +24,8 @@ export class MemoryFile implements WritableFile, Remembered {
   private pages: ReadonlyMap<number, Uint8Array> = new Map();
   private size = 0;
   seals: number;
+  private readonly made: bigint;
+  private modified: bigint;
 
   constructor(
     private readonly memory: FileMemory,
@@ -30,10 +34,13 @@ export class MemoryFile implements WritableFile, Remembered {
     private readonly closes: (file: MemoryFile) => void,
   ) {
     this.seals = maySeal ? 0 : SEAL.SEAL;
+    this.made = memory.now();
+    this.modified = this.made;
   }
 
   get status(): FileStatus {
-    return { kind: 'file', permissions: 0o777, sizeBytes: this.size, modified: 0n, inode: this.inode, links: 0 };
+    const { size, modified, made, inode } = this;
+    return { kind: 'file', permissions: 0o777, sizeBytes: size, modified, accessed: made, inode, links: 0 };
   }
 
   read(offset: number, size: number): Uint8Array {
@@ -75,6 +82,7 @@ export class MemoryFile implements WritableFile, Remembered {
     this.memory.bytes += more;
     this.pages = pages;
     this.size = Math.max(this.size, end);
+    this.modified = this.memory.now();
     return true;
   }
 
@@ -91,6 +99,7 @@ export class MemoryFile implements WritableFile, Remembered {
       );
     }
     this.size = size;
+    this.modified = this.memory.now();
     return null;
   }
 
@@ -101,9 +110,9 @@ export class MemoryFile implements WritableFile, Remembered {
   }
 
   save(): () => void {
-    const { pages, size, seals } = this;
+    const { pages, size, seals, modified } = this;
     return () => {
-      Object.assign(this, { pages, size, seals });
+      Object.assign(this, { pages, size, seals, modified });
     };
   }
 }

@@ -30,6 +30,8 @@ export interface TreeNode {
   readonly pipe: Channel | null;
   readonly inode: number;
   permissions: number;
+  /** When it was made: nanoseconds since 1970. */
+  readonly made: bigint;
 }
 
 /** Something that the run has to remember. */
@@ -46,7 +48,7 @@ export interface Alarm extends Remembered {
 const textOf = (bytes: Uint8Array): string => String.fromCharCode(...bytes);
 
 export class Network implements SocketHome {
-  readonly queues = new Queues();
+  readonly queues: Queues;
   private sockets: ReadonlySet<Socket> = new Set();
   private abstract: ReadonlyMap<string, Socket> = new Map();
   private nodes: ReadonlyMap<string, TreeNode> = new Map();
@@ -56,6 +58,11 @@ export class Network implements SocketHome {
   private lastName = 0;
   private alarms: ReadonlySet<Alarm> = new Set();
   private others: ReadonlySet<Remembered> = new Set();
+
+  /** @param now  nanoseconds since 1970 */
+  constructor(now: () => bigint) {
+    this.queues = new Queues(now);
+  }
 
   // -------------------------------------------------------------------------------- what there is
 
@@ -128,9 +135,9 @@ export class Network implements SocketHome {
     return this.nodes.size > 0;
   }
 
-  addNode(path: string, node: TreeNode): Errno | null {
+  addNode(path: string, node: Omit<TreeNode, 'made'>): Errno | null {
     if (this.nodes.size >= NODES_MOST) return 'ENOSPC';
-    this.nodes = new Map([...this.nodes, [path, node]]);
+    this.nodes = new Map([...this.nodes, [path, { ...node, made: this.queues.now() }]]);
     return null;
   }
 
@@ -239,6 +246,6 @@ function covers(socket: Socket, local: InetName, name: InetName): boolean {
   return local.six && local.address === 0 && !socket.isSixOnly;
 }
 
-export function nodeStatus({ inode, permissions, pipe }: TreeNode): SpecialStatus {
-  return { kind: pipe ? 'pipe' : 'socket', permissions, inode, device: 0 };
+export function nodeStatus({ inode, permissions, pipe, made }: TreeNode): SpecialStatus {
+  return { kind: pipe ? 'pipe' : 'socket', permissions, inode, device: 0, made };
 }

@@ -9,7 +9,7 @@ import { Description, O, POLL, READABLE, WRITABLE } from './descriptions.js';
 import type { SpecialStatus } from './files.js';
 
 /** What `fstat` tells of what has no place in the tree. */
-export function nodeOf(kind: 'pipe' | 'socket' | 'anonymous', inode: number): SpecialStatus {
+export function nodeOf(kind: 'socket' | 'anonymous', inode: number): SpecialStatus {
   return { kind, permissions: kind === 'socket' ? 0o777 : 0o600, inode, device: 0 };
 }
 
@@ -27,7 +27,7 @@ export class PipeEnd extends Description {
     private readonly to: Channel | null,
     path = `pipe:[${inode}]`,
   ) {
-    super(flags, nodeOf('pipe', inode));
+    super(flags, { kind: 'pipe', permissions: 0o600, inode, device: 0, made: (from ?? to)!.made });
     if (from) from.readers++;
     if (to) to.writers++;
     this.channel = (from ?? to)!;

@@ -190,8 +190,9 @@ export function procFileAt(path: string, subject: ProcSubject): ProcFile | null 
 }
 
 /** What `stat` tells of such a file. */
-export function procStatus(file: ProcFile): FileStatus {
+/** @param date  when the run began: nanoseconds since 1970 */
+export function procStatus(file: ProcFile, date: bigint): FileStatus {
   const kinds = { text: 'file', list: 'directory', link: 'link', descriptor: 'link' } as const;
   const permissions = { text: 0o444, list: 0o555, link: 0o777, descriptor: 0o700 } as const;
-  return { kind: kinds[file.kind], permissions: permissions[file.kind], sizeBytes: 0, modified: 0n, inode: 3 };
+  return { kind: kinds[file.kind], permissions: permissions[file.kind], sizeBytes: 0, modified: date, inode: 3 };
 }

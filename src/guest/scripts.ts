@@ -24,7 +24,7 @@ export interface ExecutableFile {
 }
 
 /** What the first line of a script names. */
-export interface ScriptLine {
+interface ScriptLine {
   readonly interpreter: string;
   /** All that stands behind the interpreter; null: nothing. */
   readonly argument: string | null;
@@ -52,7 +52,7 @@ export const isScript = (bytes: Uint8Array): boolean => bytes[0] === 0x23 && byt
  * what is looked at, but not within the name of the interpreter. Of a file that ends before its
  * line does the name may be empty, which is the current directory.
  */
-export function scriptLine(bytes: Uint8Array): ScriptLine | 'ENOEXEC' {
+function scriptLine(bytes: Uint8Array): ScriptLine | 'ENOEXEC' {
   const line = bytes.subarray(2, LINE_BYTES);
   const isCut = bytes.length > LINE_BYTES && !line.includes(NEWLINE) && !line.includes(NUL);
   const ends = [NEWLINE, NUL].map((end) => line.indexOf(end)).filter((at) => at >= 0);

@@ -8,7 +8,7 @@ import { type Answer, arg, type Arguments, int, type Service } from './call-cont
 import { deadlineOf, type DescriptorCalls, isTimed } from './descriptor-calls.js';
 import { O } from './descriptions.js';
 import type { Errno } from './errno.js';
-import { EVENT } from './followed-files.js';
+import { EVENT } from './file-events.js';
 import { NetlinkSocket } from './netlink.js';
 import type { KnownProcess } from './processes.js';
 import {

@@ -6,7 +6,7 @@
 import { Description, O, READABLE } from './descriptions.js';
 import type { Errno } from './errno.js';
 import { putNumber } from './files.js';
-import { EVENT, type FileNews, type FileWatcher } from './followed-files.js';
+import { EVENT, type FileNews, type FileWatcher } from './file-events.js';
 import { nodeOf } from './pipes.js';
 import { alignUp } from '../bits.js';
 import type { Endian } from '../units.js';

@@ -145,7 +145,7 @@ export class World implements Tasks, ProcessWorld {
   private births: readonly (() => void)[] = [];
   readonly futexes = new Futexes();
   readonly locks = new FileLocks();
-  readonly network = new Network();
+  readonly network: Network;
   readonly ipc = new Ipc();
   /** Of files that are memory. */
   readonly fileMemory = {
@@ -154,6 +154,7 @@ export class World implements Tasks, ProcessWorld {
       const { machine } = this.current;
       return bytes <= this.options.memoryBytes - this.memoryOfOthers(machine) - machine.memory.usedBytes;
     },
+    now: (): bigint => this.wallTime,
   };
   readonly sharing: SharedMemory;
   /** Puts zeros into the registers of the running CPU. */
@@ -162,7 +163,8 @@ export class World implements Tasks, ProcessWorld {
   constructor(private readonly options: WorldOptions) {
     this.abi = options.abi;
     this.model = options.emulation.process;
-    this.files = new FollowedFiles(options.files, () => this.date + (this.running?.machine.time ?? 0n));
+    this.files = new FollowedFiles(options.files, () => this.wallTime);
+    this.network = new Network(() => this.wallTime);
     this.wordBytes = options.wordBytes;
     this.input = new ReplayedInput(options.input);
     this.scheduler = new Scheduler(this, options.slices);
@@ -194,6 +196,10 @@ export class World implements Tasks, ProcessWorld {
 
   get time(): bigint {
     return this.current.machine.time;
+  }
+
+  private get wallTime(): bigint {
+    return this.date + (this.running?.machine.time ?? 0n);
   }
 
   get due(): bigint | null {
@@ -354,6 +360,7 @@ export class World implements Tasks, ProcessWorld {
     }
     this.sharing.publish(guest);
     guest.descriptors.closeAll();
+    guest.paths.leave();
     this.ipc.ended(id);
     guest.borrows = null;
     guest.released();
