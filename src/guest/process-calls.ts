@@ -33,7 +33,7 @@ const WAITID_FLAGS = (WAIT_FLAGS | W.EXITED | W.NOWAIT) >>> 0;
 
 /** Codes of `prctl`. Source: Linux uapi/linux/prctl.h. */
 const PR = {
-  SET_PDEATHSIG: 1, GET_PDEATHSIG: 2, GET_DUMPABLE: 3, SET_DUMPABLE: 4, GET_KEEPCAPS: 7, SET_KEEPCAPS: 8, SET_NAME: 15, GET_NAME: 16, GET_SECCOMP: 21,
+  SET_PDEATHSIG: 1, GET_PDEATHSIG: 2, GET_DUMPABLE: 3, SET_DUMPABLE: 4, GET_KEEPCAPS: 7, SET_KEEPCAPS: 8, SET_NAME: 15, GET_NAME: 16, GET_SECCOMP: 21, SET_SECCOMP: 22,
   CAPBSET_READ: 23, CAPBSET_DROP: 24, GET_SECUREBITS: 27, SET_TIMERSLACK: 29, GET_TIMERSLACK: 30, SET_MM: 35, SET_NO_NEW_PRIVS: 38, GET_NO_NEW_PRIVS: 39,
   SET_THP_DISABLE: 41, GET_THP_DISABLE: 42, CAP_AMBIENT: 47, SET_VMA: 0x5356_4d41, SET_PTRACER: 0x5961_6d61,
 } as const; // prettier-ignore
@@ -387,7 +387,6 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
       case PR.CAPBSET_DROP:
       case PR.SET_MM:
         return 'EPERM';
-      case PR.GET_SECCOMP:
       case PR.GET_SECUREBITS:
         return 0n;
       case PR.SET_THP_DISABLE:
@@ -404,7 +403,9 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
         return standing.timerSlack ?? TIMER_SLACK;
       case PR.CAP_AMBIENT:
         return ambient(args);
-      // Without CONFIG_ANON_VMA_NAME, and without Yama.
+      // Without CONFIG_SECCOMP, CONFIG_ANON_VMA_NAME, and without Yama.
+      case PR.GET_SECCOMP:
+      case PR.SET_SECCOMP:
       case PR.SET_VMA:
       case PR.SET_PTRACER:
         return 'EINVAL';

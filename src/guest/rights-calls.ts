@@ -9,13 +9,14 @@ import { STACK_BYTES } from './address-space.js';
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
 import { OPEN_MAX } from './descriptions.js';
 import type { Errno } from './errno.js';
+import { putNumber } from './files.js';
 import { type KnownProcess, USER } from './processes.js';
 import type { Address } from '../units.js';
 
 // prettier-ignore
 export type RightsCallName =
   | 'capget' | 'capset' | 'getpriority' | 'getrlimit' | 'nice' | 'prlimit64' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getparam'
-  | 'sched_getscheduler' | 'sched_setaffinity' | 'sched_setparam' | 'sched_setscheduler' | 'setfsuid' | 'setgroups' | 'setpriority' | 'setresuid'
+  | 'sched_getattr' | 'sched_getscheduler' | 'sched_setaffinity' | 'sched_setattr' | 'sched_setparam' | 'sched_setscheduler' | 'setfsuid' | 'setgroups' | 'setpriority' | 'setresuid'
   | 'setreuid' | 'setrlimit' | 'setuid';
 
 /** Versions of `struct __user_cap_header_struct`, with how many words each set has. */
@@ -40,6 +41,13 @@ const POLICY = {
   RESET_ON_FORK: 0x4000_0000,
 } as const;
 const REAL_TIME_MOST = 99n;
+/**
+ * `struct sched_attr`: how large it was first and is now, at most, and flags. Source: Linux
+ * uapi/linux/sched/types.h.
+ */
+const ATTRIBUTES = { first: 48, size: 56, most: 4096, flags: 8, nice: 16, priority: 20, utilisation: 52 } as const;
+const ATTRIBUTE_FLAG = { RESET_ON_FORK: 1n, KEEP_POLICY: 8n, KEEP_PARAMETERS: 0x10n, ALL: 0x7fn } as const;
+const UTILISATION_MOST = 1024;
 
 const RLIMIT = { CPU: 0, FSIZE: 1, DATA: 2, STACK: 3, CORE: 4, RSS: 5, PROCESSES: 6, FILES: 7, MEMLOCK: 8, AS: 9, COUNT: 16 } as const; // prettier-ignore
 /** Limits that a program would run into. */
@@ -213,6 +221,75 @@ export class RightsCalls implements Readonly<Record<RightsCallName, Service>> {
     const id = int(arg(args, 0));
     if (id < 0 || arg(args, 1) === 0n) return 'EINVAL';
     return this.processOf(id) ? storeOr(this.context.storeNumbers(arg(args, 1), [0n], 4)) : 'ESRCH';
+  }
+
+  sched_getattr(args: Arguments): Answer {
+    const [id, address, size, flags] = [
+      int(arg(args, 0)),
+      arg(args, 1),
+      Number(BigInt.asUintN(32, arg(args, 2))),
+      int(arg(args, 3)),
+    ];
+    if (address === 0n || id < 0 || flags !== 0 || size < ATTRIBUTES.first || size > ATTRIBUTES.most) return 'EINVAL';
+    const process = this.processOf(id);
+    if (!process) return 'ESRCH';
+    const { policy, nice } = process.standing;
+    const known = Math.min(size, ATTRIBUTES.size);
+    const bytes = new Uint8Array(ATTRIBUTES.size);
+    const put = (at: number, width: number, value: number): void => {
+      putNumber(bytes, at, width, value, this.context.endian);
+    };
+    put(0, 4, known);
+    put(4, 4, policy & ~POLICY.RESET_ON_FORK);
+    put(ATTRIBUTES.flags, 8, (policy & POLICY.RESET_ON_FORK) === 0 ? 0 : Number(ATTRIBUTE_FLAG.RESET_ON_FORK));
+    put(ATTRIBUTES.nice, 4, nice);
+    put(ATTRIBUTES.utilisation, 4, UTILISATION_MOST);
+    return storeOr(this.context.store(address, bytes.subarray(0, known)));
+  }
+
+  /** What of a `struct sched_attr` Linux looks at for a policy that a user may have. */
+  private attributesAt(
+    address: Address,
+  ): { readonly policy: number; readonly flags: bigint; readonly nice: number; readonly priority: bigint } | Errno {
+    const { context } = this;
+    const given = context.loadNumber(address, 4);
+    if (given === null) return 'EFAULT';
+    const size = given === 0n ? ATTRIBUTES.first : Number(given);
+    const tooBig = (): Errno => (context.storeNumbers(address, [BigInt(ATTRIBUTES.size)], 4) ? 'E2BIG' : 'EFAULT');
+    if (size < ATTRIBUTES.first || size > ATTRIBUTES.most) return tooBig();
+    const bytes = context.load(address, size);
+    if (!bytes) return 'EFAULT';
+    if (bytes.subarray(ATTRIBUTES.size).some((each) => each !== 0)) return tooBig();
+    const numberAt = (at: number, width: number): bigint => context.loadNumber(address + BigInt(at), width)!;
+    const [policy, flags] = [int(numberAt(4, 4)), numberAt(ATTRIBUTES.flags, 8)];
+    const nice = Math.max(-20, Math.min(PRIORITY.LOWEST, int(numberAt(ATTRIBUTES.nice, 4))));
+    return { policy, flags, nice, priority: numberAt(ATTRIBUTES.priority, 4) };
+  }
+
+  sched_setattr(args: Arguments): Answer {
+    const [id, address, none] = [int(arg(args, 0)), arg(args, 1), int(arg(args, 2))];
+    if (address === 0n || id < 0 || none !== 0) return 'EINVAL';
+    const found = this.attributesAt(address);
+    if (typeof found === 'string') return found;
+    const { policy, flags, nice, priority } = found;
+    if (policy < 0) return 'EINVAL';
+    const process = this.processOf(id);
+    if (!process) return 'ESRCH';
+    if ((flags & ~ATTRIBUTE_FLAG.ALL) !== 0n) return 'EINVAL';
+    const { standing } = process;
+    const own = (flags & ATTRIBUTE_FLAG.KEEP_POLICY) === 0n ? policy : standing.policy & ~POLICY.RESET_ON_FORK;
+    if (this.priorityOf(own, 1n) === 'EINVAL') return 'EINVAL';
+    const isRealTime = own === POLICY.FIFO || own === POLICY.ROUND_ROBIN;
+    if (own === POLICY.DEADLINE || (isRealTime && priority >= 1n && priority <= REAL_TIME_MOST)) return 'EPERM';
+    if (isRealTime || priority !== 0n) return 'EINVAL';
+    const keeps = (flags & ATTRIBUTE_FLAG.KEEP_PARAMETERS) !== 0n || own === POLICY.IDLE;
+    if (!keeps && nice < standing.nice) return 'EPERM';
+    const wasReset = (standing.policy & POLICY.RESET_ON_FORK) !== 0;
+    const resets = (flags & ATTRIBUTE_FLAG.RESET_ON_FORK) !== 0n;
+    if (wasReset && !resets) return 'EPERM';
+    standing.policy = own | (resets ? POLICY.RESET_ON_FORK : 0);
+    if (!keeps) standing.nice = nice;
+    return 0n;
   }
 
   private priorityOf(policy: number, realTime: bigint): Answer {

@@ -82,8 +82,8 @@ export type ServiceName =
   | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'pwritev' | 'pwritev2'
   | 'read' | 'readahead' | 'readlink' | 'readlinkat' | 'readv' | 'recv' | 'recvfrom' | 'recvmmsg' | 'recvmsg' | 'rename' | 'renameat' | 'renameat2' | 'rmdir'
   | 'rseq' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend' | 'rt_sigtimedwait'
-  | 'rt_tgsigqueueinfo' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getaffinity' | 'sched_getparam' | 'sched_getscheduler'
-  | 'sched_setaffinity' | 'sched_setparam' | 'sched_setscheduler' | 'sched_yield' | 'select' | 'semctl' | 'semget' | 'semop' | 'semtimedop' | 'send' | 'sendfile' | 'sendfile64' | 'sendmmsg' | 'sendmsg'
+  | 'rt_tgsigqueueinfo' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getaffinity' | 'sched_getattr' | 'sched_getparam' | 'sched_getscheduler'
+  | 'sched_setaffinity' | 'sched_setattr' | 'sched_setparam' | 'sched_setscheduler' | 'sched_yield' | 'select' | 'semctl' | 'semget' | 'semop' | 'semtimedop' | 'send' | 'sendfile' | 'sendfile64' | 'sendmmsg' | 'sendmsg'
   | 'sendto' | 'set_robust_list' | 'set_tid_address' | 'setfsuid' | 'setgroups' | 'setitimer' | 'setpgid' | 'setpriority' | 'setresuid'
   | 'setreuid' | 'setrlimit' | 'setsid' | 'setsockopt' | 'setuid' | 'shmat' | 'shmctl' | 'shmdt' | 'shmget' | 'shutdown' | 'sigaltstack' | 'signalfd' | 'signalfd4' | 'sigreturn' | 'splice' | 'socket' | 'socketpair' | 'stat'
   | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'symlink' | 'symlinkat' | 'sync' | 'sync_file_range' | 'syncfs' | 'sysinfo' | 'tee' | 'tgkill' | 'time'
@@ -228,7 +228,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   recvfrom: row('recvfrom', 'partial', 'messages'),
   sendmsg: row('sendmsg', 'partial', 'messages', 'control-data', 'queues', 'netlink'),
   recvmsg: row('recvmsg', 'partial', 'messages'),
-  // Files that are read and written meanwhile, and which memory is near: programs do without.
+  // Files that are read and written meanwhile, which memory is near, and what a program denies
+  // itself: programs do without.
   io_setup: row('absent', 'left-out'),
   get_mempolicy: row('absent', 'left-out'),
   set_mempolicy: row('absent', 'left-out'),
@@ -242,6 +243,10 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   io_uring_setup: row('absent', 'left-out'),
   io_uring_enter: row('absent', 'left-out'),
   io_uring_register: row('absent', 'left-out'),
+  seccomp: row('absent', 'left-out'),
+  landlock_create_ruleset: row('absent', 'left-out'),
+  landlock_add_rule: row('absent', 'left-out'),
+  landlock_restrict_self: row('absent', 'left-out'),
   shmget: row('shmget'),
   shmat: row('shmat', 'limits', 'shared-twice'),
   shmdt: row('shmdt'),
@@ -333,6 +338,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   sched_getscheduler: row('sched_getscheduler'),
   sched_setscheduler: row('sched_setscheduler'),
   sched_getparam: row('sched_getparam'),
+  sched_getattr: row('sched_getattr'),
+  sched_setattr: row('sched_setattr'),
   sched_setparam: row('sched_setparam'),
   sched_get_priority_max: row('sched_get_priority_max'),
   sched_get_priority_min: row('sched_get_priority_min'),

@@ -46,7 +46,7 @@ static void codes(void) {
   S(prctl(PR_SET_PDEATHSIG, SIGUSR1)); S(prctl(PR_GET_PDEATHSIG, &signal)); S(signal); S(prctl(PR_SET_PDEATHSIG, 65)); S(prctl(PR_GET_PDEATHSIG, 16L)); S(prctl(PR_SET_PDEATHSIG, 0));
   S(prctl(PR_GET_KEEPCAPS)); S(prctl(PR_SET_KEEPCAPS, 1)); S(prctl(PR_GET_KEEPCAPS)); S(prctl(PR_SET_KEEPCAPS, 2));
   S(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)); S(prctl(PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0)); S(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-  S(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)); S(prctl(PR_CAPBSET_READ, 99)); S(prctl(PR_CAPBSET_DROP, 3)); S(prctl(PR_GET_SECCOMP));
+  S(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)); S(prctl(PR_CAPBSET_READ, 99)); S(prctl(PR_CAPBSET_DROP, 3));
   S(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, 3, 0, 0)); S(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, 3, 0, 0));
   S(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)); S(prctl(PR_CAP_AMBIENT, 9, 0, 0, 0)); S(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, 99, 0, 0));
   S(prctl(PR_SET_TIMERSLACK + 100000, 1)); S(prctl(PR_GET_TIMERSLACK));
@@ -82,6 +82,15 @@ static void priorities(void) {
   S(sched_setscheduler(0, SCHED_BATCH, &zero)); S(sched_getscheduler(0)); S(sched_setscheduler(0, 77, &zero));
   S(sched_setscheduler(0, SCHED_OTHER, &zero));
   S(sched_get_priority_max(SCHED_RR)); S(sched_get_priority_min(SCHED_FIFO)); S(sched_get_priority_max(SCHED_OTHER)); S(sched_get_priority_max(4)); S(sched_get_priority_min(-1));
+  struct { unsigned size, policy; unsigned long long flags; int nice; unsigned priority; unsigned long long times[3]; unsigned char more[16]; } given = {0}, of = {0};
+#define ATTR(...) given = (__typeof__(given)){__VA_ARGS__}; S(RAW(SYS_sched_setattr, 0L, &given, 0L))
+  S(RAW(SYS_sched_getattr, 0L, &of, 48L, 0L)); S(of.size); S(of.policy); S(of.flags); S(of.nice); S(of.priority);
+  S(RAW(SYS_sched_getattr, 0L, &of, 47L, 0L)); S(RAW(SYS_sched_getattr, 0L, &of, 4097L, 0L)); S(RAW(SYS_sched_getattr, 0L, &of, 48L, 1L)); S(RAW(SYS_sched_getattr, 999999L, &of, 48L, 0L)); S(RAW(SYS_sched_getattr, 0L, 0L, 48L, 0L)); S(RAW(SYS_sched_getattr, 0L, 16L, 48L, 0L));
+  S(RAW(SYS_sched_getattr, 0L, &of, 64L, 0L)); S(of.size);
+  ATTR(48, SCHED_OTHER, 0, 19); ATTR(0, SCHED_BATCH, 0, 19); S(sched_getscheduler(0)); ATTR(48, SCHED_OTHER, 0, 3); ATTR(48, SCHED_FIFO, 0, 0, 1); ATTR(48, SCHED_RR, 0, 0, 0); ATTR(48, 77); ATTR(48, -1);
+  ATTR(48, SCHED_OTHER, 0, 19, 1); ATTR(48, SCHED_OTHER, 0x1000, 19); ATTR(48, SCHED_OTHER, 0x18, 0); ATTR(40); S(given.size); ATTR(4097); ATTR(64, SCHED_OTHER, 0, 19); ATTR(64, SCHED_OTHER, 0, 19, 0, {0}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+  S(RAW(SYS_sched_setattr, 0L, 0L, 0L)); S(RAW(SYS_sched_setattr, 0L, 16L, 0L)); S(RAW(SYS_sched_setattr, 999999L, &given, 0L)); S(RAW(SYS_sched_setattr, 0L, &given, 1L));
+  S(sched_getscheduler(0)); S(getpriority(PRIO_PROCESS, 0));
   cpu_set_t set; CPU_ZERO(&set); S(sched_setaffinity(0, sizeof set, &set)); CPU_SET(0, &set); S(sched_setaffinity(0, sizeof set, &set)); S(sched_setaffinity(999999, sizeof set, &set));
 }
 
