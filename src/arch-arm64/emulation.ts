@@ -54,6 +54,7 @@ export const arm64Emulation: IrEmulation = {
     entry: { kind: 'code', register: null },
     hwcap: HWCAP,
     hwcap2: HWCAP2,
+    platform: 'aarch64',
     cacheLineBytes: 0,
     // 48-bit addresses.
     userEnd: 0x1_0000_0000_0000n,

@@ -172,6 +172,7 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
           : { kind: 'code', register: abi === 'elfv2' ? 'r12' : null },
       hwcap: HWCAP[wordBytes],
       hwcap2: HWCAP2[wordBytes],
+      platform: wordBytes === 8 ? 'power8' : 'ppc7450',
       cacheLineBytes: CACHE_LINE_BYTES[wordBytes === 8 ? 64 : 32],
       // 64 TiB of 64-bit kernels with hash page tables; 3 GiB.
       userEnd: wordBytes === 8 ? 0x4000_0000_0000n : 0xc000_0000n,
@@ -208,7 +209,7 @@ function processors(base: () => IrEmulation, { endian, decode }: PpcEmulationOpt
       emulation: () => ({
         ...base(),
         lifter: createPpcLifter('power9', endian, decode),
-        process: { ...base().process, hwcap2: HWCAP2[8] | POWER9 },
+        process: { ...base().process, hwcap2: HWCAP2[8] | POWER9, platform: 'power9' },
       }),
     },
   ];

@@ -117,6 +117,7 @@ export const x86Emulation: IrEmulation = {
     // AT_HWCAP is edx of cpuid leaf 1; AT_HWCAP2 bit 1 is FSGSBASE.
     hwcap: 0x0788_8131n,
     hwcap2: 2n,
+    platform: 'x86_64',
     // There is no such entry on x86: caches are coherent.
     cacheLineBytes: 0,
     // One page less than half of 48 bits.

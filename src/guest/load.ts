@@ -74,7 +74,7 @@ const STACK_GAP = 0x1000_0000n;
 /** Types of the auxiliary vector. Source: Linux uapi/linux/auxvec.h. */
 const AT = {
   NULL: 0, PHDR: 3, PHENT: 4, PHNUM: 5, PAGESZ: 6, BASE: 7, FLAGS: 8, ENTRY: 9, UID: 11, EUID: 12, GID: 13, EGID: 14,
-  HWCAP: 16, CLKTCK: 17, DCACHEBSIZE: 19, ICACHEBSIZE: 20, SECURE: 23, RANDOM: 25, HWCAP2: 26, EXECFN: 31,
+  PLATFORM: 15, HWCAP: 16, CLKTCK: 17, DCACHEBSIZE: 19, ICACHEBSIZE: 20, SECURE: 23, RANDOM: 25, HWCAP2: 26, EXECFN: 31,
   MINSIGSTKSZ: 51,
 } as const; // prettier-ignore
 
@@ -226,12 +226,12 @@ function relocate(
   }
 }
 
-/** The auxiliary vector. `random` and `name`: where the random bytes and the file name are. */
+/** The auxiliary vector; the texts: where they are. */
 function auxiliaryVector(
   header: ProcessImage['header'],
   model: ProcessModel,
   { entry, headers, base }: Places,
-  { random, name }: { readonly random: Address; readonly name: Address },
+  { random, name, platform }: { readonly random: Address; readonly name: Address; readonly platform: Address | null },
 ): readonly (readonly [type: number, value: bigint])[] {
   const cacheLine = BigInt(model.cacheLineBytes);
   return [
@@ -252,6 +252,7 @@ function auxiliaryVector(
     [AT.SECURE, 0n],
     [AT.RANDOM, random],
     [AT.EXECFN, name],
+    ...(platform === null ? [] : [[AT.PLATFORM, platform] as const]),
     ...(model.signalFrameBytes === undefined ? [] : [[AT.MINSIGSTKSZ, model.signalFrameBytes] as const]),
     ...(cacheLine === 0n ? [] : [[AT.DCACHEBSIZE, cacheLine] as const, [AT.ICACHEBSIZE, cacheLine] as const]),
     [AT.NULL, 0n],
@@ -276,11 +277,13 @@ function fillStack(
   const pushText = (text: string): Address => push(encoder.encode(`${text}\0`));
   const { args } = options;
   const name = pushText(options.name);
+  const { platform: given } = options.emulation.process;
+  const platform = given === undefined ? null : pushText(given);
   const random = push(Uint8Array.from({ length: 16 }, (_, i) => (i * 0x1d + 0x5a) & 0xff));
   const environment = options.env.map(pushText);
   const pointers = args.map(pushText);
 
-  const auxiliary = auxiliaryVector(header, options.emulation.process, places, { random, name });
+  const auxiliary = auxiliaryVector(header, options.emulation.process, places, { random, name, platform });
   const words: readonly bigint[] = [
     BigInt(args.length),
     ...pointers,

@@ -104,6 +104,8 @@ export interface ProcessModel {
    */
   readonly hwcap: bigint;
   readonly hwcap2: bigint;
+  /** AT_PLATFORM, by which loaders name folders of libraries; default: not announced. */
+  readonly platform?: string | undefined;
   /** AT_DCACHEBSIZE, AT_ICACHEBSIZE; 0: not announced. */
   readonly cacheLineBytes: number;
   /** End of what a process may map, exclusive: TASK_SIZE of Linux. */
