@@ -52,8 +52,10 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     const changes = this.paths.changes();
     if (typeof changes === 'string') return changes;
     const place = this.paths.placeOf(found.path, false);
-    if (typeof place !== 'string' && place.kind === 'node') return onNode(place.path, place.node) ?? 0n;
-    return act(changes, found.path) ?? 0n;
+    if (typeof place === 'string') return place;
+    if (place.kind === 'node') return onNode(place.path, place.node) ?? 0n;
+    // Devices and files of `/proc` are none of the tree's.
+    return place.kind === 'tree' ? (act(changes, found.path) ?? 0n) : 'EPERM';
   }
 
   private makeDirectory(from: number, address: Address, mode: bigint): Answer {
@@ -252,6 +254,15 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
 
   private setPermissions(from: number, address: Address, mode: bigint): Answer {
     const permissions = Number(mode & 0o777n);
+    const found = this.paths.pathAt(from, address);
+    const place = typeof found === 'string' || found.path === '' ? null : this.paths.placeOf(found.path, true);
+    if (typeof place === 'object' && place?.kind === 'proc' && place.file.kind === 'descriptor') {
+      return this.setPermissionsOf(place.file.description, permissions);
+    }
+    if (typeof place === 'object' && place?.kind === 'tree' && place.path !== (found as { path: string }).path) {
+      const changes = this.paths.changes();
+      return typeof changes === 'string' ? changes : (changes.setPermissions(place.path, permissions) ?? 0n);
+    }
     return this.change(
       from,
       address,
@@ -273,13 +284,17 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
 
   fchmod(args: Arguments): Answer {
     const description = this.context.descriptors.get(int(arg(args, 0)));
-    if (!description) return 'EBADF';
+    if (!description || (description.flags & O.PATH) !== 0) return 'EBADF';
+    return this.setPermissionsOf(description, Number(arg(args, 1) & 0o777n));
+  }
+
+  private setPermissionsOf(description: Description, permissions: number): Answer {
     const changes = this.paths.changes();
     if (typeof changes === 'string') return changes;
     const name = this.nameOf(description);
     const { status } = description;
     if (!name || isSpecial(status)) return 0n;
-    return this.context.files.setOpenPermissions(name, status, Number(arg(args, 1) & 0o777n)) ?? 0n;
+    return this.context.files.setOpenPermissions(name, status, permissions) ?? 0n;
   }
 
   /** There is one user: it stays the owner, and may not make another one that. */

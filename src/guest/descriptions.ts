@@ -15,6 +15,7 @@ import type {
   ReplayedInput,
   WritableFile,
 } from './files.js';
+import { isSpecial } from './files.js';
 
 /** Flags that a description keeps. Source: Linux asm-generic/fcntl.h; equal on all targets. */
 export const O = {
@@ -388,6 +389,49 @@ export class DirectoryDescription extends Seekable {
 
   override readAt(): Errno {
     return 'EISDIR';
+  }
+}
+
+/** A place that was opened as such (O_PATH), also a link: it is looked at, not read or written. */
+export class PlaceDescription extends Description {
+  /** @param followed  null: it is none of the tree */
+  constructor(
+    private readonly place: string,
+    private readonly first: NodeStatus,
+    flags: number,
+    private readonly followed: Followed | null,
+  ) {
+    super(flags, first);
+    followed?.follow();
+  }
+
+  get path(): string {
+    return this.followed?.path ?? this.place;
+  }
+
+  /** What is at its path now is something else, or nothing. */
+  get isGone(): boolean {
+    return this.followed?.isUnlinked === true;
+  }
+
+  override get status(): NodeStatus {
+    return this.followed && !isSpecial(this.first) ? this.followed.timed(this.first) : this.first;
+  }
+
+  override get isReadable(): boolean {
+    return false;
+  }
+
+  override get isWritable(): boolean {
+    return false;
+  }
+
+  override seek(): Errno {
+    return 'EBADF';
+  }
+
+  protected override closed(): void {
+    this.followed?.told('close');
   }
 }
 

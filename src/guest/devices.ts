@@ -69,10 +69,11 @@ function isDevice(name: string): name is DeviceName {
 export function deviceAt(
   path: string,
   random: RandomBytes,
-): { readonly status: SpecialStatus; open(flags: number): Device } | null {
+): { readonly path: string; readonly status: SpecialStatus; open(flags: number): Device } | null {
   const name = path.startsWith('/dev/') ? path.slice('/dev/'.length) : '';
   if (!isDevice(name)) return null;
   return {
+    path,
     status: deviceStatus(name),
     open: (flags) => new Device(name, flags & (O.ACCMODE | O.NONBLOCK | O.APPEND), random),
   };

@@ -13,6 +13,7 @@ import {
   DirectoryDescription,
   FileDescription,
   O,
+  PlaceDescription,
   TextDescription,
 } from './descriptions.js';
 import { directoryEntry, isSpecial, joinPath, type NodeStatus, putNumber, statBytes, statxBytes } from './files.js';
@@ -24,6 +25,7 @@ import {
   type Place,
   withoutParents,
 } from './guest-paths.js';
+import { nodeStatus } from './network.js';
 import { PipeEnd } from './pipes.js';
 import { procStatus } from './proc.js';
 import type { StatLayout } from '../machine/emulation.js';
@@ -66,6 +68,10 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (!context.descriptors.hasRoom(1)) return 'EMFILE';
     const isDirectory = (flags & openFlags.directory) !== 0n;
     const kept = (wanted & (O.ACCMODE | O.PATH | CHANGEABLE)) | this.largeFile(flags);
+    if ((wanted & O.PATH) !== 0) {
+      const opened = this.openPlace(place, flags, wanted & (O.PATH | O.ACCMODE));
+      if (opened !== null) return typeof opened === 'string' ? opened : BigInt(context.descriptors.add(opened, (wanted & O.CLOEXEC) !== 0)); // prettier-ignore
+    }
     const isNew = (wanted & O.CREAT) !== 0 && (wanted & O.EXCL) !== 0;
     if (place.kind === 'node' && place.node.pipe && !isDirectory && !isNew) return this.openPipe(place.path, place.node.pipe, place.node.inode, kept, (wanted & O.CLOEXEC) !== 0); // prettier-ignore
     const opened =
@@ -107,6 +113,30 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
       if (!isReady()) end.abandon();
     };
     return context.retry(isReady, attempt, { over });
+  }
+
+  /** Opens what is no directory as a place; null: it is opened in the ordinary way. */
+  private openPlace(place: Place, flags: bigint, kept: number): PlaceDescription | Errno | null {
+    const { directory, noFollow } = this.context.model.openFlags;
+    if (place.kind === 'proc') return null;
+    const { files } = this.context;
+    const inTree = place.kind === 'tree' ? files.status(place.path, (flags & noFollow) === 0n) : null;
+    if (typeof inTree === 'string') return inTree;
+    if (inTree?.kind === 'directory') return null;
+    if ((flags & directory) !== 0n) return 'ENOTDIR';
+    switch (place.kind) {
+      case 'tree': {
+        const follow = inTree!.kind !== 'link';
+        const name = files.nameOf(place.path, inTree!, follow);
+        return new PlaceDescription(place.path, inTree!, kept, name);
+      }
+      case 'device':
+        return new PlaceDescription(place.device.path, place.device.status, kept, null);
+      case 'node':
+        return new PlaceDescription(place.path, nodeStatus(place.node), kept, null);
+      default:
+        return place satisfies never;
+    }
   }
 
   /** O_LARGEFILE, which is always on where words have 8 bytes. */
@@ -285,8 +315,9 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const found = this.paths.pathAt(from, address);
     if (typeof found === 'string') return found;
     if (BigInt.asIntN(32, size) <= 0n) return 'EINVAL';
-    if (found.path === '') return 'ENOENT';
-    const place = this.paths.placeOf(found.path, false);
+    const own = found.path === '' ? this.context.descriptors.get(from) : null;
+    if (found.path === '' && !(own instanceof PlaceDescription && own.status.kind === 'link')) return 'ENOENT';
+    const place = this.paths.placeOf(own?.path ?? found.path, false);
     if (typeof place === 'string') return place;
     const link = this.linkOf(place);
     if (typeof link === 'string') return link;

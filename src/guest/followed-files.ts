@@ -102,9 +102,9 @@ export class FollowedFiles implements FileSystem, OpenTree {
   }
 
   /** The name by which a file or directory is opened. */
-  nameOf(path: string, { inode, kind }: FileStatus): OpenName {
+  nameOf(path: string, { inode, kind }: FileStatus, follow = true): OpenName {
     // Where nothing changes the path can be looked at again later.
-    return new OpenName(this, this.changes ? this.realPlace(path, true) : path, inode, kind === 'directory');
+    return new OpenName(this, this.changes ? this.realPlace(path, follow) : path, inode, kind === 'directory');
   }
 
   // -------------------------------------------------------------------------------------- changing

@@ -6,7 +6,7 @@
  */
 import type { Address } from '../units.js';
 import type { CallContext } from './call-context.js';
-import { DirectoryDescription } from './descriptions.js';
+import { DirectoryDescription, PlaceDescription } from './descriptions.js';
 import { deviceAt } from './devices.js';
 import type { Errno } from './errno.js';
 import { type FileChanges, type FileStatus, joinPath, lastName, type NodeStatus, parentPath } from './files.js';
@@ -37,6 +37,13 @@ export function withoutParents(path: string): string {
     else out.push(each);
   }
   return `/${out.join('/')}`;
+}
+
+/** Where a link of `/proc` leads; null: it is none, or leads to what is open itself. */
+function nextPlace(file: ProcFile): string | null {
+  if (file.kind === 'link') return file.text;
+  const place = file.kind === 'descriptor' && file.description instanceof PlaceDescription ? file.description : null;
+  return place && !place.isGone ? place.path : null;
 }
 
 export class GuestPaths {
@@ -122,8 +129,9 @@ export class GuestPaths {
       const subject = id === null ? this.context.procSubject() : this.context.procSubjectOf(id);
       const file = subject && procFileAt(plain, subject);
       if (!file) return this.nodeAt(at) ?? { kind: 'tree', path: at };
-      if (file.kind !== 'link' || !follow) return { kind: 'proc', path: plain, file };
-      at = file.text;
+      const next = follow ? nextPlace(file) : null;
+      if (next === null) return { kind: 'proc', path: plain, file };
+      at = next;
     }
     return 'ELOOP';
   }

@@ -7,7 +7,7 @@ import { alignUpBig } from '../bits.js';
 import { type AddressSpace, SHARED_NAME, type SharedMapping } from './address-space.js';
 import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
 import type { Errno } from './errno.js';
-import { FileDescription } from './descriptions.js';
+import { FileDescription, O } from './descriptions.js';
 import { isSpecial } from './files.js';
 import { MemoryFile, SEAL } from './memory-file.js';
 import type { GuestMemory } from '../emulator/memory.js';
@@ -130,6 +130,7 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
   private mappedFile(number: number, protection: bigint, type: bigint): FileDescription | Errno {
     const description = this.context.descriptors.get(number);
     if (!description) return 'EBADF';
+    if ((description.flags & O.PATH) !== 0) return 'EBADF';
     if (!(description instanceof FileDescription)) return isSpecial(description.status) ? 'ENODEV' : 'EACCES';
     if (!description.isReadable) return 'EACCES';
     if (type === MAP_PRIVATE) return description;

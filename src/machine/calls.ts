@@ -28,7 +28,7 @@ export const CONDITIONS = {
   'hard-links': 'second names of a file that only a descriptor leads to: ENOENT',
   'file-times': 'times of pipes, sockets and devices: they stay',
   watches: 'watched files that are executed, mapped, or no files: not all events are told',
-  'path-descriptor': 'O_PATH of what is no directory: the descriptor is an ordinary one',
+  'path-descriptor': 'O_PATH of files of /proc: the descriptor is an ordinary one',
   holes: 'SEEK_DATA, SEEK_HOLE: EINVAL',
   'descriptor-commands': 'commands beside those of copies, flags, locks and F_GETPIPE_SZ: EINVAL',
   'non-blocking': 'flags beside O_APPEND and O_NONBLOCK, and O_NONBLOCK of standard input: left out',

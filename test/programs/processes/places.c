@@ -138,10 +138,54 @@ static void times(void) {
   printf("events: %d\n", status.st_mtime > 1700000000);
 }
 
+/* Opened as places: links too, which are looked at and not read. */
+static void handles(void) {
+  struct stat status;
+  char text[64] = {0}, name[64];
+  close(open("plain", O_CREAT | O_WRONLY, 0600));
+  symlink("plain", "link");
+  int link = open("link", O_PATH | O_NOFOLLOW), file = open("plain", O_PATH), null = open("/dev/null", O_PATH);
+  tell("link", fstat(link, &status));
+  printf("kind %o\n", status.st_mode & S_IFMT);
+  tell("readlinkat", readlinkat(link, "", text, sizeof text - 1));
+  printf("leads to %s\n", text);
+  tell("of a file", readlinkat(file, "", text, sizeof text));
+  tell("null", fstat(null, &status));
+  printf("kind %o\n", status.st_mode & S_IFMT);
+  tell("read", read(file, text, 1));
+  tell("write", write(file, text, 1));
+  tell("lseek", lseek(file, 0, SEEK_SET));
+  tell("fchmod", fchmod(file, 0644));
+  tell("mmap", mmap(0, 4096, PROT_READ, MAP_PRIVATE, file, 0) == MAP_FAILED ? -1 : 0);
+  tell("directory", open("link", O_PATH | O_NOFOLLOW | O_DIRECTORY));
+  tell("below a file", openat(file, "x", O_RDONLY));
+  tell("absent", open("absent", O_PATH));
+  tell("chmod of a link", fchmodat(AT_FDCWD, "link", 0644, AT_SYMLINK_NOFOLLOW));
+  tell("chmod of a file", fchmodat(AT_FDCWD, "plain", 0640, AT_SYMLINK_NOFOLLOW));
+  stat("plain", &status);
+  printf("mode %o\n", status.st_mode);
+  rename("plain", "renamed");
+  snprintf(name, sizeof name, "/proc/self/fd/%d", file);
+  int again = open(name, O_WRONLY);
+  tell("written", write(again, "text", 4));
+  stat("renamed", &status);
+  printf("size %ld\n", (long)status.st_size);
+  tell("chmod of what is open", chmod(name, 0604));
+  stat("renamed", &status);
+  printf("mode %o\n", status.st_mode);
+  stat(name, &status);
+  printf("opened: mode %o\n", status.st_mode);
+  snprintf(name, sizeof name, "/proc/self/fd/%d", again);
+  tell("chmod of another", chmod(name, 0600));
+  stat("renamed", &status);
+  printf("mode %o\n", status.st_mode);
+}
+
 int main(int count, char **arguments) {
   start = arguments[1];
   if (count < 2 || chdir(start)) return 1;
   places();
   times();
+  handles();
   return 3;
 }
