@@ -129,8 +129,8 @@ ${ENDLESS_NAMES.map((name) => `#ifdef __NR_${name}\nif (n == __NR_${name}) retur
       const numbers = [...Array(600).keys()].filter((n) => !ENDLESS.test(calls.get(n)?.name ?? ''));
       expect(answers).toHaveLength(numbers.length);
       const ENOSYS = 38;
-      // Of a code that it does not have, as here, Linux says so too; and kernels without AIO, seccomp
-      // and Landlock.
+      // Of a code that it does not have, as here, Linux says so too; and kernels without AIO,
+      // seccomp and Landlock.
       const absent =
         /^ipc$|^[gs]et_mempolicy$|^mbind$|^io_(setup|destroy|submit|cancel|p?getevents)|^io_uring|^seccomp$|^landlock/;
       const wrong = numbers.filter(
