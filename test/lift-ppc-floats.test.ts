@@ -12,6 +12,7 @@ import { ppcMachine, writeSource } from './support/emulator.js';
 import type { PpcLine } from './support/emulator.js';
 import { isLong, isWhole, sampled } from './support/long.js';
 import { CLASSIC, CLASSIC_750, floatProgram, VSX_ACCESSES, VSX_SCALARS, VSX_VECTORS } from './support/ppc-floats.js';
+import { Random } from './support/random.js';
 import { describeWith } from './support/tools.js';
 
 function compare(
@@ -76,6 +77,35 @@ describe('where qemu departs from the manual', () => {
     expect(after(add, [ONE, TENTH - 8n], 0x0200_0000n)[1] & 0x8006_0000n).toBe(0x0002_0000n);
     expect(after(['mtfsb1', { bo: 6, rc: 0 }], [], 0n)[1]).toBe(0x8200_0000n);
     expect(after(['mtfsb1', { bo: 6, rc: 0 }], [], 0x0200_0000n)[1]).toBe(0x0200_0000n);
+  });
+
+  test('FR says whether a result is larger than the one that is cut', () => {
+    const random = new Random(5);
+    const [FR, FI] = [0x4_0000n, 0x2_0000n];
+    // Exponents from which nothing overflows or becomes tiny.
+    const number = (): bigint => (random.wide() & 0x800f_ffff_ffff_ffffn) | (BigInt(1003 + random.below(40)) << 52n);
+    const lines: readonly PpcLine[] = [
+      add,
+      ['fsub', { frt: 2, fra: 3, frb: 4, rc: 0 }],
+      ['fmul', { frt: 2, fra: 3, frc: 4, rc: 0 }],
+      ['fdivs', { frt: 2, fra: 3, frb: 4, rc: 0 }],
+      ['fsqrt', { frt: 2, frb: 3, rc: 0 }],
+      ['fmadd', { frt: 2, fra: 3, frb: 4, frc: 5, rc: 0 }],
+      ['frsp', { frt: 2, frb: 3, rc: 0 }],
+    ];
+    const seen = new Set<string>();
+    for (const line of lines) {
+      for (let i = 0; i < 12; i++) {
+        const [mode, operands] = [BigInt([0, 2, 3][i % 3]!), [number(), number(), number()]];
+        if (line[0] === 'fsqrt') operands[0]! &= (1n << 63n) - 1n;
+        const [cut] = after(line, operands, 1n);
+        const [value, fpscr] = after(line, operands, mode);
+        const went = BigInt.asUintN(63, value) > BigInt.asUintN(63, cut);
+        expect([line[0], i, (fpscr & FR) !== 0n]).toEqual([line[0], i, went]);
+        seen.add(`${line[0]} ${went} ${(fpscr & FI) !== 0n}`);
+      }
+    }
+    expect(seen.size).toBeGreaterThanOrEqual(2 * lines.length);
   });
 
   test('fnmadd negates what was rounded', () => {

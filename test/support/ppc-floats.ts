@@ -268,7 +268,7 @@ function statusMask(text: string): number {
   const { vxsnan, fx, ux, zx, fr, fi, c, fprf } = STATUS_BITS;
   let out = fr;
   if (/fcti|xscv[dq]p[su][xdw]/.test(text)) out |= fprf;
-  if (/^(f\w+s\.? |frsp|xs\w+sp )/.test(text)) out |= c;
+  if (/^(f(?!n?abs)\w+s\.? |frsp|xs\w+sp )/.test(text)) out |= c;
   if (/^xs\w+sp /.test(text)) out |= ux | fx;
   if (/^(xs|xv|f)r(e|sqrte)/.test(text)) out |= zx | fx;
   if (/cmp[uo]/.test(text)) out |= fi | c;
