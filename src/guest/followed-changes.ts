@@ -13,8 +13,32 @@ import {
   isFileError,
   type WritableFile,
 } from './files.js';
-import type { FollowedFiles } from './followed-files.js';
-import { FollowedWritable } from './open-names.js';
+import { FollowedWritable, type OpenName, type OpenTree } from './open-names.js';
+
+/** A file of which something is told. */
+interface ToldFile {
+  /** Its place, without links. */
+  readonly real: string;
+  readonly inode: number;
+  readonly isDirectory: boolean;
+}
+
+/** The tree that is changed, as far as who changes it needs it. */
+interface ChangedTree extends OpenTree {
+  readonly nextCookie: number;
+  status(path: string, follow: boolean): FileStatus | FileError;
+  realPlace(path: string, follow: boolean): string;
+  nameOf(path: string, status: FileStatus): OpenName;
+  stampNew(inode: number): void;
+  stampParent(real: string): void;
+  stampChanged(status: FileStatus): void;
+  permitted(status: FileStatus, permissions: number): void;
+  tell(event: number, file: ToldFile): void;
+  tellSelf(event: number, inode: number): void;
+  tellIn(real: string, event: number, cookie?: number): void;
+  unlinked(real: string, status: FileStatus, isLast: boolean): void;
+  renamed(from: string, to: string): void;
+}
 
 /** What changes the tree, and is told of. */
 export class FollowedChanges implements FileChanges {
@@ -22,7 +46,7 @@ export class FollowedChanges implements FileChanges {
   readonly link?: NonNullable<FileChanges['link']>;
 
   constructor(
-    private readonly files: FollowedFiles,
+    private readonly files: ChangedTree,
     private readonly tree: FileSystem,
     private readonly changes: FileChanges,
   ) {
