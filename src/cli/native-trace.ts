@@ -2,7 +2,7 @@
 import * as fs from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { ElftraceError } from '../errors.js';
-import { FILE_NAME } from '../native/layout.js';
+import { FILE_NAME, LOST_NAME } from '../native/layout.js';
 import type { TracedObject } from '../native/objects.js';
 import { refused } from '../native/refuse.js';
 import { type NativeTracer, readThreadHeader, type ThreadHeader, type TraceSource } from '../native/reader.js';
@@ -107,6 +107,16 @@ export function traceFiles(dir: string): string[] {
     });
 }
 
+/** Calls that were lost by processes that had no file, as names of files in a directory say. */
+export function lostCalls(dir: string): number {
+  const lost = new Map<string, number>();
+  for (const name of fs.readdirSync(dir)) {
+    const [, key, count] = LOST_NAME.exec(name) ?? [];
+    if (key !== undefined) lost.set(key, Math.max(lost.get(key) ?? 0, Number(count)));
+  }
+  return [...lost.values()].reduce((a, b) => a + b, 0);
+}
+
 /** Files of the threads that were asked for. */
 function chosen<T extends { readonly header: ThreadHeader }>(
   files: readonly T[],
@@ -135,6 +145,12 @@ export async function openTrace({
   sources = false,
 }: TraceArguments): Promise<NativeTrace> {
   const names = traceFiles(dir);
+  const lost = lostCalls(dir);
+  if (names.length === 0 && lost > 0) {
+    throw new ElftraceError('unsupported-form', `${dir}: no process had a file for ${lost} calls or more`, {
+      reason: 'unfinished',
+    });
+  }
   if (names.length === 0) {
     throw new ElftraceError('no-match', `${dir} has no traces: elftrace record PROGRAM writes them`, { file: dir });
   }
@@ -164,7 +180,7 @@ export async function openTrace({
     const found = await finder.find(header);
     if (found !== null) objects.set(header.id, found);
   }
-  return new NativeTrace(threads, objects);
+  return new NativeTrace(threads, objects, lost);
 }
 
 export const tracerOf = (trace: NativeTrace): NativeTracer =>
@@ -195,8 +211,11 @@ export const NO_TIMES = '# times are not recorded: threads stand one after the o
 
 /** Says what a trace lacks. @returns the exit code: damage is no yes */
 export function sayDoubts(dir: string, doubts: TraceDoubts): number {
-  const { dropped, droppedEarly, droppedReturns, overwritten, damaged, unknown } = doubts;
-  const noRoom = dropped - droppedEarly;
+  const { dropped, droppedEarly, droppedUnfiled, droppedReturns, overwritten, damaged, unknown } = doubts;
+  const noRoom = dropped - droppedEarly - droppedUnfiled;
+  if (droppedUnfiled > 0) {
+    err(`${dir}: notice: ${droppedUnfiled} calls or more were not recorded: their processes had no file`);
+  }
   if (droppedEarly > 0) {
     err(`${dir}: notice: ${droppedEarly} calls were not recorded: the C library had not begun (resolvers of IFUNCs)`);
   }

@@ -24,7 +24,7 @@ import { makeSpares, removeSpares } from '../output/spares.js';
 import { type ChoiceOptions, choiceFor, choiceOf, writeChoice } from './record-choice.js';
 import { errorLine, exitCodes } from './exit.js';
 import { outputPath, readInput } from './files.js';
-import { RUN_FILE, type RunFacts, runFacts, traceFiles } from './native-trace.js';
+import { lostCalls, RUN_FILE, type RunFacts, runFacts, traceFiles } from './native-trace.js';
 import { hash, open, type Opened } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { err, flush, out } from './terminal.js';
@@ -279,11 +279,28 @@ async function runPatched(args: RecordArguments): Promise<number> {
   removeSpares(spares);
   await say(status);
   if (traceFiles(dir).length === 0) {
+    const sandbox = isInSandbox() ? ', or it began in a sandbox (ELFTRACE_SANDBOX=trace traces it all the same)' : '';
+    const lost = lostCalls(dir);
+    if (lost > 0) err(`${args.path}: notice: ${lost} calls or more were not recorded: their processes had no file`);
     err(
-      `${args.path}: error: the program wrote no trace into ${args.dir}: no traced function ran, or its files could not be made`,
+      `${args.path}: error: the program wrote no trace into ${args.dir}: no traced function ran, or its files could not be made${sandbox}`,
     );
   }
   return status;
+}
+
+/** Whether there are filters of system calls over us that the first process has not (RT-59). */
+function isInSandbox(): boolean {
+  const filtersOf = (process: string): string | undefined => {
+    try {
+      const status = fs.readFileSync(`/proc/${process}/status`, 'utf8');
+      return (/^Seccomp_filters:\s*(\d+)/m.exec(status) ?? /^Seccomp:\s*(\d+)/m.exec(status))?.[1];
+    } catch {
+      return undefined;
+    }
+  };
+  const ours = filtersOf('self') ?? '0';
+  return ours !== '0' && ours !== filtersOf('1');
 }
 
 /** Runs it with our standard streams. @returns its exit status as shells count */

@@ -79,5 +79,11 @@ export const RECORD = {
 /** Name of a trace file: process, thread, beginning of the object's sum, number. */
 export const FILE_NAME = /^(\d+)\.(\d+)\.([0-9a-f]{8})\.(\d+)\.trace$/;
 
+/**
+ * Name that says what a process lost without any file: process, beginning of the object's sum, when,
+ * how many calls.
+ */
+export const LOST_NAME = /^(\d+\.[0-9a-f]{8}\.[0-9a-f]+)\.(\d+)\.lost$/;
+
 /** Files of a header's size in a trace's directory, which begin so: room on a full disk. */
 export const SPARES = { names: Array.from({ length: 16 }, (_, i) => `spare.${i}`), magic: 'ELFTRSPR' } as const;

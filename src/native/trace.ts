@@ -11,6 +11,8 @@ export interface TraceDoubts {
   readonly dropped: number;
   /** Of these: before the C library knew its thread, as resolvers of static programs run. */
   readonly droppedEarly: number;
+  /** Of these: of processes that had no file; at least so many, at most a 1024th more. */
+  readonly droppedUnfiled: number;
   /** Returns that it could not, of calls that it did record. */
   readonly droppedReturns: number;
   /** Calls that made room for later ones, by its own count. */
@@ -85,11 +87,13 @@ export class NativeTrace {
 
   /**
    * @param objects  the traced objects by their id
+   * @param unfiled  calls that were dropped by processes without a file
    * @throws ElftraceError 'bad-reference' where the object of a file is not among them
    */
   constructor(
     files: readonly TraceFile[],
     private readonly objects: ReadonlyMap<string, TracedObject>,
+    private readonly unfiled = 0,
   ) {
     for (const { source, header } of files) {
       if (objects.has(header.id)) continue;
@@ -121,22 +125,20 @@ export class NativeTrace {
 
   /** What is known of it so far: damage is counted while events are read. */
   get doubts(): TraceDoubts {
-    // What a process lost without a file stands, so far, in the files of some of its threads.
-    const elsewhere = new Map<number, number>();
-    const early = new Map<number, number>();
-    let [dropped, droppedReturns, overwritten] = [0, 0, 0];
+    // What resolvers lost stands in each file of an object in a process.
+    const early = new Map<string, number>();
+    let [dropped, droppedReturns, overwritten] = [this.unfiled, 0, 0];
     for (const { header } of this.threads) {
-      dropped += header.dropped;
+      dropped += header.dropped + header.droppedElsewhere;
       droppedReturns += header.droppedReturns;
       overwritten += header.overwritten;
-      elsewhere.set(header.process, Math.max(elsewhere.get(header.process) ?? 0, header.droppedElsewhere));
-      early.set(header.process, Math.max(early.get(header.process) ?? 0, header.droppedEarly));
+      const key = `${header.process}.${header.id}`;
+      early.set(key, Math.max(early.get(key) ?? 0, header.droppedEarly));
     }
-    const sumOf = (counts: ReadonlyMap<number, number>): number => [...counts.values()].reduce((a, b) => a + b, 0);
-    dropped += sumOf(elsewhere);
     return {
       dropped,
-      droppedEarly: sumOf(early),
+      droppedEarly: [...early.values()].reduce((a, b) => a + b, 0),
+      droppedUnfiled: this.unfiled,
       droppedReturns,
       overwritten,
       damaged: this.damaged,

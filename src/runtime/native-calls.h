@@ -7,6 +7,8 @@
 
 enum {
   SYS_GETCWD = 17,
+  SYS_MKNODAT = 33,
+  SYS_UNLINKAT = 35,
   SYS_FALLOCATE = 47,
   SYS_OPENAT = 56,
   SYS_CLOSE = 57,

@@ -21,6 +21,12 @@ static int set_directory(const char *value)
   return 1;
 }
 
+/* Whether what failed may work when descriptors or memory are there again. */
+static int is_short(long result)
+{
+  return result == ENFILE_ || result == EMFILE_ || result == ENOMEM_;
+}
+
 static int begin_choice(const char *path);
 static struct opened *opened_of(struct page *page);
 
@@ -31,12 +37,14 @@ static u64 number_of(const char *text)
   return *text == 0 ? value : 0;
 }
 
-/* Whether the kernel says that the program has other rights than its user, or does not say. */
+#define NOT_NOW 2
+
+/* Whether the kernel says that the program has other rights than its user, or does not say; NOT_NOW. */
 static int is_secure(word *scratch)
 {
   long file = open_file(TEXT("/proc/self/auxv"), O_CLOEXEC_);
-  if (failed(file)) return 1;
-  long size = call3(SYS_READ, file, scratch, SCRATCH);
+  if (failed(file)) return is_short(file) ? NOT_NOW : 1;
+  long size = call3(SYS_READ, file, scratch, sizeof state.room);
   call1(SYS_CLOSE, file);
   for (long i = 0; !failed(size) && i + 2 * WORD_BYTES <= size; i += 2 * WORD_BYTES) {
     if (scratch[i / WORD_BYTES] == AT_SECURE_) return scratch[i / WORD_BYTES + 1] != 0;
@@ -44,15 +52,15 @@ static int is_secure(word *scratch)
   return 1;
 }
 
-/* Reads what the environment asks for; whether there is a state.directory to write to. */
+/* Reads what the environment asks for; whether there is a state.directory to write to; NOT_NOW. */
 static int read_environment(char *scratch)
 {
   long file = open_file(TEXT("/proc/self/environ"), O_CLOEXEC_);
-  if (failed(file)) return 0;
+  if (failed(file)) return is_short(file) ? NOT_NOW : 0;
   word held = 0;
   int found = 0, is_off = 0, is_skipping = 0, is_chosen = 1;
   for (;;) {
-    long size = call3(SYS_READ, file, scratch + held, SCRATCH - held);
+    long size = call3(SYS_READ, file, scratch + held, sizeof state.room - held);
     if (failed(size) || size == 0) break;
     held += (word)size;
     word begin = 0;
@@ -65,12 +73,13 @@ static int read_environment(char *scratch)
       else if ((value = value_of(text, TEXT("ELFTRACE_SIZE=")))) state.file_limit = number_of(value);
       else if ((value = value_of(text, TEXT("ELFTRACE_POLICY=ring")))) state.is_ring = *value == 0;
       else if ((value = value_of(text, TEXT("ELFTRACE_THREADS=first")))) state.is_first_only = *value == 0;
+      else if ((value = value_of(text, TEXT("ELFTRACE_SANDBOX=trace")))) state.filters = *value == 0 ? ~(word)0 : state.filters;
       else if ((value = value_of(text, TEXT("ELFTRACE_CHOICE=")))) is_chosen = *value == 0 || (!is_counting() && begin_choice(value));
       begin = i + 1;
     }
     copy(scratch, scratch + begin, held - begin);
     held -= begin;
-    if (held == SCRATCH) held = 0, is_skipping = 1;
+    if (held == sizeof state.room) held = 0, is_skipping = 1;
   }
   call1(SYS_CLOSE, file);
   return found && is_chosen && !is_off;

@@ -57,7 +57,7 @@ static int grow(struct page *page, word bytes)
   do size += step_of(size);
   while ((word)page->file + size < page->cur + bytes);
   page->stopped = 1;
-  if (size > page->window) return 0;
+  if (size > page->window || filters_here() > state.filters) return 0;
   long file = open_file(path_of(page), O_RDWR_ | O_NOFOLLOW_ | O_CLOEXEC_);
   if (failed(file)) return 0;
   int is_longer = same_file(file, page, 0) && extend(file, page->size, size);

@@ -61,6 +61,8 @@ struct page {
   word window, size, stopped, busy;
   u64 device, number;
   u32 sequence;
+  /* Calls while it had no file. */
+  word tries;
   /* Stacks of signal handlers are small: what is long lies here. */
   char path[1024];
 };
@@ -70,7 +72,7 @@ _Static_assert(sizeof(struct page) <= 4096, "behind it lies what is open");
 enum {
   READ = 1, WRITE = 2, SHARED = 1, PRIVATE = 2, ANONYMOUS = 0x20, WIPE_ON_FORK = 18, AT_HERE = -100,
   O_RDWR_ = 2, O_CREAT_ = 0x40, O_EXCL_ = 0x80, O_CLOEXEC_ = 0x80000,
-  EEXIST_ = -17, EOPNOTSUPP_ = -95, LIMIT_FILE = 1, LIMIT_SPACE = 9, AT_SECURE_ = 23, GET_NAME = 16,
+  EEXIST_ = -17, ENFILE_ = -23, EMFILE_ = -24, EOPNOTSUPP_ = -95, LIMIT_FILE = 1, LIMIT_SPACE = 9, AT_SECURE_ = 23, GET_NAME = 16,
 };
 
 #define SCRATCH 0x10000
@@ -140,14 +142,22 @@ struct state {
   struct header *volatile first_file;
   u64 file_limit;
   word is_ring, is_first_only;
+  /* Of sandboxes (native-sandbox.c): filters when the process began, and whether more came since. */
+  word is_asked, filters, is_closed;
   /* Of those that came together, the one that began. */
   u32 first_thread;
+  /* The last one that began, or could not. */
+  u32 asked_thread;
   /* What is recorded; 0: every call. */
   const struct choice *choice;
   volatile word is_silent;
   word reading;
   u64 span_ticks, span_time;
+  /* Of losses without a file (native-lost.c): who writes them, what was written. */
+  word lost_owner, is_lost_again, lost_count, lost_stamp;
   char directory[PATH_ROOM];
+  /* While the process begins, what it reads; then for paths of losses. */
+  char room[2 * PATH_ROOM];
 };
 #define READY 2
 #ifdef STATE_BYTES
@@ -242,10 +252,8 @@ static int is_left(const struct page *page)
 /* Decides once for the process: a slot, or off; 0: not now. */
 static long begin_process(void)
 {
-  long scratch = map(SCRATCH, READ | WRITE, PRIVATE | ANONYMOUS, -1);
-  if (failed(scratch)) return 0;
-  int is_on = !is_secure((word *)scratch) && read_environment((char *)scratch);
-  call2(SYS_MUNMAP, scratch, SCRATCH);
+  int is_off = is_secure((word *)state.room), is_on = is_off ? 0 : read_environment(state.room);
+  if (is_off == NOT_NOW || is_on == NOT_NOW) return 0;
   if (!is_on) return -1;
   for (word i = 0; i < SLOT_COUNT; i++) {
     word slot = slot_at(((word)config()->slot + i) % SLOT_COUNT);
@@ -294,6 +302,7 @@ static int process_is_ready(void)
     state.owner_process = process;
     state.first_file = 0;
     state.dropped_without_file = state.dropped_early = 0;
+    state.lost_count = state.lost_stamp = 0;
   }
   return native_slot > 0;
 }
@@ -320,6 +329,16 @@ static int extend(long file, word from, word to)
   return from == to;
 }
 
+/* The beginning of the object's sum. */
+static char *add_object(char *at)
+{
+  for (u32 i = 0; i < 4; i++) {
+    at = add_number(at, config()->id[i] >> 4, 16);
+    at = add_number(at, config()->id[i] & 15, 16);
+  }
+  return at;
+}
+
 static const char *path_of(struct page *page)
 {
   char *at = page->path;
@@ -329,10 +348,7 @@ static const char *path_of(struct page *page)
   *at++ = '.';
   at = add_number(at, page->thread, 10);
   *at++ = '.';
-  for (u32 i = 0; i < 4; i++) {
-    at = add_number(at, config()->id[i] >> 4, 16);
-    at = add_number(at, config()->id[i] & 15, 16);
-  }
+  at = add_object(at);
   *at++ = '.';
   at = add_number(at, page->sequence, 10);
   at = add_text(at, TEXT(".trace"));
@@ -491,6 +507,8 @@ static void add(word at, word count)
 #endif
 }
 
+#include "native-lost.c"
+
 /*
  * What was counted without a file goes to the first one of the process, which stays mapped. Who counts
  * looks for that behind it, and who publishes it for counts: each is seen by one of them, and taken once.
@@ -500,6 +518,7 @@ static void hand_over(void)
   struct header *first = __atomic_load_n(&state.first_file, __ATOMIC_SEQ_CST);
   word count = first ? __atomic_exchange_n(&state.dropped_without_file, 0, __ATOMIC_SEQ_CST) : 0;
   if (count) add((word)&first->dropped_elsewhere, count);
+  if (count && __atomic_load_n(&state.lost_count, __ATOMIC_SEQ_CST)) say_lost();
 }
 
 /* A file for the thread; `page` has nothing but zeros. It stays stopped where there is none. */
@@ -523,7 +542,11 @@ static void begin_thread(struct page *page)
     is_mapped = map_file(page, file);
   }
   call1(SYS_CLOSE, file);
-  if (!is_mapped) return;
+  if (!is_mapped) {
+    /* Its losses are in a name (native-lost.c), or in another thread's file. */
+    call3(SYS_UNLINKAT, AT_HERE, page->path, 0);
+    return;
+  }
   page->file->pairs[0][0] = start;
   page->file->pairs[0][1] = start_time;
   write_header(page);
@@ -584,6 +607,8 @@ static struct page *page_of_thread(void)
   begin_thread(page);
   return page;
 }
+
+#include "native-sandbox.c"
 
 #include "native-room.c"
 
@@ -662,9 +687,10 @@ static void drop(struct page *page)
     add((word)&page->file->dropped, 1);
     return;
   }
-  __atomic_fetch_add(&state.dropped_without_file, 1, __ATOMIC_SEQ_CST);
+  word count = __atomic_add_fetch(&state.dropped_without_file, 1, __ATOMIC_SEQ_CST);
   if (state.is_early) state.dropped_early++;
   hand_over();
+  if (state.first_file == 0 && is_mark(count)) say_lost();
 }
 
 /* While it is so, the entry finds no room and comes here. */
@@ -679,6 +705,13 @@ static void set_busy(struct page *page, word is_busy)
 /* Signals that instructions raise: ILL, TRAP, BUS, FPE, SEGV, SYS. */
 #define RAISED (1ul << 3 | 1ul << 4 | 1ul << 6 | 1ul << 7 | 1ul << 10 | 1ul << 30)
 
+/* What was missing for a file may be there by now: the second call, the fourth, the eighth … ask. */
+static int is_next_try(struct page *page)
+{
+  word count = ++page->tries;
+  return !state.is_first_only && (count & (count - 1)) == 0 && is_as_before();
+}
+
 /* The thread's page, ready for events, signals blocked; 0: the event is dropped. */
 static struct page *begin_event(u64 *before)
 {
@@ -688,12 +721,16 @@ static struct page *begin_event(u64 *before)
   struct page *page = page_at_hand();
   /* It makes no system call: where it began may be a sandbox that kills for them. */
   if (page == 0 && state.is_first_only && state.phase == READY) return 0;
+  if (page == 0 && !may_begin()) return 0;
+  if (native_slot < 0 || (page && page->busy)) return 0;
   /* Where a choice is made, only those are counted that would be recorded. */
-  if (native_slot < 0 || (page && ((page->stopped && !state.choice) || page->busy))) return 0;
+  int is_again = page && page->file == 0 && is_next_try(page);
+  if (page && page->stopped && !state.choice && !is_again) return 0;
   if (failed(call4(SYS_SIGPROCMASK, 0, all, before, 8))) return 0;
   page = page_of_thread();
   if (page && native_slot >= 0) {
     set_busy(page, 1);
+    if (is_again) begin_thread(page);
     return page;
   }
   call4(SYS_SIGPROCMASK, 2, before, 0, 8);

@@ -55,7 +55,7 @@
 
 #if __SIZEOF_LONG__ == 4
 /* Room for `struct state`. */
-#define STATE_BYTES 1184
+#define STATE_BYTES 3280
 #endif
 
 #define HEADER_BYTES 4096
