@@ -1,4 +1,4 @@
-/** What processes lose that cannot have a file for a while, or at all, is counted (RT-23, RT-60). */
+/** What processes that cannot have a file for a while, or at all, lose is counted (RT-23, RT-60). */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
@@ -11,7 +11,7 @@ import { describeWith } from './support/tools.js';
 
 const TRACERS = [[], ['--tracer', 'function_graph'], ['--tracer', 'counter']] as const;
 
-/** LIMIT BEFORE AFTER THREADS: so many calls (of each thread) under a limit of zero, so many behind it. */
+/** LIMIT BEFORE AFTER THREADS: calls (of each thread) under a limit of zero, and behind it. */
 const LIMITED = `#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n#include <sys/resource.h>
 #define PLAIN __attribute__((patchable_function_entry(0)))
 volatile int sink; void leaf(void) { sink++; } static int which;

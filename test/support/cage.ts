@@ -1,4 +1,4 @@
-/** Sandboxes that kill for system calls, or answer EPERM: a program that puts another one into one. */
+/** Sandboxes of system calls, which kill or answer EPERM: what puts a program into one. */
 import { compile } from './native-run.js';
 
 /**
@@ -29,7 +29,7 @@ export function caged(action: 'kill' | 'refuse' | 'only', calls: readonly number
 /** System calls of x86-64, by their numbers. */
 export const CALLS = { fallocate: 285, socket: 41 } as const;
 
-/** What the dynamic loader calls of glibc and a program that prints: no calls of files that are made. */
+/** What the dynamic loader calls of glibc and a program that prints: nothing that makes files. */
 export const LOADER_CALLS = [
   0, 1, 3, 5, 9, 10, 11, 12, 17, 21, 59, 89, 158, 218, 231, 257, 262, 273, 302, 318, 334, 439,
 ] as const;
