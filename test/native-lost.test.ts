@@ -1,4 +1,4 @@
-/** What processes that cannot have a file for a while, or at all, lose is counted (RT-23, RT-60). */
+/** What is lost by processes that cannot have a file for a while, or at all (RT-23, RT-60). */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
