@@ -194,6 +194,13 @@ describeNatively('without section headers', () => {
       expectTraced(whole, plain, output);
     });
 
+    test('RT-58: a table says where such calls are, not what they lead to', () => {
+      const whole = compile(FIB, [...PLAIN, ...FENTRY, '-mrecord-mcount', '-static', ...NO_PIE]);
+      const plain = scratch('stripped');
+      run('strip', ['-o', plain, whole]);
+      expectTraced(whole, plain, patched(plain));
+    });
+
     const KEEPS = 'push %rax; push %rcx; push %rdx; push %rsi; push %rdi; push %r8; push %r9;';
     const GIVES = 'pop %r9; pop %r8; pop %rdi; pop %rsi; pop %rdx; pop %rcx; pop %rax; ret';
     const ENTRY = `.globl __fentry__; __fentry__: ${KEEPS} ${GIVES}`;
@@ -310,6 +317,21 @@ describe.each(sampled(machines, 3))('$name', (machine) => {
         const ran = traced(patched(form.includes('-static') ? without : bare(plain)), [], ROOM, machine);
         expect([ran.status, Object.values(countsOf(report(ran.dir))).sort()]).toEqual([3, Object.values(FIB12).sort()]);
       });
+
+    if (ownEntry !== null)
+      test.each([['-static'], ...(machine.name === 'ppc64le' ? [['-pie', '-fPIE']] : [])])(
+        'RT-58: their table says where they are, not what they call: %s',
+        (...form) => {
+          const plain = compile(FIB, [...PLAIN, ...form, ...machine.sites], 'c', [], machine);
+          const stripped = scratch('stripped');
+          run(`${machine.triple}-strip`, ['-o', stripped, plain]);
+          const ran = traced(patched(stripped), [], ROOM, machine);
+          expect([ran.status, Object.values(countsOf(report(ran.dir))).sort()]).toEqual([
+            3,
+            Object.values(FIB12).sort(),
+          ]);
+        },
+      );
 
     if (machine.name === 'arm64')
       test('RT-56: nops inside a function are none of the table, whatever leads there', () => {

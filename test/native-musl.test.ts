@@ -6,6 +6,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { scratch } from './support/c-programs.js';
 import { CONFIG, LIBRARIES } from '../src/native/layout.js';
 import { isWhole, sampled } from './support/long.js';
 import { machines, ROOM, withTables } from './support/native-machines.js';
@@ -93,6 +94,24 @@ if (isWhole && existsSync(root))
       },
       120_000,
     );
+  });
+
+const STRIPPED = `#include <stdio.h>\n#include <string.h>\nint half(int n) { return n / 2; }
+int fib(int n) { return n < 2 ? n + half(n) : fib(n - 1) + fib(n - 2); }
+int main(void) { printf("%d %s\\n", fib(12), strerror(2)); return 3; }`;
+
+if (isWhole && existsSync(root))
+  describe.each(Object.keys(names))('%s', (name) => {
+    test.each(MODES.map((mode) => [mode]))('RT-44, RT-52: a static program without symbols: %j', (mode) => {
+      const machine = muslMachine(name, 'static');
+      const flags = ['-O1', '-fno-inline', '-fno-optimize-sibling-calls', '-fasynchronous-unwind-tables'];
+      const plain = compile(STRIPPED, [...flags, ...machine.sites], 'c', [], machine);
+      const stripped = scratch('stripped');
+      run(`${machine.triple}-strip`, ['-o', stripped, plain]);
+      const ran = traced(patched(stripped, ...mode), [], ROOM, machine);
+      expect([ran.status, ran.stdout]).toEqual([3, '144 No such file or directory\n']);
+      expect(Object.values(countsOf(report(ran.dir))).sort()).toEqual([1, 233, 465]);
+    });
   });
 
 /** Beginning of what the runtime is told. */

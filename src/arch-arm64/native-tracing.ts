@@ -8,6 +8,7 @@ import {
   type NativeTracing,
   type ValuePlaces,
 } from '../machine/native-tracing.js';
+import { type AddressParts, holdsByParts } from '../machine/address-pairs.js';
 import type { Address } from '../units.js';
 
 /** msr tpidr_el0, x0; mov w0, #0; ret: musl, __set_thread_area. */
@@ -111,6 +112,33 @@ const VALUES: ValuePlaces = {
   hiddenResult: null,
 };
 
+/** Bits 29 and 30 below bits 5 to 23, with the sign of the highest. */
+const relative = (word: number): number => ((word << 8) >> 13) * 4 + ((word >>> 29) & 3);
+
+/** `adrp x, page` or `movz x, #upper, lsl #16`, then `add x, x, #lower` or `movk`; `adr`. */
+const ADDRESSES: AddressParts = {
+  step: 4,
+  upper: (word, at) => {
+    const register = word & 31;
+    const half = (word >>> 5) & 0xffff;
+    if ((word & 0x9f00_0000) >>> 0 === 0x9000_0000) {
+      return { register, value: at - (at % 4096) + relative(word) * 4096 };
+    }
+    if ((word & 0x7fe0_0000) === 0x5280_0000) return { register, value: half };
+    return (word & 0x7fe0_0000) === 0x52a0_0000 ? { register, value: half * 0x1_0000 } : null;
+  },
+  lower: (word) => {
+    const half = (word >>> 5) & 0xffff;
+    if ((word & 0xffc0_0000) >>> 0 === 0x9100_0000) {
+      return { register: (word >>> 5) & 31, add: (word >>> 10) & 0xfff };
+    }
+    if ((word & 0x7fe0_0000) === 0x7280_0000) return { register: word & 31, add: half };
+    return (word & 0x7fe0_0000) === 0x72a0_0000 ? { register: word & 31, add: half * 0x1_0000 } : null;
+  },
+  whole: (word, at) => ((word & 0x9f00_0000) === 0x1000_0000 ? at + relative(word) : null),
+  base: null,
+};
+
 export const arm64NativeTracing: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
@@ -127,7 +155,7 @@ export const arm64NativeTracing: NativeTracing = {
     entry: 'elftrace_native_graph',
     stubs: graphStubs,
     shadowStacks: null,
-    holds: null,
+    holds: holdsByParts(ADDRESSES, 'little'),
   },
   // Sites at the function's entry, whose call leaves the return address in x9.
   conventions: ['regs'],

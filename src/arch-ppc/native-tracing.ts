@@ -2,6 +2,7 @@
 import { reaches } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { gnuAttributes } from '../elf/gnu-attributes.js';
+import { type AddressParts, holdsByParts } from '../machine/address-pairs.js';
 import type { ElfImage } from '../elf/image.js';
 import { elfV2Abi } from './abi.js';
 import {
@@ -82,11 +83,40 @@ const counterStubs = (endian: Endian): CounterStubs => ({
     words([LIS_R12 + (place >>> 16), ORI_R12_R12 + (place & 0xffff), branch(B, stub + 8n, entry), NOP], endian),
 });
 
+const TOC = 2;
+/** Where ELFv2 has a function's address at its beginning. */
+const R12 = 12;
+
+/**
+ * `lis r, upper` or `addis r, r2, upper`, then `addi r, r, lower` or `ori`; from r2 `addi` alone;
+ * `pla`. r2 is set at a function's entry, by `lis` or from r12.
+ */
+const ADDRESSES: AddressParts = {
+  step: 4,
+  upper: (word, at) => {
+    const [register, from, value] = [(word >>> 21) & 31, (word >>> 16) & 31, (word << 16) | 0];
+    if (word >>> 26 !== 15) return null;
+    if (from === 0) return { register, value };
+    if (from === TOC) return { register, value, onBase: true };
+    return from === R12 && register === TOC ? { register, value: at + value } : null;
+  },
+  lower: (word) => {
+    const [target, source] = [(word >>> 21) & 31, (word >>> 16) & 31];
+    if (word >>> 26 === 14 && source !== 0) return { register: source, add: (word << 16) >> 16 };
+    return word >>> 26 === 24 ? { register: target, add: word & 0xffff } : null;
+  },
+  whole: (word, at, next) => {
+    if ((word & 0xfffc_0000) !== 0x0610_0000 || next >>> 26 !== 14) return null;
+    return at + ((word << 14) >> 14) * 0x1_0000 + (next & 0xffff);
+  },
+  base: TOC,
+};
+
 const graph = (endian: Endian): GraphTracing => ({
   runtime: 'native-graph',
   entry: 'elftrace_native_graph',
   stubs: graphStubs(endian),
-  holds: null,
+  holds: holdsByParts(ADDRESSES, endian),
   shadowStacks: null,
 });
 

@@ -1,6 +1,7 @@
 /** Programs of RISC-V that write their own trace: the runtime of native.S and runtime/native.c. */
 import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
+import { type AddressParts, holdsByParts } from '../machine/address-pairs.js';
 import type { ElfImage } from '../elf/image.js';
 import { type CounterStubs, muslSlots, type NativeTracing, type ValuePlaces } from '../machine/native-tracing.js';
 
@@ -69,6 +70,29 @@ const FLOAT_ABI = 6;
 const FLOAT_ABI_DOUBLE = 4;
 const isDoubleFloat = ({ header }: ElfImage): boolean => (header.flags & FLOAT_ABI) === FLOAT_ABI_DOUBLE;
 
+const GP = 3;
+
+/** `auipc r, upper` or `lui`, then `addi r, r, lower`, also in two bytes; from gp `addi` alone. */
+const ADDRESSES: AddressParts = {
+  step: 2,
+  upper: (word, at) => {
+    const register = (word >>> 7) & 31;
+    if ((word & 0x7f) === 0x17) return { register, value: at + (word & ~0xfff) };
+    if ((word & 0x7f) === 0x37) return { register, value: word & ~0xfff };
+    // c.lui: the sign in bit 12, five bits from bit 2 on.
+    if ((word & 0xe003) !== 0x6001) return null;
+    return { register, value: (((word << 19) >> 31) * 32 + ((word >>> 2) & 31)) * 4096 };
+  },
+  lower: (word) => {
+    const operation = word & 0x707f;
+    if (operation === 0x13 || operation === 0x1b) return { register: (word >>> 15) & 31, add: word >> 20 };
+    if ((word & 0xe003) !== 0x0001) return null;
+    return { register: (word >>> 7) & 31, add: ((word << 19) >> 31) * 32 + ((word >>> 2) & 31) };
+  },
+  whole: () => null,
+  base: GP,
+};
+
 export const riscvNativeTracing: NativeTracing = {
   kind: 'runtime',
   runtime: 'native',
@@ -81,7 +105,13 @@ export const riscvNativeTracing: NativeTracing = {
   config: 'native_config',
   abi: null,
   // Sites call it as they call the other one: native-graph.S says why no stubs are needed.
-  graph: { runtime: 'native-graph', entry: 'elftrace_native_graph', stubs: null, shadowStacks: null, holds: null },
+  graph: {
+    runtime: 'native-graph',
+    entry: 'elftrace_native_graph',
+    stubs: null,
+    shadowStacks: null,
+    holds: holdsByParts(ADDRESSES, 'little'),
+  },
   // Sites at the function's entry, whose call links through t0.
   conventions: ['g2'],
   slots: [

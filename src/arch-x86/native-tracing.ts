@@ -1,5 +1,6 @@
 /** Programs of x86-64 that write their own trace: the runtime of native.S and runtime/native.c. */
 import { ByteView, concatBytes } from '../bytes.js';
+import type { LoadedBytes } from '../machine/address-pairs.js';
 import type { CounterStubs, GraphStubs, NativeTracing, ValuePlaces } from '../machine/native-tracing.js';
 import type { SiteReading, SiteStore, SiteView } from '../machine/sites.js';
 import type { Address } from '../units.js';
@@ -57,8 +58,7 @@ const isRelative = (modRm: number): boolean => (modRm & 0xc7) === 5;
  * An address stands in code and data as its lower 32 bits, or is computed by
  * `lea distance(%rip),%reg`; wherever an instruction begins.
  */
-function holds(bytes: Uint8Array, address: Address, some: ReadonlySet<Address>): boolean {
-  const low = new Set(Array.from(some, (each) => Number(each & 0xffff_ffffn)));
+function holdsIn({ bytes, address }: LoadedBytes, low: ReadonlySet<number>): boolean {
   const start = Number(address & 0xffff_ffffn) + 1;
   if (low.size === 0) return false;
   let word = 0;
@@ -70,6 +70,11 @@ function holds(bytes: Uint8Array, address: Address, some: ReadonlySet<Address>):
     if (isLea && low.has((start + at + word) >>> 0)) return true;
   }
   return false;
+}
+
+function holds(loads: readonly LoadedBytes[], some: ReadonlySet<Address>): boolean {
+  const low = new Set(Array.from(some, (each) => Number(each & 0xffff_ffffn)));
+  return loads.some((each) => holdsIn(each, low));
 }
 
 const graphStubs: GraphStubs = {

@@ -2,6 +2,7 @@
 import type { ElfImage } from '../elf/image.js';
 import type { Address } from '../units.js';
 import type { Abi } from './abi.js';
+import type { LoadedBytes } from './address-pairs.js';
 import type { ConventionName } from './conventions.js';
 import type { SiteReading, SiteStore, SiteView } from './sites.js';
 
@@ -76,10 +77,9 @@ export interface GraphTracing {
    */
   readonly shadowStacks: { readonly property: number; readonly bit: number } | null;
   /**
-   * Whether bytes at an address, code and data, may hold one of some addresses, or compute it;
-   * null: that is not known of the machine's code.
+   * Whether what a program loads, code and data, may hold one of some addresses, or compute it.
    */
-  readonly holds: ((bytes: Uint8Array, address: Address, some: ReadonlySet<Address>) => boolean) | null;
+  readonly holds: (loads: readonly LoadedBytes[], some: ReadonlySet<Address>) => boolean;
 }
 
 /** How `long double` is made and passed. */

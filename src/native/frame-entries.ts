@@ -46,10 +46,9 @@ function entriesIn(bytes: Uint8Array, address: Address, endian: ElfImage['header
 
 /** Whether something in the file may hold or compute the address of an entry. */
 export function handsOverFrames(image: ElfImage, { holds }: GraphTracing): boolean {
-  if (holds === null) return true;
   const loads = image.segments
     .filter(({ type, fileSize }) => type === PT_LOAD && fileSize > 0)
     .map(({ address, offset, fileSize }) => ({ address, bytes: image.bytes.subarray(offset, offset + fileSize) }));
   const entries = new Set(loads.flatMap(({ address, bytes }) => [...entriesIn(bytes, address, image.header.endian)]));
-  return loads.some(({ address, bytes }) => holds(bytes, address, entries));
+  return holds(loads, entries);
 }

@@ -713,11 +713,14 @@ function sourcesOf(program: Program, view: ProgramView, record: FileRecord | nul
     const table = unnamed('enough') ?? unnamed('few');
     if (table !== null) tables.push(table);
   }
-  // Beside a table of padding the calls are the sites (-pg -mfentry without -mrecord-mcount).
-  if (!tables.some((table) => table.role === 'sites')) {
+  const own = tables.filter(({ role }) => role === 'sites');
+  if (own.every((table) => decideSource(program, table, view) === 'mcount-table')) {
     const edited = (record?.edits ?? []).map(({ offset }) => offset);
     tellUnnamedEntry(program, edited);
     if (options.original) tellUnnamedEntry(options.original, []);
+  }
+  // Beside a table of padding the calls are the sites (-pg -mfentry without -mrecord-mcount).
+  if (own.length === 0) {
     const calls = findCalls(program, options.signal);
     const before = options.original ? callsBefore(options.original, calls) : [];
     const recorded = recordedPlaces(program, record, [calls, ...before]);
