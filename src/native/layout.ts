@@ -80,7 +80,7 @@ export const RECORD = {
 export const FILE_NAME = /^(\d+)\.(\d+)\.([0-9a-f]{8})\.(\d+)\.trace$/;
 
 /**
- * Name that says what a process lost without any file: process, beginning of the object's sum, when,
+ * Name that says what a process lost without any file: process, beginning of its sum, time,
  * how many calls.
  */
 export const LOST_NAME = /^(\d+\.[0-9a-f]{8}\.[0-9a-f]+)\.(\d+)\.lost$/;
