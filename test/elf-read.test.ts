@@ -394,6 +394,30 @@ describe('shapes built by the test', () => {
     }
   });
 
+  test('M-TAB-2 SHT_RELR: bitmaps without a bit may stand in front of the first address, others not', () => {
+    for (const shape of ALL_SHAPES) {
+      const table = (...contents: bigint[]): Uint8Array =>
+        buildElf({
+          ...shape,
+          type: C.ET_DYN,
+          sections: [
+            {
+              name: '.relr.dyn',
+              type: C.SHT_RELR,
+              flags: 2,
+              address: 0x100n,
+              entrySize: shape.is64 ? 8 : 4,
+              contents: words(shape, contents),
+            },
+          ],
+        });
+      // What remains of a table whose places were all emptied; loaders relocate nothing for it.
+      expect([...readElf(table(1n, 1n)).relocations[0]!.offset]).toEqual([]);
+      expect([...readElf(table(1n, 0x1000n)).relocations[0]!.offset]).toEqual([0x1000n]);
+      expect(() => readElf(table(3n, 0x1000n)).relocations[0]!.offset).toThrow(/begins with a bitmap/);
+    }
+  });
+
   test('notes of a file without section headers come from PT_NOTE; 8-byte alignment', () => {
     const contents = note(LITTLE64, 'GNU', 5, new Uint8Array(16));
     const built = buildElf({

@@ -193,9 +193,10 @@ function countRelr(source: RelocationSource): number {
       based = true;
       rows++;
     } else {
-      if (!based) throw malformed(source.what, 'begins with a bitmap', { fileOffset: at });
-      rows += bitCount(word) - 1;
-      if (is64) rows += bitCount(view.u32(at + 4 - low));
+      const bits = bitCount(word) - 1 + (is64 ? bitCount(view.u32(at + 4 - low)) : 0);
+      // One without a bit is what remains of a table whose places were all emptied.
+      if (!based && bits > 0) throw malformed(source.what, 'begins with a bitmap', { fileOffset: at });
+      rows += bits;
     }
   }
   const limit = Math.floor(view.size / wordBytes);
