@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
+import { runtimeObject } from '../src/runtime/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples } from './support/pipeline.js';
 import { proof } from './support/proof.js';
@@ -139,4 +140,24 @@ test('PV-4: an error names the file that it is about, and code that no site reac
     2,
     expect.stringContaining(`${at('other')}: error: what its sites execute is proved`),
   ]);
+});
+
+test('PV-4: sites that did not change are proved by their bytes, where there are any; no site is no proof', () => {
+  const nops = sample('arm64/program-patchable-2');
+  const same = elftrace(['prove', nops, nops]);
+  expect([same.status, same.stdout]).toEqual([
+    0,
+    expect.stringMatching(/ 0 proved, 19 unchanged, 0 different, 0 inconclusive\n$/),
+  ]);
+  // A byte beside them: functions without a site run, too.
+  const bytes = bytesOf(nops);
+  const image = readElf(bytes);
+  bytes[image.fileOffsetOf(image.symbols.value[image.symbols.find('quiet')]!)]! ^= 1;
+  writeFileSync(at('quiet'), bytes);
+  expect(elftrace(['prove', at('quiet'), nops]).status).toBe(125);
+  writeFileSync(at('none.o'), runtimeObject('arm64', 'regs')!);
+  expect(elftrace(['prove', at('none.o'), at('none.o')])).toMatchObject({
+    status: 125,
+    stdout: expect.stringMatching(/ 0 sites: 0 proved, 0 unchanged/),
+  });
 });

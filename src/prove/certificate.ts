@@ -95,11 +95,11 @@ function addressText(addresses: readonly Address[]): string {
   return [...addresses.slice(0, 1).map(hex), ...rest].join(' ');
 }
 
-/** What `prove` says as a whole (PV-4). */
+/** What `prove` says as a whole (PV-4). Sites that did not change are proved by their bytes. */
 export function resultOf(summary: ProofSummary): SiteProof['verdict'] {
   if (summary.different > 0) return 'different';
   const open = summary.inconclusive + summary.skipped + summary.unexplained.length;
-  return open > 0 || summary.proved === 0 ? 'inconclusive' : 'proved';
+  return open > 0 || summary.proved + summary.unchanged === 0 ? 'inconclusive' : 'proved';
 }
 
 const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
