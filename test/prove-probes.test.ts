@@ -144,6 +144,19 @@ test.each(repeats(['arm64/pg+probes probe-arguments', 'ppc32/ool+probes probe-tw
   },
 );
 
+test('PV-1: an instruction under a jump that reads changed text says nothing, and is proved by other trials', () => {
+  const prover = proverOf('x86-64/modern+probes kernel-jump-return');
+  expect(new Set(verdicts(prover))).toEqual(new Set(['proved']));
+  // sub $0x48,%rsp; movzbl (%rdi),%edx: the copy reads through %rsi then.
+  const copied = Buffer.from('4883ec480fb617', 'hex');
+  const { image } = prover.patched.sites.program;
+  const { address, offset, size } = image.section('.elftrace.slots')!;
+  const at = Buffer.from(image.bytes.subarray(offset, offset + size)).indexOf(copied);
+  expect(at).toBeGreaterThan(0);
+  prover.patched.world.rewrite(address + BigInt(at + 6), Uint8Array.of(0x16));
+  expect(verdicts(prover)).toContainEqual(expect.not.stringMatching(/^proved$/));
+});
+
 test('PV-3: a site has all states where no other one of its shape calls the same', () => {
   const prover = proverOf('x86-64/modern+probes return-graph');
   const proofs = prover.subjects.map((subject) => prover.prove(subject));

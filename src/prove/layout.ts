@@ -67,6 +67,21 @@ export class ImageLayout {
     return this.segments.some((each) => each.execute && address >= each.address && address < each.end);
   }
 
+  /** Where code may be executed. */
+  get text(): readonly { readonly start: Address; readonly end: Address }[] {
+    return this.segments.filter(({ execute }) => execute).map(({ address, end }) => ({ start: address, end }));
+  }
+
+  /** What the image has at an address: zeros where that is nothing. */
+  bytes(address: Address, size: number): Uint8Array {
+    const first = address - (address % BigInt(PAGE_BYTES));
+    const found = new Uint8Array(2 * PAGE_BYTES);
+    for (const i of [0, 1])
+      this.fill(first + BigInt(i * PAGE_BYTES), found.subarray(i * PAGE_BYTES, (i + 1) * PAGE_BYTES));
+    const from = Number(address - first);
+    return found.subarray(from, from + size);
+  }
+
   /** Whether the image has bytes at an address. */
   owns(address: Address): boolean {
     return this.segments.some((each) => address >= each.address && address < each.end);

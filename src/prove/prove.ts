@@ -17,6 +17,7 @@ import { entryPoint } from '../program/entry-points.js';
 import type { Address } from '../units.js';
 import { giveAccount } from './account.js';
 import { enterMoment, momentsOf } from './between.js';
+import { readsChangedText } from './changed-text.js';
 import { unexplainedChanges } from './changes.js';
 import { differing, ImageLayout, PAGE_BYTES } from './layout.js';
 import { OwnData } from './own-data.js';
@@ -551,12 +552,21 @@ export class Prover {
   attempt(trials: Attempts, entry: Entry, seed: number): Outcome {
     const outcome = trials.once(this.begin(trials, entry, seed));
     this.reset();
-    if (outcome.kind !== 'different' || outcome.phase !== 'return') return outcome;
+    if (outcome.kind !== 'different') return outcome;
+    if (outcome.phase !== 'return') return this.readsText(trials, entry, seed) ?? outcome;
     const [ended, other] = this.outsideTracer(trials, entry, seed);
     if (ended !== null && ended.kind !== 'different') return ended;
     if (other.kind !== 'equal') return outcome;
     const detail = 'the function computes with its own return address, which the tracer replaces';
     return { kind: 'open', reason: 'uses-return-address', detail, doubt: true };
+  }
+
+  /** The trial once more: a way that reads changed text says nothing; null: it does not. */
+  private readsText(trials: Attempts, entry: Entry, seed: number): Outcome | null {
+    const reads = readsChangedText(this.pair, () => trials.once(this.begin(trials, entry, seed)));
+    this.reset();
+    const detail = 'the way to it reads text that the patch changed, through a pointer that the trial made up';
+    return reads ? { kind: 'open', reason: 'not-reached', detail, doubt: false } : null;
   }
 
   /**

@@ -14,6 +14,8 @@ export interface MutantImage {
   readonly sample: string;
   /** Modules that `load` lays out beside it; the image is what comes out. */
   readonly modules?: readonly string[];
+  /** Options of `load`, where it is laid out first. */
+  readonly loading?: readonly string[];
   readonly options: readonly string[];
   /** Steps of a session, in YAML. */
   readonly session?: string;
@@ -367,6 +369,28 @@ const loadedWays: typeof ways = Object.fromEntries(
   ]),
 );
 
+/**
+ * A core for the top 2 GiB, as kernels are: what does with 32 bits the same as with 64 at the
+ * addresses of programs does something else there.
+ */
+const kernelRows: readonly (Row & { readonly loading: readonly string[] })[] = ['modern', '2014'].map((tramp) => ({
+  object: `x86-64/${tramp === '2014' ? 'y2014' : tramp}`,
+  sample: 'x86-64/core-kernel.o',
+  loading: ['--base', 'kernel', '--x86-tramp', tramp],
+}));
+const inKernel = (of: typeof ways, ...names: readonly string[]): typeof ways =>
+  Object.fromEntries(names.map((name) => [`kernel-${name}`, of[name]!]));
+const kernelWays = inKernel(
+  ways,
+  ...['function', 'graph', 'registers', 'list', 'assist', 'assist-rcu', 'graph-list', 'list-rcu', 'graph-two'],
+  ...['graph-calls', 'nested', 'nested-list', 'direct', 'directs-list', 'livepatch-list'],
+);
+const kernelProbeWays = inKernel(
+  probeWays,
+  ...['probe-list', 'probe-arguments', 'probe-faults', 'probe-sizes', 'probe-two', 'jump-arguments', 'jump-return'],
+  ...['return-two', 'return-graph', 'return-beside-graph', 'return-then-graph', 'graph-then-return', 'return-once'],
+);
+
 export const mutantImages: readonly MutantImage[] = [
   ...rows.flatMap((row) => [
     ...imagesOf(row, { ...ways, ...sharedWays(row.object) }),
@@ -377,6 +401,14 @@ export const mutantImages: readonly MutantImage[] = [
     ...imagesOf(row, nestedProbeWays, row.object.replace(' ', '+probes ')),
   ]),
   ...loadedRows.flatMap((row) => imagesOf(row, loadedWays).map((each) => ({ ...each, modules: [row.module] }))),
+  ...kernelRows.flatMap((row) => [
+    ...imagesOf(row, kernelWays).map((each) => ({ ...each, modules: [], loading: row.loading })),
+    ...imagesOf(row, kernelProbeWays, `${row.object}+probes`).map((each) => ({
+      ...each,
+      modules: [],
+      loading: [...row.loading, '--probes', '8'],
+    })),
+  ]),
 ];
 
 export interface MutantPair {
@@ -399,7 +431,7 @@ export function argumentsOf(
 
 /** Patches the sample of an image; text: why it is refused. */
 export function makeImage(image: MutantImage): MutantPair | string {
-  const { sample, modules } = image;
+  const { sample, modules, loading = [] } = image;
   const folder = mkdtempSync(join(tmpdir(), 'elftrace-mutants-'));
   const [output, session, loaded] = [join(folder, 'out'), join(folder, 'session'), join(folder, 'image')];
   const original = modules === undefined ? join(builtSamples, sample) : loaded;
@@ -407,7 +439,7 @@ export function makeImage(image: MutantImage): MutantPair | string {
     if (image.session !== undefined) writeFileSync(session, image.session);
     const parts = [sample, ...(modules ?? [])].map((each) => join(builtSamples, each));
     const commands = [
-      ...(modules === undefined ? [] : [['load', ...parts, '-o', loaded]]),
+      ...(modules === undefined ? [] : [['load', ...parts, ...loading, '-o', loaded]]),
       argumentsOf(image, session, output, original),
     ];
     for (const command of commands) {
