@@ -2658,8 +2658,8 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'prove: a thread has any owner',
-    file: 'prove/own-data.js',
-    find: 'const holds = asked || block === moved ? [this.owner]',
+    file: 'prove/own-writes.js',
+    find: 'const holds = asked || block === moved ? [owner]',
     replace: 'const holds = true ? null',
     test: 'prove-states',
     named: 'what is wrong in the owner',
