@@ -572,7 +572,8 @@ export class Prover {
   /**
    * The trial once more, with a body that ends where it would come to the tracer's data, as any
    * pointer that a trial makes up may where addresses have 32 bits: there it finds other numbers in
-   * the patched. Code of a tracer that the original has runs on.
+   * the patched. It also ends where it would store to what tells threads apart. Code of a tracer
+   * that the original has runs on.
    * @returns what comes of it, null if the body comes to no such place; then, with a body that has
    *   the tracer's return address in the original, too
    */
@@ -582,13 +583,19 @@ export class Prover {
     const isOwn = (address: Address): boolean => this.own.some(({ start, end }) => address >= start && address < end);
     const once = (isCalledAlike: boolean): Outcome => {
       const begun = this.begin(trials, entry, seed);
-      const off = this.own.map(({ start, end }) =>
-        machine.watch({ address: start, size: Number(end - start), access: 'any' }, (_machine, { instruction }) => {
+      const watch = (address: Address, size: number, access: 'write' | 'any') =>
+        machine.watch({ address, size, access }, (_machine, { instruction }) => {
           if (isOwn(instruction)) return 'continue';
           isThere = true;
           return 'stop';
-        }),
-      );
+        });
+      const off = [
+        ...this.own.map(({ start, end }) => watch(start, Number(end - start), 'any')),
+        // What tells threads apart no program changes.
+        ...this.threadWords(begun).map((address) =>
+          watch(address, this.patched.sites.program.image.wordBytes, 'write'),
+        ),
+      ];
       const outcome = trials.once(begun, isCalledAlike);
       for (const each of off) each();
       this.reset();
@@ -668,20 +675,24 @@ export class Prover {
       state,
       back,
     );
-    if (state === 'unmapped') ProofWorld.leaveOut(worlds, begun.stackPointer);
+    if (state === 'unmapped') ProofWorld.leaveOut(worlds, begun.stackPointer, this.threadWords(begun));
     if (NULL_POINTERS.has(state) && this.isEmptyAtFirst(begun, state)) ProofWorld.leaveOutFirst(worlds);
     return begun;
+  }
+
+  /** Words that may tell threads apart: a thread pointer leads to memory. */
+  private threadWords({ registers }: Begun): readonly Address[] {
+    return Object.values(this.emulation.proof.threadKey?.at ?? {}).map((name) => registers.get(name));
   }
 
   /**
    * Whether nothing need be at address 0: no thread has its number there, and no probe is handled,
    * which may read any memory.
    */
-  private isEmptyAtFirst({ registers }: Begun, state: TracerState | null): boolean {
-    const places = Object.values(this.emulation.proof.threadKey?.at ?? {});
+  private isEmptyAtFirst(begun: Begun, state: TracerState | null): boolean {
     // The word of the last address ends at the first one.
     const isAway = (at: Address): boolean => BigInt.asUintN(64, at + 8n) >= BigInt(PAGE_BYTES) + 8n;
-    const isFree = places.every((name) => isAway(registers.get(name)));
+    const isFree = this.threadWords(begun).every(isAway);
     return isFree && (state === 'rowless' || this.probes === null);
   }
 

@@ -38,6 +38,13 @@ const FREE = {
   32: { stack: 0x5e5e_0000n, back: 0x6d6d_0000n },
 };
 
+/**
+ * Where a thread pointer leads that would be a special number: to a block of its own, as the ABI
+ * says. What a body stores through another register of the same number is none of it.
+ */
+const THREAD_BLOCK = 0x7c7c_0000_0000n;
+const isSpecial = (value: bigint): boolean => BigInt.asUintN(63, value + 0x1000n) < 0x2000n;
+
 /** Whether a stack pointer is one that the ABI lets a function be called with. */
 export const isAligned = (stackPointer: bigint, { stackAlign, stackSkew }: ProofModel): boolean =>
   (stackPointer + stackSkew) % stackAlign === 0n;
@@ -218,6 +225,9 @@ export function begin(
   const stackPointer = before?.stackPointer ?? page + BigInt(slot) * proof.stackAlign - proof.stackSkew;
   const thread = emulation.process.threads.pointer;
   if (before !== null) machine.setRegister(thread, before.registers.get(thread));
+  for (const [i, name] of Object.values(proof.threadKey?.at ?? {}).entries()) {
+    if (isSpecial(machine.register(name))) machine.setRegister(name, THREAD_BLOCK + BigInt(i * PAGE_BYTES));
+  }
   machine.setRegister(abi.stackPointer, stackPointer);
   let returnAddress = free.back + BigInt(random.below(0x10000)) * 16n;
   while (layout.owns(returnAddress)) returnAddress += BigInt(PAGE_BYTES);

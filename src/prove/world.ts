@@ -208,12 +208,15 @@ export class ProofWorld {
    * Every other page is not mapped: none of either image or of the stack, nor one that a world has
    * already.
    * @param stack  the stack pointer; null: every page appears
+   * @param words  words that are always there
    */
-  static leaveOut(worlds: readonly ProofWorld[], stack: Address | null): void {
+  static leaveOut(worlds: readonly ProofWorld[], stack: Address | null, words: readonly Address[] = []): void {
+    const kept = new Set(words.flatMap((at) => [pageOf(at), pageOf(at + 7n)]));
     const isThere = (page: Address): boolean =>
       worlds.some((each) => each.pages.has(page) || each.layout.touches(page));
     const isStack = (page: Address): boolean => page > stack! - AROUND_STACK && page < stack! + AROUND_STACK;
-    const absent = (page: Address): boolean => (numberOf(page) & 1) === 0 && !isStack(page) && !isThere(page);
+    const absent = (page: Address): boolean =>
+      (numberOf(page) & 1) === 0 && !isStack(page) && !isThere(page) && !kept.has(page);
     for (const world of worlds) world.absent = stack === null ? null : absent;
   }
 
