@@ -358,16 +358,34 @@ function imagesOf({ object, sample, options = [] }: Row, waysOf: typeof ways, na
  * A module and its core, each with a table of contents of its own: what does not give the register
  * back that points to it shows.
  */
-const loadedRows: readonly (Row & { readonly module: string })[] = [
+const loadedRows: readonly (Row & { readonly module: string; readonly loading?: readonly string[] })[] = [
   { object: 'ppc64-elfv1/regs', sample: 'ppc64-elfv1/core-mprofile.o', module: 'ppc64-elfv1/far-one-mprofile.ko' },
+  { object: 'ppc64-elfv2-be/regs', sample: 'ppc64-elfv2-be/core.o', module: 'ppc64-elfv2-be/far-one.ko' },
   { object: 'ppc64-elfv2-le/regs', sample: 'ppc64-elfv2-le/core.o', module: 'ppc64-elfv2-le/far-one.ko' },
+  ...['ool', 'ool-ops'].map((entries) => ({
+    object: `ppc64-elfv1/${entries}`,
+    sample: 'ppc64-elfv1/core-patchable-1.o',
+    module: 'ppc64-elfv1/far-one-patchable-1.ko',
+    loading: ['--ppc-entries', entries],
+  })),
 ];
-const loadedWays: typeof ways = Object.fromEntries(
-  ['function', 'graph', 'registers'].map((name) => [
-    `loaded-${name}`,
-    { options: [...ways[name]!.options!, '-l', 'far_*'] },
-  ]),
-);
+const loadedWays: typeof ways = {
+  ...Object.fromEntries(
+    ['function', 'graph', 'registers'].map((name) => [
+      `loaded-${name}`,
+      { options: [...ways[name]!.options!, '-l', 'far_*'] },
+    ]),
+  ),
+  'loaded-list': {
+    session: session(
+      'ops: { name: one, call: elftrace_counter, filter: "far_*" }',
+      'ops: { name: two, call: elftrace_function_tracer, filter: "far_*", regs: if-supported }',
+      'graph: { name: three, filter: "far_*" }',
+      'register: one',
+      'register: two',
+    ),
+  },
+};
 
 /**
  * A core for the top 2 GiB, as kernels are: what does with 32 bits the same as with 64 at the
@@ -400,7 +418,9 @@ export const mutantImages: readonly MutantImage[] = [
     ...imagesOf(row, nestedWays),
     ...imagesOf(row, nestedProbeWays, row.object.replace(' ', '+probes ')),
   ]),
-  ...loadedRows.flatMap((row) => imagesOf(row, loadedWays).map((each) => ({ ...each, modules: [row.module] }))),
+  ...loadedRows.flatMap((row) =>
+    imagesOf(row, loadedWays).map((each) => ({ ...each, modules: [row.module], loading: row.loading ?? [] })),
+  ),
   ...kernelRows.flatMap((row) => [
     ...imagesOf(row, kernelWays).map((each) => ({ ...each, modules: [], loading: row.loading })),
     ...imagesOf(row, kernelProbeWays, `${row.object}+probes`).map((each) => ({
