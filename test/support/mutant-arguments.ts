@@ -2,7 +2,7 @@
  * Why mutants that a proof does not find change nothing that a proof is about (PV-5). The first row
  * that fits counts; a row that fits no mutant is an error of `scripts/mutants.ts`.
  */
-import type { MutantNote } from './mutant-run.js';
+import type { MutantNote } from './mutant-notes.js';
 import type { MutantKind } from './mutants.js';
 
 export interface MutantArgument {

@@ -12,7 +12,9 @@ import { type Block, type Lifter, type Op, type Operand, OPS, type Slot } from '
 import type { Address } from '../../src/units.js';
 import { effectOf } from './mutant-helpers.js';
 import { type Follow, Known } from './mutant-known.js';
-import { bit, type Liveness, type Machine, operandsOf, type Step, stepAt } from './mutant-liveness.js';
+import type { Liveness } from './mutant-liveness.js';
+import { bit, operandsOf } from './mutant-reads.js';
+import { type Machine, type Step, stepAt } from './mutant-steps.js';
 import { Terms, type Facts, type Term } from './mutant-terms.js';
 
 /** Steps of all ways together. */

@@ -7,7 +7,8 @@
  */
 import type { Slot } from '../../src/machine/ir.js';
 import type { Address } from '../../src/units.js';
-import { bit, type Liveness } from './mutant-liveness.js';
+import type { Liveness } from './mutant-liveness.js';
+import { bit } from './mutant-reads.js';
 import type { Term, Terms } from './mutant-terms.js';
 
 /** For each slot the first one that holds the same, and the number that it holds. */

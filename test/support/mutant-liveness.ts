@@ -7,12 +7,11 @@
  * for functions that only code at hand calls; of others C functions return to callers that keep to
  * the ABI, and anything else to callers that read all registers.
  */
-import type { Abi } from '../../src/machine/abi.js';
-import { type Block, type Lifter, type Op, type Operand, OPS, type Slot } from '../../src/machine/ir.js';
-import type { ProofModel } from '../../src/machine/proof.js';
 import type { Address } from '../../src/units.js';
 import type { CodeRange } from './mutant-flow.js';
 import { effectOf } from './mutant-helpers.js';
+import { ASKED, bit, COMPARED, inAll, readBefore } from './mutant-reads.js';
+import { type Machine, pairTarget, type Step, stepAt, targetsOf } from './mutant-steps.js';
 
 /** Who calls a function: direct calls of the code at hand alone, C code, anything. */
 export type Callers = 'inside' | 'abi' | 'any';
@@ -33,28 +32,13 @@ export interface CodeFunction {
   readonly isOrdinary?: boolean;
 }
 
-export interface Machine {
-  readonly lifter: Lifter;
-  readonly abi: Abi;
-  readonly proof: ProofModel;
-}
-
-/** An instruction in the emulator's terms. */
-export interface Step {
-  readonly address: Address;
-  readonly end: Address;
-  readonly block: Block;
-  /** Where an indirect call or jump goes, which the instruction in front of it says. */
-  readonly target: Address | null;
-  /** Where it may go by a table of jumps. */
-  readonly jumps?: readonly Address[];
-}
-
 /** Slots with flags that no caller keeps, beside registers of their own. */
 const FLAGS = [
   ...['flagsk', 'flagsa', 'flagsb', 'flagsc', 'k', 'fa', 'fb', 'fc', 'ca', 'ca32', 'ov', 'ov32'],
   ...[0, 1, 5, 6, 7].flatMap((field) => ['k', 'a', 'b'].map((part) => `cr${field}${part}`)),
 ];
+/** Most bytes of an instruction. */
+const MOST_BYTES = 16;
 /** Registers that are flags, by the register of all of them that says what is compared of it. */
 const FLAGS_OF: Readonly<Record<string, readonly string[]>> = {
   xer: ['so', 'ca', 'ca32', 'ov', 'ov32', 'xerlow'],
@@ -62,101 +46,6 @@ const FLAGS_OF: Readonly<Record<string, readonly string[]>> = {
   rflags: FLAGS.filter((name) => name.startsWith('flags')),
   nzcv: ['k', 'fa', 'fb', 'fc'],
 };
-const MOST_BYTES = 16;
-
-export const bit = (slot: Slot): bigint => 1n << BigInt(slot);
-
-/**
- * Sets of slots in one number: those that are read; those of which code asks no more than whether
- * they are 0; fields of records that are compared with each other, equal or not.
- */
-const PLANE = 1024n;
-const ASKED = PLANE;
-const COMPARED = 2n * PLANE;
-
-/** Comparisons that ask whether the first, or the second operand is 0. */
-const ASKS_FIRST: Readonly<Record<string, bigint>> = {
-  ...{ seteq: 0n, setne: 0n, seteq32: 0n, setne32: 0n, setgtu: 0n, setleu: 0n, setltu: 1n, setgeu: 1n },
-};
-const ASKS_SECOND: Readonly<Record<string, bigint>> = { seteq: 0n, setne: 0n, setltu: 0n, setgeu: 0n };
-/** Ops of which the result is not 0 where no operand is. */
-const KEEPS_ZERO = new Set(['mov', 'or', 'sx32', 'zx32', 'select']);
-/** Kinds of records of whole registers, or their lower halves. */
-const WHOLE = /^(?:cmp[su]|sub|nzcvsub)(?:64|32)$/;
-const ASKS_EQUAL = new Set(['testeq', 'flage']);
-
-/** Operands that an op reads. */
-export function operandsOf({ op, a, b, c }: Op): readonly Operand[] {
-  const row = OPS[op];
-  if (row.form === 'slots') return Array.from({ length: row.slots }, (_, i) => Number(a) + i);
-  return [a, b, c];
-}
-
-/** Instructions from an address on, one by one; null: what is there cannot be said so. */
-export function stepAt(lifter: Lifter, bytes: Uint8Array, address: Address): Step | null {
-  if (bytes.length === 0) return null;
-  const block = lifter.lift(bytes, address, { maxInstructions: 1, startsAt: () => false });
-  const { kind } = block.terminator;
-  if (kind === 'unknown' || kind === 'fetch' || block.end <= address) return null;
-  return { address, end: block.end, block, target: null };
-}
-
-/** Slots in all planes. */
-const inAll = (slots: bigint): bigint => slots | (slots << ASKED) | (slots << COMPARED);
-
-type Mark = (operand: Operand, plane?: bigint) => void;
-
-/** Fields of a record of which an op asks whether two are equal. */
-function compared(op: Op, mark: Mark): void {
-  for (const [i, each] of operandsOf(op).entries()) mark(each, i === 1 || i === 2 ? COMPARED : 0n);
-}
-
-/** What a record reads: of its kind nothing, of what is compared with 0 whether it is. */
-function recorded({ d, a, b, kind }: Op, live: bigint, mark: Mark): void {
-  for (const [i, [own, other]] of [
-    [a, b],
-    [b, a],
-  ].entries() as IterableIterator<[number, [Operand, Operand]]>) {
-    const at = bit(d + 1 + i);
-    if ((live & at) !== 0n) mark(own);
-    if ((live & (at << COMPARED)) !== 0n) mark(own, other === 0n && WHOLE.test(kind) ? ASKED : 0n);
-  }
-}
-
-/** What an op reads of whose result code asks no more than whether it is 0. */
-function asked(op: Op, mark: Mark): void {
-  const { a, b } = op;
-  if (ASKS_FIRST[op.op] !== undefined && ASKS_FIRST[op.op] === b) mark(a, ASKED);
-  else if (ASKS_SECOND[op.op] !== undefined && ASKS_SECOND[op.op] === a) mark(b, ASKED);
-  else if (ASKS_EQUAL.has(op.op)) compared(op, mark);
-  else if (KEEPS_ZERO.has(op.op) || (op.op === 'and' && a === b)) for (const each of operandsOf(op)) mark(each, ASKED);
-  else for (const each of operandsOf(op)) mark(each);
-}
-
-/** Places to which an instruction may go, of those that it names itself. */
-function targetsOf({ block, end, target, jumps }: Step): readonly Address[] {
-  const { terminator } = block;
-  if (target !== null) return [target];
-  if (jumps !== undefined) return jumps;
-  switch (terminator.kind) {
-    case 'jmp':
-    case 'call':
-      return [terminator.pc];
-    case 'br':
-      return [terminator.pc, terminator.next];
-    case 'helper':
-      return [terminator.next];
-    case 'ret':
-    case 'ind': {
-      // A return under a condition goes on behind it where that does not hold.
-      const goesOn = block.ops.some(({ op, a, b }) => op === 'select' && (a === end || b === end));
-      return goesOn ? [end] : [];
-    }
-    default:
-      return [];
-  }
-}
-
 export class Liveness {
   private readonly steps = new Map<Address, Step>();
   private readonly live = new Map<Address, bigint>();
@@ -331,35 +220,12 @@ export class Liveness {
         at += lifter.codeAlignBytes;
         continue;
       }
-      this.steps.set(address, { ...step, target: this.pairTarget(step, bytes.subarray(0, at + MOST_BYTES), start) });
+      this.steps.set(address, {
+        ...step,
+        target: pairTarget(lifter, step, this.steps.get(address - 4n), bytes.subarray(0, at + MOST_BYTES), start),
+      });
       at += Number(step.end - address);
     }
-  }
-
-  /** Where a pair of instructions goes of which the first has the upper part of the address. */
-  private pairTarget({ address, block }: Step, bytes: Uint8Array, start: Address): Address | null {
-    const { terminator } = block;
-    const before = this.steps.get(address - 4n);
-    if (before === undefined || (terminator.kind !== 'calli' && terminator.kind !== 'ind')) return null;
-    const at = Number(address - 4n - start);
-    const both = this.machine.lifter.lift(bytes.subarray(at), address - 4n, {
-      maxInstructions: 2,
-      startsAt: () => false,
-    });
-    const known = new Map<Slot, bigint>();
-    const valueOf = (operand: Operand): bigint | undefined =>
-      typeof operand === 'bigint' ? operand : known.get(operand);
-    for (const { op, d, a, b } of both.ops) {
-      const [x, y] = [valueOf(a), valueOf(b)];
-      const value =
-        x === undefined || y === undefined ? undefined : op === 'mov' ? x : op === 'add' ? x + y : undefined;
-      if (value === undefined) known.delete(d);
-      else known.set(d, BigInt.asUintN(64, value));
-    }
-    if (both.terminator.kind === 'call') return both.terminator.pc;
-    if (both.terminator.kind !== 'calli' && both.terminator.kind !== 'ind') return null;
-    const value = known.get(both.terminator.s);
-    return value === undefined ? null : value & both.terminator.mask;
   }
 
   /** Whether some way leads to an instruction. */
@@ -596,43 +462,10 @@ export class Liveness {
     const left = new Set([...this.steps.values()].reverse());
     for (const step of left) {
       left.delete(step);
-      const live = this.through(step, this.behind(step));
+      const live = readBefore(step, this.behind(step), this.all);
       if (live === (this.live.get(step.address) ?? 0n)) continue;
       this.live.set(step.address, live);
       for (const each of askers.get(step.address) ?? []) left.add(each);
     }
-  }
-
-  /** What is read in front of an instruction, from what is read behind it. */
-  private through({ block: { ops, terminator } }: Step, behind: bigint): bigint {
-    let live = behind;
-    const mark = (operand: Operand, plane = 0n): void => {
-      if (typeof operand === 'number') live |= bit(operand) << plane;
-    };
-    const read = (operand: Operand): void => {
-      mark(operand);
-    };
-    if (terminator.kind === 'br') {
-      const asks = (terminator.condition === 'eq' || terminator.condition === 'ne') && terminator.b === 0n;
-      if (asks) mark(terminator.a, ASKED);
-      else [terminator.a, terminator.b].forEach(read);
-    } else if ('s' in terminator) read(terminator.s);
-    for (const op of [...ops].reverse()) {
-      const row = OPS[op.op];
-      if (row.form === 'leave' || row.form === 'float') return this.all;
-      const isWrite = row.form !== 'store' && row.form !== 'aligned' && row.form !== 'check';
-      const slots = row.form === 'record' ? [0, 1, 2] : [0];
-      const written = isWrite ? slots.reduce((sum, i) => sum | inAll(bit(op.d + i)), 0n) : 0n;
-      const before = live;
-      // What is computed for nothing reads nothing; an address may be one that faults.
-      if (isWrite && row.form !== 'load' && (live & written) === 0n) continue;
-      const isGuarded = row.form === 'record' && row.guarded;
-      if (!isGuarded) live &= ~written;
-      if (row.form === 'record' && !isGuarded) recorded(op, before, mark);
-      else if (isWrite && (before & bit(op.d)) === 0n && row.form !== 'load') asked(op, mark);
-      else if (ASKS_EQUAL.has(op.op)) compared(op, mark);
-      else operandsOf(op).forEach(read);
-    }
-    return live & inAll(this.all);
   }
 }

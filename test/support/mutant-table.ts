@@ -8,7 +8,8 @@ import { type MutantArgument, mutantArguments } from './mutant-arguments.js';
 import type { MutantImage } from './mutant-images.js';
 import { makeImage } from './mutant-images.js';
 import { textOf } from './mutants.js';
-import { type MutantNote, MutantRun, type MutantVerdict, type Tested } from './mutant-run.js';
+import type { MutantNote } from './mutant-notes.js';
+import { MutantRun, type MutantVerdict, type Tested } from './mutant-run.js';
 
 /** What is known of a mutant; `idle`: no trial of any image comes to it. */
 export type Standing = MutantVerdict | 'idle';
