@@ -25,7 +25,11 @@ const AT = { a: 0, b: 16, result: 32, control: 48, status: 50 } as const;
 
 /** Rounding modes of the generator, by the field of the control word. */
 const ROUNDING = ['-rnear_even', '-rmin', '-rmax', '-rminMag'] as const;
-const PRECISION = [['-precision32', 0], ['-precision64', 2], ['-precision80', 3]] as const; // prettier-ignore
+const PRECISION = [
+  ['-precision32', 0],
+  ['-precision64', 2],
+  ['-precision80', 3],
+] as const;
 
 interface Function {
   readonly name: string;
@@ -40,7 +44,11 @@ interface Function {
   readonly compares?: (flags: number) => boolean;
 }
 
-const [LOAD_A, LOAD_B, STORE] = [[0xdb, 0x2e], [0xdb, 0x6e, AT.b], [0xdb, 0x7e, AT.result]] as const; // prettier-ignore
+const [LOAD_A, LOAD_B, STORE] = [
+  [0xdb, 0x2e],
+  [0xdb, 0x6e, AT.b],
+  [0xdb, 0x7e, AT.result],
+] as const;
 const [CARRY, PARITY, ZERO] = [1, 4, 0x40];
 
 const arithmetic = (name: string, code: readonly number[], operands: 1 | 2): Function => ({
@@ -61,7 +69,13 @@ const comparison = (name: string, signals: boolean, is: (flags: number) => boole
   hasPrecision: false,
   compares: (flags) => (flags & PARITY) === 0 && is(flags),
 });
-const conversion = (name: string, code: readonly number[], from: number, result: number, rounds: boolean): Function => ({
+const conversion = (
+  name: string,
+  code: readonly number[],
+  from: number,
+  result: number,
+  rounds: boolean,
+): Function => ({
   name,
   code,
   bytes: [from],
@@ -69,7 +83,7 @@ const conversion = (name: string, code: readonly number[], from: number, result:
   hasModes: rounds,
   hasPrecision: false,
   ...(/to_u?i\d/.test(name) && { more: ['-exact'] }),
-}); // prettier-ignore
+});
 
 const less = (flags: number): boolean => (flags & CARRY) !== 0;
 const equal = (flags: number): boolean => (flags & ZERO) !== 0;
@@ -146,7 +160,14 @@ async function check(each: Function, rounding: number, [precision, field]: reado
   machine.load(next, Uint8Array.from(code), { permission: 'rx' });
   machine.memory.write(DATA + BigInt(AT.control), toBytes(BigInt(0x3f | (field << 8) | (rounding << 10)), 2));
   const mode = each.hasModes ? [ROUNDING[rounding]!] : [];
-  const flags = ['-level', '1', ...mode, ...(each.hasPrecision ? [precision, '-tininessafter'] : []), ...(each.more ?? []), each.name]; // prettier-ignore
+  const flags = [
+    '-level',
+    '1',
+    ...mode,
+    ...(each.hasPrecision ? [precision, '-tininessafter'] : []),
+    ...(each.more ?? []),
+    each.name,
+  ];
   const child = spawn(generator!, flags, { stdio: ['ignore', 'pipe', 'inherit'] });
   const stride = Math.max(1, Math.floor((each.bytes.length === 2 ? 50_000 : 800) / MOST));
   let number = 0;

@@ -123,7 +123,10 @@ function outside({ qemu, cpu }: Target, tree: string, program: string): Followed
   const { status, stderr } = spawnSync('sh', words, { encoding: 'latin1' });
   expect([status, stderr]).toEqual([3, expect.stringContaining('hwcap')]);
   const lines = readFileSync(log, 'latin1').matchAll(/^Trace .*?\/([0-9a-f]{8,16})\//gm);
-  return followed([...lines].map((match) => parseInt(match[1]!, 16)), stderr); // prettier-ignore
+  return followed(
+    [...lines].map((match) => parseInt(match[1]!, 16)),
+    stderr,
+  );
 }
 
 function inEmulator(tree: string, program: string, [hwcap = 0n, hwcap2 = 0n]: readonly bigint[]): Followed {
@@ -139,7 +142,16 @@ function inEmulator(tree: string, program: string, [hwcap = 0n, hwcap2 = 0n]: re
   const onOutput = (descriptor: number, bytes: Uint8Array): void => {
     if (descriptor === 2) said += Buffer.from(bytes).toString('latin1');
   };
-  const { machine } = startProcess({ image, emulation: told, abi, args: [program], env: ENVIRONMENT, files, interpreter, onOutput }); // prettier-ignore
+  const { machine } = startProcess({
+    image,
+    emulation: told,
+    abi,
+    args: [program],
+    env: ENVIRONMENT,
+    files,
+    interpreter,
+    onOutput,
+  });
   const addresses: number[] = [];
   let isOver = false;
   while (!isOver) {
@@ -157,7 +169,9 @@ function mainOf(program: string): string {
   const { symbols, functions } = load(image, archOf(image.header));
   const main = Array.from({ length: symbols.count }, (_, i) => i).find((i) => symbols.name(i) === 'main');
   const address = functions.placeOf(main!)!.value;
-  const segment = image.segments.find((each) => each.type === 1 && address >= each.address && address < each.address + each.memorySize)!; // prettier-ignore
+  const segment = image.segments.find(
+    (each) => each.type === 1 && address >= each.address && address < each.address + each.memorySize,
+  )!;
   return `${basename(program)}+${(address - segment.address + BigInt(segment.offset)).toString(16)}`;
 }
 
@@ -188,7 +202,9 @@ for (const target of TARGETS) {
       // Of 130,000 to 260,000 in all.
       const others = differing(here.places, there.places);
       if (target.whole) expect(others).toBeLessThan(150);
-      process.stderr.write(`${target.name}: ${here.places.length} and ${there.places.length} instructions, ${others} of them elsewhere\n`); // prettier-ignore
+      process.stderr.write(
+        `${target.name}: ${here.places.length} and ${there.places.length} instructions, ${others} of them elsewhere\n`,
+      );
     });
   });
 }

@@ -86,8 +86,12 @@ describeNatively('processes without a file', () => {
     mkdirSync(folder);
     const path = join(folder, 'liblow.so');
     const low = compile('int getppid(void), g; void low(void) { g += getppid() != 0; }', [
-      ...BUILT, NOPS, '-fPIC', '-shared', '-Wl,-soname,liblow.so',
-    ]); // prettier-ignore
+      ...BUILT,
+      NOPS,
+      '-fPIC',
+      '-shared',
+      '-Wl,-soname,liblow.so',
+    ]);
     writeFileSync(path, readFileSync(low), { mode: 0o755 });
     const source = `#include <pthread.h>\nvoid low(void); void leaf(void) { low(); }
 __attribute__((patchable_function_entry(0))) void *many(void *n) { for (long i = 0; i < (long)n; i++) leaf(); return 0; }

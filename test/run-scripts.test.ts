@@ -64,7 +64,12 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   missing: '#!/missing\n',
   'not-executable': `#!${folder}/text\n`,
   folder: `#!${folder}\n`,
-  ...Object.fromEntries([1, 2, 3, 4, 5, 6].map((each) => [`deep${each}`, `#!${each === 1 ? show : `${folder}/deep${each - 1}`} d${each}\n`])), // prettier-ignore
+  ...Object.fromEntries(
+    [1, 2, 3, 4, 5, 6].map((each) => [
+      `deep${each}`,
+      `#!${each === 1 ? show : `${folder}/deep${each - 1}`} d${each}\n`,
+    ]),
+  ),
   'no-script': '\n',
 };
 

@@ -70,10 +70,14 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const kept = (wanted & (O.ACCMODE | O.PATH | CHANGEABLE)) | this.largeFile(flags);
     if ((wanted & O.PATH) !== 0) {
       const opened = this.openPlace(place, flags, wanted & (O.PATH | O.ACCMODE));
-      if (opened !== null) return typeof opened === 'string' ? opened : BigInt(context.descriptors.add(opened, (wanted & O.CLOEXEC) !== 0)); // prettier-ignore
+      if (opened !== null)
+        return typeof opened === 'string'
+          ? opened
+          : BigInt(context.descriptors.add(opened, (wanted & O.CLOEXEC) !== 0));
     }
     const isNew = (wanted & O.CREAT) !== 0 && (wanted & O.EXCL) !== 0;
-    if (place.kind === 'node' && place.node.pipe && !isDirectory && !isNew) return this.openPipe(place.path, place.node.pipe, place.node.inode, kept, (wanted & O.CLOEXEC) !== 0); // prettier-ignore
+    if (place.kind === 'node' && place.node.pipe && !isDirectory && !isNew)
+      return this.openPipe(place.path, place.node.pipe, place.node.inode, kept, (wanted & O.CLOEXEC) !== 0);
     const opened =
       place.kind === 'tree'
         ? this.openInTree(place.path, flags, kept, Number(mode & 0o7777n))
@@ -102,7 +106,9 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const { opensToRead, opensToWrite } = channel;
     // The other end may have been opened and closed again meanwhile.
     const isReady = (): boolean =>
-      reads ? writes || channel.writers > 0 || channel.opensToWrite !== opensToWrite : channel.readers > 0 || channel.opensToRead !== opensToRead; // prettier-ignore
+      reads
+        ? writes || channel.writers > 0 || channel.opensToWrite !== opensToWrite
+        : channel.readers > 0 || channel.opensToRead !== opensToRead;
     const attempt = (): bigint | Errno => {
       const number = context.descriptors.add(end, closeOnExec);
       if (number < 0) end.abandon();

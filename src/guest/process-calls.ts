@@ -345,7 +345,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
       }
       case PR.GET_NAME: {
         const bytes = new Uint8Array(16);
-        bytes.set(this.encoder.encode(context.procSubject().name).subarray(0, 15)); // prettier-ignore
+        bytes.set(this.encoder.encode(context.procSubject().name).subarray(0, 15));
         return storeOr(context.store(arg(args, 1), bytes));
       }
       case PR.GET_DUMPABLE:

@@ -5,7 +5,15 @@ import { PT_LOAD } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import type { IrEmulation } from '../emulator/index.js';
-import { executableFile, type ExecutableFile, type FileSystem, interpreterPath, type Process, type RelativeRelocation, throughScripts } from '../guest/index.js'; // prettier-ignore
+import {
+  executableFile,
+  type ExecutableFile,
+  type FileSystem,
+  interpreterPath,
+  type Process,
+  type RelativeRelocation,
+  throughScripts,
+} from '../guest/index.js';
 import { ElftraceError, hex } from '../errors.js';
 import { keptTables } from '../program/kept-tables.js';
 import type { Program } from '../program/program.js';
