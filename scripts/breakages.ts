@@ -78,7 +78,7 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'native traces: static programs without symbols hand no unwind information over',
     file: 'native/frame-entries.js',
-    find: 'holds(bytes, address, entries)',
+    find: 'holds(loads, entries)',
     replace: 'false',
     test: 'native-bare',
     named: 'something may',
@@ -118,7 +118,7 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'native traces: calls of resolvers had no room',
     file: 'native/trace.js',
-    find: 'droppedEarly: sumOf(early)',
+    find: 'droppedEarly: [...early.values()].reduce((a, b) => a + b, 0)',
     replace: 'droppedEarly: 0',
     test: 'native-files',
     named: 'RT-23',
@@ -2562,7 +2562,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: "prove: a body that comes to the tracer's data goes on",
-    file: 'prove/prove.js',
+    file: 'prove/prover.js',
     find: "return 'stop';",
     replace: "return 'continue';",
     test: 'prove-bodies',
@@ -2594,7 +2594,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'prove: sites that only the original lists call nothing',
-    file: 'prove/prove.js',
+    file: 'prove/subjects.js',
     find: 'return findSites(found.program, { original: original.program });',
     replace: 'return found;',
     test: 'prove-states',
@@ -2602,7 +2602,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'prove: the way to a probe goes through the site in front of it',
-    file: 'prove/prove.js',
+    file: 'prove/prover.js',
     find: 'return last === undefined ? entry :',
     replace: 'return true ? entry :',
     test: 'prove-probes',

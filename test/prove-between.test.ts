@@ -8,7 +8,7 @@ import { readElf } from '../src/elf/read.js';
 import type { Arch } from '../src/machine/arch.js';
 import type { BreakpointPatching } from '../src/machine/live-patching.js';
 import { momentsOf } from '../src/prove/between.js';
-import { Prover } from '../src/prove/prove.js';
+import { Prover } from '../src/prove/prover.js';
 import type { SiteProof } from '../src/prove/verdict.js';
 import { isLong } from './support/long.js';
 import { makeImage, mutantImages } from './support/mutant-images.js';

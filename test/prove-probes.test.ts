@@ -6,7 +6,7 @@ import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { bytesOfWord, wordOf } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
-import { Prover } from '../src/prove/prove.js';
+import { Prover } from '../src/prove/prover.js';
 import {
   PROBE_EVENT_FLAGS,
   PROBE_OPERATIONS,

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import { Prover } from '../src/prove/prove.js';
+import { Prover } from '../src/prove/prover.js';
 import { TRACER_STATES, type TracerState } from '../src/prove/tracer-states.js';
 import { warmElftrace } from './support/cli.js';
 import { isLong } from './support/long.js';

@@ -3,7 +3,8 @@
  * the original, from states that a seed gives. Works on images that cannot be started: kernels,
  * loaded modules.
  */
-export { prove, type ProveOptions } from './prove.js';
+export type { ProveOptions } from './options.js';
+export { prove } from './prove.js';
 export { ruleOf, waysOf } from './ways.js';
 export type { Account, Executed, Proof, ProofSummary, SiteProof } from './verdict.js';
 export type { Difference } from './compare.js';

@@ -4,7 +4,7 @@
  */
 import { archOf } from '../../src/arches.js';
 import { readElf } from '../../src/elf/read.js';
-import { type Attempts, Prover, type Tried } from '../../src/prove/prove.js';
+import { type Attempts, Prover, type Tried } from '../../src/prove/prover.js';
 import { TRACER_STATES } from '../../src/prove/tracer-states.js';
 import { entriesOf } from '../../src/tracing/entries.js';
 import type { Address } from '../../src/units.js';
