@@ -1137,6 +1137,22 @@ export const breakages: readonly Breakage[] = [
     named: 'random programs in step on both tiers',
   },
   {
+    name: 'compiled tier: a region that was dropped stays for who calls it directly',
+    file: 'emulator/region-modules.js',
+    find: /remove\(\{ index, frame \}\) \{[^}]*\}/,
+    replace: 'remove({ index }) { this.table.set(index, this.empty); }',
+    test: 'emulator-tier1',
+    named: 'one that is overwritten, or hooked',
+  },
+  {
+    name: 'compiled tier: callees come back with the stack pointer that is expected',
+    file: 'emulator/region-code.js',
+    find: 'code.get(this.wide).set(POINTER);',
+    replace: '',
+    test: 'emulator-tier1',
+    named: 'one that comes back with another stack pointer',
+  },
+  {
     name: 'compiled tier: a shared check looks at the first access only',
     file: 'emulator/access-code.js',
     find: 'group.high = high;',
