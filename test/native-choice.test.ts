@@ -129,6 +129,31 @@ describeNatively('RT-47: calls are recorded that uftrace shows of the whole trac
     }
   });
 
+  test('functions of fewer bytes are passed over where one runs that says so', () => {
+    const [program, whole] = both()[1]!;
+    const shown = (...options: string[]): string[] =>
+      shape(run('uftrace', ['replay', '--no-pager', '-d', whole, ...options]).toString());
+    const all = shown();
+    for (const options of [
+      ['-T', 'inside@size=40'],
+      ['-T', 'middle@size=30', '-T', 'again@size=100', '-D', '3'],
+    ]) {
+      const wanted = shown(...options);
+      expect(wanted.length).toBeGreaterThan(10);
+      expect(wanted.length).toBeLessThan(all.length);
+      expect([options, shape(verb('replay', chosen(program, options).dir))]).toEqual([options, wanted]);
+    }
+  });
+
+  test('levels of a function count where it is asked for, and return addresses are the own ones', () => {
+    const source = `#include <stdio.h>\nvoid *from; void leaf(void) { from = __builtin_return_address(0); } void middle(void) { leaf(); }
+int main(void) { middle(); char *start = (char *)middle; printf("%d", (char *)from > start && (char *)from < start + 64); return 0; }`;
+    const ran = chosen(patched(compile(source, [...PLAIN, NOPS])), [
+      ...['-T', 'main@depth=1', '-F', 'middle', '-T', 'leaf@recover'],
+    ]);
+    expect([ran.stdout, countsOf(report(ran.dir))]).toEqual(['1', { leaf: 1, middle: 1 }]);
+  });
+
   test.each([[[]], [GRAPH]])('a child goes on where its parent was: %j', (tracer) => {
     const source = `#include <sys/wait.h>\n#include <unistd.h>\nvolatile int sink; void leaf(void) { sink++; } void middle(void) { leaf(); leaf(); }
 void inside(void) { middle(); if (fork() == 0) { middle(); leaf(); _exit(0); } wait(0); leaf(); }
@@ -512,8 +537,12 @@ describeNatively('RT-47: a choice that cannot be made', () => {
     [['-A', 'leaf@arg1%rbp'], 2, /rbp is no register of arguments/],
     [['-A', 'leaf'], 2, /its debugging information says nothing/],
     [['-T', 'leaf@backtrack'], 2, /actions are depth=N/],
-    [['-T', 'leaf@depth=2,backtrace'], 4, /-T backtrace: it is about what is shown/],
-    [['-T', 'leaf@size=9'], 4, /-T size=9: the size that functions must have is one for all: -Z/],
+    [['-T', 'leaf@depth=2,backtrace'], 4, /-T backtrace: it is about what is shown: replay -T takes it/],
+    [['-T', 'leaf@color=red'], 4, /replay -T takes it/],
+    [['-T', 'leaf@read=proc/statm'], 4, /-T read=proc.statm: .* are read by system calls/],
+    [['-T', 'leaf@size=0'], 2, /takes a number of at least 1/],
+    [['-T', 'nowhere@recover'], 2, /nowhere: no traced function has such a name/],
+    [['-T', 'leaf@recover', '--tracer', 'function_graph'], 4, /-T leaf@recover: with function_graph returns/],
     [['-T', 'leaf@retval'], 4, /return values need --tracer function_graph/],
     [['--signal', 'SIGUSR1@trace_on'], 4, /handlers of signals are the program's own/],
     [['--match', 'regex', '-F', 'le(af'], 2, /le\(af: Invalid regular expression/],
@@ -545,7 +574,9 @@ describeNatively('RT-47: a choice that cannot be made', () => {
       return found;
     };
     expect(said('-F', 'leaf')).toMatchObject({ choice: expect.any(String) });
-    expect(said('-T', 'leaf@recover')).toMatchObject({ refused: { code: 'unsupported-form', reason: 'trigger' } });
+    expect(said('-T', 'leaf@read=page-fault')).toMatchObject({
+      refused: { code: 'unsupported-form', reason: 'trigger' },
+    });
     expect(said('-R', 'leaf@retval')).toMatchObject({ refused: { reason: 'returns' } });
   });
 

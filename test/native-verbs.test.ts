@@ -2,12 +2,13 @@
  * What `replay`, `report` and `graph` show of a trace: as uftrace shows it of the same one, with
  * the same options; and where programs, names and lines of sources come from.
  */
+import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from '@jest/globals';
 import { scratch } from './support/c-programs.js';
-import { warmElftrace as elftrace } from './support/cli.js';
+import { cliPath, warmElftrace as elftrace } from './support/cli.js';
 import { compile, describeNatively, NOPS, patched, type Report, schemaOf, traced } from './support/native-run.js';
 import { run } from './support/tools.js';
 
@@ -68,8 +69,34 @@ describeNatively('verbs', () => {
       [['-F', 'middle', '-F', 'again']],
       [['-H', 'middle', '-H', 'again', '-D', '3']],
       [['--match', 'regex', '-F', 'g.in', '-N', '^l.+f$']],
+      [['-T', 'leaf@backtrace', '-H', 'again', '-D', '2']],
+      [['-T', 'middle@filter,backtrace,depth=1']],
+      [['-T', 'again@depth=2;leaf@backtrace,color=red', '-T', 'middle@hide,depth=1']],
+      [['-T', 'main@depth=1', '-F', 'again', '-T', 'leaf@notrace,backtrace']],
     ])('replay %j', (options) => {
       expect(shape(verb('replay', here()[0], ...options))).toEqual(shape(uftrace('replay', ...options)));
+    });
+
+    test('colours of functions, on a terminal alone', () => {
+      const words = ['replay', here()[0], '-F', 'middle', '-T', 'leaf@color=green,backtrace'];
+      expect(verb(...words)).not.toContain('\u001b');
+      const command = [process.execPath, cliPath, ...words].map((word) => `'${word}'`).join(' ');
+      const env = { ...process.env, NODE_OPTIONS: '', NO_COLOR: undefined };
+      const shown = spawnSync('script', ['-qec', command, '/dev/null'], { encoding: 'utf8', env }).stdout;
+      expect(shown).toContain('|   \u001b[32mleaf\u001b[0m();');
+      expect(shown).toContain('| \u001b[90m/* [ 0] main */\u001b[0m');
+    });
+
+    test.each([
+      [['-T', 'leaf@size=9'], 4, /record -T takes it/],
+      [['-T', 'leaf@read=page-fault'], 4, /record -T takes it, or says why not/],
+      [['-T', 'leaf@color=pink'], 2, /colours are red, green/],
+      [['-T', 'leaf@show'], 2, /actions are backtrace, color=C/],
+      [['-T', 'leaf'], 2, /not of the form/],
+      [['-T', 'leaf@backtrace', '--json'], 2, /about text/],
+    ])('refused: %j', (options, code, text) => {
+      const { status, stderr } = elftrace(['replay', here()[0], ...options]);
+      expect([status, stderr]).toEqual([code, expect.stringMatching(text)]);
     });
 
     test('patterns, levels and spans of time on report and graph', () => {

@@ -112,7 +112,7 @@ const choiceOptions = {
   D: { alias: 'depth', type: 'number', describe: 'levels of calls that are recorded' },
   t: { alias: 'time-filter', type: 'string', describe: 'record calls that last so long: 10us' },
   Z: { alias: 'size-filter', type: 'number', describe: 'pass over functions of fewer bytes' },
-  T: { alias: 'trigger', ...listOf('F@depth=N, time=T, filter, notrace, hide, trace, trace_on, trace_off, finish') },
+  T: { alias: 'trigger', ...listOf('F@depth=N, time=T, size=N, filter, notrace, hide, trace, trace_on, finish') },
   match: { ...matchOption },
   signal: { ...listOf('of uftrace; refused with the reason'), hidden: true },
   A: { alias: 'argument', ...listOf('arguments: F@arg1/s,arg2/i32; F: as its types say') },
@@ -126,18 +126,8 @@ const choiceOptions = {
 function traceOptions<T>(parser: Argv<T>) {
   return parser
     .positional('dir', { type: 'string', default: TRACE_DIRECTORY, describe: 'directory of the trace' })
-    .option('object', {
-      type: 'string',
-      array: true,
-      nargs: 1,
-      describe: 'traced program or library, patched or not, where it is no longer where it was',
-    })
-    .option('root', {
-      type: 'string',
-      array: true,
-      nargs: 1,
-      describe: 'directory in which programs, libraries and their debugging information are looked for',
-    })
+    .option('object', listOf('traced program or library, patched or not, where it is no longer where it was'))
+    .option('root', listOf('directory in which programs, libraries and their debugging information are looked for'))
     .option('symbols', { type: 'string', describe: 'names for a stripped program, as record took them' });
 }
 
@@ -146,17 +136,11 @@ function callSelection<T>(parser: Argv<T>) {
   return traceOptions(parser)
     .option('F', {
       alias: 'filter',
-      type: 'string',
-      array: true,
-      nargs: 1,
-      describe: 'only these functions and what they call; a name, or a pattern with * and ?',
+      ...listOf('only these functions and what they call; a name, or a pattern with * and ?'),
     })
     .option('N', {
       alias: 'notrace',
-      type: 'string',
-      array: true,
-      nargs: 1,
-      describe: 'not these functions, nor what they call',
+      ...listOf('not these functions, nor what they call'),
     })
     .option('H', { alias: 'hide', ...listOf('not these functions themselves') })
     .option('match', matchOption)
@@ -934,7 +918,13 @@ const parser = yargs([])
   .command(
     'replay [dir]',
     'the calls of a trace of record, in order of time',
-    (y) => callSelection(y).example('$0 replay -F main -D 3', 'what the program did'),
+    (y) =>
+      callSelection(y)
+        .option('T', {
+          alias: 'trigger',
+          ...listOf('F@backtrace: its callers, too; color=red (or others), depth=N, filter, hide'),
+        })
+        .example('$0 replay -F main -D 3', 'what the program did'),
     (args) => {
       action = async () => (await import('./replay.js')).runReplay({ ...args });
     },

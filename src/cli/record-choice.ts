@@ -27,7 +27,7 @@ import { commandDeadline, commandLimits } from './limits.js';
 import { hash, open, type Opened } from './open.js';
 import { debugFileOf, withSources } from './trace-objects.js';
 import { out } from './terminal.js';
-import { timeOf } from './trace-selection.js';
+import { levels, timeOf, triggerParts } from './trace-selection.js';
 
 export interface ChoiceOptions {
   readonly filter?: readonly string[] | undefined;
@@ -54,14 +54,6 @@ function nanoseconds(text: string, option: string): number {
   return Math.round(time);
 }
 
-function levels(text: string | number, option: string): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < 1 || value > 0xffff_ffff) {
-    throw new ElftraceError('usage', `${option} takes a number of at least 1`);
-  }
-  return value;
-}
-
 const ACTIONS: Readonly<Record<string, TriggerFlag>> = {
   filter: 'only',
   notrace: 'not',
@@ -78,45 +70,48 @@ const ACTIONS: Readonly<Record<string, TriggerFlag>> = {
 
 /** Actions of uftrace that there are not, and what there is. */
 const NO_ACTIONS: Readonly<Record<string, string>> = {
-  backtrace: 'it is about what is shown: graph FUNCTION shows who called it',
-  color: 'it is about what is shown',
-  recover: 'return addresses need no help: the place of each says where the original is',
-  read: 'nothing is read at a call but its arguments',
-  size: 'the size that functions must have is one for all: -Z',
+  backtrace: 'it is about what is shown: replay -T takes it',
+  color: 'it is about what is shown: replay -T takes it',
+  read:
+    'memory, page faults and counters of the processor are read by system calls, ' +
+    'and calls are recorded without any: so they are in sandboxes and in handlers of signals',
 };
 
 /** What a trigger asks for, values included. */
 interface ParsedTrigger {
   readonly trigger: Trigger;
+  readonly recovers: boolean;
   readonly values: readonly FunctionSpec[];
 }
 
 /** `f@depth=2,time=1us,arg1/s`. */
 function parseTrigger(text: string): ParsedTrigger {
-  const at = text.lastIndexOf('@');
-  if (at < 1) throw new ElftraceError('usage', `-T ${text} is not of the form FUNCTION@ACTION`);
-  const pattern = text.slice(0, at);
-  let trigger: Trigger = { pattern, flags: [], depth: null, time: null };
+  const { pattern, actions } = triggerParts(text);
+  let trigger: Trigger = { pattern, flags: [], depth: null, time: null, size: null };
+  let recovers = false;
   const values: FunctionSpec[] = [];
-  for (const word of text.slice(at + 1).split(',')) {
-    const [name = '', value] = word.split('=');
+  for (const { word, name, value } of actions) {
     const flag = value === undefined && Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined;
     if (name === 'depth' && value !== undefined) trigger = { ...trigger, depth: levels(value, '-T depth') };
     else if (name === 'time' && value !== undefined) trigger = { ...trigger, time: nanoseconds(value, '-T time') };
+    else if (name === 'size' && value !== undefined) trigger = { ...trigger, size: levels(value, '-T size') };
+    else if (word === 'recover') recovers = true;
     else if (flag !== undefined) trigger = { ...trigger, flags: [...trigger.flags, flag] };
     else if (Object.hasOwn(NO_ACTIONS, name)) throw refused('trigger', `-T ${word}: ${NO_ACTIONS[name]!}`);
     else if (/^(?:fp)?arg\d|^retval/.test(word)) {
       values.push(...parseFunctionSpecs([`${pattern}@${word}`], word.startsWith('retval')));
     } else {
-      const known = 'depth=N, time=T, filter, notrace, hide, trace, trace_on, trace_off, finish, argN, retval';
+      const known =
+        'depth=N, time=T, size=N, filter, notrace, hide, trace, trace_on, trace_off, finish, recover, argN, retval';
       throw new ElftraceError('usage', `-T ${word}: actions are ${known}`);
     }
   }
-  return { trigger, values };
+  return { trigger, recovers, values };
 }
 
 /** Whether a trigger asks for more than values. */
-const isAnything = ({ flags, depth, time }: Trigger): boolean => flags.length > 0 || depth !== null || time !== null;
+const isAnything = ({ flags, depth, time, size }: Trigger): boolean =>
+  flags.length > 0 || [depth, time, size].some((each) => each !== null);
 
 /** `lib.c`, `src/*.c@hide`. */
 function parseLocation(text: string): LocationChoice {
@@ -133,7 +128,7 @@ const split = (texts: readonly string[] | undefined): string[] =>
 export function choiceOf(args: ChoiceOptions): Choice {
   const plain =
     (flag: TriggerFlag) =>
-    (pattern: string): Trigger => ({ pattern, flags: [flag], depth: null, time: null });
+    (pattern: string): Trigger => ({ pattern, flags: [flag], depth: null, time: null, size: null });
   if (args.signal !== undefined) {
     throw refused(
       'trigger',
@@ -155,6 +150,7 @@ export function choiceOf(args: ChoiceOptions): Choice {
     time: args.timeFilter === undefined ? null : nanoseconds(args.timeFilter, '--time-filter'),
     size: args.sizeFilter === undefined ? null : levels(args.sizeFilter, '--size-filter'),
     isOff: args.disable === true,
+    recovered: parsed.filter(({ recovers }) => recovers).map(({ trigger }) => trigger.pattern),
     values: [
       ...parseFunctionSpecs(args.argument ?? [], false),
       ...parseFunctionSpecs(args.retval ?? [], true),
@@ -167,6 +163,16 @@ export function choiceOf(args: ChoiceOptions): Choice {
     throw new ElftraceError('usage', '-C goes without times: callers are recorded however long they last');
   }
   return choice;
+}
+
+/** uftrace's `recover` gives return addresses back for as long as a function runs. */
+function checkRecovered({ recovered }: Choice, tracers: readonly NativeTracer[]): void {
+  if (recovered.length === 0 || !tracers.includes('function_graph')) return;
+  throw refused(
+    'trigger',
+    `-T ${recovered[0]!}@recover: with function_graph returns are recorded where they lead, ` +
+      'and an address that is given back leads elsewhere: --tracer function leaves them alone',
+  );
 }
 
 async function signaturesOf(image: ElfImage): Promise<ChosenObject['signatures']> {
@@ -222,6 +228,7 @@ export async function choiceFor(
 ): Promise<Uint8Array | null> {
   const choice = choiceOf(args);
   if (isEverything(choice)) return null;
+  checkRecovered(choice, [tracer]);
   const object = await chosenObject(opened, id, choice);
   return encodeChoice([object], choice, opened.sites.program.image.header.endian, tracer);
 }
@@ -254,6 +261,7 @@ export async function writeChoice(
     endian = image.header.endian;
     objects.push(await chosenObject(opened, hash(bytes), choice));
   }
+  checkRecovered(choice, [...tracers]);
   const least = (['counter', 'function'] as const).find((each) => tracers.has(each)) ?? 'function_graph';
   const bytes = encodeChoice(objects, choice, endian, least);
   const output = outputPath(paths[0]!, wanted, false);

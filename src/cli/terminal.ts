@@ -91,7 +91,9 @@ export function errBytes(bytes: Uint8Array): void {
   writeAll(2, bytes);
 }
 
-const colours = { red: '31', green: '32', yellow: '33', dim: '2', bold: '1' } as const;
+const colours = {
+  red: '31', green: '32', yellow: '33', blue: '34', magenta: '35', cyan: '36', gray: '90', dim: '2', bold: '1',
+} as const; // prettier-ignore
 
 /**
  * In front of the code of a colour inside of lines, until they are shown: no other text can hold

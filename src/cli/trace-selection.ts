@@ -1,6 +1,6 @@
 /** Options of verbs that read traces, which say what of a trace is shown (RT-40). */
 import { ElftraceError } from '../errors.js';
-import type { CallSelection, PatternMatch } from '../native/select.js';
+import type { CallSelection, FunctionDepth, PatternMatch } from '../native/select.js';
 import type { NativeTrace } from '../native/trace.js';
 import { needRecords, needTimes } from './native-trace.js';
 
@@ -11,6 +11,36 @@ export interface TraceSelectionOptions {
   readonly match: PatternMatch;
   readonly depth?: number | undefined;
   readonly timeRange?: string | undefined;
+}
+
+/** A number of options and triggers. @throws ElftraceError 'usage' */
+export function levels(text: string | number, option: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1 || value > 0xffff_ffff) {
+    throw new ElftraceError('usage', `${option} takes a number of at least 1`);
+  }
+  return value;
+}
+
+/** `name=value` of a trigger; without a value it is undefined. */
+interface TriggerWord {
+  readonly word: string;
+  readonly name: string;
+  readonly value: string | undefined;
+}
+
+/** The parts of `F@depth=2,hide`. @throws ElftraceError 'usage' */
+export function triggerParts(text: string): { readonly pattern: string; readonly actions: readonly TriggerWord[] } {
+  const at = text.lastIndexOf('@');
+  if (at < 1) throw new ElftraceError('usage', `-T ${text} is not of the form FUNCTION@ACTION`);
+  const actions = text
+    .slice(at + 1)
+    .split(',')
+    .map((word) => {
+      const [name = '', value] = word.split('=');
+      return { word, name, value };
+    });
+  return { pattern: text.slice(0, at), actions };
 }
 
 const UNITS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, ms: 1e6, s: 1e9, m: 60e9 };
@@ -31,8 +61,11 @@ export function timeOf(text: string, origin: bigint, option: string): number | u
 }
 
 /** @throws ElftraceError 'usage' */
-export function selectionOf(trace: NativeTrace, args: TraceSelectionOptions): CallSelection {
-  const { filter, notrace, hide, match, depth, timeRange } = args;
+export function selectionOf(
+  trace: NativeTrace,
+  args: TraceSelectionOptions & { readonly depths?: readonly FunctionDepth[] | undefined },
+): CallSelection {
+  const { filter, notrace, hide, match, depth, depths, timeRange } = args;
   if (depth !== undefined && !(Number.isInteger(depth) && depth > 0)) {
     throw new ElftraceError('usage', '--depth takes a number of at least 1');
   }
@@ -45,5 +78,5 @@ export function selectionOf(trace: NativeTrace, args: TraceSelectionOptions): Ca
   const [from, to] = (parts ?? []).map((each) =>
     timeOf(each, trace.clock.origin.nanoseconds, `--time-range ${timeRange!}`),
   );
-  return { only: filter, not: notrace, hide, match, depth, from, to };
+  return { only: filter, not: notrace, hide, match, depth, depths, from, to };
 }

@@ -16,9 +16,9 @@ import { matcherOf, type PatternMatch } from './select.js';
 import { KINDS, placed, type Placed, shapeOf, typedArguments, typedResults } from './value-places.js';
 import { type FunctionSpec, valueNumber } from './values.js';
 
-const MAGIC = 'ELFCHOI1';
-const PART_BYTES = 80;
-const ROW_BYTES = 32;
+const MAGIC = 'ELFCHOI2';
+const PART_BYTES = 88;
+const ROW_BYTES = 40;
 const VALUE_BYTES = 8;
 /** The runtime takes no larger file. */
 const FILE_MAX = 0xf_ffff;
@@ -26,6 +26,7 @@ const FILE_MAX = 0xf_ffff;
 const PART_FLAGS = { only: 1, off: 2, tree: 4, callers: 8 } as const;
 const ROW_FLAGS = {
   only: 1, not: 2, on: 4, off: 8, depth: 16, time: 32, kept: 64, called: 128, hide: 256, finish: 512,
+  size: 1024, small: 2048,
 } as const; // prettier-ignore
 
 /**
@@ -49,6 +50,8 @@ export interface Trigger {
   readonly depth: number | null;
   /** Nanoseconds. */
   readonly time: number | null;
+  /** Bytes that the function must have, and what it calls. */
+  readonly size: number | null;
 }
 
 export interface Choice {
@@ -64,19 +67,21 @@ export interface Choice {
   readonly size: number | null;
   /** Whether nothing is recorded until a trigger switches it on. */
   readonly isOff: boolean;
+  /** Functions in which the program finds its return addresses as if it were not traced. */
+  readonly recovered: readonly string[];
   readonly values: readonly FunctionSpec[];
   /** Whether all values are recorded that types tell. */
   readonly isAuto: boolean;
 }
 
 /** Whether every call is recorded, and nothing more. */
-export const isEverything = ({ triggers, locations, depth, time, size, isOff, values, isAuto }: Choice): boolean =>
-  triggers.length + locations.length + values.length === 0 &&
-  depth === null &&
-  time === null &&
-  size === null &&
-  !isOff &&
-  !isAuto;
+export const isEverything = (choice: Choice): boolean =>
+  [choice.triggers, choice.locations, choice.values, choice.recovered].every(({ length }) => length === 0) &&
+  choice.depth === null &&
+  choice.time === null &&
+  choice.size === null &&
+  !choice.isOff &&
+  !choice.isAuto;
 
 /** What a choice is made of one object by. */
 export interface ChosenObject {
@@ -145,6 +150,7 @@ function partOf(object: ChosenObject, choice: Choice, endian: Endian, tracer: Na
   const triggers = choice.triggers.map((each) => [each, matcherOf([each.pattern], choice.match)] as const);
   const specs = new Map(choice.values.map((each) => [each, matcherOf([each.pattern], choice.match)]));
   const isElsewhere = locationFilter(choice);
+  const most = Math.max(choice.size ?? 0, ...choice.triggers.map(({ size }) => size ?? 0));
   const rows: Uint8Array[] = [];
   const values: Uint8Array[] = [];
   object.functions.forEach((called, i) => {
@@ -152,15 +158,20 @@ function partOf(object: ChosenObject, choice: Choice, endian: Endian, tracer: Na
     const list = valuesOf(called, object, choice, (spec) => specs.get(spec)!(called));
     const results = tracer === 'function' ? [] : list.filter(({ spec }) => spec.class === 'retval');
     const before = list.filter(({ spec }) => spec.class !== 'retval');
-    const isHidden = isSmall(called, choice) || isElsewhere(called);
-    if (own.length + before.length + results.length === 0 && !isHidden) return;
+    const isHidden = isElsewhere(called);
+    const length = lengthOf(called);
+    const isSmall = length !== null && length < most;
+    if (own.length + before.length + results.length === 0 && !isHidden && !isSmall) return;
     const depth = own.findLast((each) => each.depth !== null)?.depth ?? null;
     const time = own.findLast((each) => each.time !== null)?.time ?? null;
+    const size = own.findLast((each) => each.size !== null)?.size ?? null;
     let flags = 0;
     for (const { flags: names } of own) for (const name of names) flags |= ROW_FLAGS[name];
     if (isHidden) flags |= ROW_FLAGS.hide;
     if (depth !== null) flags |= ROW_FLAGS.depth;
     if (time !== null) flags |= ROW_FLAGS.time;
+    if (size !== null) flags |= ROW_FLAGS.size;
+    if (isSmall) flags |= ROW_FLAGS.small;
     const row = new Uint8Array(ROW_BYTES);
     const view = new ByteView(row, endian);
     const low = (address: bigint): number => Number(BigInt.asUintN(32, address));
@@ -174,15 +185,16 @@ function partOf(object: ChosenObject, choice: Choice, endian: Endian, tracer: Na
     view.insertU32(24, values.length);
     view.insertU16(28, before.length);
     view.insertU16(30, results.length);
+    view.insertU32(32, size ?? 0);
+    view.insertU32(36, isSmall ? length : 0);
     rows.push(row);
     for (const each of [...before, ...results]) values.push(encodeValue(each, object.places!, endian));
   });
   return part(object, choice, [rows, values], endian);
 }
 
-/** Whether a function has fewer bytes than were asked for; not where its symbol does not say it. */
-const isSmall = ({ address, end }: NativeFunction, { size }: Choice): boolean =>
-  size !== null && end > address && end - address < BigInt(size);
+/** Bytes of a function; null: its symbol does not say it. */
+const lengthOf = ({ address, end }: NativeFunction): number | null => (end > address ? Number(end - address) : null);
 
 /** Whether a path of a source is what was written: all of it, its end, or a pattern of either. */
 function locationMatcher(pattern: string): (path: string) => boolean {
@@ -239,6 +251,7 @@ function part(
   view.insertWord(56, BigInt(choice.time ?? 0), 8);
   view.insertWord(64, constants.start, 8);
   view.insertWord(72, constants.end, 8);
+  view.insertU32(80, choice.size ?? 0);
   return concatBytes([head, body]);
 }
 
@@ -283,8 +296,11 @@ function returnsFor({ triggers, time, values }: Choice): string | null {
 }
 
 /** A name that is none is a mistake; so is an option that changes nothing. */
-function checkPatterns(objects: readonly ChosenObject[], { triggers, locations, values, match }: Choice): void {
-  for (const { pattern } of [...triggers, ...values]) {
+function checkPatterns(
+  objects: readonly ChosenObject[],
+  { triggers, locations, values, recovered, match }: Choice,
+): void {
+  for (const pattern of [...[...triggers, ...values].map((each) => each.pattern), ...recovered]) {
     const matches = matcherOf([pattern], match);
     if (objects.some(({ functions }) => functions.some(matches))) continue;
     throw new ElftraceError('no-match', `${pattern}: no traced function has such a name`);

@@ -7,6 +7,9 @@
  *      0.040 us [  1044] |   leaf();
  *      1.200 us [  1044] | } (main)
  *
+ * The callers of functions that were asked for stand in front of their line, whether those are
+ * shown or not.
+ *
  * Where there are no times, durations are left out, and threads stand one after the other.
  *
  * Whether a call calls anything is known at the next event of its thread. Lines wait for that, so
@@ -41,11 +44,20 @@ interface Line {
 const indent = (depth: number): string => '  '.repeat(Math.min(depth, INDENT_MAX));
 const NO_DURATION = ' '.repeat(10);
 
-/** @param nameOf  what functions are called */
+/** What is special about lines of some functions. */
+export interface LineMarks {
+  /** In front of whose calls their callers stand; null: of none. */
+  readonly hasCallers: ((called: NativeFunction) => boolean) | null;
+  /** What functions are called where they are shown. */
+  readonly nameOf: (called: NativeFunction) => string;
+  /** How what is no call is shown. */
+  readonly aside: (text: string) => string;
+}
+
 export function replayLines(
   trace: NativeTrace,
   selection: CallSelection,
-  nameOf: (called: NativeFunction) => string,
+  marks: LineMarks,
   out: (line: string) => void,
 ): void {
   const select = selector(selection);
@@ -61,17 +73,33 @@ export function replayLines(
   const listeners: Reader[] = [];
   trace.inOrder(({ header }) => {
     const title = `[${String(header.thread).padStart(6)}] |`;
-    const reader = new Reader(title, trace.isTimed, nameOf, (line) => {
+    const callers: NativeFunction[] = [];
+    const reader = new Reader(title, trace.isTimed, marks, callers, (line) => {
       waiting.push(line);
       // One that waits for too long is a call that calls something, for all that is known.
       if (waiting.length - first > WAITING_MAX) for (const each of listeners) each.settle();
       send();
     });
     listeners.push(reader);
-    return select(reader);
+    return marks.hasCallers === null ? select(reader) : withCallers(callers, select(reader));
   });
   for (const each of listeners) each.settle();
   send();
+}
+
+/** Keeps what is open of a thread, also what is not shown. */
+function withCallers(callers: NativeFunction[], listener: CallListener): CallListener {
+  return {
+    enter: (called, depth, time, values) => {
+      callers.length = depth;
+      listener.enter(called, depth, time, values);
+      callers.push(called);
+    },
+    leave: (called, depth, time, isExact, values) => {
+      listener.leave(called, depth, time, isExact, values);
+    },
+    executed: (session) => listener.executed?.(session),
+  };
 }
 
 /** A call of which nothing is known to be inside. */
@@ -90,13 +118,15 @@ class Reader implements CallListener {
   constructor(
     private readonly thread: string,
     private readonly isTimed: boolean,
-    private readonly nameOf: (called: NativeFunction) => string,
+    private readonly marks: LineMarks,
+    private readonly callers: readonly NativeFunction[],
     private readonly add: (line: Line) => void,
   ) {}
 
   enter(called: NativeFunction, depth: number, time: number, values: Values = null): void {
     this.settle();
     this.starts[depth] = time;
+    if (this.marks.hasCallers?.(called) === true) this.addCallers();
     const line = { text: '' };
     this.pending = { line, called, depth, values };
     this.add(line);
@@ -113,7 +143,14 @@ class Reader implements CallListener {
     }
     this.settle();
     this.add({
-      text: `${spent} ${this.thread} ${indent(depth)}}${result}${result === '' ? '' : ';'} /* ${this.nameOf(called)} */`,
+      text: `${spent} ${this.thread} ${indent(depth)}}${result}${result === '' ? '' : ';'} /* ${called.name} */`,
+    });
+  }
+
+  private addCallers(): void {
+    this.callers.forEach(({ name }, i) => {
+      const text = this.marks.aside(`/* [${String(i).padStart(2)}] ${name} */`);
+      this.add({ text: ` backtrace ${this.thread} ${text}` });
     });
   }
 
@@ -127,7 +164,7 @@ class Reader implements CallListener {
 
   /** Names of C++ have their arguments with them. */
   private shown(called: NativeFunction, values: Values): string {
-    const name = this.nameOf(called);
+    const name = this.marks.nameOf(called);
     if (values !== null) return `${name.replace(/\(.*\)$/, '')}${visibleLine(argumentsText(values))}`;
     return name.endsWith(')') ? name : `${name}()`;
   }

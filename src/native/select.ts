@@ -19,9 +19,17 @@ export interface CallSelection {
   readonly match?: PatternMatch | undefined;
   /** The outermost call that is shown has depth 1. */
   readonly depth?: number | undefined;
+  /** Functions from which levels are counted anew; of several for one the last counts. */
+  readonly depths?: readonly FunctionDepth[] | undefined;
   /** Nanoseconds since the trace's beginning, [from, to). */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
+}
+
+/** How many levels are shown of a function and of what it calls. */
+export interface FunctionDepth {
+  readonly pattern: string;
+  readonly depth: number;
 }
 
 /** How patterns are written: with `*`, `?` and sets, or as regular expressions. */
@@ -54,8 +62,18 @@ export function matcherOf(texts: readonly string[], match: PatternMatch = 'glob'
 }
 
 /** Whether everything is shown. */
-function isEverything({ only = [], not = [], hide = [], depth, from, to }: CallSelection): boolean {
-  return only.length + not.length + hide.length === 0 && depth === undefined && from === undefined && to === undefined;
+function isEverything({ only = [], not = [], hide = [], depths = [], depth, from, to }: CallSelection): boolean {
+  const isOfFunctions = [only, not, hide, depths].some(({ length }) => length > 0);
+  return !isOfFunctions && [depth, from, to].every((each) => each === undefined);
+}
+
+/** How many levels a trigger gives to a function; undefined: none does. */
+function depthFinder(
+  depths: readonly FunctionDepth[],
+  match: PatternMatch | undefined,
+): (called: NativeFunction) => number | undefined {
+  const all = depths.map(({ pattern, depth }) => [matcherOf([pattern], match), depth] as const);
+  return (called) => all.findLast(([matches]) => matches(called))?.[1];
 }
 
 /**
@@ -68,6 +86,7 @@ export function selector(selection: CallSelection): (listener: CallListener) => 
   const isOnly = matcherOf(only, match);
   const isNot = matcherOf(not, match);
   const isHidden = matcherOf(hide, match);
+  const ownDepth = depthFinder(selection.depths ?? [], match);
   return (listener) => {
     /** Depth of the outermost call of `only`, and of one of `not`, that is open. */
     let onlyAt = only.length === 0 ? -1 : Infinity;
@@ -79,15 +98,20 @@ export function selector(selection: CallSelection): (listener: CallListener) => 
     const counts: boolean[] = [];
     /** Levels from which depths count. */
     const bases: number[] = [];
+    /** How many there are. */
+    const limits: number[] = [];
     return {
       enter: (called, at, time, values) => {
         if (notAt === Infinity && isNot(called)) notAt = at;
         const isChosen = notAt === Infinity && only.length > 0 && isOnly(called);
         if (onlyAt === Infinity && isChosen) onlyAt = at;
-        const base = isChosen ? levels : (bases[at - 1] ?? 0);
+        const own = at >= onlyAt ? ownDepth(called) : undefined;
+        const base = isChosen || own !== undefined ? levels : (bases[at - 1] ?? 0);
+        const limit = own ?? limits[at - 1] ?? depth;
         bases[at] = base;
+        limits[at] = limit;
         const isLevel = at < notAt && at >= onlyAt && !isHidden(called);
-        const isShown = isLevel && levels - base < depth && time >= from && time < to;
+        const isShown = isLevel && levels - base < limit && time >= from && time < to;
         if (isShown) listener.enter(called, open, time, values);
         if (isLevel) levels++;
         if (isShown) open++;

@@ -35,7 +35,7 @@ static struct opened *opened_of(struct page *page)
 static const struct choice *part_of(const u8 *file, word size)
 {
   const struct choice *found = 0;
-  const char *magic = TEXT("ELFCHOI1");
+  const char *magic = TEXT("ELFCHOI2");
   __asm__("" : "+r"(magic));
   for (word at = 0; at + sizeof *found <= size;) {
     const struct choice *part = (const struct choice *)(file + at);
@@ -200,9 +200,12 @@ static void try_call(struct page *page, word stack, struct decision *decision)
   int is_left_out = (outer && outer->is_left_out) || (flags & ROW_NOT);
   int is_chosen = !is_left_out && (flags & ROW_ONLY);
   int is_inside = is_chosen || !(choice->flags & CHOICE_ONLY) || (outer && outer->is_inside);
-  u32 above = outer && !is_chosen && !(flags & ROW_DEPTH) ? outer->levels : 0;
-  u32 depth = flags & ROW_DEPTH ? row->depth : outer ? outer->depth : choice->depth;
-  int is_level = is_inside && !is_left_out && !(flags & ROW_HIDDEN);
+  int has_depth = (flags & ROW_DEPTH) && is_inside;
+  u32 above = outer && !is_chosen && !has_depth ? outer->levels : 0;
+  u32 depth = has_depth ? row->depth : outer ? outer->depth : choice->depth;
+  u32 size = flags & ROW_SIZE ? row->size : outer ? outer->size : choice->size;
+  int is_hidden = (flags & ROW_HIDDEN) || ((flags & ROW_SMALL) && row->length < size);
+  int is_level = is_inside && !is_left_out && !is_hidden;
   decision->is_recorded = is_level && !(depth && above >= depth) && !state.is_silent;
   int is_wanted = (flags & (ROW_KEPT | ROW_CALLED)) && is_level && !state.is_silent;
   if (is_wanted) keep_open(opened);
@@ -222,6 +225,7 @@ static void try_call(struct page *page, word stack, struct decision *decision)
   call->row = row;
   call->levels = above + (is_level ? 1 : 0);
   call->depth = depth;
+  call->size = size;
   call->is_inside = (u8)is_inside;
   call->is_left_out = (u8)is_left_out;
   call->is_recorded = (u8)decision->is_recorded;

@@ -19,6 +19,9 @@ struct choice {
   u64 time;
   /* Addresses in the file of what is only read, [start, end): texts there need no look. */
   u64 start, end;
+  /* Bytes that functions must have, 0: any. */
+  u32 size;
+  u32 none;
 };
 
 /* `flags`: only what rows with ROW_ONLY call is recorded; nothing is, until a row switches it on. */
@@ -38,6 +41,9 @@ struct row {
   /* Values at the call, and behind it those of the return; the first one's number in the list. */
   u32 first;
   u16 arguments, results;
+  /* Bytes that what it calls must have, and it; how many it has. */
+  u32 size;
+  u32 length;
 };
 
 #define ROW_ONLY 1
@@ -53,6 +59,9 @@ struct row {
 #define ROW_HIDDEN 256
 /* Nothing is recorded behind its call. */
 #define ROW_FINISH 512
+#define ROW_SIZE 1024
+/* Its length is known, and less than is asked for somewhere. */
+#define ROW_SMALL 2048
 
 /* A value: where it is, how it is read, what readers are told of it. */
 struct value {
@@ -90,7 +99,7 @@ struct open_call {
   /* Blocks that had begun. */
   u64 turns;
   const struct row *row;
-  u32 levels, depth;
+  u32 levels, depth, size;
   u8 is_inside, is_left_out, is_recorded, is_kept;
 };
 
