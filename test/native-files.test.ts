@@ -3,7 +3,7 @@
  * back byte for byte, what cannot be served is refused; and what their traces say.
  */
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from '@jest/globals';
 import { HEADER, HEADER_BYTES, RECORD } from '../src/native/layout.js';
@@ -164,6 +164,13 @@ for (int i = 0; i < 100; i++) sum += first(i) + second(i); printf("%d\\n", sum);
       bytes.write('/lib/ld-musl-x86_64.so\0', bytes.indexOf('/lib64/ld-linux'));
       return bytes;
     };
+    const withValue = (where: string): string => {
+      const path = changed((bytes) => bytes);
+      const value = join(dirname(path), where.replace('NAME', basename(path)));
+      mkdirSync(dirname(value), { recursive: true });
+      writeFileSync(value, '00'.repeat(32));
+      return path;
+    };
     const asOwner = (): string => {
       const path = changed((bytes) => bytes);
       chmodSync(path, 0o4755);
@@ -187,6 +194,37 @@ for (int i = 0; i < 100; i++) sum += first(i) + second(i); printf("%d\\n", sum);
       ],
       ['patched before', () => patched(program()), 4, /revert it first.*\[already-patched\]/],
       ['data behind it', () => changed((bytes) => Buffer.concat([bytes, Buffer.from('PK')])), 4, /\[trailing-data\]/],
+      [
+        'the mark of UPX',
+        () =>
+          changed((bytes) => {
+            // Behind the program headers: sum, mark, version, as UPX lays out its l_info.
+            bytes.write('UPX!', Number(bytes.readBigUInt64LE(32)) + 56 * bytes.readUInt16LE(56) + 4, 'latin1');
+            return bytes;
+          }),
+        4,
+        /packed by UPX.*\[packed\]/,
+      ],
+      [
+        'an AppImage',
+        () => changed((bytes) => Buffer.concat([bytes.fill('AI\x02', 8, 11, 'latin1'), Buffer.from('hsqs')])),
+        4,
+        /AppImage.*\[packed\]/,
+      ],
+      [
+        'a signature behind it',
+        () =>
+          changed((bytes) => {
+            // No key, a message of one byte (PKCS#7), as the kernel's sign-file puts them.
+            const info = Buffer.from([0x30, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+            return Buffer.concat([bytes, info, Buffer.from('~Module signature appended~\n')]);
+          }),
+        4,
+        /a signature of the file lies behind it.*\[signed\]/,
+      ],
+      ...['.NAME.hmac', 'NAME.hmac', 'fipscheck/NAME.hmac'].map(
+        (where) => [where, () => withValue(where), 4, /\.hmac is for checks.*\[self-checking\]/] as const,
+      ),
       ['another C library', () => changed(forMusl), 4, /\[no-thread-slot\]/],
       [
         'no C library',
@@ -202,6 +240,15 @@ for (int i = 0; i < 100; i++) sum += first(i) + second(i); printf("%d\\n", sum);
       const { refused } = JSON.parse(stdout) as { refused: { reason: string; message: string } };
       expect(`${refused.message} [${refused.reason}]`).toMatch(text);
       expect(stderr).toContain(refused.message);
+    });
+
+    test('an attribute of the kernel that checks files', () => {
+      const path = changed((bytes) => bytes);
+      const said = (): string => elftrace(['record', '-o', scratch('never'), '--json', path]).stdout;
+      expect(JSON.parse(said())).toMatchObject({ traced: 2 });
+      // Others than root may not give it.
+      if (spawnSync('setfattr', ['-n', 'security.ima', '-v', '0x0101', path]).status !== 0) return;
+      expect(JSON.parse(said())).toMatchObject({ refused: { code: 'unsupported-form', reason: 'signed' } });
     });
   });
 });

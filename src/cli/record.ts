@@ -22,6 +22,7 @@ import { isEverything } from '../native/choice.js';
 import { HEADER_BYTES, SPARES } from '../native/layout.js';
 import { makeSpares, removeSpares } from '../output/spares.js';
 import { type ChoiceOptions, choiceFor, choiceOf, writeChoice } from './record-choice.js';
+import { checkGuards } from './record-guards.js';
 import { errorLine, exitCodes } from './exit.js';
 import { outputPath, readInput } from './files.js';
 import { lostCalls, RUN_FILE, type RunFacts, runFacts, traceFiles } from './native-trace.js';
@@ -126,6 +127,7 @@ async function patched(args: RecordArguments, program: string): Promise<Patched>
   if ((fs.statSync(path).mode & SET_USER_OR_GROUP) !== 0) {
     throw refused('set-id', `${program} runs with the rights of its owner: a program of that kind writes no trace`);
   }
+  checkGuards([program, path]);
   const opened = await open(input, args);
   const selection = selectSites(opened.sites, opened.module, args);
   const { tracer, clock } = args;

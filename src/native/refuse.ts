@@ -9,6 +9,7 @@ import { ElftraceError } from '../errors.js';
 import type { NativeTracing, ThreadSlots } from '../machine/native-tracing.js';
 import { readRecord } from '../record/journal.js';
 import type { Sites } from '../sites/sites.js';
+import { guardOf } from './guarded.js';
 
 /** Words for programs: why a file is refused. */
 export type NativeRefusal =
@@ -32,6 +33,9 @@ export type NativeRefusal =
   | 'no-times'
   | 'no-records'
   | 'set-id'
+  | 'packed'
+  | 'signed'
+  | 'self-checking'
   | 'other-machine'
   | 'origin';
 
@@ -113,6 +117,8 @@ export function tracingOf({ program, count }: Sites): RuntimeTracing {
   if (program.relocatable)
     throw refused('relocatable', 'a relocatable file is linked first; tables of objects are made by elftrace mcount');
   if (readRecord(image) !== null) throw refused('already-patched', 'the file carries a record: revert it first');
+  const guard = guardOf(image);
+  if (guard !== null) throw refused(guard.reason, guard.message);
   if (image.bytes.length > image.elfSize) {
     throw refused('trailing-data', 'data lies behind the ELF file, which the program may look for at its end');
   }
