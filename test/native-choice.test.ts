@@ -632,11 +632,16 @@ describe.each(sampled(machines, 2))('programs of $name', (machine) => {
     test('RT-47: functions and levels', () => {
       const program = patched(compile(TREE, [...PLAIN, '-pthread', ...machine.sites], 'c', [], machine));
       const whole = traced(program, [], ROOM, machine).dir;
-      for (const options of [
-        ['-F', 'inside', '-F', 'work', '-D', '2'],
-        ['-N', 'again'],
-      ]) {
-        const wanted = JSON.parse(verb('report', whole, '--json', ...options)) as Report;
+      for (const [options, same = options] of [
+        [['-F', 'inside', '-F', 'work', '-D', '2']],
+        [['-N', 'again']],
+        // No function is as long.
+        [
+          ['-T', 'inside@size=100000'],
+          ['-N', 'inside'],
+        ],
+      ] as const) {
+        const wanted = JSON.parse(verb('report', whole, '--json', ...same)) as Report;
         expect(countsOf(report(chosen(program, options, machine).dir))).toEqual(countsOf(wanted));
       }
     });
