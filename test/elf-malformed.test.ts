@@ -299,7 +299,9 @@ describe.each(SHAPES)('%s', (_name, shape) => {
         type: C.ET_DYN,
         sections: [{ name: '.relr.dyn', type: C.SHT_RELR, flags: 2, entrySize: shape.is64 ? 8 : 4, contents }],
       });
-    expect(code(build(words(shape, [1n])))).toBe('elf-malformed');
+    expect(code(build(words(shape, [3n])))).toBe('elf-malformed');
+    // One that says nothing of any word: what is left of a table whose places were all emptied.
+    expect(code(build(words(shape, [1n])))).toBe('read');
     const ones = shape.is64 ? (1n << 64n) - 1n : (1n << 32n) - 1n;
     const hostile = build(words(shape, [0x1000n, ...new Array<bigint>(5000).fill(ones)]));
     const memory = process.memoryUsage().arrayBuffers;
