@@ -16,7 +16,7 @@ import { interpreterPath, startProcess } from '../src/guest/index.js';
 import { filesBelow } from '../src/output/guest-files.js';
 import { load } from '../src/program/program.js';
 import { writeSource } from './support/emulator.js';
-import { firstOf, isLong, isWhole } from './support/long.js';
+import { firstOf, isWhole } from './support/long.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run as runTool } from './support/tools.js';
 
@@ -185,7 +185,7 @@ function differing(some: readonly string[], others: readonly string[]): number {
 
 const first = firstOf(TARGETS, () => 'all');
 for (const target of TARGETS) {
-  if (!isWhole && !(isLong && first.has(target))) continue;
+  if (!isWhole && !first.has(target)) continue;
   const gcc = target.name === 'x86-64' ? 'gcc' : `${target.prefix}-gcc`;
   describeWith([gcc, target.qemu], `instructions of a dynamic program on ${target.name}`, () => {
     test('are those under qemu, with loader and C library', () => {
