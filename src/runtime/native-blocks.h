@@ -1,7 +1,7 @@
 /*
- * How the slow way of a self-tracing program knows its thread on machines where the control block of
- * the C library ends at the thread register (TLS variant I): its size differs between versions, so
- * the block is found by what lies in it, once (RT-33). From its start on, in glibc:
+ * How the slow way of a self-tracing program knows its thread on machines where the control block
+ * of the C library ends at the thread register (TLS variant I): its size differs between versions,
+ * so the block is found by what lies in it, once (RT-33). From its start on, in glibc:
  *
  *   0    two words of glibc
  *   16   22 words without a purpose ("for instrumentation"): ours is one of them

@@ -7,7 +7,9 @@
 
 /* Files of more bytes are not taken. */
 #define CHOICE_MAX 0x100000ul
-/* How long counter and clock are compared at the start, where calls are told by how long they last. */
+/*
+ * How long counter and clock are compared at the start, where calls are told by how long they last.
+ */
 #define CALIBRATION 200000ul
 
 /* How memory of the program is read that may not be there. */
@@ -277,8 +279,8 @@ struct event {
 };
 
 /*
- * Room for an event at once, if no upper bits must stand in front of it: as the entry does it, what is
- * looked at before and after is told by the generation.
+ * Room for an event at once, if no upper bits must stand in front of it: as the entry does it, what
+ * is looked at before and after is told by the generation.
  */
 static int begin_fast(struct page *page, word bytes, word stack, struct event *event)
 {
@@ -324,8 +326,8 @@ static void end_words(struct page *page, struct event *event)
 
 #ifdef HAS_VALUES
 /*
- * Values go straight into the file, in front of their event. While they are written their control says
- * so, and how much it may be.
+ * Values go straight into the file, in front of their event. While they are written their control
+ * says so, and how much it may be.
  */
 static void put_values(struct event *event, const struct value *values, u32 count, const word *registers, word stack)
 {

@@ -1,6 +1,7 @@
 /*
- * What of a program is recorded, as a file says that the tool made (RT-47 to RT-50); native/choice.ts
- * writes it. Numbers have the byte order of the program. SPDX-License-Identifier: MIT
+ * What of a program is recorded, as a file says that the tool made (RT-47 to RT-50);
+ * native/choice.ts writes it. Numbers have the byte order of the program.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef ELFTRACE_NATIVE_CHOICE_H
 #define ELFTRACE_NATIVE_CHOICE_H
@@ -24,12 +25,17 @@ struct choice {
   u32 none;
 };
 
-/* `flags`: only what rows with ROW_ONLY call is recorded; nothing is, until a row switches it on. */
+/*
+ * `flags`: only what rows with ROW_ONLY call is recorded; nothing is, until a row switches it on.
+ */
 #define CHOICE_ONLY 1
 #define CHOICE_OFF 2
 /* What is recorded of a call depends on what is open. */
 #define CHOICE_TREE 4
-/* Calls are taken back when they return, but for those within which a row with ROW_CALLED was called. */
+/*
+ * Calls are taken back when they return, but for those within which a row with ROW_CALLED was
+ * called.
+ */
 #define CHOICE_CALLERS 8
 
 /* A function: site addresses in the file, (start, end], of which the lower 32 bits. */

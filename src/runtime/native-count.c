@@ -1,6 +1,6 @@
 /*
- * Calls that are counted by site and not written one by one (RT-54): the file of a thread is a header
- * and a number for each site. Included by native.c. SPDX-License-Identifier: MIT
+ * Calls that are counted by site and not written one by one (RT-54): the file of a thread is a
+ * header and a number for each site. Included by native.c. SPDX-License-Identifier: MIT
  */
 
 /* A call that the entry could not count; `place` is that of its site's number, in bytes. */

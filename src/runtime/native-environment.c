@@ -39,7 +39,10 @@ static u64 number_of(const char *text)
 
 #define NOT_NOW 2
 
-/* Whether the kernel says that the program has other rights than its user, or does not say; NOT_NOW. */
+/*
+ * Whether the kernel says that the program has other rights than its user, or does not say;
+ * NOT_NOW.
+ */
 static int is_secure(word *scratch)
 {
   long file = open_file(TEXT("/proc/self/auxv"), O_CLOEXEC_);

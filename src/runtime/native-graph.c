@@ -119,7 +119,10 @@ static void set_window(struct page *page, word stack)
   page->shadow = shadow_delta(stack, 1);
 }
 
-/* Keeps a function's return address, and says so; not where it is ours, nor where there is no shadow. */
+/*
+ * Keeps a function's return address, and says so; not where it is ours, nor where there is no
+ * shadow.
+ */
 static word hook(word stack, word address)
 {
   if (is_hook(address)) return 0;
@@ -165,7 +168,9 @@ static void put_return(struct page *page, volatile u64 *at, word stack)
   page->last = stack;
 }
 
-/* The innermost open call that began there, which is over, and those inside of it; 0: none is kept. */
+/*
+ * The innermost open call that began there, which is over, and those inside of it; 0: none is kept.
+ */
 static struct open_call *close_call(volatile struct opened *opened, word stack)
 {
   for (word i = opened->count; i-- > 0;) {
@@ -189,7 +194,10 @@ static int is_unwanted(const struct open_call *call)
   return call->time && spent >> 40 == 0 && spent * state.span_time < call->time * state.span_ticks;
 }
 
-/* Takes back what was recorded of a call: zeros are no records. A child has its parent's calls open. */
+/*
+ * Takes back what was recorded of a call: zeros are no records. A child has its parent's calls
+ * open.
+ */
 static void erase(struct page *page, const struct open_call *call)
 {
   word file = (word)page->file;

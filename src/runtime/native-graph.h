@@ -6,8 +6,8 @@
 #define ELFTRACE_NATIVE_GRAPH_H
 
 /*
- * A word of native_spans: number of 64 MiB of addresses above, page number of the shadow below. Of 32
- * bits: the shadow, and in its lowest bits the number of 16 MiB.
+ * A word of native_spans: number of 64 MiB of addresses above, page number of the shadow below. Of
+ * 32 bits: the shadow, and in its lowest bits the number of 16 MiB.
  */
 #define SPANS 1024
 #if __SIZEOF_LONG__ == 8

@@ -1,7 +1,7 @@
 /*
- * Processes none of whose threads can have a file (RT-60): no descriptor is free, or no address space.
- * How many calls they lost stands in the name of an empty file, for which neither is needed. Included
- * by native.c. SPDX-License-Identifier: MIT
+ * Processes none of whose threads can have a file (RT-60): no descriptor is free, or no address
+ * space. How many calls they lost stands in the name of an empty file, for which neither is needed.
+ * Included by native.c. SPDX-License-Identifier: MIT
  */
 
 /* Up to here each call is written; of more a 1024th may be missing. */
@@ -50,8 +50,8 @@ static void write_lost(void)
 }
 
 /*
- * Whoever comes while another one of the process is at it leaves it to that one, which may be what it
- * has interrupted.
+ * Whoever comes while another one of the process is at it leaves it to that one, which may be what
+ * it has interrupted.
  */
 static void say_lost(void)
 {

@@ -1,12 +1,12 @@
 /*
- * Sandboxes that may kill for system calls (RT-59). Nobody can ask one which calls it kills for, but
- * /proc says that there is one, and what opens, reads and closes a file is what the dynamic loader
- * did in it before. Included by native.c. SPDX-License-Identifier: MIT
+ * Sandboxes that may kill for system calls (RT-59). Nobody can ask one which calls it kills for,
+ * but /proc says that there is one, and what opens, reads and closes a file is what the dynamic
+ * loader did in it before. Included by native.c. SPDX-License-Identifier: MIT
  */
 
 /*
- * The beginning of the text behind `name`, where a part of a file begins with it; parts end with `end`.
- * Of several the last. @returns whether there is one; NO_DESCRIPTOR: it could not be asked
+ * The beginning of the text behind `name`, where a part of a file begins with it; parts end with
+ * `end`. Of several the last. @returns whether there is one; NO_DESCRIPTOR: it could not be asked
  */
 #define NO_DESCRIPTOR (-1)
 static int find_text(const char *path, const char *name, char end, char *to, word room)
@@ -36,7 +36,10 @@ static int find_text(const char *path, const char *name, char end, char *to, wor
   return is_found;
 }
 
-/* Filters of system calls over a thread; before Linux 5.9 it is said that there are some, not how many. */
+/*
+ * Filters of system calls over a thread; before Linux 5.9 it is said that there are some, not how
+ * many.
+ */
 #define UNKNOWN (~(word)0)
 static word filters_of(const char *status)
 {
@@ -52,8 +55,8 @@ static word filters_here(void)
 }
 
 /*
- * Whether the process may be traced. One that begins in a sandbox: where it is asked for, and where the
- * first process has as many filters: all of a container does.
+ * Whether the process may be traced. One that begins in a sandbox: where it is asked for, and where
+ * the first process has as many filters: all of a container does.
  */
 static int is_allowed(word filters)
 {
@@ -69,9 +72,9 @@ static int is_allowed(word filters)
 }
 
 /*
- * Whether a thread may make the system calls that a file takes, as far as filters are concerned. Where
- * some came since the process began, no thread of it begins one any more, and no child; they make no
- * call for that.
+ * Whether a thread may make the system calls that a file takes, as far as filters are concerned.
+ * Where some came since the process began, no thread of it begins one any more, and no child; they
+ * make no call for that.
  */
 static int is_as_before(void)
 {
@@ -93,7 +96,10 @@ static int may_begin(void)
     state.is_asked = 1;
     return native_slot >= 0;
   }
-  /* Of a process that begins, and once for each: where there is no memory for a page it comes here with each call. */
+  /*
+   * Of a process that begins, and once for each: where there is no memory for a page it comes here
+   * with each call.
+   */
   if (state.phase != READY || state.asked_thread == library_thread()) return !state.is_closed;
   if (!is_as_before()) return 0;
   state.asked_thread = library_thread();

@@ -30,7 +30,9 @@ struct header {
   u32 version, mode;
   u32 process, thread, parent, sequence;
   u64 bias;
-  /* A pair (counter, ns) of the start, and two that are written by turns; `pair` is the valid one. */
+  /*
+   * A pair (counter, ns) of the start, and two that are written by turns; `pair` is the valid one.
+   */
   u64 pairs[3][2];
   u64 pair;
   u64 realtime;
@@ -79,7 +81,10 @@ enum {
 #define PATH_ROOM 1024ul
 #define FIRST_STEP 0x40000ul
 #define LAST_STEP 0x100000ul
-/* Of the address space; a thread's file ends there. The other: where those of ended threads stay mapped. */
+/*
+ * Of the address space; a thread's file ends there. The other: where those of ended threads stay
+ * mapped.
+ */
 #if __SIZEOF_LONG__ == 8
 #define WINDOW 0x400000000ul
 #define WINDOW_LEFT 0x40000000ul
@@ -142,7 +147,9 @@ struct state {
   struct header *volatile first_file;
   u64 file_limit;
   word is_ring, is_first_only;
-  /* Of sandboxes (native-sandbox.c): filters when the process began, and whether more came since. */
+  /*
+   * Of sandboxes (native-sandbox.c): filters when the process began, and whether more came since.
+   */
   word is_asked, filters, is_closed;
   /* Of those that came together, the one that began. */
   u32 first_thread;
@@ -179,7 +186,9 @@ static inline struct state *state_here(void)
 #define call3(n, a, b, c) system_call(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 #define call4(n, a, b, c, d) system_call(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
-/* From the place of a function's return address, or its stack pointer, to arguments on the stack. */
+/*
+ * From the place of a function's return address, or its stack pointer, to arguments on the stack.
+ */
 #ifndef STACK_ARGUMENTS
 #define STACK_ARGUMENTS 0
 #endif
@@ -238,8 +247,8 @@ static const char *value_of(const char *text, const char *name)
 #include "native-environment.c"
 
 /*
- * Whether a page is one of an object that was unloaded: of none that is there, or of one that lay where
- * we lie. Nothing of it runs any more.
+ * Whether a page is one of an object that was unloaded: of none that is there, or of one that lay
+ * where we lie. Nothing of it runs any more.
  */
 static int is_left(const struct page *page)
 {
@@ -410,8 +419,8 @@ static word ring_block(void)
 #define SPARES 16
 
 /*
- * One of those in the place of the thread's empty file, which is closed. @returns a descriptor, or that
- * there is none
+ * One of those in the place of the thread's empty file, which is closed. @returns a descriptor, or
+ * that there is none
  */
 static long take_spare(struct page *page, long file)
 {
@@ -510,8 +519,9 @@ static void add(word at, word count)
 #include "native-lost.c"
 
 /*
- * What was counted without a file goes to the first one of the process, which stays mapped. Who counts
- * looks for that behind it, and who publishes it for counts: each is seen by one of them, and taken once.
+ * What was counted without a file goes to the first one of the process, which stays mapped. Who
+ * counts looks for that behind it, and who publishes it for counts: each is seen by one of them,
+ * and taken once.
  */
 static void hand_over(void)
 {
@@ -705,7 +715,9 @@ static void set_busy(struct page *page, word is_busy)
 /* Signals that instructions raise: ILL, TRAP, BUS, FPE, SEGV, SYS. */
 #define RAISED (1ul << 3 | 1ul << 4 | 1ul << 6 | 1ul << 7 | 1ul << 10 | 1ul << 30)
 
-/* What was missing for a file may be there by now: the second call, the fourth, the eighth … ask. */
+/*
+ * What was missing for a file may be there by now: the second call, the fourth, the eighth … ask.
+ */
 static int is_next_try(struct page *page)
 {
   word count = ++page->tries;

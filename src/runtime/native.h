@@ -61,7 +61,10 @@
 #define HEADER_BYTES 4096
 #define NAME_BYTES 256
 
-/* On x86-64 the thread's number lies here behind the thread register: glibc, or (MUSL) musl from 1.2 on. */
+/*
+ * On x86-64 the thread's number lies here behind the thread register: glibc, or (MUSL) musl from
+ * 1.2 on.
+ */
 #ifdef MUSL
 #define LIBRARY_THREAD 0x30
 #else
@@ -70,7 +73,9 @@
 /* PowerPC: r13, of 32 bits r2, points so far behind the thread control block. */
 #define THREAD_BIAS 0x7000
 
-/* What `floating_register` of most machines asks: FLOATING_CASE is the machine's, for one number. */
+/*
+ * What `floating_register` of most machines asks: FLOATING_CASE is the machine's, for one number.
+ */
 #define EIGHT_FLOATING_CASES \
   FLOATING_CASE(0) FLOATING_CASE(1) FLOATING_CASE(2) FLOATING_CASE(3) \
   FLOATING_CASE(4) FLOATING_CASE(5) FLOATING_CASE(6) FLOATING_CASE(7)
