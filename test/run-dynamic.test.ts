@@ -12,6 +12,7 @@ import { archOf } from '../src/arches.js';
 import { writeSource } from './support/emulator.js';
 import { isWhole, sampled } from './support/long.js';
 import { run } from './support/run.js';
+import { DYNAMIC_TARGETS, type DynamicTarget } from './support/dynamic-targets.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, run as runTool } from './support/tools.js';
 
@@ -19,24 +20,6 @@ const folder = mkdtempSync(join(tmpdir(), 'run-dynamic-'));
 afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
-
-interface DynamicTarget {
-  readonly name: string;
-  readonly gcc: string;
-  readonly qemu: string;
-  /** The tree with the C library. */
-  readonly root: string;
-  /** Computes with floating point. */
-  readonly floats: boolean;
-}
-const TARGETS: readonly DynamicTarget[] = [
-  { name: 'riscv64', gcc: 'riscv64-linux-gnu-gcc', qemu: 'qemu-riscv64', root: '/usr/riscv64-linux-gnu', floats: true },
-  { name: 'arm64', gcc: 'aarch64-linux-gnu-gcc', qemu: 'qemu-aarch64', root: '/usr/aarch64-linux-gnu', floats: true },
-  { name: 'ppc64le', gcc: 'powerpc64le-linux-gnu-gcc', qemu: 'qemu-ppc64le', root: '/usr/powerpc64le-linux-gnu', floats: true },
-  { name: 'x86-64', gcc: 'gcc', qemu: 'qemu-x86_64', root: '/', floats: true },
-  { name: 'ppc32', gcc: 'powerpc-linux-gnu-gcc', qemu: 'qemu-ppc', root: '/usr/powerpc-linux-gnu', floats: true },
-  { name: 'ppc64-elfv1', gcc: 'powerpc64-linux-gnu-gcc', qemu: 'qemu-ppc64', root: '/usr/powerpc64-linux-gnu', floats: true },
-]; // prettier-ignore
 
 /** A constructor, globals of the library, calls through the table, a pointer to a function. */
 const HELLO = `
@@ -55,9 +38,7 @@ int main(int argc, char **argv) {
   char *text = malloc(length(argv[0] + strlen(argv[0])) + 100);
   strcpy(text, "heap");
   fprintf(stdout, "%s %s\\n", text, getenv("WHO") ? getenv("WHO") : "nobody");
-#ifdef FLOATS
   printf("%.6f %g\\n", 3.14159265 * argc, 1.0 / 3 * argc);
-#endif
   fputs("to the end\\n", stderr);
   return 40 + argc;
 }
@@ -71,17 +52,17 @@ const LINKS = {
   static: ['-static'],
 } as const;
 
-function build({ name, gcc, floats }: DynamicTarget, link: keyof typeof LINKS): string {
+function build({ name, gcc }: DynamicTarget, link: keyof typeof LINKS): string {
   const path = join(folder, `hello-${name}-${link}`);
-  runTool(gcc, ['-O2', ...(floats ? ['-DFLOATS'] : []), ...LINKS[link], '-o', path, source]);
+  runTool(gcc, ['-O2', ...LINKS[link], '-o', path, source]);
   return path;
 }
 
-for (const target of sampled(TARGETS, 2)) {
+for (const target of sampled(DYNAMIC_TARGETS, 2)) {
   const { name, gcc, qemu, root } = target;
   describeWith([gcc, qemu], `programs of ${name} with their C library`, () => {
     // How a program is linked is the same on all machines: on the others the usual way.
-    const isAll = isWhole || target === TARGETS[0];
+    const isAll = isWhole || target === DYNAMIC_TARGETS[0];
     const links = (Object.keys(LINKS) as (keyof typeof LINKS)[]).filter((link) => isAll || link === 'pie');
     test.each(links)('%s: as under qemu', (link) => {
       const path = build(target, link);
@@ -98,7 +79,7 @@ for (const target of sampled(TARGETS, 2)) {
 }
 
 describeWith(['riscv64-linux-gnu-gcc', 'powerpc-linux-gnu-gcc'], 'what a dynamic program needs', () => {
-  const [riscv] = TARGETS;
+  const [riscv] = DYNAMIC_TARGETS;
   const path = build(riscv!, 'pie');
   const loader = interpreterPath(readElf(readFileSync(path)))!;
 
