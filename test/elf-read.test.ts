@@ -358,29 +358,28 @@ describe('shapes built by the test', () => {
     expect(image.fileOffsetOf(0xffff_ffff_8100_0000n)).toBe(-1);
   });
 
+  /** A file with one packed table of relative relocations, in front of data at 0x1000. */
+  const relrFile = (shape: (typeof ALL_SHAPES)[number], contents: readonly bigint[]): Uint8Array =>
+    buildElf({
+      ...shape,
+      type: C.ET_DYN,
+      sections: [
+        {
+          ...{ name: '.relr.dyn', type: C.SHT_RELR, flags: 2, address: 0x100n },
+          ...{ entrySize: shape.is64 ? 8 : 4, contents: words(shape, [...contents]) },
+        },
+        { name: '.data', type: 1, flags: 3, address: 0x1000n, contents: new Uint8Array(0x400) },
+      ],
+    });
+
   test('M-TAB-2 SHT_RELR: addresses and bitmaps, both word sizes', () => {
     for (const shape of ALL_SHAPES) {
       const bits = shape.is64 ? 64 : 32;
       const word = shape.is64 ? 8n : 4n;
       const high = 1n << BigInt(bits - 1);
-      const bytes = buildElf({
-        ...shape,
-        type: C.ET_DYN,
-        sections: [
-          {
-            name: '.relr.dyn',
-            type: C.SHT_RELR,
-            flags: 2,
-            address: 0x100n,
-            entrySize: Number(word),
-            // 0x1000; the first and third word behind it; the last word of the second bitmap's
-            // reach; a new address.
-            contents: words(shape, [0x1000n, 0b1011n, high | 1n, 0x8000n]),
-          },
-          { name: '.data', type: 1, flags: 3, address: 0x1000n, contents: new Uint8Array(0x400) },
-        ],
-      });
-      const [table] = readElf(bytes).relocations;
+      // 0x1000; the first and third word behind it; the last word of the second bitmap's reach; a
+      // new address.
+      const [table] = readElf(relrFile(shape, [0x1000n, 0b1011n, high | 1n, 0x8000n])).relocations;
       const span = word * BigInt(bits - 1);
       expect([...table!.offset]).toEqual([
         0x1000n,
@@ -396,25 +395,13 @@ describe('shapes built by the test', () => {
 
   test('M-TAB-2 SHT_RELR: bitmaps without a bit may stand in front of the first address, others not', () => {
     for (const shape of ALL_SHAPES) {
-      const table = (...contents: bigint[]): Uint8Array =>
-        buildElf({
-          ...shape,
-          type: C.ET_DYN,
-          sections: [
-            {
-              name: '.relr.dyn',
-              type: C.SHT_RELR,
-              flags: 2,
-              address: 0x100n,
-              entrySize: shape.is64 ? 8 : 4,
-              contents: words(shape, contents),
-            },
-          ],
-        });
+      const offsets = (...contents: bigint[]): bigint[] => [
+        ...readElf(relrFile(shape, contents)).relocations[0]!.offset,
+      ];
       // What remains of a table whose places were all emptied; loaders relocate nothing for it.
-      expect([...readElf(table(1n, 1n)).relocations[0]!.offset]).toEqual([]);
-      expect([...readElf(table(1n, 0x1000n)).relocations[0]!.offset]).toEqual([0x1000n]);
-      expect(() => readElf(table(3n, 0x1000n)).relocations[0]!.offset).toThrow(/begins with a bitmap/);
+      expect(offsets(1n, 1n)).toEqual([]);
+      expect(offsets(1n, 0x1000n)).toEqual([0x1000n]);
+      expect(() => offsets(3n, 0x1000n)).toThrow(/begins with a bitmap/);
     }
   });
 
