@@ -31,7 +31,7 @@ const PRECISION = [
   ['-precision80', 3],
 ] as const;
 
-interface Function {
+interface Operation {
   readonly name: string;
   /** Between setting the control word and storing the status word; `rsi` leads to the data. */
   readonly code: readonly number[];
@@ -51,7 +51,7 @@ const [LOAD_A, LOAD_B, STORE] = [
 ] as const;
 const [CARRY, PARITY, ZERO] = [1, 4, 0x40];
 
-const arithmetic = (name: string, code: readonly number[], operands: 1 | 2): Function => ({
+const arithmetic = (name: string, code: readonly number[], operands: 1 | 2): Operation => ({
   name: `extF80_${name}`,
   code: [...LOAD_A, ...(operands === 2 ? LOAD_B : []), ...code, ...STORE],
   bytes: operands === 2 ? [10, 10] : [10],
@@ -59,7 +59,7 @@ const arithmetic = (name: string, code: readonly number[], operands: 1 | 2): Fun
   hasModes: true,
   hasPrecision: true,
 });
-const comparison = (name: string, signals: boolean, is: (flags: number) => boolean): Function => ({
+const comparison = (name: string, signals: boolean, is: (flags: number) => boolean): Operation => ({
   name: `extF80_${name}`,
   // What is compared is taken off, and the other one too.
   code: [...LOAD_B, ...LOAD_A, 0xdf, signals ? 0xf1 : 0xe9, 0xdd, 0xd8],
@@ -75,7 +75,7 @@ const conversion = (
   from: number,
   result: number,
   rounds: boolean,
-): Function => ({
+): Operation => ({
   name,
   code,
   bytes: [from],
@@ -89,7 +89,7 @@ const less = (flags: number): boolean => (flags & CARRY) !== 0;
 const equal = (flags: number): boolean => (flags & ZERO) !== 0;
 const both = (flags: number): boolean => less(flags) || equal(flags);
 
-const FUNCTIONS: readonly Function[] = [
+const FUNCTIONS: readonly Operation[] = [
   arithmetic('add', [0xde, 0xc1], 2),
   arithmetic('sub', [0xde, 0xe9], 2),
   arithmetic('mul', [0xde, 0xc9], 2),
@@ -135,7 +135,7 @@ function flagsOf(status: number): number {
   return [PE, UE, OE, ZE, IE].reduce((flags, bit, i) => ((status & bit) === 0 ? flags : flags | (1 << i)), 0);
 }
 
-function execute(each: Function, start: bigint, operands: readonly bigint[]): { bits: bigint; flags: number } {
+function execute(each: Operation, start: bigint, operands: readonly bigint[]): { bits: bigint; flags: number } {
   operands.forEach((value, i) =>
     machine.memory.write(DATA + BigInt(i === 0 ? AT.a : AT.b), toBytes(value, each.bytes[i]!)),
   );
@@ -154,7 +154,7 @@ let vectors = 0;
 let different = 0;
 let next = CODE;
 
-async function check(each: Function, rounding: number, [precision, field]: readonly [string, number]): Promise<void> {
+async function check(each: Operation, rounding: number, [precision, field]: readonly [string, number]): Promise<void> {
   // fninit; fldcw; ...; fnstsw; ud2
   const code = [0xdb, 0xe3, 0xd9, 0x6e, AT.control, ...each.code, 0xdd, 0x7e, AT.status, 0x0f, 0x0b];
   machine.load(next, Uint8Array.from(code), { permission: 'rx' });
