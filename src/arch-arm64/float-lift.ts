@@ -103,7 +103,7 @@ class Floats {
       for (let i = 0; i < words.length; i += 2)
         halves.push(i + 1 < words.length ? b.make('or', words[i]!, b.make('shl', words[i + 1]!, 32n)) : words[i]!);
     if (halves.length === 1) b.to(d, 'wide64', halves[0]!);
-    else b.to(d, 'join64', halves[0]!, halves[1]!);
+    else b.to(d, 'pair64', halves[0]!, halves[1]!);
   }
 }
 

@@ -70,8 +70,7 @@ export class FastFloat {
     const { b } = this;
     // Without the sign, at the top of the slot; zero becomes the largest number.
     const [shift, bound] = isDouble(elements) ? [1n, 1n << 53n] : [33n, 1n << 56n];
-    const tests = numbers.map((each) => b.make('setgeu', b.make('sub', b.make('shl', each, shift), 1n), bound - 1n));
-    b.guard(tests.reduce((all, each) => b.make('and', all, each)));
+    for (const each of numbers) b.guard(b.make('setgeu', b.make('sub', b.make('shl', each, shift), 1n), bound - 1n));
   }
 
   private op(name: string, elements: Elements, operands: readonly [Slot, Slot?, Slot?]): Slot {
@@ -142,15 +141,15 @@ export class FastFloat {
   /** Writes elements; of a scalar the others stay. */
   private write(d: Slot, elements: Elements, results: readonly Slot[]): void {
     const { b } = this;
-    if (elements === 'sd') b.to(d, 'join64', results[0]!, b.make('high64', d));
-    else if (elements === 'pd') b.to(d, 'join64', results[0]!, results[1]!);
+    if (elements === 'sd') b.to(d, 'setlow64', d, results[0]!);
+    else if (elements === 'pd') b.to(d, 'pair64', results[0]!, results[1]!);
     else if (elements === 'ss') {
       const kept = b.make('and', b.make('low64', d), BOX);
-      b.to(d, 'join64', b.make('or', kept, b.make('zx32', results[0]!)), b.make('high64', d));
+      b.to(d, 'setlow64', d, b.make('or', kept, b.make('zx32', results[0]!)));
     } else {
       const half = (i: number): Slot => b.make('or', b.make('zx32', results[i]!), b.make('shl', results[i + 1]!, 32n));
       const [low, high] = [half(0), half(2)];
-      b.to(d, 'join64', low, high);
+      b.to(d, 'pair64', low, high);
     }
   }
 

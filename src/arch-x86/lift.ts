@@ -1147,14 +1147,23 @@ function moveNarrow(x: Lifting, bytes: 4 | 8): undefined {
   const [to, from] = [x.operand(0), x.operand(1)];
   if (to.kind === 'vector') {
     let value: Slot;
+    if (from.kind === 'memory') {
+      const place = x.place(from);
+      b.load(bytes === 4 ? 'ldv32' : 'ldv64', x.vector(to), place.base, place.offset);
+      return undefined;
+    }
     if (from.kind === 'vector') value = b.make('low64', x.vector(from));
-    else value = x.inSlot(from.kind === 'memory' ? x.load(x.place(from), bytes) : x.zeroed(from, bytes));
+    else value = x.inSlot(x.zeroed(from, bytes));
     b.to(x.vector(to), 'wide64', value);
     return undefined;
   }
+  if (to.kind === 'memory') {
+    const place = x.place(to);
+    b.store(bytes === 4 ? 'stv32' : 'stv64', x.vector(from), place.base, place.offset);
+    return undefined;
+  }
   const value = b.make('low64', x.vector(from));
-  if (to.kind === 'memory') x.store(x.place(to), bytes, value);
-  else if (to.kind === 'register') x.setRegister({ ...to, bytes }, value);
+  if (to.kind === 'register') x.setRegister({ ...to, bytes }, value);
   return undefined;
 }
 
@@ -1171,7 +1180,7 @@ const moveScalar =
       const kept = b.make('shl', b.make('shr', b.make('low64', d), 32n), 32n);
       low = b.make('or', kept, b.make('zx32', low));
     }
-    b.to(d, 'join64', low, b.make('high64', d));
+    b.to(d, 'setlow64', d, low);
     return undefined;
   };
 
@@ -1189,7 +1198,7 @@ const moveHalf =
     // movhlps takes the upper half into the lower, movlhps the other way.
     const value =
       from.kind === 'memory' ? x.load(x.place(from), 8) : b.make(half === 'low' ? 'high64' : 'low64', x.vector(from));
-    if (half === 'low') b.to(d, 'join64', value, b.make('high64', d));
+    if (half === 'low') b.to(d, 'setlow64', d, value);
     else b.to(d, 'join64', b.make('low64', d), value);
     return undefined;
   };

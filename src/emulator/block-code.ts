@@ -86,6 +86,7 @@ export class BlockCode {
     const { block, ops } = this.place.block;
     const final = finalStop(block);
     this.findExits(final !== null);
+    this.region.beginBlock();
     const done = levels.length > 0 && !final ? code.block() : 0;
     this.exit = this.region.openExits(levels);
     this.payFuel();
@@ -202,6 +203,7 @@ export class BlockCode {
     } else if (op.op === 'join64' && typeof op.a === 'bigint' && typeof op.b === 'bigint') {
       code.raw(vectorConstant(op.a, op.b));
     } else {
+      if (row.before !== undefined) code.raw(row.before);
       region.value(op.a, row.type);
       code.raw(row.a);
       if (row.form === 'binary') {

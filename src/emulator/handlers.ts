@@ -197,6 +197,7 @@ function unaryHandlers(name: OpName, row: PureRow): Handler[] {
     key: `${name}:${variant}`,
     write: ({ code, next, calls }) => {
       field(code, 2);
+      if (row.before !== undefined) code.raw(row.before);
       if (variant === 's') slotValue(code, 4, row.type);
       else constantValue(code);
       code.raw(row.a);
@@ -213,6 +214,7 @@ function binaryHandlers(name: OpName, row: PureRow): Handler[] {
     key: `${name}:${variant}`,
     write: ({ code, next, calls }) => {
       field(code, 2);
+      if (row.before !== undefined) code.raw(row.before);
       slotValue(code, 4, row.type);
       code.raw(row.a);
       if (variant === 'ss') slotValue(code, 6, row.second ?? row.type);

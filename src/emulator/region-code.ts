@@ -56,6 +56,11 @@ export class RegionCode {
   readonly code = new Code(1024);
   readonly locals: ValueType[] = [];
   private readonly slotLocals = new Map<number, number>();
+  /**
+   * Slots of integers that were given doubles in this block: these, in a local of their own.
+   * Engines move them to registers of integers and back otherwise.
+   */
+  private readonly doubles = new Map<number, number>();
   private readonly scratches = new Map<ValueType, number>();
   readonly fuel = FUEL;
   /** Where an indirect branch goes, or where the code stops. */
@@ -94,6 +99,11 @@ export class RegionCode {
     return local;
   }
 
+  /** Another block begins, which code comes to from elsewhere. */
+  beginBlock(): void {
+    this.doubles.clear();
+  }
+
   private offset(slot: number): number {
     return this.context.state + this.context.slots.offset(slot);
   }
@@ -102,6 +112,12 @@ export class RegionCode {
     const { code } = this;
     if (typeof operand === 'bigint') {
       code.i64(operand);
+      if (type === 'f64') code.op(0xbf);
+      return;
+    }
+    const double = type === 'f64' ? this.doubles.get(operand) : undefined;
+    if (double !== undefined) {
+      code.get(double);
       return;
     }
     code.read(this.slotLocal(operand));
@@ -114,7 +130,15 @@ export class RegionCode {
   assign(slot: number, type: SlotType): void {
     const { code } = this;
     const own = this.context.slots.type(slot);
-    if (own !== type) code.op(own === 'f64' ? 0xbf : 0xbd);
+    this.doubles.delete(slot);
+    if (own !== type) {
+      if (type === 'f64') {
+        const double = this.local('f64');
+        this.doubles.set(slot, double);
+        code.tee(double);
+      }
+      code.op(own === 'f64' ? 0xbf : 0xbd);
+    }
     code.write(this.slotLocal(slot));
   }
 

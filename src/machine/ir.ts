@@ -303,7 +303,8 @@ export interface PureRow {
   readonly type: SlotType;
   /** Type of operand b where it is another one. */
   readonly second?: SlotType;
-  /** Bytes after operand a, after operand b, and after both. */
+  /** Bytes before operand a where there are some, after it, after operand b, and after both. */
+  readonly before?: Bytes;
   readonly a: Bytes;
   readonly b: Bytes;
   readonly both: Bytes;
@@ -448,6 +449,15 @@ const SWAP_STORED = {
 const ZERO128: Bytes = [0xfd, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /** Lanes of a shuffle: the lower half of the first operand and that of the second. */
 const LOW_OF_FIRST: Bytes = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
+/**
+ * Halves of vectors are doubles, whatever they stand for: processors have both in the same
+ * registers, and integers in others.
+ */
+const DOUBLES = {
+  splat: [0xfd, 0x14],
+  lane: (i: 0 | 1): Bytes => [0xfd, 0x21, i],
+  setLane: (i: 0 | 1): Bytes => [0xfd, 0x22, i],
+} as const;
 /** An i64 becomes the low half of a vector whose upper half is 0. */
 const LOW_HALF: Bytes = [0xfd, SIMD.splat64, ...ZERO128, 0xfd, SIMD.shuffle, ...LOW_OF_FIRST];
 const vector = (both: Bytes): PureRow => ({ form: 'unary', d: 'v128', type: 'v128', a: [], b: [], both });
@@ -670,8 +680,8 @@ const OP_TABLE = {
   ldv64: { ...load(8, false, [0xfd, 0x5d]), type: 'v128' },
   stv8: { ...store(1, [I64.store8]), type: 'v128', swap: [0xfd, 0x1d, 0] },
   stv16: { ...store(2, [I64.store16]), type: 'v128', swap: [0xfd, 0x1d, 0] },
-  stv32: { ...store(4, [I64.store32]), type: 'v128', swap: [0xfd, 0x1d, 0] },
-  stv64: { ...store(8, [I64.store]), type: 'v128', swap: [0xfd, 0x1d, 0] },
+  stv32: { ...store(4, V128.store32Lane), type: 'v128', lane: 0 },
+  stv64: { ...store(8, V128.store64Lane), type: 'v128', lane: 0 },
 
   /** Of records of six status flags (status-flags.ts). */
   flagbits: ofSlots(4, 'flagbits'),
@@ -700,9 +710,12 @@ const OP_TABLE = {
   /** a & ~b. */
   andnot128: vectors(SIMD.andnot),
   /** A half of a vector; a vector whose upper half is 0; one of two halves, the lower first. */
-  low64: { ...unary([0xfd, SIMD.lane64, 0]), type: 'v128' },
-  high64: { ...unary([0xfd, SIMD.lane64, 1]), type: 'v128' },
-  wide64: { ...unary([0xfd, SIMD.splat64, ...ZERO128, 0xfd, SIMD.shuffle, ...LOW_OF_FIRST]), d: 'v128' },
+  low64: { ...unary(DOUBLES.lane(0)), d: 'f64', type: 'v128' },
+  high64: { ...unary(DOUBLES.lane(1)), d: 'f64', type: 'v128' },
+  wide64: { ...unary(DOUBLES.setLane(0)), d: 'v128', type: 'f64', before: ZERO128 },
+  /** a with the lower half b; a vector of two slots, the lower first. */
+  setlow64: { ...vectors(0), second: 'f64', both: DOUBLES.setLane(0) },
+  pair64: { ...binary(DOUBLES.setLane(1), DOUBLES.splat), d: 'v128', type: 'f64' },
   join64: { ...binary([0xfd, SIMD.setLane64, 1], [0xfd, SIMD.splat64]), d: 'v128' },
   /**
    * Lanes of 8, 16, 32 and 64 bits: comparisons (all ones or 0), sums (`s`, `u`: saturated), and so
