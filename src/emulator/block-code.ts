@@ -8,7 +8,7 @@ import { emitFloat } from './float-code.js';
 import { compareOpcode, recordTest } from './functions.js';
 import { CONTROL } from './host.js';
 import { I32, I64, recordCode } from '../machine/ir.js';
-import type { Block, FunctionName, Op, OpRow, RecordTest } from '../machine/ir.js';
+import type { Block, FunctionName, Op, Operand, OpRow, RecordTest } from '../machine/ir.js';
 import type { RegionCode } from './region-code.js';
 import type { StopName } from './region-frames.js';
 import { mayExit } from './passes.js';
@@ -59,6 +59,8 @@ export class BlockCode {
   /** What may be dirty behind what was written so far. */
   private dirty: SlotSet;
   private nextEdge = 0;
+  /** The op just before. */
+  private previous: Op | null = null;
   private nextSuccessor = 0;
   /** The places at which the code may stop, by what is dirty there. */
   private readonly levels: SlotSet[] = [];
@@ -92,6 +94,7 @@ export class BlockCode {
     this.payFuel();
     for (const op of ops) {
       this.writeOp(op, op.row);
+      this.previous = op;
       writesOf(op, (slot) => {
         if (slot < this.registers) this.dirty.add(slot);
       });
@@ -269,10 +272,31 @@ export class BlockCode {
     if (row.guarded) code.end();
   }
 
-  private writeLeave(op: Op): void {
-    const { code, region } = this;
-    region.value(op.a);
+  /**
+   * Pushes whether a slot is 0, as an i32. Of a comparison just before the operands are compared
+   * again: engines do not look through its result as a number.
+   */
+  private pushIsZero(slot: Operand): void {
+    const { code, region, previous } = this;
+    const row = previous?.row;
+    const isOwn = previous?.d === slot && previous.a !== slot && previous.b !== slot;
+    if (isOwn && row?.form === 'binary' && row.type === 'i64' && row.call === undefined) {
+      const [compare, extended] = row.both;
+      if (compare !== undefined && extended === I64.extendU && row.both.length === 2) {
+        region.value(previous.a);
+        code.raw(row.a);
+        region.value(previous.b);
+        code.raw(row.b).op(compare).op(I32.eqz);
+        return;
+      }
+    }
+    region.value(slot);
     code.op(I64.eqz);
+  }
+
+  private writeLeave(op: Op): void {
+    const { code } = this;
+    this.pushIsZero(op.a);
     if (op.op === 'guard') {
       this.stopIf(op, 'exit');
       return;
