@@ -113,7 +113,10 @@ export class CompiledTier {
    */
   private readonly lifted = new Map<Address, Block | null>();
   private readonly simplified = new WeakMap<Block, readonly Op[]>();
-  /** Times at which tier 0 was found in a block; of a function's entry, in the function. */
+  /**
+   * Times at which tier 0 was found in a block, weighed by how slow its instructions are; of a
+   * function's entry, in the function.
+   */
   private readonly heat = new Map<Address, number>();
   /** Heat at which a function is looked at again. */
   private readonly due = new Map<Address, number>();
@@ -298,11 +301,12 @@ export class CompiledTier {
 
   /** Tier 0 was found before the block at an address. Compiles what is hot. */
   sample(address: Address): void {
-    const heat = (this.heat.get(address) ?? 0) + 1;
+    const slowness = this.reached.slownessOf(address);
+    const heat = (this.heat.get(address) ?? 0) + slowness;
     this.heat.set(address, heat);
     const entry = this.reached.entryOf(address);
     const unit = this.units.get(entry);
-    const total = entry === address ? heat : (this.heat.get(entry) ?? 0) + 1;
+    const total = entry === address ? heat : (this.heat.get(entry) ?? 0) + slowness;
     if (entry !== address) this.heat.set(entry, total);
     if (!unit) {
       if (total < (this.due.get(entry) ?? LEAST_HEAT)) return;

@@ -8,6 +8,8 @@ import type { Address } from '../units.js';
 
 /** The most instructions that are counted of a function. */
 const MAX_COUNTED = 1000;
+/** Bytes of records of an instruction, as most programs have them at most. */
+const USUAL_BYTES = 48;
 /** The most targets of one indirect jump that are kept. */
 const MAX_TARGETS = 256;
 
@@ -18,6 +20,9 @@ export interface ReachedBlock {
   readonly count: number;
   readonly last: Address;
   readonly terminator: Terminator;
+  /** Host addresses of its records: the first byte, and behind the last. */
+  readonly header: number;
+  readonly recordsEnd: number;
 }
 
 export class ReachedCode {
@@ -86,6 +91,16 @@ export class ReachedCode {
       }
     }
     return size;
+  }
+
+  /**
+   * How many times as long as usual tier 0 takes for an instruction of the block at an address, at
+   * least 1. One of floating point has three times as many records, which call functions.
+   */
+  slownessOf(address: Address): number {
+    const block = this.blocks.get(address);
+    if (!block || block.count === 0) return 1;
+    return Math.max(1, (block.recordsEnd - block.header) / block.count / USUAL_BYTES) ** 2;
   }
 
   /** Where a block leads, as far as it is known. */
