@@ -8,7 +8,7 @@
  */
 import { setFlagsFromString } from 'node:v8';
 
-/** V8's own number in Node 20 and 22. */
+/** V8's own number in Node 20. */
 const USUAL = 67_584;
 
 /** Many small files: each function runs a little for each of them. */
@@ -16,13 +16,12 @@ export const LATE_FOR_FILES = 2_000_000;
 /** The emulator, whose hot code is WebAssembly: what is left is code that makes it. */
 export const LATE_FOR_PROGRAMS = 800_000;
 
+const version = Number.parseInt(process.versions.v8, 10);
 /**
- * Nothing is changed where the start of Node says something else, nor from V8 13 (Node 23) on: that
+ * Nothing is changed where the start of Node says something else, nor from V8 12 (Node 22) on: that
  * counts calls in place of bytes, has a compiler between, and complains of options that are gone.
  */
-const isOurs =
-  Number.parseInt(process.versions.v8, 10) <= 12 &&
-  !process.execArgv.some((argument) => argument.startsWith('--interrupt-budget'));
+const isOurs = version <= 11 && !process.execArgv.some((argument) => argument.startsWith('--interrupt-budget'));
 
 /** Compiles later than usual, until `compileAsUsual`. Modules are best imported before. */
 export function compileLate(budget: number): void {
