@@ -253,3 +253,55 @@ describe('a tie that the rest of the product decides', () => {
     }
   });
 });
+
+/** Reads the parts of a module that are numbers of variable length. */
+class Reader {
+  constructor(
+    private readonly bytes: Uint8Array,
+    public at = 0,
+  ) {}
+
+  unsigned(): number {
+    let value = 0;
+    for (let shift = 0; ; shift += 7) {
+      const byte = this.bytes[this.at++]!;
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+  }
+
+  numbers(count: number): number[] {
+    return Array.from({ length: count }, () => this.unsigned());
+  }
+}
+
+/** A reader at the content of the section of that number. */
+function sectionOf(module: Uint8Array, wanted: number): Reader {
+  const reader = new Reader(module, 8);
+  for (;;) {
+    const [id, size] = reader.numbers(2);
+    if (id === wanted) return reader;
+    reader.at += size!;
+  }
+}
+
+test('what is asked when a result is not settled is hinted as rare, at the branch there', () => {
+  const code = sectionOf(bytes, 10);
+  const bodies = Array.from({ length: code.unsigned() }, () => {
+    const size = code.unsigned();
+    code.at += size;
+    return code.at - size;
+  });
+  const reader = sectionOf(bytes, 0);
+  const name = String.fromCharCode(...reader.numbers(reader.unsigned()));
+  expect(name).toBe('metadata.code.branch_hint');
+  const hinted = Array.from({ length: reader.unsigned() }, () => {
+    const [index, count] = reader.numbers(2);
+    for (let i = 0; i < count!; i++) {
+      const [place, size, value] = reader.numbers(3);
+      expect({ size, value, opcode: bytes[bodies[index!]! + place!] }).toEqual({ size: 1, value: 0, opcode: 0x04 });
+    }
+    return NAMES[index! - FLOAT_FUNCTIONS.length];
+  });
+  expect(hinted).toEqual(NAMES.filter((name) => rowOf(name).clean !== null));
+});

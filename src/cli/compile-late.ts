@@ -1,5 +1,6 @@
 /**
- * When V8 compiles what runs. Owns the one setting of the engine that the command line changes.
+ * When V8 compiles what runs, and what it is told of it. Owns the settings of the engine that the
+ * command line changes.
  *
  * V8 compiles a function with optimisation, in a thread beside, when it has executed so many bytes
  * of bytecode three times. Much that a short command executes is compiled for nothing: a twelfth of
@@ -30,4 +31,12 @@ export function compileLate(budget: number): void {
 
 export function compileAsUsual(): void {
   compileLate(USUAL);
+}
+
+/**
+ * V8 reads which branches of WebAssembly are rarely taken: it then keeps registers for the others
+ * (programs of floating point take 5 to 8 % less). From V8 14 (Node 26) on it does so by itself.
+ */
+export function readBranchHints(): void {
+  if (version <= 13) setFlagsFromString('--experimental-wasm-branch-hinting');
 }

@@ -49,7 +49,7 @@ export function emitFloat(row: FloatRow, { code, push, pushMode, scratch, call, 
     pushMode();
     code.i64(FLOAT_MODE.inexact).op(I64.eq);
     if (row.settled.length > 0) code.get(result).raw(row.settled).op(I32.and);
-    code.op(I32.eqz).if();
+    code.op(I32.eqz).rarely().if();
     operands();
     code.get(result);
     pushMode();

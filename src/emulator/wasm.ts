@@ -96,6 +96,8 @@ class Bytes {
  * it stands.
  */
 export class Code extends Bytes {
+  /** Where branches are that are rarely taken. */
+  readonly rare: number[] = [];
   private depth = 0;
   /** Length just behind the last `write`. */
   private setEnd = -1;
@@ -229,6 +231,12 @@ export class Code extends Bytes {
     return this;
   }
 
+  /** The `if` that follows is rarely taken: engines keep that code apart. */
+  rarely(): this {
+    this.rare.push(this.length);
+    return this;
+  }
+
   br(label: number): this {
     this.push(0x0c);
     this.unsigned(this.depth - label);
@@ -300,6 +308,8 @@ class ModuleWriter {
   private readonly out = new Bytes();
   private count = 0;
   private exportCount = 0;
+  private readonly hints = new Bytes();
+  private hintedCount = 0;
 
   /** Number of the type of a function. */
   typeOf(each: WasmFunction): number {
@@ -325,7 +335,6 @@ class ModuleWriter {
       exports.unsigned(this.count);
       this.exportCount++;
     }
-    this.count++;
     locals.length = 0;
     const groups: { readonly name: ValueType; count: number }[] = [];
     for (const name of each.locals) {
@@ -339,10 +348,26 @@ class ModuleWriter {
       locals.push(VALUE_TYPE[name]);
     }
     const code = each.code.bytes;
+    this.addHints(each.code.rare, locals.length);
     bodies.unsigned(locals.length + code.length + 1);
     bodies.pushAll(locals.view());
     bodies.pushAll(code);
     bodies.push(0x0b);
+    this.count++;
+  }
+
+  /** @param before  bytes of the body in front of its code */
+  private addHints(rare: readonly number[], before: number): void {
+    const { hints } = this;
+    if (rare.length === 0) return;
+    this.hintedCount++;
+    hints.unsigned(this.count);
+    hints.unsigned(rare.length);
+    for (const at of rare) {
+      hints.unsigned(before + at);
+      hints.push(1);
+      hints.push(0);
+    }
   }
 
   /** The module; `indirect`: with a table. */
@@ -361,8 +386,24 @@ class ModuleWriter {
     this.section(2, indirect ? 2 : 1, imports);
     this.section(3, this.count, this.indices);
     this.section(7, this.exportCount, this.exports);
+    if (this.hintedCount > 0) this.hintSection();
     this.section(10, this.count, this.bodies);
     return this.out.view();
+  }
+
+  /**
+   * Branches that are rarely taken: of each function that has some their places in its body.
+   * Source: the proposal for branch hinting of WebAssembly.
+   */
+  private hintSection(): void {
+    const { out, head, hints } = this;
+    const name = new Bytes();
+    pushName(name, 'metadata.code.branch_hint');
+    head.length = 0;
+    head.unsigned(this.hintedCount);
+    out.push(0);
+    out.unsigned(name.length + head.length + hints.length);
+    for (const each of [name, head, hints]) out.pushAll(each.view());
   }
 
   private section(id: number, count: number, body: Bytes): void {
