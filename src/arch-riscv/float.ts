@@ -31,6 +31,7 @@ import {
 } from '../float/index.js';
 import type { Environment, Format, NumberClass, Result, Rounding } from '../float/index.js';
 import { FLOAT_MODE } from '../machine/float-ops.js';
+import type { BlockBuilder, Slot } from '../machine/ir.js';
 
 /** The upper half of a register that holds a single. */
 export const BOX = 0xffff_ffff_0000_0000n;
@@ -185,4 +186,10 @@ export function executeFloat(word: number, x: FloatOperands): FloatEffect | null
 export function modeOf(fcsr: bigint): bigint {
   if ((fcsr & 0xe0n) !== 0n) return FLOAT_MODE.other;
   return (fcsr & BigInt(EXCEPTION.inexact)) === 0n ? FLOAT_MODE.nearest : FLOAT_MODE.inexact;
+}
+
+/** The same in ops. */
+export function setMode(b: BlockBuilder, mode: Slot, fcsr: Slot): void {
+  const isOther = b.make('setne', b.make('and', fcsr, 0xe0n), 0n);
+  b.select(mode, isOther, FLOAT_MODE.other, b.make('and', fcsr, BigInt(EXCEPTION.inexact)));
 }

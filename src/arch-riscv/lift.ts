@@ -54,7 +54,7 @@ import { lazily, WordMemo } from '../isa/memo.js';
 import type { Operands } from '../isa/table.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
-import { BOX, executeFloat, modeOf, ROUNDING_MODE } from './float.js';
+import { BOX, executeFloat, modeOf, ROUNDING_MODE, setMode } from './float.js';
 import { expand, FLOAT_REGISTER_NAMES, instructionBytes, RA, REGISTER_NAMES, riscvTable, T0, ZERO } from './isa.js';
 import type { RiscvExecutableMnemonic } from './isa.js';
 
@@ -70,7 +70,7 @@ const GPR = REGISTER_NAMES.map((name) => SLOTS.slot(name));
 const FPR = FLOAT_REGISTER_NAMES.map((name) => SLOTS.slot(name));
 /** Exception flags in bits 4..0, rounding mode in 7..5. */
 const FCSR = SLOTS.slot('fcsr');
-/** What `fcsr` says to the ops of floating point (`modeOf`). Written by `setFcsr` alone. */
+/** What `fcsr` says to the ops of floating point (`modeOf`). Written with it. */
 const MODE = SLOTS.slot('float mode');
 /** 1: the next instruction must be a landing pad. Kept only where that is checked. */
 const EXPECTED = SLOTS.slot('elp');
@@ -675,6 +675,41 @@ const UNKNOWN = { kind: 'unknown', mnemonic: null, sizeBytes: 4 } as const satis
 const PRIVILEGED = { kind: 'trap', trap: 'privileged' } as const satisfies Terminator;
 const INVALID = { kind: 'trap', trap: 'invalid-form' } as const satisfies Terminator;
 
+/** The registers of floating point are fields of `fcsr`: the lowest bit of each, and its mask. */
+const FLOAT_CSR: ReadonlyMap<number, { readonly shift: bigint; readonly mask: bigint }> = new Map([
+  [CSR.fflags, { shift: 0n, mask: 0x1fn }],
+  [CSR.frm, { shift: 5n, mask: 7n }],
+  [CSR.fcsr, { shift: 0n, mask: 0xffn }],
+]);
+
+interface CsrAccess {
+  readonly how: 'write' | 'set' | 'clear';
+  readonly operand: Operand;
+  readonly writes: boolean;
+}
+
+/**
+ * Reads and writes a field of `fcsr`. Compilers read the flags in front of each comparison that is
+ * not to raise any, and write them again behind it. They are true at any time: ops raise none.
+ */
+function accessFloatCsr(
+  x: Lifting,
+  f: Fields,
+  { shift, mask }: { readonly shift: bigint; readonly mask: bigint },
+  { how, operand, writes }: CsrAccess,
+): void {
+  const { b } = x;
+  const old = b.make('and', b.make('shr', FCSR, shift), mask);
+  if (writes) {
+    let value = b.make('and', operand, mask);
+    if (how === 'set') value = b.make('or', old, value);
+    else if (how === 'clear') value = b.make('and', old, b.make('xor', value, mask));
+    b.to(FCSR, 'or', b.make('and', FCSR, 0xffn & ~(mask << shift)), b.make('shl', value, shift));
+    setMode(b, MODE, FCSR);
+  }
+  x.copy(f.r('rd'), old);
+}
+
 /** A CSR instruction; `source` is the field of what it writes. */
 const csr =
   (how: 'write' | 'set' | 'clear', source: 'rs1' | 'zimm'): Lift =>
@@ -686,43 +721,24 @@ const csr =
     if (privilege !== 0) return PRIVILEGED;
     if (readOnly && writes) return INVALID;
     if (!CSR_NUMBERS.has(number)) return UNKNOWN;
+    const place = FLOAT_CSR.get(number);
+    if (place !== undefined) {
+      accessFloatCsr(x, f, place, { how, operand: source === 'rs1' ? f.r('rs1') : f.big('zimm'), writes });
+      return undefined;
+    }
     return { kind: 'helper', name: 'csr', argument: x.word, next: x.next };
   };
 
+/** Counters, which are read-only; the others are in `accessFloatCsr`. */
 function readCsr(state: HelperState, number: number): bigint {
-  switch (number) {
-    case CSR.fflags:
-      return state.get(FCSR) & 0x1fn;
-    case CSR.frm:
-      return state.get(FCSR) >> 5n;
-    case CSR.fcsr:
-      return state.get(FCSR);
-    case CSR.time:
-      return state.time;
-    default:
-      return BigInt(state.instructions);
-  }
-}
-
-function writeCsr(state: HelperState, number: number, value: bigint): void {
-  const now = state.get(FCSR);
-  if (number === CSR.fcsr) setFcsr(state, value);
-  else if (number === CSR.fflags) setFcsr(state, (now & 0xe0n) | (value & 0x1fn));
-  else setFcsr(state, (now & 0x1fn) | ((value & 7n) << 5n));
+  return number === CSR.time ? state.time : BigInt(state.instructions);
 }
 
 const HELPERS: Readonly<Record<string, Helper>> = {
-  /** csr[31:20] rs1-or-immediate[19:15] funct3[14:12] rd[11:7] */
+  /** csr[31:20] rs1-or-immediate[19:15] funct3[14:12] rd[11:7], which writes none. */
   csr: (state, word) => {
-    const number = word >>> 20;
-    const field = (word >>> 15) & 31;
-    const kind = (word >>> 12) & 3;
-    const operand = (word & 0x4000) === 0 ? state.get(GPR[field]!) : BigInt(field);
-    const old = readCsr(state, number);
-    if (kind === 1) writeCsr(state, number, operand);
-    else if (field !== 0) writeCsr(state, number, kind === 2 ? old | operand : old & ~operand);
     const rd = (word >>> 7) & 31;
-    if (rd !== ZERO) state.set(GPR[rd]!, wide(old));
+    if (rd !== ZERO) state.set(GPR[rd]!, wide(readCsr(state, word >>> 20)));
     return { kind: 'next' };
   },
   /** The word of an instruction that computes with floating point. */
