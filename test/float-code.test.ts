@@ -3,8 +3,10 @@
  * exact result rounded once, and raises nothing that its mode does not allow; and ordinary numbers
  * are decided, for the slow way is a thousand times slower.
  */
+import { setFlagsFromString } from 'node:v8';
 import { describe, expect, test } from '@jest/globals';
 import { emitFloat, floatFunction } from '../src/emulator/float-code.js';
+import { fusesMultiplyAdd } from '../src/emulator/fused.js';
 import { compileModule, HostMemory, instantiate } from '../src/emulator/host.js';
 import { Code, writeModule } from '../src/emulator/wasm.js';
 import type { ValueType, WasmFunction } from '../src/emulator/wasm.js';
@@ -22,8 +24,25 @@ import { Random } from './support/random.js';
 const NAMES = Object.keys(FLOAT_OPS).filter((name): name is FloatName => name in FLOAT_OPS);
 const rowOf = (name: FloatName): FloatRow => FLOAT_OPS[name];
 
+// Node 20 has `relaxed_madd` behind this option, later ones without.
+if (Number.parseInt(process.versions.v8, 10) <= 11) setFlagsFromString('--experimental-wasm-relaxed-simd');
+
+/** A row as it is emitted; `fuses`: where the engine multiplies and adds in one rounding. */
+interface Variant {
+  readonly name: FloatName;
+  readonly key: string;
+  readonly fuses: boolean;
+}
+const host = new HostMemory();
+const canFuse = fusesMultiplyAdd(host);
+if (!canFuse) process.stderr.write('this processor does not multiply and add in one rounding: not tried\n');
+const VARIANTS = NAMES.flatMap((name): Variant[] => [
+  { name, key: name, fuses: false },
+  ...(canFuse && rowOf(name).inOne ? [{ name, key: `${name} in one rounding`, fuses: true }] : []),
+]);
+
 /** A function of the bits of the operands and the mode; where it does not decide, 1 is at 0. */
-function functionOf(name: FloatName): WasmFunction {
+function functionOf({ name, key, fuses }: Variant): WasmFunction {
   const row = rowOf(name);
   const code = new Code();
   const parameters = Array.from({ length: row.operands + 1 }, (): ValueType => 'i64');
@@ -44,6 +63,7 @@ function functionOf(name: FloatName): WasmFunction {
     call: (called) => {
       code.call(FLOAT_FUNCTIONS.indexOf(called));
     },
+    fuses,
     demand: () => {
       code.op(I32.eqz).if();
       code.i32(0).i32(1).memory([0x36], 0);
@@ -51,18 +71,17 @@ function functionOf(name: FloatName): WasmFunction {
     },
   });
   if (row.d === 'f64') code.op(0xbd);
-  return { parameters, results: ['i64'], locals, code, export: name };
+  return { parameters, results: ['i64'], locals, code, export: key };
 }
 
-const host = new HostMemory();
-const bytes = writeModule([...FLOAT_FUNCTIONS.map((name) => floatFunction(name)), ...NAMES.map(functionOf)]);
+const bytes = writeModule([...FLOAT_FUNCTIONS.map((name) => floatFunction(name)), ...VARIANTS.map(functionOf)]);
 const exports = instantiate(compileModule(bytes), host);
 const undecided = new Uint32Array(host.memory.buffer, 0, 1);
 
 /** What the op gives; null where it does not decide. */
-function here(name: FloatName, operands: readonly bigint[], mode: bigint): bigint | null {
-  const call = exports[name];
-  if (typeof call !== 'function') throw new Error(name);
+function here(key: string, operands: readonly bigint[], mode: bigint): bigint | null {
+  const call = exports[key];
+  if (typeof call !== 'function') throw new Error(key);
   undecided[0] = 0;
   const value: unknown = call(...operands, mode);
   return undecided[0] === 0 ? BigInt.asUintN(64, value as bigint) : null;
@@ -181,7 +200,7 @@ function plainOperand({ type, boxed }: Pick<FloatRow, 'type' | 'boxed'>, kind: '
 
 const text = (values: readonly bigint[]): string => values.map((each) => each.toString(16)).join(' ');
 
-describe.each(sampled(NAMES, 3))('%s', (name) => {
+describe.each(sampled(VARIANTS, 3))('$key', ({ name, key }) => {
   const row = rowOf(name);
   const operandsOf = (kind: 'ordinary' | 'short' | 'any'): bigint[] =>
     Array.from({ length: row.operands }, () => operand(name, kind));
@@ -195,7 +214,7 @@ describe.each(sampled(NAMES, 3))('%s', (name) => {
         [FLOAT_MODE.nearest, 0],
         [FLOAT_MODE.inexact, EXCEPTION.inexact],
       ] as const) {
-        const value = here(name, slots, mode);
+        const value = here(key, slots, mode);
         if (value === null) continue;
         if (value !== result.bits || (result.flags & ~allowed) !== 0)
           wrong.push(`${text(slots)}: ${text([value])} ${mode}`);
@@ -211,11 +230,11 @@ describe.each(sampled(NAMES, 3))('%s', (name) => {
       // A negative number has no root, and is no unsigned integer.
       const positive = (slot: bigint): bigint => (row.boxed ? slot & ~BINARY32.signBit : slot & ~BINARY64.signBit);
       const slots = operandsOf('ordinary').map(positive);
-      if (here(name, slots, FLOAT_MODE.inexact) !== null) decided++;
+      if (here(key, slots, FLOAT_MODE.inexact) !== null) decided++;
       const short = operandsOf('short').map(positive);
       if (wanted(name, short).flags !== 0) continue;
       exact++;
-      if (here(name, short, FLOAT_MODE.nearest) !== null) exactDecided++;
+      if (here(key, short, FLOAT_MODE.nearest) !== null) exactDecided++;
     }
     expect(decided).toBeGreaterThan(COUNT * 0.95);
     expect(exactDecided).toBeGreaterThan(exact * 0.95 - 1);
@@ -224,10 +243,42 @@ describe.each(sampled(NAMES, 3))('%s', (name) => {
   test('in other modes of rounding only what rounds nothing is decided', () => {
     for (let i = 0; i < 500; i++) {
       const slots = operandsOf((['any', 'ordinary', 'short'] as const)[i % 3]!);
-      if (row.clean !== null) expect(here(name, slots, FLOAT_MODE.other)).toBeNull();
-      else expect(here(name, slots, FLOAT_MODE.other)).toBe(here(name, slots, FLOAT_MODE.nearest));
+      if (row.clean !== null) expect(here(key, slots, FLOAT_MODE.other)).toBeNull();
+      else expect(here(key, slots, FLOAT_MODE.other)).toBe(here(key, slots, FLOAT_MODE.nearest));
     }
   });
+});
+
+const FUSED = VARIANTS.filter(({ name }) => /^fma(32|64)$/.test(name));
+
+test.each(FUSED)('$key: sums at the border of what is subnormal, and zeros', ({ name, key }) => {
+  const of = name === 'fma64' ? BINARY64 : BINARY32;
+  const box = name === 'fma64' ? 0n : BOX;
+  const bias = Number((of.infinity >> BigInt(of.fractionBits)) >> 1n);
+  /** A number with that exponent; a zero or a subnormal one below the least. */
+  const near = (exponent: number): bigint => {
+    const biased = Math.max(0, exponent + bias + random.below(5) - 2);
+    const fraction = random.wide() & of.fractionMask & (random.below(3) === 0 ? 0n : -1n << BigInt(random.below(20)));
+    return (random.wide() & of.signBit) | (BigInt(biased) << BigInt(of.fractionBits)) | fraction | box;
+  };
+  const wrong: string[] = [];
+  let decided = 0;
+  for (let i = 0; i < 6000; i++) {
+    const sum = [1 - bias, -bias - of.fractionBits, 60 - bias, -5][i % 4]!;
+    const first = random.below(bias) - (bias >> 1);
+    const slots = [near(first), near(sum - first), random.below(5) === 0 ? box : near(sum)];
+    if (random.below(8) === 0) slots[random.below(3)] = box;
+    const { bits, flags } = wanted(name, slots);
+    for (const mode of [FLOAT_MODE.nearest, FLOAT_MODE.inexact]) {
+      const value = here(key, slots, mode);
+      const allowed = mode === FLOAT_MODE.inexact ? EXCEPTION.inexact : 0;
+      if (value !== null) decided++;
+      if (value !== null && (value !== bits || (flags & ~allowed) !== 0))
+        wrong.push(`${text(slots)}: ${text([value])}`);
+    }
+  }
+  expect(wrong).toEqual([]);
+  expect(decided).toBeGreaterThan(1500);
 });
 
 describe('a tie that the rest of the product decides', () => {
@@ -237,16 +288,14 @@ describe('a tie that the rest of the product decides', () => {
     else view.setFloat64(0, value);
     return isSingle ? BigInt(view.getUint32(0)) | BOX : view.getBigUint64(0);
   };
-  test.each([
-    ['fma32', 24, 15],
-    ['fma64', 53, 30],
-  ] as const)('%s goes to the nearer number', (name, precision, step) => {
+  test.each(FUSED)('$key goes to the nearer number', ({ name, key }) => {
+    const [precision, step] = name === 'fma32' ? [24, 15] : [53, 30];
     // The product is 1 - 2^(-2 step), and half a unit of the addend is 1.
     const [above, below] = [1 + 2 ** -step, 1 - 2 ** -step];
     for (const addend of [2 ** precision, 2 ** precision + 2, 2 ** precision + 4]) {
       for (const sign of [1, -1]) {
         const slots = [sign * above, below, sign * addend].map((each) => slotOf(each, name === 'fma32'));
-        const value = here(name, slots, FLOAT_MODE.inexact);
+        const value = here(key, slots, FLOAT_MODE.inexact);
         expect(value).toBe(slotOf(sign * addend, name === 'fma32'));
         expect(value).toBe(wanted(name, slots).bits);
       }
@@ -301,7 +350,7 @@ test('what is asked when a result is not settled is hinted as rare, at the branc
       const [place, size, value] = reader.numbers(3);
       expect({ size, value, opcode: bytes[bodies[index!]! + place!] }).toEqual({ size: 1, value: 0, opcode: 0x04 });
     }
-    return NAMES[index! - FLOAT_FUNCTIONS.length];
+    return VARIANTS[index! - FLOAT_FUNCTIONS.length];
   });
-  expect(hinted).toEqual(NAMES.filter((name) => rowOf(name).clean !== null));
+  expect(hinted).toEqual(VARIANTS.filter(({ name }) => rowOf(name).clean !== null));
 });

@@ -34,9 +34,12 @@ export function compileAsUsual(): void {
 }
 
 /**
- * V8 reads which branches of WebAssembly are rarely taken: it then keeps registers for the others
- * (programs of floating point take 5 to 8 % less). From V8 14 (Node 26) on it does so by itself.
+ * What the emulator's code makes use of where the engine has it, of WebAssembly: which branches are
+ * rarely taken, so that V8 keeps registers for the others (programs of floating point take 5 to 8 %
+ * less; from V8 14, Node 26, on it does so by itself), and multiplying and adding in one rounding
+ * (`emulator/fused.ts`; from V8 12, Node 22, on).
  */
-export function readBranchHints(): void {
+export function extendWebAssembly(): void {
   if (version <= 13) setFlagsFromString('--experimental-wasm-branch-hinting');
+  if (version <= 11) setFlagsFromString('--experimental-wasm-relaxed-simd');
 }

@@ -33,7 +33,7 @@ import {
 } from '../trace/index.js';
 import { parseCall } from './call-expression.js';
 import { runCan } from './can.js';
-import { compileLate, LATE_FOR_PROGRAMS, readBranchHints } from './compile-late.js';
+import { compileLate, extendWebAssembly, LATE_FOR_PROGRAMS } from './compile-late.js';
 import { oneLine } from './disassembly.js';
 import { dateOf, dateText } from './date.js';
 import { exitCodes } from './exit.js';
@@ -487,7 +487,7 @@ function sayProfile(rows: readonly ProfileRow[], instructions: number, path: str
 
 export async function runRun(args: RunArguments): Promise<number> {
   compileLate(LATE_FOR_PROGRAMS);
-  readBranchHints();
+  extendWebAssembly();
   const request = checkRequest(args);
   const ignore = request.ignore === null ? null : await linePattern('--compare-ignore', request.ignore);
   const loaded = await loadImage(args, request);

@@ -246,6 +246,7 @@ export class BlockCode {
         region.value(op.mode);
       },
       scratch: (type) => region.scratch(type),
+      fuses: region.context.fuses,
       call: (name) => {
         code.call(region.context.functionIndex(name));
       },

@@ -29,26 +29,31 @@ export interface FloatPlace {
   /** A local for a result of this type. */
   scratch(type: ValueType): number;
   call(name: FloatFunction): void;
+  /** Whether `inOne` of rows is executed as it says (`fused.ts`). */
+  readonly fuses: boolean;
   /** Leaves before the instruction when the i32 on the stack is 0. */
   demand(): void;
 }
 
 /** Emits an op; the result, as the slot of the row's type `d` holds it, is left on the stack. */
-export function emitFloat(row: FloatRow, { code, push, pushMode, scratch, call, demand }: FloatPlace): void {
-  const operands = (): void => {
+export function emitFloat(row: FloatRow, { code, push, pushMode, scratch, call, demand, fuses }: FloatPlace): void {
+  const inOne = fuses ? row.inOne : undefined;
+  const settled = inOne?.settled ?? row.settled;
+  const operands = (after: readonly number[] = []): void => {
     for (let i = 0; i < row.operands; i++) {
       push(i);
-      code.raw(row.each);
+      code.raw(row.each).raw(after);
     }
   };
   const result = scratch(row.result);
-  operands();
-  if (row.call !== undefined) call(row.call);
+  operands(inOne?.each);
+  if (inOne) code.raw(inOne.both);
+  else if (row.call !== undefined) call(row.call);
   code.raw(row.both).set(result);
   if (row.clean !== null) {
     pushMode();
     code.i64(FLOAT_MODE.inexact).op(I64.eq);
-    if (row.settled.length > 0) code.get(result).raw(row.settled).op(I32.and);
+    if (settled.length > 0) code.get(result).raw(settled).op(I32.and);
     code.op(I32.eqz).rarely().if();
     operands();
     code.get(result);
@@ -56,8 +61,8 @@ export function emitFloat(row: FloatRow, { code, push, pushMode, scratch, call, 
     call(row.clean);
     demand();
     code.end();
-  } else if (row.settled.length > 0) {
-    code.get(result).raw(row.settled);
+  } else if (settled.length > 0) {
+    code.get(result).raw(settled);
     demand();
   }
   if (row.boxed) {
@@ -179,6 +184,7 @@ class Body {
 }
 
 const ZERO64 = [0x44, 0, 0, 0, 0, 0, 0, 0, 0] as const;
+const INFINITY64 = [0x44, 0, 0, 0, 0, 0, 0, 0xf0, 0x7f] as const;
 const NAN64 = [0x44, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f] as const;
 
 /** Pushes whether a local is a zero. */
@@ -350,6 +356,25 @@ function fused32(): WasmFunction {
   return body.finish();
 }
 
+/**
+ * Pushes whether a sum of a product that is not `ordinary` raises nothing while inexact is raised:
+ * it is finite, and a factor is zero, or the product so large that no bit of the sum is below the
+ * smallest number.
+ */
+function isExactWhereTiny(
+  body: Body,
+  [a, b, product]: readonly [a: number, b: number, product: number],
+  result: number,
+): void {
+  const { code } = body;
+  isZero(body, a, 'f64');
+  isZero(body, b, 'f64');
+  code.op(I32.or);
+  exponentWithin(body, product, -900, 1023);
+  code.op(I32.or);
+  code.get(result).op(F64.abs).raw(INFINITY64).op(F64.lt).op(I32.and);
+}
+
 function cleanFused(type: Real): WasmFunction {
   const body = begin([type, type, type], type);
   const { code } = body;
@@ -371,6 +396,9 @@ function cleanFused(type: Real): WasmFunction {
     isZero(body, 3, type);
     code.op(I32.or);
   } else {
+    code.get(4).i64(FLOAT_MODE.inexact).op(I64.eq).if();
+    isExactWhereTiny(body, [a, b, product], 3);
+    code.return().end();
     onlyIn(body, 4, FLOAT_MODE.nearest);
     // The product is zero, or one that is exact: then its sum is the rest of the question.
     isZero(body, a, type);

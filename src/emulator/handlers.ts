@@ -319,6 +319,8 @@ const floatHandler =
       },
       scratch: (type) => ({ i32: HOST, i64: ADDRESS, f32: RESULT_32, f64: RESULT_64, v128: -1 })[type],
       call: (name) => code.call(calls.get(name)!),
+      // Tier 0's modules are made before the engine is known.
+      fuses: false,
       demand: () => {
         code.op(I32.eqz).if();
         exit('slow');

@@ -33,6 +33,8 @@ export interface CompileContext {
   /** Host address of the word of the region in `FRAMES`. */
   readonly frame: number;
   readonly addressBits: 32 | 64;
+  /** Whether the engine multiplies and adds in one rounding. */
+  readonly fuses: boolean;
   /** Offset of the state block. */
   readonly state: number;
   /** The site of access number `ordinal` of an instruction. */

@@ -15,6 +15,7 @@ import { emptyFunction, enterFunction, gotoFunction, probeFunction, STOP_NAMES }
 import type { StopName } from './region-frames.js';
 import type { RegionWindows } from './region-windows.js';
 import type { Region } from './regions.js';
+import { fusesMultiplyAdd } from './fused.js';
 import { writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
 import { ElftraceError } from '../errors.js';
@@ -92,6 +93,8 @@ export class RegionModules {
   private indices = new Map<Address, number>();
   /** Words of `FRAMES` in use. */
   private frameCount = 0;
+  /** See `fused.ts`; asked when the first module is made. */
+  private fuses: boolean | undefined;
   /** Modules since `clear`, and their bytes. */
   count = 0;
   bytes = 0;
@@ -181,6 +184,7 @@ export class RegionModules {
       pointer: this.pointer,
       addressBits: this.lifter.addressBits,
       state: STATE,
+      fuses: (this.fuses ??= fusesMultiplyAdd(this.host)),
       memberIndex: (address) => members.get(address) ?? null,
       tableIndex: (address) => this.tableIndex(address),
       functionIndex: (name) => {

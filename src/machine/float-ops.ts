@@ -54,6 +54,11 @@ export interface FloatRow {
   readonly call?: FloatFunction;
   readonly both: Bytes;
   readonly result: 'i64' | 'f32' | 'f64';
+  /**
+   * The same where the engine multiplies and adds in one rounding (`relaxed_madd`): bytes after
+   * each operand more, in place of the call, and what is settled then.
+   */
+  readonly inOne?: { readonly each: Bytes; readonly both: Bytes; readonly settled: Bytes };
   /** Bytes that make the result what the slot holds. */
   readonly after: Bytes;
   /** After the result, an i32: 0 where more may be raised than inexact. Empty: never. */
@@ -111,6 +116,12 @@ const ORDERED: Readonly<Record<32 | 64, Bytes>> = {
   32: [0x92, 0x8b, ...INFINITY32, 0x5f],
 };
 
+/** A number in all lanes; the multiplication and addition of lanes, and the lowest of them. */
+const MULTIPLY_ADD: Readonly<Record<32 | 64, { readonly each: Bytes; readonly both: Bytes }>> = {
+  64: { each: [0xfd, 0x14], both: [0xfd, 0x87, 0x02, 0xfd, 0x21, 0] },
+  32: { each: [0xfd, 0x13], both: [0xfd, 0x85, 0x02, 0xfd, 0x1f, 0] },
+};
+
 type Width = 32 | 64;
 
 const row = (width: Width, operands: FloatRow['operands'], both: Bytes, rest: Partial<FloatRow>): FloatRow => ({
@@ -151,8 +162,13 @@ const product = (width: Width, double: number, clean: FloatFunction): FloatRow =
 const root = (width: Width, clean: FloatFunction): FloatRow =>
   row(width, 1, opcode(width, 0x9f), { settled: ORDINARY[width], clean });
 const fused = (width: Width, call: FloatFunction, clean: FloatFunction): FloatRow =>
-  // No sum of a product that `fma64` computes is subnormal and inexact.
-  row(width, 3, [], { call, settled: width === 64 ? FINITE[64] : ORDINARY[32], clean });
+  row(width, 3, [], {
+    call,
+    // No sum of a product that `fma64` computes is subnormal and inexact.
+    settled: width === 64 ? FINITE[64] : ORDINARY[32],
+    inOne: { ...MULTIPLY_ADD[width], settled: ORDINARY[width] },
+    clean,
+  });
 const extreme = (width: Width, double: number): FloatRow =>
   row(width, 2, opcode(width, double), { domain: ORDERED[width] });
 /** Opcodes of comparisons of singles are 6 lower. */
