@@ -7,8 +7,8 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-// V8 13 (Node 23) counts calls in place of bytes, and refuses what it does not know.
-const countsBytes = Number.parseInt(process.versions.v8, 10) <= 12;
+// V8 12 (Node 22) counts calls in place of bytes, and refuses what it does not know.
+const countsBytes = Number.parseInt(process.versions.v8, 10) <= 11;
 const options = ['--single-threaded-gc', ...(countsBytes ? ['--interrupt-budget=200000'] : [])];
 const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js');
 const { status } = spawnSync(process.execPath, [...options, jest, ...process.argv.slice(2)], {
