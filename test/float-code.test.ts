@@ -3,7 +3,6 @@
  * exact result rounded once, and raises nothing that its mode does not allow; and ordinary numbers
  * are decided, for the slow way is a thousand times slower.
  */
-import { setFlagsFromString } from 'node:v8';
 import { describe, expect, test } from '@jest/globals';
 import { emitFloat, floatFunction } from '../src/emulator/float-code.js';
 import { fusesMultiplyAdd } from '../src/emulator/fused.js';
@@ -21,11 +20,10 @@ import { I32 } from '../src/machine/ir.js';
 import { sampled } from './support/long.js';
 import { Random } from './support/random.js';
 
-const NAMES = Object.keys(FLOAT_OPS).filter((name): name is FloatName => name in FLOAT_OPS);
+const ALL = Object.keys(FLOAT_OPS).filter((name): name is FloatName => name in FLOAT_OPS);
 const rowOf = (name: FloatName): FloatRow => FLOAT_OPS[name];
-
-// Node 20 has `relaxed_madd` behind this option, later ones without.
-if (Number.parseInt(process.versions.v8, 10) <= 11) setFlagsFromString('--experimental-wasm-relaxed-simd');
+const NAMES = ALL.filter((name) => !rowOf(name).lanes);
+const PACKED = ALL.filter((name) => rowOf(name).lanes);
 
 /** A row as it is emitted; `fuses`: where the engine multiplies and adds in one rounding. */
 interface Variant {
@@ -36,10 +34,12 @@ interface Variant {
 const host = new HostMemory();
 const canFuse = fusesMultiplyAdd(host);
 if (!canFuse) process.stderr.write('this processor does not multiply and add in one rounding: not tried\n');
-const VARIANTS = NAMES.flatMap((name): Variant[] => [
+const variantsOf = (name: FloatName): Variant[] => [
   { name, key: name, fuses: false },
   ...(canFuse && rowOf(name).inOne ? [{ name, key: `${name} in one rounding`, fuses: true }] : []),
-]);
+];
+const VARIANTS = NAMES.flatMap(variantsOf);
+const PACKED_VARIANTS = PACKED.flatMap(variantsOf);
 
 /** A function of the bits of the operands and the mode; where it does not decide, 1 is at 0. */
 function functionOf({ name, key, fuses }: Variant): WasmFunction {
@@ -74,7 +74,39 @@ function functionOf({ name, key, fuses }: Variant): WasmFunction {
   return { parameters, results: ['i64'], locals, code, export: key };
 }
 
-const bytes = writeModule([...FLOAT_FUNCTIONS.map((name) => floatFunction(name)), ...VARIANTS.map(functionOf)]);
+/** The same of vectors: operands at 16, 32 and 48, the result at 64. */
+function packedFunction({ name, key, fuses }: Variant): WasmFunction {
+  const row = rowOf(name);
+  const code = new Code();
+  code.i32(0);
+  emitFloat(row, {
+    code,
+    push: (operand) => {
+      code.i32(0).memory([0xfd, 0x00], 16 + 16 * operand);
+    },
+    pushMode: () => {
+      code.get(0);
+    },
+    scratch: () => 1,
+    call: (called) => {
+      code.call(FLOAT_FUNCTIONS.indexOf(called));
+    },
+    fuses,
+    demand: () => {
+      code.op(I32.eqz).if();
+      code.i32(0).i32(1).memory([0x36], 0);
+      code.end();
+    },
+  });
+  code.memory([0xfd, 0x0b], 64);
+  return { parameters: ['i64'], results: [], locals: ['v128'], code, export: key };
+}
+
+const bytes = writeModule([
+  ...FLOAT_FUNCTIONS.map((name) => floatFunction(name)),
+  ...VARIANTS.map(functionOf),
+  ...PACKED_VARIANTS.map(packedFunction),
+]);
 const exports = instantiate(compileModule(bytes), host);
 const undecided = new Uint32Array(host.memory.buffer, 0, 1);
 
@@ -249,6 +281,80 @@ describe.each(sampled(VARIANTS, 3))('$key', ({ name, key }) => {
   });
 });
 
+describe.each(sampled(PACKED_VARIANTS, 3))('$key', ({ name, key }) => {
+  const row = rowOf(name);
+  const [width, count] = row.lanes!.width === 64 ? ([64, 2] as const) : ([32, 4] as const);
+  const scalar = NAMES.find((each) => each === name.replace(/x[24]$/, ''))!;
+  const memory = new DataView(host.memory.buffer);
+  const lanesAt = (at: number): bigint[] =>
+    Array.from({ length: count }, (_, lane) =>
+      width === 64 ? memory.getBigUint64(at + 8 * lane, true) : BigInt(memory.getUint32(at + 4 * lane, true)),
+    );
+  const put = (at: number, lanes: readonly bigint[]): void => {
+    lanes.forEach((bits, lane) => {
+      if (width === 64) memory.setBigUint64(at + 8 * lane, bits, true);
+      else memory.setUint32(at + 4 * lane, Number(bits & 0xffff_ffffn), true);
+    });
+  };
+  const call = exports[key];
+
+  /** Lanes of the result; null where it is not decided. */
+  function vectorHere(operands: readonly (readonly bigint[])[], mode: bigint): bigint[] | null {
+    if (typeof call !== 'function') throw new Error(key);
+    undecided[0] = 0;
+    operands.forEach((lanes, i) => {
+      put(16 + 16 * i, lanes);
+    });
+    call(mode);
+    return undecided[0] === 0 ? lanesAt(64) : null;
+  }
+
+  test.each([
+    ['while inexact is raised', FLOAT_MODE.inexact, EXCEPTION.inexact],
+    ['before', FLOAT_MODE.nearest, 0],
+  ] as const)('each lane has the result of one number, %s, and raises nothing else', (_when, mode, allowed) => {
+    const box = width === 64 ? 0n : BOX;
+    const low = (bits: bigint): bigint => BigInt.asUintN(width, bits);
+    const lane = (kind: 'any' | 'ordinary' | 'short'): bigint => {
+      if (!scalar.includes('sqrt') || kind === 'any') return operand(scalar, kind) | box;
+      // A negative number has no root, and most have none that is exact.
+      if (kind === 'ordinary') return (operand(scalar, kind) | box) & ~(1n << BigInt(width - 1));
+      const of = width === 64 ? BINARY64 : BINARY32;
+      const square = BigInt(1 + random.below(1000)) ** 2n;
+      return fromInteger(of, ENVIRONMENT, square).bits | box;
+    };
+    const wrong: string[] = [];
+    let decided = 0;
+    for (let i = 0; i < 3000; i++) {
+      // Mostly lanes that are decided: one that is not hides the others.
+      const kinds = Array.from({ length: count }, () =>
+        random.below(6) === 0 ? 'any' : mode === FLOAT_MODE.inexact ? 'ordinary' : 'short',
+      );
+      const lanes = kinds.map((kind) => Array.from({ length: row.operands }, () => lane(kind)));
+      const results = lanes.map((each) => wanted(scalar, each));
+      const value = vectorHere(
+        Array.from({ length: row.operands }, (_, at) => lanes.map((each) => each[at]!)),
+        mode,
+      );
+      if (value === null) continue;
+      decided++;
+      const isRight = results.every(({ bits, flags }, at) => low(bits) === value[at] && (flags & ~allowed) === 0);
+      if (!isRight) wrong.push(`${lanes.map(text).join('; ')}: ${text(value)}`);
+    }
+    expect(wrong).toEqual([]);
+    expect(decided).toBeGreaterThan(mode === FLOAT_MODE.inexact ? 1000 : 20);
+  });
+
+  test('lanes that are zero are decided, and nothing is in another mode', () => {
+    const zeros = Array.from({ length: count }, () => 0n);
+    const ones = Array.from({ length: count }, () => (width === 64 ? 0x3ff0n << 48n : 0x3f80_0000n));
+    const operands = [zeros, ones, zeros].slice(0, row.operands);
+    expect(vectorHere(operands, FLOAT_MODE.inexact)).not.toBeNull();
+    expect(vectorHere(operands, FLOAT_MODE.nearest)).not.toBeNull();
+    expect(vectorHere(operands, FLOAT_MODE.other)).toBeNull();
+  });
+});
+
 const FUSED = VARIANTS.filter(({ name }) => /^fma(32|64)$/.test(name));
 
 test.each(FUSED)('$key: sums at the border of what is subnormal, and zeros', ({ name, key }) => {
@@ -350,7 +456,7 @@ test('what is asked when a result is not settled is hinted as rare, at the branc
       const [place, size, value] = reader.numbers(3);
       expect({ size, value, opcode: bytes[bodies[index!]! + place!] }).toEqual({ size: 1, value: 0, opcode: 0x04 });
     }
-    return VARIANTS[index! - FLOAT_FUNCTIONS.length];
+    return [...VARIANTS, ...PACKED_VARIANTS][index! - FLOAT_FUNCTIONS.length];
   });
-  expect(hinted).toEqual(VARIANTS.filter(({ name }) => rowOf(name).clean !== null));
+  expect(hinted).toEqual([...VARIANTS, ...PACKED_VARIANTS].filter(({ name }) => rowOf(name).clean !== null));
 });

@@ -67,6 +67,23 @@ class Floats {
   }
 
   /** An op whose name says both formats. */
+  /** Of all elements of vectors. */
+  packed(name: 'fadd' | 'fsub' | 'fmul' | 'fdiv' | 'fsqrt' | 'fma', width: Width, x: readonly Slot[]): Slot {
+    const result = this.b.vectorTemp();
+    this.b.float(result, width === 64 ? `${name}64x2` : `${name}32x4`, this.mode, [x[0]!, x[1], x[2]]);
+    return result;
+  }
+
+  /** A vector with one element of a register in all places. */
+  everywhere(number: number, width: Width, element: number): Slot {
+    const { b } = this;
+    const half = b.make(element * width < 64 ? 'low64' : 'high64', this.registers[number]!);
+    if (width === 64) return b.to(b.vectorTemp(), 'pair64', half, half);
+    const word = element % 2 === 0 ? b.make('zx32', half) : b.make('shr', half, 32n);
+    const both = b.make('or', word, b.make('shl', word, 32n));
+    return b.to(b.vectorTemp(), 'pair64', both, both);
+  }
+
   convert(name: FloatName, a: Slot): Slot {
     const result = this.b.temp();
     this.b.float(result, name, this.mode, [a]);
@@ -209,14 +226,51 @@ function integerRows(add: (name: string, emit: Emit) => void): void {
   }
 } // prettier-ignore
 
+/** What one operation makes of whole vectors, of two doubles or four singles. */
+type Packed = (floats: Floats, width: Width, x: readonly Slot[]) => Slot;
+
+const packed =
+  (name: 'fadd' | 'fsub' | 'fmul' | 'fdiv' | 'fsqrt'): Packed =>
+  (floats, width, x) =>
+    floats.packed(name, width, x);
+const packedFused =
+  (negates: boolean): Packed =>
+  (floats, width, [first, second, third]) => {
+    const { b } = floats;
+    const factor = negates ? b.to(b.vectorTemp(), `vfneg${width}`, first!) : first!;
+    return floats.packed('fma', width, [factor, second!, third!]);
+  };
+const PACKED: Readonly<Record<string, Packed>> = {
+  'fadd-v': packed('fadd'),
+  'fsub-v': packed('fsub'),
+  'fmul-v': packed('fmul'),
+  'fdiv-v': packed('fdiv'),
+  'fsqrt-v': packed('fsqrt'),
+  'fmla-v': packedFused(false),
+  'fmls-v': packedFused(true),
+  'fmla-e': packedFused(false),
+  'fmls-e': packedFused(true),
+  'fmul-e': packed('fmul'),
+};
+
+/** The element that an instruction names, of the fields H and L. */
+const elementOf = (f: Fields, width: Width): number => (width === 64 ? f.n('h') : 2 * f.n('h') + f.n('l'));
+
 function vectorRows(add: (name: string, emit: Emit) => void): void {
   const vector = (name: string, fields: readonly string[], compute: Compute): void => {
     add(name, (floats, _x, f) => {
       const [width, count] = [widthOfVector(f), countOf(f)];
+      const whole = count * width === 128 ? PACKED[name] : undefined;
+      if (whole) {
+        const vectors = fields.map((field) =>
+          field === 'vem' ? floats.everywhere(f.n(field), width, elementOf(f, width)) : floats.registers[f.n(field)]!,
+        );
+        floats.b.to(floats.registers[f.n('vd')]!, 'mov128', whole(floats, width, vectors));
+        return;
+      }
       const operands = fields.map((field) => {
         if (field !== 'vem') return floats.lanes(f.n(field), width, count);
-        const index = width === 64 ? f.n('h') : 2 * f.n('h') + f.n('l');
-        const element = floats.lanes(f.n(field), width, 128 / width)[index]!;
+        const element = floats.lanes(f.n(field), width, 128 / width)[elementOf(f, width)]!;
         return Array.from({ length: count }, () => element);
       });
       const results = operands[0]!.map((_, i) => compute(floats, width, operands.map((each) => each[i]!)));

@@ -82,34 +82,39 @@ import type { Arm64Mnemonic } from './isa.js';
 
 const numbered = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 
-const SLOTS = new SlotLayout([
-  ...numbered('x', 31).map((name) => [name, 'i64'] as const),
-  ...[
-    'sp',
-    // The condition record: kind, operands, and what the kind needs besides.
-    'flagsk',
-    'flagsa',
-    'flagsb',
-    'flagsc',
-    'btype',
-    'resaddress',
-    'resvalue',
-    'reshigh',
-    'tpidr_el0',
-    'fpcr',
-    'fpsr',
-    'float mode',
-    'dit',
-    'ssbs',
-  ].map((name) => [name, 'i64'] as const),
-  ...numbered('v', 32).map((name) => [name, 'v128'] as const),
-  // The first half of a pair while the second is loaded.
-  ['vscratch', 'v128'],
-  // Of the ops on lanes.
-  ...numbered('lanes', 5).map((name) => [name, 'v128'] as const),
-  // What a structure load has read.
-  ...numbered('read', 4).map((name) => [name, 'v128'] as const),
-]);
+/** Of fused operations of whole vectors. */
+const VECTOR_TEMPORARIES = 3;
+const SLOTS = new SlotLayout(
+  [
+    ...numbered('x', 31).map((name) => [name, 'i64'] as const),
+    ...[
+      'sp',
+      // The condition record: kind, operands, and what the kind needs besides.
+      'flagsk',
+      'flagsa',
+      'flagsb',
+      'flagsc',
+      'btype',
+      'resaddress',
+      'resvalue',
+      'reshigh',
+      'tpidr_el0',
+      'fpcr',
+      'fpsr',
+      'float mode',
+      'dit',
+      'ssbs',
+    ].map((name) => [name, 'i64'] as const),
+    ...numbered('v', 32).map((name) => [name, 'v128'] as const),
+    // The first half of a pair while the second is loaded.
+    ['vscratch', 'v128'],
+    // Of the ops on lanes.
+    ...numbered('lanes', 5).map((name) => [name, 'v128'] as const),
+    // What a structure load has read.
+    ...numbered('read', 4).map((name) => [name, 'v128'] as const),
+  ],
+  VECTOR_TEMPORARIES,
+);
 const GPR = numbered('x', 31).map((name) => SLOTS.slot(name));
 const SP = SLOTS.slot('sp');
 const FLAGS = SLOTS.slot('flagsk');

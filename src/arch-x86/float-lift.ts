@@ -31,6 +31,14 @@ const BOX = 0xffff_ffff_0000_0000n;
 /** Conversions of all elements of a vector. */
 export type VectorConversion =
   'cvtdq2ps' | 'cvtdq2pd' | 'cvtps2pd' | 'cvtpd2ps' | 'cvtps2dq' | 'cvttps2dq' | 'cvtpd2dq' | 'cvttpd2dq';
+/** Operations of all elements at once. */
+const PACKED: Partial<Readonly<Record<FloatOperation, 'fadd' | 'fsub' | 'fmul' | 'fdiv' | 'fsqrt'>>> = {
+  add: 'fadd',
+  sub: 'fsub',
+  mul: 'fmul',
+  div: 'fdiv',
+  sqrt: 'fsqrt',
+};
 const isDouble = (elements: Elements): boolean => elements.endsWith('d');
 
 /** What MXCSR says to the ops: all exceptions masked, to nearest, nothing flushed. */
@@ -113,8 +121,25 @@ export class FastFloat {
     }
   }
 
+  /** Leaves where an element of one of the vectors is subnormal. */
+  private normalVectors(vectors: readonly Slot[], elements: Elements): void {
+    const { b } = this;
+    const tests = vectors.map((each) =>
+      b.to(b.vectorTemp(), isDouble(elements) ? 'vsubnormal64' : 'vsubnormal32', each),
+    );
+    const all = tests.reduce((first, second) => b.to(first, 'or128', first, second));
+    b.guard(b.make('seteq', b.make('vany', all), 0n));
+  }
+
   /** d := operation of d and `source`, of the elements. */
   elements(operation: FloatOperation, elements: Elements, d: Slot, source: Slot, predicate: number): void {
+    const packed = elements.startsWith('p') ? PACKED[operation] : undefined;
+    if (packed !== undefined) {
+      const operands = operation === 'sqrt' ? [source] : [d, source];
+      this.normalVectors(operands, elements);
+      this.b.float(d, isDouble(elements) ? `${packed}64x2` : `${packed}32x4`, this.mode, [operands[0]!, operands[1]]);
+      return;
+    }
     const [first, second] = [this.lanes(d, elements), this.lanes(source, elements)];
     this.normal(operation === 'sqrt' ? second : [...first, ...second], elements);
     const results = first.map((each, i) => this.element(operation, elements, each, second[i]!, predicate));
@@ -127,6 +152,10 @@ export class FastFloat {
    */
   fused(elements: Elements, d: Slot, [a, c, added]: readonly [Slot, Slot, Slot], kind: (i: number) => FusedKind): void {
     const { b } = this;
+    if (elements.startsWith('p') && kind(0).negates === kind(1).negates && kind(0).subtracts === kind(1).subtracts) {
+      this.fusedPacked(elements, d, [a, c, added], kind(0));
+      return;
+    }
     const [first, second, third] = [this.lanes(a, elements), this.lanes(c, elements), this.lanes(added, elements)];
     this.normal([...first, ...second, ...third], elements);
     const sign = isDouble(elements) ? 1n << 63n : 1n << 31n;
@@ -136,6 +165,21 @@ export class FastFloat {
       return this.op('fma', elements, [signed(each, negates), second[i]!, signed(third[i]!, subtracts)]);
     });
     this.write(d, elements, results);
+  }
+
+  private fusedPacked(
+    elements: Elements,
+    d: Slot,
+    [a, c, added]: readonly [Slot, Slot, Slot],
+    { negates, subtracts }: FusedKind,
+  ): void {
+    const { b } = this;
+    this.normalVectors([a, c, added], elements);
+    const width = isDouble(elements) ? 64 : 32;
+    const signed = (vector: Slot, isOther: boolean): Slot =>
+      isOther ? b.to(b.vectorTemp(), `vfneg${width}`, vector) : vector;
+    const operands = [signed(a, negates), c, signed(added, subtracts)] as const;
+    b.float(d, width === 64 ? 'fma64x2' : 'fma32x4', this.mode, operands);
   }
 
   /** Writes elements; of a scalar the others stay. */

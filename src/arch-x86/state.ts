@@ -19,41 +19,46 @@ const X87_NAMES = Array.from({ length: 8 }, (_, i) => `fpr${i}`);
 const XMM_NAMES = Array.from({ length: 16 }, (_, i) => `xmm${i}`);
 const YMM_NAMES = XMM_NAMES.map((_, i) => `ymm${i}h`);
 
-export const SLOTS = new SlotLayout([
-  ...GPR_NAMES.map((name) => [name, 'i64'] as const),
-  // K, A, B, C of the status flags; the direction flag as 0 or -2; NT, AC and ID at their places in
-  // RFLAGS; always 0; what a helper works on.
-  ...[
-    'k',
-    'fa',
-    'fb',
-    'fc',
-    'df',
-    'system',
-    'zero',
-    'argument',
-    'fs_base',
-    'gs_base',
-    'mxcsr',
-    'float mode',
-    'fcw',
-    'fsw',
-    'ftw',
-    'fop',
-    'fip',
-    'fdp',
-    'tracker',
-  ].map((name) => [name, 'i64'] as const),
-  ...XMM_NAMES.map((name) => [name, 'v128'] as const),
-  ...X87_NAMES.map((name) => [name, 'v128'] as const),
-  ...YMM_NAMES.map((name) => [name, 'v128'] as const),
-  ['vector', 'v128'],
-  ['high vector', 'v128'],
-  ['low result', 'v128'],
-  ['high result', 'v128'],
-  ['second', 'v128'],
-  ['constant', 'v128'],
-]);
+/** What fused operations of both halves of a vector need. */
+const VECTOR_TEMPORARIES = 10;
+export const SLOTS = new SlotLayout(
+  [
+    ...GPR_NAMES.map((name) => [name, 'i64'] as const),
+    // K, A, B, C of the status flags; the direction flag as 0 or -2; NT, AC and ID at their places
+    // in RFLAGS; always 0; what a helper works on.
+    ...[
+      'k',
+      'fa',
+      'fb',
+      'fc',
+      'df',
+      'system',
+      'zero',
+      'argument',
+      'fs_base',
+      'gs_base',
+      'mxcsr',
+      'float mode',
+      'fcw',
+      'fsw',
+      'ftw',
+      'fop',
+      'fip',
+      'fdp',
+      'tracker',
+    ].map((name) => [name, 'i64'] as const),
+    ...XMM_NAMES.map((name) => [name, 'v128'] as const),
+    ...X87_NAMES.map((name) => [name, 'v128'] as const),
+    ...YMM_NAMES.map((name) => [name, 'v128'] as const),
+    ['vector', 'v128'],
+    ['high vector', 'v128'],
+    ['low result', 'v128'],
+    ['high result', 'v128'],
+    ['second', 'v128'],
+    ['constant', 'v128'],
+  ],
+  VECTOR_TEMPORARIES,
+);
 export const GPR = GPR_NAMES.map((name) => SLOTS.slot(name));
 export const [RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI] = GPR as [Slot, Slot, Slot, Slot, Slot, Slot, Slot, Slot];
 export const R11 = SLOTS.slot('r11');

@@ -53,6 +53,7 @@ const OFFSET = 7;
 /** Of the function of float ops only. */
 const RESULT_64 = 8;
 const RESULT_32 = 9;
+const RESULT_128 = 10;
 
 const LOAD: Readonly<Record<SlotType, readonly number[]>> = { i64: [I64.load], f64: [F64.load], v128: V128.load };
 const STORE: Readonly<Record<SlotType, readonly number[]>> = { i64: [I64.store], f64: [F64.store], v128: V128.store };
@@ -317,7 +318,7 @@ const floatHandler =
       pushMode: () => {
         slotValue(code, 10);
       },
-      scratch: (type) => ({ i32: HOST, i64: ADDRESS, f32: RESULT_32, f64: RESULT_64, v128: -1 })[type],
+      scratch: (type) => ({ i32: HOST, i64: ADDRESS, f32: RESULT_32, f64: RESULT_64, v128: RESULT_128 })[type],
       call: (name) => code.call(calls.get(name)!),
       // Tier 0's modules are made before the engine is known.
       fuses: false,
@@ -328,7 +329,7 @@ const floatHandler =
       },
     });
     // The address comes first.
-    const place = row.d === 'f64' ? RESULT_64 : ADDRESS;
+    const place = ({ f64: RESULT_64, i64: ADDRESS, v128: RESULT_128 } as const)[row.d];
     code.set(place);
     field(code, 2);
     code.get(place).memory(STORE[row.d]);

@@ -205,7 +205,7 @@ function outside(
   code.unreachable().end();
   code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value).i32(0);
   const locals: ValueType[] = ['i32', 'i32', 'i32', 'i64', 'i64'];
-  if (floats) locals.push('f64', 'f32');
+  if (floats) locals.push('f64', 'f32', 'v128');
   return { parameters: ['i32', 'i32', 'i32'], results: ['i32'], locals, code };
 }
 

@@ -17,6 +17,8 @@
  * Source: WebAssembly Core Specification 2.0, 4.3.3 and 5.4; IEEE Std 754-2019, clause 7.
  */
 
+import { packed } from './packed-float-ops.js';
+
 type Bytes = readonly number[];
 
 /** Values of the mode slot. */
@@ -44,16 +46,16 @@ export type FloatFunction = (typeof FLOAT_FUNCTIONS)[number];
 export interface FloatRow {
   readonly form: 'float';
   /** Types of the slots: of the result and of all operands. */
-  readonly d: 'i64' | 'f64';
-  readonly type: 'i64' | 'f64';
+  readonly d: 'i64' | 'f64' | 'v128';
+  readonly type: 'i64' | 'f64' | 'v128';
   readonly operands: 1 | 2 | 3;
   /** Bytes after each operand, which make it a value of type `operand`. */
   readonly each: Bytes;
-  readonly operand: 'i64' | 'f32' | 'f64';
+  readonly operand: 'i64' | 'f32' | 'f64' | 'v128';
   /** Called with all operands; then the bytes after them, which leave a value of type `result`. */
   readonly call?: FloatFunction;
   readonly both: Bytes;
-  readonly result: 'i64' | 'f32' | 'f64';
+  readonly result: 'i64' | 'f32' | 'f64' | 'v128';
   /**
    * The same where the engine multiplies and adds in one rounding (`relaxed_madd`): bytes after
    * each operand more, in place of the call, and what is settled then.
@@ -65,6 +67,8 @@ export interface FloatRow {
   readonly settled: Bytes;
   /** null: the mode does not matter. */
   readonly clean: FloatFunction | null;
+  /** All elements of vectors are computed: their width, and what is settled of one result. */
+  readonly lanes?: { readonly width: 32 | 64; readonly settled: Bytes; readonly settledInOne: Bytes };
   /** The operands are singles in slots of 64 bits. */
   readonly boxed: boolean;
   /** The operands are singles in the form of doubles. */
@@ -263,6 +267,19 @@ export const FLOAT_OPS = {
   fsingle_u64: fromInteger(32, [], 0xb5, 'cleanunsigned32'),
   fsingle_s32: fromInteger(32, SIGNED_WORD, 0xb4, 'cleansigned32'),
   fsingle_u32: fromInteger(32, UNSIGNED_WORD, 0xb5, 'cleanunsigned32'),
+  /** All elements of vectors. */
+  fadd64x2: packed(64, sum(64, 0xa0, 'cleanadd64'), 0xf0, 'finite'),
+  fsub64x2: packed(64, sum(64, 0xa1, 'cleansub64'), 0xf1, 'finite'),
+  fmul64x2: packed(64, product(64, 0xa2, 'cleanmul64'), 0xf2, 'ordinary'),
+  fdiv64x2: packed(64, product(64, 0xa3, 'cleandiv64'), 0xf3, 'ordinary'),
+  fsqrt64x2: packed(64, root(64, 'cleansqrt64'), 0xef, 'ordinary'),
+  fma64x2: packed(64, fused(64, 'fma64', 'cleanfma64'), 0x107, 'finite'),
+  fadd32x4: packed(32, sum(32, 0xa0, 'cleanadd32'), 0xe4, 'finite'),
+  fsub32x4: packed(32, sum(32, 0xa1, 'cleansub32'), 0xe5, 'finite'),
+  fmul32x4: packed(32, product(32, 0xa2, 'cleanmul32'), 0xe6, 'ordinary'),
+  fdiv32x4: packed(32, product(32, 0xa3, 'cleandiv32'), 0xe7, 'ordinary'),
+  fsqrt32x4: packed(32, root(32, 'cleansqrt32'), 0xe3, 'ordinary'),
+  fma32x4: packed(32, fused(32, 'fma32', 'cleanfma32'), 0x105, 'ordinary'),
   /** Numbers rounded so to integers; inexact is not raised. */
   fintzero64: integral(64, 'zero'),
   fintdown64: integral(64, 'down'),

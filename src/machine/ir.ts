@@ -20,6 +20,7 @@
  * Owns no machine. The rows of floating point are in `float-ops.ts`.
  */
 import { FLOAT_OPS } from './float-ops.js';
+import { within } from './packed-float-ops.js';
 import type { FloatFunction, FloatName, FloatRow } from './float-ops.js';
 import { ElftraceError } from '../errors.js';
 import type { Address, Endian } from '../units.js';
@@ -789,6 +790,12 @@ const OP_TABLE = {
   vzx16: vector([0xfd, 0xa9, 0x01]),
   vsx32: vector([0xfd, 0xc7, 0x01]),
   vzx32: vector([0xfd, 0xc9, 0x01]),
+  /** Ones in lanes of subnormal numbers; whether any bit of a vector is 1; numbers negated. */
+  vsubnormal64: vector(within(64, 1n, (1n << 53n) - 1n)),
+  vsubnormal32: vector(within(32, 1n, (1n << 24n) - 1n)),
+  vany: { ...unary([0xfd, 0x53, I64.extendU]), type: 'v128' },
+  vfneg64: vector([0xfd, 0xed, 0x01]),
+  vfneg32: vector([0xfd, 0xe1, 0x01]),
   /** Top bits of the lanes as a number. */
   vmask8: { ...unary([0xfd, 0x64, I64.extendU]), type: 'v128' },
   vmask32: { ...unary([0xfd, 0xa4, 0x01, I64.extendU]), type: 'v128' },
@@ -808,11 +815,11 @@ const OP_TABLE = {
 
 export type OpName = keyof typeof OP_TABLE;
 /**
- * True for the ops on lanes of vectors (`vadd8` …): only front ends that say so get them. `name`
- * may go on behind a colon.
+ * True for the ops on lanes of vectors (`vadd8`, `fadd64x2` …): only front ends that say so get
+ * them. `name` may go on behind a colon.
  */
 export function isLaneOp(name: string): boolean {
-  return /^v[a-z]/.test(name);
+  return /^v[a-z]|x[24](:|$)/.test(name);
 }
 /** True for the ops of floating point: only front ends that say so get them. */
 export function isFloatOp(name: string): boolean {
