@@ -14,5 +14,5 @@ export default {
   testSequencer: '<rootDir>/../../jest.sequencer.js',
   reporters: ['default', '<rootDir>/../../jest.reporter.js'],
   globalSetup: '<rootDir>/support/scratch-root.js',
-  setupFiles: ['<rootDir>/support/jest-globals.js'],
+  setupFiles: ['<rootDir>/support/jest-globals.js', '<rootDir>/support/engine.js'],
 };
