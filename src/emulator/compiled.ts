@@ -59,6 +59,11 @@ const FEW_ASKED = 16;
 const WORTH_ANEW = 1_000_000;
 /** Samples that a function needs at least. */
 const LEAST_HEAT = 3;
+/**
+ * Instructions of a function for which time in others counts: state machines of more are a loss
+ * themselves.
+ */
+const MOST_LACKING = 4000;
 /** Instructions of a function that is made with those that call it. */
 const SMALL = 50;
 
@@ -129,6 +134,11 @@ export class CompiledTier {
   private readonly balance = new Balance();
   /** How often regions were given up (`MOST_LOST`), by their entries. */
   private readonly givenUp = new Map<Address, number>();
+  /**
+   * Functions in which stays in regions that were given up had ended, by the entries of those: they
+   * are what the regions lack.
+   */
+  private readonly lacking = new Map<Address, Address>();
   /** How often regions were made anew. */
   private readonly remade = new Map<Address, number>();
   /** Regions that are made anew as soon as they are asked for a few times. */
@@ -264,11 +274,13 @@ export class CompiledTier {
   }
 
   /**
-   * A stay that began at the address came to code that is not compiled, after so many instructions.
+   * A stay that began at the address came to code that is not compiled, at `next`, after so many
+   * instructions.
    */
-  ended(address: Address, instructions: number): void {
+  ended(address: Address, instructions: number, next: Address): void {
     const unit = this.units.placeAt(address)?.unit;
     if (!unit) return;
+    unit.lastEnd = next;
     const made = this.compiledCount;
     const all = this.balance.add(instructions, made) >= MOST_LOST_BY_ALL;
     const own = unit.balance.add(instructions, made) >= MOST_LOST;
@@ -281,6 +293,8 @@ export class CompiledTier {
   /** Leaves the code of a region to tier 0, until it has executed much more of it. */
   private giveUp(unit: Unit): void {
     const { entry } = unit;
+    const behind = this.reached.entryOf(unit.lastEnd);
+    if (behind !== entry && this.reached.sizeOf(behind, MOST_LACKING) < MOST_LACKING) this.lacking.set(entry, behind);
     this.givenUp.set(entry, (this.givenUp.get(entry) ?? 0) + 1);
     this.drop(unit);
     this.worthAnew.delete(entry);
@@ -305,21 +319,13 @@ export class CompiledTier {
     const heat = (this.heat.get(address) ?? 0) + slowness;
     this.heat.set(address, heat);
     const entry = this.reached.entryOf(address);
+    const lacking = this.lacking.get(entry);
+    if (lacking !== undefined) this.warm(lacking, slowness);
     const unit = this.units.get(entry);
     const total = entry === address ? heat : (this.heat.get(entry) ?? 0) + slowness;
     if (entry !== address) this.heat.set(entry, total);
     if (!unit) {
-      if (total < (this.due.get(entry) ?? LEAST_HEAT)) return;
-      const enough = Math.ceil((this.reached.sizeOf(entry) * COST * this.dearness(entry)) / SAMPLE);
-      if (total < enough) {
-        // By then more of it may have been reached.
-        this.due.set(entry, Math.max(total + 1, enough));
-        return;
-      }
-      this.pending.add(entry);
-      if (total >= 2 * enough || this.pending.size >= BATCH_REGIONS) this.flush(entry);
-      // It waits for others: counting what is reached of it costs more than a sample.
-      else this.due.set(entry, 2 * enough);
+      this.makeIfPaid(entry, total);
       return;
     }
     // The region of its function is there, and tier 0 is here nevertheless.
@@ -340,6 +346,28 @@ export class CompiledTier {
     this.due.delete(address);
     if (!isHeld) this.remake(unit);
     if (!this.units.isPlace(address)) this.compile(address);
+  }
+
+  /** Makes the region of a function when tier 0 has spent on it what that costs. */
+  private makeIfPaid(entry: Address, total: number): void {
+    if (total < (this.due.get(entry) ?? LEAST_HEAT)) return;
+    const enough = Math.ceil((this.reached.sizeOf(entry) * COST * this.dearness(entry)) / SAMPLE);
+    if (total < enough) {
+      // By then more of it may have been reached.
+      this.due.set(entry, Math.max(total + 1, enough));
+      return;
+    }
+    this.pending.add(entry);
+    if (total >= 2 * enough || this.pending.size >= BATCH_REGIONS) this.flush(entry);
+    // It waits for others: counting what is reached of it costs more than a sample.
+    else this.due.set(entry, 2 * enough);
+  }
+
+  /** Time in a function counts for another one, without which compiling it was a loss. */
+  private warm(entry: Address, heat: number): void {
+    const total = (this.heat.get(entry) ?? 0) + heat;
+    this.heat.set(entry, total);
+    if (!this.units.get(entry)) this.makeIfPaid(entry, total);
   }
 
   // ------------------------------------------------------------------------------------- compiling
@@ -420,6 +448,7 @@ export class CompiledTier {
       ...placed,
       ...{ pages: pagesOf(region), made: this.source.instructions(), size },
       ...{ misses: 0, jumps: 0, exitsDue: LEAST_EXITS, hasNewTargets: false, dropped: false },
+      lastEnd: entry,
       balance: new Balance(),
     });
     for (const address of added) this.source.entered(address);
@@ -466,6 +495,7 @@ export class CompiledTier {
     this.worthAnew.clear();
     this.remade.clear();
     this.givenUp.clear();
+    this.lacking.clear();
     this.heat.clear();
     this.due.clear();
   }

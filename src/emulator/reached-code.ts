@@ -74,8 +74,11 @@ export class ReachedCode {
     return this.functions.of(address);
   }
 
-  /** Instructions from an address to the end of its function, without what is in regions. */
-  sizeOf(entry: Address): number {
+  /**
+   * Instructions from an address to the end of its function, without what is in regions.
+   * @param most  are counted at least, where there are so many
+   */
+  sizeOf(entry: Address, most = MAX_COUNTED): number {
     const queue = [entry];
     const seen = new Set(queue);
     let size = 0;
@@ -83,7 +86,7 @@ export class ReachedCode {
       const block = this.blocks.get(address);
       if (!block) continue;
       size += block.count;
-      if (size > MAX_COUNTED) break;
+      if (size > most) break;
       for (const each of this.waysOf(block)) {
         if (seen.has(each) || this.isPlaced(each)) continue;
         seen.add(each);

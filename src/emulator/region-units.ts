@@ -27,6 +27,8 @@ export interface Unit extends PlacedRegion {
   /** Jumps went where the region does not know of. */
   hasNewTargets: boolean;
   readonly balance: Balance;
+  /** Where the last stay ended that came to code that is not compiled. */
+  lastEnd: Address;
   dropped: boolean;
 }
 

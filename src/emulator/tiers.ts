@@ -198,7 +198,7 @@ export class Tiers {
     if (stop !== 'fuel' && this.restless.countShortRun(from, used)) {
       compiled.dropRange(from & -(1n << CODE_PAGE_BITS), 1 << Number(CODE_PAGE_BITS));
     }
-    if (stop === 'jump' || stop === 'lookup') compiled.ended(from, used);
+    if (stop === 'jump' || stop === 'lookup') compiled.ended(from, used, cpus.pc);
     switch (stop) {
       case 'fuel':
         break;
