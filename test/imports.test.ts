@@ -199,7 +199,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   protobufjs: ['native/perfetto'],
   re2js: ['cli/patterns'],
   '@noble/hashes': ['sha256'],
-  yargs: ['cli/main', 'cli/grammar', 'cli/describe'],
+  yargs: ['cli/ask-yargs', 'cli/declared', 'cli/describe', 'cli/options', 'cli/verbs-run'],
   yaml: ['tracing/session-file'],
   '@tanstack/virtual-core': ['page/client/table'],
 };

@@ -11,19 +11,13 @@ import {
   limitText,
   parseLimit,
 } from '../limits/index.js';
-
-interface OptionText {
-  readonly type: 'string';
-  readonly group: string;
-  readonly describe: string;
-  readonly hidden: boolean;
-}
+import type { OptionRow } from './declared.js';
 
 /**
  * Options of yargs for some limits, made from their rows. Verbs do not see them: `commandLimits`
  * has their values.
  */
-export function limitOptions(names: readonly LimitName[], hidden = false): Readonly<Record<never, OptionText>> {
+export function limitOptions(names: readonly LimitName[], hidden = false): Readonly<Record<never, OptionRow>> {
   return Object.fromEntries(
     names.map((name) => {
       const { option, what } = limits[name];

@@ -1,19 +1,13 @@
 /** Options of single machines, made from the rows that the machines have of them. */
 import type { MachineOption } from '../machine/options.js';
 import { machineOptions } from '../targets.js';
-
-interface OptionText {
-  readonly type: 'string';
-  readonly choices: readonly string[];
-  readonly describe: string;
-  readonly hidden: boolean;
-}
+import type { OptionRow } from './declared.js';
 
 /** Options of yargs for a verb. `machineOptionsIn` has their values. */
 export function machineOptionsOf(
   verb: MachineOption['verbs'][number],
   hidden = false,
-): Readonly<Record<never, OptionText>> {
+): Readonly<Record<never, OptionRow>> {
   return Object.fromEntries(
     machineOptions
       .filter(({ verbs }) => verbs.includes(verb))
