@@ -182,10 +182,30 @@ function importedBy(files: readonly string[], outputs: Outputs): Set<string> {
 
 /** The file that begins with a source. */
 function fileOf(source: string, outputs: Outputs): string {
-  const file = Object.keys(outputs).find((path) => outputs[path]!.entryPoint === `build/src/cli/${source}`);
+  const file = Object.keys(outputs).find((path) => outputs[path]!.entryPoint === `build/src/${source}`);
   if (file === undefined) throw new Error(`nothing begins with ${source}`);
   return file;
 }
+
+/** Machines without what runs code. */
+const stillMachines = ['arm64', 'ppc', 'riscv', 'x86'].map((machine) => `arch-${machine}/still.js`);
+
+/**
+ * Files that chunks are joined to, in this order: what the sources of the first list take, all of
+ * it; of the second list, what two of its sources take at least. What `--version` takes stays
+ * apart, what each verb takes is one file, what `verify` takes besides another, of which most verbs
+ * take a part, with what machines have in common; what changes files, and of that what `patch`
+ * alone has.
+ */
+const joins: readonly (readonly [name: string, all: readonly string[], shared: readonly string[]])[] = [
+  ['starting.js', ['cli/start.js'], []],
+  ['printing.js', ['cli/terminal.js'], []],
+  ['verbs.js', ['cli/main.js'], []],
+  ['sites.js', ['cli/verify.js'], stillMachines],
+  ['choosing.js', ['cli/list.js'], []],
+  ['changing.js', [], ['cli/patch.js', 'cli/apply.js']],
+  ['patching.js', ['cli/patch.js'], []],
+];
 
 /**
  * Chunks that become one file. esbuild cuts a chunk for each set of verbs that share something, and
@@ -197,18 +217,14 @@ interface Joined {
   readonly files: ReadonlySet<string>;
 }
 
-/**
- * What each verb takes is one file, and what `verify` takes besides is another, which most verbs
- * take a part of. What `--version` takes stays apart.
- */
 function chunksToJoin(outputs: Outputs): readonly Joined[] {
-  const taken = importedBy([fileOf('start.js', outputs), fileOf('terminal.js', outputs)], outputs);
-  return [
-    { name: 'verbs.js', source: 'main.js' },
-    { name: 'sites.js', source: 'verify.js' },
-  ].map(({ name, source }) => {
-    const wanted = importedBy([fileOf(source, outputs)], outputs);
-    const files = [...wanted].filter((file) => !taken.has(file) && outputs[file]!.entryPoint === undefined);
+  const taken = new Set<string>();
+  return joins.map(([name, all, shared]) => {
+    const takenBy = (source: string): string[] => [...importedBy([fileOf(source, outputs)], outputs)];
+    const counts = new Map<string, number>();
+    for (const file of shared.flatMap(takenBy)) counts.set(file, (counts.get(file) ?? 0) + 1);
+    const wanted = [...all.flatMap(takenBy), ...[...counts.keys()].filter((file) => counts.get(file)! > 1)];
+    const files = wanted.filter((file) => !taken.has(file) && outputs[file]!.entryPoint === undefined);
     for (const file of files) taken.add(file);
     return { name, files: new Set(files) };
   });
