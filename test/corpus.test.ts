@@ -11,7 +11,7 @@ import { applyPlan } from '../src/patch/apply.js';
 import { revert } from '../src/patch/revert.js';
 import { callPlaces } from '../src/patch/record-table.js';
 import { verify } from '../src/sites/verdicts.js';
-import { hash } from '../src/cli/open.js';
+import { hash } from '../src/cli/hash.js';
 import { differences, openBytes, planNop, sameBytes, type Opened } from './support/pipeline.js';
 
 interface Row {

@@ -12,7 +12,7 @@ import { readElf } from '../src/elf/read.js';
 import { ElftraceError } from '../src/errors.js';
 import { verify } from '../src/sites/verdicts.js';
 import { SHT_CREL } from '../src/elf/constants.js';
-import { hash } from '../src/cli/open.js';
+import { hash } from '../src/cli/hash.js';
 import { applyPlan } from '../src/patch/apply.js';
 import { unpatched } from '../src/patch/undo.js';
 import { planSites } from '../src/patch/plan-sites.js';

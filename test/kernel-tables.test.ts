@@ -10,7 +10,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { applyPlan } from '../src/patch/apply.js';
 import { planSites } from '../src/patch/plan-sites.js';
 import { verify } from '../src/sites/verdicts.js';
-import { hash } from '../src/cli/open.js';
+import { hash } from '../src/cli/hash.js';
 import { openBytes, type Opened } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
 

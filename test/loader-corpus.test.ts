@@ -8,7 +8,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
-import { hash } from '../src/cli/open.js';
+import { hash } from '../src/cli/hash.js';
 import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
 import { findSites } from '../src/sites/sites.js';

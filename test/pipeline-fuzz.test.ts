@@ -8,7 +8,7 @@ import { readElf } from '../src/elf/read.js';
 import { applyPlan } from '../src/patch/apply.js';
 import { revert } from '../src/patch/revert.js';
 import { verdictSeverity, verify } from '../src/sites/verdicts.js';
-import { hash } from '../src/cli/open.js';
+import { hash } from '../src/cli/hash.js';
 import { ElfMutator, SeededRandom } from './support/elf-mutator.js';
 import { openBytes, planNop, readSample, sameBytes, sampleFiles } from './support/pipeline.js';
 import { fastest } from './support/timing.js';

@@ -7,7 +7,7 @@ import { applyPlanFile } from '../pipeline/apply.js';
 import { hazardNotices, jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput, writeOutput } from './files.js';
-import { hash } from './open.js';
+import { hash } from './hash.js';
 import { err, out } from './terminal.js';
 
 export interface ApplyArguments {

@@ -6,7 +6,8 @@ import { compileLate, LATE_FOR_PROGRAMS } from './compile-late.js';
 import { exitCodes } from './exit.js';
 import { readInput } from './files.js';
 import { commandDeadline, commandLimits } from './limits.js';
-import { hash, open, type OpenOptions } from './open.js';
+import { hash } from './hash.js';
+import { open, type OpenOptions } from './open.js';
 import { out } from './terminal.js';
 
 export interface CostArguments extends OpenOptions {

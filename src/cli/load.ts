@@ -13,7 +13,7 @@ import type { Address } from '../units.js';
 import { disassemblerOf } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { outputPath, writeOutput } from './files.js';
-import { hash } from './open.js';
+import { hash } from './hash.js';
 import { sourceOf } from './source.js';
 import { err, out } from './terminal.js';
 

@@ -3,7 +3,6 @@
  * them as of everything else, and a proof looks at none. What is left out reads as zero in memory
  * that is never touched; the digest is that of the whole file, which is read for it again.
  */
-import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { ET_DYN, ET_EXEC, SHF_ALLOC, SHT_PROGBITS } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
@@ -11,6 +10,7 @@ import { isElf, readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { noteInput } from '../output/inputs.js';
 import { ioError } from '../output/target.js';
+import { hash, newHash } from './hash.js';
 import { commandDeadline, commandLimits } from './limits.js';
 import { STANDARD_INPUT } from './standard-input.js';
 
@@ -27,8 +27,6 @@ interface Kept {
   /** Absent until it is asked for. */
   digest?: string;
 }
-
-const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 const known = new WeakMap<ArrayBufferLike, Kept>();
 
@@ -124,7 +122,7 @@ function* piecesOf({ start, end }: Part): Generator<Part> {
 
 /** SHA-256 of a file whose parts are in memory, or on the disk where they are left out. */
 function digestThrough(bytes: Uint8Array, { path, leftOut }: Kept): string {
-  const digest = createHash('sha256');
+  const digest = newHash();
   const descriptor = fs.openSync(path, 'r');
   try {
     const buffer = new Uint8Array(PIECE);
@@ -181,7 +179,7 @@ export const isInParts = ({ buffer }: Uint8Array): boolean => known.has(buffer);
 /** SHA-256 of a file, whatever of it is in memory. */
 export function digestOf(bytes: Uint8Array): string {
   const kept = known.get(bytes.buffer);
-  return kept === undefined ? sha256(bytes) : (kept.digest ??= digestThrough(bytes, kept));
+  return kept === undefined ? hash(bytes) : (kept.digest ??= digestThrough(bytes, kept));
 }
 
 /**
@@ -190,7 +188,7 @@ export function digestOf(bytes: Uint8Array): string {
  */
 export function digestLike(file: Uint8Array): (bytes: Uint8Array) => string {
   const kept = known.get(file.buffer);
-  if (kept === undefined) return sha256;
+  if (kept === undefined) return hash;
   const { path, leftOut } = kept;
   return (bytes) => {
     known.set(bytes.buffer, { path, leftOut });

@@ -1,5 +1,4 @@
 /** Files beside a file that is opened: its symbols, its record. */
-import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { cString } from '../bytes.js';
@@ -10,7 +9,6 @@ import { recordBeside } from '../patch/undo.js';
 import { type OpenedImage, openImage, type OpenNames } from '../pipeline/open.js';
 import type { FileRecord } from '../record/journal.js';
 import { symbolTableOf } from '../program/symbols.js';
-import type { Sha256 } from '../sha256.js';
 import { type InputFile, looksLikeElf, readBytes, unpackInput } from './files.js';
 import { commandDeadline } from './limits.js';
 import { digestLike, digestOf } from './loaded-parts.js';
@@ -24,9 +22,6 @@ export interface OpenOptions extends OpenNames {
 export interface Opened extends OpenedImage {
   readonly input: InputFile;
 }
-
-/** Node's own hash, several times faster than the portable one. */
-export const hash: Sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
 /**
  * Symbols from another file: an ELF file, or lines `address type name` (System.map,

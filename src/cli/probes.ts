@@ -15,7 +15,8 @@ import {
 } from '../kprobes/index.js';
 import type { Json } from '../report/json.js';
 import { oneLine } from './disassembly.js';
-import { hash, type Opened } from './open.js';
+import { hash } from './hash.js';
+import type { Opened } from './open.js';
 
 /** The sessions of a record, performed on the image as it was. */
 export const recordedProbes = (

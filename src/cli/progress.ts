@@ -4,7 +4,7 @@
  * once.
  */
 import { writeSync } from 'node:fs';
-import { guardLines } from './terminal.js';
+import { guardLines, isTerminal } from './terminal.js';
 
 /** States of the shared word. */
 const FREE = 0;
@@ -48,7 +48,7 @@ let state: Int32Array | null = null;
 /** Whether a person may look: a terminal that understands, and no log of a build machine. */
 function isWatched(): boolean {
   const { CI, TERM } = process.env;
-  return process.stderr.isTTY && (CI === undefined || CI === '') && TERM !== 'dumb';
+  return isTerminal(2) && (CI === undefined || CI === '') && TERM !== 'dumb';
 }
 
 function withLine(work: () => void): void {

@@ -26,7 +26,8 @@ import { checkGuards } from './record-guards.js';
 import { errorLine, exitCodes } from './exit.js';
 import { outputPath, readInput } from './files.js';
 import { lostCalls, RUN_FILE, type RunFacts, runFacts, traceFiles } from './native-trace.js';
-import { hash, open, type Opened } from './open.js';
+import { hash } from './hash.js';
+import { open, type Opened } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { err, flush, out } from './terminal.js';
 

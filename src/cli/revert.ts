@@ -12,7 +12,7 @@ import { readModuleSignature } from '../elf/signature.js';
 import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput, writeOutput } from './files.js';
-import { hash } from './open.js';
+import { hash } from './hash.js';
 import { err, out } from './terminal.js';
 
 export interface RevertArguments {

@@ -39,7 +39,7 @@ import { dateOf, dateText } from './date.js';
 import { exitCodes } from './exit.js';
 import { readInputBytes, replayedInput } from './guest-input.js';
 import { commandDeadline, commandLimits } from './limits.js';
-import { hash } from './open.js';
+import { hash } from './hash.js';
 import { Pace } from './pace.js';
 import { loadImage, type Loaded } from './run-image.js';
 import { linePattern } from './patterns.js';

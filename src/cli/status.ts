@@ -8,7 +8,8 @@ import { type EnabledCall, type FileStatus, fileStatus, type OpsStatus, type Ori
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { type InputFile, readBytes, readInputs } from './files.js';
-import { hash, open, type Opened, type OpenOptions } from './open.js';
+import { hash } from './hash.js';
+import { open, type Opened, type OpenOptions } from './open.js';
 import { probeJson, probeLine } from './probes.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { out } from './terminal.js';

@@ -1,5 +1,5 @@
 /** Standard output and error, colour only on a terminal. */
-import { writeSync } from 'node:fs';
+import { fstatSync, writeSync } from 'node:fs';
 import { demangledText } from '../demangle/index.js';
 import { visible, visibleJson, visibleLine } from '../visible.js';
 
@@ -103,8 +103,21 @@ const COLOUR_MARK = `\ufdd0${Math.random().toString(36).slice(2)}:`;
 const markOf = (code: string): string => `${COLOUR_MARK}${code};`;
 const COLOUR_MARKS = new RegExp(`${COLOUR_MARK.replace('.', '\\.')}(\\d+);`);
 
+/**
+ * Whether standard output (1) or error (2) is a terminal. Node makes a stream to say so, which most
+ * starts need for nothing else: what is no device is no terminal.
+ */
+export function isTerminal(descriptor: 1 | 2): boolean {
+  try {
+    if (!fstatSync(descriptor).isCharacterDevice()) return false;
+  } catch {
+    return false;
+  }
+  return (descriptor === 1 ? process.stdout : process.stderr).isTTY;
+}
+
 function isColoured(): boolean {
-  return process.stdout.isTTY && process.env['NO_COLOR'] === undefined;
+  return process.env['NO_COLOR'] === undefined && isTerminal(1);
 }
 
 /** Whether symbols of C++ and Rust are shown as the names that they stand for. */
@@ -134,7 +147,7 @@ let progressShown = false;
 
 /** True where standard error is a terminal. */
 export function watched(): boolean {
-  return process.stderr.isTTY;
+  return isTerminal(2);
 }
 
 /**

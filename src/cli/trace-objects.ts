@@ -17,7 +17,8 @@ import { readRecord } from '../record/journal.js';
 import type { Address } from '../units.js';
 import { readBytes } from './files.js';
 import { commandDeadline, commandLimits } from './limits.js';
-import { hash, open, type Opened } from './open.js';
+import { hash } from './hash.js';
+import { open, type Opened } from './open.js';
 
 export interface ObjectPlaces {
   /** Files that may be it, whatever the trace says. */

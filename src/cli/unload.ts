@@ -6,7 +6,7 @@ import { unloadPart } from '../pipeline/unload.js';
 import { jsonSchema, loadJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
-import { hash } from './open.js';
+import { hash } from './hash.js';
 import { err, out } from './terminal.js';
 
 export interface UnloadArguments {

@@ -8,7 +8,7 @@ import { rulePages } from '../report/rule-pages.js';
 import { type Verdict, verdictSeverity } from '../sites/verdicts.js';
 import { version } from '../version.js';
 import { exitCodes } from './exit.js';
-import { hash } from './open.js';
+import { hash } from './hash.js';
 import { out, paint } from './terminal.js';
 
 export type VerifyFormat = 'text' | 'json' | ReportFormat;

@@ -9,7 +9,8 @@ import { selectSleds } from '../sites/selection.js';
 import { findSleds, type Sled } from '../sites/sleds.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
-import { hash, open, type Opened, type OpenOptions } from './open.js';
+import { hash } from './hash.js';
+import { open, type Opened, type OpenOptions } from './open.js';
 import { filterTexts, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
 

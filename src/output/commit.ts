@@ -7,7 +7,6 @@
  * the old contents, or the new ones, and a temporary file that the next command for the same output
  * removes.
  */
-import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ElftraceError } from '../errors.js';
@@ -46,7 +45,10 @@ const temporaries = new Set<string>();
 const locks = new Set<Lock>();
 
 function temporaryOf(path: string): string {
-  return join(dirname(path), `${prefixOf(path)}${TEMPORARY}${randomBytes(6).toString('hex')}`);
+  return join(
+    dirname(path),
+    `${prefixOf(path)}${TEMPORARY}${process.getBuiltinModule('node:crypto').randomBytes(6).toString('hex')}`,
+  );
 }
 
 /**

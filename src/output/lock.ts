@@ -7,7 +7,6 @@
  * the name of a claim, so that one process alone may remove the lock, and it looks again once it
  * has the claim. A claim whose owner died is claimed in the same way.
  */
-import { createHash, randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -37,7 +36,7 @@ const LONGEST_NAME = 180;
 export function prefixOf(output: string): string {
   const name = basename(output);
   const short = Buffer.byteLength(name) <= LONGEST_NAME;
-  return `.${short ? name : createHash('sha256').update(name).digest('hex')}.elftrace-`;
+  return `.${short ? name : process.getBuiltinModule('node:crypto').createHash('sha256').update(name).digest('hex')}.elftrace-`;
 }
 
 function textOf(path: string): string | null {
@@ -68,7 +67,7 @@ let known: Omit<Holder, 'nonce'> | null = null;
 
 function ourselves(): Holder {
   known ??= { pid: process.pid, began: beginOf(process.pid), host: hostname(), numbering: numbering() };
-  return { ...known, nonce: randomBytes(8).toString('hex') };
+  return { ...known, nonce: process.getBuiltinModule('node:crypto').randomBytes(8).toString('hex') };
 }
 
 function holderOf(path: string): Holder | null {
