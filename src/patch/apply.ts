@@ -249,7 +249,7 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     forms: options.forms ?? {},
     brought: options.brought ?? [],
     gone: options.gone ?? [],
-    untraced: ascending([...(earlier?.untraced ?? []), ...(plan.untraced ?? [])]),
+    untraced: ascending((earlier?.untraced ?? []).concat(plan.untraced ?? [])),
     get edits() {
       return all.asEdits;
     },

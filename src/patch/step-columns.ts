@@ -23,19 +23,32 @@ type Detail =
   | ({ readonly kind: 'row' } & Becoming)
   | { readonly kind: 'step'; readonly step: Step };
 
+/** Details that a new one is compared with. */
+const RECENT = 8;
+
 type Columns = Pick<GrowingSteps, 'site' | 'detail' | 'delta' | 'row'>;
 
 /** Columns that grow as sites are planned. */
 class GrowingSteps {
   count = 0;
-  site: Int32Array = new Int32Array(16);
-  offset: Float64Array = new Float64Array(16);
-  pair: Uint32Array = new Uint32Array(16);
-  detail: Uint32Array = new Uint32Array(16);
+  site: Int32Array;
+  offset: Float64Array;
+  pair: Uint32Array;
+  detail: Uint32Array;
   /** From the anchor of the site, bytes. */
-  delta: Int32Array = new Int32Array(16);
+  delta: Int32Array;
   /** In the table, of a relocation. */
-  row: Uint32Array = new Uint32Array(16);
+  row: Uint32Array;
+
+  /** @param room  for so many steps at first */
+  constructor(room: number) {
+    this.site = new Int32Array(room);
+    this.offset = new Float64Array(room);
+    this.pair = new Uint32Array(room);
+    this.detail = new Uint32Array(room);
+    this.delta = new Int32Array(room);
+    this.row = new Uint32Array(room);
+  }
 
   /** Begins with columns that there are. */
   take({ count, offset, pair }: EditColumns, { site, detail, delta, row }: Columns): void {
@@ -69,13 +82,17 @@ export class StepWriter {
    * Stores and relocation entries lie in different sections: each list comes out in order, or
    * nearly so.
    */
-  private readonly stores = new GrowingSteps();
-  private readonly rows = new GrowingSteps();
+  private readonly stores: GrowingSteps;
+  private readonly rows: GrowingSteps;
   private readonly details: Detail[] = [];
   /** Steps of the site that is being planned begin here. */
   private readonly began = { stores: 0, rows: 0 };
 
-  constructor(private readonly sites: Sites) {}
+  constructor(private readonly sites: Sites) {
+    const room = Math.max(16, sites.count);
+    this.stores = new GrowingSteps(room);
+    this.rows = new GrowingSteps(sites.program.relocatable ? room : 16);
+  }
 
   /** What is written from here on belongs to another site. */
   begin(): void {
@@ -108,17 +125,14 @@ export class StepWriter {
 
   /** A store at a site, `delta` bytes from its anchor. */
   store(site: SiteIndex, delta: number, offset: number, before: Uint8Array, after: Uint8Array, rule: string): void {
-    const detail = this.detail((each) => each.kind === 'store' && each.rule === rule, { kind: 'store', rule });
-    this.stores.push(site, offset, this.pairs.add(before, 0, after), detail, delta, 0);
+    this.stores.push(site, offset, this.pairs.add(before, 0, after), this.storeBy(rule), delta, 0);
   }
 
   /** A row of a table that becomes another one: its r_info, and r_addend where `after` has both. */
   row(site: SiteIndex, delta: number, { table, row }: RelocationPlace, becomes: number, after: Uint8Array): void {
     const { image } = this.sites.program;
     const offset = table.fileOffset(row) + image.wordBytes;
-    const isSame = (each: Detail): boolean => each.kind === 'row' && each.table === table && each.becomes === becomes;
-    const detail = this.detail(isSame, { kind: 'row', table, becomes });
-    this.rows.push(site, offset, this.pairs.add(image.bytes, offset, after), detail, delta, row);
+    this.rows.push(site, offset, this.pairs.add(image.bytes, offset, after), this.rowOf(table, becomes), delta, row);
   }
 
   /** A step of another kind. */
@@ -128,11 +142,23 @@ export class StepWriter {
     list.push(step.site, step.fileOffset, pair, this.details.push({ kind: 'step', step }) - 1, 0, 0);
   }
 
-  /** The number of a detail; mostly it is one of the last. */
-  private detail(isSame: (each: Detail) => boolean, made: Detail): number {
+  /** The number of a store's detail; mostly it is one of the last, as that of a row is. */
+  private storeBy(rule: string): number {
     const { details } = this;
-    for (let i = details.length - 1; i >= 0 && i >= details.length - 8; i--) if (isSame(details[i]!)) return i;
-    return details.push(made) - 1;
+    for (let i = details.length - 1; i >= 0 && i >= details.length - RECENT; i--) {
+      const each = details[i]!;
+      if (each.kind === 'store' && each.rule === rule) return i;
+    }
+    return details.push({ kind: 'store', rule }) - 1;
+  }
+
+  private rowOf(table: RelocationPlace['table'], becomes: number): number {
+    const { details } = this;
+    for (let i = details.length - 1; i >= 0 && i >= details.length - RECENT; i--) {
+      const each = details[i]!;
+      if (each.kind === 'row' && each.table === table && each.becomes === becomes) return i;
+    }
+    return details.push({ kind: 'row', table, becomes }) - 1;
   }
 
   /** All of it, sorted by file position. */
@@ -141,6 +167,11 @@ export class StepWriter {
     const rowsFirst = stores.count > 0 && rows.count > 0 && rows.offset[0]! < stores.offset[0]!;
     return StepColumns.sorted(sites, rowsFirst ? [rows, stores] : [stores, rows], pairs, details);
   }
+}
+
+function isAscending(numbers: Float64Array): boolean {
+  for (let i = 1; i < numbers.length; i++) if (numbers[i]! < numbers[i - 1]!) return false;
+  return true;
 }
 
 /** The steps of a plan. */
@@ -174,7 +205,7 @@ export class StepColumns {
     const edits = new EditColumns(count, joined('offset'), joined('pair'), pairs);
     const columns = { site: joined('site'), detail: joined('detail'), delta: joined('delta'), row: joined('row') };
     const steps = new StepColumns(sites, edits, details, columns);
-    return edits.offset.every((each, i) => i === 0 || each >= edits.offset[i - 1]!) ? steps : steps.picked(null);
+    return isAscending(edits.offset) ? steps : steps.picked(null);
   }
 
   /**
@@ -204,7 +235,7 @@ export class StepColumns {
   /** With steps that no site has, each as an object. */
   with(more: readonly Step[]): StepColumns {
     const { pairs } = this.edits;
-    const list = new GrowingSteps();
+    const list = new GrowingSteps(0);
     list.take(this.edits, this.columns);
     const details = [...this.details];
     for (const step of more) {

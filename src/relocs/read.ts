@@ -7,7 +7,7 @@ import { ByteView } from '../bytes.js';
 import { ElftraceError, hex, truncated } from '../errors.js';
 import { ET_REL, SHF_ALLOC } from '../elf/constants.js';
 import type { ElfImage, ElfSection, RelocationTable } from '../elf/image.js';
-import { halves, HIGH, LOW, sortedOrder } from '../elf/lookup.js';
+import { halves, HIGH, inOrder, LOW, sortedOrder } from '../elf/lookup.js';
 
 /**
  * Rows of one or more relocation tables, sorted by place; rows of one place keep file order (RISC-V
@@ -44,12 +44,8 @@ function placesOf(tables: readonly RelocationTable[], count: number): readonly [
 
 /** The ranks' rows; null where the rows are sorted as they are. */
 function orderOf(low: Uint32Array, high: Uint32Array): ReturnType<typeof sortedOrder> | null {
-  const count = low.length;
-  let sorted = true;
-  for (let i = 1; i < count && sorted; i++) {
-    sorted = high[i - 1]! < high[i]! || (high[i - 1] === high[i] && low[i - 1]! <= low[i]!);
-  }
-  return sorted ? null : sortedOrder([low, high], count);
+  const keys = [low, high];
+  return inOrder(keys, low.length) ? null : sortedOrder(keys, low.length);
 }
 
 /**
