@@ -94,7 +94,7 @@ export class StepMaker {
     const { writer, added } = this;
     writer.begin();
     const addedBefore = added.length;
-    const elsewhere = this.addStores(site, change, range);
+    const elsewhere = this.addStores(site, change);
     const blocked = this.neutralise(site, change, view);
     for (const wanted of change.relocate ?? []) this.relocate(site, wanted, view, range);
     const why = this.forbids() ?? blocked;
@@ -113,16 +113,15 @@ export class StepMaker {
   }
 
   /** @returns the stores that are no part of the site, by their place */
-  private addStores(site: SiteIndex, change: SiteChange, range: CodeRange): ReadonlyMap<number, Uint8Array> {
-    const anchor = this.sites.anchor[site]!;
-    const base = range.fileOffset + Number(anchor - range.address);
+  private addStores(site: SiteIndex, change: SiteChange): ReadonlyMap<number, Uint8Array> {
+    const base = this.sites.fileOffset(site);
     let elsewhere: Map<number, Uint8Array> | undefined;
     for (const store of change.stores) {
       const { delta, at, before, after } = store;
       const fileOffset = at === undefined ? base + delta : this.image.fileOffsetOf(at);
       if (equalBytes(before, after)) continue;
       if (fileOffset < 0 || before.length !== after.length) {
-        throw new ElftraceError('internal', `a store at ${hex(at ?? anchor)} is not in the file`);
+        throw new ElftraceError('internal', `a store at ${hex(at ?? this.sites.anchor[site]!)} is not in the file`);
       }
       if (at === undefined) {
         this.writer.store(site, delta, fileOffset, before, after, change.rule);

@@ -83,6 +83,28 @@ export class BytePairs {
     else for (let i = 0; i < size; i++) bytes[offset + i] = this.bytes[start + i]!;
   }
 
+  /** What a pair has before, and behind it what it has after: both as one view, until `add`. */
+  both(pair: number): Uint8Array {
+    const start = this.start[pair]!;
+    return this.bytes.subarray(start, start + 2 * this.size[pair]!);
+  }
+
+  /** A number that equal pairs share (FNV-1a). */
+  hashOf(pair: number): number {
+    const end = this.start[pair]! + 2 * this.size[pair]!;
+    let hash = 0x811c9dc5;
+    for (let i = this.start[pair]!; i < end; i++) hash = Math.imul(hash ^ this.bytes[i]!, 0x01000193);
+    return hash >>> 0;
+  }
+
+  areEqual(a: number, b: number): boolean {
+    const size = this.size[a]!;
+    if (this.size[b] !== size) return false;
+    const [from, other] = [this.start[a]!, this.start[b]!];
+    for (let i = 0; i < 2 * size; i++) if (this.bytes[from + i] !== this.bytes[other + i]) return false;
+    return true;
+  }
+
   /** Both halves as arrays, which those who ask for the same pair share. */
   of(pair: number): Omit<JournalEdit, 'offset'> {
     const known = this.arrays[pair];

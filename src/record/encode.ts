@@ -64,29 +64,32 @@ function headerOf(record: FileRecord): RecordHeader {
 
 /**
  * The different pairs of bytes before and after in the order in which edits have them, as numbers
- * of one that each is, and which of them each pair of the columns is.
+ * of one that each is, and which of them each pair of the columns is. In a linked file nearly every
+ * call has a pair of its own, so they are looked up in columns as well: a hash table of places in
+ * `different`, 1 more than each.
  */
 function differentPairs({ count, pair, pairs }: EditColumns): {
-  readonly different: readonly number[];
+  readonly different: Uint32Array;
   readonly numberOf: Int32Array;
 } {
-  const numbers = new Map<string, number>();
-  const different: number[] = [];
+  let mask = 1;
+  while (mask < 2 * pairs.count) mask = 2 * mask + 1;
+  const table = new Uint32Array(mask + 1);
+  const different = new Uint32Array(pairs.count);
+  let found = 0;
   const numberOf = new Int32Array(pairs.count).fill(-1);
   for (let i = 0; i < count; i++) {
     const each = pair[i]!;
     if (numberOf[each] !== -1) continue;
-    const { before, after } = pairs.of(each);
-    let key = '';
-    for (const byte of before) key += String.fromCharCode(byte);
-    for (const byte of after) key += String.fromCharCode(byte);
-    const known = numbers.get(key);
-    numberOf[each] = known ?? different.length;
-    if (known !== undefined) continue;
-    numbers.set(key, different.length);
-    different.push(each);
+    let at = pairs.hashOf(each) & mask;
+    while (table[at] !== 0 && !pairs.areEqual(different[table[at]! - 1]!, each)) at = (at + 1) & mask;
+    if (table[at] === 0) {
+      different[found++] = each;
+      table[at] = found;
+    }
+    numberOf[each] = table[at]! - 1;
   }
-  return { different, numberOf };
+  return { different: different.subarray(0, found), numberOf };
 }
 
 /** The note's descriptor. Deterministic: the same record gives the same bytes. */
@@ -109,10 +112,8 @@ export function encodeWithEdits(record: FileRecord, edits: EditColumns): Uint8Ar
   writer.bytes(json);
   writer.varint(different.length);
   for (const each of different) {
-    const { before, after } = edits.pairs.of(each);
-    writer.varint(before.length);
-    writer.bytes(before);
-    writer.bytes(after);
+    writer.varint(edits.pairs.sizeOf(each));
+    writer.bytes(edits.pairs.both(each));
   }
   writer.varint(edits.count);
   let end = 0;

@@ -72,6 +72,8 @@ export class Sites {
     /** Position in `program.code`, -1 for unplaced. */
     readonly range: Column<Int32Array, CodeIndex>,
     readonly anchor: BigUint64Array,
+    /** Of the anchor in its range of code, bytes; -1 for unplaced. */
+    readonly offset: Float64Array,
     /** ip minus anchor. */
     readonly ipDelta: Int16Array,
     /** First byte of the site minus anchor, as it was found. */
@@ -165,7 +167,7 @@ export class Sites {
   /** File position of the anchor; -1 for unplaced sites. */
   fileOffset(index: SiteIndex): number {
     const range = this.codeRange(index);
-    return range ? range.fileOffset + Number(this.anchor[index]! - range.address) : -1;
+    return range ? range.fileOffset + this.offset[index]! : -1;
   }
 
   at(index: SiteIndex): Site {
@@ -186,7 +188,7 @@ export class Sites {
   /** The view moved to a site, for shapes. Valid until the next call. */
   viewOf(index: SiteIndex): ProgramView {
     const range = this.codeRange(index)!;
-    this.view.move(range, Number(this.anchor[index]! - range.address));
+    this.view.move(range, this.offset[index]!);
     return this.view;
   }
 
@@ -745,6 +747,8 @@ interface SlotColumns {
   /** Position of the range of code; -1: none. */
   readonly rangeOf: Int32Array<ArrayBuffer>;
   readonly anchors: BigUint64Array<ArrayBuffer>;
+  /** In the range, bytes; -1 where there is none. */
+  readonly offsets: Float64Array<ArrayBuffer>;
 }
 
 function placeSlots(program: Program, tables: readonly SlotTable[]): SlotColumns {
@@ -785,7 +789,17 @@ function placeSlots(program: Program, tables: readonly SlotTable[]): SlotColumns
     for (let i = 0; i < total; i++) anchors[i] = old[permutation[i]!]!;
   }
 
-  return { tableOf, slotOf, rangeOf, anchors };
+  return { tableOf, slotOf, rangeOf, anchors, offsets: offsetsOf(program, rangeOf, anchors) };
+}
+
+/** Anchors as offsets in their ranges. */
+function offsetsOf({ code }: Program, ranges: Int32Array, anchors: BigUint64Array): Float64Array<ArrayBuffer> {
+  const offsets = new Float64Array(ranges.length).fill(-1);
+  for (let i = 0; i < ranges.length; i++) {
+    const range = code[ranges[i]!];
+    if (range !== undefined) offsets[i] = Number(anchors[i]! - range.address);
+  }
+  return offsets;
 }
 
 /** Reads every placed slot with the shapes of its table's source, into columns by site. */
@@ -817,9 +831,9 @@ class SlotReader {
 
   private read(i: number, excluded: ReadonlySet<SiteShape>): SiteReading | null {
     const { program, view } = this;
-    const { rangeOf, anchors, tableOf } = this.columns;
+    const { rangeOf, anchors, offsets, tableOf } = this.columns;
     const range = program.code[rangeOf[i]!]!;
-    view.move(range, Number(anchors[i]! - range.address));
+    view.move(range, offsets[i]!);
     const { reading, shape } = readAt(view, this.found.sources[tableOf[i]!]!, excluded);
     this.shapeOf[i] = shape;
     this.stateOf[i] = reading ? stateIndex[reading.state] : stateUnknown;
@@ -903,6 +917,7 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
     columns.slotOf,
     columns.rangeOf,
     columns.anchors,
+    columns.offsets,
     reader.ipDelta,
     reader.startDelta,
     reader.shapeOf,

@@ -20,8 +20,8 @@ export interface RelocationPlace {
 export class ProgramView implements SiteView {
   readonly relocatable: boolean;
   readonly positionIndependent: boolean;
-  address: Address = 0n;
   private range: CodeRange | undefined;
+  private known: Address | undefined;
   private code: Uint8Array = new Uint8Array(0);
   private at = 0;
   private placed: PlacedRelocations | undefined;
@@ -50,7 +50,13 @@ export class ProgramView implements SiteView {
       this.hint = 0;
     }
     this.at = offset;
-    this.address = range.address + BigInt(offset);
+    this.known = undefined;
+  }
+
+  /** Of the anchor. Made when it is asked for: in relocatable files hardly a shape does. */
+  get address(): Address {
+    this.known ??= this.range === undefined ? 0n : this.range.address + BigInt(this.at);
+    return this.known;
   }
 
   u8(delta: number): number {
