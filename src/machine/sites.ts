@@ -37,7 +37,7 @@ export interface SiteView {
   /** 2 and 4 bytes at anchor + delta in code byte order, unsigned, or -1 outside. */
   u16(delta: number): number;
   u32(delta: number): number;
-  /** Copy of bytes; shorter where the section ends. */
+  /** Copy of bytes, to read only; shorter where the section ends. */
   bytes(delta: number, size: number): Uint8Array;
   /**
    * The relocation at exactly anchor + delta whose type is no companion, or null. In linked files

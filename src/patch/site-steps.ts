@@ -8,7 +8,7 @@ import type { ElfImage } from '../elf/image.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { CodeRange } from '../program/program.js';
 import type { Sites } from '../sites/sites.js';
-import type { ProgramView } from '../sites/view.js';
+import type { ProgramView, RelocationPlace } from '../sites/view.js';
 import { type NewRelocation, relocationInfo } from './plan.js';
 import { type StepColumns, StepWriter } from './step-columns.js';
 import type { SiteIndex } from '../units.js';
@@ -143,22 +143,30 @@ export class StepMaker {
    * @returns why they cannot; null: they can
    */
   private neutralise(site: SiteIndex, change: SiteChange, view: ProgramView): string | null {
-    const { image, neutral } = this;
-    const { none } = this.sites.program.arch.relocationRoles;
     let blocked: string | null = null;
     for (const delta of change.neutralise) {
-      view.eachRelocation(delta, (table, row) => {
-        const type = table.type[row]!;
-        if (type === none || (type === neutral.type && table.symbol[row] === 0)) return;
-        // A marker that rides on another relocation of the module needs no value of its own.
-        const wantsWord = neutral.addend === 'stored-word' && table.form === 'rela';
-        const addend = wantsWord ? storedWord(image, change, delta) : null;
-        if (wantsWord && addend === null) {
-          blocked = 'a relocation of the call lies on bytes that do not change: a module loader would apply it';
-        } else this.writer.row(site, delta, { table, row }, neutral.type, this.neutralBytes(addend));
-      });
+      for (let rank = view.firstRelocation(delta); rank >= 0; rank = view.nextRelocation(rank)) {
+        const place = view.relocationAt(rank);
+        blocked = this.neutraliseRow(site, change, delta, place) ?? blocked;
+      }
     }
     return blocked;
+  }
+
+  private neutraliseRow(site: SiteIndex, change: SiteChange, delta: number, place: RelocationPlace): string | null {
+    const { image, neutral } = this;
+    const { table, row } = place;
+    const type = table.type[row]!;
+    if (type === this.sites.program.arch.relocationRoles.none) return null;
+    if (type === neutral.type && table.symbol[row] === 0) return null;
+    // A marker that rides on another relocation of the module needs no value of its own.
+    const wantsWord = neutral.addend === 'stored-word' && table.form === 'rela';
+    const addend = wantsWord ? storedWord(image, change, delta) : null;
+    if (wantsWord && addend === null) {
+      return 'a relocation of the call lies on bytes that do not change: a module loader would apply it';
+    }
+    this.writer.row(site, delta, place, neutral.type, this.neutralBytes(addend));
+    return null;
   }
 
   private neutralBytes(addend: bigint | null): Uint8Array {

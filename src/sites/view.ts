@@ -6,6 +6,8 @@
 import type { SiteStub } from '../machine/out-of-line.js';
 import type { CalleeKind, CodeReference, SiteRelocation, SiteView } from '../machine/sites.js';
 import type { StubReading } from '../machine/stubs.js';
+import { holdsAt } from '../bytes.js';
+import { halves } from '../elf/lookup.js';
 import { type CodeRange, lowerBoundFrom, type PlacedRelocations, type Program } from '../program/program.js';
 import { readTable } from './direct-table.js';
 import type { Address } from '../units.js';
@@ -15,6 +17,16 @@ import type { SiteStubs } from './site-stubs.js';
 export interface RelocationPlace {
   readonly table: PlacedRelocations['tables'][number];
   readonly row: number;
+}
+
+/** A relocation that was read, and where. */
+interface KnownRelocation {
+  readonly table: RelocationPlace['table'];
+  readonly symbol: number;
+  /** The addends of the table, as halves, and the row. */
+  readonly addends: Uint32Array;
+  readonly row: number;
+  readonly value: SiteRelocation;
 }
 
 export class ProgramView implements SiteView {
@@ -31,6 +43,9 @@ export class ProgramView implements SiteView {
    */
   private hint = 0;
   private readonly little: boolean;
+  /** What was given last: most sites of a file have the same bytes, and the same relocation. */
+  private lastBytes: Uint8Array = new Uint8Array(0);
+  private lastRelocation: KnownRelocation | null = null;
 
   /** Stubs out of line of the sites that the view is moved over. */
   stubs: () => SiteStubs | null = () => null;
@@ -47,6 +62,7 @@ export class ProgramView implements SiteView {
       this.range = range;
       this.code = range.bytes;
       this.placed = this.relocatable ? this.program.relocationsOf(range.section) : undefined;
+      this.hasPackedRelocations = this.placed?.tables.some(({ form }) => form === 'crel') === true;
       this.hint = 0;
     }
     this.at = offset;
@@ -80,31 +96,44 @@ export class ProgramView implements SiteView {
   }
 
   bytes(delta: number, size: number): Uint8Array {
+    const { code, lastBytes } = this;
     const start = Math.max(0, this.at + delta);
-    return this.code.slice(start, Math.max(start, this.at + delta + size));
+    const end = Math.min(code.length, Math.max(start, this.at + delta + size));
+    const isLast = lastBytes.length === end - start && holdsAt(code, start, lastBytes);
+    if (!isLast) this.lastBytes = code.slice(start, end);
+    return this.lastBytes;
   }
 
-  /** Every relocation at exactly anchor + delta, companions included. */
-  eachRelocation(delta: number, visit: (table: RelocationPlace['table'], row: number) => void): void {
+  /** Rank of the first relocation at exactly anchor + delta, companions included; -1: none. */
+  firstRelocation(delta: number): number {
     const { placed } = this;
-    if (!placed) return;
-    const offset = this.at + delta;
-    for (let i = this.seek(placed, offset); i < placed.offset.length && placed.offset[i] === offset; i++) {
-      visit(placed.tables[placed.table[i]!]!, placed.row[i]!);
-    }
+    if (!placed) return -1;
+    const rank = this.seek(placed, this.at + delta);
+    return rank < placed.offset.length && placed.offset[rank] === this.at + delta ? rank : -1;
   }
 
-  /** The same, as objects. */
+  /** Rank of the next relocation at the place of one; -1: none. */
+  nextRelocation(rank: number): number {
+    const { offset } = this.placed!;
+    return rank + 1 < offset.length && offset[rank + 1] === offset[rank] ? rank + 1 : -1;
+  }
+
+  relocationAt(rank: number): RelocationPlace {
+    const { tables, table, row } = this.placed!;
+    return { table: tables[table[rank]!]!, row: row[rank]! };
+  }
+
+  /** All of them. */
   relocationsAt(delta: number): RelocationPlace[] {
     const found: RelocationPlace[] = [];
-    this.eachRelocation(delta, (table, row) => found.push({ table, row }));
+    for (let rank = this.firstRelocation(delta); rank >= 0; rank = this.nextRelocation(rank)) {
+      found.push(this.relocationAt(rank));
+    }
     return found;
   }
 
   /** Whether a table of the section's relocations has compact rows (SHT_CREL). */
-  get hasPackedRelocations(): boolean {
-    return this.placed?.tables.some(({ form }) => form === 'crel') === true;
-  }
+  hasPackedRelocations = false;
 
   private seek(placed: PlacedRelocations, offset: number): number {
     this.hint = lowerBoundFrom(placed, offset, this.hint);
@@ -120,13 +149,21 @@ export class ProgramView implements SiteView {
       const row = placed.row[i]!;
       const type = table.type[row]!;
       if (this.program.isNeutral(type, table.symbol[row]!) || this.program.isCompanion(type)) continue;
-      return {
-        type,
-        symbolName: table.symbols ? table.symbols.name(table.symbol[row]!) : '',
-        addend: table.addend[row]!,
-      };
+      return this.relocationOf(table, row, type);
     }
     return null;
+  }
+
+  private relocationOf(table: RelocationPlace['table'], row: number, type: number): SiteRelocation {
+    const last = this.lastRelocation;
+    const symbol = table.symbol[row]!;
+    if (last !== null && last.table === table && last.symbol === symbol && last.value.type === type) {
+      const { addends, row: known } = last;
+      if (addends[2 * row] === addends[2 * known] && addends[2 * row + 1] === addends[2 * known + 1]) return last.value;
+    }
+    const value = { type, symbolName: table.symbols ? table.symbols.name(symbol) : '', addend: table.addend[row]! };
+    this.lastRelocation = { table, symbol, addends: halves(table.addend), row, value };
+    return value;
   }
 
   functionAt(delta: number): boolean {
