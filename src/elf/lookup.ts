@@ -70,6 +70,11 @@ export function halves(column: BigUint64Array | BigInt64Array): Uint32Array {
   return new Uint32Array(column.buffer, column.byteOffset, column.length * 2);
 }
 
+/** An element of a column of unsigned words as a number; exact below 2^53. */
+export function numberAt(words: Uint32Array, i: number): number {
+  return words[2 * i + HIGH]! * 0x1_0000_0000 + words[2 * i + LOW]!;
+}
+
 /** Whether rows stand in the order of their keys, least significant key first. */
 export function inOrder(keys: readonly Uint32Array[], count: number): boolean {
   for (let i = 1; i < count; i++) {

@@ -14,6 +14,7 @@ import * as elf from '../elf/constants.js';
 import { readFrameTable } from '../elf/frame-table.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
+import { halves, numberAt } from '../elf/lookup.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, malformed } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
@@ -339,7 +340,8 @@ export class Program {
     const tables = target && this.relocatable ? this.image.relocationsOf(target) : [];
     const sorted = sortRelocations(tables);
     const offset = new Float64Array(sorted.count);
-    for (let i = 0; i < offset.length; i++) offset[i] = Number(sorted.offset[i]!);
+    const words = halves(sorted.offset);
+    for (let i = 0; i < offset.length; i++) offset[i] = numberAt(words, i);
     const result = { ...sorted, offset };
     this.relocationCache.set(section, result);
     return result;

@@ -44,6 +44,10 @@ interface Form {
   count: number;
 }
 
+function isForm(form: Form, table: number, delta: number, shape: Form['shape'], startDelta: number): boolean {
+  return form.delta === delta && form.startDelta === startDelta && form.shape === shape && form.table === table;
+}
+
 /** A form that fewer sites of a table have may be that of one odd function. */
 const LEAST_SHARE = 1 / 50;
 
@@ -94,11 +98,9 @@ class Listed {
       this.totals[table]!++;
       const delta = Number(sites.anchor[i]! - entryOf(sites, symbol, start));
       const startDelta = sites.startDelta[i]!;
-      const isThis = (form: Form): boolean =>
-        form.delta === delta && form.startDelta === startDelta && form.shape === shape && form.table === table;
       // Most sites look as the one in front of them does.
-      if (last === undefined || !isThis(last)) {
-        last = forms.find(isThis);
+      if (last === undefined || !isForm(last, table, delta, shape, startDelta)) {
+        last = forms.find((form) => isForm(form, table, delta, shape, startDelta));
         if (last === undefined) forms.push((last = { table, delta, shape, startDelta, count: 0 }));
       }
       last.count++;

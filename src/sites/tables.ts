@@ -15,7 +15,8 @@
 import type { Arch } from '../machine/arch.js';
 import type { SiteSource } from '../machine/sites.js';
 import * as elf from '../elf/constants.js';
-import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
+import type { ElfImage, ElfSection, SymbolTable } from '../elf/image.js';
+import { halves, numberAt } from '../elf/lookup.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
 import type { Program } from '../program/program.js';
 import { isDynamic } from '../relocs/read.js';
@@ -91,16 +92,14 @@ function wordOf(bytes: Uint8Array, offset: number, size: 4 | 8, little: boolean)
  * @param filled  slots that have one
  */
 function slotOfRow(
-  table: RelocationTable,
-  row: number,
+  type: number,
+  offset: number,
   section: ElfSection,
   { relocationRoles, target }: Arch,
   filled: Uint8Array,
 ): number {
   const word = target.wordBytes;
-  const type = table.type[row]!;
   if (type === relocationRoles.none) return -1;
-  const offset = Number(table.offset[row]!);
   if (type !== relocationRoles.word) {
     throw new ElftraceError(
       'elf-malformed',
@@ -148,27 +147,29 @@ function readRelocatable(
   const sections = new Int32Array(count).fill(-1);
   const positions = new Float64Array(count);
   const filled = new Uint8Array(count);
-  const remarks: string[] = [];
   for (let i = 0; i < count; i++) positions[i] = section.offset + i * word;
   for (const table of image.relocationsOf(section)) {
-    const symbols = table.symbols;
+    if (table.count === 0) continue;
+    const { symbols, type, symbol: named, addend: addends } = table;
+    const inPlace = table.addends === 'place';
+    const offsets = halves(table.offset);
+    let homes: Uint32Array | undefined;
     for (let row = 0; row < table.count; row++) {
-      const slot = slotOfRow(table, row, section, arch, filled);
+      const slot = slotOfRow(type[row]!, numberAt(offsets, row), section, arch, filled);
       if (slot < 0) continue;
-      const symbol = table.symbol[row]!;
-      const home = symbols ? symbols.sectionIndex[symbol]! : 0;
-      const addend = table.addends === 'place' ? wordOf(contents, slot * word, word, little) : table.addend[row]!;
+      const symbol = named[row]!;
+      homes ??= symbols?.sectionIndex;
+      const home = homes?.[symbol] ?? 0;
+      const addend = inPlace ? wordOf(contents, slot * word, word, little) : addends[row]!;
       // No symbol and no addend: the loader writes 0, which kernels skip. What a slot becomes when
       // its site is taken out.
       if (symbol === 0 && addend === 0n) continue;
-      values[slot] = BigInt.asUintN(word * 8, (symbols ? symbols.value[symbol]! : 0n) + addend);
+      const value = (symbols ? symbols.value[symbol]! : 0n) + addend;
+      // V8 has an instruction for a width that it knows.
+      values[slot] = word === 8 ? BigInt.asUintN(64, value) : BigInt.asUintN(8 * word, value);
       sections[slot] = home > 0 && home < image.sections.length ? home : -2;
       filled[slot] = 1;
     }
-  }
-  for (let i = 0; i < count; i++) {
-    if (filled[i] || wordOf(contents, i * word, word, little) === 0n) continue;
-    remarks.push(`slot ${i} of ${section.name} holds a word and no relocation: it names nothing before linking`);
   }
   return {
     name: section.name,
@@ -182,8 +183,23 @@ function readRelocatable(
     container: section.index,
     sorted: isSorted(values, sections),
     origin: 'relocations',
-    remarks,
+    remarks: slotsWithoutRelocation(section, contents, filled, word, little),
   };
+}
+
+function slotsWithoutRelocation(
+  { name }: ElfSection,
+  contents: Uint8Array,
+  filled: Uint8Array,
+  word: 4 | 8,
+  little: boolean,
+): string[] {
+  const remarks: string[] = [];
+  for (let i = 0; i < filled.length; i++) {
+    if (filled[i] || wordOf(contents, i * word, word, little) === 0n) continue;
+    remarks.push(`slot ${i} of ${name} holds a word and no relocation: it names nothing before linking`);
+  }
+  return remarks;
 }
 
 /** Slots of an address range of a linked file. */
