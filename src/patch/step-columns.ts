@@ -90,8 +90,10 @@ export class StepWriter {
 
   constructor(private readonly sites: Sites) {
     const room = Math.max(16, sites.count);
-    this.stores = new GrowingSteps(room);
-    this.rows = new GrowingSteps(sites.program.relocatable ? room : 16);
+    const { relocatable } = sites.program;
+    // The rows come behind the stores in the end.
+    this.stores = new GrowingSteps(relocatable ? 2 * room : room);
+    this.rows = new GrowingSteps(relocatable ? room : 16);
   }
 
   /** What is written from here on belongs to another site. */
@@ -174,6 +176,23 @@ function isAscending(numbers: Float64Array): boolean {
   return true;
 }
 
+/**
+ * The order by position of two lists one behind the other, of which each mostly is in order; what
+ * is at one position stays as it is.
+ */
+function orderOf(offset: Float64Array, split: number): Uint32Array {
+  const order = Uint32Array.from(offset.keys());
+  if (!isAscending(offset.subarray(0, split)) || !isAscending(offset.subarray(split))) {
+    return order.sort((a, b) => offset[a]! - offset[b]!);
+  }
+  let [first, second] = [0, split];
+  for (let i = 0; i < order.length; i++) {
+    const isFirst = second === offset.length || (first < split && offset[first]! <= offset[second]!);
+    order[i] = isFirst ? first++ : second++;
+  }
+  return order;
+}
+
 /** The steps of a plan. */
 export class StepColumns {
   private made: readonly Step[] | undefined;
@@ -193,11 +212,15 @@ export class StepColumns {
   ): StepColumns {
     const count = lists.reduce((sum, each) => sum + each.count, 0);
     const joined = <K extends 'site' | 'offset' | 'pair' | 'detail' | 'delta' | 'row'>(key: K): GrowingSteps[K] => {
-      const { constructor } = lists[0]![key];
-      const column = new (constructor as new (length: number) => GrowingSteps[K])(count);
+      const first = lists[0]![key];
+      // Mostly the first list has the room.
+      const isRoom = first.length >= count;
+      const column = isRoom
+        ? (first.subarray(0, count) as GrowingSteps[K])
+        : new (first.constructor as new (length: number) => GrowingSteps[K])(count);
       let at = 0;
       for (const list of lists) {
-        column.set(list[key].subarray(0, list.count), at);
+        if (at > 0 || !isRoom) column.set(list[key].subarray(0, list.count), at);
         at += list.count;
       }
       return column;
@@ -205,18 +228,12 @@ export class StepColumns {
     const edits = new EditColumns(count, joined('offset'), joined('pair'), pairs);
     const columns = { site: joined('site'), detail: joined('detail'), delta: joined('delta'), row: joined('row') };
     const steps = new StepColumns(sites, edits, details, columns);
-    return isAscending(edits.offset) ? steps : steps.picked(null);
+    return isAscending(edits.offset) ? steps : steps.picked(orderOf(edits.offset, lists[0]!.count));
   }
 
-  /**
-   * The steps of the sites that stay, or all of them, sorted by file position; those at one
-   * position stay in their order.
-   */
-  private picked(stays: ((site: SiteIndex) => boolean) | null): StepColumns {
+  /** The steps of an order. */
+  private picked(order: Uint32Array): StepColumns {
     const { edits, columns } = this;
-    let order = Uint32Array.from({ length: edits.count }, (_, i) => i);
-    if (stays !== null) order = order.filter((i) => stays(columns.site[i]!));
-    order.sort((a, b) => edits.offset[a]! - edits.offset[b]!);
     const offset = Float64Array.from(order, (i) => edits.offset[i]!);
     const pair = Uint32Array.from(order, (i) => edits.pair[i]!);
     return new StepColumns(this.sites, new EditColumns(order.length, offset, pair, edits.pairs), this.details, {
@@ -229,20 +246,22 @@ export class StepColumns {
 
   /** Without the steps of some sites. */
   without(sites: ReadonlyMap<SiteIndex, unknown>): StepColumns {
-    return sites.size === 0 ? this : this.picked((site) => !sites.has(site));
+    if (sites.size === 0) return this;
+    return this.picked(Uint32Array.from(this.columns.site.keys()).filter((i) => !sites.has(this.columns.site[i]!)));
   }
 
   /** With steps that no site has, each as an object. */
   with(more: readonly Step[]): StepColumns {
     const { pairs } = this.edits;
-    const list = new GrowingSteps(0);
-    list.take(this.edits, this.columns);
+    const own = new GrowingSteps(0);
+    own.take(this.edits, this.columns);
+    const list = new GrowingSteps(more.length);
     const details = [...this.details];
     for (const step of more) {
       const detail = details.push({ kind: 'step', step }) - 1;
       list.push(step.site, step.fileOffset, pairs.add(step.before, 0, step.after), detail, 0, 0);
     }
-    return StepColumns.sorted(this.sites, [list], pairs, details);
+    return StepColumns.sorted(this.sites, [own, list], pairs, details);
   }
 
   get count(): number {
