@@ -40,12 +40,12 @@ describe('JavaScript that is read', () => {
   });
 
   test.each([
-    ['verify', 500, 8],
-    ['list', 515, 9],
-    ['revert', 690, 13],
-    ['patch', 605, 11],
-    ['prove', 1700, 32],
-    ['run', 1270, 20],
+    ['verify', 450, 8],
+    ['list', 465, 9],
+    ['revert', 640, 13],
+    ['patch', 555, 11],
+    ['prove', 1650, 32],
+    ['run', 1220, 20],
   ] as const)('for %s: at most %i KiB in %i files', (verb, bytes, files) => {
     const names = ['cli.js', 'main.js', fileOf(verb)];
     expect(kibibytes(...names)).toBeLessThan(bytes);

@@ -6,7 +6,7 @@ import { basename } from 'node:path';
 import { statSync } from 'node:fs';
 import type { Arch } from '../machine/arch.js';
 import { ElftraceError } from '../errors.js';
-import type { ObjectSource } from '../livepatch/against.js';
+import type { ObjectSource } from '../livepatch/judge.js';
 import { KERNEL } from '../livepatch/module.js';
 import { type PatchedObject, patchedObject } from '../livepatch/objects.js';
 import { expandPaths, readInput } from './files.js';

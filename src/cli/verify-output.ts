@@ -1,14 +1,9 @@
-/** What `verify` prints: text and JSON here, reports for machines by `report/formats`. */
-import { relative, resolve, sep } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { reportWriter, type ReportFormat } from '../report/formats/index.js';
-import type { FileReport, ReportContext, RunReport } from '../report/formats/model.js';
+/** What `verify` prints: text and JSON here, what machines read in `verify-reports.ts`. */
+import type { ReportFormat } from '../report/formats/index.js';
+import type { FileReport, RunReport } from '../report/formats/model.js';
 import { jsonSchema, type Json } from '../report/json.js';
-import { rulePages } from '../report/rule-pages.js';
 import { type Verdict, verdictSeverity } from '../sites/verdicts.js';
-import { version } from '../version.js';
 import { exitCodes } from './exit.js';
-import { hash } from './hash.js';
 import { out, paint } from './terminal.js';
 
 export type VerifyFormat = 'text' | 'json' | ReportFormat;
@@ -86,47 +81,5 @@ const jsonOutput: VerifyOutput = {
   },
 };
 
-/**
- * A path below the working directory is told from there: reports of another checkout agree with
- * this one.
- */
-function location(path: string): { uri: string; path: string } {
-  const below = relative(process.cwd(), resolve(path));
-  if (below === '' || below === '..' || below.startsWith(`..${sep}`)) {
-    return { uri: pathToFileURL(resolve(path)).href, path: resolve(path) };
-  }
-  const plain = below.split(sep).join('/');
-  // Of a relative reference, a colon in the first part would end a scheme.
-  const uri = plain.split('/').map((part) => encodeURIComponent(Buffer.from(part).toString()));
-  return { uri: uri.join('/'), path: plain };
-}
-
-/** What is printed, and in which order, for a format. */
-export function verifyOutput(format: VerifyFormat): VerifyOutput {
-  if (format === 'text') return textOutput;
-  if (format === 'json') return jsonOutput;
-  const context: ReportContext = {
-    version,
-    pages: rulePages(verdictSeverity),
-    location,
-    hash: (text) => hash(Buffer.from(text)),
-    print: out,
-  };
-  const writer = reportWriter(format, context);
-  return {
-    saysErrors: format !== 'github',
-    begin: (paths) => {
-      writer.begin(paths);
-    },
-    path: (name, results) => {
-      writer.path(
-        name,
-        results.flatMap(({ report }) => (report === null ? [] : [report])),
-        results.map(({ json }) => json),
-      );
-    },
-    end: (run) => {
-      writer.end(run);
-    },
-  };
-}
+/** What is printed, and in which order, for text and JSON. */
+export const plainOutputs: Readonly<Record<'text' | 'json', VerifyOutput>> = { text: textOutput, json: jsonOutput };

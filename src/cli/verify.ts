@@ -8,7 +8,6 @@ import { disagreements } from '../record/journal.js';
 import type { OriginKind } from '../program/origin.js';
 import { isRuntimeObject, type UnsavedUse, unsavedUses } from '../tracing/callback-code.js';
 import { withLivepatch } from '../livepatch/against.js';
-import { objectSource } from './against.js';
 import { compileAsUsual, compileLate, LATE_FOR_FILES } from './compile-late.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
@@ -20,10 +19,10 @@ import { STANDARD_INPUT } from './standard-input.js';
 import { portions, unpackedAhead } from './system-unpack.js';
 import { err } from './terminal.js';
 import { expectation } from './verify-expect.js';
-import { type FileVerdict, verifyOutput, type VerifyFormat } from './verify-output.js';
+import { type FileVerdict, plainOutputs, type VerifyFormat, type VerifyOutput } from './verify-output.js';
 import { VerifyWorkers } from './verify-workers.js';
-import { underPolicy, type VerifyPolicy } from '../sites/policy.js';
-import { type PolicyOptions, readPolicy } from './verify-policy.js';
+import { plainPolicy, underPolicy, type VerifyPolicy } from '../sites/policy.js';
+import type { PolicyOptions } from './verify-policy.js';
 
 export interface VerifyArguments extends OpenOptions {
   readonly files: readonly string[];
@@ -154,8 +153,9 @@ type JudgeArguments = Omit<VerifyArguments, 'jobs'>;
 async function judgeInput(input: InputFile, args: JudgeArguments): Promise<FileVerdict> {
   const opened = await open(input, args, 'read');
   const ofSites = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
-  const source = args.against === undefined ? null : objectSource(args.against, args.files);
-  const found = await withLivepatch(opened, ofSites, source);
+  const { against } = args;
+  const source = against && (await import('./against.js')).objectSource(against, args.files);
+  const found = await withLivepatch(opened, ofSites, source ?? null);
   const judged = underPolicy(input.name, found, args.policy);
   const untraced = untracedRemarks(opened);
   const isRuntime = isRuntimeObject(opened.program);
@@ -391,6 +391,19 @@ function lackingSites(result: FileVerdict): FileVerdict {
   return { ...result, report: { ...report, groups: [...report.groups, fileGroup('no-sites', noSites)] } };
 }
 
+/** Reports for machines are loaded for who reads them. */
+async function outputOf(format: VerifyFormat): Promise<VerifyOutput> {
+  if (format === 'text' || format === 'json') return plainOutputs[format];
+  return (await import('./verify-reports.js')).reportOutput(format);
+}
+
+/** What names rules is loaded for options that name some. */
+async function policyOf(given: PolicyOptions): Promise<VerifyPolicy> {
+  const { skip = [], severity, baseline } = given;
+  if (skip.length === 0 && severity === undefined && baseline === undefined) return plainPolicy;
+  return (await import('./verify-policy.js')).readPolicy(given);
+}
+
 /** What the command line names, and what lists name that it gives. */
 function namedFiles({ files, filesFrom = [] }: VerifyArguments): string[] {
   const fromInput = [...files, ...filesFrom].filter((name) => name === STANDARD_INPUT);
@@ -405,7 +418,7 @@ function namedFiles({ files, filesFrom = [] }: VerifyArguments): string[] {
  * without sites are usual.
  */
 export async function runVerify(given: Omit<VerifyArguments, 'policy'> & PolicyOptions): Promise<number> {
-  const args: VerifyArguments = { ...given, policy: readPolicy(given) };
+  const args: VerifyArguments = { ...given, policy: await policyOf(given) };
   const unread: FileVerdict[] = [];
   const listed = namedFiles(args);
   const paths = expandPaths(listed, (path, error) => unread.push(failure(path, error)));
@@ -413,7 +426,7 @@ export async function runVerify(given: Omit<VerifyArguments, 'policy'> & PolicyO
   const tally = new Tally();
   let done = 0;
   const several = paths.length + unread.length > 1;
-  const output = verifyOutput(args.format);
+  const output = await outputOf(args.format);
   output.begin(paths.length + unread.length);
   const take = (path: string, results: readonly FileVerdict[], gated: boolean): void => {
     const lacks = (result: FileVerdict): boolean => result.noSites !== null && gated && results.length === 1;

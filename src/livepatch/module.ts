@@ -18,6 +18,7 @@ import type { ElfImage, ElfSection } from '../elf/image.js';
 import { moduleInfo } from '../elf/modinfo.js';
 import { relocationsSorted, type SortedRelocations } from '../relocs/read.js';
 import type { SectionIndex } from '../units.js';
+import { OBJECT_SECTIONS } from './recognise.js';
 
 /** The kernel itself, as names of livepatch relocations and symbols have it. */
 export const KERNEL = 'vmlinux';
@@ -60,22 +61,8 @@ export interface LivepatchModule {
   readonly unread: string | null;
 }
 
-/** Names of the sections of klp_object_ext, as different versions of the kernel have them. */
-const OBJECT_SECTIONS = ['.init.klp_objects', '__klp_objects'];
 /** What klp_patch names first. */
 const THIS_MODULE = '__this_module';
-
-/** True for a module that says it is a livepatch, or has what only livepatches have. */
-export function isLivepatch(image: ElfImage): boolean {
-  if (image.header.type !== elf.ET_REL) return false;
-  return (
-    moduleInfo(image, 'livepatch') !== null ||
-    image.sections.some(
-      ({ name, flags }) => (flags & elf.SHF_RELA_LIVEPATCH) !== 0n || name.startsWith('.klp.rela.'),
-    ) ||
-    OBJECT_SECTIONS.some((name) => image.section(name) !== undefined)
-  );
-}
 
 /** Words and pointers of a relocatable file. */
 class Words {

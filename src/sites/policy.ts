@@ -14,6 +14,9 @@ export interface VerifyPolicy {
   readonly baseline: ReadonlyMap<string, number> | null;
 }
 
+/** Everything as verdicts weigh. */
+export const plainPolicy: VerifyPolicy = { severity: new Map(), baseline: null };
+
 /** What stays the same of a finding while addresses change. */
 export function findingKey(file: string, verdict: string, place: string): string {
   return `${file.replace(/^(?:\.\/)+/, '')}\0${verdict}\0${place}`;
