@@ -10,7 +10,7 @@ import { writeElf } from '../src/elf/write.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan } from '../src/patch/apply.js';
 import { revert } from '../src/patch/revert.js';
-import type { JournalEdit } from '../src/record/edit-columns.js';
+import { BytePairs, type JournalEdit } from '../src/record/edit-columns.js';
 import { encodeRecord } from '../src/record/encode.js';
 import {
   decodeRecord,
@@ -203,6 +203,22 @@ describe('encoding', () => {
     ]) {
       expect(codeOf(() => decodeRecord(bytes))).toBe('bad-record');
     }
+  });
+
+  test('RT-7 pairs that have one hash are two, and equal ones far apart are one', () => {
+    const one = Uint8Array.of(192, 148, 97, 206, 133, 20, 27, 5);
+    const other = Uint8Array.of(184, 156, 44, 48, 66, 134, 134, 104);
+    const after = new Uint8Array(8);
+    const pairs = new BytePairs();
+    expect(pairs.hashOf(pairs.add(one, 0, after))).toBe(pairs.hashOf(pairs.add(other, 0, after)));
+    const befores = [one, other, ...Array.from({ length: 40 }, (_, i) => Uint8Array.of(i, 0, 0, 0, 0, 0, 0, 0)), one];
+    const edits = befores.map((before, i) => ({ offset: i * 8, before, after }));
+    const record: FileRecord = { ...good, originalSize: 400, keptSize: 400, edits };
+    const encoded = encodeRecord(record);
+    expect(decodeRecord(encoded).edits).toEqual(edits);
+    // Each edit more of a known pair takes two bytes.
+    const longer = { ...record, edits: [...edits, { offset: 400 - 8, before: one, after }] };
+    expect(encodeRecord(longer).length).toBeLessThan(encoded.length + 4);
   });
 });
 
