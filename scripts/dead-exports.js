@@ -21,7 +21,7 @@ const LOADED_BY_PATH = [
   /^test\/.*\.test\.ts$/,
   /^scripts\//,
   /^bench\//,
-  /^test\/support\/(?:jest-globals|scratch-root)\.ts$/,
+  /^test\/support\/(?:engine|jest-globals|scratch-root)\.ts$/,
 ];
 
 const files = ['src', 'test', 'bench', 'scripts'].flatMap((folder) =>

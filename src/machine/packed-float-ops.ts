@@ -17,7 +17,7 @@ function everywhere(width: Width, value: bigint): Bytes {
 const SHIFT_LEFT: Readonly<Record<Width, Bytes>> = { 64: simd(0xcb), 32: simd(0xab) };
 const ADD: Readonly<Record<Width, Bytes>> = { 64: simd(0xce), 32: simd(0xae) };
 const LESS: Readonly<Record<Width, Bytes>> = { 64: simd(0xd8), 32: simd(0x39) };
-export const ALL_TRUE: Readonly<Record<Width, Bytes>> = { 64: simd(0xc3), 32: simd(0xa3) };
+const ALL_TRUE: Readonly<Record<Width, Bytes>> = { 64: simd(0xc3), 32: simd(0xa3) };
 /** The sign of a lane. */
 const signOf = (width: Width): bigint => -1n << BigInt(width - 1);
 
