@@ -19,17 +19,19 @@ export interface CensusMachine {
   readonly cpu: string;
   /** Prefix of the compilers. */
   readonly tools: string;
-  /** Folder of musl in the tree; null: it is for another ABI, or Debian has none. */
+  /** Folder of musl in the tree; null: Debian has none. */
   readonly musl: string | null;
+  /** What musl is compiled for beside the machine. */
+  readonly muslFlags: readonly string[];
 }
 
 export const MACHINES: readonly CensusMachine[] = [
-  { name: 'x86-64', tree: { architecture: 'amd64', suite: 'bookworm' }, qemu: 'qemu-x86_64', cpu: 'qemu64', tools: 'x86_64-linux-gnu-', musl: 'x86_64-linux-musl' },
-  { name: 'arm64', tree: { architecture: 'arm64', suite: 'bookworm' }, qemu: 'qemu-aarch64', cpu: 'cortex-a57', tools: 'aarch64-linux-gnu-', musl: 'aarch64-linux-musl' },
-  { name: 'riscv64', tree: { architecture: 'riscv64', suite: 'trixie' }, qemu: 'qemu-riscv64', cpu: 'rv64', tools: 'riscv64-linux-gnu-', musl: 'riscv64-linux-musl' },
-  { name: 'ppc64le', tree: { architecture: 'ppc64el', suite: 'bookworm' }, qemu: 'qemu-ppc64le', cpu: 'power9', tools: 'powerpc64le-linux-gnu-', musl: 'powerpc64le-linux-musl' },
-  { name: 'ppc64', tree: null, qemu: 'qemu-ppc64', cpu: 'power9', tools: 'powerpc64-linux-gnu-', musl: null },
-  { name: 'ppc32', tree: null, qemu: 'qemu-ppc', cpu: '750', tools: 'powerpc-linux-gnu-', musl: null },
+  { name: 'x86-64', tree: { architecture: 'amd64', suite: 'bookworm' }, qemu: 'qemu-x86_64', cpu: 'qemu64', tools: 'x86_64-linux-gnu-', musl: 'x86_64-linux-musl', muslFlags: [] },
+  { name: 'arm64', tree: { architecture: 'arm64', suite: 'bookworm' }, qemu: 'qemu-aarch64', cpu: 'cortex-a57', tools: 'aarch64-linux-gnu-', musl: 'aarch64-linux-musl', muslFlags: [] },
+  { name: 'riscv64', tree: { architecture: 'riscv64', suite: 'trixie' }, qemu: 'qemu-riscv64', cpu: 'rv64', tools: 'riscv64-linux-gnu-', musl: 'riscv64-linux-musl', muslFlags: [] },
+  { name: 'ppc64le', tree: { architecture: 'ppc64el', suite: 'bookworm' }, qemu: 'qemu-ppc64le', cpu: 'power9', tools: 'powerpc64le-linux-gnu-', musl: 'powerpc64le-linux-musl', muslFlags: ['-mlong-double-64'] },
+  { name: 'ppc64', tree: null, qemu: 'qemu-ppc64', cpu: 'power9', tools: 'powerpc64-linux-gnu-', musl: null, muslFlags: ['-mlong-double-64', '-mabi=elfv2'] },
+  { name: 'ppc32', tree: null, qemu: 'qemu-ppc', cpu: '750', tools: 'powerpc-linux-gnu-', musl: null, muslFlags: ['-mlong-double-64'] },
 ]; // prettier-ignore
 
 /** What a run did. */

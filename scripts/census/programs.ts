@@ -14,9 +14,14 @@ export interface TreeProgram {
   readonly showsOwners?: boolean;
   /** Its lines come in the order in which a file system keeps names. */
   readonly isUnordered?: boolean;
+  /** It is quick, and Debian's base or a package of `.ci/run` has it: tests run it here. */
+  readonly isCommon?: boolean;
 }
 
-/** Files below `/tmp/census` of each tree. */
+/** Where files of the census are in each tree. */
+export const TREE_FILES = '/tmp/census';
+
+/** These files. */
 export const FILES: Readonly<Record<string, string>> = {
   'numbers.txt': Array.from({ length: 300 }, (_, i) => `${(i * 7919) % 1009} line ${i}\n`).join(''),
   'words.txt': 'the quick brown fox jumps over the lazy dog\n'.repeat(200),
@@ -41,30 +46,31 @@ insert into t select i, i / 7.0, 'row ' || i from n; select count(*), sum(b), av
 select round(sum(a * b), 4), total(b) from t; select printf('%.8f', sqrt(2)), abs(-3.5), 1e300 * 10;`,
 };
 
-export const at = (name: string): string => `/tmp/census/${name}`;
+export const at = (name: string): string => `${TREE_FILES}/${name}`;
 
 /** Those of coreutils and the like, then those that need most. */
 export const TREE_PROGRAMS: readonly TreeProgram[] = [
-  { name: 'true', command: ['/bin/true'] },
+  { name: 'true', isCommon: true, command: ['/bin/true'] },
   { name: 'ls', command: ['/bin/ls', '-la', '--time-style=full-iso', '/usr/share/doc/dash'], showsOwners: true },
-  { name: 'cat', command: ['/bin/cat', at('words.txt')] },
-  { name: 'sort', command: ['/bin/sort', '-n', at('numbers.txt')] },
-  { name: 'date', command: ['/bin/date', '-u', '-d', '@1700000000', '+%s %F %T %A'] },
-  { name: 'wc', command: ['/bin/wc', at('words.txt'), at('numbers.txt')] },
-  { name: 'seq', command: ['/bin/seq', '0', '0.1', '1'] },
-  { name: 'sha256sum', command: ['/bin/sha256sum', at('words.txt')] },
-  { name: 'printf', command: ['/usr/bin/printf', '%.3f %s %e\\n', '2.5', 'x', '1.5'] },
-  { name: 'od', command: ['/bin/od', '-t', 'fD', '-N', '64', at('words.txt')] },
-  { name: 'factor', command: ['/bin/factor', '1234567890123', '18446744073709551557'] },
-  { name: 'gzip', command: ['/bin/gzip', '-c', '-n', at('words.txt')] },
-  { name: 'xz', command: ['/usr/bin/xz', '-c', '-T1', at('words.txt')] },
+  { name: 'cat', isCommon: true, command: ['/bin/cat', at('words.txt')] },
+  { name: 'sort', isCommon: true, command: ['/bin/sort', '-n', at('numbers.txt')] },
+  { name: 'date', isCommon: true, command: ['/bin/date', '-u', '-d', '@1700000000', '+%s %F %T %A'] },
+  { name: 'wc', isCommon: true, command: ['/bin/wc', at('words.txt'), at('numbers.txt')] },
+  { name: 'seq', isCommon: true, command: ['/bin/seq', '0', '0.1', '1'] },
+  { name: 'sha256sum', isCommon: true, command: ['/bin/sha256sum', at('words.txt')] },
+  { name: 'printf', isCommon: true, command: ['/usr/bin/printf', '%.3f %s %e\\n', '2.5', 'x', '1.5'] },
+  { name: 'od', isCommon: true, command: ['/bin/od', '-t', 'fD', '-N', '64', at('words.txt')] },
+  { name: 'factor', isCommon: true, command: ['/bin/factor', '1234567890123', '18446744073709551557'] },
+  { name: 'gzip', isCommon: true, command: ['/bin/gzip', '-c', '-n', at('words.txt')] },
+  { name: 'xz', isCommon: true, command: ['/usr/bin/xz', '-c', '-T1', at('words.txt')] },
   { name: 'bc', command: ['/usr/bin/bc', '-l'], input: 'scale=30; e(1); 4*a(1); sqrt(2)\n2^200\n' },
   { name: 'lua', command: ['/usr/bin/lua5.4', at('script.lua')] },
   { name: 'sqlite3', command: ['/usr/bin/sqlite3', ':memory:', `.read ${at('script.sql')}`] },
-  { name: 'perl', command: ['/usr/bin/perl', at('script.pl')] },
-  { name: 'python3', command: ['/usr/bin/python3', '-S', at('script.py')] },
+  { name: 'perl', isCommon: true, command: ['/usr/bin/perl', at('script.pl')] },
+  { name: 'python3', isCommon: true, command: ['/usr/bin/python3', '-S', at('script.py')] },
   {
     name: 'openssl aes',
+    isCommon: true,
     command: [
       '/usr/bin/openssl',
       'enc',
@@ -78,8 +84,11 @@ export const TREE_PROGRAMS: readonly TreeProgram[] = [
       '-a',
     ],
   },
-  { name: 'openssl digest', command: ['/usr/bin/openssl', 'dgst', '-sha3-256', at('words.txt')] },
-  { name: 'openssl prime', command: ['/usr/bin/openssl', 'prime', '340282366920938463463374607431768211507'] },
+  { name: 'openssl digest', isCommon: true, command: ['/usr/bin/openssl', 'dgst', '-sha3-256', at('words.txt')] },
+  {
+    name: 'openssl prime',
+    command: ['/usr/bin/openssl', 'prime', '340282366920938463463374607431768211507'],
+  },
   // Written in Rust.
   {
     name: 'ripgrep',
@@ -87,20 +96,20 @@ export const TREE_PROGRAMS: readonly TreeProgram[] = [
   },
   { name: 'hexyl', command: ['/usr/bin/hexyl', '--color=never', '-n', '300', at('numbers.txt')] },
   { name: 'busybox ls', command: ['/bin/busybox', 'ls', '-l', '/usr/share/doc/dash'], showsOwners: true },
-  { name: 'busybox sort', command: ['/bin/busybox', 'sort', '-n', at('numbers.txt')] },
-  { name: 'busybox awk', command: ['/bin/busybox', 'awk', 'BEGIN{print 1/3,sin(1),exp(2),int(7.9)}'] },
-  { name: 'busybox sha256', command: ['/bin/busybox', 'sha256sum', at('words.txt')] },
-  { name: 'busybox dc', command: ['/bin/busybox', 'dc', '-e', '2 3 / p 9 v p'] },
+  { name: 'busybox sort', isCommon: true, command: ['/bin/busybox', 'sort', '-n', at('numbers.txt')] },
+  { name: 'busybox awk', isCommon: true, command: ['/bin/busybox', 'awk', 'BEGIN{print 1/3,sin(1),exp(2),int(7.9)}'] },
+  { name: 'busybox sha256', isCommon: true, command: ['/bin/busybox', 'sha256sum', at('words.txt')] },
+  { name: 'busybox dc', isCommon: true, command: ['/bin/busybox', 'dc', '-e', '2 3 / p 9 v p'] },
 ];
 
 /** Beyond the census: programs that make others. qemu-user cannot execute them by itself. */
 export const PROCESS_PROGRAMS: readonly TreeProgram[] = [
-  { name: 'dash', command: ['/bin/dash', '-c', 'for i in 1 2 3; do echo $i; done | sort -r; (exit 5); echo $? $(echo sub)'], forks: true },
-  { name: 'dash pipeline', command: ['/bin/dash', '-c', `cat ${at('words.txt')} | tr ' ' '\\n' | sort | uniq -c | sort -rn | head -n 3`] },
-  { name: 'env', command: ['/usr/bin/env', '-i', 'A=b', '/bin/printenv'], forks: true },
-  { name: 'timeout', command: ['/usr/bin/timeout', '5', '/bin/echo', 'in time'], forks: true },
-  { name: 'busybox sh', command: ['/bin/busybox', 'sh', '-c', 'x=$(busybox seq 1 5 | busybox wc -l); echo $x; busybox false || echo no'], forks: true },
-  { name: 'perl fork', command: ['/usr/bin/perl', '-e', 'if (my $p = fork) { waitpid $p, 0; print $? >> 8, "\\n" } else { exit 3 } print `echo back`;'], forks: true },
+  { name: 'dash', isCommon: true, command: ['/bin/dash', '-c', 'for i in 1 2 3; do echo $i; done | sort -r; (exit 5); echo $? $(echo sub)'], forks: true },
+  { name: 'dash pipeline', isCommon: true, command: ['/bin/dash', '-c', `cat ${at('words.txt')} | tr ' ' '\\n' | sort | uniq -c | sort -rn | head -n 3`] },
+  { name: 'env', isCommon: true, command: ['/usr/bin/env', '-i', 'A=b', '/bin/printenv'], forks: true },
+  { name: 'timeout', isCommon: true, command: ['/usr/bin/timeout', '5', '/bin/echo', 'in time'], forks: true },
+  { name: 'busybox sh', isCommon: true, command: ['/bin/busybox', 'sh', '-c', 'x=$(busybox seq 1 5 | busybox wc -l); echo $x; busybox false || echo no'], forks: true },
+  { name: 'perl fork', isCommon: true, command: ['/usr/bin/perl', '-e', 'if (my $p = fork) { waitpid $p, 0; print $? >> 8, "\\n" } else { exit 3 } print `echo back`;'], forks: true },
   { name: 'python subprocess', command: ['/usr/bin/python3', '-S', '-c', 'import os; r, w = os.pipe(); p = os.fork()\nif p == 0: os.write(w, b"child"); os._exit(4)\nprint(os.read(r, 9), os.waitpid(p, 0)[1] >> 8); print(os.popen("echo hi").read())'], forks: true },
 ]; // prettier-ignore
 
@@ -113,20 +122,28 @@ export interface OwnProgram {
   readonly counts: boolean;
   /** With this C library too. */
   readonly musl: boolean;
+  /** For machines whose qemu-user stops: the one under whose qemu-user it prints the same. */
+  readonly likeOn?: Readonly<Record<string, string>>;
 }
 
 const own = (name: string, more: Partial<OwnProgram> = {}): OwnProgram => ({
   name, source: `${name}.c`, flags: ['-O2'], counts: true, musl: true, ...more,
 }); // prettier-ignore
 
+/** libm executes `mffscrni` as `mffs` before it asks for the processor; qemu-ppc refuses it. */
+const MFFSCRNI = { ppc32: 'ppc64' } as const;
+
 export const OWN_PROGRAMS: readonly OwnProgram[] = [
   own('hello'),
   own('printf'),
   own('qsort'),
   own('str'),
-  own('math', { flags: ['-O2', '-lm'] }),
+  own('math', { flags: ['-O2', '-lm'], likeOn: MFFSCRNI }),
   own('thr', { flags: ['-O2', '-pthread'], counts: false }),
   own('sig', { counts: false }),
   own('cxx', { source: 'cxx.cc', flags: ['-O2', '-pthread'], counts: false, musl: false }),
   own('loops', { flags: ['-O3', '-lm'], musl: false }),
 ];
+
+/** The tenth of these is of Debian's sources, without a tree. */
+export const LUA = { name: 'lua', args: ['-e', FILES['script.lua']!], likeOn: MFFSCRNI } as const;

@@ -45,15 +45,24 @@ export function censusFolder(): string {
   return join(cacheFolder(), '..', 'census');
 }
 
+const folderOf = ({ architecture, suite }: Distribution, suffix: string): string =>
+  join(censusFolder(), `${architecture}-${suite}${suffix}`);
+
+/** Whether the cache has the tree. */
+export function hasTree(distribution: Distribution, { suffix, names }: Packages = CENSUS): boolean {
+  const list = join(folderOf(distribution, suffix), PACKAGE_LIST);
+  return existsSync(list) && readFileSync(list, 'utf8') === names.join('\n');
+}
+
 /**
  * The tree of a distribution; downloaded when the cache has none.
  * @throws PackageError when a package cannot be had
  */
-export function rootOf(distribution: Distribution, { suffix, names }: Packages = CENSUS): string {
+export function rootOf(distribution: Distribution, packages: Packages = CENSUS): string {
+  const { suffix, names } = packages;
   const cache = censusFolder();
-  const into = join(cache, `${distribution.architecture}-${distribution.suite}${suffix}`);
-  const list = join(into, PACKAGE_LIST);
-  if (existsSync(list) && readFileSync(list, 'utf8') === names.join('\n')) return into;
+  const into = folderOf(distribution, suffix);
+  if (hasTree(distribution, packages)) return into;
   rmSync(into, { recursive: true, force: true });
   mkdirSync(cache, { recursive: true });
   const config = configure(distribution, cache);
@@ -61,8 +70,8 @@ export function rootOf(distribution: Distribution, { suffix, names }: Packages =
   apt('-o', 'APT::Update::Error-Mode=any', 'update');
   apt('install', '--download-only', '--no-install-recommends', ...names);
   const archives = join(cache, 'apt', `${distribution.architecture}-${distribution.suite}`, 'archives');
-  const packages = readdirSync(archives).filter((name) => name.endsWith('.deb'));
-  if (packages.length < names.length) throw new PackageError(`${archives}: ${packages.length} packages`);
+  const archived = readdirSync(archives).filter((name) => name.endsWith('.deb'));
+  if (archived.length < names.length) throw new PackageError(`${archives}: ${archived.length} packages`);
   const folder = `${into}.new`;
   rmSync(folder, { recursive: true, force: true });
   for (const each of MERGED) {
@@ -71,7 +80,7 @@ export function rootOf(distribution: Distribution, { suffix, names }: Packages =
   }
   const pipe =
     'set -o pipefail; dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink --no-same-owner -C "$2"';
-  for (const each of packages) output('bash', ['-c', pipe, 'unpack', join(archives, each), folder]);
+  for (const each of archived) output('bash', ['-c', pipe, 'unpack', join(archives, each), folder]);
   for (const each of ['tmp', 'dev', 'proc']) mkdirSync(join(folder, each), { recursive: true });
   writeFileSync(join(folder, PACKAGE_LIST), names.join('\n'));
   rmSync(archives, { recursive: true });
