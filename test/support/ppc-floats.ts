@@ -207,7 +207,7 @@ static void prepare(int i, int modes_of, int special_case) {
   __asm__ volatile(".machine push\\n.machine power8\\n lfd 2,0(%1)\\n mtfsf 255,2\\n xxlxor 34,34,34\\n lxvd2x 3,0,%2\\n lxvd2x 4,0,%3\\n lxvd2x 5,0,%4\\n xxlor 35,3,3\\n xxlor 36,4,4\\n xxlor 37,5,5\\n mr 8,%6\\n" text "\\n stxvd2x 34,0,%5\\n mffs 2\\n stfd 2,0(%1)\\n mfcr %0\\n mtfsfi 7,0\\n.machine pop" \\
     : "=&r"(cr) : "b"(status), "b"(x), "b"(x + 2), "b"(x + 4), "b"(out), "b"(area) : "r8", "fr2", "fr3", "fr4", "fr5", "cr0", "cr1", "cr2", "cr3", "cr4", "cr5", "cr6", "cr7", "memory")
 `;
-const STATUS_BITS = {
+export const STATUS_BITS = {
   vxsnan: 0x0100_0000,
   fi: 0x2_0000,
   fx: 0x8000_0000,
@@ -218,8 +218,11 @@ const STATUS_BITS = {
   fprf: 0x1_f000,
 } as const;
 
-/** Runs a case with all its operands. */
-const DRIVER = `
+/**
+ * `hides(fused)`, of the operands in `x`: an infinity times zero, and an addend that signals, which
+ * qemu 7.2 does not say.
+ */
+export const FUSED_C = `
 struct fused { int bits, words, used, sources[3]; };
 /* 0: zero, 1: infinity, 2: signalling NaN. */
 static int class_is(int class, int bits, u64 high, u64 low) {
@@ -242,7 +245,9 @@ static int hides(struct fused f) {
   }
   return 0;
 }
-static __attribute__((noinline)) void run(void (*execute)(void), const char *text, int verbose, u32 mask, struct fused fused, u32 fields, u64 result, int modes_of, int special_case) {
+`;
+/** Runs a case with all its operands. */
+const DRIVER = `${FUSED_C}static __attribute__((noinline)) void run(void (*execute)(void), const char *text, int verbose, u32 mask, struct fused fused, u32 fields, u64 result, int modes_of, int special_case) {
   sum = 14695981039346656037ULL;
   for (int i = 0; i < COUNT; i++) {
     prepare(i, modes_of, special_case);
@@ -302,11 +307,11 @@ export function statusMask(text: string): number {
 }
 
 /**
- * Of a fused operation in C: the width of its numbers, 64-bit words of a source, and which sources
- * are addend and factors. Beside an infinity times zero qemu 7.2 does not say that the addend
- * signals: VXSNAN is not compared there.
+ * Of a fused operation in C: the width of its numbers, 64-bit words of a source, numbers of 64 bits
+ * or pairs of others, and which sources are addend and factors. VXSNAN is not compared where it
+ * `hides`.
  */
-function fusedOf(text: string): string {
+export function fusedOf(text: string): string {
   const match = /^(f|xs|xv)n?m(?:add|sub)([am]?)(qp|dp|sp|s)?o?\.? (\d+),(\d+),(\d+)(?:,(\d+))?/.exec(text);
   if (!match) return '{0}';
   const [, kind, form, precision, ...operands] = match;
