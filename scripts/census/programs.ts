@@ -105,7 +105,7 @@ export const TREE_PROGRAMS: readonly TreeProgram[] = [
 /** Beyond the census: programs that make others. qemu-user cannot execute them by itself. */
 export const PROCESS_PROGRAMS: readonly TreeProgram[] = [
   { name: 'dash', isCommon: true, command: ['/bin/dash', '-c', 'for i in 1 2 3; do echo $i; done | sort -r; (exit 5); echo $? $(echo sub)'], forks: true },
-  { name: 'dash pipeline', isCommon: true, command: ['/bin/dash', '-c', `cat ${at('words.txt')} | tr ' ' '\\n' | sort | uniq -c | sort -rn | head -n 3`] },
+  { name: 'dash pipeline', isCommon: true, command: ['/bin/dash', '-c', `cat ${at('words.txt')} | tr ' ' '\\n' | sort | uniq -c | sort -rn | head -n 3`], forks: true },
   { name: 'env', isCommon: true, command: ['/usr/bin/env', '-i', 'A=b', '/bin/printenv'], forks: true },
   { name: 'timeout', isCommon: true, command: ['/usr/bin/timeout', '5', '/bin/echo', 'in time'], forks: true },
   { name: 'busybox sh', isCommon: true, command: ['/bin/busybox', 'sh', '-c', 'x=$(busybox seq 1 5 | busybox wc -l); echo $x; busybox false || echo no'], forks: true },
