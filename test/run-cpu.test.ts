@@ -170,6 +170,18 @@ describeWith([PPC64LE_GCC, 'qemu-ppc64le'], 'PowerPC 64, little-endian', () => {
   });
 });
 
+describeWith([PPC64LE_GCC], 'names of the processor on PowerPC', () => {
+  test('AT_PLATFORM, and AT_BASE_PLATFORM, which Linux tells on PowerPC alone and qemu does not', () => {
+    const [source, program] = [scratch('platform.c'), scratch('platform')];
+    const text =
+      'int main(void) { printf("%s %s\\n", (char *)getauxval(AT_PLATFORM), (char *)getauxval(AT_BASE_PLATFORM)); }';
+    writeFileSync(source, `#include <stdio.h>\n#include <sys/auxv.h>\n${text}\n`);
+    outputOf(PPC64LE_GCC, ['-static', source, '-o', program]);
+    expect(run([program]).stdout).toBe('power8 power8\n');
+    expect(run(['--cpu', 'power9', program]).stdout).toBe('power9 power9\n');
+  });
+});
+
 describe('--cpu', () => {
   test('a name that the machine does not have is refused with those that it has', () => {
     const { status, stderr } = elftrace(['run', '--cpu', 'x86-64', 'samples/built/arm64/program-mcount']);

@@ -130,9 +130,9 @@ ${ENDLESS_NAMES.map((name) => `#ifdef __NR_${name}\nif (n == __NR_${name}) retur
       expect(answers).toHaveLength(numbers.length);
       const ENOSYS = 38;
       // Of a code that it does not have, as here, Linux says so too; and kernels without AIO,
-      // seccomp and Landlock.
+      // seccomp, keys of memory and Landlock.
       const absent =
-        /^ipc$|^[gs]et_mempolicy$|^mbind$|^io_(setup|destroy|submit|cancel|p?getevents)|^io_uring|^seccomp$|^landlock/;
+        /^ipc$|^[gs]et_mempolicy$|^mbind$|^io_(setup|destroy|submit|cancel|p?getevents)|^io_uring|^seccomp$|^pkey_|^landlock/;
       const wrong = numbers.filter(
         (n, i) =>
           !absent.test(calls.get(n)?.name ?? '') &&
@@ -219,7 +219,16 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   holes: [['lseek', `${FILE} sys(__NR_lseek, fd, 0L, 4L);`]],
   'descriptor-commands': [['fcntl', 'sys(__NR_fcntl, 1L, 8L, 10L);']],
   'non-blocking': [['fcntl', 'sys(__NR_fcntl, 0L, 4L, 04000L);']],
-  requests: [['ioctl', 'sys(__NR_ioctl, 0L, 0x541bL, space);']],
+  requests: [
+    ['ioctl', 'sys(__NR_ioctl, 0L, 0x541bL, space);'],
+    ['ioctl', 'int m = sys(__NR_open, "/dev/ptmx", 2L); *space = 1; sys(__NR_ioctl, m, 0x5420L, space);'],
+  ],
+  'terminal-time': [
+    [
+      'ioctl',
+      'int m = sys(__NR_open, "/dev/ptmx", 2L); sys(__NR_ioctl, m, 0x5401L, space); space[12] &= ~2; space[22] = 1; sys(__NR_ioctl, m, 0x5402L, space);',
+    ],
+  ],
   netlink: [
     [
       'sendto',

@@ -8,6 +8,7 @@ import { createPpcSignals } from './signals.js';
 import { callNumbers } from '../machine/calls.js';
 import type { Cpu, IpcLayout, IrEmulation, SocketOptions, StatLayout } from '../machine/emulation.js';
 import { GENERIC_IPC } from '../machine/generic-linux.js';
+import type { TerminalModel } from '../machine/terminals.js';
 import type { Endian } from '../units.js';
 import { ppcProof } from './proof.js';
 
@@ -55,6 +56,24 @@ const CALLS = `
   443 quotactl_fd landlock_create_ruleset landlock_add_rule landlock_restrict_self - process_mrelease futex_waitv
   450 set_mempolicy_home_node
 `;
+
+/** Source: Linux arch/powerpc/include/uapi/asm/termbits.h. */
+const TERMINAL: TerminalModel = {
+  input: { ISTRIP: 0x20, INLCR: 0x40, IGNCR: 0x80, ICRNL: 0x100, IXON: 0x200, IXANY: 0x800, IUCLC: 0x1000, IMAXBEL: 0x2000, IUTF8: 0x4000 },
+  output: { OPOST: 1, ONLCR: 2, OLCUC: 4, OCRNL: 8, ONOCR: 0x10, ONLRET: 0x20, XTABS: 0xc00 },
+  control: { CSIZE: 0x300, CS8: 0x300, CREAD: 0x800, PARENB: 0x1000, B38400: 0xf },
+  local: {
+    ECHOKE: 1, ECHOE: 2, ECHOK: 4, ECHO: 8, ECHONL: 0x10, ECHOCTL: 0x40, ISIG: 0x80, ICANON: 0x100, IEXTEN: 0x400, TOSTOP: 0x40_0000, NOFLSH: 0x8000_0000,
+  },
+  characters: {
+    VINTR: 0, VQUIT: 1, VERASE: 2, VKILL: 3, VEOF: 4, VMIN: 5, VEOL: 6, VTIME: 7, VEOL2: 8, VWERASE: 10, VREPRINT: 11, VSUSP: 12, VSTART: 13, VSTOP: 14,
+    VLNEXT: 15, VDISCARD: 16,
+  },
+  lineAt: 35,
+  charactersAt: 16,
+  speedAt: 36,
+  hasSpeed: true,
+}; // prettier-ignore
 
 /** Source: Linux, uapi/asm/socket.h of PowerPC. */
 const SOCKET_OPTIONS: SocketOptions = {
@@ -173,6 +192,7 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
       hwcap: HWCAP[wordBytes],
       hwcap2: HWCAP2[wordBytes],
       platform: wordBytes === 8 ? 'power8' : 'ppc7450',
+      hasBasePlatform: true,
       cacheLineBytes: CACHE_LINE_BYTES[wordBytes === 8 ? 64 : 32],
       // 64 TiB of 64-bit kernels with hash page tables; 3 GiB.
       userEnd: wordBytes === 8 ? 0x4000_0000_0000n : 0xc000_0000n,
@@ -190,6 +210,7 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
       // They differ from asm-generic's.
       openFlags: { directory: 0o40000n, noFollow: 0o100000n, largeFile: 0o200000n },
       socketOptions: SOCKET_OPTIONS,
+      terminal: TERMINAL,
       ipc: IPC[wordBytes],
       packedEvents: false,
       frames: { kind: 'back-chain', linkOffset: wordBytes === 4 ? 4 : 16 },

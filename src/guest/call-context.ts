@@ -18,6 +18,7 @@ import type { AccessKind } from '../emulator/memory.js';
 import type { ProcSubject } from './proc.js';
 import type { SharedMemory } from './shared-memory.js';
 import type { Signals } from './signals.js';
+import type { Terminals } from './terminals.js';
 import type { Wait } from './thread.js';
 
 /** The system call answers later (`CallContext.waitFor`). */
@@ -68,6 +69,7 @@ export interface CallContext {
   readonly files: FollowedFiles;
   readonly sharing: SharedMemory;
   readonly network: Network;
+  readonly terminals: Terminals;
   /** What the wall clock showed when the run began: nanoseconds since 1970. */
   readonly date: bigint;
   /** Bytes that repeat from run to run. */

@@ -19,7 +19,7 @@ import { isSpecial } from './files.js';
 
 /** Flags that a description keeps. Source: Linux asm-generic/fcntl.h; equal on all targets. */
 export const O = {
-  ACCMODE: 3, RDONLY: 0, WRONLY: 1, RDWR: 2, CREAT: 0o100, EXCL: 0o200, TRUNC: 0o1000, APPEND: 0o2000, NONBLOCK: 0o4000, CLOEXEC: 0o2000000,
+  ACCMODE: 3, RDONLY: 0, WRONLY: 1, RDWR: 2, CREAT: 0o100, EXCL: 0o200, NOCTTY: 0o400, TRUNC: 0o1000, APPEND: 0o2000, NONBLOCK: 0o4000, CLOEXEC: 0o2000000,
   PATH: 0o10000000,
 } as const; // prettier-ignore
 /** What F_SETFL changes of them. */

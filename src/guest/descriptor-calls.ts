@@ -31,6 +31,8 @@ import { MemoryFile, SEAL } from './memory-file.js';
 import { interfaceRequest } from './interface-requests.js';
 import { EventCounter, makePipe, PipeEnd } from './pipes.js';
 import { BUFFER_BYTES, Socket } from './sockets.js';
+import { terminalRequest } from './terminal-requests.js';
+import { Slave, TerminalSide } from './terminals.js';
 import { WatchDescription } from './watch-description.js';
 import type { Address } from '../units.js';
 
@@ -134,7 +136,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     const attempt = (): Tried => this.tryRead(description, address, size, null);
     return this.context.attempt(
       description,
-      isReadable(description),
+      isReadable(description, Number(size)),
       attempt,
       readingPatience(this.context, description),
     );
@@ -175,7 +177,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     };
     return this.context.attempt(
       description,
-      isReadable(description),
+      isReadable(description, sizeOf(pieces)),
       attempt,
       readingPatience(this.context, description),
     );
@@ -252,7 +254,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     const write = how.write ?? ((bytes: Uint8Array): number | Errno | null => description.write(bytes));
     const whole = description instanceof Socket && description.hasMessages ? this.joined(pieces, BUFFER_BYTES) : null;
     if (typeof whole === 'string') return whole;
-    const isStream = description instanceof PipeEnd || description instanceof Socket;
+    const isStream = [PipeEnd, Socket, TerminalSide].some((each) => description instanceof each);
     const isHasty = how.isHasty ?? description.isNonBlocking;
     let [piece, done, total] = [0, 0n, 0n];
     /** What could not be written yet. */
@@ -483,6 +485,10 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     const description = context.descriptors.get(number);
     if (!description) return 'EBADF';
     const whole = Number(BigInt.asUintN(32, arg(args, 1)));
+    if (description instanceof TerminalSide) {
+      const answered = terminalRequest(context, description, whole, arg(args, 2));
+      if (answered !== null) return answered;
+    }
     const plain = PLAIN_REQUESTS.get(whole);
     if (plain !== undefined) return this.plainRequest(plain, number, description, arg(args, 2));
     if (description instanceof Socket) {
@@ -490,12 +496,12 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
       if (told !== null) return told;
     }
     const request = whole & 0xffff;
-    // Requests of terminals are of type T or t; those of any descriptor that some machines number
-    // among them are not theirs.
-    // Of consoles they are of type K or V.
+    // Requests of consoles are of type K or V, those of terminals of T or t, but for those of any
+    // descriptor that some machines number among them.
     const type = request >> 8;
-    const isTerminal = ((type === 0x54 || type === 0x74) && !ANY_DESCRIPTOR.has(request & 0xff)) || type === 0x4b || type === 0x56; // prettier-ignore
-    if (!isTerminal) context.deviate('requests');
+    const isConsole = type === 0x4b || type === 0x56;
+    const isTerminal = (type === 0x54 || type === 0x74) && !ANY_DESCRIPTOR.has(request & 0xff);
+    if (!isConsole && (!isTerminal || description instanceof TerminalSide)) context.deviate('requests');
     return 'ENOTTY';
   }
 
@@ -607,6 +613,8 @@ function readingPatience(context: CallContext, description: Description): Patien
 }
 
 /** What says that a read may have something. */
-export function isReadable(description: Description): () => boolean {
+export function isReadable(description: Description, size = 1): () => boolean {
+  // A terminal may have to bring several bytes at once.
+  if (description instanceof Slave) return () => description.isReady(size);
   return () => (description.events() & (READABLE | POLL.HUP | POLL.ERR)) !== 0;
 }

@@ -159,7 +159,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   ): Description | Errno {
     if ((wanted & O.CREAT) !== 0 && (wanted & O.EXCL) !== 0) return 'EEXIST';
     if (place.kind === 'node') return isDirectory ? 'ENOTDIR' : 'ENXIO';
-    if (place.kind === 'device') return isDirectory ? 'ENOTDIR' : place.device.open(kept);
+    if (place.kind === 'device') return isDirectory ? 'ENOTDIR' : place.device.open(kept, (wanted & O.NOCTTY) === 0);
     const { file, path } = place;
     const isWriting = (kept & O.ACCMODE) !== O.RDONLY;
     switch (file.kind) {

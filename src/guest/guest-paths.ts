@@ -12,6 +12,7 @@ import type { Errno } from './errno.js';
 import { type FileChanges, type FileStatus, joinPath, lastName, type NodeStatus, parentPath } from './files.js';
 import type { OpenName } from './open-names.js';
 import { nodeStatus, type TreeNode } from './network.js';
+import { FOLDER as TERMINALS, type TerminalPlace } from './terminals.js';
 import { processOf, type ProcFile, procFileAt, procStatus } from './proc.js';
 
 const PATH_MAX = 4096;
@@ -24,7 +25,7 @@ export const AT_EMPTY_PATH = 0x1000n;
 /** What a path leads to. */
 export type Place =
   | { readonly kind: 'tree'; readonly path: string }
-  | { readonly kind: 'device'; readonly device: NonNullable<ReturnType<typeof deviceAt>> }
+  | { readonly kind: 'device'; readonly device: NonNullable<ReturnType<typeof deviceAt>> | TerminalPlace }
   | { readonly kind: 'proc'; readonly path: string; readonly file: ProcFile }
   | { readonly kind: 'node'; readonly path: string; readonly node: TreeNode };
 
@@ -123,8 +124,13 @@ export class GuestPaths {
     let at = path;
     for (let links = 0; links < LINKS_MOST; links++) {
       const plain = withoutParents(at);
-      const device = deviceAt(plain, (size) => this.context.randomBytes(size));
+      const { terminals } = this.context;
+      const device = deviceAt(plain, (size) => this.context.randomBytes(size)) ?? terminals.placeOf(plain);
       if (device) return { kind: 'device', device };
+      if (plain === TERMINALS) {
+        const names = [...terminals.numbers.map(String), 'ptmx'];
+        return { kind: 'proc', path: plain, file: { kind: 'list', names } };
+      }
       const id = plain.startsWith('/proc/') ? processOf(plain) : null;
       const subject = id === null ? this.context.procSubject() : this.context.procSubjectOf(id);
       const file = subject && procFileAt(plain, subject);

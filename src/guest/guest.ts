@@ -40,6 +40,7 @@ import { MemoryCalls, type MemoryCallName } from './memory-calls.js';
 import type { AccessKind, GuestMemory } from '../emulator/memory.js';
 import { MessageCalls, type MessageCallName } from './message-calls.js';
 import type { Network } from './network.js';
+import type { Terminals } from './terminals.js';
 import { OptionCalls, type OptionCallName } from './option-calls.js';
 import type { ProcSubject } from './proc.js';
 import { ProcessCalls, type ProcessCallName } from './process-calls.js';
@@ -246,6 +247,10 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
 
   get network(): Network {
     return this.world.network;
+  }
+
+  get terminals(): Terminals {
+    return this.world.terminals;
   }
 
   private get memory(): GuestMemory {

@@ -74,7 +74,7 @@ const STACK_GAP = 0x1000_0000n;
 /** Types of the auxiliary vector. Source: Linux uapi/linux/auxvec.h. */
 const AT = {
   NULL: 0, PHDR: 3, PHENT: 4, PHNUM: 5, PAGESZ: 6, BASE: 7, FLAGS: 8, ENTRY: 9, UID: 11, EUID: 12, GID: 13, EGID: 14,
-  PLATFORM: 15, HWCAP: 16, CLKTCK: 17, DCACHEBSIZE: 19, ICACHEBSIZE: 20, SECURE: 23, RANDOM: 25, HWCAP2: 26, EXECFN: 31,
+  PLATFORM: 15, HWCAP: 16, CLKTCK: 17, DCACHEBSIZE: 19, ICACHEBSIZE: 20, SECURE: 23, BASE_PLATFORM: 24, RANDOM: 25, HWCAP2: 26, EXECFN: 31,
   MINSIGSTKSZ: 51,
 } as const; // prettier-ignore
 
@@ -253,6 +253,8 @@ function auxiliaryVector(
     [AT.RANDOM, random],
     [AT.EXECFN, name],
     ...(platform === null ? [] : [[AT.PLATFORM, platform] as const]),
+    // What there is without a mode that says less is the same.
+    ...(platform === null || model.hasBasePlatform !== true ? [] : [[AT.BASE_PLATFORM, platform] as const]),
     ...(model.signalFrameBytes === undefined ? [] : [[AT.MINSIGSTKSZ, model.signalFrameBytes] as const]),
     ...(cacheLine === 0n ? [] : [[AT.DCACHEBSIZE, cacheLine] as const, [AT.ICACHEBSIZE, cacheLine] as const]),
     [AT.NULL, 0n],

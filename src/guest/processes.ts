@@ -17,6 +17,7 @@ import type { GuestPaths } from './guest-paths.js';
 import type { FileMemory } from './memory-file.js';
 import type { Network } from './network.js';
 import type { SharedMemory } from './shared-memory.js';
+import type { Terminals } from './terminals.js';
 import type { Thread } from './thread.js';
 
 /** User and group of every process. */
@@ -158,6 +159,7 @@ export interface ProcessWorld {
   readonly sharing: SharedMemory;
   readonly locks: FileLocks;
   readonly network: Network;
+  readonly terminals: Terminals;
   readonly ipc: Ipc;
   /** The process that runs. */
   readonly current: KnownProcess;

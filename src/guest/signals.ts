@@ -215,6 +215,11 @@ export class Signals {
     return handler !== 0n && handler !== SIG_IGN;
   }
 
+  /** The running thread blocks it, or it is ignored. */
+  holds(signal: number): boolean {
+    return (this.thread.blocked & bit(signal)) !== 0n || this.isIgnored(signal);
+  }
+
   private isIgnored(signal: number): boolean {
     if (signal === SIGNAL.KILL || signal === SIGNAL.STOP) return false;
     const { handler } = this.action(signal);

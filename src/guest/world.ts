@@ -19,6 +19,7 @@ import { Machine, type MachineOptions } from '../emulator/machine.js';
 import { Ipc } from './ipc.js';
 import { Network } from './network.js';
 import { SharedMemory } from './shared-memory.js';
+import { Terminals } from './terminals.js';
 import { Scheduler, type Slices, type Tasks } from './scheduler.js';
 import { Guest, type GuestInput, type GuestOutput, PID } from './guest.js';
 import type { Ending, ForkRequest, ProcessWorld, ProgramFacts, Zombie } from './processes.js';
@@ -27,6 +28,7 @@ import type { Abi } from '../machine/abi.js';
 import type { Raised } from '../machine/signals.js';
 import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
 import type { TrapKind } from '../machine/ir.js';
+import { GENERIC_TERMINAL } from '../machine/terminals.js';
 
 /** The parent of processes whose own has ended. */
 const INIT = 1;
@@ -146,6 +148,7 @@ export class World implements Tasks, ProcessWorld {
   readonly futexes = new Futexes();
   readonly locks = new FileLocks();
   readonly network: Network;
+  readonly terminals: Terminals;
   readonly ipc = new Ipc();
   /** Of files that are memory. */
   readonly fileMemory = {
@@ -165,6 +168,7 @@ export class World implements Tasks, ProcessWorld {
     this.model = options.emulation.process;
     this.files = new FollowedFiles(options.files, () => this.wallTime);
     this.network = new Network(() => this.wallTime);
+    this.terminals = new Terminals(this, this.model.terminal ?? GENERIC_TERMINAL, () => this.nextInode());
     this.wordBytes = options.wordBytes;
     this.input = new ReplayedInput(options.input);
     this.scheduler = new Scheduler(this, options.slices);
@@ -361,6 +365,7 @@ export class World implements Tasks, ProcessWorld {
     this.sharing.publish(guest);
     guest.descriptors.closeAll();
     guest.paths.leave();
+    this.terminals.left(identity);
     this.ipc.ended(id);
     guest.borrows = null;
     guest.released();
@@ -526,6 +531,7 @@ export class World implements Tasks, ProcessWorld {
       this.futexes.save(),
       this.locks.save(),
       this.network.save(),
+      this.terminals.save(),
       this.ipc.save(),
       this.sharing.save(),
       this.files.save(),

@@ -46,6 +46,7 @@ export const CONDITIONS = {
   'nested-epoll': 'an epoll in another: ELOOP',
   'epoll-flags': 'EPOLLEXCLUSIVE: left out',
   requests: 'requests beside those of terminals and of any descriptor: ENOTTY',
+  'terminal-time': 'terminals without lines that limit the time of a read (VTIME): it waits for the bytes alone',
   'left-out': 'ENOSYS, as of a Linux that was built without it',
   'ipc-commands': 'commands beside IPC_STAT, IPC_SET, IPC_RMID and those of values: EINVAL',
   'set-limit': 'lower limits of time, memory, files, processes: told, and without effect',
@@ -134,7 +135,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   fcntl: row('fcntl', 'descriptor-commands', 'non-blocking'),
   fcntl64: row('fcntl', 'descriptor-commands', 'non-blocking'),
   flock: row('flock'),
-  ioctl: row('ioctl', 'requests'),
+  ioctl: row('ioctl', 'requests', 'terminal-time'),
   chmod: changing('chmod'),
   creat: changing('creat'),
   fchmod: changing('fchmod'),
@@ -228,8 +229,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   recvfrom: row('recvfrom', 'partial', 'messages'),
   sendmsg: row('sendmsg', 'partial', 'messages', 'control-data', 'queues', 'netlink'),
   recvmsg: row('recvmsg', 'partial', 'messages'),
-  // Files that are read and written meanwhile, which memory is near, and what a program denies
-  // itself: programs do without.
+  // Files that are read and written meanwhile, which memory is near, keys of memory, and what a
+  // program denies itself: programs do without.
   io_setup: row('absent', 'left-out'),
   get_mempolicy: row('absent', 'left-out'),
   set_mempolicy: row('absent', 'left-out'),
@@ -244,6 +245,9 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   io_uring_enter: row('absent', 'left-out'),
   io_uring_register: row('absent', 'left-out'),
   seccomp: row('absent', 'left-out'),
+  pkey_alloc: row('absent', 'left-out'),
+  pkey_free: row('absent', 'left-out'),
+  pkey_mprotect: row('absent', 'left-out'),
   landlock_create_ruleset: row('absent', 'left-out'),
   landlock_add_rule: row('absent', 'left-out'),
   landlock_restrict_self: row('absent', 'left-out'),

@@ -5,6 +5,7 @@
 import type { Lifter } from './ir.js';
 import type { ProofModel } from './proof.js';
 import type { SignalModel } from './signals.js';
+import type { TerminalModel } from './terminals.js';
 import type { RegisterName } from '../units.js';
 
 /** `none` says why programs of the target cannot be executed yet. */
@@ -106,6 +107,8 @@ export interface ProcessModel {
   readonly hwcap2: bigint;
   /** AT_PLATFORM, by which loaders name folders of libraries; default: not announced. */
   readonly platform?: string | undefined;
+  /** AT_BASE_PLATFORM is announced, too: of the processor itself, which is the same. */
+  readonly hasBasePlatform?: boolean;
   /** AT_DCACHEBSIZE, AT_ICACHEBSIZE; 0: not announced. */
   readonly cacheLineBytes: number;
   /** End of what a process may map, exclusive: TASK_SIZE of Linux. */
@@ -135,6 +138,8 @@ export interface ProcessModel {
    * from: the fourth (3) or the fifth; the other is the place of the thread's id.
    */
   readonly threads: { readonly pointer: RegisterName; readonly cloneTls: 3 | 4 };
+  /** `struct termios`; default: that of asm-generic. */
+  readonly terminal?: TerminalModel;
   /** Frames of signal handlers. */
   readonly signals: SignalModel;
   /** AT_MINSIGSTKSZ: bytes of the largest of them. Absent: not announced. */

@@ -311,7 +311,7 @@ export function statusMask(text: string): number {
  * or pairs of others, and which sources are addend and factors. VXSNAN is not compared where it
  * `hides`.
  */
-export function fusedOf(text: string): string {
+function fusedOf(text: string): string {
   const match = /^(f|xs|xv)n?m(?:add|sub)([am]?)(qp|dp|sp|s)?o?\.? (\d+),(\d+),(\d+)(?:,(\d+))?/.exec(text);
   if (!match) return '{0}';
   const [, kind, form, precision, ...operands] = match;
