@@ -81,11 +81,19 @@ interface Patience {
 export class EventCalls implements Readonly<Record<EventCallName, Service>> {
   constructor(private readonly context: CallContext) {}
 
-  /** Asks until something is ready, or the time has come: then the answer is `none`. */
-  private wait(look: () => bigint | Errno, isReady: () => boolean, { deadline, mask }: Patience): Answer {
+  /**
+   * Asks until something is ready, or the time has come: then the answer is `none`. `isOver`: it is
+   * the last time.
+   */
+  private wait(
+    look: (isOver: boolean) => bigint | Errno,
+    isReady: () => boolean,
+    { deadline, mask }: Patience,
+  ): Answer {
     const { context } = this;
-    const first = look();
-    if (first !== 0n || (deadline !== null && deadline <= context.machine.time)) return first;
+    const isOver = deadline !== null && deadline <= context.machine.time;
+    const first = look(isOver);
+    if (first !== 0n || isOver) return first;
     const { blocked } = context.signals;
     if (mask !== null) context.signals.setMask(mask);
     return context.waitFor({
@@ -93,10 +101,10 @@ export class EventCalls implements Readonly<Record<EventCallName, Service>> {
       mask: mask === null ? null : blocked,
       ready: isReady,
       woken: () => {
-        context.answer(look());
+        context.answer(look(false));
       },
       expired: () => {
-        context.answer(look());
+        context.answer(look(true));
       },
     });
   }
@@ -200,10 +208,12 @@ export class EventCalls implements Readonly<Record<EventCallName, Service>> {
     if (numbers.flat().some((each) => !this.context.descriptors.get(each))) return 'EBADF';
     const came = (): readonly Set<number>[] =>
       numbers.map((each, i) => new Set(each.filter((number) => (this.readiness(number, kinds[i]!) & kinds[i]!) !== 0)));
-    const look = (): bigint | Errno => {
+    const look = (isOver: boolean): bigint | Errno => {
       const now = came();
-      if (!now.every((each, i) => this.storeBits(places[i]!, count, each))) return 'EFAULT';
-      return BigInt(now.reduce((sum, { size }) => sum + size, 0));
+      const found = BigInt(now.reduce((sum, { size }) => sum + size, 0));
+      // A handler that interrupts it leaves the sets as they were.
+      if (found === 0n && !isOver) return 0n;
+      return now.every((each, i) => this.storeBits(places[i]!, count, each)) ? found : 'EFAULT';
     };
     return this.wait(look, () => came().some(({ size }) => size > 0), patience);
   }

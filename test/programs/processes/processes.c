@@ -18,6 +18,7 @@
 
 static volatile sig_atomic_t children, broken;
 static siginfo_t told;
+static void wake(int number) {}
 static void on_child(int s, siginfo_t *info, void *context) { (void)s; (void)context; children++; told = *info; }
 static void on_pipe(int s) { (void)s; broken++; }
 static int shared;
@@ -196,6 +197,15 @@ static void events(void) {
   struct timespec time = {0, 1000000};
   n = pselect(s[0] + 1, &in, 0, 0, &time, 0);
   printf("select %d %d\n", n, FD_ISSET(s[0], &in) != 0);
+  FD_SET(s[0], &in);
+  struct sigaction wakes = {0};
+  wakes.sa_handler = wake;
+  sigaction(SIGUSR2, &wakes, 0);
+  c = fork();
+  if (c == 0) { usleep(1000); kill(getppid(), SIGUSR2); _exit(0); }
+  n = select(s[0] + 1, &in, 0, 0, 0);
+  printf("interrupted %d %d\n", n, FD_ISSET(s[0], &in) != 0);
+  end(c);
   close(s[1]);
   n = (int)read(s[0], b, 1);
   printf("end %d %d\n", n, poll(p, 1, 0) == 1 && (p[0].revents & POLLHUP) != 0);
