@@ -147,7 +147,9 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
   getpeername(args: Arguments): Answer {
     const socket = this.socketAt(int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
-    const isConnected = socket.isUnix ? socket.peer !== null : socket.remote !== null && socket.state !== 'connecting';
+    // Who did not wait for a connection has it once the other side has.
+    const isComing = socket.state === 'connecting' && socket.peer === null;
+    const isConnected = socket.isUnix ? socket.peer !== null : socket.remote !== null && !isComing;
     if (!isConnected || (socket.hasEnd && socket.isShut && !socket.isUnix)) return 'ENOTCONN';
     return this.storeName(socket, socket.remote, args);
   }

@@ -390,6 +390,37 @@ static void tcp(void) {
   say(connect(t, (void *)&name, sizeof name));
 }
 
+/* A connection that is not waited for: whose it is, and when. */
+static void hasty(void) {
+  struct sockaddr_in name = port_name(0), from;
+  int s = socket(AF_INET, SOCK_STREAM, 0), t = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  socklen_t size = sizeof from;
+  char text[8];
+  say(bind(s, (void *)&name, sizeof name));
+  say(listen(s, 5));
+  name = port_name(port_of(s));
+  say(connect(t, (void *)&name, sizeof name));
+  int fd = accept(s, 0, 0);
+  say(write(fd, "hi", 2));
+  close(fd);
+  struct timespec moment = {0, 20000000};
+  nanosleep(&moment, 0);
+  printf("events %x\n", events(t, POLLIN | POLLOUT));
+  say(option(t, SOL_SOCKET, SO_ERROR));
+  say(getpeername(t, (void *)&from, &size));
+  printf("peer %d\n", from.sin_port == name.sin_port);
+  say(read(t, text, 8));
+  say(read(t, text, 8));
+  close(t);
+  close(s);
+  t = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  say(connect(t, (void *)&name, sizeof name));
+  nanosleep(&moment, 0);
+  say(option(t, SOL_SOCKET, SO_ERROR));
+  say(getpeername(t, (void *)&from, &size));
+  close(t);
+}
+
 static void udp(void) {
   struct sockaddr_in one = port_name(0), two = port_name(0), from;
   int a = socket(AF_INET, SOCK_DGRAM, 0), b = socket(AF_INET, SOCK_DGRAM, 0);
@@ -448,6 +479,7 @@ int main(int count, char **arguments) {
   datagrams(SOCK_SEQPACKET);
   passing();
   tcp();
+  hasty();
   udp();
   poller();
   return 7;
