@@ -50,10 +50,13 @@ const SI_USER = 0;
  */
 const ANY_DESCRIPTOR: ReadonlySet<number> = new Set([0x1b, 0x21, 0x50, 0x51, 0x52, 0x60]);
 
-type PlainRequest = 'available' | 'non-blocking' | 'close-on-exec' | 'keep-on-exec' | 'clone';
-/** Requests of any descriptor, those of PowerPC behind the others'; FICLONE is that of files. */
+type PlainRequest = 'available' | 'non-blocking' | 'close-on-exec' | 'keep-on-exec' | 'clone' | 'extents';
+/**
+ * Requests of any descriptor, those of PowerPC behind the others'; FICLONE and FS_IOC_FIEMAP are
+ * those of files.
+ */
 const PLAIN_REQUESTS: ReadonlyMap<number, PlainRequest> = new Map([
-  [0x541b, 'available'], [0x5421, 'non-blocking'], [0x5451, 'close-on-exec'], [0x5450, 'keep-on-exec'], [0x4004_9409, 'clone'],
+  [0xc020_660b, 'extents'], [0x541b, 'available'], [0x5421, 'non-blocking'], [0x5451, 'close-on-exec'], [0x5450, 'keep-on-exec'], [0x4004_9409, 'clone'],
   [0x4004_667f, 'available'], [0x8004_667e, 'non-blocking'], [0x2000_6601, 'close-on-exec'], [0x2000_6602, 'keep-on-exec'], [0x8004_9409, 'clone'],
 ]); // prettier-ignore
 
@@ -530,6 +533,9 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
       }
       case 'clone':
         return 'file' in description ? 'EOPNOTSUPP' : 'EINVAL';
+      case 'extents':
+        // As of files that are in memory alone.
+        return 'EOPNOTSUPP';
       default:
         return kind satisfies never;
     }

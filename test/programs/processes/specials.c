@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -190,6 +191,8 @@ static void memory(void) {
   say(write(m, "hello", 5));
   say(ftruncate(m, 100000));
   say(pwrite(m, "end", 3, 99990));
+  char extents[64] = {0};
+  say(ioctl(m, 0xc020660b, extents));
   say(lseek(m, 0, SEEK_END));
   char *a = mmap(0, 100000, PROT_READ | PROT_WRITE, MAP_SHARED, m, 0);
   printf("%.5s %d %.3s\n", a, a[50000], a + 99990);
