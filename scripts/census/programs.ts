@@ -84,7 +84,7 @@ export const TREE_PROGRAMS: readonly TreeProgram[] = [
       '-a',
     ],
   },
-  { name: 'openssl digest', isCommon: true, command: ['/usr/bin/openssl', 'dgst', '-sha3-256', at('words.txt')] },
+  { name: 'openssl digest', command: ['/usr/bin/openssl', 'dgst', '-sha3-256', at('words.txt')] },
   {
     name: 'openssl prime',
     command: ['/usr/bin/openssl', 'prime', '340282366920938463463374607431768211507'],
@@ -107,9 +107,9 @@ export const PROCESS_PROGRAMS: readonly TreeProgram[] = [
   { name: 'dash', isCommon: true, command: ['/bin/dash', '-c', 'for i in 1 2 3; do echo $i; done | sort -r; (exit 5); echo $? $(echo sub)'], forks: true },
   { name: 'dash pipeline', isCommon: true, command: ['/bin/dash', '-c', `cat ${at('words.txt')} | tr ' ' '\\n' | sort | uniq -c | sort -rn | head -n 3`], forks: true },
   { name: 'env', isCommon: true, command: ['/usr/bin/env', '-i', 'A=b', '/bin/printenv'], forks: true },
-  { name: 'timeout', isCommon: true, command: ['/usr/bin/timeout', '5', '/bin/echo', 'in time'], forks: true },
+  { name: 'timeout', command: ['/usr/bin/timeout', '5', '/bin/echo', 'in time'], forks: true },
   { name: 'busybox sh', isCommon: true, command: ['/bin/busybox', 'sh', '-c', 'x=$(busybox seq 1 5 | busybox wc -l); echo $x; busybox false || echo no'], forks: true },
-  { name: 'perl fork', isCommon: true, command: ['/usr/bin/perl', '-e', 'if (my $p = fork) { waitpid $p, 0; print $? >> 8, "\\n" } else { exit 3 } print `echo back`;'], forks: true },
+  { name: 'perl fork', command: ['/usr/bin/perl', '-e', 'if (my $p = fork) { waitpid $p, 0; print $? >> 8, "\\n" } else { exit 3 } print `echo back`;'], forks: true },
   { name: 'python subprocess', command: ['/usr/bin/python3', '-S', '-c', 'import os; r, w = os.pipe(); p = os.fork()\nif p == 0: os.write(w, b"child"); os._exit(4)\nprint(os.read(r, 9), os.waitpid(p, 0)[1] >> 8); print(os.popen("echo hi").read())'], forks: true },
 ]; // prettier-ignore
 
