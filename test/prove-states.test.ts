@@ -66,6 +66,9 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
   ['retried', 'arm64/regs function', 'elftrace_function_tracer', /the owner of a thread is 0x0, not/],
   ['overtaken', 'riscv64/g2 function', 'elftrace_function_tracer', /the owner of a thread|the thread of a record/],
   ['overtaken', 'x86-64/modern function', 'current', /the owner of a thread is 0x0, not 0x1/],
+  // Words that calls of before left, and an event with the same lower half.
+  ['stale', 'arm64/callops+probes jump-return', 'elftrace_probe_hit', /the hits it missed is 0x1, not 0x0/],
+  ['twins', 'ppc64-elfv1/regs list', 'ftrace_ops_list_func', /execute at 0x|called|records/],
 ];
 
 /** What is wrong in any state, and does not show behind the site: image, function, what is said. */
@@ -135,6 +138,38 @@ describe('states of the tracer', () => {
     expect(run.says(wrong, 0)).toBe('equal');
     expect(run.says(wrong, numbers[1]!)).toMatch(/the place that a callback named","reason":"was not reached/);
   });
+
+  /** Image, state, function, offset, kind, what is said: states of before did not show it. */
+  const more = [
+    // The end of the table of blocks is 8 blocks too far, where words are that look like free ones.
+    ['arm64/args list', 'no-block', 'ftrace_ops_list_func', 56, 'immediate', /records dropped is/],
+    // Ops and tables that lie where the list's end has the same lower half; cmpw in place of cmpd.
+    ['ppc64-elfv1/regs list', 'filled', 'ftrace_ops_list_func', 288, 'immediate', /called 0 times, not once/],
+    // A ring with flags that nothing asks.
+    ['riscv64/g2-plain+probes jump-return', 'ring-wrapped', 'record_event', 852, 'nop', /the time of a record/],
+    // The function comes back in a thread without a block, and none is free.
+    [
+      'arm64/callops+probes return-beside-graph',
+      'moved',
+      'elftrace_graph_return',
+      132,
+      'swap',
+      /runs on in the tracer/,
+    ],
+  ] as const;
+  test.each(isLong ? more : more.slice(0, 1))(
+    'PV-3: %s: %s: %s+%d: %s is found',
+    (image, state, symbol, offset, kind, reason) => {
+      const numbers = TRACER_STATES.flatMap((each, n) => (each === state ? [n] : []));
+      const run = runOf(image, [0, ...numbers]);
+      expect(run.flaw).toBeNull();
+      const wrong = [...run.reached()].find(
+        (each) => each.symbol === symbol && each.offset === offset && each.kind === kind,
+      )!;
+      expect(run.says(wrong, 0) ?? 'equal').toBe('equal');
+      expect(numbers.map((n) => run.says(wrong, n))).toContainEqual(expect.stringMatching(reason));
+    },
+  );
 
   test('PV-3: filled: what is wrong where the list is empty is found', () => {
     const last = TRACER_STATES.lastIndexOf('filled');

@@ -11,12 +11,17 @@ import {
   GRAPH_USER_COUNT,
   OPS_FLAGS,
   OPS_WORDS,
+  PROBE_EVENT_FLAGS,
+  PROBE_EVENT_WORDS,
+  PROBE_OP_FLAGS,
+  PROBE_OP_WORDS,
   RING_HEADER_BYTES,
   RING_RECORD_BYTES,
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import { type GraphUser, wordReader } from './graph-users.js';
-import type { Random } from './random.js';
+import { mix, Random } from './random.js';
+import { UPPER } from './state-writer.js';
 import type { TracerMemory } from './tracer-states.js';
 import type { Wanted } from './wanted.js';
 
@@ -30,6 +35,8 @@ const EMPTY = 6;
 /** Of so many tables of users of the graph tracer. */
 const USERLESS = 5;
 const NO_PLACE = 0x10n;
+/** From here on objects lie that have the lower half of another one's address, or 0. */
+const FAR = 0x100n * UPPER;
 /** Flags of an ops that decide whether it is called, and how. */
 const ASKED_FLAGS = BigInt(OPS_FLAGS.SAVE_REGS | OPS_FLAGS.STUB | OPS_FLAGS.RCU);
 const ALL_FLAGS = 0x7_ffffn;
@@ -49,6 +56,10 @@ class Filler {
   private room: Address;
   private readonly word: (address: Address) => bigint;
   private readonly size: bigint;
+  /** What is drawn beside the rest. */
+  private readonly beside: Random;
+  /** Upper half of the address of the next object that lies far from all others. */
+  private upper = FAR / UPPER;
 
   constructor(
     private readonly program: Program,
@@ -60,6 +71,7 @@ class Filler {
     this.room = memory.ring + BigInt(RING_HEADER_BYTES) + first * BigInt(RING_RECORD_BYTES);
     this.word = wordReader(program);
     this.size = BigInt(memory.word);
+    this.beside = new Random(mix(4, random.state));
   }
 
   private at(name: string): Address | null {
@@ -67,7 +79,8 @@ class Filler {
   }
 
   private store(at: Address, value: bigint): void {
-    this.memory.store(at, BigInt.asUintN(8 * this.memory.word, value), this.memory.word);
+    if (at >= FAR && at < this.upper * UPPER) this.memory.aside(at, value);
+    else this.memory.store(at, BigInt.asUintN(8 * this.memory.word, value), this.memory.word);
   }
 
   private put(words: readonly bigint[]): Address {
@@ -77,15 +90,30 @@ class Filler {
     return at;
   }
 
-  /** Addresses that are not the site's: near it, or anywhere. */
+  /**
+   * The same far from all else, in memory of no image: the lower half of the address is that of
+   * another one, or 0.
+   * @param low  null: there is none that matters
+   */
+  private far(words: readonly bigint[], low: Address | null): Address {
+    const isFar = this.memory.word === 8 && this.beside.below(3) === 0;
+    const at = this.upper++ * UPPER + (low === null || this.beside.below(2) === 0 ? 0n : low % UPPER);
+    const isThere = isFar && words.every((each, i) => this.memory.aside(at + BigInt(i) * this.size, each));
+    return isThere ? at : this.put(words);
+  }
+
+  /** Addresses that are not the site's: near it, or anywhere, or with the same lower half. */
   private others(): bigint[] {
-    const { random, ip, memory } = this;
-    return Array.from({ length: random.below(SITES) }, () =>
+    const { random, ip, memory, beside } = this;
+    const isTwin = memory.word === 8 && beside.below(2) === 0;
+    const twin = isTwin ? [BigInt.asUintN(64, ip + UPPER * BigInt(1 + beside.below(8)))] : [];
+    const others = Array.from({ length: random.below(SITES) }, () =>
       BigInt.asUintN(
         8 * memory.word,
         random.below(3) === 0 ? random.double() : ip + BigInt(random.below(64) - 32) * 4n,
       ),
-    ).filter((each) => each !== ip);
+    );
+    return [...twin, ...others].filter((each) => each !== ip);
   }
 
   private sorted(sites: readonly bigint[]): bigint[] {
@@ -94,7 +122,7 @@ class Filler {
 
   private hash(takes: boolean): Address {
     const sites = this.sorted([...this.others(), ...(takes ? [this.ip] : [])]);
-    return this.put([BigInt(sites.length), ...sites]);
+    return this.far([BigInt(sites.length), ...sites], null);
   }
 
   /** Hashes that take the site, or do not. */
@@ -112,7 +140,7 @@ class Filler {
     words[OPS_WORDS.directCall] = directCall;
     words[OPS_WORDS.filter] = filter;
     words[OPS_WORDS.notrace] = notrace;
-    return this.put(words);
+    return this.far(words, entryPoint(this.program, 'ftrace_list_end')?.identity ?? null);
   }
 
   /** Ops that the list passes over. */
@@ -298,4 +326,31 @@ export function takeRowsOff(
   filler.direct(false);
   filler.probes(probe, wanted, false);
   return true;
+}
+
+/**
+ * Flags of a probe and its events that nothing asks are any: of those of calls how many may be
+ * under way, of which none waits.
+ * @param op    of the probe
+ * @param read  a word of the trial
+ */
+export function anyProbeFlags(
+  { word, store }: TracerMemory,
+  op: Address,
+  read: (address: Address) => bigint,
+  random: Random,
+): void {
+  const field = (at: Address, index: number): Address => at + BigInt(index * word);
+  const set = (at: Address, free: bigint): void => {
+    store(at, read(at) | (random.double() & free), word);
+  };
+  const all = 0xffff_ffffn;
+  set(field(op, PROBE_OP_WORDS.flags), all ^ BigInt(PROBE_OP_FLAGS.off));
+  const ofReturns = BigInt(PROBE_EVENT_FLAGS.return);
+  const limits = (all >> BigInt(PROBE_EVENT_FLAGS.activeShift)) << BigInt(PROBE_EVENT_FLAGS.activeShift);
+  for (let at = read(field(op, PROBE_OP_WORDS.events)); at !== 0n; at = read(field(at, PROBE_EVENT_WORDS.next))) {
+    const flags = field(at, PROBE_EVENT_WORDS.flags);
+    const isOfReturns = (read(flags) & ofReturns) !== 0n;
+    set(flags, all ^ ofReturns ^ (isOfReturns ? limits : 0n));
+  }
 }

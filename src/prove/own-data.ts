@@ -19,7 +19,7 @@ import {
 import type { Address } from '../units.js';
 import { changeUsers, NO_CHANGE } from './changed-users.js';
 import { Contention } from './contention.js';
-import { type FilledTables, fillTables, takeRowsOff } from './filled-tables.js';
+import { anyProbeFlags, type FilledTables, fillTables, takeRowsOff } from './filled-tables.js';
 import { type GraphUser, graphUsers, UserCalls, wantsCall, wordReader } from './graph-users.js';
 import { HandledHits } from './handled-hits.js';
 import { OwnMemory } from './own-memory.js';
@@ -31,6 +31,7 @@ import { ThreadKey } from './thread-key.js';
 import {
   enterState,
   leaveSide,
+  LEAVES,
   leaveWaiting,
   LIST_ACTIVE,
   MOVES,
@@ -81,6 +82,8 @@ export class OwnData {
   private readonly contention: Contention;
   /** Ends what is watched in one trial alone. */
   private readonly off: (() => void)[] = [];
+  /** Blocks in front of the thread's own belong to others. */
+  private isCrowded = false;
   /** The table of direct callers, which has no row of the site, was asked for one. */
   private isLookedUp = false;
   /** Null: the tracer's functions were not watched yet. */
@@ -96,6 +99,7 @@ export class OwnData {
     private readonly users: readonly GraphUser[],
     private readonly emulation: IrEmulation,
     { ring, threads }: { ring: Address; threads: Address },
+    original: ProofWorld,
   ) {
     const at = (name: string): Address | null => program.definedAt(program.symbols.find(name));
     const place = (name: string): Address | null => entryPoint(program, name)?.address ?? null;
@@ -108,9 +112,8 @@ export class OwnData {
     this.trap = trampoline === null ? null : wordReader(program)(trampoline) || null;
     const { stopped, watching, waiting, trap } = this;
     const graphOps = at('elftrace_graph_ops');
-    this.data = new OwnMemory(program, own, {
-      ...{ ring, threads, stopped, watching, graphOps, waiting, handler, trap },
-    });
+    const places = { ring, threads, stopped, watching, graphOps, waiting, handler, trap };
+    this.data = new OwnMemory(program, own, places, original);
     this.key = new ThreadKey(program, emulation, (world, address) => this.data.number(world, address, this.data.word));
     this.contention = new Contention(program, own, emulation);
     this.callbacks = {
@@ -137,11 +140,15 @@ export class OwnData {
     this.guards = [this.list, place('ftrace_ops_assist_func')].filter((each) => each !== null);
   }
 
-  /** @param own  ranges of the tracer; null where the image has no ring and no threads */
+  /**
+   * @param own       ranges of the tracer; null where the image has no ring and no threads
+   * @param original  the world of the image as it was
+   */
   static of(
     program: Program,
     own: readonly { readonly start: Address; readonly end: Address }[],
     emulation: IrEmulation,
+    original: ProofWorld,
   ): OwnData | null {
     const at = (name: string): Address | null => program.definedAt(program.symbols.find(name));
     const [pointer, threads, users] = ['elftrace_ring', 'elftrace_graph_stack', 'elftrace_graph_users'].map(at);
@@ -149,7 +156,7 @@ export class OwnData {
     const ring = (pointer ?? null) === null ? 0n : word(pointer!);
     if (ring === 0n || (threads ?? null) === null) return null;
     const graph = (users ?? null) === null ? [] : graphUsers(program, users!);
-    return new OwnData(program, own, graph, emulation, { ring, threads: threads! });
+    return new OwnData(program, own, graph, emulation, { ring, threads: threads! }, original);
   }
 
   /** What probes record in the trial that runs; null: nothing is known of it. */
@@ -184,6 +191,7 @@ export class OwnData {
     this.now.effects = this.now.plan = this.now.sideLeft = null;
     this.now.changed = NO_CHANGE;
     this.now.state = state ?? 'again';
+    this.isCrowded = false;
     this.random = new Random(mix(1, Number(returnAddress & 0xffff_ffffn)));
     // A body may store to the word that tells threads apart, where that is in any memory.
     if (state === 'filled' && call.wanted?.hijack !== true) {
@@ -200,12 +208,17 @@ export class OwnData {
     if (this.now.state === 'filled' || this.now.state === 'unfiltered') {
       const more = this.now.state === 'filled' ? BESIDE_FILLED : BESIDE_UNFILTERED;
       const beside = more[this.random.below(more.length)]!;
+      this.isCrowded = beside === 'others';
       enterState(beside, this.data.memory(world), this.now.call, this.random);
     }
     for (const each of this.off.splice(0)) each();
     this.isLookedUp = false;
     this.takeAway(world);
     const filled = this.now.state === 'filled' ? this.fill(world) : null;
+    if (this.now.state === 'filled' && call.probe !== 0n) {
+      const { word } = this.data;
+      anyProbeFlags(this.data.memory(world), call.probe, (at) => this.data.number(world, at, word), this.random);
+    }
     this.now.asked = filled?.users ?? this.users;
     this.isUnlisted = filled?.isUnlisted === true;
     this.data.keep(world);
@@ -415,8 +428,10 @@ export class OwnData {
       this.now.changed = changeUsers(this.program, this.data.memory(world), this.now.asked, this.random);
       this.userCalls?.change(world, this.now.changed);
     }
-    const isMoved = MOVES.has(state);
-    if (thread === null || (!isMoved && state !== 'left')) return;
+    // Users may hear of a return in another thread, too.
+    const now = state === 'filled' && this.isCrowded ? 'others' : state;
+    const isMoved = MOVES.has(now);
+    if (thread === null || (!isMoved && !LEAVES.has(now))) return;
     const number = Number(this.data.numberOf(thread));
     const waits = (plan?.events.length ?? 0) > 0;
     if (waits && state === 'left') leaveWaiting(this.data.memory(world), this.now.call, number, plan!, this.random);
@@ -428,7 +443,7 @@ export class OwnData {
     if (effects?.hijack !== true || (waits && isMoved)) return;
     const depth = Number(this.data.number(world, this.data.headOf(thread, 'depth'), this.data.word));
     if (depth === 0) return;
-    this.now.back = returnState(state, this.data.memory(world), this.now.call, { number, depth }, this.random);
+    this.now.back = returnState(now, this.data.memory(world), this.now.call, { number, depth }, this.random);
     if (state !== 'overtaken') return;
     this.contention.end();
     this.contend(world, true);

@@ -11,7 +11,7 @@ import type { ProofWorld } from './world.js';
 import type { Write } from './writes.js';
 
 /** Where the tracer's data is. */
-export type OwnPlaces = Omit<TracerMemory, 'word' | 'capacity' | 'store'>;
+export type OwnPlaces = Omit<TracerMemory, 'word' | 'capacity' | 'store' | 'aside'>;
 
 export class OwnMemory {
   readonly word: 4 | 8;
@@ -20,11 +20,15 @@ export class OwnMemory {
   /** Pages as they were when the trial began, where that is not as they are in the image. */
   private readonly before = new Map<Address, Uint8Array>();
 
-  /** @param own  ranges of the tracer */
+  /**
+   * @param own       ranges of the tracer
+   * @param original  the other world of a trial
+   */
   constructor(
     private readonly program: Program,
     private readonly own: readonly { readonly start: Address; readonly end: Address }[],
     private readonly places: OwnPlaces,
+    private readonly original: ProofWorld,
   ) {
     this.word = program.image.wordBytes;
     this.ring = places.ring;
@@ -54,7 +58,18 @@ export class OwnMemory {
         for (const [i, byte] of bytes.entries()) this.pageAt(world, at + BigInt(i))[pageOffset(at + BigInt(i))] = byte;
         world.write(at, bytes);
       },
+      aside: (at, value) => this.aside([world, this.original], at, value),
     };
+  }
+
+  /** Writes a word that belongs to neither image, for both. */
+  private aside(worlds: readonly ProofWorld[], at: Address, value: bigint): boolean {
+    const { word } = this;
+    const isFree = (each: ProofWorld): boolean =>
+      !each.layout.owns(at) && !each.layout.owns(at + BigInt(word - 1)) && each.readable(at, word) !== null;
+    if (!worlds.every(isFree)) return false;
+    for (const each of worlds) each.writeWord(at, BigInt.asUintN(8 * word, value));
+    return true;
   }
 
   /** A page as it was when the trial began, for changes that belong to the state. */

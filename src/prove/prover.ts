@@ -130,7 +130,7 @@ export class Prover {
       ({ sites }) =>
         sites.program.loadMap?.parts.filter(({ kind }) => kind === 'runtime').flatMap(({ ranges }) => ranges) ?? [],
     );
-    this.data = this.wanted.known ? OwnData.of(program, this.own, emulation) : null;
+    this.data = this.wanted.known ? OwnData.of(program, this.own, emulation, this.original.world) : null;
     const step = Math.max(1, Math.floor(this.subjects.length / ADDRESSES));
     this.addresses = BigUint64Array.from(
       this.subjects.filter((_, i) => i % step === 0),

@@ -4,26 +4,18 @@
  */
 import {
   GRAPH_ENTRY_COUNT,
-  GRAPH_ENTRY_WORDS,
-  GRAPH_USER_COUNT,
-  graphEntryBytes,
   ONE_STACK,
   PROBE_INSTANCE_COUNT,
-  type PROBE_INSTANCE_WORDS,
   RING_FLAGS,
-  RING_HEADER,
   SIDE_ENTRY_COUNT,
-  SIDE_ENTRY_WORD_COUNT,
-  SIDE_ENTRY_WORDS,
   THREAD_COUNT,
-  THREAD_WORDS,
-  THREAD_HEAD_WORDS,
   threadBytes,
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import type { Random } from './random.js';
-import type { Wanted } from './wanted.js';
+import { callers, CALLS, elsewhere, leftFrames, StateWriter, STEP, UPPER } from './state-writer.js';
 import type { WaitingCalls, WaitingPlan } from './waiting-calls.js';
+import type { Wanted } from './wanted.js';
 
 export type TracerState =
   /** As the image has it. */
@@ -94,7 +86,13 @@ export type TracerState =
    * Another thread takes a free block, or the number of a record, between the look at it and the
    * attempt to take it.
    */
-  | 'overtaken';
+  | 'overtaken'
+  /** Behind the last call under way stand others of its frame that came back. */
+  | 'stale'
+  /** The same behind a tail call whose return a return probe took. */
+  | 'stale-tail'
+  /** Numbers of 64 bits that differ from those of the call in their upper halves alone. */
+  | 'twins';
 
 /** In the order in which the trials of a site take them. */
 export const TRACER_STATES: readonly TracerState[] = [
@@ -145,13 +143,26 @@ export const TRACER_STATES: readonly TracerState[] = [
   'overtaken',
   'overtaken',
   'overtaken',
+  'stale',
+  'stale-tail',
+  'twins',
+  'twins',
 ];
 
 /** Those in which a function returns to where the one before it does. */
-export const TAILS: ReadonlySet<TracerState | null> = new Set<TracerState>(['tail', 'probed-tail', 'lost-tail']);
+export const TAILS: ReadonlySet<TracerState | null> = new Set<TracerState>([
+  'tail',
+  'probed-tail',
+  'lost-tail',
+  'stale-tail',
+]);
 
 /** Those of them in which it returns to a return probe. */
-export const PROBED_TAILS: ReadonlySet<TracerState | null> = new Set<TracerState>(['probed-tail', 'lost-tail']);
+export const PROBED_TAILS: ReadonlySet<TracerState | null> = new Set<TracerState>([
+  'probed-tail',
+  'lost-tail',
+  'stale-tail',
+]);
 
 /** Those in which callbacks change registers in their frames; in one of them also without room. */
 export const REWRITES: ReadonlySet<TracerState | null> = new Set<TracerState>(['rewritten', 'side-full']);
@@ -184,6 +195,11 @@ export interface TracerMemory {
   readonly handler: Address | null;
   readonly trap: Address | null;
   store(at: Address, value: bigint, size: number): void;
+  /**
+   * The same for a word of memory that is of no image, for both.
+   * @returns whether it is there
+   */
+  aside(at: Address, value: bigint): boolean;
 }
 
 /** What tells the call for which a state is made. */
@@ -204,142 +220,10 @@ export interface StateCall {
 }
 
 const HIGH = 0xffff_ffffn;
+/** Bits of the ring's flags that nothing asks. */
+const UNASKED_FLAGS = HIGH ^ BigInt(RING_FLAGS.keepOldest);
 /** Records for which there is room at last: one, or more than any event of a probe needs. */
 const roomLeft = (random: Random): number => (random.below(3) === 0 ? 1 : 1 + random.below(48));
-const ALL_USERS = (1n << BigInt(GRAPH_USER_COUNT)) - 1n;
-/** Bytes between frames of calls of one stack. */
-const STEP = 32n;
-/** Most calls of a state that are under way, or were left; loops that go two by two see both. */
-const CALLS = 6;
-
-/** Writes the state of a thread's block and of the ring. */
-class StateWriter {
-  private readonly block: Address;
-
-  constructor(
-    private readonly memory: TracerMemory,
-    private readonly call: StateCall,
-    private readonly number: number,
-  ) {
-    this.block = this.at(number);
-  }
-
-  private at(number: number): Address {
-    return this.memory.threads + BigInt(number * threadBytes(this.memory.word));
-  }
-
-  ring(field: keyof typeof RING_HEADER, value: bigint): void {
-    const size = field === 'head' || field === 'dropped' ? 8 : 4;
-    this.memory.store(this.memory.ring + BigInt(RING_HEADER[field]), value, size);
-  }
-
-  /**
-   * So many blocks from `first` on belong to others, which have calls of their own under way.
-   * @param meets  those of a thread that is gone, whose stack the running one has now
-   */
-  others(first: number, count: number, random: Random, meets = false): void {
-    for (let i = first; i < first + count; i++) {
-      const other = new StateWriter(this.memory, { ...this.call, owner: BigInt(0x1000 + random.below(0x1000)) }, i);
-      const frames = [...elsewhere(random.below(CALLS)), ...(meets ? [0n] : [])];
-      other.own().calls(0, frames);
-      other.side(frames);
-      other.waiting(0, frames, random);
-    }
-  }
-
-  own(): this {
-    this.memory.store(this.block, this.call.owner, this.memory.word);
-    return this;
-  }
-
-  head(name: keyof typeof THREAD_WORDS, value: bigint): void {
-    const { word, store } = this.memory;
-    store(this.block + BigInt(THREAD_WORDS[name] * word), value, word);
-  }
-
-  /** Calls under way, the oldest first, by the distance of their frames from the one that comes. */
-  calls(first: number, distances: readonly bigint[]): void {
-    const { word, store } = this.memory;
-    distances.forEach((distance, i) => {
-      const entry = this.block + BigInt(THREAD_HEAD_WORDS * word + (first + i) * graphEntryBytes(word));
-      const put = (name: keyof typeof GRAPH_ENTRY_WORDS, value: bigint): void => {
-        store(entry + BigInt(GRAPH_ENTRY_WORDS[name] * word), value, word);
-      };
-      put('frame', BigInt.asUintN(8 * word, this.call.frame + distance));
-      put('parentIp', 0x1234n + BigInt(i));
-      // Users that wanted them: of calls that were left the next one must not have any.
-      put('users', ALL_USERS);
-    });
-    this.head('depth', BigInt(first + distances.length));
-  }
-
-  /** Functions in the place of others that are under way. */
-  side(distances: readonly bigint[], first = 0): void {
-    const { word, store } = this.memory;
-    const begin = this.block + BigInt(THREAD_HEAD_WORDS * word + GRAPH_ENTRY_COUNT * graphEntryBytes(word));
-    distances.forEach((distance, i) => {
-      const entry = begin + BigInt(SIDE_ENTRY_WORD_COUNT * (first + i) * word);
-      store(entry + BigInt(SIDE_ENTRY_WORDS.frame * word), BigInt.asUintN(8 * word, this.call.frame + distance), word);
-    });
-    this.head('sideDepth', BigInt(first + distances.length));
-  }
-
-  /** Calls that return probes wait for: some of the event that comes. */
-  waiting(first: number, distances: readonly bigint[], random: Random): void {
-    const { word, store, waiting } = this.memory;
-    if (waiting === null) return;
-    distances.forEach((distance, i) => {
-      const put = (name: keyof typeof PROBE_INSTANCE_WORDS, value: bigint): void => {
-        store(waiting.wordAt(this.number, first + i, name), BigInt.asUintN(8 * word, value), word);
-      };
-      put('frame', this.call.stack + distance);
-      put('event', random.below(2) === 0 ? this.call.event : 0n);
-      put('parentIp', 0x1234n + BigInt(i));
-    });
-    store(waiting.depthAt(this.number), BigInt(first + distances.length), word);
-  }
-
-  /**
-   * The last ones took their return from each other, the first of them from the graph tracer, or,
-   * where that is not known, from another one, too.
-   */
-  chain(end: number, count: number, isKnown = true): void {
-    const { word, store, waiting, handler, trap } = this.memory;
-    if (waiting === null || trap === null) return;
-    for (let i = 0; i < count; i++) {
-      const parent = isKnown && i === count - 1 ? handler! : trap;
-      store(waiting.wordAt(this.number, end - 1 - i, 'parentIp'), parent, word);
-    }
-  }
-
-  /** One of the calls in a chain goes to its caller: those below it are none of the chain. */
-  breakChain(end: number, place: number, random: Random): void {
-    const { word, store, waiting, handler, trap } = this.memory;
-    if (waiting === null || trap === null || handler === null) return;
-    store(waiting.wordAt(this.number, end - 1 - place, 'parentIp'), 0x1234n, word);
-    for (let i = place + 1; i < end; i++) {
-      store(waiting.wordAt(this.number, end - 1 - i, 'parentIp'), random.below(3) > 0 ? handler : trap, word);
-    }
-  }
-
-  /** The thread's neighbour has as many calls under way as there can be, of a traced function. */
-  neighbour(): void {
-    const { word, store, waiting, handler } = this.memory;
-    if (waiting === null || handler === null || this.number === 0) return;
-    for (let i = 0; i < PROBE_INSTANCE_COUNT; i++) {
-      store(waiting.wordAt(this.number - 1, i, 'parentIp'), handler, word);
-    }
-  }
-}
-
-/** Frames of callers, which lie above: the oldest call first. */
-const callers = (count: number): bigint[] => Array.from({ length: count }, (_, i) => BigInt(count - i) * STEP);
-/** Frames of calls that were left: the last one as far off as one of the same stack can be. */
-const leftFrames = (count: number): bigint[] =>
-  Array.from({ length: count }, (_, i) => (i < count - 1 ? BigInt(-1 - i) * STEP : 1n - ONE_STACK));
-/** Frames of other stacks. */
-const elsewhere = (count: number): bigint[] =>
-  Array.from({ length: count }, (_, i) => BigInt(count + 2 - i) * ONE_STACK);
 
 /**
  * Brings the data into a state before a trial. `again`, `redirected`, `rewritten` and `unmapped`
@@ -349,17 +233,19 @@ const elsewhere = (count: number): bigint[] =>
 export function enterState(state: TracerState, memory: TracerMemory, call: StateCall, random: Random): boolean {
   const { capacity } = memory;
   const writer = new StateWriter(memory, call, 0);
+  if (CROWDED.has(state)) writer.beyond();
   switch (state) {
     case 'ring-end':
       writer.ring('head', capacity - BigInt(random.below(2)));
       return true;
     case 'ring-wrapped':
       writer.ring('head', HIGH);
+      writer.ring('flags', UNASKED_FLAGS);
       return true;
     case 'ring-full':
     case 'ring-nearly-full':
       writer.ring('head', state === 'ring-full' ? capacity : capacity - BigInt(roomLeft(random)));
-      writer.ring('flags', BigInt(RING_FLAGS.keepOldest));
+      writer.ring('flags', HIGH);
       writer.ring('dropped', HIGH);
       return true;
     case 'others':
@@ -397,13 +283,19 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
     case 'not-watching':
       if (memory.watching !== null) memory.store(memory.watching, 0n, memory.word);
       return memory.watching !== null;
-    default: {
-      const number = random.below(THREAD_COUNT);
-      const own = new StateWriter(memory, call, number);
-      if (enterCalls(state, own, random)) own.others(0, number, random, true);
-      return true;
-    }
+    default:
+      return enterBlock(state, memory, call, random);
   }
+}
+
+/** A state of what the thread has under way, in any of the blocks. */
+function enterBlock(state: TracerState, memory: TracerMemory, call: StateCall, random: Random): boolean {
+  const isTwin = state === 'twins';
+  const number = random.below(THREAD_COUNT);
+  const own = new StateWriter(memory, call, number);
+  if (isTwin && memory.word === 4) return false;
+  if (enterCalls(state, own, random)) own.others(0, number, random, !isTwin, isTwin);
+  return true;
 }
 
 /** A block that is free, or the thread's own: then another thread takes a record's number. */
@@ -443,6 +335,40 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
     case 'other-stack':
       writer.own().calls(0, [...elsewhere(some()), -ONE_STACK, 0n]);
       return true;
+    case 'stale':
+      writer.own().stale(callers(some()), random);
+      return true;
+    case 'twins': {
+      const frames = [...callers(some()), UPPER];
+      writer.own().calls(0, frames);
+      writer.side(frames);
+      writer.waiting(0, frames, random, true);
+      return true;
+    }
+    case 'redirected':
+      // Only where what the caller needs is kept is there more than one way.
+      if (random.below(2) === 0) return false;
+      writer.own().side(callers(SIDE_ENTRY_COUNT));
+      return true;
+    case 'side-full':
+      writer.own().side(callers(SIDE_ENTRY_COUNT));
+      writer.waiting(0, callers(PROBE_INSTANCE_COUNT), random);
+      return true;
+    case 'side-left': {
+      const frames = [...callers(some()), ...leftFrames(1 + some())];
+      writer.own().side(frames);
+      writer.waiting(0, frames, random);
+      return true;
+    }
+    default:
+      return enterTail(state, writer, random);
+  }
+}
+
+/** The same where the function was called by a tail call. */
+function enterTail(state: TracerState, writer: StateWriter, random: Random): boolean {
+  const some = (): number => random.below(CALLS);
+  switch (state) {
     case 'tail':
       writer.own().calls(0, [...callers(some()), 0n]);
       return true;
@@ -462,19 +388,10 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
       if (count > 0 && random.below(2) === 0) writer.breakChain(count, random.below(count), random);
       return true;
     }
-    case 'redirected':
-      // Only where what the caller needs is kept is there more than one way.
-      if (random.below(2) === 0) return false;
-      writer.own().side(callers(SIDE_ENTRY_COUNT));
-      return true;
-    case 'side-full':
-      writer.own().side(callers(SIDE_ENTRY_COUNT));
-      writer.waiting(0, callers(PROBE_INSTANCE_COUNT), random);
-      return true;
-    case 'side-left': {
-      const frames = [...callers(some()), ...leftFrames(1 + some())];
-      writer.own().side(frames);
-      writer.waiting(0, frames, random);
+    case 'stale-tail': {
+      const [before, count] = [some(), 1 + random.below(2)];
+      writer.own().stale([...callers(before), ...new Array<bigint>(count).fill(0n)], random);
+      writer.chain(before + count, count);
       return true;
     }
     default:
@@ -504,6 +421,11 @@ export const NOTHING_NEW: OnWayBack = { left: 0, block: null, isGone: false };
 
 /** States in which a function comes back in another thread. */
 export const MOVES: ReadonlySet<TracerState> = new Set<TracerState>(['others', 'moved', 'retried', 'overtaken']);
+/** Those in which all blocks may belong to others: then none lies behind the last. */
+const CROWDED: ReadonlySet<TracerState> = new Set<TracerState>([...MOVES, 'no-block']);
+
+/** States in which calls are left on the way back. */
+export const LEAVES: ReadonlySet<TracerState> = new Set<TracerState>(['left', 'twins']);
 
 /** Changes the data while a function is on its way back. */
 export function returnState(
@@ -520,6 +442,11 @@ export function returnState(
     return left;
   };
   if (state === 'left') return { ...NOTHING_NEW, left: leave(1 + random.below(CALLS)) };
+  if (state === 'twins') {
+    const frames = [UPPER, -UPPER].slice(0, GRAPH_ENTRY_COUNT - depth);
+    new StateWriter(memory, call, number).calls(depth, frames);
+    return { ...NOTHING_NEW, left: frames.length };
+  }
   if (!MOVES.has(state)) return NOTHING_NEW;
   const left = state === 'moved' ? leave(random.below(CALLS)) : 0;
   // It comes back in a thread that has calls of its own, or in one for which there is no block.
