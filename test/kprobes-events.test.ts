@@ -52,6 +52,18 @@ function shown(argument: string): string {
   return formatFetched(compiled!.type, direct, (address) => (address === 0x1234n ? 'f+0x4' : ''));
 }
 
+test('a text that ends where nothing is mapped: what stands before is recorded, and that it is not whole', () => {
+  // 0x10f0 on: 16 bytes, then nothing is mapped. The runtime's callback leaves what it has read.
+  const [compiled] = compileArguments(parseProbe('p f +240(%di):string', 64), context);
+  const words = runProgram([compiled!], source);
+  expect(words.slice(0, 4).map((word) => word.toString(16))).toEqual([
+    '1',
+    'f7f6f5f4f3f2f1f0',
+    'fffefdfcfbfaf9f8',
+    '0',
+  ]);
+});
+
 describe('definitions', () => {
   test.each([
     ['p f', { isReturn: false, group: 'kprobes', event: 'p_f_0', where: { name: 'f', offset: 0n } }],

@@ -186,6 +186,19 @@ describe('states of the tracer', () => {
   test('PV-3: unmapped: text whose address cannot be read is none, and nothing of what comes later', () => {
     const unmapped = TRACER_STATES.flatMap((state, n) => (state === 'unmapped' ? [n] : []));
     expect(runOf('ppc32/regs+probes probe-faults', unmapped).flaw).toBeNull();
+    // Behind pointers that could not be read themselves.
+    expect(runOf('arm64/regs+probes jump-chains', unmapped).flaw).toBeNull();
+  });
+
+  test('PV-4: a way that comes to its end behind its budget is no difference', () => {
+    // Three texts of 63 bytes, byte by byte: more instructions than the budget of these trials.
+    const pair = makeImage(mutantImages.find(({ name }) => name === 'arm64/regs+probes probe-chains')!);
+    if (typeof pair === 'string') throw new Error(pair);
+    const original = readElf(pair.original);
+    const prover = new Prover(original, readElf(pair.patched), archOf(original.header), { budget: 1000 });
+    const tried = prover.subjects.map((subject) => prover.trialOf(subject)).find((each) => each !== null)!;
+    const { entry, seed } = prover.turn(tried.trial, tried.entries, 0);
+    expect(prover.attempt(prover.trials(tried.trial), entry, seed)).toMatchObject({ kind: 'open', reason: 'budget' });
   });
 
   test('PV-3: redirected: a return probe behind the graph tracer has the return last', () => {

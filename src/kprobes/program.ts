@@ -117,9 +117,9 @@ export function runProgram(list: readonly CompiledArgument[], source: FetchSourc
             : read(value + at + BigInt(i * wordBytes), wordBytes);
         const text = from === null ? null : readText(source, BigInt.asUintN(bits, from));
         for (let word = 0; word < STRING_WORDS; word++) {
-          out.push(text === null ? 0n : unsigned(text.subarray(8 * word, 8 * word + 8), littleEndian));
+          out.push(text === null ? 0n : unsigned(text.bytes.subarray(8 * word, 8 * word + 8), littleEndian));
         }
-        element = text === null ? null : 0n;
+        element = text?.isWhole === true ? 0n : null;
       } else {
         const size = elementBytes(type, wordBytes);
         element = value === null ? null : read(value + at + BigInt(i * size), size);
@@ -131,16 +131,16 @@ export function runProgram(list: readonly CompiledArgument[], source: FetchSourc
   return out;
 }
 
-/** Text in the room that a record has for it; null: it lies where nothing is mapped. */
-function readText(source: FetchSource, address: bigint): Uint8Array | null {
-  const out = new Uint8Array(PROBE_STRING_BYTES);
+/** Text in the room that a record has for it, up to a place that is not mapped. */
+function readText(source: FetchSource, address: bigint): { readonly bytes: Uint8Array; readonly isWhole: boolean } {
+  const bytes = new Uint8Array(PROBE_STRING_BYTES);
   for (let i = 0; i < PROBE_STRING_BYTES - 1; i++) {
     const byte = source.read(address + BigInt(i), 1);
-    if (byte === null) return null;
+    if (byte === null) return { bytes, isWhole: false };
     if (byte[0] === 0) break;
-    out[i] = byte[0]!;
+    bytes[i] = byte[0]!;
   }
-  return out;
+  return { bytes, isWhole: true };
 }
 
 /** Values of the arguments from what was recorded; words that are missing make a fault. */

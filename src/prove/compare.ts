@@ -313,14 +313,17 @@ const FAR_BEYOND = 10;
 /**
  * Why a patched way that ran out of its budget never comes to its end; null: it may be a long one.
  * What the tracer brought with it has bounds: of an image's own functions nothing is known.
- * @param end  the place that it was to come to; what stops there still does
+ * @param end  the place that it was to come to
  */
 export function neverEnds({ original, patched, budget }: Pair, end: Address): string | null {
   if (patched.circles(end)) return 'goes in circles: never comes to the place behind the site';
   const { recorder } = patched;
   // The account has seen enough.
   patched.recorder = null;
+  // Hooks of the trial see nothing any more.
+  const off = patched.machine.hook(end, () => 'stop');
   const stop = patched.run(FAR_BEYOND * budget);
+  off();
   patched.recorder = recorder;
   const isTracers = patched.layout.owns(patched.machine.pc) && !original.layout.owns(patched.machine.pc);
   if (stop.kind === 'step-limit') return isTracers ? 'runs on in the tracer: far longer than its code ever does' : null;

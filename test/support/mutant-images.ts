@@ -172,8 +172,14 @@ const FAULTS =
 const SIZES =
   'a=+0($arg1):x64[2] b=+1($arg1):u8 c=+0(+8($arg1)):x64 d=$arg1:u8 e=+0($arg2):string[1] f=+2($arg1):s64 g=+0($arg1):u32[5]';
 
+/** Texts and elements behind pointers that could not be read themselves, and what comes later. */
+const CHAINS =
+  'a=+0(+4096($arg1)):string b=+8(+4096($arg2)):string[2] c=+2(+4096($arg1)):x8[3] d=+4(+0(+4096($arg2))):u32 e=\\5';
+
 /** The same for places that are no entries. */
 const ELSEWHERE = FETCHED.replace('a=$arg1 ', '').replaceAll('$arg1', '$stack').replaceAll('$arg2', '$stack');
+
+const onStack = (text: string): string => text.replaceAll('$arg1', '$stack').replaceAll('$arg2', '$stack');
 
 /** Ways with probes, which bring the object with their code. */
 const probeWays: typeof ways = {
@@ -183,10 +189,11 @@ const probeWays: typeof ways = {
   'probe-faults': { options: ['--probe', `p:x leaf ${FAULTS}`] },
   'probe-sizes': { options: ['--probe', `p:x leaf ${SIZES}`] },
   'jump-sizes': {
-    options: [
-      ...['--probe', `p:x outer+JUMP ${SIZES.replaceAll('$arg1', '$stack').replaceAll('$arg2', '$stack')}`],
-      '--optimize',
-    ],
+    options: ['--probe', `p:x outer+JUMP ${onStack(SIZES)}`, '--optimize'],
+  },
+  'probe-chains': { options: ['--probe', `p:x leaf ${CHAINS}`] },
+  'jump-chains': {
+    options: ['--probe', `p:x outer+JUMP ${onStack(CHAINS)}`, '--optimize'],
   },
   'probe-two': {
     session: session(
