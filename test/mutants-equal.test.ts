@@ -43,7 +43,8 @@ function assembled(name: Name, source: string) {
 /**
  * Whether `|A|B|` in the source may be B in place of A. `f` is called from elsewhere, `g` from the
  * source alone, `h` is no C, `v` is as `f` and has no result, `o` is the entry of sites that are
- * ordinary calls; the tool may write something else at `label`.
+ * ordinary calls, `k` is as `f` and its first argument is not 0, `i` goes on to a function of two
+ * arguments; the tool may write something else at `label`.
  */
 function isSame(name: Name, source: string): boolean {
   const form = (index: 1 | 2): string =>
@@ -54,13 +55,15 @@ function isSame(name: Name, source: string): boolean {
   const { emulation, abi } = arches.find(({ target }) => target.id === name)!;
   if (emulation.kind !== 'ir') throw new Error('no emulation');
   const machine = { lifter: emulation.lifter, proof: emulation.proof, abi };
-  const callersOf = { f: 'abi', g: 'inside', h: 'any', v: 'abi', o: 'any' } as const;
-  const functions = (['f', 'g', 'h', 'v', 'o'] as const).flatMap((each): CodeFunction[] => {
+  const callersOf = { f: 'abi', g: 'inside', h: 'any', v: 'abi', o: 'any', k: 'abi', i: 'any' } as const;
+  const functions = (['f', 'g', 'h', 'v', 'o', 'k', 'i'] as const).flatMap((each): CodeFunction[] => {
     const start = original.at(each);
     if (start === null) return [];
-    const isCompiled = each !== 'h' && each !== 'o';
+    const isCompiled = each !== 'h' && each !== 'o' && each !== 'i';
     const is = { isCompiled, isVoid: each === 'v', isOrdinary: each === 'o' };
-    return [{ starts: [start], callers: callersOf[each], calls: 0, ...is }];
+    const set = each === 'k' ? [abi.argumentRegisters[0]!] : [];
+    const hands = each === 'i' ? abi.argumentRegisters.slice(0, 2) : null;
+    return [{ starts: [start], callers: callersOf[each], calls: 0, ...is, set, hands }];
   });
   const label = original.at('label');
   const range = { start: 0n, end: BigInt(original.bytes.length), bytes: original.bytes };
@@ -76,6 +79,13 @@ type Row = readonly [what: string, isSame: boolean, source: string];
 
 const arm64: readonly Row[] = [
   ['written before it is read', true, 'f: |mov x9,#1|nop| ; mov x9,#2; mov x0,x9; ret'],
+  ['on a way that an argument never takes', true, 'k: |cbz x0,1f|nop| ; mov x0,#1; 1: ret'],
+  ['on a way that any argument may take', false, 'f: |cbz x0,1f|nop| ; mov x0,#1; 1: ret'],
+  ['what no argument is', true, 'i: |mov x8,#1|nop| ; br x4'],
+  ['the second of two arguments', false, 'i: |mov x1,#1|nop| ; br x4'],
+  ['read behind a breakpoint that ends all', true, 'f: |mov x9,#1|nop| ; cbz x0,1f; brk #1; 1: mov x9,#2; ret'],
+  ['asked whether two are equal, as a number', true, 'f: |cmp x0,x1|cmp x1,x0| ; cset w0,ne; ret'],
+  ['asked which of two is less, as a number', false, 'f: |cmp x0,x1|cmp x1,x0| ; cset w0,lo; ret'],
   ['read', false, 'f: |mov x9,#1|nop| ; mov x0,x9; ret'],
   ['read on one of two ways', false, 'f: |mov x9,#1|nop| ; cbz x0,1f; mov x9,#2; 1: mov x0,x9; ret'],
   ['written on both ways', true, 'f: |mov x9,#1|nop| ; cbz x0,1f; mov x9,#2; ret; 1: mov x9,#3; ret'],
@@ -93,8 +103,9 @@ const arm64: readonly Row[] = [
   ],
   ['flags of an unknown callee', true, 'f: mov x29,x30; |cmp x0,#1|nop| ; blr x8; mov x30,x29; ret'],
   [
+    // A function finds no flags, as it finds nothing in x9.
     'flags of a callee that goes elsewhere',
-    false,
+    true,
     'f: mov x29,x30; |cmp x0,#1|nop| ; bl h; mov x30,x29; ret; h: br x10',
   ],
   ['flags of a callee that comes back', true, 'f: mov x29,x30; |cmp x0,#1|nop| ; bl h; mov x30,x29; ret; h: ret'],
@@ -300,6 +311,9 @@ const ppc: readonly Row[] = [
 ];
 
 const x86: readonly Row[] = [
+  // rep; ret and ret; mov %rdi,%rax and mov %edi,%eax.
+  ['behind a prefix that says nothing', true, 'f: |jmp 1f|jmp 1f+1| ; nop; 1: .byte 0xf3,0xc3'],
+  ['behind a prefix for 64 bits', false, 'f: |jmp 1f|jmp 1f+1| ; nop; 1: .byte 0x48,0x89,0xf8; ret'],
   ['a scratch register at the end', true, 'f: |mov $1,%r11d|.fill 6,1,0x90| ; ret'],
   ['a register of the caller at the end', false, 'f: |mov $1,%ebx|.fill 5,1,0x90| ; ret'],
   [

@@ -6,7 +6,7 @@ import type { Program } from '../program/program.js';
 import { GRAPH_USER_COUNT, OPS_WORDS, RING_HEADER_BYTES, RING_RECORD_BYTES } from '../runtime/abi.js';
 import type { ChangedUsers, GraphUser } from './graph-users.js';
 import type { Random } from './random.js';
-import type { TracerMemory } from './tracer-states.js';
+import type { TracerMemory } from './state-writer.js';
 
 export const NO_CHANGE: ChangedUsers = { gone: new Set(), came: [] };
 

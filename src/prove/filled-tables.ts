@@ -21,8 +21,7 @@ import {
 import type { Address } from '../units.js';
 import { type GraphUser, wordReader } from './graph-users.js';
 import { mix, Random } from './random.js';
-import { UPPER } from './state-writer.js';
-import type { TracerMemory } from './tracer-states.js';
+import { type TracerMemory, UPPER } from './state-writer.js';
 import type { Wanted } from './wanted.js';
 
 /** Records of a ring that has room behind those that a trial writes. */

@@ -28,6 +28,7 @@ import { PreservedRegisters } from './preserved.js';
 import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
 import { ThreadKey } from './thread-key.js';
+import type { StateCall } from './state-writer.js';
 import {
   enterState,
   leaveSide,
@@ -38,7 +39,6 @@ import {
   NOTHING_NEW,
   returnState,
   REWRITES,
-  type StateCall,
   TAILS,
   type TracerState,
 } from './tracer-states.js';

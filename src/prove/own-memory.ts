@@ -6,7 +6,7 @@ import type { Program } from '../program/program.js';
 import { graphEntryBytes, RING_HEADER, THREAD_HEAD_WORDS, THREAD_WORDS, threadBytes } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import { differing, PAGE_BYTES } from './layout.js';
-import type { TracerMemory } from './tracer-states.js';
+import type { TracerMemory } from './state-writer.js';
 import type { ProofWorld } from './world.js';
 import type { Write } from './writes.js';
 

@@ -23,7 +23,8 @@ import {
 import type { Address } from '../units.js';
 import { type ChangedUsers, type GraphUser, wantsCall } from './graph-users.js';
 import type { OwnMemory } from './own-memory.js';
-import type { OnWayBack, StateCall, TracerState } from './tracer-states.js';
+import type { StateCall } from './state-writer.js';
+import type { OnWayBack, TracerState } from './tracer-states.js';
 import { dataRecords, type ReturnPlaces, type WaitingCalls, type WaitingPlan } from './waiting-calls.js';
 import type { Wanted, WantedCall } from './wanted.js';
 import type { ProofWorld } from './world.js';

@@ -20,7 +20,8 @@ import {
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import type { Random } from './random.js';
-import type { StateCall, TracerMemory } from './tracer-states.js';
+import type { WaitingCalls } from './waiting-calls.js';
+import type { Wanted } from './wanted.js';
 
 const ALL_USERS = (1n << BigInt(GRAPH_USER_COUNT)) - 1n;
 /** Bytes between frames of calls of one stack. */
@@ -31,6 +32,46 @@ export const CALLS = 6;
 const STALE = 3;
 /** From a number to one that is the same in its lower half. */
 export const UPPER = 1n << 32n;
+
+/** Where the tracer's data is, and how it is written. */
+export interface TracerMemory {
+  readonly word: 4 | 8;
+  readonly ring: Address;
+  readonly threads: Address;
+  readonly stopped: Address | null;
+  readonly watching: Address | null;
+  /** The ops whose filter a graph tracer asks that is a branch of the entry. */
+  readonly graphOps: Address | null;
+  readonly capacity: bigint;
+  /** Calls that return probes wait for; null: there are none. */
+  readonly waiting: WaitingCalls | null;
+  /** Where functions return to that the graph tracer took, or a return probe; null: none does. */
+  readonly handler: Address | null;
+  readonly trap: Address | null;
+  store(at: Address, value: bigint, size: number): void;
+  /**
+   * The same for a word of memory that is of no image, for both.
+   * @returns whether it is there
+   */
+  aside(at: Address, value: bigint): boolean;
+}
+
+/** What tells the call for which a state is made. */
+export interface StateCall {
+  /** What the running thread's block has as its owner. */
+  readonly owner: bigint;
+  /** The function's frame, and what its function in the place of another one is told by. */
+  readonly frame: bigint;
+  /** The same for return probes: the stack pointer behind the return. */
+  readonly stack: bigint;
+  /** An event that waits for the function's return; 0n: none does. */
+  readonly event: bigint;
+  /** The object of the probe that the tracer handles there; 0n: there is none. */
+  readonly probe: Address;
+  /** Its site, and what that calls. */
+  readonly ip: Address;
+  readonly wanted: Wanted | null;
+}
 
 /** Writes the state of a thread's block and of the ring. */
 export class StateWriter {

@@ -11,11 +11,19 @@ import {
   THREAD_COUNT,
   threadBytes,
 } from '../runtime/abi.js';
-import type { Address } from '../units.js';
 import type { Random } from './random.js';
-import { callers, CALLS, elsewhere, leftFrames, StateWriter, STEP, UPPER } from './state-writer.js';
-import type { WaitingCalls, WaitingPlan } from './waiting-calls.js';
-import type { Wanted } from './wanted.js';
+import {
+  callers,
+  CALLS,
+  elsewhere,
+  leftFrames,
+  type StateCall,
+  StateWriter,
+  STEP,
+  type TracerMemory,
+  UPPER,
+} from './state-writer.js';
+import type { WaitingPlan } from './waiting-calls.js';
 
 export type TracerState =
   /** As the image has it. */
@@ -178,46 +186,6 @@ export const NULL_POINTERS: ReadonlySet<TracerState | null> = new Set<TracerStat
 
 /** What a thread's block says while callbacks of the list run. */
 export const LIST_ACTIVE = 5n;
-
-/** Where the tracer's data is, and how it is written. */
-export interface TracerMemory {
-  readonly word: 4 | 8;
-  readonly ring: Address;
-  readonly threads: Address;
-  readonly stopped: Address | null;
-  readonly watching: Address | null;
-  /** The ops whose filter a graph tracer asks that is a branch of the entry. */
-  readonly graphOps: Address | null;
-  readonly capacity: bigint;
-  /** Calls that return probes wait for; null: there are none. */
-  readonly waiting: WaitingCalls | null;
-  /** Where functions return to that the graph tracer took, or a return probe; null: none does. */
-  readonly handler: Address | null;
-  readonly trap: Address | null;
-  store(at: Address, value: bigint, size: number): void;
-  /**
-   * The same for a word of memory that is of no image, for both.
-   * @returns whether it is there
-   */
-  aside(at: Address, value: bigint): boolean;
-}
-
-/** What tells the call for which a state is made. */
-export interface StateCall {
-  /** What the running thread's block has as its owner. */
-  readonly owner: bigint;
-  /** The function's frame, and what its function in the place of another one is told by. */
-  readonly frame: bigint;
-  /** The same for return probes: the stack pointer behind the return. */
-  readonly stack: bigint;
-  /** An event that waits for the function's return; 0n: none does. */
-  readonly event: bigint;
-  /** The object of the probe that the tracer handles there; 0n: there is none. */
-  readonly probe: Address;
-  /** Its site, and what that calls. */
-  readonly ip: Address;
-  readonly wanted: Wanted | null;
-}
 
 const HIGH = 0xffff_ffffn;
 /** Bits of the ring's flags that nothing asks. */

@@ -25,7 +25,7 @@ import {
 import { PAGE_BYTES } from './layout.js';
 import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
-import type { StateCall } from './tracer-states.js';
+import type { StateCall } from './state-writer.js';
 import { ProofWorld } from './world.js';
 
 type OwnFrames = Omit<StateCall, 'owner'>;

@@ -13,6 +13,10 @@ const HANDLER = /^\.?(?:return_to_handler|elftrace_return_text)$/;
 /** Entries of sites. */
 const ENTRY = /^(?:ftrace_(?:regs_)?caller|_?mcount)$/;
 
+/** Callbacks of sites: of their four arguments the last is the frame. */
+const CALLBACK =
+  /^(?:ftrace_(?:ops_list|ops_assist|graph|direct)_func|elftrace_(?:probe_ftrace|function_tracer|counter|livepatch))$/;
+
 /** Where an instruction is: the same in all images that have the code. */
 export interface Place {
   /** Object of the runtime, or what else holds code of the tracer. */
@@ -147,13 +151,20 @@ export class TracerCode {
     const called = calledIn(this.object);
     const unknown: Called = { callers: 'any', isCompiled: false, calls: 0, isVoid: false, jumps: null };
     const jumps = this.jumps();
-    const isOrdinary = entriesOf(this.program).convention?.ordinaryCall === true;
+    const { convention } = entriesOf(this.program);
+    const isOrdinary = convention?.ordinaryCall === true;
+    // Where plain entries have a frame, too, every callback gets one.
+    const frame = convention === null ? undefined : machine.proof.frames[convention.name];
+    const framed = (frame?.plain ?? null) === null ? [] : [abi.argumentRegisters[3]!];
     const functions = this.names.flatMap(({ address, name, local }) => {
       if (local === null) return [];
       const said = called.get(name) ?? unknown;
       const starts = local === 0n ? [address] : [address, address + local];
       const goals = jumps.get(address) ?? null;
-      return [{ ...said, starts, jumps: goals, isOrdinary: isOrdinary && !said.isCompiled && ENTRY.test(name) }];
+      const isEntry = isOrdinary && !said.isCompiled && ENTRY.test(name);
+      const set = CALLBACK.test(name) ? framed : [];
+      const hands = name === 'elftrace_invoke' ? abi.argumentRegisters.slice(0, 4) : null;
+      return [{ ...said, starts, jumps: goals, isOrdinary: isEntry, set, hands }];
     });
     const labels = this.names.filter(({ local }) => local === null).map(({ address }) => address);
     const liveness = new Liveness(machine, this.codeRanges(), functions, labels);

@@ -117,12 +117,13 @@ export class Equality {
     if (this.facts !== null) return this.facts;
     this.change = NO_CHANGE;
     this.terms = new Terms();
-    const follow: Follow = (at, slots) => {
-      const next = this.advance({ ...this.begin(at), slots }, this.terms.facts());
-      return next?.map(({ way, facts }) => ({ at: way.at, slots: this.substitute(way.slots, facts) })) ?? null;
+    const follow: Follow = (at, slots, known) => {
+      const next = this.advance({ ...this.begin(at), slots }, known);
+      return next?.map(({ way, facts }) => ({ at: way.at, slots: this.substitute(way.slots, facts), facts })) ?? null;
     };
-    const { firstTemporary } = this.machine.lifter.slots;
-    return (this.facts = new Known(this.liveness, this.terms, firstTemporary, (slot) => this.initial(slot), follow));
+    const { slots, addressBits } = this.machine.lifter;
+    const initial = (slot: Slot): Term => this.initial(slot);
+    return (this.facts = new Known(this.liveness, this.terms, slots.firstTemporary, initial, follow, addressBits));
   }
 
   /** All slots, with what a branch says of them. */
@@ -152,14 +153,21 @@ export class Equality {
     return isSame;
   }
 
+  /** What is known where a way begins. */
+  private factsAt(at: Address): Facts {
+    return this.knowing?.facts(at, this.terms, (slot) => this.initial(slot)) ?? this.terms.facts();
+  }
+
   private begin(at: Address): Way {
     const memory = this.terms.symbol('memory');
+    const slots = this.knowing?.slots(at, this.terms, (slot) => this.initial(slot)) ?? new Map<Slot, Term>();
+    this.frame = slots.get(this.stackPointer) ?? this.initial(this.stackPointer);
     return {
       isChanged: false,
       at,
       to: null,
       last: null,
-      slots: this.knowing?.slots(at, this.terms, (slot) => this.initial(slot)) ?? new Map<Slot, Term>(),
+      slots,
       memory,
       loads: new Set(),
       looks: 0,
@@ -176,7 +184,7 @@ export class Equality {
       this.frame = this.slot(way, this.stackPointer);
       return this.meet({ ...way, isAway }, { ...way, isAway, isChanged: true }, facts);
     };
-    if (isSame(this.begin(at), this.terms.facts())) return true;
+    if (isSame(this.begin(at), this.factsAt(at))) return true;
     const ways = this.waysTo(at);
     return ways.length > 0 && ways.every((way) => this.come(way).every(({ way: each, facts }) => isSame(each, facts)));
   }
@@ -204,13 +212,13 @@ export class Equality {
 
   /** The end of a way, in each state that it may leave; none: it cannot be taken. */
   private come(places: readonly Address[]): readonly { readonly way: Way; readonly facts: Facts }[] {
-    let ways = [{ way: this.begin(places[0]!), facts: this.terms.facts() }];
+    let ways = [{ way: this.begin(places[0]!), facts: this.factsAt(places[0]!) }];
     for (const to of places.slice(1)) {
       ways = ways.flatMap(({ way, facts }) => {
         const next = this.advance(way, facts);
         // What is not followed may leave any state; so may what goes where nothing says.
         const isOpen = next?.some(({ way: { last } }) => last !== null && last.block.terminator.kind !== 'ret');
-        if (next === null || isOpen === true) return [{ way: this.begin(to), facts: this.terms.facts() }];
+        if (next === null || isOpen === true) return [{ way: this.begin(to), facts: this.factsAt(to) }];
         return next
           .filter((each) => each.way.at === to && !this.terms.isContradiction(each.facts))
           .map((each) => ({ ...each, way: { ...each.way, isAway: false } }));
@@ -230,7 +238,12 @@ export class Equality {
     const isInside = this.isInside(at);
     // A second round is not followed.
     if (isInside && isAway) return null;
-    if (!isInside || !isChanged) return this.liveness.at(at) ?? null;
+    // What is changed may come into the middle of what it does not change.
+    if (!isInside) {
+      const step = this.liveness.at(at) ?? (isChanged ? this.liveness.inMiddle(at) : null);
+      return step !== null && at < address && step.end > address ? null : step;
+    }
+    if (!isChanged) return this.liveness.at(at) ?? null;
     const rest = after.subarray(Number(at - address));
     const step = stepAt(this.machine.lifter, rest.subarray(0, MOST_BYTES), at);
     return step !== null && step.end <= address + BigInt(before.length) ? step : null;

@@ -7,6 +7,7 @@
  * for functions that only code at hand calls; of others C functions return to callers that keep to
  * the ABI, and anything else to callers that read all registers.
  */
+import type { TrapKind } from '../../src/machine/ir.js';
 import type { Address } from '../../src/units.js';
 import type { CodeRange } from './mutant-flow.js';
 import { effectOf } from './mutant-helpers.js';
@@ -30,6 +31,10 @@ export interface CodeFunction {
   readonly jumps?: readonly Address[] | null;
   /** An entry of sites that are ordinary calls: what those change no code reads behind them. */
   readonly isOrdinary?: boolean;
+  /** Registers that hold no 0 where it begins. */
+  readonly set?: readonly string[];
+  /** Arguments of what it goes on to, a function in C; null: that may be anything. */
+  readonly hands?: readonly string[] | null;
 }
 
 /** Slots with flags that no caller keeps, beside registers of their own. */
@@ -37,14 +42,16 @@ const FLAGS = [
   ...['flagsk', 'flagsa', 'flagsb', 'flagsc', 'k', 'fa', 'fb', 'fc', 'ca', 'ca32', 'ov', 'ov32'],
   ...[0, 1, 5, 6, 7].flatMap((field) => ['k', 'a', 'b'].map((part) => `cr${field}${part}`)),
 ];
+/** Traps that the runtime has. */
+const ENDS: ReadonlySet<TrapKind> = new Set<TrapKind>(['trap-instruction', 'breakpoint', 'undefined-instruction']);
 /** Most bytes of an instruction. */
 const MOST_BYTES = 16;
 /** Registers that are flags, by the register of all of them that says what is compared of it. */
 const FLAGS_OF: Readonly<Record<string, readonly string[]>> = {
   xer: ['so', 'ca', 'ca32', 'ov', 'ov32', 'xerlow'],
   cr: [0, 1, 5, 6, 7].flatMap((field) => ['k', 'a', 'b'].map((part) => `cr${field}${part}`)),
-  rflags: FLAGS.filter((name) => name.startsWith('flags')),
-  nzcv: ['k', 'fa', 'fb', 'fc'],
+  rflags: ['k', 'fa', 'fb', 'fc'],
+  nzcv: FLAGS.filter((name) => name.startsWith('flags')),
 };
 export class Liveness {
   private readonly steps = new Map<Address, Step>();
@@ -90,6 +97,8 @@ export class Liveness {
   private readonly direct = new Set<Address>();
   /** Addresses of entries of sites that are ordinary calls. */
   private readonly ordinary = new Set<Address>();
+  /** Registers that nothing reads where code goes on to a function, by addresses of that code. */
+  private readonly unhanded = new Map<Address, bigint>();
   private readonly volatile: bigint;
   /** Where functions begin, labels are, and calls come back to. */
   private readonly begins: ReadonlySet<Address>;
@@ -99,7 +108,7 @@ export class Liveness {
    */
   constructor(
     private readonly machine: Machine,
-    ranges: readonly CodeRange[],
+    private readonly ranges: readonly CodeRange[],
     private readonly functions: readonly CodeFunction[],
     labels: readonly Address[],
   ) {
@@ -228,6 +237,12 @@ export class Liveness {
     }
   }
 
+  /** Slots that hold no 0 where a function begins. */
+  setAt(address: Address): bigint {
+    const found = this.functions.find(({ starts }) => starts.includes(address));
+    return this.slotsOf(found?.set ?? []);
+  }
+
   /** Whether some way leads to an instruction. */
   isReached(address: Address): boolean {
     return this.reached.has(address);
@@ -285,6 +300,16 @@ export class Liveness {
 
   at(address: Address): Step | undefined {
     return this.steps.get(address);
+  }
+
+  /** The instruction that begins at an address, be it in the middle of another one. */
+  inMiddle(address: Address): Step | null {
+    const range = this.ranges.find(({ start, end }) => start <= address && address < end);
+    const skip = range === undefined ? 0 : Number(address - range.start);
+    const isFree = !this.labels.has(address) && address % BigInt(this.machine.lifter.codeAlignBytes) === 0n;
+    return range === undefined || !isFree
+      ? null
+      : stepAt(this.machine.lifter, range.bytes.subarray(skip, skip + MOST_BYTES), address);
   }
 
   isCompiled(address: Address): boolean {
@@ -347,6 +372,11 @@ export class Liveness {
     }
     for (const { starts, isOrdinary } of this.functions) {
       if (isOrdinary === true) for (const at of this.inside(starts)) this.ordinary.add(at);
+    }
+    for (const { starts, hands = null } of this.functions) {
+      if (hands === null) continue;
+      const free = this.volatile & ~this.slotsOf(hands) & ~this.results;
+      for (const at of this.inside(starts)) this.unhanded.set(at, free);
     }
     // Code that something else comes to, too, is none that was compiled, nor that of such an entry.
     for (const { starts, isCompiled, isOrdinary } of this.functions) {
@@ -424,7 +454,7 @@ export class Liveness {
       }
       // A trial that comes to a trap of the runtime is different, whatever registers hold.
       case 'trap':
-        return terminator.trap === 'trap-instruction' ? 0n : all;
+        return ENDS.has(terminator.trap) ? 0n : all;
       default:
         return all;
     }
@@ -433,7 +463,8 @@ export class Liveness {
   /** What is read where code goes to a place that is not known. */
   private outside({ address }: Step): bigint {
     if (this.compiled.has(address)) return this.all;
-    return this.all & ~(this.ordinary.has(address) ? this.dead | this.volatile : this.dead);
+    const free = this.unhanded.get(address) ?? 0n;
+    return this.all & ~(this.ordinary.has(address) ? this.dead | this.volatile : this.dead | free);
   }
 
   /** What is read from an address on. */

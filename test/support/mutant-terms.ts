@@ -182,12 +182,40 @@ export class Terms {
     if (op === 'add' || op === 'sub') return this.made(op, a, b);
     if (op === 'zx32' && this.narrow(a) !== a) return this.narrow(a);
     if (op === 'and') {
-      const part = this.lowerPart(a, b) ?? this.lowerPart(b, a);
+      const part = this.lowerPart(a, b) ?? this.lowerPart(b, a) ?? this.zeroFlag(a, b) ?? this.zeroFlag(b, a);
       if (part !== null) return part;
+    }
+    if (op === 'seteq' || op === 'setne') {
+      const asked = x === 0n ? b : y === 0n ? a : null;
+      const truth = asked === null ? null : this.shiftedTruth(asked);
+      if (truth !== null) return op === 'setne' ? truth : this.make(...this.opposite(truth));
     }
     if (BITS[op] !== undefined && x === 0n && this.hasBit(b!, BITS[op])) return this.number(1n);
     if (EITHER.test(op) && a > b) return this.make(op, b, a);
     return this.intern(`${op} ${of.join(' ')}`, { op, of, value: null });
+  }
+
+  /** What Z says among N, Z, C and V of a subtraction; null: that is not what is asked. */
+  private zeroFlag(flags: Term, mask: Term): Term | null {
+    const { op, of } = this.nodes[flags]!;
+    if (op !== 'testnzcv' || this.value(mask) !== Z) return null;
+    const [kind, a, b] = of as [Term, Term, Term];
+    const width = NZCV_WIDTHS.get(Number(this.value(kind) ?? -1n));
+    return width === undefined
+      ? null
+      : this.make('shl', this.make(width === 64 ? 'seteq' : 'seteq32', a, b), this.number(2n));
+  }
+
+  private opposite(truth: Term): readonly [op: string, a: Term, b: Term] {
+    const { op, of } = this.nodes[truth]!;
+    return [op.replace(/eq|ne/, (name) => (name === 'eq' ? 'ne' : 'eq')), of[0]!, of[1]!];
+  }
+
+  /** Whether two are equal, shifted to where Z is; null: a term is something else. */
+  private shiftedTruth(term: Term): Term | null {
+    const { op, of } = this.nodes[term]!;
+    const isShifted = op === 'shl' && this.value(of[1]!) === 2n && /^set(?:eq|ne)/.test(this.nodes[of[0]!]!.op);
+    return isShifted ? of[0]! : null;
   }
 
   /** Whether bits of a term are known to be set: another one is or'ed to them. */
@@ -326,12 +354,8 @@ export class Terms {
     const flags = FLAGS[op];
     const bits = flags === undefined ? undefined : FLAG_WIDTHS.get(Number(this.value(of[0]!) ?? -1n));
     if (flags !== undefined && bits !== undefined) return this.condition(flags, bits, of[1]!, of[2]!);
-    const nzcv = op === 'and' ? of.find((each) => this.nodes[each]!.op === 'testnzcv') : undefined;
-    if (nzcv !== undefined && of.some((each) => this.value(each) === Z)) {
-      const [kind, a, b] = this.nodes[nzcv]!.of as [Term, Term, Term];
-      const width = NZCV_WIDTHS.get(Number(this.value(kind) ?? -1n));
-      return width === undefined ? null : this.condition('eq', width, a, b);
-    }
+    const shifted = this.shiftedTruth(term);
+    if (shifted !== null) return this.truthOf(shifted);
     const test = /^test(eq|lt|gt)$/.exec(op);
     const code = test === null ? null : this.value(of[0]!);
     const row = code === null ? null : RECORDS[Number(code)];
@@ -374,6 +398,13 @@ export class Terms {
   isSet(term: Term, facts: Facts): boolean {
     const value = this.value(this.known(term, facts));
     return value !== null && low(value) !== 0n;
+  }
+
+  /** Whether a term is known not to be 0. */
+  isNotZero(term: Term, facts: Facts, width: number): boolean {
+    const [atom, holds] = this.condition('eq', width, term, this.number(0n));
+    const truth = this.truth(atom, facts);
+    return truth !== null && truth !== holds;
   }
 
   /** @param is32  registers have 32 bits: comparisons of so many say all */
