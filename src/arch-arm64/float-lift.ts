@@ -48,7 +48,7 @@ type Compute = (floats: Floats, width: Width, x: readonly Slot[]) => Slot;
 class Floats {
   constructor(
     readonly b: BlockBuilder,
-    private readonly mode: Slot,
+    readonly mode: Slot,
     readonly registers: readonly Slot[],
   ) {}
 
@@ -66,7 +66,6 @@ class Floats {
     this.b.guard(this.b.make('setne', this.mode, FLOAT_MODE.other));
   }
 
-  /** An op whose name says both formats. */
   /** Of all elements of vectors. */
   packed(name: 'fadd' | 'fsub' | 'fmul' | 'fdiv' | 'fsqrt' | 'fma', width: Width, x: readonly Slot[]): Slot {
     const result = this.b.vectorTemp();
@@ -84,6 +83,7 @@ class Floats {
     return b.to(b.vectorTemp(), 'pair64', both, both);
   }
 
+  /** An op whose name says both formats. */
   convert(name: FloatName, a: Slot): Slot {
     const result = this.b.temp();
     this.b.float(result, name, this.mode, [a]);
@@ -256,6 +256,75 @@ const PACKED: Readonly<Record<string, Packed>> = {
 /** The element that an instruction names, of the fields H and L. */
 const elementOf = (f: Fields, width: Width): number => (width === 64 ? f.n('h') : 2 * f.n('h') + f.n('l'));
 
+/** What leaves where inexact is not raised, and would be: the number was not `rounded` already. */
+function exactly(floats: Floats, width: Width, x: Slot, rounded: Slot): void {
+  const { b } = floats;
+  const isRaised = b.make('seteq', floats.mode, FLOAT_MODE.inexact);
+  b.guard(b.make('or', isRaised, floats.op('feq', width, [x, rounded])));
+}
+
+/** Rounded to an integer in the same format; to the even one of two for the mode that is served. */
+const integral = (floats: Floats, width: Width, x: Slot, rounding: string): Slot => {
+  floats.undisturbed();
+  return floats.op(`fint${rounding}`, width, [x]);
+};
+
+/** The nearest integer, of two the one away from zero: what is cut off is exact. */
+function awayInteger(floats: Floats, width: Width, x: Slot): Slot {
+  const { b } = floats;
+  const [signBit, half, one, box] =
+    width === 64 ? [1n << 63n, 0x3fe0n << 48n, 0x3ff0n << 48n, 0n] : [1n << 31n, 0x3f00_0000n, 0x3f80_0000n, BOX];
+  const whole = integral(floats, width, x, 'zero');
+  const rest = b.make('and', floats.op('fsub', width, [x, whole]), signBit - 1n);
+  const unit = b.make('or', b.make('and', x, signBit), one | box);
+  const next = floats.op('fadd', width, [whole, unit]);
+  const result = b.temp();
+  b.select(result, b.make('setgeu', rest, half), next, whole);
+  return result;
+}
+
+function integralRows(add: (name: string, emit: Emit) => void): void {
+  const rounded = (name: string, round: Compute): void => {
+    add(name, (floats, _x, f) => {
+      const width = widthOf(f)!;
+      floats.write(f.n('fd'), width, [round(floats, width, [floats.scalar(f.n('fn'), width)])]);
+    });
+  };
+  for (const [letter, rounding] of Object.entries(ROUNDINGS))
+    rounded(`frint${letter}`, (floats, width, [x]) => integral(floats, width, x!, rounding));
+  rounded('frinti', (floats, width, [x]) => integral(floats, width, x!, 'nearest'));
+  rounded('frintx', (floats, width, [x]) => {
+    const result = integral(floats, width, x!, 'nearest');
+    exactly(floats, width, x!, result);
+    return result;
+  });
+  rounded('frinta', (floats, width, [x]) => awayInteger(floats, width, x!));
+  for (const sign of ['s', 'u'] as const) {
+    add(`fcvta${sign}`, (floats, x, f) => {
+      const width = widthOf(f)!;
+      const bits = f.n('sf') === 1 ? 64 : 32;
+      const number = floats.scalar(f.n('fn'), width);
+      const whole = awayInteger(floats, width, number);
+      exactly(floats, width, number, whole);
+      const value = floats.convert(`fzero${width}_${sign}${bits}`, whole);
+      x.b.to(x.target(f.n('rd')), bits === 64 ? 'mov' : 'zx32', value);
+    });
+  }
+}
+
+/** Conversions of integers that are in registers of vectors. */
+function scalarIntegerRows(add: (name: string, emit: Emit) => void): void {
+  for (const sign of ['s', 'u'] as const) {
+    add(`${sign}cvtf-s`, (floats, { b }, f) => {
+      const width = widthOfVector(f);
+      const low = b.make('low64', floats.registers[f.n('fn')]!);
+      const value = width === 64 ? b.make('mov', low) : b.make(sign === 's' ? 'sx32' : 'zx32', low);
+      const name: FloatName = width === 64 ? `fdouble_${sign}64` : 'fsingle_s64';
+      floats.write(f.n('fd'), width, [floats.convert(name, value)]);
+    });
+  }
+}
+
 function vectorRows(add: (name: string, emit: Emit) => void): void {
   const vector = (name: string, fields: readonly string[], compute: Compute): void => {
     add(name, (floats, _x, f) => {
@@ -315,7 +384,7 @@ export function floatSemantics<Lifting extends Place, F extends Fields, End>(
       return undefined;
     });
   };
-  for (const [hasType, rows] of [[true, scalarRows], [true, integerRows], [false, vectorRows]] as const) {
+  for (const [hasType, rows] of [[true, scalarRows], [true, integerRows], [true, integralRows], [false, scalarIntegerRows], [false, vectorRows]] as const) {
     rows((name, emit) => {
       add(name, hasType, emit);
     });
