@@ -41,7 +41,7 @@ const canonical = ({ infinity, quietBit }: Format): bigint => infinity | quietBi
 
 /** `frm` and the rm field: by number. */
 const MODES: readonly (Rounding | undefined)[] = ['nearest-even', 'to-zero', 'down', 'up', 'nearest-away'];
-export const ROUNDING_MODE = { nearest: 0, zero: 1, down: 2, up: 3, dynamic: 7 } as const;
+export const ROUNDING_MODE = { nearest: 0, zero: 1, down: 2, up: 3, away: 4, dynamic: 7 } as const;
 
 /** Bit of `fclass` by class. */
 const CLASS_BITS: Readonly<Record<NumberClass, bigint>> = {

@@ -641,6 +641,21 @@ const floatFromInteger = (op: FloatName): Lift =>
     x.b.float(f.f('frd'), op, MODE, [f.r('rs1')]);
   });
 
+/**
+ * frd := a doubleword with a sign. Of one that fits the mode does not matter: C libraries round so
+ * and come back in the same mode.
+ */
+const doubleFromLong: Lift = (x, f) => {
+  const { b } = x;
+  const { nearest, dynamic, away } = ROUNDING_MODE;
+  const rm = f.n('rm');
+  // Between them are the modes that do not exist.
+  if (x.slow || (rm > away && rm < dynamic)) return slowFloat(x, f);
+  if (rm !== nearest && rm !== dynamic) b.guard(b.make('setltu', b.make('add', f.r('rs1'), 1n << 53n), 1n << 54n));
+  b.float(f.f('frd'), 'fdouble_s64', MODE, [f.r('rs1')]);
+  return undefined;
+};
+
 /** frd := a word, which is exact. */
 const doubleFromWord =
   (op: 'doubles32' | 'doubleu32'): Lift =>
@@ -1080,7 +1095,7 @@ const SEMANTICS = {
   'fcvt.wu.d': floatToInteger(64, 'u32'),
   'fcvt.d.wu': doubleFromWord('doubleu32'),
   'fcvt.l.d': floatToInteger(64, 's64'),
-  'fcvt.d.l': floatFromInteger('fdouble_s64'),
+  'fcvt.d.l': doubleFromLong,
   'fcvt.lu.d': floatToInteger(64, 'u64'),
   'fcvt.d.lu': floatFromInteger('fdouble_u64'),
   'fcvt.s.d': floats('fnarrow', 1),
