@@ -2615,29 +2615,58 @@ const VECTOR_HELPERS: Readonly<Record<string, Helper>> = {
 };
 
 /** The state of x87 in its slots, with the operand at `at`. */
-function x87State(state: HelperState, at: Address): X87State {
-  return {
-    control: Number(state.get(FCW) ^ FCW_INITIAL),
-    status: Number(state.get(FSW)),
-    tags: Number(state.get(FTW)),
-    flags: Number(statusOf(state)),
-    pointers: { opcode: Number(state.get(FOP)), instruction: state.get(FIP), operand: state.get(FDP) },
-    registers: {
-      get: (number) => state.get(FPR[number]!) | (state.get(FPR[number]!, 1) << 64n),
-      set: (number, value) => {
-        state.set(FPR[number]!, BigInt.asUintN(64, value));
-        state.set(FPR[number]!, value >> 64n, 1);
-      },
-    },
-    memory: {
-      read: (bytes) => {
-        return numberIn(state.memory.read(at, bytes)!);
-      },
+class X87Slots implements X87State {
+  control: number;
+  status: number;
+  tags: number;
+  pointers: X87State['pointers'];
+  readonly registers: X87State['registers'] = this;
+  readonly memory: X87State['memory'];
+
+  constructor(
+    private readonly state: HelperState,
+    at: Address,
+  ) {
+    this.control = Number(state.get(FCW) ^ FCW_INITIAL);
+    this.status = Number(state.get(FSW));
+    this.tags = Number(state.get(FTW));
+    this.pointers = { opcode: Number(state.get(FOP)), instruction: state.get(FIP), operand: state.get(FDP) };
+    this.memory = {
+      read: (bytes) => numberIn(state.memory.read(at, bytes)!),
       write: (bytes, value) => {
         state.memory.write(at, bytesOf(value, bytes));
       },
-    },
-  };
+    };
+  }
+
+  /** Few instructions ask for the status flags, which are kept as what they come from. */
+  get flags(): number {
+    return Number(statusOf(this.state));
+  }
+
+  set flags(value: number) {
+    setStatus(this.state, BigInt(value));
+  }
+
+  get(number: number): bigint {
+    return this.state.get(FPR[number]!) | (this.state.get(FPR[number]!, 1) << 64n);
+  }
+
+  set(number: number, value: bigint): void {
+    this.state.set(FPR[number]!, BigInt.asUintN(64, value));
+    this.state.set(FPR[number]!, value >> 64n, 1);
+  }
+
+  /** Writes back what may have changed. */
+  settle(): void {
+    const { state, pointers } = this;
+    state.set(FCW, BigInt(this.control) ^ FCW_INITIAL);
+    state.set(FSW, BigInt(this.status));
+    state.set(FTW, BigInt(this.tags));
+    state.set(FOP, BigInt(pointers.opcode));
+    state.set(FIP, pointers.instruction);
+    state.set(FDP, pointers.operand);
+  }
 }
 
 /** Argument: as of the lift. */
@@ -2653,8 +2682,7 @@ const executeX87: Helper = (state, argument) => {
     const address = state.memory.check(at, bytes, access);
     if (address !== null) return { kind: 'fault', address, access };
   }
-  const unit = x87State(state, at);
-  const { flags } = unit;
+  const unit = new X87Slots(state, at);
   if (!isX87Control(opcode, modRm)) {
     const operand = isMemory ? at : unit.pointers.operand;
     unit.pointers = { opcode: argument & 0x7ff, instruction: state.pc, operand };
@@ -2662,13 +2690,7 @@ const executeX87: Helper = (state, argument) => {
   const instruction = new X87(unit);
   if (isMemory) instruction.withMemory(opcode, reg, size);
   else instruction.withRegisters(opcode, modRm);
-  state.set(FCW, BigInt(unit.control) ^ FCW_INITIAL);
-  state.set(FSW, BigInt(unit.status));
-  state.set(FTW, BigInt(unit.tags));
-  state.set(FOP, BigInt(unit.pointers.opcode));
-  state.set(FIP, unit.pointers.instruction);
-  state.set(FDP, unit.pointers.operand);
-  if (unit.flags !== flags) setStatus(state, BigInt(unit.flags));
+  unit.settle();
   return { kind: 'next' };
 };
 

@@ -10,6 +10,7 @@ import {
 } from '../float/index.js'; // prettier-ignore
 import type { Environment, Format, Result, Rounding } from '../float/index.js';
 import { defaultNan, flagsOf, isNan, isSubnormal } from './float.js';
+import { nearest } from './x87-nearest.js';
 
 /** Exceptions, at their places in the status word and, as masks, in the control word. */
 export const FLAG = {
@@ -31,6 +32,9 @@ export const CODES = CODE.c0 | CODE.c1 | CODE.c2 | CODE.c3;
 const ROUNDING: readonly Rounding[] = ['nearest-even', 'down', 'up', 'to-zero'];
 /** Bits of precision by the field of the control word; the second is reserved. */
 const PRECISION = [24, 64, 53, 64] as const;
+
+/** Of the control word: to nearest, with all bits. */
+const PLAIN = { mask: 0xf00, value: 0x300 } as const;
 
 /** Exponents without bounds, as far as results of two operands need them. */
 const WIDE = format(18, 63);
@@ -278,6 +282,19 @@ export class X87Unit {
     return { value: extendedOf(moved.bits), flags: flagsOf(flags) | which, up: bits !== inward };
   }
 
+  /** The operation of a reg field on two numbers. */
+  private operate(which: number, first: Source, second: Source): Outcome {
+    const isPlain = (this.state.control & PLAIN.mask) === PLAIN.value;
+    if (isPlain && !first.isUnsupported && !second.isUnsupported) {
+      const result = nearest(which, first.bits, second.bits);
+      // Normal operands, and a normal result, raise nothing else. A denormal number is told of.
+      if (result && !first.isDenormal && !second.isDenormal) {
+        return { value: extendedOf(result.bits), flags: result.isExact ? 0 : FLAG.precision, up: result.up };
+      }
+    }
+    return this.compute(BINARY[which]!, [first, second], this.precision);
+  }
+
   /** An operation on a register and something, into the register; then so many pops. */
   binary(which: number, target: number, source: Source | number, pops: number): void {
     const registers = typeof source === 'number' ? [target, source] : [target];
@@ -286,7 +303,7 @@ export class X87Unit {
     if (fault === 'masked') this.set(target, INDEFINITE);
     else {
       const second = typeof source === 'number' ? sourceOf(this.get(source)) : source;
-      const { value, flags, up } = this.compute(BINARY[which]!, [sourceOf(this.get(target)), second], this.precision);
+      const { value, flags, up } = this.operate(which, sourceOf(this.get(target)), second);
       if (!this.note(flags, up)) return;
       this.set(target, value);
     }
