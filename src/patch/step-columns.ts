@@ -220,7 +220,7 @@ export class StepColumns {
         : new (first.constructor as new (length: number) => GrowingSteps[K])(count);
       let at = 0;
       for (const list of lists) {
-        if (at > 0 || !isRoom) column.set(list[key].subarray(0, list.count), at);
+        if (list !== lists[0] || !isRoom) column.set(list[key].subarray(0, list.count), at);
         at += list.count;
       }
       return column;
