@@ -289,7 +289,10 @@ int main(void) { struct sigaction action = { .sa_handler = on_trap }; sigaction(
       const found = report(ran.dir);
       // Nothing twice, nothing invented; what the slow way could not take is counted.
       expect(found.calls + found.dropped).toBe(1 + 400 + 2 * Number(handled));
-      expect(found.dropped).toBeLessThan(Number(handled));
+      // The slow way is long where a clock is written down, and each of its instructions a signal:
+      // how many were dropped then is the machine's affair. Elsewhere none is.
+      if (options.length > 0) expect(found.dropped).toBe(0);
+      expect(found.calls).toBeGreaterThan(2 * 8000);
       const { main, work = 0, inner = 0, on_trap: traps = 0 } = countsOf(found);
       expect([main, work <= 400, inner <= Number(handled), traps <= Number(handled)]).toEqual([1, true, true, true]);
     },
