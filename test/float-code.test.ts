@@ -4,7 +4,8 @@
  * are decided, for the slow way is a thousand times slower.
  */
 import { describe, expect, test } from '@jest/globals';
-import { emitFloat, floatFunction } from '../src/emulator/float-code.js';
+import { emitFloat } from '../src/emulator/float-code.js';
+import { floatFunction } from '../src/emulator/float-functions.js';
 import { fusesMultiplyAdd } from '../src/emulator/fused.js';
 import { compileModule, HostMemory, instantiate } from '../src/emulator/host.js';
 import { Code, writeModule } from '../src/emulator/wasm.js';

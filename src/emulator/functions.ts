@@ -5,7 +5,7 @@
 import { I32, I64, isFloatOp, OPS, OP_NAMES } from '../machine/ir.js';
 import type { CONDITIONS, FunctionName, RecordTest } from '../machine/ir.js';
 import type { FloatFunction } from '../machine/float-ops.js';
-import { floatFunction } from './float-code.js';
+import { floatFunction } from './float-functions.js';
 import { carryTest, flagBitsFunction, flagTest } from './status-flags.js';
 import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
