@@ -59,10 +59,12 @@ export class RegionCode {
   readonly locals: ValueType[] = [];
   private readonly slotLocals = new Map<number, number>();
   /**
-   * Slots of integers that were given doubles in this block: these, in a local of their own.
+   * Slots of integers that were given doubles in this block, which are in locals of their own, too.
    * Engines move them to registers of integers and back otherwise.
    */
-  private readonly doubles = new Map<number, number>();
+  private readonly doubles = new Set<number>();
+  /** These locals. Each costs an engine something at each branch, so a slot keeps its own. */
+  private readonly doubleLocals = new Map<number, number>();
   private readonly scratches = new Map<ValueType, number>();
   readonly fuel = FUEL;
   /** Where an indirect branch goes, or where the code stops. */
@@ -117,9 +119,8 @@ export class RegionCode {
       if (type === 'f64') code.op(0xbf);
       return;
     }
-    const double = type === 'f64' ? this.doubles.get(operand) : undefined;
-    if (double !== undefined) {
-      code.get(double);
+    if (type === 'f64' && this.doubles.has(operand)) {
+      code.get(this.doubleLocals.get(operand)!);
       return;
     }
     code.read(this.slotLocal(operand));
@@ -135,8 +136,9 @@ export class RegionCode {
     this.doubles.delete(slot);
     if (own !== type) {
       if (type === 'f64') {
-        const double = this.local('f64');
-        this.doubles.set(slot, double);
+        let double = this.doubleLocals.get(slot);
+        if (double === undefined) this.doubleLocals.set(slot, (double = this.local('f64')));
+        this.doubles.add(slot);
         code.tee(double);
       }
       code.op(own === 'f64' ? 0xbf : 0xbd);
