@@ -9,6 +9,7 @@
  *
  * Source: Intel SDM volume 1, 8.3.8 and 8.3.10; series of Abramowitz and Stegun, 4.
  */
+import { bitLength } from '../float/index.js';
 import type { Unpacked } from '../float/index.js';
 
 /** A finite number, exact or with a rest behind its last bit. */
@@ -27,7 +28,6 @@ const PRECISION = 200;
 const PI66 = 0x3_243f_6a88_85a3_08d3n;
 const PI66_BITS = 64;
 
-const bitLength = (value: bigint): number => (value === 0n ? 0 : value.toString(2).length);
 /** The place of the highest bit: 0 for numbers from 1 to 2. */
 const leading = ({ magnitude, exponent }: Finite): number => exponent + bitLength(magnitude) - 1;
 const shift = (value: bigint, by: number): bigint => (by >= 0 ? value << BigInt(by) : value >> BigInt(-by));

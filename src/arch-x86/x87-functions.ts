@@ -3,7 +3,7 @@
  * works on the unit's stack, with the exceptions that Intel SDM volume 2 lists for it. The numbers
  * of transcendental ones are those of `transcendental.ts`.
  */
-import { convert, EXTENDED, pack, toInteger, unpack } from '../float/index.js';
+import { bitLength, convert, EXTENDED, pack, toInteger, unpack } from '../float/index.js';
 import type { Unpacked } from '../float/index.js';
 import { isNan } from './float.js';
 import {
@@ -17,7 +17,7 @@ import {
 import type { Extended, Operation, Outcome, Source, X87Unit } from './x87-unit.js';
 
 /** Bits of a magnitude up to its highest 1, and the exponent. */
-const leading = ({ magnitude, exponent }: Unpacked): number => exponent + magnitude.toString(2).length;
+const leading = ({ magnitude, exponent }: Unpacked): number => exponent + bitLength(magnitude);
 
 /**
  * What is left of finite x by y, and the codes: the low bits of the quotient, or C2 while some of
@@ -130,7 +130,7 @@ export function extract(unit: X87Unit): void {
       } else if (number.kind === 'infinite') [exponent, significand] = [INFINITE, value];
       else if (number.magnitude === 0n) [exponent, significand, flags] = [INFINITE | SIGN, value, FLAG.divide];
       else {
-        const digits = number.magnitude.toString(2).length;
+        const digits = bitLength(number.magnitude);
         exponent = extendedOf(integerSource(BigInt(number.exponent + digits - 1)).bits);
         significand = (value & SIGN) | (ONE & ~SIGNIFICAND) | (number.magnitude << BigInt(64 - digits));
         flags = source.isDenormal ? FLAG.denormal : 0;

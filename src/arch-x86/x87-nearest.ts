@@ -6,6 +6,8 @@
  * Source: IEEE Std 754-2019, 4.3.1; Intel SDM volume 1, 4.8.4 and 8.1.5.
  */
 
+import { bitLength } from '../float/index.js';
+
 /** A number other than zero: (-1)^sign * magnitude * 2^exponent. */
 interface Normal {
   readonly isNegative: boolean;
@@ -29,14 +31,6 @@ function normalOf(bits: bigint): Normal | null {
   return { isNegative: (bits & SIGN) !== 0n, magnitude, exponent: biased - BIAS };
 }
 
-/** Bits up to the highest 1. */
-function lengthOf(value: bigint): number {
-  let [rest, length] = [value, 0];
-  for (; rest >> 64n !== 0n; rest >>= 64n) length += 64;
-  const upper = Number(rest >> 32n);
-  return length + (upper === 0 ? 32 - Math.clz32(Number(rest)) : 64 - Math.clz32(upper));
-}
-
 export interface NearestResult {
   /** In the format without the integer bit. */
   readonly bits: bigint;
@@ -50,7 +44,7 @@ export interface NearestResult {
  * @param more  there is something not 0 below the lowest bit of `magnitude`, which has 66 at least
  */
 function rounded(isNegative: boolean, magnitude: bigint, exponent: number, more: boolean): NearestResult | null {
-  const shift = lengthOf(magnitude) - 64;
+  const shift = bitLength(magnitude) - 64;
   let kept = shift > 0 ? magnitude >> BigInt(shift) : magnitude << BigInt(-shift);
   const rest = shift > 0 ? magnitude - (kept << BigInt(shift)) : 0n;
   const half = shift > 0 ? 1n << BigInt(shift - 1) : 1n;

@@ -6,7 +6,7 @@
  * Source: Intel SDM volume 1, chapter 8.
  */
 import {
-  add, convert, divide, fromInteger, multiply, subtract, EXTENDED, format, pack, unpack,
+  add, bitLength, convert, divide, fromInteger, multiply, subtract, EXTENDED, format, pack, unpack,
 } from '../float/index.js'; // prettier-ignore
 import type { Environment, Format, Result, Rounding } from '../float/index.js';
 import { defaultNan, flagsOf, isNan, isSubnormal } from './float.js';
@@ -267,7 +267,7 @@ export class X87Unit {
     const { bits, flags } = operation(WIDE, env, wide);
     const { kind, sign, magnitude, exponent } = unpack(WIDE, bits);
     if (kind !== 'finite' || magnitude === 0n) return null;
-    const leading = exponent + magnitude.toString(2).length - 1;
+    const leading = exponent + bitLength(magnitude) - 1;
     const which = leading > 16383 ? FLAG.overflow : leading < -16382 ? FLAG.underflow : 0;
     if ((which & ~this.state.control) === 0) return null;
     const by = which === FLAG.overflow ? -BIAS_ADJUST : BIAS_ADJUST;

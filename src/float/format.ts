@@ -114,10 +114,12 @@ export function unpack(of: Format, bits: bigint): Unpacked {
   return { kind: 'finite', sign, exponent, magnitude: biased === 0 ? fraction : fraction | (of.fractionMask + 1n) };
 }
 
-/** Bits of a positive number up to its highest 1. */
-function bitLength(value: bigint): number {
-  const text = value.toString(16);
-  return 4 * text.length + 28 - Math.clz32(parseInt(text[0]!, 16));
+/** Bits of a number that is not negative up to its highest 1; 0 of zero. */
+export function bitLength(value: bigint): number {
+  let [rest, length] = [value, 0];
+  for (; rest >> 64n !== 0n; rest >>= 64n) length += 64;
+  const upper = Number(rest >> 32n);
+  return length + (upper === 0 ? 32 - Math.clz32(Number(rest)) : 64 - Math.clz32(upper));
 }
 
 /** True when a number whose lowest bits are cut off goes to the next larger magnitude. */

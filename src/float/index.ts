@@ -1,5 +1,5 @@
 /** Floating point arithmetic of IEEE 754 on bits, for any machine. */
-export { EXTENDED, format, pack, unpack } from './format.js';
+export { bitLength, EXTENDED, format, pack, unpack } from './format.js';
 export type { Unpacked } from './format.js';
 export {
   add,
