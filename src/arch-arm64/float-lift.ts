@@ -365,6 +365,15 @@ function vectorRows(add: (name: string, emit: Emit) => void): void {
   });
 } // prettier-ignore
 
+/** All rows; `hasType`: of those whose encoding says the format of the number. */
+const ROWS = [
+  { hasType: true, rows: scalarRows },
+  { hasType: true, rows: integerRows },
+  { hasType: true, rows: integralRows },
+  { hasType: false, rows: scalarIntegerRows },
+  { hasType: false, rows: vectorRows },
+] as const;
+
 /**
  * Semantics by name of what ops decide; `slowly` where they do not, of half precision and in the
  * slow flavour.
@@ -384,10 +393,10 @@ export function floatSemantics<Lifting extends Place, F extends Fields, End>(
       return undefined;
     });
   };
-  for (const [hasType, rows] of [[true, scalarRows], [true, integerRows], [true, integralRows], [false, scalarIntegerRows], [false, vectorRows]] as const) {
+  for (const { hasType, rows } of ROWS) {
     rows((name, emit) => {
       add(name, hasType, emit);
     });
-  } // prettier-ignore
+  }
   return out;
 }
