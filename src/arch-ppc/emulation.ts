@@ -59,14 +59,19 @@ const CALLS = `
 
 /** Source: Linux arch/powerpc/include/uapi/asm/termbits.h. */
 const TERMINAL: TerminalModel = {
-  input: { ISTRIP: 0x20, INLCR: 0x40, IGNCR: 0x80, ICRNL: 0x100, IXON: 0x200, IXANY: 0x800, IUCLC: 0x1000, IMAXBEL: 0x2000, IUTF8: 0x4000 },
+  input: {
+    ISTRIP: 0x20, INLCR: 0x40, IGNCR: 0x80, ICRNL: 0x100, IXON: 0x200, IXANY: 0x800, IUCLC: 0x1000,
+    IMAXBEL: 0x2000, IUTF8: 0x4000,
+  },
   output: { OPOST: 1, ONLCR: 2, OLCUC: 4, OCRNL: 8, ONOCR: 0x10, ONLRET: 0x20, XTABS: 0xc00 },
   control: { CSIZE: 0x300, CS8: 0x300, CREAD: 0x800, PARENB: 0x1000, B38400: 0xf },
   local: {
-    ECHOKE: 1, ECHOE: 2, ECHOK: 4, ECHO: 8, ECHONL: 0x10, ECHOCTL: 0x40, ISIG: 0x80, ICANON: 0x100, IEXTEN: 0x400, TOSTOP: 0x40_0000, NOFLSH: 0x8000_0000,
+    ECHOKE: 1, ECHOE: 2, ECHOK: 4, ECHO: 8, ECHONL: 0x10, ECHOCTL: 0x40, ISIG: 0x80, ICANON: 0x100,
+    IEXTEN: 0x400, TOSTOP: 0x40_0000, NOFLSH: 0x8000_0000,
   },
   characters: {
-    VINTR: 0, VQUIT: 1, VERASE: 2, VKILL: 3, VEOF: 4, VMIN: 5, VEOL: 6, VTIME: 7, VEOL2: 8, VWERASE: 10, VREPRINT: 11, VSUSP: 12, VSTART: 13, VSTOP: 14,
+    VINTR: 0, VQUIT: 1, VERASE: 2, VKILL: 3, VEOF: 4, VMIN: 5, VEOL: 6, VTIME: 7, VEOL2: 8,
+    VWERASE: 10, VREPRINT: 11, VSUSP: 12, VSTART: 13, VSTOP: 14,
     VLNEXT: 15, VDISCARD: 16,
   },
   lineAt: 35,
@@ -97,7 +102,8 @@ const IPC: Readonly<Record<4 | 8, IpcLayout>> = {
     shm: { attached: 52, detached: 60, changed: 68, size: 76, maker: 80, last: 84, count: 88, bytes: 104 },
     sem: { operated: 52, changed: 60, count: 64, bytes: 80 },
     msg: {
-      sent: 52, received: 60, changed: 68, size: 72, count: 76, most: 80, sender: 84, receiver: 88, bytes: 104,
+      sent: 52, received: 60, changed: 68, size: 72, count: 76, most: 80, sender: 84, receiver: 88,
+      bytes: 104,
     }, // prettier-ignore
   },
 };

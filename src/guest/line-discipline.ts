@@ -31,7 +31,8 @@ export interface Modes {
 }
 
 const FIRST_CHARACTERS: Readonly<Partial<Record<SpecialCharacter, number>>> = {
-  VINTR: 3, VQUIT: 28, VERASE: 127, VKILL: 21, VEOF: 4, VMIN: 1, VSTART: 17, VSTOP: 19, VSUSP: 26, VREPRINT: 18, VDISCARD: 15, VWERASE: 23, VLNEXT: 22,
+  VINTR: 3, VQUIT: 28, VERASE: 127, VKILL: 21, VEOF: 4, VMIN: 1, VSTART: 17, VSTOP: 19, VSUSP: 26,
+  VREPRINT: 18, VDISCARD: 15, VWERASE: 23, VLNEXT: 22,
 }; // prettier-ignore
 
 /** Modes of a new terminal. */
