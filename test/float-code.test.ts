@@ -5,6 +5,7 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { emitFloat } from '../src/emulator/float-code.js';
+import type { FloatPlace } from '../src/emulator/float-code.js';
 import { floatFunction } from '../src/emulator/float-functions.js';
 import { fusesMultiplyAdd } from '../src/emulator/fused.js';
 import { compileModule, HostMemory, instantiate } from '../src/emulator/host.js';
@@ -42,7 +43,21 @@ const variantsOf = (name: FloatName): Variant[] => [
 const VARIANTS = NAMES.flatMap(variantsOf);
 const PACKED_VARIANTS = PACKED.flatMap(variantsOf);
 
-/** A function of the bits of the operands and the mode; where it does not decide, 1 is at 0. */
+/** What functions of rows have in common: their calls, and 1 at 0 where they do not decide. */
+function leaving(code: Code): Pick<FloatPlace, 'call' | 'demand'> {
+  return {
+    call: (called) => {
+      code.call(FLOAT_FUNCTIONS.indexOf(called));
+    },
+    demand: () => {
+      code.op(I32.eqz).if();
+      code.i32(0).i32(1).memory([0x36], 0);
+      code.end();
+    },
+  };
+}
+
+/** A function of the bits of the operands and the mode. */
 function functionOf({ name, key, fuses }: Variant): WasmFunction {
   const row = rowOf(name);
   const code = new Code();
@@ -61,15 +76,8 @@ function functionOf({ name, key, fuses }: Variant): WasmFunction {
       locals.push(type);
       return parameters.length + locals.length - 1;
     },
-    call: (called) => {
-      code.call(FLOAT_FUNCTIONS.indexOf(called));
-    },
+    ...leaving(code),
     fuses,
-    demand: () => {
-      code.op(I32.eqz).if();
-      code.i32(0).i32(1).memory([0x36], 0);
-      code.end();
-    },
   });
   if (row.d === 'f64') code.op(0xbd);
   return { parameters, results: ['i64'], locals, code, export: key };
@@ -89,15 +97,8 @@ function packedFunction({ name, key, fuses }: Variant): WasmFunction {
       code.get(0);
     },
     scratch: () => 1,
-    call: (called) => {
-      code.call(FLOAT_FUNCTIONS.indexOf(called));
-    },
+    ...leaving(code),
     fuses,
-    demand: () => {
-      code.op(I32.eqz).if();
-      code.i32(0).i32(1).memory([0x36], 0);
-      code.end();
-    },
   });
   code.memory([0xfd, 0x0b], 64);
   return { parameters: ['i64'], results: [], locals: ['v128'], code, export: key };
