@@ -31,7 +31,7 @@ import { benchYardstick } from './yardstick.js';
 import { arm64Image, ppc64LoadedImage, ppc64StubImage, x86Image, x86Object } from './inputs.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
-const cli = join(root, 'dist', 'cli.js');
+const cli = join(root, 'dist', 'cli.cjs');
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-bench-'));
 const runs = Number(process.env['BENCH_RUNS'] ?? 7);
 

@@ -85,7 +85,7 @@ function unpacked(path: string): Uint8Array {
 /** `patch --untrace` as a user calls it. */
 function untrace(input: string, globs: readonly string[], output: string): void {
   const selection = globs.flatMap((each) => ['-l', each]);
-  const args = [join(root, 'dist', 'cli.js'), 'patch', input, '--untrace', ...selection, '-o', output];
+  const args = [join(root, 'dist', 'cli.cjs'), 'patch', input, '--untrace', ...selection, '-o', output];
   const result = spawnSync(process.execPath, args, { encoding: 'utf8', maxBuffer: 1 << 26 });
   if (result.status !== 0) {
     throw new Error(`patch ${input} --untrace: exit ${String(result.status)}\n${result.stderr}${result.stdout}`);

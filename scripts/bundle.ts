@@ -1,10 +1,12 @@
 /**
  * Bundles our own code (and yargs, which costs 50 ms to import otherwise) for start-up:
- * dist/cli.js, dist/worker.js and dist/index.js, and writes the declaration files. The engines
- * (capstone, keystone), elfy and the unpackers stay dependencies. What is no code is a file in
- * dist/data, read when it is asked for: V8 scans every byte of a module at each start.
+ * dist/cli.js, dist/worker.js and dist/index.js, and the command line a second time as one script,
+ * whose compiled code can be kept; writes the declaration files. The engines (capstone, keystone),
+ * elfy and the unpackers stay dependencies. What is no code is a file in dist/data, read when it is
+ * asked for: V8 scans every byte of a module at each start.
  */
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { deflateRawSync } from 'node:zlib';
@@ -89,11 +91,10 @@ const objects: Plugin = {
       });
       const packed = data('objects.bin', deflateRawSync(Buffer.concat(parts), { level: 9 }));
       const contents = `${reader}
-        import { inflateRawSync } from 'node:zlib';
         let all;
         const places = { ${places.join()} };
         export const objectBytes = (key) => {
-          all ??= inflateRawSync(${packed});
+          all ??= process.getBuiltinModule('node:zlib').inflateRawSync(${packed});
           return new Uint8Array(all.subarray(...places[key]));
         };`;
       return { contents };
@@ -164,6 +165,69 @@ const assertions: Plugin = {
   },
 };
 
+/** What all builds of our own code are told. */
+const usual: BuildOptions = {
+  absWorkingDir: root,
+  bundle: true,
+  platform: 'node',
+  target: 'node20',
+  external,
+  plugins: [prebuilt, objects, pageScript, widths, assertions],
+  alias: { yaml: './node_modules/yaml/browser/index.js' },
+  // Half the text to parse at start-up; names stay, so that a stack trace can be read.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  legalComments: 'none',
+  logLevel: 'warning',
+};
+
+const asScript: BuildOptions = {
+  format: 'cjs',
+  charset: 'ascii',
+  define: { 'import.meta.url': '__url' },
+  banner: { js: '"use strict";const __url=require("node:url").pathToFileURL(__filename).href;' },
+};
+
+/**
+ * Writes the command line with all verbs as one script, a function that `src/cli/kept-code.ts`
+ * calls; its name.
+ */
+async function writeWhole(): Promise<string> {
+  const { outputFiles = [] } = await build({
+    ...usual,
+    ...asScript,
+    entryPoints: ['build/src/cli/main.js'],
+    write: false,
+  });
+  // V8 does not keep who loads modules for a script: the caller does it.
+  const loading = external.reduce(
+    (all, name) => all.replaceAll(`import("${name}")`, `__import("${name}")`),
+    outputFiles[0]!.text,
+  );
+  const text = `(function(require,__import,__filename,module){${loading}
+return module.exports})`;
+  const name = `whole-${createHash('sha256').update(text).digest('hex').slice(0, 8)}.cjs`;
+  writeFileSync(join(dist, name), text);
+  return name;
+}
+
+/** Writes dist/cli.cjs, which the shell starts. @param whole  the file with all verbs */
+async function writeCommand(whole: string): Promise<void> {
+  const name: Plugin = {
+    name: 'whole',
+    setup: ({ onLoad }) => {
+      onLoad({ filter: /[/\\]cli[/\\]prebuilt\.js$/ }, () => ({ contents: `export const WHOLE = '${whole}';` }));
+    },
+  };
+  await build({
+    ...usual,
+    ...asScript,
+    plugins: [name],
+    entryPoints: ['build/src/cli/command.js'],
+    outfile: 'dist/cli.cjs',
+  });
+}
+
 type Outputs = Metafile['outputs'];
 
 /** What these files import, without asking for it later, and what that imports. */
@@ -192,14 +256,11 @@ const stillMachines = ['arm64', 'ppc', 'riscv', 'x86'].map((machine) => `arch-${
 
 /**
  * Files that chunks are joined to, in this order: what the sources of the first list take, all of
- * it; of the second list, what two of its sources take at least. What `--version` takes stays
- * apart, what each verb takes is one file, what `verify` takes besides another, of which most verbs
- * take a part, with what machines have in common; what changes files, and of that what `patch`
- * alone has.
+ * it; of the second list, what two of its sources take at least. What each verb takes is one file,
+ * what `verify` takes besides another, of which most verbs take a part, with what machines have in
+ * common; what changes files, and of that what `patch` alone has.
  */
 const joins: readonly (readonly [name: string, all: readonly string[], shared: readonly string[]])[] = [
-  ['starting.js', ['cli/start.js'], []],
-  ['printing.js', ['cli/terminal.js'], []],
   ['verbs.js', ['cli/main.js'], []],
   ['sites.js', ['cli/verify.js'], stillMachines],
   ['choosing.js', ['cli/list.js'], []],
@@ -284,8 +345,9 @@ async function joinChunks(outputs: Outputs, all: readonly Joined[]): Promise<voi
 
 rmSync(dist, { recursive: true, force: true });
 mkdirSync(join(dist, 'data'), { recursive: true });
+await writeCommand(await writeWhole());
 const { metafile } = await build({
-  absWorkingDir: root,
+  ...usual,
   entryPoints: {
     cli: 'build/src/cli/start.js',
     main: 'build/src/cli/main.js',
@@ -293,29 +355,18 @@ const { metafile } = await build({
     index: 'build/src/index.js',
   },
   outdir: 'dist',
-  bundle: true,
   splitting: true,
   format: 'esm',
-  platform: 'node',
-  target: 'node20',
-  external,
-  plugins: [prebuilt, objects, pageScript, widths, assertions],
-  alias: { yaml: './node_modules/yaml/browser/index.js' },
   // Beside the entry points: shared code finds worker.js as its neighbour, bundled or not.
   chunkNames: '[name]-[hash]',
   // yargs reaches for require in some paths; an ES module has none.
   banner: {
     js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
   },
-  // Half the text to parse at start-up; names stay, so that a stack trace can be read.
-  minifyWhitespace: true,
-  minifySyntax: true,
-  legalComments: 'none',
-  logLevel: 'warning',
   metafile: true,
 });
 await joinChunks(metafile.outputs, chunksToJoin(metafile.outputs));
-chmodSync(join(dist, 'cli.js'), 0o755);
+for (const name of ['cli.cjs', 'cli.js']) chmodSync(join(dist, name), 0o755);
 writeManPages();
 // What tsc has declared, of sources that are still there.
 const types = join('build', 'src');

@@ -6,7 +6,7 @@
  *
  * A block of `console` has commands behind `$ ` and their output, both streams, as a terminal has
  * them. The comment `<!-- files: NAME=SAMPLE … -->` says which bundled samples lie in the folder.
- * Needs dist/cli.js and bash, and the tools that a page names in `<!-- tools: … -->`.
+ * Needs dist/cli.cjs and bash, and the tools that a page names in `<!-- tools: … -->`.
  */
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
@@ -38,7 +38,7 @@ export function cooked(text: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'cookbook-'));
   try {
     mkdirSync(join(folder, 'bin'));
-    const cli = join(root, 'dist', 'cli.js');
+    const cli = join(root, 'dist', 'cli.cjs');
     writeFileSync(join(folder, 'bin', 'elftrace'), `#!/bin/sh\nexec "${process.execPath}" "${cli}" "$@"\n`, {
       mode: 0o755,
     });

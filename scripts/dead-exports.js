@@ -15,7 +15,9 @@ import { fileURLToPath } from 'node:url';
 const ts = createRequire(import.meta.url)('typescript');
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 /** Modules that are started or published, not imported. */
-const ENTRIES = ['src/index.ts', 'src/cli/start.ts', 'src/cli/main.ts', 'src/cli/worker.ts', 'src/page/client/main.ts'];
+const ENTRIES = ['index', 'cli/command', 'cli/start', 'cli/main', 'cli/worker', 'page/client/main'].map(
+  (name) => `src/${name}.ts`,
+);
 /** Modules that code loads by a path that it puts together, or that jest loads. */
 const LOADED_BY_PATH = [
   /^test\/.*\.test\.ts$/,

@@ -42,7 +42,7 @@ const roff = (text: string): string =>
 
 /** What `help --json` prints. */
 function verbs(): readonly Verb[] {
-  const cli = join(root, 'dist', 'cli.js');
+  const cli = join(root, 'dist', 'cli.cjs');
   const { status, stdout, stderr } = spawnSync(process.execPath, [cli, 'help', '--json'], { encoding: 'utf8' });
   if (status !== 0) throw new Error(stderr);
   return (JSON.parse(stdout) as { verbs: readonly Verb[] }).verbs;
@@ -160,7 +160,7 @@ function wrapped(page: string): string {
   return lines.join('\n');
 }
 
-/** Writes all pages. Needs `dist/cli.js`. */
+/** Writes all pages. Needs `dist/cli.cjs`. */
 export function writeManPages(): void {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });

@@ -6,6 +6,7 @@
 import { copyFileSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import type * as Main from '../src/cli/main.js';
 import { argumentsOf } from '../test/support/mutant-images.js';
 import { root } from '../test/support/pipeline.js';
 import { imageNamed } from './sabotage-prove.js';
@@ -21,7 +22,8 @@ for (const [number, name] of names.entries()) {
   process.argv = [process.execPath, main, ...argumentsOf(image, session, `${output}.new`)];
   process.exitCode = undefined;
   // The query makes it a module of its own, evaluated anew; what it imports is shared.
-  await import(`${pathToFileURL(main).href}?${number}`);
+  const { main: run } = (await import(`${pathToFileURL(main).href}?${number}`)) as typeof Main;
+  await run(() => undefined);
   if (existsSync(`${output}.new`)) copyFileSync(`${output}.new`, output);
 }
 process.exitCode = 0;

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
-export const cli = `'${process.execPath}' '${join(root, 'dist', 'cli.js')}'`;
+export const cli = `'${process.execPath}' '${join(root, 'dist', 'cli.cjs')}'`;
 /** Where all of it lies. */
 export const folder = process.env['ELFTRACE_SOAK'] ?? mkdtempSync(join(tmpdir(), 'elftrace-soak-'));
 

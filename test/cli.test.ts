@@ -1,5 +1,5 @@
 /**
- * The command line as its users have it: dist/cli.js as a child process, files in a folder of their
+ * The command line as its users have it: dist/cli.cjs as a child process, files in a folder of their
  * own.
  */
 import { spawn } from 'node:child_process';

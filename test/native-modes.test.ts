@@ -189,7 +189,7 @@ set +e; dd if=/dev/zero of=/mnt/fill bs=4096 status=none 2> /dev/null; ELFTRACE_
 "$2" "$3" record -d /mnt/recorded ${fills} 7; echo $?; rm /mnt/fill; cp -r /mnt/recorded $1`;
     const kept = scratch('kept');
     mkdirSync(kept);
-    const cli = join(root, 'dist', 'cli.js');
+    const cli = join(root, 'dist', 'cli.cjs');
     const env = { PATH: process.env['PATH']!, XDG_CACHE_HOME: scratch('cache') };
     const words = ['-rm', 'bash', '-c', script, 'bash', kept, process.execPath, cli];
     const { stdout } = spawnSync('unshare', words, { encoding: 'utf8', env });

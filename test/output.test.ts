@@ -184,7 +184,7 @@ describe('what a path may be', () => {
   };
 
   test('standard input and output', () => {
-    const cli = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
+    const cli = fileURLToPath(new URL('../../dist/cli.cjs', import.meta.url));
     const piped = spawnSync(process.execPath, [cli, 'patch', '--nop', '-', '-o', '-'], { input: readFileSync(sample) });
     expect(piped.status).toBe(0);
     expect(piped.stdout.equals(patched())).toBe(true);
@@ -199,7 +199,7 @@ describe('what a path may be', () => {
     expect(lstatSync('/dev/null').isCharacterDevice()).toBe(true);
     const fifo = at('fifo');
     expect(spawnSync('mkfifo', [fifo]).status).toBe(0);
-    const cli = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
+    const cli = fileURLToPath(new URL('../../dist/cli.cjs', import.meta.url));
     const script = `cat "${fifo}" > "${at('from-fifo')}" & "${process.execPath}" "${cli}" patch --nop "${sample}" -o "${fifo}"; wait`;
     expect(spawnSync('sh', ['-c', script]).status).toBe(0);
     expect(lstatSync(fifo).isFIFO()).toBe(true);

@@ -54,7 +54,7 @@ function node(args: readonly string[]): { status: number | null; stdout: string;
   return { status, stdout, stderr };
 }
 const cli = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
-  node([join('node_modules', 'elftrace', 'dist', 'cli.js'), ...args]);
+  node([join('node_modules', 'elftrace', 'dist', 'cli.cjs'), ...args]);
 
 /** What packs, and what unpacks that. */
 const packing = ['npm', 'tar', 'gzip'];
@@ -100,6 +100,7 @@ describeWith(packing, 'npm pack', () => {
       'share',
     ]);
     for (const path of [
+      'dist/cli.cjs',
       'dist/cli.js',
       'dist/worker.js',
       'dist/index.js',
@@ -206,7 +207,7 @@ describeWith(packing, 'npm pack', () => {
   test('the verbs', () => {
     const driver = 'driver.ko';
     expect(cli('--version').stdout).toBe(`${packed.version}\n`);
-    expect(packed.bin['elftrace']).toBe('dist/cli.js');
+    expect(packed.bin['elftrace']).toBe('dist/cli.cjs');
     expect(cli('info', driver)).toMatchObject({ status: 0, stderr: '' });
     expect(cli('verify', driver).stdout).toContain('11 sites: 11 ok');
     expect(cli('list', driver).stdout.trim().split('\n')).toHaveLength(11);

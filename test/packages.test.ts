@@ -257,7 +257,7 @@ describe('lists of files', () => {
 
   test('from standard input; given twice; empty; of files that are not there', () => {
     const script = `printf '%s\\n' '${plain}' | "$0" "$1" verify --quiet --files-from -`;
-    const cli = join(builtSamples, '../../dist/cli.js');
+    const cli = join(builtSamples, '../../dist/cli.cjs');
     const piped = spawnSync('sh', ['-c', script, process.execPath, cli], { encoding: 'utf8' });
     expect([piped.status, piped.stdout]).toEqual([0, `${plain}: x86-64: 11 sites: 11 ok\n`]);
     const twice = elftrace(['verify', '--files-from', '-', '-']);

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 
 export const home = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
 /** The command line; a copy of `dist` may be named, which builds leave alone. */
-const cli = join(process.env['ELFTRACE_DIST'] ?? join(home, 'dist'), 'cli.js');
+const cli = join(process.env['ELFTRACE_DIST'] ?? join(home, 'dist'), 'cli.cjs');
 
 export interface CensusMachine {
   readonly name: string;

@@ -45,3 +45,13 @@ export function extendWebAssembly(): void {
   if (version <= 13) setFlag('--experimental-wasm-branch-hinting');
   if (version <= 11) setFlag('--experimental-wasm-relaxed-simd');
 }
+
+/**
+ * Takes back what was set here: V8 makes code only for the options that it has at the time, and the
+ * next start begins without these.
+ */
+export function engineAsUsual(): void {
+  compileAsUsual();
+  if (version <= 13) setFlag('--no-experimental-wasm-branch-hinting');
+  if (version <= 11) setFlag('--no-experimental-wasm-relaxed-simd');
+}

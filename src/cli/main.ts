@@ -85,7 +85,7 @@ function shellWords(): readonly string[] {
  * Reads the words after the rules of `words.ts`; what the verb does is in `action` then.
  * @throws ElftraceError 'usage'
  */
-async function readCommand(): Promise<void> {
+async function readCommand(begun: () => void): Promise<void> {
   if (verb === undefined) throw new ElftraceError('usage', 'name a verb: elftrace --help lists them');
   if (verb === '--help' || verb === '-h' || verb === '--version') return ask([verb]);
   if (verb === '--get-yargs-completions') return ask(given);
@@ -96,6 +96,7 @@ async function readCommand(): Promise<void> {
     const near = didYouMean(verb, [...verbs.names(), 'completion', 'help']);
     throw new ElftraceError('usage', `unknown verb '${verb}'${near}`, { value: verb });
   }
+  begun();
   const options = DeclaredOptions.of(found.builder, everywhere);
   const { own, guest, mistakable, help } = readWords(verb, words, grammarOf(options, found.words));
   if (help) return ask([verb, '--help', ...(own.includes('--forms') ? ['--forms'] : [])]);
@@ -109,33 +110,39 @@ async function readCommand(): Promise<void> {
   act(found, args);
 }
 
-// Several commands may run in one process, one after another.
-forgetInputs();
-freeStandardOutput();
-try {
-  if (given.join(' ') === 'help --json') {
-    const { describeCommands } = await import('./describe.js');
-    out(JSON.stringify(describeCommands(verbs, everywhere)));
-  } else if (given.join(' ') === 'completion fish') {
-    const { runFishCompletion } = await import('./fish.js');
-    action = runFishCompletion;
-  } else await readCommand();
-  // A guest's output is its own, and a race draws how far it is.
-  const isShown = verb !== 'run' && verb !== 'record' && verb !== 'race' && !process.argv.includes('--json');
-  const end = isShown ? startProgress(`${verb ?? ''} ${subject}`.trim()) : () => undefined;
+/**
+ * Runs the command of `process.argv`, which must be what it was when this file was evaluated.
+ * @param begun  called when the verb is one that there is
+ */
+export async function main(begun: () => void): Promise<void> {
+  // Several commands may run in one process, one after another.
+  forgetInputs();
+  freeStandardOutput();
   try {
-    exit = await action();
-    flush();
-  } finally {
-    end();
+    if (given.join(' ') === 'help --json') {
+      const { describeCommands } = await import('./describe.js');
+      out(JSON.stringify(describeCommands(verbs, everywhere)));
+    } else if (given.join(' ') === 'completion fish') {
+      const { runFishCompletion } = await import('./fish.js');
+      action = runFishCompletion;
+    } else await readCommand(begun);
+    // A guest's output is its own, and a race draws how far it is.
+    const isShown = verb !== 'run' && verb !== 'record' && verb !== 'race' && !process.argv.includes('--json');
+    const end = isShown ? startProgress(`${verb ?? ''} ${subject}`.trim()) : () => undefined;
+    try {
+      exit = await action();
+      flush();
+    } finally {
+      end();
+    }
+  } catch (error) {
+    (await import('../output/commit.js')).discardOutputs();
+    const file = error instanceof ElftraceError ? (error.context.file ?? subject) : subject;
+    err(errorLine(error, file));
+    // The codes of `run` are the guest's: what goes wrong before it begins must not look like one
+    // of them.
+    exit = verb === 'run' ? exitCodes.runFailed : exitCodeOf(error);
   }
-} catch (error) {
-  (await import('../output/commit.js')).discardOutputs();
-  const file = error instanceof ElftraceError ? (error.context.file ?? subject) : subject;
-  err(errorLine(error, file));
-  // The codes of `run` are the guest's: what goes wrong before it begins must not look like one of
-  // them.
-  exit = verb === 'run' ? exitCodes.runFailed : exitCodeOf(error);
+  flush();
+  process.exitCode = exit;
 }
-flush();
-process.exitCode = exit;

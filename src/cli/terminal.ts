@@ -1,7 +1,8 @@
 /** Standard output and error, colour only on a terminal. */
-import { fstatSync, writeSync } from 'node:fs';
+import { fstatSync } from 'node:fs';
 import { demangledText } from '../demangle/index.js';
 import { visible, visibleJson, visibleLine } from '../visible.js';
+import { writeAll } from './write-all.js';
 
 /** Stands around what is written while a line of progress may be shown. */
 let guard: ((write: () => void) => void) | null = null;
@@ -10,30 +11,12 @@ export function guardLines(around: ((write: () => void) => void) | null): void {
   guard = around;
 }
 
-function writeAll(descriptor: 1 | 2, data: Uint8Array): void {
-  if (guard === null) writePieces(descriptor, data);
+function write(descriptor: 1 | 2, data: Uint8Array): void {
+  if (guard === null) writeAll(descriptor, data);
   else {
     guard(() => {
-      writePieces(descriptor, data);
+      writeAll(descriptor, data);
     });
-  }
-}
-
-/**
- * Writes everything even to a pipe that takes it in pieces; a reader that went away ends the
- * program quietly.
- */
-function writePieces(descriptor: 1 | 2, data: Uint8Array): void {
-  let at = 0;
-  while (at < data.length) {
-    try {
-      at += writeSync(descriptor, data, at);
-    } catch (error) {
-      const code = error instanceof Error && 'code' in error ? error.code : '';
-      if (code === 'EAGAIN') continue;
-      if (code === 'EPIPE') process.exit(0);
-      throw error;
-    }
   }
 }
 
@@ -73,22 +56,22 @@ export function flush(): void {
   const text = pending.join('');
   pending = [];
   pendingSize = 0;
-  writeAll(1, encoder.encode(text));
+  write(1, encoder.encode(text));
 }
 
 export function outBytes(bytes: Uint8Array): void {
   flush();
-  writeAll(1, bytes);
+  write(1, bytes);
 }
 
 export function err(line: string): void {
   flush();
-  writeAll(2, encoder.encode(`${shownLine(line)}\n`));
+  write(2, encoder.encode(`${shownLine(line)}\n`));
 }
 
 export function errBytes(bytes: Uint8Array): void {
   flush();
-  writeAll(2, bytes);
+  write(2, bytes);
 }
 
 const colours = {
@@ -158,7 +141,7 @@ export function progress(text: string): void {
   if (!watched() || (text === '' && !progressShown)) return;
   progressShown = text !== '';
   flush();
-  writeAll(2, encoder.encode(`\r${visibleLine(text).slice(0, 110)}\u001b[K`));
+  write(2, encoder.encode(`\r${visibleLine(text).slice(0, 110)}\u001b[K`));
 }
 
 /** Marks text for a colour where standard output is a terminal and NO_COLOR is not set. */

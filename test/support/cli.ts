@@ -17,7 +17,7 @@ import type { CliRequest } from './cli-server.js';
 import { root } from './pipeline.js';
 import { spawnSync } from './spawn.js';
 
-export const cliPath = join(root, 'dist', 'cli.js');
+export const cliPath = join(root, 'dist', 'cli.cjs');
 
 export interface CliResult {
   readonly status: number | null;

@@ -1,0 +1,128 @@
+/**
+ * Keeps what V8 has compiled of the command line from one start to the next: a small `run` spends a
+ * third of its CPU time, a small `verify` a fifth, on parsing JavaScript. V8 gives such code for a
+ * script, not for a module, so the bundle has all verbs as one script, too (`prebuilt.ts`), which
+ * is only read where code is kept for it: to parse it takes a quarter of a second.
+ *
+ * The code is a file for each verb below `~/.cache/elftrace/code` (XDG_CACHE_HOME). The first start
+ * of a verb leaves an empty one, the second fills it, the third uses it: where each command is the
+ * first one, as in a fresh container, nothing is lost. What cannot be read, was made by another V8
+ * or with other options of it, or could be another user's, is not used. Nothing depends on it but
+ * time. NODE_DISABLE_COMPILE_CACHE=1 turns it off.
+ */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Script } from 'node:vm';
+import { readOwnFile, writeOwnFile } from '../output/own-files.js';
+import { engineAsUsual } from './compile-late.js';
+import type { main } from './main.js';
+import { WHOLE } from './prebuilt.js';
+
+/** The file of a verb that has been started once. */
+const FIRST = Buffer.of();
+/** Where V8 cannot keep code: options that the verb sets cannot be taken back (Node 22, `run`). */
+const NONE = Buffer.of(0);
+/** In front of the code: its checksum, since V8 trusts what it reads. It copies what lies odd. */
+const HEADER = 8;
+
+/** Loaded where they are needed: they cost as much as what they are asked. */
+const crc32 = (bytes: Uint8Array | string): number => process.getBuiltinModule('node:zlib').crc32(bytes);
+const engineTag = (): number => process.getBuiltinModule('node:v8').cachedDataVersionTag();
+
+/** A short name for a text (FNV-1a). */
+function hashed(text: string): string {
+  let value = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
+  return (value >>> 0).toString(16).padStart(8, '0');
+}
+
+const load = (name: string): Promise<unknown> => import(name);
+
+/** What stands in front of the code, and the code. */
+function withChecksum(code: Buffer): Buffer {
+  const header = Buffer.alloc(HEADER);
+  header.writeUInt32LE(crc32(code));
+  return Buffer.concat([header, code]);
+}
+
+/** The code in a file; null where the file is not whole. */
+function codeIn(file: Buffer): Buffer | null {
+  if (file.length <= HEADER) return null;
+  const code = file.subarray(HEADER);
+  return file.readUInt32LE(0) === crc32(code) ? code : null;
+}
+
+export class KeptCode {
+  /** Loaded in this start without code, and what V8 was then. */
+  private parsed: { readonly script: Script; readonly tag: number } | null = null;
+  /** Nothing is left to keep. */
+  private isKept = false;
+
+  private constructor(
+    private readonly script: string,
+    private readonly folder: string,
+    private readonly name: string,
+  ) {}
+
+  /** For a start of a verb; null where nothing is kept. */
+  static of(verb: string | undefined): KeptCode | null {
+    const { NODE_DISABLE_COMPILE_CACHE, NODE_OPTIONS, NODE_V8_COVERAGE, XDG_CACHE_HOME } = process.env;
+    if (WHOLE === null || NODE_DISABLE_COMPILE_CACHE || NODE_V8_COVERAGE) return null;
+    if (verb === undefined || !/^[a-z][a-z-]{1,20}$/.test(verb)) return null;
+    try {
+      const script = join(dirname(fileURLToPath(import.meta.url)), WHOLE);
+      const cache = XDG_CACHE_HOME || join(homedir(), '.cache');
+      const engine = hashed([process.version, process.arch, NODE_OPTIONS, ...process.execArgv].join('\n'));
+      // One folder for each place that the command is installed in: another version there replaces.
+      return new KeptCode(script, join(cache, 'elftrace', 'code', hashed(script)), `${WHOLE}-${verb}-${engine}`);
+    } catch {
+      return null; // no home, no folder of ours
+    }
+  }
+
+  /**
+   * The command line from the script; null where there is no code for it and this start is not the
+   * one that makes it.
+   */
+  load(): typeof main | null {
+    try {
+      const file = readOwnFile(join(this.folder, this.name));
+      this.isKept = file?.equals(NONE) === true;
+      if (file === null || this.isKept) return null;
+      const cachedData = codeIn(file) ?? undefined;
+      const text = readFileSync(this.script, 'latin1');
+      const script = new Script(text, { filename: this.script, cachedData });
+      this.isKept = script.cachedDataRejected === false;
+      if (!this.isKept) this.parsed = { script, tag: engineTag() };
+      const program = script.runInThisContext() as (...scope: unknown[]) => { main: typeof main };
+      return program(createRequire(this.script), load, this.script, { exports: {} }).main;
+    } catch {
+      return null;
+    }
+  }
+
+  /** The command is one that there is, and begins. */
+  begun(): void {
+    if (this.isKept) return;
+    const { parsed } = this;
+    if (parsed === null) this.write(FIRST);
+    else {
+      process.on('exit', () => {
+        engineAsUsual();
+        this.write(engineTag() === parsed.tag ? withChecksum(parsed.script.createCachedData()) : NONE);
+      });
+    }
+  }
+
+  /** Nothing is said where it fails: the next start does without. */
+  private write(bytes: Uint8Array): void {
+    try {
+      writeOwnFile(this.folder, this.name, bytes, (each) => each.startsWith(WHOLE!));
+    } catch {
+      // a cache that cannot be written is none
+    }
+  }
+}

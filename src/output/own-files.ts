@@ -1,0 +1,55 @@
+/**
+ * Files of a cache: read only where they are this user's alone, written as a whole or not at all.
+ * Imports nothing else, since each start of the command line reads one.
+ */
+import {
+  closeSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+
+/** Group and others: who may write a file may put into it what this user executes. */
+const OTHERS_WRITE = 0o022;
+
+/** The bytes of a file that is this user's alone; null: it is not, or there is none. */
+export function readOwnFile(path: string): Buffer | null {
+  let descriptor: number;
+  try {
+    descriptor = openSync(path, 'r');
+  } catch {
+    return null;
+  }
+  try {
+    const { uid, mode } = fstatSync(descriptor);
+    const isOwn = process.getuid === undefined || (uid === process.getuid() && (mode & OTHERS_WRITE) === 0);
+    return isOwn ? readFileSync(descriptor) : null;
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/**
+ * Writes a file of a folder, which is made where there is none.
+ * @param stays  which other files of the folder stay
+ * @throws where the system does
+ */
+export function writeOwnFile(
+  folder: string,
+  name: string,
+  bytes: Uint8Array,
+  stays: (name: string) => boolean = () => true,
+): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  for (const each of readdirSync(folder)) if (!stays(each)) rmSync(join(folder, each), { force: true });
+  const path = join(folder, name);
+  const fresh = `${path}.${process.pid}`;
+  writeFileSync(fresh, bytes, { mode: 0o600 });
+  renameSync(fresh, path);
+}

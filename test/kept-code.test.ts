@@ -1,0 +1,179 @@
+/** What V8 has compiled of the command line, kept from one start to the next. */
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { type CliResult, cliPath } from './support/cli.js';
+import { builtSamples } from './support/pipeline.js';
+import { spawnSync } from './support/spawn.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'elftrace-kept-'));
+const cache = join(folder, 'cache');
+const log = join(folder, 'log');
+const hook = join(folder, 'hook.cjs');
+const sample = join(builtSamples, 'x86-64/core.o');
+
+// Says of each script whether V8 was given code for it, and whether it took it.
+writeFileSync(
+  hook,
+  `const vm = require('node:vm');
+  const { Script } = vm;
+  vm.Script = class extends Script {
+    constructor(text, options) {
+      super(text, options);
+      const how = options.cachedData === undefined ? 'parsed' : this.cachedDataRejected ? 'refused' : 'used';
+      require('node:fs').appendFileSync(${JSON.stringify(log)}, how);
+    }
+  };`,
+);
+
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+beforeEach(() => {
+  rmSync(cache, { recursive: true, force: true });
+});
+
+interface Start extends CliResult {
+  /** What became of the script; empty: modules were loaded. */
+  readonly how: string;
+}
+
+function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Start {
+  rmSync(log, { force: true });
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['-r', hook, cliPath, ...args], {
+    encoding: 'utf8',
+    env: { ...process.env, NODE_OPTIONS: '', NODE_V8_COVERAGE: '', XDG_CACHE_HOME: cache, ...env },
+  });
+  return { status, stdout, stderr, how: existsSync(log) ? readFileSync(log, 'utf8') : '' };
+}
+
+/** The files that are kept. */
+function kept(): readonly string[] {
+  const all = join(cache, 'elftrace', 'code');
+  if (!existsSync(all)) return [];
+  return readdirSync(all).flatMap((place) => readdirSync(join(all, place)).map((name) => join(all, place, name)));
+}
+const theFile = (): string => {
+  const files = kept();
+  expect(files).toHaveLength(1);
+  return files[0]!;
+};
+
+/** The file after two starts, with code in it. */
+function filled(): string {
+  start(['verify', sample]);
+  start(['verify', sample]);
+  return theFile();
+}
+
+describe('code that is kept', () => {
+  test('the first start leaves an empty file, the second fills it, the third uses it', () => {
+    const first = start(['verify', sample]);
+    expect([first.how, statSync(theFile()).size]).toEqual(['', 0]);
+    const second = start(['verify', sample]);
+    const { size, mtimeMs, mode } = statSync(theFile());
+    expect([second.how, size > 100_000, mode & 0o777]).toEqual(['parsed', true, 0o600]);
+    const third = start(['verify', sample]);
+    expect([third.how, statSync(theFile()).mtimeMs]).toEqual(['used', mtimeMs]);
+    for (const each of [first, second, third]) {
+      expect([each.status, each.stdout, each.stderr]).toEqual([0, expect.stringMatching(/: 9 sites: 9 ok\n$/), '']);
+    }
+  });
+
+  test('errors, help, workers and other files are as without it', () => {
+    filled();
+    const bare = { NODE_DISABLE_COMPILE_CACHE: '1' };
+    const riscv = join(builtSamples, 'riscv64/core.o');
+    for (const args of [
+      ['verify', sample, riscv, '-j', '2'],
+      ['verify', '--help'],
+      ['verify', hook],
+      ['verify', '--no'],
+      ...['gz', 'xz', 'zst'].map((how) => ['verify', join(builtSamples, `x86-64/module-fentry.ko.${how}`)]),
+    ]) {
+      const { how, ...with_ } = start(args);
+      const { how: none, ...without } = start(args, bare);
+      expect([args, how, none, with_]).toEqual([args, 'used', '', without]);
+    }
+  });
+
+  test('packages that are loaded late are found', () => {
+    const results = ['', 'parsed', 'used'].map((how) => ({ expected: how, ...start(['disasm', sample, 'core_leaf']) }));
+    for (const { how, expected, status, stdout } of results) {
+      expect([how, status, stdout]).toEqual([expected, 0, expect.stringMatching(/\bcall\b/)]);
+    }
+  });
+
+  test.each([
+    [
+      'is broken in one byte',
+      (file: string) => {
+        const bytes = readFileSync(file);
+        bytes[bytes.length >> 1]! ^= 4;
+        writeFileSync(file, bytes);
+      },
+    ],
+    [
+      'ends early',
+      (file: string) => {
+        writeFileSync(file, readFileSync(file).subarray(0, -1000));
+      },
+    ],
+    [
+      'is something else',
+      (file: string) => {
+        writeFileSync(file, 'what is this');
+      },
+    ],
+  ])('a file that %s is made anew', (_, damage) => {
+    const file = filled();
+    damage(file);
+    expect(start(['verify', sample])).toMatchObject({ how: 'parsed', status: 0 });
+    expect(start(['verify', sample])).toMatchObject({ how: 'used', status: 0 });
+  });
+
+  test('a file that others may write is not used: an empty one takes its place', () => {
+    const file = filled();
+    chmodSync(file, 0o622);
+    expect(start(['verify', sample])).toMatchObject({ how: '', status: 0 });
+    expect([statSync(file).size, statSync(file).mode & 0o777]).toEqual([0, 0o600]);
+  });
+
+  test('options of V8 have a file of their own, and what another version left goes', () => {
+    const file = filled();
+    const old = join(file, '..', 'whole-00000000.cjs-verify-00000000');
+    writeFileSync(old, 'old');
+    expect(start(['verify', sample], { NODE_OPTIONS: '--max-old-space-size=2000' }).how).toBe('');
+    expect(kept()).toHaveLength(2);
+    expect(existsSync(old)).toBe(false);
+  });
+
+  test('nothing is written where it is turned off, for words that are no verb, and where nothing can be', () => {
+    start(['verify', sample], { NODE_DISABLE_COMPILE_CACHE: '1' });
+    expect(start(['verifi', sample]).status).toBe(2);
+    start(['--version']);
+    expect(kept()).toEqual([]);
+    mkdirSync(join(cache, 'elftrace'), { recursive: true });
+    writeFileSync(join(cache, 'elftrace', 'code'), 'no folder');
+    for (let i = 0; i < 3; i++) expect(start(['verify', sample])).toMatchObject({ how: '', status: 0, stderr: '' });
+  });
+
+  test('a program runs in it as without', () => {
+    const program = join(builtSamples, 'riscv64/program-patchable-8');
+    const results = ['', 'parsed', 'used'].map((how) => ({ expected: how, ...start(['run', program]) }));
+    for (const { how, expected, status, stdout } of results) {
+      expect([how, status, stdout]).toEqual([expected, results[0]!.status, results[0]!.stdout]);
+    }
+  });
+});
