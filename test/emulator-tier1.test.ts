@@ -378,37 +378,53 @@ test('much code that is executed a little is not compiled for more than it could
   defaults.tier = 1;
 });
 
-test('code that jumps about in more of itself than a region holds is left to tier 0', () => {
-  const BLOCKS = 512;
+describe('code that jumps about in itself', () => {
   const at = (line: number): bigint => CODE + BigInt(4 * line);
-  // Where each of them goes depends on all that came before.
-  const blocks = Array.from({ length: BLOCKS }, (_, i): readonly HandInstruction[] => [
-    (b) => void b.to(s(0), 'mul', s(0), 6_364_136_223_846_793_005n),
-    (b) => void b.to(s(0), 'add', s(0), BigInt(2 * i + 1)),
-    (b) => void b.to(s(1), 'shr', s(0), 55n),
+  const next: HandInstruction = (b) => void b.to(s(0), 'mul', s(0), 6_364_136_223_846_793_005n);
+  const other =
+    (i: number): HandInstruction =>
+    (b) =>
+      void b.to(s(0), 'add', s(0), BigInt(2 * i + 1));
+  /** To one of 2 ** bits blocks of `lines` lines each, behind the first `from`. */
+  const jump = (bits: number, lines: number, from = 0): readonly HandInstruction[] => [
+    (b) => void b.to(s(1), 'shr', s(0), BigInt(64 - bits)),
+    (b) => void b.to(s(1), 'mul', s(1), BigInt(4 * lines)),
     (b) => {
-      b.to(s(1), 'shl', s(1), 4n);
-      b.to(s(1), 'mul', s(1), 5n);
-      b.to(s(1), 'shr', s(1), 2n);
-    },
-    (b) => {
-      b.to(s(1), 'add', s(1), at(0));
+      b.to(s(1), 'add', s(1), at(from));
       return { kind: 'ind', s: s(1), mask: ~0n };
     },
-  ]);
-  const run = (tier: 0 | 'auto'): Machine => {
+  ];
+  const run = (tier: 0 | 'auto', program: readonly HandInstruction[]): Machine => {
     defaults.tier = tier;
-    const machine = handMachine(blocks.flat());
+    const machine = handMachine(program);
     machine.run({ budget: 60_000_000 });
+    defaults.tier = 1;
     return machine;
   };
-  const machine = run('auto');
-  defaults.tier = 1;
-  expect(differences(run(0), machine)).toEqual([]);
-  defaults.tier = 1;
-  const { compiled, dropped } = machine.compiledCounts!;
-  expect(compiled).toBeGreaterThan(0);
-  expect(dropped).toBeGreaterThan(0);
+
+  test('more of it than a region holds: is left to tier 0', () => {
+    // Where each of them goes depends on all that came before.
+    const blocks = Array.from({ length: 1024 }, (_, i) => [next, other(i), ...jump(10, 5)]);
+    const machine = run('auto', blocks.flat());
+    expect(differences(run(0, blocks.flat()), machine)).toEqual([]);
+    const { compiled, dropped } = machine.compiledCounts!;
+    expect(compiled).toBeGreaterThan(0);
+    expect(dropped).toBeGreaterThan(0);
+  });
+
+  test('as much of it as a region holds where that is all: is made at once, and stays', () => {
+    const dispatch = jump(8, 4, 3);
+    const blocks = Array.from({ length: 256 }, (_, i): readonly HandInstruction[] => [
+      next,
+      other(i),
+      other(3 * i),
+      () => ({ kind: 'jmp', pc: at(0) }),
+    ]);
+    const program = [...dispatch, ...blocks.flat()];
+    const machine = run('auto', program);
+    expect(differences(run(0, program), machine)).toEqual([]);
+    expect(machine.compiledCounts).toMatchObject({ regions: 1, dropped: 0 });
+  });
 });
 
 describe('random programs in step on both tiers', () => {

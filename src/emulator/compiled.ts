@@ -22,8 +22,9 @@ import { covers, pagesOf, RegionUnits } from './region-units.js';
 import type { Unit } from './region-units.js';
 import { RegionWindows } from './region-windows.js';
 import type { PredictedAccess } from './region-windows.js';
-import { findRegion } from './regions.js';
+import { findRegion, MOST_WHOLE, PIECE } from './regions.js';
 import type { BlockSource, Region } from './regions.js';
+import { Spread } from './spread.js';
 import { Balance, Gains, MOST_LOST, MOST_LOST_BY_ALL } from './short-stays.js';
 import type { Address } from '../units.js';
 
@@ -35,6 +36,8 @@ const MAX_MODULE_BYTES = 0x100_0000;
 /** Regions and blocks of one module, at most (but for the last region). */
 const BATCH_REGIONS = 16;
 const BATCH_BLOCKS = 400;
+/** Blocks of spread code, which leads from any part to any other: it is made at once. */
+const SPREAD_BLOCKS = 4000;
 /**
  * What making a region costs, for each instruction that it holds: as many instructions of tier 0
  * take as long (measured on programs of a distribution: 50 to 100 us, V8's part included). Nothing
@@ -57,6 +60,12 @@ const LEAST_ASKED = 100;
  */
 const FEW_ASKED = 16;
 const WORTH_ANEW = 1_000_000;
+/**
+ * How many times less making costs in spread code, in functions of so many instructions, for what
+ * tier 0 executes in the same time.
+ */
+const WIDE = 2;
+const MOST_SPREAD = 2500;
 /** Samples that a function needs at least. */
 const LEAST_HEAT = 3;
 /**
@@ -123,6 +132,7 @@ export class CompiledTier {
    * function's entry, in the function.
    */
   private readonly heat = new Map<Address, number>();
+  private readonly spread = new Spread();
   /** Heat at which a function is looked at again. */
   private readonly due = new Map<Address, number>();
   /** Regions that compiled code has asked for often enough; they wait for others. */
@@ -225,6 +235,10 @@ export class CompiledTier {
 
   /** Makes the regions that wait. */
   private flush(address: Address): void {
+    if (this.spread.isWide) {
+      // Without one of them compiled code of the others would be left again and again.
+      for (const each of this.spread.functions) if (this.isWanted(each)) this.pending.add(each);
+    }
     const batch = [...this.pending];
     this.pending.clear();
     for (const each of batch) this.asked.delete(each);
@@ -315,10 +329,11 @@ export class CompiledTier {
 
   /** Tier 0 was found before the block at an address. Compiles what is hot. */
   sample(address: Address): void {
+    const entry = this.reached.entryOf(address);
+    this.spread.add(address, entry);
     const slowness = this.reached.slownessOf(address);
     const heat = (this.heat.get(address) ?? 0) + slowness;
     this.heat.set(address, heat);
-    const entry = this.reached.entryOf(address);
     const lacking = this.lacking.get(entry);
     if (lacking !== undefined) this.warm(lacking, slowness);
     const unit = this.units.get(entry);
@@ -348,19 +363,26 @@ export class CompiledTier {
     if (!this.units.isPlace(address)) this.compile(address);
   }
 
+  /** What making the region of a function costs, in instructions of tier 0. */
+  private priceOf(entry: Address): number {
+    const spread = this.spread.isWide ? this.reached.sizeOf(entry, MOST_SPREAD) : MOST_SPREAD;
+    return spread < MOST_SPREAD ? (spread * COST) / WIDE : this.reached.sizeOf(entry) * COST;
+  }
+
   /** Makes the region of a function when tier 0 has spent on it what that costs. */
   private makeIfPaid(entry: Address, total: number): void {
     if (total < (this.due.get(entry) ?? LEAST_HEAT)) return;
-    const enough = Math.ceil((this.reached.sizeOf(entry) * COST * this.dearness(entry)) / SAMPLE);
+    const enough = Math.ceil((this.priceOf(entry) * this.dearness(entry)) / SAMPLE);
     if (total < enough) {
-      // By then more of it may have been reached.
-      this.due.set(entry, Math.max(total + 1, enough));
+      // By then more of it may have been reached, or time be spread over more.
+      this.due.set(entry, Math.max(total + 1, Math.min(2 * total, enough)));
       return;
     }
     this.pending.add(entry);
-    if (total >= 2 * enough || this.pending.size >= BATCH_REGIONS) this.flush(entry);
+    const most = Math.ceil((this.spread.isWide ? 1.25 : 2) * enough);
+    if (total >= most || this.pending.size >= BATCH_REGIONS) this.flush(entry);
     // It waits for others: counting what is reached of it costs more than a sample.
-    else this.due.set(entry, 2 * enough);
+    else this.due.set(entry, most);
   }
 
   /** Time in a function counts for another one, without which compiling it was a loss. */
@@ -385,10 +407,13 @@ export class CompiledTier {
     ];
     const regions: FoundRegion[] = [];
     this.lifted.clear();
+    const { isWide } = this.spread;
+    const most = isWide ? SPREAD_BLOCKS : BATCH_BLOCKS;
     let blocks = 0;
-    for (let i = 0; i < wanted.length && regions.length < BATCH_REGIONS && blocks < BATCH_BLOCKS; i++) {
+    for (let i = 0; i < wanted.length && regions.length < BATCH_REGIONS && blocks < most; i++) {
       const entry = wanted[i]!;
-      const region = findRegion(entry, { ...this.bound, targets: (site) => this.reached.targets(site) });
+      const source = { ...this.bound, targets: (site: Address) => this.reached.targets(site) };
+      const region = findRegion(entry, source, isWide ? MOST_WHOLE : PIECE);
       if (!region || !isWorthwhile(region)) {
         this.refused.add(entry);
         continue;

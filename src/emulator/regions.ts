@@ -1,6 +1,7 @@
 /**
  * Regions: the unit of the compiled tier. A region is the blocks that are reachable by direct
- * branches from one address, a function's entry or the header of a hot loop, at most about 200.
+ * branches from one address, a function's entry or the header of a hot loop, at most about 200, or
+ * 700 where time is spread over much code (`spread.ts`).
  * Here they are found; `region-graph.ts` puts their graph into a shape that WebAssembly can
  * express, `region-flow.ts` says what registers hold, and `compile.ts` writes the code.
  *
@@ -17,7 +18,14 @@
 import type { Block, Op } from '../machine/ir.js';
 import type { Address } from '../units.js';
 
-const MAX_REGION_BLOCKS = 200;
+/** Blocks of a region. Of large functions (interpreters) most are never hot. */
+export const PIECE = 200;
+/**
+ * Blocks of a function of spread code that is made as a whole. Of a large switch each way leads to
+ * any other, so that pieces of it are left as soon as they are entered. Larger ones are made in
+ * pieces.
+ */
+export const MOST_WHOLE = 700;
 const MAX_REGION_OPS = 12_000;
 /**
  * A function that is copied to its calls: so many blocks and ops at most, with what it calls
@@ -199,8 +207,10 @@ function bodySize(entry: Address, source: BlockSource, depth: number): number {
 }
 
 /** The region that begins at `entry`; null where it may not begin. */
-export function findRegion(entry: Address, source: BlockSource, maxBlocks = MAX_REGION_BLOCKS): Region | null {
-  return source.excluded(entry) ? null : new RegionSearch(entry, source, maxBlocks).run();
+export function findRegion(entry: Address, source: BlockSource, maxBlocks = PIECE): Region | null {
+  if (source.excluded(entry)) return null;
+  const search = new RegionSearch(entry, source, maxBlocks);
+  return search.collect() || maxBlocks <= PIECE ? search.region() : findRegion(entry, source, PIECE);
 }
 
 /** A search for the blocks of one region, copies of functions included. */
@@ -218,20 +228,21 @@ class RegionSearch {
     private readonly maxBlocks: number,
   ) {}
 
-  run(): Region | null {
-    this.collect();
+  region(): Region | null {
     if (!this.own.places.has(this.entry)) return null;
     this.cut();
     const reached = reachable(this.found.map((each) => this.numbered(each)));
     return { blocks: reached, entries: entriesOf(reached) };
   }
 
-  private collect(): void {
+  /** Finds the blocks, unless there are too many. @returns  whether these are all */
+  collect(): boolean {
     const { own, found, source } = this;
     own.seen.add(this.entry);
     const queue: Exit[] = [{ address: this.entry, body: own }];
     let size = 0;
-    for (let next = 0; next < queue.length && found.length < this.maxBlocks && size < MAX_REGION_OPS; next++) {
+    let next = 0;
+    for (; next < queue.length && found.length < this.maxBlocks && size < MAX_REGION_OPS; next++) {
       const { address, body } = queue[next]!;
       const block = source.lift(address, null);
       if (!block) continue;
@@ -250,6 +261,7 @@ class RegionSearch {
         queue.push(exit);
       }
     }
+    return next === queue.length;
   }
 
   /** Bodies for the functions that a block calls and that are copied to it. */
