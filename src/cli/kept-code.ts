@@ -41,6 +41,9 @@ function hashed(text: string): string {
 
 const load = (name: string): Promise<unknown> => import(name);
 
+/** Files of other versions go, and what writers that were interrupted left. */
+const isOfThis = (name: string): boolean => name.startsWith(WHOLE!) && !/\.\d+$/.test(name);
+
 /** What stands in front of the code, and the code. */
 function withChecksum(code: Buffer): Buffer {
   const header = Buffer.alloc(HEADER);
@@ -120,7 +123,7 @@ export class KeptCode {
   /** Nothing is said where it fails: the next start does without. */
   private write(bytes: Uint8Array): void {
     try {
-      writeOwnFile(this.folder, this.name, bytes, (each) => each.startsWith(WHOLE!));
+      writeOwnFile(this.folder, this.name, bytes, isOfThis);
     } catch {
       // a cache that cannot be written is none
     }
