@@ -130,6 +130,8 @@ const PLAIN: Readonly<Record<string, string>> = { ld64rmw: 'ld64', ld32srmw: 'ld
 export class Terms {
   private readonly numbers = new Map<string, Term>();
   private readonly nodes: Node[] = [];
+  /** Terms with what is known in them, by what is known. */
+  private readonly seen = new WeakMap<ReadonlyMap<Term, Term>, Map<Term, Term>>();
 
   private intern(key: string, node: Node): Term {
     const known = this.numbers.get(key);
@@ -411,12 +413,12 @@ export class Terms {
   with(facts: Facts, atom: Term, holds: boolean, is32: boolean): Facts {
     const known = this.known(atom, facts);
     const truths = new Map(facts.truths).set(known, holds).set(atom, holds);
-    const values = new Map(facts.values);
+    let { values } = facts;
     const { op, of } = this.nodes[known]!;
     if (holds && (op === 'eq 64' || (is32 && op === 'eq 32'))) {
       const [a, b] = of as [Term, Term];
-      if (this.value(b) !== null) values.set(a, b);
-      else if (this.value(a) !== null) values.set(b, a);
+      if (this.value(b) !== null) values = new Map(values).set(a, b);
+      else if (this.value(a) !== null) values = new Map(values).set(b, a);
     }
     const made: Facts = { truths, values, isContradiction: facts.isContradiction };
     // What was known before may say the opposite now.
@@ -430,17 +432,20 @@ export class Terms {
   /** A term with what is known in it. */
   known(term: Term, facts: Facts): Term {
     if (facts.values.size === 0) return term;
-    const seen = new Map<Term, Term>();
+    let seen = this.seen.get(facts.values);
+    if (seen === undefined) this.seen.set(facts.values, (seen = new Map()));
+    const done = seen;
     const visit = (each: Term): Term => {
       const value = facts.values.get(each);
       if (value !== undefined) return value;
-      const done = seen.get(each);
-      if (done !== undefined) return done;
+      const before = done.get(each);
+      if (before !== undefined) return before;
       const { op, of } = this.nodes[each]!;
       const parts = of.map(visit);
       const made = parts.every((part, i) => part === of[i]) ? each : this.make(op, ...parts);
-      seen.set(each, made);
-      return facts.values.get(made) ?? made;
+      const known = facts.values.get(made) ?? made;
+      done.set(each, known);
+      return known;
     };
     return visit(term);
   }
