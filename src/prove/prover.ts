@@ -9,7 +9,7 @@ import { ElftraceError } from '../errors.js';
 import type { ElfImage } from '../elf/image.js';
 import type { Sites } from '../sites/sites.js';
 import { findSleds, type Sled } from '../sites/sleds.js';
-import { recordIp } from '../tracing/site-state.js';
+import { recordIp, whyNoGraph } from '../tracing/site-state.js';
 import { entryPoint } from '../program/entry-points.js';
 import type { Address } from '../units.js';
 import { giveAccount } from './account.js';
@@ -28,6 +28,9 @@ import { Trials } from './trial.js';
 import type { Account, SiteProof } from './verdict.js';
 import { type Wanted, WantedCalls } from './wanted.js';
 import { ProofWorld } from './world.js';
+
+/** Whether a function signed its return address in front of a site. */
+const bindsReturn = (sites: Sites, index: number): boolean => whyNoGraph(sites, index, sites.reading(index)) !== null;
 
 /** What is wanted of a site that is off. */
 const NO_CALLS: Wanted = { calls: [], hijack: false, trap: false, direct: null, replacement: null, frame: null };
@@ -54,8 +57,8 @@ const NO_ADDRESSES = new BigUint64Array(0);
  */
 function kindOf(shape: string, { wanted, trap, probed }: Trial): string {
   if (wanted === null) return shape;
-  const { calls, hijack, direct, replacement } = wanted;
-  const others = [hijack, direct !== null, replacement !== null, trap !== null, probed].map(Number).join('');
+  const { calls, hijack, isBound = false, direct, replacement } = wanted;
+  const others = [hijack, isBound, direct !== null, replacement !== null, trap !== null, probed].map(Number).join('');
   return [shape, others, ...calls.map(({ name }) => name)].join(' ');
 }
 
@@ -294,7 +297,7 @@ export class Prover {
       start,
       end: extent.end,
       ip,
-      wanted: isOn && this.wanted.known ? this.wanted.at(ip) : null,
+      wanted: isOn && this.wanted.known ? this.wanted.at(ip, bindsReturn(this.patched.sites, subject.patched)) : null,
       own: this.own,
       profiles: this.profiles(subject),
       ordinaryCall: this.isOrdinaryCall(home),

@@ -497,11 +497,11 @@ export class Trials {
 
   /**
    * Where a site calls nothing, the state of the tracer's data says nothing; without a filter the
-   * graph tracer takes what it does not want.
+   * graph tracer takes what it does not want, but for functions that it leaves alone.
    */
   private stateOf({ tracer }: Begun): TracerState | null {
     const { wanted } = this.trial;
-    const isOther = tracer === 'unfiltered' && wanted?.hijack !== true;
+    const isOther = tracer === 'unfiltered' && wanted?.hijack !== true && wanted?.isBound !== true;
     return (wanted === null || isOther) && tracer !== null ? 'fresh' : tracer;
   }
 

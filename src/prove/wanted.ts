@@ -30,6 +30,8 @@ export interface Wanted {
   readonly calls: readonly WantedCall[];
   /** The return address is replaced: the graph tracer is there. */
   readonly hijack: boolean;
+  /** The function signed its return address: the graph tracer leaves it alone, filter or not. */
+  readonly isBound?: boolean;
   /** A return probe replaces it. */
   readonly trap: boolean;
   /** Where the site goes on to in the end instead of the code behind it. */
@@ -149,9 +151,10 @@ export class WantedCalls {
 
   /**
    * What a site that is on must do.
-   * @param ip  the site as its record has it
+   * @param ip       the site as its record has it
+   * @param isBound  the function signed its return address: the graph tracer leaves it alone
    */
-  at(ip: Address): Wanted {
+  at(ip: Address, isBound: boolean): Wanted {
     const calls: WantedCall[] = [];
     let hijack = false;
     let full = false;
@@ -174,6 +177,6 @@ export class WantedCalls {
     const caller = this.direct.get(ip);
     const direct = caller === undefined ? null : this.call(this.callerOf(caller));
     const frame = this.frames === null ? null : { row: this.frames, full };
-    return { calls, hijack, trap: false, direct, replacement, frame };
+    return { calls, hijack: hijack && !isBound, isBound, trap: false, direct, replacement, frame };
   }
 }

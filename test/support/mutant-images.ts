@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { warmElftrace } from './cli.js';
 import { builtSamples } from './pipeline.js';
+import { signedSample, type SigningFunctions } from './signed-sample.js';
 
 export interface MutantImage {
   /** `TARGET/CONVENTION[+probes] WHAT` */
@@ -16,6 +17,8 @@ export interface MutantImage {
   readonly modules?: readonly string[];
   /** Options of `load`, where it is laid out first. */
   readonly loading?: readonly string[];
+  /** Functions of an arm64 sample that sign their return address in front of their site. */
+  readonly signs?: SigningFunctions;
   readonly options: readonly string[];
   /** Steps of a session, in YAML. */
   readonly session?: string;
@@ -416,6 +419,29 @@ const kernelProbeWays = inKernel(
   ...['return-two', 'return-graph', 'return-beside-graph', 'return-then-graph', 'graph-then-return', 'return-once'],
 );
 
+/**
+ * Functions that sign their return address, which the graph tracer leaves alone, and others right
+ * behind such functions that are off: what looks for signatures must find them there and stop in
+ * front of the next function.
+ */
+const signedImages: readonly MutantImage[] = (
+  [
+    ['signed', 'leaf sum', { 'inner.0': ['paciasp', 'no site'], sum: ['paciasp', 'site'] }],
+    ['signed-other', 'bump many', { forward: ['pacibsp', 'no site'], many: ['pacibsp', 'site'] }],
+  ] as const
+).flatMap(([name, filter, signs]) => {
+  const steps = [
+    `ops: { name: one, call: elftrace_function_tracer, filter: "${filter}" }`,
+    'register: one',
+    `graph: { name: two, filter: "${filter}" }`,
+  ];
+  const probe = `probe: { define: "p:x outer+${jumpOf('arm64/pg')}", optimize: true }`;
+  return [
+    { name: `arm64/pg ${name}`, session: session(...steps) },
+    { name: `arm64/pg+probes ${name}`, session: session(probe, ...steps) },
+  ].map((each) => ({ ...each, sample: 'arm64/program-mcount', options: [], signs }));
+});
+
 export const mutantImages: readonly MutantImage[] = [
   ...rows.flatMap((row) => [
     ...imagesOf(row, { ...ways, ...sharedWays(row.object) }),
@@ -436,6 +462,7 @@ export const mutantImages: readonly MutantImage[] = [
       loading: [...row.loading, '--probes', '8'],
     })),
   ]),
+  ...signedImages,
 ];
 
 export interface MutantPair {
@@ -461,8 +488,10 @@ export function makeImage(image: MutantImage): MutantPair | string {
   const { sample, modules, loading = [] } = image;
   const folder = mkdtempSync(join(tmpdir(), 'elftrace-mutants-'));
   const [output, session, loaded] = [join(folder, 'out'), join(folder, 'session'), join(folder, 'image')];
-  const original = modules === undefined ? join(builtSamples, sample) : loaded;
+  const isSample = modules === undefined && image.signs === undefined;
+  const original = isSample ? join(builtSamples, sample) : loaded;
   try {
+    if (image.signs !== undefined) writeFileSync(loaded, originalOf(image));
     if (image.session !== undefined) writeFileSync(session, image.session);
     const parts = [sample, ...(modules ?? [])].map((each) => join(builtSamples, each));
     const commands = [
@@ -481,5 +510,4 @@ export function makeImage(image: MutantImage): MutantPair | string {
 }
 
 /** The sample itself, where nothing is loaded beside it. */
-export const originalOf = ({ sample }: MutantImage): Uint8Array =>
-  new Uint8Array(readFileSync(join(builtSamples, sample)));
+export const originalOf = ({ sample, signs = {} }: MutantImage): Uint8Array => signedSample(sample, signs);
