@@ -31,6 +31,7 @@ import { ThreadKey } from './thread-key.js';
 import type { StateCall } from './state-writer.js';
 import {
   enterState,
+  HIT_ACTIVE,
   leaveSide,
   LEAVES,
   leaveWaiting,
@@ -41,6 +42,7 @@ import {
   REWRITES,
   TAILS,
   type TracerState,
+  UNDISTURBED,
 } from './tracer-states.js';
 import { type ReturnPlaces, WaitingCalls } from './waiting-calls.js';
 import { leadsUp } from './unwinding.js';
@@ -226,7 +228,8 @@ export class OwnData {
     this.contention.end();
     if (this.now.state === 'retried' || this.now.state === 'overtaken')
       this.contend(world, this.now.state === 'overtaken');
-    this.handled?.begin(world, () => this.activeNow(world) !== 0n);
+    else if (!UNDISTURBED.has(this.now.state)) this.contention.begin(world, { takes: () => false, fails: () => true });
+    this.handled?.begin(world, () => this.activeNow(world) === HIT_ACTIVE);
     this.userCalls?.begin(world, this.now.asked, {
       active: () => this.activeNow(world),
       leadsUp: () => leadsUp(world, this.emulation.process.frames, this.program.arch.abi, begun),

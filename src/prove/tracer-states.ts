@@ -186,6 +186,8 @@ export const NULL_POINTERS: ReadonlySet<TracerState | null> = new Set<TracerStat
 
 /** What a thread's block says while callbacks of the list run. */
 export const LIST_ACTIVE = 5n;
+/** The same while a hit of a probe is handled. */
+export const HIT_ACTIVE = 1n;
 
 const HIGH = 0xffff_ffffn;
 /** Bits of the ring's flags that nothing asks. */
@@ -302,6 +304,8 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
       return true;
     case 'other-stack':
       writer.own().calls(0, [...elsewhere(some()), -ONE_STACK, 0n]);
+      writer.side([...elsewhere(some()), -ONE_STACK]);
+      writer.waiting(0, [...elsewhere(some()), -ONE_STACK], random);
       return true;
     case 'stale':
       writer.own().stale(callers(some()), random);
@@ -391,6 +395,12 @@ export const NOTHING_NEW: OnWayBack = { left: 0, block: null, isGone: false };
 export const MOVES: ReadonlySet<TracerState> = new Set<TracerState>(['others', 'moved', 'retried', 'overtaken']);
 /** Those in which all blocks may belong to others: then none lies behind the last. */
 const CROWDED: ReadonlySet<TracerState> = new Set<TracerState>([...MOVES, 'no-block']);
+
+/**
+ * States in which no store under a reservation fails: in all others each of them does once, beside
+ * what the state is. What the tracer counts or takes in one it does in no other.
+ */
+export const UNDISTURBED: ReadonlySet<TracerState> = new Set<TracerState>(['fresh', 'again']);
 
 /** States in which calls are left on the way back. */
 export const LEAVES: ReadonlySet<TracerState> = new Set<TracerState>(['left', 'twins']);
