@@ -16,7 +16,7 @@ import { mutantsOf, type Mutant, type MutantKind } from './mutants.js';
 /** Sites of an image that are tried, in all states of the tracer's data. */
 const SITES = 2;
 /** Trials of a mutant that none of them finds. */
-const MOST = 32;
+const MOST = TRACER_STATES.length;
 /** Trials after which the code is asked whether the mutant does the same: then no others follow. */
 const FIRST = 8;
 /** Further trials once one of them says nothing: the proof is no yes any more. */

@@ -420,6 +420,12 @@ export class Terms {
       if (this.value(b) !== null) values = new Map(values).set(a, b);
       else if (this.value(a) !== null) values = new Map(values).set(b, a);
     }
+    // Of one bit it is known what it is if not 0.
+    if (!holds && op.startsWith('eq ')) {
+      const [asked, zero] = this.value(of[0]!) === 0n ? [of[1]!, of[0]!] : [of[0]!, of[1]!];
+      const single = this.value(zero) === 0n ? this.singleBit(asked) : null;
+      if (single !== null) values = new Map(values).set(asked, single);
+    }
     const made: Facts = { truths, values, isContradiction: facts.isContradiction };
     // What was known before may say the opposite now.
     for (const [each, was] of facts.truths) {
@@ -427,6 +433,14 @@ export class Terms {
       if (now !== null && now !== was) return { ...made, isContradiction: true };
     }
     return made;
+  }
+
+  /** The bit that is all of a term that may be set, in its lower half; null: there may be more. */
+  private singleBit(term: Term): Term | null {
+    const { op, of } = this.nodes[term]!;
+    const masks = op === 'and' || op === 'and32' ? of.filter((each) => this.value(each) !== null) : [];
+    const bits = masks.length === 1 ? this.value(masks[0]!)! : 0n;
+    return bits !== 0n && (bits & (bits - 1n)) === 0n && low(bits) === bits ? masks[0]! : null;
   }
 
   /** A term with what is known in it. */
