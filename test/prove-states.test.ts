@@ -70,6 +70,10 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
   ['unmapped', 'arm64/regs+probes probe-arguments', 'record_event', /what a probe fetched is/],
   ['off', 'arm64/regs+probes jump-arguments', 'handle', /number of records is 0xf, not 0x0/],
   ['off', 'riscv64/g2+probes probe', 'handle', /number of records is 0x1, not 0x0/],
+  // A thread without a block hits it: nothing is dropped.
+  ['off', 'arm64/regs+probes jump-return', 'handle', /dropped is 0x1, not 0x0/],
+  // No function was ever probed on its return.
+  ['ring-end', 'arm64/callops+probes inside-graph', 'ftrace_graph_func', /the return address of a call is 0x0/],
   ['rowless', 'ppc32/ool-ops directs-list', 'ftrace_direct_func', /in circles|execute at 0x10/],
   ['retried', 'arm64/regs function', 'elftrace_function_tracer', /the owner of a thread is 0x0, not/],
   ['overtaken', 'riscv64/g2 function', 'elftrace_function_tracer', /the owner of a thread|the thread of a record/],

@@ -94,6 +94,8 @@ export class OwnData {
   private readonly waiting: WaitingCalls | null;
   /** Where functions return to that a return probe took the return of; null: none does. */
   readonly trap: Address | null;
+  /** The word that says so. */
+  private readonly trampoline: Address | null;
 
   private constructor(
     private readonly program: Program,
@@ -110,6 +112,7 @@ export class OwnData {
     this.waiting = WaitingCalls.of(program);
     const handler = entryPoint(program, 'return_to_handler')?.identity ?? null;
     const trampoline = this.waiting === null || handler === null ? null : at('elftrace_probe_trampoline');
+    this.trampoline = trampoline;
     // Functions of an image without return probes return to none.
     this.trap = trampoline === null ? null : wordReader(program)(trampoline) || null;
     const { stopped, watching, waiting, trap } = this;
@@ -241,7 +244,7 @@ export class OwnData {
     this.now.since = world.machine.time;
   }
 
-  /** The probe is off, or tables have no row of the site. */
+  /** The probe is off, tables have no row of the site, or no return probe was ever there. */
   private takeAway(world: ProofWorld): void {
     const { program, random } = this;
     const { probe } = this.callbacks;
@@ -251,6 +254,8 @@ export class OwnData {
     if (this.now.state === 'off') {
       const flags = call.probe + BigInt(PROBE_OP_WORDS.flags * word);
       memory.store(flags, this.data.number(world, flags, word) | BigInt(PROBE_OP_FLAGS.off), word);
+    } else if (this.now.state === 'ring-end' && this.trampoline !== null && call.event === 0n) {
+      memory.store(this.trampoline, 0n, word);
     } else if (this.now.state === 'rowless') {
       const { ip, wanted } = call;
       const hasRow = wanted !== null && (wanted.direct !== null || wanted.calls.some(({ place }) => place === probe));
@@ -510,7 +515,7 @@ export class OwnData {
 
   /** What is not as a hit must have left it, in a sentence; null: all is. */
   wrongHit(world: ProofWorld, hit: ProbeHit, places: ReturnPlaces | null, phase: 'enter' | 'return'): string | null {
-    const { thread } = this.now;
+    const { thread, state } = this.now;
     const { word } = this.data;
     const writes: Write[] = [];
     const records: Records[] = [];
@@ -519,7 +524,9 @@ export class OwnData {
       this.expected.hit(world, hit, this.data.was(world, this.data.headOf(thread, 'active')) === 0n, writes, records);
       records.push(...this.expected.waited(places, phase, writes));
     }
-    return this.firstWrong(world, [...writes, ...this.expected.recorded(world, records, thread === null ? 1 : 0)]);
+    // A probe that is off drops nothing.
+    const lost = Number(thread === null && state !== 'off');
+    return this.firstWrong(world, [...writes, ...this.expected.recorded(world, records, lost)]);
   }
 }
 

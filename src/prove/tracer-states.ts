@@ -30,7 +30,10 @@ export type TracerState =
   | 'fresh'
   /** The thread called the site before, and came back or not. */
   | 'again'
-  /** The next record is the last one of the ring, or the first one again. */
+  /**
+   * The next record is the last one of the ring, or the first one again. No return was ever
+   * probed.
+   */
   | 'ring-end'
   /** So many records that their number needs more than 32 bits next. */
   | 'ring-wrapped'
@@ -137,6 +140,7 @@ export const TRACER_STATES: readonly TracerState[] = [
   'filled',
   'unmapped',
   'off',
+  'off',
   'rowless',
   'retried',
   'overtaken',
@@ -222,7 +226,8 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       writer.others(0, 1 + random.below(THREAD_COUNT - 1), random);
       return true;
     case 'off':
-      // The word that says so is in the object of the probe (`own-data.ts`).
+      // The word that says so is in the object of the probe (`own-data.ts`). Nothing is dropped.
+      if (random.below(2) === 0) writer.others(0, THREAD_COUNT, random);
       return call.probe !== 0n;
     case 'retried':
       writer.others(0, random.below(3) === 0 ? THREAD_COUNT : random.below(THREAD_COUNT - 1), random);
@@ -394,7 +399,7 @@ export const NOTHING_NEW: OnWayBack = { left: 0, block: null, isGone: false };
 /** States in which a function comes back in another thread. */
 export const MOVES: ReadonlySet<TracerState> = new Set<TracerState>(['others', 'moved', 'retried', 'overtaken']);
 /** Those in which all blocks may belong to others: then none lies behind the last. */
-const CROWDED: ReadonlySet<TracerState> = new Set<TracerState>([...MOVES, 'no-block']);
+const CROWDED: ReadonlySet<TracerState> = new Set<TracerState>([...MOVES, 'no-block', 'off']);
 
 /**
  * States in which no store under a reservation fails: in all others each of them does once, beside

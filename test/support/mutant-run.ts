@@ -140,8 +140,8 @@ export class MutantRun {
     if (this.sites.length === 0) return 'no site changed';
     for (const [site, { tried }] of this.sites.entries()) {
       let counted = 0;
-      // Further sites differ in what they call: a third of the states says that.
-      for (const n of this.numbers.filter((_, i) => site < SITES || i % 3 === 0)) {
+      // Further sites differ in what they call: a third of the states says that, and full tables.
+      for (const n of this.numbers.filter((each, i) => site < SITES || i % 3 === 0 || isFilled(each))) {
         const seen = new Set<Address>();
         patched.recorder = {
           step: ({ machine }) => {
@@ -325,6 +325,8 @@ export class MutantRun {
     return false;
   }
 }
+
+const isFilled = (n: number): boolean => TRACER_STATES[n] === 'filled';
 
 /** Each state of the tracer's data once, in the one site or the other, then once more. */
 function inTurn(reaches: readonly Reach[]): readonly Reach[] {
