@@ -279,6 +279,7 @@ export class OwnData {
   private contend(world: ProofWorld, takes: boolean): void {
     const { store } = this.data.memory(world);
     const other = BigInt(0x1000 + this.random.below(0x1000));
+    const isHandler = other % 3n === 0n;
     const isOwn = this.now.thread !== null && this.data.number(world, this.now.thread, this.data.word) !== 0n;
     // What is done at once before it is something else.
     let before = this.random.below(3) === 0 ? this.random.below(4) : 0;
@@ -294,7 +295,8 @@ export class OwnData {
         const block = back.block === null ? thread : this.data.blockAt(back.block);
         const isFree = takes && block !== null && this.data.number(world, block, word) === 0n;
         if (!isFree) return false;
-        store(block, other, word);
+        // A handler of the running thread, which is traced itself, may have taken it, too.
+        store(block, back.block === null && isHandler ? this.now.owner : other, word);
         if (back.block === null) this.now.thread = this.threadOf(world);
         else this.now.back = { ...back, block: back.block + 1 < THREAD_COUNT ? back.block + 1 : null };
         return true;

@@ -95,7 +95,7 @@ export type TracerState =
   | 'retried'
   /**
    * Another thread takes a free block, or the number of a record, between the look at it and the
-   * attempt to take it.
+   * attempt to take it, or a handler of the same thread takes the block.
    */
   | 'overtaken'
   /** Behind the last call under way stand others of its frame that came back. */
@@ -275,7 +275,8 @@ function enterBlock(state: TracerState, memory: TracerMemory, call: StateCall, r
 
 /** A block that is free, or the thread's own: then another thread takes a record's number. */
 function enterOvertaken(memory: TracerMemory, call: StateCall, random: Random): void {
-  const first = random.below(THREAD_COUNT - 1);
+  // What a search does with a block differs for the first one, too.
+  const first = random.below(3) === 0 ? 0 : random.below(THREAD_COUNT - 1);
   const writer = new StateWriter(memory, call, first);
   writer.others(0, first, random);
   if (random.below(2) === 0) return;

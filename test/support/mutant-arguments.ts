@@ -329,6 +329,86 @@ export const mutantArguments: readonly MutantArgument[] = [
     standing: 'idle',
   },
   {
+    name: 'one kind of frame',
+    why:
+      'frames of these entries have the address of the function in the place that says of others whether ' +
+      'they are whole: it is never 0',
+    object: /^arm64\/(?:args|callops)(?:\+probes)?$/,
+    symbol: /^ftrace_ops_list_func$/,
+    places: [
+      'arm64 ftrace_ops_list_func+224 immediate d2e37d550ec1',
+      'arm64 ftrace_ops_list_func+248 nop d2e37d550ec1',
+      'arm64 ftrace_ops_list_func+228 immediate 4dc6c25a5df9',
+    ],
+  },
+  {
+    name: 'no frame',
+    why: 'entries of this convention hand callbacks no frame: what their last argument is nothing says',
+    object: /^arm64\/pg(?:\+probes)?$/,
+    symbol: /^ftrace_ops_list_func$/,
+    places: ['arm64 ftrace_ops_list_func+308 nop 593e9730cee5'],
+  },
+  {
+    name: 'no block',
+    why:
+      'of a thread without a block the handler of hits reads no frame: it looks for one again, finds none, ' +
+      'and the frame is put back',
+    object: /^arm64\/regs\+probes$/,
+    symbol: /^elftrace_probe_ftrace$/,
+    places: [
+      'arm64 elftrace_probe_ftrace+268 swap 57b10832281b',
+      'arm64 elftrace_probe_ftrace+272 immediate 57b10832281b',
+    ],
+  },
+  {
+    name: 'first of a program',
+    why:
+      'a program of an event begins with a register or a number, which sets what is known of faults: what ' +
+      'stands there before nothing reads',
+    object: any,
+    symbol: /^record_event$/,
+    places: ['arm64 record_event+20 nop d1dde0f09e5c'],
+  },
+  {
+    name: 'an event',
+    why: 'a probe that is on has an event: a list of none need not be looked for',
+    object: any,
+    symbol: /^(?:handle|elftrace_probe_hit)$/,
+    places: ['arm64 elftrace_probe_hit+148 immediate da2162ac1ba0'],
+  },
+  {
+    name: 'behind the last block',
+    why:
+      'the search through all blocks ends behind the last one only where none has the call: there the graph ' +
+      'tracer stops for good',
+    object: any,
+    symbol: /^elftrace_graph_return$/,
+    places: ['arm64 elftrace_graph_return+188 nop 43ba7ddb11ac'],
+  },
+  {
+    name: 'left out of the frames',
+    why:
+      'frames above callbacks lead past the one of this function to that of its caller, whose frame pointer ' +
+      'it gives back: its stack pointer',
+    object: /^arm64\//,
+    symbol: /^pop$/,
+    places: ['arm64 pop+0 swap 793d830a6ce3'],
+  },
+  {
+    name: 'only whether it is equal',
+    why: 'a conditional comparison that does not compare sets flags of which the branch asks the one alone',
+    object: /^arm64\//,
+    symbol: /^elftrace_graph_push$/,
+    places: ['arm64 elftrace_graph_push+292 immediate acb95b04eb3b'],
+  },
+  {
+    name: 'not 0',
+    why: 'code asks of the number no more than whether it is 0, and it is not',
+    object: any,
+    symbol: /^elftrace_graph_return$/,
+    places: ['arm64 elftrace_graph_return+464 immediate c52c3bf1432d'],
+  },
+  {
     name: 'all registers',
     why:
       'whether there are all registers is asked of a frame that has them: ops that want all of them are ' +
@@ -336,6 +416,7 @@ export const mutantArguments: readonly MutantArgument[] = [
     object: any,
     symbol: /^(?:ftrace_direct_func|elftrace_probe_ftrace)$/,
     places: [
+      'arm64 elftrace_probe_ftrace+48 immediate 57b10832281b',
       'riscv64 ftrace_direct_func+20 swap 00932f08852c',
       'riscv64 ftrace_direct_func+28 nop 750eeb01d823',
       'riscv64 ftrace_direct_func+28 swap 7cf0fd75a0fd',
@@ -480,6 +561,14 @@ export const mutantArguments: readonly MutantArgument[] = [
     object: /^arm64\//,
     symbol: /^elftrace_stub_text$/,
     text: /^bti c; ret$/,
+    kinds: ['swap'],
+  },
+  {
+    name: 'landing pad',
+    why: 'the first instruction of a function is a landing pad, for which no processor looks here',
+    object: /^arm64\//,
+    symbol: any,
+    text: /^nop; bti c$/,
     kinds: ['swap'],
   },
 ];

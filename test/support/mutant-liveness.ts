@@ -450,7 +450,9 @@ export class Liveness {
         const owed = this.compiled.has(step.address) ? this.owed : 0n;
         const lost = end.hasResult ? this.lost : this.lost | this.results;
         const own = end.isAbi ? all & ~lost : owed;
-        return [...end.behind].reduce((sum, each) => sum | this.before(each), own | named);
+        // What the tool writes behind a call that any callback may be called by reads no more.
+        const behind = [...end.behind].filter((each) => !end.isAbi || !this.labels.has(each));
+        return behind.reduce((sum, each) => sum | this.before(each), own | named);
       }
       // A trial that comes to a trap of the runtime is different, whatever registers hold.
       case 'trap':
