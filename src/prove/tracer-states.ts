@@ -140,7 +140,6 @@ export const TRACER_STATES: readonly TracerState[] = [
   'filled',
   'unmapped',
   'off',
-  'off',
   'rowless',
   'retried',
   'overtaken',
@@ -159,6 +158,8 @@ export const TRACER_STATES: readonly TracerState[] = [
   'stale-tail',
   'twins',
   'twins',
+  'off',
+  'overtaken',
 ];
 
 /** Those in which a function returns to where the one before it does. */
@@ -275,8 +276,9 @@ function enterBlock(state: TracerState, memory: TracerMemory, call: StateCall, r
 
 /** A block that is free, or the thread's own: then another thread takes a record's number. */
 function enterOvertaken(memory: TracerMemory, call: StateCall, random: Random): void {
-  // What a search does with a block differs for the first one, too.
-  const first = random.below(3) === 0 ? 0 : random.below(THREAD_COUNT - 1);
+  // What a search does with the first block it does with no other: that one comes twice as often.
+  const drawn = random.below(THREAD_COUNT - 1);
+  const first = drawn === 3 ? 0 : drawn;
   const writer = new StateWriter(memory, call, first);
   writer.others(0, first, random);
   if (random.below(2) === 0) return;

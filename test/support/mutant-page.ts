@@ -8,6 +8,7 @@ import { root } from './pipeline.js';
 const path = join(root, 'docs', 'mutants.md');
 const BEGIN = '<!-- rows -->';
 const END = '<!-- end of rows -->';
+const LEFT = 'What is left, by function, each mutant once however many objects have it:';
 
 /** Rows of the page, by object. */
 export function readRows(): Record<string, ObjectRow> {
@@ -35,10 +36,15 @@ export function readRows(): Record<string, ObjectRow> {
   return Object.fromEntries(Object.entries(rows).map(([name, row]) => [name, { ...row, argued: argued[name] ?? {} }]));
 }
 
-/** Puts rows into the page; those of other objects stay. */
+/**
+ * Puts rows into the page; those of other objects stay. What is left by function is counted over
+ * all objects: where some are missing, that table stays.
+ */
 export function writeRows(rows: Readonly<Record<string, ObjectRow>>, functions: readonly FunctionRow[]): void {
   const text = readFileSync(path, 'utf8');
-  const all = Object.entries({ ...readRows(), ...rows }).sort(([a], [b]) => (a < b ? -1 : 1));
+  const before = readRows();
+  const isWhole = Object.keys(before).every((object) => object in rows);
+  const all = Object.entries({ ...before, ...rows }).sort(([a], [b]) => (a < b ? -1 : 1));
   const lines = all.map(([object, { made, found, open, alike, argued, bare, idle }]) => {
     const count = Object.values(argued).reduce((sum, each) => sum + each, 0);
     return `| ${[object, made, found, open, alike, count, bare, idle].join(' | ')} |`;
@@ -48,14 +54,16 @@ export function writeRows(rows: Readonly<Record<string, ObjectRow>>, functions: 
       .sort()
       .map(([name, count]) => `| ${object} | ${name} | ${String(count)} |`),
   );
+  const from = text.indexOf(LEFT);
   const left = [
     '',
-    'What is left, by function, each mutant once however many objects have it:',
+    LEFT,
     '',
     '| function | open | bare | idle |',
     '|---|---|---|---|',
     ...functions.map(({ name, open, bare, idle }) => `| ${[name, open, bare, idle].join(' | ')} |`),
   ];
+  const stays = ['', text.slice(from, text.indexOf(END)).trimEnd()];
   const used = new Set(all.flatMap(([, { argued }]) => Object.keys(argued)));
   const head = ['| object | made | found | open | alike | argued | bare | idle |', '|---|---|---|---|---|---|---|---|'];
   const second = ['', '| object | argument | mutants |', '|---|---|---|'];
@@ -65,6 +73,18 @@ export function writeRows(rows: Readonly<Record<string, ObjectRow>>, functions: 
     seen.add(name);
     return [`* **${name}**: ${text}`];
   });
-  const page = [BEGIN, '', ...head, ...lines, ...second, ...counts, '', ...why, ...left, '', END].join('\n');
+  const page = [
+    BEGIN,
+    '',
+    ...head,
+    ...lines,
+    ...second,
+    ...counts,
+    '',
+    ...why,
+    ...(isWhole ? left : stays),
+    '',
+    END,
+  ].join('\n');
   writeFileSync(path, text.slice(0, text.indexOf(BEGIN)) + page + text.slice(text.indexOf(END) + END.length));
 }
