@@ -248,6 +248,31 @@ test('the index agrees with a plain search on random symbols', () => {
   );
 });
 
+test('many places at once are what each is by itself, in any order and of either kind of file', () => {
+  const row = fc.record({
+    name: fc.constantFrom('x', 'yy', '__pfx_x', '.L1'),
+    value: fc.nat(120),
+    size: fc.nat(60),
+    info: fc.constantFrom(GLOBAL_FUNC, WEAK_FUNC, LOCAL_FUNC, GLOBAL_LABEL),
+    section: fc.constantFrom(1, 2),
+  });
+  const places = fc.array(fc.nat(200), { maxLength: 60 });
+  const type = fc.constantFrom(C.ET_REL, C.ET_EXEC);
+  fc.assert(
+    fc.property(fc.array(row, { maxLength: 30 }), places, fc.boolean(), type, (rows, some, isSorted, of) => {
+      const [one, other] = [indexFunctions(image(rows, of)), indexFunctions(image(rows, of))];
+      const asked = BigUint64Array.from(some, BigInt);
+      if (isSorted) asked.sort();
+      for (const section of [1, 2]) {
+        const found = new Int32Array(asked.length);
+        one.atEach(section, asked, found);
+        expect([...found]).toEqual(Array.from(asked, (place) => other.at(section, place)));
+      }
+    }),
+    { seed: 12, numRuns: 500 },
+  );
+});
+
 describe('lookups', () => {
   test('sortedOrder is a stable sort, by comparison and by digits', () => {
     for (const count of [0, 1, 100, 5000, 70_000]) {

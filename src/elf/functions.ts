@@ -25,6 +25,7 @@ import {
 } from './constants.js';
 import type { ElfImage, SymbolTable } from './image.js';
 import { halves, HIGH, LOW, sortedOrder } from './lookup.js';
+import { mayHaveName } from './symbols.js';
 import type { Column, SectionIndex, SymbolIndex } from '../units.js';
 
 /**
@@ -75,6 +76,11 @@ export interface FunctionIndex {
    * relocatable files only.
    */
   at(section: SectionIndex, address: bigint): SymbolIndex;
+  /**
+   * The same of many places of one section (or image), which mostly ascend: `into` has one element
+   * for each of `places`.
+   */
+  atEach(section: SectionIndex, places: BigUint64Array, into: Column<Int32Array, SymbolIndex>): void;
   /** The symbol that speaks for a function or label that begins exactly there, or -1. */
   starting(section: SectionIndex, address: bigint): SymbolIndex;
   /**
@@ -96,9 +102,8 @@ export interface FunctionIndex {
   prefixStarting(section: SectionIndex, address: bigint): SymbolIndex;
 }
 
-const KIND_FUNCTION = 1;
-const KIND_LABEL = 2;
-const KIND_PREFIX = 3;
+/** How names of the padding in front of functions begin. */
+const PREFIX = '__pfx_';
 
 /**
  * Builds the index; a million symbols take about 0.2 s. Symbols of damaged rows are refused by the
@@ -120,33 +125,11 @@ class Index implements FunctionIndex {
     place: FunctionOptions['place'],
   ) {
     this.relocatable = image.header.type === ET_REL;
-    const { count, info, sectionIndex } = symbols;
-    const executable = new Uint8Array(image.sections.length);
-    for (const section of image.sections) executable[section.index] = (section.flags & SHF_EXECINSTR) !== 0n ? 1 : 0;
-    const withoutSections = image.sections.length === 0;
-    const kinds = new Uint8Array(count);
-    const counts = [0, 0, 0, 0];
-    for (let i = 1; i < count; i++) {
-      const section = sectionIndex[i]!;
-      if (section === SHN_UNDEF || section >= SHN_LORESERVE_RESOLVED) continue;
-      const type = info[i]! & 15;
-      let kind: number;
-      if (type === STT_FUNC || type === STT_GNU_IFUNC) {
-        kind = symbols.nameStartsWith(i, '__pfx_') ? KIND_PREFIX : KIND_FUNCTION;
-      } else if (type === STT_NOTYPE) {
-        if (!withoutSections && executable[section] !== 1) continue;
-        if (symbols.nameStartsWith(i, '__pfx_')) kind = KIND_PREFIX;
-        else if (info[i]! >>> 4 === STB_LOCAL) continue;
-        else if (symbols.nameStartsWith(i, '$') || symbols.nameStartsWith(i, '.L')) continue;
-        else kind = KIND_LABEL;
-      } else continue;
-      kinds[i] = kind;
-      counts[kind]!++;
-    }
-    const rows = (kind: number): Rows => new Rows(image, symbols, kinds, kind, counts[kind]!, this.relocatable, place);
-    this.functions = rows(KIND_FUNCTION);
-    this.labels = rows(KIND_LABEL);
-    this.#prefixes = rows(KIND_PREFIX);
+    const { functions, labels, prefixes } = listKinds(image, symbols);
+    const rows = (list: Uint32Array): Rows => new Rows(image, symbols, list, this.relocatable, place);
+    this.functions = rows(functions);
+    this.labels = rows(labels);
+    this.#prefixes = rows(prefixes);
   }
 
   at(section: SectionIndex, address: bigint): SymbolIndex {
@@ -158,6 +141,13 @@ class Index implements FunctionIndex {
     const before = this.functions.lastFrom(section, address);
     if (before >= 0 && this.functions.start[before]! > this.labels.start[label]!) return -1;
     return this.labels.symbol[label]!;
+  }
+
+  atEach(section: SectionIndex, places: BigUint64Array, into: Column<Int32Array, SymbolIndex>): void {
+    const { functions, labels } = this;
+    functions.coveringEach(section, places, into);
+    if (labels.count === 0) return;
+    for (let i = 0; i < into.length; i++) if (into[i]! < 0) into[i] = this.at(section, places[i]!);
   }
 
   starting(section: SectionIndex, address: bigint): SymbolIndex {
@@ -206,54 +196,118 @@ class Index implements FunctionIndex {
   }
 }
 
-/** Places of one kind in the order of the symbol table, and how good a name each gives. */
+/** The symbols of each kind, in the order of their table. */
+interface Kinds {
+  readonly functions: Uint32Array;
+  readonly labels: Uint32Array;
+  readonly prefixes: Uint32Array;
+}
+
+function listKinds(image: ElfImage, symbols: SymbolTable): Kinds {
+  const { count, info, sectionIndex } = symbols;
+  const executable = new Uint8Array(image.sections.length);
+  for (const section of image.sections) executable[section.index] = (section.flags & SHF_EXECINSTR) !== 0n ? 1 : 0;
+  const withoutSections = image.sections.length === 0;
+  const hasPrefixes = mayHaveName(symbols, PREFIX);
+  const functions = new Uint32Array(count);
+  const labels: number[] = [];
+  const prefixes: number[] = [];
+  let found = 0;
+  for (let i = 1; i < count; i++) {
+    const section = sectionIndex[i]!;
+    if (section === SHN_UNDEF || section >= SHN_LORESERVE_RESOLVED) continue;
+    const type = info[i]! & 15;
+    const isFunction = type === STT_FUNC || type === STT_GNU_IFUNC;
+    if (!isFunction && (type !== STT_NOTYPE || (!withoutSections && executable[section] !== 1))) continue;
+    if (hasPrefixes && symbols.nameStartsWith(i, PREFIX)) prefixes.push(i);
+    else if (isFunction) functions[found++] = i;
+    else if (info[i]! >>> 4 === STB_LOCAL) continue;
+    else if (!symbols.nameStartsWith(i, '$') && !symbols.nameStartsWith(i, '.L')) labels.push(i);
+  }
+  return {
+    functions: functions.subarray(0, found),
+    labels: Uint32Array.from(labels),
+    prefixes: Uint32Array.from(prefixes),
+  };
+}
+
+/** Places of one kind in the order of the symbol table. */
 interface Candidates {
   readonly count: number;
   readonly symbol: Column<Uint32Array, SymbolIndex>;
   readonly section: Column<Uint32Array, SectionIndex>;
-  /** Halves of the place. */
-  readonly low: Uint32Array;
-  readonly high: Uint32Array;
-  readonly rank: Uint32Array;
+  readonly start: BigUint64Array;
+  /** Each lies behind the one in front of it, so that no place has two names. */
+  readonly isAscending: boolean;
 }
 
-/** @param candidates  how many there are at most */
+const NO_CANDIDATES: Candidates = {
+  count: 0,
+  symbol: new Uint32Array(0),
+  section: new Uint32Array(0),
+  start: new BigUint64Array(0),
+  isAscending: true,
+};
+
 function candidatesOf(
-  symbols: SymbolTable,
-  kinds: Uint8Array,
-  kind: number,
-  candidates: number,
+  { sectionIndex, value }: SymbolTable,
+  list: Uint32Array,
+  relocatable: boolean,
   place: FunctionOptions['place'],
 ): Candidates {
-  const { info } = symbols;
-  const values = halves(symbols.value);
-  const sizes = halves(symbols.size);
-  const symbol = new Uint32Array(candidates);
-  const section = new Uint32Array(candidates);
-  const low = new Uint32Array(candidates);
-  const high = new Uint32Array(candidates);
-  const rank = new Uint32Array(candidates);
+  const values = halves(value);
+  const symbol = new Uint32Array(list.length);
+  const section = new Uint32Array(list.length);
+  const start = new BigUint64Array(list.length);
+  const starts = halves(start);
+  let isAscending = true;
   let count = 0;
-  for (let i = 0; i < kinds.length; i++) {
-    if (kinds[i] !== kind) continue;
+  for (let k = 0; k < list.length; k++) {
+    const i = list[k]!;
     const translated = place?.(i);
     if (translated === null) continue;
+    section[count] = translated?.section ?? sectionIndex[i]!;
     if (translated === undefined) {
-      section[count] = symbols.sectionIndex[i]!;
-      low[count] = values[2 * i + LOW]!;
-      high[count] = values[2 * i + HIGH]!;
-    } else {
-      section[count] = translated.section;
-      low[count] = Number(translated.value & 0xffff_ffffn);
-      high[count] = Number((translated.value >> 32n) & 0xffff_ffffn);
+      starts[2 * count + LOW] = values[2 * i + LOW]!;
+      starts[2 * count + HIGH] = values[2 * i + HIGH]!;
+    } else start[count] = translated.value;
+    symbol[count] = i;
+    if (isAscending && count > 0) {
+      const low = 2 * count + LOW;
+      const high = 2 * count + HIGH;
+      const here = relocatable ? section[count]! - section[count - 1]! : 0;
+      const above = here === 0 ? starts[high]! - starts[high - 2]! : here;
+      isAscending = above > 0 || (above === 0 && starts[low]! > starts[low - 2]!);
     }
+    count++;
+  }
+  return { count, symbol, section, start, isAscending };
+}
+
+/** The order of candidates by their places; those of one place by how good a name each gives. */
+function orderOf({ count, symbol, section, start }: Candidates, symbols: SymbolTable, relocatable: boolean) {
+  const { info } = symbols;
+  const sizes = halves(symbols.size);
+  const starts = halves(start);
+  const low = new Uint32Array(count);
+  const high = new Uint32Array(count);
+  const rank = new Uint32Array(count);
+  for (let row = 0; row < count; row++) {
+    const i = symbol[row]!;
+    low[row] = starts[2 * row + LOW]!;
+    high[row] = starts[2 * row + HIGH]!;
     const binding = info[i]! >>> 4;
     // STB_GNU_UNIQUE and other bindings behave as global ones.
     const weak = binding === STB_GLOBAL ? 0 : binding === STB_WEAK ? 1 : binding === STB_LOCAL ? 2 : 0;
-    rank[count] = weak * 2 + (sizes[2 * i + LOW] === 0 && sizes[2 * i + HIGH] === 0 ? 1 : 0);
-    symbol[count++] = i;
+    rank[row] = weak * 2 + (sizes[2 * i + LOW] === 0 && sizes[2 * i + HIGH] === 0 ? 1 : 0);
   }
-  return { count, symbol, section, low, high, rank };
+  return sortedOrder(relocatable ? [rank, low, high, section] : [rank, low, high], count);
+}
+
+/** Whether an element of a column, by its halves, is greater than a value. */
+function isAbove(words: Uint32Array, row: number, high: number, low: number): boolean {
+  const upper = words[2 * row + HIGH]!;
+  return upper > high || (upper === high && words[2 * row + LOW]! > low);
 }
 
 /** Sorted places of one kind, and the aliases behind them. */
@@ -263,9 +317,12 @@ class Rows implements FunctionColumns {
   readonly section: Column<Uint32Array, SectionIndex>;
   readonly start: BigUint64Array;
   readonly end: BigUint64Array;
-  /** Every symbol in sorted order; row r has the aliases [#first[r], #first[r + 1]). */
+  /**
+   * Every symbol in sorted order; row r has the aliases [#first[r], #first[r + 1]). Null: each row
+   * has one.
+   */
   readonly #sorted: Uint32Array;
-  readonly #first: Uint32Array;
+  readonly #first: Uint32Array | null;
   /** The nearest earlier row whose range reaches beyond this row's start, or -1. */
   readonly #outer: Int32Array;
   readonly #relocatable: boolean;
@@ -277,94 +334,110 @@ class Rows implements FunctionColumns {
   constructor(
     image: ElfImage,
     symbols: SymbolTable,
-    kinds: Uint8Array,
-    kind: number,
-    candidates: number,
+    list: Uint32Array,
     relocatable: boolean,
     place: FunctionOptions['place'],
   ) {
     this.#relocatable = relocatable;
     this.#symbolCount = symbols.count;
-    const { count, symbol, section, low, high, rank } = candidatesOf(symbols, kinds, kind, candidates, place);
-    const order = sortedOrder(relocatable ? [rank, low, high, section] : [rank, low, high], count);
-
-    this.#sorted = new Uint32Array(count);
-    const first = new Uint32Array(count + 1);
-    let rows = 0;
-    let previous = -1;
-    for (let i = 0; i < count; i++) {
-      const row = order[i]!;
-      this.#sorted[i] = symbol[row]!;
-      if (
-        previous < 0 ||
-        low[row] !== low[previous] ||
-        high[row] !== high[previous] ||
-        (relocatable && section[row] !== section[previous])
-      ) {
-        first[rows++] = i;
+    const candidates = list.length === 0 ? NO_CANDIDATES : candidatesOf(symbols, list, relocatable, place);
+    const { count, symbol, section, start } = candidates;
+    if (candidates.isAscending) {
+      this.#sorted = symbol.subarray(0, count);
+      this.#first = null;
+      this.count = count;
+      this.symbol = this.#sorted;
+      this.section = section.subarray(0, count);
+      this.start = start.subarray(0, count);
+    } else {
+      const order = orderOf(candidates, symbols, relocatable);
+      this.#sorted = new Uint32Array(count);
+      const first = new Uint32Array(count + 1);
+      let rows = 0;
+      let previous = -1;
+      for (let i = 0; i < count; i++) {
+        const row = order[i]!;
+        this.#sorted[i] = symbol[row]!;
+        const isOther = previous < 0 || start[row] !== start[previous];
+        if (isOther || (relocatable && section[row] !== section[previous])) first[rows++] = i;
+        previous = row;
       }
-      previous = row;
+      first[rows] = count;
+      this.#first = first.subarray(0, rows + 1);
+      this.count = rows;
+      this.symbol = new Uint32Array(rows);
+      this.section = new Uint32Array(rows);
+      this.start = new BigUint64Array(rows);
+      for (let row = 0; row < rows; row++) {
+        const from = order[first[row]!]!;
+        this.symbol[row] = symbol[from]!;
+        this.section[row] = section[from]!;
+        this.start[row] = start[from]!;
+      }
     }
-    first[rows] = count;
-    this.#first = first.subarray(0, rows + 1);
-    this.count = rows;
-    this.symbol = new Uint32Array(rows);
-    this.section = new Uint32Array(rows);
-    this.start = new BigUint64Array(rows);
-    this.end = new BigUint64Array(rows);
-    const starts = halves(this.start);
-    for (let row = 0; row < rows; row++) {
-      const from = order[first[row]!]!;
-      this.symbol[row] = symbol[from]!;
-      this.section[row] = section[from]!;
-      starts[2 * row + LOW] = low[from]!;
-      starts[2 * row + HIGH] = high[from]!;
-    }
-    this.#fillEnds(image, symbols);
-    this.#outer = this.#nest();
+    this.end = new BigUint64Array(this.count);
+    this.#outer = new Int32Array(this.count);
+    if (this.count > 0) this.#fillEnds(image, symbols);
+  }
+
+  /** Where the aliases of a row begin in `#sorted`. */
+  #aliases(row: number): number {
+    return this.#first === null ? row : this.#first[row]!;
   }
 
   /**
-   * Size of the largest alias; 0 means up to the next place or the section's end, whichever comes
-   * first.
+   * Ends, by the size of the largest alias, and what is nested in what. Of halves: a million rows
+   * make no bigint.
    */
   #fillEnds(image: ElfImage, symbols: SymbolTable): void {
-    const limit = 0xffff_ffff_ffff_ffffn;
-    for (let row = 0; row < this.count; row++) {
-      const start = this.start[row]!;
-      let size = symbols.size[this.symbol[row]!]!;
-      for (let i = this.#first[row]! + 1; i < this.#first[row + 1]!; i++) {
-        const other = symbols.size[this.#sorted[i]!]!;
-        if (other > size) size = other;
-      }
-      let end: bigint;
-      if (size !== 0n) end = start + size;
-      else {
-        const section = image.sections[this.section[row]!];
-        const sectionEnd =
-          section === undefined ? limit : (this.#relocatable ? 0n : section.address) + BigInt(section.size);
-        const next =
-          row + 1 < this.count && (!this.#relocatable || this.section[row + 1] === this.section[row])
-            ? this.start[row + 1]!
-            : limit;
-        end = next < sectionEnd ? next : sectionEnd;
-      }
-      this.end[row] = end > limit ? limit : end < start ? start : end;
-    }
-  }
-
-  #nest(): Int32Array {
-    const outer = new Int32Array(this.count);
+    const { section, symbol, count } = this;
+    const relocatable = this.#relocatable;
+    const first = this.#first;
+    const outer = this.#outer;
+    const sizes = halves(symbols.size);
+    const starts = halves(this.start);
+    const ends = halves(this.end);
     let top = -1;
-    for (let row = 0; row < this.count; row++) {
-      const start = this.start[row]!;
-      while (top >= 0 && ((this.#relocatable && this.section[top] !== this.section[row]) || this.end[top]! <= start)) {
+    for (let row = 0; row < count; row++) {
+      const low = 2 * row + LOW;
+      const high = 2 * row + HIGH;
+      let of = symbol[row]!;
+      if (first !== null && first[row + 1]! - first[row]! > 1) of = this.#largest(row, symbols);
+      if (sizes[2 * of + LOW] === 0 && sizes[2 * of + HIGH] === 0) this.end[row] = this.#openEnd(row, image);
+      else {
+        const sum = starts[low]! + sizes[2 * of + LOW]!;
+        const upper = starts[high]! + sizes[2 * of + HIGH]! + (sum > 0xffff_ffff ? 1 : 0);
+        ends[low] = upper > 0xffff_ffff ? 0xffff_ffff : sum;
+        ends[high] = upper > 0xffff_ffff ? 0xffff_ffff : upper;
+      }
+      while (top >= 0) {
+        const above = ends[2 * top + HIGH]! - starts[high]!;
+        const reaches = above > 0 || (above === 0 && ends[2 * top + LOW]! > starts[low]!);
+        if (reaches && (!relocatable || section[top] === section[row])) break;
         top = outer[top]!;
       }
       outer[row] = top;
       top = row;
     }
-    return outer;
+  }
+
+  /** The alias of the largest size. */
+  #largest(row: number, { size }: SymbolTable): SymbolIndex {
+    const aliases = this.#sorted.subarray(this.#aliases(row), this.#aliases(row + 1));
+    return aliases.reduce((largest, each) => (size[each]! > size[largest]! ? each : largest));
+  }
+
+  /** Without a size: up to the next place or the section's end, whichever comes first. */
+  #openEnd(row: number, image: ElfImage): bigint {
+    const limit = 0xffff_ffff_ffff_ffffn;
+    const start = this.start[row]!;
+    const section = image.sections[this.section[row]!];
+    const sectionEnd =
+      section === undefined ? limit : (this.#relocatable ? 0n : section.address) + BigInt(section.size);
+    const hasNext = row + 1 < this.count && (!this.#relocatable || this.section[row + 1] === this.section[row]);
+    const next = hasNext ? this.start[row + 1]! : limit;
+    const end = next < sectionEnd ? next : sectionEnd;
+    return end > limit ? limit : end < start ? start : end;
   }
 
   /** -1, 0 or 1: the row's place against the given one. */
@@ -420,16 +493,51 @@ class Rows implements FunctionColumns {
     return row;
   }
 
+  /**
+   * The symbols of the rows that cover places of one section, -1 where none does. One loop, which
+   * goes on from the row of the place before: places come in order, mostly.
+   */
+  coveringEach(section: SectionIndex, places: BigUint64Array, into: Int32Array): void {
+    const { symbol, count } = this;
+    const home = this.section;
+    const relocatable = this.#relocatable;
+    const outer = this.#outer;
+    const starts = halves(this.start);
+    const ends = halves(this.end);
+    const words = halves(places);
+    // The last row that is not behind the place.
+    let row = -1;
+    for (let i = 0; i < into.length; i++) {
+      const low = words[2 * i + LOW]!;
+      const high = words[2 * i + HIGH]!;
+      for (let step = 0; ; step++) {
+        const isHere = row >= 0 && (!relocatable || home[row] === section) && !isAbove(starts, row, high, low);
+        const next = row + 1;
+        const isLast = next >= count || (relocatable && home[next] !== section) || isAbove(starts, next, high, low);
+        if (isHere && isLast) break;
+        if (!isHere || step === 16) {
+          row = this.lastFrom(section, places[i]!);
+          break;
+        }
+        row = next;
+      }
+      let found = row;
+      while (found >= 0 && !isAbove(ends, found, high, low)) found = outer[found]!;
+      into[i] = found < 0 ? -1 : symbol[found]!;
+    }
+  }
+
   allAt(section: SectionIndex, address: bigint): readonly number[] {
     const row = this.exactly(section, address);
-    return row < 0 ? [] : [...this.#sorted.subarray(this.#first[row]!, this.#first[row + 1]!)];
+    return row < 0 ? [] : [...this.#sorted.subarray(this.#aliases(row), this.#aliases(row + 1))];
   }
 
   rowOf(symbolIndex: SymbolIndex): number {
     if (this.#rowOf === null) {
       this.#rowOf = new Int32Array(this.#symbolCount).fill(-1);
       for (let row = 0; row < this.count; row++) {
-        for (let i = this.#first[row]!; i < this.#first[row + 1]!; i++) this.#rowOf[this.#sorted[i]!] = row;
+        const end = this.#aliases(row + 1);
+        for (let i = this.#aliases(row); i < end; i++) this.#rowOf[this.#sorted[i]!] = row;
       }
     }
     return this.#rowOf[symbolIndex] ?? -1;

@@ -4,6 +4,8 @@
  * functions are its users.
  */
 
+import type { ByteView } from '../bytes.js';
+
 /** One range `[start, end)` and what it stands for. */
 export interface Range<T> {
   readonly start: bigint;
@@ -68,6 +70,23 @@ export const HIGH = 1 - LOW;
  */
 export function halves(column: BigUint64Array | BigInt64Array): Uint32Array {
   return new Uint32Array(column.buffer, column.byteOffset, column.length * 2);
+}
+
+/**
+ * Words of 32 bits of a table, in the byte order of this processor: the file's own bytes where they
+ * are in it, else a copy. Rows are read from them without a call for each field.
+ */
+export function wordsOf({ bytes, littleEndian }: ByteView, offset: number, count: number): Uint32Array {
+  const at = bytes.byteOffset + offset;
+  const isOwnOrder = littleEndian === HOST_LITTLE_ENDIAN;
+  if (isOwnOrder && at % 4 === 0) return new Uint32Array(bytes.buffer, at, count);
+  const words = new Uint32Array(count);
+  new Uint8Array(words.buffer).set(bytes.subarray(offset, offset + 4 * count));
+  for (let i = 0; i < count && !isOwnOrder; i++) {
+    const word = words[i]!;
+    words[i] = (word << 24) | ((word & 0xff00) << 8) | ((word >>> 8) & 0xff00) | (word >>> 24);
+  }
+  return words;
 }
 
 /** An element of a column of unsigned words as a number; exact below 2^53. */

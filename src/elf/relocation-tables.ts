@@ -9,7 +9,7 @@ import { RELR_RELATIVE } from './constants.js';
 import { readCrel, readCrelHeader } from './crel.js';
 import type { Columns, RelocationSource } from './relocation-columns.js';
 import type { RelocationForm, RelocationTable, SymbolTable } from './image.js';
-import { halves, HIGH, LOW } from './lookup.js';
+import { halves, HIGH, LOW, wordsOf } from './lookup.js';
 
 /**
  * Bytes of one entry of forms that have such: Elf32_Rel 8, Elf32_Rela 12, Elf64_Rel 16, Elf64_Rela
@@ -138,32 +138,34 @@ function readRows(source: RelocationSource, form: 'rel' | 'rela'): Columns {
   const offsets = halves(offset);
   const addends = halves(addend);
   const symbolCount = symbols === null ? 1 : Math.max(1, symbols.count);
+  const words = wordsOf(view, source.offset, (step / 4) * count);
   // Halves of a 64-bit field in file order.
-  const low = view.littleEndian ? 0 : 4;
-  const high = 4 - low;
-  for (let row = 0, at = source.offset; row < count; row++, at += step) {
+  const low = view.littleEndian ? 0 : 1;
+  const high = 1 - low;
+  const isRela = form === 'rela';
+  for (let row = 0, at = 0; row < count; row++, at += step / 4) {
     let index: number;
     if (is64) {
-      offsets[2 * row + LOW] = view.u32(at + low);
-      offsets[2 * row + HIGH] = view.u32(at + high);
-      type[row] = view.u32(at + 8 + low);
-      index = view.u32(at + 8 + high);
-      if (form === 'rela') {
-        addends[2 * row + LOW] = view.u32(at + 16 + low);
-        addends[2 * row + HIGH] = view.u32(at + 16 + high);
+      offsets[2 * row + LOW] = words[at + low]!;
+      offsets[2 * row + HIGH] = words[at + high]!;
+      type[row] = words[at + 2 + low]!;
+      index = words[at + 2 + high]!;
+      if (isRela) {
+        addends[2 * row + LOW] = words[at + 4 + low]!;
+        addends[2 * row + HIGH] = words[at + 4 + high]!;
       }
     } else {
-      offsets[2 * row + LOW] = view.u32(at);
-      const info = view.u32(at + 4);
+      offsets[2 * row + LOW] = words[at]!;
+      const info = words[at + 1]!;
       type[row] = info & 0xff;
       index = info >>> 8;
-      if (form === 'rela') {
-        const value = view.u32(at + 8);
+      if (isRela) {
+        const value = words[at + 2]!;
         addends[2 * row + LOW] = value;
         addends[2 * row + HIGH] = (value | 0) >> 31;
       }
     }
-    if (index >= symbolCount && namesNobody !== true) requireSymbol(source, index, row, at);
+    if (index >= symbolCount && namesNobody !== true) requireSymbol(source, index, row, source.offset + 4 * at);
     symbol[row] = index;
   }
   return { offset, type, symbol, addend };

@@ -8,7 +8,7 @@ import { cString, nameBytes } from '../bytes.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
 import { SHN_LORESERVE, SHN_XINDEX } from './constants.js';
 import type { SymbolTable } from './image.js';
-import { halves, HIGH, LOW } from './lookup.js';
+import { halves, HIGH, LOW, wordsOf } from './lookup.js';
 import type { SectionIndex } from '../units.js';
 
 /** A symbol table whose extents were checked against the file. */
@@ -147,7 +147,7 @@ export class LazySymbolTable implements SymbolTable {
     const { view, strings } = this.#source;
     this.#columns ??= readColumns(this.#source);
     const wanted = nameBytes(name);
-    if (this.#index === null && this.#searched < SEARCHES && !this.#mayHave(wanted)) return -1;
+    if (this.#index === null && this.#searched++ < SEARCHES && !this.mayHave(wanted)) return -1;
     const index = (this.#index ??= this.#buildIndex());
     const end = strings.offset + strings.size;
     const hash = hashName(wanted, 0, wanted.length);
@@ -166,8 +166,7 @@ export class LazySymbolTable implements SymbolTable {
    * False where the string table has no such string. Many files are asked for few names that they
    * do not have, and an index of all names costs fifty times as much as this search.
    */
-  #mayHave(wanted: Uint8Array): boolean {
-    this.#searched++;
+  mayHave(wanted: Uint8Array): boolean {
     const { view, strings } = this.#source;
     const { buffer, byteOffset } = view.bytes;
     if (typeof Buffer === 'undefined') return true;
@@ -192,6 +191,11 @@ export class LazySymbolTable implements SymbolTable {
   }
 }
 
+/** False where no name of the table has a text (ASCII) in it: a search without an index. */
+export function mayHaveName(table: SymbolTable, text: string): boolean {
+  return !(table instanceof LazySymbolTable) || table.mayHave(nameBytes(text));
+}
+
 /** FNV-1a over the NUL-terminated bytes, at most HASHED_BYTES of them. */
 function hashName(bytes: Uint8Array, start: number, end: number): number {
   let hash = 0x811c_9dc5;
@@ -205,7 +209,7 @@ function hashName(bytes: Uint8Array, start: number, end: number): number {
 }
 
 function readColumns(source: SymbolSource): Columns {
-  const { view, is64, count, strings, sectionCount, extendedIndices } = source;
+  const { view, is64, count, strings } = source;
   const value = new BigUint64Array(count);
   const size = new BigUint64Array(count);
   const info = new Uint8Array(count);
@@ -214,47 +218,57 @@ function readColumns(source: SymbolSource): Columns {
   const nameOffset = new Uint32Array(count);
   const values = halves(value);
   const sizes = halves(size);
-  const step = symbolBytes(is64);
-  // Field positions of Elf32_Sym and Elf64_Sym.
-  const infoAt = is64 ? 4 : 12;
-  const valueAt = is64 ? 8 : 4;
-  const sizeAt = is64 ? 16 : 8;
+  const step = symbolBytes(is64) / 4;
+  const words = wordsOf(view, source.offset, step * count);
+  // Words of Elf32_Sym and Elf64_Sym; st_info, st_other and st_shndx share one.
+  const aboutAt = is64 ? 1 : 3;
+  const valueAt = is64 ? 2 : 1;
+  const sizeAt = is64 ? 4 : 2;
+  const [infoShift, otherShift, sectionShift] = view.littleEndian ? [0, 8, 16] : [24, 16, 0];
   // Of a 64-bit field in file order; a 32-bit field is its own low half.
-  const low = is64 && !view.littleEndian ? 4 : 0;
-  const high = 4 - low;
-  const bytes = view.bytes;
-  for (let row = 0, at = source.offset; row < count; row++, at += step) {
-    const name = view.u32(at);
+  const low = is64 && !view.littleEndian ? 1 : 0;
+  const high = 1 - low;
+  const plainSections = Math.min(source.sectionCount ?? SHN_LORESERVE, SHN_LORESERVE);
+  for (let row = 0, at = 0; row < count; row++, at += step) {
+    const name = words[at]!;
     if (name >= strings.size && name !== 0) {
       throw badRow(source, row, 'st_name', `${hex(name)} is outside the string table of ${strings.size} bytes`, name);
     }
     nameOffset[row] = name;
-    info[row] = bytes[at + infoAt]!;
-    other[row] = bytes[at + infoAt + 1]!;
-    values[2 * row + LOW] = view.u32(at + valueAt + low);
-    sizes[2 * row + LOW] = view.u32(at + sizeAt + low);
+    const about = words[at + aboutAt]!;
+    info[row] = about >>> infoShift;
+    other[row] = about >>> otherShift;
+    values[2 * row + LOW] = words[at + valueAt + low]!;
+    sizes[2 * row + LOW] = words[at + sizeAt + low]!;
     if (is64) {
-      values[2 * row + HIGH] = view.u32(at + valueAt + high);
-      sizes[2 * row + HIGH] = view.u32(at + sizeAt + high);
+      values[2 * row + HIGH] = words[at + valueAt + high]!;
+      sizes[2 * row + HIGH] = words[at + sizeAt + high]!;
     }
-    let index = view.u16(at + infoAt + 2);
-    if (index >= SHN_LORESERVE) {
-      if (index !== SHN_XINDEX) index = (0xffff_0000 | index) >>> 0;
-      else {
-        if (extendedIndices === null || row >= extendedIndices.count) {
-          throw badRow(source, row, 'st_shndx', 'SHN_XINDEX without an entry of SHT_SYMTAB_SHNDX', index);
-        }
-        index = view.u32(extendedIndices.offset + 4 * row);
-        if (sectionCount !== null && index >= sectionCount) {
-          throw badRow(source, row, 'st_shndx', `section ${index}, the file has ${sectionCount}`, index);
-        }
-      }
-    } else if (sectionCount !== null && index >= sectionCount) {
-      throw badRow(source, row, 'st_shndx', `section ${index}, the file has ${sectionCount}`, index);
-    }
+    let index = (about >>> sectionShift) & 0xffff;
+    if (index >= plainSections) index = sectionOf(source, row, index);
     sectionIndex[row] = index;
   }
   return { value, size, info, other, sectionIndex, nameOffset };
+}
+
+/**
+ * The section of a row whose number is none of a plain section: reserved, resolved by the table of
+ * extended numbers, or behind the last one.
+ */
+function sectionOf(source: SymbolSource, row: number, given: number): number {
+  const { view, sectionCount, extendedIndices } = source;
+  if (given >= SHN_LORESERVE && given !== SHN_XINDEX) return (0xffff_0000 | given) >>> 0;
+  let index = given;
+  if (given === SHN_XINDEX) {
+    if (extendedIndices === null || row >= extendedIndices.count) {
+      throw badRow(source, row, 'st_shndx', 'SHN_XINDEX without an entry of SHT_SYMTAB_SHNDX', index);
+    }
+    index = view.u32(extendedIndices.offset + 4 * row);
+  }
+  if (sectionCount !== null && index >= sectionCount) {
+    throw badRow(source, row, 'st_shndx', `section ${index}, the file has ${sectionCount}`, index);
+  }
+  return index;
 }
 
 function badRow(source: SymbolSource, row: number, field: string, cause: string, value: number): ElftraceError {

@@ -198,7 +198,10 @@ export class Program {
   get functions(): FunctionIndex {
     this.functionIndex ??= indexFunctions(this.image, {
       symbols: this.symbols,
-      place: (symbol) => this.codePlace(this.symbols, symbol),
+      // Where there are no descriptors a symbol has a place of its own.
+      ...(this.image.section('.opd') === undefined
+        ? {}
+        : { place: (symbol: SymbolIndex) => this.codePlace(this.symbols, symbol) }),
     });
     return this.functionIndex;
   }

@@ -48,6 +48,39 @@ function orderOf(low: Uint32Array, high: Uint32Array): ReturnType<typeof sortedO
   return inOrder(keys, low.length) ? null : sortedOrder(keys, low.length);
 }
 
+/** The numbers of the rows of a table whose places are in order; null where they are not. */
+function rowsInOrder(offset: BigUint64Array): Uint32Array | null {
+  const words = halves(offset);
+  const rows = new Uint32Array(offset.length);
+  for (let row = 1; row < rows.length; row++) {
+    const above = words[2 * row + HIGH]! - words[2 * row - 2 + HIGH]!;
+    if (above < 0 || (above === 0 && words[2 * row + LOW]! < words[2 * row - 2 + LOW]!)) return null;
+    rows[row] = row;
+  }
+  return rows;
+}
+
+/** Sorted columns, and how places are found in them. */
+function searchable(columns: Pick<SortedRelocations, 'tables' | 'offset' | 'table' | 'row'>): SortedRelocations {
+  const { offset } = columns;
+  const count = offset.length;
+  const from = (place: bigint): number => {
+    let below = 0;
+    let above = count;
+    while (below < above) {
+      const middle = (below + above) >>> 1;
+      if (offset[middle]! < place) below = middle + 1;
+      else above = middle;
+    }
+    return below;
+  };
+  const at = (place: bigint): number => {
+    const rank = from(place);
+    return rank < count && offset[rank] === place ? rank : -1;
+  };
+  return { ...columns, count, from, at };
+}
+
 /**
  * Sorts the rows of `tables` (at most 255) by place: a million rows take about 0.05 s.
  * @throws what reading the tables' columns throws
@@ -57,6 +90,17 @@ export function sortRelocations(tables: readonly RelocationTable[]): SortedReloc
     throw new ElftraceError('unsupported-form', `${tables.length} relocation tables for one section, at most 255`, {
       value: tables.length,
       max: 255,
+    });
+  }
+  const filled = tables.filter((table) => table.count > 0);
+  const rowsAsTheyAre = filled.length === 1 ? rowsInOrder(filled[0]!.offset) : null;
+  if (rowsAsTheyAre !== null) {
+    const { offset, count } = filled[0]!;
+    return searchable({
+      tables,
+      offset,
+      row: rowsAsTheyAre,
+      table: new Uint8Array(count).fill(tables.indexOf(filled[0]!)),
     });
   }
   let count = 0;
@@ -83,28 +127,7 @@ export function sortRelocations(tables: readonly RelocationTable[]): SortedReloc
     table[rank] = owner;
     rows[rank] = from - firstOf[owner]!;
   }
-  const from = (place: bigint): number => {
-    let below = 0;
-    let above = count;
-    while (below < above) {
-      const middle = (below + above) >>> 1;
-      if (offset[middle]! < place) below = middle + 1;
-      else above = middle;
-    }
-    return below;
-  };
-  return {
-    count,
-    tables,
-    offset,
-    table,
-    row: rows,
-    from,
-    at: (place) => {
-      const rank = from(place);
-      return rank < count && offset[rank] === place ? rank : -1;
-    },
-  };
+  return searchable({ tables, offset, table, row: rows });
 }
 
 /** The relocations whose target is `section`, sorted by place. */

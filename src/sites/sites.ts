@@ -9,6 +9,7 @@
 import type { SiteReading, SiteShape, SiteSource, SiteStateKind } from '../machine/sites.js';
 import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address, Column, CodeIndex, SiteIndex, SymbolIndex } from '../units.js';
+import { halves, HIGH, LOW } from '../elf/lookup.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from '../record/journal.js';
 import { SiteStubs } from './site-stubs.js';
@@ -97,6 +98,7 @@ export class Sites {
   }
 
   private kept = false;
+  private readers: readonly ShapeReader[] | undefined;
 
   state(index: SiteIndex): SiteState {
     return stateNames[this.stateOf[index]!]!;
@@ -214,7 +216,8 @@ export class Sites {
   readingAt(range: CodeRange, offset: number, table: number): SiteReading | null {
     if (this.unusable[table]!) return null;
     this.view.move(range, offset);
-    return readAt(this.view, this.sources[table]!, this.excluded[table]!).reading;
+    this.readers ??= this.sources.map((source, i) => new ShapeReader(this.program, source, this.excluded[i]!));
+    return this.readers[table]!.read(this.view);
   }
 
   private read(index: SiteIndex): SiteReading | null {
@@ -345,28 +348,42 @@ function minorities(shapes: readonly SiteShape[], votes: ReadonlyMap<SiteShape, 
 /** How many slots are read, from all over the table, to decide what it names. */
 const sampleSize = 256;
 
-function readAt(
-  view: ProgramView,
-  source: SiteSource,
-  excluded: ReadonlySet<SiteShape> = none,
-): { reading: SiteReading | null; shape: number } {
-  const shapes = view.program.arch.siteShapes;
-  let fallback: SiteReading | null = null;
-  let fallbackShape = noShape;
-  for (let i = 0; i < shapes.length; i++) {
-    const shape = shapes[i]!;
-    if (!shape.sources.includes(source) || excluded.has(shape)) continue;
-    const reading = shape.read(view, source);
-    if (!reading) continue;
-    // A misaligned literal is that shape's business alone: its words would pass for plain nops.
-    if (reading.state !== 'foreign' || reading.fault === 'misaligned') return { reading, shape: i };
-    // A foreign reading is only the answer when no other shape recognises the bytes.
-    if (!fallback) {
-      fallback = reading;
-      fallbackShape = i;
-    }
+/** The shapes that sites of a source may have, asked one after the other. */
+class ShapeReader {
+  private readonly shapes: readonly SiteShape[];
+  private readonly numbers: readonly number[];
+  /** Position in `Arch.siteShapes` of the shape of the last reading. */
+  number = noShape;
+
+  constructor(
+    { arch }: Program,
+    private readonly source: SiteSource,
+    excluded: ReadonlySet<SiteShape> = none,
+  ) {
+    const numbers = Array.from(arch.siteShapes.keys());
+    this.numbers = numbers.filter((i) => {
+      const shape = arch.siteShapes[i]!;
+      return shape.sources.includes(source) && !excluded.has(shape);
+    });
+    this.shapes = this.numbers.map((i) => arch.siteShapes[i]!);
   }
-  return { reading: fallback, shape: fallbackShape };
+
+  /** What the bytes at the view's place are; null: no shape knows them. */
+  read(view: ProgramView): SiteReading | null {
+    let fallback: SiteReading | null = null;
+    this.number = noShape;
+    for (let i = 0; i < this.shapes.length; i++) {
+      const reading = this.shapes[i]!.read(view, this.source);
+      if (reading === null) continue;
+      // A misaligned literal is that shape's business alone: its words would pass for plain nops.
+      const isAnswer = reading.state !== 'foreign' || reading.fault === 'misaligned';
+      // A foreign reading is only the answer when no other shape recognises the bytes.
+      if (isAnswer || fallback === null) this.number = this.numbers[i]!;
+      if (isAnswer) return reading;
+      fallback ??= reading;
+    }
+    return fallback;
+  }
 }
 
 /**
@@ -399,9 +416,10 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
     let score = 0;
     let known = 0;
     let entries = 0;
+    const reader = new ShapeReader(program, source);
     for (const { range, offset } of samples(program, table)) {
       view.move(range, offset);
-      const { reading } = readAt(view, source);
+      const reading = reader.read(view);
       if (!reading) continue;
       if (reading.state === 'foreign') known++;
       else score++;
@@ -428,10 +446,11 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
  */
 function isPadding(program: Program, table: SlotTable, source: SiteSource, view: ProgramView): boolean {
   if (source !== 'patchable-table' || table.role === 'padding') return false;
+  const reader = new ShapeReader(program, source);
   let tried = 0;
   for (const { range, offset } of samples(program, table)) {
     view.move(range, offset);
-    const { reading } = readAt(view, source);
+    const reading = reader.read(view);
     // The pad of an overridden weak function has no symbol to be in front of, and says nothing.
     if (reading?.form === 'unplaced') continue;
     if (reading === null) return false;
@@ -454,11 +473,12 @@ function isLeftover(program: Program, range: CodeRange, ip: Address): boolean {
 /** True when the bytes at a place are a call of the profiling entry, by the machine's shapes. */
 export function callTest(program: Program): CallTest {
   const view = new ProgramView(program);
+  const reader = new ShapeReader(program, 'call');
   return (section, offset) => {
     const range = program.codeOfSection(section.index);
     if (!range || offset >= range.bytes.length) return false;
     view.move(range, offset);
-    return readAt(view, 'call').reading?.state === 'compiled';
+    return reader.read(view)?.state === 'compiled';
   };
 }
 
@@ -643,18 +663,27 @@ function hadTabledCalls(program: Program, record: FileRecord | null): boolean {
   return record.edits.some(({ offset }) => untraced.has(offset));
 }
 
+/** Whether sites stand in the order that `order` makes. */
+function isOrdered(ranges: Int32Array, anchors: BigUint64Array): boolean {
+  const words = halves(anchors);
+  for (let i = 1; i < ranges.length; i++) {
+    if (ranges[i] !== ranges[i - 1]) {
+      // -1 (unplaced) becomes the greatest unsigned number.
+      if (ranges[i - 1]! >>> 0 > ranges[i]! >>> 0) return false;
+      continue;
+    }
+    const above = words[2 * i + HIGH]! - words[2 * i - 2 + HIGH]!;
+    if (above > 0 || (above === 0 && words[2 * i + LOW]! >= words[2 * i - 2 + LOW]!)) continue;
+    if (ranges[i]! >= 0) return false;
+  }
+  return true;
+}
+
 /** Sites in ascending order of (code range, anchor); unplaced ones last, in slot order. */
 function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null {
   const { length } = ranges;
-  let sorted = true;
-  for (let i = 1; i < length && sorted; i++) {
-    const a = ranges[i - 1]! >>> 0;
-    const b = ranges[i]! >>> 0;
-    if (a > b || (a === b && ranges[i]! >= 0 && anchors[i - 1]! > anchors[i]!)) sorted = false;
-  }
-  if (sorted) return null;
+  if (isOrdered(ranges, anchors)) return null;
   return Uint32Array.from({ length }, (_, i) => i).sort((x, y) => {
-    // -1 (unplaced) becomes the greatest unsigned number.
     const byRange = (ranges[x]! >>> 0) - (ranges[y]! >>> 0);
     if (byRange !== 0) return byRange;
     if (ranges[x]! < 0) return x - y;
@@ -706,10 +735,11 @@ function sourcesOf(program: Program, view: ProgramView, record: FileRecord | nul
       isPadding(program, table, decideSource(program, table, view), view) ? { ...table, role: 'padding' } : table,
   );
   if (program.image.sections.length === 0 && tables.length === 0) {
+    const reader = new ShapeReader(program, 'patchable-table');
     const unnamed = (room: 'enough' | 'few'): SlotTable | null =>
       unnamedTable(program, ({ range, offset }) => {
         view.move(range, offset);
-        return entryOf(view, readAt(view, 'patchable-table').reading, room);
+        return entryOf(view, reader.read(view), room);
       });
     // Nops in front of a function may hold the call, where its own have no room (RT-32).
     const table = unnamed('enough') ?? unnamed('few');
@@ -751,6 +781,43 @@ interface SlotColumns {
   readonly offsets: Float64Array<ArrayBuffer>;
 }
 
+/** Ranges of code of a table's slots in a relocatable file, by the sections that they name. */
+function rangesBySection({ code }: Program, { section, value }: SlotTable, into: Int32Array): void {
+  const range = new Int32Array(Math.max(0, ...code.map((each) => each.section)) + 1).fill(-1);
+  const size = new Float64Array(range.length);
+  for (const each of code) {
+    range[each.section] = each.index;
+    size[each.section] = each.bytes.length;
+  }
+  const words = halves(value);
+  for (let slot = 0; slot < into.length; slot++) {
+    const home = section[slot]!;
+    // Of negative numbers, and of sections that hold no code, there is no size.
+    if (words[2 * slot + HIGH] === 0 && words[2 * slot + LOW]! < size[home]!) into[slot] = range[home]!;
+  }
+}
+
+/** The same in a linked file, by addresses. */
+function rangesByAddress(program: Program, { value }: SlotTable, into: Int32Array): void {
+  const words = halves(value);
+  let last: CodeRange | undefined;
+  // The last range as halves: a bigint of each slot would cost more than all the rest.
+  let [first, end, upper] = [0, -1, -1];
+  for (let slot = 0; slot < into.length; slot++) {
+    const low = words[2 * slot + LOW]!;
+    const high = words[2 * slot + HIGH]!;
+    if (low === 0 && high === 0) continue;
+    if (high !== upper || low < first || low >= end) {
+      last = program.codeAt(value[slot]!);
+      first = last === undefined ? 0 : Number(last.address & 0xffff_ffffn);
+      end = last === undefined ? -1 : first + last.bytes.length;
+      // A range that goes on behind 4 GiB is asked for again each time.
+      upper = last === undefined || end > 0x1_0000_0000 ? -1 : high;
+    }
+    if (last !== undefined) into[slot] = last.index;
+  }
+}
+
 function placeSlots(program: Program, tables: readonly SlotTable[]): SlotColumns {
   const used = tables.map((table, index) => ({ table, index })).filter(({ table }) => table.role === 'sites');
   const total = used.reduce((sum, { table }) => sum + table.count, 0);
@@ -759,24 +826,16 @@ function placeSlots(program: Program, tables: readonly SlotTable[]): SlotColumns
   let slotOf = new Uint32Array(total);
   let rangeOf = new Int32Array(total).fill(-1);
   let anchors = new BigUint64Array(total);
-  const rangeOfSection = new Map(program.code.map((range) => [range.section, range.index]));
   let at = 0;
   for (const { table, index } of used) {
-    let last: CodeRange | undefined;
-    for (let slot = 0; slot < table.count; slot++, at++) {
-      const value = table.value[slot]!;
-      tableOf[at] = index;
-      slotOf[at] = slot;
-      anchors[at] = value;
-      if (program.relocatable) {
-        const range = rangeOfSection.get(table.section[slot]!);
-        if (range !== undefined && value < BigInt(program.code[range]!.bytes.length)) rangeOf[at] = range;
-      } else if (value !== 0n) {
-        if (!last || value < last.address || value >= last.address + BigInt(last.bytes.length))
-          last = program.codeAt(value);
-        if (last) rangeOf[at] = last.index;
-      }
-    }
+    const end = at + table.count;
+    tableOf.fill(index, at, end);
+    countUp(slotOf.subarray(at, end));
+    anchors.set(table.value, at);
+    const ranges = rangeOf.subarray(at, end);
+    if (program.relocatable) rangesBySection(program, table, ranges);
+    else rangesByAddress(program, table, ranges);
+    at = end;
   }
   const permutation = order(rangeOf, anchors);
   if (permutation) {
@@ -788,19 +847,45 @@ function placeSlots(program: Program, tables: readonly SlotTable[]): SlotColumns
     anchors = new BigUint64Array(total);
     for (let i = 0; i < total; i++) anchors[i] = old[permutation[i]!]!;
   }
-
   return { tableOf, slotOf, rangeOf, anchors, offsets: offsetsOf(program, rangeOf, anchors) };
+}
+
+function countUp(column: Uint32Array): void {
+  for (let i = 0; i < column.length; i++) column[i] = i;
+}
+
+/** Where each run of sites of one range of code begins, and where the last one ends. */
+function runsOf(ranges: Int32Array): number[] {
+  const begins: number[] = [];
+  for (let i = 0; i < ranges.length; i++) if (i === 0 || ranges[i] !== ranges[i - 1]) begins.push(i);
+  begins.push(ranges.length);
+  return begins;
 }
 
 /** Anchors as offsets in their ranges. */
 function offsetsOf({ code }: Program, ranges: Int32Array, anchors: BigUint64Array): Float64Array<ArrayBuffer> {
   const offsets = new Float64Array(ranges.length).fill(-1);
-  for (let i = 0; i < ranges.length; i++) {
-    const range = code[ranges[i]!];
-    if (range !== undefined) offsets[i] = Number(anchors[i]! - range.address);
+  const runs = runsOf(ranges);
+  for (let run = 0; run + 1 < runs.length; run++) {
+    const [from, to] = [runs[run]!, runs[run + 1]!];
+    const range = code[ranges[from]!];
+    if (range !== undefined) distances(anchors.subarray(from, to), range.address, offsets.subarray(from, to));
   }
   return offsets;
 }
+
+/** Numbers that values are above a base. */
+function distances(values: BigUint64Array, base: Address, into: Float64Array): void {
+  const words = halves(values);
+  const low = Number(base & 0xffff_ffffn);
+  const high = Number(base >> 32n);
+  for (let i = 0; i < into.length; i++) {
+    into[i] = (words[2 * i + HIGH]! - high) * 0x1_0000_0000 + (words[2 * i + LOW]! - low);
+  }
+}
+
+/** So many sites are read before it is asked whether to go on. */
+const STEP = 0x1000;
 
 /** Reads every placed slot with the shapes of its table's source, into columns by site. */
 class SlotReader {
@@ -829,39 +914,66 @@ class SlotReader {
     this.votes = found.tables.map(() => new Map<SiteShape, number>());
   }
 
-  private read(i: number, excluded: ReadonlySet<SiteShape>): SiteReading | null {
-    const { program, view } = this;
-    const { rangeOf, anchors, offsets, tableOf } = this.columns;
-    const range = program.code[rangeOf[i]!]!;
-    view.move(range, offsets[i]!);
-    const { reading, shape } = readAt(view, this.found.sources[tableOf[i]!]!, excluded);
-    this.shapeOf[i] = shape;
-    this.stateOf[i] = reading ? stateIndex[reading.state] : stateUnknown;
-    this.ipDelta[i] = reading ? reading.ipDelta : 0;
-    this.startDelta[i] = reading ? reading.startDelta : 0;
-    this.functionOf[i] = program.functionAt(range, anchors[i]! + BigInt(this.ipDelta[i]!));
+  private read(i: number, range: CodeRange, reader: ShapeReader): SiteReading | null {
+    const { view } = this;
+    view.move(range, this.columns.offsets[i]!);
+    const reading = reader.read(view);
+    this.shapeOf[i] = reader.number;
+    this.stateOf[i] = reading === null ? stateUnknown : stateIndex[reading.state];
+    this.ipDelta[i] = reading === null ? 0 : reading.ipDelta;
+    this.startDelta[i] = reading === null ? 0 : reading.startDelta;
     return reading;
   }
 
   readAll(signal: AbortSignal | undefined): void {
-    const { tableOf, slotOf, rangeOf, anchors } = this.columns;
-    const { tables } = this.found;
-    for (let i = 0; i < anchors.length; i++) {
-      if ((i & 0xfff) === 0) signal?.throwIfAborted();
-      const table = tableOf[i]!;
-      if (rangeOf[i]! < 0) {
-        const empty = this.program.relocatable ? tables[table]!.section[slotOf[i]!] === -1 : anchors[i] === 0n;
-        this.stateOf[i] = empty ? stateZero : stateOutside;
-        continue;
+    const { rangeOf } = this.columns;
+    const { program, found } = this;
+    const readers = found.sources.map((source) => new ShapeReader(program, source));
+    const runs = runsOf(rangeOf);
+    for (let run = 0; run + 1 < runs.length; run++) {
+      const range = program.code[rangeOf[runs[run]!]!];
+      for (let from = runs[run]!; from < runs[run + 1]!; from += STEP) {
+        signal?.throwIfAborted();
+        const to = Math.min(from + STEP, runs[run + 1]!);
+        if (range === undefined) this.passOver(from, to);
+        else this.readRun(range, readers, from, to);
       }
-      const reading = this.read(i, none);
-      if (reading?.nops === 'few' || reading?.nops === 'front') this.lacking[table]!++;
-      else if (reading && reading.state !== 'foreign') this.lacking[table]!--;
-      if (reading?.shape.family !== undefined && reading.state !== 'foreign') {
+      if (range !== undefined) this.placeRun(range, runs[run]!, runs[run + 1]!);
+    }
+  }
+
+  /** Slots that name no code. */
+  private passOver(from: number, to: number): void {
+    const { tableOf, slotOf, anchors } = this.columns;
+    const { tables } = this.found;
+    for (let i = from; i < to; i++) {
+      const empty = this.program.relocatable ? tables[tableOf[i]!]!.section[slotOf[i]!] === -1 : anchors[i] === 0n;
+      this.stateOf[i] = empty ? stateZero : stateOutside;
+    }
+  }
+
+  private readRun(range: CodeRange, readers: readonly ShapeReader[], from: number, to: number): void {
+    const { tableOf } = this.columns;
+    for (let i = from; i < to; i++) {
+      const table = tableOf[i]!;
+      const reading = this.read(i, range, readers[table]!);
+      if (reading === null) continue;
+      const { nops, state } = reading;
+      if (nops === 'few' || nops === 'front') this.lacking[table]!++;
+      else if (state !== 'foreign') this.lacking[table]!--;
+      if (reading.shape.family !== undefined && state !== 'foreign') {
         const votes = this.votes[table]!;
         votes.set(reading.shape, (votes.get(reading.shape) ?? 0) + 1);
       }
     }
+  }
+
+  /** The functions that sites of a range lie in. */
+  private placeRun({ section }: CodeRange, from: number, to: number): void {
+    const { program, ipDelta } = this;
+    const ips = this.columns.anchors.slice(from, to);
+    for (let i = from; i < to; i++) if (ipDelta[i] !== 0) ips[i - from]! += BigInt(ipDelta[i]!);
+    program.functions.atEach(program.relocatable ? section : -1, ips, this.functionOf.subarray(from, to));
   }
 
   /**
@@ -869,14 +981,18 @@ class SlotReader {
    * @returns the shapes that each table has no sites of
    */
   dropMinorities(): readonly ReadonlySet<SiteShape>[] {
-    const { siteShapes } = this.program.arch;
+    const { program } = this;
+    const { siteShapes } = program.arch;
     const { tableOf, rangeOf } = this.columns;
     const excluded = this.votes.map((each) => (each.size > 0 ? minorities(siteShapes, each) : none));
     if (excluded.every((each) => each.size === 0)) return excluded;
+    const readers = excluded.map((lost, table) => new ShapeReader(program, this.found.sources[table]!, lost));
     for (let i = 0; i < rangeOf.length; i++) {
-      const lost = excluded[tableOf[i]!]!;
       const shape = siteShapes[this.shapeOf[i]!];
-      if (rangeOf[i]! >= 0 && shape !== undefined && lost.has(shape)) this.read(i, lost);
+      if (rangeOf[i]! < 0 || shape === undefined || !excluded[tableOf[i]!]!.has(shape)) continue;
+      const range = program.code[rangeOf[i]!]!;
+      this.read(i, range, readers[tableOf[i]!]!);
+      this.placeRun(range, i, i + 1);
     }
     return excluded;
   }
