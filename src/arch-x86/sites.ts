@@ -133,6 +133,9 @@ const NO_RELOCATIONS: readonly number[] = [];
 const AT_1: readonly number[] = [1];
 const AT_2: readonly number[] = [2];
 
+/** What was read last that has no address in it: in a relocatable file nearly all sites are it. */
+let lastReading: SiteReading | null = null;
+
 function reading(
   shape: SiteShape,
   state: SiteStateKind,
@@ -142,7 +145,20 @@ function reading(
   relocationDeltas: readonly number[],
   ipDelta = 0,
 ): SiteReading {
-  return { shape, state, form, ipDelta, startDelta: ipDelta, sizeBytes, target, relocationDeltas };
+  const last = lastReading;
+  const isAlike =
+    target === null && last !== null && last.shape === shape && last.state === state && last.form === form;
+  if (
+    isAlike &&
+    last.sizeBytes === sizeBytes &&
+    last.ipDelta === ipDelta &&
+    last.relocationDeltas === relocationDeltas
+  ) {
+    return last;
+  }
+  const found = { shape, state, form, ipDelta, startDelta: ipDelta, sizeBytes, target, relocationDeltas };
+  if (target === null) lastReading = found;
+  return found;
 }
 
 function foreign(

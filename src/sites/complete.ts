@@ -13,13 +13,14 @@
  * Rule M-PAD-3 of the specification.
  */
 import { STT_FUNC } from '../elf/constants.js';
+import { distance, halves } from '../elf/lookup.js';
 import type { SiteReading } from '../machine/sites.js';
 import type { CodeRange } from '../program/program.js';
 import { slotLoser } from './compilers.js';
 import { isTracedSection } from './mcount-table.js';
 import { otherRanges } from './overlaps.js';
 import type { Sites } from './sites.js';
-import type { SymbolIndex } from '../units.js';
+import type { SiteIndex, SymbolIndex } from '../units.js';
 
 /** A place that should have a slot. */
 export interface UnlistedSite {
@@ -78,26 +79,32 @@ class Listed {
 
   /** Marks what has a slot, and counts where the sites of functions lie in them. */
   private countForms(): Form[] {
-    const { sites } = this;
-    const { functions } = sites.program;
+    const { sites, marked } = this;
+    const { functions, symbols, arch } = sites.program;
+    const rows = functions.functions;
+    const { range, startDelta: startDeltas } = sites;
+    const isOfTable = sites.tables.map((_, table) => this.isOfTable(table));
+    const starts = halves(rows.start);
+    const anchors = halves(sites.anchor);
     const forms: Form[] = [];
     let last: Form | undefined;
     for (let i = 0; i < sites.count; i++) {
-      const range = sites.codeRange(i);
-      const symbol = range === undefined ? -1 : sites.functionSymbol(i);
+      const symbol = range[i]! < 0 ? -1 : sites.functionSymbol(i);
       if (symbol < 0) continue;
-      const row = functions.functions.rowOf(symbol);
-      const start = row < 0 ? functions.placeOf(symbol)?.value : functions.functions.start[row]!;
-      if (start === undefined) continue;
+      const row = rows.rowOf(symbol);
       // Whatever its slot names: the function has one.
-      if (row < 0) this.labels.add(this.key(range!, start));
-      else this.marked[row] = 1;
+      if (row >= 0) marked[row] = 1;
+      else if (!this.markLabel(i, symbol)) continue;
       const table = sites.tablePosition(i);
       const shape = sites.shapeAt(i);
-      if (shape === undefined || sites.state(i) === 'foreign' || !this.isOfTable(table)) continue;
+      if (shape === undefined || !isOfTable[table]! || sites.state(i) === 'foreign') continue;
       this.totals[table]!++;
-      const delta = Number(sites.anchor[i]! - entryOf(sites, symbol, start));
-      const startDelta = sites.startDelta[i]!;
+      const entry = arch.abi.localEntryOffset(symbols.other[symbol]!);
+      const delta =
+        row < 0
+          ? Number(sites.anchor[i]! - functions.placeOf(symbol)!.value) - entry
+          : distance(anchors, i, starts, row) - entry;
+      const startDelta = startDeltas[i]!;
       // Most sites look as the one in front of them does.
       if (last === undefined || !isForm(last, table, delta, shape, startDelta)) {
         last = forms.find((form) => isForm(form, table, delta, shape, startDelta));
@@ -106,6 +113,13 @@ class Listed {
       last.count++;
     }
     return forms;
+  }
+
+  /** Marks the label that a site lies behind; false where none is known. */
+  private markLabel(site: SiteIndex, symbol: SymbolIndex): boolean {
+    const start = this.sites.program.functions.placeOf(symbol)?.value;
+    if (start !== undefined) this.labels.add(this.key(this.sites.codeRange(site)!, start));
+    return start !== undefined;
   }
 
   /** Sites that were found by their bytes are all that there are. */

@@ -9,7 +9,7 @@
 import type { SiteReading, SiteShape, SiteSource, SiteStateKind } from '../machine/sites.js';
 import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address, Column, CodeIndex, SiteIndex, SymbolIndex } from '../units.js';
-import { halves, HIGH, LOW } from '../elf/lookup.js';
+import { distance, halves, HIGH, LOW } from '../elf/lookup.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from '../record/journal.js';
 import { SiteStubs } from './site-stubs.js';
@@ -92,6 +92,11 @@ export class Sites {
     private readonly excluded: readonly ReadonlySet<SiteShape>[],
     /** File positions of what was taken out of the tables on purpose, as the record says. */
     readonly untraced: ReadonlySet<number>,
+    /**
+     * Nonzero where the bytes were found to be a site that is off, or on as it was compiled, of
+     * which there is nothing more to say.
+     */
+    readonly quiet: Uint8Array,
   ) {
     this.count = anchor.length;
     view.stubs = () => this.stubs;
@@ -783,8 +788,8 @@ interface SlotColumns {
 
 /** Ranges of code of a table's slots in a relocatable file, by the sections that they name. */
 function rangesBySection({ code }: Program, { section, value }: SlotTable, into: Int32Array): void {
-  const range = new Int32Array(Math.max(0, ...code.map((each) => each.section)) + 1).fill(-1);
-  const size = new Float64Array(range.length);
+  const range: number[] = [];
+  const size: number[] = [];
   for (const each of code) {
     range[each.section] = each.index;
     size[each.section] = each.bytes.length;
@@ -792,8 +797,8 @@ function rangesBySection({ code }: Program, { section, value }: SlotTable, into:
   const words = halves(value);
   for (let slot = 0; slot < into.length; slot++) {
     const home = section[slot]!;
-    // Of negative numbers, and of sections that hold no code, there is no size.
-    if (words[2 * slot + HIGH] === 0 && words[2 * slot + LOW]! < size[home]!) into[slot] = range[home]!;
+    // Sections that hold no code have no size.
+    if (home > 0 && words[2 * slot + HIGH] === 0 && words[2 * slot + LOW]! < size[home]!) into[slot] = range[home]!;
   }
 }
 
@@ -874,14 +879,17 @@ function offsetsOf({ code }: Program, ranges: Int32Array, anchors: BigUint64Arra
   return offsets;
 }
 
-/** Numbers that values are above a base. */
+/** How far values are above a base. */
 function distances(values: BigUint64Array, base: Address, into: Float64Array): void {
   const words = halves(values);
-  const low = Number(base & 0xffff_ffffn);
-  const high = Number(base >> 32n);
-  for (let i = 0; i < into.length; i++) {
-    into[i] = (words[2 * i + HIGH]! - high) * 0x1_0000_0000 + (words[2 * i + LOW]! - low);
-  }
+  const from = halves(BigUint64Array.of(base));
+  for (let i = 0; i < into.length; i++) into[i] = distance(words, i, from, 0);
+}
+
+/** Whether there is nothing to say of a site's bytes. */
+function isQuiet({ state, fault, nops, padBehind, shape }: SiteReading): boolean {
+  const isFine = state === 'compiled' || state === 'nop';
+  return isFine && fault === undefined && nops === undefined && padBehind !== true && shape.outOfLine !== true;
 }
 
 /** So many sites are read before it is asked whether to go on. */
@@ -894,6 +902,7 @@ class SlotReader {
   readonly shapeOf: Uint8Array;
   readonly stateOf: Uint8Array;
   readonly functionOf: Int32Array;
+  readonly quiet: Uint8Array;
   /** By table: sites without room for a call less those with it. */
   private readonly lacking: Int32Array;
   private readonly votes: readonly Map<SiteShape, number>[];
@@ -910,6 +919,7 @@ class SlotReader {
     this.shapeOf = new Uint8Array(total).fill(noShape);
     this.stateOf = new Uint8Array(total);
     this.functionOf = new Int32Array(total).fill(-1);
+    this.quiet = new Uint8Array(total);
     this.lacking = new Int32Array(found.tables.length);
     this.votes = found.tables.map(() => new Map<SiteShape, number>());
   }
@@ -922,6 +932,7 @@ class SlotReader {
     this.stateOf[i] = reading === null ? stateUnknown : stateIndex[reading.state];
     this.ipDelta[i] = reading === null ? 0 : reading.ipDelta;
     this.startDelta[i] = reading === null ? 0 : reading.startDelta;
+    this.quiet[i] = reading !== null && isQuiet(reading) ? 1 : 0;
     return reading;
   }
 
@@ -1005,7 +1016,9 @@ class SlotReader {
     const unusable = sources.map((source, table) => source === 'patchable-table' && this.lacking[table]! > 0);
     if (!unusable.includes(true)) return unusable;
     for (let i = 0; i < stateOf.length; i++) {
-      if (unusable[tableOf[i]!] && stateOf[i] === stateIndex.compiled) stateOf[i] = stateIndex.foreign;
+      if (!unusable[tableOf[i]!]) continue;
+      if (stateOf[i] === stateIndex.compiled) stateOf[i] = stateIndex.foreign;
+      this.quiet[i] = 0;
     }
     return unusable;
   }
@@ -1043,5 +1056,6 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
     unusable,
     excluded,
     new Set(record?.untraced),
+    reader.quiet,
   );
 }

@@ -29,7 +29,12 @@ export interface TableLint {
 /** Sections that slots name, with how many do, in their order. */
 function targetsOf(table: SlotTable): Map<number, number> {
   const targets = new Map<number, number>();
-  for (const section of table.section) if (section >= 0) targets.set(section, (targets.get(section) ?? 0) + 1);
+  const { section, count } = table;
+  for (let slot = 0, end = 0; slot < count; slot = end) {
+    // Slots of one section mostly stand together.
+    while (end < count && section[end] === section[slot]) end++;
+    if (section[slot]! >= 0) targets.set(section[slot]!, (targets.get(section[slot]!) ?? 0) + end - slot);
+  }
   return targets;
 }
 
@@ -98,6 +103,7 @@ class Linting {
 
   /** Slots into a section that may be discarded, from a table that is no member of its group. */
   private intoGroups(table: SlotTable, section: ElfSection, linked: number): void {
+    if (this.comdats.size === 0) return;
     const own = this.comdats.get(section.index);
     for (const [target, count] of targetsOf(table)) {
       const comdat = this.comdats.get(target);

@@ -115,8 +115,8 @@ interface RelocatedSlots {
 }
 
 /**
- * Slots by the rows of one table. One loop without calls, and of halves: V8 compiles it in the
- * background while it runs, and a million slots make no bigint.
+ * Slots by the rows of one table. A loop of its own, and of halves: V8 compiles it while it runs,
+ * and a million slots make no bigint.
  * @returns how many rows filled one
  */
 function fillSlots({ image, arch }: Program, table: RelocationTable, slots: RelocatedSlots): number {
@@ -135,7 +135,7 @@ function fillSlots({ image, arch }: Program, table: RelocationTable, slots: Relo
   let found = 0;
   for (let row = 0; row < type.length; row++) {
     if (type[row] === none) continue;
-    const slot = (offsets[2 * row + HIGH]! * 0x1_0000_0000 + offsets[2 * row + LOW]!) / word;
+    const slot = numberAt(offsets, row) / word;
     // Of what is behind the last slot, or between two, there is no element.
     if (type[row] !== wanted || filled[slot] !== 0) {
       throw badSlot(type[row]!, numberAt(offsets, row), section, arch);

@@ -46,6 +46,8 @@ export class ProgramView implements SiteView {
   /** What was given last: most sites of a file have the same bytes, and the same relocation. */
   private lastBytes: Uint8Array = new Uint8Array(0);
   private lastRelocation: KnownRelocation | null = null;
+  private lastName = '';
+  private isLastMcount = false;
 
   /** Stubs out of line of the sites that the view is moved over. */
   stubs: () => SiteStubs | null = () => null;
@@ -223,6 +225,10 @@ export class ProgramView implements SiteView {
   }
 
   isMcountName(name: string): boolean {
-    return this.program.isMcountName(name);
+    if (name !== this.lastName) {
+      this.lastName = name;
+      this.isLastMcount = this.program.isMcountName(name);
+    }
+    return this.isLastMcount;
   }
 }
