@@ -522,6 +522,20 @@ export const breakages: readonly Breakage[] = [
     named: 'begins in front of the site',
   },
   {
+    name: 'alike sites: their relocations are not compared',
+    file: 'patch/alike.js',
+    find: 'if (!pairs.holds(pair, bytes, at))',
+    replace: 'if (false)',
+    test: 'plan-alike',
+  },
+  {
+    name: 'alike sites: ranges that may not be written are not asked for',
+    file: 'patch/alike.js',
+    find: 'if (!this.isLastFree)',
+    replace: 'if (false)',
+    test: 'plan-alike',
+  },
+  {
     name: 'the store hook is not asked',
     file: 'patch/apply.js',
     find: 'if (mayStore(fileOffset, after))',

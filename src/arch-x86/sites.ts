@@ -219,7 +219,7 @@ function stateOfCallee(view: SiteView, target: Address): SiteStateKind {
 
 // ----------------------------------------------------------------------------------------- changes
 
-const NOTHING_TO_DO: SiteChange = { stores: [], neutralise: [], rule: 'C-INIT-2' };
+const NOTHING_TO_DO: SiteChange = { stores: [], neutralise: [], rule: 'C-INIT-2', alike: true };
 
 function refuse(refused: SiteRefusal['refused'], reason: string): SiteRefusal {
   return { refused, reason };
@@ -229,8 +229,14 @@ function refuse(refused: SiteRefusal['refused'], reason: string): SiteRefusal {
 function store(from: SiteReading, view: SiteView, after: Uint8Array, rule: string): SiteChange {
   const before = view.bytes(from.startDelta, after.length);
   const neutralise = view.relocatable ? from.relocationDeltas : NO_RELOCATIONS;
-  if (equalBytes(before, after) && neutralise.length === 0) return { ...NOTHING_TO_DO, rule };
+  if (equalBytes(before, after) && neutralise.length === 0) return { stores: [], neutralise, rule };
   return { stores: [{ delta: from.startDelta, before, after }], neutralise, rule };
+}
+
+/** The same with bytes that are the same wherever the site is. */
+function storeNop(from: SiteReading, view: SiteView, nop: Uint8Array, rule: string): SiteChange {
+  const change = store(from, view, nop, rule);
+  return change.stores.length === 0 ? change : { ...change, alike: true };
 }
 
 /** X-JMP-2: only sites of five bytes, as kernels have them, jump. */
@@ -307,7 +313,7 @@ const call5: SiteShape = {
 
   write(from, to, view) {
     if (from.state === 'foreign') return refuseForeign(from);
-    if (to.kind !== 'call') return from.state === 'nop' ? NOTHING_TO_DO : store(from, view, NOP5, 'X-ENC-1');
+    if (to.kind !== 'call') return from.state === 'nop' ? NOTHING_TO_DO : storeNop(from, view, NOP5, 'X-ENC-1');
     const address = view.address + BigInt(from.startDelta);
     const refusal =
       to.jump && servedAround(from, view).callerInFrame
@@ -413,7 +419,7 @@ const call6: SiteShape = {
 
   write(from, to, view) {
     if (from.state === 'foreign') return refuseForeign(from);
-    if (to.kind !== 'call') return from.state === 'nop' ? NOTHING_TO_DO : store(from, view, NOP6, 'X-SITE-1');
+    if (to.kind !== 'call') return from.state === 'nop' ? NOTHING_TO_DO : storeNop(from, view, NOP6, 'X-SITE-1');
     const refusal = to.jump ? NO_JUMP : callRefusal(view, CALL6_REACH, view.address, to.target);
     if (refusal) return refusal;
     const after = concatBytes([Uint8Array.of(0x67, 0xe8), littleEndian(to.target - (view.address + 6n), 4)]);

@@ -172,7 +172,7 @@ export function writeElf(image: ElfImage, edits: Edits): Written {
 
   const bytes = new Uint8Array(end);
   bytes.set(input.subarray(0, keptSize));
-  for (let i = 0; i < patches.count; i++) patches.put(i, bytes);
+  putPatches(patches, bytes);
   const view = new ByteView(bytes, image.header.endian, 'output');
   const touched: Touched[] = [];
   if (layout !== null) touched.push(...writeSections(image, view, layout));
@@ -240,17 +240,27 @@ function listOf(patches: readonly Patch[]): PatchList {
   };
 }
 
-function checkPatches(image: ElfImage, patches: PatchList): void {
+function checkPatches({ elfSize }: ElfImage, patches: PatchList): void {
+  const { count, offset } = patches;
   let end = 0;
-  for (let i = 0; i < patches.count; i++) {
-    const offset = patches.offset[i]!;
-    if (!Number.isSafeInteger(offset) || offset < end) {
-      throw fault(`the patch at ${offset} is not behind the one before it, which ends at ${end}`, offset);
-    }
-    end = offset + patches.size(i);
-    if (end > image.elfSize)
-      throw fault(`the patch at ${offset} leaves the ELF part of ${image.elfSize} bytes`, offset);
+  for (let i = 0; i < count; i++) {
+    const here = offset[i]!;
+    const behind = here + patches.size(i);
+    if (here >= end && behind <= elfSize && Number.isSafeInteger(here)) end = behind;
+    else throw badPatch(here, end, elfSize);
   }
+}
+
+function badPatch(offset: number, end: number, elfSize: number): ElftraceError {
+  const what = `the patch at ${offset}`;
+  return Number.isSafeInteger(offset) && offset >= end
+    ? fault(`${what} leaves the ELF part of ${elfSize} bytes`, offset)
+    : fault(`${what} is not behind the one before it, which ends at ${end}`, offset);
+}
+
+function putPatches(patches: PatchList, bytes: Uint8Array): void {
+  const { count } = patches;
+  for (let i = 0; i < count; i++) patches.put(i, bytes);
 }
 
 /** Offsets of a 32-bit file are 32 bits wide. */

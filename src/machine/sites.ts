@@ -163,6 +163,11 @@ export interface SiteChange {
   readonly neutralise: readonly number[];
   /** Rule of the specification that this change follows. */
   readonly rule: string;
+  /**
+   * It depends on the reading and on the bytes that its stores replace alone: a site that reads the
+   * same (`SiteReading` is one object) and has the same bytes there is changed the same.
+   */
+  readonly alike?: true;
 }
 
 /**

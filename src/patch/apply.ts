@@ -113,9 +113,9 @@ export function keepsEmptyRecord(plan: Plan, image: ElfImage, record: FileRecord
 
 /** Whether every place holds its `before`, and may be stored to. */
 function checkSteps(bytes: Uint8Array, plan: Plan, edits: EditColumns, mayStore: ApplyOptions['mayStore']): void {
-  for (let i = 0; i < edits.count; i++) {
-    if (edits.pairs.holds(edits.pair[i]!, bytes, edits.offset[i]!)) continue;
-    const { section, address, fileOffset, before } = stepAt(plan, i);
+  const other = edits.firstOther(bytes);
+  if (other < edits.count) {
+    const { section, address, fileOffset, before } = stepAt(plan, other);
     const actual = bytes.subarray(fileOffset, fileOffset + before.length);
     throw new ElftraceError(
       'site-mismatch',

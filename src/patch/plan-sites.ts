@@ -5,11 +5,15 @@
  */
 import type { Sites } from '../sites/sites.js';
 import { hex } from '../errors.js';
+import { AlikeSites } from './alike.js';
 import { type Objection, SiteDecisions } from './objections.js';
 import type { Additions, Plan, PlanRequest, Refusal } from './plan.js';
 import { StepMaker } from './site-steps.js';
 import { planOf, type StepColumns } from './step-columns.js';
 import type { Address, SiteIndex } from '../units.js';
+
+/** So many sites are planned before it is asked whether to go on. */
+const STEP = 0x1000;
 
 /**
  * Decides the changes that bring the selected sites to a state.
@@ -20,8 +24,13 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   const maker = new StepMaker(sites, request.readonlyRanges ?? []);
   const refusals: Refusal[] = [];
   const counts = { selected: 0, changed: 0, unchanged: 0 };
+  const alike = new AlikeSites(sites, request, maker);
+  let look = 0;
   for (let i = 0; i < sites.count; i++) {
-    if ((i & 0xfff) === 0) request.signal?.throwIfAborted();
+    if (i >= look) {
+      request.signal?.throwIfAborted();
+      look = i + STEP;
+    }
     if (request.selection && !request.selection[i]) continue;
     const outcome = decisions.of(i);
     if (outcome.kind === 'ignored') continue;
@@ -34,11 +43,18 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       refusals.push(refusalOf(sites, i, outcome.objection));
       continue;
     }
-    const own = maker.of(i, outcome.change, outcome.view, outcome.range);
-    if (typeof own === 'string')
+    const { change, view, range } = outcome;
+    const own = maker.of(i, change, view, range);
+    if (typeof own === 'string') {
       refusals.push(refusalOf(sites, i, { code: 'not-writable', errno: 'EPERM', reason: own }));
-    else if (own) counts.changed++;
-    else counts.unchanged++;
+      continue;
+    }
+    // Those behind it that are decided about alike, as far as they also have its bytes.
+    const behind = alike.planBehind(i, change, range, STEP);
+    if (own) counts.changed += behind - i;
+    else counts.unchanged += behind - i;
+    counts.selected += behind - i - 1;
+    i = behind - 1;
   }
   const steps = maker.finish();
   const doubled = overlappingSites(steps);

@@ -65,7 +65,7 @@ export class StepMaker {
   readonly added: NewRelocation[] = [];
   private readonly image: ElfImage;
   private readonly forbidden: readonly { readonly start: number; readonly end: number }[];
-  private readonly writer: StepWriter;
+  readonly writer: StepWriter;
   /** Few addends, one entry each: null, or the word of a nop. */
   private readonly neutralEntries = new Map<bigint | null, Uint8Array>();
   /** Stores that are no part of a site, which several sites may ask for, by their place. */
@@ -107,6 +107,16 @@ export class StepMaker {
     return why;
   }
 
+  /** Whether any place of a section's code, and of its relocations, may be written. */
+  isFree({ section, fileOffset, bytes }: CodeRange): boolean {
+    const spans = this.sites.program.relocationsOf(section).tables.flatMap((table) => {
+      const first = table.count === 0 ? -1 : table.fileOffset(0);
+      return first < 0 ? [] : [{ start: first, end: table.fileOffset(table.count - 1) + 3 * this.image.wordBytes }];
+    });
+    spans.push({ start: fileOffset, end: fileOffset + bytes.length });
+    return spans.every((span) => !this.forbidden.some(({ start, end }) => span.start < end && start < span.end));
+  }
+
   /** All that was added. */
   finish(): StepColumns {
     return this.writer.finish();
@@ -146,16 +156,21 @@ export class StepMaker {
     let blocked: string | null = null;
     for (const delta of change.neutralise) {
       for (let rank = view.firstRelocation(delta); rank >= 0; rank = view.nextRelocation(rank)) {
-        const place = view.relocationAt(rank);
-        blocked = this.neutraliseRow(site, change, delta, place) ?? blocked;
+        const { table, row } = view.relocationAt(rank);
+        blocked = this.neutraliseRow(site, change, delta, table, row) ?? blocked;
       }
     }
     return blocked;
   }
 
-  private neutraliseRow(site: SiteIndex, change: SiteChange, delta: number, place: RelocationPlace): string | null {
+  private neutraliseRow(
+    site: SiteIndex,
+    change: SiteChange,
+    delta: number,
+    table: RelocationPlace['table'],
+    row: number,
+  ): string | null {
     const { image, neutral } = this;
-    const { table, row } = place;
     const type = table.type[row]!;
     if (type === this.sites.program.arch.relocationRoles.none) return null;
     if (type === neutral.type && table.symbol[row] === 0) return null;
@@ -165,7 +180,7 @@ export class StepMaker {
     if (wantsWord && addend === null) {
       return 'a relocation of the call lies on bytes that do not change: a module loader would apply it';
     }
-    this.writer.row(site, delta, place, neutral.type, this.neutralBytes(addend));
+    this.writer.row(site, delta, table, row, neutral.type, this.neutralBytes(addend));
     return null;
   }
 
@@ -193,7 +208,7 @@ export class StepMaker {
     for (const found of rows) {
       const old = found.table.type[found.row]!;
       if (!program.isCompanion(old) || old === neutral.type) continue;
-      this.writer.row(site, delta, found, neutral.type, neutralEntry(image, neutral.type, null));
+      this.writer.row(site, delta, found.table, found.row, neutral.type, neutralEntry(image, neutral.type, null));
     }
     const own = rows.find(({ table, row }) => !program.isCompanion(table.type[row]!));
     if (own === undefined) {
@@ -203,7 +218,7 @@ export class StepMaker {
     }
     const after = new ByteView(new Uint8Array(2 * image.wordBytes), image.header.endian);
     after.insertWord(0, relocationInfo(image, symbolIndex, type), image.wordBytes);
-    this.writer.row(site, delta, own, type, after.bytes);
+    this.writer.row(site, delta, own.table, own.row, type, after.bytes);
   }
 
   /** Why one of the site's steps may not be written; null: all may. */

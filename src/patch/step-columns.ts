@@ -29,7 +29,7 @@ const RECENT = 8;
 type Columns = Pick<GrowingSteps, 'site' | 'detail' | 'delta' | 'row'>;
 
 /** Columns that grow as sites are planned. */
-class GrowingSteps {
+export class GrowingSteps {
   count = 0;
   site: Int32Array;
   offset: Float64Array;
@@ -55,16 +55,29 @@ class GrowingSteps {
     Object.assign(this, { count, offset, pair, site, detail, delta, row });
   }
 
+  private reserve(count: number): void {
+    if (count <= this.site.length) return;
+    this.site = grown(this.site, count);
+    this.offset = grown(this.offset, count);
+    this.pair = grown(this.pair, count);
+    this.detail = grown(this.detail, count);
+    this.delta = grown(this.delta, count);
+    this.row = grown(this.row, count);
+  }
+
+  /**
+   * Room behind the last step for so many more that have its pair, detail and delta. Sites, offsets
+   * and rows are for the caller to fill in, and to `count` them.
+   */
+  more(count: number): void {
+    const from = this.count;
+    this.reserve(from + count);
+    for (const column of [this.pair, this.detail, this.delta]) column.fill(column[from - 1]!, from, from + count);
+  }
+
   push(site: SiteIndex, offset: number, pair: number, detail: number, delta: number, row: number): void {
     const { count } = this;
-    if (count === this.site.length) {
-      this.site = grown(this.site, count + 1);
-      this.offset = grown(this.offset, count + 1);
-      this.pair = grown(this.pair, count + 1);
-      this.detail = grown(this.detail, count + 1);
-      this.delta = grown(this.delta, count + 1);
-      this.row = grown(this.row, count + 1);
-    }
+    this.reserve(count + 1);
     this.site[count] = site;
     this.offset[count] = offset;
     this.pair[count] = pair;
@@ -77,13 +90,13 @@ class GrowingSteps {
 
 /** Steps in the order in which sites are planned. */
 export class StepWriter {
-  private readonly pairs = new BytePairs();
+  readonly pairs = new BytePairs();
   /**
    * Stores and relocation entries lie in different sections: each list comes out in order, or
    * nearly so.
    */
-  private readonly stores: GrowingSteps;
-  private readonly rows: GrowingSteps;
+  readonly stores: GrowingSteps;
+  readonly rows: GrowingSteps;
   private readonly details: Detail[] = [];
   /** Steps of the site that is being planned begin here. */
   private readonly began = { stores: 0, rows: 0 };
@@ -105,6 +118,17 @@ export class StepWriter {
   /** How many steps the site has. */
   get size(): number {
     return this.stores.count - this.began.stores + this.rows.count - this.began.rows;
+  }
+
+  /** Whether the site has one store, and one row of a table where `rows` is 1. */
+  isPlain(rows: number): boolean {
+    return this.stores.count === this.began.stores + 1 && this.rows.count === this.began.rows + rows;
+  }
+
+  /** The table of the last row. */
+  lastTable(): RelocationPlace['table'] | null {
+    const detail = this.rows.count === 0 ? undefined : this.details[this.rows.detail[this.rows.count - 1]!];
+    return detail?.kind === 'row' ? detail.table : null;
   }
 
   /** Takes the steps of the site back. */
@@ -131,7 +155,14 @@ export class StepWriter {
   }
 
   /** A row of a table that becomes another one: its r_info, and r_addend where `after` has both. */
-  row(site: SiteIndex, delta: number, { table, row }: RelocationPlace, becomes: number, after: Uint8Array): void {
+  row(
+    site: SiteIndex,
+    delta: number,
+    table: RelocationPlace['table'],
+    row: number,
+    becomes: number,
+    after: Uint8Array,
+  ): void {
     const { image } = this.sites.program;
     const offset = table.fileOffset(row) + image.wordBytes;
     this.rows.push(site, offset, this.pairs.add(image.bytes, offset, after), this.rowOf(table, becomes), delta, row);

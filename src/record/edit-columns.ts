@@ -69,7 +69,8 @@ export class BytePairs {
 
   /** Whether `bytes` holds at `offset` what a pair has before. */
   holds(pair: number, bytes: Uint8Array, offset: number): boolean {
-    const [start, size] = [this.start[pair]!, this.size[pair]!];
+    const start = this.start[pair]!;
+    const size = this.size[pair]!;
     if (offset < 0 || offset + size > bytes.length) return false;
     for (let i = 0; i < size; i++) if (bytes[offset + i] !== this.bytes[start + i]) return false;
     return true;
@@ -100,7 +101,8 @@ export class BytePairs {
   areEqual(a: number, b: number): boolean {
     const size = this.size[a]!;
     if (this.size[b] !== size) return false;
-    const [from, other] = [this.start[a]!, this.start[b]!];
+    const from = this.start[a]!;
+    const other = this.start[b]!;
     for (let i = 0; i < 2 * size; i++) if (this.bytes[from + i] !== this.bytes[other + i]) return false;
     return true;
   }
@@ -146,6 +148,14 @@ export class EditColumns {
   /** Bytes of an edit. */
   size(i: number): number {
     return this.pairs.sizeOf(this.pair[i]!);
+  }
+
+  /** The first edit whose place does not hold what was before; `count`: each does. */
+  firstOther(bytes: Uint8Array): number {
+    const { count, offset, pair, pairs } = this;
+    let i = 0;
+    while (i < count && pairs.holds(pair[i]!, bytes, offset[i]!)) i++;
+    return i;
   }
 
   /** Puts an edit into a file. */

@@ -21,13 +21,15 @@ class Writer {
   }
 
   varint(value: number): void {
-    this.reserve(8);
+    if (this.used + 8 > this.chunk.length) this.reserve(8);
+    const { chunk } = this;
+    let at = this.used;
     let rest = value;
-    while (rest >= 0x80) {
-      this.chunk[this.used++] = (rest % 0x80) | 0x80;
-      rest = Math.floor(rest / 0x80);
-    }
-    this.chunk[this.used++] = rest;
+    // Beyond 31 bits a shift would lose what is above.
+    for (; rest > 0x7fff_ffff; rest = Math.floor(rest / 0x80)) chunk[at++] = (rest % 0x80) | 0x80;
+    for (; rest >= 0x80; rest >>>= 7) chunk[at++] = (rest & 0x7f) | 0x80;
+    chunk[at++] = rest;
+    this.used = at;
   }
 
   bytes(bytes: Uint8Array): void {
@@ -92,6 +94,18 @@ function differentPairs({ count, pair, pairs }: EditColumns): {
   return { different: different.subarray(0, found), numberOf };
 }
 
+/** Of each edit how far it is behind the one in front of it, and the number of its pair. */
+function writePlaces(writer: Writer, { count, offset, pair, pairs }: EditColumns, numberOf: Int32Array): void {
+  let end = 0;
+  for (let i = 0; i < count; i++) {
+    const here = offset[i]!;
+    const each = pair[i]!;
+    writer.varint(here - end);
+    writer.varint(numberOf[each]!);
+    end = here + pairs.sizeOf(each);
+  }
+}
+
 /** The note's descriptor. Deterministic: the same record gives the same bytes. */
 export function encodeRecord(record: FileRecord): Uint8Array {
   return encodeWithEdits(record, EditColumns.of(record.edits));
@@ -116,13 +130,7 @@ export function encodeWithEdits(record: FileRecord, edits: EditColumns): Uint8Ar
     writer.bytes(edits.pairs.both(each));
   }
   writer.varint(edits.count);
-  let end = 0;
-  for (let i = 0; i < edits.count; i++) {
-    const offset = edits.offset[i]!;
-    writer.varint(offset - end);
-    writer.varint(numberOf[edits.pair[i]!]!);
-    end = offset + edits.size(i);
-  }
+  writePlaces(writer, edits, numberOf);
   writer.varint(record.cut.length);
   writer.bytes(record.cut);
   return writer.finish();

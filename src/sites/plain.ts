@@ -71,14 +71,14 @@ function localEntries({ arch }: Program): Uint8Array {
 
 /**
  * Nonzero for each site that is `ok` without a look at its bytes: they were looked at when it was
- * found. Null: none is, for the file is one whose sites need more (a loaded image has several TOCs;
- * functions need landing pads).
+ * found; 2 where it also reads as the one in front of it (`Sites.quiet`). Null: none is, for the
+ * file is one whose sites need more (a loaded image has several TOCs; functions need landing pads).
  */
 export function plainSites(sites: Sites): Uint8Array | null {
   const { program, quiet } = sites;
   if (program.loadMap !== null || checkedPads(program.image, program.arch) !== null) return null;
   const places = plainPlaces(sites);
   const plain = new Uint8Array(sites.count);
-  for (let i = 0; i < plain.length; i++) plain[i] = places[i]! & quiet[i]!;
+  for (let i = 0; i < plain.length; i++) plain[i] = places[i]! * quiet[i]!;
   return plain;
 }

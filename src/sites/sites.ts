@@ -93,8 +93,9 @@ export class Sites {
     /** File positions of what was taken out of the tables on purpose, as the record says. */
     readonly untraced: ReadonlySet<number>,
     /**
-     * Nonzero where the bytes were found to be a site that is off, or on as it was compiled, of
-     * which there is nothing more to say.
+     * 1 where the bytes were found to be a site that is off, or on as it was compiled, of which
+     * there is nothing more to say; 2 where it also reads as the site in front of it, by one
+     * object. 0 elsewhere.
      */
     readonly quiet: Uint8Array,
   ) {
@@ -903,6 +904,9 @@ class SlotReader {
   readonly stateOf: Uint8Array;
   readonly functionOf: Int32Array;
   readonly quiet: Uint8Array;
+  /** What was read last, and of which site. */
+  private last: SiteReading | null = null;
+  private lastSite = -1;
   /** By table: sites without room for a call less those with it. */
   private readonly lacking: Int32Array;
   private readonly votes: readonly Map<SiteShape, number>[];
@@ -932,7 +936,10 @@ class SlotReader {
     this.stateOf[i] = reading === null ? stateUnknown : stateIndex[reading.state];
     this.ipDelta[i] = reading === null ? 0 : reading.ipDelta;
     this.startDelta[i] = reading === null ? 0 : reading.startDelta;
-    this.quiet[i] = reading !== null && isQuiet(reading) ? 1 : 0;
+    const isLike = reading === this.last && this.lastSite === i - 1;
+    this.quiet[i] = reading === null || !isQuiet(reading) ? 0 : isLike ? 2 : 1;
+    this.last = reading;
+    this.lastSite = i;
     return reading;
   }
 
@@ -1004,6 +1011,7 @@ class SlotReader {
       const range = program.code[rangeOf[i]!]!;
       this.read(i, range, readers[tableOf[i]!]!);
       this.placeRun(range, i, i + 1);
+      if (this.quiet[i + 1] === 2) this.quiet[i + 1] = 1;
     }
     return excluded;
   }
