@@ -8,15 +8,12 @@ import type { SiteChange } from '../machine/sites.js';
 import { type CodeRange, lowerBoundFrom, type PlacedRelocations } from '../program/program.js';
 import type { SiteIndex } from '../units.js';
 import { otherRanges } from '../sites/overlaps.js';
-import { plainSites } from '../sites/plain.js';
+import { LIKE, plainSites } from '../sites/plain.js';
 import type { Sites } from '../sites/sites.js';
 import type { PlanRequest } from './plan.js';
 import type { BytePairs } from '../record/edit-columns.js';
 import type { StepMaker } from './site-steps.js';
 import type { GrowingSteps } from './step-columns.js';
-
-/** In `plainSites`: it reads as the site in front of it. */
-const LIKE = 2;
 
 export class AlikeSites {
   /** Null: each site is decided about by itself. */

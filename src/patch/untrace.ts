@@ -23,6 +23,7 @@ import { planSites } from './plan-sites.js';
 import { planWith, sitesWritten } from './step-columns.js';
 import { planShrinking, type SlotsToDrop } from './shrink-table.js';
 import type { CodeRange, Program } from '../program/program.js';
+import { LIKE, plainSites } from '../sites/plain.js';
 import type { Sites } from '../sites/sites.js';
 import { judge, type VerifyOptions } from '../sites/verdicts.js';
 import type { Address, SiteIndex } from '../units.js';
@@ -71,9 +72,16 @@ interface Chosen {
 function choose(sites: Sites, request: UntraceRequest): Chosen {
   const [calls, quiet, again] = [0, 1, 2].map(() => new Uint8Array(sites.count));
   const options: VerifyOptions = request.recorded ? { recorded: request.recorded } : {};
+  const plain = request.recorded ? null : plainSites(sites);
   for (let i = 0; i < sites.count; i++) {
     if ((i & 0xfff) === 0) request.signal?.throwIfAborted();
     if (request.selection && !request.selection[i]) continue;
+    // What was said of the site in front of it holds where that was a plain one, too.
+    if (plain !== null && plain[i] === LIKE && plain[i - 1] !== 0 && calls![i - 1] !== quiet![i - 1]) {
+      calls![i] = calls![i - 1]!;
+      quiet![i] = quiet![i - 1]!;
+      continue;
+    }
     const reading = sites.reading(i);
     const { verdict } = judge(sites, i, options, reading);
     // A pattern never names what has no name; without one everything goes.
@@ -87,16 +95,14 @@ function choose(sites: Sites, request: UntraceRequest): Chosen {
 
 /** A table's slots that go, by the number of the table. */
 function slotsToDrop(sites: Sites, accepted: Uint8Array): Map<number, Uint8Array> {
-  const drop = new Map<number, Uint8Array>();
-  for (let i = 0; i < sites.count; i++) {
-    const table = sites.table(i);
-    if (!accepted[i] || table.position[sites.slot(i)]! < 0) continue;
-    const index = sites.tables.indexOf(table);
-    let slots = drop.get(index);
-    if (slots === undefined) drop.set(index, (slots = new Uint8Array(table.count)));
-    slots[sites.slot(i)] = 1;
+  const drop = sites.tables.map(({ count }) => new Uint8Array(count));
+  const positions = sites.tables.map(({ position }) => position);
+  for (let i = 0; i < accepted.length; i++) {
+    const table = sites.tablePosition(i);
+    const slot = sites.slot(i);
+    if (accepted[i] !== 0 && positions[table]![slot]! >= 0) drop[table]![slot] = 1;
   }
-  return drop;
+  return new Map([...drop.entries()].filter(([, slots]) => slots.includes(1)));
 }
 
 /**
@@ -177,17 +183,8 @@ export function planUntrace(sites: Sites, request: UntraceRequest = {}): Plan {
   const drop = slotsToDrop(sites, accepted);
   const inTables = program.relocatable ? shrinkingOf(sites, drop, record) : planEmptySlots(sites, drop);
   checkWritable(inTables, request);
-  const written = sitesWritten(code, sites.count);
-  const untraced: number[] = [];
-  let selected = code.refusals.length;
-  let changed = 0;
-  for (let i = 0; i < sites.count; i++) {
-    if (!accepted[i]) continue;
-    selected++;
-    if (!written[i] && sites.table(i).position[sites.slot(i)]! < 0) continue;
-    changed++;
-    untraced.push(sites.fileOffset(i) + sites.ipDelta[i]!);
-  }
+  const { untraced, changed, ...rest } = untracedPlaces(sites, accepted, sitesWritten(code, sites.count));
+  const selected = code.refusals.length + rest.accepted;
   return planWith(code, inTables, {
     target: program.arch.target.id,
     request: untraceRequest,
@@ -197,6 +194,25 @@ export function planUntrace(sites: Sites, request: UntraceRequest = {}): Plan {
     unchanged: selected - changed - code.refusals.length,
     untraced: ascending(untraced),
   });
+}
+
+/** Where the sites are that change, or whose slots do, and how many were accepted. */
+function untracedPlaces(
+  sites: Sites,
+  accepted: Uint8Array,
+  written: Uint8Array,
+): { readonly untraced: readonly number[]; readonly changed: number; readonly accepted: number } {
+  const untraced: number[] = [];
+  const positions = sites.tables.map(({ position }) => position);
+  const { ipDelta } = sites;
+  let count = 0;
+  for (let i = 0; i < accepted.length; i++) {
+    if (accepted[i] === 0) continue;
+    count++;
+    if (written[i] === 0 && positions[sites.tablePosition(i)]![sites.slot(i)]! < 0) continue;
+    untraced.push(sites.fileOffset(i) + ipDelta[i]!);
+  }
+  return { untraced, changed: untraced.length, accepted: count };
 }
 
 /**

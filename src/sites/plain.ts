@@ -13,7 +13,11 @@ import type { Sites } from './sites.js';
 /** Values of st_other. */
 const OTHERS = 256;
 
+/** Of `plainSites`: the site reads as the one in front of it, by one object. */
+export const LIKE = 2;
+
 const knownPlaces = new WeakMap<Sites, Uint8Array>();
+const knownSites = new WeakMap<Sites, Uint8Array | null>();
 
 /**
  * Nonzero for each site that names a place of its own which a site can be at, in a function of
@@ -71,14 +75,20 @@ function localEntries({ arch }: Program): Uint8Array {
 
 /**
  * Nonzero for each site that is `ok` without a look at its bytes: they were looked at when it was
- * found; 2 where it also reads as the one in front of it (`Sites.quiet`). Null: none is, for the
+ * found; LIKE where it also reads as the one in front of it (`Sites.quiet`). Null: none is, for the
  * file is one whose sites need more (a loaded image has several TOCs; functions need landing pads).
  */
 export function plainSites(sites: Sites): Uint8Array | null {
+  const known = knownSites.get(sites);
+  if (known !== undefined) return known;
   const { program, quiet } = sites;
-  if (program.loadMap !== null || checkedPads(program.image, program.arch) !== null) return null;
-  const places = plainPlaces(sites);
-  const plain = new Uint8Array(sites.count);
-  for (let i = 0; i < plain.length; i++) plain[i] = places[i]! * quiet[i]!;
+  const needsMore = program.loadMap !== null || checkedPads(program.image, program.arch) !== null;
+  const plain = needsMore ? null : quiet.slice();
+  if (plain !== null) keepWhere(plain, plainPlaces(sites));
+  knownSites.set(sites, plain);
   return plain;
+}
+
+function keepWhere(plain: Uint8Array, places: Uint8Array): void {
+  for (let i = 0; i < plain.length; i++) if (places[i] === 0) plain[i] = 0;
 }
