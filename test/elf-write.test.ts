@@ -128,6 +128,46 @@ describe('round trips of installed files', () => {
   });
 });
 
+describe('an output in pieces', () => {
+  const MIB = 1 << 20;
+  /** Many sections, so that the table of their headers lies across the end of a piece. */
+  const sections = Array.from({ length: 300 }, (_, i) => ({
+    name: `.s${String(i)}`,
+    type: C.SHT_PROGBITS,
+    contents: new Uint8Array(i === 7 ? 2 * MIB - 4000 : 3).fill(i),
+  }));
+  const input = buildElf({ ...LITTLE64, type: C.ET_REL, sections });
+  const image = readElf(input);
+  /** Near the ends of pieces, the headers and anywhere. */
+  const place = fc.oneof(
+    fc.integer({ min: MIB - 12, max: MIB + 4 }),
+    fc.integer({ min: 2 * MIB - 12, max: 2 * MIB + 4 }),
+    fc.integer({ min: 64, max: input.length - 12 }),
+  );
+
+  test('is the input with its patches, whatever lies across the ends of pieces', () => {
+    const patch = fc.record({ offset: place, bytes: fc.uint8Array({ minLength: 1, maxLength: 12 }) });
+    fc.assert(
+      fc.property(fc.array(patch, { maxLength: 8 }), fc.boolean(), (wanted, appends) => {
+        const sorted = wanted.sort((a, b) => a.offset - b.offset);
+        const patches = sorted.filter(({ offset }, i) => i === 0 || offset >= sorted[i - 1]!.offset + 12);
+        const written = writeElf(image, {
+          patches,
+          ...(appends ? { appendSections: [section('.note', new Uint8Array(9).fill(1))] } : {}),
+        });
+        const pieces = Array.from(written.pieces(), (piece) => piece.slice());
+        expect(written.size).toBe(written.bytes.length);
+        expect(same(Buffer.concat(pieces), written.bytes)).toBe(true);
+        const naive = input.slice();
+        for (const { offset, bytes } of patches) naive.set(bytes, offset);
+        expect(same(written.bytes.subarray(64, input.length), naive.subarray(64))).toBe(true);
+        expect(same(undoWrite(written.bytes, written), input)).toBe(true);
+      }),
+      { seed: 5, numRuns: 150 },
+    );
+  });
+});
+
 describeWith(['readelf'], 'appended sections against readelf', () => {
   const files = compiledFiles().filter((_, i) => i % times(1, 2, 6) === 0);
   test.each(files.map((file) => [file.name, file] as const))('%s', (name, { path, bytes }) => {

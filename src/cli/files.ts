@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path';
 import { isArchive, memberBytes, readArchive, streamArchive, type StreamedMember } from '../elf/archive.js';
 import { type CompressedForm, compressedForm, unpack, type Unpacked, unpackPieces } from '../elf/compressed.js';
 import { isDeb, isRpm, packageFiles, packageForm } from '../elf/packages.js';
+import type { Pieces } from '../elf/write.js';
 import { unwrapKernel } from '../elf/wrapped.js';
 import { ElftraceError } from '../errors.js';
 import { limitExceeded } from '../limits/index.js';
@@ -414,10 +415,14 @@ export interface WriteTarget {
 }
 
 /** An output of `writeOutputs`: like its input in mode, owner and compression. */
-export function outputLike({ output, like, form }: WriteTarget, bytes: Uint8Array, executable = false): Output {
+export function outputLike(
+  { output, like, form }: WriteTarget,
+  bytes: Uint8Array | (Pieces & { readonly bytes: Uint8Array }),
+  executable = false,
+): Output {
   return {
     path: output,
-    bytes: pack(bytes, form, output),
+    bytes: form === 'none' ? bytes : pack('pieces' in bytes ? bytes.bytes : bytes, form, output),
     like,
     executable,
     replacesInput: sameFile(like, output),

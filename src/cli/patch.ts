@@ -260,7 +260,7 @@ async function write(
   // The record first: a file that was changed must never be without the way back.
   const outputs = [
     ...(beside && applied.recordBytes ? [await journalOutput(args.journal!, applied.recordBytes, output)] : []),
-    outputLike({ output: output, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes),
+    outputLike({ output: output, like: args.path, form: args.compress ? input.form : 'none' }, applied),
   ];
   const { batch } = args;
   const makesFolder = batch !== undefined;
@@ -276,7 +276,7 @@ async function write(
     ...hazardNotices(plan),
   ];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
-  const additions = applied.bytes.length - input.bytes.length;
+  const additions = applied.size - input.bytes.length;
   const told = probes.length > 0 ? await import('./probes.js') : null;
   if (args.json) {
     out(

@@ -30,8 +30,24 @@ export interface PatchList {
   readonly offset: Float64Array;
   /** Bytes of a patch. */
   size(i: number): number;
-  /** Writes the bytes of a patch to their place in the file. */
-  put(i: number, bytes: Uint8Array): void;
+  /**
+   * Writes the bytes of a patch to their place.
+   * @param start  where in the file `bytes` begins; 0 when absent
+   */
+  put(i: number, bytes: Uint8Array, start?: number): void;
+}
+
+/** Bytes that are made one piece after the other, so that there is room for one alone. */
+export interface Pieces {
+  /** How many bytes that are. */
+  readonly size: number;
+  /** The pieces in order; each holds until the next one is asked for. */
+  pieces(): Iterable<Uint8Array>;
+}
+
+/** Bytes that are there, as one piece. */
+export function whole(bytes: Uint8Array): Pieces {
+  return { size: bytes.length, pieces: () => [bytes] };
 }
 
 export interface NewSection {
@@ -94,7 +110,8 @@ export interface Change {
   readonly after: Uint8Array;
 }
 
-export interface Written {
+export interface Written extends Pieces {
+  /** All of it, made when it is asked for. */
   readonly bytes: Uint8Array;
   /** Sorted by offset, not overlapping; `before.length === after.length`. */
   readonly changes: readonly Change[];
@@ -170,22 +187,24 @@ export function writeElf(image: ElfImage, edits: Edits): Written {
   }
   checkReach(image, end);
 
-  const bytes = new Uint8Array(end);
-  bytes.set(input.subarray(0, keptSize));
-  putPatches(patches, bytes);
-  const view = new ByteView(bytes, image.header.endian, 'output');
+  const output = new OutputFile(image, patches, keptSize, end);
   const touched: Touched[] = [];
-  if (layout !== null) touched.push(...writeSections(image, view, layout));
+  if (layout !== null) touched.push(...writeSections(image, output, layout));
   if (edits.noteSegment !== undefined) {
-    bytes.set(edits.noteSegment.contents, noteOffset);
-    touched.push(writeNoteSegment(image, view, noteOffset, edits.noteSegment));
+    output.tail.bytes.set(edits.noteSegment.contents, noteOffset - keptSize);
+    touched.push(writeNoteSegment(image, output, noteOffset, edits.noteSegment));
   }
+  let bytes: Uint8Array | undefined;
   let changes: Change[] | undefined;
   return {
-    bytes,
+    size: end,
+    pieces: () => output.pieces(),
+    get bytes() {
+      return (bytes ??= output.all());
+    },
     // Made when asked for: a plan has its own list already.
     get changes() {
-      changes ??= listChanges(input, bytes, [
+      changes ??= listChanges(input, this.bytes, [
         ...Array.from(patches.offset.subarray(0, patches.count), (offset, i) => ({ offset, size: patches.size(i) })),
         ...touched,
       ]);
@@ -199,6 +218,93 @@ export function writeElf(image: ElfImage, edits: Edits): Written {
         : layout.placed.map(({ index, offset, section }) => ({ index, offset, size: section.contents.length })),
     noteOffset,
   };
+}
+
+/** Bytes of a piece. */
+const PIECE = 1 << 20;
+
+/** The output: what was kept of the input with patches in it, and what comes behind. */
+class OutputFile {
+  /** What lies behind the part that was kept; positions are from there on. */
+  readonly tail: ByteView;
+  /** Headers in the kept part that change, over the patches. */
+  private readonly headers: { readonly offset: number; readonly bytes: Uint8Array }[] = [];
+
+  constructor(
+    private readonly image: ElfImage,
+    private readonly patches: PatchList,
+    readonly keptSize: number,
+    private readonly end: number,
+  ) {
+    this.tail = new ByteView(new Uint8Array(end - keptSize), image.header.endian, 'output');
+  }
+
+  /** A part of what was kept that is written to by hand; no two of them overlap. */
+  header(offset: number, size: number): ByteView {
+    const bytes = this.kept(offset, offset + size).slice();
+    this.headers.push({ offset, bytes });
+    return new ByteView(bytes, this.image.header.endian, 'output');
+  }
+
+  /**
+   * What was kept in [from, to), patched.
+   * @param room  where it is put; fresh when absent
+   */
+  kept(from: number, to: number, room?: Uint8Array): Uint8Array {
+    const { patches } = this;
+    const { count, offset } = patches;
+    let first = firstFrom(offset.subarray(0, count), from);
+    if (first > 0 && offset[first - 1]! + patches.size(first - 1) > from) first--;
+    const behind = firstFrom(offset.subarray(0, count), to);
+    // A patch that lies in here in part is put down whole.
+    const start = first < behind ? Math.min(from, offset[first]!) : from;
+    const end = first < behind ? Math.max(to, offset[behind - 1]! + patches.size(behind - 1)) : to;
+    const bytes = room === undefined || room.length < end - start ? new Uint8Array(end - start) : room;
+    bytes.set(this.image.bytes.subarray(start, end));
+    for (let i = first; i < behind; i++) patches.put(i, bytes, start);
+    return bytes.subarray(from - start, to - start);
+  }
+
+  *pieces(): Iterable<Uint8Array> {
+    const room = new Uint8Array(PIECE + 4096);
+    for (let from = 0; from < this.keptSize; from += PIECE) {
+      const piece = this.kept(from, Math.min(from + PIECE, this.keptSize), room);
+      this.putHeaders(piece, from);
+      yield piece;
+    }
+    if (this.tail.size > 0) yield this.tail.bytes;
+  }
+
+  all(): Uint8Array {
+    const { patches, image, keptSize } = this;
+    const bytes = new Uint8Array(this.end);
+    bytes.set(image.bytes.subarray(0, keptSize));
+    const { count } = patches;
+    for (let i = 0; i < count; i++) patches.put(i, bytes);
+    this.putHeaders(bytes, 0);
+    bytes.set(this.tail.bytes, keptSize);
+    return bytes;
+  }
+
+  private putHeaders(piece: Uint8Array, start: number): void {
+    for (const { offset, bytes } of this.headers) {
+      const from = Math.max(offset, start);
+      const to = Math.min(offset + bytes.length, start + piece.length);
+      if (from < to) piece.set(bytes.subarray(from - offset, to - offset), from - start);
+    }
+  }
+}
+
+/** The first of ascending positions that is not in front of a place. */
+function firstFrom(positions: Float64Array, place: number): number {
+  let low = 0;
+  let high = positions.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (positions[middle]! < place) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /**
@@ -234,8 +340,8 @@ function listOf(patches: readonly Patch[]): PatchList {
     count: patches.length,
     offset: Float64Array.from(patches, ({ offset }) => offset),
     size: (i) => patches[i]!.bytes.length,
-    put: (i, bytes) => {
-      bytes.set(patches[i]!.bytes, patches[i]!.offset);
+    put: (i, bytes, start = 0) => {
+      bytes.set(patches[i]!.bytes, patches[i]!.offset - start);
     },
   };
 }
@@ -256,11 +362,6 @@ function badPatch(offset: number, end: number, elfSize: number): ElftraceError {
   return Number.isSafeInteger(offset) && offset >= end
     ? fault(`${what} leaves the ELF part of ${elfSize} bytes`, offset)
     : fault(`${what} is not behind the one before it, which ends at ${end}`, offset);
-}
-
-function putPatches(patches: PatchList, bytes: Uint8Array): void {
-  const { count } = patches;
-  for (let i = 0; i < count; i++) patches.put(i, bytes);
 }
 
 /** Offsets of a 32-bit file are 32 bits wide. */
@@ -433,15 +534,17 @@ interface Touched {
   readonly size: number;
 }
 
-function writeSections(image: ElfImage, view: ByteView, layout: Layout): readonly Touched[] {
+function writeSections(image: ElfImage, output: OutputFile, layout: Layout): readonly Touched[] {
   const { is64, shoff, shnum: oldCount } = image.header;
   const wordBytes = image.wordBytes;
   const step = is64 ? 64 : 40;
+  const { tail: view, keptSize } = output;
   const { bytes } = view;
-  bytes.set(layout.names, layout.namesOffset);
+  const tableAt = layout.tableOffset - keptSize;
+  bytes.set(layout.names, layout.namesOffset - keptSize);
   // Out of the output, not the input: a patch may have changed a header.
-  bytes.copyWithin(layout.tableOffset, shoff, shoff + oldCount * step);
-  const headerAt = (index: number): number => layout.tableOffset + index * step;
+  bytes.set(output.kept(shoff, shoff + oldCount * step), tableAt);
+  const headerAt = (index: number): number => tableAt + index * step;
   const offsetField = 8 + 2 * wordBytes;
   const sizeField = 8 + 3 * wordBytes;
   const linkField = 8 + 4 * wordBytes;
@@ -455,7 +558,7 @@ function writeSections(image: ElfImage, view: ByteView, layout: Layout): readonl
     for (let index = 0; index < oldCount; index++) view.insertU32(headerAt(index), 0);
   }
   for (const { index, offset, nameOffset, section } of layout.placed) {
-    bytes.set(section.contents, offset);
+    bytes.set(section.contents, offset - keptSize);
     const at = headerAt(index);
     view.insertU32(at, nameOffset);
     view.insertU32(at + 4, section.type);
@@ -470,8 +573,8 @@ function writeSections(image: ElfImage, view: ByteView, layout: Layout): readonl
   }
 
   for (const { index, appended, offset, section } of layout.moved) {
-    bytes.copyWithin(offset, section.offset, section.offset + section.fileSize);
-    bytes.set(appended, offset + section.fileSize);
+    bytes.set(output.kept(section.offset, section.offset + section.fileSize), offset - keptSize);
+    bytes.set(appended, offset - keptSize + section.fileSize);
     view.insertWord(headerAt(index) + offsetField, BigInt(offset), wordBytes);
     view.insertWord(headerAt(index) + sizeField, BigInt(section.fileSize + appended.length), wordBytes);
   }
@@ -484,9 +587,10 @@ function writeSections(image: ElfImage, view: ByteView, layout: Layout): readonl
   const farNames = layout.shstrndx >= C.SHN_LORESERVE;
   view.insertWord(first + sizeField, manySections ? BigInt(layout.shnum) : 0n, wordBytes);
   view.insertU32(first + linkField, farNames ? layout.shstrndx : 0);
-  view.insertWord(24 + 2 * wordBytes, BigInt(layout.tableOffset), wordBytes);
-  view.insertU16(afterWords + 12, manySections ? 0 : layout.shnum);
-  view.insertU16(afterWords + 14, farNames ? C.SHN_XINDEX : layout.shstrndx);
+  const header = output.header(0, is64 ? 64 : 52);
+  header.insertWord(24 + 2 * wordBytes, BigInt(layout.tableOffset), wordBytes);
+  header.insertU16(afterWords + 12, manySections ? 0 : layout.shnum);
+  header.insertU16(afterWords + 14, farNames ? C.SHN_XINDEX : layout.shstrndx);
   return [
     { offset: 24 + 2 * wordBytes, size: wordBytes },
     { offset: afterWords + 12, size: 4 },
@@ -500,7 +604,7 @@ function writeSections(image: ElfImage, view: ByteView, layout: Layout): readonl
  */
 function writeNoteSegment(
   image: ElfImage,
-  view: ByteView,
+  output: OutputFile,
   offset: number,
   note: { readonly contents: Uint8Array; readonly alignBytes: number },
 ): Touched {
@@ -515,13 +619,14 @@ function writeNoteSegment(
   const wordBytes = image.wordBytes;
   const size = is64 ? 56 : 32;
   const at = phoff + slot.index * size;
-  view.bytes.fill(0, at, at + size);
-  view.insertU32(at, C.PT_NOTE);
-  view.insertU32(is64 ? at + 4 : at + 24, C.PF_R);
-  const words = is64 ? at + 8 : at + 4;
-  view.insertWord(words, BigInt(offset), wordBytes);
-  view.insertWord(words + 3 * wordBytes, BigInt(note.contents.length), wordBytes);
-  view.insertWord(is64 ? at + 48 : at + 28, BigInt(note.alignBytes), wordBytes);
+  const row = output.header(at, size);
+  row.bytes.fill(0);
+  row.insertU32(0, C.PT_NOTE);
+  row.insertU32(is64 ? 4 : 24, C.PF_R);
+  const words = is64 ? 8 : 4;
+  row.insertWord(words, BigInt(offset), wordBytes);
+  row.insertWord(words + 3 * wordBytes, BigInt(note.contents.length), wordBytes);
+  row.insertWord(is64 ? 48 : 28, BigInt(note.alignBytes), wordBytes);
   return { offset: at, size };
 }
 

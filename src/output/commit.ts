@@ -10,6 +10,7 @@
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ElftraceError } from '../errors.js';
+import type { Pieces } from '../elf/write.js';
 import { copyAttributes, type Model } from './attributes.js';
 import { type OutputBatch, syncFolder } from './batch.js';
 import { checkUnchanged, inputOf } from './inputs.js';
@@ -19,7 +20,7 @@ import { ioError, resolveTarget, type Target } from './target.js';
 export interface Output {
   /** As the user named it; `-` is standard output. */
   readonly path: string;
-  readonly bytes: Uint8Array;
+  readonly bytes: Uint8Array | Pieces;
   /** Input whose mode, owner and attributes a new file gets. An existing file keeps its own. */
   readonly like?: string;
   readonly executable?: boolean;
@@ -173,10 +174,12 @@ interface Staged {
   readonly temporary: string;
 }
 
-function stage(output: Output, target: FileTarget, bytes: Uint8Array, batch?: OutputBatch): Staged {
+const piecesOf = (bytes: Uint8Array | Pieces): Iterable<Uint8Array> => ('pieces' in bytes ? bytes.pieces() : [bytes]);
+
+function stage(output: Output, target: FileTarget, bytes: Uint8Array | Pieces, batch?: OutputBatch): Staged {
   const opened = openTemporary(target.path);
   try {
-    writeFully(opened.descriptor, bytes);
+    for (const piece of piecesOf(bytes)) writeFully(opened.descriptor, piece);
     finishTemporary(opened, modelOf(target, output.like), output.executable, batch);
   } catch (cause) {
     fs.rmSync(opened.path, { force: true });
@@ -186,22 +189,23 @@ function stage(output: Output, target: FileTarget, bytes: Uint8Array, batch?: Ou
 }
 
 /** Bytes to the reader of a FIFO, a device, a socket, or standard output. */
-async function stream(target: Exclude<Target, FileTarget>, bytes: Uint8Array): Promise<void> {
+async function stream(target: Exclude<Target, FileTarget>, bytes: Uint8Array | Pieces): Promise<void> {
   if (target.kind === 'socket') {
     const { connect } = process.getBuiltinModule('node:net');
+    const all = 'pieces' in bytes ? Buffer.concat(Array.from(bytes.pieces(), (piece) => piece.slice())) : bytes;
     await new Promise<void>((done, fail) => {
-      const socket = connect(target.path, () => socket.end(bytes, done));
+      const socket = connect(target.path, () => socket.end(all, done));
       socket.on('error', fail);
     });
     return;
   }
   if (target.kind === 'standard-output') {
-    writeFully(1, bytes);
+    for (const piece of piecesOf(bytes)) writeFully(1, piece);
     return;
   }
   const descriptor = fs.openSync(target.path, fs.constants.O_WRONLY);
   try {
-    writeFully(descriptor, bytes);
+    for (const piece of piecesOf(bytes)) writeFully(descriptor, piece);
   } finally {
     fs.closeSync(descriptor);
   }

@@ -8,7 +8,16 @@ import type { ElfImage } from '../elf/image.js';
 import { ascending } from '../elf/lookup.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
-import { type Growth, type NewSection, whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
+import {
+  type Growth,
+  type NewSection,
+  type Pieces,
+  whyNoNoteSegment,
+  whyNoSections,
+  whole,
+  type Written,
+  writeElf,
+} from '../elf/write.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { sha256, type Sha256 } from '../sha256.js';
 import { version } from '../version.js';
@@ -70,7 +79,8 @@ export interface ApplyOptions {
   readonly mayStore?: (fileOffset: number, bytes: Uint8Array) => boolean;
 }
 
-export interface Applied {
+export interface Applied extends Pieces {
+  /** The file, made as a whole when it is asked for. */
   readonly bytes: Uint8Array;
   /** Net edits of this plan, sorted by offset, not overlapping, in positions of the input. */
   readonly edits: readonly JournalEdit[];
@@ -226,7 +236,9 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
   const edits = editsOf(plan);
   checkSteps(bytes, plan, edits, options.mayStore);
   if (edits.count === 0 && plan.additions === undefined && options.keep !== true) {
-    return { bytes: bytes.slice(), edits: [], record: null, recordBytes: null, notices: [] };
+    const { size, pieces } = whole(bytes);
+    const nothing = { edits: [], record: null, recordBytes: null, notices: [] };
+    return { bytes: bytes.slice(), size, pieces, ...nothing };
   }
   const { inside, earlier } = earlierRecord(image, plan, options);
   const base = baseOf(image, inside, earlier);
@@ -256,8 +268,12 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     cut,
   };
   const descriptor = encodeWithEdits(record, all);
-  const applied = (written: Uint8Array, recordBytes: Uint8Array | null): Applied => ({
-    bytes: written,
+  const applied = (written: Written, recordBytes: Uint8Array | null): Applied => ({
+    size: written.size,
+    pieces: () => written.pieces(),
+    get bytes() {
+      return written.bytes;
+    },
     get edits() {
       return edits.asEdits;
     },
@@ -266,13 +282,13 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     notices,
   });
   if (wanted === 'beside') {
-    return applied(writeElf(base.image, { patches: edits, dropTrailing }).bytes, descriptor);
+    return applied(writeElf(base.image, { patches: edits, dropTrailing }), descriptor);
   }
   const contents = noteBytes(descriptor, image.header.endian === 'little');
   const carrier = useSegment
     ? { noteSegment: { contents, alignBytes: 4 as const } }
     : sectionsWith(base.image, plan, contents);
-  return applied(writeElf(base.image, { patches: edits, dropTrailing, ...carrier }).bytes, null);
+  return applied(writeElf(base.image, { patches: edits, dropTrailing, ...carrier }), null);
 }
 
 /** The section of the record, and those that relocations of the plan need. */

@@ -158,9 +158,9 @@ export class EditColumns {
     return i;
   }
 
-  /** Puts an edit into a file. */
-  put(i: number, bytes: Uint8Array): void {
-    this.pairs.put(this.pair[i]!, bytes, this.offset[i]!);
+  /** Puts an edit into a file, or into its part from `start` on. */
+  put(i: number, bytes: Uint8Array, start = 0): void {
+    this.pairs.put(this.pair[i]!, bytes, this.offset[i]! - start);
   }
 
   /** The edits as objects, made when they are first asked for. */
