@@ -256,7 +256,8 @@ function candidatesOf(
   place: FunctionOptions['place'],
 ): Candidates {
   const values = halves(value);
-  const symbol = new Uint32Array(list.length);
+  // Without descriptors each symbol has a place.
+  const symbol = place === undefined ? list : new Uint32Array(list.length);
   const section = new Uint32Array(list.length);
   const start = new BigUint64Array(list.length);
   const starts = halves(start);

@@ -20,6 +20,16 @@ export function relocationBytes(form: 'rel' | 'rela' | 'relr', is64: boolean): n
   return words * (is64 ? 8 : 4);
 }
 
+/** Rows of Elf64_Rela: offset, type and symbol, addend, of two words each. */
+export interface RelocationWords {
+  /** Words of a row. */
+  readonly step: number;
+  /** Where the lower and the upper half of a field are in it. */
+  readonly low: number;
+  readonly high: number;
+  readonly words: Uint32Array;
+}
+
 /**
  * A `RelocationTable` over the file's bytes. Reading a column throws 'bad-reference' or
  * 'elf-malformed' for a bad row.
@@ -69,6 +79,18 @@ export class LazyRelocationTable implements RelocationTable {
   }
   get addend(): BigInt64Array {
     return this.#read().addend;
+  }
+
+  /**
+   * The rows as words of the file, for who reads a table once: columns would stay. Null for forms
+   * and classes whose fields are no words of their own, and once there are columns.
+   */
+  get words(): RelocationWords | null {
+    const { form, is64, view, offset } = this.#source;
+    if (form !== 'rela' || !is64 || this.#columns !== null) return null;
+    const low = view.littleEndian ? 0 : 1;
+    const step = relocationBytes('rela', true) / 4;
+    return { step, low, high: 1 - low, words: wordsOf(view, offset, step * this.count) };
   }
 
   fileOffset(row: number): number {

@@ -68,7 +68,8 @@ interface NameIndex {
 export class LazySymbolTable implements SymbolTable {
   readonly #source: SymbolSource;
   #columns: Columns | null = null;
-  #names: (string | undefined)[] | null = null;
+  /** Names that were asked for: mostly few of very many, so that there is no room for all. */
+  readonly #names: (string | undefined)[] = [];
   #index: NameIndex | null = null;
   /** Names that were looked for without the index. */
   #searched = 0;
@@ -118,7 +119,7 @@ export class LazySymbolTable implements SymbolTable {
 
   name(index: number): string {
     const start = this.#nameStart(index);
-    const names = (this.#names ??= new Array<string | undefined>(this.count));
+    const names = this.#names;
     const known = names[index];
     if (known !== undefined) return known;
     const { strings, view, what } = this.#source;

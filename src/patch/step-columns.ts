@@ -28,6 +28,8 @@ const RECENT = 8;
 
 type Columns = Pick<GrowingSteps, 'site' | 'detail' | 'delta' | 'row'>;
 
+const COLUMNS = ['site', 'offset', 'pair', 'detail', 'delta', 'row'] as const;
+
 /** Columns that grow as sites are planned. */
 export class GrowingSteps {
   count = 0;
@@ -48,6 +50,17 @@ export class GrowingSteps {
     this.detail = new Uint32Array(room);
     this.delta = new Int32Array(room);
     this.row = new Uint32Array(room);
+  }
+
+  /** Columns of half the room each, one list in front of the other: joined without a copy. */
+  static two(room: number): readonly [GrowingSteps, GrowingSteps] {
+    const both = new GrowingSteps(2 * room);
+    const [first, second] = [new GrowingSteps(0), new GrowingSteps(0)];
+    for (const key of COLUMNS) {
+      Object.assign(first, { [key]: both[key].subarray(0, room) });
+      Object.assign(second, { [key]: both[key].subarray(room) });
+    }
+    return [first, second];
   }
 
   /** Begins with columns that there are. */
@@ -103,10 +116,12 @@ export class StepWriter {
 
   constructor(private readonly sites: Sites) {
     const room = Math.max(16, sites.count);
-    const { relocatable } = sites.program;
     // The rows come behind the stores in the end.
-    this.stores = new GrowingSteps(relocatable ? 2 * room : room);
-    this.rows = new GrowingSteps(relocatable ? room : 16);
+    const [stores, rows] = sites.program.relocatable
+      ? GrowingSteps.two(room)
+      : [new GrowingSteps(room), new GrowingSteps(16)];
+    this.stores = stores;
+    this.rows = rows;
   }
 
   /** What is written from here on belongs to another site. */
@@ -202,6 +217,21 @@ export class StepWriter {
   }
 }
 
+/** Two columns as one, where they are parts of one array, the first in front; null elsewhere. */
+function besides<T extends Uint32Array | Int32Array | Float64Array>(
+  first: T,
+  count: number,
+  second: T,
+  more: number,
+): T | null {
+  if (first.buffer !== second.buffer || first.byteOffset > second.byteOffset) return null;
+  const gap = (second.byteOffset - first.byteOffset) / first.BYTES_PER_ELEMENT;
+  const Column = first.constructor as new (buffer: ArrayBufferLike, offset: number, length: number) => T;
+  const both = new Column(first.buffer, first.byteOffset, gap + more);
+  both.copyWithin(count, gap, gap + more);
+  return both.subarray(0, count + more) as T;
+}
+
 function isAscending(numbers: Float64Array): boolean {
   for (let i = 1; i < numbers.length; i++) if (numbers[i]! < numbers[i - 1]!) return false;
   return true;
@@ -242,16 +272,15 @@ export class StepColumns {
     details: readonly Detail[],
   ): StepColumns {
     const count = lists.reduce((sum, each) => sum + each.count, 0);
-    const joined = <K extends 'site' | 'offset' | 'pair' | 'detail' | 'delta' | 'row'>(key: K): GrowingSteps[K] => {
+    const joined = <K extends (typeof COLUMNS)[number]>(key: K): GrowingSteps[K] => {
       const first = lists[0]![key];
-      // Mostly the first list has the room.
-      const isRoom = first.length >= count;
-      const column = isRoom
-        ? (first.subarray(0, count) as GrowingSteps[K])
-        : new (first.constructor as new (length: number) => GrowingSteps[K])(count);
+      const [, second] = lists;
+      const together = second === undefined ? null : besides(first, lists[0]!.count, second[key], second.count);
+      if (together !== null) return together;
+      const column = new (first.constructor as new (length: number) => GrowingSteps[K])(count);
       let at = 0;
       for (const list of lists) {
-        if (list !== lists[0] || !isRoom) column.set(list[key].subarray(0, list.count), at);
+        column.set(list[key].subarray(0, list.count), at);
         at += list.count;
       }
       return column;

@@ -17,6 +17,7 @@ import type { SiteSource } from '../machine/sites.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
 import { halves, HIGH, LOW, numberAt } from '../elf/lookup.js';
+import { LazyRelocationTable } from '../elf/relocation-tables.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
 import type { Program } from '../program/program.js';
 import { isDynamic } from '../relocs/read.js';
@@ -90,8 +91,16 @@ function wordOf(bytes: Uint8Array, offset: number, size: 4 | 8, little: boolean)
 /**
  * Why a row of a table gives no slot a value.
  * @param at  its offset
+ * @throws what reading the columns of the table throws: a row that names no symbol is worse
  */
-function badSlot(type: number, at: number, section: ElfSection, { relocationRoles, target }: Arch): ElftraceError {
+function badSlot(
+  type: number,
+  at: number,
+  section: ElfSection,
+  { relocationRoles, target }: Arch,
+  table: RelocationTable,
+): ElftraceError {
+  void table.symbol;
   const place = { section: section.name, offset: BigInt(at) };
   if (type !== relocationRoles.word) {
     const cause = `slot at ${hex(at)} carries relocation type ${type}, not the absolute word`;
@@ -114,6 +123,36 @@ interface RelocatedSlots {
   readonly filled: Uint8Array;
 }
 
+/** Fields of rows: where each begins in an array of words, and from one row to the next. */
+interface RowFields {
+  readonly count: number;
+  readonly offsets: Uint32Array;
+  readonly addends: Uint32Array;
+  readonly types: Uint32Array;
+  readonly symbols: Uint32Array;
+  /** Halves of offsets and addends. */
+  readonly low: number;
+  readonly high: number;
+  /** Words from row to row: of offsets and addends, and of types and symbols. */
+  readonly wide: number;
+  readonly step: number;
+}
+
+/** The fields of a table, out of the file where they are words of it: they are read once. */
+function fieldsOf(table: RelocationTable, addendsOf: () => BigInt64Array): RowFields {
+  const { count } = table;
+  const rows = table instanceof LazyRelocationTable ? table.words : null;
+  if (rows !== null) {
+    const { words, low, high, step } = rows;
+    const at = (field: number): Uint32Array => words.subarray(2 * field);
+    const [types, symbols] = [words.subarray(2 + low), words.subarray(2 + high)];
+    return { count, offsets: words, addends: at(2), types, symbols, low, high, wide: step, step };
+  }
+  const addends = halves(table.addends === 'place' ? addendsOf() : table.addend);
+  const { type: types, symbol: symbols } = table;
+  return { count, offsets: halves(table.offset), addends, types, symbols, low: LOW, high: HIGH, wide: 2, step: 1 };
+}
+
 /**
  * Slots by the rows of one table. A loop of its own, and of halves: V8 compiles it while it runs,
  * and a million slots make no bigint.
@@ -121,36 +160,41 @@ interface RelocatedSlots {
  */
 function fillSlots({ image, arch }: Program, table: RelocationTable, slots: RelocatedSlots): number {
   const { section, contents, sections, filled } = slots;
-  const { symbols, type, symbol: named } = table;
   const { none, word: wanted } = arch.relocationRoles;
   const word = arch.target.wordBytes;
   const little = image.header.endian === 'little';
   const isWide = word === 8;
   const values = halves(slots.values);
-  const offsets = halves(table.offset);
-  const addends = halves(table.addends === 'place' ? addendsInPlace(table, contents, word, little) : table.addend);
-  const homes = symbols?.sectionIndex ?? NO_SYMBOL;
-  const starts = symbols === null ? NO_WORDS : halves(symbols.value);
+  const { count, offsets, addends, types, symbols, low, high, wide, step } = fieldsOf(table, () =>
+    addendsInPlace(table, contents, word, little),
+  );
+  const homes = table.symbols?.sectionIndex ?? NO_SYMBOL;
+  const starts = table.symbols === null ? NO_WORDS : halves(table.symbols.value);
+  const symbolCount = Math.max(1, table.symbols?.count ?? 0);
   const sectionCount = image.sections.length;
   let found = 0;
-  for (let row = 0; row < type.length; row++) {
-    if (type[row] === none) continue;
-    const slot = numberAt(offsets, row) / word;
+  for (let row = 0; row < count; row++) {
+    const type = types[step * row]!;
+    const named = symbols[step * row]!;
+    // Columns refuse numbers that are none of the table, unless no row of it names a symbol.
+    if (named >= symbolCount) void table.symbol;
+    if (type === none) continue;
+    const upper = offsets[wide * row + high]!;
+    const lower = offsets[wide * row + low]!;
+    const at = upper === 0 ? lower : upper * 0x1_0000_0000 + lower;
+    const slot = at / word;
     // Of what is behind the last slot, or between two, there is no element.
-    if (type[row] !== wanted || filled[slot] !== 0) {
-      throw badSlot(type[row]!, numberAt(offsets, row), section, arch);
-    }
-    const symbol = named[row]!;
-    const own = symbols === null ? 0 : symbol;
-    const low = addends[2 * row + LOW]!;
-    const high = addends[2 * row + HIGH]!;
+    if (type !== wanted || filled[slot] !== 0) throw badSlot(type, at, section, arch, table);
+    const symbol = named < symbolCount ? named : 0;
+    const addend = addends[wide * row + low]!;
+    const above = addends[wide * row + high]!;
     // No symbol and no addend: the loader writes 0, which kernels skip. What a slot becomes when
     // its site is taken out.
-    if (symbol === 0 && low === 0 && high === 0) continue;
-    const sum = low + starts[2 * own + LOW]!;
+    if (named === 0 && addend === 0 && above === 0) continue;
+    const sum = addend + starts[2 * symbol + LOW]!;
     values[2 * slot + LOW] = sum;
-    if (isWide) values[2 * slot + HIGH] = high + starts[2 * own + HIGH]! + (sum > 0xffff_ffff ? 1 : 0);
-    const home = homes[own]!;
+    if (isWide) values[2 * slot + HIGH] = above + starts[2 * symbol + HIGH]! + (sum > 0xffff_ffff ? 1 : 0);
+    const home = homes[symbol]!;
     sections[slot] = home > 0 && home < sectionCount ? home : -2;
     filled[slot] = 1;
     found++;
@@ -184,6 +228,7 @@ function readRelocatable(
   const slots = { section, contents, values, sections, filled };
   let zero = count;
   for (const table of image.relocationsOf(section)) if (table.count > 0) zero -= fillSlots(program, table, slots);
+  let position: Float64Array | undefined;
   return {
     name: section.name,
     source,
@@ -192,7 +237,10 @@ function readRelocatable(
     zero,
     section: sections,
     value: values,
-    position: positionsOf(section.offset, word, count),
+    // Few ask for it.
+    get position() {
+      return (position ??= positionsOf(section.offset, word, count));
+    },
     container: section.index,
     sorted: isSorted(values, sections),
     origin: 'relocations',
