@@ -13,11 +13,11 @@
  * where a section was there is an inactive header, where its symbols were there are nameless
  * STT_FILE symbols, as linkers leave them. Bytes behind the shrunk end are part of no section.
  */
-import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
 import { symbolBytes } from '../elf/symbols.js';
 import { ElftraceError } from '../errors.js';
+import { ChangedPages } from './changed-pages.js';
 import type { TableStep } from './plan.js';
 import type { SectionIndex } from '../units.js';
 
@@ -52,8 +52,8 @@ export function planShrinking(image: ElfImage, wanted: readonly SlotsToDrop[]): 
 }
 
 class Shrinking {
-  /** The whole file as it will be. */
-  private readonly after: ByteView;
+  /** The file as it will be. */
+  private readonly after: ChangedPages;
   private readonly touched: {
     readonly part: Part;
     readonly section: string;
@@ -67,7 +67,7 @@ class Shrinking {
     private readonly image: ElfImage,
     private readonly tables: readonly SlotsToDrop[],
   ) {
-    this.after = new ByteView(image.bytes.slice(), image.header.endian, 'output');
+    this.after = new ChangedPages(image.bytes, image.header.endian);
   }
 
   steps(): TableStep[] {
@@ -83,10 +83,10 @@ class Shrinking {
 
   /** One step from the first byte of a touched range that differs to the last. */
   private changes(part: Part, section: string, first: number, behind: number): TableStep[] {
-    const { bytes: before } = this.image;
-    const { bytes: after } = this.after;
-    let start = first;
-    let end = behind;
+    const before = this.image.bytes.subarray(first, behind);
+    const after = this.after.slice(first, behind);
+    let start = 0;
+    let end = after.length;
     while (start < end && before[start] === after[start]) start++;
     while (end > start && before[end - 1] === after[end - 1]) end--;
     if (start === end) return [];
@@ -96,8 +96,8 @@ class Shrinking {
         part,
         site: -1,
         section,
-        address: BigInt(start - first),
-        fileOffset: start,
+        address: BigInt(start),
+        fileOffset: first + start,
         before: before.slice(start, end),
         after: after.slice(start, end),
         rule: 'C-INIT-1',
@@ -162,7 +162,7 @@ class Shrinking {
   }
 
   private move(from: number, to: number, size: number): void {
-    if (from !== to) this.after.bytes.set(this.image.bytes.subarray(from, from + size), to);
+    if (from !== to) this.after.set(this.image.bytes.subarray(from, from + size), to);
   }
 
   /** Rows of slots that stay, one behind the other, in their order. */
@@ -202,7 +202,7 @@ class Shrinking {
   private remove(section: ElfSection): void {
     const at = this.headerOf(section);
     const { step } = headerFields(this.image.header.is64);
-    this.after.bytes.fill(0, at, at + step);
+    this.after.clear(at, at + step);
     this.touch('header', section.name, at, step);
     this.gone.add(section.index);
   }
@@ -249,7 +249,7 @@ class Shrinking {
     const { image } = this;
     const { is64 } = image.header;
     const size = symbolBytes(is64);
-    this.after.bytes.fill(0, at, at + size);
+    this.after.clear(at, at + size);
     this.after.insertU8(at + (is64 ? 4 : 12), elf.STT_FILE);
     this.after.insertU16(at + (is64 ? 6 : 14), elf.SHN_ABS);
     this.touch('symbol', '.symtab', at, size);
@@ -257,7 +257,7 @@ class Shrinking {
       (each) => each.type === elf.SHT_SYMTAB_SHNDX && each.link === image.symbols.section,
     );
     if (far === undefined) return;
-    this.after.insertU32(far.offset + 4 * index, 0);
+    this.after.insertWord(far.offset + 4 * index, 0n, 4);
     this.touch('symbol', far.name, far.offset + 4 * index, 4);
   }
 
@@ -271,7 +271,7 @@ class Shrinking {
       const left = members.filter((each) => !this.gone.has(each));
       if (left.length === members.length) continue;
       const group = image.sections[index]!;
-      left.forEach((each, i) => this.after.insertU32(group.offset + 4 + 4 * i, each));
+      left.forEach((each, i) => this.after.insertWord(group.offset + 4 + 4 * i, BigInt(each), 4));
       this.touch('group', group.name, group.offset + 4, 4 * left.length);
       this.resize(group, 4 + 4 * left.length);
     }
