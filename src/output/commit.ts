@@ -96,10 +96,13 @@ export function openTemporary(path: string): { readonly path: string; readonly d
   return { path: temporary, descriptor };
 }
 
+/** A call writes 2 GiB at most. */
+const MOST_AT_ONCE = 2 ** 30;
+
 export function writeFully(descriptor: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length;) {
     try {
-      at += fs.writeSync(descriptor, bytes, at);
+      at += fs.writeSync(descriptor, bytes, at, Math.min(bytes.length - at, MOST_AT_ONCE));
     } catch (error) {
       // A pipe that is full for now.
       if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) throw error;
