@@ -129,6 +129,19 @@ export function bytesOfWord(value: bigint, endian: Endian, size: 4 | 8): Uint8Ar
   return bytes;
 }
 
+/** Bytes that are made one piece after the other, so that there is room for one alone. */
+export interface Pieces {
+  /** How many bytes that are. */
+  readonly size: number;
+  /** The pieces in order; each holds until the next one is asked for. */
+  pieces(): Iterable<Uint8Array>;
+}
+
+/** Bytes that are there, as one piece. */
+export function whole(bytes: Uint8Array): Pieces {
+  return { size: bytes.length, pieces: () => [bytes] };
+}
+
 /** True when both arrays hold the same bytes. */
 export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false;

@@ -10,14 +10,8 @@ import { ElftraceError } from '../src/errors.js';
 import { isArchive, memberBytes, readArchive, replaceMember } from '../src/elf/archive.js';
 import * as C from '../src/elf/constants.js';
 import { isElf, readElf } from '../src/elf/read.js';
-import {
-  firstNewSection,
-  undoWrite,
-  whyNoNoteSegment,
-  whyNoSections,
-  writeElf,
-  type NewSection,
-} from '../src/elf/write.js';
+import { firstNewSection } from '../src/elf/image.js';
+import { undoWrite, whyNoNoteSegment, whyNoSections, writeElf, type NewSection } from '../src/elf/write.js';
 import { ALL_SHAPES, buildElf, note, shapeName, smallObject, type Shape } from './support/elf-builder.js';
 import { compiledFiles, keep } from './support/elf-compile.js';
 import { sampled, times } from './support/long.js';

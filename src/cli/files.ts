@@ -4,10 +4,10 @@
  */
 import * as fs from 'node:fs';
 import { join, resolve } from 'node:path';
+import type { Pieces } from '../bytes.js';
 import { isArchive, memberBytes, readArchive, streamArchive, type StreamedMember } from '../elf/archive.js';
 import { type CompressedForm, compressedForm, unpack, type Unpacked, unpackPieces } from '../elf/compressed.js';
 import { isDeb, isRpm, packageFiles, packageForm } from '../elf/packages.js';
-import type { Pieces } from '../elf/write.js';
 import { unwrapKernel } from '../elf/wrapped.js';
 import { ElftraceError } from '../errors.js';
 import { limitExceeded } from '../limits/index.js';

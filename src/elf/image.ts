@@ -190,3 +190,8 @@ export interface ElfImage {
   /** The inverse; undefined for positions that are not mapped. */
   addressOf(fileOffset: number): bigint | undefined;
 }
+
+/** Number that the first appended section will have. */
+export function firstNewSection(image: ElfImage): number {
+  return image.header.shnum;
+}

@@ -169,3 +169,28 @@ export function ascending(numbers: readonly number[]): readonly number[] {
   if (numbers.every((each, i) => i === 0 || each > numbers[i - 1]!)) return numbers;
   return [...Float64Array.from(numbers).sort()].filter((each, i, all) => each !== all[i - 1]);
 }
+
+/** First position in ascending offsets whose offset is not below `offset`. */
+export function lowerBound(offsets: Float64Array, offset: number): number {
+  let low = 0;
+  let high = offsets.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (offsets[middle]! < offset) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/**
+ * The same, looked for from `hint` on: callers that ask in ascending order give the last answer,
+ * and are a few steps away from the next.
+ */
+export function lowerBoundFrom(offsets: Float64Array, offset: number, hint: number): number {
+  let i = hint;
+  if (i < offsets.length && offsets[i]! < offset) {
+    for (let step = 0; step < 16 && i < offsets.length && offsets[i]! < offset; step++) i++;
+    return i < offsets.length && offsets[i]! < offset ? lowerBound(offsets, offset) : i;
+  }
+  return i === 0 || i > offsets.length || offsets[i - 1]! >= offset ? lowerBound(offsets, offset) : i;
+}

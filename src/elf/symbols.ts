@@ -45,7 +45,7 @@ const NAME_LIMIT = 1 << 20;
 const HASHED_BYTES = 256;
 
 /** So many names are looked for in the string table before an index is worth its cost. */
-const SEARCHES = 8;
+const SEARCHES = 32;
 
 interface Columns {
   readonly value: BigUint64Array;

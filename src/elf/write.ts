@@ -10,10 +10,11 @@
  * truncating the file and putting the few changed bytes of the file header back restores the
  * original; `changes` lists them for the journal (RT-7).
  */
-import { ByteView, equalBytes, nameBytes } from '../bytes.js';
+import { ByteView, equalBytes, nameBytes, type Pieces } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import * as C from './constants.js';
 import type { ElfImage, ElfSection } from './image.js';
+import { lowerBound } from './lookup.js';
 import type { Address } from '../units.js';
 import { symbolBytes } from './symbols.js';
 
@@ -35,19 +36,6 @@ export interface PatchList {
    * @param start  where in the file `bytes` begins; 0 when absent
    */
   put(i: number, bytes: Uint8Array, start?: number): void;
-}
-
-/** Bytes that are made one piece after the other, so that there is room for one alone. */
-export interface Pieces {
-  /** How many bytes that are. */
-  readonly size: number;
-  /** The pieces in order; each holds until the next one is asked for. */
-  pieces(): Iterable<Uint8Array>;
-}
-
-/** Bytes that are there, as one piece. */
-export function whole(bytes: Uint8Array): Pieces {
-  return { size: bytes.length, pieces: () => [bytes] };
 }
 
 export interface NewSection {
@@ -126,11 +114,6 @@ export interface Written extends Pieces {
   readonly sections: readonly { readonly index: number; readonly offset: number; readonly size: number }[];
   /** Position of the note segment's contents; -1 without one. */
   readonly noteOffset: number;
-}
-
-/** Number that the first appended section will have. */
-export function firstNewSection(image: ElfImage): number {
-  return image.header.shnum;
 }
 
 /** Why sections cannot be appended to this image, or null when they can. */
@@ -253,9 +236,9 @@ class OutputFile {
   kept(from: number, to: number, room?: Uint8Array): Uint8Array {
     const { patches } = this;
     const { count, offset } = patches;
-    let first = firstFrom(offset.subarray(0, count), from);
+    let first = lowerBound(offset.subarray(0, count), from);
     if (first > 0 && offset[first - 1]! + patches.size(first - 1) > from) first--;
-    const behind = firstFrom(offset.subarray(0, count), to);
+    const behind = lowerBound(offset.subarray(0, count), to);
     // A patch that lies in here in part is put down whole.
     const start = first < behind ? Math.min(from, offset[first]!) : from;
     const end = first < behind ? Math.max(to, offset[behind - 1]! + patches.size(behind - 1)) : to;
@@ -293,18 +276,6 @@ class OutputFile {
       if (from < to) piece.set(bytes.subarray(from - offset, to - offset), from - start);
     }
   }
-}
-
-/** The first of ascending positions that is not in front of a place. */
-function firstFrom(positions: Float64Array, place: number): number {
-  let low = 0;
-  let high = positions.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (positions[middle]! < place) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 /**

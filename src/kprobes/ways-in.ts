@@ -27,6 +27,7 @@ import type { ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
 import { landingPads } from '../elf/landing-pads.js';
 import { ElftraceError, hex } from '../errors.js';
 import { otherRanges } from '../sites/overlaps.js';
+import { lowerBound } from '../elf/lookup.js';
 import type { CodeRange, Program } from '../program/program.js';
 import { inPlaceAddend } from '../relocs/read.js';
 import type { Address, SectionIndex } from '../units.js';
@@ -535,16 +536,4 @@ function valueOf(image: Program['image'], table: RelocationTable, row: number): 
     if (error instanceof ElftraceError) return own;
     throw error;
   }
-}
-
-/** Position of the first number that is not below `value`. */
-function lowerBound(numbers: Float64Array, value: number): number {
-  let low = 0;
-  let high = numbers.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (numbers[middle]! < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

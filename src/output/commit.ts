@@ -10,7 +10,7 @@
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ElftraceError } from '../errors.js';
-import type { Pieces } from '../elf/write.js';
+import type { Pieces } from '../bytes.js';
 import { copyAttributes, type Model } from './attributes.js';
 import { type OutputBatch, syncFolder } from './batch.js';
 import { checkUnchanged, inputOf } from './inputs.js';

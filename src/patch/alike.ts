@@ -5,7 +5,8 @@
  * are made column by column, in loops that are short enough for V8 to compile at once.
  */
 import type { SiteChange } from '../machine/sites.js';
-import { type CodeRange, lowerBoundFrom, type PlacedRelocations } from '../program/program.js';
+import { lowerBoundFrom } from '../elf/lookup.js';
+import type { CodeRange, PlacedRelocations } from '../program/program.js';
 import type { SiteIndex } from '../units.js';
 import { otherRanges } from '../sites/overlaps.js';
 import { LIKE, plainSites } from '../sites/plain.js';
@@ -148,7 +149,7 @@ function fillRows(
   let rank = 0;
   for (let i = from, at = count; i < to; i++, at++) {
     const place = offsets[i]! + delta;
-    if (places[rank] !== place) rank = lowerBoundFrom(placed, place, rank);
+    if (places[rank] !== place) rank = lowerBoundFrom(placed.offset, place, rank);
     if (places[rank] !== place || places[rank + 1] === place || tableOf[rank] !== table) return i;
     site[at] = i;
     row[at] = rowOf[rank]!;

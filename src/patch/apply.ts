@@ -3,21 +3,13 @@
  * then everything is written into a fresh array; the input is never changed. Bytes outside the
  * plan, the record and the headers that carry it are the input's bytes.
  */
+import { type Pieces, whole } from '../bytes.js';
 import { PT_LOAD, SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ascending } from '../elf/lookup.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
-import {
-  type Growth,
-  type NewSection,
-  type Pieces,
-  whyNoNoteSegment,
-  whyNoSections,
-  whole,
-  type Written,
-  writeElf,
-} from '../elf/write.js';
+import { type Growth, type NewSection, whyNoNoteSegment, whyNoSections, type Written, writeElf } from '../elf/write.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { sha256, type Sha256 } from '../sha256.js';
 import { version } from '../version.js';

@@ -2,7 +2,6 @@
 import { chosen } from '../machine/options.js';
 import { ElftraceError } from '../errors.js';
 import { planSites } from '../patch/plan-sites.js';
-import { planUntrace } from '../patch/untrace.js';
 import { entryPoint } from '../program/entry-points.js';
 import { readRecord } from '../record/journal.js';
 import { selectByWords } from '../sites/selection.js';
@@ -61,7 +60,8 @@ function planPlain(opened: OpenedImage, request: PatchRequest): Planned {
 }
 
 /** Functions go out of the table, and their calls become nops. */
-function planTables(opened: OpenedImage, request: PatchRequest): Planned {
+async function planTables(opened: OpenedImage, request: PatchRequest): Promise<Planned> {
+  const { planUntrace } = await import('../patch/untrace.js');
   const selected = selectByWords(opened.sites, opened.module, request.filters);
   const common = planCommon(opened, selected, request);
   const plan = planUntrace(opened.sites, { ...common, record: readRecord(opened.image) });

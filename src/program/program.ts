@@ -12,9 +12,9 @@ import type { CalleeKind, CodeReference } from '../machine/sites.js';
 import type { AddressReader, StubReading } from '../machine/stubs.js';
 import * as elf from '../elf/constants.js';
 import { readFrameTable } from '../elf/frame-table.js';
-import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
+import { type FunctionColumns, type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
-import { halves, numberAt } from '../elf/lookup.js';
+import { distance, halves, numberAt } from '../elf/lookup.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, malformed } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
@@ -112,6 +112,7 @@ export class Program {
   private readonly rangeOfSection: (CodeRange | undefined)[] = [];
   private functionIndex: FunctionIndex | undefined;
   private readonly relocationCache = new Map<number, PlacedRelocations>();
+  private readonly startsOfRange = new Map<number, Float64Array>();
   private readonly derivedValues = new Map<string, unknown>();
   #namesFunctions: boolean | undefined;
   #unwound: ReadonlySet<Address> | undefined;
@@ -304,6 +305,44 @@ export class Program {
       const value = start[i]!;
       if (value >= range.address && value < limit) found.push(Number(value - range.address));
     }
+    return found;
+  }
+
+  /**
+   * Where functions and labels begin in a range, as positions in its bytes, ascending: for who asks
+   * `functionStarting` of many places.
+   */
+  startsIn(range: CodeRange): Float64Array {
+    const known = this.startsOfRange.get(range.index);
+    if (known !== undefined) return known;
+    const { functions, labels } = this.functions;
+    const lists = [functions, labels].map((rows) => this.startsOf(rows, range));
+    const starts = new Float64Array(lists[0]!.length + lists[1]!.length);
+    starts.set(lists[0]!);
+    starts.set(lists[1]!, lists[0]!.length);
+    if (lists[1]!.length > 0) starts.sort();
+    this.startsOfRange.set(range.index, starts);
+    return starts;
+  }
+
+  private startsOf({ count, section, start }: FunctionColumns, { address, bytes, section: home }: CodeRange): number[] {
+    const { relocatable } = this;
+    const from = (place: Address): number => {
+      let low = 0;
+      let high = count;
+      while (low < high) {
+        const middle = (low + high) >>> 1;
+        const isOther = relocatable && section[middle] !== home;
+        if (isOther ? section[middle]! < home : start[middle]! < place) low = middle + 1;
+        else high = middle;
+      }
+      return low;
+    };
+    const words = halves(start);
+    const base = halves(BigUint64Array.of(address));
+    const found: number[] = [];
+    const end = from(address + BigInt(bytes.length));
+    for (let row = from(address); row < end; row++) found.push(distance(words, row, base, 0));
     return found;
   }
 
@@ -684,30 +723,4 @@ function refuseContradiction(image: ElfImage, { target }: Arch): void {
     'they say ABI 2 (ELFv2), and .opd has function descriptors (ELFv1): no valid program; ld.lld, which has no ELFv1, links its objects so',
     { section: '.opd', value: image.header.flags },
   );
-}
-
-/** First position in `placed` whose offset is not below `offset`. */
-export function lowerBound(placed: PlacedRelocations, offset: number): number {
-  let low = 0;
-  let high = placed.offset.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (placed.offset[middle]! < offset) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/**
- * The same, looked for from `hint` on: callers that ask in ascending order give the last answer,
- * and are a few steps away from the next.
- */
-export function lowerBoundFrom(placed: PlacedRelocations, offset: number, hint: number): number {
-  const { offset: offsets } = placed;
-  let i = hint;
-  if (i < offsets.length && offsets[i]! < offset) {
-    for (let step = 0; step < 16 && i < offsets.length && offsets[i]! < offset; step++) i++;
-    return i < offsets.length && offsets[i]! < offset ? lowerBound(placed, offset) : i;
-  }
-  return i === 0 || i > offsets.length || offsets[i - 1]! >= offset ? lowerBound(placed, offset) : i;
 }

@@ -2,7 +2,8 @@
 import { demangle } from '../demangle/index.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Disassembler } from '../isa/disassembler.js';
-import { type CodeRange, lowerBound, type Program } from '../program/program.js';
+import { lowerBound } from '../elf/lookup.js';
+import type { CodeRange, Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import type { Sites } from './sites.js';
 
@@ -111,7 +112,7 @@ function calleeNote(program: Program, range: CodeRange, at: number): string {
 function relocationNotes(program: Program, section: number, offset: number): string[] {
   const placed = program.relocationsOf(section);
   const found: string[] = [];
-  for (let i = lowerBound(placed, offset); i < placed.offset.length && placed.offset[i] === offset; i++) {
+  for (let i = lowerBound(placed.offset, offset); i < placed.offset.length && placed.offset[i] === offset; i++) {
     const table = placed.tables[placed.table[i]!]!;
     const row = placed.row[i]!;
     const type = table.type[row]!;

@@ -14,8 +14,8 @@
 import type { Arch } from '../machine/arch.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
+import { firstNewSection } from '../elf/image.js';
 import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
-import { firstNewSection } from '../elf/write.js';
 import type { NewSection } from '../elf/write.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
 

@@ -12,7 +12,8 @@ import type { PatchField, PatchTable } from '../machine/tables.js';
 import { ByteView } from '../bytes.js';
 import { SHN_UNDEF } from '../elf/constants.js';
 import type { ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
-import { type CodeRange, lowerBoundFrom, type PlacedRelocations, type Program } from '../program/program.js';
+import { lowerBoundFrom } from '../elf/lookup.js';
+import type { CodeRange, PlacedRelocations, Program } from '../program/program.js';
 import type { Address, SectionIndex } from '../units.js';
 
 /**
@@ -67,7 +68,7 @@ class TableReader {
   }
 
   private seek(placed: PlacedRelocations, at: number): number {
-    this.hint = lowerBoundFrom(placed, at, this.hint);
+    this.hint = lowerBoundFrom(placed.offset, at, this.hint);
     return this.hint;
   }
 

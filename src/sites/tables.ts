@@ -16,7 +16,8 @@ import type { Arch } from '../machine/arch.js';
 import type { SiteSource } from '../machine/sites.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
-import { halves, HIGH, LOW, numberAt } from '../elf/lookup.js';
+import { ByteView } from '../bytes.js';
+import { halves, HIGH, LOW, numberAt, wordsOf } from '../elf/lookup.js';
 import { LazyRelocationTable } from '../elf/relocation-tables.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
 import type { Program } from '../program/program.js';
@@ -304,29 +305,21 @@ function readLinked(
 ): SlotTable {
   const { image, arch } = program;
   const word = arch.target.wordBytes;
-  const little = image.header.endian === 'little';
-  const empty = new Set(arch.mcount.emptySlots.map((value) => BigInt.asUintN(8 * word, value)));
   if (size % word !== 0) {
     throw malformed(`table ${name}`, `its size ${size} is no multiple of the word size ${word}`, { section: name });
   }
   const count = size / word;
-  const values = new BigUint64Array(count);
-  const raw = new BigUint64Array(count);
-  let zero = 0;
-  let fromContents = 0;
+  const raw = wordsAt(image, fileOffset, count);
+  const fromContents = countFilled(raw);
   let fromRelative = 0;
-  for (let i = 0; i < count; i++) {
-    const position = fileOffset + i * word;
-    let value = wordOf(image.bytes, position, word, little);
-    if (value !== 0n) fromContents++;
-    else if (relative.size > 0) {
-      value = relative.get(start + BigInt(i * word)) ?? 0n;
-      if (value !== 0n) fromRelative++;
-    }
-    raw[i] = value;
-    if (empty.has(value)) zero++;
-    else values[i] = value;
+  for (let i = 0; i < count && relative.size > 0; i++) {
+    if (raw[i] !== 0n) continue;
+    raw[i] = relative.get(start + BigInt(i * word)) ?? 0n;
+    if (raw[i] !== 0n) fromRelative++;
   }
+  const values = raw.slice();
+  for (const value of arch.mcount.emptySlots) clearEach(values, BigInt.asUintN(8 * word, value));
+  const zero = count - countFilled(values);
   return {
     name,
     source,
@@ -341,6 +334,40 @@ function readLinked(
     origin: fromRelative === 0 ? 'contents' : fromContents === 0 ? 'relative' : 'contents and relative',
     remarks: [],
   };
+}
+
+/** Words of the file as unsigned numbers of 64 bits. */
+function wordsAt({ bytes, header, wordBytes }: ElfImage, fileOffset: number, count: number): BigUint64Array {
+  const values = new BigUint64Array(count);
+  const into = halves(values);
+  const words = wordsOf(new ByteView(bytes, header.endian), fileOffset, (count * wordBytes) / 4);
+  if (wordBytes === 4) for (let i = 0; i < count; i++) into[2 * i + LOW] = words[i]!;
+  else {
+    const low = header.endian === 'little' ? 0 : 1;
+    for (let i = 0; i < words.length; i += 2) {
+      into[i + LOW] = words[i + low]!;
+      into[i + HIGH] = words[i + 1 - low]!;
+    }
+  }
+  return values;
+}
+
+function countFilled(values: BigUint64Array): number {
+  const words = halves(values);
+  let filled = 0;
+  for (let i = 0; i < words.length; i += 2) if (words[i] !== 0 || words[i + 1] !== 0) filled++;
+  return filled;
+}
+
+/** Zeros in place of a value. */
+function clearEach(values: BigUint64Array, value: bigint): void {
+  const words = halves(values);
+  const [first, second] = halves(BigUint64Array.of(value));
+  for (let i = 0; i < words.length; i += 2) {
+    if (words[i] !== first || words[i + 1] !== second) continue;
+    words[i] = 0;
+    words[i + 1] = 0;
+  }
 }
 
 function isSorted(values: BigUint64Array, sections: Int32Array | null): boolean {

@@ -7,8 +7,8 @@ import type { SiteStub } from '../machine/out-of-line.js';
 import type { CalleeKind, CodeReference, SiteRelocation, SiteView } from '../machine/sites.js';
 import type { StubReading } from '../machine/stubs.js';
 import { holdsAt } from '../bytes.js';
-import { halves } from '../elf/lookup.js';
-import { type CodeRange, lowerBoundFrom, type PlacedRelocations, type Program } from '../program/program.js';
+import { halves, lowerBoundFrom } from '../elf/lookup.js';
+import type { CodeRange, PlacedRelocations, Program } from '../program/program.js';
 import { readTable } from './direct-table.js';
 import type { Address } from '../units.js';
 import type { SiteStubs } from './site-stubs.js';
@@ -29,6 +29,9 @@ interface KnownRelocation {
   readonly value: SiteRelocation;
 }
 
+/** From so many questions on a list of all answers is worth its cost. */
+const MANY = 32;
+
 export class ProgramView implements SiteView {
   readonly relocatable: boolean;
   readonly positionIndependent: boolean;
@@ -42,6 +45,10 @@ export class ProgramView implements SiteView {
    * just behind.
    */
   private hint = 0;
+  /** The same of where functions begin, once many places of the range were asked for. */
+  private starts: Float64Array | undefined;
+  private startHint = 0;
+  private asked = 0;
   private readonly little: boolean;
   /** What was given last: most sites of a file have the same bytes, and the same relocation. */
   private lastBytes: Uint8Array = new Uint8Array(0);
@@ -66,6 +73,9 @@ export class ProgramView implements SiteView {
       this.placed = this.relocatable ? this.program.relocationsOf(range.section) : undefined;
       this.hasPackedRelocations = this.placed?.tables.some(({ form }) => form === 'crel') === true;
       this.hint = 0;
+      this.starts = undefined;
+      this.startHint = 0;
+      this.asked = 0;
     }
     this.at = offset;
     this.known = undefined;
@@ -138,7 +148,7 @@ export class ProgramView implements SiteView {
   hasPackedRelocations = false;
 
   private seek(placed: PlacedRelocations, offset: number): number {
-    this.hint = lowerBoundFrom(placed, offset, this.hint);
+    this.hint = lowerBoundFrom(placed.offset, offset, this.hint);
     return this.hint;
   }
 
@@ -169,7 +179,16 @@ export class ProgramView implements SiteView {
   }
 
   functionAt(delta: number): boolean {
-    return this.range !== undefined && this.program.functionStarting(this.range, this.address + BigInt(delta)) >= 0;
+    const { range, program } = this;
+    if (range === undefined) return false;
+    const place = this.at + delta;
+    this.asked++;
+    if (this.asked <= MANY || place < 0 || place >= this.code.length) {
+      return program.functionStarting(range, this.address + BigInt(delta)) >= 0;
+    }
+    this.starts ??= program.startsIn(range);
+    this.startHint = lowerBoundFrom(this.starts, place, this.startHint);
+    return this.starts[this.startHint] === place;
   }
 
   unwindsFrom(delta: number): boolean {
