@@ -1,6 +1,6 @@
 /**
  * Executes plans; `revert.ts` is the way back. All or nothing: every `before` is compared first,
- * then everything is written into a fresh array; the input is never changed. Bytes outside the
+ * then fresh bytes are written; the input is never changed. Bytes outside the
  * plan, the record and the headers that carry it are the input's bytes.
  */
 import { type Pieces, whole } from '../bytes.js';
