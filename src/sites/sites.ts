@@ -597,17 +597,19 @@ function isRuntime(program: Program, range: CodeRange, value: bigint): boolean {
  * repeated.
  */
 function recordedPlaces(program: Program, record: FileRecord | null, others: readonly SlotTable[]): SlotTable {
-  const known = new Set<string>();
-  for (const { count, section, value } of others) {
-    for (let i = 0; i < count; i++) known.add(`${section[i]!}:${value[i]!}`);
-  }
   const sections: number[] = [];
   const values: bigint[] = [];
   // Sessions with probes change places that are no sites, and nothing in the record tells which.
   const probed = record?.session.some((text) => /\bprobe["']?\s*:/.test(text)) ?? false;
   // These are no sites any more.
   const untraced = new Set(record?.untraced);
-  for (const { offset } of probed ? [] : (record?.edits ?? [])) {
+  const edits = probed ? [] : (record?.edits ?? []);
+  const known = new Set<string>();
+  // A file that was never changed has no need of it, and may have very many calls.
+  for (const { count, section, value } of edits.length > 0 ? others : []) {
+    for (let i = 0; i < count; i++) known.add(`${section[i]!}:${value[i]!}`);
+  }
+  for (const { offset } of edits) {
     const range = program.code.find(
       (each) => offset >= each.fileOffset && offset < each.fileOffset + each.bytes.length,
     );
