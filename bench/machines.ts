@@ -1,6 +1,6 @@
 /**
  * The machines that the bench compiles C for: compiler, emulator, start-up code. Programs stand
- * alone, on the start-up code and lib.h of test/programs.
+ * alone, on the start-up code and lib.h of test/programs, or have the C library of the compiler.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -16,6 +16,8 @@ export interface BenchMachine {
   /** Start-up code in test/programs. */
   readonly start: readonly string[];
   readonly libraries?: readonly string[];
+  /** There is no C library for it (in Debian). */
+  readonly alone?: true;
 }
 
 export const MACHINES: readonly BenchMachine[] = [
@@ -36,6 +38,7 @@ export const MACHINES: readonly BenchMachine[] = [
     integers: ['-mno-vsx', '-mno-altivec'],
     start: ['start.S'],
     libraries: [],
+    alone: true,
   },
   {
     name: 'ppc64le',
@@ -81,6 +84,11 @@ export interface CompileOptions {
   readonly flags: readonly string[];
 }
 
+function compiled(machine: BenchMachine, args: readonly string[]): void {
+  const built = spawnSync(machine.compiler, [...machine.flags, ...args], { encoding: 'utf8' });
+  if (built.status !== 0) throw new Error(`${machine.compiler}: ${built.error?.message ?? built.stderr}`);
+}
+
 /**
  * Compiles one source to a static program.
  * @throws with the compiler's words
@@ -88,7 +96,13 @@ export interface CompileOptions {
 export function compileFor(machine: BenchMachine, { programs, source, output, flags }: CompileOptions): void {
   const sources = [source, ...machine.start.map((each) => join(programs, each))];
   const link = ['-nostdlib', '-static', '-no-pie', ...sources, '-o', output, ...(machine.libraries ?? ['-lgcc'])];
-  const args = [...ALONE, '-I', programs, ...machine.flags, ...flags, ...link];
-  const built = spawnSync(machine.compiler, args, { encoding: 'utf8' });
-  if (built.status !== 0) throw new Error(`${machine.compiler}: ${built.error?.message ?? built.stderr}`);
+  compiled(machine, [...ALONE, '-I', programs, ...flags, ...link]);
+}
+
+/**
+ * The same of one that calls the C library, and its mathematical functions.
+ * @throws with the compiler's words
+ */
+export function compileWithLibrary(machine: BenchMachine, { source, output, flags }: CompileOptions): void {
+  compiled(machine, ['-fno-pie', '-no-pie', '-static', ...flags, source, '-o', output, '-lm']);
 }

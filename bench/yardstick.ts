@@ -1,17 +1,18 @@
 /**
  * Whole programs that were written to measure with, on every machine:
  * `npm run bench -- yardstick [MACHINE…] [PROGRAM…] [--seconds S]… [--level O1|O2|Os]…
- * [--set tuning|reporting|all] [--runs N] [--unicorn]`. CPU time of whole processes, start and
- * translation included, of `elftrace run` and of qemu-user, in turn; with `--unicorn` of
+ * [--set tuning|reporting|floats|classic|all] [--runs N] [--unicorn]`. CPU time of whole processes,
+ * start and translation included, of `elftrace run` and of qemu-user, in turn; with `--unicorn` of
  * libunicorn, too, on the machines that it has, where it is installed (it takes ten to thirty times
  * as long). `--seconds` is how long a run takes under qemu-user (0.1, 1, 10): the number of turns
- * that take as long is found first.
+ * that take as long is found first. `--set classic` is n-body, LINPACK, Mandelbrot, FFT, strings
+ * and compression.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { childSeconds, geometricMean } from './cpu.js';
-import { type BenchMachine, compileFor, MACHINES } from './machines.js';
-import { YARDSTICK, type YardstickProgram } from './yardstick/programs.js';
+import { type BenchMachine, compileFor, compileWithLibrary, MACHINES } from './machines.js';
+import { CLASSIC, YARDSTICK, type YardstickProgram } from './yardstick/programs.js';
 
 export interface YardstickOptions {
   readonly root: string;
@@ -27,7 +28,19 @@ export interface YardstickOptions {
 /** Machines that are measured where none is named. */
 const USUAL = ['x86-64', 'arm64', 'riscv64', 'ppc64le', 'ppc64-elfv1', 'ppc32'];
 const LEVELS = ['O1', 'O2', 'Os'];
-const SETS = ['tuning', 'reporting', 'all'];
+const SETS = ['tuning', 'reporting', 'floats', 'classic', 'all'];
+
+/** Whether a program belongs to a set, by its name on the command line. */
+const isIn = (program: YardstickProgram, set: string): boolean =>
+  set === 'all' || program.set === set || (set === 'classic' && CLASSIC.has(program.name));
+
+/** Whether a program can be built for a machine. */
+export const isBuilt = (machine: BenchMachine, program: YardstickProgram): boolean =>
+  program.set !== 'floats' || machine.alone !== true;
+
+/** Whether it can be measured there: it is built, and qemu-user executes it. */
+export const canMeasure = (machine: BenchMachine, program: YardstickProgram): boolean =>
+  isBuilt(machine, program) && program.stopsQemu?.includes(machine.name) !== true;
 
 interface Chosen {
   readonly machines: readonly BenchMachine[];
@@ -69,7 +82,7 @@ function choose({ words, runs }: YardstickOptions): Chosen {
   }
   return {
     machines: machines.length > 0 ? machines : MACHINES.filter(({ name }) => USUAL.includes(name)),
-    programs: programs.length > 0 ? programs : YARDSTICK.filter((each) => set === 'all' || each.set === set),
+    programs: programs.length > 0 ? programs : YARDSTICK.filter((each) => isIn(each, set)),
     seconds: seconds.length > 0 ? seconds : [1],
     levels: levels.length > 0 ? levels : ['O2'],
     runs: Number(given['--runs']!.at(-1) ?? Math.min(runs, 3)),
@@ -84,7 +97,8 @@ export function compileYardstick(
   { root, folder, level }: { readonly root: string; readonly folder: string; readonly level: string },
 ): string {
   const output = join(folder, `${program.name}-${machine.name}-${level}`);
-  compileFor(machine, {
+  const compile = program.set === 'floats' ? compileWithLibrary : compileFor;
+  compile(machine, {
     programs: join(root, 'test', 'programs'),
     source: join(root, 'bench', 'yardstick', `${program.name}.c`),
     output,
@@ -241,6 +255,10 @@ function benchMachine(machine: BenchMachine, level: string, chosen: Chosen, opti
   const ratios = seconds.map((): Ratios => ({ theirs: new Map(), native: [], unicorn: [] }));
   const lines: { readonly fixed: number; readonly slope: number }[] = [];
   for (const program of programs) {
+    if (!canMeasure(machine, program)) {
+      console.log(`${name} ${program.name}: not measured, qemu-user or a C library does not have it`);
+      continue;
+    }
     const path = compileYardstick(machine, program, { root, folder, level });
     const where = `${name} -${level} ${program.name}`;
     const points = benchProgram(where, path, runners, chosen, ratios, spread);
@@ -250,6 +268,7 @@ function benchMachine(machine: BenchMachine, level: string, chosen: Chosen, opti
     console.log(`${where}: ${line.fixed.toFixed(2)} s, and ${line.slope.toFixed(2)} s for each of qemu-user's`);
   }
   seconds.forEach((length, at) => {
+    if (ratios[at]!.theirs.size === 0) return;
     const { theirs, native, unicorn } = ratios[at]!;
     console.log(summary(`${name} -${level}, runs of ${length} s`, theirs, native, unicorn));
   });

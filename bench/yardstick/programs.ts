@@ -1,16 +1,24 @@
 /**
  * The programs of the yardstick, one source each in bench/yardstick. Whoever makes the emulator
  * faster looks at those of the tuning set; figures that documents quote are of the reporting set
- * alone.
+ * and of the floats. Those are built with the C library, whose functions they call; the others
+ * stand alone.
  */
 export interface YardstickProgram {
   readonly name: string;
-  readonly set: 'tuning' | 'reporting';
+  readonly set: 'tuning' | 'reporting' | 'floats';
   /** The checksum of four turns, as gcc's program prints it on x86-64 without an emulator. */
   readonly sum: string;
   /** What it exercises. */
   readonly what: string;
+  /** Machines whose qemu-user (7.2) does not execute it: it stops with SIGILL in the C library. */
+  readonly stopsQemu?: readonly string[];
 }
+
+/** Those that are known from other comparisons, or of their kind: floats, texts, compression. */
+export const CLASSIC: ReadonlySet<string> = new Set(
+  'nbody linpack mandelbrot fft strings regexnfa lz77 bwt huffman rangecoder'.split(' '),
+);
 
 // prettier-ignore
 export const YARDSTICK: readonly YardstickProgram[] = [
@@ -58,4 +66,9 @@ export const YARDSTICK: readonly YardstickProgram[] = [
   { name: 'btree', set: 'reporting', sum: '22424682fb220b4', what: 'a B-tree with splits and merges' },
   { name: 'statistics', set: 'reporting', sum: '9d1c2d44d8273981', what: 'four generators of noise, moments, quantiles, a queue' },
   { name: 'format', set: 'reporting', sum: '3ed2b2641ec302b3', what: 'text by formats with variable arguments, and read again' },
+  { name: 'mandelbrot', set: 'floats', sum: 'a20ca6af15bfe0bf', what: "Mandelbrot's set" },
+  { name: 'nbody', set: 'floats', sum: '828de064a3fb28', what: 'five bodies that pull at each other: a square root and a quotient a pair' },
+  { name: 'linpack', set: 'floats', sum: '50f363913f55dc28', what: 'LU of a matrix by columns, as LINPACK has it' },
+  { name: 'fft', set: 'floats', sum: '194cfa9ea7e1e0f0', what: 'a Fourier transform of complex numbers and its inverse' },
+  { name: 'functions', set: 'floats', sum: 'b0ee41545df22326', what: 'sines, powers, logarithms, rounding of the C library', stopsQemu: ['ppc32'] },
 ];
