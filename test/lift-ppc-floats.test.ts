@@ -53,6 +53,59 @@ for (const target of TARGETS) {
   });
 }
 
+describe('FPSCR in compiled code', () => {
+  const LINES: readonly PpcLine[] = [
+    ...['fadd', 'fsub', 'fdiv', 'fadds', 'fsubs', 'fdivs'].map((name): PpcLine => [name, { frt: 2, fra: 3, frb: 4, rc: 0 }]),
+    ...['fmul', 'fmuls'].map((name): PpcLine => [name, { frt: 2, fra: 3, frc: 4, rc: 0 }]),
+    ...['fmadd', 'fmsub', 'fnmadd', 'fnmsub', 'fmadds', 'fmsubs', 'fnmadds', 'fnmsubs'].map(
+      (name): PpcLine => [name, { frt: 2, fra: 3, frb: 4, frc: 5, rc: 0 }],
+    ),
+    ...['fsqrt', 'fsqrts', 'frsp', 'fctiw', 'fctiwz', 'fctid', 'fctidz', 'fctiduz', 'frin', 'friz', 'frim', 'fcfid', 'fcfids', 'fcfidu'].map(
+      (name): PpcLine => [name, { frt: 2, frb: 3, rc: 0 }],
+    ),
+    ['fre', { frt: 2, frb: 3, rc: 0 }],
+    ['xsmaddadp', { xt: 2, xa: 3, xb: 4 }],
+    ['xsnmsubmsp', { xt: 2, xa: 3, xb: 4 }],
+    ['xsrdpi', { xt: 2, xb: 3 }],
+    ['xsrdpic', { xt: 2, xb: 3 }],
+    ['xscvdpsxds', { xt: 2, xb: 3 }],
+    ['xscvsxdsp', { xt: 2, xb: 3 }],
+  ]; // prettier-ignore
+
+  test.each(LINES.map(([name, fields = {}]) => [name, fields] as const))(
+    'what mffs reads behind %s is what the helper makes of it',
+    (name, fields) => {
+      const random = new Random(7);
+      const isSingle = /s$|sp$/.test(name) && name !== 'frsp' && !name.startsWith('fcfid');
+      const compare: PpcLine = ['fcmpu', { bf: 1, fra: 3, frb: 4 }];
+      const mffs: PpcLine = ['mffs', { frt: 6, rc: 0 }];
+      const machines = ([0, 1] as const).flatMap((tier) =>
+        [[], [compare]].map((between) => ppcMachine('be', [[name, fields], ...between, mffs], { tier })),
+      );
+      const steps = [2, 3, 2, 3];
+      for (let i = 0; i < 60; i++) {
+        const operands = Array.from({ length: 4 }, () => {
+          const bits = (random.wide() & 0x800f_ffff_ffff_ffffn) | (BigInt(1015 + random.below(20)) << 52n);
+          return isSingle ? bits & ~((1n << 29n) - 1n) : i % 3 === 0 ? bits & (-1n << 45n) : bits;
+        });
+        if (name.startsWith('fsqrt') || name === 'fctiduz') operands[1]! &= (1n << 63n) - 1n;
+        machines.forEach((machine, at) => {
+          machine.setRegister('pc', 0x1_0000n);
+          machine.setRegister('fpscr', i % 2 === 0 ? 0x8200_0000n : 0n);
+          operands.forEach((value, k) => {
+            machine.setRegister(`f${2 + k}`, value);
+          });
+          machine.run({ budget: steps[at]! - 1 });
+          const view = machine.register('fpscr');
+          machine.run({ budget: 1 });
+          expect([name, at, operands, machine.register('f6')]).toEqual([name, at, operands, view]);
+          expect(machine.register('fpscr')).toBe(view);
+        });
+      }
+    },
+  );
+});
+
 describe('where qemu departs from the manual', () => {
   const ONE = 0x3ff0_0000_0000_0000n;
   const TENTH = 0x3fb9_9999_9999_999an;

@@ -6,11 +6,13 @@
  * Source: Power ISA 2.07B, Book I, chapters 4 and 7.
  */
 import type { BlockBuilder, Operand, Slot, Terminator } from '../machine/ir.js';
-import type { FloatName } from '../machine/float-ops.js';
+import { TOLD } from '../machine/float-ops.js';
+import type { FloatName, ToldKind } from '../machine/float-ops.js';
 import { SCALAR_ROWS, SIGN_ROWS, TEST_ROWS, VECTOR_ROWS, VECTOR_TESTS } from './float-rows.js';
 import type { ScalarRow } from './float-rows.js';
 import type { FloatSlots } from './float-state.js';
 import { POWER9_FLOATS, POWER9_TESTS } from './power9-floats.js';
+import { LAST, statusSemantics } from './status-lift.js';
 import { INTEGRAL, Numbers, vsxFloatSemantics } from './vector-float-lift.js';
 
 /** What the semantics need of the instruction being lifted. */
@@ -19,6 +21,7 @@ interface Place {
   readonly word: number;
   readonly next: bigint;
   readonly slow: boolean;
+  readonly is64: boolean;
   setBits(field: number, bits: Operand): void;
 }
 interface Fields {
@@ -31,10 +34,7 @@ type FloatLift = (x: Place, f: Fields) => Terminator | undefined;
 const SIGN = 0x8000_0000_0000_0000n;
 // --------------------------------------------------------------------------------------- semantics
 
-const helper =
-  (name: string): FloatLift =>
-  (x) => ({ kind: 'helper', name, argument: x.word, next: x.next });
-const slowly = helper('float');
+const slowly: FloatLift = (x) => ({ kind: 'helper', name: 'float', argument: x.word, next: x.next });
 
 /** What an instruction does in ops. */
 type Fast = FastOp | FastOps;
@@ -55,6 +55,25 @@ interface FastOp {
   readonly integer?: 'plain' | 'zx32' | 'twice';
   /** The operand is an integer. */
   readonly fromInteger?: boolean;
+}
+
+/** What is told of the result later (`TOLD`), by the name of the instruction. */
+function toldOf(name: string): number {
+  const { kinds, single, negatesAddend, negates, unknown } = TOLD;
+  const precision = (suffix: string): number => (suffix.startsWith('s') ? single : 0);
+  const plain = /^(?:f|xs)(add|sub|mul|div|sqrt)(s|dp|sp|)$/.exec(name);
+  if (plain) return kinds[plain[1] as ToldKind] | precision(plain[2]!);
+  const fused = /^(?:f|xs)(n?)m(add|sub)[am]?(s|dp|sp|)$/.exec(name);
+  if (fused) {
+    const signs = (fused[1] === 'n' ? negates : 0) | (fused[2] === 'sub' ? negatesAddend : 0);
+    return kinds.fma | signs | precision(fused[3]!);
+  }
+  if (/^(?:frsp|xsrsp)$/.test(name)) return kinds.round | single;
+  if (/^(?:fri[nzpm]|xsrdpi[zpm]?)$/.test(name)) return kinds.value;
+  if (/^(?:fcti[wd]u?z|xscvdp[su]x[wd]s)$/.test(name)) return kinds.cut;
+  if (/^fcti[wd]$/.test(name)) return kinds.nearest;
+  const integer = /^(?:fcfid(s|)|xscvsxd([ds])p)$/.exec(name);
+  return integer ? kinds.integer | (integer[1] === 's' || integer[2] === 's' ? single : 0) : unknown;
 }
 
 function fastOf(name: string): Fast | null {
@@ -184,7 +203,8 @@ class FloatLifts {
     return fast.integer === 'twice' ? twice(b, result) : result;
   }
 
-  arithmetic(row: Pick<ScalarRow, 'sources'>, fast: Fast): FloatLift {
+  /** `told` says what of `TOLD` the result is. */
+  arithmetic(row: Pick<ScalarRow, 'sources'>, fast: Fast, told: number): FloatLift {
     const { mode, last, operands } = this.slots;
     return (x, f) => {
       if (x.slow || f.flag('rc')) return slowly(x, f);
@@ -194,10 +214,11 @@ class FloatLifts {
       const value = 'op' in fast ? this.computed(b, fast, sources, bits) : fast.compute(new Numbers(b, mode), bits);
       this.write(x, f, value);
       if ('isSilent' in fast) return undefined;
-      bits.forEach((slot, i) => {
+      // A number that was rounded to an integer is rounded to itself.
+      (told === TOLD.kinds.value ? [value] : bits).forEach((slot, i) => {
         b.mov(operands[i]!, slot);
       });
-      b.mov(last, BigInt(x.word >>> 0));
+      b.mov(last, BigInt(x.word >>> 0) | (BigInt(told) << LAST.kind));
       return undefined;
     };
   }
@@ -215,7 +236,8 @@ class FloatLifts {
       const either = b.make('or', b.make('shl', less, 3n), b.make('shl', greater, 2n));
       const equal = b.make('shl', b.make('xor', b.make('or', less, greater), 1n), 1n);
       const field = b.make('or', either, equal);
-      b.to(last, 'or', b.make('and', last, 0xffff_ffffn), b.make('shl', field, 32n));
+      const result = b.make('and', last, (0xffn << LAST.kind) | LAST.word);
+      b.to(last, 'or', result, b.make('shl', field, LAST.relation));
       x.setBits(f.n('bf'), field);
       return undefined;
     };
@@ -271,7 +293,7 @@ export function floatSemantics(slots: FloatSlots): {
   const out: [string, FloatLift][] = [];
   for (const [name, row] of SCALAR_ROWS) {
     const fast = fastOf(name);
-    out.push([name, fast ? lifts.arithmetic(row, fast) : slowly]);
+    out.push([name, fast ? lifts.arithmetic(row, fast, toldOf(name)) : slowly]);
   }
   for (const name of [...TEST_ROWS.keys(), ...VECTOR_ROWS.keys(), ...VECTOR_TESTS.keys()]) out.push([name, slowly]);
   for (const [name, lift] of vsxFloatSemantics(slots))
@@ -291,18 +313,14 @@ export function floatSemantics(slots: FloatSlots): {
   }
   out.push(['fmr', lifts.sign(['frb'], (_b, [value]) => value!)]);
   out.push(['fsel', lifts.select], ['fmrgew', lifts.merge(false)], ['fmrgow', lifts.merge(true)]);
-  // Other bits in a field that older processors do not look at: C libraries execute them there.
-  for (const name of ['mffs', 'mffsl', 'mffsce', 'mffscrn', 'mffscrni', 'mffscdrn', 'mffscdrni'])
-    out.push([name, helper('mffs')]);
-  for (const name of ['mtfsf', 'mtfsfi', 'mtfsb0', 'mtfsb1', 'mcrfs']) out.push([name, helper('mtfs')]);
+  const status = statusSemantics(slots);
+  for (const [name, lift] of status.classic) out.push([name, lift]);
   const power9: (readonly [string, FloatLift])[] = [
     ...[...POWER9_FLOATS.keys(), ...POWER9_TESTS.keys()].map((name) => [name, slowly] as const),
     ...Object.entries(POWER9_SEVERAL).map(
-      ([name, compute]) => [name, lifts.arithmetic({ sources: ['xa', 'xb'] }, { compute, isSilent: true })] as const,
+      ([name, compute]) => [name, lifts.arithmetic({ sources: ['xa', 'xb'] }, { compute, isSilent: true }, 0)] as const,
     ),
-    ...['mffsl', 'mffsce', 'mffscrn', 'mffscrni', 'mffscdrn', 'mffscdrni'].map(
-      (name) => [name, helper('mffs9')] as const,
-    ),
+    ...status.power9,
   ];
   return {
     power9,

@@ -3,7 +3,8 @@
  *
  * FR, FI and FPRF tell of the last instruction, and few programs look. So an op leaves its
  * instruction and operands in slots (`last`, `operands`), from which they are computed when FPSCR
- * is read; FPCC of a comparison behind it lies in the upper half of `last`. The sticky bits are
+ * is read; above the word of `last` are FPCC of a comparison behind it and what `ftold` is asked
+ * (`status-lift.ts`). The sticky bits are
  * true at any time: an op decides nothing that would raise one (`float-ops.ts`).
  *
  * Source: Power ISA 2.07B, Book I, chapters 4 and 7; of `mffsl` and its kin 3.0B.
@@ -103,11 +104,12 @@ export class FloatState {
     const last = state.get(slots.last);
     const row = last === 0n ? undefined : SCALAR_ROWS.get(this.of(low32(last)).mnemonic);
     if (row) {
-      const unit = new FloatUnit(fpscr);
+      // An op that rounds by FPSCR decides to nearest alone, which that may not say any more.
+      const unit = new FloatUnit(withBits(fpscr, 0xff, 0));
       row.run(unit, row.sources.map((_, i) => state.get(slots.operands[i]!))); // prettier-ignore
       fpscr = withBits(fpscr, FPSCR.fr | FPSCR.fi | FPSCR.fprf, unit.fpscr);
     }
-    const relation = Number(last >> 32n);
+    const relation = Number((last >> 32n) & 15n);
     return relation === 0 ? fpscr : withBits(fpscr, FPSCR.fpcc, relation << 12);
   }
 
@@ -187,7 +189,7 @@ function compute(floats: FloatState, slots: FloatSlots, setField: SetField): Hel
 // ------------------------------------------------------------------------------------------- FPSCR
 
 /** Mask of the fields that FLM names, of which the first is the most significant. */
-function fieldMask(flm: number): number {
+export function fieldMask(flm: number): number {
   let mask = 0;
   for (let i = 0; i < 8; i++) if ((flm & (0x80 >> i)) !== 0) mask |= 0xf << (28 - 4 * i);
   return mask;

@@ -53,6 +53,7 @@ const ENABLES = FPSCR.ve | FPSCR.oe | FPSCR.ue | FPSCR.ze | FPSCR.xe;
 export const EXCEPTIONS = INVALID | FPSCR.ox | FPSCR.ux | FPSCR.zx | FPSCR.xx;
 /** Reserved. */
 const RESERVED = 0x800;
+export const STATUS_MASKS = { invalid: INVALID, enables: ENABLES, reserved: RESERVED } as const;
 
 const ROUNDING: readonly Rounding[] = ['nearest-even', 'to-zero', 'up', 'down'];
 

@@ -42,7 +42,10 @@ function emitResult(row: FloatRow, place: FloatPlace, inOne: FloatRow['inOne']):
   } else {
     pushOperands(row, place, inOne?.each);
     if (inOne) code.raw(inOne.both);
-    else if (row.call !== undefined) place.call(row.call);
+    else if (row.call !== undefined) {
+      if (row.callHasMode) place.pushMode();
+      place.call(row.call);
+    }
     code.raw(row.both);
   }
   code.set(result);

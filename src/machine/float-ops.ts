@@ -32,13 +32,41 @@ export const FLOAT_MODE = {
 } as const;
 
 /**
+ * What `ftold` is asked, in its mode slot: which operation rounded the operands to nearest, which
+ * `kind` and the bits beside it say. It gives FR, FI and FPRF of the result as FPSCR of PowerPC
+ * holds them, the one machine that tells of each result.
+ */
+export const TOLD = {
+  kinds: {
+    add: 1, sub: 2, mul: 3, div: 4, sqrt: 5, fma: 6,
+    /** A double to the precision of the result. */
+    round: 7,
+    /** The operand is the result, which is exact. */
+    value: 8,
+    /** To an integer, cut off or to the nearest: it has no class. */
+    cut: 9, nearest: 10,
+    /** An integer with a sign, of which the operand has the bits. */
+    integer: 11,
+  },
+  /** The result is a single, as are the operands of arithmetic; all of them are doubles. */
+  single: 0x10,
+  /** The addend, and the result of a fused operation are negated. */
+  negatesAddend: 0x20,
+  negates: 0x40,
+  /** No such operation: nothing is decided. */
+  unknown: 0x80,
+} as const; // prettier-ignore
+export type ToldKind = keyof typeof TOLD.kinds;
+
+/**
  * Functions that the rows call: `fma64`, `fma32`, and those that say (1 or 0) whether an op that
- * was not settled raised nothing; their parameters are the operands, the result and the mode.
+ * was not settled raised nothing; their parameters are the operands, the result and the mode. Those
+ * of `told` are the operands and the mode.
  */
 export const FLOAT_FUNCTIONS = [
   'fma64', 'fma32', 'cleanadd64', 'cleansub64', 'cleanmul64', 'cleandiv64', 'cleansqrt64', 'cleanfma64', 'cleanadd32',
   'cleansub32', 'cleanmul32', 'cleandiv32', 'cleansqrt32', 'cleanfma32', 'cleannarrow', 'cleansigned64', 'cleanunsigned64',
-  'cleansigned32', 'cleanunsigned32', 'cleaninteger',
+  'cleansigned32', 'cleanunsigned32', 'cleaninteger', 'told',
 ] as const; // prettier-ignore
 export type FloatFunction = (typeof FLOAT_FUNCTIONS)[number];
 
@@ -54,6 +82,8 @@ export interface FloatRow {
   readonly operand: 'i64' | 'f32' | 'f64' | 'v128';
   /** Called with all operands; then the bytes after them, which leave a value of type `result`. */
   readonly call?: FloatFunction;
+  /** The mode is the last parameter of the call. */
+  readonly callHasMode?: true;
   readonly both: Bytes;
   readonly result: 'i64' | 'f32' | 'f64' | 'v128';
   /**
@@ -280,6 +310,10 @@ export const FLOAT_OPS = {
   fdiv32x4: packed(32, product(32, 0xa3, 'cleandiv32'), 0xe7, 'ordinary'),
   fsqrt32x4: packed(32, root(32, 'cleansqrt32'), 0xe3, 'ordinary'),
   fma32x4: packed(32, fused(32, 'fma32', 'cleanfma32'), 0x105, 'ordinary'),
+  /** What was told of a result before (`TOLD`). */
+  ftold: row(64, 3, [], {
+    d: 'i64', type: 'i64', each: [BITS.f64i64], call: 'told', callHasMode: true, result: 'i64', settled: [...i64(0n), 0x59],
+  }), // prettier-ignore
   /** Numbers rounded so to integers; inexact is not raised. */
   fintzero64: integral(64, 'zero'),
   fintdown64: integral(64, 'down'),

@@ -34,6 +34,10 @@ const variants = (texts: readonly string[]): string[] =>
 const STATUS = [
   'mtfsf 0xfc,3; mffs 2', 'mtfsf 0xc,3; mffs. 2', 'mtfsfi 7,7; mffs. 2', 'mtfsf. 0x88,3; mffs 2', 'mtfsfi 0,9; mffs 2', 'mtfsfi 7,3; mffs 2', 'mtfsfi. 1,4; mffs 2',
   'mtfsb0 0; mffs 2', 'mtfsb0. 6; mffs 2', 'mtfsb1 31; mffs 2', 'mtfsb1. 30; mffs 2', 'mtfsb1 1; mffs 2',
+  // What was told before is still told, however FPSCR rounds now.
+  'fadd 2,3,4; mtfsfi 7,1', 'fmadd 2,3,5,4; mtfsfi 7,2; fneg 3,3', 'fdiv 2,3,4; mtfsb1 31', 'fsub 2,3,4; mtfsb0 6', 'fmul 2,3,4; mtfsb1 0',
+  'fmuls 2,3,4; fcmpu 0,4,3; mtfsb0 30; mtfsb0 31', 'fadds 2,3,4; mtfsf 4,3', 'fctiwz 2,3; mtfsfi 2,5', 'frsp 2,3; mtfsfi 7,0', 'fadd 2,3,4; mtfsfi 3,5',
+  'fadd 2,3,4; mtfsf 0xe4,3', 'fadd 2,3,4; mtfsf 0x10,3', 'fmul 2,3,4; mtfsb1 15', 'fmul 2,3,4; mtfsb0 20',
   'fadd 2,3,4; mcrfs 1,4', 'fdiv 2,3,4; mcrfs 1,0; mffs 4', 'fdiv 2,3,4; mcrfs 1,1; mcrfs 2,2', 'fadd 2,3,4; fcmpu 0,4,3', 'fadd 2,3,4; fneg 2,2',
 ]; // prettier-ignore
 
