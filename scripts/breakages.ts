@@ -1005,7 +1005,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator, arm64: ops compare subnormal numbers that FPCR.FZ makes zeros',
-    file: 'arch-arm64/float-lift.js',
+    file: 'arch-arm64/float-numbers.js',
     find: 'this.b.guard(this.b.make(',
     replace: 'void (this.b.make(',
     test: 'coverage-arm64',

@@ -49,6 +49,8 @@ import type {
   StoreName,
   Terminator,
 } from '../machine/ir.js';
+import { BINARY32, BINARY64 } from '../float/index.js';
+import type { Format } from '../float/index.js';
 import type { FloatName, IntegralRounding } from '../machine/float-ops.js';
 import { lazily, WordMemo } from '../isa/memo.js';
 import type { Operands } from '../isa/table.js';
@@ -664,6 +666,25 @@ const doubleFromWord =
     return undefined;
   };
 
+/** rd := the class of a number, as one bit: of negative ones from infinity to zero, and back up. */
+const floatClass =
+  ({ signBit, infinity, quietBit, fractionMask }: Format): Lift =>
+  (x, f) => {
+    const { b } = x;
+    const bits = signBit === BINARY32.signBit ? unboxed(x, f.f('frs1')) : b.make('f64bits', f.f('frs1'));
+    const magnitude = b.make('and', bits, signBit - 1n);
+    const steps = [1n, fractionMask + 1n, infinity].map((least) => b.make('setgeu', magnitude, least));
+    const above = b.make('add', b.make('add', steps[0]!, steps[1]!), steps[2]!);
+    const isNegative = b.make('setne', b.make('and', bits, signBit), 0n);
+    const ordered = b.temp();
+    b.select(ordered, isNegative, b.make('sub', 3n, above), b.make('add', above, 4n));
+    const isQuiet = b.make('setne', b.make('and', bits, quietBit), 0n);
+    const isNan = b.make('setgtu', magnitude, infinity);
+    b.select(ordered, isNan, b.make('add', isQuiet, 8n), ordered);
+    x.to(f.r('rd'), 'shl', 1n, ordered);
+    return undefined;
+  };
+
 const INTEGRAL = {
   [ROUNDING_MODE.nearest]: 'nearest', [ROUNDING_MODE.zero]: 'zero', [ROUNDING_MODE.down]: 'down', [ROUNDING_MODE.up]: 'up',
   [ROUNDING_MODE.dynamic]: 'nearest',
@@ -1066,7 +1087,7 @@ const SEMANTICS = {
   'feq.s': floatCompare('feq32'),
   'flt.s': floatCompare('flt32'),
   'fle.s': floatCompare('fle32'),
-  'fclass.s': slowFloat,
+  'fclass.s': floatClass(BINARY32),
   'fcvt.w.s': floatToInteger(32, 's32'),
   'fcvt.s.w': floatFromInteger('fsingle_s32'),
   'fcvt.wu.s': floatToInteger(32, 'u32'),
@@ -1089,7 +1110,7 @@ const SEMANTICS = {
   'feq.d': floatCompare('feq64'),
   'flt.d': floatCompare('flt64'),
   'fle.d': floatCompare('fle64'),
-  'fclass.d': slowFloat,
+  'fclass.d': floatClass(BINARY64),
   'fcvt.w.d': floatToInteger(64, 's32'),
   'fcvt.d.w': doubleFromWord('doubles32'),
   'fcvt.wu.d': floatToInteger(64, 'u32'),
