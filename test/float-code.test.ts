@@ -278,9 +278,36 @@ describe.each(sampled(VARIANTS, 3))('$key', ({ name, key }) => {
   test('in other modes of rounding only what rounds nothing is decided', () => {
     for (let i = 0; i < 500; i++) {
       const slots = operandsOf((['any', 'ordinary', 'short'] as const)[i % 3]!);
-      if (row.clean !== null) expect(here(key, slots, FLOAT_MODE.other)).toBeNull();
-      else expect(here(key, slots, FLOAT_MODE.other)).toBe(here(key, slots, FLOAT_MODE.nearest));
+      for (const mode of [FLOAT_MODE.other, FLOAT_MODE.toZero, FLOAT_MODE.up, FLOAT_MODE.down]) {
+        if (row.clean === null) expect(here(key, slots, mode)).toBe(here(key, slots, FLOAT_MODE.nearest));
+        else if (!row.rounds || mode === FLOAT_MODE.other) expect(here(key, slots, mode)).toBeNull();
+      }
     }
+  });
+});
+
+describe.each(['fadd64', 'fsub64'] as const)('%s in directed modes', (name) => {
+  test.each([
+    ['to-zero', FLOAT_MODE.toZero],
+    ['up', FLOAT_MODE.up],
+    ['down', FLOAT_MODE.down],
+  ] as const)('%s: what it decides is right, and ordinary numbers are decided', (rounding, mode) => {
+    const [compute, counts] = [BINARY[name.slice(0, -2)]!, { ordinary: 0, decided: 0 }];
+    for (let i = 0; i < 6000; i++) {
+      const kind = (['any', 'ordinary', 'short', 'ordinary'] as const)[i % 4]!;
+      const slots = [operand(name, kind), operand(name, kind)];
+      // Next to each other, or the same: sums that are zero, of either sign.
+      if (i % 4 === 3) slots[1] = (slots[0]! + BigInt(random.below(3))) ^ (BigInt(random.below(2)) << 63n);
+      if (i % 97 === 0) slots.fill(BigInt(random.below(2)) << 63n);
+      const result = compute(BINARY64, { ...ENVIRONMENT, rounding }, slots[0]!, slots[1]!);
+      const value = here(name, slots, mode);
+      if (kind !== 'any') counts.ordinary++;
+      if (value === null) continue;
+      if (kind !== 'any') counts.decided++;
+      expect([text(slots), text([value])]).toEqual([text(slots), text([result.bits])]);
+      expect(result.flags & ~EXCEPTION.inexact).toBe(0);
+    }
+    expect(counts.decided).toBe(counts.ordinary);
   });
 });
 

@@ -91,7 +91,7 @@ describe('FPSCR in compiled code', () => {
         if (name.startsWith('fsqrt') || name === 'fctiduz') operands[1]! &= (1n << 63n) - 1n;
         machines.forEach((machine, at) => {
           machine.setRegister('pc', 0x1_0000n);
-          machine.setRegister('fpscr', i % 2 === 0 ? 0x8200_0000n : 0n);
+          machine.setRegister('fpscr', [0x8200_0000n, 0n, 0x8200_0001n, 0x8200_0002n, 0x8200_0003n][i % 5]!);
           operands.forEach((value, k) => {
             machine.setRegister(`f${2 + k}`, value);
           });

@@ -57,7 +57,7 @@ const CLASS: Partial<Record<NumberClass, bigint>> = {
 
 function wanted(of: Format, nearest: Result, cut: Result): bigint {
   const isInexact = (nearest.flags & EXCEPTION.inexact) !== 0;
-  const fraction = (isInexact ? 0x2_0000n : 0n) | (nearest.bits === cut.bits ? 0n : 0x4_0000n);
+  const fraction = (isInexact ? 0x2_0000n : 0n) | (!isInexact || nearest.bits === cut.bits ? 0n : 0x4_0000n);
   return fraction | ((CLASS[classify(of, nearest.bits)] ?? 0x1fn) << 12n);
 }
 
@@ -102,6 +102,21 @@ test.each(CASES)('%s, single: %s', (kind, single, operate) => {
     ]);
   }
   expect(decided).toBeGreaterThan(ordinary * 0.98);
+});
+
+test.each(['add', 'sub'] as const)('%s in directed modes', (kind) => {
+  const operate = OPERATIONS[kind]!;
+  for (let i = 0; i < 4000; i++) {
+    const a = operand(false, i, SIGN);
+    const x = [a, operand(false, i, a)];
+    const rn = 1 + (i % 3);
+    const rounding = (['to-zero', 'up', 'down'] as const)[rn - 1]!;
+    const value = told(TOLD.kinds[kind] | TOLD.directed | (rn << 5), [...x, 0n]);
+    if (value === -1n) continue;
+    const [there, cut] = [rounding, 'to-zero' as const].map((each) => operate(BINARY64, each, x));
+    const where = [i, ...x.map((bits) => bits.toString(16))];
+    expect([...where, value.toString(16)]).toEqual([...where, wanted(BINARY64, there!, cut!).toString(16)]);
+  }
 });
 
 test('conversions: to single, to integers, from integers', () => {

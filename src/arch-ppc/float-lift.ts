@@ -10,9 +10,10 @@ import { TOLD } from '../machine/float-ops.js';
 import type { FloatName, ToldKind } from '../machine/float-ops.js';
 import { SCALAR_ROWS, SIGN_ROWS, TEST_ROWS, VECTOR_ROWS, VECTOR_TESTS } from './float-rows.js';
 import type { ScalarRow } from './float-rows.js';
+import { LAST } from './float-state.js';
 import type { FloatSlots } from './float-state.js';
 import { POWER9_FLOATS, POWER9_TESTS } from './power9-floats.js';
-import { LAST, statusSemantics } from './status-lift.js';
+import { statusSemantics } from './status-lift.js';
 import { INTEGRAL, Numbers, vsxFloatSemantics } from './vector-float-lift.js';
 
 /** What the semantics need of the instruction being lifted. */
@@ -218,7 +219,11 @@ class FloatLifts {
       (told === TOLD.kinds.value ? [value] : bits).forEach((slot, i) => {
         b.mov(operands[i]!, slot);
       });
-      b.mov(last, BigInt(x.word >>> 0) | (BigInt(told) << LAST.kind));
+      const asked = BigInt(x.word >>> 0) | (BigInt(told) << LAST.kind);
+      // Of the lower three bits of the mode the highest is that of `directed`.
+      if (told === TOLD.kinds.add || told === TOLD.kinds.sub)
+        b.to(last, 'or', b.make('shl', mode, LAST.kind + 5n), asked);
+      else b.mov(last, asked);
       return undefined;
     };
   }

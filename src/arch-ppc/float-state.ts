@@ -10,6 +10,7 @@
  * Source: Power ISA 2.07B, Book I, chapters 4 and 7; of `mffsl` and its kin 3.0B.
  */
 import type { Helper, HelperResult, HelperState, Slot } from '../machine/ir.js';
+import { TOLD } from '../machine/float-ops.js';
 import { WordMemo } from '../isa/memo.js';
 import type { Decoded, Operands } from '../isa/table.js';
 import { EXCEPTIONS, FloatUnit, FPSCR, isTrapping, modeOf, withBits } from './float.js';
@@ -74,6 +75,15 @@ class Registers {
   }
 }
 
+/** Where parts of the slot `last` begin: FPCC of a comparison, and what `ftold` is asked. */
+export const LAST = { word: 0xffff_ffffn, relation: 32n, kind: 40n } as const;
+
+/** RN of an op that was one of the sums which other modes decide too. */
+function roundingOf(kind: number): number {
+  const isSum = (kind & 15) === TOLD.kinds.add || (kind & 15) === TOLD.kinds.sub;
+  return isSum && (kind & TOLD.directed) !== 0 ? (kind >> 5) & 3 : 0;
+}
+
 interface Known {
   readonly mnemonic: string;
   readonly operands: Operands;
@@ -104,8 +114,8 @@ export class FloatState {
     const last = state.get(slots.last);
     const row = last === 0n ? undefined : SCALAR_ROWS.get(this.of(low32(last)).mnemonic);
     if (row) {
-      // An op that rounds by FPSCR decides to nearest alone, which that may not say any more.
-      const unit = new FloatUnit(withBits(fpscr, 0xff, 0));
+      // An op that rounds by FPSCR decides to nearest, or says how; FPSCR may say other by now.
+      const unit = new FloatUnit(withBits(fpscr, 0xff, roundingOf(Number(last >> LAST.kind))));
       row.run(unit, row.sources.map((_, i) => state.get(slots.operands[i]!))); // prettier-ignore
       fpscr = withBits(fpscr, FPSCR.fr | FPSCR.fi | FPSCR.fprf, unit.fpscr);
     }

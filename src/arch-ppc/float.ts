@@ -75,8 +75,10 @@ export const isTrapping = (fpscr: number): boolean => (fpscr & FPSCR.fex) !== 0;
 
 /** The mode of the ops of floating point. */
 export function modeOf(fpscr: number): bigint {
-  if ((fpscr & (FPSCR.rn | ENABLES)) !== 0) return FLOAT_MODE.other;
-  return (fpscr & FPSCR.xx) === 0 ? FLOAT_MODE.nearest : FLOAT_MODE.inexact;
+  if ((fpscr & ENABLES) !== 0) return FLOAT_MODE.other;
+  const rn = fpscr & FPSCR.rn;
+  if ((fpscr & FPSCR.xx) === 0) return rn === 0 ? FLOAT_MODE.nearest : FLOAT_MODE.other;
+  return [FLOAT_MODE.inexact, FLOAT_MODE.toZero, FLOAT_MODE.up, FLOAT_MODE.down][rn]!;
 }
 
 const CLASS: Readonly<Record<NumberClass, number>> = {

@@ -9,7 +9,7 @@
 import { FLOAT_MODE } from '../machine/float-ops.js';
 import type { BlockBuilder, Operand, Slot, Terminator } from '../machine/ir.js';
 import { EXCEPTIONS, FPSCR, STATUS_MASKS } from './float.js';
-import { fieldMask } from './float-state.js';
+import { fieldMask, LAST } from './float-state.js';
 import type { FloatSlots } from './float-state.js';
 
 /** What the semantics need of the instruction being lifted. */
@@ -33,9 +33,6 @@ const INVALID = mask32(STATUS_MASKS.invalid);
 /** Put together from others, or always 0. */
 const SUMMARY = mask32(FPSCR.fex | FPSCR.vx | STATUS_MASKS.reserved);
 const ALL = 0xffff_ffff_ffff_ffffn;
-
-/** Where parts of the slot `last` begin: FPCC of a comparison, and the kind of the result. */
-export const LAST = { word: 0xffff_ffffn, relation: 32n, kind: 40n } as const;
 
 /** A change of FPSCR: bits of the low word, and of what is above it. */
 interface Change {
@@ -71,7 +68,11 @@ class StatusLifts {
     const isInvalid = b.make('setne', b.make('and', merged, INVALID), 0n);
     b.to(fpscr, 'or', merged, b.make('shl', isInvalid, 29n));
     const inexact = b.make('and', b.make('shr', merged, 25n), 1n);
-    b.select(mode, b.make('and', merged, mask32(FPSCR.rn)), FLOAT_MODE.other, inexact);
+    const rounding = b.make('and', merged, mask32(FPSCR.rn));
+    const directed = b.temp();
+    // Where inexact is raised, the directed modes are RN and a bit above it.
+    b.select(directed, inexact, b.make('or', rounding, 4n), FLOAT_MODE.other);
+    b.select(mode, rounding, directed, inexact);
     if ((mask & STATUS) !== 0n) b.mov(last, 0n);
   }
 

@@ -12,7 +12,7 @@ import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
 
 export const F64 = {
-  eq: 0x61, ne: 0x62, lt: 0x63, gt: 0x64, abs: 0x99, add: 0xa0, sub: 0xa1, mul: 0xa2, trunc: 0x9d, promote: 0xbb,
+  eq: 0x61, ne: 0x62, lt: 0x63, gt: 0x64, abs: 0x99, max: 0xa5, add: 0xa0, sub: 0xa1, mul: 0xa2, trunc: 0x9d, promote: 0xbb,
   demote: 0xb6, truncS: [0xfc, 0x06], truncU: [0xfc, 0x07], bits: 0xbd, fromBits: 0xbf,
 } as const; // prettier-ignore
 const F32 = { eq: 0x5b, bits: 0xbc } as const;
@@ -97,6 +97,52 @@ export class Body {
     code.get(high).op(F64.bits).i64(1n).i64(-1n);
     code.get(low).raw(ZERO64).op(F64.gt).get(high).raw(ZERO64).op(F64.gt).op(I32.eq).select();
     code.op(I64.add).op(F64.fromBits).set(out);
+    code.end();
+    return out;
+  }
+
+  /**
+   * high + low, a sum of a and b, in a directed mode, whose lower two bits `pushMode` pushes (an
+   * i64: 1 to zero, 2 up, 3 down): one step from the nearer number where the rest points so. In a
+   * new local.
+   */
+  directed(
+    [a, b]: readonly [a: number, b: number],
+    { high, low }: { readonly high: number; readonly low: number },
+    pushMode: () => void,
+  ): number {
+    const { code } = this;
+    const out = this.local('f64');
+    const isAway = this.local('i64');
+    code.get(high).set(out);
+    // 1 where the rest has the sign of the nearer number.
+    code.get(high).op(F64.bits).get(low).op(F64.bits).op(I64.xor).i64(63n).op(I64.shr).i64(1n).op(I64.xor).set(isAway);
+    code.get(low).raw(ZERO64).op(F64.ne).if();
+    pushMode();
+    code.i64(2n).op(I64.eq).get(low).raw(ZERO64).op(F64.gt).op(I32.and);
+    pushMode();
+    code.i64(3n).op(I64.eq).get(low).raw(ZERO64).op(F64.lt).op(I32.and).op(I32.or);
+    pushMode();
+    code.i64(1n).op(I64.eq).get(isAway).op(I64.eqz).op(I32.and).op(I32.or).if();
+    code
+      .get(high)
+      .op(F64.bits)
+      .get(isAway)
+      .i64(1n)
+      .op(I64.shl)
+      .op(I64.add)
+      .i64(1n)
+      .op(I64.sub)
+      .op(F64.fromBits)
+      .set(out);
+    code.end();
+    code.else();
+    // A zero of both signs is negative where all else is rounded down.
+    pushMode();
+    code.i64(3n).op(I64.eq).get(high).raw(ZERO64).op(F64.eq).op(I32.and);
+    code.get(a).op(F64.bits).get(b).op(F64.bits).op(I64.or).i64(0n).op(I64.lt).op(I32.and).if();
+    code.raw(ZERO64).op(0x9a).set(out);
+    code.end();
     code.end();
     return out;
   }

@@ -71,7 +71,9 @@ function emitSettled(row: FloatRow, place: FloatPlace, result: number, settled: 
     pushOperands(row, place);
     code.get(result);
     pushMode();
-    place.call(row.clean);
+    place.call(row.rounds ?? row.clean);
+    // What is decided is a number.
+    if (row.rounds) code.set(result).get(result).get(result).op(F64.eq);
     demand();
   }
   code.end();

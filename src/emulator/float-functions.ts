@@ -19,7 +19,7 @@ function onlyIn(body: Body, at: number, mode: bigint): void {
 }
 
 function notOther(body: Body, at: number): void {
-  body.code.get(at).i64(FLOAT_MODE.other).op(I64.eq);
+  body.code.get(at).i64(FLOAT_MODE.other).op(I64.geu);
   body.returnIf(0);
 }
 
@@ -40,6 +40,27 @@ function cleanSum(type: Real, negated: boolean): WasmFunction {
   // An infinity or a NaN leaves a NaN.
   isZero(body, low, 'f64');
   code.get(body.double(2)).get(high).op(F64.eq).op(I32.and);
+  return body.finish();
+}
+
+/** A sum of doubles in any mode: the result to nearest where it is exact, or a step from that. */
+function roundedSum(negated: boolean): WasmFunction {
+  const body = new Body(['f64', 'f64', 'f64', 'i64'], 'f64');
+  const { code } = body;
+  if (negated) code.get(1).op(0x9a).set(1);
+  const sum = body.sum(0, 1);
+  code.get(3).i64(FLOAT_MODE.other).op(I64.gtu).if();
+  const out = body.directed([0, 1], sum, () => {
+    code.get(3).i64(3n).op(I64.and);
+  });
+  code.get(out).raw(NAN64);
+  // Neither the one nor the other is infinite.
+  code.get(sum.high).op(F64.abs).get(out).op(F64.abs).op(F64.max).raw(INFINITY64).op(F64.lt).select().return();
+  code.end();
+  code.get(2).raw(NAN64).get(3).i64(FLOAT_MODE.nearest).op(I64.eq);
+  // An infinity or a NaN leaves a NaN.
+  isZero(body, sum.low, 'f64');
+  code.op(I32.and).select();
   return body.finish();
 }
 
@@ -300,6 +321,10 @@ export function floatFunction(name: FloatFunction): WasmFunction {
       return cleanFromInteger('f32', false);
     case 'cleaninteger':
       return cleanInteger();
+    case 'roundadd64':
+      return roundedSum(false);
+    case 'roundsub64':
+      return roundedSum(true);
     case 'told':
       return toldFunction();
     default:

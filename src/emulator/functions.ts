@@ -342,8 +342,8 @@ export function buildFunctions(floats: boolean): {
     if (isFloatOp(name) && !floats) continue;
     const row = OPS[name];
     const called = 'call' in row ? row.call : undefined;
-    const clean = row.form === 'float' ? row.clean : null;
-    for (const each of [called, clean]) if (each && !names.includes(each)) names.push(each);
+    const asked = row.form === 'float' ? [row.clean, 'rounds' in row ? row.rounds : null] : [];
+    for (const each of [called, ...asked]) if (each && !names.includes(each)) names.push(each);
   }
   return { names, functions: names.map((name) => build(name, (other) => names.indexOf(other))) };
 }

@@ -1,6 +1,6 @@
 /**
  * What PowerPC tells of a result in FPSCR, of the operands from which it was rounded to nearest
- * (`TOLD` of `machine/float-ops.ts`): whether it is inexact (FI), whether its magnitude became
+ * (`TOLD` of `machine/float-ops.ts`), or sums in other modes: whether it is inexact (FI), whether its magnitude became
  * larger by rounding (FR), and its class (FPRF). Decided where the operation is exact as a sum of
  * doubles: neither too large nor too small; -1 elsewhere.
  *
@@ -86,6 +86,13 @@ class Told {
     this.has(TOLD.single);
     code.select();
     this.rounded();
+    this.has(TOLD.directed);
+    code.if();
+    const out = body.directed([A, b], { high, low }, () => {
+      code.get(KIND).i64(5n).op(I64.shr).i64(3n).op(I64.and);
+    });
+    code.get(out).set(this.result);
+    code.end();
     this.restOf(high, low);
   }
 
@@ -271,7 +278,7 @@ export function toldFunction(): WasmFunction {
   code.end();
   const done = code.block();
   for (const kind of Object.keys(OPERATIONS) as ToldKind[]) {
-    code.get(KIND).i64(0x8fn).op(I64.and).i64(BigInt(TOLD.kinds[kind])).op(I64.eq).if();
+    code.get(KIND).i64(0xfn).op(I64.and).i64(BigInt(TOLD.kinds[kind])).op(I64.eq).if();
     OPERATIONS[kind](told);
     code.br(done);
     code.end();

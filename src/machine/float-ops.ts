@@ -29,6 +29,10 @@ export const FLOAT_MODE = {
   inexact: 1n,
   /** Anything else: the op decides nothing. */
   other: 2n,
+  /** Rounded so; inexact is raised. Sums of doubles alone are decided. */
+  toZero: 5n,
+  up: 6n,
+  down: 7n,
 } as const;
 
 /**
@@ -53,6 +57,8 @@ export const TOLD = {
   /** The addend, and the result of a fused operation are negated. */
   negatesAddend: 0x20,
   negates: 0x40,
+  /** A sum of doubles was rounded by the directed mode whose lower two bits are in the two above. */
+  directed: 0x80,
   /** No such operation: nothing is decided. */
   unknown: 0x80,
 } as const; // prettier-ignore
@@ -67,6 +73,7 @@ export const FLOAT_FUNCTIONS = [
   'fma64', 'fma32', 'cleanadd64', 'cleansub64', 'cleanmul64', 'cleandiv64', 'cleansqrt64', 'cleanfma64', 'cleanadd32',
   'cleansub32', 'cleanmul32', 'cleandiv32', 'cleansqrt32', 'cleanfma32', 'cleannarrow', 'cleansigned64', 'cleanunsigned64',
   'cleansigned32', 'cleanunsigned32', 'cleaninteger', 'told',
+  'roundadd64', 'roundsub64',
 ] as const; // prettier-ignore
 export type FloatFunction = (typeof FLOAT_FUNCTIONS)[number];
 
@@ -97,6 +104,8 @@ export interface FloatRow {
   readonly settled: Bytes;
   /** null: the mode does not matter. */
   readonly clean: FloatFunction | null;
+  /** Called in place of `clean`: the result as the mode has it, a NaN where it is not decided. */
+  readonly rounds?: FloatFunction;
   /** All elements of vectors are computed: their width, and what is settled of one result. */
   readonly lanes?: { readonly width: 32 | 64; readonly settled: Bytes; readonly settledInOne: Bytes };
   /** The operands are singles in slots of 64 bits. */
@@ -254,8 +263,8 @@ const integral = (width: Width, rounding: IntegralRounding): FloatRow =>
 
 /** The rows. Names end with the width of the numbers: `fadd64`, `fadd32`. */
 export const FLOAT_OPS = {
-  fadd64: sum(64, 0xa0, 'cleanadd64'),
-  fsub64: sum(64, 0xa1, 'cleansub64'),
+  fadd64: { ...sum(64, 0xa0, 'cleanadd64'), rounds: 'roundadd64' },
+  fsub64: { ...sum(64, 0xa1, 'cleansub64'), rounds: 'roundsub64' },
   fmul64: product(64, 0xa2, 'cleanmul64'),
   fdiv64: product(64, 0xa3, 'cleandiv64'),
   fsqrt64: root(64, 'cleansqrt64'),
