@@ -1,8 +1,8 @@
 /**
- * What PowerPC tells of a result in FPSCR, of the operands from which it was rounded to nearest
- * (`TOLD` of `machine/float-ops.ts`), or sums in other modes: whether it is inexact (FI), whether its magnitude became
- * larger by rounding (FR), and its class (FPRF). Decided where the operation is exact as a sum of
- * doubles: neither too large nor too small; -1 elsewhere.
+ * What PowerPC tells of a result in FPSCR, of the operands from which it was rounded to nearest, or
+ * sums in other modes (`TOLD` of `machine/float-ops.ts`): whether it is inexact (FI), whether its
+ * magnitude became larger by rounding (FR), and its class (FPRF). Decided where the operation is
+ * exact as a sum of doubles: neither too large nor too small; -1 elsewhere.
  *
  * Source: Power ISA 2.07B, Book I, 4.2.2 and 4.5.
  */

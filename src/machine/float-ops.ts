@@ -57,7 +57,7 @@ export const TOLD = {
   /** The addend, and the result of a fused operation are negated. */
   negatesAddend: 0x20,
   negates: 0x40,
-  /** A sum of doubles was rounded by the directed mode whose lower two bits are in the two above. */
+  /** A sum of doubles in a directed mode, whose lower two bits are in place of the two above. */
   directed: 0x80,
   /** No such operation: nothing is decided. */
   unknown: 0x80,
