@@ -95,6 +95,17 @@ class Elements extends Numbers {
     return this.b.make('or', word, BOX);
   }
 
+  /** An op on vectors. */
+  packed(name: PackedName, width: Width, [a, c, d]: readonly Slot[]): Slot {
+    const result = this.b.vectorTemp();
+    this.b.float(result, width === 64 ? `${name}64x2` : `${name}32x4`, this.mode, [a!, c, d]);
+    return result;
+  }
+
+  negatedVector(width: Width, a: Slot): Slot {
+    return this.v.op(`vfneg${width}`, a);
+  }
+
   /** The doublewords of elements. */
   halves(width: Width, x: readonly Slot[]): readonly [upper: Slot, lower: Slot] {
     if (width === 64) return [x[0]!, x[1]!];
@@ -114,10 +125,13 @@ class Elements extends Numbers {
 
 /** An element from those of the operands. */
 type Compute = (e: Elements, width: Width, x: readonly Slot[]) => Slot;
+/** All elements at once, from vectors. */
+type Packed = (e: Elements, width: Width, x: readonly Slot[]) => Slot;
 interface ElementRow {
   readonly sources: readonly string[];
   readonly width: Width;
   readonly compute: Compute;
+  readonly packed?: Packed | undefined;
 }
 /** A doubleword from doublewords. */
 type Convert = (e: Elements, half: Slot) => Slot;
@@ -142,19 +156,35 @@ const fused =
     return operation.startsWith('n') ? e.negated(width, result) : result;
   };
 
+type PackedName = 'fadd' | 'fsub' | 'fmul' | 'fdiv' | 'fsqrt' | 'fma';
+const PACKED: Readonly<Record<string, Packed>> = Object.fromEntries(
+  (['add', 'sub', 'mul', 'div', 'sqrt'] as const).map((name): [string, Packed] => [
+    name,
+    (e, width, x) => e.packed(`f${name}`, width, x),
+  ]),
+);
+const packedFused =
+  (operation: string): Packed =>
+  (e, width, [a, c, d]) => {
+    const addend = operation.endsWith('sub') ? e.negatedVector(width, d!) : d!;
+    const result = e.packed('fma', width, [a!, c!, addend]);
+    return operation.startsWith('n') ? e.negatedVector(width, result) : result;
+  };
+
 /** Rows of VSX, by name. */
 function elementRows(): ReadonlyMap<string, ElementRow> {
   const rows = new Map<string, ElementRow>();
   for (const [suffix, width] of [['dp', 64], ['sp', 32]] as const) {
-    const add = (name: string, sources: readonly string[], compute: Compute): void => {
-      rows.set(`xv${name}${suffix}`, { sources, width, compute });
+    const add = (name: string, sources: readonly string[], compute: Compute, packed = PACKED[name]): void => {
+      rows.set(`xv${name}${suffix}`, { sources, width, compute, packed });
     };
     for (const name of ['add', 'sub', 'mul', 'div', 'max', 'min']) add(name, ['xa', 'xb'], named(`f${name}`));
     add('sqrt', ['xb'], named('fsqrt'));
     add('re', ['xb'], reciprocal);
     add('rsqrte', ['xb'], reciprocalRoot);
     for (const operation of FUSED)
-      for (const form of ['a', 'm'] as const) add(`${operation}${form}`, FUSED_FORMS[form], fused(operation));
+      for (const form of ['a', 'm'] as const)
+        add(`${operation}${form}`, FUSED_FORMS[form], fused(operation), packedFused(operation));
     for (const [name, compute] of COMPARISONS) add(`cmp${name}`, ['xa', 'xb'], compute);
     for (const [letters, how] of Object.entries(INTEGRAL)) {
       const compute: Compute = (e, _width, [a]) => e.integral(width, a!, how);
@@ -210,11 +240,15 @@ export type VectorFloatLift<P extends Place = Place> = (x: P, f: Fields) => bool
 /** Semantics of VSX by name. */
 export function vsxFloatSemantics(slots: VectorSlots & { readonly mode: Slot }): ReadonlyMap<string, VectorFloatLift> {
   const out = new Map<string, VectorFloatLift>();
-  for (const [name, { sources, width, compute }] of elementRows()) {
+  for (const [name, { sources, width, compute, packed }] of elementRows()) {
     out.set(name, (x, f) => {
       if (x.slow) return false;
       const v = new Vectors(x.b, slots);
       const e = new Elements(v, slots.mode);
+      if (packed) {
+        v.writeVector(f.n('xt'), packed(e, width, sources.map((field) => v.read(f.n(field)))));
+        return true;
+      }
       const operands = sources.map((field) => e.read(f.n(field), width));
       const results = operands[0]!.map((_, i) => compute(e, width, operands.map((each) => each[i]!)));
       const [upper, lower] = e.halves(width, results);
@@ -252,6 +286,7 @@ export function vsxFloatSemantics(slots: VectorSlots & { readonly mode: Slot }):
 interface VmxFloat {
   readonly sources: readonly string[];
   readonly compute: (e: Elements, x: readonly Slot[], uim: number) => Slot;
+  readonly packed?: Packed;
   /** Operands are integers; results are. */
   readonly fromIntegers?: true;
   readonly toIntegers?: true;
@@ -274,12 +309,16 @@ function toFixed(e: Elements, a: Slot, uim: number, sign: 's' | 'u'): Slot {
 }
 
 const VMX: Readonly<Record<string, VmxFloat>> = {
-  vaddfp: { sources: ['vra', 'vrb'], compute: (e, x) => e.op('fadd', 32, x) },
-  vsubfp: { sources: ['vra', 'vrb'], compute: (e, x) => e.op('fsub', 32, x) },
+  vaddfp: { sources: ['vra', 'vrb'], compute: (e, x) => e.op('fadd', 32, x), packed: PACKED['add']! },
+  vsubfp: { sources: ['vra', 'vrb'], compute: (e, x) => e.op('fsub', 32, x), packed: PACKED['sub']! },
   vmaxfp: { sources: ['vra', 'vrb'], compute: (e, x) => e.op('fmax', 32, x) },
   vminfp: { sources: ['vra', 'vrb'], compute: (e, x) => e.op('fmin', 32, x) },
-  vmaddfp: { sources: ['vra', 'vrc', 'vrb'], compute: (e, x) => e.op('fma', 32, x) },
-  vnmsubfp: { sources: ['vra', 'vrc', 'vrb'], compute: (e, x) => fused('nmsub')(e, 32, x) },
+  vmaddfp: { sources: ['vra', 'vrc', 'vrb'], compute: (e, x) => e.op('fma', 32, x), packed: packedFused('madd') },
+  vnmsubfp: {
+    sources: ['vra', 'vrc', 'vrb'],
+    compute: (e, x) => fused('nmsub')(e, 32, x),
+    packed: packedFused('nmsub'),
+  },
   ...Object.fromEntries(
     COMPARISONS.map(([name, compute]): [string, VmxFloat] => [
       `vcmp${name}fp`,
@@ -322,18 +361,25 @@ export function vmxFloatSemantics(
   nonJava: (endian: Endian) => boolean,
 ): ReadonlyMap<string, VectorFloatLift<VmxPlace>> {
   const out = new Map<string, VectorFloatLift<VmxPlace>>();
-  for (const [name, { sources, compute, fromIntegers, toIntegers }] of Object.entries(VMX)) {
+  for (const [name, { sources, compute, packed, fromIntegers, toIntegers }] of Object.entries(VMX)) {
     out.set(name, (x, f) => {
       if (x.slow) return false;
       const { b } = x;
       const v = new Vectors(b, slots);
       // Nothing tells of what is inexact.
       const e = new Elements(v, b.make('mov', FLOAT_MODE.inexact));
-      const operands = sources.map((field) => e.read(32 + f.n(field), 32));
+      const vectors = sources.map((field) => v.read(32 + f.n(field)));
       const uim = name.startsWith('vc') && !name.startsWith('vcmp') ? f.n('uim5') : 0;
       b.guard(b.make('setltu', slots.vscr, 0x1_0000n));
       const flushes = nonJava(x.width.endian);
-      if (flushes && fromIntegers !== true) demandNormal(v, sources.map((field) => v.read(32 + f.n(field))));
+      if (flushes && fromIntegers !== true) demandNormal(v, vectors);
+      if (packed) {
+        const result = packed(e, 32, vectors);
+        if (flushes) demandNormal(v, [result]);
+        v.writeVector(32 + f.n('vrt'), result);
+        return true;
+      }
+      const operands = sources.map((field) => e.read(32 + f.n(field), 32));
       const results = operands[0]!.map((_, i) => compute(e, operands.map((each) => each[i]!), uim));
       const [upper, lower] = e.halves(32, results);
       if (flushes && toIntegers !== true) demandNormal(v, [v.joined(upper, lower)]);
