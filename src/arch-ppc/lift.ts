@@ -908,8 +908,10 @@ const branchToRegister =
     let s = register;
     if (taken) {
       const choice = b.make(taken.width === 32 ? `set${taken.condition}32` : `set${taken.condition}`, taken.a, taken.b);
-      s = b.temp();
-      b.select(s, choice, register, x.next);
+      if (link) {
+        s = b.temp();
+        b.select(s, choice, register, x.next);
+      } else b.leaveIfZero(choice, x.next);
     } else if (link && register === LR) s = b.make('mov', LR);
     if (!link) return { kind: register === LR ? 'ret' : 'ind', s, mask: alignment };
     b.mov(LR, x.next);

@@ -183,6 +183,8 @@ function bodySize(entry: Address, source: BlockSource, depth: number): number {
     size += block.ops.length;
     const { kind } = block.terminator;
     if (kind === 'helper' || kind === 'sync' || kind === 'ind') return 0;
+    // One that returns early is mostly a loop, and its copies leave no room for its callers.
+    if (kind === 'ret' && leaves(block.ops).length > 0) return 0;
     const ways = [...leaves(block.ops), ...waysOf(block, source)];
     if (block.terminator.kind === 'call' || block.terminator.kind === 'calli') {
       const callees = calleesOf(block, source);
