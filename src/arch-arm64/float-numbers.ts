@@ -125,7 +125,7 @@ export const named =
   (name: string): Compute =>
   (floats, width, x) =>
     floats.op(name, width, x);
-export const extreme =
+const extreme =
   (name: 'fmax' | 'fmin'): Compute =>
   (floats, width, x) => {
     floats.undisturbed();
