@@ -33,8 +33,11 @@ test('a loop around a return that is not taken is one region', () => {
   expect(region?.blocks.map(({ successors }) => successors)).toEqual([[1], [0]]);
 });
 
-test('a function that returns early is not copied to its calls', () => {
-  expect(placesOf(findRegion(START + 16n, source))).toEqual([START + 16n, START + 20n]);
+test('a copy of a function that returns early goes up to that return', () => {
+  const region = findRegion(START + 16n, source);
+  expect(placesOf(region)).toEqual([START + 16n, START, START + 20n]);
+  // The way behind it leads out of the region, the return to the block behind the call.
+  expect(region?.blocks[1]?.successors).toEqual([-1, 2]);
 });
 
 test('both ways are the instructions of the manual in both tiers', () => {

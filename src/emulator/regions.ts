@@ -167,6 +167,14 @@ function calleesOf(block: Block, source: BlockSource): readonly Address[] {
 }
 
 /**
+ * Where ops of a block lead, of those that a copy holds: up to a return under a condition, for what
+ * comes behind that is mostly a loop, and leaves no room for the code around the copies.
+ */
+function waysInCopies({ ops, terminator }: Block): readonly Address[] {
+  return terminator.kind === 'ret' ? [] : leaves(ops);
+}
+
+/**
  * The blocks of a function that is worth a copy: small, with no calls but of such functions; 0 for
  * others.
  */
@@ -183,9 +191,7 @@ function bodySize(entry: Address, source: BlockSource, depth: number): number {
     size += block.ops.length;
     const { kind } = block.terminator;
     if (kind === 'helper' || kind === 'sync' || kind === 'ind') return 0;
-    // One that returns early is mostly a loop, and its copies leave no room for its callers.
-    if (kind === 'ret' && leaves(block.ops).length > 0) return 0;
-    const ways = [...leaves(block.ops), ...waysOf(block, source)];
+    const ways = [...waysInCopies(block), ...waysOf(block, source)];
     if (block.terminator.kind === 'call' || block.terminator.kind === 'calli') {
       const callees = calleesOf(block, source);
       if (callees.length === 0) return 0;
@@ -253,7 +259,8 @@ class RegionSearch {
       found.push(each);
       size += block.ops.length;
       const { direct, resumed } = exitsOf(each, source);
-      const left = leaves(block.ops).map((to): Exit => ({ address: to, body }));
+      const ways = body === own ? leaves(block.ops) : waysInCopies(block);
+      const left = ways.map((to): Exit => ({ address: to, body }));
       for (const exit of [...left, ...direct, ...(resumed ? [resumed] : [])]) {
         if (exit.body.seen.has(exit.address) || source.excluded(exit.address)) continue;
         // A way that was never taken is not worth compiling: most of what programs hold is such.
