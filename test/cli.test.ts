@@ -1,6 +1,6 @@
 /**
- * The command line as its users have it: dist/cli.cjs as a child process, files in a folder of their
- * own.
+ * The command line as its users have it: dist/cli.cjs as a child process, files in a folder of
+ * their own.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
