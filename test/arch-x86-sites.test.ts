@@ -221,6 +221,7 @@ describe('X-SITE-2 pads of -fpatchable-function-entry', () => {
       stores: [],
       neutralise: [],
       rule: 'C-INIT-2',
+      alike: true,
     });
     site.apply(asChange(reading.shape.write(reading, { kind: 'init' }, site)));
     expect(site.code).toEqual(fromHex('0f1f4400000f1f440000c3'));
@@ -244,6 +245,7 @@ describe('changes', () => {
       stores: [{ delta: 0, before: fromHex('e800000000'), after: fromHex('0f1f440000') }],
       neutralise: [1],
       rule: 'X-ENC-1',
+      alike: true,
     });
     site.apply(change);
     expect(summary(readSite(site, 'mcount-table'))).toEqual(['x86-64.call5', 'nop', 'nop5', 0, 5]);

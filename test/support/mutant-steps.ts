@@ -1,6 +1,6 @@
 /** Instructions of the runtime in the emulator's own terms (PV-5), and where they go. */
 import type { Abi } from '../../src/machine/abi.js';
-import { type Block, type Lifter, type Operand, type Slot } from '../../src/machine/ir.js';
+import { type Block, type Lifter, type Op, type Operand, OPS, type Slot } from '../../src/machine/ir.js';
 import type { ProofModel } from '../../src/machine/proof.js';
 import type { Address } from '../../src/units.js';
 
@@ -27,7 +27,17 @@ export function stepAt(lifter: Lifter, bytes: Uint8Array, address: Address): Ste
   const block = lifter.lift(bytes, address, { maxInstructions: 1, startsAt: () => false });
   const { kind } = block.terminator;
   if (kind === 'unknown' || kind === 'fetch' || block.end <= address) return null;
-  return { address, end: block.end, block, target: null };
+  return { address, end: block.end, block: withChoice(lifter, block), target: null };
+}
+
+/** A return under a condition as one to one of two places: no op leaves the instruction. */
+function withChoice({ slots }: Lifter, block: Block): Block {
+  const { ops, terminator } = block;
+  const leave = ops.at(-1);
+  if (leave?.op !== 'leavez' || (terminator.kind !== 'ret' && terminator.kind !== 'ind')) return block;
+  const d = Math.max(slots.firstTemporary, ...ops.map((op) => op.d + 1));
+  const choice: Op = { ...leave, op: 'select', row: OPS.select, d, a: terminator.s, b: leave.c, c: leave.a };
+  return { ...block, ops: [...ops.slice(0, -1), choice], terminator: { ...terminator, s: d } };
 }
 
 /** Places to which an instruction may go, of those that it names itself. */
