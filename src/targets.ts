@@ -175,6 +175,11 @@ function withoutEmulation(still: StillArch): Arch {
   };
 }
 
+let loaded = 0;
+
+/** The machines of files that came so far, a bit for each. */
+export const loadedMachines = (): number => loaded;
+
 /**
  * The machine of a file, loaded when the first file of it comes.
  * @param use  `read`: nothing is executed, and `emulation` must not be asked for
@@ -182,6 +187,7 @@ function withoutEmulation(still: StillArch): Arch {
  */
 export async function loadArch(header: ElfHeader, use: 'read' | 'run' = 'run'): Promise<Arch> {
   const id = targetOf(header);
+  loaded |= 1 << Object.keys(machines).indexOf(id);
   const still = use === 'read' ? stillMachines[id] : undefined;
   return still === undefined ? machines[id]() : withoutEmulation(await still());
 }

@@ -28,6 +28,7 @@ writeFileSync(
   hook,
   `const vm = require('node:vm');
   const { Script } = vm;
+  if (process.env.SECONDS) process.uptime = () => Number(process.env.SECONDS);
   vm.Script = class extends Script {
     constructor(text, options) {
       super(text, options);
@@ -106,6 +107,26 @@ describe('code that is kept', () => {
       const { how: none, ...without } = start(args, bare);
       expect([args, how, none, with_]).toEqual([args, 'used', '', without]);
     }
+  });
+
+  test('a machine that was not seen before is added to the code, once', () => {
+    const file = filled();
+    const before = statSync(file).size;
+    const riscv = join(builtSamples, 'riscv64/core.o');
+    expect(start(['verify', riscv])).toMatchObject({ how: 'used', status: 0 });
+    const { size, mtimeMs } = statSync(file);
+    expect(size).toBeGreaterThan(before);
+    for (const each of [riscv, sample]) expect(start(['verify', each])).toMatchObject({ how: 'used', status: 0 });
+    expect(statSync(file).mtimeMs).toBe(mtimeMs);
+  });
+
+  test('a long command adds what it has executed, once', () => {
+    const file = filled();
+    const times = [0, 2, 2, 0].map((seconds) => {
+      expect(start(['verify', sample], { SECONDS: String(seconds) })).toMatchObject({ how: 'used', status: 0 });
+      return statSync(file).mtimeMs;
+    });
+    expect([times[1]! > times[0]!, times[2], times[3]]).toEqual([true, times[1], times[1]]);
   });
 
   test('packages that are loaded late are found', () => {

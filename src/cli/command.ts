@@ -20,7 +20,7 @@ async function begin(): Promise<void> {
     (module as { enableCompileCache?: () => unknown }).enableCompileCache?.();
     ({ main } = (await import(new URL('./main.js', import.meta.url).href)) as typeof Main);
   }
-  await main(() => kept?.begun());
+  await main((machines) => kept?.begun(machines));
 }
 
 if (process.argv.length === 3 && process.argv[2] === '--version') writeAll(1, new TextEncoder().encode(`${version}\n`));

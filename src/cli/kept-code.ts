@@ -6,7 +6,8 @@
  *
  * The code is a file for each verb below `~/.cache/elftrace/code` (XDG_CACHE_HOME). The first start
  * of a verb leaves an empty one, the second fills it, the third uses it: where each command is the
- * first one, as in a fresh container, nothing is lost. What cannot be read, was made by another V8
+ * first one, as in a fresh container, nothing is lost. It grows when a file of another machine
+ * comes, and with the first command that takes long. What cannot be read, was made by another V8
  * or with other options of it, or could be another user's, is not used. Nothing depends on it but
  * time. NODE_DISABLE_COMPILE_CACHE=1 turns it off.
  */
@@ -25,8 +26,15 @@ import { WHOLE } from './prebuilt.js';
 const FIRST = Buffer.of();
 /** Where V8 cannot keep code: options that the verb sets cannot be taken back (Node 22, `run`). */
 const NONE = Buffer.of(0);
-/** In front of the code: its checksum, since V8 trusts what it reads. It copies what lies odd. */
-const HEADER = 8;
+/**
+ * In front of the code: its checksum, since V8 trusts what it reads; the machines whose files were
+ * seen, for the code has what was executed; V8 and its options then.
+ */
+const HEADER = 16; // V8 copies what lies odd
+
+/** A command of so many seconds has executed more; the bit beside those of machines says so. */
+const LONG_SECONDS = 0.7;
+const LONG = 1 << 30;
 
 /** Loaded where they are needed: they cost as much as what they are asked. */
 const crc32 = (bytes: Uint8Array | string): number => process.getBuiltinModule('node:zlib').crc32(bytes);
@@ -44,25 +52,42 @@ const load = (name: string): Promise<unknown> => import(name);
 /** Files of other versions go, and what writers that were interrupted left. */
 const isOfThis = (name: string): boolean => name.startsWith(WHOLE!) && !/\.\d+$/.test(name);
 
-/** What stands in front of the code, and the code. */
-function withChecksum(code: Buffer): Buffer {
+/** What a file holds. */
+interface Content {
+  readonly code: Buffer;
+  readonly machines: number;
+  readonly tag: number;
+}
+
+function encoded({ code, machines, tag }: Content): Buffer {
   const header = Buffer.alloc(HEADER);
   header.writeUInt32LE(crc32(code));
+  header.writeUInt32LE(machines, 4);
+  header.writeUInt32LE(tag, 8);
   return Buffer.concat([header, code]);
 }
 
-/** The code in a file; null where the file is not whole. */
-function codeIn(file: Buffer): Buffer | null {
+/** What is in a file; null where the file is not whole. */
+function contentOf(file: Buffer): Content | null {
   if (file.length <= HEADER) return null;
   const code = file.subarray(HEADER);
-  return file.readUInt32LE(0) === crc32(code) ? code : null;
+  if (file.readUInt32LE(0) !== crc32(code)) return null;
+  return { code, machines: file.readUInt32LE(4), tag: file.readUInt32LE(8) };
+}
+
+/** The script as it was loaded in this start. */
+interface Loaded {
+  readonly script: Script;
+  /** Of the code that V8 took for it: 0 and what V8 is now where it took none. */
+  readonly machines: number;
+  readonly tag: number;
+  readonly isUsed: boolean;
 }
 
 export class KeptCode {
-  /** Loaded in this start without code, and what V8 was then. */
-  private parsed: { readonly script: Script; readonly tag: number } | null = null;
-  /** Nothing is left to keep. */
-  private isKept = false;
+  private loaded: Loaded | null = null;
+  /** V8 cannot keep code for the verb. */
+  private isNone = false;
 
   private constructor(
     private readonly script: string,
@@ -93,13 +118,14 @@ export class KeptCode {
   load(): typeof main | null {
     try {
       const file = readOwnFile(join(this.folder, this.name));
-      this.isKept = file?.equals(NONE) === true;
-      if (file === null || this.isKept) return null;
-      const cachedData = codeIn(file) ?? undefined;
+      this.isNone = file?.equals(NONE) === true;
+      if (file === null || this.isNone) return null;
+      const content = contentOf(file);
       const text = readFileSync(this.script, 'latin1');
-      const script = new Script(text, { filename: this.script, cachedData });
-      this.isKept = script.cachedDataRejected === false;
-      if (!this.isKept) this.parsed = { script, tag: engineTag() };
+      const script = new Script(text, { filename: this.script, cachedData: content?.code });
+      const isUsed = content !== null && script.cachedDataRejected === false;
+      const { machines, tag } = isUsed ? content : { machines: 0, tag: engineTag() };
+      this.loaded = { script, machines, tag, isUsed };
       const program = script.runInThisContext() as (...scope: unknown[]) => { main: typeof main };
       return program(createRequire(this.script), load, this.script, { exports: {} }).main;
     } catch {
@@ -107,15 +133,23 @@ export class KeptCode {
     }
   }
 
-  /** The command is one that there is, and begins. */
-  begun(): void {
-    if (this.isKept) return;
-    const { parsed } = this;
-    if (parsed === null) this.write(FIRST);
+  /**
+   * The command is one that there is, and begins. What it has executed is kept when it ends, where
+   * that is more than was there.
+   * @param machines  those of its files so far
+   */
+  begun(machines: () => number): void {
+    const { loaded } = this;
+    if (this.isNone) return;
+    if (loaded === null) this.write(FIRST);
     else {
       process.on('exit', () => {
+        const all = loaded.machines | machines() | (process.uptime() > LONG_SECONDS ? LONG : 0);
+        if (loaded.isUsed && all === loaded.machines) return;
         engineAsUsual();
-        this.write(engineTag() === parsed.tag ? withChecksum(parsed.script.createCachedData()) : NONE);
+        const { script, tag, isUsed } = loaded;
+        if (engineTag() === tag) this.write(encoded({ code: script.createCachedData(), machines: all, tag }));
+        else if (!isUsed) this.write(NONE);
       });
     }
   }

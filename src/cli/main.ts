@@ -4,6 +4,7 @@
  */
 import { ElftraceError } from '../errors.js';
 import { forgetInputs } from '../output/inputs.js';
+import { loadedMachines } from '../targets.js';
 import { type Arguments, argumentsOf, DeclaredOptions, DeclaredVerbs, type Verb } from './declared.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { grammarOf } from './grammar.js';
@@ -81,11 +82,14 @@ function shellWords(): readonly string[] {
   return ['completion'];
 }
 
+/** Is told when the verb is one that there is. @param machines  those of its files so far */
+type Begun = (machines: () => number) => void;
+
 /**
  * Reads the words after the rules of `words.ts`; what the verb does is in `action` then.
  * @throws ElftraceError 'usage'
  */
-async function readCommand(begun: () => void): Promise<void> {
+async function readCommand(begun: Begun): Promise<void> {
   if (verb === undefined) throw new ElftraceError('usage', 'name a verb: elftrace --help lists them');
   if (verb === '--help' || verb === '-h' || verb === '--version') return ask([verb]);
   if (verb === '--get-yargs-completions') return ask(given);
@@ -96,7 +100,7 @@ async function readCommand(begun: () => void): Promise<void> {
     const near = didYouMean(verb, [...verbs.names(), 'completion', 'help']);
     throw new ElftraceError('usage', `unknown verb '${verb}'${near}`, { value: verb });
   }
-  begun();
+  begun(loadedMachines);
   const options = DeclaredOptions.of(found.builder, everywhere);
   const { own, guest, mistakable, help } = readWords(verb, words, grammarOf(options, found.words));
   if (help) return ask([verb, '--help', ...(own.includes('--forms') ? ['--forms'] : [])]);
@@ -110,11 +114,8 @@ async function readCommand(begun: () => void): Promise<void> {
   act(found, args);
 }
 
-/**
- * Runs the command of `process.argv`, which must be what it was when this file was evaluated.
- * @param begun  called when the verb is one that there is
- */
-export async function main(begun: () => void): Promise<void> {
+/** Runs the command of `process.argv`, which must be what it was when this file was evaluated. */
+export async function main(begun: Begun): Promise<void> {
   // Several commands may run in one process, one after another.
   forgetInputs();
   freeStandardOutput();
