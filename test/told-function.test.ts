@@ -8,9 +8,20 @@ import { compileModule, HostMemory, instantiate } from '../src/emulator/host.js'
 import { toldFunction } from '../src/emulator/told-function.js';
 import { writeModule } from '../src/emulator/wasm.js';
 import {
-  add, BINARY32, BINARY64, classify, convert, divide, EXCEPTION, fromInteger, multiply, multiplyAdd, squareRoot, subtract,
+  add,
+  BINARY32,
+  BINARY64,
+  classify,
+  convert,
+  divide,
+  EXCEPTION,
+  fromInteger,
+  multiply,
+  multiplyAdd,
+  squareRoot,
+  subtract,
   toInteger,
-} from '../src/float/index.js'; // prettier-ignore
+} from '../src/float/index.js';
 import type { Environment, Format, NumberClass, Result, Rounding } from '../src/float/index.js';
 import { TOLD } from '../src/machine/float-ops.js';
 import type { ToldKind } from '../src/machine/float-ops.js';
@@ -136,11 +147,14 @@ test('conversions: to single, to integers, from integers', () => {
     }
     const integer = random.wide() >> BigInt(random.below(64));
     const bits = BigInt.asUintN(64, integer);
-    for (const [of, flag] of [[BINARY64, 0], [BINARY32, TOLD.single]] as const) {
+    for (const [of, flag] of [
+      [BINARY64, 0],
+      [BINARY32, TOLD.single],
+    ] as const) {
       const make = (rounding: Rounding): Result => fromInteger(of, env(rounding), BigInt.asIntN(64, integer));
       const value = told(TOLD.kinds.integer | flag, [bits, 0n, 0n]);
       if (value !== -1n) expect(value).toBe(wanted(of, make('nearest-even'), make('to-zero')));
-    } // prettier-ignore
+    }
     if (single === -1n) continue;
     decided++;
     expect(single).toBe(wanted(BINARY32, round('nearest-even'), round('to-zero')));

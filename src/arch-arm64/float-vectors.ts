@@ -105,15 +105,22 @@ function rowsOf(add: Add, isScalar: boolean): (name: string, fields: readonly st
         return;
       }
       const operands = elements(floats, f, fields, isScalar);
-      const results = operands[0]!.map((_, i) => compute(floats, width, operands.map((each) => each[i]!)));
+      const results = operands[0]!.map((_, i) =>
+        compute(
+          floats,
+          width,
+          operands.map((each) => each[i]!),
+        ),
+      );
       floats.write(f.n(isScalar ? 'fd' : 'vd'), width, results);
     });
   };
-} // prettier-ignore
+}
 
 export function vectorRows(add: Add): void {
   const [vector, scalar] = [rowsOf(add, false), rowsOf(add, true)];
-  for (const [name, compute] of Object.entries(BINARY)) if (name !== 'fnmul') vector(`${name}-v`, ['vn', 'vm'], compute);
+  for (const [name, compute] of Object.entries(BINARY))
+    if (name !== 'fnmul') vector(`${name}-v`, ['vn', 'vm'], compute);
   for (const [name, compute] of Object.entries(UNARY)) vector(`${name}-v`, ['vn'], compute);
   for (const [name, compute] of Object.entries(BOTH_FORMS)) {
     vector(`${name}-v`, ['vn', 'vm'], compute);
@@ -124,7 +131,10 @@ export function vectorRows(add: Add): void {
     vector(`${name}-vz`, ['vn'], withZero);
     scalar(`${name}-sz`, ['fn'], withZero);
   }
-  for (const [name, compute] of [['fmla', fused(false, false)], ['fmls', fused(true, false)]] as const) {
+  for (const [name, compute] of [
+    ['fmla', fused(false, false)],
+    ['fmls', fused(true, false)],
+  ] as const) {
     vector(`${name}-v`, ['vn', 'vm', 'vd'], compute);
     vector(`${name}-e`, ['vn', 'vem', 'vd'], compute);
     scalar(`${name}-es`, ['fn', 'vem', 'fd'], compute);
@@ -142,7 +152,7 @@ export function vectorRows(add: Add): void {
     exactly(floats, width, x!, result);
     return result;
   });
-} // prettier-ignore
+}
 
 /** Neighbours, of one register or two, and all elements of one. */
 export function acrossRows(add: Add): void {
@@ -194,7 +204,11 @@ export function convertedRows(add: Add): void {
     const upper = 2 * f.n('two');
     const singles = floats.lanes(f.n('vfn'), 32, 4).slice(upper, upper + 2);
     floats.undisturbed();
-    floats.write(f.n('vfl'), 64, singles.map((each) => floats.convert('fwiden', each)));
+    floats.write(
+      f.n('vfl'),
+      64,
+      singles.map((each) => floats.convert('fwiden', each)),
+    );
   });
   add('fcvtn', (floats, _x, f) => {
     const { b, registers } = floats;
@@ -207,11 +221,14 @@ export function convertedRows(add: Add): void {
     const narrow = b.make('or', b.make('zx32', singles[0]!), b.make('shl', singles[1]!, 32n));
     b.to(d, 'pair64', b.make('low64', d), narrow);
   });
-} // prettier-ignore
+}
 
 /** Signs: bits of all elements. */
 export function signRows(add: Add): void {
-  for (const [name, op] of [['fabs-v', 'and'], ['fneg-v', 'xor']] as const) {
+  for (const [name, op] of [
+    ['fabs-v', 'and'],
+    ['fneg-v', 'xor'],
+  ] as const) {
     add(name, (floats, _x, f) => {
       const { b, registers } = floats;
       const sign = widthOfVector(f) === 64 ? 1n << 63n : 0x8000_0000_8000_0000n;
@@ -222,4 +239,4 @@ export function signRows(add: Add): void {
       else b.to(vd, 'pair64', low, b.make(op, b.make('high64', vn), mask));
     });
   }
-} // prettier-ignore
+}

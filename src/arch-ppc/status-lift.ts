@@ -108,9 +108,13 @@ class StatusLifts {
     if ((bit & mask32(EXCEPTIONS)) === 0n) return { mask: bit, bits: bit };
     const fx = mask32(FPSCR.fx);
     const isFresh = x.b.make('seteq', x.b.make('and', this.slots.fpscr, bit), 0n);
-    const bits = x.b.make('or', x.b.make('or', x.b.make('shl', isFresh, 31n), x.b.make('and', this.slots.fpscr, fx)), bit);
+    const bits = x.b.make(
+      'or',
+      x.b.make('or', x.b.make('shl', isFresh, 31n), x.b.make('and', this.slots.fpscr, fx)),
+      bit,
+    );
     return { mask: bit | fx, bits };
-  } // prettier-ignore
+  }
 }
 
 const helper =
@@ -148,16 +152,21 @@ export function statusSemantics(slots: FloatSlots): {
   return {
     classic: [
       // Other bits in a field that older processors do not look at: C libraries execute them there.
-      ...['mffs', 'mffsl', 'mffsce', 'mffscrn', 'mffscrni', 'mffscdrn', 'mffscdrni'].map((name) => [name, mffs] as const),
+      ...['mffs', 'mffsl', 'mffsce', 'mffscrn', 'mffscrni', 'mffscdrn', 'mffscdrni'].map(
+        (name) => [name, mffs] as const,
+      ),
       ['mtfsb0', lifts.writes((_x, f) => ({ mask: bitOf(f), bits: 0n }))],
       ['mtfsb1', lifts.writes((x, f) => lifts.raises(x, bitOf(f)))],
       ['mtfsfi', lifts.writes(immediateField)],
-      ['mtfsf', lifts.writes((x, f) => {
-        const [all, wide, flm] = [wideFlag(x, f, 'l'), wideFlag(x, f, 'w'), f.n('flm')];
-        const low = all ? 0xffff_ffffn : wide ? 0n : mask32(fieldMask(flm));
-        const decimal = x.is64 && (all || (wide && (flm & 1) !== 0)) ? DECIMAL : 0n;
-        return { mask: low | decimal, bits: lifts.source(x, f) };
-      })],
+      [
+        'mtfsf',
+        lifts.writes((x, f) => {
+          const [all, wide, flm] = [wideFlag(x, f, 'l'), wideFlag(x, f, 'w'), f.n('flm')];
+          const low = all ? 0xffff_ffffn : wide ? 0n : mask32(fieldMask(flm));
+          const decimal = x.is64 && (all || (wide && (flm & 1) !== 0)) ? DECIMAL : 0n;
+          return { mask: low | decimal, bits: lifts.source(x, f) };
+        }),
+      ],
       ['mcrfs', helper('mtfs')],
     ],
     power9: [
@@ -166,5 +175,5 @@ export function statusSemantics(slots: FloatSlots): {
       ['mffscrni', of9(lifts.reads(control, (_x, f) => ({ mask: rounding, bits: BigInt(f.n('rm')) })))],
       ...['mffsce', 'mffscdrn', 'mffscdrni'].map((name) => [name, helper('mffs9')] as const),
     ],
-  }; // prettier-ignore
+  };
 }

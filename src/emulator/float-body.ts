@@ -168,8 +168,24 @@ export function isZero(body: Body, local: number, type: 'f32' | 'f64'): void {
 export function ordinary(body: Body, result: number, type: 'f32' | 'f64'): void {
   const { code } = body;
   code.get(result);
-  if (type === 'f64') code.op(F64.bits).i64(1n).op(I64.shl).i64(2n << 53n).op(I64.sub).i64(2045n << 53n).op(I64.ltu); // prettier-ignore
-  else code.op(F32.bits).i32(1).op(I32.shl).i32(2 << 24).op(I32.sub).i32((253 << 24) | 0).op(I32.ltu); // prettier-ignore
+  if (type === 'f64')
+    code
+      .op(F64.bits)
+      .i64(1n)
+      .op(I64.shl)
+      .i64(2n << 53n)
+      .op(I64.sub)
+      .i64(2045n << 53n)
+      .op(I64.ltu);
+  else
+    code
+      .op(F32.bits)
+      .i32(1)
+      .op(I32.shl)
+      .i32(2 << 24)
+      .op(I32.sub)
+      .i32((253 << 24) | 0)
+      .op(I32.ltu);
 }
 
 /** Pushes whether the exponent of a double is between those bounds. */
