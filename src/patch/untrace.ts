@@ -23,8 +23,8 @@ import { planSites } from './plan-sites.js';
 import { planWith, sitesWritten } from './step-columns.js';
 import { planShrinking, type SlotsToDrop } from './shrink-table.js';
 import type { CodeRange, Program } from '../program/program.js';
-import { LIKE, plainSites } from '../sites/plain.js';
-import type { Sites } from '../sites/sites.js';
+import { plainSites } from '../sites/plain.js';
+import { LIKE, type Sites } from '../sites/sites.js';
 import { judge, type VerifyOptions } from '../sites/verdicts.js';
 import type { Address, SiteIndex } from '../units.js';
 

@@ -13,9 +13,6 @@ import type { Sites } from './sites.js';
 /** Values of st_other. */
 const OTHERS = 256;
 
-/** Of `plainSites`: the site reads as the one in front of it, by one object. */
-export const LIKE = 2;
-
 const knownPlaces = new WeakMap<Sites, Uint8Array>();
 const knownSites = new WeakMap<Sites, Uint8Array | null>();
 
@@ -75,7 +72,7 @@ function localEntries({ arch }: Program): Uint8Array {
 
 /**
  * Nonzero for each site that is `ok` without a look at its bytes: they were looked at when it was
- * found; LIKE where it also reads as the one in front of it (`Sites.quiet`). Null: none is, for the
+ * found; LIKE where it also reads as the one in front of it. Null: none is, for the
  * file is one whose sites need more (a loaded image has several TOCs; functions need landing pads).
  */
 export function plainSites(sites: Sites): Uint8Array | null {

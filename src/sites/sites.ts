@@ -59,6 +59,14 @@ export interface FindOptions extends TableOptions {
   readonly signal?: AbortSignal;
 }
 
+/**
+ * The bytes were found to be a site that is off, or on as it was compiled, of which there is
+ * nothing more to say.
+ */
+const QUIET = 1;
+/** So, and it reads as the site in front of it, by one object. */
+export const LIKE = 2;
+
 /** All sites of a program. */
 export class Sites {
   readonly count: number;
@@ -92,11 +100,7 @@ export class Sites {
     private readonly excluded: readonly ReadonlySet<SiteShape>[],
     /** File positions of what was taken out of the tables on purpose, as the record says. */
     readonly untraced: ReadonlySet<number>,
-    /**
-     * 1 where the bytes were found to be a site that is off, or on as it was compiled, of which
-     * there is nothing more to say; 2 where it also reads as the site in front of it, by one
-     * object. 0 elsewhere.
-     */
+    /** QUIET, LIKE, or 0, of each site. */
     readonly quiet: Uint8Array,
   ) {
     this.count = anchor.length;
@@ -939,7 +943,7 @@ class SlotReader {
     this.ipDelta[i] = reading === null ? 0 : reading.ipDelta;
     this.startDelta[i] = reading === null ? 0 : reading.startDelta;
     const isLike = reading === this.last && this.lastSite === i - 1;
-    this.quiet[i] = reading === null || !isQuiet(reading) ? 0 : isLike ? 2 : 1;
+    this.quiet[i] = reading === null || !isQuiet(reading) ? 0 : isLike ? LIKE : QUIET;
     this.last = reading;
     this.lastSite = i;
     return reading;
@@ -1013,7 +1017,7 @@ class SlotReader {
       const range = program.code[rangeOf[i]!]!;
       this.read(i, range, readers[tableOf[i]!]!);
       this.placeRun(range, i, i + 1);
-      if (this.quiet[i + 1] === 2) this.quiet[i + 1] = 1;
+      if (this.quiet[i + 1] === LIKE) this.quiet[i + 1] = QUIET;
     }
     return excluded;
   }
