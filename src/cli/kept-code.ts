@@ -13,11 +13,11 @@
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Script } from 'node:vm';
 import { readOwnFile, writeOwnFile } from '../output/own-files.js';
+import { cacheFolder } from './cache.js';
 import { engineAsUsual } from './compile-late.js';
 import type { main } from './main.js';
 import { WHOLE } from './prebuilt.js';
@@ -27,10 +27,11 @@ const FIRST = Buffer.of();
 /** Where V8 cannot keep code: options that the verb sets cannot be taken back (Node 22, `run`). */
 const NONE = Buffer.of(0);
 /**
- * In front of the code: its checksum, since V8 trusts what it reads; the machines whose files were
- * seen, for the code has what was executed; V8 and its options then.
+ * Bytes in front of the code: its checksum, since V8 trusts what it reads; the machines whose files
+ * were seen, for the code has what was executed; V8 and its options then; room, so that the code is
+ * aligned as V8 wants it.
  */
-const HEADER = 16; // V8 copies what lies odd
+const HEADER = 16;
 
 /** A command of so many seconds has executed more; the bit beside those of machines says so. */
 const LONG_SECONDS = 0.7;
@@ -47,7 +48,8 @@ function hashed(text: string): string {
   return (value >>> 0).toString(16).padStart(8, '0');
 }
 
-const load = (name: string): Promise<unknown> => import(name);
+/** Loads a package for the script, for which V8 does not keep who loads. */
+const importPackage = (name: string): Promise<unknown> => import(name);
 
 /** Files of other versions go, and what writers that were interrupted left. */
 const isOfThis = (name: string): boolean => name.startsWith(WHOLE!) && !/\.\d+$/.test(name);
@@ -97,15 +99,14 @@ export class KeptCode {
 
   /** For a start of a verb; null where nothing is kept. */
   static of(verb: string | undefined): KeptCode | null {
-    const { NODE_DISABLE_COMPILE_CACHE, NODE_OPTIONS, NODE_V8_COVERAGE, XDG_CACHE_HOME } = process.env;
+    const { NODE_DISABLE_COMPILE_CACHE, NODE_OPTIONS, NODE_V8_COVERAGE } = process.env;
     if (WHOLE === null || NODE_DISABLE_COMPILE_CACHE || NODE_V8_COVERAGE) return null;
     if (verb === undefined || !/^[a-z][a-z-]{1,20}$/.test(verb)) return null;
     try {
       const script = join(dirname(fileURLToPath(import.meta.url)), WHOLE);
-      const cache = XDG_CACHE_HOME || join(homedir(), '.cache');
       const engine = hashed([process.version, process.arch, NODE_OPTIONS, ...process.execArgv].join('\n'));
       // One folder for each place that the command is installed in: another version there replaces.
-      return new KeptCode(script, join(cache, 'elftrace', 'code', hashed(script)), `${WHOLE}-${verb}-${engine}`);
+      return new KeptCode(script, join(cacheFolder(), 'code', hashed(script)), `${WHOLE}-${verb}-${engine}`);
     } catch {
       return null; // no home, no folder of ours
     }
@@ -127,7 +128,7 @@ export class KeptCode {
       const { machines, tag } = isUsed ? content : { machines: 0, tag: engineTag() };
       this.loaded = { script, machines, tag, isUsed };
       const program = script.runInThisContext() as (...scope: unknown[]) => { main: typeof main };
-      return program(createRequire(this.script), load, this.script, { exports: {} }).main;
+      return program(createRequire(this.script), importPackage, this.script, { exports: {} }).main;
     } catch {
       return null;
     }

@@ -6,7 +6,7 @@
  */
 import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
-import { endianness, homedir, constants as system } from 'node:os';
+import { endianness, constants as system } from 'node:os';
 import { basename, delimiter, join, resolve } from 'node:path';
 import { DT_RPATH, DT_RUNPATH } from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
@@ -18,6 +18,7 @@ import { keepDirectoryAs, makeDirectory } from '../output/directory.js';
 import { ioError } from '../output/target.js';
 import { jsonSchema, refusalsJson } from '../report/json.js';
 import { version } from '../version.js';
+import { cacheFolder } from './cache.js';
 import { isEverything } from '../native/choice.js';
 import { HEADER_BYTES, SPARES } from '../native/layout.js';
 import { makeSpares, removeSpares } from '../output/spares.js';
@@ -181,8 +182,7 @@ async function writePatched(args: RecordArguments, wanted: string): Promise<numb
 
 /** The patched program in the cache, written where it is not there yet. */
 async function intoCache({ path, laid }: Patched): Promise<string> {
-  const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache');
-  const folder = join(cache, 'elftrace', `${laid.id.slice(0, 16)}-${hash(laid.bytes).slice(0, 16)}`);
+  const folder = join(cacheFolder(), `${laid.id.slice(0, 16)}-${hash(laid.bytes).slice(0, 16)}`);
   const file = join(folder, basename(path));
   makeDirectory(folder);
   const known = fs.statSync(file, { throwIfNoEntry: false });

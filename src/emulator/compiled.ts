@@ -66,6 +66,12 @@ const WORTH_ANEW = 1_000_000;
  */
 const WIDE = 2;
 const MOST_SPREAD = 2500;
+/**
+ * What is paid for waits for others until it has cost so many times its price. All of spread code
+ * is paid for at about the same time.
+ */
+const WAITS = 2;
+const WAITS_IN_SPREAD = 1.25;
 /** Samples that a function needs at least. */
 const LEAST_HEAT = 3;
 /**
@@ -379,7 +385,7 @@ export class CompiledTier {
       return;
     }
     this.pending.add(entry);
-    const most = Math.ceil((this.spread.isWide ? 1.25 : 2) * enough);
+    const most = Math.ceil((this.spread.isWide ? WAITS_IN_SPREAD : WAITS) * enough);
     if (total >= most || this.pending.size >= BATCH_REGIONS) this.flush(entry);
     // It waits for others: counting what is reached of it costs more than a sample.
     else this.due.set(entry, most);
