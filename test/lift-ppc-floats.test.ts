@@ -181,6 +181,11 @@ describe('where qemu departs from the manual', () => {
     expect(after(['frsp', { frt: 2, frb: 3, rc: 0 }], [0x36a0_0000_0000_0000n], 0n)[1]).toBe(0x1_4000n);
   });
 
+  test('a root that was rounded does not make the estimate of its reciprocal larger', () => {
+    // The root of the number below 4 is 2 where it is rounded up, and 1/2 is a single.
+    expect(after(['frsqrtes', { frt: 2, frb: 3, rc: 0 }], [0x400f_ffff_ffff_ffffn], 2n)[0]).toBe(0x3fe0n << 48n);
+  });
+
   test('scalars of VSX on singles round once', () => {
     // 1 + 2^-24 and a little: to double it is a tie to single.
     const machine = ppcMachine('be', [['xsaddsp', { xt: 2, xa: 3, xb: 4 }]]);

@@ -93,6 +93,8 @@ const CLASS: Readonly<Record<NumberClass, number>> = {
  * root.
  */
 export type Operation = 'add' | 'sub' | 'mul' | 'div' | 'sqrt' | 'madd' | 'msub' | 'nmadd' | 'nmsub' | 're' | 'rsqrte';
+/** Those that are rounded once. */
+type Exact = Exclude<Operation, 'rsqrte'>;
 
 /** A result, the exceptions of IEEE 754, and bits VX* of FPSCR. */
 interface Outcome extends Result {
@@ -120,14 +122,8 @@ function environment(from: Format, rounding: Rounding): Environment {
   };
 }
 
-/** The operation as IEEE 754 has it. The root under a reciprocal is rounded by `rounding`. */
-function computed(
-  operation: Operation,
-  of: Format,
-  env: Environment,
-  x: readonly bigint[],
-  rounding: Rounding,
-): Result {
+/** The operation as IEEE 754 has it. */
+function computed(operation: Exact, of: Format, env: Environment, x: readonly bigint[]): Result {
   const [a, b, c] = [x[0]!, x[1]!, x[2]!];
   switch (operation) {
     case 'add':
@@ -142,12 +138,6 @@ function computed(
       return squareRoot(of, env, a);
     case 're':
       return divide(of, env, one(of), a);
-    case 'rsqrte': {
-      const root = squareRoot(of, { ...env, rounding }, a);
-      if (isNan(of, root.bits)) return root;
-      const { bits, flags } = divide(of, env, one(of), root.bits);
-      return { bits, flags: flags | root.flags };
-    }
     case 'madd':
     case 'msub':
     case 'nmadd':
@@ -161,10 +151,10 @@ function computed(
 }
 
 /** Why an operation on numbers, or a product before a NaN is added, is invalid. */
-function invalidCause(operation: Operation, of: Format, x: readonly bigint[]): number {
+function invalidCause(operation: Exact, of: Format, x: readonly bigint[]): number {
   const [a, b] = [x[0]!, x[1] ?? 0n];
   if (operation === 'add' || operation === 'sub') return vxisi;
-  if (operation === 'sqrt' || operation === 'rsqrte') return vxsqrt;
+  if (operation === 'sqrt') return vxsqrt;
   if (operation === 'div') return isZero(of, a) ? vxzdz : vxidi;
   const isProduct = (isZero(of, a) && isInfinite(of, b)) || (isInfinite(of, a) && isZero(of, b));
   return isProduct ? vximz : vxisi;
@@ -175,7 +165,8 @@ function invalidCause(operation: Operation, of: Format, x: readonly bigint[]): n
  * doubles.
  */
 function operate(operation: Operation, from: Format, to: Format, rounding: Rounding, x: readonly bigint[]): Outcome {
-  const nearest = (env: Environment): Result => computed(operation, from, env, x, rounding);
+  if (operation === 'rsqrte') return reciprocalRoot(from, to, rounding, x);
+  const nearest = (env: Environment): Result => computed(operation, from, env, x);
   let result: Result;
   if (from === to) result = nearest(environment(from, rounding));
   else {
@@ -197,6 +188,14 @@ function operate(operation: Operation, from: Format, to: Format, rounding: Round
   }
   const negates = operation.startsWith('n') && !isNan(to, result.bits);
   return { bits: negates ? result.bits ^ to.signBit : result.bits, flags: result.flags, invalid };
+}
+
+/** 1 over the root, which is rounded as well; what the root lost does not make the quotient odd. */
+function reciprocalRoot(from: Format, to: Format, rounding: Rounding, x: readonly bigint[]): Outcome {
+  const root = operate('sqrt', from, from, rounding, x);
+  if (isNan(from, root.bits)) return operate('sqrt', from, to, rounding, x);
+  const quotient = operate('div', from, to, rounding, [one(from), root.bits]);
+  return { ...quotient, flags: quotient.flags | root.flags };
 }
 
 /** How a number is to be rounded to an integer: `null` is as FPSCR says. */
