@@ -7,7 +7,7 @@ import { guardSignals } from '../output/commit.js';
 import type { Deadline } from '../limits/index.js';
 
 /** Milliseconds that a piece should take; limits are looked at as often. */
-const PIECE_MS = 5;
+const PIECE_MS = 20;
 /** Milliseconds between two looks at signals, which cost a turn of the event loop. */
 const TURN_MS = 50;
 const LEAST = 1_000;
