@@ -340,6 +340,7 @@ export {
   compareStates,
   firstDivergence,
   Gates,
+  KeptTranslations,
   Machine,
   registersOf,
   runSchedule,

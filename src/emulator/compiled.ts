@@ -12,10 +12,13 @@
 import { CONTROL } from './host.js';
 import type { HostMemory } from './host.js';
 import type { Block, Lifter, Op } from '../machine/ir.js';
+import type { KeptRegions } from './kept-regions.js';
 import type { GuestMemory } from './memory.js';
 import { ReachedCode } from './reached-code.js';
 import type { ReachedBlock } from './reached-code.js';
 import type { StopName } from './region-frames.js';
+import { RegionKeeper } from './region-keeper.js';
+import type { KeeperParts } from './region-keeper.js';
 import { RegionModules } from './region-modules.js';
 import type { FoundRegion, PlacedRegion } from './region-modules.js';
 import { covers, pagesOf, RegionUnits } from './region-units.js';
@@ -45,6 +48,8 @@ const SPREAD_BLOCKS = 4000;
  * much code a few times costs at most twice what tier 0 takes.
  */
 export const COST = 18_000;
+/** How many times less it costs to take a region that was kept: V8's part is left. */
+const TAKING = 8;
 /** The same for leaving compiled code and coming back, which takes some microseconds. */
 const EXIT_COST = 700;
 /** The same work has to be worth so many times as much when the region is made again. */
@@ -96,6 +101,8 @@ export interface CodeSource extends Omit<BlockSource, 'placed'> {
   instructions(): number;
   /** Tier 0 asks before it executes the block at this address. */
   entered(address: Address): void;
+  /** Whether regions may be taken that were made without hooks. */
+  mayTake(): boolean;
 }
 
 export interface CompiledCounts {
@@ -121,6 +128,7 @@ export class CompiledTier {
   private readonly windows: RegionWindows;
   private readonly modules: RegionModules;
   private readonly units: RegionUnits;
+  private readonly keeper: RegionKeeper | null;
   private readonly reached = new ReachedCode((address) => this.units.isPlace(address));
   /** Addresses at which no region begins, until code changes. */
   private readonly refused = new Set<Address>();
@@ -165,6 +173,7 @@ export class CompiledTier {
     lifter: Lifter,
     memory: GuestMemory,
     private readonly source: CodeSource,
+    kept?: KeptRegions,
     maxModuleBytes = MAX_MODULE_BYTES,
   ) {
     this.windows = new RegionWindows(host, lifter, (address) => source.predictions(address));
@@ -173,6 +182,10 @@ export class CompiledTier {
     memory.onPublish = () => {
       this.windows.publish();
     };
+    const { modules, windows, reached } = this;
+    const excluded = (address: Address): boolean => source.excluded(address);
+    const isPlaced: KeeperParts['isPlaced'] = ({ entry, frame }) => this.units.get(entry)?.frame === frame;
+    this.keeper = kept ? new RegionKeeper(kept, { memory, modules, windows, reached, isPlaced, excluded }) : null;
   }
 
   get counts(): CompiledCounts {
@@ -219,6 +232,7 @@ export class CompiledTier {
       // What is called by its number must begin a region of its own to be found.
       if (place.unit.entry === address || !this.modules.isCalled(address)) return place.packed;
     }
+    if (this.take(address)) return this.find(address);
     const there = place?.packed ?? 0;
     let asked = this.asked.get(address);
     if (!asked) this.asked.set(address, (asked = { count: 0, due: LEAST_ASKED }));
@@ -337,6 +351,7 @@ export class CompiledTier {
   sample(address: Address): void {
     const entry = this.reached.entryOf(address);
     this.spread.add(address, entry);
+    if (!this.units.get(entry) && (this.take(entry) || this.take(address))) return;
     const slowness = this.reached.slownessOf(address);
     const heat = (this.heat.get(address) ?? 0) + slowness;
     this.heat.set(address, heat);
@@ -405,7 +420,7 @@ export class CompiledTier {
    * true when there is one now.
    */
   compile(address: Address, others: readonly Address[] = []): boolean {
-    if (this.units.get(address)) return true;
+    if (this.units.get(address) || (this.take(address) && this.units.get(address))) return true;
     if (this.refused.has(address)) return false;
     if (this.modules.isFull) this.dropAll();
     const wanted = [
@@ -434,7 +449,9 @@ export class CompiledTier {
       }
     }
     if (regions.length === 0) return false;
-    for (const each of this.modules.build(regions)) this.add(each);
+    const built = this.modules.build(regions);
+    this.keeper?.add(built);
+    for (const each of built.regions) this.add(each, COST);
     return this.units.get(address) !== undefined;
   }
 
@@ -468,16 +485,26 @@ export class CompiledTier {
     },
   };
 
-  private add(placed: PlacedRegion): void {
-    const { region, entry } = placed;
-    const size = region.blocks.reduce((sum, { block }) => sum + block.instructions.length, 0);
+  /** Takes the module that was kept for an address; true: there is a region now. */
+  private take(address: Address): boolean {
+    if (!this.keeper || this.modules.isFull || !this.source.mayTake()) return false;
+    for (const each of this.keeper.take(address)) {
+      if (this.units.get(each.entry)) continue;
+      this.add({ ...each, sites: [] }, COST / TAKING);
+    }
+    return this.units.isPlace(address);
+  }
+
+  /** @param cost  of an instruction, in instructions of tier 0 */
+  private add(placed: PlacedRegion, cost: number): void {
+    const { region, entry, size } = placed;
     this.worthAnew.delete(entry);
     this.compiledCount++;
     this.instructionCount += size;
-    this.gains.made(size * COST);
+    this.gains.made(size * cost);
     const added = this.units.add({
       ...placed,
-      ...{ pages: pagesOf(region), made: this.source.instructions(), size },
+      ...{ pages: pagesOf(region), made: this.source.instructions() },
       ...{ misses: 0, jumps: 0, exitsDue: LEAST_EXITS, hasNewTargets: false, dropped: false },
       lastEnd: entry,
       balance: new Balance(),
@@ -519,6 +546,7 @@ export class CompiledTier {
   dropAll(): void {
     for (const unit of this.units.all()) this.drop(unit);
     this.modules.clear();
+    this.keeper?.clear();
     this.units.clearKnown();
     this.refused.clear();
     this.pending.clear();

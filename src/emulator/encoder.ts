@@ -54,7 +54,7 @@ export interface RecordNotes {
 }
 
 /** What asks a block for its entry before its first instruction. */
-type Prefix = 'hook' | 'region' | null;
+export type Prefix = 'hook' | 'region' | null;
 
 type RecordedLifter = Pick<Lifter, 'slots' | 'addressBits'>;
 

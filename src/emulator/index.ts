@@ -13,6 +13,7 @@ export { runSchedule } from './schedule.js';
 export type { PatcherStep, ScheduleResult, ScheduleStep } from './schedule.js';
 export { Gates } from './gates.js';
 export type { CallConvention, CallResult, Gate, GateCall, GateFunction, GateOptions } from './gates.js';
+export { KeptTranslations } from './kept-translations.js';
 export { scanCode } from './scan.js';
 export type { ScanResult, ScannedCall, ScannedCode, UnservedInstruction } from './scan.js';
 export type { EmulationModel, IrEmulation } from '../machine/emulation.js';

@@ -23,6 +23,7 @@ import { Hooks, Watches } from './hooks.js';
 import type { WatchRequest } from './hooks.js';
 import { HostMemory } from './host.js';
 import { Interpreter } from './interpreter.js';
+import type { KeptTranslations } from './kept-translations.js';
 import type { HelperState, Lifter, Slot } from '../machine/ir.js';
 import { GuestMemory } from './memory.js';
 import type { AccessKind, MapRequest } from './memory.js';
@@ -108,6 +109,11 @@ export interface MachineOptions {
    * 1,000,000.
    */
   readonly tierUpAfter?: number;
+  /**
+   * Translations that machines with the same lifter share, one after another or at a time: each
+   * takes what is there, and adds its own. Default: none.
+   */
+  readonly kept?: KeptTranslations;
 }
 
 /** What holds where options say nothing. Tests change it, to run everything in one tier. */
@@ -123,14 +129,14 @@ function assemble(options: MachineOptions, lineBytes: number, machine: () => Mac
   const hooks = new Hooks((address) => {
     tiers.dropCovering(address);
   });
-  const { recordBytes, blockInstructions, tierUpAfter } = options;
+  const { recordBytes, blockInstructions, tierUpAfter, kept } = options;
   const code = { host, lifter, memory, hooks };
-  const translations = new Translations({ ...code, interpreter, fetch, recordBytes, blockInstructions });
+  const translations = new Translations({ ...code, interpreter, fetch, recordBytes, blockInstructions, kept });
   const cpus = new Cpus(host, lifter, memory, (index) => {
     translations.switchTo(index);
   });
   const tier = fetch ? 0 : (options.tier ?? defaults.tier);
-  const tiers = new Tiers({ ...code, cpus, translations, tier, tierUpAfter });
+  const tiers = new Tiers({ ...code, cpus, translations, tier, tierUpAfter, kept });
   const ownStores = lifter.fetch?.ownStores === true;
   const stores = new Stores({ memory, cpus, fetch, translations, tiers, ownStores });
   memory.observer = stores;

@@ -3,6 +3,7 @@
  * never reached is not worth compiling.
  */
 import { FunctionEntries } from './function-entries.js';
+import type { KeptRegion } from './kept-regions.js';
 import type { Terminator } from '../machine/ir.js';
 import type { Address } from '../units.js';
 
@@ -27,6 +28,8 @@ export interface ReachedBlock {
 
 export class ReachedCode {
   private readonly blocks = new Map<Address, ReachedBlock>();
+  /** Where blocks begin of regions that were taken, and that tier 0 need not have reached. */
+  private readonly taken = new Set<Address>();
   private readonly functions = new FunctionEntries();
   /** Where indirect jumps and calls went, by their instructions. */
   private readonly jumps = new Map<Address, Set<Address>>();
@@ -35,7 +38,14 @@ export class ReachedCode {
   constructor(private readonly isPlaced: (address: Address) => boolean) {}
 
   has(address: Address): boolean {
-    return this.blocks.has(address);
+    return this.blocks.has(address) || this.taken.has(address);
+  }
+
+  /** A region was taken, which knows so much of the program. */
+  addTaken({ entry, isFunction, region, targets }: KeptRegion): void {
+    if (isFunction) this.functions.add(entry);
+    for (const { block } of region.blocks) this.taken.add(block.address);
+    for (const [instruction, places] of targets) for (const each of places) this.addTarget(instruction, each);
   }
 
   /** Tier 0 has translated a block. */

@@ -13,8 +13,10 @@ import type { FunctionName, Lifter } from '../machine/ir.js';
 import type { CompileContext, StackPointer } from './region-code.js';
 import { emptyFunction, enterFunction, gotoFunction, probeFunction, STOP_NAMES } from './region-frames.js';
 import type { StopName } from './region-frames.js';
+import type { KeptModule, RegionNumbers } from './kept-regions.js';
 import type { RegionWindows } from './region-windows.js';
-import type { Region } from './regions.js';
+import { lastInstruction } from './regions.js';
+import type { Region, RegionExtent } from './regions.js';
 import { fusesMultiplyAdd } from './fused.js';
 import { writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
@@ -41,6 +43,8 @@ export interface FoundRegion {
 
 /** A region whose code is written. */
 interface WrittenRegion extends FoundRegion {
+  /** Its number in the module. */
+  readonly number: number;
   /** Instructions that are to blame when a shared check fails, by the instruction that makes it. */
   readonly groups: ReadonlyMap<Address, readonly Address[]>;
   /** Host address of its word in `FRAMES`, and what stands there while the region is there. */
@@ -49,10 +53,23 @@ interface WrittenRegion extends FoundRegion {
 }
 
 /** A region that can be called. */
-export interface PlacedRegion extends WrittenRegion {
+export interface PlacedRegion extends Omit<WrittenRegion, 'region'> {
+  readonly region: RegionExtent;
+  /** Instructions of its blocks, those of copies too. */
+  readonly size: number;
+  /** Its indirect branches. */
+  readonly sites: readonly Address[];
   /** Its entry of the table. */
   readonly index: number;
 }
+
+/** A module that was made. */
+export interface BuiltModule {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly regions: readonly PlacedRegion[];
+}
+
+const exportName = (number: number): string => `r${number}`;
 
 type RunFunction = (...values: number[]) => unknown;
 
@@ -175,7 +192,7 @@ export class RegionModules {
   }
 
   /** Makes one module of regions; those that have an entry of the table can be called then. */
-  build(regions: readonly FoundRegion[]): readonly PlacedRegion[] {
+  build(regions: readonly FoundRegion[]): BuiltModule {
     const used = new Set<FunctionName>();
     const firstHelper = regions.length + COMMON.length;
     const members = new Map(regions.map(({ entry }, number) => [entry, number]));
@@ -184,7 +201,7 @@ export class RegionModules {
       pointer: this.pointer,
       addressBits: this.lifter.addressBits,
       state: STATE,
-      fuses: (this.fuses ??= fusesMultiplyAdd(this.host)),
+      fuses: this.isFusing,
       memberIndex: (address) => members.get(address) ?? null,
       tableIndex: (address) => this.tableIndex(address),
       functionIndex: (name) => {
@@ -207,14 +224,19 @@ export class RegionModules {
           groups.set(first, places);
         },
       });
-      functions.push(compiler.compile(`r${functions.length}`));
-      written.push({ entry, region, groups, frame, frameBytes: compiler.frameBytes });
+      const number = functions.length;
+      functions.push(compiler.compile(exportName(number)));
+      written.push({ entry, region, number, groups, frame, frameBytes: compiler.frameBytes });
     }
     const bytes = writeModule([...functions, ...this.common, ...someFunctions(used, firstHelper)], 0);
-    const exports = instantiate(compileModule(bytes), this.host, this.table);
+    const exports = this.instantiate(bytes);
+    return { bytes, regions: written.flatMap((each) => this.place(each, exports[exportName(each.number)])) };
+  }
+
+  private instantiate(bytes: Uint8Array<ArrayBuffer>): Readonly<Record<string, unknown>> {
     this.bytes += bytes.length;
     this.count++;
-    return written.flatMap((each, number) => this.place(each, exports[`r${number}`]));
+    return instantiate(compileModule(bytes), this.host, this.table);
   }
 
   /** Where the table is full the region stays uncalled. */
@@ -223,7 +245,38 @@ export class RegionModules {
     if (index === 0) return [];
     this.table.set(index, code);
     this.host.u32[written.frame >> 2] = written.frameBytes;
-    return [{ ...written, index }];
+    const blocks = written.region.blocks.map(({ block }) => block);
+    const size = blocks.reduce((sum, { instructions }) => sum + instructions.length, 0);
+    const indirect = blocks.filter(({ terminator: { kind } }) => kind === 'ind' || kind === 'calli');
+    return [{ ...written, index, size, sites: indirect.map(lastInstruction) }];
+  }
+
+  /** Whether the engine fuses multiplications and additions, as far as code of modules asks. */
+  get isFusing(): boolean {
+    return (this.fuses ??= fusesMultiplyAdd(this.host));
+  }
+
+  /** The numbers that code of modules has in it. */
+  get numbers(): Pick<RegionNumbers, 'indices' | 'frames'> {
+    return { indices: [...this.indices.keys()], frames: this.frameCount };
+  }
+
+  /** Begins with the numbers of another machine; nothing was made yet. */
+  begin({ indices, frames }: Pick<RegionNumbers, 'indices' | 'frames'>): void {
+    this.indices = new Map(indices.map((address, number) => [address, number + 1]));
+    for (let i = 0; i < frames; i++) this.newFrame();
+  }
+
+  /**
+   * Takes regions of a module that was made by a machine whose numbers this one began with.
+   * @param regions  those that are to be called; others of the module are not there
+   */
+  take({ bytes, regions }: KeptModule): void {
+    const exports = this.instantiate(bytes);
+    for (const { number, index, frame, frameBytes } of regions) {
+      this.table.set(index, exports[exportName(number)]);
+      this.host.u32[frame >> 2] = frameBytes;
+    }
   }
 
   /** The region is not executed any more. */

@@ -8,7 +8,7 @@ import { LookupTable } from './lookup-table.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
 import type { PlacedRegion } from './region-modules.js';
-import type { Region } from './regions.js';
+import type { RegionExtent } from './regions.js';
 import type { Balance } from './short-stays.js';
 import type { Address } from '../units.js';
 
@@ -18,8 +18,6 @@ export interface Unit extends PlacedRegion {
   readonly pages: ReadonlySet<number>;
   /** Instructions that the machine had executed when it was made. */
   readonly made: number;
-  /** Instructions of its blocks, those of copies too. */
-  readonly size: number;
   misses: number;
   jumps: number;
   /** Exits of one kind at which it is looked at whether it is made anew. */
@@ -178,12 +176,12 @@ export class RegionUnits {
 }
 
 /** True when an instruction of the region holds the address. */
-export function covers(region: Region, address: Address): boolean {
+export function covers(region: RegionExtent, address: Address): boolean {
   return region.blocks.some(({ block }) => address >= block.address && address < block.end);
 }
 
 /** Numbers of the pages that hold code of a region. */
-export function pagesOf(region: Region): ReadonlySet<number> {
+export function pagesOf(region: RegionExtent): ReadonlySet<number> {
   const pages = new Set<number>();
   for (const { block } of region.blocks) {
     const last = block.end > block.address ? block.end - 1n : block.address;

@@ -5,6 +5,7 @@
  */
 import { CELL, CONTROL, HINT, STATE, WINDOW } from './host.js';
 import type { HostMemory } from './host.js';
+import type { RegionNumbers } from './kept-regions.js';
 import type { Lifter, Op } from '../machine/ir.js';
 import type { CompileContext, Site } from './region-code.js';
 import type { Region } from './regions.js';
@@ -37,6 +38,18 @@ export class RegionWindows {
     private readonly lifter: Lifter,
     private readonly predictions: (address: Address) => readonly PredictedAccess[],
   ) {}
+
+  /** The numbers that code of regions has in it. */
+  get numbers(): Pick<RegionNumbers, 'cells' | 'searches'> {
+    return { cells: [...this.cells.values()].map(({ base, host }) => ({ base, host })), searches: this.searches };
+  }
+
+  /** Begins with the numbers of another machine; no region was made yet. */
+  begin({ cells, searches }: Pick<RegionNumbers, 'cells' | 'searches'>): void {
+    for (const { base, host } of cells) this.cellsOf(base, host);
+    for (let i = 0; i < Math.min(searches, HINT.count); i++) this.search();
+    this.searches = searches;
+  }
 
   /** Accesses of the instruction go to several windows: they are compiled so from now on. */
   mayGoAnywhere(instruction: Address): void {

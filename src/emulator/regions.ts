@@ -95,8 +95,15 @@ export interface Region {
   readonly entries: readonly number[];
 }
 
+/** The blocks of a region, as far as others than its compiler ask for them. */
+export interface RegionExtent {
+  readonly blocks: readonly { readonly block: Pick<Block, 'address' | 'end'> }[];
+  /** Numbers of the blocks at which it can be begun; the first is 0. */
+  readonly entries: readonly number[];
+}
+
 /** Address of the last instruction. */
-function lastInstruction(block: Block): Address {
+export function lastInstruction(block: Block): Address {
   return block.instructions.at(-1) ?? block.address;
 }
 

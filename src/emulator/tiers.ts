@@ -9,6 +9,7 @@ import { CONTROL } from './host.js';
 import type { HostMemory } from './host.js';
 import type { Hooks } from './hooks.js';
 import { predictions } from './encoder.js';
+import type { KeptTranslations } from './kept-translations.js';
 import type { Lifter } from '../machine/ir.js';
 import { CODE_PAGE_BITS } from './memory.js';
 import type { GuestMemory } from './memory.js';
@@ -26,6 +27,9 @@ import type { Address } from '../units.js';
 const SLICE = 2_000_000;
 /** Runs of fewer instructions stay in tier 0: compiled code could not begin a loop with them. */
 const LEAST_COMPILED = 200;
+/** Instructions after which something is compiled at first, or taken that was kept. */
+const COMPILED_AFTER = 1_000_000;
+const TAKEN_AFTER = 100_000;
 /** Indirect calls, and as many jumps, that are remembered until compiling begins. */
 const BRANCHES_KEPT = 4096;
 
@@ -39,6 +43,7 @@ export interface TiersOptions {
   readonly tier: 'auto' | 0 | 1;
   /** Instructions that all CPUs together execute before something is compiled, for `auto`. */
   readonly tierUpAfter: number | undefined;
+  readonly kept: KeptTranslations | undefined;
 }
 
 export class Tiers {
@@ -59,7 +64,8 @@ export class Tiers {
 
   constructor(private readonly options: TiersOptions) {
     this.tier = options.tier;
-    this.tierUpAfter = this.tier === 1 ? 0 : (options.tierUpAfter ?? 1_000_000);
+    const usual = options.kept?.regions.isEmpty === false ? TAKEN_AFTER : COMPILED_AFTER;
+    this.tierUpAfter = this.tier === 1 ? 0 : (options.tierUpAfter ?? usual);
   }
 
   /** The highest tier that has executed an instruction. */
@@ -82,7 +88,7 @@ export class Tiers {
 
   private beginCompiling(): CompiledTier {
     const { lifter, host, memory, translations } = this.options;
-    const compiled = new CompiledTier(host, lifter, memory, this.codeSource());
+    const compiled = new CompiledTier(host, lifter, memory, this.codeSource(), this.options.kept?.regions);
     for (const each of translations.blocks.values()) compiled.translated(each);
     for (const [site, target] of this.indirectCalls) compiled.calledFrom(site, target);
     for (const [site, target] of this.indirectJumps) compiled.jumped(site, target);
@@ -111,6 +117,7 @@ export class Tiers {
       },
       known: (address) => this.tier === 1 || blocks.has(address),
       instructions: () => cpus.totalInstructions,
+      mayTake: () => !hooks.any,
       entered: (address) => {
         const known = blocks.get(address);
         if (known && known.prefix !== 'region') translations.drop(known);

@@ -6,14 +6,17 @@
  * its own, made from the bytes that it sees, and a store to code drops nothing until the CPU
  * synchronises.
  */
+import { guardAt } from './code-bytes.js';
 import type { CompiledTier } from './compiled.js';
 import type { FetchBuffers } from './fetch.js';
 import { RECORDS_END, RECORDS_START } from './host.js';
 import type { HostMemory } from './host.js';
+import { RECORD_BYTES } from './handlers.js';
 import type { Hooks } from './hooks.js';
 import { describeRecords, encodedBound, writeBlock, writeDropped } from './encoder.js';
 import type { RecordNotes } from './encoder.js';
 import type { Interpreter } from './interpreter.js';
+import type { CodeAt, KeptTranslations } from './kept-translations.js';
 import type { Block, Lifter, LiftLimits, Terminator } from '../machine/ir.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
@@ -85,6 +88,8 @@ export interface TranslationsOptions {
   readonly recordBytes: number | undefined;
   /** Most instructions of a block. */
   readonly blockInstructions: number | undefined;
+  /** What other machines with the lifter have translated. */
+  readonly kept: KeptTranslations | undefined;
 }
 
 export class Translations {
@@ -269,10 +274,10 @@ export class Translations {
   translate(address: Address): Translated | null {
     const known = this.blocks.get(address);
     if (known) return known;
-    const block = this.lift(address, this.blockInstructions);
-    if (!block) return null;
-    if (this.recordsEnd + encodedBound(block.ops.length) > this.chunks[this.chunk]!.end) this.makeRoom();
-    const translated = this.encode(block, this.recordsEnd, this.prefixOf(address), this.options.fetch !== null);
+    const prefix = this.prefixOf(address);
+    const code = prefix === 'hook' ? null : this.keepable(address);
+    const translated = (code && this.fromKept(code, prefix)) ?? this.newBlock(address, prefix, code);
+    if (!translated) return null;
     this.compiled?.translated(translated);
     this.recordsEnd = translated.recordsEnd;
     this.blocks.set(address, translated);
@@ -280,6 +285,51 @@ export class Translations {
     const last = lastPage(translated);
     for (let page = firstPage(translated); page <= last; page++) this.markPage(page, translated);
     return translated;
+  }
+
+  /** Lifts a block and writes its records. */
+  private newBlock(address: Address, prefix: Translated['prefix'], code: CodeAt | null): Translated | null {
+    const { fetch, kept, host } = this.options;
+    const block = this.lift(address, this.blockInstructions);
+    if (!block) return null;
+    this.needRoom(encodedBound(block.ops.length));
+    const translated = this.encode(block, this.recordsEnd, prefix, fetch !== null);
+    if (code && prefix === null) kept!.add(code, block, host, translated.header, translated.recordsEnd);
+    return translated;
+  }
+
+  /** The code at an address, where what is made of it depends on nothing that is not compared. */
+  private keepable(address: Address): CodeAt | null {
+    const { fetch, hooks, kept, memory } = this.options;
+    if (kept === undefined || fetch || hooks.any || this.blockInstructions < MAX_BLOCK_INSTRUCTIONS) return null;
+    const code = memory.code(address, MAX_CODE_BYTES);
+    if (!code) return null;
+    const guarded = guardAt(memory, address);
+    // What is behind the window may be guarded in another way.
+    if (guarded !== 0 && guardAt(memory, address + BigInt(code.length - 1)) !== guarded) return null;
+    return { address, code, guarded };
+  }
+
+  /** A block that another machine has translated. */
+  private fromKept(code: CodeAt, prefix: Translated['prefix']): Translated | null {
+    const { kept, host } = this.options;
+    const found = kept!.find(code);
+    if (!found) return null;
+    const { end, count, last, terminator, recordsBytes } = found;
+    this.needRoom(recordsBytes + RECORD_BYTES);
+    const header = this.recordsEnd;
+    return {
+      address: code.address,
+      ...{ end, count, last, terminator, header, prefix },
+      recordsEnd: kept!.write(found, host, header, prefix),
+      home: this.blocks,
+      described: null,
+      dropped: false,
+    };
+  }
+
+  private needRoom(bytes: number): void {
+    if (this.recordsEnd + bytes > this.chunks[this.chunk]!.end) this.makeRoom();
   }
 
   private markPage(page: number, translated: Translated): void {

@@ -55,6 +55,8 @@ export interface ProcessOptions {
   /** Whether hot code is compiled (`MachineOptions`). */
   readonly tier?: MachineOptions['tier'];
   readonly tierUpAfter?: number;
+  /** Translations that the machines of all processes share (`MachineOptions`). */
+  readonly kept?: MachineOptions['kept'];
   /** What the wall clock shows at the start: nanoseconds since 1970. Default: 2030-01-01 (UTC). */
   readonly date?: bigint;
   /** How threads share the CPU. Default: slices of one length, in turn. */
@@ -104,6 +106,7 @@ export function startProcess(options: ProcessOptions): Process {
     machine: {
       ...(options.tier !== undefined && { tier: options.tier }),
       ...(options.tierUpAfter !== undefined && { tierUpAfter: options.tierUpAfter }),
+      ...(options.kept && { kept: options.kept }),
     },
     memoryBytes: options.memoryBytes ?? Infinity,
     processes: options.processes,

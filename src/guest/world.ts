@@ -102,7 +102,7 @@ export interface WorldOptions {
   readonly date: bigint;
   /** How threads share the CPU. */
   readonly slices: Slices;
-  readonly machine: Pick<MachineOptions, 'tier' | 'tierUpAfter'>;
+  readonly machine: Pick<MachineOptions, 'tier' | 'tierUpAfter' | 'kept'>;
   /** Most bytes of memory of all processes together. */
   readonly memoryBytes: number;
   /** Most processes at a time. */

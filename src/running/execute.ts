@@ -5,7 +5,7 @@
 import type { Arch } from '../machine/arch.js';
 import { targetOf } from '../targets.js';
 import { readElf } from '../elf/read.js';
-import type { Machine, StopReason } from '../emulator/index.js';
+import type { KeptTranslations, Machine, StopReason } from '../emulator/index.js';
 import {
   type CallOutcome,
   type FileSystem,
@@ -97,6 +97,8 @@ export interface RunOptions {
   readonly oracle: (nameOf: TraceHeader['nameOf']) => readonly TraceSink[];
   /** True when functions are to be named although no oracle runs. */
   readonly named: boolean;
+  /** Translations of before, and for later. */
+  readonly kept: KeptTranslations | undefined;
 }
 
 /** Thrown out of the system call with which the program wrote more than it may. */
@@ -234,6 +236,7 @@ function startGuest(loaded: RunImage, options: RunOptions): Started {
     onOutput: limitedOutput(options.onOutput, options.limits.output),
     onInput: options.onInput,
     tier: request.tier,
+    ...(options.kept && { kept: options.kept }),
     slices: request.slices,
     ...(request.date === null ? {} : { date: request.date }),
     memoryBytes: options.limits.memory,

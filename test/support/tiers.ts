@@ -6,7 +6,7 @@
 import { compareStates, Machine } from '../../src/emulator/index.js';
 import { startHere } from './c-programs.js';
 import type { PpcTarget } from './c-programs.js';
-import type { Lifter, Snapshot, StopReason } from '../../src/emulator/index.js';
+import type { KeptTranslations, Lifter, Snapshot, StopReason } from '../../src/emulator/index.js';
 import type { Process } from '../../src/guest/index.js';
 
 /** Numbers of a linear congruential generator, 0 to `below` - 1. */
@@ -178,8 +178,15 @@ export interface RandomRun {
  * One random program on two machines, one for each tier, with everything that may happen to a
  * program between two slices: registers and code are changed, hooks and watches come and go, memory
  * is mapped anew, CPUs are switched, snapshots restored. The same seed does the same.
+ * @param kept  translations that the compiled one takes and adds to
  */
-export function randomProgram(name: string, lifter: Lifter, seed: number, steps: number): RandomRun {
+export function randomProgram(
+  name: string,
+  lifter: Lifter,
+  seed: number,
+  steps: number,
+  kept?: KeptTranslations,
+): RandomRun {
   let pool = pools.get(name);
   if (!pool) {
     pool = poolOf(lifter, randomNumbers(7));
@@ -195,7 +202,7 @@ export function randomProgram(name: string, lifter: Lifter, seed: number, steps:
   };
   const events: [string[], string[]] = [[], []];
   const tier = random(4) === 0 ? ({ tier: 'auto', tierUpAfter: 300 } as const) : ({ tier: 1 } as const);
-  const machines = [new Machine({ lifter, tier: 0 }), new Machine({ lifter, ...tier })] as const;
+  const machines = [new Machine({ lifter, tier: 0 }), new Machine({ lifter, ...tier, ...(kept && { kept }) })] as const;
   const both = (act: (machine: Machine, which: 0 | 1) => void): void => {
     act(machines[0], 0);
     act(machines[1], 1);
