@@ -1,24 +1,13 @@
 /** What V8 has compiled of the command line, kept from one start to the next. */
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { type CliResult, cliPath } from './support/cli.js';
+import type { CliResult } from './support/cli.js';
+import { OwnCache } from './support/own-cache.js';
 import { builtSamples } from './support/pipeline.js';
-import { spawnSync } from './support/spawn.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'elftrace-kept-'));
-const cache = join(folder, 'cache');
+const own = new OwnCache();
+const { folder, cache } = own;
 const log = join(folder, 'log');
 const hook = join(folder, 'hook.cjs');
 const sample = join(builtSamples, 'x86-64/core.o');
@@ -39,10 +28,10 @@ writeFileSync(
 );
 
 afterAll(() => {
-  rmSync(folder, { recursive: true, force: true });
+  own.remove();
 });
 beforeEach(() => {
-  rmSync(cache, { recursive: true, force: true });
+  own.clear();
 });
 
 interface Start extends CliResult {
@@ -52,19 +41,11 @@ interface Start extends CliResult {
 
 function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Start {
   rmSync(log, { force: true });
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['-r', hook, cliPath, ...args], {
-    encoding: 'utf8',
-    env: { ...process.env, NODE_OPTIONS: '', NODE_V8_COVERAGE: '', XDG_CACHE_HOME: cache, ...env },
-  });
-  return { status, stdout, stderr, how: existsSync(log) ? readFileSync(log, 'utf8') : '' };
+  const result = own.run(args, env, ['-r', hook]);
+  return { ...result, how: existsSync(log) ? readFileSync(log, 'utf8') : '' };
 }
 
-/** The files that are kept. */
-function kept(): readonly string[] {
-  const all = join(cache, 'elftrace', 'code');
-  if (!existsSync(all)) return [];
-  return readdirSync(all).flatMap((place) => readdirSync(join(all, place)).map((name) => join(all, place, name)));
-}
+const kept = (): readonly string[] => own.files('code');
 const theFile = (): string => {
   const files = kept();
   expect(files).toHaveLength(1);

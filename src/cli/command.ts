@@ -10,6 +10,7 @@ import module from 'node:module';
 import { version } from '../version.js';
 import { KeptCode } from './kept-code.js';
 import type * as Main from './main.js';
+import { WHOLE } from './prebuilt.js';
 import { writeAll } from './write-all.js';
 
 async function begin(): Promise<void> {
@@ -20,7 +21,7 @@ async function begin(): Promise<void> {
     (module as { enableCompileCache?: () => unknown }).enableCompileCache?.();
     ({ main } = (await import(new URL('./main.js', import.meta.url).href)) as typeof Main);
   }
-  await main((machines) => kept?.begun(machines));
+  await main((machines) => kept?.begun(machines), WHOLE);
 }
 
 if (process.argv.length === 3 && process.argv[2] === '--version') writeAll(1, new TextEncoder().encode(`${version}\n`));

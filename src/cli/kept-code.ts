@@ -17,7 +17,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Script } from 'node:vm';
 import { readOwnFile, writeOwnFile } from '../output/own-files.js';
-import { cacheFolder } from './cache.js';
+import { cacheFolder, crc32, hashed } from './cache.js';
 import { engineAsUsual } from './compile-late.js';
 import type { main } from './main.js';
 import { WHOLE } from './prebuilt.js';
@@ -37,16 +37,8 @@ const HEADER = 16;
 const LONG_SECONDS = 0.7;
 const LONG = 1 << 30;
 
-/** Loaded where they are needed: they cost as much as what they are asked. */
-const crc32 = (bytes: Uint8Array | string): number => process.getBuiltinModule('node:zlib').crc32(bytes);
+/** Loaded where it is needed. */
 const engineTag = (): number => process.getBuiltinModule('node:v8').cachedDataVersionTag();
-
-/** A short name for a text (FNV-1a). */
-function hashed(text: string): string {
-  let value = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
-  return (value >>> 0).toString(16).padStart(8, '0');
-}
 
 /** Loads a package for the script, for which V8 does not keep who loads. */
 const importPackage = (name: string): Promise<unknown> => import(name);

@@ -5,6 +5,7 @@
 import { ElftraceError } from '../errors.js';
 import { forgetInputs } from '../output/inputs.js';
 import { loadedMachines } from '../targets.js';
+import { nameBundle } from './cache.js';
 import { type Arguments, argumentsOf, DeclaredOptions, DeclaredVerbs, type Verb } from './declared.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { grammarOf } from './grammar.js';
@@ -114,8 +115,12 @@ async function readCommand(begun: Begun): Promise<void> {
   act(found, args);
 }
 
-/** Runs the command of `process.argv`, which must be what it was when this file was evaluated. */
-export async function main(begun: Begun): Promise<void> {
+/**
+ * Runs the command of `process.argv`, which must be what it was when this file was evaluated.
+ * @param bundle  what this code is called, for what is kept of its work; null: nothing is kept
+ */
+export async function main(begun: Begun, bundle: string | null = null): Promise<void> {
+  nameBundle(bundle);
   // Several commands may run in one process, one after another.
   forgetInputs();
   freeStandardOutput();

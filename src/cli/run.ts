@@ -41,6 +41,7 @@ import { readInputBytes, replayedInput } from './guest-input.js';
 import { commandDeadline, commandLimits } from './limits.js';
 import { hash } from './hash.js';
 import { Pace } from './pace.js';
+import { type KeptRun, keptRun } from './kept-translations.js';
 import { loadImage, type Loaded } from './run-image.js';
 import { linePattern } from './patterns.js';
 import { profileJson, profileNotices } from './probe-counts.js';
@@ -424,6 +425,10 @@ function systemOf(
   };
 }
 
+/** Translations of a program that runs as users run it. */
+const keptOf = ({ tier, cpu }: RunArguments, { input, arch }: Loaded): KeptRun | null =>
+  tier === 'auto' ? keptRun(input.path, arch.target.id, cpu) : null;
+
 /** Both images of `--compare`, or the one of a plain run. */
 interface Runs {
   readonly loaded: Loaded;
@@ -442,8 +447,9 @@ interface FirstRun {
 }
 
 /** Runs the original, too, and compares; says the answer. */
-async function compareWith(original: Loaded, { loaded, request, argv }: Runs, first: FirstRun) {
+async function compareWith(args: RunArguments, original: Loaded, { loaded, request, argv }: Runs, first: FirstRun) {
   const captured = capture();
+  const kept = keptOf(args, original);
   const other = await execute(original, {
     ...systemOf(original, `${original.input.name} (original)`),
     argv,
@@ -453,7 +459,9 @@ async function compareWith(original: Loaded, { loaded, request, argv }: Runs, fi
     onOutput: captured.receive,
     oracle: () => [],
     named: false,
+    kept: kept?.kept,
   });
+  kept?.end();
   const details = await reportEnd(original, other);
   const results = [resultOf(first.execution, first.captured), resultOf(other, captured)] as const;
   const comparison = compareRuns(...results, first.ignore, commandDeadline());
@@ -515,8 +523,10 @@ async function runImages(args: RunArguments, runs: Runs, ignore: FirstRun['ignor
   const counts = request.profile ? profile() : null;
   const input = replayedInput();
   const captured = original ? capture() : null;
+  const kept = keptOf(args, loaded);
   const execution = await execute(loaded, {
     ...systemOf(loaded, loaded.input.name),
+    kept: kept?.kept,
     argv,
     script: loaded.script,
     request,
@@ -531,6 +541,7 @@ async function runImages(args: RunArguments, runs: Runs, ignore: FirstRun['ignor
     oracle: oracleSinks(request, traceFile, counts, loaded.input.name),
     named: trace?.source === 'guest',
   });
+  kept?.end();
   if (trace?.source === 'guest' && traceFile) writeRing(traceFile.write, trace.format, loaded, execution);
   traceFile?.close();
   guestOutput?.close();
@@ -539,7 +550,7 @@ async function runImages(args: RunArguments, runs: Runs, ignore: FirstRun['ignor
   const status: Record<string, Json> = { schema: jsonSchema, ...statusJson(loaded, execution, details) };
   let exit = exitOf(end);
   if (original && captured) {
-    const compared = await compareWith(original, runs, { execution, captured, input: input(), ignore });
+    const compared = await compareWith(args, original, runs, { execution, captured, input: input(), ignore });
     status['compare'] = compared.json;
     exit = compared.exit;
   } else if (end.kind === 'returned' && args.call !== undefined) {

@@ -11,6 +11,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -40,16 +41,28 @@ export function readOwnFile(path: string): Buffer | null {
  * @param stays  which other files of the folder stay
  * @throws where the system does
  */
-export function writeOwnFile(
-  folder: string,
-  name: string,
-  bytes: Uint8Array,
-  stays: (name: string) => boolean = () => true,
-): void {
+export function writeOwnFile(folder: string, name: string, bytes: Uint8Array, stays: (name: string) => boolean): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   for (const each of readdirSync(folder)) if (!stays(each)) rmSync(join(folder, each), { force: true });
   const path = join(folder, name);
   const fresh = `${path}.${process.pid}`;
   writeFileSync(fresh, bytes, { mode: 0o600 });
   renameSync(fresh, path);
+}
+
+/** Takes the oldest files of a folder away until there are at most so many, of so many bytes. */
+export function trimFolder(folder: string, most: { readonly files: number; readonly bytes: number }): void {
+  const files = readdirSync(folder).map((name) => {
+    const { size, mtimeMs } = statSync(join(folder, name));
+    return { name, size, mtimeMs };
+  });
+  let left = files.length;
+  let bytes = files.reduce((sum, { size }) => sum + size, 0);
+  files.sort((a, b) => a.mtimeMs - b.mtimeMs);
+  for (const { name, size } of files) {
+    if (left <= most.files && bytes <= most.bytes) return;
+    rmSync(join(folder, name), { force: true });
+    left--;
+    bytes -= size;
+  }
 }
