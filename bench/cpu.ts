@@ -9,11 +9,12 @@ import { spawnSync } from 'node:child_process';
 export function childSeconds(
   command: string,
   args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
 ): { readonly seconds: number; readonly output: string } {
   const script = 'TIMEFORMAT="CPU %3U %3S"; time "$@"';
   const result = spawnSync('bash', ['-c', script, 'bash', command, ...args], {
     encoding: 'latin1',
-    env: { PATH: process.env['PATH'], LC_ALL: 'C' },
+    env: { PATH: process.env['PATH'], LC_ALL: 'C', ...environment },
     maxBuffer: 1 << 28,
   });
   const match = /CPU ([\d.]+) ([\d.]+)\s*$/.exec(result.stderr);

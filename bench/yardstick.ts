@@ -1,12 +1,14 @@
 /**
  * Whole programs that were written to measure with, on every machine:
  * `npm run bench -- yardstick [MACHINE…] [PROGRAM…] [--seconds S]… [--level O1|O2|Os]…
- * [--set tuning|reporting|floats|classic|all] [--runs N] [--unicorn]`. CPU time of whole processes,
- * start and translation included, of `elftrace run` and of qemu-user, in turn; with `--unicorn` of
- * libunicorn, too, on the machines that it has, where it is installed (it takes ten to thirty times
- * as long). `--seconds` is how long a run takes under qemu-user (0.1, 1, 10): the number of turns
- * that take as long is found first. `--set classic` is n-body, LINPACK, Mandelbrot, FFT, strings
- * and compression.
+ * [--set tuning|reporting|floats|classic|all] [--runs N] [--first] [--unicorn]`. CPU time of whole
+ * processes, start and translation included, of `elftrace run` and of qemu-user, in turn; with
+ * `--unicorn` of libunicorn, too, on the machines that it has, where it is installed (it takes ten
+ * to thirty times as long). `--seconds` is how long a run takes under qemu-user (0.1, 1, 10): the
+ * number of turns that take as long is found first. Before a program is measured it runs three
+ * times, as long, but for a second at most: later runs find what those have kept. `--first` keeps
+ * nothing, neither of the program nor of the command: each run is a first one. `--set classic` is
+ * n-body, LINPACK, Mandelbrot, FFT, strings and compression.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -49,6 +51,8 @@ interface Chosen {
   readonly levels: readonly string[];
   readonly runs: number;
   readonly unicorn: boolean;
+  /** Nothing is kept from one run to the next. */
+  readonly first: boolean;
 }
 
 /**
@@ -60,7 +64,7 @@ function choose({ words, runs }: YardstickOptions): Chosen {
   const names: string[] = [];
   for (let i = 0; i < words.length; i++) {
     const word = words[i]!;
-    if (word === '--unicorn') continue;
+    if (word === '--unicorn' || word === '--first') continue;
     if (word in given) given[word]!.push(...(words[++i] ?? '').split(','));
     else names.push(word);
   }
@@ -87,6 +91,7 @@ function choose({ words, runs }: YardstickOptions): Chosen {
     levels: levels.length > 0 ? levels : ['O2'],
     runs: Number(given['--runs']!.at(-1) ?? Math.min(runs, 3)),
     unicorn: words.includes('--unicorn'),
+    first: words.includes('--first'),
   };
 }
 
@@ -126,10 +131,14 @@ interface Runners {
   /** The program itself, and `unicorn-run.c`; null: not here. */
   readonly native: readonly string[] | null;
   readonly unicorn: readonly string[] | null;
+  /** For ours: where things are kept, or that none are. */
+  readonly environment: Readonly<Record<string, string>>;
 }
 
+type Runner = Exclude<keyof Runners, 'environment'>;
+
 /** CPU seconds of each runner, run by run; none where there is no such runner. */
-type Timed = Readonly<Record<keyof Runners, readonly number[]>>;
+type Timed = Readonly<Record<Runner, readonly number[]>>;
 
 /** Runs in turn; each writes the same. */
 function timed(path: string, turns: number, runners: Runners, runs: number): Timed {
@@ -140,7 +149,7 @@ function timed(path: string, turns: number, runners: Runners, runs: number): Tim
       const words = runners[runner];
       if (words === null) continue;
       const [command, ...rest] = [...words, path, String(turns)];
-      const { seconds, output } = childSeconds(command!, rest);
+      const { seconds, output } = childSeconds(command!, rest, runner === 'ours' ? runners.environment : {});
       expected ??= output;
       if (output !== expected) throw new Error(`${path} ${turns}: ${output} (${runner}), ${expected} under qemu-user`);
       found[runner].push(seconds);
@@ -167,6 +176,7 @@ function runnersFor(machine: BenchMachine, chosen: Chosen, options: YardstickOpt
     ours: [process.execPath, options.cli, 'run', '--max-instructions', 'none'],
     native: isNative ? [] : null,
     unicorn: unicorn === null ? null : [unicorn],
+    environment: chosen.first ? { NODE_DISABLE_COMPILE_CACHE: '1' } : { XDG_CACHE_HOME: join(options.folder, 'cache') },
   };
 }
 
@@ -216,6 +226,10 @@ interface Ratios {
   readonly unicorn: number[];
 }
 
+/** Runs so often before it is measured: the third run uses what the second has kept. */
+const EARLIER_RUNS = 3;
+const LONGEST_EARLIER = 1;
+
 const quotients = (others: readonly number[], ours: readonly number[]): number[] =>
   others.map((each, i) => Math.max(each, 0.001) / ours[i]!);
 
@@ -224,12 +238,16 @@ function benchProgram(
   where: string,
   path: string,
   runners: Runners,
-  { seconds, runs }: Chosen,
+  { seconds, runs, first }: Chosen,
   ratios: readonly Ratios[],
   spread: YardstickOptions['spread'],
 ): [number, number][] {
   const name = where.split(' ').at(-1)!;
   const turns = turnsFor(runners.theirs[0]!, path);
+  if (!first) {
+    const [command, ...rest] = [...runners.ours, path, String(turns(Math.min(LONGEST_EARLIER, ...seconds)))];
+    for (let i = 0; i < EARLIER_RUNS; i++) childSeconds(command!, rest, runners.environment);
+  }
   return seconds.map((length, at) => {
     const { theirs, ours, native, unicorn } = timed(path, turns(length), runners, runs);
     const pairs = quotients(theirs, ours);
