@@ -68,3 +68,29 @@ describe('PV-4: what changed beside the sites of a linked file', () => {
     },
   );
 });
+
+/** A word of st_shndx, behind the name's index, the kind, and what else there is, of ELF64. */
+const SHNDX = { at: 6, bytes: 24 } as const;
+
+describe('PV-4: what changed beside the sites of a relocatable file', () => {
+  test.each(['x86-64/far-one.ko', 'arm64/module-patchable-2.ko'])(
+    '%s: a symbol that is not defined any more is not explained, as no loader takes the file',
+    async (name) => {
+      const bytes = readSample(name);
+      const after = untraced(bytes);
+      expect((await summaryOf(bytes, after)).unexplained).toEqual([]);
+      const { image } = openBytes(after);
+      const { symbols, sections, relocations } = image;
+      // One that relocations do not name: those that they name show where they stand, too.
+      const isNamed = new Set(relocations.flatMap(({ symbol }) => [...symbol]));
+      const isOwn = (home: number, i: number): boolean => home > 0 && home < sections.length && !isNamed.has(i);
+      const own = [...symbols.sectionIndex].findIndex(isOwn);
+      const at = sections[symbols.section]!.offset + SHNDX.bytes * own + SHNDX.at;
+      after.fill(0, at, at + 2);
+      const { unexplained } = await summaryOf(bytes, after);
+      expect(unexplained.map(({ section, address }) => [section, address])).toEqual([
+        ['.symtab', BigInt(SHNDX.bytes * own)],
+      ]);
+    },
+  );
+});

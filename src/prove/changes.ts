@@ -203,8 +203,23 @@ function sameSection({ sections }: ElfImage, { index, name }: ElfSection): ElfSe
 }
 
 /**
- * Of relocatable files: bytes, and what relocations say of them. A relocation counts as a change of
- * the byte at its place.
+ * Symbols of the original that are not defined any more: a kernel looks for them elsewhere, finds
+ * none, and does not load the file. Those of sections that went are absolute.
+ */
+function compareSymbols(before: ElfImage, after: ElfImage, changes: Changes): void {
+  const [old, now] = [before.symbols, after.symbols];
+  const section = before.sections[old.section];
+  if (section === undefined) return;
+  for (let i = 1; i < old.count; i++) {
+    if (old.sectionIndex[i] === SHN_UNDEF) continue;
+    const isThere = i < now.count && now.sectionIndex[i] !== SHN_UNDEF;
+    if (!isThere) changes.add(section.name, BigInt(i) * section.entrySize);
+  }
+}
+
+/**
+ * Of relocatable files: bytes, and what relocations say of them, and which symbols they define. A
+ * relocation counts as a change of the byte at its place.
  */
 function unexplainedInFile(original: Sites, patched: Sites): readonly UnexplainedChange[] {
   const explained = new Explained(original, patched);
@@ -223,6 +238,7 @@ function unexplainedInFile(original: Sites, patched: Sites): readonly Unexplaine
       for (const [text, offset] of a) if (!b.has(text) && !has(offset)) changes.add(section.name, offset);
     }
   }
+  compareSymbols(before, after, changes);
   return changes.found;
 }
 
