@@ -67,6 +67,8 @@ const rows: readonly (readonly [TracerState, string, string, RegExp])[] = [
   ['rewritten', 'riscv64/g1 graph-list', 'ftrace_regs_call', /"register","name":"s\d+"/],
   // Behind an ordinary call, too, for what calls keep.
   ['rewritten', 'riscv64/g0 registers', 'ftrace_regs_call', /"register","name":"s\d+"/],
+  // The site goes on elsewhere, by another way out of the entry.
+  ['rerouted', 'ppc64-elfv2-le/regs registers', 'ftrace_regs_caller_end', /"register","name":"r\d+"/],
   ['unmapped', 'arm64/regs+probes probe-arguments', 'record_event', /what a probe fetched is/],
   ['off', 'arm64/regs+probes jump-arguments', 'handle', /number of records is 0xf, not 0x0/],
   ['off', 'riscv64/g2+probes probe', 'handle', /number of records is 0x1, not 0x0/],

@@ -75,6 +75,8 @@ export type TracerState =
   | 'not-watching'
   /** The last callback names another place to go on at; there may be no room to keep its caller. */
   | 'redirected'
+  /** The same, and that callback changes registers in its frame, too. */
+  | 'rerouted'
   /** A callback that has all registers changes them in its frame. */
   | 'rewritten'
   /**
@@ -160,6 +162,8 @@ export const TRACER_STATES: readonly TracerState[] = [
   'twins',
   'off',
   'overtaken',
+  'rerouted',
+  'rerouted',
 ];
 
 /** Those in which a function returns to where the one before it does. */
@@ -177,8 +181,11 @@ export const PROBED_TAILS: ReadonlySet<TracerState | null> = new Set<TracerState
   'stale-tail',
 ]);
 
-/** Those in which callbacks change registers in their frames; in one of them also without room. */
-export const REWRITES: ReadonlySet<TracerState | null> = new Set<TracerState>(['rewritten', 'side-full']);
+/** Those in which callbacks change registers in their frames; in two of them also without room. */
+export const REWRITES: ReadonlySet<TracerState | null> = new Set<TracerState>(['rewritten', 'side-full', 'rerouted']);
+
+/** Those in which a callback names another place to go on at. */
+export const REDIRECTS: ReadonlySet<TracerState | null> = new Set<TracerState>(['redirected', 'rerouted']);
 
 /** Those in which code that follows a pointer of 0 must find nothing there. */
 export const NULL_POINTERS: ReadonlySet<TracerState | null> = new Set<TracerState>([
@@ -326,6 +333,7 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
       return true;
     }
     case 'redirected':
+    case 'rerouted':
       // Only where what the caller needs is kept is there more than one way.
       if (random.below(2) === 0) return false;
       writer.own().side(callers(SIDE_ENTRY_COUNT));

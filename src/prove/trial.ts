@@ -22,7 +22,7 @@ import {
 import { wrongFrame } from './frames.js';
 import { mix, Random } from './random.js';
 import { type Begun, isAligned } from './state.js';
-import { REWRITES, TAILS, type TracerState } from './tracer-states.js';
+import { REDIRECTS, REWRITES, TAILS, type TracerState } from './tracer-states.js';
 import { leadsUp } from './unwinding.js';
 import type { Wanted, WantedCall } from './wanted.js';
 import { callOf, comeBack, ofSite, ownData } from './way-back.js';
@@ -255,7 +255,7 @@ class Way {
   private otherPlace(begun: Begun): Address | null {
     const { world, pair, trial } = this;
     const { wanted } = trial;
-    if (begun.tracer !== 'redirected' || world !== pair.patched || wanted === null) return null;
+    if (!REDIRECTS.has(begun.tracer) || world !== pair.patched || wanted === null) return null;
     const isBranch = wanted.hijack && !wanted.calls.some(({ place }) => pair.data?.isGraph(place) === true);
     const isTaken = wanted.direct !== null || wanted.replacement !== null || trial.ordinaryCall || isBranch;
     const other = begun.returnAddress + OTHER_PLACE;
