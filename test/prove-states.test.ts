@@ -352,3 +352,15 @@ test('PV-3: rewritten: an entry that leaves out a register of the frame is found
   expect(run.says(load!, 0)).toBe('equal');
   expect(run.says(load!, numbers[1]!)).toMatch(/"register","name":"s5"/);
 });
+
+test('PV-3: filled: a list that looks at other flags of ops that it passes over is found', () => {
+  const numbers = TRACER_STATES.flatMap((state, n) => (state === 'filled' ? [n] : []));
+  const run = runOf('ppc64-elfv2-le/regs list', [0, ...numbers]);
+  expect(run.flaw).toBeNull();
+  // andi. r9,r9,4; bne cr7 in the other order: the branch of stubs leads to one that asks for RCU.
+  const [swapped] = [...run.reached()].filter(
+    ({ kind, mutant }) => kind === 'swap' && hexOf(mutant.before) === '0400297148009e40',
+  );
+  const said = numbers.map((n) => run.says(swapped!, n));
+  expect(said).toContainEqual(expect.stringMatching(/was told ops|data of the tracer/));
+});

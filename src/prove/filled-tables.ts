@@ -142,16 +142,19 @@ class Filler {
     return this.far(words, entryPoint(this.program, 'ftrace_list_end')?.identity ?? null);
   }
 
-  /** Ops that the list passes over. */
+  /** Ops that the list passes over, for what it is whatever else their flags say. */
   private passedOver(isTold: boolean): Address {
     const func = entryPoint(this.program, 'elftrace_counter')?.identity ?? NO_PLACE;
+    const { SAVE_REGS, STUB, RCU } = OPS_FLAGS;
+    const some = (...all: readonly number[]): number =>
+      all.reduce((sum, each) => sum | (this.beside.below(2) === 0 ? each : 0), 0);
     switch (this.random.below(isTold ? 3 : 2)) {
       case 0:
-        return this.ops({ func, ...this.filters(false) });
+        return this.ops({ func, flags: some(SAVE_REGS, STUB, RCU), ...this.filters(false) });
       case 1:
-        return this.ops({ func, flags: OPS_FLAGS.STUB, ...this.filters(true) });
+        return this.ops({ func, flags: STUB | some(SAVE_REGS, RCU), ...this.filters(true) });
       default:
-        return this.ops({ func, flags: OPS_FLAGS.SAVE_REGS, ...this.filters(true) });
+        return this.ops({ func, flags: SAVE_REGS | some(RCU), ...this.filters(true) });
     }
   }
 
