@@ -2759,7 +2759,7 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'prove: no callback names another place',
     file: 'prove/trial.js',
-    find: "if (begun.tracer !== 'redirected' ||",
+    find: 'if (!REDIRECTS.has(begun.tracer) ||',
     replace: 'if (true ||',
     test: 'prove-states',
     named: 'redirected',
