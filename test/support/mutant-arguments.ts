@@ -89,9 +89,13 @@ export const mutantArguments: readonly MutantArgument[] = [
       'the number is the distance of two blocks through their size, a division that leaves out as ' +
       'many of the lowest bits as blocks are aligned to: a pointer into the block is enough',
     object: /^riscv64\//,
-    symbol: /^(?:pop|elftrace_graph_push|elftrace_graph_return)$/,
-    text: /^mv a0,s[13]$/,
-    kinds: ['immediate'],
+    symbol: /^(?:pop|elftrace_graph_push)$/,
+    // What is called there writes a record, and does nothing else with the pointer.
+    places: [
+      'riscv64 pop+444 immediate 371623cb41d7',
+      'riscv64 elftrace_graph_push+560 immediate ad61d2364241',
+      'riscv64 elftrace_graph_push+600 immediate 94a5e7a7cd9c',
+    ],
   },
   {
     name: 'number of a thread',
@@ -119,7 +123,7 @@ export const mutantArguments: readonly MutantArgument[] = [
       'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
       'says nothing',
     object: /^ppc64-/,
-    symbol: /^(?:record_event|handle|elftrace_probe_hit|elftrace_graph_push)$/,
+    symbol: /^(?:write_record|record_event|handle|elftrace_probe_hit|elftrace_graph_push)$/,
     text: /^(?:lis r\d+,13594|ori (r\d+),\1,10144)$/,
     kinds: ['nop', 'immediate'],
   },
@@ -134,14 +138,77 @@ export const mutantArguments: readonly MutantArgument[] = [
     kinds: ['immediate'],
   },
   {
+    name: 'number of a thread',
+    why:
+      'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
+      'says nothing, and the lower half of what is shifted there is 0 whatever it is',
+    object: /^ppc64-/,
+    symbol: /^write_record$/,
+    places: ['ppc64-elfv2-le write_record+160 registers 9160857fd9d8'],
+  },
+  {
     name: 'a third',
     why:
       'a third of a small number is found by multiplication: the lower bits of what it is multiplied by ' +
       'say nothing',
     object: /^ppc64-/,
     symbol: /^record_event$/,
-    text: /^(?:lis r6,-21846|ori r6,r6,43690)$/,
+    text: /^(?:lis r6,-21846|ori r6,r6,4369[01])$/,
     kinds: ['immediate'],
+  },
+  {
+    name: 'places in a table',
+    why: 'a search compares two places in a table: no table has as many rows as 32 bits count',
+    object: /^ppc64-/,
+    symbol: /^matches$/,
+    places: ['ppc64-elfv2-le matches+56 immediate 08260b689c6e'],
+  },
+  {
+    name: 'no other op',
+    why: 'programs of events have the ops that the tool writes: what tells others from them is taken on no way',
+    object: any,
+    symbol: /^record_event$/,
+    places: ['ppc64-elfv2-le record_event+168 nop 3db04f69aafc', 'ppc64-elfv2-le record_event+168 swap 3db04f69aafc'],
+  },
+  {
+    name: 'set anew',
+    why:
+      'where a text is behind a pointer, the look at the pointer sets the word, and where that look is left ' +
+      'out, nothing reads it',
+    object: any,
+    symbol: /^record_event$/,
+    places: ['riscv64 record_event+348 swap 1144d1659a83', 'ppc64-elfv2-le record_event+304 nop 3db04f69aafc'],
+  },
+  {
+    name: 'one size',
+    why: 'registers in frames of this machine have 8 bytes each: no program of an event says another size',
+    object: /^riscv64\//,
+    symbol: /^record_event$/,
+    places: ['riscv64 record_event+236 immediate 1144d1659a83'],
+    standing: 'idle',
+  },
+  {
+    name: 'its own block',
+    why:
+      'a function in the place of another one comes back in a thread that has its call in a block, and no block ' +
+      'is given back: none in front of that one is free, none is taken, and the last one is not passed',
+    object: any,
+    symbol: /^elftrace_side_pop$/,
+    places: [
+      'ppc64-elfv2-le elftrace_side_pop+16 nop 0ce5f396c5c2',
+      'ppc64-elfv2-le elftrace_side_pop+40 registers 0ce5f396c5c2',
+      'ppc64-elfv2-le elftrace_side_pop+52 swap 0ce5f396c5c2',
+      'ppc64-elfv1 elftrace_side_pop+40 swap 6f3507e8a32d',
+      'ppc64-elfv1 elftrace_side_pop+48 registers 6f3507e8a32d',
+      'ppc64-elfv1 elftrace_side_pop+48 swap 6f3507e8a32d',
+    ],
+  },
+  {
+    name: 'still in its register',
+    why: 'what is loaded from the frame is in the register from which it was stored, which no way there changes',
+    object: any,
+    symbol: /^ftrace_ops_list_func$/,
+    places: ['ppc64-elfv2-le ftrace_ops_list_func+212 nop 2ce311d21b23'],
   },
   {
     name: 'no call under way',
@@ -165,6 +232,27 @@ export const mutantArguments: readonly MutantArgument[] = [
       'ppc64-elfv2-be elftrace_graph_push+636 immediate bfde7dedb068',
       'arm64 elftrace_graph_push+600 nop 8bf94ab86d96',
     ],
+  },
+  {
+    name: 'read again',
+    why: 'a user that records a return is asked again behind the record: one of the return is there already',
+    object: any,
+    symbol: /^depart$/,
+    places: ['ppc64-elfv2-le depart+252 immediate 7cce06631022', 'ppc32 depart+252 immediate 91a70b43e989'],
+  },
+  {
+    name: 'read again',
+    why: 'of a call without users the users are read again behind its record, which changes no call: there are none',
+    object: /^x86-64\//,
+    symbol: /^depart$/,
+    places: ['x86-64 depart+218 swap 9b0509f02c56'],
+  },
+  {
+    name: 'set already',
+    why: 'what says that a return was recorded is set where it is set: the branch in front asks for that',
+    object: any,
+    symbol: /^depart$/,
+    places: ['ppc32 depart+136 registers 91a70b43e989'],
   },
   {
     ...askedAgain,
@@ -226,6 +314,15 @@ export const mutantArguments: readonly MutantArgument[] = [
     symbol: /^\.?(?:handle|record_event)$/,
     text: /^st[wd]u r1,-\d+\(r1\)$/,
     kinds: ['registers'],
+  },
+  {
+    name: 'frame of the runtime',
+    why:
+      'functions of the runtime that call no callback keep the link to the frame above for who ' +
+      'unwinds: no code reads it, and nothing unwinds there',
+    object: /^ppc/,
+    symbol: /^ftrace_regs_caller_end$/,
+    places: ['ppc64-elfv2-le ftrace_regs_caller_end+536 registers 5fbad08bf3cc'],
   },
   {
     name: 'stack pointer of a frame',
@@ -306,7 +403,7 @@ export const mutantArguments: readonly MutantArgument[] = [
       "function lost its caller's frame pointer (C-FG-2): no function that keeps to its ABI " +
       'comes there',
     object: any,
-    symbol: /^(?:elftrace_graph_return|pop)$/,
+    symbol: /^\.?(?:elftrace_graph_return|pop|return_to_handler|elftrace_return_text)$/,
     note: 'gives up',
     standing: 'idle',
   },
@@ -340,6 +437,26 @@ export const mutantArguments: readonly MutantArgument[] = [
       'arm64 ftrace_ops_list_func+248 nop d2e37d550ec1',
       'arm64 ftrace_ops_list_func+228 immediate 4dc6c25a5df9',
     ],
+  },
+  {
+    name: 'one kind of frame',
+    why:
+      'frames of these entries have the place where the function goes on where others say whether they are ' +
+      'whole: it is never 0, nor are its upper bytes',
+    object: /^riscv64\/(?:g2-merged|g3c)(?:\+probes)?$/,
+    symbol: /^ftrace_ops_list_func$/,
+    places: ['riscv64 ftrace_ops_list_func+288 immediate 5fc065dcfb7e'],
+  },
+  {
+    name: 'no frame',
+    why: 'entries of this convention hand callbacks no frame: what one holds is not looked at',
+    object: /^riscv64\/g2-plain(?:\+probes)?$/,
+    symbol: /^(?:ftrace_ops_list_func|elftrace_livepatch)$/,
+    places: [
+      'riscv64 ftrace_ops_list_func+288 immediate 107844231b69',
+      'riscv64 elftrace_livepatch+4 nop 644b5828faba',
+    ],
+    standing: 'idle',
   },
   {
     name: 'no frame',
@@ -395,6 +512,24 @@ export const mutantArguments: readonly MutantArgument[] = [
     places: ['arm64 pop+0 swap 793d830a6ce3'],
   },
   {
+    name: 'left out of the frames',
+    why:
+      'frames above callbacks lead past the one of this handler to that of the caller, whose frame pointer ' +
+      'is in its register',
+    object: /^riscv64\//,
+    symbol: /^elftrace_return_text$/,
+    places: ['riscv64 elftrace_return_text+28 nop c572f4d35b09'],
+  },
+  {
+    name: 'lost by the call',
+    why:
+      'a nop changes places with the jump back, which leaves an address in ra for predictors alone: the ' +
+      'caller lost ra with its call',
+    object: /^riscv64\//,
+    symbol: /^elftrace_return_end$/,
+    places: ['riscv64 elftrace_return_end+0 swap c2eaa054698a'],
+  },
+  {
     name: 'only whether it is equal',
     why: 'a conditional comparison that does not compare sets flags of which the branch asks the one alone',
     object: /^arm64\//,
@@ -407,6 +542,13 @@ export const mutantArguments: readonly MutantArgument[] = [
     object: any,
     symbol: /^elftrace_graph_return$/,
     places: ['arm64 elftrace_graph_return+464 immediate c52c3bf1432d'],
+  },
+  {
+    name: 'not 0',
+    why: 'code asks of the number no more than whether it is 0, and it is not',
+    object: any,
+    symbol: /^matches$/,
+    places: ['riscv64 matches+72 immediate 220acb300328'],
   },
   {
     name: 'all registers',

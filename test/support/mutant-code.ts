@@ -13,6 +13,9 @@ const HANDLER = /^\.?(?:return_to_handler|elftrace_return_text)$/;
 /** Entries of sites. */
 const ENTRY = /^(?:ftrace_(?:regs_)?caller|_?mcount)$/;
 
+/** Labels that say where code is: the tool writes nothing there. */
+const READ = /^elftrace_return_(?:text|end)$|^ftrace_(?:regs_)?caller_end$/;
+
 /** Callbacks of sites: of their four arguments the last is the frame. */
 const CALLBACK =
   /^(?:ftrace_(?:ops_list|ops_assist|graph|direct)_func|elftrace_(?:probe_ftrace|function_tracer|counter|livepatch))$/;
@@ -166,8 +169,11 @@ export class TracerCode {
       const hands = name === 'elftrace_invoke' ? abi.argumentRegisters.slice(0, 4) : null;
       return [{ ...said, starts, jumps: goals, isOrdinary: isEntry, set, hands }];
     });
-    const labels = this.names.filter(({ local }) => local === null).map(({ address }) => address);
-    const liveness = new Liveness(machine, this.codeRanges(), functions, labels);
+    const labels = this.names.filter(({ local }) => local === null);
+    const omits = (convention?.directWays?.omits ?? []).map(({ symbol }) => symbol);
+    const written = labels.filter(({ name }) => omits.includes(name) || !READ.test(name));
+    const [all, some] = [labels, written].map((each) => each.map(({ address }) => address)) as [Address[], Address[]];
+    const liveness = new Liveness(machine, this.codeRanges(), functions, all, some);
     return (this.same = new Equality(machine, liveness));
   }
 
@@ -187,8 +193,14 @@ export class TracerCode {
     return (this.givesUp = found);
   }
 
+  private trapping: readonly Address[] | null = null;
+
   /** Traps behind a return that is not known. */
   get traps(): readonly Address[] {
+    return (this.trapping ??= this.findTraps());
+  }
+
+  private findTraps(): readonly Address[] {
     const isTrap = (at: Address): boolean => this.equality.liveness.at(at)?.block.terminator.kind === 'trap';
     return [...this.instructions()].filter((at) => isTrap(at) && HANDLER.test(this.placeOf(at)!.symbol));
   }

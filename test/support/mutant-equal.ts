@@ -98,7 +98,7 @@ export class Equality {
     this.forgiven = forgiven;
     const end = change.address + BigInt(change.before.length);
     // Where the tool writes something else, or right behind it, nothing is known.
-    for (let at = change.address - 8n; at < end; at++) if (liveness.isLabel(at)) return false;
+    for (let at = change.address - 8n; at < end; at++) if (liveness.isWritten(at)) return false;
     for (let at = change.address; at < end; at++) {
       if (at !== change.address && !liveness.entered.has(at)) continue;
       if (liveness.at(at) === undefined) return false;
@@ -339,7 +339,7 @@ export class Equality {
   /** Behind one more instruction; two ways where a branch is open; null: it cannot be said. */
   private advance(way: Way, facts: Facts): readonly { readonly way: Way; readonly facts: Facts }[] | null {
     const step = this.stepOf(way);
-    if (step === null || this.liveness.isLabel(step.address)) return null;
+    if (step === null || this.liveness.isWritten(step.address)) return null;
     const done = this.execute(way, step, facts);
     if (done === null) return null;
     const { slots, memory, loads, finds } = done;

@@ -6,6 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { warmElftrace } from './cli.js';
+import { type Edits, editedSample, riscvPrologues } from './edited-sample.js';
 import { builtSamples } from './pipeline.js';
 import { signedSample, type SigningFunctions } from './signed-sample.js';
 
@@ -19,6 +20,8 @@ export interface MutantImage {
   readonly loading?: readonly string[];
   /** Functions of an arm64 sample that sign their return address in front of their site. */
   readonly signs?: SigningFunctions;
+  /** Instructions of the sample that are others. */
+  readonly edits?: Edits;
   readonly options: readonly string[];
   /** Steps of a session, in YAML. */
   readonly session?: string;
@@ -179,6 +182,15 @@ const SIZES =
 const CHAINS =
   'a=+0(+4096($arg1)):string b=+8(+4096($arg2)):string[2] c=+2(+4096($arg1)):x8[3] d=+4(+0(+4096($arg2))):u32 e=\\5';
 
+/** Registers and texts right behind what could not be read: they are known. A text comes first. */
+const MIXED =
+  'a=+0($arg2):string b=+4096(+0($arg1)):u32 c=$arg2 d=+4096(+4096($arg2)):x8[2] e=+0($arg1):string f=+0($stack):x64';
+
+/** The same by way of words above the frame, as memory around the stack pointer is there. */
+const MIXED_STACK = [64, 72, 80, 88]
+  .map((at) => `a${at}=+${at}($stack):string b${at}=+4096(+${at}($stack)):u32 c${at}=$stack`)
+  .join(' ');
+
 /** The same for places that are no entries. */
 const ELSEWHERE = FETCHED.replace('a=$arg1 ', '').replaceAll('$arg1', '$stack').replaceAll('$arg2', '$stack');
 
@@ -197,6 +209,10 @@ const probeWays: typeof ways = {
   'probe-chains': { options: ['--probe', `p:x leaf ${CHAINS}`] },
   'jump-chains': {
     options: ['--probe', `p:x outer+JUMP ${onStack(CHAINS)}`, '--optimize'],
+  },
+  'probe-mixed': { options: ['--probe', `p:x leaf ${MIXED}`] },
+  'jump-mixed': {
+    options: ['--probe', `p:x outer+JUMP ${MIXED_STACK}`, '--optimize'],
   },
   'probe-two': {
     session: session(
@@ -340,13 +356,20 @@ const nestedProbeWays: typeof ways = Object.fromEntries(
   ),
 );
 
-const otherSamples: readonly Row[] = ['x86-64/modern', 'x86-64/y2014'].flatMap((object) =>
-  ['direct', 'indirect', 'large'].map((size) => ({
-    object: `${object} ${size}`,
-    sample: size === 'direct' ? 'x86-64/program-fentry' : `x86-64/program-fentry-${size}`,
-    options: object.endsWith('2014') ? ['--x86-tramp', '2014'] : [],
+const otherSamples: readonly Row[] = [
+  ...['x86-64/modern', 'x86-64/y2014'].flatMap((object) =>
+    ['direct', 'indirect', 'large'].map((size) => ({
+      object: `${object} ${size}`,
+      sample: size === 'direct' ? 'x86-64/program-fentry' : `x86-64/program-fentry-${size}`,
+      options: object.endsWith('2014') ? ['--x86-tramp', '2014'] : [],
+    })),
+  ),
+  // Calls and prologues of other sizes, which entries behind prologues look at.
+  ...['relaxed', 'rv64g'].map((form) => ({
+    object: `riscv64/g0 ${form}`,
+    sample: form === 'relaxed' ? 'riscv64/program-mcount-relaxed' : 'riscv64/program-rv64g-mcount',
   })),
-);
+];
 
 /** What probes call the instruction pointer. */
 const pcOf = (object: string): string =>
@@ -442,6 +465,21 @@ const signedImages: readonly MutantImage[] = (
   ].map((each) => ({ ...each, sample: 'arm64/program-mcount', options: [], signs }));
 });
 
+/** Prologues that no sample has. */
+const editedImages: readonly MutantImage[] = riscvPrologues.flatMap(({ name, sample, edits }) => {
+  const filter = Object.keys({ ...edits, leaf: [] }).join(' ');
+  const steps = [
+    `ops: { name: one, call: elftrace_function_tracer, filter: "${filter}" }`,
+    'register: one',
+    `graph: { name: two, filter: "${filter}" }`,
+  ];
+  const probe = 'probe: { define: "r:x sum" }';
+  return [
+    { name: `riscv64/g0 ${name}`, session: session(...steps) },
+    { name: `riscv64/g0+probes ${name}`, session: session(probe, ...steps) },
+  ].map((each) => ({ ...each, sample, options: [], edits }));
+});
+
 export const mutantImages: readonly MutantImage[] = [
   ...rows.flatMap((row) => [
     ...imagesOf(row, { ...ways, ...sharedWays(row.object) }),
@@ -463,6 +501,7 @@ export const mutantImages: readonly MutantImage[] = [
     })),
   ]),
   ...signedImages,
+  ...editedImages,
 ];
 
 export interface MutantPair {
@@ -488,10 +527,10 @@ export function makeImage(image: MutantImage): MutantPair | string {
   const { sample, modules, loading = [] } = image;
   const folder = mkdtempSync(join(tmpdir(), 'elftrace-mutants-'));
   const [output, session, loaded] = [join(folder, 'out'), join(folder, 'session'), join(folder, 'image')];
-  const isSample = modules === undefined && image.signs === undefined;
+  const isSample = modules === undefined && image.signs === undefined && image.edits === undefined;
   const original = isSample ? join(builtSamples, sample) : loaded;
   try {
-    if (image.signs !== undefined) writeFileSync(loaded, originalOf(image));
+    if (!isSample && modules === undefined) writeFileSync(loaded, originalOf(image));
     if (image.session !== undefined) writeFileSync(session, image.session);
     const parts = [sample, ...(modules ?? [])].map((each) => join(builtSamples, each));
     const commands = [
@@ -510,4 +549,5 @@ export function makeImage(image: MutantImage): MutantPair | string {
 }
 
 /** The sample itself, where nothing is loaded beside it. */
-export const originalOf = ({ sample, signs = {} }: MutantImage): Uint8Array => signedSample(sample, signs);
+export const originalOf = ({ sample, signs, edits }: MutantImage): Uint8Array =>
+  edits === undefined ? signedSample(sample, signs ?? {}) : editedSample(sample, edits);

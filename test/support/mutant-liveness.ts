@@ -57,6 +57,7 @@ export class Liveness {
   private readonly steps = new Map<Address, Step>();
   private readonly live = new Map<Address, bigint>();
   private readonly labels: ReadonlySet<Address>;
+  private readonly written: ReadonlySet<Address>;
   /** Addresses to which something goes, or may go. */
   readonly entered = new Set<Address>();
   /** All registers. */
@@ -104,16 +105,19 @@ export class Liveness {
   private readonly begins: ReadonlySet<Address>;
 
   /**
-   * @param labels  where the tool writes other instructions: anything may be there
+   * @param labels   where something else than this code comes in
+   * @param written  those of them where the tool writes other instructions: anything may be there
    */
   constructor(
     private readonly machine: Machine,
     private readonly ranges: readonly CodeRange[],
     private readonly functions: readonly CodeFunction[],
     labels: readonly Address[],
+    written: readonly Address[] = labels,
   ) {
     const { lifter } = machine;
     this.labels = new Set(labels);
+    this.written = new Set(written);
     this.all = bit(lifter.slots.firstTemporary) - 1n;
     for (const { start, bytes } of ranges) this.take(start, bytes);
     this.takeTables();
@@ -170,7 +174,7 @@ export class Liveness {
   comesFrom(address: Address): readonly Step[] | null {
     if (!this.direct.has(address)) return null;
     const from = this.sources.get(address) ?? [];
-    const isClosed = this.closed.has(address) && from.every((each) => !this.labels.has(each.address));
+    const isClosed = this.closed.has(address) && from.every((each) => !this.written.has(each.address));
     if (this.begins.has(address) && !isClosed) return null;
     const isCall = from.some(({ block }) => block.terminator.kind.startsWith('call'));
     return from.length === 0 || (isCall && !isClosed) ? null : from;
@@ -306,7 +310,7 @@ export class Liveness {
   inMiddle(address: Address): Step | null {
     const range = this.ranges.find(({ start, end }) => start <= address && address < end);
     const skip = range === undefined ? 0 : Number(address - range.start);
-    const isFree = !this.labels.has(address) && address % BigInt(this.machine.lifter.codeAlignBytes) === 0n;
+    const isFree = !this.written.has(address) && address % BigInt(this.machine.lifter.codeAlignBytes) === 0n;
     return range === undefined || !isFree
       ? null
       : stepAt(this.machine.lifter, range.bytes.subarray(skip, skip + MOST_BYTES), address);
@@ -316,8 +320,9 @@ export class Liveness {
     return this.compiled.has(address);
   }
 
-  isLabel(address: Address): boolean {
-    return this.labels.has(address);
+  /** Whether the tool writes other instructions there. */
+  isWritten(address: Address): boolean {
+    return this.written.has(address);
   }
 
   /** Instructions of a function, without those of what it calls. */
@@ -392,7 +397,7 @@ export class Liveness {
   /** Whether code may go from an instruction to a place, as far as ways are known here. */
   mayGo(from: Address, to: Address): boolean {
     const step = this.steps.get(from);
-    if (step === undefined || this.labels.has(from) || targetsOf(step).includes(to)) return true;
+    if (step === undefined || this.written.has(from) || targetsOf(step).includes(to)) return true;
     const { terminator } = step.block;
     // It stopped in front of it first, or something else than code did it.
     if (to === from || terminator.kind === 'helper') return true;
@@ -432,7 +437,7 @@ export class Liveness {
       case 'call':
       case 'calli': {
         const to = targetsOf(step)[0];
-        if (to !== undefined && this.steps.has(to) && !this.labels.has(step.address)) {
+        if (to !== undefined && this.steps.has(to) && !this.written.has(step.address)) {
           if (!this.compiled.has(to) || !this.compiled.has(step.address)) return named;
           // What a callee keeps and gives back it does not read.
           const kept = inAll(this.kept);
@@ -451,7 +456,7 @@ export class Liveness {
         const lost = end.hasResult ? this.lost : this.lost | this.results;
         const own = end.isAbi ? all & ~lost : owed;
         // What the tool writes behind a call that any callback may be called by reads no more.
-        const behind = [...end.behind].filter((each) => !end.isAbi || !this.labels.has(each));
+        const behind = [...end.behind].filter((each) => !end.isAbi || !this.written.has(each));
         return behind.reduce((sum, each) => sum | this.before(each), own | named);
       }
       // A trial that comes to a trap of the runtime is different, whatever registers hold.
@@ -471,7 +476,7 @@ export class Liveness {
 
   /** What is read from an address on. */
   before(address: Address): bigint {
-    return this.labels.has(address) || !this.steps.has(address) ? this.all : (this.live.get(address) ?? 0n);
+    return this.written.has(address) || !this.steps.has(address) ? this.all : (this.live.get(address) ?? 0n);
   }
 
   /** What an instruction asks of what is read from an address on, by that address. */

@@ -14,7 +14,8 @@ const IDLE_FRAME = /^add\s+x29, sp, #0(?:x0)?$|^mov\s+x29, sp$/;
  * What the code around an instruction says of it. `retry`: a branch behind a store with a
  * reservation. `look`: a branch in front of a load with a reservation, which looks again. `clock`:
  * it reads the clock. `idle frame`: it sets a frame pointer that no code reads. `never`: no way
- * leads to it. `gives up`: all ways through it come to where the graph tracer stops for good.
+ * leads to it. `gives up`: all ways through it come to where the graph tracer stops for good, or it
+ * is the trap of a return that is not known.
  * `exchange`: the branch of a compare and exchange that finds another value.
  */
 export type MutantNote = 'retry' | 'look' | 'clock' | 'idle frame' | 'never' | 'gives up' | 'exchange';
@@ -43,7 +44,7 @@ export class MutantNotes {
     if (IDLE_FRAME.test(isa.format(decoded))) return 'idle frame';
     const all = [address, ...(kind === 'swap' ? [address + BigInt(decoded.sizeBytes)] : [])];
     if (all.every((each) => this.code.flow.isNever(each))) return 'never';
-    if (all.every((each) => this.code.stops.has(each))) return 'gives up';
+    if (all.every((each) => this.code.stops.has(each) || this.code.traps.includes(each))) return 'gives up';
     // Instructions of x86-64 have no fixed size, and none has reservations.
     if (arch.target.id === 'x86-64') return null;
     const isBranch = decoded.flow.kind === 'branch';

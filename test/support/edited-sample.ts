@@ -1,0 +1,57 @@
+/** Functions of samples of which some instructions are others, in the same place and size. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readElf } from '../../src/elf/read.js';
+import { builtSamples } from './pipeline.js';
+
+/** Functions by name, each with bytes that become others, as hex: the first place that has them. */
+export type Edits = Readonly<Record<string, readonly (readonly [from: string, to: string])[]>>;
+
+export function editedSample(sample: string, edits: Edits): Uint8Array {
+  const bytes = new Uint8Array(readFileSync(join(builtSamples, sample)));
+  const { symbols, sections } = readElf(bytes);
+  for (const [name, pairs] of Object.entries(edits)) {
+    const index = symbols.find(name);
+    const { address, offset } = sections[symbols.sectionIndex[index]!]!;
+    const start = offset + Number(symbols.value[index]! - address);
+    const code = Buffer.from(bytes.buffer, start, Number(symbols.size[index]!));
+    for (const [from, to] of pairs) {
+      const at = code.indexOf(Buffer.from(from, 'hex'));
+      if (at < 0 || from.length !== to.length) throw new Error(`${sample}: ${name} has no ${from}`);
+      code.set(Buffer.from(to, 'hex'), at);
+    }
+  }
+  return bytes;
+}
+
+/**
+ * RISC-V, calls of -pg: prologues that have a frame pointer and pass no return address, as clang
+ * makes them. GNU as: mv a0,ra becomes addi s0,sp,N.
+ */
+const framed = (pass: string, leaf: string, bump: string): Edits => ({ leaf: [[pass, leaf]], bump: [[pass, bump]] });
+
+/** Frames of other sizes, with the return address in other words of them. */
+const sized = (...pairs: readonly (readonly [string, string])[]): Edits => ({ many: pairs });
+
+/** What stands in front of calls of -pg, in the two sizes of instructions. */
+export const riscvPrologues: readonly { readonly name: string; readonly sample: string; readonly edits: Edits }[] = [
+  { name: 'framed', sample: 'riscv64/program-mcount', edits: framed('0685', '0010', '0008') },
+  { name: 'framed-whole', sample: 'riscv64/program-rv64g-mcount', edits: framed('13850000', '13040102', '13040101') },
+  {
+    // addi sp,sp,-480; sd ra,472(sp); ld ra,472(sp); addi sp,sp,480 for 96 and 88
+    name: 'sized',
+    sample: 'riscv64/program-mcount',
+    edits: sized(['1d71', '0571'], ['86ec', '86ef'], ['e660', 'fe60'], ['2561', '3d61']),
+  },
+  {
+    // 2032 and 2024 for 96 and 88
+    name: 'sized-whole',
+    sample: 'riscv64/program-rv64g-mcount',
+    edits: sized(
+      ['130101fa', '13010181'],
+      ['233c1104', '2334117e'],
+      ['83308105', '8330817e'],
+      ['13010106', '1301017f'],
+    ),
+  },
+];
