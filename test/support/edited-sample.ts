@@ -7,14 +7,23 @@ import { builtSamples } from './pipeline.js';
 /** Functions by name, each with bytes that become others, as hex: the first place that has them. */
 export type Edits = Readonly<Record<string, readonly (readonly [from: string, to: string])[]>>;
 
-export function editedSample(sample: string, edits: Edits): Uint8Array {
+/** A copy of a sample, and the bytes of its functions, which change the copy. */
+export function copyOfSample(sample: string): { bytes: Uint8Array; code: (name: string) => Buffer } {
   const bytes = new Uint8Array(readFileSync(join(builtSamples, sample)));
   const { symbols, sections } = readElf(bytes);
-  for (const [name, pairs] of Object.entries(edits)) {
+  const code = (name: string): Buffer => {
     const index = symbols.find(name);
     const { address, offset } = sections[symbols.sectionIndex[index]!]!;
     const start = offset + Number(symbols.value[index]! - address);
-    const code = Buffer.from(bytes.buffer, start, Number(symbols.size[index]!));
+    return Buffer.from(bytes.buffer, start, Number(symbols.size[index]!));
+  };
+  return { bytes, code };
+}
+
+export function editedSample(sample: string, edits: Edits): Uint8Array {
+  const { bytes, code: codeOf } = copyOfSample(sample);
+  for (const [name, pairs] of Object.entries(edits)) {
+    const code = codeOf(name);
     for (const [from, to] of pairs) {
       const at = code.indexOf(Buffer.from(from, 'hex'));
       if (at < 0 || from.length !== to.length) throw new Error(`${sample}: ${name} has no ${from}`);
