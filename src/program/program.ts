@@ -316,16 +316,23 @@ export class Program {
     const known = this.startsOfRange.get(range.index);
     if (known !== undefined) return known;
     const { functions, labels } = this.functions;
-    const lists = [functions, labels].map((rows) => this.startsOf(rows, range));
-    const starts = new Float64Array(lists[0]!.length + lists[1]!.length);
-    starts.set(lists[0]!);
-    starts.set(lists[1]!, lists[0]!.length);
-    if (lists[1]!.length > 0) starts.sort();
+    const ofFunctions = this.startsOf(functions, range);
+    const ofLabels = this.startsOf(labels, range);
+    let starts = ofFunctions;
+    if (ofLabels.length > 0) {
+      starts = new Float64Array(ofFunctions.length + ofLabels.length);
+      starts.set(ofFunctions);
+      starts.set(ofLabels, ofFunctions.length);
+      starts.sort();
+    }
     this.startsOfRange.set(range.index, starts);
     return starts;
   }
 
-  private startsOf({ count, section, start }: FunctionColumns, { address, bytes, section: home }: CodeRange): number[] {
+  private startsOf(
+    { count, section, start }: FunctionColumns,
+    { address, bytes, section: home }: CodeRange,
+  ): Float64Array {
     const { relocatable } = this;
     const from = (place: Address): number => {
       let low = 0;
@@ -340,9 +347,9 @@ export class Program {
     };
     const words = halves(start);
     const base = halves(BigUint64Array.of(address));
-    const found: number[] = [];
-    const end = from(address + BigInt(bytes.length));
-    for (let row = from(address); row < end; row++) found.push(distance(words, row, base, 0));
+    const first = from(address);
+    const found = new Float64Array(from(address + BigInt(bytes.length)) - first);
+    for (let i = 0; i < found.length; i++) found[i] = distance(words, first + i, base, 0);
     return found;
   }
 

@@ -6,12 +6,13 @@
  * (or none fits) and a state. Sites are sorted by code range and anchor, unplaced ones last.
  * Columns, because kernels have 60,000 of them; `Site` objects are views made on demand.
  */
-import type { SiteReading, SiteShape, SiteSource, SiteStateKind } from '../machine/sites.js';
+import type { SiteReading, SiteShape, SiteSource, SiteStateKind, SiteView } from '../machine/sites.js';
 import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address, Column, CodeIndex, SiteIndex, SymbolIndex } from '../units.js';
 import { distance, halves, HIGH, LOW } from '../elf/lookup.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from '../record/journal.js';
+import { RepeatedReadings } from './repeated-readings.js';
 import { SiteStubs } from './site-stubs.js';
 import { otherRanges } from './overlaps.js';
 import { readTables, type SlotTable, type TableOptions } from './tables.js';
@@ -379,7 +380,7 @@ class ShapeReader {
   }
 
   /** What the bytes at the view's place are; null: no shape knows them. */
-  read(view: ProgramView): SiteReading | null {
+  read(view: SiteView): SiteReading | null {
     let fallback: SiteReading | null = null;
     this.number = noShape;
     for (let i = 0; i < this.shapes.length; i++) {
@@ -901,6 +902,29 @@ function isQuiet({ state, fault, nops, padBehind, shape }: SiteReading): boolean
 
 /** So many sites are read before it is asked whether to go on. */
 const STEP = 0x1000;
+/** Fewer sites of a range are read one by one: to compare them takes a list of its functions. */
+const MANY = 32;
+
+/** Adds small distances. Of halves: a million sites make no bigint. */
+function addEach(values: BigUint64Array, deltas: Int16Array): void {
+  const words = halves(values);
+  for (let i = 0; i < deltas.length; i++) {
+    const delta = deltas[i]!;
+    if (delta === 0) continue;
+    const sum = words[2 * i + LOW]! + delta;
+    words[2 * i + LOW] = sum;
+    if (sum < 0) words[2 * i + HIGH]!--;
+    else if (sum > 0xffff_ffff) words[2 * i + HIGH]!++;
+  }
+}
+
+/** The first of some sites that is of another table than the first one. */
+function endOfTable(tableOf: Uint8Array, from: number, to: number): number {
+  const table = tableOf[from]!;
+  let end = from + 1;
+  while (end < to && tableOf[end] === table) end++;
+  return end;
+}
 
 /** Reads every placed slot with the shapes of its table's source, into columns by site. */
 class SlotReader {
@@ -916,6 +940,7 @@ class SlotReader {
   /** By table: sites without room for a call less those with it. */
   private readonly lacking: Int32Array;
   private readonly votes: readonly Map<SiteShape, number>[];
+  private readonly repeated: RepeatedReadings;
 
   constructor(
     private readonly program: Program,
@@ -932,21 +957,45 @@ class SlotReader {
     this.quiet = new Uint8Array(total);
     this.lacking = new Int32Array(found.tables.length);
     this.votes = found.tables.map(() => new Map<SiteShape, number>());
+    this.repeated = new RepeatedReadings(program, view);
   }
 
-  private read(i: number, range: CodeRange, reader: ShapeReader): SiteReading | null {
-    const { view } = this;
-    view.move(range, this.columns.offsets[i]!);
-    const reading = reader.read(view);
+  private read(
+    i: number,
+    range: CodeRange,
+    reader: ShapeReader,
+    repeated: RepeatedReadings | null,
+  ): SiteReading | null {
+    const offset = this.columns.offsets[i]!;
+    this.view.move(range, offset);
+    const reading = repeated === null ? reader.read(this.view) : repeated.read(reader, range, offset);
     this.shapeOf[i] = reader.number;
     this.stateOf[i] = reading === null ? stateUnknown : stateIndex[reading.state];
     this.ipDelta[i] = reading === null ? 0 : reading.ipDelta;
     this.startDelta[i] = reading === null ? 0 : reading.startDelta;
-    const isLike = reading === this.last && this.lastSite === i - 1;
-    this.quiet[i] = reading === null || !isQuiet(reading) ? 0 : isLike ? LIKE : QUIET;
+    this.quiet[i] = reading === null || !isQuiet(reading) ? 0 : this.isLike(i, reading) ? LIKE : QUIET;
     this.last = reading;
     this.lastSite = i;
     return reading;
+  }
+
+  /** Whether the site in front reads so. */
+  private isLike(i: number, reading: SiteReading): boolean {
+    return reading === this.last && this.lastSite === i - 1;
+  }
+
+  /** Sites that read as the one that was noted. */
+  private repeat(from: number, to: number, { reading, number }: RepeatedReadings['noted']): void {
+    this.shapeOf.fill(number, from, to);
+    this.stateOf.fill(stateIndex[reading.state], from, to);
+    this.ipDelta.fill(reading.ipDelta, from, to);
+    this.startDelta.fill(reading.startDelta, from, to);
+    if (isQuiet(reading)) {
+      this.quiet.fill(LIKE, from, to);
+      if (!this.isLike(from, reading)) this.quiet[from] = QUIET;
+    }
+    this.last = reading;
+    this.lastSite = to - 1;
   }
 
   readAll(signal: AbortSignal | undefined): void {
@@ -977,26 +1026,41 @@ class SlotReader {
   }
 
   private readRun(range: CodeRange, readers: readonly ShapeReader[], from: number, to: number): void {
-    const { tableOf } = this.columns;
-    for (let i = from; i < to; i++) {
+    const { tableOf, offsets } = this.columns;
+    const repeated = to - from < MANY ? null : this.repeated;
+    let endOfThese = from;
+    for (let i = from; i < to;) {
       const table = tableOf[i]!;
-      const reading = this.read(i, range, readers[table]!);
-      if (reading === null) continue;
-      const { nops, state } = reading;
-      if (nops === 'few' || nops === 'front') this.lacking[table]!++;
-      else if (state !== 'foreign') this.lacking[table]!--;
-      if (reading.shape.family !== undefined && state !== 'foreign') {
-        const votes = this.votes[table]!;
-        votes.set(reading.shape, (votes.get(reading.shape) ?? 0) + 1);
+      const reader = readers[table]!;
+      if (i >= endOfThese) endOfThese = endOfTable(tableOf, i, to);
+      const end = repeated?.behind(reader, range, offsets, i, endOfThese) ?? i;
+      if (end > i) {
+        const { noted } = this.repeated;
+        this.repeat(i, end, noted);
+        this.count(noted.reading, table, end - i);
+        i = end;
+      } else {
+        const reading = this.read(i, range, reader, repeated);
+        if (reading !== null) this.count(reading, table, 1);
+        i++;
       }
     }
+  }
+
+  /** What so many sites of a table say of it. */
+  private count({ nops, state, shape }: SiteReading, table: number, sites: number): void {
+    if (nops === 'few' || nops === 'front') this.lacking[table]! += sites;
+    else if (state !== 'foreign') this.lacking[table]! -= sites;
+    if (shape.family === undefined || state === 'foreign') return;
+    const votes = this.votes[table]!;
+    votes.set(shape, (votes.get(shape) ?? 0) + sites);
   }
 
   /** The functions that sites of a range lie in. */
   private placeRun({ section }: CodeRange, from: number, to: number): void {
     const { program, ipDelta } = this;
     const ips = this.columns.anchors.slice(from, to);
-    for (let i = from; i < to; i++) if (ipDelta[i] !== 0) ips[i - from]! += BigInt(ipDelta[i]!);
+    addEach(ips, ipDelta.subarray(from, to));
     program.functions.atEach(program.relocatable ? section : -1, ips, this.functionOf.subarray(from, to));
   }
 
@@ -1015,7 +1079,7 @@ class SlotReader {
       const shape = siteShapes[this.shapeOf[i]!];
       if (rangeOf[i]! < 0 || shape === undefined || !excluded[tableOf[i]!]!.has(shape)) continue;
       const range = program.code[rangeOf[i]!]!;
-      this.read(i, range, readers[tableOf[i]!]!);
+      this.read(i, range, readers[tableOf[i]!]!, null);
       this.placeRun(range, i, i + 1);
       if (this.quiet[i + 1] === LIKE) this.quiet[i + 1] = QUIET;
     }
