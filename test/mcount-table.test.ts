@@ -226,9 +226,9 @@ function entryPlaces(each: McountPlan): string[] {
 /** Writes the file with its new table. */
 function record(path: string, each: Machine, more: Partial<McountOptions> = {}): string {
   const image = load(path);
-  const { entries } = plan(each, image, more);
+  const { slots } = plan(each, image, more);
   const output = fresh('.o');
-  writeFileSync(output, writeElf(image, { patches: [], appendSections: mcountSections(image, each, entries) }).bytes);
+  writeFileSync(output, writeElf(image, { patches: [], appendSections: mcountSections(image, each, slots) }).bytes);
   return output;
 }
 

@@ -4,9 +4,11 @@ import { hex } from '../errors.js';
 import { recordTable } from '../patch/record-table.js';
 import { repairTables } from '../patch/repair-table.js';
 import { jsonSchema } from '../report/json.js';
+import type { Program } from '../program/program.js';
+import { mayHaveTable } from '../sites/tables.js';
 import { exitCodes } from './exit.js';
-import { outputPath, readInput, writeOutput } from './files.js';
-import { open, type Opened, type OpenOptions } from './open.js';
+import { type InputFile, outputPath, readInput, writeOutput } from './files.js';
+import { type OpenOptions, openToRead } from './open.js';
 import { runSort } from './sort.js';
 import { err, out } from './terminal.js';
 
@@ -31,10 +33,16 @@ const skipped: Readonly<Record<string, string>> = {
 export async function runMcount(args: McountArguments): Promise<number> {
   const output = outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
-  const opened = await open(input, args);
-  if (args.repair) return repair(opened, output, args);
-  if (opened.image.header.type !== elf.ET_REL) return runSort(opened, output, args);
-  const result = recordTable(opened.program, {
+  const { findSites, ...opened } = await openToRead(input, args);
+  const { image, program } = opened;
+  const isRelocatable = image.header.type === elf.ET_REL;
+  // Of an object without a table they are the calls, which are looked for to make one.
+  if (args.repair || !isRelocatable || args.table !== undefined || mayHaveTable(image)) {
+    const sites = findSites();
+    if (args.repair) return repair(input, program, output, args);
+    if (!isRelocatable) return runSort({ input, ...opened, sites }, output, args);
+  }
+  const result = recordTable(program, {
     path: args.path,
     sort: args.sort,
     nopUntraced: args.nopUntraced,
@@ -51,7 +59,7 @@ export async function runMcount(args: McountArguments): Promise<number> {
         schema: jsonSchema,
         file: input.name,
         output,
-        entries: plan.entries.length,
+        entries: plan.slots.count,
         skipped: plan.skipped,
         untraced: plan.untraced.length,
         nopped: result.nopped,
@@ -70,14 +78,14 @@ export async function runMcount(args: McountArguments): Promise<number> {
     const nops = result.nopped > 0 ? ` (${result.nopped} turned into nops)` : '';
     const untraced =
       plan.untraced.length > 0 ? `, ${plan.untraced.length} calls in sections that are not traced${nops}` : '';
-    out(`${output}: __mcount_loc with ${plan.entries.length} entries${untraced}`);
+    out(`${output}: __mcount_loc with ${plan.slots.count} entries${untraced}`);
   }
   for (const remark of plan.remarks) out(`  note: ${remark}`);
   return exitCodes.ok;
 }
 
 /** `--repair`: for each section of code a table that goes with it. */
-async function repair({ input, program }: Opened, output: string, args: McountArguments): Promise<number> {
+async function repair(input: InputFile, program: Program, output: string, args: McountArguments): Promise<number> {
   const { bytes, slots, moved, added, sections } = repairTables(program);
   const written = await writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, bytes);
   for (const notice of written) err(`${input.name}: notice: ${notice}`);

@@ -6,7 +6,14 @@ import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { recordBeside } from '../patch/undo.js';
-import { type OpenedImage, openImage, type OpenNames } from '../pipeline/open.js';
+import {
+  type OpenedImage,
+  type OpenedProgram,
+  openImage,
+  type OpenNames,
+  openProgram,
+  type OpenSources,
+} from '../pipeline/open.js';
 import type { FileRecord } from '../record/journal.js';
 import { symbolTableOf } from '../program/symbols.js';
 import { type InputFile, looksLikeElf, readBytes, unpackInput } from './files.js';
@@ -93,21 +100,33 @@ function recordOutside(image: ElfImage, journal: string | undefined): FileRecord
   return kept && kept.sha256 === digestOf(image.bytes) ? null : kept;
 }
 
-/**
- * A file with its sites (`pipeline/open.ts`); the clock is looked at between the steps.
- * @param use  `read`: nothing is executed; what executes is half of a machine, and is not loaded
- * @throws ElftraceError of every step, 'timeout'
- */
-export async function open(input: InputFile, options: OpenOptions = {}, use: 'read' | 'run' = 'run'): Promise<Opened> {
-  const opened = await openImage(input.bytes, options, {
-    path: input.path,
-    symbolsOf: (image) => symbolsFor(image, input.path, options.symbols),
+/** What is beside a file, for `pipeline/open.ts`; the clock is looked at between the steps. */
+function sourcesOf({ path, name }: InputFile, options: OpenOptions, use: OpenSources['use']): OpenSources {
+  return {
+    path,
+    symbolsOf: (image) => symbolsFor(image, path, options.symbols),
     recordOf: (image) => recordOutside(image, options.journal),
     digest: digestLike,
     use,
     onTime: (step) => {
-      commandDeadline().check(step, { file: input.name });
+      commandDeadline().check(step, { file: name });
     },
-  });
-  return { input, ...opened };
+  };
+}
+
+/**
+ * A file with its sites.
+ * @param use  `read`: nothing is executed; what executes is half of a machine, and is not loaded
+ * @throws ElftraceError of every step, 'timeout'
+ */
+export async function open(input: InputFile, options: OpenOptions = {}, use: 'read' | 'run' = 'run'): Promise<Opened> {
+  return { input, ...(await openImage(input.bytes, options, sourcesOf(input, options, use))) };
+}
+
+/**
+ * The same for who may do without its sites; nothing of it is executed.
+ * @throws ElftraceError of every step, 'timeout'
+ */
+export function openToRead(input: InputFile, options: OpenOptions): Promise<OpenedProgram> {
+  return openProgram(input.bytes, options, sourcesOf(input, options, 'read'));
 }

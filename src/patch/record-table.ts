@@ -72,10 +72,10 @@ export function recordTable(program: Program, options: RecordOptions = {}): Reco
   const trailing = image.bytes.length - image.elfSize;
   const written = writeElf(image, {
     patches,
-    appendSections: plan.entries.length > 0 ? [...mcountSections(image, machine, plan.entries)] : [],
+    appendSections: plan.slots.count > 0 ? [...mcountSections(image, machine, plan.slots)] : [],
     dropTrailing: trailing > 0,
   });
-  if (plan.entries.length > 0) checkTable(program, written.bytes, plan);
+  if (plan.slots.count > 0) checkTable(program, written.bytes, plan);
   const notices =
     trailing > 0 ? [`${trailing} bytes behind the ELF image (a signature that no longer holds) were cut`] : [];
   return { bytes: written.bytes, plan, nopped, notices };
@@ -92,8 +92,8 @@ function checkTable(program: Program, bytes: Uint8Array, plan: McountPlan): void
       `the new table has a wrong slot: ${wrong.section}+${hex(wrong.offset)}: ${wrong.message}`,
     );
   }
-  if (result.sites !== plan.entries.length) {
-    throw new ElftraceError('internal', `the new table has ${result.sites} sites for ${plan.entries.length} calls`);
+  if (result.sites !== plan.slots.count) {
+    throw new ElftraceError('internal', `the new table has ${result.sites} sites for ${plan.slots.count} calls`);
   }
 }
 

@@ -26,6 +26,7 @@ import {
   isTracedSection,
   type McountEntry,
   mcountSections,
+  slotsOfEntries,
 } from '../sites/mcount-table.js';
 import { callTest, findSites, mcountMachine, type Sites } from '../sites/sites.js';
 import { isModule, lintTables } from '../sites/table-lint.js';
@@ -194,7 +195,7 @@ class Repair {
     const members = new Map<number, number[]>();
     let index = firstNewSection(shrunk);
     for (const { name, flags, code, entries } of this.wanted.values()) {
-      const [table, rows] = mcountSections(shrunk, mcountMachine(this.sites.program), entries);
+      const [table, rows] = mcountSections(shrunk, mcountMachine(this.sites.program), slotsOfEntries(entries));
       const group = this.groupOf(code.index);
       const inGroup = group === undefined ? 0n : elf.SHF_GROUP;
       const link = code.index;

@@ -14,19 +14,25 @@ import type { Sha256 } from '../sha256.js';
 import { findSites, type Sites } from '../sites/sites.js';
 import type { VerifyOptions } from '../sites/verdicts.js';
 
-/** A file with its sites. */
-export interface OpenedImage {
+/** A file whose sites were not looked for yet. */
+export interface OpenedProgram {
   readonly image: ElfImage;
   readonly arch: Arch;
   /** Names that another file gives. */
   readonly symbols: SymbolTable | undefined;
   readonly program: Program;
-  readonly sites: Sites;
   readonly record: FileRecord | null;
   /** True when the record is a file of its own. */
   readonly recordBeside: boolean;
   readonly recorded: VerifyOptions['recorded'];
   readonly module: string | null;
+  /** @throws ElftraceError for tables that cannot be read */
+  findSites(): Sites;
+}
+
+/** A file with its sites. */
+export interface OpenedImage extends Omit<OpenedProgram, 'findSites'> {
+  readonly sites: Sites;
 }
 
 /** What the user says of names and tables. */
@@ -53,6 +59,17 @@ export interface OpenSources {
  * @throws ElftraceError of every step
  */
 export async function openImage(bytes: Uint8Array, names: OpenNames, sources: OpenSources): Promise<OpenedImage> {
+  const { findSites: find, ...opened } = await openProgram(bytes, names, sources);
+  return { ...opened, sites: find() };
+  // A site that names code has a shape and a state, or is unknown; sites are sorted by place.
+  // They are not judged yet (`verify`), nor decided about (`planSites`); nothing is written.
+}
+
+/**
+ * All steps but the last.
+ * @throws ElftraceError of every step
+ */
+export async function openProgram(bytes: Uint8Array, names: OpenNames, sources: OpenSources): Promise<OpenedProgram> {
   const { path, onTime, digest } = sources;
   onTime('reading the file');
   const image = readElf(bytes);
@@ -75,24 +92,23 @@ export async function openImage(bytes: Uint8Array, names: OpenNames, sources: Op
   const isRenamed = inside !== null && entries.length > 0 && disagreements(inside, image.bytes).length === 0;
   const original = isRenamed ? load(readElf(unpatched(image, null, digest(image.bytes))), arch, known) : null;
   onTime('reading the program');
-  const sites = findSites(program, {
-    record,
-    ...(original ? { original } : {}),
-    ...(names.table ? { tableSections: names.table } : {}),
-  });
-  // A site that names code has a shape and a state, or is unknown; sites are sorted by place.
-  // They are not judged yet (`verify`), nor decided about (`planSites`); nothing is written.
-
-  onTime('finding the sites');
   return {
     image,
     arch,
     symbols,
     program,
-    sites,
     record,
     recordBeside: inside === null && record !== null,
     recorded: record ? recordedState(record, image.bytes) : undefined,
     module: moduleName(image, path),
+    findSites: () => {
+      const sites = findSites(program, {
+        record,
+        ...(original ? { original } : {}),
+        ...(names.table ? { tableSections: names.table } : {}),
+      });
+      onTime('finding the sites');
+      return sites;
+    },
   };
 }

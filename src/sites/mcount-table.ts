@@ -15,9 +15,11 @@ import type { Arch } from '../machine/arch.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import { firstNewSection } from '../elf/image.js';
+import { halves, HIGH, LOW, numberAt } from '../elf/lookup.js';
 import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
 import type { NewSection } from '../elf/write.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
+import type { Column, SymbolIndex } from '../units.js';
 
 /** What the producer needs of a machine: a part of `Arch`. */
 export interface McountMachine {
@@ -77,8 +79,20 @@ export interface McountCall {
   readonly row: number;
 }
 
+/** Calls by the relocations of one table, in the order of its rows; columns, for there are many. */
+export interface CallList {
+  readonly section: ElfSection;
+  readonly table: RelocationTable;
+  readonly count: number;
+  /** Of each call's first byte in `section`. */
+  readonly offset: Float64Array;
+  readonly row: Uint32Array;
+}
+
 export interface McountCalls {
-  /** In relocation-section order, then relocation order. */
+  /** In relocation-section order, none empty. */
+  readonly lists: readonly CallList[];
+  /** The same as objects, made when they are asked for. */
   readonly calls: readonly McountCall[];
   /**
    * Relocations that name the profiling entry and carry no call: its address taken, jumps (tail
@@ -100,45 +114,94 @@ export function findMcountCalls(image: ElfImage, machine: McountMachine, isCall:
       value: image.header.type,
     });
   }
-  const calls: McountCall[] = [];
+  const lists: CallList[] = [];
   const others: McountCall[] = [];
-  const { callRelocations, symbols: names } = machine.mcount;
-  const { none, companions } = machine.relocationRoles;
-  // Compared by name, symbol by symbol: two symbols of such names in one section are both found
-  // (the trap of M-REC-3).
-  const verdicts = new Map<SymbolTable, Uint8Array>();
+  const named = new Map<SymbolTable, Uint8Array>();
   for (const table of image.relocations) {
     const section = table.target > 0 ? image.sections[table.target] : undefined;
     const { symbols } = table;
     if (section === undefined || symbols === null) continue;
     if (section.type !== elf.SHT_PROGBITS || (section.flags & elf.SHF_EXECINSTR) === 0n) continue;
-    let known = verdicts.get(symbols);
-    if (known === undefined) verdicts.set(symbols, (known = new Uint8Array(symbols.count)));
-    const { type, symbol, offset } = table;
-    for (let row = 0; row < table.count; row++) {
-      const index = symbol[row]!;
-      let verdict = known[index]!;
-      if (verdict === 0) {
-        verdict = index !== 0 && isMcountSymbol(symbols.name(index), names) ? 1 : 2;
-        known[index] = verdict;
-      }
-      if (verdict === 2) continue;
-      const kind = type[row]!;
-      if (kind === none || companions.includes(kind)) continue;
-      const place = offset[row]!;
-      if (place >= BigInt(section.size)) {
-        throw malformed(`relocation ${row} of ${section.name}`, `its offset ${hex(place)} is outside the section`, {
-          section: section.name,
-          offset: place,
-        });
-      }
-      const delta = callRelocations.get(kind);
-      const at = Number(place) + (delta ?? 0);
-      if (delta !== undefined && at >= 0 && isCall(section, at)) calls.push({ section, offset: at, table, row });
-      else others.push({ section, offset: Number(place), table, row });
-    }
+    let known = named.get(symbols);
+    if (known === undefined) named.set(symbols, (known = new Uint8Array(symbols.count)));
+    const rows = rowsOfEntry(table, symbols, known, machine);
+    if (rows.length > 0) lists.push(listCalls({ section, table, rows }, machine, isCall, others));
   }
-  return { calls, others };
+  const found = lists.filter(({ count }) => count > 0);
+  return {
+    lists: found,
+    get calls() {
+      return found.flatMap(callsOf);
+    },
+    others,
+  };
+}
+
+function callsOf({ section, table, count, offset, row }: CallList): McountCall[] {
+  return Array.from({ length: count }, (_, i) => ({ section, offset: offset[i]!, table, row: row[i]! }));
+}
+
+/**
+ * Rows of a table that name the profiling entry and say something. Compared by name, symbol by
+ * symbol: two symbols of such names in one section are both found (the trap of M-REC-3).
+ * @param known  of each symbol: 1 where it is the entry, 2 where not, 0 where that is to be told
+ */
+function rowsOfEntry(
+  { count, type, symbol }: RelocationTable,
+  symbols: SymbolTable,
+  known: Uint8Array,
+  { mcount, relocationRoles }: McountMachine,
+): Uint32Array {
+  const { none, companions } = relocationRoles;
+  const rows = new Uint32Array(count);
+  let found = 0;
+  for (let row = 0; row < count; row++) {
+    const index = symbol[row]!;
+    if (known[index] === 0) known[index] = index !== 0 && isMcountSymbol(symbols.name(index), mcount.symbols) ? 1 : 2;
+    if (known[index] === 2 || type[row] === none || companions.includes(type[row]!)) continue;
+    rows[found++] = row;
+  }
+  return rows.subarray(0, found);
+}
+
+interface EntryRows {
+  readonly section: ElfSection;
+  readonly table: RelocationTable;
+  readonly rows: Uint32Array;
+}
+
+/** The calls among rows that name the profiling entry; what is none goes to `others`. */
+function listCalls(
+  { section, table, rows }: EntryRows,
+  { mcount }: McountMachine,
+  isCall: CallTest,
+  others: McountCall[],
+): CallList {
+  const { type, offset } = table;
+  const places = halves(offset);
+  const offsets = new Float64Array(rows.length);
+  let count = 0;
+  for (const row of rows) {
+    const place = numberAt(places, row);
+    if (place >= section.size) {
+      throw malformed(
+        `relocation ${row} of ${section.name}`,
+        `its offset ${hex(offset[row]!)} is outside the section`,
+        {
+          section: section.name,
+          offset: offset[row]!,
+        },
+      );
+    }
+    const delta = mcount.callRelocations.get(type[row]!);
+    const at = place + (delta ?? 0);
+    if (delta !== undefined && at >= 0 && isCall(section, at)) {
+      // Rows in front are read already.
+      rows[count] = row;
+      offsets[count++] = at;
+    } else others.push({ section, offset: place, table, row });
+  }
+  return { section, table, count, offset: offsets.subarray(0, count), row: rows.subarray(0, count) };
 }
 
 // -------------------------------------------------------------------------------------------- plan
@@ -160,7 +223,18 @@ export interface McountRefusal {
   readonly reason: string;
 }
 
+/** Slots to be as columns, in their order. */
+export interface McountSlots {
+  readonly count: number;
+  /** The section of the first one, whose relocations have the form that those of the slots get. */
+  readonly text: ElfSection | undefined;
+  readonly baseSymbol: Column<Uint32Array, SymbolIndex>;
+  readonly addend: BigInt64Array;
+}
+
 export interface McountPlan {
+  readonly slots: McountSlots;
+  /** The same as objects, made when they are asked for. */
   readonly entries: readonly McountEntry[];
   /**
    * Why there is nothing to do: the file has a table, makes no calls, or is the tracer itself
@@ -196,19 +270,20 @@ export interface McountOptions {
  * Source: M-REC-1..10
  */
 export function planMcountTable(image: ElfImage, machine: McountMachine, options: McountOptions): McountPlan {
-  const nothing = { entries: [], untraced: [], refusals: [] };
-  const { calls, others } = findMcountCalls(image, machine, options.isCall);
+  const nothing = { slots: slotColumns([]), entries: [], untraced: [], refusals: [] };
+  const { lists, others } = findMcountCalls(image, machine, options.isCall);
   if (options.path?.endsWith('/ftrace.o') === true) {
     return { ...nothing, skipped: 'tracer', remarks: ['the tracer itself (ftrace.o) gets no table'] };
   }
+  const traced = lists.filter(({ section }) => isTracedSection(section.name));
   const slots = existingSlots(image);
   if (slots !== null) {
-    return { ...nothing, skipped: 'has-table', remarks: compareCounts(calls, slots) };
+    return { ...nothing, skipped: 'has-table', remarks: compareCounts(traced, slots) };
   }
   const remarks = remarksOn(others, machine);
-  const traced = calls.filter((call) => isTracedSection(call.section.name));
-  const untraced = calls.filter((call) => !isTracedSection(call.section.name));
-  for (const [section, count] of countBySection(untraced)) {
+  const elsewhere = lists.filter(({ section }) => !isTracedSection(section.name));
+  const untraced = elsewhere.flatMap(callsOf);
+  for (const [section, count] of countBySection(elsewhere)) {
     remarks.push(`${count} calls in ${section.name}, a section that is not traced, get no slot`);
   }
   if (traced.length === 0) return { ...nothing, untraced, skipped: 'no-calls', remarks };
@@ -223,19 +298,89 @@ export function planMcountTable(image: ElfImage, machine: McountMachine, options
   }
 
   const bases = new Map<ElfSection, BaseSymbols>();
-  const entries: McountEntry[] = [];
   const refusals: McountRefusal[] = [];
-  for (const { section, offset } of options.sort === false ? traced : sortedBySection(traced)) {
+  const planned = (options.sort === false ? traced : sortedBySection(traced)).map((list) => {
+    const { section } = list;
     let base = bases.get(section);
     if (base === undefined) bases.set(section, (base = baseSymbols(image, machine, section)));
-    const found = base.at(offset);
-    if (typeof found === 'string') refusals.push({ section, offset, reason: found });
-    else {
-      const addend = BigInt(offset) - image.symbols.value[found]!;
-      entries.push({ section, offset, baseSymbol: found, addend });
+    return planSlots(image, list, base, refusals);
+  });
+  return {
+    slots: slotColumns(planned),
+    get entries() {
+      return planned.flatMap(entriesOf);
+    },
+    skipped: null,
+    untraced,
+    refusals,
+    remarks,
+  };
+}
+
+/** Places of one section. */
+type Places = Pick<CallList, 'section' | 'count' | 'offset'>;
+
+/** Slots of one section. */
+interface PlannedSlots extends Places {
+  readonly baseSymbol: Uint32Array;
+  readonly addend: BigInt64Array;
+}
+
+function entriesOf({ section, count, offset, baseSymbol, addend }: PlannedSlots): McountEntry[] {
+  return Array.from({ length: count }, (_, i) => ({
+    section,
+    offset: offset[i]!,
+    baseSymbol: baseSymbol[i]!,
+    addend: addend[i]!,
+  }));
+}
+
+function planSlots(
+  { symbols: { value } }: ElfImage,
+  { section, offset: places, count: most }: Places,
+  base: BaseSymbols,
+  refusals: McountRefusal[],
+): PlannedSlots {
+  const offset = new Float64Array(most);
+  const baseSymbol = new Uint32Array(most);
+  const addend = new BigInt64Array(most);
+  let count = 0;
+  for (let i = 0; i < most; i++) {
+    const place = places[i]!;
+    const found = base.at(place);
+    if (typeof found === 'string') {
+      refusals.push({ section, offset: place, reason: found });
+      continue;
     }
+    offset[count] = place;
+    baseSymbol[count] = found;
+    addend[count++] = BigInt(place) - value[found]!;
   }
-  return { entries, skipped: null, untraced, refusals, remarks };
+  return { section, count, offset, baseSymbol, addend };
+}
+
+/** Slots of several sections, one behind the other. */
+function slotColumns(planned: readonly PlannedSlots[]): McountSlots {
+  const count = planned.reduce((sum, each) => sum + each.count, 0);
+  const baseSymbol = new Uint32Array(count);
+  const addend = new BigInt64Array(count);
+  let at = 0;
+  for (const each of planned) {
+    baseSymbol.set(each.baseSymbol.subarray(0, each.count), at);
+    addend.set(each.addend.subarray(0, each.count), at);
+    at += each.count;
+  }
+  return { count, text: planned.find((each) => each.count > 0)?.section, baseSymbol, addend };
+}
+
+/** Slots that were put together one by one, in their order; of one form. */
+export function slotsOfEntries(entries: readonly McountEntry[]): McountSlots {
+  return {
+    count: entries.length,
+    text: entries[0]?.section,
+    baseSymbol: Uint32Array.from(entries, ({ baseSymbol }) => baseSymbol),
+    addend: BigInt64Array.from(entries, ({ addend }) => addend),
+  };
 }
 
 /**
@@ -252,16 +397,16 @@ function existingSlots(image: ElfImage): number | null {
   return slots > 0 ? slots : null;
 }
 
-function compareCounts(calls: readonly McountCall[], slots: number): string[] {
-  const traced = calls.filter((call) => isTracedSection(call.section.name)).length;
+function compareCounts(lists: readonly CallList[], slots: number): string[] {
+  const traced = lists.reduce((sum, { count }) => sum + count, 0);
   const remarks = [`the file has a ${mcountSectionName} of ${slots} slots, nothing is done`];
   if (traced > slots) remarks.push(`it makes ${traced} calls: ${traced - slots} of them have no slot`);
   return remarks;
 }
 
-function countBySection(calls: readonly McountCall[]): Map<ElfSection, number> {
+function countBySection(lists: readonly CallList[]): Map<ElfSection, number> {
   const counts = new Map<ElfSection, number>();
-  for (const { section } of calls) counts.set(section, (counts.get(section) ?? 0) + 1);
+  for (const { section, count } of lists) counts.set(section, (counts.get(section) ?? 0) + count);
   return counts;
 }
 
@@ -283,11 +428,18 @@ function remarksOn(others: readonly McountCall[], machine: McountMachine): strin
   });
 }
 
-/** Stable: sections stay in the order of their first call. */
-function sortedBySection(calls: readonly McountCall[]): McountCall[] {
-  const rank = new Map<ElfSection, number>();
-  for (const { section } of calls) if (!rank.has(section)) rank.set(section, rank.size);
-  return [...calls].sort((a, b) => rank.get(a.section)! - rank.get(b.section)! || a.offset - b.offset);
+/** By offsets, section by section in the order of their first call. */
+function sortedBySection(lists: readonly CallList[]): Places[] {
+  return [...new Set(lists.map(({ section }) => section))].map((section) => {
+    const own = lists.filter((each) => each.section === section);
+    const offset = new Float64Array(own.reduce((sum, { count }) => sum + count, 0));
+    let at = 0;
+    for (const each of own) {
+      offset.set(each.offset, at);
+      at += each.count;
+    }
+    return { section, count: offset.length, offset: offset.sort() };
+  });
 }
 
 // ------------------------------------------------------------------------------------ base symbols
@@ -392,38 +544,42 @@ function movingPlaces(image: ElfImage, machine: McountMachine, section: ElfSecti
 /**
  * The table and its relocations as sections to append, in the form (REL or RELA) that the file's
  * text has.
- * @param entries  of `planMcountTable`, in the order of the slots; not empty
+ * @param slots  of `planMcountTable`; not empty
  * Source: M-TAB-1, M-REC-7, M-REC-8
  */
 export function mcountSections(
   image: ElfImage,
   machine: McountMachine,
-  entries: readonly McountEntry[],
+  { count, text, baseSymbol, addend }: McountSlots,
 ): readonly [table: NewSection, relocations: NewSection] {
   const { is64, endian } = image.header;
   const word = image.wordBytes;
-  const text = entries[0]?.section;
   const rela = text === undefined || image.relocationsOf(text)[0]?.addends !== 'place';
   const step = (rela ? 3 : 2) * word;
-  const contents = new ByteView(new Uint8Array(entries.length * word), endian, mcountSectionName);
-  const rows = new ByteView(new Uint8Array(entries.length * step), endian, `.rel__mcount_loc`);
+  const contents = new ByteView(new Uint8Array(count * word), endian, mcountSectionName);
+  const rows = new ByteView(new Uint8Array(count * step), endian, `.rel__mcount_loc`);
   const type = machine.relocationRoles.word;
-  entries.forEach((entry, i) => {
+  const addends = halves(addend);
+  for (let i = 0; i < count; i++) {
     const at = i * step;
-    rows.insertWord(at, BigInt(i * word), word);
-    if (is64) rows.insertU64(at + 8, (BigInt(entry.baseSymbol) << 32n) | BigInt(type));
-    else {
-      if (entry.baseSymbol > 0xff_ffff) {
-        throw new ElftraceError('unsupported-form', `symbol ${entry.baseSymbol} does not fit a 32-bit relocation`, {
-          value: entry.baseSymbol,
-          max: 0xff_ffff,
-        });
-      }
-      rows.insertU32(at + 4, ((entry.baseSymbol << 8) | type) >>> 0);
+    const symbol = baseSymbol[i]!;
+    const [low, high] = [addends[2 * i + LOW]!, addends[2 * i + HIGH]!];
+    if (is64) {
+      insertHalves(rows, at, i * word, 0);
+      insertHalves(rows, at + 8, type, symbol);
+      insertHalves(rela ? rows : contents, rela ? at + 16 : i * word, low, high);
+      continue;
     }
-    if (rela) rows.insertWord(at + 2 * word, entry.addend, word);
-    else contents.insertWord(i * word, entry.addend, word);
-  });
+    if (symbol > 0xff_ffff) {
+      throw new ElftraceError('unsupported-form', `symbol ${symbol} does not fit a 32-bit relocation`, {
+        value: symbol,
+        max: 0xff_ffff,
+      });
+    }
+    rows.insertU32(at, i * word);
+    rows.insertU32(at + 4, ((symbol << 8) | type) >>> 0);
+    (rela ? rows : contents).insertU32(rela ? at + 8 : i * word, low);
+  }
   return [
     {
       name: mcountSectionName,
@@ -446,4 +602,10 @@ export function mcountSections(
       contents: rows.bytes,
     },
   ];
+}
+
+/** A 64-bit word by its halves, in the byte order of the view. */
+function insertHalves(view: ByteView, at: number, low: number, high: number): void {
+  view.insertU32(at, view.littleEndian ? low : high);
+  view.insertU32(at + 4, view.littleEndian ? high : low);
 }

@@ -485,11 +485,15 @@ function isLeftover(program: Program, range: CodeRange, ip: Address): boolean {
 export function callTest(program: Program): CallTest {
   const view = new ProgramView(program);
   const reader = new ShapeReader(program, 'call');
+  const repeated = new RepeatedReadings(program, view);
+  const place = new Float64Array(1);
   return (section, offset) => {
     const range = program.codeOfSection(section.index);
     if (!range || offset >= range.bytes.length) return false;
+    place[0] = offset;
+    if (repeated.behind(reader, range, place, 0, 1) === 1) return repeated.noted.reading.state === 'compiled';
     view.move(range, offset);
-    return reader.read(view)?.state === 'compiled';
+    return repeated.read(reader, range, offset)?.state === 'compiled';
   };
 }
 
@@ -509,11 +513,13 @@ export function mcountMachine(program: Program): McountMachine {
  */
 function relocatedCalls(program: Program, range: CodeRange): number[] {
   const { arch } = program;
-  const { calls, others } = program.derived('mcount-calls', () =>
+  const { lists, others } = program.derived('mcount-calls', () =>
     findMcountCalls(program.image, mcountMachine(program), callTest(program)),
   );
   const offsets: number[] = [];
-  for (const call of calls) if (call.section.index === range.section) offsets.push(call.offset);
+  for (const { section, offset } of lists) {
+    if (section.index === range.section) for (const each of offset) offsets.push(each);
+  }
   for (const other of others) {
     if (other.section.index !== range.section) continue;
     const type = other.table.type[other.row]!;

@@ -444,6 +444,12 @@ function kernelRange(program: Program): { readonly start: Address; readonly stop
   return home === mcountSection || home === patchableSection ? null : range;
 }
 
+/** False: no section of the file is one of slots by its name. */
+export function mayHaveTable(image: ElfImage): boolean {
+  const names = [mcountSection, patchableSection];
+  return image.sections.length === 0 || names.some((name) => image.sectionsNamed(name).length > 0);
+}
+
 interface WantedTable {
   readonly section: ElfSection;
   readonly source: SiteSource;
