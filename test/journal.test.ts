@@ -164,6 +164,16 @@ describe('encoding', () => {
     expect(decodeRecord(encoded).edits).toEqual(edits);
   });
 
+  test('40,000 places of functions that were untraced come back', () => {
+    const untraced = Array.from({ length: 40_000 }, (_, i) => 7 + i * 48 + (i % 3));
+    const encoded = encodeRecord({ ...good, untraced });
+    const size = new DataView(encoded.buffer, encoded.byteOffset).getUint32(8, true);
+    const header: unknown = JSON.parse(new TextDecoder().decode(encoded.subarray(12, 12 + size)));
+    const deltas = untraced.map((each, i) => each - (untraced[i - 1] ?? 0));
+    expect(header).toMatchObject({ requests: good.requests, untraced: deltas });
+    expect(decodeRecord(encoded).untraced).toEqual(untraced);
+  });
+
   const good: FileRecord = {
     schema: 1,
     tool: 'x',

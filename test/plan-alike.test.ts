@@ -1,8 +1,9 @@
 /** Sites that are planned together are planned as each is by itself. */
 import { describe, expect, test } from '@jest/globals';
 import { x86Object } from '../bench/inputs.js';
-import type { Plan, PlanRequest } from '../src/patch/plan.js';
+import type { Plan, PlanRequest, Step } from '../src/patch/plan.js';
 import { planSites } from '../src/patch/plan-sites.js';
+import { editsOf, planWith } from '../src/patch/step-columns.js';
 import { planUntrace } from '../src/patch/untrace.js';
 import type { Sites } from '../src/sites/sites.js';
 import { openBytes } from './support/pipeline.js';
@@ -91,6 +92,18 @@ describe('sites of one object', () => {
       expect(plan.refusals.length).toBeGreaterThan(0);
       expect(told(plan)).toEqual(oneByOne(sites, { to: { kind: 'nop' }, readonlyRanges }));
     }
+  });
+
+  test('are steps of two plans that add others to them', () => {
+    const plan = planSites(openBytes(x86Object(SITES)).sites, { to: { kind: 'nop' } });
+    const [first, second] = [0, 1].map((fileOffset): Step => {
+      const about = { part: 'header', site: -1, section: '', address: 0n, rule: 'C-INIT-1' } as const;
+      return { kind: 'table', ...about, fileOffset, before: Uint8Array.of(0), after: Uint8Array.of(1 + fileOffset) };
+    });
+    const all = [first!, second!].map((step) => planWith(plan, [step], plan));
+    expect(all.map(({ steps }) => steps)).toEqual([first, second].map((step) => [step, ...plan.steps]));
+    expect(all.map((each) => editsOf(each).offset[0])).toEqual([0, 1]);
+    expect(editsOf(plan).count).toBe(plan.steps.length);
   });
 
   test('are as asked together, too', () => {

@@ -256,10 +256,12 @@ function candidatesOf(
   place: FunctionOptions['place'],
 ): Candidates {
   const values = halves(value);
-  // Without descriptors each symbol has a place.
+  const first = list[0]!;
+  // Without descriptors each symbol has a place, and symbols in a row have theirs in the table.
+  const isPart = place === undefined && list[list.length - 1]! - first === list.length - 1;
   const symbol = place === undefined ? list : new Uint32Array(list.length);
-  const section = new Uint32Array(list.length);
-  const start = new BigUint64Array(list.length);
+  const section = isPart ? sectionIndex.subarray(first, first + list.length) : new Uint32Array(list.length);
+  const start = isPart ? value.subarray(first, first + list.length) : new BigUint64Array(list.length);
   const starts = halves(start);
   let isAscending = true;
   let count = 0;
@@ -267,11 +269,14 @@ function candidatesOf(
     const i = list[k]!;
     const translated = place?.(i);
     if (translated === null) continue;
-    section[count] = translated?.section ?? sectionIndex[i]!;
-    if (translated === undefined) {
-      starts[2 * count + LOW] = values[2 * i + LOW]!;
-      starts[2 * count + HIGH] = values[2 * i + HIGH]!;
-    } else start[count] = translated.value;
+    if (!isPart) {
+      section[count] = translated?.section ?? sectionIndex[i]!;
+      if (translated !== undefined) start[count] = translated.value;
+      else {
+        starts[2 * count + LOW] = values[2 * i + LOW]!;
+        starts[2 * count + HIGH] = values[2 * i + HIGH]!;
+      }
+    }
     symbol[count] = i;
     if (isAscending && count > 0) {
       const low = 2 * count + LOW;

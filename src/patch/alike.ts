@@ -14,7 +14,7 @@ import { LIKE, type Sites } from '../sites/sites.js';
 import type { PlanRequest } from './plan.js';
 import type { BytePairs } from '../record/edit-columns.js';
 import type { StepMaker } from './site-steps.js';
-import type { GrowingSteps } from './step-columns.js';
+import { type GrowingSteps, rowBytes } from './step-columns.js';
 
 export class AlikeSites {
   /** Null: each site is decided about by itself. */
@@ -90,19 +90,14 @@ export class AlikeSites {
     if (table === null) return from;
     const { program, offset } = this.sites;
     const placed = program.relocationsOf(section);
-    const like = rows.count - 1;
+    const pair = rows.pair[rows.count - 1]!;
     rows.more(to - from);
-    const end = fillRows(rows, placed, placed.tables.indexOf(table), offset, from, to, delta);
-    const start = rows.offset[like]! - rowBytes(table) * rows.row[like]!;
-    const count = sameRows(rows, end - from, pairs, rows.pair[like]!, program.image.bytes, start, rowBytes(table));
+    const first = table.fileOffset(0) + program.image.wordBytes;
+    const end = fillRows(rows, placed, table, first, offset, from, to, delta);
+    const count = sameRows(rows, end - from, pairs, pair, program.image.bytes);
     rows.count += count;
     return from + count;
   }
-}
-
-/** From one row of a table to the next, bytes. */
-function rowBytes(table: PlacedRelocations['tables'][number]): number {
-  return table.count > 1 ? table.fileOffset(1) - table.fileOffset(0) : 0;
 }
 
 /** The first of the sites whose code has other bytes. */
@@ -134,25 +129,29 @@ function fillPlaces(steps: GrowingSteps, offsets: Float64Array, from: SiteIndex,
 
 /**
  * Steps about the rows of the only relocation of each site at a delta, behind the last that counts.
+ * @param first  file position of what the first row of the table is changed at
  * @returns the first site whose relocation is another table's, or not the only one
  */
 function fillRows(
-  { site, row, count }: GrowingSteps,
+  { site, offset, count }: GrowingSteps,
   placed: PlacedRelocations,
-  table: number,
+  table: PlacedRelocations['tables'][number],
+  first: number,
   offsets: Float64Array,
   from: SiteIndex,
   to: SiteIndex,
   delta: number,
 ): SiteIndex {
   const { offset: places, table: tableOf, row: rowOf } = placed;
+  const number = placed.tables.indexOf(table);
+  const step = rowBytes(table);
   let rank = 0;
   for (let i = from, at = count; i < to; i++, at++) {
     const place = offsets[i]! + delta;
     if (places[rank] !== place) rank = lowerBoundFrom(placed.offset, place, rank);
-    if (places[rank] !== place || places[rank + 1] === place || tableOf[rank] !== table) return i;
+    if (places[rank] !== place || places[rank + 1] === place || tableOf[rank] !== number) return i;
     site[at] = i;
-    row[at] = rowOf[rank]!;
+    offset[at] = first + step * rowOf[rank]!;
     rank++;
   }
   return to;
@@ -160,18 +159,13 @@ function fillRows(
 
 /** How many rows from the first one behind those that count hold what a pair has before. */
 function sameRows(
-  { row, offset, count }: GrowingSteps,
+  { offset, count }: GrowingSteps,
   most: number,
   pairs: BytePairs,
   pair: number,
   bytes: Uint8Array,
-  start: number,
-  rowBytes: number,
 ): number {
-  for (let i = 0; i < most; i++) {
-    const at = start + row[count + i]! * rowBytes;
-    if (!pairs.holds(pair, bytes, at)) return i;
-    offset[count + i] = at;
-  }
-  return most;
+  let i = 0;
+  while (i < most && pairs.holds(pair, bytes, offset[count + i]!)) i++;
+  return i;
 }

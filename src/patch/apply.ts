@@ -3,7 +3,7 @@
  * then fresh bytes are written; the input is never changed. Bytes outside the
  * plan, the record and the headers that carry it are the input's bytes.
  */
-import { type Pieces, whole } from '../bytes.js';
+import { concatBytes, type Pieces, whole } from '../bytes.js';
 import { PT_LOAD, SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ascending } from '../elf/lookup.js';
@@ -83,23 +83,35 @@ export interface Applied extends Pieces {
   readonly notices: readonly string[];
 }
 
+const padded = (size: number): number => Math.ceil(size / 4) * 4;
+
+const noteName = new TextEncoder().encode(`${recordOwner}\0`);
+/** In front of a note's descriptor: three words and the name, padded. */
+const NOTE_FRONT = 12 + padded(noteName.length);
+
 /**
  * A note as bytes: name size, descriptor size, type, padded name, padded descriptor, in the file's
  * byte order.
  */
 export function noteBytes(descriptor: Uint8Array, littleEndian: boolean): Uint8Array {
-  const name = new TextEncoder().encode(`${recordOwner}\0`);
-  const nameSize = Math.ceil(name.length / 4) * 4;
-  const out = new Uint8Array(12 + nameSize + Math.ceil(descriptor.length / 4) * 4);
+  const note = new Uint8Array(padded(NOTE_FRONT + descriptor.length));
+  note.set(descriptor, NOTE_FRONT);
+  return completeNote(note.subarray(0, NOTE_FRONT + descriptor.length), littleEndian);
+}
+
+/** The same of a descriptor with room in front, which is written to, and zeros behind, if any. */
+function completeNote(note: Uint8Array, littleEndian: boolean): Uint8Array {
   const put = (offset: number, value: number): void => {
-    for (let i = 0; i < 4; i++) out[offset + (littleEndian ? i : 3 - i)] = (value >>> (8 * i)) & 0xff;
+    for (let i = 0; i < 4; i++) note[offset + (littleEndian ? i : 3 - i)] = (value >>> (8 * i)) & 0xff;
   };
-  put(0, name.length);
-  put(4, descriptor.length);
+  put(0, noteName.length);
+  put(4, note.length - NOTE_FRONT);
   put(8, recordNoteType);
-  out.set(name, 12);
-  out.set(descriptor, 12 + nameSize);
-  return out;
+  note.set(noteName, 12);
+  const { buffer, byteOffset, length } = note;
+  const size = padded(length);
+  if (byteOffset + size <= buffer.byteLength) return new Uint8Array(buffer, byteOffset, size);
+  return concatBytes([note, new Uint8Array(size - length)]);
 }
 
 /**
@@ -253,13 +265,12 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     forms: options.forms ?? {},
     brought: options.brought ?? [],
     gone: options.gone ?? [],
-    untraced: ascending((earlier?.untraced ?? []).concat(plan.untraced ?? [])),
+    untraced: ascending(earlier === null ? (plan.untraced ?? []) : earlier.untraced.concat(plan.untraced ?? [])),
     get edits() {
       return all.asEdits;
     },
     cut,
   };
-  const descriptor = encodeWithEdits(record, all);
   const applied = (written: Written, recordBytes: Uint8Array | null): Applied => ({
     size: written.size,
     pieces: () => written.pieces(),
@@ -274,9 +285,9 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     notices,
   });
   if (wanted === 'beside') {
-    return applied(writeElf(base.image, { patches: edits, dropTrailing }), descriptor);
+    return applied(writeElf(base.image, { patches: edits, dropTrailing }), encodeWithEdits(record, all));
   }
-  const contents = noteBytes(descriptor, image.header.endian === 'little');
+  const contents = completeNote(encodeWithEdits(record, all, NOTE_FRONT), image.header.endian === 'little');
   const carrier = useSegment
     ? { noteSegment: { contents, alignBytes: 4 as const } }
     : sectionsWith(base.image, plan, contents);

@@ -134,7 +134,7 @@ export class StepMaker {
         throw new ElftraceError('internal', `a store at ${hex(at ?? this.sites.anchor[site]!)} is not in the file`);
       }
       if (at === undefined) {
-        this.writer.store(site, delta, fileOffset, before, after, change.rule);
+        this.writer.store(site, fileOffset, before, after, change.rule);
         continue;
       }
       elsewhere ??= new Map();
@@ -180,7 +180,7 @@ export class StepMaker {
     if (wantsWord && addend === null) {
       return 'a relocation of the call lies on bytes that do not change: a module loader would apply it';
     }
-    this.writer.row(site, delta, table, row, neutral.type, this.neutralBytes(addend));
+    this.writer.row(site, table, row, neutral.type, this.neutralBytes(addend));
     return null;
   }
 
@@ -208,7 +208,7 @@ export class StepMaker {
     for (const found of rows) {
       const old = found.table.type[found.row]!;
       if (!program.isCompanion(old) || old === neutral.type) continue;
-      this.writer.row(site, delta, found.table, found.row, neutral.type, neutralEntry(image, neutral.type, null));
+      this.writer.row(site, found.table, found.row, neutral.type, neutralEntry(image, neutral.type, null));
     }
     const own = rows.find(({ table, row }) => !program.isCompanion(table.type[row]!));
     if (own === undefined) {
@@ -218,7 +218,7 @@ export class StepMaker {
     }
     const after = new ByteView(new Uint8Array(2 * image.wordBytes), image.header.endian);
     after.insertWord(0, relocationInfo(image, symbolIndex, type), image.wordBytes);
-    this.writer.row(site, delta, own.table, own.row, type, after.bytes);
+    this.writer.row(site, own.table, own.row, type, after.bytes);
   }
 
   /** Why one of the site's steps may not be written; null: all may. */

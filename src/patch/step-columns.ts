@@ -26,9 +26,12 @@ type Detail =
 /** Details that a new one is compared with. */
 const RECENT = 8;
 
-type Columns = Pick<GrowingSteps, 'site' | 'detail' | 'delta' | 'row'>;
+type Columns = Pick<GrowingSteps, 'site' | 'detail'>;
 
-const COLUMNS = ['site', 'offset', 'pair', 'detail', 'delta', 'row'] as const;
+const COLUMNS = ['site', 'offset', 'pair', 'detail'] as const;
+
+/** Steps that have room behind those of the sites: of the tables that name these. */
+const SPARE = 64;
 
 /** Columns that grow as sites are planned. */
 export class GrowingSteps {
@@ -37,10 +40,6 @@ export class GrowingSteps {
   offset: Float64Array;
   pair: Uint32Array;
   detail: Uint32Array;
-  /** From the anchor of the site, bytes. */
-  delta: Int32Array;
-  /** In the table, of a relocation. */
-  row: Uint32Array;
 
   /** @param room  for so many steps at first */
   constructor(room: number) {
@@ -48,13 +47,11 @@ export class GrowingSteps {
     this.offset = new Float64Array(room);
     this.pair = new Uint32Array(room);
     this.detail = new Uint32Array(room);
-    this.delta = new Int32Array(room);
-    this.row = new Uint32Array(room);
   }
 
   /** Columns of half the room each, one list in front of the other: joined without a copy. */
   static two(room: number): readonly [GrowingSteps, GrowingSteps] {
-    const both = new GrowingSteps(2 * room);
+    const both = new GrowingSteps(2 * room + SPARE);
     const [first, second] = [new GrowingSteps(0), new GrowingSteps(0)];
     for (const key of COLUMNS) {
       Object.assign(first, { [key]: both[key].subarray(0, room) });
@@ -63,9 +60,13 @@ export class GrowingSteps {
     return [first, second];
   }
 
-  /** Begins with columns that there are. */
-  take({ count, offset, pair }: EditColumns, { site, detail, delta, row }: Columns): void {
-    Object.assign(this, { count, offset, pair, site, detail, delta, row });
+  /**
+   * Begins with columns that there are.
+   * @param withRest  what is behind their ends in their memory is free, and taken first
+   */
+  take({ count, offset, pair }: EditColumns, { site, detail }: Columns, withRest: boolean): void {
+    Object.assign(this, { count, offset, pair, site, detail });
+    if (withRest) for (const key of COLUMNS) Object.assign(this, { [key]: extended(this[key]) });
   }
 
   private reserve(count: number): void {
@@ -74,29 +75,25 @@ export class GrowingSteps {
     this.offset = grown(this.offset, count);
     this.pair = grown(this.pair, count);
     this.detail = grown(this.detail, count);
-    this.delta = grown(this.delta, count);
-    this.row = grown(this.row, count);
   }
 
   /**
-   * Room behind the last step for so many more that have its pair, detail and delta. Sites, offsets
-   * and rows are for the caller to fill in, and to `count` them.
+   * Room behind the last step for so many more that have its pair and detail. Sites and offsets are
+   * for the caller to fill in, and to `count` them.
    */
   more(count: number): void {
     const from = this.count;
     this.reserve(from + count);
-    for (const column of [this.pair, this.detail, this.delta]) column.fill(column[from - 1]!, from, from + count);
+    for (const column of [this.pair, this.detail]) column.fill(column[from - 1]!, from, from + count);
   }
 
-  push(site: SiteIndex, offset: number, pair: number, detail: number, delta: number, row: number): void {
+  push(site: SiteIndex, offset: number, pair: number, detail: number): void {
     const { count } = this;
     this.reserve(count + 1);
     this.site[count] = site;
     this.offset[count] = offset;
     this.pair[count] = pair;
     this.detail[count] = detail;
-    this.delta[count] = delta;
-    this.row[count] = row;
     this.count++;
   }
 }
@@ -164,30 +161,23 @@ export class StepWriter {
     return null;
   }
 
-  /** A store at a site, `delta` bytes from its anchor. */
-  store(site: SiteIndex, delta: number, offset: number, before: Uint8Array, after: Uint8Array, rule: string): void {
-    this.stores.push(site, offset, this.pairs.add(before, 0, after), this.storeBy(rule), delta, 0);
+  /** A store at a site. */
+  store(site: SiteIndex, offset: number, before: Uint8Array, after: Uint8Array, rule: string): void {
+    this.stores.push(site, offset, this.pairs.add(before, 0, after), this.storeBy(rule));
   }
 
   /** A row of a table that becomes another one: its r_info, and r_addend where `after` has both. */
-  row(
-    site: SiteIndex,
-    delta: number,
-    table: RelocationPlace['table'],
-    row: number,
-    becomes: number,
-    after: Uint8Array,
-  ): void {
+  row(site: SiteIndex, table: RelocationPlace['table'], row: number, becomes: number, after: Uint8Array): void {
     const { image } = this.sites.program;
     const offset = table.fileOffset(row) + image.wordBytes;
-    this.rows.push(site, offset, this.pairs.add(image.bytes, offset, after), this.rowOf(table, becomes), delta, row);
+    this.rows.push(site, offset, this.pairs.add(image.bytes, offset, after), this.rowOf(table, becomes));
   }
 
   /** A step of another kind. */
   step(step: Step): void {
     const list = step.kind === 'store' ? this.stores : this.rows;
     const pair = this.pairs.add(step.before, 0, step.after);
-    list.push(step.site, step.fileOffset, pair, this.details.push({ kind: 'step', step }) - 1, 0, 0);
+    list.push(step.site, step.fileOffset, pair, this.details.push({ kind: 'step', step }) - 1);
   }
 
   /** The number of a store's detail; mostly it is one of the last, as that of a row is. */
@@ -215,6 +205,17 @@ export class StepWriter {
     const rowsFirst = stores.count > 0 && rows.count > 0 && rows.offset[0]! < stores.offset[0]!;
     return StepColumns.sorted(sites, rowsFirst ? [rows, stores] : [stores, rows], pairs, details);
   }
+}
+
+/** A column, and what is behind its end in its memory. */
+function extended<T extends Uint32Array | Int32Array | Float64Array>(column: T): T {
+  const Column = column.constructor as new (buffer: ArrayBufferLike, offset: number) => T;
+  return new Column(column.buffer, column.byteOffset);
+}
+
+/** From one row of a table to the next, bytes; 0 where there is one. */
+export function rowBytes(table: RelocationPlace['table']): number {
+  return table.count > 1 ? table.fileOffset(1) - table.fileOffset(0) : 0;
 }
 
 /** Two columns as one, where they are parts of one array, the first in front; null elsewhere. */
@@ -257,6 +258,8 @@ function orderOf(offset: Float64Array, split: number): Uint32Array {
 /** The steps of a plan. */
 export class StepColumns {
   private made: readonly Step[] | undefined;
+  /** What is behind the columns in their memory is no steps of another plan. */
+  private isRestFree = true;
 
   private constructor(
     private readonly sites: Sites,
@@ -270,12 +273,15 @@ export class StepColumns {
     lists: readonly GrowingSteps[],
     pairs: BytePairs,
     details: readonly Detail[],
+    /** Of the steps in front of the first that may be out of order. */
+    split = lists[0]!.count,
   ): StepColumns {
     const count = lists.reduce((sum, each) => sum + each.count, 0);
     const joined = <K extends (typeof COLUMNS)[number]>(key: K): GrowingSteps[K] => {
       const first = lists[0]![key];
       const [, second] = lists;
-      const together = second === undefined ? null : besides(first, lists[0]!.count, second[key], second.count);
+      if (second === undefined) return first.subarray(0, count) as GrowingSteps[K];
+      const together = besides(first, lists[0]!.count, second[key], second.count);
       if (together !== null) return together;
       const column = new (first.constructor as new (length: number) => GrowingSteps[K])(count);
       let at = 0;
@@ -286,9 +292,9 @@ export class StepColumns {
       return column;
     };
     const edits = new EditColumns(count, joined('offset'), joined('pair'), pairs);
-    const columns = { site: joined('site'), detail: joined('detail'), delta: joined('delta'), row: joined('row') };
+    const columns = { site: joined('site'), detail: joined('detail') };
     const steps = new StepColumns(sites, edits, details, columns);
-    return isAscending(edits.offset) ? steps : steps.picked(orderOf(edits.offset, lists[0]!.count));
+    return isAscending(edits.offset) ? steps : steps.picked(orderOf(edits.offset, split));
   }
 
   /** The steps of an order. */
@@ -299,8 +305,6 @@ export class StepColumns {
     return new StepColumns(this.sites, new EditColumns(order.length, offset, pair, edits.pairs), this.details, {
       site: Int32Array.from(order, (i) => columns.site[i]!),
       detail: Uint32Array.from(order, (i) => columns.detail[i]!),
-      delta: Int32Array.from(order, (i) => columns.delta[i]!),
-      row: Uint32Array.from(order, (i) => columns.row[i]!),
     });
   }
 
@@ -313,15 +317,15 @@ export class StepColumns {
   /** With steps that no site has, each as an object. */
   with(more: readonly Step[]): StepColumns {
     const { pairs } = this.edits;
-    const own = new GrowingSteps(0);
-    own.take(this.edits, this.columns);
-    const list = new GrowingSteps(more.length);
+    const all = new GrowingSteps(0);
+    all.take(this.edits, this.columns, this.isRestFree);
+    this.isRestFree = false;
     const details = [...this.details];
     for (const step of more) {
       const detail = details.push({ kind: 'step', step }) - 1;
-      list.push(step.site, step.fileOffset, pairs.add(step.before, 0, step.after), detail, 0, 0);
+      all.push(step.site, step.fileOffset, pairs.add(step.before, 0, step.after), detail);
     }
-    return StepColumns.sorted(this.sites, [own, list], pairs, details);
+    return StepColumns.sorted(this.sites, [all], pairs, details, this.count);
   }
 
   get count(): number {
@@ -340,20 +344,20 @@ export class StepColumns {
     const { program } = sites;
     const site = columns.site[i]!;
     const { before, after } = edits.pairs.of(edits.pair[i]!);
-    const place = {
-      address: sites.anchor[site]! + BigInt(columns.delta[i]!),
-      fileOffset: edits.offset[i]!,
-      before,
-      after,
-    };
+    const fileOffset = edits.offset[i]!;
     if (detail.kind === 'store') {
-      return { kind: 'store', site, section: sites.codeRange(site)?.name ?? '', ...place, rule: detail.rule };
+      const range = sites.codeRange(site)!;
+      const address = range.address + BigInt(fileOffset - range.fileOffset);
+      const { rule } = detail;
+      return { kind: 'store', site, section: range.name, address, fileOffset, before, after, rule };
     }
     const { table, becomes } = detail;
-    const row = columns.row[i]!;
+    const row = (fileOffset - program.image.wordBytes - table.fileOffset(0)) / (rowBytes(table) || 1);
     const section = program.image.sections[table.section]?.name ?? '';
+    const address = table.offset[row]!;
     const symbol = program.labelOf(table.symbols, table.symbol[row]!);
-    return { kind: 'reloc', site, section, row, type: table.type[row]!, becomes, symbol, ...place, rule: 'F-2' };
+    const about = { section, row, type: table.type[row]!, becomes, symbol };
+    return { kind: 'reloc', site, ...about, address, fileOffset, before, after, rule: 'F-2' };
   }
 
   /** All of them as objects, made when they are first asked for. */

@@ -96,11 +96,10 @@ function choose(sites: Sites, request: UntraceRequest): Chosen {
 /** A table's slots that go, by the number of the table. */
 function slotsToDrop(sites: Sites, accepted: Uint8Array): Map<number, Uint8Array> {
   const drop = sites.tables.map(({ count }) => new Uint8Array(count));
-  const positions = sites.tables.map(({ position }) => position);
+  const isInFile = sites.tables.map((each) => each.isInFile);
   for (let i = 0; i < accepted.length; i++) {
     const table = sites.tablePosition(i);
-    const slot = sites.slot(i);
-    if (accepted[i] !== 0 && positions[table]![slot]! >= 0) drop[table]![slot] = 1;
+    if (accepted[i] !== 0 && isInFile[table]!) drop[table]![sites.slot(i)] = 1;
   }
   return new Map([...drop.entries()].filter(([, slots]) => slots.includes(1)));
 }
@@ -202,17 +201,20 @@ function untracedPlaces(
   accepted: Uint8Array,
   written: Uint8Array,
 ): { readonly untraced: readonly number[]; readonly changed: number; readonly accepted: number } {
-  const untraced: number[] = [];
-  const positions = sites.tables.map(({ position }) => position);
+  // At once as long as it can be: an array that grows leaves its shorter forms behind.
+  const untraced = new Array<number>(accepted.length);
+  const isInFile = sites.tables.map((each) => each.isInFile);
   const { ipDelta } = sites;
   let count = 0;
+  let changed = 0;
   for (let i = 0; i < accepted.length; i++) {
     if (accepted[i] === 0) continue;
     count++;
-    if (written[i] === 0 && positions[sites.tablePosition(i)]![sites.slot(i)]! < 0) continue;
-    untraced.push(sites.fileOffset(i) + ipDelta[i]!);
+    if (written[i] === 0 && !isInFile[sites.tablePosition(i)]!) continue;
+    untraced[changed++] = sites.fileOffset(i) + ipDelta[i]!;
   }
-  return { untraced, changed: untraced.length, accepted: count };
+  untraced.length = changed;
+  return { untraced, changed, accepted: count };
 }
 
 /**

@@ -4,20 +4,29 @@
  */
 import { ByteView, concatBytes } from '../bytes.js';
 import { hexBytes } from '../errors.js';
-import { EditColumns } from './edit-columns.js';
+import { EditColumns, grown } from './edit-columns.js';
 import { encodeGone } from './gone-modules.js';
 import { type FileRecord, type RecordHeader, recordMagic } from './journal.js';
 
+/** What an edit takes as a rule, and the rest. */
+const EDIT_BYTES = 5;
+const USUAL_BYTES = 4096;
+
 class Writer {
-  private readonly parts: Uint8Array[] = [];
-  private chunk = new Uint8Array(65536);
-  private used = 0;
+  private chunk: Uint8Array;
+  private used: number;
+
+  /**
+   * @param front  so many bytes are left free
+   * @param size  of all, or less: room that was not written to is no memory yet
+   */
+  constructor(front: number, size: number) {
+    this.chunk = new Uint8Array(front + size);
+    this.used = front;
+  }
 
   private reserve(size: number): void {
-    if (this.used + size <= this.chunk.length) return;
-    this.parts.push(this.chunk.subarray(0, this.used));
-    this.chunk = new Uint8Array(Math.max(65536, size));
-    this.used = 0;
+    this.chunk = grown(this.chunk, this.used + size);
   }
 
   varint(value: number): void {
@@ -39,7 +48,7 @@ class Writer {
   }
 
   finish(): Uint8Array {
-    return concatBytes([...this.parts, this.chunk.subarray(0, this.used)]);
+    return this.chunk.subarray(0, this.used);
   }
 }
 
@@ -58,10 +67,26 @@ function headerOf(record: FileRecord): RecordHeader {
     ...(Object.keys(record.forms).length > 0 ? { forms: { ...record.forms } } : {}),
     ...(record.brought.length > 0 ? { brought: [...record.brought] } : {}),
     ...(record.gone.length > 0 ? { gone: record.gone.map(encodeGone) } : {}),
-    ...(record.untraced.length > 0
-      ? { untraced: record.untraced.map((each, i) => each - (record.untraced[i - 1] ?? 0)) }
-      : {}),
   };
+}
+
+/** So many numbers become text at a time. */
+const TEXT_STEP = 0x4000;
+
+/** The header as JSON; places of what was untraced may be a million, and stand at its end. */
+function headerText(record: FileRecord): Uint8Array {
+  const { untraced } = record;
+  const text = JSON.stringify(headerOf(record));
+  const encoder = new TextEncoder();
+  if (untraced.length === 0) return encoder.encode(text);
+  const parts = [encoder.encode(`${text.slice(0, -1)},"untraced":[`)];
+  for (let from = 0; from < untraced.length; from += TEXT_STEP) {
+    const some = untraced.slice(from, from + TEXT_STEP);
+    const deltas = some.map((each, i) => each - (untraced[from + i - 1] ?? 0));
+    parts.push(encoder.encode(`${from === 0 ? '' : ','}${deltas.join(',')}`));
+  }
+  parts.push(encoder.encode(']}'));
+  return concatBytes(parts);
 }
 
 /**
@@ -114,11 +139,12 @@ export function encodeRecord(record: FileRecord): Uint8Array {
 /**
  * The same of a record whose edits are there as columns.
  * @param record  its own edits are not looked at
+ * @param front  bytes that are left free in front of it
  */
-export function encodeWithEdits(record: FileRecord, edits: EditColumns): Uint8Array {
-  const json = new TextEncoder().encode(JSON.stringify(headerOf(record)));
+export function encodeWithEdits(record: FileRecord, edits: EditColumns, front = 0): Uint8Array {
+  const json = headerText(record);
   const { different, numberOf } = differentPairs(edits);
-  const writer = new Writer();
+  const writer = new Writer(front, json.length + EDIT_BYTES * edits.count + USUAL_BYTES);
   writer.bytes(recordMagic);
   const size = new Uint8Array(4);
   new ByteView(size, 'little').insertU32(0, json.length);

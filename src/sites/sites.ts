@@ -585,6 +585,7 @@ export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
     zero: 0,
     section: Int32Array.from(sections),
     value: BigUint64Array.from(values),
+    isInFile: false,
     position: new Float64Array(values.length).fill(-1),
     container: -1,
     sorted: true,
@@ -640,6 +641,7 @@ function recordedPlaces(program: Program, record: FileRecord | null, others: rea
     zero: 0,
     section: Int32Array.from(sections),
     value: BigUint64Array.from(values),
+    isInFile: false,
     position: new Float64Array(values.length).fill(-1),
     container: -1,
     sorted: true,
@@ -795,7 +797,7 @@ interface SlotColumns {
   readonly slotOf: Uint32Array<ArrayBuffer>;
   /** Position of the range of code; -1: none. */
   readonly rangeOf: Int32Array<ArrayBuffer>;
-  readonly anchors: BigUint64Array<ArrayBuffer>;
+  readonly anchors: BigUint64Array;
   /** In the range, bytes; -1 where there is none. */
   readonly offsets: Float64Array<ArrayBuffer>;
 }
@@ -844,13 +846,14 @@ function placeSlots(program: Program, tables: readonly SlotTable[]): SlotColumns
   let tableOf = new Uint8Array(total);
   let slotOf = new Uint32Array(total);
   let rangeOf = new Int32Array(total).fill(-1);
-  let anchors = new BigUint64Array(total);
+  // A table alone keeps its column.
+  let anchors: BigUint64Array = used.length === 1 ? used[0]!.table.value : new BigUint64Array(total);
   let at = 0;
   for (const { table, index } of used) {
     const end = at + table.count;
     tableOf.fill(index, at, end);
     countUp(slotOf.subarray(at, end));
-    anchors.set(table.value, at);
+    if (anchors !== table.value) anchors.set(table.value, at);
     const ranges = rangeOf.subarray(at, end);
     if (program.relocatable) rangesBySection(program, table, ranges);
     else rangesByAddress(program, table, ranges);
@@ -911,9 +914,10 @@ const STEP = 0x1000;
 /** Fewer sites of a range are read one by one: to compare them takes a list of its functions. */
 const MANY = 32;
 
-/** Adds small distances. Of halves: a million sites make no bigint. */
-function addEach(values: BigUint64Array, deltas: Int16Array): void {
-  const words = halves(values);
+/** Values and small distances. Of halves: a million sites make no bigint. */
+function sums(values: BigUint64Array, deltas: Int16Array): BigUint64Array {
+  const added = values.slice();
+  const words = halves(added);
   for (let i = 0; i < deltas.length; i++) {
     const delta = deltas[i]!;
     if (delta === 0) continue;
@@ -922,6 +926,7 @@ function addEach(values: BigUint64Array, deltas: Int16Array): void {
     if (sum < 0) words[2 * i + HIGH]!--;
     else if (sum > 0xffff_ffff) words[2 * i + HIGH]!++;
   }
+  return added;
 }
 
 /** The first of some sites that is of another table than the first one. */
@@ -1065,8 +1070,9 @@ class SlotReader {
   /** The functions that sites of a range lie in. */
   private placeRun({ section }: CodeRange, from: number, to: number): void {
     const { program, ipDelta } = this;
-    const ips = this.columns.anchors.slice(from, to);
-    addEach(ips, ipDelta.subarray(from, to));
+    const anchors = this.columns.anchors.subarray(from, to);
+    const deltas = ipDelta.subarray(from, to);
+    const ips = deltas.every((each) => each === 0) ? anchors : sums(anchors, deltas);
     program.functions.atEach(program.relocatable ? section : -1, ips, this.functionOf.subarray(from, to));
   }
 

@@ -50,7 +50,9 @@ export interface SlotTable {
   readonly section: Column<Int32Array, SectionIndex>;
   /** Address, or offset in `section`; 0 for an empty slot. */
   readonly value: BigUint64Array;
-  /** File position of the slot; -1 for calls. */
+  /** Its slots are places of the file; else it stands for what has no table. */
+  readonly isInFile: boolean;
+  /** File position of the slot; -1 where it has none. */
   readonly position: Float64Array;
   /** Section that holds the slots, -1 for calls. */
   readonly container: SectionIndex;
@@ -238,6 +240,7 @@ function readRelocatable(
     zero,
     section: sections,
     value: values,
+    isInFile: true,
     // Few ask for it.
     get position() {
       return (position ??= positionsOf(section.offset, word, count));
@@ -328,6 +331,7 @@ function readLinked(
     zero,
     section: new Int32Array(count).fill(-1),
     value: values,
+    isInFile: true,
     position: positionsOf(fileOffset, word, count),
     container,
     sorted: isSorted(raw, null),

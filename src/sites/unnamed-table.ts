@@ -98,6 +98,7 @@ export function unnamedTable(program: Program, entryOf: (place: Place) => Entry 
     zero: 0,
     section: new Int32Array(values.length).fill(-1),
     value: BigUint64Array.from(values),
+    isInFile: false,
     position: new Float64Array(values.length).fill(-1),
     container: -1,
     sorted: values.every((value, i) => i === 0 || value > values[i - 1]!),
