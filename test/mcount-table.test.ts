@@ -12,14 +12,8 @@ import type { ElfImage, ElfSection } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
 import { writeElf } from '../src/elf/write.js';
 import { ElftraceError } from '../src/errors.js';
-import {
-  findMcountCalls,
-  isMcountSymbol,
-  isTracedSection,
-  mcountSections,
-  planMcountTable,
-} from '../src/sites/mcount-table.js';
-import type { McountMachine, McountOptions, McountPlan } from '../src/sites/mcount-table.js';
+import { type McountOptions, type McountPlan, mcountSections, planMcountTable } from '../src/sites/mcount-slots.js';
+import { findMcountCalls, isMcountSymbol, isTracedSection, type McountMachine } from '../src/sites/mcount-table.js';
 import { describeWith, run, tool } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'mcount-table-'));

@@ -8,7 +8,7 @@ import { writeElf } from '../elf/write.js';
 import { ElftraceError, hex } from '../errors.js';
 import { load, type Program } from '../program/program.js';
 import { findCalls, findSites, callTest, mcountMachine } from '../sites/sites.js';
-import { mcountSections, type McountPlan, planMcountTable } from '../sites/mcount-table.js';
+import { mcountSections, type McountPlan, planMcountTable } from '../sites/mcount-slots.js';
 import { planSites } from './plan-sites.js';
 import { verify } from '../sites/verdicts.js';
 import type { SectionIndex } from '../units.js';

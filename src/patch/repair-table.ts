@@ -22,12 +22,11 @@ import { unlistedSites } from '../sites/complete.js';
 import {
   type BaseSymbols,
   baseSymbols,
-  findMcountCalls,
-  isTracedSection,
   type McountEntry,
   mcountSections,
   slotsOfEntries,
-} from '../sites/mcount-table.js';
+} from '../sites/mcount-slots.js';
+import { findMcountCalls, isTracedSection } from '../sites/mcount-table.js';
 import { callTest, findSites, mcountMachine, type Sites } from '../sites/sites.js';
 import { isModule, lintTables } from '../sites/table-lint.js';
 import type { SlotTable } from '../sites/tables.js';
