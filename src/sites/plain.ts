@@ -65,9 +65,17 @@ function keepCovered(sites: Sites, plain: Uint8Array): void {
   }
 }
 
+/** Made once for each machine: a tree of modules asks for it file by file. */
+const knownEntries = new WeakMap<object, Uint8Array>();
+
 /** Nonzero for each st_other of functions that local calls enter behind their start. */
-function localEntries({ arch }: Program): Uint8Array {
-  return Uint8Array.from({ length: OTHERS }, (_, other) => (arch.abi.localEntryOffset(other) === 0 ? 0 : 1));
+function localEntries({ arch: { abi } }: Program): Uint8Array {
+  let entries = knownEntries.get(abi);
+  if (entries === undefined) {
+    entries = Uint8Array.from({ length: OTHERS }, (_, other) => (abi.localEntryOffset(other) === 0 ? 0 : 1));
+    knownEntries.set(abi, entries);
+  }
+  return entries;
 }
 
 /**

@@ -359,6 +359,26 @@ function minorities(shapes: readonly SiteShape[], votes: ReadonlyMap<SiteShape, 
 /** How many slots are read, from all over the table, to decide what it names. */
 const sampleSize = 256;
 
+/** Shapes and their positions in a list of them. */
+interface NumberedShapes {
+  readonly shapes: readonly SiteShape[];
+  readonly numbers: readonly number[];
+}
+
+/** Of each machine, by sources; made once, for a tree of modules asks file by file. */
+const knownShapes = new WeakMap<readonly SiteShape[], Map<SiteSource, NumberedShapes>>();
+
+function shapesOf(all: readonly SiteShape[], source: SiteSource): NumberedShapes {
+  let bySource = knownShapes.get(all);
+  if (bySource === undefined) knownShapes.set(all, (bySource = new Map()));
+  let found = bySource.get(source);
+  if (found === undefined) {
+    const numbers = [...all.keys()].filter((i) => all[i]!.sources.includes(source));
+    bySource.set(source, (found = { numbers, shapes: numbers.map((i) => all[i]!) }));
+  }
+  return found;
+}
+
 /** The shapes that sites of a source may have, asked one after the other. */
 class ShapeReader {
   private readonly shapes: readonly SiteShape[];
@@ -371,12 +391,10 @@ class ShapeReader {
     private readonly source: SiteSource,
     excluded: ReadonlySet<SiteShape> = none,
   ) {
-    const numbers = Array.from(arch.siteShapes.keys());
-    this.numbers = numbers.filter((i) => {
-      const shape = arch.siteShapes[i]!;
-      return shape.sources.includes(source) && !excluded.has(shape);
-    });
-    this.shapes = this.numbers.map((i) => arch.siteShapes[i]!);
+    const { siteShapes } = arch;
+    const { numbers, shapes } = shapesOf(siteShapes, source);
+    this.numbers = excluded.size === 0 ? numbers : numbers.filter((i) => !excluded.has(siteShapes[i]!));
+    this.shapes = excluded.size === 0 ? shapes : this.numbers.map((i) => siteShapes[i]!);
   }
 
   /** What the bytes at the view's place are; null: no shape knows them. */
