@@ -249,7 +249,8 @@ class OutputFile {
   }
 
   *pieces(): Iterable<Uint8Array> {
-    const room = new Uint8Array(PIECE + 4096);
+    // Of thousands of small files each would leave a mebibyte behind.
+    const room = new Uint8Array(Math.min(PIECE, this.keptSize) + 4096);
     for (let from = 0; from < this.keptSize; from += PIECE) {
       const piece = this.kept(from, Math.min(from + PIECE, this.keptSize), room);
       this.putHeaders(piece, from);
