@@ -95,14 +95,16 @@ describe('sites of one object', () => {
   });
 
   test('are steps of two plans that add others to them', () => {
-    const plan = planSites(openBytes(x86Object(SITES)).sites, { to: { kind: 'nop' } });
-    const [first, second] = [0, 1].map((fileOffset): Step => {
+    const { image, sites } = openBytes(x86Object(SITES));
+    const plan = planSites(sites, { to: { kind: 'nop' } });
+    const ends = [2, 1].map((left) => image.bytes.length - left);
+    const more = ends.map((fileOffset): Step => {
       const about = { part: 'header', site: -1, section: '', address: 0n, rule: 'C-INIT-1' } as const;
-      return { kind: 'table', ...about, fileOffset, before: Uint8Array.of(0), after: Uint8Array.of(1 + fileOffset) };
+      return { kind: 'table', ...about, fileOffset, before: Uint8Array.of(0), after: Uint8Array.of(1) };
     });
-    const all = [first!, second!].map((step) => planWith(plan, [step], plan));
-    expect(all.map(({ steps }) => steps)).toEqual([first, second].map((step) => [step, ...plan.steps]));
-    expect(all.map((each) => editsOf(each).offset[0])).toEqual([0, 1]);
+    const all = more.map((step) => planWith(plan, [step], plan));
+    expect(all.map((each) => editsOf(each).offset.at(-1))).toEqual(ends);
+    expect(all.map(({ steps }) => steps)).toEqual(more.map((step) => [...plan.steps, step]));
     expect(editsOf(plan).count).toBe(plan.steps.length);
   });
 

@@ -90,6 +90,32 @@ describe('M-VAL-1 sites that read as the one in front of them', () => {
   });
 });
 
+describeWith(['aarch64-linux-gnu-as'], 'A-SITE-1 sites that differ in their address alone', () => {
+  /** A function with an ops pointer in front of it; one word more behind it moves the next ones. */
+  const site = (i: number): string => `
+    1: nop
+    nop
+    .type f${i}, %function
+    f${i}: nop
+    nop
+    ret
+    ret
+    .size f${i}, . - f${i}
+    ${i === 49 ? 'ret' : ''}
+    .pushsection __patchable_function_entries,"aw"
+    .quad 1b
+    .popsection`;
+
+  test('are asked for it', () => {
+    const object = join(folder, 'pointers.o');
+    writeFileSync(join(folder, 'pointers.s'), `.text\n${Array.from({ length: 80 }, (_, i) => site(i)).join('\n')}\n`);
+    run('aarch64-linux-gnu-as', ['-o', object, join(folder, 'pointers.s')]);
+    const found = openBytes(readFileSync(object)).sites;
+    expect(found.totals().byState).toEqual({ compiled: 50, foreign: 30 });
+    expect(ofColumns(found)).toEqual(oneByOne(found));
+  });
+});
+
 describeWith(['x86_64-linux-gnu-as'], 'M-VAL-1 sites of two sections', () => {
   const sites = (section: string, type: string): string => `
     .section ${section},"ax"
