@@ -36,6 +36,11 @@ const HEADER = 16;
 /** A command of so many seconds has executed more; the bit beside those of machines says so. */
 const LONG_SECONDS = 0.7;
 const LONG = 1 << 30;
+/**
+ * A command of so many seconds may have lost code: V8 throws away what was not executed for a
+ * while. What it leaves is kept as that of no machine, so that the next command adds its own.
+ */
+const LOST_SECONDS = 2;
 
 /** Loaded where it is needed. */
 const engineTag = (): number => process.getBuiltinModule('node:v8').cachedDataVersionTag();
@@ -53,7 +58,7 @@ interface Content {
   readonly tag: number;
 }
 
-function encoded({ code, machines, tag }: Content): Buffer {
+function encoded(code: Buffer, machines: number, tag: number): Buffer {
   const header = Buffer.alloc(HEADER);
   header.writeUInt32LE(crc32(code));
   header.writeUInt32LE(machines, 4);
@@ -63,10 +68,9 @@ function encoded({ code, machines, tag }: Content): Buffer {
 
 /** What is in a file; null where the file is not whole. */
 function contentOf(file: Buffer): Content | null {
-  if (file.length <= HEADER) return null;
   const code = file.subarray(HEADER);
-  if (file.readUInt32LE(0) !== crc32(code)) return null;
-  return { code, machines: file.readUInt32LE(4), tag: file.readUInt32LE(8) };
+  const isWhole = code.length > 0 && file.readUInt32LE(0) === crc32(code);
+  return isWhole ? { code, machines: file.readUInt32LE(4), tag: file.readUInt32LE(8) } : null;
 }
 
 /** The script as it was loaded in this start. */
@@ -137,12 +141,14 @@ export class KeptCode {
     if (loaded === null) this.write(FIRST);
     else {
       process.on('exit', () => {
-        const all = loaded.machines | machines() | (process.uptime() > LONG_SECONDS ? LONG : 0);
-        if (loaded.isUsed && all === loaded.machines) return;
+        const { script, tag, isUsed, machines: known } = loaded;
+        const spent = process.uptime();
+        const all = known | machines() | (spent > LONG_SECONDS ? LONG : 0);
+        if (isUsed && all === known) return;
         engineAsUsual();
-        const { script, tag, isUsed } = loaded;
-        if (engineTag() === tag) this.write(encoded({ code: script.createCachedData(), machines: all, tag }));
-        else if (!isUsed) this.write(NONE);
+        if (engineTag() === tag) {
+          this.write(encoded(script.createCachedData(), spent > LOST_SECONDS ? 0 : all, tag));
+        } else if (!isUsed) this.write(NONE);
       });
     }
   }
