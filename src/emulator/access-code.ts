@@ -3,7 +3,7 @@
  * where they are predicted in one window: at the first, for all. What is compared with are cells in
  * memory that say how far a window reaches (`WindowCells`).
  */
-import { CELL, WINDOW } from './host.js';
+import { CELL, HINT, WINDOW } from './host.js';
 import { I32, I64 } from '../machine/ir.js';
 import type { AccessRow, Op, Slot } from '../machine/ir.js';
 import type { CompileContext, RegionCode, Site } from './region-code.js';
@@ -163,6 +163,32 @@ export class AccessCode {
     if (pushed) code.op(narrow ? I32.add : I64.add);
   }
 
+  /**
+   * Finds the host address of an access that may go to any window; a local that has it. Descriptors
+   * of no window have limits of 0. What lies in another window than the last time is looked for by
+   * a call, in code of its own, so that nothing is moved out of registers for it elsewhere.
+   */
+  private search(op: Op, row: AccessRow, record: number, stopUnless: () => void): number {
+    const { code, wide, narrow: host, context } = this.region;
+    const [window, offset] = [this.region.scratch('i32'), this.region.scratch('i64')];
+    const limits = (row.form === 'store' ? WINDOW.writeLimits : WINDOW.readLimits) + 8 * Math.log2(row.bytes);
+    this.address(op, 0n);
+    if (context.addressBits === 32) code.op(I64.extendU);
+    code
+      .tee(wide)
+      .i32(0)
+      .memory([I32.load16u], record + HINT.window)
+      .tee(window);
+    code.memory([I64.load], WINDOW.base).op(I64.sub).tee(offset);
+    code.get(window).memory([I64.load], limits).op(I64.geu).rarely().if();
+    code.get(wide).i32(row.bytes).i32(limits).i32(record).call(context.functionIndex('resolve')).tee(host).op(I32.eqz);
+    stopUnless();
+    code.else();
+    code.get(window).memory([I32.load], WINDOW.host).get(offset).op(I32.wrap).op(I32.add).set(host);
+    code.end();
+    return host;
+  }
+
   /** `stopUnless`: stops where the i32 on the stack is not 0. */
   emit(op: Op, row: AccessRow, group: Group | undefined, site: Site, stopUnless: () => void): void {
     const { code } = this.region;
@@ -171,13 +197,7 @@ export class AccessCode {
     let host: number;
     let local: number;
     if (site.kind === 'search') {
-      this.address(op, 0n);
-      if (narrow) code.op(I64.extendU);
-      const limits = (isStore ? WINDOW.writeLimits : WINDOW.readLimits) + 8 * Math.log2(row.bytes);
-      code.i32(row.bytes).i32(limits).i32(site.record).call(this.region.context.functionIndex('resolve'));
-      local = this.region.narrow;
-      code.tee(local).op(I32.eqz);
-      stopUnless();
+      local = this.search(op, row, site.record, stopUnless);
       host = 0;
     } else {
       if (!group || group.first === op) {

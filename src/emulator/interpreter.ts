@@ -84,20 +84,11 @@ function countMove(code: Code, record: number): void {
  * Finds the window of an access that the predicted one does not serve. Parameters: address, bytes,
  * offset of the limit in a descriptor, record. Returns the host address or 0. Windows that may be
  * written and executed, or that hold a watched range, serve accesses only here, and only where the
- * page map is clear. `triesLast`: the window that the record names is tried first.
+ * page map is clear. `counts`: moves to other windows are counted for the record.
  */
-export function resolveFunction({ triesLast }: { readonly triesLast: boolean }): WasmFunction {
+export function resolveFunction({ counts }: { readonly counts: boolean }): WasmFunction {
   const code = new Code();
   const [address, bytes, limit, record, window, offset, flag, marks] = [0, 1, 2, 3, 4, 5, 6, 7];
-  if (triesLast) {
-    code.get(record).memory([I32.load16u], 6).tee(window).i32(0).memory([I32.load], CONTROL.windowsEnd);
-    code.op(I32.ltu).if();
-    code.get(address).get(window).memory([I64.load], WINDOW.base).op(I64.sub).tee(offset);
-    code.get(window).get(limit).op(I32.add).memory([I64.load]).op(I64.ltu).if();
-    code.get(window).memory([I32.load], WINDOW.host).get(offset).op(I32.wrap).op(I32.add).return();
-    code.end();
-    code.end();
-  }
   code.i32(WINDOW.start).set(window);
   code.i32(WINDOW_FLAG.checkRead).i32(WINDOW_FLAG.checkWrite);
   code.get(limit).i32(WINDOW.writeLimits).op(I32.ltu).select().set(flag);
@@ -108,7 +99,7 @@ export function resolveFunction({ triesLast }: { readonly triesLast: boolean }):
   code.get(window).i32(0).memory([I32.load], CONTROL.windowsEnd).op(I32.geu).brIf(done);
   code.get(address).get(window).memory([I64.load], WINDOW.base).op(I64.sub).tee(offset);
   code.get(window).get(limit).op(I32.add).memory([I64.load]).op(I64.ltu).if();
-  if (!triesLast) countMove(code, record);
+  if (counts) countMove(code, record);
   code.get(record).get(window).memory([I32.store16], 6);
   code.get(window).memory([I32.load], WINDOW.host).get(offset).op(I32.wrap).op(I32.add).return();
   code.end();
@@ -240,7 +231,7 @@ export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer>
     ),
   );
   const run = new RunFunction(common, all, placeOf, rooms).write();
-  return writeModule([...functions, resolveFunction({ triesLast: false }), predictFunction(), ...others, run]);
+  return writeModule([...functions, resolveFunction({ counts: true }), predictFunction(), ...others, run]);
 }
 
 /** The function `run`: one dispatching branch, the hot handlers, and calls of the others. */

@@ -125,7 +125,7 @@ export class RegionModules {
     this.pointer = lifter.stackPointer ?? { slot: 0, popped: 0n };
     const pointer = STATE + lifter.slots.offset(this.pointer.slot);
     const lookups = [gotoFunction('lookup', pointer), gotoFunction('jump', pointer)];
-    this.common = [...lookups, resolveFunction({ triesLast: true })];
+    this.common = [...lookups, resolveFunction({ counts: false })];
     const modules = frameModules(pointer);
     const { empty } = instantiate(modules.empty, host);
     this.table = makeTable(TABLE_ENTRIES, empty);
