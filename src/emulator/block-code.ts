@@ -5,13 +5,15 @@
 import { AccessCode, groupAccesses } from './access-code.js';
 import type { Group } from './access-code.js';
 import { emitFloat } from './float-code.js';
-import { compareOpcode, recordTest } from './functions.js';
+import { compareOpcode, knownField, knownTest, recordTest } from './functions.js';
 import { CONTROL } from './host.js';
 import { I32, I64, recordCode } from '../machine/ir.js';
-import type { Block, FunctionName, Op, Operand, OpRow, RecordTest } from '../machine/ir.js';
+import type { AnyKind, Block, FunctionName, Op, Operand, OpRow, RecordTest } from '../machine/ir.js';
 import type { RegionCode } from './region-code.js';
 import type { StopName } from './region-frames.js';
 import { mayExit } from './passes.js';
+import { passKinds } from './record-kinds.js';
+import type { RecordKinds } from './record-kinds.js';
 import { SlotSet, writesOf } from './region-flow.js';
 import type { GraphEdge } from './region-graph.js';
 import type { RegionBlock } from './regions.js';
@@ -23,6 +25,8 @@ export interface BlockPlace {
   readonly block: RegionBlock;
   /** What may be dirty where it begins. */
   readonly dirty: SlotSet;
+  /** What is known of condition records there. */
+  readonly kinds: RecordKinds;
   /** Fuel that is needed from here on where the region can be begun here; null where it cannot. */
   readonly cost: number | null;
   /** To those successors that are in the region, in their order. */
@@ -58,6 +62,8 @@ export class BlockCode {
   private readonly registers: number;
   /** What may be dirty behind what was written so far. */
   private dirty: SlotSet;
+  /** What is known of condition records there. */
+  private readonly kinds: Map<number, AnyKind>;
   private nextEdge = 0;
   /** The op just before. */
   private previous: Op | null = null;
@@ -80,6 +86,7 @@ export class BlockCode {
     this.groups = groupAccesses(context, place.block.ops, this.instructions);
     this.registers = context.slots.firstTemporary;
     this.dirty = place.dirty.copy();
+    this.kinds = new Map(place.kinds);
   }
 
   /** Writes the block. */
@@ -95,6 +102,7 @@ export class BlockCode {
     for (const op of ops) {
       this.writeOp(op, op.row);
       this.previous = op;
+      passKinds(this.kinds, op);
       writesOf(op, (slot) => {
         if (slot < this.registers) this.dirty.add(slot);
       });
@@ -170,8 +178,8 @@ export class BlockCode {
       case 'select':
         region.value(op.a);
         region.value(op.b);
-        region.value(op.c);
-        code.i64(0n).op(I64.ne).select();
+        this.pushIsSet(op.c);
+        code.select();
         region.assign(op.d, 'i64');
         break;
       case 'record':
@@ -223,16 +231,28 @@ export class BlockCode {
   private writeSlots(op: Op, row: Form<'slots'>): void {
     const { code, region } = this;
     const test = ASKED[row.call];
+    const kind = row.call === 'testcr' ? this.kinds.get(Number(op.a)) : undefined;
     if (test !== undefined) {
-      recordTest(code, test, (field) => {
-        region.value(Number(op.a) + field);
-      });
+      this.pushTest(op, test);
       code.op(I64.extendU);
-    } else {
+    } else if (kind === undefined || !knownField(code, kind, this.pushField(op))) {
       for (let i = 0; i < row.slots; i++) region.value(Number(op.a) + i);
       code.call(region.context.functionIndex(row.call));
     }
     region.assign(op.d, 'i64');
+  }
+
+  private pushField(op: Op): (field: number) => void {
+    return (field) => {
+      this.region.value(Number(op.a) + field);
+    };
+  }
+
+  /** Pushes what a record answers, as an i32. */
+  private pushTest(op: Op, test: RecordTest): void {
+    const kind = this.kinds.get(Number(op.a));
+    const push = this.pushField(op);
+    if (kind === undefined || !knownTest(this.code, test, kind, push)) recordTest(this.code, test, push);
   }
 
   private writeFloat(op: Op, row: Form<'float'>): void {
@@ -274,30 +294,36 @@ export class BlockCode {
   }
 
   /**
-   * Pushes whether a slot is 0, as an i32. Of a comparison just before the operands are compared
+   * Pushes an i32 that is 0 when a slot is. Of a comparison just before the operands are compared
    * again: engines do not look through its result as a number.
    */
-  private pushIsZero(slot: Operand): void {
+  private pushIsSet(slot: Operand): void {
     const { code, region, previous } = this;
     const row = previous?.row;
     const isOwn = previous?.d === slot && previous.a !== slot && previous.b !== slot;
+    const test = isOwn && row?.form === 'slots' ? ASKED[row.call] : undefined;
+    if (previous && test !== undefined) {
+      this.pushTest(previous, test);
+      return;
+    }
     if (isOwn && row?.form === 'binary' && row.type === 'i64' && row.call === undefined) {
       const [compare, extended] = row.both;
       if (compare !== undefined && extended === I64.extendU && row.both.length === 2) {
         region.value(previous.a);
         code.raw(row.a);
         region.value(previous.b);
-        code.raw(row.b).op(compare).op(I32.eqz);
+        code.raw(row.b).op(compare);
         return;
       }
     }
     region.value(slot);
-    code.op(I64.eqz);
+    code.i64(0n).op(I64.ne);
   }
 
   private writeLeave(op: Op): void {
     const { code } = this;
-    this.pushIsZero(op.a);
+    this.pushIsSet(op.a);
+    code.op(I32.eqz);
     if (op.op === 'guard') {
       this.stopIf(op, 'exit');
       return;
@@ -387,11 +413,17 @@ export class BlockCode {
 
   private writeBranch({ a, b, condition, width, pc, next }: End<'br'>): void {
     const { code, region } = this;
-    region.value(a);
-    if (width === 32) code.op(I32.wrap);
-    region.value(b);
-    if (width === 32) code.op(I32.wrap);
-    code.op(compareOpcode(condition, width)).if();
+    if (b === 0n && width === 64 && (condition === 'ne' || condition === 'eq')) {
+      this.pushIsSet(a);
+      if (condition === 'eq') code.op(I32.eqz);
+    } else {
+      region.value(a);
+      if (width === 32) code.op(I32.wrap);
+      region.value(b);
+      if (width === 32) code.op(I32.wrap);
+      code.op(compareOpcode(condition, width));
+    }
+    code.if();
     this.goOn(pc);
     code.end();
     this.goOn(next);

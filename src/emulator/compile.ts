@@ -38,6 +38,8 @@ import type { CompileContext } from './region-code.js';
 import { REGION, SELECT, STACK, STOP } from './region-frames.js';
 import { costsOf, flowOf, readsOf, writesOf } from './region-flow.js';
 import type { Flow } from './region-flow.js';
+import { kindsOf } from './record-kinds.js';
+import type { RecordKinds } from './record-kinds.js';
 import { buildGraph, structureOf } from './region-graph.js';
 import type { GraphEdge, RegionGraph, Structure } from './region-graph.js';
 import type { Region } from './regions.js';
@@ -51,6 +53,7 @@ export class RegionCompiler {
   private readonly code: Code;
   private readonly flow: Flow;
   private readonly costs: readonly number[];
+  private readonly kinds: readonly RecordKinds[];
   private readonly graph: RegionGraph;
   private readonly structure: Structure;
   private readonly labels = new Map<number, number>();
@@ -67,6 +70,7 @@ export class RegionCompiler {
     this.code = this.body.code;
     this.flow = flowOf(region, context.slots.firstTemporary, context.pointer.slot);
     this.costs = costsOf(region);
+    this.kinds = kindsOf(region);
     this.graph = buildGraph(region);
     this.structure = structureOf(this.graph);
     this.entries = new Set(region.entries);
@@ -243,6 +247,7 @@ export class RegionCompiler {
     const block = new BlockCode(this.body, {
       block: this.region.blocks[index]!,
       dirty: flow.dirty[index]!,
+      kinds: this.kinds[index]!,
       cost: this.entries.has(index) ? this.costs[index]! : null,
       edges: this.graph.nodes[node]!.edges,
       follow: (edge) => {

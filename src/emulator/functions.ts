@@ -2,8 +2,8 @@
  * The WebAssembly functions that ops call (`FunctionName` of the op table): what needs locals or is
  * long. A module gets the ones it uses.
  */
-import { I32, I64, isFloatOp, OPS, OP_NAMES } from '../machine/ir.js';
-import type { CONDITIONS, FunctionName, RecordTest } from '../machine/ir.js';
+import { comparisonOf, I32, I64, isFloatOp, OPS, OP_NAMES, RECORD_BIT } from '../machine/ir.js';
+import type { AnyKind, CONDITIONS, FunctionName, RecordTest } from '../machine/ir.js';
 import type { FloatFunction } from '../machine/float-ops.js';
 import { floatFunction } from './float-functions.js';
 import { carryTest, flagBitsFunction, flagTest } from './status-flags.js';
@@ -127,6 +127,42 @@ export function recordTest(code: Code, test: RecordTest, push: (field: 0 | 1 | 2
   code.else();
   for (const field of [1, 2] as const) comparable(code, field, test !== 'eq', push);
   code.op(I64[test]).end();
+}
+
+/**
+ * The same of a record of which the kind is known; false, and nothing is written, where it is one
+ * of flags.
+ */
+export function knownTest(code: Code, test: RecordTest, kind: AnyKind, push: (field: 1 | 2) => void): boolean {
+  if (kind === 'bits') {
+    push(1);
+    code.i64(BigInt(RECORD_BIT[test])).op(I64.and).i64(0n).op(I64.ne);
+    return true;
+  }
+  const compare = comparisonOf(kind);
+  if (compare === null) return false;
+  for (const field of [1, 2] as const) {
+    push(field);
+    if (compare.width === 32) code.op(I32.wrap);
+  }
+  code.op(compareOpcode(test === 'eq' || compare.signed ? test : `${test}u`, compare.width));
+  return true;
+}
+
+/** The bits of a field of PowerPC's condition register, of a record of which the kind is known. */
+export function knownField(code: Code, kind: AnyKind, push: (field: 1 | 2) => void): boolean {
+  if (kind === 'bits') {
+    push(1);
+    code.i64(15n).op(I64.and);
+    return true;
+  }
+  if (comparisonOf(kind) === null) return false;
+  code.i64(8n).i64(4n).i64(2n);
+  for (const test of ['gt', 'lt'] as const) {
+    knownTest(code, test, kind, push);
+    code.select();
+  }
+  return true;
 }
 
 /**

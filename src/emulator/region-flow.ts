@@ -102,7 +102,7 @@ function writesBack({ block, targets }: RegionBlock): boolean {
  * Successors that are reached with registers in locals: not what a callee that is no copy returns
  * to.
  */
-function keeping(each: RegionBlock): readonly number[] {
+export function keeping(each: RegionBlock): readonly number[] {
   return returnsHere(each) ? each.successors.slice(0, -1) : each.successors;
 }
 

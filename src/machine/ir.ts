@@ -216,6 +216,15 @@ export function recordCode(kind: AnyKind): number {
   return PLAIN_CODES.get(kind) ?? flagCode(kind as FlagKind);
 }
 
+const COMPARISONS: ReadonlyMap<string, RecordKindRow['compare']> = new Map(
+  Object.entries<RecordKindRow>(RECORD_KINDS).map(([kind, { compare }]) => [kind, compare]),
+);
+
+/** How a kind compares A and B; null where it holds flags, or makes them otherwise. */
+export function comparisonOf(kind: AnyKind): RecordKindRow['compare'] {
+  return COMPARISONS.get(kind) ?? null;
+}
+
 /** Kinds by their codes. */
 const KIND_ROWS: readonly (RecordKindRow | undefined)[] = Object.values<RecordKindRow>(RECORD_KINDS).reduce<
   (RecordKindRow | undefined)[]
@@ -225,7 +234,7 @@ const KIND_ROWS: readonly (RecordKindRow | undefined)[] = Object.values<RecordKi
 }, []);
 
 /** Flag bits of the kind "bits", and of `recordBits`. */
-const RECORD_BIT = { lt: 8, gt: 4, eq: 2 } as const satisfies Record<RecordTest, number>;
+export const RECORD_BIT = { lt: 8, gt: 4, eq: 2 } as const satisfies Record<RecordTest, number>;
 
 /**
  * The flags of a record as bits 8, 4, 2 (and what else A holds for the kind "bits"): what
