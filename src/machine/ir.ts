@@ -425,8 +425,17 @@ const LANES64 = swizzle([7, 6, 5, 4, 3, 2, 1, 0]);
 const LANES128: Bytes = [
   0xfd, 0x0c, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0xfd, SIMD.swizzle,
 ]; // prettier-ignore
+/**
+ * Halves of vectors are doubles, whatever they stand for: processors have both in the same
+ * registers, and integers in others.
+ */
+const DOUBLES = {
+  splat: [0xfd, 0x14],
+  lane: (i: 0 | 1): Bytes => [0xfd, 0x21, i],
+  setLane: (i: 0 | 1): Bytes => [0xfd, 0x22, i],
+} as const;
 const SPLAT64 = [0xfd, SIMD.splat64];
-const LOW_LANE = [0xfd, SIMD.lane64, 0];
+const LOW_LANE = [...DOUBLES.lane(0), 0xbd];
 /**
  * Byte order, without a local, which rotates and masks would need: of the low 16 bits by a product,
  * of more by a swizzle.
@@ -459,15 +468,6 @@ const SWAP_STORED = {
 const ZERO128: Bytes = [0xfd, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /** Lanes of a shuffle: the lower half of the first operand and that of the second. */
 const LOW_OF_FIRST: Bytes = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
-/**
- * Halves of vectors are doubles, whatever they stand for: processors have both in the same
- * registers, and integers in others.
- */
-const DOUBLES = {
-  splat: [0xfd, 0x14],
-  lane: (i: 0 | 1): Bytes => [0xfd, 0x21, i],
-  setLane: (i: 0 | 1): Bytes => [0xfd, 0x22, i],
-} as const;
 /** An i64 becomes the low half of a vector whose upper half is 0. */
 const LOW_HALF: Bytes = [0xfd, SIMD.splat64, ...ZERO128, 0xfd, SIMD.shuffle, ...LOW_OF_FIRST];
 const vector = (both: Bytes): PureRow => ({ form: 'unary', d: 'v128', type: 'v128', a: [], b: [], both });
