@@ -88,6 +88,52 @@ test('accesses that share a check: at both ends of a window, all or the right on
   }
 });
 
+test('accesses that share a search for their window: in either of two, at the ends of both, as in tier 0', () => {
+  const WINDOWS = [0x2_0000n, 0x9_0000n] as const;
+  const SIZE = 0x1000;
+  const shape: readonly HandInstruction[] = [
+    (b) => void b.load('ld32u', s(1), s(0), 4n),
+    (b) => void b.load('ld32u', s(2), s(0), 0n),
+    (b) => void b.load('ld16s', s(3), s(0), 9n),
+    (b) => void b.store('st16', s(5), s(0), 12n),
+    (b) => void b.store('st64', s(5), s(0), 2n),
+    (b) => void b.load('ld64', s(4), s(0), 8n),
+    (b) => void b.load('ld8u', s(6), s(0), 40n),
+  ];
+  const machines = ([0, 1] as const).map((tier) => {
+    defaults.tier = tier;
+    const machine = handMachine(shape);
+    for (const address of WINDOWS) {
+      machine.map({ address, size: SIZE, permission: 'rw' });
+      const bytes = Uint8Array.from({ length: SIZE }, (_, i) => i * 7 + Number(address >> 16n));
+      machine.memory.write(address, bytes);
+    }
+    return machine;
+  });
+  const runs = (address: bigint): ReturnType<Machine['run']> => {
+    const stops = machines.map((machine) => {
+      machine.setRegister('pc', CODE);
+      machine.setRegister('s0', address);
+      machine.setRegister('s5', 0x1234_5678_9abc_def0n + address);
+      return machine.run();
+    });
+    expect([address, stops[1]]).toEqual([address, stops[0]]);
+    expect([address, differences(machines[0]!, machines[1]!)]).toEqual([address, []]);
+    return stops[1]!;
+  };
+  // Both windows in turn, until the accesses are compiled as ones that may go to any.
+  for (let i = 0n; i < 4000n; i++) runs(WINDOWS[Number(i % 2n)]! + 8n * (i % 100n));
+  let faults = 0;
+  for (let near = -64n; near <= 64n; near++) {
+    for (const start of WINDOWS) {
+      for (const end of [start, start + BigInt(SIZE)]) if (runs(end + near).kind === 'fault') faults++;
+    }
+  }
+  expect(faults).toBeGreaterThan(200);
+  expect(machines[1]!.compiledCounts?.compiled).toBeGreaterThan(0);
+  expect(differences(machines[0]!, machines[1]!, true)).toEqual([]);
+});
+
 const MASK = ~1n;
 const LINK = s(15);
 const lineAt = (line: number): bigint => CODE + BigInt(4 * line);

@@ -1,6 +1,7 @@
 /**
  * Accesses of compiled code. Those of a block with one base and constant offsets share one check
- * where they are predicted in one window: at the first, for all. What is compared with are cells in
+ * where they are predicted in one window, or where they may go to any and lie close together: at
+ * the first, for all. What is compared with are cells in
  * memory that say how far a window reaches (`WindowCells`).
  */
 import { CELL, HINT, WINDOW } from './host.js';
@@ -14,9 +15,13 @@ import type { Address } from '../units.js';
  * Accesses that share a check are this far apart at most, bytes: the largest span that cells know.
  */
 const MAX_SPAN = CELL.spans.at(-1)!;
+/** The same where any window serves them: the widest access that descriptors know. */
+const MAX_SEARCHED = 16;
+type WindowSite = Extract<Site, { kind: 'window' }>;
+
 /** One check for several accesses. */
 export interface Group {
-  readonly site: Extract<Site, { kind: 'window' }>;
+  readonly site: Site;
   readonly first: Op;
   /** Offset of `first` in terms of the root. */
   readonly origin: bigint;
@@ -93,10 +98,11 @@ export function groupAccesses(
       const ordinal = ordinals.get(op.at) ?? 0;
       ordinals.set(op.at, ordinal + 1);
       const site = context.site(instructions[op.at]!, ordinal, op);
-      if (site.kind === 'window' && typeof op.b === 'bigint' && typeof op.a === 'number') {
+      if (typeof op.b === 'bigint' && typeof op.a === 'number') {
         const base = offsets.of(op.a);
         const at = offsets.wrap(base.offset + op.b);
-        const key = `${base.root}:${site.cells}`;
+        // What any window may serve is asked of loads or of stores, not of both.
+        const key = `${base.root}:${site.kind === 'window' ? site.cells : row.form}`;
         const group = joined(groups.get(key), op, row, at, context.addressBits) ?? groupOf(op, row, site, at);
         groups.set(key, group);
         out.set(op, group);
@@ -105,7 +111,7 @@ export function groupAccesses(
     offsets.pass(op);
   }
   for (const group of new Set(out.values())) {
-    if (group.members.length < 2) continue;
+    if (group.members.length < 2 || group.site.kind === 'search') continue;
     context.group(
       instructions[group.first.at]!,
       group.members.map((each) => instructions[each.at]!),
@@ -126,7 +132,8 @@ function joined(group: Group | undefined, op: Op, row: AccessRow, at: bigint, ad
   const distance = Number(BigInt.asIntN(addressBits, at - group.origin));
   const low = Math.min(group.low, distance);
   const high = Math.max(group.high, distance + row.bytes);
-  if (Math.abs(distance) >= MAX_SPAN || high - low > MAX_SPAN) return null;
+  const most = group.site.kind === 'window' ? MAX_SPAN : MAX_SEARCHED;
+  if (Math.abs(distance) >= most || high - low > most) return null;
   group.low = low;
   group.high = high;
   if (row.form === 'store') group.writes = true;
@@ -168,11 +175,14 @@ export class AccessCode {
    * of no window have limits of 0. What lies in another window than the last time is looked for by
    * a call, in code of its own, so that nothing is moved out of registers for it elsewhere.
    */
-  private search(op: Op, row: AccessRow, record: number, stopUnless: () => void): number {
-    const { code, wide, narrow: host, context } = this.region;
+  private search(op: Op, row: AccessRow, group: Group | undefined, record: number, stopUnless: () => void): number {
+    const { code, wide, context } = this.region;
+    const host = this.hostLocal(group);
     const [window, offset] = [this.region.scratch('i32'), this.region.scratch('i64')];
-    const limits = (row.form === 'store' ? WINDOW.writeLimits : WINDOW.readLimits) + 8 * Math.log2(row.bytes);
-    this.address(op, 0n);
+    const { low, high } = group ?? { low: 0, high: row.bytes };
+    const bytes = 1 << Math.ceil(Math.log2(high - low));
+    const limits = (row.form === 'store' ? WINDOW.writeLimits : WINDOW.readLimits) + 8 * Math.log2(bytes);
+    this.address(op, BigInt(-low));
     if (context.addressBits === 32) code.op(I64.extendU);
     code
       .tee(wide)
@@ -181,7 +191,7 @@ export class AccessCode {
       .tee(window);
     code.memory([I64.load], WINDOW.base).op(I64.sub).tee(offset);
     code.get(window).memory([I64.load], limits).op(I64.geu).rarely().if();
-    code.get(wide).i32(row.bytes).i32(limits).i32(record).call(context.functionIndex('resolve')).tee(host).op(I32.eqz);
+    code.get(wide).i32(bytes).i32(limits).i32(record).call(context.functionIndex('resolve')).tee(host).op(I32.eqz);
     stopUnless();
     code.else();
     code.get(window).memory([I32.load], WINDOW.host).get(offset).op(I32.wrap).op(I32.add).set(host);
@@ -189,38 +199,43 @@ export class AccessCode {
     return host;
   }
 
+  /** The local for the host address of what is checked: members of a group come back to it. */
+  private hostLocal(group: Group | undefined): number {
+    return group && group.members.length > 1 ? this.region.local('i32') : this.region.narrow;
+  }
+
+  /** The same of an access that is expected in a window. */
+  private inWindow(op: Op, row: AccessRow, group: Group | undefined, site: WindowSite, stopUnless: () => void): number {
+    const { code, wide, context } = this.region;
+    const host = this.hostLocal(group);
+    const { low, high, writes } = group ?? { low: 0, high: row.bytes, writes: row.form === 'store' };
+    const span = CELL.spans.findIndex((each) => each >= high - low);
+    const cell = site.cells + (writes ? CELL.write : CELL.read) + 8 * span;
+    this.address(op, site.base - BigInt(low));
+    if (context.addressBits === 32) {
+      code.tee(host).i32(0).memory([I32.load], cell).op(I32.geu);
+      stopUnless();
+      return host;
+    }
+    code.tee(wide).i32(0).memory([I64.load], cell).op(I64.geu);
+    stopUnless();
+    code.get(wide).op(I32.wrap).set(host);
+    return host;
+  }
+
   /** `stopUnless`: stops where the i32 on the stack is not 0. */
   emit(op: Op, row: AccessRow, group: Group | undefined, site: Site, stopUnless: () => void): void {
     const { code } = this.region;
-    const narrow = this.region.context.addressBits === 32;
-    const isStore = row.form === 'store';
-    let host: number;
     let local: number;
-    if (site.kind === 'search') {
-      local = this.search(op, row, site.record, stopUnless);
-      host = 0;
-    } else {
-      if (!group || group.first === op) {
-        const low = group ? group.low : 0;
-        const high = group ? group.high : row.bytes;
-        const writes = group ? group.writes : isStore;
-        const span = CELL.spans.findIndex((each) => each >= high - low);
-        const cell = site.cells + (writes ? CELL.write : CELL.read) + 8 * span;
-        this.address(op, site.base - BigInt(low));
-        if (narrow) {
-          local = group && group.members.length > 1 ? this.region.local('i32') : this.region.narrow;
-          code.tee(local).i32(0).memory([I32.load], cell).op(I32.geu);
-          stopUnless();
-        } else {
-          code.tee(this.region.wide).i32(0).memory([I64.load], cell).op(I64.geu);
-          stopUnless();
-          local = group && group.members.length > 1 ? this.region.local('i32') : this.region.narrow;
-          code.get(this.region.wide).op(I32.wrap).set(local);
-        }
-        if (group) group.local = local;
-      } else local = group.local;
-      host = site.host + (group ? group.distances.get(op)! - group.low : 0);
+    if (group && group.first !== op) local = group.local;
+    else {
+      local =
+        site.kind === 'search'
+          ? this.search(op, row, group, site.record, stopUnless)
+          : this.inWindow(op, row, group, site, stopUnless);
+      if (group) group.local = local;
     }
+    const host = (site.kind === 'window' ? site.host : 0) + (group ? group.distances.get(op)! - group.low : 0);
     code.get(local);
     if (row.form === 'load') {
       code.memory(row.access, host).raw(row.swap);
