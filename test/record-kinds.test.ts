@@ -88,3 +88,37 @@ test.each(KINDS)('%s on one way, any kind or what was there before on the other'
     defaults.tier = 'auto';
   }
 });
+
+test('where code leaves in the middle of a block the kind is that of what was done in front', () => {
+  // Compared with its sign; on the way that leaves at once it is asked so, behind it without.
+  const lines: readonly HandInstruction[] = [
+    jump(1, (b) => void b.mov(s(9), 0n)),
+    (b) => {
+      b.record(K, 'cmps64', s(1), s(2));
+      b.leaveIfZero(s(0), lineAt(3));
+      b.record(K, 'cmpu64', s(1), s(2));
+      return { kind: 'jmp', pc: lineAt(2) };
+    },
+    jump(4, (b) => void b.mov(s(3), b.test('testlt', K))),
+    jump(4, (b) => void b.mov(s(3), b.test('testlt', K))),
+    (b) => {
+      b.to(s(0), 'sub', 1n, s(0));
+      b.to(s(9), 'add', s(9), 1n);
+      b.to(s(4), 'add', s(4), s(4));
+      b.to(s(4), 'add', s(4), s(3));
+      return { kind: 'br', condition: 'ltu', width: 64, a: s(9), b: 4n, pc: lineAt(1), next: lineAt(5) };
+    },
+  ];
+  for (const tier of [0, 1] as const) {
+    defaults.tier = tier;
+    try {
+      const machine = handMachine(lines);
+      for (const [name, value] of Object.entries({ s0: 1n, s1: -1n, s2: 1n })) machine.setRegister(name, value);
+      machine.run();
+      // -1 is less than 1 with its sign alone: on every second way.
+      expect([tier, machine.register('s4')]).toEqual([tier, 0b0101n]);
+    } finally {
+      defaults.tier = 'auto';
+    }
+  }
+});

@@ -44,14 +44,20 @@ export function kindsOf({ blocks, entries }: Region): readonly RecordKinds[] {
     const index = pending.pop();
     if (index === undefined) break;
     const kinds = new Map(known[index]);
-    for (const op of blocks[index]!.ops) passKinds(kinds, op);
-    for (const to of keeping(blocks[index]!)) {
-      if (to < 0) continue;
+    const reach = (to: number): void => {
+      if (to < 0) return;
       const before = known[to];
       if (before === undefined) known[to] = new Map(kinds);
-      else if (!meet(before, kinds)) continue;
+      else if (!meet(before, kinds)) return;
       pending.push(to);
+    };
+    // Those that `leavez` ops lead to come first, and see what was done in front of these.
+    const ways = keeping(blocks[index]!).values();
+    for (const op of blocks[index]!.ops) {
+      if (op.op === 'leavez') reach(ways.next().value ?? -1);
+      passKinds(kinds, op);
     }
+    for (const to of ways) reach(to);
   }
   return known.map((each) => each ?? NONE);
 }
