@@ -296,6 +296,21 @@ describeWith(
   },
 );
 
+test('a relocation without effect that lies behind the table is a reason to leave it alone', () => {
+  const bytes = readSample('arm64/module-patchable-2.ko');
+  const { image } = openBytes(bytes);
+  const [rows] = image.relocationsOf(image.section('__patchable_function_entries')!);
+  const row = rows!.fileOffset(1);
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  view.setBigUint64(row, 0x4d_0000_0018n, true);
+  view.setBigUint64(row + 8, 0n, true);
+  const { sites } = openBytes(bytes);
+  const selection = Uint8Array.from({ length: sites.count }, (_, i) => (i === 0 ? 1 : 0));
+  const error = errorOf(() => planUntrace(sites, { selection }));
+  const message = /cannot shrink: relocation 1 of \.rela__patchable_function_entries lies behind it/;
+  expect([error.code, error.message]).toEqual(['unsupported-form', expect.stringMatching(message)]);
+});
+
 // ------------------------------------------------------------------------------------ command line
 
 describe('patch --untrace', () => {

@@ -178,6 +178,8 @@ class Shrinking {
     for (let row = 0; row < rows.count; row++) {
       const place = Number(rows.offset[row]!);
       const slot = Math.floor(place / word);
+      // One without effect gives no slot a value, and the reader of the table has left it out.
+      if (slot >= drop.length) throw refused(table, `relocation ${row} of ${section.name} lies behind it`);
       if (drop[slot]) continue;
       this.move(rows.fileOffset(row), to, size);
       this.after.insertWord(to, BigInt(moved[slot]! * word + (place % word)), word);
