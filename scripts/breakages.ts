@@ -251,7 +251,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'sites of a table of one nop that have two by chance are sites',
-    file: 'sites/sites.js',
+    file: 'sites/slot-reader.js',
     find: 'lacking[table] > 0',
     replace: 'false',
     test: 'kernel-tables',
@@ -737,7 +737,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'plain sites: foreign bytes pass without a closer look',
-    file: 'sites/sites.js',
+    file: 'sites/slot-reader.js',
     find: "const isFine = state === 'compiled' || state === 'nop';",
     replace: 'const isFine = true;',
     test: 'plain-sites',

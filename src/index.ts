@@ -78,7 +78,8 @@ export {
   type StubArea,
 } from './program/load-map.js';
 export { conventionsOf } from './program/conventions.js';
-export { findSites, type FindOptions, type Site, type Sites, type SiteState } from './sites/sites.js';
+export { findSites, type FindOptions, type Site, type Sites } from './sites/sites.js';
+export type { SiteState } from './sites/site-states.js';
 export { type ImageInfo, imageInfo, type ImageInfoOptions, type SiteTotals, type TableInfo } from './sites/about.js';
 export { type FunctionListing, functionListings, type ListedInstruction } from './sites/listing.js';
 export { readTables, type SlotTable, type TableOptions } from './sites/tables.js';

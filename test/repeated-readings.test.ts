@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { arm64Image, seeded, x86Object } from '../bench/inputs.js';
-import { LIKE, type Sites } from '../src/sites/sites.js';
+import { LIKE } from '../src/sites/site-states.js';
+import type { Sites } from '../src/sites/sites.js';
 import { describeWith, run } from './support/tools.js';
 import { openBytes } from './support/pipeline.js';
 

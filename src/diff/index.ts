@@ -9,7 +9,8 @@
 import { DebugInfo, isBadDebugInfo } from '../elf/dwarf.js';
 import type { UnpackLimits } from '../elf/compressed.js';
 import { ElftraceError } from '../errors.js';
-import type { Sites, SiteState } from '../sites/sites.js';
+import type { SiteState } from '../sites/site-states.js';
+import type { Sites } from '../sites/sites.js';
 import { type ComparedFunction, type ComparedImage, comparedImage } from './image.js';
 import { type DiffReason, Witness } from './reasons.js';
 

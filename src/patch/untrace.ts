@@ -24,7 +24,8 @@ import { planWith, sitesWritten } from './step-columns.js';
 import { planShrinking, type SlotsToDrop } from './shrink-table.js';
 import type { CodeRange, Program } from '../program/program.js';
 import { plainSites } from '../sites/plain.js';
-import { LIKE, type Sites } from '../sites/sites.js';
+import { LIKE } from '../sites/site-states.js';
+import type { Sites } from '../sites/sites.js';
 import { judge, type VerifyOptions } from '../sites/verdicts.js';
 import type { Address, SiteIndex } from '../units.js';
 

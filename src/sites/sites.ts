@@ -6,28 +6,22 @@
  * (or none fits) and a state. Sites are sorted by code range and anchor, unplaced ones last.
  * Columns, because kernels have 60,000 of them; `Site` objects are views made on demand.
  */
-import type { SiteReading, SiteShape, SiteSource, SiteStateKind, SiteView } from '../machine/sites.js';
+import type { SiteReading, SiteShape, SiteSource } from '../machine/sites.js';
 import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address, Column, CodeIndex, SiteIndex, SymbolIndex } from '../units.js';
-import { distance, halves, HIGH, LOW } from '../elf/lookup.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from '../record/journal.js';
+import { ShapeReader } from './shape-reader.js';
+import { noShape, type SiteState, stateNames } from './site-states.js';
 import { RepeatedReadings } from './repeated-readings.js';
 import { SiteStubs } from './site-stubs.js';
+import { placeSlots } from './slot-columns.js';
+import { SlotReader, type Sources } from './slot-reader.js';
 import { otherRanges } from './overlaps.js';
 import { readTables, type SlotTable, type TableOptions } from './tables.js';
 import { tellUnnamedEntry } from './unnamed-entry.js';
 import { type Entry, unnamedTable } from './unnamed-table.js';
 import { ProgramView } from './view.js';
-
-/** States in the order of the `state` column; `unknown` is bytes that no shape knows. */
-const stateNames = ['compiled', 'nop', 'call', 'foreign', 'unknown', 'zero', 'outside'] as const;
-export type SiteState = (typeof stateNames)[number];
-const stateIndex: Readonly<Record<SiteStateKind, number>> = { compiled: 0, nop: 1, call: 2, foreign: 3 };
-const stateUnknown = 4;
-const stateZero = 5;
-const stateOutside = 6;
-const noShape = 255;
 
 /** One site as an object. */
 export interface Site {
@@ -59,14 +53,6 @@ export interface FindOptions extends TableOptions {
   readonly original?: Program;
   readonly signal?: AbortSignal;
 }
-
-/**
- * The bytes were found to be a site that is off, or on as it was compiled, of which there is
- * nothing more to say.
- */
-const QUIET = 1;
-/** So, and it reads as the site in front of it, by one object. */
-export const LIKE = 2;
 
 /** All sites of a program. */
 export class Sites {
@@ -337,83 +323,8 @@ function asUnusable(reading: SiteReading): SiteReading {
   };
 }
 
-const none: ReadonlySet<SiteShape> = new Set();
-
-/**
- * Shapes that a table has no sites of: those of a family in which another has more
- * (`SiteShape.family`). Sites of the shapes are counted where their bytes are as the shape wants.
- */
-function minorities(shapes: readonly SiteShape[], votes: ReadonlyMap<SiteShape, number>): ReadonlySet<SiteShape> {
-  const votesOf = (shape: SiteShape): number => votes.get(shape) ?? 0;
-  const lost = shapes.filter(({ family }, i) => {
-    if (family === undefined) return false;
-    return shapes.some((other, k) => {
-      if (other.family !== family || k === i) return false;
-      const more = votesOf(other) - votesOf(shapes[i]!);
-      return more > 0 || (more === 0 && k < i);
-    });
-  });
-  return lost.length > 0 ? new Set(lost) : none;
-}
-
 /** How many slots are read, from all over the table, to decide what it names. */
 const sampleSize = 256;
-
-/** Shapes and their positions in a list of them. */
-interface NumberedShapes {
-  readonly shapes: readonly SiteShape[];
-  readonly numbers: readonly number[];
-}
-
-/** Of each machine, by sources; made once, for a tree of modules asks file by file. */
-const knownShapes = new WeakMap<readonly SiteShape[], Map<SiteSource, NumberedShapes>>();
-
-function shapesOf(all: readonly SiteShape[], source: SiteSource): NumberedShapes {
-  let bySource = knownShapes.get(all);
-  if (bySource === undefined) knownShapes.set(all, (bySource = new Map()));
-  let found = bySource.get(source);
-  if (found === undefined) {
-    const numbers = [...all.keys()].filter((i) => all[i]!.sources.includes(source));
-    bySource.set(source, (found = { numbers, shapes: numbers.map((i) => all[i]!) }));
-  }
-  return found;
-}
-
-/** The shapes that sites of a source may have, asked one after the other. */
-class ShapeReader {
-  private readonly shapes: readonly SiteShape[];
-  private readonly numbers: readonly number[];
-  /** Position in `Arch.siteShapes` of the shape of the last reading. */
-  number = noShape;
-
-  constructor(
-    { arch }: Program,
-    private readonly source: SiteSource,
-    excluded: ReadonlySet<SiteShape> = none,
-  ) {
-    const { siteShapes } = arch;
-    const { numbers, shapes } = shapesOf(siteShapes, source);
-    this.numbers = excluded.size === 0 ? numbers : numbers.filter((i) => !excluded.has(siteShapes[i]!));
-    this.shapes = excluded.size === 0 ? shapes : this.numbers.map((i) => siteShapes[i]!);
-  }
-
-  /** What the bytes at the view's place are; null: no shape knows them. */
-  read(view: SiteView): SiteReading | null {
-    let fallback: SiteReading | null = null;
-    this.number = noShape;
-    for (let i = 0; i < this.shapes.length; i++) {
-      const reading = this.shapes[i]!.read(view, this.source);
-      if (reading === null) continue;
-      // A misaligned literal is that shape's business alone: its words would pass for plain nops.
-      const isAnswer = reading.state !== 'foreign' || reading.fault === 'misaligned';
-      // A foreign reading is only the answer when no other shape recognises the bytes.
-      if (isAnswer || fallback === null) this.number = this.numbers[i]!;
-      if (isAnswer) return reading;
-      fallback ??= reading;
-    }
-    return fallback;
-  }
-}
 
 /**
  * Filled slots of a table that name code, at most `sampleSize` and evenly spread: the first ones
@@ -702,42 +613,6 @@ function hadTabledCalls(program: Program, record: FileRecord | null): boolean {
   return record.edits.some(({ offset }) => untraced.has(offset));
 }
 
-/** Whether sites stand in the order that `order` makes. */
-function isOrdered(ranges: Int32Array, anchors: BigUint64Array): boolean {
-  const words = halves(anchors);
-  for (let i = 1; i < ranges.length; i++) {
-    if (ranges[i] !== ranges[i - 1]) {
-      // -1 (unplaced) becomes the greatest unsigned number.
-      if (ranges[i - 1]! >>> 0 > ranges[i]! >>> 0) return false;
-      continue;
-    }
-    const above = words[2 * i + HIGH]! - words[2 * i - 2 + HIGH]!;
-    if (above > 0 || (above === 0 && words[2 * i + LOW]! >= words[2 * i - 2 + LOW]!)) continue;
-    if (ranges[i]! >= 0) return false;
-  }
-  return true;
-}
-
-/** Sites in ascending order of (code range, anchor); unplaced ones last, in slot order. */
-function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null {
-  const { length } = ranges;
-  if (isOrdered(ranges, anchors)) return null;
-  return Uint32Array.from({ length }, (_, i) => i).sort((x, y) => {
-    const byRange = (ranges[x]! >>> 0) - (ranges[y]! >>> 0);
-    if (byRange !== 0) return byRange;
-    if (ranges[x]! < 0) return x - y;
-    const a = anchors[x]!;
-    const b = anchors[y]!;
-    return a < b ? -1 : a > b ? 1 : x - y;
-  });
-}
-
-/** Tables whose slots are read, and of what kind each is. */
-interface Sources {
-  readonly tables: readonly SlotTable[];
-  readonly sources: readonly SiteSource[];
-}
-
 /** A landing pad in front of nops. */
 const LANDING_PAD_BYTES = 4;
 
@@ -807,329 +682,6 @@ function sourcesOf(program: Program, view: ProgramView, record: FileRecord | nul
     }
   }
   return { tables, sources };
-}
-
-/** Where the slots of all tables lead, sorted by place. */
-interface SlotColumns {
-  readonly tableOf: Uint8Array<ArrayBuffer>;
-  readonly slotOf: Uint32Array<ArrayBuffer>;
-  /** Position of the range of code; -1: none. */
-  readonly rangeOf: Int32Array<ArrayBuffer>;
-  readonly anchors: BigUint64Array;
-  /** In the range, bytes; -1 where there is none. */
-  readonly offsets: Float64Array<ArrayBuffer>;
-}
-
-/** Ranges of code of a table's slots in a relocatable file, by the sections that they name. */
-function rangesBySection({ code }: Program, { section, value }: SlotTable, into: Int32Array): void {
-  const range: number[] = [];
-  const size: number[] = [];
-  for (const each of code) {
-    range[each.section] = each.index;
-    size[each.section] = each.bytes.length;
-  }
-  const words = halves(value);
-  for (let slot = 0; slot < into.length; slot++) {
-    const home = section[slot]!;
-    // Sections that hold no code have no size.
-    if (home > 0 && words[2 * slot + HIGH] === 0 && words[2 * slot + LOW]! < size[home]!) into[slot] = range[home]!;
-  }
-}
-
-/** The same in a linked file, by addresses. */
-function rangesByAddress(program: Program, { value }: SlotTable, into: Int32Array): void {
-  const words = halves(value);
-  let last: CodeRange | undefined;
-  // The last range as halves: a bigint of each slot would cost more than all the rest.
-  let [first, end, upper] = [0, -1, -1];
-  for (let slot = 0; slot < into.length; slot++) {
-    const low = words[2 * slot + LOW]!;
-    const high = words[2 * slot + HIGH]!;
-    if (low === 0 && high === 0) continue;
-    if (high !== upper || low < first || low >= end) {
-      last = program.codeAt(value[slot]!);
-      first = last === undefined ? 0 : Number(last.address & 0xffff_ffffn);
-      end = last === undefined ? -1 : first + last.bytes.length;
-      // A range that goes on behind 4 GiB is asked for again each time.
-      upper = last === undefined || end > 0x1_0000_0000 ? -1 : high;
-    }
-    if (last !== undefined) into[slot] = last.index;
-  }
-}
-
-function placeSlots(program: Program, tables: readonly SlotTable[]): SlotColumns {
-  const used = tables.map((table, index) => ({ table, index })).filter(({ table }) => table.role === 'sites');
-  const total = used.reduce((sum, { table }) => sum + table.count, 0);
-
-  let tableOf = new Uint8Array(total);
-  let slotOf = new Uint32Array(total);
-  let rangeOf = new Int32Array(total).fill(-1);
-  // A table alone keeps its column.
-  let anchors: BigUint64Array = used.length === 1 ? used[0]!.table.value : new BigUint64Array(total);
-  let at = 0;
-  for (const { table, index } of used) {
-    const end = at + table.count;
-    tableOf.fill(index, at, end);
-    countUp(slotOf.subarray(at, end));
-    if (anchors !== table.value) anchors.set(table.value, at);
-    const ranges = rangeOf.subarray(at, end);
-    if (program.relocatable) rangesBySection(program, table, ranges);
-    else rangesByAddress(program, table, ranges);
-    at = end;
-  }
-  const permutation = order(rangeOf, anchors);
-  if (permutation) {
-    tableOf = Uint8Array.from(permutation, (i) => tableOf[i]!);
-    slotOf = Uint32Array.from(permutation, (i) => slotOf[i]!);
-    const ranges = rangeOf;
-    rangeOf = Int32Array.from(permutation, (i) => ranges[i]!);
-    const old = anchors;
-    anchors = new BigUint64Array(total);
-    for (let i = 0; i < total; i++) anchors[i] = old[permutation[i]!]!;
-  }
-  return { tableOf, slotOf, rangeOf, anchors, offsets: offsetsOf(program, rangeOf, anchors) };
-}
-
-function countUp(column: Uint32Array): void {
-  for (let i = 0; i < column.length; i++) column[i] = i;
-}
-
-/** Where each run of sites of one range of code begins, and where the last one ends. */
-function runsOf(ranges: Int32Array): number[] {
-  const begins: number[] = [];
-  for (let i = 0; i < ranges.length; i++) if (i === 0 || ranges[i] !== ranges[i - 1]) begins.push(i);
-  begins.push(ranges.length);
-  return begins;
-}
-
-/** Anchors as offsets in their ranges. */
-function offsetsOf({ code }: Program, ranges: Int32Array, anchors: BigUint64Array): Float64Array<ArrayBuffer> {
-  const offsets = new Float64Array(ranges.length).fill(-1);
-  const runs = runsOf(ranges);
-  for (let run = 0; run + 1 < runs.length; run++) {
-    const [from, to] = [runs[run]!, runs[run + 1]!];
-    const range = code[ranges[from]!];
-    if (range !== undefined) distances(anchors.subarray(from, to), range.address, offsets.subarray(from, to));
-  }
-  return offsets;
-}
-
-/** How far values are above a base. */
-function distances(values: BigUint64Array, base: Address, into: Float64Array): void {
-  const words = halves(values);
-  const from = halves(BigUint64Array.of(base));
-  for (let i = 0; i < into.length; i++) into[i] = distance(words, i, from, 0);
-}
-
-/** Whether there is nothing to say of a site's bytes. */
-function isQuiet({ state, fault, nops, padBehind, shape }: SiteReading): boolean {
-  const isFine = state === 'compiled' || state === 'nop';
-  return isFine && fault === undefined && nops === undefined && padBehind !== true && shape.outOfLine !== true;
-}
-
-/** So many sites are read before it is asked whether to go on. */
-const STEP = 0x1000;
-/** Fewer sites of a range are read one by one: to compare them takes a list of its functions. */
-const MANY = 32;
-
-/** Values and small distances. Of halves: a million sites make no bigint. */
-function sums(values: BigUint64Array, deltas: Int16Array): BigUint64Array {
-  const added = values.slice();
-  const words = halves(added);
-  for (let i = 0; i < deltas.length; i++) {
-    const delta = deltas[i]!;
-    if (delta === 0) continue;
-    const sum = words[2 * i + LOW]! + delta;
-    words[2 * i + LOW] = sum;
-    if (sum < 0) words[2 * i + HIGH]!--;
-    else if (sum > 0xffff_ffff) words[2 * i + HIGH]!++;
-  }
-  return added;
-}
-
-/** The first of some sites that is of another table than the first one. */
-function endOfTable(tableOf: Uint8Array, from: number, to: number): number {
-  const table = tableOf[from]!;
-  let end = from + 1;
-  while (end < to && tableOf[end] === table) end++;
-  return end;
-}
-
-/** Reads every placed slot with the shapes of its table's source, into columns by site. */
-class SlotReader {
-  readonly ipDelta: Int16Array;
-  readonly startDelta: Int16Array;
-  readonly shapeOf: Uint8Array;
-  readonly stateOf: Uint8Array;
-  readonly functionOf: Int32Array;
-  readonly quiet: Uint8Array;
-  /** What was read last, and of which site. */
-  private last: SiteReading | null = null;
-  private lastSite = -1;
-  /** By table: sites without room for a call less those with it. */
-  private readonly lacking: Int32Array;
-  private readonly votes: readonly Map<SiteShape, number>[];
-  private readonly repeated: RepeatedReadings;
-
-  constructor(
-    private readonly program: Program,
-    private readonly view: ProgramView,
-    private readonly found: Sources,
-    private readonly columns: SlotColumns,
-  ) {
-    const total = columns.anchors.length;
-    this.ipDelta = new Int16Array(total);
-    this.startDelta = new Int16Array(total);
-    this.shapeOf = new Uint8Array(total).fill(noShape);
-    this.stateOf = new Uint8Array(total);
-    this.functionOf = new Int32Array(total).fill(-1);
-    this.quiet = new Uint8Array(total);
-    this.lacking = new Int32Array(found.tables.length);
-    this.votes = found.tables.map(() => new Map<SiteShape, number>());
-    this.repeated = new RepeatedReadings(program, view);
-  }
-
-  private read(
-    i: number,
-    range: CodeRange,
-    reader: ShapeReader,
-    repeated: RepeatedReadings | null,
-  ): SiteReading | null {
-    const offset = this.columns.offsets[i]!;
-    this.view.move(range, offset);
-    const reading = repeated === null ? reader.read(this.view) : repeated.read(reader, range, offset);
-    this.shapeOf[i] = reader.number;
-    this.stateOf[i] = reading === null ? stateUnknown : stateIndex[reading.state];
-    this.ipDelta[i] = reading === null ? 0 : reading.ipDelta;
-    this.startDelta[i] = reading === null ? 0 : reading.startDelta;
-    this.quiet[i] = reading === null || !isQuiet(reading) ? 0 : this.isLike(i, reading) ? LIKE : QUIET;
-    this.last = reading;
-    this.lastSite = i;
-    return reading;
-  }
-
-  /** Whether the site in front reads so. */
-  private isLike(i: number, reading: SiteReading): boolean {
-    return reading === this.last && this.lastSite === i - 1;
-  }
-
-  /** Sites that read as the one that was noted. */
-  private repeat(from: number, to: number, { reading, number }: RepeatedReadings['noted']): void {
-    this.shapeOf.fill(number, from, to);
-    this.stateOf.fill(stateIndex[reading.state], from, to);
-    this.ipDelta.fill(reading.ipDelta, from, to);
-    this.startDelta.fill(reading.startDelta, from, to);
-    if (isQuiet(reading)) {
-      this.quiet.fill(LIKE, from, to);
-      if (!this.isLike(from, reading)) this.quiet[from] = QUIET;
-    }
-    this.last = reading;
-    this.lastSite = to - 1;
-  }
-
-  readAll(signal: AbortSignal | undefined): void {
-    const { rangeOf } = this.columns;
-    const { program, found } = this;
-    const readers = found.sources.map((source) => new ShapeReader(program, source));
-    const runs = runsOf(rangeOf);
-    for (let run = 0; run + 1 < runs.length; run++) {
-      const range = program.code[rangeOf[runs[run]!]!];
-      for (let from = runs[run]!; from < runs[run + 1]!; from += STEP) {
-        signal?.throwIfAborted();
-        const to = Math.min(from + STEP, runs[run + 1]!);
-        if (range === undefined) this.passOver(from, to);
-        else this.readRun(range, readers, from, to);
-      }
-      if (range !== undefined) this.placeRun(range, runs[run]!, runs[run + 1]!);
-    }
-  }
-
-  /** Slots that name no code. */
-  private passOver(from: number, to: number): void {
-    const { tableOf, slotOf, anchors } = this.columns;
-    const { tables } = this.found;
-    for (let i = from; i < to; i++) {
-      const empty = this.program.relocatable ? tables[tableOf[i]!]!.section[slotOf[i]!] === -1 : anchors[i] === 0n;
-      this.stateOf[i] = empty ? stateZero : stateOutside;
-    }
-  }
-
-  private readRun(range: CodeRange, readers: readonly ShapeReader[], from: number, to: number): void {
-    const { tableOf, offsets } = this.columns;
-    const repeated = to - from < MANY ? null : this.repeated;
-    let endOfThese = from;
-    for (let i = from; i < to;) {
-      const table = tableOf[i]!;
-      const reader = readers[table]!;
-      if (i >= endOfThese) endOfThese = endOfTable(tableOf, i, to);
-      const end = repeated?.behind(reader, range, offsets, i, endOfThese) ?? i;
-      if (end > i) {
-        const { noted } = this.repeated;
-        this.repeat(i, end, noted);
-        this.count(noted.reading, table, end - i);
-        i = end;
-      } else {
-        const reading = this.read(i, range, reader, repeated);
-        if (reading !== null) this.count(reading, table, 1);
-        i++;
-      }
-    }
-  }
-
-  /** What so many sites of a table say of it. */
-  private count({ nops, state, shape }: SiteReading, table: number, sites: number): void {
-    if (nops === 'few' || nops === 'front') this.lacking[table]! += sites;
-    else if (state !== 'foreign') this.lacking[table]! -= sites;
-    if (shape.family === undefined || state === 'foreign') return;
-    const votes = this.votes[table]!;
-    votes.set(shape, (votes.get(shape) ?? 0) + sites);
-  }
-
-  /** The functions that sites of a range lie in. */
-  private placeRun({ section }: CodeRange, from: number, to: number): void {
-    const { program, ipDelta } = this;
-    const anchors = this.columns.anchors.subarray(from, to);
-    const deltas = ipDelta.subarray(from, to);
-    const ips = deltas.every((each) => each === 0) ? anchors : sums(anchors, deltas);
-    program.functions.atEach(program.relocatable ? section : -1, ips, this.functionOf.subarray(from, to));
-  }
-
-  /**
-   * Sites of shapes that few of a table have are read again without those.
-   * @returns the shapes that each table has no sites of
-   */
-  dropMinorities(): readonly ReadonlySet<SiteShape>[] {
-    const { program } = this;
-    const { siteShapes } = program.arch;
-    const { tableOf, rangeOf } = this.columns;
-    const excluded = this.votes.map((each) => (each.size > 0 ? minorities(siteShapes, each) : none));
-    if (excluded.every((each) => each.size === 0)) return excluded;
-    const readers = excluded.map((lost, table) => new ShapeReader(program, this.found.sources[table]!, lost));
-    for (let i = 0; i < rangeOf.length; i++) {
-      const shape = siteShapes[this.shapeOf[i]!];
-      if (rangeOf[i]! < 0 || shape === undefined || !excluded[tableOf[i]!]!.has(shape)) continue;
-      const range = program.code[rangeOf[i]!]!;
-      this.read(i, range, readers[tableOf[i]!]!, null);
-      this.placeRun(range, i, i + 1);
-      if (this.quiet[i + 1] === LIKE) this.quiet[i + 1] = QUIET;
-    }
-    return excluded;
-  }
-
-  /** Tables most of whose sites have nops in no number or place that a call can use. */
-  dropUnusable(): readonly boolean[] {
-    const { stateOf } = this;
-    const { tableOf } = this.columns;
-    const { sources } = this.found;
-    const unusable = sources.map((source, table) => source === 'patchable-table' && this.lacking[table]! > 0);
-    if (!unusable.includes(true)) return unusable;
-    for (let i = 0; i < stateOf.length; i++) {
-      if (!unusable[tableOf[i]!]) continue;
-      if (stateOf[i] === stateIndex.compiled) stateOf[i] = stateIndex.foreign;
-      this.quiet[i] = 0;
-    }
-    return unusable;
-  }
 }
 
 /**
