@@ -21,8 +21,14 @@ function answer(kind: Kind, a: bigint, b: bigint): bigint {
   return x! < y! ? 8n : x! > y! ? 4n : 2n;
 }
 
-const branchOn = (ask: (b: Parameters<HandInstruction>[0]) => number, condition: 'eq' | 'ne', to: number, next: number): HandInstruction =>
-  (b) => ({ kind: 'br', condition, width: 64, a: ask(b), b: 0n, pc: lineAt(to), next: lineAt(next) }); // prettier-ignore
+const branchOn =
+  (
+    ask: (b: Parameters<HandInstruction>[0]) => number,
+    condition: 'eq' | 'ne',
+    to: number,
+    next: number,
+  ): HandInstruction =>
+  (b) => ({ kind: 'br', condition, width: 64, a: ask(b), b: 0n, pc: lineAt(to), next: lineAt(next) });
 
 const jump =
   (to: number, body: HandInstruction): HandInstruction =>
@@ -78,8 +84,16 @@ test.each(KINDS)('%s on one way, any kind or what was there before on the other'
           const [less, greater, equal] = [8n, 4n, 2n].map((each) => (bits & each) !== 0n);
           const [cr] = [found[2]! & 14n];
           expect([second, a, b, way, found[0], found[1], cr, found[3], found[4]]).toEqual([
-            second, a, b, way, less ? 1n : 0n, greater ? 77n : 5n, bits, equal ? 2n : 1n, less ? 1n : 2n,
-          ]); // prettier-ignore
+            second,
+            a,
+            b,
+            way,
+            less ? 1n : 0n,
+            greater ? 77n : 5n,
+            bits,
+            equal ? 2n : 1n,
+            less ? 1n : 2n,
+          ]);
         }
       }
       expect(machine.compiledCounts?.compiled).toBeGreaterThan(0);
