@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, write
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { CliResult } from './support/cli.js';
-import { OwnCache } from './support/own-cache.js';
+import { cacheDamages, OwnCache } from './support/own-cache.js';
 import { builtSamples } from './support/pipeline.js';
 
 const own = new OwnCache();
@@ -117,28 +117,7 @@ describe('code that is kept', () => {
     }
   });
 
-  test.each([
-    [
-      'is broken in one byte',
-      (file: string) => {
-        const bytes = readFileSync(file);
-        bytes[bytes.length >> 1]! ^= 4;
-        writeFileSync(file, bytes);
-      },
-    ],
-    [
-      'ends early',
-      (file: string) => {
-        writeFileSync(file, readFileSync(file).subarray(0, -1000));
-      },
-    ],
-    [
-      'is something else',
-      (file: string) => {
-        writeFileSync(file, 'what is this');
-      },
-    ],
-  ])('a file that %s is made anew', (_, damage) => {
+  test.each(cacheDamages)('a file that %s is made anew', (_, damage) => {
     const file = filled();
     damage(file);
     expect(start(['verify', sample])).toMatchObject({ how: 'parsed', status: 0 });

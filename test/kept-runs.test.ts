@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { trimFolder } from '../src/output/own-files.js';
 import type { CliResult } from './support/cli.js';
-import { OwnCache } from './support/own-cache.js';
+import { cacheDamages, OwnCache } from './support/own-cache.js';
 import { builtSamples } from './support/pipeline.js';
 
 const own = new OwnCache();
@@ -68,26 +68,7 @@ describe('translations that are kept', () => {
   });
 
   test.each([
-    [
-      'is broken in one byte',
-      (file: string) => {
-        const bytes = readFileSync(file);
-        bytes[bytes.length >> 1]! ^= 4;
-        writeFileSync(file, bytes);
-      },
-    ],
-    [
-      'ends early',
-      (file: string) => {
-        writeFileSync(file, readFileSync(file).subarray(0, -1000));
-      },
-    ],
-    [
-      'is something else',
-      (file: string) => {
-        writeFileSync(file, 'what is this, of which there is enough to read');
-      },
-    ],
+    ...cacheDamages,
     [
       'others may write',
       (file: string) => {

@@ -1,5 +1,5 @@
 /** The command line with a cache of its own. */
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type CliResult, cliPath } from './cli.js';
@@ -34,3 +34,27 @@ export class OwnCache {
     rmSync(this.folder, { recursive: true, force: true });
   }
 }
+
+/** What may have become of a file of a cache: it is as if it was not there. */
+export const cacheDamages: readonly (readonly [what: string, damage: (file: string) => void])[] = [
+  [
+    'is broken in one byte',
+    (file) => {
+      const bytes = readFileSync(file);
+      bytes[bytes.length >> 1]! ^= 4;
+      writeFileSync(file, bytes);
+    },
+  ],
+  [
+    'ends early',
+    (file) => {
+      writeFileSync(file, readFileSync(file).subarray(0, -1000));
+    },
+  ],
+  [
+    'is something else',
+    (file) => {
+      writeFileSync(file, 'what is this, of which there is enough to read');
+    },
+  ],
+];
