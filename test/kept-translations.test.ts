@@ -189,6 +189,40 @@ describe('kept blocks and regions', () => {
     expect(differences(machines[0]!, machines[1]!, true)).toEqual([]);
   });
 
+  test('what another machine of the run takes stays for later', () => {
+    const kept = filled();
+    // It is the first that has a compiled tier, and ends before it is found in the loop.
+    const short = begun({ kept }, 400);
+    short.run();
+    expect([kept.counts.modules, short.compiledCounts?.compiled]).toEqual([0, 0]);
+    const machine = begun({ kept }, 30_000);
+    expectSame(machine, {}, 30_000);
+    expect(machine.compiledCounts?.compiled).toBeGreaterThan(0);
+    const again = later(kept);
+    begun({ kept: again }, 30_000).run();
+    expect(again.counts.modules).toBe(1);
+  });
+
+  const none = { indices: [], frames: 0, searches: 0, cells: [], fuses: null };
+  test.each([
+    ['entries of the table', { indices: Array.from({ length: 2001 }, (_, i) => BigInt(i)) }],
+    ['frames', { frames: 2001 }],
+    ['window cells', { cells: Array.from({ length: 33 }, (_, i) => ({ base: BigInt(i), host: i })) }],
+  ])('modules with too many %s are not kept: the next run begins anew', (_, some) => {
+    const made = (numbers: object): KeptTranslations => {
+      const kept = nothing();
+      kept.regions.claim(() => ({
+        numbers: { ...none, ...numbers },
+        size: 1,
+        modules: () => [],
+        isThere: () => true,
+      }));
+      return later(kept);
+    };
+    expect(made({ frames: 3 }).regions.numbers).toEqual({ ...none, frames: 3 });
+    expect(made(some).regions.numbers).toEqual(none);
+  });
+
   test('bytes of another form, or not of their size, are nothing', () => {
     const bytes = filled().bytes();
     for (const each of [

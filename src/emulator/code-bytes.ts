@@ -19,7 +19,7 @@ export function guardAt(memory: GuestMemory, address: Address): Guard {
 }
 
 /** Whether the machine has exactly this code. */
-export function isThere(memory: GuestMemory, { address, bytes, guarded }: CodeBytes): boolean {
+export function hasCode(memory: GuestMemory, { address, bytes, guarded }: CodeBytes): boolean {
   const code = memory.code(address, bytes.length);
   if (!code || code.length < bytes.length || guardAt(memory, address) !== guarded) return false;
   for (let i = 0; i < bytes.length; i++) if (code[i] !== bytes[i]) return false;

@@ -66,8 +66,12 @@ export interface MadeRegions {
   isThere(region: KeptRegion): boolean;
 }
 
-/** Modules are not kept where numbers, or bytes, are more. */
+/**
+ * Modules are not kept where numbers, cells or bytes are more: those of runs of before count too,
+ * and half of the table, and most cells, are for the run.
+ */
 const MOST_NUMBERS = 2000;
+const MOST_CELLS = 32;
 const MOST_BYTES = 0x100_0000;
 
 /** A region in JSON. Addresses are distances from the module's first entry. */
@@ -103,7 +107,8 @@ interface FileJson {
   readonly modules: readonly ModuleJson[];
 }
 
-const NO_FILE: FileJson = { indices: [], frames: 0, searches: 0, cells: [], fuses: null, modules: [] };
+const NO_NUMBERS: RegionNumbers = { indices: [], frames: 0, searches: 0, cells: [], fuses: null };
+const NO_FILE: FileJson = { ...NO_NUMBERS, indices: [], cells: [], modules: [] };
 
 /** A module of the file. */
 interface Stored {
@@ -149,9 +154,9 @@ export class KeptRegions {
 
   /** The numbers of what is kept. */
   get numbers(): RegionNumbers {
-    const { indices, cells, ...rest } = this.file;
+    const { indices, frames, searches, cells, fuses } = this.file;
     return {
-      ...rest,
+      ...{ frames, searches, fuses },
       indices: indices.map(BigInt),
       cells: cells.map(([base, host]) => ({ base: BigInt(base), host })),
     };
@@ -181,7 +186,7 @@ export class KeptRegions {
     return found && !taken.has(found) ? { module: moduleOf(found), key: found } : null;
   }
 
-  /** The code of a module that was found is there, or is not. */
+  /** The machine that says what is kept has the code of a module that was found, or has not. */
   note(key: object, isThere: boolean): void {
     for (const each of this.stored)
       if (each === key && each.state !== 'taken') each.state = isThere ? 'taken' : 'stale';
@@ -200,10 +205,10 @@ export class KeptRegions {
       return left.length > 0 ? [{ bytes, regions: left }] : [];
     });
     const modules = [...old, ...made.modules()];
-    const { indices, frames } = made.numbers;
+    const { indices, frames, cells } = made.numbers;
     const bytes = modules.reduce((sum, each) => sum + each.bytes.length, 0);
-    const isTooMuch = Math.max(indices.length, frames) > MOST_NUMBERS || bytes > MOST_BYTES;
-    return isTooMuch ? { numbers: made.numbers, modules: [] } : { numbers: made.numbers, modules };
+    const isMuch = Math.max(indices.length, frames) > MOST_NUMBERS || cells.length > MOST_CELLS || bytes > MOST_BYTES;
+    return isMuch ? { numbers: NO_NUMBERS, modules: [] } : { numbers: made.numbers, modules };
   }
 
   /** More was made, or is gone, than is worth keeping what was there. */

@@ -24,8 +24,8 @@ import { unlinked, writeUnlinked } from './unlinked.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 
-/** Words of 64 and of 32 bits of a row. */
-const WIDE = { words: 4, address: 0, pc: 1, next: 2, value: 3 } as const;
+/** A row: words of 64 bits, and the places of others among its words of 32 bits. */
+const WIDE = { address: 0, pc: 1, next: 2, value: 3 } as const;
 const ROW = {
   words: 16,
   /** Kind of the terminator, condition, width and whether `b` is a constant; slot, or name. */
@@ -209,32 +209,42 @@ export class KeptTranslations {
    */
   find({ address, code, guarded }: CodeAt): KeptBlock | null {
     if (this.count === 0) return null;
-    const { table, rows } = this;
-    const low = Number(address & 0xffff_ffffn);
-    for (let slot = this.slotOf(low); table[slot] !== 0; slot = (slot + 1) & (table.length - 1)) {
-      const row = table[slot]! - 1;
+    for (let row = this.rowAt(address, null); row >= 0; row = this.rowAt(address, row)) {
       const at = row * ROW.words;
-      if (rows[at] !== low || this.wide[at >> 1] !== address) continue;
-      if (!this.isOf(at, code, guarded)) continue;
-      this.taken++;
-      return this.block(row);
+      const state = this.rows[at + ROW.state]!;
+      if ((state & 0xff) !== guarded) continue;
+      if (this.isSameCode(at, code)) {
+        this.taken++;
+        return this.block(row);
+      }
+      if ((state & (STALE | FOUND)) === 0) {
+        this.stale++;
+        this.rows[at + ROW.state] = state | STALE;
+      }
     }
     return null;
   }
 
-  private isOf(at: number, code: Uint8Array, guarded: number): boolean {
+  /** The row of an address behind another one of it, or the first one; -1: there is none. */
+  private rowAt(address: Address, behind: number | null): number {
+    const { table, rows, wide } = this;
+    const low = Number(address & 0xffff_ffffn);
+    let isBehind = behind === null;
+    for (let slot = this.slotOf(low); table[slot] !== 0; slot = (slot + 1) & (table.length - 1)) {
+      const row = table[slot]! - 1;
+      const at = row * ROW.words;
+      if (isBehind && rows[at] === low && wide[(at >> 1) + WIDE.address] === address) return row;
+      if (row === behind) isBehind = true;
+    }
+    return -1;
+  }
+
+  private isSameCode(at: number, code: Uint8Array): boolean {
     const { rows, blob } = this;
     const seen = rows[at + ROW.size]! >>> 16;
-    if ((rows[at + ROW.state]! & 0xff) !== guarded || code.length < seen) return false;
     const from = rows[at + ROW.code]!;
-    for (let i = 0; i < seen; i++) {
-      if (code[i] === blob[from + i]) continue;
-      if ((rows[at + ROW.state]! & (STALE | FOUND)) === 0) {
-        this.stale++;
-        rows[at + ROW.state]! |= STALE;
-      }
-      return false;
-    }
+    if (code.length < seen) return false;
+    for (let i = 0; i < seen; i++) if (code[i] !== blob[from + i]) return false;
     return true;
   }
 
@@ -340,12 +350,8 @@ export class KeptTranslations {
 
   /** Few programs of a run have other code at the same address. */
   private hasRoomAt(address: Address): boolean {
-    const { table, rows } = this;
-    const low = Number(address & 0xffff_ffffn);
     let found = 0;
-    for (let slot = this.slotOf(low); table[slot] !== 0; slot = (slot + 1) & (table.length - 1)) {
-      if (rows[(table[slot]! - 1) * ROW.words] === low) found++;
-    }
+    for (let row = this.rowAt(address, null); row >= 0; row = this.rowAt(address, row)) found++;
     return found < MOST_OF_ADDRESS;
   }
 

@@ -2,7 +2,7 @@
  * What the compiled tier of a machine takes of the regions that were kept (`kept-regions.ts`), and
  * what it gives to be kept.
  */
-import { guardAt, isThere } from './code-bytes.js';
+import { guardAt, hasCode } from './code-bytes.js';
 import type { CodeBytes } from './code-bytes.js';
 import type { KeptModule, KeptRegion, KeptRegions, MadeRegions } from './kept-regions.js';
 import { MAX_INSTRUCTION_BYTES } from './memory.js';
@@ -53,16 +53,14 @@ export class RegionKeeper {
     if (!found) return [];
     const { module, key } = found;
     const regions = module.regions.filter((each) => this.canTake(each));
-    if (regions.length === 0) {
-      const looks = (this.looks.get(key) ?? 0) + 1;
-      this.looks.set(key, looks);
-      if (looks < MOST_LOOKS) return [];
-      past.add(key);
-      kept.note(key, false);
-      return [];
-    }
+    const isThere = regions.length > 0;
+    const looks = (this.looks.get(key) ?? 0) + 1;
+    this.looks.set(key, looks);
+    if (!isThere && looks < MOST_LOOKS) return [];
     past.add(key);
-    kept.note(key, true);
+    // What it is to another machine, which may have other code there, says nothing of this one.
+    if (this.isOwner) kept.note(key, isThere);
+    if (!isThere) return [];
     parts.modules.take({ ...module, regions });
     for (const each of regions) parts.reached.addTaken(each);
     return regions;
@@ -72,7 +70,7 @@ export class RegionKeeper {
     const { memory, modules, excluded } = this.parts;
     if (this.kept.fuses !== modules.isFusing) return false;
     if (region.blocks.some(({ block }) => excluded(block.address))) return false;
-    return code.every((each) => isThere(memory, each));
+    return code.every((each) => hasCode(memory, each));
   }
 
   /** A module was made. */
