@@ -35,13 +35,19 @@ function treeOf(gcc: string, source: string): string {
   runTool(gcc, ['-O1', '-w', '-static', '-o', join(tree, 'bin', 'program'), source]);
   return tree;
 }
-const SOURCE = join(PROGRAMS, 'processes', 'processes.c');
+const sourceOf = (name: string): string => join(PROGRAMS, 'processes', `${name}.c`);
+const SOURCE = sourceOf('processes');
 
+/** What each program prints on Linux. */
+const printed = new Map<string, string>();
 /** What Linux does, here or, where the tests run on another processor, as it did on x86-64. */
-function onLinux(): string {
-  const native = join(treeOf('gcc', SOURCE), 'bin', 'program');
+function onLinux(source = SOURCE): string {
+  const known = printed.get(source);
+  if (known !== undefined) return known;
+  const native = join(treeOf('gcc', source), 'bin', 'program');
   const { stdout, status } = runProgramFile(native, [native]);
   expect(status).toBe(9);
+  printed.set(source, stdout);
   return stdout;
 }
 
@@ -50,10 +56,15 @@ for (const target of sampled(TARGETS, 3)) {
   const [name, gcc] = target;
   if (!isX86Linux) continue;
   describeWith([gcc, 'gcc'], `processes of ${name}`, () => {
-    test('pipes, waits, ends, events, other programs: as on Linux', () => {
-      const tree = treeOf(gcc, SOURCE);
+    test.each([
+      ['pipes, waits, ends, events, other programs', 'processes'],
+      ['processes that stop and go on', 'stops'],
+      ['jobs at a terminal', 'jobs'],
+    ])('%s: as on Linux', (_what, program) => {
+      const source = sourceOf(program);
+      const tree = treeOf(gcc, source);
       const here = run(['--root', tree, join(tree, 'bin', 'program'), '/bin/program']);
-      expect(here.stdout.split('\n')).toEqual(onLinux().split('\n'));
+      expect(here.stdout.split('\n')).toEqual(onLinux(source).split('\n'));
       expect([here.status, here.json['deviations']]).toEqual([9, []]);
     });
 
@@ -174,6 +185,14 @@ describeWith(['gcc'], 'hostile programs', () => {
     expect(status).toBe(125);
     expect(stderr).toMatch(/process 1001 \(.*\): .*instruction/);
     expect(json['stop']).toMatchObject({ reason: 'unknown-instruction', process: 1001 });
+  });
+
+  test('a process that is stopped and cannot go on is a deadlock, and is said', () => {
+    const tree = file('raise.c', '#include <signal.h>\nint main(void) { return raise(SIGSTOP); }\n');
+    const { status, json, stderr } = run([join(tree, 'bin', 'program')]);
+    const threads = [{ thread: 1000, stoppedBy: 19 }];
+    expect([status, json['stop']]).toMatchObject([125, { reason: 'deadlock', threads }]);
+    expect(stderr).toContain('(stopped by signal 19)');
   });
 
   test('two images that make processes are compared; the trace says what it does not hold', () => {

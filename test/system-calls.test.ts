@@ -337,7 +337,6 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
     ],
   ],
   'input-ready': [['poll', '*(u32 *)space = 0; *(u32 *)(space + 4) = 1; sys(__NR_poll, space, 1L, 0L);']],
-  'stop-signal': [['kill', 'sys(__NR_kill, sys(__NR_getpid), 20L);']],
 };
 
 /** What Linux does the same: none of it is a deviation. */

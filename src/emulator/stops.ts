@@ -61,8 +61,15 @@ export type SyscallResult =
 /** Every thread waits, and nothing is left that could wake one. */
 export interface Deadlock {
   readonly kind: 'deadlock';
-  /** Thread ids, and the system calls in which they wait. */
-  readonly threads: readonly { readonly thread: number; readonly instruction: Address }[];
+  readonly threads: readonly WaitingThread[];
+}
+
+export interface WaitingThread {
+  readonly thread: number;
+  /** The system call in which it waits, or where it goes on. */
+  readonly instruction: Address;
+  /** The signal that has stopped its process. Absent: it is not stopped. */
+  readonly stoppedBy?: number;
 }
 
 /** An access that is about to be made. */

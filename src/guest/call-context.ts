@@ -53,6 +53,8 @@ export interface Patience {
   readonly deadline?: bigint | null;
   /** A handler interrupts it even where it would be made again. */
   readonly isBrittle?: boolean;
+  /** So does a stop of the process. Default: as handlers do. */
+  readonly endsByStop?: boolean;
 }
 
 /** The process that makes a system call. */

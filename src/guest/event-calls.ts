@@ -76,6 +76,8 @@ interface Patience {
   readonly deadline: bigint | null;
   /** Signals that are blocked meanwhile; null: those that are. */
   readonly mask: bigint | null;
+  /** A stop of the process interrupts it. */
+  readonly endsByStop?: boolean;
 }
 
 export class EventCalls implements Readonly<Record<EventCallName, Service>> {
@@ -88,7 +90,7 @@ export class EventCalls implements Readonly<Record<EventCallName, Service>> {
   private wait(
     look: (isOver: boolean) => bigint | Errno,
     isReady: () => boolean,
-    { deadline, mask }: Patience,
+    { deadline, mask, endsByStop = false }: Patience,
   ): Answer {
     const { context } = this;
     const isOver = deadline !== null && deadline <= context.machine.time;
@@ -98,6 +100,7 @@ export class EventCalls implements Readonly<Record<EventCallName, Service>> {
     if (mask !== null) context.signals.setMask(mask);
     return context.waitFor({
       deadline,
+      endsByStop,
       mask: mask === null ? null : blocked,
       ready: isReady,
       woken: () => {
@@ -338,7 +341,7 @@ export class EventCalls implements Readonly<Record<EventCallName, Service>> {
       poller.interests = [...poller.interests.filter((each) => !told.includes(each)), ...again];
       return BigInt(told.length);
     };
-    return this.wait(look, () => poller.events() !== 0, patience);
+    return this.wait(look, () => poller.events() !== 0, { ...patience, endsByStop: true });
   }
 
   epoll_wait(args: Arguments): Answer {

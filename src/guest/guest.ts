@@ -44,6 +44,7 @@ import type { Terminals } from './terminals.js';
 import { OptionCalls, type OptionCallName } from './option-calls.js';
 import type { ProcSubject } from './proc.js';
 import { ProcessCalls, type ProcessCallName } from './process-calls.js';
+import { isOrphaned } from './halt.js';
 import { FIRST_STANDING, type Identity, type KnownProcess, type ProcessWorld, type ProgramFacts, type Standing, USER } from './processes.js'; // prettier-ignore
 import { RightsCalls, type RightsCallName } from './rights-calls.js';
 import type { Task } from './scheduler.js';
@@ -132,6 +133,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
   /** The system call that is being served. */
   private what = '';
   private given: Arguments = [];
+  private isRestarted = false;
 
   constructor(options: GuestOptions) {
     const { world, machine, identity } = options;
@@ -166,8 +168,13 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       load: (address, size) => this.load(address, size),
       store: (address, bytes) => this.store(address, bytes),
       mapCode: (code) => this.mappings.mapCode(code),
-      stops: () => {
-        this.deviate('stop-signal');
+      mayStop: () =>
+        !isOrphaned(
+          identity,
+          world.guests.map((each) => each.identity),
+        ),
+      changed: (change) => {
+        world.tellParent(this, change);
       },
       user: USER,
       date: world.date,
@@ -213,13 +220,25 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
   /** Serves the system call that the running thread makes. */
   handle(): SyscallResult {
     const { machine, convention } = this;
-    const answer = this.call(
+    this.isRestarted = false;
+    let answer = this.call(
       int(machine.register(convention.number)),
       convention.arguments.map((register) => machine.register(register)),
     );
+    if (answer === 'EINTR' && this.isRestarted) answer = this.behindSignals();
     if (typeof answer !== 'object') this.answer(answer);
     else if (answer.kind !== 'waits') return answer;
     return this.hasWork ? { kind: 'next', yields: true } : { kind: 'next' };
+  }
+
+  /** Makes the system call again, unless a handler runs and does not ask for that. */
+  private behindSignals(): Answer {
+    const restart = this.restarting();
+    return this.waitFor({ deadline: this.machine.time, restart, expired: restart });
+  }
+
+  restarts(): void {
+    this.isRestarted = true;
   }
 
   whenReleased(release: () => void): void {
@@ -346,7 +365,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     const { id, parent, group, session } = identity;
     return {
       id,
-      isRunning: this.world.current === this,
+      state: signals.halt.signal !== null ? 'T' : this.world.current === this ? 'R' : 'S',
       hasOthers: this.world.isShared,
       parent,
       group,
@@ -521,6 +540,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       accepted: () => undefined,
       mask: null,
       isFirm: false,
+      endsByStop: false,
       instruction,
       ...wait,
     };
@@ -542,7 +562,13 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
   retry(
     ready: () => boolean,
     attempt: () => bigint | Errno | null,
-    { done = () => 0n, over = null, deadline = null, isBrittle = false }: Parameters<CallContext['retry']>[2] = {},
+    {
+      done = () => 0n,
+      over = null,
+      deadline = null,
+      isBrittle = false,
+      endsByStop = isBrittle,
+    }: Parameters<CallContext['retry']>[2] = {},
   ): Answer {
     const restart = this.restarting();
     const answerPart = (error: Errno): void => {
@@ -564,6 +590,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       interrupted: () => {
         answerPart('EINTR');
       },
+      endsByStop,
       restart: isBrittle
         ? null
         : () => {

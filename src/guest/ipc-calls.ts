@@ -211,7 +211,7 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
       Object.assign(queue, { sent: this.now, sender: this.self });
       return 0n;
     };
-    return attempt() ?? context.retry(() => queue.isGone || hasRoom(), attempt, { isBrittle: true });
+    return attempt() ?? context.retry(() => queue.isGone || hasRoom(), attempt, { isBrittle: true, endsByStop: false });
   }
 
   /** The message that a call asks for by its type. */
@@ -245,7 +245,9 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
       if (bytes.length > 0 && !context.store(place + BigInt(context.wordBytes), bytes)) return 'EFAULT';
       return BigInt(bytes.length);
     };
-    return attempt() ?? context.retry(() => queue.isGone || find() !== null, attempt, { isBrittle: true });
+    return (
+      attempt() ?? context.retry(() => queue.isGone || find() !== null, attempt, { isBrittle: true, endsByStop: false })
+    );
   }
 
   msgctl(args: Arguments): Answer {

@@ -9,11 +9,13 @@ import type { Description } from './descriptions.js';
 import type { FileStatus } from './files.js';
 import type { Window } from '../emulator/memory.js';
 
+const STATES = { R: 'R (running)', S: 'S (sleeping)', T: 'T (stopped)' } as const;
+
 /** What is told of a process. */
 export interface ProcSubject {
   readonly id: number;
-  /** It is the one that asks. */
-  readonly isRunning: boolean;
+  /** It is the one that asks (R), stopped (T) or neither. */
+  readonly state: keyof typeof STATES;
   /** There are others, which have what it has not written since. */
   readonly hasOthers: boolean;
   readonly parent: number;
@@ -120,14 +122,14 @@ function statOf(subject: ProcSubject): string {
   const before = [parent, group, session, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0, threads.length, 0, 0, bytes];
   const after = [Math.ceil(bytes / 4096), '18446744073709551615', 1, 1, stackTop - 1n, 0, 0];
   const rest = Array<number>(52 - 3 - before.length - after.length).fill(0);
-  return `${id} (${commOf(subject)}) ${subject.isRunning ? 'R' : 'S'} ${[...before, ...after, ...rest].join(' ')}\n`;
+  return `${id} (${commOf(subject)}) ${subject.state} ${[...before, ...after, ...rest].join(' ')}\n`;
 }
 
 function statusOf(subject: ProcSubject): string {
   const { id, parent, threads } = subject;
   const rows: readonly (readonly [string, string])[] = [
     ['Name', commOf(subject)],
-    ['State', subject.isRunning ? 'R (running)' : 'S (sleeping)'],
+    ['State', STATES[subject.state]],
     ['Tgid', String(id)],
     ['Pid', String(id)],
     ['PPid', String(parent)],

@@ -8,7 +8,8 @@ import { type Answer, arg, type Arguments, int, type Service, storeOr } from './
 import type { Errno } from './errno.js';
 import { checkForm, interpreterPath, loadProgram, type ProcessImage } from './load.js';
 import { joinPath } from './files.js';
-import type { Ending, KnownProcess, Zombie } from './processes.js';
+import type { ChildChange, Relative } from './halt.js';
+import type { KnownProcess } from './processes.js';
 import { executableFile, type ExecutableFile, throughScripts } from './scripts.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
@@ -51,6 +52,14 @@ interface Start {
   /** How the file was called that is executed, a script also. */
   readonly name: string;
   readonly args: readonly string[];
+}
+
+/** What has become of a child, and how it is not told of again. */
+interface ChildNews {
+  readonly id: number;
+  readonly change: ChildChange;
+  readonly instructions: bigint;
+  readonly tell: () => void;
 }
 
 export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> {
@@ -199,28 +208,56 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
 
   // --------------------------------------------------------------------------------------- waiting
 
+  /**
+   * What has become of a child of which `matches` says that it is wanted, and was not told yet: of
+   * the one that was made first. Null: nothing.
+   */
+  private newsOf(matches: (child: Relative) => boolean, flags: number): ChildNews | null {
+    const { world, identity } = this.context;
+    const isWanted = (child: Relative): boolean => child.parent === identity.id && matches(child);
+    const found: ChildNews[] = [];
+    for (const zombie of (flags & W.EXITED) !== 0 ? world.zombies : []) {
+      if (!isWanted(zombie)) continue;
+      const tell = (): void => {
+        world.zombies = world.zombies.filter((each) => each !== zombie);
+      };
+      found.push({ id: zombie.id, change: zombie.ending, instructions: zombie.instructions, tell });
+    }
+    for (const { identity: child, signals, machine } of world.guests) {
+      const { halt } = signals;
+      const { news } = halt;
+      const wanted = news?.kind === 'stopped' ? W.UNTRACED : W.CONTINUED;
+      if (news === null || (flags & wanted) === 0 || !isWanted(child)) continue;
+      const tell = (): void => {
+        halt.news = null;
+      };
+      found.push({ id: child.id, change: news, instructions: BigInt(machine.totalInstructions), tell });
+    }
+    return found.reduce<ChildNews | null>((least, each) => (least && least.id < each.id ? least : each), null);
+  }
+
   /** Waits for a child of which `matches` says that it is wanted. */
   private waitForChild(
-    matches: (child: { readonly id: number; readonly group: number }) => boolean,
-    options: { readonly hangs: boolean; readonly keeps: boolean },
-    answer: (zombie: Zombie | null) => bigint | Errno,
+    matches: (child: Relative) => boolean,
+    flags: number,
+    answer: (news: ChildNews | null) => bigint | Errno,
   ): Answer {
     const { context } = this;
     const { world, identity } = context;
-    const found = (): Zombie | undefined => world.zombies.find((each) => each.parent === identity.id && matches(each));
-    const take = (zombie: Zombie): bigint | Errno => {
-      if (!options.keeps) world.zombies = world.zombies.filter((each) => each !== zombie);
-      return answer(zombie);
+    const found = (): ChildNews | null => this.newsOf(matches, flags);
+    const take = (news: ChildNews): bigint | Errno => {
+      if ((flags & W.NOWAIT) === 0) news.tell();
+      return answer(news);
     };
-    const zombie = found();
-    if (zombie) return take(zombie);
+    const news = found();
+    if (news) return take(news);
     const hasChild = (): boolean =>
       world.guests.some((each) => each.identity.parent === identity.id && matches(each.identity));
     if (!hasChild()) return 'ECHILD';
-    if (!options.hangs) return answer(null);
+    if ((flags & W.NOHANG) !== 0) return answer(null);
     return context.waitFor({
       deadline: null,
-      ready: () => found() !== undefined || !hasChild(),
+      ready: () => found() !== null || !hasChild(),
       woken: () => {
         const now = found();
         context.answer(now ? take(now) : 'ECHILD');
@@ -238,15 +275,15 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
   private wait(id: number, place: Address, flags: number, usage: Address): Answer {
     if ((flags & ~WAIT_FLAGS) !== 0) return 'EINVAL';
     const own = this.context.identity.group;
-    const matches = (child: { readonly id: number; readonly group: number }): boolean => {
+    const matches = (child: Relative): boolean => {
       if (id > 0) return child.id === id;
       return id === -1 || child.group === (id === 0 ? own : -id);
     };
-    return this.waitForChild(matches, { hangs: (flags & W.NOHANG) === 0, keeps: false }, (zombie) => {
-      if (!zombie) return 0n;
-      if (place !== 0n && !this.context.storeNumbers(place, [BigInt(waitStatus(zombie.ending))], 4)) return 'EFAULT';
-      if (usage !== 0n && !this.usage(usage, zombie.instructions)) return 'EFAULT';
-      return BigInt(zombie.id);
+    return this.waitForChild(matches, flags | W.EXITED, (news) => {
+      if (!news) return 0n;
+      if (place !== 0n && !this.context.storeNumbers(place, [BigInt(waitStatus(news.change))], 4)) return 'EFAULT';
+      if (usage !== 0n && !this.usage(usage, news.instructions)) return 'EFAULT';
+      return BigInt(news.id);
     });
   }
 
@@ -274,13 +311,12 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     }
     if (type < 0 || type > P.PIDFD || (type === P.PID && id <= 0) || (type === P.PGID && id < 0)) return 'EINVAL';
     const group = id === 0 ? context.identity.group : id;
-    const matches = (child: { readonly id: number; readonly group: number }): boolean =>
+    const matches = (child: Relative): boolean =>
       type === P.ALL || (type === P.PID ? child.id === id : child.group === group);
-    const options = { hangs: (flags & W.NOHANG) === 0, keeps: (flags & W.NOWAIT) !== 0 };
-    return this.waitForChild(matches, options, (zombie) => {
-      const bytes = zombie ? context.world.childInfo(context, SIGCHLD, zombie) : new Uint8Array(INFO_BYTES);
+    return this.waitForChild(matches, flags, (news) => {
+      const bytes = news ? context.world.childInfo(context, SIGCHLD, news.id, news.change) : new Uint8Array(INFO_BYTES);
       if (info !== 0n && !context.store(info, bytes.subarray(0, INFO_BYTES))) return 'EFAULT';
-      if (usage !== 0n && zombie && !this.usage(usage, zombie.instructions)) return 'EFAULT';
+      if (usage !== 0n && news && !this.usage(usage, news.instructions)) return 'EFAULT';
       return 0n;
     });
   }
@@ -474,6 +510,17 @@ function ambient(args: Arguments): Answer {
 }
 
 /** The status that `wait4` stores. */
-function waitStatus(ending: Ending): number {
-  return ending.kind === 'exit' ? ending.code << 8 : ending.signal;
+function waitStatus(change: ChildChange): number {
+  switch (change.kind) {
+    case 'exit':
+      return change.code << 8;
+    case 'signal':
+      return change.signal;
+    case 'stopped':
+      return (change.signal << 8) | 0x7f;
+    case 'continued':
+      return 0xffff;
+    default:
+      return change satisfies never;
+  }
 }

@@ -18,20 +18,14 @@ import type { FileMemory } from './memory-file.js';
 import type { Network } from './network.js';
 import type { SharedMemory } from './shared-memory.js';
 import type { Terminals } from './terminals.js';
+import type { ChildChange, Ending, Relative } from './halt.js';
 import type { Thread } from './thread.js';
 
 /** User and group of every process. */
 export const USER = 1000n;
 
-/** How a process has ended. */
-export type Ending =
-  { readonly kind: 'exit'; readonly code: number } | { readonly kind: 'signal'; readonly signal: number };
-
 /** A process that has ended and was not waited for. */
-export interface Zombie {
-  readonly id: number;
-  readonly parent: number;
-  readonly group: number;
+export interface Zombie extends Relative {
   readonly ending: Ending;
   readonly instructions: bigint;
 }
@@ -123,6 +117,7 @@ export interface KnownProcess extends CallContext {
   readonly identity: Identity;
   readonly standing: Standing;
   readonly threads: ProcessThreads;
+  restarts(): void;
   readonly paths: Pick<
     GuestPaths,
     'changes' | 'directory' | 'inTree' | 'mask' | 'nodePath' | 'pathAt' | 'status' | 'textAt'
@@ -171,7 +166,10 @@ export interface ProcessWorld {
   fork(maker: KnownProcess, request: ForkRequest): KnownProcess;
   leaveMemory(process: KnownProcess): void;
   replaced(process: KnownProcess): void;
-  childInfo(to: KnownProcess, signal: number, zombie: Pick<Zombie, 'id' | 'ending'>): Uint8Array;
+  /** `siginfo` about what has become of a child. */
+  childInfo(to: KnownProcess, signal: number, id: number, change: ChildChange): Uint8Array;
+  /** The parent of a process learns that it has stopped, or goes on. */
+  tellParent(of: KnownProcess, change: ChildChange): void;
   whenDone(birth: () => void): void;
   giveWay(): void;
 }

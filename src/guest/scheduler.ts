@@ -146,7 +146,7 @@ export class Scheduler {
         if (over) return over;
         continue;
       }
-      if (next.thread.waiting === null) return null;
+      if (next.thread.waiting === null && next.task.signals.halt.signal === null) return null;
     }
   }
 
@@ -239,6 +239,7 @@ export class Scheduler {
     const places = turns.map(({ task, thread }) => ({
       thread: thread.id,
       instruction: thread.waiting?.instruction ?? task.machine.pc,
+      ...(task.signals.halt.signal !== null && { stoppedBy: task.signals.halt.signal }),
     }));
     return { kind: 'deadlock', threads: places };
   }

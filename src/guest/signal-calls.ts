@@ -36,9 +36,6 @@ export class SignalCalls implements Readonly<Record<SignalCallName, Service>> {
         return 'EAGAIN';
       case 'kills':
         return { kind: 'signal', signal };
-      case 'stops':
-        this.context.deviate('stop-signal');
-        return { kind: 'unserved' };
       default:
         return sent satisfies never;
     }
@@ -158,7 +155,7 @@ export class SignalCalls implements Readonly<Record<SignalCallName, Service>> {
     }
     if (old !== 0n && !this.storeSet(old, before)) return 'EFAULT';
     const { fatal } = this.context.signals;
-    return fatal === null ? 0n : this.sent(fatal.kind, fatal.signal);
+    return fatal === null ? 0n : { kind: 'signal', signal: fatal };
   }
 
   rt_sigpending(args: Arguments): Answer {
@@ -196,6 +193,7 @@ export class SignalCalls implements Readonly<Record<SignalCallName, Service>> {
     return this.context.waitFor({
       deadline,
       accepts,
+      endsByStop: true,
       expired: () => {
         this.context.answer('EAGAIN');
       },

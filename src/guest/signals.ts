@@ -10,6 +10,7 @@
 import type { Machine } from '../emulator/machine.js';
 import type { StopReason } from '../emulator/stops.js';
 import { putNumber } from './files.js';
+import { type Halt, type HaltNews, SIGCONT, SIGSTOP, stopsProcesses } from './halt.js';
 import { newThread, NO_STACK } from './thread.js';
 import type { Pending, Thread, Timer, Wait } from './thread.js';
 import { CODE, SIGNAL } from '../machine/signals.js';
@@ -24,15 +25,14 @@ const QUEUED_MOST = 4096;
 const SIG_IGN = 1n;
 /** Signals that do nothing unless they are caught: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */
 const HARMLESS: ReadonlySet<number> = new Set([17, 18, 23, 28]);
-/** Signals that stop a process: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
-const STOPPING: ReadonlySet<number> = new Set([19, 20, 21, 22]);
 /** Signals that instructions raise come first. */
 const SYNCHRONOUS = bit(SIGNAL.SEGV) | bit(SIGNAL.BUS) | bit(SIGNAL.ILL) | bit(SIGNAL.TRAP) | bit(SIGNAL.FPE);
 /** Flags of `sigaction`. Source: Linux asm-generic/signal-defs.h. */
-const SA = { NOCLDWAIT: 2n, SIGINFO: 4n, RESTORER: 0x0400_0000n, ONSTACK: 0x0800_0000n, RESTART: 0x1000_0000n, NODEFER: 0x4000_0000n, RESETHAND: 0x8000_0000n } as const; // prettier-ignore
+const SA = { NOCLDSTOP: 1n, NOCLDWAIT: 2n, SIGINFO: 4n, RESTORER: 0x0400_0000n, ONSTACK: 0x0800_0000n, RESTART: 0x1000_0000n, NODEFER: 0x4000_0000n, RESETHAND: 0x8000_0000n } as const; // prettier-ignore
 const SS = { ONSTACK: 1n, DISABLE: 2n, AUTODISARM: 0x8000_0000n } as const;
 const INFO_BYTES = 128;
 const SI_TIMER = -2;
+const SIGCHLD = 17;
 
 /** The bit of `signal` in a set of signals. */
 export function bit(signal: number): bigint {
@@ -61,8 +61,10 @@ export interface SignalOptions {
   readonly store: (address: Address, bytes: Uint8Array) => boolean;
   /** Maps a page of code; null: there is no room. */
   readonly mapCode: (code: Uint8Array) => Address | null;
-  /** Notes that a signal would stop the process. */
-  readonly stops: (signal: number) => void;
+  /** A signal of a terminal may stop the process: someone could let it go on. */
+  readonly mayStop: () => boolean;
+  /** Tells the parent that the process has stopped, or goes on. */
+  readonly changed: (change: HaltNews) => void;
   /** User and process, for `siginfo`. */
   readonly user: bigint;
   readonly process: bigint;
@@ -71,7 +73,7 @@ export interface SignalOptions {
 }
 
 /** What becomes of a signal that is sent. */
-export type Sent = 'done' | 'kills' | 'stops' | 'full';
+export type Sent = 'done' | 'kills' | 'full';
 
 export class Signals {
   /** `struct sigaction` by signal, as the program gave it. */
@@ -88,6 +90,8 @@ export class Signals {
   }));
   /** Of `timer_create`. */
   readonly timers = new Map<number, Timer>();
+  /** Whether the process is stopped. */
+  readonly halt: Halt = { signal: null, news: null };
   /** Code that handlers return to, by whether they want `siginfo`. */
   private readonly trampolines = new Map<boolean, Address>();
   private known: { readonly machine: Machine; readonly cpu: SignalCpu } | null = null;
@@ -140,10 +144,16 @@ export class Signals {
     return handler === SIG_IGN || (flags & SA.NOCLDWAIT) !== 0n;
   }
 
+  /** True when SIGCHLD tells of children that stop and go on. */
+  get hearsOfHalts(): boolean {
+    const { handler, flags } = this.action(SIGCHLD);
+    return handler !== SIG_IGN && (flags & SA.NOCLDSTOP) === 0n;
+  }
+
   /** Sends a signal that is taken when its receiver goes on, whatever comes of it. */
   post(signal: number, info: Uint8Array, to: Thread | null = this.thread): Sent {
     const sent = this.send(signal, info, to);
-    if (sent !== 'kills' && sent !== 'stops') return sent;
+    if (sent !== 'kills') return sent;
     this.keep({ signal, info, timer: null }, to);
     return 'done';
   }
@@ -151,6 +161,7 @@ export class Signals {
   /** Remembers everything; the function that it returns puts that back. */
   save(): () => void {
     const { shared, threads, thread } = this;
+    const halt = { ...this.halt };
     const each = threads.map((own) => ({ own, saved: { ...own } }));
     const actions = new Map(this.actions);
     const trampolines = new Map(this.trampolines);
@@ -158,6 +169,7 @@ export class Signals {
     const states = [...this.allTimers()].map((timer) => ({ timer, state: { ...timer } }));
     return () => {
       Object.assign(this, { shared, threads, thread });
+      Object.assign(this.halt, halt);
       for (const { own, saved } of each) Object.assign(own, saved);
       for (const [own, saved] of [
         [this.actions, actions],
@@ -184,8 +196,12 @@ export class Signals {
 
   setAction(signal: number, action: Uint8Array): void {
     this.actions.set(signal, action);
-    if (!this.isIgnored(signal)) return;
-    const others = (list: readonly Pending[]): readonly Pending[] => list.filter((each) => each.signal !== signal);
+    if (this.isIgnored(signal)) this.forget((each) => each === signal);
+  }
+
+  /** Signals that are pending are so no more. */
+  private forget(isMeant: (signal: number) => boolean): void {
+    const others = (list: readonly Pending[]): readonly Pending[] => list.filter(({ signal }) => !isMeant(signal));
     this.shared = others(this.shared);
     for (const each of this.threads) each.pending = others(each.pending);
   }
@@ -256,19 +272,38 @@ export class Signals {
   }
 
   /**
-   * Sends a signal to a thread, or to the process (null). `kills`, `stops`: it does so at once;
-   * `full`: too many are pending.
+   * Sends a signal to a thread, or to the process (null). `kills`: it does so at once; `full`: too
+   * many are pending.
    */
   send(signal: number, info: Uint8Array, to: Thread | null = null, timer: Timer | null = null): Sent {
+    this.actAtOnce(signal);
     const target = to ?? this.receiver(signal);
     const isHeld = target === null || (target.blocked & bit(signal)) !== 0n || isAccepted(target, signal);
     if (this.isIgnored(signal) && !isHeld) return 'done';
-    if (!isHeld && !this.isCaught(signal)) return STOPPING.has(signal) ? 'stops' : 'kills';
+    if (!isHeld && !this.isCaught(signal) && !stopsProcesses(signal)) return 'kills';
     const pending = to?.pending ?? this.shared;
     if (signal < FIRST_QUEUED && pending.some((each) => each.signal === signal)) return 'done';
     if (this.pendingCount >= QUEUED_MOST) return 'full';
     this.keep({ signal, info, timer }, to);
     return 'done';
+  }
+
+  /**
+   * What a signal does before anyone takes it, or has blocked or ignored it: SIGCONT lets a stopped
+   * process go on, and SIGKILL lets it end.
+   */
+  private actAtOnce(signal: number): void {
+    const { halt } = this;
+    if (stopsProcesses(signal)) this.forget((each) => each === SIGCONT);
+    if (signal === SIGCONT) this.forget(stopsProcesses);
+    if (halt.signal === null || (signal !== SIGCONT && signal !== SIGNAL.KILL)) return;
+    halt.signal = null;
+    if (signal === SIGCONT) this.tell({ kind: 'continued' });
+  }
+
+  private tell(change: HaltNews): void {
+    this.halt.news = change;
+    this.options.changed(change);
   }
 
   private keep(pending: Pending, to: Thread | null): void {
@@ -316,19 +351,28 @@ export class Signals {
     return [...this.thread.pending, ...this.shared].reduce((set, { signal }) => set | bit(signal), 0n);
   }
 
-  /** A pending signal that is not blocked and ends or stops the process; null: there is none. */
-  get fatal(): { readonly signal: number; readonly kind: 'kills' | 'stops' } | null {
-    for (const { signal } of this.pendingOf(this.thread)) {
-      if ((this.thread.blocked & bit(signal)) !== 0n || this.isCaught(signal) || this.isIgnored(signal)) continue;
-      return { signal, kind: STOPPING.has(signal) ? 'stops' : 'kills' };
-    }
-    return null;
+  /** The pending signal that the thread takes next, if it ends the process; null: it does not. */
+  get fatal(): number | null {
+    const next = this.next(~this.thread.blocked);
+    return next !== null && this.kills(next.signal) ? next.signal : null;
+  }
+
+  /** The signal ends the process that takes it. */
+  private kills(signal: number): boolean {
+    return !this.isCaught(signal) && !this.isIgnored(signal) && !stopsProcesses(signal);
+  }
+
+  /** The pending signal of a set that the running thread takes first; null: none is. */
+  private next(set: bigint, isMeant: (signal: number) => boolean = () => true): Pending | null {
+    const { thread } = this;
+    const meant = (list: readonly Pending[]): readonly Pending[] => list.filter(({ signal }) => isMeant(signal));
+    return firstOf(meant(thread.pending), set) ?? firstOf(meant(this.pendingOf(thread)), set);
   }
 
   /** Takes the next pending signal of a set; null: none is. */
   take(set: bigint): { readonly signal: number; readonly info: Uint8Array } | null {
     const { thread } = this;
-    const found = firstOf(thread.pending, set) ?? firstOf(this.pendingOf(thread), set);
+    const found = this.next(set);
     if (found === null) return null;
     thread.pending = thread.pending.filter((each) => each !== found);
     this.shared = this.shared.filter((each) => each !== found);
@@ -374,7 +418,7 @@ export class Signals {
       const info = timer.info?.slice() ?? this.info(timer.signal, CODE.SI_KERNEL);
       const to = timer.thread === null ? null : this.find(timer.thread);
       const sent = this.send(timer.signal, info, to, timer);
-      if (sent === 'kills' || sent === 'stops') this.keep({ signal: timer.signal, info, timer }, to);
+      if (sent === 'kills') this.keep({ signal: timer.signal, info, timer }, to);
     }
   }
 
@@ -409,9 +453,10 @@ export class Signals {
     return thread.pending.length + shared.length > 0 && (this.pendingSet & ~this.thread.blocked) !== 0n;
   }
 
-  /** True when the thread runs, or what it waits for is there. */
+  /** True when the thread runs, or what it waits for is there, and its process is not stopped. */
   canGoOn(thread: Thread): boolean {
     const { waiting } = thread;
+    if (this.halt.signal !== null) return false;
     if (waiting === null || waiting.ready?.() === true) return true;
     if (waiting.deadline !== null && waiting.deadline <= this.options.machine.time) return true;
     return this.pendingOf(thread).some(({ signal }) => (waiting.accepts & bit(signal)) !== 0n || this.breaks(thread, signal, waiting)); // prettier-ignore
@@ -419,17 +464,18 @@ export class Signals {
 
   /** A pending signal that ends what the thread waits for. */
   private breaks(thread: Thread, signal: number, wait: Wait): boolean {
-    if (wait.isFirm && this.isCaught(signal)) return false;
+    if (wait.isFirm && !this.kills(signal)) return false;
     return (thread.blocked & bit(signal)) === 0n && !this.isIgnored(signal);
   }
 
   /**
-   * Brings the thread, which can go on, to where it does: the answer of its system call, handlers.
-   * A stop: a signal ends the process.
+   * Brings the thread, which can go on, to where it does: the answer of its system call, handlers;
+   * or a signal stops the process. A stop: a signal ends it.
    */
   resume(): StopReason | null {
     const { waiting } = this.thread;
     if (waiting !== null) {
+      if (this.halts(waiting)) return null;
       this.thread.waiting = null;
       waiting.over?.();
       this.finish(waiting);
@@ -451,7 +497,7 @@ export class Signals {
       wait.accepted(accepted.signal, accepted.info);
       return;
     }
-    const breaking = this.pendingOf(thread).find(({ signal }) => this.breaks(thread, signal, wait));
+    const breaking = this.next(~0n, (signal) => this.breaks(thread, signal, wait));
     if (breaking) {
       const restarts = wait.restart !== null && (this.action(breaking.signal).flags & SA.RESTART) !== 0n;
       if (restarts) wait.restart?.();
@@ -463,29 +509,47 @@ export class Signals {
     wait.expired();
   }
 
-  /** Enters the handlers of all pending signals. */
+  /**
+   * The next signal that interrupts the wait, or null that the thread takes, stops the process. The
+   * wait goes on when the process does, except for system calls that a stop interrupts.
+   */
+  private halts(wait: Wait | null): boolean {
+    if (wait?.isFirm === true) return false;
+    const set = ~this.thread.blocked & ~(wait?.accepts ?? 0n);
+    for (;;) {
+      const signal = this.next(set, (each) => !this.isIgnored(each))?.signal;
+      if (signal === undefined || !stopsProcesses(signal) || this.isCaught(signal)) return false;
+      this.take(bit(signal));
+      if (signal !== SIGSTOP && !this.options.mayStop()) continue;
+      const isKilled = [this.shared, ...this.threads.map(({ pending }) => pending)].some((list) => list.some((each) => each.signal === SIGNAL.KILL)); // prettier-ignore
+      if (isKilled) return false;
+      for (const thread of this.threads) thread.waiting &&= interruptedByStop(thread.waiting);
+      this.halt.signal = signal;
+      this.tell({ kind: 'stopped', signal });
+      return true;
+    }
+  }
+
+  /** Enters the handlers of all pending signals; one that stops the process is the last for now. */
   private deliverAll(): StopReason | null {
     for (;;) {
+      if (this.halts(null)) return null;
       const { fatal } = this;
-      if (fatal) return this.end(fatal.signal, fatal.kind);
+      if (fatal !== null) return this.end(fatal);
       const next = this.take(~this.thread.blocked);
       if (!next) break;
       if (this.isIgnored(next.signal)) continue;
       const mask = this.thread.savedMask ?? this.thread.blocked;
       this.thread.savedMask = null;
-      if (!this.enter(next.signal, next.info, null, mask)) return this.end(SIGNAL.SEGV, 'kills');
+      if (!this.enter(next.signal, next.info, null, mask)) return this.end(SIGNAL.SEGV);
     }
     if (this.thread.savedMask !== null) this.thread.blocked = this.thread.savedMask;
     this.thread.savedMask = null;
     return null;
   }
 
-  private end(signal: number, kind: 'kills' | 'stops'): StopReason {
-    const { machine, stops } = this.options;
-    const instruction = machine.pc;
-    if (kind === 'kills') return { kind: 'signal', signal, instruction };
-    stops(signal);
-    return { kind: 'syscall', instruction };
+  private end(signal: number): StopReason {
+    return { kind: 'signal', signal, instruction: this.options.machine.pc };
   }
 
   /** What the machine calls what an instruction raised. */
@@ -624,6 +688,11 @@ export function newTimer(
 /** The thread waits for this signal, blocked or not. */
 function isAccepted({ waiting }: Thread, signal: number): boolean {
   return waiting !== null && (waiting.accepts & bit(signal)) !== 0n;
+}
+
+/** What becomes of a wait when the process stops: some system calls are over when it goes on. */
+function interruptedByStop(wait: Wait): Wait {
+  return wait.endsByStop && wait.ready?.() !== true ? { ...wait, ready: () => true, woken: wait.interrupted } : wait;
 }
 
 /** The pending signal of a set that is taken first: what instructions raised, then by number. */

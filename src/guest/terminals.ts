@@ -9,6 +9,7 @@ import type { TerminalModel } from '../machine/terminals.js';
 import { Description, POLL, READABLE, WRITABLE } from './descriptions.js';
 import type { Errno } from './errno.js';
 import type { SpecialStatus } from './files.js';
+import { isOrphaned, SIGCONT } from './halt.js';
 import { LineDiscipline } from './line-discipline.js';
 import type { Signals } from './signals.js';
 
@@ -17,7 +18,7 @@ const SLAVE_MAJOR = 136;
 /** Most at a time (`kernel.pty.max` is 4096). */
 const TERMINALS_MOST = 256;
 export const FOLDER = '/dev/pts';
-const [SIGHUP, SIGCONT, SIGTTIN, SIGTTOU, SIGWINCH] = [1, 18, 21, 22, 28];
+const [SIGHUP, SIGTTIN, SIGTTOU, SIGWINCH] = [1, 21, 22, 28];
 const SI_KERNEL = 0x80;
 
 /** Who a process is: ids. */
@@ -32,6 +33,8 @@ interface Identity {
 export interface TerminalUser {
   readonly identity: Identity;
   readonly signals: Pick<Signals, 'info' | 'post' | 'holds'>;
+  /** The system call that it makes is made again behind the signals that interrupt it. */
+  restarts(): void;
 }
 
 /** The processes of a run. */
@@ -115,18 +118,10 @@ class Terminal {
     const { identity, signals } = this.users.current;
     if (!this.isOwn || this.foreground === null || identity.group === this.foreground) return null;
     if (signals.holds(signal)) return signal === SIGTTIN ? 'EIO' : null;
-    if (this.isOrphaned(identity)) return 'EIO';
+    if (isOrphaned(identity, this.users.guests.map((each) => each.identity))) return 'EIO'; // prettier-ignore
     this.signal(identity.group, signal);
+    this.users.current.restarts();
     return 'EINTR';
-  }
-
-  /** No one outside a group, and in its session, could let its processes go on. */
-  private isOrphaned({ group, session }: Identity): boolean {
-    const { guests } = this.users;
-    const parents = guests
-      .filter(({ identity }) => identity.group === group)
-      .map(({ identity }) => guests.find((each) => each.identity.id === identity.parent)?.identity);
-    return parents.every((parent) => parent === undefined || parent.group === group || parent.session !== session);
   }
 
   /** The master is gone: programs find an end. */
@@ -142,7 +137,7 @@ class Terminal {
 
   /** The session's leader has ended. */
   left(): void {
-    this.signal(this.foreground, SIGHUP);
+    for (const each of [SIGHUP, SIGCONT]) this.signal(this.foreground, each);
     this.disown();
   }
 

@@ -50,6 +50,8 @@ export interface Wait {
   readonly over: (() => void) | null;
   /** Handlers do not interrupt it: they run when it is over. */
   readonly isFirm: boolean;
+  /** It is over, interrupted, when the process stops; others go on waiting behind that. */
+  readonly endsByStop: boolean;
   /** The system call. */
   readonly instruction: Address;
 }

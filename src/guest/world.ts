@@ -22,18 +22,19 @@ import { SharedMemory } from './shared-memory.js';
 import { Terminals } from './terminals.js';
 import { Scheduler, type Slices, type Tasks } from './scheduler.js';
 import { Guest, type GuestInput, type GuestOutput, PID } from './guest.js';
-import type { Ending, ForkRequest, ProcessWorld, ProgramFacts, Zombie } from './processes.js';
+import { type ChildChange, type Ending, isOrphaned, SIGCONT } from './halt.js';
+import type { ForkRequest, Identity, ProcessWorld, ProgramFacts, Zombie } from './processes.js';
 import type { Deviation, StopReason } from '../emulator/stops.js';
 import type { Abi } from '../machine/abi.js';
-import type { Raised } from '../machine/signals.js';
+import { CODE, type Raised } from '../machine/signals.js';
 import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
 import type { TrapKind } from '../machine/ir.js';
 import { GENERIC_TERMINAL } from '../machine/terminals.js';
 
 /** The parent of processes whose own has ended. */
 const INIT = 1;
-/** Codes of `siginfo` about a process that has ended. Source: Linux asm-generic/siginfo.h. */
-const CLD = { EXITED: 1, KILLED: 2 } as const;
+/** Codes of `siginfo` about a child. Source: Linux asm-generic/siginfo.h. */
+const CLD = { exit: 1, signal: 2, stopped: 5, continued: 6 } as const;
 /** Most processes, those included that have ended and were not waited for. */
 const PROCESSES = 128;
 
@@ -363,6 +364,7 @@ export class World implements Tasks, ProcessWorld {
       if (borrows) borrows.threads.giveCpu(thread.cpu);
     }
     this.sharing.publish(guest);
+    const before = this.guests.map((each) => ({ ...each.identity }));
     guest.descriptors.closeAll();
     guest.paths.leave();
     this.terminals.left(identity);
@@ -378,6 +380,7 @@ export class World implements Tasks, ProcessWorld {
       const { deathSignal } = each.standing;
       if (deathSignal !== 0) each.signals.post(deathSignal, each.signals.ownInfo(deathSignal, SI_USER), null);
     }
+    this.releaseOrphans(before);
     this.zombies = this.zombies.filter((each) => each.parent !== id);
     const maker = this.guests.find((each) => each.identity.id === parent);
     if (!maker) return;
@@ -385,19 +388,38 @@ export class World implements Tasks, ProcessWorld {
     const instructions = BigInt(machine.totalInstructions);
     if (!isDiscarded) this.zombies = [...this.zombies, { id, parent, group, ending, instructions }];
     if (exitSignal === 0) return;
-    const info = this.childInfo(maker, exitSignal, { id, ending });
-    maker.signals.post(exitSignal, info, null);
+    maker.signals.post(exitSignal, this.childInfo(maker, exitSignal, id, ending), null);
   }
 
-  /** `siginfo` about a process that has ended. */
-  childInfo(to: Guest, signal: number, { id, ending }: Pick<Zombie, 'id' | 'ending'>): Uint8Array {
-    const isExit = ending.kind === 'exit';
-    const status = isExit ? ending.code : ending.signal;
-    return to.signals.info(signal, isExit ? CLD.EXITED : CLD.KILLED, [
+  childInfo(to: Guest, signal: number, id: number, change: ChildChange): Uint8Array {
+    const status = change.kind === 'exit' ? change.code : change.kind === 'continued' ? SIGCONT : change.signal;
+    return to.signals.info(signal, CLD[change.kind], [
       [4, BigInt(id)],
       [4, USER],
       [4, BigInt(status)],
     ]);
+  }
+
+  tellParent({ identity }: Guest, change: ChildChange): void {
+    const to = this.guests.find((each) => each.identity.id === identity.parent);
+    if (to?.signals.hearsOfHalts === true) to.signals.post(SIGCHLD, this.childInfo(to, SIGCHLD, identity.id, change), null); // prettier-ignore
+  }
+
+  /**
+   * Groups that are orphaned since a process has ended, and in which processes are stopped, go on,
+   * and learn of it: its own, and those of its children. `before`: who was there.
+   */
+  private releaseOrphans(before: readonly Identity[]): void {
+    const after = this.guests.map(({ identity }) => identity);
+    const groups = new Set(before.map(({ group }) => group));
+    for (const group of groups) {
+      const members = this.guests.filter(({ identity }) => identity.group === group);
+      const [any] = members;
+      if (!any || isOrphaned(any.identity, before) || !isOrphaned(any.identity, after)) continue;
+      if (members.every(({ signals }) => signals.halt.signal === null)) continue;
+      for (const signal of [SIGHUP, SIGCONT])
+        for (const { signals } of members) signals.post(signal, signals.info(signal, CODE.SI_KERNEL), null);
+    }
   }
 
   // ------------------------------------------------------------------------------------ scheduling
@@ -547,6 +569,7 @@ export class World implements Tasks, ProcessWorld {
   }
 }
 
+const SIGHUP = 1;
 const SIGCHLD = 17;
 const SI_USER = 0;
 const USER = 1000n;

@@ -95,7 +95,10 @@ const outcomes: {
     cutShort('waiting', `stopped at ${here(instruction)}, which waits for standard input`, instruction),
   deadlock: ({ threads }, { loaded, guest, here, pc }) => {
     const at = threads[0]?.instruction ?? pc;
-    const each = threads.map(({ thread, instruction }) => `thread ${thread} at ${here(instruction)}`);
+    const each = threads.map(({ thread, instruction, stoppedBy }) => {
+      const why = stoppedBy === undefined ? '' : ` (stopped by signal ${stoppedBy})`;
+      return `thread ${thread} at ${here(instruction)}${why}`;
+    });
     return {
       end: { kind: 'failed' },
       message: `deadlock: ${each.join(', ')} wait${each.length > 1 ? '' : 's'} for what cannot come`,
@@ -103,9 +106,10 @@ const outcomes: {
       stop: {
         reason: 'deadlock',
         instruction: hex(at),
-        threads: threads.map(({ thread, instruction }) => ({
+        threads: threads.map(({ thread, instruction, stoppedBy }) => ({
           thread,
           instruction: hex(instruction),
+          ...(stoppedBy !== undefined && { stoppedBy }),
           function: nameAt(loaded, guest, instruction),
         })),
       },
