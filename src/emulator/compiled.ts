@@ -28,7 +28,7 @@ import type { PredictedAccess } from './region-windows.js';
 import { findRegion, MOST_WHOLE, PIECE } from './regions.js';
 import type { BlockSource, Region } from './regions.js';
 import { Spread } from './spread.js';
-import { Balance, Gains, MOST_LOST, MOST_LOST_BY_ALL } from './short-stays.js';
+import { Balance, Gains, lostIn, MOST_LOST, MOST_LOST_BY_ALL } from './short-stays.js';
 import type { Address } from '../units.js';
 
 /** Instructions between two looks at where tier 0 is, about: hot code is found so. */
@@ -316,8 +316,9 @@ export class CompiledTier {
     if (!unit) return;
     unit.lastEnd = next;
     const made = this.compiledCount;
-    const all = this.balance.add(instructions, made) >= MOST_LOST_BY_ALL;
-    const own = unit.balance.add(instructions, made) >= MOST_LOST;
+    const lost = lostIn(instructions, () => this.reached.entryOf(next) === this.reached.entryOf(unit.entry));
+    const all = this.balance.add(lost, made) >= MOST_LOST_BY_ALL;
+    const own = unit.balance.add(lost, made) >= MOST_LOST;
     if (all) {
       this.balance.clear();
       for (const each of this.units.all()) if (each.balance.isLoss(made)) this.giveUp(each);

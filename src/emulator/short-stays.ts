@@ -17,6 +17,19 @@ export const MOST_LOST = 2_000_000;
 /** The same for all regions together: many small ones lose little each. */
 export const MOST_LOST_BY_ALL = 8_000_000;
 
+/**
+ * What ends in another function counts for so much less: of an interpreter and what it calls each
+ * function alone is a loss, until the others have paid for themselves; within one function most of
+ * what stays lack is as hot as they are, or will never be worth it.
+ */
+const IN_OTHERS = 3;
+
+/** What a stay of so many instructions loses; less than 0: it gains that. */
+export function lostIn(instructions: number, isWithin: () => boolean): number {
+  const lost = SHORT_STAY - instructions;
+  return lost > 0 && !isWithin() ? lost / IN_OTHERS : lost;
+}
+
 /** Stays that ended because what follows is not compiled, as far as no region was made since. */
 export class Balance {
   /** Instructions of tier 0. */
@@ -25,13 +38,13 @@ export class Balance {
   private since = 0;
 
   /**
-   * A stay of so many instructions, when `made` regions had been made.
+   * What a stay has lost (`lostIn`), when `made` regions had been made.
    * @returns what is lost by now
    */
-  add(instructions: number, made: number): number {
+  add(lost: number, made: number): number {
     if (this.since !== made) this.lost = 0;
     this.since = made;
-    this.lost = Math.max(-MOST_LOST, this.lost + SHORT_STAY - instructions);
+    this.lost = Math.max(-MOST_LOST, this.lost + lost);
     return this.lost;
   }
 
