@@ -363,18 +363,21 @@ function identify(bytes: Uint8Array): { is64: boolean; endian: 'little' | 'big' 
   return { is64: elfClass === C.ELFCLASS64, endian: data === C.ELFDATA2LSB ? 'little' : 'big' };
 }
 
+function pastAnyEnd(view: ByteView, at: number, wordBytes: 4 | 8, what: string): ElftraceError {
+  const value = view.word(at, wordBytes);
+  return new ElftraceError('elf-truncated', `${what}: ${hex(value)} is past the end of any file`, {
+    what,
+    value,
+    fileOffset: at,
+    max: view.size,
+  });
+}
+
 /** A word of the file that must be an exact number. */
 function exact(view: ByteView, at: number, wordBytes: 4 | 8, what: string): number {
-  const value = view.word(at, wordBytes);
-  if (value > BigInt(Number.MAX_SAFE_INTEGER)) {
-    throw new ElftraceError('elf-truncated', `${what}: ${hex(value)} is past the end of any file`, {
-      what,
-      value,
-      fileOffset: at,
-      max: view.size,
-    });
-  }
-  return Number(value);
+  const value = view.exact(at, wordBytes);
+  if (value > Number.MAX_SAFE_INTEGER) throw pastAnyEnd(view, at, wordBytes, what);
+  return value;
 }
 
 /** Counts of the file header; those that do not fit 16 bits stand in section header 0. */
@@ -491,12 +494,17 @@ function readSections(view: ByteView, header: ElfHeader, remarks: string[]): Elf
   const sections: ElfSection[] = [];
   for (let index = 0; index < shnum; index++) {
     const at = shoff + index * step;
-    const what = `section header ${index}`;
+    // A text only where something is wrong: a tree of modules has hundreds of thousands of headers.
+    const what = (): string => `section header ${index}`;
     const type = view.u32(at + 4);
     const flagsAt = at + 8;
-    const afterWords = flagsAt + 4 * wordBytes;
-    const offset = exact(view, flagsAt + 2 * wordBytes, wordBytes, `${what}: sh_offset`);
-    const size = exact(view, flagsAt + 3 * wordBytes, wordBytes, `${what}: sh_size`);
+    const offsetAt = flagsAt + 2 * wordBytes;
+    const sizeAt = offsetAt + wordBytes;
+    const afterWords = sizeAt + wordBytes;
+    const offset = view.exact(offsetAt, wordBytes);
+    const size = view.exact(sizeAt, wordBytes);
+    if (offset > Number.MAX_SAFE_INTEGER) throw pastAnyEnd(view, offsetAt, wordBytes, `${what()}: sh_offset`);
+    if (size > Number.MAX_SAFE_INTEGER) throw pastAnyEnd(view, sizeAt, wordBytes, `${what()}: sh_size`);
     const fileSize = type === C.SHT_NOBITS || type === C.SHT_NULL ? 0 : size;
     const section: ElfSection = {
       index,
@@ -514,11 +522,10 @@ function readSections(view: ByteView, header: ElfHeader, remarks: string[]): Elf
       entrySize: view.word(afterWords + 8 + wordBytes, wordBytes),
     };
     if (fileSize > 0 && offset + fileSize > view.size) {
-      throw truncated(`${what} (${section.name})`, offset, fileSize, view.size);
+      throw truncated(`${what()} (${section.name})`, offset, fileSize, view.size);
     }
-    const end = section.address + BigInt(section.size);
-    if (occupiesMemory(section) && end > (is64 ? 1n << 64n : 1n << 32n)) {
-      throw malformed(`${what}: sh_addr`, `${hex(section.address)} + ${hex(section.size)} leaves the address space`, {
+    if (occupiesMemory(section) && section.address + BigInt(section.size) > (is64 ? 1n << 64n : 1n << 32n)) {
+      throw malformed(`${what()}: sh_addr`, `${hex(section.address)} + ${hex(section.size)} leaves the address space`, {
         address: section.address,
         value: section.size,
       });
@@ -583,56 +590,63 @@ function badLink(section: ElfSection, field: 'sh_link' | 'sh_info', value: numbe
   });
 }
 
+/** A section of whole entries of a size. */
+function checkEntries(section: ElfSection, bytes: number): void {
+  if (section.fileSize > 0 && section.entrySize !== BigInt(bytes)) {
+    throw malformed(`${headerName(section)}: sh_entsize`, `${section.entrySize}, expected ${bytes}`, {
+      value: section.entrySize,
+    });
+  }
+  if (section.fileSize % bytes !== 0) {
+    throw malformed(`${headerName(section)}: sh_size`, `${section.fileSize} is no multiple of ${bytes}`, {
+      value: section.fileSize,
+    });
+  }
+}
+
+const headerName = ({ index, name }: ElfSection): string => `section header ${index} (${name})`;
+
+/** A section whose link names one of a type, or of the other. */
+function checkLinked(section: ElfSection, sections: readonly ElfSection[], type: number, other = type): void {
+  const found = sections[section.link]?.type;
+  if (found !== type && found !== other) {
+    throw badLink(section, 'sh_link', section.link, `has type ${hex(found ?? 0)}`);
+  }
+}
+
 /** Links, infos and entry sizes of the types that later steps follow. */
 function checkSection(section: ElfSection, sections: readonly ElfSection[], is64: boolean, remarks: string[]): void {
-  const entries = (bytes: number): void => {
-    const what = `section header ${section.index} (${section.name})`;
-    if (section.fileSize > 0 && section.entrySize !== BigInt(bytes)) {
-      throw malformed(`${what}: sh_entsize`, `${section.entrySize}, expected ${bytes}`, { value: section.entrySize });
-    }
-    if (section.fileSize % bytes !== 0) {
-      throw malformed(`${what}: sh_size`, `${section.fileSize} is no multiple of ${bytes}`, {
-        value: section.fileSize,
-      });
-    }
-  };
-  const linked = (...types: readonly number[]): void => {
-    const type = sections[section.link]?.type;
-    if (type === undefined || !types.includes(type)) {
-      throw badLink(section, 'sh_link', section.link, `has type ${hex(type ?? 0)}`);
-    }
-  };
   if (section.type === C.SHT_NULL) return;
   if (section.link >= sections.length) throw badLink(section, 'sh_link', section.link, `of ${sections.length}`);
   switch (section.type) {
     case C.SHT_SYMTAB:
     case C.SHT_DYNSYM:
-      entries(symbolBytes(is64));
-      linked(C.SHT_STRTAB);
+      checkEntries(section, symbolBytes(is64));
+      checkLinked(section, sections, C.SHT_STRTAB);
       if (section.info > section.fileSize / symbolBytes(is64)) {
         remarks.push(`${describe(section)}: sh_info ${section.info} is more than the table has symbols`);
       }
       break;
     case C.SHT_RELA:
     case C.SHT_REL:
-      entries(relocationBytes(section.type === C.SHT_RELA ? 'rela' : 'rel', is64));
-      if (section.link !== 0) linked(C.SHT_SYMTAB, C.SHT_DYNSYM);
+      checkEntries(section, relocationBytes(section.type === C.SHT_RELA ? 'rela' : 'rel', is64));
+      if (section.link !== 0) checkLinked(section, sections, C.SHT_SYMTAB, C.SHT_DYNSYM);
       if (section.info >= sections.length) throw badLink(section, 'sh_info', section.info, `of ${sections.length}`);
       break;
     case C.SHT_RELR:
-      entries(relocationBytes('relr', is64));
+      checkEntries(section, relocationBytes('relr', is64));
       break;
     case C.SHT_CREL:
-      if (section.link !== 0) linked(C.SHT_SYMTAB, C.SHT_DYNSYM);
+      if (section.link !== 0) checkLinked(section, sections, C.SHT_SYMTAB, C.SHT_DYNSYM);
       if (section.info >= sections.length) throw badLink(section, 'sh_info', section.info, `of ${sections.length}`);
       break;
     case C.SHT_SYMTAB_SHNDX:
-      entries(4);
-      linked(C.SHT_SYMTAB);
+      checkEntries(section, 4);
+      checkLinked(section, sections, C.SHT_SYMTAB);
       break;
     case C.SHT_GROUP:
-      entries(4);
-      linked(C.SHT_SYMTAB);
+      checkEntries(section, 4);
+      checkLinked(section, sections, C.SHT_SYMTAB);
       break;
     case C.SHT_ANDROID_REL:
     case C.SHT_ANDROID_RELA:

@@ -6,7 +6,7 @@
  */
 import { ByteView } from '../bytes.js';
 import { ET_EXEC, SHF_ALLOC, SHF_EXECINSTR, SHN_UNDEF, SHT_NOTE, STT_FUNC } from '../elf/constants.js';
-import type { ElfSection } from '../elf/image.js';
+import type { ElfSection, RelocationTable } from '../elf/image.js';
 import { hex } from '../errors.js';
 import { checkedPads } from '../program/landing.js';
 import type { CodeRange, Program } from '../program/program.js';
@@ -35,10 +35,16 @@ function dataSections({ program, tables }: Sites): ElfSection[] {
   });
 }
 
+/** Without a view of the bytes: a module has thousands of pointers. */
+function wordIn(code: Uint8Array, at: number, isLittle: boolean): number {
+  const [a, b, c, d] = [code[at]!, code[at + 1]!, code[at + 2]!, code[at + 3]!];
+  return (isLittle ? a | (b << 8) | (c << 16) | (d << 24) : d | (c << 8) | (b << 16) | (a << 24)) >>> 0;
+}
+
 /** Whether code without a pad is at an offset of a range: what most pointers lead to has one. */
 function lacksPad(program: Program, pads: LandingPads, range: CodeRange, offset: number): boolean {
   if (offset < 0 || offset + 4 > range.bytes.length) return false;
-  return !pads.isPadOfPointer(new ByteView(range.bytes, program.arch.target.codeEndian, range.name).u32(offset));
+  return !pads.isPadOfPointer(wordIn(range.bytes, offset, program.arch.target.codeEndian === 'little'));
 }
 
 function pointersOfObject(sites: Sites, pads: LandingPads): Pointers {
@@ -46,9 +52,9 @@ function pointersOfObject(sites: Sites, pads: LandingPads): Pointers {
   const { symbols } = program.image;
   const pointers: Pointers = new Map();
   for (const section of dataSections(sites)) {
-    for (const { count, type, symbol, addend, offset } of program.image.relocationsOf(section)) {
-      for (let row = 0; row < count; row++) {
-        if (type[row] !== program.arch.relocationRoles.word) continue;
+    for (const table of program.image.relocationsOf(section)) {
+      for (const row of pointerRows(program, table)) {
+        const { symbol, addend, offset } = table;
         const range = program.codeOfSection(symbols.sectionIndex[symbol[row]!]!);
         const value = symbols.value[symbol[row]!]! + addend[row]!;
         if (range === undefined || !lacksPad(program, pads, range, Number(value))) continue;
@@ -58,6 +64,17 @@ function pointersOfObject(sites: Sites, pads: LandingPads): Pointers {
     }
   }
   return pointers;
+}
+
+/** Rows of a table that make words of addresses of code. */
+function pointerRows(program: Program, { count, type, symbol }: RelocationTable): number[] {
+  const { word } = program.arch.relocationRoles;
+  const { sectionIndex } = program.image.symbols;
+  const rows: number[] = [];
+  for (let row = 0; row < count; row++) {
+    if (type[row] === word && program.codeOfSection(sectionIndex[symbol[row]!]!) !== undefined) rows.push(row);
+  }
+  return rows;
 }
 
 function pointersOfLinked(sites: Sites, pads: LandingPads): Pointers {

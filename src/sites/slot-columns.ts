@@ -74,15 +74,29 @@ export function placeSlots(program: Program, tables: readonly SlotTable[]): Slot
   }
   const permutation = order(rangeOf, anchors);
   if (permutation) {
-    tableOf = Uint8Array.from(permutation, (i) => tableOf[i]!);
-    slotOf = Uint32Array.from(permutation, (i) => slotOf[i]!);
-    const ranges = rangeOf;
-    rangeOf = Int32Array.from(permutation, (i) => ranges[i]!);
+    tableOf = inTheirOrder(permutation, tableOf, new Uint8Array(total));
+    slotOf = inTheirOrder(permutation, slotOf, new Uint32Array(total));
+    rangeOf = inTheirOrder(permutation, rangeOf, new Int32Array(total));
     const old = anchors;
     anchors = new BigUint64Array(total);
-    for (let i = 0; i < total; i++) anchors[i] = old[permutation[i]!]!;
+    pairsInTheirOrder(permutation, halves(old), halves(anchors));
   }
   return { tableOf, slotOf, rangeOf, anchors, offsets: offsetsOf(program, rangeOf, anchors) };
+}
+
+/** A column in another order, as a loop: `from` of typed arrays makes objects for each element. */
+function inTheirOrder<T extends Uint8Array | Uint32Array | Int32Array>(order: Uint32Array, from: T, into: T): T {
+  for (let i = 0; i < order.length; i++) into[i] = from[order[i]!]!;
+  return into;
+}
+
+/** The same of a column of halves. */
+function pairsInTheirOrder(order: Uint32Array, from: Uint32Array, into: Uint32Array): void {
+  for (let i = 0; i < order.length; i++) {
+    const row = 2 * order[i]!;
+    into[2 * i] = from[row]!;
+    into[2 * i + 1] = from[row + 1]!;
+  }
 }
 
 function countUp(column: Uint32Array): void {
@@ -136,12 +150,13 @@ function isOrdered(ranges: Int32Array, anchors: BigUint64Array): boolean {
 function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null {
   const { length } = ranges;
   if (isOrdered(ranges, anchors)) return null;
-  return Uint32Array.from({ length }, (_, i) => i).sort((x, y) => {
+  const order = new Uint32Array(length);
+  countUp(order);
+  const words = halves(anchors);
+  return order.sort((x, y) => {
     const byRange = (ranges[x]! >>> 0) - (ranges[y]! >>> 0);
     if (byRange !== 0) return byRange;
     if (ranges[x]! < 0) return x - y;
-    const a = anchors[x]!;
-    const b = anchors[y]!;
-    return a < b ? -1 : a > b ? 1 : x - y;
+    return distance(words, x, words, y) || x - y;
   });
 }
