@@ -10,8 +10,15 @@
 /** V8's own number in Node 20. */
 const USUAL = 67_584;
 
-/** Many small files: each function runs a little for each of them. */
-export const LATE_FOR_FILES = 2_000_000;
+/** Small files at first: each function runs a little for each of them. */
+const LATE_FOR_FEW = 2_000_000;
+/**
+ * Thousands of small files. With several threads each compiles for itself and has a part of them.
+ */
+export const LATE_FOR_MANY = 450_000;
+/** From so many milliseconds on files are many. */
+const FEW_MS = 400;
+
 /** The emulator, whose hot code is WebAssembly: what is left is code that makes it. */
 export const LATE_FOR_PROGRAMS = 800_000;
 
@@ -33,6 +40,22 @@ export function compileLate(budget: number): void {
 
 export function compileAsUsual(): void {
   compileLate(USUAL);
+}
+
+/**
+ * Compiles late while files of a command are worked on in turn.
+ * @returns to be called after each
+ */
+export function compileLateForFiles(files: number): () => void {
+  if (files < 2) return () => undefined;
+  const begin = performance.now();
+  let isEarly = true;
+  compileLate(LATE_FOR_FEW);
+  return () => {
+    if (!isEarly || performance.now() - begin <= FEW_MS) return;
+    compileLate(LATE_FOR_MANY);
+    isEarly = false;
+  };
 }
 
 /**

@@ -6,14 +6,11 @@
 import { basename, resolve } from 'node:path';
 import { ElftraceError } from '../errors.js';
 import { OutputBatch } from '../output/batch.js';
-import { compileAsUsual, compileLate, LATE_FOR_FILES } from './compile-late.js';
+import { compileLateForFiles } from './compile-late.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { readFileList } from './files.js';
 import { checkRequest, type PatchArguments, patchFile } from './patch.js';
 import { err, out } from './terminal.js';
-
-/** V8 compiles late for so long. */
-const LATE_MS = 400;
 
 export interface PatchManyArguments extends Omit<PatchArguments, 'path'> {
   readonly filesFrom: readonly string[];
@@ -76,15 +73,8 @@ export async function runPatchMany({ path, ...args }: PatchManyArguments): Promi
           ...(journal === undefined ? [] : [journal]),
         ]),
   );
-  // Most of what a few files execute is compiled for nothing; many win by it.
-  const begin = performance.now();
-  let isLate = requested.length > 1;
-  if (isLate) compileLate(LATE_FOR_FILES);
+  const patched = compileLateForFiles(requested.length);
   for (const request of requested) {
-    if (isLate && performance.now() - begin > LATE_MS) {
-      compileAsUsual();
-      isLate = false;
-    }
     // What comes out of a plan does not say of what.
     if (args.dryRun && !args.json) out(`${request.path}:`);
     try {
@@ -94,6 +84,7 @@ export async function runPatchMany({ path, ...args }: PatchManyArguments): Promi
       err(errorLine(error, request.path));
       code = Math.max(code, exitCodeOf(error));
     }
+    patched();
   }
   batch.end();
   if (!args.json) out(`${requested.length} files: ${requested.length - failed} as asked, ${failed} refused`);

@@ -8,7 +8,7 @@ import { disagreements } from '../record/journal.js';
 import type { OriginKind } from '../program/origin.js';
 import { isRuntimeObject, type UnsavedUse, unsavedUses } from '../tracing/callback-code.js';
 import { withLivepatch } from '../livepatch/against.js';
-import { compileAsUsual, compileLate, LATE_FOR_FILES } from './compile-late.js';
+import { compileAsUsual, compileLate, compileLateForFiles, LATE_FOR_MANY } from './compile-late.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, type InputFile, readFileList, readInputs } from './files.js';
@@ -280,19 +280,14 @@ async function* verifyAlone(
   isEnough: (done: number) => boolean = () => false,
 ): AsyncGenerator<FileVerdict[]> {
   let done = 0;
-  const begin = performance.now();
-  let isLate = paths.length > 1;
-  if (isLate) compileLate(LATE_FOR_FILES);
+  const judged = compileLateForFiles(paths.length);
   for await (const portion of unpackedAhead(portions(paths, 1, args.systemUnpack), (each) => each)) {
     for (const path of portion) {
       if (commandDeadline().expired()) return;
       yield await verifyPath(path, args);
     }
     done += portion.length;
-    if (isLate && performance.now() - begin > ALONE_MS) {
-      compileAsUsual();
-      isLate = false;
-    }
+    judged();
     if (isEnough(done)) return;
   }
 }
@@ -338,8 +333,7 @@ async function* verifyWith(
     return;
   }
   const work = portions(paths, jobs, args.systemUnpack);
-  // Each thread compiles for itself, and has a part of the files.
-  compileLate(LATE_FOR_FILES);
+  compileLate(LATE_FOR_MANY);
   const workers = new VerifyWorkers(jobs, work, { ...args, files: [] }, (some) => verifyPortion(some, args));
   try {
     for (let i = 0; i < paths.length; i++) {
