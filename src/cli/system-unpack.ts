@@ -100,13 +100,17 @@ class UnpackedPortion {
   readonly #children = new Set<ChildProcess>();
   readonly #descriptors: number[] = [];
   readonly #paths: readonly string[];
+  /** Some programs were begun. */
+  readonly isRunning: boolean;
   /** All programs have ended. */
   readonly done: Promise<unknown>;
 
   constructor(paths: readonly string[]) {
     this.#paths = paths;
+    const running = paths.length < 2 ? [] : this.#begin();
+    this.isRunning = running.length > 0;
     // What goes wrong here is left to the ordinary way, too.
-    this.done = paths.length < 2 ? Promise.resolve() : Promise.all(this.#begin()).catch(() => undefined);
+    this.done = Promise.all(running).catch(() => undefined);
   }
 
   #begin(): Promise<void>[] {
@@ -171,14 +175,16 @@ class UnpackedPortion {
  * @param pathsOf  files of a portion; none: nothing of it is unpacked
  */
 export async function* unpackedAhead<Portion>(
-  portions: readonly Portion[],
+  portions: Iterable<Portion>,
   pathsOf: (portion: Portion) => readonly string[],
 ): AsyncGenerator<Portion, void, undefined> {
   const begun: { readonly portion: Portion; readonly unpacked: UnpackedPortion }[] = [];
-  let next = 0;
+  const rest = portions[Symbol.iterator]();
   const begin = (): void => {
-    for (; next < portions.length && begun.length < AHEAD; next++) {
-      const portion = portions[next]!;
+    // What need not be unpacked is taken when it is asked for: another thread may be free sooner.
+    while (begun.length < AHEAD && begun.at(-1)?.unpacked.isRunning !== false) {
+      const { done, value: portion } = rest.next();
+      if (done === true) return;
       begun.push({ portion, unpacked: new UnpackedPortion(pathsOf(portion)) });
     }
   };
@@ -190,6 +196,7 @@ export async function* unpackedAhead<Portion>(
       yield portion;
       begun.shift();
       await unpacked.end();
+      begin();
     }
   } finally {
     for (const { unpacked } of begun) await unpacked.end();

@@ -20,7 +20,8 @@ import { portions, unpackedAhead } from './system-unpack.js';
 import { err } from './terminal.js';
 import { expectation } from './verify-expect.js';
 import { type FileVerdict, plainOutputs, type VerifyFormat, type VerifyOutput } from './verify-output.js';
-import { VerifyWorkers } from './verify-workers.js';
+import type { Portion } from './verify-portions.js';
+import { type PathResults, VerifyWorkers } from './verify-workers.js';
 import { plainPolicy, underPolicy, type VerifyPolicy } from '../sites/policy.js';
 import type { PolicyOptions } from './verify-policy.js';
 
@@ -334,7 +335,7 @@ async function* verifyWith(
   }
   const work = portions(paths, jobs, args.systemUnpack);
   compileLate(LATE_FOR_MANY);
-  const workers = new VerifyWorkers(jobs, work, { ...args, files: [] }, (some) => verifyPortion(some, args));
+  const workers = new VerifyWorkers(jobs, work, { ...args, files: [] }, (some) => judgePortions(some, args));
   try {
     for (let i = 0; i < paths.length; i++) {
       const results = await workers.results(i);
@@ -347,13 +348,13 @@ async function* verifyWith(
   }
 }
 
-/** Results of one portion. */
-async function* verifyPortion(
-  paths: readonly string[],
-  args: VerifyArguments,
-): AsyncGenerator<FileVerdict[], void, undefined> {
-  for await (const portion of unpackedAhead([paths], (each) => each)) {
-    for (const path of portion) yield await verifyPath(path, args);
+/** Results of the paths of portions, while those of the next one are unpacked. */
+export async function* judgePortions(
+  portions: Iterable<Portion>,
+  args: JudgeArguments,
+): AsyncGenerator<PathResults, void, undefined> {
+  for await (const { index, paths } of unpackedAhead(portions, (portion) => portion.paths)) {
+    for (const [i, path] of paths.entries()) yield { index: index + i, results: await verifyPath(path, args) };
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Worker of `verify --jobs`, which judges the files that the main thread sends, some at a time, and
- * of `prove --jobs`, which proves a part of the sites.
+ * Worker of `verify --jobs`, which takes files and judges them until there are none, and of
+ * `prove --jobs`, which proves a part of the sites.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { ElftraceError } from '../errors.js';
@@ -9,7 +9,8 @@ import type { SiteProof } from '../prove/index.js';
 import { adoptLimits } from './limits.js';
 import { BATCH, type PartMessage, type PartWork } from './prove-parts.js';
 import type { VerifyArguments } from './verify.js';
-import type { VerifyResults } from './verify-workers.js';
+import { Portions, type SharedWork } from './verify-portions.js';
+import type { PathResults } from './verify-workers.js';
 
 /** Results that follow each other sooner go in one message. */
 const SILENT_MS = 20;
@@ -17,31 +18,26 @@ const SILENT_MS = 20;
 interface VerifyWork {
   readonly job: 'verify';
   readonly args: VerifyArguments;
+  readonly shared: SharedWork;
 }
 
-async function judgeFiles(port: MessagePort, { args }: VerifyWork): Promise<void> {
-  const { verifyPath } = await import('./verify.js');
-  const { unpackedAhead } = await import('./system-unpack.js');
-  const judge = async (first: number, paths: readonly string[]): Promise<void> => {
-    for await (const portion of unpackedAhead([paths], (each) => each)) await judgePortion(first, portion);
+async function judgeFiles(port: MessagePort, { args, shared }: VerifyWork): Promise<void> {
+  const { judgePortions } = await import('./verify.js');
+  const portions = new Portions(shared);
+  let unsaid: PathResults[] = [];
+  let said = performance.now();
+  const say = (): void => {
+    if (unsaid.length > 0) port.postMessage(unsaid);
+    unsaid = [];
+    said = performance.now();
   };
-  const judgePortion = async (first: number, paths: readonly string[]): Promise<void> => {
-    let waiting: VerifyResults['results'] = [];
-    let index = first;
-    let said = performance.now();
-    for (const [at, path] of paths.entries()) {
-      waiting.push(await verifyPath(path, args));
-      const isLast = at === paths.length - 1;
-      if (!isLast && performance.now() - said < SILENT_MS) continue;
-      port.postMessage({ index, results: waiting, isLast } satisfies VerifyResults);
-      index += waiting.length;
-      waiting = [];
-      said = performance.now();
-    }
-  };
-  port.on('message', ({ index, paths }: { index: number; paths: readonly string[] }) => {
-    void judge(index, paths);
-  });
+  for await (const each of judgePortions(portions.taken(), args)) {
+    unsaid.push(each);
+    const isFar = portions.isFarAhead(each.index);
+    if (isFar || performance.now() - said >= SILENT_MS) say();
+    if (isFar) portions.waitFor(each.index);
+  }
+  say();
 }
 
 async function provePart(port: MessagePort, { args, part }: PartWork): Promise<void> {
