@@ -379,7 +379,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'verify: what a program of the system gave is cut at one place for all files',
-    file: 'cli/system-unpack.js',
+    file: 'cli/unpacked.js',
     find: 'size - done, at + done',
     replace: 'size - done, done',
     test: 'system-unpack',
@@ -2706,7 +2706,7 @@ export const breakages: readonly Breakage[] = [
   },
   {
     name: 'verify --expect: what is of the other kind is a remark only',
-    file: 'cli/verify.js',
+    file: 'cli/verify-file.js',
     find: 'const isBad = unsaved.length > 0 || untraced.changed || unexpected !== null;',
     replace: 'const isBad = unsaved.length > 0 || untraced.changed;',
     test: 'verify-expect',

@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { readPolicy } from '../src/cli/verify-policy.js';
-import { verifyAll } from '../src/cli/verify.js';
+import { verifyAll } from '../src/cli/verify-tree.js';
 import { isArchive, memberBytes, readArchive } from '../src/elf/archive.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes, readSample, sameBytes } from './support/pipeline.js';

@@ -16,7 +16,7 @@ import { noteInput } from '../output/inputs.js';
 import { ioError } from '../output/target.js';
 import { commandDeadline, commandLimits } from './limits.js';
 import { STANDARD_INPUT } from './standard-input.js';
-import { takeUnpacked } from './system-unpack.js';
+import { takeUnpacked } from './unpacked.js';
 import { claimStandardOutput } from './terminal.js';
 
 export interface InputFile {

@@ -17,11 +17,14 @@ import { type CompressedForm, compressedForm, statedSize } from '../elf/compress
 import { noteInput } from '../output/inputs.js';
 import { namelessFile } from '../output/nameless.js';
 import { commandDeadline, commandLimits } from './limits.js';
+import { ready } from './unpacked.js';
 
 /** Portions of which one is judged, one is ready or nearly so, and one is begun. */
 const AHEAD = 3;
 /** Files of one process. A start costs as much as several small files: this process is copied. */
 const BATCH = 128;
+/** Those of the first process. */
+const FIRST_BATCH = 16;
 /** Other files of one portion. */
 const PLAIN_BATCH = 8;
 /** Most that one process may give; `AHEAD` times as much is in temporary files. */
@@ -44,33 +47,12 @@ interface Packed {
   readonly size: number;
 }
 
-/** A file of a portion in what its program gave. */
-interface Ready {
-  readonly form: CompressedForm;
-  /** Open as long as the portion is. */
-  readonly descriptor: number;
-  readonly at: number;
-  readonly size: number;
-}
-
-const ready = new Map<string, Ready>();
-
-/** What was unpacked ahead of a file. It is given away once. */
-export function takeUnpacked(path: string): { readonly form: CompressedForm; readonly bytes: Uint8Array } | null {
-  const found = ready.get(path);
-  if (!found) return null;
-  ready.delete(path);
-  const { form, descriptor, at, size } = found;
-  const bytes = new Uint8Array(size);
-  for (let done = 0; done < size;) {
-    const more = fs.readSync(descriptor, bytes, done, size - done, at + done);
-    if (more === 0) return null;
-    done += more;
-  }
-  return { form, bytes };
-}
-
 const isNamedCompressed = (path: string): boolean => /\.(gz|xz|zst)$/.test(path);
+
+/** Whether files of these are unpacked by programs of the system. */
+export function isUnpackedBySystem(paths: readonly string[], system: boolean): boolean {
+  return system && paths.filter(isNamedCompressed).length >= FEW;
+}
 
 /**
  * Paths in portions, each for one thread: as many compressed files as one process unpacks, and some
@@ -78,18 +60,23 @@ const isNamedCompressed = (path: string): boolean => /\.(gz|xz|zst)$/.test(path)
  * @param jobs  threads that shall all have something to do until the end
  */
 export function portions(paths: readonly string[], jobs: number, system: boolean): (readonly string[])[] {
-  const packed = system ? paths.filter(isNamedCompressed).length : 0;
+  const isPackedTree = isUnpackedBySystem(paths, system);
+  const packed = isPackedTree ? paths.filter(isNamedCompressed).length : 0;
   const fair = jobs === 1 ? BATCH : Math.max(4, Math.ceil(packed / (4 * jobs)));
-  const mostPacked = packed < FEW ? 1 : Math.min(BATCH, fair);
+  // Of the first ones less: there is nothing to judge before they are there.
+  let mostPacked = Math.min(FIRST_BATCH, fair);
   const mostPlain = jobs === 1 ? 1 : Math.min(PLAIN_BATCH, Math.max(1, Math.floor(paths.length / (16 * jobs))));
   const out: string[][] = [];
   let isOpenPacked = false;
   for (const path of paths) {
-    const isPacked = packed >= FEW && isNamedCompressed(path);
+    const isPacked = isPackedTree && isNamedCompressed(path);
     const last = out.at(-1);
     const most = isPacked ? mostPacked : mostPlain;
     if (last !== undefined && isPacked === isOpenPacked && last.length < most) last.push(path);
-    else out.push([path]);
+    else {
+      if (isPacked && isOpenPacked) mostPacked = Math.min(2 * mostPacked, fair, BATCH);
+      out.push([path]);
+    }
     isOpenPacked = isPacked;
   }
   return out;

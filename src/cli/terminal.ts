@@ -37,6 +37,7 @@ export function claimStandardOutput(): void {
 /** A command begins: standard output is for what it says. */
 export function freeStandardOutput(): void {
   saysOnError = false;
+  terminals.clear();
 }
 
 export function out(line: string): void {
@@ -86,11 +87,21 @@ const COLOUR_MARK = `\ufdd0${Math.random().toString(36).slice(2)}:`;
 const markOf = (code: string): string => `${COLOUR_MARK}${code};`;
 const COLOUR_MARKS = new RegExp(`${COLOUR_MARK.replace('.', '\\.')}(\\d+);`);
 
-/**
- * Whether standard output (1) or error (2) is a terminal. Node makes a stream to say so, which most
- * starts need for nothing else: what is no device is no terminal.
- */
+/** What was found of standard output and error by this command: it is asked for at each line. */
+const terminals = new Map<number, boolean>();
+
+/** Whether standard output (1) or error (2) is a terminal. */
 export function isTerminal(descriptor: 1 | 2): boolean {
+  let is = terminals.get(descriptor);
+  if (is === undefined) terminals.set(descriptor, (is = leadsToTerminal(descriptor)));
+  return is;
+}
+
+/**
+ * Node makes a stream to say so, which most starts need for nothing else: what is no device is no
+ * terminal.
+ */
+function leadsToTerminal(descriptor: 1 | 2): boolean {
   try {
     if (!fstatSync(descriptor).isCharacterDevice()) return false;
   } catch {

@@ -8,9 +8,9 @@ import type { Limits } from '../limits/index.js';
 import type { SiteProof } from '../prove/index.js';
 import { adoptLimits } from './limits.js';
 import { BATCH, type PartMessage, type PartWork } from './prove-parts.js';
-import type { VerifyArguments } from './verify.js';
+import type { VerifyArguments } from './verify-file.js';
 import { Portions, type SharedWork } from './verify-portions.js';
-import type { PathResults } from './verify-workers.js';
+import type { PathResults } from './verify-threads.js';
 
 /** Results that follow each other sooner go in one message. */
 const SILENT_MS = 20;
@@ -22,7 +22,7 @@ interface VerifyWork {
 }
 
 async function judgeFiles(port: MessagePort, { args, shared }: VerifyWork): Promise<void> {
-  const { judgePortions } = await import('./verify.js');
+  const { judgePortions } = await import('./verify-tree.js');
   const portions = new Portions(shared);
   let unsaid: PathResults[] = [];
   let said = performance.now();

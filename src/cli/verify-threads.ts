@@ -6,12 +6,14 @@
 import type { Worker } from 'node:worker_threads';
 import { commandDeadline, limitsLeft } from './limits.js';
 import type { FileVerdict } from './verify-output.js';
-import { type Portion, Portions, sharedWork } from './verify-portions.js';
+import { type Portion, Portions, type SharedWork, sharedWork } from './verify-portions.js';
 
 /** Results of one path, and its place among all. */
 export interface PathResults {
   readonly index: number;
   readonly results: FileVerdict[];
+  /** Without the time that programs took which unpacked it. */
+  readonly spentMs: number;
 }
 
 /** Judges the paths of portions, path by path. */
@@ -24,19 +26,22 @@ function rethrow(error: Error): never {
   throw error;
 }
 
-export class VerifyWorkers {
+export class VerifyThreads {
   private readonly waiting = new Map<number, FileVerdict[]>();
-  private readonly workers: readonly Worker[];
+  private workers: readonly Worker[] = [];
   private readonly deadline = commandDeadline();
   /** A worker in the middle of a file is not waited for when the time is over. */
   private readonly alarm: NodeJS.Timeout;
   private wake: () => void = () => undefined;
+  private readonly shared: SharedWork;
   private readonly portions: Portions;
   /** What this thread judges; null when it has taken and done all that it could get. */
   private own: ReturnType<JudgePortions> | null;
   /** Of the last path that this thread judged. */
   private ownIndex = 0;
   private listened = performance.now();
+  /** That this thread has judged for. */
+  spentMs = 0;
 
   /**
    * @param jobs  threads, this one with them
@@ -44,12 +49,29 @@ export class VerifyWorkers {
    * @param args  of the command, for the other threads
    * @param judge  what they do, in this thread
    */
-  constructor(jobs: number, work: readonly (readonly string[])[], args: object, judge: JudgePortions) {
-    const shared = sharedWork(work, jobs);
-    this.portions = new Portions(shared);
+  constructor(
+    private readonly jobs: number,
+    work: SharedWork['work'],
+    private readonly args: object,
+    judge: JudgePortions,
+  ) {
+    this.shared = sharedWork(work, jobs);
+    this.portions = new Portions(this.shared);
+    this.own = judge(this.portions.taken());
+    this.alarm = setTimeout(
+      () => {
+        this.wake();
+      },
+      Math.min(this.deadline.remaining(), 2 ** 31 - 1),
+    );
+  }
+
+  /** The other threads go on with what is left. */
+  beginOthers(): void {
+    const { args, shared } = this;
     // Not for one file: loading it takes 2 ms.
     const threads = process.getBuiltinModule('node:worker_threads');
-    this.workers = Array.from({ length: jobs - 1 }, () => {
+    this.workers = Array.from({ length: this.jobs - 1 }, () => {
       const worker = new threads.Worker(new URL('./worker.js', import.meta.url), {
         workerData: { job: 'verify', args, shared, limits: limitsLeft() },
       });
@@ -60,13 +82,6 @@ export class VerifyWorkers {
       worker.on('error', rethrow);
       return worker;
     });
-    this.own = judge(this.portions.taken());
-    this.alarm = setTimeout(
-      () => {
-        this.wake();
-      },
-      Math.min(this.deadline.remaining(), 2 ** 31 - 1),
-    );
   }
 
   /** Judges one path in this thread. False: there is none that may be judged now. */
@@ -76,9 +91,10 @@ export class VerifyWorkers {
     if (done === true) this.own = null;
     else {
       this.ownIndex = value.index;
+      this.spentMs += value.spentMs;
       this.waiting.set(value.index, value.results);
     }
-    if (performance.now() - this.listened > DEAF_MS) {
+    if (this.workers.length > 0 && performance.now() - this.listened > DEAF_MS) {
       await new Promise((resolve) => setImmediate(resolve));
       this.listened = performance.now();
     }
