@@ -2,7 +2,17 @@
  * Each limit on an input that the test makes, through the command line: bombs end early, with a
  * reason that a program can read and no output.
  */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { constants } from 'node:buffer';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -187,6 +197,17 @@ describe('inputs', () => {
     expect(refusal(['--symbols', '/dev/zero', '--max-file', '32M', module])).toEqual(
       refused('limit-exceeded', '/dev/zero is larger than 32M'),
     );
+  });
+
+  test('files that no array of the engine can hold', () => {
+    // From Node 22 on there is no file system for a file of one byte more.
+    if (constants.MAX_LENGTH > 2 ** 40) return;
+    const large = file('large', new Uint8Array());
+    truncateSync(large, constants.MAX_LENGTH + 1);
+    const words = `${large} has ${constants.MAX_LENGTH + 1} bytes: more than fit into memory at once`;
+    expect(refusal([large, '--max-file', 'none'])).toEqual(refused('limit-exceeded', words));
+    expect(refusal([large])).toEqual(refused('limit-exceeded', 'is larger than 1G (--max-file)'));
+    rmSync(large);
   });
 
   test('values that are none are refused before anything is read', () => {

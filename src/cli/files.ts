@@ -40,6 +40,22 @@ const READ_PIECE = 1 << 20;
 const END_PIECE = 4096;
 
 /**
+ * Room for so many bytes, without zeros: only what was read is given away.
+ * @throws ElftraceError 'limit-exceeded' where an array has no such size, or there is no memory
+ */
+function roomFor(size: number, path: string): Uint8Array {
+  try {
+    return new Uint8Array(Buffer.allocUnsafeSlow(size).buffer);
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause;
+    throw new ElftraceError('limit-exceeded', `${path} has ${size} bytes: more than fit into memory at once`, {
+      file: path,
+      value: size,
+    });
+  }
+}
+
+/**
  * Everything that a descriptor gives.
  * @param expected  how much that probably is
  * @throws ElftraceError 'limit-exceeded' before more is in memory than is allowed, 'timeout'
@@ -50,8 +66,7 @@ function readAll(descriptor: number, path: string, expected: number): Uint8Array
   const deadline = commandDeadline();
   const tooLarge = (size: number): ElftraceError => limitExceeded('file', path, most, { file: path, value: size });
   if (expected > most) throw tooLarge(expected);
-  // Without zeros: only what was read is given away.
-  const whole = new Uint8Array(Buffer.allocUnsafeSlow(expected).buffer);
+  const whole = roomFor(expected, path);
   const more: Uint8Array[] = [];
   let size = 0;
   for (;;) {
@@ -67,7 +82,7 @@ function readAll(descriptor: number, path: string, expected: number): Uint8Array
     if (!inside) more.push(piece.subarray(0, count));
   }
   if (more.length === 0) return whole.subarray(0, size);
-  const out = new Uint8Array(size);
+  const out = roomFor(size, path);
   let at = 0;
   for (const piece of [whole.subarray(0, Math.min(expected, size)), ...more]) {
     out.set(piece, at);
