@@ -46,6 +46,8 @@ const HASHED_BYTES = 256;
 
 /** So many names are looked for in the string table before an index is worth its cost. */
 const SEARCHES = 32;
+/** Such a text is the same in the bytes of a name. */
+const PRINTABLE = /^[\x20-\x7e]*$/;
 
 interface Columns {
   readonly value: BigUint64Array;
@@ -73,6 +75,7 @@ export class LazySymbolTable implements SymbolTable {
   #index: NameIndex | null = null;
   /** Names that were looked for without the index. */
   #searched = 0;
+  #text: Buffer | null = null;
 
   constructor(source: SymbolSource) {
     this.#source = source;
@@ -147,8 +150,8 @@ export class LazySymbolTable implements SymbolTable {
     if (this.count === 0) return -1;
     const { view, strings } = this.#source;
     this.#columns ??= readColumns(this.#source);
+    if (this.#index === null && this.#searched++ < SEARCHES && !this.mayHave(name)) return -1;
     const wanted = nameBytes(name);
-    if (this.#index === null && this.#searched++ < SEARCHES && !this.mayHave(wanted)) return -1;
     const index = (this.#index ??= this.#buildIndex());
     const end = strings.offset + strings.size;
     const hash = hashName(wanted, 0, wanted.length);
@@ -167,11 +170,12 @@ export class LazySymbolTable implements SymbolTable {
    * False where the string table has no such string. Many files are asked for few names that they
    * do not have, and an index of all names costs fifty times as much as this search.
    */
-  mayHave(wanted: Uint8Array): boolean {
+  mayHave(wanted: string): boolean {
     const { view, strings } = this.#source;
     const { buffer, byteOffset } = view.bytes;
     if (typeof Buffer === 'undefined') return true;
-    return Buffer.from(buffer, byteOffset + strings.offset, strings.size).includes(Buffer.from(wanted));
+    const text = (this.#text ??= Buffer.from(buffer, byteOffset + strings.offset, strings.size));
+    return PRINTABLE.test(wanted) ? text.includes(wanted, 0, 'latin1') : text.includes(Buffer.from(nameBytes(wanted)));
   }
 
   #buildIndex(): NameIndex {
@@ -194,7 +198,7 @@ export class LazySymbolTable implements SymbolTable {
 
 /** False where no name of the table has a text (ASCII) in it: a search without an index. */
 export function mayHaveName(table: SymbolTable, text: string): boolean {
-  return !(table instanceof LazySymbolTable) || table.mayHave(nameBytes(text));
+  return !(table instanceof LazySymbolTable) || table.mayHave(text);
 }
 
 /** FNV-1a over the NUL-terminated bytes, at most HASHED_BYTES of them. */

@@ -145,7 +145,8 @@ class Listed {
   /** Whether a slot names the place, or the function that begins there has one. */
   has(range: CodeRange, value: bigint): boolean {
     const { program } = this.sites;
-    if (this.sites.isAnchor(range, value) || this.labels.has(this.key(range, value))) return true;
+    if (this.sites.isAnchor(range, value)) return true;
+    if (this.labels.size > 0 && this.labels.has(this.key(range, value))) return true;
     const symbol = program.functionStarting(range, value);
     const row = symbol < 0 ? -1 : program.functions.functions.rowOf(symbol);
     return row >= 0 && this.marked[row] === 1;
@@ -178,10 +179,9 @@ export function unlistedSites(sites: Sites): UnlistedSite[] {
   if (!program.namesFunctions) return [];
   const listed = new Listed(sites);
   if (listed.forms.length === 0) return [];
-  const ranges = new Map(program.code.map((range) => [range.section, range]));
   const { functions } = program.functions;
   const rangeOf = (row: number): CodeRange | undefined =>
-    program.relocatable ? ranges.get(functions.section[row]!) : program.codeAt(functions.start[row]!);
+    program.relocatable ? program.codeOfSection(functions.section[row]!) : program.codeAt(functions.start[row]!);
   const isListed = (row: number): boolean => {
     const range = row < 0 || row >= functions.count ? undefined : rangeOf(row);
     return range !== undefined && listed.hasFunction(row, range);

@@ -6,6 +6,7 @@
  * (or none fits) and a state. Sites are sorted by code range and anchor, unplaced ones last.
  * Columns, because kernels have 60,000 of them; `Site` objects are views made on demand.
  */
+import { halves, HIGH, LOW } from '../elf/lookup.js';
 import type { SiteReading, SiteShape, SiteSource } from '../machine/sites.js';
 import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address, Column, CodeIndex, SiteIndex, SymbolIndex } from '../units.js';
@@ -95,6 +96,8 @@ export class Sites {
   }
 
   private kept = false;
+  /** Anchors as halves. */
+  private anchorWords: Uint32Array | undefined;
   private readers: readonly ShapeReader[] | undefined;
 
   state(index: SiteIndex): SiteState {
@@ -151,16 +154,24 @@ export class Sites {
 
   /** Whether a slot names the place. */
   isAnchor({ index }: CodeRange, value: Address): boolean {
+    const words = (this.anchorWords ??= halves(this.anchor));
+    const wantedLow = Number(BigInt.asUintN(32, value));
+    const wantedHigh = Number(value >> 32n);
+    const isBelow = (i: number): boolean => {
+      const here = words[2 * i + HIGH]!;
+      return here < wantedHigh || (here === wantedHigh && words[2 * i + LOW]! < wantedLow);
+    };
     let low = 0;
     let high = this.count;
     while (low < high) {
       const middle = (low + high) >>> 1;
       // Unplaced sites, of range -1, are behind all others.
       const range = this.range[middle]! >>> 0;
-      if (range < index || (range === index && this.anchor[middle]! < value)) low = middle + 1;
+      if (range < index || (range === index && isBelow(middle))) low = middle + 1;
       else high = middle;
     }
-    return low < this.count && this.range[low] === index && this.anchor[low] === value;
+    if (low === this.count || this.range[low] !== index) return false;
+    return words[2 * low + LOW] === wantedLow && words[2 * low + HIGH] === wantedHigh;
   }
 
   /** File position of the anchor; -1 for unplaced sites. */
