@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import { readElf } from '../../src/elf/read.js';
 import { builtSamples } from './pipeline.js';
 
-/** Functions by name, each with bytes that become others, as hex: the first place that has them. */
+/**
+ * Functions by name, each with bytes that become others, as hex: the first place that has them.
+ * Where there are none, the others stand in front of the function, which padding does there.
+ */
 export type Edits = Readonly<Record<string, readonly (readonly [from: string, to: string])[]>>;
 
 /** A copy of a sample, and the bytes of its functions, which change the copy. */
@@ -25,6 +28,10 @@ export function editedSample(sample: string, edits: Edits): Uint8Array {
   for (const [name, pairs] of Object.entries(edits)) {
     const code = codeOf(name);
     for (const [from, to] of pairs) {
+      if (from === '') {
+        Buffer.from(bytes.buffer, code.byteOffset - to.length / 2).write(to, 'hex');
+        continue;
+      }
       const at = code.indexOf(Buffer.from(from, 'hex'));
       if (at < 0 || from.length !== to.length) throw new Error(`${sample}: ${name} has no ${from}`);
       code.set(Buffer.from(to, 'hex'), at);
@@ -63,4 +70,29 @@ export const riscvPrologues: readonly { readonly name: string; readonly sample: 
       ['13010106', '1301017f'],
     ),
   },
+];
+
+/** pop %r10; push %r10, and a nop where there is more room. */
+const POPPED = '415a4152';
+
+/**
+ * x86-64: functions that begin as nested ones do behind their call, by taking r10 from the stack,
+ * and have in front of it what is much like a push of it, and none.
+ */
+const popped = (leaf: string, recurse: string): Edits => ({
+  // For lea (%rdi,%rdi,2),%eax; add %esi,%eax, and for test %edi,%edi; jne.
+  leaf: [
+    ['8d047f01f0', `${POPPED}90`],
+    ['', leaf],
+  ],
+  recurse: [
+    ['85ff7507', POPPED],
+    ['', recurse],
+  ],
+});
+
+/** In front: push %r12 twice, push %r8; push %rdx, and push %r12 a byte earlier. */
+export const poppedPrologues: readonly { readonly name: string; readonly edits: Edits }[] = [
+  { name: 'popped', edits: popped('41549090909090904154', '414150') },
+  { name: 'popped-other', edits: popped('90529090909090909090', '415490') },
 ];

@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { warmElftrace } from './cli.js';
-import { type Edits, editedSample, riscvPrologues } from './edited-sample.js';
+import { type Edits, editedSample, poppedPrologues, riscvPrologues } from './edited-sample.js';
 import { builtSamples } from './pipeline.js';
 import { signedSample, type SigningFunctions } from './signed-sample.js';
 
@@ -480,6 +480,24 @@ const editedImages: readonly MutantImage[] = riscvPrologues.flatMap(({ name, sam
   ].map((each) => ({ ...each, sample, options: [], edits }));
 });
 
+/** Functions that begin as nested ones do, and are none; one of them has a return probe, too. */
+const poppedImages: readonly MutantImage[] = poppedPrologues.flatMap(({ name, edits }) =>
+  ['', '+probes'].flatMap((probes) => {
+    const some = { sample: 'x86-64/program-fentry', edits };
+    const own = 'ops: { name: one, call: elftrace_function_tracer, filter: "leaf recurse" }';
+    const steps = [...(probes === '' ? [] : ['probe: { define: "r:x leaf" }']), own, 'register: one'];
+    const graph = 'graph: { name: two, filter: "leaf recurse" }';
+    const old = ['--x86-tramp', '2014'];
+    const only = probes === '' ? ['-l', 'leaf', '-l', 'recurse'] : ['--probe', 'r:x leaf'];
+    const hook = [...old, '--enable', '--tracer', 'function_graph', ...only];
+    return [
+      { ...some, name: `x86-64/modern${probes} ${name}`, session: session(...steps, graph), options: [] },
+      { ...some, name: `x86-64/y2014${probes} ${name}`, session: session(...steps), options: old },
+      { ...some, name: `x86-64/y2014${probes} ${name}-graph`, options: hook },
+    ];
+  }),
+);
+
 export const mutantImages: readonly MutantImage[] = [
   ...rows.flatMap((row) => [
     ...imagesOf(row, { ...ways, ...sharedWays(row.object) }),
@@ -502,6 +520,7 @@ export const mutantImages: readonly MutantImage[] = [
   ]),
   ...signedImages,
   ...editedImages,
+  ...poppedImages,
 ];
 
 export interface MutantPair {
