@@ -70,5 +70,6 @@ export const arm64Proof: ProofModel = {
   tocSlot: null,
   // Calls of firmware (SMCCC) have results in all of x0 to x7.
   results: [...Array.from({ length: 8 }, (_, i) => `x${i}`), 'v0', 'v1', 'v2', 'v3'],
+  halfClock: null,
   frames: { args, callops: args, regs },
 };

@@ -77,6 +77,7 @@ export function ppcProof(abi: 'sysv' | 'elfv1' | 'elfv2'): ProofModel {
     savedLink: 'r0',
     tocSlot: abi === 'sysv' ? null : abi === 'elfv1' ? 40 : 24,
     results: ['r3', 'r4', 'r5', 'r6', 'f1', 'f2'],
+    halfClock: abi === 'sysv' ? 'timebase' : null,
     frames: framesOf(abi),
   };
 }

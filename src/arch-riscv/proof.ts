@@ -76,5 +76,6 @@ export const riscvProof: ProofModel = {
   savedLink: null,
   tocSlot: null,
   results: ['a0', 'a1', 'fa0', 'fa1'],
+  halfClock: null,
   frames: { g2, 'g2-merged': merged(8n), g1, g3: merged(4n), g3c: merged(4n), g0 },
 };

@@ -53,5 +53,6 @@ export const x86Proof: ProofModel = {
   results: ['rax', 'rdx', 'xmm0', 'xmm1'],
   // THREADS_FS and THREADS_GS of entry.h.
   threadKey: { mode: 'elftrace_thread_mode', at: { 1: 'fs_base', 2: 'gs_base' } },
+  halfClock: null,
   frames: { modern, y2014: of2014, mcount: of2014 },
 };

@@ -87,6 +87,8 @@ export interface ProofModel {
    * by its value the register that has the address of what does; any other value: 0 does.
    */
   readonly threadKey?: { readonly mode: string; readonly at: Readonly<Record<string, RegisterName>> };
+  /** The front end's name of what reads half of a clock; null: code reads all of it at once. */
+  readonly halfClock: string | null;
   /** Frames by convention; a convention that is not named passes ip and parent alone. */
   readonly frames: Readonly<Record<ConventionName, FrameRow>>;
 }

@@ -6,9 +6,9 @@
  */
 import type { IrEmulation } from '../machine/emulation.js';
 import { type Lifter, OPS } from '../machine/ir.js';
-import * as elf from '../elf/constants.js';
 import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
+import { ownCode } from './own-code.js';
 import type { ProofWorld } from './world.js';
 
 type Kind = 'load' | 'store' | 'both';
@@ -66,20 +66,11 @@ export class Contention {
   }
 
   private find(): ReadonlyMap<Address, Kind> {
-    const { image, arch } = this.program;
     const { lifter } = this.emulation;
     const found = new Map<Address, Kind>();
-    for (const section of image.sections) {
-      if ((section.flags & elf.SHF_EXECINSTR) === 0n || section.size === 0) continue;
-      const [start, end] = [section.address, section.address + BigInt(section.size)];
-      if (!this.own.some((each) => each.start <= start && end <= each.end)) continue;
-      for (let at = start; at < end;) {
-        const { sizeBytes } = arch.isa.decode(image.bytes, section.offset + Number(at - start), at);
-        const from = section.offset + Number(at - start);
-        const kind = kindOf(lifter, image.bytes.subarray(from, from + sizeBytes), at);
-        if (kind !== null) found.set(at, kind);
-        at += BigInt(sizeBytes);
-      }
+    for (const { address, code } of ownCode(this.program, this.own)) {
+      const kind = kindOf(lifter, code, address);
+      if (kind !== null) found.set(address, kind);
     }
     return found;
   }

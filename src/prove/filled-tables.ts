@@ -244,10 +244,13 @@ class Filler {
     return users;
   }
 
-  /** The filter of a graph tracer that is a branch of the entry. */
-  graphFilter(takes: boolean): void {
+  /**
+   * The filter of a graph tracer that is a branch of the entry.
+   * @param isNew  where it has none, too
+   */
+  graphFilter(takes: boolean, isNew = false): void {
     const { graphOps } = this.memory;
-    if (graphOps === null || this.word(graphOps) === 0n) return;
+    if (graphOps === null || (!isNew && this.word(graphOps) === 0n)) return;
     this.store(graphOps, this.ops({ func: 0n, ...this.filters(takes) }));
   }
 
@@ -327,6 +330,16 @@ export function takeRowsOff(
   const filler = new Filler(program, memory, ip, random);
   filler.direct(false);
   filler.probes(probe, wanted, false);
+  return true;
+}
+
+/**
+ * The filter of a graph tracer that is a branch of the entry does not take the site.
+ * @returns whether there is room for that
+ */
+export function leaveOutOfGraph(program: Program, memory: TracerMemory, ip: Address, random: Random): boolean {
+  if (memory.capacity < LEAST_CAPACITY) return false;
+  new Filler(program, memory, ip, random).graphFilter(false, true);
   return true;
 }
 

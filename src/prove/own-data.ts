@@ -19,7 +19,7 @@ import {
 import type { Address } from '../units.js';
 import { changeUsers, NO_CHANGE } from './changed-users.js';
 import { Contention } from './contention.js';
-import { anyProbeFlags, type FilledTables, fillTables, takeRowsOff } from './filled-tables.js';
+import { anyProbeFlags, type FilledTables, fillTables, leaveOutOfGraph, takeRowsOff } from './filled-tables.js';
 import { type GraphUser, graphUsers, UserCalls, wantsCall, wordReader } from './graph-users.js';
 import { HandledHits } from './handled-hits.js';
 import { OwnMemory } from './own-memory.js';
@@ -28,6 +28,7 @@ import { PreservedRegisters } from './preserved.js';
 import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
 import { ThreadKey } from './thread-key.js';
+import { TurningClock } from './turning-clock.js';
 import type { StateCall } from './state-writer.js';
 import {
   enterState,
@@ -53,11 +54,28 @@ import type { ProbeHit, Records, Write } from './writes.js';
 /** Ticks that need more than 32 bits. */
 const LATE = 0x2_1234_5678n;
 
+/** What the hit of a probe counts before it takes numbers of records. */
+const COUNTED = 2;
+/** Looks at halves of a clock, before one of which it turns over: those of two records. */
+const LOOKS = 6;
+
 /** States in which users of the graph tracer come and go while a function is on its way back. */
 const CHANGES_USERS: readonly TracerState[] = ['filled', 'ring-wrapped'];
 
+/** States in which a call under way may have the frame of the one that comes. */
+const SAME_FRAMES: ReadonlySet<TracerState> = new Set<TracerState>(['tail', 'other-stack']);
+
 /** What a thread has under way beside tables that are filled. */
-const BESIDE_FILLED: readonly TracerState[] = ['fresh', 'left', 'gone', 'other-stack', 'deep', 'side-left', 'others'];
+const BESIDE_FILLED: readonly TracerState[] = [
+  'fresh',
+  'left',
+  'gone',
+  'other-stack',
+  'deep',
+  'side-left',
+  'others',
+  'no-block',
+];
 /** The same where the graph tracer has no filter of its own. */
 const BESIDE_UNFILTERED: readonly TracerState[] = ['fresh', 'no-block', 'graph-runs', 'stopped', 'left', 'others'];
 
@@ -82,10 +100,13 @@ export class OwnData {
   private readonly userCalls: UserCalls | null;
   private readonly key: ThreadKey;
   private readonly contention: Contention;
+  private readonly clock: TurningClock;
   /** Ends what is watched in one trial alone. */
   private readonly off: (() => void)[] = [];
   /** Blocks in front of the thread's own belong to others. */
   private isCrowded = false;
+  /** The filter of the graph tracer, which asks it itself, does not take the site. */
+  private isLeftOut = false;
   /** The table of direct callers, which has no row of the site, was asked for one. */
   private isLookedUp = false;
   /** Null: the tracer's functions were not watched yet. */
@@ -121,6 +142,7 @@ export class OwnData {
     this.data = new OwnMemory(program, own, places, original);
     this.key = new ThreadKey(program, emulation, (world, address) => this.data.number(world, address, this.data.word));
     this.contention = new Contention(program, own, emulation);
+    this.clock = new TurningClock(program, own, emulation);
     this.callbacks = {
       tracer: place('elftrace_function_tracer'),
       counter: place('elftrace_counter'),
@@ -190,14 +212,15 @@ export class OwnData {
    * @param call   what tells the function's call from others on stacks of calls under way
    */
   begin(world: ProofWorld, state: TracerState | null, begun: Begun, call: Omit<StateCall, 'owner'>): void {
-    const { registers, returnAddress } = begun;
+    const { registers } = begun;
     this.data.forget();
     this.now.back = NOTHING_NEW;
     this.now.effects = this.now.plan = this.now.sideLeft = null;
     this.now.changed = NO_CHANGE;
     this.now.state = state ?? 'again';
     this.isCrowded = false;
-    this.random = new Random(mix(1, Number(returnAddress & 0xffff_ffffn)));
+    const seed = this.seedOf(begun, state);
+    this.random = new Random(mix(1, seed));
     // A body may store to the word that tells threads apart, where that is in any memory.
     if (state === 'filled' && call.wanted?.hijack !== true) {
       const { store } = this.data.memory(world);
@@ -217,7 +240,7 @@ export class OwnData {
       enterState(beside, this.data.memory(world), this.now.call, this.random);
     }
     for (const each of this.off.splice(0)) each();
-    this.isLookedUp = false;
+    this.isLookedUp = this.isLeftOut = false;
     this.takeAway(world);
     const filled = this.now.state === 'filled' ? this.fill(world) : null;
     if (this.now.state === 'filled' && call.probe !== 0n) {
@@ -236,12 +259,21 @@ export class OwnData {
     this.userCalls?.begin(world, this.now.asked, {
       active: () => this.activeNow(world),
       leadsUp: () => leadsUp(world, this.emulation.process.frames, this.program.arch.abi, begun),
-      seed: Number(returnAddress & 0xffff_ffffn),
+      seed,
     });
     this.preserved?.begin();
     // Both halves of what the clock says are numbers that tell it from others.
     if (world.machine.time <= LATE) world.machine.skipTime(LATE);
     this.now.since = world.machine.time;
+    this.clock.end();
+    if (!UNDISTURBED.has(this.now.state)) this.clock.begin(world, new Random(mix(2, seed)).below(LOOKS));
+  }
+
+  /** What a state is drawn from: another number where the return address is always the same. */
+  private seedOf({ registers, returnAddress }: Begun, state: TracerState | null): number {
+    const { argumentRegisters } = this.program.arch.abi;
+    const from = TAILS.has(state) ? registers.get(argumentRegisters.at(-1)!) : returnAddress;
+    return Number(BigInt.asUintN(32, from));
   }
 
   /** The probe is off, tables have no row of the site, or no return probe was ever there. */
@@ -254,8 +286,12 @@ export class OwnData {
     if (this.now.state === 'off') {
       const flags = call.probe + BigInt(PROBE_OP_WORDS.flags * word);
       memory.store(flags, this.data.number(world, flags, word) | BigInt(PROBE_OP_FLAGS.off), word);
-    } else if (this.now.state === 'ring-end' && this.trampoline !== null && call.event === 0n) {
+    } else if (this.isUnprobed() && this.trampoline !== null && call.event === 0n) {
       memory.store(this.trampoline, 0n, word);
+    } else if (this.now.state === 'unfiltered') {
+      const { ip, wanted } = call;
+      const isBranch = wanted?.hijack === true && !wanted.calls.some(({ place }) => this.isGraph(place));
+      this.isLeftOut = isBranch && random.below(3) === 0 && leaveOutOfGraph(program, memory, ip, random);
     } else if (this.now.state === 'rowless') {
       const { ip, wanted } = call;
       const hasRow = wanted !== null && (wanted.direct !== null || wanted.calls.some(({ place }) => place === probe));
@@ -263,6 +299,12 @@ export class OwnData {
       if (!isOff) this.now.state = 'fresh';
       else if (this.direct !== null) this.watchLookup(world, this.direct);
     }
+  }
+
+  /** Whether no return was ever probed. */
+  private isUnprobed(): boolean {
+    const { state } = this.now;
+    return state === 'ring-end' || (SAME_FRAMES.has(state) && this.random.below(2) === 0);
   }
 
   /** Whether the direct caller of the site is looked up: others need no table. */
@@ -281,8 +323,9 @@ export class OwnData {
     const other = BigInt(0x1000 + this.random.below(0x1000));
     const isHandler = other % 3n === 0n;
     const isOwn = this.now.thread !== null && this.data.number(world, this.now.thread, this.data.word) !== 0n;
-    // What is done at once before it is something else.
-    let before = this.random.below(3) === 0 ? this.random.below(4) : 0;
+    // What is done at once before it is something else: a hit and its event are counted.
+    const counted = this.now.call.probe === 0n ? 0 : COUNTED;
+    let before = this.random.below(3) === 0 ? this.random.below(4) : counted;
     this.contention.begin(world, {
       takes: () => {
         const { thread, back } = this.now;
@@ -371,7 +414,8 @@ export class OwnData {
     const asksGraph = isCallback ? calls.some(({ place }) => place === this.callbacks.graph) : wanted.hijack;
     const isStopped = this.stopped !== null && this.data.was(world, this.stopped) !== 0n;
     const isQuiet = isCallback ? (active & 2n) !== 0n : active !== 0n;
-    const pushes = asksGraph && !isStopped && thread !== null && !isQuiet;
+    const takesGraph = asksGraph && !this.isLeftOut && !isStopped;
+    const pushes = takesGraph && thread !== null && !isQuiet;
     const left = pushes ? this.leftCalls(world, thread) : 0;
     const depth = pushes ? this.data.was(world, this.data.headOf(thread, 'depth')) - BigInt(left) : 0n;
     const overrun = pushes && depth >= BigInt(GRAPH_ENTRY_COUNT);
@@ -379,7 +423,7 @@ export class OwnData {
     const isRecorded = calls.filter(({ place }) => place === this.callbacks.tracer).length;
     const isHit = this.now.state !== 'off' && this.now.state !== 'rowless';
     const probed = isHit ? calls.filter(({ place }) => place === this.callbacks.probe).length : 0;
-    const lost = thread !== null ? 0 : Number(isGuarded) + isRecorded + probed + Number(asksGraph && !isStopped);
+    const lost = thread !== null ? 0 : Number(isGuarded) + isRecorded + probed + Number(takesGraph);
     this.now.effects = {
       ...{ isGuarded, calls, depth, overrun, lost },
       // Where no user wants the return, the call is taken off the stack again.

@@ -611,7 +611,7 @@ export class Prover {
       back,
     );
     if (state === 'unmapped') ProofWorld.leaveOut(worlds, begun.stackPointer, this.threadWords(begun));
-    if (NULL_POINTERS.has(state) && this.isEmptyAtFirst(begun, state)) ProofWorld.leaveOutFirst(worlds);
+    if (NULL_POINTERS.has(state) && this.isEmptyAtFirst(begun)) ProofWorld.leaveOutFirst(worlds);
     return begun;
   }
 
@@ -620,15 +620,11 @@ export class Prover {
     return Object.values(this.emulation.proof.threadKey?.at ?? {}).map((name) => registers.get(name));
   }
 
-  /**
-   * Whether nothing need be at address 0: no thread has its number there, and no probe is handled,
-   * which may read any memory.
-   */
-  private isEmptyAtFirst(begun: Begun, state: TracerState | null): boolean {
+  /** Whether nothing need be at address 0: no thread has its number there. */
+  private isEmptyAtFirst(begun: Begun): boolean {
     // The word of the last address ends at the first one.
     const isAway = (at: Address): boolean => BigInt.asUintN(64, at + 8n) >= BigInt(PAGE_BYTES) + 8n;
-    const isFree = this.threadWords(begun).every(isAway);
-    return isFree && (state === 'rowless' || this.probes === null);
+    return this.threadWords(begun).every(isAway);
   }
 
   private reset(): void {

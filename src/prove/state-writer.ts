@@ -30,6 +30,8 @@ export const STEP = 32n;
 export const CALLS = 6;
 /** Calls of before that the words behind the last one still name. */
 const STALE = 3;
+/** So many calls were lost that few more need the upper half of a number. */
+const CALLS_LOST = 0x5_ffff_ffffn;
 /** From a number to one that is the same in its lower half. */
 export const UPPER = 1n << 32n;
 
@@ -136,6 +138,9 @@ export class StateWriter {
 
   own(): this {
     this.memory.store(this.block, this.call.owner, this.memory.word);
+    const shift = 32n - BigInt(4 * this.memory.word);
+    this.head('overrun', CALLS_LOST >> shift);
+    this.head('abandoned', (CALLS_LOST - 1n) >> shift);
     return this;
   }
 

@@ -49,6 +49,9 @@ const isSpecial = (value: bigint): boolean => BigInt.asUintN(63, value + 0x1000n
 export const isAligned = (stackPointer: bigint, { stackAlign, stackSkew }: ProofModel): boolean =>
   (stackPointer + stackSkew) % stackAlign === 0n;
 
+/** From the stack pointer to a place of the same stack that no call comes to. */
+const BELOW_STACK = 0x4_0000n;
+
 /** Pages that stacks begin in: few, since each stays mapped. */
 const STACKS = 8;
 
@@ -189,6 +192,18 @@ function constantsOf(program: Program, world: ProofWorld, { proof, process: { an
 }
 
 /**
+ * Pointers that a function is handed lead to the last bytes of pages, behind which another page is
+ * mapped or not.
+ */
+function leadToEdges({ machine }: ProofWorld, names: readonly RegisterName[], random: Random): void {
+  for (const name of names) {
+    if (random.below(4) === 0) continue;
+    const left = 1 + random.below(random.below(2) === 0 ? 16 : 96);
+    machine.setRegister(name, (machine.register(name) | BigInt(PAGE_BYTES - 1)) + 1n - BigInt(left));
+  }
+}
+
+/**
  * Brings two worlds into the first state of a trial.
  * @param addresses  of the image, some of which registers hold
  * @param before     a call of the same thread that is over: stack and thread are its
@@ -228,7 +243,10 @@ export function begin(
   for (const [i, name] of Object.values(proof.threadKey?.at ?? {}).entries()) {
     if (isSpecial(machine.register(name))) machine.setRegister(name, THREAD_BLOCK + BigInt(i * PAGE_BYTES));
   }
+  if (tracer === 'unmapped') leadToEdges(world, abi.argumentRegisters, random);
   machine.setRegister(abi.stackPointer, stackPointer);
+  // What tells a thread from others is a number, and may be near the stack.
+  if (tracer === 'gone') machine.setRegister(thread, stackPointer - BELOW_STACK - BigInt(random.below(PAGE_BYTES)));
   let returnAddress = free.back + BigInt(random.below(0x10000)) * 16n;
   while (layout.owns(returnAddress)) returnAddress += BigInt(PAGE_BYTES);
   returnAddress = back ?? returnAddress;

@@ -48,7 +48,7 @@ export type TracerState =
   | 'no-block'
   /** A callback of the list calls the site: the tracer itself is traced. */
   | 'list-runs'
-  /** A callback of the graph tracer calls it. */
+  /** A callback of the graph tracer calls it, or one while a hit is handled. */
   | 'graph-runs'
   /** No further call fits on the graph tracer's stack. */
   | 'deep'
@@ -200,6 +200,8 @@ export const NULL_POINTERS: ReadonlySet<TracerState | null> = new Set<TracerStat
 export const LIST_ACTIVE = 5n;
 /** The same while a hit of a probe is handled. */
 export const HIT_ACTIVE = 1n;
+/** The same while the graph tracer calls a user, of whatever else is under way, or a hit is. */
+const GRAPH_ACTIVE = [2n, 2n, HIT_ACTIVE, HIT_ACTIVE | 2n, LIST_ACTIVE | 2n];
 
 const HIGH = 0xffff_ffffn;
 /** Bits of the ring's flags that nothing asks. */
@@ -304,7 +306,7 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
       writer.own().head('active', LIST_ACTIVE);
       return true;
     case 'graph-runs':
-      writer.own().head('active', 2n);
+      writer.own().head('active', GRAPH_ACTIVE[random.below(GRAPH_ACTIVE.length)]!);
       return true;
     case 'deep':
       writer.own().calls(0, callers(GRAPH_ENTRY_COUNT));

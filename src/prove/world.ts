@@ -22,6 +22,9 @@ const PAGES_MAX = 4096;
 /** Bytes on either side of the stack pointer that are the stack. */
 const AROUND_STACK = 0x20_0000n;
 
+/** Bytes that a pointer of 0 leads to. */
+const FIRST = 1n << 36n;
+
 const OFFSET = BigInt(PAGE_BYTES - 1);
 const pageOf = (address: Address): Address => address - (address & OFFSET);
 /** As marks name a page. */
@@ -220,12 +223,18 @@ export class ProofWorld {
     for (const world of worlds) world.absent = stack === null ? null : absent;
   }
 
-  /** Nothing is at address 0, as in programs and kernels, but where an image is laid out there. */
+  /**
+   * Nothing is at address 0, as in programs and kernels, but where an image is laid out there, nor
+   * where a pointer of 0 leads to with an index of 32 bits, where words have 64.
+   */
   static leaveOutFirst(worlds: readonly ProofWorld[]): void {
     if (worlds.some(({ layout }) => layout.touches(0n))) return;
+    const isFirst = (page: Address): boolean =>
+      page === 0n || (page < FIRST && !worlds.some(({ layout }) => layout.touches(page)));
     for (const world of worlds) {
       world.forget(0n);
-      world.absent = (page) => page === 0n;
+      const end = world.machine.lifter.addressBits === 64 ? FIRST : 1n;
+      world.absent = (page) => page < end && isFirst(page);
     }
   }
 
