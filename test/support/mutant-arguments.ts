@@ -3,6 +3,7 @@
  * that fits counts; a row that fits no mutant is an error of `scripts/mutants.ts`.
  */
 import type { MutantNote } from './mutant-notes.js';
+import { placeArguments } from './mutant-places.js';
 import type { MutantKind } from './mutants.js';
 
 export interface MutantArgument {
@@ -713,4 +714,5 @@ export const mutantArguments: readonly MutantArgument[] = [
     text: /^nop; bti c$/,
     kinds: ['swap'],
   },
+  ...placeArguments,
 ];

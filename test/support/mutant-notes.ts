@@ -40,7 +40,9 @@ export class MutantNotes {
     const behind = isa.decode(codeAt(address + BigInt(decoded.sizeBytes)), 0, address);
     const names = [decoded.mnemonic, ...(kind === 'swap' ? [behind.mnemonic] : [])];
     const textOf = (name: string): string => `${name} ${isa.format(decoded)}`;
-    if (names.some((name) => CLOCK.test(name)) || CLOCK.test(textOf(decoded.mnemonic))) return 'clock';
+    // What comes to the second of both by another way has other flags, or does not read the clock.
+    const isOther = kind === 'swap' && this.isEntered(address, address + BigInt(before.length));
+    if (names.some((name) => CLOCK.test(name)) || CLOCK.test(textOf(decoded.mnemonic))) return isOther ? null : 'clock';
     if (IDLE_FRAME.test(isa.format(decoded))) return 'idle frame';
     const all = [address, ...(kind === 'swap' ? [address + BigInt(decoded.sizeBytes)] : [])];
     if (all.every((each) => this.code.flow.isNever(each))) return 'never';
@@ -50,8 +52,6 @@ export class MutantNotes {
     const isBranch = decoded.flow.kind === 'branch';
     const isStore = STORE_CONDITIONAL.test(decoded.mnemonic) && kind === 'swap' && behind.flow.kind === 'branch';
     const front = isa.decode(codeAt(address - 4n), 0, address - 4n);
-    // What comes to the second of both by another way has other flags.
-    const isOther = kind === 'swap' && this.isEntered(address, address + BigInt(before.length));
     if (isStore || (isBranch && STORE_CONDITIONAL.test(front.mnemonic))) return isOther ? null : 'retry';
     if (!isBranch) return null;
     if (this.isExchange(address, decoded.sizeBytes)) return 'exchange';
