@@ -68,6 +68,7 @@ export const placeArguments: readonly MutantArgument[] = [
       'ppc64-elfv1 ftrace_regs_call+28 nop 4996fc3fe0b1',
       'ppc64-elfv1 ftrace_regs_call+40 nop 4996fc3fe0b1',
       'ppc64-elfv1 ftrace_regs_caller_end+248 nop efe26e71b12b',
+      'ppc64-elfv2-be ftrace_regs_caller_end+52 nop 572dcac46f84',
       'riscv64 ftrace_graph_regs_call+124 immediate fe5c83f1ac5b',
     ],
   ),
@@ -95,6 +96,7 @@ export const placeArguments: readonly MutantArgument[] = [
   ]),
   at('no frame', 'entries of this convention hand callbacks no frame: what their last argument is nothing says', [
     'ppc64-elfv1 .ftrace_caller+28 immediate 2e06df01b6b3',
+    'ppc64-elfv2-be ftrace_caller+36 registers 489194c20e63',
     'ppc64-elfv2-le ftrace_ops_list_func+452 nop b3ccb52c5c0b',
   ]),
   at(
@@ -214,6 +216,7 @@ export const placeArguments: readonly MutantArgument[] = [
       'ppc32 elftrace_probe_ftrace+340 immediate 4c0dc2b7d858',
       'ppc64-elfv1 elftrace_probe_ftrace+380 nop 881e799d03c6',
       'ppc64-elfv1 elftrace_probe_ftrace+388 immediate 881e799d03c6',
+      'ppc64-elfv2-be elftrace_probe_ftrace+388 immediate a036803b3507',
       'riscv64 elftrace_probe_ftrace+324 immediate 30e068a6dbb2',
       'x86-64 elftrace_probe_ftrace+209 immediate 945d4ce40976',
       'x86-64 elftrace_probe_ftrace+209 immediate aacf91500112',
@@ -290,6 +293,7 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at('some elements', 'how many elements an argument has is 1 at least: the branch of none is never taken', [
     'ppc64-elfv1 record_event+532 immediate 5d3eecc1f996',
+    'ppc64-elfv2-be record_event+532 nop ef04748c63f7',
     'x86-64 record_event+784 immediate 713d3aff92d9',
   ]),
   at(
@@ -320,6 +324,7 @@ export const placeArguments: readonly MutantArgument[] = [
     [
       'ppc64-elfv1 record_event+12 nop 5d3eecc1f996',
       'ppc64-elfv1 record_event+136 immediate 5d3eecc1f996',
+      'ppc64-elfv2-be record_event+20 nop ef04748c63f7',
       'riscv64 record_event+88 immediate 6c65688b31aa',
       'x86-64 record_event+22 registers 713d3aff92d9',
     ],
@@ -334,6 +339,8 @@ export const placeArguments: readonly MutantArgument[] = [
       'ppc64-elfv2-le elftrace_graph_push+64 registers 70cd02ddbdc3',
       'ppc64-elfv2-le elftrace_graph_push+64 registers dc22d30c24e7',
       'ppc64-elfv1 elftrace_graph_push+72 registers f81b926f8d03',
+      'ppc64-elfv2-be elftrace_graph_push+64 registers d850c1e62afd',
+      'ppc64-elfv2-be write_record+152 registers 1987efaab4d5',
     ],
   ),
   at(
@@ -380,7 +387,27 @@ export const placeArguments: readonly MutantArgument[] = [
     'frame of the runtime',
     'functions of the runtime that call no callback keep the link to the frame above for who unwinds: no code reads ' +
       'it, and nothing unwinds there',
-    ['ppc64-elfv1 ftrace_regs_caller_end+536 registers efe26e71b12b'],
+    [
+      'ppc64-elfv1 ftrace_regs_caller_end+536 registers efe26e71b12b',
+      'ppc64-elfv2-be elftrace_graph_enter+36 registers cf84285a9bde',
+    ],
+  ),
+  at(
+    'its own block',
+    'a function in the place of another one comes back in a thread that has its call in a block, and no block is given ' +
+      'back: none in front of that one is free, none is taken, and the last one is not passed',
+    [
+      'ppc64-elfv2-be elftrace_side_pop+28 immediate f90e1b519a8d',
+      'ppc64-elfv2-be elftrace_side_pop+40 registers f90e1b519a8d',
+      'ppc64-elfv2-be elftrace_side_pop+60 swap f90e1b519a8d',
+      'ppc64-elfv2-be elftrace_side_pop+220 registers f90e1b519a8d',
+    ],
+  ),
+  at(
+    'kept call',
+    "only where what a replaced function's caller needs is not found, which was kept on the way in",
+    ['ppc64-elfv1 elftrace_side_pop+192 nop 6f3507e8a32d', 'ppc64-elfv1 elftrace_side_pop+228 nop 6f3507e8a32d'],
+    'idle',
   ),
   at('frame of the handler', 'a word of the frame that a return makes for who unwinds: no code reads it', [
     'x86-64 elftrace_return_text+20 nop e2b61833e41d',
