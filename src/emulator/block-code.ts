@@ -14,7 +14,7 @@ import type { StopName } from './region-frames.js';
 import { mayExit } from './passes.js';
 import { passKinds } from './record-kinds.js';
 import type { RecordKinds } from './record-kinds.js';
-import { SlotSet, writesOf } from './region-flow.js';
+import { readsOf, SlotSet, writesOf } from './region-flow.js';
 import type { GraphEdge } from './region-graph.js';
 import type { RegionBlock } from './regions.js';
 import type { Code } from './wasm.js';
@@ -33,8 +33,10 @@ export interface BlockPlace {
   readonly edges: readonly GraphEdge[];
   /** Goes along an edge; nothing behind is reached. */
   readonly follow: (edge: GraphEdge) => void;
-  /** What is read of the state behind the beginning of another block. */
-  readonly live: (block: number) => SlotSet;
+  /** What is in locals there. */
+  readonly resident: SlotSet;
+  /** What is in locals where another block begins, and what is needed from there on. */
+  readonly begin: (block: number) => { readonly resident: SlotSet; readonly live: SlotSet };
 }
 
 type Form<F extends OpRow['form']> = Extract<OpRow, { readonly form: F }>;
@@ -62,6 +64,8 @@ export class BlockCode {
   private readonly registers: number;
   /** What may be dirty behind what was written so far. */
   private dirty: SlotSet;
+  /** What is in locals there. */
+  private resident: SlotSet;
   /** What is known of condition records there. */
   private readonly kinds: Map<number, AnyKind>;
   private nextEdge = 0;
@@ -86,6 +90,7 @@ export class BlockCode {
     this.groups = groupAccesses(context, place.block.ops, this.instructions);
     this.registers = context.slots.firstTemporary;
     this.dirty = place.dirty.copy();
+    this.resident = place.resident.copy();
     this.kinds = new Map(place.kinds);
   }
 
@@ -100,11 +105,16 @@ export class BlockCode {
     this.exit = this.region.openExits(levels);
     this.payFuel();
     for (const op of ops) {
+      readsOf(op, this.need);
+      // What is written under a condition is what it was otherwise.
+      if (op.op === 'recif') writesOf(op, this.need);
       this.writeOp(op, op.row);
       this.previous = op;
       passKinds(this.kinds, op);
       writesOf(op, (slot) => {
-        if (slot < this.registers) this.dirty.add(slot);
+        if (slot >= this.registers) return;
+        this.dirty.add(slot);
+        this.resident.add(slot);
       });
     }
     if (final) {
@@ -166,6 +176,22 @@ export class BlockCode {
   }
 
   // ------------------------------------------------------------------------------------------- ops
+
+  /** Sees to it that a slot is in its local. */
+  private readonly need = (slot: number): void => {
+    if (slot >= this.registers || this.resident.has(slot)) return;
+    this.region.loadSlot(slot);
+    this.resident.add(slot);
+  };
+
+  /** Goes along an edge: what is in locals becomes what it is there. */
+  private follow(edge: GraphEdge): void {
+    const { region, resident } = this;
+    const there = this.place.begin(edge.block);
+    region.storeSlots(this.dirty.without(there.resident).common(there.live).slots());
+    region.loadSlots(there.resident.without(resident));
+    this.place.follow(edge);
+  }
 
   private writeOp(op: Op, row: OpRow): void {
     const { code, region } = this;
@@ -347,7 +373,7 @@ export class BlockCode {
   /** Goes along the next of the successors; nothing behind is reached. */
   private goOn(address: Address): void {
     const { successors } = this.place.block;
-    if (successors[this.nextSuccessor++]! >= 0) this.place.follow(this.place.edges[this.nextEdge++]!);
+    if (successors[this.nextSuccessor++]! >= 0) this.follow(this.place.edges[this.nextEdge++]!);
     else this.region.leaveFor(address, this.dirty);
   }
 
@@ -361,7 +387,7 @@ export class BlockCode {
     region.value(s);
     code.i64(mask).op(I64.and).set(region.target);
     region.choose(targets, (target) => {
-      this.place.follow(this.place.edges[this.nextEdge + targets.indexOf(target)]!);
+      this.follow(this.place.edges[this.nextEdge + targets.indexOf(target)]!);
     });
     this.nextEdge += targets.length;
     this.nextSuccessor += targets.length;
@@ -369,6 +395,9 @@ export class BlockCode {
 
   private writeEnd(terminator: Block['terminator']): void {
     const { code, region } = this;
+    if (terminator.kind === 'br')
+      for (const each of [terminator.a, terminator.b]) if (typeof each === 'number') this.need(each);
+    if ('s' in terminator) this.need(terminator.s);
     switch (terminator.kind) {
       case 'jmp':
         this.goOn(terminator.pc);
@@ -462,14 +491,13 @@ export class BlockCode {
    */
   private goOnBehindCall(ret: Address): void {
     const { code, region } = this;
-    const successor = this.place.block.successors.at(-1)!;
     code.set(region.fuel).write(region.target).read(region.target).i64(ret).op(I64.ne).if();
     code.get(region.target);
     region.returnResult();
     code.end();
     region.takePointer();
     this.dirty = new SlotSet(this.registers);
-    if (successor >= 0) region.loadSlots(this.place.live(successor));
+    this.resident = new SlotSet(this.registers);
     this.goOn(ret);
   }
 }

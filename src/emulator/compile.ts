@@ -1,7 +1,7 @@
 /**
  * The code of the compiled tier: a region (`regions.ts`) becomes one WebAssembly function, from the
- * same op table as tier 0. Slots are locals; where a function is begun it loads what is live, where
- * it leaves it stores what may be dirty.
+ * same op table as tier 0. Slots are locals as long as they are needed (`residence.ts`); where a
+ * function leaves it stores what may be dirty.
  *
  *   region(selector i32, stack i32, stack pointer i64, fuel i32) -> (i64, fuel i32)
  *
@@ -42,6 +42,7 @@ import { kindsOf } from './record-kinds.js';
 import type { RecordKinds } from './record-kinds.js';
 import { buildGraph, structureOf } from './region-graph.js';
 import type { GraphEdge, RegionGraph, Structure } from './region-graph.js';
+import { residenceOf } from './residence.js';
 import type { Region } from './regions.js';
 import type { Code, WasmFunction } from './wasm.js';
 
@@ -68,11 +69,16 @@ export class RegionCompiler {
   ) {
     this.body = new RegionCode(context);
     this.code = this.body.code;
-    this.flow = flowOf(region, context.slots.firstTemporary, context.pointer.slot);
     this.costs = costsOf(region);
     this.kinds = kindsOf(region);
     this.graph = buildGraph(region);
     this.structure = structureOf(this.graph);
+    const { slots, pointer } = context;
+    const place = this.structure.order;
+    const order = [...region.blocks.keys()].filter((each) => place[each]! >= 0).sort((a, b) => place[a]! - place[b]!);
+    this.flow = flowOf(region, slots.firstTemporary, pointer.slot, (effects, live, dirty) =>
+      residenceOf({ region, slots, effects, live, dirty, order, depths: this.graph.depths }, pointer.slot),
+    );
     this.entries = new Set(region.entries);
   }
 
@@ -208,7 +214,7 @@ export class RegionCompiler {
     code.get(STACK).i32(this.frameBytes).op(I32.sub).set(STACK);
     const { edges } = this.graph.nodes[node]!;
     const enter = (edge: GraphEdge) => (): void => {
-      this.body.loadSlots(this.flow.live[edge.block]!);
+      this.body.loadSlots(this.flow.resident[edge.block]!);
       this.follow(node, edge);
     };
     const rest = edges.slice(1);
@@ -253,7 +259,8 @@ export class RegionCompiler {
       follow: (edge) => {
         this.follow(node, edge);
       },
-      live: (successor) => flow.live[successor]!,
+      resident: flow.resident[index]!,
+      begin: (successor) => ({ resident: flow.resident[successor]!, live: flow.live[successor]! }),
     });
     block.write();
   }

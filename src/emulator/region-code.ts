@@ -156,11 +156,11 @@ export class RegionCode {
   }
 
   loadSlots(set: SlotSet): void {
-    const { code } = this;
-    for (const slot of set.slots()) {
-      if (slot === this.context.pointer.slot) continue;
-      code.i32(0).memory(LOAD[this.context.slots.type(slot)], this.offset(slot)).set(this.slotLocal(slot));
-    }
+    for (const slot of set.slots()) if (slot !== this.context.pointer.slot) this.loadSlot(slot);
+  }
+
+  loadSlot(slot: number): void {
+    this.code.i32(0).memory(LOAD[this.context.slots.type(slot)], this.offset(slot)).set(this.slotLocal(slot));
   }
 
   storeFuel(): void {

@@ -34,6 +34,20 @@ export class SlotSet {
     return changed;
   }
 
+  /** What is in both. */
+  common(other: SlotSet): SlotSet {
+    const out = this.copy();
+    for (let i = 0; i < out.words.length; i++) out.words[i]! &= other.words[i]!;
+    return out;
+  }
+
+  /** Without those of `other`. */
+  without(other: SlotSet): SlotSet {
+    const out = this.copy();
+    for (let i = 0; i < out.words.length; i++) out.words[i]! &= ~other.words[i]!;
+    return out;
+  }
+
   copy(): SlotSet {
     const out = new SlotSet(0);
     return Object.assign(out, { words: this.words.slice() });
@@ -58,7 +72,7 @@ export function readsOf(op: Op, see: (slot: number) => void): void {
   if (typeof op.a === 'number') see(op.a);
   if (typeof op.b === 'number') see(op.b);
   if (typeof op.c === 'number') see(op.c);
-  if (row.form === 'float' && row.clean !== null) see(op.mode);
+  if (row.form === 'float' && (row.clean !== null || row.callHasMode)) see(op.mode);
 }
 
 export function writesOf(op: Op, see: (slot: number) => void): void {
@@ -90,7 +104,12 @@ export interface Flow {
   readonly dirty: readonly SlotSet[];
   /** Registers whose value is needed at the begin of each block. */
   readonly live: readonly SlotSet[];
+  /** Registers that are in locals at the begin of each block. */
+  readonly resident: readonly SlotSet[];
 }
+
+/** Says what is in locals at the begin of each block. */
+export type Residence = (effects: Effects, live: readonly SlotSet[], dirty: readonly SlotSet[]) => readonly SlotSet[];
 
 /** True for terminators at which everything dirty is written back, in some case. */
 function writesBack({ block, targets }: RegionBlock): boolean {
@@ -107,7 +126,7 @@ export function keeping(each: RegionBlock): readonly number[] {
 }
 
 /** What each block does by itself. */
-interface Effects {
+export interface Effects {
   /** What it writes. */
   readonly defined: readonly SlotSet[];
   /** What it reads before it writes it. */
@@ -116,7 +135,7 @@ interface Effects {
   readonly kept: readonly SlotSet[];
 }
 
-const emptySets = (count: number, registers: number): SlotSet[] =>
+export const emptySets = (count: number, registers: number): SlotSet[] =>
   Array.from({ length: count }, () => new SlotSet(registers));
 
 /**
@@ -124,10 +143,12 @@ const emptySets = (count: number, registers: number): SlotSet[] =>
  * register that one path wrote must hold its value on the other one too. Nothing is dirty where a
  * call returns, and where an entry begins only `pointer`, the slot of the stack pointer.
  */
-export function flowOf(region: Region, registers: number, pointer: number): Flow {
+export function flowOf(region: Region, registers: number, pointer: number, residence: Residence): Flow {
   const effects = effectsOf(region, registers);
-  const dirty = dirtyOf(region, registers, effects, pointer);
-  return { dirty, live: liveOf(region, registers, effects, dirty) };
+  const dirty = dirtyOf(region, registers, effects, pointer, null);
+  const live = liveOf(region, registers, effects, dirty);
+  const resident = residence(effects, live, dirty);
+  return { dirty: dirtyOf(region, registers, effects, pointer, resident), live, resident };
 }
 
 function effectsOf({ blocks, entries }: Region, registers: number): Effects {
@@ -177,6 +198,7 @@ function dirtyOf(
   registers: number,
   { defined }: Effects,
   pointer: number,
+  resident: readonly SlotSet[] | null,
 ): readonly SlotSet[] {
   const dirty = emptySets(blocks.length, registers);
   for (const each of entries) dirty[each]!.add(pointer);
@@ -185,7 +207,10 @@ function dirtyOf(
     blocks.forEach((each, index) => {
       const out = dirty[index]!.copy();
       out.addAll(defined[index]!);
-      for (const to of keeping(each)) if (to >= 0 && dirty[to]!.addAll(out)) changed = true;
+      for (const to of keeping(each)) {
+        if (to < 0) continue;
+        if (dirty[to]!.addAll(resident ? out.common(resident[to]!) : out)) changed = true;
+      }
     });
   }
   return dirty;

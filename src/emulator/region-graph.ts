@@ -44,6 +44,8 @@ export interface GraphNode {
 export interface RegionGraph {
   readonly nodes: readonly GraphNode[];
   readonly root: number;
+  /** In how many loops each block is. */
+  readonly depths: readonly number[];
 }
 
 /** Builds the graph and makes it reducible. */
@@ -64,6 +66,7 @@ class GraphBuilder {
   private readonly root: number;
   /** Edges that only lead to where a selector says: they do not make a block a loop's own entry. */
   private readonly routed: Set<GraphEdge>;
+  private readonly depths: number[];
 
   constructor(private readonly region: Region) {
     const edgeTo = (to: number): GraphEdge => ({ block: to, node: to, select: -1 });
@@ -73,6 +76,7 @@ class GraphBuilder {
       edges: successors.filter((to) => to >= 0).map(edgeTo),
       plain: false,
     }));
+    this.depths = this.nodes.map(() => 0);
     this.root = this.nodes.length;
     const edges = region.entries.map(edgeTo);
     this.nodes.push({ kind: 'root', block: -1, edges, plain: false });
@@ -89,7 +93,7 @@ class GraphBuilder {
         edge.select = 0;
       }
     }
-    return { nodes, root };
+    return { nodes, root, depths: this.depths };
   }
 
   /** Gives each loop among the nodes one header, from the outermost inwards. */
@@ -97,6 +101,7 @@ class GraphBuilder {
     for (const component of components(this.nodes, among)) {
       const [only] = component;
       if (component.length === 1 && !this.nodes[only!]!.edges.some((edge) => edge.node === only)) continue;
+      for (const each of component) if (each < this.root) this.depths[each]!++;
       const members = new Set(component);
       const entrances = this.entrancesOf(members);
       const inside = new Set(component);
