@@ -394,3 +394,63 @@ test('rows that are only named stop with their name and leave the state', () => 
   }
   expect(seen).toBe(rows.length);
 });
+
+describe('vectors of integers without a helper', () => {
+  const sizes = [0, 1, 2];
+  const wide = ['saddl', 'uaddl', 'ssubl', 'usubl', 'smull', 'umull', 'smlal', 'umlal', 'smlsl', 'umlsl'];
+  const same = ['sabd', 'uaba', 'shadd', 'uhsub', 'srhadd', 'sqadd', 'uqadd', 'sqsub', 'uqsub'];
+  const lines: A64Line[] = [
+    ...[0, 1].flatMap((two) =>
+      sizes.flatMap((size): A64Line[] => [
+        ...[...wide, 'sabdl', 'uabal'].map((name): A64Line => [name, { two, size, vm: 2, vn: 1, vld: 3 }]),
+        ...['saddw', 'usubw'].map((name): A64Line => [name, { two, size, vm: 2, vln: 1, vld: 3 }]),
+        ...same.map((name): A64Line => [name, { q: two, size, vm: 2, vn: 1, vd: 3 }]),
+      ]),
+    ),
+    ...[0, 1].flatMap((size) =>
+      ['sqxtn', 'uqxtn', 'sqxtun'].map((name): A64Line => [name, { two: 1, size, vln: 1, vd: 3 }]),
+    ),
+    ...[2, 3].flatMap((size) => ['sshl', 'ushl'].map((name): A64Line => [name, { q: 1, size, vm: 2, vn: 1, vd: 3 }])),
+    ...['urshr', 'srsra', 'sli', 'sri'].map((name): A64Line => [name, { q: 1, shiftimm: 0x1d, vn: 1, vd: 3 }]),
+    ...['rshrn', 'sqrshrun', 'uqshrn'].map((name): A64Line => [name, { two: 0, shiftimm: 0x1d, vln: 1, vd: 3 }]),
+    ...['add-d', 'cmhi-d', 'sshl-d'].map((name): A64Line => [name, { dm: 2, dn: 1, dd: 3 }]),
+  ];
+
+  test('no instruction of them ends its block', () => {
+    const { emulation } = arm64;
+    if (emulation.kind === 'none') throw new Error(emulation.reason);
+    const limits = { maxInstructions: 1, startsAt: (): boolean => false };
+    const kinds = lines.map((line) => emulation.lifter.lift(a64Words([line]), START, limits).terminator.kind);
+    expect(kinds.filter((kind) => kind !== 'fetch' && kind !== 'jmp')).toEqual([]);
+  });
+
+  test('the tiers agree on them, FPSR.QC too', () => {
+    const states = ([0, 1] as const).map((tier) => {
+      const body: A64Line[] = lines.flatMap((line): A64Line[] => [
+        line,
+        ['orr-v', { q: 1, bm: 1, bn: 3, bd: 4 }],
+        ['mrs', { sysreg: SYSREG.fpsr, xt: 5 }],
+        ['eor-reg', { sf: 1, shift: 0, rm: 5, amount: 1, rn: 6, rd: 6 }],
+        ['add-v', { q: 1, size: 3, vm: 3, vn: 7, vd: 7 }],
+        ['msr-reg', { sysreg: SYSREG.fpsr, xt: 31 }],
+      ]);
+      const machine = a64Machine([...body, ['b', { off: -4 * body.length }]], { tier });
+      const out: string[] = [];
+      let seed = 1n;
+      for (let round = 0; round < 60; round++) {
+        for (const name of ['v1', 'v2', 'v3']) {
+          seed = BigInt.asUintN(128, seed * 0x2545_f491_4f6c_dd1d_0123_4567_89ab_cdefn + 0x1234_5678_9abc_def1n);
+          // Elements at the ends of their ranges.
+          const ends = (seed >> 64n) % 3n === 0n ? 0x7fff_7fff_80ff_8000_ffff_ffff_0000_007fn : 0n;
+          machine.setRegister(name, seed ^ (seed >> 61n) ^ ends);
+        }
+        machine.run({ budget: body.length + 1 });
+        out.push(stateOf(machine));
+      }
+      if (tier === 1) expect(machine.compiledCounts?.regions).toBeGreaterThan(0);
+      return out;
+    });
+    expect(states[1]).toEqual(states[0]);
+    expect(states[0]!.length).toBe(60);
+  });
+});

@@ -67,6 +67,7 @@ import { elementOf, fillVector, readElement, replicate, setVector, truncated, wr
 import { structureSemantics } from './structures.js';
 import { executeLater, LATER_ROWS } from './later-rows.js';
 import type { LaterRow } from './later-rows.js';
+import { arithmeticSemantics } from './vector-arithmetic.js';
 import { executeVector, INTEGER_ROWS } from './vector-rows.js';
 import type { IntegerRow } from './vector-rows.js';
 import { vectorSemantics } from './vectors.js';
@@ -82,8 +83,8 @@ import type { Arm64Mnemonic } from './isa.js';
 
 const numbered = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 
-/** Of fused operations of whole vectors. */
-const VECTOR_TEMPORARIES = 3;
+/** Of sums that saturate, element by element. */
+const VECTOR_TEMPORARIES = 32;
 const SLOTS = new SlotLayout(
   [
     ...numbered('x', 31).map((name) => [name, 'i64'] as const),
@@ -108,8 +109,6 @@ const SLOTS = new SlotLayout(
     ...numbered('v', 32).map((name) => [name, 'v128'] as const),
     // The first half of a pair while the second is loaded.
     ['vscratch', 'v128'],
-    // Of the ops on lanes.
-    ...numbered('lanes', 5).map((name) => [name, 'v128'] as const),
     // What a structure load has read.
     ...numbered('read', 4).map((name) => [name, 'v128'] as const),
   ],
@@ -133,8 +132,7 @@ const FPSR = SLOTS.slot('fpsr');
 const MODE = SLOTS.slot('float mode');
 const VECTOR = numbered('v', 32).map((name) => SLOTS.slot(name));
 const VECTOR_SCRATCH = SLOTS.slot('vscratch');
-const [LANES_0, LANES_1, LANES_2, LANES_3, LANES_4] = [0, 1, 2, 3, 4].map((i) => SLOTS.slot(`lanes${i}`));
-const LANE_SLOTS: VectorSlots = { registers: VECTOR, scratch: [LANES_0!, LANES_1!, LANES_2!, LANES_3!, LANES_4!] };
+const LANE_SLOTS: VectorSlots = { registers: VECTOR };
 const READ = numbered('read', 4).map((name) => SLOTS.slot(name));
 /**
  * No access can have this address: a reservation is aligned, or of one byte and then at the end of
@@ -518,6 +516,10 @@ class Fields {
     const value = this.operands[name];
     if (value === undefined) throw new ElftraceError('internal', `the row has no operand ${name}`, { what: name });
     return value;
+  }
+
+  has(name: string): boolean {
+    return this.operands[name] !== undefined;
   }
 
   big(name: string): bigint {
@@ -2242,6 +2244,7 @@ const table = lazily(
       ...CRYPTOGRAPHY_ROWS.map((name) => [name, slowCryptography] as const),
       ...LATER_ROWS.map((name) => [name, slowLater] as const),
       ...[...INTEGER_ROWS.keys()].map((name) => [name, slowVector] as const),
+      ...arithmeticSemantics<Lifting, Fields, Terminator | undefined>({ ...LANE_SLOTS, status: FPSR }, slowVector),
       ...floatSemantics<Lifting, Fields, Terminator | undefined>({ mode: MODE, registers: VECTOR }, slowFloat),
       ...(NOTHING_MISSING ? NAMED_ONLY : []).map((name) => [name, unsupported] as const),
     ]),

@@ -98,7 +98,7 @@ class Structures {
   alternatingLoad(count: Count): Access {
     return (x, f, base) => {
       const { b } = x;
-      const lanes = new Lanes(b, this.slots);
+      const lanes = new Lanes(b);
       const [bytes, unit] = [f.n('q') === 1 ? 16 : 8, 1 << f.n('size')];
       const read = this.read.slice(0, count);
       read.forEach((slot, i) => {
@@ -119,7 +119,7 @@ class Structures {
   alternatingStore(count: Count): Access {
     return (x, f, base) => {
       const { b } = x;
-      const lanes = new Lanes(b, this.slots);
+      const lanes = new Lanes(b);
       const [bytes, unit] = [f.n('q') === 1 ? 16 : 8, 1 << f.n('size')];
       const registers = Array.from({ length: count }, (_, i) => this.register(f, 'vt', count, i));
       for (let part = 0; part < count; part++) {

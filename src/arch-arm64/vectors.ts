@@ -12,31 +12,30 @@ import type { BlockBuilder, Operand, Slot } from '../machine/ir.js';
 interface Place {
   readonly b: BlockBuilder;
 }
-interface Fields {
+export interface Fields {
   n(name: string): number;
+  has(name: string): boolean;
 }
 type VectorLift = (x: Place, f: Fields) => undefined;
-type PureName = Parameters<BlockBuilder['to']>[1];
+export type PureName = Parameters<BlockBuilder['to']>[1];
 
 /** Log2 of the bytes of an element. */
-type Size = 0 | 1 | 2 | 3;
+export type Size = 0 | 1 | 2 | 3;
 const sizeOf = (f: Fields): Size => f.n('size') as Size;
-const bitsOf = (size: Size): number => 8 << size;
+export const bitsOf = (size: Size): number => 8 << size;
 
 /** Slots that the semantics use. */
 export interface VectorSlots {
   /** v0 to v31. */
   readonly registers: readonly Slot[];
-  /** For values on their way. */
-  readonly scratch: readonly [Slot, Slot, Slot, Slot, Slot];
 }
 
-const ADD = ['vadd8', 'vadd16', 'vadd32', 'vadd64'] as const;
-const SUB = ['vsub8', 'vsub16', 'vsub32', 'vsub64'] as const;
-const EQUAL = ['veq8', 'veq16', 'veq32', 'veq64'] as const;
+export const ADD = ['vadd8', 'vadd16', 'vadd32', 'vadd64'] as const;
+export const SUB = ['vsub8', 'vsub16', 'vsub32', 'vsub64'] as const;
+export const EQUAL = ['veq8', 'veq16', 'veq32', 'veq64'] as const;
 const GREATER = ['vgt8', 'vgt16', 'vgt32', 'vgt64'] as const;
 /** Extremes, of elements up to 4 bytes. */
-const EXTREMES = {
+export const EXTREMES = {
   smax: ['vmaxs8', 'vmaxs16', 'vmaxs32'],
   umax: ['vmaxu8', 'vmaxu16', 'vmaxu32'],
   smin: ['vmins8', 'vmins16', 'vmins32'],
@@ -47,14 +46,14 @@ const ABSOLUTE = ['vabs8', 'vabs16', 'vabs32'] as const;
 const SHIFT_LEFT = ['vshl16', 'vshl32', 'vshl64'] as const;
 const SHIFT_RIGHT = ['vshr16', 'vshr32', 'vshr64'] as const;
 const SHIFT_SIGNED = ['vsar16', 'vsar32'] as const;
-const WIDEN = { signed: ['vsx8', 'vsx16', 'vsx32'], unsigned: ['vzx8', 'vzx16', 'vzx32'] } as const;
+export const WIDEN = { signed: ['vsx8', 'vsx16', 'vsx32'], unsigned: ['vzx8', 'vzx16', 'vzx32'] } as const;
 
-const ONES = 0xffff_ffff_ffff_ffffn;
+export const ONES = 0xffff_ffff_ffff_ffffn;
 /** Index of no byte: a swizzle gives 0 there. */
 const NONE = 0xff;
 
 /** `value` of `bits` bits again and again, in 64. */
-function replicated(value: bigint, bits: number): bigint {
+export function replicated(value: bigint, bits: number): bigint {
   let out = 0n;
   for (let at = 0; at < 64; at += bits) out |= BigInt.asUintN(bits, value) << BigInt(at);
   return out;
@@ -69,11 +68,9 @@ export class Lanes {
   readonly first: Slot;
   readonly second: Slot;
 
-  constructor(
-    readonly b: BlockBuilder,
-    { scratch }: VectorSlots,
-  ) {
-    [this.one, this.two, this.indices, this.first, this.second] = scratch;
+  constructor(readonly b: BlockBuilder) {
+    const free = (): Slot => b.vectorTemp();
+    [this.one, this.two, this.indices, this.first, this.second] = [free(), free(), free(), free(), free()];
   }
 
   /** A vector of two numbers, in a slot that the next call takes again. */
@@ -200,7 +197,7 @@ export class Lanes {
 }
 
 /** Byte numbers of elements by a rule: `element` gives the number of a result's element. */
-function permutation(full: number, size: Size, element: (index: number, count: number) => number): number[] {
+export function permutation(full: number, size: Size, element: (index: number, count: number) => number): number[] {
   const bytes = 1 << size;
   const count = (full === 1 ? 16 : 8) / bytes;
   return Array.from({ length: count * bytes }, (_, i) => {
@@ -247,7 +244,7 @@ class VectorForms {
   }
 
   lanesOf(x: Place): Lanes {
-    return new Lanes(x.b, this.slots);
+    return new Lanes(x.b);
   }
 
   three(compute: Binary): VectorLift {

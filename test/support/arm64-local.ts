@@ -14,11 +14,20 @@ const CODE = 0x1_0000n;
 const DATA = 0x2_0000n;
 
 /** A bare machine with code; registers hold values that differ. */
-export function a64Machine(lines: readonly A64Line[], options: { readonly guarded?: boolean } = {}): Machine {
+export function a64Machine(
+  lines: readonly A64Line[],
+  options: { readonly guarded?: boolean; readonly tier?: 0 | 1 } = {},
+): Machine {
   const { emulation } = arm64;
   if (emulation.kind === 'none') throw new Error(emulation.reason);
-  const machine = new Machine({ lifter: emulation.lifter });
-  machine.load(CODE, a64Words(lines), { permission: 'rx', size: 0x1000, guarded: options.guarded ?? false });
+  const { tier = 'auto' } = options;
+  const machine = new Machine({ lifter: emulation.lifter, tier });
+  const code = a64Words(lines);
+  machine.load(CODE, code, {
+    permission: 'rx',
+    size: Math.max(0x1000, code.length),
+    guarded: options.guarded ?? false,
+  });
   machine.setRegister('pc', CODE);
   for (let i = 0; i < 31; i++) machine.setRegister(`x${i}`, BigInt(i) * 0x0123_4567_89abn);
   for (let i = 0; i < 32; i++) machine.setRegister(`v${i}`, (BigInt(i) << 120n) | (BigInt(i) * 0x0102_0304_0506n));
