@@ -7,6 +7,7 @@ import type { Group } from './access-code.js';
 import { emitFloat } from './float-code.js';
 import { compareOpcode, knownField, knownTest, recordTest } from './functions.js';
 import { CONTROL } from './host.js';
+import { INLINED, isInlined } from './inlined.js';
 import { I32, I64, recordCode } from '../machine/ir.js';
 import type { AnyKind, Block, FunctionName, Op, Operand, OpRow, RecordTest } from '../machine/ir.js';
 import type { RegionCode } from './region-code.js';
@@ -239,6 +240,14 @@ export class BlockCode {
       this.writeFloat(op, row);
     } else if (op.op === 'join64' && typeof op.a === 'bigint' && typeof op.b === 'bigint') {
       code.raw(vectorConstant(op.a, op.b));
+    } else if (row.call !== undefined && isInlined(row.call)) {
+      INLINED[row.call]({
+        code,
+        push: (operand) => {
+          region.value(operand === 0 ? op.a : op.b);
+        },
+        local: (index) => region.spare(index),
+      });
     } else {
       if (row.before !== undefined) code.raw(row.before);
       region.value(op.a, row.type);

@@ -6,6 +6,8 @@ import { comparisonOf, I32, I64, isFloatOp, OPS, OP_NAMES, RECORD_BIT } from '..
 import type { AnyKind, CONDITIONS, FunctionName, RecordTest } from '../machine/ir.js';
 import type { FloatFunction } from '../machine/float-ops.js';
 import { floatFunction } from './float-functions.js';
+import { INLINED, INLINED_LOCALS } from './inlined.js';
+import type { InlinedName } from './inlined.js';
 import { carryTest, flagBitsFunction, flagTest } from './status-flags.js';
 import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
@@ -16,58 +18,6 @@ function binary(locals: number, write: (code: Code) => void): WasmFunction {
   const names: ValueType[] = [];
   for (let i = 0; i < locals; i++) names.push('i64');
   return { parameters: ['i64', 'i64'], results: ['i64'], locals: names, code };
-}
-
-/**
- * Upper half of the unsigned product by four products of 32-bit halves; leaves it on the stack.
- * Uses locals 2 to 5.
- */
-function highProduct(code: Code): void {
-  const low = (local: number): void => {
-    code.get(local).i64(0xffff_ffffn).op(I64.and);
-  };
-  const high = (local: number): void => {
-    code.get(local).i64(32n).op(I64.shr);
-  };
-  // 2 = a0*b0, 3 = a1*b0 + (2 >> 32), 4 = a0*b1 + (3 & mask); result = a1*b1 + (3 >> 32) + (4 >>
-  // 32)
-  low(0);
-  low(1);
-  code.op(I64.mul).set(2);
-  high(0);
-  low(1);
-  code.op(I64.mul);
-  high(2);
-  code.op(I64.add).set(3);
-  low(0);
-  high(1);
-  code.op(I64.mul);
-  low(3);
-  code.op(I64.add).set(4);
-  high(0);
-  high(1);
-  code.op(I64.mul);
-  high(3);
-  code.op(I64.add);
-  high(4);
-  code.op(I64.add);
-}
-
-/** x / 0 gives `zero`; for signed, x / -1 avoids the one quotient that traps. */
-function division(opcode: number, signed: boolean, remainder: boolean): WasmFunction {
-  return binary(0, (code) => {
-    code.get(1).op(I64.eqz).if();
-    if (remainder) code.get(0);
-    else code.i64(0n);
-    code.return().end();
-    if (signed) {
-      code.get(1).i64(-1n).op(I64.eq).if();
-      if (remainder) code.i64(0n);
-      else code.i64(0n).get(0).op(I64.sub);
-      code.return().end();
-    }
-    code.get(0).get(1).op(opcode);
-  });
 }
 
 /**
@@ -312,16 +262,28 @@ function reverseInBytes(): WasmFunction {
   return { parameters: ['i64'], results: ['i64'], locals: [], code };
 }
 
+/** The function of what is mostly written where it is used. */
+const madeOf = (name: InlinedName): WasmFunction =>
+  binary(INLINED_LOCALS, (code) => {
+    INLINED[name]({
+      code,
+      push: (operand) => {
+        code.get(operand);
+      },
+      local: (index) => 2 + index,
+    });
+  });
+
 type IndexOf = (name: FunctionName) => number;
 
 /** How each function is made but those of floating point. */
 const BUILDERS: Readonly<Record<Exclude<FunctionName, FloatFunction>, (indexOf: IndexOf) => WasmFunction>> = {
-  mulhu: () => binary(3, highProduct),
-  mulhs: () => binary(3, signedHighProduct),
-  divs: () => division(I64.divs, true, false),
-  divu: () => division(I64.divu, false, false),
-  rems: () => division(I64.rems, true, true),
-  remu: () => division(I64.remu, false, true),
+  mulhu: () => madeOf('mulhu'),
+  mulhs: () => madeOf('mulhs'),
+  divs: () => madeOf('divs'),
+  divu: () => madeOf('divu'),
+  rems: () => madeOf('rems'),
+  remu: () => madeOf('remu'),
   sarlost: () => binary(0, lostBits),
   pdep: () => bitField(true),
   pext: () => bitField(false),
@@ -344,13 +306,6 @@ const BUILDERS: Readonly<Record<Exclude<FunctionName, FloatFunction>, (indexOf: 
   crc32c: () => crcSteps(0x82f6_3b78n),
   reverseinbytes: () => reverseInBytes(),
 };
-
-/** signed = unsigned - (a < 0 ? b : 0) - (b < 0 ? a : 0) */
-function signedHighProduct(code: Code): void {
-  highProduct(code);
-  code.get(0).i64(63n).op(I64.sar).get(1).op(I64.and).op(I64.sub);
-  code.get(1).i64(63n).op(I64.sar).get(0).op(I64.and).op(I64.sub);
-}
 
 /** A shift to the right of a negative number loses bits that are set. */
 function lostBits(code: Code): void {

@@ -66,6 +66,7 @@ export class RegionCode {
   /** These locals. Each costs an engine something at each branch, so a slot keeps its own. */
   private readonly doubleLocals = new Map<number, number>();
   private readonly scratches = new Map<ValueType, number>();
+  private readonly spares: number[] = [];
   readonly fuel = FUEL;
   /** Where an indirect branch goes, or where the code stops. */
   readonly target: number;
@@ -92,6 +93,11 @@ export class RegionCode {
       this.scratches.set(type, local);
     }
     return local;
+  }
+
+  /** Several such locals for integers. */
+  spare(index: number): number {
+    return (this.spares[index] ??= this.local('i64'));
   }
 
   slotLocal(slot: number): number {
