@@ -1304,6 +1304,14 @@ export const breakages: readonly Breakage[] = [
     named: 'divs',
   },
   {
+    name: 'compiled tier: what a block leaves to the next one to pay is paid twice',
+    file: 'emulator/block-code.js',
+    find: 'if (!this.place.leavesDebt(edge.block, this.debt))',
+    replace: 'this.place.leavesDebt(edge.block, this.debt);',
+    test: 'emulator-tier1',
+    named: 'random programs in step on both tiers',
+  },
+  {
     name: 'compiled tier: instructions behind an exit are paid',
     file: 'emulator/block-code.js',
     find: 'instructions[op.at], instructions.length - op.at',

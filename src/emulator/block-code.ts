@@ -30,6 +30,10 @@ export interface BlockPlace {
   readonly kinds: RecordKinds;
   /** Fuel that is needed from here on where the region can be begun here; null where it cannot. */
   readonly cost: number | null;
+  /** Instructions on the only way here that are not paid yet. */
+  readonly owed: number;
+  /** Leaves what is owed to a block to which no other way leads; false where that cannot be. */
+  readonly leavesDebt: (block: number, debt: number) => boolean;
   /** To those successors that are in the region, in their order. */
   readonly edges: readonly GraphEdge[];
   /** Goes along an edge; nothing behind is reached. */
@@ -70,13 +74,15 @@ export class BlockCode {
   /** What is known of condition records there. */
   private readonly kinds: Map<number, AnyKind>;
   private nextEdge = 0;
+  /** Instructions that are not paid, those of the block among them. */
+  private debt: number;
   /** The op just before. */
   private previous: Op | null = null;
   private nextSuccessor = 0;
   /** The places at which the code may stop, by what is dirty there. */
   private readonly levels: SlotSet[] = [];
   private readonly levelOf = new Map<Op, number>();
-  private exit: ReturnType<RegionCode['openExits']> = () => undefined;
+  private leave: ReturnType<RegionCode['openExits']> = () => undefined;
   /** Accesses that each instruction has made. */
   private readonly ordinals = new Map<number, number>();
 
@@ -90,6 +96,7 @@ export class BlockCode {
     this.instructions = place.block.block.instructions;
     this.groups = groupAccesses(context, place.block.ops, this.instructions);
     this.registers = context.slots.firstTemporary;
+    this.debt = place.owed + this.instructions.length;
     this.dirty = place.dirty.copy();
     this.resident = place.resident.copy();
     this.kinds = new Map(place.kinds);
@@ -103,8 +110,8 @@ export class BlockCode {
     this.findExits(final !== null);
     this.region.beginBlock();
     const done = levels.length > 0 && !final ? code.block() : 0;
-    this.exit = this.region.openExits(levels);
-    this.payFuel();
+    this.leave = this.region.openExits(levels);
+    this.askFuel();
     for (const op of ops) {
       readsOf(op, this.need);
       // What is written under a condition is what it was otherwise.
@@ -156,16 +163,23 @@ export class BlockCode {
     if (stopsAtEnd) exitHere();
   }
 
-  private payFuel(): void {
+  private askFuel(): void {
     const { code, region } = this;
     const { cost, block } = this.place;
-    if (cost !== null) {
-      code.get(region.fuel).i32(cost).op(I32.lt).if();
-      this.exit(0, 'fuel', block.block.address, 0);
-      code.end();
-    }
-    const count = this.instructions.length;
-    if (count > 0) code.get(region.fuel).i32(count).op(I32.sub).set(region.fuel);
+    if (cost === null) return;
+    code.get(region.fuel).i32(cost).op(I32.lt).if();
+    this.exit(0, 'fuel', block.block.address, this.debt);
+    code.end();
+  }
+
+  /** Pays what was executed so far. */
+  private pay(): void {
+    if (this.debt > 0) this.code.get(this.region.fuel).i32(this.debt).op(I32.sub).set(this.region.fuel);
+  }
+
+  /** Stops with so many instructions that were not executed. */
+  private exit(level: number, reason: StopName, place: Address, refund: number): void {
+    this.leave(level, reason, place, refund - this.debt);
   }
 
   /** Stops before the instruction of `op`, when the i32 on the stack is not 0. */
@@ -191,6 +205,7 @@ export class BlockCode {
     const there = this.place.begin(edge.block);
     region.storeSlots(this.dirty.without(there.resident).common(there.live).slots());
     region.loadSlots(there.resident.without(resident));
+    if (!this.place.leavesDebt(edge.block, this.debt)) this.pay();
     this.place.follow(edge);
   }
 
@@ -383,7 +398,10 @@ export class BlockCode {
   private goOn(address: Address): void {
     const { successors } = this.place.block;
     if (successors[this.nextSuccessor++]! >= 0) this.follow(this.place.edges[this.nextEdge++]!);
-    else this.region.leaveFor(address, this.dirty);
+    else {
+      this.pay();
+      this.region.leaveFor(address, this.dirty);
+    }
   }
 
   /**
@@ -419,6 +437,7 @@ export class BlockCode {
         break;
       case 'calli':
         this.chooseTarget(terminator);
+        this.pay();
         region.storeForCall(this.dirty);
         code.get(region.target);
         region.pushHanded();
@@ -427,6 +446,7 @@ export class BlockCode {
         break;
       case 'ret':
         this.chooseTarget(terminator);
+        this.pay();
         region.storeSlots(this.dirty.slots());
         region.storeFuel();
         // An address may look like a stop.
@@ -473,6 +493,7 @@ export class BlockCode {
       this.goOn(pc);
       return;
     }
+    this.pay();
     region.storeForCall(this.dirty);
     const member = region.context.memberIndex(pc);
     if (member === null) region.storePlace(pc);
@@ -487,6 +508,7 @@ export class BlockCode {
     const { code, region } = this;
     const { target } = region;
     this.chooseTarget(terminator);
+    this.pay();
     region.storeForCall(this.dirty);
     code.i32(0).i64(this.instructions.at(-1)!).memory([I64.store], CONTROL.site);
     code.get(target);
@@ -505,6 +527,7 @@ export class BlockCode {
     region.returnResult();
     code.end();
     region.takePointer();
+    this.debt = 0;
     this.dirty = new SlotSet(this.registers);
     this.resident = new SlotSet(this.registers);
     this.goOn(ret);

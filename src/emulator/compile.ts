@@ -12,10 +12,11 @@
  * stands to the control block and returns a stop. All frames of the calling regions return too, for
  * a stop returns to none of them. Tier 0 or TypeScript goes on at that very instruction.
  *
- * **Fuel** is a local that each block lowers by its instructions. It is looked at where the region
- * can be begun (which every loop contains): the code stops unless there is enough for the longest
- * way to the next such place. So it never becomes negative, counts are exact, and tier 0 executes
- * the last few instructions of a budget.
+ * **Fuel** is a local that blocks lower by their instructions, one for all of those in front of it
+ * to which one way leads. It is looked at where the region can be begun (which every loop
+ * contains): the code stops unless there is enough for the longest way to the next such place. So
+ * it never becomes negative, counts are exact, and tier 0 executes the last few instructions of a
+ * budget.
  *
  * **Calls** that go on in no copy of the callee (`regions.ts`) store everything but what is handed
  * on in registers of the host (`region-frames.ts`), and call the callee: directly where it is made
@@ -33,14 +34,14 @@
  */
 import { BlockCode } from './block-code.js';
 import { I32 } from '../machine/ir.js';
-import { RegionCode } from './region-code.js';
+import { MOST_OWED, RegionCode } from './region-code.js';
 import type { CompileContext } from './region-code.js';
 import { REGION, SELECT, STACK, STOP } from './region-frames.js';
 import { costsOf, flowOf, readsOf, writesOf } from './region-flow.js';
 import type { Flow } from './region-flow.js';
 import { kindsOf } from './record-kinds.js';
 import type { RecordKinds } from './record-kinds.js';
-import { buildGraph, structureOf } from './region-graph.js';
+import { buildGraph, reachedOnce, structureOf } from './region-graph.js';
 import type { GraphEdge, RegionGraph, Structure } from './region-graph.js';
 import { residenceOf } from './residence.js';
 import type { Region } from './regions.js';
@@ -60,6 +61,10 @@ export class RegionCompiler {
   private readonly labels = new Map<number, number>();
   private readonly loopLabels = new Map<number, number>();
   private readonly entries: ReadonlySet<number>;
+  /** Blocks to which one other block leads, and nothing else. */
+  private readonly only: ReadonlySet<number>;
+  /** What blocks have left to them to pay, instructions. */
+  private readonly owed = new Map<number, number>();
   /** Stack that the function needs, bytes; filled in when the number of locals is known. */
   frameBytes = 0;
 
@@ -80,6 +85,7 @@ export class RegionCompiler {
       residenceOf({ region, slots, effects, live, dirty, order, depths: this.graph.depths }, pointer.slot),
     );
     this.entries = new Set(region.entries);
+    this.only = reachedOnce(this.graph);
   }
 
   /** Compiles the region. */
@@ -255,6 +261,13 @@ export class RegionCompiler {
       dirty: flow.dirty[index]!,
       kinds: this.kinds[index]!,
       cost: this.entries.has(index) ? this.costs[index]! : null,
+      owed: this.owed.get(index) ?? 0,
+      leavesDebt: (to, debt) => {
+        // Blocks of a region have 12,000 ops.
+        if (!this.only.has(to) || debt > MOST_OWED / 2) return false;
+        this.owed.set(to, debt);
+        return true;
+      },
       edges: this.graph.nodes[node]!.edges,
       follow: (edge) => {
         this.follow(node, edge);

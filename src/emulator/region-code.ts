@@ -51,6 +51,9 @@ export interface CompileContext {
 
 export type StackPointer = NonNullable<Lifter['stackPointer']>;
 
+/** More than what may be owed where a block stops. */
+export const MOST_OWED = 0x8000;
+
 const LOAD: Readonly<Record<SlotType, readonly number[]>> = { i64: [I64.load], f64: [F64.load], v128: V128.load };
 const STORE: Readonly<Record<SlotType, readonly number[]>> = { i64: [I64.store], f64: [F64.store], v128: V128.store };
 
@@ -187,7 +190,7 @@ export class RegionCode {
     const labels = levels.map(() => code.block());
     return (level, reason, place, refund) => {
       code.i64(place).set(this.target);
-      code.i32((-STOP[reason] << 8) | refund).set(this.narrow);
+      code.i32((-STOP[reason] << 16) | (MOST_OWED + refund)).set(this.narrow);
       code.br(labels[level]!);
     };
   }
@@ -199,9 +202,10 @@ export class RegionCode {
       const before = levels[level - 1];
       this.storeSlots(levels[level]!.slots().filter((slot) => before?.has(slot) !== true));
     }
-    code.i32(0).get(this.fuel).get(this.narrow).i32(0xff).op(I32.and).op(I32.add).memory([I32.store], CONTROL.fuel);
+    code.i32(0).get(this.fuel).get(this.narrow).i32(0xffff).op(I32.and).op(I32.add);
+    code.i32(MOST_OWED).op(I32.sub).memory([I32.store], CONTROL.fuel);
     code.i32(0).get(this.target).memory([I64.store], CONTROL.place);
-    code.i64(0n).get(this.narrow).i32(8).op(I32.shr).op(I64.extendU).op(I64.sub);
+    code.i64(0n).get(this.narrow).i32(16).op(I32.shr).op(I64.extendU).op(I64.sub);
     this.returnResult();
   }
 

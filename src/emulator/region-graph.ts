@@ -53,6 +53,15 @@ export function buildGraph(region: Region): RegionGraph {
   return new GraphBuilder(region).build();
 }
 
+/** Blocks to which one edge leads, from another block. */
+export function reachedOnce({ nodes }: RegionGraph): ReadonlySet<number> {
+  const counts = new Map<number, number>();
+  for (const { kind, edges } of nodes) {
+    for (const { node } of edges) counts.set(node, (counts.get(node) ?? 0) + (kind === 'block' ? 1 : 2));
+  }
+  return new Set([...nodes.keys()].filter((node) => nodes[node]!.kind === 'block' && counts.get(node) === 1));
+}
+
 /** The ways into a loop from outside. */
 interface Entrances {
   /** Blocks that other blocks lead to. */
