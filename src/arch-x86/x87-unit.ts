@@ -6,7 +6,7 @@
  * Source: Intel SDM volume 1, chapter 8.
  */
 import {
-  add, bitLength, convert, divide, fromInteger, multiply, subtract, EXTENDED, format, pack, unpack,
+  add, bitLength, convert, divide, fromInteger, multiply, subtract, BINARY32, BINARY64, EXTENDED, format, pack, unpack,
 } from '../float/index.js'; // prettier-ignore
 import type { Environment, Format, Result, Rounding } from '../float/index.js';
 import { defaultNan, flagsOf, isNan, isSubnormal } from './float.js';
@@ -84,8 +84,34 @@ export function extendedOf(bits: bigint): Extended {
   return ((bits & EXTENDED.signBit) << 1n) | (exponent << 64n) | integer | (bits & EXTENDED.fractionMask);
 }
 
+/** A normal number of memory becomes one of 80 bits: its magnitude is shifted, and this added. */
+interface Widening {
+  readonly shift: bigint;
+  readonly bias: bigint;
+}
+const wideningOf = (of: Format): Widening => ({
+  shift: BigInt(EXTENDED.fractionBits - of.fractionBits),
+  bias: BigInt((1 << (EXTENDED.exponentBits - 1)) - (1 << (of.exponentBits - 1))) << BigInt(EXTENDED.fractionBits),
+});
+const WIDENINGS: ReadonlyMap<Format, Widening> = new Map([BINARY32, BINARY64].map((of) => [of, wideningOf(of)]));
+
+/** What most numbers of memory are; null: not a normal one. */
+export function normalWidened(of: Format, bits: bigint): Source | null {
+  const widening = WIDENINGS.get(of);
+  const magnitude = bits & (of.signBit - 1n);
+  if (!widening || magnitude <= of.fractionMask || magnitude >= of.infinity) return null;
+  const sign = (bits & of.signBit) === 0n ? 0n : EXTENDED.signBit;
+  return {
+    bits: sign | ((magnitude << widening.shift) + widening.bias),
+    isDenormal: false,
+    isUnsupported: false,
+  };
+}
+
 /** A number of memory; a signalling NaN stays one. */
 export function widened(of: Format, bits: bigint): Source {
+  const normal = normalWidened(of, bits);
+  if (normal) return normal;
   const isDenormal = isSubnormal(of, bits);
   const sign = (bits & of.signBit) === 0n ? 0n : EXTENDED.signBit;
   const wide = isNan(of, bits)

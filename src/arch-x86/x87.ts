@@ -17,7 +17,7 @@ import { defaultNan, flagsOf, isNan, isSubnormal } from './float.js';
 import { angle, arcTangent, extract, logarithm, logarithmOfMore, power, remainder, scale } from './x87-functions.js';
 import {
   CODE, CODES, EXCEPTIONS, exponentOf, extendedOf, FLAG, INDEFINITE, INFINITE, INTEGER_BIT,
-  integerSource, SIGN, sourceOf, widened, X87_PENDING, X87Unit,
+  integerSource, normalWidened, SIGN, sourceOf, widened, X87_PENDING, X87Unit,
 } from './x87-unit.js'; // prettier-ignore
 import type { Source } from './x87-unit.js';
 
@@ -85,6 +85,11 @@ export class X87 extends X87Unit {
 
   /** A denormal number is noted and pushed, whether that is masked or not. */
   private load(of: Format, bits: bigint): void {
+    const normal = normalWidened(of, bits);
+    if (normal) {
+      this.push({ value: extendedOf(normal.bits), flags: 0, up: false });
+      return;
+    }
     const source = widened(of, bits);
     const { value, flags } = this.compute((to, env, [a]) => convert(to, to, env, a!), [source]);
     const isFull = !this.isEmpty(7);
