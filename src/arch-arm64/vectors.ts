@@ -32,7 +32,7 @@ export interface VectorSlots {
 
 export const ADD = ['vadd8', 'vadd16', 'vadd32', 'vadd64'] as const;
 export const SUB = ['vsub8', 'vsub16', 'vsub32', 'vsub64'] as const;
-export const EQUAL = ['veq8', 'veq16', 'veq32', 'veq64'] as const;
+const EQUAL = ['veq8', 'veq16', 'veq32', 'veq64'] as const;
 const GREATER = ['vgt8', 'vgt16', 'vgt32', 'vgt64'] as const;
 /** Extremes, of elements up to 4 bytes. */
 export const EXTREMES = {
