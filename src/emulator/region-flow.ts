@@ -20,12 +20,12 @@ export class SlotSet {
     this.words[slot >>> 5]! |= 1 << (slot & 31);
   }
 
-  /** Adds all of `other`; true when that changed anything. */
-  addAll(other: SlotSet): boolean {
+  /** Adds all of `other`, of those in `among`; true when that changed anything. */
+  addAll(other: SlotSet, among: SlotSet | null = null): boolean {
     let changed = false;
     for (let i = 0; i < this.words.length; i++) {
       const now = this.words[i]!;
-      const then = (now | other.words[i]!) >>> 0;
+      const then = (now | (among ? other.words[i]! & among.words[i]! : other.words[i]!)) >>> 0;
       if (then !== now) {
         this.words[i] = then;
         changed = true;
@@ -209,7 +209,7 @@ function dirtyOf(
       out.addAll(defined[index]!);
       for (const to of keeping(each)) {
         if (to < 0) continue;
-        if (dirty[to]!.addAll(resident ? out.common(resident[to]!) : out)) changed = true;
+        if (dirty[to]!.addAll(out, resident?.[to] ?? null)) changed = true;
       }
     });
   }

@@ -72,6 +72,18 @@ function distancesOf({ region, slots, effects, order, depths }: ResidenceFacts):
   return all;
 }
 
+/** What is in all of some sets, and in one of them at least; nothing where there are none. */
+function joined([first, ...others]: readonly SlotSet[]): readonly [all?: SlotSet, some?: SlotSet] {
+  if (!first) return [];
+  let all = first;
+  const some = first.copy();
+  for (const each of others) {
+    all = all.common(each);
+    some.addAll(each);
+  }
+  return [all, some];
+}
+
 /** What is in locals where each block begins. */
 export function residenceOf(facts: ResidenceFacts, pointer: number): readonly SlotSet[] {
   const { region, slots, effects, live, dirty, order } = facts;
@@ -81,27 +93,31 @@ export function residenceOf(facts: ResidenceFacts, pointer: number): readonly Sl
   const before: number[][] = blocks.map(() => []);
   const place = new Map(order.map((index, at) => [index, at]));
   for (const index of order) for (const to of keeping(blocks[index]!)) if (to >= 0) before[to]!.push(index);
-  const writtenBehind = (index: number, slot: number): boolean =>
-    !returnsHere(blocks[index]!) && (effects.defined[index]!.has(slot) || dirty[index]!.has(slot));
+  const written = (index: number): SlotSet => {
+    if (returnsHere(blocks[index]!)) return nothing;
+    const out = dirty[index]!.copy();
+    out.addAll(effects.defined[index]!);
+    return out;
+  };
+  const [nothing] = emptySets(1, registers) as [SlotSet];
   const here = emptySets(blocks.length, registers);
   const behind = emptySets(blocks.length, registers);
   for (const index of order) {
     const distance = distances[index]!;
-    const isBack = (each: number): boolean => place.get(each)! >= place.get(index)!;
-    const done = before[index]!.filter((each) => !isBack(each));
-    const back = before[index]!.filter(isBack);
+    const [done, back]: [number[], number[]] = [[], []];
+    for (const each of before[index]!) (place.get(each)! < place.get(index)! ? done : back).push(each);
     const isHeader = back.length > 0;
+    const [inAll, inSome] = joined(done.map((each) => behind[each]!));
+    const [isWritten] = joined(isHeader ? back.map((each) => written(each)) : []);
     const left = { ...MOST };
     const wanted: number[] = [];
     for (const slot of live[index]!.slots()) {
       const next = distance[slot]!;
-      const count = done.filter((each) => behind[each]!.has(slot)).length;
       if (isHeader) {
         if (next < OUT_OF_LOOP) wanted.push(slot);
-        else if (back.every((each) => writtenBehind(each, slot))) here[index]!.add(slot);
-      } else if (count === 0) continue;
-      else if (count === done.length && next >= OUT_OF_LOOP) here[index]!.add(slot);
-      else if (count === done.length || next < SOON) wanted.push(slot);
+        else if (isWritten?.has(slot) === true) here[index]!.add(slot);
+      } else if (inAll?.has(slot) === true && next >= OUT_OF_LOOP) here[index]!.add(slot);
+      else if (inAll?.has(slot) === true || (inSome?.has(slot) === true && next < SOON)) wanted.push(slot);
     }
     wanted.sort((a, b) => distance[a]! - distance[b]!);
     for (const slot of wanted) {
