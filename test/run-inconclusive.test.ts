@@ -211,7 +211,7 @@ static __attribute__((noinline)) int inner(char how) {
   case 'd': return (int)-sys(__NR_fcntl, 1L, 1024L, 0L);
   case 'l': return (int)-sys(__NR_prlimit64, 0L, 3L, space, 0L);
   case 'n': return (int)-sys(5000L);
-  case 'k': sys(__NR_kill, sys(__NR_getpid), 19L); return 1;
+  case 'k': sys(__NR_prctl, 26L, 1L); return 1;
   case 'm': return *(volatile int *)16;
   case 'g': *(word *)space = 0x1234; sys(__NR_rt_sigaction, 11L, space, 0L, 8L); return *(volatile int *)16;
   case 'q': *(word *)space = 0x1234; sys(__NR_rt_sigaction, 4L, space, 0L, 8L); ILLEGAL; return 1;
@@ -237,7 +237,7 @@ const RAW_CASES: readonly (readonly [how: string, what: string, why: RegExp])[] 
   ['u', 'system call unlinkat', /EROFS/],
   ['d', 'system call fcntl', /^commands beside/],
   ['l', 'system call prlimit64', /^lower limits/],
-  ['k', 'system call kill', /stop a process/],
+  ['k', 'system call prctl', /^codes beside/],
 ];
 
 const RAW_TARGETS: readonly PpcTarget[] = [...TARGETS, X86_TARGETS[0]!, RISCV_TARGETS[0]!, ARM64_TARGETS[0]!];
