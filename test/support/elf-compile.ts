@@ -4,9 +4,9 @@
  * compare readers: what the code does is not of interest.
  */
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { spawnSync } from './spawn.js';
 import { ALL_SHAPES, shapeName, smallObject } from './elf-builder.js';
 import { tool } from './tools.js';
@@ -86,6 +86,24 @@ export interface CompiledFile {
 const folder = join(tmpdir(), `elftrace-test-${userInfo().uid}`);
 
 /**
+ * What `write` makes in a folder that no other test writes to is at `path` from then on, unless
+ * another one was faster: test files are threads of one process. What was there is never replaced,
+ * since compilers write names of folders into objects.
+ */
+function placed(path: string, write: (own: string) => boolean): boolean {
+  const own = mkdtempSync(join(folder, 'own-'));
+  const made = join(own, basename(path));
+  const isMade = write(made);
+  try {
+    if (isMade) linkSync(made, path);
+  } catch (error) {
+    if (!existsSync(path)) throw error;
+  }
+  rmSync(own, { recursive: true });
+  return isMade;
+}
+
+/**
  * Runs `command` with `{in}` and `{out}` replaced, unless its result is already there. Null when
  * the tool is missing or refuses (an option that this version does not have).
  */
@@ -100,20 +118,13 @@ export function make(
   const key = createHash('sha256').update(JSON.stringify(command)).update(input).digest('hex').slice(0, 20);
   const out = join(folder, `${name}-${key}`);
   if (existsSync(out)) return out;
-  const own = `${out}.${process.pid}`;
-  const source = `${own}${extension}`;
-  writeFileSync(source, input);
-  const result = spawnSync(
-    command[0]!,
-    command.slice(1).map((word) => word.replace('{in}', source).replace('{out}', `${own}.out`)),
-  );
-  rmSync(source, { force: true });
-  if (result.status !== 0 || !existsSync(`${own}.out`)) {
-    rmSync(`${own}.out`, { force: true });
-    return null;
-  }
-  renameSync(`${own}.out`, out);
-  return out;
+  const isMade = placed(out, (own) => {
+    const source = `${own}${extension}`;
+    writeFileSync(source, input);
+    const words = command.slice(1).map((word) => word.replace('{in}', source).replace('{out}', own));
+    return spawnSync(command[0]!, words).status === 0 && existsSync(own);
+  });
+  return isMade ? out : null;
 }
 
 /** Puts bytes into a file of the temporary folder, for tools that want a path. */
@@ -121,10 +132,11 @@ export function keep(name: string, bytes: Uint8Array): string {
   mkdirSync(folder, { recursive: true });
   const key = createHash('sha256').update(bytes).digest('hex').slice(0, 20);
   const path = join(folder, `${name.replace(/\W+/g, '-')}-${key}`);
-  if (!existsSync(path)) {
-    writeFileSync(`${path}.${process.pid}`, bytes);
-    renameSync(`${path}.${process.pid}`, path);
-  }
+  if (existsSync(path)) return path;
+  placed(path, (own) => {
+    writeFileSync(own, bytes);
+    return true;
+  });
   return path;
 }
 
