@@ -521,13 +521,17 @@ export class Signals {
       if (signal === undefined || !stopsProcesses(signal) || this.isCaught(signal)) return false;
       this.take(bit(signal));
       if (signal !== SIGSTOP && !this.options.mayStop()) continue;
-      const isKilled = [this.shared, ...this.threads.map(({ pending }) => pending)].some((list) => list.some((each) => each.signal === SIGNAL.KILL)); // prettier-ignore
-      if (isKilled) return false;
+      if (this.isPendingAnywhere(SIGNAL.KILL)) return false;
       for (const thread of this.threads) thread.waiting &&= interruptedByStop(thread.waiting);
       this.halt.signal = signal;
       this.tell({ kind: 'stopped', signal });
       return true;
     }
+  }
+
+  private isPendingAnywhere(signal: number): boolean {
+    const lists = [this.shared, ...this.threads.map(({ pending }) => pending)];
+    return lists.some((list) => list.some((each) => each.signal === signal));
   }
 
   /** Enters the handlers of all pending signals; one that stops the process is the last for now. */

@@ -118,7 +118,8 @@ class Terminal {
     const { identity, signals } = this.users.current;
     if (!this.isOwn || this.foreground === null || identity.group === this.foreground) return null;
     if (signals.holds(signal)) return signal === SIGTTIN ? 'EIO' : null;
-    if (isOrphaned(identity, this.users.guests.map((each) => each.identity))) return 'EIO'; // prettier-ignore
+    const identities = this.users.guests.map((each) => each.identity);
+    if (isOrphaned(identity, identities)) return 'EIO';
     this.signal(identity.group, signal);
     this.users.current.restarts();
     return 'EINTR';

@@ -402,7 +402,8 @@ export class World implements Tasks, ProcessWorld {
 
   tellParent({ identity }: Guest, change: ChildChange): void {
     const to = this.guests.find((each) => each.identity.id === identity.parent);
-    if (to?.signals.hearsOfHalts === true) to.signals.post(SIGCHLD, this.childInfo(to, SIGCHLD, identity.id, change), null); // prettier-ignore
+    if (to?.signals.hearsOfHalts !== true) return;
+    to.signals.post(SIGCHLD, this.childInfo(to, SIGCHLD, identity.id, change), null);
   }
 
   /**
