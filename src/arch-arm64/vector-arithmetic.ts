@@ -164,7 +164,10 @@ const SIGNS = [['s', true], ['u', false]] as const; // prettier-ignore
 // ----------------------------------------------------------------- elements of twice the size
 
 for (const [sign, signed] of SIGNS) {
-  for (const [name, names] of [['add', ADD], ['sub', SUB]] as const) {
+  for (const [name, names] of [
+    ['add', ADD],
+    ['sub', SUB],
+  ] as const) {
     ROWS.set(`${sign}${name}l`, (v) => {
       const [a, c] = ['vn', 'vm'].map((field) => v.widened(v.register(field), signed));
       return v.finishWide(v.op(names[v.size + 1]!, a!, c!));
@@ -173,14 +176,21 @@ for (const [sign, signed] of SIGNS) {
       v.finishWide(v.op(names[v.size + 1]!, v.register('vln'), v.widened(v.register('vm'), signed))),
     );
   }
-  for (const [name, names] of [['mull', null], ['mlal', ADD], ['mlsl', SUB]] as const) {
+  for (const [name, names] of [
+    ['mull', null],
+    ['mlal', ADD],
+    ['mlsl', SUB],
+  ] as const) {
     const emit: Emit = (v) => {
       const product = v.product(v.register('vn'), v.second(), signed);
       return v.finishWide(names ? v.op(names[v.size + 1]!, v.register('vld'), product) : product);
     };
     ROWS.set(`${sign}${name}`, emit).set(`${sign}${name}-e`, emit);
   }
-  for (const [name, accumulates] of [['abdl', false], ['abal', true]] as const) {
+  for (const [name, accumulates] of [
+    ['abdl', false],
+    ['abal', true],
+  ] as const) {
     ROWS.set(`${sign}${name}`, (v) => {
       const wide = (v.size + 1) as Size;
       const [a, c] = ['vn', 'vm'].map((field) => v.widened(v.register(field), signed));
@@ -188,12 +198,15 @@ for (const [sign, signed] of SIGNS) {
       return v.finishWide(accumulates ? v.op(ADD[wide], v.register('vld'), distance) : distance);
     });
   }
-} // prettier-ignore
+}
 
 // ------------------------------------------------------------------------- elements of one size
 
 for (const [sign, signed] of SIGNS) {
-  for (const [name, accumulates] of [['abd', false], ['aba', true]] as const) {
+  for (const [name, accumulates] of [
+    ['abd', false],
+    ['aba', true],
+  ] as const) {
     ROWS.set(`${sign}${name}`, (v) => {
       const distance = v.distance(v.register('vn'), v.register('vm'), v.size, signed);
       return v.finish(accumulates ? v.op(ADD[v.size], v.register('vd'), distance) : distance);
@@ -212,13 +225,16 @@ for (const [sign, signed] of SIGNS) {
   halving('hadd', (v, a, c) => v.op('and128', a, c), 'half');
   halving('hsub', (v, a, c) => v.op('andnot128', c, a), 'half');
   halving('rhadd', (v, a, c) => v.op('or128', a, c), 'rest');
-  for (const [name, accumulates] of [['rshr', false], ['rsra', true]] as const) {
+  for (const [name, accumulates] of [
+    ['rshr', false],
+    ['rsra', true],
+  ] as const) {
     ROWS.set(`${sign}${name}`, (v) => {
       const value = v.rounded(v.register('vn'), v.size, 2 * bitsOf(v.size) - v.f.n('shiftimm'), signed);
       return v.finish(accumulates ? v.op(ADD[v.size], v.register('vd'), value) : value);
     });
   }
-} // prettier-ignore
+}
 ROWS.set('sli', (v) => {
   const count = v.f.n('shiftimm') - bitsOf(v.size);
   const kept = v.op('and128', v.register('vd'), v.each((1n << BigInt(count)) - 1n, v.size));
@@ -310,9 +326,17 @@ const limited = (v: Arithmetic, value: Slot, from: boolean, to: boolean): true =
   v.lanes.halves(out, result, v.size, false);
   return v.finishNarrow(out);
 };
-for (const [name, from, to] of [['sqxtn', true, true], ['uqxtn', false, false], ['sqxtun', true, false]] as const)
-  ROWS.set(name, (v) => v.size < 2 && limited(v, v.register('vln'), from, to)); // prettier-ignore
-for (const [name, from, to] of [['sq', true, true], ['uq', false, false], ['sq', true, false]] as const) {
+for (const [name, from, to] of [
+  ['sqxtn', true, true],
+  ['uqxtn', false, false],
+  ['sqxtun', true, false],
+] as const)
+  ROWS.set(name, (v) => v.size < 2 && limited(v, v.register('vln'), from, to));
+for (const [name, from, to] of [
+  ['sq', true, true],
+  ['uq', false, false],
+  ['sq', true, false],
+] as const) {
   for (const rounds of [false, true]) {
     ROWS.set(`${name}${rounds ? 'r' : ''}shr${from && !to ? 'u' : ''}n`, (v) => {
       if (v.size >= 2) return false;
@@ -322,7 +346,7 @@ for (const [name, from, to] of [['sq', true, true], ['uq', false, false], ['sq',
       return limited(v, shift(v.register('vln'), wide, count, from), from, to);
     });
   }
-} // prettier-ignore
+}
 ROWS.set('rshrn', (v) => {
   const out = v.b.vectorTemp();
   const count = 2 * bitsOf(v.size) - v.f.n('shiftimm');
