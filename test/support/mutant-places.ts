@@ -17,8 +17,8 @@ const at = (
 export const placeArguments: readonly MutantArgument[] = [
   at(
     'still in its register',
-    'what is loaded from the frame is in the register from which it was stored, which no way there changes; ' +
-      'nor does what is called there',
+    'what is loaded from the frame is in the register from which it was ' +
+      'stored, which no way there changes; nor does what is called there',
     [
       'ppc32 record_event+1556 nop 8bac3c418999',
       'ppc32 record_event+1748 swap 8bac3c418999',
@@ -43,8 +43,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'not changed on this way',
-    'what is given back there was not changed yet: on this way the function has called nothing, and comes to ' +
-      'no instruction that changes it',
+    'what is given back there was not changed yet: on this way the function has ' +
+      'called nothing, and comes to no instruction that changes it',
     [
       'ppc32 ftrace_ops_list_func+132 nop 27ce2d847fe3',
       'ppc64-elfv2-le ftrace_ops_list_func+232 swap 71b783e0b250',
@@ -57,8 +57,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'scratch register',
-    'the register is dead where a function goes on: no caller passes anything in it, and frames that have not all ' +
-      'registers leave it out',
+    'the register is dead where a function goes on: no caller passes anything ' +
+      'in it, and frames that have not all registers leave it out',
     [
       'ppc64-elfv2-le ftrace_caller+304 nop 38754d611c47',
       'ppc64-elfv2-le ftrace_caller_end+52 nop 4a6e06296037',
@@ -74,8 +74,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'by way of the stub',
-    'where no callback names another place, the frame names the one where the stub goes on: to go there at once ' +
-      'and by way of the stub is the same',
+    'where no callback names another place, the frame names the one where the stub ' +
+      'goes on: to go there at once and by way of the stub is the same',
     [
       'ppc32 ftrace_call+8 nop 0c05855b19f1',
       'ppc32 ftrace_caller+196 immediate 21f5f2f84717',
@@ -85,8 +85,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'direct from the plain entry',
-    'ops of direct callers want all registers, so that a site with a direct caller calls the other entry: the ' +
-      'plain one never goes to a direct caller',
+    'ops of direct callers want all registers, so that a site with a direct caller ' +
+      'calls the other entry: the plain one never goes to a direct caller',
     ['ppc64-elfv2-le ftrace_caller+212 nop 38754d611c47', 'ppc64-elfv2-le ftrace_caller+212 immediate 38754d611c47'],
   ),
   at('a frame', 'entries of these conventions hand all callbacks a frame: it is never 0', [
@@ -117,14 +117,15 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'a return address',
-    'where no return is probed the word is 0, and so is no return address: the comparison that follows says so, ' +
-      'too',
+    'where no return is probed the word is 0, and so is no return ' +
+      'address: the comparison that follows says so, too',
     ['ppc64-elfv2-le ftrace_graph_func+152 swap ff731b62eb01', 'riscv64 ftrace_graph_func+112 swap fb6943659ef9'],
   ),
   at(
     'told already',
-    'entries of these conventions hand probes no site: no callback in front of the graph tracer takes a return, ' +
-      'and the return address that it finds is the parent that it is told',
+    'entries of these conventions hand probes no site: no callback in front of the graph ' +
+      'tracer takes a return, and the return address that it finds is the parent that it is ' +
+      'told',
     [
       'arm64 ftrace_graph_func+116 nop 578f65a06d90',
       'arm64 ftrace_graph_func+128 immediate 578f65a06d90',
@@ -137,8 +138,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ]),
   at(
     'behind the last block',
-    'the search through all blocks ends behind the last one only where none has the call: there the graph ' +
-      'tracer stops for good',
+    'the search through all blocks ends behind the last one only where ' +
+      'none has the call: there the graph tracer stops for good',
     [
       'ppc32 elftrace_graph_return+436 immediate fc5d6a8fd856',
       'ppc32 elftrace_graph_return+436 immediate b24c45f7755e',
@@ -149,8 +150,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'half of a word',
-    'the branch leads one byte too far, behind what makes an operation one of 64 bits: on a small number that of ' +
-      '32 does the same',
+    'the branch leads one byte too far, behind what makes an operation one ' +
+      'of 64 bits: on a small number that of 32 does the same',
     [
       'x86-64 elftrace_graph_return+68 immediate 915474e48d2e',
       'x86-64 elftrace_graph_return+210 immediate 915474e48d2e',
@@ -159,8 +160,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'another register',
-    'the call leads one byte too far, to where the function keeps another register in place of r14: its caller ' +
-      'reads r14 no more, and gives back the one of its own caller',
+    'the call leads one byte too far, to where the function keeps another register in place ' +
+      'of r14: its caller reads r14 no more, and gives back the one of its own caller',
     [
       'x86-64 elftrace_graph_return+267 immediate 018013922ec8',
       'x86-64 elftrace_graph_return+106 immediate e43aeb985a18',
@@ -174,8 +175,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'read again',
-    'of a call without users the users are looked at again behind its record, which changes no call: there are ' +
-      'none, and what is prepared for them nothing reads',
+    'of a call without users the users are looked at again behind its record, which ' +
+      'changes no call: there are none, and what is prepared for them nothing reads',
     [
       'ppc32 depart+272 swap 6a34e13a8775',
       'ppc32 depart+280 registers 6a34e13a8775',
@@ -186,14 +187,14 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'read again',
-    'of a call without users the code looks at the lowest bit of the address of a site in place of its users: it ' +
-      'is 0, and then the users are read',
+    'of a call without users the code looks at the lowest bit of the address of a ' +
+      'site in place of its users: it is 0, and then the users are read',
     ['arm64 pop+404 swap 156437b19362'],
   ),
   at(
     'read again',
-    'whether a user of the graph tracer has a callback is asked again behind that callback, which changes no ops: ' +
-      'it has one',
+    'whether a user of the graph tracer has a callback is asked again ' +
+      'behind that callback, which changes no ops: it has one',
     [
       'arm64 elftrace_graph_push+452 registers 310a2e651ca2',
       'arm64 elftrace_graph_push+452 registers 93753f9a726f',
@@ -210,8 +211,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ]),
   at(
     'no block',
-    'of a thread without a block the handler of hits reads no frame: it looks for one again, finds none, the frame ' +
-      'is put back, and no other callback is asked',
+    'of a thread without a block the handler of hits reads no frame: it looks for one ' +
+      'again, finds none, the frame is put back, and no other callback is asked',
     [
       'ppc32 elftrace_probe_ftrace+340 immediate 4c0dc2b7d858',
       'ppc64-elfv1 elftrace_probe_ftrace+380 nop 881e799d03c6',
@@ -225,7 +226,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'a free block',
-    'a block that is free says of no callback under way: it need be neither found nor taken, as the handler does so itself',
+    'a block that is free says of no callback under way: it need be ' +
+      'neither found nor taken, as the handler does so itself',
     [
       'ppc32 elftrace_probe_ftrace+180 immediate 4c0dc2b7d858',
       'ppc64-elfv1 elftrace_probe_ftrace+168 nop 881e799d03c6',
@@ -235,32 +237,33 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'all registers',
-    'whether there are all registers is asked of a frame that has them: ops that want all of them are called by ' +
-      'the entry that hands them on, and the list passes over them elsewhere',
+    'whether there are all registers is asked of a frame that has them: ops that want all of ' +
+      'them are called by the entry that hands them on, and the list passes over them elsewhere',
     ['ppc32 elftrace_probe_ftrace+32 nop 4c0dc2b7d858', 'x86-64 elftrace_probe_ftrace+39 nop 945d4ce40976'],
   ),
   at(
     'all registers',
-    'whether there are all registers is asked of a frame that has them: ops that want all of them are called by ' +
-      'the entry that hands them on, and the list passes over them elsewhere',
+    'whether there are all registers is asked of a frame that has them: ops that want all of ' +
+      'them are called by the entry that hands them on, and the list passes over them elsewhere',
     ['riscv64 ftrace_direct_func+84 nop 00932f08852c', 'riscv64 ftrace_direct_func+84 registers 7cf0fd75a0fd'],
     'idle',
   ),
   at(
     'all registers',
-    'in place of a word of the frame another one is asked whether it is 0, which has an address of code: it is not',
+    'in place of a word of the frame another one is asked whether ' +
+      'it is 0, which has an address of code: it is not',
     ['ppc64-elfv2-le ftrace_direct_func+40 immediate 68e2d37731e0'],
   ),
   at(
     'all registers',
-    'the branch asks what the comparison before this one said: whether there is a frame, which there is, as that has ' +
-      'all registers',
+    'the branch asks what the comparison before this one said: whether ' +
+      'there is a frame, which there is, as that has all registers',
     ['ppc32 ftrace_direct_func+36 registers 71a29a063035'],
   ),
   at(
     'no row',
-    'the branch asks what the comparison before this one said, whether there is a table: there is a frame, and without ' +
-      'a table there is nothing to find',
+    'the branch asks what the comparison before this one said, whether there is a ' +
+      'table: there is a frame, and without a table there is nothing to find',
     [
       'ppc64-elfv1 ftrace_direct_func+24 registers 01af7ce31f89',
       'ppc64-elfv2-le ftrace_direct_func+32 registers 68e2d37731e0',
@@ -268,14 +271,14 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'a fourth',
-    'a search in ascending numbers that looks at a fourth of what is left and not at the half looks at one that is ' +
-      'left, too: it finds the same',
+    'a search in ascending numbers that looks at a fourth of what is left and not ' +
+      'at the half looks at one that is left, too: it finds the same',
     ['arm64 elftrace_probe_ftrace+60 immediate 57b10832281b'],
   ),
   at(
     'looked at twice',
-    'a plain look in front of a load with a reservation, at whether callbacks run: none does where a function ' +
-      'returns, and the second look decides',
+    'a plain look in front of a load with a reservation, at whether callbacks run: ' +
+      'none does where a function returns, and the second look decides',
     ['arm64 elftrace_graph_return+64 immediate c52c3bf1432d'],
   ),
   at(
@@ -304,14 +307,14 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'set anew',
-    'where a text is behind a pointer, the look at the pointer sets the word, and where that look is left out, ' +
-      'nothing reads it',
+    'where a text is behind a pointer, the look at the pointer sets the ' +
+      'word, and where that look is left out, nothing reads it',
     ['ppc32 record_event+512 immediate 8bac3c418999', 'riscv64 record_event+504 immediate 6c65688b31aa'],
   ),
   at(
     'last of an argument',
-    'what is known of faults is read no more behind elements of memory: the next argument begins with a register or ' +
-      'a number, which sets it',
+    'what is known of faults is read no more behind elements of memory: the ' +
+      'next argument begins with a register or a number, which sets it',
     ['ppc32 record_event+608 nop 8bac3c418999', 'ppc32 record_event+1056 nop 8bac3c418999'],
   ),
   at('one size', 'registers in frames of this machine have 4 bytes each: no program of an event says another size', [
@@ -319,8 +322,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ]),
   at(
     'first of a program',
-    'a program of an event begins with a register or a number, which sets what is known of faults, and a value: what stands ' +
-      'there before nothing reads',
+    'a program of an event begins with a register or a number, which sets what is ' +
+      'known of faults, and a value: what stands there before nothing reads',
     [
       'ppc64-elfv1 record_event+12 nop 5d3eecc1f996',
       'ppc64-elfv1 record_event+136 immediate 5d3eecc1f996',
@@ -334,7 +337,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ]),
   at(
     'number of a thread',
-    'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by says nothing',
+    'the number is one of 32 bits: the upper half of what the ' +
+      'distance of two blocks is multiplied by says nothing',
     [
       'ppc64-elfv2-le elftrace_graph_push+64 registers 70cd02ddbdc3',
       'ppc64-elfv2-le elftrace_graph_push+64 registers dc22d30c24e7',
@@ -345,8 +349,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'stored already',
-    'the function that goes on here by a jump has stored the register in the same word of the stack, and given it ' +
-      'back: the word still has it',
+    'the function that goes on here by a jump has stored the register in the ' +
+      'same word of the stack, and given it back: the word still has it',
     [
       'ppc64-elfv2-le elftrace_graph_push+12 nop 3f299628ae32',
       'ppc64-elfv2-le elftrace_graph_push+20 nop 3f299628ae32',
@@ -356,8 +360,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'half of an address',
-    'the lower half of an address of code is read, with the upper one of flags, which is 0: code asks no more than ' +
-      'whether it is 0',
+    'the lower half of an address of code is read, with the upper one of ' +
+      'flags, which is 0: code asks no more than whether it is 0',
     ['ppc64-elfv1 depart+116 immediate ef1b0e1ab6d1'],
   ),
   at('set already', 'the word that an element of two bytes is read into is 0 before', [
@@ -380,13 +384,14 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'second way to the graph',
-    'images of g2 have the graph tracer as a callback: the second patched call stays two nops, and takes no arguments',
+    'images of g2 have the graph tracer as a callback: the second ' +
+      'patched call stays two nops, and takes no arguments',
     ['riscv64 ftrace_call+12 nop 5f54f9802b06'],
   ),
   at(
     'frame of the runtime',
-    'functions of the runtime that call no callback keep the link to the frame above for who unwinds: no code reads ' +
-      'it, and nothing unwinds there',
+    'functions of the runtime that call no callback keep the link to the frame ' +
+      'above for who unwinds: no code reads it, and nothing unwinds there',
     [
       'ppc64-elfv1 ftrace_regs_caller_end+536 registers efe26e71b12b',
       'ppc64-elfv2-be elftrace_graph_enter+36 registers cf84285a9bde',
@@ -394,8 +399,9 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'its own block',
-    'a function in the place of another one comes back in a thread that has its call in a block, and no block is given ' +
-      'back: none in front of that one is free, none is taken, and the last one is not passed',
+    'a function in the place of another one comes back in a thread that has ' +
+      'its call in a block, and no block is given back: none in front of that ' +
+      'one is free, none is taken, and the last one is not passed',
     [
       'ppc64-elfv2-be elftrace_side_pop+28 immediate f90e1b519a8d',
       'ppc64-elfv2-be elftrace_side_pop+40 registers f90e1b519a8d',
