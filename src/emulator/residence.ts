@@ -93,13 +93,13 @@ export function residenceOf(facts: ResidenceFacts, pointer: number): readonly Sl
   const before: number[][] = blocks.map(() => []);
   const place = new Map(order.map((index, at) => [index, at]));
   for (const index of order) for (const to of keeping(blocks[index]!)) if (to >= 0) before[to]!.push(index);
+  const [nothing] = emptySets(1, registers) as [SlotSet];
   const written = (index: number): SlotSet => {
     if (returnsHere(blocks[index]!)) return nothing;
     const out = dirty[index]!.copy();
     out.addAll(effects.defined[index]!);
     return out;
   };
-  const [nothing] = emptySets(1, registers) as [SlotSet];
   const here = emptySets(blocks.length, registers);
   const behind = emptySets(blocks.length, registers);
   for (const index of order) {
