@@ -12,6 +12,7 @@
 import { CONTROL } from './host.js';
 import type { HostMemory } from './host.js';
 import type { Block, Lifter, Op } from '../machine/ir.js';
+import type { Interpreter } from './interpreter.js';
 import type { KeptRegions } from './kept-regions.js';
 import type { GuestMemory } from './memory.js';
 import { ReachedCode } from './reached-code.js';
@@ -28,7 +29,7 @@ import type { PredictedAccess } from './region-windows.js';
 import { findRegion, MOST_WHOLE, PIECE } from './regions.js';
 import type { BlockSource, Region } from './regions.js';
 import { Spread } from './spread.js';
-import { Balance, Gains, lostIn, MOST_LOST, MOST_LOST_BY_ALL } from './short-stays.js';
+import { Gains } from './gains.js';
 import type { Address } from '../units.js';
 
 /** Instructions between two looks at where tier 0 is, about: hot code is found so. */
@@ -51,9 +52,8 @@ export const COST = 18_000;
 /** How many times less it costs to take a region that was kept: V8's part is left. */
 const TAKING = 8;
 /** The same for leaving compiled code and coming back, which takes some microseconds. */
-const EXIT_COST = 700;
-/** The same work has to be worth so many times as much when the region is made again. */
-const AGAIN = 4;
+const EXIT_COST = 200;
+const MISS_COST = 700;
 /** Exits of one kind (misses, jumps that lead elsewhere) after which a region may be made anew. */
 const LEAST_EXITS = 16;
 /** Times that compiled code must ask for a region at least until it is made. */
@@ -79,16 +79,11 @@ const WAITS = 2;
 const WAITS_IN_SPREAD = 1.25;
 /** Samples that a function needs at least. */
 const LEAST_HEAT = 3;
-/**
- * Instructions of a function for which time in others counts: state machines of more are a loss
- * themselves.
- */
-const MOST_LACKING = 4000;
 /** Instructions of a function that is made with those that call it. */
 const SMALL = 50;
 
 /** Exits that cost as much as making a region of so many instructions. */
-const exitsFor = (instructions: number): number => Math.ceil((instructions * COST) / EXIT_COST);
+const exitsFor = (instructions: number, cost: number): number => Math.ceil((instructions * COST) / cost);
 
 /** What the compiled tier asks of the machine. */
 export interface CodeSource extends Omit<BlockSource, 'placed'> {
@@ -154,15 +149,6 @@ export class CompiledTier {
   /** Regions that are not there, and that compiled code asked for. */
   private readonly asked = new Map<Address, Asked>();
   private readonly gains = new Gains();
-  /** What short stays have lost in all regions. */
-  private readonly balance = new Balance();
-  /** How often regions were given up (`MOST_LOST`), by their entries. */
-  private readonly givenUp = new Map<Address, number>();
-  /**
-   * Functions in which stays in regions that were given up had ended, by the entries of those: they
-   * are what the regions lack.
-   */
-  private readonly lacking = new Map<Address, Address>();
   /** How often regions were made anew. */
   private readonly remade = new Map<Address, number>();
   /** Regions that are made anew as soon as they are asked for a few times. */
@@ -173,11 +159,12 @@ export class CompiledTier {
     lifter: Lifter,
     memory: GuestMemory,
     private readonly source: CodeSource,
+    interpreter: Interpreter,
     kept?: KeptRegions,
     maxModuleBytes = MAX_MODULE_BYTES,
   ) {
     this.windows = new RegionWindows(host, lifter, (address) => source.predictions(address));
-    this.modules = new RegionModules(host, lifter, this.windows, maxModuleBytes);
+    this.modules = new RegionModules(host, lifter, this.windows, interpreter, maxModuleBytes);
     this.units = new RegionUnits(host, memory);
     memory.onPublish = () => {
       this.windows.publish();
@@ -217,15 +204,25 @@ export class CompiledTier {
    */
   enter(packed: number, address: Address, fuel: number): StopName {
     const stop = this.modules.enter(packed, address, fuel);
-    this.gains.executed(fuel - this.host.u32[CONTROL.fuel >> 2]!);
+    this.executed(fuel - this.host.u32[CONTROL.fuel >> 2]!);
     return stop;
+  }
+
+  /** Executes tier 0 from a block header, and compiled code in turn: see `alternation.ts`. */
+  alternate(header: number): number {
+    return this.modules.alternate(header);
+  }
+
+  /** Compiled code has executed so many instructions. */
+  executed(instructions: number): void {
+    this.gains.executed(instructions);
   }
 
   /**
    * Compiled code asked for a region: as `find`. If there is none it is made when it is asked for
    * often.
    */
-  wanted(address: Address): number {
+  wanted(address: Address, times: number): number {
     const place = this.units.placeAt(address);
     if (place) {
       this.units.publish(address, place);
@@ -233,15 +230,16 @@ export class CompiledTier {
       if (place.unit.entry === address || !this.modules.isCalled(address)) return place.packed;
     }
     if (this.take(address)) return this.find(address);
-    const there = place?.packed ?? 0;
+    this.warm(this.reached.entryOf(address), (times * EXIT_COST) / SAMPLE);
+    const there = this.find(address);
     let asked = this.asked.get(address);
     if (!asked) this.asked.set(address, (asked = { count: 0, due: LEAST_ASKED }));
-    const count = ++asked.count;
+    const count = (asked.count += times);
     if (count < FEW_ASKED) return there;
     const anew = this.worthAnew.has(address);
     if (!anew) {
       if (count < asked.due) return there;
-      const enough = exitsFor(this.reached.sizeOf(address)) * this.dearness(address);
+      const enough = exitsFor(this.reached.sizeOf(address), EXIT_COST) * this.gains.caution;
       // Those that are about as hot share a module: each costs V8 some 100 KB.
       const isAlone = count >= 2 * enough;
       asked.due = Math.max(2 * count, enough);
@@ -265,21 +263,21 @@ export class CompiledTier {
     this.compile(address, batch);
   }
 
-  /** An access at the instruction was not served by its window. */
-  missed(instruction: Address): void {
+  /** Accesses at the instruction were not served by their window, so many times. */
+  missed(instruction: Address, times: number): void {
     for (const unit of this.units.at(instruction)) {
       for (const each of unit.groups.get(instruction) ?? [instruction]) this.windows.mayGoAnywhere(each);
-      if (this.isDue(unit, ++unit.misses)) this.remake(unit);
+      if (this.isDue(unit, (unit.misses += times), MISS_COST)) this.remake(unit);
     }
   }
 
-  /** The indirect jump at the instruction left compiled code for an address. */
-  jumped(instruction: Address, target: Address): void {
+  /** The indirect jump at the instruction left compiled code for an address, so many times. */
+  jumped(instruction: Address, target: Address, times = 1): void {
     const isNew = this.reached.addTarget(instruction, target);
     for (const unit of this.units.at(instruction)) {
-      unit.jumps++;
+      unit.jumps += times;
       unit.hasNewTargets ||= isNew;
-      if (unit.hasNewTargets && this.isDue(unit, unit.jumps)) this.remake(unit);
+      if (unit.hasNewTargets && this.isDue(unit, unit.jumps, EXIT_COST)) this.remake(unit);
     }
   }
 
@@ -287,9 +285,10 @@ export class CompiledTier {
    * Whether a region had so many exits of one kind that it is made anew: by then it may be larger,
    * for more of its function is known.
    */
-  private isDue(unit: Unit, exits: number): boolean {
+  private isDue(unit: Unit, exits: number, cost: number): boolean {
     if (exits < unit.exitsDue) return false;
-    const enough = Math.max(LEAST_EXITS, exitsFor(unit.size), exitsFor(this.reached.sizeOf(unit.entry)));
+    const size = Math.max(unit.size, this.reached.sizeOf(unit.entry));
+    const enough = Math.max(LEAST_EXITS, exitsFor(size, cost));
     // What was made anew before may be again soon, of a large switch with each way that it takes.
     unit.exitsDue = enough * 2 ** (this.remade.get(unit.entry) ?? 0);
     return exits >= unit.exitsDue;
@@ -300,40 +299,6 @@ export class CompiledTier {
     this.remade.set(unit.entry, (this.remade.get(unit.entry) ?? 0) + 1);
     this.drop(unit);
     this.compile(unit.entry);
-  }
-
-  /** How many times as much work as usual the region of an entry must save. */
-  private dearness(entry: Address): number {
-    return AGAIN ** (this.givenUp.get(entry) ?? 0) * this.gains.caution;
-  }
-
-  /**
-   * A stay that began at the address came to code that is not compiled, at `next`, after so many
-   * instructions.
-   */
-  ended(address: Address, instructions: number, next: Address): void {
-    const unit = this.units.placeAt(address)?.unit;
-    if (!unit) return;
-    unit.lastEnd = next;
-    const made = this.compiledCount;
-    const lost = lostIn(instructions, () => this.reached.entryOf(next) === this.reached.entryOf(unit.entry));
-    const all = this.balance.add(lost, made) >= MOST_LOST_BY_ALL;
-    const own = unit.balance.add(lost, made) >= MOST_LOST;
-    if (all) {
-      this.balance.clear();
-      for (const each of this.units.all()) if (each.balance.isLoss(made)) this.giveUp(each);
-    } else if (own) this.giveUp(unit);
-  }
-
-  /** Leaves the code of a region to tier 0, until it has executed much more of it. */
-  private giveUp(unit: Unit): void {
-    const { entry } = unit;
-    const behind = this.reached.entryOf(unit.lastEnd);
-    if (behind !== entry && this.reached.sizeOf(behind, MOST_LACKING) < MOST_LACKING) this.lacking.set(entry, behind);
-    this.givenUp.set(entry, (this.givenUp.get(entry) ?? 0) + 1);
-    this.drop(unit);
-    this.worthAnew.delete(entry);
-    for (const known of [this.heat, this.due, this.asked]) known.delete(entry);
   }
 
   // --------------------------------------------------------------------------------------- profile
@@ -356,8 +321,6 @@ export class CompiledTier {
     const slowness = this.reached.slownessOf(address);
     const heat = (this.heat.get(address) ?? 0) + slowness;
     this.heat.set(address, heat);
-    const lacking = this.lacking.get(entry);
-    if (lacking !== undefined) this.warm(lacking, slowness);
     const unit = this.units.get(entry);
     const total = entry === address ? heat : (this.heat.get(entry) ?? 0) + slowness;
     if (entry !== address) this.heat.set(entry, total);
@@ -365,22 +328,30 @@ export class CompiledTier {
       this.makeIfPaid(entry, total);
       return;
     }
-    // The region of its function is there, and tier 0 is here nevertheless.
-    if (this.units.isPlace(address)) return;
-    if (heat < (this.due.get(address) ?? 0)) return;
+    this.makeRest(unit, address, Math.max(heat, total));
+  }
+
+  /**
+   * The region of a function is there, and tier 0 is at an address of it nevertheless, not for the
+   * first time.
+   */
+  private makeRest(unit: Unit, address: Address, total: number): void {
+    const { entry } = unit;
+    if (this.units.isPlace(address) || total < (this.due.get(entry) ?? 0)) return;
     const isHeld = covers(unit.region, address);
     // Where another function was taken for its own (nothing calls it directly), it is made as well.
     const size = isHeld
       ? this.reached.sizeOf(address)
       : Math.max(this.reached.sizeOf(entry), this.reached.sizeOf(address));
     const enough = Math.ceil((size * COST * this.gains.caution) / SAMPLE);
-    if (heat < enough) {
+    if (total < enough) {
       // By then regions may be there that it leads to, and less of it has to be made.
-      this.due.set(address, Math.min(2 * heat, enough));
+      this.due.set(entry, Math.min(2 * total, enough));
       return;
     }
     this.heat.delete(address);
-    this.due.delete(address);
+    this.heat.delete(entry);
+    this.due.delete(entry);
     if (!isHeld) this.remake(unit);
     if (!this.units.isPlace(address)) this.compile(address);
   }
@@ -394,7 +365,7 @@ export class CompiledTier {
   /** Makes the region of a function when tier 0 has spent on it what that costs. */
   private makeIfPaid(entry: Address, total: number): void {
     if (total < (this.due.get(entry) ?? LEAST_HEAT)) return;
-    const enough = Math.ceil((this.priceOf(entry) * this.dearness(entry)) / SAMPLE);
+    const enough = Math.ceil((this.priceOf(entry) * this.gains.caution) / SAMPLE);
     if (total < enough) {
       // By then more of it may have been reached, or time be spread over more.
       this.due.set(entry, Math.max(total + 1, Math.min(2 * total, enough)));
@@ -407,7 +378,7 @@ export class CompiledTier {
     else this.due.set(entry, most);
   }
 
-  /** Time in a function counts for another one, without which compiling it was a loss. */
+  /** What leaving compiled code costs counts for the function that follows, as time in it does. */
   private warm(entry: Address, heat: number): void {
     const total = (this.heat.get(entry) ?? 0) + heat;
     this.heat.set(entry, total);
@@ -500,6 +471,7 @@ export class CompiledTier {
   private add(placed: PlacedRegion, cost: number): void {
     const { region, entry, size } = placed;
     this.worthAnew.delete(entry);
+    for (const known of [this.heat, this.due]) known.delete(entry);
     this.compiledCount++;
     this.instructionCount += size;
     this.gains.made(size * cost);
@@ -507,8 +479,6 @@ export class CompiledTier {
       ...placed,
       ...{ pages: pagesOf(region), made: this.source.instructions() },
       ...{ misses: 0, jumps: 0, exitsDue: LEAST_EXITS, hasNewTargets: false, dropped: false },
-      lastEnd: entry,
-      balance: new Balance(),
     });
     for (const address of added) this.source.entered(address);
   }
@@ -554,8 +524,6 @@ export class CompiledTier {
     this.asked.clear();
     this.worthAnew.clear();
     this.remade.clear();
-    this.givenUp.clear();
-    this.lacking.clear();
     this.heat.clear();
     this.due.clear();
   }

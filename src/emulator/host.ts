@@ -58,6 +58,14 @@ export const CONTROL = {
   site: 0x38,
   /** A block header and one record, to enter translated code in mid-block. */
   trampoline: 0x40,
+  /** Where tiers take turns (`alternation.ts`): instructions that are left, and left to tier 0. */
+  left: 0x60,
+  own: 0x64,
+  /** Stays in compiled code until TypeScript is told of one. */
+  stays: 0x68,
+  /** Instructions of the last stay, and where it began. */
+  used: 0x6c,
+  from: 0x70,
 } as const;
 
 export const WINDOW = {

@@ -388,6 +388,8 @@ const modules = new Map<string, object>();
 export class Interpreter {
   /** Executes from a block header with so much fuel; the number of an exit reason. */
   readonly run: (header: number, fuel: number) => number;
+  /** The same as a function of WebAssembly, for a table. */
+  readonly code: unknown;
   /** Headers of blocks, by which indirect branches find them. */
   readonly blocks: LookupTable;
 
@@ -401,6 +403,7 @@ export class Interpreter {
     }
     const { run } = instantiate(module, host);
     if (typeof run !== 'function') throw new ElftraceError('internal', 'the interpreter exports no run');
+    this.code = run;
     this.run = (header, fuel) => Number(run(header, fuel));
   }
 }

@@ -136,7 +136,7 @@ function assemble(options: MachineOptions, lineBytes: number, machine: () => Mac
     translations.switchTo(index);
   });
   const tier = fetch ? 0 : (options.tier ?? defaults.tier);
-  const tiers = new Tiers({ ...code, cpus, translations, tier, tierUpAfter, kept });
+  const tiers = new Tiers({ ...code, interpreter, cpus, translations, tier, tierUpAfter, kept });
   const ownStores = lifter.fetch?.ownStores === true;
   const stores = new Stores({ memory, cpus, fetch, translations, tiers, ownStores });
   memory.observer = stores;

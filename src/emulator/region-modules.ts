@@ -6,9 +6,11 @@
  */
 import { compileModule, CONTROL, FRAMES, instantiate, makeTable, STATE } from './host.js';
 import type { HostMemory, WasmTable } from './host.js';
+import { alternateFunction } from './alternation.js';
 import { RegionCompiler } from './compile.js';
 import { someFunctions } from './functions.js';
 import { resolveFunction } from './interpreter.js';
+import type { Interpreter } from './interpreter.js';
 import type { FunctionName, Lifter } from '../machine/ir.js';
 import type { CompileContext, StackPointer } from './region-code.js';
 import { emptyFunction, enterFunction, gotoFunction, probeFunction, STOP_NAMES } from './region-frames.js';
@@ -25,6 +27,10 @@ import type { Address } from '../units.js';
 
 /** Entries of the table. */
 const TABLE_ENTRIES = 4096;
+/** The entry behind those of regions has tier 0's function. */
+const RUN_ENTRY = TABLE_ENTRIES;
+/** The type of the second function of a module whose first is `enter`: table calls have type 0. */
+const RUN_TYPE = 1;
 /** Entries, and words of `FRAMES`, that one module may take. */
 const RESERVE = 256;
 /** Stack that compiled code may use, and that is proved to be there before it is entered; bytes. */
@@ -71,6 +77,13 @@ export interface BuiltModule {
 
 const exportName = (number: number): string => `r${number}`;
 
+/** The stop of compiled code with a number. */
+export function stopOf(number: number): StopName {
+  const stop = STOP_NAMES[number - 1];
+  if (stop === undefined) throw new ElftraceError('internal', 'compiled code stopped for no reason');
+  return stop;
+}
+
 type RunFunction = (...values: number[]) => unknown;
 
 /**
@@ -91,7 +104,12 @@ function frameModules(pointer: number): FrameModules {
   if (!modules) {
     modules = {
       empty: compileModule(writeModule([emptyFunction(pointer)])),
-      enter: compileModule(writeModule([enterFunction(pointer), emptyFunction(pointer), probeFunction(2)], 1)),
+      enter: compileModule(
+        writeModule(
+          [enterFunction(pointer), emptyFunction(pointer), probeFunction(2), alternateFunction(0, RUN_ENTRY, RUN_TYPE)],
+          1,
+        ),
+      ),
     };
     frames.set(pointer, modules);
   }
@@ -102,6 +120,7 @@ export class RegionModules {
   private readonly table: WasmTable;
   private readonly pointer: StackPointer;
   private readonly run: (place: number, stack: number) => number;
+  private readonly runBoth: (header: number, stack: number) => number;
   private readonly probe: RunFunction;
   private readonly empty: unknown;
   /** Functions that every module has. */
@@ -120,6 +139,7 @@ export class RegionModules {
     private readonly host: HostMemory,
     private readonly lifter: Lifter,
     private readonly windows: RegionWindows,
+    interpreter: Interpreter,
     private readonly mostBytes: number,
   ) {
     this.pointer = lifter.stackPointer ?? { slot: 0, popped: 0n };
@@ -128,12 +148,19 @@ export class RegionModules {
     this.common = [...lookups, resolveFunction({ counts: false })];
     const modules = frameModules(pointer);
     const { empty } = instantiate(modules.empty, host);
-    this.table = makeTable(TABLE_ENTRIES, empty);
-    const { enter, probe } = instantiate(modules.enter, host, this.table);
-    if (typeof enter !== 'function' || typeof empty !== 'function' || typeof probe !== 'function') {
+    this.table = makeTable(TABLE_ENTRIES + 1, empty);
+    this.table.set(RUN_ENTRY, interpreter.code);
+    const { enter, probe, alternate } = instantiate(modules.enter, host, this.table);
+    if (
+      typeof enter !== 'function' ||
+      typeof empty !== 'function' ||
+      typeof probe !== 'function' ||
+      typeof alternate !== 'function'
+    ) {
       throw new ElftraceError('internal', 'the module of the compiled tier is incomplete');
     }
     this.run = (place, stack) => Number(enter(place, stack));
+    this.runBoth = (header, stack) => Number(alternate(header, stack));
     this.probe = (...values) => probe(...values) as unknown;
     this.empty = empty;
   }
@@ -163,9 +190,12 @@ export class RegionModules {
     const { host } = this;
     host.u64[CONTROL.place >> 3] = address;
     host.u32[CONTROL.fuel >> 2] = fuel;
-    const stop = STOP_NAMES[this.run(packed, STACK_BYTES) - 1];
-    if (stop === undefined) throw new ElftraceError('internal', 'compiled code stopped for no reason');
-    return stop;
+    return stopOf(this.run(packed, STACK_BYTES));
+  }
+
+  /** Executes tier 0 from a block header, and regions in turn: see `alternation.ts`. */
+  alternate(header: number): number {
+    return this.runBoth(header, STACK_BYTES);
   }
 
   /** True when compiled code calls the address through the table. */

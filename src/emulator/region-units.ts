@@ -9,7 +9,6 @@ import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
 import type { PlacedRegion } from './region-modules.js';
 import type { RegionExtent } from './regions.js';
-import type { Balance } from './short-stays.js';
 import type { Address } from '../units.js';
 
 /** A region that is there. */
@@ -24,9 +23,6 @@ export interface Unit extends PlacedRegion {
   exitsDue: number;
   /** Jumps went where the region does not know of. */
   hasNewTargets: boolean;
-  readonly balance: Balance;
-  /** Where the last stay ended that came to code that is not compiled. */
-  lastEnd: Address;
   dropped: boolean;
 }
 

@@ -35,15 +35,15 @@ export class RestlessPages {
   }
 
   /**
-   * Compiled code at `address` was left after `used` instructions. True: its page, which calls what
-   * is written again and again, has become one that stays in tier 0 as well.
+   * Compiled code at `address` was left after `used` instructions, so many times. True: its page,
+   * which calls what is written again and again, has become one that stays in tier 0 as well.
    */
-  countShortRun(address: Address, used: number): boolean {
+  countShortRun(address: Address, used: number, times: number): boolean {
     if (!this.any || used >= SHORT_RUN) return false;
     const page = Number(address >> CODE_PAGE_BITS);
-    const count = (this.shortRuns.get(page) ?? 0) + 1;
-    this.shortRuns.set(page, count);
-    if (count !== SHORT_RUNS) return false;
+    const before = this.shortRuns.get(page) ?? 0;
+    this.shortRuns.set(page, before + times);
+    if (before >= SHORT_RUNS || before + times < SHORT_RUNS) return false;
     this.rewrites.set(page, REWRITES);
     return true;
   }

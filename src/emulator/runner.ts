@@ -6,7 +6,7 @@
 import { runHelper } from './helper-calls.js';
 import { CONTROL } from './host.js';
 import { writeForward, writeTrampoline } from './encoder.js';
-import { EXIT_REASONS, HEADER_BYTES, RECORD_BYTES } from './handlers.js';
+import { HEADER_BYTES, RECORD_BYTES } from './handlers.js';
 import type { ExitReason } from './handlers.js';
 import type { TrapKind } from '../machine/ir.js';
 import { serveMiss } from './missed-accesses.js';
@@ -28,7 +28,7 @@ export class Runner {
 
   /** Runs until something stops it, or `budget` instructions are completed (exactly). */
   run(budget: number): StopReason {
-    const { host, cpus, interpreter, tiers } = this.parts;
+    const { host, cpus, tiers } = this.parts;
     const cpu = cpus.running;
     const run = beginRun(cpu, budget);
     for (;;) {
@@ -37,13 +37,9 @@ export class Runner {
         if (stop) return stop;
         if (run.entry === 0) continue;
       }
-      const fuel = tiers.fuel(run.remaining);
-      const reason = EXIT_REASONS[interpreter.run(run.entry, fuel)]!;
-      const used = fuel - host.u32[CONTROL.fuel >> 2]!;
-      run.remaining -= used;
-      cpu.instructions += used;
-      tiers.used(used);
+      const reason = tiers.execute(run);
       run.entry = 0;
+      if (reason === null) continue;
       const pointer = host.u32[CONTROL.pointer >> 2]!;
       // What every program leaves for is here; V8 need not compile the rest for most.
       if (reason === 'fuel') this.ranOut(run, pointer);
@@ -79,7 +75,7 @@ export class Runner {
       passing = true;
     }
     if (tiers.enter(run, !run.interpret && !passing && !run.alone)) return null;
-    run.asked = false;
+    run.asked = 0;
     const gate = passing ? hooks.gateAt(cpus.pc) : undefined;
     if (gate) return this.passGate(run, gate);
     const block = this.blockToRun(run, passing);
@@ -92,9 +88,10 @@ export class Runner {
 
   /** The block at `pc`, or as much of it as may run; null where nothing may be executed. */
   private blockToRun(run: Running, passing: boolean): Translated | null {
-    const { cpus, hooks, translations } = this.parts;
+    const { cpus, hooks, tiers, translations } = this.parts;
     const { alone, slow } = run;
     let block = alone ? null : translations.translate(cpus.pc);
+    if (block) tiers.mayFollow(block);
     if (alone || (block && block.count > run.remaining)) {
       const hooked = !passing && hooks.has(cpus.pc);
       block = translations.translateOnce(cpus.pc, alone ? 1 : run.remaining, hooked, slow);

@@ -19,8 +19,8 @@ export interface Running {
   isOnlyHooked: boolean;
   /** Tier 0 executes the next block, whatever is compiled. */
   interpret: boolean;
-  /** Compiled code has just asked for a region of `pc`. */
-  asked: boolean;
+  /** How often compiled code has asked for a region of `pc`; 0: it has not. */
+  asked: number;
   /** There is stack for compiled code; null: not known yet. */
   stack: boolean | null;
 }
@@ -35,7 +35,7 @@ export function beginRun(cpu: Cpu, budget: number): Running {
     watched: 0,
     isOnlyHooked: false,
     interpret: false,
-    asked: false,
+    asked: 0,
     stack: null,
   };
 }

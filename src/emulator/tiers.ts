@@ -2,6 +2,7 @@
  * Which tier executes what: when compiling begins, what is hot enough for it, what a stay in
  * compiled code means for the run, and which pages are left to tier 0 for good.
  */
+import { LEAST_COMPILED, STAYS, STOPPED } from './alternation.js';
 import { CompiledTier, SAMPLE } from './compiled.js';
 import type { CodeSource, CompiledCounts } from './compiled.js';
 import type { Cpus } from './cpus.js';
@@ -9,6 +10,11 @@ import { CONTROL } from './host.js';
 import type { HostMemory } from './host.js';
 import type { Hooks } from './hooks.js';
 import { predictions } from './encoder.js';
+import { EXIT_REASONS } from './handlers.js';
+import type { ExitReason } from './handlers.js';
+import type { Interpreter } from './interpreter.js';
+import type { StopName } from './region-frames.js';
+import { stopOf } from './region-modules.js';
 import type { KeptTranslations } from './kept-translations.js';
 import type { Lifter } from '../machine/ir.js';
 import { CODE_PAGE_BITS } from './memory.js';
@@ -17,7 +23,7 @@ import { eliminateDeadOps } from './passes.js';
 import { RestlessPages } from './restless-pages.js';
 import type { Running } from './running.js';
 import { MAX_BLOCK_INSTRUCTIONS } from './translations.js';
-import type { Translations } from './translations.js';
+import type { Translated, Translations } from './translations.js';
 import type { Address } from '../units.js';
 
 /**
@@ -25,16 +31,23 @@ import type { Address } from '../units.js';
  * code on calls only.
  */
 const SLICE = 2_000_000;
-/** Runs of fewer instructions stay in tier 0: compiled code could not begin a loop with them. */
-const LEAST_COMPILED = 200;
 /** Instructions after which something is compiled at first, or taken that was kept. */
 const COMPILED_AFTER = 1_000_000;
 const TAKEN_AFTER = 100_000;
 /** Indirect calls, and as many jumps, that are remembered until compiling begins. */
 const BRANCHES_KEPT = 4096;
 
+/** Stays in compiled code that are alike. */
+interface Stay {
+  readonly from: Address;
+  /** Instructions of each. */
+  readonly used: number;
+  readonly times: number;
+}
+
 export interface TiersOptions {
   readonly host: HostMemory;
+  readonly interpreter: Interpreter;
   readonly lifter: Lifter;
   readonly memory: GuestMemory;
   readonly cpus: Cpus;
@@ -87,8 +100,8 @@ export class Tiers {
   }
 
   private beginCompiling(): CompiledTier {
-    const { lifter, host, memory, translations } = this.options;
-    const compiled = new CompiledTier(host, lifter, memory, this.codeSource(), this.options.kept?.regions);
+    const { lifter, host, interpreter, memory, translations } = this.options;
+    const compiled = new CompiledTier(host, lifter, memory, this.codeSource(), interpreter, this.options.kept?.regions);
     for (const each of translations.blocks.values()) compiled.translated(each);
     for (const [site, target] of this.indirectCalls) compiled.calledFrom(site, target);
     for (const [site, target] of this.indirectJumps) compiled.jumped(site, target);
@@ -134,9 +147,59 @@ export class Tiers {
     return Math.min(remaining, SLICE, Math.max(MAX_BLOCK_INSTRUCTIONS, left));
   }
 
-  /** Tier 0 has executed so many. */
-  used(instructions: number): void {
+  /**
+   * Executes from the block header `run.entry` in tier 0, and in compiled code where that leads.
+   * @returns why tier 0 has left; null: compiled code was left last, at `pc`
+   */
+  execute(run: Running): ExitReason | null {
+    const { host, interpreter, cpus } = this.options;
+    const own = this.fuel(run.remaining);
+    const compiled = this.alternates(run);
+    if (!compiled) {
+      const reason = EXIT_REASONS[interpreter.run(run.entry, own)]!;
+      this.completed(run, own - host.u32[CONTROL.fuel >> 2]!);
+      return reason;
+    }
+    const left = Math.min(run.remaining, SLICE);
+    host.u32[CONTROL.left >> 2] = left;
+    host.u32[CONTROL.own >> 2] = own;
+    if (host.u32[CONTROL.stays >> 2] === 0) host.u32[CONTROL.stays >> 2] = STAYS;
+    const result = compiled.alternate(run.entry);
+    const byItself = own - host.u32[CONTROL.own >> 2]!;
+    this.completed(run, byItself);
+    const others = left - host.u32[CONTROL.left >> 2]! - byItself;
+    if (others > 0) {
+      run.remaining -= others;
+      run.cpu.instructions += others;
+      run.cpu.passHook = null;
+      this.compiledRan = true;
+      compiled.executed(others);
+    }
+    if (result < STOPPED) return EXIT_REASONS[result]!;
+    const times = host.u32[CONTROL.stays >> 2] === 0 ? STAYS : 1;
+    cpus.pc = host.u64[CONTROL.place >> 3]!;
+    const stay = { from: host.u64[CONTROL.from >> 3]!, used: host.u32[CONTROL.used >> 2]!, times };
+    this.left(run, compiled, stay, stopOf(result - STOPPED));
+    return null;
+  }
+
+  /** Tier 0 has completed so many instructions. */
+  private completed(run: Running, instructions: number): void {
+    run.remaining -= instructions;
+    run.cpu.instructions += instructions;
     this.untilSample -= instructions;
+  }
+
+  /** The compiled tier, where it may take turns with tier 0. */
+  private alternates(run: Running): CompiledTier | null {
+    const { compiled } = this;
+    if (!compiled || this.tier !== 'auto' || run.remaining < LEAST_COMPILED) return null;
+    return (run.stack ??= compiled.hasStack()) ? compiled : null;
+  }
+
+  /** The block may follow on compiled code without that anyone asks. */
+  mayFollow({ address, header, prefix }: Translated): void {
+    if (this.compiled && prefix === null) this.options.interpreter.blocks.set(address, header);
   }
 
   /** Tier 0 has used up its fuel at `pc`: it is looked at from time to time where that is. */
@@ -190,8 +253,8 @@ export class Tiers {
     if (run.remaining < LEAST_COMPILED && this.tier !== 1) return false;
     if (this.restless.has(cpus.pc)) return false;
     if (this.tier === 1 && compiled.find(cpus.pc) === 0) compiled.compile(cpus.pc);
-    const place = run.asked ? compiled.wanted(cpus.pc) : compiled.find(cpus.pc);
-    run.asked = false;
+    const place = run.asked ? compiled.wanted(cpus.pc, run.asked) : compiled.find(cpus.pc);
+    run.asked = 0;
     if (place === 0 || !(run.stack ??= compiled.hasStack())) return false;
     const fuel = Math.min(run.remaining, SLICE);
     const from = cpus.pc;
@@ -200,24 +263,30 @@ export class Tiers {
     run.remaining -= used;
     run.cpu.instructions += used;
     cpus.pc = host.u64[CONTROL.place >> 3]!;
-    run.interpret = used === 0;
     if (used > 0) this.compiledRan = true;
-    if (stop !== 'fuel' && this.restless.countShortRun(from, used)) {
+    this.left(run, compiled, { from, used, times: 1 }, stop);
+    return true;
+  }
+
+  /** Compiled code was left for `stop`; `pc` is where it was left for. */
+  private left(run: Running, compiled: CompiledTier, { from, used, times }: Stay, stop: StopName): void {
+    const { cpus, host } = this.options;
+    run.interpret = used === 0;
+    if (stop !== 'fuel' && this.restless.countShortRun(from, used, times)) {
       compiled.dropRange(from & -(1n << CODE_PAGE_BITS), 1 << Number(CODE_PAGE_BITS));
     }
-    if (stop === 'jump' || stop === 'lookup') compiled.ended(from, used, cpus.pc);
     switch (stop) {
       case 'fuel':
         break;
       case 'jump':
-        compiled.jumped(host.u64[CONTROL.site >> 3]!, cpus.pc);
-        run.asked = true;
+        compiled.jumped(host.u64[CONTROL.site >> 3]!, cpus.pc, times);
+        run.asked = times;
         break;
       case 'lookup':
-        run.asked = true;
+        run.asked = times;
         break;
       case 'miss':
-        compiled.missed(cpus.pc);
+        compiled.missed(cpus.pc, times);
         run.interpret = true;
         break;
       case 'exit':
@@ -226,7 +295,6 @@ export class Tiers {
       default:
         stop satisfies never;
     }
-    return true;
   }
 
   // -------------------------------------------------------------------------------------- dropping
