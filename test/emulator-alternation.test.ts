@@ -96,3 +96,21 @@ test('a hook in the caller is called each time, and one in the leaf once it is s
   expect(seen[0]!.counts).toEqual(seen[1]!.counts);
   expect(seen[0]!.counts.leaf).toBeGreaterThan(1000);
 });
+
+test('a function with an indirect jump that is larger than a region is compiled in parts', () => {
+  // Each part is 20 lines and goes on with the next by an indirect jump; the last with the first.
+  const PARTS = 150;
+  const LINES = 20;
+  const part: RiscvLine[] = [
+    ...Array.from({ length: LINES - 2 }, (): RiscvLine => ['addi', { rd: A0, rs1: A0, imm: 1 }]),
+    ['addi', { rd: A1, rs1: A1, imm: 4 * LINES }],
+    ['jalr', { rd: ZERO, rs1: A1, imm: 0 }],
+  ];
+  const last: RiscvLine[] = [...part];
+  last.splice(LINES - 2, 1, ['addi', { rd: A1, rs1: A2, imm: 0 }]);
+  const lines = [...Array.from({ length: PARTS - 1 }, () => part).flat(), ...last];
+  const machines = pair(lines);
+  for (const each of machines) for (const name of ['a1', 'a2']) each.setRegister(name, CODE);
+  expectInStep(machines, 100_003, 900);
+  expect(machines[0].compiledCounts?.regions).toBeGreaterThan(50);
+});

@@ -273,7 +273,8 @@ export class CompiledTier {
 
   /** The indirect jump at the instruction left compiled code for an address, so many times. */
   jumped(instruction: Address, target: Address, times = 1): void {
-    const isNew = this.reached.addTarget(instruction, target);
+    const isNew = this.reached.addJump(instruction, target);
+    if (this.reached.isThreaded(instruction)) return;
     for (const unit of this.units.at(instruction)) {
       unit.jumps += times;
       unit.hasNewTargets ||= isNew;
@@ -338,6 +339,11 @@ export class CompiledTier {
   private makeRest(unit: Unit, address: Address, total: number): void {
     const { entry } = unit;
     if (this.units.isPlace(address) || total < (this.due.get(entry) ?? 0)) return;
+    const parts = this.reached.split(entry);
+    if (parts.size > 0) {
+      this.divide(entry, parts);
+      return;
+    }
     const isHeld = covers(unit.region, address);
     // Where another function was taken for its own (nothing calls it directly), it is made as well.
     const size = isHeld
@@ -365,6 +371,11 @@ export class CompiledTier {
   /** Makes the region of a function when tier 0 has spent on it what that costs. */
   private makeIfPaid(entry: Address, total: number): void {
     if (total < (this.due.get(entry) ?? LEAST_HEAT)) return;
+    const parts = this.reached.split(entry);
+    if (parts.size > 0) {
+      this.divide(entry, parts);
+      return;
+    }
     const enough = Math.ceil((this.priceOf(entry) * this.gains.caution) / SAMPLE);
     if (total < enough) {
       // By then more of it may have been reached, or time be spread over more.
@@ -376,6 +387,19 @@ export class CompiledTier {
     if (total >= most || this.pending.size >= BATCH_REGIONS) this.flush(entry);
     // It waits for others: counting what is reached of it costs more than a sample.
     else this.due.set(entry, most);
+  }
+
+  /** The heat of a function that was taken to pieces becomes that of these. */
+  private divide(entry: Address, parts: ReadonlySet<Address>): void {
+    const { heat, reached } = this;
+    let rest = heat.get(entry) ?? 0;
+    for (const [address, each] of [...heat]) {
+      const part = reached.entryOf(address);
+      if (!parts.has(part)) continue;
+      rest -= each;
+      if (part !== address) heat.set(part, (heat.get(part) ?? 0) + each);
+    }
+    heat.set(entry, Math.max(0, rest));
   }
 
   /** What leaving compiled code costs counts for the function that follows, as time in it does. */

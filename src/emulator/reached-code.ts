@@ -9,6 +9,8 @@ import type { Address } from '../units.js';
 
 /** The most instructions that are counted of a function. */
 const MAX_COUNTED = 1000;
+/** Functions of more instructions are counted and made in parts, where they have indirect jumps. */
+const LARGE = 2500;
 /** Bytes of records of an instruction, as most programs have them at most. */
 const USUAL_BYTES = 48;
 /** The most targets of one indirect jump that are kept. */
@@ -34,6 +36,14 @@ export class ReachedCode {
   /** Where indirect jumps and calls went, by their instructions. */
   private readonly jumps = new Map<Address, Set<Address>>();
 
+  /**
+   * Indirect jumps of large functions, each of whose targets counts as a function of its own: of an
+   * interpreter what executes one of its instructions.
+   */
+  private readonly threaded = new Set<Address>();
+  /** Entries of functions that have such jumps, and where these go. */
+  private readonly parts = new Set<Address>();
+
   /** @param isPlaced  where a region can be begun */
   constructor(private readonly isPlaced: (address: Address) => boolean) {}
 
@@ -45,7 +55,12 @@ export class ReachedCode {
   addTaken({ entry, isFunction, region, targets }: KeptRegion): void {
     if (isFunction) this.functions.add(entry);
     for (const { block } of region.blocks) this.taken.add(block.address);
-    for (const [instruction, places] of targets) for (const each of places) this.addTarget(instruction, each);
+    for (const [instruction, places] of targets) {
+      for (const each of places) this.addTarget(instruction, each);
+      if (places.length > 0) continue;
+      this.threaded.add(instruction);
+      this.parts.add(entry);
+    }
   }
 
   /** Tier 0 has translated a block. */
@@ -62,8 +77,15 @@ export class ReachedCode {
     this.addTarget(instruction, target);
   }
 
+  /** Where an indirect jump goes; false when that was known, or is too much. */
+  addJump(instruction: Address, target: Address): boolean {
+    const isNew = this.addTarget(instruction, target);
+    if (isNew && this.parts.size > 0 && this.parts.has(this.entryOf(instruction))) this.thread(instruction);
+    return isNew && !this.threaded.has(instruction);
+  }
+
   /** Where an indirect jump or call goes; false when that was known, or is too much. */
-  addTarget(instruction: Address, target: Address): boolean {
+  private addTarget(instruction: Address, target: Address): boolean {
     const targets = this.jumps.get(instruction);
     if (!targets) {
       this.jumps.set(instruction, new Set([target]));
@@ -74,9 +96,43 @@ export class ReachedCode {
     return true;
   }
 
-  /** Where the indirect jump or call of the instruction went. */
+  /** Where the indirect jump or call of the instruction went, as far as a region goes on there. */
   targets(instruction: Address): readonly Address[] {
-    return [...(this.jumps.get(instruction) ?? [])];
+    return this.threaded.has(instruction) ? [] : [...(this.jumps.get(instruction) ?? [])];
+  }
+
+  isThreaded(instruction: Address): boolean {
+    return this.threaded.has(instruction);
+  }
+
+  /**
+   * Takes a large function with indirect jumps to pieces, once.
+   * @returns entries of the pieces
+   */
+  split(entry: Address): ReadonlySet<Address> {
+    if (this.parts.has(entry) || this.sizeOf(entry, LARGE) < LARGE) return new Set();
+    const jumps = this.jumpsOf(entry);
+    if (jumps.length === 0) return new Set();
+    this.parts.add(entry);
+    for (const each of jumps) this.thread(each);
+    return new Set(jumps.flatMap((each) => [...this.jumps.get(each)!]));
+  }
+
+  /** Indirect jumps of the function at an entry. */
+  private jumpsOf(entry: Address): readonly Address[] {
+    const jumps: Address[] = [];
+    for (const { last, terminator } of this.blocks.values()) {
+      if (terminator.kind === 'ind' && this.jumps.has(last) && this.entryOf(last) === entry) jumps.push(last);
+    }
+    return jumps;
+  }
+
+  private thread(instruction: Address): void {
+    this.threaded.add(instruction);
+    for (const each of this.jumps.get(instruction) ?? []) {
+      this.functions.add(each);
+      this.parts.add(each);
+    }
   }
 
   /** The entry of the function that an address belongs to. */
@@ -118,7 +174,8 @@ export class ReachedCode {
 
   /** Where a block leads, as far as it is known. */
   private waysOf({ terminator, last }: ReachedBlock): readonly Address[] {
-    const indirect = terminator.kind === 'ind' || terminator.kind === 'calli' ? this.jumps.get(last) : undefined;
+    const isIndirect = (terminator.kind === 'ind' && !this.threaded.has(last)) || terminator.kind === 'calli';
+    const indirect = isIndirect ? this.jumps.get(last) : undefined;
     const direct = directWays(terminator);
     return indirect ? [...direct, ...indirect] : direct;
   }

@@ -106,7 +106,9 @@ export class RegionKeeper {
     const code = this.codeOf(region);
     if (!code) return [];
     const isFunction = reached.entryOf(entry) === entry;
-    const targets = sites.map((site) => [site, reached.targets(site)] as const).filter(([, list]) => list.length > 0);
+    const targets = sites
+      .map((site) => [site, reached.targets(site)] as const)
+      .filter(([site, list]) => list.length > 0 || reached.isThreaded(site));
     return [{ entry, isFunction, number, index, frame, frameBytes, size, region, groups, targets, code }];
   }
 
