@@ -120,6 +120,29 @@ test('nothing leads out, whiteouts have no names, and there is an end to it', ()
   file.close();
 });
 
+test('a program that makes its user another one is seen as such, and its copy makes nobody anything', () => {
+  const { lower, upper } = makeTrees();
+  fs.chmodSync(join(lower, 'x'), 0o6755);
+  fs.chmodSync(join(lower, 'a'), 0o555);
+  const files = overlayOf(filesBelow(lower), upper, 1000);
+  const permissionsOf = (path: string): unknown => {
+    const status = files.status(path, true);
+    return typeof status === 'string' ? status : status.permissions.toString(8);
+  };
+  expect([permissionsOf('/x'), permissionsOf('/a')]).toEqual(['6755', '555']);
+  for (const path of ['/x', '/a/y']) {
+    const file = files.changes!.open(path, 0, false);
+    if (typeof file === 'string') throw new Error(file);
+    file.write(0, Buffer.from('written'));
+    file.close();
+  }
+  expect([permissionsOf('/x'), permissionsOf('/a')]).toEqual(['6755', '555']);
+  expect(fs.statSync(join(upper, 'x')).mode & 0o7000).toBe(0);
+  expect(files.changes!.open('/a/new', 0o644, false)).toBe('EACCES');
+  expect(files.changes!.setPermissions('/x', 0o4711)).toBeNull();
+  expect([permissionsOf('/x'), fs.statSync(join(upper, 'x')).mode & 0o7777]).toEqual(['711', 0o711]);
+});
+
 test('--write needs --root, and no --compare', () => {
   const { lower, upper } = makeTrees();
   const image = 'samples/built/riscv64/program-mcount';

@@ -2,11 +2,12 @@
  * What a process without rights may change of itself, and system calls that move bytes, under
  * `elftrace run`: every answer, and what is there afterwards, is that of Linux.
  */
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { PROGRAMS } from './support/emulator.js';
+import { userFor } from './support/against-linux.js';
 import { covering } from './support/long.js';
 import { isX86Linux } from './support/processor.js';
 import { LINUX_TARGETS, run } from './support/run.js';
@@ -16,7 +17,6 @@ const folder = mkdtempSync(join(tmpdir(), 'run-rights-'));
 afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
-const USER = 1000;
 
 function build(name: string, gcc: string): string {
   const path = join(folder, name);
@@ -29,15 +29,7 @@ function onLinux(): string {
   const native = build('native', 'gcc');
   const files = join(folder, 'native-files');
   mkdirSync(files, { recursive: true });
-  const isRoot = process.getuid?.() === 0;
-  if (isRoot) {
-    // The other user must find the way there.
-    chmodSync(tmpdir(), statSync(tmpdir()).mode | 0o111);
-    for (const each of [folder, files]) chownSync(each, USER, USER);
-  }
-  const id = String(USER);
-  const as = isRoot ? ['setpriv', '--reuid', id, '--regid', id, '--clear-groups'] : [];
-  const [command = '', ...args] = [...as, native, files];
+  const [command = '', ...args] = [...userFor(folder, files), native, files];
   const { stdout, status } = runProgramFile(command, args);
   expect(status).toBe(4);
   return stdout;

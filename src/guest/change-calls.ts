@@ -46,7 +46,30 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     /** What is done where a socket or a pipe is. Default: something is in the way. */
     onNode: (path: string, node: TreeNode) => Errno | null = () => 'EEXIST',
   ): Answer {
-    const found = this.paths.pathAt(from, address);
+    return this.changeAt(this.paths.pathAt(from, address), act, onNode);
+  }
+
+  /** Makes something new; `slash`: what is said where the name asks for a directory. */
+  private make(
+    from: number,
+    address: Address,
+    act: (changes: FileChanges, path: string) => Errno | null,
+    slash: Errno | null = 'ENOENT',
+  ): Answer {
+    const found = this.paths.namedAt(from, address);
+    const isWrong = typeof found !== 'string' && found.asksDirectory && slash !== null;
+    return this.changeAt(found, (changes, path) => {
+      if (!isWrong) return act(changes, path);
+      const there = this.paths.status(path, false);
+      return typeof there === 'string' && there !== 'ENOENT' ? there : typeof there === 'string' ? slash : 'EEXIST';
+    });
+  }
+
+  private changeAt(
+    found: { readonly path: string } | Errno,
+    act: (changes: FileChanges, path: string) => Errno | null,
+    onNode: (path: string, node: TreeNode) => Errno | null = () => 'EEXIST',
+  ): Answer {
     if (typeof found === 'string') return found;
     if (found.path === '') return 'ENOENT';
     const changes = this.paths.changes();
@@ -59,8 +82,10 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   }
 
   private makeDirectory(from: number, address: Address, mode: bigint): Answer {
-    const permissions = Number(mode & 0o777n) & ~this.paths.mask;
-    return this.change(from, address, (changes, path) => changes.makeDirectory(path, permissions));
+    const permissions = Number(mode & 0o1777n) & ~this.paths.mask;
+    // A name that is no name is none of something new.
+    const slash = this.endOf(address) === '.' ? 'ENOENT' : null;
+    return this.make(from, address, (changes, path) => changes.makeDirectory(path, permissions), slash);
   }
 
   mkdir(args: Arguments): Answer {
@@ -84,12 +109,19 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     const end = this.endOf(address);
     if (end !== null)
       return kind === 'file' ? 'EISDIR' : ({ '.': 'EINVAL', '..': 'ENOTEMPTY', '/': 'EBUSY' } as const)[end];
-    return this.change(
-      from,
-      address,
-      (changes, path) => (this.holdsNodes(path) ? 'ENOTEMPTY' : changes.remove(path, kind)),
+    const found = this.paths.namedAt(from, address);
+    const asksDirectory = typeof found !== 'string' && found.asksDirectory;
+    return this.changeAt(
+      found,
+      (changes, path) => {
+        const status = asksDirectory ? this.paths.status(path, false) : null;
+        if (typeof status === 'object' && status !== null && status.kind !== 'directory') return 'ENOTDIR';
+        return this.holdsNodes(path) ? 'ENOTEMPTY' : changes.remove(path, kind);
+      },
       (path) => {
-        if (kind === 'directory') return 'ENOTDIR';
+        const refusal = this.paths.refusedAt(path);
+        if (refusal !== null) return refusal;
+        if (kind === 'directory' || asksDirectory) return 'ENOTDIR';
         network.removeNode(path);
         this.context.files.nodeChanged(path, EVENT.DELETE);
         return null;
@@ -122,12 +154,12 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   private makeNode(from: number, address: Address, mode: bigint): Answer {
     const { context } = this;
     const { network } = context;
-    const permissions = Number(mode & 0o777n) & ~this.paths.mask;
+    const permissions = Number(mode & 0o7777n) & ~this.paths.mask;
     const kind = Number(mode & S_IFMT);
     if (kind === S_IFDIR || kind === S_IFCHR || kind === S_IFBLK) return 'EPERM';
     const isNode = kind === S_IFIFO || kind === S_IFSOCK;
     if (!isNode && kind !== S_IFREG && kind !== 0) return 'EINVAL';
-    return this.change(from, address, (changes, path) => {
+    return this.make(from, address, (changes, path) => {
       const there = this.paths.status(path, false);
       if (typeof there !== 'string') return 'EEXIST';
       if (there !== 'ENOENT') return there;
@@ -135,7 +167,8 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
         const place = this.paths.nodePath(path);
         if (typeof place === 'string') return place;
         const pipe = kind === S_IFIFO ? new Channel('pages', network.queues) : null;
-        const wrong = network.addNode(place.path, { socket: null, pipe, inode: context.nextInode(), permissions });
+        const node = { socket: null, pipe, inode: context.nextInode(), permissions };
+        const wrong = this.paths.refusedAt(place.path) ?? network.addNode(place.path, node);
         if (wrong === null) context.files.nodeChanged(place.path, EVENT.CREATE);
         return wrong;
       }
@@ -155,10 +188,11 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   }
 
   private renameBetween(from: number, address: Address, to: number, place: Address): Answer {
-    const target = this.paths.pathAt(to, place);
+    const [source, target] = [this.paths.namedAt(from, address), this.paths.namedAt(to, place)];
     if (typeof target === 'string') return target;
     if (target.path === '') return 'ENOENT';
     if (this.endOf(address) !== null || this.endOf(place) !== null) return 'EBUSY';
+    const asksDirectory = target.asksDirectory || (typeof source !== 'string' && source.asksDirectory);
     const { network } = this.context;
     const goal = network.hasNodes ? this.paths.nodePath(target.path) : null;
     if (typeof goal === 'string') return goal;
@@ -169,15 +203,20 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
       }
       return null;
     };
-    return this.change(
-      from,
-      address,
+    return this.changeAt(
+      source,
       (changes, path) => {
-        const source = goal && this.paths.nodePath(path);
+        const status = asksDirectory ? this.paths.status(path, false) : null;
+        if (typeof status === 'object' && status !== null && status.kind !== 'directory') return 'ENOTDIR';
+        const before = goal && this.paths.nodePath(path);
         const wrong = changes.rename(path, target.path);
-        return wrong === null && source && typeof source !== 'string' ? renamed(source.path) : wrong;
+        return wrong === null && before && typeof before !== 'string' ? renamed(before.path) : wrong;
       },
       (path) => {
+        const refusal = asksDirectory
+          ? 'ENOTDIR'
+          : (this.paths.refusedAt(path) ?? (goal && this.paths.refusedAt(goal.path)));
+        if (refusal !== null) return refusal;
         const there = this.context.files.status(target.path, false);
         if (typeof there !== 'string' && there.kind === 'directory') return 'EISDIR';
         const changes = this.paths.changes();
@@ -214,7 +253,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     const found = this.paths.textAt(text);
     if (typeof found === 'string') return found;
     if (found.text === '') return 'ENOENT';
-    return this.change(from, address, (changes, path) => changes.symbolicLink(found.text, path));
+    return this.make(from, address, (changes, path) => changes.symbolicLink(found.text, path));
   }
 
   symlink(args: Arguments): Answer {
@@ -227,11 +266,13 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
 
   private hardLink(from: number, address: Address, to: number, place: Address, flags: bigint): Answer {
     if ((flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) !== 0n) return 'EINVAL';
-    const target = this.paths.pathAt(to, place);
+    const target = this.paths.namedAt(to, place);
     if (typeof target === 'string') return target;
     if (target.path === '') return 'ENOENT';
     const follow = (flags & AT_SYMLINK_FOLLOW) !== 0n;
     const make = (changes: FileChanges, path: string): FileError | null => {
+      const there = target.asksDirectory ? this.paths.status(target.path, false) : 'EEXIST';
+      if (there === 'ENOENT') return there;
       if (changes.link) return changes.link(path, target.path, follow);
       this.context.deviate('hard-links');
       return 'EPERM';
@@ -253,7 +294,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   }
 
   private setPermissions(from: number, address: Address, mode: bigint): Answer {
-    const permissions = Number(mode & 0o777n);
+    const permissions = Number(mode & 0o7777n);
     const found = this.paths.pathAt(from, address);
     const place = typeof found === 'string' || found.path === '' ? null : this.paths.placeOf(found.path, true);
     if (typeof place === 'object' && place?.kind === 'proc' && place.file.kind === 'descriptor') {
@@ -285,7 +326,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   fchmod(args: Arguments): Answer {
     const description = this.context.descriptors.get(int(arg(args, 0)));
     if (!description || (description.flags & O.PATH) !== 0) return 'EBADF';
-    return this.setPermissionsOf(description, Number(arg(args, 1) & 0o777n));
+    return this.setPermissionsOf(description, Number(arg(args, 1) & 0o7777n));
   }
 
   private setPermissionsOf(description: Description, permissions: number): Answer {
@@ -298,25 +339,28 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   }
 
   /** There is one user: it stays the owner, and may not make another one that. */
-  private changeOwner(owner: bigint, group: bigint): Answer {
+  private changeOwner(status: NodeStatus, owner: bigint, group: bigint): Answer {
     const isOwn = [owner, group].every((each) => [-1, 1000].includes(int(each)));
     const changes = this.paths.changes();
-    return typeof changes === 'string' ? changes : isOwn ? 0n : 'EPERM';
+    if (typeof changes === 'string') return changes;
+    if (!isOwn) return 'EPERM';
+    if (!isSpecial(status) && status.kind === 'file') this.context.files.dropPrivileges(status);
+    return 0n;
   }
 
   fchown(args: Arguments): Answer {
     const status = this.paths.statusOf(int(arg(args, 0)));
-    return typeof status === 'string' ? status : this.changeOwner(arg(args, 1), arg(args, 2));
+    return typeof status === 'string' ? status : this.changeOwner(status, arg(args, 1), arg(args, 2));
   }
 
   fchownat(args: Arguments): Answer {
     const status = this.paths.statusAt(int(arg(args, 0)), arg(args, 1), arg(args, 4));
-    return typeof status === 'string' ? status : this.changeOwner(arg(args, 2), arg(args, 3));
+    return typeof status === 'string' ? status : this.changeOwner(status, arg(args, 2), arg(args, 3));
   }
 
   private chownAt(address: Address, flags: bigint, args: Arguments): Answer {
     const status = this.paths.statusAt(AT_FDCWD, address, flags);
-    return typeof status === 'string' ? status : this.changeOwner(arg(args, 1), arg(args, 2));
+    return typeof status === 'string' ? status : this.changeOwner(status, arg(args, 1), arg(args, 2));
   }
 
   chown(args: Arguments): Answer {
@@ -445,6 +489,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     const status = this.context.files.status(path, true);
     if (typeof status === 'string') return status;
     if (status.kind !== 'file') return 'EISDIR';
+    if ((status.permissions & 0o200) === 0) return 'EACCES';
     const file = changes.open(path, 0, false);
     if (typeof file === 'string') return file;
     const description = new FileDescription(path, file, O.RDWR, this.context.sharing);

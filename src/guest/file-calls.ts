@@ -37,13 +37,15 @@ const ST_RDONLY = 1n;
 const ST_VALID = 0x20n;
 const BLOCK = 4096n;
 const AT_EACCESS = 0x200n;
+/** Permissions of the owner, who every process is. */
+const OWNER = { READ: 0o400, WRITE: 0o200, EXECUTE: 0o100 } as const;
 const BLOCKS = 0x4_0000n;
 
 // prettier-ignore
 export type FileCallName =
   | 'access' | 'chdir' | 'creat' | 'faccessat' | 'faccessat2' | 'fchdir' | 'fstat' | 'fstat64'
   | 'fstatfs' | 'fstatfs64' | 'getcwd' | 'getdents64' | 'lstat' | 'lstat64' | 'newfstatat'
-  | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat' | 'readlink' | 'readlinkat' | 'stat'
+  | 'no_attributes' | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'readlink' | 'readlinkat' | 'stat'
   | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'umask';
 
 export class FileCalls implements Readonly<Record<FileCallName, Service>> {
@@ -59,10 +61,10 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   private openAt(from: number, address: Address, flags: bigint, mode: bigint): Answer {
     const { context } = this;
     const { openFlags } = context.model;
-    const found = this.paths.pathAt(from, address);
+    const wanted = Number(BigInt.asUintN(32, flags));
+    const found = (wanted & O.CREAT) === 0 ? this.paths.pathAt(from, address) : this.pathOfFile(from, address);
     if (typeof found === 'string') return found;
     if (found.path === '') return 'ENOENT';
-    const wanted = Number(BigInt.asUintN(32, flags));
     const place = this.paths.placeOf(found.path, true);
     if (typeof place === 'string') return place;
     if (!context.descriptors.hasRoom(1)) return 'EMFILE';
@@ -93,6 +95,14 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     }
     if (opened instanceof FileDescription) opened.file.close();
     return 'EMFILE';
+  }
+
+  /** Where a file is that is made when it is missing: its name asks for no directory. */
+  private pathOfFile(from: number, address: Address): { readonly path: string } | Errno {
+    const named = this.paths.namedAt(from, address);
+    if (typeof named === 'string' || !named.asksDirectory) return named;
+    const parent = this.paths.nodePath(named.path);
+    return typeof parent === 'string' ? parent : 'EISDIR';
   }
 
   /** Opens one end, or both, of a pipe in the tree: each waits for the other. */
@@ -191,10 +201,13 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (status.kind === 'link') return 'ELOOP';
     if (status.kind === 'directory') {
       if (isCreating || isWriting) return 'EISDIR';
+      if ((wanted & O.PATH) === 0 && (status.permissions & OWNER.READ) === 0) return 'EACCES';
       return new DirectoryDescription(path, status, kept, files.nameOf(path, status));
     }
     if ((flags & model.openFlags.directory) !== 0n) return 'ENOTDIR';
     const { sharing } = this.context;
+    const isReading = (wanted & O.ACCMODE) !== O.WRONLY;
+    if (isReading && (status.permissions & OWNER.READ) === 0) return 'EACCES';
     if (isWriting) {
       const truncates = (wanted & O.TRUNC) !== 0;
       const opened = this.openForWriting(path, kept, mode, truncates);
@@ -203,7 +216,6 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
       if (truncates) sharing.resized(opened.inode);
       return opened;
     }
-    if ((status.permissions & 0o400) === 0) return 'EACCES';
     const file = files.open(path);
     return typeof file === 'string' ? file : new FileDescription(path, file, kept, sharing);
   }
@@ -292,13 +304,13 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const status = this.paths.statusAt(from, address, flags);
     if (typeof status === 'string') return status;
     if (isSpecial(status) || status.kind === 'link') return 0n;
-    if ((mode & 4n) !== 0n && (status.permissions & 0o400) === 0) return 'EACCES';
+    if ((mode & 4n) !== 0n && (status.permissions & OWNER.READ) === 0) return 'EACCES';
     if ((mode & 2n) !== 0n) {
       const changes = this.paths.changes();
       if (typeof changes === 'string') return changes;
-      if ((status.permissions & 0o200) === 0) return 'EACCES';
+      if ((status.permissions & OWNER.WRITE) === 0) return 'EACCES';
     }
-    if ((mode & 1n) !== 0n && status.kind === 'file' && (status.permissions & 0o111) === 0) return 'EACCES';
+    if ((mode & 1n) !== 0n && (status.permissions & OWNER.EXECUTE) === 0) return 'EACCES';
     return 0n;
   }
 
@@ -405,7 +417,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const status = this.paths.status(path, true);
     if (typeof status === 'string') return status;
     if (status.kind !== 'directory') return 'ENOTDIR';
-    if ((status.permissions & 0o100) === 0) return 'EACCES';
+    if ((status.permissions & OWNER.EXECUTE) === 0) return 'EACCES';
     const real = this.context.files.realPath(path);
     const place = this.paths.placeOf(path, true);
     const isInTree = typeof place !== 'string' && place.kind === 'tree';
@@ -476,6 +488,11 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   /** Extended attributes: the tree has none. */
   no_attributes(args: Arguments): Answer {
     const status = this.paths.statusAt(AT_FDCWD, arg(args, 0), 0n);
+    return typeof status === 'string' ? status : 'EOPNOTSUPP';
+  }
+
+  no_attributes_of_link(args: Arguments): Answer {
+    const status = this.paths.statusAt(AT_FDCWD, arg(args, 0), AT_SYMLINK_NOFOLLOW);
     return typeof status === 'string' ? status : 'EOPNOTSUPP';
   }
 

@@ -14,7 +14,7 @@ export type FileError =
 
 export interface FileStatus {
   readonly kind: 'file' | 'directory' | 'link';
-  /** Permission bits, 0o000 to 0o777. */
+  /** Permission bits, 0o000 to 0o7777. */
   readonly permissions: number;
   readonly sizeBytes: number;
   /** Nanoseconds since 1970. */
@@ -53,7 +53,7 @@ export interface WritableFile extends OpenFile {
 
 /** What changes a tree that may be written; null: it is done. Links at the end are not followed. */
 export interface FileChanges {
-  /** Opens a file, which is made when it is missing, with these permissions. */
+  /** Opens a file, which is made when it is missing, with exactly these permissions. */
   open(path: string, permissions: number, truncates: boolean): WritableFile | FileError;
   makeDirectory(path: string, permissions: number): FileError | null;
   remove(path: string, kind: 'file' | 'directory'): FileError | null;
@@ -81,6 +81,11 @@ export interface FileSystem {
   readLink(path: string): { readonly text: string } | FileError;
   /** Names in a directory, without `.` and `..`, in a fixed order. */
   list(path: string): readonly string[] | FileError;
+  /**
+   * Paths of the calls that follow are meant from a directory, without links, that is open already:
+   * what is above it need not be searched. Null: from `/`. Default: nothing is refused.
+   */
+  from?(base: string | null): void;
   /** The path without links and `..`. Default: the path itself. */
   realPath?(path: string): { readonly path: string } | FileError;
   /** Without it nothing may be changed. */

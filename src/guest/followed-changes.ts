@@ -11,6 +11,7 @@ import {
   type FileStatus,
   type FileSystem,
   isFileError,
+  parentPath,
   type WritableFile,
 } from './files.js';
 import { FollowedWritable, type OpenName, type OpenTree } from './open-names.js';
@@ -29,7 +30,7 @@ interface ChangedTree extends OpenTree {
   status(path: string, follow: boolean): FileStatus | FileError;
   realPlace(path: string, follow: boolean): string;
   nameOf(path: string, status: FileStatus): OpenName;
-  stampNew(inode: number): void;
+  stampNew(status: FileStatus, permissions: number): void;
   stampParent(real: string): void;
   stampChanged(status: FileStatus): void;
   permitted(status: FileStatus, permissions: number): void;
@@ -39,6 +40,9 @@ interface ChangedTree extends OpenTree {
   unlinked(real: string, status: FileStatus, isLast: boolean): void;
   renamed(from: string, to: string): void;
 }
+
+const SET_GROUP = 0o2000;
+const LINK_PERMISSIONS = 0o777;
 
 /** What changes the tree, and is told of. */
 export class FollowedChanges implements FileChanges {
@@ -60,7 +64,7 @@ export class FollowedChanges implements FileChanges {
     if (isFileError(file)) return file;
     const { status } = file;
     const name = files.nameOf(path, status);
-    if (isFileError(before)) this.made(name.path, status);
+    if (isFileError(before)) this.made(name.path, status, permissions);
     else if (truncates) {
       files.stamp(status.inode, file);
       files.tell(EVENT.MODIFY, { real: name.path, inode: status.inode, isDirectory: false });
@@ -68,25 +72,28 @@ export class FollowedChanges implements FileChanges {
     return new FollowedWritable(files, file, name);
   }
 
-  private made(real: string, { inode, kind }: FileStatus): void {
-    this.files.stampNew(inode);
+  private made(real: string, status: FileStatus, permissions: number): void {
+    this.files.stampNew(status, permissions);
     this.files.stampParent(real);
-    this.files.tellIn(real, kind === 'directory' ? EVENT.CREATE | EVENT.DIRECTORY : EVENT.CREATE);
+    this.files.tellIn(real, status.kind === 'directory' ? EVENT.CREATE | EVENT.DIRECTORY : EVENT.CREATE);
   }
 
   /** What is new at a path, when that was made. */
-  private madeAt(path: string, refusal: FileError | null): FileError | null {
+  private madeAt(path: string, refusal: FileError | null, permissions: number): FileError | null {
     const status = refusal === null ? this.tree.status(path, false) : refusal;
-    if (!isFileError(status)) this.made(this.files.realPlace(path, false), status);
+    if (!isFileError(status)) this.made(this.files.realPlace(path, false), status, permissions);
     return refusal;
   }
 
   makeDirectory(path: string, permissions: number): FileError | null {
-    return this.madeAt(path, this.changes.makeDirectory(path, permissions));
+    const above = this.files.status(parentPath(path), true);
+    // A directory in one with that bit has it, too.
+    const inherited = isFileError(above) ? 0 : above.permissions & SET_GROUP;
+    return this.madeAt(path, this.changes.makeDirectory(path, permissions), permissions | inherited);
   }
 
   symbolicLink(text: string, path: string): FileError | null {
-    return this.madeAt(path, this.changes.symbolicLink(text, path));
+    return this.madeAt(path, this.changes.symbolicLink(text, path), LINK_PERMISSIONS);
   }
 
   remove(path: string, kind: 'file' | 'directory'): FileError | null {

@@ -31,13 +31,17 @@ interface Times {
   readonly changed: bigint;
 }
 
-export class FollowedFiles implements FileSystem, OpenTree {
+const [SET_USER, SET_GROUP, GROUP_EXECUTE, OWNER_SEARCH] = [0o4000, 0o2000, 0o10, 0o100] as const;
+
+export class FollowedFiles implements Omit<FileSystem, 'from'>, OpenTree {
   /** Not there: nothing may be changed. */
   readonly changes?: FileChanges;
   /** By inode: of what was changed in this run. */
   private times = new Map<number, Times>();
   /** By inode: as they were set in this run, also of files that have no name any more. */
   private permissions = new Map<number, number>();
+  /** A directory may have become one that is not searched. */
+  private hasClosed = false;
   private watchers: ReadonlySet<FileWatcher> = new Set();
   private names: ReadonlySet<OpenName> = new Set();
   private lastCookie = 0;
@@ -90,6 +94,17 @@ export class FollowedFiles implements FileSystem, OpenTree {
     return this.tree.list(path);
   }
 
+  /**
+   * Paths of the calls that follow are meant from a directory, or (null) from `/`.
+   * @returns why none can be
+   */
+  from(base: string | null): FileError | null {
+    this.tree.from?.(base);
+    if (base === null || !this.hasClosed) return null;
+    const status = this.status(base, true);
+    return !isFileError(status) && (status.permissions & OWNER_SEARCH) === 0 ? 'EACCES' : null;
+  }
+
   realPath(path: string): { readonly path: string } | FileError {
     return this.tree.realPath?.(path) ?? { path };
   }
@@ -118,14 +133,24 @@ export class FollowedFiles implements FileSystem, OpenTree {
     const { now } = this;
     const accessed = this.times.get(inode)?.accessed ?? file.status.accessed ?? file.status.modified;
     this.times.set(inode, { accessed, modified: now, changed: now });
+    this.dropPrivileges({ ...file.status, inode });
+  }
+
+  /** What is written, or given to a user, does not go on making its user another one. */
+  dropPrivileges(status: FileStatus): void {
+    const { permissions, inode } = this.timed(status);
+    const dropped = SET_USER | ((permissions & GROUP_EXECUTE) === 0 ? 0 : SET_GROUP);
+    if ((permissions & dropped) !== 0) this.permissions.set(inode, permissions & ~dropped);
   }
 
   /** A file was made now. */
-  stampNew(inode: number): void {
+  stampNew({ inode, kind }: FileStatus, permissions: number): void {
     const { now } = this;
     this.times.set(inode, { accessed: now, modified: now, changed: now });
-    // The number may be that of a file which is gone.
+    // The number may be that of a file which is gone; the tree keeps the other bits.
     this.permissions.delete(inode);
+    if (permissions > 0o777) this.permissions.set(inode, permissions);
+    this.hasClosed ||= kind === 'directory' && (permissions & OWNER_SEARCH) === 0;
   }
 
   /** Something of a file but its contents was changed now. */
@@ -147,6 +172,7 @@ export class FollowedFiles implements FileSystem, OpenTree {
   /** The permissions of the file with this status were set. */
   permitted(status: FileStatus, permissions: number): void {
     this.permissions.set(status.inode, permissions);
+    this.hasClosed ||= status.kind === 'directory' && (permissions & OWNER_SEARCH) === 0;
     this.stampChanged(status);
   }
 

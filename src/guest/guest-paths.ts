@@ -18,6 +18,8 @@ import { processOf, type ProcFile, procFileAt, procStatus } from './proc.js';
 const PATH_MAX = 4096;
 /** Links of `/proc` that are followed one behind the other. */
 const LINKS_MOST = 8;
+/** Of the permissions of a directory: its owner may change it. */
+const OWNER_CHANGES = 0o300;
 export const AT_FDCWD = -100;
 export const AT_SYMLINK_NOFOLLOW = 0x100n;
 export const AT_EMPTY_PATH = 0x1000n;
@@ -45,6 +47,12 @@ function nextPlace(file: ProcFile): string | null {
   if (file.kind === 'link') return file.text;
   const place = file.kind === 'descriptor' && file.description instanceof PlaceDescription ? file.description : null;
   return place && !place.isGone ? place.path : null;
+}
+
+/** A path, and whether what stands behind its last name says that it is a directory's. */
+export interface NamedPlace {
+  readonly path: string;
+  readonly asksDirectory: boolean;
 }
 
 export class GuestPaths {
@@ -104,19 +112,41 @@ export class GuestPaths {
     return { text: this.decoder.decode(bytes) };
   }
 
-  /** The path at `address` as the guest means it from descriptor `from`; '' stays ''. */
-  pathAt(from: number, address: Address): { readonly path: string } | Errno {
-    const found = this.textAt(address);
-    if (typeof found === 'string') return found;
-    const { text } = found;
-    if (text === '' || text.startsWith('/') || from === AT_FDCWD) {
-      if (text !== '' && !text.startsWith('/') && this.isGone) return 'ENOENT';
-      return { path: text === '' ? '' : joinPath(this.directory, text) };
-    }
+  /** The directory that a relative path is meant from. */
+  private baseOf(from: number): { readonly path: string } | Errno {
+    if (from === AT_FDCWD) return this.isGone ? 'ENOENT' : { path: this.directory };
     const base = this.context.descriptors.get(from);
     if (!base) return 'EBADF';
     if (!(base instanceof DirectoryDescription)) return 'ENOTDIR';
-    return base.isGone ? 'ENOENT' : { path: joinPath(base.path, text) };
+    return base.isGone ? 'ENOENT' : { path: base.path };
+  }
+
+  /**
+   * The path at `address` as the guest means it from descriptor `from`, whatever stands behind its
+   * last name; '' stays ''.
+   */
+  namedAt(from: number, address: Address): NamedPlace | Errno {
+    const found = this.textAt(address);
+    if (typeof found === 'string') return found;
+    const { text } = found;
+    if (text === '') return { path: '', asksDirectory: false };
+    const base = text.startsWith('/') ? null : this.baseOf(from);
+    if (typeof base === 'string') return base;
+    const refusal = this.context.files.from(base?.path ?? null);
+    if (refusal !== null) return refusal;
+    return { path: joinPath(base?.path ?? '/', text), asksDirectory: /[^/]\/+\.?\/*$/.test(text) };
+  }
+
+  /** The same of what is there already: a slash behind its name asks for a directory. */
+  pathAt(from: number, address: Address): { readonly path: string } | Errno {
+    const named = this.namedAt(from, address);
+    if (typeof named === 'string' || !named.asksDirectory) return named;
+    const status = this.status(named.path, true);
+    if (typeof status === 'string') return status;
+    if (status.kind !== 'directory') return 'ENOTDIR';
+    // That a link at its end leads to.
+    const real = this.context.files.realPath(named.path);
+    return typeof real === 'string' ? named : real;
   }
 
   /** Where a path leads; `follow`: through the links of `/proc`. */
@@ -157,9 +187,16 @@ export class GuestPaths {
     const status = this.context.files.status(parent, true);
     if (typeof status === 'string') return status;
     if (status.kind !== 'directory') return 'ENOTDIR';
-    const real = this.context.files.realPath?.(parent) ?? { path: parent };
+    const real = this.context.files.realPath(parent);
     if (typeof real === 'string') return real;
     return { path: joinPath(real.path, lastName(path)) };
+  }
+
+  /** Null: what is no file of the tree may be made at a path, or taken from there. */
+  refusedAt(path: string): Errno | null {
+    const status = this.context.files.status(parentPath(path), true);
+    if (typeof status === 'string') return status;
+    return (status.permissions & OWNER_CHANGES) === OWNER_CHANGES ? null : 'EACCES';
   }
 
   /** Where a path leads in the tree; an error where that is a device, or a file of `/proc`. */

@@ -120,7 +120,7 @@ export interface KnownProcess extends CallContext {
   restarts(): void;
   readonly paths: Pick<
     GuestPaths,
-    'changes' | 'directory' | 'inTree' | 'mask' | 'nodePath' | 'pathAt' | 'status' | 'textAt'
+    'changes' | 'directory' | 'inTree' | 'mask' | 'nodePath' | 'pathAt' | 'refusedAt' | 'status' | 'textAt'
   >;
   space: AddressSpace;
   program: ProgramFacts;

@@ -34,7 +34,7 @@ interface ScriptLine {
 export function executableFile(files: FileSystem, path: string): ExecutableFile | Errno {
   const status = files.status(path, true);
   if (typeof status === 'string') return status;
-  if (status.kind !== 'file' || (status.permissions & 0o111) === 0) return 'EACCES';
+  if (status.kind !== 'file' || (status.permissions & 0o100) === 0) return 'EACCES';
   if (status.sizeBytes > PROGRAM_MOST) return 'ENOMEM';
   const file = files.open(path);
   if (typeof file === 'string') return file;

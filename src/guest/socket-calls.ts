@@ -180,12 +180,9 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     const status = paths.status(place.path, false);
     if (status !== 'ENOENT') return typeof status === 'string' ? status : 'EADDRINUSE';
     if (socket.local) return 'EINVAL';
-    const wrong = network.addNode(place.path, {
-      socket,
-      pipe: null,
-      inode: context.nextInode(),
-      permissions: 0o777 & ~paths.mask,
-    });
+    const permissions = 0o777 & ~paths.mask;
+    const node = { socket, pipe: null, inode: context.nextInode(), permissions };
+    const wrong = paths.refusedAt(place.path) ?? network.addNode(place.path, node);
     if (wrong !== null) return wrong;
     socket.local = { family: 'unix', path };
     context.files.nodeChanged(place.path, EVENT.CREATE);

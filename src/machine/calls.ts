@@ -78,7 +78,7 @@ export type ServiceName =
   | 'getpid' | 'getppid' | 'getpriority' | 'getrandom' | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'getsockname' | 'getsockopt'
   | 'gettid' | 'gettimeofday' | 'getuid' | 'inotify_add_watch' | 'inotify_init' | 'inotify_init1' | 'inotify_rm_watch' | 'ioctl' | 'ipc' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
   | 'membarrier' | 'memfd_create' | 'mincore' | 'mkdir' | 'mkdirat' | 'mknod' | 'mknodat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msgctl' | 'msgget' | 'msgrcv' | 'msgsnd' | 'msync' | 'munlock'
-  | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes' | 'no_attributes_of' | 'open' | 'openat' | 'pause' | 'pidfd_getfd' | 'pidfd_open' | 'pidfd_send_signal' | 'pipe'
+  | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes' | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'pause' | 'pidfd_getfd' | 'pidfd_open' | 'pidfd_send_signal' | 'pipe'
   | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'pwritev' | 'pwritev2'
   | 'read' | 'readahead' | 'readlink' | 'readlinkat' | 'readv' | 'recv' | 'recvfrom' | 'recvmmsg' | 'recvmsg' | 'rename' | 'renameat' | 'renameat2' | 'rmdir'
   | 'rseq' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend' | 'rt_sigtimedwait'
@@ -170,13 +170,13 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   fstatfs: row('fstatfs'),
   fstatfs64: row('fstatfs64'),
   getxattr: row('no_attributes'),
-  lgetxattr: row('no_attributes'),
+  lgetxattr: row('no_attributes_of_link'),
   listxattr: row('no_attributes'),
-  llistxattr: row('no_attributes'),
+  llistxattr: row('no_attributes_of_link'),
   setxattr: row('no_attributes'),
-  lsetxattr: row('no_attributes'),
+  lsetxattr: row('no_attributes_of_link'),
   removexattr: row('no_attributes'),
-  lremovexattr: row('no_attributes'),
+  lremovexattr: row('no_attributes_of_link'),
   fsetxattr: row('no_attributes_of'),
   fremovexattr: row('no_attributes_of'),
   fgetxattr: row('no_attributes_of'),

@@ -122,7 +122,7 @@ class Statuses {
     this.inodes.set(key, inode);
     return {
       kind,
-      permissions: Number(stats.mode & 0o777n),
+      permissions: Number(stats.mode & 0o7777n),
       sizeBytes: Number(stats.size),
       // When the host looked at a file, or copied the tree, is not the same at every run.
       modified: stats.mtimeNs,
@@ -143,7 +143,7 @@ function openFile(descriptor: number, first: FileStatus, changes: boolean): Open
     get status() {
       if (!changes || !open) return first;
       const { size, mode, nlink } = fs.fstatSync(descriptor);
-      return { ...first, sizeBytes: size, permissions: mode & 0o777, links: nlink };
+      return { ...first, sizeBytes: size, permissions: mode & 0o7777, links: nlink };
     },
     read(offset, size) {
       const bytes = new Uint8Array(Math.max(0, Math.min(size, Math.max(sizeNow() - offset, 0))));

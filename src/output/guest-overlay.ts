@@ -18,6 +18,8 @@ const OPAQUE = '.wh..wh..opq';
 /** Far above the numbers of files of the lower tree: no two files have the same. */
 const UPPER = { option: '--write', firstInode: 0x4000_0000 } as const;
 const COPY_BYTES = 0x10_0000;
+/** Of the permissions of a directory: its owner may change it, or look names up in it. */
+const OWNER = { WRITE: 0o200, SEARCH: 0o100 } as const;
 
 interface Place {
   /** Without links. */
@@ -36,13 +38,22 @@ function setHostTimes(path: string, accessed: bigint, modified: bigint): void {
   fs.lutimesSync(path, Number(accessed) / 1e9, Number(modified) / 1e9);
 }
 
+/** What a file of the lower tree was that was copied up. */
+interface Origin {
+  readonly inode?: number;
+  readonly modified: bigint;
+  readonly permissions?: number;
+}
+
 class Overlay implements FileSystem, FileChanges {
   private readonly upper: FileSystem;
   /**
    * By inode in the upper tree: what was copied up in this run keeps its times, and its number,
-   * where it was the only name of its file.
+   * where it was the only name of its file, and its permissions, where the host's user has more.
    */
-  private readonly origins = new Map<number, { readonly inode?: number; readonly modified: bigint }>();
+  private readonly origins = new Map<number, Origin>();
+  /** The directory that a path is meant from: what is above it need not be searched. */
+  private base: string | null = null;
 
   /** @param room  bytes that files may have in the directory, beside those that are there */
   constructor(
@@ -93,7 +104,8 @@ class Overlay implements FileSystem, FileChanges {
     const status = this.upper.status(path, false);
     if (typeof status === 'string') return;
     const isAlone = lower.kind === 'directory' || (lower.links ?? 1) === 1;
-    this.origins.set(status.inode, { modified: lower.modified, ...(isAlone && { inode: lower.inode }) });
+    const { modified, permissions, inode } = lower;
+    this.origins.set(status.inode, { modified, permissions, ...(isAlone && { inode }) });
     this.attempt(() => {
       setHostTimes(this.host(path), lower.modified, lower.modified);
     });
@@ -107,6 +119,21 @@ class Overlay implements FileSystem, FileChanges {
     return this.isInUpper(path) ? this.upper.readLink(path) : this.lower.readLink(path);
   }
 
+  from(base: string | null): void {
+    this.base = base;
+  }
+
+  /** True when a user may look names up in a directory. */
+  private maySearch(path: string, { permissions }: FileStatus): boolean {
+    return (permissions & OWNER.SEARCH) !== 0 || this.base?.startsWith(`${path === '/' ? '' : path}/`) === true;
+  }
+
+  /** Null: what stands at a path may be made, named otherwise, or taken away. */
+  private refusedIn(path: string): FileError | null {
+    const status = this.at(parentOf(path));
+    return typeof status !== 'string' && (status.permissions & OWNER.WRITE) === 0 ? 'EACCES' : null;
+  }
+
   private walk(path: string, follow: boolean): Place | FileError {
     const left = namesOf(path);
     let here = '/';
@@ -115,6 +142,7 @@ class Overlay implements FileSystem, FileChanges {
     for (let name = left.shift(); name !== undefined; name = left.shift()) {
       if (typeof status === 'string') return status;
       if (status.kind !== 'directory') return 'ENOTDIR';
+      if (!this.maySearch(here, status)) return 'EACCES';
       const next: string = name === '..' ? parentOf(here) : below(here, name);
       status = this.at(next);
       if (status === 'ENOENT' && left.length === 0) return { path: next, status: null };
@@ -211,7 +239,7 @@ class Overlay implements FileSystem, FileChanges {
       at = below(at, name);
       if (this.isInUpper(at)) continue;
       const under = this.lower.status(at, false);
-      const mode = typeof under === 'string' ? 0o755 : under.permissions | 0o700;
+      const mode = typeof under === 'string' ? 0o755 : (under.permissions & 0o777) | 0o700;
       const refusal = this.attempt(() => {
         fs.mkdirSync(this.host(at), { mode });
       });
@@ -249,7 +277,7 @@ class Overlay implements FileSystem, FileChanges {
   }
 
   private copy(path: string, status: FileStatus, truncates: boolean): FileError | null {
-    if (status.kind === 'directory') return this.attempt(() => void fs.mkdirSync(this.host(path), { mode: status.permissions | 0o700 })); // prettier-ignore
+    if (status.kind === 'directory') return this.attempt(() => void fs.mkdirSync(this.host(path), { mode: (status.permissions & 0o777) | 0o700 })); // prettier-ignore
     if (status.kind === 'link') {
       const link = this.lower.readLink(path);
       return typeof link === 'string' ? link : this.attempt(() => { fs.symlinkSync(link.text, this.host(path)); }); // prettier-ignore
@@ -259,7 +287,7 @@ class Overlay implements FileSystem, FileChanges {
     const file = this.lower.open(path);
     if (typeof file === 'string') return file;
     const refusal = this.attempt(() => {
-      const descriptor = fs.openSync(this.host(path), 'wx', status.permissions | 0o600);
+      const descriptor = fs.openSync(this.host(path), 'wx', (status.permissions & 0o777) | 0o600);
       try {
         for (let at = 0; at < size; at += COPY_BYTES)
           fs.writeSync(descriptor, file.read(at, COPY_BYTES), 0, undefined, at);
@@ -274,13 +302,15 @@ class Overlay implements FileSystem, FileChanges {
   private openForWriting({ path, status }: Place, permissions: number, truncates: boolean): WritableFile | FileError {
     if (status?.kind === 'directory') return 'EISDIR';
     if (status && (status.permissions & 0o200) === 0) return 'EACCES';
-    const wrong = (status ? null : this.checkName(path)) ?? (status ? this.copyUp(path, truncates) : this.makeParents(path)); // prettier-ignore
+    const wrong = status
+      ? this.copyUp(path, truncates)
+      : (this.checkName(path) ?? this.refusedIn(path) ?? this.makeParents(path));
     if (wrong) return wrong;
     const { O_RDWR, O_CREAT, O_NOFOLLOW, O_EXCL } = fs.constants;
     let descriptor = -1;
     const refusal = this.attempt(() => {
-      const mode = (permissions & 0o777) | 0o600;
-      descriptor = fs.openSync(this.host(path), O_RDWR | O_NOFOLLOW | (status ? 0 : O_CREAT | O_EXCL), mode);
+      descriptor = fs.openSync(this.host(path), O_RDWR | O_NOFOLLOW | (status ? 0 : O_CREAT | O_EXCL), 0o600);
+      if (!status) fs.fchmodSync(descriptor, permissions & 0o777);
       if (truncates) fs.ftruncateSync(descriptor, 0);
       if (!status) this.forgetWhiteout(path);
     });
@@ -295,12 +325,14 @@ class Overlay implements FileSystem, FileChanges {
     let isOpen = true;
     const sizeNow = (): number => fs.fstatSync(descriptor).size;
     const grow = (size: number): boolean => size <= sizeNow() || this.takeRoom(size - sizeNow());
+    const { inode } = this.upper.status(path, false) as FileStatus;
     const first = this.at(path) as FileStatus;
+    const granted = (): number | undefined => this.origins.get(inode)?.permissions;
     return {
       get status() {
         if (!isOpen) return first;
         const { size, mode, nlink } = fs.fstatSync(descriptor);
-        return { ...first, sizeBytes: size, permissions: mode & 0o777, links: nlink };
+        return { ...first, sizeBytes: size, permissions: granted() ?? mode & 0o777, links: nlink };
       },
       read: (offset, size) => {
         const bytes = new Uint8Array(Math.max(0, Math.min(size, sizeNow() - offset)));
@@ -330,10 +362,9 @@ class Overlay implements FileSystem, FileChanges {
   /** Where something new would be; an error: there is something, or it may not be there. */
   private placeForNew(path: string): string | { readonly error: FileError } {
     const place = this.walk(path, false);
-    const error = typeof place === 'string' ? place : place.status ? 'EEXIST' : this.checkName(place.path);
-    if (error) return { error: error as FileError };
-    const { path: to } = place as Place;
-    const refusal = this.makeParents(to);
+    if (typeof place === 'string') return { error: place };
+    const { path: to, status } = place;
+    const refusal = status ? 'EEXIST' : (this.checkName(to) ?? this.refusedIn(to) ?? this.makeParents(to));
     return refusal ? { error: refusal } : to;
   }
 
@@ -341,10 +372,11 @@ class Overlay implements FileSystem, FileChanges {
     const to = this.placeForNew(path);
     if (typeof to !== 'string') return to.error;
     return this.attempt(() => {
-      fs.mkdirSync(this.host(to), { mode: permissions | 0o700 });
+      fs.mkdirSync(this.host(to), { mode: 0o700 });
       // What was removed here does not come back.
       if (typeof this.lower.status(to, false) !== 'string') fs.writeFileSync(this.host(below(to, OPAQUE)), '');
       this.forgetWhiteout(to);
+      fs.chmodSync(this.host(to), permissions & 0o777);
     });
   }
 
@@ -392,6 +424,8 @@ class Overlay implements FileSystem, FileChanges {
     if (typeof place === 'string') return place;
     if (!place.status) return 'ENOENT';
     if (place.path === '/') return 'EBUSY';
+    const wrong = this.refusedIn(place.path);
+    if (wrong) return wrong;
     const isDirectory = place.status.kind === 'directory';
     if (kind === 'file') return isDirectory ? 'EISDIR' : this.take(place.path);
     if (!isDirectory) return 'ENOTDIR';
@@ -409,6 +443,11 @@ class Overlay implements FileSystem, FileChanges {
     const isDirectory = source.status.kind === 'directory';
     if (isDirectory && `${target.path}/`.startsWith(`${source.path}/`)) return 'EINVAL';
     if (`${source.path}/`.startsWith(`${target.path}/`)) return 'ENOTEMPTY';
+    const wrong = this.refusedIn(source.path) ?? this.refusedIn(target.path);
+    if (wrong) return wrong;
+    // What is above a directory that moves is written in it.
+    const isMoved = isDirectory && parentOf(source.path) !== parentOf(target.path);
+    if (isMoved && (source.status.permissions & OWNER.WRITE) === 0) return 'EACCES';
     // As overlay file systems of Linux answer: who moves then copies.
     if (isDirectory && typeof this.inLower(source.path) !== 'string') return 'EXDEV';
     if (target.status) {
@@ -443,8 +482,17 @@ class Overlay implements FileSystem, FileChanges {
     if (typeof place === 'string') return place;
     if (!place.status) return 'ENOENT';
     const refusal = this.copyUp(place.path);
-    // The host's own user goes on reading and writing what is kept.
-    return refusal ?? this.attempt(() => { fs.chmodSync(this.host(place.path), permissions); }); // prettier-ignore
+    if (refusal) return refusal;
+    // What the bits above say of users would be true of others on the host.
+    const failed = this.attempt(() => {
+      fs.chmodSync(this.host(place.path), permissions & 0o777);
+    });
+    const status = this.upper.status(place.path, false);
+    const origin = typeof status === 'string' ? undefined : this.origins.get(status.inode);
+    if (failed === null && origin && typeof status !== 'string') {
+      this.origins.set(status.inode, { ...origin, permissions: permissions & 0o777 });
+    }
+    return failed;
   }
 }
 

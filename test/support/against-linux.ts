@@ -2,7 +2,7 @@
  * A program of test/programs/processes that works on files in the directory that it is given: what
  * it prints on Linux, and under `elftrace run` on a machine.
  */
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
@@ -11,6 +11,21 @@ import { covering, sampled } from './long.js';
 import { isX86Linux } from './processor.js';
 import { LINUX_TARGETS, run } from './run.js';
 import { describeWith, run as runTool, runProgramFile } from './tools.js';
+
+const USER = 1000;
+
+/**
+ * What starts a program as a user without rights, who owns these directories then; nothing where
+ * the tests run as one.
+ */
+export function userFor(...directories: readonly string[]): readonly string[] {
+  if (process.getuid?.() !== 0) return [];
+  // The other user must find the way there.
+  chmodSync(tmpdir(), statSync(tmpdir()).mode | 0o111);
+  for (const each of directories) chownSync(each, USER, USER);
+  const id = String(USER);
+  return ['setpriv', '--reuid', id, '--regid', id, '--clear-groups'];
+}
 
 /** What one such test is. */
 export interface AgainstLinux {
@@ -22,12 +37,14 @@ export interface AgainstLinux {
   /** Titles of the group, by the machine's name, and of the test. */
   readonly group: (machine: string) => string;
   readonly title: string;
+  /** On Linux it is a user without rights who starts it. Default: who runs the tests. */
+  readonly asUser?: boolean;
   /** Looks at what the program has left; `files`: its directory as `--write` keeps it. */
   readonly look?: (files: string) => void;
 }
 
 /** Registers the tests: the program ends with 3, and prints on each machine what Linux does. */
-export function testAgainstLinux({ name, source, machines, group, title, look }: AgainstLinux): void {
+export function testAgainstLinux({ name, source, machines, group, title, asUser = false, look }: AgainstLinux): void {
   const folder = mkdtempSync(join(tmpdir(), `${name}-`));
   afterAll(() => {
     rmSync(folder, { recursive: true, force: true });
@@ -45,7 +62,9 @@ export function testAgainstLinux({ name, source, machines, group, title, look }:
   let native: string | null = null;
   const onLinux = (): string => {
     if (native !== null) return native;
-    const { stdout, status } = runProgramFile(build('native', 'gcc'), [directory('native-files')]);
+    const [program, files] = [build('native', 'gcc'), directory('native-files')];
+    const [command = '', ...args] = [...(asUser ? userFor(folder, files) : []), program, files];
+    const { stdout, status } = runProgramFile(command, args);
     expect(status).toBe(3);
     return (native = stdout);
   };
