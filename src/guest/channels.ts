@@ -11,8 +11,8 @@ import type { SocketName } from './socket-names.js';
 export const PIPE_BYTES = 0x1_0000;
 /** Writes of so many bytes or fewer are not torn. */
 const PIPE_ATOMIC = 4096;
-/** Pages of a pipe: a write begins a new one where its end does not fit the last. */
-const PIPE_PAGES = PIPE_BYTES / PIPE_ATOMIC;
+/** A page of a pipe: a write begins a new one where its end does not fit the last. */
+export const PIPE_PAGE = PIPE_ATOMIC;
 /** Small writes of a stream are kept together up to so many bytes. */
 const TOGETHER = 4096;
 /** Most bytes that all queues of a run hold together. */
@@ -70,6 +70,8 @@ export interface Taken {
 export class Channel {
   private pieces: readonly Piece[] = [];
   size = 0;
+  /** How many pages a pipe has. */
+  private pages = PIPE_BYTES / PIPE_PAGE;
   readers = 0;
   writers = 0;
   /** How often it was opened for reading, and for writing. */
@@ -110,7 +112,7 @@ export class Channel {
 
   /** True when a `poll` says that a write can begin. */
   get isOpen(): boolean {
-    return this.kind === 'pages' ? this.pieces.length < PIPE_PAGES : this.size <= this.capacity - PIPE_ATOMIC;
+    return this.kind === 'pages' ? this.pieces.length < this.pages : this.size <= this.capacity - PIPE_ATOMIC;
   }
 
   /** Bytes of a write that go to the page that is there. */
@@ -122,14 +124,27 @@ export class Channel {
 
   /** True when a write of so many bytes can begin, or be done where it may not be torn. */
   hasRoom(size: number): boolean {
-    if (this.kind === 'pages') return this.pieces.length < PIPE_PAGES || this.merged(size) > 0;
+    if (this.kind === 'pages') return this.pieces.length < this.pages || this.merged(size) > 0;
     const left = this.capacity - this.size;
     return this.messages ? left >= size : left > 0;
   }
 
   /** Bytes that a pipe takes without a piece that is there. */
   get freeBytes(): number {
-    return (PIPE_PAGES - this.pieces.length) * PIPE_ATOMIC;
+    return (this.pages - this.pieces.length) * PIPE_PAGE;
+  }
+
+  /** Bytes of all pages of a pipe. */
+  get pageBytes(): number {
+    return this.pages * PIPE_PAGE;
+  }
+
+  /** False: more is queued than would fit. */
+  resize(bytes: number): boolean {
+    if (this.pieces.length * PIPE_PAGE > bytes) return false;
+    this.pages = bytes / PIPE_PAGE;
+    this.takes++;
+    return true;
   }
 
   private counts(bytes: number): void {
@@ -166,7 +181,7 @@ export class Channel {
     }
     let done = this.merged(bytes.length);
     if (done > 0) this.extend(bytes.subarray(0, done));
-    for (; done < bytes.length && this.pieces.length < PIPE_PAGES; done += PIPE_ATOMIC) {
+    for (; done < bytes.length && this.pieces.length < this.pages; done += PIPE_ATOMIC) {
       this.add(bytes.subarray(done, done + PIPE_ATOMIC));
     }
     return Math.min(done, bytes.length);
@@ -228,10 +243,10 @@ export class Channel {
   }
 
   save(): () => void {
-    const { pieces, size, readers, writers, opensToRead, opensToWrite, puts, takes } = this;
+    const { pieces, size, pages, readers, writers, opensToRead, opensToWrite, puts, takes } = this;
     const passed = pieces.flatMap(({ parcel }) => parcel?.rights ?? []).map((each) => each.savePassed());
     return () => {
-      Object.assign(this, { pieces, size, readers, writers, opensToRead, opensToWrite, puts, takes });
+      Object.assign(this, { pieces, size, pages, readers, writers, opensToRead, opensToWrite, puts, takes });
       for (const each of passed) each();
     };
   }

@@ -68,6 +68,7 @@ const F = {
   GETFL: 3,
   SETFL: 4,
   DUPFD_CLOEXEC: 1030,
+  SETPIPE_SZ: 1031,
   GETPIPE_SZ: 1032,
   ADD_SEALS: 1033,
   GET_SEALS: 1034,
@@ -76,6 +77,8 @@ const F = {
 export type DescriptorCallName =
   | 'close' | 'close_range' | 'dup' | 'dup2' | 'dup3' | 'eventfd' | 'eventfd2' | 'fadvise' | 'fcntl' | 'fsync' | 'ioctl' | 'llseek' | 'lseek' | 'pipe' | 'pipe2' | 'pread64' | 'pwrite64' | 'read'
   | 'readv' | 'write' | 'writev'; // prettier-ignore
+
+const SEEK = { DATA: 3, HOLE: 4 } as const;
 
 type Tried = bigint | Errno | null;
 /** A piece of a vector. */
@@ -162,7 +165,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
   }
 
   /** Descriptor, pieces and their count; `at`: where in the file, null: from where that is. */
-  readPieces(args: Arguments, at: bigint | null): Answer {
+  readPieces(args: Arguments, at: bigint | null, hasty: { readonly isHasty?: true } = {}): Answer {
     const description = this.readable(int(arg(args, 0)));
     if (typeof description === 'string') return description;
     const pieces = this.pieces(arg(args, 1), arg(args, 2));
@@ -178,12 +181,10 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
       }
       return total;
     };
-    return this.context.attempt(
-      description,
-      isReadable(description, sizeOf(pieces)),
-      attempt,
-      readingPatience(this.context, description),
-    );
+    return this.context.attempt(description, isReadable(description, sizeOf(pieces)), attempt, {
+      ...readingPatience(this.context, description),
+      ...hasty,
+    });
   }
 
   private readMessage(socket: Socket, pieces: readonly Piece[]): Tried {
@@ -301,12 +302,12 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
   }
 
   /** As `readPieces`. */
-  writePieces(args: Arguments, at: bigint | null): Answer {
+  writePieces(args: Arguments, at: bigint | null, hasty: { readonly isHasty?: true } = {}): Answer {
     const description = this.writable(int(arg(args, 0)));
     if (typeof description === 'string') return description;
     const pieces = this.pieces(arg(args, 1), arg(args, 2));
     if (typeof pieces === 'string') return pieces;
-    if (at === null) return this.writeAll(description, pieces);
+    if (at === null) return this.writeAll(description, pieces, hasty);
     let total = 0n;
     for (const [base, length] of pieces) {
       const written = this.writeAt(description, base, length, at + total);
@@ -343,11 +344,14 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     if (!description) return 'EBADF';
     const from = Number(BigInt.asUintN(32, whence));
     const to = description.seek((position, size) => {
-      const base = [0, position, size][from];
-      if (base === undefined) {
-        if (from === 3 || from === 4) this.context.deviate('holes');
-        return 'EINVAL';
+      if (description instanceof FileDescription && (from === SEEK.DATA || from === SEEK.HOLE)) {
+        // All of a file is data, as where a file system knows of no holes.
+        if (offset < 0n || offset >= BigInt(size)) return 'ENXIO';
+        if (description.file instanceof MemoryFile) this.context.deviate('holes');
+        return from === SEEK.DATA ? Number(offset) : size;
       }
+      const base = [0, position, size][from];
+      if (base === undefined) return 'EINVAL';
       const wanted = BigInt(base) + offset;
       return wanted < 0n || wanted > BigInt(Number.MAX_SAFE_INTEGER) ? 'EINVAL' : Number(wanted);
     });
@@ -470,7 +474,11 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
         return 0n;
       }
       case F.GETPIPE_SZ:
-        return description instanceof PipeEnd ? BigInt(PIPE_BYTES) : 'EBADF';
+        return description instanceof PipeEnd ? BigInt(description.capacity) : 'EBADF';
+      case F.SETPIPE_SZ: {
+        const size = description instanceof PipeEnd ? description.resize(value >>> 0) : 'EBADF';
+        return typeof size === 'number' ? BigInt(size) : size;
+      }
       case F.ADD_SEALS:
       case F.GET_SEALS:
         return this.seal(description, int(arg(args, 1)) === F.ADD_SEALS ? value : null);

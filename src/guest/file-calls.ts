@@ -366,6 +366,8 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (!(description instanceof DirectoryDescription)) return 'ENOTDIR';
     if (description.isGone) return 'ENOENT';
     if ((description.flags & O.PATH) !== 0) return 'EBADF';
+    // To list a directory is not to search it.
+    context.files.within(description.path);
     const names = this.namesIn(description.path);
     if (typeof names === 'string') return names;
     const all = ['.', '..', ...names];

@@ -105,6 +105,11 @@ export class FollowedFiles implements Omit<FileSystem, 'from'>, OpenTree {
     return !isFileError(status) && (status.permissions & OWNER_SEARCH) === 0 ? 'EACCES' : null;
   }
 
+  /** Paths of the calls that follow are of an open directory, and of names in it. */
+  within(path: string): void {
+    this.tree.from?.(`${path}/`);
+  }
+
   realPath(path: string): { readonly path: string } | FileError {
     return this.tree.realPath?.(path) ?? { path };
   }

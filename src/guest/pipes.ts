@@ -3,7 +3,7 @@
  *
  * Source: Linux, pipe(7), eventfd(2).
  */
-import { Channel, PIPE_BYTES, type Queues } from './channels.js';
+import { Channel, PIPE_BYTES, PIPE_PAGE, type Queues } from './channels.js';
 import type { Errno } from './errno.js';
 import { Description, O, POLL, READABLE, WRITABLE } from './descriptions.js';
 import type { SpecialStatus } from './files.js';
@@ -12,6 +12,9 @@ import type { SpecialStatus } from './files.js';
 export function nodeOf(kind: 'socket' | 'anonymous', inode: number): SpecialStatus {
   return { kind, permissions: kind === 'socket' ? 0o777 : 0o600, inode, device: 0 };
 }
+
+/** Most bytes that a pipe may be given (`fs.pipe-max-size`), and that can be asked for. */
+const [PIPE_MOST, PIPE_ASKED_MOST] = [0x10_0000, 0x8000_0000] as const;
 
 /** One end of a pipe; of `from` and `to` one is there: that which is read, or written. */
 export class PipeEnd extends Description {
@@ -69,12 +72,27 @@ export class PipeEnd extends Description {
 
   override accepts(bytes: Uint8Array): boolean {
     const { to } = this;
-    return !to || to.readers === 0 || bytes.length > PIPE_BYTES || to.hasRoom(bytes.length);
+    return (
+      !to || to.readers === 0 || bytes.length > PIPE_BYTES || bytes.length > to.pageBytes || to.hasRoom(bytes.length)
+    );
   }
 
   /** Bytes for which there are free pages. */
   get room(): number {
     return this.to?.readers === 0 ? PIPE_BYTES : (this.to?.freeBytes ?? 0);
+  }
+
+  /** Bytes that the pipe holds. */
+  get capacity(): number {
+    return this.channel.pageBytes;
+  }
+
+  /** F_SETPIPE_SZ, as a user without rights may ask for it. */
+  resize(size: number): number | Errno {
+    if (size > PIPE_ASKED_MOST) return 'EINVAL';
+    const bytes = Math.max(PIPE_PAGE, 2 ** Math.ceil(Math.log2(size)));
+    if (bytes > this.capacity && bytes > PIPE_MOST) return 'EPERM';
+    return this.channel.resize(bytes) ? bytes : 'EBUSY';
   }
 
   /** True when every writer is gone, or every reader. */

@@ -7,10 +7,12 @@ import { ProcessDescription } from './special-descriptions.js';
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
 import type { Errno } from './errno.js';
 import { checkForm, interpreterPath, loadProgram, type ProcessImage } from './load.js';
-import { joinPath } from './files.js';
+import { FileDescription, PlaceDescription } from './descriptions.js';
+import { isSpecial, joinPath } from './files.js';
+import { AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW } from './guest-paths.js';
 import type { ChildChange, Relative } from './halt.js';
 import type { KnownProcess } from './processes.js';
-import { executableFile, type ExecutableFile, throughScripts } from './scripts.js';
+import { executableFile, type ExecutableFile, isScript, throughScripts } from './scripts.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 
@@ -109,8 +111,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
   }
 
   /** What is started when a path is executed: through the interpreters of scripts. */
-  private startOf(path: string, name: string, args: readonly string[]): Start | Errno {
-    const file = this.executable(path);
+  private startOf(file: ExecutableFile | Errno, name: string, args: readonly string[]): Start | Errno {
     if (typeof file === 'string') return file;
     const found = throughScripts(file, name, args, (each) => this.executable(each));
     if (typeof found === 'string') return found;
@@ -141,7 +142,11 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
   }
 
   /** Decides first; what lies in memory is gone only when the other program can be started. */
-  private exec(path: string, name: string, list: Address, environment: Address): Answer {
+  private exec(
+    find: () => ExecutableFile | Errno,
+    name: string,
+    [list, environment]: readonly [Address, Address],
+  ): Answer {
     const { context } = this;
     const { world } = context;
     const budget = { bytes: STRINGS_MOST };
@@ -149,13 +154,12 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     if (typeof given === 'string') return given;
     const env = this.strings(environment, budget);
     if (typeof env === 'string') return env;
-    if (path === '') return 'ENOENT';
     if (!world.loadsPrograms) {
       context.deviate('other-programs');
       return 'ENOEXEC';
     }
     // Linux gives a program that was called without a name an empty one.
-    const start = this.startOf(path, name, given.length === 0 ? [''] : given);
+    const start = this.startOf(find(), name, given.length === 0 ? [''] : given);
     if (typeof start === 'string') return start;
     context.threads.left(context.signals.thread);
     context.threads.exec();
@@ -195,15 +199,40 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     if (typeof said === 'string') return said;
     const isOwn = from === AT_FDCWD || said.text.startsWith('/');
     const name = isOwn ? said.text : `/dev/fd/${from}/${said.text}`;
-    return this.exec(found.path, name, arg(args, 1), arg(args, 2));
+    const find = (): ExecutableFile | Errno => (found.path === '' ? 'ENOENT' : this.executable(found.path));
+    return this.exec(find, name, [arg(args, 1), arg(args, 2)]);
+  }
+
+  /** The file that a descriptor leads to, which may have no name any more. */
+  private executableAt(number: number): ExecutableFile | Errno {
+    const { descriptors } = this.context;
+    if (number === AT_FDCWD) return 'EACCES';
+    const description = descriptors.get(number);
+    if (!description) return 'EBADF';
+    const { status, path } = description;
+    if (status.kind === 'link') return 'ELOOP';
+    if (isSpecial(status) || status.kind !== 'file' || (status.permissions & OWNER_EXECUTE) === 0) return 'EACCES';
+    if (description instanceof PlaceDescription) return description.isGone ? 'ENOENT' : this.executable(path);
+    if (!(description instanceof FileDescription)) return 'EACCES';
+    const bytes = description.contents(0, status.sizeBytes);
+    // Its interpreter would not find it any more.
+    return isScript(bytes) && descriptors.closesOnExec(number) ? 'ENOENT' : { path, bytes };
   }
 
   execveat(args: Arguments): Answer {
-    if (int(arg(args, 4)) !== 0) {
-      this.context.deviate('execveat-flags');
-      return 'EINVAL';
+    const { paths } = this.context;
+    const [from, flags] = [int(arg(args, 0)), BigInt.asUintN(32, arg(args, 4))];
+    if ((flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) !== 0n) return 'EINVAL';
+    const said = paths.textAt(arg(args, 1));
+    if (typeof said === 'string') return said;
+    if (said.text === '' && (flags & AT_EMPTY_PATH) !== 0n) {
+      return this.exec(() => this.executableAt(from), `/dev/fd/${from}`, [arg(args, 2), arg(args, 3)]);
     }
-    return this.execFrom(int(arg(args, 0)), args.slice(1));
+    const found = paths.pathAt(from, arg(args, 1));
+    const isLink = typeof found !== 'string' && (flags & AT_SYMLINK_NOFOLLOW) !== 0n;
+    const status = isLink ? paths.status(found.path, false) : null;
+    if (typeof status === 'object' && status?.kind === 'link') return 'ELOOP';
+    return this.execFrom(from, args.slice(1));
   }
 
   // --------------------------------------------------------------------------------------- waiting
@@ -495,7 +524,8 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
   }
 }
 
-const AT_FDCWD = -100;
+/** Of the permissions of a file. */
+const OWNER_EXECUTE = 0o100;
 const INFO_BYTES = 128;
 const USER = 1000n;
 

@@ -10,12 +10,13 @@ import { type Answer, arg, type Arguments, int, type Service, storeOr } from './
 import { OPEN_MAX } from './descriptions.js';
 import type { Errno } from './errno.js';
 import { putNumber } from './files.js';
+import { storeTime } from './guest-times.js';
 import { type KnownProcess, USER } from './processes.js';
 import type { Address } from '../units.js';
 
 // prettier-ignore
 export type RightsCallName =
-  | 'capget' | 'capset' | 'getpriority' | 'getrlimit' | 'nice' | 'prlimit64' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getparam'
+  | 'capget' | 'capset' | 'getpriority' | 'getrlimit' | 'nice' | 'privileged' | 'prlimit64' | 'sched_rr_get_interval' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getparam'
   | 'sched_getattr' | 'sched_getscheduler' | 'sched_setaffinity' | 'sched_setattr' | 'sched_setparam' | 'sched_setscheduler' | 'setfsuid' | 'setgroups' | 'setpriority' | 'setresuid'
   | 'setreuid' | 'setrlimit' | 'setuid';
 
@@ -41,6 +42,8 @@ const POLICY = {
   RESET_ON_FORK: 0x4000_0000,
 } as const;
 const REAL_TIME_MOST = 99n;
+/** A tick of 250 a second. */
+const TURN_NANOSECONDS = 4_000_000n;
 /**
  * `struct sched_attr`: how large it was first and is now, at most, and flags. Source: Linux
  * uapi/linux/sched/types.h.
@@ -304,6 +307,19 @@ export class RightsCalls implements Readonly<Record<RightsCallName, Service>> {
 
   sched_get_priority_min(args: Arguments): Answer {
     return this.priorityOf(int(arg(args, 0)), 1n);
+  }
+
+  /** What a thread gets at a time, by a tick of the clock. */
+  sched_rr_get_interval(args: Arguments, words: 4 | 8): Answer {
+    const id = int(arg(args, 0));
+    if (id < 0) return 'EINVAL';
+    if (!this.processOf(id)) return 'ESRCH';
+    return storeOr(storeTime(this.context, arg(args, 1), TURN_NANOSECONDS, words));
+  }
+
+  /** What only a user with rights may do. */
+  privileged(): Answer {
+    return 'EPERM';
   }
 
   /** There is one CPU: a set of CPUs without it is empty. */

@@ -13,8 +13,8 @@ import type { Timer } from './thread.js';
 
 // prettier-ignore
 export type TimeCallName =
-  | 'alarm' | 'clock_getres' | 'clock_gettime' | 'clock_nanosleep' | 'getitimer' | 'gettimeofday'
-  | 'nanosleep' | 'setitimer' | 'time' | 'timer_create' | 'timer_delete' | 'timer_getoverrun'
+  | 'alarm' | 'clock_getres' | 'clock_gettime' | 'clock_settime' | 'clock_nanosleep' | 'getitimer' | 'gettimeofday'
+  | 'nanosleep' | 'setitimer' | 'settimeofday' | 'time' | 'timer_create' | 'timer_delete' | 'timer_getoverrun'
   | 'timer_gettime' | 'timer_settime';
 
 /**
@@ -69,7 +69,8 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
       // Of a process, a thread or a device: the number, inverted, above three bits.
       const { context } = this;
       const number = ~(id >> 3);
-      const isOwn = number === 0 || (context.procSubject().id === number && (id & 4) === 0);
+      const own = (id & 4) === 0 ? context.procSubject().id : context.signals.thread.id;
+      const isOwn = number === 0 || own === number;
       if (isOwn && (id & 3) !== 3) return BigInt(context.machine.totalInstructions);
       this.context.deviate('other-clocks');
       return null;
@@ -84,6 +85,24 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
     const time = this.clock(int(arg(args, 0)));
     if (time === null) return 'EINVAL';
     return arg(args, 1) === 0n ? 'EFAULT' : storeOr(storeTime(this.context, arg(args, 1), time, words));
+  }
+
+  /** A user with rights may set the clock that shows the date; the others are not set at all. */
+  clock_settime(args: Arguments, words: 4 | 8): Answer {
+    const id = int(arg(args, 0));
+    const time = loadTime(this.context, arg(args, 1), words);
+    if (id !== 0 && (id >= 0 || this.clock(id) === null)) return 'EINVAL';
+    if (!time) return 'EFAULT';
+    const [seconds, rest] = time;
+    return id === 0 && (seconds < 0n || rest < 0n || rest >= NANOSECONDS) ? 'EINVAL' : 'EPERM';
+  }
+
+  settimeofday(args: Arguments): Answer {
+    const [address, zone] = [arg(args, 0), arg(args, 1)];
+    const time = address === 0n ? null : loadTime(this.context, address, this.context.wordBytes);
+    if (address !== 0n && !time) return 'EFAULT';
+    if (time && (time[1] < 0n || time[1] >= NANOSECONDS / MICROSECOND || time[0] < 0n)) return 'EINVAL';
+    return zone === 0n || this.context.load(zone, 8) ? 'EPERM' : 'EFAULT';
   }
 
   clock_getres(args: Arguments, words: 4 | 8): Answer {

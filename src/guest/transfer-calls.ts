@@ -22,6 +22,8 @@ const PIECE = 0x1_0000;
 /** Most bytes of one transfer (MAX_RW_COUNT). */
 const TRANSFER_MAX = 0x7fff_f000n;
 const FALLOC_KEEP_SIZE = 1;
+/** Flags of transfers. Source: Linux uapi/linux/fs.h. */
+const RWF = { NOWAIT: 8, APPEND: 0x10, ALL: 0x1f } as const;
 
 export class TransferCalls implements Readonly<Record<TransferCallName, Service>> {
   constructor(
@@ -134,22 +136,40 @@ export class TransferCalls implements Readonly<Record<TransferCallName, Service>
     return place < 0n ? 'EINVAL' : this.descriptors.writePieces(args, place);
   }
 
-  /** Flags are those that Linux does not know; with the place -1 the position counts. */
-  private withFlags(args: Arguments, serve: (place: bigint | null) => Answer): Answer {
-    if (int(arg(args, 5)) !== 0) {
-      this.context.deviate('transfer-flags');
-      return 'EOPNOTSUPP';
-    }
+  /**
+   * With the place -1 the position counts. What is written is where it belongs at once, so that
+   * flags of haste and of safety have nothing to do for files.
+   */
+  private withFlags(
+    args: Arguments,
+    serve: (place: bigint | null, hasty: { readonly isHasty?: true }, flags: number) => Answer,
+  ): Answer {
     const place = this.placeOf(args);
-    return place < -1n ? 'EINVAL' : serve(place === -1n ? null : place);
+    if (place < -1n) return 'EINVAL';
+    const flags = int(arg(args, 5));
+    if ((flags & ~RWF.ALL) !== 0) return this.at(int(arg(args, 0))) ? 'EOPNOTSUPP' : 'EBADF';
+    return serve(place === -1n ? null : place, (flags & RWF.NOWAIT) === 0 ? {} : { isHasty: true }, flags);
   }
 
   preadv2(args: Arguments): Answer {
-    return this.withFlags(args, (place) => this.descriptors.readPieces(args, place));
+    return this.withFlags(args, (place, hasty) => this.descriptors.readPieces(args, place, hasty));
   }
 
   pwritev2(args: Arguments): Answer {
-    return this.withFlags(args, (place) => this.descriptors.writePieces(args, place));
+    return this.withFlags(args, (place, hasty, flags) => {
+      const description = this.at(int(arg(args, 0)));
+      if ((flags & RWF.APPEND) === 0 || !(description instanceof FileDescription)) {
+        return this.descriptors.writePieces(args, place, hasty);
+      }
+      const { flags: own } = description;
+      // What is written goes to the end, whatever the place; without one the position goes along.
+      const end = BigInt(description.status.sizeBytes);
+      if (place !== null) return this.descriptors.writePieces(args, end, hasty);
+      description.flags |= O.APPEND;
+      const answer = this.descriptors.writePieces(args, null, hasty);
+      description.flags = own;
+      return answer;
+    });
   }
 
   /** Holes cannot be made: a file is as long as asked for, or stays as it is. */

@@ -29,8 +29,8 @@ export const CONDITIONS = {
   'file-times': 'times of pipes, sockets and devices: they stay',
   watches: 'watched files that are executed, mapped, or no files: not all events are told',
   'path-descriptor': 'O_PATH of files of /proc: the descriptor is an ordinary one',
-  holes: 'SEEK_DATA, SEEK_HOLE: EINVAL',
-  'descriptor-commands': 'commands beside those of copies, flags, locks and F_GETPIPE_SZ: EINVAL',
+  holes: 'SEEK_DATA, SEEK_HOLE of memory without a place in the tree: all of it is data',
+  'descriptor-commands': 'commands beside those of copies, flags, locks and sizes of pipes: EINVAL',
   'non-blocking': 'flags beside O_APPEND and O_NONBLOCK, and O_NONBLOCK of standard input: left out',
   packets: 'O_DIRECT: EINVAL',
   sockets: 'families beside AF_UNIX, AF_INET, AF_INET6 and NETLINK_ROUTE: EAFNOSUPPORT',
@@ -40,7 +40,6 @@ export const CONDITIONS = {
   queues: 'more than 64 MiB in all pipes and sockets together: ENOBUFS',
   'connect-queue': 'O_NONBLOCK with a full queue of connections: ETIMEDOUT at once',
   disconnect: 'AF_UNSPEC for a connection: left out',
-  'transfer-flags': 'flags: EOPNOTSUPP',
   'socket-options': 'options beside the usual ones of sockets, IP and TCP: ENOPROTOOPT',
   'time-left': 'the time that is left when it ends: the argument keeps what it was',
   'nested-epoll': 'an epoll in another: ELOOP',
@@ -56,7 +55,6 @@ export const CONDITIONS = {
   'clone-flags': 'flags beside those of ordinary threads, fork and vfork, and ids that are asked for: EINVAL or EPERM',
   'process-limit': 'more processes than --max-processes, or than there is memory for: EAGAIN',
   'other-programs': 'programs for other machines: ENOEXEC',
-  'execveat-flags': 'flags: EINVAL',
   'signal-owner': 'a descriptor of signals that another process made: it is told of the signals of that one',
   'huge-pages': 'MFD_HUGETLB: EINVAL',
   resident: 'pages of memory: each is told to be there',
@@ -69,7 +67,7 @@ export type Condition = keyof typeof CONDITIONS;
 
 /** The handlers: methods of `Guest` and of the classes beside it. */
 export type ServiceName =
-  | 'absent' | 'accept' | 'accept4' | 'access' | 'alarm' | 'arch_prctl' | 'bind' | 'brk' | 'capget' | 'capset' | 'chdir' | 'chmod' | 'chown' | 'clock_getres' | 'clock_gettime'
+  | 'absent' | 'accept' | 'accept4' | 'access' | 'alarm' | 'arch_prctl' | 'bind' | 'brk' | 'capget' | 'capset' | 'chdir' | 'chmod' | 'chown' | 'clock_getres' | 'clock_gettime' | 'clock_settime'
   | 'clock_nanosleep' | 'clone' | 'clone3' | 'close' | 'close_range' | 'connect' | 'copy_file_range' | 'creat' | 'dup' | 'dup2' | 'dup3'
   | 'epoll_create' | 'epoll_create1' | 'epoll_ctl' | 'epoll_pwait' | 'epoll_pwait2' | 'epoll_wait' | 'eventfd' | 'eventfd2' | 'execve' | 'execveat'
   | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise' | 'fallocate' | 'fchdir' | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat'
@@ -79,12 +77,12 @@ export type ServiceName =
   | 'gettid' | 'gettimeofday' | 'getuid' | 'inotify_add_watch' | 'inotify_init' | 'inotify_init1' | 'inotify_rm_watch' | 'ioctl' | 'ipc' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen' | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise'
   | 'membarrier' | 'memfd_create' | 'mincore' | 'mkdir' | 'mkdirat' | 'mknod' | 'mknodat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2' | 'mprotect' | 'mremap' | 'msgctl' | 'msgget' | 'msgrcv' | 'msgsnd' | 'msync' | 'munlock'
   | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes' | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'pause' | 'pidfd_getfd' | 'pidfd_open' | 'pidfd_send_signal' | 'pipe'
-  | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'pwritev' | 'pwritev2'
+  | 'pipe2' | 'poll' | 'ppoll' | 'prctl' | 'privileged' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64' | 'pwritev' | 'pwritev2'
   | 'read' | 'readahead' | 'readlink' | 'readlinkat' | 'readv' | 'recv' | 'recvfrom' | 'recvmmsg' | 'recvmsg' | 'rename' | 'renameat' | 'renameat2' | 'rmdir'
   | 'rseq' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo' | 'rt_sigreturn' | 'rt_sigsuspend' | 'rt_sigtimedwait'
-  | 'rt_tgsigqueueinfo' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getaffinity' | 'sched_getattr' | 'sched_getparam' | 'sched_getscheduler'
-  | 'sched_setaffinity' | 'sched_setattr' | 'sched_setparam' | 'sched_setscheduler' | 'sched_yield' | 'select' | 'semctl' | 'semget' | 'semop' | 'semtimedop' | 'send' | 'sendfile' | 'sendfile64' | 'sendmmsg' | 'sendmsg'
-  | 'sendto' | 'set_robust_list' | 'set_tid_address' | 'setfsuid' | 'setgroups' | 'setitimer' | 'setpgid' | 'setpriority' | 'setresuid'
+  | 'rt_tgsigqueueinfo' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getaffinity' | 'sched_getattr' | 'sched_getparam' | 'sched_getscheduler' | 'sched_rr_get_interval'
+  | 'sched_setaffinity' | 'sched_setattr' | 'sched_setparam' | 'sched_rr_get_interval' | 'sched_setscheduler' | 'sched_yield' | 'select' | 'semctl' | 'semget' | 'semop' | 'semtimedop' | 'send' | 'sendfile' | 'sendfile64' | 'sendmmsg' | 'sendmsg'
+  | 'sendto' | 'set_robust_list' | 'set_tid_address' | 'setfsuid' | 'setgroups' | 'setitimer' | 'settimeofday' | 'setpgid' | 'setpriority' | 'setresuid'
   | 'setreuid' | 'setrlimit' | 'setsid' | 'setsockopt' | 'setuid' | 'shmat' | 'shmctl' | 'shmdt' | 'shmget' | 'shutdown' | 'sigaltstack' | 'signalfd' | 'signalfd4' | 'sigreturn' | 'splice' | 'socket' | 'socketpair' | 'stat'
   | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'symlink' | 'symlinkat' | 'sync' | 'sync_file_range' | 'syncfs' | 'sysinfo' | 'tee' | 'tgkill' | 'time'
   | 'timer_create' | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime' | 'timerfd_create' | 'timerfd_gettime' | 'timerfd_settime' | 'times' | 'tkill' | 'truncate' | 'truncate64'
@@ -190,9 +188,9 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   sendfile64: row('sendfile64'),
   copy_file_range: row('copy_file_range'),
   preadv: row('preadv', 'partial'),
-  preadv2: row('preadv2', 'partial', 'transfer-flags'),
+  preadv2: row('preadv2', 'partial'),
   pwritev: row('pwritev', 'partial'),
-  pwritev2: row('pwritev2', 'partial', 'transfer-flags'),
+  pwritev2: row('pwritev2', 'partial'),
   fallocate: row('fallocate'),
   readahead: row('readahead'),
   sync: row('sync'),
@@ -321,7 +319,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   fork: row('fork', 'process-limit'),
   vfork: row('vfork', 'process-limit'),
   execve: row('execve', 'other-programs', 'watches'),
-  execveat: row('execveat', 'other-programs', 'watches', 'execveat-flags'),
+  execveat: row('execveat', 'other-programs', 'watches'),
   wait4: row('wait4'),
   waitid: row('waitid'),
   waitpid: row('waitpid'),
@@ -350,6 +348,18 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   getpriority: row('getpriority'),
   setpriority: row('setpriority'),
   nice: row('nice'),
+  acct: row('privileged'),
+  delete_module: row('privileged'),
+  finit_module: row('privileged'),
+  init_module: row('privileged'),
+  kexec_load: row('privileged'),
+  pivot_root: row('privileged'),
+  reboot: row('privileged'),
+  setdomainname: row('privileged'),
+  sethostname: row('privileged'),
+  swapoff: row('privileged'),
+  swapon: row('privileged'),
+  vhangup: row('privileged'),
   setuid: row('setuid'),
   setgid: row('setuid'),
   setreuid: row('setreuid'),
@@ -378,6 +388,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   ugetrlimit: row('getrlimit'),
   setrlimit: row('setrlimit', 'set-limit'),
   prlimit64: row('prlimit64', 'set-limit'),
+  sched_rr_get_interval: row('sched_rr_get_interval'),
+  sched_rr_get_interval_time64: wide('sched_rr_get_interval'),
   sched_yield: row('sched_yield'),
   sched_getaffinity: row('sched_getaffinity'),
   getrandom: row('getrandom', 'partial'),
@@ -387,6 +399,9 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   gettimeofday: row('gettimeofday'),
   clock_gettime: row('clock_gettime', 'other-clocks'),
   clock_gettime64: wide('clock_gettime', 'other-clocks'),
+  clock_settime: row('clock_settime', 'other-clocks'),
+  clock_settime64: wide('clock_settime', 'other-clocks'),
+  settimeofday: row('settimeofday'),
   clock_getres: row('clock_getres', 'other-clocks'),
   clock_getres_time64: wide('clock_getres', 'other-clocks'),
   nanosleep: row('nanosleep'),

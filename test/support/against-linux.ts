@@ -2,7 +2,7 @@
  * A program of test/programs/processes that works on files in the directory that it is given: what
  * it prints on Linux, and under `elftrace run` on a machine.
  */
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, chownSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
@@ -37,6 +37,8 @@ export interface AgainstLinux {
   /** Titles of the group, by the machine's name, and of the test. */
   readonly group: (machine: string) => string;
   readonly title: string;
+  /** A copy of the program, `program`, is in the directory that it is given. */
+  readonly isThere?: boolean;
   /** On Linux it is a user without rights who starts it. Default: who runs the tests. */
   readonly asUser?: boolean;
   /** Looks at what the program has left; `files`: its directory as `--write` keeps it. */
@@ -44,7 +46,16 @@ export interface AgainstLinux {
 }
 
 /** Registers the tests: the program ends with 3, and prints on each machine what Linux does. */
-export function testAgainstLinux({ name, source, machines, group, title, asUser = false, look }: AgainstLinux): void {
+export function testAgainstLinux({
+  name,
+  source,
+  machines,
+  group,
+  title,
+  asUser = false,
+  isThere = false,
+  look,
+}: AgainstLinux): void {
   const folder = mkdtempSync(join(tmpdir(), `${name}-`));
   afterAll(() => {
     rmSync(folder, { recursive: true, force: true });
@@ -63,6 +74,7 @@ export function testAgainstLinux({ name, source, machines, group, title, asUser 
   const onLinux = (): string => {
     if (native !== null) return native;
     const [program, files] = [build('native', 'gcc'), directory('native-files')];
+    if (isThere) copyFileSync(program, join(files, 'program'));
     const [command = '', ...args] = [...(asUser ? userFor(folder, files) : []), program, files];
     const { stdout, status } = runProgramFile(command, args);
     expect(status).toBe(3);
@@ -78,7 +90,9 @@ export function testAgainstLinux({ name, source, machines, group, title, asUser 
         const kept = directory(`${machine}-kept`);
         directory(`${machine}-tree`, 'files');
         const tree = join(folder, `${machine}-tree`);
-        const here = run(['--root', tree, '--write', kept, build(machine, gcc), '/files']);
+        const program = build(machine, gcc);
+        if (isThere) copyFileSync(program, join(tree, 'files', 'program'));
+        const here = run(['--root', tree, '--write', kept, program, '/files']);
         expect(here.stdout.split('\n')).toEqual(onLinux().split('\n'));
         expect([here.status, here.json['deviations']]).toEqual([3, []]);
         look?.(join(kept, 'files'));

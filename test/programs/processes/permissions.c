@@ -3,6 +3,7 @@
  * behind a name means. Everything printed is the same on each run of Linux, by a user without rights.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -108,6 +109,16 @@ static void bits(void) {
   S(access("executed", W_OK));
 }
 
+/* How many names a directory has. */
+static long names(int number) {
+  long count = 0;
+  DIR *directory = fdopendir(dup(number));
+  rewinddir(directory);
+  while (readdir(directory)) count++;
+  closedir(directory);
+  return count;
+}
+
 static void directories(void) {
   S(mkdir("d", 0755));
   S(mkdir("d/e", 0755));
@@ -188,6 +199,9 @@ static void directories(void) {
   S(execl("d/file", "d/file", NULL));
   S(inotify_add_watch(inotify_init(), "d/file", IN_MODIFY));
   S(write(inside, "", 0));
+  S(names(inside));
+  chmod("d", 0400);
+  S(names(inside));
 
   puts("not listed");
   chmod("d", 0311);
@@ -197,6 +211,10 @@ static void directories(void) {
   OPEN("d/file", O_RDONLY);
   OPEN("d/new", O_CREAT | O_WRONLY, 0644);
   S(unlink("d/new"));
+  S(names(inside));
+  chmod("d", 0);
+  S(names(inside));
+  chmod("d", 0311);
   S(access("d", R_OK));
   S(inotify_add_watch(inotify_init(), "d", IN_MODIFY));
 
