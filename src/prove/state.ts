@@ -138,7 +138,7 @@ const SETS = 256;
 interface Constants {
   readonly placed: Placed;
   readonly composed: Composed;
-  /** Registers that hold the address of a symbol everywhere. */
+  /** Registers that hold the address of a symbol, or of a block of the kernel, everywhere. */
   readonly anchors: readonly (readonly [RegisterName, Address])[];
 }
 
@@ -168,10 +168,12 @@ function constantsOf(program: Program, world: ProofWorld, { proof, process: { an
   let found = constants.get(program);
   if (found === undefined) {
     const { machine } = world;
-    const placed = [...anchors].flatMap(([register, symbol]) => {
+    const placed: (readonly [RegisterName, Address])[] = [...anchors].flatMap(([register, symbol]) => {
       const address = program.definedAt(program.symbols.find(symbol));
       return address === null ? [] : [[register, address] as const];
     });
+    // What kernel code finds through a register is where the image has it (P-STUB-5).
+    placed.push(...Object.entries(program.loadMap?.registers ?? {}));
     const registers: number[][] = [];
     const views: RegisterView[] = [];
     for (const view of machine.lifter.registers) {
@@ -246,7 +248,9 @@ export function begin(
   if (tracer === 'unmapped') leadToEdges(world, abi.argumentRegisters, random);
   machine.setRegister(abi.stackPointer, stackPointer);
   // What tells a thread from others is a number, and may be near the stack.
-  if (tracer === 'gone') machine.setRegister(thread, stackPointer - BELOW_STACK - BigInt(random.below(PAGE_BYTES)));
+  const isAnchored = anchors.some(([register]) => register === thread);
+  if (tracer === 'gone' && !isAnchored)
+    machine.setRegister(thread, stackPointer - BELOW_STACK - BigInt(random.below(PAGE_BYTES)));
   let returnAddress = free.back + BigInt(random.below(0x10000)) * 16n;
   while (layout.owns(returnAddress)) returnAddress += BigInt(PAGE_BYTES);
   returnAddress = back ?? returnAddress;
