@@ -294,7 +294,7 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   'control-data': [
     [
       'sendmsg',
-      'u32 *two = (u32 *)space; word *m = (word *)(space + 64); sys(__NR_socketpair, 1L, 1L, 0L, two); m[4] = (word)(space + 256); m[5] = 16; *(word *)(space + 256) = 16; sys(__NR_sendmsg, (word)two[0], m, 0L);',
+      'word *m = (word *)(space + 64), s = sys(__NR_socket, 2L, 2L, 0L); m[4] = (word)(space + 256); m[5] = 16; *(word *)(space + 256) = 16; sys(__NR_sendmsg, s, m, 0L);',
     ],
   ],
   queues: [

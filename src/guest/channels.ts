@@ -5,7 +5,7 @@
  * Source: Linux, pipe(7), unix(7).
  */
 import type { Description } from './descriptions.js';
-import type { SocketName } from './socket-names.js';
+import type { SocketName, Travel } from './socket-names.js';
 
 /** Bytes that a pipe holds. */
 export const PIPE_BYTES = 0x1_0000;
@@ -47,6 +47,8 @@ export interface Parcel {
   readonly process: number;
   /** The socket that it came from, which may have got a name since. */
   readonly from: { readonly local: SocketName | null };
+  /** How it travelled, where it is a datagram of UDP. */
+  readonly travel?: Travel | null;
 }
 
 /** Bytes that were written together, or to one page; `at`: those that were read. */

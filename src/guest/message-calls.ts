@@ -12,8 +12,9 @@ import type { Errno } from './errno.js';
 import { putNumber } from './files.js';
 import { type KnownProcess, USER } from './processes.js';
 import type { SocketCalls } from './socket-calls.js';
-import { nameBytes } from './socket-names.js';
+import { nameBytes, type Travel } from './socket-names.js';
 import { Socket, type Target } from './sockets.js';
+import { type ControlPiece, NOTHING_WANTED, toldOf, travelOf, type Wanted, wantedBy } from './travel.js';
 import type { Address } from '../units.js';
 
 export type MessageCallName = 'recv' | 'recvfrom' | 'recvmsg' | 'send' | 'sendmsg' | 'sendto';
@@ -30,6 +31,13 @@ const SCM = { RIGHTS: 1, CREDENTIALS: 2 } as const;
 const RIGHTS_MOST = 253;
 /** Most control data of one message that is looked at (`net.core.optmem_max`). */
 const CONTROL_MOST = 20_480;
+
+/** What goes beside a message. */
+interface Beside {
+  readonly rights: readonly Description[];
+  readonly wanted: Wanted;
+}
+const NOTHING_BESIDE: Beside = { rights: [], wanted: NOTHING_WANTED };
 
 /** `struct msghdr`. */
 interface Header {
@@ -74,18 +82,19 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
     pieces: readonly Piece[],
     flags: number,
     name: readonly [Address, bigint],
-    rights: readonly Description[] = [],
+    { rights, wanted }: Beside = NOTHING_BESIDE,
   ): Answer {
     this.check(flags, SEND_FLAGS);
     const to = this.target(socket, name);
     if (typeof to === 'string' && to !== 'lost') return to;
     if (rights.length > 0 && this.context.network.queues.rights + rights.length > OPEN_MAX) return 'ETOOMANYREFS';
     const process = this.context.identity.id;
+    const travel = this.travelTo(socket, name, wanted);
     // What is passed goes with the first bytes.
     let left = rights;
     const write = (bytes: Uint8Array): number | Errno | null => {
       if (to === 'lost') return bytes.length;
-      const parcel: Parcel = { rights: left, process, from: socket };
+      const parcel: Parcel = { rights: left, process, from: socket, travel };
       const written = socket.send(bytes, parcel, to);
       if (typeof written === 'number') left = [];
       return written;
@@ -95,6 +104,13 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
     const isReady = to instanceof Socket ? { isReady: (): boolean => socket.isShut || to.isGone || to.inbox.count <= 10 } : {}; // prettier-ignore
     const hasty = (flags & MSG.DONTWAIT) !== 0 ? { isHasty: true } : {};
     return this.descriptors.writeAll(socket, pieces, { ...how, ...hasty, ...isReady });
+  }
+
+  /** How a datagram travels; null: it is none that does. */
+  private travelTo(socket: Socket, [address, length]: readonly [Address, bigint], wanted: Wanted): Travel | null {
+    if (socket.isUnix || socket.kind.type !== 'datagram' || socket.kind.family === 'netlink') return null;
+    const name = address === 0n || length === 0n ? null : this.sockets.nameAt(socket, address, length);
+    return travelOf(socket, typeof name === 'object' && name?.family === 'inet' ? name : null, wanted, this.context.endian); // prettier-ignore
   }
 
   /** Where a message goes; `lost`: no socket is there, and it is not said. */
@@ -142,13 +158,15 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
     return { head: wordBytes + 8, align: wordBytes };
   }
 
-  /** The descriptions that control data passes. */
-  private rightsIn({ control, controlLength }: Header): readonly Description[] | Errno {
+  /** What control data passes, or wants. */
+  private besideIn(socket: Socket, { control, controlLength }: Header): Beside | Errno {
     const { context } = this;
-    if (control === 0n || controlLength === 0) return [];
+    if (control === 0n || controlLength === 0) return NOTHING_BESIDE;
     if (controlLength > CONTROL_MOST) return 'ENOBUFS';
     const { head, align } = this.controlLayout;
-    const out: Description[] = [];
+    const rights: Description[] = [];
+    let wanted = NOTHING_WANTED;
+    const isIp = !socket.isUnix && socket.kind.family !== 'netlink';
     for (let at = 0; at + head <= controlLength;) {
       const place = control + BigInt(at);
       const length = context.loadNumber(place);
@@ -158,12 +176,22 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
       if (length < BigInt(head) || length > BigInt(controlLength - at)) return 'EINVAL';
       const size = Number(length) - head;
       if (int(level) === SOL_SOCKET) {
-        const wrong = this.readControl(int(type), place + BigInt(head), size, out);
+        // Descriptors and senders are nothing to other families.
+        const isOver = isIp && (int(type) === SCM.RIGHTS || int(type) === SCM.CREDENTIALS);
+        const wrong = isOver ? null : this.readControl(int(type), place + BigInt(head), size, rights);
         if (wrong !== null) return wrong;
-      } else context.deviate('control-data');
+      } else if (isIp && socket.kind.type === 'datagram') {
+        const bytes = context.load(place + BigInt(head), size);
+        if (!bytes) return 'EFAULT';
+        const next = wantedBy({ level: int(level), type: int(type), bytes }, socket, wanted, context.endian);
+        if (next === null) context.deviate('control-data');
+        if (next === null) return 'EINVAL';
+        if (typeof next === 'string') return next;
+        wanted = next;
+      }
       at += Math.ceil(Number(length) / align) * align;
     }
-    return out.length > RIGHTS_MOST ? 'EINVAL' : out;
+    return rights.length > RIGHTS_MOST ? 'EINVAL' : { rights, wanted };
   }
 
   private readControl(type: number, place: Address, size: number, out: Description[]): Errno | null {
@@ -193,13 +221,9 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
   sendAt(socket: Socket, place: Address, flags: number, done = 0): Answer {
     const header = this.headerAt(place);
     if (typeof header === 'string') return header;
-    const rights = done > 0 ? [] : this.rightsIn(header);
-    if (typeof rights === 'string') return rights;
-    if (!socket.isUnix && header.controlLength > 0 && header.control !== 0n) {
-      this.context.deviate('control-data');
-      return 'EINVAL';
-    }
-    return this.sendPieces(socket, skipped(header.pieces, done), flags, [header.name, header.nameLength], rights);
+    const beside = done > 0 ? NOTHING_BESIDE : this.besideIn(socket, header);
+    if (typeof beside === 'string') return beside;
+    return this.sendPieces(socket, skipped(header.pieces, done), flags, [header.name, header.nameLength], beside);
   }
 
   /** Bytes of the message that a `struct msghdr` tells of. */
@@ -309,27 +333,36 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
     const release = (): void => {
       if ((flags & MSG.PEEK) === 0) for (const each of rights) each.release();
     };
+    const { wordBytes, endian } = context;
+    const now = context.date + context.machine.time;
+    const told = toldOf(socket, parcel?.travel ?? null, { now, wordBytes, endian });
     const tells = socket.tellsSender && socket.isUnix;
     const room = control === 0n ? 0 : controlLength;
-    const isCut = room === 0 && (tells || rights.length > 0);
+    const isCut = room === 0 && (tells || rights.length > 0 || told.length > 0);
     let at = 0;
     let isShort = isCut;
     const { head, align } = this.controlLayout;
-    const put = (type: number, values: readonly bigint[]): void => {
-      const length = head + 4 * values.length;
+    const putPiece = ({ level, type, bytes: data }: ControlPiece): void => {
+      const length = head + data.length;
       if (room - at < head) isShort = true;
       if (room - at < head) return;
       const bytes = new Uint8Array(length);
       putNumber(bytes, 0, align, Math.min(length, room - at), context.endian);
-      putNumber(bytes, align, 4, SOL_SOCKET, context.endian);
+      putNumber(bytes, align, 4, level, context.endian);
       putNumber(bytes, align + 4, 4, type, context.endian);
-      values.forEach((value, i) => {
-        putNumber(bytes, head + 4 * i, 4, value, context.endian);
-      });
+      bytes.set(data, head);
       if (length > room - at) isShort = true;
       context.store(control + BigInt(at), bytes.subarray(0, room - at));
       at += Math.min(Math.ceil(length / align) * align, room - at);
     };
+    const put = (type: number, values: readonly bigint[]): void => {
+      const data = new Uint8Array(4 * values.length);
+      values.forEach((value, i) => {
+        putNumber(data, 4 * i, 4, value, context.endian);
+      });
+      putPiece({ level: SOL_SOCKET, type, bytes: data });
+    };
+    for (const each of room > 0 ? told : []) putPiece(each);
     if (tells && room > 0) put(SCM.CREDENTIALS, parcel ? [BigInt(parcel.process), USER, USER] : [0n, 65_534n, 65_534n]);
     if (rights.length > 0 && room > 0) {
       const fit = Math.max(0, Math.floor((room - at - head) / 4));

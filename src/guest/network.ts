@@ -12,6 +12,7 @@ import { type Channel, Queues } from './channels.js';
 import type { Errno } from './errno.js';
 import type { SpecialStatus } from './files.js';
 import type { Socket, SocketHome, SocketKind } from './sockets.js';
+import type { Endian } from '../units.js';
 import { type InetName, isLoopback, LOOPBACK, type SocketName } from './socket-names.js';
 
 /** Ports that are given to sockets without one (`net.ipv4.ip_local_port_range`). */
@@ -60,7 +61,10 @@ export class Network implements SocketHome {
   private others: ReadonlySet<Remembered> = new Set();
 
   /** @param now  nanoseconds since 1970 */
-  constructor(now: () => bigint) {
+  constructor(
+    now: () => bigint,
+    readonly endian: Endian,
+  ) {
     this.queues = new Queues(now);
   }
 
@@ -201,19 +205,20 @@ export class Network implements SocketHome {
   private isFree(socket: Socket, name: InetName): boolean {
     return this.ports.every((each) => {
       const { local, kind } = each;
-      if (kind.type !== socket.kind.type || local?.family !== 'inet' || local.port !== name.port) return true;
+      if (!isAlike(kind, socket.kind) || local?.family !== 'inet' || local.port !== name.port) return true;
       if (!covers(each, local, name) && !covers(socket, name, local)) return true;
       if (each.reuses('port') && socket.reuses('port')) return true;
       return each.reuses('address') && socket.reuses('address') && each.state !== 'listening';
     });
   }
 
-  listenerOf({ family, type }: SocketKind, name: SocketName): Socket | null {
+  listenerOf(sender: SocketKind, name: SocketName): Socket | null {
+    const { family, type } = sender;
     if (family === 'unix' || name.family !== 'inet') return null;
     const wanted = name.address === 0 ? { ...name, address: LOOPBACK } : name;
     const fits = this.ports.filter((each) => {
       const { kind, local, state } = each;
-      if (kind.type !== type || local?.family !== 'inet' || local.port !== name.port) return false;
+      if (!isAlike(kind, sender) || local?.family !== 'inet' || local.port !== name.port) return false;
       if (type === 'stream' && state !== 'listening') return false;
       return covers(each, local, wanted);
     });
@@ -237,6 +242,11 @@ export class Network implements SocketHome {
       for (const each of parts) each();
     };
   }
+}
+
+/** True when sockets have the same ports. */
+function isAlike(one: SocketKind, other: SocketKind): boolean {
+  return one.type === other.type && one.isLite === other.isLite;
 }
 
 /** True when what goes to `name` comes to a socket that is called `local`. */

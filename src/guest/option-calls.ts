@@ -10,12 +10,12 @@ import { putNumber } from './files.js';
 import { NANOSECONDS } from './guest-times.js';
 import { type KnownProcess, USER } from './processes.js';
 import { BUFFER_BYTES, Socket } from './sockets.js';
-import { FAMILY_NUMBER } from './socket-names.js';
+import { FAMILY_NUMBER, UDPLITE } from './socket-names.js';
 import type { Address } from '../units.js';
 
 export type OptionCallName = 'getsockopt' | 'setsockopt';
 
-const SOL = { IP: 0, SOCKET: 1, TCP: 6, IPV6: 41, NETLINK: 270 } as const;
+const SOL = { IP: 0, SOCKET: 1, TCP: 6, IPV6: 41, UDPLITE, NETLINK: 270 } as const;
 const V6ONLY = 26;
 /** Options of any socket; others have the machine's numbers (`ProcessModel.socketOptions`). */
 const SO = { REUSEADDR: 2, TYPE: 3, ERROR: 4, SNDBUF: 7, RCVBUF: 8, LINGER: 13, REUSEPORT: 15, ACCEPTCONN: 30, SNDBUFFORCE: 32, RCVBUFFORCE: 33, PROTOCOL: 38, DOMAIN: 39, RCVTIMEO_NEW: 66, SNDTIMEO_NEW: 67 } as const; // prettier-ignore
@@ -54,11 +54,14 @@ const KEPT_NETLINK: ReadonlyMap<number, number> = new Map([
   [11, 0],
   [12, 0],
 ]);
+/** SEND_CSCOV, RECV_CSCOV: how much is covered by a sum, which nothing here changes. */
+const KEPT_LITE: ReadonlyMap<number, number> = new Map([[10, 0], [11, 0]]); // prettier-ignore
 const KEPT: Readonly<Record<number, ReadonlyMap<number, number>>> = {
   [SOL.IP]: KEPT_IP,
   [SOL.SOCKET]: KEPT_SOCKET,
   [SOL.TCP]: KEPT_TCP,
   [SOL.IPV6]: KEPT_IPV6,
+  [SOL.UDPLITE]: KEPT_LITE,
   [SOL.NETLINK]: KEPT_NETLINK,
 };
 /** `net.core.rmem_max`. */
@@ -99,7 +102,13 @@ export class OptionCalls implements Readonly<Record<OptionCallName, Service>> {
         return this.numbers([FAMILY_NUMBER[kind.family]]);
       case SO.PROTOCOL:
         return this.numbers([
-          kind.family === 'unix' || kind.family === 'netlink' ? 0 : kind.type === 'stream' ? 6 : 17,
+          kind.family === 'unix' || kind.family === 'netlink'
+            ? 0
+            : kind.isLite
+              ? UDPLITE
+              : kind.type === 'stream'
+                ? 6
+                : 17,
         ]);
       case SO.ERROR: {
         const error = socket.takeError();
@@ -145,6 +154,7 @@ export class OptionCalls implements Readonly<Record<OptionCallName, Service>> {
   private hasLevel({ kind }: Socket, level: number): boolean {
     if (level === SOL.SOCKET) return true;
     if (level === SOL.IPV6) return kind.family === 'inet6';
+    if (level === SOL.UDPLITE) return kind.isLite === true;
     if (kind.family === 'netlink') return level === SOL.NETLINK;
     return kind.family !== 'unix' && (level === SOL.IP || (level === SOL.TCP && kind.type === 'stream'));
   }

@@ -98,6 +98,7 @@ export function startProcess(options: ProcessOptions): Process {
     abi,
     emulation,
     wordBytes: image.header.is64 ? 8 : 4,
+    endian: image.header.endian,
     files: options.files ?? NO_FILES,
     input: options.onInput ?? ((): Uint8Array => new Uint8Array()),
     output: options.onOutput ?? ((): void => undefined),

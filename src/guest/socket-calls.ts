@@ -20,6 +20,7 @@ import {
   nameBytes,
   parseName,
   type SocketName,
+  UDPLITE,
 } from './socket-names.js';
 import { join, Socket, type SocketKind, type SocketType } from './sockets.js';
 import type { Address } from '../units.js';
@@ -65,8 +66,9 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     if (family === AF.INET || family === AF.INET6) {
       if (number === RAW) return 'EPERM';
       if (kind === undefined || kind === 'sequence') return 'ESOCKTNOSUPPORT';
-      if (protocol !== 0 && protocol !== PROTOCOLS[kind]) return 'EPROTONOSUPPORT';
-      return { family: family === AF.INET ? 'inet' : 'inet6', type: kind };
+      const isLite = kind === 'datagram' && protocol === UDPLITE;
+      if (protocol !== 0 && protocol !== PROTOCOLS[kind] && !isLite) return 'EPROTONOSUPPORT';
+      return { family: family === AF.INET ? 'inet' : 'inet6', type: kind, ...(isLite && { isLite }) };
     }
     if (family === AF.NETLINK) {
       if (number !== RAW && kind !== 'datagram') return 'ESOCKTNOSUPPORT';
@@ -116,7 +118,7 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
   // ----------------------------------------------------------------------------------------- names
 
   /** The name at an address. */
-  private nameAt(socket: Socket, address: Address, length: bigint): SocketName | 'unspecified' | Errno {
+  nameAt(socket: Socket, address: Address, length: bigint): SocketName | 'unspecified' | Errno {
     const size = int(length);
     if (size < 0 || size > NAME_BYTES) return 'EINVAL';
     const bytes = this.context.load(address, size);

@@ -8,6 +8,9 @@ import type { Endian } from '../units.js';
 import type { Errno } from './errno.js';
 import { putNumber } from './files.js';
 
+/** The protocol, and the level of its options. */
+export const UDPLITE = 136;
+
 /** Address families. */
 export const AF = { UNSPEC: 0, UNIX: 1, INET: 2, INET6: 10, NETLINK: 16 } as const;
 export type Family = 'unix' | 'inet' | 'inet6' | 'netlink';
@@ -28,6 +31,14 @@ export interface InetName {
   readonly six: boolean;
   readonly address: number;
   readonly port: number;
+}
+
+/** How a datagram of UDP travels. */
+export interface Travel {
+  /** Where it was sent to. */
+  readonly to: InetName;
+  readonly hops: number;
+  readonly trafficClass: number;
 }
 
 /** 127.0.0.1, and the network that it is of. */

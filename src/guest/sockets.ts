@@ -14,6 +14,8 @@ import { Description, O, POLL, READABLE, WRITABLE } from './descriptions.js';
 import type { Errno } from './errno.js';
 import { nodeOf } from './pipes.js';
 import type { Family, SocketName } from './socket-names.js';
+import { NOTHING_WANTED, travelOf } from './travel.js';
+import type { Endian } from '../units.js';
 
 export type SocketType = 'stream' | 'sequence' | 'datagram';
 
@@ -31,11 +33,15 @@ const NOTHING: Taken = { bytes: new Uint8Array(), whole: 0, parcel: null };
 export interface SocketKind {
   readonly family: Family;
   readonly type: SocketType;
+  /** Datagrams of UDP-Lite, which has ports of its own. */
+  readonly isLite?: true;
 }
 
 /** What knows all sockets of a run. */
 export interface SocketHome {
   readonly queues: Queues;
+  /** That of the program. */
+  readonly endian: Endian;
   add(socket: Socket): void;
   remove(socket: Socket): void;
   /** The socket to which a name leads that a socket of this kind sends to; null: none. */
@@ -169,7 +175,8 @@ export class Socket extends Description {
   // --------------------------------------------------------------------------------------- sending
 
   override write(bytes: Uint8Array): number | Errno | null {
-    return this.send(bytes, { rights: [], process: this.process, from: this }, null);
+    const travel = this.isUnix || this.isStream ? null : travelOf(this, null, NOTHING_WANTED, this.network.endian);
+    return this.send(bytes, { rights: [], process: this.process, from: this, travel }, null);
   }
 
   /** `to`: where a datagram goes that does not go to the other end. Null: there is no room. */

@@ -30,6 +30,7 @@ import { CODE, type Raised } from '../machine/signals.js';
 import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
 import type { TrapKind } from '../machine/ir.js';
 import { GENERIC_TERMINAL } from '../machine/terminals.js';
+import type { Endian } from '../units.js';
 
 /** The parent of processes whose own has ended. */
 const INIT = 1;
@@ -96,6 +97,7 @@ export interface WorldOptions {
   readonly abi: Pick<Abi, 'stackPointer' | 'syscall'>;
   readonly emulation: IrEmulation;
   readonly wordBytes: 4 | 8;
+  readonly endian: Endian;
   readonly files: FileSystem;
   readonly input: GuestInput;
   readonly output: GuestOutput;
@@ -168,7 +170,7 @@ export class World implements Tasks, ProcessWorld {
     this.abi = options.abi;
     this.model = options.emulation.process;
     this.files = new FollowedFiles(options.files, () => this.wallTime);
-    this.network = new Network(() => this.wallTime);
+    this.network = new Network(() => this.wallTime, options.endian);
     this.terminals = new Terminals(this, this.model.terminal ?? GENERIC_TERMINAL, () => this.nextInode());
     this.wordBytes = options.wordBytes;
     this.input = new ReplayedInput(options.input);

@@ -36,7 +36,8 @@ export const CONDITIONS = {
   sockets: 'families beside AF_UNIX, AF_INET, AF_INET6 and NETLINK_ROUTE: EAFNOSUPPORT',
   netlink: 'requests beside those for interfaces and addresses: EOPNOTSUPP',
   messages: 'flags beside those of looking, waiting, cutting, signals and more to come: left out',
-  'control-data': 'control data beside descriptors and credentials: left out, or EINVAL',
+  'control-data':
+    'control data beside descriptors, credentials and that of IP which tells how datagrams travel: EINVAL',
   queues: 'more than 64 MiB in all pipes and sockets together: ENOBUFS',
   'connect-queue': 'O_NONBLOCK with a full queue of connections: ETIMEDOUT at once',
   disconnect: 'AF_UNSPEC for a connection: left out',
