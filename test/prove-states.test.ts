@@ -232,6 +232,21 @@ describe('states of the tracer', () => {
     expect(run.says(branch!, 0)).toMatch(/execute at 0x1/);
   });
 
+  /** Image, function, offset: an instruction that lets a record have what the function pushed. */
+  const pushed = [
+    // je: without it no function is a nested one, whose static chain is at the top of its stack.
+    ['x86-64/modern direct function-inner', 'elftrace_function_tracer', 36],
+  ] as const;
+  test.each(pushed)('PV-1: %s: %s+%d: what was pushed in front of a site is no caller', (image, symbol, offset) => {
+    const again = TRACER_STATES.indexOf('again');
+    const run = runOf(image, [again]);
+    expect(run.flaw).toBeNull();
+    const wrong = [...run.reached()].find(
+      (each) => each.symbol === symbol && each.offset === offset && each.kind === 'nop',
+    );
+    expect(run.says(wrong!, again)).toMatch(/the parent of a record is 0x0, not/);
+  });
+
   test('PV-3: filled: what is wrong where the list is empty is found', () => {
     const numbers = trialsOf('filled');
     const run = runOf('arm64/regs list', [0, ...numbers]);

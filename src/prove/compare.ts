@@ -71,6 +71,12 @@ export interface Trial {
   readonly own: readonly { readonly start: Address; readonly end: Address }[];
   /** Behind it is dead what an ordinary call may change. */
   readonly ordinaryCall: boolean;
+  /**
+   * The function has pushed something in front of its site, and how the tracer finds where it
+   * returns to: by its frame, or by what it is handed, of which a callback needs a frame; null: it
+   * is told what is at the top of the stack.
+   */
+  readonly callerBy: 'frame' | 'callback' | null;
   /** The original's site calls a profiling entry, wherever that is. */
   readonly profiles: boolean;
   /** Where replaced return addresses lead; null: the image has no graph tracer. */

@@ -344,7 +344,8 @@ export class ProbeProofs {
   trial({ address, end, kind }: ProbeSubject): Trial {
     return {
       ...{ start: address, end, ip: address, wanted: null, own: this.own },
-      ...{ ordinaryCall: false, profiles: false, handler: null, probed: false, body: null, steps: new Map() },
+      ...{ ordinaryCall: false, callerBy: null, profiles: false, handler: null, probed: false, body: null },
+      steps: new Map(),
       trap: this.trapOf(address),
       // A kernel's handler serves a breakpoint.
       handled: kind === 'jump' ? (this.session.objectAt(address) ?? 0n) : 0n,

@@ -194,6 +194,16 @@ export class Prover {
     );
   }
 
+  /** How a tracer finds the caller of a function that has pushed something in front of its site. */
+  private callerBy([sites, index]: readonly [Sites, number]): Trial['callerBy'] {
+    const reading = sites.reading(index);
+    const service = reading?.shape.servedAt?.(reading, sites.viewOf(index)) ?? null;
+    if (service === null) return null;
+    if (service.callerInFrame) return 'callback';
+    const isLate = service.entries.every((name) => conventionNamed(this.arch.conventions, name)?.atEntry === false);
+    return service.entries.length > 0 && isLate ? 'frame' : null;
+  }
+
   /** Where a site begins to be executed: in front of its function there may be a part of it. */
   private firstExecuted([sites, index]: readonly [Sites, number], { start, end }: { start: Address; end: Address }) {
     const symbol = sites.functionSymbol(index);
@@ -301,6 +311,7 @@ export class Prover {
       own: this.own,
       profiles: this.profiles(subject),
       ordinaryCall: this.isOrdinaryCall(home),
+      callerBy: this.callerBy(home),
       handler: this.handler,
       trap: null,
       handled: 0n,

@@ -217,6 +217,22 @@ export function callOf(
 }
 
 /**
+ * Where records of callbacks may say that a function returns to, and those of the graph tracer.
+ * @param told  that, and what is at the top of its stack
+ */
+function callersOf(
+  { callerBy, wanted }: Trial,
+  returnAddress: Address,
+  told: readonly Address[],
+): { readonly parents: readonly Address[]; readonly found: readonly Address[] } {
+  const own = [returnAddress];
+  if (callerBy === null) return { parents: told, found: told };
+  const frame = wanted?.frame ?? null;
+  const hasFrame = frame !== null && (frame.full || frame.row.plain !== null);
+  return { parents: callerBy === 'frame' || hasFrame ? own : told, found: own };
+}
+
+/**
  * What the tracer must have written down, and did not.
  * @param last  where the function returns to now: the last that took the return; null: its caller
  */
@@ -232,16 +248,17 @@ export function ownData(
   if (data === null) return null;
   const { returnAddress } = begun;
   const { trap, handler, wanted } = trial;
-  const parents = top === null || top === returnAddress ? [returnAddress] : [returnAddress, top];
+  const told = top === null || top === returnAddress ? [returnAddress] : [returnAddress, top];
+  const { parents, found } = callersOf(trial, returnAddress, told);
   const isLast = trap !== null && last === trap.address;
   const between = wanted?.hijack === true && wanted.trap && trap !== null ? (isLast ? handler : trap.address) : null;
   // Where the graph tracer asks and takes nothing, nothing says whether a return probe came first.
-  const asked = trap === null || wanted?.hijack === true ? parents : [...parents, trap.address];
+  const asked = trap === null || wanted?.hijack === true ? found : [...found, trap.address];
   const call = {
     ...{ ip: trial.ip, parents, frame: callOf(pair, trial, begun).frame },
     graphParents: between === null || isLast ? asked : [between],
     probed:
-      trap === null ? null : { parents: between !== null && isLast ? [between] : parents, trap: trap.address, isLast },
+      trap === null ? null : { parents: between !== null && isLast ? [between] : told, trap: trap.address, isLast },
   };
   const reason = data.wrong(patched, wanted, call, phase);
   return reason === null ? null : { what: 'event', name: 'data of the tracer', reason };
