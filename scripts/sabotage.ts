@@ -5,7 +5,8 @@
  *
  * With `--prove` the broken code patches samples instead, and the healthy code proves what comes
  * out: which breakages of code that writes files does `prove` find alone? `--images N`: in so many
- * images in which a breakage could show, and not in all.
+ * images in which a breakage could show, and not in all. `--file FILE` keeps what was found;
+ * `--write` makes docs/broken-tools.md of all that it has.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -13,6 +14,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Breakage, breakages, broken, places } from './breakages.js';
+import { keep, writePage } from './sabotage-page.js';
 import { judge, writesFiles } from './sabotage-prove.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -77,12 +79,18 @@ async function tryProof(each: Breakage): Promise<string> {
   writeFileSync(path, broken(each, good));
   const { said, image } = await judge(each, join(copy, 'build'), join(root, 'build'), mostImages);
   writeFileSync(path, good);
+  const images = Number.isFinite(mostImages) ? mostImages : null;
+  if (resultFile !== null) keep(resultFile, { name: each.name, said, image, images });
   return image === '' ? said : `${said.padEnd(12)} [${image}]`;
 }
 
 const words = process.argv.slice(2);
 const imagesAt = words.indexOf('--images');
 const mostImages = imagesAt < 0 ? Infinity : Number(words.splice(imagesAt, 2)[1]);
+const fileAt = words.indexOf('--file');
+const resultFile = fileAt < 0 ? null : words.splice(fileAt, 2)[1]!;
+const writeAt = words.indexOf('--write');
+const isWritten = writeAt >= 0 && words.splice(writeAt, 1).length > 0;
 
 let unnoticed = 0;
 try {
@@ -111,6 +119,9 @@ try {
     const word = tryOut(each);
     if (word !== 'noticed') unnoticed++;
     console.log(`${word.padEnd(12)} ${each.name} (${each.test}${each.named === undefined ? '' : `: ${each.named}`})`);
+  }
+  if (isWritten && resultFile !== null) {
+    writePage(join(root, 'docs', 'broken-tools.md'), resultFile, breakages.filter(writesFiles));
   }
 } finally {
   rmSync(copy, { recursive: true, force: true });
