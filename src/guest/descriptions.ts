@@ -348,6 +348,11 @@ export interface Followed {
 /** A directory of the tree; its position counts entries. */
 export class DirectoryDescription extends Seekable {
   protected readonly sizeBytes = 0;
+  /**
+   * The names that there were when it was listed from the beginning: what is made or taken away
+   * meanwhile moves none of the others.
+   */
+  listed: readonly string[] | null = null;
 
   constructor(
     private readonly place: string,
@@ -381,6 +386,15 @@ export class DirectoryDescription extends Seekable {
 
   protected override closed(): void {
     this.followed?.told('close');
+  }
+
+  override save(): () => void {
+    const { listed } = this;
+    const putBack = super.save();
+    return () => {
+      this.listed = listed;
+      putBack();
+    };
   }
 
   override read(): Errno {

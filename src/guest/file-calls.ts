@@ -368,8 +368,9 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if ((description.flags & O.PATH) !== 0) return 'EBADF';
     // To list a directory is not to search it.
     context.files.within(description.path);
-    const names = this.namesIn(description.path);
+    const names = (description.position > 0 ? description.listed : null) ?? this.namesIn(description.path);
     if (typeof names === 'string') return names;
+    description.listed = names;
     const all = ['.', '..', ...names];
     const pieces: number[] = [];
     const room = Number(BigInt.asUintN(32, arg(args, 2)));

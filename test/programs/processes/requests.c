@@ -117,6 +117,53 @@ static void transfers(void) {
   S(preadv2(ends[0], &in, 1, 0, RWF_NOWAIT));
 }
 
+struct entry {
+  uint64_t number, next;
+  unsigned short size;
+  unsigned char type;
+  char name[];
+};
+/* Lists a directory piece by piece, and does something with each number or name. */
+static long each(const char *path, void (*act)(int, const char *)) {
+  int directory = open(path, O_RDONLY | O_DIRECTORY);
+  char piece[100];
+  long size, count = 0;
+  while ((size = syscall(SYS_getdents64, directory, piece, sizeof piece)) > 0) {
+    for (long at = 0; at < size; count++) {
+      struct entry *entry = (struct entry *)(piece + at);
+      at += entry->size;
+      if (entry->name[0] != '.') act(directory, entry->name);
+    }
+  }
+  close(directory);
+  return count;
+}
+static void closing(int directory, const char *name) {
+  int number = atoi(name);
+  if (number > 2 && number != directory) close(number);
+}
+static void removing(int directory, const char *name) { unlinkat(directory, name, 0); }
+static void counting(int directory, const char *name) {}
+
+/* What is closed or removed while it is listed. */
+static void lists(void) {
+  mkdir("many", 0700);
+  for (int i = 0; i < 100; i++) {
+    char name[40];
+    sprintf(name, "many/file-%d", i);
+    close(open(name, O_CREAT | O_WRONLY, 0600));
+  }
+  S(each("many", counting));
+  S(each("many", removing));
+  S(each("many", counting));
+  S(rmdir("many"));
+  for (int i = 3; i < 90; i++) dup2(1, i);
+  each("/proc/self/fd", closing);
+  long open = 0;
+  for (int i = 3; i < 200; i++) open += fcntl(i, F_GETFD) >= 0;
+  S(open);
+}
+
 static void program(int file, const char *path, int flags, const char *say) {
   fflush(stdout);
   int child = fork(), ended;
@@ -206,5 +253,6 @@ int main(int argc, char **argv) {
   transfers();
   programs();
   clocks();
+  lists();
   return 3;
 }
