@@ -110,7 +110,12 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
   private travelTo(socket: Socket, [address, length]: readonly [Address, bigint], wanted: Wanted): Travel | null {
     if (socket.isUnix || socket.kind.type !== 'datagram' || socket.kind.family === 'netlink') return null;
     const name = address === 0n || length === 0n ? null : this.sockets.nameAt(socket, address, length);
-    return travelOf(socket, typeof name === 'object' && name?.family === 'inet' ? name : null, wanted, this.context.endian); // prettier-ignore
+    return travelOf(
+      socket,
+      typeof name === 'object' && name?.family === 'inet' ? name : null,
+      wanted,
+      this.context.endian,
+    );
   }
 
   /** Where a message goes; `lost`: no socket is there, and it is not said. */

@@ -55,7 +55,10 @@ const KEPT_NETLINK: ReadonlyMap<number, number> = new Map([
   [12, 0],
 ]);
 /** SEND_CSCOV, RECV_CSCOV: how much is covered by a sum, which nothing here changes. */
-const KEPT_LITE: ReadonlyMap<number, number> = new Map([[10, 0], [11, 0]]); // prettier-ignore
+const KEPT_LITE: ReadonlyMap<number, number> = new Map([
+  [10, 0],
+  [11, 0],
+]);
 const KEPT: Readonly<Record<number, ReadonlyMap<number, number>>> = {
   [SOL.IP]: KEPT_IP,
   [SOL.SOCKET]: KEPT_SOCKET,

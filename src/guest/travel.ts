@@ -13,7 +13,15 @@ import { type Family, type InetName, isLoopback, LOOPBACK, type SocketName, type
 const LEVEL = { IP: 0, SOCKET: 1, IPV6: 41 } as const;
 /** Control data of IP, which are options too, and options that ask for them. */
 const IP = { TOS: 1, TTL: 2, PKTINFO: 8, RECVTTL: 12, RECVTOS: 13 } as const;
-const IPV6 = { UNICAST_HOPS: 16, RECVPKTINFO: 49, PKTINFO: 50, RECVHOPLIMIT: 51, HOPLIMIT: 52, RECVTCLASS: 66, TCLASS: 67 } as const; // prettier-ignore
+const IPV6 = {
+  UNICAST_HOPS: 16,
+  RECVPKTINFO: 49,
+  PKTINFO: 50,
+  RECVHOPLIMIT: 51,
+  HOPLIMIT: 52,
+  RECVTCLASS: 66,
+  TCLASS: 67,
+} as const;
 const TIMESTAMP = 29;
 /** Hops of what says nothing of them (`net.ipv4.ip_default_ttl`). */
 const HOPS = 64;

@@ -277,7 +277,8 @@ class Overlay implements FileSystem, FileChanges {
   }
 
   private copy(path: string, status: FileStatus, truncates: boolean): FileError | null {
-    if (status.kind === 'directory') return this.attempt(() => void fs.mkdirSync(this.host(path), { mode: (status.permissions & 0o777) | 0o700 })); // prettier-ignore
+    if (status.kind === 'directory')
+      return this.attempt(() => void fs.mkdirSync(this.host(path), { mode: (status.permissions & 0o777) | 0o700 }));
     if (status.kind === 'link') {
       const link = this.lower.readLink(path);
       return typeof link === 'string' ? link : this.attempt(() => { fs.symlinkSync(link.text, this.host(path)); }); // prettier-ignore
