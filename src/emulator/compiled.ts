@@ -51,7 +51,10 @@ const SPREAD_BLOCKS = 4000;
 export const COST = 18_000;
 /** How many times less it costs to take a region that was kept: V8's part is left. */
 const TAKING = 8;
-/** The same for leaving compiled code and coming back, which takes some microseconds. */
+/**
+ * The same for leaving compiled code for what is not compiled, and for an access that its window
+ * does not serve, which TypeScript sees more often.
+ */
 const EXIT_COST = 200;
 const MISS_COST = 700;
 /** Exits of one kind (misses, jumps that lead elsewhere) after which a region may be made anew. */
