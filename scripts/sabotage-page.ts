@@ -77,8 +77,9 @@ export function writePage(path: string, file: string, list: readonly Breakage[])
     rooms.set(room, (rooms.get(room) ?? 0) + 1);
   }
   const same = [...rooms].map(([room, count]) => `| ${room} | ${count} |`);
+  const head = `${list.length} breakages of code that may write files, ${asked.length} of them tried.`;
   const text = [
-    `${list.length} breakages of code that may write files, ${asked.length} of them tried. In brackets: the image`,
+    `${head} In brackets: the image`,
     'in which the answer was seen.',
     '',
     ...[...rows, ''],

@@ -45,8 +45,8 @@ const BLOCKS = 0x4_0000n;
 export type FileCallName =
   | 'access' | 'chdir' | 'creat' | 'faccessat' | 'faccessat2' | 'fchdir' | 'fstat' | 'fstat64'
   | 'fstatfs' | 'fstatfs64' | 'getcwd' | 'getdents64' | 'lstat' | 'lstat64' | 'newfstatat'
-  | 'no_attributes' | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'readlink' | 'readlinkat' | 'stat'
-  | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'umask';
+  | 'no_attributes' | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'readlink'
+  | 'readlinkat' | 'stat' | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'umask';
 
 export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   private readonly encoder = new TextEncoder();

@@ -16,8 +16,10 @@ import type { Address } from '../units.js';
 
 // prettier-ignore
 export type RightsCallName =
-  | 'capget' | 'capset' | 'getpriority' | 'getrlimit' | 'nice' | 'privileged' | 'prlimit64' | 'sched_rr_get_interval' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getparam'
-  | 'sched_getattr' | 'sched_getscheduler' | 'sched_setaffinity' | 'sched_setattr' | 'sched_setparam' | 'sched_setscheduler' | 'setfsuid' | 'setgroups' | 'setpriority' | 'setresuid'
+  | 'capget' | 'capset' | 'getpriority' | 'getrlimit' | 'nice' | 'privileged' | 'prlimit64'
+  | 'sched_rr_get_interval' | 'sched_get_priority_max' | 'sched_get_priority_min' | 'sched_getparam'
+  | 'sched_getattr' | 'sched_getscheduler' | 'sched_setaffinity' | 'sched_setattr'
+  | 'sched_setparam' | 'sched_setscheduler' | 'setfsuid' | 'setgroups' | 'setpriority' | 'setresuid'
   | 'setreuid' | 'setrlimit' | 'setuid';
 
 /** Versions of `struct __user_cap_header_struct`, with how many words each set has. */

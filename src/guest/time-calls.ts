@@ -13,9 +13,9 @@ import type { Timer } from './thread.js';
 
 // prettier-ignore
 export type TimeCallName =
-  | 'alarm' | 'clock_getres' | 'clock_gettime' | 'clock_settime' | 'clock_nanosleep' | 'getitimer' | 'gettimeofday'
-  | 'nanosleep' | 'setitimer' | 'settimeofday' | 'time' | 'timer_create' | 'timer_delete' | 'timer_getoverrun'
-  | 'timer_gettime' | 'timer_settime';
+  | 'alarm' | 'clock_getres' | 'clock_gettime' | 'clock_settime' | 'clock_nanosleep' | 'getitimer'
+  | 'gettimeofday' | 'nanosleep' | 'setitimer' | 'settimeofday' | 'time' | 'timer_create'
+  | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime';
 
 /**
  * Clocks that `clock_gettime` knows; those of the CPU's time, and those that move by ticks. Source:
