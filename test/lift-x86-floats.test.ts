@@ -25,6 +25,7 @@ import {
 import { x87Access } from '../src/arch-x86/x87.js';
 import { x86Lifter } from '../src/arch-x86/lift.js';
 import { Machine } from '../src/emulator/index.js';
+import { X87_AT, X87_SLOTS } from '../src/machine/x87-ops.js';
 import { mmxRows, x87Rows } from './support/x86-batch.js';
 
 const [target] = X86_TARGETS;
@@ -39,10 +40,11 @@ if (!isAmd) process.stderr.write('left out: what x87 leaves to processors is com
 
 describeWith(['gcc'], 'x87', () => {
   test.each([
-    ['x87', X87_HERE, times(150, 60, 20)],
-    ['MMX', MMX_CASES, times(40, 40, 15)],
-  ])('%s: each instruction does what it does on this processor, in both tiers', (_name, cases, count) => {
-    const program = buildProgram(target!, '1', [writeSource('x87.c', x87Program(cases, count))]);
+    ['x87', X87_HERE, times(150, 60, 20), false],
+    ['x87 with plain numbers', X87_HERE, times(2000, 400, 100), true],
+    ['MMX', MMX_CASES, times(40, 40, 15), false],
+  ])('%s: each instruction does what it does on this processor, in both tiers', (_name, cases, count, plain) => {
+    const program = buildProgram(target!, '1', [writeSource('x87.c', x87Program(cases, count, plain))]);
     const expected = runProgramFile(program);
     expect(expected.status).toBe(0);
     for (const tier of [0, 1] as const) {
@@ -226,6 +228,15 @@ describe('x87 beside what it computes', () => {
     const others = mmxRows().map(({ row }) => row.mnemonics[1]);
     expect(others.length).toBeGreaterThan(90);
     expect(others.filter((name) => !MMX_ROWS.has(name))).toEqual([]);
+  });
+
+  test('the state is where functions of ops look for it', () => {
+    const { slots } = x86Lifter;
+    const first = slots.offset(slots.slot('fpr0'));
+    const names = ['fpr0', 'fcw', 'fsw', 'ftw', 'fop', 'fip', 'fdp', 'x87 upper', 'x87 bits', 'x87 status', 'x87 tags'];
+    expect(names.map((name) => slots.offset(slots.slot(name)) - first)).toEqual(Object.values(X87_AT));
+    for (let i = 0; i < 8; i++) expect(slots.offset(slots.slot(`fpr${i}`)) - first).toBe(16 * i);
+    for (const [name] of X87_SLOTS) expect(slots.isInMemory(slots.slot(name))).toBe(true);
   });
 
   test('an access that faults changes nothing', () => {

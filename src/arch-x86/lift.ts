@@ -44,6 +44,7 @@ import type { Address } from '../units.js';
 import { operandBytes, operandsOf } from './decode.js';
 import type { X86Operand } from './decode.js';
 import { FLOAT_OPERATIONS, isUnmasked, SseFloat } from './float.js';
+import { liftX87 } from './x87-lift.js';
 import { isX87Control, isX87Unwaiting, X87, x87Access } from './x87.js';
 import type { X87State } from './x87-unit.js';
 import type { FloatOperation } from './float.js';
@@ -1573,6 +1574,7 @@ const floatToInteger =
 
 /** Argument: opcode and ModRM as FOP has them; 2048 with an operand size of 16 bits. */
 const x87: Lift = (x) => {
+  if (!x.slow && liftX87(x)) return undefined;
   const { opcode, modRm } = x.instruction;
   const operand = x.operands[0];
   if (operand?.kind === 'memory') {
@@ -2839,6 +2841,7 @@ export const x86Lifter: Lifter = {
   stackPointer: { slot: RSP, popped: 8n },
   lanes: true,
   floats: true,
+  x87: true,
   endian: 'little',
   slots: SLOTS,
   registers: REGISTERS,

@@ -9,13 +9,12 @@ import { SlotLayout, slotRegister, vectorRegister } from '../machine/ir.js';
 import type { HelperState, RegisterView, Slot } from '../machine/ir.js';
 import { flagBits, STATUS_FLAGS } from '../machine/status-flags.js';
 import { modeOf } from './float-lift.js';
+import { X87_SLOTS } from '../machine/x87-ops.js';
 import { X87_PENDING } from './x87-unit.js';
 
 const GPR_NAMES = [
   'rax', 'rcx', 'rdx', 'rbx', 'rsp', 'rbp', 'rsi', 'rdi', 'r8', 'r9', 'r10', 'r11', 'r12', 'r13', 'r14', 'r15',
 ] as const; // prettier-ignore
-/** Registers of x87, 80 bits each, by their numbers: the top of the stack is in the status word. */
-const X87_NAMES = Array.from({ length: 8 }, (_, i) => `fpr${i}`);
 const XMM_NAMES = Array.from({ length: 16 }, (_, i) => `xmm${i}`);
 const YMM_NAMES = XMM_NAMES.map((_, i) => `ymm${i}h`);
 
@@ -39,16 +38,9 @@ export const SLOTS = new SlotLayout(
       'gs_base',
       'mxcsr',
       'float mode',
-      'fcw',
-      'fsw',
-      'ftw',
-      'fop',
-      'fip',
-      'fdp',
       'tracker',
     ].map((name) => [name, 'i64'] as const),
     ...XMM_NAMES.map((name) => [name, 'v128'] as const),
-    ...X87_NAMES.map((name) => [name, 'v128'] as const),
     ...YMM_NAMES.map((name) => [name, 'v128'] as const),
     ['vector', 'v128'],
     ['high vector', 'v128'],
@@ -58,6 +50,7 @@ export const SLOTS = new SlotLayout(
     ['constant', 'v128'],
   ],
   VECTOR_TEMPORARIES,
+  X87_SLOTS,
 );
 export const GPR = GPR_NAMES.map((name) => SLOTS.slot(name));
 export const [RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI] = GPR as [Slot, Slot, Slot, Slot, Slot, Slot, Slot, Slot];
@@ -107,7 +100,15 @@ export const FTW = SLOTS.slot('ftw');
 export const FCW_INITIAL = 0x37fn;
 /** Opcode and addresses of the last instruction of x87. */
 export const [FOP, FIP, FDP] = [SLOTS.slot('fop'), SLOTS.slot('fip'), SLOTS.slot('fdp')];
-export const FPR = X87_NAMES.map((name) => SLOTS.slot(name));
+/** Registers of x87, 80 bits each, by their numbers: the top of the stack is in the status word. */
+export const FPR = Array.from({ length: 8 }, (_, i) => SLOTS.slot(`fpr${i}`));
+/** What ops of x87 take and leave beside their operand and their result (`X87_AT`). */
+export const [X87_UPPER, X87_BITS, X87_STATUS, X87_TAGS] = [
+  SLOTS.slot('x87 upper'),
+  SLOTS.slot('x87 bits'),
+  SLOTS.slot('x87 status'),
+  SLOTS.slot('x87 tags'),
+];
 /** Exceptions in the low bits of control and status word; the two bits that say one is pending. */
 export const X87_EXCEPTIONS = 0x3fn;
 export const PENDING = BigInt(X87_PENDING);

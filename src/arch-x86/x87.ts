@@ -32,6 +32,12 @@ const CONSTANTS: readonly (readonly [significand: bigint, exponent: bigint, isNe
   [0n, 0n, false],
 ];
 
+/** One of them to nearest, as programs load it. */
+export function constantOf(which: number): { readonly significand: bigint; readonly exponent: bigint } {
+  const [significand, exponent, isNextNearer] = CONSTANTS[which]!;
+  return { significand: isNextNearer ? significand + 1n : significand, exponent };
+}
+
 /** Bytes of the environment by the operand size, and of it with the registers. */
 const ENVIRONMENT = { 2: 14, 4: 28 } as const;
 const REGISTER_BYTES = 80;

@@ -217,6 +217,9 @@ export class BlockCode {
       case 'float':
         this.writeComputed(op, row);
         break;
+      case 'unit':
+        this.writeUnit(op, row);
+        break;
       case 'select':
         region.value(op.a);
         region.value(op.b);
@@ -325,6 +328,17 @@ export class BlockCode {
         this.stopIf(op, 'exit');
       },
     });
+  }
+
+  private writeUnit(op: Op, row: Form<'unit'>): void {
+    const { code, region } = this;
+    region.value(op.a);
+    region.value(op.b);
+    code.call(region.context.functionIndex(row.call)).write(region.wide);
+    code.read(region.wide).i64(0n).op(I64.lt).rarely();
+    this.stopIf(op, 'exit');
+    code.get(region.wide);
+    region.assign(op.d, 'i64');
   }
 
   private writeRecord(op: Op, row: Form<'record'>): void {

@@ -98,8 +98,8 @@ export class RegionCompiler {
       for (const op of ops) {
         const { form } = op.row;
         if (form === 'load' || form === 'store') accesses++;
-        readsOf(op, (slot) => this.body.slotLocal(slot));
-        writesOf(op, (slot) => this.body.slotLocal(slot));
+        readsOf(op, this.declare);
+        writesOf(op, this.declare);
       }
     }
     this.frameBytes = FRAME_BYTES + 8 * (2 * locals.length + Math.min(accesses, 100));
@@ -107,6 +107,10 @@ export class RegionCompiler {
     this.code.unreachable();
     return { ...REGION, locals, code: this.code, export: name };
   }
+
+  private readonly declare = (slot: number): void => {
+    if (!this.context.slots.isInMemory(slot)) this.body.slotLocal(slot);
+  };
 
   // ------------------------------------------------------------------------------------- structure
 

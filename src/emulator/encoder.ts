@@ -119,9 +119,7 @@ function stepping(op: Op, branch: Branch): { condition: Condition; other: number
  */
 function testing(op: Op, { condition, width, a, b }: Branch, slots: SlotLayout): string | null {
   const asks = a === op.d && b === 0n && width === 64 && condition === 'eq';
-  return asks && op.d >= slots.firstTemporary && BRANCH_TESTS.some((test) => `test${test}` === op.op)
-    ? `${op.op}+br`
-    : null;
+  return asks && slots.isTemporary(op.d) && BRANCH_TESTS.some((test) => `test${test}` === op.op) ? `${op.op}+br` : null;
 }
 
 /**
@@ -133,7 +131,7 @@ function takesField(ops: readonly Op[], index: number, terminator: Terminator, s
   const and = ops[index + 1];
   if (and?.op !== 'and' || and.a !== op.d || typeof and.b !== 'bigint') return false;
   if (!isFieldOp.has(op.op) || typeof op.a !== 'number' || typeof op.b !== 'bigint') return false;
-  if (op.b >= 64n || op.d < slots.firstTemporary) return false;
+  if (op.b >= 64n || !slots.isTemporary(op.d)) return false;
   for (let i = index + 2; i < ops.length; i++) {
     const each = ops[i]!;
     if (each.a === op.d || each.b === op.d || each.c === op.d) return false;
@@ -280,6 +278,9 @@ class Encoder {
         this.record(op.op, '', this.address(op.d), a, b, BigInt((c | (this.address(op.mode) << 16)) >>> 0));
         break;
       }
+      case 'unit':
+        this.record(op.op, '', this.address(op.d), this.place(op.a, 0), 0, BigInt(op.b));
+        break;
       case 'check':
         this.record(op.op, '', 0, this.place(op.a, 0), 0, typeof op.b === 'bigint' ? op.b : 0n);
         break;

@@ -2,8 +2,8 @@
  * The WebAssembly functions that ops call (`FunctionName` of the op table): what needs locals or is
  * long. A module gets the ones it uses.
  */
-import { comparisonOf, I32, I64, isFloatOp, OPS, OP_NAMES, RECORD_BIT } from '../machine/ir.js';
-import type { AnyKind, CONDITIONS, FunctionName, RecordTest } from '../machine/ir.js';
+import { comparisonOf, I32, I64, isFloatOp, isX87Op, OPS, OP_NAMES, RECORD_BIT } from '../machine/ir.js';
+import type { AnyKind, CONDITIONS, FunctionName, Lifter, RecordTest } from '../machine/ir.js';
 import type { FloatFunction } from '../machine/float-ops.js';
 import { floatFunction } from './float-functions.js';
 import { INLINED, INLINED_LOCALS } from './inlined.js';
@@ -11,6 +11,8 @@ import type { InlinedName } from './inlined.js';
 import { carryTest, flagBitsFunction, flagTest } from './status-flags.js';
 import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
+import { x87Arithmetic } from './x87-arithmetic-code.js';
+import { x87Compare, x87Load, x87Move, x87Store } from './x87-code.js';
 
 function binary(locals: number, write: (code: Code) => void): WasmFunction {
   const code = new Code();
@@ -305,6 +307,11 @@ const BUILDERS: Readonly<Record<Exclude<FunctionName, FloatFunction>, (indexOf: 
   crc32: () => crcSteps(0xedb8_8320n),
   crc32c: () => crcSteps(0x82f6_3b78n),
   reverseinbytes: () => reverseInBytes(),
+  x87load: x87Load,
+  x87arithmetic: (indexOf) => x87Arithmetic(indexOf('divwide')),
+  x87compare: x87Compare,
+  x87store: x87Store,
+  x87move: x87Move,
 };
 
 /** A shift to the right of a negative number loses bits that are set. */
@@ -322,15 +329,15 @@ function build(name: FunctionName, indexOf: IndexOf): WasmFunction {
 
 /**
  * All functions that the op table calls, in a fixed order, for a module that holds every op, or
- * every op but those of floating point.
+ * every op but those of floating point or x87.
  */
-export function buildFunctions(floats: boolean): {
+export function buildFunctions({ floats, x87 }: Pick<Lifter, 'floats' | 'x87'>): {
   readonly names: readonly FunctionName[];
   readonly functions: readonly WasmFunction[];
 } {
   const names: FunctionName[] = [];
   for (const name of OP_NAMES) {
-    if (isFloatOp(name) && !floats) continue;
+    if ((isFloatOp(name) && floats !== true) || (isX87Op(name) && x87 !== true)) continue;
     const row = OPS[name];
     const called = 'call' in row ? row.call : undefined;
     const asked = row.form === 'float' ? [row.clean, 'rounds' in row ? row.rounds : null] : [];
@@ -339,7 +346,10 @@ export function buildFunctions(floats: boolean): {
   return { names, functions: names.map((name) => build(name, (other) => names.indexOf(other))) };
 }
 
-const NEEDED: Partial<Readonly<Record<FunctionName, readonly FunctionName[]>>> = { flagbits: ['mulhs'] };
+const NEEDED: Partial<Readonly<Record<FunctionName, readonly FunctionName[]>>> = {
+  flagbits: ['mulhs'],
+  x87arithmetic: ['divwide'],
+};
 
 /**
  * Functions by their names and the numbers of those that they call: every module that is compiled

@@ -184,6 +184,8 @@ function opHandlers(name: OpName): Handler[] {
       return [{ key: name, write: floatHandler(row) }];
     case 'slots':
       return [slotsHandler(name, row)];
+    case 'unit':
+      return [unitHandler(name, row)];
     case 'check':
       return [{ key: name, write: writeCheck }];
     default:
@@ -289,6 +291,23 @@ function slotsHandler(name: OpName, row: Form<'slots'>): Handler {
         code.memory([I64.load], 8 * i);
       }
       code.call(calls.get(row.call)!).memory([I64.store]);
+      next();
+    },
+  };
+}
+
+/** Outside only, as handlers of floating point. */
+function unitHandler(name: OpName, row: Form<'unit'>): Handler {
+  return {
+    key: name,
+    write: ({ code, next, calls, exit }) => {
+      slotValue(code, 4);
+      constantValue(code);
+      code.call(calls.get(row.call)!).tee(ADDRESS).i64(0n).op(I64.lt).if();
+      exit('slow');
+      code.end();
+      field(code, 2);
+      code.get(ADDRESS).memory([I64.store]);
       next();
     },
   };
@@ -633,7 +652,7 @@ function controlHandlers(): Handler[] {
  * What modules depend on: address width, code alignment, whether they have the ops on lanes of
  * vectors and those of floating point, and what is hot in them.
  */
-export type ModuleShape = Pick<Lifter, 'addressBits' | 'lanes' | 'floats' | 'endian' | 'conditionRecords'>;
+export type ModuleShape = Pick<Lifter, 'addressBits' | 'lanes' | 'floats' | 'x87' | 'endian' | 'conditionRecords'>;
 
 /**
  * What compiled programs spend their time in: ops with their variants. All other handlers are
@@ -693,7 +712,8 @@ function placedOps(name: OpName): readonly PlacedHandler[] {
   const { form } = OPS[name];
   const leaves = form === 'check' || form === 'leave';
   const isAccess = form === 'load' || form === 'store';
-  return placed(opHandlers(name), leaves ? 'inside' : isAccess ? 'access' : form === 'float' ? 'float' : 'op');
+  const place = leaves ? 'inside' : isAccess ? 'access' : form === 'float' || form === 'unit' ? 'float' : 'op';
+  return placed(opHandlers(name), place);
 }
 
 function makeHandlers(): readonly PlacedHandler[] {

@@ -53,7 +53,7 @@ import {
 } from './host.js';
 import type { HostMemory } from './host.js';
 import { LookupTable } from './lookup-table.js';
-import { I32, I64, isFloatOp, isLaneOp } from '../machine/ir.js';
+import { I32, I64, isFloatOp, isLaneOp, isX87Op } from '../machine/ir.js';
 import type { Lifter } from '../machine/ir.js';
 import { PREBUILT } from './prebuilt.js';
 import { Code, writeModule } from './wasm.js';
@@ -201,8 +201,8 @@ function outside(
 }
 
 /** The same for lifters whose machines can have the same module. */
-export function moduleKey({ addressBits, lanes, floats, endian, conditionRecords }: ModuleShape): string {
-  return [addressBits, endian, lanes === true, floats === true, conditionRecords !== false].join('/');
+export function moduleKey({ addressBits, lanes, floats, x87, endian, conditionRecords }: ModuleShape): string {
+  return [addressBits, endian, lanes === true, floats === true, x87 === true, conditionRecords !== false].join('/');
 }
 
 /** What all handlers of a module are written with. */
@@ -212,14 +212,17 @@ type Common = Pick<Context, 'calls' | 'resolve' | 'is32'>;
 export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer> {
   const { addressBits, lanes } = shape;
   const floats = shape.floats === true;
-  const { names, functions } = buildFunctions(floats);
+  const { names, functions } = buildFunctions(shape);
   const calls = new Map<string, number>(names.map((name, index) => [name, index]));
   const common = { calls, resolve: functions.length, is32: addressBits === 32 };
   const hot = hotKeys();
   const all = handlers();
   const placeOf = ({ key, place }: PlacedHandler): Place =>
     hot.has(key) && !isForOthers(key, shape) ? 'inside' : place;
-  const used = all.filter(({ key }) => (lanes === true || !isLaneOp(key)) && (floats || !isFloatOp(key)));
+  const used = all.filter(
+    ({ key }) =>
+      (lanes === true || !isLaneOp(key)) && (floats || !isFloatOp(key)) && (shape.x87 === true || !isX87Op(key)),
+  );
   const rooms = OUTSIDE.filter((place) => floats || place !== 'float');
   // Accesses that their window does not serve are tried again with another, then in the function of
   // accesses.

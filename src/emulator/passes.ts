@@ -13,7 +13,8 @@ export function mayExit({ row: { form } }: Op): boolean {
     form === 'aligned' ||
     form === 'check' ||
     form === 'leave' ||
-    form === 'float'
+    form === 'float' ||
+    form === 'unit'
   );
 }
 
@@ -29,13 +30,15 @@ class Marks {
   private span = 1;
   private block = 1;
   private firstTemporary = 0;
+  private firstInMemory = 0;
 
-  begin({ count, firstTemporary }: SlotLayout): void {
+  begin({ count, firstTemporary, firstInMemory }: SlotLayout): void {
     if (count > this.live.length) {
       this.overwritten = new Int32Array(count);
       this.live = new Int32Array(count);
     }
     this.firstTemporary = firstTemporary;
+    this.firstInMemory = firstInMemory;
     this.span++;
     this.block++;
     // Far from where the numbers would repeat.
@@ -61,7 +64,9 @@ class Marks {
     else this.overwritten[slot] = this.span;
   }
 
+  /** What is in memory only is never dead: it is read by functions, too. */
   isDead(slot: number): boolean {
+    if (slot >= this.firstInMemory) return false;
     return slot >= this.firstTemporary ? this.live[slot] !== this.block : this.overwritten[slot] === this.span;
   }
 }
@@ -89,7 +94,7 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
     if (mayExit(op)) {
       marks.stop();
       // Code that looks at an op that stops sees what its guest slot was before.
-      if ((form === 'load' || form === 'float') && op.d >= slots.firstTemporary) marks.write(op.d);
+      if ((form === 'load' || form === 'float' || form === 'unit') && slots.isTemporary(op.d)) marks.write(op.d);
     } else {
       const width = form === 'record' ? 3 : 1;
       let useless = true;

@@ -132,8 +132,9 @@ export class RegionCode {
       code.get(this.doubleLocals.get(operand)!);
       return;
     }
-    code.read(this.slotLocal(operand));
     const own = this.context.slots.type(operand);
+    if (this.context.slots.isInMemory(operand)) code.i32(0).memory(LOAD[own], this.offset(operand));
+    else code.read(this.slotLocal(operand));
     if (own === type) return;
     code.op(type === 'f64' ? 0xbf : 0xbd);
   }
@@ -142,6 +143,11 @@ export class RegionCode {
   assign(slot: number, type: SlotType): void {
     const { code } = this;
     const own = this.context.slots.type(slot);
+    if (this.context.slots.isInMemory(slot)) {
+      const value = this.scratch(own);
+      code.set(value).i32(0).get(value).memory(STORE[own], this.offset(slot));
+      return;
+    }
     this.doubles.delete(slot);
     if (own !== type) {
       if (type === 'f64') {

@@ -92,6 +92,7 @@ export function writesOf(op: Op, see: (slot: number) => void): void {
     case 'load':
     case 'slots':
     case 'float':
+    case 'unit':
       see(op.d);
       return;
     default:

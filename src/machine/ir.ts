@@ -24,6 +24,7 @@ import { within } from './packed-float-ops.js';
 import type { FloatFunction, FloatName, FloatRow } from './float-ops.js';
 import { ElftraceError } from '../errors.js';
 import type { Address, Endian } from '../units.js';
+import type { X87Function } from './x87-ops.js';
 import { flagCode, type FlagKind, type FlagTestName } from './status-flags.js';
 
 export type SlotType = 'i64' | 'f64' | 'v128';
@@ -31,6 +32,9 @@ export type SlotType = 'i64' | 'f64' | 'v128';
 export type Slot = number;
 /** A slot (number) or a constant (bigint). */
 export type Operand = number | bigint;
+
+/** A guest register, or a part of one. */
+type NamedSlot = readonly [name: string, type: SlotType];
 
 const TYPE_BYTES = { i64: 8, f64: 8, v128: 16 } as const satisfies Record<SlotType, number>;
 
@@ -41,25 +45,36 @@ const TEMPORARIES = 96;
 
 /**
  * The slots of a machine: guest registers and condition records in the order of declaration, then
- * the temporaries.
+ * the temporaries, then what is in memory only.
  */
 export class SlotLayout {
   private readonly names = new Map<string, Slot>();
   private readonly types: SlotType[] = [];
   private readonly offsets: number[] = [];
   private end = 0;
-  /** First temporary; every slot from here on is dead at the end of an instruction. */
+  /** First temporary: they are dead at the end of an instruction. */
   readonly firstTemporary: Slot;
+  /** First slot that compiled code never has in a local, since functions of ops work on it. */
+  readonly firstInMemory: Slot;
 
-  /** @param vectors  so many temporaries are vectors */
-  constructor(registers: readonly (readonly [name: string, type: SlotType])[], vectors = 0) {
-    for (const [name, type] of registers) {
-      this.names.set(name, this.types.length);
-      this.add(type);
-    }
+  /**
+   * @param vectors   so many temporaries are vectors
+   * @param inMemory  guest registers that are in memory only, one behind the other
+   */
+  constructor(registers: readonly NamedSlot[], vectors = 0, inMemory: readonly NamedSlot[] = []) {
+    this.declare(registers);
     this.firstTemporary = this.types.length;
     for (let i = 0; i < TEMPORARIES; i++) this.add('i64');
     for (let i = 0; i < vectors; i++) this.add('v128');
+    this.firstInMemory = this.types.length;
+    this.declare(inMemory);
+  }
+
+  private declare(slots: readonly NamedSlot[]): void {
+    for (const [name, type] of slots) {
+      this.names.set(name, this.types.length);
+      this.add(type);
+    }
   }
 
   private add(type: SlotType): void {
@@ -73,6 +88,14 @@ export class SlotLayout {
 
   get count(): number {
     return this.types.length;
+  }
+
+  isTemporary(slot: Slot): boolean {
+    return slot >= this.firstTemporary && slot < this.firstInMemory;
+  }
+
+  isInMemory(slot: Slot): boolean {
+    return slot >= this.firstInMemory;
   }
 
   /** Bytes in use of the state block. */
@@ -302,7 +325,8 @@ export type FunctionName =
   | 'pdep'
   | 'pext'
   | FlagTestName
-  | FloatFunction;
+  | FloatFunction
+  | X87Function;
 
 type Bytes = readonly number[];
 
@@ -376,6 +400,16 @@ export interface SlotsRow {
   readonly call: FunctionName;
 }
 
+/**
+ * d = f(a), by a function that reads and writes slots in memory; `b` is a constant that says what
+ * is asked. A negative result is none: nothing is written then, and the block is left before the
+ * instruction, as `guard` does.
+ */
+export interface UnitRow {
+  readonly form: 'unit';
+  readonly call: X87Function;
+}
+
 /** Stops as an alignment trap, before the instruction, when a & b is not 0. */
 export interface AlignedRow {
   readonly form: 'aligned';
@@ -388,7 +422,7 @@ export interface CheckRow {
 }
 
 export type OpRow =
-  PureRow | SelectRow | AccessRow | RecordRow | SlotsRow | AlignedRow | CheckRow | LeaveRow | FloatRow;
+  PureRow | SelectRow | AccessRow | RecordRow | SlotsRow | AlignedRow | CheckRow | LeaveRow | FloatRow | UnitRow;
 
 const constant = (value: number): Bytes => {
   const out = [0x42];
@@ -820,6 +854,12 @@ const OP_TABLE = {
   vshr64: vectorShift(0xcd),
 
   ...FLOAT_OPS,
+
+  x87load: { form: 'unit', call: 'x87load' },
+  x87arithmetic: { form: 'unit', call: 'x87arithmetic' },
+  x87compare: { form: 'unit', call: 'x87compare' },
+  x87store: { form: 'unit', call: 'x87store' },
+  x87move: { form: 'unit', call: 'x87move' },
 } as const satisfies Record<string, OpRow>;
 
 export type OpName = keyof typeof OP_TABLE;
@@ -834,6 +874,8 @@ export function isLaneOp(name: string): boolean {
 export function isFloatOp(name: string): boolean {
   return name in FLOAT_OPS;
 }
+/** True for the ops of x87: only front ends that say so get them. */
+export const isX87Op = (name: string): boolean => name.startsWith('x87');
 /** The op table. */
 export const OPS: Readonly<Record<OpName, OpRow>> = OP_TABLE;
 export const OP_NAMES = Object.keys(OP_TABLE).filter((name): name is OpName => name in OP_TABLE);
@@ -845,10 +887,22 @@ export type LoadName = Extract<OpName, `ld${string}`>;
 export type StoreName = Extract<OpName, `st${string}`>;
 export type SlotsName = NamesOf<'slots'>;
 export type CheckName = NamesOf<'check'>;
+export type UnitName = NamesOf<'unit'>;
 /** Ops that compute a slot from two operands. */
 export type PureName = Exclude<
   OpName,
-  LoadName | StoreName | SlotsName | CheckName | FloatName | 'rec' | 'recif' | 'select' | 'aligned' | 'leavez' | 'guard'
+  | LoadName
+  | StoreName
+  | SlotsName
+  | CheckName
+  | UnitName
+  | FloatName
+  | 'rec'
+  | 'recif'
+  | 'select'
+  | 'aligned'
+  | 'leavez'
+  | 'guard'
 >;
 
 // -------------------------------------------------------------------------------------------------
@@ -858,7 +912,7 @@ export type PureName = Exclude<
  * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for
  * unary); select: d = c ? a : b; load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b;
  * slots: d from the slots at a; aligned: stop unless a & b = 0; check: trap of the row unless a & b
- * = 0; leave: see there; float: d = op(a, b, c), all of them slots.
+ * = 0; leave: see there; float: d = op(a, b, c), all of them slots; unit: d = op(a), b says what.
  */
 export interface Op {
   readonly op: OpName;
@@ -1037,6 +1091,8 @@ export interface Lifter {
   readonly lanes?: boolean;
   /** The front end uses ops of floating point (`isFloatOp`). Default: no. */
   readonly floats?: boolean;
+  /** The front end uses ops of x87 (`isX87Op`). Default: no. */
+  readonly x87?: boolean;
   /** The front end keeps comparisons in condition records. Default: yes. */
   readonly conditionRecords?: boolean;
   readonly endian: Endian;
@@ -1159,7 +1215,7 @@ export class BlockBuilder {
   /** The same of those that are vectors. */
   vectorTemp(): Slot {
     const slot = this.slots.firstTemporary + TEMPORARIES + this.vectors++;
-    if (slot >= this.slots.count)
+    if (slot >= this.slots.firstInMemory)
       throw new ElftraceError('internal', 'an instruction needs too many temporaries that are vectors');
     return slot;
   }
@@ -1256,6 +1312,16 @@ export class BlockBuilder {
    */
   float(d: Slot, op: FloatName, mode: Slot, [a, b, c]: FloatSlots): void {
     this.push(op, d, a, b ?? 0n, c ?? 0n, 'bits', mode);
+  }
+
+  /**
+   * An op on state in memory. Before the other effects of the instruction, as `float`.
+   * @param asked  what; see `x87-ops.ts`
+   */
+  unit(op: UnitName, value: Operand, asked: bigint): Slot {
+    const d = this.temp();
+    this.push(op, d, value, asked, 0n);
+    return d;
   }
 
   /** Leaves with the trap of `op` where `value` has a bit of `mask`. */

@@ -157,13 +157,43 @@ static struct extended operand(void) {
   if ((out.high & 0x7fff) == 0) out.low &= ~(1ull << 63);
   return out;
 }
+/* Numbers as programs have them, and such that lie half way between two when they are added. */
+static struct extended plain(void) {
+  static const u8 distances[] = {0, 0, 1, 2, 3, 11, 31, 52, 62, 63, 64, 65, 66, 127, 128, 129};
+  u64 bits = next64();
+  struct extended out = {(u16)(0x3fff + distances[bits & 15]), next64() | 1ull << 63};
+  switch (bits >> 8 & 7) {
+  case 0: out.low &= 0xff00000000000000; break;
+  case 1: out.low = 1ull << 63 | (bits >> 16 & 3); break;
+  case 2: out.low = ~0ull << (bits >> 16 & 3); break;
+  case 3: out.low &= ~0ull << (bits >> 16 & 63); out.low |= 1ull << 63; break;
+  case 4: out.high = 0x3ff0 + (bits >> 16 & 127); break;
+  case 5: if (bits >> 16 & 1) out.high = out.low = 0; break;
+  case 6: return operand();
+  default: break;
+  }
+  out.high |= bits >> 32 & 0x8000;
+  return out;
+}
+/* Two such whose sum, product or quotient is at an end, or just beside half way. */
+static void pair(int i, struct extended *a, struct extended *b) {
+  u64 bits = next64();
+  u16 exponent = 0x3000 + (bits & 0xfff);
+  if (i == 0) *a = (struct extended){exponent + 65, 1ull << 63}, *b = (struct extended){0x8000 | exponent, 1ull << 63 | (bits >> 16 & 1)};
+  if (i == 1) *a = (struct extended){1 + (bits & 1), 3ull << 62 | bits >> 32}, *b = (struct extended){0x8001 + (bits >> 1 & 1), 5ull << 61};
+  if (i == 2) *a = (struct extended){0x7ffe, ~(bits & 1)}, *b = (struct extended){0x7ffe - (bits >> 1 & 1) * 64, ~(bits >> 2 & 1)};
+  if (i == 3) *a = (struct extended){0x2000, ~0ull << (bits & 63)}, *b = (struct extended){0x1ffe + (bits >> 6 & 3), ~0ull << (bits >> 8 & 63)};
+  if (i == 4) *a = (struct extended){0x2000, ~0ull << (bits & 63)}, *b = (struct extended){0x5ffe + (bits >> 6 & 3), ~0ull << (bits >> 8 & 63)};
+}
 static __attribute__((noinline)) void prepare(int i) {
   u16 control = 0x40 | (i & 3) << 10 | (i >> 2 & 3) << 8 | 0x3f;
   if (i % 5 == 4) control ^= next64() & 0x3f;
+  if (PLAIN) control = 0x37f | (i % 8 == 7 ? next64() & 0xc00 : 0);
   u16 status = next64() & 0x7f00;
-  if ((i & 3) == 0) status |= next64() & 0x7f;
+  if ((i & 3) == 0 && !PLAIN) status |= next64() & 0x7f;
   else status &= ~0x3800;
   status &= ~0x3f | control;
+  if (PLAIN) status = next64() & 0x7f3f;
   u16 tags = 0;
   if (i % 7 == 6) for (int j = 0; j < 8; j++) if ((next64() & 3) == 0) tags |= 3 << 2 * j;
   if (i % 3 == 2) tags |= 3 << 2 * ((status >> 11) - 1 & 7);
@@ -172,11 +202,20 @@ static __attribute__((noinline)) void prepare(int i) {
   before.words[2] = tags | 0xffff0000;
   before.words[3] = before.words[4] = before.words[5] = before.words[6] = 0;
   for (int j = 0; j < 8; j++) {
-    struct extended value = operand();
+    struct extended value = PLAIN ? plain() : operand();
     copy(before.registers + 10 * j, &value.low, 8);
     copy(before.registers + 10 * j + 8, &value.high, 2);
   }
   if (i % 9 == 5) copy(before.registers + 10, before.registers, 10);
+  if (PLAIN && i % 11 < 5) {
+    struct extended two[2];
+    pair(i % 11, &two[0], &two[1]);
+    if (next64() & 1 << 20) two[0].high ^= 0x8000, two[1].high ^= 0x8000;
+    for (int j = 0; j < 8; j++) {
+      copy(before.registers + 10 * j, &two[j > 0].low, 8);
+      copy(before.registers + 10 * j + 8, &two[j > 0].high, 2);
+    }
+  }
   for (int j = 0; j < 128; j += 8) {
     u64 bits = next64();
     if (j == 0) {
@@ -269,14 +308,16 @@ function environmentOf(text: string): number {
  * Source of a program that prints a digest for each case; with the text of a case as argument, its
  * operands and results too.
  * @param count  sets of operands for each
+ * @param plain  of numbers and a control word as most programs have them
  */
-export function x87Program(cases: readonly string[], count: number): string {
+export function x87Program(cases: readonly string[], count: number, plain = false): string {
   const functions = cases.map((text, i) => `static void f${i}(void) { CASE("${escaped(text)}"); }\n`);
   const calls = cases.map((text, i) => {
     const name = `"${text.replaceAll(';', '\\n')}"`;
     return `  run(f${i}, ${name}, argc > 1 && same(argv[1], ${name}), ${statusMask(text)}, ${environmentOf(text)});`;
   });
   return `#define COUNT ${count}
+#define PLAIN ${plain ? 1 : 0}
 ${COMMON}${functions.join('')}
 int main(int argc, char **argv) {
 ${calls.join('\n')}
