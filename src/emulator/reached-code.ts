@@ -43,6 +43,10 @@ export class ReachedCode {
   private readonly threaded = new Set<Address>();
   /** Entries of functions that have such jumps, and where these go. */
   private readonly parts = new Set<Address>();
+  /** Instructions that tier 0 has translated. */
+  private translated = 0;
+  /** Functions that are no large ones with indirect jumps before it has translated so many. */
+  private readonly small = new Map<Address, number>();
 
   /** @param isPlaced  where a region can be begun */
   constructor(private readonly isPlaced: (address: Address) => boolean) {}
@@ -69,6 +73,7 @@ export class ReachedCode {
     if (this.functions.isEmpty) this.functions.add(block.address);
     if (block.terminator.kind === 'call') this.functions.add(block.terminator.pc);
     this.blocks.set(block.address, block);
+    this.translated += block.count;
   }
 
   /** The indirect call of the instruction went to an address. */
@@ -80,6 +85,8 @@ export class ReachedCode {
   /** Where an indirect jump goes; false when that was known, or is too much. */
   addJump(instruction: Address, target: Address): boolean {
     const isNew = this.addTarget(instruction, target);
+    // Blocks that are known become part of the function.
+    if (isNew) this.small.clear();
     if (isNew && this.parts.size > 0 && this.parts.has(this.entryOf(instruction))) this.thread(instruction);
     return isNew && !this.threaded.has(instruction);
   }
@@ -110,12 +117,23 @@ export class ReachedCode {
    * @returns entries of the pieces
    */
   split(entry: Address): ReadonlySet<Address> {
-    if (this.parts.has(entry) || this.sizeOf(entry, LARGE) < LARGE) return new Set();
+    if (this.parts.has(entry) || !this.isLarge(entry)) return new Set();
     const jumps = this.jumpsOf(entry);
-    if (jumps.length === 0) return new Set();
+    if (jumps.length === 0) {
+      this.small.set(entry, Infinity);
+      return new Set();
+    }
     this.parts.add(entry);
     for (const each of jumps) this.thread(each);
     return new Set(jumps.flatMap((each) => [...this.jumps.get(each)!]));
+  }
+
+  /** Asked often: a function is counted again only where it may have grown as much as it lacks. */
+  private isLarge(entry: Address): boolean {
+    if (this.translated < (this.small.get(entry) ?? 0)) return false;
+    const size = this.sizeOf(entry, LARGE);
+    if (size < LARGE) this.small.set(entry, this.translated + LARGE - size);
+    return size >= LARGE;
   }
 
   /** Indirect jumps of the function at an entry. */
