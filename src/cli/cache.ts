@@ -1,13 +1,16 @@
 /** Where the command keeps what it can make again. */
-import { homedir } from 'node:os';
 import { join } from 'node:path';
+
+/** As Node says it, which looks there first where the system is no Windows. */
+const home = (): string =>
+  (process.platform !== 'win32' && process.env['HOME']) || process.getBuiltinModule('node:os').homedir();
 
 /**
  * The folder of the cache, which may be absent.
  * @throws where the system knows no home
  */
 export function cacheFolder(): string {
-  return join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'elftrace');
+  return join(process.env['XDG_CACHE_HOME'] || join(home(), '.cache'), 'elftrace');
 }
 
 /** A short name for a text (FNV-1a). */

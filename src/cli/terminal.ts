@@ -97,13 +97,18 @@ export function isTerminal(descriptor: 1 | 2): boolean {
   return is;
 }
 
+/** The major number of `/dev/null` and its kin on Linux. */
+const MEMORY_DEVICES = 1;
+
 /**
  * Node makes a stream to say so, which most starts need for nothing else: what is no device is no
- * terminal.
+ * terminal, nor is `/dev/null`.
  */
 function leadsToTerminal(descriptor: 1 | 2): boolean {
   try {
-    if (!fstatSync(descriptor).isCharacterDevice()) return false;
+    const stats = fstatSync(descriptor);
+    const isMemory = process.platform === 'linux' && ((stats.rdev >> 8) & 0xfff) === MEMORY_DEVICES;
+    if (!stats.isCharacterDevice() || isMemory) return false;
   } catch {
     return false;
   }

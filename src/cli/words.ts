@@ -87,8 +87,11 @@ function withEmptyValues(words: readonly string[], { optional }: Grammar): strin
   });
 }
 
-/** The words of a verb as options and others, up to the program of verbs that run one. */
-function tokensOf(words: readonly string[], grammar: Grammar) {
+/** Options and other words. Node's parser is loaded for options: it looks at each row of ours. */
+function wordTokens(words: readonly string[], grammar: Grammar) {
+  if (!words.some((word) => word.startsWith('-'))) {
+    return words.map((value, index) => ({ kind: 'positional' as const, index, value }));
+  }
   const options = Object.fromEntries(
     [...grammar.flags, ...grammar.values].map((name) => {
       const type = grammar.values.has(name) ? ('string' as const) : ('boolean' as const);
@@ -97,7 +100,12 @@ function tokensOf(words: readonly string[], grammar: Grammar) {
     }),
   );
   const args = withEmptyValues(words, grammar);
-  const { tokens } = parseArgs({ args, options, strict: false, allowPositionals: true, tokens: true });
+  return parseArgs({ args, options, strict: false, allowPositionals: true, tokens: true }).tokens;
+}
+
+/** The words of a verb as options and others, up to the program of verbs that run one. */
+function tokensOf(words: readonly string[], grammar: Grammar) {
+  const tokens = wordTokens(words, grammar);
   const program = grammar.runsProgram ? tokens.find(({ kind }) => kind === 'positional')?.index : undefined;
   const end = program === undefined ? words.length : program + 1;
   return { tokens: tokens.filter(({ index }) => index < end), end };

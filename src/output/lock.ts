@@ -8,7 +8,6 @@
  * has the claim. A claim whose owner died is claimed in the same way.
  */
 import * as fs from 'node:fs';
-import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { ElftraceError } from '../errors.js';
 
@@ -63,10 +62,12 @@ function numbering(): string {
   return `${(textOf('/proc/sys/kernel/random/boot_id') ?? '').trim()} ${namespace}`;
 }
 
+const hostName = (): string => process.getBuiltinModule('node:os').hostname();
+
 let known: Omit<Holder, 'nonce'> | null = null;
 
 function ourselves(): Holder {
-  known ??= { pid: process.pid, began: beginOf(process.pid), host: hostname(), numbering: numbering() };
+  known ??= { pid: process.pid, began: beginOf(process.pid), host: hostName(), numbering: numbering() };
   return { ...known, nonce: process.getBuiltinModule('node:crypto').randomBytes(8).toString('hex') };
 }
 
@@ -147,7 +148,7 @@ function removeDead(path: string, dead: Holder, base: string, us: Holder): void 
 }
 
 function busy(path: string, { pid, host }: Holder): ElftraceError {
-  const where = host === hostname() ? '' : ` on ${host}`;
+  const where = host === hostName() ? '' : ` on ${host}`;
   const text = `process ${pid}${where} is writing this output (lock ${path}); nothing was written`;
   return new ElftraceError('output-busy', text, { file: path });
 }

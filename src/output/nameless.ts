@@ -1,6 +1,5 @@
 /** Files that hold something for a while and that no folder has. */
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /**
@@ -9,7 +8,7 @@ import { join } from 'node:path';
  */
 export function namelessFile(): number | null {
   try {
-    const folder = fs.mkdtempSync(join(tmpdir(), 'elftrace-'));
+    const folder = fs.mkdtempSync(join(process.getBuiltinModule('node:os').tmpdir(), 'elftrace-'));
     try {
       const path = join(folder, 'unpacked');
       const descriptor = fs.openSync(path, 'wx+', 0o600);
