@@ -1,12 +1,11 @@
 /**
  * Bundles our own code (and yargs, which costs 50 ms to import otherwise) for start-up:
- * dist/cli.js, dist/worker.js and dist/index.js, and the command line a second time as one script,
+ * dist/cli.js, dist/worker.js and dist/index.js, and the command line a second time as scripts,
  * whose compiled code can be kept; writes the declaration files. The engines (capstone, keystone),
  * elfy and the unpackers stay dependencies. What is no code is a file in dist/data, read when it is
  * asked for: V8 scans every byte of a module at each start.
  */
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createHash } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { deflateRawSync } from 'node:zlib';
@@ -21,6 +20,7 @@ import { HANDLER_KEYS } from '../src/emulator/handlers.js';
 import { generateInterpreter, moduleKey } from '../src/emulator/interpreter.js';
 import { objectBytes } from '../src/runtime/object-bytes.js';
 import { OBJECTS } from '../src/runtime/objects.js';
+import { writeScripts } from './bundle-scripts.js';
 import { writeManPages } from './man-pages.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -165,15 +165,13 @@ const assertions: Plugin = {
   },
 };
 
-/** What all builds of our own code are told. */
-const usual: BuildOptions = {
+/** What all builds are told, those of what was bundled already, too. */
+const rebuilt: BuildOptions = {
   absWorkingDir: root,
   bundle: true,
   platform: 'node',
   target: 'node20',
   external,
-  plugins: [prebuilt, objects, pageScript, widths, assertions],
-  alias: { yaml: './node_modules/yaml/browser/index.js' },
   // Half the text to parse at start-up; names stay, so that a stack trace can be read.
   minifyWhitespace: true,
   minifySyntax: true,
@@ -181,47 +179,28 @@ const usual: BuildOptions = {
   logLevel: 'warning',
 };
 
-const asScript: BuildOptions = {
-  format: 'cjs',
-  charset: 'ascii',
-  define: { 'import.meta.url': '__url' },
-  banner: { js: '"use strict";const __url=require("node:url").pathToFileURL(__filename).href;' },
+/** What builds of our own code are told. */
+const usual: BuildOptions = {
+  ...rebuilt,
+  plugins: [prebuilt, objects, pageScript, widths, assertions],
+  alias: { yaml: './node_modules/yaml/browser/index.js' },
 };
 
-/**
- * Writes the command line with all verbs as one script, a function that `src/cli/kept-code.ts`
- * calls; its name.
- */
-async function writeWhole(): Promise<string> {
-  const { outputFiles = [] } = await build({
-    ...usual,
-    ...asScript,
-    entryPoints: ['build/src/cli/main.js'],
-    write: false,
-  });
-  // V8 does not keep who loads modules for a script: the caller does it.
-  const loading = external.reduce(
-    (all, name) => all.replaceAll(`import("${name}")`, `__import("${name}")`),
-    outputFiles[0]!.text,
-  );
-  const text = `(function(require,__import,__filename,module){${loading}
-return module.exports})`;
-  const name = `whole-${createHash('sha256').update(text).digest('hex').slice(0, 8)}.cjs`;
-  writeFileSync(join(dist, name), text);
-  return name;
-}
-
-/** Writes dist/cli.cjs, which the shell starts. @param whole  the file with all verbs */
-async function writeCommand(whole: string): Promise<void> {
+/** Writes dist/cli.cjs, which the shell starts. @param scripts  the name of those beside it */
+async function writeCommand(scripts: string): Promise<void> {
   const name: Plugin = {
-    name: 'whole',
+    name: 'scripts',
     setup: ({ onLoad }) => {
-      onLoad({ filter: /[/\\]cli[/\\]prebuilt\.js$/ }, () => ({ contents: `export const WHOLE = '${whole}';` }));
+      onLoad({ filter: /[/\\]cli[/\\]prebuilt\.js$/ }, () => ({ contents: `export const SCRIPTS = '${scripts}';` }));
     },
   };
   await build({
     ...usual,
-    ...asScript,
+    format: 'cjs',
+    charset: 'ascii',
+    define: { 'import.meta.dirname': '__dirname' },
+    // Each start parses it, and no error leads here.
+    minifyIdentifiers: true,
     plugins: [name],
     entryPoints: ['build/src/cli/command.js'],
     outfile: 'dist/cli.cjs',
@@ -302,16 +281,8 @@ async function joinChunks(outputs: Outputs, all: readonly Joined[]): Promise<voi
   /** A build of files in which chunks are found where they are now. */
   const rebuild = (options: BuildOptions, inside?: Joined): Promise<unknown> =>
     build({
-      absWorkingDir: root,
-      bundle: true,
+      ...rebuilt,
       format: 'esm',
-      platform: 'node',
-      target: 'node20',
-      external,
-      minifyWhitespace: true,
-      minifySyntax: true,
-      legalComments: 'none',
-      logLevel: 'warning',
       ...options,
       plugins: [
         {
@@ -343,9 +314,18 @@ async function joinChunks(outputs: Outputs, all: readonly Joined[]): Promise<voi
   for (const chunk of chunks) rmSync(join(root, chunk));
 }
 
+/** yargs reaches for `require` in some paths, as esbuild's code does; an ES module has none. */
+function giveRequire(): void {
+  const make = "process.getBuiltinModule('node:module').createRequire(import.meta.url)";
+  const line = `const require = (name) => ${make}(name);\n`;
+  for (const name of readdirSync(dist).filter((each) => each.endsWith('.js'))) {
+    const text = readFileSync(join(dist, name), 'utf8');
+    if (text.includes('typeof require')) writeFileSync(join(dist, name), line + text);
+  }
+}
+
 rmSync(dist, { recursive: true, force: true });
 mkdirSync(join(dist, 'data'), { recursive: true });
-await writeCommand(await writeWhole());
 const { metafile } = await build({
   ...usual,
   entryPoints: {
@@ -359,13 +339,12 @@ const { metafile } = await build({
   format: 'esm',
   // Beside the entry points: shared code finds worker.js as its neighbour, bundled or not.
   chunkNames: '[name]-[hash]',
-  // yargs reaches for require in some paths; an ES module has none.
-  banner: {
-    js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
-  },
   metafile: true,
 });
+giveRequire();
 await joinChunks(metafile.outputs, chunksToJoin(metafile.outputs));
+const files = readdirSync(dist).filter((name) => name.endsWith('.js'));
+await writeCommand(await writeScripts('main.js', files, rebuilt));
 for (const name of ['cli.cjs', 'cli.js']) chmodSync(join(dist, name), 0o755);
 writeManPages();
 // What tsc has declared, of sources that are still there.

@@ -12,17 +12,22 @@ const log = join(folder, 'log');
 const hook = join(folder, 'hook.cjs');
 const sample = join(builtSamples, 'x86-64/core.o');
 
-// Says of each script whether V8 was given code for it, and whether it took it.
+// Says of each script whether V8 was given code for it, and whether it took it; and what of Node
+// was loaded at the end.
 writeFileSync(
   hook,
   `const vm = require('node:vm');
   const { Script } = vm;
+  if (process.env.LOADED) {
+    const { writeFileSync } = require('node:fs');
+    process.on('exit', () => writeFileSync(process.env.LOADED, process.moduleLoadList.join()));
+  }
   if (process.env.SECONDS) process.uptime = () => Number(process.env.SECONDS);
   vm.Script = class extends Script {
     constructor(text, options) {
       super(text, options);
       const how = options.cachedData === undefined ? 'parsed' : this.cachedDataRejected ? 'refused' : 'used';
-      require('node:fs').appendFileSync(${JSON.stringify(log)}, how);
+      require('node:fs').appendFileSync(${JSON.stringify(log)}, how + ' ');
     }
   };`,
 );
@@ -35,14 +40,15 @@ beforeEach(() => {
 });
 
 interface Start extends CliResult {
-  /** What became of the script; empty: modules were loaded. */
+  /** What became of the scripts, each word once; empty: modules were loaded. */
   readonly how: string;
 }
 
 function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Start {
   rmSync(log, { force: true });
   const result = own.run(args, env, ['-r', hook]);
-  return { ...result, how: existsSync(log) ? readFileSync(log, 'utf8') : '' };
+  const words = existsSync(log) ? readFileSync(log, 'utf8').trim().split(' ') : [];
+  return { ...result, how: [...new Set(words)].join(' ') };
 }
 
 const kept = (): readonly string[] => own.files('code');
@@ -84,9 +90,18 @@ describe('code that is kept', () => {
       ['verify', '--no'],
       ...['gz', 'xz', 'zst'].map((how) => ['verify', join(builtSamples, `x86-64/module-fentry.ko.${how}`)]),
     ]) {
-      const { how, ...with_ } = start(args);
+      // The scripts of what was not asked for before are parsed once.
+      const { how: first, ...with_ } = start(args);
+      const { how, ...again } = start(args);
       const { how: none, ...without } = start(args, bare);
-      expect([args, how, none, with_]).toEqual([args, 'used', '', without]);
+      expect([args, first.split(' ')[0], how, none, with_, again]).toEqual([
+        args,
+        'used',
+        'used',
+        '',
+        without,
+        without,
+      ]);
     }
   });
 
@@ -94,7 +109,7 @@ describe('code that is kept', () => {
     const file = filled();
     const before = statSync(file).size;
     const riscv = join(builtSamples, 'riscv64/core.o');
-    expect(start(['verify', riscv])).toMatchObject({ how: 'used', status: 0 });
+    expect(start(['verify', riscv])).toMatchObject({ how: 'used parsed', status: 0 });
     const { size, mtimeMs } = statSync(file);
     expect(size).toBeGreaterThan(before);
     for (const each of [riscv, sample]) expect(start(['verify', each])).toMatchObject({ how: 'used', status: 0 });
@@ -120,8 +135,26 @@ describe('code that is kept', () => {
   test.each(cacheDamages)('a file that %s is made anew', (_, damage) => {
     const file = filled();
     damage(file);
-    expect(start(['verify', sample])).toMatchObject({ how: 'parsed', status: 0 });
+    expect(start(['verify', sample])).toMatchObject({ how: expect.stringMatching(/parsed/), status: 0 });
     expect(start(['verify', sample])).toMatchObject({ how: 'used', status: 0 });
+  });
+
+  test('what was loaded when V8 had other options is used by those who have none, and by these', () => {
+    const riscv = join(builtSamples, 'riscv64/core.o');
+    const many = [sample, riscv, sample];
+    for (const how of ['', 'parsed', 'used']) expect(start(['verify', ...many])).toMatchObject({ how, status: 0 });
+    for (const each of many) expect(start(['verify', each])).toMatchObject({ how: 'used', status: 0 });
+  });
+
+  test('nothing that small files do without is loaded of Node', () => {
+    filled();
+    const loaded = join(folder, 'loaded');
+    expect(start(['verify', sample], { LOADED: loaded })).toMatchObject({ how: 'used', status: 0 });
+    const list = readFileSync(loaded, 'utf8').split(',');
+    expect(list).toEqual(expect.arrayContaining(['NativeModule fs', 'NativeModule vm']));
+    for (const name of ['zlib', 'perf_hooks', 'stream', 'os', 'crypto', 'v8', 'tty', 'net', 'module']) {
+      expect(list).not.toContain(`NativeModule ${name}`);
+    }
   });
 
   test('a file that others may write is not used: an empty one takes its place', () => {
@@ -133,7 +166,7 @@ describe('code that is kept', () => {
 
   test('options of V8 have a file of their own, and what another version or writer left goes', () => {
     const file = filled();
-    const old = [join(file, '..', 'whole-00000000.cjs-verify-00000000'), `${file}.12345`];
+    const old = [join(file, '..', 'scripts-00000000-verify-00000000'), `${file}.12345`];
     for (const each of old) writeFileSync(each, 'old');
     expect(start(['verify', sample], { NODE_OPTIONS: '--max-old-space-size=2000' }).how).toBe('');
     expect(kept()).toHaveLength(2);

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { elftrace } from './support/cli.js';
 import { root } from './support/pipeline.js';
+import { spawnSync } from './support/spawn.js';
 
 const dist = join(root, 'dist');
 const text = (name: string): string => readFileSync(join(dist, name), 'utf8');
@@ -76,5 +77,11 @@ describe('JavaScript that is read', () => {
     for (const name of loaded(fileOf('run'))) {
       expect([name, /[A-Za-z0-9+/]{2000}/.exec(text(name))?.[0].slice(0, 40)]).toEqual([name, undefined]);
     }
+  });
+
+  test('each script gives what its module exports', () => {
+    const script = join(root, 'build/scripts/compare-scripts.js');
+    const { stdout, stderr } = spawnSync(process.execPath, [script, dist], { encoding: 'utf8' });
+    expect([stdout, stderr]).toEqual([expect.stringMatching(/^\d{2,} scripts\n$/), '']);
   });
 });

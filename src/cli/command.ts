@@ -6,11 +6,12 @@
  * whose compiled code Node keeps where it can (22.8 and newer; NODE_DISABLE_COMPILE_CACHE=1 turns
  * both off).
  */
-import module from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { version } from '../version.js';
 import { KeptCode } from './kept-code.js';
 import type * as Main from './main.js';
-import { WHOLE } from './prebuilt.js';
+import { SCRIPTS } from './prebuilt.js';
 import { writeAll } from './write-all.js';
 
 async function begin(): Promise<void> {
@@ -18,10 +19,10 @@ async function begin(): Promise<void> {
   let main = kept?.load();
   if (!main) {
     // Newer than the types at hand: those of the oldest Node that is served.
-    (module as { enableCompileCache?: () => unknown }).enableCompileCache?.();
-    ({ main } = (await import(new URL('./main.js', import.meta.url).href)) as typeof Main);
+    (process.getBuiltinModule('node:module') as { enableCompileCache?: () => unknown }).enableCompileCache?.();
+    ({ main } = (await import(pathToFileURL(join(import.meta.dirname, 'main.js')).href)) as typeof Main);
   }
-  await main((machines) => kept?.begun(machines), WHOLE);
+  await main((machines, asUsual) => kept?.begun(machines, asUsual), SCRIPTS);
 }
 
 if (process.argv.length === 3 && process.argv[2] === '--version') writeAll(1, new TextEncoder().encode(`${version}\n`));

@@ -33,9 +33,14 @@ const setFlag = (flag: string): void => {
   process.getBuiltinModule('node:v8').setFlagsFromString(flag);
 };
 
-/** Compiles later than usual, until `compileAsUsual`. Modules are best imported before. */
+let currentBudget = USUAL;
+let isExtended = false;
+
+/** Compiles later than usual, until `compileAsUsual`. */
 export function compileLate(budget: number): void {
-  if (isOurs) setFlag(`--interrupt-budget=${budget}`);
+  if (!isOurs) return;
+  setFlag(`--interrupt-budget=${budget}`);
+  currentBudget = budget;
 }
 
 export function compileAsUsual(): void {
@@ -65,6 +70,7 @@ export function compileLateForFiles(files: number): () => void {
  * (`emulator/fused.ts`; from V8 12, Node 22, on).
  */
 export function extendWebAssembly(): void {
+  isExtended = true;
   if (version <= 13) setFlag('--experimental-wasm-branch-hinting');
   if (version <= 11) setFlag('--experimental-wasm-relaxed-simd');
 }
@@ -77,4 +83,17 @@ export function engineAsUsual(): void {
   compileAsUsual();
   if (version <= 13) setFlag('--no-experimental-wasm-branch-hinting');
   if (version <= 11) setFlag('--no-experimental-wasm-relaxed-simd');
+}
+
+/** Performs something with the options that V8 had at first: it takes code for no others. */
+export function withUsualEngine<T>(act: () => T): T {
+  const budget = currentBudget;
+  if (budget === USUAL && !isExtended) return act();
+  engineAsUsual();
+  try {
+    return act();
+  } finally {
+    compileLate(budget);
+    if (isExtended) extendWebAssembly();
+  }
 }

@@ -1,37 +1,28 @@
 /**
  * Keeps what V8 has compiled of the command line from one start to the next: a small `run` spends a
- * third of its CPU time, a small `verify` a fifth, on parsing JavaScript. V8 gives such code for a
- * script, not for a module, so the bundle has all verbs as one script, too (`prebuilt.ts`), which
- * is only read where code is kept for it: to parse it takes a quarter of a second.
+ * third of its CPU time, a small `verify` half of it, on parsing JavaScript. V8 gives such code for
+ * a script, not for a module, so the bundle has the command line as scripts, too (`prebuilt.ts`).
  *
  * The code is a file for each verb below `~/.cache/elftrace/code` (XDG_CACHE_HOME). The first start
  * of a verb leaves an empty one, the second fills it, the third uses it: where each command is the
  * first one, as in a fresh container, nothing is lost. It grows when a file of another machine
- * comes, and with the first command that takes long. What cannot be read, was made by another V8
- * or with other options of it, or could be another user's, is not used. Nothing depends on it but
- * time. NODE_DISABLE_COMPILE_CACHE=1 turns it off.
+ * comes or another script is needed, and with the first command that takes long. What cannot be
+ * read, was made by another V8 or with other options of it, or could be another user's, is not
+ * used. Nothing depends on it but time. NODE_DISABLE_COMPILE_CACHE=1 turns it off.
  */
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { Script } from 'node:vm';
-import { readOwnFile, writeOwnFile } from '../output/own-files.js';
-import { cacheFolder, crc32, hashed } from './cache.js';
+import { join } from 'node:path';
+import { openOwnFile, writeOwnFile } from '../output/own-files.js';
+import { cacheFolder, hashed } from './cache.js';
 import { engineAsUsual } from './compile-late.js';
-import type { main } from './main.js';
-import { WHOLE } from './prebuilt.js';
+import { encodePieces, PiecesFile } from './kept-pieces.js';
+import { engineTag, KeptScripts } from './kept-scripts.js';
+import type * as Main from './main.js';
+import { SCRIPTS } from './prebuilt.js';
 
 /** The file of a verb that has been started once. */
 const FIRST = Buffer.of();
 /** Where V8 cannot keep code: options that the verb sets cannot be taken back (Node 22, `run`). */
 const NONE = Buffer.of(0);
-/**
- * Bytes in front of the code: its checksum, since V8 trusts what it reads; the machines whose files
- * were seen, for the code has what was executed; V8 and its options then; room, so that the code is
- * aligned as V8 wants it.
- */
-const HEADER = 16;
 
 /** A command of so many seconds has executed more; the bit beside those of machines says so. */
 const LONG_SECONDS = 0.7;
@@ -42,53 +33,15 @@ const LONG = 1 << 30;
  */
 const LOST_SECONDS = 2;
 
-/** Loaded where it is needed. */
-const engineTag = (): number => process.getBuiltinModule('node:v8').cachedDataVersionTag();
-
-/** Loads a package for the script, for which V8 does not keep who loads. */
-const importPackage = (name: string): Promise<unknown> => import(name);
-
 /** Files of other versions go, and what writers that were interrupted left. */
-const isOfThis = (name: string): boolean => name.startsWith(WHOLE!) && !/\.\d+$/.test(name);
-
-/** What a file holds. */
-interface Content {
-  readonly code: Buffer;
-  readonly machines: number;
-  readonly tag: number;
-}
-
-function encoded(code: Buffer, machines: number, tag: number): Buffer {
-  const header = Buffer.alloc(HEADER);
-  header.writeUInt32LE(crc32(code));
-  header.writeUInt32LE(machines, 4);
-  header.writeUInt32LE(tag, 8);
-  return Buffer.concat([header, code]);
-}
-
-/** What is in a file; null where the file is not whole. */
-function contentOf(file: Buffer): Content | null {
-  const code = file.subarray(HEADER);
-  const isWhole = code.length > 0 && file.readUInt32LE(0) === crc32(code);
-  return isWhole ? { code, machines: file.readUInt32LE(4), tag: file.readUInt32LE(8) } : null;
-}
-
-/** The script as it was loaded in this start. */
-interface Loaded {
-  readonly script: Script;
-  /** Of the code that V8 took for it: 0 and what V8 is now where it took none. */
-  readonly machines: number;
-  readonly tag: number;
-  readonly isUsed: boolean;
-}
+const isOfThis = (name: string): boolean => name.startsWith(SCRIPTS!) && !/\.\d+$/.test(name);
 
 export class KeptCode {
-  private loaded: Loaded | null = null;
+  private scripts: KeptScripts | null = null;
   /** V8 cannot keep code for the verb. */
   private isNone = false;
 
   private constructor(
-    private readonly script: string,
     private readonly folder: string,
     private readonly name: string,
   ) {}
@@ -96,35 +49,29 @@ export class KeptCode {
   /** For a start of a verb; null where nothing is kept. */
   static of(verb: string | undefined): KeptCode | null {
     const { NODE_DISABLE_COMPILE_CACHE, NODE_OPTIONS, NODE_V8_COVERAGE } = process.env;
-    if (WHOLE === null || NODE_DISABLE_COMPILE_CACHE || NODE_V8_COVERAGE) return null;
+    if (SCRIPTS === null || NODE_DISABLE_COMPILE_CACHE || NODE_V8_COVERAGE) return null;
     if (verb === undefined || !/^[a-z][a-z-]{1,20}$/.test(verb)) return null;
     try {
-      const script = join(dirname(fileURLToPath(import.meta.url)), WHOLE);
-      const engine = hashed([process.version, process.arch, NODE_OPTIONS, ...process.execArgv].join('\n'));
       // One folder for each place that the command is installed in: another version there replaces.
-      return new KeptCode(script, join(cacheFolder(), 'code', hashed(script)), `${WHOLE}-${verb}-${engine}`);
+      const place = hashed(import.meta.dirname);
+      const engine = hashed([process.version, process.arch, NODE_OPTIONS, ...process.execArgv].join('\n'));
+      return new KeptCode(join(cacheFolder(), 'code', place), `${SCRIPTS}-${verb}-${engine}`);
     } catch {
       return null; // no home, no folder of ours
     }
   }
 
   /**
-   * The command line from the script; null where there is no code for it and this start is not the
+   * The command line from the scripts; null where there is no code for it and this start is not the
    * one that makes it.
    */
-  load(): typeof main | null {
+  load(): typeof Main.main | null {
     try {
-      const file = readOwnFile(join(this.folder, this.name));
-      this.isNone = file?.equals(NONE) === true;
+      const file = openOwnFile(join(this.folder, this.name));
+      this.isNone = file?.size === NONE.length;
       if (file === null || this.isNone) return null;
-      const content = contentOf(file);
-      const text = readFileSync(this.script, 'latin1');
-      const script = new Script(text, { filename: this.script, cachedData: content?.code });
-      const isUsed = content !== null && script.cachedDataRejected === false;
-      const { machines, tag } = isUsed ? content : { machines: 0, tag: engineTag() };
-      this.loaded = { script, machines, tag, isUsed };
-      const program = script.runInThisContext() as (...scope: unknown[]) => { main: typeof main };
-      return program(createRequire(this.script), importPackage, this.script, { exports: {} }).main;
+      this.scripts = KeptScripts.of(PiecesFile.of(file.descriptor, file.size));
+      return (this.scripts.begin() as typeof Main).main;
     } catch {
       return null;
     }
@@ -134,21 +81,23 @@ export class KeptCode {
    * The command is one that there is, and begins. What it has executed is kept when it ends, where
    * that is more than was there.
    * @param machines  those of its files so far
+   * @param asUsual  performs something with the options that V8 had at first
    */
-  begun(machines: () => number): void {
-    const { loaded } = this;
+  begun(machines: () => number, asUsual: <T>(act: () => T) => T): void {
+    const { scripts } = this;
+    if (scripts !== null) scripts.asUsual = asUsual;
     if (this.isNone) return;
-    if (loaded === null) this.write(FIRST);
+    if (scripts === null) this.write(FIRST);
     else {
       process.on('exit', () => {
-        const { script, tag, isUsed, machines: known } = loaded;
+        const { tag, machines: known } = scripts;
         const spent = process.uptime();
         const all = known | machines() | (spent > LONG_SECONDS ? LONG : 0);
-        if (isUsed && all === known) return;
+        if (!scripts.isNew && all === known) return;
         engineAsUsual();
         if (engineTag() === tag) {
-          this.write(encoded(script.createCachedData(), spent > LOST_SECONDS ? 0 : all, tag));
-        } else if (!isUsed) this.write(NONE);
+          this.write(encodePieces({ pieces: scripts.pieces(), machines: spent > LOST_SECONDS ? 0 : all, tag }));
+        } else if (scripts.isNew) this.write(NONE);
       });
     }
   }

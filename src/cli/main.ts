@@ -6,6 +6,7 @@ import { ElftraceError } from '../errors.js';
 import { forgetInputs } from '../output/inputs.js';
 import { loadedMachines } from '../targets.js';
 import { nameBundle } from './cache.js';
+import { withUsualEngine } from './compile-late.js';
 import { type Arguments, argumentsOf, DeclaredOptions, DeclaredVerbs, type Verb } from './declared.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { grammarOf } from './grammar.js';
@@ -83,8 +84,12 @@ function shellWords(): readonly string[] {
   return ['completion'];
 }
 
-/** Is told when the verb is one that there is. @param machines  those of its files so far */
-type Begun = (machines: () => number) => void;
+/**
+ * Is told when the verb is one that there is.
+ * @param machines  those of its files so far
+ * @param asUsual  performs something with the options that V8 had at first
+ */
+type Begun = (machines: () => number, asUsual: <T>(act: () => T) => T) => void;
 
 /**
  * Reads the words after the rules of `words.ts`; what the verb does is in `action` then.
@@ -101,7 +106,7 @@ async function readCommand(begun: Begun): Promise<void> {
     const near = didYouMean(verb, [...verbs.names(), 'completion', 'help']);
     throw new ElftraceError('usage', `unknown verb '${verb}'${near}`, { value: verb });
   }
-  begun(loadedMachines);
+  begun(loadedMachines, withUsualEngine);
   const options = DeclaredOptions.of(found.builder, everywhere);
   const { own, guest, mistakable, help } = readWords(verb, words, grammarOf(options, found.words));
   if (help) return ask([verb, '--help', ...(own.includes('--forms') ? ['--forms'] : [])]);

@@ -1,5 +1,5 @@
 /**
- * The file beside the starter that holds all verbs as one script, named by what is in it. None
- * here: the bundle puts its name in this one's place (`scripts/bundle.ts`).
+ * What the scripts beside the starter are called, by all that is in them. None here: the bundle
+ * puts their name in this one's place (`scripts/bundle.ts`).
  */
-export const WHOLE: string | null = null;
+export const SCRIPTS: string | null = null;

@@ -19,8 +19,8 @@ import { join } from 'node:path';
 /** Group and others: who may write a file may put into it what this user executes. */
 const OTHERS_WRITE = 0o022;
 
-/** The bytes of a file that is this user's alone; null: it is not, or there is none. */
-export function readOwnFile(path: string): Buffer | null {
+/** A file that is this user's alone, opened to be read; null: it is not, or there is none. */
+export function openOwnFile(path: string): { readonly descriptor: number; readonly size: number } | null {
   let descriptor: number;
   try {
     descriptor = openSync(path, 'r');
@@ -28,11 +28,25 @@ export function readOwnFile(path: string): Buffer | null {
     return null;
   }
   try {
-    const { uid, mode } = fstatSync(descriptor);
-    const isOwn = process.getuid === undefined || (uid === process.getuid() && (mode & OTHERS_WRITE) === 0);
-    return isOwn ? readFileSync(descriptor) : null;
+    const { uid, mode, size } = fstatSync(descriptor);
+    if (process.getuid === undefined || (uid === process.getuid() && (mode & OTHERS_WRITE) === 0)) {
+      return { descriptor, size };
+    }
+  } catch {
+    // as if there was none
+  }
+  closeSync(descriptor);
+  return null;
+}
+
+/** The bytes of a file that is this user's alone; null: it is not, or there is none. */
+export function readOwnFile(path: string): Buffer | null {
+  const file = openOwnFile(path);
+  if (file === null) return null;
+  try {
+    return readFileSync(file.descriptor);
   } finally {
-    closeSync(descriptor);
+    closeSync(file.descriptor);
   }
 }
 
