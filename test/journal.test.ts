@@ -10,7 +10,7 @@ import { writeElf } from '../src/elf/write.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan } from '../src/patch/apply.js';
 import { revert } from '../src/patch/revert.js';
-import { BytePairs, type JournalEdit } from '../src/record/edit-columns.js';
+import { BytePairs, filePositions, type JournalEdit } from '../src/record/edit-columns.js';
 import { encodeRecord } from '../src/record/encode.js';
 import {
   decodeRecord,
@@ -421,4 +421,13 @@ describe('files whose record does not fit', () => {
       expect([section.type, section.flags]).toEqual([7, 0n]);
     }
   });
+});
+
+test('positions are kept in four bytes where a file has less than 4 GiB', () => {
+  const last = 2 ** 32 - 1;
+  const small = filePositions(1, last);
+  const large = filePositions(1, last + 1);
+  small[0] = last;
+  large[0] = last + 1;
+  expect([small.BYTES_PER_ELEMENT, small[0], large[0]]).toEqual([4, last, last + 1]);
 });

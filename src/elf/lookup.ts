@@ -171,7 +171,7 @@ export function ascending(numbers: readonly number[]): readonly number[] {
 }
 
 /** First position in ascending offsets whose offset is not below `offset`. */
-export function lowerBound(offsets: Float64Array, offset: number): number {
+export function lowerBound(offsets: Float64Array | Uint32Array, offset: number): number {
   let low = 0;
   let high = offsets.length;
   while (low < high) {

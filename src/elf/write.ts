@@ -28,7 +28,7 @@ export interface Patch {
 export interface PatchList {
   readonly count: number;
   /** File positions, bytes; `count` entries. */
-  readonly offset: Float64Array;
+  readonly offset: Float64Array | Uint32Array;
   /** Bytes of a patch. */
   size(i: number): number;
   /**

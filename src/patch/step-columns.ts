@@ -5,8 +5,9 @@
  * is read. What writes goes by the columns; a plan that was made of another one, with steps of its
  * own, has none, and they are made of its steps.
  */
+import { ElftraceError } from '../errors.js';
 import type { Sites } from '../sites/sites.js';
-import { BytePairs, EditColumns, grown } from '../record/edit-columns.js';
+import { BytePairs, EditColumns, type FilePositions, filePositions, grown } from '../record/edit-columns.js';
 import type { RelocationPlace } from '../sites/view.js';
 import type { Plan, Step } from './plan.js';
 import type { SiteIndex } from '../units.js';
@@ -37,22 +38,25 @@ const SPARE = 64;
 export class GrowingSteps {
   count = 0;
   site: Int32Array;
-  offset: Float64Array;
+  offset: FilePositions;
   pair: Uint32Array;
   detail: Uint32Array;
 
-  /** @param room  for so many steps at first */
-  constructor(room: number) {
+  /**
+   * @param room  for so many steps at first
+   * @param fileBytes  of the file that they change
+   */
+  constructor(room: number, fileBytes: number) {
     this.site = new Int32Array(room);
-    this.offset = new Float64Array(room);
+    this.offset = filePositions(room, fileBytes);
     this.pair = new Uint32Array(room);
     this.detail = new Uint32Array(room);
   }
 
   /** Columns of half the room each, one list in front of the other: joined without a copy. */
-  static two(room: number): readonly [GrowingSteps, GrowingSteps] {
-    const both = new GrowingSteps(2 * room + SPARE);
-    const [first, second] = [new GrowingSteps(0), new GrowingSteps(0)];
+  static two(room: number, fileBytes: number): readonly [GrowingSteps, GrowingSteps] {
+    const both = new GrowingSteps(2 * room + SPARE, fileBytes);
+    const [first, second] = [new GrowingSteps(0, fileBytes), new GrowingSteps(0, fileBytes)];
     for (const key of COLUMNS) {
       Object.assign(first, { [key]: both[key].subarray(0, room) });
       Object.assign(second, { [key]: both[key].subarray(room) });
@@ -92,6 +96,7 @@ export class GrowingSteps {
     this.reserve(count + 1);
     this.site[count] = site;
     this.offset[count] = offset;
+    if (this.offset[count] !== offset) throw new ElftraceError('internal', `a step at ${offset}`, { value: offset });
     this.pair[count] = pair;
     this.detail[count] = detail;
     this.count++;
@@ -113,10 +118,11 @@ export class StepWriter {
 
   constructor(private readonly sites: Sites) {
     const room = Math.max(16, sites.count);
+    const fileBytes = sites.program.image.bytes.length;
     // The rows come behind the stores in the end.
     const [stores, rows] = sites.program.relocatable
-      ? GrowingSteps.two(room)
-      : [new GrowingSteps(room), new GrowingSteps(16)];
+      ? GrowingSteps.two(room, fileBytes)
+      : [new GrowingSteps(room, fileBytes), new GrowingSteps(16, fileBytes)];
     this.stores = stores;
     this.rows = rows;
   }
@@ -233,7 +239,7 @@ function besides<T extends Uint32Array | Int32Array | Float64Array>(
   return both.subarray(0, count + more) as T;
 }
 
-function isAscending(numbers: Float64Array): boolean {
+function isAscending(numbers: FilePositions): boolean {
   for (let i = 1; i < numbers.length; i++) if (numbers[i]! < numbers[i - 1]!) return false;
   return true;
 }
@@ -242,7 +248,7 @@ function isAscending(numbers: Float64Array): boolean {
  * The order by position of two lists one behind the other, of which each mostly is in order; what
  * is at one position stays as it is.
  */
-function orderOf(offset: Float64Array, split: number): Uint32Array {
+function orderOf(offset: FilePositions, split: number): Uint32Array {
   const order = Uint32Array.from(offset.keys());
   if (!isAscending(offset.subarray(0, split)) || !isAscending(offset.subarray(split))) {
     return order.sort((a, b) => offset[a]! - offset[b]!);
@@ -267,6 +273,10 @@ export class StepColumns {
     private readonly details: readonly Detail[],
     private readonly columns: Columns,
   ) {}
+
+  private get fileBytes(): number {
+    return this.sites.program.image.bytes.length;
+  }
 
   static sorted(
     sites: Sites,
@@ -300,7 +310,8 @@ export class StepColumns {
   /** The steps of an order. */
   private picked(order: Uint32Array): StepColumns {
     const { edits, columns } = this;
-    const offset = Float64Array.from(order, (i) => edits.offset[i]!);
+    const offset = filePositions(order.length, this.fileBytes);
+    for (let i = 0; i < order.length; i++) offset[i] = edits.offset[order[i]!]!;
     const pair = Uint32Array.from(order, (i) => edits.pair[i]!);
     return new StepColumns(this.sites, new EditColumns(order.length, offset, pair, edits.pairs), this.details, {
       site: Int32Array.from(order, (i) => columns.site[i]!),
@@ -317,7 +328,7 @@ export class StepColumns {
   /** With steps that no site has, each as an object. */
   with(more: readonly Step[]): StepColumns {
     const { pairs } = this.edits;
-    const all = new GrowingSteps(0);
+    const all = new GrowingSteps(0, this.fileBytes);
     all.take(this.edits, this.columns, this.isRestFree);
     this.isRestFree = false;
     const details = [...this.details];

@@ -15,8 +15,18 @@ export interface JournalEdit {
 /** Pairs that a new one is compared with. */
 const RECENT = 8;
 
+/** File positions: four bytes each where the file has less than 4 GiB. */
+export type FilePositions = Uint32Array | Float64Array;
+
+/** Room for positions in a file of so many bytes, its end among them. */
+export const filePositions = (count: number, fileBytes: number): FilePositions =>
+  fileBytes < 2 ** 32 ? new Uint32Array(count) : new Float64Array(count);
+
 /** A column that is full, with room for twice as much. */
-export function grown<T extends Uint8Array | Uint32Array | Int32Array | Float64Array>(column: T, wanted: number): T {
+export function grown<T extends Uint8Array | Uint16Array | Uint32Array | Int32Array | Float64Array>(
+  column: T,
+  wanted: number,
+): T {
   if (wanted <= column.length) return column;
   const larger = new (column.constructor as new (length: number) => T)(Math.max(wanted, 2 * column.length));
   larger.set(column);
@@ -129,7 +139,7 @@ export class EditColumns {
   constructor(
     readonly count: number,
     /** File positions, and the numbers of pairs; `count` entries each. */
-    readonly offset: Float64Array,
+    readonly offset: FilePositions,
     readonly pair: Uint32Array,
     readonly pairs: BytePairs,
   ) {}
