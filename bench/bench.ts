@@ -7,7 +7,8 @@
  * written to measure with, on every machine (yardstick.ts has its options); `npm run bench --
  * programs [NAME …]` whole programs of the distribution. `npm run bench -- prove` measures proofs
  * alone, `npm run bench -- race` races, `npm run bench -- native` programs that write their own
- * trace, `npm run bench -- tree [FOLDER]` trees of modules.
+ * trace, `npm run bench -- tree [FOLDER]` trees of modules, `npm run bench -- start` what small
+ * files cost, `npm run bench -- sites` files with many sites, both beside Node alone.
  */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -25,6 +26,7 @@ import { load } from '../src/program/program.js';
 import { FakeMachine } from '../test/support/fake-ftrace.js';
 import { filterTable, kernelNames } from '../test/support/kernel-names.js';
 import { benchEmulator } from './emulator.js';
+import { benchSites, benchStart } from './files.js';
 import { benchNative } from './native.js';
 import { benchPrograms } from './programs.js';
 import { benchYardstick } from './yardstick.js';
@@ -296,6 +298,7 @@ function benchTree(given?: string): void {
     `${(files / once).toFixed(0)} modules/s by the clock on ${availableParallelism()} cores, ` +
       `${(files / seconds).toFixed(0)} per second of CPU on one`,
   );
+  benchJobs(all, verified, () => time(process.execPath, [cli, 'verify', '--quiet', '--jobs', '1', tree]));
   if (!hasTool('xz')) return;
   const packed = moduleTree('packed', 400);
   spawnSync('xz', ['--check=crc32', ...modules(packed)], { stdio: 'inherit' });
@@ -306,6 +309,17 @@ function benchTree(given?: string): void {
     () => time('xz', ['-dc', ...names]),
     'xz -dc',
   );
+}
+
+/** Two threads against one; a process that patches all files of a list (the aim: 300 a second). */
+function benchJobs(all: readonly string[], two: () => number, one: () => number): void {
+  pair(`${all.length} modules, verify --jobs 1`, one, two, 'as many threads as processors');
+  const list = join(folder, 'list');
+  writeFileSync(list, all.map((name) => `${name}\n`).join(''));
+  const out = join(folder, 'patched');
+  mkdirSync(out);
+  const seconds = time(process.execPath, [cli, 'patch', '--nop', '--files-from', list, '-o', join(out, '{}')]);
+  console.log(`patch --files-from of ${all.length} modules: ${(all.length / seconds).toFixed(0)} files/s by the clock`);
 }
 
 /** Two threads in a function whose site changes to a call, CPUs with stale code (the aim: 5 s). */
@@ -332,6 +346,8 @@ function benchRaces(): void {
 try {
   const [part, ...only] = process.argv.slice(2);
   if (part === undefined) benchPatching();
+  if (part === undefined || part === 'start') benchStart({ folder, cli, runs, spread });
+  if (part === undefined || part === 'sites') benchSites({ folder, cli, runs: Math.min(runs, 3), spread });
   if (part === undefined || part === 'prove') benchProving();
   if (part === undefined || part === 'tree') benchTree(only[0]);
   if (part === undefined || part === 'race') benchRaces();
