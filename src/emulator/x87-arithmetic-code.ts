@@ -77,8 +77,8 @@ function writeSum(unit: UnitCode, a: Parts, b: Parts, { high, low, exponent, sig
   code.end();
   code.get(a.sign).get(b.sign).op(I32.eq).if();
   code.get(a.significand).get(other).op(I64.add).tee(high).get(other).op(I64.ltu).if();
-  code.get(low).i64(1n).op(I64.shr).get(low).i64(1n).op(I64.and).op(I64.or);
-  code.get(high).i64(63n).op(I64.shl).op(I64.or).set(low);
+  // The lowest bit is 0 here: b was moved by less than 64.
+  code.get(low).i64(1n).op(I64.shr).get(high).i64(63n).op(I64.shl).op(I64.or).set(low);
   code.get(high).i64(1n).op(I64.shr).i64(INTEGER_BIT).op(I64.or).set(high);
   code.get(exponent).i32(1).op(I32.add).set(exponent);
   code.end();
