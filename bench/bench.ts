@@ -7,8 +7,9 @@
  * written to measure with, on every machine (yardstick.ts has its options); `npm run bench --
  * programs [NAME …]` whole programs of the distribution. `npm run bench -- prove` measures proofs
  * alone, `npm run bench -- race` races, `npm run bench -- native` programs that write their own
- * trace, `npm run bench -- tree [FOLDER]` trees of modules, `npm run bench -- start` what small
- * files cost, `npm run bench -- sites` files with many sites, both beside Node alone.
+ * trace, `npm run bench -- traced` calls of entries as kernels have them, `npm run bench -- tree
+ * [FOLDER]` trees of modules, `npm run bench -- start` what small files cost, `npm run bench --
+ * sites` files with many sites, both beside Node alone.
  */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -29,6 +30,7 @@ import { benchEmulator } from './emulator.js';
 import { benchSites, benchStart } from './files.js';
 import { benchNative } from './native.js';
 import { benchPrograms } from './programs.js';
+import { benchTracedCalls } from './traced-call.js';
 import { benchYardstick } from './yardstick.js';
 import { arm64Image, ppc64LoadedImage, ppc64StubImage, x86Image, x86Object } from './inputs.js';
 
@@ -352,6 +354,7 @@ try {
   if (part === undefined || part === 'tree') benchTree(only[0]);
   if (part === undefined || part === 'race') benchRaces();
   if (part === undefined || part === 'native') benchNative({ folder, cli, runs, hasTool, spread, cost });
+  if (part === undefined || part === 'traced') benchTracedCalls({ root, folder, cli, runs, hasTool, spread });
   if ((part === undefined || part === 'programs') && hasTool('qemu-x86_64')) {
     benchPrograms({ folder, cli, runs: Math.min(runs, 3), only, spread });
   }

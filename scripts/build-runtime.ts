@@ -94,7 +94,8 @@ function riscv(flavour: string, entries: readonly string[], flags: readonly stri
   return {
     name: `riscv64/${flavour}`,
     triple: 'riscv64-linux-gnu',
-    flags: [...RISCV, ...flags],
+    // Two stores of 4 bytes are fewer instructions than one of 8 that has to be put together.
+    flags: [...RISCV, '-fno-store-merging', ...flags],
     folder: 'arch-riscv',
     entries: [...entries, 'entry-common.S'],
   };

@@ -92,7 +92,8 @@ describe('objects', () => {
     expect(words.slice(5)).toEqual(
       expect.arrayContaining([
         'd10243ff',
-        'f90027ff',
+        // stp x8, xzr, [sp, #64]: the word of the direct caller is 0.
+        'a9047fe8',
         'd10013c0',
         'aa0903e1',
         '910003e3',

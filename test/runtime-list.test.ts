@@ -7,7 +7,8 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
 import { runSchedule } from '../src/emulator/index.js';
-import { RING_HEADER, RING_HEADER_BYTES, RING_KINDS, RING_RECORD, RING_RECORD_BYTES } from '../src/runtime/index.js';
+import { RING_HEADER, RING_KINDS } from '../src/runtime/index.js';
+import { readRing } from '../src/trace/index.js';
 import { TARGETS } from './support/c-programs.js';
 import {
   addressOf,
@@ -116,20 +117,19 @@ for (const target of sampled(TARGETS, 2)) {
             { kind: 'run', cpu: 1, instructions: slice + (round % 3) },
           ]);
         }
-        const little = image.header.endian === 'little';
-        const ring = machine.memory.read(
-          valueOf(image, 'elftrace_ring_memory'),
-          RING_HEADER_BYTES + 256 * RING_RECORD_BYTES,
-        )!;
-        const view = new DataView(ring.buffer, ring.byteOffset);
+        const { endian } = image.header;
+        const at = valueOf(image, 'elftrace_ring_memory');
+        const ring = readRing((from, size) => machine.memory.read(from, size), at, endian);
+        const header = machine.memory.read(at, RING_HEADER.dropped + 8)!;
+        const little = endian === 'little';
+        const view = new DataView(header.buffer, header.byteOffset);
         expect(Number(view.getBigUint64(RING_HEADER.head, little))).toBe(200);
         expect(Number(view.getBigUint64(RING_HEADER.dropped, little))).toBe(0);
-        const site = view.getBigUint64(RING_HEADER_BYTES + RING_RECORD.ip, little);
+        expect([ring.records.length, ring.unreadable, RING_KINDS.call]).toEqual([200, 0, 7]);
         const perThread = [0, 0];
-        for (let at = RING_HEADER_BYTES; at < RING_HEADER_BYTES + 200 * RING_RECORD_BYTES; at += RING_RECORD_BYTES) {
-          expect(view.getUint32(at + RING_RECORD.kind, little)).toBe(RING_KINDS.call);
-          expect(view.getBigUint64(at + RING_RECORD.ip, little)).toBe(site);
-          perThread[view.getUint32(at + RING_RECORD.thread, little)]!++;
+        for (const { kind, ip, cpu } of ring.records) {
+          expect([kind, ip]).toEqual(['call', ring.records[0]!.ip]);
+          perThread[cpu]!++;
         }
         expect(perThread).toEqual([100, 100]);
       }

@@ -89,6 +89,9 @@ for (const target of TARGETS) {
         ...Object.entries(abi.RING_RECORD).map(([name, at]): [string, string, number] => [
           'ring_record', name === 'parentIp' ? 'parent_ip' : name, at,
         ]),
+        ...Object.entries(abi.RING_SHORT).map(([name, at]): [string, string, number] => [
+          'ring_short', name === 'parentIp' ? 'parent_ip' : name, at,
+        ]),
         ...Object.entries(abi.THREAD_WORDS).map(([name, at]): [string, string, number] => [
           'thread', name === 'sideDepth' ? 'side_depth' : name, at * word,
         ]),
@@ -107,7 +110,13 @@ for (const target of TARGETS) {
         ['THREADS', abi.THREAD_COUNT],
         ['GRAPH_ENTRIES', abi.GRAPH_ENTRY_COUNT],
         ['SIDE_ENTRIES', abi.SIDE_ENTRY_COUNT],
-        ['RING_VERSION', abi.RING_VERSION],
+        ['sizeof(struct ring_short)', abi.RING_SHORT_BYTES],
+        ['RING_LONG', abi.RING_VERSIONS.long],
+        ['RING_SHORT', abi.RING_VERSIONS.short],
+        ['RING_NO_TIMES', abi.RING_FLAGS.noTimes],
+        ['SHORT_FAR', abi.RING_SHORT_EVENT.far],
+        ['SHORT_THREAD_SHIFT', abi.RING_SHORT_EVENT.threadShift],
+        ['SHORT_TIME_SHIFT', abi.RING_SHORT_EVENT.timeShift],
         ['RING_CAPACITY', abi.RING_CAPACITY],
         ['RING_KEEP_OLDEST', abi.RING_FLAGS.keepOldest],
         ['RECORD_ENTRY', abi.RING_KINDS.entry],

@@ -129,6 +129,6 @@ describeWith(TARGETS.flatMap(({ gcc }) => [gcc, gcc.replace('gcc', 'objcopy')]),
     writeFileSync(changed, bytes, { mode: 0o755 });
     const result = run(['--trace', scratch('trace'), changed]);
     expect(result.status).toBe(125);
-    expect(result.stderr).toMatch(/error: trace ring at 0x[0-9a-f]+: version 9 is not known, 1 is \[bad-record\]/);
+    expect(result.stderr).toMatch(/error: trace ring at 0x[0-9a-f]+: version 9 is not known, 1 and 2 are \[bad-record\]/);
   });
 }); // prettier-ignore

@@ -14,7 +14,6 @@ import {
   RING_KEEPS_OLDEST,
   RING_MAGIC,
   RING_RECORD_BYTES,
-  RING_VERSION,
   ringClock,
   ringIsNested,
   ringLosses,
@@ -106,10 +105,78 @@ describe.each<Endian>(['little', 'big'])('ring, %s-endian', (endian) => {
   });
 });
 
+describe.each<Endian>(['little', 'big'])('RT-11: short records, %s-endian', (endian) => {
+  const CALL = 7;
+  const FAR = 8;
+  const DATA = 6;
+  const short = { endian, capacity: 8, version: 2 } as const;
+  const own = (half: number): bigint => (BASE & ~0xffff_ffffn) | BigInt(half);
+
+  test('addresses have the upper half of the ring, or say their own', () => {
+    const ring = read({
+      ...short,
+      records: [
+        { time: 5, ip: 0x10000010, parent: 0xf000_2000, kind: CALL, cpu: 3 },
+        { time: 6, ip: 0x20, parent: 0x30, kind: CALL | FAR, cpu: 1 },
+        { time: 0, ip: 0x7fff, parent: 0xc000_0000, kind: DATA },
+        { time: 7, ip: 0x40, parent: 0x50, kind: RETURN },
+      ],
+    });
+    expect(ring.records).toEqual([
+      { kind: 'call', time: 5n, ip: own(0x10000010), parent: own(0xf000_2000), cpu: 3 },
+      { kind: 'call', time: 6n, ip: 0x7fff_0000_0020n, parent: 0xc000_0000_0000_0030n, cpu: 1 },
+      { kind: 'return', time: 7n, ip: own(0x40), parent: own(0x50), cpu: 0 },
+    ]);
+    expect([ring.version, ring.written, ring.unreadable]).toEqual([2, 4n, 0]);
+  });
+
+  test('upper halves whose record was overwritten are dropped, a record without its own is unreadable', () => {
+    const far = { time: 6, ip: 0x20, parent: 0x30, kind: CALL | FAR };
+    const upper = { time: 0, ip: 1, parent: 1, kind: DATA };
+    const near = { time: 9, ip: 0x40, parent: 0x50, kind: CALL };
+    const wrapped = read({ ...short, capacity: 2, records: [far, upper, near] });
+    expect([wrapped.records.map(({ time }) => time), wrapped.unreadable]).toEqual([[9n], 0]);
+    for (const records of [
+      [near, far],
+      [far, near],
+      [{ ...near, kind: 0 }, near, near],
+    ]) {
+      const { unreadable, records: found } = read({ ...short, records });
+      expect([unreadable, found.length]).toEqual([1, records.length - 1]);
+    }
+  });
+
+  test('what a probe fetched is one word a record', () => {
+    const words = [1, 2].map((n) => ({ time: 0, ip: n, parent: 0x1234, kind: DATA }));
+    const near = { time: 9, ip: 0x40, parent: 0x50, kind: CALL };
+    const probe = { time: 6, ip: 0x20, parent: 0x30, kind: 4 | FAR };
+    const { records } = read({ ...short, records: [probe, words[0]!, ...words, near, words[0]!] });
+    expect(records.map((each) => each.words)).toEqual([[0x1234_0000_0001n, 0x1234_0000_0002n], undefined]);
+  });
+
+  test('times of 56 bits go on where they begin anew, and may be a little out of order', () => {
+    const bytes = ringBytes({ ...short, records: [1, 2, 3, 4].map((ip) => ({ time: 0, ip, parent: 0, kind: CALL })) });
+    const view = new DataView(bytes.buffer);
+    const times = [2n ** 56n - 2n, 2n ** 56n - 3n, 1n, 5n];
+    times.forEach((time, i) => {
+      view.setBigUint64(64 + 16 * i, BigInt.asUintN(64, time << 8n) | 7n, endian === 'little');
+    });
+    const found = readRing(memoryOf(bytes, BASE), BASE, endian).records.map(({ time }) => time);
+    expect(found).toEqual([2n ** 56n - 2n, 2n ** 56n - 3n, 2n ** 56n + 1n, 2n ** 56n + 5n]);
+  });
+
+  test('without times records are numbered', () => {
+    const records = [7, 8].map((ip) => ({ time: 0, ip, parent: 0, kind: CALL }));
+    const ring = read({ ...short, flags: 2, records });
+    expect([ring.records.map(({ time }) => time), ringClock(ring, 'emulator')]).toEqual([[0n, 1n], 'events']);
+    // The flag is one of version 2.
+    expect(ringClock(read({ endian, capacity: 4, records, flags: 2 }), 'emulator')).toBe('instructions');
+  });
+});
+
 test('the layout is that of the runtime', () => {
   expect(String.fromCharCode(...RING_MAGIC)).toBe(runtime.RING_MAGIC);
-  expect([RING_VERSION, RING_HEADER_BYTES, RING_RECORD_BYTES, RING_KEEPS_OLDEST]).toEqual([
-    runtime.RING_VERSION,
+  expect([RING_HEADER_BYTES, RING_RECORD_BYTES, RING_KEEPS_OLDEST]).toEqual([
     runtime.RING_HEADER_BYTES,
     runtime.RING_RECORD_BYTES,
     runtime.RING_FLAGS.keepOldest,
@@ -121,10 +188,11 @@ describe('what is no ring', () => {
 
   test.each<[string, Partial<HandRing>, string, RegExp]>([
     ['magic', { magic: 'ELFTRCE2' }, 'bad-record', /at 0xc000000000001000: it does not begin with ELFTRCE1/],
-    ['later version', { version: 2 }, 'bad-record', /version 2 is not known, 1 is/],
+    ['later version', { version: 3 }, 'bad-record', /version 3 is not known, 1 and 2 are/],
     ['version 0', { version: 0 }, 'bad-record', /version 0 is not known/],
     ['the other byte order', { version: 0x0100_0000 }, 'bad-record', /version 16777216 is not known/],
     ['record size', { recordBytes: 40 }, 'bad-record', /records of 40 bytes, version 1 has 32/],
+    ['record size of version 2', { version: 2, recordBytes: 32 }, 'bad-record', /of 32 bytes, version 2 has 16/],
   ])('%s is refused with place and cause', (_, change, code, message) => {
     const act = (): unknown => read({ ...good, ...change });
     expect(act).toThrow(expect.objectContaining({ code }));

@@ -43,8 +43,7 @@ FUNCTION(ftrace_caller)
 	stp	x2, x3, [sp, #16]
 	stp	x4, x5, [sp, #32]
 	stp	x6, x7, [sp, #48]
-	str	x8, [sp, #64]
-	str	xzr, [sp, #F_DIRECT]
+	stp	x8, xzr, [sp, #64]	// and F_DIRECT
 	stp	x29, x9, [sp, #F_FP]	// and F_LR
 	stp	x10, x30, [sp, #F_SP]	// and F_PC
 	stp	x29, x9, [sp, #F_TRACED]
@@ -69,15 +68,13 @@ LABEL(ftrace_call)
 	ldp	x2, x3, [sp, #16]
 	ldp	x4, x5, [sp, #32]
 	ldp	x6, x7, [sp, #48]
-	ldr	x8, [sp, #64]
-	ldr	x29, [sp, #F_FP]
-	ldr	x17, [sp, #F_DIRECT]
+	ldp	x8, x17, [sp, #64]	// and F_DIRECT
 	cbnz	x17, 1f
-	ldr	x30, [sp, #F_LR]
+	ldp	x29, x30, [sp, #F_FP]	// and F_LR
 	ldr	x9, [sp, #F_PC]
 	add	sp, sp, #F_BYTES
 	ret	x9
-1:	ldr	x9, [sp, #F_LR]
+1:	ldp	x29, x9, [sp, #F_FP]
 	ldr	x30, [sp, #F_PC]
 	add	sp, sp, #F_BYTES
 .Ldirect:

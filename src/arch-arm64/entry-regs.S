@@ -70,8 +70,7 @@ LABEL(ftrace_call)
 	ldp	x4, x5, [sp, #32]
 	ldp	x6, x7, [sp, #48]
 	ldr	x8, [sp, #64]
-	ldr	x29, [sp, #F_FP]
-	ldr	x30, [sp, #F_LR]
+	ldp	x29, x30, [sp, #F_FP]	// and F_LR
 	ldr	x9, [sp, #F_PC]
 	add	sp, sp, #F_BYTES
 	ret	x9

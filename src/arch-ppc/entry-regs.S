@@ -58,7 +58,9 @@
 	.else
 	li	8, 0
 	.endif
+	.if	\all
 	mfctr	9
+	.endif
 	mfxer	10
 	mfcr	11
 	mflr	7
@@ -83,7 +85,9 @@
 	store	7, B_LR_SLOT(1)
 	store	0, LINK_SLOT(1)
 	store	8, MSR_SLOT(1)
+	.if	\all
 	store	9, CTR_SLOT(1)
+	.endif
 	store	10, XER_SLOT(1)
 	store	11, CCR_SLOT(1)
 #ifdef TOC_WORD

@@ -116,15 +116,12 @@ static inline unsigned long long elftrace_clock(void) {
 }
 
 /* What tells threads apart: the thread pointer (in a kernel image: the block of the processor). */
-static inline unsigned long elftrace_thread_key(void) {
-  unsigned long key;
 #if defined(__powerpc64__)
-  __asm__ volatile("mr %0, 13" : "=r"(key));
+register unsigned long elftrace_thread_pointer __asm__("13");
 #else
-  __asm__ volatile("mr %0, 2" : "=r"(key));
+register unsigned long elftrace_thread_pointer __asm__("2");
 #endif
-  return key;
-}
+static inline unsigned long elftrace_thread_key(void) { return elftrace_thread_pointer; }
 
 /*
  * The stack pointer after the return of the function with this site, from the one at the site.

@@ -87,8 +87,7 @@
 	.endm
 #endif
 
-/* Third argument: the word, its address through a1, which gets parent_ip afterwards. */
+/* Third argument. */
 	.macro	load_ops
-	lla	a1, function_trace_op
-	ld	a2, 0(a1)
+	ld	a2, function_trace_op
 	.endm

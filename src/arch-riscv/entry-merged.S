@@ -52,8 +52,7 @@ LABEL(ftrace_regs_caller_op_ptr)
 #else
 	load_ops
 #ifdef ENTRY_G3
-	lla	t2, ftrace_call_dest
-	ld	t2, 0(t2)
+	ld	t2, ftrace_call_dest
 #endif
 #endif
 	mv	a1, ra

@@ -149,10 +149,7 @@ static inline unsigned long long elftrace_clock(void) {
 }
 
 /* What tells threads apart: the thread pointer. */
-static inline unsigned long elftrace_thread_key(void) {
-  unsigned long key;
-  __asm__ volatile("mv %0, tp" : "=r"(key));
-  return key;
-}
+register unsigned long elftrace_thread_pointer __asm__("tp");
+static inline unsigned long elftrace_thread_key(void) { return elftrace_thread_pointer; }
 
 #endif

@@ -167,6 +167,10 @@ export function tracers<T>(parser: Argv<T>) {
       default: 'function',
       describe: 'function, function_graph, counter, or a function',
     })
+    .option('clock', {
+      choices: ['machine', 'none'] as const,
+      describe: "times of records: those of the machine's own counter, or none",
+    })
     .option('entry', {
       type: 'string',
       describe: 'relocatable files: the symbol that enabled sites call (arm64, RISC-V)',

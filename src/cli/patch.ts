@@ -57,6 +57,7 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly ops?: string | undefined;
   readonly preempt?: 'none' | 'full' | undefined;
   readonly saveRegs: boolean;
+  readonly clock?: 'machine' | 'none' | undefined;
   readonly allowUnsafeGraph: boolean;
   /** Options of single machines that were given, by name. */
   readonly machine: Readonly<Record<string, string>>;
@@ -141,6 +142,10 @@ export function checkRequest(args: Omit<PatchArguments, 'path'>): void {
       'usage',
       'say what to do: --nop, --untrace, --enable, --probe, --session, --livepatch, --direct or --init',
     );
+  const records = args.tracer === 'function' || args.tracer === 'function_graph';
+  if (args.clock === 'none' && (!args.enable || isSession(args) || args.entry !== undefined || !records)) {
+    throw new ElftraceError('usage', '--clock none goes with --enable, and the tracers function and function_graph');
+  }
   if (args.prove === true && (args.dryRun || args.planOnly)) {
     throw new ElftraceError('usage', '--prove decides over what is written: not with --dry-run or plan');
   }
@@ -168,6 +173,7 @@ function requestOf(args: PatchArguments): PatchRequest {
     to: args.nop ? 'nop' : args.init ? 'init' : args.untrace ? 'untrace' : args.enable ? 'tracer' : null,
     tracer: tracerOf(args.tracer),
     saveRegs: args.saveRegs,
+    clock: args.clock,
     entry: args.entry,
     ops: args.ops,
     filters: filterTexts(args),

@@ -18,13 +18,16 @@ import {
   RING_KINDS,
   RING_RECORD,
   RING_RECORD_BYTES,
+  RING_SHORT,
+  RING_SHORT_BYTES,
+  RING_SHORT_EVENT,
   ONE_STACK,
   THREAD_COUNT,
   THREAD_MODES,
   THREAD_WORDS,
   threadBytes,
 } from '../runtime/abi.js';
-import type { Address, RegisterName } from '../units.js';
+import type { Address, Endian, RegisterName } from '../units.js';
 import { type FetchSource, formatFetched } from './events.js';
 import type { ProbeCpu } from '../machine/probes.js';
 import { registerValue, runProgram } from './program.js';
@@ -295,26 +298,24 @@ export class ProbeRun {
     const { dataEndian } = program.arch.target;
     // A return says first where it went.
     const words = [...(parent === undefined ? [] : [parent]), ...runProgram(event.arguments, this.source)];
-    const count = 1 + Math.ceil(words.length / 3);
     const header = this.header();
     if (ring === null || header === null) return;
+    const isShort = header.u32(RING_HEADER.recordBytes) === RING_SHORT_BYTES;
+    const of = { ring, address: event.place.address, id: BigInt(event.id), time: BigInt(machine.time), thread, words };
+    const noTimes = (header.u32(RING_HEADER.flags) & RING_FLAGS.noTimes) !== 0;
+    const records = isShort
+      ? shortRecords(noTimes ? { ...of, time: 0n } : of, dataEndian)
+      : longRecords(of, dataEndian);
+    const count = records.length;
     const capacity = header.u32(RING_HEADER.capacity);
     const head = header.u64(RING_HEADER.head);
     if ((header.u32(RING_HEADER.flags) & RING_FLAGS.keepOldest) !== 0 && head + BigInt(count) > BigInt(capacity)) {
       this.addHeader(RING_HEADER.dropped, 1n);
       return;
     }
-    for (let i = 0; i < count; i++) {
-      const record = new Uint8Array(RING_RECORD_BYTES);
-      const view = new ByteView(record, dataEndian, 'ring');
-      const at = 3 * (i - 1);
-      view.insertU64(RING_RECORD.time, i === 0 ? BigInt(machine.time) : (words[at] ?? 0n));
-      view.insertU64(RING_RECORD.ip, i === 0 ? event.place.address : (words[at + 1] ?? 0n));
-      view.insertU64(RING_RECORD.parentIp, i === 0 ? BigInt(event.id) : (words[at + 2] ?? 0n));
-      view.insertU32(RING_RECORD.kind, i === 0 ? RING_KINDS.probe : RING_KINDS.data);
-      view.insertU32(RING_RECORD.thread, thread);
+    for (const [i, record] of records.entries()) {
       const number = Number((head + BigInt(i)) % BigInt(capacity));
-      machine.memory.write(ring + BigInt(RING_HEADER_BYTES + number * RING_RECORD_BYTES), record);
+      machine.memory.write(ring + BigInt(RING_HEADER_BYTES + number * record.length), record);
     }
     this.addHeader(RING_HEADER.head, BigInt(count));
   }
@@ -411,4 +412,51 @@ export class ProbeRun {
     }
     return false;
   }
+}
+
+const HALF = 0xffff_ffffn;
+
+/** What a hit records. */
+interface HitRecord {
+  readonly ring: Address;
+  readonly address: Address;
+  readonly id: bigint;
+  readonly time: bigint;
+  readonly thread: number;
+  readonly words: readonly bigint[];
+}
+
+/** The records of a hit in a long ring: three words in each of those behind the first. */
+function longRecords({ address, id, time, thread, words }: HitRecord, endian: Endian): Uint8Array[] {
+  return Array.from({ length: 1 + Math.ceil(words.length / 3) }, (_, i) => {
+    const record = new Uint8Array(RING_RECORD_BYTES);
+    const view = new ByteView(record, endian, 'ring');
+    const at = 3 * (i - 1);
+    view.insertU64(RING_RECORD.time, i === 0 ? time : (words[at] ?? 0n));
+    view.insertU64(RING_RECORD.ip, i === 0 ? address : (words[at + 1] ?? 0n));
+    view.insertU64(RING_RECORD.parentIp, i === 0 ? id : (words[at + 2] ?? 0n));
+    view.insertU32(RING_RECORD.kind, i === 0 ? RING_KINDS.probe : RING_KINDS.data);
+    view.insertU32(RING_RECORD.thread, thread);
+    return record;
+  });
+}
+
+/** The same in a short ring: a word in each of those behind the first and its upper halves. */
+function shortRecords({ ring, address, id, time, thread, words }: HitRecord, endian: Endian): Uint8Array[] {
+  const { far, threadShift, timeShift } = RING_SHORT_EVENT;
+  const one = (kind: number, since: bigint, ip: bigint, parent: bigint): Uint8Array => {
+    const record = new Uint8Array(RING_SHORT_BYTES);
+    const view = new ByteView(record, endian, 'ring');
+    const tag = BigInt(kind | (thread << threadShift));
+    view.insertU64(RING_SHORT.event, BigInt.asUintN(64, since << BigInt(timeShift)) | tag);
+    view.insertU32(RING_SHORT.ip, Number(ip & HALF));
+    view.insertU32(RING_SHORT.parentIp, Number(parent & HALF));
+    return record;
+  };
+  const isFar = address >> 32n !== ring >> 32n || id >> 32n !== ring >> 32n;
+  return [
+    one(isFar ? RING_KINDS.probe | far : RING_KINDS.probe, time, address, id),
+    ...(isFar ? [one(RING_KINDS.data, 0n, address >> 32n, id >> 32n)] : []),
+    ...words.map((each) => one(RING_KINDS.data, 0n, each, each >> 32n)),
+  ];
 }

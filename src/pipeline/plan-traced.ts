@@ -67,11 +67,11 @@ function planStates(opened: OpenedImage, request: PatchRequest, host: PatchHost)
   const idleOps = chosen(options, 'idle-ops', request.machine) as 'nop' | 'list' | undefined;
   const forms = { ...(nopForm === undefined ? {} : { nopForm }), ...(idleOps === undefined ? {} : { idleOps }) };
   if (request.to === 'tracer') {
-    const { tracer, saveRegs, allowUnsafeGraph, preempt } = request;
+    const { tracer, saveRegs, clock, allowUnsafeGraph, preempt } = request;
     const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
     const trampolines = trampolinesAsked(on, request);
     checkOpsEntries(on, request);
-    const how = { saveRegs, allowUnsafeGraph, trampolines, preempt };
+    const how = { saveRegs, clock, allowUnsafeGraph, trampolines, preempt };
     return planned(planTracing(sites, { tracer, others, ...how, ...common, ...forms }));
   }
   const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);

@@ -20,6 +20,8 @@ export interface PatchRequest {
   readonly to: 'nop' | 'init' | 'untrace' | 'tracer' | null;
   readonly tracer: Tracer;
   readonly saveRegs: boolean;
+  /** What times records have; default: those of the machine's own counter. */
+  readonly clock?: 'machine' | 'none' | undefined;
   /**
    * Relocatable files: the symbol that enabled sites call, and the one that words in front of
    * functions name. A linker or loader finds them (RT-2).

@@ -3,7 +3,7 @@
  * hears nothing of the return, nor does who came.
  */
 import type { Program } from '../program/program.js';
-import { GRAPH_USER_COUNT, OPS_WORDS, RING_HEADER_BYTES, RING_RECORD_BYTES } from '../runtime/abi.js';
+import { GRAPH_USER_COUNT, OPS_WORDS, RING_HEADER_BYTES } from '../runtime/abi.js';
 import type { ChangedUsers, GraphUser } from './graph-users.js';
 import type { Random } from './random.js';
 import type { TracerMemory } from './state-writer.js';
@@ -16,7 +16,7 @@ export const NO_CHANGE: ChangedUsers = { gone: new Set(), came: [] };
  */
 export function changeUsers(
   program: Program,
-  { ring, capacity, word, store }: TracerMemory,
+  { ring, capacity, recordBytes, word, store }: TracerMemory,
   users: readonly GraphUser[],
   random: Random,
 ): ChangedUsers {
@@ -25,7 +25,7 @@ export function changeUsers(
   );
   if ((table ?? null) === null || (stub ?? null) === null) return NO_CHANGE;
   // Its object lies among records that no trial writes, behind those of tables that are filled.
-  const ops = ring + BigInt(RING_HEADER_BYTES) + ((capacity * 7n) / 8n) * BigInt(RING_RECORD_BYTES);
+  const ops = ring + BigInt(RING_HEADER_BYTES) + ((capacity * 7n) / 8n) * recordBytes;
   const gone = new Set<GraphUser>();
   const came: GraphUser[] = [];
   for (let i = 0; i < GRAPH_USER_COUNT; i++) {

@@ -16,7 +16,6 @@ import {
   PROBE_OP_FLAGS,
   PROBE_OP_WORDS,
   RING_HEADER_BYTES,
-  RING_RECORD_BYTES,
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import { type GraphUser, wordReader } from './graph-users.js';
@@ -67,7 +66,7 @@ class Filler {
     private readonly random: Random,
   ) {
     const first = (memory.capacity * 3n) / 4n;
-    this.room = memory.ring + BigInt(RING_HEADER_BYTES) + first * BigInt(RING_RECORD_BYTES);
+    this.room = memory.ring + BigInt(RING_HEADER_BYTES) + first * memory.recordBytes;
     this.word = wordReader(program);
     this.size = BigInt(memory.word);
     this.beside = new Random(mix(4, random.state));

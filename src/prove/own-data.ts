@@ -28,8 +28,8 @@ import { PreservedRegisters } from './preserved.js';
 import { mix, Random } from './random.js';
 import type { Begun } from './state.js';
 import { ThreadKey } from './thread-key.js';
+import { type StateCall, StateWriter } from './state-writer.js';
 import { TurningClock } from './turning-clock.js';
-import type { StateCall } from './state-writer.js';
 import {
   enterState,
   HIT_ACTIVE,
@@ -58,6 +58,18 @@ const LATE = 0x2_1234_5678n;
 const COUNTED = 2;
 /** Looks at halves of a clock, before one of which it turns over: those of two records. */
 const LOOKS = 6;
+
+/**
+ * States in which most calls find the first block theirs, as those of a program do: the tracer asks
+ * that one first.
+ */
+const OWN_FIRST: ReadonlySet<TracerState> = new Set([
+  'fresh',
+  'ring-end',
+  'ring-wrapped',
+  'ring-full',
+  'ring-nearly-full',
+]);
 
 /** States in which users of the graph tracer come and go while a function is on its way back. */
 const CHANGES_USERS: readonly TracerState[] = ['filled', 'ring-wrapped'];
@@ -232,6 +244,8 @@ export class OwnData {
     this.now.call = { owner: this.now.owner, ...call };
     if (state !== null && !enterState(state, this.data.memory(world), this.now.call, this.random))
       this.now.state = 'fresh';
+    if (OWN_FIRST.has(this.now.state) && (seed & 0xc0) !== 0)
+      new StateWriter(this.data.memory(world), this.now.call, 0).own();
     // Calls of others, none left, or a thread without a block: no filter of its own changes that.
     if (this.now.state === 'filled' || this.now.state === 'unfiltered') {
       const more = this.now.state === 'filled' ? BESIDE_FILLED : BESIDE_UNFILTERED;
@@ -336,7 +350,9 @@ export class OwnData {
           return true;
         }
         const block = back.block === null ? thread : this.data.blockAt(back.block);
-        const isFree = takes && block !== null && this.data.number(world, block, word) === 0n;
+        // Where a thread's key is all ones the owner is 0, too: its block is as a free one.
+        const isTold = this.now.owner !== 0n;
+        const isFree = takes && isTold && block !== null && this.data.number(world, block, word) === 0n;
         if (!isFree) return false;
         // A handler of the running thread, which is traced itself, may have taken it, too.
         store(block, back.block === null && isHandler ? this.now.owner : other, word);

@@ -11,11 +11,12 @@ import type { ProofWorld } from './world.js';
 import type { Write } from './writes.js';
 
 /** Where the tracer's data is. */
-export type OwnPlaces = Omit<TracerMemory, 'word' | 'capacity' | 'store' | 'aside'>;
+export type OwnPlaces = Omit<TracerMemory, 'word' | 'capacity' | 'recordBytes' | 'store' | 'aside'>;
 
 export class OwnMemory {
   readonly word: 4 | 8;
   readonly ring: Address;
+  readonly isLittle: boolean;
   private readonly threads: Address;
   /** Pages as they were when the trial began, where that is not as they are in the image. */
   private readonly before = new Map<Address, Uint8Array>();
@@ -31,6 +32,7 @@ export class OwnMemory {
     private readonly original: ProofWorld,
   ) {
     this.word = program.image.wordBytes;
+    this.isLittle = program.image.header.endian === 'little';
     this.ring = places.ring;
     this.threads = places.threads;
   }
@@ -52,6 +54,7 @@ export class OwnMemory {
       ...places,
       word,
       capacity: this.number(world, ring + BigInt(RING_HEADER.capacity), 4),
+      recordBytes: this.number(world, ring + BigInt(RING_HEADER.recordBytes), 4),
       store: (at, value, size) => {
         const bytes = Uint8Array.from({ length: size }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));
         if (program.image.header.endian === 'big') bytes.reverse();

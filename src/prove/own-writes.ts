@@ -15,7 +15,9 @@ import {
   RING_HEADER_BYTES,
   RING_KINDS,
   RING_RECORD,
-  RING_RECORD_BYTES,
+  RING_SHORT,
+  RING_SHORT_BYTES,
+  RING_SHORT_EVENT,
   SIDE_ENTRY_COUNT,
   SIDE_ENTRY_WORD_COUNT,
   SIDE_ENTRY_WORDS,
@@ -48,6 +50,8 @@ export type ProbeHits = (ip: Address) => ProbeHit | null;
 
 /** Bit of `active`: callbacks of the list run. */
 const LIST_RUNS = 4n;
+
+const NO_TIMES = BigInt(RING_FLAGS.noTimes);
 
 /** Words that a graph entry has between those that are compared. */
 const SPARE_WORD = 3;
@@ -145,8 +149,8 @@ export class ExpectedWrites {
       }
     }
     if (wanted.hijack && !isCallback) records.push(...entered);
-    if (wanted.hijack) writes.push(...this.pushed(call, phase));
-    else if (effects!.isAsked) writes.push(...this.pushed(call, 'return'));
+    if (wanted.hijack) writes.push(...this.pushed(world, call, phase));
+    else if (effects!.isAsked) writes.push(...this.pushed(world, call, 'return'));
     if (thread !== null && overrun) {
       writes.push(this.data.grown(world, this.data.headOf(thread, 'overrun'), 1n, 'the number of calls not taken'));
     }
@@ -270,7 +274,7 @@ export class ExpectedWrites {
   }
 
   /** A call under way; behind its return only what was written for it is left. */
-  private pushed({ ip, graphParents: parents, frame }: OwnCall, phase: 'enter' | 'return'): Write[] {
+  private pushed(world: ProofWorld, { ip, graphParents: parents, frame }: OwnCall, phase: 'enter' | 'return'): Write[] {
     const size = this.data.word;
     const thread = this.now.thread!;
     const { depth } = this.now.effects!;
@@ -285,13 +289,100 @@ export class ExpectedWrites {
       { address: at(GRAPH_ENTRY_WORDS.frame), size, holds: [frame], what: 'the frame of a call' },
       { address: at(SPARE_WORD), size, holds: null, what: 'the frame pointer of a call' },
       { address: at(GRAPH_ENTRY_WORDS.users), size, holds: [users], what: 'the users of a call' },
-      this.timed(at(6), 'clock', 'the time of a call'),
+      this.timed(at(6), this.hasTimes(world) ? 'clock' : 0n, 'the time of a call'),
     ];
   }
 
   private timed(address: Address, time: Time, what: string): Write {
     if (time !== 'clock') return { address, size: 8, holds: time === null ? null : [time], what };
     return { address, size: 8, holds: null, least: this.now.since, what: `the time of ${what.replace(/^.* of /, '')}` };
+  }
+
+  /** Long records have times whatever the flags say. */
+  private hasTimes(world: ProofWorld): boolean {
+    const field = (name: keyof typeof RING_HEADER): bigint =>
+      this.data.was(world, this.data.ring + BigInt(RING_HEADER[name]), 4);
+    return field('recordBytes') !== BigInt(RING_SHORT_BYTES) || (field('flags') & NO_TIMES) === 0n;
+  }
+
+  /** A record of the long version. */
+  private long(at: Address, { kind, time, ip, parents }: Records[number], thread: bigint): Write[] {
+    const part = (name: keyof typeof RING_RECORD): Address => at + BigInt(RING_RECORD[name]);
+    const what = kind === RING_KINDS.data ? 'what a probe fetched' : 'the ip of a record';
+    return [
+      this.timed(part('time'), time, what),
+      { address: part('ip'), size: 8, holds: ip === null ? null : [ip], what },
+      {
+        address: part('parentIp'),
+        size: 8,
+        holds: parents,
+        what: kind === RING_KINDS.data ? what : 'the parent of a record',
+      },
+      { address: part('kind'), size: 4, holds: [BigInt(kind)], what: 'the kind of a record' },
+      { address: part('thread'), size: 4, holds: [thread], what: 'the thread of a record' },
+    ];
+  }
+
+  /**
+   * Where a record of the short version may have its parent when an address of it is far from the
+   * ring; null: none is. Of parents near and far the record says which it has, if it is there.
+   */
+  private farParents(
+    world: ProofWorld,
+    at: Address,
+    { ip, parents }: Records[number],
+    isDropped: boolean,
+  ): readonly Address[] | null {
+    if (this.isFar(ip!)) return parents!;
+    const far = parents!.filter((each) => this.isFar(each));
+    const saysFar = (this.data.number(world, this.tagOf(at), 1) & BigInt(RING_SHORT_EVENT.far)) !== 0n;
+    return far.length === parents!.length || (far.length > 0 && (isDropped || saysFar)) ? far : null;
+  }
+
+  /** Whether an address has another upper half than the ring's. */
+  private isFar(address: Address): boolean {
+    return this.data.word === 8 && address >> 32n !== this.data.ring >> 32n;
+  }
+
+  /** The byte of a short record with its kind and thread. */
+  private tagOf(record: Address): Address {
+    return record + BigInt(RING_SHORT.event + (this.data.isLittle ? 0 : 7));
+  }
+
+  /** A record of the short version, and the one behind it with the upper halves. */
+  private short(
+    world: ProofWorld,
+    at: Address,
+    { kind, time, ip, parents }: Records[number],
+    { number, far, next }: { readonly number: bigint; readonly far: readonly Address[] | null; readonly next: Address },
+  ): Write[] {
+    const half = (values: readonly Address[], shift: bigint): bigint[] =>
+      values.map((each) => (each >> shift) & 0xffff_ffffn);
+    const one = (record: Address, tag: bigint, shift: bigint): Write[] => [
+      { address: this.tagOf(record), size: 1, holds: [tag | (number << 4n)], what: 'the kind of a record' },
+      {
+        address: record + BigInt(RING_SHORT.ip),
+        size: 4,
+        holds: half([ip!], shift),
+        what: 'the ip of a record',
+      },
+      {
+        address: record + BigInt(RING_SHORT.parentIp),
+        size: 4,
+        holds: half(far ?? parents!.filter((each) => !this.isFar(each)), shift),
+        what: 'the parent of a record',
+      },
+    ];
+    const timeAt = (record: Address): Address => record + BigInt(RING_SHORT.event + (this.data.isLittle ? 1 : 0));
+    const timed = { ...this.timed(timeAt(at), this.hasTimes(world) ? time : 0n, 'the time of a record'), size: 7 };
+    if (far === null) return [...one(at, BigInt(kind), 0n), timed];
+    const upper = { ...this.timed(timeAt(next), 0n, 'the time of a record'), size: 7 };
+    return [
+      ...one(at, BigInt(kind | RING_SHORT_EVENT.far), 0n),
+      timed,
+      ...one(next, BigInt(RING_KINDS.data), 32n),
+      upper,
+    ];
   }
 
   /** Records in the ring, and the words that count them. */
@@ -306,29 +397,23 @@ export class ExpectedWrites {
     const low = 8 * this.data.word;
     const number = thread === null ? 0n : this.data.numberOf(thread);
     const writes: Write[] = [];
+    const bytes = this.data.was(world, field('recordBytes'), 4);
+    const at = (record: bigint): Address => ring + BigInt(RING_HEADER_BYTES) + (record & (capacity - 1n)) * bytes;
+    const isShort = bytes === BigInt(RING_SHORT_BYTES);
     for (const together of records) {
-      if (keepsOldest && BigInt.asUintN(low, head) + BigInt(together.length) > capacity) {
+      // A far record, which is two, may have no room where a near one had it.
+      const isDropped =
+        keepsOldest && BigInt.asUintN(low, head) + 2n > capacity && this.data.number(world, field('head'), 8) <= head;
+      const far = isShort ? this.farParents(world, at(head), together[0]!, isDropped) : null;
+      const count = far === null ? together.length : 2;
+      if (keepsOldest && BigInt.asUintN(low, head) + BigInt(count) > capacity) {
         dropped++;
         continue;
       }
-      for (const { kind, time, ip, parents } of together) {
-        const at = ring + BigInt(RING_HEADER_BYTES) + (head & (capacity - 1n)) * BigInt(RING_RECORD_BYTES);
-        const part = (name: keyof typeof RING_RECORD): Address => at + BigInt(RING_RECORD[name]);
-        const what = kind === RING_KINDS.data ? 'what a probe fetched' : 'the ip of a record';
-        writes.push(
-          this.timed(part('time'), time, what),
-          { address: part('ip'), size: 8, holds: ip === null ? null : [ip], what },
-          {
-            address: part('parentIp'),
-            size: 8,
-            holds: parents,
-            what: kind === RING_KINDS.data ? what : 'the parent of a record',
-          },
-          { address: part('kind'), size: 4, holds: [BigInt(kind)], what: 'the kind of a record' },
-          { address: part('thread'), size: 4, holds: [number], what: 'the thread of a record' },
-        );
-        head = BigInt.asUintN(64, head + 1n);
-      }
+      const next = at(head + 1n);
+      if (isShort) writes.push(...this.short(world, at(head), together[0]!, { number, far, next }));
+      else writes.push(...together.flatMap((each, i) => this.long(at(head + BigInt(i)), each, number)));
+      head = BigInt.asUintN(64, head + BigInt(count));
     }
     return [
       ...writes,

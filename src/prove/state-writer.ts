@@ -45,6 +45,7 @@ export interface TracerMemory {
   /** The ops whose filter a graph tracer asks that is a branch of the entry. */
   readonly graphOps: Address | null;
   readonly capacity: bigint;
+  readonly recordBytes: bigint;
   /** Calls that return probes wait for; null: there are none. */
   readonly waiting: WaitingCalls | null;
   /** Where functions return to that the graph tracer took, or a return probe; null: none does. */

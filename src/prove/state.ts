@@ -38,6 +38,10 @@ const FREE = {
   32: { stack: 0x5e5e_0000n, back: 0x6d6d_0000n },
 };
 
+/** Of such return addresses the lower half, where the upper one is the image's. */
+const NEAR_BACK = 0x6d6d_0000n;
+const LOW_HALF = 0xffff_ffffn;
+
 /**
  * Where a thread pointer leads that would be a special number: to a block of its own, as the ABI
  * says. What a body stores through another register of the same number is none of it.
@@ -251,7 +255,10 @@ export function begin(
   const isAnchored = anchors.some(([register]) => register === thread);
   if (tracer === 'gone' && !isAnchored)
     machine.setRegister(thread, stackPointer - BELOW_STACK - BigInt(random.below(PAGE_BYTES)));
-  let returnAddress = free.back + BigInt(random.below(0x10000)) * 16n;
+  const drawn = random.below(0x10000);
+  // Records have room for the lower half of an address that is near the image.
+  const isNear = machine.lifter.addressBits === 64 && drawn % 4 !== 0;
+  let returnAddress = (isNear ? (entry.address & ~LOW_HALF) + NEAR_BACK : free.back) + BigInt(drawn) * 16n;
   while (layout.owns(returnAddress)) returnAddress += BigInt(PAGE_BYTES);
   returnAddress = back ?? returnAddress;
   if (abi.linkRegister === null) for (const each of [world, other]) each.writeWord(stackPointer, returnAddress);

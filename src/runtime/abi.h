@@ -39,6 +39,8 @@ struct ops {
 /* Ops objects that fit into elftrace_data. */
 #define OPS_ROOM 64
 
+/* Version 1, of runtimes with probes: the data of a probe are three words a record. */
+#define RING_LONG 1
 struct ring_record {
   u64 time;
   u64 ip;
@@ -47,9 +49,28 @@ struct ring_record {
   u32 thread;
 };
 
-/* flags: bit 0: keep the oldest records; those beyond the capacity are dropped and counted. */
-#define RING_VERSION 1
+/*
+ * Version 2, of all others: lower halves of the addresses, whose upper halves are that of the
+ * ring's own address. What is not so has FAR, and a record of kind DATA behind it whose addresses
+ * are the upper halves. `event`: the kind from bit 0, FAR, the thread from bit 4, the lower 56 bits
+ * of the time from bit 8, 64 bits in all.
+ */
+#define RING_SHORT 2
+struct ring_short {
+  word event[8 / sizeof(word)];
+  u32 ip;
+  u32 parent_ip;
+};
+#define SHORT_FAR 8u
+#define SHORT_THREAD_SHIFT 4
+#define SHORT_TIME_SHIFT 8
+
+/*
+ * flags: bit 0: keep the oldest records; those beyond the capacity are dropped and counted. Bit 1,
+ * of version 2: records have no times.
+ */
 #define RING_KEEP_OLDEST 1u
+#define RING_NO_TIMES 2u
 #define RING_CAPACITY 65536
 
 struct ring {
@@ -62,7 +83,11 @@ struct ring {
   u64 dropped;
   u64 clock_kind;
   u64 reserved[2];
+#ifdef PROBES
   struct ring_record records[];
+#else
+  struct ring_short records[];
+#endif
 };
 
 /* CALL: of a tracer that records no returns, so that readers do not wait for one. */

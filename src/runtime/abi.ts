@@ -53,14 +53,15 @@ export const HASH_WORDS = { count: 0, sites: 1 } as const;
 /** The first eight bytes of a ring. */
 export const RING_MAGIC = 'ELFTRCE1';
 
-/** The version that this reader knows. */
-export const RING_VERSION = 1;
+/** Versions: of runtimes with probes, and of the others. */
+export const RING_VERSIONS = { long: 1, short: 2 } as const;
 
 /** Bytes of the ring's header; the records follow it. */
 export const RING_HEADER_BYTES = 64;
 
-/** Bytes of one record. */
+/** Bytes of one record, in the two versions. */
 export const RING_RECORD_BYTES = 32;
+export const RING_SHORT_BYTES = 16;
 
 /** Records in the prebuilt runtime: a power of two. */
 export const RING_CAPACITY = 65536;
@@ -85,10 +86,22 @@ export const RING_HEADER = {
 export const RING_FLAGS = {
   /** Records beyond the capacity are dropped and counted; else they overwrite the oldest. */
   keepOldest: 1,
+  /** Records have no times; in the short version alone. */
+  noTimes: 2,
 } as const;
 
-/** Byte offsets in a record. The first three are 64-bit, the others 32-bit. */
+/** Byte offsets in a record of the long version. The first three are 64-bit, the others 32-bit. */
 export const RING_RECORD = { time: 0, ip: 8, parentIp: 16, kind: 24, thread: 28 } as const;
+
+/** The same of the short version: 64 bits, and twice 32. */
+export const RING_SHORT = { event: 0, ip: 8, parentIp: 12 } as const;
+
+/**
+ * The 64 bits of an event: kind, from bit 0; `far`: the next record, of kind data, has the upper
+ * halves of the addresses, which else are that of the ring's address; thread; lower bits of the
+ * time.
+ */
+export const RING_SHORT_EVENT = { kindMask: 7, far: 8, threadShift: 4, threadMask: 15, timeShift: 8 } as const;
 
 /**
  * Kinds of a record; 0 is one whose writer had not finished. `entry` is one that a return may

@@ -39,13 +39,17 @@ extern INTERNAL word elftrace_invoke(word ip, word parent_ip, struct ops *ops, r
 /* The header is data, the records are not: who lays the object out puts them behind the header. */
 __attribute__((section(".data.elftrace_ring"), aligned(64))) PUBLIC struct ring elftrace_ring_memory = {
   .magic = { 'E', 'L', 'F', 'T', 'R', 'C', 'E', '1' },
-  .version = RING_VERSION,
-  .record_bytes = sizeof(struct ring_record),
+#ifdef PROBES
+  .version = RING_LONG,
+#else
+  .version = RING_SHORT,
+#endif
+  .record_bytes = sizeof(elftrace_ring_memory.records[0]),
   .capacity = RING_CAPACITY,
   .clock_kind = ELFTRACE_CLOCK_KIND,
 };
 __attribute__((section(".bss.elftrace_ring"), aligned(64))) PUBLIC
-struct ring_record elftrace_ring_records[RING_CAPACITY];
+__typeof__(elftrace_ring_memory.records[0]) elftrace_ring_records[RING_CAPACITY];
 
 PUBLIC struct ring *elftrace_ring = &elftrace_ring_memory;
 /* The end of every list. */
@@ -94,81 +98,210 @@ static word count64(u64 *counter) {
 #endif
 }
 
-/* Takes a number below `capacity` from a 64-bit counter, or says no. */
-static int take_below(u64 *counter, word capacity, word *number) {
-#if WORD == 8
-  word *low = (word *)counter;
-#else
-  word *low = (word *)counter + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-#endif
-  word now = __atomic_load_n(low, __ATOMIC_RELAXED);
-  do {
-    if (now >= capacity) return 0;
-  } while (!__atomic_compare_exchange_n(low, &now, now + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-  *number = now;
-  return 1;
-}
-
 /*
  * ----------------------------------------------------------------------------------------- threads
  */
 
-/* The block of this thread, or 0 where all belong to others. */
-static struct thread *current(void) {
-  const word owner = elftrace_thread_key() + 1;
-  for (int i = 0; i < THREADS; i++) {
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+/* The number of the block with an owner, which takes a free one; THREADS where there is none. */
+static __attribute__((noinline)) u32 find_block(word owner) {
+  for (u32 i = 0; i < THREADS; i++) {
     struct thread *const thread = &elftrace_graph_stack[i];
     word seen = __atomic_load_n(&thread->owner, __ATOMIC_RELAXED);
     if (seen == 0 &&
         __atomic_compare_exchange_n(&thread->owner, &seen, owner, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-      return thread;
-    if (seen == owner) return thread;
+      return i;
+    if (seen == owner) return i;
   }
-  return 0;
+  return THREADS;
 }
 
-static u32 number_of(const struct thread *thread) {
-  return (u32)(thread - elftrace_graph_stack);
+/* Whether the first block is this thread's, as in programs that have one. */
+static inline int is_first_thread(void) {
+  return *(const volatile word *)&elftrace_graph_stack[0].owner == elftrace_thread_key() + 1;
+}
+
+/* The block of this thread, or 0 where all belong to others. */
+static inline struct thread *current(void) {
+  if (LIKELY(is_first_thread())) return &elftrace_graph_stack[0];
+  const u32 number = find_block(elftrace_thread_key() + 1);
+  return number < THREADS ? &elftrace_graph_stack[number] : 0;
+}
+
+static inline u32 number_of(const struct thread *thread) {
+  return LIKELY(thread == elftrace_graph_stack) ? 0 : (u32)(thread - elftrace_graph_stack);
 }
 
 /*
  * -------------------------------------------------------------------------------------------- ring
  */
 
-static void write_record(const struct thread *thread, u32 kind, word ip, word parent_ip) {
-  struct ring *const ring = elftrace_ring;
-  const u32 capacity = ring->capacity;
-  word number;
+/* An event that is not recorded. */
+static __attribute__((noinline)) void lose(void) {
+  count64(&elftrace_ring->dropped);
+}
+
+/* Takes the numbers of `count` records in a row from a ring that keeps the oldest, or says no. */
+static int take_below(struct ring *ring, word count, word *number) {
+#if WORD == 8
+  word *const low = (word *)&ring->head;
+#else
+  word *const low = (word *)&ring->head + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+#endif
+  const word capacity = ring->capacity;
+  word now = __atomic_load_n(low, __ATOMIC_RELAXED);
+  do {
+    if (now >= capacity || capacity - now < count) return 0;
+  } while (!__atomic_compare_exchange_n(low, &now, now + count, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  *number = now;
+  return 1;
+}
+
+/* Adds to the number of records and gives its low half before. */
+static inline word take_next(struct ring *ring, word count) {
+#if WORD == 8
+  return __atomic_fetch_add(&ring->head, count, __ATOMIC_RELAXED);
+#else
+  const int low = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+  u32 *const halves = (u32 *)&ring->head;
+  const u32 before = __atomic_fetch_add(&halves[low], count, __ATOMIC_RELAXED);
+  if (UNLIKELY(before + count < before)) __atomic_fetch_add(&halves[!low], 1, __ATOMIC_RELAXED);
+  return before;
+#endif
+}
+
+/* Records in a row: the first number, or no; what has no room is counted. */
+static int take_records(struct ring *ring, word count, word *number) {
   if (ring->flags & RING_KEEP_OLDEST) {
-    if (!take_below(&ring->head, capacity, &number)) {
-      count64(&ring->dropped);
-      return;
-    }
-  } else {
-    number = count64(&ring->head);
+    if (take_below(ring, count, number)) return 1;
+    lose();
+    return 0;
   }
-  struct ring_record *const record = &ring->records[number & (capacity - 1)];
-  /* A reader that runs beside takes a record of kind 0 for one not finished. */
-  __atomic_store_n(&record->kind, 0, __ATOMIC_RELAXED);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
-  record->time = elftrace_clock();
+  *number = take_next(ring, count);
+  return 1;
+}
+
+#ifdef PROBES
+/* All records have times. */
+#define has_times(ring) 1
+#else
+#define has_times(ring) (!((ring)->flags & RING_NO_TIMES))
+#endif
+
+/* The time of a record. */
+static inline u64 time_now(const struct ring *ring) {
+  (void)ring;
+  return LIKELY(has_times(ring)) ? elftrace_clock() : 0;
+}
+
+/*
+ * Number `number`. A capacity is a power of two below 2^31, so that its sign is no sign. The address
+ * is computed once: compilers would do so for each field.
+ */
+static inline __typeof__(&elftrace_ring_memory.records[0]) record_at(struct ring *ring, word number) {
+  __typeof__(&ring->records[0]) record = &ring->records[number & ((word)(int)ring->capacity - 1)];
+  __asm__("" : "+r"(record));
+  return record;
+}
+
+/*
+ * A record is filled between two stores to the word with its kind: a reader that runs beside takes
+ * one of kind 0 for one not finished. RISC-V would store a relaxed atomic by an exchange.
+ */
+#define STORE(place, value) (*(volatile __typeof__(place) *)&(place) = (value))
+#define RELEASE() __atomic_thread_fence(__ATOMIC_RELEASE)
+
+#ifdef PROBES
+static inline int is_near(const struct ring *ring, word ip, word parent_ip) {
+  (void)ring, (void)ip, (void)parent_ip;
+  return 1;
+}
+
+static inline void fill_record(struct ring_record *record, u32 kind, u32 thread, u64 ip, u64 parent_ip, u64 time) {
+  STORE(record->kind, 0);
+  RELEASE();
+  record->time = time;
   record->ip = ip;
   record->parent_ip = parent_ip;
-  record->thread = number_of(thread);
+  record->thread = thread;
   __atomic_store_n(&record->kind, kind, __ATOMIC_RELEASE);
+}
+
+static __attribute__((noinline)) void write_any(struct ring *ring, u32 kind, u32 thread, word ip, word parent_ip, u64 time) {
+  word number;
+  if (take_records(ring, 1, &number)) fill_record(record_at(ring, number), kind, thread, ip, parent_ip, time);
+}
+#else
+/* Whether the upper halves of addresses are that of the ring: those of modules may be others. */
+static inline int is_near(const struct ring *ring, word ip, word parent_ip) {
+#if WORD == 8
+  return (((ip ^ (word)ring) | (parent_ip ^ (word)ring)) >> 32) == 0;
+#else
+  (void)ring, (void)ip, (void)parent_ip;
+  return 1;
+#endif
+}
+
+/* `kind`: with FAR. */
+static inline void fill_record(struct ring_short *record, u32 kind, u32 thread, word ip, word parent_ip, u64 time) {
+  const u64 event = time << SHORT_TIME_SHIFT | thread << SHORT_THREAD_SHIFT | kind;
+  const int low = WORD == 4 && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+  STORE(record->event[low], 0);
+  RELEASE();
+  record->ip = ip;
+  record->parent_ip = parent_ip;
+#if WORD == 4
+  STORE(record->event[!low], event >> 32);
+#endif
+  __atomic_store_n(&record->event[low], (word)event, __ATOMIC_RELEASE);
+}
+
+/* A record with a far address is two, of which the second has the upper halves. */
+static __attribute__((noinline)) void write_any(struct ring *ring, u32 kind, u32 thread, word ip, word parent_ip, u64 time) {
+  const int is_two = !is_near(ring, ip, parent_ip);
+  word number;
+  if (!take_records(ring, 1 + is_two, &number)) return;
+#if WORD == 8
+  if (is_two) {
+    fill_record(record_at(ring, number + 1), RECORD_DATA, thread, ip >> 32, parent_ip >> 32, 0);
+    kind |= SHORT_FAR;
+  }
+#endif
+  fill_record(record_at(ring, number), kind, thread, ip, parent_ip, time);
+}
+#endif
+
+/* The usual record is of the first thread, in a ring that overwrites the oldest. */
+static inline int is_usual(const struct ring *ring, word ip, word parent_ip) {
+  return !(ring->flags & RING_KEEP_OLDEST) && is_near(ring, ip, parent_ip);
+}
+
+static inline void write_usual(struct ring *ring, u32 kind, word ip, word parent_ip, u64 time) {
+  fill_record(record_at(ring, take_next(ring, 1)), kind, 0, ip, parent_ip, time);
 }
 
 /*
  * ----------------------------------------------------------------------------------------- tracers
  */
 
+/* Any record of a call: its thread may have no block. */
+static __attribute__((noinline)) void trace_any(word ip, word caller, struct ring *ring) {
+  const u32 thread = find_block(elftrace_thread_key() + 1);
+  if (thread == THREADS) lose();
+  else write_any(ring, RECORD_CALL, thread, ip, caller, time_now(ring));
+}
+
 /* Callback: one record per call. */
 PUBLIC void elftrace_function_tracer(word ip, word parent_ip, struct ops *ops, regs *regs) {
-  const struct thread *const thread = current();
+  struct ring *const ring = elftrace_ring;
+  const word caller = CALLER_OF(ip, parent_ip, regs);
   (void)ops;
   (void)regs;
-  if (thread) write_record(thread, RECORD_CALL, ip, CALLER_OF(ip, parent_ip, regs));
-  else count64(&elftrace_ring->dropped);
+  if (LIKELY(is_first_thread() && has_times(ring) && is_usual(ring, ip, caller)))
+    write_usual(ring, RECORD_CALL, ip, caller, elftrace_clock());
+  else trace_any(ip, caller, ring);
 }
 
 /* Callback: counts in the ops object and in one word for all. */
@@ -242,7 +375,7 @@ PUBLIC void ftrace_ops_list_func(word ip, word parent_ip, struct ops *ops, regs 
   struct thread *const thread = current();
   (void)ops;
   if (!thread) {
-    count64(&elftrace_ring->dropped);
+    lose();
     return;
   }
   if (thread->active) return;
@@ -259,7 +392,7 @@ PUBLIC void ftrace_ops_list_func(word ip, word parent_ip, struct ops *ops, regs 
 PUBLIC void ftrace_ops_assist_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
   struct thread *const thread = current();
   if (!thread) {
-    count64(&elftrace_ring->dropped);
+    lose();
     return;
   }
   if (thread->active || (ops->flags & OPS_RCU && !elftrace_rcu_watching)) return;
@@ -319,40 +452,58 @@ static __attribute__((noinline)) word call_user(struct thread *thread, const str
   return wants;
 }
 
+static inline void record_graph(const struct thread *thread, u32 kind, const struct graph_entry *entry, u64 time) {
+  struct ring *const ring = elftrace_ring;
+  if (LIKELY(thread == elftrace_graph_stack && is_usual(ring, entry->ip, entry->parent_ip)))
+    write_usual(ring, kind, entry->ip, entry->parent_ip, time);
+  else write_any(ring, kind, number_of(thread), entry->ip, entry->parent_ip, time);
+}
+
+/* Whether the graph tracer has a user: most have none. */
+static inline int has_users(void) {
+  word any = 0;
+#pragma GCC unroll 16
+  for (u32 i = 0; i < GRAPH_USERS; i++) any |= (word)elftrace_graph_users[i];
+  return any != 0;
+}
+
 /*
  * C-FG-1, C-FG-5: tells the users whose hashes match; not 0: a user wants to hear of the return.
  */
-static int announce(struct thread *thread, struct graph_entry *entry) {
-  int users = 0, recorded = 0;
+static __attribute__((noinline)) int announce(struct thread *thread, struct graph_entry *entry) {
+  int recorded = 0;
   for (u32 i = 0; i < GRAPH_USERS; i++) {
     struct ops *const user = elftrace_graph_users[i];
-    if (!user) continue;
-    users = 1;
-    if (!matches(user, entry->ip)) continue;
+    if (!user || !matches(user, entry->ip)) continue;
     if (user->func && !call_user(thread, entry, user, user->func)) continue;
     if (!user->func && !recorded) {
       recorded = 1;
-      write_record(thread, RECORD_ENTRY, entry->ip, entry->parent_ip);
+      write_any(elftrace_ring, RECORD_ENTRY, number_of(thread), entry->ip, entry->parent_ip, entry->time);
     }
     entry->users |= (word)1 << i;
   }
-  if (!users) write_record(thread, RECORD_ENTRY, entry->ip, entry->parent_ip);
-  return !users || entry->users;
+  return entry->users != 0;
 }
 
 /* C-FG-2: tells those who wanted the return and are still there. */
-static void depart(struct thread *thread, const struct graph_entry *entry) {
+static __attribute__((noinline)) void tell_return(struct thread *thread, const struct graph_entry *entry, u64 time) {
   int recorded = 0;
-  if (!entry->users) write_record(thread, RECORD_RETURN, entry->ip, entry->parent_ip);
   for (u32 i = 0; entry->users >> i; i++) {
     struct ops *const user = entry->users >> i & 1 ? elftrace_graph_users[i] : 0;
     if (!user) continue;
     if (user->direct_call) call_user(thread, entry, user, user->direct_call);
     else if (!user->func && !recorded) {
       recorded = 1;
-      write_record(thread, RECORD_RETURN, entry->ip, entry->parent_ip);
+      write_any(elftrace_ring, RECORD_RETURN, number_of(thread), entry->ip, entry->parent_ip, time);
     }
   }
+}
+
+/* Where no user wanted the return it is recorded. */
+static inline void depart(struct thread *thread, const struct graph_entry *entry) {
+  const u64 time = time_now(elftrace_ring);
+  if (LIKELY(!entry->users)) record_graph(thread, RECORD_RETURN, entry, time);
+  else tell_return(thread, entry, time);
 }
 
 #if defined(PROBES) && defined(PROBE_RETURN_SLOT)
@@ -398,13 +549,17 @@ INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip
   entry->parent_ip = parent_ip;
   entry->ip = ip;
   entry->frame = frame;
-  entry->time = elftrace_clock();
+  entry->time = time_now(elftrace_ring);
   entry->users = 0;
 #ifdef GRAPH_POINTER
   entry->spare = pointer;
 #endif
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   thread->depth++;
+  if (LIKELY(!has_users())) {
+    record_graph(thread, RECORD_ENTRY, entry, entry->time);
+    return handler;
+  }
   if (announce(thread, entry)) return handler;
   thread->depth--;
   return parent_ip;
@@ -420,7 +575,7 @@ PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *re
   (void)ops;
   if (!regs || elftrace_graph_stopped) return;
   if (!thread) {
-    count64(&elftrace_ring->dropped);
+    lose();
     return;
   }
   if (thread->active & GRAPH_RUNS) return;
@@ -451,7 +606,7 @@ INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame) {
   if (GRAPH_REFUSES(ip)) return parent_ip;
 #endif
   if (!thread) {
-    count64(&elftrace_ring->dropped);
+    lose();
     return parent_ip;
   }
   return thread->active ? parent_ip : elftrace_graph_push(thread, parent_ip, ip, elftrace_frame(ip, frame));
@@ -469,7 +624,7 @@ PUBLIC void ftrace_graph_caller(word *slot, word ip, word frame_pointer) {
   char *const regs = (char *)slot - ((char *)GRAPH_SLOT((char *)0, ip) - (char *)0);
   (void)frame_pointer;
   if (elftrace_graph_stopped || (ops && !matches(ops, ip))) return;
-  if (!thread) count64(&elftrace_ring->dropped);
+  if (!thread) lose();
   else if (!thread->active)
     *slot = elftrace_graph_push(thread, *slot, ip, GRAPH_FRAME(regs, ip) POINTER_ARGUMENT(frame_pointer));
 }
@@ -557,29 +712,6 @@ PUBLIC __attribute__((noinline)) word elftrace_probe_peek(u64 *out, word at, wor
   return 0;
 }
 
-/* Records in a row: the first number, or no. */
-static int take_records(struct ring *ring, word count, word *number) {
-#if WORD == 8
-  word *const low = (word *)&ring->head;
-#else
-  word *const low = (word *)&ring->head + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-#endif
-  if (ring->flags & RING_KEEP_OLDEST) {
-    word now = __atomic_load_n(low, __ATOMIC_RELAXED);
-    do {
-      if (now + count > ring->capacity) return 0;
-    } while (!__atomic_compare_exchange_n(low, &now, now + count, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    *number = now;
-    return 1;
-  }
-  *number = __atomic_fetch_add(low, count, __ATOMIC_RELAXED);
-#if WORD == 4
-  if (*number + count < *number)
-    __atomic_fetch_add((word *)&ring->head + (__BYTE_ORDER__ != __ORDER_BIG_ENDIAN__), 1, __ATOMIC_RELAXED);
-#endif
-  return 1;
-}
-
 /*
  * Text at an address: the rest of its room is 0. Not 0: it is not mapped, or `fault` says that its
  * address is not known.
@@ -663,21 +795,13 @@ static void record_event(const struct thread *thread, const struct probe_op *op,
   word number;
   data[words] = data[words + 1] = 0;
   __atomic_fetch_add(&event->hits, 1, __ATOMIC_RELAXED);
-  if (!take_records(ring, count, &number)) {
-    count64(&ring->dropped);
-    return;
-  }
-  const u64 now = elftrace_clock();
+  if (!take_records(ring, count, &number)) return;
+  const u64 now = time_now(ring);
   for (word i = 0; i < count; i++) {
-    struct ring_record *const record = &ring->records[(number + i) & (ring->capacity - 1)];
     const u64 *const three = &data[3 * (i - 1)];
-    __atomic_store_n(&record->kind, 0, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    record->time = i ? three[0] : now;
-    record->ip = i ? three[1] : op->address;
-    record->parent_ip = i ? three[2] : event->id;
-    record->thread = number_of(thread);
-    __atomic_store_n(&record->kind, i ? RECORD_DATA : RECORD_PROBE, __ATOMIC_RELEASE);
+    struct ring_record *const record = record_at(ring, number + i);
+    if (i) fill_record(record, RECORD_DATA, number_of(thread), three[1], three[2], three[0]);
+    else fill_record(record, RECORD_PROBE, number_of(thread), op->address, event->id, now);
   }
 }
 
@@ -715,7 +839,7 @@ static void handle(struct probe_op *op, regs *regs) {
   struct thread *const thread = current();
   if (op->flags & PROBE_OFF) return;
   if (!thread) {
-    count64(&elftrace_ring->dropped);
+    lose();
     return;
   }
   if (thread->active) {

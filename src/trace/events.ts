@@ -74,8 +74,11 @@ export interface ProbeData {
 
 export type TraceEvent = EntryEvent | ReturnEvent | PointEvent;
 
-/** What `time` counts. `ticks`: a counter of the machine whose frequency is not known. */
-export type ClockUnit = 'instructions' | 'nanoseconds' | 'ticks';
+/**
+ * What `time` counts. `ticks`: a counter of the machine whose frequency is not known; `events`:
+ * there are no times, and events are numbered.
+ */
+export type ClockUnit = 'instructions' | 'nanoseconds' | 'ticks' | 'events';
 
 /** How much of what was recorded is there. */
 export interface TraceLosses {

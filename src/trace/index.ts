@@ -15,7 +15,6 @@ export {
   RING_KEEPS_OLDEST,
   RING_MAGIC,
   RING_RECORD_BYTES,
-  RING_VERSION,
   ringClock,
   ringIsNested,
   ringLosses,

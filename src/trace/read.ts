@@ -25,7 +25,7 @@ export interface ReadEvent {
 }
 
 const kinds: ReadonlySet<string> = new Set<TraceEvent['kind']>(['entry', 'return', 'direct', 'probe', 'user', 'call']);
-const clocks: ReadonlySet<string> = new Set<ClockUnit>(['instructions', 'nanoseconds', 'ticks']);
+const clocks: ReadonlySet<string> = new Set<ClockUnit>(['instructions', 'nanoseconds', 'ticks', 'events']);
 
 function bad(line: number, why: string): ElftraceError {
   return new ElftraceError('bad-record', `line ${line} of the trace: ${why}`, { value: line });

@@ -3,13 +3,14 @@
  * of a process, or a file. Owns the layout, and what a reader must make of it: order, overwritten
  * and dropped events, entries paired with their returns.
  *
- *   header (64 bytes)                      record (32 bytes)
+ *   header (64 bytes)                      record of version 1 (32 bytes)
  *    0  "ELFTRCE1"                          0  u64 time
  *    8  u32 version                         8  u64 ip          the site
  *   12  u32 record size, bytes             16  u64 parent_ip   where the function returns to
  *   16  u32 capacity, a power of two       24  u32 kind        1 entry 2 return 3 direct 4 probe 5
  *                                                              user 6 data 7 call
- *   20  u32 flags: 1 keeps the oldest      28  u32 cpu or thread
+ *   20  u32 flags: 1 keeps the oldest,     28  u32 cpu or thread
+ *             2 records have no times
  *   24  u64 head: records ever written
  *   32  u64 dropped                        record number n is at header + 64 + (n mod capacity) *
  *                                          record size;
@@ -22,6 +23,15 @@
  * A record of kind call is that of a tracer that hears of no returns. Where others record returns
  * it is an event inside of what they recorded; alone it is an entry.
  *
+ *   record of version 2 (16 bytes)
+ *    0  u64 bits 0-2 kind, 3 far, 4-7 thread, 8-63 lower bits of the time
+ *    8  u32 lower half of ip
+ *   12  u32 lower half of parent_ip
+ *
+ * The upper halves of its addresses are that of the ring's own. A record that says far has them in
+ * the one behind it, of kind data; a word that a probe fetched is one more. The upper bits of times
+ * are found from the order of records.
+ *
  * All in the byte order of the target, addresses of 32-bit targets in 64 bits. Source: RT-11.
  */
 import { ByteView } from '../bytes.js';
@@ -32,14 +42,20 @@ import { functionLookup } from './functions.js';
 
 /** "ELFTRCE1". */
 export const RING_MAGIC: readonly number[] = [0x45, 0x4c, 0x46, 0x54, 0x52, 0x43, 0x45, 0x31];
-export const RING_VERSION = 1;
+/** The version of long records. */
+const LONG_VERSION = 1;
 export const RING_HEADER_BYTES = 64;
 export const RING_RECORD_BYTES = 32;
+/** The version of short records. */
+const SHORT_VERSION = 2;
+const RECORD_BYTES: Readonly<Record<number, number>> = { [LONG_VERSION]: RING_RECORD_BYTES, [SHORT_VERSION]: 16 };
 /** More records than any memory that we read has: a sign of damage. */
 const CAPACITY_MAX = 1 << 24;
 
 /** Flag: events that find the ring full are dropped, instead of overwriting the oldest. */
 export const RING_KEEPS_OLDEST = 1;
+/** Flag: records have no times. */
+const NO_TIMES = 2;
 
 /** Kind of the records that belong to the probe in front of them. */
 const DATA = 6;
@@ -103,12 +119,13 @@ function readHeader(read: MemoryReader, address: Address, endian: Endian): RingH
     throw refuse(address, 'it does not begin with ELFTRCE1', view.u64(0));
   }
   const version = view.u32(8);
-  if (version !== RING_VERSION) {
-    throw refuse(address, `version ${version} is not known, ${RING_VERSION} is`, version, 8);
+  const wanted = RECORD_BYTES[version];
+  if (wanted === undefined) {
+    throw refuse(address, `version ${version} is not known, ${LONG_VERSION} and ${SHORT_VERSION} are`, version, 8);
   }
   const recordBytes = view.u32(12);
-  if (recordBytes !== RING_RECORD_BYTES) {
-    const what = `records of ${recordBytes} bytes, version ${version} has ${RING_RECORD_BYTES}`;
+  if (recordBytes !== wanted) {
+    const what = `records of ${recordBytes} bytes, version ${version} has ${wanted}`;
     throw refuse(address, what, recordBytes, 12);
   }
   const capacity = view.u32(16);
@@ -155,6 +172,62 @@ function readRecords(
   return { records, unreadable };
 }
 
+/** Of times in short records, these bits are there. */
+const TIME_BITS = 56;
+
+/** The same of a ring with short records. */
+function readShortRecords(
+  body: ByteView,
+  first: number,
+  count: number,
+  { capacity, flags }: RingHeader,
+  address: Address,
+): Pick<Ring, 'records' | 'unreadable'> {
+  const records: RingRecord[] = [];
+  const ownHalf = address & ~0xffff_ffffn;
+  const isTimed = (flags & NO_TIMES) === 0;
+  let unreadable = 0;
+  let before = 0n;
+  /** Of the record of a probe while its data follow: a word each. */
+  let words: bigint[] | null = null;
+  let isProbe = false;
+  const at = (i: number): number => ((first + i) % capacity) * RECORD_BYTES[SHORT_VERSION]!;
+  for (let i = 0; i < count; i++) {
+    const place = at(i);
+    const event = body.u64(place);
+    const bits = Number(event & 0xffn);
+    if ((bits & 7) === DATA) {
+      // Those whose probe, or whose lower halves, were overwritten are dropped.
+      if (!isProbe) continue;
+      if (words === null) records.push({ ...records.pop()!, words: (words = []) });
+      words.push(BigInt(body.u32(place + 8)) | (BigInt(body.u32(place + 12)) << 32n));
+      continue;
+    }
+    words = null;
+    isProbe = false;
+    const kind = recordKinds[(bits & 7) - 1];
+    const isFar = (bits & 8) !== 0;
+    const isWhole = !isFar || (i + 1 < count && Number(body.u64(at(i + 1)) & 7n) === DATA);
+    if (kind === undefined || kind === null || !isWhole) {
+      unreadable++;
+      continue;
+    }
+    const upper = (offset: number): bigint => (isFar ? BigInt(body.u32(at(i + 1) + offset)) << 32n : ownHalf);
+    let time = BigInt(i);
+    if (isTimed) {
+      // Records of several threads may be a little out of order.
+      const since = BigInt.asIntN(TIME_BITS, (event >> 8n) - before);
+      time = records.length === 0 ? event >> 8n : before + since;
+      if (time > before) before = time;
+    }
+    const [ip, parent] = [upper(8) | BigInt(body.u32(place + 8)), upper(12) | BigInt(body.u32(place + 12))];
+    isProbe = kind === 'probe';
+    records.push({ kind, time, ip, parent, cpu: bits >> 4 });
+    if (isFar) i++;
+  }
+  return { records, unreadable };
+}
+
 /**
  * Decodes the ring whose header is at `address`.
  * @throws ElftraceError 'bad-reference' where no memory is, 'bad-record' for what is no ring or one
@@ -162,25 +235,31 @@ function readRecords(
  */
 export function readRing(read: MemoryReader, address: Address, endian: Endian): Ring {
   const header = readHeader(read, address, endian);
-  const { capacity, written } = header;
+  const { version, capacity, written } = header;
   const kept = written < BigInt(capacity) ? Number(written) : capacity;
   // Record numbers modulo the capacity; the oldest that is left follows the newest.
   const first = kept < capacity ? 0 : Number(written & BigInt(capacity - 1));
-  const bytes = kept === 0 ? new Uint8Array() : read(address + BigInt(RING_HEADER_BYTES), kept * RING_RECORD_BYTES);
-  if (bytes?.length !== kept * RING_RECORD_BYTES) {
+  const size = kept * RECORD_BYTES[version]!;
+  const bytes = kept === 0 ? new Uint8Array() : read(address + BigInt(RING_HEADER_BYTES), size);
+  if (bytes?.length !== size) {
     throw new ElftraceError('bad-reference', `trace ring at ${hex(address)}: no memory is behind its ${kept} records`, {
       address,
     });
   }
   const body = new ByteView(bytes, endian, 'trace ring');
-  return { ...header, overwritten: written - BigInt(kept), ...readRecords(body, first, kept, capacity) };
+  const found =
+    version === SHORT_VERSION
+      ? readShortRecords(body, first, kept, header, address)
+      : readRecords(body, first, kept, capacity);
+  return { ...header, overwritten: written - BigInt(kept), ...found };
 }
 
 /**
  * What the clock of a ring counts. Kind 1 is the counter of the machine, which the emulator
- * advances by one an instruction.
+ * advances by one an instruction. Records without times are numbered.
  */
 export function ringClock(ring: Ring, machine: 'emulator' | 'other'): ClockUnit {
+  if (ring.version === SHORT_VERSION && (ring.flags & NO_TIMES) !== 0) return 'events';
   if (ring.clock === 2) return 'nanoseconds';
   return machine === 'emulator' && ring.clock === 1 ? 'instructions' : 'ticks';
 }

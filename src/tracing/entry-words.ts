@@ -91,6 +91,16 @@ export class EntryWords {
     this.store(what, address, after, rule, () => '');
   }
 
+  /** Bits of a word of 32 bits of an object of ours: they are set, or not. */
+  bits(what: string, address: Address, mask: number, isSet: boolean, rule: string): void {
+    const { image } = this.program;
+    const fileOffset = image.fileOffsetOf(address);
+    const before = fileOffset < 0 ? 0 : new ByteView(image.bytes, image.header.endian).u32(fileOffset);
+    const after = new Uint8Array(4);
+    new ByteView(after, image.header.endian).insertU32(0, isSet ? before | mask : before & ~mask);
+    this.store(what, address, after, rule, () => '');
+  }
+
   /**
    * A branch inside an entry. What is there must be a branch to a function of the image, or
    * (`graph`) one to the next instruction or the place that it leads to when it is on.

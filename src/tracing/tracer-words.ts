@@ -2,14 +2,19 @@
  * Objects of the runtime and calls inside the entries for one tracer, or for none: the words that
  * say what the core decided.
  */
+import { ByteView } from '../bytes.js';
+import { ElftraceError } from '../errors.js';
 import type { Content } from '../ftrace/index.js';
 import { type EntryPoint, entryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
-import { OPS_WORDS } from '../runtime/abi.js';
+import { OPS_WORDS, RING_FLAGS, RING_HEADER, RING_VERSIONS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import { type Entries, graphOff } from './entries.js';
 import type { EntryWords } from './entry-words.js';
 import type { TracerDecision } from './one-tracer.js';
+
+/** What times records have: those of the machine's own counter, or none. */
+type RecordClock = 'machine' | 'none';
 
 /** A tracer as the words of an image have it. */
 export interface Registered {
@@ -23,7 +28,9 @@ export function planObjects(
   entries: Entries,
   registered: Registered | null,
   words: EntryWords,
+  clock: RecordClock = 'machine',
 ): void {
+  planClock(program, clock, words);
   const ops = words.address('elftrace_data');
   planOps(program, registered, ops, words);
   planCalls(program, registered, words);
@@ -33,6 +40,22 @@ export function planObjects(
   words.branch('ftrace_graph_call', 'graph', graphOn ? words.entry('ftrace_graph_caller').address : off, 'C-FG-6');
   if (entryPoint(program, 'elftrace_graph_ops') !== null) {
     words.word('elftrace_graph_ops', words.address('elftrace_graph_ops'), graphOn ? ops : 0n, 'C-FG-8');
+  }
+}
+
+/**
+ * Whether records have times.
+ * @throws ElftraceError 'unsupported-form' where the ring's version knows none without
+ */
+function planClock(program: Program, clock: RecordClock, words: EntryWords): void {
+  const ring = program.definedAt(program.symbols.find('elftrace_ring_memory'));
+  const { image } = program;
+  const at = ring === null ? -1 : image.fileOffsetOf(ring);
+  const version = at < 0 ? null : new ByteView(image.bytes, image.header.endian).u32(at + RING_HEADER.version);
+  if (ring !== null && version === RING_VERSIONS.short) {
+    words.bits('ring.flags', ring + BigInt(RING_HEADER.flags), RING_FLAGS.noTimes, clock === 'none', 'RT-11');
+  } else if (clock === 'none') {
+    throw new ElftraceError('unsupported-form', 'records without times: the image has a runtime that knows none', {});
   }
 }
 

@@ -81,6 +81,8 @@ export interface TracingRequest extends Pick<
   readonly idleOps?: 'nop' | 'list';
   /** The callback needs every register: sites call the entry that saves them (SAVE_REGS). */
   readonly saveRegs?: boolean;
+  /** What times the tracer's records have; default: those of the machine's own counter. */
+  readonly clock?: 'machine' | 'none' | undefined;
   /** False: no private trampoline, whatever the machine can. */
   readonly trampolines?: boolean;
   /** Whether the system that the plan is for can be preempted: then the plan names its hazards. */
@@ -100,9 +102,10 @@ export interface TracingPlan extends Plan {
 }
 
 /** Names of plans, in records and reports. */
-function nameOf(tracer: Tracer | null): string {
+function nameOf(tracer: Tracer | null, clock: NonNullable<TracingRequest['clock']> = 'machine'): string {
   if (tracer === null) return 'disable';
-  return `enable ${tracer.kind === 'symbol' ? tracer.name : tracer.kind}`;
+  const name = `enable ${tracer.kind === 'symbol' ? tracer.name : tracer.kind}`;
+  return clock === 'none' ? `${name} without clock` : name;
 }
 
 /**
@@ -237,10 +240,10 @@ class Tracing {
    * @returns the entries that sites of the tracer can call, best first
    */
   decide(own: OwnTrampoline): readonly EntryPoint[] {
-    const { program, entries } = this;
+    const { program, entries, request } = this;
     const saveRegs = this.wantsRegs();
     const registered = this.registered(own, saveRegs);
-    if (entries.hasObjects) planObjects(program, entries, registered, this.words);
+    if (entries.hasObjects) planObjects(program, entries, registered, this.words, request.clock);
     if (registered === null) {
       own.drop();
       return entriesFor(program, entries, { kind: 'caller' }, saveRegs);
@@ -325,7 +328,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   const own = remains ? null : new OwnTrampoline(program, entries, readonlyRanges ?? [], request.seam);
   const ways = own === null ? null : tracing.decide(own);
   const plan = planSites(sites, {
-    name: nameOf(tracer),
+    name: nameOf(tracer, request.clock),
     to: decisionsOf(tracing, ways),
     ...(selection && (tracer === null || request.others === 'untouched') ? { selection } : {}),
     ...(readonlyRanges ? { readonlyRanges } : {}),

@@ -454,9 +454,16 @@ export class GeneratedMachine {
   #drain(): void {
     const head = this.#word(this.#ring.header + 24n, 8);
     for (; this.#head < head; this.#head++) {
-      const record = this.#ring.records + 32n * (this.#head & 65535n);
-      const ip = this.#word(record + 8n, 8);
-      const kind = this.#word(record + 24n, 4);
+      const { header } = this.#ring;
+      const record = this.#ring.records + 16n * (this.#head & 65535n);
+      const event = this.#word(record, 8);
+      const kind = event & 7n;
+      // The upper halves of the record in front.
+      if (kind === 6n) continue;
+      const isFar = (event & 8n) !== 0n;
+      const next = this.#ring.records + 16n * ((this.#head + 1n) & 65535n);
+      const upper = isFar ? this.#word(next + 8n, 4) : header >> 32n;
+      const ip = (upper << 32n) | this.#word(record + 8n, 4);
       if (kind === 1n) this.#log.push({ kind: 'graph', user: 'g0', at: this.#siteName(ip), from: '' });
       else this.#returns.push(`g0 ${this.#siteName(ip)}`);
     }

@@ -377,8 +377,8 @@ export const mutantArguments: readonly MutantArgument[] = [
     name: 'readers beside',
     why: 'a record is of kind 0 until it is whole, for those who read while it is written',
     object: /^arm64\//,
-    symbol: /^write_record$/,
-    text: /^str wzr, \[x\d+\]/,
+    symbol: /^(?:write_any|elftrace_function_tracer|elftrace_graph_push|pop)$/,
+    text: /^str [wx]zr, \[x\d+\]/,
   },
   {
     name: 'link register',

@@ -4,6 +4,7 @@
  */
 #include "abi.h"
 #include "entry.h"
+#include "record.h"
 extern long sys(long number, ...);
 #define P __attribute__((no_instrument_function))
 #define F __attribute__((noinline, noclone))
@@ -213,7 +214,7 @@ P int main(void) {
   SET_THREAD(elftrace_graph_stack[0].owner - 1);
   say("threads", ring->head - start);
   say("dropped", ring->dropped);
-  say("last-thread", ring->records[(ring->head - 1) & (ring->capacity - 1)].thread);
+  say("last-thread", read_record(elftrace_ring, ring->head - 1).thread);
   ring->capacity = 4, ring->flags = RING_KEEP_OLDEST, ring->head = 0, ring->dropped = 0;
   for (int i = 0; i < 6; i++) result += f(1);
   say("kept", ring->head);

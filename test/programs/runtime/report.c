@@ -5,6 +5,7 @@
  */
 #include "abi.h"
 #include "entry.h"
+#include "record.h"
 typedef void regs;
 typedef void callback(word ip, word parent_ip, struct ops *ops, regs *regs);
 extern callback elftrace_function_tracer, elftrace_counter;
@@ -146,7 +147,7 @@ int main(int argc, char **argv, char **envp) {
   word entries = 0, returns = 0, wrong_site = 0, wrong_parent = 0, unpaired = 0, backwards = 0, depth = 0, deepest = 0;
   u64 before = 0;
   for (word at = first; at < head; at++) {
-    const struct ring_record *const record = &ring->records[at & (ring->capacity - 1)];
+    const struct ring_record found = read_record(ring, at), *const record = &found;
     if (!is_site((word)record->ip)) wrong_site++;
     if (!is_return((word)record->parent_ip)) wrong_parent++;
     if (record->time < before) backwards++;
