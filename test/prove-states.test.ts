@@ -292,15 +292,15 @@ describe('states of the tracer', () => {
   });
 
   test('PV-1: what is wrong in the owner of a block is found', () => {
-    const run = runOf('arm64/regs function', [0]);
+    const others = TRACER_STATES.indexOf('others');
+    const run = runOf('arm64/regs function', [others]);
     // add x0, x0, #1: the thread's key is one less than the owner.
     const before = Uint8Array.from(Buffer.from('00040091', 'hex'));
     const add = [...run.reached()].find(
       ({ kind, symbol, mutant }) =>
         kind === 'nop' && symbol === 'trace_any' && Buffer.compare(mutant.before, before) === 0,
     );
-    // Another block is taken, whose number the record has.
-    expect(run.says(add!, 0)).toMatch(/the owner of a thread is|the kind of a record is 0x1f, not 0xf/);
+    expect(run.says(add!, others)).toMatch(/the owner of a thread is/);
   });
 });
 
