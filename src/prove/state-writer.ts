@@ -105,13 +105,19 @@ export class StateWriter {
   others(first: number, count: number, random: Random, meets = false, isTwin = false): void {
     for (let i = first; i < first + count; i++) {
       const number = BigInt(0x1000 + random.below(0x1000));
-      const owner = isTwin ? BigInt.asUintN(64, this.call.owner + UPPER * number) : number;
+      const owner = isTwin ? BigInt.asUintN(64, this.call.owner + UPPER * number) : (this.near(number) ?? number);
       const other = new StateWriter(this.memory, { ...this.call, owner }, i);
       const frames = [...elsewhere(random.below(CALLS)), ...(meets ? [0n] : [])];
       other.own().calls(0, frames);
       other.side(frames);
       other.waiting(0, frames, random);
     }
+  }
+
+  /** Of every other thread the number is next to the running one's; null: of this one not. */
+  private near(number: bigint): bigint | null {
+    const owner = BigInt.asUintN(8 * this.memory.word, this.call.owner + [1n, -1n, 0n, 0n][Number(number % 4n)]!);
+    return owner === this.call.owner || owner === 0n ? null : owner;
   }
 
   /**

@@ -256,9 +256,11 @@ export function begin(
   if (tracer === 'gone' && !isAnchored)
     machine.setRegister(thread, stackPointer - BELOW_STACK - BigInt(random.below(PAGE_BYTES)));
   const drawn = random.below(0x10000);
-  // Records have room for the lower half of an address that is near the image.
-  const isNear = machine.lifter.addressBits === 64 && drawn % 4 !== 0;
-  let returnAddress = (isNear ? (entry.address & ~LOW_HALF) + NEAR_BACK : free.back) + BigInt(drawn) * 16n;
+  // Records have room for the lower half of an address that is near the image; the upper one of
+  // another may differ in a single bit.
+  const isNear = machine.lifter.addressBits === 64 && drawn % 8 !== 0;
+  const upper = (entry.address & ~LOW_HALF) ^ (drawn % 8 === 4 ? LOW_HALF + 1n : 0n);
+  let returnAddress = (isNear ? upper + NEAR_BACK : free.back) + BigInt(drawn) * 16n;
   while (layout.owns(returnAddress)) returnAddress += BigInt(PAGE_BYTES);
   returnAddress = back ?? returnAddress;
   if (abi.linkRegister === null) for (const each of [world, other]) each.writeWord(stackPointer, returnAddress);

@@ -204,10 +204,16 @@ export const HIT_ACTIVE = 1n;
 const GRAPH_ACTIVE = [2n, 2n, HIT_ACTIVE, HIT_ACTIVE | 2n, LIST_ACTIVE | 2n];
 
 const HIGH = 0xffff_ffffn;
-/** Bits of the ring's flags that nothing asks. */
-const UNASKED_FLAGS = HIGH ^ BigInt(RING_FLAGS.keepOldest);
+const KEEP_OLDEST = BigInt(RING_FLAGS.keepOldest);
+const NO_TIMES = BigInt(RING_FLAGS.noTimes);
+/** Flags of a ring that overwrites the oldest: of all other bits nothing asks, or for times alone. */
+const OVERWRITING = [HIGH ^ KEEP_OLDEST, HIGH ^ KEEP_OLDEST ^ NO_TIMES, NO_TIMES];
+/** Flags of one that keeps them. */
+const KEEPING = [HIGH, KEEP_OLDEST, KEEP_OLDEST | NO_TIMES];
 /** Records for which there is room at last: one, or more than any event of a probe needs. */
 const roomLeft = (random: Random): number => (random.below(3) === 0 ? 1 : 1 + random.below(48));
+/** Records that were written over before the ring was told to keep the oldest. */
+const beyond = (random: Random): bigint => (random.below(2) === 0 ? 0n : BigInt(1 + random.below(0x10000)));
 
 /**
  * Brings the data into a state before a trial. `again`, `redirected`, `rewritten` and `unmapped`
@@ -224,12 +230,12 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       return true;
     case 'ring-wrapped':
       writer.ring('head', HIGH);
-      writer.ring('flags', UNASKED_FLAGS);
+      writer.ring('flags', OVERWRITING[random.below(OVERWRITING.length)]!);
       return true;
     case 'ring-full':
     case 'ring-nearly-full':
-      writer.ring('head', state === 'ring-full' ? capacity : capacity - BigInt(roomLeft(random)));
-      writer.ring('flags', HIGH);
+      writer.ring('head', state === 'ring-full' ? capacity + beyond(random) : capacity - BigInt(roomLeft(random)));
+      writer.ring('flags', KEEPING[random.below(KEEPING.length)]!);
       writer.ring('dropped', HIGH);
       return true;
     case 'others':
@@ -243,7 +249,7 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       writer.others(0, random.below(3) === 0 ? THREAD_COUNT : random.below(THREAD_COUNT - 1), random);
       if (random.below(2) === 0) return true;
       // Numbers of records are taken with the same instructions.
-      writer.ring('flags', BigInt(RING_FLAGS.keepOldest));
+      writer.ring('flags', KEEP_OLDEST);
       writer.ring('head', capacity - BigInt(roomLeft(random)));
       return true;
     case 'overtaken':
@@ -291,7 +297,7 @@ function enterOvertaken(memory: TracerMemory, call: StateCall, random: Random): 
   const writer = new StateWriter(memory, call, first);
   writer.others(0, first, random);
   if (random.below(2) === 0) return;
-  writer.own().ring('flags', BigInt(RING_FLAGS.keepOldest));
+  writer.own().ring('flags', KEEP_OLDEST);
   writer.ring('head', memory.capacity - BigInt(roomLeft(random)));
 }
 

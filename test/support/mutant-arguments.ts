@@ -69,7 +69,7 @@ export const mutantArguments: readonly MutantArgument[] = [
     name: 'looked at twice',
     why: 'a plain look in front of a load with a reservation: the second one decides',
     object: any,
-    symbol: /^(?!write_record$|record_event$)/,
+    symbol: /^(?!write_any$|record_event$)/,
     text: /^(?:cbnz|bne|bnez) /,
     kinds: ['nop'],
     note: 'look',
@@ -104,7 +104,7 @@ export const mutantArguments: readonly MutantArgument[] = [
       'the distance is a multiple of the size: what is left out and what is multiplied by may change ' +
       'places, as both are exact',
     object: /^x86-64\//,
-    symbol: /^(?:write_record|record_event|handle|elftrace_probe_hit)$/,
+    symbol: /^(?:record_event|handle|elftrace_probe_hit)$/,
     text: /^sar; imul$/,
     kinds: ['swap'],
   },
@@ -114,7 +114,7 @@ export const mutantArguments: readonly MutantArgument[] = [
       'the distance is a multiple of the size: what is left out and what is multiplied by may change ' +
       'places, as both are exact',
     object: /^riscv64\//,
-    symbol: /^(?:write_record|record_event|handle|elftrace_probe_hit|elftrace_graph_push)$/,
+    symbol: /^(?:record_event|handle|elftrace_probe_hit|elftrace_graph_push)$/,
     text: /^srai (\w+),\1,0x4; mul \1,\1,\w+$/,
     kinds: ['swap'],
   },
@@ -124,7 +124,7 @@ export const mutantArguments: readonly MutantArgument[] = [
       'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
       'says nothing',
     object: /^ppc64-/,
-    symbol: /^(?:write_record|record_event|handle|elftrace_probe_hit|elftrace_graph_push)$/,
+    symbol: /^(?:record_event|handle|elftrace_probe_hit|elftrace_graph_push)$/,
     text: /^(?:lis r\d+,13594|ori (r\d+),\1,10144)$/,
     kinds: ['nop', 'immediate'],
   },
@@ -137,15 +137,6 @@ export const mutantArguments: readonly MutantArgument[] = [
     symbol: /^elftrace_graph_push$/,
     text: /^sldi (r10),\1,32$/,
     kinds: ['immediate'],
-  },
-  {
-    name: 'number of a thread',
-    why:
-      'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
-      'says nothing, and the lower half of what is shifted there is 0 whatever it is',
-    object: /^ppc64-/,
-    symbol: /^write_record$/,
-    places: ['ppc64-elfv2-le write_record+160 registers 9160857fd9d8'],
   },
   {
     name: 'a third',
@@ -233,27 +224,6 @@ export const mutantArguments: readonly MutantArgument[] = [
       'ppc64-elfv2-be elftrace_graph_push+636 immediate bfde7dedb068',
       'arm64 elftrace_graph_push+600 nop 8bf94ab86d96',
     ],
-  },
-  {
-    name: 'read again',
-    why: 'a user that records a return is asked again behind the record: one of the return is there already',
-    object: any,
-    symbol: /^depart$/,
-    places: ['ppc64-elfv2-le depart+252 immediate 7cce06631022', 'ppc32 depart+252 immediate 91a70b43e989'],
-  },
-  {
-    name: 'read again',
-    why: 'of a call without users the users are read again behind its record, which changes no call: there are none',
-    object: /^x86-64\//,
-    symbol: /^depart$/,
-    places: ['x86-64 depart+218 swap 9b0509f02c56'],
-  },
-  {
-    name: 'set already',
-    why: 'what says that a return was recorded is set where it is set: the branch in front asks for that',
-    object: any,
-    symbol: /^depart$/,
-    places: ['ppc32 depart+136 registers 91a70b43e989'],
   },
   {
     ...askedAgain,

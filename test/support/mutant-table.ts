@@ -117,8 +117,11 @@ export class MutantTable {
 
   constructor(private readonly share: Share) {}
 
-  /** Tries the mutants of an image. */
-  add(image: MutantImage): void {
+  /**
+   * Tries the mutants of an image.
+   * @param isTried  which of them
+   */
+  add(image: MutantImage, isTried: (state: MutantState) => boolean = () => true): void {
     const pair = makeImage(image);
     if (typeof pair === 'string') {
       this.left.set(image.name, pair.trim().split('\n').at(-1)!);
@@ -131,7 +134,7 @@ export class MutantTable {
     }
     for (const tested of run.reached()) {
       const state = this.stateOf(tested);
-      if (state === null || state.standing === 'found' || state.standing === 'alike') continue;
+      if (state === null || state.standing === 'found' || state.standing === 'alike' || !isTried(state)) continue;
       // What the code says of it needs no more trials.
       if (state.standing === 'survived' && state.sameIn?.includes(tested.object) === true) continue;
       const verdict = run.judge(tested);
@@ -184,11 +187,19 @@ export class MutantTable {
 
   /** Mutants that trials came to, that are proved, and have no argument: by their keys. */
   bare(): string[] {
-    const { bare } = this.result();
-    return bare
-      .filter(({ standing }) => standing === 'survived')
+    return this.survivors()
       .map(({ tested }) => keyOf(tested))
       .sort();
+  }
+
+  /** Tries those that `bare` names in a further image, and no others. */
+  addBare(image: MutantImage): void {
+    const bare = new Set(this.survivors());
+    this.add(image, (state) => bare.has(state));
+  }
+
+  private survivors(): MutantState[] {
+    return this.result().bare.filter(({ standing }) => standing === 'survived');
   }
 
   /** Takes what another run found. */
