@@ -122,9 +122,9 @@ const OBJECT = 'arm64/regs';
 /** Objects, and images besides the first one in which what is left is tried. */
 const images = [
   [OBJECT, []],
-  ['riscv64/g2', []],
+  ['riscv64/g2', ['counter']],
   ['ppc64-elfv1/regs', ['livepatch', 'graph']],
-  ['x86-64/modern', ['nested-list', 'popped', 'graph']],
+  ['x86-64/modern', ['nested-list', 'popped', 'kernel-function']],
   ['ppc32/regs', []],
 ] as const;
 /** Mutants of these images that are proved, and have no argument yet. */

@@ -51,8 +51,8 @@ import type { Wanted, WantedCall } from './wanted.js';
 import type { ProofWorld } from './world.js';
 import type { ProbeHit, Records, Write } from './writes.js';
 
-/** Ticks that need more than 32 bits. */
-const LATE = 0x2_1234_5678n;
+/** Ticks that need more than 32 bits; the lower half has its first bit. */
+const LATE = 0x2_d234_5678n;
 
 /** What the hit of a probe counts before it takes numbers of records. */
 const COUNTED = 2;

@@ -207,7 +207,7 @@ const HIGH = 0xffff_ffffn;
 const KEEP_OLDEST = BigInt(RING_FLAGS.keepOldest);
 const NO_TIMES = BigInt(RING_FLAGS.noTimes);
 /** Flags of a ring that overwrites the oldest: of all other bits nothing asks, or for times alone. */
-const OVERWRITING = [HIGH ^ KEEP_OLDEST, HIGH ^ KEEP_OLDEST ^ NO_TIMES, NO_TIMES];
+const OVERWRITING = [HIGH ^ KEEP_OLDEST ^ NO_TIMES, HIGH ^ KEEP_OLDEST ^ NO_TIMES, NO_TIMES];
 /** Flags of one that keeps them. */
 const KEEPING = [HIGH, KEEP_OLDEST, KEEP_OLDEST | NO_TIMES];
 /** Records for which there is room at last: one, or more than any event of a probe needs. */

@@ -31,6 +31,12 @@ export const placeArguments: readonly MutantArgument[] = [
       'ppc64-elfv2-le elftrace_graph_enter+164 nop 4a7225555e89',
     ],
   ),
+  at(
+    'still in its register',
+    'what is loaded from the frame is in the register from which it was stored: the function that is called between ' +
+      'does not change it',
+    ['ppc64-elfv1 elftrace_side_push+252 swap a01e86914463'],
+  ),
   at('still in its register', 'the register holds what is moved into it already, on all ways that come there', [
     'ppc32 record_event+964 registers 8bac3c418999',
     'ppc32 record_event+972 swap 8bac3c418999',
@@ -63,7 +69,7 @@ export const placeArguments: readonly MutantArgument[] = [
       'ppc64-elfv2-le ftrace_caller+304 nop 38754d611c47',
       'ppc64-elfv2-le ftrace_caller_end+52 nop 4a6e06296037',
       'ppc64-elfv2-le ftrace_regs_call+96 nop 073c6faa43de',
-      'ppc64-elfv1 .ftrace_caller+52 immediate a935c96dc21d',
+      'ppc64-elfv1 .ftrace_caller+52 immediate 1e583018167e',
       'ppc64-elfv1 .ftrace_caller+132 nop 737f52288903',
       'ppc64-elfv1 ftrace_regs_call+28 nop 4996fc3fe0b1',
       'ppc64-elfv1 ftrace_regs_call+40 nop 4996fc3fe0b1',
@@ -333,7 +339,43 @@ export const placeArguments: readonly MutantArgument[] = [
     ],
   ),
   at('readers beside', 'a record is of kind 0 until it is whole, for those who read while it is written', [
-    'ppc32 write_record+108 immediate 0edd4389e98b',
+    'ppc64-elfv1 elftrace_function_tracer+96 nop bfd1db8c115f',
+    'ppc64-elfv1 elftrace_function_tracer+120 immediate bfd1db8c115f',
+    'riscv64 write_any+232 immediate 04a64e864b76',
+  ]),
+  at(
+    'the other way',
+    "the first block seems to be another thread's, as what is compared is no number of a thread: its record goes the " +
+      'way of any, which finds that block and writes the same',
+    [
+      'arm64 elftrace_function_tracer+24 registers 24aaa1732f7b',
+      'ppc64-elfv1 elftrace_function_tracer+4 nop bfd1db8c115f',
+      'ppc64-elfv1 elftrace_side_pop+4 nop 4351a65264ab',
+      'ppc64-elfv1 elftrace_side_push+4 immediate a01e86914463',
+      'x86-64 elftrace_function_tracer+29 nop 27348ab7df19',
+      'x86-64 elftrace_function_tracer+36 registers 27348ab7df19',
+      'x86-64 elftrace_function_tracer+64 nop 27348ab7df19',
+      'x86-64 elftrace_function_tracer+64 registers 27348ab7df19',
+    ],
+  ),
+  at(
+    'near site',
+    'a site is in the image that has the ring, and near it: of both addresses the parent alone may be far',
+    ['riscv64 elftrace_function_tracer+76 registers 8b22edfab379', 'x86-64 write_any+19 registers 445ec130b70c'],
+  ),
+  at(
+    'tried again',
+    'the branch leads behind the load with a reservation: there is none, the store fails, and code begins with the load',
+    ['arm64 write_any+36 swap 0d398e14fbd6', 'ppc32 write_any+16 immediate 259d0fb856e1'],
+  ),
+  at(
+    'tried again',
+    'what is taken for the number of records is 1, at which a ring has room: the exchange finds another number, and ' +
+      'code begins anew with that',
+    ['ppc32 write_any+24 nop 259d0fb856e1'],
+  ),
+  at('few records', 'fewer records than 32 bits count have room: half of the comparison says the same', [
+    'ppc64-elfv1 write_any+68 immediate 94c5929edb7c',
   ]),
   at(
     'number of a thread',
@@ -344,7 +386,6 @@ export const placeArguments: readonly MutantArgument[] = [
       'ppc64-elfv2-le elftrace_graph_push+64 registers dc22d30c24e7',
       'ppc64-elfv1 elftrace_graph_push+72 registers f81b926f8d03',
       'ppc64-elfv2-be elftrace_graph_push+64 registers d850c1e62afd',
-      'ppc64-elfv2-be write_record+152 registers 1987efaab4d5',
     ],
   ),
   at(
@@ -380,7 +421,7 @@ export const placeArguments: readonly MutantArgument[] = [
   at(
     'elsewhere',
     'what is stored is in the data of the tracer, and what is loaded in the frame: neither changes the other',
-    ['riscv64 handle+548 swap 889dbbb45c10'],
+    ['riscv64 handle+548 swap 889dbbb45c10', 'x86-64 write_any+160 swap 445ec130b70c'],
   ),
   at(
     'second way to the graph',
