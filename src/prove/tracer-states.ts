@@ -206,7 +206,7 @@ const GRAPH_ACTIVE = [2n, 2n, HIT_ACTIVE, HIT_ACTIVE | 2n, LIST_ACTIVE | 2n];
 const HIGH = 0xffff_ffffn;
 const KEEP_OLDEST = BigInt(RING_FLAGS.keepOldest);
 const NO_TIMES = BigInt(RING_FLAGS.noTimes);
-/** Flags of a ring that overwrites the oldest: of all other bits nothing asks, or for times alone. */
+/** Flags of a ring that overwrites the oldest: bits that nothing asks, or of times alone. */
 const OVERWRITING = [HIGH ^ KEEP_OLDEST ^ NO_TIMES, HIGH ^ KEEP_OLDEST ^ NO_TIMES, NO_TIMES];
 /** Flags of one that keeps them. */
 const KEEPING = [HIGH, KEEP_OLDEST, KEEP_OLDEST | NO_TIMES];
