@@ -19,10 +19,12 @@ function kindOf(lifter: Lifter, code: Uint8Array, address: Address): Kind | null
   const forms = ops.map(({ op }) => OPS[op].form);
   const [loads, stores] = [forms.includes('load'), forms.includes('store')];
   const { reservation } = lifter;
-  if (reservation === undefined) return loads && stores ? 'both' : null;
+  const whole = loads && stores ? 'both' : null;
+  if (reservation === undefined) return whole;
   // A load keeps its address, a store gives it up.
   const sets = ops.findLast(({ op, d }) => op === 'mov' && d === reservation.address);
-  if (sets === undefined) return null;
+  // RISC-V has both.
+  if (sets === undefined) return whole;
   return sets.a === reservation.none ? 'store' : 'load';
 }
 

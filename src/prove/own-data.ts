@@ -59,17 +59,8 @@ const COUNTED = 2;
 /** Looks at halves of a clock, before one of which it turns over: those of two records. */
 const LOOKS = 6;
 
-/**
- * States in which most calls find the first block theirs, as those of a program do: the tracer asks
- * that one first.
- */
-const OWN_FIRST: ReadonlySet<TracerState> = new Set([
-  'fresh',
-  'ring-end',
-  'ring-wrapped',
-  'ring-full',
-  'ring-nearly-full',
-]);
+/** States in which a free block, or what takes it, is what is tried. */
+const TAKES_BLOCK: ReadonlySet<TracerState> = new Set(['retried', 'overtaken']);
 
 /** States in which users of the graph tracer come and go while a function is on its way back. */
 const CHANGES_USERS: readonly TracerState[] = ['filled', 'ring-wrapped'];
@@ -244,8 +235,7 @@ export class OwnData {
     this.now.call = { owner: this.now.owner, ...call };
     if (state !== null && !enterState(state, this.data.memory(world), this.now.call, this.random))
       this.now.state = 'fresh';
-    if (OWN_FIRST.has(this.now.state) && (seed & 0xc0) !== 0)
-      new StateWriter(this.data.memory(world), this.now.call, 0).own();
+    if ((seed & 0xc0) !== 0) this.ownFirst(world);
     // Calls of others, none left, or a thread without a block: no filter of its own changes that.
     if (this.now.state === 'filled' || this.now.state === 'unfiltered') {
       const more = this.now.state === 'filled' ? BESIDE_FILLED : BESIDE_UNFILTERED;
@@ -281,6 +271,14 @@ export class OwnData {
     this.now.since = world.machine.time;
     this.clock.end();
     if (!UNDISTURBED.has(this.now.state)) this.clock.begin(world, new Random(mix(2, seed)).below(LOOKS));
+  }
+
+  /** The first block is the thread's where it is free, as in programs: it is asked first. */
+  private ownFirst(world: ProofWorld): void {
+    if (TAKES_BLOCK.has(this.now.state)) return;
+    const first = this.data.blockAt(0);
+    const isFree = this.data.number(world, first, this.data.word) === 0n;
+    if (isFree) new StateWriter(this.data.memory(world), this.now.call, 0).own();
   }
 
   /** What a state is drawn from: another number where the return address is always the same. */

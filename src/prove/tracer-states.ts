@@ -210,8 +210,10 @@ const NO_TIMES = BigInt(RING_FLAGS.noTimes);
 const OVERWRITING = [HIGH ^ KEEP_OLDEST ^ NO_TIMES, HIGH ^ KEEP_OLDEST ^ NO_TIMES, NO_TIMES];
 /** Flags of one that keeps them. */
 const KEEPING = [HIGH, KEEP_OLDEST, KEEP_OLDEST | NO_TIMES];
+/** More records than those of any event. */
+const ROOM_FOR_EVENT = 48;
 /** Records for which there is room at last: one, or more than any event of a probe needs. */
-const roomLeft = (random: Random): number => (random.below(3) === 0 ? 1 : 1 + random.below(48));
+const roomLeft = (random: Random): number => (random.below(3) === 0 ? 1 : 1 + random.below(ROOM_FOR_EVENT));
 /** Records that were written over before the ring was told to keep the oldest. */
 const beyond = (random: Random): bigint => (random.below(2) === 0 ? 0n : BigInt(1 + random.below(0x10000)));
 
@@ -298,7 +300,9 @@ function enterOvertaken(memory: TracerMemory, call: StateCall, random: Random): 
   writer.others(0, first, random);
   if (random.below(2) === 0) return;
   writer.own().ring('flags', KEEP_OLDEST);
-  writer.ring('head', memory.capacity - BigInt(roomLeft(random)));
+  // With room for both, the number that was taken shows.
+  const room = random.below(2) === 0 ? roomLeft(random) : ROOM_FOR_EVENT + random.below(8);
+  writer.ring('head', memory.capacity - BigInt(room));
 }
 
 /**
