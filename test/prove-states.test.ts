@@ -266,7 +266,7 @@ describe('states of the tracer', () => {
   /** Image, function, offset: an instruction that lets a record have what the function pushed. */
   const pushed = [
     // je: without it no function is a nested one, whose static chain is at the top of its stack.
-    ['x86-64/modern direct function-inner', 'elftrace_function_tracer', 36],
+    ['x86-64/modern direct function-inner', 'elftrace_function_tracer', 23],
   ] as const;
   test.each(pushed)('PV-1: %s: %s+%d: what was pushed in front of a site is no caller', (image, symbol, offset) => {
     const again = TRACER_STATES.indexOf('again');
