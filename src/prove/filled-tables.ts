@@ -219,7 +219,10 @@ class Filler {
     // Now and then none wants the call, or none that wants it is recorded.
     const mayWant = random.below(3) > 0;
     const mayRecord = random.below(2) > 0;
-    const last = [0, GRAPH_USER_COUNT - 1, random.below(GRAPH_USER_COUNT)][random.below(3)]!;
+    const drawn = [0, GRAPH_USER_COUNT - 1, random.below(GRAPH_USER_COUNT)][random.below(3)]!;
+    // All places are asked at once whether there is a user: one alone may be in any of them.
+    const isAlone = this.beside.below(2) === 0;
+    const last = isAlone ? this.beside.below(GRAPH_USER_COUNT) : drawn;
     const users: GraphUser[] = [];
     // A graph tracer that has none at all records what it takes.
     if (random.below(USERLESS) === 0) {
@@ -228,7 +231,7 @@ class Filler {
     }
     for (let i = 0; i < GRAPH_USER_COUNT; i++) {
       const kind = random.below(5);
-      const isUser = i === last || kind < 3;
+      const isUser = i === last || (!isAlone && kind < 3);
       const isRecorded = mayRecord && (kind === 0 || (i === last && mayWant && random.below(2) > 0));
       const takes = (mayWant || !isRecorded) && (i === last ? random.below(4) > 0 : random.below(2) > 0);
       const hearsReturns = !isRecorded && random.below(3) > 0;

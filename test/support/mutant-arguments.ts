@@ -348,8 +348,10 @@ export const mutantArguments: readonly MutantArgument[] = [
     name: 'readers beside',
     why: 'a record is of kind 0 until it is whole, for those who read while it is written',
     object: /^arm64\//,
-    symbol: /^(?:write_any|elftrace_function_tracer|elftrace_graph_push|pop)$/,
-    text: /^str [wx]zr, \[x\d+\]/,
+    symbol: /^(?:write_any|elftrace_function_tracer|elftrace_graph_push|pop|record_event)$/,
+    // Another register than 0 may be what a record far from the ring is told by.
+    text: /^str [wx]zr, \[x\d+(?:, #24)?\]$/,
+    kinds: ['nop', 'immediate'],
   },
   {
     name: 'link register',
@@ -628,6 +630,13 @@ export const mutantArguments: readonly MutantArgument[] = [
     name: 'guard of the list',
     why: 'what wants a guard has no word of its own in front of the function (targets.ts): the ' + 'list calls it',
     object: /^arm64\/callops(?:\+probes)?$/,
+    symbol: /^ftrace_ops_assist_func$/,
+    standing: 'idle',
+  },
+  {
+    name: 'guard of the list',
+    why: 'an entry that hands on no ops calls the list for one that wants a guard, too (targets.ts)',
+    object: /^arm64\/pg(?:\+probes)?$/,
     symbol: /^ftrace_ops_assist_func$/,
     standing: 'idle',
   },
