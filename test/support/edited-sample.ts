@@ -40,6 +40,21 @@ export function editedSample(sample: string, edits: Edits): Uint8Array {
   return bytes;
 }
 
+/** Types of program headers, and what one of ELF64 has. */
+const [PT_TLS, PT_GNU_STACK] = [7, 0x6474e551];
+const HEADERS = { offset: 32, size: 54, count: 56 };
+
+/** A sample of x86-64 with data of threads, which its thread pointer tells apart. */
+export function threadedSample(sample: string): Uint8Array {
+  const { bytes } = copyOfSample(sample);
+  const view = new DataView(bytes.buffer);
+  const [first, size] = [Number(view.getBigUint64(HEADERS.offset, true)), view.getUint16(HEADERS.size, true)];
+  const all = Array.from({ length: view.getUint16(HEADERS.count, true) }, (_, i) => first + i * size);
+  const unused = all.find((at) => view.getUint32(at, true) === PT_GNU_STACK);
+  view.setUint32(unused!, PT_TLS, true);
+  return bytes;
+}
+
 /**
  * RISC-V, calls of -pg: prologues that have a frame pointer and pass no return address, as clang
  * makes them. GNU as: mv a0,ra becomes addi s0,sp,N.

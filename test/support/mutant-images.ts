@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { warmElftrace } from './cli.js';
-import { type Edits, editedSample, poppedPrologues, riscvPrologues } from './edited-sample.js';
+import { type Edits, editedSample, poppedPrologues, riscvPrologues, threadedSample } from './edited-sample.js';
 import { builtSamples } from './pipeline.js';
 import { signedSample, type SigningFunctions } from './signed-sample.js';
 
@@ -22,6 +22,8 @@ export interface MutantImage {
   readonly signs?: SigningFunctions;
   /** Instructions of the sample that are others. */
   readonly edits?: Edits;
+  /** The sample has data of threads, so that its thread pointer tells them apart. */
+  readonly isThreaded?: boolean;
   readonly options: readonly string[];
   /** Steps of a session, in YAML. */
   readonly session?: string;
@@ -316,8 +318,10 @@ const directOf = (object: string): string =>
       : 'ftrace_stub';
 
 /** Entries that all sites share, where the object's callbacks have trampolines of their own. */
-const sharedWays = (object: string): typeof ways =>
-  object === 'x86-64/mcount' ? { 'assist-shared': { ...ways['assist'], options: ['--x86-tramp', 'none'] } } : {};
+const sharedWays = (object: string, of: typeof ways, ...names: readonly string[]): typeof ways =>
+  object === 'x86-64/mcount'
+    ? Object.fromEntries(names.map((name) => [`${name}-shared`, { ...of[name], options: ['--x86-tramp', 'none'] }]))
+    : {};
 
 /** Sites behind the prologue that can have a probe of ftrace. */
 const lateSites: Readonly<Record<string, string>> = { 'x86-64/mcount': 'sum+0x8', 'ppc64-elfv1/regs': 'sum+0x4' };
@@ -429,18 +433,38 @@ const kernelRows: readonly (Row & { readonly loading: readonly string[] })[] = [
   sample: 'x86-64/core-kernel.o',
   loading: ['--base', 'kernel', '--x86-tramp', tramp],
 }));
-const inKernel = (of: typeof ways, ...names: readonly string[]): typeof ways =>
-  Object.fromEntries(names.map((name) => [`kernel-${name}`, of[name]!]));
-const kernelWays = inKernel(
+const someOf = (where: string, of: typeof ways, ...names: readonly string[]): typeof ways =>
+  Object.fromEntries(names.map((name) => [`${where}-${name}`, of[name]!]));
+const kernelWays = someOf(
+  'kernel',
   ways,
   ...['function', 'graph', 'registers', 'list', 'assist', 'assist-rcu', 'graph-list', 'list-rcu', 'graph-two'],
   ...['graph-calls', 'nested', 'nested-list', 'direct', 'directs-list', 'livepatch-list'],
 );
-const kernelProbeWays = inKernel(
+const kernelProbeWays = someOf(
+  'kernel',
   probeWays,
   ...['probe-list', 'probe-arguments', 'probe-faults', 'probe-sizes', 'probe-two', 'jump-arguments', 'jump-return'],
   ...['return-two', 'return-graph', 'return-beside-graph', 'return-then-graph', 'graph-then-return', 'return-once'],
 );
+
+/** Programs with several threads, which another register tells apart than those of kernels. */
+const threadedImages = rows
+  .filter(({ object }) => object.startsWith('x86-64/'))
+  .flatMap((row) => [
+    ...imagesOf(row, {
+      ...someOf('threaded', ways, 'function', 'graph', 'list', 'assist', 'graph-list'),
+    }),
+    ...imagesOf(
+      row,
+      {
+        ...someOf('threaded', probeWays, 'probe-list', 'return-beside-graph', 'jump-arguments'),
+        ...someOf('threaded', insideWays, 'inside-graph', 'inside-assist'),
+      },
+      `${row.object}+probes`,
+    ),
+  ])
+  .map((each) => ({ ...each, isThreaded: true }));
 
 /**
  * Functions that sign their return address, which the graph tracer leaves alone, and others right
@@ -500,8 +524,17 @@ const poppedImages: readonly MutantImage[] = poppedPrologues.flatMap(({ name, ed
 
 export const mutantImages: readonly MutantImage[] = [
   ...rows.flatMap((row) => [
-    ...imagesOf(row, { ...ways, ...sharedWays(row.object) }),
-    ...imagesOf(row, { ...probeWays, ...insideWays, ...lateProbes(row.object) }, `${row.object}+probes`),
+    ...imagesOf(row, { ...ways, ...sharedWays(row.object, ways, 'assist', 'list') }),
+    ...imagesOf(
+      row,
+      {
+        ...probeWays,
+        ...insideWays,
+        ...sharedWays(row.object, insideWays, 'inside-assist', 'inside-list'),
+        ...lateProbes(row.object),
+      },
+      `${row.object}+probes`,
+    ),
   ]),
   ...otherSamples.flatMap((row) => [
     ...imagesOf(row, nestedWays),
@@ -518,6 +551,7 @@ export const mutantImages: readonly MutantImage[] = [
       loading: [...row.loading, '--probes', '8'],
     })),
   ]),
+  ...threadedImages,
   ...signedImages,
   ...editedImages,
   ...poppedImages,
@@ -546,7 +580,8 @@ export function makeImage(image: MutantImage): MutantPair | string {
   const { sample, modules, loading = [] } = image;
   const folder = mkdtempSync(join(tmpdir(), 'elftrace-mutants-'));
   const [output, session, loaded] = [join(folder, 'out'), join(folder, 'session'), join(folder, 'image')];
-  const isSample = modules === undefined && image.signs === undefined && image.edits === undefined;
+  const isOther = image.signs !== undefined || image.edits !== undefined || image.isThreaded === true;
+  const isSample = modules === undefined && !isOther;
   const original = isSample ? join(builtSamples, sample) : loaded;
   try {
     if (!isSample && modules === undefined) writeFileSync(loaded, originalOf(image));
@@ -568,5 +603,7 @@ export function makeImage(image: MutantImage): MutantPair | string {
 }
 
 /** The sample itself, where nothing is loaded beside it. */
-export const originalOf = ({ sample, signs, edits }: MutantImage): Uint8Array =>
-  edits === undefined ? signedSample(sample, signs ?? {}) : editedSample(sample, edits);
+export function originalOf({ sample, signs, edits, isThreaded }: MutantImage): Uint8Array {
+  if (isThreaded === true) return threadedSample(sample);
+  return edits === undefined ? signedSample(sample, signs ?? {}) : editedSample(sample, edits);
+}
