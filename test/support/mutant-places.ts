@@ -290,4 +290,33 @@ export const placeArguments: readonly MutantArgument[] = [
     'the register is dead where a function goes on: no caller passes anything in it, and frames that have not all registers leave it out',
     ['ppc64-elfv1 .return_to_handler+48 registers 3a6d08ea5343'],
   ),
+  at(
+    'the other way',
+    "the first block seems to be another thread's, as what is compared is no number of a thread: the search through all blocks finds it",
+    [
+      'ppc64-elfv1 elftrace_graph_return+8 registers 589eb87e17e8',
+      'ppc64-elfv1 handle+8 registers 3be581289b4a',
+      'ppc64-elfv1 elftrace_graph_enter+4 registers 3159ecd006b0',
+      'ppc64-elfv1 ftrace_ops_list_func+4 registers d2605c21688b',
+      'ppc64-elfv2-le elftrace_side_pop+12 registers a102117512ca',
+      'ppc64-elfv2-le ftrace_ops_assist_func+12 registers dccc9f187ebf',
+      'ppc64-elfv2-le ftrace_graph_func+12 registers 913f56d5967d',
+      'ppc64-elfv2-le elftrace_graph_return+16 registers 8c8bdf960084',
+      'ppc64-elfv2-le handle+16 nop 06fad900a965',
+      'ppc64-elfv2-le ftrace_graph_func+12 nop fece744f02da',
+      'ppc64-elfv2-be ftrace_ops_list_func+16 nop 551cabc3c30e',
+    ],
+  ),
+  at(
+    'number of a thread',
+    'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by says nothing',
+    [
+      'ppc64-elfv1 announce+384 registers e7fca232f5dc',
+      'ppc64-elfv1 announce+384 immediate e7fca232f5dc',
+      'ppc64-elfv1 pop+468 immediate 8f205d831057',
+      'ppc64-elfv2-le announce+384 registers ff6e30003e95',
+      'ppc64-elfv2-le pop+468 registers 06a16093cd96',
+      'ppc64-elfv2-le announce+384 immediate d2fb2760a707',
+    ],
+  ),
 ];
