@@ -3,7 +3,7 @@
  * mnemonic, over numbers of 128 bits whose most significant element is the first. POWER8's
  * cryptography is among them.
  *
- * Source: Power ISA 2.07B, Book I, chapter 6; FIPS 197 and FIPS 180-4 for the tables.
+ * Source: Power ISA 2.07B, Book I, chapter 6; FIPS 197 for the tables.
  */
 import { decrypted, encrypted, mixedColumns, substituted, unmixedColumns } from '../machine/aes.js';
 import type { Operands } from '../isa/table.js';
@@ -118,29 +118,6 @@ add('vcipher', two, ([a, b]) => ofBytes(mixedColumns(encrypted(bytesOf(a!)))) ^ 
 add('vcipherlast', two, ([a, b]) => ofBytes(encrypted(bytesOf(a!))) ^ b!);
 add('vncipher', two, ([a, b]) => ofBytes(unmixedColumns(bytesOf(ofBytes(decrypted(bytesOf(a!))) ^ b!))));
 add('vncipherlast', two, ([a, b]) => ofBytes(decrypted(bytesOf(a!))) ^ b!);
-
-/**
- * The functions of SHA-2 by ST and a bit of SIX: three rotations; the last of the first two is a
- * shift.
- */
-const SHA = {
-  w: { bits: 32, rotations: [[7, 18, 3], [17, 19, 10], [2, 13, 22], [6, 11, 25]] },
-  d: { bits: 64, rotations: [[1, 8, 7], [19, 61, 6], [28, 34, 39], [14, 18, 41]] },
-} as const; // prettier-ignore
-const rotated = (value: bigint, right: bigint, bits: number): bigint =>
-  (value >> right) | BigInt.asUintN(bits, value << (BigInt(bits) - right));
-for (const [letter, { bits, rotations }] of Object.entries(SHA)) {
-  add(`vshasigma${letter}`, ['vra'], ([a], unit) => {
-    const { st, six } = unit.operands;
-    const sigma = (value: bigint, i: number): bigint => {
-      const which = 2 * st! + ((six! >> (3 - (i * bits) / 32)) & 1);
-      const [first, second, third] = rotations[which]!;
-      const last = which < 2 ? value >> BigInt(third) : rotated(value, BigInt(third), bits);
-      return rotated(value, BigInt(first), bits) ^ rotated(value, BigInt(second), bits) ^ last;
-    };
-    return joined(elements(a!, bits).map(sigma), bits);
-  });
-}
 
 /** Rows by mnemonic. */
 export const INTEGER_ROWS: ReadonlyMap<string, VmxRow> = ROWS;

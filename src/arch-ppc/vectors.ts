@@ -16,6 +16,7 @@ import { POWER9_VECTORS } from './power9-rows.js';
 import { BYTES, EQUAL, halvesOf, ONES, recordAll, replicated, Vectors } from './vector-builder.js';
 import type { VectorSlots } from './vector-builder.js';
 import { ELEMENT_ROWS } from './vector-elements.js';
+import { hashed } from './vector-hashes.js';
 import { vmxFloatSemantics } from './vector-float-lift.js';
 
 /** What the semantics need of the instruction being lifted. */
@@ -153,6 +154,11 @@ class VectorSemantics {
     for (const [name, { sources, emit }] of ELEMENT_ROWS) {
       add(name, (v, _x, f) => {
         v.writeVector(vr(f, 'vrt'), emit(v, sources.map((field) => v.read(vr(f, field))))); // prettier-ignore
+      });
+    }
+    for (const letter of ['w', 'd'] as const) {
+      add(`vshasigma${letter}`, (v, _x, f) => {
+        v.writeVector(vr(f, 'vrt'), hashed(v, v.read(vr(f, 'vra')), letter, f.n('st'), f.n('six')));
       });
     }
     const fast = vmxFloatSemantics(this.slots, (endian) => startingVscr(endian) !== 0n);
