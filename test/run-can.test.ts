@@ -65,16 +65,16 @@ __attribute__((noinline)) static void direct(int yes) {
 #endif
 #ifdef UNSERVED
 #if defined(__x86_64__)
-  __asm__ volatile("test %0, %0\\nmov $" NUMBER(__NR_personality) ", %%eax\\njne 1f\\nmov $1, %%eax\\njmp 2f\\n1: syscall\\n2:" : "+r"(yes) : : "rax", "rcx", "r11", "memory");
+  __asm__ volatile("test %0, %0\\nmov $" NUMBER(__NR_ptrace) ", %%eax\\njne 1f\\nmov $1, %%eax\\njmp 2f\\n1: syscall\\n2:" : "+r"(yes) : : "rax", "rcx", "r11", "memory");
   __asm__ volatile("vaddps %ymm0, %ymm1, %ymm2");
 #elif defined(__aarch64__)
-  __asm__ volatile("mov x8, #" NUMBER(__NR_personality) "\\ncbnz %w0, 1f\\nmov x8, #1\\nb 2f\\n1: svc #0\\n2:" : "+r"(yes) : : "x0", "x8", "memory");
+  __asm__ volatile("mov x8, #" NUMBER(__NR_ptrace) "\\ncbnz %w0, 1f\\nmov x8, #1\\nb 2f\\n1: svc #0\\n2:" : "+r"(yes) : : "x0", "x8", "memory");
   __asm__ volatile(".inst 0xffffffff");
 #elif defined(__riscv)
-  __asm__ volatile("li a7, " NUMBER(__NR_personality) "\\nbnez %0, 1f\\nli a7, 1\\nj 2f\\n1: ecall\\n2:" : "+r"(yes) : : "a0", "a7", "memory");
+  __asm__ volatile("li a7, " NUMBER(__NR_ptrace) "\\nbnez %0, 1f\\nli a7, 1\\nj 2f\\n1: ecall\\n2:" : "+r"(yes) : : "a0", "a7", "memory");
   __asm__ volatile(".word 0xffffffff");
 #else
-  __asm__ volatile("li 0, " NUMBER(__NR_personality) "\\ncmpwi %0, 0\\nbne 1f\\nli 0, 1\\nb 2f\\n1: sc\\n2:" : "+r"(yes) : : "r0", "r3", "cr0", "memory");
+  __asm__ volatile("li 0, " NUMBER(__NR_ptrace) "\\ncmpwi %0, 0\\nbne 1f\\nli 0, 1\\nb 2f\\n1: sc\\n2:" : "+r"(yes) : : "r0", "r3", "cr0", "memory");
   __asm__ volatile(".long 0x00000001");
 #endif
 #endif
@@ -103,14 +103,12 @@ for (const target of sampled(ALL, 3)) {
         bytes: instruction!.bytes,
         function: instruction!.function,
       });
-      expect(file!.calls.map((each) => [each.name, each.class])).toContainEqual(['personality', 'refused']);
-      const call = file!.calls.find((each) => each.name === 'personality')!;
+      expect(file!.calls.map((each) => [each.name, each.class])).toContainEqual(['ptrace', 'refused']);
+      const call = file!.calls.find((each) => each.name === 'ptrace')!;
       const [deviation] = there.json['deviations'] as { what: string; instruction: string }[];
-      expect(deviation).toMatchObject({ what: `system call personality (${call.number})`, instruction: call.address });
+      expect(deviation).toMatchObject({ what: `system call ptrace (${call.number})`, instruction: call.address });
       const { stdout } = elftrace(['run', '--can', path]);
-      expect(stdout).toContain(
-        `  system call personality (${call.number}) is not served: once, first at ${call.address} (`,
-      );
+      expect(stdout).toContain(`  system call ptrace (${call.number}) is not served: once, first at ${call.address} (`);
       expect(stdout).toMatch(/\nnot all is served\n$/);
     });
 
@@ -175,7 +173,7 @@ describeWith(
       const expected = [...numbers].filter((each) => refused.has(each)).sort((a, b) => a - b);
       const found = files.find((each) => each.file.endsWith('libc.so.6'))!.calls;
       const listed = found.filter((each) => each.class === 'refused').map((each) => each.number);
-      expect(expected.length).toBeGreaterThan(20);
+      expect(expected.length).toBeGreaterThan(5);
       expect(expected.filter((each) => !listed.includes(each))).toEqual([]);
     });
   },

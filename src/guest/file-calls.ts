@@ -16,7 +16,16 @@ import {
   PlaceDescription,
   TextDescription,
 } from './descriptions.js';
-import { directoryEntry, isSpecial, joinPath, type NodeStatus, putNumber, statBytes, statxBytes } from './files.js';
+import {
+  directoryEntry,
+  isSpecial,
+  joinPath,
+  type NodeStatus,
+  putNumber,
+  shortDirectoryEntry,
+  statBytes,
+  statxBytes,
+} from './files.js';
 import {
   AT_EMPTY_PATH,
   AT_FDCWD,
@@ -25,6 +34,7 @@ import {
   type Place,
   withoutParents,
 } from './guest-paths.js';
+import { howAt, keptPath } from './kept-ways.js';
 import { nodeStatus } from './network.js';
 import { PipeEnd } from './pipes.js';
 import { procStatus } from './proc.js';
@@ -44,8 +54,8 @@ const BLOCKS = 0x4_0000n;
 // prettier-ignore
 export type FileCallName =
   | 'access' | 'chdir' | 'creat' | 'faccessat' | 'faccessat2' | 'fchdir' | 'fstat' | 'fstat64'
-  | 'fstatfs' | 'fstatfs64' | 'getcwd' | 'getdents64' | 'lstat' | 'lstat64' | 'newfstatat'
-  | 'no_attributes' | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'readlink'
+  | 'fstatfs' | 'fstatfs64' | 'getcwd' | 'getdents' | 'getdents64' | 'lstat' | 'lstat64' | 'newfstatat'
+  | 'no_attributes' | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'openat2' | 'readlink'
   | 'readlinkat' | 'stat' | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'umask';
 
 export class FileCalls implements Readonly<Record<FileCallName, Service>> {
@@ -59,13 +69,17 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   // --------------------------------------------------------------------------------------- opening
 
   private openAt(from: number, address: Address, flags: bigint, mode: bigint): Answer {
+    const creates = (Number(BigInt.asUintN(32, flags)) & O.CREAT) !== 0;
+    const found = creates ? this.pathOfFile(from, address) : this.paths.pathAt(from, address);
+    if (typeof found === 'string') return found;
+    return found.path === '' ? 'ENOENT' : this.openPath(found.path, flags, mode);
+  }
+
+  private openPath(path: string, flags: bigint, mode: bigint): Answer {
     const { context } = this;
     const { openFlags } = context.model;
     const wanted = Number(BigInt.asUintN(32, flags));
-    const found = (wanted & O.CREAT) === 0 ? this.paths.pathAt(from, address) : this.pathOfFile(from, address);
-    if (typeof found === 'string') return found;
-    if (found.path === '') return 'ENOENT';
-    const place = this.paths.placeOf(found.path, true);
+    const place = this.paths.placeOf(path, true);
     if (typeof place === 'string') return place;
     if (!context.descriptors.hasRoom(1)) return 'EMFILE';
     const isDirectory = (flags & openFlags.directory) !== 0n;
@@ -240,6 +254,18 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     return this.openAt(int(arg(args, 0)), arg(args, 1), arg(args, 2), arg(args, 3));
   }
 
+  /** As `openat`, on a way that is kept to. */
+  openat2(args: Arguments): Answer {
+    const how = howAt(this.context, arg(args, 2), arg(args, 3));
+    if (typeof how === 'string') return how;
+    const { flags, mode, resolve } = how;
+    const [from, address] = [int(arg(args, 0)), arg(args, 1)];
+    if (resolve === 0) return this.openAt(from, address, flags, mode);
+    const follow = (flags & this.context.model.openFlags.noFollow) === 0n;
+    const found = keptPath(this.context, this.paths, { from, address, resolve, follow });
+    return typeof found === 'string' ? found : this.openPath(found.path, flags, mode);
+  }
+
   creat(args: Arguments): Answer {
     return this.openAt(AT_FDCWD, arg(args, 0), BigInt(O.CREAT | O.WRONLY | O.TRUNC), arg(args, 1));
   }
@@ -360,6 +386,19 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   }
 
   getdents64(args: Arguments): Answer {
+    return this.entries(args, (name, kind, inode, next) =>
+      directoryEntry(name, kind, inode, next, this.context.endian),
+    );
+  }
+
+  getdents(args: Arguments): Answer {
+    return this.entries(args, (name, kind, inode, next) => shortDirectoryEntry(name, kind, inode, next, this.context));
+  }
+
+  private entries(
+    args: Arguments,
+    entryOf: (name: Uint8Array, kind: NodeStatus['kind'], inode: number, next: number) => Uint8Array,
+  ): Answer {
     const { context } = this;
     const description = context.descriptors.get(int(arg(args, 0)));
     if (!description) return 'EBADF';
@@ -380,8 +419,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
       const inside = position < 2 ? description.path : joinPath(description.path, name);
       const status = this.paths.status(inside, false);
       if (typeof status === 'string') continue;
-      const bytes = this.encoder.encode(name);
-      const entry = directoryEntry(bytes, status.kind, status.inode, position + 1, context.endian);
+      const entry = entryOf(this.encoder.encode(name), status.kind, status.inode, position + 1);
       if (pieces.length + entry.length > room) {
         if (pieces.length === 0) return 'EINVAL';
         break;

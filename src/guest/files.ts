@@ -288,6 +288,27 @@ export function directoryEntry(
   return bytes;
 }
 
+/**
+ * One entry of `getdents`, of words of a target: the kind of the file stands behind the name.
+ * Source: Linux, getdents(2).
+ */
+export function shortDirectoryEntry(
+  name: Uint8Array,
+  kind: NodeStatus['kind'],
+  inode: number,
+  next: number,
+  { endian, wordBytes }: { readonly endian: Endian; readonly wordBytes: 4 | 8 },
+): Uint8Array {
+  const at = 2 * wordBytes;
+  const bytes = new Uint8Array(alignUp(at + 2 + name.length + 2, wordBytes));
+  putNumber(bytes, 0, wordBytes, inode, endian);
+  putNumber(bytes, wordBytes, wordBytes, next, endian);
+  putNumber(bytes, at, 2, bytes.length, endian);
+  bytes.set(name, at + 2);
+  bytes[bytes.length - 1] = DT[kind];
+  return bytes;
+}
+
 /** The directory that a path without `..` is in. */
 export const parentPath = (path: string): string => path.replace(/\/[^/]*$/, '') || '/';
 /** The last name of a path. */

@@ -113,7 +113,7 @@ export class GuestPaths {
   }
 
   /** The directory that a relative path is meant from. */
-  private baseOf(from: number): { readonly path: string } | Errno {
+  baseOf(from: number): { readonly path: string } | Errno {
     if (from === AT_FDCWD) return this.isGone ? 'ENOENT' : { path: this.directory };
     const base = this.context.descriptors.get(from);
     if (!base) return 'EBADF';

@@ -46,7 +46,10 @@ import type { ProcSubject } from './proc.js';
 import { ProcessCalls, type ProcessCallName } from './process-calls.js';
 import { isOrphaned } from './halt.js';
 import { FIRST_STANDING, type Identity, type KnownProcess, type ProcessWorld, type ProgramFacts, type Standing, USER } from './processes.js'; // prettier-ignore
+import { ForeignMemoryCalls, type ForeignMemoryCallName } from './foreign-memory-calls.js';
+import { PriorityCalls, type PriorityCallName } from './priority-calls.js';
 import { RightsCalls, type RightsCallName } from './rights-calls.js';
+import { SharingCalls, type SharingCallName } from './sharing-calls.js';
 import type { Task } from './scheduler.js';
 import type { SharedMemory } from './shared-memory.js';
 import { SemaphoreCalls, type SemaphoreCallName } from './semaphore-calls.js';
@@ -96,7 +99,8 @@ export interface GuestOptions {
 /** The names of calls that have a handler: all that `calls.ts` serves, or `Guest` has no type. */
 type HandledName =
   | ThreadCallName | MemoryCallName | FileCallName | ChangeCallName | DescriptorCallName | LockCallName | EventCallName | ProcessCallName | SignalCallName
-  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName | BatchCallName | IpcCallName | SemaphoreCallName | OptionCallName | SpecialCallName | SpliceCallName | WatchCallName; // prettier-ignore
+  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName | BatchCallName | IpcCallName | SemaphoreCallName | OptionCallName | SpecialCallName | SpliceCallName | WatchCallName
+  | PriorityCallName | SharingCallName | ForeignMemoryCallName; // prettier-ignore
 
 /**
  * Handlers are methods rather than closures in one function: V8 compiles each when it is called
@@ -214,6 +218,9 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       this.times,
       new FactCalls(this),
       new RightsCalls(this),
+      new PriorityCalls(this),
+      new SharingCalls(this, this.paths),
+      new ForeignMemoryCalls(this),
     ];
   }
 

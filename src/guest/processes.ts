@@ -24,6 +24,12 @@ import type { Thread } from './thread.js';
 /** User and group of every process. */
 export const USER = 1000n;
 
+/**
+ * The parent of processes whose own has ended, and of the first: one of another user, which is
+ * known by its number and by what every new process has.
+ */
+export const INIT = 1;
+
 /** A process that has ended and was not waited for. */
 export interface Zombie extends Relative {
   readonly ending: Ending;
@@ -58,6 +64,10 @@ export interface Standing {
   timerSlack: bigint | null;
   /** PR_SET_PDEATHSIG; 0: none. A new process has none. */
   deathSignal: number;
+  /** How soon its files are served: class and level, as `ioprio_get` tells them. */
+  diskPriority: number;
+  /** What `personality` set. */
+  personality: bigint;
 }
 
 export const FIRST_STANDING: Standing = {
@@ -69,6 +79,8 @@ export const FIRST_STANDING: Standing = {
   hasNoHugePages: false,
   timerSlack: null,
   deathSignal: 0,
+  diskPriority: 0,
+  personality: 0n,
 };
 
 /** What a process executes, for `/proc/self`. */
@@ -172,4 +184,10 @@ export interface ProcessWorld {
   tellParent(of: KnownProcess, change: ChildChange): void;
   whenDone(birth: () => void): void;
   giveWay(): void;
+}
+
+/** A process of the run by its id, or by that of one of the caller's threads; 0: the caller. */
+export function processWith(context: KnownProcess, id: number): KnownProcess | null {
+  if (id === 0 || context.signals.find(id)) return context;
+  return context.world.guests.find((each) => each.identity.id === id) ?? null;
 }

@@ -10,7 +10,7 @@ import { type Answer, arg, type Arguments, int, type Service, storeOr } from './
 import type { Errno } from './errno.js';
 import { putNumber } from './files.js';
 import { deadlineOf } from './guest-times.js';
-import type { KnownProcess } from './processes.js';
+import { INIT, type KnownProcess } from './processes.js';
 import { bit, type Sent, SIGNALS } from './signals.js';
 import type { Thread } from './thread.js';
 
@@ -72,6 +72,7 @@ export class SignalCalls implements Readonly<Record<SignalCallName, Service>> {
       return each.identity.group === (id === 0 ? identity.group : -id);
     };
     if (id > 0 && world.isZombie(id)) return signal < 0 || signal > SIGNALS ? 'EINVAL' : 0n;
+    if (id === INIT) return signal < 0 || signal > SIGNALS ? 'EINVAL' : 'EPERM';
     return this.toProcesses(world.guests.filter(isWanted), signal, this.context.signals.ownInfo(signal, SI_USER));
   }
 

@@ -30,7 +30,7 @@ const THREADS_MOST = 1024;
 const SIGCHLD = 17;
 
 export type ThreadCallName =
-  | 'clone' | 'clone3' | 'exit' | 'fork' | 'futex' | 'get_robust_list' | 'gettid' | 'rseq' | 'sched_getaffinity' | 'sched_yield' | 'set_robust_list'
+  | 'clone' | 'clone3' | 'exit' | 'fork' | 'futex' | 'get_robust_list' | 'gettid' | 'rseq' | 'sched_yield' | 'set_robust_list'
   | 'set_tid_address' | 'vfork'; // prettier-ignore
 
 export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
@@ -328,15 +328,6 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
   sched_yield(): Answer {
     this.context.world.giveWay();
     return 0n;
-  }
-
-  sched_getaffinity(args: Arguments): Answer {
-    const { context } = this;
-    const size = BigInt(context.wordBytes);
-    const [id, room] = [int(arg(args, 0)), BigInt.asUintN(32, arg(args, 1))];
-    if (room < size || room % size !== 0n) return 'EINVAL';
-    if (id !== 0 && !context.signals.find(id)) return 'ESRCH';
-    return storeOr(context.storeNumbers(arg(args, 2), [1n]), size);
   }
 
   futex(args: Arguments, words: 4 | 8): Answer {

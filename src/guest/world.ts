@@ -23,7 +23,14 @@ import { Terminals } from './terminals.js';
 import { Scheduler, type Slices, type Tasks } from './scheduler.js';
 import { Guest, type GuestInput, type GuestOutput, PID } from './guest.js';
 import { type ChildChange, type Ending, isOrphaned, SIGCONT } from './halt.js';
-import type { ForkRequest, Identity, ProcessWorld, ProgramFacts, Zombie } from './processes.js';
+import {
+  type ForkRequest,
+  type Identity,
+  INIT,
+  type ProcessWorld,
+  type ProgramFacts,
+  type Zombie,
+} from './processes.js';
 import type { Deviation, StopReason } from '../emulator/stops.js';
 import type { Abi } from '../machine/abi.js';
 import { CODE, type Raised } from '../machine/signals.js';
@@ -32,8 +39,6 @@ import type { TrapKind } from '../machine/ir.js';
 import { GENERIC_TERMINAL } from '../machine/terminals.js';
 import type { Endian } from '../units.js';
 
-/** The parent of processes whose own has ended. */
-const INIT = 1;
 /** Codes of `siginfo` about a child. Source: Linux asm-generic/siginfo.h. */
 const CLD = { exit: 1, signal: 2, stopped: 5, continued: 6 } as const;
 /** Most processes, those included that have ended and were not waited for. */

@@ -61,6 +61,9 @@ export const CONDITIONS = {
   resident: 'pages of memory: each is told to be there',
   'process-codes': 'codes beside those of names, core dumps and rights: EINVAL',
   'thread-limit': 'more than 1024 threads: EAGAIN',
+  unshared: 'CLONE_FS, CLONE_FILES, CLONE_SYSVSEM of a process with several threads: EINVAL',
+  personality: 'personalities beside PER_LINUX: told, and without effect',
+  'foreign-memory': 'memory that is mapped as shared: it may show what it held before',
   'input-ready': 'standard input: always ready, whether something is there or not',
 } as const;
 
@@ -68,7 +71,8 @@ export type Condition = keyof typeof CONDITIONS;
 
 /** The handlers: methods of `Guest` and of the classes beside it. */
 export type ServiceName =
-  | 'absent' | 'accept' | 'accept4' | 'access' | 'alarm' | 'arch_prctl' | 'bind' | 'brk' | 'capget'
+  | 'absent' | 'chroot' | 'interrupted' | 'ioprio_get' | 'ioprio_set' | 'mount' | 'personality'
+  | 'process_vm_readv' | 'process_vm_writev' | 'setns' | 'umount' | 'umount2' | 'unshare' | 'accept' | 'accept4' | 'access' | 'alarm' | 'arch_prctl' | 'bind' | 'brk' | 'capget'
   | 'capset' | 'chdir' | 'chmod' | 'chown' | 'clock_getres' | 'clock_gettime' | 'clock_settime'
   | 'clock_nanosleep' | 'clone' | 'clone3' | 'close' | 'close_range' | 'connect' | 'copy_file_range'
   | 'creat' | 'dup' | 'dup2' | 'dup3' | 'epoll_create' | 'epoll_create1' | 'epoll_ctl'
@@ -76,7 +80,7 @@ export type ServiceName =
   | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise' | 'fallocate' | 'fchdir'
   | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'fcntl' | 'flock' | 'flush_icache' | 'fork'
   | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64' | 'fsync' | 'ftruncate' | 'ftruncate64' | 'futex'
-  | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents64' | 'getgroups' | 'getitimer'
+  | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents' | 'getdents64' | 'getgroups' | 'getitimer'
   | 'getpeername' | 'getpgid' | 'getpgrp' | 'getpid' | 'getppid' | 'getpriority' | 'getrandom'
   | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'getsockname' | 'getsockopt' | 'gettid'
   | 'gettimeofday' | 'getuid' | 'inotify_add_watch' | 'inotify_init' | 'inotify_init1'
@@ -85,7 +89,7 @@ export type ServiceName =
   | 'mkdir' | 'mkdirat' | 'mknod' | 'mknodat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2'
   | 'mprotect' | 'mremap' | 'msgctl' | 'msgget' | 'msgrcv' | 'msgsnd' | 'msync' | 'munlock'
   | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes'
-  | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'pause' | 'pidfd_getfd'
+  | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'openat2' | 'pause' | 'pidfd_getfd'
   | 'pidfd_open' | 'pidfd_send_signal' | 'pipe' | 'pipe2' | 'poll' | 'ppoll' | 'prctl'
   | 'privileged' | 'pread64' | 'preadv' | 'preadv2' | 'prlimit64' | 'pselect6' | 'pwrite64'
   | 'pwritev' | 'pwritev2' | 'read' | 'readahead' | 'readlink' | 'readlinkat' | 'readv' | 'recv'
@@ -129,6 +133,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   writev: row('writev', 'partial', 'queues', 'netlink'),
   open: row('open', 'read-only', 'path-descriptor'),
   openat: row('openat', 'read-only', 'path-descriptor'),
+  openat2: row('openat2', 'read-only', 'path-descriptor'),
   close: row('close'),
   lseek: row('lseek', 'holes'),
   _llseek: row('llseek', 'holes'),
@@ -146,6 +151,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   faccessat2: row('faccessat2', 'read-only'),
   readlink: row('readlink'),
   readlinkat: row('readlinkat'),
+  getdents: row('getdents'),
   getdents64: row('getdents64'),
   getcwd: row('getcwd'),
   fcntl: row('fcntl', 'descriptor-commands', 'non-blocking'),
@@ -267,6 +273,41 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   landlock_create_ruleset: row('absent', 'left-out'),
   landlock_add_rule: row('absent', 'left-out'),
   landlock_restrict_self: row('absent', 'left-out'),
+  // Keys of the kernel, files by handles and on quota, marks on whole file systems, what measures
+  // or extends a kernel, memory that is hidden, moved or faulted by programs, ports, other
+  // processors.
+  kexec_file_load: row('absent', 'left-out'),
+  add_key: row('absent', 'left-out'),
+  keyctl: row('absent', 'left-out'),
+  request_key: row('absent', 'left-out'),
+  bpf: row('absent', 'left-out'),
+  fanotify_init: row('absent', 'left-out'),
+  fanotify_mark: row('absent', 'left-out'),
+  userfaultfd: row('absent', 'left-out'),
+  kcmp: row('absent', 'left-out'),
+  memfd_secret: row('absent', 'left-out'),
+  modify_ldt: row('absent', 'left-out'),
+  perf_event_open: row('absent', 'left-out'),
+  quotactl: row('absent', 'left-out'),
+  quotactl_fd: row('absent', 'left-out'),
+  migrate_pages: row('absent', 'left-out'),
+  move_pages: row('absent', 'left-out'),
+  set_mempolicy_home_node: row('absent', 'left-out'),
+  name_to_handle_at: row('absent', 'left-out'),
+  open_by_handle_at: row('absent', 'left-out'),
+  lookup_dcookie: row('absent', 'left-out'),
+  sysfs: row('absent', 'left-out'),
+  uselib: row('absent', 'left-out'),
+  spu_create: row('absent', 'left-out'),
+  spu_run: row('absent', 'left-out'),
+  subpage_prot: row('absent', 'left-out'),
+  process_madvise: row('absent', 'left-out'),
+  ioperm: row('absent', 'left-out'),
+  iopl: row('absent', 'left-out'),
+  rtas: row('absent', 'left-out'),
+  pciconfig_read: row('absent', 'left-out'),
+  pciconfig_write: row('absent', 'left-out'),
+  pciconfig_iobase: row('absent', 'left-out'),
   shmget: row('shmget'),
   shmat: row('shmat', 'limits', 'shared-twice'),
   shmdt: row('shmdt'),
@@ -324,6 +365,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   mremap: row('mremap', 'limits', 'remapping'),
   msync: row('msync'),
   mincore: row('mincore', 'resident'),
+  process_vm_readv: row('process_vm_readv', 'foreign-memory'),
+  process_vm_writev: row('process_vm_writev', 'foreign-memory'),
   mlock: row('mlock'),
   mlock2: row('mlock2'),
   mlockall: row('mlockall'),
@@ -367,11 +410,26 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   getpriority: row('getpriority'),
   setpriority: row('setpriority'),
   nice: row('nice'),
+  ioprio_get: row('ioprio_get'),
+  ioprio_set: row('ioprio_set'),
+  personality: row('personality', 'personality'),
+  unshare: row('unshare', 'unshared'),
+  setns: row('setns'),
+  chroot: row('chroot'),
+  mount: row('mount'),
+  umount: row('umount'),
+  umount2: row('umount2'),
+  syslog: row('privileged'),
+  restart_syscall: row('interrupted'),
   acct: row('privileged'),
   delete_module: row('privileged'),
   finit_module: row('privileged'),
   init_module: row('privileged'),
   kexec_load: row('privileged'),
+  fsopen: row('privileged'),
+  fsmount: row('privileged'),
+  fspick: row('privileged'),
+  move_mount: row('privileged'),
   pivot_root: row('privileged'),
   reboot: row('privileged'),
   setdomainname: row('privileged'),
