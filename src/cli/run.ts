@@ -10,6 +10,7 @@ import { limitExceeded } from '../limits/index.js';
 import { visibleJson, visibleLine } from '../visible.js';
 import { filesBelow, pathInTree } from '../output/guest-files.js';
 import { overlayOf } from '../output/guest-overlay.js';
+import { withMemoryFolder } from '../output/memory-folder.js';
 import { writeOutputs } from '../output/commit.js';
 import { openOutput, type OutputStream } from '../output/stream.js';
 import { jsonSchema, type Json } from '../report/json.js';
@@ -142,7 +143,7 @@ function treeOf({ root, write, chdir, compare }: RunArguments): FileSystem | und
     return undefined;
   }
   const tree = filesBelow(root);
-  return write === undefined ? tree : overlayOf(tree, write, commandLimits().output);
+  return write === undefined ? tree : overlayOf(withMemoryFolder(tree), write, commandLimits().output);
 }
 
 /**

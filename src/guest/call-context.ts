@@ -16,6 +16,7 @@ import type { Network } from './network.js';
 import type { SyscallResult } from '../emulator/stops.js';
 import type { AccessKind } from '../emulator/memory.js';
 import type { ProcSubject } from './proc.js';
+import type { ProcSystem } from './proc-system.js';
 import type { SharedMemory } from './shared-memory.js';
 import type { Signals } from './signals.js';
 import type { Terminals } from './terminals.js';
@@ -79,6 +80,8 @@ export interface CallContext {
   /** What `/proc` tells of the process, or of another by its id; null: there is none. */
   procSubject(): ProcSubject;
   procSubjectOf(id: number): ProcSubject | null;
+  /** What `/proc` tells of the system. */
+  procSystem(): ProcSystem;
   /** What is at a path, seen from the current directory. */
   statusOfPath(path: string): NodeStatus | Errno;
   /** Number of the next pipe, socket or other thing without a name. */

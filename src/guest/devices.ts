@@ -65,6 +65,11 @@ function isDevice(name: string): name is DeviceName {
   return Object.hasOwn(NUMBERS, name);
 }
 
+/** What there is below `/dev` whatever the tree is. */
+export const DEVICE_NAMES: readonly string[] = [
+  ...Object.keys(NUMBERS), 'fd', 'ptmx', 'pts', 'stderr', 'stdin', 'stdout', 'tty',
+]; // prettier-ignore
+
 /** The device of a path; null: there is none. */
 export function deviceAt(
   path: string,

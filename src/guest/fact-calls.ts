@@ -6,6 +6,7 @@
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
 import { putNumber } from './files.js';
 import { NANOSECONDS } from './guest-times.js';
+import { FREE_BYTES, MEMORY_BYTES, NODE_NAME, RELEASE, VERSION } from './proc-system.js';
 import { type KnownProcess, USER } from './processes.js';
 
 // prettier-ignore
@@ -21,8 +22,6 @@ const OTHER_CODES: ReadonlySet<number> = new Set([
   0x1011, 0x1012, 0x1021, 0x1022, 0x1023, 0x1024, 0x1025, 0x2001, 0x2002, 0x2003,
 ]); // prettier-ignore
 
-/** Bytes of memory that the machine says it has. */
-const MEMORY_BYTES = 0x4000_0000n;
 /** Longest piece that `getrandom` gives at once. */
 const RANDOM_MAX = 0x1ff_ffffn;
 
@@ -52,7 +51,7 @@ export class FactCalls implements Readonly<Record<FactCallName, Service>> {
   sysinfo(args: Arguments): Answer {
     const word = this.context.wordBytes;
     const seconds = this.context.machine.time / NANOSECONDS;
-    const memory = [MEMORY_BYTES, MEMORY_BYTES / 2n, 0n, 0n, 0n, 0n];
+    const memory = [MEMORY_BYTES, FREE_BYTES, 0n, 0n, 0n, 0n];
     const bytes = new Uint8Array(word === 8 ? 112 : 64);
     [seconds, 0n, 0n, 0n, ...memory].forEach((value, i) => {
       putNumber(bytes, i * word, word, value, this.context.endian);
@@ -70,7 +69,7 @@ export class FactCalls implements Readonly<Record<FactCallName, Service>> {
   uname(args: Arguments): Answer {
     const FIELD_BYTES = 65;
     const bytes = new Uint8Array(6 * FIELD_BYTES);
-    ['Linux', 'elftrace', '6.1.0', '#1', this.context.model.machineName, '(none)'].forEach((text, i) => {
+    ['Linux', NODE_NAME, RELEASE, VERSION, this.context.model.machineName, '(none)'].forEach((text, i) => {
       bytes.set(this.encoder.encode(text), i * FIELD_BYTES);
     });
     return storeOr(this.context.store(arg(args, 0), bytes));

@@ -6,6 +6,7 @@
  */
 import { type Answer, arg, type Arguments, type CallContext, int, type Service, storeOr } from './call-context.js';
 import type { Channel } from './channels.js';
+import { DEVICE_NAMES } from './devices.js';
 import type { Errno } from './errno.js';
 import {
   CHANGEABLE,
@@ -37,7 +38,7 @@ import {
 import { howAt, keptPath } from './kept-ways.js';
 import { nodeStatus } from './network.js';
 import { PipeEnd } from './pipes.js';
-import { procStatus } from './proc.js';
+import { procStatus } from './proc-files.js';
 import type { StatLayout } from '../machine/emulation.js';
 import type { Address } from '../units.js';
 
@@ -436,8 +437,9 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const place = this.paths.placeOf(path, true);
     if (typeof place === 'string') return place;
     if (place.kind === 'tree') {
-      const names = this.context.files.list(place.path);
       const { network, files } = this.context;
+      const listed = files.list(place.path);
+      const names = place.path === '/dev' && typeof listed !== 'string' ? [...new Set([...listed, ...DEVICE_NAMES])] : listed; // prettier-ignore
       if (typeof names === 'string' || !network.hasNodes) return names;
       const real = files.realPath?.(place.path) ?? place;
       return typeof real === 'string' ? names : [...names, ...network.nodesIn(real.path)];
@@ -462,7 +464,9 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const real = this.context.files.realPath(path);
     const place = this.paths.placeOf(path, true);
     const isInTree = typeof place !== 'string' && place.kind === 'tree';
-    this.paths.enter(typeof real === 'object' ? real.path : withoutParents(path), isInTree ? status : null);
+    const isProc = typeof place !== 'string' && place.kind === 'proc';
+    const whole = typeof real === 'object' ? real.path : withoutParents(path);
+    this.paths.enter(isProc ? place.path : whole, isInTree ? status : null);
     return 0n;
   }
 

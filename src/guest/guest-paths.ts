@@ -7,13 +7,15 @@
 import type { Address } from '../units.js';
 import type { CallContext } from './call-context.js';
 import { DirectoryDescription, PlaceDescription } from './descriptions.js';
-import { deviceAt } from './devices.js';
+import { DEVICE_NAMES, deviceAt } from './devices.js';
 import type { Errno } from './errno.js';
 import { type FileChanges, type FileStatus, joinPath, lastName, type NodeStatus, parentPath } from './files.js';
 import type { OpenName } from './open-names.js';
 import { nodeStatus, type TreeNode } from './network.js';
 import { FOLDER as TERMINALS, type TerminalPlace } from './terminals.js';
-import { processOf, type ProcFile, procFileAt, procStatus } from './proc.js';
+import { processOf, procFileAt } from './proc.js';
+import { listFile, type ProcFile, procStatus } from './proc-files.js';
+import { systemFileAt } from './proc-system.js';
 
 const PATH_MAX = 4096;
 /** Links of `/proc` that are followed one behind the other. */
@@ -43,8 +45,8 @@ export function withoutParents(path: string): string {
 }
 
 /** Where a link of `/proc` leads; null: it is none, or leads to what is open itself. */
-function nextPlace(file: ProcFile): string | null {
-  if (file.kind === 'link') return file.text;
+function nextPlace(file: ProcFile, path: string): string | null {
+  if (file.kind === 'link') return joinPath(parentPath(path), file.text);
   const place = file.kind === 'descriptor' && file.description instanceof PlaceDescription ? file.description : null;
   return place && !place.isGone ? place.path : null;
 }
@@ -161,15 +163,30 @@ export class GuestPaths {
         const names = [...terminals.numbers.map(String), 'ptmx'];
         return { kind: 'proc', path: plain, file: { kind: 'list', names } };
       }
-      const id = plain.startsWith('/proc/') ? processOf(plain) : null;
-      const subject = id === null ? this.context.procSubject() : this.context.procSubjectOf(id);
-      const file = subject && procFileAt(plain, subject);
+      const file = this.procFile(plain);
+      if (typeof file === 'string') return file;
       if (!file) return this.nodeAt(at) ?? { kind: 'tree', path: at };
-      const next = follow ? nextPlace(file) : null;
+      const next = follow ? nextPlace(file, plain) : null;
       if (next === null) return { kind: 'proc', path: plain, file };
       at = next;
     }
     return 'ELOOP';
+  }
+
+  /**
+   * The file of `/proc` that a path leads to, or the folder of devices where the tree has none; an
+   * error: no process has that number.
+   */
+  private procFile(path: string): ProcFile | Errno | null {
+    const { context } = this;
+    if (path === '/dev') return context.files.status(path, true) === 'ENOENT' ? listFile(DEVICE_NAMES) : null;
+    if (!/^\/(proc(?=\/|$)|dev\/|sys\/devices\/)/.test(path)) return null;
+    const id = processOf(path);
+    const subject = id === null ? context.procSubject() : context.procSubjectOf(id);
+    if (!subject) return 'ENOENT';
+    const system = context.procSystem();
+    const file = (id === null ? systemFileAt(path, system) : null) ?? procFileAt(path, subject, system);
+    return file ?? (id === null ? null : 'ENOENT');
   }
 
   /** The socket or pipe that a path leads to; null: there is none. */

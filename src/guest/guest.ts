@@ -43,12 +43,13 @@ import type { Network } from './network.js';
 import type { Terminals } from './terminals.js';
 import { OptionCalls, type OptionCallName } from './option-calls.js';
 import type { ProcSubject } from './proc.js';
+import type { ProcSystem } from './proc-system.js';
 import { ProcessCalls, type ProcessCallName } from './process-calls.js';
 import { isOrphaned } from './halt.js';
 import { FIRST_STANDING, type Identity, type KnownProcess, type ProcessWorld, type ProgramFacts, type Standing, USER } from './processes.js'; // prettier-ignore
 import { ForeignMemoryCalls, type ForeignMemoryCallName } from './foreign-memory-calls.js';
 import { PriorityCalls, type PriorityCallName } from './priority-calls.js';
-import { RightsCalls, type RightsCallName } from './rights-calls.js';
+import { limitOf, RightsCalls, type RightsCallName } from './rights-calls.js';
 import { SharingCalls, type SharingCallName } from './sharing-calls.js';
 import type { Task } from './scheduler.js';
 import type { SharedMemory } from './shared-memory.js';
@@ -385,10 +386,30 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       auxiliary: program.auxiliary,
       threads: signals.threads.map((each) => each.id),
       windows: this.memory.windows,
+      blocked: signals.thread.blocked,
+      ...signals.dispositions,
+      umask: this.paths.mask,
+      nice: this.standing.nice,
+      instructions: BigInt(this.machine.totalInstructions),
+      limits: (resource) => limitOf(this.standing, resource),
       stackTop: this.model.stackTop,
       cwd: `${this.paths.directory}${this.paths.isGone ? ' (deleted)' : ''}`,
       real: (path) => this.realPath(path),
       mappedAt: (address) => space.mappedAt(address),
+    };
+  }
+
+  procSystem(): ProcSystem {
+    const { world, identity, signals } = this;
+    return {
+      time: world.time,
+      used: BigInt(world.instructions),
+      date: world.date,
+      processes: world.guests.map((each) => each.identity.id).sort((a, b) => a - b),
+      caller: { process: identity.id, thread: signals.thread.id },
+      last: world.lastId,
+      isWritable: world.files.changes !== undefined,
+      randomBytes: (size) => this.randomBytes(size),
     };
   }
 

@@ -129,6 +129,8 @@ class Way {
     if (place.kind === 'tree') return this.context.files.readLink(path);
     if (place.kind !== 'proc') return 'EINVAL';
     const { file } = place;
+    // Of the caller's own folder: names as others are.
+    if (file.kind === 'link' && !file.text.startsWith('/')) return file;
     const isLink = file.kind === 'link' || file.kind === 'descriptor';
     // What such a link leads to is no way of names.
     const jumps = RESOLVE.NO_MAGICLINKS | RESOLVE.NO_SYMLINKS;

@@ -6,7 +6,8 @@
  */
 import { SHARED_NAME } from './address-space.js';
 import type { Description } from './descriptions.js';
-import type { FileStatus } from './files.js';
+import { linkFile, listFile, type ProcFile, textFile } from './proc-files.js';
+import { mountinfo, mounts, type ProcSystem } from './proc-system.js';
 import type { Window } from '../emulator/memory.js';
 
 const STATES = { R: 'R (running)', S: 'S (sleeping)', T: 'T (stopped)' } as const;
@@ -31,6 +32,17 @@ export interface ProcSubject {
   readonly auxiliary: Uint8Array;
   readonly threads: readonly number[];
   readonly windows: readonly Window[];
+  /** Sets of signals. */
+  readonly blocked: bigint;
+  readonly ignored: bigint;
+  readonly caught: bigint;
+  readonly umask: number;
+  /** -20 to 19. */
+  readonly nice: number;
+  /** Instructions that it has executed. */
+  readonly instructions: bigint;
+  /** Soft and hard limit of a resource. */
+  limits(resource: number): readonly [bigint, bigint];
   readonly stackTop: bigint;
   readonly cwd: string;
   /** The path of a file without links, as Linux tells of what is open, mapped or executed. */
@@ -40,19 +52,12 @@ export interface ProcSubject {
   readonly descriptors: { readonly numbers: readonly number[]; get(number: number): Description | undefined };
 }
 
-/** A file below `/proc`. */
-export type ProcFile =
-  | { readonly kind: 'text'; readonly bytes: Uint8Array }
-  | { readonly kind: 'list'; readonly names: readonly string[] }
-  | { readonly kind: 'link'; readonly text: string }
-  /** Opens what a descriptor leads to. */
-  | { readonly kind: 'descriptor'; readonly description: Description };
-
-const encoder = new TextEncoder();
-const text = (value: string): ProcFile => ({ kind: 'text', bytes: encoder.encode(value) });
-const strings = (values: readonly string[]): ProcFile => text(values.map((each) => `${each}\0`).join(''));
+const strings = (values: readonly string[]): ProcFile => textFile(values.map((each) => `${each}\0`).join(''));
 
 const commOf = ({ name }: ProcSubject): string => name.slice(0, 15);
+
+/** Nanoseconds, one an instruction, in which processes are counted. */
+const TICK = 10_000_000n;
 
 /** Column at which the name of a mapping begins. */
 const NAME_COLUMN = 73;
@@ -119,42 +124,101 @@ function statmOf({ windows }: ProcSubject): string {
 function statOf(subject: ProcSubject): string {
   const { id, parent, group, session, threads, windows, stackTop } = subject;
   const bytes = windows.reduce((sum, { size }) => sum + size, 0);
-  const before = [parent, group, session, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0, threads.length, 0, 0, bytes];
+  const used = subject.instructions / TICK;
+  const { nice } = subject;
+  const before = [
+    parent,
+    group,
+    session,
+    0,
+    -1,
+    0,
+    0,
+    0,
+    0,
+    0,
+    used,
+    0,
+    0,
+    0,
+    20 + nice,
+    nice,
+    threads.length,
+    0,
+    0,
+    bytes,
+  ];
   const after = [Math.ceil(bytes / 4096), '18446744073709551615', 1, 1, stackTop - 1n, 0, 0];
   const rest = Array<number>(52 - 3 - before.length - after.length).fill(0);
   return `${id} (${commOf(subject)}) ${subject.state} ${[...before, ...after, ...rest].join(' ')}\n`;
 }
 
 function statusOf(subject: ProcSubject): string {
-  const { id, parent, threads } = subject;
-  const rows: readonly (readonly [string, string])[] = [
-    ['Name', commOf(subject)],
-    ['State', STATES[subject.state]],
-    ['Tgid', String(id)],
-    ['Pid', String(id)],
-    ['PPid', String(parent)],
-    ['Uid', '1000\t1000\t1000\t1000'],
-    ['Gid', '1000\t1000\t1000\t1000'],
-    ['Threads', String(threads.length)],
-  ];
+  const { id, parent, threads, windows, blocked, ignored, caught, umask } = subject;
+  const kilobytes = (of: (window: Window) => boolean): string => {
+    const bytes = windows.filter(of).reduce((sum, { size }) => sum + size, 0);
+    return `${String(Math.ceil(bytes / 1024)).padStart(8)} kB`;
+  };
+  const set = (signals: bigint): string => signals.toString(16).padStart(16, '0');
+  const size = kilobytes(() => true);
+  const resident = kilobytes(({ permission }) => permission !== 'none');
+  const none = '       0 kB';
+  const noRights = '0000000000000000';
+  const rows: readonly (readonly [string, string | number])[] = [
+    ['Name', commOf(subject)], ['Umask', umask.toString(8).padStart(4, '0')], ['State', STATES[subject.state]], ['Tgid', id], ['Ngid', 0], ['Pid', id],
+    ['PPid', parent], ['TracerPid', 0], ['Uid', '1000\t1000\t1000\t1000'], ['Gid', '1000\t1000\t1000\t1000'], ['FDSize', 64], ['Groups', '1000 '],
+    ['VmPeak', size], ['VmSize', size], ['VmLck', none], ['VmPin', none], ['VmHWM', resident], ['VmRSS', resident],
+    ['VmData', kilobytes(({ permission, name }) => permission.includes('w') && name !== 'stack' && name !== SHARED_NAME)],
+    ['VmStk', kilobytes(({ name }) => name === 'stack')],
+    ['VmExe', kilobytes(({ name, permission }) => name === 'segment' && permission.includes('x'))],
+    ['VmLib', kilobytes(({ name, permission }) => name === 'file' && permission.includes('x'))],
+    ['VmPTE', none], ['VmSwap', none], ['Threads', threads.length], ['SigPnd', noRights], ['ShdPnd', noRights], ['SigBlk', set(blocked)],
+    ['SigIgn', set(ignored)], ['SigCgt', set(caught)], ['CapInh', noRights], ['CapPrm', noRights], ['CapEff', noRights], ['CapBnd', noRights],
+    ['CapAmb', noRights], ['NoNewPrivs', 0], ['Seccomp', 0], ['Cpus_allowed', 1], ['Cpus_allowed_list', 0], ['Mems_allowed', 1], ['Mems_allowed_list', 0],
+    ['voluntary_ctxt_switches', 0], ['nonvoluntary_ctxt_switches', 0],
+  ]; // prettier-ignore
   return rows.map(([name, value]) => `${name}:\t${value}\n`).join('');
 }
 
-const FILES: Readonly<Record<string, (subject: ProcSubject) => ProcFile>> = {
+/** Names and units of limits, by number. Source: Linux fs/proc/base.c. */
+const LIMITS: readonly (readonly [name: string, unit: string])[] = [
+  ['cpu time', 'seconds'], ['file size', 'bytes'], ['data size', 'bytes'], ['stack size', 'bytes'], ['core file size', 'bytes'], ['resident set', 'bytes'],
+  ['processes', 'processes'], ['open files', 'files'], ['locked memory', 'bytes'], ['address space', 'bytes'], ['file locks', 'locks'],
+  ['pending signals', 'signals'], ['msgqueue size', 'bytes'], ['nice priority', ''], ['realtime priority', ''], ['realtime timeout', 'us'],
+]; // prettier-ignore
+
+function limitsOf(limits: ProcSubject['limits']): string {
+  const row = (name: string, soft: string, hard: string, unit: string): string =>
+    `${name.padEnd(25)} ${soft.padEnd(20)} ${hard.padEnd(20)} ${unit.padEnd(10)}\n`;
+  const shown = (value: bigint): string => (value === (1n << 64n) - 1n ? 'unlimited' : String(value));
+  const rows = LIMITS.map(([name, unit], i) => {
+    const [soft, hard] = limits(i);
+    return row(`Max ${name}`, shown(soft), shown(hard), unit);
+  });
+  return row('Limit', 'Soft Limit', 'Hard Limit', 'Units') + rows.join('');
+}
+
+const FILES: Readonly<Record<string, (subject: ProcSubject, system: ProcSystem) => ProcFile>> = {
   auxv: ({ auxiliary }) => ({ kind: 'text', bytes: auxiliary }),
   cmdline: ({ args }) => strings(args),
-  comm: (subject) => text(`${commOf(subject)}\n`),
-  cwd: ({ cwd }) => ({ kind: 'link', text: cwd }),
+  comm: (subject) => textFile(`${commOf(subject)}\n`),
+  cgroup: () => textFile('0::/\n'),
+  cwd: ({ cwd }) => linkFile(cwd),
   environ: ({ env }) => strings(env),
-  exe: ({ program, real }) => ({ kind: 'link', text: real(program.startsWith('/') ? program : `/${program}`) }),
-  fd: ({ descriptors }) => ({ kind: 'list', names: descriptors.numbers.map(String) }),
-  maps: (subject) => text(mapsOf(subject)),
-  root: () => ({ kind: 'link', text: '/' }),
-  smaps: (subject) => text(smapsOf(subject)),
-  stat: (subject) => text(statOf(subject)),
-  statm: (subject) => text(statmOf(subject)),
-  status: (subject) => text(statusOf(subject)),
-  task: ({ threads }) => ({ kind: 'list', names: threads.map(String) }),
+  exe: ({ program, real }) => linkFile(real(program.startsWith('/') ? program : `/${program}`)),
+  fd: ({ descriptors }) => listFile(descriptors.numbers.map(String)),
+  limits: ({ limits }) => textFile(limitsOf(limits)),
+  maps: (subject) => textFile(mapsOf(subject)),
+  mountinfo: (_, system) => textFile(mountinfo(system)),
+  mounts: (_, system) => textFile(mounts(system)),
+  oom_score: () => textFile('0\n'),
+  oom_score_adj: () => textFile('0\n'),
+  root: () => linkFile('/'),
+  smaps: (subject) => textFile(smapsOf(subject)),
+  stat: (subject) => textFile(statOf(subject)),
+  statm: (subject) => textFile(statmOf(subject)),
+  status: (subject) => textFile(statusOf(subject)),
+  task: ({ threads }) => listFile(threads.map(String)),
 };
 
 /** Other names of places below `/proc/self`. */
@@ -162,14 +226,14 @@ const ALIASES: Readonly<Record<string, string>> = {
   '/dev/fd': '/proc/self/fd', '/dev/stdin': '/proc/self/fd/0', '/dev/stdout': '/proc/self/fd/1', '/dev/stderr': '/proc/self/fd/2',
 }; // prettier-ignore
 
-/** The path below the folder of the process; null: it is somewhere else. */
-function ownPath(path: string, id: number): string | null {
+/** The path below the folder of the process, or of one of its threads; null: it is elsewhere. */
+function ownPath(path: string, { id, threads }: ProcSubject): string | null {
   const whole = ALIASES[path] ?? path.replace(/^\/dev\/fd\//, '/proc/self/fd/');
-  for (const folder of ['/proc/self', '/proc/thread-self', `/proc/${id}`]) {
-    if (whole === folder) return '';
-    if (whole.startsWith(`${folder}/`)) return whole.slice(folder.length + 1);
-  }
-  return null;
+  const found = /^\/proc\/(self|thread-self|\d+)(?:\/task\/(\d+))?(?:\/(.+))?$/.exec(whole);
+  if (!found) return null;
+  const [, process, thread, name = ''] = found;
+  if (/^\d/.test(process!) && Number(process) !== id) return null;
+  return thread === undefined || threads.includes(Number(thread)) ? name : null;
 }
 
 /** The process that a path below `/proc` names by its id; null: none. */
@@ -179,22 +243,14 @@ export function processOf(path: string): number | null {
 }
 
 /** The file of a path about a process; null: none of these. */
-export function procFileAt(path: string, subject: ProcSubject): ProcFile | null {
-  const own = ownPath(path, subject.id);
+export function procFileAt(path: string, subject: ProcSubject, system: ProcSystem): ProcFile | null {
+  const own = ownPath(path, subject);
   if (own === null) return null;
-  if (own === '') return { kind: 'list', names: Object.keys(FILES) };
+  if (own === '') return listFile(Object.keys(FILES));
   const number = /^fd\/(\d{1,4})$/.exec(own)?.[1];
   if (number !== undefined) {
     const description = subject.descriptors.get(Number(number));
     return description ? { kind: 'descriptor', description } : null;
   }
-  return Object.hasOwn(FILES, own) ? FILES[own]!(subject) : null;
-}
-
-/** What `stat` tells of such a file. */
-/** @param date  when the run began: nanoseconds since 1970 */
-export function procStatus(file: ProcFile, date: bigint): FileStatus {
-  const kinds = { text: 'file', list: 'directory', link: 'link', descriptor: 'link' } as const;
-  const permissions = { text: 0o444, list: 0o555, link: 0o777, descriptor: 0o700 } as const;
-  return { kind: kinds[file.kind], permissions: permissions[file.kind], sizeBytes: 0, modified: date, inode: 3 };
+  return Object.hasOwn(FILES, own) ? FILES[own]!(subject, system) : null;
 }

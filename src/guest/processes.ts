@@ -157,6 +157,8 @@ export interface ProcessWorld {
   /** There is more than one process. */
   readonly isShared: boolean;
   readonly hasBirths: boolean;
+  /** The last id that a process or thread was given. */
+  readonly lastId: number;
   nextId(): number;
   nextInode(): number;
   randomBytes(size: number): Uint8Array;
@@ -173,6 +175,8 @@ export interface ProcessWorld {
   /** What the wall clock showed when the run began: nanoseconds since 1970. */
   readonly date: bigint;
   readonly time: bigint;
+  /** That all processes have executed. */
+  readonly instructions: number;
   readonly fileMemory: FileMemory;
   hasRoom(maker: KnownProcess, isShared: boolean): boolean;
   fork(maker: KnownProcess, request: ForkRequest): KnownProcess;

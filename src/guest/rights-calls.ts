@@ -9,7 +9,7 @@ import { STACK_BYTES } from './address-space.js';
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
 import { OPEN_MAX } from './descriptions.js';
 import type { Errno } from './errno.js';
-import { type KnownProcess, processWith, USER } from './processes.js';
+import { type KnownProcess, processWith, type Standing, USER } from './processes.js';
 import type { Address } from '../units.js';
 
 // prettier-ignore
@@ -31,6 +31,14 @@ const FELT: ReadonlySet<number> = new Set([RLIMIT.CPU, RLIMIT.FSIZE, RLIMIT.DATA
 const INFINITE = (1n << 64n) - 1n;
 
 type Limit = readonly [soft: bigint, hard: bigint];
+
+/** The limits of a process. */
+export function limitOf({ limits }: Standing, resource: number): Limit {
+  const known = limits.get(resource);
+  if (known) return known;
+  if (resource === RLIMIT.FILES) return [BigInt(OPEN_MAX), BigInt(OPEN_MAX)];
+  return [resource === RLIMIT.STACK ? BigInt(STACK_BYTES) : INFINITE, INFINITE];
+}
 
 export class RightsCalls implements Readonly<Record<RightsCallName, Service>> {
   constructor(private readonly context: KnownProcess) {}
@@ -115,16 +123,9 @@ export class RightsCalls implements Readonly<Record<RightsCallName, Service>> {
     return (1n << BigInt(8 * this.context.wordBytes)) - 1n;
   }
 
-  private limitOf({ standing }: KnownProcess, resource: number): Limit {
-    const known = standing.limits.get(resource);
-    if (known) return known;
-    if (resource === RLIMIT.FILES) return [BigInt(OPEN_MAX), BigInt(OPEN_MAX)];
-    return [resource === RLIMIT.STACK ? BigInt(STACK_BYTES) : INFINITE, INFINITE];
-  }
-
   /** A hard limit may only go down, a soft one up to it. */
   private setLimit(process: KnownProcess, resource: number, [soft, hard]: Limit): Errno | null {
-    const [softNow, hardNow] = this.limitOf(process, resource);
+    const [softNow, hardNow] = limitOf(process.standing, resource);
     if (soft > hard) return 'EINVAL';
     if (hard > hardNow) return 'EPERM';
     if (FELT.has(resource) && soft < softNow) this.context.deviate('set-limit');
@@ -135,7 +136,7 @@ export class RightsCalls implements Readonly<Record<RightsCallName, Service>> {
   getrlimit(args: Arguments): Answer {
     const resource = Number(BigInt.asUintN(32, arg(args, 0)));
     if (resource >= RLIMIT.COUNT) return 'EINVAL';
-    const words = this.limitOf(this.context, resource).map((each) => (each > this.infinity ? this.infinity : each));
+    const words = limitOf(this.context.standing, resource).map((each) => (each > this.infinity ? this.infinity : each));
     return storeOr(this.context.storeNumbers(arg(args, 1), words));
   }
 
@@ -159,7 +160,7 @@ export class RightsCalls implements Readonly<Record<RightsCallName, Service>> {
     if (soft === null || hard === null) return 'EFAULT';
     const process = processWith(context, id);
     if (!process) return 'ESRCH';
-    const words = this.limitOf(process, resource);
+    const words = limitOf(process.standing, resource);
     const refusal = next === 0n ? null : this.setLimit(process, resource, [soft, hard]);
     return refusal ?? (old === 0n ? 0n : storeOr(context.storeNumbers(old, words, 8)));
   }

@@ -231,6 +231,16 @@ export class Signals {
     return handler !== 0n && handler !== SIG_IGN;
   }
 
+  /** Sets of the signals that are ignored on purpose, and of those that have handlers. */
+  get dispositions(): { readonly ignored: bigint; readonly caught: bigint } {
+    const set = (isMeant: (signal: number) => boolean): bigint =>
+      [...this.actions.keys()].filter(isMeant).reduce((sum, signal) => sum | bit(signal), 0n);
+    return {
+      ignored: set((signal) => this.action(signal).handler === SIG_IGN),
+      caught: set((signal) => this.isCaught(signal)),
+    };
+  }
+
   /** The running thread blocks it, or it is ignored. */
   holds(signal: number): boolean {
     return (this.thread.blocked & bit(signal)) !== 0n || this.isIgnored(signal);

@@ -146,7 +146,7 @@ export class World implements Tasks, ProcessWorld {
   private firstStop: StopReason | null = null;
   readonly scheduler: Scheduler;
   private readonly input: ReplayedInput;
-  private lastId = Number(PID);
+  lastId = Number(PID);
   private lastInode = 1_000_000;
   private random = 0x9e37_79b9;
   /** Instructions in machines that are gone. */

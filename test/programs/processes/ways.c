@@ -67,6 +67,9 @@ static void ways(const char *name) {
   LOOK("/file", IN_ROOT);
   LOOK("/file", BENEATH);
   LOOK("../../../../file", IN_ROOT);
+  LOOK("/proc/self/exe", NO_MAGICLINKS);
+  LOOK("/proc/self/exe", NO_SYMLINKS);
+  LOOK("/proc/self/comm", NO_XDEV);
   LOOK("file", CACHED);
   LOOK("file", 64);
   LOOK("file", BENEATH | IN_ROOT);
