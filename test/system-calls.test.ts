@@ -249,7 +249,7 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   'set-limit': [['prlimit64', 'sys(__NR_prlimit64, 0L, 3L, space, 0L);']],
   codes: [['arch_prctl', 'sys(__NR_arch_prctl, 0x1011L);']],
   'other-clocks': [
-    ['clock_gettime', 'sys(__NR_clock_gettime, -46L, space);'],
+    ['timer_create', 'sys(__NR_timer_create, -46L, 0L, space);'],
     ['clock_nanosleep', 'sys(__NR_clock_nanosleep, 2L, 0L, space, 0L);'],
   ],
   'futex-priority': [['futex', 'sys(__NR_futex, space, 6L, 0L, 0L, 0L, 0L);']],

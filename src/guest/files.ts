@@ -165,6 +165,7 @@ const MODE = {
 /** Bytes of the least and largest unit that `stat` speaks of. */
 const BLOCK_BYTES = 4096;
 const SECTOR_BYTES = 512;
+const SHORT_LINK = 60;
 
 type Fields = Readonly<Record<Exclude<StatField, TimeField>, number>> & Readonly<Record<TimeField, bigint>>;
 type TimeField = 'atime' | 'mtime' | 'ctime';
@@ -189,7 +190,8 @@ function fieldsOf(status: NodeStatus): Fields {
     rdev: special ? status.device : 0,
     size,
     blksize: BLOCK_BYTES,
-    blocks: alignUp(size, BLOCK_BYTES) / SECTOR_BYTES,
+    // The text of a short link is kept where its status is.
+    blocks: status.kind === 'link' && size < SHORT_LINK ? 0 : alignUp(size, BLOCK_BYTES) / SECTOR_BYTES,
     atime: special ? time : (status.accessed ?? time),
     mtime: time,
     ctime: special ? time : (status.changed ?? time),

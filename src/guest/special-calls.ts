@@ -4,7 +4,7 @@
  * Source: Linux, timerfd_create(2), signalfd(2), pidfd_open(2), pidfd_getfd(2), memfd_create(2).
  */
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
-import { FileDescription, O } from './descriptions.js';
+import { DirectoryDescription, FileDescription, O } from './descriptions.js';
 import type { Errno } from './errno.js';
 import { loadTime, NANOSECONDS, storeTime } from './guest-times.js';
 import { MemoryFile } from './memory-file.js';
@@ -152,12 +152,24 @@ export class SpecialCalls implements Readonly<Record<SpecialCallName, Service>> 
     return description instanceof ProcessDescription ? description : 'EBADF';
   }
 
+  /** The process whose folder below `/proc` a descriptor leads to; null: it is none. */
+  private processOfFolder(number: number): number | null {
+    const description = this.context.descriptors.get(number);
+    if (!(description instanceof DirectoryDescription)) return null;
+    const id = /^\/proc\/(\d+)$/.exec(description.path)?.[1];
+    return id === undefined ? null : Number(id);
+  }
+
   pidfd_send_signal(args: Arguments): Answer {
     if (int(arg(args, 3)) !== 0) return 'EINVAL';
-    const process = this.processAt(int(arg(args, 0)));
-    if (typeof process === 'string') return process;
-    const { id } = process;
-    if (process.hasEnded()) return this.context.world.isZombie(id) ? 0n : 'ESRCH';
+    const number = int(arg(args, 0));
+    const process = this.processAt(number);
+    // The folder of a process stands for it, too.
+    const id = typeof process === 'string' ? this.processOfFolder(number) : process.id;
+    if (id === null) return 'EBADF';
+    const { world } = this.context;
+    const isThere = world.guests.some((each) => each.identity.id === id);
+    if (!isThere || (typeof process !== 'string' && process.hasEnded())) return world.isZombie(id) ? 0n : 'ESRCH';
     const target = [BigInt(id), arg(args, 1), arg(args, 2)];
     if (arg(args, 2) === 0n) return this.signalCalls.kill(target);
     const signal = this.context.loadNumber(arg(args, 2), 4);

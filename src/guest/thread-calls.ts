@@ -132,6 +132,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
       const maker = machine.cpu;
       machine.copyRunning(thread.cpu);
       machine.switchTo(thread.cpu);
+      thread.startedAt = machine.instructions;
       this.enter(request);
       machine.switchTo(maker);
       signals.threads = [...signals.threads, thread];

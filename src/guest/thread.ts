@@ -60,6 +60,8 @@ export interface Thread {
   readonly id: number;
   /** The CPU of the machine that executes it and nothing else while it lives. */
   cpu: number;
+  /** What that CPU had executed before. */
+  startedAt: number;
   /** Signals that were sent to this thread. */
   pending: readonly Pending[];
   blocked: bigint;
@@ -88,6 +90,7 @@ export function newThread(id: number, cpu: number, blocked = 0n): Thread {
   return {
     id,
     cpu,
+    startedAt: 0,
     blocked,
     pending: [],
     stack: NO_STACK,

@@ -5,9 +5,10 @@
  * Source: Linux, clock_gettime(2), clock_nanosleep(2), getitimer(2), timer_create(2).
  */
 import type { Address } from '../units.js';
-import { type Answer, arg, type Arguments, type CallContext, int, type Service, storeOr } from './call-context.js';
+import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
 import type { Errno } from './errno.js';
 import { deadlineOf, loadTime, NANOSECONDS, storeTime } from './guest-times.js';
+import type { KnownProcess } from './processes.js';
 import { newTimer, SIGNALS } from './signals.js';
 import type { Timer } from './thread.js';
 
@@ -22,7 +23,7 @@ export type TimeCallName =
  * Linux uapi/linux/time.h.
  */
 const CLOCKS: ReadonlySet<number> = new Set([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
-const CPU_CLOCKS: ReadonlySet<number> = new Set([2, 3]);
+const [PROCESS_CLOCK, THREAD_CLOCK] = [2, 3];
 /** Those that show the date: REALTIME, coarse and waking too, and TAI, without an offset. */
 const WALL_CLOCKS: ReadonlySet<number> = new Set([0, 5, 8, 11]);
 const COARSE_CLOCKS: ReadonlySet<number> = new Set([5, 6]);
@@ -36,7 +37,7 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
   /** Number of the next timer of `timer_create`. */
   private timerCount = 0;
 
-  constructor(private readonly context: CallContext) {}
+  constructor(private readonly context: KnownProcess) {}
 
   /** Remembers the state; the function that it returns puts that back. */
   save(): () => void {
@@ -66,19 +67,39 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
   /** What the clock shows; null: there is no such clock. */
   private clock(id: number): bigint | null {
     if (id < 0) {
-      // Of a process, a thread or a device: the number, inverted, above three bits.
-      const { context } = this;
+      // Of a process, a thread or a device: the number, inverted, above three bits. There is no
+      // device of which a descriptor would be a clock.
       const number = ~(id >> 3);
-      const own = (id & 4) === 0 ? context.procSubject().id : context.signals.thread.id;
-      const isOwn = number === 0 || own === number;
-      if (isOwn && (id & 3) !== 3) return BigInt(context.machine.totalInstructions);
-      this.context.deviate('other-clocks');
-      return null;
+      if ((id & 3) === 3) return null;
+      return (id & 4) === 0 ? this.processTime(number) : this.threadTime(number);
     }
     if (!CLOCKS.has(id)) return null;
-    if (CPU_CLOCKS.has(id)) return BigInt(this.context.machine.totalInstructions);
+    if (id === PROCESS_CLOCK) return this.processTime(0);
+    if (id === THREAD_CLOCK) return this.threadTime(0);
     const now = WALL_CLOCKS.has(id) ? this.now : this.context.machine.time;
     return COARSE_CLOCKS.has(id) ? now - (now % COARSE_TICK) : now;
+  }
+
+  /** What a process has executed; 0: the running one; null: there is none with that id. */
+  private processTime(id: number): bigint | null {
+    const { world, machine } = this.context;
+    if (id === 0) return BigInt(machine.totalInstructions);
+    const zombie = world.zombies.find((each) => each.id === id);
+    if (zombie) return zombie.instructions;
+    const process = world.guests.find((each) => each.identity.id === id);
+    return process ? BigInt(process.machine.totalInstructions) : null;
+  }
+
+  /** The same of a thread of this process. */
+  private threadTime(id: number): bigint | null {
+    const { machine, signals } = this.context;
+    const thread = id === 0 ? signals.thread : signals.find(id);
+    if (!thread) return null;
+    const own = machine.cpu;
+    machine.switchTo(thread.cpu);
+    const executed = machine.instructions - thread.startedAt;
+    machine.switchTo(own);
+    return BigInt(executed);
   }
 
   clock_gettime(args: Arguments, words: 4 | 8): Answer {
@@ -139,7 +160,7 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
   clock_nanosleep(args: Arguments, words: 4 | 8): Answer {
     const id = int(arg(args, 0));
     if (this.clock(id) === null || COARSE_CLOCKS.has(id) || id === 3 || id === 4) return 'EINVAL';
-    if (CPU_CLOCKS.has(id)) {
+    if (id === PROCESS_CLOCK || id < 0) {
       this.context.deviate('other-clocks');
       return 'EINVAL';
     }
@@ -226,7 +247,12 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
     const info = sends === 0 ? null : this.context.signals.timerInfo(sends, number, value);
     timers.set(
       number,
-      newTimer(CPU_CLOCKS.has(id) ? 'cpu' : WALL_CLOCKS.has(id) ? 'wall' : 'real', sends, info, thread),
+      newTimer(
+        id === PROCESS_CLOCK || id === THREAD_CLOCK ? 'cpu' : WALL_CLOCKS.has(id) ? 'wall' : 'real',
+        sends,
+        info,
+        thread,
+      ),
     );
     this.timerCount++;
     return 0n;

@@ -1,0 +1,114 @@
+/* CPU clocks of threads and other processes, processes named by their folder below /proc, and room
+   that links take. Prints what Linux does on every machine. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define say(...) do { errno = 0; long got = (long)(__VA_ARGS__); printf("%s:%d %ld %d\n", __func__, __LINE__, got, got < 0 ? errno : 0); } while (0)
+static pid_t begin(void) { fflush(stdout); return fork(); }
+static int end(pid_t c) { int status; waitpid(c, &status, 0); return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
+static long long shows(clockid_t id) {
+  struct timespec now = {-1, 0};
+  return clock_gettime(id, &now) ? -1 : now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+static volatile int isDone, mayEnd;
+static volatile unsigned sum;
+static void spin(int times) { for (int i = 0; i < times; i++) sum += i; }
+static void *works(void *none) {
+  spin(3000000);
+  isDone = 1;
+  while (!mayEnd) usleep(1000);
+  return 0;
+}
+
+static void threads(void) {
+  pthread_t t;
+  clockid_t own, other, process;
+  long long before = shows(CLOCK_THREAD_CPUTIME_ID);
+  pthread_create(&t, 0, works, 0);
+  while (!isDone) usleep(1000);
+  say(pthread_getcpuclockid(t, &other));
+  say(pthread_getcpuclockid(pthread_self(), &own));
+  say(clock_getcpuclockid(0, &process));
+  long long mine = shows(own), its = shows(other), all = shows(process);
+  say(its > 0 && mine > 0 && all > 0);
+  say(its > (mine - before) * 3);
+  say(all >= its);
+  say(shows(CLOCK_THREAD_CPUTIME_ID) < its);
+  say(shows(CLOCK_PROCESS_CPUTIME_ID) >= all);
+  struct timespec unit;
+  say(clock_getres(other, &unit));
+  printf("%ld %ld\n", (long)unit.tv_sec, unit.tv_nsec);
+  mayEnd = 1;
+  pthread_join(t, 0);
+}
+
+static void processes(void) {
+  int p[2], q[2];
+  pipe(p), pipe(q);
+  pid_t c = begin();
+  if (c == 0) {
+    char byte;
+    spin(1000000);
+    write(p[1], "", 1);
+    read(q[0], &byte, 1);
+    _exit(4);
+  }
+  char byte;
+  read(p[0], &byte, 1);
+  clockid_t its;
+  say(clock_getcpuclockid(c, &its));
+  say(shows(its) > 0);
+  write(q[1], "", 1);
+  siginfo_t info;
+  say(waitid(P_PID, c, &info, WEXITED | WNOWAIT));
+  say(end(c));
+  say(shows(its));
+  say(clock_getcpuclockid(c, &its) == ESRCH);
+  say(shows(((~5) << 3) | 3));
+}
+
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+static void folders(void) {
+  char path[30];
+  pid_t c = begin();
+  if (c == 0) { pause(); _exit(0); }
+  snprintf(path, sizeof path, "/proc/%d", c);
+  int folder = open(path, O_RDONLY | O_DIRECTORY), elsewhere = open("/", O_RDONLY | O_DIRECTORY), self = open("/proc/self", O_RDONLY | O_DIRECTORY);
+  say(syscall(SYS_pidfd_send_signal, folder, 0, 0, 0));
+  say(syscall(SYS_pidfd_send_signal, self, 0, 0, 0));
+  say(syscall(SYS_pidfd_send_signal, elsewhere, 0, 0, 0));
+  say(syscall(SYS_pidfd_send_signal, folder, SIGTERM, 0, 0));
+  say(end(c));
+  say(syscall(SYS_pidfd_send_signal, folder, 0, 0, 0));
+}
+
+static void links(const char *dir) {
+  struct stat st;
+  char path[300], text[60];
+  memset(text, 'x', 59), text[59] = 0;
+  snprintf(path, sizeof path, "%s/short", dir);
+  symlink(text, path);
+  say(lstat(path, &st));
+  printf("%ld %ld\n", (long)st.st_size, (long)st.st_blocks);
+}
+
+int main(int argc, char **argv) {
+  threads();
+  processes();
+  folders();
+  links(argv[1]);
+  return 3;
+}
