@@ -107,6 +107,8 @@ export interface CloneRequest {
   /** 0: as in the one that makes it. */
   readonly stack: Address;
   readonly parentId: Address;
+  /** Where the number of a descriptor of the process is stored (CLONE_PIDFD). */
+  readonly descriptor: Address;
   readonly childId: Address;
   readonly tls: bigint;
   /** The signal that tells the parent of a process that it has ended. */

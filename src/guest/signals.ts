@@ -128,9 +128,14 @@ export class Signals {
     other.thread.sequences = this.thread.sequences;
   }
 
+  /** What has handlers does again what it did without. */
+  forgetHandlers(): void {
+    for (const signal of [...this.actions.keys()]) if (this.isCaught(signal)) this.actions.delete(signal);
+  }
+
   /** Another program begins: handlers are gone, what is ignored, blocked or pending stays. */
   exec(): void {
-    for (const signal of [...this.actions.keys()]) if (this.isCaught(signal)) this.actions.delete(signal);
+    this.forgetHandlers();
     this.trampolines.clear();
     this.timers.clear();
     Object.assign(this.thread, { stack: NO_STACK, robustList: 0n, sequences: null, clearAddress: 0n, savedMask: null });

@@ -8,18 +8,22 @@
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
 import type { Futexes } from './futex.js';
 import type { CloneRequest, KnownProcess } from './processes.js';
+import { ProcessDescription } from './special-descriptions.js';
 import { newThread, type Thread } from './thread.js';
+import type { Address } from '../units.js';
 import { PAGE } from '../emulator/windows.js';
 
 const CLONE = {
   VM: 0x100n, FS: 0x200n, FILES: 0x400n, SIGHAND: 0x800n, PIDFD: 0x1000n, THREAD: 0x1_0000n, SYSVSEM: 0x4_0000n, SETTLS: 0x8_0000n, VFORK: 0x4000n,
-  PARENT_SETTID: 0x10_0000n, CHILD_CLEARTID: 0x20_0000n, DETACHED: 0x40_0000n, CHILD_SETTID: 0x100_0000n,
+  PARENT_SETTID: 0x10_0000n, CHILD_CLEARTID: 0x20_0000n, DETACHED: 0x40_0000n, CHILD_SETTID: 0x100_0000n, CLEAR_SIGHAND: 0x1_0000_0000n,
 } as const; // prettier-ignore
 /** What is one for the threads of a process. */
 const SHARED = CLONE.VM | CLONE.FS | CLONE.FILES | CLONE.SIGHAND | CLONE.THREAD;
 /** What is served of threads and processes alike. */
 const SERVED =
   CLONE.VM | CLONE.SYSVSEM | CLONE.SETTLS | CLONE.PARENT_SETTID | CLONE.CHILD_CLEARTID | CLONE.DETACHED | CLONE.CHILD_SETTID; // prettier-ignore
+/** What is served of processes alone. */
+const OF_PROCESSES = CLONE.VFORK | CLONE.PIDFD | CLONE.CLEAR_SIGHAND;
 /** The signal that tells the parent of a process, in the flags of `clone`. */
 const CSIGNAL = 0xffn;
 /** Least size of `struct clone_args`, and how much of it is known. */
@@ -28,6 +32,7 @@ const CLONE_ARGS_BYTES = 88;
 /** Most threads of a process. */
 const THREADS_MOST = 1024;
 const SIGCHLD = 17;
+const PLAIN = { stack: 0n, parentId: 0n, descriptor: 0n, childId: 0n, tls: 0n, exitSignal: SIGCHLD } as const;
 
 export type ThreadCallName =
   | 'clone' | 'clone3' | 'exit' | 'fork' | 'futex' | 'get_robust_list' | 'gettid' | 'rseq' | 'sched_yield' | 'set_robust_list'
@@ -64,10 +69,13 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
       exitSignal: Number(flags & CSIGNAL),
       stack: arg(args, 1),
       parentId: arg(args, 2),
+      descriptor: arg(args, 2),
       tls: arg(args, cloneTls),
       childId: arg(args, 7 - cloneTls),
     };
-    return this.make(request);
+    // Both are stored at one place.
+    const both = CLONE.PIDFD | CLONE.PARENT_SETTID;
+    return (flags & both) === both ? 'EINVAL' : this.make(request);
   }
 
   /** `struct clone_args`: words of 8 bytes on all targets. */
@@ -92,6 +100,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
     return this.make({
       flags: word(0),
       exitSignal: Number(exitSignal),
+      descriptor: word(1),
       childId: word(2),
       parentId: word(3),
       stack: stack + stackBytes,
@@ -104,8 +113,9 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
     const { flags } = request;
     const has = (flag: bigint): boolean => (flags & flag) !== 0n;
     if (has(CLONE.THREAD) && !has(CLONE.SIGHAND)) return 'EINVAL';
-    if (has(CLONE.SIGHAND) && !has(CLONE.VM)) return 'EINVAL';
-    const served = has(CLONE.THREAD) ? SHARED | SERVED : SERVED | CLONE.VFORK;
+    if (has(CLONE.SIGHAND) && (!has(CLONE.VM) || has(CLONE.CLEAR_SIGHAND))) return 'EINVAL';
+    if (has(CLONE.PIDFD) && (has(CLONE.THREAD) || has(CLONE.DETACHED))) return 'EINVAL';
+    const served = has(CLONE.THREAD) ? SHARED | SERVED : SERVED | OF_PROCESSES;
     if ((has(CLONE.THREAD) && (flags & SHARED) !== SHARED) || (flags & ~served) !== 0n) {
       context.deviate('clone-flags');
       return 'EINVAL';
@@ -171,6 +181,8 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
       context.deviate('process-limit');
       return 'EAGAIN';
     }
+    if (has(CLONE.PIDFD) && !context.descriptors.hasRoom(1)) return 'EMFILE';
+    if (has(CLONE.PIDFD) && !context.usable(request.descriptor, 4, 'write')) return 'EFAULT';
     const id = world.nextId();
     if (has(CLONE.PARENT_SETTID)) context.storeNumbers(request.parentId, [BigInt(id)], 4);
     let isReleased = false;
@@ -180,6 +192,8 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
         isReleased = true;
       });
       child.threads.beginAs(request);
+      if (has(CLONE.CLEAR_SIGHAND)) child.signals.forgetHandlers();
+      if (has(CLONE.PIDFD)) this.describe(child, request.descriptor);
     });
     if (!has(CLONE.VFORK)) return BigInt(id);
     return context.waitFor({
@@ -190,6 +204,14 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
         context.answer(BigInt(id));
       },
     });
+  }
+
+  /** Gives the maker a descriptor of the process, whose number it finds at a place. */
+  private describe(child: KnownProcess, place: Address): void {
+    const { context } = this;
+    const hasEnded = (): boolean => !context.world.guests.includes(child);
+    const description = new ProcessDescription(0, context.nextInode(), child.identity.id, hasEnded);
+    context.storeNumbers(place, [BigInt(context.descriptors.add(description, true))], 4);
   }
 
   /** The first thread of a process that was made as a copy. */
@@ -207,12 +229,12 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
   }
 
   fork(): Answer {
-    return this.makeProcess({ flags: 0n, stack: 0n, parentId: 0n, childId: 0n, tls: 0n, exitSignal: SIGCHLD });
+    return this.makeProcess({ ...PLAIN, flags: 0n });
   }
 
   vfork(): Answer {
     const flags = CLONE.VM | CLONE.VFORK;
-    return this.makeProcess({ flags, stack: 0n, parentId: 0n, childId: 0n, tls: 0n, exitSignal: SIGCHLD });
+    return this.makeProcess({ ...PLAIN, flags });
   }
 
   // --------------------------------------------------------------------------------------- ending
