@@ -76,7 +76,7 @@ const ENDLESS = new RegExp(`^(${ENDLESS_NAMES.join('|')})$`);
 
 /** What Linux 6.1 may be built without. Source: kernel/sys_ni.c. */
 const ABSENT =
-  /^ipc$|^[gs]et_mempolicy|^mbind$|^io_(setup|destroy|submit|cancel|p?getevents)|^io_uring|^seccomp$|^pkey_|^landlock|^fanotify_|^quotactl|^spu_|^pciconfig_/;
+  /^ipc$|^[gs]et_mempolicy$|^mbind$|^io_(setup|destroy|submit|cancel|p?getevents)|^io_uring|^seccomp$|^pkey_|^landlock|^fanotify_|^quotactl|^spu_|^pciconfig_/;
 const ABSENT_NAMES: readonly string[] = [
   'kexec_file_load', 'add_key', 'keyctl', 'request_key', 'bpf', 'userfaultfd', 'kcmp', 'memfd_secret', 'modify_ldt', 'perf_event_open', 'migrate_pages', 'move_pages',
   'name_to_handle_at', 'open_by_handle_at', 'lookup_dcookie', 'sysfs', 'uselib', 'subpage_prot', 'process_madvise', 'ioperm', 'iopl', 'rtas',

@@ -6,7 +6,6 @@
  * Source: Linux, proc(5), fs/proc.
  */
 import { OPEN_MAX } from './descriptions.js';
-import { NANOSECONDS } from './guest-times.js';
 import { linkFile, listFile, type ProcFile, textFile } from './proc-files.js';
 
 /** Names that `uname` tells. */
@@ -35,19 +34,21 @@ export interface ProcSystem {
   randomBytes(size: number): Uint8Array;
 }
 
+/** In nanoseconds. */
+const SECOND = 1_000_000_000n;
 const TICKS = 100n;
 
 /** Seconds and hundredths, of which there is one at least: programs take none for a mistake. */
 const hundredths = (time: bigint): string => {
-  const all = (time * 100n) / NANOSECONDS || 1n;
+  const all = (time * 100n) / SECOND || 1n;
   return `${all / 100n}.${String(all % 100n).padStart(2, '0')}`;
 };
 
 function stat({ time, used, date, last, processes }: ProcSystem): string {
-  const [user, idle] = [used, time - used].map((each) => (each * TICKS) / NANOSECONDS);
+  const [user, idle] = [used, time - used].map((each) => (each * TICKS) / SECOND);
   const cpu = `${user} 0 0 ${idle} 0 0 0 0 0 0`;
   return [
-    `cpu  ${cpu}`, `cpu0 ${cpu}`, 'intr 0', 'ctxt 0', `btime ${date / NANOSECONDS}`, `processes ${last}`, `procs_running ${Math.min(1, processes.length)}`,
+    `cpu  ${cpu}`, `cpu0 ${cpu}`, 'intr 0', 'ctxt 0', `btime ${date / SECOND}`, `processes ${last}`, `procs_running ${Math.min(1, processes.length)}`,
     'procs_blocked 0', 'softirq 0 0 0 0 0 0 0 0 0 0 0', '',
   ].join('\n'); // prettier-ignore
 }

@@ -292,7 +292,6 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   quotactl_fd: row('absent', 'left-out'),
   migrate_pages: row('absent', 'left-out'),
   move_pages: row('absent', 'left-out'),
-  set_mempolicy_home_node: row('absent', 'left-out'),
   name_to_handle_at: row('absent', 'left-out'),
   open_by_handle_at: row('absent', 'left-out'),
   lookup_dcookie: row('absent', 'left-out'),
