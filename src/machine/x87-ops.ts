@@ -8,8 +8,8 @@
  * Source: Intel SDM volume 1, chapter 8.
  */
 
-export const X87_FUNCTIONS = ['x87load', 'x87arithmetic', 'x87compare', 'x87store', 'x87move'] as const;
-export type X87Function = (typeof X87_FUNCTIONS)[number];
+/** Functions of the ops, which have their names. */
+export type X87Function = 'x87load' | 'x87arithmetic' | 'x87compare' | 'x87store' | 'x87move';
 
 /**
  * Where the parts are from the first register on, bytes: the slots of `X87_SLOTS` in this order.
