@@ -208,19 +208,17 @@ export class ProofWorld {
   }
 
   /**
-   * Every other page is not mapped: none of either image or of the stack, nor one that a world has
-   * already.
+   * Every other page is not mapped: none of either image or of the stack.
    * @param stack  the stack pointer; null: every page appears
    * @param words  words that are always there
    */
   static leaveOut(worlds: readonly ProofWorld[], stack: Address | null, words: readonly Address[] = []): void {
     const kept = new Set(words.flatMap((at) => [pageOf(at), pageOf(at + 7n)]));
-    const isThere = (page: Address): boolean =>
-      worlds.some((each) => each.pages.has(page) || each.layout.touches(page));
+    const isThere = (page: Address): boolean => worlds.some(({ layout }) => layout.touches(page));
     const isStack = (page: Address): boolean => page > stack! - AROUND_STACK && page < stack! + AROUND_STACK;
     const absent = (page: Address): boolean =>
       (numberOf(page) & 1) === 0 && !isStack(page) && !isThere(page) && !kept.has(page);
-    for (const world of worlds) world.absent = stack === null ? null : absent;
+    for (const world of worlds) world.keepAway(stack === null ? null : absent);
   }
 
   /**
@@ -228,14 +226,22 @@ export class ProofWorld {
    * where a pointer of 0 leads to with an index of 32 bits, where words have 64.
    */
   static leaveOutFirst(worlds: readonly ProofWorld[]): void {
-    if (worlds.some(({ layout }) => layout.touches(0n))) return;
-    const isFirst = (page: Address): boolean =>
-      page === 0n || (page < FIRST && !worlds.some(({ layout }) => layout.touches(page)));
+    const isThere = (page: Address): boolean => worlds.some(({ layout }) => layout.touches(page));
+    if (isThere(0n)) return;
     for (const world of worlds) {
-      world.forget(0n);
       const end = world.machine.lifter.addressBits === 64 ? FIRST : 1n;
-      world.absent = (page) => page < end && isFirst(page);
+      world.keepAway((page) => page < end && !isThere(page));
     }
+  }
+
+  /**
+   * Pages that do not appear until others are named. Those that trials before this one mapped go:
+   * what a trial finds is decided by its own state, in both worlds alike.
+   */
+  private keepAway(absent: ((page: Address) => boolean) | null): void {
+    this.absent = absent;
+    if (absent === null) return;
+    for (const page of [...this.pages.keys()]) if (absent(page)) this.forget(page);
   }
 
   /** A page that nothing was stored to appears anew. */
