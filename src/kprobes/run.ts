@@ -12,6 +12,7 @@ import {
   PROBE_INSTANCE_WORD_COUNT,
   PROBE_INSTANCE_WORDS,
   PROBE_OP_WORDS,
+  PROBE_PEEK,
   RING_FLAGS,
   RING_HEADER,
   RING_HEADER_BYTES,
@@ -207,7 +208,7 @@ export class ProbeRun {
   /** A fetch of the guest's callback found nothing mapped: it yields 1. */
   private fault(instruction: Address): boolean {
     const { program, machine } = this.options;
-    const symbol = program.symbols.find('elftrace_probe_peek');
+    const symbol = program.symbols.find(PROBE_PEEK);
     const start = program.definedAt(symbol);
     if (start === null || instruction < start || instruction >= start + program.symbols.size[symbol]!) return false;
     const { linkRegister, stackPointer, resultRegister } = program.arch.abi;

@@ -13,6 +13,7 @@ import {
   OPS_WORDS,
   PROBE_OP_FLAGS,
   PROBE_OP_WORDS,
+  PROBE_PEEK,
   RING_HEADER,
   THREAD_COUNT,
 } from '../runtime/abi.js';
@@ -156,7 +157,7 @@ export class OwnData {
     };
     this.direct = place('ftrace_direct_func');
     this.livepatch = place('elftrace_livepatch');
-    const peek = place('elftrace_probe_peek');
+    const peek = place(PROBE_PEEK);
     this.handled = peek === null ? null : new HandledHits(peek);
     const call = { owner: 0n, frame: 0n, stack: 0n, event: 0n, probe: 0n, ip: 0n, wanted: null };
     this.now = {

@@ -133,6 +133,11 @@ export const PROBE_INSTANCE_COUNT = 64;
 /** Programs of events: a word for the operation, then its operands. */
 export const PROBE_OPERATIONS = { end: 0, register: 1, constant: 2, load: 3, put: 4, memory: 5, string: 6 } as const;
 export const PROBE_STRING_BYTES = 64;
+/**
+ * The function that reads memory for arguments. Where an access of it faults, what serves faults
+ * makes it return 1 to its caller.
+ */
+export const PROBE_PEEK = 'elftrace_probe_peek';
 /** Words of 64 bits that an event may have. */
 export const PROBE_DATA = 96;
 

@@ -1,5 +1,6 @@
 /** The tracer's code in an image, for mutants (PV-5): what is where, and which ways lead there. */
 import * as elf from '../../src/elf/constants.js';
+import { PROBE_PEEK } from '../../src/runtime/abi.js';
 import { type Program, siteStubSection, trampolineSection } from '../../src/program/program.js';
 import { entriesOf } from '../../src/tracing/entries.js';
 import type { Address } from '../../src/units.js';
@@ -167,7 +168,8 @@ export class TracerCode {
       const isEntry = isOrdinary && !said.isCompiled && ENTRY.test(name);
       const set = CALLBACK.test(name) ? framed : [];
       const hands = name === 'elftrace_invoke' ? abi.argumentRegisters.slice(0, 4) : null;
-      return [{ ...said, starts, jumps: goals, isOrdinary: isEntry, set, hands }];
+      const faults = name === PROBE_PEEK;
+      return [{ ...said, starts, jumps: goals, isOrdinary: isEntry, set, hands, faults }];
     });
     const labels = this.names.filter(({ local }) => local === null);
     const omits = (convention?.directWays?.omits ?? []).map(({ symbol }) => symbol);

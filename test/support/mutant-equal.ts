@@ -45,6 +45,8 @@ interface Way {
   readonly looks: number;
   /** Looks at what other harts may change meanwhile, so far: each may find something else. */
   readonly finds: number;
+  /** Loads in front of the last store, which is not executed where they fault. */
+  readonly ahead: string;
   /** It has been elsewhere than in the changed code. */
   readonly isAway: boolean;
 }
@@ -172,6 +174,7 @@ export class Equality {
       loads: new Set(),
       looks: 0,
       finds: 0,
+      ahead: '',
       isAway: false,
     };
   }
@@ -342,7 +345,7 @@ export class Equality {
     if (step === null || this.liveness.isWritten(step.address)) return null;
     const done = this.execute(way, step, facts);
     if (done === null) return null;
-    const { slots, memory, loads, finds } = done;
+    const { slots, memory, loads, finds, ahead } = done;
     const value = (operand: Operand): Term =>
       typeof operand === 'bigint' ? this.terms.number(operand) : (slots.get(operand) ?? this.initial(operand));
     const { firstTemporary } = this.machine.lifter.slots;
@@ -359,6 +362,7 @@ export class Equality {
           memory,
           loads,
           finds,
+          ahead,
           isAway: way.isAway || isAway,
         },
         facts: known,
@@ -453,11 +457,12 @@ export class Equality {
   }
 
   /** Slots and memory behind the ops of an instruction; null: one of them is not followed. */
-  private execute(way: Way, { block }: Step, facts: Facts) {
+  private execute(way: Way, step: Step, facts: Facts) {
     const { terms } = this;
+    const { block } = step;
     const slots = new Map(way.slots);
     const loads = new Set(way.loads);
-    let { memory } = way;
+    let { memory, ahead } = way;
     const shared = sharedOf(this.machine.lifter, block);
     const finds = way.finds + (shared === null ? 0 : 1);
     const value = (operand: Operand): Term =>
@@ -477,6 +482,8 @@ export class Equality {
       const operands = operandsOf(op).map(value) as [Term, Term, Term];
       if (form === 'aligned') memory = terms.make('event', memory, ...operands);
       else if (form === 'store') {
+        const before = this.liveness.mayFault(step) ? [...loads].sort().join() : ahead;
+        if (before !== ahead) memory = terms.make('event', memory, terms.symbol((ahead = before)));
         const at = terms.make('add', operands[0], operands[1]);
         memory = terms.store(op.op, row.bytes, memory, at, operands[2]);
       } else if (form === 'load') {
@@ -491,7 +498,7 @@ export class Equality {
     // Whether a reservation holds until the store nothing says.
     const { reservation } = this.machine.lifter;
     if (shared === 'reserves') slots.set(reservation!.address, terms.symbol(`reserved ${finds}`));
-    return { slots, memory, loads, finds };
+    return { slots, memory, loads, finds, ahead };
   }
 
   private record(

@@ -7,7 +7,7 @@
  * for functions that only code at hand calls; of others C functions return to callers that keep to
  * the ABI, and anything else to callers that read all registers.
  */
-import type { TrapKind } from '../../src/machine/ir.js';
+import { type Block, OPS, type TrapKind } from '../../src/machine/ir.js';
 import type { Address } from '../../src/units.js';
 import type { CodeRange } from './mutant-flow.js';
 import { effectOf } from './mutant-helpers.js';
@@ -35,6 +35,8 @@ export interface CodeFunction {
   readonly set?: readonly string[];
   /** Arguments of what it goes on to, a function in C; null: that may be anything. */
   readonly hands?: readonly string[] | null;
+  /** What serves faults makes it return where an access of it faults. */
+  readonly faults?: boolean;
 }
 
 /** Slots with flags that no caller keeps, beside registers of their own. */
@@ -53,6 +55,9 @@ const FLAGS_OF: Readonly<Record<string, readonly string[]>> = {
   rflags: ['k', 'fa', 'fb', 'fc'],
   nzcv: FLAGS.filter((name) => name.startsWith('flags')),
 };
+/** Whether an instruction reads or writes memory. */
+const isAccess = ({ ops }: Block): boolean => ops.some(({ op }) => OPS[op].form === 'load' || OPS[op].form === 'store');
+
 export class Liveness {
   private readonly steps = new Map<Address, Step>();
   private readonly live = new Map<Address, bigint>();
@@ -76,11 +81,16 @@ export class Liveness {
   readonly kept: bigint;
   /** What no callee that keeps to the ABI reads. */
   private readonly unread: bigint;
-  /** Places that returns lead to; null: not known. By the address of a return. */
+  /**
+   * Places that returns lead to; null: not known. By the address of a return, or of an access that
+   * returns where it faults.
+   */
   private readonly ends = new Map<
     Address,
     { behind: Set<Address>; isAbi: boolean; isOpen: boolean; hasResult: boolean }
   >();
+  /** Addresses of functions that return where an access of them faults. */
+  private readonly faulting = new Set<Address>();
   /** Instructions of functions that a table of jumps may lead to. */
   private readonly opened = new Set<Address>();
   private readonly reached = new Set<Address>();
@@ -353,7 +363,7 @@ export class Liveness {
         if (isCall) behind.set(to, [...(behind.get(to) ?? []), terminator.ret]);
       }
     }
-    for (const { starts, callers, isCompiled, calls, isVoid } of this.functions) {
+    for (const { starts, callers, isCompiled, calls, isVoid, faults = false } of this.functions) {
       const found = starts.reduce((sum, each) => sum + (reached.get(each) ?? 0), 0);
       const inside = this.inside(starts);
       const goes = [...inside].map((at) => this.steps.get(at)!);
@@ -366,7 +376,9 @@ export class Liveness {
       if (isCompiled && callers === 'inside' && found >= calls) for (const at of starts) this.closed.add(at);
       for (const at of inside) {
         if (isCompiled) this.compiled.add(at);
-        if (this.steps.get(at)!.block.terminator.kind !== 'ret') continue;
+        const step = this.steps.get(at)!;
+        if (faults) this.faulting.add(at);
+        if (step.block.terminator.kind !== 'ret' && !this.mayFault(step)) continue;
         const end = this.ends.get(at) ?? { behind: new Set(), isAbi: false, isOpen: false, hasResult: false };
         this.ends.set(at, end);
         for (const each of starts.flatMap((start) => behind.get(start) ?? [])) end.behind.add(each);
@@ -401,10 +413,9 @@ export class Liveness {
     const { terminator } = step.block;
     // It stopped in front of it first, or something else than code did it.
     if (to === from || terminator.kind === 'helper') return true;
-    if (terminator.kind === 'ret') {
-      const end = this.ends.get(from);
+    const end = this.ends.get(from);
+    if (end !== undefined || terminator.kind === 'ret')
       return end === undefined || end.isOpen || end.isAbi || end.behind.has(to);
-    }
     return (
       step.target === null && step.jumps === undefined && (terminator.kind === 'ind' || terminator.kind === 'calli')
     );
@@ -449,22 +460,36 @@ export class Liveness {
       }
       case 'ind':
         return step.target === null && step.jumps === undefined ? this.outside(step) : named;
-      case 'ret': {
-        const end = this.ends.get(step.address);
-        if (end === undefined || end.isOpen) return this.outside(step);
-        const owed = this.compiled.has(step.address) ? this.owed : 0n;
-        const lost = end.hasResult ? this.lost : this.lost | this.results;
-        const own = end.isAbi ? all & ~lost : owed;
-        // What the tool writes behind a call that any callback may be called by reads no more.
-        const behind = [...end.behind].filter((each) => !end.isAbi || !this.written.has(each));
-        return behind.reduce((sum, each) => sum | this.before(each), own | named);
-      }
+      case 'ret':
+        return named | this.returned(step);
       // A trial that comes to a trap of the runtime is different, whatever registers hold.
       case 'trap':
         return ENDS.has(terminator.trap) ? 0n : all;
       default:
         return all;
     }
+  }
+
+  /** What is read of what an instruction leaves that returns. */
+  private returned(step: Step): bigint {
+    const end = this.ends.get(step.address);
+    if (end === undefined || end.isOpen) return this.outside(step);
+    const owed = this.compiled.has(step.address) ? this.owed : 0n;
+    const lost = end.hasResult ? this.lost : this.lost | this.results;
+    const own = end.isAbi ? this.all & ~lost : owed;
+    // What the tool writes behind a call that any callback may be called by reads no more.
+    const behind = [...end.behind].filter((each) => !end.isAbi || !this.written.has(each));
+    return behind.reduce((sum, each) => sum | this.before(each), own);
+  }
+
+  /** Whether an instruction may fault, and its function returns then. */
+  mayFault({ address, block }: Step): boolean {
+    return this.faulting.has(address) && block.terminator.kind !== 'ret' && isAccess(block);
+  }
+
+  /** What is read where an instruction faults: it wrote nothing, and the result is not its own. */
+  private faulted(step: Step): bigint {
+    return this.mayFault(step) ? this.returned(step) & ~inAll(this.results) : 0n;
   }
 
   /** What is read where code goes to a place that is not known. */
@@ -500,7 +525,7 @@ export class Liveness {
     const left = new Set([...this.steps.values()].reverse());
     for (const step of left) {
       left.delete(step);
-      const live = readBefore(step, this.behind(step), this.all);
+      const live = readBefore(step, this.behind(step), this.all) | this.faulted(step);
       if (live === (this.live.get(step.address) ?? 0n)) continue;
       this.live.set(step.address, live);
       for (const each of askers.get(step.address) ?? []) left.add(each);
