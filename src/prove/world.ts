@@ -107,8 +107,13 @@ export class ProofWorld {
   private readonly wordView = new DataView(new ArrayBuffer(8));
   /** Sees each instruction before it is executed; null: there is none. */
   recorder: Recorder | null = null;
-  /** Pages that do not appear; null: all do. */
+  /** Pages that do not appear, beside the last one; null: all others do. */
   private absent: ((page: Address) => boolean) | null = null;
+  /**
+   * No program and no kernel has anything on the last page of the addresses, where negative error
+   * numbers lead; null: the image of this trial has.
+   */
+  private readonly lastPage: Address | null;
   /** Serves stops of the machine, as a kernel would; true: it goes on. */
   serve: ((stop: StopReason) => boolean) | null = null;
 
@@ -125,6 +130,8 @@ export class ProofWorld {
     this.machine.observeStores((address, size) => {
       this.touch(address, size);
     });
+    const last = (1n << BigInt(this.machine.lifter.addressBits)) - BigInt(PAGE_BYTES);
+    this.lastPage = layout.touches(last) ? null : last;
     this.fresh = new SavedRegisters(this.machine).save();
     this.names = this.machine.registerNames.filter((name) => name !== 'pc');
     const places = this.names.map((name) => this.machine.statePlaces(name));
@@ -201,7 +208,8 @@ export class ProofWorld {
 
   private appear(address: Address, access: AccessKind): boolean {
     const page = pageOf(address);
-    if (this.pages.has(page) || this.pages.size >= PAGES_MAX || this.absent?.(page) === true) return false;
+    if (this.pages.has(page) || this.pages.size >= PAGES_MAX) return false;
+    if (page === this.lastPage || this.absent?.(page) === true) return false;
     if (access === 'execute' && !this.layout.executes(address)) return false;
     this.map(page);
     return this.machine.memory.check(address, 1, access) === null;

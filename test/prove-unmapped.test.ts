@@ -1,0 +1,37 @@
+/** Proofs of sites that read what no program has: the last page of the addresses. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from '@jest/globals';
+import { archOf } from '../src/arches.js';
+import { readElf } from '../src/elf/read.js';
+import { applyPlan } from '../src/patch/apply.js';
+import { planSites } from '../src/patch/plan-sites.js';
+import { load } from '../src/program/program.js';
+import { sha256 } from '../src/sha256.js';
+import { findSites } from '../src/sites/sites.js';
+import { builtSamples } from './support/pipeline.js';
+import { proof } from './support/proof.js';
+
+test.each([
+  // ld t0, -8(zero) and li t0, -8
+  ['riscv64/program-mcount', 0xff80_3283, 0xff80_0293],
+  ['riscv64/program-patchable-8', 0xff80_3283, 0xff80_0293],
+  // lwz r12, -8(0) and li r12, -8
+  ['ppc32/program-mcount', 0x8180_fff8, 0x3980_fff8],
+  ['ppc64-elfv2-le/program-mprofile', 0x8180_fff8, 0x3980_fff8],
+])('PV-1: a site of %s that reads the last page is different, whatever it reads into', async (name, read, set) => {
+  const original = new Uint8Array(readFileSync(join(builtSamples, name)));
+  const image = readElf(original);
+  const arch = archOf(image.header);
+  const sites = findSites(load(image, arch));
+  const plan = planSites(sites, { to: { kind: 'nop' } });
+  const said = async (word: number): Promise<string> => {
+    const { bytes } = applyPlan(image, plan, { hash: sha256 });
+    const place = image.fileOffsetOf(sites.ip(0));
+    new DataView(bytes.buffer, bytes.byteOffset).setUint32(place, word, arch.target.codeEndian === 'little');
+    const { sites: found } = await proof(original, bytes);
+    return found.find(({ address }) => address === sites.anchor[0] || address === sites.ip(0))!.verdict;
+  };
+  // A register that is dead at an entry may hold anything.
+  expect([await said(set), await said(read)]).toEqual(['proved', 'different']);
+});
