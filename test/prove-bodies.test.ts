@@ -95,3 +95,18 @@ describeWith(['powerpc-linux-gnu-gcc'], "the tracer's data", () => {
     });
   });
 });
+
+describeWith(['powerpc64le-linux-gnu-gcc'], 'bodies that change their stacks', () => {
+  // As kernels call what serves interrupts: the stack of a trial is 0 or -1 now and then.
+  const text = `
+extern void use(void);
+void other_stack(void *stack) {
+  __asm__ volatile("mr 31,1; mr 1,%0; bl use; nop; mr 1,31" : : "b"(stack) : "31", "lr", "ctr", "memory");
+}
+`;
+  test('PV-2: a call whose stub stores where nothing is ends the body', async () => {
+    expect(await verdicts(compiled('powerpc64le-linux-gnu-gcc', ['-mprofile-kernel', '-pg'], text))).toEqual({
+      other_stack: 'proved',
+    });
+  });
+});

@@ -342,6 +342,8 @@ function runBody(
     let step = trial.steps.get(at);
     if (step === undefined) trial.steps.set(at, (step = straightOn(pair, trial, at)));
     if (step.leaves) {
+      // A stub that stores where nothing is stops there.
+      if (![original, patched].every((world) => mayCall(world, pair))) break;
       n++;
       for (const world of [original, patched]) {
         world.recorder?.step(world);
@@ -381,12 +383,25 @@ function bodyRegisters({ original, patched }: Pair, isMadeOf: Taken): RegisterDi
   return found;
 }
 
+/** Where the stub of a call to another module saves the table of contents; null: it saves none. */
+function tocPlace({ machine }: ProofWorld, { abi, proof }: Pair): Address | null {
+  if (proof.toc === null || proof.tocSlot === null) return null;
+  return machine.register(abi.stackPointer) + BigInt(proof.tocSlot);
+}
+
+/** Whether a stub can store what it saves: a body may have made its stack pointer of anything. */
+function mayCall(world: ProofWorld, pair: Pair): boolean {
+  const place = tocPlace(world, pair);
+  return place === null || world.readable(place, world.machine.lifter.addressBits / 8) !== null;
+}
+
 /**
  * A callee that changes whatever the ABI lets it, to values that follow from the trial and the
  * place, and comes back.
  */
-function replaceCallee(world: ProofWorld, { abi, proof }: Pair, begun: Begun, next: Address): void {
+function replaceCallee(world: ProofWorld, pair: Pair, begun: Begun, next: Address): void {
   const { machine } = world;
+  const { abi, proof } = pair;
   const random = new Random(mix(Number(begun.returnAddress & 0xffff_ffffn), Number(next & 0xffff_ffffn)));
   const changed: RegisterName[] = [...new Set([...proof.volatile, ...proof.results])];
   for (const [name, mask] of Object.entries(proof.compared)) if (mask === 0n) changed.push(name);
@@ -398,7 +413,6 @@ function replaceCallee(world: ProofWorld, { abi, proof }: Pair, begun: Begun, ne
   if (abi.linkRegister !== null) machine.setRegister(abi.linkRegister, next);
   machine.setRegister('pc', next);
   // A stub to another module saves it, and the word behind the call brings it back.
-  if (proof.toc !== null && proof.tocSlot !== null) {
-    world.writeWord(machine.register(abi.stackPointer) + BigInt(proof.tocSlot), machine.register(proof.toc));
-  }
+  const place = tocPlace(world, pair);
+  if (place !== null) world.writeWord(place, machine.register(proof.toc!));
 }
