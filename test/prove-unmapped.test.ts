@@ -1,4 +1,4 @@
-/** Proofs of sites that read what no program has: the last page of the addresses. */
+/** Proofs of sites that read what no program has: the first and the last page of the addresses. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
@@ -19,7 +19,12 @@ test.each([
   // lwz r12, -8(0) and li r12, -8
   ['ppc32/program-mcount', 0x8180_fff8, 0x3980_fff8],
   ['ppc64-elfv2-le/program-mprofile', 0x8180_fff8, 0x3980_fff8],
-])('PV-1: a site of %s that reads the last page is different, whatever it reads into', async (name, read, set) => {
+  // The same with 8.
+  ['riscv64/program-mcount', 0x0080_3283, 0x0080_0293],
+  ['riscv64/program-patchable-8', 0x0080_3283, 0x0080_0293],
+  ['ppc32/program-mcount', 0x8180_0008, 0x3980_0008],
+  ['ppc64-elfv2-le/program-mprofile', 0x8180_0008, 0x3980_0008],
+])('PV-1: a site of %s that reads where nothing is is different, whatever it reads into', async (name, read, set) => {
   const original = new Uint8Array(readFileSync(join(builtSamples, name)));
   const image = readElf(original);
   const arch = archOf(image.header);

@@ -15,7 +15,7 @@ import type { Address } from '../units.js';
 import { giveAccount } from './account.js';
 import { enterMoment, momentsOf } from './between.js';
 import { readsChangedText } from './changed-text.js';
-import { differing, ImageLayout, PAGE_BYTES } from './layout.js';
+import { differing, ImageLayout } from './layout.js';
 import { OwnData } from './own-data.js';
 import type { ProveOptions } from './options.js';
 import { mix, Random } from './random.js';
@@ -622,20 +622,13 @@ export class Prover {
       back,
     );
     if (state === 'unmapped') ProofWorld.leaveOut(worlds, begun.stackPointer, this.threadWords(begun));
-    if (NULL_POINTERS.has(state) && this.isEmptyAtFirst(begun)) ProofWorld.leaveOutFirst(worlds);
+    if (NULL_POINTERS.has(state)) ProofWorld.leaveOutFirst(worlds);
     return begun;
   }
 
   /** Words that may tell threads apart: a thread pointer leads to memory. */
   private threadWords({ registers }: Begun): readonly Address[] {
     return Object.values(this.emulation.proof.threadKey?.at ?? {}).map((name) => registers.get(name));
-  }
-
-  /** Whether nothing need be at address 0: no thread has its number there. */
-  private isEmptyAtFirst(begun: Begun): boolean {
-    // The word of the last address ends at the first one.
-    const isAway = (at: Address): boolean => BigInt.asUintN(64, at + 8n) >= BigInt(PAGE_BYTES) + 8n;
-    return this.threadWords(begun).every(isAway);
   }
 
   private reset(): void {

@@ -107,13 +107,14 @@ export class ProofWorld {
   private readonly wordView = new DataView(new ArrayBuffer(8));
   /** Sees each instruction before it is executed; null: there is none. */
   recorder: Recorder | null = null;
-  /** Pages that do not appear, beside the last one; null: all others do. */
+  /** Pages that do not appear, beside those that no program has; null: all others do. */
   private absent: ((page: Address) => boolean) | null = null;
   /**
-   * No program and no kernel has anything on the last page of the addresses, where negative error
-   * numbers lead; null: the image of this trial has.
+   * Pages on which no program and no kernel has anything: the first one of the addresses, where
+   * pointers of 0 lead, and the last one, where negative error numbers lead. Without those of them
+   * that the image has.
    */
-  private readonly lastPage: Address | null;
+  private readonly nowhere: readonly Address[];
   /** Serves stops of the machine, as a kernel would; true: it goes on. */
   serve: ((stop: StopReason) => boolean) | null = null;
 
@@ -131,7 +132,7 @@ export class ProofWorld {
       this.touch(address, size);
     });
     const last = (1n << BigInt(this.machine.lifter.addressBits)) - BigInt(PAGE_BYTES);
-    this.lastPage = layout.touches(last) ? null : last;
+    this.nowhere = [0n, last].filter((page) => !layout.touches(page));
     this.fresh = new SavedRegisters(this.machine).save();
     this.names = this.machine.registerNames.filter((name) => name !== 'pc');
     const places = this.names.map((name) => this.machine.statePlaces(name));
@@ -209,7 +210,7 @@ export class ProofWorld {
   private appear(address: Address, access: AccessKind): boolean {
     const page = pageOf(address);
     if (this.pages.has(page) || this.pages.size >= PAGES_MAX) return false;
-    if (page === this.lastPage || this.absent?.(page) === true) return false;
+    if (this.nowhere.includes(page) || this.absent?.(page) === true) return false;
     if (access === 'execute' && !this.layout.executes(address)) return false;
     this.map(page);
     return this.machine.memory.check(address, 1, access) === null;
@@ -230,16 +231,13 @@ export class ProofWorld {
   }
 
   /**
-   * Nothing is at address 0, as in programs and kernels, but where an image is laid out there, nor
-   * where a pointer of 0 leads to with an index of 32 bits, where words have 64.
+   * Nothing is where a pointer of 0 leads to with an index of 32 bits, where words have 64, but
+   * where an image is laid out.
    */
   static leaveOutFirst(worlds: readonly ProofWorld[]): void {
     const isThere = (page: Address): boolean => worlds.some(({ layout }) => layout.touches(page));
-    if (isThere(0n)) return;
-    for (const world of worlds) {
-      const end = world.machine.lifter.addressBits === 64 ? FIRST : 1n;
-      world.keepAway((page) => page < end && !isThere(page));
-    }
+    if (isThere(0n) || worlds.some(({ machine }) => machine.lifter.addressBits < 64)) return;
+    for (const world of worlds) world.keepAway((page) => page < FIRST && !isThere(page));
   }
 
   /**
