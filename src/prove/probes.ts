@@ -398,8 +398,9 @@ export class ProbeProofs {
     const taken = trial.trap !== null && (!isKnown || own.waits) ? trial.trap.address : null;
     const isTaken = (a: bigint, b: bigint): boolean => taken !== null && a === begun.returnAddress && b === taken;
     const words = taken === null ? [] : hijackedWords(pair, begun, taken);
+    // Calls that were left are taken off by a hit that is missed, too.
     const places: ReturnPlaces | null =
-      taken === null ? null : { parents: [begun.returnAddress], trap: taken, isLast: true };
+      trial.trap === null ? null : { parents: [begun.returnAddress], trap: trial.trap.address, isLast: true };
     const count = isKnown ? 0n : this.hits(probe.address) - own;
     const event = isKnown ? own.wrong(places, 'enter') : count === 1n ? null : `hit ${count} times, not once`;
     if (event !== null) return different({ what: 'event', name: probe.name, reason: event });
