@@ -130,7 +130,7 @@ describeWith([SHELL, 'gcc'], 'in a browser', () => {
     html('wrong.html', 'wrong', '--prove', 'wrong.ndjson');
     const page = await opened('wrong.html');
     await page.click('text=different >> nth=-1');
-    const shown = (await page.textContent('#account pre'))!.split('\n');
+    const shown = (await page.textContent('#account'))!.split('\n');
     const first = printed.findIndex((line) => line.trim() === shown[0]);
     expect(first).toBeGreaterThan(0);
     expect(shown).toEqual(printed.slice(first, first + shown.length).map((line) => line.slice(2)));

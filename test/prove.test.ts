@@ -148,6 +148,50 @@ describe('what a proof finds', () => {
     expect(first.match(/^ {3}> .*$/gm)).toEqual([expect.stringMatching(/^ {3}> +\| 0x[0-9a-f]+ {2}\w/)]);
   });
 
+  /** What is printed where each of some words of the entry is another one. */
+  const saidWith = (from: readonly number[], to: readonly number[]): string => {
+    const bytes = Buffer.from(bytesOf(patched(name, '--enable', '--tracer', 'function', '--a64-era', 'args')));
+    const at = bytes.indexOf(Buffer.from(new Uint32Array(from).buffer));
+    expect(at).toBeGreaterThan(0);
+    bytes.set(new Uint8Array(new Uint32Array(to).buffer), at);
+    writeFileSync(join(folder, 'wrong-entry'), bytes);
+    const { status, stdout } = elftrace(['prove', join(folder, 'wrong-entry'), sample(name)]);
+    expect(status).toBe(1);
+    return stdout;
+  };
+
+  test('PV-4: what a callback is told is marked where it was seen; other sites are told of in a line', () => {
+    // mov x1, x9 becomes mov x1, x30.
+    const said = saidWith([0xaa09_03e1], [0xaa1e_03e1]);
+    expect(said).toMatch(/^ {2}behind the site: elftrace_function_tracer: was told parent 0x\w+, not 0x\w+$/m);
+    expect(said.match(/^ {3}> +\| 0x\w+ {2}bti c$/gm)).toHaveLength(1);
+    expect(said).toMatch(/executed; > where that was seen:$/m);
+    // A number is not all that is said of where the trial begins.
+    expect(said).toMatch(
+      /^ {2}the trial begins at 0x\w+ with .*, returns to 0x\w+, stack pointer 0x\w+; the tracer's data: as the image has it$/m,
+    );
+    const [, first] = /^.*different\n {2}.*\n {2}rule [^]*? 0x(\w+) {2}bl /m.exec(said)!;
+    expect(said.match(/^ +original +\| patched$/gm)).toHaveLength(1);
+    expect(said.split(` (as at 0x${first!} above)`).length).toBeGreaterThan(10);
+  });
+
+  test('PV-4: of a way that never ends the beginning is told, too', () => {
+    // add sp, sp, #0x90 in front of ret x9 becomes a branch to itself.
+    const said = saidWith([0x9102_43ff, 0xd65f_0120], [0x1400_0000, 0xd65f_0120]);
+    expect(said).toMatch(/the patched way goes in circles: .*; the original comes to the place behind the site$/m);
+    expect(said).toMatch(
+      /\| 0x\w+ {2}mov x9, x30\n.*\| 0x\w+ {2}bl #0x\w+\n[^]*… \d+ instructions …\n[^]*\n {3}> +\| 0x(\w+) {2}b #0x\1$/m,
+    );
+  });
+
+  test('PV-4: of a register it is said what both values are', () => {
+    // ldr x30, [sp, #0x58] becomes nop.
+    const said = saidWith([0xf940_2ffe], [0xd503_201f]);
+    expect(said).toMatch(
+      /^ +x30 +(0x\w+) \| (0x\w+)\n +\(\1 is where the function returns to\)\n +\(\2 is ftrace_caller\+0x\w+\)$/m,
+    );
+  });
+
   test('PV-1: a callback that is not called, although its filter takes the site', async () => {
     const image = readElf(traced().slice());
     const program = load(image, archOf(image.header));
@@ -181,7 +225,7 @@ describe('what a proof finds', () => {
     const { summary, sites } = await proof(bytesOf(sample(program)), image.bytes);
     expect([program, summary.proved, summary.different > 4]).toEqual([program, 0, true]);
     const { difference } = sites.find(({ account }) => account)!.account!;
-    const said = difference.what === 'event' ? difference.reason : '';
+    const said = difference.what === 'event' ? `${difference.name} ${difference.reason}` : '';
     for (const text of ['elftrace_counter', ...texts]) expect(said).toContain(text);
   });
 

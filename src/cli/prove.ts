@@ -20,6 +20,7 @@ import {
   whyOpen,
 } from '../prove/index.js';
 import { revert } from '../patch/revert.js';
+import type { Program } from '../program/program.js';
 import { type Json, jsonSchema } from '../report/json.js';
 import { accountLines, type AccountRow, type AccountStep, type AccountText } from '../report/proof-account.js';
 import { CertificateWork, type Certified } from './certificate.js';
@@ -136,13 +137,14 @@ export async function runProve(given: ProveArguments): Promise<number> {
   const certificate = new CertificateWork(given);
   const args = certificate.arguments;
   const pair = await openPair(args);
-  const { arch, sites } = pair.after;
+  const { sites } = pair.after;
   const other = certificate.begin(pair.before, pair.after);
   if (other !== null) return reportOther(args, other);
   // Another thread reads both files again: for few sites that takes longer than the proof.
   const few = args.jobs === 0 && sites.count < FEW;
   const jobs = few ? 1 : args.jobs === 0 ? availableParallelism() : args.jobs;
   const results = jobs === 1 ? proofOf(pair, args) : proofInParts(args, jobs);
+  const told = new Map<string, string>();
   let count = 0;
   for (;;) {
     const { done, value } = await results.next();
@@ -153,8 +155,9 @@ export async function runProve(given: ProveArguments): Promise<number> {
     certificate.add(value);
     if (++count % TICK === 0) progress(`prove ${args.patched}: ${count} sites`);
     if (args.json) {
-      if (args.all || value.reason !== 'unchanged') out(JSON.stringify(await siteJson(args.patched, value, arch)));
-    } else if (args.all || value.verdict !== 'proved') await print(args.patched, value, arch);
+      if (args.all || value.reason !== 'unchanged')
+        out(JSON.stringify(await siteJson(args.patched, value, pair.after)));
+    } else if (args.all || value.verdict !== 'proved') await print(args.patched, value, pair.after, told);
   }
 }
 
@@ -212,8 +215,41 @@ async function stepText(step: Executed | null, arch: Arch): Promise<AccountStep 
   return { address: hex(address), place, code: hexBytes(code), text: await oneLine(arch, code, address) };
 }
 
+/** Bytes on either side of the stack pointer of a trial that are told by their distance from it. */
+const NEAR_STACK = 0x1000n;
+
+/** What a number of a trial is that an instruction may have made; undefined: any number. */
+function nameOf(value: bigint, { returnAddress, stackPointer }: Account, program: Program): string | undefined {
+  if (value === returnAddress) return 'where the function returns to';
+  const distance = value - stackPointer;
+  if (distance === 0n) return 'the stack pointer of the caller';
+  if (distance > -NEAR_STACK && distance < NEAR_STACK)
+    return `the stack pointer of the caller ${distance < 0n ? '-' : '+'} ${hex(distance < 0n ? -distance : distance)}`;
+  const range = program.relocatable ? undefined : program.codeAt(value);
+  return range === undefined ? undefined : program.describe(range, value) || undefined;
+}
+
+/** What a trial begins with, for who never saw one. */
+function beginText({ entry, seed, returnAddress, stackPointer, state }: Account): string {
+  const data = state === null ? '' : `; the tracer's data: ${state}`;
+  return (
+    `the trial begins at ${hex(entry)} with registers and memory made up from the number ${seed}, ` +
+    `returns to ${hex(returnAddress)}, stack pointer ${hex(stackPointer)}${data}`
+  );
+}
+
+/** What is marked. */
+function markText({ difference }: Account): string {
+  if (difference.what === 'event') return 'where that was seen';
+  return difference.what === 'stop' ? 'the last instruction' : 'wrote what differs';
+}
+
 /** An account in words and with disassembly. */
-async function accountText(account: Account, arch: Arch): Promise<AccountText> {
+async function accountText(account: Account, { arch, sites: { program } }: Opened): Promise<AccountText> {
+  const named = (key: string, value: bigint): Record<string, string> => {
+    const name = nameOf(value, account, program);
+    return name === undefined ? {} : { [key]: name };
+  };
   const rows: AccountRow[] = [];
   for (const row of waysOf(account)) {
     if ('skipped' in row) rows.push(row);
@@ -225,6 +261,7 @@ async function accountText(account: Account, arch: Arch): Promise<AccountText> {
   return {
     seed: account.seed,
     entry: hex(account.entry),
+    begins: beginText(account),
     phase: account.phase,
     says: `${differenceText(account.difference)}${account.during === null ? '' : `, while ${account.during}`}`,
     rule: ruleOf(account),
@@ -232,14 +269,17 @@ async function accountText(account: Account, arch: Arch): Promise<AccountText> {
       name,
       original: hex(original),
       patched: hex(patched),
+      ...named('originalIs', original),
+      ...named('patchedIs', patched),
     })),
+    mark: markText(account),
     rows,
   };
 }
 
-async function siteJson(file: string, site: SiteProof, arch: Arch): Promise<Json> {
+async function siteJson(file: string, site: SiteProof, after: Opened): Promise<Json> {
   const { address, section, function: name, shape, verdict, trials, reason, detail, account } = site;
-  const told = account === undefined ? null : await accountText(account, arch);
+  const told = account === undefined ? null : await accountText(account, after);
   return {
     schema: jsonSchema,
     file,
@@ -264,10 +304,23 @@ async function siteJson(file: string, site: SiteProof, arch: Arch): Promise<Json
   };
 }
 
-async function print(file: string, site: SiteProof, arch: Arch): Promise<void> {
+/** What tells an account from others that say the same of other sites. */
+function kindOf({ shape, account }: SiteProof): string {
+  const { phase, during, difference } = account!;
+  const name = 'name' in difference ? difference.name : '';
+  const reason = 'reason' in difference ? difference.reason.replace(/0x[0-9a-f]+/g, '') : '';
+  return [shape, phase, during, difference.what, name, reason].join(' ');
+}
+
+/** @param told  kinds of accounts that were printed, each with the site that has it */
+async function print(file: string, site: SiteProof, after: Opened, told: Map<string, string>): Promise<void> {
   const { account } = site;
   const why = account === undefined ? whyOpen(site) : '';
   out(`${file}: ${site.function} ${hex(site.address)} (${site.shape}): ${site.verdict}${why === '' ? '' : `: ${why}`}`);
   if (account === undefined) return;
-  for (const line of accountLines(await accountText(account, arch))) out(`  ${line}`);
+  const lines = accountLines(await accountText(account, after));
+  const same = told.get(kindOf(site));
+  if (same !== undefined) out(`  ${lines[0]} (as at ${same} above)`);
+  else for (const line of lines) out(`  ${line}`);
+  told.set(kindOf(site), same ?? hex(site.address));
 }

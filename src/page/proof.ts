@@ -39,7 +39,7 @@ function accountOf({ account }: Line, line: number): string {
 
 /** Why a site has its verdict, in a few words. */
 function whyOf({ trials, reason, detail, account }: Line): string {
-  const told = account as { says?: unknown; difference?: Line; phase?: unknown; seed?: unknown } | undefined;
+  const told = account as { says?: unknown; difference?: Line } | undefined;
   // Earlier versions wrote no sentence.
   const what =
     typeof told?.says === 'string'
@@ -48,8 +48,8 @@ function whyOf({ trials, reason, detail, account }: Line): string {
   const parts = [
     ...(typeof reason === 'string' ? [reason] : []),
     ...(typeof detail === 'string' ? [detail] : []),
-    ...(what.length > 0 ? [`${what.join(', ')} (seed ${String(told?.seed)}, phase ${String(told?.phase)})`] : []),
-    `${String(trials)} trials`,
+    ...(what.length > 0 ? [what.join(', ')] : []),
+    `${String(trials)} trials${told === undefined ? '' : ' were equal before'}`,
   ];
   return parts.join('; ');
 }

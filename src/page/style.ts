@@ -25,7 +25,7 @@ button{cursor:pointer}:focus-visible{outline:2px solid var(--accent);outline-off
 .grid [role=gridcell].number,.grid .number button{text-align:right}
 .grid:focus-visible .row[aria-selected=true]{outline:2px solid var(--accent);outline-offset:-2px}
 .detail{border:1px solid var(--line);border-radius:4px;padding:4px 14px 14px;overflow-wrap:anywhere;max-height:max(522px,80vh);overflow:auto}
-.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(230px,1fr));gap:10px}.code{background:var(--soft);border-radius:4px;padding:6px 8px}.code h4{margin:0 0 4px;font-size:12px}#account pre{white-space:pre;overflow-wrap:normal;overflow-x:auto}
+.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(230px,1fr));gap:10px}.code{background:var(--soft);border-radius:4px;padding:6px 8px}.code h4{margin:0 0 4px;font-size:12px}#account .said{white-space:pre-wrap;margin-bottom:6px}#account pre{white-space:pre;overflow-wrap:normal;overflow-x:auto}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 12px;margin:6px 0}dt{color:var(--dim)}dd{margin:0}
 .way{display:flex;flex-direction:column;gap:0;list-style:none;padding:0;margin:6px 0}.way li{border:1px solid var(--line);border-left:4px solid var(--accent);border-radius:4px;padding:4px 8px}
 .way li+li{margin-top:22px;position:relative}.way li+li::before{content:"\\2193";position:absolute;top:-22px;left:14px;color:var(--accent)}.way .kind{font-weight:600}

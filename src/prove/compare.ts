@@ -23,7 +23,13 @@ export type Difference =
   /** They ended otherwise: one came to the place behind the site, the other did not. */
   | { readonly what: 'stop'; readonly original: string; readonly patched: string }
   /** A callback that was called too often, too rarely, or with other arguments. */
-  | { readonly what: 'event'; readonly name: string; readonly reason: string };
+  | {
+      readonly what: 'event';
+      readonly name: string;
+      readonly reason: string;
+      /** The callback that saw it; absent: it shows in the end. */
+      readonly place?: Address;
+    };
 
 /** A register that must hold the same, and does not. */
 export type RegisterDifference = Omit<Extract<Difference, { what: 'register' }>, 'what'>;

@@ -21,6 +21,7 @@ import type { ProveOptions } from './options.js';
 import { mix, Random } from './random.js';
 import { type ProbeSubject, ProbeProofs } from './probes.js';
 import { type Begun, begin, type Entry } from './state.js';
+import { stateText } from './state-texts.js';
 import { changedPages, type Outcome, type Pair, type Trial } from './compare.js';
 import { patchedSites, type Subject, subjects, sitesOf } from './subjects.js';
 import { NULL_POINTERS, PROBED_TAILS, TAILS, TRACER_STATES, type TracerState } from './tracer-states.js';
@@ -435,10 +436,15 @@ export class Prover {
     { difference, phase, registers = [] }: Extract<Outcome, { kind: 'different' }>,
     during: string | null,
   ): Account {
-    const found = { seed, entry: entry.address, phase, difference, registers, during };
+    const { returnAddress, stackPointer, tracer } = this.begin(trials, entry, seed);
+    this.reset();
+    // What a call before it left has no name of its own.
+    const state = stateText(tracer ?? (trials.hasData ? 'again' : null));
+    const begun = { seed, entry: entry.address, returnAddress, stackPointer, state };
+    const found = { ...begun, phase, difference, registers, during };
     const account = giveAccount(this.pair, found, () => {
-      const begun = this.begin(trials, entry, seed);
-      return () => void trials.once(begun);
+      const again = this.begin(trials, entry, seed);
+      return () => void trials.once(again);
     });
     this.reset();
     return account;

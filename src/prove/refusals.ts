@@ -11,6 +11,13 @@ import type { Difference } from './compare.js';
 import { prove } from './prove.js';
 import type { SiteProof } from './verdict.js';
 
+/** How a way ends, as a part of a sentence. */
+function endText(end: string): string {
+  if (end === 'behind the site') return 'comes to the place behind the site';
+  if (end === 'the caller') return 'comes back to its caller';
+  return /^(?:goes|runs|does) /.test(end) ? end : `stops: ${end}`;
+}
+
 /** What differs, in a sentence. */
 export function differenceText(difference: Difference): string {
   switch (difference.what) {
@@ -19,7 +26,7 @@ export function differenceText(difference: Difference): string {
     case 'memory':
       return `the byte at ${hex(difference.address)} is ${hex(difference.patched)}, and ${hex(difference.original)} in the original`;
     case 'stop':
-      return `the patched way ends with ${difference.patched}, the original with ${difference.original}`;
+      return `the patched way ${endText(difference.patched)}; the original ${endText(difference.original)}`;
     default:
       return `${difference.name}: ${difference.reason}`;
   }

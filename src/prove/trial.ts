@@ -35,7 +35,7 @@ interface Seen {
   readonly stop: StopReason;
   /** The site was executed. */
   readonly site: boolean;
-  readonly events: readonly string[];
+  readonly events: readonly Difference[];
   /** Calls of each wanted callback. */
   readonly calls: ReadonlyMap<WantedCall, number>;
   /** The direct caller or the replaced function was entered with the arguments as they were. */
@@ -71,7 +71,7 @@ class Way {
   /** Hooks see nothing: what runs is not the way to the place behind the site. */
   isQuiet = true;
   private begun: Begun | null = null;
-  private events: string[] = [];
+  private events: Difference[] = [];
   private calls = NO_CALLS;
   private arrived = 0;
   private spoiled: string | null = null;
@@ -146,20 +146,22 @@ class Way {
     // The list hands the ops on, whether or not entries do.
     const call = left.find((each) => each.self === ops) ?? left[0] ?? same[0]!;
     calls.set(call, (calls.get(call) ?? 0) + 1);
-    if (ip !== trial.ip) events.push(`${call.name} was told ip ${hex(ip!)}, not ${hex(trial.ip)}`);
-    if (call.ops !== null && ops !== call.ops)
-      events.push(`${call.name} was told ops ${hex(ops!)}, not ${hex(call.ops)}`);
+    const saw = (reason: string): void => {
+      events.push({ what: 'event', name: call.name, reason, place: call.place });
+    };
+    if (ip !== trial.ip) saw(`was told ip ${hex(ip!)}, not ${hex(trial.ip)}`);
+    if (call.ops !== null && ops !== call.ops) saw(`was told ops ${hex(ops!)}, not ${hex(call.ops)}`);
     // A function may have pushed something else in front of its site: entries read the top. A
     // return probe in front of the site has the return address already.
     const isTrap = parent === trial.trap?.address;
     if (parent !== returnAddress && parent !== topOfStack(world, pair, before) && !isTrap)
-      events.push(`${call.name} was told parent ${hex(parent!)}, not ${hex(returnAddress)}`);
+      saw(`was told parent ${hex(parent!)}, not ${hex(returnAddress)}`);
     const unguarded = this.guard !== null && pair.data !== null ? pair.data.unguarded(world) : null;
     const frame = this.rewritten.size > 0 ? null : this.wrongFrame(ip!, isTrap ? parent! : null);
     const isLinked = leadsUp(world, pair.frames, pair.abi, this.begun!);
     const unlinked = isLinked ? null : "was called with frames that do not lead to the function's caller";
     const wrong = unguarded ?? frame ?? this.wrongStack() ?? unlinked;
-    if (wrong !== null) events.push(`${call.name} ${wrong}`);
+    if (wrong !== null) saw(wrong);
     this.spend(call);
     this.redirect();
     this.rewrite(call);
@@ -432,7 +434,7 @@ function comeFromProfiling(world: ProofWorld, { abi, proof }: Pair): void {
  */
 function missing(wanted: Wanted, rule: Wanted, seen: Seen): Difference | null {
   const [event] = seen.events;
-  if (event !== undefined) return { what: 'event', name: 'arguments', reason: event };
+  if (event !== undefined) return event;
   for (const call of rule.calls) {
     const count = seen.calls.get(call) ?? 0;
     const times = wanted.calls.includes(call) ? 1 : 0;

@@ -14,16 +14,26 @@ export interface Executed {
 export interface Account {
   readonly seed: number;
   readonly entry: Address;
+  /** Made up, as registers and memory are. */
+  readonly returnAddress: Address;
+  readonly stackPointer: bigint;
+  /** What the tracer's data holds as the trial begins, in words; null: no tracer is asked. */
+  readonly state: string | null;
   readonly phase: Phase;
   /** What of the site is written at that moment; null: all of it (PV-3). */
   readonly during: string | null;
   readonly difference: Difference;
   /** All registers that must be equal there, and are not. */
   readonly registers: readonly RegisterDifference[];
-  /** Executed instructions up to the place of comparison, as many as are kept. */
+  /** Executed instructions up to the place of comparison: the first ones, and the last ones. */
   readonly original: readonly Executed[];
   readonly patched: readonly Executed[];
-  /** Position in `patched` (or `original`) of the last instruction that wrote what differs. */
+  /** Instructions between the first and the last ones of the patched way that are not kept. */
+  readonly gap: { readonly at: number; readonly count: number };
+  /**
+   * Position in `patched` (or `original`) of the last instruction that wrote what differs, of the
+   * callback that saw it, or of the one behind which the way ended.
+   */
   readonly writer: { readonly side: 'original' | 'patched'; readonly at: number } | null;
 }
 

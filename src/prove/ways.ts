@@ -45,7 +45,9 @@ export function waysOf(account: Account): readonly WayRow[] {
     i < SHOWN.begin || i >= rows.length - SHOWN.end || (writer >= 0 && Math.abs(i - writer) <= SHOWN.around);
   const shown: WayRow[] = [];
   let skipped = 0;
+  const { at, count } = account.gap;
   for (const [i, row] of rows.entries()) {
+    if (count > 0 && row.patched !== null && row.patched === account.patched[at]) skipped += count;
     if (!shows(i)) {
       skipped++;
       continue;

@@ -23,11 +23,22 @@ export type AccountRow =
 export interface AccountText {
   readonly seed: number;
   readonly entry: string;
+  /** What the trial began with, in a sentence; earlier versions wrote none. */
+  readonly begins?: string;
   readonly phase: 'enter' | 'return';
   /** What differs, in a sentence. */
   readonly says: string;
   readonly rule: { readonly id: string; readonly says: string };
-  readonly registers: readonly { readonly name: string; readonly original: string; readonly patched: string }[];
+  readonly registers: readonly {
+    readonly name: string;
+    readonly original: string;
+    readonly patched: string;
+    /** What the values are, where that is known. */
+    readonly originalIs?: string;
+    readonly patchedIs?: string;
+  }[];
+  /** What is said of the row that is marked. */
+  readonly mark?: string;
   readonly rows: readonly AccountRow[];
 }
 
@@ -75,16 +86,27 @@ function wayLines(rows: readonly AccountRow[]): string[] {
 }
 
 /** The account in lines, without an indent. */
-export function accountLines({ seed, entry, phase, says, rule, registers, rows }: AccountText): string[] {
+export function accountLines(account: AccountText): string[] {
+  const { seed, entry, begins, phase, says, rule, registers, mark, rows } = account;
   const where = phase === 'enter' ? 'behind the site' : 'where the function returns';
   const width = Math.max(8, ...registers.map(({ original }) => original.length));
   const name = Math.max(8, ...registers.map((each) => each.name.length));
+  const isMarked = rows.some((row) => 'writes' in row && row.writes !== null);
   return [
     `${where}: ${says}`,
     `rule ${rule.id}: ${rule.says}`,
     ...(registers.length === 0 ? [] : ['registers that must be equal there, and are not (original | patched):']),
-    ...registers.map((each) => `   ${each.name.padEnd(name)} ${each.original.padEnd(width)} | ${each.patched}`),
-    `from ${entry} on, state ${seed}${rows.some((row) => 'writes' in row && row.writes !== null) ? '; > wrote what differs' : ''}`,
+    ...registers.flatMap((each) => {
+      const { originalIs, patchedIs } = each;
+      const notes = [
+        ...(originalIs === undefined ? [] : [`${each.original} is ${originalIs}`]),
+        ...(patchedIs === undefined ? [] : [`${each.patched} is ${patchedIs}`]),
+      ];
+      const line = `   ${each.name.padEnd(name)} ${each.original.padEnd(width)} | ${each.patched}`;
+      return [line, ...notes.map((note) => `   ${''.padEnd(name)} (${note})`)];
+    }),
+    begins ?? `the trial begins at ${entry}, its registers and memory follow from the number ${seed}`,
+    `executed${isMarked ? `; > ${mark ?? 'wrote what differs'}` : ''}:`,
     ...wayLines(rows),
   ];
 }
@@ -102,11 +124,19 @@ const isStep = (value: unknown): boolean =>
 export function isAccountText(value: unknown): value is AccountText {
   if (!isFields(value) || !hasTexts(value, 'entry', 'says') || !Number.isSafeInteger(value['seed'])) return false;
   const { phase, rule, registers, rows } = value;
+  const isText = (each: unknown): boolean => each === undefined || typeof each === 'string';
+  if (!isText(value['begins']) || !isText(value['mark'])) return false;
   if (phase !== 'enter' && phase !== 'return') return false;
   if (!isFields(rule) || !hasTexts(rule, 'id', 'says')) return false;
   if (!Array.isArray(registers) || !Array.isArray(rows)) return false;
   return (
-    registers.every((each) => isFields(each) && hasTexts(each, 'name', 'original', 'patched')) &&
+    registers.every(
+      (each) =>
+        isFields(each) &&
+        hasTexts(each, 'name', 'original', 'patched') &&
+        isText(each['originalIs']) &&
+        isText(each['patchedIs']),
+    ) &&
     rows.every(
       (row) =>
         isFields(row) &&

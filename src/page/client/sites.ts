@@ -55,7 +55,14 @@ function columnsOf(data: Data, several: boolean): TableColumn[] {
       ...texts('Verdict', 'site.verdict', verdict),
       mark: (row) => head.verdicts[column('site.verdict')[row]!]!.severity,
     },
-    ...(head.proof === null ? [] : [texts('Proof', 'proof.verdict', proofText(data))]),
+    ...(head.proof === null
+      ? []
+      : [
+          {
+            ...texts('Proof', 'proof.verdict', proofText(data)),
+            mark: (row: number) => proofMark(proofText(data)(column('proof.verdict')[row]!)),
+          },
+        ]),
     texts('State', 'site.state'),
     texts('Shape', 'site.shape'),
     ...(several ? [{ ...texts('File', 'site.file', (at) => head.files[at]!.name, 240), grow: 1 }] : []),
@@ -72,6 +79,10 @@ const proofText =
   ({ text }: Data) =>
   (at: number): string =>
     at === 0 ? 'not listed' : text(at);
+
+/** How the verdict of a proof is shown; '' where nothing was asked. */
+const proofMark = (verdict: string): string =>
+  verdict === 'different' ? 'error' : verdict === 'inconclusive' ? 'warning' : '';
 
 /** `function+0x4` */
 function placeOf({ column, name }: Data, row: number): string {
@@ -165,12 +176,17 @@ function proofOf(data: Data, row: number): string {
 function accountBox(data: Data, row: number): HTMLElement[] {
   const text = data.head.proof === null ? '' : data.text(data.column('proof.account')[row]!);
   if (text === '') return [];
+  // Sentences are wrapped, rows of the ways are not.
+  const at = text.indexOf('\nexecuted');
+  const cut = at < 0 ? 0 : at + 1;
+  const region = { tabindex: 0, role: 'region', 'aria-label': 'Both ways' };
   return [
     el('h3', {}, 'Proof: what differs'),
     el(
       'div',
       { class: 'code', id: 'account' },
-      el('pre', { tabindex: 0, role: 'region', 'aria-label': 'Both ways' }, text),
+      el('div', { class: 'mono said' }, text.slice(0, cut)),
+      el('pre', region, text.slice(cut)),
     ),
   ];
 }
@@ -214,7 +230,7 @@ function siteDetail(data: Data, row: number): HTMLElement[] {
   const isWay = way.note !== '' || way.hops.length > 0;
   return [
     el('h3', { tabindex: -1, id: 'site-title' }, placeOf(data, row)),
-    el('dl', {}, ...shown.flatMap(([name, value]) => [el('dt', {}, name), el('dd', { class: name === 'Verdict' ? verdict.severity : '' }, value)])),
+    el('dl', {}, ...shown.flatMap(([name, value]) => [el('dt', {}, name), el('dd', { class: name === 'Verdict' ? verdict.severity : name === 'Proof' ? proofMark(value.split(':')[0]!) : '' }, value)])),
     el('h3', {}, 'Code'),
     codePair(data, row),
     ...differs,
