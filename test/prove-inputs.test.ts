@@ -142,6 +142,22 @@ test('PV-4: an error names the file that it is about, and code that no site reac
   ]);
 });
 
+test('PV-4: a patched file is no original of itself; one that does not lead back says so', () => {
+  const image = patched('arm64/program-patchable-2', '--enable');
+  const { status, stdout, stderr } = elftrace(['prove', image, image]);
+  expect([status, stdout, stderr]).toEqual([2, '', expect.stringMatching(/is the patched file itself: nothing is/)]);
+  const bytes = bytesOf(image);
+  // Text of the runtime, which no record tells of.
+  const elf = readElf(bytes);
+  const place = elf.fileOffsetOf(elf.symbols.value[elf.symbols.find('ftrace_stub')]!);
+  bytes[place] = bytes[place]! ^ 1;
+  writeFileSync(at('spoiled'), bytes);
+  const other = elftrace(['prove', at('spoiled')]);
+  expect([other.status, other.stdout]).toEqual([2, '']);
+  expect(other.stderr).toMatch(/the record does not lead to the original, which may be named: /);
+  expect(other.stderr).not.toContain('nothing was written');
+});
+
 test('PV-4: sites that did not change are proved by their bytes, where there are any; no site is no proof', () => {
   const nops = sample('arm64/program-patchable-2');
   const same = elftrace(['prove', nops, nops]);

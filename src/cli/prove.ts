@@ -60,7 +60,15 @@ async function restored({ image, arch, record }: Opened, { patched, journal }: P
   // Parts of an image of `load` have digests of their own.
   const hasParts = record !== null && (record.injected || record.brought.length > 0);
   const whole = hasParts && isInParts(image.bytes) ? readElf((await readInput(patched)).bytes) : image;
-  return readElf(revert(whole, beside, digestLike(whole.bytes), arch));
+  try {
+    return readElf(revert(whole, beside, digestLike(whole.bytes), arch));
+  } catch (error) {
+    if (!(error instanceof ElftraceError) || error.code === 'no-record') throw error;
+    // Reverting says that it wrote nothing.
+    const why = error.message.replace(/; nothing was written$/, '');
+    const message = `the record does not lead to the original, which may be named: ${why}`;
+    throw new ElftraceError(error.code, message, error.context, { cause: error });
+  }
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Whether two files belong together, before anything is proved about them. */
+import { equalBytes } from '../bytes.js';
 import type { Arch } from '../machine/arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
@@ -14,15 +15,21 @@ interface PatchedFile {
 
 /**
  * @param path  of the original, for messages
- * @throws ElftraceError 'usage' for files of different machines; 'bad-record' where the record of
- *   the patched file says that it was another file before
+ * @throws ElftraceError 'usage' for files of different machines, and for a patched file as its own
+ *   original; 'bad-record' where the record of the patched file says that it was another one before
  */
 export function checkPair(before: ElfImage, { image, arch, record }: PatchedFile, path: string, digest: Sha256): void {
   if (before.header.machine !== image.header.machine) {
     throw new ElftraceError('usage', 'the two files are of different machines', { what: arch.target.id });
   }
+  if (record === null) return;
+  // Whatever is wrong with a tracer in the one is wrong in the other.
+  if (equalBytes(before.bytes, image.bytes) && readLoadMap(image) !== null) {
+    const message = `${path} is the patched file itself: nothing is proved against it`;
+    throw new ElftraceError('usage', message, { file: path, reason: 'same-file' });
+  }
   // What a patch brought in is taken out part by part: such a record names no file.
-  if (record === null || record.brought.length > 0) return;
+  if (record.brought.length > 0) return;
   const known = [
     record.sha256,
     ...(record.injected ? (readLoadMap(image)?.parts ?? []).map((each) => each.sha256) : []),
