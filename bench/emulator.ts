@@ -266,7 +266,8 @@ int main(void) {
 }
 
 /** For scripts: milliseconds of CPU time of all threads. */
-const CPU_CLOCK = 'const now = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1000; };';
+const CPU_CLOCK =
+  'const now = () => { const { user, system } = process.cpuUsage(); ' + 'return (user + system) / 1000; };';
 
 /**
  * A new process from the import of the library to the end of a program of 300,000 instructions in
@@ -280,8 +281,10 @@ function benchSmall(options: EmulatorBench): void {
     "import { readFileSync } from 'node:fs'; const [, library, ...paths] = process.argv; const files = paths.map((path) => new Uint8Array(readFileSync(path)));" +
     'const { archOf, readElf, startProcess } = await import(library); const times = [];' +
     CPU_CLOCK +
-    'for (const bytes of files) { const image = readElf(bytes); const { abi, emulation } = archOf(image.header); const begin = now();' +
-    'const guest = startProcess({ image, abi, emulation, onOutput: () => undefined }); const made = now(); guest.run();' +
+    'for (const bytes of files) { const image = readElf(bytes); ' +
+    'const { abi, emulation } = archOf(image.header); const begin = now();' +
+    'const guest = startProcess({ image, abi, emulation, onOutput: () => undefined }); ' +
+    'const made = now(); guest.run();' +
     'times.push(made - begin, now() - made); globalThis.guest = guest; }' +
     "console.log(times.join(' '), guest.machine.instructions);";
   for (const machine of MACHINES) {
@@ -306,8 +309,10 @@ function benchSmall(options: EmulatorBench): void {
       behind.push(madeBehind! + ranBehind!);
     }
     console.log(
-      `a new process on ${machine.name}: a program is ready to run after ${spread(ready, 1)} ms of CPU time, its ${instructions} instructions done ` +
-        `${spread(first, 1)} ms later (the aim: 15): ${spread(all, 1)} ms; with its start, the same again ${spread(again, 1)} ms, ` +
+      `a new process on ${machine.name}: a program is ready to run after ${spread(ready, 1)} ms ` +
+        `of CPU time, its ${instructions} instructions done ` +
+        `${spread(first, 1)} ms later (the aim: 15): ${spread(all, 1)} ms; with its start, ` +
+        `the same again ${spread(again, 1)} ms, ` +
         `and behind another program ${spread(behind, 1)} ms`,
     );
   }
@@ -346,6 +351,7 @@ function benchReady({ root, runs, spread }: EmulatorBench): void {
     first.push(stepped!);
   }
   console.log(
-    `first machine ready after import: ${spread(ready, 1)} ms of CPU time, its first instruction done: ${spread(first, 1)} ms (the aim: 8)`,
+    `first machine ready after import: ${spread(ready, 1)} ms of CPU time, ` +
+      `its first instruction done: ${spread(first, 1)} ms (the aim: 8)`,
   );
 }

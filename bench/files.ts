@@ -90,11 +90,21 @@ export function benchStart(bench: FilesBench): void {
     { name: 'patch --nop of 20 sites', args: ['patch', '--nop', small, '-o', out], aim: 'none' },
   ];
   const { bare, all } = new Processes({ ...bench, runs: Math.max(9, bench.runs) }).inTurn(rows, false);
-  console.log(`Node alone: ${spread(bare.map(({ ms }) => ms), 1)} ms of CPU time`); // prettier-ignore
+  console.log(
+    `Node alone: ${spread(
+      bare.map(({ ms }) => ms),
+      1,
+    )} ms of CPU time`,
+  );
   rows.forEach(({ name, aim }, row) => {
     const costs = all[row]!;
     const ratio = median(costs.map(({ ms }) => ms)) / median(bare.map(({ ms }) => ms));
-    console.log(`${name}: ${spread(costs.map(({ ms }) => ms), 1)} ms, ${ratio.toFixed(2)} times Node (the aim: ${aim})`); // prettier-ignore
+    console.log(
+      `${name}: ${spread(
+        costs.map(({ ms }) => ms),
+        1,
+      )} ms, ${ratio.toFixed(2)} times Node (the aim: ${aim})`,
+    );
   });
 }
 
@@ -113,7 +123,12 @@ export function benchSites(bench: FilesBench): void {
       const args = [...verb.split(' '), file, ...(verb === 'verify' ? [] : ['-o', out])];
       return { name: `${verb} of ${file.slice(folder.length + 1)}`, args, aim };
     });
-  const sixtyRows = [['patch --nop', '300 ms'], ['patch --untrace', '300 ms'], ['mcount', '300 ms'], ['verify', '200 ms']] as const; // prettier-ignore
+  const sixtyRows = [
+    ['patch --nop', '300 ms'],
+    ['patch --untrace', '300 ms'],
+    ['mcount', '300 ms'],
+    ['verify', '200 ms'],
+  ] as const;
   const millionAim = '2,000 ms, 381 MiB, 2.2 times the file';
   const millionRows = [
     ['patch --nop', millionAim],
@@ -134,7 +149,8 @@ function told(bench: FilesBench, file: string, rows: readonly Row[]): void {
     const memory = median(all[row]!.map(({ mebibytes }) => mebibytes));
     const ratio = (memory - memoryOfNode) / size;
     console.log(
-      `${name}: ${spread(times, 0)} ms of CPU time, ${memory.toFixed(0)} MiB, beside Node's ${ratio.toFixed(2)} times the file (the aim: ${aim})`,
+      `${name}: ${spread(times, 0)} ms of CPU time, ${memory.toFixed(0)} MiB, ` +
+        `beside Node's ${ratio.toFixed(2)} times the file (the aim: ${aim})`,
     );
   });
 }

@@ -185,8 +185,8 @@ describe('what a proof finds', () => {
   });
 
   test('PV-4: of a register it is said what both values are', () => {
-    // ldr x30, [sp, #0x58] becomes nop.
-    const said = saidWith([0xf940_2ffe], [0xd503_201f]);
+    // ldp x29, x30, [sp, #0x50] becomes ldr x29, [sp, #0x50].
+    const said = saidWith([0xa945_7bfd], [0xf940_2bfd]);
     expect(said).toMatch(
       /^ +x30 +(0x\w+) \| (0x\w+)\n +\(\1 is where the function returns to\)\n +\(\2 is ftrace_caller\+0x\w+\)$/m,
     );

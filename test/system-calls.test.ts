@@ -78,8 +78,10 @@ const ENDLESS = new RegExp(`^(${ENDLESS_NAMES.join('|')})$`);
 const ABSENT =
   /^ipc$|^[gs]et_mempolicy$|^mbind$|^io_(setup|destroy|submit|cancel|p?getevents)|^io_uring|^seccomp$|^pkey_|^landlock|^fanotify_|^quotactl|^spu_|^pciconfig_/;
 const ABSENT_NAMES: readonly string[] = [
-  'kexec_file_load', 'add_key', 'keyctl', 'request_key', 'bpf', 'userfaultfd', 'kcmp', 'memfd_secret', 'modify_ldt', 'perf_event_open', 'migrate_pages', 'move_pages',
-  'name_to_handle_at', 'open_by_handle_at', 'lookup_dcookie', 'sysfs', 'uselib', 'subpage_prot', 'process_madvise', 'ioperm', 'iopl', 'rtas',
+  'kexec_file_load', 'add_key', 'keyctl', 'request_key', 'bpf', 'userfaultfd', 'kcmp', 'memfd_secret',
+  'modify_ldt', 'perf_event_open', 'migrate_pages', 'move_pages',
+  'name_to_handle_at', 'open_by_handle_at', 'lookup_dcookie', 'sysfs', 'uselib', 'subpage_prot',
+  'process_madvise', 'ioperm', 'iopl', 'rtas',
 ]; // prettier-ignore
 
 for (const target of all) {

@@ -221,7 +221,5 @@ export function x87Arithmetic(divide: number): WasmFunction {
   code.get(noted);
   unit.note();
   unit.pop();
-  unit.settle();
-  code.i64(0n);
-  return unit.finish();
+  return unit.changed();
 }

@@ -44,9 +44,7 @@ export function x87Load(): WasmFunction {
   code.i32(0);
   unit.note();
   unit.turn();
-  unit.settle();
-  code.i64(0n);
-  return unit.finish();
+  return unit.changed();
 }
 
 /** Compares register 0 with a number. The result: what ZF, PF and CF are, or 0 where codes are. */
@@ -242,7 +240,5 @@ export function x87Move(): WasmFunction {
   code.i32(0);
   unit.note();
   unit.pop();
-  unit.settle();
-  code.i64(0n);
-  return unit.finish();
+  return unit.changed();
 }

@@ -322,6 +322,13 @@ export class UnitCode {
     this.keep(tags, this.tags);
   }
 
+  /** The function, which has changed the state. */
+  changed(): WasmFunction {
+    this.settle();
+    this.code.i64(0n);
+    return this.finish();
+  }
+
   /** The function; its result is on the stack. */
   finish(): WasmFunction {
     return { parameters: ['i64', 'i64'], results: ['i64'], locals: this.locals, code: this.code };

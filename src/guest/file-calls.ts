@@ -56,7 +56,8 @@ const BLOCKS = 0x4_0000n;
 export type FileCallName =
   | 'access' | 'chdir' | 'creat' | 'faccessat' | 'faccessat2' | 'fchdir' | 'fstat' | 'fstat64'
   | 'fstatfs' | 'fstatfs64' | 'getcwd' | 'getdents' | 'getdents64' | 'lstat' | 'lstat64' | 'newfstatat'
-  | 'no_attributes' | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'openat2' | 'readlink'
+  | 'no_attributes' | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'openat2'
+  | 'readlink'
   | 'readlinkat' | 'stat' | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'umask';
 
 export class FileCalls implements Readonly<Record<FileCallName, Service>> {
@@ -439,7 +440,8 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (place.kind === 'tree') {
       const { network, files } = this.context;
       const listed = files.list(place.path);
-      const names = place.path === '/dev' && typeof listed !== 'string' ? [...new Set([...listed, ...DEVICE_NAMES])] : listed; // prettier-ignore
+      const names =
+        place.path === '/dev' && typeof listed !== 'string' ? [...new Set([...listed, ...DEVICE_NAMES])] : listed;
       if (typeof names === 'string' || !network.hasNodes) return names;
       const real = files.realPath?.(place.path) ?? place;
       return typeof real === 'string' ? names : [...names, ...network.nodesIn(real.path)];

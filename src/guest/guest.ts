@@ -100,7 +100,9 @@ export interface GuestOptions {
 /** The names of calls that have a handler: all that `calls.ts` serves, or `Guest` has no type. */
 type HandledName =
   | ThreadCallName | MemoryCallName | FileCallName | ChangeCallName | DescriptorCallName | LockCallName | EventCallName | ProcessCallName | SignalCallName
-  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName | BatchCallName | IpcCallName | SemaphoreCallName | OptionCallName | SpecialCallName | SpliceCallName | WatchCallName
+  | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName
+  | BatchCallName | IpcCallName | SemaphoreCallName | OptionCallName | SpecialCallName | SpliceCallName
+  | WatchCallName
   | PriorityCallName | SharingCallName | ForeignMemoryCallName; // prettier-ignore
 
 /**

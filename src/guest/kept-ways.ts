@@ -13,7 +13,15 @@ import { AT_FDCWD, type GuestPaths } from './guest-paths.js';
 import type { Address } from '../units.js';
 import { PAGE } from '../emulator/windows.js';
 
-const RESOLVE = { NO_XDEV: 1, NO_MAGICLINKS: 2, NO_SYMLINKS: 4, BENEATH: 8, IN_ROOT: 0x10, CACHED: 0x20, ALL: 0x3f } as const; // prettier-ignore
+const RESOLVE = {
+  NO_XDEV: 1,
+  NO_MAGICLINKS: 2,
+  NO_SYMLINKS: 4,
+  BENEATH: 8,
+  IN_ROOT: 0x10,
+  CACHED: 0x20,
+  ALL: 0x3f,
+} as const;
 const LINKS_MOST = 40;
 /** Bytes of `struct open_how`. */
 const HOW_BYTES = 24n;
@@ -34,7 +42,11 @@ export function howAt(context: CallContext, address: Address, size: bigint): How
   const bytes = context.load(address, Number(size));
   if (!bytes) return 'EFAULT';
   if (bytes.subarray(Number(HOW_BYTES)).some((each) => each !== 0)) return 'E2BIG';
-  const [flags, mode, wanted] = [0n, 8n, 16n].map((at) => context.loadNumber(address + at, 8)!) as [bigint, bigint, bigint]; // prettier-ignore
+  const [flags, mode, wanted] = [0n, 8n, 16n].map((at) => context.loadNumber(address + at, 8)!) as [
+    bigint,
+    bigint,
+    bigint,
+  ];
   if ((flags & ~KNOWN_FLAGS) !== 0n || wanted > BigInt(RESOLVE.ALL)) return 'EINVAL';
   const resolve = Number(wanted);
   const makes = (flags & (BigInt(O.CREAT) | TEMPORARY)) !== 0n;

@@ -48,7 +48,8 @@ function stat({ time, used, date, last, processes }: ProcSystem): string {
   const [user, idle] = [used, time - used].map((each) => (each * TICKS) / SECOND);
   const cpu = `${user} 0 0 ${idle} 0 0 0 0 0 0`;
   return [
-    `cpu  ${cpu}`, `cpu0 ${cpu}`, 'intr 0', 'ctxt 0', `btime ${date / SECOND}`, `processes ${last}`, `procs_running ${Math.min(1, processes.length)}`,
+    `cpu  ${cpu}`, `cpu0 ${cpu}`, 'intr 0', 'ctxt 0', `btime ${date / SECOND}`, `processes ${last}`,
+    `procs_running ${Math.min(1, processes.length)}`,
     'procs_blocked 0', 'softirq 0 0 0 0 0 0 0 0 0 0 0', '',
   ].join('\n'); // prettier-ignore
 }
@@ -56,15 +57,28 @@ function stat({ time, used, date, last, processes }: ProcSystem): string {
 function meminfo(): string {
   const [all, free] = [MEMORY_BYTES / 1024n, FREE_BYTES / 1024n];
   const rows: readonly (readonly [string, bigint])[] = [
-    ['MemTotal', all], ['MemFree', free], ['MemAvailable', free], ['Buffers', 0n], ['Cached', 0n], ['SwapCached', 0n], ['Active', all - free], ['Inactive', 0n],
-    ['Unevictable', 0n], ['Mlocked', 0n], ['SwapTotal', 0n], ['SwapFree', 0n], ['Dirty', 0n], ['Writeback', 0n], ['AnonPages', all - free], ['Mapped', 0n],
-    ['Shmem', 0n], ['KReclaimable', 0n], ['Slab', 0n], ['SReclaimable', 0n], ['SUnreclaim', 0n], ['CommitLimit', all / 2n], ['Committed_AS', all - free],
+    ['MemTotal', all], ['MemFree', free], ['MemAvailable', free], ['Buffers', 0n], ['Cached', 0n],
+    ['SwapCached', 0n], ['Active', all - free], ['Inactive', 0n],
+    ['Unevictable', 0n], ['Mlocked', 0n], ['SwapTotal', 0n], ['SwapFree', 0n], ['Dirty', 0n],
+    ['Writeback', 0n], ['AnonPages', all - free], ['Mapped', 0n],
+    ['Shmem', 0n], ['KReclaimable', 0n], ['Slab', 0n], ['SReclaimable', 0n], ['SUnreclaim', 0n],
+    ['CommitLimit', all / 2n], ['Committed_AS', all - free],
   ]; // prettier-ignore
   return rows.map(([name, value]) => `${`${name}:`.padEnd(16)}${String(value).padStart(8)} kB\n`).join('');
 }
 
 const PAGE = 4096n;
-const NO_EVENTS = ['pgpgin', 'pgpgout', 'pswpin', 'pswpout', 'pgalloc_normal', 'pgfree', 'pgfault', 'pgmajfault', 'oom_kill']; // prettier-ignore
+const NO_EVENTS = [
+  'pgpgin',
+  'pgpgout',
+  'pswpin',
+  'pswpout',
+  'pgalloc_normal',
+  'pgfree',
+  'pgfault',
+  'pgmajfault',
+  'oom_kill',
+];
 
 function vmstat(): string {
   const events = NO_EVENTS.map((name) => `${name} 0\n`);

@@ -165,16 +165,22 @@ function statusOf(subject: ProcSubject): string {
   const none = '       0 kB';
   const noRights = '0000000000000000';
   const rows: readonly (readonly [string, string | number])[] = [
-    ['Name', commOf(subject)], ['Umask', umask.toString(8).padStart(4, '0')], ['State', STATES[subject.state]], ['Tgid', id], ['Ngid', 0], ['Pid', id],
-    ['PPid', parent], ['TracerPid', 0], ['Uid', '1000\t1000\t1000\t1000'], ['Gid', '1000\t1000\t1000\t1000'], ['FDSize', 64], ['Groups', '1000 '],
-    ['VmPeak', size], ['VmSize', size], ['VmLck', none], ['VmPin', none], ['VmHWM', resident], ['VmRSS', resident],
+    ['Name', commOf(subject)], ['Umask', umask.toString(8).padStart(4, '0')],
+    ['State', STATES[subject.state]], ['Tgid', id], ['Ngid', 0], ['Pid', id],
+    ['PPid', parent], ['TracerPid', 0], ['Uid', '1000\t1000\t1000\t1000'],
+    ['Gid', '1000\t1000\t1000\t1000'], ['FDSize', 64], ['Groups', '1000 '],
+    ['VmPeak', size], ['VmSize', size], ['VmLck', none], ['VmPin', none], ['VmHWM', resident],
+    ['VmRSS', resident],
     ['VmData', kilobytes(({ permission, name }) => permission.includes('w') && name !== 'stack' && name !== SHARED_NAME)],
     ['VmStk', kilobytes(({ name }) => name === 'stack')],
     ['VmExe', kilobytes(({ name, permission }) => name === 'segment' && permission.includes('x'))],
     ['VmLib', kilobytes(({ name, permission }) => name === 'file' && permission.includes('x'))],
-    ['VmPTE', none], ['VmSwap', none], ['Threads', threads.length], ['SigPnd', noRights], ['ShdPnd', noRights], ['SigBlk', set(blocked)],
-    ['SigIgn', set(ignored)], ['SigCgt', set(caught)], ['CapInh', noRights], ['CapPrm', noRights], ['CapEff', noRights], ['CapBnd', noRights],
-    ['CapAmb', noRights], ['NoNewPrivs', 0], ['Seccomp', 0], ['Cpus_allowed', 1], ['Cpus_allowed_list', 0], ['Mems_allowed', 1], ['Mems_allowed_list', 0],
+    ['VmPTE', none], ['VmSwap', none], ['Threads', threads.length], ['SigPnd', noRights],
+    ['ShdPnd', noRights], ['SigBlk', set(blocked)],
+    ['SigIgn', set(ignored)], ['SigCgt', set(caught)], ['CapInh', noRights], ['CapPrm', noRights],
+    ['CapEff', noRights], ['CapBnd', noRights],
+    ['CapAmb', noRights], ['NoNewPrivs', 0], ['Seccomp', 0], ['Cpus_allowed', 1], ['Cpus_allowed_list', 0],
+    ['Mems_allowed', 1], ['Mems_allowed_list', 0],
     ['voluntary_ctxt_switches', 0], ['nonvoluntary_ctxt_switches', 0],
   ]; // prettier-ignore
   return rows.map(([name, value]) => `${name}:\t${value}\n`).join('');
@@ -182,9 +188,12 @@ function statusOf(subject: ProcSubject): string {
 
 /** Names and units of limits, by number. Source: Linux fs/proc/base.c. */
 const LIMITS: readonly (readonly [name: string, unit: string])[] = [
-  ['cpu time', 'seconds'], ['file size', 'bytes'], ['data size', 'bytes'], ['stack size', 'bytes'], ['core file size', 'bytes'], ['resident set', 'bytes'],
-  ['processes', 'processes'], ['open files', 'files'], ['locked memory', 'bytes'], ['address space', 'bytes'], ['file locks', 'locks'],
-  ['pending signals', 'signals'], ['msgqueue size', 'bytes'], ['nice priority', ''], ['realtime priority', ''], ['realtime timeout', 'us'],
+  ['cpu time', 'seconds'], ['file size', 'bytes'], ['data size', 'bytes'], ['stack size', 'bytes'],
+  ['core file size', 'bytes'], ['resident set', 'bytes'],
+  ['processes', 'processes'], ['open files', 'files'], ['locked memory', 'bytes'],
+  ['address space', 'bytes'], ['file locks', 'locks'],
+  ['pending signals', 'signals'], ['msgqueue size', 'bytes'], ['nice priority', ''],
+  ['realtime priority', ''], ['realtime timeout', 'us'],
 ]; // prettier-ignore
 
 function limitsOf(limits: ProcSubject['limits']): string {

@@ -18,7 +18,10 @@ const CLONE = {
   VM: 0x100, FS: 0x200, FILES: 0x400, SIGHAND: 0x800, THREAD: 0x1_0000, SYSVSEM: 0x4_0000,
 } as const; // prettier-ignore
 /** Names of users, and other sets of names: times, mounts, groups, hosts, IPC, ids, networks. */
-const NEW = { USER: 0x1000_0000, OTHERS: 0x80 | 0x2_0000 | 0x200_0000 | 0x400_0000 | 0x800_0000 | 0x2000_0000 | 0x4000_0000 } as const; // prettier-ignore
+const NEW = {
+  USER: 0x1000_0000,
+  OTHERS: 0x80 | 0x2_0000 | 0x200_0000 | 0x400_0000 | 0x800_0000 | 0x2000_0000 | 0x4000_0000,
+} as const;
 const OWN = CLONE.VM | CLONE.FS | CLONE.FILES | CLONE.SIGHAND | CLONE.THREAD | CLONE.SYSVSEM;
 /** What no thread has of its own. */
 const OF_THREADS = CLONE.THREAD | CLONE.SIGHAND | CLONE.VM;

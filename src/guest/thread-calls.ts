@@ -15,7 +15,8 @@ import { PAGE } from '../emulator/windows.js';
 
 const CLONE = {
   VM: 0x100n, FS: 0x200n, FILES: 0x400n, SIGHAND: 0x800n, PIDFD: 0x1000n, THREAD: 0x1_0000n, SYSVSEM: 0x4_0000n, SETTLS: 0x8_0000n, VFORK: 0x4000n,
-  PARENT_SETTID: 0x10_0000n, CHILD_CLEARTID: 0x20_0000n, DETACHED: 0x40_0000n, CHILD_SETTID: 0x100_0000n, CLEAR_SIGHAND: 0x1_0000_0000n,
+  PARENT_SETTID: 0x10_0000n, CHILD_CLEARTID: 0x20_0000n, DETACHED: 0x40_0000n, CHILD_SETTID: 0x100_0000n,
+  CLEAR_SIGHAND: 0x1_0000_0000n,
 } as const; // prettier-ignore
 /** What is one for the threads of a process. */
 const SHARED = CLONE.VM | CLONE.FS | CLONE.FILES | CLONE.SIGHAND | CLONE.THREAD;
@@ -35,7 +36,8 @@ const SIGCHLD = 17;
 const PLAIN = { stack: 0n, parentId: 0n, descriptor: 0n, childId: 0n, tls: 0n, exitSignal: SIGCHLD } as const;
 
 export type ThreadCallName =
-  | 'clone' | 'clone3' | 'exit' | 'fork' | 'futex' | 'get_robust_list' | 'gettid' | 'rseq' | 'sched_yield' | 'set_robust_list'
+  | 'clone' | 'clone3' | 'exit' | 'fork' | 'futex' | 'get_robust_list' | 'gettid' | 'rseq' | 'sched_yield'
+  | 'set_robust_list'
   | 'set_tid_address' | 'vfork'; // prettier-ignore
 
 export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {

@@ -72,7 +72,8 @@ export type Condition = keyof typeof CONDITIONS;
 /** The handlers: methods of `Guest` and of the classes beside it. */
 export type ServiceName =
   | 'absent' | 'chroot' | 'interrupted' | 'ioprio_get' | 'ioprio_set' | 'mount' | 'personality'
-  | 'process_vm_readv' | 'process_vm_writev' | 'setns' | 'umount' | 'umount2' | 'unshare' | 'accept' | 'accept4' | 'access' | 'alarm' | 'arch_prctl' | 'bind' | 'brk' | 'capget'
+  | 'process_vm_readv' | 'process_vm_writev' | 'setns' | 'umount' | 'umount2' | 'unshare' | 'accept'
+  | 'accept4' | 'access' | 'alarm' | 'arch_prctl' | 'bind' | 'brk' | 'capget'
   | 'capset' | 'chdir' | 'chmod' | 'chown' | 'clock_getres' | 'clock_gettime' | 'clock_settime'
   | 'clock_nanosleep' | 'clone' | 'clone3' | 'close' | 'close_range' | 'connect' | 'copy_file_range'
   | 'creat' | 'dup' | 'dup2' | 'dup3' | 'epoll_create' | 'epoll_create1' | 'epoll_ctl'
@@ -80,7 +81,8 @@ export type ServiceName =
   | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise' | 'fallocate' | 'fchdir'
   | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'fcntl' | 'flock' | 'flush_icache' | 'fork'
   | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64' | 'fsync' | 'ftruncate' | 'ftruncate64' | 'futex'
-  | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents' | 'getdents64' | 'getgroups' | 'getitimer'
+  | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents' | 'getdents64' | 'getgroups'
+  | 'getitimer'
   | 'getpeername' | 'getpgid' | 'getpgrp' | 'getpid' | 'getppid' | 'getpriority' | 'getrandom'
   | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'getsockname' | 'getsockopt' | 'gettid'
   | 'gettimeofday' | 'getuid' | 'inotify_add_watch' | 'inotify_init' | 'inotify_init1'

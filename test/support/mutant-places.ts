@@ -98,7 +98,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'tried again',
-    'the branch leads behind the load with a reservation: there is none, the store fails, and code begins with the load',
+    'the branch leads behind the load with a reservation: there is none, the store fails, and code ' +
+      'begins with the load',
     ['arm64 write_any+36 swap 0d398e14fbd6', 'ppc32 write_any+16 immediate 259d0fb856e1'],
   ),
   at(
@@ -152,7 +153,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'a byte later',
-    'whether there is a user is asked of all at once: a word that begins a byte later has all bytes of the same addresses but the lowest ones, and no address has that one alone',
+    'whether there is a user is asked of all at once: a word that begins a byte later has all bytes ' +
+      'of the same addresses but the lowest ones, and no address has that one alone',
     [
       'riscv64 elftrace_graph_push+272 immediate 8cec0b3f7314',
       'riscv64 elftrace_graph_push+320 immediate 57b1e9263f1e',
@@ -169,12 +171,14 @@ export const placeArguments: readonly MutantArgument[] = [
   ]),
   at(
     'not changed on this way',
-    'what is given back there was not changed yet: on this way the function has called nothing, and comes to no instruction that changes it',
+    'what is given back there was not changed yet: on this way the function has called nothing, and ' +
+      'comes to no instruction that changes it',
     ['riscv64 pop+356 nop 801c33549772', 'riscv64 elftrace_graph_push+560 nop 8c4938adfa33'],
   ),
   at(
     'end of the list',
-    'what stands at the end of the list of ops is passed over as any stub is, and nothing is behind it: it need not be known by its address',
+    'what stands at the end of the list of ops is passed over as any stub is, and nothing is behind ' +
+      'it: it need not be known by its address',
     [
       'riscv64 ftrace_ops_list_func+160 nop a4c8e0b9c9c3',
       'riscv64 ftrace_ops_list_func+160 nop 00c7c3214c38',
@@ -184,7 +188,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'one kind of frame',
-    'frames of these entries have the place where the function goes on where others say whether they are whole: it is never 0',
+    'frames of these entries have the place where the function goes on where others say whether they ' +
+      'are whole: it is never 0',
     ['riscv64 ftrace_ops_list_func+208 nop 00c7c3214c38'],
   ),
   at('a frame', 'entries of these conventions hand all callbacks a frame: it is never 0', [
@@ -204,7 +209,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ]),
   at(
     'the other way',
-    "the first block seems to be another thread's, as what is compared is no number of a thread: its record goes the way of any, which finds that block and writes the same",
+    "the first block seems to be another thread's, as what is compared is no number of a thread: its " +
+      'record goes the way of any, which finds that block and writes the same',
     [
       'arm64 elftrace_function_tracer+20 nop 831dc359bca7',
       'arm64 elftrace_function_tracer+4 nop 24aaa1732f7b',
@@ -214,7 +220,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'the other way',
-    "the first block seems to be another thread's, as what is compared is no number of a thread: the search through all blocks finds it",
+    "the first block seems to be another thread's, as what is compared is no number of a thread: the " +
+      'search through all blocks finds it',
     [
       'arm64 ftrace_ops_list_func+48 nop b8f60410f4be',
       'x86-64 ftrace_ops_list_func+275 nop c05664db66e5',
@@ -228,7 +235,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'frame of the runtime',
-    'functions of the runtime that call no callback set a frame pointer that no code reads, and nothing unwinds there',
+    'functions of the runtime that call no callback set a frame pointer that no code reads, and ' +
+      'nothing unwinds there',
     ['arm64 take_records+112 immediate 11ef32349241'],
   ),
   at('read early', 'what is read an instruction early is a word of the tracer, and on the other way nothing reads it', [
@@ -236,7 +244,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ]),
   at(
     'a bit higher',
-    'whether there is a user is asked of all at once: an address that is shifted by a bit is no more 0 than it was',
+    'whether there is a user is asked of all at once: an address that is shifted by a bit is no more ' +
+      '0 than it was',
     [
       'arm64 elftrace_graph_push+264 immediate 81ee743adb50',
       'arm64 elftrace_graph_push+272 immediate 81ee743adb50',
@@ -252,22 +261,26 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'near site',
-    'the call leads behind the first look at whether addresses are near, that of the site, which is: in its place is the word of a user, and there is none',
+    'the call leads behind the first look at whether addresses are near, that of the site, which is: ' +
+      'in its place is the word of a user, and there is none',
     ['arm64 elftrace_graph_push+356 immediate 81ee743adb50'],
   ),
   at(
     'told already',
-    'entries of these conventions hand probes no site: no callback in front of the graph tracer takes a return, and the return address that it finds is the parent that it is told',
+    'entries of these conventions hand probes no site: no callback in front of the graph tracer ' +
+      'takes a return, and the return address that it finds is the parent that it is told',
     ['arm64 ftrace_graph_func+92 nop f5eaa947d91b'],
   ),
   at(
     'the other way',
-    "the first block seems to be another thread's, as what is compared is no number of a thread: its record goes the way of any, which finds that block and writes the same",
+    "the first block seems to be another thread's, as what is compared is no number of a thread: its " +
+      'record goes the way of any, which finds that block and writes the same',
     ['x86-64 elftrace_function_tracer+144 registers 325161e3895c'],
   ),
   at(
     'the other way',
-    "the first block seems to be another thread's, as what is compared is no number of a thread: the search through all blocks finds it",
+    "the first block seems to be another thread's, as what is compared is no number of a thread: the " +
+      'search through all blocks finds it',
     [
       'x86-64 ftrace_ops_list_func+60 immediate c05664db66e5',
       'x86-64 ftrace_ops_assist_func+211 registers 5d16ac190c3a',
@@ -287,12 +300,14 @@ export const placeArguments: readonly MutantArgument[] = [
   ]),
   at(
     'scratch register',
-    'the register is dead where a function goes on: no caller passes anything in it, and frames that have not all registers leave it out',
+    'the register is dead where a function goes on: no caller passes anything in it, and frames that ' +
+      'have not all registers leave it out',
     ['ppc64-elfv1 .return_to_handler+48 registers 3a6d08ea5343'],
   ),
   at(
     'the other way',
-    "the first block seems to be another thread's, as what is compared is no number of a thread: the search through all blocks finds it",
+    "the first block seems to be another thread's, as what is compared is no number of a thread: the " +
+      'search through all blocks finds it',
     [
       'ppc64-elfv1 elftrace_graph_return+8 registers 589eb87e17e8',
       'ppc64-elfv1 handle+8 registers 3be581289b4a',
@@ -309,7 +324,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'number of a thread',
-    'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by says nothing',
+    'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied ' +
+      'by says nothing',
     [
       'ppc64-elfv1 announce+384 registers e7fca232f5dc',
       'ppc64-elfv1 announce+384 immediate e7fca232f5dc',

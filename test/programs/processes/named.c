@@ -12,18 +12,12 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "listing.h"
 
 #define say(...) do { errno = 0; long got = (long)(__VA_ARGS__); printf("%s:%d %ld %d\n", __func__, __LINE__, got, got < 0 ? errno : 0); } while (0)
 static pid_t begin(void) { fflush(stdout); return fork(); }
 static int end(pid_t c) { int status; waitpid(c, &status, 0); return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
 static char memory[40], gate[40], folder[40];
-static int has(const char *dir, const char *name) {
-  int found = 0;
-  DIR *d = opendir(dir);
-  for (struct dirent *e; d && (e = readdir(d));) found |= !strcmp(e->d_name, name);
-  if (d) closedir(d);
-  return d ? found : -1;
-}
 
 static void shared(void) {
   struct stat st;

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "listing.h"
 
 #define say(...) do { errno = 0; long got = (long)(__VA_ARGS__); printf("%s:%d %ld %d\n", __func__, __LINE__, got, got < 0 ? errno : 0); } while (0)
 static pid_t begin(void) { fflush(stdout); return fork(); }
@@ -31,13 +32,6 @@ static char *text(const char *path) {
   to[n < 0 ? 0 : n] = 0;
   if (fd >= 0) close(fd);
   return to;
-}
-static int has(const char *dir, const char *name) {
-  int found = 0;
-  DIR *d = opendir(dir);
-  for (struct dirent *e; d && (e = readdir(d));) found |= !strcmp(e->d_name, name);
-  if (d) closedir(d);
-  return d ? found : -1;
 }
 static int near(double a, double b) { return a - b < 2 && b - a < 2; }
 static const char *row(const char *all, const char *key) {
