@@ -142,6 +142,13 @@ test('PV-4: an error names the file that it is about, and code that no site reac
   ]);
 });
 
+test('PV-4: what calls tracers is no original of another traced file', () => {
+  const name = 'arm64/program-patchable-2';
+  const [one, other] = ['function', 'function_graph'].map((tracer) => patched(name, '--enable', '--tracer', tracer));
+  const { status, stdout, stderr } = elftrace(['prove', other!, one!]);
+  expect([status, stdout, stderr]).toEqual([2, '', expect.stringMatching(/calls tracers itself: the file that both/)]);
+});
+
 test('PV-4: a patched file is no original of itself; one that does not lead back says so', () => {
   const image = patched('arm64/program-patchable-2', '--enable');
   const { status, stdout, stderr } = elftrace(['prove', image, image]);
