@@ -169,7 +169,7 @@ export function tracers<T>(parser: Argv<T>) {
     })
     .option('clock', {
       choices: ['machine', 'none'] as const,
-      describe: "times of records: those of the machine's own counter, or none",
+      describe: "times of records: the machine's own, or none",
     })
     .option('entry', {
       type: 'string',

@@ -145,6 +145,7 @@ export const rules: Readonly<Record<string, string>> = {
   'R-MOD-4': 'entries call their tracer by a pair of instructions, or through a pointer that is stored at once.',
   'R-SITE-1': 'compressed nops of the compiler become nops of 4 bytes at start-up.',
   'R-SITE-3': 'the pair that changes begins one word behind the site, and its distances are counted from there.',
+  'RT-11': 'a flag in the head of the ring says whether records have times; whoever reads them goes by it.',
   'RT-32': 'a site with room for a jump only goes to the nops in front of its function, which call the runtime.',
   'RT-4': 'ops objects, hashes and tables lie in a section of their own, and the tool writes every word of them.',
   'RT-6':
