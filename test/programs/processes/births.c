@@ -12,12 +12,17 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "saying.h"
 
-#define say(...) do { errno = 0; long got = (long)(__VA_ARGS__); printf("%s:%d %ld %d\n", __func__, __LINE__, got, got < 0 ? errno : 0); } while (0)
-static int end(pid_t c) { int status; waitpid(c, &status, 0); return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
-enum { PIDFD = 0x1000, PARENT_SETTID = 0x100000, DETACHED = 0x400000, THREAD = 0x10000, SIGHAND = 0x800, VM = 0x100 };
+enum {
+  PIDFD = 0x1000, PARENT_SETTID = 0x100000, DETACHED = 0x400000,
+  THREAD = 0x10000, SIGHAND = 0x800, VM = 0x100,
+};
 #define CLEAR 0x100000000ull
-static struct clone_args { uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup; } args;
+static struct clone_args {
+  uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
+  uint64_t set_tid, set_tid_size, cgroup;
+} args;
 static int descriptor = -1, id = -1;
 
 static long make(uint64_t flags) {
@@ -33,7 +38,11 @@ static int hasHandler(int signal) {
   sigaction(signal, 0, &now);
   return now.sa_handler == handler ? 2 : now.sa_handler == SIG_IGN;
 }
-static int events(int fd, int time) { struct pollfd p = {fd, POLLIN, 0}; poll(&p, 1, time); return p.revents; }
+static int events(int fd, int time) {
+  struct pollfd p = {fd, POLLIN, 0};
+  poll(&p, 1, time);
+  return p.revents;
+}
 
 static void described(void) {
   int p[2];

@@ -13,10 +13,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "saying.h"
 
-#define say(...) do { errno = 0; long got = (long)(__VA_ARGS__); printf("%s:%d %ld %d\n", __func__, __LINE__, got, got < 0 ? errno : 0); } while (0)
-static pid_t begin(void) { fflush(stdout); return fork(); }
-static int end(pid_t c) { int status; waitpid(c, &status, 0); return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
 static long long shows(clockid_t id) {
   struct timespec now = {-1, 0};
   return clock_gettime(id, &now) ? -1 : now.tv_sec * 1000000000LL + now.tv_nsec;
@@ -86,7 +84,8 @@ static void folders(void) {
   pid_t c = begin();
   if (c == 0) { pause(); _exit(0); }
   snprintf(path, sizeof path, "/proc/%d", c);
-  int folder = open(path, O_RDONLY | O_DIRECTORY), elsewhere = open("/", O_RDONLY | O_DIRECTORY), self = open("/proc/self", O_RDONLY | O_DIRECTORY);
+  const int how = O_RDONLY | O_DIRECTORY;
+  int folder = open(path, how), elsewhere = open("/", how), self = open("/proc/self", how);
   say(syscall(SYS_pidfd_send_signal, folder, 0, 0, 0));
   say(syscall(SYS_pidfd_send_signal, self, 0, 0, 0));
   say(syscall(SYS_pidfd_send_signal, elsewhere, 0, 0, 0));

@@ -56,11 +56,12 @@ static void take(int in, size_t room) {
     int value = 0;
     if (size >= 4) memcpy(&value, CMSG_DATA(each), 4);
     else if (size == 1) value = *CMSG_DATA(each);
-    if (each->cmsg_level == IPPROTO_IP && each->cmsg_type == IP_PKTINFO && size >= sizeof(struct in_pktinfo)) {
+    const int level = each->cmsg_level, type = each->cmsg_type;
+    if (level == IPPROTO_IP && type == IP_PKTINFO && size >= sizeof(struct in_pktinfo)) {
       struct in_pktinfo *info = (void *)CMSG_DATA(each);
       printf(" %d %s", info->ipi_ifindex, inet_ntop(AF_INET, &info->ipi_spec_dst, shown, sizeof shown));
       printf(" %s", inet_ntop(AF_INET, &info->ipi_addr, shown, sizeof shown));
-    } else if (each->cmsg_level == IPPROTO_IPV6 && each->cmsg_type == IPV6_PKTINFO && size >= sizeof(struct in6_pktinfo)) {
+    } else if (level == IPPROTO_IPV6 && type == IPV6_PKTINFO && size >= sizeof(struct in6_pktinfo)) {
       struct in6_pktinfo *info = (void *)CMSG_DATA(each);
       printf(" %d %s", info->ipi6_ifindex, inet_ntop(AF_INET6, &info->ipi6_addr, shown, sizeof shown));
     } else if (each->cmsg_level == SOL_SOCKET && each->cmsg_type == SCM_TIMESTAMP) {
@@ -103,7 +104,11 @@ static void six(int protocol) {
   plain(out);
   take(in, 200);
   size_t first = CMSG_SPACE(20), second = first + CMSG_SPACE(4);
-  size_t rooms[] = {0, CMSG_LEN(0) - 1, CMSG_LEN(0), CMSG_LEN(2), CMSG_LEN(12), CMSG_LEN(20), first, first + 2, first + CMSG_LEN(0), first + CMSG_LEN(3), first + CMSG_LEN(4), second, second + CMSG_LEN(1), second + CMSG_LEN(4)};
+  size_t rooms[] = {
+    0, CMSG_LEN(0) - 1, CMSG_LEN(0), CMSG_LEN(2), CMSG_LEN(12), CMSG_LEN(20),
+    first, first + 2, first + CMSG_LEN(0), first + CMSG_LEN(3), first + CMSG_LEN(4),
+    second, second + CMSG_LEN(1), second + CMSG_LEN(4),
+  };
   for (int i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
     plain(out);
     take(in, rooms[i]);

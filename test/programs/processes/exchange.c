@@ -23,10 +23,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "saying.h"
 
-#define say(...) do { errno = 0; long got = (long)(__VA_ARGS__); printf("%s:%d %ld %d\n", __func__, __LINE__, got, got < 0 ? errno : 0); } while (0)
-static pid_t begin(void) { fflush(stdout); return fork(); }
-static int end(pid_t c) { int status; waitpid(c, &status, 0); return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
 static void rest(int milliseconds) { struct timespec t = {0, milliseconds * 1000000L}; nanosleep(&t, 0); }
 union semun { int val; struct semid_ds *buf; unsigned short *array; };
 static key_t some_key;

@@ -13,10 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "listing.h"
+#include "saying.h"
 
-#define say(...) do { errno = 0; long got = (long)(__VA_ARGS__); printf("%s:%d %ld %d\n", __func__, __LINE__, got, got < 0 ? errno : 0); } while (0)
-static pid_t begin(void) { fflush(stdout); return fork(); }
-static int end(pid_t c) { int status; waitpid(c, &status, 0); return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
 static char memory[40], gate[40], folder[40];
 
 static void shared(void) {
@@ -76,7 +74,9 @@ static void gates(void) {
 }
 
 static void devices(void) {
-  const char *names[] = {"null", "zero", "full", "random", "urandom", "tty", "ptmx", "fd", "stdin", "shm", "none"};
+  const char *names[] = {
+    "null", "zero", "full", "random", "urandom", "tty", "ptmx", "fd", "stdin", "shm", "none",
+  };
   for (int i = 0; i < 11; i++) say(has("/dev", names[i]));
   struct stat st;
   say(stat("/dev", &st) == 0 && S_ISDIR(st.st_mode));
@@ -86,7 +86,9 @@ static void devices(void) {
 }
 
 int main(void) {
-  sprintf(memory, "/elftrace-%d", getpid()), sprintf(gate, "/gate-%d", getpid()), sprintf(folder, "/dev/shm/f-%d", getpid());
+  sprintf(memory, "/elftrace-%d", getpid());
+  sprintf(gate, "/gate-%d", getpid());
+  sprintf(folder, "/dev/shm/f-%d", getpid());
   shared();
   gates();
   devices();

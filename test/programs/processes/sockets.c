@@ -21,12 +21,10 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "saying.h"
 
 static volatile sig_atomic_t broken;
 static void on_pipe(int s) { (void)s; broken++; }
-#define say(...) do { errno = 0; long got = (long)(__VA_ARGS__); printf("%s:%d %ld %d\n", __func__, __LINE__, got, got < 0 ? errno : 0); } while (0)
-static pid_t begin(void) { fflush(stdout); return fork(); }
-static int end(pid_t c) { int status; waitpid(c, &status, 0); return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
 static int events(int fd, int wanted) { struct pollfd p = {fd, (short)wanted, 0}; poll(&p, 1, 0); return p.revents; }
 static const char *folder;
 

@@ -18,10 +18,8 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "saying.h"
 
-#define say(...) do { errno = 0; long got = (long)(__VA_ARGS__); printf("%s:%d %ld %d\n", __func__, __LINE__, got, got < 0 ? errno : 0); } while (0)
-static pid_t begin(void) { fflush(stdout); return fork(); }
-static int end(pid_t c) { int status; waitpid(c, &status, 0); return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
 #define IO(class, data) ((class) << 13 | (data))
 static long io_get(int which, int who) { return syscall(SYS_ioprio_get, which, who); }
 static long io_set(int which, int who, int what) { return syscall(SYS_ioprio_set, which, who, what); }

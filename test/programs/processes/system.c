@@ -19,10 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 #include "listing.h"
+#include "saying.h"
 
-#define say(...) do { errno = 0; long got = (long)(__VA_ARGS__); printf("%s:%d %ld %d\n", __func__, __LINE__, got, got < 0 ? errno : 0); } while (0)
-static pid_t begin(void) { fflush(stdout); return fork(); }
-static int end(pid_t c) { int status; waitpid(c, &status, 0); return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
 /* The text of a file, "" and the error where there is none. */
 static char *text(const char *path) {
   static char got[4][20000];
@@ -47,8 +45,10 @@ static void names(void) {
   struct stat st;
   snprintf(own, sizeof own, "%d", getpid());
   say(has("/proc", own));
-  say(has("/proc", "self") && has("/proc", "thread-self") && has("/proc", "uptime") && has("/proc", "stat") && has("/proc", "meminfo") && has("/proc", "mounts"));
-  say(has("/proc/sys/kernel", "ostype") && has("/proc/sys", "kernel") && has("/proc/sys/kernel/random", "uuid"));
+  const char *files[] = {"self", "thread-self", "uptime", "stat", "meminfo", "mounts"};
+  for (int i = 0; i < 6; i++) say(has("/proc", files[i]));
+  say(has("/proc/sys/kernel", "ostype") && has("/proc/sys", "kernel"));
+  say(has("/proc/sys/kernel/random", "uuid"));
   say(has("/proc/self", "mountinfo") && has("/proc/self", "limits") && has("/proc/self", "status"));
   readlink("/proc/self", link, sizeof link);
   say(strcmp(link, own));
@@ -82,16 +82,20 @@ static void times(void) {
   sysinfo(&info);
   printf("%d\n", sscanf(text("/proc/uptime"), "%lf %lf\n", &up, &idle));
   say(near(up, info.uptime));
-  printf("%d\n", sscanf(text("/proc/loadavg"), "%lf %lf %lf %d/%d %d\n", load, load + 1, load + 2, &running, &all, &last));
+  const char *loads = text("/proc/loadavg");
+  printf("%d\n", sscanf(loads, "%lf %lf %lf %d/%d %d\n", load, load + 1, load + 2, &running, &all, &last));
   say(all > 0 && last >= getpid());
   long ticks[10];
   const char *stat = text("/proc/stat");
-  printf("%d\n", sscanf(stat, "cpu  %ld %ld %ld %ld %ld %ld %ld %ld %ld %ld\n", ticks, ticks + 1, ticks + 2, ticks + 3, ticks + 4, ticks + 5, ticks + 6, ticks + 7, ticks + 8, ticks + 9));
+  long *t = ticks;
+  printf("%d\n", sscanf(stat, "cpu  %ld %ld %ld %ld %ld %ld %ld %ld %ld %ld\n",
+                        t, t + 1, t + 2, t + 3, t + 4, t + 5, t + 6, t + 7, t + 8, t + 9));
   say(strncmp(strchr(stat, '\n') + 1, "cpu0 ", 5));
   say(near(atol(row(stat, "btime ") + 6) + up, time(0)));
   say(strstr(stat, "\nctxt ") && strstr(stat, "\nprocesses ") && strstr(stat, "\nprocs_running "));
   const char *memory = text("/proc/meminfo");
-  say(strtoul(row(memory, "MemTotal:") + 9, 0, 10) == (unsigned long)((unsigned long long)info.totalram * info.mem_unit / 1024));
+  unsigned long long total = (unsigned long long)info.totalram * info.mem_unit / 1024;
+  say(strtoul(row(memory, "MemTotal:") + 9, 0, 10) == (unsigned long)total);
   say(strlen(row(memory, "MemTotal:")));
   say(strstr(memory, "\nMemFree: ") && strstr(memory, "\nMemAvailable: ") && strstr(memory, "\nSwapTotal: "));
 }
@@ -109,7 +113,8 @@ static void cpus(void) {
 static void kernel(void) {
   struct utsname u;
   uname(&u);
-  say(strcspn(text("/proc/sys/kernel/ostype"), "\n") == strlen(u.sysname) && !strncmp(text("/proc/sys/kernel/ostype"), u.sysname, strlen(u.sysname)));
+  say(strcspn(text("/proc/sys/kernel/ostype"), "\n") == strlen(u.sysname));
+  say(!strncmp(text("/proc/sys/kernel/ostype"), u.sysname, strlen(u.sysname)));
   say(!strncmp(text("/proc/sys/kernel/osrelease"), u.release, strlen(u.release)));
   say(!strncmp(text("/proc/sys/kernel/hostname"), u.nodename, strlen(u.nodename)));
   say(!strncmp(text("/proc/sys/kernel/version"), u.version, strlen(u.version)));
@@ -161,12 +166,15 @@ static void own(void) {
   umask(027);
   setpriority(PRIO_PROCESS, 0, 4);
   const char *status = text("/proc/self/status");
-  const char *keys[] = {"Umask:", "State:", "TracerPid:", "SigPnd:", "SigBlk:", "SigIgn:", "CapEff:", "Threads:"};
+  const char *keys[] = {
+    "Umask:", "State:", "TracerPid:", "SigPnd:", "SigBlk:", "SigIgn:", "CapEff:", "Threads:",
+  };
   for (int i = 0; i < 8; i++) puts(row(status, keys[i]));
   say(strtoul(row(status, "SigCgt:") + 8, 0, 16) >> (SIGTERM - 1) & 1);
   say(atoi(strstr(status, "\nPid:") + 6) == getpid());
   say(atoi(strstr(status, "\nPPid:") + 7) == getppid());
-  say(atoi(row(status, "VmRSS:") + 6) > 0 && atoi(row(status, "VmSize:") + 7) >= atoi(row(status, "VmRSS:") + 6));
+  say(atoi(row(status, "VmRSS:") + 6) > 0);
+  say(atoi(row(status, "VmSize:") + 7) >= atoi(row(status, "VmRSS:") + 6));
   struct rlimit limit;
   getrlimit(RLIMIT_NOFILE, &limit);
   const char *files = row(text("/proc/self/limits"), "Max open files");

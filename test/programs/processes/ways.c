@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "saying.h"
 
-#define say(...) do { errno = 0; long got = (long)(__VA_ARGS__); printf("%s:%d %ld %d\n", __func__, __LINE__, got, got < 0 ? errno : 0); } while (0)
 #ifndef SYS_openat2
 #define SYS_openat2 437
 #endif
@@ -19,7 +19,8 @@ struct how { uint64_t flags, mode, resolve, more; };
 enum { NO_XDEV = 1, NO_MAGICLINKS = 2, NO_SYMLINKS = 4, BENEATH = 8, IN_ROOT = 16, CACHED = 32 };
 
 static int dir;
-static long how_many(const char *path, uint64_t flags, uint64_t mode, uint64_t resolve, long size, uint64_t more) {
+static long how_many(const char *path, uint64_t flags, uint64_t mode, uint64_t resolve,
+                     long size, uint64_t more) {
   struct how how = {flags, mode, resolve, more};
   return syscall(SYS_openat2, dir, path, &how, size);
 }
@@ -42,10 +43,14 @@ static void ways(const char *name) {
   char out[400];
   mkdirat(dir, "a", 0700), mkdirat(dir, "a/b", 0700), mkdirat(dir, "outside", 0700);
   put("a/file", "f"), put("a/b/deep", "d"), put("outside/file", "o");
-  symlinkat("file", dir, "a/near"), symlinkat("../outside/file", dir, "a/far"), symlinkat("/file", dir, "a/root");
+  symlinkat("file", dir, "a/near");
+  symlinkat("../outside/file", dir, "a/far");
+  symlinkat("/file", dir, "a/root");
   symlinkat("b", dir, "a/to-b"), symlinkat("loop", dir, "a/loop"), symlinkat("../..", dir, "a/b/up");
   dir = openat(dir, "a", O_RDONLY | O_DIRECTORY);
-  const int all[] = {0, NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT, BENEATH | NO_SYMLINKS, IN_ROOT | NO_XDEV};
+  const int all[] = {
+    0, NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT, BENEATH | NO_SYMLINKS, IN_ROOT | NO_XDEV,
+  };
   for (int i = 0; i < 8; i++) {
     LOOK("file", all[i]);
     LOOK("./b//deep", all[i]);
@@ -110,7 +115,8 @@ static void entries(void) {
     for (long at = 0; at < n;) {
       int size = *(unsigned short *)(buffer + at + 2 * sizeof(long));
       if (size % sizeof(long) != 0 || *(long *)(buffer + at) == 0) puts("bad");
-      for (int i = 0; i < 9; i++) if (!strcmp(buffer + at + 2 * sizeof(long) + 2, names[i])) kinds[i] = buffer[at + size - 1];
+      for (int i = 0; i < 9; i++)
+        if (!strcmp(buffer + at + 2 * sizeof(long) + 2, names[i])) kinds[i] = buffer[at + size - 1];
       at += size;
     }
   }
