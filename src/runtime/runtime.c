@@ -219,7 +219,8 @@ static inline int is_near(const struct ring *ring, word ip, word parent_ip) {
   return 1;
 }
 
-static inline void fill_record(struct ring_record *record, u32 kind, u32 thread, u64 ip, u64 parent_ip, u64 time) {
+static inline void fill_record(struct ring_record *record, u32 kind, u32 thread, u64 ip,
+                               u64 parent_ip, u64 time) {
   STORE(record->kind, 0);
   RELEASE();
   record->time = time;
@@ -229,7 +230,8 @@ static inline void fill_record(struct ring_record *record, u32 kind, u32 thread,
   __atomic_store_n(&record->kind, kind, __ATOMIC_RELEASE);
 }
 
-static __attribute__((noinline)) void write_any(struct ring *ring, u32 kind, u32 thread, word ip, word parent_ip, u64 time) {
+static __attribute__((noinline)) void write_any(struct ring *ring, u32 kind, u32 thread, word ip,
+                                                word parent_ip, u64 time) {
   word number;
   if (take_records(ring, 1, &number)) fill_record(record_at(ring, number), kind, thread, ip, parent_ip, time);
 }
@@ -245,7 +247,8 @@ static inline int is_near(const struct ring *ring, word ip, word parent_ip) {
 }
 
 /* `kind`: with FAR. */
-static inline void fill_record(struct ring_short *record, u32 kind, u32 thread, word ip, word parent_ip, u64 time) {
+static inline void fill_record(struct ring_short *record, u32 kind, u32 thread, word ip,
+                               word parent_ip, u64 time) {
   const u64 event = time << SHORT_TIME_SHIFT | thread << SHORT_THREAD_SHIFT | kind;
   const int low = WORD == 4 && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
   STORE(record->event[low], 0);
@@ -259,7 +262,8 @@ static inline void fill_record(struct ring_short *record, u32 kind, u32 thread, 
 }
 
 /* A record with a far address is two, of which the second has the upper halves. */
-static __attribute__((noinline)) void write_any(struct ring *ring, u32 kind, u32 thread, word ip, word parent_ip, u64 time) {
+static __attribute__((noinline)) void write_any(struct ring *ring, u32 kind, u32 thread, word ip,
+                                                word parent_ip, u64 time) {
   const int is_two = !is_near(ring, ip, parent_ip);
   word number;
   if (!take_records(ring, 1 + is_two, &number)) return;
@@ -442,7 +446,8 @@ static int is_gone(word below, word now) {
 /* Bit of `active`: a callback of the graph tracer runs, and what it calls is not graphed. */
 #define GRAPH_RUNS 2
 
-static __attribute__((noinline)) word call_user(struct thread *thread, const struct graph_entry *entry, struct ops *user, word text) {
+static __attribute__((noinline)) word call_user(struct thread *thread,
+                                                const struct graph_entry *entry, struct ops *user, word text) {
   const word active = thread->active;
   thread->active = active | GRAPH_RUNS;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -452,7 +457,8 @@ static __attribute__((noinline)) word call_user(struct thread *thread, const str
   return wants;
 }
 
-static inline void record_graph(const struct thread *thread, u32 kind, const struct graph_entry *entry, u64 time) {
+static inline void record_graph(const struct thread *thread, u32 kind,
+                                const struct graph_entry *entry, u64 time) {
   struct ring *const ring = elftrace_ring;
   if (LIKELY(thread == elftrace_graph_stack && is_usual(ring, entry->ip, entry->parent_ip)))
     write_usual(ring, kind, entry->ip, entry->parent_ip, time);
@@ -486,7 +492,8 @@ static __attribute__((noinline)) int announce(struct thread *thread, struct grap
 }
 
 /* C-FG-2: tells those who wanted the return and are still there. */
-static __attribute__((noinline)) void tell_return(struct thread *thread, const struct graph_entry *entry, u64 time) {
+static __attribute__((noinline)) void tell_return(struct thread *thread,
+                                                  const struct graph_entry *entry, u64 time) {
   int recorded = 0;
   for (u32 i = 0; entry->users >> i; i++) {
     struct ops *const user = entry->users >> i & 1 ? elftrace_graph_users[i] : 0;
@@ -787,7 +794,8 @@ static word fetch(const word *program, const regs *regs, u64 *out) {
   }
 }
 
-static void record_event(const struct thread *thread, const struct probe_op *op, struct probe_event *event, const regs *regs) {
+static void record_event(const struct thread *thread, const struct probe_op *op,
+                         struct probe_event *event, const regs *regs) {
   struct ring *const ring = elftrace_ring;
   u64 data[PROBE_DATA + 2];
   const word words = fetch(event->program, regs, data);
@@ -811,7 +819,8 @@ __attribute__((section(".data"))) PUBLIC word elftrace_probe_trampoline = 0;
 PUBLIC word elftrace_probe_depth[THREADS];
 PUBLIC struct probe_instance elftrace_probe_instances[THREADS][PROBE_INSTANCES];
 
-static void begin_call(const struct thread *thread, struct probe_op *op, struct probe_event *event, regs *regs) {
+static void begin_call(const struct thread *thread, struct probe_op *op, struct probe_event *event,
+                       regs *regs) {
   const word number = number_of(thread);
   struct probe_instance *const stack = elftrace_probe_instances[number];
   const word limit = event->flags >> PROBE_ACTIVE_SHIFT;
