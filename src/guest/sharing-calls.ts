@@ -11,7 +11,8 @@ import type { KnownProcess } from './processes.js';
 import type { Address } from '../units.js';
 
 export type SharingCallName =
-  | 'chroot' | 'interrupted' | 'mount' | 'personality' | 'setns' | 'umount' | 'umount2' | 'unshare'; // prettier-ignore
+  | 'chroot' | 'interrupted' | 'mount' | 'personality'
+  | 'setns' | 'umount' | 'umount2' | 'unshare'; // prettier-ignore
 
 /** Flags of `unshare`. Source: Linux uapi/linux/sched.h. */
 const CLONE = {

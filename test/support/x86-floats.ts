@@ -179,11 +179,23 @@ static struct extended plain(void) {
 static void pair(int i, struct extended *a, struct extended *b) {
   u64 bits = next64();
   u16 exponent = 0x3000 + (bits & 0xfff);
-  if (i == 0) *a = (struct extended){exponent + 65, 1ull << 63}, *b = (struct extended){0x8000 | exponent, 1ull << 63 | (bits >> 16 & 1)};
-  if (i == 1) *a = (struct extended){1 + (bits & 1), 3ull << 62 | bits >> 32}, *b = (struct extended){0x8001 + (bits >> 1 & 1), 5ull << 61};
-  if (i == 2) *a = (struct extended){0x7ffe, ~(bits & 1)}, *b = (struct extended){0x7ffe - (bits >> 1 & 1) * 64, ~(bits >> 2 & 1)};
-  if (i == 3) *a = (struct extended){0x2000, ~0ull << (bits & 63)}, *b = (struct extended){0x1ffe + (bits >> 6 & 3), ~0ull << (bits >> 8 & 63)};
-  if (i == 4) *a = (struct extended){0x2000, ~0ull << (bits & 63)}, *b = (struct extended){0x5ffe + (bits >> 6 & 3), ~0ull << (bits >> 8 & 63)};
+  switch (i) {
+  case 0:
+    *a = (struct extended){exponent + 65, 1ull << 63};
+    *b = (struct extended){0x8000 | exponent, 1ull << 63 | (bits >> 16 & 1)};
+    break;
+  case 1:
+    *a = (struct extended){1 + (bits & 1), 3ull << 62 | bits >> 32};
+    *b = (struct extended){0x8001 + (bits >> 1 & 1), 5ull << 61};
+    break;
+  case 2:
+    *a = (struct extended){0x7ffe, ~(bits & 1)};
+    *b = (struct extended){0x7ffe - (bits >> 1 & 1) * 64, ~(bits >> 2 & 1)};
+    break;
+  default:
+    *a = (struct extended){0x2000, ~0ull << (bits & 63)};
+    *b = (struct extended){(i == 3 ? 0x1ffe : 0x5ffe) + (bits >> 6 & 3), ~0ull << (bits >> 8 & 63)};
+  }
 }
 static __attribute__((noinline)) void prepare(int i) {
   u16 control = 0x40 | (i & 3) << 10 | (i >> 2 & 3) << 8 | 0x3f;
