@@ -212,8 +212,8 @@ describeWith(['gcc'], 'floating point of the C library', () => {
 
 const [CODE, DATA] = [0x1_0000n, 0x2_0000n];
 
-function machineOf(code: readonly number[]): Machine {
-  const machine = new Machine({ lifter: x86Lifter });
+function machineOf(code: readonly number[], tier: 'auto' | 0 | 1 = 'auto'): Machine {
+  const machine = new Machine({ lifter: x86Lifter, tier });
   machine.load(CODE, Uint8Array.from(code), { permission: 'rx', size: 0x1000 });
   machine.map({ address: DATA, size: 0x1000, permission: 'rw' });
   machine.setRegister('pc', CODE);
@@ -268,6 +268,24 @@ describe('x87 beside what it computes', () => {
       machine.memory.write(DATA, Uint8Array.of(0x7b, 0x03));
       expect(machine.run()).toEqual({ kind: 'trap', trap: 'divide', instruction: CODE + 10n });
       expect(machine.register('rax')).toBe(0xb084n);
+    }
+  });
+
+  test('an exception that is noted comes before a fault of the operand', () => {
+    // fldcw (%rdi); fldz; fld1; fdiv %st(1),%st; and an operand that is not mapped
+    for (const operand of [
+      [0xdc, 0x06],
+      [0xdd, 0x06],
+      [0xdb, 0x2e],
+      [0xdd, 0x1e],
+      [0xdb, 0x3e],
+    ]) {
+      for (const tier of [0, 1] as const) {
+        const machine = machineOf([0xd9, 0x2f, 0xd9, 0xee, 0xd9, 0xe8, 0xd8, 0xf1, ...operand], tier);
+        machine.setRegister('rdi', DATA);
+        machine.memory.write(DATA, Uint8Array.of(0x7b, 0x03));
+        expect(machine.run()).toEqual({ kind: 'trap', trap: 'divide', instruction: CODE + 8n });
+      }
     }
   });
 });

@@ -44,7 +44,7 @@ import type { Address } from '../units.js';
 import { operandBytes, operandsOf } from './decode.js';
 import type { X86Operand } from './decode.js';
 import { FLOAT_OPERATIONS, isUnmasked, SseFloat } from './float.js';
-import { liftX87 } from './x87-lift.js';
+import { demandQuiet, liftX87 } from './x87-lift.js';
 import { isX87Control, isX87Unwaiting, X87, x87Access } from './x87.js';
 import type { X87State } from './x87-unit.js';
 import type { FloatOperation } from './float.js';
@@ -2318,7 +2318,7 @@ function storeControl(x: Lifting): undefined {
 /** Raises an exception that x87 has noted. */
 function wait(x: Lifting): Terminator | undefined {
   if (x.slow) return FLOAT_TRAP;
-  x.b.guard(x.b.make('seteq', x.b.make('and', FSW, PENDING), 0n));
+  demandQuiet(x);
   return undefined;
 }
 

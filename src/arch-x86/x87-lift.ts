@@ -4,7 +4,7 @@
  */
 import type { MemoryOperand } from './decode.js';
 import type { Bytes, Lifting, Place } from './lifting.js';
-import { FDP, FIP, FOP, FPR, FSW, FTW, SLOTS, X87_BITS, X87_STATUS, X87_TAGS, X87_UPPER } from './state.js';
+import { FDP, FIP, FOP, FPR, FSW, FTW, PENDING, SLOTS, X87_BITS, X87_STATUS, X87_TAGS, X87_UPPER } from './state.js';
 import { constantOf } from './x87.js';
 import type { Operand, Slot } from '../machine/ir.js';
 import { X87_FIELDS, X87_MOVES, X87_SOURCES, X87_TARGETS } from '../machine/x87-ops.js';
@@ -100,6 +100,11 @@ function storeExtended(x: Lifting, place: Place, upper: Place): void {
   popped(x);
 }
 
+/** An exception that is pending is raised before anything else is done. */
+export function demandQuiet({ b }: Lifting): void {
+  b.guard(b.make('seteq', b.make('and', FSW, PENDING), 0n));
+}
+
 /** An instruction with an operand in memory; false: it is none of these. */
 function liftMemory(x: Lifting, operand: MemoryOperand): boolean {
   const { opcode, modRm } = x.instruction;
@@ -109,6 +114,7 @@ function liftMemory(x: Lifting, operand: MemoryOperand): boolean {
   const isLoad = (low & 1) === 1 && reg === 0;
   const isExtended = name === '3/5' || name === '3/7';
   if ((low & 1) === 1 && !stored && !isLoad && !isExtended && name !== '7/5') return false;
+  demandQuiet(x);
   const place = x.place(operand);
   if (stored) store(x, stored, place);
   else if (name === '7/5') load(x, 'integer', 8, place);
