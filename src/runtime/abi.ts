@@ -186,9 +186,10 @@ export function threadBytes(wordBytes: 4 | 8): number {
 export const RING_SECTIONS = { header: '.data.elftrace_ring', records: '.bss.elftrace_ring' } as const;
 
 /**
- * `elftrace_thread_mode` (x86-64): what tells threads apart. Written by the tool: `fs` for programs
- * with a C library (they have PT_TLS or PT_INTERP), `gs` for kernels; a program that has neither
- * base set would fault, so the object holds `one`.
+ * `elftrace_thread_mode` (x86-64): what tells threads apart. The tool writes `fs` for programs with
+ * a C library (they have PT_TLS or PT_INTERP). All others keep `one`, which the object holds, those
+ * at kernel addresses among them: where no base is set, a look at it would fault, and one CPU
+ * executes them. `gs` is for who sets that base to a block of the processor, and writes it.
  */
 export const THREAD_MODES = { one: 0, fs: 1, gs: 2 } as const;
 

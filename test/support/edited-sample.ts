@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readElf } from '../../src/elf/read.js';
+import { THREAD_MODES } from '../../src/runtime/abi.js';
 import { builtSamples } from './pipeline.js';
 
 /**
@@ -53,6 +54,14 @@ export function threadedSample(sample: string): Uint8Array {
   const unused = all.find((at) => view.getUint32(at, true) === PT_GNU_STACK);
   view.setUint32(unused!, PT_TLS, true);
   return bytes;
+}
+
+/** An image of x86-64 with the runtime, which tells threads apart by the block of the processor. */
+export function ofProcessors(image: Uint8Array): Uint8Array {
+  const elf = readElf(image);
+  const mode = elf.symbols.value[elf.symbols.find('elftrace_thread_mode')]!;
+  image[elf.fileOffsetOf(mode)] = THREAD_MODES.gs;
+  return image;
 }
 
 /**

@@ -6,7 +6,14 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { warmElftrace } from './cli.js';
-import { type Edits, editedSample, poppedPrologues, riscvPrologues, threadedSample } from './edited-sample.js';
+import {
+  type Edits,
+  editedSample,
+  ofProcessors,
+  poppedPrologues,
+  riscvPrologues,
+  threadedSample,
+} from './edited-sample.js';
 import { builtSamples } from './pipeline.js';
 import { signedSample, type SigningFunctions } from './signed-sample.js';
 
@@ -24,6 +31,8 @@ export interface MutantImage {
   readonly edits?: Edits;
   /** The sample has data of threads, so that its thread pointer tells them apart. */
   readonly isThreaded?: boolean;
+  /** In the image of `load`, the block of the processor tells threads apart: no option says so. */
+  readonly isPerProcessor?: boolean;
   readonly options: readonly string[];
   /** Steps of a session, in YAML. */
   readonly session?: string;
@@ -448,23 +457,33 @@ const kernelProbeWays = someOf(
   ...['return-two', 'return-graph', 'return-beside-graph', 'return-then-graph', 'graph-then-return', 'return-once'],
 );
 
-/** Programs with several threads, which another register tells apart than those of kernels. */
-const threadedImages = rows
+const threadWays = (name: string): typeof ways =>
+  someOf(name, ways, 'function', 'graph', 'list', 'assist', 'graph-list');
+const threadProbeWays = (name: string): typeof ways => ({
+  ...someOf(name, probeWays, 'probe-list', 'return-beside-graph', 'jump-arguments'),
+  ...someOf(name, insideWays, 'inside-graph', 'inside-assist'),
+});
+
+/** Programs with several threads, and images whose threads the register of kernels tells apart. */
+const threadedImages: readonly MutantImage[] = rows
   .filter(({ object }) => object.startsWith('x86-64/'))
-  .flatMap((row) => [
-    ...imagesOf(row, {
-      ...someOf('threaded', ways, 'function', 'graph', 'list', 'assist', 'graph-list'),
-    }),
-    ...imagesOf(
-      row,
-      {
-        ...someOf('threaded', probeWays, 'probe-list', 'return-beside-graph', 'jump-arguments'),
-        ...someOf('threaded', insideWays, 'inside-graph', 'inside-assist'),
-      },
-      `${row.object}+probes`,
-    ),
-  ])
-  .map((each) => ({ ...each, isThreaded: true }));
+  .flatMap((row) => {
+    const { object, options = [] } = row;
+    const plain = { ...row, options: [] };
+    return [
+      ...[
+        ...imagesOf(row, threadWays('threaded')),
+        ...imagesOf(row, threadProbeWays('threaded'), `${object}+probes`),
+      ].map((each) => ({ ...each, isThreaded: true })),
+      ...[
+        ...imagesOf(plain, threadWays('processors')).map((each) => ({ ...each, loading: options })),
+        ...imagesOf(plain, threadProbeWays('processors'), `${object}+probes`).map((each) => ({
+          ...each,
+          loading: [...options, '--probes', '8'],
+        })),
+      ].map((each) => ({ ...each, modules: [], isPerProcessor: true })),
+    ];
+  });
 
 /**
  * Functions that sign their return address, which the graph tracer leaves alone, and others right
@@ -594,6 +613,8 @@ export function makeImage(image: MutantImage): MutantPair | string {
     for (const command of commands) {
       const { status, stderr } = warmElftrace(command);
       if (status !== 0) return stderr;
+      const isLoaded = command[0] === 'load';
+      if (isLoaded && image.isPerProcessor === true) writeFileSync(loaded, ofProcessors(readFileSync(loaded)));
     }
     const [before, after] = [original, output].map((path) => new Uint8Array(readFileSync(path)));
     return { original: before!, patched: after! };
