@@ -4,10 +4,12 @@
  * computes; the twins change a relocation of something else.
  */
 import { describe, expect, test } from '@jest/globals';
+import type { ElfImage, ElfSegment } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan } from '../src/patch/apply.js';
 import { planUntrace } from '../src/patch/untrace.js';
 import { prove, type ProofSummary } from '../src/prove/index.js';
+import type { Sites } from '../src/sites/sites.js';
 import { openBytes, readSample } from './support/pipeline.js';
 
 /** A proof of few sites: what is asked is what changed beside them. */
@@ -67,6 +69,92 @@ describe('PV-4: what changed beside the sites of a linked file', () => {
       expect(unexplained.every(({ section }) => /^\.rel[ar]\.dyn$/.test(section))).toBe(true);
     },
   );
+});
+
+/** Bytes of ELF64 files of little endian: of headers, symbols, or what is between sections. */
+type Edit = (image: ElfImage, view: DataView, sites: Sites) => void;
+
+/** From the header of a segment or a section to a field. */
+const P = { flags: 4, fileSize: 32, memorySize: 40 } as const;
+const S = { alignment: 48 } as const;
+
+const segmentOf = (image: ElfImage, isIt: (each: ElfSegment) => boolean): number =>
+  image.header.phoff + image.header.phentsize * image.segments.find((each) => each.type === 1 && isIt(each))!.index;
+
+const data = ({ flags }: ElfSegment): boolean => (flags & 1) === 0;
+
+describe('PV-4: what no byte of a section says of a linked file', () => {
+  const cases: readonly (readonly [what: string, where: string, edit: Edit])[] = [
+    ['the program begins elsewhere', 'ELF header', (_, view) => view.setUint8(24, view.getUint8(24) ^ 4)],
+    ['flags of the ABI', 'ELF header', (_, view) => view.setUint8(48, view.getUint8(48) ^ 1)],
+    [
+      'data that may not be written any more',
+      'program headers',
+      (image, view) => view.setUint32(segmentOf(image, data) + P.flags, 4, true),
+    ],
+    [
+      'less memory behind data',
+      'program headers',
+      (image, view) => {
+        const at = segmentOf(image, data) + P.memorySize;
+        view.setBigUint64(at, view.getBigUint64(at, true) - 8n, true);
+      },
+    ],
+    [
+      'bytes where memory begins as zeros',
+      'between sections',
+      (image, view) => {
+        const at = segmentOf(image, data) + P.fileSize;
+        view.setBigUint64(at, view.getBigUint64(at, true) + 8n, true);
+        const { offset, fileSize } = image.segments.find((each) => each.type === 1 && data(each))!;
+        view.setUint8(offset + fileSize, 1);
+      },
+    ],
+    [
+      'a slot of the table that names no code',
+      'table of sites',
+      (_, view, sites) => view.setUint8(sites.tables[0]!.position[0]! + 3, 0x70),
+    ],
+  ];
+  test.each(cases)('%s', async (_, where, edit) => {
+    const bytes = readSample('x86-64/program-fentry');
+    const after = untraced(bytes);
+    expect((await summaryOf(bytes, after)).unexplained).toEqual([]);
+    const { image, sites } = openBytes(bytes);
+    edit(image, new DataView(after.buffer, after.byteOffset), sites);
+    const { unexplained } = await summaryOf(bytes, after);
+    expect(unexplained.map(({ section }) => section)).toEqual([where]);
+  });
+});
+
+describe('PV-4: what no byte of a section says of a relocatable file', () => {
+  const symbol = ({ symbols, sections }: ElfImage, name: string): number =>
+    sections[symbols.section]!.offset + 24 * symbols.find(name);
+  const cases: readonly (readonly [what: string, where: string, edit: Edit])[] = [
+    ['a name stands for another place', '.symtab', (image, view) => view.setUint8(symbol(image, 'init_module') + 8, 4)],
+    ['a name is not for others any more', '.symtab', (image, view) => view.setUint8(symbol(image, 'util_note') + 4, 2)],
+    [
+      'a name from elsewhere may be missing',
+      '.symtab',
+      (image, view) => view.setUint8(symbol(image, 'sample_clock') + 4, 0x20),
+    ],
+    [
+      'a section may lie at any address',
+      '.text',
+      (image, view) => {
+        const { shoff, shentsize } = image.header;
+        view.setBigUint64(shoff + shentsize * image.section('.text')!.index + S.alignment, 1n, true);
+      },
+    ],
+  ];
+  test.each(cases)('%s', async (_, where, edit) => {
+    const bytes = readSample('x86-64/module-fentry.ko');
+    const after = untraced(bytes);
+    expect((await summaryOf(bytes, after)).unexplained).toEqual([]);
+    edit(readElf(after), new DataView(after.buffer, after.byteOffset), openBytes(bytes).sites);
+    const { unexplained } = await summaryOf(bytes, after);
+    expect(unexplained.map(({ section }) => section)).toEqual([where]);
+  });
 });
 
 /** A word of st_shndx, behind the name's index, the kind, and what else there is, of ELF64. */

@@ -6,14 +6,11 @@ import { equalBytes } from '../bytes.js';
 import type { ElfImage, ElfSection } from '../elf/image.js';
 import { SHF_ALLOC, SHN_UNDEF } from '../elf/constants.js';
 import { trampolineSection } from '../program/program.js';
+import { recordSection } from '../record/journal.js';
 import type { Sites } from '../sites/sites.js';
 import type { Address } from '../units.js';
-
-export interface UnexplainedChange {
-  readonly address: Address;
-  readonly size: number;
-  readonly section: string;
-}
+import { changedGaps } from './changed-gaps.js';
+import { changedHeaders, type UnexplainedChange } from './changed-headers.js';
 
 /** Bytes compared at once: most of an image is equal. */
 const BLOCK = 4096;
@@ -101,7 +98,7 @@ function tableRanges({ tables, program: { image } }: Sites): Range[] {
 function isBookkeeping({ name }: ElfSection, sites: Sites): boolean {
   return (
     name === trampolineSection ||
-    name.startsWith('.note.') ||
+    name === recordSection ||
     name.startsWith('.elftrace.') ||
     sites.tables.some((table) => table.name === name) ||
     /^(__mcount_loc|__patchable_function_entries)/.test(name)
@@ -142,7 +139,20 @@ export function unexplainedChanges(
   patched: Sites,
   others: readonly { readonly address: Address; readonly end: Address }[] = [],
 ): readonly UnexplainedChange[] {
-  if (original.program.relocatable) return unexplainedInFile(original, patched);
+  const { image } = original.program;
+  const isFile = original.program.relocatable;
+  const headers = changedHeaders(image, patched.program.image, isFile, (section) => isBookkeeping(section, original));
+  return [
+    ...headers,
+    ...(isFile ? unexplainedInFile(original, patched) : unexplainedInImage(original, patched, others)),
+  ];
+}
+
+function unexplainedInImage(
+  original: Sites,
+  patched: Sites,
+  others: readonly { readonly address: Address; readonly end: Address }[],
+): readonly UnexplainedChange[] {
   const explained = new Explained(original, patched, others);
   const changes = new Changes();
   const image = original.program.image;
@@ -157,7 +167,19 @@ export function unexplainedChanges(
     }
     changes.compare(section, before, after, (i) => explained.has(-1, section.address + BigInt(i)));
   }
+  changedGaps(image, patched.program.image, (address) => {
+    if (!explained.has(-1, address)) changes.add('between sections', address);
+  });
+  for (const address of strangeSlots(original, patched)) changes.add('table of sites', address);
   return changes.found;
+}
+
+/** What tables of the patched file name that is no code, as far as the original does not, too. */
+function strangeSlots(original: Sites, patched: Sites): Address[] {
+  const unplaced = (sites: Sites): Address[] =>
+    [...sites.anchor].filter((anchor, i) => sites.codeRange(i) === undefined && anchor !== 0n);
+  const known = new Set(unplaced(original));
+  return unplaced(patched).filter((anchor) => !known.has(anchor));
 }
 
 /** A relocation of a linked file as text, with its place. */
@@ -203,21 +225,6 @@ function sameSection({ sections }: ElfImage, { index, name }: ElfSection): ElfSe
 }
 
 /**
- * Symbols of the original that are not defined any more: a kernel looks for them elsewhere, finds
- * none, and does not load the file. Those of sections that went are absolute.
- */
-function compareSymbols(before: ElfImage, after: ElfImage, changes: Changes): void {
-  const [old, now] = [before.symbols, after.symbols];
-  const section = before.sections[old.section];
-  if (section === undefined) return;
-  for (let i = 1; i < old.count; i++) {
-    if (old.sectionIndex[i] === SHN_UNDEF) continue;
-    const isThere = i < now.count && now.sectionIndex[i] !== SHN_UNDEF;
-    if (!isThere) changes.add(section.name, BigInt(i) * section.entrySize);
-  }
-}
-
-/**
  * Of relocatable files: bytes, and what relocations say of them, and which symbols they define. A
  * relocation counts as a change of the byte at its place.
  */
@@ -238,7 +245,6 @@ function unexplainedInFile(original: Sites, patched: Sites): readonly Unexplaine
       for (const [text, offset] of a) if (!b.has(text) && !has(offset)) changes.add(section.name, offset);
     }
   }
-  compareSymbols(before, after, changes);
   return changes.found;
 }
 
