@@ -274,7 +274,25 @@ const riscv64: readonly Row[] = [
   ],
 ];
 
+/** A word that a function keeps around a callee which goes round and round. */
+const kept = (load: string, { callee = '', caller = '', around = '' } = {}): string =>
+  `f: mflr 0; std 0,16(1); stdu 1,-32(1); ${caller}; bl g; 3: ${load} ; mtlr 0; addi 1,1,32; blr; ${around} ` +
+  `g: cmpdi 3,0; beq 2f; addi 3,3,-1; ${callee}; b g; 2: blr`;
+
 const ppc: readonly Row[] = [
+  ['a word that its register holds behind a callee', true, kept('|ld 0,48(1)|nop|')],
+  ['a word of a register that the callee changes', false, kept('|ld 0,48(1)|nop|', { callee: 'li 0,1' })],
+  ['a word that the callee changes', false, kept('|ld 0,48(1)|nop|', { callee: 'std 4,48(1)' })],
+  ['a word that a pointer leads to', false, kept('|ld 0,48(1)|nop|', { caller: 'addi 4,1,48', callee: 'std 5,0(4)' })],
+  ['a word of a register that something changes', false, kept('|ld 0,48(1)|nop|', { caller: 'li 0,1' })],
+  ['a word that something changes', false, kept('|ld 0,48(1)|nop|', { caller: 'std 4,48(1)' })],
+  ['half of a word', false, kept('|lwz 0,48(1)|nop|')],
+  ['another word', false, kept('|ld 0,40(1)|nop|')],
+  ['a word on one of two ways', false, kept('|ld 0,48(1)|nop|', { around: 'h: li 0,1; b 3b;' })],
+  ['a word, an instruction later', true, kept('|ld 0,48(1); mtlr 0|mtlr 0; ld 0,48(1)|')],
+  ['a word, behind what reads it', true, kept('|ld 0,48(1); mr 9,0|mr 9,0; ld 0,48(1)|')],
+  ['a word, behind what changes its register', false, kept('|ld 0,48(1); li 0,1|li 0,1; ld 0,48(1)|')],
+  ['a word, in front of what changes it', false, kept('|std 4,48(1); ld 0,48(1)|ld 0,48(1); std 4,48(1)|')],
   [
     'asked by a record whether it is 0',
     true,

@@ -14,6 +14,7 @@ import { effectOf } from './mutant-helpers.js';
 import { type Follow, Known } from './mutant-known.js';
 import type { Liveness } from './mutant-liveness.js';
 import { bit, operandsOf } from './mutant-reads.js';
+import { Spills } from './mutant-spills.js';
 import { type Machine, type Step, stepAt } from './mutant-steps.js';
 import { Terms, type Facts, type Term } from './mutant-terms.js';
 
@@ -101,6 +102,7 @@ export class Equality {
     const end = change.address + BigInt(change.before.length);
     // Where the tool writes something else, or right behind it, nothing is known.
     for (let at = change.address - 8n; at < end; at++) if (liveness.isWritten(at)) return false;
+    if (this.isSpilled(change)) return true;
     for (let at = change.address; at < end; at++) {
       if (at !== change.address && !liveness.entered.has(at)) continue;
       if (liveness.at(at) === undefined) return false;
@@ -111,6 +113,21 @@ export class Equality {
       if (!this.isSameKnowing(at, null) && !this.isSameKnowing(at, known)) return false;
     }
     return true;
+  }
+
+  private spills: Spills | null = null;
+
+  /** Whether what is left out, or moved, is a load of what the register holds. */
+  private isSpilled({ address, after }: Change): boolean {
+    const { lifter } = this.machine;
+    const steps: Step[] = [];
+    for (let at = 0; at < after.length;) {
+      const step = stepAt(lifter, after.subarray(at), address + BigInt(at));
+      if (step === null) return false;
+      steps.push(step);
+      at += Number(step.end - step.address);
+    }
+    return (this.spills ??= new Spills(this.liveness, lifter, this.stackPointer)).isIdle(address, steps);
   }
 
   private facts: Known | null = null;

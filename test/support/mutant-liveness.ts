@@ -95,7 +95,7 @@ export class Liveness {
   private readonly opened = new Set<Address>();
   private readonly reached = new Set<Address>();
   /** Where functions begin. */
-  private readonly starts: ReadonlySet<Address>;
+  readonly starts: ReadonlySet<Address>;
   /** Places behind calls. */
   private readonly behindCalls: ReadonlySet<Address>;
   /** Where functions begin that only calls at hand lead to. */
