@@ -278,6 +278,18 @@ describe('states of the tracer', () => {
     expect(run.says(wrong!, again)).toMatch(/the parent of a record is 0x0, not/);
   });
 
+  test('PV-3: a graph tracer with one user is asked, whichever place of its table that has', () => {
+    // Sixteen places are loaded and joined, in 24 instructions; without a user all of them hold 0.
+    const numbers = TRACER_STATES.flatMap((state, n) => (state === 'filled' ? [] : [n, n + TRACER_STATES.length]));
+    const run = runOf('arm64/regs graph', numbers);
+    const joins = [...run.reached()].filter(
+      ({ symbol, offset, kind }) =>
+        symbol === 'elftrace_graph_push' && offset >= 0xc0 && offset <= 0x11c && kind === 'nop',
+    );
+    expect(joins).toHaveLength(24);
+    expect(joins.filter((each) => run.judge(each) === 'found').length).toBeGreaterThan(16);
+  });
+
   test('PV-3: filled: what is wrong where the list is empty is found', () => {
     const numbers = trialsOf('filled');
     const run = runOf('arm64/regs list', [0, ...numbers]);

@@ -41,6 +41,14 @@ const ALL_FLAGS = 0x7_ffffn;
 /** Words of an ops object, as `OPS_WORDS` has them, up to its trampoline. */
 const OPS_WORD_COUNT = 8;
 
+interface UserKind {
+  readonly isUser: boolean;
+  readonly isRecorded: boolean;
+  readonly takes: boolean;
+  /** Its callback may answer that it wants the call. */
+  readonly mayWant: boolean;
+}
+
 interface Ops {
   readonly func: Address;
   readonly flags?: number;
@@ -215,7 +223,7 @@ class Filler {
   users(): GraphUser[] {
     const [table, stub] = ['elftrace_graph_users', 'elftrace_stub_text'].map((name) => this.at(name));
     if ((table ?? null) === null || (stub ?? null) === null) return [];
-    const { random, memory } = this;
+    const { random } = this;
     // Now and then none wants the call, or none that wants it is recorded.
     const mayWant = random.below(3) > 0;
     const mayRecord = random.below(2) > 0;
@@ -234,16 +242,34 @@ class Filler {
       const isUser = i === last || (!isAlone && kind < 3);
       const isRecorded = mayRecord && (kind === 0 || (i === last && mayWant && random.below(2) > 0));
       const takes = (mayWant || !isRecorded) && (i === last ? random.below(4) > 0 : random.below(2) > 0);
-      const hearsReturns = !isRecorded && random.below(3) > 0;
-      // No bit of an answer alone says yes.
-      const answer = [0n, 1n, 1n << BigInt(8 * memory.word - 1), random.double() | 1n][mayWant ? random.below(4) : 0]!;
-      const directCall = hearsReturns ? stub! : 0n;
-      const ops = isUser ? this.ops({ func: isRecorded ? 0n : stub!, directCall, ...this.filters(takes) }) : 0n;
-      this.store(table! + BigInt(i) * this.size, ops);
-      const user = { bit: 1n << BigInt(i), ops, isRecorded, hearsReturns, takes: () => takes };
-      if (isUser) users.push({ ...user, answer: isRecorded ? null : answer });
+      const user = this.user(i, stub!, { isUser, isRecorded, takes, mayWant });
+      this.store(table! + BigInt(i) * this.size, user.ops);
+      if (isUser) users.push(user);
     }
     return users;
+  }
+
+  private user(i: number, stub: Address, { isUser, isRecorded, takes, mayWant }: UserKind): GraphUser {
+    const { random, memory } = this;
+    const hearsReturns = !isRecorded && random.below(3) > 0;
+    // No bit of an answer alone says yes.
+    const answer = [0n, 1n, 1n << BigInt(8 * memory.word - 1), random.double() | 1n][mayWant ? random.below(4) : 0]!;
+    const directCall = hearsReturns ? stub : 0n;
+    const ops = isUser ? this.ops({ func: isRecorded ? 0n : stub, directCall, ...this.filters(takes) }) : 0n;
+    const user = { bit: 1n << BigInt(i), ops, isRecorded, hearsReturns, takes: () => takes };
+    return { ...user, answer: isRecorded ? null : answer };
+  }
+
+  /** One user of the graph tracer, in any place of a table that has none. */
+  oneUser(): GraphUser[] | null {
+    const [table, stub] = ['elftrace_graph_users', 'elftrace_stub_text'].map((name) => this.at(name));
+    if ((table ?? null) === null || (stub ?? null) === null) return null;
+    const { random } = this;
+    const i = random.below(GRAPH_USER_COUNT);
+    const [isRecorded, takes] = [random.below(3) === 0, random.below(4) > 0];
+    const user = this.user(i, stub!, { isUser: true, isRecorded, takes, mayWant: true });
+    this.store(table! + BigInt(i) * this.size, user.ops);
+    return [user];
   }
 
   /**
@@ -315,6 +341,19 @@ export function fillTables(
   filler.direct();
   filler.probes(probe, wanted);
   return { users: wanted.hijack ? filler.users() : null, isUnlisted };
+}
+
+/**
+ * Gives a graph tracer that has no users one of them.
+ * @returns null: there is no room
+ */
+export function oneUser(
+  program: Program,
+  memory: TracerMemory,
+  ip: Address,
+  random: Random,
+): readonly GraphUser[] | null {
+  return memory.capacity < LEAST_CAPACITY ? null : new Filler(program, memory, ip, random).oneUser();
 }
 
 /**

@@ -20,7 +20,14 @@ import {
 import type { Address } from '../units.js';
 import { changeUsers, NO_CHANGE } from './changed-users.js';
 import { Contention } from './contention.js';
-import { anyProbeFlags, type FilledTables, fillTables, leaveOutOfGraph, takeRowsOff } from './filled-tables.js';
+import {
+  anyProbeFlags,
+  type FilledTables,
+  fillTables,
+  leaveOutOfGraph,
+  oneUser,
+  takeRowsOff,
+} from './filled-tables.js';
 import { type GraphUser, graphUsers, UserCalls, wantsCall, wordReader } from './graph-users.js';
 import { HandledHits } from './handled-hits.js';
 import { OwnMemory } from './own-memory.js';
@@ -69,6 +76,16 @@ const CHANGES_USERS: readonly TracerState[] = ['filled', 'ring-wrapped'];
 /** States in which a call under way may have the frame of the one that comes. */
 const SAME_FRAMES: ReadonlySet<TracerState> = new Set<TracerState>(['tail', 'other-stack']);
 
+/**
+ * States with objects of their own where that of a user would be, and those in which the tables are
+ * as the image has them.
+ */
+const HAS_ITS_USERS: ReadonlySet<TracerState> = new Set<TracerState>([
+  'filled',
+  'unfiltered',
+  'rowless',
+  ...UNDISTURBED,
+]);
 /** What a thread has under way beside tables that are filled. */
 const BESIDE_FILLED: readonly TracerState[] = [
   'fresh',
@@ -252,7 +269,7 @@ export class OwnData {
       const { word } = this.data;
       anyProbeFlags(this.data.memory(world), call.probe, (at) => this.data.number(world, at, word), this.random);
     }
-    this.now.asked = filled?.users ?? this.users;
+    this.now.asked = filled?.users ?? this.oneUser(world, state, seed) ?? this.users;
     this.isUnlisted = filled?.isUnlisted === true;
     this.data.keep(world);
     this.now.thread = this.threadOf(world);
@@ -376,6 +393,14 @@ export class OwnData {
     const { program, random } = this;
     const { probe } = this.callbacks;
     return wanted === null ? null : fillTables(program, this.data.memory(world), { ip, wanted, probe }, random);
+  }
+
+  /** In a third of the other states a graph tracer without users has one, in any place. */
+  private oneUser(world: ProofWorld, state: TracerState | null, seed: number): readonly GraphUser[] | null {
+    const { ip, wanted } = this.now.call;
+    if (this.users.length > 0 || wanted?.hijack !== true || HAS_ITS_USERS.has(state ?? 'again')) return null;
+    const random = new Random(mix(5, seed));
+    return random.below(3) === 0 ? oneUser(this.program, this.data.memory(world), ip, random) : null;
   }
 
   /** What the thread's block says of callbacks that run; 0: there is no block. */
