@@ -7,6 +7,7 @@ import { readElf } from '../src/elf/read.js';
 import { applyPlan } from '../src/patch/apply.js';
 import { planSites } from '../src/patch/plan-sites.js';
 import { load } from '../src/program/program.js';
+import { prove } from '../src/prove/index.js';
 import { sha256 } from '../src/sha256.js';
 import { findSites } from '../src/sites/sites.js';
 import { builtSamples } from './support/pipeline.js';
@@ -39,4 +40,26 @@ test.each([
   };
   // A register that is dead at an entry may hold anything.
   expect([await said(set), await said(read)]).toEqual(['proved', 'different']);
+});
+
+test('PV-4: a site behind a load through a thread pointer is tried until that leads somewhere', async () => {
+  const original = new Uint8Array(readFileSync(join(builtSamples, 'ppc64-elfv1/program-mcount')));
+  const image = readElf(original);
+  const { offset, size } = image.section('.text')!;
+  const words = new DataView(original.buffer, original.byteOffset + offset, size);
+  // mr r31,r3 and ld r31,0x908(r13)
+  for (let at = 0; at < size; at += 4) if (words.getUint32(at) === 0x7c7f_1b78) words.setUint32(at, 0xebed_0908);
+  const arch = archOf(image.header);
+  const plan = planSites(findSites(load(readElf(original), arch)), { to: { kind: 'nop' } });
+  const patched = readElf(applyPlan(readElf(original), plan, { hash: sha256 }).bytes);
+  let tried = 0;
+  const open: string[] = [];
+  for (let seed = 1; seed <= 20; seed++) {
+    for await (const site of prove(readElf(original), patched, arch, { seed })) {
+      tried++;
+      if (site.verdict !== 'proved') open.push(`${seed}: ${site.function}: ${site.verdict}, ${site.detail ?? ''}`);
+    }
+  }
+  expect(tried).toBeGreaterThan(100);
+  expect(open).toEqual([]);
 });

@@ -40,6 +40,8 @@ const NO_CALLS: Wanted = { calls: [], hijack: false, trap: false, direct: null, 
  * miss (PV-3). Where they do, all states of the tracer's data.
  */
 const FIRST_TRIALS = 12;
+/** Further trials of a site to which none came. */
+const MORE_TRIALS = 8;
 /** Bits of a trial's seed that say in which state the tracer's data is. */
 const STATE_SHIFT = 8;
 const STATE_MASK = 0x3f00;
@@ -407,7 +409,9 @@ export class Prover {
       leave?.();
       trials.end();
     };
-    for (let n = 0; n < wanted; n++) {
+    // Where none came to the site, as all of them read through a pointer to nothing, more may.
+    const isLost = (): boolean => counted === 0 && open?.reason === 'not-reached' && !open.doubt;
+    for (let n = 0; n < wanted || (n < wanted + MORE_TRIALS && isLost()); n++) {
       const { entry, seed } = this.turn(trial, entries, n);
       const outcome = this.attempt(trials, entry, seed);
       if (outcome.kind === 'different') {
