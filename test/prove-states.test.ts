@@ -290,6 +290,16 @@ describe('states of the tracer', () => {
     expect(joins.filter((each) => run.judge(each) === 'found').length).toBeGreaterThan(16);
   });
 
+  test('PV-3: a graph tracer without users records in its usual way, where the image has one, too', () => {
+    const numbers = TRACER_STATES.flatMap((state, n) => (state === 'filled' ? [] : [n]));
+    const run = runOf('riscv64/g0+probes inside-graph', numbers);
+    // The time of the record of a return.
+    const stores = [...run.reached()].filter(
+      ({ symbol, offset, kind }) => symbol === 'pop' && offset === 204 && kind === 'immediate',
+    );
+    expect(stores.map((each) => run.judge(each))).toEqual(['found']);
+  });
+
   test('PV-3: filled: what is wrong where the list is empty is found', () => {
     const numbers = trialsOf('filled');
     const run = runOf('arm64/regs list', [0, ...numbers]);

@@ -232,11 +232,7 @@ class Filler {
     const isAlone = this.beside.below(2) === 0;
     const last = isAlone ? this.beside.below(GRAPH_USER_COUNT) : drawn;
     const users: GraphUser[] = [];
-    // A graph tracer that has none at all records what it takes.
-    if (random.below(USERLESS) === 0) {
-      for (let i = 0; i < GRAPH_USER_COUNT; i++) this.store(table! + BigInt(i) * this.size, 0n);
-      return users;
-    }
+    if (random.below(USERLESS) === 0) return this.noUsers(table!);
     for (let i = 0; i < GRAPH_USER_COUNT; i++) {
       const kind = random.below(5);
       const isUser = i === last || (!isAlone && kind < 3);
@@ -260,10 +256,17 @@ class Filler {
     return { ...user, answer: isRecorded ? null : answer };
   }
 
-  /** One user of the graph tracer, in any place of a table that has none. */
-  oneUser(): GraphUser[] | null {
+  /** A graph tracer that has none at all records what it takes. */
+  private noUsers(table: Address): GraphUser[] {
+    for (let i = 0; i < GRAPH_USER_COUNT; i++) this.store(table + BigInt(i) * this.size, 0n);
+    return [];
+  }
+
+  /** One user of the graph tracer, in any place of a table that has none; else none. */
+  otherUsers(hasUsers: boolean): GraphUser[] | null {
     const [table, stub] = ['elftrace_graph_users', 'elftrace_stub_text'].map((name) => this.at(name));
     if ((table ?? null) === null || (stub ?? null) === null) return null;
+    if (hasUsers) return this.noUsers(table!);
     const { random } = this;
     const i = random.below(GRAPH_USER_COUNT);
     const [isRecorded, takes] = [random.below(3) === 0, random.below(4) > 0];
@@ -344,16 +347,17 @@ export function fillTables(
 }
 
 /**
- * Gives a graph tracer that has no users one of them.
+ * Gives a graph tracer that has no users one of them, and takes them off another one.
  * @returns null: there is no room
  */
-export function oneUser(
+export function otherUsers(
   program: Program,
   memory: TracerMemory,
-  ip: Address,
+  { ip, hasUsers }: { readonly ip: Address; readonly hasUsers: boolean },
   random: Random,
 ): readonly GraphUser[] | null {
-  return memory.capacity < LEAST_CAPACITY ? null : new Filler(program, memory, ip, random).oneUser();
+  if (memory.capacity < LEAST_CAPACITY) return null;
+  return new Filler(program, memory, ip, random).otherUsers(hasUsers);
 }
 
 /**

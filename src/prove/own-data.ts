@@ -25,7 +25,7 @@ import {
   type FilledTables,
   fillTables,
   leaveOutOfGraph,
-  oneUser,
+  otherUsers,
   takeRowsOff,
 } from './filled-tables.js';
 import { type GraphUser, graphUsers, UserCalls, wantsCall, wordReader } from './graph-users.js';
@@ -269,7 +269,7 @@ export class OwnData {
       const { word } = this.data;
       anyProbeFlags(this.data.memory(world), call.probe, (at) => this.data.number(world, at, word), this.random);
     }
-    this.now.asked = filled?.users ?? this.oneUser(world, state, seed) ?? this.users;
+    this.now.asked = filled?.users ?? this.otherUsers(world, state, seed) ?? this.users;
     this.isUnlisted = filled?.isUnlisted === true;
     this.data.keep(world);
     this.now.thread = this.threadOf(world);
@@ -395,12 +395,13 @@ export class OwnData {
     return wanted === null ? null : fillTables(program, this.data.memory(world), { ip, wanted, probe }, random);
   }
 
-  /** In a third of the other states a graph tracer without users has one, in any place. */
-  private oneUser(world: ProofWorld, state: TracerState | null, seed: number): readonly GraphUser[] | null {
+  /** In a third of the other states a graph tracer without users has one, and others have none. */
+  private otherUsers(world: ProofWorld, state: TracerState | null, seed: number): readonly GraphUser[] | null {
     const { ip, wanted } = this.now.call;
-    if (this.users.length > 0 || wanted?.hijack !== true || HAS_ITS_USERS.has(state ?? 'again')) return null;
+    if (wanted?.hijack !== true || HAS_ITS_USERS.has(state ?? 'again')) return null;
     const random = new Random(mix(5, seed));
-    return random.below(3) === 0 ? oneUser(this.program, this.data.memory(world), ip, random) : null;
+    const hasUsers = this.users.length > 0;
+    return random.below(3) === 0 ? otherUsers(this.program, this.data.memory(world), { ip, hasUsers }, random) : null;
   }
 
   /** What the thread's block says of callbacks that run; 0: there is no block. */
