@@ -296,6 +296,21 @@ describeWith(
   },
 );
 
+test('C-INIT-1: the record of a part of a linked file is not taken for that of the file', () => {
+  const bytes = readSample('x86-64/module-fentry.ko');
+  const first = openBytes(bytes);
+  const half = Uint8Array.from({ length: first.sites.count }, (_, i) => i % 2);
+  const after = applyPlan(first.image, planUntrace(first.sites, { selection: half })).bytes.slice();
+  const { edits } = readRecord(readElf(after))!;
+  // What the record says of headers leads nowhere, either.
+  const { shoff, shnum, shentsize } = readElf(bytes).header;
+  after.fill(0xff, shoff, shoff + shnum * shentsize);
+  const { offset } = edits.find((each) => each.offset < readElf(after).section('.rodata')!.offset)!;
+  after[offset] = after[offset]! ^ 1;
+  const { sites } = openBytes(after);
+  expect(errorOf(() => planUntrace(sites)).code).toBe('state-mismatch');
+});
+
 test('a relocation without effect that lies behind the table is a reason to leave it alone', () => {
   const bytes = readSample('arm64/module-patchable-2.ko');
   const { image } = openBytes(bytes);

@@ -14,7 +14,7 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { sha256, type Sha256 } from '../sha256.js';
 import { version } from '../version.js';
 import {
-  disagreements,
+  checkAgrees,
   type FileRecord,
   mergeEdits,
   readRecord,
@@ -160,11 +160,7 @@ function earlierRecord(
 ): { readonly inside: FileRecord | null; readonly earlier: FileRecord | null } {
   const inside = readRecord(image);
   const earlier = inside ?? options.earlier ?? null;
-  if (earlier && disagreements(earlier, image.bytes).length > 0) {
-    throw new ElftraceError('state-mismatch', 'the record and the bytes of the file disagree; nothing was written', {
-      section: recordSection,
-    });
-  }
+  if (earlier) checkAgrees(earlier, image.bytes);
 
   if ((inside !== null && hasAdditions(image, inside)) || (plan.additions && options.record === 'beside')) {
     throw new ElftraceError(

@@ -15,7 +15,7 @@ import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import { ascending } from '../elf/lookup.js';
 import { readElf } from '../elf/read.js';
-import { type FileRecord, readRecord } from '../record/journal.js';
+import { checkAgrees, type FileRecord, readRecord } from '../record/journal.js';
 import { withoutCarrier } from './undo.js';
 import { planEmptySlots } from './empty-slots.js';
 import type { Plan, PlanRequest, Refusal, Step, TableStep } from './plan.js';
@@ -116,6 +116,7 @@ function shrinkingOf(sites: Sites, drop: ReadonlyMap<number, Uint8Array>, record
     return { section: container, drop: slots };
   });
   const { image } = sites.program;
+  if (record !== null) checkAgrees(record, image.bytes);
   return planShrinking(record === null ? image : readElf(withoutCarrier(image, record)), wanted);
 }
 

@@ -334,6 +334,17 @@ export function disagreements(record: FileRecord, bytes: Uint8Array): Disagreeme
 }
 
 /**
+ * A record of another file, as one that a linker took over, says nothing of this one.
+ * @throws ElftraceError 'state-mismatch' where it and the bytes disagree
+ */
+export function checkAgrees(record: FileRecord, bytes: Uint8Array): void {
+  if (disagreements(record, bytes).length === 0) return;
+  throw new ElftraceError('state-mismatch', 'the record and the bytes of the file disagree; nothing was written', {
+    section: recordSection,
+  });
+}
+
+/**
  * The record's edits as a look-up by place: what the record says stands in [offset, offset + size),
  * where that differs from the bytes.
  */
