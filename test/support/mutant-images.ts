@@ -457,12 +457,21 @@ const kernelProbeWays = someOf(
   ...['return-two', 'return-graph', 'return-beside-graph', 'return-then-graph', 'graph-then-return', 'return-once'],
 );
 
-const threadWays = (name: string): typeof ways =>
-  someOf(name, ways, 'function', 'graph', 'list', 'assist', 'graph-list');
-const threadProbeWays = (name: string): typeof ways => ({
-  ...someOf(name, probeWays, 'probe-list', 'return-beside-graph', 'jump-arguments'),
-  ...someOf(name, insideWays, 'inside-graph', 'inside-assist'),
-});
+const threadWays = (name: string, object: string): typeof ways => {
+  const shared = sharedWays(object, ways, 'assist', 'list');
+  return {
+    ...someOf(name, ways, 'function', 'graph', 'list', 'assist', 'graph-list'),
+    ...someOf(name, shared, ...Object.keys(shared)),
+  };
+};
+const threadProbeWays = (name: string, object: string): typeof ways => {
+  const shared = sharedWays(object, insideWays, 'inside-assist', 'inside-list');
+  return {
+    ...someOf(name, probeWays, 'probe-list', 'return-beside-graph', 'jump-arguments'),
+    ...someOf(name, insideWays, 'inside-graph', 'inside-assist'),
+    ...someOf(name, shared, ...Object.keys(shared)),
+  };
+};
 
 /** Programs with several threads, and images whose threads the register of kernels tells apart. */
 const threadedImages: readonly MutantImage[] = rows
@@ -470,16 +479,17 @@ const threadedImages: readonly MutantImage[] = rows
   .flatMap((row) => {
     const { object, options = [] } = row;
     const plain = { ...row, options: [] };
+    const loading = (name: string): readonly string[] => (name.endsWith('-shared') ? ['--x86-tramp', 'none'] : options);
     return [
       ...[
-        ...imagesOf(row, threadWays('threaded')),
-        ...imagesOf(row, threadProbeWays('threaded'), `${object}+probes`),
+        ...imagesOf(row, threadWays('threaded', object)),
+        ...imagesOf(row, threadProbeWays('threaded', object), `${object}+probes`),
       ].map((each) => ({ ...each, isThreaded: true })),
       ...[
-        ...imagesOf(plain, threadWays('processors')).map((each) => ({ ...each, loading: options })),
-        ...imagesOf(plain, threadProbeWays('processors'), `${object}+probes`).map((each) => ({
+        ...imagesOf(plain, threadWays('processors', object)).map((each) => ({ ...each, loading: loading(each.name) })),
+        ...imagesOf(plain, threadProbeWays('processors', object), `${object}+probes`).map((each) => ({
           ...each,
-          loading: [...options, '--probes', '8'],
+          loading: [...loading(each.name), '--probes', '8'],
         })),
       ].map((each) => ({ ...each, modules: [], isPerProcessor: true })),
     ];
