@@ -115,6 +115,31 @@ export const mutantArguments: readonly MutantArgument[] = [
     kinds: ['registers'],
   },
   {
+    name: 'one size',
+    why: 'registers in frames of a machine have one size each: no program of an event says another one',
+    object: any,
+    symbol: /^record_event$/,
+    places: ['x86-64 record_event+242 registers 65e76b45a413', 'x86-64 record_event+242 nop a030478abe81'],
+    standing: 'idle',
+  },
+  {
+    name: 'one size',
+    why:
+      'registers in frames of this machine have 4 bytes each: where the second word of one of 8 is read from, ' +
+      'nothing goes',
+    object: /^ppc32\//,
+    symbol: /^record_event$/,
+    places: ['ppc32 record_event+892 swap d7cf3f8abad0', 'ppc32 record_event+896 nop d7cf3f8abad0'],
+  },
+  {
+    name: 'one size',
+    why: 'registers in frames of this machine have 4 bytes each: none of 8 is read',
+    object: /^ppc32\//,
+    symbol: /^record_event$/,
+    places: ['ppc32 record_event+1676 nop d7cf3f8abad0'],
+    standing: 'idle',
+  },
+  {
     name: 'small number',
     why: 'the result is 0 or 1: as a number of 64 bits it has no other bits than as one of 32',
     object: /^ppc64-/,
