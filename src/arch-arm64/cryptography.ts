@@ -1,21 +1,22 @@
 /**
- * AES, SHA-1 and SHA-256 of A64, over vector registers as numbers. Names are those of the rows of
- * the instruction table; the product of polynomials is a row of `vector-rows.ts`.
+ * AES of A64 in ops, and SHA-1 and SHA-256 over vector registers as numbers. Names are those of the
+ * rows of the instruction table; the product of polynomials is a row of `vector-rows.ts`.
  *
  * Source: Arm Architecture Reference Manual for A-profile, J1.2 (shared/functions/crypto).
  */
-import { decrypted, encrypted, mixedColumns, unmixedColumns } from '../machine/aes.js';
+import { AesOps } from '../machine/aes-ops.js';
+import type { Slot } from '../machine/ir.js';
 import type { VectorRegisters } from './vector-rows.js';
+import type { Fields, Place } from './vectors.js';
 
 type Operands = Readonly<Record<string, number>>;
-/** Words or bytes from the lowest. */
+/** Words from the lowest. */
 type Words = readonly number[];
 
-function elements(value: bigint, bits: 8 | 32): number[] {
-  return Array.from({ length: 128 / bits }, (_, i) => Number(BigInt.asUintN(bits, value >> BigInt(bits * i))));
-}
-const joined = (parts: readonly number[], bits: 8 | 32): bigint =>
-  parts.reduce((sum, each, i) => sum | (BigInt.asUintN(bits, BigInt(each)) << BigInt(bits * i)), 0n);
+const elements = (value: bigint): number[] =>
+  Array.from({ length: 4 }, (_, i) => Number(BigInt.asUintN(32, value >> BigInt(32 * i))));
+const joined = (parts: Words): bigint =>
+  parts.reduce((sum, each, i) => sum | (BigInt.asUintN(32, BigInt(each)) << BigInt(32 * i)), 0n);
 
 const left = (value: number, by: number): number => (value << by) | (value >>> (32 - by));
 const right = (value: number, by: number): number => left(value, 32 - by);
@@ -62,15 +63,6 @@ function scheduled(d: Words, n: Words, m: Words): number[] {
 }
 
 type OnWords = (d: Words, n: Words, m: Words) => number[];
-type OnBytes = (d: Words, n: Words) => number[];
-
-const added = (d: Words, n: Words): number[] => d.map((each, i) => each ^ n[i]!);
-const BYTES = {
-  aese: (d, n) => encrypted(added(d, n)),
-  aesd: (d, n) => decrypted(added(d, n)),
-  aesmc: (_d, n) => mixedColumns(n),
-  aesimc: (_d, n) => unmixedColumns(n),
-} as const satisfies Readonly<Record<string, OnBytes>>;
 const WORDS = {
   sha1c: rounds(choose),
   sha1p: rounds(parity),
@@ -88,23 +80,41 @@ const WORDS = {
   sha256su1: scheduled,
 } as const satisfies Readonly<Record<string, OnWords>>;
 
-export const CRYPTOGRAPHY_ROWS = [...Object.keys(BYTES), ...Object.keys(WORDS)] as readonly CryptographyRow[];
-export type CryptographyRow = keyof typeof BYTES | keyof typeof WORDS;
+export const CRYPTOGRAPHY_ROWS = Object.keys(WORDS) as readonly CryptographyRow[];
+export type CryptographyRow = keyof typeof WORDS;
 
 /** Executes an instruction of `CRYPTOGRAPHY_ROWS`. */
 export function executeCryptography(row: string, operands: Operands, registers: VectorRegisters): void {
   const number = (names: readonly string[]): number | undefined =>
     operands[names.find((name) => operands[name] !== undefined) ?? ''];
   const target = number(['yd', 'td', 'qd', 'sd'])!;
-  const all = [target, number(['yn', 'tn', 'qn', 'sn']), number(['tm'])].map((each) =>
-    each === undefined ? 0n : registers.vector(each),
+  const [d, n, m] = [target, number(['yn', 'tn', 'qn', 'sn']), number(['tm'])].map((each) =>
+    elements(each === undefined ? 0n : registers.vector(each)),
   );
-  const parts = (bits: 8 | 32) => all.map((each) => elements(each, bits)) as [number[], number[], number[]];
-  const [d8, n8] = parts(8);
-  const onBytes = (BYTES as Readonly<Record<string, OnBytes>>)[row];
-  const result =
-    onBytes !== undefined
-      ? joined(onBytes(d8, n8), 8)
-      : joined((WORDS as Readonly<Record<string, OnWords>>)[row]!(...parts(32)), 32);
-  registers.setVector(target, result);
+  registers.setVector(target, joined((WORDS as Readonly<Record<string, OnWords>>)[row]!(d!, n!, m!)));
+}
+
+/** Rounds of AES, from the lowest byte on: the key is added before anything else. */
+export function cipherSemantics(registers: readonly Slot[]) {
+  const added = ({ b }: Place, f: Fields): Slot => {
+    const d = registers[f.n('yd')]!;
+    return b.to(d, 'xor128', d, registers[f.n('yn')]!);
+  };
+  const aes = ({ b }: Place): AesOps => new AesOps(b, 'lowest');
+  return {
+    aese: (x: Place, f: Fields): undefined => {
+      const d = added(x, f);
+      aes(x).encrypted(d, d);
+    },
+    aesd: (x: Place, f: Fields): undefined => {
+      const d = added(x, f);
+      aes(x).decrypted(d, d);
+    },
+    aesmc: (x: Place, f: Fields): undefined => {
+      aes(x).mixedColumns(registers[f.n('yd')]!, registers[f.n('yn')]!);
+    },
+    aesimc: (x: Place, f: Fields): undefined => {
+      aes(x).unmixedColumns(registers[f.n('yd')]!, registers[f.n('yn')]!);
+    },
+  };
 }

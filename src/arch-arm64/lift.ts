@@ -61,7 +61,7 @@ import { AL, conditionHolds, CS, EQ, GE, GT, HI, MI, VS } from './conditions.js'
 import { floatSemantics, modeOf, setMode } from './float-lift.js';
 import { executeFloat } from './float-instructions.js';
 import type { FloatRegisters } from './float-instructions.js';
-import { CRYPTOGRAPHY_ROWS, executeCryptography } from './cryptography.js';
+import { cipherSemantics, CRYPTOGRAPHY_ROWS, executeCryptography } from './cryptography.js';
 import type { CryptographyRow } from './cryptography.js';
 import { elementOf, fillVector, readElement, replicate, setVector, truncated, writeElement } from './elements.js';
 import { structureSemantics } from './structures.js';
@@ -2219,6 +2219,7 @@ const SEMANTICS = [
   },
   structureSemantics(LANE_SLOTS, READ),
   vectorSemantics(LANE_SLOTS),
+  cipherSemantics(VECTOR),
 ] as const satisfies readonly Partial<Record<Arm64Mnemonic, Lift>>[];
 
 /** A row that is in neither does not compile. */

@@ -9,7 +9,7 @@ import { integerElement } from './vector-rows.js';
 import type { BlockBuilder, Operand, Slot } from '../machine/ir.js';
 
 /** What the semantics need of the instruction being lifted. */
-interface Place {
+export interface Place {
   readonly b: BlockBuilder;
 }
 export interface Fields {

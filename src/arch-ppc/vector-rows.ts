@@ -1,11 +1,9 @@
 /**
  * What instructions of VMX on integers compute that have no ops (`vectors.ts`): rows by
- * mnemonic, over numbers of 128 bits whose most significant element is the first. POWER8's
- * cryptography is among them.
+ * mnemonic, over numbers of 128 bits whose most significant element is the first.
  *
- * Source: Power ISA 2.07B, Book I, chapter 6; FIPS 197 for the tables.
+ * Source: Power ISA 2.07B, Book I, chapter 6.
  */
-import { decrypted, encrypted, mixedColumns, substituted, unmixedColumns } from '../machine/aes.js';
 import type { Operands } from '../isa/table.js';
 
 /** One instruction while it is computed. */
@@ -107,17 +105,6 @@ for (const [name, sign] of [['bcdadd.', 1n], ['bcdsub.', -1n]] as const) {
     return (BigInt(`0x${digits.slice(-31)}`) << 4n) | code;
   });
 } // prettier-ignore
-
-// ----------------------------------------------------------------------------------- cryptography
-
-const bytesOf = (value: bigint): number[] => elements(value, 8).map(Number);
-const ofBytes = (bytes: readonly number[]): bigint => joined(bytes.map(BigInt), 8);
-
-add('vsbox', ['vra'], ([a]) => ofBytes(substituted(bytesOf(a!))));
-add('vcipher', two, ([a, b]) => ofBytes(mixedColumns(encrypted(bytesOf(a!)))) ^ b!);
-add('vcipherlast', two, ([a, b]) => ofBytes(encrypted(bytesOf(a!))) ^ b!);
-add('vncipher', two, ([a, b]) => ofBytes(unmixedColumns(bytesOf(ofBytes(decrypted(bytesOf(a!))) ^ b!))));
-add('vncipherlast', two, ([a, b]) => ofBytes(decrypted(bytesOf(a!))) ^ b!);
 
 /** Rows by mnemonic. */
 export const INTEGER_ROWS: ReadonlyMap<string, VmxRow> = ROWS;

@@ -16,7 +16,7 @@ import { POWER9_VECTORS } from './power9-rows.js';
 import { BYTES, EQUAL, halvesOf, ONES, recordAll, replicated, Vectors } from './vector-builder.js';
 import type { VectorSlots } from './vector-builder.js';
 import { ELEMENT_ROWS } from './vector-elements.js';
-import { hashed } from './vector-hashes.js';
+import { ciphered, CIPHERS, hashed } from './vector-cryptography.js';
 import { vmxFloatSemantics } from './vector-float-lift.js';
 
 /** What the semantics need of the instruction being lifted. */
@@ -159,6 +159,11 @@ class VectorSemantics {
     for (const letter of ['w', 'd'] as const) {
       add(`vshasigma${letter}`, (v, _x, f) => {
         v.writeVector(vr(f, 'vrt'), hashed(v, v.read(vr(f, 'vra')), letter, f.n('st'), f.n('six')));
+      });
+    }
+    for (const name of CIPHERS) {
+      add(name, (v, _x, f) => {
+        v.writeVector(vr(f, 'vrt'), ciphered(v, name, v.read(vr(f, 'vra')), f.has('vrb') ? v.read(vr(f, 'vrb')) : 0n));
       });
     }
     const fast = vmxFloatSemantics(this.slots, (endian) => startingVscr(endian) !== 0n);

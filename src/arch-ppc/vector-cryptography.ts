@@ -1,10 +1,12 @@
 /**
- * The functions of SHA-2 on elements of VMX: three rotations of which the last may be a shift, in
- * ops. Which of two functions an element takes is said by the instruction.
+ * POWER8's cryptography in ops. The functions of SHA-2 on elements of VMX are three rotations of
+ * which the last may be a shift; which of two functions an element takes is said by the
+ * instruction. Rounds of AES take the whole state, whose first byte is element 0.
  *
- * Source: Power ISA 2.07B, Book I, chapter 6 (vshasigmaw, vshasigmad); FIPS 180-4.
+ * Source: Power ISA 2.07B, Book I, chapter 6; FIPS 180-4 (vshasigmaw, vshasigmad); FIPS 197.
  */
-import type { Slot } from '../machine/ir.js';
+import { AesOps } from '../machine/aes-ops.js';
+import type { Operand, Slot } from '../machine/ir.js';
 import type { Vectors } from './vector-builder.js';
 
 /** By ST and a bit of SIX: counts to the right; the last of the first two rows is a shift. */
@@ -34,4 +36,21 @@ export function hashed(v: Vectors, a: Slot, letter: keyof typeof SHA, st: number
   const mask = takesSecond.reduce((sum, each) => (sum << BigInt(bits)) | (each ? ones : 0n), 0n);
   const chosen = v.constant(BigInt.asUintN(64, mask), mask >> 64n);
   return v.choose(chosen, sigma(v, a, letter, second), sigma(v, a, letter, first));
+}
+
+/** Rounds of AES and its substitution, of `a`; `key` is what is added. */
+export const CIPHERS = ['vcipher', 'vcipherlast', 'vncipher', 'vncipherlast', 'vsbox'] as const;
+
+export function ciphered(v: Vectors, name: (typeof CIPHERS)[number], a: Slot, key: Operand): Slot {
+  const aes = new AesOps(v.b, 'highest');
+  const d = v.b.vectorTemp();
+  if (name === 'vsbox') aes.substituted(d, a);
+  else if (name === 'vcipher' || name === 'vcipherlast') aes.encrypted(d, a);
+  else aes.decrypted(d, a);
+  if (name === 'vsbox') return d;
+  if (name === 'vcipher') aes.mixedColumns(d, d);
+  v.b.to(d, 'xor128', d, key);
+  // The inverse adds the key first.
+  if (name === 'vncipher') aes.unmixedColumns(d, d);
+  return d;
 }
