@@ -7,8 +7,8 @@ import type { Bytes, Lifting, Place } from './lifting.js';
 import { FDP, FIP, FOP, FPR, FSW, FTW, PENDING, SLOTS, X87_BITS, X87_STATUS, X87_TAGS, X87_UPPER } from './state.js';
 import { constantOf } from './x87.js';
 import type { Operand, Slot } from '../machine/ir.js';
-import { X87_FIELDS, X87_MOVES, X87_SOURCES, X87_TARGETS } from '../machine/x87-ops.js';
-import type { X87Move, X87Source, X87Target } from '../machine/x87-ops.js';
+import { X87_FIELDS, X87_MOVES, X87_SOURCES, X87_TARGETS, X87_UNARY } from '../machine/x87-ops.js';
+import type { X87Move, X87Source, X87Target, X87Unary } from '../machine/x87-ops.js';
 
 /** What an op is asked; nothing is 0. */
 interface Asked {
@@ -139,6 +139,9 @@ function liftConditional(x: Lifting, reg: number, i: number): void {
   move(x, 'choose', i, 0, x.truth(condition));
 }
 
+/** Of the top alone, by ModRM behind `d9`: `fxam`, `fsqrt`, `frndint`. */
+const UNARY: Readonly<Record<number, X87Unary>> = { 0xe5: 'examine', 0xfa: 'root', 0xfc: 'integral' };
+
 /** `d9` with a register, or without operands. */
 function liftSingle(x: Lifting, modRm: number): boolean {
   const i = modRm & 7;
@@ -147,6 +150,7 @@ function liftSingle(x: Lifting, modRm: number): boolean {
   else if (modRm === 0xe0) move(x, 'negate', 0);
   else if (modRm === 0xe1) move(x, 'magnitude', 0);
   else if (modRm === 0xe4) x.b.unit('x87compare', 0n, asked({ kind: sourceKind('integer') }));
+  else if (UNARY[modRm]) x.b.unit('x87unary', 0n, asked({ kind: X87_UNARY.indexOf(UNARY[modRm]) }));
   else if (modRm >= 0xe8 && modRm < 0xef) {
     const { significand, exponent } = constantOf(modRm - 0xe8);
     x.b.mov(X87_UPPER, exponent);

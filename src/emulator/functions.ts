@@ -13,6 +13,7 @@ import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
 import { x87Arithmetic } from './x87-arithmetic-code.js';
 import { x87Compare, x87Load, x87Move, x87Store } from './x87-code.js';
+import { x87Unary } from './x87-unary-code.js';
 
 function binary(locals: number, write: (code: Code) => void): WasmFunction {
   const code = new Code();
@@ -312,6 +313,7 @@ const BUILDERS: Readonly<Record<Exclude<FunctionName, FloatFunction>, (indexOf: 
   x87compare: x87Compare,
   x87store: x87Store,
   x87move: x87Move,
+  x87unary: (indexOf) => x87Unary(indexOf('divwide')),
 };
 
 /** A shift to the right of a negative number loses bits that are set. */
@@ -349,6 +351,7 @@ export function buildFunctions({ floats, x87 }: Pick<Lifter, 'floats' | 'x87'>):
 const NEEDED: Partial<Readonly<Record<FunctionName, readonly FunctionName[]>>> = {
   flagbits: ['mulhs'],
   x87arithmetic: ['divwide'],
+  x87unary: ['divwide'],
 };
 
 /**

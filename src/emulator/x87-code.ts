@@ -8,8 +8,8 @@ import { X87_FIELDS, X87_MOVES, X87_TARGETS } from '../machine/x87-ops.js';
 import type { X87Move, X87Target } from '../machine/x87-ops.js';
 import type { Code, WasmFunction } from './wasm.js';
 import {
-  BIAS_OF_INTEGERS, BITS_AT, C1, CODES, DOUBLE, LARGEST, PRECISION, roundUp, ROUNDING, SIGN, SINGLE, UNMASKED, UnitCode,
-  VALUE,
+  BIAS_OF_INTEGERS, BITS_AT, CODES, DOUBLE, LARGEST, roundUp, ROUNDING, SIGN, SINGLE, UNMASKED, UnitCode, VALUE,
+  writeWhole,
 } from './x87-unit-code.js'; // prettier-ignore
 import type { Narrow, Parts } from './x87-unit-code.js';
 
@@ -153,37 +153,16 @@ function writeNarrowed(
 /** The integer of a number, as the rounding mode or the instruction says. */
 function writeInteger(unit: UnitCode, { significand, exponent, sign }: Parts, bits: number, noted: number): void {
   const { code } = unit;
-  const [rest, shift] = [unit.local('i64'), unit.local('i64')];
-  const mode = unit.local('i32');
-  unit.fetch('control');
-  code.i32(10).op(I32.shr).i32(3).op(I32.and).set(mode);
+  const mode = unit.mode();
   unit.field(X87_FIELDS.truncates, 1);
   code.if();
   code.i32(3).set(mode).end();
   code.get(significand).op(I64.eqz).if();
   code.i64(0n).set(bits);
   code.else();
-  code.i32(BIAS_OF_INTEGERS).get(exponent).op(I32.sub).op(I64.extendS).tee(shift).i64(1n).op(I64.lt);
+  code.i32(BIAS_OF_INTEGERS).get(exponent).op(I32.sub).i32(1).op(I32.lt);
   unit.refuse();
-  code.get(shift).i64(64n).op(I64.ltu).if();
-  code.get(significand).get(shift).op(I64.shr).set(bits);
-  code.get(significand).i64(64n).get(shift).op(I64.sub).op(I64.shl).set(rest);
-  code.else();
-  code.i64(0n).set(bits);
-  code.get(significand).i64(1n).get(shift).i64(64n).op(I64.eq).select().set(rest);
-  code.end();
-  code.get(mode).op(I32.eqz).if();
-  roundUp(code, bits, rest, noted);
-  code.else();
-  code.get(rest).i64(0n).op(I64.ne).if();
-  code.i32(PRECISION).set(noted);
-  // Away from 0: down below it, up above.
-  code.i32(1).i32(2).get(sign).select().get(mode).op(I32.eq).if();
-  code.i32(PRECISION | C1).set(noted);
-  code.get(bits).i64(1n).op(I64.add).set(bits);
-  code.end();
-  code.end();
-  code.end();
+  writeWhole(unit, { significand, exponent, sign }, { mode, bits, noted });
   // Half of what 16, 32 or 64 bits hold.
   code.get(bits).i64(15n).i64(31n);
   unit.isKind(X87_TARGETS.indexOf('integer16'));

@@ -52,6 +52,14 @@ export interface Parts {
   readonly exponent: number;
   readonly sign: number;
 }
+/** Locals of a number that becomes an integer. */
+interface Whole {
+  /** As the control word has it. */
+  readonly mode: number;
+  readonly bits: number;
+  /** What is noted of the rounding. */
+  readonly noted: number;
+}
 /** Numbers of fewer bits, as memory has them. */
 export interface Narrow {
   /** Bits of the fraction: from the lowest one on. */
@@ -100,6 +108,32 @@ export function roundUp(code: Code, kept: number, rest: number, noted: number): 
   code.end();
 }
 
+/** The magnitude of a number other than 0 as an integer, under the rounding mode in `mode`. */
+export function writeWhole(unit: UnitCode, { significand, exponent, sign }: Parts, out: Whole): void {
+  const { code } = unit;
+  const { mode, bits, noted } = out;
+  const [rest, shift] = [unit.local('i64'), unit.local('i64')];
+  code.i32(BIAS_OF_INTEGERS).get(exponent).op(I32.sub).op(I64.extendS).tee(shift).i64(64n).op(I64.ltu).if();
+  code.get(significand).get(shift).op(I64.shr).set(bits);
+  code.get(significand).i64(64n).get(shift).op(I64.sub).op(I64.shl).set(rest);
+  code.else();
+  code.i64(0n).set(bits);
+  code.get(significand).i64(1n).get(shift).i64(64n).op(I64.eq).select().set(rest);
+  code.end();
+  code.get(mode).op(I32.eqz).if();
+  roundUp(code, bits, rest, noted);
+  code.else();
+  code.get(rest).i64(0n).op(I64.ne).if();
+  code.i32(PRECISION).set(noted);
+  // Away from 0: down below it, up above.
+  code.i32(1).i32(2).get(sign).select().get(mode).op(I32.eq).if();
+  code.i32(PRECISION | C1).set(noted);
+  code.get(bits).i64(1n).op(I64.add).set(bits);
+  code.end();
+  code.end();
+  code.end();
+}
+
 /** A function as it grows. */
 export class UnitCode {
   readonly code = new Code(1024);
@@ -142,6 +176,14 @@ export class UnitCode {
   keep(part: Part, local: number): void {
     const at = STATE + X87_AT[part];
     this.code.get(this.base).get(local).memory([I32.store], at);
+  }
+
+  /** A local with the rounding mode. */
+  mode(): number {
+    const mode = this.local('i32');
+    this.fetch('control');
+    this.code.i32(10).op(I32.shr).i32(3).op(I32.and).set(mode);
+    return mode;
   }
 
   /** Leaves the instruction to a helper where the i32 on the stack is not 0. */

@@ -860,6 +860,7 @@ const OP_TABLE = {
   x87compare: { form: 'unit', call: 'x87compare' },
   x87store: { form: 'unit', call: 'x87store' },
   x87move: { form: 'unit', call: 'x87move' },
+  x87unary: { form: 'unit', call: 'x87unary' },
 } as const satisfies Record<string, OpRow>;
 
 export type OpName = keyof typeof OP_TABLE;

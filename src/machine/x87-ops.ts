@@ -9,7 +9,7 @@
  */
 
 /** Functions of the ops, which have their names. */
-export type X87Function = 'x87load' | 'x87arithmetic' | 'x87compare' | 'x87store' | 'x87move';
+export type X87Function = 'x87load' | 'x87arithmetic' | 'x87compare' | 'x87store' | 'x87move' | 'x87unary';
 
 /**
  * Where the parts are from the first register on, bytes: the slots of `X87_SLOTS` in this order.
@@ -51,6 +51,10 @@ export type X87Target = (typeof X87_TARGETS)[number];
 /** What `x87move` does with the top and register i; the last one where its operand is not 0. */
 export const X87_MOVES = ['exchange', 'copy', 'negate', 'magnitude', 'choose'] as const;
 export type X87Move = (typeof X87_MOVES)[number];
+
+/** What `x87unary` does with the top: its root, the integer near it, codes of what it is. */
+export const X87_UNARY = ['root', 'integral', 'examine'] as const;
+export type X87Unary = (typeof X87_UNARY)[number];
 
 /** Fields of the constant that says what is asked: the first bit of each. */
 export const X87_FIELDS = {
