@@ -246,6 +246,7 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
       'int s = sys(__NR_socket, 16L, 3L, 0L); *(u32 *)space = 17; *(u32 *)(space + 4) = 0x301001a; sys(__NR_sendto, s, space, 17L, 0L, 0L, 0L);',
     ],
   ],
+  contexts: [],
   'left-out': [],
   'ipc-commands': [['shmctl', 'sys(__NR_shmctl, 0L, 14L, space);']],
   'set-limit': [['prlimit64', 'sys(__NR_prlimit64, 0L, 3L, space, 0L);']],

@@ -8,7 +8,7 @@
  * measured with offsetof.
  */
 import { CODE, FrameBytes, SIGNAL, usualCause } from '../machine/signals.js';
-import type { Cause, Delivery, Raised, Restored, SignalCpu, SignalModel } from '../machine/signals.js';
+import type { Cause, Delivery, Raised, Restored, SignalCpu, SignalModel, ThreadContexts } from '../machine/signals.js';
 import type { Address, Endian } from '../units.js';
 
 /** Places in the list of registers behind r0 to r31. Source: Linux uapi/asm/ptrace.h. */
@@ -279,6 +279,38 @@ function leaveOld(cpu: SignalCpu): Restored | null {
   return { mask: frame.get(24, 4) | (frame.get(OLD.maskHigh, 4) << 32n), stack: null };
 }
 
+const CR0_SO = 0x1000_0000n;
+/** Bytes of `struct ucontext` without what VSX adds. */
+const CONTEXT_BYTES = { 4: 1184, 8: 1440 } as const;
+/** In it: the pointer to the registers, the mask, and the registers from a quadword on. */
+const CONTEXT_32 = { pointer: 48n, mask: 52n, registers: 192n } as const;
+
+const contexts32: ThreadContexts = {
+  save: (cpu, context, mask) => {
+    const registers = (context + CONTEXT_32.registers) & -16n;
+    const out = new FrameBytes(new Uint8Array(VECTORS_AT_32 + VECTORS_BYTES_32), cpu.endian);
+    putGeneral(cpu, out, 0, 4, null);
+    // It goes on behind the call, which has not failed.
+    out.put(4 * PLACE.nip, 4, cpu.register('pc') + 4n);
+    out.put(4 * PLACE.ccr, 4, cpu.register('cr') & ~CR0_SO);
+    putFloats(cpu, out, 192);
+    putVectors32(cpu, out, VECTORS_AT_32);
+    const head = new FrameBytes(new Uint8Array(12), cpu.endian);
+    head.put(0, 4, registers);
+    head.put(4, 8, wordsOf(mask, cpu.endian));
+    return cpu.store(registers, out.bytes) && cpu.store(context + CONTEXT_32.pointer, head.bytes);
+  },
+  take: (cpu, context) => {
+    const bytes = cpu.load(context + CONTEXT_32.pointer, 12);
+    if (!bytes) return null;
+    const head = new FrameBytes(bytes, cpu.endian);
+    const pointer = cpu.register('r2');
+    if (!takeContext32(cpu, head.get(0, 4))) return null;
+    cpu.setRegister('r2', pointer);
+    return { mask: wordsOf(head.get(4, 8), cpu.endian), stack: null };
+  },
+};
+
 function causeOf(cpu: SignalCpu, raised: Raised): Cause {
   const usual = usualCause(cpu, raised);
   const vector =
@@ -321,6 +353,7 @@ export function createPpcSignals(options: PpcSignalOptions): SignalModel {
       return delivery.wantsInfo ? enter32(cpu, delivery) : enterOld(cpu, delivery);
     },
     leave: wordBytes === 8 ? leave64 : leave32,
-    ...(wordBytes === 4 && { leaveOld }),
+    contextBytes: CONTEXT_BYTES[wordBytes],
+    ...(wordBytes === 4 && { leaveOld, contexts: contexts32 }),
   };
 }

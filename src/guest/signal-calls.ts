@@ -18,7 +18,7 @@ import type { Thread } from './thread.js';
 export type SignalCallName =
   | 'kill' | 'pause' | 'rt_sigaction' | 'rt_sigpending' | 'rt_sigprocmask' | 'rt_sigqueueinfo'
   | 'rt_sigreturn' | 'rt_sigsuspend' | 'rt_sigtimedwait' | 'rt_tgsigqueueinfo' | 'sigaltstack'
-  | 'sigreturn' | 'tgkill' | 'tkill';
+  | 'sigreturn' | 'swapcontext' | 'tgkill' | 'tkill';
 
 /** Codes of `siginfo` of signals that the process sends. */
 const SI_USER = 0;
@@ -211,6 +211,20 @@ export class SignalCalls implements Readonly<Record<SignalCallName, Service>> {
   sigreturn(): Answer {
     if (this.context.model.signals.leaveOld === undefined) return 'ENOSYS';
     return this.context.signals.leave(true) ? { kind: 'resumed' } : { kind: 'signal', signal: SIGNAL.SEGV };
+  }
+
+  swapcontext(args: Arguments): Answer {
+    const { signals, model } = this.context;
+    const { contexts, contextBytes = 0 } = model.signals;
+    const [old, next, size] = [arg(args, 0), arg(args, 1), arg(args, 2)];
+    if (BigInt.asIntN(8 * this.context.wordBytes, size) < BigInt(contextBytes)) return 'EINVAL';
+    if (!contexts) {
+      this.context.deviate('contexts');
+      return 'ENOSYS';
+    }
+    if (old !== 0n && !signals.saveContext(contexts, old)) return 'EFAULT';
+    if (next === 0n) return 0n;
+    return signals.takeContext(contexts, next) ? { kind: 'resumed' } : 'EFAULT';
   }
 
   sigaltstack(args: Arguments): Answer {

@@ -14,7 +14,7 @@ import { type Halt, type HaltNews, SIGCONT, SIGSTOP, stopsProcesses } from './ha
 import { newThread, NO_STACK } from './thread.js';
 import type { Pending, Thread, Timer, Wait } from './thread.js';
 import { CODE, SIGNAL } from '../machine/signals.js';
-import type { Cause, SignalCpu, SignalModel, SignalStack } from '../machine/signals.js';
+import type { Cause, SignalCpu, SignalModel, SignalStack, ThreadContexts } from '../machine/signals.js';
 import type { Address, RegisterName } from '../units.js';
 
 export const SIGNALS = 64;
@@ -652,6 +652,18 @@ export class Signals {
     this.thread.blocked = restored.mask & ~NEVER_BLOCKED;
     if (restored.stack) this.setStack(restored.stack);
     return true;
+  }
+
+  /** Keeps what the thread is in a `ucontext`; false: it cannot be written. */
+  saveContext(contexts: ThreadContexts, at: Address): boolean {
+    return contexts.save(this.cpu, at, this.thread.blocked);
+  }
+
+  /** Goes on as one says; false: it cannot be read. */
+  takeContext(contexts: ThreadContexts, at: Address): boolean {
+    const restored = contexts.take(this.cpu, at);
+    if (restored) this.setMask(restored.mask);
+    return restored !== null;
   }
 
   /** What the thread has blocked. */

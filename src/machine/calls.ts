@@ -64,6 +64,7 @@ export const CONDITIONS = {
   unshared: 'CLONE_FS, CLONE_FILES, CLONE_SYSVSEM of a process with several threads: EINVAL',
   personality: 'personalities beside PER_LINUX: told, and without effect',
   'foreign-memory': 'memory that is mapped as shared: it may show what it held before',
+  contexts: 'programs of 64 bits, whose C library does without it: ENOSYS',
   'input-ready': 'standard input: always ready, whether something is there or not',
 } as const;
 
@@ -107,7 +108,7 @@ export type ServiceName =
   | 'setrlimit' | 'setsid' | 'setsockopt' | 'setuid' | 'shmat' | 'shmctl' | 'shmdt' | 'shmget'
   | 'shutdown' | 'sigaltstack' | 'signalfd' | 'signalfd4' | 'sigreturn' | 'splice' | 'socket'
   | 'socketpair' | 'stat' | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'symlink' | 'symlinkat'
-  | 'sync' | 'sync_file_range' | 'syncfs' | 'sysinfo' | 'tee' | 'tgkill' | 'time' | 'timer_create'
+  | 'swapcontext' | 'sync' | 'sync_file_range' | 'syncfs' | 'sysinfo' | 'tee' | 'tgkill' | 'time' | 'timer_create'
   | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime' | 'timerfd_create'
   | 'timerfd_gettime' | 'timerfd_settime' | 'times' | 'tkill' | 'truncate' | 'truncate64' | 'umask'
   | 'uname' | 'unlink' | 'unlinkat' | 'utime' | 'utimensat' | 'utimes' | 'vfork' | 'vmsplice'
@@ -501,6 +502,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   rt_sigtimedwait_time64: wide('rt_sigtimedwait'),
   rt_sigreturn: row('rt_sigreturn'),
   sigreturn: row('sigreturn'),
+  swapcontext: row('swapcontext', 'contexts'),
   pause: row('pause'),
   poll: row('poll', 'input-ready', 'signal-owner'),
   ppoll: row('ppoll', 'input-ready', 'signal-owner'),

@@ -98,6 +98,18 @@ export interface SignalModel {
   leave(cpu: SignalCpu): Restored | null;
   /** The same for handlers without `siginfo`, where their frames are others. */
   readonly leaveOld?: (cpu: SignalCpu) => Restored | null;
+  /** Bytes that programs must say a `ucontext` has, where `swapcontext` is a system call. */
+  readonly contextBytes?: number;
+  /** How that keeps and takes what a thread is. */
+  readonly contexts?: ThreadContexts;
+}
+
+/** A `ucontext` of the program. */
+export interface ThreadContexts {
+  /** Writes registers and mask; false: it cannot be written. */
+  save(cpu: SignalCpu, context: Address, mask: bigint): boolean;
+  /** Takes them, but for the register that threads have their own of; null: it cannot be read. */
+  take(cpu: SignalCpu, context: Address): Restored | null;
 }
 
 /** Numbers in the bytes of a frame, in the target's byte order. */
