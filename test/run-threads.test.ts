@@ -122,6 +122,17 @@ describeWith(['gcc'], 'turns of threads', () => {
   });
 });
 
+describeWith(['gcc'], 'slices of threads', () => {
+  test('a lock that is held in most of each round is got, however long the rounds are', () => {
+    const path = program('gcc', 'rounds.c', '-static');
+    // Rounds of 1000 instructions fit the first two.
+    for (const slice of ['50000', '8000', '1234']) {
+      const { stdout, status } = run(['--slice', slice, '--max-instructions', '300000000', path]);
+      expect([slice, stdout, status]).toEqual([slice, 'free\n', 3]);
+    }
+  });
+});
+
 describeWith(['g++'], 'threads of C++', () => {
   test.each(few(['-static', '-pie']))('%s: std::thread, futures, exceptions across threads as on Linux', (link) => {
     const path = program('g++', 'std.cc', link);

@@ -59,7 +59,7 @@ export interface ProcessOptions {
   readonly kept?: MachineOptions['kept'];
   /** What the wall clock shows at the start: nanoseconds since 1970. Default: 2030-01-01 (UTC). */
   readonly date?: bigint;
-  /** How threads share the CPU. Default: slices of one length, in turn. */
+  /** How threads share the CPU. Default: in turn. */
   readonly slices?: Slices;
   /** Applied before anything runs; for `start: 'none'`. */
   readonly relocations?: Iterable<RelativeRelocation>;

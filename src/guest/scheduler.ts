@@ -1,5 +1,5 @@
 /**
- * Which thread runs, and for how long: one at a time, each for a slice of instructions, in turn, or
+ * Which thread runs, and for how long: one at a time, each for a slice of instructions, in turn or
  * drawn from a seed. The same program with the same input, slices and seed is executed in the same
  * order, whatever budget it is run with. A thread that ends, waits or gives way ends its slice.
  *
@@ -12,9 +12,9 @@ import type { Thread } from './thread.js';
 
 /** How threads share the CPU. */
 export interface Slices {
-  /** Instructions of a slice, at least 1. Default 50,000. */
+  /** Instructions of the longest slice, at least 1. Default 50,000. */
   readonly instructions?: number;
-  /** Slices of random lengths up to that, and random turns, from this seed. Default: neither. */
+  /** Slices of random lengths up to that, and random turns, from this seed. Default: in turn. */
   readonly seed?: number;
 }
 
@@ -81,6 +81,8 @@ export class Scheduler {
   private readonly random: Random | null;
   /** Instructions of all threads at which the slice ends. */
   private sliceEnd = 0;
+  /** A part of 2^32 that goes on by the golden ratio with each slice that is not random. */
+  private part = 0;
 
   constructor(
     private readonly world: Tasks,
@@ -92,18 +94,25 @@ export class Scheduler {
   }
 
   save(): () => void {
-    const { sliceEnd } = this;
+    const { sliceEnd, part } = this;
     const putRandomBack = this.random?.save();
     return () => {
-      this.sliceEnd = sliceEnd;
+      Object.assign(this, { sliceEnd, part });
       putRandomBack?.();
     };
   }
 
-  /** Instructions of the next slice: of random magnitude, so that some are short. */
+  /**
+   * Instructions of the next slice: of random magnitude, so that some are short, or up to a quarter
+   * less than the longest, each another number. With one length a loop whose rounds fit it is at
+   * the same place whenever its slice ends, and no other gets a lock that it holds there.
+   */
   private draw(): number {
     const { random, most } = this;
-    if (!random) return most;
+    if (!random) {
+      this.part = (this.part + 0x9e37_79b9) >>> 0;
+      return most - Math.floor((this.part * Math.floor(most / 4)) / 2 ** 32);
+    }
     const magnitude = random.below(Math.floor(Math.log2(most)) + 1) + 1;
     return Math.min(most, 1 + random.below(2 ** magnitude));
   }
