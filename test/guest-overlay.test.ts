@@ -3,10 +3,11 @@
  * tree on the host leave the same files, and the lower tree stays as it was. And nothing leads out.
  */
 import * as fs from 'node:fs';
-import { mkdtempSync, rmSync } from 'node:fs';
+import hostFiles, { mkdtempSync, rmSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, test } from '@jest/globals';
+import { afterAll, expect, jest, test } from '@jest/globals';
 import { filesBelow } from '../src/output/guest-files.js';
 import { overlayOf } from '../src/output/guest-overlay.js';
 import type { FileChanges, FileSystem } from '../src/guest/index.js';
@@ -18,6 +19,17 @@ const folder = mkdtempSync(join(tmpdir(), 'overlay-'));
 afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
+
+/** How often the host is asked what is at a path. */
+function questions(act: () => void): number {
+  const asked = jest.spyOn(hostFiles, 'lstatSync');
+  syncBuiltinESMExports();
+  act();
+  const count = asked.mock.calls.length;
+  asked.mockRestore();
+  syncBuiltinESMExports();
+  return count;
+}
 
 let trees = 0;
 /** A new lower tree, an empty directory above it, and a copy to compare with. */
@@ -149,4 +161,22 @@ test('--write needs --root, and no --compare', () => {
   expect(elftrace(['run', '--write', upper, image]).stderr).toContain('--write goes with --root');
   const both = elftrace(['run', '--root', lower, '--write', upper, '--compare', image, image]);
   expect(both.stderr).toContain('--write does not go with --compare');
+});
+
+test('each name of a path is asked for once in each tree, with what may hide it', () => {
+  const { lower, upper } = makeTrees();
+  const names = Array.from({ length: 30 }, (_, i) => `d${i}`);
+  const path = `/${names.join('/')}`;
+  fs.mkdirSync(join(lower, ...names), { recursive: true });
+  const files = overlayOf(filesBelow(lower), upper, 1 << 20);
+  const below = questions(() => {
+    expect(files.status(path, true)).toMatchObject({ kind: 'directory' });
+  });
+  expect(below).toBeGreaterThanOrEqual(names.length);
+  expect(below).toBeLessThan(2 * names.length);
+  expect(files.changes!.makeDirectory(`${path}/new`, 0o755)).toBeNull();
+  const above = questions(() => {
+    expect(files.status(`${path}/new`, true)).toMatchObject({ kind: 'directory' });
+  });
+  expect(above).toBeLessThan(5 * names.length);
 });

@@ -5,7 +5,7 @@
  * regular files and directories are served.
  */
 import * as fs from 'node:fs';
-import { join, relative, resolve } from 'node:path';
+import { relative, resolve } from 'node:path';
 import type { FileError, FileStatus, FileSystem } from '../guest/index.js';
 import { ElftraceError } from '../errors.js';
 
@@ -74,34 +74,43 @@ const componentsOf = (path: string): string[] => path.split('/').filter((each) =
 
 const statusOf = (path: string): fs.BigIntStats => fs.lstatSync(path, { bigint: true });
 
+/** What a name in a directory leads to on the host, itself. */
+function stepFrom(directory: Place, name: string): Place | FileError {
+  if (!directory.stats.isDirectory()) return 'ENOTDIR';
+  if (name.includes('\0')) return 'ENOENT';
+  const host = directory.host === '/' ? `/${name}` : `${directory.host}/${name}`;
+  try {
+    return { host, stats: statusOf(host) };
+  } catch (cause) {
+    return errorOf(cause);
+  }
+}
+
 /** Where a path of the guest leads. */
 function walk(root: string, path: string, follow: boolean): Place | FileError {
   const left = componentsOf(path);
-  const real: string[] = [];
   let links = 0;
   try {
-    let stats = statusOf(root);
+    // From the root to where the path has led so far.
+    const places: Place[] = [{ host: root, stats: statusOf(root) }];
     for (let name = left.shift(); name !== undefined; name = left.shift()) {
       if (name === '..') {
-        real.pop();
-        stats = statusOf(join(root, ...real));
+        if (places.length > 1) places.pop();
         continue;
       }
-      if (name.includes('\0')) return 'ENOENT';
-      const host = join(root, ...real, name);
-      stats = statusOf(host);
-      if (stats.isSymbolicLink() && (follow || left.length > 0)) {
+      const next = stepFrom(places.at(-1)!, name);
+      if (typeof next === 'string') return next;
+      if (next.stats.isSymbolicLink() && (follow || left.length > 0)) {
         if (++links > LINKS_MAX) return 'ELOOP';
-        const text = fs.readlinkSync(host);
-        if (text.startsWith('/')) real.length = 0;
+        const text = fs.readlinkSync(next.host);
+        if (text.startsWith('/')) places.length = 1;
         left.unshift(...componentsOf(text));
-        stats = statusOf(join(root, ...real));
         continue;
       }
-      if (left.length > 0 && !stats.isDirectory()) return 'ENOTDIR';
-      real.push(name);
+      if (left.length > 0 && !next.stats.isDirectory()) return 'ENOTDIR';
+      places.push(next);
     }
-    return { host: join(root, ...real), stats };
+    return places.at(-1)!;
   } catch (cause) {
     return errorOf(cause);
   }
@@ -183,6 +192,32 @@ function openPlace(place: Place, statuses: Statuses, changes: boolean): OpenFile
   }
 }
 
+/** What a tree has at a place that was reached name by name. */
+export interface Reached {
+  readonly status: FileStatus;
+}
+/** A tree that may be gone through name by name, links not followed. */
+export interface Steps {
+  root(): Reached | FileError;
+  /** @param from  a place of this tree */
+  step(from: Reached, name: string): Reached | FileError;
+}
+
+/** A tree that is asked for whole paths, as one that is gone through. */
+export function stepsOf(files: FileSystem & Partial<Steps>): Steps {
+  const { root, step } = files;
+  if (root && step) return { root, step };
+  const paths = new WeakMap<Reached, string>();
+  const at = (path: string): Reached | FileError => {
+    const status = files.status(path, false);
+    if (typeof status === 'string') return status;
+    const reached = { status };
+    paths.set(reached, path);
+    return reached;
+  };
+  return { root: () => at('/'), step: (from, name) => at(`${paths.get(from)!}/${name}`.replace('//', '/')) };
+}
+
 /** Of a tree whose files change while they are open, and stand beside those of another tree. */
 export interface ChangingTree {
   readonly option: string;
@@ -194,10 +229,21 @@ export interface ChangingTree {
  * The tree below `directory`.
  * @throws ElftraceError 'io' when it is no directory
  */
-export function filesBelow(directory: string, changing?: ChangingTree): FileSystem {
+export function filesBelow(directory: string, changing?: ChangingTree): FileSystem & Steps {
   const root = rootOf(directory, changing?.option ?? '--root');
   const statuses = new Statuses(changing?.firstInode ?? 2);
+  const places = new WeakMap<Reached, Place>();
+  const reached = (place: Place | FileError): Reached | FileError => {
+    if (typeof place === 'string') return place;
+    const status = statuses.of(place.stats);
+    if (typeof status === 'string') return status;
+    const out = { status };
+    places.set(out, place);
+    return out;
+  };
   return {
+    root: () => reached(walk(root, '/', false)),
+    step: (from, name) => reached(stepFrom(places.get(from)!, name)),
     status(path, follow) {
       const place = walk(root, path, follow);
       return typeof place === 'string' ? place : statuses.of(place.stats);

@@ -10,7 +10,8 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { FileChanges, FileError, FileStatus, FileSystem, WritableFile } from '../guest/index.js';
-import { errorOf, filesBelow } from './guest-files.js';
+import { errorOf, filesBelow, stepsOf } from './guest-files.js';
+import type { Reached, Steps } from './guest-files.js';
 
 const LINKS_MOST = 40;
 const WHITEOUT = '.wh.';
@@ -21,11 +22,21 @@ const COPY_BYTES = 0x10_0000;
 /** Of the permissions of a directory: its owner may change it, or look names up in it. */
 const OWNER = { WRITE: 0o200, SEARCH: 0o100 } as const;
 
-interface Place {
+/** What a tree has at a place; null: nothing, or another tree hides it. */
+interface Layers {
+  readonly over: Reached | null;
+  readonly under: Reached | null;
+}
+interface Place extends Layers {
   /** Without links. */
   readonly path: string;
   /** Null: nothing is there, but its directory is. */
   readonly status: FileStatus | null;
+}
+/** A place on the way to one. */
+interface Step extends Layers {
+  readonly path: string;
+  readonly status: FileStatus | FileError;
 }
 
 const namesOf = (path: string): string[] => path.split('/').filter((each) => each !== '' && each !== '.');
@@ -45,8 +56,11 @@ interface Origin {
   readonly permissions?: number;
 }
 
+const reachedOr = (reached: Reached | FileError): Reached | null => (typeof reached === 'string' ? null : reached);
+
 class Overlay implements FileSystem, FileChanges {
-  private readonly upper: FileSystem;
+  private readonly upper: FileSystem & Steps;
+  private readonly lowerSteps: Steps;
   /**
    * By inode in the upper tree: what was copied up in this run keeps its times, and its number,
    * where it was the only name of its file, and its permissions, where the host's user has more.
@@ -62,6 +76,7 @@ class Overlay implements FileSystem, FileChanges {
     private room: number,
   ) {
     this.upper = filesBelow(directory, UPPER);
+    this.lowerSteps = stepsOf(lower);
   }
 
   get changes(): FileChanges {
@@ -134,30 +149,60 @@ class Overlay implements FileSystem, FileChanges {
     return typeof status !== 'string' && (status.permissions & OWNER.WRITE) === 0 ? 'EACCES' : null;
   }
 
+  private root(): Step {
+    const over = this.upper.root();
+    const status = typeof over === 'string' ? over : this.known(over.status);
+    return { path: '/', status, over: reachedOr(over), under: reachedOr(this.lowerSteps.root()) };
+  }
+
+  /** True when the upper tree has a name in a directory of its own. */
+  private hasName(over: Reached, name: string): boolean {
+    return typeof this.upper.step(over, name) !== 'string';
+  }
+
+  /** What `at` says of a name in a directory, with one question to each tree. */
+  private child({ path, over, under }: Step, name: string): Step {
+    const next = below(path, name);
+    if (name.startsWith(WHITEOUT)) return { path: next, status: 'ENOENT', over: null, under: null };
+    const above = over ? this.upper.step(over, name) : 'ENOENT';
+    const isAbove = typeof above !== 'string';
+    if (isAbove && above.status.kind !== 'directory')
+      return { path: next, status: this.known(above.status), over: above, under: null };
+    const isHidden = under && over && (this.hasName(over, OPAQUE) || this.hasName(over, WHITEOUT + name));
+    const lower = under && !isHidden ? this.lowerSteps.step(under, name) : 'ENOENT';
+    const status = isAbove ? this.known(above.status) : typeof lower === 'string' ? lower : lower.status;
+    return { path: next, status, over: reachedOr(above), under: reachedOr(lower) };
+  }
+
   private walk(path: string, follow: boolean): Place | FileError {
     const left = namesOf(path);
-    let here = '/';
-    let status = this.at('/');
+    // From the root to where the path has led so far.
+    const steps = [this.root()];
     let links = 0;
     for (let name = left.shift(); name !== undefined; name = left.shift()) {
+      const here = steps.at(-1)!;
+      const { status } = here;
       if (typeof status === 'string') return status;
       if (status.kind !== 'directory') return 'ENOTDIR';
-      if (!this.maySearch(here, status)) return 'EACCES';
-      const next: string = name === '..' ? parentOf(here) : below(here, name);
-      status = this.at(next);
-      if (status === 'ENOENT' && left.length === 0) return { path: next, status: null };
-      if (typeof status !== 'string' && status.kind === 'link' && (follow || left.length > 0)) {
-        if (++links > LINKS_MOST) return 'ELOOP';
-        const link = this.linkAt(next);
-        if (typeof link === 'string') return link;
-        left.unshift(...namesOf(link.text));
-        if (link.text.startsWith('/')) here = '/';
-        status = this.at(here);
+      if (!this.maySearch(here.path, status)) return 'EACCES';
+      if (name === '..') {
+        if (steps.length > 1) steps.pop();
         continue;
       }
-      here = next;
+      const next = this.child(here, name);
+      if (next.status === 'ENOENT' && left.length === 0) return { ...next, status: null };
+      if (typeof next.status !== 'string' && next.status.kind === 'link' && (follow || left.length > 0)) {
+        if (++links > LINKS_MOST) return 'ELOOP';
+        const link = this.linkAt(next.path);
+        if (typeof link === 'string') return link;
+        left.unshift(...namesOf(link.text));
+        if (link.text.startsWith('/')) steps.length = 1;
+        continue;
+      }
+      steps.push(next);
     }
-    return typeof status === 'string' ? status : { path: here, status };
+    const { status, ...place } = steps.at(-1)!;
+    return typeof status === 'string' ? status : { ...place, status };
   }
 
   status(path: string, follow: boolean): FileStatus | FileError {
@@ -181,9 +226,9 @@ class Overlay implements FileSystem, FileChanges {
     const place = this.walk(path, true);
     if (typeof place === 'string') return place;
     if (place.status?.kind !== 'directory') return place.status ? 'ENOTDIR' : 'ENOENT';
-    const over = this.isInUpper(place.path) ? this.upper.list(place.path) : [];
+    const over = place.over ? this.upper.list(place.path) : [];
     if (typeof over === 'string') return over;
-    const under = typeof this.inLower(place.path) === 'string' ? [] : this.lower.list(place.path);
+    const under = place.under ? this.lower.list(place.path) : [];
     const isOpaque = over.includes(OPAQUE);
     const hidden = new Set(over.filter((each) => each.startsWith(WHITEOUT)).map((each) => each.slice(WHITEOUT.length)));
     const kept = typeof under === 'string' || isOpaque ? [] : under.filter((each) => !hidden.has(each));
@@ -200,7 +245,7 @@ class Overlay implements FileSystem, FileChanges {
     if (typeof place === 'string') return place;
     if (permissions !== undefined) return this.openForWriting(place, permissions, truncates);
     if (!place.status) return 'ENOENT';
-    return this.isInUpper(place.path) ? this.openAbove(place.path) : this.lower.open(place.path);
+    return place.over ? this.openAbove(place.path) : this.lower.open(place.path);
   }
 
   private openAbove(path: string): ReturnType<FileSystem['open']> {
