@@ -249,12 +249,30 @@ function asciiText(bytes: Uint8Array, start: number, end: number): string {
   return text;
 }
 
+const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
 /**
- * The bytes of a name that `cString` decoded, without a NUL behind them: those that it came from.
+ * Text of names and arguments of Linux, which are bytes, whatever they are: as `cString`, but that
+ * a line feed is one.
+ */
+export function textOf(bytes: Uint8Array): string {
+  try {
+    return strict.decode(bytes);
+  } catch {
+    return decodeUtf8(bytes, null);
+  }
+}
+
+/** False of text with bytes that are no UTF-8, and of some without. */
+export const isUtf8 = (text: string): boolean => !/[\udc00-\udcff]/.test(text);
+
+/**
+ * The bytes of a name that `cString` or `textOf` decoded, without a NUL behind them: those that it
+ * came from.
  */
 export function nameBytes(name: string): Uint8Array {
   const encoder = new TextEncoder();
-  if (!/[\udc00-\udcff]/.test(name)) return encoder.encode(name);
+  if (isUtf8(name)) return encoder.encode(name);
   const parts = name.split(/(\p{Surrogate})/u).filter((part) => part !== '');
   return concatBytes(
     parts.map((part) => {
@@ -269,20 +287,7 @@ export function nameBytes(name: string): Uint8Array {
 /** Bytes of the UTF-8 sequence that begins at `at`; 0 when none does. */
 function sequenceBytes(bytes: Uint8Array, at: number): number {
   const first = bytes[at]!;
-  const size =
-    first === LINE_FEED
-      ? 0
-      : first < 0x80
-        ? 1
-        : first < 0xc2
-          ? 0
-          : first < 0xe0
-            ? 2
-            : first < 0xf0
-              ? 3
-              : first < 0xf5
-                ? 4
-                : 0;
+  const size = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
   if (size < 2) return size;
   const second = bytes[at + 1] ?? 0;
   // Overlong forms, surrogates, and what is above U+10FFFF.
@@ -295,12 +300,13 @@ function sequenceBytes(bytes: Uint8Array, at: number): number {
   return size;
 }
 
-function decodeUtf8(bytes: Uint8Array): string {
+/** @param foreign  a byte that is taken for none of a text */
+function decodeUtf8(bytes: Uint8Array, foreign: number | null = LINE_FEED): string {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   let text = '';
   let from = 0;
   for (let at = 0; at < bytes.length;) {
-    const size = sequenceBytes(bytes, at);
+    const size = bytes[at] === foreign ? 0 : sequenceBytes(bytes, at);
     if (size > 0) {
       at += size;
       continue;

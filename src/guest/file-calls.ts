@@ -41,6 +41,7 @@ import { PipeEnd } from './pipes.js';
 import { procStatus } from './proc-files.js';
 import type { StatLayout } from '../machine/emulation.js';
 import type { Address } from '../units.js';
+import { nameBytes } from '../bytes.js';
 
 /** Of what `statfs` tells; read-only file systems say so. Source: Linux uapi/linux/magic.h. */
 const TREE_MAGIC = 0x794c_7630n;
@@ -61,8 +62,6 @@ export type FileCallName =
   | 'readlinkat' | 'stat' | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'umask';
 
 export class FileCalls implements Readonly<Record<FileCallName, Service>> {
-  private readonly encoder = new TextEncoder();
-
   constructor(
     private readonly context: CallContext,
     private readonly paths: GuestPaths,
@@ -367,7 +366,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (typeof place === 'string') return place;
     const link = this.linkOf(place);
     if (typeof link === 'string') return link;
-    const bytes = this.encoder.encode(link.text).subarray(0, Number(BigInt.asUintN(31, size)));
+    const bytes = nameBytes(link.text).subarray(0, Number(BigInt.asUintN(31, size)));
     return storeOr(this.context.store(to, bytes), BigInt(bytes.length));
   }
 
@@ -421,7 +420,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
       const inside = position < 2 ? description.path : joinPath(description.path, name);
       const status = this.paths.status(inside, false);
       if (typeof status === 'string') continue;
-      const entry = entryOf(this.encoder.encode(name), status.kind, status.inode, position + 1);
+      const entry = entryOf(nameBytes(name), status.kind, status.inode, position + 1);
       if (pieces.length + entry.length > room) {
         if (pieces.length === 0) return 'EINVAL';
         break;
@@ -453,7 +452,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
 
   getcwd(args: Arguments): Answer {
     if (this.paths.isGone) return 'ENOENT';
-    const bytes = this.encoder.encode(`${this.paths.directory}\0`);
+    const bytes = nameBytes(`${this.paths.directory}\0`);
     const length = BigInt(bytes.length);
     return arg(args, 1) < length ? 'ERANGE' : storeOr(this.context.store(arg(args, 0), bytes), length);
   }

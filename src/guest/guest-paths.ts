@@ -16,6 +16,7 @@ import { FOLDER as TERMINALS, type TerminalPlace } from './terminals.js';
 import { processOf, procFileAt } from './proc.js';
 import { listFile, type ProcFile, procStatus } from './proc-files.js';
 import { systemFileAt } from './proc-system.js';
+import { textOf } from '../bytes.js';
 
 const PATH_MAX = 4096;
 /** Links of `/proc` that are followed one behind the other. */
@@ -58,7 +59,6 @@ export interface NamedPlace {
 }
 
 export class GuestPaths {
-  private readonly decoder = new TextDecoder();
   /** The current directory: where it was, and its name, which moves along, where it may move. */
   private place = '/';
   private current: OpenName | null = null;
@@ -111,7 +111,7 @@ export class GuestPaths {
     const { memory } = this.context.machine;
     const bytes = memory.readCString(address, PATH_MAX);
     if (!bytes) return memory.check(address, 1, 'read') === null ? 'ENAMETOOLONG' : 'EFAULT';
-    return { text: this.decoder.decode(bytes) };
+    return { text: textOf(bytes) };
   }
 
   /** The directory that a relative path is meant from. */

@@ -27,6 +27,7 @@ import type { Machine } from '../emulator/machine.js';
 import { PAGE, type Permission } from '../emulator/windows.js';
 import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
 import type { Address, Endian } from '../units.js';
+import { nameBytes, textOf } from '../bytes.js';
 
 /** What is needed of an ELF file; an `ElfImage` is one. */
 export interface ProcessImage {
@@ -108,7 +109,7 @@ export function interpreterPath({ bytes, segments }: ProcessImage): string | nul
       address: segment.address,
     });
   }
-  return new TextDecoder().decode(text.subarray(0, end));
+  return textOf(text.subarray(0, end));
 }
 
 /** Throws when the loader is no loader of the program. */
@@ -275,8 +276,7 @@ function fillStack(
     stack.place(top, bytes);
     return top;
   };
-  const encoder = new TextEncoder();
-  const pushText = (text: string): Address => push(encoder.encode(`${text}\0`));
+  const pushText = (text: string): Address => push(nameBytes(`${text}\0`));
   const { args } = options;
   const name = pushText(options.name);
   const { platform: given } = options.emulation.process;

@@ -3,6 +3,7 @@
  */
 import type { Description } from './descriptions.js';
 import type { FileStatus } from './files.js';
+import { nameBytes } from '../bytes.js';
 
 /** A file below `/proc`. */
 export type ProcFile =
@@ -12,9 +13,7 @@ export type ProcFile =
   /** Opens what a descriptor leads to. */
   | { readonly kind: 'descriptor'; readonly description: Description };
 
-const encoder = new TextEncoder();
-
-export const textFile = (value: string): ProcFile => ({ kind: 'text', bytes: encoder.encode(value) });
+export const textFile = (value: string): ProcFile => ({ kind: 'text', bytes: nameBytes(value) });
 export const listFile = (names: readonly string[]): ProcFile => ({ kind: 'list', names });
 export const linkFile = (text: string): ProcFile => ({ kind: 'link', text });
 

@@ -15,6 +15,7 @@ import type { KnownProcess } from './processes.js';
 import { executableFile, type ExecutableFile, isScript, throughScripts } from './scripts.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
+import { nameBytes, textOf } from '../bytes.js';
 
 export type ProcessCallName =
   | 'execve' | 'execveat' | 'getcpu' | 'getgroups' | 'getpgid' | 'getpgrp' | 'getresuid' | 'getrusage' | 'getsid' | 'membarrier' | 'prctl' | 'setpgid' | 'setsid' | 'times'
@@ -65,9 +66,6 @@ interface ChildNews {
 }
 
 export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> {
-  private readonly decoder = new TextDecoder();
-  private readonly encoder = new TextEncoder();
-
   constructor(private readonly context: KnownProcess) {}
 
   // -------------------------------------------------------------------------------- other programs
@@ -86,7 +84,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
       if (!bytes) return memory.check(pointer, 1, 'read') === null ? 'E2BIG' : 'EFAULT';
       budget.bytes -= bytes.length + 1 + context.wordBytes;
       if (budget.bytes < 0) return 'E2BIG';
-      out.push(this.decoder.decode(bytes));
+      out.push(textOf(bytes));
     }
     return 'E2BIG';
   }
@@ -405,12 +403,12 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
       case PR.SET_NAME: {
         const bytes = context.machine.memory.readCString(arg(args, 1), 16) ?? context.load(arg(args, 1), 15);
         if (!bytes) return 'EFAULT';
-        context.name = this.decoder.decode(bytes.subarray(0, 15));
+        context.name = textOf(bytes.subarray(0, 15));
         return 0n;
       }
       case PR.GET_NAME: {
         const bytes = new Uint8Array(16);
-        bytes.set(this.encoder.encode(context.procSubject().name).subarray(0, 15));
+        bytes.set(nameBytes(context.procSubject().name).subarray(0, 15));
         return storeOr(context.store(arg(args, 1), bytes));
       }
       case PR.GET_DUMPABLE:

@@ -8,6 +8,7 @@
  */
 import type { Errno } from './errno.js';
 import type { FileSystem } from './files.js';
+import { textOf } from '../bytes.js';
 
 /** Bytes of the first line that are looked at; scripts one behind the other. */
 const LINE_BYTES = 255;
@@ -69,7 +70,7 @@ function scriptLine(bytes: Uint8Array): ScriptLine | 'ENOEXEC' {
   const argument = skip(behind, true);
   let last = end;
   while (last > argument && isBlank(last - 1)) last--;
-  const text = (from: number, to: number): string => new TextDecoder().decode(line.subarray(from, to));
+  const text = (from: number, to: number): string => textOf(line.subarray(from, to));
   return { interpreter: text(start, behind), argument: argument < last ? text(argument, last) : null };
 }
 

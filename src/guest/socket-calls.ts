@@ -24,6 +24,7 @@ import {
 } from './socket-names.js';
 import { join, Socket, type SocketKind, type SocketType } from './sockets.js';
 import type { Address } from '../units.js';
+import { textOf } from '../bytes.js';
 
 // prettier-ignore
 export type SocketCallName =
@@ -43,8 +44,6 @@ const FAMILY_MOST = 46;
 const BACKLOG_MOST = 4096;
 
 export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
-  private readonly decoder = new TextDecoder();
-
   constructor(
     private readonly context: KnownProcess,
     private readonly descriptors: DescriptorCalls,
@@ -177,7 +176,7 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     if (path[0] === 0) return network.bindNameless(socket, path);
     const changes = paths.changes();
     if (typeof changes === 'string') return changes;
-    const place = paths.nodePath(this.decoder.decode(path));
+    const place = paths.nodePath(textOf(path));
     if (typeof place === 'string') return place;
     const status = paths.status(place.path, false);
     if (status !== 'ENOENT') return typeof status === 'string' ? status : 'EADDRINUSE';
@@ -196,7 +195,7 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     const { network, paths } = this.context;
     if (path[0] === 0) return network.nameless(path) ?? 'ECONNREFUSED';
     if (path.length === 0) return 'ECONNREFUSED';
-    const place = paths.nodePath(this.decoder.decode(path));
+    const place = paths.nodePath(textOf(path));
     if (typeof place === 'string') return place;
     const node = network.nodeAt(place.path);
     if (node) return node.socket ?? 'ECONNREFUSED';

@@ -14,6 +14,7 @@ import { bit } from './signals.js';
 import { ProcessDescription, SignalDescription, TimerDescription } from './special-descriptions.js';
 import { SIGNAL } from '../machine/signals.js';
 import type { Address } from '../units.js';
+import { textOf } from '../bytes.js';
 
 // prettier-ignore
 export type SpecialCallName =
@@ -31,8 +32,6 @@ const MFD = { CLOEXEC: 1, ALLOW_SEALING: 2, HUGETLB: 4 } as const;
 const NAME_MOST = 249;
 
 export class SpecialCalls implements Readonly<Record<SpecialCallName, Service>> {
-  private readonly decoder = new TextDecoder();
-
   constructor(
     private readonly context: KnownProcess,
     private readonly signalCalls: SignalCalls,
@@ -214,7 +213,7 @@ export class SpecialCalls implements Readonly<Record<SpecialCallName, Service>> 
     );
     network.remember(file);
     const large = Number(context.wordBytes === 8 ? context.model.openFlags.largeFile : 0n);
-    const path = `/memfd:${this.decoder.decode(bytes)} (deleted)`;
+    const path = `/memfd:${textOf(bytes)} (deleted)`;
     const description = new FileDescription(path, file, O.RDWR | large, context.sharing);
     return BigInt(context.descriptors.add(description, (flags & MFD.CLOEXEC) !== 0));
   }

@@ -10,6 +10,7 @@ import { EVENT, type FileNews, type FileWatcher } from './file-events.js';
 import { nodeOf } from './pipes.js';
 import { alignUp } from '../bits.js';
 import type { Endian } from '../units.js';
+import { nameBytes } from '../bytes.js';
 
 /** What a watch is asked for beside events. */
 export const WATCH = {
@@ -46,7 +47,6 @@ export class WatchDescription extends Description implements FileWatcher {
   private queue: readonly Event[] = [];
   private lastNumber = 0;
   private came = 0;
-  private readonly encoder = new TextEncoder();
 
   constructor(
     flags: number,
@@ -93,7 +93,7 @@ export class WatchDescription extends Description implements FileWatcher {
     const watch = this.watchesByInode.get(inode);
     if (!watch || (watch.mask & event & WATCH.EVENTS) === 0) return;
     if (name !== null && isUnlinked && (watch.mask & WATCH.EXCL_UNLINK) !== 0) return;
-    const bytes = name === null ? NO_NAME : this.encoder.encode(name);
+    const bytes = name === null ? NO_NAME : nameBytes(name);
     this.put({ watch: watch.number, mask: event, cookie, name: bytes });
     if ((watch.mask & WATCH.ONESHOT) !== 0) this.drop(watch);
   }

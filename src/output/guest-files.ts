@@ -6,6 +6,7 @@
  */
 import * as fs from 'node:fs';
 import { relative, resolve } from 'node:path';
+import { isUtf8, nameBytes, textOf } from '../bytes.js';
 import type { FileError, FileStatus, FileSystem } from '../guest/index.js';
 import { ElftraceError } from '../errors.js';
 
@@ -72,7 +73,22 @@ function rootOf(directory: string, option: string): string {
 
 const componentsOf = (path: string): string[] => path.split('/').filter((each) => each !== '' && each !== '.');
 
-const statusOf = (path: string): fs.BigIntStats => fs.lstatSync(path, { bigint: true });
+/** A path as Node takes it: text, or the bytes of what is no UTF-8. */
+export const onHost = (path: string): string | Buffer => (isUtf8(path) ? path : Buffer.from(nameBytes(path)));
+
+/** What only UTF-8 cannot have is read as bytes. */
+const LOST = '\ufffd';
+function linkOf(path: string): string {
+  const text = fs.readlinkSync(onHost(path), 'utf8');
+  return text.includes(LOST) ? textOf(fs.readlinkSync(onHost(path), 'buffer')) : text;
+}
+function namesOf(path: string): string[] {
+  const names = fs.readdirSync(onHost(path), 'utf8');
+  if (!names.some((each) => each.includes(LOST))) return names;
+  return fs.readdirSync(onHost(path), 'buffer').map((each) => textOf(each));
+}
+
+const statusOf = (path: string): fs.BigIntStats => fs.lstatSync(onHost(path), { bigint: true });
 
 /** What a name in a directory leads to on the host, itself. */
 function stepFrom(directory: Place, name: string): Place | FileError {
@@ -102,7 +118,7 @@ function walk(root: string, path: string, follow: boolean): Place | FileError {
       if (typeof next === 'string') return next;
       if (next.stats.isSymbolicLink() && (follow || left.length > 0)) {
         if (++links > LINKS_MAX) return 'ELOOP';
-        const text = fs.readlinkSync(next.host);
+        const text = linkOf(next.host);
         if (text.startsWith('/')) places.length = 1;
         left.unshift(...componentsOf(text));
         continue;
@@ -178,7 +194,10 @@ function openPlace(place: Place, statuses: Statuses, changes: boolean): OpenFile
   try {
     // Another process may exchange names between the walk and now: the open file must be the
     // one that was seen.
-    descriptor = fs.openSync(place.host, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+    descriptor = fs.openSync(
+      onHost(place.host),
+      fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK,
+    );
     const stats = fs.fstatSync(descriptor, { bigint: true });
     const status = statuses.of(stats);
     if (typeof status === 'string' || stats.dev !== place.stats.dev || stats.ino !== place.stats.ino) {
@@ -257,7 +276,7 @@ export function filesBelow(directory: string, changing?: ChangingTree): FileSyst
       if (typeof place === 'string') return place;
       if (!place.stats.isSymbolicLink()) return 'EINVAL';
       try {
-        return { text: fs.readlinkSync(place.host) };
+        return { text: linkOf(place.host) };
       } catch (cause) {
         return errorOf(cause);
       }
@@ -271,7 +290,7 @@ export function filesBelow(directory: string, changing?: ChangingTree): FileSyst
       if (typeof place === 'string') return place;
       if (!place.stats.isDirectory()) return 'ENOTDIR';
       try {
-        return fs.readdirSync(place.host).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+        return namesOf(place.host).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
       } catch (cause) {
         return errorOf(cause);
       }

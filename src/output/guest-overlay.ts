@@ -10,7 +10,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { FileChanges, FileError, FileStatus, FileSystem, WritableFile } from '../guest/index.js';
-import { errorOf, filesBelow, stepsOf } from './guest-files.js';
+import { errorOf, filesBelow, onHost, stepsOf } from './guest-files.js';
 import type { Reached, Steps } from './guest-files.js';
 
 const LINKS_MOST = 40;
@@ -45,7 +45,7 @@ const nameOf = (path: string): string => path.replace(/^.*\//, '');
 const below = (folder: string, name: string): string => (folder === '/' ? `/${name}` : `${folder}/${name}`);
 
 /** Node takes seconds in one number, which hold a quarter of a microsecond. */
-function setHostTimes(path: string, accessed: bigint, modified: bigint): void {
+function setHostTimes(path: fs.PathLike, accessed: bigint, modified: bigint): void {
   fs.lutimesSync(path, Number(accessed) / 1e9, Number(modified) / 1e9);
 }
 
@@ -263,8 +263,8 @@ class Overlay implements FileSystem, FileChanges {
     };
   }
 
-  private host(path: string): string {
-    return join(this.directory, ...namesOf(path));
+  private host(path: string): string | Buffer {
+    return onHost(join(this.directory, ...namesOf(path)));
   }
 
   /** Does something on the host; its errors are the guest's. */
@@ -326,7 +326,7 @@ class Overlay implements FileSystem, FileChanges {
       return this.attempt(() => void fs.mkdirSync(this.host(path), { mode: (status.permissions & 0o777) | 0o700 }));
     if (status.kind === 'link') {
       const link = this.lower.readLink(path);
-      return typeof link === 'string' ? link : this.attempt(() => { fs.symlinkSync(link.text, this.host(path)); }); // prettier-ignore
+      return typeof link === 'string' ? link : this.attempt(() => { fs.symlinkSync(onHost(link.text), this.host(path)); }); // prettier-ignore
     }
     const size = truncates ? 0 : status.sizeBytes;
     if (!this.takeRoom(size)) return 'ENOSPC';
@@ -430,7 +430,7 @@ class Overlay implements FileSystem, FileChanges {
     const to = this.placeForNew(path);
     if (typeof to !== 'string') return to.error;
     return this.attempt(() => {
-      fs.symlinkSync(text, this.host(to));
+      fs.symlinkSync(onHost(text), this.host(to));
       this.forgetWhiteout(to);
     });
   }
