@@ -248,7 +248,7 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   ],
   contexts: [],
   'left-out': [],
-  'ipc-commands': [['shmctl', 'sys(__NR_shmctl, 0L, 14L, space);']],
+  'message-copies': [['msgrcv', 'sys(__NR_msgrcv, sys(__NR_msgget, 0L, 0600L), space, 8L, 0L, 044000L);']],
   'set-limit': [['prlimit64', 'sys(__NR_prlimit64, 0L, 3L, space, 0L);']],
   codes: [['arch_prctl', 'sys(__NR_arch_prctl, 0x1011L);']],
   'other-clocks': [

@@ -8,11 +8,20 @@ import type { Answer } from './call-context.js';
 import type { Errno } from './errno.js';
 import { putNumber } from './files.js';
 import type { IpcObject, IpcTable } from './ipc.js';
+import { atIndex, highestIndex } from './ipc-told.js';
 import { NANOSECONDS } from './guest-times.js';
 import { type KnownProcess, USER } from './processes.js';
 import type { Address } from '../units.js';
 
-export const IPC = { CREATE: 0o1000, EXCLUSIVE: 0o2000, NOWAIT: 0o4000, REMOVE: 0, SET: 1, STATUS: 2 } as const;
+export const IPC = {
+  CREATE: 0o1000,
+  EXCLUSIVE: 0o2000,
+  NOWAIT: 0o4000,
+  REMOVE: 0,
+  SET: 1,
+  STATUS: 2,
+  INFO: 3,
+} as const;
 /** A command in the form that all programs have. */
 export const FORM_64 = 0x100;
 
@@ -87,8 +96,22 @@ export class IpcBase {
     return extra;
   }
 
-  protected unknown(): Errno {
-    this.context.deviate('ipc-commands');
-    return 'EINVAL';
+  /** Stores what is told of all objects of a table; the answer is the highest index in use. */
+  protected tell<Kind extends IpcObject>(table: IpcTable<Kind>, place: Address, bytes: Uint8Array): Answer {
+    return this.context.store(place, bytes) ? highestIndex(table) : 'EFAULT';
+  }
+
+  /** IPC_STAT by an index: the answer is the number of the object there. */
+  protected byIndex<Kind extends IpcObject>(
+    table: IpcTable<Kind>,
+    index: number,
+    asks: boolean,
+    store: (object: Kind) => Answer,
+  ): Answer {
+    const object = atIndex(table, index);
+    if (!object) return 'EINVAL';
+    if (asks && !this.allows(object, 4)) return 'EACCES';
+    const answer = store(object);
+    return answer === 0n ? BigInt(object.id) : answer;
   }
 }

@@ -10,11 +10,13 @@ import { FileDescription, O } from './descriptions.js';
 import type { Errno } from './errno.js';
 import { bytesOf, type IpcObject, type Message, type Queue, type Segment } from './ipc.js';
 import { FORM_64, IPC, IpcBase } from './ipc-base.js';
+import { memoryLimits, memoryUse, queueLimits } from './ipc-told.js';
 import type { MemoryCalls } from './memory-calls.js';
 import { MemoryFile } from './memory-file.js';
-import type { KnownProcess } from './processes.js';
+import { type KnownProcess, USER } from './processes.js';
 import type { SemaphoreCalls } from './semaphore-calls.js';
 import { alignUpBig } from '../bits.js';
+import type { Address } from '../units.js';
 
 // prettier-ignore
 export type IpcCallName =
@@ -36,6 +38,9 @@ const MESSAGE_BYTES = 8192;
 const QUEUE_BYTES = 16_384;
 const PAGE = 4096n;
 const COMMANDS: readonly number[] = [IPC.REMOVE, IPC.SET, IPC.STATUS];
+/** Of all objects, and of one by its index; ANY: whatever its permissions are. */
+const SEGMENTS = { LOCK: 11, UNLOCK: 12, STAT: 13, INFO: 14, STAT_ANY: 15 } as const;
+const QUEUES = { STAT: 11, INFO: 12, STAT_ANY: 13 } as const;
 /** Codes of `ipc`. */
 const MULTIPLEXED = {
   semop: 1,
@@ -151,9 +156,17 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
     const { context } = this;
     const [id, command, place] = [int(arg(args, 0)), int(arg(args, 1)) & ~FORM_64, arg(args, 2)];
     if (id < 0 || command < 0) return 'EINVAL';
+    this.settle();
+    const { ipc } = context.world;
+    if (command === IPC.INFO) return this.tell(ipc.segments, place, memoryLimits(context.wordBytes, context.endian));
+    if (command === SEGMENTS.INFO)
+      return this.tell(ipc.segments, place, memoryUse(ipc, context.wordBytes, context.endian));
+    if (command === SEGMENTS.STAT || command === SEGMENTS.STAT_ANY)
+      return this.byIndex(ipc.segments, id, command === SEGMENTS.STAT, (each) => this.storeSegment(place, each));
     const segment = this.segment(id);
-    if (!COMMANDS.includes(command)) return this.unknown();
-    if (!segment) return 'EINVAL';
+    const locks = command === SEGMENTS.LOCK || command === SEGMENTS.UNLOCK;
+    if (!segment || !(locks || COMMANDS.includes(command))) return 'EINVAL';
+    if (locks) return segment.owner === Number(USER) ? 0n : 'EPERM';
     if (command === IPC.REMOVE) {
       Object.assign(segment, { isGone: true, key: 0 });
       this.settle();
@@ -163,7 +176,11 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
       const set = this.set(segment, place, null);
       return typeof set === 'string' ? set : 0n;
     }
-    if (!this.allows(segment, 4)) return 'EACCES';
+    return this.allows(segment, 4) ? this.storeSegment(place, segment) : 'EACCES';
+  }
+
+  private storeSegment(place: Address, segment: Segment): Answer {
+    const { context } = this;
     const { shm } = context.model.ipc;
     const word = context.wordBytes;
     const gone = segment.isGone ? SHM.GONE : 0;
@@ -227,7 +244,10 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
     const [id, place, size, flags] = [int(arg(args, 0)), arg(args, 1), arg(args, 2), int(arg(args, 4))];
     const type = BigInt.asIntN(8 * context.wordBytes, arg(args, 3));
     if (id < 0 || BigInt.asIntN(8 * context.wordBytes, size) < 0n) return 'EINVAL';
-    if ((flags & MSG.COPY) !== 0) return this.unknown();
+    if ((flags & MSG.COPY) !== 0) {
+      context.deviate('message-copies');
+      return 'EINVAL';
+    }
     const queue = context.world.ipc.queues.byId(id);
     if (!queue) return 'EINVAL';
     if (!this.allows(queue, 4)) return 'EACCES';
@@ -254,11 +274,14 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
     const { context } = this;
     const [id, command, place] = [int(arg(args, 0)), int(arg(args, 1)) & ~FORM_64, arg(args, 2)];
     if (id < 0 || command < 0) return 'EINVAL';
-    if (!COMMANDS.includes(command)) return this.unknown();
-    const queue = context.world.ipc.queues.byId(id);
-    if (!queue) return 'EINVAL';
+    const { ipc } = context.world;
+    if (command === IPC.INFO || command === QUEUES.INFO)
+      return this.tell(ipc.queues, place, queueLimits(ipc, command === QUEUES.INFO, context.endian));
+    if (command === QUEUES.STAT || command === QUEUES.STAT_ANY)
+      return this.byIndex(ipc.queues, id, command === QUEUES.STAT, (each) => this.storeQueue(place, each));
+    const queue = ipc.queues.byId(id);
+    if (!queue || !COMMANDS.includes(command)) return 'EINVAL';
     const { msg } = context.model.ipc;
-    const word = context.wordBytes;
     if (command === IPC.REMOVE) {
       context.world.ipc.queues.remove(queue);
       return 0n;
@@ -272,7 +295,12 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
       queue.most = Number(most);
       return 0n;
     }
-    if (!this.allows(queue, 4)) return 'EACCES';
+    return this.allows(queue, 4) ? this.storeQueue(place, queue) : 'EACCES';
+  }
+
+  private storeQueue(place: Address, queue: Queue): Answer {
+    const { msg } = this.context.model.ipc;
+    const word = this.context.wordBytes;
     return this.storeStatus(place, queue, msg.bytes, [
       [msg.sent, word, queue.sent], [msg.received, word, queue.received], [msg.changed, word, queue.changed],
       [msg.size, word, bytesOf(queue)], [msg.count, word, queue.messages.length], [msg.most, word, queue.most],

@@ -11,7 +11,7 @@ import type { FileDescription } from './descriptions.js';
 import type { Remembered } from './network.js';
 
 /** Numbers are an index and how often one was given, times this. */
-const INDEX_MOST = 32_768;
+export const INDEX_MOST = 32_768;
 
 /** What all kinds have. */
 export interface IpcObject {

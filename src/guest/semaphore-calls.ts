@@ -8,6 +8,7 @@ import type { Errno } from './errno.js';
 import { checkTime, deadlineOf } from './guest-times.js';
 import type { Semaphores, Waiter } from './ipc.js';
 import { FORM_64, IPC, IpcBase } from './ipc-base.js';
+import { semaphoreLimits } from './ipc-told.js';
 import type { Address } from '../units.js';
 
 export type SemaphoreCallName = 'semctl' | 'semget' | 'semop' | 'semtimedop';
@@ -22,6 +23,8 @@ const SEM = {
   SETALL: 17,
   UNDO: 0x1000,
 } as const;
+/** Of all sets, and of one by its index; ANY: whatever its permissions are. */
+const TOLD = { STAT: 18, INFO: 19, STAT_ANY: 20 } as const;
 /** Semaphores of one set, and of all; operations of one call; the largest value (`kernel.sem`). */
 const MOST = { set: 32_000, all: 256_000, operations: 500, value: 32_767 } as const;
 
@@ -144,9 +147,12 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
       arg(args, 3),
     ];
     if (id < 0) return 'EINVAL';
-    const known = [IPC.REMOVE, IPC.SET, IPC.STATUS, ...Object.values(SEM)] as readonly number[];
-    if (!known.includes(command)) return this.unknown();
-    const set = context.world.ipc.semaphores.byId(id);
+    const { ipc } = context.world;
+    if (command === IPC.INFO || command === TOLD.INFO)
+      return this.tell(ipc.semaphores, value, semaphoreLimits(ipc, command === TOLD.INFO, context.endian));
+    if (command === TOLD.STAT || command === TOLD.STAT_ANY)
+      return this.byIndex(ipc.semaphores, id, command === TOLD.STAT, (each) => this.storeSet(value, each));
+    const set = ipc.semaphores.byId(id);
     if (!set) return 'EINVAL';
     switch (command) {
       case IPC.REMOVE:
@@ -156,16 +162,8 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
         const done = this.set(set, value, null);
         return typeof done === 'string' ? done : 0n;
       }
-      case IPC.STATUS: {
-        const { sem } = context.model.ipc;
-        const word = context.wordBytes;
-        if (!this.allows(set, 4)) return 'EACCES';
-        return this.storeStatus(value, set, sem.bytes, [
-          [sem.operated, word, set.operated],
-          [sem.changed, word, set.changed],
-          [sem.count, word, set.values.length],
-        ]);
-      }
+      case IPC.STATUS:
+        return this.allows(set, 4) ? this.storeSet(value, set) : 'EACCES';
       case SEM.GETALL:
         if (!this.allows(set, 4)) return 'EACCES';
         return context.storeNumbers(value, set.values.map(BigInt), 2) ? 0n : 'EFAULT';
@@ -173,6 +171,16 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
         return this.setAll(set, value);
     }
     return this.oneSemaphore(set, number, command, value);
+  }
+
+  private storeSet(place: Address, set: Semaphores): Answer {
+    const { sem } = this.context.model.ipc;
+    const word = this.context.wordBytes;
+    return this.storeStatus(place, set, sem.bytes, [
+      [sem.operated, word, set.operated],
+      [sem.changed, word, set.changed],
+      [sem.count, word, set.values.length],
+    ]);
   }
 
   private setAll(set: Semaphores, place: Address): Answer {
@@ -214,7 +222,7 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
         set.changed = this.now;
         return 0n;
       default:
-        return this.unknown();
+        return 'EINVAL';
     }
   }
 }
