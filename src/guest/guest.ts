@@ -32,7 +32,10 @@ import { ChangeCalls, type ChangeCallName } from './change-calls.js';
 import { GuestPaths } from './guest-paths.js';
 import { FileCalls, type FileCallName } from './file-calls.js';
 import { joinPath, type NodeStatus, putNumber } from './files.js';
-import { IpcCalls, type IpcCallName } from './ipc-calls.js';
+import { attachmentsOf, IpcCalls, type IpcCallName } from './ipc-calls.js';
+import type { Segment } from './ipc.js';
+import { ipcTable } from './ipc-tables.js';
+import { segmentMost } from './ipc-told.js';
 import { LockCalls, lockedInode, type LockCallName } from './lock-calls.js';
 import type { Machine } from '../emulator/machine.js';
 import type { SyscallResult } from '../emulator/stops.js';
@@ -411,6 +414,11 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       caller: { process: identity.id, thread: signals.thread.id },
       last: world.lastId,
       isWritable: world.files.changes !== undefined,
+      systemV: (name) => {
+        const attachments = (each: Segment): number => attachmentsOf(each, world.guests);
+        return ipcTable(name, world.ipc, { attachments, user: USER, wordBytes: this.wordBytes });
+      },
+      segmentMost: segmentMost(this.wordBytes),
       randomBytes: (size) => this.randomBytes(size),
     };
   }

@@ -57,6 +57,10 @@ const MULTIPLEXED = {
   shmctl: 24,
 } as const;
 
+/** How often a segment is attached. */
+export const attachmentsOf = ({ file }: Segment, guests: readonly KnownProcess[]): number =>
+  guests.flatMap(({ space }) => space.shared).filter(({ object }) => object.isOf(file.file)).length;
+
 export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Service>> {
   constructor(
     context: KnownProcess,
@@ -68,10 +72,8 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
 
   // ---------------------------------------------------------------------------------------- memory
 
-  /** How often a segment is attached. */
-  private attachments({ file }: Segment): number {
-    return this.context.world.guests.flatMap(({ space }) => space.shared).filter(({ object }) => object.isOf(file.file))
-      .length;
+  private attachments(segment: Segment): number {
+    return attachmentsOf(segment, this.context.world.guests);
   }
 
   /** Segments that were removed and that nothing has attached any more go. */

@@ -16,6 +16,16 @@ const SEM = { set: 32_000n, sets: 32_000n, operations: 500n, value: 32_767n, und
 /** `kernel.msgmax`, `msgmnb`, `msgmni`; MSGSSZ, MSGSEG. */
 const MSG = { message: 8192n, queue: 16_384n, queues: 32_000n, piece: 16n, pieces: 0xffffn } as const;
 
+/** The same, as files of `/proc/sys/kernel` tell it. */
+export const IPC_LIMITS = {
+  message: MSG.message,
+  queue: MSG.queue,
+  queues: MSG.queues,
+  segments: SHM.segments,
+  semaphores: [SEM.set, SEM.set * SEM.sets, SEM.operations, SEM.sets],
+} as const;
+export const segmentMost = (wordBytes: 4 | 8): bigint => (1n << BigInt(8 * wordBytes)) - 1n - SHM.below;
+
 /** What the calls say that they found: the highest index in use. */
 export const highestIndex = <Kind extends IpcObject>(table: IpcTable<Kind>): bigint =>
   BigInt(Math.max(0, ...table.all.map(({ id }) => id % INDEX_MOST)));
@@ -33,7 +43,7 @@ function numbers(values: readonly bigint[], size: number, endian: Endian): Uint8
 
 /** `struct shminfo`. */
 export function memoryLimits(wordBytes: 4 | 8, endian: Endian): Uint8Array {
-  const most = (1n << BigInt(8 * wordBytes)) - 1n - SHM.below;
+  const most = segmentMost(wordBytes);
   const unused = [0n, 0n, 0n, 0n];
   return numbers([most, 1n, SHM.segments, SHM.segments, most, ...unused], wordBytes, endian);
 }

@@ -6,6 +6,8 @@
  * Source: Linux, proc(5), fs/proc.
  */
 import { OPEN_MAX } from './descriptions.js';
+import { IPC_TABLES, type IpcTableName } from './ipc-tables.js';
+import { IPC_LIMITS } from './ipc-told.js';
 import { linkFile, listFile, type ProcFile, textFile } from './proc-files.js';
 
 /** Names that `uname` tells. */
@@ -30,6 +32,10 @@ export interface ProcSystem {
   readonly last: number;
   /** The tree may be changed. */
   readonly isWritable: boolean;
+  /** A file of `/proc/sysvipc`. */
+  systemV(name: IpcTableName): string;
+  /** The largest segment, as `shmctl` tells it: bytes. */
+  readonly segmentMost: bigint;
   /** Bytes that repeat from run to run. */
   randomBytes(size: number): Uint8Array;
 }
@@ -152,9 +158,17 @@ const TEXTS: Readonly<Record<string, Text>> = {
   'sys/kernel/random/poolsize': constant(256),
   'sys/kernel/random/uuid': ({ randomBytes }) => uuid(randomBytes(16)),
   'sys/kernel/randomize_va_space': constant(0),
+  'sys/kernel/msgmax': constant(String(IPC_LIMITS.message)),
+  'sys/kernel/msgmnb': constant(String(IPC_LIMITS.queue)),
+  'sys/kernel/msgmni': constant(String(IPC_LIMITS.queues)),
+  'sys/kernel/sem': constant(IPC_LIMITS.semaphores.join('\t')),
+  'sys/kernel/shmall': ({ segmentMost }) => `${segmentMost}\n`,
+  'sys/kernel/shmmax': ({ segmentMost }) => `${segmentMost}\n`,
+  'sys/kernel/shmmni': constant(String(IPC_LIMITS.segments)),
   'sys/kernel/version': constant(VERSION),
   'sys/vm/max_map_count': constant(65_530),
   'sys/vm/overcommit_memory': constant(0),
+  ...Object.fromEntries(IPC_TABLES.map((name) => [`sysvipc/${name}`, (system: ProcSystem) => system.systemV(name)])),
 };
 
 /** Names in the folders. */

@@ -17,6 +17,36 @@ union semun { int val; struct semid_ds *buf; unsigned short *array; struct semin
 #define MOST(field) printf("%s %d\n", #field, (int)((~0ul - (unsigned long)(field)) >> 12))
 #define TELL(field) printf("%s %ld\n", #field, (long)(field))
 
+/* The head of a file of /proc/sysvipc, and the words of the line of an object, `left` with those that
+   are the same on Linux. */
+static void table(const char *name, int id, const char *left) {
+  char path[50], text[400], *word;
+  snprintf(path, sizeof path, "/proc/sysvipc/%s", name);
+  FILE *file = fopen(path, "r");
+  for (int line = 0; file && fgets(text, sizeof text, file); line++) {
+    int length = strlen(text), number = -1, at = 0;
+    char copy[400];
+    strcpy(copy, text);
+    sscanf(text, "%*d %d", &number);
+    if (line > 0 && number != id) continue;
+    /* Three columns of words. */
+    printf("%s %d:", name, length + (sizeof(long) == 4 && !strcmp(name, "shm") ? 33 : 0));
+    for (word = strtok(copy, " \n"); word; word = strtok(NULL, " \n"), at++)
+      if (line == 0 || left[at] == 'x') printf(" %s", word);
+    printf("\n");
+  }
+  if (file) fclose(file);
+}
+static void setting(const char *name) {
+  char path[50], text[100];
+  snprintf(path, sizeof path, "/proc/sys/kernel/%s", name);
+  FILE *file = fopen(path, "r");
+  if (!file || !fgets(text, sizeof text, file)) return;
+  if (sizeof(long) == 4 && !strcmp(text, "4278190079\n")) strcpy(text, "18446744073692774399\n");
+  printf("%s %s", name, text);
+  fclose(file);
+}
+
 static void memory(void) {
   struct shminfo limits;
   struct shm_info before, after;
@@ -29,6 +59,13 @@ static void memory(void) {
   for (int i = 0; i <= highest; i++) if (shmctl(i, SHM_STAT, &status) == id) index = i;
   TELL(index >= 0), TELL(shmctl(index, SHM_STAT, &status) == id), TELL(status.shm_segsz), TELL(status.shm_perm.mode);
   TELL(shmctl(index, SHM_STAT_ANY, &status) == id);
+  void *place = shmat(id, 0, 0);
+  table("shm", id, "x-xx--xxxxx----");
+  say(shmctl(id, IPC_RMID, 0));
+  table("shm", id, "x-xx--xxxxx----");
+  say(shmdt(place));
+  table("shm", id, "x-xx--xxxxx----");
+  id = shmget(IPC_PRIVATE, 10000, 0600);
   say(shmctl(30000, SHM_STAT, &status));
   say(shmctl(id, SHM_LOCK, 0)); say(shmctl(id, SHM_UNLOCK, 0));
   say(shmctl(id, 77, &status)); say(shmctl(-1, IPC_INFO, (void *)&limits)); say(shmctl(0, SHM_INFO, (void *)16));
@@ -47,6 +84,7 @@ static void semaphores(void) {
   TELL(after.semusz - before.semusz), TELL(after.semaem - before.semaem), TELL(after.semvmx);
   for (int i = 0; i <= highest; i++) if (semctl(i, 0, SEM_STAT, (union semun){.buf = &status}) == id) index = i;
   TELL(index >= 0), TELL(semctl(index, 0, SEM_STAT, (union semun){.buf = &status}) == id), TELL(status.sem_nsems);
+  table("sem", id, "x-xxxxxxx-");
   say(semctl(30000, 0, SEM_STAT, (union semun){.buf = &status}));
   say(semctl(id, 0, 77, (union semun){.buf = &status}));
   say(semctl(id, 0, IPC_RMID));
@@ -67,11 +105,14 @@ static void queues(void) {
   TELL(after.msgpool - before.msgpool), TELL(after.msgmap - before.msgmap), TELL(after.msgtql - before.msgtql);
   for (int i = 0; i <= highest; i++) if (msgctl(i, MSG_STAT, &status) == id) index = i;
   TELL(index >= 0), TELL(msgctl(index, MSG_STAT, &status) == id), TELL(status.msg_qnum), TELL(status.msg_qbytes);
+  table("msg", id, "x-xxx--xxxx-x-");
   say(msgctl(30000, MSG_STAT, &status)); say(msgctl(id, 77, &status));
   say(msgctl(id, IPC_RMID, 0));
 }
 
 int main(void) {
+  const char *settings[] = {"shmmax", "shmall", "shmmni", "sem", "msgmax", "msgmnb", "msgmni"};
+  for (int i = 0; i < 7; i++) setting(settings[i]);
   memory();
   semaphores();
   queues();
