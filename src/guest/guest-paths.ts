@@ -186,7 +186,8 @@ export class GuestPaths {
     if (!subject) return 'ENOENT';
     const system = context.procSystem();
     const file = (id === null ? systemFileAt(path, system) : null) ?? procFileAt(path, subject, system);
-    return file ?? (id === null ? null : 'ENOENT');
+    // What a tree has there is of the system that it was copied from, or that runs this one.
+    return file ?? (path.startsWith('/proc/') ? 'ENOENT' : null);
   }
 
   /** The socket or pipe that a path leads to; null: there is none. */
