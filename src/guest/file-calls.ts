@@ -55,8 +55,9 @@ const BLOCKS = 0x4_0000n;
 
 // prettier-ignore
 export type FileCallName =
-  | 'access' | 'chdir' | 'creat' | 'faccessat' | 'faccessat2' | 'fchdir' | 'fstat' | 'fstat64'
-  | 'fstatfs' | 'fstatfs64' | 'getcwd' | 'getdents' | 'getdents64' | 'lstat' | 'lstat64' | 'newfstatat'
+  | 'access' | 'chdir' | 'creat' | 'faccessat' | 'faccessat2' | 'fchdir' | 'flistxattr' | 'fstat' | 'fstat64'
+  | 'fstatfs' | 'fstatfs64' | 'getcwd' | 'getdents' | 'getdents64' | 'listxattr' | 'llistxattr' | 'lstat'
+  | 'lstat64' | 'newfstatat'
   | 'no_attributes' | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'openat2'
   | 'readlink'
   | 'readlinkat' | 'stat' | 'stat64' | 'statfs' | 'statfs64' | 'statx' | 'umask';
@@ -545,5 +546,21 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   no_attributes_of(args: Arguments): Answer {
     const status = this.paths.statusOf(int(arg(args, 0)));
     return typeof status === 'string' ? status : 'EOPNOTSUPP';
+  }
+
+  /** There are none, which is no error. */
+  listxattr(args: Arguments): Answer {
+    const status = this.paths.statusAt(AT_FDCWD, arg(args, 0), 0n);
+    return typeof status === 'string' ? status : 0n;
+  }
+
+  llistxattr(args: Arguments): Answer {
+    const status = this.paths.statusAt(AT_FDCWD, arg(args, 0), AT_SYMLINK_NOFOLLOW);
+    return typeof status === 'string' ? status : 0n;
+  }
+
+  flistxattr(args: Arguments): Answer {
+    const status = this.paths.statusOf(int(arg(args, 0)));
+    return typeof status === 'string' ? status : 0n;
   }
 }

@@ -80,14 +80,14 @@ export type ServiceName =
   | 'creat' | 'dup' | 'dup2' | 'dup3' | 'epoll_create' | 'epoll_create1' | 'epoll_ctl'
   | 'epoll_pwait' | 'epoll_pwait2' | 'epoll_wait' | 'eventfd' | 'eventfd2' | 'execve' | 'execveat'
   | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise' | 'fallocate' | 'fchdir'
-  | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'fcntl' | 'flock' | 'flush_icache' | 'fork'
+  | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'fcntl' | 'flistxattr' | 'flock' | 'flush_icache' | 'fork'
   | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64' | 'fsync' | 'ftruncate' | 'ftruncate64' | 'futex'
   | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents' | 'getdents64' | 'getgroups'
   | 'getitimer'
   | 'getpeername' | 'getpgid' | 'getpgrp' | 'getpid' | 'getppid' | 'getpriority' | 'getrandom'
   | 'getresuid' | 'getrlimit' | 'getrusage' | 'getsid' | 'getsockname' | 'getsockopt' | 'gettid'
   | 'gettimeofday' | 'getuid' | 'inotify_add_watch' | 'inotify_init' | 'inotify_init1'
-  | 'inotify_rm_watch' | 'ioctl' | 'ipc' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen'
+  | 'inotify_rm_watch' | 'ioctl' | 'ipc' | 'kill' | 'lchown' | 'link' | 'linkat' | 'listen' | 'listxattr' | 'llistxattr'
   | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise' | 'membarrier' | 'memfd_create' | 'mincore'
   | 'mkdir' | 'mkdirat' | 'mknod' | 'mknodat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2'
   | 'mprotect' | 'mremap' | 'msgctl' | 'msgget' | 'msgrcv' | 'msgsnd' | 'msync' | 'munlock'
@@ -197,8 +197,8 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   fstatfs64: row('fstatfs64'),
   getxattr: row('no_attributes'),
   lgetxattr: row('no_attributes_of_link'),
-  listxattr: row('no_attributes'),
-  llistxattr: row('no_attributes_of_link'),
+  listxattr: row('listxattr'),
+  llistxattr: row('llistxattr'),
   setxattr: row('no_attributes'),
   lsetxattr: row('no_attributes_of_link'),
   removexattr: row('no_attributes'),
@@ -206,7 +206,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   fsetxattr: row('no_attributes_of'),
   fremovexattr: row('no_attributes_of'),
   fgetxattr: row('no_attributes_of'),
-  flistxattr: row('no_attributes_of'),
+  flistxattr: row('flistxattr'),
   fadvise64: row('fadvise'),
   fadvise64_64: row('fadvise'),
   fsync: row('fsync'),

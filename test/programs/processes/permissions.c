@@ -304,7 +304,9 @@ static void slashes(void) {
 static void attributes(void) {
   char text[64];
   S(listxattr("dangling", text, sizeof text));
-  S(llistxattr("dangling", text, sizeof text) >= 0 || errno == EOPNOTSUPP);
+  S(llistxattr("dangling", text, sizeof text)), S(listxattr("/proc/version", text, 0));
+  S(flistxattr(open("/proc/version", O_RDONLY), text, sizeof text));
+  S(listxattr("/proc/nowhere", text, sizeof text)), S(flistxattr(-1, text, sizeof text));
   S(getxattr("dangling", "user.x", text, sizeof text));
   S(lgetxattr("dangling", "user.x", text, sizeof text) < 0 && errno != ENOENT);
   S(lremovexattr("nowhere", "user.x"));
