@@ -8,6 +8,7 @@ testAgainstLinux({
   name: 'run-clocks',
   source: 'clocks',
   machines: 2,
+  asUser: true,
   group: (machine) => `clocks of ${machine}`,
   title: 'a thread and a process ask what others have executed',
 });

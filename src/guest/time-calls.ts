@@ -7,6 +7,7 @@
 import type { Address } from '../units.js';
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
 import type { Errno } from './errno.js';
+import { putNumber } from './files.js';
 import { deadlineOf, loadTime, NANOSECONDS, storeTime } from './guest-times.js';
 import type { KnownProcess } from './processes.js';
 import { newTimer, SIGNALS } from './signals.js';
@@ -14,7 +15,7 @@ import type { Timer } from './thread.js';
 
 // prettier-ignore
 export type TimeCallName =
-  | 'alarm' | 'clock_getres' | 'clock_gettime' | 'clock_settime' | 'clock_nanosleep' | 'getitimer'
+  | 'adjtimex' | 'alarm' | 'clock_adjtime' | 'clock_getres' | 'clock_gettime' | 'clock_settime' | 'clock_nanosleep' | 'getitimer'
   | 'gettimeofday' | 'nanosleep' | 'setitimer' | 'settimeofday' | 'time' | 'timer_create'
   | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime';
 
@@ -30,6 +31,19 @@ const COARSE_CLOCKS: ReadonlySet<number> = new Set([5, 6]);
 /** Nanoseconds of a tick: 250 a second. */
 const COARSE_TICK = 4_000_000n;
 const MICROSECOND = 1000n;
+/** Modes of `struct timex`: as `adjtime` asks, of which one only reads. */
+const ADJUST = { OFFSET: 1, READ: 0x2000, AS_ADJTIME: 0x8000 } as const;
+/**
+ * A clock that nothing steers, in the words of `struct timex`, and its bytes: what is not named is
+ * 0. Source: Linux uapi/linux/timex.h, kernel/time/ntp.c.
+ */
+const TIMEX = {
+  words: { maxError: 3, error: 4, status: 5, constant: 6, precision: 7, tolerance: 8, seconds: 9, rest: 10, tick: 11 },
+  bytes: { 4: 128, 8: 208 },
+  unsteered: { maxError: 16_000_000n, error: 16_000_000n, constant: 2n, precision: 1n, tolerance: 32_768_000n, tick: 10_000n },
+  unsynchronised: 0x40n,
+  answer: 5n,
+} as const; // prettier-ignore
 /** Most timers of a process. */
 const TIMERS_MOST = 1024;
 
@@ -116,6 +130,38 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
     if (!time) return 'EFAULT';
     const [seconds, rest] = time;
     return id === 0 && (seconds < 0n || rest < 0n || rest >= NANOSECONDS) ? 'EINVAL' : 'EPERM';
+  }
+
+  adjtimex(args: Arguments, words: 4 | 8): Answer {
+    return this.adjusted(arg(args, 0), words, null);
+  }
+
+  clock_adjtime(args: Arguments, words: 4 | 8): Answer {
+    const id = int(arg(args, 0));
+    const isKnown = id < 0 ? this.clock(id) !== null : CLOCKS.has(id);
+    return this.adjusted(arg(args, 1), words, id === 0 ? null : isKnown ? 'EOPNOTSUPP' : 'EINVAL');
+  }
+
+  /** Tells of the clock, which is not the program's to set. `refusal`: that of another clock. */
+  private adjusted(place: Address, words: 4 | 8, refusal: Errno | null): Answer {
+    const { context } = this;
+    const bytes = context.load(place, TIMEX.bytes[words]);
+    const modes = context.loadNumber(place, 4);
+    if (!bytes || modes === null) return 'EFAULT';
+    if (refusal !== null) return refusal;
+    const asked = Number(modes);
+    if ((asked & ADJUST.AS_ADJTIME) === 0) {
+      if (asked !== 0) return 'EPERM';
+    } else if ((asked & ADJUST.OFFSET) === 0) return 'EINVAL';
+    else if ((asked & ADJUST.READ) === 0) return 'EPERM';
+    const now = this.now;
+    const values = { ...TIMEX.unsteered, seconds: now / NANOSECONDS, rest: (now % NANOSECONDS) / MICROSECOND };
+    const out = new Uint8Array(TIMEX.bytes[words]);
+    putNumber(out, 0, 4, modes, context.endian);
+    putNumber(out, TIMEX.words.status * words, 4, TIMEX.unsynchronised, context.endian);
+    for (const [name, value] of Object.entries(values) as [keyof typeof values, bigint][])
+      putNumber(out, TIMEX.words[name] * words, words, value, context.endian);
+    return storeOr(context.store(place, out), TIMEX.answer);
   }
 
   settimeofday(args: Arguments): Answer {

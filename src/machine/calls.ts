@@ -74,8 +74,8 @@ export type Condition = keyof typeof CONDITIONS;
 export type ServiceName =
   | 'absent' | 'chroot' | 'interrupted' | 'ioprio_get' | 'ioprio_set' | 'mount' | 'personality'
   | 'process_vm_readv' | 'process_vm_writev' | 'setns' | 'umount' | 'umount2' | 'unshare' | 'accept'
-  | 'accept4' | 'access' | 'alarm' | 'arch_prctl' | 'bind' | 'brk' | 'capget'
-  | 'capset' | 'chdir' | 'chmod' | 'chown' | 'clock_getres' | 'clock_gettime' | 'clock_settime'
+  | 'accept4' | 'access' | 'adjtimex' | 'alarm' | 'arch_prctl' | 'bind' | 'brk' | 'capget'
+  | 'capset' | 'chdir' | 'chmod' | 'chown' | 'clock_adjtime' | 'clock_getres' | 'clock_gettime' | 'clock_settime'
   | 'clock_nanosleep' | 'clone' | 'clone3' | 'close' | 'close_range' | 'connect' | 'copy_file_range'
   | 'creat' | 'dup' | 'dup2' | 'dup3' | 'epoll_create' | 'epoll_create1' | 'epoll_ctl'
   | 'epoll_pwait' | 'epoll_pwait2' | 'epoll_wait' | 'eventfd' | 'eventfd2' | 'execve' | 'execveat'
@@ -508,6 +508,9 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   ppoll: row('ppoll', 'input-ready', 'signal-owner'),
   ppoll_time64: wide('ppoll', 'input-ready', 'signal-owner'),
   // Timers: in virtual time.
+  adjtimex: row('adjtimex'),
+  clock_adjtime: row('clock_adjtime'),
+  clock_adjtime64: wide('clock_adjtime'),
   alarm: row('alarm'),
   getitimer: row('getitimer'),
   setitimer: row('setitimer'),

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/timex.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -104,10 +106,39 @@ static void links(const char *dir) {
   printf("%ld %ld\n", (long)st.st_size, (long)st.st_blocks);
 }
 
+/* What steers the clock is read; who has no rights sets nothing. A clock may be steered on Linux. */
+static void steering(void) {
+  struct timex now = {0};
+  struct timeval left = {7, 7};
+  long before = time(NULL);
+  int done = adjtimex(&now) >= 0;
+  printf("%d %d\n", done, now.time.tv_sec - before < 3);
+  printf("%ld %ld %ld\n", (long)now.precision, (long)now.tolerance, (long)now.tick);
+  memset(&now, 0, sizeof now);
+  done = clock_adjtime(CLOCK_REALTIME, &now) >= 0;
+  printf("%d %ld\n", done, (long)now.tolerance);
+  now.modes = ADJ_FREQUENCY;
+  say(adjtimex(&now));
+  now.modes = ADJ_OFFSET_SINGLESHOT;
+  say(adjtimex(&now));
+  now.modes = ADJ_OFFSET_SS_READ;
+  done = adjtimex(&now) >= 0;
+  printf("%d %ld\n", done, (long)now.offset);
+  now.modes = 0x8000;
+  say(adjtimex(&now));
+  say(adjtime(NULL, &left));
+  printf("%ld %ld\n", (long)left.tv_sec, (long)left.tv_usec);
+  now.modes = 0;
+  say(clock_adjtime(CLOCK_MONOTONIC, &now));
+  say(clock_adjtime(77, &now));
+  say(syscall(SYS_adjtimex, 16L));
+}
+
 int main(int argc, char **argv) {
   threads();
   processes();
   folders();
   links(argv[1]);
+  steering();
   return 3;
 }
