@@ -1,7 +1,7 @@
 /**
- * Sums, products and quotients of x87 as programs mostly ask for them: of normal numbers, to
- * nearest, with all 64 bits of precision. What has another operand or result is left to
- * `src/float`, which knows every case and takes three times as long.
+ * Sums, products and quotients of normal numbers of x87, to nearest, with all 64 bits of precision,
+ * where compiled code leaves them to a call: where an exception is not masked. What has another
+ * operand or result is left to `src/float`, which knows every case and takes three times as long.
  *
  * Source: IEEE Std 754-2019, 4.3.1; Intel SDM volume 1, 4.8.4 and 8.1.5.
  */

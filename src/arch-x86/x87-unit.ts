@@ -127,16 +127,14 @@ export const integerSource = (value: bigint): Source => ({
 });
 
 /**
- * The NaN of x87: of a quiet and a signalling one the quiet one, else the one with the larger
- * significand, else the positive one; quiet, in the format of the result.
+ * The NaN of x87: the one with the larger significand, which a quiet one has beside a signalling
+ * one, else the positive one; quiet, in the format of the result.
  */
 function nanOf(to: Format, operands: readonly bigint[], invalid: boolean): bigint {
   const nans = invalid ? [] : operands.filter((each) => isNan(EXTENDED, each));
   if (nans.length === 0) return defaultNan(to);
-  const quiet = nans.filter((each) => (each & EXTENDED.quietBit) !== 0n);
-  const among = quiet.length === 1 ? quiet : nans;
   const significand = (each: bigint): bigint => each & EXTENDED.fractionMask;
-  const found = among.reduce((best, each) => {
+  const found = nans.reduce((best, each) => {
     if (significand(each) !== significand(best)) return significand(each) > significand(best) ? each : best;
     return (each & EXTENDED.signBit) === 0n ? each : best;
   });

@@ -201,11 +201,12 @@ static __attribute__((noinline)) void prepare(int i) {
   u16 control = 0x40 | (i & 3) << 10 | (i >> 2 & 3) << 8 | 0x3f;
   if (i % 5 == 4) control ^= next64() & 0x3f;
   if (PLAIN) control = 0x37f | (i % 8 == 7 ? next64() & 0xc00 : 0);
+  if (PLAIN && i % 8 == 3) control ^= 1 << next64() % 6;
   u16 status = next64() & 0x7f00;
   if ((i & 3) == 0 && !PLAIN) status |= next64() & 0x7f;
   else status &= ~0x3800;
   status &= ~0x3f | control;
-  if (PLAIN) status = next64() & 0x7f3f;
+  if (PLAIN) status = next64() & 0x7f3f & (~0x3f | control);
   u16 tags = 0;
   if (i % 7 == 6) for (int j = 0; j < 8; j++) if ((next64() & 3) == 0) tags |= 3 << 2 * j;
   if (i % 3 == 2) tags |= 3 << 2 * ((status >> 11) - 1 & 7);
