@@ -26,36 +26,48 @@ const COLUMNS = {
 const line = (of: readonly Column[], values: readonly (string | number | bigint)[]): string =>
   `${of.map(([, width], i) => String(values[i]).padStart(width)).join('')}\n`;
 
-/**
- * One of the files.
- * @param attachments  how often a segment is attached
- * @param user         who made all objects
- */
-export function ipcTable(
-  name: IpcTableName,
-  { segments, semaphores, queues }: Ipc,
-  { attachments, user, wordBytes }: { attachments: (each: Segment) => number; user: bigint; wordBytes: 4 | 8 },
-): string {
-  const head = ({ key, id, mode }: IpcObject, more = 0): readonly (string | number)[] => [
-    key,
-    id,
-    (mode | more).toString(8),
-  ];
+const head = ({ key, id, mode }: IpcObject, more = 0) => [key, id, (mode | more).toString(8)] as const;
+
+const byIndex = <Kind extends IpcObject>(all: readonly Kind[]): Kind[] =>
+  [...all].sort((a, b) => (a.id % INDEX_MOST) - (b.id % INDEX_MOST));
+
+interface Told {
+  /** How often a segment is attached. */
+  readonly attachments: (each: Segment) => number;
+  /** Who made all objects. */
+  readonly user: bigint;
+  readonly wordBytes: 4 | 8;
+}
+type Rows = readonly (readonly (string | number | bigint)[])[];
+
+function rowsOf(name: IpcTableName, { segments, semaphores, queues }: Ipc, { attachments, user }: Told): Rows {
   const owners = ({ owner, group }: IpcObject) => [owner, group, user, user] as const;
-  const byIndex = <Kind extends IpcObject>(all: readonly Kind[]): Kind[] =>
-    [...all].sort((a, b) => (a.id % INDEX_MOST) - (b.id % INDEX_MOST));
-  const of = name === 'shm' ? COLUMNS.shm[wordBytes] : COLUMNS[name];
-  const rows = {
-    shm: () => byIndex(segments.all.filter((each) => !each.isGone || attachments(each) > 0)).map((each) => [
-      ...head(each, each.isGone ? 0o1000 : 0), each.size, each.maker, each.last, attachments(each), ...owners(each),
-      each.attached, each.detached, each.changed, Math.ceil(each.size / 4096) * 4096, 0,
-    ]),
-    sem: () => byIndex(semaphores.all).map((each) => [...head(each), each.values.length, ...owners(each), each.operated, each.changed]),
-    msg: () => byIndex(queues.all).map((each) => [
-      ...head(each), bytesOf(each), each.messages.length, each.sender, each.receiver, ...owners(each),
-      each.sent, each.received, each.changed,
-    ]),
-  }[name](); // prettier-ignore
-  const first = line(of, of.map(([title]) => title)); // prettier-ignore
-  return first + rows.map((each) => line(of, each)).join('');
+  switch (name) {
+    case 'shm': {
+      const there = segments.all.filter((each) => !each.isGone || attachments(each) > 0);
+      return byIndex(there).map((each) => {
+        const { size, maker, last, attached, detached, changed } = each;
+        const first = [...head(each, each.isGone ? 0o1000 : 0), size, maker, last, attachments(each)];
+        return [...first, ...owners(each), attached, detached, changed, Math.ceil(size / 4096) * 4096, 0];
+      });
+    }
+    case 'sem':
+      return byIndex(semaphores.all).map((each) => {
+        const { values, operated, changed } = each;
+        return [...head(each), values.length, ...owners(each), operated, changed];
+      });
+    case 'msg':
+      return byIndex(queues.all).map((each) => {
+        const { messages, sender, receiver, sent, received, changed } = each;
+        const first = [...head(each), bytesOf(each), messages.length, sender, receiver];
+        return [...first, ...owners(each), sent, received, changed];
+      });
+  }
+}
+
+/** One of the files. */
+export function ipcTable(name: IpcTableName, ipc: Ipc, told: Told): string {
+  const of = name === 'shm' ? COLUMNS.shm[told.wordBytes] : COLUMNS[name];
+  const titles = of.map(([title]) => title);
+  return [titles, ...rowsOf(name, ipc, told)].map((each) => line(of, each)).join('');
 }

@@ -104,8 +104,9 @@ export class Scheduler {
 
   /**
    * Instructions of the next slice: of random magnitude, so that some are short, or up to a quarter
-   * less than the longest, each another number. With one length a loop whose rounds fit it is at
-   * the same place whenever its slice ends, and no other gets a lock that it holds there.
+   * less than the longest, and others than in the slice before. With one length a loop whose rounds
+   * fit it is at the same place whenever its slice ends, and no other gets a lock that it holds
+   * there.
    */
   private draw(): number {
     const { random, most } = this;

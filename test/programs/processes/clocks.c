@@ -106,7 +106,7 @@ static void links(const char *dir) {
   printf("%ld %ld\n", (long)st.st_size, (long)st.st_blocks);
 }
 
-/* What steers the clock is read; who has no rights sets nothing. A clock may be steered on Linux. */
+/* What steers the clock is read; who has no rights sets nothing. Linux may steer its clock. */
 static void steering(void) {
   struct timex now = {0};
   struct timeval left = {7, 7};

@@ -11,7 +11,8 @@
 #include "saying.h"
 
 static const char *const names[] = {
-  "\xff", "caf\xe9", "caf\xc3\xa9", "\xef\xbb\xbf" "mark", "\xed\xb3\xbf", "\xf0\x9f\x98\x80\xff", "\xc3", "\xe2\x82", "\xef\xbf\xbd",
+  "\xff", "caf\xe9", "caf\xc3\xa9", "\xef\xbb\xbf" "mark", "\xed\xb3\xbf",
+  "\xf0\x9f\x98\x80\xff", "\xc3", "\xe2\x82", "\xef\xbf\xbd",
 };
 enum { COUNT = sizeof names / sizeof *names };
 
@@ -27,7 +28,8 @@ static void list(const char *path) {
   char *found[50];
   int count = 0;
   DIR *dir = opendir(path);
-  for (struct dirent *each; (each = readdir(dir));) if (each->d_name[0] != '.') found[count++] = strdup(each->d_name);
+  for (struct dirent *each; (each = readdir(dir));)
+    if (each->d_name[0] != '.') found[count++] = strdup(each->d_name);
   closedir(dir);
   qsort(found, count, sizeof *found, compare);
   for (int i = 0; i < count; i++) hex("listed", found[i]);
@@ -85,7 +87,8 @@ int main(int argc, char **argv, char **env) {
   prctl(PR_SET_NAME, "na\xefve");
   prctl(PR_GET_NAME, name);
   hex("name", name);
-  char *next[] = {"program", "one \xff\xfe", "\xc3\xa9\xe9", "", NULL}, *variables[] = {"A=\xff", "\xe9=b", NULL};
+  char *next[] = {"program", "one \xff\xfe", "\xc3\xa9\xe9", "", NULL};
+  char *variables[] = {"A=\xff", "\xe9=b", NULL};
   fflush(stdout);
   execve("../program", next, variables);
   return 1;

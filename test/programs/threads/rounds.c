@@ -1,5 +1,5 @@
-/* A thread that holds a lock for 802 of the 1000 instructions of each round, which fit every slice of
-   whole thousands; another that waits for it. */
+/* A thread that holds a lock for 802 of the 1000 instructions of each round, which fit every slice
+   of whole thousands; another that waits for it. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
