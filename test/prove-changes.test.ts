@@ -4,6 +4,7 @@
  * computes; the twins change a relocation of something else.
  */
 import { describe, expect, test } from '@jest/globals';
+import { PT_GNU_STACK } from '../src/elf/constants.js';
 import type { ElfImage, ElfSegment } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan } from '../src/patch/apply.js';
@@ -93,6 +94,15 @@ describe('PV-4: what no byte of a section says of a linked file', () => {
       (image, view) => view.setUint32(segmentOf(image, data) + P.flags, 4, true),
     ],
     [
+      'a stack whose memory may be executed',
+      'program headers',
+      (image, view) => {
+        const { phoff, phentsize } = image.header;
+        const { index } = image.segments.find(({ type }) => type === PT_GNU_STACK)!;
+        view.setUint32(phoff + phentsize * index + P.flags, 7, true);
+      },
+    ],
+    [
       'less memory behind data',
       'program headers',
       (image, view) => {
@@ -125,6 +135,16 @@ describe('PV-4: what no byte of a section says of a linked file', () => {
     const { unexplained } = await summaryOf(bytes, after);
     expect(unexplained.map(({ section }) => section)).toEqual([where]);
   });
+});
+
+test('PV-4: a note of the program is no record of the tool', async () => {
+  const bytes = readSample('arm64/program-patchable-2-bti');
+  const after = untraced(bytes);
+  expect((await summaryOf(bytes, after)).unexplained).toEqual([]);
+  const { name, offset, size } = readElf(after).section('.note.gnu.property')!;
+  after[offset + size - 8] = after[offset + size - 8]! ^ 1;
+  const { unexplained } = await summaryOf(bytes, after);
+  expect(unexplained.map(({ section }) => section)).toEqual([name]);
 });
 
 describe('PV-4: what no byte of a section says of a relocatable file', () => {

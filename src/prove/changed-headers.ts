@@ -3,7 +3,17 @@
  * rights its memory has, what a linker or a loader of modules makes of sections, and what names
  * mean. No patch of sites changes any of it, and no trial executes it.
  */
-import { PT_LOAD, SHF_ALLOC, SHN_UNDEF } from '../elf/constants.js';
+import {
+  PT_DYNAMIC,
+  PT_GNU_PROPERTY,
+  PT_GNU_RELRO,
+  PT_GNU_STACK,
+  PT_INTERP,
+  PT_LOAD,
+  PT_TLS,
+  SHF_ALLOC,
+  SHN_UNDEF,
+} from '../elf/constants.js';
 import type { ElfImage, ElfSection, ElfSegment } from '../elf/image.js';
 import type { Address } from '../units.js';
 
@@ -15,36 +25,39 @@ export interface UnexplainedChange {
 
 type IsOwn = (section: ElfSection) => boolean;
 
-/** Of `ELF header`: positions of e_type, e_machine, e_entry and e_flags. */
-const HEADER_FIELDS = (
-  is64: boolean,
-): readonly (readonly [name: 'type' | 'entry' | 'flags', at: number, size: number])[] =>
-  is64
-    ? [
-        ['type', 16, 2],
-        ['entry', 24, 8],
-        ['flags', 48, 4],
-      ]
-    : [
-        ['type', 16, 2],
-        ['entry', 24, 4],
-        ['flags', 36, 4],
-      ];
+/** Places and sizes in an ELF header; a file of another machine is refused. */
+const headerFields = (is64: boolean) =>
+  [
+    ['type', 16, 2],
+    ['entry', 24, is64 ? 8 : 4],
+    ['flags', is64 ? 48 : 36, 4],
+  ] as const;
 
 function changedHeader(before: ElfImage, after: ElfImage): UnexplainedChange[] {
-  return HEADER_FIELDS(before.header.is64)
+  return headerFields(before.header.is64)
     .filter(([name]) => before.header[name] !== after.header[name])
     .map(([, at, size]) => ({ address: BigInt(at), size, section: 'ELF header' }));
 }
 
-const rightsOf = ({ address, memorySize, flags }: ElfSegment): string => `${address}+${memorySize} ${flags}`;
+/** What loaders look at; headers of notes and free ones may become others. */
+const LOADED: ReadonlySet<number> = new Set([
+  PT_LOAD,
+  PT_DYNAMIC,
+  PT_INTERP,
+  PT_TLS,
+  PT_GNU_STACK,
+  PT_GNU_RELRO,
+  PT_GNU_PROPERTY,
+]);
+
+const meaningOf = ({ type, address, memorySize, flags }: ElfSegment): string =>
+  `${type} ${address}+${memorySize} ${flags}`;
 
 /** Segments of a linked file that are not laid out as they were; further ones may come. */
 function changedSegments(before: ElfImage, after: ElfImage): UnexplainedChange[] {
-  const loaded = (image: ElfImage): readonly ElfSegment[] => image.segments.filter(({ type }) => type === PT_LOAD);
-  const there = new Set(loaded(after).map(rightsOf));
-  return loaded(before)
-    .filter((each) => !there.has(rightsOf(each)))
+  const there = new Set(after.segments.map(meaningOf));
+  return before.segments
+    .filter((each) => LOADED.has(each.type) && !there.has(meaningOf(each)))
     .map(({ address, memorySize }) => ({ address, size: Number(memorySize), section: 'program headers' }));
 }
 
