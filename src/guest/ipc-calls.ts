@@ -8,7 +8,7 @@
 import { type Answer, arg, type Arguments, int, type Service } from './call-context.js';
 import { FileDescription, O } from './descriptions.js';
 import type { Errno } from './errno.js';
-import { bytesOf, type IpcObject, type Message, type Queue, type Segment } from './ipc.js';
+import { bytesOf, IPC_MOST, type IpcObject, type Message, type Queue, type Segment } from './ipc.js';
 import { FORM_64, IPC, IpcBase } from './ipc-base.js';
 import { memoryLimits, memoryUse, queueLimits } from './ipc-told.js';
 import type { MemoryCalls } from './memory-calls.js';
@@ -31,11 +31,6 @@ const SHM = {
   GONE: 0o1000,
 } as const;
 const MSG = { NOERROR: 0o10000, EXCEPT: 0o20000, COPY: 0o40000 } as const;
-/** `kernel.shmmni`, `kernel.msgmni`. */
-const MOST = { segments: 4096, queues: 1000 } as const;
-/** Bytes of a message, and of what waits in a queue. */
-const MESSAGE_BYTES = 8192;
-const QUEUE_BYTES = 16_384;
 const PAGE = 4096n;
 const COMMANDS: readonly number[] = [IPC.REMOVE, IPC.SET, IPC.STATUS];
 /** Of all objects, and of one by its index; ANY: whatever its permissions are. */
@@ -96,7 +91,7 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
     const { context } = this;
     if (size < 1n || size > BigInt(Number.MAX_SAFE_INTEGER)) return 'EINVAL';
     if ((flags & SHM.HUGE) !== 0) return 'EPERM';
-    if (context.world.ipc.segments.all.length >= MOST.segments) return 'ENOSPC';
+    if (context.world.ipc.segments.all.length >= IPC_MOST.segments) return 'ENOSPC';
     const { network, fileMemory } = context.world;
     const memory = new MemoryFile(fileMemory, context.nextInode(), false, (each) => {
       network.forget(each);
@@ -203,8 +198,8 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
       int(arg(args, 1)),
       () => null,
       (common): Queue | Errno => {
-        if (queues.all.length >= MOST.queues) return 'ENOSPC';
-        return { ...common, messages: [], most: QUEUE_BYTES, sent: 0n, received: 0n, sender: 0, receiver: 0 };
+        if (queues.all.length >= IPC_MOST.queues) return 'ENOSPC';
+        return { ...common, messages: [], most: IPC_MOST.queue, sent: 0n, received: 0n, sender: 0, receiver: 0 };
       },
     );
   }
@@ -215,7 +210,7 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
     const type = context.loadNumber(place);
     if (type === null) return 'EFAULT';
     const signed = BigInt.asIntN(8 * context.wordBytes, type);
-    if (size > BigInt(MESSAGE_BYTES) || id < 0 || signed < 1n) return 'EINVAL';
+    if (size > BigInt(IPC_MOST.message) || id < 0 || signed < 1n) return 'EINVAL';
     const bytes = context.load(place + BigInt(context.wordBytes), Number(size));
     if (!bytes) return 'EFAULT';
     const queue = context.world.ipc.queues.byId(id);
@@ -254,7 +249,7 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
     if (!queue) return 'EINVAL';
     if (!this.allows(queue, 4)) return 'EACCES';
     const find = (): Message | null => this.wanted(queue, type, (flags & MSG.EXCEPT) !== 0);
-    const most = Number(size < BigInt(MESSAGE_BYTES) ? size : BigInt(MESSAGE_BYTES));
+    const most = Number(size < BigInt(IPC_MOST.message) ? size : BigInt(IPC_MOST.message));
     const attempt = (): bigint | Errno | null => {
       if (queue.isGone) return 'EIDRM';
       const message = find();
@@ -292,8 +287,8 @@ export class IpcCalls extends IpcBase implements Readonly<Record<IpcCallName, Se
       const before = { ...queue };
       const most = this.set(queue, place, msg.most);
       if (typeof most === 'string') return most;
-      if (most > BigInt(QUEUE_BYTES)) Object.assign(queue, before);
-      if (most > BigInt(QUEUE_BYTES)) return 'EPERM';
+      if (most > BigInt(IPC_MOST.queue)) Object.assign(queue, before);
+      if (most > BigInt(IPC_MOST.queue)) return 'EPERM';
       queue.most = Number(most);
       return 0n;
     }

@@ -6,15 +6,27 @@
  * Source: Linux, shmctl(2), semctl(2), msgctl(2), uapi/linux/shm.h, sem.h, msg.h.
  */
 import { putNumber } from './files.js';
-import { bytesOf, INDEX_MOST, type Ipc, type IpcObject, type IpcTable } from './ipc.js';
+import { bytesOf, INDEX_MOST, IPC_MOST, type Ipc, type IpcObject, type IpcTable } from './ipc.js';
 import type { Endian } from '../units.js';
 
 /** `kernel.shmmax` and `shmall` as a kernel has them that was told no others, `shmmni`. */
-const SHM = { below: 1n << 24n, segments: 4096n, page: 4096n } as const;
+const SHM = { below: 1n << 24n, segments: BigInt(IPC_MOST.segments), page: 4096n } as const;
 /** `kernel.sem`; SEMUSZ. */
-const SEM = { set: 32_000n, sets: 32_000n, operations: 500n, value: 32_767n, undo: 20n } as const;
+const SEM = {
+  set: BigInt(IPC_MOST.set),
+  sets: BigInt(IPC_MOST.sets),
+  operations: BigInt(IPC_MOST.operations),
+  value: BigInt(IPC_MOST.value),
+  undo: 20n,
+} as const;
 /** `kernel.msgmax`, `msgmnb`, `msgmni`; MSGSSZ, MSGSEG. */
-const MSG = { message: 8192n, queue: 16_384n, queues: 32_000n, piece: 16n, pieces: 0xffffn } as const;
+const MSG = {
+  message: BigInt(IPC_MOST.message),
+  queue: BigInt(IPC_MOST.queue),
+  queues: BigInt(IPC_MOST.queues),
+  piece: 16n,
+  pieces: 0xffffn,
+} as const;
 
 /** The same, as files of `/proc/sys/kernel` tell it. */
 export const IPC_LIMITS = {

@@ -13,6 +13,20 @@ import type { Remembered } from './network.js';
 /** Numbers are an index and how often one was given, times this. */
 export const INDEX_MOST = 32_768;
 
+/** Limits, as settings of a kernel are that was told no others: they are told, and kept. */
+export const IPC_MOST = {
+  segments: 4096,
+  /** Semaphores of one set, sets; operations of one call; the largest value. */
+  set: 32_000,
+  sets: 32_000,
+  operations: 500,
+  value: 32_767,
+  queues: 32_000,
+  /** Bytes of a message, and of what waits in a queue. */
+  message: 8192,
+  queue: 16_384,
+} as const;
+
 /** What all kinds have. */
 export interface IpcObject {
   readonly id: number;

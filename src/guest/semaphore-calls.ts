@@ -6,7 +6,7 @@
 import { type Answer, arg, type Arguments, int, type Service } from './call-context.js';
 import type { Errno } from './errno.js';
 import { checkTime, deadlineOf } from './guest-times.js';
-import type { Semaphores, Waiter } from './ipc.js';
+import { IPC_MOST, type Semaphores, type Waiter } from './ipc.js';
 import { FORM_64, IPC, IpcBase } from './ipc-base.js';
 import { semaphoreLimits } from './ipc-told.js';
 import type { Address } from '../units.js';
@@ -25,8 +25,8 @@ const SEM = {
 } as const;
 /** Of all sets, and of one by its index; ANY: whatever its permissions are. */
 const TOLD = { STAT: 18, INFO: 19, STAT_ANY: 20 } as const;
-/** Semaphores of one set, and of all; operations of one call; the largest value (`kernel.sem`). */
-const MOST = { set: 32_000, all: 256_000, operations: 500, value: 32_767 } as const;
+/** Semaphores of all sets that there is memory for. */
+const ALL_MOST = 4_000_000;
 
 interface Operation {
   readonly number: number;
@@ -38,7 +38,7 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
   semget(args: Arguments): Answer {
     const [key, count, flags] = [int(arg(args, 0)), int(arg(args, 1)), int(arg(args, 2))];
     const { semaphores } = this.context.world.ipc;
-    if (count < 0 || count > MOST.set) return 'EINVAL';
+    if (count < 0 || count > IPC_MOST.set) return 'EINVAL';
     return this.get(
       semaphores,
       key,
@@ -47,7 +47,11 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
       (common): Semaphores | Errno => {
         if (count === 0) return 'EINVAL';
         const all = semaphores.all.reduce((sum, each) => sum + each.values.length, 0);
-        if (all + count > MOST.all) return 'ENOSPC';
+        if (semaphores.all.length >= IPC_MOST.sets) return 'ENOSPC';
+        if (all + count > ALL_MOST) {
+          this.context.deviate('limits');
+          return 'ENOMEM';
+        }
         const zeros = (): number[] => Array<number>(count).fill(0);
         return { ...common, values: zeros(), processes: zeros(), operated: 0n, waiters: new Set(), undo: new Map() };
       },
@@ -74,11 +78,11 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
       const { number, amount, flags } = each;
       const next = values[number]! + amount;
       if (amount === 0 ? values[number] !== 0 : next < 0) return each;
-      if (next > MOST.value) return 'ERANGE';
+      if (next > IPC_MOST.value) return 'ERANGE';
       values[number] = next;
       if ((flags & SEM.UNDO) === 0 || amount === 0) continue;
       undo[number]! -= amount;
-      if (Math.abs(undo[number]!) > MOST.value) return 'ERANGE';
+      if (Math.abs(undo[number]!) > IPC_MOST.value) return 'ERANGE';
     }
     if (asks) return null;
     for (const { number } of operations) set.processes[number] = this.self;
@@ -105,7 +109,7 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
     const { context } = this;
     const [id, place, count] = [int(arg(args, 0)), arg(args, 1), Number(BigInt.asUintN(32, arg(args, 2)))];
     if (count < 1 || id < 0) return 'EINVAL';
-    if (count > MOST.operations) return 'E2BIG';
+    if (count > IPC_MOST.operations) return 'E2BIG';
     const operations = this.operationsAt(place, count);
     if (typeof operations === 'string') return operations;
     const set = context.world.ipc.semaphores.byId(id);
@@ -187,7 +191,7 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
     if (!this.allows(set, 2)) return 'EACCES';
     const values = set.values.map((_, i) => this.context.loadNumber(place + BigInt(2 * i), 2));
     if (values.includes(null)) return 'EFAULT';
-    if (values.some((each) => each! > BigInt(MOST.value))) return 'ERANGE';
+    if (values.some((each) => each! > BigInt(IPC_MOST.value))) return 'ERANGE';
     set.values = values.map(Number);
     set.processes = set.processes.map(() => this.self);
     set.undo.clear();
@@ -202,7 +206,7 @@ export class SemaphoreCalls extends IpcBase implements Readonly<Record<Semaphore
     // An int in a word: where its bytes are first.
     const shift = context.wordBytes === 8 && context.endian === 'big' ? 32n : 0n;
     const value = int(given >> shift);
-    if (command === SEM.SETVAL && (value < 0 || value > MOST.value)) return 'ERANGE';
+    if (command === SEM.SETVAL && (value < 0 || value > IPC_MOST.value)) return 'ERANGE';
     if (number < 0 || number >= set.values.length) return 'EINVAL';
     const waiting = (isForZero: boolean): bigint =>
       BigInt([...set.waiters].filter((each) => each.number === number && each.isForZero === isForZero).length);

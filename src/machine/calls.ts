@@ -314,7 +314,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   shmat: row('shmat', 'limits', 'shared-twice'),
   shmdt: row('shmdt'),
   shmctl: row('shmctl'),
-  semget: row('semget'),
+  semget: row('semget', 'limits'),
   semop: row('semop'),
   semtimedop: row('semtimedop'),
   semtimedop_time64: wide('semtimedop'),

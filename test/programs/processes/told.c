@@ -122,11 +122,23 @@ static void queues(void) {
   say(msgctl(id, IPC_RMID, 0));
 }
 
+/* As many as are told. */
+static void many(void) {
+  int ids[1200], count = 0;
+  for (int i = 0; i < 1200; i++) if ((ids[count] = msgget(IPC_PRIVATE, 0600)) >= 0) count++;
+  TELL(count);
+  while (count > 0) msgctl(ids[--count], IPC_RMID, 0);
+  for (int i = 0; i < 10; i++) if ((ids[count] = semget(IPC_PRIVATE, 32000, 0600)) >= 0) count++;
+  TELL(count);
+  while (count > 0) semctl(ids[--count], 0, IPC_RMID);
+}
+
 int main(void) {
   const char *settings[] = {"shmmax", "shmall", "shmmni", "sem", "msgmax", "msgmnb", "msgmni"};
   for (int i = 0; i < 7; i++) setting(settings[i]);
   memory();
   semaphores();
   queues();
+  many();
   return 3;
 }
