@@ -285,7 +285,9 @@ export const x86LivePatching: BreakpointPatching = {
     return entry !== null && applyEffect(entry.effect, cpu);
   },
   trapped: (registers) => ({
-    flags: Number(registers.register('rflags') & 0xffffn),
+    get flags() {
+      return Number(registers.register('rflags') & 0xffffn);
+    },
     setIp: (address) => {
       registers.setRegister('pc', address);
     },

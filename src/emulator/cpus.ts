@@ -5,7 +5,7 @@
  */
 import { STATE } from './host.js';
 import type { HostMemory } from './host.js';
-import type { HelperState, Lifter, RegisterView, Slot } from '../machine/ir.js';
+import type { HelperMemory, HelperState, Lifter, RegisterView, Slot } from '../machine/ir.js';
 import type { GuestMemory } from './memory.js';
 import { Reservations } from './reservations.js';
 import type { CpuState } from './snapshot.js';
@@ -37,6 +37,8 @@ export class Cpus {
   private skippedTicks = 0n;
   private words: Uint32Array = new Uint32Array(0);
   private readonly reservations: Reservations | null;
+  /** Memory as helpers see it while they are watched. */
+  private observed: HelperMemory | null = null;
   private readonly views = new Map<RegisterName, RegisterView>();
   private readonly places = new Map<RegisterName, readonly number[] | null>();
   /** Names of the registers; `pc` is one. */
@@ -48,7 +50,7 @@ export class Cpus {
   constructor(
     private readonly host: HostMemory,
     private readonly lifter: Lifter,
-    memory: GuestMemory,
+    private readonly memory: GuestMemory,
     private readonly loaded: (index: number) => void,
   ) {
     const { reservation } = lifter;
@@ -81,8 +83,28 @@ export class Cpus {
       get time() {
         return self().time;
       },
-      memory,
+      get memory() {
+        return self().observed ?? memory;
+      },
     };
+  }
+
+  /** Accesses of helpers are told before they happen; null: no longer. */
+  observeHelpers(hook: ((address: Address, size: number, access: 'read' | 'write') => void) | null): void {
+    const { memory } = this;
+    if (hook === null) this.observed = null;
+    else
+      this.observed = {
+        check: (address, size, access) => memory.check(address, size, access),
+        read: (address, size) => {
+          hook(address, size, 'read');
+          return memory.read(address, size);
+        },
+        write: (address, bytes) => {
+          hook(address, bytes.length, 'write');
+          return memory.write(address, bytes);
+        },
+      };
   }
 
   // ------------------------------------------------------------------------------------ which runs

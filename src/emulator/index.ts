@@ -7,6 +7,7 @@ export type { AccessKind, MapRequest } from './memory.js';
 export type { Permission } from './windows.js';
 export { compareStates, registersOf } from './snapshot.js';
 export { firstDivergence } from './divergence.js';
+export type { SlotUse } from './slot-use.js';
 export type { CompareOptions, CpuState, Difference, Snapshot, StatePart } from './snapshot.js';
 export type { Divergence, DivergenceOptions, Inconclusive } from './divergence.js';
 export { runSchedule } from './schedule.js';

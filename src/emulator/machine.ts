@@ -32,6 +32,7 @@ import type { MachineParts } from './parts.js';
 import { Runner } from './runner.js';
 import { sameLayout } from './snapshot.js';
 import type { CpuState, Snapshot, StatePart } from './snapshot.js';
+import type { SlotUse } from './slot-use.js';
 import type { Deviation, StopReason, SyscallResult, WatchEvent } from './stops.js';
 import { Stores } from './stores.js';
 import { Tiers } from './tiers.js';
@@ -450,7 +451,8 @@ export class Machine {
 
   /**
    * Makes CPUs what `saveCpu` saved of them, with no instructions completed; memory stays as it is,
-   * and so do the registers of a CPU for which there is null.
+   * and so do the registers of a CPU for which there is null. What CPUs have fetched stays where
+   * none of them says what it is.
    */
   restoreCpus(saved: readonly (CpuState | null)[]): void {
     const { cpus } = this;
@@ -461,7 +463,7 @@ export class Machine {
       });
     }
     cpus.restoreRegisters(saved);
-    if (fetch) {
+    if (fetch && saved.some((each) => each !== null && each.fetched !== null)) {
       const states = saved.map((each, index) => each?.fetched ?? fetch.save(index));
       this.dropAll();
       fetch.restore(states);
@@ -482,6 +484,11 @@ export class Machine {
    */
   observeStores(hook: ((address: Address, size: number) => void) | null): void {
     this.parts.stores.observer = hook;
+  }
+
+  /** Calls `hook` before each access that a helper makes, which watches do not see. null: off. */
+  observeHelpers(hook: ((address: Address, size: number, access: 'read' | 'write') => void) | null): void {
+    this.cpus.observeHelpers(hook);
   }
 
   /**
@@ -556,6 +563,11 @@ export class Machine {
    */
   instructionBytes(): Uint8Array {
     return this.parts.translations.instructionBytes(this.pc);
+  }
+
+  /** Slots that the instruction at `pc` reads and writes; null: any. */
+  slotUse(): SlotUse | null {
+    return this.parts.translations.slotUse(this.pc);
   }
 
   /** Runs until something stops it, or `budget` instructions are completed (exactly). */

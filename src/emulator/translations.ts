@@ -21,6 +21,7 @@ import type { Block, Lifter, LiftLimits, Terminator } from '../machine/ir.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
 import { ElftraceError, hex } from '../errors.js';
+import { type SlotUse, slotUse } from './slot-use.js';
 import type { Address } from '../units.js';
 
 export const MAX_BLOCK_INSTRUCTIONS = 64;
@@ -104,6 +105,8 @@ export class Translations {
   private scratch: Translated | null = null;
   /** Of blocks that were asked lately. */
   private readonly described = new Map<Translated, Described>();
+  /** Of instructions that were asked, with the bytes that they had. */
+  private readonly uses = new Map<Address, { readonly bytes: Uint8Array; readonly use: SlotUse | null }>();
   /** Room for blocks, ascending; `recordsEnd` is in `chunks[chunk]`. */
   private readonly chunks: { readonly start: number; readonly end: number }[];
   private chunk = 0;
@@ -237,6 +240,19 @@ export class Translations {
     const { terminator } = block;
     const size = terminator.kind === 'unknown' ? terminator.sizeBytes : Number(block.end - address);
     return code.slice(0, size);
+  }
+
+  /** Slots that the instruction at `address` reads and writes; null: any. */
+  slotUse(address: Address): SlotUse | null {
+    const { fetch, memory, lifter } = this.options;
+    const code = fetch ? fetch.code(this.cpu, address) : memory.code(address, MAX_CODE_BYTES);
+    if (!code) return null;
+    const known = this.uses.get(address);
+    if (known?.bytes.every((byte, i) => byte === code[i]) === true) return known.use;
+    const block = lifter.lift(code, address, { maxInstructions: 1, startsAt: NOWHERE, ...this.guardedLimits() });
+    const use = slotUse(block, lifter.slots);
+    this.uses.set(address, { bytes: code.slice(0, Number(block.end - address)), use });
+    return use;
   }
 
   /** Bytes of an instruction as the running CPU sees them; as many as are mapped. */
