@@ -15,6 +15,9 @@ const folder = mkdtempSync(join(tmpdir(), 'race-'));
 const arm = join(builtSamples, 'arm64/program-patchable-4-2');
 const x86 = join(builtSamples, 'x86-64/program-fentry');
 
+/** A race that takes long on any machine. */
+const long = ['race', x86, '--site', 'recurse', '--call', 'recurse(9)', '--cpus', '3'];
+
 interface RaceJson {
   readonly verdict: string;
   readonly title: string;
@@ -139,12 +142,12 @@ describe('images', () => {
     expect(cut.stdout).toMatch(/undecided: .*\n[^]*bound: the search ended after 10 schedules\n/);
     const steps = racesOf(elftrace([...args, '--max-steps', '5', '--json']).stdout)[0]!;
     expect([steps.verdict, steps.bounds[0]]).toMatchObject(['undecided', { kind: 'max-steps', limit: 5 }]);
-    const seconds = racesOf(elftrace([...args, '--cpus', '3', '--max-seconds', '0.5', '--json']).stdout)[0]!;
+    const seconds = racesOf(elftrace([...long, '--max-seconds', '0.5', '--json']).stdout)[0]!;
     expect(seconds.bounds).toEqual([{ kind: 'seconds', limit: 0.5, text: 'the search ended after 0.5 seconds' }]);
   });
 
   test('Ctrl-C: what was found so far', async () => {
-    const child = spawn(process.execPath, [cliPath, 'race', x86, '--site', 'leaf', '--cpus', '3', '--json'], {
+    const child = spawn(process.execPath, [cliPath, ...long, '--json'], {
       env: { ...process.env, NODE_OPTIONS: '' },
     });
     let stdout = '';

@@ -94,6 +94,18 @@ describe('the core’s own sequences', () => {
     ]);
   });
 
+  test.each(sampled(['arm64/program-patchable-4-2', 'x86-64/program-fentry'], 1))(
+    '%s: two threads in a function that calls itself, five calls in all',
+    (name) => {
+      const { result } = raced(name, { site: 'recurse', call: [4n], cpus: 2 });
+      expect([result.verdict, result.bounds]).toEqual(['holds', []]);
+      // Each call is traced or not, and those behind a traced one are: the site is on for good.
+      const traced = ['-', ...[1, 2, 3, 4, 5].map((count) => Array<string>(count).fill('elftrace_counter').join('+'))];
+      const pairs = traced.flatMap((one) => traced.map((other) => `${one} ${other}`));
+      expect([...result.counts.outcomes.keys()].sort()).toEqual(pairs.sort());
+    },
+  );
+
   test('H9 C-DIR-6: a direct caller, and another one in its place: none is missed', () => {
     const request = { site: 'traced', entries: 'g3', staleFetch: false } as const;
     const on = raced('riscv64/direct-rv64g', { ...request, to: 'direct:my_direct_caller' });

@@ -5,6 +5,7 @@
  */
 import type { LivePatch } from '../machine/live-patching.js';
 import type { Address } from '../units.js';
+import type { Actor } from './actors.js';
 import type { HeldLines } from './deferred-fetch.js';
 import type { ProbeEntry, RaceStep, Sequence } from './model.js';
 
@@ -52,7 +53,34 @@ export const startBooks = (threads: number, sequence: Sequence): Books => ({
   stores: 0,
 });
 
-export const variableIn = ({ variables }: Books, name: string): bigint => variables.get(name) ?? 0n;
+export const variableIn = ({ variables }: Pick<Books, 'variables'>, name: string): bigint => variables.get(name) ?? 0n;
+
+const anyTrapped = ({ threads }: Pick<Books, 'threads'>): boolean => threads.some(({ status }) => status === 'trapped');
+
+/** The step is more than nothing. */
+export const isDone = (books: Pick<Books, 'variables'>, { when }: RaceStep): boolean =>
+  when === undefined || variableIn(books, when.variable) === when.equals;
+
+/** A thread or a patcher has something to do, and nothing that it waits for. */
+export function canAct(books: Books, { patchers }: Sequence, { kind, index }: Actor): boolean {
+  const { threads } = books;
+  if (kind === 'thread') return threads[index]!.status !== 'done';
+  const { at, pending } = books.patchers[index]!;
+  const step = patchers[index]!.steps[at];
+  if (step === undefined) return false;
+  if (!isDone(books, step)) return true;
+  if (step.stopped === true && threads.some(({ status }) => status === 'running' || status === 'trapped')) return false;
+  switch (step.kind) {
+    case 'lock':
+      return !books.locks.has(step.lock);
+    case 'wait':
+      return step.until === 'outside' ? pending === 0 : !anyTrapped(books);
+    case 'synchronise':
+      return step.thread === 'all' ? !anyTrapped(books) : threads[step.thread]!.status !== 'trapped';
+    default:
+      return true;
+  }
+}
 
 /** What a step of a patcher changes beside memory. */
 export function booksBehind(books: Books, step: RaceStep, patcher: number): Partial<Books> {

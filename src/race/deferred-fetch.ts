@@ -19,6 +19,7 @@
 import type { Machine } from '../emulator/index.js';
 import type { Address } from '../units.js';
 import type { ChangedLines } from './changed-lines.js';
+import type { InstructionLengths } from './instruction-lengths.js';
 
 /** One thing that a CPU may hold of a line. */
 export interface Held {
@@ -68,6 +69,7 @@ export class DeferredFetch {
     private readonly lines: Pick<ChangedLines, 'intern' | 'contentsOf'>,
     private readonly patched: readonly Address[],
     private readonly longest: bigint,
+    private readonly lengths: InstructionLengths,
   ) {
     const { memory, fetchLineBytes } = machine;
     const lineBytes = BigInt(fetchLineBytes);
@@ -141,22 +143,43 @@ export class DeferredFetch {
   }
 
   private choose(held: HeldLines, pc: Address, stores: number): readonly Choice[] {
+    const [first] = this.linesIn(pc, pc + 1n);
+    if (first === undefined) {
+      if (this.endsInItsLine(pc)) return UNPATCHED;
+    } else {
+      this.track(first);
+      const candidates = [{ content: this.now(first), origin: stores }, ...held[first]!];
+      const groups = grouped(candidates, ({ content }) => this.instructionIn(content, first, pc));
+      if (groups !== null) return groups.map((group) => ({ lines: [{ line: first, held: group }] }));
+    }
+    return this.chooseAcross(held, pc, stores);
+  }
+
+  /** The instruction at `pc` in an unpatched line does not reach into the next one. */
+  private endsInItsLine(pc: Address): boolean {
+    const line = (pc & -this.lineBytes) + this.lineBytes;
+    if (this.linesIn(line, pc + this.longest).length === 0) return true;
+    const code = this.machine.memory.read(pc, Number(line - pc));
+    return code !== null && this.lengths.of(code, pc) !== null;
+  }
+
+  /** The bytes of the instruction at `pc`, as text, if a line holds all of them. */
+  private instructionIn(content: number, line: number, pc: Address): string | null {
+    const code = this.lines.contentsOf(content).subarray(Number(pc - this.parts[line]!.start));
+    const length = this.lengths.of(code, pc);
+    return length === null ? null : latin1.decode(code.subarray(0, length));
+  }
+
+  /** The same for what may be an instruction across lines, or none. */
+  private chooseAcross(held: HeldLines, pc: Address, stores: number): readonly Choice[] {
     const end = pc + this.longest;
-    const lines = this.linesIn(pc, end);
-    if (lines.length === 0) return UNPATCHED;
     // Which bytes are an instruction's is known when it is executed: the next line may be too much.
-    for (const line of lines) if (this.parts[line]!.start <= pc) this.track(line);
     let choices: Choice[] = [{ lines: [] }];
-    for (const line of lines) {
-      const groups = new Map<string, Held[]>();
-      for (const each of [{ content: this.now(line), origin: stores }, ...held[line]!]) {
-        const text = this.textOf(each.content, line, pc, end);
-        const group = groups.get(text);
-        if (group === undefined) groups.set(text, [each]);
-        else group.push(each);
-      }
+    for (const line of this.linesIn(pc, end)) {
+      const candidates = [{ content: this.now(line), origin: stores }, ...held[line]!];
+      const groups = grouped(candidates, ({ content }) => this.textOf(content, line, pc, end))!;
       choices = choices.flatMap((choice) =>
-        [...groups.values()].map((group) => ({ lines: [...choice.lines, { line, held: group }] })),
+        groups.map((group) => ({ lines: [...choice.lines, { line, held: group }] })),
       );
     }
     return choices;
@@ -195,23 +218,34 @@ export class DeferredFetch {
   executed(held: HeldLines, choice: Choice, pc: Address, end: Address): HeldLines {
     const lines = this.linesIn(pc, end);
     for (const line of lines) this.track(line);
-    return held.map((each, line) => {
+    const chosen = held.map((each, line) => {
       if (!lines.includes(line)) return each;
-      return merged(choice.lines.find((chosen) => chosen.line === line)!.held);
+      return merged(choice.lines.find((one) => one.line === line)!.held);
     });
+    return this.besideMemory(chosen);
   }
 
-  /** A text of what is held: two are equal exactly if the same can happen. */
-  keyOf(held: HeldLines): string {
-    return held
-      .map((each, line) => {
-        if (each.length === 0) return '';
-        // What memory has can be fetched now, and need not be held.
-        const now = this.now(line);
-        return each.flatMap(({ content }) => (content === now ? [] : [content])).join('.');
-      })
-      .join();
+  /** What memory has can be fetched now, and need not be held: equal if the same can happen. */
+  besideMemory(held: HeldLines): HeldLines {
+    return held.map((each, line) => {
+      if (each.length === 0) return each;
+      const now = this.now(line);
+      return each.some(({ content }) => content === now) ? each.filter(({ content }) => content !== now) : each;
+    });
   }
+}
+
+/** By a text of each, in the order in which they come; null where one has none. */
+function grouped<T>(all: readonly T[], textOf: (each: T) => string | null): readonly (readonly T[])[] | null {
+  const groups = new Map<string, T[]>();
+  for (const each of all) {
+    const text = textOf(each);
+    if (text === null) return null;
+    const group = groups.get(text);
+    if (group === undefined) groups.set(text, [each]);
+    else group.push(each);
+  }
+  return [...groups.values()];
 }
 
 /** Equal ones once, in the order of their contents. */

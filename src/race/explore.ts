@@ -14,7 +14,9 @@
  * the state. Nothing is sampled.
  *
  * Why the reduction misses nothing: an event of a thread is done at once only if it is independent
- * of every step that any patcher has left, and of everything that another thread is known to touch.
+ * of every step that any patcher has left, and of everything that another thread is known to touch;
+ * a step of the last patcher only if it is independent of all that threads do before it
+ * (`Recall.quietPatcher`).
  * What patchers touch is written in their steps. What threads touch is found by running them:
  * should one ever touch what an event done at once has touched, the whole search begins anew with
  * that place marked as shared, until nothing is found any more. Orders of dependent events are then

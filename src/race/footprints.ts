@@ -61,7 +61,7 @@ export function patchedLines(machine: Machine, { patchers }: Sequence): Address[
 /**
  * What a step of a patcher touches; never changed.
  * @param beforeWait  a wait is the next step
- * @param patched  lines of code that a patcher ever stores to
+ * @param patched  lines that CPUs fetch anew when they are made to: code that a patcher stores to
  */
 export function stepFootprint(step: RaceStep, beforeWait: boolean, patched: readonly Range[]): Footprint {
   const found = emptyFootprint();

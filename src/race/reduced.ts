@@ -2,10 +2,18 @@
  * The reduced set of schedules: of those that differ only in events that no other actor can notice
  * one is gone through. A state that was reached before is not gone through again.
  */
-import { DEFAULT_STEPS, PROGRESS_EVENTS } from './search.js';
+import { canAct } from './books.js';
+import { Again, contextOf, Recall } from './recall.js';
+import { Repetition } from './repetition.js';
+import { DEFAULT_STEPS, endless } from './search.js';
 import type { End, RaceProgress, Search, Way } from './search.js';
 import type { Actor } from './actors.js';
 import type { SavedWorld } from './states.js';
+
+/** A caller is told of the search, and may end it, after so many moves. */
+const PROGRESS_MOVES = 512;
+/** Stretches of one thread, after which states are compared. */
+const SUSPICIOUS = 64;
 
 /** An actor's turn, and what its CPU then holds (`World.choices`). */
 interface Move {
@@ -13,8 +21,11 @@ interface Move {
   readonly choice: number;
 }
 
-/** Instructions of a thread that no other actor touches, after which states are compared. */
-const SUSPICIOUS = 2048;
+/** The way to a state, from its end: moves, each with how many events of the actor it is. */
+interface Path extends Move {
+  readonly events: number;
+  readonly before: Path | null;
+}
 
 /**
  * A state of the reduced graph: every thread stands in front of an event that another actor may
@@ -24,7 +35,7 @@ interface Node {
   readonly saved: SavedWorld;
   /** Events of each actor so far, on the way on which it was found. */
   readonly taken: readonly number[];
-  readonly way: Way | null;
+  readonly path: Path | null;
   readonly edges: (Node | End)[];
   /** undefined: being explored. */
   paths: bigint | undefined;
@@ -33,57 +44,18 @@ interface Node {
 
 const isNode = (each: Node | End): each is Node => 'saved' in each;
 
-/** Does what no other actor can notice; the end of the schedule, where there is one. */
-function settle(search: Search, taken: number[], log: (actor: Actor) => void): End | null {
-  for (const actor of search.actors) {
-    const end = actor.kind === 'thread' ? settleThread(search, actor, taken, log) : null;
-    if (end) return end;
-  }
-  return null;
-}
-
-function settleThread(search: Search, actor: Actor, taken: number[], log: (actor: Actor) => void): End | null {
-  const { world } = search;
-  const { maxSteps = DEFAULT_STEPS } = search.options;
-  let alone = 0;
-  let mark = '';
-  let power = SUSPICIOUS;
-  while (world.enabled(actor)) {
-    const range = world.fetchRange(actor.index);
-    if (range === null || world.mayFetchAnew(actor.index, range)) break;
-    if (!search.isLocal({ reads: [range], writes: [], readNames: [], writtenNames: [] })) break;
-    const tried = world.tryThread(actor.index);
-    search.events++;
-    search.note(actor.index, tried.footprint);
-    if (!search.isLocal(tried.footprint)) {
-      tried.undo();
-      break;
-    }
-    taken[actor.index]!++;
-    log(actor);
-    if (tried.violation) return { kind: 'violated', violation: tried.violation };
-    alone++;
-    if (taken[actor.index]! > maxSteps) {
-      search.bound('max-steps', maxSteps);
-      return { kind: 'done', outcome: `cut after ${maxSteps} instructions` };
-    }
-    if (alone < SUSPICIOUS) continue;
-    const { key } = world.save();
-    if (key === mark) {
-      const message = `${actor.name} comes back to the state it was in, and nobody can change that`;
-      return { kind: 'violated', violation: { rule: 'endless-loop', thread: actor.index, message } };
-    }
-    if (alone === power) {
-      mark = key;
-      power *= 2;
-    }
-  }
-  return null;
+/** Where a way leads once all is done that no other actor can notice. */
+interface Settled {
+  readonly saved: SavedWorld;
+  readonly path: Path | null;
+  readonly end: End | null;
 }
 
 /** The graph of states in which every thread stands in front of what another actor may notice. */
 class ReducedPass {
   private readonly nodes = new Map<string, Node>();
+  /** What schedules came to that ended in a state. */
+  private readonly ends = new Map<string, End>();
   /** The nodes on the way to where the pass is, with the moves that are still to come. */
   private readonly stack: { readonly node: Node; readonly next: Move[] }[] = [];
   private readonly limit: bigint | null;
@@ -91,7 +63,11 @@ class ReducedPass {
   /** Schedules that were found so far. */
   private running = 0n;
 
-  constructor(private readonly search: Search) {
+  constructor(
+    private readonly search: Search,
+    private readonly recall: Recall,
+    private readonly start: SavedWorld,
+  ) {
     const { maxSchedules, maxSteps = DEFAULT_STEPS } = search.options;
     this.limit = maxSchedules === undefined ? null : BigInt(maxSchedules);
     this.maxSteps = maxSteps;
@@ -100,19 +76,18 @@ class ReducedPass {
   *run(): Generator<RaceProgress, Node | End> {
     const { search, stack } = this;
     const first = this.arrive(
+      this.start,
       search.actors.map(() => 0),
       null,
     );
     if (!isNode(first.at)) return first.at;
     const root = first.at;
-    search.world.load(root.saved);
     this.open(root);
-    let last = 0;
+    let moves = 0;
     while (stack.length > 0) {
-      search.restart ||= search.world.takeGrowth();
+      search.restart ||= search.world.grew;
       if (search.restart && search.events > 0) return root;
-      if (search.events - last >= PROGRESS_EVENTS) {
-        last = search.events;
+      if (++moves % PROGRESS_MOVES === 0) {
         yield search.progress('explore');
         if (search.interrupted) {
           search.bound(search.interrupted.kind, search.interrupted.limit);
@@ -132,8 +107,25 @@ class ReducedPass {
   }
 
   /** What a violation shows: the first one is the schedule that is told if no shorter one is. */
-  private found(end: End, way: Way | null): void {
-    if (end.kind === 'violated') this.search.found ??= { way, violation: end.violation };
+  private found(end: End, path: Path | null): void {
+    if (end.kind === 'violated' && this.search.found === null)
+      this.search.found = { way: this.wayOf(path), violation: end.violation };
+  }
+
+  /** The events of a path one by one, executed again for what CPUs held. */
+  private wayOf(path: Path | null): Way | null {
+    const { world } = this.search;
+    const moves: Path[] = [];
+    for (let at = path; at !== null; at = at.before) moves.push(at);
+    world.load(this.start);
+    let way: Way | null = null;
+    for (const { actor, choice, events } of moves.reverse()) {
+      for (let i = 0; i < events; i++) {
+        world.perform(actor, choice);
+        way = { actor, before: way, fetch: world.fetchNote };
+      }
+    }
+    return way;
   }
 
   private count(counts: readonly number[]): void {
@@ -141,45 +133,104 @@ class ReducedPass {
     counts.forEach((count, i) => (longest[i] = Math.max(longest[i]!, count)));
   }
 
-  /** Where the way leads once all is done that no other actor can notice. */
-  private arrive(counts: number[], from: Way | null): { readonly at: Node | End; readonly known: boolean } {
-    const { search, nodes } = this;
-    const { world } = search;
-    let way = from;
-    const end = settle(search, counts, (actor) => {
-      way = { actor, before: way, fetch: world.fetchNote };
-    });
-    if (end) this.found(end, way);
-    this.count(counts);
-    if (end) return { at: end, known: true };
-    const saved = world.save();
-    const known = nodes.get(saved.key);
-    if (known) return { at: known, known: true };
-    const node: Node = { saved, taken: counts, way, edges: [], paths: undefined, order: -1 };
-    if (search.actors.some((actor) => actor.kind !== 'prefetch' && !world.finished(actor))) {
-      nodes.set(saved.key, node);
-      search.states++;
-      return { at: node, known: false };
+  /** Does what no other actor can notice. Counts go on with it. */
+  private settle(from: SavedWorld, counts: number[], way: Path | null): Settled {
+    const { search, recall } = this;
+    let settled: Settled = { saved: from, path: way, end: null };
+    for (;;) {
+      settled = this.settleThreads(settled, counts);
+      const patcher = settled.end === null ? recall.quietPatcher(settled.saved) : null;
+      if (patcher === null) return settled;
+      const { to, events, violation } = recall.event(settled.saved, patcher, 0);
+      search.events += events;
+      counts[search.actors.indexOf(patcher)]! += events;
+      const path = { actor: patcher, choice: 0, events, before: settled.path };
+      settled = { saved: to, path, end: violation && { kind: 'violated', violation } };
+      if (violation) return settled;
     }
-    const last = search.finish();
-    this.found(last, way);
-    return { at: last, known: true };
   }
 
-  /** Goes on at a new node, in whose state the world is. */
+  private settleThreads({ saved: from, path: way }: Settled, counts: number[]): Settled {
+    const { search, recall, maxSteps } = this;
+    let [saved, path] = [from, way];
+    for (let isAnew = true; isAnew;) {
+      isAnew = false;
+      for (const actor of search.actors) {
+        if (actor.kind !== 'thread') continue;
+        const repetition = new Repetition(SUSPICIOUS);
+        while (saved.threads[actor.index]!.value.status !== 'done') {
+          const { to, events, violation } = recall.stretch(saved, actor, contextOf(saved, actor.index));
+          if (events === 0) break;
+          search.events += events;
+          saved = to;
+          path = { actor, choice: 0, events, before: path };
+          counts[actor.index]! += events;
+          if (violation) return { saved, path, end: { kind: 'violated', violation } };
+          if (repetition.isBack(() => to.key))
+            return { saved, path, end: { kind: 'violated', violation: endless(actor) } };
+          if (counts[actor.index]! > maxSteps) {
+            search.bound('max-steps', maxSteps);
+            return { saved, path, end: { kind: 'done', outcome: `cut after ${maxSteps} instructions` } };
+          }
+          // What this one shared with others is theirs alone.
+          isAnew ||= to.threads[actor.index]!.value.status === 'done';
+        }
+      }
+    }
+    return { saved, path, end: null };
+  }
+
+  /** Where the way leads once all is done that no other actor can notice. */
+  private arrive(
+    from: SavedWorld,
+    counts: number[],
+    way: Path | null,
+  ): { readonly at: Node | End; readonly known: boolean } {
+    const { search, nodes } = this;
+    const { saved: settled, path, end } = this.settle(from, counts, way);
+    const saved = end ? settled : this.recall.normalised(settled);
+    if (end) this.found(end, path);
+    this.count(counts);
+    if (end) return { at: end, known: true };
+    const known = nodes.get(saved.key);
+    if (known) return { at: known, known: true };
+    if (isOver(saved, search)) return { at: this.endAt(saved, path), known: true };
+    const node: Node = { saved, taken: counts, path, edges: [], paths: undefined, order: -1 };
+    nodes.set(saved.key, node);
+    search.states++;
+    return { at: node, known: false };
+  }
+
+  private endAt(saved: SavedWorld, path: Path | null): End {
+    const { search, ends } = this;
+    let end = ends.get(saved.key);
+    if (end === undefined) {
+      search.world.load(saved);
+      end = search.finish();
+      ends.set(saved.key, end);
+      this.found(end, path);
+    }
+    return end;
+  }
+
+  /** Goes on at a new node. */
   private open(node: Node): void {
-    const { search } = this;
-    const { world } = search;
-    const able = search.actors.filter((actor) => world.enabled(actor));
-    if (able.some(({ kind }) => kind !== 'prefetch')) {
-      const next = able.flatMap((actor) =>
-        Array.from({ length: world.choices(actor) }, (_, choice): Move => ({ actor, choice })),
-      );
+    const { search, recall } = this;
+    const next: Move[] = [];
+    let isDeadlock = true;
+    for (const actor of search.actors) {
+      if (!recall.enabled(node.saved, actor)) continue;
+      if (actor.kind !== 'prefetch') isDeadlock = false;
+      const choices = recall.choices(node.saved, actor);
+      for (let choice = 0; choice < choices; choice++) next.push({ actor, choice });
+    }
+    if (!isDeadlock) {
       this.stack.push({ node, next });
       return;
     }
+    search.world.load(node.saved);
     const end = search.deadlock();
-    this.found(end, node.way);
+    this.found(end, node.path);
     node.edges.push(end);
     node.paths = 1n;
   }
@@ -187,14 +238,14 @@ class ReducedPass {
   /** The actor has its turn in a node. True: a bound ends the pass. */
   private take(node: Node, move: Move): boolean {
     const { search, stack } = this;
-    const { at: child, known, way } = this.step(node, move);
+    const { at: child, known, path } = this.step(node, move);
     if (isNode(child) && known && child.paths === undefined && stack.some((each) => each.node === child)) {
       const end = cycle(search, stack.slice(stack.findIndex((each) => each.node === child)), move.actor);
       // A cycle that another actor could leave is no schedule: the others get their turn in the
       // end.
       if (end) {
         node.edges.push(end);
-        this.found(end, way);
+        this.found(end, path);
       }
       return false;
     }
@@ -215,28 +266,34 @@ class ReducedPass {
   private step(
     node: Node,
     { actor, choice }: Move,
-  ): { readonly at: Node | End; readonly known: boolean; readonly way: Way } {
+  ): { readonly at: Node | End; readonly known: boolean; readonly path: Path } {
     const { search, maxSteps } = this;
-    search.world.load(node.saved);
-    const { footprint, violation } = search.world.perform(actor, choice);
-    const way: Way = { actor, before: node.way, fetch: search.world.fetchNote };
-    search.events++;
-    if (actor.kind === 'thread') search.note(actor.index, footprint);
+    const { to: behind, events, violation } = this.recall.event(node.saved, actor, choice);
+    const path: Path = { actor, choice, events, before: node.path };
+    search.events += events;
     const counts = [...node.taken];
     const own = search.actors.indexOf(actor);
-    counts[own]!++;
+    counts[own]! += events;
     let to: { readonly at: Node | End; readonly known: boolean };
     if (violation) {
       const end: End = { kind: 'violated', violation };
       to = { at: end, known: true };
-      this.found(end, way);
+      this.found(end, path);
     } else if (counts[own]! > maxSteps) {
       search.bound('max-steps', maxSteps);
       to = { at: { kind: 'done', outcome: 'cut' }, known: true };
-    } else to = this.arrive(counts, way);
+    } else to = this.arrive(behind, counts, path);
     this.count(counts);
-    return { ...to, way };
+    return { ...to, path };
   }
+}
+
+/** Every thread and patcher has done all it has to do. */
+function isOver({ threads, patchers }: SavedWorld, { world }: Search): boolean {
+  return (
+    threads.every(({ value }) => value.status === 'done') &&
+    patchers.every(({ value }, index) => value.at === world.sequence.patchers[index]!.steps.length)
+  );
 }
 
 /** Schedules that go through a node whose edges are known. */
@@ -246,14 +303,12 @@ function pathsOf({ edges }: Node): bigint {
 
 /** A state that comes again: endless where all who could act did, and still. */
 function cycle(search: Search, loop: readonly { readonly node: Node }[], actor: Actor): End | null {
-  const { world } = search;
-  const alone = loop.every(({ node }) => {
-    world.load(node.saved);
-    return search.actors.every((each) => each === actor || each.kind === 'prefetch' || !world.enabled(each));
-  });
+  const { sequence } = search.world;
+  const isIdle = (each: Actor, { saved }: Node): boolean =>
+    each === actor || each.kind === 'prefetch' || !canAct(saved.books, sequence, each);
+  const alone = loop.every(({ node }) => search.actors.every((each) => isIdle(each, node)));
   if (!alone) return null;
-  const message = `${actor.name} comes back to the state it was in, and nobody can change that`;
-  return { kind: 'violated', violation: { rule: 'endless-loop', thread: actor.index, message } };
+  return { kind: 'violated', violation: endless(actor) };
 }
 
 /** Numbers of ways to each end, from the root down. */
@@ -293,6 +348,16 @@ function rehearse(search: Search, actors: readonly Actor[]): void {
   }
 }
 
+/** null: what was taken for dead is not. */
+function* again<T, R>(pass: Generator<T, R>): Generator<T, R | null> {
+  try {
+    return yield* pass;
+  } catch (error) {
+    if (error instanceof Again) return null;
+    throw error;
+  }
+}
+
 /** Goes through the reduced set, anew when more turns out to be shared, or executed. */
 export function* explore(search: Search): Generator<RaceProgress> {
   const { world } = search;
@@ -306,19 +371,24 @@ export function* explore(search: Search): Generator<RaceProgress> {
       world.load(deferred);
       rehearse(search, [...of('patcher'), ...of('thread')]);
     }
+    const recall = new Recall(search);
     for (;;) {
+      // What was executed before may have left something out.
+      const isNew = world.takeGrowth() || search.restart;
       search.restart = false;
-      world.takeGrowth();
+      recall.restart();
+      if (isNew) recall.forget();
       search.states = 0;
       search.bounds.clear();
       search.longest = search.actors.map(() => 0);
       world.load(start);
       // What it held is counted by the lines that are known now.
       world.deferFetching(!world.storesCode);
-      const root = yield* new ReducedPass(search).run();
-      search.restart ||= world.takeGrowth();
-      const isAnew = search.restart || (world.storesCode && world.defersFetching);
+      const root = yield* again(new ReducedPass(search, recall, world.save()).run());
+      search.restart ||= world.grew;
+      const isAnew = root === null || search.restart || (world.storesCode && world.defersFetching);
       if (isAnew && search.interrupted === null) continue;
+      if (root === null) return;
       if (isNode(root)) countEnds(search, root);
       else search.end(root, 1n);
       return;

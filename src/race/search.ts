@@ -2,7 +2,7 @@
  * What a search of schedules has found so far, whatever its way through them: counts, outcomes,
  * bounds that cut it, and the places that threads share.
  */
-import { type Footprint, independent } from './footprints.js';
+import type { Footprint } from './footprints.js';
 import type { Actor } from './actors.js';
 import type { FetchNote, World } from './world.js';
 import type { Property, Violation } from './model.js';
@@ -115,6 +115,12 @@ export const PROGRESS_EVENTS = 2000;
 export type End =
   { readonly kind: 'done'; readonly outcome: string } | { readonly kind: 'violated'; readonly violation: Violation };
 
+/** A thread that goes on for ever, whatever others do. */
+export const endless = ({ name, index }: Actor): Violation => {
+  const message = `${name} comes back to the state it was in, and nobody can change that`;
+  return { rule: 'endless-loop', thread: index, message };
+};
+
 export class Search {
   states = 0;
   events = 0;
@@ -214,12 +220,19 @@ export class Search {
   }
 
   /** The event of a thread commutes with all that other actors may still do. */
-  isLocal(footprint: Footprint): boolean {
-    for (const each of this.world.remaining()) if (!independent(footprint, each)) return false;
-    if (this.shared.size === 0) return true;
-    for (const granule of this.granules(footprint.reads)) if (this.shared.has(granule)) return false;
-    for (const granule of this.granules(footprint.writes)) if (this.shared.has(granule)) return false;
-    return true;
+  isLocal(thread: number, footprint: Footprint): boolean {
+    const { world } = this;
+    if ((world.conflicts.of(footprint) & world.remaining) !== 0n) return false;
+    return world.isLast(thread) || !this.isShared(footprint);
+  }
+
+  /** The event touches what another thread touches, too, and one of them writes. */
+  isShared({ reads, writes }: Footprint): boolean {
+    if (this.shared.size === 0) return false;
+    for (const ranges of [reads, writes]) {
+      for (const granule of this.granules(ranges)) if (this.shared.has(granule)) return true;
+    }
+    return false;
   }
 }
 

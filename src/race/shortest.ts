@@ -1,5 +1,5 @@
 /** The shortest schedule that goes wrong. */
-import { DEFAULT_STEPS, entriesOf, PROGRESS_EVENTS } from './search.js';
+import { DEFAULT_STEPS, endless, entriesOf, PROGRESS_EVENTS } from './search.js';
 import type { FailingSchedule, RaceProgress, Search, Way } from './search.js';
 import type { Violation } from './model.js';
 import type { Actor } from './actors.js';
@@ -91,8 +91,7 @@ function visit(
     // Only this one can act, and nothing is new.
     const isAlone = able.length <= 1 && (after.key === saved.key || actor.kind === 'thread');
     if (isAlone && onlyActor(search, after)) {
-      const message = `${actor.name} comes back to the state it was in, and nobody can change that`;
-      return fail(onward, { rule: 'endless-loop', thread: actor.index, message });
+      return fail(onward, endless(actor));
     }
   }
   return undefined;

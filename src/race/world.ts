@@ -7,21 +7,27 @@
  * one is.
  */
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { type CpuState, type Machine, type TrapKind } from '../emulator/index.js';
+import type { CpuState, Machine, SlotUse, TrapKind } from '../emulator/index.js';
 import type { Address } from '../units.js';
+import type { TrapRegisters } from '../machine/live-patching.js';
 import type { ProbeCpu } from '../machine/probes.js';
-import { type Books, booksBehind, startBooks, type ThreadState, variableIn } from './books.js';
+import { type Books, booksBehind, canAct, isDone, startBooks, type ThreadState, variableIn } from './books.js';
 import { type Actor, actorsOf } from './actors.js';
 import { ChangedLines } from './changed-lines.js';
+import { Conflicts } from './conflicts.js';
 import { type Choice, DeferredFetch } from './deferred-fetch.js';
+import { EventSlots } from './event-slots.js';
 import { emptyFootprint, type Footprint, overlaps, patchedLines, type Range, stepFootprint } from './footprints.js';
 import type { Property, RaceStep, Scene, Sequence, Violation } from './model.js';
+import { InstructionLengths } from './instruction-lengths.js';
 import { Places, type Wrong, wrongStop } from './places.js';
 import { type SavedWorld, WorldStates } from './states.js';
 
 export interface Performed {
   readonly footprint: Footprint;
   readonly violation: Violation | null;
+  /** Of a thread: slots that decide what it does, beside `pc` and memory; null: all may. */
+  readonly use?: SlotUse | null;
 }
 
 /** Where fetching is deferred: what an event says of it, for schedules that are told afterwards. */
@@ -32,13 +38,8 @@ export interface FetchNote {
   readonly held: readonly { readonly line: number; readonly origin: number }[];
 }
 
-/** What one event of a thread did, to be taken back. */
-interface Journal {
-  readonly cpu: number;
-  readonly before: CpuState;
-  readonly books: Books;
-  readonly stores: { readonly address: Address; readonly bytes: Uint8Array }[];
-}
+/** Stores of one event, to be taken back. */
+type Journal = { readonly address: Address; readonly bytes: Uint8Array }[];
 
 /** No instruction is longer. */
 const LONGEST = { breakpoint: 15n, word: 8n } as const;
@@ -51,11 +52,14 @@ export class World {
   private readonly machine: Machine;
   private books: Books;
   private readonly initial: readonly CpuState[];
-  private readonly lines: ChangedLines;
-  private readonly states: WorldStates;
+  readonly lines: ChangedLines;
+  readonly states: WorldStates;
   private journal: Journal | null = null;
   private footprint = emptyFootprint();
+  /** Slots of the CPU that the event reads and writes. */
+  private readonly slots: EventSlots;
   private readonly longest: bigint;
+  private readonly lengths: InstructionLengths;
   /** Threads may trap at probes. */
   private readonly servesProbes: boolean;
   /** Lines of code that a patcher ever stores to, in machines that model fetching. */
@@ -72,6 +76,10 @@ export class World {
   storesCode = false;
   /** What every step of each patcher touches; never changed. */
   private readonly steps: readonly (readonly Footprint[])[];
+  /** Steps with which events of threads conflict, where fetching is an event of its own. */
+  private readonly fetchConflicts: Conflicts;
+  /** The same where it is deferred: to fetch anew changes nothing for one who has no choice. */
+  private readonly deferredConflicts: Conflicts;
 
   constructor(
     readonly scene: Scene,
@@ -88,6 +96,7 @@ export class World {
       });
     }
     this.longest = LONGEST[scene.livePatching.kind];
+    this.lengths = new InstructionLengths(machine.lifter);
     this.servesProbes =
       sequence.serves !== undefined ||
       sequence.patchers.some(({ steps }) => steps.some(({ serves }) => serves !== undefined));
@@ -99,14 +108,19 @@ export class World {
     this.patchedLines = patchedLines(machine, sequence);
     this.actors = actorsOf(scene, sequence, prefetch ? this.patchedLines : []);
     this.patched = this.patchedLines.map((line): Range => [line, line + lineBytes]);
-    this.steps = sequence.patchers.map(({ steps }) =>
-      steps.map((step, at) => stepFootprint(step, steps[at + 1]?.kind === 'wait', this.patched)),
-    );
+    const footprints = (fetched: readonly Range[]): (readonly Footprint[])[] =>
+      sequence.patchers.map(({ steps }) =>
+        steps.map((step, at) => stepFootprint(step, steps[at + 1]?.kind === 'wait', fetched)),
+      );
+    this.steps = footprints(this.patched);
+    this.fetchConflicts = new Conflicts(this.steps);
+    this.deferredConflicts = new Conflicts(footprints([]));
     this.watchAll();
     for (let cpu = 0; cpu < machine.cpuCount; cpu++) machine.synchronise(cpu);
     machine.forgetInstructions();
     this.initial = scene.threads.map((_, index) => machine.saveCpu(index));
     this.states = new WorldStates(machine, this.lines, this.patchedLines);
+    this.slots = new EventSlots(machine, this.states);
     this.books = startBooks(scene.threads.length, sequence);
   }
 
@@ -122,6 +136,9 @@ export class World {
         }),
       );
     }
+    machine.observeHelpers((address, size, access) => {
+      this.footprint[access === 'read' ? 'reads' : 'writes'].push([address, address + BigInt(size)]);
+    });
     machine.observeStores((address, size) => {
       this.beforeStore(address, size);
     });
@@ -130,6 +147,7 @@ export class World {
   /** Takes hooks off the machine; the world is of no use any more. */
   close(): void {
     for (const each of this.unwatch) each();
+    this.machine.observeHelpers(null);
     this.machine.observeStores(null);
   }
 
@@ -141,7 +159,7 @@ export class World {
     this.states.touch('all');
     const isPossible = is && this.actors.some(({ kind }) => kind === 'prefetch') && this.patchedLines.length > 0;
     if (!isPossible) this.deferred = null;
-    else this.deferred ??= new DeferredFetch(this.machine, this.lines, this.patchedLines, this.longest);
+    else this.deferred ??= new DeferredFetch(this.machine, this.lines, this.patchedLines, this.longest, this.lengths);
     const held = this.deferred === null ? [] : this.scene.threads.map(() => this.deferred!.nothing());
     this.books = { ...this.books, held, stores: 0 };
   }
@@ -151,8 +169,13 @@ export class World {
   }
 
   /** A thread executed a patched line for the first time: what was searched so far left it out. */
+  get grew(): boolean {
+    return this.deferred?.grew === true;
+  }
+
+  /** The same, and that it is known now. */
   takeGrowth(): boolean {
-    const grew = this.deferred?.grew === true;
+    const { grew } = this;
     if (grew) this.deferred!.grew = false;
     return grew;
   }
@@ -160,12 +183,12 @@ export class World {
   private beforeStore(address: Address, size: number): void {
     if (this.states.loading) return;
     this.deferred?.changed();
-    this.journal?.stores.push({ address, bytes: this.machine.memory.read(address, size)! });
+    this.journal?.push({ address, bytes: this.machine.memory.read(address, size)! });
     this.lines.beforeStore(address, size);
   }
 
   save(): SavedWorld {
-    return this.states.save(this.books, this.deferred);
+    return this.states.save(this.books, this.deferred !== null);
   }
 
   load(saved: SavedWorld): void {
@@ -247,30 +270,11 @@ export class World {
 
   /** The actor can act now; a patcher that waits cannot. */
   enabled(actor: Actor): boolean {
-    if (this.finished(actor)) return false;
-    if (actor.kind !== 'patcher') return true;
-    const step = this.nextStep(actor.index)!;
-    if (!this.holds(step)) return true;
-    if (step.stopped === true && this.books.threads.some(({ status }) => status === 'running' || status === 'trapped'))
-      return false;
-    switch (step.kind) {
-      case 'lock':
-        return !this.books.locks.has(step.lock);
-      case 'wait':
-        return step.until === 'outside' ? this.books.patchers[actor.index]!.pending === 0 : !this.anyTrapped();
-      case 'synchronise':
-        return step.thread === 'all' ? !this.anyTrapped() : this.books.threads[step.thread]!.status !== 'trapped';
-      default:
-        return true;
-    }
+    return actor.kind === 'prefetch' ? !this.finished(actor) : canAct(this.books, this.sequence, actor);
   }
 
-  private anyTrapped(): boolean {
-    return this.books.threads.some(({ status }) => status === 'trapped');
-  }
-
-  private holds({ when }: RaceStep): boolean {
-    return when === undefined || this.variable(when.variable) === when.equals;
+  private holds(step: RaceStep): boolean {
+    return isDone(this.books, step);
   }
 
   variable(name: string): bigint {
@@ -281,13 +285,51 @@ export class World {
     return this.books.threads.map(({ marks }) => marks);
   }
 
-  /** What all patchers may still touch. */
-  *remaining(except = -1): Generator<Footprint> {
-    for (let index = 0; index < this.steps.length; index++) {
-      if (index === except) continue;
-      const steps = this.steps[index]!;
-      for (let at = this.books.patchers[index]!.at; at < steps.length; at++) yield steps[at]!;
-    }
+  /** Steps with which events conflict of threads whose CPUs may hold one thing only. */
+  get conflicts(): Conflicts {
+    return this.deferred === null ? this.fetchConflicts : this.deferredConflicts;
+  }
+
+  /** Steps that patchers have left, as bits (`Conflicts`). */
+  get remaining(): bigint {
+    return this.conflicts.remaining(this.books.patchers.map(({ at }) => at));
+  }
+
+  /** Every other thread has done all of its calls. */
+  isLast(thread: number): boolean {
+    return this.books.threads.every(({ status }, index) => index === thread || status === 'done');
+  }
+
+  /** An event changes no CPU but its actor's, if it is not for reservations. */
+  get keepsCpusApart(): boolean {
+    return this.machine.fetchMode !== 'buffered' || this.deferred !== null;
+  }
+
+  /** Properties are asked when calls return. */
+  get asksAtReturns(): boolean {
+    return this.properties.some(({ atReturn }) => atReturn !== undefined);
+  }
+
+  /** Properties are asked when all is at rest. */
+  get asksAtEnd(): boolean {
+    return this.properties.some(({ atEnd }) => atEnd !== undefined);
+  }
+
+  /** What is reserved at once; 0 where nothing is. */
+  get granuleBytes(): number {
+    return this.machine.lifter.reservation?.granuleBytes ?? 0;
+  }
+
+  /** Memory on which the thread's next instruction may depend: what it is fetched from. */
+  fetchedFrom(thread: number): Range[] {
+    const range = this.fetchRange(thread);
+    return range === null ? [] : [this.wholeLines(range)];
+  }
+
+  /** The range with the rest of the lines in which CPUs fetch. */
+  wholeLines([start, end]: Range): Range {
+    const line = BigInt(Math.max(1, this.machine.fetchLineBytes));
+    return [start & -line, ((end - 1n) & -line) + line];
   }
 
   /** What the thread's next instruction is fetched from; null where it does not fetch. */
@@ -295,10 +337,18 @@ export class World {
     if (this.books.threads[thread]!.status === 'trapped') return null;
     this.machine.switchTo(thread);
     const pc = this.machine.register('pc');
-    const line = BigInt(this.machine.fetchLineBytes);
-    return line === 0n || this.deferred !== null
-      ? [pc, pc + this.longest]
-      : [pc & -line, ((pc + this.longest - 1n) & -line) + line];
+    if (this.keepsCpusApart) return [pc, pc + this.lengthAt(thread, pc)];
+    return this.wholeLines([pc, pc + this.longest]);
+  }
+
+  /** Bytes on which it depends what the thread executes next. */
+  private lengthAt(thread: number, pc: Address): bigint {
+    if (this.heldNext(thread).length > 1) return this.longest;
+    for (let size = Number(this.longest); size > 0; size--) {
+      const code = this.machine.memory.read(pc, size);
+      if (code !== null) return BigInt(this.lengths.of(code, pc) ?? this.longest);
+    }
+    return this.longest;
   }
 
   // ---------------------------------------------------------------------------------------- events
@@ -326,7 +376,10 @@ export class World {
 
   /** One event of a thread, with what takes it back. */
   tryThread(thread: number): Performed & { undo(): void } {
-    const journal: Journal = { cpu: thread, before: this.machine.saveCpu(thread), books: this.books, stores: [] };
+    const { machine, books } = this;
+    const journal: Journal = [];
+    machine.switchTo(thread);
+    const restore = this.saveThread(thread);
     this.journal = journal;
     this.touch(thread);
     const performed = this.performThread(thread, 0);
@@ -334,11 +387,28 @@ export class World {
     return {
       ...performed,
       undo: () => {
-        for (const { address, bytes } of journal.stores.reverse()) this.machine.memory.write(address, bytes);
-        this.machine.restoreCpus(this.initial.map((_, index) => (index === thread ? journal.before : null)));
-        this.books = journal.books;
+        for (const { address, bytes } of journal.reverse()) machine.memory.write(address, bytes);
+        restore();
+        this.books = books;
         this.touch(thread);
       },
+    };
+  }
+
+  /** What puts the CPU of a thread back, which is the running one. */
+  private saveThread(thread: number): () => void {
+    const { machine } = this;
+    if (this.keepsCpusApart) {
+      const [words, pc] = [machine.stateWords.slice(), machine.register('pc')];
+      const restoreDead = this.states.keepDead(thread);
+      return () => {
+        machine.setState(words, pc);
+        restoreDead();
+      };
+    }
+    const before = machine.saveCpu(thread);
+    return () => {
+      machine.restoreCpus(this.initial.map((_, index) => (index === thread ? before : null)));
     };
   }
 
@@ -359,6 +429,7 @@ export class World {
     const footprint = emptyFootprint();
     this.footprint = footprint;
     machine.switchTo(thread);
+    this.slots.begin(thread);
     const isTrapped = this.books.threads[thread]!.status === 'trapped';
     if (this.deferred !== null) this.fetchNote = { stores: this.books.stores, held: [] };
     const violation = isTrapped
@@ -366,7 +437,7 @@ export class World {
       : this.deferred === null
         ? this.performInstruction(thread)
         : this.performHeld(this.deferred, thread, choice);
-    return { footprint, violation: violation && { thread, ...violation } };
+    return { footprint, violation: violation && { thread, ...violation }, use: this.slots.taken };
   }
 
   /** The next instruction as one of what the CPU may hold has it. */
@@ -381,6 +452,7 @@ export class World {
     }
     const isPatched = chosen.lines.length > 0;
     if (choice > 0) deferred.install(thread, chosen);
+    else this.fetchAnew(thread, chosen);
     const bytes = isPatched ? machine.instructionBytes().length : 0;
     const before = machine.synchronisations(thread);
     const wrong = this.performInstruction(thread);
@@ -392,8 +464,16 @@ export class World {
       footprint.reads.push(...this.patched);
     } else if (isPatched)
       this.hold(thread, deferred.executed(this.books.held[thread]!, chosen, pc, pc + BigInt(bytes)));
-    if (isPatched) machine.synchronise(thread);
+    if (choice > 0) machine.synchronise(thread);
     return wrong;
+  }
+
+  /** The CPU executes what memory has. */
+  private fetchAnew(thread: number, { lines }: Choice): void {
+    for (const { line } of lines) {
+      const [start, end] = this.patched[line]!;
+      this.machine.prefetch(thread, start, Number(end - start));
+    }
   }
 
   /** The CPU of a thread fetches all anew. */
@@ -428,11 +508,15 @@ export class World {
     machine.forgetInstructions();
     const fetched = this.servesProbes ? machine.instructionBytes() : null;
     const before = machine.fetchLineBytes > 0 && this.deferred === null ? machine.saveCpu(thread).fetched : null;
+    const reserved = this.reserved();
+    this.slots.use(machine.slotUse());
     const stop = machine.step();
+    if (stop.kind !== 'step-limit') this.slots.stopped();
     if (before && before.lines.size > 0 && machine.saveCpu(thread).fetched!.lines.size < before.lines.size)
       footprint.reads.push(...this.patched);
     const freed = this.checkFreed(pc);
     if (freed) return freed;
+    this.noteReservation(reserved, this.reserved());
     if (stop.kind === 'trap' && isBreakpoint(stop.trap) && (fetched !== null || this.usesBreakpoints())) {
       footprint.writtenNames.push('trapped');
       this.update(thread, { status: 'trapped', trapped: fetched === null ? '' : hexBytes(fetched) });
@@ -444,13 +528,33 @@ export class World {
     return machine.register('pc') === this.scene.stop ? this.returned(thread) : null;
   }
 
+  /** Where the CPU that runs has a reservation. */
+  private reserved(): Address | null {
+    const { reservation } = this.machine.lifter;
+    const address = reservation ? this.machine.slot(reservation.address) : null;
+    return address === reservation?.none ? null : address;
+  }
+
+  /**
+   * An instruction that takes or gives up a reservation depends on every store to its granule.
+   */
+  private noteReservation(before: Address | null, after: Address | null): void {
+    const isTakenAgain = after !== null && this.footprint.reads.slice(1).some(([start]) => start === after);
+    if (before === after && !isTakenAgain) return;
+    const { reservation } = this.machine.lifter;
+    const size = BigInt(reservation!.granuleBytes);
+    for (const each of [before, after]) {
+      if (each !== null) this.footprint.reads.push([each & -size, (each & -size) + size]);
+    }
+  }
+
   /** What the scene demands of registers and memory at an instruction. */
   private checkOps(pc: Address): Wrong | null {
     const { machine } = this;
     const check = this.scene.checks?.get(pc);
     if (check === undefined) return null;
     const message = check({
-      register: (name) => machine.register(name),
+      register: (name) => this.slots.register(name),
       read: (address, size) => {
         this.footprint.reads.push([address, address + BigInt(size)]);
         return machine.readWord(address, size);
@@ -482,7 +586,7 @@ export class World {
     const { livePatching } = this.scene;
     if (
       livePatching.kind === 'breakpoint' &&
-      livePatching.handle(this.books.published, pc, livePatching.trapped(machine))
+      livePatching.handle(this.books.published, pc, livePatching.trapped(this.trapRegisters()))
     )
       return true;
     const entry = this.books.serves.find(({ address }) => address === pc);
@@ -501,13 +605,32 @@ export class World {
     return size > 0 && now !== null && hexBytes(now) !== trapped;
   }
 
+  /** The processor as the handler of breakpoints sees it. What it accesses belongs to the event. */
+  private trapRegisters(): TrapRegisters {
+    const { machine } = this;
+    return {
+      register: (name) => this.slots.register(name),
+      setRegister: (name, value) => {
+        this.slots.setRegister(name, value);
+      },
+      readWord: (address, size) => {
+        this.footprint.reads.push([address, address + BigInt(size)]);
+        return machine.readWord(address, size);
+      },
+      writeWord: (address, size, value) => {
+        this.footprint.writes.push([address, address + BigInt(size)]);
+        return machine.writeWord(address, size, value);
+      },
+    };
+  }
+
   /** The processor as the handler of probes sees it. What it accesses belongs to the event. */
   private probeCpu(): ProbeCpu {
     const { machine } = this;
     return {
-      register: (name) => machine.register(name),
+      register: (name) => this.slots.register(name),
       setRegister: (name, value) => {
-        machine.setRegister(name, value);
+        this.slots.setRegister(name, value);
       },
       read: (address, size) => {
         this.footprint.reads.push([address, address + BigInt(size)]);
@@ -536,9 +659,10 @@ export class World {
       marks: marks.at(-1)!,
       register: (name: string) => machine.register(name),
     };
+    if (this.asksAtReturns) this.slots.use(null);
     const { expect, rounds = 1 } = scene.threads[thread]!;
     for (const [name, wanted] of expect) {
-      const is = machine.register(name);
+      const is = this.slots.register(name);
       if (is === wanted) continue;
       return {
         rule: name === scene.stackPointer ? 'caller-lost' : 'corrupted-register',
@@ -559,6 +683,7 @@ export class World {
     const { fetched } = machine.saveCpu(thread);
     const again = { ...this.initial[thread]!, fetched };
     machine.restoreCpus(this.initial.map((_, index) => (index === thread ? again : null)));
+    this.slots.overwritten();
     return null;
   }
 
@@ -587,8 +712,11 @@ export class World {
   private act(step: RaceStep, patcher: number): void {
     const { machine } = this;
     const write = (address: Address, bytes: Uint8Array): void => {
-      this.holdBefore(address, bytes.length);
-      if (machine.memory.write(address, bytes)) return;
+      const isFetched = this.holdBefore(address, bytes.length);
+      if (machine.memory.write(address, bytes)) {
+        if (isFetched) this.holdBehind();
+        return;
+      }
       throw new ElftraceError('usage', `a patcher step stores to ${hex(address)}, which is not mapped`, { address });
     };
     if (step.kind === 'store') write(step.address, step.bytes);
@@ -610,17 +738,23 @@ export class World {
     }
   }
 
-  /** A patcher is about to store: CPUs may have fetched before. */
-  private holdBefore(address: Address, size: number): void {
+  /** A patcher is about to store: CPUs may have fetched before. False: it is no code. */
+  private holdBefore(address: Address, size: number): boolean {
     const { deferred } = this;
     const end = address + BigInt(size);
-    if (deferred?.isPatched(address, end) !== true) return;
+    if (deferred?.isPatched(address, end) !== true) return false;
     const { stores, threads } = this.books;
     const held = this.books.held.map((each, thread) =>
       threads[thread]!.status === 'done' ? each : deferred.beforeStore(each, address, end, stores),
     );
     this.books = { ...this.books, held, stores: stores + 1 };
     this.fetchNote = { ...this.fetchNote!, stores: stores + 1 };
+    return true;
+  }
+
+  /** A patcher has stored: what memory has again need not be held. */
+  private holdBehind(): void {
+    this.books = { ...this.books, held: this.books.held.map((each) => this.deferred!.besideMemory(each)) };
   }
 
   /** What the properties say when everything is at rest. */
