@@ -17,6 +17,7 @@ import {
   type Sequence,
 } from '../src/race/index.js';
 import { times } from './support/long.js';
+import { smallScene } from './support/small-races.js';
 
 const runs = Number(process.env['ELFTRACE_RACES'] ?? times(80, 80, 25));
 const seed = Number(process.env['ELFTRACE_SEED'] ?? 33);
@@ -28,41 +29,16 @@ const RET = 0x0000_8067;
 
 const le32 = (value: number): Uint8Array => new Uint8Array(Uint32Array.of(value).buffer);
 
-/** Threads at the same place of a program of RISC-V, whose a1 points to words that they share. */
+/** The word beside the first one that threads share holds 3. */
 function sceneOf(
   words: readonly number[],
   threads: number,
   marks: readonly number[] = [],
   fetchLineBytes?: number,
 ): Scene {
-  const arch = arches.find(({ target }) => target.id === 'riscv64')!;
-  if (arch.emulation.kind !== 'ir') throw new Error('not executed');
-  const machine = new Machine({
-    lifter: arch.emulation.lifter,
-    blockInstructions: 1,
-    ...(fetchLineBytes === undefined ? {} : { fetch: 'buffered' as const, fetchLineBytes }),
-  });
-  machine.map({ address: CODE, size: 0x1000, permission: 'rx' });
-  machine.map({ address: DATA, size: 0x1000, permission: 'rw' });
-  machine.writeWord(DATA + 4n, 4, 3n);
-  words.forEach((word, i) => machine.writeWord(CODE + BigInt(4 * i), 4, BigInt(word)));
-  for (let cpu = 0; cpu < threads; cpu++) {
-    if (cpu > 0) machine.addCpu();
-    machine.switchTo(cpu);
-    machine.setRegister('pc', CODE);
-    machine.setRegister('a1', DATA);
-    machine.setRegister('ra', STOP);
-  }
-  return {
-    machine,
-    threads: Array.from({ length: threads }, (_, i) => ({ name: `thread ${i}`, expect: new Map() })),
-    stop: STOP,
-    stackPointer: 'sp',
-    livePatching: arch.livePatching,
-    code: null,
-    marks: new Map(marks.map((at) => [CODE + BigInt(4 * at), `at ${at}`])),
-    units: [],
-  };
+  const scene = smallScene(words.map(BigInt), threads, fetchLineBytes, marks);
+  scene.machine.writeWord(DATA + 4n, 4, 3n);
+  return scene;
 }
 
 const sequenceOf = (steps: readonly RaceStep[]): Sequence => ({

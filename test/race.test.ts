@@ -6,8 +6,7 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { ElftraceError } from '../src/errors.js';
-import { arches } from '../src/arches.js';
-import { Machine, runSchedule } from '../src/emulator/index.js';
+import { runSchedule } from '../src/emulator/index.js';
 import { hazards, type RaceCase } from '../src/race/hazards.js';
 import {
   broken,
@@ -23,6 +22,7 @@ import {
   tell,
 } from '../src/race/index.js';
 import { World } from '../src/race/world.js';
+import { smallScene as small } from './support/small-races.js';
 import { interleavings, type PatcherStep } from './support/interleavings.js';
 import { times } from './support/long.js';
 
@@ -385,39 +385,6 @@ describe('rules that always hold', () => {
     expect(wrong(() => race(scene, sequence([]), { prefetch: true }))).toBe('usage');
   });
 });
-
-/**
- * Threads at the beginning of some RISC-V words at 0x1000, with a1 = 0x2000, where there is data.
- */
-function small(words: readonly bigint[], threads = 1, fetchLineBytes?: number): Scene {
-  const arch = arches.find(({ target }) => target.id === 'riscv64')!;
-  if (arch.emulation.kind !== 'ir') throw new Error('not executed');
-  const machine = new Machine({
-    lifter: arch.emulation.lifter,
-    blockInstructions: 1,
-    ...(fetchLineBytes === undefined ? {} : { fetch: 'buffered' as const, fetchLineBytes }),
-  });
-  machine.map({ address: 0x1000n, size: 0x1000, permission: 'rx' });
-  machine.map({ address: 0x2000n, size: 0x1000, permission: 'rw' });
-  words.forEach((word, i) => machine.writeWord(0x1000n + BigInt(4 * i), 4, word));
-  for (let cpu = 0; cpu < threads; cpu++) {
-    if (cpu > 0) machine.addCpu();
-    machine.switchTo(cpu);
-    machine.setRegister('pc', 0x1000n);
-    machine.setRegister('a1', 0x2000n);
-    machine.setRegister('ra', 0x8000n);
-  }
-  return {
-    machine,
-    threads: Array.from({ length: threads }, (_, i) => ({ name: `thread ${i}`, expect: new Map() })),
-    stop: 0x8000n,
-    stackPointer: 'sp',
-    livePatching: arch.livePatching,
-    code: null,
-    marks: new Map(),
-    units: [],
-  };
-}
 
 test('H2 H10: a CPU in the middle of a pair fetches anew, though nobody makes it', () => {
   const [nop, ret] = [0x13n, 0x0000_8067n];
