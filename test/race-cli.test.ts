@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { cliPath, warmElftrace as elftrace } from './support/cli.js';
+import { cliPath, elftrace as ownProcess, warmElftrace as elftrace } from './support/cli.js';
 import { readPage } from './support/page.js';
 import { builtSamples } from './support/pipeline.js';
 
@@ -145,6 +145,13 @@ describe('images', () => {
     const seconds = racesOf(elftrace([...long, '--max-seconds', '0.5', '--json']).stdout)[0]!;
     expect(seconds.bounds).toEqual([{ kind: 'seconds', limit: 0.5, text: 'the search ended after 0.5 seconds' }]);
   });
+
+  test('a search that has no memory left ends, and says so', () => {
+    const { status, stdout } = ownProcess([...long, '--json'], { env: { NODE_OPTIONS: '--max-old-space-size=160' } });
+    const [race] = racesOf(stdout);
+    expect([status, race!.verdict, race!.bounds[0]!.kind]).toEqual([1, 'undecided', 'memory']);
+    expect(race!.bounds[0]!.text).toMatch(/^the search ended when \d+ MiB of memory were nearly used up$/);
+  }, 60_000);
 
   test('Ctrl-C: what was found so far', async () => {
     const child = spawn(process.execPath, [cliPath, ...long, '--json'], {

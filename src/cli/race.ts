@@ -152,6 +152,8 @@ async function search(each: RaceCase, args: RaceArguments, title: string): Promi
       if (commandDeadline().expired()) running.interrupt({ kind: 'seconds', limit: seconds });
       if (maxSeconds !== undefined && now - begin > maxSeconds * 1000)
         running.interrupt({ kind: 'seconds', limit: maxSeconds });
+      const heap = heapNearlyFull();
+      if (heap !== null) running.interrupt({ kind: 'memory', limit: heap });
       if (watched() && now - shown > 100) show(step.value);
       // Signals are delivered between turns.
       await new Promise((resolve) => setImmediate(resolve));
@@ -160,6 +162,15 @@ async function search(each: RaceCase, args: RaceArguments, title: string): Promi
     process.off('SIGINT', interrupt);
     if (shown > 0) progress('');
   }
+}
+
+/** Of the heap's limit, room for what is young. */
+const YOUNG_BYTES = 64 * 2 ** 20;
+
+/** What may be used of memory, in MiB, once a quarter of it is left: states are kept. */
+function heapNearlyFull(): number | null {
+  const { used_heap_size: used, heap_size_limit: limit } = process.getBuiltinModule('node:v8').getHeapStatistics();
+  return used > 0.75 * (limit - YOUNG_BYTES) ? Math.round(limit / 2 ** 20) : null;
 }
 
 async function disassembly(arch: Arch): Promise<RaceReport['disassemble']> {

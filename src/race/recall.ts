@@ -28,12 +28,15 @@ import { Repetition } from './repetition.js';
 import { DEFAULT_STEPS, endless, type Search } from './search.js';
 import { type CommonBooks, DeadRead, type Part, type SavedCpu, SavedWorld } from './states.js';
 import { Touched } from './touched.js';
-import type { World } from './world.js';
+import type { Performed, World } from './world.js';
 
 /** Instructions of a thread that no other actor touches, after which states are compared. */
 const SUSPICIOUS = 2048;
-/** Stretches and events of a thread that are followed to see what it touches. */
-const LONGEST_FUTURE = 2000;
+/**
+ * Stretches and events of a thread that are followed to see what it touches: for each of them the
+ * sum of those behind it is kept.
+ */
+const LONGEST_FUTURE = 256;
 
 /** What was done from a state. */
 export interface Done {
@@ -112,7 +115,7 @@ export class Recall {
     for (const each of [this.events, this.stretches, this.choiceCounts, this.futures]) each.clear();
   }
 
-  /** One CPU's events change nothing of another one's but its reservation. */
+  /** What one thread does changes nothing of the CPU of another one but its reservation. */
   private get remembers(): boolean {
     return this.world.keepsCpusApart;
   }
@@ -184,7 +187,8 @@ export class Recall {
     world.load(state);
     const touched = new Touched(this.search);
     if (actor.kind === 'thread') touched.ranges(world.fetchedFrom(actor.index));
-    const performed = this.guarded(key.cpu ?? state.cpus[0]!, () => world.perform(actor, choice));
+    const perform = (): Performed => world.perform(actor, choice);
+    const performed = key.cpu === null ? perform() : this.guarded(key.cpu, perform);
     const { footprint, violation } = performed;
     if (actor.kind === 'thread') search.note(actor.index, footprint);
     else touched.ranges(footprint.writes.map((each) => world.wholeLines(each)));

@@ -42,8 +42,8 @@ interface Own<T> {
 }
 
 /**
- * Things remembered by what they depend on beside memory. What reads few registers is
- * found for every CPU that agrees in those.
+ * Things remembered by what they depend on beside memory. What reads few registers is found for
+ * every CPU that agrees in those.
  */
 export class Memory<T> {
   /** By threads with their CPUs (`ownerOf`), and the rest of keys. */

@@ -37,8 +37,8 @@ export interface RaceOptions {
 
 /** What cut a search short. */
 export interface Bound {
-  readonly kind: 'max-schedules' | 'max-steps' | 'switches' | 'first' | 'seconds' | 'interrupted';
-  /** 0 for `interrupted`. */
+  readonly kind: 'max-schedules' | 'max-steps' | 'switches' | 'first' | 'seconds' | 'memory' | 'interrupted';
+  /** 0 for `interrupted`; MiB for `memory`. */
   readonly limit: number;
 }
 

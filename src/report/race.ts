@@ -42,6 +42,7 @@ const boundTexts: Readonly<Record<RaceResult['bounds'][number]['kind'], (limit: 
   switches: (limit) => `schedules with more than ${String(limit)} switches were left out`,
   first: () => 'the search ended at the first violation',
   seconds: (limit) => `the search ended after ${String(limit)} seconds`,
+  memory: (limit) => `the search ended when ${String(limit)} MiB of memory were nearly used up`,
   interrupted: () => 'the search was interrupted',
 };
 
