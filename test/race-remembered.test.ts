@@ -102,21 +102,30 @@ describe('the same as in every order', () => {
 
   test('F-8: CPUs that keep code, and two threads that share words', () => {
     fc.assert(
-      fc.property(fc.array(fc.nat(pool.length - 1), { minLength: 1, maxLength: 2 }), fc.nat(pool.length - 1), (chosen, what) => {
-        const words = [...chosen.map((each) => pool[each]!), RET];
-        const steps: RaceStep[] = [
-          { kind: 'store', address: CODE, bytes: le32(pool[what]!) },
-          { kind: 'synchronise', thread: 'all' },
-        ];
-        const of = (reduction: NonNullable<RaceOptions['reduction']>): string[] =>
-          outcomesOf(
-            race(sceneOf(words, 2, [1], 16), sequenceOf(steps), { prefetch: true, properties: sums, reduction, shortest: false }),
-          );
-        expect(of('partial-order')).toEqual(of('none'));
-      }),
+      fc.property(
+        fc.array(fc.nat(pool.length - 1), { minLength: 1, maxLength: 2 }),
+        fc.nat(pool.length - 1),
+        (chosen, what) => {
+          const words = [...chosen.map((each) => pool[each]!), RET];
+          const steps: RaceStep[] = [
+            { kind: 'store', address: CODE, bytes: le32(pool[what]!) },
+            { kind: 'synchronise', thread: 'all' },
+          ];
+          const of = (reduction: NonNullable<RaceOptions['reduction']>): string[] =>
+            outcomesOf(
+              race(sceneOf(words, 2, [1], 16), sequenceOf(steps), {
+                prefetch: true,
+                properties: sums,
+                reduction,
+                shortest: false,
+              }),
+            );
+          expect(of('partial-order')).toEqual(of('none'));
+        },
+      ),
       { seed, numRuns: Math.ceil(runs / 4) },
     );
-  }); // prettier-ignore
+  });
 });
 
 describe('reservations', () => {
@@ -128,15 +137,15 @@ describe('reservations', () => {
   };
   const elsewhere: RaceStep = { kind: 'store', address: CODE + 0x100n, bytes: le32(RET) };
 
-  test.each([['of its own', undefined], ['deferred', 16]])(
-    'F-8: what one thread stores takes the reservation of the other: fetching %s',
-    (_, fetchLineBytes) => {
-      const scene = sceneOf(increment, 2, [], fetchLineBytes);
-      const prefetch = fetchLineBytes !== undefined;
-      const result = race(scene, sequenceOf([elsewhere]), { properties: [lost], prefetch });
-      expect([result.verdict, result.bounds]).toEqual(['holds', []]);
-    },
-  ); // prettier-ignore
+  test.each([
+    ['of its own', undefined],
+    ['deferred', 16],
+  ])('F-8: what one thread stores takes the reservation of the other: fetching %s', (_, fetchLineBytes) => {
+    const scene = sceneOf(increment, 2, [], fetchLineBytes);
+    const prefetch = fetchLineBytes !== undefined;
+    const result = race(scene, sequenceOf([elsewhere]), { properties: [lost], prefetch });
+    expect([result.verdict, result.bounds]).toEqual(['holds', []]);
+  });
 
   test('F-8: a store beside the word takes it, too', () => {
     // Behind it, the other word is read: lw a3,8(a1).

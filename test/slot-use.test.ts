@@ -104,4 +104,4 @@ describe.each(Object.entries(programs))('%s', (id, program) => {
     expect(looked).toBeGreaterThan(100);
     expect(unknown).toBeLessThan(looked);
   });
-}); // prettier-ignore
+});

@@ -51,7 +51,10 @@ int main(void) {
     line("any", sum);
     for (int i = 0; i < 64; i++) { around(1ull << i); around(-1ull >> i); around(3ull << i); around(-1ull << i); }
     line("bounds", sum);
-    for (int upper = 0; upper < 0x10000; upper += 0x1fff) { apply(0, upper); apply(1, upper); apply(1ull << 62, upper); apply(1ull << 63, upper); apply(3ull << 62, upper); }
+    for (int upper = 0; upper < 0x10000; upper += 0x1fff) {
+      apply(0, upper), apply(1, upper), apply(1ull << 62, upper);
+      apply(1ull << 63, upper), apply(3ull << 62, upper);
+    }
     line("special", sum);
   }
   flush();

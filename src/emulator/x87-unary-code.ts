@@ -10,8 +10,19 @@ import { X87_UNARY } from '../machine/x87-ops.js';
 import type { X87Unary } from '../machine/x87-ops.js';
 import type { WasmFunction } from './wasm.js';
 import {
-  BIAS, BIAS_OF_INTEGERS, C1, CODES, LARGEST, LESS_PRECISE, PRECISION, ROUNDING, SIGN, UNMASKED, UnitCode, writeWhole,
-} from './x87-unit-code.js'; // prettier-ignore
+  BIAS,
+  BIAS_OF_INTEGERS,
+  C1,
+  CODES,
+  LARGEST,
+  LESS_PRECISE,
+  PRECISION,
+  ROUNDING,
+  SIGN,
+  UNMASKED,
+  UnitCode,
+  writeWhole,
+} from './x87-unit-code.js';
 import type { Parts } from './x87-unit-code.js';
 
 /** What an operation leaves: a number, and what is noted of its rounding. */

@@ -17,11 +17,19 @@ const columns = (text: string): readonly Column[] =>
   });
 /** Widths, the blank in front of each but the first included. */
 const COLUMNS = {
-  shm: { 4: columns('key:10 shmid:11 perms:6 size:11 cpid:6 lpid:6 nattch:7 uid:6 gid:6 cuid:6 cgid:6 atime:11 dtime:11 ctime:11 rss:11 swap:11'),
-         8: columns('key:10 shmid:11 perms:6 size:22 cpid:6 lpid:6 nattch:7 uid:6 gid:6 cuid:6 cgid:6 atime:11 dtime:11 ctime:11 rss:22 swap:22') },
+  shm: {
+    4: columns(
+      'key:10 shmid:11 perms:6 size:11 cpid:6 lpid:6 nattch:7 uid:6 gid:6 cuid:6 cgid:6 atime:11 dtime:11 ctime:11 rss:11 swap:11',
+    ),
+    8: columns(
+      'key:10 shmid:11 perms:6 size:22 cpid:6 lpid:6 nattch:7 uid:6 gid:6 cuid:6 cgid:6 atime:11 dtime:11 ctime:11 rss:22 swap:22',
+    ),
+  },
   sem: columns('key:10 semid:11 perms:6 nsems:11 uid:6 gid:6 cuid:6 cgid:6 otime:11 ctime:11'),
-  msg: columns('key:10 msqid:11 perms:6 cbytes:12 qnum:11 lspid:6 lrpid:6 uid:6 gid:6 cuid:6 cgid:6 stime:11 rtime:11 ctime:11'),
-} as const; // prettier-ignore
+  msg: columns(
+    'key:10 msqid:11 perms:6 cbytes:12 qnum:11 lspid:6 lrpid:6 uid:6 gid:6 cuid:6 cgid:6 stime:11 rtime:11 ctime:11',
+  ),
+} as const;
 
 const line = (of: readonly Column[], values: readonly (string | number | bigint)[]): string =>
   `${of.map(([, width], i) => String(values[i]).padStart(width)).join('')}\n`;

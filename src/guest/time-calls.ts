@@ -40,10 +40,17 @@ const ADJUST = { OFFSET: 1, READ: 0x2000, AS_ADJTIME: 0x8000 } as const;
 const TIMEX = {
   words: { maxError: 3, error: 4, status: 5, constant: 6, precision: 7, tolerance: 8, seconds: 9, rest: 10, tick: 11 },
   bytes: { 4: 128, 8: 208 },
-  unsteered: { maxError: 16_000_000n, error: 16_000_000n, constant: 2n, precision: 1n, tolerance: 32_768_000n, tick: 10_000n },
+  unsteered: {
+    maxError: 16_000_000n,
+    error: 16_000_000n,
+    constant: 2n,
+    precision: 1n,
+    tolerance: 32_768_000n,
+    tick: 10_000n,
+  },
   unsynchronised: 0x40n,
   answer: 5n,
-} as const; // prettier-ignore
+} as const;
 /** Most timers of a process. */
 const TIMERS_MOST = 1024;
 

@@ -326,7 +326,11 @@ class Overlay implements FileSystem, FileChanges {
       return this.attempt(() => void fs.mkdirSync(this.host(path), { mode: (status.permissions & 0o777) | 0o700 }));
     if (status.kind === 'link') {
       const link = this.lower.readLink(path);
-      return typeof link === 'string' ? link : this.attempt(() => { fs.symlinkSync(onHost(link.text), this.host(path)); }); // prettier-ignore
+      return typeof link === 'string'
+        ? link
+        : this.attempt(() => {
+            fs.symlinkSync(onHost(link.text), this.host(path));
+          });
     }
     const size = truncates ? 0 : status.sizeBytes;
     if (!this.takeRoom(size)) return 'ENOSPC';

@@ -100,12 +100,16 @@ export class SavedWorld {
     const value = <T>({ value: each }: Part<T>): T => each;
     const { variables, locks, published, serves, freed } = this.common.value;
     return {
-      variables, locks, published, serves, freed,
+      variables,
+      locks,
+      published,
+      serves,
+      freed,
       threads: this.threads.map(value),
       patchers: this.patchers.map(value),
       held: this.held.map(value),
       stores: this.stores,
-    }; // prettier-ignore
+    };
   }
 }
 
