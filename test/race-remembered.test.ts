@@ -155,6 +155,20 @@ describe('reservations', () => {
       race(sceneOf(words, 1, [3]), sequenceOf([beside]), { reduction });
     expect(outcomesOf(of('partial-order'))).toEqual(outcomesOf(of('none')));
   });
+
+  test('F-8: a store that is looked at, and does not happen yet, takes no reservation', () => {
+    // lw a3,8(a1); addi a3,a3,1; sw a3,8(a1); lr.w a0,(a1); sc.w a2,a0,(a1); beqz a2,+20;
+    // lw a4,8(a1); addi a4,a4,-1; bnez a4,+8; nop; ret: who fails sees what the other has stored.
+    const words = [
+      0x0085_a683, 0x0016_8693, 0x00d5_a423, 0x1005_a52f, 0x18a5_a62f, 0x0006_0a63,
+      0x0085_a703, 0xfff7_0713, 0x0007_1463, 0x13, RET,
+    ]; // prettier-ignore
+    const of = (reduction: NonNullable<RaceOptions['reduction']>): string[] =>
+      outcomesOf(race(sceneOf(words, 2, [6, 9]), sequenceOf([]), { reduction }));
+    const full = of('none');
+    expect(full.some((each) => each.includes('at 6'))).toBe(true);
+    expect(of('partial-order')).toEqual(full);
+  });
 });
 
 test('F-8: who goes on for ever by himself, with an instruction that may depend on anything', () => {

@@ -312,8 +312,9 @@ export class Recall {
       if (this.remembers) memory.add(key, from.pages, touched, nothing);
       return { to: from, events, violation, touched };
     }
-    const to = world.save();
     const { index, kind } = actor;
+    const saved = world.save();
+    const to = this.remembers && kind === 'thread' ? this.withOthers(from, saved, index) : saved;
     const was = from.threads[index];
     const is = to.threads[index];
     const passes = kind === 'thread' && (was!.value.round !== is!.value.round || is!.value.status === 'done');
@@ -339,6 +340,16 @@ export class Recall {
           },
     );
     return { to, events, violation, touched };
+  }
+
+  /**
+   * What a thread was seen to do and did not do yet may have taken reservations of others: theirs
+   * are those of the state before, without what was taken.
+   */
+  private withOthers(from: SavedWorld, to: SavedWorld, thread: number): SavedWorld {
+    const cpus = this.cpusBehind(from, to.pages, thread);
+    cpus[thread] = to.cpus[thread]!;
+    return to.withCpus(cpus);
   }
 
   private live({ value: { pc } }: SavedCpu, to: SavedCpu, { reads, writes }: Touched): void {
