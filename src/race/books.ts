@@ -57,8 +57,8 @@ export const variableIn = ({ variables }: Pick<Books, 'variables'>, name: string
 
 const anyTrapped = ({ threads }: Pick<Books, 'threads'>): boolean => threads.some(({ status }) => status === 'trapped');
 
-/** The step is more than nothing. */
-export const isDone = (books: Pick<Books, 'variables'>, { when }: RaceStep): boolean =>
+/** The step's condition is met: it does something. */
+export const applies = ({ when }: RaceStep, books: Pick<Books, 'variables'>): boolean =>
   when === undefined || variableIn(books, when.variable) === when.equals;
 
 /** A thread or a patcher has something to do, and nothing that it waits for. */
@@ -68,7 +68,7 @@ export function canAct(books: Books, { patchers }: Sequence, { kind, index }: Ac
   const { at, pending } = books.patchers[index]!;
   const step = patchers[index]!.steps[at];
   if (step === undefined) return false;
-  if (!isDone(books, step)) return true;
+  if (!applies(step, books)) return true;
   if (step.stopped === true && threads.some(({ status }) => status === 'running' || status === 'trapped')) return false;
   switch (step.kind) {
     case 'lock':

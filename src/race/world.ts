@@ -9,9 +9,7 @@
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { CpuState, Machine, SlotUse, TrapKind } from '../emulator/index.js';
 import type { Address } from '../units.js';
-import type { TrapRegisters } from '../machine/live-patching.js';
-import type { ProbeCpu } from '../machine/probes.js';
-import { type Books, booksBehind, canAct, isDone, startBooks, type ThreadState, variableIn } from './books.js';
+import { applies, type Books, booksBehind, canAct, startBooks, type ThreadState, variableIn } from './books.js';
 import { type Actor, actorsOf } from './actors.js';
 import { ChangedLines } from './changed-lines.js';
 import { Conflicts } from './conflicts.js';
@@ -19,6 +17,7 @@ import { type Choice, DeferredFetch } from './deferred-fetch.js';
 import { EventSlots } from './event-slots.js';
 import { emptyFootprint, type Footprint, overlaps, patchedLines, type Range, stepFootprint } from './footprints.js';
 import type { Property, RaceStep, Scene, Sequence, Violation } from './model.js';
+import { handlerViews } from './handler-views.js';
 import { InstructionLengths } from './instruction-lengths.js';
 import { Places, type Wrong, wrongStop } from './places.js';
 import { type SavedWorld, WorldStates } from './states.js';
@@ -271,10 +270,6 @@ export class World {
   /** The actor can act now; a patcher that waits cannot. */
   enabled(actor: Actor): boolean {
     return actor.kind === 'prefetch' ? !this.finished(actor) : canAct(this.books, this.sequence, actor);
-  }
-
-  private holds(step: RaceStep): boolean {
-    return isDone(this.books, step);
   }
 
   variable(name: string): bigint {
@@ -584,14 +579,15 @@ export class World {
   private handled(thread: number, pc: Address): boolean {
     const { machine } = this;
     const { livePatching } = this.scene;
+    const { breakpoints, probes } = handlerViews(machine, this.slots, this.footprint);
     if (
       livePatching.kind === 'breakpoint' &&
-      livePatching.handle(this.books.published, pc, livePatching.trapped(this.trapRegisters()))
+      livePatching.handle(this.books.published, pc, livePatching.trapped(breakpoints))
     )
       return true;
     const entry = this.books.serves.find(({ address }) => address === pc);
     if (entry !== undefined) {
-      const to = entry.resume(this.probeCpu());
+      const to = entry.resume(probes);
       if (to === null) return false;
       machine.setRegister('pc', to);
       if (entry.mark !== null) this.mark(thread, entry.mark);
@@ -603,44 +599,6 @@ export class World {
     this.footprint.reads.push([pc, pc + BigInt(size)]);
     const now = machine.memory.read(pc, size);
     return size > 0 && now !== null && hexBytes(now) !== trapped;
-  }
-
-  /** The processor as the handler of breakpoints sees it. What it accesses belongs to the event. */
-  private trapRegisters(): TrapRegisters {
-    const { machine } = this;
-    return {
-      register: (name) => this.slots.register(name),
-      setRegister: (name, value) => {
-        this.slots.setRegister(name, value);
-      },
-      readWord: (address, size) => {
-        this.footprint.reads.push([address, address + BigInt(size)]);
-        return machine.readWord(address, size);
-      },
-      writeWord: (address, size, value) => {
-        this.footprint.writes.push([address, address + BigInt(size)]);
-        return machine.writeWord(address, size, value);
-      },
-    };
-  }
-
-  /** The processor as the handler of probes sees it. What it accesses belongs to the event. */
-  private probeCpu(): ProbeCpu {
-    const { machine } = this;
-    return {
-      register: (name) => this.slots.register(name),
-      setRegister: (name, value) => {
-        this.slots.setRegister(name, value);
-      },
-      read: (address, size) => {
-        this.footprint.reads.push([address, address + BigInt(size)]);
-        return machine.memory.read(address, size);
-      },
-      write: (address, bytes) => {
-        this.footprint.writes.push([address, address + BigInt(bytes.length)]);
-        return machine.memory.write(address, bytes);
-      },
-    };
   }
 
   private usesBreakpoints(): boolean {
@@ -692,7 +650,7 @@ export class World {
     const { steps } = this.sequence.patchers[index]!;
     const step = steps[state.at]!;
     if (this.deferred !== null) this.fetchNote = { stores: this.books.stores, held: [] };
-    if (this.holds(step)) {
+    if (applies(step, this.books)) {
       this.act(step, index);
       if (step.serves !== undefined) this.books = { ...this.books, serves: step.serves };
       if (step.synchronises === true) this.synchronise('all');
