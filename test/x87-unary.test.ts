@@ -24,7 +24,8 @@ static u64 sum;
 static void add(u64 value) { sum = (sum ^ value) * 0x9e3779b97f4a7c15ull; sum ^= sum >> 29; }
 #define APPLY(text) do { \\
   struct number out = {0}; u16 status; \\
-  __asm__ volatile("fnclex\\n fldt %2\\n " text "\\n fnstsw %1\\n fstpt %0" : "=m"(out), "=m"(status) : "m"(in) : "memory"); \\
+  __asm__ volatile("fnclex\\n fldt %2\\n " text "\\n fnstsw %1\\n fstpt %0" \\
+                   : "=m"(out), "=m"(status) : "m"(in) : "memory"); \\
   add(out.significand); add(out.upper); add(status); } while (0)
 static void apply(u64 significand, unsigned upper) {
   struct number in = {significand, (u16)upper, {0}};
@@ -49,7 +50,9 @@ int main(void) {
     line("squares", sum);
     for (int i = 0; i < ${count}; i++) { u64 whole = next() >> next() % 62 | 1; around(whole); }
     line("any", sum);
-    for (int i = 0; i < 64; i++) { around(1ull << i); around(-1ull >> i); around(3ull << i); around(-1ull << i); }
+    for (int i = 0; i < 64; i++) {
+      around(1ull << i); around(-1ull >> i); around(3ull << i); around(-1ull << i);
+    }
     line("bounds", sum);
     for (int upper = 0; upper < 0x10000; upper += 0x1fff) {
       apply(0, upper), apply(1, upper), apply(1ull << 62, upper);
@@ -63,7 +66,7 @@ int main(void) {
 `;
 
 describeWith(['gcc'], 'x87 on the top of the stack alone', () => {
-  test('squares, halves, bounds and their neighbours give what they give on this processor, in both tiers', () => {
+  test('squares, halves, bounds and their neighbours: as on this processor, in both tiers', () => {
     const program = buildProgram(target!, '1', [writeSource('unary.c', PROGRAM(times(4000, 1000, 300)))]);
     const expected = runProgramFile(program);
     expect(expected.stdout.split('\n')).toHaveLength(17);

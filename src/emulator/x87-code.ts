@@ -8,9 +8,20 @@ import { X87_FIELDS, X87_MOVES, X87_TARGETS } from '../machine/x87-ops.js';
 import type { X87Move, X87Target } from '../machine/x87-ops.js';
 import type { Code, WasmFunction } from './wasm.js';
 import {
-  BIAS_OF_INTEGERS, BITS_AT, CODES, DOUBLE, LARGEST, roundUp, ROUNDING, SIGN, SINGLE, UNMASKED, UnitCode, VALUE,
+  BIAS_OF_INTEGERS,
+  BITS_AT,
+  CODES,
+  DOUBLE,
+  LARGEST,
+  roundUp,
+  ROUNDING,
+  SIGN,
+  SINGLE,
+  UNMASKED,
+  UnitCode,
+  VALUE,
   writeWhole,
-} from './x87-unit-code.js'; // prettier-ignore
+} from './x87-unit-code.js';
 import type { Narrow, Parts } from './x87-unit-code.js';
 
 /** Pushes a number: loads, and register i once more. */

@@ -15,20 +15,16 @@ const columns = (text: string): readonly Column[] =>
     const [name = '', width] = each.split(':');
     return [name, Number(width)];
   });
+const OWNER_COLUMNS = 'uid:6 gid:6 cuid:6 cgid:6';
+const SEGMENT_COLUMNS = `cpid:6 lpid:6 nattch:7 ${OWNER_COLUMNS} atime:11 dtime:11 ctime:11`;
 /** Widths, the blank in front of each but the first included. */
 const COLUMNS = {
   shm: {
-    4: columns(
-      'key:10 shmid:11 perms:6 size:11 cpid:6 lpid:6 nattch:7 uid:6 gid:6 cuid:6 cgid:6 atime:11 dtime:11 ctime:11 rss:11 swap:11',
-    ),
-    8: columns(
-      'key:10 shmid:11 perms:6 size:22 cpid:6 lpid:6 nattch:7 uid:6 gid:6 cuid:6 cgid:6 atime:11 dtime:11 ctime:11 rss:22 swap:22',
-    ),
+    4: columns(`key:10 shmid:11 perms:6 size:11 ${SEGMENT_COLUMNS} rss:11 swap:11`),
+    8: columns(`key:10 shmid:11 perms:6 size:22 ${SEGMENT_COLUMNS} rss:22 swap:22`),
   },
-  sem: columns('key:10 semid:11 perms:6 nsems:11 uid:6 gid:6 cuid:6 cgid:6 otime:11 ctime:11'),
-  msg: columns(
-    'key:10 msqid:11 perms:6 cbytes:12 qnum:11 lspid:6 lrpid:6 uid:6 gid:6 cuid:6 cgid:6 stime:11 rtime:11 ctime:11',
-  ),
+  sem: columns(`key:10 semid:11 perms:6 nsems:11 ${OWNER_COLUMNS} otime:11 ctime:11`),
+  msg: columns(`key:10 msqid:11 perms:6 cbytes:12 qnum:11 lspid:6 lrpid:6 ${OWNER_COLUMNS} stime:11 rtime:11 ctime:11`),
 } as const;
 
 const line = (of: readonly Column[], values: readonly (string | number | bigint)[]): string =>

@@ -15,7 +15,8 @@ import type { Timer } from './thread.js';
 
 // prettier-ignore
 export type TimeCallName =
-  | 'adjtimex' | 'alarm' | 'clock_adjtime' | 'clock_getres' | 'clock_gettime' | 'clock_settime' | 'clock_nanosleep' | 'getitimer'
+  | 'adjtimex' | 'alarm' | 'clock_adjtime' | 'clock_getres' | 'clock_gettime' | 'clock_settime'
+  | 'clock_nanosleep' | 'getitimer'
   | 'gettimeofday' | 'nanosleep' | 'setitimer' | 'settimeofday' | 'time' | 'timer_create'
   | 'timer_delete' | 'timer_getoverrun' | 'timer_gettime' | 'timer_settime';
 

@@ -447,7 +447,8 @@ static int is_gone(word below, word now) {
 #define GRAPH_RUNS 2
 
 static __attribute__((noinline)) word call_user(struct thread *thread,
-                                                const struct graph_entry *entry, struct ops *user, word text) {
+                                                const struct graph_entry *entry, struct ops *user,
+                                                word text) {
   const word active = thread->active;
   thread->active = active | GRAPH_RUNS;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

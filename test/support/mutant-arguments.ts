@@ -125,8 +125,8 @@ export const mutantArguments: readonly MutantArgument[] = [
   {
     name: 'one size',
     why:
-      'registers in frames of this machine have 4 bytes each: where the second word of one of 8 is read from, ' +
-      'nothing goes',
+      'registers in frames of this machine have 4 bytes each: where the second word of one of 8 is ' +
+      'read from, nothing goes',
     object: /^ppc32\//,
     symbol: /^record_event$/,
     places: ['ppc32 record_event+892 swap d7cf3f8abad0', 'ppc32 record_event+896 nop d7cf3f8abad0'],
