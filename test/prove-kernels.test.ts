@@ -1,5 +1,5 @@
 /** Proofs of images at the addresses of kernels: what their code finds through registers. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
@@ -7,6 +7,7 @@ import { readElf } from '../src/elf/read.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples } from './support/pipeline.js';
 import { proof } from './support/proof.js';
+import { describeWith, run } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-prove-kernels-'));
 afterAll(() => {
@@ -53,4 +54,33 @@ describe.each([
       expect([proved + different, different > 0, proved > 0]).toEqual([good.proved, true, true]);
     },
   );
+});
+
+/** A kernel with entries of its own, which ask the processor's block whether tracing is on. */
+const OWN_ENTRIES = `
+__attribute__((noinline)) long leaf(long a, long b) { return a * 3 + b; }
+__attribute__((noinline)) long outer(long a, long b) { return leaf(a, b) + leaf(b, a); }
+void _start(void) { outer(1, 2); for (;;); }
+__asm__(
+  ".globl ftrace_caller, ftrace_regs_caller, _mcount\\n"
+  ".type ftrace_caller, @function\\n.type ftrace_regs_caller, @function\\n.type _mcount, @function\\n"
+  "ftrace_caller: ftrace_regs_caller:\\n"
+  "mflr 12\\nmtctr 12\\nlbz 12, 2579(13)\\nmtlr 0\\nbctr\\n"
+  "_mcount: mflr 12\\nmtctr 12\\nmtlr 0\\nbctr\\n");
+`;
+
+describeWith(['powerpc64le-linux-gnu-gcc'], 'kernels with entries of their own', () => {
+  test('PV-1 PV-3: ppc64-elfv2-le: the register of the processor’s block leads to memory', async () => {
+    const [source, original, patched] = ['own.c', 'own', 'own.on'].map((name) => join(folder, name)) as [
+      string,
+      string,
+      string,
+    ];
+    writeFileSync(source, OWN_ENTRIES);
+    const options = ['-O2', '-mcpu=power8', '-pg', '-mprofile-kernel', '-nostdlib', '-static', '-fno-pie', '-no-pie'];
+    run('powerpc64le-linux-gnu-gcc', [...options, '-Wl,-Ttext=0xc000000000000000', source, '-o', original]);
+    expect(elftrace(['patch', original, '--enable', '-o', patched]).status).toBe(0);
+    const { summary } = await proof(bytesOf(original), bytesOf(patched));
+    expect(summary).toMatchObject({ proved: 3, different: 0, inconclusive: 0 });
+  });
 });

@@ -249,6 +249,9 @@ export function begin(
   for (const [i, name] of Object.values(proof.threadKey?.at ?? {}).entries()) {
     if (isSpecial(machine.register(name))) machine.setRegister(name, THREAD_BLOCK + BigInt(i * PAGE_BYTES));
   }
+  // Entries of a kernel's own read the block of the processor.
+  if (tracer === null && before === null && isSpecial(machine.register(thread)))
+    machine.setRegister(thread, THREAD_BLOCK);
   if (tracer === 'unmapped') leadToEdges(world, abi.argumentRegisters, random);
   machine.setRegister(abi.stackPointer, stackPointer);
   // What tells a thread from others is a number, and may be near the stack.
