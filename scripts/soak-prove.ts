@@ -51,6 +51,8 @@ interface Way {
   readonly name: string;
   /** On an image that is made of the file, with a tracer. */
   readonly isLoaded: boolean;
+  /** Only kernels can be patched so: they have entries of their own. */
+  readonly isKernels?: boolean;
   plan(sites: Sites): Plan;
 }
 
@@ -72,6 +74,12 @@ const WAYS: readonly Way[] = [
     name: '--init',
     isLoaded: false,
     plan: (sites) => withKeptRelocations(planSites(sites, { to: { kind: 'init' } }), sites.program),
+  },
+  {
+    name: '--enable, its own entries',
+    isLoaded: false,
+    isKernels: true,
+    plan: (sites) => planTracing(sites, { tracer: { kind: 'function' }, others: 'untouched', allowUnsafeGraph: true }),
   },
   traced('function'),
   traced('function_graph'),
@@ -182,7 +190,8 @@ const known = new Set(records.map(keyOf));
 async function tryFile({ path, kind, release }: Tried): Promise<void> {
   const name = basename(path);
   const left = ways.filter(
-    ({ name: way, isLoaded }) => !(kind === 'vmlinux' && isLoaded) && !known.has(keyOf({ file: name, way, release })),
+    ({ name: way, isLoaded, isKernels = false }) =>
+      !(kind === 'vmlinux' ? isLoaded : isKernels) && !known.has(keyOf({ file: name, way, release })),
   );
   if (left.length === 0) return;
   const original = await imageOf(path);
