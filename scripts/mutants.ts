@@ -2,7 +2,8 @@
  * The proof is itself proved (PV-5): breaks each instruction of the runtime's objects, trampolines,
  * stubs and sites, and looks whether the proof of a site that executes it is different.
  *
- *   node build/scripts/mutants.js [--write] [--list] [--same] [--share K/N] [--file FILE] [WORD...]
+ *   node build/scripts/mutants.js [--write] [--list] [--same] [--draw left|found] [--share K/N]
+ *     [--file FILE] [WORD...]
  *
  * WORDs choose images by their names (test/support/mutant-images.ts), for one object
  * `x86-64/modern`. `--write` puts the rows of the objects that were tried into docs/mutants.md.
@@ -12,35 +13,58 @@
  * nothing is tried again).
  * `--same`: no trials; asks the code of one image of each object which known mutants do the same
  * as what they stand for. One that a trial found, and that an argument fits, is an error, always.
+ * `--draw left`: no trials; runs the images from drawn states, with the mutants that are left;
+ * `--draw found` with a part of those that trials found, and says how many of them the runs tell
+ * apart.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { mutantImages } from '../test/support/mutant-images.js';
-import { type MutantState, MutantTable } from '../test/support/mutant-table.js';
+import { isDrawnSame, type MutantState, MutantTable } from '../test/support/mutant-table.js';
 import { readRows, writeRows } from '../test/support/mutant-page.js';
 
 const args = process.argv.slice(2);
 const shareText = args.includes('--share') ? args[args.indexOf('--share') + 1]! : '0/1';
 const [index, of] = shareText.split('/').map(Number) as [number, number];
 const file = args.includes('--file') ? args[args.indexOf('--file') + 1]! : null;
-const words = args.filter((word) => !word.startsWith('--') && word !== shareText && word !== file);
+const drawn = args.includes('--draw') ? args[args.indexOf('--draw') + 1]! : null;
+const words = args.filter((word) => !word.startsWith('--') && ![shareText, file, drawn].includes(word));
+/** Runs of an image from drawn states, and every which of the mutants that were found has them. */
+const RUNS = 3000;
+const FOUND = 20;
 
 const isSame = args.includes('--same');
 const asked = new Set<string>();
 const table = new MutantTable({ index, of });
 if (file !== null && existsSync(file)) table.take(JSON.parse(readFileSync(file, 'utf8')) as MutantState[]);
+const found = [...table.states.values()].filter(({ standing }) => standing === 'found');
+const chosen = new Set(drawn === 'found' ? found.filter((_, i) => i % FOUND === 0) : table.result().bare);
+const names = new Set(mutantImages.map(({ name }) => name));
+/** Whether a WORD chooses an image: the whole name of one no other. */
+const isNamed = (name: string, word: string): boolean => (names.has(word) ? name === word : name.includes(word));
 for (const image of mutantImages) {
-  if (words.length > 0 && !words.some((word) => image.name.includes(word))) continue;
+  if (words.length > 0 && !words.some((word) => isNamed(image.name, word))) continue;
   const begin = process.cpuUsage().user;
   const [object] = image.name.split(' ') as [string];
   if (isSame && asked.has(object)) continue;
   if (isSame) {
     if (!table.ask(image, () => true)) continue;
     asked.add(object);
-  } else table.add(image);
+  } else if (drawn !== null) table.draw(image, (state) => chosen.has(state), RUNS);
+  else table.add(image);
   if (file !== null) writeFileSync(file, JSON.stringify([...table.states.values()]));
   const left = table.left.get(image.name);
   console.log(
     `${image.name}: ${left ?? `${String(table.states.size)} mutants so far`}, ${((process.cpuUsage().user - begin) / 1e6).toFixed(1)} s`,
+  );
+}
+
+if (drawn === 'found') {
+  const asked = [...chosen].filter(
+    (each) => each.drawn !== undefined && (each.drawn.difference !== null || isDrawnSame(each)),
+  );
+  const apart = asked.filter((each) => each.drawn!.difference !== null);
+  console.log(
+    `${String(apart.length)} of ${String(asked.length)} mutants that trials found are told apart by runs from drawn states`,
   );
 }
 

@@ -154,8 +154,8 @@ test.each(isLong ? images : images.slice(0, 1))(
 test('PV-5: the page accounts for each mutant', () => {
   const rows = readRows();
   expect(rows[OBJECT]?.found).toBeGreaterThan(10);
-  for (const [object, { made, found, open, alike, argued, bare, idle }] of Object.entries(rows)) {
-    const sum = Object.values(argued).reduce((all, count) => all + count, found + open + alike + bare + idle);
+  for (const [object, { made, found, open, alike, argued, drawn, bare, idle }] of Object.entries(rows)) {
+    const sum = Object.values(argued).reduce((all, count) => all + count, found + open + alike + drawn + bare + idle);
     expect([object, sum]).toEqual([object, made]);
   }
   const names = mutantArguments.map(({ name }) => name).sort();

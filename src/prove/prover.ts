@@ -99,7 +99,8 @@ export class Prover {
   /** The original is a traced image, too. */
   private readonly traced: boolean;
   private readonly handler: Address | null;
-  private readonly own: readonly { readonly start: Address; readonly end: Address }[];
+  /** Ranges that belong to the tracer. */
+  readonly own: readonly { readonly start: Address; readonly end: Address }[];
   private readonly addresses: BigUint64Array;
   readonly probes: ProbeProofs | null;
   private readonly siteHits: Pair['hits'] = null;

@@ -17,16 +17,17 @@ export function readRows(): Record<string, ObjectRow> {
   const argued: Record<string, Record<string, number>> = {};
   for (const line of text.slice(text.indexOf(BEGIN), text.indexOf(END)).split('\n')) {
     const cells = line.split('|').map((cell) => cell.trim());
-    const [, object, made, found, open, alike, , bare, idle] = cells as [string, string, ...string[]];
+    const [, object, made, found, open, alike, , drawn, bare, idle] = cells as [string, string, ...string[]];
     // A row of the second table: object, argument, count.
     if (cells.length === 5 && /^\d/.test(found!)) (argued[object] ??= {})[made!] = Number(found);
-    if (cells.length < 10 || !/^\d/.test(made!)) continue;
+    if (cells.length < 11 || !/^\d/.test(made!)) continue;
     rows[object] = {
       ...{
         made: Number(made),
         found: Number(found),
         open: Number(open),
         alike: Number(alike),
+        drawn: Number(drawn),
         bare: Number(bare),
         idle: Number(idle),
       },
@@ -45,9 +46,9 @@ export function writeRows(rows: Readonly<Record<string, ObjectRow>>, functions: 
   const before = readRows();
   const isWhole = Object.keys(before).every((object) => object in rows);
   const all = Object.entries({ ...before, ...rows }).sort(([a], [b]) => (a < b ? -1 : 1));
-  const lines = all.map(([object, { made, found, open, alike, argued, bare, idle }]) => {
+  const lines = all.map(([object, { made, found, open, alike, argued, drawn, bare, idle }]) => {
     const count = Object.values(argued).reduce((sum, each) => sum + each, 0);
-    return `| ${[object, made, found, open, alike, count, bare, idle].join(' | ')} |`;
+    return `| ${[object, made, found, open, alike, count, drawn, bare, idle].join(' | ')} |`;
   });
   const counts = all.flatMap(([object, { argued }]) =>
     Object.entries(argued)
@@ -65,7 +66,10 @@ export function writeRows(rows: Readonly<Record<string, ObjectRow>>, functions: 
   ];
   const stays = ['', text.slice(from, text.indexOf(END)).trimEnd()];
   const used = new Set(all.flatMap(([, { argued }]) => Object.keys(argued)));
-  const head = ['| object | made | found | open | alike | argued | bare | idle |', '|---|---|---|---|---|---|---|---|'];
+  const head = [
+    '| object | made | found | open | alike | argued | drawn | bare | idle |',
+    '|---|---|---|---|---|---|---|---|---|',
+  ];
   const second = ['', '| object | argument | mutants |', '|---|---|---|'];
   const seen = new Set<string>();
   const why = mutantArguments.flatMap(({ name, why: text }) => {

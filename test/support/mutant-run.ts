@@ -10,6 +10,7 @@ import { entriesOf } from '../../src/tracing/entries.js';
 import type { Address } from '../../src/units.js';
 import { Alone } from './mutant-alike.js';
 import { type Place, TracerCode } from './mutant-code.js';
+import { type DrawnMutant, DrawnRuns, type DrawnSaid } from './mutant-drawn.js';
 import { type MutantNote, MutantNotes } from './mutant-notes.js';
 import { mutantsOf, type Mutant, type MutantKind } from './mutants.js';
 
@@ -288,6 +289,25 @@ export class MutantRun {
     }
     patched.rewrite(address, mutant.before);
     return found;
+  }
+
+  /**
+   * What runs from drawn states say of mutants, by their keys. They begin where the trials that are
+   * looked at enter the tracer.
+   * @param count  runs of the code without a mutant
+   */
+  draw(mutants: readonly DrawnMutant[], count: number): ReadonlyMap<string, DrawnSaid> {
+    const runs = new DrawnRuns(this.prover.pair, this.prover.patched.sites.program, this.prover.own);
+    for (const [site, { tried }] of this.sites.entries()) {
+      const { ordinaryCall: isCall, wanted } = tried.trial;
+      const callbacks = new Set(wanted?.calls.map(({ place }) => place));
+      for (const n of this.numbers) {
+        runs.watch({ isCall, callbacks }, () => {
+          this.attempt(site, n);
+        });
+      }
+    }
+    return runs.explore(mutants, count);
   }
 
   judge(tested: Tested): MutantVerdict {

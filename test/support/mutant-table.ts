@@ -8,6 +8,7 @@ import { type MutantArgument, mutantArguments } from './mutant-arguments.js';
 import type { MutantImage } from './mutant-images.js';
 import { makeImage } from './mutant-images.js';
 import { textOf } from './mutants.js';
+import type { DrawnMutant, DrawnSaid } from './mutant-drawn.js';
 import type { MutantNote } from './mutant-notes.js';
 import { MutantRun, type MutantVerdict, type Tested } from './mutant-run.js';
 
@@ -25,6 +26,8 @@ export interface MutantState {
   sameIn?: readonly string[];
   /** The same, but for ways on which the graph tracer stops for good. */
   elseIn?: readonly string[];
+  /** What runs from drawn states say of it. */
+  drawn?: DrawnSaid;
 }
 
 /** A row of the table. */
@@ -37,6 +40,8 @@ export interface ObjectRow {
   readonly alike: number;
   /** By the name of the argument. */
   readonly argued: Readonly<Record<string, number>>;
+  /** Proved, and runs from drawn states tell it from its code in none of the objects. */
+  readonly drawn: number;
   /** Proved, and without an argument. */
   readonly bare: number;
   /** No trial of the images that were tried comes there, and there is no argument. */
@@ -44,6 +49,18 @@ export interface ObjectRow {
 }
 
 const archNamed = (target: string) => arches.find(({ target: { id } }) => id === target)!;
+
+/** Trials where whose entries into the tracer runs begin: states of all kinds. */
+const DRAWN_TRIALS = [0, 1, 3, 5, 6, 9, 12, 15, 16, 26, 27, 33, 40];
+/** Runs that say nothing against a mutant, and ways of them, so that they count. */
+const DRAWN_RUNS = 200;
+const DRAWN_WAYS = 2;
+/** Runs after which no more are made. */
+const DRAWN_MOST = 600;
+
+/** Whether runs from drawn states, enough of them, tell a mutant from its code in no way. */
+export const isDrawnSame = ({ drawn }: MutantState): boolean =>
+  drawn?.difference === null && drawn.runs >= DRAWN_RUNS && drawn.ways >= DRAWN_WAYS;
 
 /** A row while it is counted. */
 type Counts = { -readonly [K in keyof ObjectRow]: ObjectRow[K] } & { argued: Record<string, number> };
@@ -163,6 +180,39 @@ export class MutantTable {
     return true;
   }
 
+  /**
+   * Runs an image from drawn states, with each mutant of which nothing else is known.
+   * @param isDrawn  which mutants
+   * @param count    runs of the code without a mutant
+   */
+  draw(image: MutantImage, isDrawn: (state: MutantState) => boolean, count: number): void {
+    const [object] = image.name.split(' ') as [string];
+    const isOpen = (state: MutantState): boolean =>
+      isDrawn(state) &&
+      (state.drawn === undefined || (state.drawn.difference === null && state.drawn.runs < DRAWN_MOST));
+    if (![...this.states.values()].some((state) => state.objects.includes(object) && isOpen(state))) return;
+    const pair = makeImage(image);
+    if (typeof pair === 'string') return;
+    const run = new MutantRun(pair.original, pair.patched, DRAWN_TRIALS);
+    if (run.flaw !== null) return;
+    const states = new Map<string, MutantState>();
+    const mutants: DrawnMutant[] = [];
+    for (const { address, mutant, ...tested } of [...run.reached(), ...run.unreached()]) {
+      const key = keyOf(tested);
+      const state = this.states.get(key);
+      if (state === undefined || !isOpen(state)) continue;
+      states.set(key, state);
+      mutants.push({ key, address, mutant });
+    }
+    if (mutants.length === 0) return;
+    for (const [key, { runs, ways, difference }] of run.draw(mutants, count)) {
+      const state = states.get(key)!;
+      const before = state.drawn ?? { runs: 0, ways: 0, difference: null };
+      const said = difference === null ? null : `${image.name}: ${difference}`;
+      state.drawn = { runs: before.runs + runs, ways: Math.max(before.ways, ways), difference: said };
+    }
+  }
+
   /** Mutants that a trial found, though an argument says that none can: one of both is wrong. */
   contradictions(): readonly MutantState[] {
     return [...this.states.values()].filter(
@@ -237,17 +287,19 @@ export class MutantTable {
     const bare: MutantState[] = [];
     const needed = new Set<MutantArgument>();
     const rowOf = (object: string): Counts =>
-      (rows[object] ??= { made: 0, found: 0, open: 0, alike: 0, argued: {}, bare: 0, idle: 0 });
+      (rows[object] ??= { made: 0, found: 0, open: 0, alike: 0, argued: {}, drawn: 0, bare: 0, idle: 0 });
     for (const state of this.states.values()) {
       const { standing } = state;
       const isPlain = standing === 'found' || standing === 'open' || standing === 'alike';
       const argument = isPlain ? undefined : mutantArguments.find((each) => fits(each, state));
+      const isDrawn = !isPlain && argument === undefined && isDrawnSame(state);
       if (argument !== undefined) needed.add(argument);
-      else if (!isPlain) bare.push(state);
+      else if (!isPlain && !isDrawn) bare.push(state);
       for (const object of state.objects) {
         const row = rowOf(object);
         row.made++;
         if (isPlain) row[standing]++;
+        else if (isDrawn) row.drawn++;
         else if (argument === undefined) row[standing === 'idle' ? 'idle' : 'bare']++;
         else row.argued[argument.name] = (row.argued[argument.name] ?? 0) + 1;
       }
