@@ -176,12 +176,14 @@ export class Scheduler {
     for (const task of world.tasks) if (task !== current) atMost(task.signals.ticks(true));
     const { time } = current.machine;
     if (world.due !== null) atMost(world.due - time);
+    // Asked once: each answer is a sum over all processes.
+    const slice = BigInt(this.sliceEnd - world.instructions);
     for (const { task, thread } of this.turns) {
       const deadline = thread.waiting?.deadline ?? null;
       // Whose time has come waits for the end of the slice, as others that can go on.
       if (deadline !== null && deadline > time) atMost(deadline - time);
       const isOther = task !== current || thread !== task.signals.thread;
-      if (isOther && task.signals.canGoOn(thread)) atMost(BigInt(this.sliceEnd - world.instructions));
+      if (isOther && task.signals.canGoOn(thread)) atMost(slice);
     }
     return least;
   }
