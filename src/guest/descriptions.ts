@@ -30,7 +30,7 @@ export const POLL = { IN: 1, PRI: 2, OUT: 4, ERR: 8, HUP: 0x10, NVAL: 0x20, RDNO
 export const READABLE = POLL.IN | POLL.RDNORM;
 export const WRITABLE = POLL.OUT | POLL.WRNORM;
 
-/** Most descriptors of a process. */
+/** Most descriptors of a process; RLIMIT_NOFILE is at most this. */
 export const OPEN_MAX = 1024;
 
 /** An open file description. */
@@ -457,6 +457,8 @@ interface Entry {
 /** Open descriptors of a process. */
 export class Descriptors {
   private table = new Map<number, Entry>();
+  /** Numbers that are taken anew are below this. */
+  most = OPEN_MAX;
   /** Called when a descriptor was closed. */
   onClose: (description: Description) => void = () => undefined;
 
@@ -474,7 +476,7 @@ export class Descriptors {
 
   /** Takes the lowest free number from `least` on; -1 when none is left. */
   add(description: Description, closeOnExec = false, least = 0): number {
-    for (let number = least; number < OPEN_MAX; number++) {
+    for (let number = least; number < this.most; number++) {
       if (this.table.has(number)) continue;
       this.put(number, description, closeOnExec);
       return number;
@@ -484,7 +486,9 @@ export class Descriptors {
 
   /** True when so many numbers are free. */
   hasRoom(count: number): boolean {
-    return this.table.size + count <= OPEN_MAX;
+    let below = 0;
+    for (const number of this.table.keys()) if (number < this.most) below++;
+    return below + count <= this.most;
   }
 
   /** Makes a number lead to a description; what it led to is closed. */
@@ -524,6 +528,7 @@ export class Descriptors {
   /** The table of a process that begins as a copy of this one. */
   copy(): Descriptors {
     const out = new Descriptors(this.files);
+    out.most = this.most;
     for (const [number, { description, closeOnExec }] of this.table) out.put(number, description, closeOnExec);
     return out;
   }
@@ -534,6 +539,7 @@ export class Descriptors {
    */
   save(): () => void {
     const then = new Map(this.table);
+    const { most } = this;
     const states = new Map([...then.values()].map(({ description }) => [description, description.save()]));
     return () => {
       for (const description of states.keys()) {
@@ -541,6 +547,7 @@ export class Descriptors {
       }
       for (const { description } of this.table.values()) if (!states.has(description)) description.release();
       this.table = new Map(then);
+      this.most = most;
       for (const putBack of states.values()) putBack();
     };
   }

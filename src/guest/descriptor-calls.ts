@@ -15,16 +15,7 @@ import {
   storeOr,
 } from './call-context.js';
 import type { Errno } from './errno.js';
-import {
-  CHANGEABLE,
-  type Description,
-  FileDescription,
-  InputDescription,
-  O,
-  OPEN_MAX,
-  POLL,
-  READABLE,
-} from './descriptions.js';
+import { CHANGEABLE, type Description, FileDescription, InputDescription, O, POLL, READABLE } from './descriptions.js';
 import type { LockCalls } from './lock-calls.js';
 import { PIPE_BYTES } from './channels.js';
 import { MemoryFile, SEAL } from './memory-file.js';
@@ -418,7 +409,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
   private copyOf(number: number, least: number, closeOnExec: boolean): bigint | Errno {
     const description = this.context.descriptors.get(number);
     if (!description) return 'EBADF';
-    if (least < 0 || least >= OPEN_MAX) return 'EINVAL';
+    if (least < 0 || least >= this.context.descriptors.most) return 'EINVAL';
     const copy = this.context.descriptors.add(description, closeOnExec, least);
     return copy < 0 ? 'EMFILE' : BigInt(copy);
   }
@@ -429,7 +420,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
 
   private copyTo(from: number, to: number, closeOnExec: boolean): bigint | Errno {
     const description = this.context.descriptors.get(from);
-    if (!description || to < 0 || to >= OPEN_MAX) return 'EBADF';
+    if (!description || to < 0 || to >= this.context.descriptors.most) return 'EBADF';
     this.context.descriptors.put(to, description, closeOnExec);
     return BigInt(to);
   }

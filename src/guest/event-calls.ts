@@ -126,7 +126,7 @@ export class EventCalls implements Readonly<Record<EventCallName, Service>> {
   private pollFor(args: Arguments, patience: Patience): Answer {
     const { context } = this;
     const [address, count] = [arg(args, 0), BigInt.asUintN(32, arg(args, 1))];
-    if (count > BigInt(OPEN_MAX)) return 'EINVAL';
+    if (count > BigInt(this.context.descriptors.most)) return 'EINVAL';
     const rows: { readonly at: Address; readonly number: number; readonly events: number }[] = [];
     for (let at = address; at < address + 8n * count; at += 8n) {
       const descriptor = context.loadNumber(at, 4);

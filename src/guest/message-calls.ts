@@ -7,7 +7,7 @@
 import { type Answer, arg, type Arguments, int, type Service } from './call-context.js';
 import type { Parcel, Taken } from './channels.js';
 import { deadlineOf, type DescriptorCalls, isReadable, isTimed, type Piece, sizeOf } from './descriptor-calls.js';
-import { type Description, OPEN_MAX } from './descriptions.js';
+import type { Description } from './descriptions.js';
 import type { Errno } from './errno.js';
 import { putNumber } from './files.js';
 import { type KnownProcess, USER } from './processes.js';
@@ -87,7 +87,8 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
     this.check(flags, SEND_FLAGS);
     const to = this.target(socket, name);
     if (typeof to === 'string' && to !== 'lost') return to;
-    if (rights.length > 0 && this.context.network.queues.rights + rights.length > OPEN_MAX) return 'ETOOMANYREFS';
+    if (rights.length > 0 && this.context.network.queues.rights + rights.length > this.context.descriptors.most)
+      return 'ETOOMANYREFS';
     const process = this.context.identity.id;
     const travel = this.travelTo(socket, name, wanted);
     // What is passed goes with the first bytes.

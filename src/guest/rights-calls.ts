@@ -25,9 +25,9 @@ const CAPABILITY_WORDS: ReadonlyMap<bigint, number> = new Map([
 ]);
 const CAPABILITY_VERSION = 0x2008_0522n;
 
-const RLIMIT = { CPU: 0, FSIZE: 1, DATA: 2, STACK: 3, CORE: 4, RSS: 5, PROCESSES: 6, FILES: 7, MEMLOCK: 8, AS: 9, COUNT: 16 } as const; // prettier-ignore
+export const RLIMIT = { CPU: 0, FSIZE: 1, DATA: 2, STACK: 3, CORE: 4, RSS: 5, PROCESSES: 6, FILES: 7, MEMLOCK: 8, AS: 9, COUNT: 16 } as const; // prettier-ignore
 /** Limits that a program would run into. */
-const FELT: ReadonlySet<number> = new Set([RLIMIT.CPU, RLIMIT.FSIZE, RLIMIT.DATA, RLIMIT.STACK, RLIMIT.PROCESSES, RLIMIT.FILES, RLIMIT.MEMLOCK, RLIMIT.AS]); // prettier-ignore
+const FELT: ReadonlySet<number> = new Set([RLIMIT.CPU, RLIMIT.FSIZE, RLIMIT.DATA, RLIMIT.STACK, RLIMIT.MEMLOCK, RLIMIT.AS]); // prettier-ignore
 const INFINITE = (1n << 64n) - 1n;
 
 type Limit = readonly [soft: bigint, hard: bigint];
@@ -129,6 +129,7 @@ export class RightsCalls implements Readonly<Record<RightsCallName, Service>> {
     if (soft > hard) return 'EINVAL';
     if (hard > hardNow) return 'EPERM';
     if (FELT.has(resource) && soft < softNow) this.context.deviate('set-limit');
+    if (resource === RLIMIT.FILES) process.descriptors.most = Number(soft);
     process.standing.limits = new Map([...process.standing.limits, [resource, [soft, hard]]]);
     return null;
   }

@@ -9,6 +9,7 @@ import { type Answer, arg, type Arguments, int, type Service, storeOr } from './
 import type { Futexes } from './futex.js';
 import type { CloneRequest, KnownProcess } from './processes.js';
 import { ProcessDescription } from './special-descriptions.js';
+import { limitOf, RLIMIT } from './rights-calls.js';
 import { newThread, type Thread } from './thread.js';
 import type { Address } from '../units.js';
 import { PAGE } from '../emulator/windows.js';
@@ -125,10 +126,19 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
     return has(CLONE.THREAD) ? this.makeThread(request) : this.makeProcess(request);
   }
 
+  /** RLIMIT_NPROC: the user has as many threads as it may; those not waited for count. */
+  private get hasAllThreads(): boolean {
+    const { standing, world } = this.context;
+    const [most] = limitOf(standing, RLIMIT.PROCESSES);
+    const threads = world.guests.reduce((sum, { signals }) => sum + signals.threads.length, this.beginning);
+    return BigInt(threads + world.zombies.length) >= most;
+  }
+
   private makeThread(request: CloneRequest): Answer {
     const { context } = this;
     const { flags } = request;
     const { signals, machine, world } = context;
+    if (this.hasAllThreads) return 'EAGAIN';
     if (signals.threads.length + this.beginning >= THREADS_MOST) {
       context.deviate('thread-limit');
       return 'EAGAIN';
@@ -179,6 +189,7 @@ export class ThreadCalls implements Readonly<Record<ThreadCallName, Service>> {
     const { flags, exitSignal } = request;
     const { world } = context;
     const has = (flag: bigint): boolean => (flags & flag) !== 0n;
+    if (this.hasAllThreads) return 'EAGAIN';
     if (!world.hasRoom(context, has(CLONE.VM))) {
       context.deviate('process-limit');
       return 'EAGAIN';

@@ -49,7 +49,7 @@ export const CONDITIONS = {
   'terminal-time': 'terminals without lines that limit the time of a read (VTIME): it waits for the bytes alone',
   'left-out': 'ENOSYS, as of a Linux that was built without it',
   'message-copies': 'MSG_COPY: EINVAL',
-  'set-limit': 'lower limits of time, memory, files, processes: told, and without effect',
+  'set-limit': 'lower limits of time, memory, sizes of files: told, and without effect',
   codes: 'codes beside those of fs and gs: EINVAL',
   'other-clocks': 'waiting for clocks of the CPU, and timers of those of others: EINVAL',
   'futex-priority': 'locks with priority inheritance: ENOSYS',
