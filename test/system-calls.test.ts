@@ -249,6 +249,12 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
   contexts: [],
   'left-out': [],
   'message-copies': [['msgrcv', 'sys(__NR_msgrcv, sys(__NR_msgget, 0L, 0600L), space, 8L, 0L, 044000L);']],
+  'queue-threads': [
+    [
+      'mq_notify',
+      '*(u32 *)(space + sizeof(word) + 4) = 2; sys(__NR_mq_notify, sys(__NR_mq_open, "q", 0102L, 0600L, 0L), space);',
+    ],
+  ],
   'set-limit': [['prlimit64', 'sys(__NR_prlimit64, 0L, 3L, space, 0L);']],
   codes: [['arch_prctl', 'sys(__NR_arch_prctl, 0x1011L);']],
   'other-clocks': [

@@ -52,6 +52,10 @@ export interface Patience {
   readonly isHasty?: boolean;
   /** The time at which it gives up; null: never, the default. */
   readonly deadline?: bigint | null;
+  /** What it answers then, where nothing is done. Default: EAGAIN. */
+  readonly expires?: Errno;
+  /** Called when the wait ends, whatever ends it. */
+  readonly over?: (() => void) | null;
   /** A handler interrupts it even where it would be made again. */
   readonly isBrittle?: boolean;
   /** So does a stop of the process. Default: as handlers do. */
@@ -107,14 +111,9 @@ export interface CallContext {
     patience?: Patience,
   ): Answer;
   /**
-   * Waits, and attempts again whenever `ready` says so, until there is an answer. `over` is called
-   * when the wait ends, whatever ends it.
+   * Waits, and attempts again whenever `ready` says so, until there is an answer.
    */
-  retry(
-    ready: () => boolean,
-    attempt: () => bigint | Errno | null,
-    more?: Patience & { readonly over?: (() => void) | null },
-  ): Answer;
+  retry(ready: () => boolean, attempt: () => bigint | Errno | null, more?: Patience): Answer;
   /** Bytes that the process may read; null: it may not. */
   load(address: Address, size: number): Uint8Array | null;
   /** False: it may not write there. */

@@ -13,15 +13,7 @@
 import { ElftraceError } from '../errors.js';
 import type { Abi } from '../machine/abi.js';
 import type { AddressSpace } from './address-space.js';
-import {
-  type Answer,
-  arg,
-  type Arguments,
-  type CallContext,
-  int,
-  type Patience,
-  type Service,
-} from './call-context.js';
+import { type Answer, arg, type Arguments, int, type Patience, type Service } from './call-context.js';
 import { ERRNO, type Errno } from './errno.js';
 import { BatchCalls, type BatchCallName } from './batch-calls.js';
 import { DescriptorCalls, type DescriptorCallName } from './descriptor-calls.js';
@@ -42,7 +34,9 @@ import type { SyscallResult } from '../emulator/stops.js';
 import { MemoryCalls, type MemoryCallName } from './memory-calls.js';
 import type { AccessKind, GuestMemory } from '../emulator/memory.js';
 import { MessageCalls, type MessageCallName } from './message-calls.js';
+import { QueueDescription } from './message-queues.js';
 import type { Network } from './network.js';
+import { QueueCalls, type QueueCallName } from './queue-calls.js';
 import type { Terminals } from './terminals.js';
 import { OptionCalls, type OptionCallName } from './option-calls.js';
 import type { ProcSubject } from './proc.js';
@@ -104,7 +98,7 @@ export interface GuestOptions {
 type HandledName =
   | ThreadCallName | MemoryCallName | FileCallName | ChangeCallName | DescriptorCallName | LockCallName | EventCallName | ProcessCallName | SignalCallName
   | TimeCallName | FactCallName | RightsCallName | TransferCallName | SocketCallName | MessageCallName
-  | BatchCallName | IpcCallName | SemaphoreCallName | OptionCallName | SpecialCallName | SpliceCallName
+  | BatchCallName | IpcCallName | QueueCallName | SemaphoreCallName | OptionCallName | SpecialCallName | SpliceCallName
   | WatchCallName
   | PriorityCallName | SharingCallName | ForeignMemoryCallName; // prettier-ignore
 
@@ -156,6 +150,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     this.descriptors = options.descriptors;
     this.descriptors.onClose = (description) => {
       world.locks.closed(identity.id, description, lockedInode(description));
+      if (description instanceof QueueDescription) description.queue.flushed(identity.id);
     };
     this.model = model;
     this.convention = abi.syscall;
@@ -215,6 +210,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       new OptionCalls(this),
       semaphores,
       new IpcCalls(this, this.mappings, semaphores),
+      new QueueCalls(this),
       locks,
       new EventCalls(this),
       new ProcessCalls(this),
@@ -604,10 +600,15 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       done = () => 0n,
       over = null,
       deadline = null,
+      expires = 'EAGAIN',
       isBrittle = false,
       endsByStop = isBrittle,
-    }: Parameters<CallContext['retry']>[2] = {},
+    }: Patience = {},
   ): Answer {
+    if (deadline !== null && deadline <= this.machine.time) {
+      over?.();
+      return done() || expires;
+    }
     const restart = this.restarting();
     const answerPart = (error: Errno): void => {
       const part = done();
@@ -623,7 +624,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
         else this.answer(answer);
       },
       expired: () => {
-        answerPart('EAGAIN');
+        answerPart(expires);
       },
       interrupted: () => {
         answerPart('EINTR');

@@ -8,6 +8,7 @@
  * Source: Linux, shmget(2), semget(2), msgget(2), ipc/util.c, ipc/sem.c, ipc/msg.c.
  */
 import type { FileDescription } from './descriptions.js';
+import { NamedQueues } from './message-queues.js';
 import type { Remembered } from './network.js';
 
 /** Numbers are an index and how often one was given, times this. */
@@ -140,6 +141,8 @@ export class IpcTable<Kind extends IpcObject> {
 /** All objects of a run. */
 export class Ipc implements Remembered {
   readonly segments = new IpcTable<Segment>(() => () => undefined);
+  /** Queues of POSIX. */
+  readonly named = new NamedQueues();
   readonly queues = new IpcTable<Queue>(() => () => undefined);
   readonly semaphores = new IpcTable<Semaphores>((each) => {
     const { values, processes } = each;
@@ -169,7 +172,7 @@ export class Ipc implements Remembered {
   }
 
   save(): () => void {
-    const parts = [this.segments, this.queues, this.semaphores].map((each) => each.save());
+    const parts = [this.segments, this.queues, this.semaphores, this.named].map((each) => each.save());
     return () => {
       for (const each of parts) each();
     };

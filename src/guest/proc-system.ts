@@ -6,6 +6,7 @@
  * Source: Linux, proc(5), fs/proc.
  */
 import { OPEN_MAX } from './descriptions.js';
+import { QUEUE_MOST } from './message-queues.js';
 import { IPC_TABLES, type IpcTableName } from './ipc-tables.js';
 import { IPC_LIMITS } from './ipc-told.js';
 import { linkFile, listFile, type ProcFile, textFile } from './proc-files.js';
@@ -143,6 +144,11 @@ const TEXTS: Readonly<Record<string, Text>> = {
   version: constant(`Linux version ${RELEASE} (${NODE_NAME}) ${VERSION}`),
   vmstat: () => vmstat(),
   'sys/fs/file-max': constant('9223372036854775807'),
+  'sys/fs/mqueue/msg_default': constant(QUEUE_MOST.messages),
+  'sys/fs/mqueue/msg_max': constant(QUEUE_MOST.messages),
+  'sys/fs/mqueue/msgsize_default': constant(QUEUE_MOST.bytes),
+  'sys/fs/mqueue/msgsize_max': constant(QUEUE_MOST.bytes),
+  'sys/fs/mqueue/queues_max': constant(QUEUE_MOST.queues),
   'sys/fs/nr_open': constant(OPEN_MAX),
   'sys/fs/pipe-max-size': constant(1_048_576),
   'sys/kernel/cap_last_cap': constant(40),

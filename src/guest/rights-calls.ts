@@ -9,6 +9,7 @@ import { STACK_BYTES } from './address-space.js';
 import { type Answer, arg, type Arguments, int, type Service, storeOr } from './call-context.js';
 import { OPEN_MAX } from './descriptions.js';
 import type { Errno } from './errno.js';
+import { QUEUE_BYTES } from './message-queues.js';
 import { type KnownProcess, processWith, type Standing, USER } from './processes.js';
 import type { Address } from '../units.js';
 
@@ -25,7 +26,7 @@ const CAPABILITY_WORDS: ReadonlyMap<bigint, number> = new Map([
 ]);
 const CAPABILITY_VERSION = 0x2008_0522n;
 
-export const RLIMIT = { CPU: 0, FSIZE: 1, DATA: 2, STACK: 3, CORE: 4, RSS: 5, PROCESSES: 6, FILES: 7, MEMLOCK: 8, AS: 9, COUNT: 16 } as const; // prettier-ignore
+export const RLIMIT = { CPU: 0, FSIZE: 1, DATA: 2, STACK: 3, CORE: 4, RSS: 5, PROCESSES: 6, FILES: 7, MEMLOCK: 8, AS: 9, QUEUES: 12, COUNT: 16 } as const; // prettier-ignore
 /** Limits that a program would run into. */
 const FELT: ReadonlySet<number> = new Set([RLIMIT.CPU, RLIMIT.FSIZE, RLIMIT.DATA, RLIMIT.STACK, RLIMIT.MEMLOCK, RLIMIT.AS]); // prettier-ignore
 const INFINITE = (1n << 64n) - 1n;
@@ -36,6 +37,7 @@ type Limit = readonly [soft: bigint, hard: bigint];
 export function limitOf({ limits }: Standing, resource: number): Limit {
   const known = limits.get(resource);
   if (known) return known;
+  if (resource === RLIMIT.QUEUES) return [QUEUE_BYTES, QUEUE_BYTES];
   if (resource === RLIMIT.FILES) return [BigInt(OPEN_MAX), BigInt(OPEN_MAX)];
   return [resource === RLIMIT.STACK ? BigInt(STACK_BYTES) : INFINITE, INFINITE];
 }

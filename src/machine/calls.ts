@@ -49,6 +49,7 @@ export const CONDITIONS = {
   'terminal-time': 'terminals without lines that limit the time of a read (VTIME): it waits for the bytes alone',
   'left-out': 'ENOSYS, as of a Linux that was built without it',
   'message-copies': 'MSG_COPY: EINVAL',
+  'queue-threads': 'to be told by a thread (SIGEV_THREAD): EINVAL',
   'set-limit': 'lower limits of time, memory, sizes of files: told, and without effect',
   codes: 'codes beside those of fs and gs: EINVAL',
   'other-clocks': 'waiting for clocks of the CPU, and timers of those of others: EINVAL',
@@ -92,7 +93,8 @@ export type ServiceName =
   | 'llistxattr'
   | 'llseek' | 'lseek' | 'lstat' | 'lstat64' | 'madvise' | 'membarrier' | 'memfd_create' | 'mincore'
   | 'mkdir' | 'mkdirat' | 'mknod' | 'mknodat' | 'mlock' | 'mlock2' | 'mlockall' | 'mmap' | 'mmap2'
-  | 'mprotect' | 'mremap' | 'msgctl' | 'msgget' | 'msgrcv' | 'msgsnd' | 'msync' | 'munlock'
+  | 'mprotect' | 'mq_getsetattr' | 'mq_notify' | 'mq_open' | 'mq_timedreceive' | 'mq_timedsend'
+  | 'mq_unlink' | 'mremap' | 'msgctl' | 'msgget' | 'msgrcv' | 'msgsnd' | 'msync' | 'munlock'
   | 'munlockall' | 'munmap' | 'nanosleep' | 'newfstatat' | 'nice' | 'no_attributes'
   | 'no_attributes_of' | 'no_attributes_of_link' | 'open' | 'openat' | 'openat2' | 'pause' | 'pidfd_getfd'
   | 'pidfd_open' | 'pidfd_send_signal' | 'pipe' | 'pipe2' | 'poll' | 'ppoll' | 'prctl'
@@ -326,6 +328,14 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   msgsnd: row('msgsnd'),
   msgrcv: row('msgrcv', 'message-copies'),
   msgctl: row('msgctl'),
+  mq_open: row('mq_open'),
+  mq_unlink: row('mq_unlink'),
+  mq_timedsend: row('mq_timedsend'),
+  mq_timedsend_time64: wide('mq_timedsend'),
+  mq_timedreceive: row('mq_timedreceive'),
+  mq_timedreceive_time64: wide('mq_timedreceive'),
+  mq_notify: row('mq_notify', 'queue-threads'),
+  mq_getsetattr: row('mq_getsetattr'),
   ipc: row('ipc', 'message-copies', 'limits', 'shared-twice'),
   sendmmsg: row('sendmmsg', 'partial', 'messages', 'control-data', 'queues', 'netlink'),
   recvmmsg: row('recvmmsg', 'partial', 'messages'),
