@@ -39,7 +39,7 @@ import type { Network } from './network.js';
 import { QueueCalls, type QueueCallName } from './queue-calls.js';
 import type { Terminals } from './terminals.js';
 import { OptionCalls, type OptionCallName } from './option-calls.js';
-import type { ProcSubject } from './proc.js';
+import type { ProcSubject, TaskState } from './proc.js';
 import type { ProcSystem } from './proc-system.js';
 import { ProcessCalls, type ProcessCallName } from './process-calls.js';
 import { isOrphaned } from './halt.js';
@@ -369,12 +369,20 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     return typeof real === 'string' ? path : real.path;
   }
 
+  private stateOf(id: number): TaskState {
+    const { signals } = this;
+    const thread = signals.threads.find((each) => each.id === id);
+    if (signals.halt.signal !== null) return 'T';
+    if (!thread) return 'Z';
+    return thread.waiting === null ? 'R' : 'S';
+  }
+
   procSubject(): ProcSubject {
     const { identity, program, signals, space, descriptors } = this;
     const { id, parent, group, session } = identity;
     return {
       id,
-      state: signals.halt.signal !== null ? 'T' : this.world.current === this ? 'R' : 'S',
+      stateOf: (thread) => this.stateOf(thread),
       hasOthers: this.world.isShared,
       parent,
       group,

@@ -10,13 +10,17 @@ import { linkFile, listFile, type ProcFile, textFile } from './proc-files.js';
 import { mountinfo, mounts, type ProcSystem } from './proc-system.js';
 import type { Window } from '../emulator/memory.js';
 
-const STATES = { R: 'R (running)', S: 'S (sleeping)', T: 'T (stopped)' } as const;
+const STATES = { R: 'R (running)', S: 'S (sleeping)', T: 'T (stopped)', Z: 'Z (zombie)' } as const;
+export type TaskState = keyof typeof STATES;
 
 /** What is told of a process. */
 export interface ProcSubject {
   readonly id: number;
-  /** It is the one that asks (R), stopped (T) or neither. */
-  readonly state: keyof typeof STATES;
+  /**
+   * Of a thread: it could run (R), waits (S), was stopped (T), or has ended while others go on (Z),
+   * as only the first may.
+   */
+  stateOf(thread: number): TaskState;
   /** There are others, which have what it has not written since. */
   readonly hasOthers: boolean;
   readonly parent: number;
@@ -121,8 +125,8 @@ function statmOf({ windows }: ProcSubject): string {
 }
 
 /** Fields of `stat` behind the state; those that nothing here measures are 0. */
-function statOf(subject: ProcSubject): string {
-  const { id, parent, group, session, threads, windows, stackTop } = subject;
+function statOf(subject: ProcSubject, task: number): string {
+  const { parent, group, session, threads, windows, stackTop } = subject;
   const bytes = windows.reduce((sum, { size }) => sum + size, 0);
   const used = subject.instructions / TICK;
   const { nice } = subject;
@@ -150,10 +154,10 @@ function statOf(subject: ProcSubject): string {
   ];
   const after = [Math.ceil(bytes / 4096), '18446744073709551615', 1, 1, stackTop - 1n, 0, 0];
   const rest = Array<number>(52 - 3 - before.length - after.length).fill(0);
-  return `${id} (${commOf(subject)}) ${subject.state} ${[...before, ...after, ...rest].join(' ')}\n`;
+  return `${task} (${commOf(subject)}) ${subject.stateOf(task)} ${[...before, ...after, ...rest].join(' ')}\n`;
 }
 
-function statusOf(subject: ProcSubject): string {
+function statusOf(subject: ProcSubject, task: number): string {
   const { id, parent, threads, windows, blocked, ignored, caught, umask } = subject;
   const kilobytes = (of: (window: Window) => boolean): string => {
     const bytes = windows.filter(of).reduce((sum, { size }) => sum + size, 0);
@@ -166,7 +170,7 @@ function statusOf(subject: ProcSubject): string {
   const noRights = '0000000000000000';
   const rows: readonly (readonly [string, string | number])[] = [
     ['Name', commOf(subject)], ['Umask', umask.toString(8).padStart(4, '0')],
-    ['State', STATES[subject.state]], ['Tgid', id], ['Ngid', 0], ['Pid', id],
+    ['State', STATES[subject.stateOf(task)]], ['Tgid', id], ['Ngid', 0], ['Pid', task],
     ['PPid', parent], ['TracerPid', 0], ['Uid', '1000\t1000\t1000\t1000'],
     ['Gid', '1000\t1000\t1000\t1000'], ['FDSize', 64], ['Groups', '1000 '],
     ['VmPeak', size], ['VmSize', size], ['VmLck', none], ['VmPin', none], ['VmHWM', resident],
@@ -207,7 +211,8 @@ function limitsOf(limits: ProcSubject['limits']): string {
   return row('Limit', 'Soft Limit', 'Hard Limit', 'Units') + rows.join('');
 }
 
-const FILES: Readonly<Record<string, (subject: ProcSubject, system: ProcSystem) => ProcFile>> = {
+/** Files by their names. `task`: the thread that they are asked of. */
+const FILES: Readonly<Record<string, (subject: ProcSubject, system: ProcSystem, task: number) => ProcFile>> = {
   auxv: ({ auxiliary }) => ({ kind: 'text', bytes: auxiliary }),
   cmdline: ({ args }) => strings(args),
   comm: (subject) => textFile(`${commOf(subject)}\n`),
@@ -224,9 +229,9 @@ const FILES: Readonly<Record<string, (subject: ProcSubject, system: ProcSystem) 
   oom_score_adj: () => textFile('0\n'),
   root: () => linkFile('/'),
   smaps: (subject) => textFile(smapsOf(subject)),
-  stat: (subject) => textFile(statOf(subject)),
+  stat: (subject, _, task) => textFile(statOf(subject, task)),
   statm: (subject) => textFile(statmOf(subject)),
-  status: (subject) => textFile(statusOf(subject)),
+  status: (subject, _, task) => textFile(statusOf(subject, task)),
   task: ({ threads }) => listFile(threads.map(String)),
 };
 
@@ -236,13 +241,18 @@ const ALIASES: Readonly<Record<string, string>> = {
 }; // prettier-ignore
 
 /** The path below the folder of the process, or of one of its threads; null: it is elsewhere. */
-function ownPath(path: string, { id, threads }: ProcSubject): string | null {
+function ownPath(
+  path: string,
+  { id, threads }: ProcSubject,
+  { caller }: ProcSystem,
+): { readonly name: string; readonly task: number } | null {
   const whole = ALIASES[path] ?? path.replace(/^\/dev\/fd\//, '/proc/self/fd/');
   const found = /^\/proc\/(self|thread-self|\d+)(?:\/task\/(\d+))?(?:\/(.+))?$/.exec(whole);
   if (!found) return null;
   const [, process, thread, name = ''] = found;
   if (/^\d/.test(process!) && Number(process) !== id) return null;
-  return thread === undefined || threads.includes(Number(thread)) ? name : null;
+  const task = Number(thread ?? (process === 'thread-self' ? caller.thread : id));
+  return thread === undefined || threads.includes(task) ? { name, task } : null;
 }
 
 /** The process that a path below `/proc` names by its id; null: none. */
@@ -253,13 +263,14 @@ export function processOf(path: string): number | null {
 
 /** The file of a path about a process; null: none of these. */
 export function procFileAt(path: string, subject: ProcSubject, system: ProcSystem): ProcFile | null {
-  const own = ownPath(path, subject);
-  if (own === null) return null;
+  const found = ownPath(path, subject, system);
+  if (found === null) return null;
+  const { name: own, task } = found;
   if (own === '') return listFile(Object.keys(FILES));
   const number = /^fd\/(\d{1,4})$/.exec(own)?.[1];
   if (number !== undefined) {
     const description = subject.descriptors.get(Number(number));
     return description ? { kind: 'descriptor', description } : null;
   }
-  return Object.hasOwn(FILES, own) ? FILES[own]!(subject, system) : null;
+  return Object.hasOwn(FILES, own) ? FILES[own]!(subject, system, task) : null;
 }
