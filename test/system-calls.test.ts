@@ -351,12 +351,6 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
     ],
   ],
   'time-left': [['select', 'word time[2] = {0, 1}; sys(__NR_select, 0L, 0L, 0L, 0L, time);']],
-  'nested-epoll': [
-    [
-      'epoll_ctl',
-      'word e = sys(__NR_epoll_create1, 0L), f = sys(__NR_epoll_create1, 0L); sys(__NR_epoll_ctl, e, 1L, f, space);',
-    ],
-  ],
   'epoll-flags': [
     [
       'epoll_ctl',

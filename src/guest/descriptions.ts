@@ -102,6 +102,11 @@ export abstract class Description {
     return 0;
   }
 
+  /** True when an `epoll` may ask for its events; Linux refuses what is always ready. */
+  get isPolled(): boolean {
+    return !['file', 'directory'].includes(this.status.kind);
+  }
+
   /** Events that are so now. */
   events(): number {
     return READABLE | WRITABLE;

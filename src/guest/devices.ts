@@ -29,6 +29,10 @@ class Device extends Description {
     this.path = `/dev/${name}`;
   }
 
+  override get isPolled(): boolean {
+    return this.name === 'random';
+  }
+
   override available(size: number): number {
     return this.name === 'null' ? 0 : Math.min(size, READ_MAX);
   }

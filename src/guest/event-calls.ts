@@ -20,6 +20,8 @@ const EPOLL = { ONESHOT: 0x4000_0000, EDGE: 0x8000_0000, WAKEUP: 0x2000_0000, EX
 const MILLISECOND = 1_000_000n;
 const MICROSECOND = 1000n;
 const SECOND = 1_000_000_000n;
+/** Most of them that are in one another. */
+const POLLERS_DEEP = 5;
 /** Most descriptors that an `epoll` looks at. */
 const INTERESTS_MOST = OPEN_MAX;
 
@@ -40,6 +42,8 @@ class Poller extends Description {
   readonly path = 'anon_inode:[eventpoll]';
   /** In the order in which they came; those that were told go to the end. */
   interests: readonly Interest[] = [];
+  /** Those that were told of this one. */
+  private outer: readonly Poller[] = [];
 
   constructor(inode: number) {
     super(O.RDWR, { kind: 'anonymous', permissions: 0o600, inode, device: 0 });
@@ -56,15 +60,43 @@ class Poller extends Description {
     }
   }
 
+  /** How many are in one another from here on inwards, this one included. */
+  private get depth(): number {
+    const inner = this.interests.map(({ description }) => (description instanceof Poller ? description.depth : 0));
+    return 1 + Math.max(0, ...inner);
+  }
+
+  /** The same outwards. */
+  private get height(): number {
+    const outer = this.outer.filter(({ isOpen, interests }) => isOpen && interests.some((each) => each.description === this)); // prettier-ignore
+    return 1 + Math.max(0, ...outer.map(({ height }) => height));
+  }
+
+  private leadsTo(other: Poller): boolean {
+    if (this === other) return true;
+    return this.interests.some(({ description }) => description instanceof Poller && description.leadsTo(other));
+  }
+
+  /** Is to be told of by another; false: they would go round, or too deep. */
+  enter(outer: Poller): boolean {
+    if (this.leadsTo(outer) || this.depth + outer.height > POLLERS_DEEP) return false;
+    this.outer = [...this.outer.filter((each) => each !== outer), outer];
+    return true;
+  }
+
+  override get changes(): number {
+    return this.interests.reduce((sum, { description }) => sum + description.changes, 0);
+  }
+
   override events(): number {
     return this.ready().next().done === true ? 0 : READABLE;
   }
 
   override save(): () => void {
-    const { interests } = this;
+    const { interests, outer } = this;
     const putBack = super.save();
     return () => {
-      this.interests = interests;
+      Object.assign(this, { interests, outer });
       putBack();
     };
   }
@@ -286,24 +318,21 @@ export class EventCalls implements Readonly<Record<EventCallName, Service>> {
     if (operation !== EPOLL.DELETE && !event) return 'EFAULT';
     const poller = this.pollerAt(int(arg(args, 0)));
     const description = context.descriptors.get(number);
-    if (!description) return 'EBADF';
+    if (!description || (description.flags & O.PATH) !== 0) return 'EBADF';
+    if (poller === 'EBADF') return poller;
+    if (!description.isPolled) return 'EPERM';
     if (typeof poller === 'string') return poller;
     if (description === poller) return 'EINVAL';
-    if (description instanceof Poller) {
-      context.deviate('nested-epoll');
-      return 'ELOOP';
-    }
-    // Regular files and directories are always ready: Linux refuses them.
-    if (['file', 'directory'].includes(description.status.kind)) return 'EPERM';
+    if (operation === EPOLL.ADD && description instanceof Poller && !description.enter(poller)) return 'ELOOP';
+    if (operation !== EPOLL.ADD && operation !== EPOLL.DELETE && operation !== EPOLL.MODIFY) return 'EINVAL';
     const isKnown = (each: Interest): boolean => each.number === number && each.description === description;
     const known = poller.interests.find(isKnown);
     if (operation === EPOLL.ADD ? known !== undefined : known === undefined) return known ? 'EEXIST' : 'ENOENT';
     const others = poller.interests.filter((each) => !isKnown(each) && each.description.isOpen);
     if (!event) {
       poller.interests = others;
-      return operation === EPOLL.DELETE ? 0n : 'EINVAL';
+      return 0n;
     }
-    if (operation !== EPOLL.ADD && operation !== EPOLL.MODIFY) return 'EINVAL';
     if (others.length >= INTERESTS_MOST) return 'ENOSPC';
     const events = Number(context.loadNumber(arg(args, 3), 4)!);
     if ((events & EPOLL.EXCLUSIVE) !== 0) context.deviate('epoll-flags');

@@ -44,6 +44,8 @@ export function costOf({ messages, bytes }: QueueShape, wordBytes: 4 | 8): bigin
 export class NamedQueue {
   private messages: readonly QueuedMessage[] = [];
   notice: Notice | null = null;
+  /** How often a message came or went. */
+  moves = 0;
   /** Calls that wait for a message. */
   receivers: ReadonlySet<object> = new Set();
   /** Descriptions that lead here. */
@@ -76,6 +78,7 @@ export class NamedQueue {
     const at = behind < 0 ? this.messages.length : behind;
     this.messages = this.messages.toSpliced(at, 0, message);
     this.changed = now;
+    this.moves++;
     if (this.messages.length > 1 || this.receivers.size > 0 || !this.notice) return;
     const { tell } = this.notice;
     this.notice = null;
@@ -87,6 +90,7 @@ export class NamedQueue {
     if (!first) return null;
     this.messages = rest;
     this.changed = now;
+    this.moves++;
     return first;
   }
 
@@ -105,9 +109,9 @@ export class NamedQueue {
   }
 
   save(): () => void {
-    const { messages, notice, receivers, opened, isUnlinked, changed } = this;
+    const { messages, notice, receivers, opened, isUnlinked, changed, moves } = this;
     return () => {
-      Object.assign(this, { messages, notice, receivers, opened, isUnlinked, changed });
+      Object.assign(this, { messages, notice, receivers, opened, isUnlinked, changed, moves });
     };
   }
 }
@@ -146,8 +150,12 @@ export class QueueDescription extends Description {
     return to;
   }
 
+  override get isPolled(): boolean {
+    return true;
+  }
+
   override get changes(): number {
-    return this.queue.count;
+    return this.queue.moves;
   }
 
   override events(): number {
