@@ -261,7 +261,7 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
     ['timer_create', 'sys(__NR_timer_create, -46L, 0L, space);'],
     ['clock_nanosleep', 'sys(__NR_clock_nanosleep, 2L, 0L, space, 0L);'],
   ],
-  'futex-priority': [['futex', 'sys(__NR_futex, space, 6L, 0L, 0L, 0L, 0L);']],
+  'futex-priority': [['futex', 'sys(__NR_futex, space, 11L, 0L, 0L, 0L, 0L);']],
   'clone-flags': [
     ['clone', 'sys(__NR_clone, 0x10900L, 0L, 0L, 0L, 0L);'],
     ['clone3', '*(word *)space = 0x10f00; *(word *)(space + 64) = 4096; sys(__NR_clone3, space, 88L);'],

@@ -6,38 +6,20 @@
  * Source: Linux, futex(2), uapi/linux/futex.h, locking/robust-futexes.rst.
  */
 import { type Answer, arg, type Arguments, type CallContext } from './call-context.js';
-import type { Errno } from './errno.js';
+import { checkWord, isSame, OWNER, OWNER_DIED, WAITERS, type Word, wordAt } from './futex-words.js';
 import { checkTime, deadlineOf } from './guest-times.js';
-import type { Machine } from '../emulator/machine.js';
-import type { SharedObject } from './shared-object.js';
+import { type LockContext, PriorityLocks } from './priority-locks.js';
 import type { Thread } from './thread.js';
 import type { Address } from '../units.js';
 
-const FUTEX = { WAIT: 0, WAKE: 1, REQUEUE: 3, CMP_REQUEUE: 4, WAKE_OP: 5, WAIT_BITSET: 9, WAKE_BITSET: 10 } as const;
+const FUTEX = { WAIT: 0, WAKE: 1, REQUEUE: 3, CMP_REQUEUE: 4, WAKE_OP: 5, LOCK: 6, UNLOCK: 7, TRY: 8, WAIT_BITSET: 9, WAKE_BITSET: 10, LOCK2: 13 } as const; // prettier-ignore
 const PRIVATE = 0x80n;
 const CLOCK_REALTIME = 0x100n;
-/** Operations on locks with priority inheritance: LOCK_PI to CMP_REQUEUE_PI, LOCK_PI2. */
-const PRIORITY = new Set([6, 7, 8, 11, 12, 13]);
+/** WAIT_REQUEUE_PI, CMP_REQUEUE_PI: waiting that ends with a lock. */
+const REQUEUED = new Set([11, 12]);
 const ALL_BITS = 0xffff_ffffn;
-/** Bits of a robust lock's word: threads wait, its owner has died; the rest is the owner's id. */
-const WAITERS = 0x8000_0000n;
-const OWNER_DIED = 0x4000_0000n;
-const OWNER = 0x3fff_ffffn;
 /** Most locks of a list that are looked at. */
 const ROBUST_MOST = 2048;
-
-/** Where a word is: in the memory of a machine, or in what processes share. */
-interface Word {
-  readonly home: Machine | SharedObject;
-  readonly at: bigint;
-}
-
-const isSame = (a: Word, b: Word): boolean => a.home === b.home && a.at === b.at;
-
-function wordAt({ machine, space }: CallContext, address: Address, isPrivate: boolean): Word {
-  const shared = isPrivate ? null : space.sharedAt(address);
-  return shared ? { home: shared.object, at: BigInt(shared.offset) } : { home: machine, at: address };
-}
 
 interface Waiter {
   word: Word;
@@ -48,11 +30,14 @@ interface Waiter {
 export class Futexes {
   /** In the order in which they came. */
   private waiters: readonly Waiter[] = [];
+  private readonly priority = new PriorityLocks();
 
   save(): () => void {
     const { waiters } = this;
     const saved = waiters.map((each) => ({ ...each }));
+    const putLocksBack = this.priority.save();
     return () => {
+      putLocksBack();
       waiters.forEach((each, i) => Object.assign(each, saved[i]));
       this.waiters = waiters;
     };
@@ -84,16 +69,16 @@ export class Futexes {
   }
 
   /** The system call. `words`: size of the words of its time. */
-  call(context: CallContext, args: Arguments, words: 4 | 8): Answer {
+  call(context: LockContext, args: Arguments, words: 4 | 8): Answer {
     const operation = BigInt.asUintN(32, arg(args, 1));
     const command = Number(operation & ~(PRIVATE | CLOCK_REALTIME));
     const isRealTime = (operation & CLOCK_REALTIME) !== 0n;
-    if (PRIORITY.has(command)) {
+    if (REQUEUED.has(command)) {
       context.deviate('futex-priority');
       return 'ENOSYS';
     }
     // The clock is checked before anything else.
-    if (isRealTime && command !== FUTEX.WAIT_BITSET) return 'ENOSYS';
+    if (isRealTime && command !== FUTEX.WAIT_BITSET && command !== FUTEX.LOCK2) return 'ENOSYS';
     const address = arg(args, 0);
     const isShared = (operation & PRIVATE) === 0n;
     switch (command) {
@@ -113,9 +98,24 @@ export class Futexes {
         return this.moveWaiters(context, args, isShared, command === FUTEX.CMP_REQUEUE);
       case FUTEX.WAKE_OP:
         return this.wakeAndChange(context, args, isShared);
+      case FUTEX.LOCK:
+      case FUTEX.LOCK2:
+        return this.lock(context, args, words, command === FUTEX.LOCK || isRealTime);
+      case FUTEX.TRY:
+        return this.priority.lock(context, address, !isShared, { deadline: null, tries: true });
+      case FUTEX.UNLOCK:
+        return this.priority.unlock(context, address, !isShared);
       default:
         return 'ENOSYS';
     }
+  }
+
+  private lock(context: LockContext, args: Arguments, words: 4 | 8, isWall: boolean): Answer {
+    const [address, time] = [arg(args, 0), arg(args, 3)];
+    const deadline = time === 0n ? null : deadlineOf(context, time, words, isWall ? context.date : 0n);
+    if (typeof deadline === 'string') return deadline;
+    const isPrivate = (arg(args, 1) & PRIVATE) !== 0n;
+    return this.priority.lock(context, address, isPrivate, { deadline, tries: false });
   }
 
   private wait(context: CallContext, args: Arguments, words: 4 | 8, bits: bigint): Answer {
@@ -197,6 +197,7 @@ export class Futexes {
   /** A thread ends: who waits for that is woken, and for locks that it leaves behind. */
   ended(context: CallContext, { id, clearAddress, robustList }: Thread): void {
     if (robustList !== 0n) this.leaveLocks(context, BigInt(id), robustList);
+    this.priority.ended(id);
     if (clearAddress === 0n || !context.storeNumbers(clearAddress, [0n], 4)) return;
     this.wake(wordAt(context, clearAddress, false), 1);
   }
@@ -215,16 +216,17 @@ export class Futexes {
     let entry: Address | null = first;
     for (let i = 0; i < ROBUST_MOST && entry !== null && (entry & ~1n) !== head; i++) {
       const next = context.loadNumber(entry & ~1n);
-      if (entry !== pending) this.leaveLock(context, owner, place(entry));
+      if (entry !== pending) this.leaveLock(context, owner, place(entry), (entry & 1n) !== 0n);
       entry = next;
     }
-    if (pending !== 0n) this.leaveLock(context, owner, place(pending));
+    if (pending !== 0n) this.leaveLock(context, owner, place(pending), (pending & 1n) !== 0n);
   }
 
-  private leaveLock(context: CallContext, owner: bigint, address: Address): void {
+  /** `isHanded`: a lock with priority inheritance, which its waiters are given. */
+  private leaveLock(context: CallContext, owner: bigint, address: Address, isHanded: boolean): void {
     const value = address % 4n === 0n ? context.loadNumber(address, 4) : null;
     if (value === null || (value & OWNER) !== owner) return;
-    if (context.storeNumbers(address, [(value & WAITERS) | OWNER_DIED], 4) && (value & WAITERS) !== 0n) {
+    if (context.storeNumbers(address, [(value & WAITERS) | OWNER_DIED], 4) && (value & WAITERS) !== 0n && !isHanded) {
       this.wake(wordAt(context, address, false), 1);
     }
   }
@@ -233,10 +235,4 @@ export class Futexes {
 /** How many to wake: Linux wakes one where none is asked for. */
 function countOf(value: bigint): number {
   return Math.max(1, Number(BigInt.asIntN(32, value)));
-}
-
-/** What is wrong with a futex word; `mapped`: it must be there. */
-function checkWord(context: CallContext, address: Address, mapped: boolean): Errno | null {
-  if (address % 4n !== 0n) return 'EINVAL';
-  return mapped && context.loadNumber(address, 4) === null ? 'EFAULT' : null;
 }

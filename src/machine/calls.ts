@@ -52,7 +52,7 @@ export const CONDITIONS = {
   'set-limit': 'lower limits of time, memory, sizes of files: told, and without effect',
   codes: 'codes beside those of fs and gs: EINVAL',
   'other-clocks': 'waiting for clocks of the CPU, and timers of those of others: EINVAL',
-  'futex-priority': 'locks with priority inheritance: ENOSYS',
+  'futex-priority': 'waiting that ends with a lock with priority inheritance (FUTEX_WAIT_REQUEUE_PI): ENOSYS',
   'clone-flags': 'flags beside those of ordinary threads, fork and vfork, and ids that are asked for: EINVAL or EPERM',
   'process-limit': 'more processes than --max-processes, or than there is memory for: EAGAIN',
   'other-programs': 'programs for other machines: ENOEXEC',
