@@ -10,7 +10,7 @@ import type { Errno } from './errno.js';
 import { deadlineOf, NANOSECONDS } from './guest-times.js';
 import { type MessageCalls, MSG } from './message-calls.js';
 import type { KnownProcess } from './processes.js';
-import type { Socket } from './sockets.js';
+import { type Socket, socketAt } from './sockets.js';
 import type { Address } from '../units.js';
 
 export type BatchCallName = 'recvmmsg' | 'sendmmsg';
@@ -39,7 +39,7 @@ export class BatchCalls implements Readonly<Record<BatchCallName, Service>> {
 
   sendmmsg(args: Arguments): Answer {
     const { context, messages } = this;
-    const socket = messages.socketAt(int(arg(args, 0)));
+    const socket = socketAt(context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     const [flags, count] = [int(arg(args, 3)), this.countOf(args)];
     const isHasty = socket.isNonBlocking || (flags & MSG.DONTWAIT) !== 0;
@@ -65,7 +65,7 @@ export class BatchCalls implements Readonly<Record<BatchCallName, Service>> {
 
   recvmmsg(args: Arguments, words: 4 | 8): Answer {
     const { context, messages } = this;
-    const socket = messages.socketAt(int(arg(args, 0)));
+    const socket = socketAt(context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     const [flags, count, limit] = [int(arg(args, 3)), this.countOf(args), arg(args, 4)];
     const deadline = limit === 0n ? null : deadlineOf(context, limit, words, null);

@@ -100,10 +100,18 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
         } as const;
         if (memory.tryMap(heap) !== null) return refused();
       } else if (memory.isMapped(heapStart + BigInt(oldSize), newSize - oldSize)) return this.space.heapEnd;
-      else if (!memory.resize(heapStart, newSize)) return refused();
+      else if (!this.growHeap(oldSize, newSize)) return refused();
     } else if (newSize < oldSize && !memory.unmap(heapStart + BigInt(newSize), oldSize - newSize)) return refused();
     this.space.heapEnd = wanted;
     return wanted;
+  }
+
+  /** Parts of the heap that are protected otherwise are mappings of their own. */
+  private growHeap(oldSize: number, newSize: number): boolean {
+    const { memory, space } = this;
+    if (memory.resize(space.heapStart, newSize)) return true;
+    const address = space.heapStart + BigInt(oldSize);
+    return memory.tryMap({ address, size: newSize - oldSize, permission: 'rw', name: 'heap' }) === null;
   }
 
   private guards(protection: bigint): boolean {

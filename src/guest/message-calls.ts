@@ -13,7 +13,7 @@ import { putNumber } from './files.js';
 import { type KnownProcess, USER } from './processes.js';
 import type { SocketCalls } from './socket-calls.js';
 import { nameBytes, type Travel } from './socket-names.js';
-import { Socket, type Target } from './sockets.js';
+import { Socket, socketAt, type Target } from './sockets.js';
 import { type ControlPiece, NOTHING_WANTED, toldOf, travelOf, type Wanted, wantedBy } from './travel.js';
 import type { Address } from '../units.js';
 
@@ -64,12 +64,6 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
     private readonly descriptors: DescriptorCalls,
     private readonly sockets: SocketCalls,
   ) {}
-
-  socketAt(number: number): Socket | Errno {
-    const description = this.context.descriptors.get(number);
-    if (!description) return 'EBADF';
-    return description instanceof Socket ? description : 'ENOTSOCK';
-  }
 
   private check(flags: number, known: number): void {
     if ((flags & ~known) !== 0) this.context.deviate('messages');
@@ -135,7 +129,7 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
   }
 
   sendto(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     return this.sendPieces(socket, [[arg(args, 1), arg(args, 2)]], int(arg(args, 3)), [arg(args, 4), arg(args, 5)]);
   }
@@ -219,7 +213,7 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
   }
 
   sendmsg(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     return typeof socket === 'string' ? socket : this.sendAt(socket, arg(args, 1), int(arg(args, 2)));
   }
 
@@ -283,7 +277,7 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
 
   recvfrom(args: Arguments): Answer {
     const { context } = this;
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     const [name, length] = [arg(args, 4), arg(args, 5)];
     const given = name === 0n ? 0n : context.loadNumber(length, 4);
@@ -305,7 +299,7 @@ export class MessageCalls implements Readonly<Record<MessageCallName, Service>> 
   }
 
   recvmsg(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     return typeof socket === 'string' ? socket : this.receiveAt(socket, arg(args, 1), int(arg(args, 2)));
   }
 

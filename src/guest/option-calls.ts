@@ -5,11 +5,11 @@
  * Source: Linux, socket(7), tcp(7), ip(7), ipv6(7), asm/socket.h, linux/tcp.h, linux/in.h.
  */
 import { type Answer, arg, type Arguments, int, type Service } from './call-context.js';
-import { ERRNO, type Errno } from './errno.js';
+import { ERRNO } from './errno.js';
 import { putNumber } from './files.js';
 import { NANOSECONDS } from './guest-times.js';
 import { type KnownProcess, USER } from './processes.js';
-import { BUFFER_BYTES, Socket } from './sockets.js';
+import { BUFFER_BYTES, type Socket, socketAt } from './sockets.js';
 import { FAMILY_NUMBER, UDPLITE } from './socket-names.js';
 import type { Address } from '../units.js';
 
@@ -74,12 +74,6 @@ const TYPE_NUMBERS = { stream: 1, datagram: 2, sequence: 5 } as const;
 
 export class OptionCalls implements Readonly<Record<OptionCallName, Service>> {
   constructor(private readonly context: KnownProcess) {}
-
-  private socketAt(number: number): Socket | Errno {
-    const description = this.context.descriptors.get(number);
-    if (!description) return 'EBADF';
-    return description instanceof Socket ? description : 'ENOTSOCK';
-  }
 
   private numbers(values: readonly (number | bigint)[], size = 4): Uint8Array {
     const bytes = new Uint8Array(values.length * size);
@@ -164,7 +158,7 @@ export class OptionCalls implements Readonly<Record<OptionCallName, Service>> {
 
   getsockopt(args: Arguments): Answer {
     const { context } = this;
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     const [level, option] = [int(arg(args, 1)), int(arg(args, 2))];
     const room = context.loadNumber(arg(args, 4), 4);
@@ -186,7 +180,7 @@ export class OptionCalls implements Readonly<Record<OptionCallName, Service>> {
 
   setsockopt(args: Arguments): Answer {
     const { context } = this;
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     const [level, option, place, size] = [int(arg(args, 1)), int(arg(args, 2)), arg(args, 3), int(arg(args, 4))];
     if (size < 0) return 'EINVAL';

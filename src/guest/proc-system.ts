@@ -171,6 +171,7 @@ const TEXTS: Readonly<Record<string, Text>> = {
   'sys/kernel/shmall': ({ segmentMost }) => `${segmentMost}\n`,
   'sys/kernel/shmmax': ({ segmentMost }) => `${segmentMost}\n`,
   'sys/kernel/shmmni': constant(String(IPC_LIMITS.segments)),
+  'sys/kernel/tainted': constant(0),
   'sys/kernel/version': constant(VERSION),
   'sys/vm/max_map_count': constant(65_530),
   'sys/vm/overcommit_memory': constant(0),

@@ -22,7 +22,7 @@ import {
   type SocketName,
   UDPLITE,
 } from './socket-names.js';
-import { join, Socket, type SocketKind, type SocketType } from './sockets.js';
+import { join, Socket, socketAt, type SocketKind, type SocketType } from './sockets.js';
 import type { Address } from '../units.js';
 import { textOf } from '../bytes.js';
 
@@ -42,6 +42,9 @@ const PROTOCOLS: Readonly<Record<SocketType, number>> = { stream: 6, datagram: 1
 const FAMILY_MOST = 46;
 /** `net.core.somaxconn`. */
 const BACKLOG_MOST = 4096;
+
+/** Of permissions: who owns the place of a socket may send to it. */
+const OWNER_WRITES = 0o200;
 
 export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
   constructor(
@@ -108,12 +111,6 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     return BigInt(this.context.descriptors.add(this.make(kind, type), (type & O.CLOEXEC) !== 0));
   }
 
-  private socketAt(number: number): Socket | Errno {
-    const description = this.context.descriptors.get(number);
-    if (!description) return 'EBADF';
-    return description instanceof Socket ? description : 'ENOTSOCK';
-  }
-
   // ----------------------------------------------------------------------------------------- names
 
   /** The name at an address. */
@@ -140,13 +137,13 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
   }
 
   getsockname(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     return this.storeName(socket, socket.local, args);
   }
 
   getpeername(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     // Who did not wait for a connection has it once the other side has.
     const isComing = socket.state === 'connecting' && socket.peer === null;
@@ -156,7 +153,7 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
   }
 
   bind(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     const name = this.nameAt(socket, arg(args, 1), arg(args, 2));
     if (typeof name === 'string' && name !== 'unspecified') return name;
@@ -198,9 +195,9 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     const place = paths.nodePath(textOf(path));
     if (typeof place === 'string') return place;
     const node = network.nodeAt(place.path);
-    if (node) return node.socket ?? 'ECONNREFUSED';
-    const status = paths.status(place.path, true);
-    return typeof status === 'string' ? status : 'ECONNREFUSED';
+    const status = node ?? paths.status(place.path, true);
+    if (typeof status === 'string') return status;
+    return (status.permissions & OWNER_WRITES) === 0 ? 'EACCES' : (node?.socket ?? 'ECONNREFUSED');
   }
 
   /** Where a datagram to a name goes; null: no socket is there, which is not said. */
@@ -223,7 +220,7 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
   // ------------------------------------------------------------------------------------ connecting
 
   listen(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     if (socket.kind.type === 'datagram') return 'EOPNOTSUPP';
     if (socket.state !== 'new' && socket.state !== 'listening') return 'EINVAL';
@@ -248,7 +245,7 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
     const { context } = this;
     const { descriptors } = context;
     if ((flags & ~(O.NONBLOCK | O.CLOEXEC)) !== 0) return 'EINVAL';
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     if (socket.kind.type === 'datagram') return 'EOPNOTSUPP';
     if (socket.state !== 'listening') return 'EINVAL';
@@ -278,7 +275,7 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
   }
 
   connect(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     const name = this.nameAt(socket, arg(args, 1), arg(args, 2));
     if (typeof name === 'string' && name !== 'unspecified') return name;
@@ -373,7 +370,7 @@ export class SocketCalls implements Readonly<Record<SocketCallName, Service>> {
   }
 
   shutdown(args: Arguments): Answer {
-    const socket = this.socketAt(int(arg(args, 0)));
+    const socket = socketAt(this.context, int(arg(args, 0)));
     if (typeof socket === 'string') return socket;
     const how = int(arg(args, 1));
     if (how < 0 || how > 2) return 'EINVAL';

@@ -10,7 +10,7 @@
  * Source: Linux, socket(7), unix(7), tcp(7), udp(7), net/unix/af_unix.c, net/ipv4/tcp.c.
  */
 import { Channel, type Parcel, type Queues, type Taken } from './channels.js';
-import { Description, O, POLL, READABLE, WRITABLE } from './descriptions.js';
+import { Description, type Descriptors, O, POLL, READABLE, WRITABLE } from './descriptions.js';
 import type { Errno } from './errno.js';
 import { nodeOf } from './pipes.js';
 import type { Family, SocketName } from './socket-names.js';
@@ -374,4 +374,11 @@ export function join(one: Socket, other: Socket): void {
     a.state = 'connected';
     a.peerProcess = b.process;
   } // prettier-ignore
+}
+
+/** The socket of a descriptor. */
+export function socketAt({ descriptors }: { readonly descriptors: Descriptors }, number: number): Socket | Errno {
+  const description = descriptors.get(number);
+  if (!description || (description.flags & O.PATH) !== 0) return 'EBADF';
+  return description instanceof Socket ? description : 'ENOTSOCK';
 }

@@ -25,7 +25,7 @@ export type TimeCallName =
  * Linux uapi/linux/time.h.
  */
 const CLOCKS: ReadonlySet<number> = new Set([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
-const [PROCESS_CLOCK, THREAD_CLOCK] = [2, 3];
+const [PROCESS_CLOCK, THREAD_CLOCK, RAW_CLOCK] = [2, 3, 4];
 /** Those that show the date: REALTIME, coarse and waking too, and TAI, without an offset. */
 const WALL_CLOCKS: ReadonlySet<number> = new Set([0, 5, 8, 11]);
 const COARSE_CLOCKS: ReadonlySet<number> = new Set([5, 6]);
@@ -213,7 +213,8 @@ export class TimeCalls implements Readonly<Record<TimeCallName, Service>> {
 
   clock_nanosleep(args: Arguments, words: 4 | 8): Answer {
     const id = int(arg(args, 0));
-    if (this.clock(id) === null || COARSE_CLOCKS.has(id) || id === 3 || id === 4) return 'EINVAL';
+    if (this.clock(id) === null) return 'EINVAL';
+    if (COARSE_CLOCKS.has(id) || id === THREAD_CLOCK || id === RAW_CLOCK) return 'EOPNOTSUPP';
     if (id === PROCESS_CLOCK || id < 0) {
       this.context.deviate('other-clocks');
       return 'EINVAL';

@@ -18,6 +18,8 @@ const WHITEOUT = '.wh.';
 const OPAQUE = '.wh..wh..opq';
 /** Far above the numbers of files of the lower tree: no two files have the same. */
 const UPPER = { option: '--write', firstInode: 0x4000_0000 } as const;
+/** Bytes of the longest name. */
+const NAME_MOST = 255;
 const COPY_BYTES = 0x10_0000;
 /** Of the permissions of a directory: its owner may change it, or look names up in it. */
 const OWNER = { WRITE: 0o200, SEARCH: 0o100 } as const;
@@ -163,7 +165,9 @@ class Overlay implements FileSystem, FileChanges {
   /** What `at` says of a name in a directory, with one question to each tree. */
   private child({ path, over, under }: Step, name: string): Step {
     const next = below(path, name);
-    if (name.startsWith(WHITEOUT)) return { path: next, status: 'ENOENT', over: null, under: null };
+    const none = { path: next, over: null, under: null };
+    if (name.startsWith(WHITEOUT)) return { ...none, status: 'ENOENT' };
+    if (onHost(name).length > NAME_MOST) return { ...none, status: 'ENAMETOOLONG' };
     const above = over ? this.upper.step(over, name) : 'ENOENT';
     const isAbove = typeof above !== 'string';
     if (isAbove && above.status.kind !== 'directory')
@@ -301,7 +305,10 @@ class Overlay implements FileSystem, FileChanges {
   }
 
   private forgetWhiteout(path: string): void {
-    fs.rmSync(this.host(below(parentOf(path), WHITEOUT + nameOf(path))), { force: true });
+    const whiteout = WHITEOUT + nameOf(path);
+    // There is none of a name that leaves no room for it.
+    if (onHost(whiteout).length > NAME_MOST) return;
+    fs.rmSync(this.host(below(parentOf(path), whiteout)), { force: true });
   }
 
   /** A name that the guest may give to something new. */
