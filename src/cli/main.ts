@@ -9,6 +9,7 @@ import { nameBundle } from './cache.js';
 import { withUsualEngine } from './compile-late.js';
 import { type Arguments, argumentsOf, DeclaredOptions, DeclaredVerbs, type Verb } from './declared.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
+import { wordsAsGiven } from './given-words.js';
 import { grammarOf } from './grammar.js';
 import { beginLimits, limitOptions } from './limits.js';
 import { didYouMean } from './nearest.js';
@@ -37,7 +38,7 @@ function verbAndWords([first, ...rest]: readonly string[]): readonly [
 const isText = (args: Arguments): boolean =>
   args['json'] !== true && (args['format'] === undefined || args['format'] === 'text');
 
-const given = process.argv.slice(2);
+const given = wordsAsGiven(process.argv.slice(2));
 const [verb, words] = verbAndWords(given);
 /** Options of all verbs; the help texts of those that have many options do without them. */
 const everywhere = {
