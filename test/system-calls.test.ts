@@ -224,6 +224,7 @@ const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, bod
     ['access', 'sys(__NR_access, "/package.json", 2L);'],
     ['mkdir', 'sys(__NR_mkdir, "/new", 0700L);'],
   ],
+  nameless: [],
   'path-descriptor': [['openat', 'sys(__NR_openat, -100L, "/proc/self/maps", 010000000L);']],
   holes: [
     ['lseek', 'int m = sys(__NR_memfd_create, "m", 0L); sys(__NR_ftruncate, m, 4096L); sys(__NR_lseek, m, 0L, 4L);'],

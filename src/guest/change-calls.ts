@@ -349,8 +349,8 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   }
 
   fchown(args: Arguments): Answer {
-    const status = this.paths.statusOf(int(arg(args, 0)));
-    return typeof status === 'string' ? status : this.changeOwner(status, arg(args, 1), arg(args, 2));
+    const description = this.context.descriptors.used(int(arg(args, 0)));
+    return description ? this.changeOwner(description.status, arg(args, 1), arg(args, 2)) : 'EBADF';
   }
 
   fchownat(args: Arguments): Answer {
@@ -515,7 +515,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   }
 
   private resizeOpen(number: number, size: bigint): Answer {
-    const description = this.context.descriptors.get(number);
+    const description = this.context.descriptors.used(number);
     if (!description) return 'EBADF';
     if (!(description instanceof FileDescription) || !description.isWritable || size < 0n) return 'EINVAL';
     if (size > BigInt(Number.MAX_SAFE_INTEGER)) return 'EFBIG';

@@ -233,6 +233,8 @@ abstract class Readable extends Seekable {
 /** A regular file of the tree. */
 export class FileDescription extends Readable {
   readonly inode: number;
+  /** Descriptions of the open file. */
+  private users = { count: 1 };
 
   constructor(
     private readonly first: string,
@@ -305,9 +307,27 @@ export class FileDescription extends Readable {
     this.current.told?.('open');
   }
 
+  /** Another description of the file that is open, which has no name by which to open it. */
+  again(flags: number): FileDescription {
+    const other = new FileDescription(this.first, this.current, flags, this.sharing);
+    other.users = this.users;
+    this.users.count++;
+    return other;
+  }
+
   protected override closed(): void {
     this.current.told?.(this.isWritable ? 'close-written' : 'close');
-    this.current.close();
+    if (--this.users.count === 0) this.current.close();
+  }
+
+  override save(): () => void {
+    const { users } = this;
+    const { count } = users;
+    const putBack = super.save();
+    return () => {
+      users.count = count;
+      putBack();
+    };
   }
 
   /** Opens the file again, which was closed since a snapshot. */
@@ -472,6 +492,12 @@ export class Descriptors {
 
   get(number: number): Description | undefined {
     return this.table.get(number)?.description;
+  }
+
+  /** The same, but for what was opened as a place (O_PATH), of which most calls know nothing. */
+  used(number: number): Description | undefined {
+    const description = this.get(number);
+    return description && (description.flags & O.PATH) === 0 ? description : undefined;
   }
 
   /** Numbers in use, ascending. */

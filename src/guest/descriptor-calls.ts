@@ -65,6 +65,9 @@ const F = {
   GET_SEALS: 1034,
 } as const;
 
+/** Those of them that serve what was opened as a place. */
+const OF_PLACES: ReadonlySet<number> = new Set([F.DUPFD, F.DUPFD_CLOEXEC, F.GETFD, F.SETFD, F.GETFL]);
+
 export type DescriptorCallName =
   | 'close' | 'close_range' | 'dup' | 'dup2' | 'dup3' | 'eventfd' | 'eventfd2' | 'fadvise' | 'fcntl' | 'fsync' | 'ioctl' | 'llseek' | 'lseek' | 'pipe' | 'pipe2' | 'pread64' | 'pwrite64' | 'read'
   | 'readv' | 'write' | 'writev'; // prettier-ignore
@@ -367,7 +370,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
   }
 
   fsync(args: Arguments): Answer {
-    const description = this.context.descriptors.get(int(arg(args, 0)));
+    const description = this.context.descriptors.used(int(arg(args, 0)));
     if (!description) return 'EBADF';
     return 'file' in description ? 0n : 'EINVAL';
   }
@@ -443,8 +446,10 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
     const number = int(arg(args, 0));
     const description = descriptors.get(number);
     if (!description) return 'EBADF';
+    const command = int(arg(args, 1));
+    if (!OF_PLACES.has(command) && !descriptors.used(number)) return 'EBADF';
     const value = int(arg(args, 2));
-    switch (int(arg(args, 1))) {
+    switch (command) {
       case F.DUPFD:
         return this.copyOf(number, value, false);
       case F.DUPFD_CLOEXEC:
@@ -472,9 +477,9 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
       }
       case F.ADD_SEALS:
       case F.GET_SEALS:
-        return this.seal(description, int(arg(args, 1)) === F.ADD_SEALS ? value : null);
+        return this.seal(description, command === F.ADD_SEALS ? value : null);
       default: {
-        const locked = this.locks.command(description, int(arg(args, 1)), arg(args, 2));
+        const locked = this.locks.command(description, command, arg(args, 2));
         if (locked === null) context.deviate('descriptor-commands');
         return locked ?? 'EINVAL';
       }
@@ -484,7 +489,7 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
   ioctl(args: Arguments): Answer {
     const { context } = this;
     const number = int(arg(args, 0));
-    const description = context.descriptors.get(number);
+    const description = context.descriptors.used(number);
     if (!description) return 'EBADF';
     const whole = Number(BigInt.asUintN(32, arg(args, 1)));
     if (description instanceof TerminalSide) {

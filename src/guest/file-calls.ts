@@ -42,6 +42,7 @@ import { procStatus } from './proc-files.js';
 import type { StatLayout } from '../machine/emulation.js';
 import type { Address } from '../units.js';
 import { nameBytes } from '../bytes.js';
+import { reopened } from './reopened.js';
 
 /** Of what `statfs` tells; read-only file systems say so. Source: Linux uapi/linux/magic.h. */
 const TREE_MAGIC = 0x794c_7630n;
@@ -86,6 +87,12 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if (!context.descriptors.hasRoom(1)) return 'EMFILE';
     const isDirectory = (flags & openFlags.directory) !== 0n;
     const kept = (wanted & (O.ACCMODE | O.PATH | CHANGEABLE)) | this.largeFile(flags);
+    if (place.kind === 'proc' && place.file.kind === 'descriptor') {
+      const again = reopened(context, this.paths, place.file.description, { wanted, kept, isDirectory });
+      if (typeof again === 'string') return again;
+      if ('at' in again) return this.openPath(again.at, flags & ~openFlags.noFollow, mode);
+      return BigInt(context.descriptors.add(again, (wanted & O.CLOEXEC) !== 0));
+    }
     if ((wanted & O.PATH) !== 0) {
       const opened = this.openPlace(place, flags, wanted & (O.PATH | O.ACCMODE));
       if (opened !== null)
@@ -104,7 +111,6 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     if ((wanted & O.PATH) !== 0 && !(opened instanceof DirectoryDescription)) context.deviate('path-descriptor');
     const number = context.descriptors.add(opened, (wanted & O.CLOEXEC) !== 0);
     if (number >= 0) {
-      // A file of /proc may lead to what is open already.
       if (place.kind === 'tree' && opened instanceof FileDescription) opened.opened();
       if (opened instanceof DirectoryDescription) opened.opened();
       return BigInt(number);
@@ -194,7 +200,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
       case 'list':
         return isWriting ? 'EISDIR' : new DirectoryDescription(path, procStatus(file, this.context.date), kept);
       case 'descriptor':
-        return isDirectory ? 'ENOTDIR' : file.description;
+        return file.description;
       case 'text':
         if (isDirectory) return 'ENOTDIR';
         return isWriting ? 'EACCES' : new TextDescription(path, procStatus(file, this.context.date), file.bytes);
@@ -544,8 +550,7 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   }
 
   no_attributes_of(args: Arguments): Answer {
-    const status = this.paths.statusOf(int(arg(args, 0)));
-    return typeof status === 'string' ? status : 'EOPNOTSUPP';
+    return this.context.descriptors.used(int(arg(args, 0))) ? 'EOPNOTSUPP' : 'EBADF';
   }
 
   /** There are none, which is no error. */
@@ -560,7 +565,6 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
   }
 
   flistxattr(args: Arguments): Answer {
-    const status = this.paths.statusOf(int(arg(args, 0)));
-    return typeof status === 'string' ? status : 0n;
+    return this.context.descriptors.used(int(arg(args, 0))) ? 0n : 'EBADF';
   }
 }

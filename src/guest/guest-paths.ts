@@ -49,7 +49,7 @@ export function withoutParents(path: string): string {
 function nextPlace(file: ProcFile, path: string): string | null {
   if (file.kind === 'link') return joinPath(parentPath(path), file.text);
   const place = file.kind === 'descriptor' && file.description instanceof PlaceDescription ? file.description : null;
-  return place && !place.isGone ? place.path : null;
+  return place && !place.isGone && place.status.kind !== 'link' ? place.path : null;
 }
 
 /** A path, and whether what stands behind its last name says that it is a directory's. */

@@ -45,6 +45,15 @@ export class PipeEnd extends Description {
     return this.channel === other.channel;
   }
 
+  /** An end for what `flags` say, whichever this one is; null: no reader is there. */
+  again(flags: number): PipeEnd | null {
+    const { channel, path } = this;
+    const mode = flags & O.ACCMODE;
+    if (mode === O.WRONLY && (flags & O.NONBLOCK) !== 0 && channel.readers === 0) return null;
+    const [reads, writes] = [mode !== O.WRONLY, mode !== O.RDONLY];
+    return new PipeEnd(flags, this.status.inode, reads ? channel : null, writes ? channel : null, path);
+  }
+
   override available(size: number): number {
     return Math.min(size, this.from?.size ?? 0);
   }

@@ -378,7 +378,7 @@ export function join(one: Socket, other: Socket): void {
 
 /** The socket of a descriptor. */
 export function socketAt({ descriptors }: { readonly descriptors: Descriptors }, number: number): Socket | Errno {
-  const description = descriptors.get(number);
-  if (!description || (description.flags & O.PATH) !== 0) return 'EBADF';
+  const description = descriptors.used(number);
+  if (!description) return 'EBADF';
   return description instanceof Socket ? description : 'ENOTSOCK';
 }
