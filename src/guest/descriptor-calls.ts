@@ -533,7 +533,9 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
         if (!isKnown) context.deviate('requests');
         if (!isKnown) return 'ENOTTY';
         if (description instanceof Socket && description.state === 'listening') return 'EINVAL';
-        return storeOr(context.storeNumbers(place, [BigInt(description.available(READ_MAX))], 4));
+        // Both ends of a pipe tell what it holds.
+        const held = description instanceof PipeEnd ? description.size : description.available(READ_MAX);
+        return storeOr(context.storeNumbers(place, [BigInt(held)], 4));
       }
       case 'clone':
         return 'file' in description ? 'EOPNOTSUPP' : 'EINVAL';

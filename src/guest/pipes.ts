@@ -91,6 +91,11 @@ export class PipeEnd extends Description {
     return this.to?.readers === 0 ? PIPE_BYTES : (this.to?.freeBytes ?? 0);
   }
 
+  /** Bytes that are in the pipe. */
+  get size(): number {
+    return this.channel.size;
+  }
+
   /** Bytes that the pipe holds. */
   get capacity(): number {
     return this.channel.pageBytes;

@@ -38,6 +38,7 @@ static void others(void) {
   (void)!pipe(ends);
   int writer = again(ends[0], O_WRONLY), reader = again(ends[1], O_RDONLY | O_NONBLOCK);
   S(write(writer, "abc", 3)); S(read(reader, bytes, 1)); S(read(ends[0], bytes + 1, 5)); puts(bytes); S(read(writer, bytes, 1)); S(write(reader, bytes, 1)); S(read(reader, bytes, 1));
+  int held = -1; (void)!write(ends[1], "four", 4); S(ioctl(ends[1], FIONREAD, &held)); S(held); S(ioctl(ends[0], FIONREAD, &held)); S(held); S(read(ends[0], bytes, 4));
   close(ends[1]); close(writer); S(read(ends[0], bytes, 1)); close(ends[0]); close(reader);
   place = open("kept", O_PATH); link = open("link", O_PATH | O_NOFOLLOW);
   S(again(place, O_RDWR) >= 0); S(again(link, O_RDONLY)); S(read(again(place, O_RDONLY), text, 4));
