@@ -179,6 +179,12 @@ describe('states of the tracer', () => {
     ['arm64/args list', 'no-block', 'find_block', 72, 'immediate', /"what":"memory"/],
     // Ops and tables that lie where the list's end has the same lower half; cmpw in place of cmpd.
     ['ppc64-elfv1/regs list', 'filled', 'ftrace_ops_list_func', 296, 'immediate', /called 0 times, not once/],
+    // The list ends at its end, whatever is behind that; cmpd left out.
+    ['ppc64-elfv1/regs list', 'filled', 'ftrace_ops_list_func', 160, 'nop', /data of the tracer at|was told ops/],
+    // A probe without an event.
+    ['ppc32/ool-ops+probes probe-list', 'off', 'handle', 388, 'swap', /fault: execute at/],
+    // A graph tracer that was stopped drops nothing in a thread without a block.
+    ['ppc64-elfv2-be/regs graph', 'stopped', 'ftrace_graph_func', 284, 'nop', /dropped/],
     // More than 32 bits of records, by the way of any record.
     ['ppc32/pg list', 'ring-wrapped', 'write_any', 100, 'nop', /number of records is 0x0, not 0x100000000/],
     // A probe that is off, where the first block is the thread's, and where it has another one.

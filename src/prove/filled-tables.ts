@@ -41,12 +41,17 @@ const ALL_FLAGS = 0x7_ffffn;
 /** Words of an ops object, as `OPS_WORDS` has them, up to its trampoline. */
 const OPS_WORD_COUNT = 8;
 
+/** From one address to the next of which no byte but the highest is not 0, where they have four. */
+const HIGHEST = 1n << 24n;
+
 interface UserKind {
   readonly isUser: boolean;
   readonly isRecorded: boolean;
   readonly takes: boolean;
   /** Its callback may answer that it wants the call. */
   readonly mayWant: boolean;
+  /** Its object lies where as few bytes of an address as can be are not 0. */
+  readonly isLone?: boolean | undefined;
 }
 
 interface Ops {
@@ -55,6 +60,7 @@ interface Ops {
   readonly directCall?: Address;
   readonly filter: Address;
   readonly notrace: Address;
+  readonly isLone?: boolean | undefined;
 }
 
 class Filler {
@@ -108,6 +114,14 @@ class Filler {
     return isThere ? at : this.put(words);
   }
 
+  /** The same where no lower byte of the address is set: who asks for some of them finds 0. */
+  private lone(words: readonly bigint[]): Address {
+    const { beside, memory } = this;
+    const at = memory.word === 8 ? this.upper++ * UPPER : HIGHEST * BigInt(0x60 + beside.below(0x40));
+    const isThere = words.every((each, i) => memory.aside(at + BigInt(i) * this.size, each));
+    return isThere ? at : this.put(words);
+  }
+
   /** Addresses that are not the site's: near it, or anywhere, or with the same lower half. */
   private others(): bigint[] {
     const { random, ip, memory, beside } = this;
@@ -139,13 +153,14 @@ class Filler {
     return { filter: isSet() ? this.hash(true) : 0n, notrace: this.hash(true) };
   }
 
-  private ops({ func, flags = 0, directCall = 0n, filter, notrace }: Ops): Address {
+  private ops({ func, flags = 0, directCall = 0n, filter, notrace, isLone = false }: Ops): Address {
     const words = new Array<bigint>(OPS_WORD_COUNT).fill(0n);
     words[OPS_WORDS.func] = func;
     words[OPS_WORDS.flags] = BigInt(flags);
     words[OPS_WORDS.directCall] = directCall;
     words[OPS_WORDS.filter] = filter;
     words[OPS_WORDS.notrace] = notrace;
+    if (isLone) return this.lone(words);
     return this.far(words, entryPoint(this.program, 'ftrace_list_end')?.identity ?? null);
   }
 
@@ -181,7 +196,10 @@ class Filler {
     const { random, memory } = this;
     const count = this.at('elftrace_count');
     if (count !== null) this.store(count, random.double());
-    if (memory.watching !== null && random.below(2) === 0) this.store(memory.watching, 0n);
+    const isWatching = random.below(2) !== 0;
+    // No bit of it alone says that it watches.
+    const watches = this.beside.below(2) === 0 ? 1n : 1n << BigInt(8 * memory.word - 1);
+    if (memory.watching !== null) this.store(memory.watching, isWatching ? watches : 0n);
   }
 
   /** @returns whether the list is empty */
@@ -190,6 +208,12 @@ class Filler {
       (name) => entryPoint(this.program, name)?.identity ?? null,
     );
     if ((head ?? null) === null || (end ?? null) === null) return false;
+    // The list ends there, whatever is behind.
+    const behind = this.ops({
+      func: entryPoint(this.program, 'elftrace_counter')?.identity ?? NO_PLACE,
+      ...this.filters(true),
+    });
+    this.store(this.field(end!, 'next'), this.beside.below(2) === 0 ? behind : 0n);
     if (this.random.below(EMPTY) === 0) {
       // The end, or nothing: the code takes both.
       this.store(head!, this.random.below(2) === 0 ? end! : 0n);
@@ -245,13 +269,14 @@ class Filler {
     return users;
   }
 
-  private user(i: number, stub: Address, { isUser, isRecorded, takes, mayWant }: UserKind): GraphUser {
+  private user(i: number, stub: Address, { isUser, isRecorded, takes, mayWant, isLone }: UserKind): GraphUser {
     const { random, memory } = this;
     const hearsReturns = !isRecorded && random.below(3) > 0;
     // No bit of an answer alone says yes.
     const answer = [0n, 1n, 1n << BigInt(8 * memory.word - 1), random.double() | 1n][mayWant ? random.below(4) : 0]!;
     const directCall = hearsReturns ? stub : 0n;
-    const ops = isUser ? this.ops({ func: isRecorded ? 0n : stub, directCall, ...this.filters(takes) }) : 0n;
+    const func = isRecorded ? 0n : stub;
+    const ops = isUser ? this.ops({ func, directCall, ...this.filters(takes), isLone }) : 0n;
     const user = { bit: 1n << BigInt(i), ops, isRecorded, hearsReturns, takes: () => takes };
     return { ...user, answer: isRecorded ? null : answer };
   }
@@ -270,7 +295,8 @@ class Filler {
     const { random } = this;
     const i = random.below(GRAPH_USER_COUNT);
     const [isRecorded, takes] = [random.below(3) === 0, random.below(4) > 0];
-    const user = this.user(i, stub!, { isUser: true, isRecorded, takes, mayWant: true });
+    const isLone = this.beside.below(2) === 0;
+    const user = this.user(i, stub!, { isUser: true, isRecorded, takes, mayWant: true, isLone });
     this.store(table! + BigInt(i) * this.size, user.ops);
     return [user];
   }

@@ -179,7 +179,7 @@ export class OwnData {
     const call = { owner: 0n, frame: 0n, stack: 0n, event: 0n, probe: 0n, ip: 0n, wanted: null };
     this.now = {
       ...{ thread: null, owner: 0n, state: 'fresh', call, effects: null, back: NOTHING_NEW, asked: users },
-      ...{ changed: NO_CHANGE, since: 0n, plan: null, hits: null, sideLeft: null },
+      ...{ changed: NO_CHANGE, since: 0n, plan: null, hits: null, sideLeft: null, isEventless: false },
     };
     this.expected = new ExpectedWrites(this.data, this.callbacks, waiting, this.now);
     const stub = at('elftrace_stub_text');
@@ -238,6 +238,7 @@ export class OwnData {
     this.now.back = NOTHING_NEW;
     this.now.effects = this.now.plan = this.now.sideLeft = null;
     this.now.changed = NO_CHANGE;
+    this.now.isEventless = false;
     this.now.state = state ?? 'again';
     this.isCrowded = false;
     const seed = this.seedOf(begun, state);
@@ -313,7 +314,12 @@ export class OwnData {
     const { call } = this.now;
     const { word } = this.data;
     const memory = this.data.memory(world);
-    if (this.now.state === 'off') {
+    if (this.now.state === 'off' && random.below(2) === 0) {
+      // It is on, and none of its events is there any more.
+      memory.store(call.probe + BigInt(PROBE_OP_WORDS.events * word), 0n, word);
+      this.now.state = 'fresh';
+      this.now.isEventless = true;
+    } else if (this.now.state === 'off') {
       const flags = call.probe + BigInt(PROBE_OP_WORDS.flags * word);
       memory.store(flags, this.data.number(world, flags, word) | BigInt(PROBE_OP_FLAGS.off), word);
     } else if (this.isUnprobed() && this.trampoline !== null && call.event === 0n) {
@@ -497,7 +503,8 @@ export class OwnData {
   private planCalls(world: ProofWorld, hit: ProbeHit): void {
     const { waiting } = this;
     const { thread, call } = this.now;
-    if (waiting === null || thread === null || hit.events.every(({ atReturn }) => atReturn === null)) return;
+    const waits = !this.now.isEventless && hit.events.some(({ atReturn }) => atReturn !== null);
+    if (waiting === null || thread === null || !waits) return;
     this.now.plan = waiting.plan(hit, Number(this.data.numberOf(thread)), call.stack, (at) => this.data.was(world, at));
   }
 

@@ -100,6 +100,8 @@ export interface TrialFacts {
   hits: ProbeHits | null;
   /** As `leftSide` says, before more is left on the way back; null: nothing asked. */
   sideLeft: bigint | null;
+  /** The probe has no event: its hits are counted, and nothing is recorded. */
+  isEventless: boolean;
 }
 
 /** Callbacks of the runtime, what they count, whether functions in the place of others are kept. */
@@ -217,7 +219,7 @@ export class ExpectedWrites {
     writes.push(
       this.data.grown(world, word(hit.op, other), more, isFree ? 'the hits it missed' : 'the hits of a probe'),
     );
-    for (const { at, id, words, atReturn } of isFree ? hit.events : []) {
+    for (const { at, id, words, atReturn } of isFree && !this.now.isEventless ? hit.events : []) {
       if (atReturn !== null) continue;
       if (hit.isServed)
         writes.push(this.data.grown(world, word(at, PROBE_EVENT_WORDS.hits), 1n, 'the hits of an event'));

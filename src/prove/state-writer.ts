@@ -88,6 +88,11 @@ export class StateWriter {
     this.block = this.at(number);
   }
 
+  /** The highest bit of a word alone: who asks for a part of it finds 0. */
+  get highest(): bigint {
+    return 1n << BigInt(8 * this.memory.word - 1);
+  }
+
   private at(number: number): Address {
     return this.memory.threads + BigInt(number * threadBytes(this.memory.word));
   }
@@ -146,6 +151,10 @@ export class StateWriter {
   own(): this {
     this.memory.store(this.block, this.call.owner, this.memory.word);
     const shift = 32n - BigInt(4 * this.memory.word);
+    // What is in front of the first function in the place of another one looks like one left.
+    const { word, store } = this.memory;
+    const below = BigInt.asUintN(8 * word, this.call.frame - STEP);
+    store(this.sideAt(-1) + BigInt(SIDE_ENTRY_WORDS.frame * word), below, word);
     this.head('overrun', CALLS_LOST >> shift);
     this.head('abandoned', (CALLS_LOST - 1n) >> shift);
     return this;
@@ -172,12 +181,17 @@ export class StateWriter {
     this.head('depth', BigInt(first + distances.length));
   }
 
+  private sideAt(index: number): Address {
+    const { word } = this.memory;
+    const begin = THREAD_HEAD_WORDS * word + GRAPH_ENTRY_COUNT * graphEntryBytes(word);
+    return this.block + BigInt(begin + SIDE_ENTRY_WORD_COUNT * index * word);
+  }
+
   /** Functions in the place of others that are under way. */
   side(distances: readonly bigint[], first = 0): void {
     const { word, store } = this.memory;
-    const begin = this.block + BigInt(THREAD_HEAD_WORDS * word + GRAPH_ENTRY_COUNT * graphEntryBytes(word));
     distances.forEach((distance, i) => {
-      const entry = begin + BigInt(SIDE_ENTRY_WORD_COUNT * (first + i) * word);
+      const entry = this.sideAt(first + i);
       store(entry + BigInt(SIDE_ENTRY_WORDS.frame * word), BigInt.asUintN(8 * word, this.call.frame + distance), word);
     });
     this.head('sideDepth', BigInt(first + distances.length));

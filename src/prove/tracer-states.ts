@@ -69,7 +69,7 @@ export type TracerState =
   | 'gone'
   /** A graph tracer that is a branch of the entry has no filter of its own. */
   | 'unfiltered'
-  /** The graph tracer was stopped. */
+  /** The graph tracer was stopped; blocks may belong to others, too. */
   | 'stopped'
   /** RCU does not watch: callbacks that need it are left out. */
   | 'not-watching'
@@ -196,7 +196,7 @@ export const NULL_POINTERS: ReadonlySet<TracerState | null> = new Set<TracerStat
   'others',
 ]);
 
-/** What a thread's block says while callbacks of the list run. */
+/** What a thread's block says while callbacks of the list run; any word but 0 says so. */
 export const LIST_ACTIVE = 5n;
 /** The same while a hit of a probe is handled. */
 export const HIT_ACTIVE = 1n;
@@ -268,8 +268,11 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       writer.ring('dropped', HIGH);
       return true;
     case 'stopped':
-      if (memory.stopped !== null) memory.store(memory.stopped, 1n, memory.word);
-      return memory.stopped !== null;
+      if (memory.stopped === null) return false;
+      memory.store(memory.stopped, random.below(2) === 0 ? 1n : writer.highest, memory.word);
+      // Who is stopped drops nothing, whether or not the thread has a block.
+      writer.others(0, [0, THREAD_COUNT, random.below(THREAD_COUNT)][random.below(3)]!, random);
+      return true;
     case 'unfiltered':
       if (memory.graphOps !== null) memory.store(memory.graphOps, 0n, memory.word);
       return memory.graphOps !== null;
@@ -313,7 +316,7 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
   const some = (): number => random.below(CALLS);
   switch (state) {
     case 'list-runs':
-      writer.own().head('active', LIST_ACTIVE);
+      writer.own().head('active', random.below(3) === 0 ? writer.highest : LIST_ACTIVE);
       return true;
     case 'graph-runs':
       writer.own().head('active', GRAPH_ACTIVE[random.below(GRAPH_ACTIVE.length)]!);
@@ -422,7 +425,7 @@ export const NOTHING_NEW: OnWayBack = { left: 0, block: null, isGone: false };
 /** States in which a function comes back in another thread. */
 export const MOVES: ReadonlySet<TracerState> = new Set<TracerState>(['others', 'moved', 'retried', 'overtaken']);
 /** Those in which all blocks may belong to others: then none lies behind the last. */
-const CROWDED: ReadonlySet<TracerState> = new Set<TracerState>([...MOVES, 'no-block', 'off']);
+const CROWDED: ReadonlySet<TracerState> = new Set<TracerState>([...MOVES, 'no-block', 'off', 'stopped']);
 
 /**
  * States in which no store under a reservation fails: in all others each of them does once, beside
