@@ -333,6 +333,40 @@ const ppc: readonly Row[] = [
   ['operands in another order', true, 'f: |and 3,4,5|and 3,5,4| ; blr'],
   ['operands of a record for equality', true, 'f: |cmpld 3,4|cmpld 4,3| ; li 3,1; beqlr; li 3,2; blr'],
   ['operands of another record', false, 'f: |cmpld 3,4|cmpld 4,3| ; li 3,1; bltlr; li 3,2; blr'],
+  [
+    'what only another caller reads',
+    true,
+    'f: mflr 0; std 0,16(1); |li 7,1|li 7,2| ; bl g; ld 0,16(1); mtlr 0; blr; g: addi 3,3,1; blr; ' +
+      'v: mflr 0; std 0,16(1); bl g; std 7,0(4); ld 0,16(1); mtlr 0; blr',
+  ],
+  [
+    'what the caller reads, and another one',
+    false,
+    'f: mflr 0; std 0,16(1); |li 7,1|li 7,2| ; bl g; std 7,0(4); ld 0,16(1); mtlr 0; blr; g: addi 3,3,1; blr; ' +
+      'v: mflr 0; std 0,16(1); bl g; std 7,0(4); ld 0,16(1); mtlr 0; blr',
+  ],
+  ['whether a pointer is 0 that was followed', true, 'f: ld 4,8(3); cmpdi 3,0; |beqlr|nop| ; li 3,1; blr'],
+  ['whether another pointer is 0', false, 'f: ld 4,8(5); cmpdi 3,0; |beqlr|nop| ; li 3,1; blr'],
+  ['whether an index is 0', false, 'f: ldx 4,3,5; cmpdi 3,0; |beqlr|nop| ; li 3,1; blr'],
+  ...(
+    [
+      ['a load that is left out behind a callee', true, 'li 3,0; blr'],
+      ['a load behind a callee that changes the register', false, 'li 5,0; blr'],
+      ['a load behind a callee that changes the word', false, 'std 3,40(1); blr'],
+      ['a load behind a callee with a frame', true, 'stdu 1,-32(1); std 3,24(1); addi 1,1,32; blr'],
+      ['a load behind a callee that goes elsewhere', false, 'mtctr 4; bctr'],
+    ] as const
+  ).map(([what, expected, callee]): Row => [
+    what,
+    expected,
+    `f: mflr 0; std 0,16(1); stdu 1,-64(1); std 5,40(1); bl g; |b 1f|b 1f+4| ; 1: ld 5,40(1); addi 1,1,64; ` +
+      `ld 0,16(1); mtlr 0; mr 3,5; blr; g: ${callee}`,
+  ]),
+  [
+    'the address behind a call, which is in no frame',
+    false,
+    'f: mflr 0; std 0,16(1); stdu 1,-64(1); bl g; addi 1,1,64; ld 0,16(1); |mtlr 0|nop| ; blr; g: blr',
+  ],
   ['the upper half of a product', false, 'f: li 9,-1; |nop|clrldi 9,9,32| ; mulld 10,4,9; std 10,0(3); blr'],
 ];
 

@@ -26,6 +26,8 @@ const LONGEST = 40;
 const MOST_BYTES = 16;
 /** Frames in which a load cannot fault, bytes above the stack pointer. */
 const FRAME = 2048n;
+/** Bytes behind address 0 where nothing is mapped. */
+const PAGE = 4096n;
 
 /** Operands of ops that have fewer than three. */
 const COUNT: Readonly<Record<string, number>> = { unary: 1, binary: 2 };
@@ -75,7 +77,7 @@ function sharedOf({ reservation }: Lifter, { ops }: Block): 'reserves' | 'stores
 }
 
 export class Equality {
-  private terms = new Terms();
+  private terms: Terms;
   private left = 0;
   /** Where the frame is. */
   private frame: Term = 0;
@@ -87,6 +89,7 @@ export class Equality {
     readonly liveness: Liveness,
   ) {
     const { lifter, abi } = machine;
+    this.terms = new Terms(lifter.addressBits);
     this.stackPointer = lifter.registers.find(({ name }) => name === abi.stackPointer)!.parts![0]![0];
   }
 
@@ -127,7 +130,11 @@ export class Equality {
       steps.push(step);
       at += Number(step.end - step.address);
     }
-    return (this.spills ??= new Spills(this.liveness, lifter, this.stackPointer)).isIdle(address, steps);
+    return this.spilled.isIdle(address, steps);
+  }
+
+  private get spilled(): Spills {
+    return (this.spills ??= new Spills(this.liveness, this.machine.lifter, this.stackPointer));
   }
 
   private facts: Known | null = null;
@@ -135,14 +142,16 @@ export class Equality {
   private get known(): Known {
     if (this.facts !== null) return this.facts;
     this.change = NO_CHANGE;
-    this.terms = new Terms();
+    this.terms = new Terms(this.machine.lifter.addressBits);
     const follow: Follow = (at, slots, known) => {
       const next = this.advance({ ...this.begin(at), slots }, known);
       return next?.map(({ way, facts }) => ({ at: way.at, slots: this.substitute(way.slots, facts), facts })) ?? null;
     };
     const { slots, addressBits } = this.machine.lifter;
     const initial = (slot: Slot): Term => this.initial(slot);
-    return (this.facts = new Known(this.liveness, this.terms, slots.firstTemporary, initial, follow, addressBits));
+    const changes = (at: Address): bigint | null => this.spilled.changesOf(at)?.slots ?? null;
+    const { liveness, terms } = this;
+    return (this.facts = new Known(liveness, terms, slots.firstTemporary, initial, follow, addressBits, changes));
   }
 
   /** All slots, with what a branch says of them. */
@@ -159,11 +168,11 @@ export class Equality {
 
   /** What is known of registers on the ways that are followed; null: nothing. */
   private knowing: Known | null = null;
-  /** Both must be in the very same state: what is known holds for what no code reads, too. */
+  /** The place may be come to again: what is known must hold of what no code reads, too. */
   private isExact = false;
 
   private isSameKnowing(at: Address, known: Known | null): boolean {
-    this.terms = new Terms();
+    this.terms = new Terms(this.machine.lifter.addressBits);
     this.knowing = known;
     this.isExact = known !== null && this.liveness.isCyclic(at);
     const isSame = this.isSameFrom(at);
@@ -178,9 +187,9 @@ export class Equality {
   }
 
   private begin(at: Address): Way {
-    const memory = this.terms.symbol('memory');
     const slots = this.knowing?.slots(at, this.terms, (slot) => this.initial(slot)) ?? new Map<Slot, Term>();
     this.frame = slots.get(this.stackPointer) ?? this.initial(this.stackPointer);
+    const memory = this.remembered(at, slots);
     return {
       isChanged: false,
       at,
@@ -194,6 +203,25 @@ export class Equality {
       ahead: '',
       isAway: false,
     };
+  }
+
+  /** Memory where a way begins: words of the frame that registers hold are as stored from them. */
+  private remembered(at: Address, slots: ReadonlyMap<Slot, Term>): Term {
+    const { terms } = this;
+    let memory = terms.symbol('memory');
+    const { storeOp } = this.spilled;
+    if (this.knowing === null || storeOp === null) return memory;
+    const { addressBits, slots: all } = this.machine.lifter;
+    for (const [offset, held] of this.spilled.words(at)) {
+      const place = terms.make('add', this.frame, terms.number(BigInt.asUintN(64, offset)));
+      for (let slot = 0; slot < all.firstTemporary; slot++) {
+        if ((held & bit(slot)) === 0n) continue;
+        const value = slots.get(slot) ?? this.initial(slot);
+        memory = terms.store(storeOp, addressBits / 8, memory, place, value);
+        break;
+      }
+    }
+    return memory;
   }
 
   /** Whether both are the same from a place on: in any state, or in those that ways to it leave. */
@@ -306,6 +334,7 @@ export class Equality {
 
   private isEqual(a: Way, b: Way, facts: Facts): boolean {
     const { terms, liveness } = this;
+    const width = this.machine.lifter.addressBits;
     const isSame = (x: Term, y: Term): boolean => x === y || terms.known(x, facts) === terms.known(y, facts);
     const original = a.isChanged ? b : a;
     if (a.at !== b.at || !isSame(this.memory(a, original), this.memory(b, original))) return false;
@@ -313,16 +342,23 @@ export class Equality {
     if (a.at !== null && this.isInside(a.at) && !(a.isAway && b.isAway)) return false;
     if (a.at === null && !(a.to !== null && b.to !== null && isSame(a.to, b.to))) return false;
     const said = liveness.parts(a.at === null ? liveness.behind(original.last!) : liveness.before(a.at));
-    const live = this.isExact ? { read: liveness.all, asked: 0n, mirrored: 0n } : said;
+    const live = this.isExact ? { read: this.exact(a.at, said.read | said.asked), asked: 0n } : said;
     for (const slot of new Set([...a.slots.keys(), ...b.slots.keys()])) {
       if (((live.read | live.asked) & bit(slot)) === 0n) continue;
       const [x, y] = [this.slot(a, slot), this.slot(b, slot)];
       if (isSame(x, y) || this.isMirrored(a, b, slot, said.mirrored, isSame)) continue;
-      if ((live.read & bit(slot)) !== 0n || !terms.isSet(x, facts) || !terms.isSet(y, facts)) return false;
+      if ((live.read & bit(slot)) !== 0n || ![x, y].every((each) => terms.isSet(each, facts, width))) return false;
     }
     // A load that the original has not may fault.
     const changed = a.isChanged ? a : b;
     return [...changed.loads].every((each) => original.loads.has(each) || this.isOwnFrame(each));
+  }
+
+  /** Slots that are the same where the changed place may be come to again. */
+  private exact(at: Address | null, read: bigint): bigint {
+    if (at === null) return this.liveness.all;
+    const held = [...this.spilled.words(at).values()].reduce((sum, each) => sum | each, 0n);
+    return read | held | this.knowing!.said(at);
   }
 
   /**
@@ -357,12 +393,14 @@ export class Equality {
   }
 
   /** Behind one more instruction; two ways where a branch is open; null: it cannot be said. */
-  private advance(way: Way, facts: Facts): readonly { readonly way: Way; readonly facts: Facts }[] | null {
+  private advance(way: Way, before: Facts): readonly { readonly way: Way; readonly facts: Facts }[] | null {
     const step = this.stepOf(way);
     if (step === null || this.liveness.isWritten(step.address)) return null;
-    const done = this.execute(way, step, facts);
+    const done = this.execute(way, step, before);
     if (done === null) return null;
     const { slots, memory, loads, finds, ahead } = done;
+    // What only the changed code comes to may be 0: it would fault where the original goes on.
+    const facts = way.isChanged ? before : this.notZero(done.places, before);
     const value = (operand: Operand): Term =>
       typeof operand === 'bigint' ? this.terms.number(operand) : (slots.get(operand) ?? this.initial(operand));
     const { firstTemporary } = this.machine.lifter.slots;
@@ -424,6 +462,20 @@ export class Equality {
     }
   }
 
+  /** Nothing is mapped at 0: what memory was accessed behind is no pointer of 0. */
+  private notZero(places: readonly Term[], before: Facts): Facts {
+    const { terms } = this;
+    const { addressBits } = this.machine.lifter;
+    let facts = before;
+    for (const each of places) {
+      const [base, offset] = terms.sum(each);
+      if (offset < 0n || offset >= PAGE || terms.value(base) !== null) continue;
+      const [atom, holds] = terms.condition('ne', addressBits, base, terms.number(0n));
+      if (terms.truth(atom, facts) === null) facts = terms.with(facts, atom, holds, addressBits === 32);
+    }
+    return facts;
+  }
+
   /** Addresses of code have none of the bits that a jump ignores: what is added to them may. */
   private goal(to: Term, { mask }: { readonly mask: bigint }): Term {
     const { terms } = this;
@@ -479,6 +531,7 @@ export class Equality {
     const { block } = step;
     const slots = new Map(way.slots);
     const loads = new Set(way.loads);
+    const places: Term[] = [];
     let { memory, ahead } = way;
     const shared = sharedOf(this.machine.lifter, block);
     const finds = way.finds + (shared === null ? 0 : 1);
@@ -502,10 +555,12 @@ export class Equality {
         const before = this.liveness.mayFault(step) ? [...loads].sort().join() : ahead;
         if (before !== ahead) memory = terms.make('event', memory, terms.symbol((ahead = before)));
         const at = terms.make('add', operands[0], operands[1]);
+        places.push(at);
         memory = terms.store(op.op, row.bytes, memory, at, operands[2]);
       } else if (form === 'load') {
         const at = terms.make('add', operands[0], operands[1]);
         loads.add(`${op.op} ${at}`);
+        places.push(at);
         const found = terms.load(op.op, row.bytes, memory, at);
         slots.set(op.d, shared === null ? found : terms.make(`found ${finds}`, found));
       } else if (form === 'record') this.record(slots, op, operands, row.guarded ? pick : null);
@@ -515,7 +570,7 @@ export class Equality {
     // Whether a reservation holds until the store nothing says.
     const { reservation } = this.machine.lifter;
     if (shared === 'reserves') slots.set(reservation!.address, terms.symbol(`reserved ${finds}`));
-    return { slots, memory, loads, finds, ahead };
+    return { slots, memory, loads, places, finds, ahead };
   }
 
   private record(

@@ -39,6 +39,7 @@ export class Known {
    * @param follow   executes one instruction
    * @param initial  the term of a slot of which nothing is known
    * @param bits     of a register
+   * @param changes  slots that the callee of an instruction changes; null: not known
    */
   constructor(
     private readonly liveness: Liveness,
@@ -47,6 +48,7 @@ export class Known {
     private readonly initial: (slot: Slot) => Term,
     private readonly follow: Follow,
     private readonly bits: number,
+    private readonly changes: (at: Address) => bigint | null,
   ) {
     this.nothing = { first: Array.from({ length: count }, (_, slot) => slot), numbers: new Map(), set: 0n };
     for (const at of liveness.addresses()) {
@@ -84,13 +86,22 @@ export class Known {
     return facts;
   }
 
+  /** Slots of which anything is said in front of an instruction. */
+  said(at: Address): bigint {
+    const { first, numbers, set } = this.classes.get(at) ?? this.nothing;
+    let said = set;
+    for (const slot of numbers.keys()) said |= bit(slot);
+    for (const [slot, other] of first.entries()) if (slot !== other) said |= bit(slot) | bit(other);
+    return said;
+  }
+
   private goOn(at: Address): void {
     const before = this.slots(at, this.terms, this.initial);
     const facts = this.facts(at, this.terms, this.initial);
     const next = this.follow(at, before, facts);
     const { liveness } = this;
     const behind = liveness.returnOf(at);
-    if (behind !== null) this.join(behind, this.kept(before), facts);
+    if (behind !== null) this.join(behind, this.kept(at, before), facts);
     for (const each of next ?? [])
       if (each.at !== null && liveness.at(each.at) !== undefined) this.join(each.at, each.slots, each.facts);
     // What is not followed leaves anything.
@@ -98,11 +109,12 @@ export class Known {
   }
 
   /** What a callee gives back. */
-  private kept(before: ReadonlyMap<Slot, Term>): ReadonlyMap<Slot, Term> {
+  private kept(at: Address, before: ReadonlyMap<Slot, Term>): ReadonlyMap<Slot, Term> {
     const { liveness, terms } = this;
     const slots = new Map<Slot, Term>();
+    const changed = (this.changes(at) ?? -1n) & ~liveness.kept;
     for (let slot = 0; slot < this.count; slot++) {
-      const isKept = (liveness.kept & bit(slot)) !== 0n;
+      const isKept = (changed & bit(slot)) === 0n;
       slots.set(slot, isKept ? (before.get(slot) ?? this.initial(slot)) : terms.symbol(`lost ${slot}`));
     }
     return slots;

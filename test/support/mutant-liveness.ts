@@ -9,6 +9,7 @@
  */
 import { type Block, OPS, type TrapKind } from '../../src/machine/ir.js';
 import type { Address } from '../../src/units.js';
+import { Contexts } from './mutant-contexts.js';
 import type { CodeRange } from './mutant-flow.js';
 import { effectOf } from './mutant-helpers.js';
 import { ASKED, bit, COMPARED, inAll, readBefore } from './mutant-reads.js';
@@ -55,12 +56,15 @@ const FLAGS_OF: Readonly<Record<string, readonly string[]>> = {
   rflags: ['k', 'fa', 'fb', 'fc'],
   nzcv: FLAGS.filter((name) => name.startsWith('flags')),
 };
+type Before = (at: Address) => bigint;
+
 /** Whether an instruction reads or writes memory. */
 const isAccess = ({ ops }: Block): boolean => ops.some(({ op }) => OPS[op].form === 'load' || OPS[op].form === 'store');
 
 export class Liveness {
   private readonly steps = new Map<Address, Step>();
-  private readonly live = new Map<Address, bigint>();
+  /** What code reads, by where it was called from. */
+  private readonly contexts: Contexts;
   private readonly labels: ReadonlySet<Address>;
   private readonly written: ReadonlySet<Address>;
   /** Addresses to which something goes, or may go. */
@@ -169,7 +173,7 @@ export class Liveness {
     this.dead =
       (deadFlags | this.slotsOf(dead.filter((name) => name !== proof.entryAddress))) &
       ~goals.reduce((sum, each) => sum | bit(each), 0n);
-    this.solve();
+    this.contexts = this.solve();
     this.reach();
     for (const address of this.reached) {
       const step = this.steps.get(address)!;
@@ -430,11 +434,19 @@ export class Liveness {
     return { read: plain | compared, asked, mirrored: compared & ~plain & ~asked };
   }
 
-  /** What is read behind an instruction. */
-  behind(step: Step): bigint {
+  /**
+   * What is read behind an instruction.
+   * @param before    what is read from a place on
+   * @param returned  what is read of what it leaves where it returns
+   */
+  behind(
+    step: Step,
+    before: Before = (at) => this.before(at),
+    returned: () => bigint = () => this.returned(step, before),
+  ): bigint {
     const { terminator } = step.block;
     const { all } = this;
-    const named = targetsOf(step).reduce((sum, each) => sum | this.before(each), 0n);
+    const named = targetsOf(step).reduce((sum, each) => sum | before(each), 0n);
     switch (terminator.kind) {
       case 'jmp':
       case 'br':
@@ -452,16 +464,16 @@ export class Liveness {
           if (!this.compiled.has(to) || !this.compiled.has(step.address)) return named;
           // What a callee keeps and gives back it does not read.
           const kept = inAll(this.kept);
-          return (named & ~kept) | (this.before(terminator.ret) & kept);
+          return (named & ~kept) | (before(terminator.ret) & kept);
         }
         // A function that an entry goes to has as little from it as one that a site is in.
         const read = this.compiled.has(step.address) ? all & ~this.unread : this.outside(step);
-        return read | this.before(terminator.ret);
+        return read | before(terminator.ret);
       }
       case 'ind':
         return step.target === null && step.jumps === undefined ? this.outside(step) : named;
       case 'ret':
-        return named | this.returned(step);
+        return named | returned();
       // A trial that comes to a trap of the runtime is different, whatever registers hold.
       case 'trap':
         return ENDS.has(terminator.trap) ? 0n : all;
@@ -470,16 +482,20 @@ export class Liveness {
     }
   }
 
-  /** What is read of what an instruction leaves that returns. */
-  private returned(step: Step): bigint {
+  /**
+   * What is read of what an instruction leaves that returns.
+   * @param caller  the place that it returns to; null: any
+   */
+  private returned(step: Step, before: Before, caller: Address | null = null): bigint {
     const end = this.ends.get(step.address);
-    if (end === undefined || end.isOpen) return this.outside(step);
     const owed = this.compiled.has(step.address) ? this.owed : 0n;
+    if (caller !== null && !this.written.has(caller)) return owed | before(caller);
+    if (end === undefined || end.isOpen) return this.outside(step);
     const lost = end.hasResult ? this.lost : this.lost | this.results;
     const own = end.isAbi ? this.all & ~lost : owed;
     // What the tool writes behind a call that any callback may be called by reads no more.
     const behind = [...end.behind].filter((each) => !end.isAbi || !this.written.has(each));
-    return behind.reduce((sum, each) => sum | this.before(each), own);
+    return behind.reduce((sum, each) => sum | before(each), own);
   }
 
   /** Whether an instruction may fault, and its function returns then. */
@@ -488,8 +504,8 @@ export class Liveness {
   }
 
   /** What is read where an instruction faults: it wrote nothing, and the result is not its own. */
-  private faulted(step: Step): bigint {
-    return this.mayFault(step) ? this.returned(step) & ~inAll(this.results) : 0n;
+  private faulted(step: Step, returned: () => bigint): bigint {
+    return this.mayFault(step) ? returned() & ~inAll(this.results) : 0n;
   }
 
   /** What is read where code goes to a place that is not known. */
@@ -501,34 +517,22 @@ export class Liveness {
 
   /** What is read from an address on. */
   before(address: Address): bigint {
-    return this.written.has(address) || !this.steps.has(address) ? this.all : (this.live.get(address) ?? 0n);
+    return this.written.has(address) ? this.all : (this.contexts.before(address) ?? this.all);
   }
 
-  /** What an instruction asks of what is read from an address on, by that address. */
-  private askers(): ReadonlyMap<Address, readonly Step[]> {
-    const askers = new Map<Address, Step[]>();
-    for (const step of this.steps.values()) {
-      const { terminator } = step.block;
-      const asked = new Set([...targetsOf(step), ...(this.ends.get(step.address)?.behind ?? [])]);
-      if (terminator.kind === 'call' || terminator.kind === 'calli') asked.add(terminator.ret);
-      for (const each of asked) {
-        const known = askers.get(each);
-        if (known === undefined) askers.set(each, [step]);
-        else known.push(step);
-      }
-    }
-    return askers;
-  }
-
-  private solve(): void {
-    const askers = this.askers();
-    const left = new Set([...this.steps.values()].reverse());
-    for (const step of left) {
-      left.delete(step);
-      const live = readBefore(step, this.behind(step), this.all) | this.faulted(step);
-      if (live === (this.live.get(step.address) ?? 0n)) continue;
-      this.live.set(step.address, live);
-      for (const each of askers.get(step.address) ?? []) left.add(each);
-    }
+  private solve(): Contexts {
+    const { all, written } = this;
+    const begins = [...this.begins].filter((at) => this.labels.has(at) || !this.behindCalls.has(at));
+    return new Contexts({
+      steps: this.steps,
+      begins: [...begins.filter((at) => !this.closed.has(at)), ...this.opened],
+      isCompiled: (at) => this.compiled.has(at),
+      behind: (at) => this.ends.get(at)?.behind ?? [],
+      readBefore: (step, before, caller) => {
+        const within = (at: Address): bigint => (written.has(at) ? all : (before(at) ?? all));
+        const returned = (): bigint => this.returned(step, within, caller);
+        return readBefore(step, this.behind(step, within, returned), all) | this.faulted(step, returned);
+      },
+    });
   }
 }

@@ -5,10 +5,12 @@
  *
  * Forwards over all ways through compiled functions. A function of which some code makes a pointer
  * into its frame says nothing; without one, what is stored by way of other registers is elsewhere.
- * A callee says nothing but one that calls none and stores nothing to the stack.
+ * A callee keeps what it does not change, nor what it calls; one that calls what is not known says
+ * nothing.
  */
 import { type Lifter, type Op, OPS, type Slot } from '../../src/machine/ir.js';
 import type { Address } from '../../src/units.js';
+import { effectOf } from './mutant-helpers.js';
 import type { Liveness } from './mutant-liveness.js';
 import { bit, operandsOf } from './mutant-reads.js';
 import { type Step, targetsOf } from './mutant-steps.js';
@@ -17,6 +19,19 @@ import { type Step, targetsOf } from './mutant-steps.js';
 type Held = ReadonlyMap<bigint, bigint>;
 
 const NOTHING: Held = new Map();
+
+/** What a call changes: slots, and words of the frame that it is made from. */
+interface Changes {
+  slots: bigint;
+  readonly words: { readonly at: bigint; readonly bytes: bigint }[];
+}
+
+/** Whether a word lies in the frame of the caller: what is below is the callee's own. */
+const isAbove = ({ at, bytes }: Changes['words'][number]): boolean => at + bytes > 0n;
+/** Places of a callee that are looked at, by where its stack pointer is. */
+const MOST_PLACES = 4096;
+/** Ends of instructions that go nowhere but where they say, or back. */
+const ENDS: ReadonlySet<string> = new Set(['ret', 'jmp', 'br', 'trap']);
 /** Ops that write one slot, and go nowhere. */
 const PLAIN: ReadonlySet<string> = new Set(['unary', 'binary', 'select', 'load']);
 
@@ -25,6 +40,10 @@ function widthOf({ op }: Op): number {
   const { form } = OPS[op];
   return form === 'record' ? 3 : form === 'store' || form === 'aligned' || form === 'check' ? 0 : 1;
 }
+
+/** Slots that ops write. */
+const slotsOf = (ops: readonly Op[]): bigint =>
+  ops.reduce((sum, op) => sum | (((1n << BigInt(widthOf(op))) - 1n) << BigInt(op.d)), 0n);
 
 const isNop = ({ block, end }: Step): boolean =>
   block.ops.length === 0 && block.terminator.kind === 'jmp' && block.terminator.pc === end;
@@ -40,7 +59,9 @@ export class Spills {
   private readonly open = new Set<Address>();
   private readonly wordBytes: number;
   private readonly starts: readonly Address[];
-  private readonly calls = new Map<Address, bigint | null>();
+  private readonly calls = new Map<Address, Changes | null>();
+  /** The op that stores a whole register; null: none is stored to a frame. */
+  storeOp: Op['op'] | null = null;
 
   constructor(
     private readonly liveness: Liveness,
@@ -77,6 +98,11 @@ export class Spills {
       (!isEntered && this.isApart(second, this.loaded(address))) ||
       ((!isEntered || isNop(first)) && this.isApart(first, this.loaded(second.address)))
     );
+  }
+
+  /** Words of the frame that registers hold in front of an instruction, by their distance. */
+  words(at: Address): Held {
+    return this.held.get(at) ?? NOTHING;
   }
 
   /** Whether an instruction writes neither a register nor what is in a frame. */
@@ -156,12 +182,17 @@ export class Spills {
     if (!this.isOwn(op.a)) return true;
     if (typeof op.b !== 'bigint') return false;
     const at = BigInt.asIntN(this.lifter.addressBits, op.b);
+    this.overwrite(held, at, bytes);
+    const word = this.word(op, 'store');
+    if (word !== null) this.storeOp = op.op;
+    if (word !== null && typeof op.c === 'number' && this.isRegister(op.c)) held.set(word, bit(op.c));
+    return true;
+  }
+
+  private overwrite(held: Map<bigint, bigint>, at: bigint, bytes: bigint): void {
     for (const each of held.keys()) {
       if (each < at + bytes && each + BigInt(this.wordBytes) > at) held.delete(each);
     }
-    const word = this.word(op, 'store');
-    if (word !== null && typeof op.c === 'number' && this.isRegister(op.c)) held.set(word, bit(op.c));
-    return true;
   }
 
   private isRegister(slot: Slot): boolean {
@@ -189,9 +220,12 @@ export class Spills {
     const { terminator } = step.block;
     const back = liveness.returnOf(at);
     if (back !== null) {
-      const changed = terminator.kind === 'call' ? this.changedBy(terminator.pc) : null;
-      const kept = held === null || changed === null ? null : new Map(held);
-      if (kept !== null) this.lose(kept, changed!);
+      const changes = this.changesOf(at);
+      const kept = held === null || changes === null ? null : new Map(held);
+      if (kept !== null) {
+        this.lose(kept, changes!.slots);
+        for (const each of changes!.words) this.overwrite(kept, each.at, each.bytes);
+      }
       this.join(back, kept ?? NOTHING);
       return;
     }
@@ -199,36 +233,91 @@ export class Spills {
     for (const each of targetsOf(step)) this.join(each, isPlain ? (held ?? NOTHING) : NOTHING);
   }
 
-  /** Slots that a callee changes which calls none and stores nothing to the stack; null: others. */
-  private changedBy(start: Address): bigint | null {
-    const known = this.calls.get(start);
-    if (known !== undefined) return known;
-    const seen = new Set<Address>();
-    const left = [start];
-    let changed: bigint | null = 0n;
-    for (let at = left.pop(); at !== undefined && changed !== null; at = left.pop()) {
-      if (seen.has(at)) continue;
-      seen.add(at);
-      const step = this.liveness.at(at);
-      changed = step === undefined ? null : this.changed(step, changed);
-      if (step !== undefined) left.push(...targetsOf(step));
-    }
-    this.calls.set(start, changed);
-    return changed;
+  /** What an instruction changes that calls, and what it calls; null: not known. */
+  changesOf(at: Address): Changes | null {
+    const step = this.liveness.at(at);
+    const kind = step?.block.terminator.kind;
+    const [to] = step === undefined || this.liveness.isWritten(at) ? [] : targetsOf(step);
+    const changes = (kind === 'call' || kind === 'calli') && to !== undefined ? this.changedBy(to) : null;
+    return changes === null ? null : { ...changes, slots: changes.slots | slotsOf(step!.block.ops) };
   }
 
-  private changed({ address, block: { ops, terminator }, target }: Step, before: bigint): bigint | null {
-    const isEnd = terminator.kind === 'ret' || terminator.kind === 'jmp' || terminator.kind === 'br';
-    if (!isEnd || target !== null || this.liveness.isWritten(address)) return null;
-    let changed = before;
-    for (const op of ops) {
-      const { form } = OPS[op.op];
-      if (form === 'leave' || form === 'float' || form === 'unit') return null;
-      if ((widthOf(op) > 0 && op.d === this.stackPointer) || operandsOf(op).some((each) => this.isOwn(each)))
-        return null;
-      for (let slot = op.d; slot < op.d + widthOf(op); slot++) changed |= bit(slot);
+  /** What a function changes, as its caller sees it; null: it goes to code that is not known. */
+  private changedBy(start: Address): Changes | null {
+    const known = this.calls.get(start);
+    if (known !== undefined) return known;
+    // One that calls itself is not followed.
+    this.calls.set(start, null);
+    const seen = new Set<string>();
+    const left: { readonly at: Address; readonly moved: bigint }[] = [{ at: start, moved: 0n }];
+    let changes: Changes | null = { slots: 0n, words: [] };
+    for (let each = left.pop(); each !== undefined && changes !== null; each = left.pop()) {
+      const { at, moved } = each;
+      if (seen.has(`${at} ${moved}`)) continue;
+      seen.add(`${at} ${moved}`);
+      const step = seen.size > MOST_PLACES ? undefined : this.liveness.at(at);
+      const by = step === undefined ? null : this.moved(step.block.ops);
+      changes = step === undefined || by === null ? null : this.changed(step, moved, changes);
+      const next = step === undefined ? [] : this.goesTo(step);
+      for (const to of next) left.push({ at: to, moved: moved + (by ?? 0n) });
     }
-    return changed;
+    // What it keeps and gives back is as it was.
+    const kept = this.liveness.isCompiled(start) ? this.liveness.kept | bit(this.stackPointer) : 0n;
+    const made = changes === null ? null : { ...changes, slots: changes.slots & ~kept };
+    const found = made !== null && (made.slots & bit(this.stackPointer)) !== 0n ? null : made;
+    this.calls.set(start, found);
+    return found;
+  }
+
+  /** Where a function goes on, behind its calls. */
+  private goesTo(step: Step): readonly Address[] {
+    const { terminator } = step.block;
+    return terminator.kind === 'call' || terminator.kind === 'calli' ? [terminator.ret] : targetsOf(step);
+  }
+
+  /**
+   * What is changed behind one more instruction of a callee.
+   * @param moved  the stack pointer, from where the callee began
+   */
+  private changed(step: Step, moved: bigint, { slots, words }: Changes): Changes | null {
+    const { address, block, target, jumps } = step;
+    const { ops, terminator } = block;
+    if (this.liveness.isWritten(address)) return null;
+    const all: Changes = { slots, words: [...words] };
+    const add = (changes: Changes | null): boolean => {
+      if (changes === null) return false;
+      all.slots |= changes.slots;
+      all.words.push(...changes.words.map(({ at, bytes }) => ({ at: at + moved, bytes })).filter(isAbove));
+      return true;
+    };
+    for (const op of ops) {
+      const row = OPS[op.op];
+      if (row.form === 'leave' || row.form === 'float' || row.form === 'unit') return null;
+      if (row.form === 'store' && this.isOwn(op.a)) {
+        if (typeof op.b !== 'bigint') return null;
+        const at = BigInt.asIntN(this.lifter.addressBits, op.b);
+        add({ slots: 0n, words: [{ at, bytes: BigInt(row.bytes) }] });
+      }
+      all.slots |= slotsOf([op]);
+    }
+    switch (terminator.kind) {
+      case 'call':
+      case 'calli': {
+        const to = target ?? (terminator.kind === 'call' ? terminator.pc : null);
+        return to !== null && add(this.changedBy(to)) ? all : null;
+      }
+      case 'helper': {
+        const effect = effectOf(this.lifter, terminator);
+        return effect !== null &&
+          add({ slots: effect.writes.reduce((sum, { slot }) => sum | bit(slot), 0n), words: [] })
+          ? all
+          : null;
+      }
+      case 'ind':
+        return target !== null || jumps !== undefined ? all : null;
+      default:
+        return ENDS.has(terminator.kind) ? all : null;
+    }
   }
 
   private join(at: Address, held: Held): void {

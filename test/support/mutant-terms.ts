@@ -133,6 +133,9 @@ export class Terms {
   /** Terms with what is known in them, by what is known. */
   private readonly seen = new WeakMap<ReadonlyMap<Term, Term>, Map<Term, Term>>();
 
+  /** @param wordBits  of a register */
+  constructor(private readonly wordBits = 64) {}
+
   private intern(key: string, node: Node): Term {
     const known = this.numbers.get(key);
     if (known !== undefined) return known;
@@ -296,7 +299,8 @@ export class Terms {
       if (node.op !== 'event') {
         const [, size, by] = node.op.split(' ') as [string, string, string];
         // What a whole register was stored to says what is loaded.
-        if (node.of[1] === at && by === op.replace(/^ld/, 'st') && /64/.test(op)) return node.of[2]!;
+        const isWhole = by === op.replace(/^ld(32u)?/, (_, half) => (half === undefined ? 'st' : 'st32'));
+        if (node.of[1] === at && isWhole && 8 * bytes === this.wordBits) return node.of[2]!;
         if (!this.areApart(at, bytes, node.of[1]!, Number(size))) break;
       }
       place = node.of[0]!;
@@ -397,9 +401,10 @@ export class Terms {
   }
 
   /** Whether a term is known not to be 0, as a whole and in its lower half. */
-  isSet(term: Term, facts: Facts): boolean {
+  isSet(term: Term, facts: Facts, width: number): boolean {
     const value = this.value(this.known(term, facts));
-    return value !== null && low(value) !== 0n;
+    if (value !== null) return low(value) !== 0n;
+    return width === 32 && this.isNotZero(term, facts, width);
   }
 
   /** Whether a term is known not to be 0. */
