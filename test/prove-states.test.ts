@@ -181,6 +181,8 @@ describe('states of the tracer', () => {
     ['ppc64-elfv1/regs list', 'filled', 'ftrace_ops_list_func', 296, 'immediate', /called 0 times, not once/],
     // The list ends at its end, whatever is behind that; cmpd left out.
     ['ppc64-elfv1/regs list', 'filled', 'ftrace_ops_list_func', 160, 'nop', /data of the tracer at|was told ops/],
+    // Records are written over such of before: the thread's number, which is 0, is not stored.
+    ['ppc32/regs+probes inside-graph', 'ring-end', 'pop', 308, 'nop', /the thread of a record is 0xffffffff, not 0x0/],
     // A probe without an event.
     ['ppc32/ool-ops+probes probe-list', 'off', 'handle', 388, 'swap', /fault: execute at/],
     // A graph tracer that was stopped drops nothing in a thread without a block.

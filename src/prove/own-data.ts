@@ -15,6 +15,7 @@ import {
   PROBE_OP_WORDS,
   PROBE_PEEK,
   RING_HEADER,
+  RING_HEADER_BYTES,
   THREAD_COUNT,
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
@@ -66,6 +67,9 @@ const LATE = 0x2_d234_5678n;
 const COUNTED = 2;
 /** Looks at halves of a clock, before one of which it turns over: those of two records. */
 const LOOKS = 6;
+
+/** Records, from the next one on, that hold what was recorded before. */
+const OLDER = 4n;
 
 /** States in which a free block, or what takes it, is what is tried. */
 const TAKES_BLOCK: ReadonlySet<TracerState> = new Set(['retried', 'overtaken']);
@@ -255,6 +259,7 @@ export class OwnData {
     if (state !== null && !enterState(state, this.data.memory(world), this.now.call, this.random))
       this.now.state = 'fresh';
     if ((seed & 0xc0) !== 0) this.ownFirst(world);
+    if (!UNDISTURBED.has(this.now.state)) this.olderRecords(world);
     // Calls of others, none left, or a thread without a block: no filter of its own changes that.
     if (this.now.state === 'filled' || this.now.state === 'unfiltered') {
       const more = this.now.state === 'filled' ? BESIDE_FILLED : BESIDE_UNFILTERED;
@@ -298,6 +303,17 @@ export class OwnData {
     const first = this.data.blockAt(0);
     const isFree = this.data.number(world, first, this.data.word) === 0n;
     if (isFree) new StateWriter(this.data.memory(world), this.now.call, 0).own();
+  }
+
+  /** The next records are written over such of before, of which no byte is 0. */
+  private olderRecords(world: ProofWorld): void {
+    const { ring } = this.data;
+    const { capacity, recordBytes, store } = this.data.memory(world);
+    const head = this.data.number(world, ring + BigInt(RING_HEADER.head), 8);
+    for (let i = 0n; i < OLDER; i++) {
+      const at = ring + BigInt(RING_HEADER_BYTES) + ((head + i) % capacity) * recordBytes;
+      for (let byte = 0n; byte < recordBytes; byte += 4n) store(at + byte, 0xffff_ffffn, 4);
+    }
   }
 
   /** What a state is drawn from: another number where the return address is always the same. */

@@ -327,11 +327,13 @@ function enterCalls(state: TracerState, writer: StateWriter, random: Random): bo
     case 'left':
       writer.own().calls(0, [...callers(some()), ...leftFrames(1 + some())]);
       return true;
-    case 'gone':
-      writer.own().calls(0, [-STEP, -2n * STEP]);
-      writer.side([-STEP]);
-      writer.waiting(0, [-STEP], random);
+    case 'gone': {
+      const frames = Array.from({ length: 1 + random.below(3) }, (_, i) => -BigInt(i + 1) * STEP);
+      writer.own().calls(0, frames);
+      writer.side(frames);
+      writer.waiting(0, frames, random);
       return true;
+    }
     case 'other-stack':
       writer.own().calls(0, [...elsewhere(some()), -ONE_STACK, 0n]);
       writer.side([...elsewhere(some()), -ONE_STACK]);
