@@ -154,8 +154,26 @@ export const mutantArguments: readonly MutantArgument[] = [
       'says nothing',
     object: /^ppc64-/,
     symbol: /^elftrace_graph_push$/,
-    text: /^sldi (r10),\1,32$/,
-    kinds: ['immediate'],
+    text: /^sldi (r\d+),\1,32$/,
+    kinds: ['immediate', 'registers'],
+  },
+  {
+    name: 'number of a thread',
+    why:
+      'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
+      'says nothing',
+    object: /^ppc64-/,
+    symbol: /^elftrace_graph_push$/,
+    text: /^lis (r\d+),13594; ori \1,\1,10144$/,
+    kinds: ['swap'],
+  },
+  {
+    name: 'number of a block',
+    why: 'what the distance of two blocks is multiplied by makes it their number: its upper half is 0',
+    object: /^ppc64-/,
+    symbol: /^(?:elftrace_graph_push|elftrace_probe_hit)$/,
+    text: /^clrldi (r\d+),\1,32$/,
+    kinds: ['nop'],
   },
   {
     name: 'a third',
@@ -370,9 +388,21 @@ export const mutantArguments: readonly MutantArgument[] = [
     why:
       'the table of contents of a function that is called from elsewhere: entries and the list call it ' +
       'behind that, with the table that they have themselves',
-    object: /^ppc64-elfv2-/,
+    object: /^ppc64-elfv2-(?:be|le)\/(?:regs|ool|pg)(?:\+probes)?$/,
     symbol: /^(?:ftrace_ops_(?:list|assist)_func|elftrace_probe_hit)$/,
-    places: ['ppc64-elfv2-le elftrace_probe_hit+0 registers cb157d021eea'],
+    text: /^(?:addis r2,r12,-?\d+|addi r2,r2,-?\d+)$/,
+    range: [0, 8],
+    standing: 'idle',
+  },
+  {
+    name: 'global entry',
+    why:
+      'the table of contents of a function that is called from elsewhere, and the nop in front of it: entries and ' +
+      'the list call it behind that, with the table that they have themselves',
+    object: /^ppc64-elfv2-/,
+    symbol: /^ftrace_ops_list_func$/,
+    text: /^nop; addis r2,r12,-?\d+$/,
+    kinds: ['swap'],
     standing: 'idle',
   },
   {
@@ -434,6 +464,30 @@ export const mutantArguments: readonly MutantArgument[] = [
     standing: 'idle',
   },
   {
+    name: 'kept call',
+    why:
+      "a trap follows where what a replaced function's caller needs is not found, which was kept on the way in: " +
+      'what is done before it says nothing',
+    object: /^ppc64-/,
+    symbol: /^elftrace_side_pop$/,
+    places: [
+      'ppc64-elfv1 elftrace_side_pop+168 registers 4351a65264ab',
+      'ppc64-elfv2-be elftrace_side_pop+188 registers 6c4531614627',
+      'ppc64-elfv2-le elftrace_side_pop+180 registers a102117512ca',
+      'ppc64-elfv2-le elftrace_side_pop+188 registers a102117512ca',
+    ],
+    standing: 'idle',
+  },
+  {
+    name: 'kept call',
+    why:
+      "a trap follows where what a replaced function's caller needs is not found, which was kept on the way in: " +
+      'what is done before it says nothing',
+    object: /^ppc64-/,
+    symbol: /^elftrace_side_pop$/,
+    places: ['ppc64-elfv2-le elftrace_side_pop+112 swap a102117512ca'],
+  },
+  {
     name: 'landing pad',
     why:
       'the call leads behind the first instruction of the entry, a landing pad, for which ' + 'no processor looks here',
@@ -458,6 +512,24 @@ export const mutantArguments: readonly MutantArgument[] = [
     symbol: any,
     text: /^nop; bti c$/,
     kinds: ['swap'],
+  },
+  {
+    name: 'wanted',
+    why: 'who tells of a return is asked to where a user wanted it: there is a bit of one',
+    object: /^ppc/,
+    symbol: /^\.?tell_return$/,
+    text: /^(?:cmp[wd]i r\d+,0(?:; beqlr)?|beqlr)$/,
+    kinds: ['nop', 'swap'],
+    range: [0, 16],
+  },
+  {
+    name: 'wanted',
+    why: 'who tells of a return is asked to where a user wanted it: there is a bit of one',
+    object: /^x86-64\//,
+    symbol: /^tell_return$/,
+    text: /^(?:mov; test|je)$/,
+    kinds: ['swap', 'immediate'],
+    range: [13, 21],
   },
   ...placeArguments,
 ];

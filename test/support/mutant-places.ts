@@ -176,17 +176,6 @@ export const placeArguments: readonly MutantArgument[] = [
     ['riscv64 pop+356 nop 801c33549772', 'riscv64 elftrace_graph_push+560 nop 8c4938adfa33'],
   ),
   at(
-    'end of the list',
-    'what stands at the end of the list of ops is passed over as any stub is, and nothing is behind ' +
-      'it: it need not be known by its address',
-    [
-      'riscv64 ftrace_ops_list_func+160 nop a4c8e0b9c9c3',
-      'riscv64 ftrace_ops_list_func+160 nop 00c7c3214c38',
-      'riscv64 ftrace_ops_list_func+156 nop 401ed0e3ca76',
-      'arm64 ftrace_ops_list_func+192 nop b8f60410f4be',
-    ],
-  ),
-  at(
     'one kind of frame',
     'frames of these entries have the place where the function goes on where others say whether they ' +
       'are whole: it is never 0',
@@ -202,11 +191,6 @@ export const placeArguments: readonly MutantArgument[] = [
     'what looks for a block gives a number that is no higher than there are blocks: its upper half is 0',
     ['riscv64 ftrace_graph_func+144 nop 14c42d961ad7'],
   ),
-  at('an event', 'a probe that is on has an event: a list of none need not be looked for', [
-    'arm64 elftrace_probe_hit+120 immediate e1d7a000d085',
-    'arm64 elftrace_probe_hit+120 swap e1d7a000d085',
-    'arm64 elftrace_probe_hit+120 swap 3c74d601df1b',
-  ]),
   at(
     'the other way',
     "the first block seems to be another thread's, as what is compared is no number of a thread: its " +
@@ -335,4 +319,75 @@ export const placeArguments: readonly MutantArgument[] = [
       'ppc64-elfv2-le announce+384 immediate d2fb2760a707',
     ],
   ),
+  at(
+    'gives up',
+    'how far the search for a return goes, farther than it need: it ends at a block that has it, or the graph ' +
+      'tracer stops for good',
+    [
+      'ppc32 elftrace_graph_return+76 immediate 7d1708b0faaa',
+      'ppc64-elfv2-le elftrace_graph_return+84 immediate 8c8bdf960084',
+    ],
+  ),
+  at('still in its register', 'a search that finds no entry leaves the frame in its register, which it was asked for', [
+    'ppc32 elftrace_graph_return+92 swap 7d1708b0faaa',
+    'ppc64-elfv1 elftrace_graph_return+92 swap 40406d621aef',
+    'ppc64-elfv1 elftrace_graph_return+92 swap 589eb87e17e8',
+    'ppc64-elfv1 elftrace_graph_return+108 nop 589eb87e17e8',
+    'ppc64-elfv2-le elftrace_graph_return+148 swap 8c8bdf960084',
+  ]),
+  at(
+    'the other way',
+    'what is compared with the number of the thread begins in the middle of the owner of the first block: the search ' +
+      'through all blocks finds it',
+    [
+      'ppc32 elftrace_function_tracer+8 immediate 7cb345b567fd',
+      'ppc32 ftrace_graph_func+20 immediate 9f3653b6702c',
+      'ppc32 elftrace_graph_return+20 immediate c19a3e5cb6fe',
+      'ppc64-elfv2-be elftrace_graph_return+16 immediate a7bd6ef03fc2',
+      'ppc64-elfv2-be elftrace_graph_return+16 immediate da980fe4d8ff',
+    ],
+  ),
+  at(
+    'half of a register',
+    'the branch leads into the middle of an instruction that adds to 32 bits there: the number of a user has no more',
+    ['x86-64 announce+120 immediate 07eea0534519', 'x86-64 announce+120 immediate 53922665fdda'],
+  ),
+  at('set already', 'the register holds 0 there, or a bit of a user that wants the return: then the answer is yes', [
+    'x86-64 announce+184 nop 53922665fdda',
+  ]),
+  at('an element', 'an event asks for one element at least: none is no array', [
+    'ppc64-elfv1 record_event+532 nop 2ed319dcee51',
+    'ppc64-elfv2-be record_event+532 swap d6bba866402a',
+    'arm64 record_event+504 swap 68bfca5b2974',
+  ]),
+  at(
+    'an element',
+    'an event asks for one element at least: none is no array',
+    [
+      'x86-64 record_event+1230 nop 65e76b45a413',
+      'x86-64 record_event+1230 swap 65e76b45a413',
+      'x86-64 record_event+1235 immediate 65e76b45a413',
+      'x86-64 record_event+1235 immediate 80fca30f9a1e',
+      'x86-64 record_event+1230 nop a030478abe81',
+      'ppc64-elfv2-le record_event+1408 registers b96adb18882b',
+      'arm64 record_event+1044 nop d32b2ca191e9',
+      'arm64 record_event+1048 nop d32b2ca191e9',
+      'arm64 record_event+1048 immediate 68bfca5b2974',
+    ],
+    'idle',
+  ),
+  at(
+    'one size',
+    'registers in frames of this machine have 8 bytes each: none of 4 is read',
+    ['ppc64-elfv1 record_event+804 registers 2ed319dcee51'],
+    'idle',
+  ),
+  at('the other way', 'its record goes the way of any, which writes the same', [
+    'ppc64-elfv2-le elftrace_function_tracer+44 nop 89350bd5599b',
+  ]),
+  at('readers beside', 'a record is of kind 0 until it is whole, for those who read while it is written', [
+    'ppc64-elfv2-le write_any+136 immediate 52fbf637cfab',
+    'ppc64-elfv2-be write_any+144 nop 128ac847c46f',
+    'ppc64-elfv2-be write_any+136 nop a12eecf8022f',
+  ]),
 ];
