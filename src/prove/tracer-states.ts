@@ -231,7 +231,8 @@ export function enterState(state: TracerState, memory: TracerMemory, call: State
       writer.ring('head', capacity - BigInt(random.below(2)));
       return true;
     case 'ring-wrapped':
-      writer.ring('head', HIGH);
+      // The record of the call, or that of the return, needs the upper half.
+      writer.ring('head', HIGH - BigInt(random.below(3)));
       writer.ring('flags', OVERWRITING[random.below(OVERWRITING.length)]!);
       return true;
     case 'ring-full':
