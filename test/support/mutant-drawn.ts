@@ -5,6 +5,7 @@
  */
 import type { Pair } from '../../src/prove/compare.js';
 import { Random } from '../../src/prove/random.js';
+import { ProofWorld } from '../../src/prove/world.js';
 import type { Program } from '../../src/program/program.js';
 import type { Address, RegisterName } from '../../src/units.js';
 import { DrawnData, type DrawnWord } from './drawn-data.js';
@@ -143,6 +144,8 @@ export class DrawnRuns {
    * @param count  runs of the code without a mutant, at most
    */
   explore(mutants: readonly DrawnMutant[], count: number): ReadonlyMap<string, DrawnSaid> {
+    // What the last trial left out is there.
+    ProofWorld.leaveOut([this.pair.original, this.pair.patched], null);
     const at = new Map<Address, DrawnMutant[]>();
     for (const each of mutants) at.set(each.address, [...(at.get(each.address) ?? []), each]);
     const known = new Set<string>();
