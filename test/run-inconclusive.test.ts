@@ -204,7 +204,7 @@ static __attribute__((noinline)) int inner(char how) {
   word two[2] = {0, 0};
   switch (how) {
   case 'c': return (int)-sys(__NR_ptrace, 0L, 0L, 0L, 0L, 0L);
-  case 't': return (int)-sys(__NR_mq_unlink, 0L, 0L);
+  case 't': return (int)-sys(__NR_remap_file_pages, 0L, 0L, 0L, 0L, 0L);
   case 'w': return (int)-sys(__NR_openat, -100L, "/new", 0101L, 0644L);
   case 'u': return (int)-sys(__NR_unlinkat, -100L, "/old", 0L);
   case 'i': return (int)-sys(__NR_setitimer, 0L, space, 0L);
@@ -232,7 +232,7 @@ __attribute__((used, noinline)) int twice(int n) { return 2 * n; }
 
 const RAW_CASES: readonly (readonly [how: string, what: string, why: RegExp])[] = [
   ['c', 'system call ptrace', /^not served: ENOSYS$/],
-  ['t', 'system call mq_unlink', /^not served: ENOSYS$/],
+  ['t', 'system call remap_file_pages', /^not served: ENOSYS$/],
   ['w', 'system call openat', /EROFS/],
   ['u', 'system call unlinkat', /EROFS/],
   ['d', 'system call fcntl', /^commands beside/],
