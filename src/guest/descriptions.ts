@@ -286,9 +286,11 @@ export class FileDescription extends Readable {
   override writeAt(offset: number, bytes: Uint8Array): number | Errno {
     if (!('write' in this.current)) return 'EBADF';
     this.sharing?.beforeAccess(this.inode);
-    const written = this.current.write(offset, bytes);
+    // What appends does so wherever it is told to write.
+    const at = (this.flags & O.APPEND) === 0 ? offset : this.sizeBytes;
+    const written = this.current.write(at, bytes);
     if (typeof written !== 'number') return written;
-    this.sharing?.written(this.inode, offset, written);
+    this.sharing?.written(this.inode, at, written);
     if (written > 0) this.current.told?.('modify');
     return written;
   }

@@ -25,7 +25,7 @@ static void file(int number) {
   S(write(number, "hello", 5)); S(lseek(number, 2, SEEK_SET));
   other = again(number, O_RDONLY); S(other >= 0); S(lseek(other, 0, SEEK_CUR)); S(read(other, text, 3)); puts(text);
   S(lseek(number, 0, SEEK_CUR)); S(write(other, "x", 1)); S(fcntl(other, F_GETFL) & O_ACCMODE); close(other);
-  other = again(number, O_WRONLY | O_APPEND); S(write(other, "++", 2)); S(read(other, text, 1)); S(fstat(number, &status)); S(status.st_size); close(other);
+  other = again(number, O_WRONLY | O_APPEND); S(write(other, "+", 1)); S(pwrite(other, "+", 1, 0)); S(lseek(other, 0, SEEK_CUR)); S(read(other, text, 1)); S(fstat(number, &status)); S(status.st_size); close(other);
   other = again(number, O_RDWR | O_CREAT | O_TRUNC); S(other >= 0); S(fstat(number, &status)); S(status.st_size);
   S(write(number, "behind", 6)); S(read(other, text, 20)); close(number); S(lseek(other, 0, SEEK_SET)); S(read(other, text, 20)); S(fstat(other, &status)); S(status.st_size); S(status.st_nlink);
   S(again(other, O_RDWR | O_EXCL | O_CREAT)); S(again(other, O_RDONLY | O_DIRECTORY)); close(other);
