@@ -78,7 +78,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     if (typeof place === 'string') return place;
     if (place.kind === 'node') return onNode(place.path, place.node) ?? 0n;
     // Devices and files of `/proc` are none of the tree's.
-    return place.kind === 'tree' ? (act(changes, found.path) ?? 0n) : 'EPERM';
+    return place.kind === 'tree' ? (act(changes, place.path) ?? 0n) : 'EPERM';
   }
 
   private makeDirectory(from: number, address: Address, mode: bigint): Answer {
@@ -503,7 +503,13 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
   private truncateAt(address: Address, size: bigint): Answer {
     const found = this.paths.pathAt(AT_FDCWD, address);
     if (typeof found === 'string') return found;
-    return found.path === '' ? 'ENOENT' : this.resize(found.path, size);
+    if (found.path === '') return 'ENOENT';
+    const place = this.paths.placeOf(found.path, true);
+    if (typeof place === 'string') return place;
+    if (place.kind === 'tree') return this.resize(place.path, size);
+    const status = this.paths.status(found.path, true);
+    if (typeof status === 'string') return status;
+    return isSpecial(status) ? 'EINVAL' : status.kind === 'directory' ? 'EISDIR' : 'EACCES';
   }
 
   truncate(args: Arguments): Answer {

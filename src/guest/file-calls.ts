@@ -82,7 +82,8 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const { context } = this;
     const { openFlags } = context.model;
     const wanted = Number(BigInt.asUintN(32, flags));
-    const place = this.paths.placeOf(path, true);
+    const isNew = (wanted & O.CREAT) !== 0 && (wanted & O.EXCL) !== 0;
+    const place = this.paths.placeOf(path, true, !isNew && (flags & openFlags.noFollow) === 0n);
     if (typeof place === 'string') return place;
     if (!context.descriptors.hasRoom(1)) return 'EMFILE';
     const isDirectory = (flags & openFlags.directory) !== 0n;
@@ -100,7 +101,6 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
           ? opened
           : BigInt(context.descriptors.add(opened, (wanted & O.CLOEXEC) !== 0));
     }
-    const isNew = (wanted & O.CREAT) !== 0 && (wanted & O.EXCL) !== 0;
     if (place.kind === 'node' && place.node.pipe && !isDirectory && !isNew)
       return this.openPipe(place.path, place.node.pipe, place.node.inode, kept, (wanted & O.CLOEXEC) !== 0);
     const opened =
@@ -214,12 +214,13 @@ export class FileCalls implements Readonly<Record<FileCallName, Service>> {
     const wanted = Number(BigInt.asUintN(32, flags));
     const isCreating = (wanted & O.CREAT) !== 0;
     const isWriting = (wanted & (O.ACCMODE | O.TRUNC)) !== 0;
-    const status = files.status(path, (flags & model.openFlags.noFollow) === 0n);
+    const isNew = isCreating && (wanted & O.EXCL) !== 0;
+    const status = files.status(path, !isNew && (flags & model.openFlags.noFollow) === 0n);
     if (typeof status === 'string') {
       if (status !== 'ENOENT' || !isCreating) return status;
       return this.openForWriting(path, kept, mode, false);
     }
-    if (isCreating && (wanted & O.EXCL) !== 0) return 'EEXIST';
+    if (isNew) return 'EEXIST';
     if (status.kind === 'link') return 'ELOOP';
     if (status.kind === 'directory') {
       if (isCreating || isWriting) return 'EISDIR';

@@ -94,6 +94,10 @@ export class FollowedFiles implements Omit<FileSystem, 'from'>, OpenTree {
     return this.tree.list(path);
   }
 
+  elsewhere(path: string, follow: boolean): { readonly path: string } | null {
+    return this.tree.elsewhere?.(path, follow) ?? null;
+  }
+
   /**
    * Paths of the calls that follow are meant from a directory, or (null) from `/`.
    * @returns why none can be

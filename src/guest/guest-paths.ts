@@ -19,8 +19,10 @@ import { systemFileAt } from './proc-system.js';
 import { textOf } from '../bytes.js';
 
 const PATH_MAX = 4096;
-/** Links of `/proc` that are followed one behind the other. */
-const LINKS_MOST = 8;
+/** Links that lead to `/proc`, or from there, and are followed one behind the other. */
+const LINKS_MOST = 40;
+/** A path that goes on behind a link of `/proc`: the link, and the rest. */
+const BEHIND_LINK = /^(\/proc\/[^/]+(?:\/task\/\d+)?\/(?:cwd|root|fd\/\d+)|\/dev\/fd\/\d+)(\/.+)$/;
 /** Of the permissions of a directory: its owner may change it. */
 const OWNER_CHANGES = 0o300;
 export const AT_FDCWD = -100;
@@ -151,8 +153,11 @@ export class GuestPaths {
     return typeof real === 'string' ? named : real;
   }
 
-  /** Where a path leads; `follow`: through the links of `/proc`. */
-  placeOf(path: string, follow: boolean): Place | Errno {
+  /**
+   * Where a path leads; `follow`: through the links of `/proc`, and `followLast`: through one of
+   * the tree at its end.
+   */
+  placeOf(path: string, follow: boolean, followLast = follow): Place | Errno {
     let at = path;
     for (let links = 0; links < LINKS_MOST; links++) {
       const plain = withoutParents(at);
@@ -163,14 +168,41 @@ export class GuestPaths {
         const names = [...terminals.numbers.map(String), 'ptmx'];
         return { kind: 'proc', path: plain, file: { kind: 'list', names } };
       }
+      const beyond = this.beyond(plain);
+      if (typeof beyond === 'string') return beyond;
+      if (beyond) {
+        at = beyond.path;
+        continue;
+      }
       const file = this.procFile(plain);
       if (typeof file === 'string') return file;
-      if (!file) return this.nodeAt(at) ?? { kind: 'tree', path: at };
+      if (!file) {
+        const node = this.nodeAt(at);
+        if (node) return node;
+        const led = this.context.files.elsewhere(at, followLast);
+        if (!led) return { kind: 'tree', path: at };
+        at = led.path;
+        continue;
+      }
       const next = follow ? nextPlace(file, plain) : null;
       if (next === null) return { kind: 'proc', path: plain, file };
       at = next;
     }
     return 'ELOOP';
+  }
+
+  /** Where a path leads that goes on behind a link of `/proc`, or a device; null: it is none. */
+  private beyond(path: string): { readonly path: string } | Errno | null {
+    const [, head = '', rest = ''] = BEHIND_LINK.exec(path) ?? [];
+    const file = head === '' ? null : this.procFile(head);
+    if (typeof file === 'string') return file;
+    const folder =
+      file?.kind === 'descriptor' && file.description instanceof DirectoryDescription ? file.description : null;
+    if (folder?.isGone === true) return 'ENOENT';
+    const next = folder?.path ?? (file && nextPlace(file, head));
+    if (next !== null) return { path: joinPath(next, `.${rest}`) };
+    const device = deviceAt(/^\/dev\/\w+(?=\/)/.exec(path)?.[0] ?? '', () => new Uint8Array());
+    return device || file?.kind === 'descriptor' ? 'ENOTDIR' : null;
   }
 
   /**

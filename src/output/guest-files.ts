@@ -7,6 +7,7 @@
 import * as fs from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { isUtf8, nameBytes, textOf } from '../bytes.js';
+import { OWN_FOLDERS } from '../guest/files.js';
 import type { FileError, FileStatus, FileSystem } from '../guest/index.js';
 import { ElftraceError } from '../errors.js';
 
@@ -102,8 +103,43 @@ function stepFrom(directory: Place, name: string): Place | FileError {
   }
 }
 
-/** Where a path of the guest leads. */
-function walk(root: string, path: string, follow: boolean): Place | FileError {
+/** A link has led to a folder that is not the tree's alone: where to. */
+export interface Elsewhere {
+  readonly elsewhere: string;
+}
+export const isElsewhere = (place: object | FileError): place is Elsewhere =>
+  typeof place === 'object' && 'elsewhere' in place;
+
+/**
+ * What a walk finds that is at `/` behind a link; null: the tree is asked. `stops`: at all folders
+ * of this kind, and says so.
+ */
+export function ownFolder(name: string, left: readonly string[], stops: boolean): Elsewhere | FileError | null {
+  if (!OWN_FOLDERS.has(name)) return null;
+  if (stops) return { elsewhere: `/${[name, ...left].join('/')}` };
+  return name === 'proc' ? 'ENOENT' : null;
+}
+
+/** A walk that is asked for once more, by the question that follows: where it led. */
+export class LastWalk<P> {
+  private last: { readonly path: string; readonly follow: boolean; readonly place: P } | null = null;
+
+  keep(path: string, follow: boolean, place: P): void {
+    this.last = { path, follow, place };
+  }
+
+  /** Undefined: it was another one. */
+  take(path: string, follow: boolean): P | undefined {
+    const { last } = this;
+    this.last = null;
+    return last?.path === path && last.follow === follow ? last.place : undefined;
+  }
+}
+
+/** Where a path of the guest leads; `stops`: or that it leads elsewhere. */
+function walk(root: string, path: string, follow: boolean, stops: true): Place | FileError | Elsewhere;
+function walk(root: string, path: string, follow: boolean): Place | FileError;
+function walk(root: string, path: string, follow: boolean, stops = false): Place | FileError | Elsewhere {
   const left = componentsOf(path);
   let links = 0;
   try {
@@ -114,6 +150,8 @@ function walk(root: string, path: string, follow: boolean): Place | FileError {
         if (places.length > 1) places.pop();
         continue;
       }
+      const own = links > 0 && places.length === 1 ? ownFolder(name, left, stops) : null;
+      if (own !== null) return own;
       const next = stepFrom(places.at(-1)!, name);
       if (typeof next === 'string') return next;
       if (next.stats.isSymbolicLink() && (follow || left.length > 0)) {
@@ -252,6 +290,7 @@ export function filesBelow(directory: string, changing?: ChangingTree): FileSyst
   const root = rootOf(directory, changing?.option ?? '--root');
   const statuses = new Statuses(changing?.firstInode ?? 2);
   const places = new WeakMap<Reached, Place>();
+  const last = new LastWalk<Place | FileError>();
   const reached = (place: Place | FileError): Reached | FileError => {
     if (typeof place === 'string') return place;
     const status = statuses.of(place.stats);
@@ -264,8 +303,14 @@ export function filesBelow(directory: string, changing?: ChangingTree): FileSyst
     root: () => reached(walk(root, '/', false)),
     step: (from, name) => reached(stepFrom(places.get(from)!, name)),
     status(path, follow) {
-      const place = walk(root, path, follow);
+      const place = last.take(path, follow) ?? walk(root, path, follow);
       return typeof place === 'string' ? place : statuses.of(place.stats);
+    },
+    elsewhere(path, follow) {
+      const place = walk(root, path, follow, true);
+      if (isElsewhere(place)) return { path: place.elsewhere };
+      last.keep(path, follow, place);
+      return null;
     },
     open(path) {
       const place = walk(root, path, true);

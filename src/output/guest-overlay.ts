@@ -10,8 +10,8 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { FileChanges, FileError, FileStatus, FileSystem, WritableFile } from '../guest/index.js';
-import { errorOf, filesBelow, onHost, stepsOf } from './guest-files.js';
-import type { Reached, Steps } from './guest-files.js';
+import { errorOf, filesBelow, isElsewhere, LastWalk, onHost, ownFolder, stepsOf } from './guest-files.js';
+import type { Elsewhere, Reached, Steps } from './guest-files.js';
 
 const LINKS_MOST = 40;
 const WHITEOUT = '.wh.';
@@ -70,6 +70,7 @@ class Overlay implements FileSystem, FileChanges {
   private readonly origins = new Map<number, Origin>();
   /** The directory that a path is meant from: what is above it need not be searched. */
   private base: string | null = null;
+  private readonly last = new LastWalk<Place | FileError>();
 
   /** @param room  bytes that files may have in the directory, beside those that are there */
   constructor(
@@ -138,6 +139,7 @@ class Overlay implements FileSystem, FileChanges {
 
   from(base: string | null): void {
     this.base = base;
+    this.last.take('', false);
   }
 
   /** True when a user may look names up in a directory. */
@@ -179,6 +181,18 @@ class Overlay implements FileSystem, FileChanges {
   }
 
   private walk(path: string, follow: boolean): Place | FileError {
+    return this.last.take(path, follow) ?? (this.walkTo(path, follow, false) as Place | FileError);
+  }
+
+  elsewhere(path: string, follow: boolean): { readonly path: string } | null {
+    const place = this.walkTo(path, follow, true);
+    if (isElsewhere(place)) return { path: place.elsewhere };
+    this.last.keep(path, follow, place);
+    return null;
+  }
+
+  /** `stops`: or that it leads elsewhere. */
+  private walkTo(path: string, follow: boolean, stops: boolean): Place | FileError | Elsewhere {
     const left = namesOf(path);
     // From the root to where the path has led so far.
     const steps = [this.root()];
@@ -193,6 +207,8 @@ class Overlay implements FileSystem, FileChanges {
         if (steps.length > 1) steps.pop();
         continue;
       }
+      const own = links > 0 && steps.length === 1 ? ownFolder(name, left, stops) : null;
+      if (own !== null) return own;
       const next = this.child(here, name);
       if (next.status === 'ENOENT' && left.length === 0) return { ...next, status: null };
       if (typeof next.status !== 'string' && next.status.kind === 'link' && (follow || left.length > 0)) {
