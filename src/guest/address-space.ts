@@ -109,6 +109,19 @@ export interface SharedMapping {
   seen: number;
 }
 
+/** Parts of an address space, none in another. */
+export type Ranges = readonly (readonly [from: Address, to: Address])[];
+
+/** The ranges with one more, or without it. */
+export function ranged(ranges: Ranges, from: Address, to: Address, isIn: boolean): Ranges {
+  const rest = ranges.flatMap(([low, high]): Ranges => {
+    if (high <= from || low >= to) return [[low, high]];
+    const parts: Ranges = [[low, from], [to, high]]; // prettier-ignore
+    return parts.filter(([begin, end]) => begin < end);
+  });
+  return isIn && from < to ? [...rest, [from, to]] : rest;
+}
+
 /** What `brk` and `mmap` keep of an address space; part of the snapshots of its machine. */
 export class AddressSpace {
   heapEnd: Address;
@@ -120,6 +133,12 @@ export class AddressSpace {
   private mapped: readonly FileMapping[] = [];
   /** What others may see, or change. */
   shared: readonly SharedMapping[] = [];
+  /** What is locked in memory. */
+  locked: Ranges = [];
+  /** So is what is mapped from now on. */
+  locksNew = false;
+  /** What is mapped without the right to read; it can be read all the same, as on most machines. */
+  unread: Ranges = [];
   readonly heapStart: Address;
   readonly mappingTop: Address;
 
@@ -136,9 +155,9 @@ export class AddressSpace {
   /** The same of a machine that has a copy of the memory. */
   copy(machine: Machine): AddressSpace {
     const out = new AddressSpace(this.stack.copy(machine), this);
-    const { heapEnd, mappingBottom, behindFiles, mapped } = this;
+    const { heapEnd, mappingBottom, behindFiles, mapped, unread } = this;
     const shared = this.shared.map((each) => ({ ...each }));
-    return Object.assign(out, { heapEnd, mappingBottom, behindFiles, mapped, shared });
+    return Object.assign(out, { heapEnd, mappingBottom, behindFiles, mapped, shared, unread });
   }
 
   /** Nothing of a range is shared any more. */
@@ -187,12 +206,12 @@ export class AddressSpace {
   }
 
   save(): () => void {
-    const { heapEnd, mappingBottom, behindFiles, mapped } = this;
+    const { heapEnd, mappingBottom, behindFiles, mapped, locked, locksNew, unread } = this;
     const shared = this.shared.map((each) => ({ ...each }));
     const putStackBack = this.stack.save();
     return () => {
       const again = shared.map((each) => ({ ...each }));
-      Object.assign(this, { heapEnd, mappingBottom, behindFiles, mapped, shared: again });
+      Object.assign(this, { heapEnd, mappingBottom, behindFiles, mapped, locked, locksNew, unread, shared: again });
       putStackBack();
     };
   }

@@ -8,7 +8,7 @@ import { type Answer, arg, type Arguments, type CallContext, int, type Service }
 import { Channel } from './channels.js';
 import { type Description, DirectoryDescription, FileDescription, O } from './descriptions.js';
 import type { Errno } from './errno.js';
-import { type FileChanges, type FileError, isSpecial, lastName, type NodeStatus } from './files.js';
+import { type FileChanges, isSpecial, lastName, type NodeStatus, parentPath } from './files.js';
 import { EVENT } from './file-events.js';
 import type { FollowedFiles } from './followed-files.js';
 import { OpenName } from './open-names.js';
@@ -45,8 +45,9 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     act: (changes: FileChanges, path: string) => Errno | null,
     /** What is done where a socket or a pipe is. Default: something is in the way. */
     onNode: (path: string, node: TreeNode) => Errno | null = () => 'EEXIST',
+    elsewhere: Errno = 'EPERM',
   ): Answer {
-    return this.changeAt(this.paths.pathAt(from, address), act, onNode);
+    return this.changeAt(this.paths.pathAt(from, address), act, onNode, elsewhere);
   }
 
   /** Makes something new; `slash`: what is said where the name asks for a directory. */
@@ -69,6 +70,8 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     found: { readonly path: string } | Errno,
     act: (changes: FileChanges, path: string) => Errno | null,
     onNode: (path: string, node: TreeNode) => Errno | null = () => 'EEXIST',
+    /** What is said of devices and files of `/proc`, which are none of the tree's. */
+    elsewhere: Errno = 'EPERM',
   ): Answer {
     if (typeof found === 'string') return found;
     if (found.path === '') return 'ENOENT';
@@ -77,8 +80,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     const place = this.paths.placeOf(found.path, false);
     if (typeof place === 'string') return place;
     if (place.kind === 'node') return onNode(place.path, place.node) ?? 0n;
-    // Devices and files of `/proc` are none of the tree's.
-    return place.kind === 'tree' ? (act(changes, place.path) ?? 0n) : 'EPERM';
+    return place.kind === 'tree' ? (act(changes, place.path) ?? 0n) : elsewhere;
   }
 
   private makeDirectory(from: number, address: Address, mode: bigint): Answer {
@@ -194,6 +196,7 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     if (this.endOf(address) !== null || this.endOf(place) !== null) return 'EBUSY';
     const asksDirectory = target.asksDirectory || (typeof source !== 'string' && source.asksDirectory);
     const { network } = this.context;
+    if (this.leavesTree(target.path)) return 'EXDEV';
     const goal = network.hasNodes ? this.paths.nodePath(target.path) : null;
     if (typeof goal === 'string') return goal;
     const renamed = (path: string): null => {
@@ -225,7 +228,14 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
         if (goal && path !== goal.path) this.context.files.nodeRenamed(path, goal.path);
         return null;
       },
+      'EXDEV',
     );
+  }
+
+  /** True when a name is one of `/proc`, or of a device. */
+  private leavesTree(path: string): boolean {
+    const [place, parent] = [path, parentPath(path)].map((each) => this.paths.placeOf(each, each !== path));
+    return [place, parent].some((each) => typeof each === 'object' && (each.kind === 'device' || each.kind === 'proc'));
   }
 
   rename(args: Arguments): Answer {
@@ -270,16 +280,25 @@ export class ChangeCalls implements Readonly<Record<ChangeCallName, Service>> {
     if (typeof target === 'string') return target;
     if (target.path === '') return 'ENOENT';
     const follow = (flags & AT_SYMLINK_FOLLOW) !== 0n;
-    const make = (changes: FileChanges, path: string): FileError | null => {
+    const isThere = typeof this.paths.status(target.path, false) !== 'string';
+    const make = (changes: FileChanges, path: string): Errno | null => {
       const there = target.asksDirectory ? this.paths.status(target.path, false) : 'EEXIST';
       if (there === 'ENOENT') return there;
+      const goal = this.paths.placeOf(target.path, false);
+      if (typeof goal === 'string') return goal;
+      if (!isThere && this.leavesTree(target.path)) return 'EXDEV';
       if (changes.link) return changes.link(path, target.path, follow);
       this.context.deviate('hard-links');
       return 'EPERM';
     };
     const source = this.paths.textAt(address);
     if (typeof source === 'string') return source;
-    if (source.text !== '' || (flags & AT_EMPTY_PATH) === 0n) return this.change(from, address, make);
+    const noNode = (): Errno => {
+      this.context.deviate('hard-links');
+      return 'EPERM';
+    };
+    if (source.text !== '' || (flags & AT_EMPTY_PATH) === 0n)
+      return this.change(from, address, make, isThere ? () => 'EEXIST' : noNode, isThere ? 'EEXIST' : 'EXDEV');
     // A descriptor's own file may have no name any more.
     this.context.deviate('hard-links');
     return 'ENOENT';

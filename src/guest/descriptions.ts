@@ -207,6 +207,8 @@ abstract class Seekable extends Description {
 
 /** Who has files in memory, too, and is asked before and told behind what is done to them. */
 export interface FileSharing {
+  /** How many of `size` bytes the running process may write; an error: it was told of its limit. */
+  roomAt(offset: number, size: number): number | 'EFBIG';
   /** A file is about to be read, written or cut. */
   beforeAccess(inode: number): void;
   written(inode: number, offset: number, size: number): void;
@@ -288,7 +290,9 @@ export class FileDescription extends Readable {
     this.sharing?.beforeAccess(this.inode);
     // What appends does so wherever it is told to write.
     const at = (this.flags & O.APPEND) === 0 ? offset : this.sizeBytes;
-    const written = this.current.write(at, bytes);
+    const room = this.sharing?.roomAt(at, bytes.length) ?? bytes.length;
+    if (typeof room === 'string') return room;
+    const written = this.current.write(at, room < bytes.length ? bytes.subarray(0, room) : bytes);
     if (typeof written !== 'number') return written;
     this.sharing?.written(this.inode, at, written);
     if (written > 0) this.current.told?.('modify');
@@ -298,6 +302,8 @@ export class FileDescription extends Readable {
   resize(size: number): FileError | null {
     if (!('write' in this.current)) return 'EINVAL';
     this.sharing?.beforeAccess(this.inode);
+    const room = size > this.sizeBytes ? this.sharing?.roomAt(size - 1, 1) : 1;
+    if (typeof room === 'string') return room;
     const refusal = this.current.resize(size);
     this.sharing?.resized(this.inode);
     if (refusal === null) this.current.told?.('modify');

@@ -69,7 +69,7 @@ const F = {
 const OF_PLACES: ReadonlySet<number> = new Set([F.DUPFD, F.DUPFD_CLOEXEC, F.GETFD, F.SETFD, F.GETFL]);
 
 export type DescriptorCallName =
-  | 'close' | 'close_range' | 'dup' | 'dup2' | 'dup3' | 'eventfd' | 'eventfd2' | 'fadvise' | 'fcntl' | 'fsync' | 'ioctl' | 'llseek' | 'lseek' | 'pipe' | 'pipe2' | 'pread64' | 'pwrite64' | 'read'
+  | 'close' | 'close_range' | 'dup' | 'dup2' | 'dup3' | 'eventfd' | 'eventfd2' | 'fadvise' | 'fadvise_long' | 'fcntl' | 'fsync' | 'ioctl' | 'llseek' | 'lseek' | 'pipe' | 'pipe2' | 'pread64' | 'pwrite64' | 'read'
   | 'readv' | 'write' | 'writev'; // prettier-ignore
 
 const SEEK = { DATA: 3, HOLE: 4 } as const;
@@ -363,10 +363,24 @@ export class DescriptorCalls implements Readonly<Record<DescriptorCallName, Serv
   }
 
   /** Advice about what will be read changes nothing. */
-  fadvise(args: Arguments): Answer {
-    const description = this.context.descriptors.get(int(arg(args, 0)));
+  private advise(number: number, size: bigint, advice: number): Answer {
+    const ADVICES = 6;
+    const description = this.context.descriptors.used(number);
     if (!description) return 'EBADF';
-    return description instanceof PipeEnd ? 'ESPIPE' : 0n;
+    if (description instanceof PipeEnd) return 'ESPIPE';
+    return size < 0n || advice < 0 || advice >= ADVICES ? 'EINVAL' : 0n;
+  }
+
+  /** On 32 bits the offset begins with an even register, and the size has one. */
+  fadvise(args: Arguments): Answer {
+    const [number, next] = [int(arg(args, 0)), this.context.wordBytes === 8 ? 2 : 4];
+    const size = next === 2 ? BigInt.asIntN(64, arg(args, 2)) : arg(args, 4);
+    return this.advise(number, size, int(arg(args, next + 1)));
+  }
+
+  /** The advice is in front: the offset and the size have two registers each. */
+  fadvise_long(args: Arguments): Answer {
+    return this.advise(int(arg(args, 0)), BigInt.asIntN(64, this.context.long(args, 4)), int(arg(args, 1)));
   }
 
   fsync(args: Arguments): Answer {

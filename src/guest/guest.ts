@@ -46,7 +46,7 @@ import { isOrphaned } from './halt.js';
 import { FIRST_STANDING, type Identity, type KnownProcess, type ProcessWorld, type ProgramFacts, type Standing, USER } from './processes.js'; // prettier-ignore
 import { ForeignMemoryCalls, type ForeignMemoryCallName } from './foreign-memory-calls.js';
 import { PriorityCalls, type PriorityCallName } from './priority-calls.js';
-import { limitOf, RightsCalls, type RightsCallName } from './rights-calls.js';
+import { limitOf, RightsCalls, RLIMIT, type RightsCallName } from './rights-calls.js';
 import { SharingCalls, type SharingCallName } from './sharing-calls.js';
 import type { Task } from './scheduler.js';
 import type { SharedMemory } from './shared-memory.js';
@@ -101,6 +101,8 @@ type HandledName =
   | BatchCallName | IpcCallName | QueueCallName | SemaphoreCallName | OptionCallName | SpecialCallName | SpliceCallName
   | WatchCallName
   | PriorityCallName | SharingCallName | ForeignMemoryCallName; // prettier-ignore
+
+const [SIGXFSZ, SI_USER] = [25, 0] as const;
 
 /**
  * Handlers are methods rather than closures in one function: V8 compiles each when it is called
@@ -377,6 +379,14 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
     return thread.waiting === null ? 'R' : 'S';
   }
 
+  get fileMost(): number {
+    return Number(limitOf(this.standing, RLIMIT.FSIZE)[0]);
+  }
+
+  fileTooLarge(): void {
+    this.signals.post(SIGXFSZ, this.signals.ownInfo(SIGXFSZ, SI_USER));
+  }
+
   procSubject(): ProcSubject {
     const { identity, program, signals, space, descriptors } = this;
     const { id, parent, group, session } = identity;
@@ -395,6 +405,7 @@ export class Guest implements KnownProcess, Task, Readonly<Record<Exclude<Servic
       auxiliary: program.auxiliary,
       threads: signals.threads.map((each) => each.id),
       windows: this.memory.windows,
+      unread: this.space.unread,
       blocked: signals.thread.blocked,
       ...signals.dispositions,
       umask: this.paths.mask,

@@ -4,7 +4,7 @@
  * Source: Linux, brk(2), mmap(2), mremap(2), madvise(2).
  */
 import { alignUpBig } from '../bits.js';
-import { type AddressSpace, SHARED_NAME, type SharedMapping } from './address-space.js';
+import { type AddressSpace, ranged, SHARED_NAME, type SharedMapping } from './address-space.js';
 import { type Answer, arg, type Arguments, type CallContext, int, type Service } from './call-context.js';
 import type { Errno } from './errno.js';
 import { FileDescription, O } from './descriptions.js';
@@ -14,6 +14,7 @@ import type { GuestMemory } from '../emulator/memory.js';
 import { PAGE, type Permission } from '../emulator/windows.js';
 import type { Address } from '../units.js';
 
+const PROT_READ = 1n;
 const PROT_WRITE = 2n;
 const PROT_EXEC = 4n;
 /** Read, write, execute, and PROT_SEM, which means nothing today. */
@@ -152,6 +153,8 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
   /** Nothing that lies in a range is there any more: what was stored there for others is theirs. */
   private leave(from: Address, to: Address): void {
     const { space, context } = this;
+    space.locked = ranged(space.locked, from, to, false);
+    space.unread = ranged(space.unread, from, to, false);
     if (!space.shared.some((each) => each.from < to && each.to > from)) return;
     context.sharing.publish(context);
     space.unshare(from, to);
@@ -244,6 +247,8 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     const name = !isAnonymous ? 'file' : type === MAP_PRIVATE ? 'mapping' : SHARED_NAME;
     const refusal = memory.tryMap({ address, size: Number(size), permission, guarded, name });
     if (refusal !== null) return refusal.code === 'areas' ? 'ENOMEM' : this.outOfMemory();
+    this.mark(address, address + size, protection);
+    if (this.space.locksNew) this.space.locked = ranged(this.space.locked, address, address + size, true);
     if (file) {
       if (this.context.files.isWatched(file.path)) this.context.deviate('watches');
       const contents = file.contents(Number(offset), Number(size));
@@ -256,6 +261,12 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     if (isShared)
       this.share(file, { from: address, to: address + size, offset: file ? Number(offset) : 0, permission });
     return address;
+  }
+
+  /** Notes that a range may be accessed, but not read. */
+  private mark(from: Address, to: Address, protection: bigint): void {
+    const isUnread = (protection & PROT_READ) === 0n && (protection & (PROT_WRITE | PROT_EXEC)) !== 0n;
+    if (isUnread || this.space.unread.length > 0) this.space.unread = ranged(this.space.unread, from, to, isUnread);
   }
 
   /** Nothing of the range can be accessed: it lies behind the end of the file that is mapped. */
@@ -309,6 +320,7 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     const mapped = this.memory.mappedFrom(address, Number(size));
     const refusal =
       mapped > 0 ? this.memory.tryProtect(address, mapped, permissionOf(protection), this.guards(protection)) : null;
+    if (refusal === null) this.mark(address, address + BigInt(mapped), protection);
     // Pages that could not be accessed may have memory now.
     for (const each of shared) Object.assign(each, { seen: -1, permission: permissionOf(protection) });
     if (shared.length > 0) this.context.sharing.fetch(this.context);
@@ -423,12 +435,19 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     });
   }
 
-  /** Memory is always there: what is mapped is locked, too. */
-  mlock(args: Arguments): Answer {
+  /** Memory is always there; that it is locked is known to `msync`. */
+  private lock(args: Arguments, isLocked: boolean): Answer {
     const begin = arg(args, 0) & -PAGE;
     const size = this.pagesOf(arg(args, 1) + (arg(args, 0) - begin));
     if (BigInt.asUintN(8 * this.context.wordBytes, begin + size) < begin) return 'EINVAL';
-    return this.memory.mappedFrom(begin, Number(size)) === Number(size) ? 0n : 'ENOMEM';
+    const mapped = this.memory.mappedFrom(begin, Number(size));
+    const { space } = this;
+    space.locked = ranged(space.locked, begin, begin + BigInt(mapped), isLocked);
+    return mapped === Number(size) ? 0n : 'ENOMEM';
+  }
+
+  mlock(args: Arguments): Answer {
+    return this.lock(args, true);
   }
 
   mlock2(args: Arguments): Answer {
@@ -437,16 +456,23 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
   }
 
   munlock(args: Arguments): Answer {
-    return this.mlock(args);
+    return this.lock(args, false);
   }
 
   mlockall(args: Arguments): Answer {
+    const [CURRENT, FUTURE] = [1, 2];
     const flags = int(arg(args, 0));
     // MCL_ONFAULT alone, or what Linux does not know.
-    return flags === 4 || flags <= 0 || flags > 7 ? 'EINVAL' : 0n;
+    if (flags === 4 || flags <= 0 || flags > 7) return 'EINVAL';
+    const all = [...this.memory.windows].map(({ address, size }) => [address, address + BigInt(size)] as const);
+    if ((flags & CURRENT) !== 0) this.space.locked = all;
+    this.space.locksNew = (flags & FUTURE) !== 0;
+    return 0n;
   }
 
   munlockall(): Answer {
+    this.space.locked = [];
+    this.space.locksNew = false;
     return 0n;
   }
 
@@ -455,6 +481,10 @@ export class MemoryCalls implements Readonly<Record<MemoryCallName, Service>> {
     const [address, length, flags] = [arg(args, 0), arg(args, 1), arg(args, 2)];
     if (address % PAGE !== 0n || (flags & ~7n) !== 0n || (flags & 5n) === 5n) return 'EINVAL';
     const size = this.pagesOf(length);
-    return this.memory.mappedFrom(address, Number(size)) === Number(size) ? 0n : 'ENOMEM';
+    const INVALIDATE = 2n;
+    const mapped = BigInt(this.memory.mappedFrom(address, Number(size)));
+    const isLocked = this.space.locked.some(([from, to]) => from < address + mapped && to > address);
+    if ((flags & INVALIDATE) !== 0n && isLocked) return 'EBUSY';
+    return mapped === size ? 0n : 'ENOMEM';
   }
 }

@@ -4,7 +4,7 @@
  *
  * Source: Linux, proc(5), fs/proc/array.c, fs/proc/task_mmu.c.
  */
-import { SHARED_NAME } from './address-space.js';
+import { type Ranges, SHARED_NAME } from './address-space.js';
 import type { Description } from './descriptions.js';
 import { linkFile, listFile, type ProcFile, textFile } from './proc-files.js';
 import { mountinfo, mounts, type ProcSystem } from './proc-system.js';
@@ -36,6 +36,8 @@ export interface ProcSubject {
   readonly auxiliary: Uint8Array;
   readonly threads: readonly number[];
   readonly windows: readonly Window[];
+  /** What has no right to be read. */
+  readonly unread: Ranges;
   /** Sets of signals. */
   readonly blocked: bigint;
   readonly ignored: bigint;
@@ -66,15 +68,27 @@ const TICK = 10_000_000n;
 /** Column at which the name of a mapping begins. */
 const NAME_COLUMN = 73;
 
+const isUnread = ({ unread }: ProcSubject, address: bigint): boolean =>
+  unread.some(([from, to]) => from <= address && to > address);
+
+/** The parts of a window that may be read, and those that may not. */
+function partsOf(window: Window, unread: Ranges): readonly Window[] {
+  const end = window.address + BigInt(window.size);
+  const inside = unread.flat().filter((each) => each > window.address && each < end);
+  const cuts = [window.address, ...inside.sort((a, b) => (a < b ? -1 : 1)), end];
+  return cuts.slice(1).map((to, i) => ({ ...window, address: cuts[i]!, size: Number(to - cuts[i]!) }));
+}
+
 /** The line of each mapping; behind it what `more` tells. */
 function mapsOf(subject: ProcSubject, more: (window: Window) => string = () => ''): string {
   const hex = (value: bigint): string => value.toString(16).padStart(8, '0');
   return subject.windows
+    .flatMap((window) => partsOf(window, subject.unread))
     .map((window) => {
       const { address, size, permission, name } = window;
       const end = address + BigInt(size);
       const has = (letter: string): string => (permission.includes(letter) ? letter : '-');
-      const rights = `${permission === 'none' ? '-' : 'r'}${has('w')}${has('x')}${name === SHARED_NAME ? 's' : 'p'}`;
+      const rights = `${permission === 'none' || isUnread(subject, address) ? '-' : 'r'}${has('w')}${has('x')}${name === SHARED_NAME ? 's' : 'p'}`;
       const file = name === 'segment' || name === 'file' ? subject.mappedAt(address) : null;
       const special: Readonly<Record<string, string>> = { heap: '[heap]', stack: '[stack]', vdso: '[vdso]' };
       const shown = file ? subject.real(file.path) : (special[name] ?? '');
@@ -107,7 +121,7 @@ function smapsOf(subject: ProcSubject): string {
     ]; // prettier-ignore
     const lines = rows.map(([row, value]) => `${`${row}:`.padEnd(16)}${String(value).padStart(8)} kB\n`);
     const flags = [['r', 'rd'], ['w', 'wr'], ['x', 'ex']].flatMap(([letter, flag]) =>
-      isThere && (letter === 'r' || permission.includes(letter!)) ? [flag] : [],
+      isThere && (letter === 'r' ? !isUnread(subject, address) : permission.includes(letter!)) ? [flag] : [],
     ); // prettier-ignore
     return `${lines.join('')}THPeligible:           0\nVmFlags: ${[...flags, ...(isCommon ? ['sh', 'mr', 'mw', 'me', 'ms'] : ['mr', 'mw', 'me'])].join(' ')} \n`;
   });

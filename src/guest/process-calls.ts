@@ -44,8 +44,6 @@ const PR = {
 /** Codes from 1 on that Linux 6.1 knows, on one machine or another. */
 const PR_MOST = 65;
 const CAPABILITIES = 41n;
-/** Nanoseconds by which timers may be late, as Linux begins. */
-const TIMER_SLACK = 50_000n;
 
 /** What is started in place of a program. */
 interface Start {
@@ -180,6 +178,7 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
       if (!(error instanceof ElftraceError)) throw error;
       return { kind: 'signal', signal: SIGKILL };
     }
+    context.standing.hasBarrier = false;
     world.replaced(context);
     return { kind: 'resumed' };
   }
@@ -460,10 +459,10 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
         return value !== 0n || hasOthers ? 'EINVAL' : standing.hasNoHugePages ? 1n : 0n;
       case PR.SET_TIMERSLACK:
         // 0, or what is no positive number, is what a process begins with.
-        standing.timerSlack = BigInt.asIntN(64, value) <= 0n ? TIMER_SLACK : value;
+        standing.timerSlack = BigInt.asIntN(64, value) <= 0n ? standing.firstSlack : value;
         return 0n;
       case PR.GET_TIMERSLACK:
-        return standing.timerSlack ?? TIMER_SLACK;
+        return standing.timerSlack;
       case PR.CAP_AMBIENT:
         return ambient(args);
       // Without CONFIG_SECCOMP, CONFIG_ANON_VMA_NAME, and without Yama.
@@ -508,6 +507,9 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     const COMMANDS = 0x1f;
     if (flags !== 0) return 'EINVAL';
     if (command === 0) return BigInt(COMMANDS);
+    const { standing } = this.context;
+    if (command === BARRIER.REGISTER) standing.hasBarrier = true;
+    if (command === BARRIER.PRIVATE && !standing.hasBarrier) return 'EPERM';
     return (command & (command - 1)) === 0 && (command & ~COMMANDS) === 0 ? 0n : 'EINVAL';
   }
 
@@ -521,6 +523,9 @@ export class ProcessCalls implements Readonly<Record<ProcessCallName, Service>> 
     return storeOr([0, 1, 2].every((i) => this.context.storeNumbers(arg(args, i), [USER], 4)));
   }
 }
+
+/** MEMBARRIER_CMD_PRIVATE_EXPEDITED and its registration. Source: Linux uapi/linux/membarrier.h. */
+const BARRIER = { PRIVATE: 8, REGISTER: 16 } as const;
 
 /** Of the permissions of a file. */
 const OWNER_EXECUTE = 0o100;

@@ -60,8 +60,12 @@ export interface Standing {
   keepsCapabilities: boolean;
   /** PR_SET_THP_DISABLE. */
   hasNoHugePages: boolean;
-  /** PR_SET_TIMERSLACK, in nanoseconds; null: that of a new process. */
-  timerSlack: bigint | null;
+  /** PR_SET_TIMERSLACK, in nanoseconds. */
+  timerSlack: bigint;
+  /** What it was when the process began. */
+  firstSlack: bigint;
+  /** It has registered for barriers of its own threads (`membarrier`). */
+  hasBarrier: boolean;
   /** PR_SET_PDEATHSIG; 0: none. A new process has none. */
   deathSignal: number;
   /** How soon its files are served: class and level, as `ioprio_get` tells them. */
@@ -70,6 +74,8 @@ export interface Standing {
   personality: bigint;
 }
 
+const TIMER_SLACK = 50_000n;
+
 export const FIRST_STANDING: Standing = {
   nice: 0,
   policy: 0,
@@ -77,7 +83,9 @@ export const FIRST_STANDING: Standing = {
   hasNoNewPrivileges: false,
   keepsCapabilities: false,
   hasNoHugePages: false,
-  timerSlack: null,
+  timerSlack: TIMER_SLACK,
+  firstSlack: TIMER_SLACK,
+  hasBarrier: false,
   deathSignal: 0,
   diskPriority: 0,
   personality: 0n,

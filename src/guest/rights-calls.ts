@@ -28,7 +28,7 @@ const CAPABILITY_VERSION = 0x2008_0522n;
 
 export const RLIMIT = { CPU: 0, FSIZE: 1, DATA: 2, STACK: 3, CORE: 4, RSS: 5, PROCESSES: 6, FILES: 7, MEMLOCK: 8, AS: 9, QUEUES: 12, COUNT: 16 } as const; // prettier-ignore
 /** Limits that a program would run into. */
-const FELT: ReadonlySet<number> = new Set([RLIMIT.CPU, RLIMIT.FSIZE, RLIMIT.DATA, RLIMIT.STACK, RLIMIT.MEMLOCK, RLIMIT.AS]); // prettier-ignore
+const FELT: ReadonlySet<number> = new Set([RLIMIT.CPU, RLIMIT.DATA, RLIMIT.STACK, RLIMIT.MEMLOCK, RLIMIT.AS]); // prettier-ignore
 const INFINITE = (1n << 64n) - 1n;
 
 type Limit = readonly [soft: bigint, hard: bigint];
@@ -39,6 +39,8 @@ export function limitOf({ limits }: Standing, resource: number): Limit {
   if (known) return known;
   if (resource === RLIMIT.QUEUES) return [QUEUE_BYTES, QUEUE_BYTES];
   if (resource === RLIMIT.FILES) return [BigInt(OPEN_MAX), BigInt(OPEN_MAX)];
+  // No core is written: a status of `wait4` tells of none.
+  if (resource === RLIMIT.CORE) return [0n, INFINITE];
   return [resource === RLIMIT.STACK ? BigInt(STACK_BYTES) : INFINITE, INFINITE];
 }
 

@@ -30,6 +30,14 @@ export interface Sharer {
   readonly space: AddressSpace;
 }
 
+/** The process that runs, and may write files. */
+export interface FileWriter extends Sharer {
+  /** Bytes to which it may make a file grow. */
+  readonly fileMost: number;
+  /** It learns that it would have gone beyond. */
+  fileTooLarge(): void;
+}
+
 /** Pages of a mapping that the process has memory for, each as it is now. */
 function* pagesOf(mapping: SharedMapping, memory: GuestMemory): Generator<readonly [number, bigint, Uint8Array]> {
   const { from, to, offset } = mapping;
@@ -46,10 +54,18 @@ export class SharedMemory implements FileSharing {
   private files: ReadonlyMap<number, SharedObject> = new Map();
 
   /** @param sharers  the process that runs, and all that have not ended */
-  constructor(private readonly sharers: { readonly running: Sharer | null; readonly all: readonly Sharer[] }) {}
+  constructor(private readonly sharers: { readonly running: FileWriter | null; readonly all: readonly Sharer[] }) {}
 
   get usedBytes(): number {
     return this.objects.reduce((sum, each) => sum + each.usedBytes, 0);
+  }
+
+  roomAt(offset: number, size: number): number | 'EFBIG' {
+    const { running } = this.sharers;
+    if (!running || size === 0 || offset + size <= running.fileMost) return size;
+    if (offset < running.fileMost) return running.fileMost - offset;
+    running.fileTooLarge();
+    return 'EFBIG';
   }
 
   /** The object of memory that is to be mapped. */

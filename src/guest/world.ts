@@ -20,6 +20,7 @@ import { Ipc } from './ipc.js';
 import { Network } from './network.js';
 import { SharedMemory } from './shared-memory.js';
 import { Terminals } from './terminals.js';
+import { limitOf, RLIMIT } from './rights-calls.js';
 import { Scheduler, type Slices, type Tasks } from './scheduler.js';
 import { Guest, type GuestInput, type GuestOutput, PID } from './guest.js';
 import { type ChildChange, type Ending, isOrphaned, SIGCONT } from './halt.js';
@@ -281,7 +282,7 @@ export class World implements Tasks, ProcessWorld {
       descriptors: maker.descriptors.copy(),
     });
     guest.name = maker.name;
-    Object.assign(guest.standing, { ...maker.standing, deathSignal: 0 });
+    Object.assign(guest.standing, { ...maker.standing, deathSignal: 0, firstSlack: maker.standing.timerSlack });
     maker.paths.copyTo(guest.paths);
     maker.signals.copyTo(guest.signals);
     if (isShared) {
@@ -391,6 +392,8 @@ export class World implements Tasks, ProcessWorld {
     this.zombies = this.zombies.filter((each) => each.parent !== id);
     const maker = this.guests.find((each) => each.identity.id === parent);
     if (!maker) return;
+    if (ending.kind === 'signal' && CORE_SIGNALS.has(ending.signal) && limitOf(guest.standing, RLIMIT.CORE)[0] > 0n)
+      this.first?.machine.deviate({ kind: 'half', what: `core of process ${id}`, why: 'none is written' }, 0n);
     const isDiscarded = exitSignal === SIGCHLD && maker.signals.discards(SIGCHLD);
     const instructions = BigInt(machine.totalInstructions);
     if (!isDiscarded) this.zombies = [...this.zombies, { id, parent, group, ending, instructions }];
@@ -578,6 +581,8 @@ export class World implements Tasks, ProcessWorld {
 }
 
 const SIGHUP = 1;
+/** QUIT, ILL, TRAP, ABRT, BUS, FPE, SEGV, XCPU, XFSZ, SYS. Source: Linux, signal(7). */
+const CORE_SIGNALS: ReadonlySet<number> = new Set([3, 4, 5, 6, 7, 8, 11, 24, 25, 31]);
 const SIGCHLD = 17;
 const SI_USER = 0;
 const USER = 1000n;

@@ -50,7 +50,8 @@ export const CONDITIONS = {
   'left-out': 'ENOSYS, as of a Linux that was built without it',
   'message-copies': 'MSG_COPY: EINVAL',
   'queue-threads': 'to be told by a thread (SIGEV_THREAD): EINVAL',
-  'set-limit': 'lower limits of time, memory, sizes of files: told, and without effect',
+  'set-limit':
+    'lower limits of time and memory: told, and without effect',
   codes: 'codes beside those of fs and gs: EINVAL',
   'other-clocks': 'waiting for clocks of the CPU, and timers of those of others: EINVAL',
   'futex-priority': 'waiting that ends with a lock with priority inheritance (FUTEX_WAIT_REQUEUE_PI): ENOSYS',
@@ -81,7 +82,7 @@ export type ServiceName =
   | 'clock_nanosleep' | 'clone' | 'clone3' | 'close' | 'close_range' | 'connect' | 'copy_file_range'
   | 'creat' | 'dup' | 'dup2' | 'dup3' | 'epoll_create' | 'epoll_create1' | 'epoll_ctl'
   | 'epoll_pwait' | 'epoll_pwait2' | 'epoll_wait' | 'eventfd' | 'eventfd2' | 'execve' | 'execveat'
-  | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise' | 'fallocate' | 'fchdir'
+  | 'exit' | 'exit_group' | 'faccessat' | 'faccessat2' | 'fadvise' | 'fadvise_long' | 'fallocate' | 'fchdir'
   | 'fchmod' | 'fchmodat' | 'fchown' | 'fchownat' | 'fcntl' | 'flistxattr' | 'flock' | 'flush_icache' | 'fork'
   | 'fstat' | 'fstat64' | 'fstatfs' | 'fstatfs64' | 'fsync' | 'ftruncate' | 'ftruncate64' | 'futex'
   | 'futimesat' | 'get_robust_list' | 'getcpu' | 'getcwd' | 'getdents' | 'getdents64' | 'getgroups'
@@ -213,7 +214,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   fgetxattr: row('no_attributes_of'),
   flistxattr: row('flistxattr'),
   fadvise64: row('fadvise'),
-  fadvise64_64: row('fadvise'),
+  fadvise64_64: row('fadvise_long'),
   fsync: row('fsync'),
   fdatasync: row('fsync'),
   close_range: row('close_range'),
