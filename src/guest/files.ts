@@ -87,8 +87,8 @@ export interface FileSystem {
    */
   from?(base: string | null): void;
   /**
-   * Where a path leads that a link takes to one of `OWN_FOLDERS`, which are not the tree's alone;
-   * null: it does not. By any other question the tree has no `/proc` behind a link: what a host has
+   * Where a path leads that a link takes to `/proc`, `/dev` or `/sys`, which are not the tree's
+   * alone; null: it does not. By any other question the tree has no `/proc` behind a link: what a host has
    * there is not the guest's. Default: no link leads there.
    */
   elsewhere?(path: string, follow: boolean): { readonly path: string } | null;
@@ -97,9 +97,6 @@ export interface FileSystem {
   /** Without it nothing may be changed. */
   readonly changes?: FileChanges;
 }
-
-/** Folders below `/` in which there are files that no tree holds. */
-export const OWN_FOLDERS: ReadonlySet<string> = new Set(['proc', 'dev', 'sys']);
 
 /** The tree of a process without files. */
 export const NO_FILES: FileSystem = {

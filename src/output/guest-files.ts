@@ -7,7 +7,6 @@
 import * as fs from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { isUtf8, nameBytes, textOf } from '../bytes.js';
-import { OWN_FOLDERS } from '../guest/files.js';
 import type { FileError, FileStatus, FileSystem } from '../guest/index.js';
 import { ElftraceError } from '../errors.js';
 
@@ -102,6 +101,9 @@ function stepFrom(directory: Place, name: string): Place | FileError {
     return errorOf(cause);
   }
 }
+
+/** Folders below `/` in which there are files that no tree holds. */
+const OWN_FOLDERS: ReadonlySet<string> = new Set(['proc', 'dev', 'sys']);
 
 /** A link has led to a folder that is not the tree's alone: where to. */
 export interface Elsewhere {
