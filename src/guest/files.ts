@@ -88,8 +88,8 @@ export interface FileSystem {
   from?(base: string | null): void;
   /**
    * Where a path leads that a link takes to `/proc`, `/dev` or `/sys`, which are not the tree's
-   * alone; null: it does not. By any other question the tree has no `/proc` behind a link: what a host has
-   * there is not the guest's. Default: no link leads there.
+   * alone; null: it does not. By any other question the tree has no `/proc` behind a link: what a
+   * host has there is not the guest's. Default: no link leads there.
    */
   elsewhere?(path: string, follow: boolean): { readonly path: string } | null;
   /** The path without links and `..`. Default: the path itself. */
