@@ -64,7 +64,7 @@ if (drawn === 'found') {
   );
   const apart = asked.filter((each) => each.drawn!.difference !== null);
   console.log(
-    `${String(apart.length)} of ${String(asked.length)} mutants that trials found are told apart by runs from drawn states`,
+    `runs from drawn states tell ${String(apart.length)} of ${String(asked.length)} mutants apart that trials found`,
   );
 }
 

@@ -116,7 +116,10 @@ export type Ranges = readonly (readonly [from: Address, to: Address])[];
 export function ranged(ranges: Ranges, from: Address, to: Address, isIn: boolean): Ranges {
   const rest = ranges.flatMap(([low, high]): Ranges => {
     if (high <= from || low >= to) return [[low, high]];
-    const parts: Ranges = [[low, from], [to, high]]; // prettier-ignore
+    const parts: Ranges = [
+      [low, from],
+      [to, high],
+    ];
     return parts.filter(([begin, end]) => begin < end);
   });
   return isIn && from < to ? [...rest, [from, to]] : rest;

@@ -69,7 +69,8 @@ const F = {
 const OF_PLACES: ReadonlySet<number> = new Set([F.DUPFD, F.DUPFD_CLOEXEC, F.GETFD, F.SETFD, F.GETFL]);
 
 export type DescriptorCallName =
-  | 'close' | 'close_range' | 'dup' | 'dup2' | 'dup3' | 'eventfd' | 'eventfd2' | 'fadvise' | 'fadvise_long' | 'fcntl' | 'fsync' | 'ioctl' | 'llseek' | 'lseek' | 'pipe' | 'pipe2' | 'pread64' | 'pwrite64' | 'read'
+  | 'close' | 'close_range' | 'dup' | 'dup2' | 'dup3' | 'eventfd' | 'eventfd2' | 'fadvise' | 'fadvise_long'
+  | 'fcntl' | 'fsync' | 'ioctl' | 'llseek' | 'lseek' | 'pipe' | 'pipe2' | 'pread64' | 'pwrite64' | 'read'
   | 'readv' | 'write' | 'writev'; // prettier-ignore
 
 const SEEK = { DATA: 3, HOLE: 4 } as const;

@@ -68,7 +68,8 @@ class Poller extends Description {
 
   /** The same outwards. */
   private get height(): number {
-    const outer = this.outer.filter(({ isOpen, interests }) => isOpen && interests.some((each) => each.description === this)); // prettier-ignore
+    const watches = ({ interests }: Poller): boolean => interests.some((each) => each.description === this);
+    const outer = this.outer.filter((each) => each.isOpen && watches(each));
     return 1 + Math.max(0, ...outer.map(({ height }) => height));
   }
 

@@ -12,7 +12,10 @@ import { type LockContext, PriorityLocks } from './priority-locks.js';
 import type { Thread } from './thread.js';
 import type { Address } from '../units.js';
 
-const FUTEX = { WAIT: 0, WAKE: 1, REQUEUE: 3, CMP_REQUEUE: 4, WAKE_OP: 5, LOCK: 6, UNLOCK: 7, TRY: 8, WAIT_BITSET: 9, WAKE_BITSET: 10, LOCK2: 13 } as const; // prettier-ignore
+const FUTEX = {
+  ...{ WAIT: 0, WAKE: 1, REQUEUE: 3, CMP_REQUEUE: 4, WAKE_OP: 5 },
+  ...{ LOCK: 6, UNLOCK: 7, TRY: 8, WAIT_BITSET: 9, WAKE_BITSET: 10, LOCK2: 13 },
+} as const;
 const PRIVATE = 0x80n;
 const CLOCK_REALTIME = 0x100n;
 /** WAIT_REQUEUE_PI, CMP_REQUEUE_PI: waiting that ends with a lock. */

@@ -105,7 +105,8 @@ export class NamedQueue {
     const { notice } = this;
     const notify = notice?.how === 'none' ? 1 : 0;
     const field = (value: number, width: number): string => String(value).padEnd(width);
-    return `QSIZE:${field(bytes, 10)} NOTIFY:${field(notify, 5)} SIGNO:${field(notice?.signal ?? 0, 5)} NOTIFY_PID:${field(notice?.process ?? 0, 6)}\n`;
+    const who = `SIGNO:${field(notice?.signal ?? 0, 5)} NOTIFY_PID:${field(notice?.process ?? 0, 6)}`;
+    return `QSIZE:${field(bytes, 10)} NOTIFY:${field(notify, 5)} ${who}\n`;
   }
 
   save(): () => void {

@@ -38,7 +38,10 @@ export class PriorityLocks {
 
   save(): () => void {
     const { locks } = this;
-    const saved = locks.map((lock) => ({ lock, fields: { ...lock }, waiters: lock.waiters.map((each) => ({ ...each })) })); // prettier-ignore
+    const saved = locks.map((lock) => {
+      const waiters = lock.waiters.map((each) => ({ ...each }));
+      return { lock, fields: { ...lock }, waiters };
+    });
     return () => {
       for (const { lock, fields, waiters } of saved) {
         Object.assign(lock, fields);

@@ -88,7 +88,8 @@ function mapsOf(subject: ProcSubject, more: (window: Window) => string = () => '
       const { address, size, permission, name } = window;
       const end = address + BigInt(size);
       const has = (letter: string): string => (permission.includes(letter) ? letter : '-');
-      const rights = `${permission === 'none' || isUnread(subject, address) ? '-' : 'r'}${has('w')}${has('x')}${name === SHARED_NAME ? 's' : 'p'}`;
+      const read = permission === 'none' || isUnread(subject, address) ? '-' : 'r';
+      const rights = `${read}${has('w')}${has('x')}${name === SHARED_NAME ? 's' : 'p'}`;
       const file = name === 'segment' || name === 'file' ? subject.mappedAt(address) : null;
       const special: Readonly<Record<string, string>> = { heap: '[heap]', stack: '[stack]', vdso: '[vdso]' };
       const shown = file ? subject.real(file.path) : (special[name] ?? '');

@@ -26,9 +26,12 @@ const CAPABILITY_WORDS: ReadonlyMap<bigint, number> = new Map([
 ]);
 const CAPABILITY_VERSION = 0x2008_0522n;
 
-export const RLIMIT = { CPU: 0, FSIZE: 1, DATA: 2, STACK: 3, CORE: 4, RSS: 5, PROCESSES: 6, FILES: 7, MEMLOCK: 8, AS: 9, QUEUES: 12, COUNT: 16 } as const; // prettier-ignore
+export const RLIMIT = {
+  ...{ CPU: 0, FSIZE: 1, DATA: 2, STACK: 3, CORE: 4, RSS: 5, PROCESSES: 6, FILES: 7 },
+  ...{ MEMLOCK: 8, AS: 9, QUEUES: 12, COUNT: 16 },
+} as const;
 /** Limits that a program would run into. */
-const FELT: ReadonlySet<number> = new Set([RLIMIT.CPU, RLIMIT.DATA, RLIMIT.STACK, RLIMIT.MEMLOCK, RLIMIT.AS]); // prettier-ignore
+const FELT: ReadonlySet<number> = new Set([RLIMIT.CPU, RLIMIT.DATA, RLIMIT.STACK, RLIMIT.MEMLOCK, RLIMIT.AS]);
 const INFINITE = (1n << 64n) - 1n;
 
 type Limit = readonly [soft: bigint, hard: bigint];

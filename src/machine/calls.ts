@@ -50,8 +50,7 @@ export const CONDITIONS = {
   'left-out': 'ENOSYS, as of a Linux that was built without it',
   'message-copies': 'MSG_COPY: EINVAL',
   'queue-threads': 'to be told by a thread (SIGEV_THREAD): EINVAL',
-  'set-limit':
-    'lower limits of time and memory: told, and without effect',
+  'set-limit': 'lower limits of time and memory: told, and without effect',
   codes: 'codes beside those of fs and gs: EINVAL',
   'other-clocks': 'waiting for clocks of the CPU, and timers of those of others: EINVAL',
   'futex-priority': 'waiting that ends with a lock with priority inheritance (FUTEX_WAIT_REQUEUE_PI): ENOSYS',

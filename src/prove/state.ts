@@ -209,6 +209,13 @@ function leadToEdges({ machine }: ProofWorld, names: readonly RegisterName[], ra
   }
 }
 
+/** Registers of a thread or a processor lead to memory. */
+function leadToBlocks({ machine }: ProofWorld, names: readonly RegisterName[]): void {
+  for (const [i, name] of names.entries()) {
+    if (isSpecial(machine.register(name))) machine.setRegister(name, THREAD_BLOCK + BigInt(i * PAGE_BYTES));
+  }
+}
+
 /**
  * Brings two worlds into the first state of a trial.
  * @param addresses  of the image, some of which registers hold
@@ -246,12 +253,9 @@ export function begin(
   const stackPointer = before?.stackPointer ?? page + BigInt(slot) * proof.stackAlign - proof.stackSkew;
   const thread = emulation.process.threads.pointer;
   if (before !== null) machine.setRegister(thread, before.registers.get(thread));
-  for (const [i, name] of Object.values(proof.threadKey?.at ?? {}).entries()) {
-    if (isSpecial(machine.register(name))) machine.setRegister(name, THREAD_BLOCK + BigInt(i * PAGE_BYTES));
-  }
   // Entries of a kernel's own read the block of the processor.
-  if (tracer === null && before === null && isSpecial(machine.register(thread)))
-    machine.setRegister(thread, THREAD_BLOCK);
+  const isRead = tracer === null && before === null;
+  leadToBlocks(world, [...Object.values(proof.threadKey?.at ?? {}), ...(isRead ? [thread] : [])]);
   if (tracer === 'unmapped') leadToEdges(world, abi.argumentRegisters, random);
   machine.setRegister(abi.stackPointer, stackPointer);
   // What tells a thread from others is a number, and may be near the stack.

@@ -1,4 +1,5 @@
-/* Limits of descriptors and of processes (RLIMIT_NOFILE, RLIMIT_NPROC), as a user without rights meets them. */
+/* Limits of descriptors and of processes (RLIMIT_NOFILE, RLIMIT_NPROC), as a user without rights
+   meets them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define S(what) do { errno = 0; long got_ = (what); int error_ = errno; printf("%s: %ld %d\n", #what, got_, got_ < 0 ? error_ : 0); fflush(stdout); } while (0)
+#define S(what) do { errno = 0; long got_ = (what); int error_ = errno; \
+  printf("%s: %ld %d\n", #what, got_, got_ < 0 ? error_ : 0); fflush(stdout); } while (0)
 
 static int limit(int resource, int soft) {
   struct rlimit now;
@@ -26,11 +28,14 @@ static void descriptors(void) {
   S(first); S(high);
   S(limit(RLIMIT_NOFILE, 6));
   S(dup(1)); S(dup(1)); S(dup(1));
-  S(dup(1)); S(open("/", O_RDONLY)); S(eventfd(0, 0)); S(socket(AF_UNIX, SOCK_STREAM, 0)); S(epoll_create1(0));
-  S(pipe(pair)); S(fcntl(1, F_DUPFD, 6)); S(fcntl(1, F_DUPFD, 5)); S(dup2(1, 6)); S(dup2(1, 7)); S(dup2(high, high)); S(dup3(1, 5, O_CLOEXEC));
+  S(dup(1)); S(open("/", O_RDONLY)); S(eventfd(0, 0)); S(socket(AF_UNIX, SOCK_STREAM, 0));
+  S(epoll_create1(0));
+  S(pipe(pair)); S(fcntl(1, F_DUPFD, 6)); S(fcntl(1, F_DUPFD, 5)); S(dup2(1, 6)); S(dup2(1, 7));
+  S(dup2(high, high)); S(dup3(1, 5, O_CLOEXEC));
   close(4);
   S(pipe(pair)); S(socketpair(AF_UNIX, SOCK_STREAM, 0, pair)); S(dup(high)); S(write(high, "", 0));
-  struct pollfd polled[8] = {{-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}};
+  struct pollfd polled[8] = {{-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0,
+      0}, {-1, 0, 0}, {-1, 0, 0}};
   S(poll(polled, 6, 0)); S(poll(polled, 7, 0));
   close(high);
   S(dup2(1, 40));

@@ -30,7 +30,10 @@ static char stateOf(long process, long thread, long *id) {
 static void until(const char *what, long process, long thread, char wanted) {
   long id = 0;
   for (int i = 0; i < 5000; i++) {
-    if (stateOf(process, thread, &id) == wanted) { printf("%s: %c %d\n", what, wanted, id == (thread ? thread : process)); fflush(stdout); return; }
+    if (stateOf(process, thread, &id) == wanted) {
+      printf("%s: %c %d\n", what, wanted, id == (thread ? thread : process)); fflush(stdout);
+      return;
+    }
     sched_yield();
     usleep(200);
   }
@@ -41,7 +44,9 @@ static void until(const char *what, long process, long thread, char wanted) {
 static volatile int go, isOver;
 static long waiter, runner;
 
-static void *wait_(void *pipe) { char byte; waiter = syscall(SYS_gettid); (void)!read(*(int *)pipe, &byte, 1); return 0; }
+static void *wait_(void *pipe) {
+  char byte; waiter = syscall(SYS_gettid); (void)!read(*(int *)pipe, &byte, 1); return 0;
+}
 static void *run(void *unused) { runner = syscall(SYS_gettid); while (!isOver) go++; return 0; }
 
 static void threads(void) {
@@ -51,7 +56,8 @@ static void threads(void) {
   (void)!pipe(ends);
   pthread_create(&one, 0, wait_, &ends[0]); pthread_create(&two, 0, run, 0);
   while (!waiter || !runner) sched_yield();
-  until("thread that reads", getpid(), waiter, 'S'); until("thread that counts", getpid(), runner, 'R'); until("who asks", getpid(), 0, 'R');
+  until("thread that reads", getpid(), waiter, 'S');
+  until("thread that counts", getpid(), runner, 'R'); until("who asks", getpid(), 0, 'R');
   char own = stateIn("/proc/thread-self/stat", &id);
   printf("%c %d\n", own, id == getpid());
   char path[64], line[128]; snprintf(path, sizeof path, "/proc/self/task/%ld/status", waiter);
