@@ -173,7 +173,9 @@ describeWith(
       const expected = [...numbers].filter((each) => refused.has(each)).sort((a, b) => a - b);
       const found = files.find((each) => each.file.endsWith('libc.so.6'))!.calls;
       const listed = found.filter((each) => each.class === 'refused').map((each) => each.number);
-      expect(expected.length).toBeGreaterThan(5);
+      // Fewer each time that more is served; the library asks for many.
+      expect(numbers.size).toBeGreaterThan(150);
+      expect(expected.length).toBeGreaterThan(3);
       expect(expected.filter((each) => !listed.includes(each))).toEqual([]);
     });
   },
