@@ -184,7 +184,7 @@ export class OutputDescription extends Description {
 }
 
 /** A description with a position. */
-abstract class Seekable extends Description {
+export abstract class Seekable extends Description {
   position = 0;
 
   protected abstract get sizeBytes(): number;

@@ -5,8 +5,7 @@
  *
  * Source: Linux, mq_overview(7), ipc/mqueue.c.
  */
-import type { Errno } from './errno.js';
-import { Description, O, READABLE, WRITABLE } from './descriptions.js';
+import { O, READABLE, Seekable, WRITABLE } from './descriptions.js';
 import type { NodeStatus } from './files.js';
 
 /** Limits, as settings of a kernel are that was told no others (`fs.mqueue`). */
@@ -118,8 +117,8 @@ export class NamedQueue {
 }
 
 /** A descriptor's way to a queue. */
-export class QueueDescription extends Description {
-  private position = 0;
+export class QueueDescription extends Seekable {
+  protected readonly sizeBytes = STATUS_BYTES;
 
   constructor(
     flags: number,
@@ -145,12 +144,6 @@ export class QueueDescription extends Description {
     return new TextEncoder().encode(this.queue.text).slice(offset, offset + size);
   }
 
-  override seek(move: (position: number, size: number) => number | Errno): number | Errno {
-    const to = move(this.position, STATUS_BYTES);
-    if (typeof to === 'number') this.position = to;
-    return to;
-  }
-
   override get isPolled(): boolean {
     return true;
   }
@@ -166,15 +159,6 @@ export class QueueDescription extends Description {
 
   protected override closed(): void {
     this.left(this.queue);
-  }
-
-  override save(): () => void {
-    const { position } = this;
-    const putBack = super.save();
-    return () => {
-      this.position = position;
-      putBack();
-    };
   }
 }
 
