@@ -5,6 +5,7 @@
 import type { IrEmulation } from '../machine/emulation.js';
 import type { RegisterView } from '../machine/ir.js';
 import type { ProofModel } from '../machine/proof.js';
+import { entryPoint } from '../program/entry-points.js';
 import type { Program } from '../program/program.js';
 import type { Address, RegisterName } from '../units.js';
 import { PAGE_BYTES } from './layout.js';
@@ -144,6 +145,8 @@ interface Constants {
   readonly composed: Composed;
   /** Registers that hold the address of a symbol, or of a block of the kernel, everywhere. */
   readonly anchors: readonly (readonly [RegisterName, Address])[];
+  /** It is a kernel with entries of its own. */
+  readonly isKernel: boolean;
 }
 
 const constants = new WeakMap<Program, Constants>();
@@ -191,7 +194,8 @@ function constantsOf(program: Program, world: ProofWorld, { proof, process: { an
     const own = Int32Array.from(registers.flat());
     const from = Int32Array.from({ length: registers.length + 1 }, (_, i) => registers.slice(0, i).flat().length);
     const composed = compose(world, views, proof);
-    found = { placed: { words: Int32Array.from(new Set(own)), own, from }, composed, anchors: placed };
+    const isKernel = program.loadMap === null && entryPoint(program, 'ftrace_caller') !== null;
+    found = { placed: { words: Int32Array.from(new Set(own)), own, from }, composed, anchors: placed, isKernel };
     constants.set(program, found);
   }
   return found;
@@ -238,7 +242,7 @@ export function begin(
   const { abi } = program.arch;
   const { proof } = emulation;
   world.refresh();
-  const { placed, composed, anchors } = constantsOf(program, world, emulation);
+  const { placed, composed, anchors, isKernel } = constantsOf(program, world, emulation);
   const words = machine.stateWords;
   const set = composed.sets[random.below(composed.sets.length)]!;
   for (let i = 0; i < set.length; i++) words[composed.at[i]!] = set[i]!;
@@ -254,7 +258,7 @@ export function begin(
   const thread = emulation.process.threads.pointer;
   if (before !== null) machine.setRegister(thread, before.registers.get(thread));
   // Entries of a kernel's own read the block of the processor.
-  const isRead = tracer === null && before === null;
+  const isRead = isKernel && tracer === null && before === null;
   leadToBlocks(world, [...Object.values(proof.threadKey?.at ?? {}), ...(isRead ? [thread] : [])]);
   if (tracer === 'unmapped') leadToEdges(world, abi.argumentRegisters, random);
   machine.setRegister(abi.stackPointer, stackPointer);
