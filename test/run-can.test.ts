@@ -147,7 +147,10 @@ describeWith(
     });
 
     test('libraries are those of the tree, with the loader; what is not found is said', () => {
-      const source = writeSource('library.c', '#include <math.h>\nint main(int c, char **v) { return (int)sin(c); }');
+      // Calls of the program's own, too: futex_waitv and set_mempolicy_home_node.
+      const own = 'static void ask(void) { __asm__("li a7, 449; ecall; li a7, 450; ecall"); }';
+      const main = 'int main(int c, char **v) { if (c > 9) ask(); return (int)sin(c); }';
+      const source = writeSource('library.c', `#include <math.h>\n${own}\n${main}`);
       const path = scratch('dynamic');
       runTool('riscv64-linux-gnu-gcc', ['-O1', '-o', path, source, '-lm']);
       const tree = '/usr/riscv64-linux-gnu';
@@ -160,9 +163,11 @@ describeWith(
       expect(missing).toEqual([]);
       const without = can([path], 1);
       expect([without.files.length, without.missing.length]).toEqual([1, 3]);
-      // The numbers of the C library, by another reader: `li a7,N` in front of an ecall.
+      // Their numbers, by another reader: `li a7,N` in front of an ecall.
       const library = join(tree, files.find((each) => each.file.endsWith('libc.so.6'))!.file);
-      const lines = runTool('riscv64-linux-gnu-objdump', ['-d', '--no-show-raw-insn', library]).toString().split('\n');
+      const lines = [library, path].flatMap((each) =>
+        runTool('riscv64-linux-gnu-objdump', ['-d', '--no-show-raw-insn', each]).toString().split('\n'),
+      );
       const numbers = new Set<number>();
       lines.forEach((line, i) => {
         const number = /\tli\ta7,(\d+)$/.exec(lines[i - 1] ?? '')?.[1];
@@ -171,11 +176,10 @@ describeWith(
       const { stdout } = elftrace(['run', '--list-syscalls', path]);
       const refused = new Set(stdout.split('\n').flatMap((line) => /^ *(\d+) +\S+ +refused/.exec(line)?.[1] ?? []).map(Number)); // prettier-ignore
       const expected = [...numbers].filter((each) => refused.has(each)).sort((a, b) => a - b);
-      const found = files.find((each) => each.file.endsWith('libc.so.6'))!.calls;
-      const listed = found.filter((each) => each.class === 'refused').map((each) => each.number);
-      // Fewer each time that more is served; the library asks for many.
-      expect(numbers.size).toBeGreaterThan(150);
-      expect(expected.length).toBeGreaterThan(3);
+      const found = files.filter((each) => each.file === path || each.file.endsWith('libc.so.6'));
+      const calls = found.flatMap((each) => each.calls);
+      const listed = calls.filter((each) => each.class === 'refused').map((each) => each.number);
+      expect(expected.length).toBeGreaterThan(5);
       expect(expected.filter((each) => !listed.includes(each))).toEqual([]);
     });
   },

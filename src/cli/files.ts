@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import type { Pieces } from '../bytes.js';
 import { isArchive, memberBytes, readArchive, streamArchive, type StreamedMember } from '../elf/archive.js';
 import { type CompressedForm, compressedForm, unpack, type Unpacked, unpackPieces } from '../elf/compressed.js';
-import { isDeb, isRpm, packageFiles, packageForm } from '../elf/packages.js';
+import { isDeb, isRpm } from '../elf/package-heads.js';
 import { unwrapKernel } from '../elf/wrapped.js';
 import { ElftraceError } from '../errors.js';
 import { limitExceeded } from '../limits/index.js';
@@ -209,6 +209,7 @@ async function* packageInputs(path: string, raw: Uint8Array): AsyncGenerator<Inp
   const { unpacked } = commandLimits();
   const later: StreamedMember[] = [];
   let waiting = 0;
+  const { packageFiles, packageForm } = await import('../elf/packages.js');
   const isXz = packageForm(raw) === 'xz';
   for await (const file of packageFiles(raw, wanted, { ...commandLimits(), deadline: commandDeadline() })) {
     if (isXz && compressedForm(file.bytes) === 'xz') {

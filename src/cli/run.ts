@@ -33,7 +33,6 @@ import {
   traceWriter,
 } from '../trace/index.js';
 import { parseCall } from './call-expression.js';
-import { runCan } from './can.js';
 import { compileLate, extendWebAssembly, LATE_FOR_PROGRAMS } from './compile-late.js';
 import { oneLine } from './disassembly.js';
 import { dateOf, dateText } from './date.js';
@@ -504,7 +503,10 @@ export async function runRun(args: RunArguments): Promise<number> {
     for (const line of systemCallLines(systemCalls(loaded.emulation.process))) out(line);
     return exitCodes.ok;
   }
-  if (args.can) return runCan({ ...loaded, name: loaded.input.name, files: request.files }, args.json);
+  if (args.can) {
+    const { runCan } = await import('./can.js');
+    return runCan({ ...loaded, name: loaded.input.name, files: request.files }, args.json);
+  }
   const original = args.compare === undefined ? null : await loadImage({ ...args, path: args.compare }, request);
   const refused = await refuseKernel(args, [loaded, original]);
   if (refused !== null) return refused;

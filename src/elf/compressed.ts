@@ -12,7 +12,6 @@ import { ByteView } from '../bytes.js';
 import { ElftraceError, malformed, truncated } from '../errors.js';
 import { Deadline, defaultLimits, limitExceeded } from '../limits/index.js';
 import { Xxh64, xxh64Low } from './xxhash.js';
-import { withoutSums } from './xz-filters.js';
 
 export type CompressedForm = 'none' | 'gzip' | 'xz' | 'zstd';
 
@@ -333,6 +332,7 @@ async function* xzPieces(bytes: Uint8Array, { what }: Meter): AsyncGenerator<Uin
   const streams = xzStreams(bytes);
   const { XzReadableStream } = (await import('xz-decompress')).default;
   const { sha256Pieces } = await import('../sha256.js');
+  const { withoutSums } = await import('./xz-filters.js');
   for (const { start, end, unpackedSize } of streams) {
     const own = bytes.subarray(start, end);
     const summed = withoutSums(own);

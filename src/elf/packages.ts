@@ -5,9 +5,10 @@
  */
 import { ByteView, cString } from '../bytes.js';
 import { ElftraceError, malformed, truncated } from '../errors.js';
-import { isArchive, memberBytes, readArchive, type StreamedMember } from './archive.js';
+import { memberBytes, readArchive, type StreamedMember } from './archive.js';
 import { Arriving } from './arriving.js';
 import { type CompressedForm, compressedForm, type UnpackLimits, unpackPieces } from './compressed.js';
+import { isRpm } from './package-heads.js';
 
 /** Whether a file of a package is wanted, from its name and its first bytes. */
 export type Wanted = (name: string, first: Uint8Array) => boolean;
@@ -16,15 +17,6 @@ export type Wanted = (name: string, first: Uint8Array) => boolean;
 const FIRST_BYTES = 8;
 /** Names that are longer are none. */
 const MOST_NAME_BYTES = 1 << 16;
-
-export function isRpm(bytes: Uint8Array): boolean {
-  return bytes[0] === 0xed && bytes[1] === 0xab && bytes[2] === 0xee && bytes[3] === 0xdb;
-}
-
-/** An archive whose first member says that it is a package. */
-export function isDeb(bytes: Uint8Array): boolean {
-  return isArchive(bytes) && cString(bytes, 8, Math.min(bytes.length, 24)).startsWith('debian-binary');
-}
 
 const payloadOf = (bytes: Uint8Array): Payload => (isRpm(bytes) ? rpmPayload(bytes) : debPayload(bytes));
 

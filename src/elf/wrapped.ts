@@ -11,7 +11,6 @@ import { unpack, type UnpackLimits } from './compressed.js';
 import { EM_PPC, EM_PPC64, ET_DYN, ET_EXEC } from './constants.js';
 import { LZ4_LEGACY_MAGIC, unpackLz4Legacy } from './lz4.js';
 import { isElf, readElf } from './read.js';
-import { withoutBranchFilter } from './xz-filters.js';
 
 export interface UnwrappedKernel {
   /** What was around the ELF file, the outermost first: `bzImage`, `xz`. */
@@ -172,6 +171,7 @@ async function unpacked(bytes: Uint8Array, layers: readonly string[], limits: Un
     case 'lz4':
       return unpackLz4Legacy(bytes, limits.unpacked ?? defaultLimits.unpacked);
     case 'xz': {
+      const { withoutBranchFilter } = await import('./xz-filters.js');
       const filtered = withoutBranchFilter(bytes);
       if (filtered === null) return plain(bytes);
       const out = await plain(filtered.bytes);
