@@ -34,6 +34,12 @@ export interface MutantArgument {
 
 const any = /^/;
 
+/** Rows that have a name, a reason and more in common; the types say that nothing is left out. */
+const together = <C extends Pick<MutantArgument, 'name' | 'why'>>(
+  common: C,
+  rows: readonly Omit<MutantArgument, keyof C>[],
+): MutantArgument[] => rows.map((row) => ({ ...common, ...row }) as unknown as MutantArgument);
+
 export const mutantArguments: readonly MutantArgument[] = [
   {
     name: 'same code',
@@ -74,46 +80,58 @@ export const mutantArguments: readonly MutantArgument[] = [
     text: /^srli a\d,a\d,0x1$/,
     kinds: ['immediate'],
   },
-  {
-    name: 'number of a thread',
-    why:
-      'the distance is a multiple of the size: what is left out and what is multiplied by may change ' +
-      'places, as both are exact',
-    object: /^x86-64\//,
-    symbol: /^(?:record_event|handle|elftrace_probe_hit)$/,
-    text: /^sar; imul$/,
-    kinds: ['swap'],
-  },
-  {
-    name: 'number of a thread',
-    why:
-      'the distance is a multiple of the size: what is left out and what is multiplied by may change ' +
-      'places, as both are exact',
-    object: /^riscv64\//,
-    symbol: /^(?:record_event|handle|elftrace_probe_hit|elftrace_graph_push)$/,
-    text: /^srai (\w+),\1,0x4; mul \1,\1,\w+$/,
-    kinds: ['swap'],
-  },
-  {
-    name: 'number of a thread',
-    why:
-      'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
-      'says nothing',
-    object: /^ppc64-/,
-    symbol: /^\.?(?:record_event|handle|elftrace_probe_hit|elftrace_graph_push|pop|announce|tell_return)$/,
-    text: /^(?:lis r\d+,13594|ori (r\d+),\1,10144)$/,
-    kinds: ['nop', 'immediate'],
-  },
-  {
-    name: 'number of a thread',
-    why:
-      'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
-      'says nothing',
-    object: /^ppc64-/,
-    symbol: /^\.?(?:record_event|handle|elftrace_probe_hit|elftrace_graph_push|pop|announce|tell_return)$/,
-    text: /^ori (r\d+),\1,10144$/,
-    kinds: ['registers'],
-  },
+  ...together(
+    {
+      name: 'number of a thread',
+      why:
+        'the distance is a multiple of the size: what is left out and what is multiplied by may change ' +
+        'places, as both are exact',
+      kinds: ['swap'],
+    },
+    [
+      {
+        object: /^x86-64\//,
+        symbol: /^(?:record_event|handle|elftrace_probe_hit)$/,
+        text: /^sar; imul$/,
+      },
+      {
+        object: /^riscv64\//,
+        symbol: /^(?:record_event|handle|elftrace_probe_hit|elftrace_graph_push)$/,
+        text: /^srai (\w+),\1,0x4; mul \1,\1,\w+$/,
+      },
+    ],
+  ),
+  ...together(
+    {
+      name: 'number of a thread',
+      why:
+        'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
+        'says nothing',
+      object: /^ppc64-/,
+    },
+    [
+      {
+        symbol: /^\.?(?:record_event|handle|elftrace_probe_hit|elftrace_graph_push|pop|announce|tell_return)$/,
+        text: /^(?:lis r\d+,13594|ori (r\d+),\1,10144)$/,
+        kinds: ['nop', 'immediate'],
+      },
+      {
+        symbol: /^\.?(?:record_event|handle|elftrace_probe_hit|elftrace_graph_push|pop|announce|tell_return)$/,
+        text: /^ori (r\d+),\1,10144$/,
+        kinds: ['registers'],
+      },
+      {
+        symbol: /^elftrace_graph_push$/,
+        text: /^sldi (r\d+),\1,32$/,
+        kinds: ['immediate', 'registers'],
+      },
+      {
+        symbol: /^elftrace_graph_push$/,
+        text: /^lis (r\d+),13594; ori \1,\1,10144$/,
+        kinds: ['swap'],
+      },
+    ],
+  ),
   {
     name: 'one size',
     why: 'registers in frames of a machine have one size each: no program of an event says another one',
@@ -148,26 +166,6 @@ export const mutantArguments: readonly MutantArgument[] = [
     kinds: ['nop', 'swap'],
   },
   {
-    name: 'number of a thread',
-    why:
-      'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
-      'says nothing',
-    object: /^ppc64-/,
-    symbol: /^elftrace_graph_push$/,
-    text: /^sldi (r\d+),\1,32$/,
-    kinds: ['immediate', 'registers'],
-  },
-  {
-    name: 'number of a thread',
-    why:
-      'the number is one of 32 bits: the upper half of what the distance of two blocks is multiplied by ' +
-      'says nothing',
-    object: /^ppc64-/,
-    symbol: /^elftrace_graph_push$/,
-    text: /^lis (r\d+),13594; ori \1,\1,10144$/,
-    kinds: ['swap'],
-  },
-  {
     name: 'number of a block',
     why: 'what the distance of two blocks is multiplied by makes it their number: its upper half is 0',
     object: /^ppc64-/,
@@ -192,25 +190,26 @@ export const mutantArguments: readonly MutantArgument[] = [
     symbol: /^matches$/,
     places: ['ppc64-elfv2-le matches+56 immediate 08260b689c6e'],
   },
-  {
-    name: 'frame of the runtime',
-    why:
-      'functions of the runtime that call no callback keep the link to the frame above for who ' +
-      'unwinds: no code reads it, and nothing unwinds there',
-    object: /^ppc/,
-    symbol: /^\.?(?:handle|record_event)$/,
-    text: /^st[wd]u r1,-\d+\(r1\)$/,
-    kinds: ['registers'],
-  },
-  {
-    name: 'frame of the runtime',
-    why:
-      'functions of the runtime that call no callback keep the link to the frame above for who ' +
-      'unwinds: no code reads it, and nothing unwinds there',
-    object: /^ppc/,
-    symbol: /^ftrace_regs_caller_end$/,
-    places: ['ppc64-elfv2-le ftrace_regs_caller_end+536 registers 5fbad08bf3cc'],
-  },
+  ...together(
+    {
+      name: 'frame of the runtime',
+      why:
+        'functions of the runtime that call no callback keep the link to the frame above for who ' +
+        'unwinds: no code reads it, and nothing unwinds there',
+      object: /^ppc/,
+    },
+    [
+      {
+        symbol: /^\.?(?:handle|record_event)$/,
+        text: /^st[wd]u r1,-\d+\(r1\)$/,
+        kinds: ['registers'],
+      },
+      {
+        symbol: /^ftrace_regs_caller_end$/,
+        places: ['ppc64-elfv2-le ftrace_regs_caller_end+536 registers 5fbad08bf3cc'],
+      },
+    ],
+  ),
   {
     name: 'stack pointer of a frame',
     why: 'the word of the frame is the stack pointer that the entry has: no callback may change it',
@@ -254,7 +253,7 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'frame of the runtime',
-    why: 'functions of the runtime set a frame pointer that no code reads: unwinders begin at ' + 'the entry',
+    why: 'functions of the runtime set a frame pointer that no code reads: unwinders begin at the entry',
     object: /^arm64\//,
     symbol: any,
     note: 'idle frame',
@@ -271,7 +270,7 @@ export const mutantArguments: readonly MutantArgument[] = [
   },
   {
     name: 'link register',
-    why: 'a jump that leaves its own address in ra: the function has a frame, and loads ra ' + 'before it returns',
+    why: 'a jump that leaves its own address in ra: the function has a frame, and loads ra before it returns',
     object: /^riscv64\//,
     // One that calls nothing has no frame.
     symbol: /^(?!ftrace_direct_func$)/,
@@ -363,26 +362,26 @@ export const mutantArguments: readonly MutantArgument[] = [
       'ppc64-elfv2-le ftrace_direct_func+44 nop 3bb705c6343f',
     ],
   },
-  {
-    name: 'direct from the plain entry',
-    why:
-      'ops of direct callers want all registers, so that a site with a direct caller calls the ' +
-      'other entry: the plain one never goes to a direct caller',
-    object: /^ppc64-.*\/ool-ops(?:\+probes)?$/,
-    symbol: /^ftrace_regs_caller_end$/,
-    range: [0, 0x60],
-    standing: 'idle',
-  },
-  {
-    name: 'direct from the plain entry',
-    why:
-      'ops of direct callers want all registers, so that a site with a direct caller calls the ' +
-      'other entry: the plain one never goes to a direct caller',
-    object: /^ppc32\/ool-ops(?:\+probes)?$/,
-    symbol: /^ftrace_regs_caller_end$/,
-    range: [0, 0x5c],
-    standing: 'idle',
-  },
+  ...together(
+    {
+      name: 'direct from the plain entry',
+      why:
+        'ops of direct callers want all registers, so that a site with a direct caller calls the ' +
+        'other entry: the plain one never goes to a direct caller',
+      symbol: /^ftrace_regs_caller_end$/,
+      standing: 'idle',
+    },
+    [
+      {
+        object: /^ppc64-.*\/ool-ops(?:\+probes)?$/,
+        range: [0, 0x60],
+      },
+      {
+        object: /^ppc32\/ool-ops(?:\+probes)?$/,
+        range: [0, 0x5c],
+      },
+    ],
+  ),
   {
     name: 'global entry',
     why:
@@ -397,8 +396,9 @@ export const mutantArguments: readonly MutantArgument[] = [
   {
     name: 'global entry',
     why:
-      'the table of contents of a function that is called from elsewhere, and the nop in front of it: entries and ' +
-      'the list call it behind that, with the table that they have themselves',
+      'the table of contents of a function that is called from ' +
+      'elsewhere, and the nop in front of it: entries and the list ' +
+      'call it behind that, with the table that they have themselves',
     object: /^ppc64-elfv2-/,
     symbol: /^ftrace_ops_list_func$/,
     text: /^nop; addis r2,r12,-?\d+$/,
@@ -415,15 +415,15 @@ export const mutantArguments: readonly MutantArgument[] = [
   {
     name: 'wrapper of vectors',
     why:
-      'callbacks of ordinary C are called by way of it where a program registers them itself: no request of ' +
-      'the tool does; test/runtime-x86.test.ts executes it',
+      'callbacks of ordinary C are called by way of it where a program registers them ' +
+      'itself: no request of the tool does; test/runtime-x86.test.ts executes it',
     object: /^x86-64\//,
     symbol: /^elftrace_vector_func$/,
     standing: 'idle',
   },
   {
     name: 'guard of the list',
-    why: 'what wants a guard has no word of its own in front of the function (targets.ts): the ' + 'list calls it',
+    why: 'what wants a guard has no word of its own in front of the function (targets.ts): the list calls it',
     object: /^arm64\/callops(?:\+probes)?$/,
     symbol: /^ftrace_ops_assist_func$/,
     standing: 'idle',
@@ -435,76 +435,78 @@ export const mutantArguments: readonly MutantArgument[] = [
     symbol: /^ftrace_ops_assist_func$/,
     standing: 'idle',
   },
-  {
-    name: 'nested function',
-    why:
-      'around the call of a nested function nothing can take its place, and the tool refuses it ' +
-      '(EINVAL): of other functions the code behind the site says so first',
-    object: /^x86-64\/(?:modern|y2014)(?:\+probes)?$/,
-    symbol: /^elftrace_livepatch$/,
-    text: /^(?:cmp|je|jne|jmp|movzx|nop)/,
-    standing: 'idle',
-  },
-  {
-    name: 'nested function',
-    why:
-      'around the call of a nested function nothing can take its place, and the tool refuses it ' +
-      '(EINVAL): of other functions the code behind the site says so first',
-    object: /^x86-64\/(?:modern|y2014)(?:\+probes)?$/,
-    symbol: /^elftrace_livepatch$/,
-    text: /^cmp(?:; je)?$/,
-    kinds: ['nop', 'swap'],
-  },
+  ...together(
+    {
+      name: 'nested function',
+      why:
+        'around the call of a nested function nothing can take its place, and the tool refuses it ' +
+        '(EINVAL): of other functions the code behind the site says so first',
+      object: /^x86-64\/(?:modern|y2014)(?:\+probes)?$/,
+      symbol: /^elftrace_livepatch$/,
+    },
+    [
+      {
+        text: /^(?:cmp|je|jne|jmp|movzx|nop)/,
+        standing: 'idle',
+      },
+      {
+        text: /^cmp(?:; je)?$/,
+        kinds: ['nop', 'swap'],
+      },
+    ],
+  ),
   {
     name: 'kept call',
-    why: "a trap where what a replaced function's caller needs is not found, which was kept on " + 'the way in',
+    why: "a trap where what a replaced function's caller needs is not found, which was kept on the way in",
     object: /^ppc64-/,
     symbol: /^ftrace_regs_caller_end$/,
     text: /^trap$/,
     standing: 'idle',
   },
-  {
-    name: 'kept call',
-    why:
-      "a trap follows where what a replaced function's caller needs is not found, which was kept on the way in: " +
-      'what is done before it says nothing',
-    object: /^ppc64-/,
-    symbol: /^elftrace_side_pop$/,
-    places: [
-      'ppc64-elfv1 elftrace_side_pop+168 registers 4351a65264ab',
-      'ppc64-elfv2-be elftrace_side_pop+188 registers 6c4531614627',
-      'ppc64-elfv2-le elftrace_side_pop+180 registers a102117512ca',
-      'ppc64-elfv2-le elftrace_side_pop+188 registers a102117512ca',
+  ...together(
+    {
+      name: 'kept call',
+      why:
+        "a trap follows where what a replaced function's caller needs is not " +
+        'found, which was kept on the way in: what is done before it says nothing',
+      object: /^ppc64-/,
+      symbol: /^elftrace_side_pop$/,
+    },
+    [
+      {
+        places: [
+          'ppc64-elfv1 elftrace_side_pop+168 registers 4351a65264ab',
+          'ppc64-elfv2-be elftrace_side_pop+188 registers 6c4531614627',
+          'ppc64-elfv2-le elftrace_side_pop+180 registers a102117512ca',
+          'ppc64-elfv2-le elftrace_side_pop+188 registers a102117512ca',
+        ],
+        standing: 'idle',
+      },
+      {
+        places: ['ppc64-elfv2-le elftrace_side_pop+112 swap a102117512ca'],
+      },
     ],
-    standing: 'idle',
-  },
-  {
-    name: 'kept call',
-    why:
-      "a trap follows where what a replaced function's caller needs is not found, which was kept on the way in: " +
-      'what is done before it says nothing',
-    object: /^ppc64-/,
-    symbol: /^elftrace_side_pop$/,
-    places: ['ppc64-elfv2-le elftrace_side_pop+112 swap a102117512ca'],
-  },
-  {
-    name: 'landing pad',
-    why:
-      'the call leads behind the first instruction of the entry, a landing pad, for which ' + 'no processor looks here',
-    object: /^arm64 site$/,
-    symbol: any,
-    text: /^bl /,
-    kinds: ['immediate'],
-  },
-  {
-    name: 'landing pad',
-    why:
-      'the call leads behind the first instruction of the entry, a landing pad, for which ' + 'no processor looks here',
-    object: /^arm64\//,
-    symbol: /^elftrace_stub_text$/,
-    text: /^bti c; ret$/,
-    kinds: ['swap'],
-  },
+  ),
+  ...together(
+    {
+      name: 'landing pad',
+      why: 'the call leads behind the first instruction of the entry, a landing pad, for which no processor looks here',
+    },
+    [
+      {
+        object: /^arm64 site$/,
+        symbol: any,
+        text: /^bl /,
+        kinds: ['immediate'],
+      },
+      {
+        object: /^arm64\//,
+        symbol: /^elftrace_stub_text$/,
+        text: /^bti c; ret$/,
+        kinds: ['swap'],
+      },
+    ],
+  ),
   {
     name: 'landing pad',
     why: 'the first instruction of a function is a landing pad, for which no processor looks here',
@@ -513,23 +515,27 @@ export const mutantArguments: readonly MutantArgument[] = [
     text: /^nop; bti c$/,
     kinds: ['swap'],
   },
-  {
-    name: 'wanted',
-    why: 'who tells of a return is asked to where a user wanted it: there is a bit of one',
-    object: /^ppc/,
-    symbol: /^\.?tell_return$/,
-    text: /^(?:cmp[wd]i r\d+,0(?:; beqlr)?|beqlr)$/,
-    kinds: ['nop', 'swap'],
-    range: [0, 16],
-  },
-  {
-    name: 'wanted',
-    why: 'who tells of a return is asked to where a user wanted it: there is a bit of one',
-    object: /^x86-64\//,
-    symbol: /^tell_return$/,
-    text: /^(?:mov; test|je)$/,
-    kinds: ['swap', 'immediate'],
-    range: [13, 21],
-  },
+  ...together(
+    {
+      name: 'wanted',
+      why: 'who tells of a return is asked to where a user wanted it: there is a bit of one',
+    },
+    [
+      {
+        object: /^ppc/,
+        symbol: /^\.?tell_return$/,
+        text: /^(?:cmp[wd]i r\d+,0(?:; beqlr)?|beqlr)$/,
+        kinds: ['nop', 'swap'],
+        range: [0, 16],
+      },
+      {
+        object: /^x86-64\//,
+        symbol: /^tell_return$/,
+        text: /^(?:mov; test|je)$/,
+        kinds: ['swap', 'immediate'],
+        range: [13, 21],
+      },
+    ],
+  ),
   ...placeArguments,
 ];

@@ -17,8 +17,8 @@ const at = (
 export const placeArguments: readonly MutantArgument[] = [
   at(
     'still in its register',
-    'what is loaded from the frame is in the register from which it was stored: the function that is called between ' +
-      'does not change it',
+    'what is loaded from the frame is in the register from which it was ' +
+      'stored: the function that is called between does not change it',
     ['ppc64-elfv1 elftrace_side_push+252 swap a01e86914463'],
   ),
   at(
@@ -78,8 +78,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ]),
   at(
     'the other way',
-    "the first block seems to be another thread's, as what is compared is no number of a thread: its record goes the " +
-      'way of any, which finds that block and writes the same',
+    "the first block seems to be another thread's, as what is compared is no number of a " +
+      'thread: its record goes the way of any, which finds that block and writes the same',
     [
       'arm64 elftrace_function_tracer+24 registers 24aaa1732f7b',
       'ppc64-elfv1 elftrace_function_tracer+4 nop bfd1db8c115f',
@@ -104,8 +104,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'tried again',
-    'what is taken for the number of records is 1, at which a ring has room: the exchange finds another number, and ' +
-      'code begins anew with that',
+    'what is taken for the number of records is 1, at which a ring has room: ' +
+      'the exchange finds another number, and code begins anew with that',
     ['ppc32 write_any+24 nop 259d0fb856e1'],
   ),
   at('few records', 'fewer records than 32 bits count have room: half of the comparison says the same', [
@@ -321,8 +321,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'gives up',
-    'how far the search for a return goes, farther than it need: it ends at a block that has it, or the graph ' +
-      'tracer stops for good',
+    'how far the search for a return goes, farther than it need: it ' +
+      'ends at a block that has it, or the graph tracer stops for good',
     [
       'ppc32 elftrace_graph_return+76 immediate 7d1708b0faaa',
       'ppc64-elfv2-le elftrace_graph_return+84 immediate 8c8bdf960084',
@@ -337,8 +337,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ]),
   at(
     'the other way',
-    'what is compared with the number of the thread begins in the middle of the owner of the first block: the search ' +
-      'through all blocks finds it',
+    'what is compared with the number of the thread begins in the middle of ' +
+      'the owner of the first block: the search through all blocks finds it',
     [
       'ppc32 elftrace_function_tracer+8 immediate 7cb345b567fd',
       'ppc32 ftrace_graph_func+20 immediate 9f3653b6702c',
@@ -349,7 +349,8 @@ export const placeArguments: readonly MutantArgument[] = [
   ),
   at(
     'half of a register',
-    'the branch leads into the middle of an instruction that adds to 32 bits there: the number of a user has no more',
+    'the branch leads into the middle of an instruction that adds ' +
+      'to 32 bits there: the number of a user has no more',
     ['x86-64 announce+120 immediate 07eea0534519', 'x86-64 announce+120 immediate 53922665fdda'],
   ),
   at('set already', 'the register holds 0 there, or a bit of a user that wants the return: then the answer is yes', [
